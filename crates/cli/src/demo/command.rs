@@ -1,0 +1,121 @@
+//! The command line of `longarm demo`, and its course.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::compare::{self, Effort};
+use super::matrix::{Cases, Matrix, Part};
+use super::progress::Progress;
+use super::report;
+use crate::baseline::pin_to_core;
+use crate::error::Error;
+use crate::perf::{Control, LocalServer, Op, Request, Transport, open};
+
+/// Show everything: two processes, every operation verified, then speed beside TCP and UDP
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// Where the report and the capture go
+    #[arg(long, default_value = "longarm-demo", value_name = "DIR")]
+    dir: PathBuf,
+    /// The address to use on this host
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), conflicts_with = "connect")]
+    address: IpAddr,
+    /// A host that runs `longarm perf-server`, as HOST or HOST:PORT, instead of a process of our own
+    #[arg(long)]
+    connect: Option<String>,
+    /// Only verify the operations, measure nothing
+    #[arg(long)]
+    verify_only: bool,
+    /// Verify RC only: UC and UD may lose messages where faults are injected
+    #[arg(long, requires = "verify_only")]
+    reliable_only: bool,
+    /// Write the table of what was verified as Markdown too
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Seconds per measurement
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+}
+
+/// `longarm demo`
+pub(crate) fn run(args: &DemoArgs) -> Result<(), Error> {
+    std::fs::create_dir_all(&args.dir).map_err(|e| Error::File(args.dir.display().to_string(), e))?;
+    println!("Longarm: two processes, RoCEv2 on UDP port 4791, no RDMA hardware, no kernel module, user {}.\n", user());
+    let (server, mut control) = peer(args)?;
+    let address = control.local()?.ip().to_canonical();
+    let device = open(address)?;
+    pin_to_core(0);
+    let transports: &[Transport] = if args.reliable_only { &[Transport::Rc] } else { &Transport::ALL };
+    let steps = Op::ALL.iter().map(|op| transports.iter().filter(|t| op.exists_on(**t)).count()).sum::<usize>();
+    let mut progress = Progress::new(steps + if args.verify_only { 0 } else { compare::STEPS });
+
+    let capture = args.dir.join("demo.pcapng");
+    let mut matrix = Matrix::empty();
+    let mut cases = Cases { control: &mut control, device: &device, address, transports };
+    cases.fill(Part::ShortSends, &mut matrix, &mut progress);
+    device.capture(&capture)?;
+    cases.fill(Part::Rest, &mut matrix, &mut progress);
+    device.stop_capture();
+    let comparison = match args.verify_only {
+        true => None,
+        false => Some(compare::run(&mut control, &device, address, effort(args), &mut progress)?),
+    };
+    progress.finish();
+    control.say(&Request::Bye)?;
+
+    report::print_matrix(&matrix);
+    if let Some(comparison) = &comparison {
+        report::print_comparison(comparison);
+    }
+    let page = args.dir.join("report.html");
+    if let Some(path) = &args.markdown {
+        report::write_markdown(path, &matrix)?;
+    }
+    report::write_page(&page, &matrix, comparison.as_ref())?;
+    finish(&device, server.as_ref(), &page, &capture);
+    match matrix.failures() {
+        0 => Ok(()),
+        n => Err(Error::Usage(format!("{n} operations failed: see the table"))),
+    }
+}
+
+fn peer(args: &DemoArgs) -> Result<(Option<LocalServer>, Control), Error> {
+    match &args.connect {
+        Some(host) => Ok((None, Control::connect(crate::perf::server_address(host)?)?)),
+        None => {
+            let server = LocalServer::start(args.address, None)?;
+            let control = server.connect()?;
+            Ok((Some(server), control))
+        }
+    }
+}
+
+fn effort(args: &DemoArgs) -> Effort {
+    let seconds = args.seconds.clamp(0.05, 600.0);
+    Effort { rounds: (20_000.0 * seconds) as u32, duration: Duration::from_secs_f64(seconds) }
+}
+
+fn finish(device: &device::Device, server: Option<&LocalServer>, page: &Path, capture: &Path) {
+    let counters = device.counters();
+    let peer = server.map_or(String::new(), |server| format!(" and process {}", server.pid()));
+    println!(
+        "\nProcess {}{peer}: {} packets sent, {} received, {} dropped.",
+        std::process::id(),
+        counters.get("tx_packets"),
+        counters.get("rx_packets"),
+        counters.dropped()
+    );
+    let drops = counters.iter().filter(|(name, value)| name.starts_with("drop_") && *value != 0);
+    for (name, value) in drops {
+        println!("  {name}: {value}");
+    }
+    println!("Report with plots:  {}", page.display());
+    println!("Packets, verified part, for Wireshark:  {}", capture.display());
+}
+
+fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}

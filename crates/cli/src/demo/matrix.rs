@@ -1,0 +1,127 @@
+//! The table operation × service: every case that the specification has.
+
+use std::net::IpAddr;
+
+use device::{Device, Mtu};
+
+use super::progress::Progress;
+use super::verify::{Verdict, drive};
+use crate::perf::{Control, Op, Transport};
+
+/// A filled table.
+pub(crate) struct Matrix {
+    pub(crate) rows: Vec<(Op, [Cell; 3])>,
+}
+
+/// One field of it.
+#[derive(Clone, Debug)]
+pub(crate) enum Cell {
+    /// The service has no such operation.
+    None,
+    /// Every size was verified; how many bytes in all.
+    Verified { cases: usize, bytes: u64 },
+    /// The first thing that went wrong.
+    Failed(String),
+}
+
+impl Matrix {
+    /// Every operation, nothing run yet.
+    pub(crate) fn empty() -> Matrix {
+        Matrix { rows: Op::ALL.map(|op| (op, [Cell::None, Cell::None, Cell::None])).into() }
+    }
+
+    pub(crate) fn failures(&self) -> usize {
+        self.rows.iter().flat_map(|(_, cells)| cells).filter(|cell| matches!(cell, Cell::Failed(_))).count()
+    }
+}
+
+impl Cell {
+    /// Two parts of the same field; a failure of either is one of both.
+    fn join(self, other: Cell) -> Cell {
+        match (self, other) {
+            (Cell::Failed(problem), _) | (_, Cell::Failed(problem)) => Cell::Failed(problem),
+            (Cell::None, cell) | (cell, Cell::None) => cell,
+            (Cell::Verified { cases, bytes }, Cell::Verified { cases: more_cases, bytes: more_bytes }) => {
+                Cell::Verified { cases: cases + more_cases, bytes: bytes + more_bytes }
+            }
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Cell::None => "–".into(),
+            Cell::Verified { cases: 1, bytes } => format!("✓ {}", crate::report::size_rounded(*bytes)),
+            Cell::Verified { cases, bytes } => format!("✓ {cases} sizes, {}", crate::report::size_rounded(*bytes)),
+            Cell::Failed(problem) => format!("✗ {problem}"),
+        }
+    }
+}
+
+/// Which of the sizes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// SENDs so short that Wireshark takes them for a broken RPC-over-RDMA header.
+    ShortSends,
+    /// Everything else.
+    Rest,
+}
+
+/// Bytes from which a SEND is not short in that sense.
+const SHORT_BYTES: u32 = 32;
+
+impl Part {
+    fn has(self, op: Op, size: u32) -> bool {
+        let short = matches!(op, Op::Send | Op::SendImm) && size < SHORT_BYTES;
+        short == (self == Part::ShortSends)
+    }
+}
+
+/// What the cases are run with.
+pub(crate) struct Cases<'a> {
+    pub(crate) control: &'a mut Control,
+    pub(crate) device: &'a Device,
+    pub(crate) address: IpAddr,
+    pub(crate) transports: &'a [Transport],
+}
+
+impl Cases<'_> {
+    /// Runs one part of all cases and adds it to the table.
+    pub(crate) fn fill(&mut self, part: Part, matrix: &mut Matrix, progress: &mut Progress) {
+        for (op, cells) in &mut matrix.rows {
+            for (cell, transport) in cells.iter_mut().zip(Transport::ALL) {
+                if op.exists_on(transport) && self.transports.contains(&transport) {
+                    if part == Part::Rest {
+                        progress.step(&format!("{} {}", transport.name(), op.name()));
+                    }
+                    let before = std::mem::replace(cell, Cell::None);
+                    *cell = before.join(self.fill_cell(*op, transport, part));
+                }
+            }
+        }
+    }
+
+    fn fill_cell(&mut self, op: Op, transport: Transport, part: Part) -> Cell {
+        let mut sizes = sizes(op, transport, self.device.port().active_mtu);
+        sizes.retain(|size| part.has(op, *size));
+        let mut bytes = 0;
+        for size in &sizes {
+            match drive(self.control, self.device, self.address, (op, transport, *size)) {
+                Ok(Verdict { verified: true, .. }) => bytes += u64::from(*size),
+                Ok(Verdict { detail, .. }) => return Cell::Failed(format!("{size} bytes: {detail}")),
+                Err(problem) => return Cell::Failed(format!("{size} bytes: {problem}")),
+            }
+        }
+        if sizes.is_empty() { Cell::None } else { Cell::Verified { cases: sizes.len(), bytes } }
+    }
+}
+
+/// Sizes around every boundary: nothing, one byte, a packet less and more one, many packets.
+fn sizes(op: Op, transport: Transport, mtu: Mtu) -> Vec<u32> {
+    let mtu = mtu.bytes();
+    match (op.is_atomic(), transport) {
+        (true, _) => vec![8],
+        (_, Transport::Ud) => vec![0, 1, 64, 1021, mtu],
+        (_, Transport::Uc) => vec![0, 1, mtu - 1, mtu, mtu + 1, 3 * mtu + 7, 60_000],
+        (_, Transport::Rc) => vec![0, 1, mtu - 1, mtu, mtu + 1, 3 * mtu + 7, 100_000, 4 << 20],
+    }
+}

@@ -1,0 +1,36 @@
+//! What can go wrong in a command, in words that a person can act on.
+
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("{0}")]
+    Usage(String),
+    #[error(transparent)]
+    Open(#[from] device::OpenError),
+    #[error(transparent)]
+    Device(#[from] device::Error),
+    #[error("a work request was refused: {0}")]
+    Post(#[from] device::PostFailure),
+    #[error(transparent)]
+    Cq(#[from] device::CqError),
+    #[error("cannot write the capture: {0}")]
+    Capture(#[from] device::CaptureError),
+    #[error(transparent)]
+    Attach(#[from] hub::client::AttachError),
+    #[error("no device has the address {0}: `longarm devices` lists what there is")]
+    NoDevice(IpAddr),
+    #[error("a work request failed: {0}")]
+    Completion(String),
+    #[error("nothing happened for {} s: is the peer still there?", .0.as_secs())]
+    Silence(Duration),
+    #[error("{0}")]
+    Peer(String),
+    #[error("{0}: {1}")]
+    File(String, io::Error),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}

@@ -1,0 +1,198 @@
+//! The command line of `longarm perf`.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
+
+use clap::Args;
+use comfy_table::{Cell, CellAlignment, Table, presets};
+
+use super::client::{Measurement, measure};
+use super::control::{Control, Request};
+use super::local::LocalServer;
+use super::server;
+use super::spec::{Mode, Op, Test, Transport};
+use crate::baseline::pin_to_core;
+use crate::error::Error;
+use crate::report;
+
+/// The port of `longarm perf-server`.
+pub(crate) const PORT: u16 = 18_515;
+
+/// Measure one operation between two processes or two hosts
+#[derive(Args, Debug)]
+pub(crate) struct PerfArgs {
+    /// What to measure
+    #[arg(value_enum)]
+    op: Op,
+    /// Transport service
+    #[arg(short, long, value_enum, default_value = "rc")]
+    transport: Transport,
+    /// What to look at [default: latency for sizes below 4096 bytes, stream from there on]
+    #[arg(short, long, value_enum)]
+    mode: Option<Mode>,
+    /// Bytes per message, several with commas, with K or M: 8,4K,1M; or `all` for 2 bytes to 8 MiB
+    #[arg(short, long, default_value = "64")]
+    size: String,
+    /// Work requests outstanding per queue pair
+    #[arg(short, long, default_value_t = 128)]
+    depth: u32,
+    /// Queue pairs
+    #[arg(short, long, default_value_t = 1)]
+    qps: u32,
+    /// Latency: how many round trips
+    #[arg(short, long, default_value_t = 20_000)]
+    rounds: u32,
+    /// Stream: seconds per size
+    #[arg(short = 'D', long, default_value_t = 1.0)]
+    seconds: f64,
+    /// A host that runs `longarm perf-server`, as HOST or HOST:PORT [default: a process of its own on this host]
+    #[arg(short, long)]
+    connect: Option<String>,
+    /// On this host: the address to use [default: 127.0.0.1]
+    #[arg(long, conflicts_with = "connect")]
+    address: Option<IpAddr>,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Serve `longarm perf` and `longarm demo` of other processes or hosts
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// Address and port to listen on
+    #[arg(short, long, default_value_t = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), PORT))]
+    bind: SocketAddr,
+    /// End after the first client
+    #[arg(long)]
+    once: bool,
+    /// Write what this side sends and receives to a pcapng file
+    #[arg(long, value_name = "FILE")]
+    capture: Option<std::path::PathBuf>,
+}
+
+/// `longarm perf-server`
+pub(crate) fn serve(args: &ServeArgs) -> Result<(), Error> {
+    let listener =
+        TcpListener::bind(args.bind).map_err(|e| Error::File(format!("cannot listen on {}", args.bind), e))?;
+    println!("listening on {}", listener.local_addr()?);
+    loop {
+        let mut control = Control::accept(&listener)?;
+        let outcome = server::serve(&mut control, args.capture.as_deref());
+        match outcome {
+            Err(problem) if args.once => return Err(problem),
+            Err(problem) => eprintln!("longarm: a client failed: {problem}"),
+            Ok(()) if args.once => return Ok(()),
+            Ok(()) => {}
+        }
+    }
+}
+
+/// `longarm perf`
+pub(crate) fn run(args: &PerfArgs) -> Result<(), Error> {
+    let tests = tests(args)?;
+    let (_server, mut control) = match &args.connect {
+        Some(host) => (None, Control::connect(server_address(host)?)?),
+        None => {
+            let server = LocalServer::start(args.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), None)?;
+            let control = server.connect()?;
+            (Some(server), control)
+        }
+    };
+    let address = control.local()?.ip().to_canonical();
+    let device = super::open(address)?;
+    pin_to_core(0);
+    let mut results = Vec::new();
+    for test in tests {
+        let result = measure(&mut control, &device, address, &test)?;
+        if args.json {
+            println!("{}", serde_json::to_string(&result).map_err(std::io::Error::from)?);
+        }
+        results.push(result);
+    }
+    control.say(&Request::Bye)?;
+    if !args.json {
+        println!("{}", table(&results));
+    }
+    Ok(())
+}
+
+/// The address of a server that a person names.
+pub(crate) fn server_address(host: &str) -> Result<SocketAddr, Error> {
+    let found = host.to_socket_addrs().or_else(|_| (host, PORT).to_socket_addrs());
+    found.ok().and_then(|mut all| all.next()).ok_or_else(|| Error::Usage(format!("cannot find the host {host}")))
+}
+
+fn tests(args: &PerfArgs) -> Result<Vec<Test>, Error> {
+    let sizes = if args.op.is_atomic() { vec![8] } else { sizes(&args.size).map_err(Error::Usage)? };
+    let test = |size_bytes| Test {
+        op: args.op,
+        transport: args.transport,
+        mode: args.mode.unwrap_or(if size_bytes < 4096 { Mode::Latency } else { Mode::Stream }),
+        size_bytes,
+        depth: args.depth,
+        qps: args.qps,
+        rounds: args.rounds,
+        duration_ms: (args.seconds.clamp(0.01, 3600.0) * 1e3) as u64,
+    };
+    let tests: Vec<Test> = sizes.into_iter().map(test).collect();
+    tests.iter().try_for_each(Test::check).map_err(Error::Usage)?;
+    Ok(tests)
+}
+
+/// `8,4K,1M` or `all`.
+fn sizes(text: &str) -> Result<Vec<u32>, String> {
+    if text == "all" {
+        return Ok((1..=23).map(|power| 1 << power).collect());
+    }
+    text.split(',').map(one_size).collect()
+}
+
+fn one_size(text: &str) -> Result<u32, String> {
+    let (digits, factor) = match text.trim().to_ascii_uppercase() {
+        t if t.ends_with('K') => (t[..t.len() - 1].to_string(), 1 << 10),
+        t if t.ends_with('M') => (t[..t.len() - 1].to_string(), 1 << 20),
+        t => (t, 1u32),
+    };
+    let number = digits.parse::<u32>().ok().and_then(|n| n.checked_mul(factor));
+    number.ok_or_else(|| format!("--size {text}: give bytes such as 64, 4K or 1M, several with commas, or all"))
+}
+
+fn table(results: &[Measurement]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(["operation", "size", "p50", "p99", "messages", "bandwidth", "lost", "sent again"]);
+    for r in results {
+        let latency = |f: fn(&super::LatencySummary) -> u64| {
+            r.latency.as_ref().map_or("–".into(), |l| report::nanoseconds(f(l)))
+        };
+        let stream = |text: String| if r.latency.is_some() { "–".to_string() } else { text };
+        let cells = [
+            format!("{} {}", r.test.transport.name(), r.test.op.name()),
+            report::size(u64::from(r.test.size_bytes)),
+            latency(|l| l.p50_ns),
+            latency(|l| l.p99_ns),
+            stream(report::count_per_second(r.messages_per_second)),
+            stream(report::bytes_per_second(r.bytes_per_second)),
+            r.lost_messages.to_string(),
+            r.retransmitted_packets.to_string(),
+        ];
+        table.add_row(cells.into_iter().enumerate().map(|(i, text)| match i {
+            0 => Cell::new(text),
+            _ => Cell::new(text).set_alignment(CellAlignment::Right),
+        }));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        assert_eq!(sizes("8,4K,1m").unwrap(), [8, 4096, 1 << 20]);
+        assert_eq!(sizes("all").unwrap().len(), 23);
+        for wrong in ["", "x", "4G", "-1", "9999999M", "8,,8"] {
+            assert!(sizes(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The conversation of the two processes: lines of JSON over TCP, with the client asking.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::endpoint::EndpointInfo;
+use super::spec::{Op, Test, Transport};
+
+/// The version of this conversation.
+pub(crate) const VERSION: u32 = 1;
+/// Longer lines are refused. 16,384 endpoints fit.
+const MAX_LINE_BYTES: u64 = 8 << 20;
+/// A peer that says nothing for this long is gone.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What the client asks for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// Opens the conversation.
+    Hello { version: u32 },
+    /// Measure this; here are my endpoints.
+    Measure { test: Test, endpoints: Vec<EndpointInfo> },
+    /// Verify this; here is my endpoint.
+    Verify { op: Op, transport: Transport, size_bytes: u32, endpoint: EndpointInfo },
+    /// I have done my part: what did you see?
+    Finish { messages: u64 },
+    /// Leave.
+    Bye,
+}
+
+/// What the server answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    /// Opens the conversation.
+    Hello { version: u32 },
+    /// Mine are ready.
+    Endpoints(Vec<EndpointInfo>),
+    /// What the server saw.
+    Finished { messages: u64, verified: bool, detail: String },
+    /// It cannot be done.
+    Failed { reason: String },
+}
+
+/// One end of the conversation.
+pub(crate) struct Control {
+    reader: BufReader<TcpStream>,
+}
+
+impl Control {
+    pub(crate) fn new(stream: TcpStream) -> io::Result<Control> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Control { reader: BufReader::new(stream) })
+    }
+
+    /// Connects and opens the conversation.
+    pub(crate) fn connect(address: impl ToSocketAddrs) -> io::Result<Control> {
+        let mut control = Control::new(TcpStream::connect(address)?)?;
+        match control.ask(&Request::Hello { version: VERSION })? {
+            Reply::Hello { version } if version == VERSION => Ok(control),
+            Reply::Hello { version } => {
+                Err(io::Error::other(format!("the peer speaks version {version} of this conversation, we {VERSION}")))
+            }
+            other => Err(io::Error::other(format!("the peer answered {other:?} to a greeting"))),
+        }
+    }
+
+    /// Waits for a client.
+    pub(crate) fn accept(listener: &TcpListener) -> io::Result<Control> {
+        Control::new(listener.accept()?.0)
+    }
+
+    /// Our own address in this conversation: one that the peer can reach.
+    pub(crate) fn local(&self) -> io::Result<std::net::SocketAddr> {
+        self.reader.get_ref().local_addr()
+    }
+
+    /// Asks, and waits for the answer. A refusal is an error.
+    pub(crate) fn ask(&mut self, request: &Request) -> io::Result<Reply> {
+        self.say(request)?;
+        match self.hear()? {
+            Some(Reply::Failed { reason }) => Err(io::Error::other(format!("the peer says: {reason}"))),
+            Some(reply) => Ok(reply),
+            None => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer has gone")),
+        }
+    }
+
+    pub(crate) fn say(&mut self, message: &impl Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        self.reader.get_mut().write_all(&line)
+    }
+
+    /// The next message; `None` when the other end has closed.
+    pub(crate) fn hear<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        let mut line = Vec::new();
+        let n = (&mut self.reader).take(MAX_LINE_BYTES).read_until(b'\n', &mut line)?;
+        match n {
+            0 => Ok(None),
+            _ if line.last() != Some(&b'\n') => {
+                Err(io::Error::new(io::ErrorKind::InvalidData, "a message without end"))
+            }
+            _ => Ok(Some(serde_json::from_slice(&line)?)),
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The device objects of one test, and connecting them.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use device::{
+    Access, AddressVector, AttrMask, Completion, Cq, Datagram, Device, Gid, Mr, Mtu, OpenOptions, Pd, Psn, QKey, Qp,
+    QpAttr, QpCaps, QpSpec, QpState, QpType, Qpn, RKey, RecvWr, RemoteAddr, Sge, Sgl, Status,
+};
+use serde::{Deserialize, Serialize};
+
+use super::spec::Transport;
+use crate::error::Error;
+
+/// The queue key of this tool's UD queue pairs.
+const QKEY: QKey = QKey(0x4c61_7065);
+/// READs and atomics outstanding per queue pair.
+const RD_ATOMIC: u8 = 16;
+/// The GRH before a UD message.
+pub(crate) const GRH_BYTES: u32 = 40;
+/// Silence for this long is a failure.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the other process must know of a queue pair.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct EndpointInfo {
+    pub(crate) address: IpAddr,
+    pub(crate) qpn: u32,
+    pub(crate) psn: u32,
+    pub(crate) mtu_bytes: u32,
+    pub(crate) addr: u64,
+    pub(crate) rkey: u32,
+    pub(crate) len_bytes: u64,
+}
+
+impl EndpointInfo {
+    pub(crate) fn remote(&self, offset: u64) -> RemoteAddr {
+        RemoteAddr { addr: self.addr + offset, rkey: RKey(self.rkey) }
+    }
+}
+
+/// How to make endpoints.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) transport: Transport,
+    pub(crate) qps: u32,
+    pub(crate) depth: u32,
+    pub(crate) region_bytes: usize,
+    pub(crate) path_mtu: Option<Mtu>,
+}
+
+/// Queue pairs that share a completion queue for each direction, and one memory region.
+pub(crate) struct Endpoints {
+    pub(crate) device: Device,
+    pub(crate) pd: Pd,
+    pub(crate) send_cq: Cq,
+    pub(crate) recv_cq: Cq,
+    pub(crate) mr: Mr,
+    pub(crate) qps: Vec<Qp>,
+    shape: Shape,
+    address: IpAddr,
+    mtu: Mtu,
+    psns: Vec<u32>,
+}
+
+/// Opens the device that has `address`.
+pub(crate) fn open(address: IpAddr) -> Result<Device, Error> {
+    for info in Device::list()? {
+        if info.port.gids.contains(&Gid::from(address)) {
+            return Ok(Device::open(&OpenOptions { name: Some(info.name) })?);
+        }
+    }
+    Err(Error::NoDevice(address))
+}
+
+impl Endpoints {
+    pub(crate) fn new(device: &Device, address: IpAddr, shape: Shape) -> Result<Endpoints, Error> {
+        let pd = device.alloc_pd()?;
+        let cq_depth = (shape.qps * shape.depth * 2 + 16).min(device.limits().max_cqe);
+        let (send_cq, recv_cq) = (device.create_cq(cq_depth, None, 0)?, device.create_cq(cq_depth, None, 0)?);
+        let mr = pd.allocate(shape.region_bytes, Access::all() - Access::ZERO_BASED)?;
+        let mtu = shape.path_mtu.unwrap_or_else(|| device.port().active_mtu);
+        let mut endpoints = Endpoints {
+            device: device.clone(),
+            pd,
+            send_cq,
+            recv_cq,
+            mr,
+            qps: Vec::new(),
+            shape,
+            address,
+            mtu,
+            psns: Vec::new(),
+        };
+        for index in 0..shape.qps {
+            endpoints.qps.push(endpoints.make_qp()?);
+            endpoints.psns.push(random_psn(index));
+        }
+        Ok(endpoints)
+    }
+
+    fn make_qp(&self) -> Result<Qp, Error> {
+        let caps = QpCaps {
+            max_send_wr: self.shape.depth + 8,
+            max_recv_wr: self.shape.depth * 2 + 8,
+            max_send_sge: 1,
+            max_recv_sge: 2,
+            max_inline_bytes: 64,
+        };
+        let qp_type = match self.shape.transport {
+            Transport::Rc => QpType::Rc,
+            Transport::Uc => QpType::Uc,
+            Transport::Ud => QpType::Ud,
+        };
+        let spec = QpSpec {
+            qp_type,
+            pd: &self.pd,
+            send_cq: &self.send_cq,
+            recv_cq: &self.recv_cq,
+            srq: None,
+            caps,
+            signal_all: false,
+        };
+        Ok(self.device.create_qp(&spec)?)
+    }
+
+    /// What to tell the peer.
+    pub(crate) fn infos(&self) -> Vec<EndpointInfo> {
+        let info = |(qp, psn): (&Qp, &u32)| EndpointInfo {
+            address: self.address,
+            qpn: qp.qpn().get(),
+            psn: *psn,
+            mtu_bytes: self.mtu.bytes(),
+            addr: self.mr.addr(),
+            rkey: self.mr.rkey().0,
+            len_bytes: self.mr.len_bytes(),
+        };
+        self.qps.iter().zip(&self.psns).map(info).collect()
+    }
+
+    /// Connects each queue pair with the peer's of the same number.
+    pub(crate) fn connect(&self, peers: &[EndpointInfo]) -> Result<(), Error> {
+        if peers.len() != self.qps.len() {
+            return Err(Error::Peer(format!("the peer has {} queue pairs, we have {}", peers.len(), self.qps.len())));
+        }
+        for ((qp, psn), peer) in self.qps.iter().zip(&self.psns).zip(peers) {
+            self.connect_one(qp, Psn::new(*psn), peer)?;
+        }
+        Ok(())
+    }
+
+    fn connect_one(&self, qp: &Qp, psn: Psn, peer: &EndpointInfo) -> Result<(), Error> {
+        let mut attr = QpAttr {
+            state: QpState::Init,
+            access: Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC,
+            qkey: QKEY,
+            address: self.path(peer),
+            path_mtu: smaller_mtu(self.mtu, peer.mtu_bytes),
+            dest_qpn: Qpn::new(peer.qpn),
+            rq_psn: Psn::new(peer.psn),
+            sq_psn: psn,
+            timeout: 14,
+            retry_count: 7,
+            rnr_retry: 7,
+            min_rnr_timer: 1,
+            max_rd_atomic: RD_ATOMIC,
+            max_dest_rd_atomic: RD_ATOMIC,
+            ..QpAttr::default()
+        };
+        let steps = match self.shape.transport {
+            Transport::Rc => [M_INIT | AttrMask::ACCESS_FLAGS, M_RTR | M_RTR_RC, M_RTS | M_RTS_RC],
+            Transport::Uc => [M_INIT | AttrMask::ACCESS_FLAGS, M_RTR, M_RTS],
+            Transport::Ud => [M_INIT | AttrMask::QKEY, AttrMask::STATE, M_RTS],
+        };
+        for (state, mask) in [QpState::Init, QpState::Rtr, QpState::Rts].into_iter().zip(steps) {
+            attr.state = state;
+            qp.modify(&attr, mask)?;
+        }
+        Ok(())
+    }
+
+    fn path(&self, peer: &EndpointInfo) -> AddressVector {
+        AddressVector::new(Gid::from(self.address), Gid::from(peer.address))
+    }
+
+    /// The destination of a send work request; on UD queue pairs only.
+    pub(crate) fn datagram(&self, peer: &EndpointInfo) -> Option<Datagram> {
+        (self.shape.transport == Transport::Ud).then(|| Datagram {
+            address: self.path(peer),
+            remote_qpn: Qpn::new(peer.qpn),
+            remote_qkey: QKEY,
+        })
+    }
+
+    /// Bytes before the message in a receive buffer.
+    pub(crate) fn grh_bytes(&self) -> u32 {
+        if self.shape.transport == Transport::Ud { GRH_BYTES } else { 0 }
+    }
+
+    /// A list of one entry of our region.
+    pub(crate) fn sgl(&self, offset: u64, len_bytes: u32) -> Sgl {
+        std::iter::once(Sge { addr: self.mr.addr() + offset, len_bytes, lkey: self.mr.lkey() }).collect()
+    }
+
+    /// Posts a receive into our region; room for the GRH is added.
+    pub(crate) fn post_recvs(&self, qp: &Qp, count: u32, offset: u64, len_bytes: u32) -> Result<(), Error> {
+        let sgl = self.sgl(offset, len_bytes + self.grh_bytes());
+        Ok(qp.post_recv((0..count).map(|_| RecvWr { wr_id: 0, sgl: sgl.clone() }))?)
+    }
+
+    /// Copies from our region.
+    pub(crate) fn read_region(&self, offset: usize, out: &mut [u8]) {
+        let part = self.mr.region().and_then(|region| region.span().part(offset, out.len()));
+        part.expect("a range of the region that we made").read(out);
+    }
+
+    /// Copies into our region.
+    pub(crate) fn write_region(&self, offset: usize, data: &[u8]) {
+        let part = self.mr.region().and_then(|region| region.span().part(offset, data.len()));
+        part.expect("a range of the region that we made").write(data);
+    }
+
+    /// Waits for one completion, which must be a success.
+    pub(crate) fn wait(&self, cq: &Cq) -> Result<Completion, Error> {
+        self.wait_any(cq).and_then(|completion| self.check(completion))
+    }
+
+    /// Waits for one completion of any status.
+    pub(crate) fn wait_any(&self, cq: &Cq) -> Result<Completion, Error> {
+        let (start, mut out) = (Instant::now(), Vec::with_capacity(1));
+        while cq.poll(&mut out, 1)? == 0 {
+            if start.elapsed() > PATIENCE {
+                return Err(Error::Silence(PATIENCE));
+            }
+        }
+        Ok(out[0])
+    }
+
+    /// A failed completion as an error that says why.
+    pub(crate) fn check(&self, completion: Completion) -> Result<Completion, Error> {
+        if completion.status == Status::Success {
+            return Ok(completion);
+        }
+        let failed = self.qps.iter().find(|qp| qp.qpn() == completion.qpn);
+        let why = failed.and_then(|qp| qp.failure()).map_or(String::new(), |reason| format!(": {reason}"));
+        Err(Error::Completion(format!("{:?}{why}", completion.status)))
+    }
+}
+
+const M_INIT: AttrMask = AttrMask::STATE.union(AttrMask::PKEY_INDEX).union(AttrMask::PORT);
+const M_RTR: AttrMask =
+    AttrMask::STATE.union(AttrMask::AV).union(AttrMask::PATH_MTU).union(AttrMask::DEST_QPN).union(AttrMask::RQ_PSN);
+const M_RTR_RC: AttrMask = AttrMask::MAX_DEST_RD_ATOMIC.union(AttrMask::MIN_RNR_TIMER);
+const M_RTS: AttrMask = AttrMask::STATE.union(AttrMask::SQ_PSN);
+const M_RTS_RC: AttrMask =
+    AttrMask::TIMEOUT.union(AttrMask::RETRY_CNT).union(AttrMask::RNR_RETRY).union(AttrMask::MAX_QP_RD_ATOMIC);
+
+fn smaller_mtu(ours: Mtu, theirs_bytes: u32) -> Mtu {
+    Mtu::ALL.into_iter().rev().find(|mtu| mtu.bytes() <= theirs_bytes && *mtu <= ours).unwrap_or(Mtu::B256)
+}
+
+/// A PSN that an outsider cannot know, from the randomness of a hasher's keys.
+fn random_psn(index: u32) -> u32 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(index) as u32 & 0xff_ffff
+}

@@ -1,0 +1,104 @@
+//! The side that serves: makes endpoints, answers, and tells what it saw.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::mpsc::{self, TryRecvError};
+
+use device::Device;
+
+use super::control::{Control, Reply, Request, VERSION};
+use super::endpoint::{EndpointInfo, Endpoints};
+use super::spec::{Mode, Test};
+use super::{latency, shape, stream};
+use crate::baseline::pin_to_core;
+use crate::demo::verify;
+use crate::error::Error;
+
+/// Serves one client until it leaves.
+pub(super) fn serve(control: &mut Control, capture: Option<&Path>) -> Result<(), Error> {
+    let address = control.local()?.ip().to_canonical();
+    let device = match prepare(address, capture) {
+        Ok(device) => device,
+        Err(problem) => {
+            // The client's greeting comes first; the reason is the answer to it.
+            let _ = control.hear::<Request>()?;
+            control.say(&Reply::Failed { reason: problem.to_string() })?;
+            return Err(problem);
+        }
+    };
+    // Only now: the device's own thread is not to share the core.
+    pin_to_core(1);
+    while let Some(request) = control.hear::<Request>()? {
+        let outcome = match request {
+            Request::Hello { .. } => Ok(control.say(&Reply::Hello { version: VERSION })?),
+            Request::Measure { test, endpoints } => serve_test(control, &device, address, &test, &endpoints),
+            Request::Verify { op, transport, size_bytes, endpoint } => {
+                verify::serve(control, &device, address, op, transport, size_bytes, &endpoint)
+            }
+            Request::Finish { .. } => Err(Error::Peer("nothing is being measured".into())),
+            Request::Bye => return Ok(()),
+        };
+        if let Err(problem) = outcome {
+            control.say(&Reply::Failed { reason: problem.to_string() })?;
+        }
+    }
+    Ok(())
+}
+
+/// The device that has the address, its packets captured if that is wanted.
+fn prepare(address: IpAddr, capture: Option<&Path>) -> Result<Device, Error> {
+    let device = super::open(address)?;
+    if let Some(path) = capture {
+        device.capture(path)?;
+    }
+    Ok(device)
+}
+
+fn serve_test(
+    control: &mut Control,
+    device: &Device,
+    address: IpAddr,
+    test: &Test,
+    peers: &[EndpointInfo],
+) -> Result<(), Error> {
+    test.check().map_err(Error::Usage)?;
+    let endpoints = Endpoints::new(device, address, shape(test))?;
+    endpoints.connect(peers)?;
+    match test.mode {
+        Mode::Latency => latency::prepare(&endpoints, test)?,
+        Mode::Stream => stream::prepare(&endpoints, test)?,
+    }
+    control.say(&Reply::Endpoints(endpoints.infos()))?;
+    let messages = match test.mode {
+        Mode::Latency => {
+            latency::server(&endpoints, &peers[0], test)?;
+            expect_finish(control)?
+        }
+        Mode::Stream if test.op.uses_recv() => receive_stream(control, &endpoints, test)?,
+        // One-sided: this program does nothing, its device serves.
+        Mode::Stream => expect_finish(control)?,
+    };
+    Ok(control.say(&Reply::Finished { messages, verified: true, detail: String::new() })?)
+}
+
+/// Waits for the client's word that it is done.
+pub(crate) fn expect_finish(control: &mut Control) -> Result<u64, Error> {
+    match control.hear::<Request>()? {
+        Some(Request::Finish { messages }) => Ok(messages),
+        Some(other) => Err(Error::Peer(format!("expected the end of a test, not {other:?}"))),
+        None => Err(Error::Peer("the client has gone in the middle of a test".into())),
+    }
+}
+
+/// Receives while another thread listens for the client's word.
+fn receive_stream(control: &mut Control, endpoints: &Endpoints, test: &Test) -> Result<u64, Error> {
+    let (tell, told) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || tell.send(expect_finish(control)));
+        stream::server(endpoints, test, || match told.try_recv() {
+            Ok(finish) => finish.map(Some),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(Error::Peer("the client's word was lost".into())),
+        })
+    })
+}

@@ -1,0 +1,155 @@
+//! What is measured.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// An operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Op {
+    /// Into the peer's receive buffer
+    Send,
+    /// The same with 32 bits of immediate data
+    SendImm,
+    /// The same, and invalidates a key of the peer (`demo` only)
+    #[value(skip)]
+    SendInvalidate,
+    /// Into the peer's memory
+    Write,
+    /// The same with 32 bits of immediate data
+    WriteImm,
+    /// From the peer's memory
+    Read,
+    /// Compare-and-swap on 8 bytes of the peer's memory
+    CompareSwap,
+    /// Fetch-and-add on 8 bytes of the peer's memory
+    FetchAdd,
+}
+
+/// A transport service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Transport {
+    /// Reliable connection
+    Rc,
+    /// Unreliable connection
+    Uc,
+    /// Unreliable datagram
+    Ud,
+}
+
+impl Op {
+    pub(crate) const ALL: [Op; 8] =
+        [Op::Send, Op::SendImm, Op::SendInvalidate, Op::Write, Op::WriteImm, Op::Read, Op::CompareSwap, Op::FetchAdd];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Op::Send => "SEND",
+            Op::SendImm => "SEND with immediate",
+            Op::SendInvalidate => "SEND with invalidate",
+            Op::Write => "WRITE",
+            Op::WriteImm => "WRITE with immediate",
+            Op::Read => "READ",
+            Op::CompareSwap => "compare-and-swap",
+            Op::FetchAdd => "fetch-and-add",
+        }
+    }
+
+    /// Whether the service has this operation (IB specification, table 38).
+    pub(crate) fn exists_on(self, transport: Transport) -> bool {
+        match transport {
+            Transport::Rc => true,
+            Transport::Uc => matches!(self, Op::Send | Op::SendImm | Op::Write | Op::WriteImm),
+            Transport::Ud => matches!(self, Op::Send | Op::SendImm),
+        }
+    }
+
+    /// Uses a receive WQE of the peer.
+    pub(crate) fn uses_recv(self) -> bool {
+        matches!(self, Op::Send | Op::SendImm | Op::SendInvalidate | Op::WriteImm)
+    }
+
+    pub(crate) fn is_atomic(self) -> bool {
+        matches!(self, Op::CompareSwap | Op::FetchAdd)
+    }
+}
+
+impl Transport {
+    pub(crate) const ALL: [Transport; 3] = [Transport::Rc, Transport::Uc, Transport::Ud];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Transport::Rc => "RC",
+            Transport::Uc => "UC",
+            Transport::Ud => "UD",
+        }
+    }
+}
+
+/// How it is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Mode {
+    /// One at a time; half of there and back, or post to completion for READ and atomics
+    Latency,
+    /// As many as the depth allows, for a while
+    Stream,
+}
+
+/// One measurement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Test {
+    pub(crate) op: Op,
+    pub(crate) transport: Transport,
+    pub(crate) mode: Mode,
+    /// Bytes per message.
+    pub(crate) size_bytes: u32,
+    /// Work requests outstanding per queue pair.
+    pub(crate) depth: u32,
+    /// Queue pairs.
+    pub(crate) qps: u32,
+    /// Latency: how many.
+    pub(crate) rounds: u32,
+    /// Stream: how long.
+    pub(crate) duration_ms: u64,
+}
+
+/// The most that a test may ask of a peer.
+const MAX_SIZE_BYTES: u32 = 1 << 30;
+const MAX_DEPTH: u32 = 8192;
+const MAX_QPS: u32 = 16_384;
+
+impl Test {
+    pub(crate) fn duration(&self) -> Duration {
+        Duration::from_millis(self.duration_ms)
+    }
+
+    /// Says what is wrong with it, in the words of the command line.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if !self.op.exists_on(self.transport) {
+            return Err(format!(
+                "{} has no {}: the specification gives it to RC only, or to RC and UC",
+                self.transport.name(),
+                self.op.name()
+            ));
+        }
+        if self.op.is_atomic() && self.size_bytes != 8 {
+            return Err(format!("{} works on 8 bytes: use --size 8", self.op.name()));
+        }
+        if self.transport == Transport::Ud && self.size_bytes > 4096 {
+            return Err("a UD message is one packet: at most 4096 bytes, and no more than the path MTU".into());
+        }
+        let in_range = [
+            ("--size", self.size_bytes, 0, MAX_SIZE_BYTES),
+            ("--depth", self.depth, 1, MAX_DEPTH),
+            ("--qps", self.qps, 1, MAX_QPS),
+            ("--rounds", self.rounds, 1, u32::MAX),
+        ];
+        match in_range.iter().find(|(_, value, least, most)| value < least || value > most) {
+            None => Ok(()),
+            Some((name, value, least, most)) => Err(format!("{name} {value} is not between {least} and {most}")),
+        }
+    }
+}

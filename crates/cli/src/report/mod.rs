@@ -1,0 +1,9 @@
+//! Results for people: numbers with units, tables, plots.
+
+mod html;
+mod plot;
+mod units;
+
+pub(crate) use html::Page;
+pub(crate) use plot::{Bar, bars};
+pub(crate) use units::{bytes_per_second, count_per_second, nanoseconds, size, size_rounded};

@@ -1,0 +1,35 @@
+//! C1 and C2: many queue pairs, and what they cost while nothing happens.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use device::Device;
+
+use super::idle::{idle_cpu_ns, resident_bytes};
+use crate::error::Error;
+use crate::perf::{Endpoints, Shape, Transport};
+
+/// What idle queue pairs cost.
+pub(super) struct IdleCost {
+    pub(super) qps: u32,
+    /// Resident memory that each added, its queues of depth 16 included.
+    pub(super) bytes_per_qp: u64,
+    /// CPU time of the whole process per second of idleness.
+    pub(super) cpu_ns_per_second: u64,
+}
+
+/// Makes and connects `qps` queue pairs with each other, and watches them do nothing.
+pub(super) fn idle_cost(device: &Device, address: IpAddr, qps: u32) -> Result<IdleCost, Error> {
+    let shape = Shape { transport: Transport::Rc, qps, depth: 16, region_bytes: 4096, path_mtu: None };
+    // The completion queues and the region are not the queue pairs' own cost: one first.
+    let warm = Endpoints::new(device, address, Shape { qps: 1, ..shape })?;
+    warm.connect(&warm.infos())?;
+    let before = resident_bytes()?;
+    let endpoints = Endpoints::new(device, address, shape)?;
+    endpoints.connect(&endpoints.infos())?;
+    let grown = resident_bytes()?.saturating_sub(before);
+    let watched = Duration::from_secs(2);
+    std::thread::sleep(Duration::from_millis(500));
+    let cpu = idle_cpu_ns(watched)?;
+    Ok(IdleCost { qps, bytes_per_qp: grown / u64::from(qps), cpu_ns_per_second: cpu / watched.as_secs() })
+}

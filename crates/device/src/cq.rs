@@ -1,0 +1,368 @@
+//! Completion queues: a bounded ring, its arming, and whom to tell.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::task::Waker;
+
+use parking_lot::Mutex;
+use transport::{Completion, Status};
+
+use crate::channel::{ChannelShared, CompChannel};
+use crate::engine::EngineRef;
+use crate::error::{CqError, Error};
+use crate::events::{AsyncEvent, EventQueue};
+use crate::limits::LIMITS;
+use crate::users::{Counted, Lease, Users};
+
+/// The number of a completion queue within its process.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct CqId(pub u32);
+
+/// A completion queue.
+#[derive(Clone, Debug)]
+pub struct Cq {
+    handle: Arc<Handle>,
+}
+
+/// The owner's hold: when the last clone goes, pending events go with it.
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<CqShared>,
+}
+
+/// What queue pairs and the engine see of a completion queue.
+pub(crate) struct CqShared {
+    id: CqId,
+    cookie: u64,
+    engine: EngineRef,
+    channel: Option<Lease<ChannelShared>>,
+    events: Arc<EventQueue>,
+    users: Users,
+    unacked: AtomicU32,
+    /// Length of the ring, to see without the lock that there is nothing.
+    len: AtomicU32,
+    state: Mutex<State>,
+}
+
+struct State {
+    ring: VecDeque<Completion>,
+    capacity: u32,
+    armed: Armed,
+    waker: Option<Waker>,
+    overrun: bool,
+    /// Nobody can poll any more: completions are not kept.
+    retired: bool,
+}
+
+/// Which completion brings the next event (IB specification 11.4.2.2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Armed {
+    No,
+    Solicited,
+    Any,
+}
+
+/// What came of adding a completion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Added {
+    /// It is there, and nobody waits for it.
+    Quiet,
+    /// It is there; call [`CqShared::notify`] when no lock is held.
+    Notify,
+    /// There was no room, for the first time.
+    Overrun,
+}
+
+impl Counted for CqShared {
+    const WHAT: &'static str = "completion queue";
+
+    fn users(&self) -> &Users {
+        &self.users
+    }
+}
+
+impl Cq {
+    pub(crate) fn new(
+        engine: &EngineRef,
+        events: &Arc<EventQueue>,
+        capacity: u32,
+        channel: Option<&CompChannel>,
+        cookie: u64,
+    ) -> Result<Cq, Error> {
+        engine.check()?;
+        check_capacity(capacity)?;
+        let channel = channel.map(|channel| lease_channel(engine, channel)).transpose()?;
+        let state =
+            State { ring: VecDeque::new(), capacity, armed: Armed::No, waker: None, overrun: false, retired: false };
+        let shared = CqShared {
+            id: CqId(engine.next_id()),
+            cookie,
+            engine: engine.clone(),
+            channel,
+            events: events.clone(),
+            users: Users::default(),
+            unacked: AtomicU32::new(0),
+            len: AtomicU32::new(0),
+            state: Mutex::new(state),
+        };
+        Ok(Cq { handle: Arc::new(Handle { shared: Arc::new(shared) }) })
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<CqShared> {
+        &self.handle.shared
+    }
+
+    /// Its number.
+    pub fn id(&self) -> CqId {
+        self.shared().id
+    }
+
+    /// The cookie it was made with.
+    pub fn cookie(&self) -> u64 {
+        self.shared().cookie
+    }
+
+    /// Moves at most `max` completions to the end of `out` and returns how many. If there
+    /// are none the device is driven once: packets received, handled and answered.
+    ///
+    /// Never waits. After an overrun the completions that had room come out first.
+    ///
+    /// # Errors
+    /// See [`CqError`].
+    #[inline]
+    pub fn poll(&self, out: &mut Vec<Completion>, max: usize) -> Result<usize, CqError> {
+        let shared = &*self.handle.shared;
+        shared.engine.check().map_err(|_| CqError::Forked)?;
+        if shared.len.load(Acquire) == 0 {
+            shared.engine.progress();
+            if shared.len.load(Acquire) == 0 {
+                return shared.nothing();
+            }
+        } else {
+            shared.engine.send_requests_put_off();
+        }
+        shared.take(out, max)
+    }
+
+    /// Asks for one event on the channel (and one call of the waker) at the next completion
+    /// that is added from now on; with `solicited_only`, at the next one that is solicited or
+    /// has failed. A queue that is armed for any completion stays so
+    /// (IB specification 11.4.2.2). Completions already there cause no event: poll after arming.
+    ///
+    /// # Errors
+    /// See [`CqError`]; a queue that overran cannot be armed.
+    pub fn arm(&self, solicited_only: bool) -> Result<(), CqError> {
+        let shared = self.shared();
+        shared.engine.check().map_err(|_| CqError::Forked)?;
+        let wanted = if solicited_only { Armed::Solicited } else { Armed::Any };
+        {
+            let mut state = shared.state.lock();
+            state.check()?;
+            state.armed = state.armed.max(wanted);
+        }
+        shared.engine.application_may_block();
+        Ok(())
+    }
+
+    /// The waker to call, once, at the next completion after [`arm`](Cq::arm).
+    pub fn set_waker(&self, waker: Option<Waker>) {
+        if self.shared().engine.check().is_ok() {
+            let old = std::mem::replace(&mut self.shared().state.lock().waker, waker);
+            drop(old);
+        }
+    }
+
+    /// Events taken from the channel and not yet acknowledged.
+    pub fn unacked_events(&self) -> u32 {
+        self.shared().unacked.load(Acquire)
+    }
+
+    /// Acknowledges `count` events; more than there are counts as all.
+    pub fn ack_events(&self, count: u32) {
+        let _ = self.shared().unacked.fetch_update(Release, Relaxed, |n| Some(n.saturating_sub(count)));
+    }
+
+    /// Completions that fit.
+    pub fn capacity(&self) -> u32 {
+        self.shared().state.lock().capacity
+    }
+
+    /// Completions that are there.
+    pub fn len(&self) -> u32 {
+        self.shared().len.load(Acquire)
+    }
+
+    /// Whether no completion is there.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Changes the capacity.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] below what is there, [`Error::Limit`] above the limit.
+    pub fn resize(&self, capacity: u32) -> Result<(), Error> {
+        self.shared().engine.check()?;
+        check_capacity(capacity)?;
+        let mut state = self.shared().state.lock();
+        if state.ring.len() > capacity as usize {
+            return Err(Error::Invalid("the completion queue holds more completions than that"));
+        }
+        state.capacity = capacity;
+        Ok(())
+    }
+
+    /// Destroys it; completions that are still there are lost.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while queue pairs use it.
+    pub fn destroy(&self) -> Result<(), Error> {
+        let shared = self.shared();
+        shared.engine.check()?;
+        shared.users.close(CqShared::WHAT)?;
+        shared.retire();
+        Ok(())
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.shared.engine.check().is_ok() {
+            self.shared.retire();
+        }
+    }
+}
+
+impl CqShared {
+    pub(crate) fn engine(&self) -> &EngineRef {
+        &self.engine
+    }
+
+    pub(crate) fn cookie(&self) -> u64 {
+        self.cookie
+    }
+
+    pub(crate) fn note_event(&self) {
+        self.unacked.fetch_add(1, Relaxed);
+    }
+
+    /// Adds a completion. Called with a queue pair locked: does nothing but that.
+    #[inline]
+    pub(crate) fn add(&self, completion: Completion) -> Added {
+        let mut state = self.state.lock();
+        if state.ring.len() >= state.capacity as usize || state.retired || state.overrun {
+            return state.refuse();
+        }
+        state.ring.push_back(completion);
+        self.len.store(state.ring.len() as u32, Release);
+        state.fire(&completion)
+    }
+
+    /// Tells those who wait. Called with no lock held: wakers run foreign code.
+    pub(crate) fn notify(self: &Arc<Self>) {
+        let waker = self.state.lock().waker.take();
+        if let Some(channel) = &self.channel {
+            channel.push(self.clone());
+        }
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Tells the owner that completions were lost; the waiting are woken to see it.
+    pub(crate) fn report_overrun(self: &Arc<Self>) {
+        self.events.push(AsyncEvent::CqError { cq: self.id, cookie: self.cookie });
+        self.notify();
+    }
+
+    #[inline]
+    fn take(&self, out: &mut Vec<Completion>, max: usize) -> Result<usize, CqError> {
+        let mut state = self.state.lock();
+        let count = state.ring.len().min(max);
+        if count == 0 {
+            state.check()?;
+        }
+        out.extend(state.ring.drain(..count));
+        self.len.store(state.ring.len() as u32, Release);
+        Ok(count)
+    }
+
+    /// An empty queue: well, or in error.
+    fn nothing(&self) -> Result<usize, CqError> {
+        if self.users.is_closed() {
+            return Err(CqError::Destroyed);
+        }
+        self.state.lock().check().map(|()| 0)
+    }
+
+    fn retire(&self) {
+        let waker = {
+            let mut state = self.state.lock();
+            state.retired = true;
+            state.ring = VecDeque::new();
+            self.len.store(0, Release);
+            state.waker.take()
+        };
+        drop(waker);
+        if let Some(channel) = &self.channel {
+            channel.forget(self);
+        }
+    }
+}
+
+impl State {
+    fn check(&self) -> Result<(), CqError> {
+        match (self.retired, self.overrun) {
+            (true, _) => Err(CqError::Destroyed),
+            (_, true) => Err(CqError::Overrun),
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn fire(&mut self, completion: &Completion) -> Added {
+        let wanted = match self.armed {
+            Armed::No => false,
+            Armed::Any => true,
+            Armed::Solicited => completion.solicited || completion.status != Status::Success,
+        };
+        if !wanted {
+            return Added::Quiet;
+        }
+        self.armed = Armed::No;
+        Added::Notify
+    }
+
+    #[cold]
+    fn refuse(&mut self) -> Added {
+        if self.retired || self.overrun {
+            return Added::Quiet;
+        }
+        self.overrun = true;
+        Added::Overrun
+    }
+}
+
+impl std::fmt::Debug for CqShared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cq").field("id", &self.id.0).field("cookie", &self.cookie).finish_non_exhaustive()
+    }
+}
+
+fn check_capacity(capacity: u32) -> Result<(), Error> {
+    match capacity {
+        0 => Err(Error::Invalid("a completion queue needs room for at least one completion")),
+        n if n > LIMITS.max_cqe => {
+            Err(Error::Limit { what: "completion queue size", asked: n.into(), max: LIMITS.max_cqe.into() })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn lease_channel(engine: &EngineRef, channel: &CompChannel) -> Result<Lease<ChannelShared>, Error> {
+    if !engine.is_same(channel.shared.engine()) {
+        return Err(Error::OtherDevice(ChannelShared::WHAT));
+    }
+    Lease::new(&channel.shared)
+}

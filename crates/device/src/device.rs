@@ -1,0 +1,206 @@
+//! Devices: the way in.
+
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::task::Waker;
+
+use ::faults::FaultPlan;
+
+use crate::channel::CompChannel;
+use crate::cq::Cq;
+use crate::devices::Context;
+use crate::engine::EngineRef;
+use crate::error::{CaptureError, Error, OpenError};
+use crate::events::AsyncEvent;
+use crate::info::{DeviceCounters, DeviceInfo, PortInfo, PortState};
+use crate::limits::{LIMITS, Limits};
+use crate::pd::Pd;
+use crate::qp::{Qp, QpSpec};
+use crate::srq::{Srq, SrqAttr};
+use crate::start;
+
+/// How to open a device.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// The device's name, or its interface's. `None`: the one that the hub prefers.
+    pub name: Option<String>,
+}
+
+/// An open device. Each `open` gives a context of its own, with its own events; the engine
+/// behind all of them is one per process.
+#[derive(Clone, Debug)]
+pub struct Device {
+    engine: EngineRef,
+    context: Arc<Context>,
+    /// As it was when it was opened, for when its interface is gone.
+    opened: Arc<DeviceInfo>,
+}
+
+impl Device {
+    /// All devices. Attaches to the hub as [`open`](Device::open) does.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn list() -> Result<Vec<DeviceInfo>, OpenError> {
+        Ok(start::engine()?.devices.list())
+    }
+
+    /// Opens one. The first in a process attaches to the hub (and starts it if need be) and
+    /// starts the background thread.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(options: &OpenOptions) -> Result<Device, OpenError> {
+        Device::on(start::engine()?, options)
+    }
+
+    /// Opens one of an engine's devices.
+    pub(crate) fn on(engine: EngineRef, options: &OpenOptions) -> Result<Device, OpenError> {
+        let Some(info) = engine.devices.find(options.name.as_deref()) else {
+            return Err(no_such_device(&engine, options));
+        };
+        let context = engine.devices.open(&info)?;
+        Ok(Device { engine, context, opened: Arc::new(info) })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn engine(&self) -> &EngineRef {
+        &self.engine
+    }
+
+    /// What it is, and how its port stands now.
+    pub fn info(&self) -> DeviceInfo {
+        self.engine.devices.of(&self.context).unwrap_or_else(|| {
+            let mut gone = DeviceInfo::clone(&self.opened);
+            gone.port.state = PortState::Down;
+            gone
+        })
+    }
+
+    /// How its port stands now.
+    pub fn port(&self) -> PortInfo {
+        self.info().port
+    }
+
+    /// What it can do at most.
+    pub fn limits(&self) -> Limits {
+        LIMITS
+    }
+
+    /// Makes a protection domain.
+    ///
+    /// # Errors
+    /// Only in a forked child.
+    pub fn alloc_pd(&self) -> Result<Pd, Error> {
+        Pd::new(&self.engine)
+    }
+
+    /// Makes a completion channel.
+    ///
+    /// # Errors
+    /// If the process has no descriptor left.
+    pub fn create_channel(&self) -> Result<CompChannel, Error> {
+        CompChannel::new(&self.engine)
+    }
+
+    /// Makes a completion queue for `capacity` completions; its events go to `channel` and
+    /// carry `cookie`.
+    ///
+    /// # Errors
+    /// If the capacity is zero or above the limit, or the channel another device's.
+    pub fn create_cq(&self, capacity: u32, channel: Option<&CompChannel>, cookie: u64) -> Result<Cq, Error> {
+        Cq::new(&self.engine, self.context.events(), capacity, channel, cookie)
+    }
+
+    /// Makes a shared receive queue. `limit` other than zero arms its limit event.
+    ///
+    /// # Errors
+    /// If a size is above the limit.
+    pub fn create_srq(&self, pd: &Pd, max_wr: u32, max_sge: u32, limit: u32) -> Result<Srq, Error> {
+        Srq::new(&self.engine, self.context.events(), pd, &SrqAttr { max_wr, max_sge, limit })
+    }
+
+    /// Makes a queue pair, in state Reset.
+    ///
+    /// # Errors
+    /// If a size is above the limit, a parent is another device's or destroyed, or every
+    /// number is taken.
+    pub fn create_qp(&self, spec: &QpSpec<'_>) -> Result<Qp, Error> {
+        Qp::new(&self.engine, &self.context, spec)
+    }
+
+    /// Takes the oldest asynchronous event. Never waits.
+    pub fn next_event(&self) -> Option<AsyncEvent> {
+        self.engine.check().ok()?;
+        self.context.events().pop()
+    }
+
+    /// The waker to call, once, at the next asynchronous event. Events that are there already
+    /// do not call it: look after setting it. It may be called with locks of this crate held, so
+    /// it must only pass the news on, as wakers of executors do.
+    pub fn set_event_waker(&self, waker: Option<Waker>) {
+        if self.engine.check().is_ok() {
+            self.context.events().set_waker(waker);
+        }
+    }
+
+    /// A descriptor that is readable exactly while [`next_event`](Device::next_event) has
+    /// something. Do not read from it.
+    pub fn event_fd(&self) -> BorrowedFd<'_> {
+        self.context.events().fd()
+    }
+
+    /// What the engine has counted: for all devices of this process together, since its
+    /// first was opened.
+    pub fn counters(&self) -> DeviceCounters {
+        self.engine.counters.snapshot()
+    }
+
+    /// Injects faults into everything this process sends from now on (and receivers not
+    /// ready into what it receives); `None` ends it. The variable `LONGARM_FAULTS` sets the
+    /// plan at first.
+    pub fn set_faults(&self, plan: Option<FaultPlan>) {
+        if self.engine.check().is_ok() {
+            self.engine.faults.set(plan);
+        }
+    }
+
+    /// The plan of faults in force.
+    pub fn faults(&self) -> Option<FaultPlan> {
+        self.engine.check().ok()?;
+        self.engine.faults.plan()
+    }
+
+    /// Writes every packet that this process sends or receives from now on to a new file
+    /// in pcapng format, and returns its name: if another process is writing to a file of
+    /// that name, the process id is appended. The variable `LONGARM_CAPTURE` names a file from
+    /// the start.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn capture(&self, path: impl AsRef<Path>) -> Result<PathBuf, CaptureError> {
+        self.engine.capture.start(path.as_ref())
+    }
+
+    /// Ends the capture, if there is one; the file is complete then.
+    pub fn stop_capture(&self) {
+        if self.engine.check().is_ok() {
+            self.engine.capture.stop();
+        }
+    }
+
+    /// Drives the device once, as polling an empty completion queue does. Returns whether
+    /// anything had arrived.
+    pub fn progress(&self) -> bool {
+        self.engine.check().is_ok() && self.engine.progress()
+    }
+}
+
+fn no_such_device(engine: &EngineRef, options: &OpenOptions) -> OpenError {
+    let known: Vec<_> = engine.devices.list().into_iter().map(|info| info.name).collect();
+    match &options.name {
+        Some(name) if !known.is_empty() => OpenError::NoSuchDevice { name: name.clone(), known: known.join(", ") },
+        _ => OpenError::NoDevice,
+    }
+}

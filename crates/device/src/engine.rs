@@ -1,0 +1,213 @@
+//! The engine: what all devices of a process share.
+//!
+//! Lock order, from the outside in: receive side, queue pair, shared receive queue,
+//! completion queue. Never two queue pairs at once. Nothing foreign (a waker, the caller's
+//! channel) is called while one of them is held.
+
+mod activity;
+mod background;
+mod due;
+mod host;
+mod overrun;
+mod packets;
+mod post;
+mod progress;
+mod pump;
+mod receive;
+mod route;
+mod scratch;
+mod send;
+mod staging;
+mod timers;
+
+use std::io;
+use std::ops::Deref;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::thread::JoinHandle;
+
+use hub::DeviceRecord;
+use hub::client::Session;
+use memory::Registry;
+use parking_lot::Mutex;
+use udp::{RxSocket, TxPool};
+
+use crate::capture::Capture;
+use crate::counters::Counters;
+use crate::devices::Devices;
+use crate::error::Error;
+use crate::faults::FaultGate;
+use crate::fork;
+use crate::multicast::Groups;
+use crate::qp::QpEntry;
+use crate::table::Table;
+use activity::Activity;
+use background::Background;
+pub(crate) use due::Doorbells;
+use due::DueList;
+pub(crate) use host::Host;
+use receive::RxSide;
+pub(crate) use route::Route;
+pub(crate) use scratch::Scratch;
+use timers::Timers;
+
+/// How long a sender waits for room in a socket's buffer before it gives packets up.
+const TX_WAIT_MS: u16 = 10;
+
+/// What an engine is made of.
+pub(crate) struct Parts {
+    /// The high byte of our queue pair numbers.
+    pub(crate) slot: u8,
+    /// The socket that gets packets for that slot.
+    pub(crate) socket: OwnedFd,
+    /// The devices there are.
+    pub(crate) devices: Vec<DeviceRecord>,
+    /// The session with the hub, if there is a hub.
+    pub(crate) session: Option<Session>,
+    /// The counters, whose page the hub knows.
+    pub(crate) counters: Counters,
+}
+
+pub(crate) struct Engine {
+    /// The generation of processes that may use it.
+    generation: u32,
+    slot: u8,
+    registry: Registry,
+    pub(crate) qps: Table<QpEntry>,
+    socket: RxSocket,
+    rx: Mutex<RxSide>,
+    tx: TxPool,
+    due: DueList,
+    /// Queue pairs with more to send than one call should.
+    backlog: Mutex<Vec<Arc<QpEntry>>>,
+    backlogged: AtomicBool,
+    timers: Timers,
+    background: Background,
+    pub(crate) groups: Groups,
+    pub(crate) faults: FaultGate,
+    pub(crate) capture: Capture,
+    pub(crate) counters: Counters,
+    pub(crate) devices: Devices,
+    ids: AtomicU32,
+    activity: Activity,
+}
+
+/// A counted hold on the engine. With the last one the background thread ends.
+#[derive(Clone)]
+pub(crate) struct EngineRef(Arc<Guard>);
+
+struct Guard {
+    engine: Arc<Engine>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Engine {
+    fn new(parts: Parts) -> io::Result<(Engine, Option<Session>)> {
+        let mut random = [0; 2];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+        let engine = Engine {
+            generation: fork::generation(),
+            slot: parts.slot,
+            registry: Registry::from_entropy()?,
+            qps: Table::new(parts.slot, u16::from_ne_bytes(random)),
+            socket: RxSocket::new(parts.socket)?,
+            rx: Mutex::new(RxSide::new()),
+            tx: TxPool::new(TX_WAIT_MS),
+            due: DueList::default(),
+            backlog: Mutex::default(),
+            backlogged: AtomicBool::new(false),
+            timers: Timers::default(),
+            background: Background::new()?,
+            groups: Groups::default(),
+            faults: FaultGate::default(),
+            capture: Capture::default(),
+            counters: parts.counters,
+            devices: Devices::new(parts.devices),
+            ids: AtomicU32::new(1),
+            activity: Activity::default(),
+        };
+        Ok((engine, parts.session))
+    }
+
+    /// Refuses in a forked child.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.generation == fork::generation() { Ok(()) } else { Err(Error::Forked) }
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    pub(crate) fn socket(&self) -> &RxSocket {
+        &self.socket
+    }
+
+    /// A number that no other completion queue or shared receive queue has.
+    pub(crate) fn next_id(&self) -> u32 {
+        self.ids.fetch_add(1, Relaxed)
+    }
+}
+
+impl EngineRef {
+    /// Makes an engine and starts its background thread.
+    pub(crate) fn start(parts: Parts) -> io::Result<EngineRef> {
+        fork::watch();
+        let (engine, session) = Engine::new(parts)?;
+        let engine = Arc::new(engine);
+        let thread = background::spawn(engine.clone(), session)?;
+        Ok(EngineRef(Arc::new(Guard { engine, thread: Some(thread) })))
+    }
+
+    pub(crate) fn is_same(&self, other: &EngineRef) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// A hold that does not keep the engine alive.
+    pub(crate) fn downgrade(&self) -> WeakEngine {
+        WeakEngine(Arc::downgrade(&self.0))
+    }
+}
+
+/// What [`EngineRef::downgrade`] gives.
+pub(crate) struct WeakEngine(std::sync::Weak<Guard>);
+
+impl WeakEngine {
+    /// The engine, if it is still there and is this process's own.
+    pub(crate) fn upgrade(&self) -> Option<EngineRef> {
+        self.0.upgrade().map(EngineRef).filter(|engine| engine.check().is_ok())
+    }
+}
+
+impl Deref for EngineRef {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.0.engine
+    }
+}
+
+impl std::fmt::Debug for EngineRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("slot", &self.slot).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.engine.check().is_err() {
+            // The parent's: its session and sockets are not ours to end, and the thread is
+            // not here.
+            std::mem::forget((self.engine.clone(), self.thread.take()));
+            return;
+        }
+        self.engine.background.stop();
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // It ends at once; a panic of its own was reported by itself.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! How the application behaves: whether it drives the engine by polling, or sleeps on events.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A program that sleeps polls a few times for each event that it arms; one that polls so
+/// many times for each does not sleep.
+const POLLS_PER_ARMING: u64 = 32;
+
+/// What the application's threads have done so far, together.
+#[derive(Debug, Default)]
+pub(super) struct Activity {
+    polls: AtomicU64,
+    armings: AtomicU64,
+}
+
+/// A moment to compare with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Look {
+    polls: u64,
+    armings: u64,
+}
+
+impl Activity {
+    /// A poll has driven the engine. Only the holder of the receive side's lock calls this.
+    #[inline]
+    pub(super) fn polled(&self) {
+        self.polls.store(self.polls.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// A completion queue was armed.
+    pub(super) fn armed(&self) {
+        self.armings.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn look(&self) -> Look {
+        Look { polls: self.polls.load(Relaxed), armings: self.armings.load(Relaxed) }
+    }
+
+    /// Whether the application has driven by itself since `look`: with at least so many
+    /// polls, and not only around events.
+    #[inline]
+    pub(super) fn drives_since(&self, look: Look, least_polls: u64) -> bool {
+        let polls = self.polls.load(Relaxed).wrapping_sub(look.polls);
+        if polls < least_polls {
+            return false;
+        }
+        let armings = self.armings.load(Relaxed).wrapping_sub(look.armings);
+        polls >= armings.saturating_mul(POLLS_PER_ARMING)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polling_alone_is_driving() {
+        let activity = Activity::default();
+        let look = activity.look();
+        assert!(!activity.drives_since(look, 2));
+        activity.polled();
+        assert!(!activity.drives_since(look, 2));
+        activity.polled();
+        assert!(activity.drives_since(look, 2));
+        assert!(!activity.drives_since(activity.look(), 1));
+    }
+
+    #[test]
+    fn polling_around_events_is_not() {
+        let activity = Activity::default();
+        let look = activity.look();
+        for _ in 0..100 {
+            activity.armed();
+            (0..3).for_each(|_| activity.polled());
+        }
+        assert!(!activity.drives_since(look, 2));
+        let look = activity.look();
+        activity.armed();
+        (0..POLLS_PER_ARMING).for_each(|_| activity.polled());
+        assert!(activity.drives_since(look, 2), "it arms now and then, and polls all the time");
+    }
+}

@@ -1,0 +1,368 @@
+//! The background thread: serves when the application is away, and only then.
+//!
+//! ```text
+//!          driven by the application                  traffic, or just after it
+//!   nap ◄──────────────────────────────── look ────────────────► serve ──┐
+//!    │  timer only, the socket is           ▲                      │ quiet │
+//!    └── not watched ─────────────────────►─┴──◄── block ◄─────────┘◄──────┘
+//!                                              until a packet, a kick or a deadline
+//! ```
+//!
+//! An application that polls drives the engine itself; a wake-up for each packet would only
+//! take its processor away. So while it polls often the thread naps. When it stopped, the
+//! thread takes over: it serves, goes on for a short while after traffic, and then blocks.
+//! Without deadlines it blocks for ever, so an idle process costs nothing.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use hub::client::{Session, SessionEvent};
+use parking_lot::Mutex;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use transport::Time;
+
+use crate::clock;
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::engine::activity::{Activity, Look};
+use crate::engine::progress::Driver;
+use crate::engine::scratch::Scratch;
+
+/// A nap's length at first, and at most after several in a row.
+const NAP_MIN: Duration = Duration::from_micros(100);
+const NAP_MAX: Duration = Duration::from_millis(1);
+/// So many polls since the last look mean that the application drives by itself now.
+const POLLS_TO_YIELD: u64 = 16;
+/// So many during a nap mean that it still does.
+const POLLS_TO_NAP_ON: u64 = 2;
+/// How long the thread goes on looking after the last traffic.
+const SPIN: Duration = Duration::from_micros(30);
+
+/// What the thread is doing, for those who may want to wake it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Mode {
+    Running,
+    Napping,
+    Blocked,
+}
+
+/// The thread as the others see it.
+#[derive(Debug)]
+pub(super) struct Background {
+    wake: OwnedFd,
+    mode: AtomicU8,
+    /// When it will wake by itself, while blocked.
+    until: AtomicU64,
+    /// The application's activity when it blocked.
+    before: Mutex<Look>,
+    stop: AtomicBool,
+}
+
+impl Background {
+    pub(super) fn new() -> io::Result<Background> {
+        Ok(Background {
+            wake: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
+            mode: AtomicU8::new(Mode::Running as u8),
+            until: AtomicU64::new(Time::NEVER.0),
+            before: Mutex::default(),
+            stop: AtomicBool::new(false),
+        })
+    }
+
+    /// There is something to do at once. Costs a load unless the thread is blocked: in any
+    /// other mode it will see by itself.
+    #[inline]
+    pub(super) fn kick(&self) {
+        if self.is_blocked() {
+            self.unblock();
+        }
+    }
+
+    /// The application has polled. If it drives by itself the thread need not wait for
+    /// packets any more: each would wake it for nothing.
+    #[inline]
+    pub(super) fn note_activity(&self, activity: &Activity) {
+        if self.is_blocked() && activity.drives_since(*self.before.lock(), POLLS_TO_YIELD) {
+            self.unblock();
+        }
+    }
+
+    /// Whether it waits for something to arrive.
+    #[inline]
+    pub(super) fn is_blocked(&self) -> bool {
+        self.is(Mode::Blocked)
+    }
+
+    /// There is something to do at this time.
+    #[inline]
+    pub(super) fn deadline(&self, at: Time) {
+        if self.is_blocked() && at.0 < self.until.load(SeqCst) {
+            self.unblock();
+        }
+    }
+
+    pub(super) fn stop(&self) {
+        self.stop.store(true, SeqCst);
+        self.wake();
+    }
+
+    /// Wakes the blocked thread; only the first of several does.
+    #[cold]
+    fn unblock(&self) {
+        let (blocked, running) = (Mode::Blocked as u8, Mode::Running as u8);
+        if self.mode.compare_exchange(blocked, running, SeqCst, SeqCst).is_ok() {
+            self.wake();
+        }
+    }
+
+    fn is(&self, mode: Mode) -> bool {
+        self.mode.load(SeqCst) == mode as u8
+    }
+
+    fn set(&self, mode: Mode) {
+        self.mode.store(mode as u8, SeqCst);
+    }
+
+    #[cold]
+    fn wake(&self) {
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    fn woken(&self) {
+        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+    }
+}
+
+impl Engine {
+    /// The application will wait for an event: it stops polling now.
+    #[inline]
+    pub(crate) fn application_may_block(&self) {
+        self.activity.armed();
+        if self.background.is(Mode::Napping) {
+            self.background.wake();
+        }
+    }
+}
+
+/// Starts the thread.
+pub(super) fn spawn(engine: Arc<Engine>, session: Option<Session>) -> io::Result<JoinHandle<()>> {
+    let worker = Worker { engine, session, session_due: None, look: Look::default(), nap: NAP_MIN };
+    std::thread::Builder::new().name("longarm".into()).spawn(move || worker.run())
+}
+
+struct Worker {
+    engine: Arc<Engine>,
+    session: Option<Session>,
+    /// When the session wants to be called at the latest.
+    session_due: Option<Instant>,
+    /// The application's activity at the last look.
+    look: Look,
+    nap: Duration,
+}
+
+impl Worker {
+    fn run(mut self) {
+        self.maintain();
+        while !self.background().stop.load(SeqCst) {
+            if self.application_drives() {
+                self.take_a_nap();
+            } else if self.serve() {
+                self.block();
+            }
+        }
+    }
+
+    fn background(&self) -> &Background {
+        &self.engine.background
+    }
+
+    /// Whether the application has driven by itself since the last look.
+    fn application_drives(&mut self) -> bool {
+        let least = if self.nap > NAP_MIN { POLLS_TO_NAP_ON } else { POLLS_TO_YIELD };
+        let look = std::mem::replace(&mut self.look, self.engine.activity.look());
+        self.engine.activity.drives_since(look, least)
+    }
+
+    fn take_a_nap(&mut self) {
+        self.background().set(Mode::Napping);
+        self.wait(false, Some(self.nap));
+        self.nap = (self.nap * 2).min(NAP_MAX);
+    }
+
+    /// Drives until it has been quiet for a while; false if the application does it again.
+    fn serve(&mut self) -> bool {
+        if std::mem::replace(&mut self.nap, NAP_MIN) != NAP_MIN {
+            self.engine.counters.add(Counter::BackgroundTakeovers, 1);
+        }
+        let mut last_traffic = None;
+        while !self.background().stop.load(Relaxed) {
+            if self.step() {
+                last_traffic = Some(Instant::now());
+            }
+            if self.engine.activity.drives_since(self.look, POLLS_TO_YIELD) {
+                return false;
+            }
+            if last_traffic.is_none_or(|at| at.elapsed() >= SPIN) {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// One step. A defect that shows as a panic is reported and survived: the locks are free
+    /// again, and the other queue pairs still want to be served.
+    fn step(&self) -> bool {
+        let step = || Scratch::with(|scratch| self.engine.step(Driver::Background, scratch));
+        catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
+            self.engine.counters.add(Counter::BackgroundPanics, 1);
+            std::thread::sleep(NAP_MAX);
+            true
+        })
+    }
+
+    /// Blocks until something arrives, somebody kicks, or a deadline comes.
+    fn block(&mut self) {
+        let deadline = self.engine.earliest_deadline();
+        self.background().until.store(deadline.0, SeqCst);
+        *self.background().before.lock() = self.engine.activity.look();
+        self.background().set(Mode::Blocked);
+        // Whoever came before saw another mode and did not kick.
+        let timeout = match self.left_undone(deadline) {
+            true => Some(Duration::ZERO),
+            false => self.time_to(deadline),
+        };
+        self.wait(true, timeout);
+    }
+
+    fn left_undone(&self, deadline: Time) -> bool {
+        let engine = &self.engine;
+        engine.due.any()
+            || engine.backlogged.load(SeqCst)
+            || engine.earliest_deadline() < deadline
+            || engine.background.stop.load(SeqCst)
+    }
+
+    /// How long until a deadline, or until the session wants to be called.
+    fn time_to(&self, deadline: Time) -> Option<Duration> {
+        let timers = (deadline != Time::NEVER).then(|| deadline.since(clock::now()));
+        let session = self.session_due.map(|due| due.saturating_duration_since(Instant::now()));
+        match (timers, session) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Waits for a kick, for the hub and, with `watch_socket`, for packets.
+    fn wait(&mut self, watch_socket: bool, timeout: Option<Duration>) {
+        let engine = &self.engine;
+        let mut fds = [
+            PollFd::new(&engine.background.wake, PollFlags::IN),
+            PollFd::new(&engine.socket, if watch_socket { PollFlags::IN } else { PollFlags::empty() }),
+            PollFd::new(&engine.background.wake, PollFlags::empty()),
+        ];
+        if let Some(session) = &self.session {
+            fds[2] = PollFd::from_borrowed_fd(session.poll_fd(), PollFlags::IN);
+        }
+        let timeout = timeout.map(timespec);
+        let ready = poll(&mut fds, timeout.as_ref());
+        let (kicked, hub) = (!fds[0].revents().is_empty(), !fds[2].revents().is_empty());
+        engine.background.set(Mode::Running);
+        if let Err(error) = ready
+            && error != rustix::io::Errno::INTR
+        {
+            log::error!("the background thread cannot wait: {error}");
+            std::thread::sleep(NAP_MAX);
+        }
+        if kicked {
+            engine.background.woken();
+        }
+        if hub || self.session_due.is_some_and(|due| due <= Instant::now()) {
+            self.maintain();
+        }
+    }
+
+    /// Sees to the session with the hub.
+    fn maintain(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        self.session_due = session.maintain(Instant::now());
+        while let Some(event) = session.next_event() {
+            self.engine.session_event(event);
+        }
+    }
+}
+
+impl Engine {
+    fn session_event(&self, event: SessionEvent) {
+        match event {
+            SessionEvent::DevicesChanged(records) => self.devices.replace(records),
+            SessionEvent::HubLost => log::info!("the hub is gone; looking for another"),
+            SessionEvent::Reattached => log::info!("attached to a new hub"),
+            SessionEvent::Detached { reason } => {
+                log::error!("the hub has taken our slot away: {reason}");
+                self.devices.fatal();
+            }
+        }
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kicked(background: &Background) -> bool {
+        rustix::io::read(&background.wake, &mut [0; 8]).is_ok()
+    }
+
+    #[test]
+    fn only_a_blocked_thread_is_kicked() {
+        let background = Background::new().unwrap();
+        for mode in [Mode::Running, Mode::Napping] {
+            background.set(mode);
+            background.kick();
+            background.deadline(Time(0));
+            assert!(!kicked(&background), "{mode:?}");
+        }
+        background.set(Mode::Blocked);
+        background.kick();
+        assert!(kicked(&background));
+        background.kick();
+        assert!(!kicked(&background), "once is enough");
+    }
+
+    #[test]
+    fn an_application_that_polls_often_ends_the_wait() {
+        let background = Background::new().unwrap();
+        let activity = Activity::default();
+        background.set(Mode::Blocked);
+        for _ in 1..POLLS_TO_YIELD {
+            activity.polled();
+            background.note_activity(&activity);
+        }
+        assert!(!kicked(&background));
+        activity.polled();
+        background.note_activity(&activity);
+        assert!(kicked(&background) && !background.is_blocked());
+    }
+
+    #[test]
+    fn only_an_earlier_deadline_wakes() {
+        let background = Background::new().unwrap();
+        background.until.store(100, SeqCst);
+        background.set(Mode::Blocked);
+        background.deadline(Time(100));
+        assert!(!kicked(&background));
+        background.deadline(Time(99));
+        assert!(kicked(&background));
+    }
+}

@@ -1,0 +1,150 @@
+//! What was put off: acknowledges, and small requests behind many others.
+//!
+//! Both leave with whatever the application does next, or at its next poll, so that several
+//! travel with one system call; the background thread sends them at the latest.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use parking_lot::Mutex;
+
+use crate::engine::Engine;
+use crate::engine::scratch::Scratch;
+use crate::qp::QpEntry;
+
+/// Doorbells of a queue pair that were rung while requests were outstanding, after which the
+/// application is taken to fill a pipeline.
+const PIPELINE_DOORBELLS: u32 = 8;
+/// So much may be put off: a full group of packets, or what makes a system call worthwhile.
+const MAX_PUT_OFF_REQUESTS: u32 = 32;
+const MAX_PUT_OFF_BYTES: u64 = 8 << 10;
+
+/// Queue pairs of which something was put off.
+#[derive(Default)]
+pub(super) struct DueList {
+    entries: Mutex<Vec<Arc<QpEntry>>>,
+    any: AtomicBool,
+    requests: AtomicBool,
+}
+
+impl DueList {
+    pub(super) fn push(&self, entry: Arc<QpEntry>) {
+        self.entries.lock().push(entry);
+        self.any.store(true, SeqCst);
+    }
+
+    /// Whether there is one.
+    #[inline]
+    pub(super) fn any(&self) -> bool {
+        self.any.load(SeqCst)
+    }
+
+    /// Exchanges the list for an empty one.
+    fn swap(&self, list: &mut Vec<Arc<QpEntry>>) {
+        let mut entries = self.entries.lock();
+        self.any.store(false, SeqCst);
+        self.requests.store(false, SeqCst);
+        std::mem::swap(&mut *entries, list);
+    }
+}
+
+/// The doorbells of one queue pair.
+#[derive(Debug, Default)]
+pub(crate) struct Doorbells {
+    /// Rung in a row while requests were outstanding.
+    busy: u32,
+    /// What they have brought since packets were last built.
+    requests: u32,
+    bytes: u64,
+}
+
+impl Doorbells {
+    /// One more, for so much. True if the application is filling a pipeline and this can
+    /// wait for the rest.
+    #[inline]
+    pub(super) fn ring(&mut self, outstanding: bool, requests: u32, bytes: u64) -> bool {
+        if !outstanding {
+            *self = Doorbells::default();
+            return false;
+        }
+        self.busy = self.busy.saturating_add(1);
+        self.requests += requests;
+        self.bytes += bytes;
+        self.busy > PIPELINE_DOORBELLS
+            && self.requests < MAX_PUT_OFF_REQUESTS
+            && self.bytes < MAX_PUT_OFF_BYTES
+    }
+
+    /// Packets are built.
+    #[inline]
+    pub(super) fn answered(&mut self) {
+        (self.requests, self.bytes) = (0, 0);
+    }
+}
+
+impl Engine {
+    /// Notes that the acknowledge of a queue pair was put off.
+    pub(super) fn put_off(&self, entry: &Arc<QpEntry>) {
+        if entry.becomes_due() {
+            self.due.push(entry.clone());
+        }
+        self.background.kick();
+    }
+
+    /// Notes that requests of a queue pair were put off.
+    pub(super) fn put_requests_off(&self, entry: &Arc<QpEntry>) {
+        self.put_off(entry);
+        self.due.requests.store(true, SeqCst);
+    }
+
+    /// Sends requests that were put off, on a call of the application that drives nothing else.
+    #[inline]
+    pub(crate) fn send_requests_put_off(&self) {
+        if self.due.requests.load(SeqCst) {
+            Scratch::with(|scratch| {
+                self.send_put_off(scratch);
+                self.settle(scratch);
+            });
+        }
+    }
+
+    /// Sends what was put off and has not left since.
+    #[inline]
+    pub(super) fn send_put_off(&self, scratch: &mut Scratch) {
+        if !self.due.any() {
+            return;
+        }
+        let mut list = std::mem::take(&mut scratch.spare);
+        self.due.swap(&mut list);
+        scratch.touched.extend(list.drain(..).filter(|entry| entry.take_due()));
+        scratch.spare = list;
+        self.pump_touched(scratch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_pipeline_waits() {
+        let mut doorbells = Doorbells::default();
+        assert!((0..100).all(|_| !doorbells.ring(false, 1, 64)), "nothing is outstanding");
+        assert!((0..PIPELINE_DOORBELLS).all(|_| !doorbells.ring(true, 1, 64)));
+        doorbells.answered();
+        assert!(doorbells.ring(true, 1, 64));
+        assert!(!doorbells.ring(false, 1, 64));
+        assert!(!doorbells.ring(true, 1, 64), "it begins anew");
+    }
+
+    #[test]
+    fn much_does_not_wait() {
+        let mut doorbells = Doorbells::default();
+        assert!((0..PIPELINE_DOORBELLS).all(|_| !doorbells.ring(true, 1, 64)));
+        doorbells.answered();
+        assert!((1..MAX_PUT_OFF_REQUESTS).all(|_| doorbells.ring(true, 1, 64)));
+        assert!(!doorbells.ring(true, 1, 64));
+        doorbells.answered();
+        assert!(!doorbells.ring(true, 1, MAX_PUT_OFF_BYTES), "large ones are worth a call each");
+    }
+}

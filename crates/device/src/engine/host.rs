@@ -1,0 +1,72 @@
+//! What a queue pair asks of the engine while it is locked.
+
+use std::sync::Arc;
+
+use memory::Registry;
+use transport::{Completion, CqSide, QpEvent, RecvWr};
+
+use crate::counters::Counter;
+use crate::cq::{Added, CqShared};
+use crate::engine::Engine;
+use crate::events::AsyncEvent;
+use crate::qp::{Parents, QpEntry};
+
+/// The surroundings of one queue pair during one call.
+pub(crate) struct Host<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) entry: &'a QpEntry,
+    pub(crate) parents: &'a Parents,
+    pub(crate) outcome: &'a mut Outcome,
+}
+
+/// What is to be done once no queue pair is locked.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    /// Completion queues whose owners want to know.
+    pub(super) notices: Vec<Arc<CqShared>>,
+    /// Completion queues that have overrun.
+    pub(super) overruns: Vec<Arc<CqShared>>,
+}
+
+impl Outcome {
+    pub(super) fn is_quiet(&self) -> bool {
+        self.notices.is_empty() && self.overruns.is_empty()
+    }
+}
+
+impl transport::Host for Host<'_> {
+    type Memory = Registry;
+
+    #[inline]
+    fn memory(&self) -> &Registry {
+        self.engine.registry()
+    }
+
+    #[inline]
+    fn complete(&mut self, side: CqSide, completion: Completion) {
+        let cq = self.parents.cq(side);
+        match cq.add(completion) {
+            Added::Quiet => {}
+            Added::Notify => self.outcome.notices.push(cq.clone()),
+            Added::Overrun => self.outcome.overruns.push(cq.clone()),
+        }
+    }
+
+    fn event(&mut self, event: QpEvent) {
+        self.entry.context().events().push(AsyncEvent::Qp { qpn: self.entry.qpn(), event });
+    }
+
+    #[inline]
+    fn take_shared_recv(&mut self) -> Option<RecvWr> {
+        self.parents.srq()?.take()
+    }
+
+    #[inline]
+    fn inject_receiver_not_ready(&mut self) -> bool {
+        let refuse = self.engine.faults.refuse_recv();
+        if refuse {
+            self.engine.counters.add(Counter::FaultReceiverNotReady, 1);
+        }
+        refuse
+    }
+}

@@ -1,0 +1,76 @@
+//! What arrives, packet by packet: is it one, and for whom?
+
+use transport::{Arrival, Time};
+use udp::Datagram;
+use wire::icrc::{self, Check};
+use wire::{Flow, Gid, ICRC_LEN, Packet, Qpn};
+
+use crate::counters::{Counter, Counters};
+use crate::engine::pump::Acks;
+
+/// The shortest packet: a BTH and an ICRC.
+const MIN_PACKET_BYTES: usize = wire::Bth::LEN + ICRC_LEN;
+
+/// What the packets of one datagram have in common.
+pub(super) struct Inbound {
+    pub(super) flow: Flow,
+    pub(super) arrival: Arrival,
+    pub(super) interface: u32,
+    pub(super) now: Time,
+    /// What becomes of the acknowledges.
+    pub(super) acks: Acks,
+}
+
+impl Inbound {
+    pub(super) fn of(datagram: &Datagram<'_>, now: Time, acks: Acks) -> Inbound {
+        let flow = datagram.flow();
+        let arrival = Arrival {
+            source: Gid::from(flow.source.to_canonical()),
+            destination: Gid::from(flow.destination.to_canonical()),
+            traffic_class: datagram.traffic_class,
+            hop_limit: datagram.hop_limit,
+            ecn_ce: datagram.ecn_ce(),
+        };
+        Inbound { flow, arrival, interface: datagram.interface, now, acks }
+    }
+}
+
+/// The destination of what may be a packet; `None` if it is too short to be one.
+#[inline]
+pub(super) fn dest_qpn(bytes: &[u8]) -> Option<Qpn> {
+    if bytes.len() < MIN_PACKET_BYTES {
+        return None;
+    }
+    let [_, _, _, _, _, a, b, c, ..] = *bytes else { return None };
+    Some(Qpn::new(u32::from_be_bytes([0, a, b, c])))
+}
+
+/// The packet in a segment, if its ICRC is right and its headers make sense; the counters
+/// know why not. `index` is the segment's place in its datagram, and so the identification
+/// that a sender like ourselves gives it. Returns the packet's real identification too.
+#[inline]
+pub(super) fn admit<'a>(inbound: &Inbound, index: u16, segment: &'a [u8], counters: &Counters) -> Option<Packet<'a>> {
+    match icrc::check(&inbound.flow, segment, index) {
+        Check::Good => {}
+        Check::Identification(_) => counters.add(Counter::RxIdentification, 1),
+        Check::Bad => {
+            counters.add(Counter::DropBadIcrc, 1);
+            return None;
+        }
+    }
+    match Packet::parse(&segment[..segment.len() - ICRC_LEN]) {
+        Ok(packet) => Some(packet),
+        Err(error) => {
+            counters.malformed(&error);
+            None
+        }
+    }
+}
+
+/// The identification of a segment, as far as its ICRC tells.
+pub(super) fn identification(inbound: &Inbound, index: u16, segment: &[u8]) -> u16 {
+    match icrc::check(&inbound.flow, segment, index) {
+        Check::Good | Check::Bad => index,
+        Check::Identification(identification) => identification,
+    }
+}

@@ -1,0 +1,65 @@
+//! Work on one queue pair on its owner's call.
+
+use std::sync::Arc;
+
+use transport::SendWr;
+
+use crate::clock;
+use crate::engine::Engine;
+use crate::engine::host::Host;
+use crate::engine::pump::Staged;
+use crate::engine::scratch::Scratch;
+use crate::error::{Error, PostFailure};
+use crate::qp::{Live, QpEntry};
+
+impl Engine {
+    /// Posts a list and stages what may leave, under one lock of the queue pair.
+    #[inline]
+    pub(crate) fn post_send(
+        &self,
+        entry: &Arc<QpEntry>,
+        wrs: impl IntoIterator<Item = SendWr>,
+        scratch: &mut Scratch,
+    ) -> Result<(), PostFailure> {
+        let mut cell = entry.lock();
+        let Some(Live { qp, parents, .. }) = cell.live.as_mut() else {
+            return Err(PostFailure { index: 0, error: Error::Destroyed("queue pair") });
+        };
+        let outstanding = qp.next_timeout().is_some();
+        let host = &mut Host { engine: self, entry, parents, outcome: &mut scratch.outcome };
+        let (mut requests, mut bytes) = (0, 0);
+        let mut result = Ok(());
+        for wr in wrs {
+            bytes += wr.payload.len_bytes();
+            if let Err(error) = qp.post_send(wr, host) {
+                result = Err(PostFailure { index: requests, error: error.into() });
+                break;
+            }
+            requests += 1;
+        }
+        if cell.doorbells.ring(outstanding, requests as u32, bytes) && !self.background.is_blocked() {
+            self.put_requests_off(entry);
+            return result;
+        }
+        let staged = self.stage(entry, &mut cell, &mut scratch.staging, &mut scratch.outcome, clock::now());
+        if staged == Staged::Some {
+            scratch.touched.push_back(entry.clone());
+        }
+        result
+    }
+
+    /// Calls `act` with the queue pair locked, and notes what follows. `None` if it was destroyed.
+    pub(crate) fn with_live<R>(
+        &self,
+        entry: &Arc<QpEntry>,
+        scratch: &mut Scratch,
+        act: impl FnOnce(&mut transport::Qp, &mut Host<'_>) -> R,
+    ) -> Option<R> {
+        let mut cell = entry.lock();
+        let Live { qp, parents, .. } = cell.live.as_mut()?;
+        let host = &mut Host { engine: self, entry, parents, outcome: &mut scratch.outcome };
+        let result = act(qp, host);
+        self.note_work(entry, &mut cell, scratch, self.acks_of_application());
+        Some(result)
+    }
+}

@@ -1,0 +1,103 @@
+//! Driving the engine: one step of everything that is to be done.
+
+use std::sync::Arc;
+
+use transport::Time;
+
+use crate::clock;
+use crate::engine::Engine;
+use crate::engine::host::Host;
+use crate::engine::pump::Acks;
+use crate::engine::scratch::Scratch;
+use crate::qp::QpEntry;
+
+/// Timers served in one step at most.
+const MAX_TIMERS: usize = 256;
+
+/// Empty polls of the application between two looks at the timers.
+const STEPS_PER_LOOK: u32 = 8;
+
+/// Who drives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Driver {
+    Application,
+    Background,
+}
+
+impl Engine {
+    /// One step, on the application's call. Returns whether anything had arrived.
+    pub(crate) fn progress(&self) -> bool {
+        Scratch::with(|scratch| self.step(Driver::Application, scratch))
+    }
+
+    /// One step, unless somebody else is at it.
+    pub(super) fn step(&self, driver: Driver, scratch: &mut Scratch) -> bool {
+        let Some(mut rx) = self.rx.try_lock() else { return false };
+        if driver == Driver::Application {
+            self.activity.polled();
+            self.background.note_activity(&self.activity);
+        }
+        self.send_put_off(scratch);
+        let acks = if driver == Driver::Application { self.acks_of_application() } else { Acks::Now };
+        let arrived = self.receive(&mut rx, acks, scratch);
+        // Reading the clock takes a good part of an empty poll.
+        rx.since_timers += 1;
+        let look = arrived || driver == Driver::Background || rx.since_timers >= STEPS_PER_LOOK;
+        if look {
+            rx.since_timers = 0;
+        }
+        drop(rx);
+        let expired = look && self.run_timers(scratch);
+        self.take_backlog(scratch);
+        self.pump_touched(scratch);
+        self.settle(scratch);
+        arrived || expired
+    }
+
+    /// When something wants to be done without anything arriving.
+    pub(super) fn earliest_deadline(&self) -> Time {
+        self.timers.earliest().min(self.faults.earliest())
+    }
+
+    #[inline]
+    fn run_timers(&self, scratch: &mut Scratch) -> bool {
+        if self.earliest_deadline() == Time::NEVER {
+            return false;
+        }
+        self.run_due_timers(scratch)
+    }
+
+    fn run_due_timers(&self, scratch: &mut Scratch) -> bool {
+        let now = clock::now();
+        let mut expired = self.faults.earliest() <= now && self.release_held();
+        for _ in 0..MAX_TIMERS {
+            if self.timers.earliest() > now {
+                break;
+            }
+            let Some((at, index)) = self.timers.pop_due(now) else { break };
+            if let Some(entry) = self.qps.get(index) {
+                expired |= self.expire(&entry, at, now, scratch);
+            }
+        }
+        expired
+    }
+
+    /// An entry of the timers came up: asks the queue pair whether it means it.
+    fn expire(&self, entry: &Arc<QpEntry>, at: Time, now: Time, scratch: &mut Scratch) -> bool {
+        let mut cell = entry.lock();
+        if cell.timer_at != at {
+            return false; // entered again since, with an earlier deadline
+        }
+        cell.timer_at = Time::NEVER;
+        let Some(live) = cell.live.as_mut() else { return false };
+        let expired = live.qp.next_timeout().is_some_and(|deadline| deadline <= now);
+        if expired {
+            let host = &mut Host { engine: self, entry, parents: &live.parents, outcome: &mut scratch.outcome };
+            live.qp.handle_timeout(now, host);
+            self.note_work(entry, &mut cell, scratch, Acks::Now);
+        } else {
+            self.rearm(entry, &mut cell);
+        }
+        expired
+    }
+}

@@ -1,0 +1,180 @@
+//! From queue pairs to the socket: staging what they have to send.
+
+use std::sync::Arc;
+
+use transport::Time;
+
+use crate::clock;
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::engine::host::{Host, Outcome};
+use crate::engine::scratch::Scratch;
+use crate::engine::staging::{Staging, TxToken};
+use crate::qp::{Live, QpCell, QpEntry};
+
+/// Packets that one queue pair stages before others have their turn.
+const TURN_PACKETS: usize = 256;
+/// Turns after which a call leaves the rest to the next one.
+const MAX_TURNS: usize = 64;
+
+/// Where a packet has the high byte of its destination QPN.
+pub(super) const DEST_SLOT: usize = 5;
+
+/// How staging ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Staged {
+    /// There is nothing more to send for now.
+    All,
+    /// There may be more.
+    Some,
+}
+
+/// When an acknowledge leaves that is all a queue pair has to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Acks {
+    /// As soon as what has arrived is handled.
+    Now,
+    /// With what the application posts next, or else at its next call: it polls, so it
+    /// will be back. The background thread sends it at the latest.
+    Later,
+}
+
+impl Engine {
+    /// Sends what the touched queue pairs have, and what there is in staging.
+    #[inline]
+    pub(crate) fn pump_touched(&self, scratch: &mut Scratch) {
+        if !scratch.touched.is_empty() {
+            self.pump_each(scratch);
+        }
+        // Sending may show that somebody wanted to send meanwhile.
+        while !scratch.staging.is_empty() {
+            self.flush(scratch);
+            self.pump_each(scratch);
+        }
+    }
+
+    fn pump_each(&self, scratch: &mut Scratch) {
+        if scratch.touched.is_empty() {
+            return;
+        }
+        let now = clock::now();
+        for _ in 0..MAX_TURNS.max(scratch.touched.len()) {
+            let Some(entry) = scratch.touched.pop_front() else { return };
+            let staged = {
+                let mut cell = entry.lock();
+                self.stage(&entry, &mut cell, &mut scratch.staging, &mut scratch.outcome, now)
+            };
+            if staged == Staged::Some {
+                self.flush(scratch);
+                scratch.touched.push_back(entry);
+            }
+        }
+        self.put_back(scratch);
+    }
+
+    /// Leaves what is still to be sent to the next call, whoever makes it.
+    #[cold]
+    fn put_back(&self, scratch: &mut Scratch) {
+        if scratch.touched.is_empty() {
+            return;
+        }
+        self.backlog.lock().extend(scratch.touched.drain(..));
+        self.backlogged.store(true, std::sync::atomic::Ordering::SeqCst);
+        self.background.kick();
+    }
+
+    /// Takes over what earlier calls have left.
+    pub(super) fn take_backlog(&self, scratch: &mut Scratch) {
+        if self.backlogged.load(std::sync::atomic::Ordering::Relaxed) {
+            let mut backlog = self.backlog.lock();
+            self.backlogged.store(false, std::sync::atomic::Ordering::SeqCst);
+            scratch.touched.extend(backlog.drain(..));
+        }
+    }
+
+    /// Stages packets of a locked queue pair. If somebody else is about to send for it
+    /// already, that one will look again.
+    pub(crate) fn stage(
+        &self,
+        entry: &Arc<QpEntry>,
+        cell: &mut QpCell,
+        staging: &mut Staging,
+        outcome: &mut Outcome,
+        now: Time,
+    ) -> Staged {
+        cell.touched = false;
+        let Some(live) = cell.live.as_mut() else { return Staged::All };
+        if !entry.take_tx() {
+            return Staged::All;
+        }
+        staging.begin(TxToken::new(entry.clone()));
+        let staged = self.fill(entry, live, staging, outcome, now);
+        if staged == Staged::All {
+            cell.doorbells.answered();
+            entry.is_not_due();
+        }
+        self.rearm(entry, cell);
+        staged
+    }
+
+    fn fill(
+        &self,
+        entry: &QpEntry,
+        live: &mut Live,
+        staging: &mut Staging,
+        outcome: &mut Outcome,
+        now: Time,
+    ) -> Staged {
+        for _ in 0..TURN_PACKETS {
+            let Some(room) = staging.room() else { return Staged::Some };
+            let host = &mut Host { engine: self, entry, parents: &live.parents, outcome };
+            let Some(transmit) = live.qp.poll_transmit(now, room, host) else { return Staged::All };
+            let slot = room[DEST_SLOT];
+            if !live.route.as_ref().is_some_and(|route| route.serves(&transmit, slot)) {
+                live.route = self.route(&transmit, slot, entry.context().interface());
+            }
+            let Some(route) = &live.route else {
+                self.counters.add(Counter::TxOther, 1);
+                continue;
+            };
+            let together = self.tx.segmentation_offload(&route.flow);
+            staging.commit(route, transmit.len_bytes, together);
+        }
+        Staged::Some
+    }
+
+    /// When acknowledges leave that come up during a call of the application. If the
+    /// background thread is blocked the application polls rarely: it may not be back soon.
+    #[inline]
+    pub(super) fn acks_of_application(&self) -> Acks {
+        if self.background.is_blocked() { Acks::Now } else { Acks::Later }
+    }
+
+    /// Sees to a locked queue pair that has taken packets in: whether it has to send, at
+    /// once or with the application's next call, and when it wants to be called again.
+    pub(crate) fn note_work(&self, entry: &Arc<QpEntry>, cell: &mut QpCell, scratch: &mut Scratch, acks: Acks) {
+        let Some(live) = cell.live.as_ref() else { return };
+        let ack_due = live.qp.ack_due();
+        if live.qp.wants_transmit() || ack_due && acks == Acks::Now {
+            if !std::mem::replace(&mut cell.touched, true) {
+                scratch.touched.push_back(entry.clone());
+            }
+        } else if ack_due {
+            self.counters.add(Counter::AcksDeferred, 1);
+            self.put_off(entry);
+        }
+        self.rearm(entry, cell);
+    }
+
+    /// Enters the queue pair's deadline if it is earlier than the one it is entered with.
+    #[inline]
+    pub(super) fn rearm(&self, entry: &QpEntry, cell: &mut QpCell) {
+        let Some(live) = cell.live.as_ref() else { return };
+        let Some(at) = live.qp.next_timeout() else { return };
+        if at < cell.timer_at {
+            cell.timer_at = at;
+            self.timers.insert(at, entry.qpn().index());
+            self.background.deadline(at);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! From the socket to queue pairs: demultiplexing.
+//!
+//! Consecutive packets of a datagram for the same queue pair are a *run* and handled under
+//! one lock of it. Whatever has to be sent in answer is noted and sent after the whole batch.
+
+use std::iter::{Enumerate, Peekable};
+use std::sync::Arc;
+
+use udp::{Datagram, RxBatch, Segments};
+use wire::Qpn;
+
+use crate::clock;
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::engine::host::Host;
+use crate::engine::packets::{self, Inbound, dest_qpn};
+use crate::engine::pump::Acks;
+use crate::engine::scratch::Scratch;
+use crate::qp::QpEntry;
+
+/// Datagrams received at once at most, while they are small.
+const MANY: usize = 16;
+/// From this mean size on datagrams are taken one by one: the first is answered before the
+/// next is copied, and the buffer stays in the cache.
+const BULK_BYTES: u64 = 8 << 10;
+
+/// What belongs to whoever receives.
+pub(super) struct RxSide {
+    many: RxBatch,
+    one: RxBatch,
+    bulk: bool,
+    discarded: u64,
+    /// Steps since the timers were looked at.
+    pub(super) since_timers: u32,
+}
+
+impl RxSide {
+    pub(super) fn new() -> RxSide {
+        RxSide { many: RxBatch::new(MANY), one: RxBatch::new(1), bulk: false, discarded: 0, since_timers: 0 }
+    }
+
+    fn batch(&mut self) -> &mut RxBatch {
+        if self.bulk { &mut self.one } else { &mut self.many }
+    }
+
+    /// Datagrams that were left out since the last call.
+    fn newly_discarded(&mut self) -> u64 {
+        let all = self.many.discarded() + self.one.discarded();
+        all - std::mem::replace(&mut self.discarded, all)
+    }
+}
+
+type Run<'a> = Peekable<Enumerate<Segments<'a>>>;
+
+impl Engine {
+    /// Receives once and handles what has come. Returns whether anything has.
+    pub(super) fn receive(&self, rx: &mut RxSide, acks: Acks, scratch: &mut Scratch) -> bool {
+        let count = match self.socket.recv(rx.batch()) {
+            Ok(0) => return false,
+            Ok(count) => count as u64,
+            Err(error) => {
+                self.counters.add(Counter::RxErrors, 1);
+                log::warn!("cannot receive: {error}");
+                return false;
+            }
+        };
+        self.counters.add(Counter::RxCalls, 1);
+        rx.bulk = self.handle_batch(rx.batch(), acks, scratch) / count >= BULK_BYTES;
+        let discarded = rx.newly_discarded();
+        if discarded > 0 {
+            self.counters.add(Counter::DropDiscarded, discarded);
+        }
+        true
+    }
+
+    /// Returns the number of bytes.
+    fn handle_batch(&self, batch: &RxBatch, acks: Acks, scratch: &mut Scratch) -> u64 {
+        let now = clock::now();
+        let (mut packets, mut bytes) = (0, 0);
+        for datagram in batch.iter() {
+            packets += self.handle_datagram(&datagram, &Inbound::of(&datagram, now, acks), scratch);
+            bytes += datagram.bytes.len() as u64;
+        }
+        self.counters.add(Counter::RxPackets, packets);
+        self.counters.add(Counter::RxBytes, bytes);
+        bytes
+    }
+
+    /// Returns the number of good packets.
+    fn handle_datagram(&self, datagram: &Datagram<'_>, inbound: &Inbound, scratch: &mut Scratch) -> u64 {
+        if self.capture.is_active() {
+            self.capture_datagram(datagram, inbound);
+        }
+        if inbound.arrival.ecn_ce {
+            self.counters.add(Counter::RxEcnMarked, datagram.segments().len() as u64);
+        }
+        let mut good = 0;
+        let mut segments = datagram.segments().enumerate().peekable();
+        while let Some((_, segment)) = segments.peek() {
+            good += match dest_qpn(segment) {
+                None => self.handle_short(&mut segments),
+                Some(qpn) if qpn.slot() == self.slot && qpn != Qpn::MULTICAST => match self.qps.get(qpn.index()) {
+                    Some(entry) => self.handle_run(&entry, &mut segments, inbound, scratch),
+                    None => self.handle_other(&mut segments, inbound, Counter::DropUnknownQp),
+                },
+                Some(Qpn::MULTICAST) => self.handle_multicast(&mut segments, inbound, scratch),
+                Some(_) => self.handle_other(&mut segments, inbound, Counter::DropWrongSlot),
+            };
+        }
+        good
+    }
+
+    /// Handles the packets for one queue pair that come next.
+    fn handle_run(
+        &self,
+        entry: &Arc<QpEntry>,
+        segments: &mut Run<'_>,
+        inbound: &Inbound,
+        scratch: &mut Scratch,
+    ) -> u64 {
+        let mut good = 0;
+        let mut cell = entry.lock();
+        while let Some((index, segment)) = segments.next_if(|(_, s)| dest_qpn(s) == Some(entry.qpn())) {
+            let Some(packet) = packets::admit(inbound, index as u16, segment, &self.counters) else { continue };
+            good += 1;
+            let Some(live) = cell.live.as_mut() else {
+                self.counters.add(Counter::DropUnknownQp, 1);
+                continue;
+            };
+            let host = &mut Host { engine: self, entry, parents: &live.parents, outcome: &mut scratch.outcome };
+            if let Err(reason) = live.qp.handle_packet(&packet, &inbound.arrival, inbound.now, host) {
+                self.counters.dropped(reason);
+            }
+        }
+        self.note_work(entry, &mut cell, scratch, inbound.acks);
+        good
+    }
+
+    /// Hands one multicast packet to every queue pair that is attached to its group here.
+    fn handle_multicast(&self, segments: &mut Run<'_>, inbound: &Inbound, scratch: &mut Scratch) -> u64 {
+        let Some((index, segment)) = segments.next() else { return 0 };
+        let members = self.groups.members(inbound.arrival.destination, inbound.interface);
+        if members.is_empty() {
+            return self.refuse(index, segment, inbound, Counter::DropNoMember);
+        }
+        let Some(packet) = packets::admit(inbound, index as u16, segment, &self.counters) else { return 0 };
+        for entry in members.iter() {
+            self.counters.add(Counter::RxMulticastCopies, 1);
+            let mut cell = entry.lock();
+            let Some(live) = cell.live.as_mut() else { continue };
+            let host = &mut Host { engine: self, entry, parents: &live.parents, outcome: &mut scratch.outcome };
+            if let Err(reason) = live.qp.handle_packet(&packet, &inbound.arrival, inbound.now, host) {
+                self.counters.dropped(reason);
+            }
+            self.note_work(entry, &mut cell, scratch, inbound.acks);
+        }
+        1
+    }
+
+    #[cold]
+    fn handle_short(&self, segments: &mut Run<'_>) -> u64 {
+        segments.next();
+        self.counters.add(Counter::DropShort, 1);
+        0
+    }
+
+    /// A packet for nobody here; a damaged one counts as such.
+    #[cold]
+    fn handle_other(&self, segments: &mut Run<'_>, inbound: &Inbound, counter: Counter) -> u64 {
+        let Some((index, segment)) = segments.next() else { return 0 };
+        self.refuse(index, segment, inbound, counter)
+    }
+
+    fn refuse(&self, index: usize, segment: &[u8], inbound: &Inbound, counter: Counter) -> u64 {
+        if packets::admit(inbound, index as u16, segment, &self.counters).is_none() {
+            return 0;
+        }
+        self.counters.add(counter, 1);
+        1
+    }
+
+    #[cold]
+    fn capture_datagram(&self, datagram: &Datagram<'_>, inbound: &Inbound) {
+        let identified = datagram
+            .segments()
+            .enumerate()
+            .map(|(index, segment)| (packets::identification(inbound, index as u16, segment), segment));
+        self.capture.received(datagram, identified, &self.counters);
+    }
+}

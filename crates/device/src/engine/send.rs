@@ -1,0 +1,94 @@
+//! Giving staged packets to the system, on the short way or, with faults or a capture, on
+//! the long one.
+
+use smallvec::SmallVec;
+use udp::{SendError, TxGroup};
+
+use crate::clock;
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::engine::scratch::Scratch;
+use crate::engine::staging::{MAX_GROUPS, Staging};
+use crate::loose::LoosePacket;
+
+impl Engine {
+    /// Sends what is staged, and lets others send for the same queue pairs again.
+    pub(super) fn flush(&self, scratch: &mut Scratch) {
+        if scratch.staging.packets() > 0 {
+            if self.faults.is_active() {
+                self.send_with_faults(&scratch.staging);
+            } else {
+                self.send_groups(&scratch.staging);
+            }
+        }
+        for token in scratch.staging.clear() {
+            scratch.touched.extend(token.give_back());
+        }
+    }
+
+    fn send_groups(&self, staging: &Staging) {
+        let groups: SmallVec<[TxGroup<'_>; MAX_GROUPS]> = staging.groups().map(|(_, group)| group).collect();
+        if self.capture.is_active() {
+            self.capture_groups(&groups);
+        }
+        self.tx.send(&groups, |index, error| self.not_sent(&groups[index], &error));
+        self.count_sent(groups.len() as u64, staging.packets(), staging.bytes_staged());
+    }
+
+    fn count_sent(&self, groups: u64, packets: u64, bytes: u64) {
+        self.counters.add(Counter::TxCalls, 1);
+        self.counters.add(Counter::TxGroups, groups);
+        self.counters.add(Counter::TxPackets, packets);
+        self.counters.add(Counter::TxBytes, bytes);
+    }
+
+    /// A group that the system did not take. Where segmentation is refused its packets go
+    /// out one by one; any other failure is a loss on the way.
+    #[cold]
+    fn not_sent(&self, group: &TxGroup<'_>, error: &SendError) {
+        if let SendError::SegmentationRefused = error {
+            self.counters.add(Counter::TxSegmentationRefused, 1);
+            self.send_loose(&LoosePacket::split(group).collect::<Vec<_>>());
+            return;
+        }
+        self.counters.unsent(error, group.segments() as u64);
+        log::debug!("packets to {} were not sent: {error}", group.flow.destination);
+    }
+
+    #[cold]
+    fn send_with_faults(&self, staging: &Staging) {
+        let now = clock::now();
+        let packets = staging.groups().flat_map(|(_, group)| LoosePacket::split(&group).collect::<Vec<_>>());
+        let out = self.faults.pass(packets, now, &self.counters);
+        self.background.deadline(self.faults.earliest());
+        self.send_loose(&out);
+    }
+
+    /// Sends packets that fault injection had kept and whose time has come.
+    pub(super) fn release_held(&self) -> bool {
+        if self.faults.earliest() == transport::Time::NEVER {
+            return false;
+        }
+        let out = self.faults.take_due(clock::now());
+        self.send_loose(&out);
+        !out.is_empty()
+    }
+
+    /// Sends packets one by one.
+    pub(super) fn send_loose(&self, packets: &[LoosePacket]) {
+        for some in packets.chunks(MAX_GROUPS) {
+            let groups: SmallVec<[TxGroup<'_>; MAX_GROUPS]> = some.iter().map(LoosePacket::to_send).collect();
+            if self.capture.is_active() {
+                self.capture_groups(&groups);
+            }
+            self.tx.send(&groups, |index, error| self.counters.unsent(&error, groups[index].segments() as u64));
+            let bytes = some.iter().map(|packet| packet.bytes.len() as u64).sum();
+            self.count_sent(groups.len() as u64, groups.len() as u64, bytes);
+        }
+    }
+
+    #[cold]
+    fn capture_groups(&self, groups: &[TxGroup<'_>]) {
+        self.capture.sent(groups, &self.counters);
+    }
+}

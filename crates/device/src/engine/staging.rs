@@ -1,0 +1,204 @@
+//! Packets that are about to leave, in the form that segmentation offload wants.
+//!
+//! Packets are built in place, one after another. Consecutive ones of one flow and one
+//! length (the last may be shorter) form a *group*, which the kernel takes as one. Segment
+//! `i` of a group gets the IPv4 identification `i`, so the ICRC, which covers it, can be
+//! computed as soon as the packet's place in its group is known.
+
+use std::sync::Arc;
+
+use transport::MAX_PACKET_BYTES;
+use udp::{MAX_GSO_BYTES, MAX_SEGMENTS, TxGroup};
+use wire::{Flow, ICRC_LEN, icrc};
+
+use crate::engine::pump::DEST_SLOT;
+use crate::engine::route::Route;
+use crate::qp::QpEntry;
+
+/// With so many bytes staged no new group is begun: they are sent first, while they are in
+/// the processor's cache. Two full groups of any path MTU have more.
+const ENOUGH_BYTES: usize = MAX_GSO_BYTES + MAX_GSO_BYTES / 2;
+/// Enough, one more group, and room beyond.
+const STAGING_BYTES: usize = ENOUGH_BYTES + MAX_GSO_BYTES + ROOM_BYTES;
+/// Groups that go out with one call at most.
+pub(super) const MAX_GROUPS: usize = 32;
+/// Room for the longest packet and its ICRC.
+const ROOM_BYTES: usize = MAX_PACKET_BYTES + ICRC_LEN;
+
+/// Packets of one flow that leave together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    pub(super) flow: Flow,
+    pub(super) traffic_class: u8,
+    pub(super) hop_limit: u8,
+    pub(super) interface: u32,
+    /// High byte of the destination QPN: what may travel as one datagram at the receiver.
+    slot: u8,
+    /// Nothing can follow: full, or its last packet was shorter.
+    closed: bool,
+    segments: u16,
+    pub(super) segment_bytes: u16,
+    start: usize,
+    end: usize,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Staging {
+    bytes: Vec<u8>,
+    used: usize,
+    groups: Vec<Group>,
+    packets: u64,
+    /// Those whose packets these are; nobody else sends for them meanwhile.
+    owners: Vec<TxToken>,
+}
+
+/// The right to send for a queue pair, which keeps its packets in order.
+pub(super) struct TxToken(Option<Arc<QpEntry>>);
+
+impl TxToken {
+    /// `entry` has just been [taken](QpEntry::take_tx).
+    pub(super) fn new(entry: Arc<QpEntry>) -> TxToken {
+        TxToken(Some(entry))
+    }
+
+    /// Gives the right back. If somebody else wanted to send meanwhile, here is for whom.
+    pub(super) fn give_back(mut self) -> Option<Arc<QpEntry>> {
+        self.0.take().filter(|entry| entry.release_tx())
+    }
+}
+
+/// After a panic nobody shall wait for the packets that were not sent.
+impl Drop for TxToken {
+    fn drop(&mut self) {
+        if let Some(entry) = self.0.take() {
+            entry.release_tx();
+        }
+    }
+}
+
+impl Staging {
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.is_empty() && self.owners.is_empty()
+    }
+
+    pub(super) fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    pub(super) fn bytes_staged(&self) -> u64 {
+        self.used as u64
+    }
+
+    /// Notes whose packets come next.
+    pub(super) fn begin(&mut self, token: TxToken) {
+        self.owners.push(token);
+    }
+
+    /// Room for one packet; `None` when what is there must be sent first.
+    #[inline]
+    pub(super) fn room(&mut self) -> Option<&mut [u8]> {
+        if self.is_enough() {
+            return None;
+        }
+        if self.bytes.is_empty() {
+            self.bytes = vec![0; STAGING_BYTES];
+        }
+        self.bytes.get_mut(self.used..self.used + ROOM_BYTES)
+    }
+
+    fn is_enough(&self) -> bool {
+        let at_an_end = || self.groups.last().is_some_and(Group::is_full);
+        self.groups.len() >= MAX_GROUPS || self.used >= ENOUGH_BYTES && at_an_end()
+    }
+
+    /// Takes the packet of `len_bytes` that was just written to the [`room`](Staging::room):
+    /// finds its group and seals it. `together` is false where segments cannot share a group.
+    #[inline]
+    pub(super) fn commit(&mut self, route: &Route, len_bytes: usize, together: bool) {
+        let start = self.used;
+        let end = start + len_bytes + ICRC_LEN;
+        let slot = self.bytes[start + DEST_SLOT];
+        let index = match self.groups.last_mut() {
+            Some(group) if together && group.admits(route, slot, end - start) => group.extend(end),
+            _ => {
+                self.groups.push(Group::new(route, slot, start, end));
+                0
+            }
+        };
+        let (packet, rest) = self.bytes[start..end].split_at_mut(len_bytes);
+        rest.copy_from_slice(&icrc::compute(&route.flow, index, packet).to_le_bytes());
+        self.used = end;
+        self.packets += 1;
+    }
+
+    /// The groups as the socket takes them.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (&Group, TxGroup<'_>)> {
+        self.groups.iter().map(|group| (group, group.as_sent(&self.bytes)))
+    }
+
+    /// Forgets the packets, which have left, and gives those whose they were.
+    pub(super) fn clear(&mut self) -> std::vec::Drain<'_, TxToken> {
+        self.used = 0;
+        self.packets = 0;
+        self.groups.clear();
+        self.owners.drain(..)
+    }
+}
+
+impl Group {
+    fn new(route: &Route, slot: u8, start: usize, end: usize) -> Group {
+        Group {
+            flow: route.flow,
+            traffic_class: route.traffic_class(),
+            hop_limit: route.hop_limit(),
+            interface: route.interface,
+            slot,
+            closed: false,
+            segments: 1,
+            segment_bytes: (end - start) as u16,
+            start,
+            end,
+        }
+    }
+
+    /// Whether no packet of the group's own length may follow.
+    fn is_full(&self) -> bool {
+        self.closed || self.end - self.start + usize::from(self.segment_bytes) > MAX_GSO_BYTES
+    }
+
+    /// Whether a packet of `len_bytes` may follow.
+    #[inline]
+    fn admits(&self, route: &Route, slot: u8, len_bytes: usize) -> bool {
+        !self.closed
+            && len_bytes <= usize::from(self.segment_bytes)
+            && self.end - self.start + len_bytes <= MAX_GSO_BYTES
+            && self.slot == slot
+            && self.flow == route.flow
+            && self.traffic_class == route.traffic_class()
+            && self.hop_limit == route.hop_limit()
+            && self.interface == route.interface
+    }
+
+    /// Takes in the packet that ends at `end`; returns its index.
+    #[inline]
+    fn extend(&mut self, end: usize) -> u16 {
+        let index = self.segments;
+        let len_bytes = end - self.end;
+        self.segments += 1;
+        self.end = end;
+        self.closed = len_bytes < usize::from(self.segment_bytes) || usize::from(self.segments) == MAX_SEGMENTS;
+        index
+    }
+
+    fn as_sent<'a>(&self, bytes: &'a [u8]) -> TxGroup<'a> {
+        TxGroup {
+            flow: self.flow,
+            traffic_class: self.traffic_class,
+            hop_limit: self.hop_limit,
+            interface: self.interface,
+            segment_bytes: self.segment_bytes,
+            bytes: &bytes[self.start..self.end],
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Errors of this crate's calls. Each says what to do, and has the errno that the verbs return.
+
+use std::io;
+
+use transport::{ModifyError, PostError};
+
+/// Why a device could not be listed or opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// No hub could be found or started, or it refused us.
+    #[error(transparent)]
+    Hub(#[from] hub::client::AttachError),
+    /// There is no device by that name.
+    #[error("there is no device {name}; there are: {known}")]
+    NoSuchDevice {
+        /// The name asked for.
+        name: String,
+        /// The names that exist, separated by commas.
+        known: String,
+    },
+    /// There is no device at all.
+    #[error("no network interface can carry RDMA: none is up and has an address")]
+    NoDevice,
+    /// This process was forked from one that uses the device.
+    #[error("a forked child cannot use its parent's device")]
+    Forked,
+    /// The environment asks for something that cannot be done.
+    #[error("{variable}: {problem}")]
+    Environment {
+        /// Which variable.
+        variable: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The system refused a resource.
+    #[error("the system refused: {0}")]
+    Os(#[from] io::Error),
+}
+
+impl OpenError {
+    /// The errno that the verbs return.
+    pub fn errno(&self) -> i32 {
+        match self {
+            OpenError::Hub(e) => e.errno(),
+            OpenError::NoSuchDevice { .. } | OpenError::NoDevice => libc::ENODEV,
+            OpenError::Forked => libc::EPERM,
+            OpenError::Environment { .. } => libc::EINVAL,
+            OpenError::Os(e) => e.raw_os_error().unwrap_or(libc::EIO),
+        }
+    }
+}
+
+/// Why a call on a device or one of its objects was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// More than the device's limits allow; see [`Limits`](crate::Limits).
+    #[error("{what} of {asked} is more than the limit of {max}")]
+    Limit {
+        /// Which size or count.
+        what: &'static str,
+        /// What was asked for.
+        asked: u64,
+        /// What there may be.
+        max: u64,
+    },
+    /// Every number is taken: 65,536 queue pairs in one process.
+    #[error("there is no free {0} left")]
+    Exhausted(&'static str),
+    /// The object still has users.
+    #[error("the {what} is still used by {users} other objects")]
+    Busy {
+        /// What was to be destroyed.
+        what: &'static str,
+        /// How many use it.
+        users: u32,
+    },
+    /// An argument makes no sense.
+    #[error("{0}")]
+    Invalid(&'static str),
+    /// Two objects of different devices were used together.
+    #[error("the {0} belongs to another device")]
+    OtherDevice(&'static str),
+    /// The object was destroyed.
+    #[error("the {0} was destroyed")]
+    Destroyed(&'static str),
+    /// This process was forked from the one that owns the object.
+    #[error("a forked child cannot use its parent's device")]
+    Forked,
+    /// A `modify_qp` was refused.
+    #[error(transparent)]
+    Modify(#[from] ModifyError),
+    /// A work request was refused.
+    #[error(transparent)]
+    Post(#[from] PostError),
+    /// Memory could not be registered, deregistered or bound.
+    #[error("{0}")]
+    Memory(memory::MrError),
+    /// The system refused a resource.
+    #[error("the system refused: {0}")]
+    Os(#[from] io::Error),
+}
+
+impl From<memory::MrError> for Error {
+    fn from(error: memory::MrError) -> Error {
+        Error::Memory(error)
+    }
+}
+
+impl Error {
+    /// The errno that the verbs return.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Error::Limit { .. } | Error::Invalid(_) | Error::OtherDevice(_) => libc::EINVAL,
+            Error::Destroyed(_) => libc::EINVAL,
+            Error::Exhausted(_) => libc::ENOMEM,
+            Error::Busy { .. } => libc::EBUSY,
+            Error::Forked => libc::EPERM,
+            Error::Modify(e) => e.errno(),
+            Error::Post(e) => e.errno(),
+            Error::Memory(e) => e.errno(),
+            Error::Os(e) => e.raw_os_error().unwrap_or(libc::EIO),
+        }
+    }
+}
+
+/// A list of work requests was taken in part: those before `index` are posted.
+#[derive(Debug, thiserror::Error)]
+#[error("work request {index} of the list: {error}")]
+pub struct PostFailure {
+    /// The first that was refused.
+    pub index: usize,
+    /// Why.
+    pub error: Error,
+}
+
+impl PostFailure {
+    /// The errno that the verbs return.
+    pub fn errno(&self) -> i32 {
+        self.error.errno()
+    }
+}
+
+/// Why a completion queue cannot be polled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CqError {
+    /// A completion found no room and is lost; the queue pairs that use this queue have failed.
+    #[error("the completion queue overran: completions were lost; poll more often or make it larger")]
+    Overrun,
+    /// It was destroyed.
+    #[error("the completion queue was destroyed")]
+    Destroyed,
+    /// This process was forked from the one that owns it.
+    #[error("a forked child cannot use its parent's completion queue")]
+    Forked,
+}
+
+impl CqError {
+    /// The errno that the verbs return.
+    pub fn errno(&self) -> i32 {
+        match self {
+            CqError::Overrun => libc::EIO,
+            CqError::Destroyed => libc::EINVAL,
+            CqError::Forked => libc::EPERM,
+        }
+    }
+}
+
+/// Why a capture could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot capture to {path}: {source}")]
+pub struct CaptureError {
+    /// The file.
+    pub path: String,
+    /// What the system said.
+    #[source]
+    pub source: io::Error,
+}

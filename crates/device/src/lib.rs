@@ -1,0 +1,78 @@
+//! The device: RDMA for one process, on ordinary UDP sockets.
+//!
+//! This crate joins the pure protocol code ([`transport`]) to the machine. It owns, once per
+//! process, the *engine*: the slot on UDP port 4791 that the hub gave us, the tables of queue
+//! pairs, completion queues and shared receive queues, the timers, and one background thread.
+//! A [`Device`] is a view of the engine through one network interface.
+//!
+//! ```text
+//!  post_send ─► QueuePair ─► transport::Qp ─► staging ─► sendmmsg ─► UDP 4791
+//!  poll      ◄─ CompletionQueue ◄─┘  ▲
+//!     └─ nothing there: progress ────┴── ICRC, demultiplexing ◄─ recvmmsg ◄─ UDP 4791
+//! ```
+//!
+//! Work is done on the application's own calls: posting sends, and polling an empty
+//! completion queue drives the whole device. The background thread takes over when the
+//! application is away, and blocks without a timeout when there is nothing to wait for.
+//!
+//! Objects are cheap handles: cloning one names the same object, dropping the last clone
+//! destroys it. Children keep their parents alive. For callers that need the verbs' own
+//! rule (a parent with children is busy) every object has a `destroy` that says so.
+//!
+//! What it does not do: it decides nothing about protocol (that is `transport`), it hands
+//! out no buffers with lifetimes (that is the `longarm` crate), and it knows no verbs ABI.
+#![deny(unsafe_code)]
+
+mod capture;
+mod channel;
+mod clock;
+mod counters;
+mod cq;
+mod device;
+mod devices;
+mod engine;
+mod error;
+mod events;
+mod faults;
+mod fork;
+mod info;
+mod limits;
+mod loose;
+mod mr;
+mod multicast;
+mod mw;
+mod pd;
+mod qp;
+mod signal;
+mod srq;
+mod start;
+mod table;
+#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+mod users;
+
+pub use channel::CompChannel;
+pub use cq::{Cq, CqId};
+pub use device::{Device, OpenOptions};
+pub use error::{CaptureError, CqError, Error, OpenError, PostFailure};
+pub use events::AsyncEvent;
+pub use info::{DeviceCounters, DeviceInfo, PortInfo, PortState};
+pub use limits::Limits;
+pub use mr::Mr;
+pub use mw::Mw;
+pub use pd::Pd;
+pub use qp::{Qp, QpSpec};
+pub use srq::{Srq, SrqAttr, SrqId};
+
+pub use ::faults::FaultPlan;
+pub use memory::{MwType, Region, Span};
+/// The vocabulary of the transport, for callers that use this crate alone.
+pub use transport::{
+    Access, AddressVector, AtomicOp, AttrMask, BindMw, Completion, CompletionOp, Datagram, LKey, ModifyError, Mtu,
+    Payload, PostError, QpAttr, QpCaps, QpCounters, QpEvent, QpState, QpType, Reason, RecvWr, RemoteAddr, SendFlags,
+    SendOp, SendWr, Sge, Sgl, Status,
+};
+pub use wire::{Gid, PKey, Psn, QKey, Qpn, RKey};

@@ -1,0 +1,272 @@
+//! Queue pairs: the handle that callers hold, and the entry that the engine keeps.
+
+mod entry;
+
+use std::sync::Arc;
+
+use transport::{AttrMask, QpAttr, QpCaps, QpCounters, QpInit, QpState, QpType, Reason, RecvWr, SendWr, Tuning};
+use wire::{Gid, Qpn};
+
+use crate::clock;
+use crate::cq::Cq;
+use crate::devices::Context;
+use crate::engine::{EngineRef, Host, Scratch};
+use crate::error::{Error, PostFailure};
+use crate::limits::{self, LIMITS};
+use crate::pd::Pd;
+use crate::srq::Srq;
+use crate::users::Lease;
+pub(crate) use entry::{Live, Parents, QpCell, QpEntry};
+
+const WHAT: &str = "queue pair";
+
+/// What a queue pair is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct QpSpec<'a> {
+    /// Its service.
+    pub qp_type: QpType,
+    /// Its protection domain.
+    pub pd: &'a Pd,
+    /// Where its send completions go.
+    pub send_cq: &'a Cq,
+    /// Where its receive completions go; may be the same.
+    pub recv_cq: &'a Cq,
+    /// Where its receive work requests come from, if not from its own queue.
+    pub srq: Option<&'a Srq>,
+    /// Its sizes.
+    pub caps: QpCaps,
+    /// Every send completion is reported, as if all were signaled.
+    pub signal_all: bool,
+}
+
+/// A queue pair. Dropping the last clone destroys it: requests not yet completed never
+/// will be, completions already in the queues stay there.
+#[derive(Clone, Debug)]
+pub struct Qp {
+    handle: Arc<Handle>,
+}
+
+#[derive(Debug)]
+struct Handle {
+    engine: EngineRef,
+    entry: Arc<QpEntry>,
+    qp_type: QpType,
+    caps: QpCaps,
+}
+
+impl Qp {
+    pub(crate) fn new(engine: &EngineRef, context: &Arc<Context>, spec: &QpSpec<'_>) -> Result<Qp, Error> {
+        engine.check()?;
+        check_caps(spec)?;
+        let parents = parents(engine, spec)?;
+        let made = engine.qps.insert(|qpn| {
+            let live = Live::new(transport::Qp::new(&init(qpn, spec)), parents);
+            Ok::<_, Error>(Arc::new(QpEntry::new(qpn, context.clone(), live)))
+        });
+        let entry = made?.ok_or(Error::Exhausted("queue pair number"))?;
+        let handle = Handle { engine: engine.clone(), entry, qp_type: spec.qp_type, caps: spec.caps };
+        Ok(Qp { handle: Arc::new(handle) })
+    }
+
+    /// Its number, which peers send to.
+    pub fn qpn(&self) -> Qpn {
+        self.handle.entry.qpn()
+    }
+
+    /// Its service.
+    pub fn qp_type(&self) -> QpType {
+        self.handle.qp_type
+    }
+
+    /// Its sizes.
+    pub fn caps(&self) -> QpCaps {
+        self.handle.caps
+    }
+
+    /// Its state; Reset once it was destroyed.
+    pub fn state(&self) -> QpState {
+        self.look(transport::Qp::state).unwrap_or(QpState::Reset)
+    }
+
+    /// Changes attributes and state.
+    ///
+    /// # Errors
+    /// [`Error::Modify`] if the state table does not allow it.
+    pub fn modify(&self, attr: &QpAttr, mask: AttrMask) -> Result<(), Error> {
+        self.work(|qp, host| Ok(qp.modify(attr, mask, clock::now(), host)?))
+    }
+
+    /// Its attributes as they are now; the defaults once it was destroyed.
+    pub fn query(&self) -> QpAttr {
+        self.look(transport::Qp::query).unwrap_or_default()
+    }
+
+    /// Posts a list of send work requests as one doorbell: whatever may leave now leaves
+    /// together. The first that is refused ends the list; those before it are posted.
+    ///
+    /// The list must not use this queue pair while it is being walked.
+    ///
+    /// # Errors
+    /// See [`PostFailure`].
+    #[inline]
+    pub fn post_send(&self, wrs: impl IntoIterator<Item = SendWr>) -> Result<(), PostFailure> {
+        let Handle { engine, entry, .. } = &*self.handle;
+        engine.check().map_err(|error| PostFailure { index: 0, error })?;
+        Scratch::with(|scratch| {
+            let result = engine.post_send(entry, wrs, scratch);
+            engine.pump_touched(scratch);
+            engine.settle(scratch);
+            result
+        })
+    }
+
+    /// Posts a list of receive work requests; the first that is refused ends it.
+    ///
+    /// The list must not use this queue pair while it is being walked.
+    ///
+    /// # Errors
+    /// See [`PostFailure`].
+    pub fn post_recv(&self, wrs: impl IntoIterator<Item = RecvWr>) -> Result<(), PostFailure> {
+        let mut index = 0;
+        let posted = self.work(|qp, host| {
+            for wr in wrs {
+                qp.post_recv(wr, host)?;
+                index += 1;
+            }
+            Ok(())
+        });
+        posted.map_err(|error| PostFailure { index, error })
+    }
+
+    /// UD: joins a multicast group on the device's interface. Its own packets to the group
+    /// come back to it, too.
+    ///
+    /// # Errors
+    /// If it is no UD queue pair, or that is no multicast GID, or the system refuses.
+    pub fn attach_multicast(&self, group: Gid) -> Result<(), Error> {
+        let Handle { engine, entry, .. } = &*self.handle;
+        self.check_multicast()?;
+        engine.groups.attach(group, entry, engine.socket())?;
+        // Destroyed meanwhile: its groups may have been left before this one was joined.
+        if entry.lock().live.is_none() {
+            engine.groups.detach_all(entry, engine.socket());
+        }
+        Ok(())
+    }
+
+    /// UD: leaves it.
+    ///
+    /// # Errors
+    /// If it is not attached to that group.
+    pub fn detach_multicast(&self, group: Gid) -> Result<(), Error> {
+        let Handle { engine, entry, .. } = &*self.handle;
+        self.check_multicast()?;
+        engine.groups.detach(group, entry, engine.socket())
+    }
+
+    /// Why it failed, if it did.
+    pub fn failure(&self) -> Option<Reason> {
+        self.look(transport::Qp::failure).flatten()
+    }
+
+    /// What it has counted; nothing once it was destroyed.
+    pub fn counters(&self) -> QpCounters {
+        self.look(|qp| *qp.counters()).unwrap_or_default()
+    }
+
+    /// Destroys it. When this returns nothing of it is under way: no memory is touched on
+    /// its behalf, and no completion is added. Those that are in the queues stay.
+    ///
+    /// # Errors
+    /// [`Error::Destroyed`] if it was destroyed before.
+    pub fn destroy(&self) -> Result<(), Error> {
+        self.handle.engine.check()?;
+        if self.handle.destroy() { Ok(()) } else { Err(Error::Destroyed(WHAT)) }
+    }
+
+    fn check_multicast(&self) -> Result<(), Error> {
+        self.handle.engine.check()?;
+        match self.handle.qp_type {
+            QpType::Ud => Ok(()),
+            _ => Err(Error::Invalid("only UD queue pairs can be attached to a multicast group")),
+        }
+    }
+
+    /// Something about it; `None` once it was destroyed, and in a forked child.
+    fn look<R>(&self, ask: impl FnOnce(&transport::Qp) -> R) -> Option<R> {
+        self.handle.engine.check().ok()?;
+        self.handle.entry.lock().live.as_ref().map(|live| ask(&live.qp))
+    }
+
+    /// Does something with it, and whatever follows from that.
+    fn work(&self, act: impl FnOnce(&mut transport::Qp, &mut Host<'_>) -> Result<(), Error>) -> Result<(), Error> {
+        let Handle { engine, entry, .. } = &*self.handle;
+        engine.check()?;
+        Scratch::with(|scratch| {
+            let result = engine.with_live(entry, scratch, act);
+            engine.pump_touched(scratch);
+            engine.settle(scratch);
+            result.unwrap_or(Err(Error::Destroyed(WHAT)))
+        })
+    }
+}
+
+impl Handle {
+    /// False if it was destroyed before.
+    fn destroy(&self) -> bool {
+        let Handle { engine, entry, .. } = self;
+        let Some(live) = entry.lock().live.take() else { return false };
+        engine.qps.remove(entry.qpn().index());
+        engine.groups.detach_all(entry, engine.socket());
+        engine.registry().release_qp(entry.qpn());
+        drop(live);
+        true
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.engine.check().is_ok() {
+            self.destroy();
+        }
+    }
+}
+
+fn parents(engine: &EngineRef, spec: &QpSpec<'_>) -> Result<Parents, Error> {
+    let pd = spec.pd.lease(engine)?;
+    for cq in [spec.send_cq, spec.recv_cq] {
+        if !engine.is_same(cq.shared().engine()) {
+            return Err(Error::OtherDevice("completion queue"));
+        }
+    }
+    if spec.srq.is_some_and(|srq| !engine.is_same(srq.shared.engine())) {
+        return Err(Error::OtherDevice("shared receive queue"));
+    }
+    Ok(Parents::new(
+        pd,
+        Lease::new(spec.send_cq.shared())?,
+        Lease::new(spec.recv_cq.shared())?,
+        spec.srq.map(|srq| Lease::new(&srq.shared)).transpose()?,
+    ))
+}
+
+fn init(qpn: Qpn, spec: &QpSpec<'_>) -> QpInit {
+    QpInit {
+        qpn,
+        qp_type: spec.qp_type,
+        pd: spec.pd.id(),
+        caps: spec.caps,
+        signal_all: spec.signal_all,
+        shared_recv: spec.srq.is_some(),
+        tuning: Tuning::default(),
+    }
+}
+
+fn check_caps(spec: &QpSpec<'_>) -> Result<(), Error> {
+    let caps = &spec.caps;
+    limits::check("send queue size", caps.max_send_wr, LIMITS.max_qp_wr)?;
+    limits::check("receive queue size", caps.max_recv_wr, LIMITS.max_qp_wr)?;
+    limits::check("scatter/gather list length", caps.max_send_sge, LIMITS.max_sge)?;
+    limits::check("scatter/gather list length", caps.max_recv_sge, LIMITS.max_sge)?;
+    limits::check("inline data size", caps.max_inline_bytes, LIMITS.max_inline_bytes)
+}

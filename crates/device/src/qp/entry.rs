@@ -1,0 +1,164 @@
+//! What the engine keeps of a queue pair.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::AcqRel, Ordering::Acquire, Ordering::SeqCst};
+
+use parking_lot::{Mutex, MutexGuard};
+use transport::{CqSide, Time};
+use wire::Qpn;
+
+use crate::cq::CqShared;
+use crate::devices::Context;
+use crate::engine::{Doorbells, Route};
+use crate::pd::PdShared;
+use crate::srq::SrqShared;
+use crate::users::Lease;
+
+/// Nobody sends for the queue pair.
+const IDLE: u8 = 0;
+/// Somebody has packets of it staged.
+const SENDING: u8 = 1;
+/// Likewise, and somebody else would have liked to.
+const WANTED: u8 = 2;
+
+/// A queue pair in the engine's table. It stays behind a while after the queue pair was
+/// destroyed, empty, if it is still on a list.
+pub(crate) struct QpEntry {
+    qpn: Qpn,
+    context: Arc<Context>,
+    cell: Mutex<QpCell>,
+    /// Who sends: packets of a queue pair leave in the order in which they were built.
+    tx: AtomicU8,
+    /// An acknowledge or a request was put off.
+    due: AtomicBool,
+    /// It is on the list of those.
+    listed: AtomicBool,
+}
+
+/// What the lock of a queue pair protects.
+pub(crate) struct QpCell {
+    /// The queue pair, until it is destroyed.
+    pub(crate) live: Option<Live>,
+    /// The deadline that it is entered with in the timers, or `Time::NEVER`.
+    pub(crate) timer_at: Time,
+    /// It is on somebody's list of those that may have something to send.
+    pub(crate) touched: bool,
+    pub(crate) doorbells: Doorbells,
+}
+
+/// A queue pair that exists.
+pub(crate) struct Live {
+    pub(crate) qp: transport::Qp,
+    pub(crate) parents: Parents,
+    pub(crate) route: Option<Route>,
+}
+
+/// What a queue pair belongs to.
+pub(crate) struct Parents {
+    _pd: Lease<PdShared>,
+    send_cq: Lease<CqShared>,
+    recv_cq: Lease<CqShared>,
+    srq: Option<Lease<SrqShared>>,
+}
+
+impl QpEntry {
+    pub(crate) fn new(qpn: Qpn, context: Arc<Context>, live: Live) -> QpEntry {
+        let cell = QpCell { live: Some(live), timer_at: Time::NEVER, touched: false, doorbells: Doorbells::default() };
+        QpEntry {
+            qpn,
+            context,
+            cell: Mutex::new(cell),
+            tx: AtomicU8::new(IDLE),
+            due: AtomicBool::new(false),
+            listed: AtomicBool::new(false),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn qpn(&self) -> Qpn {
+        self.qpn
+    }
+
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, QpCell> {
+        self.cell.lock()
+    }
+
+    /// Takes the right to send. If somebody else has it, that one is told to look again
+    /// when done, and false returned. Called with the lock held.
+    #[inline]
+    pub(crate) fn take_tx(&self) -> bool {
+        let taken = self.tx.fetch_update(AcqRel, Acquire, |state| Some(if state == IDLE { SENDING } else { WANTED }));
+        taken == Ok(IDLE)
+    }
+
+    /// Gives the right to send back; true if somebody else wanted it meanwhile.
+    #[inline]
+    pub(crate) fn release_tx(&self) -> bool {
+        self.tx.swap(IDLE, AcqRel) == WANTED
+    }
+
+    /// Something is put off. True if the entry must be put on the list.
+    #[inline]
+    pub(crate) fn becomes_due(&self) -> bool {
+        self.due.store(true, SeqCst);
+        !self.listed.swap(true, SeqCst)
+    }
+
+    /// What was put off has left with other packets.
+    #[inline]
+    pub(crate) fn is_not_due(&self) {
+        self.due.store(false, SeqCst);
+    }
+
+    /// The entry is off the list. True if what was put off is still to be sent.
+    #[inline]
+    pub(crate) fn take_due(&self) -> bool {
+        self.listed.store(false, SeqCst);
+        self.due.swap(false, SeqCst)
+    }
+}
+
+impl Live {
+    pub(crate) fn new(qp: transport::Qp, parents: Parents) -> Live {
+        Live { qp, parents, route: None }
+    }
+}
+
+impl Parents {
+    pub(crate) fn new(
+        pd: Lease<PdShared>,
+        send_cq: Lease<CqShared>,
+        recv_cq: Lease<CqShared>,
+        srq: Option<Lease<SrqShared>>,
+    ) -> Parents {
+        Parents { _pd: pd, send_cq, recv_cq, srq }
+    }
+
+    #[inline]
+    pub(crate) fn cq(&self, side: CqSide) -> &Arc<CqShared> {
+        match side {
+            CqSide::Send => self.send_cq.shared(),
+            CqSide::Recv => self.recv_cq.shared(),
+        }
+    }
+
+    pub(crate) fn srq(&self) -> Option<&SrqShared> {
+        self.srq.as_deref()
+    }
+
+    pub(crate) fn uses(&self, cq: &Arc<CqShared>) -> bool {
+        [CqSide::Send, CqSide::Recv].into_iter().any(|side| Arc::ptr_eq(self.cq(side), cq))
+    }
+}
+
+impl fmt::Debug for QpEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("QpEntry").field(&self.qpn).finish()
+    }
+}

@@ -1,0 +1,69 @@
+//! Starting the engine of this process: the hub, the environment, and the only instance.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::faults::FaultPlan;
+use hub::client::{AttachOptions, attach};
+use parking_lot::Mutex;
+
+use crate::counters::Counters;
+use crate::engine::{EngineRef, Parts, WeakEngine};
+use crate::error::OpenError;
+use crate::fork;
+
+const FAULTS: &str = "LONGARM_FAULTS";
+const CAPTURE: &str = "LONGARM_CAPTURE";
+/// What a child waits for a lock that its parent may have held when it forked.
+const FORK_WAIT: Duration = Duration::from_secs(20);
+
+static ENGINE: Mutex<Option<WeakEngine>> = Mutex::new(None);
+
+/// The engine of this process, started now if there is none. It lasts as long as anything
+/// that belongs to it.
+pub(crate) fn engine() -> Result<EngineRef, OpenError> {
+    fork::watch();
+    let mut place = ENGINE.try_lock_for(FORK_WAIT).ok_or(OpenError::Forked)?;
+    if let Some(engine) = place.as_ref().and_then(WeakEngine::upgrade) {
+        return Ok(engine);
+    }
+    let engine = start()?;
+    *place = Some(engine.downgrade());
+    Ok(engine)
+}
+
+fn start() -> Result<EngineRef, OpenError> {
+    let faults = faults_of_environment()?;
+    let counters = Counters::new().map_err(|error| std::io::Error::other(error.to_string()))?;
+    let options = AttachOptions { counters: Some(Arc::clone(counters.page())), ..AttachOptions::default() };
+    let session = attach(&options)?;
+    let slot = &session.slots()[0];
+    let parts = Parts {
+        slot: slot.number,
+        socket: slot.socket.try_clone()?,
+        devices: session.devices().to_vec(),
+        session: Some(session),
+        counters,
+    };
+    let engine = EngineRef::start(parts)?;
+    engine.faults.set(faults);
+    capture_of_environment(&engine)?;
+    Ok(engine)
+}
+
+fn faults_of_environment() -> Result<Option<FaultPlan>, OpenError> {
+    let Some(text) = std::env::var_os(FAULTS).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let fail = |problem: String| OpenError::Environment { variable: FAULTS, problem };
+    let text = text.to_str().ok_or_else(|| fail("it is not text".into()))?;
+    text.parse().map(Some).map_err(|error: ::faults::PlanError| fail(error.to_string()))
+}
+
+fn capture_of_environment(engine: &EngineRef) -> Result<(), OpenError> {
+    let Some(path) = std::env::var_os(CAPTURE).filter(|path| !path.is_empty()) else { return Ok(()) };
+    let started = engine.capture.start(Path::new(&path));
+    let fail = |problem: String| OpenError::Environment { variable: CAPTURE, problem };
+    let path = started.map_err(|error| fail(error.to_string()))?;
+    log::info!("capturing to {}", path.display());
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! Tests of whole engines over real sockets, in network namespaces of their own.
+
+mod atomics;
+mod completions;
+mod datagrams;
+mod events;
+mod faults;
+mod hostile;
+mod idle;
+mod lifetimes;
+mod operations;
+mod rig;
+mod threads;

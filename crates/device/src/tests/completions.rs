@@ -1,0 +1,226 @@
+//! Completion queues: overruns, arming, channels, wakers.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::task::{Wake, Waker};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use transport::{QpState, QpType, Reason, SendFlags, SendOp};
+
+use super::rig::*;
+use crate::{AsyncEvent, CqError, testing};
+
+fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+}
+
+#[test]
+fn an_overrun_is_reported_and_ends_the_queue_pair() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup { cq_capacity: 4, ..Setup::new(QpType::Rc) });
+        let list = (0..10).map(|index| a.send_wr(index, SendOp::Write(b.remote(0)), 0, 8));
+        a.qp.post_send(list).unwrap();
+        wait_for("the failure", || a.qp.state() == QpState::Error);
+        assert_eq!(a.qp.failure(), Some(Reason::CompletionQueueOverrun));
+        let mut out = Vec::new();
+        assert_eq!(a.send_cq.poll(&mut out, 100), Ok(4), "those that had room come out");
+        assert_eq!(out.iter().map(|c| c.wr_id).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        assert_eq!(a.send_cq.poll(&mut out, 100), Err(CqError::Overrun));
+        assert_eq!(a.send_cq.arm(false), Err(CqError::Overrun));
+        let event = AsyncEvent::CqError { cq: a.send_cq.id(), cookie: 1 };
+        assert_eq!(a.device.next_event(), Some(event));
+        assert_eq!(a.device.counters().get("cq_overruns"), 1);
+    });
+}
+
+#[test]
+fn an_overrun_spares_other_queue_pairs() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup { cq_capacity: 2, ..Setup::new(QpType::Rc) });
+        let setup = Setup::new(QpType::Rc);
+        let (c, d) = (Node::new(a.device.clone(), setup), Node::new(b.device.clone(), setup));
+        link(&c, &d);
+        let list = (0..5).map(|index| a.send_wr(index, SendOp::Write(b.remote(0)), 0, 8));
+        a.qp.post_send(list).unwrap();
+        wait_for("the failure", || a.qp.state() == QpState::Error);
+        c.send(1, SendOp::Write(d.remote(0)), 0, 1000);
+        assert_eq!(c.sent().wr_id, 1);
+    });
+}
+
+#[test]
+fn a_channel_is_readable_exactly_while_events_are_pending() {
+    on_loopback(|group| {
+        let device = testing::open(group, 1, "lo");
+        let channel = device.create_channel().unwrap();
+        let setup = Setup::new(QpType::Rc);
+        let cq = |cookie| device.create_cq(100, Some(&channel), cookie).unwrap();
+        let a = Node::with(device.clone(), setup, &device.alloc_pd().unwrap(), (cq(11), cq(12)), None);
+        let b = Node::new(testing::open(group, 2, "lo"), setup);
+        link(&a, &b);
+        a.post_recv(1, 0, 10);
+        b.send(1, SendOp::Send, 0, 10);
+        wait_for("the completion", || a.recv_cq.len() == 1);
+        assert!(!is_readable(channel.fd()), "it was not armed");
+        a.recv_cq.arm(false).unwrap();
+        a.send_cq.arm(false).unwrap();
+        assert!(!is_readable(channel.fd()), "what was there before brings no event");
+        a.post_recv(2, 0, 10);
+        b.send(2, SendOp::Send, 0, 10);
+        wait_for("the event", || is_readable(channel.fd()));
+        assert_eq!(channel.next(), Some(12));
+        assert_eq!(channel.next(), None);
+        assert!(!is_readable(channel.fd()));
+        assert_eq!(a.recv_cq.unacked_events(), 1);
+        a.recv_cq.ack_events(1);
+        assert_eq!(a.recv_cq.unacked_events(), 0);
+        a.send(3, SendOp::Write(b.remote(0)), 0, 10);
+        wait_for("the event", || is_readable(channel.fd()));
+        assert_eq!(channel.next(), Some(11));
+    });
+}
+
+#[test]
+fn events_of_a_queue_that_goes_away_go_with_it() {
+    on_loopback(|group| {
+        let device = testing::open(group, 1, "lo");
+        let channel = device.create_channel().unwrap();
+        let setup = Setup::new(QpType::Rc);
+        let cq = device.create_cq(100, Some(&channel), 1).unwrap();
+        let a = Node::with_cq(device.clone(), setup, &cq);
+        let b = Node::new(testing::open(group, 2, "lo"), setup);
+        link(&a, &b);
+        a.send_cq.arm(false).unwrap();
+        a.send(1, SendOp::Write(b.remote(0)), 0, 10);
+        wait_for("the event", || is_readable(channel.fd()));
+        assert_eq!(channel.destroy().unwrap_err().errno(), libc::EBUSY);
+        drop((a, cq));
+        assert!(!is_readable(channel.fd()));
+        assert_eq!(channel.next(), None);
+        channel.destroy().unwrap();
+    });
+}
+
+#[test]
+fn solicited_only_lets_others_pass() {
+    on_loopback(|group| {
+        let device = testing::open(group, 1, "lo");
+        let channel = device.create_channel().unwrap();
+        let setup = Setup::new(QpType::Rc);
+        let cq = device.create_cq(100, Some(&channel), 5).unwrap();
+        let a = Node::with_cq(device.clone(), setup, &cq);
+        let b = Node::new(testing::open(group, 2, "lo"), setup);
+        link(&a, &b);
+        a.post_recv(1, 0, 10);
+        a.post_recv(2, 0, 10);
+        a.recv_cq.arm(true).unwrap();
+        b.send(1, SendOp::Send, 0, 10);
+        wait_for("the completion", || a.recv_cq.len() == 1);
+        assert!(!is_readable(channel.fd()));
+        let mut wr = b.send_wr(2, SendOp::Send, 0, 10);
+        wr.flags |= SendFlags::SOLICITED;
+        b.qp.post_send([wr]).unwrap();
+        wait_for("the event", || is_readable(channel.fd()));
+        assert_eq!(channel.next(), Some(5));
+        assert!(a.received().wr_id == 1 && a.received().solicited);
+    });
+}
+
+#[test]
+fn a_failure_counts_as_solicited() {
+    on_loopback(|group| {
+        let device = testing::open(group, 1, "lo");
+        let channel = device.create_channel().unwrap();
+        let cq = device.create_cq(100, Some(&channel), 6).unwrap();
+        let a = Node::with_cq(device.clone(), Setup::new(QpType::Rc), &cq);
+        a.connect(&a, transport::Mtu::B1024);
+        a.post_recv(1, 0, 10);
+        a.recv_cq.arm(true).unwrap();
+        let attr = transport::QpAttr { state: QpState::Error, ..Default::default() };
+        a.qp.modify(&attr, transport::AttrMask::STATE).unwrap();
+        assert_eq!(channel.next(), Some(6));
+        assert_eq!(a.received().status, transport::Status::WorkRequestFlushed);
+    });
+}
+
+struct Count(AtomicU32);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn a_waker_is_called_once_for_each_arming() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup::new(QpType::Rc));
+        let count = Arc::new(Count(AtomicU32::new(0)));
+        a.send_cq.set_waker(Some(Waker::from(count.clone())));
+        a.send(1, SendOp::Write(b.remote(0)), 0, 8);
+        wait_for("the completion", || a.send_cq.len() == 1);
+        assert_eq!(count.0.load(SeqCst), 0, "it was not armed");
+        a.send_cq.arm(false).unwrap();
+        a.send(2, SendOp::Write(b.remote(0)), 0, 8);
+        wait_for("the call", || count.0.load(SeqCst) == 1);
+        a.send(3, SendOp::Write(b.remote(0)), 0, 8);
+        wait_for("the completion", || a.send_cq.len() == 3);
+        assert_eq!(count.0.load(SeqCst), 1);
+    });
+}
+
+/// A waker that runs the woken task at once, in the middle of whatever woke it.
+struct PostsAgain(Node, Node);
+
+impl Wake for PostsAgain {
+    fn wake(self: Arc<Self>) {
+        self.0.send(2, SendOp::Write(self.1.remote(0)), 0, 8);
+    }
+}
+
+#[test]
+fn a_waker_may_use_the_device() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup::new(QpType::Rc));
+        let (cq, qp, remote) = (a.send_cq.clone(), a.qp.clone(), b.remote(0));
+        let first = a.send_wr(1, SendOp::Write(remote), 0, 8);
+        cq.arm(false).unwrap();
+        cq.set_waker(Some(Waker::from(Arc::new(PostsAgain(a, b)))));
+        qp.post_send([first]).unwrap();
+        assert_eq!(next(&cq).wr_id, 1);
+        assert_eq!(next(&cq).wr_id, 2);
+    });
+}
+
+#[test]
+fn a_queue_is_resized_but_not_below_its_contents() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup { cq_capacity: 2, ..Setup::new(QpType::Rc) });
+        a.send_cq.resize(64).unwrap();
+        for index in 0..10 {
+            a.send(index, SendOp::Write(b.remote(0)), 0, 8);
+        }
+        wait_for("the completions", || a.send_cq.len() == 10);
+        assert_eq!(a.send_cq.resize(9).unwrap_err().errno(), libc::EINVAL);
+        a.send_cq.resize(10).unwrap();
+        assert_eq!(a.send_cq.capacity(), 10);
+        assert_eq!(a.qp.state(), QpState::Rts);
+    });
+}
+
+#[test]
+fn unsignaled_requests_leave_no_completion() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup::new(QpType::Rc));
+        let list = (0..8).map(|index| {
+            let mut wr = a.send_wr(index, SendOp::Write(b.remote(0)), 0, 8);
+            wr.flags.set(SendFlags::SIGNALED, index == 7);
+            wr
+        });
+        a.qp.post_send(list).unwrap();
+        assert_eq!(a.sent().wr_id, 7);
+        assert!(a.send_cq.is_empty());
+    });
+}

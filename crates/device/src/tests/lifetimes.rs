@@ -1,0 +1,230 @@
+//! Who keeps whom, what is busy, and what happens when somebody is gone.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+
+use transport::{Access, AttrMask, BindMw, QpAttr, QpState, QpType, Reason, SendOp, Status};
+use wire::{Gid, Qpn, RKey};
+
+use super::rig::*;
+use crate::{CqError, Error, MwType, testing};
+
+#[test]
+fn parents_are_busy_while_children_exist() {
+    on_loopback(|group| {
+        let (a, _b) = pair(group, Setup::new(QpType::Rc));
+        let busy = |result: Result<(), Error>| matches!(result, Err(Error::Busy { .. }));
+        let srq = a.device.create_srq(&a.pd, 10, 1, 0).unwrap();
+        assert!(busy(a.pd.destroy()) && busy(a.send_cq.destroy()) && busy(a.recv_cq.destroy()));
+        a.qp.destroy().unwrap();
+        a.send_cq.destroy().unwrap();
+        a.recv_cq.destroy().unwrap();
+        assert!(busy(a.pd.destroy()), "it has a region and a shared receive queue");
+        srq.destroy().unwrap();
+        drop(a.mr.clone());
+        assert!(busy(a.pd.destroy()));
+        let (pd, mr) = (a.pd.clone(), a.mr.clone());
+        drop((a, mr));
+        pd.destroy().unwrap();
+    });
+}
+
+#[test]
+fn what_was_destroyed_refuses() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup::new(QpType::Rc));
+        a.qp.destroy().unwrap();
+        assert!(matches!(a.qp.destroy(), Err(Error::Destroyed(_))));
+        let post = a.qp.post_send([a.send_wr(1, SendOp::Write(b.remote(0)), 0, 8)]);
+        assert!(matches!(post.unwrap_err().error, Error::Destroyed(_)));
+        assert_eq!((a.qp.state(), a.qp.failure()), (QpState::Reset, None));
+        a.send_cq.destroy().unwrap();
+        assert_eq!(a.send_cq.poll(&mut Vec::new(), 1), Err(CqError::Destroyed));
+        a.mr.deregister().unwrap();
+        assert!(matches!(a.mr.deregister(), Err(Error::Destroyed(_))));
+    });
+}
+
+#[test]
+fn children_keep_their_parents() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup::new(QpType::Rc));
+        let (qp, cq, wr) = (a.qp.clone(), a.send_cq.clone(), a.send_wr(1, SendOp::Write(b.remote(0)), 0, 8));
+        let mr = a.mr.clone();
+        drop(a);
+        qp.post_send([wr]).unwrap();
+        assert_eq!(next(&cq).status, Status::Success);
+        drop(mr);
+    });
+}
+
+#[test]
+fn a_dead_region_is_dead_for_peers() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup::new(QpType::Rc));
+        let remote = b.remote(0);
+        b.mr.deregister().unwrap();
+        a.send(1, SendOp::Write(remote), 0, 8);
+        assert_eq!(next(&a.send_cq).status, Status::RemoteAccess);
+    });
+}
+
+#[test]
+fn a_region_with_a_window_outlives_its_handle() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup::new(QpType::Rc));
+        let mr = b.pd.allocate(4096, ALL_ACCESS | Access::MW_BIND).unwrap();
+        let mw = b.pd.alloc_mw(MwType::One).unwrap();
+        let new_rkey = RKey(mw.rkey().0 ^ 1);
+        let bind = BindMw {
+            window: mw.rkey(),
+            new_rkey,
+            region: mr.lkey(),
+            addr: mr.addr(),
+            len_bytes: 64,
+            access: Access::REMOTE_WRITE,
+        };
+        b.send(1, SendOp::Bind(bind), 0, 0);
+        b.sent();
+        assert_eq!(mw.rkey(), new_rkey);
+        assert_eq!(mr.deregister().unwrap_err().errno(), libc::EBUSY);
+        let remote = transport::RemoteAddr { addr: mr.addr(), rkey: new_rkey };
+        drop(mr);
+        a.send(1, SendOp::Write(remote), 0, 64);
+        assert_eq!(a.sent().wr_id, 1, "the window is open, and the memory is there");
+        drop(mw);
+        a.send(2, SendOp::Write(remote), 0, 64);
+        assert_eq!(next(&a.send_cq).status, Status::RemoteAccess);
+    });
+}
+
+#[test]
+fn objects_of_two_devices_do_not_mix() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup::new(QpType::Rc));
+        let spec = crate::QpSpec {
+            qp_type: QpType::Rc,
+            pd: &b.pd,
+            send_cq: &a.send_cq,
+            recv_cq: &a.recv_cq,
+            srq: None,
+            caps: CAPS,
+            signal_all: false,
+        };
+        assert!(matches!(a.device.create_qp(&spec), Err(Error::OtherDevice(_))));
+        let channel = b.device.create_channel().unwrap();
+        assert!(matches!(a.device.create_cq(1, Some(&channel), 0), Err(Error::OtherDevice(_))));
+    });
+}
+
+#[test]
+fn limits_are_told_before_anything_is_made() {
+    on_loopback(|group| {
+        let a = Node::new(testing::open(group, 1, "lo"), Setup::new(QpType::Rc));
+        let limits = a.device.limits();
+        assert!(matches!(a.device.create_cq(limits.max_cqe + 1, None, 0), Err(Error::Limit { .. })));
+        assert!(matches!(a.device.create_cq(0, None, 0), Err(Error::Invalid(_))));
+        assert!(matches!(a.device.create_srq(&a.pd, limits.max_srq_wr + 1, 1, 0), Err(Error::Limit { .. })));
+    });
+}
+
+#[test]
+fn packets_to_a_destroyed_queue_pair_are_counted() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup::new(QpType::Uc));
+        b.qp.destroy().unwrap();
+        a.send(1, SendOp::Write(b.remote(0)), 0, 8);
+        wait_for("the drop", || b.device.counters().get("drop_unknown_qp") == 1);
+    });
+}
+
+#[test]
+fn an_engine_ends_with_its_last_object() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup::new(QpType::Rc));
+        let engine = a.device.engine().downgrade();
+        let cq = a.send_cq.clone();
+        drop((a, b));
+        assert!(engine.upgrade().is_some(), "a completion queue needs it");
+        drop(cq);
+        assert!(engine.upgrade().is_none());
+    });
+}
+
+/// Set in the process that will be killed: queue pair number and address of the other.
+const PEER: &str = "LONGARM_TEST_KILLED_PEER";
+
+#[test]
+fn a_killed_peer_means_errors_in_bounded_time() {
+    if let Ok(them) = std::env::var(PEER) {
+        return be_killed(&them);
+    }
+    on_loopback(|group| {
+        let a = Node::new(testing::open(group, 1, "lo"), Setup::new(QpType::Rc));
+        group.open_slot(2).unwrap();
+        let socket = group.slot(2).unwrap().try_clone_to_owned().unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["tests::lifetimes::a_killed_peer_means_errors_in_bounded_time", "--exact", "--nocapture"])
+            .env(PEER, format!("{} {}", a.qp.qpn().get(), a.gid.ip()))
+            .stdin(Stdio::from(socket))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = lines.find_map(|line| line.unwrap().strip_prefix("peer ").map(str::to_owned)).unwrap();
+        let words: Vec<u64> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        connect(&a.qp, a.gid, Qpn::new(words[0] as u32), a.gid, transport::Mtu::B1024);
+        let remote = transport::RemoteAddr { addr: words[1], rkey: RKey(words[2] as u32) };
+        a.send(1, SendOp::Write(remote), 0, 1000);
+        assert_eq!(a.sent().wr_id, 1, "the peer is there");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for wr_id in 2..10 {
+            a.send(wr_id, SendOp::Write(remote), 0, 100_000);
+        }
+        let completion = next(&a.send_cq);
+        assert_eq!((completion.wr_id, completion.status), (2, Status::RetryExceeded));
+        for wr_id in 3..10 {
+            let completion = next(&a.send_cq);
+            assert_eq!((completion.wr_id, completion.status), (wr_id, Status::WorkRequestFlushed));
+        }
+        assert!(matches!(a.qp.failure(), Some(Reason::NoAnswer { .. })));
+    });
+}
+
+fn be_killed(them: &str) {
+    let (qpn, ip) = them.split_once(' ').unwrap();
+    let socket = std::io::stdin().as_fd().try_clone_to_owned().unwrap();
+    let b = Node::new(testing::open_socket(socket, 2, "lo"), Setup::new(QpType::Rc));
+    let gid = Gid::from(ip.parse::<std::net::IpAddr>().unwrap());
+    connect(&b.qp, b.gid, Qpn::new(qpn.parse().unwrap()), gid, transport::Mtu::B1024);
+    println!("\npeer {} {} {}", b.qp.qpn().get(), b.mr.addr(), b.mr.rkey().0);
+    std::io::stdout().flush().unwrap();
+    std::thread::sleep(PATIENCE * 2);
+}
+
+#[test]
+#[allow(unsafe_code)]
+fn a_forked_child_is_refused() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup::new(QpType::Rc));
+        // SAFETY: the child only calls into this crate, which refuses at once, and exits.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let refused = a.device.alloc_pd().is_err()
+                && a.qp.post_send([a.send_wr(1, SendOp::Write(b.remote(0)), 0, 8)]).is_err()
+                && a.send_cq.poll(&mut Vec::new(), 1) == Err(CqError::Forked)
+                && a.qp.modify(&QpAttr::default(), AttrMask::STATE).is_err();
+            drop((a, b));
+            // SAFETY: ends the child without running what belongs to the parent.
+            unsafe { libc::_exit(if refused { 0 } else { 1 }) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for our own child; `status` is ours.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0, "the child was refused, and went in peace");
+        a.send(1, SendOp::Write(b.remote(0)), 0, 1000);
+        assert_eq!(a.sent().wr_id, 1, "the parent goes on");
+    });
+}

@@ -1,0 +1,149 @@
+//! Whole messages with descriptors over a Unix `SOCK_SEQPACKET` socket.
+//!
+//! What this module does not do: it neither waits nor looks into a message.
+
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
+use rustix::process::{Resource, Rlimit};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// Most bytes of one message.
+pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
+
+/// Most descriptors that ever travel with one message: the kernel's own limit.
+pub(crate) const MAX_DESCRIPTORS: usize = 253;
+
+/// One message as it arrived.
+#[derive(Debug)]
+pub(crate) struct Parcel {
+    /// Its bytes.
+    pub(crate) bytes: Vec<u8>,
+    /// Its descriptors, closed on `exec`.
+    pub(crate) descriptors: Vec<OwnedFd>,
+}
+
+/// Why nothing could be received.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReceiveError {
+    /// Nothing is there yet.
+    #[error("nothing is there")]
+    Nothing,
+    /// The other end is closed (or sent an empty message, which looks the same).
+    #[error("the connection is closed")]
+    Closed,
+    /// More bytes than a message may have.
+    #[error("a message is longer than {MAX_MESSAGE_BYTES} bytes")]
+    TooLong,
+    /// More descriptors than expected here, or than this process may have.
+    #[error("a message brings too many descriptors")]
+    TooManyDescriptors,
+    /// The system refused.
+    #[error("cannot receive: {0}")]
+    System(#[source] io::Error),
+}
+
+impl From<Errno> for ReceiveError {
+    fn from(error: Errno) -> ReceiveError {
+        match error {
+            Errno::AGAIN | Errno::INTR => ReceiveError::Nothing,
+            Errno::CONNRESET | Errno::PIPE => ReceiveError::Closed,
+            other => ReceiveError::System(other.into()),
+        }
+    }
+}
+
+/// Sends one message; never waits.
+///
+/// # Errors
+/// `WouldBlock` if the other end does not read; else as `sendmsg(2)`.
+pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let mut send =
+        || rustix::io::retry_on_intr(|| rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags));
+    match send() {
+        Err(Errno::TOOMANYREFS) => with_raised_limit(send)?,
+        result => result?,
+    };
+    Ok(())
+}
+
+/// Runs `body` while this process's soft limit for open files is as high as it may be.
+///
+/// The kernel does not let a user send descriptors while more of them than that limit are in
+/// messages that nobody has read. Every hub's [`keeper`](crate::keeper) is such a message, so
+/// a user with hubs in several network namespaces would meet the usual limit of 1024.
+fn with_raised_limit<R>(body: impl FnOnce() -> R) -> R {
+    let before = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: before.maximum, ..before };
+    let changed = rustix::process::setrlimit(Resource::Nofile, raised).is_ok();
+    let result = body();
+    if changed && let Err(error) = rustix::process::setrlimit(Resource::Nofile, before) {
+        log::warn!("the limit for open files stays raised: {error}");
+    }
+    result
+}
+
+/// Receives one message with at most `most_descriptors`; never waits. Whatever else came
+/// along is closed.
+///
+/// # Errors
+/// See [`ReceiveError`]. After `TooLong` and `TooManyDescriptors` the message is gone.
+pub(crate) fn receive(socket: BorrowedFd<'_>, most_descriptors: usize) -> Result<Parcel, ReceiveError> {
+    receive_with(socket, most_descriptors, RecvFlags::empty())
+}
+
+/// As [`receive`], but the message stays in the queue, and its descriptors are duplicates.
+pub(crate) fn peek(socket: BorrowedFd<'_>, most_descriptors: usize) -> Result<Parcel, ReceiveError> {
+    receive_with(socket, most_descriptors, RecvFlags::PEEK)
+}
+
+fn receive_with(socket: BorrowedFd<'_>, most_descriptors: usize, flags: RecvFlags) -> Result<Parcel, ReceiveError> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let room = rustix::cmsg_space!(ScmRights(most_descriptors)).min(space.len());
+    let mut control = RecvAncillaryBuffer::new(&mut space[..room]);
+    // One byte more than allowed, so that a longer message is told from the longest.
+    let mut bytes = vec![0; MAX_MESSAGE_BYTES + 1];
+    let flags = flags | RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let mut receive = || rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags);
+    // A peer that closes before it has read everything leaves this error behind, once, before
+    // what it said: the reason for closing, most likely.
+    let message = match receive() {
+        Err(Errno::CONNRESET) => receive(),
+        result => result,
+    }?;
+    let descriptors = take_descriptors(&mut control);
+    if message.flags.contains(ReturnFlags::TRUNC) || message.bytes > MAX_MESSAGE_BYTES {
+        return Err(ReceiveError::TooLong);
+    }
+    if message.flags.contains(ReturnFlags::CTRUNC) || descriptors.len() > most_descriptors {
+        return Err(ReceiveError::TooManyDescriptors);
+    }
+    if message.bytes == 0 {
+        return Err(ReceiveError::Closed);
+    }
+    bytes.truncate(message.bytes);
+    Ok(Parcel { bytes, descriptors })
+}
+
+fn take_descriptors(control: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {
+    let mut descriptors = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
+    descriptors
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+use super::*;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::fs::File;
+use std::os::fd::AsFd;
+
+fn pair() -> (OwnedFd, OwnedFd) {
+    let flags = SocketFlags::CLOEXEC;
+    rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
+}
+
+fn files(count: usize) -> Vec<File> {
+    (0..count).map(|_| File::open("/dev/null").unwrap()).collect()
+}
+
+fn send_with(socket: &OwnedFd, bytes: &[u8], files: &[File]) -> io::Result<()> {
+    let descriptors: Vec<_> = files.iter().map(|f| f.as_fd()).collect();
+    send(socket.as_fd(), bytes, &descriptors)
+}
+
+#[test]
+fn a_message_arrives_whole_with_its_descriptors() {
+    let (a, b) = pair();
+    send_with(&a, b"one", &files(2)).unwrap();
+    send_with(&a, b"two", &[]).unwrap();
+    let first = receive(b.as_fd(), 2).unwrap();
+    assert_eq!((first.bytes.as_slice(), first.descriptors.len()), (&b"one"[..], 2));
+    for descriptor in &first.descriptors {
+        let flags = rustix::io::fcntl_getfd(descriptor).unwrap();
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+    }
+    assert_eq!(receive(b.as_fd(), 0).unwrap().bytes, b"two");
+    assert!(matches!(receive(b.as_fd(), 0), Err(ReceiveError::Nothing)));
+}
+
+#[test]
+fn a_closed_end_is_seen_after_what_it_sent() {
+    let (a, b) = pair();
+    send_with(&a, b"last", &[]).unwrap();
+    drop(a);
+    assert_eq!(receive(b.as_fd(), 0).unwrap().bytes, b"last");
+    assert!(matches!(receive(b.as_fd(), 0), Err(ReceiveError::Closed)));
+    assert!(send_with(&b, b"to nobody", &[]).is_err());
+}
+
+#[test]
+fn the_longest_message_passes_and_one_more_byte_does_not() {
+    let (a, b) = pair();
+    send_with(&a, &vec![1; MAX_MESSAGE_BYTES], &[]).unwrap();
+    assert_eq!(receive(b.as_fd(), 0).unwrap().bytes.len(), MAX_MESSAGE_BYTES);
+    send_with(&a, &vec![1; MAX_MESSAGE_BYTES + 1], &[]).unwrap();
+    send_with(&a, b"next", &[]).unwrap();
+    assert!(matches!(receive(b.as_fd(), 0), Err(ReceiveError::TooLong)));
+    assert_eq!(receive(b.as_fd(), 0).unwrap().bytes, b"next");
+}
+
+#[test]
+fn descriptors_that_nobody_expects_are_closed() {
+    let (a, b) = pair();
+    let before = std::fs::read_dir("/proc/self/fd").unwrap().count();
+    for (sent, most) in [(1, 0), (3, 2), (MAX_DESCRIPTORS, 1), (5, 4)] {
+        send_with(&a, b"x", &files(sent)).unwrap();
+        let result = receive(b.as_fd(), most);
+        assert!(matches!(result, Err(ReceiveError::TooManyDescriptors)), "{sent} {most}");
+    }
+    // Other tests of this process open files, too.
+    let after = std::fs::read_dir("/proc/self/fd").unwrap().count();
+    assert!(after < before + 100, "{before} descriptors before, {after} after");
+}
+
+#[test]
+fn peeking_duplicates_the_descriptors_and_leaves_the_message() {
+    let (a, b) = pair();
+    send_with(&a, b"kept", &files(MAX_DESCRIPTORS)).unwrap();
+    drop(a);
+    for _ in 0..3 {
+        let parcel = peek(b.as_fd(), MAX_DESCRIPTORS).unwrap();
+        assert_eq!((parcel.bytes.as_slice(), parcel.descriptors.len()), (&b"kept"[..], MAX_DESCRIPTORS));
+    }
+    assert_eq!(receive(b.as_fd(), MAX_DESCRIPTORS).unwrap().descriptors.len(), MAX_DESCRIPTORS);
+    assert!(matches!(peek(b.as_fd(), 1), Err(ReceiveError::Closed)));
+}
+
+#[test]
+fn sending_does_not_wait_for_a_reader() {
+    let (a, _b) = pair();
+    let full = (0..10_000).find_map(|_| send_with(&a, &[7; 4096], &[]).err());
+    assert_eq!(full.unwrap().kind(), io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn last_words_are_heard_even_if_the_speaker_did_not_listen() {
+    let (a, b) = pair();
+    send_with(&a, b"never read", &[]).unwrap();
+    send_with(&b, b"goodbye", &[]).unwrap();
+    drop(b);
+    assert_eq!(receive(a.as_fd(), 0).unwrap().bytes, b"goodbye");
+    assert!(matches!(receive(a.as_fd(), 0), Err(ReceiveError::Closed)));
+}

@@ -1,0 +1,62 @@
+//! The hub's clients: attaching to it, staying attached, and asking it things.
+//!
+//! [`attach`] is what a device engine calls once per process: it finds the hub of this user
+//! and network namespace, or starts one, and comes back with a [`Session`]: a slot of the UDP
+//! port and the devices. [`status`], [`devices`], [`shutdown`] and [`up`] are for commands.
+//!
+//! What this module does not do: it reads no packet. The slot's socket is the caller's.
+
+mod approach;
+mod error;
+mod link;
+mod query;
+mod session;
+
+pub use error::AttachError;
+pub use query::{devices, ping, shutdown, status, up};
+pub use session::{Session, SessionEvent, Slot};
+
+use crate::counters::CounterPage;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How to attach.
+#[derive(Clone, Debug)]
+pub struct AttachOptions {
+    /// The program's name as the status shows it; without it the executable's name.
+    pub program: Option<String>,
+    /// A slot that the caller would like; any other if that one is not free.
+    pub slot: Option<u8>,
+    /// Counters that the hub may show.
+    pub counters: Option<Arc<CounterPage>>,
+    /// Whether a hub is started if there is none.
+    pub start_hub: bool,
+    /// Directory of the hub's socket, instead of the one that the environment tells.
+    pub runtime_dir: Option<PathBuf>,
+    /// How long it all may take.
+    pub timeout: Duration,
+}
+
+impl Default for AttachOptions {
+    fn default() -> AttachOptions {
+        AttachOptions {
+            program: None,
+            slot: None,
+            counters: None,
+            start_hub: true,
+            runtime_dir: None,
+            timeout: Duration::from_secs(15),
+        }
+    }
+}
+
+/// Attaches this process to the hub of its user and network namespace.
+///
+/// Blocks for some milliseconds if the hub has to be started, else for microseconds.
+///
+/// # Errors
+/// See [`AttachError`].
+pub fn attach(options: &AttachOptions) -> Result<Session, AttachError> {
+    session::attach(options)
+}

@@ -1,0 +1,78 @@
+//! A session's connection: there, being looked for, or given up; and one descriptor to watch
+//! for all of that.
+
+use super::approach::Approach;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// How a session is connected.
+#[derive(Debug)]
+pub(super) enum Link {
+    /// The hub knows this process.
+    Attached(OwnedFd),
+    /// Looking for a hub.
+    Seeking(Box<Approach>),
+    /// No hub will have this process.
+    Over,
+}
+
+impl Link {
+    /// What to watch, if there is something.
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Link::Attached(socket) => Some(socket.as_fd()),
+            Link::Seeking(approach) => approach.poll_fd(),
+            Link::Over => None,
+        }
+    }
+}
+
+/// A link behind an epoll instance, which is the same for all its life.
+#[derive(Debug)]
+pub(super) struct WatchedLink {
+    epoll: OwnedFd,
+    link: Link,
+}
+
+impl WatchedLink {
+    pub(super) fn new(link: Link) -> io::Result<WatchedLink> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let watched = WatchedLink { epoll, link };
+        watched.watch()?;
+        Ok(watched)
+    }
+
+    pub(super) fn get(&self) -> &Link {
+        &self.link
+    }
+
+    /// Changes the link by `step`, which gets the old one and says what the new one is.
+    ///
+    /// A descriptor must be taken from the epoll instance before it is closed: if a forked
+    /// child has a copy it would stay there, and seem readable for ever.
+    pub(super) fn change(&mut self, step: impl FnOnce(Link) -> Link) {
+        if let Some(fd) = self.link.fd() {
+            // It may be there not at all if watching it failed.
+            let _ = epoll::delete(&self.epoll, fd);
+        }
+        self.link = step(std::mem::replace(&mut self.link, Link::Over));
+        if let Err(error) = self.watch() {
+            log::warn!("cannot watch the connection to the hub: {error}");
+        }
+    }
+
+    fn watch(&self) -> io::Result<()> {
+        match self.link.fd() {
+            Some(fd) => Ok(epoll::add(&self.epoll, fd, EventData::new_u64(0), EventFlags::IN)?),
+            None => Ok(()),
+        }
+    }
+}
+
+impl AsFd for WatchedLink {
+    /// Readable when the link has something to do.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}

@@ -1,0 +1,338 @@
+//! A process's session with the hub.
+
+use super::approach::{Answered, Approach, Opening, Start, wait_until_readable};
+use super::link::{Link, WatchedLink};
+use super::query::unexpected;
+use super::{AttachError, AttachOptions};
+use crate::channel::{self, MAX_DESCRIPTORS, ReceiveError};
+use crate::counters::CounterPage;
+use crate::daemon::DEFAULT_IDLE_TIMEOUT;
+use crate::message::{ErrorCode, Reply, Request};
+use crate::record::DeviceRecord;
+use crate::rendezvous::Rendezvous;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long the hub may take to answer an attached process.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A share of the UDP port: destination QPNs with this high byte arrive at this socket.
+#[derive(Debug)]
+pub struct Slot {
+    /// The high byte of the QPNs, never 0.
+    pub number: u8,
+    /// The socket, for `udp::RxSocket::new`. Give it a copy
+    /// ([`try_clone`](OwnedFd::try_clone)): the session needs the original to reattach.
+    pub socket: OwnedFd,
+}
+
+/// What happened, from [`Session::next_event`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionEvent {
+    /// Addresses, MTU or link state changed; here is the whole new list.
+    DevicesChanged(Vec<DeviceRecord>),
+    /// The hub is gone. Packets keep flowing; the session looks for a new one.
+    HubLost,
+    /// A new hub knows this process, with the slots it had.
+    Reattached,
+    /// The session is over for good: the hub does not let this process keep its slots.
+    Detached {
+        /// The hub's reason.
+        reason: String,
+    },
+}
+
+/// A process's session with the hub. Dropping it gives its slots back.
+///
+/// The owner watches [`poll_fd`](Session::poll_fd) (it is the same for the session's whole
+/// life) and calls [`maintain`](Session::maintain) when it is readable and when the time that
+/// `maintain` returned has come; then it takes the [events](Session::next_event). No call but
+/// [`more_slots`](Session::more_slots) and [`release_slot`](Session::release_slot) blocks.
+///
+/// All descriptors are closed on `exec`. In a child made by `fork` alone `maintain` does
+/// nothing, and the hub notices the end of the process that attached even if such a child
+/// lives on.
+#[derive(Debug)]
+pub struct Session {
+    link: WatchedLink,
+    slots: Vec<Slot>,
+    devices: Vec<DeviceRecord>,
+    events: VecDeque<SessionEvent>,
+    rendezvous: Rendezvous,
+    keeper: OwnedFd,
+    counters: Option<Arc<CounterPage>>,
+    program: String,
+    /// Whether a hub that is lost is replaced by a new one.
+    start: Start,
+    /// Whether the hub was told to leave, so that nobody wants a new one.
+    told_to_leave: bool,
+    /// The process that attached.
+    pid: u32,
+}
+
+impl Session {
+    /// The first slot's number: the high byte of this process's QPNs.
+    pub fn slot(&self) -> u8 {
+        self.slots[0].number
+    }
+
+    /// All slots; the first one is there as long as the session.
+    pub fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    /// The devices as last heard.
+    pub fn devices(&self) -> &[DeviceRecord] {
+        &self.devices
+    }
+
+    /// Whether a hub knows this process at the moment, as far as the session has noticed.
+    pub fn is_attached(&self) -> bool {
+        matches!(self.link.get(), Link::Attached(_))
+    }
+
+    /// Readable when [`maintain`](Session::maintain) has something to do.
+    pub fn poll_fd(&self) -> BorrowedFd<'_> {
+        self.link.as_fd()
+    }
+
+    /// Takes the oldest event.
+    pub fn next_event(&mut self) -> Option<SessionEvent> {
+        self.events.pop_front()
+    }
+
+    /// Reads what the hub sent, finds or starts a new hub if the old one is gone, and returns
+    /// when it wants to be called again at the latest; `None` if only
+    /// [`poll_fd`](Session::poll_fd) matters.
+    ///
+    /// Takes microseconds, and about a millisecond when it starts a hub.
+    pub fn maintain(&mut self, now: Instant) -> Option<Instant> {
+        if std::process::id() != self.pid {
+            return None;
+        }
+        while self.is_attached() {
+            match self.receive() {
+                Ok(Some(reply)) => self.hear(reply),
+                Ok(None) => return None,
+                Err(error) => self.lose_hub(&error),
+            }
+        }
+        self.seek(now)
+    }
+
+    /// Asks for `count` more slots, for a process that wants to receive on more cores.
+    /// Blocks until the hub answers. Returns the new ones, which are also in
+    /// [`slots`](Session::slots).
+    ///
+    /// # Errors
+    /// [`AttachError::NotRunning`] while no hub is there; others as they say. On an error no
+    /// slot is added.
+    pub fn more_slots(&mut self, count: u8) -> Result<&[Slot], AttachError> {
+        let (reply, descriptors) = self.ask(&Request::MoreSlots { count })?;
+        let Reply::Slots { slots } = reply else { return Err(unexpected(&reply)) };
+        if slots.len() != usize::from(count) || descriptors.len() != slots.len() {
+            return Err(AttachError::protocol("slots and sockets are not the same number"));
+        }
+        let before = self.slots.len();
+        let both = slots.into_iter().zip(descriptors);
+        self.slots.extend(both.map(|(number, socket)| Slot { number, socket }));
+        Ok(&self.slots[before..])
+    }
+
+    /// Gives one of several slots back. Blocks until the hub answers.
+    ///
+    /// # Errors
+    /// [`AttachError::Refused`] for the only slot, or one that is not this process's;
+    /// [`AttachError::NotRunning`] while no hub is there; others as they say.
+    pub fn release_slot(&mut self, number: u8) -> Result<(), AttachError> {
+        let (reply, _) = self.ask(&Request::Release { slot: number })?;
+        if reply != Reply::Done {
+            return Err(unexpected(&reply));
+        }
+        self.slots.retain(|slot| slot.number != number);
+        Ok(())
+    }
+
+    /// One request to the hub; what it says unasked meanwhile is heard, too.
+    fn ask(&mut self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
+        let Link::Attached(socket) = self.link.get() else { return Err(AttachError::NotRunning) };
+        let failed = |source| AttachError::System { what: "ask the hub", source };
+        channel::send(socket.as_fd(), &request.encode(), &[]).map_err(failed)?;
+        let end = Instant::now() + ANSWER_PATIENCE;
+        loop {
+            let Link::Attached(socket) = self.link.get() else { return Err(AttachError::NotRunning) };
+            match receive(socket) {
+                Ok((reply @ (Reply::DevicesChanged { .. } | Reply::Leaving), _)) => self.hear(reply),
+                Ok((Reply::Error { code, reason }, _)) => return Err(AttachError::from_reply(code, reason)),
+                Ok(answer) => return Ok(answer),
+                Err(Unheard::Nothing) => {
+                    let left = end.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Err(AttachError::TimedOut { doing: "waiting for the hub's answer" });
+                    }
+                    wait_until_readable(Some(socket.as_fd()), left)?;
+                }
+                Err(Unheard::Lost(reason)) => {
+                    self.lose_hub(&reason);
+                    return Err(AttachError::NotRunning);
+                }
+            }
+        }
+    }
+
+    /// The next message of the hub, if there is one.
+    fn receive(&self) -> Result<Option<Reply>, String> {
+        let Link::Attached(socket) = self.link.get() else { return Ok(None) };
+        match receive(socket) {
+            Ok((reply, _)) => Ok(Some(reply)),
+            Err(Unheard::Nothing) => Ok(None),
+            Err(Unheard::Lost(reason)) => Err(reason),
+        }
+    }
+
+    /// Something that the hub said unasked.
+    fn hear(&mut self, reply: Reply) {
+        match reply {
+            Reply::DevicesChanged { devices } => self.update_devices(devices),
+            Reply::Leaving => self.told_to_leave = true,
+            other => log::warn!("the hub said unasked: {other:?}"),
+        }
+    }
+
+    /// Only the last state of the devices is of interest.
+    fn update_devices(&mut self, devices: Vec<DeviceRecord>) {
+        if devices == self.devices {
+            return;
+        }
+        self.devices.clone_from(&devices);
+        self.events.retain(|event| !matches!(event, SessionEvent::DevicesChanged(_)));
+        self.events.push_back(SessionEvent::DevicesChanged(devices));
+    }
+
+    /// The connection is gone; begins to look for a new hub.
+    fn lose_hub(&mut self, reason: &str) {
+        log::info!("lost the hub ({reason})");
+        self.events.push_back(SessionEvent::HubLost);
+        match self.reattaching() {
+            Ok(approach) => self.link.change(|_| Link::Seeking(Box::new(approach))),
+            Err(error) => self.detach(format!("cannot look for a new hub: {error}")),
+        }
+    }
+
+    fn reattaching(&self) -> io::Result<Approach> {
+        let keeper = self.keeper.try_clone();
+        let sockets = self.slots.iter().map(|slot| slot.socket.try_clone());
+        let page = self.counters.iter().map(|page| page.as_fd().try_clone_to_owned());
+        let descriptors = [keeper].into_iter().chain(sockets).chain(page).collect::<io::Result<_>>()?;
+        let slots = self.slots.iter().map(|slot| slot.number).collect();
+        let request = Request::Reattach { slots, counters: self.counters.is_some() };
+        let opening = Opening { program: self.program.clone(), request, descriptors };
+        let rendezvous = self.rendezvous.find_again().map_err(io::Error::other)?;
+        let start = if self.told_to_leave { Start::Never } else { self.start };
+        Ok(Approach::new(rendezvous, opening, start))
+    }
+
+    /// Goes on looking for a hub.
+    fn seek(&mut self, now: Instant) -> Option<Instant> {
+        let mut outcome = Ok(None);
+        self.link.change(|mut link| {
+            if let Link::Seeking(approach) = &mut link {
+                outcome = approach.advance(now);
+            }
+            link
+        });
+        match outcome {
+            Ok(Some(answered)) => self.reattached(answered),
+            Ok(None) => {}
+            Err(AttachError::Refused { code: ErrorCode::NotYours, reason }) => self.detach(reason),
+            Err(AttachError::NotRunning) => {}
+            Err(error) => log::warn!("no hub yet: {error}"),
+        }
+        match self.link.get() {
+            Link::Seeking(approach) => Some(approach.wake()),
+            // What came right behind the answer is read at once.
+            Link::Attached(_) => Some(now),
+            Link::Over => None,
+        }
+    }
+
+    fn reattached(&mut self, answered: Answered) {
+        let Reply::Attached { devices, .. } = answered.reply else {
+            return log::warn!("unexpected reply {:?}", answered.reply);
+        };
+        if let Some(keeper) = answered.descriptors.into_iter().next() {
+            self.keeper = keeper;
+        }
+        self.link.change(|_| Link::Attached(answered.socket));
+        self.told_to_leave = false;
+        self.events.push_back(SessionEvent::Reattached);
+        self.update_devices(devices);
+    }
+
+    fn detach(&mut self, reason: String) {
+        self.link.change(|_| Link::Over);
+        self.events.push_back(SessionEvent::Detached { reason });
+    }
+}
+
+/// Why there is no message.
+enum Unheard {
+    Nothing,
+    Lost(String),
+}
+
+fn receive(socket: &OwnedFd) -> Result<(Reply, Vec<OwnedFd>), Unheard> {
+    let mut parcel = channel::receive(socket.as_fd(), MAX_DESCRIPTORS).map_err(|error| match error {
+        ReceiveError::Nothing => Unheard::Nothing,
+        other => Unheard::Lost(other.to_string()),
+    })?;
+    match Reply::decode(&parcel.bytes, &mut parcel.descriptors) {
+        Ok(reply) => Ok((reply, parcel.descriptors)),
+        Err(error) => Err(Unheard::Lost(error.to_string())),
+    }
+}
+
+/// See [`super::attach`].
+pub(super) fn attach(options: &AttachOptions) -> Result<Session, AttachError> {
+    let runtime_dir = options.runtime_dir.as_deref();
+    let start = if options.start_hub { Start::OnDemand(Some(DEFAULT_IDLE_TIMEOUT)) } else { Start::Never };
+    let program = options.program.clone().unwrap_or_else(program_name);
+    let failed = |source| AttachError::System { what: "attach to the hub", source };
+    let page = options.counters.iter().map(|page| page.as_fd().try_clone_to_owned());
+    let descriptors = page.collect::<io::Result<Vec<_>>>().map_err(failed)?;
+    let request = Request::Attach { slot: options.slot, counters: options.counters.is_some() };
+    let opening = Opening { program: program.clone(), request, descriptors };
+    let rendezvous = Rendezvous::find(runtime_dir)?;
+    let again = rendezvous.find_again()?;
+    let answered = Approach::new(rendezvous, opening, start).wait(options.timeout)?;
+    let (number, devices) = match answered.reply {
+        Reply::Attached { slots, devices } if slots.len() == 1 => (slots[0], devices),
+        other => return Err(unexpected(&other)),
+    };
+    let [keeper, socket]: [OwnedFd; 2] = answered
+        .descriptors
+        .try_into()
+        .map_err(|_| AttachError::protocol("no keeper and no socket came with the slot"))?;
+    Ok(Session {
+        link: WatchedLink::new(Link::Attached(answered.socket)).map_err(failed)?,
+        slots: vec![Slot { number, socket }],
+        devices,
+        events: VecDeque::new(),
+        rendezvous: again,
+        keeper,
+        counters: options.counters.clone(),
+        program,
+        start,
+        told_to_leave: false,
+        pid: std::process::id(),
+    })
+}
+
+/// The name of this program's file.
+pub(super) fn program_name() -> String {
+    let path = std::env::current_exe().unwrap_or_default();
+    path.file_name().map_or_else(|| "?".into(), |name| name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,53 @@
+//! The writer's mapping of a counter page: the one place with `unsafe` in `counters`.
+#![allow(unsafe_code)]
+
+use rustix::mm::{MapFlags, ProtFlags};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+/// A shared, writable mapping of a whole memfd, only ever used through atomics.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    base: NonNull<u8>,
+    len_bytes: usize,
+}
+
+// SAFETY: the mapping belongs to no thread, and all access to it is by atomic operations.
+unsafe impl Send for Mapping {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len_bytes` of a memfd, which must be sealed against shrinking so that
+    /// access to the mapping cannot fault.
+    pub(super) fn new(memfd: BorrowedFd<'_>, len_bytes: usize) -> io::Result<Mapping> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address that the kernel chooses replaces nothing.
+        let base =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), len_bytes, protection, MapFlags::SHARED, memfd, 0) }?;
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Mapping { base, len_bytes })
+    }
+
+    /// The counter at a byte offset.
+    ///
+    /// # Panics
+    /// If the offset is not a multiple of 8 or the counter would not lie within the mapping.
+    pub(super) fn cell(&self, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8) && at < self.len_bytes && self.len_bytes - at >= 8);
+        // SAFETY: the eight bytes lie within the mapping, which lives as long as `self` and
+        // is never used but through atomics (readers in other processes go through `pread`);
+        // they are aligned, as the mapping starts on a page.
+        unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping that `new` made, and references into it borrow `self`.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len_bytes) };
+        debug_assert!(unmapped.is_ok(), "munmap: {unmapped:?}");
+    }
+}

@@ -1,0 +1,237 @@
+//! Answering requests.
+
+use super::connection::{Stage, Wish};
+use super::error::HubError;
+use super::server::{Answer, Server};
+use crate::channel::Parcel;
+use crate::message::{self, ErrorCode, Reply, Request, VERSION};
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// Most slots of one process.
+const MAX_SLOTS_PER_CLIENT: usize = 64;
+
+impl Server {
+    /// Answers one message. What is not of the protocol, or comes at the wrong time, ends the
+    /// connection.
+    ///
+    /// # Errors
+    /// Only if the hub itself cannot go on.
+    pub(super) fn answer(&mut self, id: u64, parcel: Parcel) -> Result<Answer, HubError> {
+        let request = match Request::decode(&parcel.bytes) {
+            Ok(request) => request,
+            Err(error) => return Ok(self.malformed(format!("the message is not understood: {error}"))),
+        };
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(Answer::Later) };
+        if !connection.is_attached() {
+            connection.since = Instant::now();
+        }
+        let descriptors = parcel.descriptors;
+        match (&connection.stage, request) {
+            (Stage::Fresh, Request::Hello { version, pid, program }) => Ok(self.hello(id, version, pid, &program)),
+            (Stage::Fresh, _) => Ok(self.out_of_order("the first message must be a hello")),
+            (Stage::Greeted, Request::Attach { slot, counters }) => {
+                Ok(self.attach_or_wait(id, slot, counters, descriptors))
+            }
+            (Stage::Greeted, Request::Reattach { slots, counters }) => self.reattach(id, &slots, counters, descriptors),
+            (Stage::Attached, Request::MoreSlots { count }) => Ok(self.more_slots(id, count)),
+            (Stage::Attached, Request::Release { slot }) => Ok(self.release(id, slot)),
+            (Stage::Greeted | Stage::Attached, request) => Ok(self.answer_question(id, request)),
+            (Stage::Waiting(_), _) => Ok(self.out_of_order("the last request is not answered yet")),
+        }
+    }
+
+    /// Requests that anybody may make.
+    fn answer_question(&mut self, id: u64, request: Request) -> Answer {
+        match request {
+            Request::Status => say(Reply::Status(Box::new(self.status()))),
+            Request::Devices => say(Reply::Devices { devices: self.devices.list().to_vec() }),
+            Request::Ping => say(Reply::Done),
+            Request::KeepUp { idle_timeout_ms } => {
+                self.options.idle_timeout = idle_timeout_ms.map(Duration::from_millis);
+                say(Reply::Done)
+            }
+            Request::Shutdown { force } => self.shut_down(id, force),
+            _ => self.out_of_order("the message is not allowed now"),
+        }
+    }
+
+    fn hello(&mut self, id: u64, version: u32, pid: u32, program: &str) -> Answer {
+        if version != VERSION {
+            self.counters.refused_others += 1;
+            return Answer::Last(Reply::Welcome { version: VERSION, pid: std::process::id() });
+        }
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.program = message::clean_program(program);
+            if connection.pid == 0 {
+                connection.pid = pid;
+            }
+            connection.enter(Stage::Greeted);
+        }
+        say(Reply::Welcome { version: VERSION, pid: std::process::id() })
+    }
+
+    fn attach_or_wait(&mut self, id: u64, slot: Option<u8>, counters: bool, mut descriptors: Vec<OwnedFd>) -> Answer {
+        if descriptors.len() != usize::from(counters) {
+            return self.malformed(format!("{} descriptors came along", descriptors.len()));
+        }
+        let wish = Wish { slot, counters: descriptors.pop() };
+        if self.port.group().is_some() {
+            return self.attach(id, wish);
+        }
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.enter(Stage::Waiting(wish));
+        }
+        Answer::Later
+    }
+
+    /// Hands out a slot.
+    pub(super) fn attach(&mut self, id: u64, wish: Wish) -> Answer {
+        let Some(group) = self.port.group_mut() else { return Answer::Later };
+        let keeper = match group.keeper() {
+            Ok(keeper) => keeper,
+            Err(error) => return self.failed(&error),
+        };
+        let (slot, socket) = match group.hand_out(wish.slot, id) {
+            Ok(Some(handed)) => handed,
+            Ok(None) => return self.no_slot(),
+            Err(error) => return self.failed(&error),
+        };
+        self.counters.attached += 1;
+        self.attached(id, vec![slot], wish.counters, vec![keeper, socket])
+    }
+
+    /// Gives a process that was attached to an earlier hub its slots again.
+    fn reattach(
+        &mut self,
+        id: u64,
+        slots: &[u8],
+        counters: bool,
+        mut descriptors: Vec<OwnedFd>,
+    ) -> Result<Answer, HubError> {
+        let distinct = slots.iter().collect::<BTreeSet<_>>().len() == slots.len();
+        let expected = 1 + slots.len() + usize::from(counters);
+        let sound = distinct && (1..=MAX_SLOTS_PER_CLIENT).contains(&slots.len());
+        if !sound || descriptors.len() != expected {
+            let came = descriptors.len();
+            return Ok(self.malformed(format!("{came} descriptors came along for slots {slots:?}")));
+        }
+        let page = if counters { descriptors.pop() } else { None };
+        let proofs = descriptors.split_off(1);
+        if let Some(keeper) = descriptors.pop()
+            && let Err(error) = self.recover(keeper)?
+        {
+            log::warn!("a keeper is of no use: {error}");
+            return Ok(self.denied(format!("the keeper is of no use: {error}")));
+        }
+        Ok(self.claim(id, slots, &proofs, page))
+    }
+
+    fn claim(&mut self, id: u64, slots: &[u8], proofs: &[OwnedFd], page: Option<OwnedFd>) -> Answer {
+        let Some(group) = self.port.group_mut() else { return Answer::Later };
+        let mut claim = |(slot, proof): (&u8, &OwnedFd)| group.give_again(*slot, proof.as_fd(), id);
+        let outcome: io::Result<Vec<bool>> = slots.iter().zip(proofs).map(&mut claim).collect();
+        let granted = outcome.and_then(|granted| Ok((granted, group.keeper()?)));
+        match granted {
+            Ok((granted, keeper)) if granted.iter().all(|granted| *granted) => {
+                self.counters.reattached += 1;
+                self.attached(id, slots.to_vec(), page, vec![keeper])
+            }
+            Ok(_) => {
+                self.port.take_back(slots, id);
+                self.denied(format!("slots {slots:?} are not this process's any more"))
+            }
+            Err(error) => {
+                self.port.take_back(slots, id);
+                self.failed(&error)
+            }
+        }
+    }
+
+    /// From now on the connection is that of an attached process.
+    fn attached(&mut self, id: u64, slots: Vec<u8>, counters: Option<OwnedFd>, descriptors: Vec<OwnedFd>) -> Answer {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            log::info!("process {} ({}) has slots {slots:?}", connection.pid, connection.program);
+            connection.slots.clone_from(&slots);
+            connection.counters = counters;
+            connection.enter(Stage::Attached);
+        }
+        let devices = self.devices.list().to_vec();
+        Answer::Say(Reply::Attached { slots, devices }, descriptors)
+    }
+
+    /// All of them or none.
+    fn more_slots(&mut self, id: u64, count: u8) -> Answer {
+        let has = self.connections.get(&id).map_or(0, |connection| connection.slots.len());
+        if count == 0 || has + usize::from(count) > MAX_SLOTS_PER_CLIENT {
+            return self.denied(format!("a process has at most {MAX_SLOTS_PER_CLIENT} slots"));
+        }
+        let Some(group) = self.port.group_mut() else { return Answer::Later };
+        let (slots, sockets) = match group.hand_out_all(count, id) {
+            Ok(Some(handed)) => handed,
+            Ok(None) => return self.no_slot(),
+            Err(error) => return self.failed(&error),
+        };
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.slots.extend(&slots);
+        }
+        Answer::Say(Reply::Slots { slots }, sockets)
+    }
+
+    /// Takes one slot back; a process keeps at least one.
+    fn release(&mut self, id: u64, slot: u8) -> Answer {
+        let Some(connection) = self.connections.get_mut(&id) else { return Answer::Later };
+        if !connection.slots.contains(&slot) || connection.slots.len() == 1 {
+            return self.denied(format!("slot {slot} is not one that can be given back"));
+        }
+        connection.slots.retain(|own| *own != slot);
+        self.port.take_back(&[slot], id);
+        say(Reply::Done)
+    }
+
+    fn shut_down(&mut self, id: u64, force: bool) -> Answer {
+        let others = self.connections.iter().filter(|(other, c)| **other != id && c.is_attached());
+        let others: Vec<String> = others.map(|(_, c)| format!("{} ({})", c.pid, c.program)).collect();
+        if !others.is_empty() && !force {
+            return Answer::Say(
+                Reply::error(ErrorCode::InUse, format!("in use by process {}", others.join(", "))),
+                Vec::new(),
+            );
+        }
+        self.leaving = true;
+        say(Reply::Done)
+    }
+
+    fn malformed(&mut self, reason: String) -> Answer {
+        self.counters.malformed += 1;
+        Answer::Last(Reply::error(ErrorCode::Malformed, reason))
+    }
+
+    fn out_of_order(&mut self, reason: &str) -> Answer {
+        self.counters.out_of_order += 1;
+        Answer::Last(Reply::error(ErrorCode::OutOfOrder, reason))
+    }
+
+    fn denied(&mut self, reason: String) -> Answer {
+        self.counters.denied += 1;
+        say(Reply::error(ErrorCode::NotYours, reason))
+    }
+
+    fn no_slot(&mut self) -> Answer {
+        self.counters.denied += 1;
+        let slots = self.port.group().map_or(0, |group| group.capacity());
+        say(Reply::error(ErrorCode::NoSlot, format!("not enough of the {slots} slots are free")))
+    }
+
+    fn failed(&mut self, error: &io::Error) -> Answer {
+        self.counters.denied += 1;
+        log::warn!("a request failed: {error}");
+        say(Reply::error(ErrorCode::System, error))
+    }
+}
+
+fn say(reply: Reply) -> Answer {
+    Answer::Say(reply, Vec::new())
+}

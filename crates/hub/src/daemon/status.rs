@@ -1,0 +1,47 @@
+//! The hub's state for people and programs.
+
+use super::connection::Connection;
+use super::server::Server;
+use crate::counters::Snapshot;
+use crate::message::VERSION;
+use crate::status::{ClientStatus, Status};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+impl Server {
+    /// Everything that the hub knows now.
+    pub(super) fn status(&self) -> Status {
+        let attached = self.connections.values().filter(|connection| connection.is_attached());
+        let group = self.port.group();
+        Status {
+            version: VERSION,
+            pid: std::process::id(),
+            uid: rustix::process::geteuid().as_raw(),
+            uptime_ms: milliseconds(self.started.elapsed()),
+            network_namespace: self.rendezvous.namespace(),
+            runtime_dir: self.rendezvous.path().display().to_string(),
+            idle_timeout_ms: self.options.idle_timeout.map(milliseconds),
+            slots: group.map_or(0, |group| group.capacity() as u32),
+            free_slots: group.map_or(0, |group| group.free() as u32),
+            receive_buffer_bytes: group.map_or(0, |group| group.receive_buffer_bytes()),
+            recovered: group.is_some_and(|group| group.recovered()),
+            clients: attached.map(client).collect(),
+            counters: self.counters.clone(),
+        }
+    }
+}
+
+fn client(connection: &Connection) -> ClientStatus {
+    let page = connection.counters.as_ref();
+    ClientStatus {
+        pid: connection.pid,
+        program: connection.program.clone(),
+        slots: connection.slots.clone(),
+        attached_ms: milliseconds(Instant::now().saturating_duration_since(connection.since)),
+        counters: page.and_then(|page| Snapshot::read(page.as_fd()).ok()),
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

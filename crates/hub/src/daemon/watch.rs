@@ -1,0 +1,113 @@
+//! What the hub's one thread waits for.
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// Where something happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The rendezvous socket.
+    Listener,
+    /// Slot 0.
+    Stray,
+    /// The network interfaces.
+    Devices,
+    /// A client's connection.
+    Connection(u64),
+    /// The end of a client's process.
+    Process(u64),
+}
+
+impl Source {
+    const FIRST_CLIENT: u64 = 8;
+
+    fn encode(self) -> u64 {
+        match self {
+            Source::Listener => 0,
+            Source::Stray => 1,
+            Source::Devices => 2,
+            Source::Connection(id) => Source::FIRST_CLIENT + id * 2,
+            Source::Process(id) => Source::FIRST_CLIENT + id * 2 + 1,
+        }
+    }
+
+    fn decode(code: u64) -> Source {
+        match code {
+            0 => Source::Listener,
+            1 => Source::Stray,
+            2 => Source::Devices,
+            code if code % 2 == 0 => Source::Connection((code - Source::FIRST_CLIENT) / 2),
+            code => Source::Process((code - Source::FIRST_CLIENT) / 2),
+        }
+    }
+}
+
+/// An epoll instance. A descriptor leaves it when it is closed.
+#[derive(Debug)]
+pub(super) struct Watch {
+    epoll: OwnedFd,
+}
+
+impl Watch {
+    pub(super) fn new() -> io::Result<Watch> {
+        Ok(Watch { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+    }
+
+    /// Watches for input.
+    pub(super) fn add(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(source.encode()), EventFlags::IN)?)
+    }
+
+    /// Watches for input and, if `output`, for room to write.
+    pub(super) fn change(&self, fd: impl AsFd, source: Source, output: bool) -> io::Result<()> {
+        let flags = if output { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
+        Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(source.encode()), flags)?)
+    }
+
+    /// Stops watching a descriptor of which there may be other copies.
+    pub(super) fn remove(&self, fd: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, fd)?)
+    }
+
+    /// Waits until something happens, at most `timeout`.
+    pub(super) fn wait(&self, timeout: Option<Duration>) -> io::Result<Vec<Source>> {
+        let mut events = Vec::with_capacity(64);
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        let space = rustix::buffer::spare_capacity(&mut events);
+        match epoll::wait(&self.epoll, space, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(events.iter().map(|event| Source::decode(event.data.u64())).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_survive_their_codes() {
+        let clients = [0, 1, 7, 1 << 40].map(|id| [Source::Connection(id), Source::Process(id)]);
+        let all = [Source::Listener, Source::Stray, Source::Devices];
+        for source in all.into_iter().chain(clients.into_iter().flatten()) {
+            assert_eq!(Source::decode(source.encode()), source);
+        }
+    }
+
+    #[test]
+    fn input_is_seen() {
+        let watch = Watch::new().unwrap();
+        let (reader, writer) = std::io::pipe().unwrap();
+        watch.add(&reader, Source::Process(3)).unwrap();
+        assert_eq!(watch.wait(Some(Duration::ZERO)).unwrap(), []);
+        rustix::io::write(&writer, b"x").unwrap();
+        assert_eq!(watch.wait(None).unwrap(), [Source::Process(3)]);
+        drop(reader);
+        assert_eq!(watch.wait(Some(Duration::ZERO)).unwrap(), []);
+    }
+}

@@ -1,0 +1,65 @@
+//! The function that the loader calls before `main`.
+//!
+//! `.init_array` is a table of functions in an executable or shared library that the C
+//! library calls in order when it is loaded; the number in the section's name puts ours
+//! before those without one.
+#![allow(unsafe_code)]
+
+use crate::sys;
+use std::fs;
+
+/// The table's entry. `#[used]` keeps it even though nothing refers to it.
+#[used]
+#[unsafe(link_section = ".init_array.00101")]
+static ENTRY: extern "C" fn() = before_main;
+
+extern "C" fn before_main() {
+    if std::env::var_os(super::BECOME_HUB_VARIABLE).is_none() || sys::is_privileged_by_file() {
+        return;
+    }
+    // SAFETY: ignoring a signal calls nothing. Rust does this only right before `main`.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    let Some(code) = super::become_hub_if_asked() else { return };
+    // SAFETY: takes an integer and does not return. It runs no exit handlers, which is right
+    // as `main`, which would have registered them, has not begun.
+    unsafe { libc::_exit(code) }
+}
+
+/// Whether this code is part of the executable, not of a shared library.
+pub(super) fn is_in_executable() -> bool {
+    let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return false };
+    // SAFETY: takes and returns plain integers. The entry is where the kernel put the
+    // executable's program headers, 0 if it did not tell.
+    let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
+    let code = before_main as *const () as u64;
+    let file_of = |address| maps.lines().find_map(|line| file_at(line, address));
+    file_of(code).is_some() && file_of(code) == file_of(headers)
+}
+
+/// Device and inode of the file that is mapped at an address, if this line of
+/// `/proc/self/maps` tells: `from-to permissions offset device inode path`.
+fn file_at(line: &str, address: u64) -> Option<(&str, &str)> {
+    let mut columns = line.split_ascii_whitespace();
+    let (from, to) = columns.next()?.split_once('-')?;
+    let [from, to] = [from, to].map(|hex| u64::from_str_radix(hex, 16).ok());
+    let mapped = (from?..to?).contains(&address);
+    let file = (columns.nth(2)?, columns.next()?);
+    (mapped && file.1 != "0").then_some(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_are_found_by_address() {
+        let line = "55d0c0a00000-55d0c0a02000 r-xp 00001000 fd:00 1234      /usr/bin/true";
+        assert_eq!(file_at(line, 0x55d0_c0a0_0000), Some(("fd:00", "1234")));
+        assert_eq!(file_at(line, 0x55d0_c0a0_2000), None);
+        let anonymous = "7f0000000000-7f0000001000 rw-p 00000000 00:00 0";
+        assert_eq!(file_at(anonymous, 0x7f00_0000_0000), None);
+        for broken in ["", "1-2", "x-y r 0 0 1", "1 2 3 4 5"] {
+            assert_eq!(file_at(broken, 1), None, "{broken:?}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Starting a hub.
+//!
+//! The hub is a process of its own: in a session of its own, a child of `init` and not of the
+//! application, with none of the application's descriptors, signal settings, scheduling or
+//! working directory. The application's `wait` and its `SIGCHLD` handler never hear of it.
+//!
+//! The hub's standard error is a pipe to the application until it is ready. So the reason for
+//! a failure reaches the application, whoever found it: the hub, the loader, or a program
+//! that is no hub at all.
+//!
+//! The program is, in this order: `$LONGARM_HUB`, for those who want a particular one; the
+//! application itself (see [`embedded`](crate::embedded)); `longarm` beside the application;
+//! `longarm` in `$PATH`. All of them are told by [`BECOME_HUB_VARIABLE`] to be the hub.
+//!
+//! What this module does not do: it does not wait for the hub.
+
+mod detach;
+
+use crate::embedded::{self, BECOME_HUB_VARIABLE};
+use crate::rendezvous::RUNTIME_DIR_VARIABLE;
+use crate::sys;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+use std::env;
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Names the program that is to be the hub.
+pub const HUB_VARIABLE: &str = "LONGARM_HUB";
+
+/// What the hub writes when it, or another one, can be reached.
+pub(crate) const READY: &str = "longarm-hub: ready\n";
+
+/// The hub's arguments: its name in the list of processes, and what a `longarm` that does not
+/// look for the variable would understand, too.
+const ARGUMENTS: [&CStr; 2] = [c"longarm-hub", c"hub"];
+
+/// Longest report of a failure that is kept.
+const MAX_REPORT_BYTES: usize = 4 << 10;
+
+/// A hub that is being started.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    /// The hub's standard error.
+    pipe: OwnedFd,
+    report: Vec<u8>,
+}
+
+/// How far a [`Launch`] is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Not yet.
+    Pending,
+    /// A hub can be reached.
+    Ready,
+    /// It ended; this is what it said.
+    Failed(String),
+}
+
+/// Starts a hub in this thread's network namespace, with the directory that the application
+/// uses. Takes about a millisecond.
+///
+/// # Errors
+/// A reason for people, if no program could be executed.
+pub(crate) fn start(runtime_dir: &Path, idle_timeout: Option<Duration>) -> Result<Launch, String> {
+    if sys::is_privileged_by_file() {
+        return Err("programs with set-user-ID or file capabilities do not start it; \
+                    start it before with `longarm up`"
+            .into());
+    }
+    let environment = environment(runtime_dir, idle_timeout);
+    let mut problems = Vec::new();
+    for program in candidates() {
+        match execute(&program, &ARGUMENTS, &environment) {
+            Ok(pipe) => return Ok(Launch { pipe, report: Vec::new() }),
+            Err(error) => problems.push(format!("{}: {error}", program.display())),
+        }
+    }
+    if problems.is_empty() {
+        problems.push(format!("there is no program for it: install the `longarm` command or set {HUB_VARIABLE}"));
+    }
+    Err(problems.join("; "))
+}
+
+impl Launch {
+    /// Readable when there is progress.
+    pub(crate) fn poll_fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+
+    /// Reads what the hub said so far; does not wait.
+    pub(crate) fn progress(&mut self) -> Progress {
+        let mut chunk = [0; 512];
+        loop {
+            match rustix::io::read(&self.pipe, &mut chunk) {
+                Ok(0) => return Progress::Failed(self.reason()),
+                Ok(len) => self.keep(&chunk[..len]),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Progress::Pending,
+                Err(error) => return Progress::Failed(error.to_string()),
+            }
+            if self.says_ready() {
+                return Progress::Ready;
+            }
+        }
+    }
+
+    fn keep(&mut self, chunk: &[u8]) {
+        let room = MAX_REPORT_BYTES.saturating_sub(self.report.len());
+        self.report.extend_from_slice(&chunk[..chunk.len().min(room)]);
+    }
+
+    /// Whether a line of the report says so. (The loader or others may have said something
+    /// before.)
+    fn says_ready(&self) -> bool {
+        self.report.split_inclusive(|byte| *byte == b'\n').any(|line| line == READY.as_bytes())
+    }
+
+    fn reason(&self) -> String {
+        let text = String::from_utf8_lossy(&self.report);
+        match text.trim() {
+            "" => "it ended without a word".into(),
+            text => text.to_owned(),
+        }
+    }
+}
+
+/// Programs that may be the hub, the best first.
+fn candidates() -> Vec<PathBuf> {
+    if let Some(program) = env::var_os(HUB_VARIABLE).filter(|value| !value.is_empty()) {
+        return vec![program.into()];
+    }
+    let beside = env::current_exe().ok().and_then(|path| Some(path.parent()?.join("longarm")));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let in_path = env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("longarm"));
+    let installed = beside.into_iter().chain(in_path).filter(|path| path.is_file());
+    embedded::own_program().into_iter().chain(installed).collect()
+}
+
+/// This process's environment, with what tells the program to be the hub.
+fn environment(runtime_dir: &Path, idle_timeout: Option<Duration>) -> Vec<CString> {
+    let ours = [BECOME_HUB_VARIABLE, RUNTIME_DIR_VARIABLE];
+    let inherited = env::vars_os().filter(|(name, _)| !ours.iter().any(|own| *own == name));
+    let own = [
+        (BECOME_HUB_VARIABLE.into(), embedded::value(idle_timeout).into()),
+        (RUNTIME_DIR_VARIABLE.into(), runtime_dir.as_os_str().to_owned()),
+    ];
+    inherited.chain(own).filter_map(|(name, value)| variable(name, &value)).collect()
+}
+
+fn variable(mut name: OsString, value: &OsStr) -> Option<CString> {
+    name.push("=");
+    name.push(value);
+    CString::new(name.into_vec()).ok()
+}
+
+/// Executes a program as a detached process. Returns the reading end of its standard error.
+fn execute(program: &Path, arguments: &[&CStr], environment: &[CString]) -> io::Result<OwnedFd> {
+    let path = CString::new(program.as_os_str().as_bytes())?;
+    let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&reader, true)?;
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let stdio = [above_stdio(&null)?, above_stdio(&null)?, above_stdio(&writer)?];
+    detach::execute(&path, arguments, environment, stdio.each_ref().map(|fd| fd.as_fd()))?;
+    Ok(reader)
+}
+
+/// A duplicate whose number is above those of standard input, output and error, which an
+/// application may have closed.
+fn above_stdio(fd: &OwnedFd) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(fd, 3)?)
+}
+
+#[cfg(test)]
+mod tests;

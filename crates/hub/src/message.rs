@@ -1,0 +1,273 @@
+//! The protocol between the hub and its clients: one JSON object per message.
+//!
+//! A client begins with [`Request::Hello`]; the hub answers every request with one
+//! [`Reply`], and sends an attached client [`Reply::DevicesChanged`] and
+//! [`Reply::Leaving`] unasked. Descriptors travel beside a message; which ones is said at each.
+//!
+//! A message has at most 64 KiB. A reply that would be longer travels as the content of a
+//! sealed memfd, announced by [`Reply::InFile`].
+//!
+//! What this module does not do: it judges no message, it only gives it a type.
+
+use crate::record::DeviceRecord;
+use crate::status::Status;
+use rustix::fs::{MemfdFlags, SealFlags};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+pub use crate::channel::MAX_MESSAGE_BYTES;
+
+/// The protocol's version. Both ends must speak the same.
+pub const VERSION: u32 = 1;
+
+/// Most bytes of a reply in a file.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// Longest name of a program that is kept.
+pub const MAX_PROGRAM_CHARS: usize = 64;
+
+/// What a client wants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
+pub enum Request {
+    /// Must come first.
+    Hello {
+        /// The version that the client speaks.
+        version: u32,
+        /// The client's idea of its process number, used where the kernel's is not visible.
+        pid: u32,
+        /// The program's name.
+        program: String,
+    },
+    /// A slot, please. Descriptor: the counter page, if `counters`.
+    Attach {
+        /// The slot that the client would like best.
+        slot: Option<u8>,
+        /// Whether a counter page comes along.
+        counters: bool,
+    },
+    /// The client was attached to a hub that died. Descriptors: the keeper; the socket of each
+    /// slot, in order; the counter page, if `counters`.
+    Reattach {
+        /// The slots that the client has.
+        slots: Vec<u8>,
+        /// Whether a counter page comes along.
+        counters: bool,
+    },
+    /// More slots for an attached client.
+    MoreSlots {
+        /// How many.
+        count: u8,
+    },
+    /// The attached client gives one of its slots back.
+    Release {
+        /// Which.
+        slot: u8,
+    },
+    /// How is everything?
+    Status,
+    /// Which devices are there?
+    Devices,
+    /// Are you there?
+    Ping,
+    /// Changes after how long without clients the hub leaves.
+    KeepUp {
+        /// The time; for ever without it.
+        idle_timeout_ms: Option<u64>,
+    },
+    /// Leave.
+    Shutdown {
+        /// Even if clients are attached. Their connections survive.
+        force: bool,
+    },
+}
+
+/// What the hub says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "snake_case")]
+pub enum Reply {
+    /// To `Hello`. If the versions differ the connection ends.
+    Welcome {
+        /// The version that the hub speaks.
+        version: u32,
+        /// The hub's process.
+        pid: u32,
+    },
+    /// To `Attach` and `Reattach`. Descriptors: the keeper; the socket of the slot after an
+    /// `Attach`.
+    Attached {
+        /// The client's slots.
+        slots: Vec<u8>,
+        /// The devices.
+        devices: Vec<DeviceRecord>,
+    },
+    /// To `MoreSlots`. Descriptors: their sockets, in order.
+    Slots {
+        /// The new slots.
+        slots: Vec<u8>,
+    },
+    /// To `Status`.
+    Status(Box<Status>),
+    /// To `Devices`.
+    Devices {
+        /// All of them.
+        devices: Vec<DeviceRecord>,
+    },
+    /// To `Release`, `Ping`, `KeepUp` and `Shutdown`: done.
+    Done,
+    /// To anything.
+    Error {
+        /// What kind of error.
+        code: ErrorCode,
+        /// For people.
+        reason: String,
+    },
+    /// Unasked: the devices changed.
+    DevicesChanged {
+        /// All of them.
+        devices: Vec<DeviceRecord>,
+    },
+    /// Unasked: the hub was told to leave. Clients need not start another one.
+    Leaving,
+    /// The reply is too long: it is the content of the memfd that is the first descriptor.
+    InFile,
+}
+
+/// Kinds of errors that a client may want to tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// The message is not one of the protocol. The connection ends.
+    Malformed,
+    /// The message is not allowed now. The connection ends.
+    OutOfOrder,
+    /// The client is another user's. The connection ends.
+    WrongUser,
+    /// Too many connections. The connection ends.
+    TooManyConnections,
+    /// No slot is free.
+    NoSlot,
+    /// The slot is not the client's.
+    NotYours,
+    /// Clients are attached.
+    InUse,
+    /// The hub could not get UDP port 4791. The hub ends.
+    NoPort,
+    /// The system refused something.
+    System,
+}
+
+/// A reply that does not make sense.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// It is no message of the protocol.
+    #[error("{0}")]
+    Json(#[from] serde_json::Error),
+    /// The file of a long reply cannot be read.
+    #[error("the file of a long reply {0}")]
+    File(&'static str),
+}
+
+impl Request {
+    /// The message's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// If it is none of the protocol.
+    pub fn decode(bytes: &[u8]) -> Result<Request, DecodeError> {
+        Ok(serde_json::from_slice(bytes)?)
+    }
+}
+
+impl Reply {
+    /// An error reply.
+    pub fn error(code: ErrorCode, reason: impl ToString) -> Reply {
+        Reply::Error { code, reason: reason.to_string() }
+    }
+
+    /// The message's bytes, and the file that must go along as its first descriptor if the
+    /// reply is a long one.
+    ///
+    /// # Errors
+    /// If the file cannot be made.
+    pub fn encode(&self) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+        let bytes = encode(self);
+        if bytes.len() <= MAX_MESSAGE_BYTES {
+            return Ok((bytes, None));
+        }
+        Ok((encode(&Reply::InFile), Some(file(&bytes)?)))
+    }
+
+    /// Reads a message, taking its file, if there is one, out of `descriptors`.
+    ///
+    /// # Errors
+    /// If it is none of the protocol.
+    pub fn decode(bytes: &[u8], descriptors: &mut Vec<OwnedFd>) -> Result<Reply, DecodeError> {
+        let reply = serde_json::from_slice(bytes)?;
+        if reply != Reply::InFile {
+            return Ok(reply);
+        }
+        if descriptors.is_empty() {
+            return Err(DecodeError::File("is missing"));
+        }
+        let file = descriptors.remove(0);
+        match serde_json::from_slice(&content(file.as_fd())?)? {
+            Reply::InFile => Err(DecodeError::File("leads to another file")),
+            reply => Ok(reply),
+        }
+    }
+}
+
+fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    serde_json::to_vec(message).expect("messages have string keys and no failing serializer")
+}
+
+/// A sealed memfd with the given content.
+fn file(content: &[u8]) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memfd = rustix::fs::memfd_create("longarm-reply", flags)?;
+    let mut rest = content;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&memfd, rest)?;
+        rest = &rest[written..];
+    }
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&memfd, seals)?;
+    Ok(memfd)
+}
+
+/// The content of somebody else's memfd, if it is one that cannot change any more.
+fn content(memfd: BorrowedFd<'_>) -> Result<Vec<u8>, DecodeError> {
+    let seals = rustix::fs::fcntl_get_seals(memfd).map_err(|_| DecodeError::File("is no memfd"))?;
+    if !seals.contains(SealFlags::SHRINK | SealFlags::WRITE) {
+        return Err(DecodeError::File("is not sealed"));
+    }
+    let stat = rustix::fs::fstat(memfd).map_err(|_| DecodeError::File("has no size"))?;
+    let len_bytes = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
+    if len_bytes > MAX_FILE_BYTES {
+        return Err(DecodeError::File("is too long"));
+    }
+    let mut content = vec![0; len_bytes as usize];
+    let mut filled = 0;
+    while filled < content.len() {
+        match rustix::io::pread(memfd, &mut content[filled..], filled as u64) {
+            Ok(0) | Err(_) => return Err(DecodeError::File("cannot be read")),
+            Ok(read) => filled += read,
+        }
+    }
+    Ok(content)
+}
+
+/// A program's name as it may be kept and shown: printable and not too long.
+pub fn clean_program(name: &str) -> String {
+    let printable = name.chars().map(|c| if c.is_control() { '?' } else { c });
+    printable.take(MAX_PROGRAM_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! System calls that no safe library offers in the form needed here, each behind one safe
+//! function. With `counters::mapping`, `embedded::hook` and `launch::detach` this is all the
+//! `unsafe` code of the crate.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Who is at the other end of a Unix socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Peer {
+    /// Its process; 0 if that cannot be seen from our process namespace.
+    pub(crate) pid: u32,
+    /// Its effective user when it connected or listened, in our user namespace.
+    pub(crate) uid: u32,
+}
+
+/// Asks the kernel who is at the other end (`SO_PEERCRED`).
+///
+/// rustix has this call too, but its process number cannot be 0, as it is for a peer in
+/// another process namespace.
+pub(crate) fn peer(socket: BorrowedFd<'_>) -> io::Result<Peer> {
+    let mut raw = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes, the size of `raw`, all of whose bit
+    // patterns are valid.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut raw).cast(), &raw mut len)
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Peer { pid: u32::try_from(raw.pid).unwrap_or(0), uid: raw.uid })
+}
+
+/// Whether a socket has a packet filter (`SO_ATTACH_FILTER`), as closed slots have.
+pub(crate) fn has_filter(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut instructions: libc::socklen_t = 0;
+    // SAFETY: with a length of 0 the kernel writes nothing but the program's length (in
+    // instructions) to `instructions`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_GET_FILTER,
+            std::ptr::null_mut(),
+            &raw mut instructions,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(instructions > 0)
+}
+
+/// Whether this program runs with more rights than its caller (set-user-ID and the like), so
+/// that its environment must not be trusted.
+pub(crate) fn is_privileged_by_file() -> bool {
+    // SAFETY: takes and returns plain integers.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn the_peer_of_a_pair_is_this_process() {
+        let (a, _b) = UnixStream::pair().unwrap();
+        let uid = rustix::process::geteuid().as_raw();
+        assert_eq!(peer(a.as_fd()).unwrap(), Peer { pid: std::process::id(), uid });
+    }
+
+    #[test]
+    fn only_unix_sockets_have_peers() {
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        assert!(peer(file.as_fd()).is_err());
+    }
+
+    #[test]
+    fn a_test_has_no_rights_of_its_own() {
+        assert!(!is_privileged_by_file());
+    }
+}

@@ -1,0 +1,216 @@
+//! A client process from within.
+
+use super::{Raw, kill};
+use longarm_hub::client::{AttachOptions, Session, SessionEvent, attach};
+use longarm_hub::{CounterPage, RUNTIME_DIR_VARIABLE};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Resource, Rlimit};
+use std::env;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+/// For the test named `role`: does nothing unless this process is a client process.
+pub fn play_role_if_asked() {
+    match env::var("LONGARM_TEST_ROLE").as_deref() {
+        Ok("client") => client(),
+        Ok("outcome") => outcome(),
+        Ok("childless") => childless(),
+        Ok("without stdio") => without_stdio(),
+        Ok("crowded") => crowded(),
+        Ok(other) => panic!("no role {other}"),
+        Err(_) => {}
+    }
+}
+
+fn options() -> AttachOptions {
+    let runtime_dir = env::var_os(RUNTIME_DIR_VARIABLE).map(Into::into);
+    AttachOptions { runtime_dir, ..AttachOptions::default() }
+}
+
+fn say(line: &str) {
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "@{line}").unwrap();
+    stdout.flush().unwrap();
+}
+
+/// Only attaches, and says how that went.
+fn outcome() {
+    match attach(&options()) {
+        Ok(session) => {
+            say(&format!("attached {}", session.slot()));
+            // Stays until the test has seen enough.
+            let _ = std::io::stdin().lines().next();
+        }
+        Err(error) => say(&format!("error {error}")),
+    }
+}
+
+static CHILD_SIGNALS: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn count_child_signal(_signal: libc::c_int) {
+    CHILD_SIGNALS.fetch_add(1, Relaxed);
+}
+
+/// Starts a hub, and says whether it can tell that it has had a child.
+fn childless() {
+    let handler: extern "C" fn(libc::c_int) = count_child_signal;
+    // SAFETY: the handler only adds to an atomic.
+    unsafe { libc::signal(libc::SIGCHLD, handler as libc::sighandler_t) };
+    let _session = attach(&options()).unwrap();
+    let wait = rustix::process::wait(rustix::process::WaitOptions::NOHANG);
+    say(&format!("signals {} wait {:?}", CHILD_SIGNALS.load(Relaxed), wait.unwrap_err()));
+}
+
+/// Attaches as a user who has more descriptors in unread messages than his limit, as the
+/// keepers of other hubs would be; then does what it is told.
+fn crowded() {
+    // Root may exceed the limit, so this is somebody else (if that may be chosen).
+    let _ = rustix::thread::set_thread_uid(rustix::fs::Uid::from_raw(65534));
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let many = [null.as_fd(); 253];
+    let mut unread = Vec::new();
+    for _ in 0..3 {
+        let (keeper, sender) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        Raw { socket: sender.into() }.send(b"x", &many).unwrap();
+        unread.push(keeper);
+    }
+    let limit = Rlimit { current: Some(400), ..rustix::process::getrlimit(Resource::Nofile) };
+    rustix::process::setrlimit(Resource::Nofile, limit).unwrap();
+    let (_keeper, sender) = std::os::unix::net::UnixDatagram::pair().unwrap();
+    let refused = Raw { socket: sender.into() }.send(b"x", &many[..1]);
+    assert_eq!(refused, Err(rustix::io::Errno::TOOMANYREFS), "the limit counts");
+    client();
+    assert_eq!(rustix::process::getrlimit(Resource::Nofile), limit, "the limit is as it was");
+    say("done");
+}
+
+/// Starts a hub while standard input and error are closed, so that new descriptors get their
+/// numbers.
+fn without_stdio() {
+    // SAFETY: nobody in this process uses these two from now on.
+    unsafe {
+        libc::close(0);
+        libc::close(2);
+    }
+    match attach(&options()) {
+        Ok(session) => say(&format!("attached {}", session.slot())),
+        Err(error) => say(&format!("error {error}")),
+    }
+}
+
+/// Attaches, and then does what it is told.
+fn client() {
+    let page = Arc::new(CounterPage::create(&["packets", "commands"]).unwrap());
+    let session = attach(&AttachOptions { counters: Some(page.clone()), ..options() });
+    let mut session = session.unwrap();
+    say(&format!("attached {}", session.slot()));
+    let commands = commands();
+    loop {
+        serve(&mut session);
+        match commands.try_recv() {
+            Ok(command) => {
+                page.cell(1).fetch_add(1, Relaxed);
+                if !obey(&command, &mut session, &page) {
+                    return;
+                }
+            }
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => return,
+        }
+    }
+}
+
+fn commands() -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+/// What a device's background thread does, with a short wait.
+fn serve(session: &mut Session) {
+    let now = Instant::now();
+    let most = Duration::from_millis(5);
+    let wait = session.maintain(now).map_or(most, |wake| (wake - now).min(most));
+    while let Some(event) = session.next_event() {
+        say(&match event {
+            SessionEvent::HubLost => "hub lost".into(),
+            SessionEvent::Reattached => format!("reattached {}", session.slot()),
+            SessionEvent::DevicesChanged(devices) => {
+                let names: Vec<_> = devices.iter().map(|d| format!("{}:{}", d.name, d.gids.len())).collect();
+                format!("devices {}", names.join(" "))
+            }
+            SessionEvent::Detached { reason } => format!("detached {reason}"),
+        });
+    }
+    let mut fds = [PollFd::from_borrowed_fd(session.poll_fd(), PollFlags::IN)];
+    let timeout = Timespec::try_from(wait).unwrap();
+    rustix::event::poll(&mut fds, Some(&timeout)).unwrap();
+}
+
+/// Returns whether to go on.
+fn obey(command: &str, session: &mut Session, page: &CounterPage) -> bool {
+    let (verb, argument) = command.split_once(' ').unwrap_or((command, ""));
+    match verb {
+        "receive" => {
+            let (slot, mark) = receive(session);
+            page.cell(0).fetch_add(1, Relaxed);
+            say(&format!("packet {slot} {mark}"));
+        }
+        "more" => match session.more_slots(argument.parse().unwrap()) {
+            Ok(slots) => {
+                let numbers: Vec<_> = slots.iter().map(|slot| slot.number.to_string()).collect();
+                say(&format!("more {}", numbers.join(" ")));
+            }
+            Err(error) => say(&format!("error {error}")),
+        },
+        "release" => match session.release_slot(argument.parse().unwrap()) {
+            Ok(()) => say("released"),
+            Err(error) => say(&format!("error {error}")),
+        },
+        "fork" => say(&format!("forked {}", fork_sleeper())),
+        "kill" => kill(longarm_hub::client::status(options().runtime_dir.as_deref()).unwrap().pid),
+        "quit" => return false,
+        other => panic!("unknown command {other}"),
+    }
+    true
+}
+
+/// Waits for a packet on any of the slots. Returns the slot that it is for and its mark.
+fn receive(session: &Session) -> (u8, u8) {
+    loop {
+        for slot in session.slots() {
+            let mut bytes = [0; 64];
+            let flags = rustix::net::RecvFlags::DONTWAIT;
+            if let Ok((20, _)) = rustix::net::recv(slot.socket.as_fd(), &mut bytes, flags) {
+                assert_eq!(bytes[5], slot.number, "a packet for another slot");
+                return (bytes[5], bytes[12]);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A child with copies of all descriptors that executes nothing. Returns its number.
+fn fork_sleeper() -> i32 {
+    // SAFETY: the child makes one system call after another that allocate nothing and use no
+    // lock, until it is killed.
+    unsafe {
+        match libc::fork() {
+            0 => loop {
+                libc::pause();
+            },
+            child => child,
+        }
+    }
+}

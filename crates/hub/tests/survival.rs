@@ -1,0 +1,254 @@
+//! kill -9, of clients at any moment and of the hub.
+
+mod common;
+
+use common::{
+    Client, PATIENCE, Place, descriptors, eventually, is_alive, kill, play_role_if_asked, resume, send_to_slot, stop,
+};
+use longarm_hub::client::{self, attach};
+use std::collections::BTreeSet;
+use std::net::UdpSocket;
+use std::time::Duration;
+use udp::testing::in_new_netns;
+
+#[test]
+fn role() {
+    play_role_if_asked();
+}
+
+#[test]
+fn a_hundred_killed_clients_leave_nothing_behind() {
+    in_new_netns(|| {
+        let place = Place::new("hundred");
+        client::up(Some(&place.dir()), None).unwrap();
+        // Once before, so that what the hub keeps for ever is there.
+        Client::attached(&place).0.kill();
+        eventually("it is gone", || place.status().clients.is_empty());
+        let hub = place.status();
+        let before = descriptors(hub.pid);
+        for round in 0..100u32 {
+            let client = Client::start(&place, "client");
+            // At any moment: before it runs, while it attaches, after.
+            if round % 4 == 0 {
+                client.expect("attached ");
+            } else {
+                std::thread::sleep(Duration::from_micros(u64::from(round) * 300));
+            }
+            client.kill();
+        }
+        eventually("all are gone", || place.status().clients.is_empty());
+        let after = place.status();
+        assert_eq!(after.pid, hub.pid, "the hub stayed");
+        assert_eq!(after.free_slots, after.slots);
+        assert_eq!(after.counters.attached, after.counters.detached);
+        assert!(after.counters.attached > 25, "{:?}", after.counters);
+        eventually("no descriptor is left", || descriptors(hub.pid) <= before);
+    });
+}
+
+#[test]
+fn clients_survive_the_hub_and_keep_their_slots() {
+    in_new_netns(|| {
+        let place = Place::new("survive");
+        let (mut a, slot_a) = Client::attached(&place);
+        let (mut b, slot_b) = Client::attached(&place);
+        a.tell("more 2");
+        let more: Vec<u8> = a.expect("more ").split(' ').map(|n| n.parse().unwrap()).collect();
+        for round in 0..3 {
+            place.kill_hub();
+            // While nobody serves, packets arrive all the same.
+            exchange(&mut a, slot_a, round);
+            for client in [&a, &b] {
+                client.expect("hub lost");
+                client.expect("reattached ");
+            }
+            let status = place.status();
+            assert!(status.recovered);
+            assert_eq!(status.counters.reattached, 2);
+            let slots = |pid| status.clients.iter().find(|c| c.pid == pid).unwrap().slots.clone();
+            assert_eq!(slots(a.pid()), [&[slot_a], more.as_slice()].concat());
+            assert_eq!(slots(b.pid()), [slot_b]);
+            exchange(&mut a, slot_a, round);
+            exchange(&mut a, more[1], round);
+            exchange(&mut b, slot_b, round);
+            let (mut c, slot_c) = Client::attached(&place);
+            assert!(slot_c != slot_a && slot_c != slot_b && !more.contains(&slot_c));
+            exchange(&mut c, slot_c, round);
+            c.quit();
+        }
+        a.quit();
+        b.quit();
+    });
+}
+
+/// A packet to a slot reaches its owner.
+fn exchange(client: &mut Client, slot: u8, mark: u8) {
+    client.tell("receive");
+    send_to_slot(slot, mark);
+    assert_eq!(client.expect("packet "), format!("{slot} {mark}"));
+}
+
+#[test]
+fn the_slots_of_those_who_died_with_the_hub_are_closed_and_free() {
+    in_new_netns(|| {
+        let place = Place::new("died");
+        let (a, slot_a) = Client::attached(&place);
+        let (b, slot_b) = Client::attached(&place);
+        stop(b.pid());
+        kill(place.status().pid);
+        a.expect("hub lost");
+        b.kill();
+        a.expect("reattached ");
+        // The dead one's slot is open until its owner had time to come back.
+        let slots = place.status().slots;
+        eventually("the dead one's slot is free", || place.status().free_slots == slots - 1);
+        send_to_slot(slot_b, 1);
+        let wish = client::AttachOptions { slot: Some(slot_b), ..place.options() };
+        let session = attach(&wish).unwrap();
+        assert!(session.slot() == slot_b && session.slot() != slot_a);
+        a.quit();
+    });
+}
+
+#[test]
+fn a_client_that_was_stopped_for_long_still_has_its_slot() {
+    in_new_netns(|| {
+        let place = Place::new("stopped");
+        let (a, _) = Client::attached(&place);
+        let (mut b, slot_b) = Client::attached(&place);
+        stop(b.pid());
+        kill(place.status().pid);
+        a.expect("hub lost");
+        a.expect("reattached ");
+        let slots = place.status().slots;
+        eventually("its slot counts as free", || place.status().free_slots == slots - 1);
+        let (c, slot_c) = Client::attached(&place);
+        assert_ne!(slot_c, slot_b, "but others are taken before it");
+        resume(b.pid());
+        b.expect("hub lost");
+        b.expect("reattached ");
+        exchange(&mut b, slot_b, 9);
+        for client in [a, b, c] {
+            client.quit();
+        }
+    });
+}
+
+#[test]
+fn a_slot_that_went_to_somebody_else_is_not_given_back() {
+    in_new_netns(|| {
+        let place = Place::new("gone");
+        let (a, _) = Client::attached(&place);
+        let (b, slot_b) = Client::attached(&place);
+        stop(b.pid());
+        kill(place.status().pid);
+        a.expect("hub lost");
+        a.expect("reattached ");
+        let slots = place.status().slots;
+        eventually("its slot counts as free", || place.status().free_slots == slots - 1);
+        let wish = client::AttachOptions { slot: Some(slot_b), ..place.options() };
+        let session = attach(&wish).unwrap();
+        assert_eq!(session.slot(), slot_b);
+        resume(b.pid());
+        b.expect("hub lost");
+        assert!(b.expect("detached ").contains("not this process's any more"));
+        a.quit();
+    });
+}
+
+#[test]
+fn the_last_client_to_go_frees_the_port() {
+    in_new_netns(|| {
+        let place = Place::new("last");
+        let (a, _) = Client::attached(&place);
+        stop(a.pid());
+        let hub = place.kill_hub();
+        // The stopped client holds the port, but cannot help to take it over.
+        let waiting = Client::start(&place, "outcome");
+        assert!(waiting.expect("error ").contains("port 4791"));
+        let next = Client::start(&place, "outcome");
+        std::thread::sleep(Duration::from_millis(500));
+        a.kill();
+        next.expect("attached ");
+        let status = place.status();
+        assert!(status.pid != hub && !status.recovered);
+    });
+}
+
+#[test]
+fn a_child_of_a_client_does_not_keep_its_slot() {
+    in_new_netns(|| {
+        let place = Place::new("fork");
+        let (mut client, _) = Client::attached(&place);
+        client.tell("fork");
+        let child: u32 = client.expect("forked ").parse().unwrap();
+        client.kill();
+        eventually("its slot is free", || place.status().clients.is_empty());
+        assert!(is_alive(child));
+        kill(child);
+    });
+}
+
+#[test]
+fn twenty_processes_at_once_start_one_hub() {
+    in_new_netns(|| {
+        let place = Place::new("twenty");
+        for _ in 0..3 {
+            let clients: Vec<Client> = (0..20).map(|_| Client::start(&place, "outcome")).collect();
+            let slots: BTreeSet<String> = clients.iter().map(|c| c.expect("attached ")).collect();
+            assert_eq!(slots.len(), 20);
+            assert_eq!(place.status().clients.len(), 20);
+            assert_eq!(hubs(&place), [place.status().pid]);
+            client::shutdown(Some(&place.dir()), true).unwrap();
+        }
+    });
+}
+
+/// The hubs that run in this place.
+fn hubs(place: &Place) -> Vec<u32> {
+    let runs_here = |pid: &u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let wanted = format!("LONGARM_RUNTIME_DIR={}", place.dir().display());
+        let mut variables = environment.split(|byte| *byte == 0);
+        let here = variables.any(|variable| variable == wanted.as_bytes());
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        here && name.trim_end() == "longarm-hub" && is_alive(*pid)
+    };
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut pids: Vec<u32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(runs_here).collect();
+    let settle = std::time::Instant::now();
+    // Those that found another hub are just leaving.
+    while pids.len() > 1 && settle.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(5));
+        pids.retain(runs_here);
+    }
+    pids
+}
+
+#[test]
+fn the_removed_socket_comes_back() {
+    in_new_netns(|| {
+        let place = Place::new("removed");
+        let (client, _) = Client::attached(&place);
+        let hub = place.status().pid;
+        std::fs::remove_dir_all(place.dir()).unwrap();
+        eventually("the hub listens again", || client::status(Some(&place.dir())).is_ok());
+        let status = place.status();
+        assert_eq!((status.pid, status.clients.len()), (hub, 1));
+        client.quit();
+    });
+}
+
+#[test]
+fn a_foreign_socket_on_the_port_is_named() {
+    in_new_netns(|| {
+        let place = Place::new("foreign");
+        let socket = UdpSocket::bind("0.0.0.0:4791").unwrap();
+        let error = attach(&place.options()).unwrap_err().to_string();
+        assert!(error.contains("UDP port 4791") && error.contains("taken"), "{error}");
+        assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
+        drop(socket);
+        attach(&place.options()).unwrap();
+    });
+}

@@ -1,0 +1,208 @@
+//! Contexts: open devices.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use device::{Device, DeviceCounters, DeviceInfo, Limits, OpenOptions, PortInfo};
+use faults::FaultPlan;
+use wire::Gid;
+
+use crate::cq::{CompletionChannel, CompletionQueue};
+use crate::domain::ProtectionDomain;
+use crate::error::{CaptureError, OpenError, ResourceError};
+use crate::events::Events;
+use crate::flight::Key;
+
+/// An open device: one network interface of this machine, as an RDMA device.
+///
+/// Everything else is made from it. Cloning names the same context; the device is closed
+/// when the last thing that came from it is gone.
+#[derive(Clone)]
+pub struct Context {
+    core: Arc<Core>,
+}
+
+struct Core {
+    device: Device,
+    queues: AtomicU32,
+    cookies: AtomicU64,
+}
+
+impl Context {
+    /// All devices of this machine. The first call in a process starts the hub, if none is
+    /// running.
+    ///
+    /// # Errors
+    /// If no hub can be reached or started.
+    pub fn list() -> Result<Vec<DeviceInfo>, OpenError> {
+        Device::list()
+    }
+
+    /// Opens the default device: the one named by the variable `LONGARM_DEVICE`, or else
+    /// the one that reaches furthest.
+    ///
+    /// # Errors
+    /// If no hub can be reached or started, or there is no device (by that name).
+    pub fn open() -> Result<Context, OpenError> {
+        let name = std::env::var("LONGARM_DEVICE").ok();
+        Context::open_with(name.filter(|name| !name.is_empty()))
+    }
+
+    /// Opens the device `name`. The name of its network interface does as well.
+    ///
+    /// # Errors
+    /// As [`open`](Context::open).
+    pub fn open_named(name: &str) -> Result<Context, OpenError> {
+        Context::open_with(Some(name.to_owned()))
+    }
+
+    fn open_with(name: Option<String>) -> Result<Context, OpenError> {
+        Ok(Context::from(Device::open(&OpenOptions { name })?))
+    }
+
+    /// What the device is.
+    pub fn info(&self) -> DeviceInfo {
+        self.core.device.info()
+    }
+
+    /// How its port stands now: state, MTU, addresses.
+    pub fn port(&self) -> PortInfo {
+        self.core.device.port()
+    }
+
+    /// What it can do at most.
+    pub fn limits(&self) -> Limits {
+        self.core.device.limits()
+    }
+
+    /// Makes a protection domain.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub fn protection_domain(&self) -> Result<ProtectionDomain, ResourceError> {
+        ProtectionDomain::new(self.clone())
+    }
+
+    /// Makes a completion queue.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub fn completion_queue(&self) -> Result<CompletionQueue, ResourceError> {
+        CompletionQueue::new(self, None)
+    }
+
+    /// Makes a completion queue whose events go to `channel`.
+    ///
+    /// # Errors
+    /// If there are too many, or the channel belongs to another context.
+    pub fn completion_queue_on(&self, channel: &CompletionChannel) -> Result<CompletionQueue, ResourceError> {
+        CompletionQueue::new(self, Some(channel))
+    }
+
+    /// Makes a completion channel.
+    ///
+    /// # Errors
+    /// If the system has no descriptor for it.
+    pub fn completion_channel(&self) -> Result<CompletionChannel, ResourceError> {
+        CompletionChannel::new(self)
+    }
+
+    /// The asynchronous events of this context: queue pairs that fail, ports that go down.
+    pub fn events(&self) -> Events {
+        Events::new(self.core.device.clone())
+    }
+
+    /// What the device has counted in this process, packets dropped by reason among it.
+    pub fn counters(&self) -> DeviceCounters {
+        self.core.device.counters()
+    }
+
+    /// Injects faults into everything that this process sends and receives from now on; `None`
+    /// ends it. The variable `LONGARM_FAULTS` sets a plan for programs that do not call this.
+    ///
+    /// ```no_run
+    /// # let context = longarm::Context::open()?;
+    /// context.set_faults(Some("seed=7,loss=0.05,dup=0.01".parse()?));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_faults(&self, plan: Option<FaultPlan>) {
+        self.core.device.set_faults(plan);
+    }
+
+    /// Writes every packet from now on to a new file, in pcapng format. Returns the file's name.
+    ///
+    /// # Errors
+    /// If the file cannot be made.
+    pub fn capture(&self, path: impl AsRef<Path>) -> Result<PathBuf, CaptureError> {
+        self.core.device.capture(path)
+    }
+
+    /// Ends the capture, if there is one. The file is complete then.
+    pub fn stop_capture(&self) {
+        self.core.device.stop_capture();
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.core.device
+    }
+
+    /// Whether both are the same context.
+    pub(crate) fn is_same(&self, other: &Context) -> bool {
+        Arc::ptr_eq(&self.core, &other.core)
+    }
+
+    /// A number for a work queue. After 2^24 they begin anew; queues that old and still in
+    /// use are not to be expected.
+    pub(crate) fn next_queue(&self) -> u32 {
+        self.core.queues.fetch_add(1, Relaxed) % Key::MAX_QUEUES
+    }
+
+    pub(crate) fn next_cookie(&self) -> u64 {
+        self.core.cookies.fetch_add(1, Relaxed) + 1
+    }
+
+    /// The address of ours to use towards `peer`: the preferred one, or the first of the same
+    /// family. Addresses of the link only go together.
+    pub(crate) fn source_for(&self, peer: Gid, preferred: Gid) -> Option<Gid> {
+        if same_kind(preferred, peer) {
+            return Some(preferred);
+        }
+        let gids = self.port().gids;
+        let found = gids.iter().find(|gid| same_kind(**gid, peer));
+        found.or_else(|| gids.iter().find(|gid| gid.ip().is_ipv4() == peer.ip().is_ipv4())).copied()
+    }
+
+    /// The address of ours to tell peers, if none is asked for: IPv4 before IPv6, link-local
+    /// ones last.
+    pub(crate) fn default_gid(&self) -> Option<Gid> {
+        let gids = self.port().gids;
+        gids.into_iter().min_by_key(|gid| (is_link_local(*gid), gid.ip().is_ipv6()))
+    }
+}
+
+impl From<Device> for Context {
+    /// A context on a device that was opened by other means.
+    fn from(device: Device) -> Context {
+        Context { core: Arc::new(Core { device, queues: AtomicU32::new(0), cookies: AtomicU64::new(0) }) }
+    }
+}
+
+fn same_kind(a: Gid, b: Gid) -> bool {
+    a.ip().is_ipv4() == b.ip().is_ipv4() && is_link_local(a) == is_link_local(b)
+}
+
+fn is_link_local(gid: Gid) -> bool {
+    match gid.ip() {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Context({})", self.info().name)
+    }
+}

@@ -1,0 +1,139 @@
+//! Completion queues: where the device reports what it is done with.
+
+mod channel;
+mod dispatch;
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use crate::completion::Completion;
+use crate::context::Context;
+use crate::error::ResourceError;
+use crate::wait::Waiting;
+
+pub use channel::CompletionChannel;
+pub use device::CqError;
+pub(crate) use dispatch::CqCore;
+
+/// A completion queue.
+///
+/// It serves any number of queue pairs and grows with them, so it cannot overrun. Who
+/// awaits or waits for requests never needs to look at it. In poll mode it is the place
+/// where [`Completion`]s come from:
+///
+/// ```no_run
+/// # use longarm::{CompletionQueue, Buffer, QueuePair, Rc};
+/// # fn example(cq: CompletionQueue, qp: QueuePair<Rc>, buffer: Buffer) -> Result<(), Box<dyn std::error::Error>> {
+/// let ticket = qp.send(buffer).post()?;
+/// let mut completions = Vec::new();
+/// while completions.is_empty() {
+///     cq.poll(&mut completions, 16)?;
+/// }
+/// let done = completions.remove(0);
+/// assert_eq!(done.ticket(), ticket);
+/// let buffer = done.into_buffer();
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Cloning names the same queue. Polling drives the device: a program that polls needs no
+/// other thread to make progress.
+#[derive(Clone)]
+pub struct CompletionQueue {
+    core: Arc<CqCore>,
+}
+
+impl CompletionQueue {
+    pub(crate) fn new(
+        context: &Context,
+        channel: Option<&CompletionChannel>,
+    ) -> Result<CompletionQueue, ResourceError> {
+        Ok(CompletionQueue { core: CqCore::new(context, channel)? })
+    }
+
+    /// Moves at most `max` completions of posted requests to the end of `out`, and
+    /// returns how many. Never waits.
+    ///
+    /// Requests that are awaited or waited for are served as well, but do not show up here.
+    ///
+    /// # Errors
+    /// If the device lost completions, or the process was forked.
+    pub fn poll(&self, out: &mut Vec<Completion>, max: usize) -> Result<usize, CqError> {
+        self.core.poll(out, max)
+    }
+
+    /// Waits until there is a completion and returns it; `None` after `timeout`.
+    ///
+    /// # Errors
+    /// As [`poll`](CompletionQueue::poll).
+    pub fn wait(&self, timeout: Duration) -> Result<Option<Completion>, CqError> {
+        let mut one = Vec::with_capacity(1);
+        crate::wait::until(&self.core, timeout, |waker| {
+            self.core.take_ready(&mut one, 1, waker);
+            one.pop()
+        })
+    }
+
+    /// Waits for the next completion without blocking the thread.
+    ///
+    /// # Errors
+    /// As [`poll`](CompletionQueue::poll).
+    pub async fn next(&self) -> Result<Completion, CqError> {
+        let _waiting = Waiting::on(&self.core);
+        poll_fn(|task| self.poll_next(task)).await
+    }
+
+    fn poll_next(&self, task: &mut TaskContext<'_>) -> Poll<Result<Completion, CqError>> {
+        let mut one = Vec::with_capacity(1);
+        let driven = self.core.progress();
+        if self.core.take_ready(&mut one, 1, Some(task.waker())) == 0 {
+            let armed = driven.and_then(|()| self.core.arm());
+            self.core.take_ready(&mut one, 1, Some(task.waker()));
+            if let (true, Err(error)) = (one.is_empty(), armed) {
+                return Poll::Ready(Err(error));
+            }
+        }
+        one.pop().map_or(Poll::Pending, |completion| Poll::Ready(Ok(completion)))
+    }
+
+    /// Asks for one event on the [`CompletionChannel`] at the next completion from now on.
+    /// Completions that are there already cause none: poll once after arming.
+    ///
+    /// # Errors
+    /// As [`poll`](CompletionQueue::poll).
+    pub fn arm(&self) -> Result<(), CqError> {
+        self.core.device().arm(false)
+    }
+
+    /// As [`arm`](CompletionQueue::arm), at the next completion that the peer wants noticed
+    /// ([`solicited`](crate::Work::solicited)), or that has failed.
+    ///
+    /// # Errors
+    /// As [`poll`](CompletionQueue::poll).
+    pub fn arm_solicited(&self) -> Result<(), CqError> {
+        self.core.device().arm(true)
+    }
+
+    /// Completions that it can hold at present.
+    pub fn capacity(&self) -> u32 {
+        self.core.device().capacity()
+    }
+
+    /// The number by which its [`CompletionChannel`] and [events](crate::Event) name it.
+    pub fn id(&self) -> u64 {
+        self.core.cookie()
+    }
+
+    pub(crate) fn core(&self) -> &Arc<CqCore> {
+        &self.core
+    }
+}
+
+impl fmt::Debug for CompletionQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CompletionQueue({})", self.id())
+    }
+}

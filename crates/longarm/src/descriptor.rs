@@ -1,0 +1,23 @@
+//! Waiting for a descriptor.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+/// Waits until `fd` is readable; false after `timeout`.
+pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
+    let start = Instant::now();
+    loop {
+        let left = timeout.saturating_sub(start.elapsed());
+        // A timeout beyond what the system can count is for ever.
+        let left = Timespec::try_from(left).ok();
+        match poll(&mut [PollFd::new(&fd, PollFlags::IN)], left.as_ref()) {
+            Ok(count) => return Ok(count > 0),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What the device has of ours: every work request on its way, with the buffers
+//! that it keeps.
+//!
+//! This is where the promise of the crate is kept. A buffer goes into a
+//! [`WorkQueue`] when its request is posted and comes out when the device has
+//! reported the completion, or when the queue pair has been destroyed: never
+//! earlier, whoever drops whatever in between.
+//!
+//! ```text
+//!            post                 completion
+//!  Empty ───────────► Lent ──────────────────────► Done ────► Empty
+//!                      │        (somebody waits)        taken
+//!                      ├──────────────────────────► ready list of the CQ
+//!                      │        (poll mode)
+//!                      └──────────────────────────► Empty, the buffer is freed
+//!                               (nobody waits: the future was dropped)
+//! ```
+
+mod key;
+mod loan;
+mod queue;
+mod slots;
+
+pub(crate) use key::Key;
+pub use key::Ticket;
+pub use loan::Lend;
+pub(crate) use loan::Loan;
+pub(crate) use loan::{GRH_BYTES, Loanable};
+pub(crate) use queue::{Entry, News, Taken, WorkQueue};
+pub(crate) use slots::{Delivery, Done};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! Slots: the table of one queue.
+
+use std::task::Waker;
+
+use transport::{Completion, CompletionOp, Status};
+
+use super::{Key, Loan};
+
+/// Who gets the completion of a request.
+#[derive(Debug)]
+pub(crate) enum Delivery {
+    /// Whoever polls the completion queue.
+    Poll,
+    /// A future or a blocked thread, which wants this waker called.
+    Waiter(Option<Waker>),
+    /// Nobody any more: the future was dropped.
+    Nobody,
+}
+
+/// A request that the device has.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    pub(crate) loan: Loan,
+    pub(crate) op: CompletionOp,
+    pub(crate) signaled: bool,
+    pub(crate) delivery: Delivery,
+}
+
+/// A request that the device is done with.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) completion: Completion,
+    /// What the request was. The device's word for it is void in failures.
+    pub(crate) op: CompletionOp,
+    pub(crate) loan: Loan,
+}
+
+impl Done {
+    pub(crate) fn is_ok(&self) -> bool {
+        self.completion.status == Status::Success
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) enum State {
+    #[default]
+    Empty,
+    Lent(Lent),
+    Done(Done),
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u32,
+    state: State,
+}
+
+/// All slots of one queue. They are made as they are needed and used again.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    queue: u32,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    lent: u32,
+}
+
+impl Slots {
+    pub(crate) fn new(queue: u32) -> Slots {
+        Slots { queue, slots: Vec::new(), free: Vec::new(), lent: 0 }
+    }
+
+    /// Requests that the device has.
+    pub(crate) fn lent(&self) -> u32 {
+        self.lent
+    }
+
+    /// Whether one more slot can be had: finished requests that nobody has taken
+    /// yet use slots too.
+    pub(crate) fn has_room(&self, count: usize) -> bool {
+        self.free.len() + (Key::MAX_SLOTS - self.slots.len()) >= count
+    }
+
+    pub(crate) fn insert(&mut self, lent: Lent) -> Key {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.state = State::Lent(lent);
+        self.lent += 1;
+        Key::new(self.queue, index, slot.generation)
+    }
+
+    /// The state of a request; `None` if the key is stale.
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut State> {
+        let slot = self.slots.get_mut(key.slot())?;
+        (Key::new(self.queue, key.slot() as u32, slot.generation) == key).then_some(&mut slot.state)
+    }
+
+    /// Takes a request out, whatever its state.
+    pub(crate) fn remove(&mut self, key: Key) -> Option<State> {
+        let state = std::mem::take(self.get_mut(key)?);
+        self.lent -= u32::from(matches!(state, State::Lent(_)));
+        let slot = &mut self.slots[key.slot()];
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(key.slot() as u32);
+        Some(state)
+    }
+
+    /// Ends a lent request whose waiter will come for the result.
+    pub(crate) fn finish(&mut self, key: Key, done: Done) {
+        if let Some(state @ State::Lent(_)) = self.get_mut(key) {
+            *state = State::Done(done);
+            self.lent -= 1;
+        }
+    }
+
+    /// Takes the wakers of all who wait.
+    pub(crate) fn take_wakers(&mut self, wakers: &mut Vec<Waker>) {
+        for slot in &mut self.slots {
+            if let State::Lent(Lent { delivery: Delivery::Waiter(waker), .. }) = &mut slot.state {
+                wakers.extend(waker.take());
+            }
+        }
+    }
+
+    /// Keys of all requests that the device has.
+    pub(crate) fn lent_keys(&self) -> Vec<Key> {
+        let lent = |(_, slot): &(usize, &Slot)| matches!(slot.state, State::Lent(_));
+        self.slots
+            .iter()
+            .enumerate()
+            .filter(lent)
+            .map(|(index, slot)| Key::new(self.queue, index as u32, slot.generation))
+            .collect()
+    }
+}

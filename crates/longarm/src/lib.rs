@@ -1,0 +1,175 @@
+//! RDMA on any machine, in user space.
+//!
+//! Two programs, on one machine or on two, put messages into each other's buffers and reach into
+//! each other's memory, with the operations and the rules of RDMA. No special network card,
+//! no kernel module and no root: packets are RoCEv2 on an ordinary UDP socket, and the device
+//! that carries the operations out is a library in each process.
+//!
+//! # A first message
+//!
+//! An [`Endpoint`] is one end of a connection. This program has both ends, to be complete; in
+//! life they are in two processes, and [`connect`](Endpoint::connect) and
+//! [`accept`](Endpoint::accept) bring them together:
+//!
+//! ```
+//! use std::time::Duration;
+//! use longarm::Context;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # const SECOND: Duration = Duration::from_secs(10);
+//! let context = Context::open()?;                      // a network interface, as an RDMA device
+//! let domain = context.protection_domain()?;           // what may be used together
+//! let cq = context.completion_queue()?;                // where the device says what is done
+//!
+//! let left = domain.rc(&cq).build()?;                  // two queue pairs, reliable,
+//! let right = domain.rc(&cq).build()?;                 // each with its address
+//! let (to_left, to_right) = (left.address(), right.address());
+//! let (left, right) = (left.connect(&to_right)?, right.connect(&to_left)?);
+//!
+//! let message = right.recv(domain.allocate(64)?).start();     // a buffer for what will come
+//! let hello = domain.allocate(64)?.with(b"hello");
+//! let hello = left.send(hello).wait(SECOND)?;                 // lent, and given back
+//! assert_eq!(&message.wait(SECOND)?[..], b"hello");
+//! # drop(hello);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Lending
+//!
+//! The device works on its own: it reads and writes memory while the program does something
+//! else. So memory is *lent* to it. A [`Buffer`] is ordinary bytes until a request takes it; then
+//! it is gone from the program's hands, and the request's completion brings it back. What would
+//! be a corrupted message or a use after free in other RDMA libraries does not compile here:
+//!
+//! ```compile_fail
+//! # fn example(qp: longarm::QueuePair<longarm::Rc>, mut buffer: longarm::Buffer) {
+//! let sending = qp.send(buffer).start();
+//! buffer[0] = 1;                                       // the device has it
+//! # }
+//! ```
+//!
+//! Dropping the future does not help: the device goes on with the request, and the buffer is freed
+//! when it is done. Dropping the queue pair does: it makes the device forget the request, and
+//! everything that it had comes back through the futures and tickets that stand for it.
+//!
+//! Memory that *peers* reach is another matter, for they change it whenever they like. A
+//! [`MemoryRegion`] gives no references to its bytes. It is copied in and out, or used word by word;
+//! and its [`RemoteKey`] is what the peer needs:
+//!
+//! ```
+//! # use std::time::Duration;
+//! # use longarm::{Access, Context, RemoteKey};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # const SECOND: Duration = Duration::from_secs(10);
+//! # let context = Context::open()?;
+//! # let domain = context.protection_domain()?;
+//! # let cq = context.completion_queue()?;
+//! # let (a, b) = (domain.rc(&cq).build()?, domain.rc(&cq).build()?);
+//! # let (to_a, to_b) = (a.address(), b.address());
+//! # let (qp, _peer) = (a.connect(&to_b)?, b.connect(&to_a)?);
+//! // One side exposes a counter …
+//! let counter = domain.expose(8, Access::REMOTE_READ | Access::REMOTE_ATOMIC)?;
+//! counter.store(0, 41)?;
+//! let key = counter.key().to_bytes();
+//!
+//! // … and the other, who was told the key, adds to it. The owner's program takes no part.
+//! let key = RemoteKey::from_bytes(&key)?;
+//! assert_eq!(qp.fetch_add(&key, 1).wait(SECOND)?, 41);
+//! let copy = qp.read(domain.allocate(8)?, &key).wait(SECOND)?;
+//! assert_eq!(copy[..], 42u64.to_ne_bytes());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Three ways to wait
+//!
+//! A method that names an operation returns a [`Work`]: a request that has not been posted. What
+//! is done with it says how the completion is wanted.
+//!
+//! * **Blocking**: [`wait`](Work::wait). The thread polls for some microseconds, then sleeps.
+//! * **Async**: `.await`, on any executor, or [`start`](Work::start) it now and await it later.
+//!   Nothing of a runtime is needed: the device's own thread wakes the task.
+//! * **Polling**: [`post`](Work::post) returns a [`Ticket`], and [`CompletionQueue::poll`] the
+//!   completions, with no system call, no allocation and no other thread involved. Here belong
+//!   [unsignaled](Work::unsignaled) requests and [batches](QueuePair::batch), which are several
+//!   requests for one doorbell.
+//!
+//! They can be mixed on one queue pair and on one completion queue.
+//!
+//! # Services
+//!
+//! | | connects | promises | operations |
+//! |---|---|---|---|
+//! | [`Rc`] | two [queue pairs](QueuePair) | every message once, in order, or an error | all |
+//! | [`Uc`] | two queue pairs | whole messages in order; some may be lost | SEND, WRITE |
+//! | [`Ud`] | [endpoints](UdEndpoint) with anybody | nothing | SEND of one packet, multicast |
+//!
+//! # When something goes wrong
+//!
+//! Errors are enums with plain words, one per family of verbs; see [`error`]. A failed request
+//! says why its queue pair died, and so does [`QueuePair::failure`]. What was dropped, and for what
+//! reason, is in [`Context::counters`]; every packet can be [captured](Context::capture) for
+//! Wireshark; and [faults can be injected](Context::set_faults), to see what a program makes of loss,
+//! duplicates and delay.
+//!
+//! # What this crate is
+//!
+//! It is the safe face of the device (the crate `longarm-device`), which carries out the
+//! operations: it owns what is lent, and knows who waits for what. It has no protocol code and no
+//! sockets, but for the small TCP [`exchange`] by which two queue pairs learn of each other, and no
+//! unsafe code.
+#![forbid(unsafe_code)]
+
+mod address;
+mod batch;
+mod buffer;
+mod completion;
+mod context;
+mod cq;
+mod descriptor;
+mod domain;
+mod endpoint;
+pub mod error;
+mod events;
+pub mod exchange;
+mod flight;
+mod qp;
+mod receive;
+mod region;
+mod remote;
+mod request;
+mod scratch;
+mod srq;
+mod wait;
+mod window;
+mod work;
+
+pub use address::AddressHandle;
+pub use batch::{Batch, BatchFailure};
+pub use buffer::Buffer;
+pub use completion::{Completion, Message, Outcome};
+pub use context::Context;
+pub use cq::{CompletionChannel, CompletionQueue, CqError};
+pub use domain::ProtectionDomain;
+pub use endpoint::{Endpoint, EndpointError};
+pub use error::{
+    CaptureError, ConnectError, Failure, KeyError, OpenError, PostError, ResourceError, WaitError, WorkError,
+};
+pub use events::{Event, Events};
+pub use flight::{Lend, Ticket};
+pub use qp::{
+    Connected, ConnectionInfo, MulticastMembership, QpBuilder, QueuePair, Rc, Retry, Service, Uc, Ud, UdEndpoint,
+    Unconnected,
+};
+pub use receive::Receive;
+pub use region::{MemoryRegion, RegionSlice};
+pub use remote::RemoteKey;
+pub use srq::SharedReceiveQueue;
+pub use window::{BoundWindow, Window, WindowType};
+pub use work::{InFlight, Unsignaled, Work};
+
+pub use device::{DeviceCounters, DeviceInfo, Limits, PortInfo, PortState};
+pub use faults::FaultPlan;
+pub use transport::{Access, CompletionOp, Mtu, QpCounters, QpEvent, QpState, QpType, Reason, Status};
+pub use wire::{Gid, QKey, Qpn, RKey};

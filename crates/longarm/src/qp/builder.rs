@@ -1,0 +1,220 @@
+//! Building queue pairs.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use transport::{Access, AttrMask, QpAttr, QpCaps, QpState};
+use wire::{Gid, QKey};
+
+use super::core::QpCore;
+use super::service::{Connected, Service, Ud};
+use super::{UdEndpoint, Unconnected};
+use crate::cq::CompletionQueue;
+use crate::domain::ProtectionDomain;
+use crate::error::ResourceError;
+use crate::srq::SharedReceiveQueue;
+
+/// How long a reliable connection tries before it gives up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Retry {
+    /// How long to wait for an answer before sending again. Rounded up to the next of
+    /// 4.096 µs · 2^n; zero waits for ever.
+    pub ack_timeout: Duration,
+    /// How often to send again without an answer: at most 7.
+    pub count: u8,
+    /// How often to try again if the peer has no receive buffer: at most 6; `None` is for ever.
+    pub receiver_not_ready: Option<u8>,
+    /// How long the peer is asked to wait if we have no receive buffer.
+    pub min_rnr_delay: Duration,
+}
+
+impl Default for Retry {
+    /// About half a second without an answer; for ever if the peer only has no buffer.
+    fn default() -> Retry {
+        Retry {
+            ack_timeout: Duration::from_micros(67_108),
+            count: 7,
+            receiver_not_ready: None,
+            min_rnr_delay: Duration::from_micros(120),
+        }
+    }
+}
+
+/// A queue pair to be. What is not set has a default that suits most programs.
+#[derive(Clone, Debug)]
+#[must_use = "`build` makes the queue pair"]
+pub struct QpBuilder<S> {
+    pub(super) domain: ProtectionDomain,
+    pub(super) send_cq: CompletionQueue,
+    pub(super) recv_cq: CompletionQueue,
+    pub(super) srq: Option<SharedReceiveQueue>,
+    pub(super) caps: QpCaps,
+    pub(super) access: Access,
+    pub(super) retry: Retry,
+    pub(super) read_depth: u8,
+    pub(super) gid: Option<Gid>,
+    pub(super) qkey: QKey,
+    pub(super) mtu: Option<transport::Mtu>,
+    service: PhantomData<S>,
+}
+
+impl<S: Service> QpBuilder<S> {
+    pub(crate) fn new(domain: &ProtectionDomain, cq: &CompletionQueue) -> QpBuilder<S> {
+        QpBuilder {
+            domain: domain.clone(),
+            send_cq: cq.clone(),
+            recv_cq: cq.clone(),
+            srq: None,
+            caps: QpCaps {
+                max_send_wr: 128,
+                max_recv_wr: 128,
+                max_send_sge: 4,
+                max_recv_sge: 4,
+                max_inline_bytes: 256,
+            },
+            access: Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC,
+            retry: Retry::default(),
+            read_depth: 16,
+            gid: None,
+            qkey: QKey(DEFAULT_QKEY),
+            mtu: None,
+            service: PhantomData,
+        }
+    }
+
+    /// Sends outstanding at most: 128 if not set.
+    pub fn send_depth(mut self, requests: u32) -> QpBuilder<S> {
+        self.caps.max_send_wr = requests;
+        self
+    }
+
+    /// Receives outstanding at most: 128 if not set.
+    pub fn recv_depth(mut self, requests: u32) -> QpBuilder<S> {
+        self.caps.max_recv_wr = requests;
+        self
+    }
+
+    /// Buffers that one message may be gathered from or scattered to: 4 if not set.
+    pub fn list_len(mut self, buffers: u32) -> QpBuilder<S> {
+        self.caps.max_send_sge = buffers;
+        self.caps.max_recv_sge = buffers;
+        self
+    }
+
+    /// Bytes that may be sent inline: 256 if not set.
+    pub fn inline_bytes(mut self, bytes: u32) -> QpBuilder<S> {
+        self.caps.max_inline_bytes = bytes;
+        self
+    }
+
+    /// Completions of receives go to another queue than those of sends.
+    pub fn recv_cq(mut self, cq: &CompletionQueue) -> QpBuilder<S> {
+        self.recv_cq = cq.clone();
+        self.srq = None;
+        self
+    }
+
+    /// The address of ours to use: the device's first IPv4 address if not set.
+    pub fn gid(mut self, gid: Gid) -> QpBuilder<S> {
+        self.gid = Some(gid);
+        self
+    }
+
+    /// The context, if everything belongs to it.
+    fn check(&self) -> Result<(), ResourceError> {
+        let context = self.domain.context();
+        self.retry.check()?;
+        let same = |cq: &CompletionQueue| cq.core().is_of(context);
+        if !same(&self.send_cq) || !same(&self.recv_cq) {
+            return Err(ResourceError::OtherContext("completion queue"));
+        }
+        match &self.srq {
+            Some(srq) if !srq.is_of(&self.domain) => Err(ResourceError::OtherContext("shared receive queue")),
+            _ => Ok(()),
+        }
+    }
+
+    fn own_gid(&self) -> Result<Gid, ResourceError> {
+        let known = self.gid.or_else(|| self.domain.context().default_gid());
+        known.ok_or(ResourceError::NoAddress("IP"))
+    }
+}
+
+impl<S: Connected> QpBuilder<S> {
+    /// Takes receive buffers from a queue shared with others, and reports receives to that
+    /// queue's completion queue.
+    pub fn shared_receive_queue(mut self, srq: &SharedReceiveQueue) -> QpBuilder<S> {
+        self.recv_cq = srq.completion_queue().clone();
+        self.srq = Some(srq.clone());
+        self
+    }
+
+    /// What the peer may do through this queue pair, beyond what keys grant: READ, WRITE and
+    /// atomics if not set.
+    pub fn remote_access(mut self, access: Access) -> QpBuilder<S> {
+        self.access = access;
+        self
+    }
+
+    /// Payload per packet at most: what the interface allows if not set. The connection
+    /// uses the smaller of the two ends'.
+    pub fn mtu(mut self, mtu: transport::Mtu) -> QpBuilder<S> {
+        self.mtu = Some(mtu);
+        self
+    }
+
+    /// Makes the queue pair. Receives may be posted at once; the rest has to wait for the
+    /// [connection](Unconnected::connect).
+    ///
+    /// # Errors
+    /// If a size is beyond the device's [limits](crate::Context::limits), or something belongs
+    /// to another context.
+    pub fn build(self) -> Result<Unconnected<S>, ResourceError> {
+        self.check()?;
+        let gid = self.own_gid()?;
+        let core = QpCore::new(&self, S::TYPE)?;
+        let attr = QpAttr { state: QpState::Init, access: self.access, ..QpAttr::default() };
+        let mask = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::ACCESS_FLAGS;
+        core.modify(&attr, mask)?;
+        Ok(Unconnected::new(core, &self, gid))
+    }
+}
+
+impl QpBuilder<super::Rc> {
+    /// How long to try before giving up.
+    pub fn retry(mut self, retry: Retry) -> QpBuilder<super::Rc> {
+        self.retry = retry;
+        self
+    }
+
+    /// READs and atomics on their way at the same time, in each direction: 16 if not set. The
+    /// connection uses the smaller of the two ends'.
+    pub fn read_depth(mut self, requests: u8) -> QpBuilder<super::Rc> {
+        self.read_depth = requests;
+        self
+    }
+}
+
+/// The Q_Key if none is set. Its high bit is clear: programs may use it without privilege.
+const DEFAULT_QKEY: u32 = 0x11_1111;
+
+impl QpBuilder<Ud> {
+    /// The key that senders need: a fixed, well-known one if not set.
+    pub fn qkey(mut self, qkey: QKey) -> QpBuilder<Ud> {
+        self.qkey = qkey;
+        self
+    }
+
+    /// Makes the endpoint, ready to send and receive.
+    ///
+    /// # Errors
+    /// As for connected queue pairs.
+    pub fn build(mut self) -> Result<UdEndpoint, ResourceError> {
+        self.check()?;
+        // One entry for the GRH.
+        self.caps.max_recv_sge += 1;
+        let gid = self.own_gid()?;
+        let core = QpCore::new(&self, Ud::TYPE)?;
+        UdEndpoint::start(core, gid, self.qkey)
+    }
+}

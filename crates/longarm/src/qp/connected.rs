@@ -1,0 +1,188 @@
+//! Connected queue pairs.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use transport::{AtomicOp, QpCounters, QpState, Reason};
+use wire::{Qpn, RKey};
+
+use super::ConnectionInfo;
+use super::core::QpCore;
+use super::service::{Connected, Rc};
+use crate::batch::Batch;
+use crate::buffer::Buffer;
+use crate::completion::Completion;
+use crate::domain::ProtectionDomain;
+use crate::error::{PostError, ResourceError, WaitError};
+use crate::flight::{Lend, Loan, Ticket};
+use crate::receive::Receive;
+use crate::remote::RemoteKey;
+use crate::request::Request;
+use crate::window::{BoundWindow, Window};
+use crate::work::{Work, wait_for_ticket};
+
+/// A queue pair that is connected to a peer.
+///
+/// Every method that names an operation returns a [`Work`]: a request that has still
+/// to be awaited, waited for, started or posted. Requests are carried out in the order in which
+/// they are posted, by any number of threads.
+///
+/// Dropping the queue pair ends the connection. What is on its way is flushed, and its buffers
+/// come back through the futures and tickets that stand for it.
+pub struct QueuePair<S> {
+    core: QpCore,
+    peer: ConnectionInfo,
+    service: PhantomData<S>,
+}
+
+impl<S: Connected> QueuePair<S> {
+    pub(super) fn new(core: QpCore, peer: ConnectionInfo) -> QueuePair<S> {
+        QueuePair { core, peer, service: PhantomData }
+    }
+
+    /// Sends the buffer's contents into the peer's next receive buffer.
+    pub fn send<B: Lend>(&self, buffer: B) -> Work<'_, B> {
+        Work::new(&self.core, Request::send(buffer.lend()))
+    }
+
+    /// As [`send`](QueuePair::send), with 32 bits of immediate data.
+    pub fn send_with_imm<B: Lend>(&self, buffer: B, imm: u32) -> Work<'_, B> {
+        Work::new(&self.core, Request::send_with_imm(buffer.lend(), imm))
+    }
+
+    /// Sends bytes that are copied at once. They have to be few; see
+    /// [`inline_bytes`](super::QpBuilder::inline_bytes).
+    pub fn send_inline(&self, bytes: &[u8]) -> Work<'_, ()> {
+        Work::new(&self.core, Request::send_inline(bytes))
+    }
+
+    /// Writes the buffer's contents to the peer's memory, from the start of `to` on. The peer's
+    /// program takes no part and is not told.
+    pub fn write<B: Lend>(&self, buffer: B, to: &RemoteKey) -> Work<'_, B> {
+        Work::new(&self.core, Request::write(buffer.lend(), to))
+    }
+
+    /// As [`write`](QueuePair::write), and uses up a receive buffer of the peer to tell it, with
+    /// 32 bits of immediate data.
+    pub fn write_with_imm<B: Lend>(&self, buffer: B, to: &RemoteKey, imm: u32) -> Work<'_, B> {
+        Work::new(&self.core, Request::write_with_imm(buffer.lend(), to, imm))
+    }
+
+    /// Writes bytes that are copied at once; few, as for [`send_inline`](QueuePair::send_inline).
+    pub fn write_inline(&self, bytes: &[u8], to: &RemoteKey) -> Work<'_, ()> {
+        Work::new(&self.core, Request::write_inline(bytes, to))
+    }
+
+    /// Posts a buffer for a message of the peer.
+    pub fn recv(&self, buffer: Buffer) -> Receive<'_> {
+        Receive::new(&self.core, Loan::Buffer(buffer))
+    }
+
+    /// Starts a list of requests that are posted together.
+    pub fn batch(&self) -> Batch<'_, S> {
+        Batch::new(&self.core)
+    }
+
+    /// Makes a window usable: the peer may do in it what the window's access says, by the
+    /// key that it gets now.
+    pub fn bind<'r>(&self, window: Window<'r>) -> Work<'_, BoundWindow<'r>> {
+        Work::new(&self.core, Request::bind(window.into_core()))
+    }
+
+    /// Revokes a window's key, in order with other requests. (Dropping the window revokes
+    /// it too, at once.)
+    pub fn unbind<'r>(&self, window: BoundWindow<'r>) -> Work<'_, Window<'r>> {
+        Work::new(&self.core, Request::unbind(window.into_core()))
+    }
+
+    /// Waits for a request that was [posted](Work::post).
+    ///
+    /// # Errors
+    /// After `timeout` the ticket is still good. A ticket of another queue pair, or one whose
+    /// completion was taken already, is unknown.
+    pub fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<Completion, WaitError> {
+        wait_for_ticket(&self.core, ticket, timeout)
+    }
+
+    /// Its number.
+    pub fn qpn(&self) -> Qpn {
+        self.core.qpn()
+    }
+
+    /// The peer, as it was connected to.
+    pub fn peer(&self) -> &ConnectionInfo {
+        &self.peer
+    }
+
+    /// Its state now.
+    pub fn state(&self) -> QpState {
+        self.core.device().state()
+    }
+
+    /// Why it failed, in words, if it did.
+    pub fn failure(&self) -> Option<Reason> {
+        self.core.failure()
+    }
+
+    /// What it has counted.
+    pub fn counters(&self) -> QpCounters {
+        self.core.device().counters()
+    }
+
+    /// The domain that it belongs to.
+    pub fn protection_domain(&self) -> &ProtectionDomain {
+        &self.core.domain
+    }
+
+    /// Ends the connection without dropping the queue pair: whatever is on its way is flushed.
+    ///
+    /// # Errors
+    /// If the device refuses.
+    pub fn abort(&self) -> Result<(), ResourceError> {
+        Ok(self.core.abort()?)
+    }
+}
+
+impl QueuePair<Rc> {
+    /// As [`send`](QueuePair::send), and invalidates a key of the peer's: a memory window of
+    /// type 2 that it has bound on this connection.
+    pub fn send_with_invalidate<B: Lend>(&self, buffer: B, key: RKey) -> Work<'_, B> {
+        Work::new(&self.core, Request::send_with_invalidate(buffer.lend(), key))
+    }
+
+    /// Reads all of `from`, in the peer's memory, into the buffer. The peer's program takes no
+    /// part.
+    pub fn read<B: Lend>(&self, buffer: B, from: &RemoteKey) -> Work<'_, B> {
+        Work::new(&self.core, Request::read(buffer.lend(), from))
+    }
+
+    /// Stores `swap` in the peer's word `at` if it holds `compare`, and returns what it held
+    /// before. No other atomic comes in between.
+    pub fn compare_swap(&self, at: &RemoteKey, compare: u64, swap: u64) -> Work<'_, u64> {
+        self.atomic(at, AtomicOp::CompareSwap { compare, swap })
+    }
+
+    /// Adds to the peer's word `at`, wrapping, and returns what it held before. No other
+    /// atomic comes in between.
+    pub fn fetch_add(&self, at: &RemoteKey, add: u64) -> Work<'_, u64> {
+        self.atomic(at, AtomicOp::FetchAdd { add })
+    }
+
+    fn atomic(&self, at: &RemoteKey, op: AtomicOp) -> Work<'_, u64> {
+        let request = Request::atomic(op, at, result_word(&self.core.domain));
+        Work::new(&self.core, request)
+    }
+}
+
+/// Memory for the result of an atomic.
+pub(crate) fn result_word(domain: &ProtectionDomain) -> Result<Loan, PostError> {
+    domain.scratch().map(Loan::Word).map_err(PostError::Device)
+}
+
+impl<S: Connected> fmt::Debug for QueuePair<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (service, qpn, state) = (S::TYPE, self.qpn(), self.state());
+        write!(f, "QueuePair({service:?} {qpn}, {state:?}, to {:?})", self.peer)
+    }
+}

@@ -1,0 +1,240 @@
+//! What every queue pair consists of: the device's object, its two work queues, and
+//! the order in which they end.
+
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+use transport::{AttrMask, CompletionOp, QpAttr, QpState, QpType, Reason, RecvWr, SendWr};
+use wire::{Gid, Qpn};
+
+use super::builder::QpBuilder;
+use crate::cq::CqCore;
+use crate::domain::{DomainId, ProtectionDomain};
+use crate::error::{Failure, PostError, ResourceError};
+use crate::flight::{Delivery, Entry, Key, Loan, WorkQueue};
+use crate::receive::ReceiveTarget;
+use crate::request::Request;
+use crate::srq::SharedReceiveQueue;
+
+/// A queue pair of any service. Dropping it gives back everything that it has borrowed.
+#[derive(Debug)]
+pub(crate) struct QpCore {
+    pub(crate) domain: ProtectionDomain,
+    qp: device::Qp,
+    send: Arc<WorkQueue>,
+    recv: Arc<WorkQueue>,
+    send_cq: Arc<CqCore>,
+    recv_cq: Arc<CqCore>,
+    srq: Option<SharedReceiveQueue>,
+}
+
+/// A request that the device has taken: where its completion will be entered.
+#[derive(Debug)]
+pub(crate) struct Posted {
+    pub(crate) queue: Arc<WorkQueue>,
+    pub(crate) cq: Arc<CqCore>,
+    pub(crate) key: Key,
+}
+
+/// Requests that the device has not taken, with why.
+#[derive(Debug)]
+pub(crate) struct Rejected {
+    pub(crate) error: PostError,
+    /// Those before were posted.
+    pub(crate) posted: Vec<Key>,
+    /// What the others wanted to lend, in their order.
+    pub(crate) loans: Vec<Loan>,
+}
+
+impl QpCore {
+    pub(crate) fn new<S>(builder: &QpBuilder<S>, qp_type: QpType) -> Result<QpCore, ResourceError> {
+        let domain = builder.domain.clone();
+        let context = domain.context();
+        let caps = &builder.caps;
+        let send = WorkQueue::new(context.next_queue(), caps.max_send_wr, true);
+        let recv = match &builder.srq {
+            Some(srq) => Arc::clone(srq.queue()),
+            None => Arc::new(WorkQueue::new(context.next_queue(), caps.max_recv_wr, false)),
+        };
+        let (send_cq, recv_cq) = (builder.send_cq.core(), builder.recv_cq.core());
+        let qp = context.device().create_qp(&device::QpSpec {
+            qp_type,
+            pd: domain.device_pd(),
+            send_cq: send_cq.device(),
+            recv_cq: recv_cq.device(),
+            srq: builder.srq.as_ref().map(SharedReceiveQueue::device),
+            caps: *caps,
+            signal_all: false,
+        })?;
+        let core = QpCore {
+            qp,
+            send: Arc::new(send),
+            recv,
+            send_cq: Arc::clone(send_cq),
+            recv_cq: Arc::clone(recv_cq),
+            srq: builder.srq.clone(),
+            domain,
+        };
+        core.attach()?;
+        Ok(core)
+    }
+
+    /// If this fails, dropping undoes what was done.
+    fn attach(&self) -> Result<(), ResourceError> {
+        self.send.belongs_to(self.qp.clone());
+        if self.srq.is_none() {
+            self.recv.belongs_to(self.qp.clone());
+        }
+        self.send_cq.attach(&self.send)?;
+        if self.srq.is_none() {
+            self.recv_cq.attach(&self.recv)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn qpn(&self) -> Qpn {
+        self.qp.qpn()
+    }
+
+    pub(crate) fn device(&self) -> &device::Qp {
+        &self.qp
+    }
+
+    pub(crate) fn modify(&self, attr: &QpAttr, mask: AttrMask) -> Result<(), device::Error> {
+        self.qp.modify(attr, mask)
+    }
+
+    pub(crate) fn failure(&self) -> Option<Reason> {
+        self.qp.failure()
+    }
+
+    /// Moves to the error state: everything that is on its way comes back.
+    pub(crate) fn abort(&self) -> Result<(), device::Error> {
+        let attr = QpAttr { state: QpState::Error, ..QpAttr::default() };
+        self.modify(&attr, AttrMask::STATE)
+    }
+
+    pub(crate) fn source_for(&self, peer: Gid, preferred: Gid) -> Option<Gid> {
+        self.domain.context().source_for(peer, preferred)
+    }
+
+    pub(crate) fn send_posted(&self, key: Key) -> Posted {
+        Posted { queue: Arc::clone(&self.send), cq: Arc::clone(&self.send_cq), key }
+    }
+
+    /// The request behind a ticket, if it was posted to one of our queues.
+    pub(crate) fn posted(&self, key: Key) -> Option<Posted> {
+        let pairs = [(&self.send, &self.send_cq), (&self.recv, &self.recv_cq)];
+        let (queue, cq) = pairs.into_iter().find(|(queue, _)| queue.id() == key.queue())?;
+        Some(Posted { queue: Arc::clone(queue), cq: Arc::clone(cq), key })
+    }
+
+    /// Posts one send request.
+    pub(crate) fn post_send(&self, request: Request, delivery: Delivery) -> Result<Key, Failure> {
+        let posted = self.post_sends(smallvec![(request, delivery)]);
+        posted.map(|keys| keys[0]).map_err(|mut rejected| {
+            let loan = rejected.loans.pop().unwrap_or_default();
+            Failure::not_posted(rejected.error, loan)
+        })
+    }
+
+    /// Posts send requests as one doorbell, in order; the first that is refused ends it.
+    pub(crate) fn post_sends(
+        &self,
+        mut requests: SmallVec<[(Request, Delivery); 1]>,
+    ) -> Result<SmallVec<[Key; 1]>, Rejected> {
+        let domain = self.domain.id();
+        let checked = requests.iter_mut().try_for_each(|(request, _)| request.check(domain));
+        if let Err(error) = checked {
+            return Err(Rejected::all(error, requests.into_iter().map(|(r, _)| r.into_loan())));
+        }
+        let _order = self.send.posting();
+        let parts = requests.into_iter().map(|(request, delivery)| request.into_parts(delivery));
+        let (mut wrs, mut entries): (SmallVec<[SendWr; 1]>, SmallVec<_>) = parts.unzip();
+        let Some(entered) = self.send.enter(&mut entries) else {
+            let full = PostError::QueueFull { depth: self.send.depth() };
+            return Err(Rejected::all(full, entries.into_iter().map(|entry| entry.loan)));
+        };
+        for (wr, (key, signaled)) in wrs.iter_mut().zip(&entered) {
+            wr.wr_id = key.wr_id();
+            wr.flags.set(transport::SendFlags::SIGNALED, *signaled);
+        }
+        let keys = entered.into_iter().map(|(key, _)| key).collect();
+        match self.qp.post_send(wrs) {
+            Ok(()) => Ok(keys),
+            Err(failure) => Err(withdraw(&self.send, &keys, failure)),
+        }
+    }
+}
+
+impl ReceiveTarget for QpCore {
+    fn post_recv(&self, loan: Loan, delivery: Delivery) -> Result<Posted, Failure> {
+        if self.srq.is_some() {
+            return Err(Failure::not_posted(PostError::SharedReceive, loan));
+        }
+        let post = |wr: RecvWr| self.qp.post_recv([wr]);
+        let key = post_recv(&self.recv, self.domain.id(), loan, delivery, post)?;
+        Ok(Posted { queue: Arc::clone(&self.recv), cq: Arc::clone(&self.recv_cq), key })
+    }
+}
+
+impl Drop for QpCore {
+    /// Flushes, so that requests end in the usual way; then tells the device to forget the
+    /// queue pair, after which it touches none of its memory; then takes back the rest.
+    fn drop(&mut self) {
+        // It may be in the error state, or never have left Reset.
+        let _ = self.abort();
+        let _ = self.send_cq.progress();
+        let _ = self.recv_cq.progress();
+        if self.qp.destroy().is_err() {
+            // Another process now (a fork). The memory must not be given back.
+            return;
+        }
+        let qpn = self.qp.qpn();
+        self.send_cq.announce(|news| self.send.reclaim(qpn, news));
+        self.send_cq.detach(&self.send);
+        if self.srq.is_none() {
+            self.recv_cq.announce(|news| self.recv.reclaim(qpn, news));
+            self.recv_cq.detach(&self.recv);
+        }
+    }
+}
+
+impl Rejected {
+    fn all(error: PostError, loans: impl Iterator<Item = Loan>) -> Rejected {
+        Rejected { error, posted: Vec::new(), loans: loans.collect() }
+    }
+}
+
+/// Posts a receive request by way of `post`.
+pub(crate) fn post_recv(
+    queue: &WorkQueue,
+    domain: DomainId,
+    loan: Loan,
+    delivery: Delivery,
+    post: impl FnOnce(RecvWr) -> Result<(), device::PostFailure>,
+) -> Result<Key, Failure> {
+    if !loan.is_of(domain) {
+        return Err(Failure::not_posted(PostError::OtherDomain, loan));
+    }
+    let sgl = loan.scatter();
+    let mut entries = smallvec![Entry { loan, op: CompletionOp::Recv, signaled: true, delivery }];
+    let Some(entered) = queue.enter(&mut entries) else {
+        let loan = entries.pop().map(|entry| entry.loan).unwrap_or_default();
+        return Err(Failure::not_posted(PostError::QueueFull { depth: queue.depth() }, loan));
+    };
+    let (key, _) = entered[0];
+    match post(RecvWr { wr_id: key.wr_id(), sgl }) {
+        Ok(()) => Ok(key),
+        Err(refused) => Err(Failure::not_posted(PostError::Device(refused.error), queue.withdraw(key))),
+    }
+}
+
+fn withdraw(queue: &WorkQueue, keys: &[Key], failure: device::PostFailure) -> Rejected {
+    let (posted, refused) = keys.split_at(failure.index.min(keys.len()));
+    Rejected {
+        error: PostError::Device(failure.error),
+        posted: posted.to_vec(),
+        loans: refused.iter().map(|key| queue.withdraw(*key)).collect(),
+    }
+}

@@ -1,0 +1,152 @@
+//! Endpoints for datagrams.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use transport::{AttrMask, Datagram, QpAttr, QpCounters, QpState, Reason};
+use wire::{Gid, Psn, QKey, Qpn};
+
+use super::core::QpCore;
+use crate::address::AddressHandle;
+use crate::buffer::Buffer;
+use crate::completion::Completion;
+use crate::error::{PostError, ResourceError, WaitError};
+use crate::flight::{Lend, Loan, Ticket};
+use crate::receive::Receive;
+use crate::request::Request;
+use crate::work::{Work, wait_for_ticket};
+
+/// An endpoint for unreliable datagrams: a UD queue pair, ready to send to anybody and to
+/// receive from whoever has its Q_Key.
+///
+/// A datagram is one packet, and has at most the path MTU's payload. Received messages
+/// know their [source](crate::Message::source).
+pub struct UdEndpoint {
+    core: QpCore,
+    gid: Gid,
+    qkey: QKey,
+}
+
+impl UdEndpoint {
+    pub(super) fn start(core: QpCore, gid: Gid, qkey: QKey) -> Result<UdEndpoint, ResourceError> {
+        let attr = |state| QpAttr { state, qkey, sq_psn: Psn::default(), ..QpAttr::default() };
+        let init = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::QKEY;
+        core.modify(&attr(QpState::Init), init)?;
+        core.modify(&attr(QpState::Rtr), AttrMask::STATE)?;
+        core.modify(&attr(QpState::Rts), AttrMask::STATE | AttrMask::SQ_PSN)?;
+        Ok(UdEndpoint { core, gid, qkey })
+    }
+
+    /// Where others send to reach this endpoint.
+    pub fn address(&self) -> AddressHandle {
+        AddressHandle::new(self.gid, self.core.qpn(), self.qkey)
+    }
+
+    /// Sends the buffer's contents as one datagram.
+    pub fn send_to<B: Lend>(&self, buffer: B, to: &AddressHandle) -> Work<'_, B> {
+        Work::new(&self.core, Request::send(buffer.lend()).to(self.datagram(to)))
+    }
+
+    /// As [`send_to`](UdEndpoint::send_to), with 32 bits of immediate data.
+    pub fn send_to_with_imm<B: Lend>(&self, buffer: B, to: &AddressHandle, imm: u32) -> Work<'_, B> {
+        let request = Request::send_with_imm(buffer.lend(), imm);
+        Work::new(&self.core, request.to(self.datagram(to)))
+    }
+
+    /// Sends bytes that are copied at once. They have to be few; see
+    /// [`inline_bytes`](super::QpBuilder::inline_bytes).
+    pub fn send_inline_to(&self, bytes: &[u8], to: &AddressHandle) -> Work<'_, ()> {
+        let request = Request::send_inline(bytes);
+        Work::new(&self.core, request.to(self.datagram(to)))
+    }
+
+    /// Posts a buffer for a datagram. A datagram that finds none, or one that is too short for
+    /// it, is lost.
+    pub fn recv(&self, buffer: Buffer) -> Receive<'_> {
+        match self.core.domain.scratch() {
+            Ok(grh) => Receive::new(&self.core, Loan::Datagram(grh, buffer, self.qkey)),
+            Err(error) => {
+                let (error, loan) = (PostError::Device(error), Loan::Buffer(buffer));
+                Receive::refused(&self.core, error, loan)
+            }
+        }
+    }
+
+    /// Joins a multicast group: datagrams to it, with our Q_Key, are received as well. Also those
+    /// that this endpoint sends itself.
+    ///
+    /// # Errors
+    /// If `group` is no multicast address, or the device is in too many groups.
+    pub fn join(&self, group: IpAddr) -> Result<MulticastMembership<'_>, ResourceError> {
+        self.core.device().attach_multicast(group.into())?;
+        Ok(MulticastMembership { endpoint: self, group })
+    }
+
+    /// Waits for a request that was [posted](Work::post).
+    ///
+    /// # Errors
+    /// As [`QueuePair::wait`](crate::QueuePair::wait).
+    pub fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<Completion, WaitError> {
+        wait_for_ticket(&self.core, ticket, timeout)
+    }
+
+    /// The longest message that one datagram can carry here.
+    pub fn max_message_bytes(&self) -> u32 {
+        self.core.domain.context().port().active_mtu.bytes()
+    }
+
+    /// Its number.
+    pub fn qpn(&self) -> Qpn {
+        self.core.qpn()
+    }
+
+    /// Its state now.
+    pub fn state(&self) -> QpState {
+        self.core.device().state()
+    }
+
+    /// Why it failed, in words, if it did.
+    pub fn failure(&self) -> Option<Reason> {
+        self.core.failure()
+    }
+
+    /// What it has counted.
+    pub fn counters(&self) -> QpCounters {
+        self.core.device().counters()
+    }
+
+    fn datagram(&self, to: &AddressHandle) -> Result<Datagram, PostError> {
+        let source = self.core.source_for(to.gid(), self.gid);
+        let source = source.ok_or(PostError::NoRoute(to.gid().ip()))?;
+        Ok(Datagram { address: to.vector(source), remote_qpn: to.qpn(), remote_qkey: to.qkey() })
+    }
+}
+
+impl fmt::Debug for UdEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UdEndpoint({} at {}, {:?})", self.qpn(), self.gid.ip(), self.state())
+    }
+}
+
+/// Membership in a multicast group. Dropping it leaves the group.
+#[derive(Debug)]
+#[must_use = "dropping it leaves the group"]
+pub struct MulticastMembership<'e> {
+    endpoint: &'e UdEndpoint,
+    group: IpAddr,
+}
+
+impl MulticastMembership<'_> {
+    /// Where to send to reach all members.
+    pub fn address(&self) -> AddressHandle {
+        AddressHandle::multicast(self.group, self.endpoint.qkey)
+    }
+}
+
+impl Drop for MulticastMembership<'_> {
+    fn drop(&mut self) {
+        // It was joined, and the endpoint lives: leaving cannot be refused, but after a fork.
+        let _ = self.endpoint.core.device().detach_multicast(self.group.into());
+    }
+}

@@ -1,0 +1,25 @@
+//! Queue pairs: from their building over the connection to their end.
+//!
+//! ```text
+//!  domain.rc(&cq) ─► QpBuilder ─build─► Unconnected ─connect─► QueuePair
+//!  domain.uc(&cq)                       receives may be        everything
+//!                                       posted
+//!  domain.ud(&cq) ─► QpBuilder ─build─► UdEndpoint
+//! ```
+
+mod builder;
+mod connected;
+mod connection;
+mod core;
+mod endpoint;
+mod service;
+mod unconnected;
+
+pub use builder::{QpBuilder, Retry};
+pub use connected::QueuePair;
+pub(crate) use connected::result_word;
+pub use connection::ConnectionInfo;
+pub(crate) use core::{Posted, QpCore, post_recv};
+pub use endpoint::{MulticastMembership, UdEndpoint};
+pub use service::{Connected, Rc, Service, Uc, Ud};
+pub use unconnected::Unconnected;

@@ -1,0 +1,193 @@
+//! Memory regions: memory that peers may reach.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use memory::{Region, Span};
+use transport::{Access, AtomicOp, Sge};
+
+use crate::domain::{DomainId, ProtectionDomain};
+use crate::error::{KeyError, ResourceError};
+use crate::remote::RemoteKey;
+use crate::window::{Window, WindowType};
+
+/// Memory that is exposed to peers under a key.
+///
+/// Peers read and write it whenever they like, without this process taking part. So there
+/// is never a reference to its bytes: they are copied in and out, or loaded and stored as
+/// words. Words are 8 bytes at a multiple of 8, are never torn, and everything
+/// that was written before a word was stored is visible to whoever loads that value.
+///
+/// Dropping the region revokes its key, waits for accesses that are under way, and then frees
+/// the memory. While [windows](Window) onto it exist it cannot be dropped.
+///
+/// ```no_run
+/// # use longarm::{Access, Context};
+/// # let domain = Context::open()?.protection_domain()?;
+/// let counter = domain.expose(8, Access::REMOTE_READ | Access::REMOTE_ATOMIC)?;
+/// counter.store(0, 41)?;
+/// let key = counter.key().to_bytes();   // send these to the peer, in whatever way
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct MemoryRegion {
+    core: Arc<RegionCore>,
+}
+
+/// What a region and the requests that use it share.
+#[derive(Debug)]
+pub(crate) struct RegionCore {
+    pub(crate) mr: device::Mr,
+    pub(crate) domain: ProtectionDomain,
+    memory: Arc<Region>,
+}
+
+impl MemoryRegion {
+    pub(crate) fn new(mr: device::Mr, domain: ProtectionDomain, memory: Arc<Region>) -> MemoryRegion {
+        MemoryRegion { core: Arc::new(RegionCore { mr, domain, memory }) }
+    }
+
+    /// The key to all of it: what peers need to reach it.
+    pub fn key(&self) -> RemoteKey {
+        let mr = &self.core.mr;
+        RemoteKey::from_parts(mr.addr(), mr.rkey(), mr.len_bytes())
+    }
+
+    /// Its length.
+    pub fn len_bytes(&self) -> u64 {
+        self.core.memory.len_bytes()
+    }
+
+    /// What peers may do.
+    pub fn access(&self) -> Access {
+        self.core.mr.access()
+    }
+
+    /// Copies `bytes` in, from `offset` on. Peers that read meanwhile see a mixture, but
+    /// the last word last.
+    pub fn copy_in(&self, offset: u64, bytes: &[u8]) -> Result<(), KeyError> {
+        self.part(offset, bytes.len() as u64)?.write(bytes);
+        Ok(())
+    }
+
+    /// Copies bytes out, from `offset` on, into the whole of `out`.
+    pub fn copy_out(&self, offset: u64, out: &mut [u8]) -> Result<(), KeyError> {
+        self.part(offset, out.len() as u64)?.read(out);
+        Ok(())
+    }
+
+    /// Loads a word (acquire).
+    pub fn load(&self, offset: u64) -> Result<u64, KeyError> {
+        let mut bytes = [0; 8];
+        self.word(offset)?.read(&mut bytes);
+        Ok(u64::from_ne_bytes(bytes))
+    }
+
+    /// Stores a word (release).
+    pub fn store(&self, offset: u64, value: u64) -> Result<(), KeyError> {
+        self.word(offset)?.write(&value.to_ne_bytes());
+        Ok(())
+    }
+
+    /// Adds to a word, wrapping, and returns the value before. Atomic towards the atomics of
+    /// peers (sequentially consistent).
+    pub fn fetch_add(&self, offset: u64, add: u64) -> Result<u64, KeyError> {
+        self.atomic(offset, AtomicOp::FetchAdd { add })
+    }
+
+    /// Stores `swap` in a word if it holds `compare`, and returns the value before. Atomic
+    /// towards the atomics of peers (sequentially consistent).
+    pub fn compare_swap(&self, offset: u64, compare: u64, swap: u64) -> Result<u64, KeyError> {
+        self.atomic(offset, AtomicOp::CompareSwap { compare, swap })
+    }
+
+    /// Part of the region as the source or target of our own work requests.
+    pub fn slice(&self, range: Range<u64>) -> Result<RegionSlice, KeyError> {
+        let len_bytes = range.end.saturating_sub(range.start);
+        self.part(range.start, len_bytes)?;
+        Ok(RegionSlice { core: Arc::clone(&self.core), offset: range.start, len_bytes })
+    }
+
+    /// A window onto part of the region, with rights of its own that can be taken back
+    /// without touching the region's. It opens nothing until it is bound
+    /// ([`QueuePair::bind`](crate::QueuePair::bind)), and then serves that queue pair's
+    /// peer only (type 2).
+    pub fn window(&self, range: Range<u64>, access: Access) -> Result<Window<'_>, ResourceError> {
+        self.window_of_type(WindowType::Two, range, access)
+    }
+
+    /// As [`window`](MemoryRegion::window), of a type to choose: type 1 serves the peers of
+    /// every queue pair of the protection domain.
+    pub fn window_of_type(
+        &self,
+        kind: WindowType,
+        range: Range<u64>,
+        access: Access,
+    ) -> Result<Window<'_>, ResourceError> {
+        Window::allocate(&self.core, kind, range, access)
+    }
+
+    fn word(&self, offset: u64) -> Result<Span<'_>, KeyError> {
+        if !offset.is_multiple_of(8) {
+            return Err(KeyError::Misaligned { offset });
+        }
+        self.part(offset, 8)
+    }
+
+    fn atomic(&self, offset: u64, op: AtomicOp) -> Result<u64, KeyError> {
+        let misaligned = KeyError::Misaligned { offset };
+        self.word(offset)?.atomic(op).ok_or(misaligned)
+    }
+
+    fn part(&self, offset: u64, len_bytes: u64) -> Result<Span<'_>, KeyError> {
+        self.core.part(offset, len_bytes)
+    }
+}
+
+impl RegionCore {
+    pub(crate) fn part(&self, offset: u64, len_bytes: u64) -> Result<Span<'_>, KeyError> {
+        let wanted = usize::try_from(offset).ok().zip(usize::try_from(len_bytes).ok());
+        let part = wanted.and_then(|(offset, len)| self.memory.span().part(offset, len));
+        part.ok_or(KeyError::OutOfRange { offset, len_bytes, range_bytes: self.memory.len_bytes() })
+    }
+
+    pub(crate) fn domain_id(&self) -> DomainId {
+        self.domain.id()
+    }
+}
+
+impl fmt::Debug for MemoryRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MemoryRegion({:?}, {:?})", self.key(), self.access())
+    }
+}
+
+/// Part of a [`MemoryRegion`] as the source or target of a work request of our own.
+///
+/// Unlike a [`Buffer`](crate::Buffer) it gives no access to the bytes and owns them no
+/// more than others do; it keeps the region registered while it exists.
+#[derive(Clone, Debug)]
+pub struct RegionSlice {
+    core: Arc<RegionCore>,
+    offset: u64,
+    len_bytes: u64,
+}
+
+impl RegionSlice {
+    /// Its length.
+    pub fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    pub(crate) fn domain_id(&self) -> DomainId {
+        self.core.domain_id()
+    }
+
+    pub(crate) fn sge(&self) -> Sge {
+        Sge {
+            addr: self.core.mr.addr() + self.offset,
+            len_bytes: self.len_bytes.try_into().unwrap_or(u32::MAX),
+            lkey: self.core.mr.lkey(),
+        }
+    }
+}

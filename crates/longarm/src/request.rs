@@ -1,0 +1,148 @@
+//! Send work requests, as they are put together before they are posted.
+
+use transport::{AtomicOp, CompletionOp, Datagram, Payload, SendFlags, SendOp, SendWr};
+use wire::RKey;
+
+use crate::domain::DomainId;
+use crate::error::PostError;
+use crate::flight::{Delivery, Entry, Loan};
+use crate::remote::RemoteKey;
+use crate::window::WindowCore;
+
+/// A send work request with what it lends.
+#[derive(Debug)]
+pub(crate) struct Request {
+    op: SendOp,
+    pub(crate) flags: SendFlags,
+    payload: Payload,
+    datagram: Option<Datagram>,
+    loan: Loan,
+    /// Why it must not be posted.
+    refused: Option<PostError>,
+}
+
+impl Request {
+    fn new(op: SendOp, loan: Loan) -> Request {
+        Request { op, flags: SendFlags::SIGNALED, payload: loan.gather(), datagram: None, loan, refused: None }
+    }
+
+    fn inline(op: SendOp, bytes: &[u8]) -> Request {
+        Request { payload: Payload::Inline(bytes.into()), ..Request::new(op, Loan::None) }
+    }
+
+    pub(crate) fn send(loan: Loan) -> Request {
+        Request::new(SendOp::Send, loan)
+    }
+
+    pub(crate) fn send_with_imm(loan: Loan, imm: u32) -> Request {
+        Request::new(SendOp::SendImm(imm), loan)
+    }
+
+    pub(crate) fn send_with_invalidate(loan: Loan, key: RKey) -> Request {
+        Request::new(SendOp::SendInvalidate(key), loan)
+    }
+
+    pub(crate) fn send_inline(bytes: &[u8]) -> Request {
+        Request::inline(SendOp::Send, bytes)
+    }
+
+    pub(crate) fn write(loan: Loan, to: &RemoteKey) -> Request {
+        let len_bytes = loan.len_bytes();
+        Request::new(SendOp::Write(to.remote_addr()), loan).fitting(len_bytes, to)
+    }
+
+    pub(crate) fn write_with_imm(loan: Loan, to: &RemoteKey, imm: u32) -> Request {
+        let len_bytes = loan.len_bytes();
+        Request::new(SendOp::WriteImm(to.remote_addr(), imm), loan).fitting(len_bytes, to)
+    }
+
+    pub(crate) fn write_inline(bytes: &[u8], to: &RemoteKey) -> Request {
+        Request::inline(SendOp::Write(to.remote_addr()), bytes).fitting(bytes.len() as u64, to)
+    }
+
+    /// The buffers get the length of what is read before the device has them; a buffer
+    /// that fails to be read has whatever contents.
+    pub(crate) fn read(mut loan: Loan, from: &RemoteKey) -> Request {
+        let (remote_bytes, capacity_bytes) = (from.len_bytes(), loan.capacity_bytes());
+        let fits = match &loan {
+            Loan::Region(_) => remote_bytes == capacity_bytes,
+            _ => remote_bytes <= capacity_bytes,
+        };
+        loan.set_len(remote_bytes);
+        let mut request = Request::new(SendOp::Read(from.remote_addr()), loan);
+        request.refused = (!fits).then_some(PostError::BufferTooShort { remote_bytes, capacity_bytes });
+        request
+    }
+
+    /// `word` is scratch memory for the result, or why there is none.
+    pub(crate) fn atomic(op: AtomicOp, at: &RemoteKey, word: Result<Loan, PostError>) -> Request {
+        let (loan, mut refused) = match word {
+            Ok(loan) => (loan, None),
+            Err(error) => (Loan::None, Some(error)),
+        };
+        if at.len_bytes() != 8 || !at.addr().is_multiple_of(8) {
+            refused = Some(PostError::NotAWord);
+        }
+        Request { refused, ..Request::new(SendOp::Atomic(at.remote_addr(), op), loan) }
+    }
+
+    pub(crate) fn bind(mut window: WindowCore) -> Request {
+        Request::new(window.bind(), Loan::Window(window))
+    }
+
+    pub(crate) fn unbind(mut window: WindowCore) -> Request {
+        Request::new(window.unbind(), Loan::Window(window))
+    }
+
+    /// Sends it as a datagram, or tells why it cannot be.
+    pub(crate) fn to(mut self, destination: Result<Datagram, PostError>) -> Request {
+        match destination {
+            Ok(datagram) => self.datagram = Some(datagram),
+            Err(error) => self.refused = Some(error),
+        }
+        self
+    }
+
+    fn fitting(mut self, len_bytes: u64, key: &RemoteKey) -> Request {
+        let remote_bytes = key.len_bytes();
+        self.refused = (len_bytes > remote_bytes).then_some(PostError::RemoteTooShort { len_bytes, remote_bytes });
+        self
+    }
+
+    /// Why it must not be posted on a queue pair of that protection domain.
+    pub(crate) fn check(&mut self, domain: DomainId) -> Result<(), PostError> {
+        match self.refused.take() {
+            Some(error) => Err(error),
+            None if !self.loan.is_of(domain) => Err(PostError::OtherDomain),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn into_loan(self) -> Loan {
+        self.loan
+    }
+
+    /// The work request, whose number and signaling are still to be set, and its entry.
+    pub(crate) fn into_parts(self, delivery: Delivery) -> (SendWr, Entry) {
+        let entry = Entry {
+            op: completion_op(&self.op),
+            signaled: self.flags.contains(SendFlags::SIGNALED),
+            loan: self.loan,
+            delivery,
+        };
+        let wr = SendWr { wr_id: 0, op: self.op, flags: self.flags, payload: self.payload, datagram: self.datagram };
+        (wr, entry)
+    }
+}
+
+fn completion_op(op: &SendOp) -> CompletionOp {
+    match op {
+        SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_) => CompletionOp::Send,
+        SendOp::Write(_) | SendOp::WriteImm(..) => CompletionOp::Write,
+        SendOp::Read(_) => CompletionOp::Read,
+        SendOp::Atomic(_, AtomicOp::CompareSwap { .. }) => CompletionOp::CompareSwap,
+        SendOp::Atomic(_, AtomicOp::FetchAdd { .. }) => CompletionOp::FetchAdd,
+        SendOp::LocalInvalidate(_) => CompletionOp::LocalInvalidate,
+        SendOp::Bind(_) => CompletionOp::BindMw,
+    }
+}

@@ -1,0 +1,122 @@
+//! Shared receive queues: one supply of buffers for many queue pairs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::buffer::Buffer;
+use crate::cq::CompletionQueue;
+use crate::domain::ProtectionDomain;
+use crate::error::{Failure, ResourceError};
+use crate::flight::{Delivery, Loan, WorkQueue};
+use crate::qp::{Posted, post_recv};
+use crate::receive::{Receive, ReceiveTarget};
+
+/// A shared receive queue. Messages of all queue pairs that use it land in the buffers posted
+/// here, in the order in which they arrive; [`Message::qpn`](crate::Message::qpn) tells whose
+/// each is.
+///
+/// A buffer that a queue pair has begun to fill when it is destroyed comes back when the
+/// shared receive queue is dropped. Cloning names the same queue.
+#[derive(Clone)]
+pub struct SharedReceiveQueue {
+    core: Arc<SrqCore>,
+}
+
+struct SrqCore {
+    srq: device::Srq,
+    domain: ProtectionDomain,
+    cq: CompletionQueue,
+    queue: Arc<WorkQueue>,
+}
+
+impl SharedReceiveQueue {
+    pub(crate) fn new(
+        domain: &ProtectionDomain,
+        cq: &CompletionQueue,
+        depth: u32,
+    ) -> Result<SharedReceiveQueue, ResourceError> {
+        let context = domain.context();
+        if !cq.core().is_of(context) {
+            return Err(ResourceError::OtherContext("completion queue"));
+        }
+        let srq = context.device().create_srq(domain.device_pd(), depth, LIST_LEN, 0)?;
+        let queue = Arc::new(WorkQueue::new(context.next_queue(), depth, false));
+        cq.core().attach(&queue)?;
+        Ok(SharedReceiveQueue { core: Arc::new(SrqCore { srq, domain: domain.clone(), cq: cq.clone(), queue }) })
+    }
+
+    /// Posts a buffer for a message to any of the queue pairs.
+    pub fn recv(&self, buffer: Buffer) -> Receive<'_> {
+        Receive::new(&*self.core, Loan::Buffer(buffer))
+    }
+
+    /// Asks for one [event](crate::Event::SrqLimitReached) when fewer than `limit` buffers are
+    /// left; zero asks for none.
+    ///
+    /// # Errors
+    /// If the limit is above the depth.
+    pub fn set_limit(&self, limit: u32) -> Result<(), ResourceError> {
+        Ok(self.core.srq.modify(limit)?)
+    }
+
+    /// The number by which [events](crate::Event::SrqLimitReached) name it.
+    pub fn id(&self) -> device::SrqId {
+        self.core.srq.id()
+    }
+
+    /// Buffers that it holds at most.
+    pub fn depth(&self) -> u32 {
+        self.core.queue.depth()
+    }
+
+    /// Buffers that the device has: posted and not yet come back.
+    pub fn lent(&self) -> u32 {
+        self.core.queue.lent()
+    }
+
+    /// Where its completions go.
+    pub fn completion_queue(&self) -> &CompletionQueue {
+        &self.core.cq
+    }
+
+    pub(crate) fn device(&self) -> &device::Srq {
+        &self.core.srq
+    }
+
+    pub(crate) fn queue(&self) -> &Arc<WorkQueue> {
+        &self.core.queue
+    }
+
+    pub(crate) fn is_of(&self, domain: &ProtectionDomain) -> bool {
+        self.core.domain.id() == domain.id() && self.core.domain.context().is_same(domain.context())
+    }
+}
+
+/// Entries of a receive's list.
+const LIST_LEN: u32 = 4;
+
+impl ReceiveTarget for SrqCore {
+    fn post_recv(&self, loan: Loan, delivery: Delivery) -> Result<Posted, Failure> {
+        let post = |wr| self.srq.post([wr]);
+        let key = post_recv(&self.queue, self.domain.id(), loan, delivery, post)?;
+        Ok(Posted { queue: Arc::clone(&self.queue), cq: Arc::clone(self.cq.core()), key })
+    }
+}
+
+impl Drop for SrqCore {
+    /// No queue pair uses it any more: each holds a clone. What is posted can be taken back.
+    fn drop(&mut self) {
+        if self.srq.destroy().is_err() {
+            return;
+        }
+        let cq = self.cq.core();
+        cq.announce(|news| self.queue.reclaim(wire::Qpn::default(), news));
+        cq.detach(&self.queue);
+    }
+}
+
+impl fmt::Debug for SharedReceiveQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedReceiveQueue({} of {})", self.lent(), self.depth())
+    }
+}

@@ -1,0 +1,91 @@
+//! Blocking: a short spin, then sleep.
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use crate::cq::{CqCore, CqError};
+
+/// How long a thread polls before it sleeps: longer than a round trip on one host, far
+/// shorter than a scheduler's time slice.
+const SPIN: Duration = Duration::from_micros(50);
+
+/// Drives the device until `ready` gives something, or for `timeout`.
+///
+/// `ready` is asked with a waker when the thread is about to sleep; if it gives nothing
+/// then, it sees to it that the waker is called when that changes.
+pub(crate) fn until<T>(
+    cq: &CqCore,
+    timeout: Duration,
+    mut ready: impl FnMut(Option<&Waker>) -> Option<T>,
+) -> Result<Option<T>, CqError> {
+    let start = Instant::now();
+    loop {
+        let driven = cq.progress();
+        if let Some(found) = ready(None) {
+            return Ok(Some(found));
+        }
+        driven?;
+        let waited = start.elapsed();
+        if waited >= timeout {
+            return Ok(None);
+        }
+        if waited >= SPIN {
+            return sleep(cq, timeout.saturating_sub(waited), ready);
+        }
+        std::hint::spin_loop();
+    }
+}
+
+fn sleep<T>(
+    cq: &CqCore,
+    timeout: Duration,
+    mut ready: impl FnMut(Option<&Waker>) -> Option<T>,
+) -> Result<Option<T>, CqError> {
+    let start = Instant::now();
+    let waker = Waker::from(Arc::new(Sleeper(thread::current())));
+    let _waiting = Waiting::on(cq);
+    loop {
+        if let Some(found) = ready(Some(&waker)) {
+            return Ok(Some(found));
+        }
+        let armed = cq.arm();
+        if let Some(found) = ready(Some(&waker)) {
+            return Ok(Some(found));
+        }
+        armed?;
+        match timeout.checked_sub(start.elapsed()) {
+            None | Some(Duration::ZERO) => return Ok(None),
+            Some(left) => thread::park_timeout(left),
+        }
+    }
+}
+
+/// Counts as one who waits while it lives.
+pub(crate) struct Waiting<'a>(&'a CqCore);
+
+impl<'a> Waiting<'a> {
+    pub(crate) fn on(cq: &'a CqCore) -> Waiting<'a> {
+        cq.enter();
+        Waiting(cq)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+struct Sleeper(Thread);
+
+impl Wake for Sleeper {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}

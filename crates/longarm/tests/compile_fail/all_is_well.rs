@@ -1,0 +1,40 @@
+//! The same operations as in the other files, used as they should be.
+use std::time::Duration;
+
+use longarm::{Access, Buffer, MemoryRegion, QueuePair, Rc, Unconnected};
+
+const PATIENCE: Duration = Duration::from_secs(1);
+
+fn lend_and_get_back(qp: &QueuePair<Rc>, mut buffer: Buffer) -> Result<Buffer, longarm::Failure> {
+    buffer[0] = 1;
+    let mut buffer = qp.send(buffer).wait(PATIENCE)?;
+    buffer[0] = 2;
+    qp.send(buffer).wait(PATIENCE)
+}
+
+fn receive_before_connecting(qp: Unconnected<Rc>, peer: &longarm::ConnectionInfo, buffer: Buffer) {
+    let message = qp.recv(buffer).start();
+    let qp = qp.connect(peer).unwrap();
+    let _ = qp.send(message.wait(PATIENCE).unwrap().into_buffer()).wait(PATIENCE);
+}
+
+fn two_halves(mut buffer: Buffer) {
+    let mut tail = buffer.split_off(8);
+    std::mem::swap(&mut buffer[0], &mut tail[0]);
+}
+
+fn window(qp: &QueuePair<Rc>, region: MemoryRegion) {
+    let window = region.window(0..8, Access::REMOTE_READ).unwrap();
+    let bound = qp.bind(window).wait(PATIENCE).unwrap();
+    drop(bound);
+    drop(region);
+}
+
+fn futures_go_anywhere(qp: &QueuePair<Rc>, buffer: Buffer) {
+    let sent = qp.send(buffer).start();
+    std::thread::spawn(move || sent.wait(PATIENCE));
+}
+
+fn main() {
+    let _ = (lend_and_get_back, receive_before_connecting, two_halves, window, futures_go_anywhere);
+}

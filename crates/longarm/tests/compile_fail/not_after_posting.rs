@@ -1,0 +1,9 @@
+//! A buffer that was posted cannot be looked at.
+use longarm::{Buffer, QueuePair, Rc};
+
+fn misuse(qp: &QueuePair<Rc>, buffer: Buffer) {
+    let _ticket = qp.send(buffer).post();
+    println!("{:?}", &buffer[..]);
+}
+
+fn main() {}

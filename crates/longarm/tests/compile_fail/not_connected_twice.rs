@@ -1,0 +1,9 @@
+//! Connecting uses the unconnected queue pair up.
+use longarm::{ConnectionInfo, Rc, Unconnected};
+
+fn misuse(qp: Unconnected<Rc>, one: &ConnectionInfo, two: &ConnectionInfo) {
+    let _first = qp.connect(one);
+    let _second = qp.connect(two);
+}
+
+fn main() {}

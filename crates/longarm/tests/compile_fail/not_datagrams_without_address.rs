@@ -1,0 +1,9 @@
+//! A datagram needs a destination, and a memory of the peer cannot be written by one.
+use longarm::{Buffer, RemoteKey, UdEndpoint};
+
+fn misuse(endpoint: &UdEndpoint, one: Buffer, two: Buffer, key: &RemoteKey) {
+    let _ = endpoint.send(one).start();
+    let _ = endpoint.write(two, key).start();
+}
+
+fn main() {}

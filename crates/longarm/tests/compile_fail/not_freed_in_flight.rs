@@ -1,0 +1,10 @@
+//! A buffer cannot be freed while a future has it.
+use longarm::{Buffer, QueuePair, Rc};
+
+async fn misuse(qp: &QueuePair<Rc>, buffer: Buffer) {
+    let message = qp.recv(buffer);
+    drop(buffer);
+    let _ = message.await;
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+//! A received buffer can be sent on once.
+use longarm::{Message, QueuePair, Rc};
+
+fn misuse(qp: &QueuePair<Rc>, message: Message) {
+    let buffer = message.into_buffer();
+    let _first = qp.send(buffer).start();
+    let _second = qp.send(buffer).start();
+}
+
+fn main() {}

@@ -1,0 +1,123 @@
+//! Runs every example as a user would: real processes, a real hub, a network namespace of their
+//! own.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// Runs an example in this thread's network namespace, with a hub of its own, and returns what it
+/// says.
+fn run(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> String {
+    let place = std::env::temp_dir().join(format!("longarm-{name}-{}", std::process::id()));
+    let place = place.with_extension(arguments.join("").replace('-', ""));
+    std::fs::DirBuilder::new().mode(0o700).create(&place).unwrap();
+    let output = Command::new(binary(name))
+        .args(arguments)
+        .env("LONGARM_RUNTIME_DIR", &place)
+        .env_remove("LONGARM_DEVICE")
+        .envs(environment.iter().copied())
+        .output()
+        .unwrap();
+    let _ = std::fs::remove_dir_all(&place);
+    checked(name, &output)
+}
+
+fn checked(name: &str, output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {}\n{text}\n{errors}", output.status);
+    text
+}
+
+/// Where an example lies. All are built first, if they are not up to date.
+fn binary(name: &str) -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(build).join(name)
+}
+
+fn build() -> PathBuf {
+    let here = std::env::current_exe().unwrap();
+    let profile = here.ancestors().nth(2).expect("tests lie in TARGET/PROFILE/deps");
+    let name = profile.file_name().and_then(|name| name.to_str()).unwrap();
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--examples", "--package", "longarm", "--profile"])
+        .arg(if name == "debug" { "dev" } else { name })
+        .env("CARGO_TARGET_DIR", profile.parent().unwrap())
+        .status();
+    assert!(built.unwrap().success(), "the examples are built");
+    profile.join("examples")
+}
+
+#[test]
+fn ping_pong() {
+    udp::testing::in_new_netns(|| {
+        let text = run("ping_pong", &["--rounds", "300", "--bytes", "200"], &[]);
+        assert!(text.starts_with("300 round trips of 200 bytes: 50 % within "), "{text}");
+    })
+}
+
+#[test]
+fn ping_pong_with_long_messages() {
+    udp::testing::in_new_netns(|| {
+        let text = run("ping_pong", &["--rounds", "20", "--bytes", "1000000"], &[]);
+        assert!(text.starts_with("20 round trips of 1000000 bytes"), "{text}");
+    })
+}
+
+#[test]
+fn remote_counter() {
+    udp::testing::in_new_netns(|| {
+        let text = run("remote_counter", &["--others", "3", "--adds", "200"], &[]);
+        assert_eq!(text.matches("says goodbye: 200").count(), 3, "{text}");
+        assert_eq!(text.matches("added 200 times, and read ").count(), 3, "{text}");
+        assert!(text.contains("the owner wakes up and finds 600\n"), "{text}");
+    })
+}
+
+#[test]
+fn cas_lock() {
+    udp::testing::in_new_netns(|| {
+        let text = run("cas_lock", &["--clients", "3", "--turns", "50"], &[]);
+        assert!(text.contains("3 clients, 50 turns each: the value is 150\n"), "{text}");
+        assert_eq!(text.matches(": 50 turns, ").count(), 3, "{text}");
+    })
+}
+
+#[test]
+fn ud_chat() {
+    udp::testing::in_new_netns(|| {
+        let text = run("ud_chat", &["--name", "alice", "--with", "bob"], &[]);
+        assert!(text.contains("bob: hello   ["), "{text}");
+        assert!(text.contains("alice: hello to you   ["), "{text}");
+    })
+}
+
+#[test]
+fn async_echo() {
+    udp::testing::in_new_netns(|| {
+        let text = run("async_echo", &["--calls", "200", "--ahead", "8"], &[]);
+        assert!(text.contains("200 calls, 8 at a time, all answered\n"), "{text}");
+        assert!(text.contains("answered 200 calls\n"), "{text}");
+    })
+}
+
+#[test]
+fn faults_do_not_change_what_an_example_says() {
+    udp::testing::in_new_netns(|| {
+        let faults = [("LONGARM_FAULTS", "seed=11,loss=0.05,dup=0.05,reorder=0.05")];
+        let text = run("cas_lock", &["--clients", "2", "--turns", "40"], &faults);
+        assert!(text.contains("2 clients, 40 turns each: the value is 80\n"), "{text}");
+    })
+}
+
+#[test]
+fn help_and_wrong_arguments() {
+    for name in ["ping_pong", "remote_counter", "cas_lock", "ud_chat", "async_echo"] {
+        let output = Command::new(binary(name)).arg("--help").output().unwrap();
+        assert!(checked(name, &output).contains(&format!("  {name}")), "{name}");
+        let output = Command::new(binary(name)).args(["--nonsense", "1"]).output().unwrap();
+        assert!(!output.status.success());
+        assert!(String::from_utf8_lossy(&output.stderr).contains("no such argument: --nonsense"));
+    }
+}

@@ -1,0 +1,123 @@
+//! The fragments of the guide, `docs/rust-api.md`: they compile here, and stand in the guide word
+//! for word.
+#![allow(unused_variables, unused_assignments, dead_code)]
+#![allow(clippy::needless_borrow, reason = "in the guide they are values")]
+
+use std::error::Error;
+use std::time::Duration;
+
+use longarm::{
+    Access, Buffer, CompletionQueue, ConnectionInfo, Endpoint, MemoryRegion, ProtectionDomain, QKey, QueuePair, Rc,
+    RemoteKey, exchange,
+};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+fn endpoint() -> Result<()> {
+    // guide
+    let (endpoint, _) = Endpoint::rc()?.connect("host:7471", b"", Duration::from_secs(5))?;
+    let reply = endpoint.recv(endpoint.allocate(4096)?).start();
+    endpoint.send_inline(b"hello").wait(Duration::from_secs(5))?;
+    println!("{:?}", &reply.wait(Duration::from_secs(5))?[..]);
+    // end
+    Ok(())
+}
+
+fn connecting(domain: &ProtectionDomain, cq: &CompletionQueue, theirs: &[u8]) -> Result<()> {
+    // guide
+    let qp = domain.rc(&cq).send_depth(256).recv_depth(64).build()?; // Unconnected<Rc>
+    let mine: [u8; 28] = qp.address().to_bytes(); // to the peer, by any means
+    let qp = qp.connect(&ConnectionInfo::from_bytes(&theirs)?)?; // QueuePair<Rc>
+    // end
+    Ok(())
+}
+
+fn exchanging(domain: &ProtectionDomain, cq: &CompletionQueue, key: RemoteKey, timeout: Duration) -> Result<()> {
+    // guide
+    let listener = exchange::listen("0.0.0.0:7471")?;
+    let (qp, hello) = listener.accept(domain.rc(&cq).build()?, &key.to_bytes(), timeout)?;
+    let (qp, hello) = exchange::connect("host:7471", domain.rc(&cq).build()?, b"", timeout)?;
+    // end
+    Ok(())
+}
+
+fn lending(qp: &QueuePair<Rc>, buffer: Buffer, timeout: Duration) -> Result<()> {
+    // guide
+    let buffer = qp.send(buffer).wait(timeout)?; // Result<Buffer, Failure>
+    // end
+    Ok(())
+}
+
+fn windows(qp: &QueuePair<Rc>, region: &MemoryRegion, timeout: Duration) -> Result<()> {
+    // guide
+    let window = region.window(4096..8192, Access::REMOTE_WRITE)?;
+    let bound = qp.bind(window).wait(timeout)?; // tell the peer bound.key()
+    let window = qp.unbind(bound).wait(timeout)?; // or drop it
+    // end
+    Ok(())
+}
+
+fn polling(qp: &QueuePair<Rc>, cq: &CompletionQueue, mut free: Vec<Buffer>, key: &RemoteKey) -> Result<()> {
+    // guide
+    let mut done = Vec::new();
+    loop {
+        cq.poll(&mut done, 64)?;
+        for completion in done.drain(..) {
+            if let Some(error) = completion.error() {
+                eprintln!("{:?}: {error}", completion.ticket());
+            }
+            free.extend(completion.into_buffer());
+        }
+        while let Some(buffer) = free.pop() {
+            qp.write(buffer, &key).unsignaled().post()?;
+        }
+    }
+    // end
+}
+
+fn datagrams(domain: &ProtectionDomain, cq: &CompletionQueue, buffer: Buffer, timeout: Duration) -> Result<()> {
+    // guide
+    let endpoint = domain.ud(&cq).qkey(QKey(0x77)).build()?;
+    let group = endpoint.join("239.255.71.71".parse()?)?; // leaves when dropped
+    let buffer = endpoint.send_to(buffer, &group.address()).wait(timeout)?;
+    let message = endpoint.recv(buffer).wait(timeout)?;
+    endpoint.send_inline_to(b"thanks", message.source().unwrap()).wait(timeout)?;
+    // end
+    Ok(())
+}
+
+fn sharing(domain: &ProtectionDomain, cq: &CompletionQueue) -> Result<()> {
+    // guide
+    let srq = domain.shared_receive_queue(&cq, 4096)?;
+    let qp = domain.rc(&cq).shared_receive_queue(&srq).build()?;
+    // end
+    Ok(())
+}
+
+/// The lines between the marks.
+fn fragments(source: &str) -> Vec<String> {
+    let mut fragments = Vec::new();
+    let mut lines = source.lines();
+    while lines.any(|line| line.trim() == "// guide") {
+        let fragment: Vec<_> = lines.by_ref().take_while(|line| line.trim() != "// end").collect();
+        fragments.push(words(&fragment.join(" ")));
+    }
+    fragments
+}
+
+/// The same text whatever its spaces.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_fragments_stand_in_the_guide() {
+    let guide = include_str!("../../../docs/rust-api.md");
+    let blocks = guide.split("```rust\n").skip(1);
+    let blocks: Vec<_> = blocks.map(|rest| words(rest.split("```").next().unwrap_or_default())).collect();
+    let fragments = fragments(include_str!("guide.rs"));
+    assert_eq!(blocks.len(), fragments.len());
+    for (block, fragment) in blocks.iter().zip(fragments) {
+        assert_eq!(*block, fragment);
+    }
+}

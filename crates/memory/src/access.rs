@@ -1,0 +1,157 @@
+//! The access path: what queue pairs do with memory, check after check.
+//!
+//! Each access pins one entry, compares the key, asks for domain, rights and range,
+//! copies, and unpins. Nothing is remembered from one access to the next.
+
+use transport::{Access, Accessor, AtomicOp, BindMw, Memory, MemoryError, PdId, Sge};
+use wire::RKey;
+
+use crate::gate::Pin;
+use crate::grant::Grant;
+use crate::registry::Registry;
+
+impl Memory for Registry {
+    #[inline]
+    fn gather(&self, pd: PdId, sgl: &[Sge], offset: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        walk(sgl, offset, out.len(), |piece, at, len| {
+            let grant = self.admit_local(pd, piece, false)?;
+            // SAFETY: pinned until after the copy, rights checked.
+            unsafe { grant.span(piece.addr, len) }?.read(&mut out[at..at + len]);
+            Ok(())
+        })
+    }
+
+    #[inline]
+    fn scatter(&self, pd: PdId, sgl: &[Sge], offset: u64, data: &[u8]) -> Result<(), MemoryError> {
+        walk(sgl, offset, data.len(), |piece, at, len| {
+            let grant = self.admit_local(pd, piece, true)?;
+            // SAFETY: pinned until after the copy, rights checked.
+            unsafe { grant.span(piece.addr, len) }?.write(&data[at..at + len]);
+            Ok(())
+        })
+    }
+
+    fn check_local(&self, pd: PdId, sgl: &[Sge], write: bool) -> Result<(), MemoryError> {
+        for sge in sgl.iter().filter(|sge| sge.len_bytes > 0) {
+            let grant = self.admit_local(pd, sge, write)?;
+            grant.offset(sge.addr, u64::from(sge.len_bytes))?;
+        }
+        Ok(())
+    }
+
+    fn check_remote(
+        &self,
+        who: Accessor,
+        rkey: RKey,
+        addr: u64,
+        len_bytes: u64,
+        access: Access,
+    ) -> Result<(), MemoryError> {
+        if len_bytes == 0 {
+            return Ok(());
+        }
+        let grant = self.admit_remote(who, rkey, access)?;
+        grant.offset(addr, len_bytes)?;
+        Ok(())
+    }
+
+    #[inline]
+    fn remote_write(&self, who: Accessor, rkey: RKey, addr: u64, data: &[u8]) -> Result<(), MemoryError> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let grant = self.admit_remote(who, rkey, Access::REMOTE_WRITE)?;
+        // SAFETY: pinned until after the copy, rights checked.
+        unsafe { grant.span(addr, data.len()) }?.write(data);
+        Ok(())
+    }
+
+    #[inline]
+    fn remote_read(&self, who: Accessor, rkey: RKey, addr: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        let grant = self.admit_remote(who, rkey, Access::REMOTE_READ)?;
+        // SAFETY: pinned until after the copy, rights checked.
+        unsafe { grant.span(addr, out.len()) }?.read(out);
+        Ok(())
+    }
+
+    #[inline]
+    fn remote_atomic(&self, who: Accessor, rkey: RKey, addr: u64, op: AtomicOp) -> Result<u64, MemoryError> {
+        let grant = self.admit_remote(who, rkey, Access::REMOTE_ATOMIC)?;
+        // SAFETY: pinned until after the operation, rights checked.
+        let word = unsafe { grant.span(addr, 8) }?;
+        // Both the address that the peer gave and the one behind it must be aligned;
+        // they differ for regions with a numbering of their own.
+        match addr.is_multiple_of(8) {
+            true => word.atomic(op).ok_or(MemoryError::Misaligned),
+            false => Err(MemoryError::Misaligned),
+        }
+    }
+
+    fn invalidate(&self, who: Accessor, rkey: RKey) -> Result<(), MemoryError> {
+        self.invalidate_window(who, rkey)
+    }
+
+    fn bind(&self, who: Accessor, bind: &BindMw) -> Result<(), MemoryError> {
+        self.bind_window(who, bind)
+    }
+}
+
+impl Registry {
+    #[inline(always)]
+    fn admit_local(&self, pd: PdId, sge: &Sge, write: bool) -> Result<Pin<'_, Grant>, MemoryError> {
+        let grant = self.pin_local(sge.lkey)?;
+        grant.admit_local(pd, write)?;
+        Ok(grant)
+    }
+
+    #[inline(always)]
+    fn admit_remote(&self, who: Accessor, rkey: RKey, access: Access) -> Result<Pin<'_, Grant>, MemoryError> {
+        let grant = self.pin_remote(rkey)?;
+        grant.admit_remote(who, access)?;
+        Ok(grant)
+    }
+}
+
+/// Calls `each` for every part of the list that holds some of the `len` bytes after
+/// `offset`: with the list entry cut to begin there, and where the part lies in the
+/// buffer. A list that is too short is refused before anything is touched.
+#[inline(always)]
+fn walk(
+    sgl: &[Sge],
+    offset: u64,
+    len: usize,
+    mut each: impl FnMut(&Sge, usize, usize) -> Result<(), MemoryError>,
+) -> Result<(), MemoryError> {
+    if len == 0 {
+        return Ok(());
+    }
+    let listed: u64 = sgl.iter().map(|sge| u64::from(sge.len_bytes)).sum();
+    let end = offset.checked_add(len as u64);
+    if end.is_none_or(|end| end > listed) {
+        return Err(MemoryError::OutOfBounds);
+    }
+    let (mut skip, mut done) = (offset, 0);
+    for sge in sgl {
+        let held = u64::from(sge.len_bytes);
+        if skip >= held {
+            skip -= held;
+            continue;
+        }
+        let take = (held - skip).min((len - done) as u64);
+        let addr = sge.addr.checked_add(skip).ok_or(MemoryError::OutOfBounds)?;
+        let piece = Sge { addr, ..*sge };
+        each(&piece, done, take as usize)?;
+        done += take as usize;
+        skip = 0;
+        if done == len {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

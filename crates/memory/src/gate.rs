@@ -1,0 +1,129 @@
+//! A value that many may use at once and one may take away.
+//!
+//! ```text
+//!            open(value)                      state: | closed | writing | pins |
+//!   closed --------------> open
+//!     ^                      |  pin() / drop of the pin, any number at once
+//!     | last pin dropped     |
+//!   closing <----------------+
+//!              close() waits here
+//! ```
+//!
+//! Why it is sound. All that matters happens in one atomic, so its modification
+//! order decides everything. A pin is counted by the same addition that reads the
+//! closed bit: either it comes before the bit is set, and then `close` counts and
+//! waits for it, or it sees the bit and gives up without having touched the value.
+//! Dropping a pin releases, and the load that finds no pin left acquires (every
+//! change in between is a read-modify-write, so the release sequences hold): what
+//! was done under the pins happens before `close` returns. Opening releases and
+//! pinning acquires: the value is written before it is read. `tests/gate_model.rs`
+//! checks all interleavings of small cases under the memory model.
+//!
+//! A pin that gives up is counted for a moment. Hence `open` and `close` wait for
+//! the count, but such pins are as short as two instructions.
+
+use core::ops::Deref;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crate::sync::{AtomicU32, UnsafeCell, pause};
+
+/// No new pins are given.
+const CLOSED: u32 = 1 << 31;
+/// The value is being replaced.
+const WRITING: u32 = 1 << 30;
+/// The number of pins.
+const PINS: u32 = WRITING - 1;
+
+/// The value and its gate.
+pub(crate) struct Gate<T> {
+    state: AtomicU32,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is shared between threads by reference only while pinned, which
+// needs `T: Sync`, and is moved in from another thread by `open`, which needs
+// `T: Send`; the gate orders the two as described above.
+unsafe impl<T: Send + Sync> Sync for Gate<T> {}
+// SAFETY: owning a gate is owning the value.
+unsafe impl<T: Send> Send for Gate<T> {}
+
+impl<T: Copy> Gate<T> {
+    /// A closed gate. `value` is never seen.
+    pub(crate) fn closed(value: T) -> Gate<T> {
+        Gate { state: AtomicU32::new(CLOSED), value: UnsafeCell::new(value) }
+    }
+
+    /// The value, for as long as the pin is held, or nothing if the gate is closed.
+    #[inline(always)]
+    pub(crate) fn pin(&self) -> Option<Pin<'_, T>> {
+        let pin = Pin { gate: self };
+        let before = self.state.fetch_add(1, Acquire);
+        debug_assert!(before & PINS < PINS, "one pin per thread cannot count this far");
+        // Dropping the pin takes it back.
+        (before & CLOSED == 0).then_some(pin)
+    }
+
+    /// Puts a value in and opens the gate.
+    ///
+    /// # Panics
+    /// If the gate is not closed, or another thread is opening it.
+    pub(crate) fn open(&self, value: T) {
+        self.claim();
+        // SAFETY: the gate is closed, no pin is held and the claim is ours alone, so
+        // nobody reads or writes the value.
+        self.value.with_mut(|place| unsafe { *place = value });
+        self.state.fetch_and(!(CLOSED | WRITING), Release);
+    }
+
+    /// Closes the gate and waits until no pin is held. Closing a closed gate waits too.
+    /// One thread at a time opens and closes a gate.
+    ///
+    /// Must not be called by a thread that holds a pin: it would wait for itself.
+    pub(crate) fn close(&self) {
+        self.state.fetch_or(CLOSED, Relaxed);
+        let mut round = 0;
+        while self.state.load(Acquire) & PINS != 0 {
+            pause(round);
+            round += 1;
+        }
+    }
+
+    /// Takes the right to write the value.
+    fn claim(&self) {
+        let mut round = 0;
+        loop {
+            match self.state.compare_exchange(CLOSED, CLOSED | WRITING, Acquire, Relaxed) {
+                Ok(_) => return,
+                Err(state) => assert!(
+                    state & CLOSED != 0 && state & WRITING == 0,
+                    "a gate is opened once, by one thread, after it was closed"
+                ),
+            }
+            pause(round);
+            round += 1;
+        }
+    }
+}
+
+/// The right to use the value of a gate.
+pub(crate) struct Pin<'a, T> {
+    gate: &'a Gate<T>,
+}
+
+impl<T> Deref for Pin<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: a counted pin keeps the value from being written until it is dropped,
+        // and the reference lives no longer than the borrow of the pin.
+        self.gate.value.with(|place| unsafe { &*place })
+    }
+}
+
+impl<T> Drop for Pin<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.gate.state.fetch_sub(1, Release);
+    }
+}

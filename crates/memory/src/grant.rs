@@ -1,0 +1,93 @@
+//! What a live key grants: which memory, to whom, for what.
+
+use transport::{Access, Accessor, LKey, MemoryError, PdId};
+use wire::{Qpn, RKey};
+
+use crate::span::Span;
+
+/// The contents of a table entry: a memory region, or a bound memory window.
+#[derive(Clone, Copy)]
+pub(crate) struct Grant {
+    /// The region's local key; zero, which is no key, for a window.
+    pub(crate) lkey: LKey,
+    /// The remote key.
+    pub(crate) rkey: RKey,
+    /// The first byte.
+    pub(crate) start: *mut u8,
+    /// How peers and lists number the first byte.
+    pub(crate) base: u64,
+    /// How many bytes.
+    pub(crate) len_bytes: u64,
+    /// Whose queue pairs may come.
+    pub(crate) pd: PdId,
+    /// What they may do.
+    pub(crate) access: Access,
+    /// The only queue pair that may come, for a type 2 window.
+    pub(crate) only: Option<Qpn>,
+}
+
+// SAFETY: the pointer is used through `Span` alone, under the promise that the owner of
+// the memory gave when it was registered.
+unsafe impl Send for Grant {}
+// SAFETY: as for Send.
+unsafe impl Sync for Grant {}
+
+impl Grant {
+    /// Nothing, for a table entry that was never used.
+    pub(crate) const NONE: Grant = Grant {
+        lkey: LKey(0),
+        rkey: RKey(0),
+        start: core::ptr::null_mut(),
+        base: 0,
+        len_bytes: 0,
+        pd: PdId(0),
+        access: Access::empty(),
+        only: None,
+    };
+
+    /// Whether the owner's queue pair may use it.
+    #[inline(always)]
+    pub(crate) fn admit_local(&self, pd: PdId, write: bool) -> Result<(), MemoryError> {
+        if self.pd != pd {
+            return Err(MemoryError::WrongDomain);
+        }
+        if write && !self.access.contains(Access::LOCAL_WRITE) {
+            return Err(MemoryError::NoPermission);
+        }
+        Ok(())
+    }
+
+    /// Whether a peer may do `access` through the queue pair `who` (IB specification
+    /// 10.6.7: a type 2 window serves the queue pair that bound it and no other).
+    #[inline(always)]
+    pub(crate) fn admit_remote(&self, who: Accessor, access: Access) -> Result<(), MemoryError> {
+        if self.pd != who.pd || self.only.is_some_and(|qpn| qpn != who.qpn) {
+            return Err(MemoryError::WrongDomain);
+        }
+        if !self.access.contains(access) {
+            return Err(MemoryError::NoPermission);
+        }
+        Ok(())
+    }
+
+    /// How far into the memory `addr` lies, if the whole range is inside.
+    #[inline(always)]
+    pub(crate) fn offset(&self, addr: u64, len_bytes: u64) -> Result<u64, MemoryError> {
+        match addr.checked_sub(self.base) {
+            Some(offset) if offset <= self.len_bytes && len_bytes <= self.len_bytes - offset => Ok(offset),
+            _ => Err(MemoryError::OutOfBounds),
+        }
+    }
+
+    /// The memory of a range that is all inside.
+    ///
+    /// # Safety
+    /// The grant must be pinned for all of `'a`, and its rights checked.
+    #[inline(always)]
+    pub(crate) unsafe fn span<'a>(&self, addr: u64, len_bytes: usize) -> Result<Span<'a>, MemoryError> {
+        let offset = self.offset(addr, len_bytes as u64)?;
+        // SAFETY: the range lies inside what the owner promised to keep mapped until the
+        // grant is withdrawn, which the pin delays. Lengths were limited to `isize`.
+        Ok(unsafe { Span::new(self.start.add(offset as usize), len_bytes) })
+    }
+}

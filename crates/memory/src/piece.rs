@@ -1,0 +1,128 @@
+//! Memory that one owner has for itself: ordinary bytes, until they are lent to
+//! queue pairs.
+
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use crate::region::Region;
+
+/// A range of a [`Region`] that belongs to whoever holds this value, as plain bytes.
+///
+/// A region is cut into pieces that never overlap, so a `&mut [u8]` of a piece is as
+/// exclusive as that of a `Vec`. The region is unmapped when its last piece is gone
+/// and nobody else holds it.
+#[derive(Debug)]
+pub struct Piece {
+    region: Arc<Region>,
+    offset: usize,
+    len_bytes: usize,
+}
+
+impl Piece {
+    /// A new region of zeros, as one piece.
+    ///
+    /// # Errors
+    /// As [`Region::allocate`].
+    pub fn allocate(len_bytes: u64) -> io::Result<Piece> {
+        let region = Arc::new(Region::allocate(len_bytes)?);
+        let len_bytes = region.span().len_bytes();
+        Ok(Piece { region, offset: 0, len_bytes })
+    }
+
+    /// The region that this is a part of, to register it.
+    ///
+    /// # Safety
+    /// The bytes of a piece may be accessed by this way (spans of the region, work
+    /// requests that name it) only while no reference to them is in use; in practice, while
+    /// its owner has put the piece away for the length of a work request.
+    pub unsafe fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// Where the piece begins within its region.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Cuts off what lies from `at` on.
+    ///
+    /// # Panics
+    /// If `at` lies beyond the end.
+    #[must_use = "the part cut off is gone with this value"]
+    pub fn split_off(&mut self, at: usize) -> Piece {
+        assert!(at <= self.len_bytes, "a piece is cut within its length");
+        let rest = Piece { region: Arc::clone(&self.region), offset: self.offset + at, len_bytes: self.len_bytes - at };
+        self.len_bytes = at;
+        rest
+    }
+
+    /// Joins a piece to the one that directly follows it. Gives both back if `next` does not.
+    pub fn join(self, next: Piece) -> Result<Piece, (Piece, Piece)> {
+        let same = Arc::ptr_eq(&self.region, &next.region);
+        if !same || self.offset + self.len_bytes != next.offset {
+            return Err((self, next));
+        }
+        Ok(Piece { len_bytes: self.len_bytes + next.len_bytes, ..self })
+    }
+}
+
+impl Deref for Piece {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: mapped as long as the region lives, inside it by construction, and always
+        // initialised (zeros at first). Pieces do not overlap, and `region` asks its
+        // callers to keep their accesses apart from references, so nobody writes it now.
+        unsafe { core::slice::from_raw_parts(self.region.ptr().add(self.offset), self.len_bytes) }
+    }
+}
+
+impl DerefMut for Piece {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as for `deref`; and `&mut self` makes this the only reference.
+        unsafe { core::slice::from_raw_parts_mut(self.region.ptr().add(self.offset), self.len_bytes) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_zeroed_memory_of_their_own() {
+        let mut front = Piece::allocate(100).unwrap();
+        assert!(front.iter().all(|b| *b == 0));
+        let mut back = front.split_off(40);
+        front.fill(1);
+        back.fill(2);
+        assert_eq!((front.len(), back.len(), back.offset()), (40, 60, 40));
+        assert!(front.iter().all(|b| *b == 1) && back.iter().all(|b| *b == 2));
+    }
+
+    #[test]
+    fn neighbours_join_and_strangers_do_not() {
+        let mut front = Piece::allocate(64).unwrap();
+        let back = front.split_off(16);
+        let (back, front) = back.join(front).expect_err("the wrong way round");
+        let whole = front.join(back).unwrap();
+        assert_eq!((whole.offset(), whole.len()), (0, 64));
+        let other = Piece::allocate(64).unwrap();
+        assert!(whole.join(other).is_err());
+    }
+
+    #[test]
+    fn the_region_lives_as_long_as_its_last_piece() {
+        let mut front = Piece::allocate(1 << 16).unwrap();
+        let mut back = front.split_off(1 << 15);
+        drop(front);
+        back.fill(7);
+        assert_eq!(back[(1 << 15) - 1], 7);
+    }
+
+    #[test]
+    #[should_panic(expected = "within its length")]
+    fn a_cut_beyond_the_end_is_refused() {
+        let _ = Piece::allocate(8).unwrap().split_off(9);
+    }
+}

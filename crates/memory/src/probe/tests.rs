@@ -1,0 +1,126 @@
+use super::*;
+use crate::region::page_bytes;
+
+/// Five pages of which each has rights of its own; they go when this is dropped.
+struct Pages {
+    start: usize,
+}
+
+const RIGHTS: [i32; 5] = [
+    libc::PROT_READ | libc::PROT_WRITE,
+    libc::PROT_READ,
+    libc::PROT_NONE,
+    libc::PROT_READ | libc::PROT_WRITE,
+    libc::PROT_READ | libc::PROT_WRITE,
+];
+
+impl Pages {
+    /// The fourth page is a hole.
+    fn new() -> Pages {
+        let page = page_bytes();
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a mapping of our own, changed before anybody knows of it.
+        unsafe {
+            let start = libc::mmap(core::ptr::null_mut(), 5 * page, 0, flags, -1, 0);
+            assert_ne!(start, libc::MAP_FAILED);
+            for (index, rights) in RIGHTS.into_iter().enumerate() {
+                assert_eq!(libc::mprotect(start.byte_add(index * page), page, rights), 0);
+            }
+            assert_eq!(libc::munmap(start.byte_add(3 * page), page), 0);
+            Pages { start: start.addr() }
+        }
+    }
+
+    fn byte(&self, page: usize, offset: usize) -> usize {
+        self.start + page * page_bytes() + offset
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        let start = core::ptr::without_provenance_mut(self.start);
+        // SAFETY: the part before the hole is our own, and nobody uses it.
+        let result = unsafe { libc::munmap(start, 3 * page_bytes()) };
+        assert_eq!(result, 0);
+    }
+}
+
+/// A page, and an offset in it.
+type Place = (usize, usize);
+
+/// First byte, last byte, for writing; and the answer. The hole may be filled by another
+/// thread's mapping at any time, so it is asked about by the text below instead.
+const CASES: [(Place, Place, bool, Result<(), MrError>); 7] = [
+    ((0, 0), (0, 4095), true, Ok(())),
+    ((0, 7), (0, 7), true, Ok(())),
+    ((0, 0), (1, 4095), false, Ok(())),
+    ((0, 0), (1, 0), true, Err(MrError::Protected)),
+    ((1, 5), (1, 6), true, Err(MrError::Protected)),
+    ((1, 5), (2, 0), false, Err(MrError::Protected)),
+    ((2, 0), (2, 0), false, Err(MrError::Protected)),
+];
+
+#[test]
+fn rights_are_seen_page_by_page_both_ways() {
+    let pages = Pages::new();
+    let maps = File::open("/proc/self/maps").expect("/proc");
+    for (first, last, write, expected) in CASES {
+        let range = pages.byte(first.0, first.1)..pages.byte(last.0, last.1) + 1;
+        assert_eq!(check(range.start, range.len(), write), expected);
+        if let Some(answer) = by_query(&maps, &range, write) {
+            assert_eq!(answer, expected);
+        }
+        let text = File::open("/proc/self/maps").expect("/proc");
+        let answer = by_text(BufReader::new(text), &range, write);
+        assert_eq!(answer.expect("a list of mappings"), expected);
+    }
+}
+
+#[test]
+fn addresses_that_no_program_has_are_unmapped() {
+    let last_page = usize::MAX - page_bytes() + 1;
+    for start in [0, 1, page_bytes() - 1, last_page, usize::MAX / 2] {
+        assert_eq!(check(start, 1, false), Err(MrError::Unmapped), "{start:x}");
+        assert_eq!(by_msync(start..start + 1), Err(MrError::Unmapped));
+    }
+    assert_eq!(check(0, 0, true), Ok(()));
+}
+
+#[test]
+fn msync_finds_what_is_mapped() {
+    let bytes = vec![0u8; 3 * page_bytes()];
+    let start = bytes.as_ptr().addr();
+    assert_eq!(by_msync(start..start + bytes.len()), Ok(()));
+}
+
+const TEXT: &str = "\
+1000-3000 rw-p 00000000 00:00 0
+3000-4000 r--p 00000000 08:01 77   /usr/lib/a file.so
+6000-7000 rw-s 00000000 00:01 5    /memfd:x (deleted)
+ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]
+";
+
+#[test]
+fn a_list_of_mappings_is_walked() {
+    for (range, write, expected) in [
+        (0x1000..0x3000, true, Ok(())),
+        (0x2fff..0x4000, false, Ok(())),
+        (0x2fff..0x3001, true, Err(MrError::Protected)),
+        (0x3000..0x4001, false, Err(MrError::Unmapped)),
+        (0x0fff..0x1001, false, Err(MrError::Unmapped)),
+        (0x4000..0x4001, false, Err(MrError::Unmapped)),
+        (0x5fff..0x6001, false, Err(MrError::Unmapped)),
+        (0x6000..0x7000, true, Ok(())),
+        (0x8000..0x8001, false, Err(MrError::Unmapped)),
+    ] {
+        let answer = by_text(TEXT.as_bytes(), &range, write).expect("well formed");
+        assert_eq!(answer, expected, "{range:x?}");
+    }
+}
+
+#[test]
+fn a_list_that_is_none_is_an_error() {
+    for text in ["hello\n", "1000 rw-p\n", "10g0-2000 rw-p\n", "1000-2000\n"] {
+        assert!(by_text(text.as_bytes(), &(0x1000..0x1001), false).is_err());
+    }
+}

@@ -1,0 +1,321 @@
+//! The registry: protection domains and memory regions, made and unmade.
+
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use transport::{Access, LKey, MemoryError, PdId};
+use wire::RKey;
+
+use crate::error::MrError;
+use crate::gate::Pin;
+use crate::grant::Grant;
+use crate::keys::{Keys, MAX_SLOTS};
+use crate::pds::Pds;
+use crate::probe;
+use crate::region::Region;
+use crate::secret::SecretStream;
+use crate::slots::{Holder, RegionRecord, Slots};
+use crate::table::Table;
+use crate::windows::TypeTwoBinds;
+
+/// What a memory region is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct MrSpec {
+    /// Its protection domain.
+    pub pd: PdId,
+    /// Its first byte.
+    pub ptr: *mut u8,
+    /// Its length. A region of no bytes is allowed; nothing can be reached through it.
+    pub len_bytes: u64,
+    /// The address by which lists and peers name the first byte. With
+    /// [`Access::ZERO_BASED`] it is not looked at: they count from zero.
+    pub iova: u64,
+    /// What may be done with it.
+    pub access: Access,
+}
+
+impl MrSpec {
+    /// A region that is named by its addresses in this process.
+    pub fn new(pd: PdId, ptr: *mut u8, len_bytes: u64, access: Access) -> MrSpec {
+        MrSpec { pd, ptr, len_bytes, iova: ptr.addr() as u64, access }
+    }
+}
+
+/// Names a memory region of a registry, for good: never used again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct MrId {
+    slot: u32,
+    serial: u64,
+}
+
+/// A registered memory region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MrKeys {
+    /// To deregister it by.
+    pub id: MrId,
+    /// For the owner's lists.
+    pub lkey: LKey,
+    /// For peers.
+    pub rkey: RKey,
+}
+
+/// What a memory region is, as its owner may ask.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RegionInfo {
+    /// Its protection domain.
+    pub pd: PdId,
+    /// Its remote key.
+    pub rkey: RKey,
+    /// The address by which the first byte is named.
+    pub base: u64,
+    /// Its length.
+    pub len_bytes: u64,
+    /// What may be done with it.
+    pub access: Access,
+}
+
+/// All memory that one device may reach.
+///
+/// Shared between threads as it is. Accesses, by the [`Memory`](transport::Memory)
+/// trait, take no lock; the methods here take one among themselves.
+pub struct Registry {
+    pub(crate) keys: Keys,
+    pub(crate) table: Table,
+    pub(crate) control: Mutex<Control>,
+}
+
+/// Everything that changes when regions and windows come and go.
+pub(crate) struct Control {
+    pub(crate) pds: Pds,
+    pub(crate) slots: Slots,
+    pub(crate) type_two: TypeTwoBinds,
+}
+
+impl Registry {
+    /// Memory regions and windows that can exist at once.
+    pub const CAPACITY: u32 = MAX_SLOTS;
+
+    /// An empty registry whose keys come from `seed`: the same seed and the same calls
+    /// give the same keys, as a simulation wants it. Who knows the seed knows the keys;
+    /// a device that peers can reach uses [`from_entropy`](Registry::from_entropy).
+    pub fn new(seed: u64) -> Registry {
+        let mut secret = [0; 8];
+        (secret[0], secret[1]) = (seed as u32, (seed >> 32) as u32);
+        Registry::with_secret(secret)
+    }
+
+    /// An empty registry whose keys nobody can foresee.
+    ///
+    /// # Errors
+    /// If the kernel has no random numbers for us.
+    pub fn from_entropy() -> io::Result<Registry> {
+        Ok(Registry::with_secret(SecretStream::entropy()?))
+    }
+
+    fn with_secret(secret: [u32; 8]) -> Registry {
+        let mut stream = SecretStream::new(secret);
+        let keys = Keys::new(&mut stream);
+        Registry {
+            keys,
+            table: Table::new(),
+            control: Mutex::new(Control {
+                pds: Pds::default(),
+                slots: Slots::new(stream),
+                type_two: TypeTwoBinds::default(),
+            }),
+        }
+    }
+
+    /// Makes a protection domain.
+    pub fn alloc_pd(&self) -> PdId {
+        self.control.lock().pds.alloc()
+    }
+
+    /// Ends a protection domain.
+    ///
+    /// # Errors
+    /// [`MrError::Busy`] while regions, windows or retainers depend on it,
+    /// [`MrError::UnknownPd`] if there is none.
+    pub fn free_pd(&self, pd: PdId) -> Result<(), MrError> {
+        self.control.lock().pds.free(pd)
+    }
+
+    /// Counts a dependant of a protection domain that is made elsewhere: a queue pair,
+    /// a shared receive queue, an address handle.
+    ///
+    /// # Errors
+    /// [`MrError::UnknownPd`].
+    pub fn pd_retain(&self, pd: PdId) -> Result<(), MrError> {
+        self.control.lock().pds.retain(pd)
+    }
+
+    /// Counts it off.
+    ///
+    /// # Panics
+    /// If it was not retained.
+    pub fn pd_release(&self, pd: PdId) {
+        self.control.lock().pds.release(pd);
+    }
+
+    /// Registers memory of anybody's.
+    ///
+    /// # Errors
+    /// [`MrError::UnknownPd`], [`MrError::UnknownRights`], [`MrError::NeedsLocalWrite`],
+    /// [`MrError::Wraps`], [`MrError::Unmapped`], [`MrError::Protected`], [`MrError::Full`].
+    ///
+    /// # Safety
+    /// Until [`deregister`](Registry::deregister) has returned, or the registry is
+    /// dropped: all of the range stays mapped, backed and accessible as registered;
+    /// with local write access its contents may change at any time, so that nobody
+    /// holds a reference to them or relies on them otherwise; and nobody holds a `&mut`
+    /// to them while the device may read them.
+    pub unsafe fn register(&self, spec: &MrSpec) -> Result<MrKeys, MrError> {
+        check_spec(spec)?;
+        probe::check(spec.ptr.addr(), spec.len_bytes as usize, spec.access.contains(Access::LOCAL_WRITE))?;
+        self.enter(spec, None)
+    }
+
+    /// Registers a [`Region`], which is kept mapped until it is deregistered. Its bytes
+    /// are named from `iova` on, by default from their address in this process.
+    ///
+    /// # Errors
+    /// As [`register`](Registry::register), but never for unmapped or protected memory.
+    pub fn register_region(
+        &self,
+        pd: PdId,
+        region: Arc<Region>,
+        iova: Option<u64>,
+        access: Access,
+    ) -> Result<MrKeys, MrError> {
+        let mut spec = MrSpec::new(pd, region.ptr(), region.len_bytes(), access);
+        spec.iova = iova.unwrap_or(spec.iova);
+        check_spec(&spec)?;
+        self.enter(&spec, Some(region))
+    }
+
+    /// Ends a memory region. Its keys are dead at once; on return no access to its
+    /// memory is under way and none will come.
+    ///
+    /// # Errors
+    /// [`MrError::UnknownId`]; [`MrError::Busy`] while memory windows are bound to it.
+    pub fn deregister(&self, id: MrId) -> Result<(), MrError> {
+        let region = self.withdraw(id)?;
+        // The slot is nobody's now, so the wait needs no lock.
+        self.table.make(id.slot).close();
+        let mut control = self.control.lock();
+        control.slots.give_back(id.slot);
+        control.pds.release(region.pd);
+        drop(control);
+        drop(region.backing);
+        Ok(())
+    }
+
+    /// What the region of a local key is. Nothing for a key that names none.
+    pub fn region_info(&self, lkey: LKey) -> Option<RegionInfo> {
+        let grant = self.pin_local(lkey).ok()?;
+        Some(RegionInfo {
+            pd: grant.pd,
+            rkey: grant.rkey,
+            base: grant.base,
+            len_bytes: grant.len_bytes,
+            access: grant.access,
+        })
+    }
+
+    /// The grant of a local key, held until the pin is dropped.
+    #[inline(always)]
+    pub(crate) fn pin_local(&self, lkey: LKey) -> Result<Pin<'_, Grant>, MemoryError> {
+        let pin = self.pin_slot(self.keys.local_slot(lkey))?;
+        if pin.lkey != lkey || lkey == LKey(0) {
+            return Err(MemoryError::BadKey);
+        }
+        Ok(pin)
+    }
+
+    /// The grant of a remote key, held until the pin is dropped.
+    #[inline(always)]
+    pub(crate) fn pin_remote(&self, rkey: RKey) -> Result<Pin<'_, Grant>, MemoryError> {
+        let pin = self.pin_slot(self.keys.remote_slot(rkey))?;
+        if pin.rkey != rkey {
+            return Err(MemoryError::BadKey);
+        }
+        Ok(pin)
+    }
+
+    #[inline(always)]
+    fn pin_slot(&self, slot: u32) -> Result<Pin<'_, Grant>, MemoryError> {
+        let gate = self.table.get(slot).ok_or(MemoryError::BadKey)?;
+        gate.pin().ok_or(MemoryError::BadKey)
+    }
+
+    /// Gives a checked region a slot and opens it.
+    fn enter(&self, spec: &MrSpec, backing: Option<Arc<Region>>) -> Result<MrKeys, MrError> {
+        let mut control = self.control.lock();
+        control.pds.retain(spec.pd)?;
+        let Some(taken) = control.slots.take(&self.keys) else {
+            control.pds.release(spec.pd);
+            return Err(MrError::Full);
+        };
+        let record = RegionRecord { pd: spec.pd, windows: 0, backing };
+        control.slots.set(taken.slot, Holder::Region(record));
+        self.table.make(taken.slot).open(Grant {
+            lkey: taken.lkey,
+            rkey: taken.rkey,
+            start: spec.ptr,
+            base: base(spec),
+            len_bytes: spec.len_bytes,
+            pd: spec.pd,
+            access: spec.access,
+            only: None,
+        });
+        let id = MrId { slot: taken.slot, serial: taken.serial };
+        Ok(MrKeys { id, lkey: taken.lkey, rkey: taken.rkey })
+    }
+
+    /// Takes a region away from its slot, which then belongs to the caller.
+    fn withdraw(&self, id: MrId) -> Result<RegionRecord, MrError> {
+        let slots = &mut self.control.lock().slots;
+        if !slots.is_current(id.slot, id.serial) {
+            return Err(MrError::UnknownId);
+        }
+        match slots.region(id.slot) {
+            None => Err(MrError::UnknownId),
+            Some(region) if region.windows > 0 => Err(MrError::Busy),
+            Some(_) => match slots.unset(id.slot) {
+                Holder::Region(region) => Ok(region),
+                _ => unreachable!("it was a region a moment ago, under the same lock"),
+            },
+        }
+    }
+}
+
+/// How the first byte is named.
+fn base(spec: &MrSpec) -> u64 {
+    match spec.access.contains(Access::ZERO_BASED) {
+        true => 0,
+        false => spec.iova,
+    }
+}
+
+/// What can be said without looking at the memory.
+fn check_spec(spec: &MrSpec) -> Result<(), MrError> {
+    let writes = Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
+    if !Access::all().contains(spec.access) {
+        return Err(MrError::UnknownRights);
+    }
+    if spec.access.intersects(writes) && !spec.access.contains(Access::LOCAL_WRITE) {
+        return Err(MrError::NeedsLocalWrite);
+    }
+    let address = spec.ptr.addr() as u64;
+    let wraps = spec.len_bytes > isize::MAX as u64
+        || address.checked_add(spec.len_bytes).is_none()
+        || base(spec).checked_add(spec.len_bytes).is_none();
+    match wraps {
+        true => Err(MrError::Wraps),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! Slots: which are free, what the others hold, and whose turn is next.
+//!
+//! Freed slots wait in line, and the line is kept long: a slot is used again only
+//! when [`REUSE_AFTER`] others were freed after it, or no fresh one is left. So a key
+//! stays dead for many thousands of registrations after its region.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use transport::{LKey, PdId};
+use wire::{Qpn, RKey};
+
+use crate::keys::{Keys, Life, MAX_SLOTS};
+use crate::region::Region;
+use crate::secret::SecretStream;
+use crate::windows::MwType;
+
+/// How many freed slots are kept waiting while there are fresh ones.
+const REUSE_AFTER: usize = 1024;
+
+/// What a slot holds, as the control side knows it.
+pub(crate) enum Holder {
+    /// Nothing: free, or being made or unmade.
+    Nobody,
+    /// A memory region.
+    Region(RegionRecord),
+    /// A memory window.
+    Window(WindowRecord),
+}
+
+/// A registered region.
+pub(crate) struct RegionRecord {
+    pub(crate) pd: PdId,
+    /// Windows bound to it.
+    pub(crate) windows: u32,
+    /// Keeps memory of ours mapped.
+    pub(crate) backing: Option<Arc<Region>>,
+}
+
+/// An allocated window.
+pub(crate) struct WindowRecord {
+    pub(crate) pd: PdId,
+    pub(crate) kind: MwType,
+    pub(crate) rkey: RKey,
+    pub(crate) bound: Option<Bound>,
+}
+
+/// What a window is bound to.
+#[derive(Clone, Copy)]
+pub(crate) struct Bound {
+    /// The region's slot.
+    pub(crate) region: u32,
+    /// The queue pair that bound it.
+    pub(crate) qpn: Qpn,
+}
+
+struct Slot {
+    life: Life,
+    /// Lives so far: tells an old identifier from the present one.
+    serial: u64,
+    holder: Holder,
+}
+
+/// A slot just taken, with its keys.
+pub(crate) struct Taken {
+    pub(crate) slot: u32,
+    pub(crate) serial: u64,
+    pub(crate) lkey: LKey,
+    pub(crate) rkey: RKey,
+}
+
+/// All slots that were ever used.
+pub(crate) struct Slots {
+    slots: Vec<Slot>,
+    free: VecDeque<u32>,
+    stream: SecretStream,
+    /// How many there may be.
+    pub(crate) limit: u32,
+}
+
+impl Slots {
+    pub(crate) fn new(stream: SecretStream) -> Slots {
+        Slots { slots: Vec::new(), free: VecDeque::new(), stream, limit: MAX_SLOTS }
+    }
+
+    /// Takes a slot and gives it keys that it did not have before; nothing if all are taken.
+    pub(crate) fn take(&mut self, keys: &Keys) -> Option<Taken> {
+        let slot = self.pick()?;
+        let record = &mut self.slots[slot as usize];
+        record.serial += 1;
+        loop {
+            record.life.advance();
+            if let Some((lkey, rkey)) = keys.make(slot, &record.life) {
+                return Some(Taken { slot, serial: record.serial, lkey, rkey });
+            }
+        }
+    }
+
+    /// Gives back a slot whose gate is closed.
+    pub(crate) fn give_back(&mut self, slot: u32) {
+        self.slots[slot as usize].holder = Holder::Nobody;
+        self.free.push_back(slot);
+    }
+
+    /// Says what a taken slot holds.
+    pub(crate) fn set(&mut self, slot: u32, holder: Holder) {
+        self.slots[slot as usize].holder = holder;
+    }
+
+    /// Takes what a slot holds away, without freeing the slot.
+    pub(crate) fn unset(&mut self, slot: u32) -> Holder {
+        core::mem::replace(&mut self.slots[slot as usize].holder, Holder::Nobody)
+    }
+
+    /// The region in a slot, whatever its serial.
+    pub(crate) fn region(&mut self, slot: u32) -> Option<&mut RegionRecord> {
+        match &mut self.slots.get_mut(slot as usize)?.holder {
+            Holder::Region(region) => Some(region),
+            _ => None,
+        }
+    }
+
+    /// The window in a slot, whatever its serial.
+    pub(crate) fn window(&mut self, slot: u32) -> Option<&mut WindowRecord> {
+        match &mut self.slots.get_mut(slot as usize)?.holder {
+            Holder::Window(window) => Some(window),
+            _ => None,
+        }
+    }
+
+    /// Whether a slot is still in the life that an identifier was made in.
+    pub(crate) fn is_current(&self, slot: u32, serial: u64) -> bool {
+        let found = self.slots.get(slot as usize);
+        found.is_some_and(|slot| slot.serial == serial)
+    }
+
+    fn pick(&mut self) -> Option<u32> {
+        let fresh = (self.slots.len() as u32) < self.limit;
+        if !fresh || self.free.len() >= REUSE_AFTER {
+            return self.free.pop_front();
+        }
+        self.slots.push(Slot { life: Life::new(&mut self.stream), serial: 0, holder: Holder::Nobody });
+        Some(self.slots.len() as u32 - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots(limit: u32) -> (Slots, Keys) {
+        let mut stream = SecretStream::new([1; 8]);
+        let keys = Keys::new(&mut stream);
+        let mut slots = Slots::new(stream);
+        slots.limit = limit;
+        (slots, keys)
+    }
+
+    #[test]
+    fn every_slot_can_be_taken_once() {
+        let (mut slots, keys) = slots(5);
+        let taken: Vec<u32> = (0..5).map(|_| slots.take(&keys).expect("free").slot).collect();
+        assert_eq!(taken, [0, 1, 2, 3, 4]);
+        assert!(slots.take(&keys).is_none());
+        slots.give_back(3);
+        assert_eq!(slots.take(&keys).map(|t| t.slot), Some(3));
+        assert!(slots.take(&keys).is_none());
+    }
+
+    #[test]
+    fn freed_slots_are_used_again_in_turn_and_late() {
+        let (mut slots, keys) = slots(MAX_SLOTS);
+        let mut order = Vec::new();
+        for _ in 0..3 * REUSE_AFTER {
+            let taken = slots.take(&keys).expect("free");
+            order.push(taken.slot);
+            slots.give_back(taken.slot);
+        }
+        let (first, rest) = order.split_at(REUSE_AFTER);
+        assert!(first.iter().copied().eq(0..REUSE_AFTER as u32));
+        assert_eq!(&rest[..REUSE_AFTER], first);
+        assert_eq!(&rest[REUSE_AFTER..], first);
+    }
+
+    #[test]
+    fn an_old_serial_is_told_from_the_present_one() {
+        let (mut slots, keys) = slots(1);
+        let first = slots.take(&keys).expect("free");
+        assert!(slots.is_current(first.slot, first.serial));
+        slots.give_back(first.slot);
+        let second = slots.take(&keys).expect("free");
+        assert_eq!(first.slot, second.slot);
+        assert!(!slots.is_current(first.slot, first.serial));
+        assert!(slots.is_current(second.slot, second.serial));
+        assert!(!slots.is_current(9, 1));
+        assert_ne!((first.lkey, first.rkey), (second.lkey, second.rkey));
+    }
+}

@@ -1,0 +1,66 @@
+//! The table that the access path reads: one gate per slot, in chunks that are made
+//! when they are first needed and stay for good, so that no reader ever waits.
+
+use std::sync::OnceLock;
+
+use crate::gate::Gate;
+use crate::grant::Grant;
+use crate::keys::MAX_SLOTS;
+
+/// Entries of a chunk.
+const CHUNK: usize = 1024;
+const CHUNKS: usize = MAX_SLOTS as usize / CHUNK;
+
+/// An entry has a cache line of its own, since pinning writes to it.
+#[repr(align(64))]
+struct Entry(Gate<Grant>);
+
+const _: () = assert!(size_of::<Entry>() == 64);
+
+type Chunk = Box<[Entry]>;
+
+/// The entries of all slots.
+pub(crate) struct Table {
+    chunks: Box<[OnceLock<Chunk>]>,
+}
+
+impl Table {
+    pub(crate) fn new() -> Table {
+        Table { chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// The entry of a slot, if any slot near it was ever used.
+    #[inline(always)]
+    pub(crate) fn get(&self, slot: u32) -> Option<&Gate<Grant>> {
+        let chunk = self.chunks.get(slot as usize / CHUNK)?.get()?;
+        Some(&chunk[slot as usize % CHUNK].0)
+    }
+
+    /// The entry of a slot, made if need be.
+    pub(crate) fn make(&self, slot: u32) -> &Gate<Grant> {
+        let chunk = self.chunks[slot as usize / CHUNK].get_or_init(new_chunk);
+        &chunk[slot as usize % CHUNK].0
+    }
+}
+
+fn new_chunk() -> Chunk {
+    (0..CHUNK).map(|_| Entry(Gate::closed(Grant::NONE))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_in_chunks_and_are_told_apart() {
+        let table = Table::new();
+        assert!(table.get(0).is_none() && table.get(MAX_SLOTS - 1).is_none());
+        table.make(5);
+        assert!(table.get(1023).is_some() && table.get(1024).is_none());
+        table.make(MAX_SLOTS - 1);
+        assert!(table.get(MAX_SLOTS).is_none());
+        let entries = [table.make(5), table.make(6), table.make(MAX_SLOTS - 1)];
+        assert!(!std::ptr::eq(entries[0], entries[1]));
+        assert!(std::ptr::eq(entries[2], table.make(MAX_SLOTS - 1)));
+    }
+}

@@ -1,0 +1,273 @@
+//! Memory windows: remote rights to a part of a region, given and taken back quickly
+//! (IB specification 10.6.7).
+//!
+//! Type 1 is bound under any queue pair of its protection domain, may be bound
+//! again at once, and is unbound by a bind of no bytes. Type 2 (of the kind 2B: it
+//! belongs to the queue pair that bound it as well as to the protection domain) must be
+//! invalidated before it is bound again. For both, the consumer chooses the low byte of
+//! the key at each bind; the high 24 bits name the window.
+
+use std::collections::BTreeSet;
+
+use transport::{Access, Accessor, BindMw, MemoryError, PdId};
+use wire::{Qpn, RKey};
+
+use crate::error::MrError;
+use crate::grant::Grant;
+use crate::registry::{Control, Registry};
+use crate::slots::{Bound, Holder, WindowRecord};
+
+/// The kind of a memory window, numbered as `enum ibv_mw_type`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u32)]
+pub enum MwType {
+    /// Serves every queue pair of its protection domain.
+    One = 1,
+    /// Serves the queue pair that bound it, which (or whose peer) can invalidate it.
+    Two = 2,
+}
+
+/// Names a memory window of a registry, for good: never used again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct MwId {
+    slot: u32,
+    serial: u64,
+}
+
+/// An allocated memory window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MwKeys {
+    /// To deallocate it by.
+    pub id: MwId,
+    /// Its key until it is first bound. It opens nothing yet.
+    pub rkey: RKey,
+}
+
+/// What a memory window is at present.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MwInfo {
+    /// Its protection domain.
+    pub pd: PdId,
+    /// Its kind.
+    pub kind: MwType,
+    /// Its present key.
+    pub rkey: RKey,
+    /// Whether the key opens anything.
+    pub bound: bool,
+}
+
+/// Which type 2 windows each queue pair has bound: queue pair and slot.
+#[derive(Default)]
+pub(crate) struct TypeTwoBinds(BTreeSet<(u32, u32)>);
+
+/// What may be granted through a window.
+const WINDOW_RIGHTS: Access =
+    Access::REMOTE_WRITE.union(Access::REMOTE_READ).union(Access::REMOTE_ATOMIC).union(Access::ZERO_BASED);
+
+/// What changes memory, and so needs a region that its owner may write.
+const WRITING_RIGHTS: Access = Access::REMOTE_WRITE.union(Access::REMOTE_ATOMIC);
+
+impl Registry {
+    /// Makes a memory window, bound to nothing.
+    ///
+    /// # Errors
+    /// [`MrError::UnknownPd`], [`MrError::Full`].
+    pub fn alloc_mw(&self, pd: PdId, kind: MwType) -> Result<MwKeys, MrError> {
+        let mut control = self.control.lock();
+        control.pds.retain(pd)?;
+        let Some(taken) = control.slots.take(&self.keys) else {
+            control.pds.release(pd);
+            return Err(MrError::Full);
+        };
+        let window = WindowRecord { pd, kind, rkey: taken.rkey, bound: None };
+        control.slots.set(taken.slot, Holder::Window(window));
+        self.table.make(taken.slot);
+        Ok(MwKeys { id: MwId { slot: taken.slot, serial: taken.serial }, rkey: taken.rkey })
+    }
+
+    /// Ends a memory window, bound or not. On return no access through it is under way.
+    ///
+    /// # Errors
+    /// [`MrError::UnknownId`].
+    pub fn dealloc_mw(&self, id: MwId) -> Result<(), MrError> {
+        let mut control = self.control.lock();
+        let pd = self.window(&mut control, id)?.pd;
+        self.unbind(&mut control, id.slot);
+        control.slots.give_back(id.slot);
+        control.pds.release(pd);
+        Ok(())
+    }
+
+    /// What a window is at present.
+    ///
+    /// # Errors
+    /// [`MrError::UnknownId`].
+    pub fn mw_info(&self, id: MwId) -> Result<MwInfo, MrError> {
+        let mut control = self.control.lock();
+        let window = self.window(&mut control, id)?;
+        Ok(MwInfo { pd: window.pd, kind: window.kind, rkey: window.rkey, bound: window.bound.is_some() })
+    }
+
+    /// Unbinds every type 2 window that a queue pair has bound. To be called when the
+    /// queue pair is destroyed: another may get its number.
+    pub fn release_qp(&self, qpn: Qpn) {
+        let mut control = self.control.lock();
+        for slot in control.type_two.of(qpn) {
+            self.unbind(&mut control, slot);
+        }
+    }
+
+    /// The bind work request: see [`Memory::bind`](transport::Memory::bind).
+    pub(crate) fn bind_window(&self, who: Accessor, bind: &BindMw) -> Result<(), MemoryError> {
+        let mut control = self.control.lock();
+        let slot = self.keys.remote_slot(bind.window);
+        let window = control.slots.window(slot).ok_or(MemoryError::BadKey)?;
+        check_window(window, who, bind)?;
+        let kind = window.kind;
+        let grant = match bind.len_bytes {
+            0 => None,
+            _ => Some(self.window_grant(&mut control, who, kind, bind)?),
+        };
+        self.unbind(&mut control, slot);
+        let window = control.slots.window(slot).expect("it was one, under this lock");
+        window.rkey = bind.new_rkey;
+        if let Some(grant) = grant {
+            let region = self.keys.local_slot(bind.region);
+            let bound = Bound { region, qpn: who.qpn };
+            self.put_bound(&mut control, slot, bound, grant);
+        }
+        Ok(())
+    }
+
+    /// The invalidate work request: see [`Memory::invalidate`](transport::Memory::invalidate).
+    pub(crate) fn invalidate_window(&self, who: Accessor, rkey: RKey) -> Result<(), MemoryError> {
+        let mut control = self.control.lock();
+        let slot = self.keys.remote_slot(rkey);
+        let Some(window) = control.slots.window(slot) else {
+            // Regions made by verbs cannot be invalidated, only those of fast registration.
+            drop(control);
+            let region = self.pin_remote(rkey)?;
+            region.admit_remote(who, Access::empty())?;
+            return Err(MemoryError::NoPermission);
+        };
+        if window.rkey != rkey {
+            return Err(MemoryError::BadKey);
+        }
+        let foreign = window.bound.is_some_and(|bound| bound.qpn != who.qpn);
+        if window.pd != who.pd || (window.kind == MwType::Two && foreign) {
+            return Err(MemoryError::WrongDomain);
+        }
+        if window.kind == MwType::One {
+            return Err(MemoryError::NoPermission);
+        }
+        self.unbind(&mut control, slot);
+        Ok(())
+    }
+
+    /// What the window will grant, if it may.
+    fn window_grant(
+        &self,
+        control: &mut Control,
+        who: Accessor,
+        kind: MwType,
+        bind: &BindMw,
+    ) -> Result<Grant, MemoryError> {
+        // A region on its way out has left its slot already, though its gate may be open.
+        let slot = self.keys.local_slot(bind.region);
+        control.slots.region(slot).ok_or(MemoryError::BadKey)?;
+        let region = *self.pin_local(bind.region)?;
+        check_region(&region, who, bind)?;
+        let offset = region.offset(bind.addr, bind.len_bytes)?;
+        Ok(Grant {
+            lkey: transport::LKey(0),
+            rkey: bind.new_rkey,
+            start: region.start.wrapping_add(offset as usize),
+            base: match bind.access.contains(Access::ZERO_BASED) {
+                true => 0,
+                false => bind.addr,
+            },
+            len_bytes: bind.len_bytes,
+            pd: who.pd,
+            access: bind.access,
+            only: (kind == MwType::Two).then_some(who.qpn),
+        })
+    }
+
+    fn put_bound(&self, control: &mut Control, slot: u32, bound: Bound, grant: Grant) {
+        let region = control.slots.region(bound.region);
+        region.expect("it was found under this lock").windows += 1;
+        let window = control.slots.window(slot);
+        window.expect("it was found under this lock").bound = Some(bound);
+        if let Some(qpn) = grant.only {
+            control.type_two.insert(qpn, slot);
+        }
+        self.table.make(slot).open(grant);
+    }
+
+    /// Takes a window off its region, if it is bound, and waits for accesses under way.
+    /// The wait keeps the lock: it is as long as one copy, or as long as the thread that
+    /// copies is kept off its processor.
+    fn unbind(&self, control: &mut Control, slot: u32) {
+        let window = control.slots.window(slot);
+        let Some(bound) = window.and_then(|window| window.bound.take()) else {
+            return;
+        };
+        self.table.make(slot).close();
+        control.type_two.remove(bound.qpn, slot);
+        let region = control.slots.region(bound.region);
+        region.expect("a region outlives its windows").windows -= 1;
+    }
+
+    fn window<'a>(&self, control: &'a mut Control, id: MwId) -> Result<&'a mut WindowRecord, MrError> {
+        if !control.slots.is_current(id.slot, id.serial) {
+            return Err(MrError::UnknownId);
+        }
+        control.slots.window(id.slot).ok_or(MrError::UnknownId)
+    }
+}
+
+/// Whether this window may be bound so.
+fn check_window(window: &WindowRecord, who: Accessor, bind: &BindMw) -> Result<(), MemoryError> {
+    if window.rkey != bind.window || bind.new_rkey.0 >> 8 != bind.window.0 >> 8 {
+        return Err(MemoryError::BadKey);
+    }
+    if window.pd != who.pd {
+        return Err(MemoryError::WrongDomain);
+    }
+    if !WINDOW_RIGHTS.contains(bind.access) {
+        return Err(MemoryError::NoPermission);
+    }
+    match window.kind {
+        MwType::One if bind.access.contains(Access::ZERO_BASED) => Err(MemoryError::NoPermission),
+        MwType::Two if window.bound.is_some() => Err(MemoryError::NoPermission),
+        MwType::Two if bind.len_bytes == 0 => Err(MemoryError::OutOfBounds),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a window may be bound to this region so.
+fn check_region(region: &Grant, who: Accessor, bind: &BindMw) -> Result<(), MemoryError> {
+    region.admit_local(who.pd, bind.access.intersects(WRITING_RIGHTS))?;
+    match region.access.contains(Access::MW_BIND) {
+        true => Ok(()),
+        false => Err(MemoryError::NoPermission),
+    }
+}
+
+impl TypeTwoBinds {
+    fn insert(&mut self, qpn: Qpn, slot: u32) {
+        self.0.insert((qpn.get(), slot));
+    }
+
+    fn remove(&mut self, qpn: Qpn, slot: u32) {
+        self.0.remove(&(qpn.get(), slot));
+    }
+
+    fn of(&self, qpn: Qpn) -> Vec<u32> {
+        let all = (qpn.get(), 0)..=(qpn.get(), u32::MAX);
+        self.0.range(all).map(|(_, slot)| *slot).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

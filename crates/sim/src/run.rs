@@ -1,0 +1,54 @@
+//! Running seeds: one at a time, and what to tell when one fails.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::check::Violation;
+use crate::scenario::Scenario;
+use crate::world::{Report, World};
+
+/// A run that went wrong.
+#[derive(Debug)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// Which rule was broken, or where the code under test panicked.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "seed {}: {}", self.seed, self.reason)?;
+        write!(f, "replay: {}", replay_command(self.seed))
+    }
+}
+
+/// The command that replays a seed with its packet trace.
+pub fn replay_command(seed: u64) -> String {
+    format!("cargo run -p longarm-sim -- --seed {seed} --trace")
+}
+
+/// Runs the scenario of a seed.
+///
+/// # Errors
+/// A broken rule, or a panic of the code under test.
+pub fn run_seed(seed: u64) -> Result<Report, Failure> {
+    let mut world = World::new(Scenario::generate(seed), false);
+    run(&mut world).map_err(|reason| Failure { seed, reason })
+}
+
+/// Runs a world, and makes a panic into a reason like any other.
+///
+/// # Errors
+/// A broken rule, or a panic of the code under test.
+pub fn run(world: &mut World) -> Result<Report, String> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| world.run()));
+    match outcome {
+        Ok(outcome) => outcome.map_err(|violation: Violation| violation.to_string()),
+        Err(panic) => Err(format!("panic: {}", panic_text(&*panic))),
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("of an unusual kind")
+}

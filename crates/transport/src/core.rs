@@ -1,0 +1,157 @@
+//! What every queue pair has, whatever its service: identity, attributes, queues, counters.
+
+use wire::{Opcode, Qpn};
+
+use crate::attr::{QpAttr, QpCaps, QpInit, QpState, QpType, Tuning};
+use crate::completion::{Completion, CompletionOp, Status};
+use crate::counters::QpCounters;
+use crate::host::{CqSide, Host, QpEvent};
+use crate::memory::{Accessor, PdId};
+use crate::qp::{Arrival, Transmit};
+use crate::queue::recv::RecvQueue;
+use crate::queue::send::SendQueue;
+use crate::reason::Reason;
+use crate::wr::{AddressVector, RecvWr, SendFlags};
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) qpn: Qpn,
+    pub(crate) qp_type: QpType,
+    pub(crate) pd: PdId,
+    pub(crate) caps: QpCaps,
+    pub(crate) signal_all: bool,
+    pub(crate) shared_recv: bool,
+    pub(crate) tuning: Tuning,
+    pub(crate) attr: QpAttr,
+    /// UDP source port of packets to the connected peer.
+    pub(crate) source_port: u16,
+    pub(crate) sq: SendQueue,
+    pub(crate) rq: RecvQueue,
+    pub(crate) counters: QpCounters,
+    pub(crate) failure: Option<Reason>,
+    /// The event that tells the passive side about the first message was given.
+    pub(crate) established: bool,
+}
+
+impl Core {
+    pub(crate) fn new(init: &QpInit) -> Core {
+        Core {
+            qpn: init.qpn,
+            qp_type: init.qp_type,
+            pd: init.pd,
+            caps: init.caps,
+            signal_all: init.signal_all,
+            shared_recv: init.shared_recv,
+            tuning: init.tuning,
+            attr: QpAttr::default(),
+            source_port: 0,
+            sq: SendQueue::default(),
+            rq: RecvQueue::new(init.caps.max_recv_wr, init.caps.max_recv_sge),
+            counters: QpCounters::default(),
+            failure: None,
+            established: false,
+        }
+    }
+
+    pub(crate) fn state(&self) -> QpState {
+        self.attr.state
+    }
+
+    /// Payload bytes per packet.
+    pub(crate) fn mtu(&self) -> u32 {
+        self.attr.path_mtu.bytes()
+    }
+
+    pub(crate) fn accessor(&self) -> Accessor {
+        Accessor { pd: self.pd, qpn: self.qpn }
+    }
+
+    /// A packet of `len_bytes` to the connected peer.
+    pub(crate) fn transmit(&self, len_bytes: usize) -> Transmit {
+        Transmit { len_bytes, address: self.attr.address, source_port: self.source_port }
+    }
+
+    /// Whether the packet comes over the path of the connection (Annex A17.5.1).
+    pub(crate) fn is_from_peer(&self, arrival: &Arrival) -> bool {
+        let AddressVector { source, destination, .. } = self.attr.address;
+        arrival.source == destination && arrival.destination == source
+    }
+
+    /// The basic transport header of a packet to the connected peer.
+    pub(crate) fn bth(&self, opcode: Opcode) -> wire::Bth {
+        wire::Bth {
+            opcode,
+            solicited: false,
+            migrated: false,
+            pad: 0,
+            version: 0,
+            pkey: self.attr.pkey,
+            fecn: false,
+            becn: false,
+            dest_qpn: self.attr.dest_qpn,
+            ack_req: false,
+            psn: wire::Psn::default(),
+        }
+    }
+
+    /// The next receive WQE, own or shared.
+    pub(crate) fn take_recv(&mut self, host: &mut impl Host) -> Option<RecvWr> {
+        if host.inject_receiver_not_ready() {
+            return None;
+        }
+        if self.shared_recv { host.take_shared_recv() } else { self.rq.take().map(|(wr, _)| wr) }
+    }
+
+    /// Completes the oldest send WQE, which went well. Unsignaled ones leave no trace.
+    pub(crate) fn complete_head(&mut self, host: &mut impl Host) {
+        let Some(wqe) = self.sq.pop() else { return };
+        if self.signal_all || wqe.flags.contains(SendFlags::SIGNALED) {
+            let completion = Completion::success(wqe.wr_id, self.qpn, wqe.completion_op(), wqe.len_bytes);
+            host.complete(CqSide::Send, completion);
+        }
+    }
+
+    /// Completes the oldest send WQE as failed; always reported.
+    pub(crate) fn fail_head(&mut self, reason: Reason, host: &mut impl Host) {
+        let Some(wqe) = self.sq.pop() else { return };
+        let mut completion = Completion::failure(wqe.wr_id, self.qpn, wqe.completion_op(), reason.status());
+        completion.vendor_err = reason.code();
+        host.complete(CqSide::Send, completion);
+    }
+
+    /// A failed receive WQE.
+    pub(crate) fn fail_recv(&mut self, wr_id: u64, status: Status, reason: Reason, host: &mut impl Host) {
+        let mut completion = Completion::failure(wr_id, self.qpn, CompletionOp::Recv, status);
+        completion.vendor_err = reason.code();
+        host.complete(CqSide::Recv, completion);
+    }
+
+    /// Flushes the send queue (IB specification 10.3.1, error state).
+    pub(crate) fn flush_send(&mut self, host: &mut impl Host) {
+        while let Some(wqe) = self.sq.pop() {
+            let c = Completion::failure(wqe.wr_id, self.qpn, wqe.completion_op(), Status::WorkRequestFlushed);
+            host.complete(CqSide::Send, c);
+        }
+    }
+
+    /// Flushes the receive queue. A shared one keeps its WQEs; the owner of this
+    /// queue pair learns that it will take no more (10.3.1, last WQE reached).
+    pub(crate) fn flush_recv(&mut self, host: &mut impl Host) {
+        if self.shared_recv {
+            host.event(QpEvent::LastWqeReached);
+            return;
+        }
+        while let Some((wr, _)) = self.rq.take() {
+            let c = Completion::failure(wr.wr_id, self.qpn, CompletionOp::Recv, Status::WorkRequestFlushed);
+            host.complete(CqSide::Recv, c);
+        }
+    }
+
+    /// Notes the first message in RTR.
+    pub(crate) fn note_established(&mut self, host: &mut impl Host) {
+        if !self.established && self.attr.state == QpState::Rtr {
+            self.established = true;
+            host.event(QpEvent::CommunicationEstablished);
+        }
+    }
+}

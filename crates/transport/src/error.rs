@@ -1,0 +1,120 @@
+//! Wrong calls: errors of the verbs themselves, with their errno.
+
+use crate::attr::{AttrMask, QpState};
+
+/// Why a work request was refused at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PostError {
+    /// ENOMEM
+    #[error("the work queue is full: it holds {capacity} work requests")]
+    QueueFull {
+        /// What it holds.
+        capacity: u32,
+    },
+    /// EINVAL
+    #[error("the scatter/gather list is too long: the queue was made for {max} entries")]
+    TooManySges {
+        /// Entries allowed.
+        max: u32,
+    },
+    /// EINVAL
+    #[error("a queue pair in state {state:?} takes no such work requests")]
+    WrongState {
+        /// Where it is.
+        state: QpState,
+    },
+    /// EINVAL
+    #[error("this kind of queue pair cannot do {op}")]
+    NotForService {
+        /// The operation.
+        op: &'static str,
+    },
+    /// EINVAL
+    #[error("a message has at most {max_bytes} bytes here")]
+    MessageTooLong {
+        /// Bytes allowed.
+        max_bytes: u64,
+    },
+    /// EINVAL
+    #[error("inline data has at most {max_bytes} bytes here")]
+    InlineTooLong {
+        /// Bytes allowed.
+        max_bytes: u32,
+    },
+    /// EINVAL
+    #[error("an atomic operation needs exactly 8 bytes for its result")]
+    AtomicLength,
+    /// EINVAL
+    #[error("READ and atomics cannot be inline: their result needs memory")]
+    InlineResult,
+    /// EINVAL
+    #[error("READ and atomics need max_rd_atomic of at least 1")]
+    NoReadDepth,
+    /// EINVAL
+    #[error("a UD work request needs an address, any other must have none")]
+    Address,
+    /// EINVAL
+    #[error("the queue pair takes its receive work requests from a shared receive queue")]
+    SharedRecv,
+}
+
+impl PostError {
+    /// The errno that the verbs return.
+    pub fn errno(&self) -> i32 {
+        match self {
+            PostError::QueueFull { .. } => 12, // ENOMEM
+            _ => 22,                           // EINVAL
+        }
+    }
+}
+
+/// Why `modify_qp` was refused. Nothing has changed then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ModifyError {
+    /// The state table has no such step.
+    #[error("a queue pair cannot go from {from:?} to {to:?}")]
+    NoTransition {
+        /// Where it is.
+        from: QpState,
+        /// Where it was to go.
+        to: QpState,
+    },
+    /// `current_state` was given and is not the state.
+    #[error("the queue pair is in {is:?}, not in {claimed:?}")]
+    NotInState {
+        /// Where it is.
+        is: QpState,
+        /// What was claimed.
+        claimed: QpState,
+    },
+    /// Attributes are missing.
+    #[error("this step needs the attributes {0:?} too")]
+    Missing(AttrMask),
+    /// Attributes that do not belong here.
+    #[error("this step does not take the attributes {0:?}")]
+    NotAllowed(AttrMask),
+    /// A value is out of range.
+    #[error("{attribute} cannot be {value}")]
+    Value {
+        /// Which attribute.
+        attribute: &'static str,
+        /// What was given.
+        value: u64,
+    },
+    /// RC, UC: the address vector leads nowhere.
+    #[error("the path cannot be used: {0}")]
+    Path(&'static str),
+    /// What this device cannot do.
+    #[error("{0} is not supported by this device")]
+    Unsupported(&'static str),
+}
+
+impl ModifyError {
+    /// The errno that the verbs return.
+    pub fn errno(&self) -> i32 {
+        match self {
+            ModifyError::Unsupported(_) => 95, // EOPNOTSUPP
+            _ => 22,                           // EINVAL
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What a queue pair asks of its surroundings: memory, a place for completions
+//! and events, receive WQEs of a shared queue.
+
+use crate::completion::Completion;
+use crate::memory::Memory;
+use crate::wr::RecvWr;
+
+/// Which completion queue of the pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CqSide {
+    /// Of the send queue.
+    Send,
+    /// Of the receive queue.
+    Recv,
+}
+
+/// Something asynchronous about a queue pair; the names are those of `enum ibv_event_type`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum QpEvent {
+    /// The queue pair entered the error state by itself (protocol failure).
+    Fatal,
+    /// A peer's request was malformed.
+    RequestError,
+    /// A peer's request was refused: key, range or right.
+    AccessError,
+    /// The first message arrived while still in RTR.
+    CommunicationEstablished,
+    /// Every outstanding send has completed after SQD.
+    SendQueueDrained,
+    /// A queue pair with a shared receive queue will take no more of its WQEs.
+    LastWqeReached,
+}
+
+/// The surroundings of a queue pair during one call. Everything is called back
+/// from within the call; nothing is kept.
+pub trait Host {
+    /// Memory under keys.
+    type Memory: Memory + ?Sized;
+
+    /// The memory that the device knows.
+    fn memory(&self) -> &Self::Memory;
+
+    /// Appends to one of the pair's completion queues.
+    fn complete(&mut self, side: CqSide, completion: Completion);
+
+    /// Reports an asynchronous event.
+    fn event(&mut self, event: QpEvent);
+
+    /// Takes the next WQE of the shared receive queue, `None` if it is empty.
+    /// Asked only if the queue pair was made with one.
+    fn take_shared_recv(&mut self) -> Option<RecvWr>;
+
+    /// Fault injection: whether to act as if no receive WQE were posted.
+    fn inject_receiver_not_ready(&mut self) -> bool {
+        false
+    }
+}

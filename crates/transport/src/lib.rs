@@ -1,0 +1,51 @@
+//! RDMA queue pairs as values: RC, UC and UD, sans-IO.
+//!
+//! A [`Qp`] takes work requests, packets and the passing of time, and gives
+//! packets, completions and events. It knows no socket, no clock, no pointer and no lock:
+//! time comes in as an argument, memory is reached by key through a narrow trait,
+//! and everything else it needs it asks of its [`Host`]. So the same code runs on
+//! sockets, in tests of two values and a loop, and in a simulator where a seed
+//! replays any failure.
+//!
+//! ```text
+//!  post_send ─►┌───────────┐ requests          ┌───────────┐─► completions
+//!              │ requester │───────────────────►│ responder │   (receive queue)
+//!  completions │ completer │◄───────────────────│           │─► memory
+//!           ◄──└───────────┘ responses, ACK/NAK └───────────┘
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod attr;
+pub mod completion;
+mod congestion;
+mod core;
+mod counters;
+mod drop;
+mod error;
+pub mod host;
+pub mod memory;
+mod packet;
+mod qp;
+mod queue;
+mod rc;
+mod reason;
+mod state;
+#[cfg(test)]
+mod testing;
+pub mod time;
+mod uc;
+mod ud;
+pub mod wr;
+
+pub use attr::{AttrMask, Mtu, QpAttr, QpCaps, QpInit, QpState, QpType, Tuning};
+pub use completion::{Completion, CompletionOp, Status};
+pub use counters::QpCounters;
+pub use drop::DropReason;
+pub use error::{ModifyError, PostError};
+pub use host::{CqSide, Host, QpEvent};
+pub use memory::{Access, Accessor, AtomicOp, BindMw, LKey, Memory, MemoryError, PdId, Sge};
+pub use qp::{Arrival, MAX_MESSAGE_BYTES, MAX_PACKET_BYTES, Qp, Transmit};
+pub use queue::recv::RecvQueue;
+pub use reason::Reason;
+pub use time::Time;
+pub use wr::{AddressVector, Datagram, Payload, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Sgl};

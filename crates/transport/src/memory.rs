@@ -1,0 +1,161 @@
+//! What a queue pair asks of memory: copies under a key, nothing else.
+//!
+//! The transport never sees a pointer. It names memory as the verbs do, by key,
+//! address and length, and the implementation checks every access: key alive,
+//! protection domain, rights, bounds.
+
+use wire::RKey;
+
+bitflags::bitflags! {
+    /// What may be done with a memory region or window, and through a queue pair.
+    /// The bits are those of `enum ibv_access_flags`.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+    pub struct Access: u32 {
+        /// The owner's queue pairs may write (receive buffers, results of READs and atomics).
+        const LOCAL_WRITE = 1;
+        /// Peers may WRITE.
+        const REMOTE_WRITE = 1 << 1;
+        /// Peers may READ.
+        const REMOTE_READ = 1 << 2;
+        /// Peers may do atomics.
+        const REMOTE_ATOMIC = 1 << 3;
+        /// Memory windows may be bound to the region.
+        const MW_BIND = 1 << 4;
+        /// Addresses of the region start at zero.
+        const ZERO_BASED = 1 << 5;
+        /// Pages need not be pinned. Memory here never is: accepted, changes nothing.
+        const ON_DEMAND = 1 << 6;
+        /// Advice to use huge pages: accepted.
+        const HUGETLB = 1 << 7;
+        /// Writes may become visible in any order: accepted, order is kept all the same.
+        const RELAXED_ORDERING = 1 << 20;
+    }
+}
+
+/// The number of a protection domain, unique within a device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct PdId(pub u32);
+
+/// A local key: the right of the owner's queue pairs to use a memory region.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct LKey(pub u32);
+
+/// One entry of a scatter/gather list.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Sge {
+    /// Where the bytes start, as the region numbers its addresses.
+    pub addr: u64,
+    /// How many bytes. Here zero means none (the verbs layer maps its own rule to this).
+    pub len_bytes: u32,
+    /// The key of the region that holds them.
+    pub lkey: LKey,
+}
+
+/// Who reaches for memory from afar: the responder's queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Accessor {
+    /// The protection domain of the queue pair.
+    pub pd: PdId,
+    /// The queue pair: a type 2 window serves one only.
+    pub qpn: wire::Qpn,
+}
+
+/// An atomic operation on eight bytes (IB specification 9.4.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AtomicOp {
+    /// Stores `swap` if the value equals `compare`.
+    CompareSwap {
+        /// The expected value.
+        compare: u64,
+        /// The value to store.
+        swap: u64,
+    },
+    /// Adds, wrapping.
+    FetchAdd {
+        /// The number to add.
+        add: u64,
+    },
+}
+
+/// Parameters of a memory window's bind.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct BindMw {
+    /// The window's present key. Binding a type 2 window sets the low byte of
+    /// `new_rkey`; the high 24 bits name the window and must be its own.
+    pub window: RKey,
+    /// The key the window has from now on.
+    pub new_rkey: RKey,
+    /// The region it opens.
+    pub region: LKey,
+    /// First address within the region. With `Access::ZERO_BASED` peers count from zero.
+    pub addr: u64,
+    /// Length in bytes; zero for a type 1 window unbinds it.
+    pub len_bytes: u64,
+    /// Remote rights of the window.
+    pub access: Access,
+}
+
+/// Why an access was refused. The first three are told to a peer as a remote
+/// access error, and to the owner as a local protection error.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+pub enum MemoryError {
+    /// The key names nothing alive.
+    #[error("the key names no live region or window")]
+    BadKey,
+    /// The region or window belongs to another protection domain (or queue pair).
+    #[error("the key belongs to another protection domain or queue pair")]
+    WrongDomain,
+    /// The region or window does not grant this.
+    #[error("the key does not grant this access")]
+    NoPermission,
+    /// The range leaves the region, or wraps around.
+    #[error("the range leaves the region")]
+    OutOfBounds,
+    /// An atomic's address is no multiple of eight.
+    #[error("an atomic operation needs an address that is a multiple of 8")]
+    Misaligned,
+}
+
+/// Memory under keys. Every method checks everything, every time: a region may
+/// be deregistered between two packets of one message.
+pub trait Memory {
+    /// Copies `out.len()` bytes, from `offset` on, of what the list `sgl` names.
+    /// The list must hold that many bytes after `offset` (`OutOfBounds` if not).
+    fn gather(&self, pd: PdId, sgl: &[Sge], offset: u64, out: &mut [u8]) -> Result<(), MemoryError>;
+
+    /// Copies `data` to what the list `sgl` names, from `offset` on. Needs `LOCAL_WRITE`.
+    /// Bytes become visible in ascending order as far as an aligned last word is
+    /// concerned: who sees the last byte sees all before it.
+    fn scatter(&self, pd: PdId, sgl: &[Sge], offset: u64, data: &[u8]) -> Result<(), MemoryError>;
+
+    /// Checks that the whole list may be used, `write` for the receiving side.
+    fn check_local(&self, pd: PdId, sgl: &[Sge], write: bool) -> Result<(), MemoryError>;
+
+    /// Checks that `who` may do `access` on the whole range. Zero lengths are
+    /// not asked (C9-88: they need no valid key).
+    fn check_remote(
+        &self,
+        who: Accessor,
+        rkey: RKey,
+        addr: u64,
+        len_bytes: u64,
+        access: Access,
+    ) -> Result<(), MemoryError>;
+
+    /// Writes `data` at a peer's request; same visibility as `scatter`.
+    fn remote_write(&self, who: Accessor, rkey: RKey, addr: u64, data: &[u8]) -> Result<(), MemoryError>;
+
+    /// Reads at a peer's request.
+    fn remote_read(&self, who: Accessor, rkey: RKey, addr: u64, out: &mut [u8]) -> Result<(), MemoryError>;
+
+    /// Does an atomic at a peer's request and returns the value before it. Atomic
+    /// towards every other atomic and towards the processor's own.
+    fn remote_atomic(&self, who: Accessor, rkey: RKey, addr: u64, op: AtomicOp) -> Result<u64, MemoryError>;
+
+    /// Invalidates a key: a peer's SEND with invalidate, or a local invalidate.
+    /// Only type 2 windows (and regions that allow it) can be invalidated so.
+    fn invalidate(&self, who: Accessor, rkey: RKey) -> Result<(), MemoryError>;
+
+    /// Binds a window, on behalf of a bind work request.
+    fn bind(&self, who: Accessor, bind: &BindMw) -> Result<(), MemoryError>;
+}

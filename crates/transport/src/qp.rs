@@ -1,0 +1,330 @@
+//! The queue pair: a value that takes work requests, packets and the passing of
+//! time, and gives packets, completions and events.
+
+use wire::{Gid, Packet, Qpn};
+
+use crate::attr::{AttrMask, QpAttr, QpInit, QpState, QpType};
+use crate::completion::{Completion, CompletionOp, Status};
+use crate::core::Core;
+use crate::counters::QpCounters;
+use crate::drop::DropReason;
+use crate::error::{ModifyError, PostError};
+use crate::host::{CqSide, Host};
+use crate::rc::Rc;
+use crate::reason::Reason;
+use crate::state;
+use crate::time::Time;
+use crate::uc::Uc;
+use crate::ud::Ud;
+use crate::wr::{AddressVector, RecvWr, SendWr};
+
+/// Room that [`Qp::poll_transmit`] needs: BTH, the longest extension and 4096 bytes of payload.
+pub const MAX_PACKET_BYTES: usize = 4096 + 64;
+
+/// The longest message in bytes (IB specification 9.7.7, C9-85).
+pub const MAX_MESSAGE_BYTES: u64 = 1 << 31;
+
+/// What the network says about a packet that has arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// The sender's address.
+    pub source: Gid,
+    /// The address it was sent to: ours, or a multicast group's.
+    pub destination: Gid,
+    /// IPv4 TOS or IPv6 traffic class, without its ECN bits where they are unknown.
+    pub traffic_class: u8,
+    /// Time to live.
+    pub hop_limit: u8,
+    /// A switch marked the packet: congestion experienced.
+    pub ecn_ce: bool,
+}
+
+/// A packet that wants to leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transmit {
+    /// Its length from BTH to pad; the ICRC is yet to come.
+    pub len_bytes: usize,
+    /// Where to.
+    pub address: AddressVector,
+    /// The UDP source port of its flow.
+    pub source_port: u16,
+}
+
+#[derive(Debug)]
+enum Service {
+    Rc(Box<Rc>),
+    Uc(Box<Uc>),
+    Ud(Box<Ud>),
+}
+
+/// Calls the same method of whichever service this is.
+macro_rules! service {
+    ($qp:expr, $service:ident, $core:ident => $call:expr) => {{
+        let $core = &mut $qp.core;
+        match &mut $qp.service {
+            Service::Rc($service) => $call,
+            Service::Uc($service) => $call,
+            Service::Ud($service) => $call,
+        }
+    }};
+}
+
+/// A queue pair.
+#[derive(Debug)]
+pub struct Qp {
+    core: Core,
+    service: Service,
+}
+
+impl Qp {
+    /// A new one, in state Reset.
+    pub fn new(init: &QpInit) -> Qp {
+        let service = match init.qp_type {
+            QpType::Rc => Service::Rc(Box::new(Rc::new(&init.tuning))),
+            QpType::Uc => Service::Uc(Box::default()),
+            QpType::Ud => Service::Ud(Box::default()),
+        };
+        Qp { core: Core::new(init), service }
+    }
+
+    /// Its number.
+    pub fn qpn(&self) -> Qpn {
+        self.core.qpn
+    }
+
+    /// Its service.
+    pub fn qp_type(&self) -> QpType {
+        self.core.qp_type
+    }
+
+    /// Its state.
+    pub fn state(&self) -> QpState {
+        self.core.state()
+    }
+
+    /// What it was made with, as far as it can be asked.
+    pub fn caps(&self) -> crate::attr::QpCaps {
+        self.core.caps
+    }
+
+    /// What it has counted.
+    pub fn counters(&self) -> &QpCounters {
+        &self.core.counters
+    }
+
+    /// Why it left its working states, if it did.
+    pub fn failure(&self) -> Option<Reason> {
+        self.core.failure
+    }
+
+    /// Its attributes as they are now.
+    pub fn query(&self) -> QpAttr {
+        let mut attr = self.core.attr;
+        attr.current_state = attr.state;
+        match &self.service {
+            Service::Rc(rc) => rc.query(&self.core, &mut attr),
+            Service::Uc(uc) => uc.query(&self.core, &mut attr),
+            Service::Ud(ud) => ud.query(&self.core, &mut attr),
+        }
+        attr
+    }
+
+    /// Changes attributes and state by the table of state transitions (`state/table.rs`).
+    pub fn modify(
+        &mut self,
+        attr: &QpAttr,
+        mask: AttrMask,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<(), ModifyError> {
+        let target = state::check(&self.core, attr, mask)?;
+        let from = self.core.state();
+        state::apply(&mut self.core, attr, mask);
+        self.enter(from, target, now, host);
+        Ok(())
+    }
+
+    fn enter(&mut self, from: QpState, to: QpState, now: Time, host: &mut impl Host) {
+        match to {
+            QpState::Error if from != QpState::Error => self.fail(Reason::Requested, host),
+            QpState::Reset => self.reset(),
+            _ => {
+                self.core.attr.state = to;
+                if from == QpState::Sqe {
+                    self.core.failure = None;
+                }
+                service!(self, service, core => service.entered(core, from, now, host));
+            }
+        }
+    }
+
+    fn reset(&mut self) {
+        self.core.attr = QpAttr::default();
+        self.core.rq.clear();
+        self.core.failure = None;
+        self.core.established = false;
+        self.core.sq.restart(wire::Psn::default());
+        service!(self, service, core => service.reset(core));
+    }
+
+    /// Moves to the error state and flushes both queues. The first reason counts.
+    pub fn fail(&mut self, reason: Reason, host: &mut impl Host) {
+        if self.core.state() == QpState::Error {
+            return;
+        }
+        self.core.attr.state = QpState::Error;
+        self.core.failure.get_or_insert(reason);
+        service!(self, service, core => service.failed(core, host));
+        self.core.flush_send(host);
+        self.core.flush_recv(host);
+    }
+
+    /// Posts a send work request. In the error state (and SQE) it is flushed.
+    pub fn post_send(&mut self, wr: SendWr, host: &mut impl Host) -> Result<(), PostError> {
+        state::check_send(&self.core, &wr)?;
+        if matches!(self.core.state(), QpState::Error | QpState::Sqe) {
+            self.flush_posted(&wr, host);
+            return Ok(());
+        }
+        let mtu = match self.core.qp_type {
+            QpType::Ud => u32::MAX,
+            _ => self.core.mtu(),
+        };
+        self.core.sq.push(wr, mtu);
+        Ok(())
+    }
+
+    fn flush_posted(&mut self, wr: &SendWr, host: &mut impl Host) {
+        let op = crate::queue::send::completion_op(&wr.op);
+        host.complete(CqSide::Send, Completion::failure(wr.wr_id, self.core.qpn, op, Status::WorkRequestFlushed));
+    }
+
+    /// Posts a receive work request. In the error state it is flushed.
+    pub fn post_recv(&mut self, wr: RecvWr, host: &mut impl Host) -> Result<(), PostError> {
+        state::check_recv(&self.core, &wr)?;
+        if self.core.state() == QpState::Error {
+            let c = Completion::failure(wr.wr_id, self.core.qpn, CompletionOp::Recv, Status::WorkRequestFlushed);
+            host.complete(CqSide::Recv, c);
+            return Ok(());
+        }
+        self.core.rq.post(wr)?;
+        if let Service::Rc(rc) = &mut self.service {
+            rc.recv_posted(&self.core);
+        }
+        Ok(())
+    }
+
+    /// Takes in a packet for this queue pair. A drop is not a failure of ours: count it.
+    pub fn handle_packet(
+        &mut self,
+        packet: &Packet<'_>,
+        arrival: &Arrival,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        if !state::receives(self.core.state()) {
+            return Err(DropReason::QpState);
+        }
+        if !self.core.attr.pkey.admits(packet.bth().pkey) {
+            return Err(DropReason::PKey);
+        }
+        self.core.counters.ecn_marked += u64::from(arrival.ecn_ce);
+        let outcome = service!(self, service, core => service.handle_packet(core, packet, arrival, now, host));
+        self.settle(host);
+        outcome?;
+        self.core.counters.rx_packets += 1;
+        self.core.counters.rx_bytes += packet.payload().len() as u64;
+        Ok(())
+    }
+
+    /// Writes the next packet that may leave now into `out`, which has at least
+    /// [`MAX_PACKET_BYTES`]. `None`: nothing to send until something happens.
+    pub fn poll_transmit(&mut self, now: Time, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
+        let transmit = service!(self, service, core => service.poll_transmit(core, now, out, host));
+        if transmit.is_some() {
+            self.core.counters.tx_packets += 1;
+        }
+        self.settle(host);
+        transmit
+    }
+
+    /// Whether [`poll_transmit`](Qp::poll_transmit) has something worth a system call
+    /// of its own; an acknowledge alone is not ([`ack_due`](Qp::ack_due)).
+    pub fn wants_transmit(&self) -> bool {
+        match &self.service {
+            Service::Rc(rc) => rc.wants_transmit(&self.core),
+            Service::Uc(uc) => uc.wants_transmit(&self.core),
+            Service::Ud(ud) => ud.wants_transmit(&self.core),
+        }
+    }
+
+    /// Whether an acknowledge waits to leave. It may be put off until the
+    /// application's next call, so that it travels with other packets.
+    pub fn ack_due(&self) -> bool {
+        matches!(&self.service, Service::Rc(rc) if rc.ack_due())
+    }
+
+    /// When [`handle_timeout`](Qp::handle_timeout) wants to be called.
+    pub fn next_timeout(&self) -> Option<Time> {
+        match &self.service {
+            Service::Rc(rc) => rc.next_timeout(),
+            Service::Uc(_) | Service::Ud(_) => None,
+        }
+    }
+
+    /// Tells that time has passed. Calling it early does no harm.
+    pub fn handle_timeout(&mut self, now: Time, host: &mut impl Host) {
+        if let Service::Rc(rc) = &mut self.service {
+            rc.handle_timeout(&mut self.core, now);
+        }
+        self.settle(host);
+    }
+
+    /// Carries out a failure that a service has found. Asked after every packet, so
+    /// the usual answer has to be cheap.
+    #[inline]
+    fn settle(&mut self, host: &mut impl Host) {
+        let found = match &mut self.service {
+            Service::Rc(rc) => rc.take_failure(),
+            Service::Uc(uc) => uc.take_failure(),
+            Service::Ud(ud) => ud.take_failure(),
+        };
+        if let Some(failure) = found {
+            self.carry_out(failure, host);
+        }
+    }
+
+    #[cold]
+    fn carry_out(&mut self, failure: Failure, host: &mut impl Host) {
+        match failure {
+            Failure::SendQueue(reason) if self.core.qp_type != QpType::Rc => self.enter_sqe(reason, host),
+            Failure::SendQueue(reason) => {
+                self.core.fail_head(reason, host);
+                self.fail(reason, host);
+            }
+            Failure::QueuePair(reason, event) => {
+                self.fail(reason, host);
+                if let Some(event) = event {
+                    host.event(event);
+                }
+            }
+        }
+    }
+
+    /// UC and UD: a failed send stops the send queue only (IB specification 10.3.1, SQE).
+    fn enter_sqe(&mut self, reason: Reason, host: &mut impl Host) {
+        self.core.fail_head(reason, host);
+        self.core.flush_send(host);
+        self.core.failure = Some(reason);
+        self.core.attr.state = QpState::Sqe;
+    }
+}
+
+/// A failure that a service has found; [`Qp`] carries it out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Failure {
+    /// The oldest send WQE failed.
+    SendQueue(Reason),
+    /// The whole queue pair, with an event for its owner.
+    QueuePair(Reason, Option<crate::host::QpEvent>),
+}

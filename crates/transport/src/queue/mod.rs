@@ -1,0 +1,4 @@
+//! The two work queues of a queue pair.
+
+pub(crate) mod recv;
+pub(crate) mod send;

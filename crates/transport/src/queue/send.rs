@@ -1,0 +1,177 @@
+//! The send queue: WQEs in posting order, each with the PSNs it takes.
+
+use std::collections::VecDeque;
+
+use wire::Psn;
+
+use crate::completion::CompletionOp;
+use crate::memory::AtomicOp;
+use crate::wr::{Datagram, Payload, SendFlags, SendOp, SendWr};
+
+/// Cost in the window of a packet beyond its payload: what a socket buffer keeps for it.
+pub(crate) const PACKET_OVERHEAD_BYTES: u64 = 128;
+
+/// One send WQE.
+#[derive(Debug)]
+pub(crate) struct SendWqe {
+    pub(crate) wr_id: u64,
+    pub(crate) op: SendOp,
+    pub(crate) flags: SendFlags,
+    pub(crate) payload: Payload,
+    pub(crate) datagram: Option<Box<Datagram>>,
+    /// Message length in bytes.
+    pub(crate) len_bytes: u32,
+    /// First PSN; for READs, of the response.
+    pub(crate) first_psn: Psn,
+    /// PSNs taken: packets of the message, or of the READ's response. Zero for local operations.
+    pub(crate) packets: u32,
+    /// Window cost of everything posted before, see `SendQueue::cost_at`.
+    pub(crate) cost_before: u64,
+    /// How many receive WQEs of the peer this and all earlier requests use up.
+    pub(crate) recvs_used: u64,
+    /// Local operations only: carried out.
+    pub(crate) executed: bool,
+}
+
+impl SendWqe {
+    /// The PSN after the last.
+    pub(crate) fn end_psn(&self) -> Psn {
+        self.first_psn.add(self.packets)
+    }
+
+    /// What the completion calls it.
+    pub(crate) fn completion_op(&self) -> CompletionOp {
+        completion_op(&self.op)
+    }
+
+    /// Carried out by the requester alone: no packets.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.op, SendOp::LocalInvalidate(_) | SendOp::Bind(_))
+    }
+
+    /// Answered with data, under the limit of `max_rd_atomic`.
+    pub(crate) fn is_read_or_atomic(&self) -> bool {
+        matches!(self.op, SendOp::Read(_) | SendOp::Atomic(..))
+    }
+
+    /// Uses a receive WQE of the peer.
+    pub(crate) fn uses_recv(&self) -> bool {
+        uses_recv(&self.op)
+    }
+}
+
+/// What the completion of `op` calls it.
+pub(crate) fn completion_op(op: &SendOp) -> CompletionOp {
+    match op {
+        SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_) => CompletionOp::Send,
+        SendOp::Write(_) | SendOp::WriteImm(..) => CompletionOp::Write,
+        SendOp::Read(_) => CompletionOp::Read,
+        SendOp::Atomic(_, AtomicOp::CompareSwap { .. }) => CompletionOp::CompareSwap,
+        SendOp::Atomic(_, AtomicOp::FetchAdd { .. }) => CompletionOp::FetchAdd,
+        SendOp::LocalInvalidate(_) => CompletionOp::LocalInvalidate,
+        SendOp::Bind(_) => CompletionOp::BindMw,
+    }
+}
+
+fn uses_recv(op: &SendOp) -> bool {
+    matches!(op, SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_) | SendOp::WriteImm(..))
+}
+
+fn packets(op: &SendOp, len_bytes: u32, mtu: u32) -> u32 {
+    match op {
+        SendOp::LocalInvalidate(_) | SendOp::Bind(_) => 0,
+        SendOp::Atomic(..) => 1,
+        _ => len_bytes.div_ceil(mtu).max(1),
+    }
+}
+
+/// The send queue. `head` is the oldest WQE without a completion.
+#[derive(Debug, Default)]
+pub(crate) struct SendQueue {
+    wqes: VecDeque<SendWqe>,
+    next_psn: Psn,
+    cost: u64,
+    recvs_used: u64,
+}
+
+impl SendQueue {
+    /// Empty, and PSNs begin at `first_psn`.
+    pub(crate) fn restart(&mut self, first_psn: Psn) {
+        *self = SendQueue { next_psn: first_psn, ..SendQueue::default() };
+    }
+
+    /// Appends a checked request and gives it its PSNs.
+    pub(crate) fn push(&mut self, wr: SendWr, mtu: u32) {
+        let len_bytes = wr.payload.len_bytes() as u32;
+        let packets = packets(&wr.op, len_bytes, mtu);
+        self.recvs_used += u64::from(uses_recv(&wr.op));
+        self.wqes.push_back(SendWqe {
+            wr_id: wr.wr_id,
+            op: wr.op,
+            flags: wr.flags,
+            payload: wr.payload,
+            datagram: wr.datagram.map(Box::new),
+            len_bytes,
+            first_psn: self.next_psn,
+            packets,
+            cost_before: self.cost,
+            recvs_used: self.recvs_used,
+            executed: false,
+        });
+        self.next_psn = self.next_psn.add(packets);
+        self.cost += u64::from(len_bytes) + u64::from(packets) * PACKET_OVERHEAD_BYTES;
+    }
+
+    /// The PSN that the next posted request will start with.
+    pub(crate) fn end_psn(&self) -> Psn {
+        self.next_psn
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.wqes.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.wqes.is_empty()
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&SendWqe> {
+        self.wqes.get(index)
+    }
+
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut SendWqe> {
+        self.wqes.get_mut(index)
+    }
+
+    pub(crate) fn head(&self) -> Option<&SendWqe> {
+        self.wqes.front()
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<SendWqe> {
+        self.wqes.pop_front()
+    }
+
+    /// How many receive WQEs of the peer are used up when everything before `una`,
+    /// which lies in the head, has arrived. A SEND takes its WQE with the first
+    /// packet, a WRITE with immediate with the last.
+    pub(crate) fn recvs_used_before(&self, una: Psn) -> u64 {
+        match self.head() {
+            None => self.recvs_used,
+            Some(head) => {
+                let begun_send = head.first_psn.before(una) && !matches!(head.op, SendOp::WriteImm(..));
+                head.recvs_used - u64::from(head.uses_recv() && !begun_send)
+            }
+        }
+    }
+
+    /// Window cost of everything before packet `packet` of WQE `index`.
+    pub(crate) fn cost_at(&self, index: usize, packet: u32, mtu: u32) -> u64 {
+        match self.wqes.get(index) {
+            None => self.cost,
+            Some(wqe) => {
+                let bytes = (u64::from(packet) * u64::from(mtu)).min(u64::from(wqe.len_bytes));
+                wqe.cost_before + bytes + u64::from(packet) * PACKET_OVERHEAD_BYTES
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The completer: what the peer's responses say about the WQEs that wait for them.
+//!
+//! Responses come in PSN order. An acknowledge covers everything before it, but
+//! never a READ or atomic whose own response is missing: then that response was
+//! lost, and the request is sent again from there (implied NAK, 9.7.5.1.2).
+
+use wire::{Aeth, NakCode, Operation, Packet, Psn, SyndromeKind};
+
+use crate::congestion::Congestion;
+use crate::core::Core;
+use crate::drop::DropReason;
+use crate::host::Host;
+use crate::memory::{Memory, MemoryError};
+use crate::qp::Failure;
+use crate::queue::send::SendWqe;
+use crate::rc::requester::Requester;
+use crate::reason::Reason;
+use crate::time::Time;
+use crate::wr::{Payload, SendOp};
+
+impl Requester {
+    /// Takes in an ACK, a NAK, or a response with data.
+    pub(super) fn handle_response(
+        &mut self,
+        core: &mut Core,
+        packet: &Packet<'_>,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        self.retry.touch(now);
+        match packet.info().operation {
+            Operation::ReadResponse => self.handle_read_response(core, packet, now, host),
+            Operation::AtomicAcknowledge => self.handle_atomic_response(core, packet, now, host),
+            _ => self.handle_acknowledge(core, packet, now, host),
+        }
+    }
+
+    fn handle_acknowledge(
+        &mut self,
+        core: &mut Core,
+        packet: &Packet<'_>,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        let aeth = packet.aeth().ok_or(DropReason::BadResponse)?;
+        let psn = packet.psn();
+        match aeth.syndrome.kind() {
+            SyndromeKind::Ack { credits } => self.handle_ack(core, psn, credits, now, host),
+            SyndromeKind::RnrNak { timer } => self.handle_rnr_nak(core, psn, timer, now, host),
+            SyndromeKind::Nak(code) => self.handle_nak(core, psn, code, now, host),
+            SyndromeKind::Reserved => Err(DropReason::ReservedSyndrome),
+        }
+    }
+
+    /// Whether a response may carry this PSN: something with it was sent and is unanswered.
+    fn is_outstanding(&self, psn: Psn) -> bool {
+        !psn.before(self.una) && psn.before(self.sent)
+    }
+
+    fn handle_ack(
+        &mut self,
+        core: &mut Core,
+        psn: Psn,
+        credits: Option<u32>,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        let repeats_last = psn.next() == self.una;
+        if !repeats_last && !self.is_outstanding(psn) {
+            return Err(DropReason::GhostResponse);
+        }
+        let reached = self.acknowledge(core, psn.next(), now, host);
+        if reached == psn.next() {
+            self.credited(core, credits);
+        } else {
+            self.imply_nak(core, now);
+        }
+        self.conclude_probe(core, psn, now);
+        Ok(())
+    }
+
+    /// A probe acknowledged alone, and not with what was sent after it, has filled a gap:
+    /// what followed was dropped by the peer and is sent again.
+    fn conclude_probe(&mut self, core: &Core, acknowledged: Psn, now: Time) {
+        let Some(probed) = self.probed else { return };
+        if acknowledged.before(probed) {
+            return;
+        }
+        self.probed = None;
+        if acknowledged == probed && self.una.before(self.sent) {
+            self.congestion.on_loss(self.una, self.sent);
+            self.rewind(core, now);
+        }
+    }
+
+    fn imply_nak(&mut self, core: &mut Core, now: Time) {
+        core.counters.implied_naks += 1;
+        self.rewind_after_loss(core, now);
+    }
+
+    /// Everything before `upto` has arrived. Stops before a READ or atomic that is
+    /// unanswered; tells how far it came.
+    fn acknowledge(&mut self, core: &mut Core, upto: Psn, now: Time, host: &mut impl Host) -> Psn {
+        let mut reached = self.una;
+        for index in 0.. {
+            let Some(wqe) = core.sq.get(index) else { break };
+            if wqe.is_local() {
+                continue;
+            }
+            if !wqe.first_psn.before(upto) || wqe.is_read_or_atomic() {
+                break;
+            }
+            reached = if wqe.end_psn().before(upto) { wqe.end_psn() } else { upto };
+        }
+        if self.una.before(reached) {
+            self.move_una(core, reached, now, host);
+        }
+        self.una
+    }
+
+    fn move_una(&mut self, core: &mut Core, to: Psn, now: Time, host: &mut impl Host) {
+        let packets = to.distance(self.una) as u64;
+        self.una = to;
+        self.futile = 0;
+        self.congestion.on_acked(packets * u64::from(core.mtu()));
+        self.retry.progress(to, now, to.before(self.sent));
+        self.complete_done(core, host);
+    }
+
+    fn handle_nak(
+        &mut self,
+        core: &mut Core,
+        psn: Psn,
+        code: NakCode,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        if !self.is_outstanding(psn) {
+            return Err(DropReason::GhostResponse);
+        }
+        self.acknowledge(core, psn, now, host);
+        self.probed = None;
+        if code == NakCode::PsnSequenceError {
+            core.counters.rx_sequence_naks += 1;
+            self.rewind_after_loss(core, now);
+        } else {
+            core.counters.rx_error_naks += 1;
+            self.failure = Some(Failure::SendQueue(Reason::PeerRefused(code)));
+        }
+        Ok(())
+    }
+
+    fn handle_rnr_nak(
+        &mut self,
+        core: &mut Core,
+        psn: Psn,
+        timer: u8,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        if !self.is_outstanding(psn) {
+            return Err(DropReason::GhostResponse);
+        }
+        if self.retry.waits_for_receiver() && psn == self.una {
+            return Ok(()); // the same news twice
+        }
+        core.counters.rx_rnr_naks += 1;
+        if self.acknowledge(core, psn, now, host) != psn {
+            self.imply_nak(core, now);
+            return Ok(());
+        }
+        if core.attr.rnr_retry != 7 {
+            self.retry.rnr_retries += 1;
+            if self.retry.rnr_retries > core.attr.rnr_retry {
+                self.failure = Some(Failure::SendQueue(Reason::ReceiverNotReady { retries: core.attr.rnr_retry }));
+                return Ok(());
+            }
+        }
+        self.rewind(core, now);
+        self.retry.wait_for_receiver(now + wire::rnr_timer(timer));
+        Ok(())
+    }
+
+    /// Takes a response with data at its PSN. Requests before it are acknowledged by it.
+    /// Tells whether it is the one that is due.
+    fn reach(&mut self, core: &mut Core, psn: Psn, now: Time, host: &mut impl Host) -> Result<bool, DropReason> {
+        if !self.is_outstanding(psn) {
+            return Err(DropReason::GhostResponse);
+        }
+        if self.acknowledge(core, psn, now, host) == psn {
+            return Ok(true);
+        }
+        self.imply_nak(core, now);
+        Ok(false)
+    }
+
+    fn handle_read_response(
+        &mut self,
+        core: &mut Core,
+        packet: &Packet<'_>,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        if !self.reach(core, packet.psn(), now, host)? {
+            return Err(DropReason::OutOfSequence);
+        }
+        check_ack_syndrome(packet.aeth())?;
+        let mtu = u64::from(core.mtu());
+        let Some(head) = core.sq.head().filter(|head| matches!(head.op, SendOp::Read(_))) else {
+            return Err(self.bad_response());
+        };
+        let offset = self.una.distance(head.first_psn).max(0) as u64 * mtu;
+        let expected = (u64::from(head.len_bytes) - offset).min(mtu);
+        if packet.payload().len() as u64 != expected {
+            return Err(self.bad_response());
+        }
+        if let Err(refused) = store(core, head, offset, packet.payload(), host) {
+            self.failure = Some(Failure::SendQueue(Reason::LocalMemory(refused)));
+            return Ok(());
+        }
+        self.move_una(core, self.una.next(), now, host);
+        Ok(())
+    }
+
+    fn handle_atomic_response(
+        &mut self,
+        core: &mut Core,
+        packet: &Packet<'_>,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        if !self.reach(core, packet.psn(), now, host)? {
+            return Err(DropReason::OutOfSequence);
+        }
+        check_ack_syndrome(packet.aeth())?;
+        let original = packet.atomic_ack().ok_or(DropReason::BadResponse)?.original;
+        let Some(head) = core.sq.head().filter(|head| matches!(head.op, SendOp::Atomic(..))) else {
+            return Err(self.bad_response());
+        };
+        if let Err(refused) = store(core, head, 0, &original.to_ne_bytes(), host) {
+            self.failure = Some(Failure::SendQueue(Reason::LocalMemory(refused)));
+            return Ok(());
+        }
+        self.move_una(core, self.una.next(), now, host);
+        Ok(())
+    }
+
+    /// A response that fits no request ends the connection (9.9.2, bad response).
+    fn bad_response(&mut self) -> DropReason {
+        self.failure = Some(Failure::SendQueue(Reason::BadResponse));
+        DropReason::BadResponse
+    }
+}
+
+fn check_ack_syndrome(aeth: Option<Aeth>) -> Result<(), DropReason> {
+    match aeth.map(|aeth| aeth.syndrome.kind()) {
+        None | Some(SyndromeKind::Ack { .. }) => Ok(()),
+        Some(_) => Err(DropReason::ReservedSyndrome),
+    }
+}
+
+fn store(core: &Core, wqe: &SendWqe, offset: u64, data: &[u8], host: &impl Host) -> Result<(), MemoryError> {
+    match &wqe.payload {
+        _ if data.is_empty() => Ok(()),
+        Payload::Sgl(sgl) => host.memory().scatter(core.pd, sgl, offset, data),
+        Payload::Inline(_) => Err(MemoryError::NoPermission),
+    }
+}

@@ -1,0 +1,191 @@
+//! Reliable connection (IB specification 9.7): the three roles of a queue pair.
+//!
+//! ```text
+//!  send queue ─► requester ── requests ──►  (peer's responder)
+//!  completions ◄─ completer ◄─ responses ─  (peer's responder)
+//!  (peer's requester) ── requests ─► responder ─► memory, receive completions
+//!  (peer's completer) ◄─ responses ─ responder
+//! ```
+//! The requester builds request packets from WQEs and sends them again after a
+//! loss. The completer reads the responses and completes WQEs. Both share the
+//! state in [`Requester`]. The responder carries out the peer's requests.
+
+mod completer;
+mod requester;
+mod responder;
+mod response;
+mod retry;
+
+use wire::{Operation, Packet, Service};
+
+use crate::attr::{QpAttr, QpState, Tuning};
+use crate::core::Core;
+use crate::drop::DropReason;
+use crate::host::{Host, QpEvent};
+use crate::qp::{Arrival, Failure, Transmit};
+use crate::time::Time;
+use requester::Requester;
+use responder::Responder;
+
+/// The RC part of a queue pair.
+#[derive(Debug)]
+pub(crate) struct Rc {
+    requester: Requester,
+    responder: Responder,
+    failure: Option<Failure>,
+    drained_event_due: bool,
+}
+
+impl Rc {
+    pub(crate) fn new(tuning: &Tuning) -> Rc {
+        Rc {
+            requester: Requester::new(tuning),
+            responder: Responder::default(),
+            failure: None,
+            drained_event_due: false,
+        }
+    }
+
+    pub(crate) fn query(&self, core: &Core, attr: &mut QpAttr) {
+        attr.sq_psn = self.requester.next_psn();
+        attr.rq_psn = self.responder.expected_psn();
+        attr.draining = core.state() == QpState::Sqd && !self.requester.is_drained();
+    }
+
+    pub(crate) fn entered(&mut self, core: &mut Core, from: QpState, now: Time, host: &mut impl Host) {
+        match (from, core.state()) {
+            (QpState::Init, QpState::Rtr) => self.responder.start(core),
+            (QpState::Rtr, QpState::Rts) => self.requester.start(core),
+            (QpState::Rts, QpState::Sqd) => self.drained_event_due = core.attr.notify_drained,
+            _ => {}
+        }
+        self.requester.retry_mut().touch(now);
+        self.note_drained(core, host);
+    }
+
+    pub(crate) fn reset(&mut self, core: &mut Core) {
+        *self = Rc::new(&core.tuning);
+    }
+
+    /// The queue pair enters the error state: what a message had taken is given back.
+    /// Responses that are due (a NAK above all) still leave.
+    pub(crate) fn failed(&mut self, core: &mut Core, host: &mut impl Host) {
+        self.requester.stop();
+        self.responder.flush(core, host);
+    }
+
+    pub(crate) fn handle_packet(
+        &mut self,
+        core: &mut Core,
+        packet: &Packet<'_>,
+        arrival: &Arrival,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        let info = packet.info();
+        if !matches!(info.service, Service::Rc | Service::Cnp) {
+            return Err(DropReason::WrongService);
+        }
+        if !core.is_from_peer(arrival) {
+            return Err(DropReason::WrongSource);
+        }
+        match info.operation {
+            Operation::Cnp => {
+                core.counters.rx_cnps += 1;
+                self.requester.congestion_notified();
+                Ok(())
+            }
+            Operation::Acknowledge | Operation::ReadResponse | Operation::AtomicAcknowledge => {
+                self.handle_response(core, packet, now, host)
+            }
+            _ => self.handle_request(core, packet, host),
+        }
+    }
+
+    fn handle_response(
+        &mut self,
+        core: &mut Core,
+        packet: &Packet<'_>,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        if !matches!(core.state(), QpState::Rts | QpState::Sqd) {
+            return Err(DropReason::QpState);
+        }
+        let outcome = self.requester.handle_response(core, packet, now, host);
+        self.failure = self.requester.take_failure(core);
+        self.note_drained(core, host);
+        outcome
+    }
+
+    fn handle_request(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), DropReason> {
+        let outcome = self.responder.handle_request(core, packet, host);
+        self.failure = self.responder.take_failure();
+        outcome
+    }
+
+    /// Responses that carry data or a NAK go first, then requests, and a plain
+    /// acknowledge last: it is the shortest packet and so fits the end of a batch.
+    pub(crate) fn poll_transmit(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        out: &mut [u8],
+        host: &mut impl Host,
+    ) -> Option<Transmit> {
+        if self.responder.has_urgent() {
+            return self.poll_responder(core, out, host);
+        }
+        let transmit = self.requester.poll_transmit(core, now, out, host);
+        self.failure = self.requester.take_failure(core);
+        self.note_drained(core, host);
+        if transmit.is_some() || self.failure.is_some() {
+            return transmit;
+        }
+        self.poll_responder(core, out, host)
+    }
+
+    fn poll_responder(&mut self, core: &mut Core, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
+        let transmit = self.responder.poll_transmit(core, out, host);
+        self.failure = self.responder.take_failure();
+        transmit
+    }
+
+    pub(crate) fn wants_transmit(&self, core: &Core) -> bool {
+        self.responder.has_urgent() || self.requester.wants_transmit(core)
+    }
+
+    pub(crate) fn ack_due(&self) -> bool {
+        self.responder.has_ack()
+    }
+
+    pub(crate) fn recv_posted(&mut self, core: &Core) {
+        self.responder.recv_posted(core);
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.requester.retry().next_timeout()
+    }
+
+    pub(crate) fn handle_timeout(&mut self, core: &mut Core, now: Time) {
+        if matches!(core.state(), QpState::Rts | QpState::Sqd) {
+            self.requester.handle_timeout(core, now);
+            self.failure = self.requester.take_failure(core);
+        }
+    }
+
+    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+        self.failure.take()
+    }
+
+    /// The event that SQD promised, once nothing is on the way any more (10.3.1, SQD).
+    fn note_drained(&mut self, core: &Core, host: &mut impl Host) {
+        if self.drained_event_due && core.state() == QpState::Sqd && self.requester.is_drained() {
+            self.drained_event_due = false;
+            host.event(QpEvent::SendQueueDrained);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,520 @@
+//! The requester: request packets from WQEs, in PSN order, within the window.
+//!
+//! It walks a cursor over the send queue. After a loss the cursor goes back to the
+//! oldest unacknowledged packet (go-back-N, 9.7.5.1.1) and the same code builds the
+//! packets again. A READ is asked for in parts no larger than the window allows, so
+//! that its response never overruns the socket it arrives at; after a loss it goes
+//! on at the first missing packet.
+//!
+//! ```text
+//!   una              next (cursor)        sent
+//!    │◄── in flight ──►│                    │      PSN ─►
+//!    acknowledged      to be sent (again)   never sent
+//! ```
+
+use std::collections::VecDeque;
+
+use wire::{AtomicEth, Bth, Ieth, ImmDt, Opcode, Psn, Reth};
+
+use crate::attr::{QpState, Tuning};
+use crate::congestion::{Aimd, Congestion};
+use crate::core::Core;
+use crate::host::Host;
+use crate::memory::{AtomicOp, Memory, MemoryError};
+use crate::packet::Builder;
+use crate::qp::{Failure, Transmit};
+use crate::queue::send::{PACKET_OVERHEAD_BYTES, SendWqe};
+use crate::rc::retry::{Due, Retry};
+use crate::reason::Reason;
+use crate::time::Time;
+use crate::wr::{RemoteAddr, SendFlags, SendOp};
+
+/// Packets of one message after which an acknowledge is asked for in any case.
+const ACK_REQUEST_INTERVAL: u32 = 16;
+
+/// Where the next packet comes from.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cursor {
+    /// Index of the WQE in the send queue.
+    wqe: usize,
+    /// Number of the packet within it.
+    packet: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Requester {
+    cursor: Cursor,
+    /// PSN of the cursor.
+    next: Psn,
+    /// The oldest unacknowledged PSN. It lies in the head of the send queue.
+    pub(super) una: Psn,
+    /// The PSN after the highest ever sent.
+    pub(super) sent: Psn,
+    /// Ends of the READ and atomic requests that are outstanding.
+    reads: VecDeque<Psn>,
+    /// Where parts of READs ended that were ever asked for, beyond `una`, in PSN order. Any may
+    /// be as far as the peer has come, so a READ sent again never crosses one: the peer takes a
+    /// duplicate only if it lies within a request that it has carried out.
+    read_ends: VecDeque<Psn>,
+    /// Requests that use a receive WQE of the peer may go up to this count (9.7.7.2).
+    credit_limit: u64,
+    pub(super) congestion: Aimd,
+    pub(super) retry: Retry,
+    since_ack_request: u32,
+    /// The next packet is the oldest unacknowledged one, sent again to learn what was lost.
+    probe_due: bool,
+    /// The PSN of the last probe, while its answer may still tell of loss behind it.
+    pub(super) probed: Option<Psn>,
+    /// Where and when the cursor last went back.
+    last_rewind: Option<(Psn, Time)>,
+    /// How often that was for nothing since the last progress.
+    pub(super) futile: u32,
+    /// The WQE at the cursor cannot be sent; it fails when those before it are done.
+    blocked: Option<Reason>,
+    pub(super) failure: Option<Failure>,
+}
+
+impl Requester {
+    pub(crate) fn new(tuning: &Tuning) -> Requester {
+        Requester {
+            cursor: Cursor::default(),
+            next: Psn::default(),
+            una: Psn::default(),
+            sent: Psn::default(),
+            reads: VecDeque::new(),
+            read_ends: VecDeque::new(),
+            credit_limit: u64::MAX,
+            congestion: Aimd::new(tuning.window_initial_bytes, tuning.window_max_bytes),
+            retry: Retry::new(tuning),
+            since_ack_request: 0,
+            probe_due: false,
+            probed: None,
+            last_rewind: None,
+            futile: 0,
+            blocked: None,
+            failure: None,
+        }
+    }
+
+    /// RTR to RTS: the send queue is empty and PSNs begin at `sq_psn`.
+    pub(crate) fn start(&mut self, core: &Core) {
+        let first = core.attr.sq_psn;
+        (self.next, self.una, self.sent) = (first, first, first);
+        self.congestion.restart(u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES);
+        self.retry.configure(&core.attr);
+    }
+
+    /// Nothing more is sent.
+    pub(crate) fn stop(&mut self) {
+        self.cursor = Cursor::default();
+        self.reads.clear();
+        self.read_ends.clear();
+        self.retry.disarm();
+        self.blocked = None;
+        self.probe_due = false;
+    }
+
+    pub(crate) fn next_psn(&self) -> Psn {
+        self.next
+    }
+
+    pub(crate) fn retry(&self) -> &Retry {
+        &self.retry
+    }
+
+    pub(crate) fn retry_mut(&mut self) -> &mut Retry {
+        &mut self.retry
+    }
+
+    /// Whether everything that was begun has been acknowledged.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.una == self.sent
+    }
+
+    pub(crate) fn congestion_notified(&mut self) {
+        self.congestion.on_congestion_notification(self.una, self.sent);
+    }
+
+    /// A failure, also the one of a blocked WQE when its turn has come.
+    pub(crate) fn take_failure(&mut self, core: &Core) -> Option<Failure> {
+        if self.failure.is_none() && self.cursor.wqe == 0 && !core.sq.is_empty() {
+            self.failure = self.blocked.take().map(Failure::SendQueue);
+        }
+        self.failure.take()
+    }
+
+    pub(crate) fn wants_transmit(&self, core: &Core) -> bool {
+        if self.probe_due {
+            return true;
+        }
+        match core.sq.get(self.cursor.wqe) {
+            Some(wqe) if self.may_work(core, wqe) => wqe.is_local() || self.may_send(core, wqe),
+            _ => false,
+        }
+    }
+
+    /// Builds the next request packet, and carries out local operations on the way.
+    pub(crate) fn poll_transmit(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        out: &mut [u8],
+        host: &mut impl Host,
+    ) -> Option<Transmit> {
+        if self.probe_due {
+            return self.send_probe(core, now, out, host);
+        }
+        loop {
+            let wqe = core.sq.get(self.cursor.wqe)?;
+            if !self.may_work(core, wqe) {
+                return None;
+            }
+            if !wqe.is_local() {
+                return if self.may_send(core, wqe) { self.send_next(core, now, out, host) } else { None };
+            }
+            self.execute_local(core, host)?;
+        }
+    }
+
+    /// Whether the queue pair may work on this WQE at all: state, RNR wait, fence.
+    fn may_work(&self, core: &Core, wqe: &SendWqe) -> bool {
+        let begun = wqe.first_psn.before(self.sent);
+        let state_allows = match core.state() {
+            QpState::Rts => true,
+            QpState::Sqd => begun && !wqe.is_local(),
+            _ => false,
+        };
+        let fenced = wqe.flags.contains(SendFlags::FENCE) && self.cursor.packet == 0 && !self.reads.is_empty();
+        state_allows && !fenced && self.blocked.is_none() && !self.retry.waits_for_receiver()
+    }
+
+    /// Whether the packet at the cursor fits the window, the credits and the READ depth.
+    fn may_send(&self, core: &Core, wqe: &SendWqe) -> bool {
+        let idle = self.next == self.una;
+        let has_credit = idle || self.cursor.packet != 0 || !wqe.uses_recv() || wqe.recvs_used <= self.credit_limit;
+        let has_depth = !wqe.is_read_or_atomic() || self.reads.len() < usize::from(core.attr.max_rd_atomic);
+        has_credit && has_depth && (idle || self.needed_room(core, wqe) <= self.room(core))
+    }
+
+    /// Bytes of the window that are free.
+    fn room(&self, core: &Core) -> u64 {
+        let mtu = core.mtu();
+        let una_packet = core.sq.head().map_or(0, |head| packet_number(head, self.una));
+        let in_flight = core.sq.cost_at(self.cursor.wqe, self.cursor.packet, mtu) - core.sq.cost_at(0, una_packet, mtu);
+        self.congestion.window_bytes().saturating_sub(in_flight)
+    }
+
+    /// Bytes of the window that the next step wants: a packet, or a worthwhile part of a READ.
+    fn needed_room(&self, core: &Core, wqe: &SendWqe) -> u64 {
+        let packets = if matches!(wqe.op, SendOp::Read(_)) { self.read_part(core, wqe) } else { 1 };
+        let bytes = (u64::from(packets) * u64::from(core.mtu())).min(u64::from(wqe.len_bytes));
+        bytes + u64::from(packets) * PACKET_OVERHEAD_BYTES
+    }
+
+    /// Response packets that one READ request asks for: what is left, or half a window, but
+    /// not beyond the end of what was asked for before.
+    fn read_part(&self, core: &Core, wqe: &SendWqe) -> u32 {
+        let packet_bytes = u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES;
+        let depth = u64::from(core.attr.max_rd_atomic.clamp(1, 2));
+        let part = (self.congestion.window_bytes() / depth / packet_bytes).max(1);
+        let known = self.read_ends.iter().find(|end| self.next.before(**end));
+        let part = known.map_or(part, |end| part.min(end.distance(self.next) as u64));
+        (wqe.packets - self.cursor.packet).min(part as u32)
+    }
+
+    /// Notes a READ or atomic request up to `end`.
+    fn note_read(&mut self, is_read: bool, end: Psn) {
+        self.reads.push_back(end);
+        let place = self.read_ends.partition_point(|known| known.before(end));
+        if is_read && self.read_ends.get(place) != Some(&end) {
+            self.read_ends.insert(place, end);
+        }
+    }
+
+    fn send_next(&mut self, core: &mut Core, now: Time, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
+        let wqe = core.sq.get(self.cursor.wqe)?;
+        let step = if matches!(wqe.op, SendOp::Read(_)) { self.read_part(core, wqe) } else { 1 };
+        let last = self.cursor.packet + step == wqe.packets;
+        let ack_req = last || self.since_ack_request + 1 >= ACK_REQUEST_INTERVAL || self.fills_window(core, wqe);
+        let psn = self.next;
+        let len_bytes = match self.build(core, self.cursor, step, psn, ack_req, out, host) {
+            Ok(len_bytes) => len_bytes,
+            Err(refused) => {
+                self.blocked = Some(Reason::LocalMemory(refused));
+                return None;
+            }
+        };
+        if wqe.is_read_or_atomic() {
+            self.note_read(matches!(wqe.op, SendOp::Read(_)), psn.add(step));
+        }
+        self.count(core, psn, ack_req, now);
+        self.advance(core, step);
+        Some(core.transmit(len_bytes))
+    }
+
+    /// Whether nothing more can leave after this packet: then it must ask for an acknowledge.
+    fn fills_window(&self, core: &Core, wqe: &SendWqe) -> bool {
+        self.room(core) < self.needed_room(core, wqe) + u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES
+    }
+
+    fn count(&mut self, core: &mut Core, psn: Psn, ack_req: bool, now: Time) {
+        self.since_ack_request = if ack_req { 0 } else { self.since_ack_request + 1 };
+        self.retry.arm_if_idle(now);
+        if psn.before(self.sent) {
+            core.counters.retransmitted_packets += 1;
+        } else {
+            self.retry.sample(psn, now);
+        }
+    }
+
+    fn advance(&mut self, core: &Core, step: u32) {
+        self.next = self.next.add(step);
+        if self.sent.before(self.next) {
+            self.sent = self.next;
+        }
+        self.cursor.packet += step;
+        if core.sq.get(self.cursor.wqe).is_some_and(|wqe| self.cursor.packet >= wqe.packets) {
+            self.cursor = Cursor { wqe: self.cursor.wqe + 1, packet: 0 };
+        }
+    }
+
+    /// Carries out the bind or invalidate at the cursor; `None` if it fails.
+    fn execute_local(&mut self, core: &mut Core, host: &mut impl Host) -> Option<()> {
+        let who = core.accessor();
+        let wqe = core.sq.get_mut(self.cursor.wqe)?;
+        let outcome = match &wqe.op {
+            _ if wqe.executed => Ok(()),
+            SendOp::Bind(bind) => host.memory().bind(who, bind),
+            SendOp::LocalInvalidate(rkey) => host.memory().invalidate(who, *rkey),
+            _ => Ok(()),
+        };
+        if let Err(refused) = outcome {
+            self.blocked = Some(match wqe.op {
+                SendOp::Bind(_) => Reason::BindRefused(refused),
+                _ => Reason::LocalMemory(refused),
+            });
+            return None;
+        }
+        wqe.executed = true;
+        self.cursor = Cursor { wqe: self.cursor.wqe + 1, packet: 0 };
+        self.complete_done(core, host);
+        Some(())
+    }
+
+    /// Completes WQEs at the head whose last PSN is acknowledged.
+    pub(super) fn complete_done(&mut self, core: &mut Core, host: &mut impl Host) {
+        while let Some(head) = core.sq.head() {
+            let done = if head.is_local() { head.executed } else { !self.una.before(head.end_psn()) };
+            if !done {
+                break;
+            }
+            core.complete_head(host);
+            self.cursor = match self.cursor.wqe {
+                0 => Cursor::default(),
+                n => Cursor { wqe: n - 1, ..self.cursor },
+            };
+        }
+        while self.reads.front().is_some_and(|end| !self.una.before(*end)) {
+            self.reads.pop_front();
+        }
+        while self.read_ends.front().is_some_and(|end| !self.una.before(*end)) {
+            self.read_ends.pop_front();
+        }
+        if self.next.before(self.una) {
+            self.cursor_to_una(core);
+        }
+    }
+
+    fn cursor_to_una(&mut self, core: &Core) {
+        let packet = core.sq.head().map_or(0, |head| packet_number(head, self.una));
+        self.cursor = Cursor { wqe: 0, packet };
+        self.next = self.una;
+    }
+
+    /// Goes back to the oldest unacknowledged packet.
+    pub(super) fn rewind(&mut self, core: &Core, now: Time) {
+        self.cursor_to_una(core);
+        self.reads.clear();
+        self.blocked = None;
+        self.probe_due = false;
+        self.probed = None;
+        self.since_ack_request = 0;
+        self.retry.rewound();
+        self.last_rewind = Some((self.una, now));
+    }
+
+    /// Goes back after a sign of loss, unless this loss is known already.
+    ///
+    /// Where losses come from a receive buffer that is too small, sending again at once only
+    /// repeats them: so every time without progress the window shrinks and the wait grows.
+    /// Such times are not counted against `retry_count`, the acknowledge timeout
+    /// counts how long there was no progress; unless there is none.
+    pub(super) fn rewind_after_loss(&mut self, core: &Core, now: Time) {
+        match self.last_rewind {
+            Some((una, at)) if una == self.una => {
+                if now.since(at) < self.retry.quiet_period(self.futile) {
+                    return;
+                }
+                self.futile += 1;
+                self.congestion.on_loss_again();
+                if !self.retry.has_timeout() && self.count_retry(core) {
+                    return;
+                }
+            }
+            _ => self.congestion.on_loss(self.una, self.sent),
+        }
+        self.rewind(core, now);
+    }
+
+    /// Counts a retry; tells whether it was one too many.
+    fn count_retry(&mut self, core: &Core) -> bool {
+        self.retry.retries += 1;
+        let retries = core.attr.retry_count;
+        let failed = self.retry.retries > retries;
+        if failed {
+            let reason = match self.futile {
+                0 => Reason::NoAnswer { retries },
+                _ => Reason::SequenceErrors { retries },
+            };
+            self.failure = Some(Failure::SendQueue(reason));
+        }
+        failed
+    }
+
+    pub(crate) fn handle_timeout(&mut self, core: &mut Core, now: Time) {
+        self.retry.touch(now);
+        match self.retry.expire(now) {
+            Due::Nothing | Due::RnrOver => {}
+            Due::Probe => self.probe(core, now),
+            Due::Timeout => self.time_out(core, now),
+        }
+    }
+
+    fn probe(&mut self, core: &mut Core, now: Time) {
+        core.counters.probes += 1;
+        let answered_with_data = core.sq.head().is_some_and(SendWqe::is_read_or_atomic);
+        if answered_with_data {
+            self.rewind(core, now);
+        } else {
+            self.probe_due = self.una.before(self.sent);
+        }
+    }
+
+    fn time_out(&mut self, core: &mut Core, now: Time) {
+        core.counters.ack_timeouts += 1;
+        if self.count_retry(core) {
+            return;
+        }
+        self.congestion.on_timeout();
+        self.rewind(core, now);
+    }
+
+    fn send_probe(&mut self, core: &mut Core, now: Time, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
+        self.probe_due = false;
+        let packet = packet_number(core.sq.head()?, self.una);
+        let len_bytes = match self.build(core, Cursor { wqe: 0, packet }, 1, self.una, true, out, host) {
+            Ok(len_bytes) => len_bytes,
+            Err(refused) => {
+                self.failure = Some(Failure::SendQueue(Reason::LocalMemory(refused)));
+                return None;
+            }
+        };
+        self.probed = Some(self.una);
+        self.count(core, self.una, true, now);
+        if self.next == self.una {
+            self.advance(core, 1);
+        }
+        Some(core.transmit(len_bytes))
+    }
+
+    /// News about the peer's receive WQEs: beyond what it had used up at PSN `una`,
+    /// it has `credits` posted.
+    pub(super) fn credited(&mut self, core: &Core, credits: Option<u32>) {
+        let Some(credits) = credits else {
+            self.credit_limit = u64::MAX;
+            return;
+        };
+        self.credit_limit = core.sq.recvs_used_before(self.una) + u64::from(credits);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn build(
+        &self,
+        core: &Core,
+        cursor: Cursor,
+        step: u32,
+        psn: Psn,
+        ack_req: bool,
+        out: &mut [u8],
+        host: &impl Host,
+    ) -> Result<usize, MemoryError> {
+        let Some(wqe) = core.sq.get(cursor.wqe) else { return Err(MemoryError::OutOfBounds) };
+        let (first, last) = (cursor.packet == 0, cursor.packet + step == wqe.packets);
+        let opcode = opcode(&wqe.op, first, last);
+        let solicited = last && wqe.flags.contains(SendFlags::SOLICITED) && wqe.uses_recv();
+        let bth = Bth { psn, ack_req, solicited, ..core.bth(opcode) };
+        let mut builder = Builder::new(out, bth);
+        let offset = u64::from(cursor.packet) * u64::from(core.mtu());
+        let rest = wqe.len_bytes - offset as u32;
+        push_headers(&mut builder, wqe, offset, rest.min(step.saturating_mul(core.mtu())), first, last);
+        if !wqe.is_read_or_atomic() {
+            builder.gather(host.memory(), core.pd, &wqe.payload, offset, rest.min(core.mtu()) as usize)?;
+        }
+        Ok(builder.finish())
+    }
+}
+
+/// Extension headers in wire order. `part_bytes` is what a READ request asks for.
+fn push_headers(builder: &mut Builder<'_>, wqe: &SendWqe, offset: u64, part_bytes: u32, first: bool, last: bool) {
+    match wqe.op {
+        SendOp::Write(to) | SendOp::WriteImm(to, _) if first => builder.push(reth(to, 0, wqe.len_bytes).encode()),
+        SendOp::Read(from) => builder.push(reth(from, offset, part_bytes).encode()),
+        SendOp::Atomic(at, op) => builder.push(atomic_eth(at, op).encode()),
+        _ => {}
+    }
+    match wqe.op {
+        SendOp::SendImm(imm) | SendOp::WriteImm(_, imm) if last => builder.push(ImmDt(imm).encode()),
+        SendOp::SendInvalidate(rkey) if last => builder.push(Ieth(rkey).encode()),
+        _ => {}
+    }
+}
+
+fn reth(at: RemoteAddr, offset: u64, len_bytes: u32) -> Reth {
+    Reth { addr: at.addr.wrapping_add(offset), rkey: at.rkey, len_bytes }
+}
+
+fn atomic_eth(at: RemoteAddr, op: AtomicOp) -> AtomicEth {
+    let (swap_or_add, compare) = match op {
+        AtomicOp::CompareSwap { compare, swap } => (swap, compare),
+        AtomicOp::FetchAdd { add } => (add, 0),
+    };
+    AtomicEth { addr: at.addr, rkey: at.rkey, swap_or_add, compare }
+}
+
+/// The number of the packet with `psn` within its WQE.
+fn packet_number(wqe: &SendWqe, psn: Psn) -> u32 {
+    psn.distance(wqe.first_psn).max(0) as u32
+}
+
+fn opcode(op: &SendOp, first: bool, last: bool) -> Opcode {
+    let pick = |only, start, middle, end| match (first, last) {
+        (true, true) => only,
+        (true, false) => start,
+        (false, false) => middle,
+        (false, true) => end,
+    };
+    use Opcode as O;
+    match op {
+        SendOp::Send => pick(O::RC_SEND_ONLY, O::RC_SEND_FIRST, O::RC_SEND_MIDDLE, O::RC_SEND_LAST),
+        SendOp::SendImm(_) => pick(O::RC_SEND_ONLY_IMM, O::RC_SEND_FIRST, O::RC_SEND_MIDDLE, O::RC_SEND_LAST_IMM),
+        SendOp::SendInvalidate(_) => {
+            pick(O::RC_SEND_ONLY_INVALIDATE, O::RC_SEND_FIRST, O::RC_SEND_MIDDLE, O::RC_SEND_LAST_INVALIDATE)
+        }
+        SendOp::Write(_) => pick(O::RC_WRITE_ONLY, O::RC_WRITE_FIRST, O::RC_WRITE_MIDDLE, O::RC_WRITE_LAST),
+        SendOp::WriteImm(..) => pick(O::RC_WRITE_ONLY_IMM, O::RC_WRITE_FIRST, O::RC_WRITE_MIDDLE, O::RC_WRITE_LAST_IMM),
+        SendOp::Read(_) => O::RC_READ_REQUEST,
+        SendOp::Atomic(_, AtomicOp::CompareSwap { .. }) => O::RC_COMPARE_SWAP,
+        SendOp::Atomic(_, AtomicOp::FetchAdd { .. }) => O::RC_FETCH_ADD,
+        SendOp::LocalInvalidate(_) | SendOp::Bind(_) => unreachable!("local operations have no packets"),
+    }
+}

@@ -1,0 +1,462 @@
+//! The responder: carries out the peer's requests, each through the same named steps.
+//!
+//! ```text
+//!  PSN ─► opcode order ─► operation allowed ─► length ─► receive WQE ─► key ─► execute ─► acknowledge
+//!   │          │                 │                │           │          │        │
+//!   │          └────── NAK invalid request ───────┘        RNR NAK    NAK remote access error
+//!   ├─ ahead: NAK sequence error, once
+//!   └─ behind: duplicate, answered again, never executed again
+//! ```
+
+use std::collections::VecDeque;
+
+use wire::{NakCode, Operation, Packet, Position, Psn, RKey, Reth, Syndrome};
+
+use crate::completion::{Completion, CompletionOp, Status};
+use crate::core::Core;
+use crate::drop::DropReason;
+use crate::host::{CqSide, Host, QpEvent};
+use crate::memory::{Access, AtomicOp, Memory, MemoryError};
+use crate::qp::{Failure, MAX_MESSAGE_BYTES, Transmit};
+use crate::rc::response::{ReadJob, Response, Responses};
+use crate::reason::Reason;
+use crate::wr::RecvWr;
+
+/// The message that is arriving.
+#[derive(Debug, Default)]
+enum Inbound {
+    #[default]
+    None,
+    /// A SEND, into the receive WQE that its first packet took.
+    Send { wr: RecvWr, received: u64, capacity: u64 },
+    /// A WRITE; `addr` and `left_bytes` say what is still to come.
+    Write { rkey: RKey, addr: u64, left_bytes: u32, total_bytes: u32 },
+}
+
+/// Why a request is not carried out.
+#[derive(Debug)]
+enum Refusal {
+    /// The peer broke a rule: NAK invalid request.
+    Invalid(&'static str),
+    /// The peer may not do this: NAK remote access error.
+    Access(MemoryError),
+    /// No receive WQE: RNR NAK.
+    NotReady,
+    /// Our own receive WQE is at fault: NAK remote operational error.
+    Local(MemoryError),
+    /// The message does not fit the receive WQE: NAK invalid request (C9-80).
+    TooLong,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Responder {
+    expected: Psn,
+    msn: u32,
+    inbound: Inbound,
+    responses: Responses,
+    /// Results of the latest atomics, for duplicates.
+    atomics: VecDeque<(Psn, u64)>,
+    /// A NAK is on its way for the expected PSN: the highest PSN seen since.
+    ahead: Option<Psn>,
+    /// The last acknowledge said that no receive WQE is posted.
+    starved: bool,
+    failure: Option<Failure>,
+}
+
+impl Responder {
+    /// INIT to RTR.
+    pub(crate) fn start(&mut self, core: &Core) {
+        *self = Responder { expected: core.attr.rq_psn, ..Responder::default() };
+    }
+
+    pub(crate) fn expected_psn(&self) -> Psn {
+        self.expected
+    }
+
+    pub(crate) fn has_urgent(&self) -> bool {
+        self.responses.has_urgent()
+    }
+
+    pub(crate) fn has_ack(&self) -> bool {
+        self.responses.has_any()
+    }
+
+    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+        self.failure.take()
+    }
+
+    /// Gives back the receive WQE of a message that will not be finished.
+    pub(crate) fn flush(&mut self, core: &Core, host: &mut impl Host) {
+        if let Inbound::Send { wr, .. } = core::mem::take(&mut self.inbound) {
+            let c = Completion::failure(wr.wr_id, core.qpn, CompletionOp::Recv, Status::WorkRequestFlushed);
+            host.complete(CqSide::Recv, c);
+        }
+    }
+
+    /// A receive WQE was posted: tell a peer that was told there are none (9.7.7.2).
+    pub(crate) fn recv_posted(&mut self, core: &Core) {
+        if core::mem::take(&mut self.starved) && !core.shared_recv {
+            self.responses.acknowledge(self.expected.sub(1), self.msn);
+        }
+    }
+
+    pub(crate) fn handle_request(
+        &mut self,
+        core: &mut Core,
+        packet: &Packet<'_>,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        match packet.psn().distance(self.expected) {
+            0 => self.handle_expected(core, packet, host),
+            1.. => self.handle_ahead(core, packet.psn()),
+            _ => self.handle_duplicate(core, packet, host),
+        }
+    }
+
+    /// Something before this packet was lost. One NAK says so; another only when the
+    /// peer has begun to send again and lost again (its PSNs go back).
+    fn handle_ahead(&mut self, core: &mut Core, psn: Psn) -> Result<(), DropReason> {
+        core.counters.out_of_sequence_requests += 1;
+        let known = self.ahead.is_some_and(|highest| highest.before(psn));
+        self.ahead = Some(psn);
+        if !known {
+            core.counters.tx_sequence_naks += 1;
+            self.responses.refuse(Response::Nak { psn: self.expected, msn: self.msn, code: NakCode::PsnSequenceError });
+        }
+        Err(DropReason::OutOfSequence)
+    }
+
+    fn handle_expected(
+        &mut self,
+        core: &mut Core,
+        packet: &Packet<'_>,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        self.ahead = None;
+        core.note_established(host);
+        match self.execute(core, packet, host) {
+            Ok(()) => Ok(()),
+            Err(refusal) => Err(self.refuse(core, refusal, host)),
+        }
+    }
+
+    fn execute(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
+        self.check_opcode_order(packet)?;
+        match packet.info().operation {
+            Operation::Send => self.execute_send(core, packet, host)?,
+            Operation::Write => self.execute_write(core, packet, host)?,
+            Operation::ReadRequest => return self.execute_read(core, packet, host),
+            Operation::CompareSwap | Operation::FetchAdd => return self.execute_atomic(core, packet, host),
+            _ => return Err(Refusal::Invalid("an opcode that is no request")),
+        }
+        let ends = packet.info().ends_message();
+        self.expected = self.expected.next();
+        self.msn = if ends { next_msn(self.msn) } else { self.msn };
+        if packet.bth().ack_req {
+            self.responses.acknowledge(packet.psn(), self.msn);
+        }
+        Ok(())
+    }
+
+    /// First after the end of a message, Middle and Last after its beginning (9.7.4.1.2).
+    fn check_opcode_order(&self, packet: &Packet<'_>) -> Result<(), Refusal> {
+        let info = packet.info();
+        let fits = match (&self.inbound, info.position) {
+            (Inbound::None, Position::First | Position::Only) => true,
+            (Inbound::Send { .. }, Position::Middle | Position::Last) => info.operation == Operation::Send,
+            (Inbound::Write { .. }, Position::Middle | Position::Last) => info.operation == Operation::Write,
+            _ => false,
+        };
+        if fits { Ok(()) } else { Err(Refusal::Invalid("opcodes out of order")) }
+    }
+
+    fn execute_send(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
+        check_packet_length(core, packet)?;
+        if packet.info().starts_message() {
+            let wr = core.take_recv(host).ok_or(Refusal::NotReady)?;
+            let capacity = wr.sgl.iter().map(|sge| u64::from(sge.len_bytes)).sum();
+            self.inbound = Inbound::Send { wr, received: 0, capacity };
+        }
+        let Inbound::Send { wr, received, capacity } = &mut self.inbound else { return Ok(()) };
+        let data = packet.payload();
+        let end = *received + data.len() as u64;
+        if end > *capacity || end > MAX_MESSAGE_BYTES {
+            return Err(Refusal::TooLong);
+        }
+        if !data.is_empty() {
+            host.memory().scatter(core.pd, &wr.sgl, *received, data).map_err(Refusal::Local)?;
+        }
+        *received = end;
+        if packet.info().ends_message() { self.finish_send(core, packet, host) } else { Ok(()) }
+    }
+
+    fn finish_send(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
+        if let Some(rkey) = packet.ieth() {
+            host.memory().invalidate(core.accessor(), rkey).map_err(Refusal::Access)?;
+        }
+        if let Inbound::Send { wr, received, .. } = core::mem::take(&mut self.inbound) {
+            let completion = Completion::success(wr.wr_id, core.qpn, CompletionOp::Recv, received as u32);
+            host.complete(CqSide::Recv, with_notice(completion, packet, core));
+        }
+        Ok(())
+    }
+
+    fn execute_write(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
+        let (rkey, addr, left_bytes, total_bytes) = match (&self.inbound, packet.reth()) {
+            (Inbound::Write { rkey, addr, left_bytes, total_bytes }, _) => (*rkey, *addr, *left_bytes, *total_bytes),
+            (_, Some(reth)) => begin_write(core, &reth, host)?,
+            _ => return Err(Refusal::Invalid("a WRITE without an address")),
+        };
+        check_packet_length(core, packet)?;
+        let data = packet.payload();
+        let ends = packet.info().ends_message();
+        if data.len() as u64 > u64::from(left_bytes) || ends != (data.len() as u64 == u64::from(left_bytes)) {
+            return Err(Refusal::Invalid("a WRITE whose packets do not add up to its length"));
+        }
+        let notice = match packet.imm() {
+            Some(_) => Some(core.take_recv(host).ok_or(Refusal::NotReady)?),
+            None => None,
+        };
+        if !data.is_empty() {
+            host.memory().remote_write(core.accessor(), rkey, addr, data).map_err(Refusal::Access)?;
+        }
+        self.inbound = match ends {
+            true => Inbound::None,
+            false => Inbound::Write {
+                rkey,
+                addr: addr.wrapping_add(data.len() as u64),
+                left_bytes: left_bytes - data.len() as u32,
+                total_bytes,
+            },
+        };
+        if let Some(wr) = notice {
+            let completion = Completion::success(wr.wr_id, core.qpn, CompletionOp::RecvWriteImm, total_bytes);
+            host.complete(CqSide::Recv, with_notice(completion, packet, core));
+        }
+        Ok(())
+    }
+
+    fn execute_read(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
+        let reth = packet.reth().ok_or(Refusal::Invalid("a READ without an address"))?;
+        check_read(core, &reth, host)?;
+        self.check_resources(core)?;
+        let psn = self.expected;
+        self.expected = psn.add(response_packets(core, reth.len_bytes));
+        self.msn = next_msn(self.msn);
+        self.responses.push_data(Response::Read(read_job(psn, self.expected, &reth, self.msn)));
+        Ok(())
+    }
+
+    fn execute_atomic(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
+        let eth = packet.atomic_eth().ok_or(Refusal::Invalid("an atomic without an address"))?;
+        check_allowed(core, Access::REMOTE_ATOMIC)?;
+        self.check_resources(core)?;
+        let op = match packet.info().operation {
+            Operation::CompareSwap => AtomicOp::CompareSwap { compare: eth.compare, swap: eth.swap_or_add },
+            _ => AtomicOp::FetchAdd { add: eth.swap_or_add },
+        };
+        let original =
+            host.memory().remote_atomic(core.accessor(), eth.rkey, eth.addr, op).map_err(|refused| match refused {
+                MemoryError::Misaligned => Refusal::Invalid("an atomic at an address that is no multiple of 8"),
+                other => Refusal::Access(other),
+            })?;
+        let psn = self.expected;
+        self.expected = psn.next();
+        self.msn = next_msn(self.msn);
+        self.remember_atomic(core, psn, original);
+        self.responses.push_data(Response::Atomic { psn, msn: self.msn, original, repeated: false });
+        Ok(())
+    }
+
+    fn remember_atomic(&mut self, core: &Core, psn: Psn, original: u64) {
+        if self.atomics.len() >= usize::from(core.attr.max_dest_rd_atomic.max(1)) {
+            self.atomics.pop_front();
+        }
+        self.atomics.push_back((psn, original));
+    }
+
+    /// READs and atomics beyond what was agreed are refused (9.7.4.1.3).
+    fn check_resources(&self, core: &Core) -> Result<(), Refusal> {
+        if self.responses.outstanding() < usize::from(core.attr.max_dest_rd_atomic) {
+            Ok(())
+        } else {
+            Err(Refusal::Invalid("more READs and atomics at once than max_dest_rd_atomic"))
+        }
+    }
+
+    /// Answers again what was answered before (9.7.5.1.4); nothing is executed twice.
+    fn handle_duplicate(
+        &mut self,
+        core: &mut Core,
+        packet: &Packet<'_>,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        core.counters.duplicate_requests += 1;
+        match packet.info().operation {
+            Operation::ReadRequest => self.repeat_read(core, packet, host),
+            Operation::CompareSwap | Operation::FetchAdd => self.repeat_atomic(packet.psn()),
+            _ => {
+                self.responses.acknowledge(self.expected.sub(1), self.msn);
+                Ok(())
+            }
+        }
+    }
+
+    fn repeat_read(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), DropReason> {
+        let reth = packet.reth().ok_or(DropReason::StaleDuplicate)?;
+        let psn = packet.psn();
+        let packets = response_packets(core, reth.len_bytes);
+        let executed = i64::from(self.expected.distance(psn)) >= i64::from(packets);
+        let too_many = self.responses.repeats() > usize::from(core.attr.max_dest_rd_atomic);
+        if !executed || too_many || check_read(core, &reth, host).is_err() {
+            return Err(DropReason::StaleDuplicate);
+        }
+        let end = psn.add(packets);
+        self.responses.repeat_data(Response::Read(read_job(psn, end, &reth, self.msn)), end);
+        Ok(())
+    }
+
+    fn repeat_atomic(&mut self, psn: Psn) -> Result<(), DropReason> {
+        let kept = self.atomics.iter().find(|(kept, _)| *kept == psn);
+        let (psn, original) = *kept.ok_or(DropReason::StaleDuplicate)?;
+        let response = Response::Atomic { psn, msn: self.msn, original, repeated: true };
+        self.responses.repeat_data(response, psn.next());
+        Ok(())
+    }
+
+    /// Tells the peer why not, and what becomes of this queue pair.
+    fn refuse(&mut self, core: &mut Core, refusal: Refusal, host: &mut impl Host) -> DropReason {
+        let (psn, msn) = (self.expected, self.msn);
+        if let Refusal::NotReady = refusal {
+            core.counters.tx_rnr_naks += 1;
+            self.ahead = Some(psn);
+            self.responses.refuse(Response::RnrNak { psn, msn, timer: core.attr.min_rnr_timer });
+            return DropReason::ReceiverNotReady;
+        }
+        core.counters.tx_error_naks += 1;
+        let (code, reason, event) = match refusal {
+            Refusal::Invalid(what) => {
+                (NakCode::InvalidRequest, Reason::PeerBrokeProtocol(what), Some(QpEvent::RequestError))
+            }
+            Refusal::Access(e) => {
+                (NakCode::RemoteAccessError, Reason::PeerAccessRefused(e), Some(QpEvent::AccessError))
+            }
+            Refusal::Local(e) => (NakCode::RemoteOperationalError, Reason::LocalMemory(e), None),
+            Refusal::TooLong | Refusal::NotReady => (NakCode::InvalidRequest, Reason::MessageTooLong, None),
+        };
+        self.fail_inbound(core, reason, host);
+        self.responses.refuse(Response::Nak { psn, msn, code });
+        self.failure = Some(Failure::QueuePair(reason, event));
+        DropReason::Refused
+    }
+
+    /// The receive WQE of the refused message completes with the reason.
+    fn fail_inbound(&mut self, core: &mut Core, reason: Reason, host: &mut impl Host) {
+        if let Inbound::Send { wr, .. } = core::mem::take(&mut self.inbound) {
+            let status = match reason {
+                Reason::LocalMemory(_) | Reason::MessageTooLong => reason.status(),
+                Reason::PeerAccessRefused(_) => Status::LocalAccess,
+                _ => Status::RemoteInvalidRequest,
+            };
+            core.fail_recv(wr.wr_id, status, reason, host);
+        }
+    }
+
+    /// Builds the next response.
+    pub(crate) fn poll_transmit(&mut self, core: &mut Core, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
+        let syndrome = self.syndrome(core);
+        match self.responses.build(core, syndrome, out, host)? {
+            Ok(len_bytes) => {
+                core.counters.tx_acks += 1;
+                Some(core.transmit(len_bytes))
+            }
+            Err((psn, refused)) => {
+                core.counters.tx_error_naks += 1;
+                self.responses.refuse(Response::Nak { psn, msn: self.msn, code: NakCode::RemoteAccessError });
+                let reason = Reason::PeerAccessRefused(refused);
+                self.failure = Some(Failure::QueuePair(reason, Some(QpEvent::AccessError)));
+                let len_bytes = self.responses.build(core, syndrome, out, host)?.ok()?;
+                Some(core.transmit(len_bytes))
+            }
+        }
+    }
+
+    /// The syndrome of a positive acknowledge: how many receive WQEs are posted.
+    fn syndrome(&mut self, core: &Core) -> Syndrome {
+        if core.shared_recv || !core.tuning.advertise_credits {
+            return Syndrome::ACK_UNLIMITED;
+        }
+        self.starved = core.rq.is_empty();
+        Syndrome::ack(wire::credit_code(core.rq.len()))
+    }
+}
+
+fn next_msn(msn: u32) -> u32 {
+    (msn + 1) & 0xff_ffff
+}
+
+/// Middle packets are full, last ones not empty, none longer than the path MTU (9.7.4.1.6).
+fn check_packet_length(core: &Core, packet: &Packet<'_>) -> Result<(), Refusal> {
+    let (len, mtu) = (packet.payload().len(), core.mtu() as usize);
+    let fits = match packet.info().position {
+        Position::First | Position::Middle => len == mtu,
+        Position::Last => (1..=mtu).contains(&len),
+        Position::Only => len <= mtu,
+    };
+    if fits { Ok(()) } else { Err(Refusal::Invalid("a packet whose length does not fit its place in the message")) }
+}
+
+fn check_allowed(core: &Core, access: Access) -> Result<(), Refusal> {
+    if core.attr.access.contains(access) { Ok(()) } else { Err(Refusal::Access(MemoryError::NoPermission)) }
+}
+
+fn check_message_length(len_bytes: u32) -> Result<(), Refusal> {
+    if u64::from(len_bytes) <= MAX_MESSAGE_BYTES {
+        Ok(())
+    } else {
+        Err(Refusal::Invalid("a message of more than 2^31 bytes"))
+    }
+}
+
+/// Checks the whole range of a WRITE at its first packet.
+fn begin_write(core: &Core, reth: &Reth, host: &impl Host) -> Result<(RKey, u64, u32, u32), Refusal> {
+    check_allowed(core, Access::REMOTE_WRITE)?;
+    check_message_length(reth.len_bytes)?;
+    if reth.len_bytes != 0 {
+        let len_bytes = u64::from(reth.len_bytes);
+        host.memory()
+            .check_remote(core.accessor(), reth.rkey, reth.addr, len_bytes, Access::REMOTE_WRITE)
+            .map_err(Refusal::Access)?;
+    }
+    Ok((reth.rkey, reth.addr, reth.len_bytes, reth.len_bytes))
+}
+
+fn check_read(core: &Core, reth: &Reth, host: &impl Host) -> Result<(), Refusal> {
+    check_allowed(core, Access::REMOTE_READ)?;
+    check_message_length(reth.len_bytes)?;
+    if reth.len_bytes == 0 {
+        return Ok(());
+    }
+    let len_bytes = u64::from(reth.len_bytes);
+    host.memory()
+        .check_remote(core.accessor(), reth.rkey, reth.addr, len_bytes, Access::REMOTE_READ)
+        .map_err(Refusal::Access)
+}
+
+fn response_packets(core: &Core, len_bytes: u32) -> u32 {
+    len_bytes.div_ceil(core.mtu()).max(1)
+}
+
+fn read_job(psn: Psn, end: Psn, reth: &Reth, msn: u32) -> ReadJob {
+    ReadJob { psn, end, addr: reth.addr, rkey: reth.rkey, len_bytes: reth.len_bytes, msn, fresh: true, repeated: false }
+}
+
+fn with_notice(completion: Completion, packet: &Packet<'_>, core: &Core) -> Completion {
+    Completion {
+        imm: packet.imm(),
+        invalidated: packet.ieth(),
+        solicited: packet.bth().solicited,
+        src_qpn: core.attr.dest_qpn,
+        ..completion
+    }
+}

@@ -1,0 +1,256 @@
+//! What the responder has to say, in PSN order, and the packets that say it.
+//!
+//! READ responses are built packet by packet when they leave; memory is read then.
+//! A plain acknowledge at the end of the queue is widened instead of followed by
+//! another: that is how acknowledges are coalesced (9.7.5.1.2).
+
+use std::collections::VecDeque;
+
+use wire::{Aeth, AtomicAckEth, Bth, NakCode, Opcode, Psn, RKey, Syndrome};
+
+use crate::core::Core;
+use crate::host::Host;
+use crate::memory::{Memory, MemoryError};
+use crate::packet::Builder;
+
+/// A READ request whose response is under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadJob {
+    /// PSN of the next response packet.
+    pub(super) psn: Psn,
+    /// The PSN after the last.
+    pub(super) end: Psn,
+    pub(super) addr: u64,
+    pub(super) rkey: RKey,
+    /// Bytes yet to send.
+    pub(super) len_bytes: u32,
+    pub(super) msn: u32,
+    /// No packet has left yet.
+    pub(super) fresh: bool,
+    /// It was answered in whole before: nobody may be waiting for it.
+    pub(super) repeated: bool,
+}
+
+/// One response, or the part of it that is still due.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Response {
+    Acknowledge { psn: Psn, msn: u32 },
+    Nak { psn: Psn, msn: u32, code: NakCode },
+    RnrNak { psn: Psn, msn: u32, timer: u8 },
+    Atomic { psn: Psn, msn: u32, original: u64, repeated: bool },
+    Read(ReadJob),
+}
+
+impl Response {
+    fn psn(&self) -> Psn {
+        match self {
+            Response::Acknowledge { psn, .. }
+            | Response::Nak { psn, .. }
+            | Response::RnrNak { psn, .. }
+            | Response::Atomic { psn, .. } => *psn,
+            Response::Read(job) => job.psn,
+        }
+    }
+
+    fn is_plain(&self) -> bool {
+        matches!(self, Response::Acknowledge { .. })
+    }
+
+    /// Whether it carries data, and if so whether it did before. `None`: no data.
+    fn repeated(&mut self) -> Option<&mut bool> {
+        match self {
+            Response::Read(job) => Some(&mut job.repeated),
+            Response::Atomic { repeated, .. } => Some(repeated),
+            _ => None,
+        }
+    }
+
+    /// Whether it carries data for any PSN from `start` to before `end`.
+    fn overlaps(&self, start: Psn, end: Psn) -> bool {
+        match self {
+            Response::Atomic { psn, .. } => !psn.before(start) && psn.before(end),
+            Response::Read(job) => start.before(job.end) && job.psn.before(end),
+            _ => false,
+        }
+    }
+}
+
+/// The queue of responses.
+#[derive(Debug, Default)]
+pub(super) struct Responses {
+    queue: VecDeque<Response>,
+    /// How many of them carry data for the first time: READs and atomics.
+    with_data: usize,
+    /// How many carry data again.
+    repeats: usize,
+}
+
+impl Responses {
+    /// Something other than a lone plain acknowledge waits.
+    pub(super) fn has_urgent(&self) -> bool {
+        match self.queue.front() {
+            None => false,
+            Some(front) => self.queue.len() > 1 || !front.is_plain(),
+        }
+    }
+
+    pub(super) fn has_any(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// READs and atomics whose response has never left in whole.
+    pub(super) fn outstanding(&self) -> usize {
+        self.with_data
+    }
+
+    /// READs and atomics that are answered again.
+    pub(super) fn repeats(&self) -> usize {
+        self.repeats
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Responses::default();
+    }
+
+    /// Acknowledges everything up to `psn`.
+    pub(super) fn acknowledge(&mut self, psn: Psn, msn: u32) {
+        self.pop_plain_tail();
+        self.queue.push_back(Response::Acknowledge { psn, msn });
+    }
+
+    /// A NAK covers what a plain acknowledge before it would say.
+    pub(super) fn refuse(&mut self, nak: Response) {
+        self.pop_plain_tail();
+        self.queue.push_back(nak);
+    }
+
+    fn pop_plain_tail(&mut self) {
+        if self.queue.back().is_some_and(Response::is_plain) {
+            self.queue.pop_back();
+        }
+    }
+
+    /// Appends the response to a new READ or atomic.
+    pub(super) fn push_data(&mut self, response: Response) {
+        self.with_data += 1;
+        self.queue.push_back(response);
+    }
+
+    /// Puts the response to a repeated READ or atomic at its place in PSN order,
+    /// instead of one for the same PSNs that has not left yet: then it is still the first.
+    pub(super) fn repeat_data(&mut self, mut response: Response, end: Psn) {
+        let start = response.psn();
+        let mut first = false;
+        self.queue.retain_mut(|waiting| {
+            let replaced = waiting.overlaps(start, end);
+            first |= replaced && waiting.repeated().is_some_and(|repeated| !*repeated);
+            !replaced
+        });
+        if let Some(repeated) = response.repeated() {
+            *repeated = !first;
+        }
+        let at = self.queue.iter().position(|waiting| !waiting.psn().before(start)).unwrap_or(self.queue.len());
+        self.queue.insert(at, response);
+        self.recount();
+    }
+
+    fn recount(&mut self) {
+        (self.with_data, self.repeats) = (0, 0);
+        for repeated in self.queue.iter_mut().filter_map(Response::repeated) {
+            self.repeats += usize::from(*repeated);
+            self.with_data += usize::from(!*repeated);
+        }
+    }
+
+    /// Builds the next response packet. An error: the memory of a READ is no longer
+    /// there, its response turns into a NAK. If it was answered before, it is let go: the peer
+    /// may have its answer, and its owner was free to take the memory away then.
+    pub(super) fn build(
+        &mut self,
+        core: &Core,
+        syndrome: Syndrome,
+        out: &mut [u8],
+        host: &impl Host,
+    ) -> Option<Result<usize, (Psn, MemoryError)>> {
+        let len_bytes = match self.queue.front_mut()? {
+            Response::Acknowledge { psn, msn } => {
+                short(core, Opcode::RC_ACKNOWLEDGE, *psn, syndrome, *msn, out).finish()
+            }
+            Response::Nak { psn, msn, code } => {
+                short(core, Opcode::RC_ACKNOWLEDGE, *psn, Syndrome::nak(*code), *msn, out).finish()
+            }
+            Response::RnrNak { psn, msn, timer } => {
+                short(core, Opcode::RC_ACKNOWLEDGE, *psn, Syndrome::rnr(*timer), *msn, out).finish()
+            }
+            Response::Atomic { psn, msn, original, .. } => {
+                let mut builder = short(core, Opcode::RC_ATOMIC_ACKNOWLEDGE, *psn, syndrome, *msn, out);
+                builder.push(AtomicAckEth { original: *original }.encode());
+                builder.finish()
+            }
+            Response::Read(job) => match read_packet(core, job, syndrome, out, host) {
+                Err(_) if job.repeated => {
+                    self.pop_front();
+                    return self.build(core, syndrome, out, host);
+                }
+                Err(refused) => {
+                    let psn = job.psn;
+                    self.clear();
+                    return Some(Err((psn, refused)));
+                }
+                Ok(len_bytes) if job.psn != job.end => return Some(Ok(len_bytes)),
+                Ok(len_bytes) => len_bytes,
+            },
+        };
+        self.pop_front();
+        Some(Ok(len_bytes))
+    }
+
+    fn pop_front(&mut self) {
+        let mut front = self.queue.pop_front();
+        match front.as_mut().and_then(Response::repeated) {
+            Some(true) => self.repeats -= 1,
+            Some(false) => self.with_data -= 1,
+            None => {}
+        }
+    }
+}
+
+/// A packet that begins with an AETH.
+fn short<'a>(core: &Core, opcode: Opcode, psn: Psn, syndrome: Syndrome, msn: u32, out: &'a mut [u8]) -> Builder<'a> {
+    let mut builder = Builder::new(out, Bth { psn, ..core.bth(opcode) });
+    builder.push(Aeth { syndrome, msn }.encode());
+    builder
+}
+
+/// The next packet of a READ response; moves the job on.
+fn read_packet(
+    core: &Core,
+    job: &mut ReadJob,
+    syndrome: Syndrome,
+    out: &mut [u8],
+    host: &impl Host,
+) -> Result<usize, MemoryError> {
+    let last = job.psn.next() == job.end;
+    let opcode = match (job.fresh, last) {
+        (true, true) => Opcode::RC_READ_RESPONSE_ONLY,
+        (true, false) => Opcode::RC_READ_RESPONSE_FIRST,
+        (false, false) => Opcode::RC_READ_RESPONSE_MIDDLE,
+        (false, true) => Opcode::RC_READ_RESPONSE_LAST,
+    };
+    let mut builder = Builder::new(out, Bth { psn: job.psn, ..core.bth(opcode) });
+    if job.fresh || last {
+        builder.push(Aeth { syndrome, msn: job.msn }.encode());
+    }
+    let part = job.len_bytes.min(core.mtu());
+    if part != 0 {
+        host.memory().remote_read(core.accessor(), job.rkey, job.addr, builder.room(part as usize))?;
+    }
+    *job = ReadJob {
+        psn: job.psn.next(),
+        addr: job.addr.wrapping_add(u64::from(part)),
+        len_bytes: job.len_bytes - part,
+        fresh: false,
+        ..*job
+    };
+    Ok(builder.finish())
+}

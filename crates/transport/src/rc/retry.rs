@@ -1,0 +1,183 @@
+//! When a requester stops waiting: acknowledge timeout, early probe, RNR timer.
+//!
+//! The timeout of the queue pair (9.7.6.1.3) says when an unanswered request
+//! counts against `retry_count`. It is coarse, usually tens of milliseconds.
+//! Long before it a *probe* sends the oldest unacknowledged packet again, to learn
+//! what was lost; probes cost no retry, and their distance doubles.
+
+use core::time::Duration;
+
+use wire::Psn;
+
+use crate::attr::{QpAttr, Tuning};
+use crate::time::Time;
+
+/// The earliest probe: a peer that was scheduled away for a moment is no loss.
+const MIN_PROBE_DELAY: Duration = Duration::from_millis(3);
+/// The latest.
+const MAX_PROBE_DELAY: Duration = Duration::from_millis(100);
+/// The longest time for which a repeated sign of loss is no news.
+const MAX_QUIET_PERIOD: Duration = Duration::from_millis(1);
+
+/// What a timer asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Due {
+    /// Nothing yet.
+    Nothing,
+    /// Send the oldest packet again.
+    Probe,
+    /// The timeout has passed: send everything again, or give up.
+    Timeout,
+    /// The wait that the peer's RNR NAK asked for is over.
+    RnrOver,
+}
+
+#[derive(Debug)]
+pub(crate) struct Retry {
+    min_timeout: Duration,
+    timeout: Option<Duration>,
+    deadline: Option<Time>,
+    probe_at: Option<Time>,
+    probes: u32,
+    rnr_until: Option<Time>,
+    round_trip: Option<Duration>,
+    sample: Option<(Psn, Time)>,
+    now: Time,
+    /// Timeouts and sequence errors since the last progress.
+    pub(crate) retries: u8,
+    /// RNR NAKs since the last progress.
+    pub(crate) rnr_retries: u8,
+}
+
+impl Retry {
+    pub(crate) fn new(tuning: &Tuning) -> Retry {
+        Retry {
+            min_timeout: tuning.min_ack_timeout,
+            timeout: None,
+            deadline: None,
+            probe_at: None,
+            probes: 0,
+            rnr_until: None,
+            round_trip: None,
+            sample: None,
+            now: Time(0),
+            retries: 0,
+            rnr_retries: 0,
+        }
+    }
+
+    /// Takes the timeout from the attributes; code 0 means for ever.
+    pub(crate) fn configure(&mut self, attr: &QpAttr) {
+        self.timeout = wire::ack_timeout(attr.timeout).map(|t| t.max(self.min_timeout));
+    }
+
+    /// Notes the time of this call.
+    pub(crate) fn touch(&mut self, now: Time) {
+        self.now = self.now.max(now);
+    }
+
+    /// A request has left: from now on an answer is waited for.
+    pub(crate) fn arm_if_idle(&mut self, now: Time) {
+        if self.probe_at.is_none() {
+            self.arm(now);
+        }
+    }
+
+    /// A packet has left for the first time; one at a time measures the round trip.
+    pub(crate) fn sample(&mut self, psn: Psn, now: Time) {
+        if self.sample.is_none() {
+            self.sample = Some((psn, now));
+        }
+    }
+
+    /// Everything before `una` is acknowledged, more than before.
+    pub(crate) fn progress(&mut self, una: Psn, now: Time, outstanding: bool) {
+        self.retries = 0;
+        self.rnr_retries = 0;
+        self.probes = 0;
+        // It got ready before we thought.
+        self.rnr_until = None;
+        if let Some((psn, sent)) = self.sample
+            && psn.before(una)
+        {
+            self.learn(now.since(sent));
+            self.sample = None;
+        }
+        if outstanding { self.arm(now) } else { self.disarm() }
+    }
+
+    /// What was sent is sent again: a sample across that would lie.
+    pub(crate) fn rewound(&mut self) {
+        self.sample = None;
+    }
+
+    /// Waits as an RNR NAK asks for; nothing else runs meanwhile.
+    pub(crate) fn wait_for_receiver(&mut self, until: Time) {
+        self.disarm();
+        self.rnr_until = Some(until);
+    }
+
+    /// Whether an RNR wait is under way.
+    pub(crate) fn waits_for_receiver(&self) -> bool {
+        self.rnr_until.is_some()
+    }
+
+    /// Whether silence is counted.
+    pub(crate) fn has_timeout(&self) -> bool {
+        self.timeout.is_some()
+    }
+
+    /// Nothing is outstanding any more.
+    pub(crate) fn disarm(&mut self) {
+        self.deadline = None;
+        self.probe_at = None;
+        self.rnr_until = None;
+        self.sample = None;
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        let earliest = |a: Option<Time>, b: Option<Time>| a.into_iter().chain(b).min();
+        earliest(self.rnr_until, earliest(self.probe_at, self.deadline))
+    }
+
+    /// Which timer has run out, if any, and sets the next.
+    pub(crate) fn expire(&mut self, now: Time) -> Due {
+        let passed = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        if passed(self.rnr_until) {
+            self.rnr_until = None;
+            Due::RnrOver
+        } else if passed(self.deadline) {
+            self.probes = 0;
+            self.arm(now);
+            Due::Timeout
+        } else if passed(self.probe_at) {
+            self.probes += 1;
+            self.probe_at = Some(now + self.probe_delay());
+            Due::Probe
+        } else {
+            Due::Nothing
+        }
+    }
+
+    /// How long a repeated sign of the same loss is no news: about one round trip, and
+    /// twice as long each of the `times` that sending again was of no use.
+    pub(crate) fn quiet_period(&self, times: u32) -> Duration {
+        let base = self.round_trip.unwrap_or(MAX_QUIET_PERIOD).min(MAX_QUIET_PERIOD);
+        (base * (1 << times.min(8))).min(MAX_PROBE_DELAY)
+    }
+
+    fn arm(&mut self, now: Time) {
+        self.deadline = self.timeout.map(|timeout| now + timeout);
+        self.probe_at = Some(now + self.probe_delay());
+    }
+
+    fn probe_delay(&self) -> Duration {
+        let base = self.round_trip.map_or(MIN_PROBE_DELAY, |rtt| rtt * 4);
+        let backoff = 1u32 << self.probes.min(8);
+        (base.max(MIN_PROBE_DELAY) * backoff).min(MAX_PROBE_DELAY)
+    }
+
+    fn learn(&mut self, sample: Duration) {
+        self.round_trip = Some(self.round_trip.map_or(sample, |rtt| (rtt * 7 + sample) / 8));
+    }
+}

@@ -1,0 +1,169 @@
+//! Windows, credits, receivers that are not ready, fences, draining.
+
+use super::*;
+use crate::attr::{AttrMask, QpAttr, QpState};
+use crate::host::QpEvent;
+use crate::testing::{Side, Verdict};
+use crate::time::Time;
+use crate::wr::SendFlags;
+
+#[test]
+fn what_is_in_flight_is_bounded_by_the_window() {
+    let mut setup = setup();
+    setup.tuning.window_initial_bytes = 4 << 10;
+    setup.tuning.window_max_bytes = 4 << 10;
+    let mut pair = Pair::connected(&setup);
+    let len = 100_000;
+    let data = pattern(len, 1);
+    let (from, target) = (pair.a.host.memory.filled(&data), pair.b.host.memory.region(len));
+    let back = pair.a.host.memory.region(len);
+    pair.a.send(send_wr(1, SendOp::Write(target.remote(0)), payload(&from)));
+    pair.a.send(send_wr(2, SendOp::Read(target.remote(0)), payload(&back)));
+    let window_packets = (4 << 10) / 256;
+    loop {
+        let before = pair.sent.len();
+        if !pair.round(&mut |_, _| Verdict::Pass) {
+            break;
+        }
+        assert!(pair.sent.len() - before <= 2 * window_packets + 2, "a round carries a window at most");
+    }
+    assert_eq!(pair.a.host.take_sent(), successes([1, 2]));
+    assert_eq!(pair.a.host.memory.bytes(&back), data);
+}
+
+#[test]
+fn credits_keep_a_sender_from_running_into_an_empty_queue() {
+    let mut pair = pair();
+    let to = pair.b.host.memory.region(64);
+    post_recv(&mut pair, 0, &to);
+    pair.a.send(send_wr(0, SendOp::Send, Payload::empty()));
+    pair.pump(); // the acknowledge says: nothing posted any more
+    for id in 1..6 {
+        post_recv(&mut pair, id, &to);
+        pair.pump();
+    }
+    for id in 1..6 {
+        pair.a.send(send_wr(id, SendOp::Send, Payload::empty()));
+    }
+    pair.pump();
+    assert_eq!(pair.a.host.take_sent(), successes(0..6));
+    assert_eq!(pair.b.qp.counters().tx_rnr_naks, 0);
+    assert_eq!(pair.a.qp.counters().rx_rnr_naks, 0);
+}
+
+#[test]
+fn a_late_receive_is_waited_for() {
+    let mut pair = pair();
+    let data = pattern(1000, 2);
+    let (from, to) = (pair.a.host.memory.filled(&data), pair.b.host.memory.region(1000));
+    pair.a.send(send_wr(1, SendOp::Send, payload(&from)));
+    pair.pump();
+    assert_eq!(pair.b.qp.counters().tx_rnr_naks, 1);
+    assert_eq!(pair.b.qp.counters().tx_sequence_naks, 0, "what followed draws no second NAK");
+    assert!(pair.a.host.sent.is_empty());
+    post_recv(&mut pair, 5, &to);
+    pair.run();
+    assert_eq!(pair.a.host.take_sent(), successes([1]));
+    assert_eq!(pair.b.host.memory.bytes(&to), data);
+}
+
+#[test]
+fn rnr_waits_as_long_as_the_peer_asks() {
+    let mut pair = pair();
+    pair.a.send(send_wr(1, SendOp::Send, Payload::empty()));
+    pair.pump();
+    let wait = wire::rnr_timer(setup().min_rnr_timer);
+    let until = pair.a.qp.next_timeout().expect("a timer");
+    assert!(until >= Time(0) + wait && until <= pair.now + wait);
+}
+
+#[test]
+fn rnr_retries_end_unless_they_are_seven() {
+    let mut pair = pair();
+    pair.a.send(send_wr(1, SendOp::Send, Payload::empty()));
+    pair.a.send(send_wr(2, SendOp::Send, Payload::empty()));
+    pair.run();
+    let flushed = (2, Status::WorkRequestFlushed);
+    assert_eq!(pair.a.host.take_sent(), [(1, Status::RnrRetryExceeded), flushed]);
+    assert_eq!(pair.a.qp.counters().rx_rnr_naks, 4, "once and three retries");
+
+    let mut pair = Pair::connected(&Setup { rnr_retry: 7, ..setup() });
+    let to = pair.b.host.memory.region(8);
+    pair.a.send(send_wr(1, SendOp::Send, Payload::empty()));
+    for _ in 0..50 {
+        pair.pump();
+        assert!(pair.elapse());
+    }
+    post_recv(&mut pair, 1, &to);
+    pair.run();
+    assert_eq!(pair.a.host.take_sent(), successes([1]));
+}
+
+#[test]
+fn a_fence_waits_for_reads() {
+    let mut pair = pair();
+    let (source, target) = (pair.b.host.memory.filled(&[7; 600]), pair.b.host.memory.region(600));
+    let buffer = pair.a.host.memory.region(600);
+    pair.a.send(send_wr(1, SendOp::Read(source.remote(0)), payload(&buffer)));
+    let mut write = send_wr(2, SendOp::Write(target.remote(0)), payload(&buffer));
+    write.flags |= SendFlags::FENCE;
+    pair.a.send(write);
+    pair.pump();
+    assert_eq!(pair.a.host.take_sent(), successes([1, 2]));
+    assert_eq!(pair.b.host.memory.bytes(&target), [7; 600], "the WRITE sent what the READ brought");
+}
+
+#[test]
+fn reads_and_atomics_stay_within_the_agreed_depth() {
+    let mut pair = Pair::connected(&Setup { max_rd_atomic: 2, max_dest_rd_atomic: 2, ..setup() });
+    let (old, counter) = (pair.a.host.memory.region(8), pair.b.host.memory.region(8));
+    for id in 0..20 {
+        pair.a.send(fetch_add(id, &old, &counter, 1));
+    }
+    pair.pump();
+    assert_eq!(pair.a.host.take_sent(), successes(0..20));
+    assert_eq!(word(&pair.b.host.memory.bytes(&counter)), 20);
+
+    let mut pair = Pair::connected(&Setup { max_rd_atomic: 8, max_dest_rd_atomic: 2, ..setup() });
+    let (old, counter) = (pair.a.host.memory.region(8), pair.b.host.memory.region(8));
+    for id in 0..8 {
+        pair.a.send(fetch_add(id, &old, &counter, 1));
+    }
+    pair.pump();
+    let (id, status) = pair.a.host.take_sent()[2];
+    assert_eq!((id, status), (2, Status::RemoteInvalidRequest), "one more than the responder agreed to");
+}
+
+#[test]
+fn sqd_finishes_what_was_begun_and_says_so() {
+    let mut pair = pair();
+    let (from, target) = (pair.a.host.memory.filled(&pattern(1000, 3)), pair.b.host.memory.region(1000));
+    pair.a.send(send_wr(1, SendOp::Write(target.remote(0)), payload(&from)));
+    let (first, transmit) = pair.a.poll(pair.now).expect("a packet");
+    pair.a.send(send_wr(2, SendOp::Write(target.remote(0)), payload(&from)));
+    let attr = QpAttr { state: QpState::Sqd, notify_drained: true, ..QpAttr::default() };
+    pair.a.modify(&attr, AttrMask::STATE | AttrMask::EN_SQD_ASYNC_NOTIFY);
+    assert!(pair.a.qp.query().draining);
+    pair.deliver(Side::A, &first, &transmit);
+    pair.pump();
+    assert_eq!(pair.a.host.take_sent(), successes([1]));
+    assert_eq!(pair.a.host.events, [QpEvent::SendQueueDrained]);
+    assert!(!pair.a.qp.query().draining);
+    pair.a.go(QpState::Rts);
+    pair.pump();
+    assert_eq!(pair.a.host.take_sent(), successes([2]));
+}
+
+#[test]
+fn shared_receive_queues_serve_in_order() {
+    let mut pair = Pair::connected(&Setup { shared_recv: true, ..setup() });
+    let to = pair.b.host.memory.region(64);
+    pair.b.host.shared.extend((10..13).map(|id| recv_wr(id, to.sgl())));
+    for id in 0..3 {
+        pair.a.send(send_wr(id, SendOp::Send, Payload::empty()));
+    }
+    pair.pump();
+    assert_eq!(pair.b.host.take_received(), successes(10..13));
+    pair.b.go(QpState::Error);
+    assert_eq!(pair.b.host.events, [QpEvent::LastWqeReached]);
+}

@@ -1,0 +1,138 @@
+//! Why a queue pair failed, in words that a person can act on.
+
+use core::fmt;
+
+use crate::completion::Status;
+use crate::memory::MemoryError;
+
+/// Why a queue pair left its working states by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// `modify_qp` asked for it.
+    Requested,
+    /// No answer to a request within the timeout, `retry_count` times in a row.
+    NoAnswer {
+        /// Retries made.
+        retries: u8,
+    },
+    /// The peer had no receive WQE, `rnr_retry` times in a row.
+    ReceiverNotReady {
+        /// Retries made.
+        retries: u8,
+    },
+    /// PSN sequence errors without progress, `retry_count` times in a row.
+    SequenceErrors {
+        /// Retries made.
+        retries: u8,
+    },
+    /// The peer answered a request with a NAK.
+    PeerRefused(wire::NakCode),
+    /// The peer answered with something that fits no request.
+    BadResponse,
+    /// Our own memory was refused: a scatter/gather list of a work request.
+    LocalMemory(MemoryError),
+    /// A message was longer than the receive buffer posted for it.
+    MessageTooLong,
+    /// A memory window could not be bound.
+    BindRefused(MemoryError),
+    /// The peer broke the order of opcodes or lengths; we refused with a NAK.
+    PeerBrokeProtocol(&'static str),
+    /// The peer reached for memory that it may not; we refused with a NAK.
+    PeerAccessRefused(MemoryError),
+    /// A completion queue of this queue pair overran.
+    CompletionQueueOverrun,
+    /// The device asked for it (fault injection, loss of the network).
+    Device,
+}
+
+impl Reason {
+    /// A number for the completion's `vendor_err`.
+    pub fn code(&self) -> u32 {
+        match self {
+            Reason::Requested => 1,
+            Reason::NoAnswer { .. } => 2,
+            Reason::ReceiverNotReady { .. } => 3,
+            Reason::SequenceErrors { .. } => 4,
+            Reason::PeerRefused(code) => 0x10 | *code as u32,
+            Reason::BadResponse => 5,
+            Reason::LocalMemory(e) => 0x20 | *e as u32,
+            Reason::MessageTooLong => 6,
+            Reason::BindRefused(e) => 0x30 | *e as u32,
+            Reason::PeerBrokeProtocol(_) => 7,
+            Reason::PeerAccessRefused(e) => 0x40 | *e as u32,
+            Reason::CompletionQueueOverrun => 8,
+            Reason::Device => 9,
+        }
+    }
+
+    /// The status of the work request that failed for this reason.
+    pub fn status(&self) -> Status {
+        use wire::NakCode;
+        match self {
+            Reason::NoAnswer { .. } | Reason::SequenceErrors { .. } => Status::RetryExceeded,
+            Reason::ReceiverNotReady { .. } => Status::RnrRetryExceeded,
+            Reason::PeerRefused(NakCode::InvalidRequest | NakCode::InvalidRdRequest) => Status::RemoteInvalidRequest,
+            Reason::PeerRefused(NakCode::RemoteAccessError) => Status::RemoteAccess,
+            Reason::PeerRefused(NakCode::RemoteOperationalError) => Status::RemoteOperation,
+            Reason::PeerRefused(NakCode::PsnSequenceError) | Reason::BadResponse => Status::BadResponse,
+            Reason::LocalMemory(_) => Status::LocalProtection,
+            Reason::MessageTooLong => Status::LocalLength,
+            Reason::BindRefused(_) => Status::MwBind,
+            Reason::Device => Status::Fatal,
+            Reason::Requested
+            | Reason::PeerBrokeProtocol(_)
+            | Reason::PeerAccessRefused(_)
+            | Reason::CompletionQueueOverrun => Status::WorkRequestFlushed,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Requested => write!(f, "the program moved it to the error state"),
+            Reason::NoAnswer { retries } => write!(
+                f,
+                "the peer did not answer a request, {retries} retries included: its process or host is gone, \
+                 its queue pair is not ready, or packets are lost on the way"
+            ),
+            Reason::ReceiverNotReady { retries } => write!(
+                f,
+                "the peer had no receive buffer posted, {retries} retries included: post receives before the peer sends, \
+                 or raise rnr_retry (7 waits for ever)"
+            ),
+            Reason::SequenceErrors { retries } => {
+                write!(f, "packets were lost again and again without progress, {retries} retries included")
+            }
+            Reason::PeerRefused(code) => write!(f, "the peer refused a request: {}", nak_text(*code)),
+            Reason::BadResponse => write!(f, "the peer sent a response that fits no request"),
+            Reason::LocalMemory(e) => write!(f, "a scatter/gather list of ours was refused: {e}"),
+            Reason::MessageTooLong => write!(f, "a message was longer than the receive buffer posted for it"),
+            Reason::BindRefused(e) => write!(f, "a memory window could not be bound: {e}"),
+            Reason::PeerBrokeProtocol(what) => {
+                write!(f, "the peer sent an invalid request: {what}")
+            }
+            Reason::PeerAccessRefused(e) => {
+                write!(f, "the peer reached for memory that it may not: {e}")
+            }
+            Reason::CompletionQueueOverrun => {
+                write!(f, "its completion queue overran: poll more often or make it larger")
+            }
+            Reason::Device => write!(f, "the device shut it down"),
+        }
+    }
+}
+
+fn nak_text(code: wire::NakCode) -> &'static str {
+    use wire::NakCode;
+    match code {
+        NakCode::PsnSequenceError => "PSN sequence error",
+        NakCode::InvalidRequest => {
+            "invalid request (a message longer than its receive buffer, more READs at once than agreed, \
+             or opcodes or lengths that break the protocol)"
+        }
+        NakCode::RemoteAccessError => "remote access error (wrong rkey, address out of bounds, or a right not granted)",
+        NakCode::RemoteOperationalError => "remote operational error (the memory of its receive buffer was refused)",
+        NakCode::InvalidRdRequest => "invalid RD request",
+    }
+}

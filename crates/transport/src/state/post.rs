@@ -1,0 +1,112 @@
+//! Work requests as they are posted: what is refused at once.
+//!
+//! Keys and ranges are not judged here: they may change until the request runs.
+
+use crate::attr::{QpState, QpType};
+use crate::core::Core;
+use crate::error::PostError;
+use crate::qp::MAX_MESSAGE_BYTES;
+use crate::wr::{Payload, RecvWr, SendOp, SendWr};
+
+/// Checks a send work request. Passing in Error or SQE means that it will be flushed.
+pub(crate) fn check_send(core: &Core, wr: &SendWr) -> Result<(), PostError> {
+    check_send_state(core.state())?;
+    check_service(core.qp_type, &wr.op)?;
+    check_address(core.qp_type, wr)?;
+    check_payload(core, wr)?;
+    check_length(core, wr)?;
+    check_read_depth(core, &wr.op)?;
+    check_room(core)
+}
+
+/// Checks a receive work request. Passing in Error means that it will be flushed.
+pub(crate) fn check_recv(core: &Core, wr: &RecvWr) -> Result<(), PostError> {
+    let state = core.state();
+    if state == QpState::Reset {
+        return Err(PostError::WrongState { state });
+    }
+    if core.shared_recv {
+        return Err(PostError::SharedRecv);
+    }
+    check_sges(wr.sgl.len(), core.caps.max_recv_sge)
+}
+
+/// Sends wait for RTS (IB specification 10.3.1).
+fn check_send_state(state: QpState) -> Result<(), PostError> {
+    match state {
+        QpState::Reset | QpState::Init | QpState::Rtr => Err(PostError::WrongState { state }),
+        QpState::Rts | QpState::Sqd | QpState::Sqe | QpState::Error => Ok(()),
+    }
+}
+
+/// Which service does what (IB specification 9.4).
+fn check_service(service: QpType, op: &SendOp) -> Result<(), PostError> {
+    let fits = match op {
+        SendOp::Send | SendOp::SendImm(_) => true,
+        SendOp::Write(_) | SendOp::WriteImm(..) => service != QpType::Ud,
+        SendOp::LocalInvalidate(_) | SendOp::Bind(_) => service != QpType::Ud,
+        SendOp::SendInvalidate(_) | SendOp::Read(_) | SendOp::Atomic(..) => service == QpType::Rc,
+    };
+    if fits { Ok(()) } else { Err(PostError::NotForService { op: name(op) }) }
+}
+
+fn name(op: &SendOp) -> &'static str {
+    match op {
+        SendOp::Send => "SEND",
+        SendOp::SendImm(_) => "SEND with immediate",
+        SendOp::SendInvalidate(_) => "SEND with invalidate",
+        SendOp::Write(_) => "WRITE",
+        SendOp::WriteImm(..) => "WRITE with immediate",
+        SendOp::Read(_) => "READ",
+        SendOp::Atomic(..) => "atomics",
+        SendOp::LocalInvalidate(_) => "local invalidate",
+        SendOp::Bind(_) => "memory window bind",
+    }
+}
+
+fn check_address(service: QpType, wr: &SendWr) -> Result<(), PostError> {
+    if wr.datagram.is_some() == (service == QpType::Ud) { Ok(()) } else { Err(PostError::Address) }
+}
+
+fn check_payload(core: &Core, wr: &SendWr) -> Result<(), PostError> {
+    match &wr.payload {
+        Payload::Sgl(sgl) => check_sges(sgl.len(), core.caps.max_send_sge),
+        Payload::Inline(_) if is_read_or_atomic(&wr.op) => Err(PostError::InlineResult),
+        Payload::Inline(bytes) if bytes.len() > core.caps.max_inline_bytes as usize => {
+            Err(PostError::InlineTooLong { max_bytes: core.caps.max_inline_bytes })
+        }
+        Payload::Inline(_) => Ok(()),
+    }
+}
+
+fn check_sges(count: usize, max: u32) -> Result<(), PostError> {
+    if count > max as usize { Err(PostError::TooManySges { max }) } else { Ok(()) }
+}
+
+fn check_length(core: &Core, wr: &SendWr) -> Result<(), PostError> {
+    let len_bytes = wr.payload.len_bytes();
+    if matches!(wr.op, SendOp::Atomic(..)) && len_bytes != 8 {
+        return Err(PostError::AtomicLength);
+    }
+    let max_bytes = match core.qp_type {
+        QpType::Ud => u64::from(core.tuning.max_datagram.bytes()),
+        QpType::Rc | QpType::Uc => MAX_MESSAGE_BYTES,
+    };
+    if len_bytes > max_bytes {
+        return Err(PostError::MessageTooLong { max_bytes });
+    }
+    Ok(())
+}
+
+fn check_read_depth(core: &Core, op: &SendOp) -> Result<(), PostError> {
+    if is_read_or_atomic(op) && core.attr.max_rd_atomic == 0 { Err(PostError::NoReadDepth) } else { Ok(()) }
+}
+
+fn check_room(core: &Core) -> Result<(), PostError> {
+    let capacity = core.caps.max_send_wr;
+    if core.sq.len() >= capacity as usize { Err(PostError::QueueFull { capacity }) } else { Ok(()) }
+}
+
+fn is_read_or_atomic(op: &SendOp) -> bool {
+    matches!(op, SendOp::Read(_) | SendOp::Atomic(..))
+}

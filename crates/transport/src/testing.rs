@@ -1,0 +1,12 @@
+//! What tests of queue pairs need: memory behind keys, a host that records, and two
+//! queue pairs with a wire between them that loses what a test tells it to.
+#![allow(dead_code)] // Each test module uses its own part.
+
+mod host;
+mod memory;
+mod node;
+mod pair;
+
+pub(crate) use memory::{Buffer, TestMemory};
+pub(crate) use node::{Node, PD, QKEY, Setup, datagram, recv_wr, send_wr};
+pub(crate) use pair::{Pair, Side, Verdict};

@@ -1,0 +1,68 @@
+//! A host that records what it is told.
+
+use std::collections::VecDeque;
+
+use super::memory::TestMemory;
+use crate::completion::{Completion, Status};
+use crate::host::{CqSide, Host, QpEvent};
+use crate::wr::RecvWr;
+
+/// Memory, completions and events of one queue pair, and its shared receive queue.
+#[derive(Debug, Default)]
+pub(crate) struct TestHost {
+    pub(crate) memory: TestMemory,
+    /// Completions of the send queue, in order.
+    pub(crate) sent: Vec<Completion>,
+    /// Completions of the receive queue, in order.
+    pub(crate) received: Vec<Completion>,
+    pub(crate) events: Vec<QpEvent>,
+    /// The shared receive queue.
+    pub(crate) shared: VecDeque<RecvWr>,
+    /// How many more times to act as if no receive WQE were posted.
+    pub(crate) refuse_recv: u32,
+}
+
+impl TestHost {
+    /// `(wr_id, status)` of every send completion so far; forgets them.
+    pub(crate) fn take_sent(&mut self) -> Vec<(u64, Status)> {
+        outcomes(&mut self.sent)
+    }
+
+    /// `(wr_id, status)` of every receive completion so far; forgets them.
+    pub(crate) fn take_received(&mut self) -> Vec<(u64, Status)> {
+        outcomes(&mut self.received)
+    }
+}
+
+fn outcomes(completions: &mut Vec<Completion>) -> Vec<(u64, Status)> {
+    completions.drain(..).map(|c| (c.wr_id, c.status)).collect()
+}
+
+impl Host for TestHost {
+    type Memory = TestMemory;
+
+    fn memory(&self) -> &TestMemory {
+        &self.memory
+    }
+
+    fn complete(&mut self, side: CqSide, completion: Completion) {
+        match side {
+            CqSide::Send => self.sent.push(completion),
+            CqSide::Recv => self.received.push(completion),
+        }
+    }
+
+    fn event(&mut self, event: QpEvent) {
+        self.events.push(event);
+    }
+
+    fn take_shared_recv(&mut self) -> Option<RecvWr> {
+        self.shared.pop_front()
+    }
+
+    fn inject_receiver_not_ready(&mut self) -> bool {
+        let refuse = self.refuse_recv > 0;
+        self.refuse_recv = self.refuse_recv.saturating_sub(1);
+        refuse
+    }
+}

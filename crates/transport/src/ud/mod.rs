@@ -1,0 +1,96 @@
+//! Unreliable datagram (IB specification 9.8.3): each message is one packet, to and from
+//! anybody who knows the queue key.
+//!
+//! Drops are silent, and a receive WQE is used only for what arrives whole.
+
+mod requester;
+mod responder;
+
+use wire::{Packet, Service};
+
+use crate::attr::{QpAttr, QpState};
+use crate::core::Core;
+use crate::drop::DropReason;
+use crate::host::{Host, QpEvent};
+use crate::qp::{Arrival, Failure, Transmit};
+use crate::time::Time;
+use responder::Responder;
+
+/// The UD part of a queue pair.
+#[derive(Debug, Default)]
+pub(crate) struct Ud {
+    responder: Responder,
+    failure: Option<Failure>,
+}
+
+impl Ud {
+    pub(crate) fn query(&self, core: &Core, attr: &mut QpAttr) {
+        attr.sq_psn = core.sq.head().map_or(core.sq.end_psn(), |head| head.first_psn);
+        attr.path_mtu = core.tuning.max_datagram;
+    }
+
+    /// A datagram has left or not begun: SQD is drained at once (10.3.1, SQD).
+    pub(crate) fn entered(&mut self, core: &mut Core, from: QpState, _now: Time, host: &mut impl Host) {
+        if (from, core.state()) == (QpState::Rts, QpState::Sqd) && core.attr.notify_drained {
+            host.event(QpEvent::SendQueueDrained);
+        }
+    }
+
+    pub(crate) fn reset(&mut self, _core: &mut Core) {
+        *self = Ud::default();
+    }
+
+    /// The queue pair enters the error state: a receive WQE that is held is flushed first.
+    pub(crate) fn failed(&mut self, core: &mut Core, host: &mut impl Host) {
+        self.responder.flush(core, host);
+    }
+
+    pub(crate) fn handle_packet(
+        &mut self,
+        core: &mut Core,
+        packet: &Packet<'_>,
+        arrival: &Arrival,
+        _now: Time,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        if packet.info().service != Service::Ud {
+            return Err(DropReason::WrongService);
+        }
+        let outcome = self.responder.handle_datagram(core, packet, arrival, host);
+        if outcome.is_err() {
+            self.failure = self.responder.take_failure();
+        }
+        outcome
+    }
+
+    pub(crate) fn poll_transmit(
+        &mut self,
+        core: &mut Core,
+        _now: Time,
+        out: &mut [u8],
+        host: &mut impl Host,
+    ) -> Option<Transmit> {
+        if !self.wants_transmit(core) {
+            return None;
+        }
+        match requester::send_next(core, out, host) {
+            Ok(transmit) => transmit,
+            Err(reason) => {
+                self.failure = Some(Failure::SendQueue(reason));
+                None
+            }
+        }
+    }
+
+    pub(crate) fn wants_transmit(&self, core: &Core) -> bool {
+        core.state() == QpState::Rts && !core.sq.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+        self.failure.take()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! Work requests: what the caller asks for.
+
+use smallvec::SmallVec;
+use wire::{Gid, QKey, Qpn, RKey};
+
+use crate::memory::{AtomicOp, BindMw, Sge};
+
+/// A scatter/gather list; two entries fit without allocation.
+pub type Sgl = SmallVec<[Sge; 2]>;
+
+bitflags::bitflags! {
+    /// Flags of a send work request, with the bits of `enum ibv_send_flags`.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+    pub struct SendFlags: u32 {
+        /// Start only when all READs and atomics before it have completed.
+        const FENCE = 1;
+        /// Report success too. Failures are always reported.
+        const SIGNALED = 1 << 1;
+        /// Ask for an event at the receiver (SEND and WRITE with immediate).
+        const SOLICITED = 1 << 2;
+    }
+}
+
+/// What a send work request does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SendOp {
+    /// Into the peer's next receive WQE.
+    Send,
+    /// Likewise, with 32 bits of immediate data in host order.
+    SendImm(u32),
+    /// Likewise, and invalidates a key of the peer.
+    SendInvalidate(RKey),
+    /// Into the peer's memory.
+    Write(RemoteAddr),
+    /// Into the peer's memory, and uses one receive WQE for the notice.
+    WriteImm(RemoteAddr, u32),
+    /// From the peer's memory.
+    Read(RemoteAddr),
+    /// On eight bytes of the peer's memory; the old value comes back.
+    Atomic(RemoteAddr, AtomicOp),
+    /// Invalidates a key of our own.
+    LocalInvalidate(RKey),
+    /// Binds a memory window of our own.
+    Bind(BindMw),
+}
+
+/// An address in the peer's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct RemoteAddr {
+    /// As the peer's region numbers it.
+    pub addr: u64,
+    /// The peer's key.
+    pub rkey: RKey,
+}
+
+/// The bytes of a send work request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Payload {
+    /// Named by a list; read when the packets are built.
+    Sgl(Sgl),
+    /// Copied when the request was posted.
+    Inline(SmallVec<[u8; 32]>),
+}
+
+impl Payload {
+    /// Nothing.
+    pub fn empty() -> Payload {
+        Payload::Sgl(Sgl::new())
+    }
+
+    /// Length in bytes; may exceed 2^32 for a hostile list.
+    pub fn len_bytes(&self) -> u64 {
+        match self {
+            Payload::Sgl(sgl) => sgl.iter().map(|sge| u64::from(sge.len_bytes)).sum(),
+            Payload::Inline(bytes) => bytes.len() as u64,
+        }
+    }
+}
+
+/// Where packets go: the part of an address handle that RoCEv2 uses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct AddressVector {
+    /// Our own address.
+    pub source: Gid,
+    /// The peer's, or a multicast group's.
+    pub destination: Gid,
+    /// IPv6 flow label, and the entropy of the UDP source port if not zero. 20 bits.
+    pub flow_label: u32,
+    /// Time to live.
+    pub hop_limit: u8,
+    /// IPv4 TOS or IPv6 traffic class (DSCP in the high six bits).
+    pub traffic_class: u8,
+}
+
+impl AddressVector {
+    /// From `source` to `destination` with everything else as usual.
+    pub fn new(source: Gid, destination: Gid) -> AddressVector {
+        AddressVector { source, destination, flow_label: 0, hop_limit: 64, traffic_class: 0 }
+    }
+}
+
+/// The destination of a UD send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Datagram {
+    /// The address handle's contents.
+    pub address: AddressVector,
+    /// The receiving queue pair, `Qpn::MULTICAST` for a group.
+    pub remote_qpn: Qpn,
+    /// The key it expects; if the high bit is set, the sender's own is used instead
+    /// (IB specification 10.2.5).
+    pub remote_qkey: QKey,
+}
+
+/// A send work request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SendWr {
+    /// The caller's own number, given back in the completion.
+    pub wr_id: u64,
+    /// What to do.
+    pub op: SendOp,
+    /// How.
+    pub flags: SendFlags,
+    /// The bytes to send, or where the result goes (READ, atomics).
+    pub payload: Payload,
+    /// Where to, on a UD queue pair only.
+    pub datagram: Option<Datagram>,
+}
+
+/// A receive work request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecvWr {
+    /// The caller's own number, given back in the completion.
+    pub wr_id: u64,
+    /// Where the bytes go.
+    pub sgl: Sgl,
+}
+
+impl RecvWr {
+    /// Bytes that fit.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.sgl.iter().map(|sge| u64::from(sge.len_bytes)).sum()
+    }
+}

@@ -1,0 +1,48 @@
+//! The UDP fabric: RoCEv2 packets through ordinary UDP sockets, many per system call.
+//!
+//! What this crate owns:
+//!
+//! * [`PortGroup`]: the sockets on UDP port 4791 that share the port between processes. The
+//!   kernel picks the socket by the high byte of the packet's destination QPN, the *slot*.
+//! * [`RxSocket`] and [`RxBatch`]: receiving on one slot, coalesced (`UDP_GRO`) and batched.
+//! * [`TxPool`] and [`TxGroup`]: sending, segmented (`UDP_SEGMENT`) and batched, from sockets
+//!   whose IPv4 identifications are known in advance, so that the caller can compute the ICRC.
+//! * [`interfaces()`]: what network interfaces there are, and [`InterfaceMonitor`]: when that
+//!   changes.
+//!
+//! What it does not do: it looks into no packet (the one exception is the steering program,
+//! which runs in the kernel), computes no ICRC, keeps no queue and reads no clock. It knows
+//! nothing of queue pairs.
+//!
+//! All `unsafe` code is in `sys` and its children: one safe function for each system call.
+//! Addresses and control messages are encoded and decoded by safe code.
+//!
+//! # Identifications
+//!
+//! The ICRC of a RoCEv2 packet over IPv4 covers the identification field, which a UDP sender
+//! does not choose. Linux leaves it 0 when the socket is unconnected and forbids
+//! fragmentation, and counts up from there by one for each segment of a segmented send. So
+//! for a [`TxGroup`] **segment `i` has identification `i`**, which the tests of this crate
+//! check on captured packets.
+
+mod address;
+mod bpf;
+mod cmsg;
+mod interfaces;
+mod multicast;
+mod netlink;
+mod path;
+mod port;
+mod rx;
+mod sys;
+#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
+pub mod testing;
+mod tx;
+
+pub use address::Family;
+pub use interfaces::{Interface, InterfaceAddress, InterfaceMonitor, interfaces};
+pub use path::path_mtu;
+pub use port::{BindError, Holder, MAX_SLOTS, PortGroup, SLOTS, sockets_on_port};
+pub use rx::{Datagram, RxBatch, RxSocket, Segments};
+pub use tx::{MAX_GSO_BYTES, MAX_SEGMENTS, SOURCE_PORTS, SendError, TxCounters, TxGroup, TxPool, port_toward};

@@ -1,0 +1,63 @@
+//! Coalescing by a receiving interface, over a virtual link that segments on one side and coalesces on the other, as a
+//! wire between two network cards does.
+
+use super::*;
+use crate::testing::{Host, hosts, with_receive_coalescing, without_segmentation_offload};
+
+/// Packets of one send.
+const PACKETS: u8 = 6;
+
+fn wired_hosts() -> (Host, Host) {
+    let (left, right) = hosts(1500);
+    left.run(|| without_segmentation_offload("veth0"));
+    right.run(|| with_receive_coalescing("veth0"));
+    (left, right)
+}
+
+/// Sends packets numbered from 0 from one host to the other, packet `i` for slot `i % slots`.
+fn send(left: &Host, right: &Host, wanted_port: u16, slots: u8) {
+    left.run(|| {
+        let pool = TxPool::new(1000);
+        let source_port = pool.source_port(wanted_port, Family::V4).unwrap();
+        let flow = Flow { source: left.v4.into(), destination: right.v4.into(), source_port };
+        let bytes: Vec<u8> = (0..PACKETS).flat_map(|i| packet(i % slots, i, 100)).collect();
+        let (traffic_class, hop_limit, interface, segment_bytes) = (0, 0, 0, 100);
+        let group = TxGroup { flow, traffic_class, hop_limit, interface, segment_bytes, bytes: &bytes };
+        assert_eq!(pool.send(&[group], |_, error| panic!("{error}")), 1);
+    });
+}
+
+/// The numbers of the packets of the next datagram.
+fn next_datagram(slot: &RxSocket) -> Vec<u8> {
+    let mut batch = RxBatch::new(1);
+    receive(slot, &mut batch);
+    batch.iter().flat_map(|datagram| datagram.segments()).map(|packet| packet[0]).collect()
+}
+
+/// The kernel decides on coalescing before it knows the slot, by the options of whichever socket of the group its hash
+/// finds; so all have to agree, the unused ones, too.
+#[test]
+fn does_not_depend_on_the_flow() {
+    in_new_netns(|| {
+        let (left, right) = wired_hosts();
+        let group = right.run(|| PortGroup::bind(64).unwrap());
+        group.open_slot(0).unwrap();
+        let slot = RxSocket::new(group.slot(0).unwrap().try_clone_to_owned().unwrap()).unwrap();
+        for port in 0xc000..0xc010 {
+            send(&left, &right, port, 1);
+            assert_eq!(next_datagram(&slot), (0..PACKETS).collect::<Vec<_>>(), "source port {port}");
+        }
+    });
+}
+
+/// Why packets for different slots should not share a flow.
+#[test]
+fn mixes_slots_that_share_a_flow() {
+    in_new_netns(|| {
+        let (left, right) = wired_hosts();
+        let (_group, slots) = right.run(|| slots(2));
+        send(&left, &right, 0xc000, 2);
+        assert_eq!(next_datagram(&slots[0]), (0..PACKETS).collect::<Vec<_>>());
+        assert_eq!(slots[1].recv(&mut RxBatch::new(1)).unwrap(), 0);
+    });
+}

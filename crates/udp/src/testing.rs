@@ -1,0 +1,28 @@
+//! Network namespaces for tests, so that tests which need UDP port 4791 or interfaces of
+//! their own do not meet each other or the machine's.
+//!
+//! Not part of the public interface; behind the feature `testing`, for the tests of the
+//! other crates.
+//!
+//! ```no_run
+//! # use longarm_udp as udp;
+//! #[test]
+//! fn two_hosts_talk() {
+//!     udp::testing::in_new_netns(|| {
+//!         let (left, right) = udp::testing::hosts(1500);
+//!         let group = right.run(|| udp::PortGroup::bind(8).unwrap());
+//!         // …
+//!     });
+//! }
+//! ```
+
+mod capture;
+mod ethtool;
+mod host;
+mod link;
+mod netns;
+
+pub use capture::{Capture, Captured};
+pub use host::{Host, hosts, with_receive_coalescing, without_segmentation_offload};
+pub use link::Link;
+pub use netns::in_new_netns;

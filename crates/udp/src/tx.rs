@@ -1,0 +1,217 @@
+//! Sending: batches of packets from sockets whose identifications are known in advance.
+//!
+//! A RoCEv2 sender varies its UDP source port by flow, so that networks can spread the load.
+//! [`TxPool`] has a bounded set of sockets for that, each bound to one port and opened when
+//! it is first wanted. The sockets only send: a filter drops whatever is sent back to them.
+//! Other processes of the same user may have the same ports.
+//!
+//! The sockets are unconnected and forbid fragmentation, which is what makes segment `i` of a
+//! [`TxGroup`] carry the IPv4 identification `i` (see the crate's documentation).
+
+mod error;
+mod group;
+mod socket;
+mod sockets;
+#[cfg(test)]
+mod tests;
+
+pub use error::SendError;
+pub use group::TxGroup;
+
+use crate::address::Family;
+use crate::sys::mmsg::{MAX_MESSAGES, TxMessage};
+use socket::{TxSocket, Wait};
+use sockets::Sockets;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wire::{Flow, Qpn};
+
+/// Most payload bytes of one [`TxGroup`]: the longest IP packet less room for the IP and UDP
+/// headers and for a link's, so that the kernel keeps it in one piece as long as it can.
+pub const MAX_GSO_BYTES: usize = 65_536 - 128;
+
+/// Most segments of one [`TxGroup`] (the limit of older kernels; newer ones take more).
+pub const MAX_SEGMENTS: usize = 64;
+
+/// Source ports of one family in use at most. A power of two.
+pub const SOURCE_PORTS: usize = 64;
+
+// A batch's groups are the bits of a word, and ports are folded by a mask.
+const _: () = assert!(MAX_MESSAGES == u32::BITS as usize && SOURCE_PORTS.is_power_of_two());
+
+/// Sends packets from many UDP source ports. Any number of threads may use it at once; none
+/// waits for another.
+#[derive(Debug)]
+pub struct TxPool {
+    sockets: Sockets,
+    wait_ms: i32,
+    events: Events,
+}
+
+/// What happened that is no ordinary send, since the pool was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxCounters {
+    /// Times that a socket's buffer was full and the sender waited for room.
+    pub waits: u64,
+    /// Groups given up since there was no room in time.
+    pub dropped: u64,
+    /// ICMP errors about earlier packets, which say nothing about the present ones.
+    pub icmp_errors: u64,
+    /// Segmented sends that the system refused.
+    pub segmentation_refused: u64,
+}
+
+/// The counters behind [`TxCounters`].
+#[derive(Debug, Default)]
+struct Events {
+    waits: AtomicU64,
+    dropped: AtomicU64,
+    icmp_errors: AtomicU64,
+    segmentation_refused: AtomicU64,
+}
+
+impl TxPool {
+    /// A pool without sockets. When a socket's buffer is full, senders wait for room, at most
+    /// `wait_ms` for each call of [`send`](TxPool::send).
+    pub fn new(wait_ms: u16) -> TxPool {
+        TxPool { sockets: Sockets::new(), wait_ms: i32::from(wait_ms), events: Events::default() }
+    }
+
+    /// The source port that stands for `wanted`, which the ICRC of the packets must cover.
+    /// Opens its socket if need be, so that it is best asked once for each flow. The answer
+    /// for a pair of port and family is always the same.
+    ///
+    /// Ports that agree in their six low bits share one. The port to want is best made with [`port_toward`].
+    ///
+    /// # Errors
+    /// As `socket(2)`, `setsockopt(2)`, and `bind(2)` if none of the ports in question is
+    /// free.
+    pub fn source_port(&self, wanted: u16, family: Family) -> io::Result<u16> {
+        self.sockets.port(wanted, family)
+    }
+
+    /// Whether several segments may go out as one [`TxGroup`] on this flow. Becomes false
+    /// when the system has refused that once; then each segment must be a group of its own
+    /// (and has the identification 0).
+    pub fn segmentation_offload(&self, flow: &Flow) -> bool {
+        self.sockets.of(flow).is_none_or(TxSocket::segments)
+    }
+
+    /// Sends groups, those of one source in order, with one system call for each
+    /// source (address and port) and 32 groups. Returns how many the system took; for each of the others
+    /// `on_failure` is told its index and why. Takes no lock, and allocates only for the first send from a source.
+    pub fn send(&self, groups: &[TxGroup<'_>], mut on_failure: impl FnMut(usize, SendError)) -> usize {
+        let mut wait = Wait::at_most(self.wait_ms);
+        let mut taken = 0;
+        let mut first = 0;
+        for batch in groups.chunks(MAX_MESSAGES) {
+            let mut report = |i: usize, error: SendError| {
+                self.count(&error);
+                on_failure(first + i, error);
+            };
+            taken += match batch {
+                [group] => self.send_one(group, &mut wait, &mut report),
+                batch => self.send_batch(batch, &mut wait, &mut report),
+            };
+            first += batch.len();
+        }
+        self.events.add(&wait);
+        taken
+    }
+
+    /// What happened so far that is no ordinary send.
+    pub fn counters(&self) -> TxCounters {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        TxCounters {
+            waits: load(&self.events.waits),
+            dropped: load(&self.events.dropped),
+            icmp_errors: load(&self.events.icmp_errors),
+            segmentation_refused: load(&self.events.segmentation_refused),
+        }
+    }
+
+    fn send_one(&self, group: &TxGroup<'_>, wait: &mut Wait, report: &mut impl FnMut(usize, SendError)) -> usize {
+        let send = |socket: &TxSocket| {
+            socket.send_first(&[group.message(socket)], wait).map_err(|error| socket.explain(group, error))
+        };
+        self.socket_for(group).and_then(send).unwrap_or_else(|error| {
+            report(0, error);
+            0
+        })
+    }
+
+    /// Sends 2 to 32 groups: those of the first one's source, then those of the
+    /// first that is left, and so on.
+    fn send_batch(&self, batch: &[TxGroup<'_>], wait: &mut Wait, report: &mut impl FnMut(usize, SendError)) -> usize {
+        let mut messages = [TxMessage::EMPTY; MAX_MESSAGES];
+        let mut indices = [0; MAX_MESSAGES];
+        let mut left = u32::MAX >> (MAX_MESSAGES - batch.len());
+        let mut taken = 0;
+        while left != 0 {
+            let first = left.trailing_zeros() as usize;
+            let socket = match self.socket_for(&batch[first]) {
+                Ok(socket) => socket,
+                Err(error) => {
+                    left &= left - 1;
+                    report(first, error);
+                    continue;
+                }
+            };
+            let mut count = 0;
+            for i in first..batch.len() {
+                if left & 1 << i != 0 && goes_with(&batch[first], &batch[i]) {
+                    (messages[count], indices[count]) = (batch[i].message(socket), i);
+                    left &= !(1 << i);
+                    count += 1;
+                }
+            }
+            let why = |i: usize, error| report(indices[i], socket.explain(&batch[indices[i]], error));
+            taken += socket.send_all(&messages[..count], wait, why);
+        }
+        taken
+    }
+
+    /// The socket to send a group from.
+    fn socket_for(&self, group: &TxGroup<'_>) -> Result<&TxSocket, SendError> {
+        group.check()?;
+        let port = group.flow.source_port;
+        self.sockets.of(&group.flow).ok_or(SendError::SourcePort { port })
+    }
+
+    fn count(&self, error: &SendError) {
+        let counter = match error {
+            SendError::Full => &self.events.dropped,
+            SendError::SegmentationRefused => &self.events.segmentation_refused,
+            _ => return,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Events {
+    fn add(&self, wait: &Wait) {
+        if wait.count > 0 {
+            self.waits.fetch_add(wait.count, Ordering::Relaxed);
+        }
+        if wait.icmp_errors > 0 {
+            self.icmp_errors.fetch_add(wait.icmp_errors, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The port to want for packets to a queue pair: `entropy`, such as [`wire::source_port`] gives, with the low bits
+/// replaced by those of the destination's slot.
+///
+/// Receiving network interfaces coalesce packets of one flow, and the whole then goes to the slot of the first. So
+/// packets for different slots of one destination should differ in their source port, and with this they do as far as
+/// [`SOURCE_PORTS`] reach: only slots that are a multiple of it apart share one.
+pub fn port_toward(remote: Qpn, entropy: u16) -> u16 {
+    let mask = SOURCE_PORTS as u16 - 1;
+    let slot = (remote.get() >> 16) as u16;
+    (entropy & !mask) | (slot & mask)
+}
+
+/// Whether `other` goes out from the socket of `first` and is fit to be sent.
+fn goes_with(first: &TxGroup<'_>, other: &TxGroup<'_>) -> bool {
+    first.flow.source_port == other.flow.source_port && first.flow.source == other.flow.source && other.check().is_ok()
+}

@@ -1,0 +1,208 @@
+//! One sending socket, and what its errors mean.
+
+use super::group::DEFAULT_HOP_LIMIT;
+use super::{SOURCE_PORTS, SendError, TxGroup};
+use crate::address::{Family, RawAddress};
+use crate::sys::mmsg::{self, TxMessage};
+use crate::{bpf, path, sys};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Lowest source port used, as RoCEv2 senders do by custom.
+const LOWEST_PORT: u16 = 0xc000;
+/// Ports with the same low bits from [`LOWEST_PORT`] up.
+const ALTERNATIVES: u16 = (u16::MAX - LOWEST_PORT) / SOURCE_PORTS as u16 + 1;
+/// Send buffer that each socket asks for.
+const SEND_BUFFER_BYTES: i32 = 4 << 20;
+/// Pending ICMP errors taken from a socket before one message is given up.
+const MAX_ICMP_ERRORS: u64 = 16;
+
+/// How long senders may still wait for room, and what happened on the way.
+pub(super) struct Wait {
+    left_ms: i32,
+    pub(super) count: u64,
+    pub(super) icmp_errors: u64,
+}
+
+impl Wait {
+    pub(super) fn at_most(wait_ms: i32) -> Wait {
+        Wait { left_ms: wait_ms, count: 0, icmp_errors: 0 }
+    }
+
+    /// Waits a millisecond at a time until there is room. False if there is none in time.
+    fn for_room(&mut self, fd: BorrowedFd<'_>) -> bool {
+        self.count += 1;
+        while self.left_ms > 0 {
+            self.left_ms -= 1;
+            if sys::wait(fd, libc::POLLOUT, 1).unwrap_or(false) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// A socket that sends from one UDP source port.
+#[derive(Debug)]
+pub(super) struct TxSocket {
+    pub(super) fd: OwnedFd,
+    port: u16,
+    /// Whether it sends from one address only.
+    has_address: bool,
+    /// Whether the system has taken every segmented send so far.
+    segments: AtomicBool,
+}
+
+impl TxSocket {
+    /// Opens a socket on `wanted` for all addresses, or if that is taken on another port with the same low bits.
+    pub(super) fn open(family: Family, wanted: u16) -> io::Result<TxSocket> {
+        let fd = prepared(family)?;
+        let port = bind(fd.as_fd(), family, wanted)?;
+        Ok(TxSocket { fd, port, has_address: false, segments: AtomicBool::new(true) })
+    }
+
+    /// Opens a socket for one address and port.
+    pub(super) fn open_at(address: IpAddr, port: u16) -> io::Result<TxSocket> {
+        let fd = prepared(Family::of(&address))?;
+        sys::bind(fd.as_fd(), RawAddress::new(address, port, 0).as_bytes())?;
+        Ok(TxSocket { fd, port, has_address: true, segments: AtomicBool::new(true) })
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Whether the source address is settled, so that the kernel need not be told.
+    pub(super) fn has_address(&self) -> bool {
+        self.has_address
+    }
+
+    pub(super) fn segments(&self) -> bool {
+        self.segments.load(Ordering::Relaxed)
+    }
+
+    /// Sends all messages, in order, but those that the system refuses, for each of which
+    /// `refused` is told. Returns how many it took.
+    pub(super) fn send_all(
+        &self,
+        messages: &[TxMessage<'_>],
+        wait: &mut Wait,
+        mut refused: impl FnMut(usize, io::Error),
+    ) -> usize {
+        let (mut next, mut taken) = (0, 0);
+        while next < messages.len() {
+            match self.send_first(&messages[next..], wait) {
+                Ok(count) => (next, taken) = (next + count, taken + count),
+                Err(error) => {
+                    refused(next, error);
+                    next += 1;
+                }
+            }
+        }
+        taken
+    }
+
+    /// Sends as many messages as the system takes at once. An error is that of the first
+    /// one; `WouldBlock` then means that there was no room in time.
+    pub(super) fn send_first(&self, messages: &[TxMessage<'_>], wait: &mut Wait) -> io::Result<usize> {
+        loop {
+            let error = match mmsg::transmit(self.fd.as_fd(), messages) {
+                Ok(count) => return Ok(count),
+                Err(error) => error,
+            };
+            match error.raw_os_error() {
+                Some(libc::EINTR) => {}
+                Some(libc::EAGAIN) if wait.for_room(self.fd.as_fd()) => {}
+                Some(libc::ECONNREFUSED | libc::EPROTO) if wait.icmp_errors < MAX_ICMP_ERRORS => {
+                    wait.icmp_errors += 1;
+                }
+                _ => return Err(error),
+            }
+        }
+    }
+
+    /// What an error of sending `group` means.
+    pub(super) fn explain(&self, group: &TxGroup<'_>, error: io::Error) -> SendError {
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => SendError::Full,
+            Some(libc::EMSGSIZE) => too_long(group),
+            Some(libc::EPERM | libc::EACCES) => SendError::Forbidden(error),
+            // Linux has several errors for a foreign source address, each with other meanings, too.
+            _ if !path::is_local(group.flow.source, group.interface) => SendError::SourceAddress,
+            Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::ENODEV) => {
+                SendError::Unreachable(error)
+            }
+            Some(libc::EINVAL | libc::EIO) if group.segments() > 1 => self.explain_refusal(group),
+            _ => SendError::System(error),
+        }
+    }
+
+    /// `EINVAL` and `EIO` for a segmented send mean that the segments are too long (on older kernels), or that it
+    /// cannot be done on this way.
+    fn explain_refusal(&self, group: &TxGroup<'_>) -> SendError {
+        let headers_bytes = if group.flow.is_ipv4() { 28 } else { 48 };
+        let needed = u32::from(group.segment_bytes) + headers_bytes;
+        match path::path_mtu(group.flow.destination, group.interface) {
+            Ok(mtu) if mtu < needed => SendError::TooLong { path_mtu: Some(mtu) },
+            _ => {
+                self.segments.store(false, Ordering::Relaxed);
+                SendError::SegmentationRefused
+            }
+        }
+    }
+}
+
+fn too_long(group: &TxGroup<'_>) -> SendError {
+    let path_mtu = path::path_mtu(group.flow.destination, group.interface).ok();
+    SendError::TooLong { path_mtu }
+}
+
+/// A socket that sends as the ICRC needs it, and receives nothing.
+fn prepared(family: Family) -> io::Result<OwnedFd> {
+    let socket = sys::socket(family.raw(), libc::SOCK_DGRAM, 0)?;
+    prepare(socket.as_fd(), family)?;
+    Ok(socket)
+}
+
+fn prepare(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {
+    let hops = i32::from(DEFAULT_HOP_LIMIT);
+    bpf::drop_all(fd)?;
+    sys::set(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+    sys::set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, 0)?;
+    sys::set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, SEND_BUFFER_BYTES)
+        .or_else(|_| sys::set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, SEND_BUFFER_BYTES))?;
+    match family {
+        Family::V4 => {
+            let level = libc::IPPROTO_IP;
+            sys::set(fd, level, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
+            sys::set(fd, level, libc::IP_TTL, hops)?;
+            sys::set(fd, level, libc::IP_MULTICAST_TTL, hops)?;
+            sys::set(fd, level, libc::IP_MULTICAST_LOOP, 1)
+        }
+        Family::V6 => {
+            let level = libc::IPPROTO_IPV6;
+            sys::set(fd, level, libc::IPV6_V6ONLY, 1)?;
+            sys::set(fd, level, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO)?;
+            sys::set(fd, level, libc::IPV6_UNICAST_HOPS, hops)?;
+            sys::set(fd, level, libc::IPV6_MULTICAST_HOPS, hops)?;
+            sys::set(fd, level, libc::IPV6_MULTICAST_LOOP, 1)
+        }
+    }
+}
+
+/// Binds to the wanted port or the next free one with the same low bits.
+fn bind(fd: BorrowedFd<'_>, family: Family, wanted: u16) -> io::Result<u16> {
+    let step = SOURCE_PORTS as u16;
+    let (first, low) = ((wanted | LOWEST_PORT) - LOWEST_PORT, wanted % step);
+    for i in 0..ALTERNATIVES {
+        let port = LOWEST_PORT + (first / step + i) % ALTERNATIVES * step + low;
+        let address = RawAddress::new(family.unspecified(), port, 0);
+        match sys::bind(fd, address.as_bytes()) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            result => return result.map(|()| port),
+        }
+    }
+    Err(io::ErrorKind::AddrInUse.into())
+}

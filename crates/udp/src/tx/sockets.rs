@@ -1,0 +1,94 @@
+//! The sockets of a pool, by source port and source address.
+//!
+//! A port is had by a socket for all addresses. The first send from an address opens a further one for that port and
+//! address, since sending is cheaper if the kernel need not be told the source each time. Where that cannot be, the
+//! socket for all addresses does it.
+
+use super::SOURCE_PORTS;
+use super::socket::TxSocket;
+use crate::address::Family;
+use std::array;
+use std::io;
+use std::net::IpAddr;
+use std::sync::OnceLock;
+use wire::Flow;
+
+/// Source addresses that have sockets of their own.
+const SOURCES: usize = 16;
+
+/// All sockets of a pool. Read without locks once they are open.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    v4: Ports,
+    v6: Ports,
+    sources: [OnceLock<Box<Source>>; SOURCES],
+}
+
+/// The sockets of a family for all addresses; the low bits of the port are the index.
+type Ports = [OnceLock<TxSocket>; SOURCE_PORTS];
+
+/// The sockets of one source address, by the same index; none where it could not be had.
+#[derive(Debug)]
+struct Source {
+    address: IpAddr,
+    sockets: [OnceLock<Option<TxSocket>>; SOURCE_PORTS],
+}
+
+impl Sockets {
+    pub(super) fn new() -> Sockets {
+        Sockets {
+            v4: array::from_fn(|_| OnceLock::new()),
+            v6: array::from_fn(|_| OnceLock::new()),
+            sources: array::from_fn(|_| OnceLock::new()),
+        }
+    }
+
+    /// The port that stands for `wanted`. Opens its socket if need be.
+    pub(super) fn port(&self, wanted: u16, family: Family) -> io::Result<u16> {
+        let place = &self.ports(family)[index_of(wanted)];
+        if let Some(socket) = place.get() {
+            return Ok(socket.port());
+        }
+        let socket = TxSocket::open(family, wanted)?;
+        Ok(place.get_or_init(|| socket).port())
+    }
+
+    /// The socket to send a flow from, if its port is open.
+    pub(super) fn of(&self, flow: &Flow) -> Option<&TxSocket> {
+        let family = if flow.is_ipv4() { Family::V4 } else { Family::V6 };
+        let index = index_of(flow.source_port);
+        let any = self.ports(family)[index].get().filter(|any| any.port() == flow.source_port)?;
+        let source = self.source(flow.source.to_canonical());
+        let open = |source: &Source| TxSocket::open_at(source.address, flow.source_port).ok();
+        let bound = source.and_then(|source| source.sockets[index].get_or_init(|| open(source)).as_ref());
+        Some(bound.unwrap_or(any))
+    }
+
+    /// The place of a source address, the next free one if it has none yet. Link-local addresses have none: they
+    /// belong to a link, and sockets bound to them to that link.
+    fn source(&self, address: IpAddr) -> Option<&Source> {
+        if matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local()) {
+            return None;
+        }
+        let mut places = self.sources.iter().map(|place| place.get_or_init(|| Box::new(Source::new(address))));
+        places.find(|source| source.address == address).map(|source| &**source)
+    }
+
+    fn ports(&self, family: Family) -> &Ports {
+        match family {
+            Family::V4 => &self.v4,
+            Family::V6 => &self.v6,
+        }
+    }
+}
+
+impl Source {
+    fn new(address: IpAddr) -> Source {
+        Source { address, sockets: array::from_fn(|_| OnceLock::new()) }
+    }
+}
+
+/// Where a source port's socket is.
+fn index_of(port: u16) -> usize {
+    usize::from(port) % SOURCE_PORTS
+}

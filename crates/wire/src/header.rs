@@ -1,0 +1,23 @@
+//! The headers as values. Each has its length, a `decode` that accepts every byte
+//! pattern, and an `encode` that writes reserved bits as zero.
+//!
+//! Which of them a packet has is not known here; see [`OpcodeInfo`](crate::OpcodeInfo).
+
+mod aeth;
+mod atomic;
+pub(crate) mod bth;
+mod cnp;
+mod datagram;
+mod reth;
+mod small;
+
+#[cfg(test)]
+mod tests;
+
+pub use aeth::Aeth;
+pub use atomic::{AtomicAckEth, AtomicEth};
+pub use bth::Bth;
+pub use cnp::Cnp;
+pub use datagram::Deth;
+pub use reth::Reth;
+pub use small::{Ieth, ImmDt, XrcEth};

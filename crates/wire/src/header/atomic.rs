@@ -1,0 +1,69 @@
+//! Atomic extended transport headers: the request's and the answer's
+//! (IB specification 9.3).
+
+use crate::bytes::{put, u32_at, u64_at};
+use crate::id::RKey;
+
+/// Which eight bytes an atomic request means and what to do with them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AtomicEth {
+    /// Address, as the responder's region numbers it; a multiple of 8.
+    pub addr: u64,
+    /// The responder's key.
+    pub rkey: RKey,
+    /// CompareSwap: the new value. FetchAdd: what to add.
+    pub swap_or_add: u64,
+    /// CompareSwap: the value that must be there. FetchAdd: nothing.
+    pub compare: u64,
+}
+
+impl AtomicEth {
+    /// Bytes on the wire.
+    pub const LEN: usize = 28;
+
+    /// Reads every field.
+    #[inline]
+    pub fn decode(bytes: &[u8; AtomicEth::LEN]) -> AtomicEth {
+        AtomicEth {
+            addr: u64_at(bytes, 0),
+            rkey: RKey(u32_at(bytes, 8)),
+            swap_or_add: u64_at(bytes, 12),
+            compare: u64_at(bytes, 20),
+        }
+    }
+
+    /// Writes every field.
+    #[inline]
+    pub fn encode(&self) -> [u8; AtomicEth::LEN] {
+        let mut bytes = [0; AtomicEth::LEN];
+        put(&mut bytes, 0, self.addr.to_be_bytes());
+        put(&mut bytes, 8, self.rkey.0.to_be_bytes());
+        put(&mut bytes, 12, self.swap_or_add.to_be_bytes());
+        put(&mut bytes, 20, self.compare.to_be_bytes());
+        bytes
+    }
+}
+
+/// The answer to an atomic request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AtomicAckEth {
+    /// The value before the operation.
+    pub original: u64,
+}
+
+impl AtomicAckEth {
+    /// Bytes on the wire.
+    pub const LEN: usize = 8;
+
+    /// Reads the value.
+    #[inline]
+    pub fn decode(bytes: &[u8; AtomicAckEth::LEN]) -> AtomicAckEth {
+        AtomicAckEth { original: u64::from_be_bytes(*bytes) }
+    }
+
+    /// Writes the value.
+    #[inline]
+    pub fn encode(&self) -> [u8; AtomicAckEth::LEN] {
+        self.original.to_be_bytes()
+    }
+}

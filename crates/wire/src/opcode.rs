@@ -1,0 +1,274 @@
+//! Opcodes, and the one table that says what each means (IB specification 9.2, Annex A14
+//! for XRC, Annex A17 for CNP).
+//!
+//! The high three bits name the service, the low five the operation and the packet's
+//! position in its message. Which headers follow, whether there is a payload and whether
+//! a receive WQE is needed comes from the table, so that no other code asks for codes.
+
+mod check;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+use core::fmt;
+
+use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Ieth, ImmDt, Reth, XrcEth};
+
+/// The first byte of a packet. Every value is legal here; those without an
+/// [`info`](Opcode::info) have no meaning to us.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Opcode(pub u8);
+
+/// The transport service that an opcode belongs to, numbered as its high three bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Service {
+    /// Reliable connection.
+    Rc = 0,
+    /// Unreliable connection.
+    Uc = 1,
+    /// Reliable datagram: has a number, but no opcodes here.
+    Rd = 2,
+    /// Unreliable datagram.
+    Ud = 3,
+    /// Congestion notification.
+    Cnp = 4,
+    /// Extended reliable connection.
+    Xrc = 5,
+}
+
+/// What a packet does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Operation {
+    /// Part of a SEND.
+    Send,
+    /// Part of an RDMA WRITE.
+    Write,
+    /// An RDMA READ request.
+    ReadRequest,
+    /// Part of the answer to an RDMA READ.
+    ReadResponse,
+    /// An acknowledge or NAK.
+    Acknowledge,
+    /// The answer to an atomic.
+    AtomicAcknowledge,
+    /// An atomic compare-and-swap request.
+    CompareSwap,
+    /// An atomic fetch-and-add request.
+    FetchAdd,
+    /// A congestion notification.
+    Cnp,
+}
+
+/// Where in its message a packet stands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Position {
+    /// The first of several.
+    First,
+    /// Between first and last.
+    Middle,
+    /// The last of several.
+    Last,
+    /// The message is this one packet.
+    Only,
+}
+
+bitflags::bitflags! {
+    /// Extension headers, lowest bit first in the packet.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+    pub struct HeaderSet: u16 {
+        /// [`Deth`]
+        const DETH = 1;
+        /// [`XrcEth`]
+        const XRCETH = 1 << 1;
+        /// [`Reth`]
+        const RETH = 1 << 2;
+        /// [`AtomicEth`]
+        const ATOMIC_ETH = 1 << 3;
+        /// [`Aeth`]
+        const AETH = 1 << 4;
+        /// [`AtomicAckEth`]
+        const ATOMIC_ACK = 1 << 5;
+        /// [`ImmDt`]
+        const IMM = 1 << 6;
+        /// [`Ieth`]
+        const IETH = 1 << 7;
+        /// [`Cnp`]
+        const CNP = 1 << 8;
+    }
+}
+
+/// Length of each extension header, by bit number.
+const HEADER_LENS: [usize; 9] =
+    [Deth::LEN, XrcEth::LEN, Reth::LEN, AtomicEth::LEN, Aeth::LEN, AtomicAckEth::LEN, ImmDt::LEN, Ieth::LEN, Cnp::LEN];
+
+impl HeaderSet {
+    /// Length of all headers of the set together.
+    pub const fn len_bytes(self) -> usize {
+        let mut sum = 0;
+        let mut bit = 0;
+        while bit < HEADER_LENS.len() {
+            if self.bits() >> bit & 1 != 0 {
+                sum += HEADER_LENS[bit];
+            }
+            bit += 1;
+        }
+        sum
+    }
+}
+
+/// What the table says about an opcode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpcodeInfo {
+    /// Its name, like `RC_SEND_FIRST`.
+    pub name: &'static str,
+    /// Its service.
+    pub service: Service,
+    /// What it does.
+    pub operation: Operation,
+    /// Where in the message it stands.
+    pub position: Position,
+    /// The extension headers after the BTH.
+    pub headers: HeaderSet,
+    /// Whether a payload may follow.
+    pub payload: bool,
+    /// Whether the receiver takes a receive WQE when this packet arrives.
+    pub uses_recv_wqe: bool,
+    /// Where each extension header starts in the packet, by bit number; 0: it has none.
+    offsets: [u8; HEADER_LENS.len()],
+    /// Length of BTH and extension headers.
+    header_len_bytes: u8,
+}
+
+impl Opcode {
+    /// What the opcode means; `None` for the unknown.
+    #[inline]
+    pub fn info(self) -> Option<&'static OpcodeInfo> {
+        table::TABLE[usize::from(self.0)].as_ref()
+    }
+
+    /// Every opcode that has a meaning, by number.
+    pub fn all() -> impl Iterator<Item = Opcode> {
+        (0..=u8::MAX).map(Opcode).filter(|opcode| opcode.info().is_some())
+    }
+}
+
+impl OpcodeInfo {
+    /// Length of the BTH and the extension headers.
+    #[inline]
+    pub const fn header_len_bytes(&self) -> usize {
+        self.header_len_bytes as usize
+    }
+
+    /// Whether a requester sends it (else a responder does, or it is a CNP).
+    pub const fn is_request(&self) -> bool {
+        use Operation::{CompareSwap, FetchAdd, ReadRequest, Send, Write};
+        matches!(self.operation, Send | Write | ReadRequest | CompareSwap | FetchAdd)
+    }
+
+    /// Whether a responder sends it, to be handled by the completer.
+    pub const fn is_response(&self) -> bool {
+        use Operation::{Acknowledge, AtomicAcknowledge, ReadResponse};
+        matches!(self.operation, ReadResponse | Acknowledge | AtomicAcknowledge)
+    }
+
+    /// Whether a message starts with this packet.
+    pub const fn starts_message(&self) -> bool {
+        matches!(self.position, Position::First | Position::Only)
+    }
+
+    /// Whether a message ends with this packet.
+    pub const fn ends_message(&self) -> bool {
+        matches!(self.position, Position::Last | Position::Only)
+    }
+
+    /// Where a header starts in the packet. `header` is one bit.
+    #[inline]
+    pub(crate) fn offset_of(&self, header: HeaderSet) -> Option<usize> {
+        let bit = header.bits().trailing_zeros() as usize;
+        match self.offsets.get(bit) {
+            None | Some(0) => None,
+            Some(&offset) => Some(usize::from(offset)),
+        }
+    }
+
+    /// Completes a row of the table; everything that follows from the rest is computed.
+    const fn new(
+        name: &'static str,
+        code: u8,
+        operation: Operation,
+        position: Position,
+        headers: HeaderSet,
+    ) -> OpcodeInfo {
+        OpcodeInfo {
+            name,
+            service: service_of(code),
+            operation,
+            position,
+            headers,
+            payload: carries_payload(operation),
+            uses_recv_wqe: takes_recv_wqe(operation, position, headers),
+            offsets: offsets_of(headers),
+            header_len_bytes: (Bth::LEN + headers.len_bytes()) as u8,
+        }
+    }
+}
+
+/// # Panics
+/// When a code has no service, which the compiler sees: the table is a constant.
+const fn service_of(code: u8) -> Service {
+    match code >> 5 {
+        0 => Service::Rc,
+        1 => Service::Uc,
+        2 => Service::Rd,
+        3 => Service::Ud,
+        4 => Service::Cnp,
+        5 => Service::Xrc,
+        _ => panic!("this opcode has no service"),
+    }
+}
+
+const fn carries_payload(operation: Operation) -> bool {
+    matches!(operation, Operation::Send | Operation::Write | Operation::ReadResponse)
+}
+
+/// A SEND takes a WQE as it starts, a WRITE with immediate as it ends.
+const fn takes_recv_wqe(operation: Operation, position: Position, headers: HeaderSet) -> bool {
+    match operation {
+        Operation::Send => matches!(position, Position::First | Position::Only),
+        Operation::Write => headers.contains(HeaderSet::IMM),
+        _ => false,
+    }
+}
+
+const fn offsets_of(headers: HeaderSet) -> [u8; HEADER_LENS.len()] {
+    let mut offsets = [0; HEADER_LENS.len()];
+    let mut next = Bth::LEN;
+    let mut bit = 0;
+    while bit < HEADER_LENS.len() {
+        if headers.bits() >> bit & 1 != 0 {
+            offsets[bit] = next as u8;
+            next += HEADER_LENS[bit];
+        }
+        bit += 1;
+    }
+    offsets
+}
+
+impl fmt::Display for Opcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.info() {
+            Some(info) => f.write_str(info.name),
+            None => write!(f, "{:#04x}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Opcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Opcode({self})")
+    }
+}

@@ -1,0 +1,87 @@
+//! Compile-time checks of the opcode table: rules that hold across rows, so that a
+//! slip of the pen in one of them does not compile.
+
+use super::table::{BUILT, ROWS};
+use super::{HeaderSet, OpcodeInfo, Operation, Position, Service};
+
+const _: () = check_table();
+
+const fn check_table() {
+    let mut rows = 0;
+    let mut code = 0;
+    while code < BUILT.len() {
+        if let Some(info) = &BUILT[code] {
+            check_row(info);
+            check_against_rc(code, info);
+            rows += 1;
+        }
+        code += 1;
+    }
+    assert!(rows == ROWS, "a row is lost");
+}
+
+/// Which headers an operation has at which position.
+const fn check_row(info: &OpcodeInfo) {
+    let headers = info.headers;
+    let starts = info.starts_message();
+    let ends = info.ends_message();
+
+    let reth = matches!(info.operation, Operation::ReadRequest) || matches!(info.operation, Operation::Write) && starts;
+    assert!(headers.contains(HeaderSet::RETH) == reth);
+
+    let atomic = matches!(info.operation, Operation::CompareSwap | Operation::FetchAdd);
+    assert!(headers.contains(HeaderSet::ATOMIC_ETH) == atomic);
+
+    let aeth = info.is_response() && !matches!(info.position, Position::Middle);
+    assert!(headers.contains(HeaderSet::AETH) == aeth);
+
+    let atomic_ack = matches!(info.operation, Operation::AtomicAcknowledge);
+    assert!(headers.contains(HeaderSet::ATOMIC_ACK) == atomic_ack);
+
+    if headers.contains(HeaderSet::IMM) {
+        assert!(ends && matches!(info.operation, Operation::Send | Operation::Write));
+    }
+    if headers.contains(HeaderSet::IETH) {
+        assert!(ends && matches!(info.operation, Operation::Send));
+        assert!(!headers.contains(HeaderSet::IMM));
+    }
+    if !info.payload {
+        assert!(starts && ends, "without payload there is nothing to segment");
+    }
+    check_service(info);
+}
+
+/// Which headers a service adds, and which operations it has.
+const fn check_service(info: &OpcodeInfo) {
+    let ud = matches!(info.service, Service::Ud);
+    assert!(info.headers.contains(HeaderSet::DETH) == ud);
+    let xrc_request = matches!(info.service, Service::Xrc) && info.is_request();
+    assert!(info.headers.contains(HeaderSet::XRCETH) == xrc_request);
+    let cnp = matches!(info.service, Service::Cnp);
+    assert!(info.headers.contains(HeaderSet::CNP) == cnp);
+    assert!(matches!(info.operation, Operation::Cnp) == cnp);
+
+    match info.service {
+        Service::Rc | Service::Xrc | Service::Cnp => {}
+        Service::Uc => assert!(matches!(info.operation, Operation::Send | Operation::Write)),
+        Service::Ud => assert!(matches!(info.operation, Operation::Send)),
+        Service::Rd => panic!("RD is not supported"),
+    }
+}
+
+/// The low five bits mean the same in every service, up to the service's own header.
+const fn check_against_rc(code: usize, info: &OpcodeInfo) {
+    if matches!(info.service, Service::Cnp) {
+        return;
+    }
+    let Some(rc) = &BUILT[code & 0x1f] else { panic!("every operation exists for RC") };
+    assert!(rc.operation as u8 == info.operation as u8);
+    assert!(rc.position as u8 == info.position as u8);
+    assert!(rc.payload == info.payload);
+    assert!(rc.uses_recv_wqe == info.uses_recv_wqe);
+    let own = HeaderSet::DETH.union(HeaderSet::XRCETH);
+    assert!(rc.headers.bits() == info.headers.difference(own).bits());
+    if matches!(info.service, Service::Rc) {
+        assert!(BUILT[code | 0xa0].is_some(), "XRC has every opcode of RC");
+    }
+}

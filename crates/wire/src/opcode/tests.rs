@@ -1,0 +1,126 @@
+//! The table against facts written down a second time, by hand.
+
+use super::*;
+
+fn info(opcode: Opcode) -> &'static OpcodeInfo {
+    opcode.info().expect("a known opcode")
+}
+
+#[test]
+fn the_known_codes() {
+    let known: Vec<u8> = Opcode::all().map(|opcode| opcode.0).collect();
+    let expected: Vec<u8> = (0x00..=0x14)
+        .chain(0x16..=0x17)
+        .chain(0x20..=0x2b)
+        .chain(0x64..=0x65)
+        .chain([0x81])
+        .chain(0xa0..=0xb4)
+        .chain(0xb6..=0xb7)
+        .collect();
+    assert_eq!(known, expected);
+}
+
+#[test]
+fn lengths_of_headers() {
+    let cases = [
+        (Opcode::RC_SEND_FIRST, 12),
+        (Opcode::RC_SEND_ONLY_IMM, 16),
+        (Opcode::RC_SEND_ONLY_INVALIDATE, 16),
+        (Opcode::RC_WRITE_FIRST, 28),
+        (Opcode::RC_WRITE_MIDDLE, 12),
+        (Opcode::RC_WRITE_ONLY_IMM, 32),
+        (Opcode::RC_READ_REQUEST, 28),
+        (Opcode::RC_READ_RESPONSE_FIRST, 16),
+        (Opcode::RC_READ_RESPONSE_MIDDLE, 12),
+        (Opcode::RC_ACKNOWLEDGE, 16),
+        (Opcode::RC_ATOMIC_ACKNOWLEDGE, 24),
+        (Opcode::RC_COMPARE_SWAP, 40),
+        (Opcode::UC_WRITE_LAST_IMM, 16),
+        (Opcode::UD_SEND_ONLY, 20),
+        (Opcode::UD_SEND_ONLY_IMM, 24),
+        (Opcode::CNP, 28),
+        (Opcode::XRC_SEND_MIDDLE, 16),
+        (Opcode::XRC_WRITE_ONLY_IMM, 36),
+        (Opcode::XRC_FETCH_ADD, 44),
+        (Opcode::XRC_READ_RESPONSE_ONLY, 16),
+    ];
+    for (opcode, len_bytes) in cases {
+        assert_eq!(info(opcode).header_len_bytes(), len_bytes, "{opcode}");
+    }
+}
+
+#[test]
+fn headers_follow_each_other_without_gaps() {
+    for opcode in Opcode::all() {
+        let info = info(opcode);
+        let mut next = Bth::LEN;
+        for header in info.headers.iter() {
+            assert_eq!(info.offset_of(header), Some(next), "{opcode} {header:?}");
+            next += header.len_bytes();
+        }
+        assert_eq!(info.header_len_bytes(), next);
+        for header in info.headers.complement().iter() {
+            assert_eq!(info.offset_of(header), None, "{opcode} {header:?}");
+        }
+    }
+}
+
+#[test]
+fn who_takes_a_receive_wqe() {
+    let takers: Vec<String> =
+        Opcode::all().filter(|opcode| info(*opcode).uses_recv_wqe).map(|opcode| opcode.to_string()).collect();
+    let of_connected = |service: &str| {
+        ["SEND_FIRST", "SEND_ONLY", "SEND_ONLY_IMM", "WRITE_LAST_IMM", "WRITE_ONLY_IMM"]
+            .map(|name| format!("{service}_{name}"))
+    };
+    let mut expected = Vec::new();
+    expected.extend(of_connected("RC"));
+    expected.push("RC_SEND_ONLY_INVALIDATE".into());
+    expected.extend(of_connected("UC"));
+    expected.extend(["UD_SEND_ONLY".into(), "UD_SEND_ONLY_IMM".into()]);
+    expected.extend(of_connected("XRC"));
+    expected.push("XRC_SEND_ONLY_INVALIDATE".into());
+    assert_eq!(takers, expected);
+}
+
+#[test]
+fn who_carries_a_payload() {
+    for opcode in Opcode::all() {
+        let name = opcode.to_string();
+        let carries = ["SEND", "WRITE", "READ_RESPONSE"].iter().any(|part| name.contains(part));
+        assert_eq!(info(opcode).payload, carries, "{name}");
+    }
+}
+
+#[test]
+fn names_agree_with_service_position_and_headers() {
+    for opcode in Opcode::all().filter(|opcode| *opcode != Opcode::CNP) {
+        let info = info(opcode);
+        let name = info.name;
+        let service = format!("{:?}_", info.service).to_uppercase();
+        assert!(name.starts_with(&service), "{name}");
+        assert_eq!(name.contains("_IMM"), info.headers.contains(HeaderSet::IMM));
+        assert_eq!(name.contains("_INVALIDATE"), info.headers.contains(HeaderSet::IETH));
+        for (part, position) in [("_FIRST", Position::First), ("_MIDDLE", Position::Middle), ("_LAST", Position::Last)]
+        {
+            assert_eq!(name.contains(part), info.position == position, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_packet_is_a_request_or_a_response_or_a_notification() {
+    for opcode in Opcode::all() {
+        let info = info(opcode);
+        let kinds = [info.is_request(), info.is_response(), info.operation == Operation::Cnp];
+        assert_eq!(kinds.into_iter().filter(|kind| *kind).count(), 1, "{opcode}");
+    }
+}
+
+#[test]
+fn unknown_opcodes_survive_and_print() {
+    let unknown = Opcode(0x15);
+    assert_eq!(unknown.info(), None);
+    assert_eq!(unknown.to_string(), "0x15");
+    assert_eq!(format!("{:?}", Opcode::RC_SEND_ONLY), "Opcode(RC_SEND_ONLY)");
+}

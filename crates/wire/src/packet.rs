@@ -1,0 +1,216 @@
+//! The view over a packet's bytes: checked once, then fields are read at their places.
+//!
+//! It covers BTH to pad; the ICRC belongs to [`icrc`](crate::icrc). It knows what one packet
+//! may look like, not whether it fits a queue pair: that is the transport's.
+
+#[cfg(test)]
+mod tests;
+
+use crate::extensions::Extensions;
+use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Ieth, ImmDt, Reth, XrcEth, bth};
+use crate::id::{Psn, Qpn, RKey};
+use crate::opcode::{HeaderSet, Opcode, OpcodeInfo};
+
+/// Why bytes are no packet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// The bytes end before the headers that the opcode announces.
+    #[error("{have} bytes do not hold the {need} bytes of headers")]
+    Truncated {
+        /// Bytes needed.
+        need: usize,
+        /// Bytes there.
+        have: usize,
+    },
+    /// The opcode has no meaning.
+    #[error("unknown opcode {0}")]
+    UnknownOpcode(Opcode),
+    /// The transport header version is not 0.
+    #[error("unknown transport header version {0}")]
+    UnknownVersion(u8),
+    /// More padding than payload.
+    #[error("{pad} bytes of padding in {body} bytes of payload")]
+    PadExceedsPayload {
+        /// The pad count.
+        pad: u8,
+        /// Bytes after the headers.
+        body: usize,
+    },
+    /// The padding does not fill the payload up to a multiple of four bytes.
+    #[error("the payload with its padding has {0} bytes, not a multiple of four")]
+    Unaligned(usize),
+    /// Bytes follow although the opcode has no payload.
+    #[error("{0} bytes follow an opcode without payload")]
+    UnexpectedPayload(usize),
+}
+
+/// A packet from BTH to pad, whose lengths are known to be right.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    bytes: &'a [u8],
+    info: &'static OpcodeInfo,
+}
+
+impl<'a> Packet<'a> {
+    /// Checks bytes from BTH to pad, without the ICRC.
+    ///
+    /// # Errors
+    /// The bytes are too short for the opcode's headers, the opcode or version is
+    /// unknown, or pad and payload do not fit together (IB specification 9.2).
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, DecodeError> {
+        let &[opcode, flags, ..] = bytes else {
+            return Err(truncated(Bth::LEN, bytes));
+        };
+        let opcode = Opcode(opcode);
+        let info = opcode.info().ok_or(DecodeError::UnknownOpcode(opcode))?;
+        let header_len = info.header_len_bytes();
+        let Some(body) = bytes.len().checked_sub(header_len) else {
+            return Err(truncated(header_len, bytes));
+        };
+        match bth::version_of(flags) {
+            0 => {}
+            version => return Err(DecodeError::UnknownVersion(version)),
+        }
+        check_body(info, body, bth::pad_of(flags))?;
+        Ok(Packet { bytes, info })
+    }
+
+    /// All bytes of the packet, BTH to pad.
+    #[inline]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The base transport header.
+    #[inline]
+    pub fn bth(&self) -> Bth {
+        Bth::decode(self.base())
+    }
+
+    /// The opcode, known to the table.
+    #[inline]
+    pub fn opcode(&self) -> Opcode {
+        Opcode(self.bytes[0])
+    }
+
+    /// What the table says about the opcode.
+    #[inline]
+    pub fn info(&self) -> &'static OpcodeInfo {
+        self.info
+    }
+
+    /// The packet sequence number.
+    #[inline]
+    pub fn psn(&self) -> Psn {
+        self.bth().psn
+    }
+
+    /// The receiving queue pair.
+    #[inline]
+    pub fn dest_qpn(&self) -> Qpn {
+        self.bth().dest_qpn
+    }
+
+    /// The RDMA header, if the opcode has one; so for all below.
+    #[inline]
+    pub fn reth(&self) -> Option<Reth> {
+        self.header(HeaderSet::RETH).map(Reth::decode)
+    }
+
+    /// The acknowledge header.
+    #[inline]
+    pub fn aeth(&self) -> Option<Aeth> {
+        self.header(HeaderSet::AETH).map(Aeth::decode)
+    }
+
+    /// The atomic request's header.
+    #[inline]
+    pub fn atomic_eth(&self) -> Option<AtomicEth> {
+        self.header(HeaderSet::ATOMIC_ETH).map(AtomicEth::decode)
+    }
+
+    /// The atomic answer's header.
+    #[inline]
+    pub fn atomic_ack(&self) -> Option<AtomicAckEth> {
+        self.header(HeaderSet::ATOMIC_ACK).map(AtomicAckEth::decode)
+    }
+
+    /// Immediate data, host order.
+    #[inline]
+    pub fn imm(&self) -> Option<u32> {
+        self.header(HeaderSet::IMM).map(|bytes| ImmDt::decode(bytes).0)
+    }
+
+    /// The key to invalidate.
+    #[inline]
+    pub fn ieth(&self) -> Option<RKey> {
+        self.header(HeaderSet::IETH).map(|bytes| Ieth::decode(bytes).0)
+    }
+
+    /// The datagram header.
+    #[inline]
+    pub fn deth(&self) -> Option<Deth> {
+        self.header(HeaderSet::DETH).map(Deth::decode)
+    }
+
+    /// The XRC header.
+    #[inline]
+    pub fn xrceth(&self) -> Option<XrcEth> {
+        self.header(HeaderSet::XRCETH).map(XrcEth::decode)
+    }
+
+    /// All extension headers.
+    pub fn extensions(&self) -> Extensions {
+        Extensions {
+            deth: self.deth(),
+            xrceth: self.xrceth(),
+            reth: self.reth(),
+            atomic_eth: self.atomic_eth(),
+            aeth: self.aeth(),
+            atomic_ack: self.atomic_ack(),
+            imm: self.header(HeaderSet::IMM).map(ImmDt::decode),
+            ieth: self.header(HeaderSet::IETH).map(Ieth::decode),
+            cnp: self.header(HeaderSet::CNP).map(crate::Cnp::decode),
+        }
+    }
+
+    /// The payload, without its padding.
+    #[inline]
+    pub fn payload(&self) -> &'a [u8] {
+        let pad = usize::from(bth::pad_of(self.bytes[1]));
+        &self.bytes[self.info.header_len_bytes()..self.bytes.len() - pad]
+    }
+
+    #[inline]
+    fn base(&self) -> &'a [u8; Bth::LEN] {
+        // `parse` asked for at least the BTH: every opcode's headers begin with it.
+        self.bytes.first_chunk().expect("a packet has a BTH")
+    }
+
+    #[inline]
+    fn header<const LEN: usize>(&self, header: HeaderSet) -> Option<&'a [u8; LEN]> {
+        let offset = self.info.offset_of(header)?;
+        self.bytes.get(offset..)?.first_chunk()
+    }
+}
+
+/// Checks what follows the headers.
+#[inline]
+fn check_body(info: &OpcodeInfo, body: usize, pad: u8) -> Result<(), DecodeError> {
+    if !info.payload && body != 0 {
+        return Err(DecodeError::UnexpectedPayload(body));
+    }
+    if usize::from(pad) > body {
+        return Err(DecodeError::PadExceedsPayload { pad, body });
+    }
+    if !body.is_multiple_of(4) {
+        return Err(DecodeError::Unaligned(body));
+    }
+    Ok(())
+}
+
+#[cold]
+fn truncated(need: usize, bytes: &[u8]) -> DecodeError {
+    DecodeError::Truncated { need, have: bytes.len() }
+}

@@ -1,0 +1,91 @@
+//! An echo in async code: many requests on their way, and no thread for any of them.
+//!
+//! Shows that a request is a future, on whatever executor; here one that only blocks.
+
+mod roles;
+
+use longarm::exchange::{self, Listener};
+use longarm::{Endpoint, QueuePair, Rc};
+use roles::{Args, PATIENCE, Result, Role};
+
+const HELP: &str = "\
+Messages go out many at a time, and come back in capitals.
+
+  async_echo                          both sides, in two processes
+  async_echo --listen 0.0.0.0:7471    the side that answers
+  async_echo --connect HOST:7471      the side that calls
+
+  --calls N    how often to call (1000)
+  --ahead N    calls on their way at the same time (16)";
+
+const MESSAGE_BYTES: usize = 64;
+
+fn main() -> Result<()> {
+    let args = Args::parse(HELP, &["--listen", "--connect", "--calls", "--ahead"])?;
+    let (calls, ahead) = (args.get("--calls", 1000)?, args.get("--ahead", 16)?);
+    match args.role() {
+        Role::Listen(address) => answer(&exchange::listen(address)?, ahead),
+        Role::Connect(address) => call(&address, calls, ahead),
+        Role::Both => {
+            let listener = exchange::listen("127.0.0.1:0")?;
+            let other = args.start_client(listener.local_addr()?)?;
+            answer(&listener, ahead)?;
+            other.finish()
+        }
+    }
+}
+
+fn answer(listener: &Listener, ahead: usize) -> Result<()> {
+    let endpoint = Endpoint::rc()?;
+    let buffers = endpoint.protection_domain().allocate_many(ahead, MESSAGE_BYTES)?;
+    let ready: Vec<_> = buffers.into_iter().map(|buffer| endpoint.recv(buffer).start()).collect();
+    let (endpoint, _) = endpoint.accept(listener, b"", PATIENCE)?;
+    let answered = pollster::block_on(echo(&endpoint, ready))?;
+    println!("answered {answered} calls");
+    Ok(())
+}
+
+/// Sends every message back in capitals, in the buffer it came in, until an empty one comes.
+async fn echo(qp: &QueuePair<Rc>, ready: Vec<longarm::InFlight<longarm::Message>>) -> Result<u32> {
+    let mut ready = std::collections::VecDeque::from(ready);
+    let mut answered = 0;
+    while let Some(next) = ready.pop_front() {
+        let message = next.await?;
+        if message.is_empty() {
+            break;
+        }
+        let mut buffer = message.into_buffer();
+        buffer.make_ascii_uppercase();
+        let buffer = qp.send(buffer).await?;
+        ready.push_back(qp.recv(buffer).start());
+        answered += 1;
+    }
+    Ok(answered)
+}
+
+fn call(address: &str, calls: usize, ahead: usize) -> Result<()> {
+    let (endpoint, _) = Endpoint::rc()?.connect(address, b"", PATIENCE)?;
+    pollster::block_on(async {
+        for first in (0..calls).step_by(ahead.max(1)) {
+            let numbers = first..calls.min(first + ahead);
+            // All of them are on their way before the first is awaited.
+            let mut answers = Vec::new();
+            for number in numbers {
+                let answer = endpoint.recv(endpoint.allocate(MESSAGE_BYTES)?).start();
+                let words = format!("call number {number}");
+                let buffer = endpoint.allocate(MESSAGE_BYTES)?.with(words.as_bytes());
+                answers.push((words, answer, endpoint.send(buffer).start()));
+            }
+            for (words, answer, sent) in answers {
+                sent.await?;
+                let answer = answer.await?;
+                if answer[..] != *words.to_ascii_uppercase().as_bytes() {
+                    return Err(format!("{words:?} came back as {:?}", &answer[..]).into());
+                }
+            }
+        }
+        endpoint.send_inline(b"").await?;
+        println!("{calls} calls, {ahead} at a time, all answered");
+        Ok(())
+    })
+}

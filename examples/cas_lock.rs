@@ -1,0 +1,112 @@
+//! A lock made of COMPARE-AND-SWAP, in memory that nobody's program guards.
+//!
+//! Shows one-sided atomics between many clients, and that the requests of one
+//! connection are carried out in order: the value is written before the lock is released.
+
+mod roles;
+
+use longarm::exchange::{self, Listener};
+use longarm::{Access, Context, Endpoint, QueuePair, Rc, RemoteKey};
+use roles::{Args, PATIENCE, Result, Role};
+
+const HELP: &str = "\
+Clients take turns at a value in another process, by a lock in that process's memory.
+
+  cas_lock                          the memory and four clients, in five processes
+  cas_lock --listen 0.0.0.0:7471    the process with the memory
+  cas_lock --connect HOST:7471      one client
+
+  --clients N    how many clients there are (4)
+  --turns N      how often each increments the value (250)";
+
+const FREE: u64 = 0;
+
+fn main() -> Result<()> {
+    let args = Args::parse(HELP, &["--listen", "--connect", "--clients", "--turns"])?;
+    let (clients, turns) = (args.get("--clients", 4)?, args.get("--turns", 250)?);
+    match args.role() {
+        Role::Listen(address) => host(&exchange::listen(address)?, clients, turns),
+        Role::Connect(address) => increment(&address, turns),
+        Role::Both => {
+            let listener = exchange::listen("127.0.0.1:0")?;
+            let address = listener.local_addr()?;
+            let started: Result<Vec<_>> = (0..clients).map(|_| args.start_client(address)).collect();
+            host(&listener, clients, turns)?;
+            started?.into_iter().try_for_each(|client| client.finish())
+        }
+    }
+}
+
+/// Has the memory: a lock, and the value that it protects.
+fn host(listener: &Listener, clients: u64, turns: u64) -> Result<()> {
+    let domain = Context::open()?.protection_domain()?;
+    let cq = domain.context().completion_queue()?;
+    let everything = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
+    let memory = domain.expose(16, everything)?;
+
+    let mut connections = Vec::new();
+    for _ in 0..clients {
+        let qp = domain.rc(&cq).build()?;
+        let done = qp.recv(domain.allocate(1)?).start();
+        let (qp, _) = listener.accept(qp, &memory.key().to_bytes(), PATIENCE)?;
+        connections.push((qp, done));
+    }
+    for (_qp, done) in connections {
+        done.wait(PATIENCE)?;
+    }
+
+    let (lock, value) = (memory.load(0)?, memory.load(8)?);
+    println!("{clients} clients, {turns} turns each: the value is {value}");
+    match (lock, value) {
+        (FREE, value) if value == clients * turns => Ok(()),
+        _ => Err(format!("it should be {}, and the lock free (it is {lock})", clients * turns).into()),
+    }
+}
+
+/// Takes the lock, reads the value, writes one more, and releases the lock; again and again.
+fn increment(address: &str, turns: u64) -> Result<()> {
+    let (endpoint, blob) = Endpoint::rc()?.connect(address, b"", PATIENCE)?;
+    let memory = RemoteKey::from_bytes(&blob)?;
+    let lock = Lock { word: memory.word(0)?, owner: endpoint.qpn().get().into() };
+    let place = memory.word(8)?;
+
+    let (mut buffer, mut attempts) = (endpoint.allocate(8)?, 0);
+    for _ in 0..turns {
+        attempts += lock.take(&endpoint)?;
+        buffer = endpoint.read(buffer, &place).wait(PATIENCE)?;
+        let value = u64::from_ne_bytes(buffer[..].try_into()?);
+        buffer.copy_from_slice(&(value + 1).to_ne_bytes());
+        // No need to wait in between: the lock is released behind the write.
+        let written = endpoint.write(buffer, &place).start();
+        lock.release(&endpoint)?;
+        buffer = written.wait(PATIENCE)?;
+    }
+    println!("client {}: {turns} turns, {attempts} attempts at the lock", endpoint.qpn());
+    endpoint.send_inline(b"!").wait(PATIENCE)?;
+    Ok(())
+}
+
+/// A word that is free, or holds the number of who has the lock.
+struct Lock {
+    word: RemoteKey,
+    owner: u64,
+}
+
+impl Lock {
+    /// Waits until the lock is ours; returns how many attempts it took.
+    fn take(&self, qp: &QueuePair<Rc>) -> Result<u64> {
+        for attempt in 1.. {
+            let holder = qp.compare_swap(&self.word, FREE, self.owner).wait(PATIENCE)?;
+            if holder == FREE {
+                return Ok(attempt);
+            }
+            std::thread::yield_now();
+        }
+        unreachable!("attempts do not run out")
+    }
+
+    fn release(&self, qp: &QueuePair<Rc>) -> Result<()> {
+        let holder = qp.compare_swap(&self.word, self.owner, FREE).wait(PATIENCE)?;
+        if holder == self.owner { Ok(()) } else { Err(format!("{holder} has our lock").into()) }
+    }
+}

@@ -1,0 +1,91 @@
+//! Ping-pong: two processes throw a message to and fro, and measure how long it takes.
+//!
+//! Shows a reliable connection, SEND and RECV, and how buffers move into requests and back.
+
+mod roles;
+
+use std::time::{Duration, Instant};
+
+use longarm::exchange::{self, Listener};
+use longarm::{Buffer, Endpoint};
+use roles::{Args, PATIENCE, Result, Role};
+
+const HELP: &str = "\
+Ping-pong over a reliable connection.
+
+  ping_pong                          both players, in two processes
+  ping_pong --listen 0.0.0.0:7471    one player, who waits for the other
+  ping_pong --connect HOST:7471      the other, who serves and measures
+
+  --rounds N    how often to throw (2000)
+  --bytes N     how large the ball is (64)";
+
+fn main() -> Result<()> {
+    let args = Args::parse(HELP, &["--listen", "--connect", "--rounds", "--bytes"])?;
+    let bytes = args.get("--bytes", 64)?;
+    match args.role() {
+        Role::Listen(address) => pong(&exchange::listen(address)?, bytes),
+        Role::Connect(address) => ping(&address, bytes, args.get("--rounds", 2000)?),
+        Role::Both => {
+            let listener = exchange::listen("127.0.0.1:0")?;
+            let other = args.start_client(listener.local_addr()?)?;
+            pong(&listener, bytes)?;
+            other.finish()
+        }
+    }
+}
+
+/// Throws every ball back, until an empty one comes.
+fn pong(listener: &Listener, bytes: usize) -> Result<()> {
+    let endpoint = Endpoint::rc()?;
+    // The first ball may come as soon as we are connected, so hold out a hand before.
+    let mut hand = endpoint.recv(endpoint.allocate(bytes)?).start();
+    let mut spare = endpoint.allocate(bytes)?;
+    let (endpoint, _) = endpoint.accept(listener, b"", PATIENCE)?;
+    loop {
+        let ball = hand.wait(PATIENCE)?;
+        if ball.is_empty() {
+            return Ok(());
+        }
+        hand = endpoint.recv(spare).start();
+        spare = endpoint.send(ball.into_buffer()).wait(PATIENCE)?;
+    }
+}
+
+/// Throws a ball `rounds` times, waits for it each time, and says how long that took.
+fn ping(address: &str, bytes: usize, rounds: u32) -> Result<()> {
+    let endpoint = Endpoint::rc()?;
+    let [mut ball, mut hand] = [endpoint.allocate(bytes)?, endpoint.allocate(bytes)?];
+    let (endpoint, _) = endpoint.connect(address, b"", PATIENCE)?;
+
+    let mut times = Vec::new();
+    for round in 0..rounds {
+        mark(&mut ball, round);
+        let start = Instant::now();
+        let catch = endpoint.recv(hand).start();
+        let throw = endpoint.send(ball).start();
+        hand = catch.wait(PATIENCE)?.into_buffer();
+        times.push(start.elapsed());
+        ball = throw.wait(PATIENCE)?;
+        if hand[..] != ball[..] {
+            return Err(format!("the ball of round {round} came back changed").into());
+        }
+    }
+    endpoint.send_inline(b"").wait(PATIENCE)?; // the game is over
+
+    let [half, most] = percentiles(&mut times, [50, 99]);
+    println!("{rounds} round trips of {bytes} bytes: 50 % within {half:.1?}, 99 % within {most:.1?}");
+    Ok(())
+}
+
+/// Writes the number of the round on the ball.
+fn mark(ball: &mut Buffer, round: u32) {
+    for (byte, mark) in ball.iter_mut().zip(round.to_be_bytes()) {
+        *byte = mark;
+    }
+}
+
+fn percentiles(times: &mut [Duration], percents: [usize; 2]) -> [Duration; 2] {
+    times.sort_unstable();
+    percents.map(|percent| times.get(times.len() * percent / 100).copied().unwrap_or_default())
+}

@@ -1,0 +1,88 @@
+//! A counter that others count, while its owner sleeps.
+//!
+//! Shows memory exposed under a key, one-sided READ and FETCH-ADD, and that the
+//! owner's program takes no part in them.
+
+mod roles;
+
+use longarm::exchange::{self, Listener};
+use longarm::{Access, Context, Endpoint, InFlight, Message, QueuePair, Rc, RemoteKey};
+use roles::{Args, PATIENCE, Result, Role};
+
+const HELP: &str = "\
+A counter in the memory of one process, which others read and add to.
+
+  remote_counter                          the owner and two others, in three processes
+  remote_counter --listen 0.0.0.0:7471    the owner
+  remote_counter --connect HOST:7471      one of the others
+
+  --others N    how many the owner waits for (2)
+  --adds N      how often each adds one (1000)";
+
+fn main() -> Result<()> {
+    let args = Args::parse(HELP, &["--listen", "--connect", "--others", "--adds"])?;
+    let others = args.get("--others", 2)?;
+    match args.role() {
+        Role::Listen(address) => own(&exchange::listen(address)?, others),
+        Role::Connect(address) => count(&address, args.get("--adds", 1000)?),
+        Role::Both => {
+            let listener = exchange::listen("127.0.0.1:0")?;
+            let address = listener.local_addr()?;
+            let started: Result<Vec<_>> = (0..others).map(|_| args.start_client(address)).collect();
+            own(&listener, others)?;
+            started?.into_iter().try_for_each(|other| other.finish())
+        }
+    }
+}
+
+/// Owns the counter, and does nothing with it.
+fn own(listener: &Listener, others: usize) -> Result<()> {
+    let domain = Context::open()?.protection_domain()?;
+    let cq = domain.context().completion_queue()?;
+
+    // Eight bytes that others may read and do atomics on, and the key to them.
+    let counter = domain.expose(8, Access::REMOTE_READ | Access::REMOTE_ATOMIC)?;
+    let key = counter.key().to_bytes();
+
+    // Each of the others gets a connection and the key. When it is done it says so.
+    let connect = || -> Result<(QueuePair<Rc>, InFlight<Message>)> {
+        let qp = domain.rc(&cq).build()?;
+        let farewell = qp.recv(domain.allocate(8)?).start();
+        let (qp, _) = listener.accept(qp, &key, PATIENCE)?;
+        Ok((qp, farewell))
+    };
+    let connections: Result<Vec<_>> = (0..others).map(|_| connect()).collect();
+
+    // Sleep. Whatever happens to the counter meanwhile happens without this thread.
+    let mut added = 0;
+    for (qp, farewell) in connections? {
+        let farewell = farewell.wait(PATIENCE)?;
+        println!("{} says goodbye: {}", qp.peer().qpn(), String::from_utf8_lossy(&farewell));
+        added += std::str::from_utf8(&farewell)?.parse::<u64>()?;
+    }
+
+    let value = counter.load(0)?;
+    println!("the owner wakes up and finds {value}");
+    if value == added { Ok(()) } else { Err(format!("{added} were added").into()) }
+}
+
+/// Adds to somebody else's counter.
+fn count(address: &str, adds: u64) -> Result<()> {
+    let (endpoint, blob) = Endpoint::rc()?.connect(address, b"", PATIENCE)?;
+    let counter = RemoteKey::from_bytes(&blob)?;
+
+    let mut last = None;
+    for _ in 0..adds {
+        let before = endpoint.fetch_add(&counter, 1).wait(PATIENCE)?;
+        if last.is_some_and(|last| before <= last) {
+            return Err(format!("the counter went from {last:?} to {before}").into());
+        }
+        last = Some(before);
+    }
+
+    let seen = endpoint.read(endpoint.allocate(8)?, &counter).wait(PATIENCE)?;
+    let seen = u64::from_ne_bytes(seen[..].try_into()?);
+    println!("added {adds} times, and read {seen}");
+    endpoint.send_inline(adds.to_string().as_bytes()).wait(PATIENCE)?;
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! A chat by multicast datagrams: no server, everybody hears everybody.
+//!
+//! Shows an unreliable datagram endpoint, a multicast group, and the source of a message.
+
+mod roles;
+
+use std::io::{BufRead, stdin};
+use std::net::IpAddr;
+use std::time::Instant;
+
+use longarm::{AddressHandle, Endpoint, InFlight, Message, UdEndpoint};
+use roles::{Args, Other, PATIENCE, Result};
+
+const HELP: &str = "\
+A chat between all who run this on the same network. Type a line to say it.
+
+  ud_chat                       join the chat
+  ud_chat --with NAME           start a second process, NAME, that greets us; answer it; leave
+
+  --name NAME     who we are (somebody)
+  --group ADDR    the multicast group (239.255.71.71)
+  --say TEXT      say this instead of reading lines (may be given several times)
+  --hear N        leave when so many messages were heard";
+
+const LINES_AHEAD: usize = 16;
+
+fn main() -> Result<()> {
+    let args = Args::parse(HELP, &["--with", "--name", "--group", "--say", "--hear"])?;
+    let name: String = args.get("--name", "somebody".into())?;
+    let group: IpAddr = args.get("--group", [239, 255, 71, 71].into())?;
+    let hear = args.get("--hear", usize::MAX)?;
+
+    let endpoint = Endpoint::ud()?;
+    let ears = Ears::open(&endpoint)?;
+    let membership = endpoint.join(group)?;
+    let mouth = Mouth { endpoint: &endpoint, everybody: membership.address(), name };
+
+    if let Some(other) = args.all("--with").last() {
+        return greet(&mouth, ears, other, group);
+    }
+    if args.all("--say").next().is_some() {
+        args.all("--say").try_for_each(|text| mouth.say(text))?;
+        return ears.listen(hear);
+    }
+    std::thread::scope(|scope| {
+        let heard = scope.spawn(|| ears.listen(hear));
+        for line in stdin().lock().lines() {
+            mouth.say(&line?)?;
+        }
+        println!("(no more lines to say; still listening)");
+        heard.join().map_err(|_| "the listener died")?
+    })
+}
+
+/// Starts somebody else, hears the greeting, and answers.
+fn greet(mouth: &Mouth, ears: Ears, other: &str, group: IpAddr) -> Result<()> {
+    let words = ["--name", other, "--say", "hello", "--hear", "1", "--group", &group.to_string()];
+    let other = Other::start(words.map(str::to_owned))?;
+    ears.listen(1)?;
+    mouth.say("hello to you")?;
+    other.finish()
+}
+
+struct Mouth<'e> {
+    endpoint: &'e Endpoint<UdEndpoint>,
+    everybody: AddressHandle,
+    name: String,
+}
+
+impl Mouth<'_> {
+    /// Says something to everybody.
+    fn say(&self, text: &str) -> Result<()> {
+        let line = format!("{}: {text}", self.name);
+        // A datagram is one packet; what is too long for it is cut.
+        let len = line.len().min(self.endpoint.max_message_bytes() as usize);
+        let buffer = self.endpoint.allocate(len)?.with(&line.as_bytes()[..len]);
+        self.endpoint.send_to(buffer, &self.everybody).wait(PATIENCE)?;
+        Ok(())
+    }
+}
+
+struct Ears<'e> {
+    endpoint: &'e Endpoint<UdEndpoint>,
+    posted: std::collections::VecDeque<InFlight<Message>>,
+}
+
+impl<'e> Ears<'e> {
+    /// Posts buffers for what will be said. Messages that find none are lost.
+    fn open(endpoint: &'e Endpoint<UdEndpoint>) -> Result<Ears<'e>> {
+        let len = endpoint.max_message_bytes() as usize;
+        let buffers = endpoint.protection_domain().allocate_many(LINES_AHEAD, len)?;
+        let posted = buffers.into_iter().map(|buffer| endpoint.recv(buffer).start()).collect();
+        Ok(Ears { endpoint, posted })
+    }
+
+    /// Prints what others say, until so many messages were heard.
+    fn listen(mut self, messages: usize) -> Result<()> {
+        let (start, mut heard) = (Instant::now(), 0);
+        while heard < messages {
+            let Some(mut next) = self.posted.pop_front() else { return Err("deaf".into()) };
+            let Some(message) = next.wait_for(PATIENCE) else {
+                if messages != usize::MAX && start.elapsed() > PATIENCE {
+                    return Err("nobody says anything".into());
+                }
+                self.posted.push_front(next);
+                continue;
+            };
+            let message = message?;
+            let source = message.source().copied();
+            if source != Some(self.endpoint.address()) {
+                let from = source.map_or("?".into(), |s| format!("{}, {}", s.gid().ip(), s.qpn()));
+                println!("{}   [{from}]", String::from_utf8_lossy(&message).escape_debug());
+                heard += 1;
+            }
+            self.posted.push_back(self.endpoint.recv(message.into_buffer()).start());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+//! A hostile peer: any packets in any order at a queue pair that has work of its own.
+//! Nothing panics, and memory that was not exposed never changes.
+#![no_main]
+
+use std::time::Duration;
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+use ::memory::{Region, Registry};
+use transport::*;
+use wire::{Bth, Gid, Opcode, PKey, Packet, QKey, Qpn};
+
+/// One move of the peer, or of the owner.
+#[derive(Arbitrary, Debug)]
+enum Move<'a> {
+    Packet { opcode: u8, psn_delta: i8, flags: u8, valid_key: bool, offset: u16, len: u16, rest: &'a [u8] },
+    Recv(u8),
+    Send(u8),
+    Elapse(u16),
+}
+
+struct Owner {
+    registry: Registry,
+    completions: usize,
+}
+
+impl Host for Owner {
+    type Memory = Registry;
+    fn memory(&self) -> &Registry {
+        &self.registry
+    }
+    fn complete(&mut self, _: CqSide, _: Completion) {
+        self.completions += 1;
+    }
+    fn event(&mut self, _: QpEvent) {}
+    fn take_shared_recv(&mut self) -> Option<RecvWr> {
+        None
+    }
+}
+
+const EXPOSED: usize = 4096;
+
+fuzz_target!(|input: &[u8]| {
+    let mut input = Unstructured::new(input);
+    let _ = run(&mut input);
+});
+
+fn run(input: &mut Unstructured<'_>) -> Result<()> {
+    let registry = Registry::new(7);
+    let pd = registry.alloc_pd();
+    let region = |bytes| std::sync::Arc::new(Region::allocate(bytes).expect("memory"));
+    let (exposed, private) = (region(EXPOSED as u64), region(EXPOSED as u64));
+    let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
+    let open = registry.register_region(pd, exposed.clone(), None, access).expect("a region");
+    let closed = registry.register_region(pd, private.clone(), None, Access::empty()).expect("a region");
+    let qp_type = *input.choose(&[QpType::Rc, QpType::Uc, QpType::Ud])?;
+    let mut owner = Owner { registry, completions: 0 };
+    let mut qp = connected(qp_type, pd, &mut owner);
+    let base = exposed.ptr() as u64;
+    let sge = |offset: u8, lkey, base: u64| Sge { addr: base + u64::from(offset), len_bytes: 2000, lkey };
+    let (mut now, mut posted, mut out) = (Time(0), 0, vec![0; MAX_PACKET_BYTES]);
+    for _ in 0..64 {
+        match input.arbitrary::<Move<'_>>()? {
+            Move::Packet { opcode, psn_delta, flags, valid_key, offset, len, rest } => {
+                let psn = qp.query().rq_psn.add(psn_delta as i32 as u32);
+                let bth = Bth { opcode: Opcode(opcode), psn, pkey: PKey::DEFAULT, pad: flags & 3, ack_req: flags & 4 != 0, ..Bth::default() };
+                let mut bytes = bth.encode().to_vec();
+                if valid_key {
+                    bytes.extend((base + u64::from(offset)).to_be_bytes());
+                    bytes.extend(open.rkey.0.to_be_bytes());
+                    bytes.extend(u32::from(len).to_be_bytes());
+                }
+                bytes.extend(rest.iter().take(4096));
+                if let Ok(packet) = Packet::parse(&bytes) {
+                    let arrival = Arrival { source: peer(), destination: own(), traffic_class: 0, hop_limit: 1, ecn_ce: false };
+                    let _ = qp.handle_packet(&packet, &arrival, now, &mut owner);
+                }
+            }
+            Move::Recv(offset) => {
+                let sgl = Sgl::from_slice(&[sge(offset, open.lkey, base)]);
+                posted += usize::from(qp.post_recv(RecvWr { wr_id: 1, sgl }, &mut owner).is_ok());
+            }
+            Move::Send(kind) => {
+                let remote = RemoteAddr { addr: 5, rkey: wire::RKey(9) };
+                let op = match kind % 4 {
+                    0 => SendOp::Send,
+                    1 => SendOp::Write(remote),
+                    2 => SendOp::Read(remote),
+                    _ => SendOp::Atomic(remote, AtomicOp::FetchAdd { add: 1 }),
+                };
+                let len_bytes = if kind % 4 == 3 { 8 } else { 1500 };
+                let sgl = Sgl::from_slice(&[Sge { len_bytes, ..sge(kind, open.lkey, base) }]);
+                let wr = SendWr { wr_id: 2, op, flags: SendFlags::SIGNALED, payload: Payload::Sgl(sgl), datagram: None };
+                posted += usize::from(qp.post_send(wr, &mut owner).is_ok());
+            }
+            Move::Elapse(micros) => {
+                now = now + Duration::from_micros(u64::from(micros) * 10);
+                qp.handle_timeout(now, &mut owner);
+            }
+        }
+        for _ in 0..256 {
+            if qp.poll_transmit(now, &mut out, &mut owner).is_none() {
+                break;
+            }
+        }
+        assert!(owner.completions <= posted, "a completion for nothing");
+    }
+    let mut bytes = vec![0; EXPOSED];
+    private.span().read(&mut bytes);
+    assert!(bytes.iter().all(|byte| *byte == 0), "memory that was not exposed has changed");
+    let _ = closed;
+    Ok(())
+}
+
+fn own() -> Gid {
+    Gid::from(std::net::IpAddr::from([10, 0, 0, 1]))
+}
+
+fn peer() -> Gid {
+    Gid::from(std::net::IpAddr::from([10, 0, 0, 2]))
+}
+
+fn connected(qp_type: QpType, pd: PdId, owner: &mut Owner) -> Qp {
+    let caps = QpCaps { max_send_wr: 32, max_recv_wr: 32, max_send_sge: 2, max_recv_sge: 2, max_inline_bytes: 64 };
+    let init =
+        QpInit { qpn: Qpn::new(0x11), qp_type, pd, caps, signal_all: false, shared_recv: false, tuning: Tuning::default() };
+    let mut qp = Qp::new(&init);
+    let mut attr = QpAttr {
+        access: Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC,
+        qkey: QKey(1),
+        address: AddressVector::new(own(), peer()),
+        path_mtu: Mtu::B256,
+        timeout: 5,
+        retry_count: 3,
+        rnr_retry: 3,
+        max_rd_atomic: 4,
+        max_dest_rd_atomic: 4,
+        dest_qpn: Qpn::new(0x12),
+        ..QpAttr::default()
+    };
+    let connected = AttrMask::AV | AttrMask::PATH_MTU | AttrMask::DEST_QPN | AttrMask::RQ_PSN;
+    let own = if qp_type == QpType::Ud { AttrMask::QKEY } else { AttrMask::ACCESS_FLAGS };
+    let (rtr, rts) = match qp_type {
+        QpType::Rc => (
+            connected | AttrMask::MAX_DEST_RD_ATOMIC | AttrMask::MIN_RNR_TIMER,
+            AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC,
+        ),
+        QpType::Uc => (connected, AttrMask::empty()),
+        QpType::Ud => (AttrMask::empty(), AttrMask::empty()),
+    };
+    let steps = [
+        (QpState::Init, AttrMask::PKEY_INDEX | AttrMask::PORT | own),
+        (QpState::Rtr, rtr),
+        (QpState::Rts, AttrMask::SQ_PSN | rts),
+    ];
+    for (state, mask) in steps {
+        attr.state = state;
+        qp.modify(&attr, AttrMask::STATE | mask, Time(0), owner).expect("a step of the table");
+    }
+    qp
+}

@@ -1,0 +1,76 @@
+//! The layer rule: dependencies between our crates point down, and the pure ones
+//! use nothing that touches the machine.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+/// A crate, and those of ours that it may use.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("longarm-wire", &[]),
+    ("longarm-faults", &[]),
+    ("longarm-transport", &["longarm-wire"]),
+    ("longarm-memory", &["longarm-wire", "longarm-transport"]),
+    ("longarm-udp", &["longarm-wire"]),
+    ("longarm-hub", &["longarm-wire", "longarm-udp"]),
+    (
+        "longarm-device",
+        &["longarm-wire", "longarm-transport", "longarm-faults", "longarm-memory", "longarm-udp", "longarm-hub"],
+    ),
+    ("longarm-sim", &["longarm-wire", "longarm-transport", "longarm-faults", "longarm-memory"]),
+    ("longarm", &["longarm-wire", "longarm-transport", "longarm-faults", "longarm-memory", "longarm-device"]),
+    ("longarm-cli", &["longarm-device", "longarm-hub"]),
+    ("xtask", &[]),
+];
+
+/// Crates that know no socket, no clock, no pointer; and all that they may use.
+const PURE: &[(&str, &[&str])] = &[
+    ("longarm-wire", &["bitflags", "crc32fast", "thiserror"]),
+    ("longarm-faults", &["thiserror"]),
+    ("longarm-transport", &["longarm-wire", "bitflags", "smallvec", "thiserror"]),
+];
+
+/// Compares the workspace with the rule.
+pub(crate) fn check() -> Result<(), String> {
+    let packages = packages()?;
+    let mut broken = Vec::new();
+    for package in &packages {
+        let name = package["name"].as_str().unwrap_or_default();
+        let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| *layer == name) else {
+            broken.push(format!("{name} has no place in the layers: add it to xtask/src/layers.rs"));
+            continue;
+        };
+        let uses = dependencies(package);
+        let ours = uses.iter().filter(|d| LAYERS.iter().any(|(layer, _)| layer == d));
+        broken.extend(ours.filter(|d| !allowed.contains(&d.as_str())).map(|d| format!("{name} must not use {d}")));
+        if let Some((_, all)) = PURE.iter().find(|(pure, _)| *pure == name) {
+            broken.extend(
+                uses.iter()
+                    .filter(|d| !all.contains(&d.as_str()))
+                    .map(|d| format!("{name} is pure and must not use {d}")),
+            );
+        }
+    }
+    if broken.is_empty() {
+        println!("layers: {} crates, all dependencies point down", packages.len());
+        return Ok(());
+    }
+    Err(format!("the layer rule is broken:\n  {}", broken.join("\n  ")))
+}
+
+/// The workspace's packages as cargo describes them.
+fn packages() -> Result<Vec<Value>, String> {
+    let output = Command::new("cargo")
+        .args(["metadata", "--format-version", "1", "--no-deps"])
+        .current_dir(crate::run::root())
+        .output()
+        .map_err(|e| format!("cannot run cargo metadata: {e}"))?;
+    let metadata: Value = serde_json::from_slice(&output.stdout).map_err(|e| format!("cargo metadata: {e}"))?;
+    metadata["packages"].as_array().cloned().ok_or_else(|| "cargo metadata names no packages".to_string())
+}
+
+/// What a package uses outside of its tests.
+fn dependencies(package: &Value) -> Vec<String> {
+    let all = package["dependencies"].as_array().into_iter().flatten();
+    all.filter(|d| d["kind"].as_str() != Some("dev")).filter_map(|d| d["name"].as_str().map(String::from)).collect()
+}

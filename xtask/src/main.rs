@@ -1,0 +1,47 @@
+//! Longarm's own chores. `cargo xtask` lists them.
+#![forbid(unsafe_code)]
+
+mod fuzz;
+mod layers;
+mod packages;
+mod run;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test            everything that CI checks: installs the Debian packages that tests need,
+                  then format, layers, lints, tests, documentation
+  test --quick    the same without the documentation and the long simulation
+  packages        only installs the Debian packages
+  layers          only checks that dependencies between our crates point down
+  tables          writes docs/compatibility.md from a run of the demo
+  fuzz [SECONDS]  every fuzz target for SECONDS each (default 30); needs cargo-fuzz
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match args[..] {
+        ["test"] => test::all(),
+        ["test", "--quick"] => test::quick(),
+        ["packages"] => packages::install(),
+        ["layers"] => layers::check(),
+        ["tables"] => test::tables(),
+        ["fuzz"] => fuzz::all("30"),
+        ["fuzz", seconds] => fuzz::all(seconds),
+        _ => {
+            eprint!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("xtask: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}

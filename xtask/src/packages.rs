@@ -1,0 +1,27 @@
+//! The Debian packages that tests need, installed if a program of theirs is missing.
+
+use crate::run::{exists, run, run_with};
+
+/// Program, and the package that brings it.
+const NEEDED: [(&str, &str); 4] =
+    [("tshark", "tshark"), ("ip", "iproute2"), ("tc", "iproute2"), ("ethtool", "ethtool")];
+
+/// Installs what is missing; as an ordinary user with sudo.
+pub(crate) fn install() -> Result<(), String> {
+    let mut missing: Vec<&str> =
+        NEEDED.iter().filter(|(program, _)| !exists(program)).map(|(_, package)| *package).collect();
+    missing.dedup();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if !exists("apt-get") {
+        return Err(format!("please install {}: there is no apt-get here to do it", missing.join(", ")));
+    }
+    let root = std::fs::metadata("/proc/self").map(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0).unwrap_or(false);
+    let mut command: Vec<&str> = if root { vec![] } else { vec!["sudo"] };
+    command.extend(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+    let (program, prefix) = (command[0], command[1..].to_vec());
+    run(program, &[&prefix[..], &["update", "-qq"]].concat())?;
+    let install = ["install", "-y", "-qq", "--no-install-recommends"];
+    run_with(program, &[&prefix[..], &install, &missing].concat(), &[])
+}

@@ -1,0 +1,34 @@
+//! Running other programs, loudly.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().map(PathBuf::from).unwrap_or(manifest)
+}
+
+/// Runs a program in the root of the repository; its failure is ours.
+pub(crate) fn run(program: &str, args: &[&str]) -> Result<(), String> {
+    run_with(program, args, &[])
+}
+
+/// The same with additions to the environment.
+pub(crate) fn run_with(program: &str, args: &[&str], env: &[(&str, &str)]) -> Result<(), String> {
+    println!("\n== {program} {}", args.join(" "));
+    let status = Command::new(program)
+        .args(args)
+        .envs(env.iter().copied())
+        .current_dir(root())
+        .status()
+        .map_err(|e| format!("cannot run {program}: {e}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{program} {} failed: {status}", args.join(" "))) }
+}
+
+/// Whether a program can be found.
+pub(crate) fn exists(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(system).any(|dir| dir.join(program).is_file())
+}

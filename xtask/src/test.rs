@@ -1,0 +1,37 @@
+//! Everything that CI checks, in the order in which it fails fastest.
+
+use crate::run::{run, run_with};
+use crate::{layers, packages};
+
+/// All of it.
+pub(crate) fn all() -> Result<(), String> {
+    before_tests()?;
+    tests()?;
+    run_with("cargo", &["doc", "--workspace", "--no-deps", "--quiet"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    println!("\nAll checks passed.");
+    Ok(())
+}
+
+/// What one wants before each commit.
+pub(crate) fn quick() -> Result<(), String> {
+    before_tests()?;
+    run_with("cargo", &["test", "--workspace", "--quiet"], &[("LONGARM_SIM_SEEDS", "30")])
+}
+
+/// Writes the tables in docs that tests fill.
+pub(crate) fn tables() -> Result<(), String> {
+    let demo = ["demo", "--verify-only", "--markdown", "docs/compatibility.md"];
+    run("cargo", &[&["run", "--release", "--quiet", "--"], &demo[..]].concat())
+}
+
+fn before_tests() -> Result<(), String> {
+    packages::install()?;
+    run("cargo", &["fmt", "--all", "--check"])?;
+    layers::check()?;
+    run("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
+}
+
+fn tests() -> Result<(), String> {
+    run("cargo", &["build", "--workspace", "--quiet"])?;
+    run("cargo", &["test", "--workspace"])
+}
