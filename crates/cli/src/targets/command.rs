@@ -88,12 +88,13 @@ impl Drop for Bench {
 pub(crate) fn run(args: &TargetsArgs) -> Result<(), Error> {
     let duration = Duration::from_secs_f64(args.seconds.clamp(0.05, 60.0));
     let (mut rows, mut notes) = (rows(args.qps), Vec::new());
+    // First of all, while nothing of this process's memory is free to be used again.
+    let idle = idle_cost(&open(ADDRESS)?, ADDRESS, args.qps)?;
     for round in 1..=args.rounds.max(1) {
         eprintln!("round {round} of {}", args.rounds.max(1));
         one_round(&mut rows, &mut notes, duration, args.qps)?;
     }
     rows.retain(|row| !row.theirs.is_empty());
-    let idle = idle_cost(&open(ADDRESS)?, ADDRESS, args.qps)?;
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(HEADER);
     for row in &rows {
