@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use transport::{Completion, Status};
 
 use crate::channel::{ChannelShared, CompChannel};
+use crate::clock;
 use crate::engine::EngineRef;
 use crate::error::{CqError, Error};
 use crate::events::{AsyncEvent, EventQueue};
@@ -18,6 +19,19 @@ use crate::users::{Counted, Lease, Users};
 /// The number of a completion queue within its process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct CqId(pub u32);
+
+/// What a completion queue is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct CqSpec<'a> {
+    /// Completions that fit.
+    pub capacity: u32,
+    /// Where its events go.
+    pub channel: Option<&'a CompChannel>,
+    /// What its events carry.
+    pub cookie: u64,
+    /// The time at which each completion is added is kept; see [`Cq::poll_each`].
+    pub timestamps: bool,
+}
 
 /// A completion queue.
 #[derive(Clone, Debug)]
@@ -47,6 +61,8 @@ pub(crate) struct CqShared {
 
 struct State {
     ring: VecDeque<Completion>,
+    /// When each of them was added, if that is kept.
+    stamps: Option<VecDeque<u64>>,
     capacity: u32,
     armed: Armed,
     waker: Option<Waker>,
@@ -83,21 +99,22 @@ impl Counted for CqShared {
 }
 
 impl Cq {
-    pub(crate) fn new(
-        engine: &EngineRef,
-        events: &Arc<EventQueue>,
-        capacity: u32,
-        channel: Option<&CompChannel>,
-        cookie: u64,
-    ) -> Result<Cq, Error> {
+    pub(crate) fn new(engine: &EngineRef, events: &Arc<EventQueue>, spec: &CqSpec<'_>) -> Result<Cq, Error> {
         engine.check()?;
-        check_capacity(capacity)?;
-        let channel = channel.map(|channel| lease_channel(engine, channel)).transpose()?;
-        let state =
-            State { ring: VecDeque::new(), capacity, armed: Armed::No, waker: None, overrun: false, retired: false };
+        check_capacity(spec.capacity)?;
+        let channel = spec.channel.map(|channel| lease_channel(engine, channel)).transpose()?;
+        let state = State {
+            ring: VecDeque::new(),
+            stamps: spec.timestamps.then(VecDeque::new),
+            capacity: spec.capacity,
+            armed: Armed::No,
+            waker: None,
+            overrun: false,
+            retired: false,
+        };
         let shared = CqShared {
             id: CqId(engine.next_id()),
-            cookie,
+            cookie: spec.cookie,
             engine: engine.clone(),
             channel,
             events: events.clone(),
@@ -132,6 +149,18 @@ impl Cq {
     /// See [`CqError`].
     #[inline]
     pub fn poll(&self, out: &mut Vec<Completion>, max: usize) -> Result<usize, CqError> {
+        self.poll_each(max, |completion, _| out.push(*completion))
+    }
+
+    /// As [`poll`](Cq::poll), but hands each completion to `each`, with the time at which it was
+    /// added in nanoseconds of the monotonic clock; 0 if the queue was made without timestamps.
+    ///
+    /// The queue is locked meanwhile: `each` must not use it.
+    ///
+    /// # Errors
+    /// See [`CqError`].
+    #[inline]
+    pub fn poll_each(&self, max: usize, each: impl FnMut(&Completion, u64)) -> Result<usize, CqError> {
         let shared = &*self.handle.shared;
         shared.engine.check().map_err(|_| CqError::Forked)?;
         if shared.len.load(Acquire) == 0 {
@@ -142,7 +171,7 @@ impl Cq {
         } else {
             shared.engine.send_requests_put_off();
         }
-        shared.take(out, max)
+        shared.take(max, each)
     }
 
     /// Asks for one event on the channel (and one call of the waker) at the next completion
@@ -255,6 +284,9 @@ impl CqShared {
             return state.refuse();
         }
         state.ring.push_back(completion);
+        if let Some(stamps) = &mut state.stamps {
+            stamps.push_back(clock::now().0);
+        }
         self.len.store(state.ring.len() as u32, Release);
         state.fire(&completion)
     }
@@ -277,13 +309,20 @@ impl CqShared {
     }
 
     #[inline]
-    fn take(&self, out: &mut Vec<Completion>, max: usize) -> Result<usize, CqError> {
-        let mut state = self.state.lock();
+    fn take(&self, max: usize, mut each: impl FnMut(&Completion, u64)) -> Result<usize, CqError> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
         let count = state.ring.len().min(max);
         if count == 0 {
             state.check()?;
         }
-        out.extend(state.ring.drain(..count));
+        let taken = state.ring.drain(..count);
+        match &mut state.stamps {
+            None => taken.for_each(|completion| each(&completion, 0)),
+            Some(stamps) => {
+                taken.zip(stamps.drain(..count)).for_each(|(completion, stamp)| each(&completion, stamp));
+            }
+        }
         self.len.store(state.ring.len() as u32, Release);
         Ok(count)
     }
@@ -301,6 +340,7 @@ impl CqShared {
             let mut state = self.state.lock();
             state.retired = true;
             state.ring = VecDeque::new();
+            state.stamps = None;
             self.len.store(0, Release);
             state.waker.take()
         };
@@ -308,6 +348,7 @@ impl CqShared {
         if let Some(channel) = &self.channel {
             channel.forget(self);
         }
+        self.events.forget(|event| matches!(event, AsyncEvent::CqError { cq, .. } if *cq == self.id));
     }
 }
 

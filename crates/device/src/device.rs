@@ -8,7 +8,7 @@ use std::task::Waker;
 use ::faults::FaultPlan;
 
 use crate::channel::CompChannel;
-use crate::cq::Cq;
+use crate::cq::{Cq, CqSpec};
 use crate::devices::Context;
 use crate::engine::EngineRef;
 use crate::error::{CaptureError, Error, OpenError};
@@ -110,7 +110,15 @@ impl Device {
     /// # Errors
     /// If the capacity is zero or above the limit, or the channel another device's.
     pub fn create_cq(&self, capacity: u32, channel: Option<&CompChannel>, cookie: u64) -> Result<Cq, Error> {
-        Cq::new(&self.engine, self.context.events(), capacity, channel, cookie)
+        self.create_cq_with(&CqSpec { capacity, channel, cookie, timestamps: false })
+    }
+
+    /// Makes a completion queue with everything that it may have.
+    ///
+    /// # Errors
+    /// As [`create_cq`](Device::create_cq).
+    pub fn create_cq_with(&self, spec: &CqSpec<'_>) -> Result<Cq, Error> {
+        Cq::new(&self.engine, self.context.events(), spec)
     }
 
     /// Makes a shared receive queue. `limit` other than zero arms its limit event.

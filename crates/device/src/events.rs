@@ -14,6 +14,8 @@ use crate::signal::Signal;
 use crate::srq::SrqId;
 
 /// Something that happened to a device or one of its objects without being asked for.
+///
+/// Events about an object that nobody fetched go with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AsyncEvent {
@@ -84,6 +86,16 @@ impl EventQueue {
         let event = pending.pop_front()?;
         self.signal.lower();
         Some(event)
+    }
+
+    /// Drops the pending events about an object that is gone.
+    pub(crate) fn forget(&self, is_about: impl Fn(&AsyncEvent) -> bool) {
+        let mut pending = self.pending.lock();
+        let before = pending.len();
+        pending.retain(|event| !is_about(event));
+        for _ in pending.len()..before {
+            self.signal.lower();
+        }
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {

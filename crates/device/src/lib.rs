@@ -55,7 +55,7 @@ mod tests;
 mod users;
 
 pub use channel::CompChannel;
-pub use cq::{Cq, CqId};
+pub use cq::{Cq, CqId, CqSpec};
 pub use device::{Device, OpenOptions};
 pub use error::{CaptureError, CqError, Error, OpenError, PostFailure};
 pub use events::AsyncEvent;

@@ -12,6 +12,7 @@ use crate::cq::Cq;
 use crate::devices::Context;
 use crate::engine::{EngineRef, Host, Scratch};
 use crate::error::{Error, PostFailure};
+use crate::events::AsyncEvent;
 use crate::limits::{self, LIMITS};
 use crate::pd::Pd;
 use crate::srq::Srq;
@@ -220,6 +221,7 @@ impl Handle {
         engine.groups.detach_all(entry, engine.socket());
         engine.registry().release_qp(entry.qpn());
         drop(live);
+        entry.context().events().forget(|event| matches!(event, AsyncEvent::Qp { qpn, .. } if *qpn == entry.qpn()));
         true
     }
 }

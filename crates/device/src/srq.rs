@@ -130,6 +130,7 @@ impl Srq {
         self.shared.users.close(SrqShared::WHAT)?;
         self.shared.queue.lock().clear();
         self.shared.pd.lock().take();
+        self.shared.forget_events();
         Ok(())
     }
 }
@@ -148,8 +149,20 @@ impl SrqShared {
         &self.engine
     }
 
+    fn forget_events(&self) {
+        self.events.forget(|event| *event == AsyncEvent::SrqLimitReached(self.id));
+    }
+
     fn check(&self) -> Result<(), Error> {
         self.engine.check()?;
         if self.users.is_closed() { Err(Error::Destroyed(SrqShared::WHAT)) } else { Ok(()) }
+    }
+}
+
+impl Drop for SrqShared {
+    fn drop(&mut self) {
+        if self.engine.check().is_ok() {
+            self.forget_events();
+        }
     }
 }

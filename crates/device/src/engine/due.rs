@@ -70,9 +70,7 @@ impl Doorbells {
         self.busy = self.busy.saturating_add(1);
         self.requests += requests;
         self.bytes += bytes;
-        self.busy > PIPELINE_DOORBELLS
-            && self.requests < MAX_PUT_OFF_REQUESTS
-            && self.bytes < MAX_PUT_OFF_BYTES
+        self.busy > PIPELINE_DOORBELLS && self.requests < MAX_PUT_OFF_REQUESTS && self.bytes < MAX_PUT_OFF_BYTES
     }
 
     /// Packets are built.

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use transport::{QpState, QpType, Reason, SendFlags, SendOp};
 
 use super::rig::*;
-use crate::{AsyncEvent, CqError, testing};
+use crate::{AsyncEvent, CqError, CqSpec, testing};
 
 fn is_readable(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
@@ -222,5 +222,40 @@ fn unsignaled_requests_leave_no_completion() {
         a.qp.post_send(list).unwrap();
         assert_eq!(a.sent().wr_id, 7);
         assert!(a.send_cq.is_empty());
+    });
+}
+
+#[test]
+fn completions_carry_the_time_at_which_they_were_added_if_asked_for() {
+    on_loopback(|group| {
+        let device = testing::open(group, 1, "lo");
+        let spec = CqSpec { capacity: 100, channel: None, cookie: 7, timestamps: true };
+        let setup = Setup::new(QpType::Rc);
+        let a = Node::with_cq(device.clone(), setup, &device.create_cq_with(&spec).unwrap());
+        let b = Node::new(testing::open(group, 2, "lo"), setup);
+        link(&a, &b);
+        let before = crate::clock::now().0;
+        for wr_id in 0..3 {
+            a.send(wr_id, SendOp::Write(b.remote(0)), 0, 8);
+            wait_for("the completion", || a.send_cq.len() == wr_id as u32 + 1);
+        }
+        let mut seen = vec![(u64::MAX, before)];
+        assert_eq!(a.send_cq.poll_each(2, |c, at| seen.push((c.wr_id, at))), Ok(2));
+        assert_eq!(a.send_cq.poll_each(2, |c, at| seen.push((c.wr_id, at))), Ok(1));
+        seen.push((u64::MAX, crate::clock::now().0));
+        assert_eq!(seen[1..4].iter().map(|(wr_id, _)| *wr_id).collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(seen.is_sorted_by_key(|(_, at)| *at), "{seen:?}");
+    });
+}
+
+#[test]
+fn without_timestamps_the_time_is_zero() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup::new(QpType::Rc));
+        a.send(5, SendOp::Write(b.remote(0)), 0, 8);
+        wait_for("the completion", || a.send_cq.len() == 1);
+        let mut seen = Vec::new();
+        assert_eq!(a.send_cq.poll_each(10, |c, at| seen.push((c.wr_id, at))), Ok(1));
+        assert_eq!(seen, [(5, 0)]);
     });
 }

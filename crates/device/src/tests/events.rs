@@ -129,3 +129,21 @@ fn each_open_device_has_its_own_events() {
         assert_eq!(b.received().status, Status::WorkRequestFlushed);
     });
 }
+
+#[test]
+fn events_of_objects_that_are_gone_go_with_them() {
+    on_loopback(|group| {
+        let ([(a, b), _], _pd, srq) = shared(group);
+        srq.modify(8).unwrap();
+        post(&srq, &b, 0);
+        a.send(1, SendOp::Send, 0, 64);
+        b.received();
+        b.qp.modify(&QpAttr { state: QpState::Error, ..QpAttr::default() }, AttrMask::STATE).unwrap();
+        let device = b.device.clone();
+        assert!(events_pending(&device));
+        b.qp.destroy().unwrap();
+        assert_eq!(device.next_event(), Some(AsyncEvent::SrqLimitReached(srq.id())), "the queue is still there");
+        assert_eq!(device.next_event(), None, "the last WQE event went with the queue pair");
+        assert!(!events_pending(&device));
+    });
+}
