@@ -226,7 +226,7 @@ impl End {
             _ => SendOp::Send,
         };
         let payload = Payload::Sgl([self.sge(offset, len)].into_iter().collect());
-        SendWr { wr_id: index as u64, op, flags: SendFlags::SIGNALED, payload, datagram: None }
+        SendWr { wr_id: index as u64, op, flags: SendFlags::SIGNALED, payload, datagram: None, xrc_srq: None }
     }
 
     fn poll(&self, out: &mut Vec<Completion>) -> usize {

@@ -19,6 +19,7 @@ use crate::pd::Pd;
 use crate::qp::{Qp, QpSpec};
 use crate::srq::{Srq, SrqAttr};
 use crate::start;
+use crate::xrc::Xrcd;
 
 /// How to open a device.
 #[derive(Clone, Debug, Default)]
@@ -127,6 +128,33 @@ impl Device {
     /// If a size is above the limit.
     pub fn create_srq(&self, pd: &Pd, max_wr: u32, max_sge: u32, limit: u32) -> Result<Srq, Error> {
         Srq::new(&self.engine, self.context.events(), pd, &SrqAttr { max_wr, max_sge, limit })
+    }
+
+    /// Opens an XRC domain, for this process alone.
+    ///
+    /// # Errors
+    /// Only in a forked child.
+    pub fn open_xrcd(&self) -> Result<Xrcd, Error> {
+        Xrcd::new(&self.engine)
+    }
+
+    /// Makes a shared receive queue of an XRC domain: target queue pairs of the domain receive
+    /// into it what names its [`number`](Srq::number), and complete to `cq`.
+    ///
+    /// # Errors
+    /// If a size is above the limit, or a parent is another device's or destroyed.
+    pub fn create_xrc_srq(&self, pd: &Pd, xrcd: &Xrcd, cq: &Cq, attr: &SrqAttr) -> Result<Srq, Error> {
+        Srq::new_xrc(&self.engine, self.context.events(), (pd, xrcd, cq), attr)
+    }
+
+    /// Makes the target of an extended reliable connection, in state Reset. It has no queues of
+    /// its own; the initiator is made by [`create_qp`](Device::create_qp) as
+    /// [`QpType::XrcSend`](crate::QpType::XrcSend).
+    ///
+    /// # Errors
+    /// If the domain is another device's or destroyed, or every number is taken.
+    pub fn create_xrc_recv_qp(&self, xrcd: &Xrcd) -> Result<Qp, Error> {
+        Qp::new_xrc_target(&self.engine, &self.context, xrcd)
     }
 
     /// Makes a queue pair, in state Reset.

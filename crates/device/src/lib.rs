@@ -53,6 +53,7 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 mod users;
+mod xrc;
 
 pub use channel::CompChannel;
 pub use cq::{Cq, CqId, CqSpec};
@@ -66,6 +67,7 @@ pub use mw::Mw;
 pub use pd::Pd;
 pub use qp::{Qp, QpSpec};
 pub use srq::{Srq, SrqAttr, SrqId};
+pub use xrc::Xrcd;
 
 pub use ::faults::FaultPlan;
 pub use memory::{MwType, Region, Span};

@@ -4,7 +4,7 @@ mod entry;
 
 use std::sync::Arc;
 
-use transport::{AttrMask, QpAttr, QpCaps, QpCounters, QpInit, QpState, QpType, Reason, RecvWr, SendWr, Tuning};
+use transport::{AttrMask, PdId, QpAttr, QpCaps, QpCounters, QpInit, QpState, QpType, Reason, RecvWr, SendWr, Tuning};
 use wire::{Gid, Qpn};
 
 use crate::clock;
@@ -17,14 +17,19 @@ use crate::limits::{self, LIMITS};
 use crate::pd::Pd;
 use crate::srq::Srq;
 use crate::users::Lease;
+use crate::xrc::Xrcd;
 pub(crate) use entry::{Live, Parents, QpCell, QpEntry};
 
 const WHAT: &str = "queue pair";
 
+const NO_QUEUES: QpCaps =
+    QpCaps { max_send_wr: 0, max_recv_wr: 0, max_send_sge: 0, max_recv_sge: 0, max_inline_bytes: 0 };
+
 /// What a queue pair is made with.
 #[derive(Clone, Copy, Debug)]
 pub struct QpSpec<'a> {
-    /// Its service.
+    /// Its service. The target of an extended reliable connection is made otherwise:
+    /// [`Device::create_xrc_recv_qp`](crate::Device::create_xrc_recv_qp).
     pub qp_type: QpType,
     /// Its protection domain.
     pub pd: &'a Pd,
@@ -58,14 +63,48 @@ struct Handle {
 impl Qp {
     pub(crate) fn new(engine: &EngineRef, context: &Arc<Context>, spec: &QpSpec<'_>) -> Result<Qp, Error> {
         engine.check()?;
-        check_caps(spec)?;
-        let parents = parents(engine, spec)?;
+        check_caps(&spec.caps)?;
+        let parents = match spec.qp_type {
+            QpType::XrcRecv => return Err(Error::Invalid("an XRC target is made in an XRC domain")),
+            QpType::XrcSend if spec.srq.is_some() => return Err(Error::Invalid("an XRC initiator receives nothing")),
+            _ => parents(engine, spec)?,
+        };
+        let init = QpInit {
+            qpn: Qpn::default(),
+            qp_type: spec.qp_type,
+            pd: spec.pd.id(),
+            caps: caps(spec),
+            signal_all: spec.signal_all,
+            shared_recv: spec.srq.is_some(),
+            tuning: Tuning::default(),
+        };
+        Qp::enter(engine, context, init, parents)
+    }
+
+    pub(crate) fn new_xrc_target(engine: &EngineRef, context: &Arc<Context>, xrcd: &Xrcd) -> Result<Qp, Error> {
+        engine.check()?;
+        let parents = Parents::of_xrc_target(xrcd.lease(engine)?);
+        let init = QpInit {
+            qpn: Qpn::default(),
+            qp_type: QpType::XrcRecv,
+            // Each request brings that of the shared receive queue that it names.
+            pd: PdId::default(),
+            caps: NO_QUEUES,
+            signal_all: false,
+            shared_recv: true,
+            tuning: Tuning::default(),
+        };
+        Qp::enter(engine, context, init, parents)
+    }
+
+    /// Gives a queue pair its number and enters it in the table.
+    fn enter(engine: &EngineRef, context: &Arc<Context>, init: QpInit, parents: Parents) -> Result<Qp, Error> {
         let made = engine.qps.insert(|qpn| {
-            let live = Live::new(transport::Qp::new(&init(qpn, spec)), parents);
+            let live = Live::new(transport::Qp::new(&QpInit { qpn, ..init }), parents);
             Ok::<_, Error>(Arc::new(QpEntry::new(qpn, context.clone(), live)))
         });
         let entry = made?.ok_or(Error::Exhausted("queue pair number"))?;
-        let handle = Handle { engine: engine.clone(), entry, qp_type: spec.qp_type, caps: spec.caps };
+        let handle = Handle { engine: engine.clone(), entry, qp_type: init.qp_type, caps: init.caps };
         Ok(Qp { handle: Arc::new(handle) })
     }
 
@@ -252,20 +291,15 @@ fn parents(engine: &EngineRef, spec: &QpSpec<'_>) -> Result<Parents, Error> {
     ))
 }
 
-fn init(qpn: Qpn, spec: &QpSpec<'_>) -> QpInit {
-    QpInit {
-        qpn,
-        qp_type: spec.qp_type,
-        pd: spec.pd.id(),
-        caps: spec.caps,
-        signal_all: spec.signal_all,
-        shared_recv: spec.srq.is_some(),
-        tuning: Tuning::default(),
+/// An XRC initiator has no receive queue.
+fn caps(spec: &QpSpec<'_>) -> QpCaps {
+    match spec.qp_type {
+        QpType::XrcSend => QpCaps { max_recv_wr: 0, max_recv_sge: 0, ..spec.caps },
+        _ => spec.caps,
     }
 }
 
-fn check_caps(spec: &QpSpec<'_>) -> Result<(), Error> {
-    let caps = &spec.caps;
+fn check_caps(caps: &QpCaps) -> Result<(), Error> {
     limits::check("send queue size", caps.max_send_wr, LIMITS.max_qp_wr)?;
     limits::check("receive queue size", caps.max_recv_wr, LIMITS.max_qp_wr)?;
     limits::check("scatter/gather list length", caps.max_send_sge, LIMITS.max_sge)?;

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use transport::{RecvQueue, RecvWr};
+use transport::{PdId, RecvQueue, RecvWr};
 
+use crate::cq::{Cq, CqShared};
 use crate::engine::EngineRef;
 use crate::error::{Error, PostFailure};
 use crate::events::{AsyncEvent, EventQueue};
 use crate::limits::{self, LIMITS};
 use crate::pd::{Pd, PdShared};
 use crate::users::{Counted, Lease, Users};
+use crate::xrc::{Xrcd, XrcdShared};
 
 /// The number of a shared receive queue within its process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -36,12 +38,28 @@ pub struct Srq {
 #[derive(Debug)]
 pub(crate) struct SrqShared {
     id: SrqId,
+    /// XRC: by which peers name it.
+    number: Option<u32>,
     engine: EngineRef,
+    pd: PdId,
     /// Held for as long as the queue exists; `None` once it was destroyed.
-    pd: Mutex<Option<Lease<PdShared>>>,
+    parents: Mutex<Option<Parents>>,
     events: Arc<EventQueue>,
     users: Users,
     queue: Mutex<RecvQueue>,
+}
+
+#[derive(Debug)]
+struct Parents {
+    _pd: Lease<PdShared>,
+    xrc: Option<XrcParents>,
+}
+
+/// What the queue of an XRC domain has besides.
+#[derive(Debug)]
+struct XrcParents {
+    xrcd: Lease<XrcdShared>,
+    cq: Lease<CqShared>,
 }
 
 impl Counted for SrqShared {
@@ -54,26 +72,34 @@ impl Counted for SrqShared {
 
 impl Srq {
     pub(crate) fn new(engine: &EngineRef, events: &Arc<EventQueue>, pd: &Pd, attr: &SrqAttr) -> Result<Srq, Error> {
-        engine.check()?;
-        let pd = pd.lease(engine)?;
-        limits::check("shared receive queue size", attr.max_wr, LIMITS.max_srq_wr)?;
-        limits::check("scatter/gather list length", attr.max_sge, LIMITS.max_srq_sge)?;
-        let mut queue = RecvQueue::new(attr.max_wr, attr.max_sge);
-        queue.arm_limit(attr.limit);
-        let shared = SrqShared {
-            id: SrqId(engine.next_id()),
-            engine: engine.clone(),
-            pd: Mutex::new(Some(pd)),
-            events: events.clone(),
-            users: Users::default(),
-            queue: Mutex::new(queue),
-        };
-        Ok(Srq { shared: Arc::new(shared) })
+        let parents = Parents { _pd: lease_pd(engine, pd, attr)?, xrc: None };
+        Ok(Srq { shared: Arc::new(SrqShared::new(engine, events, pd, attr, parents, None)) })
+    }
+
+    pub(crate) fn new_xrc(
+        engine: &EngineRef,
+        events: &Arc<EventQueue>,
+        (pd, xrcd, cq): (&Pd, &Xrcd, &Cq),
+        attr: &SrqAttr,
+    ) -> Result<Srq, Error> {
+        let lease = lease_pd(engine, pd, attr)?;
+        if !engine.is_same(cq.shared().engine()) {
+            return Err(Error::OtherDevice(CqShared::WHAT));
+        }
+        let xrc = XrcParents { xrcd: xrcd.lease(engine)?, cq: Lease::new(cq.shared())? };
+        let parents = Parents { _pd: lease, xrc: Some(xrc) };
+        let make = |number| SrqShared::new(engine, events, pd, attr, parents, Some(number));
+        Ok(Srq { shared: xrcd.shared.enter(make) })
     }
 
     /// Its number.
     pub fn id(&self) -> SrqId {
         self.shared.id
+    }
+
+    /// The number by which peers name it, for a queue of an XRC domain.
+    pub fn number(&self) -> Option<u32> {
+        self.shared.number
     }
 
     /// Posts a list of receive work requests; the first that is refused ends it. The
@@ -128,14 +154,34 @@ impl Srq {
     pub fn destroy(&self) -> Result<(), Error> {
         self.shared.engine.check()?;
         self.shared.users.close(SrqShared::WHAT)?;
-        self.shared.queue.lock().clear();
-        self.shared.pd.lock().take();
-        self.shared.forget_events();
+        self.shared.end();
         Ok(())
     }
 }
 
 impl SrqShared {
+    fn new(
+        engine: &EngineRef,
+        events: &Arc<EventQueue>,
+        pd: &Pd,
+        attr: &SrqAttr,
+        parents: Parents,
+        number: Option<u32>,
+    ) -> SrqShared {
+        let mut queue = RecvQueue::new(attr.max_wr, attr.max_sge);
+        queue.arm_limit(attr.limit);
+        SrqShared {
+            id: SrqId(engine.next_id()),
+            number,
+            engine: engine.clone(),
+            pd: pd.id(),
+            parents: Mutex::new(Some(parents)),
+            events: events.clone(),
+            users: Users::default(),
+            queue: Mutex::new(queue),
+        }
+    }
+
     /// Takes the next work request, and reports the limit when it is crossed.
     pub(crate) fn take(&self) -> Option<RecvWr> {
         let (wr, crossed) = self.queue.lock().take()?;
@@ -149,7 +195,29 @@ impl SrqShared {
         &self.engine
     }
 
-    fn forget_events(&self) {
+    /// Whose keys its work requests use.
+    pub(crate) fn pd(&self) -> PdId {
+        self.pd
+    }
+
+    /// XRC: where its completions go, while it exists.
+    pub(crate) fn cq(&self) -> Option<Arc<CqShared>> {
+        Some(self.parents.lock().as_ref()?.xrc.as_ref()?.cq.shared().clone())
+    }
+
+    /// XRC: whether its completions go there.
+    pub(crate) fn completes_to(&self, cq: &Arc<CqShared>) -> bool {
+        self.cq().is_some_and(|own| Arc::ptr_eq(&own, cq))
+    }
+
+    /// It is gone: nobody finds it, what is posted is forgotten, and its parents are free.
+    fn end(&self) {
+        let parents = self.parents.lock().take();
+        if let (Some(Parents { xrc: Some(xrc), .. }), Some(number)) = (&parents, self.number) {
+            xrc.xrcd.remove(number);
+        }
+        drop(parents);
+        self.queue.lock().clear();
         self.events.forget(|event| *event == AsyncEvent::SrqLimitReached(self.id));
     }
 
@@ -162,7 +230,15 @@ impl SrqShared {
 impl Drop for SrqShared {
     fn drop(&mut self) {
         if self.engine.check().is_ok() {
-            self.forget_events();
+            self.end();
         }
     }
+}
+
+/// Checks what a shared receive queue is made with, and holds its protection domain.
+fn lease_pd(engine: &EngineRef, pd: &Pd, attr: &SrqAttr) -> Result<Lease<PdShared>, Error> {
+    engine.check()?;
+    limits::check("shared receive queue size", attr.max_wr, LIMITS.max_srq_wr)?;
+    limits::check("scatter/gather list length", attr.max_sge, LIMITS.max_srq_sge)?;
+    pd.lease(engine)
 }

@@ -11,3 +11,4 @@ mod lifetimes;
 mod operations;
 mod rig;
 mod threads;
+mod xrc;

@@ -133,7 +133,9 @@ impl End {
     fn run(&self, op: SendOp, offset: usize) {
         let sge = Sge { addr: self.mr.addr() + offset as u64, len_bytes: LEN as u32, lkey: self.mr.lkey() };
         let payload = Payload::Sgl([sge].into_iter().collect());
-        self.qp.post_send([SendWr { wr_id: 1, op, flags: SendFlags::SIGNALED, payload, datagram: None }]).unwrap();
+        self.qp
+            .post_send([SendWr { wr_id: 1, op, flags: SendFlags::SIGNALED, payload, datagram: None, xrc_srq: None }])
+            .unwrap();
         let mut out = Vec::new();
         let start = Instant::now();
         while self.cq.poll(&mut out, 1).unwrap() == 0 {

@@ -328,6 +328,7 @@ fn words(status: Status) -> &'static str {
         Status::RemoteOperation => "the peer failed to carry the request out",
         Status::RetryExceeded => "no answer from the peer",
         Status::RnrRetryExceeded => "the peer had no receive buffer",
+        Status::RemoteInvalidRdRequest => "the peer has no such shared receive queue",
         Status::RemoteAborted => "the peer aborted the operation",
         Status::Fatal => "the device failed",
         Status::General => "failed",

@@ -130,7 +130,7 @@ impl Request {
             loan: self.loan,
             delivery,
         };
-        let wr = SendWr { wr_id: 0, op: self.op, flags: self.flags, payload: self.payload, datagram: self.datagram };
+        let wr = SendWr { wr_id: 0, op: self.op, flags: self.flags, payload: self.payload, datagram: self.datagram, xrc_srq: None };
         (wr, entry)
     }
 }

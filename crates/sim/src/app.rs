@@ -157,7 +157,7 @@ impl World {
     fn draft(&mut self, e: usize, rng: &mut Rng) -> Draft {
         match self.service() {
             QpType::Ud => self.draft_datagram(e, rng),
-            QpType::Rc | QpType::Uc => self.draft_connected(e, rng),
+            _ => self.draft_connected(e, rng),
         }
     }
 

@@ -199,7 +199,7 @@ fn exposed_len(scenario: &Scenario, spec: &EndSpec) -> usize {
 fn init(scenario: &Scenario, number: usize, spec: &EndSpec, node: &Node) -> QpInit {
     QpInit {
         qpn: qpn(spec.node, number),
-        qp_type: scenario.service,
+        qp_type: scenario.qp_type(number),
         pd: node.pd,
         caps: spec.caps,
         signal_all: spec.signal == Signal::All,
@@ -265,7 +265,12 @@ pub(crate) fn to_init(service: QpType) -> Step {
 }
 
 /// Init to RTR. `peer` is the other end and the path to it.
-pub(crate) fn to_rtr(scenario: &Scenario, spec: &EndSpec, peer: Option<(&EndSpec, Qpn, AddressVector)>) -> Step {
+pub(crate) fn to_rtr(
+    scenario: &Scenario,
+    service: QpType,
+    spec: &EndSpec,
+    peer: Option<(&EndSpec, Qpn, AddressVector)>,
+) -> Step {
     let attr = QpAttr { state: QpState::Rtr, ..QpAttr::default() };
     let Some((peer, dest_qpn, address)) = peer else { return (attr, AttrMask::STATE) };
     let attr = QpAttr {
@@ -278,15 +283,15 @@ pub(crate) fn to_rtr(scenario: &Scenario, spec: &EndSpec, peer: Option<(&EndSpec
         ..attr
     };
     let connected = AttrMask::AV | AttrMask::PATH_MTU | AttrMask::DEST_QPN | AttrMask::RQ_PSN;
-    let own = match scenario.service {
-        QpType::Rc => connected | AttrMask::MAX_DEST_RD_ATOMIC | AttrMask::MIN_RNR_TIMER,
+    let own = match service {
+        QpType::Rc | QpType::XrcRecv => connected | AttrMask::MAX_DEST_RD_ATOMIC | AttrMask::MIN_RNR_TIMER,
         _ => connected,
     };
     (attr, AttrMask::STATE | own)
 }
 
 /// RTR to RTS.
-pub(crate) fn to_rts(scenario: &Scenario, spec: &EndSpec) -> Step {
+pub(crate) fn to_rts(service: QpType, spec: &EndSpec) -> Step {
     let attr = QpAttr {
         state: QpState::Rts,
         sq_psn: spec.first_psn,
@@ -296,8 +301,11 @@ pub(crate) fn to_rts(scenario: &Scenario, spec: &EndSpec) -> Step {
         max_rd_atomic: spec.rd_atomic,
         ..QpAttr::default()
     };
-    let own = match scenario.service {
-        QpType::Rc => AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC,
+    let own = match service {
+        QpType::Rc | QpType::XrcSend => {
+            AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC
+        }
+        QpType::XrcRecv => AttrMask::TIMEOUT,
         _ => AttrMask::empty(),
     };
     (attr, AttrMask::STATE | AttrMask::SQ_PSN | own)

@@ -20,6 +20,9 @@ use crate::scenario::{RX_OVERHEAD_BYTES, Scenario};
 /// Words of each kind that all queue pairs share.
 pub(crate) const SHARED_WORDS: usize = 3;
 
+/// How XRC requests name a node's shared receive queue.
+pub(crate) const SRQ_NUMBER: u32 = 0x4_5678;
+
 /// What a node counted. Every packet that arrived is one of the others in the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeCounters {
@@ -222,6 +225,7 @@ pub(crate) struct Mailbox {
 /// The surroundings of a queue pair during a call.
 pub(crate) struct Surroundings<'a> {
     pub(crate) registry: &'a Registry,
+    pub(crate) pd: PdId,
     pub(crate) srq: Option<&'a mut Srq>,
     pub(crate) refusals: &'a Injector,
     pub(crate) mailbox: &'a mut Mailbox,
@@ -247,6 +251,18 @@ impl Host for Surroundings<'_> {
         let (wr, _) = self.srq.as_mut()?.queue.take()?;
         self.mailbox.taken.push_back(wr.wr_id);
         Some(wr)
+    }
+
+    fn xrc_srq(&mut self, srq: u32) -> Option<PdId> {
+        (srq == SRQ_NUMBER).then_some(self.pd)
+    }
+
+    fn take_xrc_recv(&mut self, _: u32) -> Option<RecvWr> {
+        self.take_shared_recv()
+    }
+
+    fn complete_xrc(&mut self, _: u32, completion: Completion) {
+        self.complete(CqSide::Recv, completion);
     }
 
     fn inject_receiver_not_ready(&mut self) -> bool {

@@ -253,6 +253,9 @@ pub struct Scenario {
     pub seed: u64,
     /// The transport service.
     pub service: QpType,
+    /// RC only: the connections are extended ones (XRC): of each two ends the second is the target,
+    /// which sends nothing and receives into its node's shared queue.
+    pub xrc: bool,
     /// How rough it is.
     pub temper: Temper,
     /// Addresses are IPv6.
@@ -273,6 +276,28 @@ impl Scenario {
     /// The scenario of a seed.
     pub fn generate(seed: u64) -> Scenario {
         generate::generate(seed)
+    }
+
+    /// The same with extended connections.
+    pub fn extended(mut self) -> Scenario {
+        self.xrc = true;
+        for end in 0..self.ends.len() {
+            let own = self.ends[end].clone();
+            self.ends[end] = match self.qp_type(end) {
+                QpType::XrcRecv => EndSpec { messages: 0, shared_recv: true, ending: Ending::Plain, ..own },
+                _ => EndSpec { shared_recv: false, ..own },
+            };
+        }
+        self
+    }
+
+    /// The type of an end's queue pair.
+    pub(crate) fn qp_type(&self, end: usize) -> QpType {
+        match self.ends[end].peer {
+            Some(peer) if self.xrc && end < peer => QpType::XrcSend,
+            Some(_) if self.xrc => QpType::XrcRecv,
+            _ => self.service,
+        }
     }
 }
 

@@ -234,6 +234,7 @@ impl World {
         let node = &mut self.nodes[end.spec.node];
         let mut host = Surroundings {
             registry: &node.registry,
+            pd: node.pd,
             srq: node.srq.as_mut().filter(|_| end.spec.shared_recv),
             refusals: &node.refusals,
             mailbox: &mut end.mailbox,
@@ -312,12 +313,12 @@ impl World {
         let spec = self.ends[e].spec.clone();
         if self.ends[e].qp.state() == QpState::Init && spec.rtr_at <= now {
             let peer = spec.peer.map(|peer| (&self.ends[peer].spec, self.ends[peer].qp.qpn(), self.path(e, peer)));
-            let step = end::to_rtr(&self.scenario, &spec, peer);
+            let step = end::to_rtr(&self.scenario, self.ends[e].qp.qp_type(), &spec, peer);
             self.step(e, step)?;
             self.wake_at(e, spec.rts_at);
         }
         if self.ends[e].qp.state() == QpState::Rtr && spec.rts_at <= now {
-            self.step(e, end::to_rts(&self.scenario, &spec))?;
+            self.step(e, end::to_rts(self.ends[e].qp.qp_type(), &spec))?;
         }
         Ok(())
     }

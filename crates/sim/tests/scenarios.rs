@@ -219,3 +219,33 @@ fn tiny_windows_and_queues_still_finish() {
     scenario.faults.plan.loss = 0.02;
     assert_eq!(passes(&scenario).sends, 60);
 }
+
+#[test]
+fn extended_connections_share_a_receive_queue() {
+    let mut scenario = Scenario::plain(QpType::Rc, 1);
+    for pair in 1..4 {
+        scenario.ends.push(EndSpec::plain(QpType::Rc, 0, Some(2 * pair + 1)));
+        scenario.ends.push(EndSpec::plain(QpType::Rc, 1, Some(2 * pair)));
+    }
+    for end in &mut scenario.ends {
+        end.drains = true;
+    }
+    let mut scenario = scenario.extended();
+    assert_eq!(passes(&scenario).sends, 400);
+    scenario.faults.plan.loss = 0.03;
+    scenario.faults.plan.dup = 0.03;
+    scenario.faults.plan.reorder = 0.05;
+    scenario.faults.plan.rnr = 0.05;
+    let report = passes(&scenario);
+    assert_eq!(report.sends, 400);
+    assert!(report.retransmitted > 0 && report.receives > 0);
+    assert!(report.seen.contains_key("XRC_SEND_FIRST") && report.seen.contains_key("XRC_READ_RESPONSE_MIDDLE"));
+}
+
+#[test]
+fn seeds_with_extended_connections() {
+    for seed in longarm_sim::seeds(QpType::Rc).take(30) {
+        let scenario = Scenario::generate(seed).extended();
+        run(&mut World::new(scenario.clone(), false)).unwrap_or_else(|reason| panic!("{scenario}{reason}"));
+    }
+}

@@ -101,6 +101,16 @@ impl Host for Surroundings {
     fn take_shared_recv(&mut self) -> Option<RecvWr> {
         None
     }
+
+    fn xrc_srq(&mut self, _: u32) -> Option<PdId> {
+        None
+    }
+
+    fn take_xrc_recv(&mut self, _: u32) -> Option<RecvWr> {
+        None
+    }
+
+    fn complete_xrc(&mut self, _: u32, _: Completion) {}
 }
 
 struct Node {
@@ -147,7 +157,7 @@ impl Node {
                 M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::MAX_QP_RD_ATOMIC,
             ),
             QpType::Uc => (M::ACCESS_FLAGS, connected, M::empty()),
-            QpType::Ud => (M::QKEY, M::empty(), M::empty()),
+            _ => (M::QKEY, M::empty(), M::empty()),
         };
         for (state, mask) in
             [(QpState::Init, init | M::PKEY_INDEX | M::PORT), (QpState::Rtr, rtr), (QpState::Rts, rts | M::SQ_PSN)]
@@ -195,7 +205,7 @@ impl Exchange {
             remote_qkey: QKey(1),
         });
         let payload = Payload::Sgl(Sgl::from_slice(&[sge]));
-        let wr = SendWr { wr_id: 1, op, flags: SendFlags::empty(), payload, datagram };
+        let wr = SendWr { wr_id: 1, op, flags: SendFlags::empty(), payload, datagram, xrc_srq: None };
         self.a.qp.post_send(wr, &mut self.a.host).expect("room");
         self.a.drain_to(&mut self.b, &mut self.out);
         self.b.drain_to(&mut self.a, &mut self.out);

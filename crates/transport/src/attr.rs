@@ -17,6 +17,24 @@ pub enum QpType {
     Uc = 3,
     /// Unreliable datagram.
     Ud = 4,
+    /// Extended reliable connection, initiator: sends to shared receive queues by number and
+    /// receives nothing (IB specification, Annex A14).
+    XrcSend = 9,
+    /// Extended reliable connection, target: receives into the shared receive queue that each
+    /// request names, and sends nothing.
+    XrcRecv = 10,
+}
+
+impl QpType {
+    /// Whether requests are acknowledged and repeated until they are: RC and XRC.
+    pub const fn is_reliable(self) -> bool {
+        matches!(self, QpType::Rc | QpType::XrcSend | QpType::XrcRecv)
+    }
+
+    /// Whether it is one end of an extended reliable connection.
+    pub const fn is_xrc(self) -> bool {
+        matches!(self, QpType::XrcSend | QpType::XrcRecv)
+    }
 }
 
 /// The state of a queue pair, numbered as `enum ibv_qp_state`.
@@ -66,8 +84,8 @@ impl Mtu {
 
     /// The largest that fits packets of `ip_mtu` bytes with every header that RoCEv2 may add.
     pub fn fitting(ip_mtu: u32) -> Option<Mtu> {
-        // IPv6 40 + UDP 8 + BTH 12 + the largest extension (AtomicETH 28, never with payload; RETH + ImmDt 20) + ICRC 4.
-        Mtu::ALL.into_iter().rev().find(|mtu| mtu.bytes() + 40 + 8 + 12 + 20 + 4 <= ip_mtu)
+        // IPv6 40 + UDP 8 + BTH 12 + the largest extension with payload (XRCETH + RETH + ImmDt 24) + ICRC 4.
+        Mtu::ALL.into_iter().rev().find(|mtu| mtu.bytes() + 40 + 8 + 12 + 24 + 4 <= ip_mtu)
     }
 }
 

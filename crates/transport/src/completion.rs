@@ -32,6 +32,8 @@ pub enum Status {
     RetryExceeded = 12,
     /// The peer had no receive WQE, `rnr_retry` times.
     RnrRetryExceeded = 13,
+    /// XRC: the peer has no shared receive queue of that number in its XRC domain.
+    RemoteInvalidRdRequest = 15,
     /// The peer aborted the operation.
     RemoteAborted = 16,
     /// The device failed.

@@ -13,6 +13,9 @@ use crate::queue::send::SendQueue;
 use crate::reason::Reason;
 use crate::wr::{AddressVector, RecvWr, SendFlags};
 
+/// The service bits of an XRC opcode; the others are those of RC (Annex A14).
+const XRC_OPCODE_BITS: u8 = Opcode::XRC_SEND_FIRST.0;
+
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) qpn: Qpn,
@@ -21,6 +24,8 @@ pub(crate) struct Core {
     pub(crate) caps: QpCaps,
     pub(crate) signal_all: bool,
     pub(crate) shared_recv: bool,
+    /// What the opcodes of the service have beyond those of RC or UC: the high bits of XRC's.
+    opcode_bits: u8,
     pub(crate) tuning: Tuning,
     pub(crate) attr: QpAttr,
     /// UDP source port of packets to the connected peer.
@@ -41,7 +46,12 @@ impl Core {
             pd: init.pd,
             caps: init.caps,
             signal_all: init.signal_all,
-            shared_recv: init.shared_recv,
+            shared_recv: match init.qp_type {
+                QpType::XrcSend => false,
+                QpType::XrcRecv => true,
+                _ => init.shared_recv,
+            },
+            opcode_bits: if init.qp_type.is_xrc() { XRC_OPCODE_BITS } else { 0 },
             tuning: init.tuning,
             attr: QpAttr::default(),
             source_port: 0,
@@ -77,10 +87,17 @@ impl Core {
         arrival.source == destination && arrival.destination == source
     }
 
-    /// The basic transport header of a packet to the connected peer.
+    /// Whether this is one end of an extended reliable connection.
+    #[inline]
+    pub(crate) fn is_xrc(&self) -> bool {
+        self.opcode_bits != 0
+    }
+
+    /// The basic transport header of a packet to the connected peer. For XRC, `opcode` is the
+    /// one that RC would use.
     pub(crate) fn bth(&self, opcode: Opcode) -> wire::Bth {
         wire::Bth {
-            opcode,
+            opcode: Opcode(opcode.0 | self.opcode_bits),
             solicited: false,
             migrated: false,
             pad: 0,
@@ -119,11 +136,16 @@ impl Core {
         host.complete(CqSide::Send, completion);
     }
 
-    /// A failed receive WQE.
-    pub(crate) fn fail_recv(&mut self, wr_id: u64, status: Status, reason: Reason, host: &mut impl Host) {
+    /// The completion of a failed receive WQE.
+    pub(crate) fn failed_recv(&self, wr_id: u64, status: Status, reason: Reason) -> Completion {
         let mut completion = Completion::failure(wr_id, self.qpn, CompletionOp::Recv, status);
         completion.vendor_err = reason.code();
-        host.complete(CqSide::Recv, completion);
+        completion
+    }
+
+    /// A failed receive WQE.
+    pub(crate) fn fail_recv(&mut self, wr_id: u64, status: Status, reason: Reason, host: &mut impl Host) {
+        host.complete(CqSide::Recv, self.failed_recv(wr_id, status, reason));
     }
 
     /// Flushes the send queue (IB specification 10.3.1, error state).

@@ -63,6 +63,9 @@ drop_reasons! {
     UdLength = "ud_length",
     /// UC, UD: our own receive buffer was refused; the queue pair has failed.
     LocalMemory = "local_memory",
+    /// XRC: a request for a shared receive queue that the XRC domain does not have (a NAK told
+    /// the peer).
+    XrcSrq = "xrc_srq",
     /// RC: the responder refused the request (a NAK told the peer).
     Refused = "refused",
     /// RC: no receive WQE (an RNR NAK told the peer).

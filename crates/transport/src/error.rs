@@ -54,6 +54,9 @@ pub enum PostError {
     #[error("a UD work request needs an address, any other must have none")]
     Address,
     /// EINVAL
+    #[error("an XRC request needs the number of a shared receive queue, of 24 bits; any other must have none")]
+    XrcSrq,
+    /// EINVAL
     #[error("the queue pair takes its receive work requests from a shared receive queue")]
     SharedRecv,
 }

@@ -2,7 +2,7 @@
 //! and events, receive WQEs of a shared queue.
 
 use crate::completion::Completion;
-use crate::memory::Memory;
+use crate::memory::{Memory, PdId};
 use crate::wr::RecvWr;
 
 /// Which completion queue of the pair.
@@ -49,6 +49,16 @@ pub trait Host {
     /// Takes the next WQE of the shared receive queue, `None` if it is empty.
     /// Asked only if the queue pair was made with one.
     fn take_shared_recv(&mut self) -> Option<RecvWr>;
+
+    /// XRC target: the protection domain of the shared receive queue `srq` of this queue pair's
+    /// XRC domain, `None` if the domain has no such queue.
+    fn xrc_srq(&mut self, srq: u32) -> Option<PdId>;
+
+    /// XRC target: takes the next WQE of that queue, `None` if it is empty (or gone).
+    fn take_xrc_recv(&mut self, srq: u32) -> Option<RecvWr>;
+
+    /// XRC target: appends to the completion queue of that queue.
+    fn complete_xrc(&mut self, srq: u32, completion: Completion);
 
     /// Fault injection: whether to act as if no receive WQE were posted.
     fn inject_receiver_not_ready(&mut self) -> bool {

@@ -80,7 +80,7 @@ impl Qp {
     /// A new one, in state Reset.
     pub fn new(init: &QpInit) -> Qp {
         let service = match init.qp_type {
-            QpType::Rc => Service::Rc(Box::new(Rc::new(&init.tuning))),
+            QpType::Rc | QpType::XrcSend | QpType::XrcRecv => Service::Rc(Box::new(Rc::new(&init.tuning))),
             QpType::Uc => Service::Uc(Box::default()),
             QpType::Ud => Service::Ud(Box::default()),
         };
@@ -297,7 +297,7 @@ impl Qp {
     #[cold]
     fn carry_out(&mut self, failure: Failure, host: &mut impl Host) {
         match failure {
-            Failure::SendQueue(reason) if self.core.qp_type != QpType::Rc => self.enter_sqe(reason, host),
+            Failure::SendQueue(reason) if !self.core.qp_type.is_reliable() => self.enter_sqe(reason, host),
             Failure::SendQueue(reason) => {
                 self.core.fail_head(reason, host);
                 self.fail(reason, host);

@@ -71,7 +71,8 @@ impl Reason {
         match self {
             Reason::NoAnswer { .. } | Reason::SequenceErrors { .. } => Status::RetryExceeded,
             Reason::ReceiverNotReady { .. } => Status::RnrRetryExceeded,
-            Reason::PeerRefused(NakCode::InvalidRequest | NakCode::InvalidRdRequest) => Status::RemoteInvalidRequest,
+            Reason::PeerRefused(NakCode::InvalidRequest) => Status::RemoteInvalidRequest,
+            Reason::PeerRefused(NakCode::InvalidRdRequest) => Status::RemoteInvalidRdRequest,
             Reason::PeerRefused(NakCode::RemoteAccessError) => Status::RemoteAccess,
             Reason::PeerRefused(NakCode::RemoteOperationalError) => Status::RemoteOperation,
             Reason::PeerRefused(NakCode::PsnSequenceError) | Reason::BadResponse => Status::BadResponse,
@@ -133,6 +134,8 @@ fn nak_text(code: wire::NakCode) -> &'static str {
         }
         NakCode::RemoteAccessError => "remote access error (wrong rkey, address out of bounds, or a right not granted)",
         NakCode::RemoteOperationalError => "remote operational error (the memory of its receive buffer was refused)",
-        NakCode::InvalidRdRequest => "invalid RD request",
+        NakCode::InvalidRdRequest => {
+            "invalid RD request (XRC: no shared receive queue of that number in the peer's XRC domain)"
+        }
     }
 }

@@ -7,6 +7,7 @@ mod memory;
 mod node;
 mod pair;
 
+pub(crate) use host::XrcQueue;
 pub(crate) use memory::{Buffer, TestMemory};
 pub(crate) use node::{Node, PD, QKEY, Setup, datagram, recv_wr, send_wr};
 pub(crate) use pair::{Pair, Side, Verdict};

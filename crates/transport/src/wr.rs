@@ -124,6 +124,9 @@ pub struct SendWr {
     pub payload: Payload,
     /// Where to, on a UD queue pair only.
     pub datagram: Option<Datagram>,
+    /// Which shared receive queue of the peer, on an XRC initiator only: its number, 24 bits.
+    /// Every request has one, WRITEs and READs too: it tells the protection domain of the keys.
+    pub xrc_srq: Option<u32>,
 }
 
 /// A receive work request.

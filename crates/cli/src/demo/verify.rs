@@ -83,7 +83,7 @@ fn post(endpoints: &Endpoints, peer: &EndpointInfo, op: SendOp, size_bytes: u32)
 
 fn request(endpoints: &Endpoints, peer: &EndpointInfo, op: SendOp, size_bytes: u32) -> SendWr {
     let payload = if size_bytes == 0 { Payload::empty() } else { Payload::Sgl(endpoints.sgl(0, size_bytes)) };
-    SendWr { wr_id: 1, op, flags: SendFlags::SIGNALED, payload, datagram: endpoints.datagram(peer) }
+    SendWr { wr_id: 1, op, flags: SendFlags::SIGNALED, payload, datagram: endpoints.datagram(peer), xrc_srq: None }
 }
 
 /// A chain of atomics, each of which must return what the one before left.
@@ -108,12 +108,7 @@ fn atomics(endpoints: &Endpoints, peer: &EndpointInfo, op: Op, remote: RemoteAdd
 ///
 /// The peer says so once and fails: where packets get lost, that word may, and then it is silent
 /// (IB specification 10.3.1: a queue pair in the error state drops what arrives).
-fn dead_key(
-    endpoints: &Endpoints,
-    peer: &EndpointInfo,
-    size_bytes: u32,
-    lossy: bool,
-) -> Result<Option<String>, Error> {
+fn dead_key(endpoints: &Endpoints, peer: &EndpointInfo, size_bytes: u32, lossy: bool) -> Result<Option<String>, Error> {
     endpoints.qps[0].post_send([request(endpoints, peer, SendOp::Write(peer.remote(0)), size_bytes.max(1))])?;
     let status = endpoints.wait_any(&endpoints.send_cq)?.status;
     let refused = status == Status::RemoteAccess || lossy && status == Status::RetryExceeded;
@@ -179,6 +174,7 @@ fn open_window(endpoints: &Endpoints, info: &mut EndpointInfo) -> Result<Mw, Err
         flags: SendFlags::SIGNALED,
         payload: Payload::empty(),
         datagram: None,
+        xrc_srq: None,
     };
     endpoints.qps[0].post_send([wr])?;
     endpoints.wait(&endpoints.send_cq)?;

@@ -40,7 +40,7 @@ fn work_request(endpoints: &Endpoints, peer: &EndpointInfo, op: Op, size_bytes: 
         Op::CompareSwap => SendOp::Atomic(remote, AtomicOp::CompareSwap { compare: 0, swap: 0 }),
     };
     let payload = Payload::Sgl(endpoints.sgl(0, size_bytes));
-    SendWr { wr_id: 0, op, flags, payload, datagram: endpoints.datagram(peer) }
+    SendWr { wr_id: 0, op, flags, payload, datagram: endpoints.datagram(peer), xrc_srq: None }
 }
 
 /// Bytes of the region that a test needs: what is sent, and beside it what is received.

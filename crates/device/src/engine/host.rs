@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use memory::Registry;
-use transport::{Completion, CqSide, QpEvent, RecvWr};
+use transport::{Completion, CqSide, PdId, QpEvent, RecvWr};
 
 use crate::counters::Counter;
 use crate::cq::{Added, CqShared};
@@ -29,6 +29,15 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    #[inline]
+    fn add(&mut self, cq: &Arc<CqShared>, completion: Completion) {
+        match cq.add(completion) {
+            Added::Quiet => {}
+            Added::Notify => self.notices.push(cq.clone()),
+            Added::Overrun => self.overruns.push(cq.clone()),
+        }
+    }
+
     pub(super) fn is_quiet(&self) -> bool {
         self.notices.is_empty() && self.overruns.is_empty()
     }
@@ -44,11 +53,8 @@ impl transport::Host for Host<'_> {
 
     #[inline]
     fn complete(&mut self, side: CqSide, completion: Completion) {
-        let cq = self.parents.cq(side);
-        match cq.add(completion) {
-            Added::Quiet => {}
-            Added::Notify => self.outcome.notices.push(cq.clone()),
-            Added::Overrun => self.outcome.overruns.push(cq.clone()),
+        if let Some(cq) = self.parents.cq(side) {
+            self.outcome.add(cq, completion);
         }
     }
 
@@ -59,6 +65,20 @@ impl transport::Host for Host<'_> {
     #[inline]
     fn take_shared_recv(&mut self) -> Option<RecvWr> {
         self.parents.srq()?.take()
+    }
+
+    fn xrc_srq(&mut self, srq: u32) -> Option<PdId> {
+        Some(self.parents.xrc_srq(srq)?.pd())
+    }
+
+    fn take_xrc_recv(&mut self, srq: u32) -> Option<RecvWr> {
+        self.parents.xrc_srq(srq)?.take()
+    }
+
+    fn complete_xrc(&mut self, srq: u32, completion: Completion) {
+        if let Some(cq) = self.parents.xrc_srq(srq).and_then(|srq| srq.cq()) {
+            self.outcome.add(&cq, completion);
+        }
     }
 
     #[inline]

@@ -14,6 +14,7 @@ use crate::engine::{Doorbells, Route};
 use crate::pd::PdShared;
 use crate::srq::SrqShared;
 use crate::users::Lease;
+use crate::xrc::XrcdShared;
 
 /// Nobody sends for the queue pair.
 const IDLE: u8 = 0;
@@ -54,12 +55,15 @@ pub(crate) struct Live {
     pub(crate) route: Option<Route>,
 }
 
-/// What a queue pair belongs to.
+/// What a queue pair belongs to. The target of an extended reliable connection belongs to its
+/// domain alone.
+#[derive(Default)]
 pub(crate) struct Parents {
-    _pd: Lease<PdShared>,
-    send_cq: Lease<CqShared>,
-    recv_cq: Lease<CqShared>,
+    _pd: Option<Lease<PdShared>>,
+    send_cq: Option<Lease<CqShared>>,
+    recv_cq: Option<Lease<CqShared>>,
     srq: Option<Lease<SrqShared>>,
+    xrcd: Option<Lease<XrcdShared>>,
 }
 
 impl QpEntry {
@@ -137,23 +141,34 @@ impl Parents {
         recv_cq: Lease<CqShared>,
         srq: Option<Lease<SrqShared>>,
     ) -> Parents {
-        Parents { _pd: pd, send_cq, recv_cq, srq }
+        Parents { _pd: Some(pd), send_cq: Some(send_cq), recv_cq: Some(recv_cq), srq, xrcd: None }
+    }
+
+    pub(crate) fn of_xrc_target(xrcd: Lease<XrcdShared>) -> Parents {
+        Parents { xrcd: Some(xrcd), ..Parents::default() }
     }
 
     #[inline]
-    pub(crate) fn cq(&self, side: CqSide) -> &Arc<CqShared> {
-        match side {
-            CqSide::Send => self.send_cq.shared(),
-            CqSide::Recv => self.recv_cq.shared(),
-        }
+    pub(crate) fn cq(&self, side: CqSide) -> Option<&Arc<CqShared>> {
+        let cq = match side {
+            CqSide::Send => &self.send_cq,
+            CqSide::Recv => &self.recv_cq,
+        };
+        cq.as_ref().map(Lease::shared)
     }
 
     pub(crate) fn srq(&self) -> Option<&SrqShared> {
         self.srq.as_deref()
     }
 
+    /// XRC target: the shared receive queue of that number in its domain.
+    pub(crate) fn xrc_srq(&self, number: u32) -> Option<Arc<SrqShared>> {
+        self.xrcd.as_ref()?.find(number)
+    }
+
     pub(crate) fn uses(&self, cq: &Arc<CqShared>) -> bool {
-        [CqSide::Send, CqSide::Recv].into_iter().any(|side| Arc::ptr_eq(self.cq(side), cq))
+        let own = [CqSide::Send, CqSide::Recv].into_iter().filter_map(|side| self.cq(side));
+        own.into_iter().any(|own| Arc::ptr_eq(own, cq)) || self.xrcd.as_ref().is_some_and(|xrcd| xrcd.uses(cq))
     }
 }
 

@@ -122,6 +122,7 @@ impl Node {
             flags: SendFlags::SIGNALED,
             payload: Payload::Sgl(smallvec![self.sge(offset, len)]),
             datagram: None,
+            xrc_srq: None,
         }
     }
 
@@ -180,9 +181,8 @@ pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Brings an RC or UC queue pair to RTS.
+/// Brings an RC, UC or XRC queue pair to RTS.
 pub(crate) fn connect(qp: &Qp, gid: Gid, remote_qpn: Qpn, remote_gid: Gid, mtu: Mtu) {
-    let reliable = qp.qp_type() == QpType::Rc;
     let attr = QpAttr {
         access: ALL_ACCESS,
         address: AddressVector::new(gid, remote_gid),
@@ -201,9 +201,14 @@ pub(crate) fn connect(qp: &Qp, gid: Gid, remote_qpn: Qpn, remote_gid: Gid, mtu: 
     let init = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::ACCESS_FLAGS;
     let mut rtr = AttrMask::STATE | AttrMask::AV | AttrMask::PATH_MTU | AttrMask::DEST_QPN | AttrMask::RQ_PSN;
     let mut rts = AttrMask::STATE | AttrMask::SQ_PSN;
-    if reliable {
+    if matches!(qp.qp_type(), QpType::Rc | QpType::XrcRecv) {
         rtr |= AttrMask::MAX_DEST_RD_ATOMIC | AttrMask::MIN_RNR_TIMER;
-        rts |= AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC;
+    }
+    if matches!(qp.qp_type(), QpType::Rc | QpType::XrcSend) {
+        rts |= AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC;
+    }
+    if qp.qp_type().is_reliable() {
+        rts |= AttrMask::TIMEOUT;
     }
     for (state, mask) in [(QpState::Init, init), (QpState::Rtr, rtr), (QpState::Rts, rts)] {
         qp.modify(&QpAttr { state, ..attr }, mask).unwrap();

@@ -1,12 +1,13 @@
 //! A send work request before it is posted, and its way into the queue and the accounts.
 
 use faults::Rng;
-use transport::{CompletionOp, Datagram, Payload, SendFlags, SendOp, SendWr};
+use transport::{CompletionOp, Datagram, Payload, QpType, SendFlags, SendOp, SendWr};
 
 use crate::area::{Piece, scattered};
 use crate::check::sends::{Effect, Posted};
 use crate::check::{Outcome, ensure};
 use crate::message::{Content, Message, packets};
+use crate::node::SRQ_NUMBER;
 use crate::world::World;
 
 /// What it makes of the peer's exposed area.
@@ -121,11 +122,23 @@ impl World {
         flags.set(SendFlags::SIGNALED, signaled);
         flags.set(SendFlags::SOLICITED, solicited);
         flags.set(SendFlags::FENCE, fence);
-        let wr = SendWr { wr_id: number, op: draft.op, flags, payload: draft.payload, datagram: draft.datagram };
+        let wr = SendWr {
+            wr_id: number,
+            op: draft.op,
+            flags,
+            payload: draft.payload,
+            datagram: draft.datagram,
+            xrc_srq: self.xrc_srq(e),
+        };
         let taken = self.with_qp(e, None, |qp, _, host| qp.post_send(wr, host));
         ensure!("a queue with room takes a work request", taken.is_ok(), "number {number}: {taken:?}");
         self.touched(e);
         Ok(())
+    }
+
+    /// The shared receive queue of the peer's node, if the connection is an extended one.
+    fn xrc_srq(&self, e: usize) -> Option<u32> {
+        (self.ends[e].qp.qp_type() == QpType::XrcSend).then_some(SRQ_NUMBER)
     }
 
     fn account_message(&mut self, e: usize, draft: &Draft, number: u64, solicited: bool) {

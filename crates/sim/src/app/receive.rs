@@ -18,6 +18,9 @@ impl World {
     /// Receive work requests that fit the queue now.
     pub(super) fn room_for_receives(&self, e: usize) -> usize {
         let end = &self.ends[e];
+        if end.qp.qp_type() == QpType::XrcSend {
+            return 0;
+        }
         match (&self.nodes[end.spec.node].srq, end.spec.shared_recv) {
             (Some(srq), true) => (srq.queue.capacity() as usize).saturating_sub(srq.ledger.outstanding().len()),
             _ => (end.spec.caps.max_recv_wr as usize).saturating_sub(end.recvs.outstanding().len()),
@@ -92,9 +95,9 @@ impl World {
         ensure!(RULE, packet == last, "message {index} ended with packet {packet}, not {last}");
         let heard = self.ends[e].heard;
         let in_order = match self.service() {
-            QpType::Rc => index == heard,
-            QpType::Uc => index >= heard && (index == heard || !self.is_calm()),
             QpType::Ud => self.meant_for(message.only, e),
+            QpType::Uc => index >= heard && (index == heard || !self.is_calm()),
+            _ => index == heard,
         };
         ensure!(RULE, in_order, "message {index} of end {sender}, but {heard} is the next one");
         self.ends[e].heard = index + 1;

@@ -23,7 +23,7 @@ pub(super) fn generate(seed: u64) -> Scenario {
     let fabric = fabric(&mut rng, temper);
     let faults = faults(&mut rng, temper, nodes);
     let ends = ends::ends(&mut rng, &ends::Frame { service, temper, nodes, mtu });
-    Scenario { seed, service, temper, ipv6, mtu, nodes, fabric, faults, ends }
+    Scenario { seed, service, xrc: false, temper, ipv6, mtu, nodes, fabric, faults, ends }
 }
 
 fn temper(rng: &mut Rng) -> Temper {

@@ -17,6 +17,7 @@ impl Scenario {
         Scenario {
             seed,
             service,
+            xrc: false,
             temper: Temper::Stormy,
             ipv6: false,
             mtu: Mtu::B4096,

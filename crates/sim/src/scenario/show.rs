@@ -8,8 +8,9 @@ use super::{EndSpec, RecvPolicy, Scenario, Signal};
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (service, temper, mtu) = (self.service, self.temper, self.mtu.bytes());
+        let xrc = if self.xrc { " (extended)" } else { "" };
         let ip = if self.ipv6 { "IPv6" } else { "IPv4" };
-        writeln!(f, "seed {}: {service:?}, {temper:?}, {} nodes, {ip}, MTU {mtu}", self.seed, self.nodes)?;
+        writeln!(f, "seed {}: {service:?}{xrc}, {temper:?}, {} nodes, {ip}, MTU {mtu}", self.seed, self.nodes)?;
         self.show_network(f)?;
         self.show_faults(f)?;
         for (number, end) in self.ends.iter().enumerate() {

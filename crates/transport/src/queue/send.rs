@@ -29,6 +29,8 @@ pub(crate) struct SendWqe {
     pub(crate) cost_before: u64,
     /// How many receive WQEs of the peer this and all earlier requests use up.
     pub(crate) recvs_used: u64,
+    /// XRC: the peer's shared receive queue.
+    pub(crate) xrc_srq: u32,
     /// Local operations only: carried out.
     pub(crate) executed: bool,
 }
@@ -116,6 +118,7 @@ impl SendQueue {
             packets,
             cost_before: self.cost,
             recvs_used: self.recvs_used,
+            xrc_srq: wr.xrc_srq.unwrap_or(0),
             executed: false,
         });
         self.next_psn = self.next_psn.add(packets);

@@ -1,4 +1,6 @@
 //! Reliable connection (IB specification 9.7): the three roles of a queue pair.
+//! Extended reliable connections (Annex A14) are the same, but that each end has only half
+//! of the roles, and every request names a shared receive queue.
 //!
 //! ```text
 //!  send queue ─► requester ── requests ──►  (peer's responder)
@@ -18,7 +20,7 @@ mod retry;
 
 use wire::{Operation, Packet, Service};
 
-use crate::attr::{QpAttr, QpState, Tuning};
+use crate::attr::{QpAttr, QpState, QpType, Tuning};
 use crate::core::Core;
 use crate::drop::DropReason;
 use crate::host::{Host, QpEvent};
@@ -83,7 +85,8 @@ impl Rc {
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         let info = packet.info();
-        if !matches!(info.service, Service::Rc | Service::Cnp) {
+        let own = if core.is_xrc() { Service::Xrc } else { Service::Rc };
+        if info.service != own && info.service != Service::Cnp {
             return Err(DropReason::WrongService);
         }
         if !core.is_from_peer(arrival) {
@@ -98,6 +101,7 @@ impl Rc {
             Operation::Acknowledge | Operation::ReadResponse | Operation::AtomicAcknowledge => {
                 self.handle_response(core, packet, now, host)
             }
+            _ if core.qp_type == QpType::XrcSend => Err(DropReason::WrongService),
             _ => self.handle_request(core, packet, host),
         }
     }

@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use wire::{AtomicEth, Bth, Ieth, ImmDt, Opcode, Psn, Reth};
+use wire::{AtomicEth, Bth, Ieth, ImmDt, Opcode, Psn, Reth, XrcEth};
 
 use crate::attr::{QpState, Tuning};
 use crate::congestion::{Aimd, Congestion};
@@ -454,6 +454,9 @@ impl Requester {
         let solicited = last && wqe.flags.contains(SendFlags::SOLICITED) && wqe.uses_recv();
         let bth = Bth { psn, ack_req, solicited, ..core.bth(opcode) };
         let mut builder = Builder::new(out, bth);
+        if core.is_xrc() {
+            builder.push(XrcEth { srq: wqe.xrc_srq }.encode());
+        }
         let offset = u64::from(cursor.packet) * u64::from(core.mtu());
         let rest = wqe.len_bytes - offset as u32;
         push_headers(&mut builder, wqe, offset, rest.min(step.saturating_mul(core.mtu())), first, last);

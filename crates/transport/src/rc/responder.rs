@@ -16,7 +16,7 @@ use crate::completion::{Completion, CompletionOp, Status};
 use crate::core::Core;
 use crate::drop::DropReason;
 use crate::host::{CqSide, Host, QpEvent};
-use crate::memory::{Access, AtomicOp, Memory, MemoryError};
+use crate::memory::{Access, Accessor, AtomicOp, Memory, MemoryError, PdId};
 use crate::qp::{Failure, MAX_MESSAGE_BYTES, Transmit};
 use crate::rc::response::{ReadJob, Response, Responses};
 use crate::reason::Reason;
@@ -28,7 +28,7 @@ enum Inbound {
     #[default]
     None,
     /// A SEND, into the receive WQE that its first packet took.
-    Send { wr: RecvWr, received: u64, capacity: u64 },
+    Send { wr: RecvWr, received: u32, capacity: u32 },
     /// A WRITE; `addr` and `left_bytes` say what is still to come.
     Write { rkey: RKey, addr: u64, left_bytes: u32, total_bytes: u32 },
 }
@@ -46,12 +46,18 @@ enum Refusal {
     Local(MemoryError),
     /// The message does not fit the receive WQE: NAK invalid request (C9-80).
     TooLong,
+    /// The XRC domain has no such shared receive queue: NAK invalid RD request (Annex A14).
+    NoSrq,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Responder {
     expected: Psn,
     msn: u32,
+    /// Whose keys count: the queue pair's domain, for XRC that of the shared receive queue.
+    pd: PdId,
+    /// XRC: the shared receive queue of the message that is arriving.
+    xrc_srq: u32,
     inbound: Inbound,
     responses: Responses,
     /// Results of the latest atomics, for duplicates.
@@ -66,7 +72,7 @@ pub(crate) struct Responder {
 impl Responder {
     /// INIT to RTR.
     pub(crate) fn start(&mut self, core: &Core) {
-        *self = Responder { expected: core.attr.rq_psn, ..Responder::default() };
+        *self = Responder { expected: core.attr.rq_psn, pd: core.pd, ..Responder::default() };
     }
 
     pub(crate) fn expected_psn(&self) -> Psn {
@@ -89,7 +95,7 @@ impl Responder {
     pub(crate) fn flush(&mut self, core: &Core, host: &mut impl Host) {
         if let Inbound::Send { wr, .. } = core::mem::take(&mut self.inbound) {
             let c = Completion::failure(wr.wr_id, core.qpn, CompletionOp::Recv, Status::WorkRequestFlushed);
-            host.complete(CqSide::Recv, c);
+            self.complete(core, c, host);
         }
     }
 
@@ -142,6 +148,9 @@ impl Responder {
 
     fn execute(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
         self.check_opcode_order(packet)?;
+        if core.is_xrc() {
+            self.check_xrc_srq(packet, host)?;
+        }
         match packet.info().operation {
             Operation::Send => self.execute_send(core, packet, host)?,
             Operation::Write => self.execute_write(core, packet, host)?,
@@ -170,33 +179,64 @@ impl Responder {
         if fits { Ok(()) } else { Err(Refusal::Invalid("opcodes out of order")) }
     }
 
+    /// Every request of a message names the same shared receive queue, which must be there.
+    /// It tells whose keys count.
+    fn check_xrc_srq(&mut self, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
+        let srq = packet.xrceth().ok_or(Refusal::Invalid("an XRC request without its header"))?.srq;
+        if !packet.info().starts_message() && srq != self.xrc_srq {
+            return Err(Refusal::Invalid("a message for more than one shared receive queue"));
+        }
+        self.pd = host.xrc_srq(srq).ok_or(Refusal::NoSrq)?;
+        self.xrc_srq = srq;
+        Ok(())
+    }
+
+    fn accessor(&self, core: &Core) -> Accessor {
+        Accessor { pd: self.pd, qpn: core.qpn }
+    }
+
+    fn take_recv(&self, core: &mut Core, host: &mut impl Host) -> Result<RecvWr, Refusal> {
+        let wr = match core.is_xrc() {
+            false => core.take_recv(host),
+            true if host.inject_receiver_not_ready() => None,
+            true => host.take_xrc_recv(self.xrc_srq),
+        };
+        wr.ok_or(Refusal::NotReady)
+    }
+
+    fn complete(&self, core: &Core, completion: Completion, host: &mut impl Host) {
+        match core.is_xrc() {
+            false => host.complete(CqSide::Recv, completion),
+            true => host.complete_xrc(self.xrc_srq, completion),
+        }
+    }
+
     fn execute_send(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
         check_packet_length(core, packet)?;
         if packet.info().starts_message() {
-            let wr = core.take_recv(host).ok_or(Refusal::NotReady)?;
-            let capacity = wr.sgl.iter().map(|sge| u64::from(sge.len_bytes)).sum();
+            let wr = self.take_recv(core, host)?;
+            let capacity = wr.capacity_bytes().min(MAX_MESSAGE_BYTES) as u32;
             self.inbound = Inbound::Send { wr, received: 0, capacity };
         }
         let Inbound::Send { wr, received, capacity } = &mut self.inbound else { return Ok(()) };
         let data = packet.payload();
-        let end = *received + data.len() as u64;
-        if end > *capacity || end > MAX_MESSAGE_BYTES {
+        if data.len() > (*capacity - *received) as usize {
             return Err(Refusal::TooLong);
         }
         if !data.is_empty() {
-            host.memory().scatter(core.pd, &wr.sgl, *received, data).map_err(Refusal::Local)?;
+            host.memory().scatter(self.pd, &wr.sgl, u64::from(*received), data).map_err(Refusal::Local)?;
         }
-        *received = end;
+        *received += data.len() as u32;
         if packet.info().ends_message() { self.finish_send(core, packet, host) } else { Ok(()) }
     }
 
     fn finish_send(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
         if let Some(rkey) = packet.ieth() {
-            host.memory().invalidate(core.accessor(), rkey).map_err(Refusal::Access)?;
+            host.memory().invalidate(self.accessor(core), rkey).map_err(Refusal::Access)?;
         }
         if let Inbound::Send { wr, received, .. } = core::mem::take(&mut self.inbound) {
-            let completion = Completion::success(wr.wr_id, core.qpn, CompletionOp::Recv, received as u32);
-            host.complete(CqSide::Recv, with_notice(completion, packet, core));
+            let completion = Completion::success(wr.wr_id, core.qpn, CompletionOp::Recv, received);
+            self.complete(core, with_notice(completion, packet, core), host);
         }
         Ok(())
     }
@@ -204,7 +244,7 @@ impl Responder {
     fn execute_write(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
         let (rkey, addr, left_bytes, total_bytes) = match (&self.inbound, packet.reth()) {
             (Inbound::Write { rkey, addr, left_bytes, total_bytes }, _) => (*rkey, *addr, *left_bytes, *total_bytes),
-            (_, Some(reth)) => begin_write(core, &reth, host)?,
+            (_, Some(reth)) => self.begin_write(core, &reth, host)?,
             _ => return Err(Refusal::Invalid("a WRITE without an address")),
         };
         check_packet_length(core, packet)?;
@@ -214,11 +254,11 @@ impl Responder {
             return Err(Refusal::Invalid("a WRITE whose packets do not add up to its length"));
         }
         let notice = match packet.imm() {
-            Some(_) => Some(core.take_recv(host).ok_or(Refusal::NotReady)?),
+            Some(_) => Some(self.take_recv(core, host)?),
             None => None,
         };
         if !data.is_empty() {
-            host.memory().remote_write(core.accessor(), rkey, addr, data).map_err(Refusal::Access)?;
+            host.memory().remote_write(self.accessor(core), rkey, addr, data).map_err(Refusal::Access)?;
         }
         self.inbound = match ends {
             true => Inbound::None,
@@ -231,19 +271,19 @@ impl Responder {
         };
         if let Some(wr) = notice {
             let completion = Completion::success(wr.wr_id, core.qpn, CompletionOp::RecvWriteImm, total_bytes);
-            host.complete(CqSide::Recv, with_notice(completion, packet, core));
+            self.complete(core, with_notice(completion, packet, core), host);
         }
         Ok(())
     }
 
     fn execute_read(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
         let reth = packet.reth().ok_or(Refusal::Invalid("a READ without an address"))?;
-        check_read(core, &reth, host)?;
+        self.check_read(core, &reth, host)?;
         self.check_resources(core)?;
         let psn = self.expected;
         self.expected = psn.add(response_packets(core, reth.len_bytes));
         self.msn = next_msn(self.msn);
-        self.responses.push_data(Response::Read(read_job(psn, self.expected, &reth, self.msn)));
+        self.responses.push_data(Response::Read(self.read_job(psn, self.expected, &reth)));
         Ok(())
     }
 
@@ -256,10 +296,12 @@ impl Responder {
             _ => AtomicOp::FetchAdd { add: eth.swap_or_add },
         };
         let original =
-            host.memory().remote_atomic(core.accessor(), eth.rkey, eth.addr, op).map_err(|refused| match refused {
-                MemoryError::Misaligned => Refusal::Invalid("an atomic at an address that is no multiple of 8"),
-                other => Refusal::Access(other),
-            })?;
+            host.memory().remote_atomic(self.accessor(core), eth.rkey, eth.addr, op).map_err(
+                |refused| match refused {
+                    MemoryError::Misaligned => Refusal::Invalid("an atomic at an address that is no multiple of 8"),
+                    other => Refusal::Access(other),
+                },
+            )?;
         let psn = self.expected;
         self.expected = psn.next();
         self.msn = next_msn(self.msn);
@@ -304,15 +346,18 @@ impl Responder {
 
     fn repeat_read(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), DropReason> {
         let reth = packet.reth().ok_or(DropReason::StaleDuplicate)?;
+        if core.is_xrc() && self.check_xrc_srq(packet, host).is_err() {
+            return Err(DropReason::StaleDuplicate);
+        }
         let psn = packet.psn();
         let packets = response_packets(core, reth.len_bytes);
         let executed = i64::from(self.expected.distance(psn)) >= i64::from(packets);
         let too_many = self.responses.repeats() > usize::from(core.attr.max_dest_rd_atomic);
-        if !executed || too_many || check_read(core, &reth, host).is_err() {
+        if !executed || too_many || self.check_read(core, &reth, host).is_err() {
             return Err(DropReason::StaleDuplicate);
         }
         let end = psn.add(packets);
-        self.responses.repeat_data(Response::Read(read_job(psn, end, &reth, self.msn)), end);
+        self.responses.repeat_data(Response::Read(self.read_job(psn, end, &reth)), end);
         Ok(())
     }
 
@@ -334,6 +379,7 @@ impl Responder {
             return DropReason::ReceiverNotReady;
         }
         core.counters.tx_error_naks += 1;
+        let dropped = if let Refusal::NoSrq = refusal { DropReason::XrcSrq } else { DropReason::Refused };
         let (code, reason, event) = match refusal {
             Refusal::Invalid(what) => {
                 (NakCode::InvalidRequest, Reason::PeerBrokeProtocol(what), Some(QpEvent::RequestError))
@@ -342,12 +388,16 @@ impl Responder {
                 (NakCode::RemoteAccessError, Reason::PeerAccessRefused(e), Some(QpEvent::AccessError))
             }
             Refusal::Local(e) => (NakCode::RemoteOperationalError, Reason::LocalMemory(e), None),
+            Refusal::NoSrq => {
+                let what = "it names a shared receive queue that the XRC domain does not have";
+                (NakCode::InvalidRdRequest, Reason::PeerBrokeProtocol(what), Some(QpEvent::RequestError))
+            }
             Refusal::TooLong | Refusal::NotReady => (NakCode::InvalidRequest, Reason::MessageTooLong, None),
         };
         self.fail_inbound(core, reason, host);
         self.responses.refuse(Response::Nak { psn, msn, code });
         self.failure = Some(Failure::QueuePair(reason, event));
-        DropReason::Refused
+        dropped
     }
 
     /// The receive WQE of the refused message completes with the reason.
@@ -358,7 +408,43 @@ impl Responder {
                 Reason::PeerAccessRefused(_) => Status::LocalAccess,
                 _ => Status::RemoteInvalidRequest,
             };
-            core.fail_recv(wr.wr_id, status, reason, host);
+            self.complete(core, core.failed_recv(wr.wr_id, status, reason), host);
+        }
+    }
+
+    /// Checks the whole range of a WRITE at its first packet.
+    fn begin_write(&self, core: &Core, reth: &Reth, host: &impl Host) -> Result<(RKey, u64, u32, u32), Refusal> {
+        self.check_range(core, reth, Access::REMOTE_WRITE, host)?;
+        Ok((reth.rkey, reth.addr, reth.len_bytes, reth.len_bytes))
+    }
+
+    fn check_read(&self, core: &Core, reth: &Reth, host: &impl Host) -> Result<(), Refusal> {
+        self.check_range(core, reth, Access::REMOTE_READ, host)
+    }
+
+    /// Checks right, length and, if there is any, the whole range of a WRITE or READ.
+    fn check_range(&self, core: &Core, reth: &Reth, access: Access, host: &impl Host) -> Result<(), Refusal> {
+        check_allowed(core, access)?;
+        check_message_length(reth.len_bytes)?;
+        if reth.len_bytes == 0 {
+            return Ok(());
+        }
+        let len_bytes = u64::from(reth.len_bytes);
+        let checked = host.memory().check_remote(self.accessor(core), reth.rkey, reth.addr, len_bytes, access);
+        checked.map_err(Refusal::Access)
+    }
+
+    fn read_job(&self, psn: Psn, end: Psn, reth: &Reth) -> ReadJob {
+        ReadJob {
+            psn,
+            end,
+            pd: self.pd,
+            addr: reth.addr,
+            rkey: reth.rkey,
+            len_bytes: reth.len_bytes,
+            msn: self.msn,
+            fresh: true,
+            repeated: false,
         }
     }
 
@@ -418,37 +504,8 @@ fn check_message_length(len_bytes: u32) -> Result<(), Refusal> {
     }
 }
 
-/// Checks the whole range of a WRITE at its first packet.
-fn begin_write(core: &Core, reth: &Reth, host: &impl Host) -> Result<(RKey, u64, u32, u32), Refusal> {
-    check_allowed(core, Access::REMOTE_WRITE)?;
-    check_message_length(reth.len_bytes)?;
-    if reth.len_bytes != 0 {
-        let len_bytes = u64::from(reth.len_bytes);
-        host.memory()
-            .check_remote(core.accessor(), reth.rkey, reth.addr, len_bytes, Access::REMOTE_WRITE)
-            .map_err(Refusal::Access)?;
-    }
-    Ok((reth.rkey, reth.addr, reth.len_bytes, reth.len_bytes))
-}
-
-fn check_read(core: &Core, reth: &Reth, host: &impl Host) -> Result<(), Refusal> {
-    check_allowed(core, Access::REMOTE_READ)?;
-    check_message_length(reth.len_bytes)?;
-    if reth.len_bytes == 0 {
-        return Ok(());
-    }
-    let len_bytes = u64::from(reth.len_bytes);
-    host.memory()
-        .check_remote(core.accessor(), reth.rkey, reth.addr, len_bytes, Access::REMOTE_READ)
-        .map_err(Refusal::Access)
-}
-
 fn response_packets(core: &Core, len_bytes: u32) -> u32 {
     len_bytes.div_ceil(core.mtu()).max(1)
-}
-
-fn read_job(psn: Psn, end: Psn, reth: &Reth, msn: u32) -> ReadJob {
-    ReadJob { psn, end, addr: reth.addr, rkey: reth.rkey, len_bytes: reth.len_bytes, msn, fresh: true, repeated: false }
 }
 
 fn with_notice(completion: Completion, packet: &Packet<'_>, core: &Core) -> Completion {

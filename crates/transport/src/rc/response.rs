@@ -10,7 +10,7 @@ use wire::{Aeth, AtomicAckEth, Bth, NakCode, Opcode, Psn, RKey, Syndrome};
 
 use crate::core::Core;
 use crate::host::Host;
-use crate::memory::{Memory, MemoryError};
+use crate::memory::{Accessor, Memory, MemoryError, PdId};
 use crate::packet::Builder;
 
 /// A READ request whose response is under way.
@@ -20,6 +20,8 @@ pub(super) struct ReadJob {
     pub(super) psn: Psn,
     /// The PSN after the last.
     pub(super) end: Psn,
+    /// Whose key it is.
+    pub(super) pd: PdId,
     pub(super) addr: u64,
     pub(super) rkey: RKey,
     /// Bytes yet to send.
@@ -243,7 +245,12 @@ fn read_packet(
     }
     let part = job.len_bytes.min(core.mtu());
     if part != 0 {
-        host.memory().remote_read(core.accessor(), job.rkey, job.addr, builder.room(part as usize))?;
+        host.memory().remote_read(
+            Accessor { pd: job.pd, qpn: core.qpn },
+            job.rkey,
+            job.addr,
+            builder.room(part as usize),
+        )?;
     }
     *job = ReadJob {
         psn: job.psn.next(),

@@ -5,6 +5,7 @@ mod flow;
 mod loss;
 mod operations;
 mod repeats;
+mod xrc;
 
 use crate::attr::QpType;
 use crate::completion::Status;

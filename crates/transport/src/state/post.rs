@@ -8,11 +8,15 @@ use crate::error::PostError;
 use crate::qp::MAX_MESSAGE_BYTES;
 use crate::wr::{Payload, RecvWr, SendOp, SendWr};
 
+/// Numbers of shared receive queues have 24 bits in the XRCETH.
+const MAX_SRQ_NUMBER: u32 = 0xff_ffff;
+
 /// Checks a send work request. Passing in Error or SQE means that it will be flushed.
 pub(crate) fn check_send(core: &Core, wr: &SendWr) -> Result<(), PostError> {
     check_send_state(core.state())?;
     check_service(core.qp_type, &wr.op)?;
     check_address(core.qp_type, wr)?;
+    check_xrc_srq(core.qp_type, wr)?;
     check_payload(core, wr)?;
     check_length(core, wr)?;
     check_read_depth(core, &wr.op)?;
@@ -24,6 +28,9 @@ pub(crate) fn check_recv(core: &Core, wr: &RecvWr) -> Result<(), PostError> {
     let state = core.state();
     if state == QpState::Reset {
         return Err(PostError::WrongState { state });
+    }
+    if core.is_xrc() {
+        return Err(PostError::NotForService { op: "receives" });
     }
     if core.shared_recv {
         return Err(PostError::SharedRecv);
@@ -42,10 +49,11 @@ fn check_send_state(state: QpState) -> Result<(), PostError> {
 /// Which service does what (IB specification 9.4).
 fn check_service(service: QpType, op: &SendOp) -> Result<(), PostError> {
     let fits = match op {
+        _ if service == QpType::XrcRecv => false,
         SendOp::Send | SendOp::SendImm(_) => true,
         SendOp::Write(_) | SendOp::WriteImm(..) => service != QpType::Ud,
         SendOp::LocalInvalidate(_) | SendOp::Bind(_) => service != QpType::Ud,
-        SendOp::SendInvalidate(_) | SendOp::Read(_) | SendOp::Atomic(..) => service == QpType::Rc,
+        SendOp::SendInvalidate(_) | SendOp::Read(_) | SendOp::Atomic(..) => service.is_reliable(),
     };
     if fits { Ok(()) } else { Err(PostError::NotForService { op: name(op) }) }
 }
@@ -66,6 +74,16 @@ fn name(op: &SendOp) -> &'static str {
 
 fn check_address(service: QpType, wr: &SendWr) -> Result<(), PostError> {
     if wr.datagram.is_some() == (service == QpType::Ud) { Ok(()) } else { Err(PostError::Address) }
+}
+
+/// Local operations go to no shared receive queue, and may name one all the same.
+fn check_xrc_srq(service: QpType, wr: &SendWr) -> Result<(), PostError> {
+    let fits = match (service, wr.xrc_srq) {
+        (QpType::XrcSend, Some(srq)) => srq <= MAX_SRQ_NUMBER,
+        (QpType::XrcSend, None) => matches!(wr.op, SendOp::LocalInvalidate(_) | SendOp::Bind(_)),
+        (_, srq) => srq.is_none(),
+    };
+    if fits { Ok(()) } else { Err(PostError::XrcSrq) }
 }
 
 fn check_payload(core: &Core, wr: &SendWr) -> Result<(), PostError> {
@@ -90,7 +108,7 @@ fn check_length(core: &Core, wr: &SendWr) -> Result<(), PostError> {
     }
     let max_bytes = match core.qp_type {
         QpType::Ud => u64::from(core.tuning.max_datagram.bytes()),
-        QpType::Rc | QpType::Uc => MAX_MESSAGE_BYTES,
+        _ => MAX_MESSAGE_BYTES,
     };
     if len_bytes > max_bytes {
         return Err(PostError::MessageTooLong { max_bytes });

@@ -7,7 +7,7 @@
 
 use crate::attr::AttrMask;
 use crate::attr::QpState::{self, Error, Init, Reset, Rtr, Rts, Sqd, Sqe};
-use crate::attr::QpType::{self, Rc, Uc, Ud};
+use crate::attr::QpType::{self, Rc, Uc, Ud, XrcRecv, XrcSend};
 
 /// One line of the table.
 #[derive(Debug)]
@@ -44,46 +44,59 @@ const SQ_PSN: AttrMask = AttrMask::SQ_PSN;
 const MIG_STATE: AttrMask = AttrMask::PATH_MIG_STATE;
 const DEST_QPN: AttrMask = AttrMask::DEST_QPN;
 
+const ALL: &[QpType] = &[Rc, Uc, Ud, XrcSend, XrcRecv];
+const CONNECTED: &[QpType] = &[Rc, Uc, XrcSend, XrcRecv];
+
 #[rustfmt::skip]
 const TABLE: &[Step] = &[
-    //   from     to     services       required                                     optional
-    step(ANY,     Reset, &[Rc, Uc, Ud], &[],                                         &[]),
-    step(ANY,     Error, &[Rc, Uc, Ud], &[],                                         &[]),
+    //   from     to     services         required                                   optional
+    step(ANY,     Reset, ALL,             &[],                                       &[]),
+    step(ANY,     Error, ALL,             &[],                                       &[]),
 
-    step(&[Reset], Init, &[Rc, Uc],     &[PKEY_INDEX, PORT, ACCESS],                 &[]),
-    step(&[Reset], Init, &[Ud],         &[PKEY_INDEX, PORT, QKEY],                   &[]),
+    step(&[Reset], Init, CONNECTED,       &[PKEY_INDEX, PORT, ACCESS],               &[]),
+    step(&[Reset], Init, &[Ud],           &[PKEY_INDEX, PORT, QKEY],                 &[]),
 
-    step(&[Init], Init,  &[Rc, Uc],     &[],                                         &[PKEY_INDEX, PORT, ACCESS]),
-    step(&[Init], Init,  &[Ud],         &[],                                         &[PKEY_INDEX, PORT, QKEY]),
+    step(&[Init], Init,  CONNECTED,       &[],                                       &[PKEY_INDEX, PORT, ACCESS]),
+    step(&[Init], Init,  &[Ud],           &[],                                       &[PKEY_INDEX, PORT, QKEY]),
 
-    step(&[Init], Rtr,   &[Rc],         &[AV, PATH_MTU, DEST_QPN, RQ_PSN,
-                                          MAX_DEST_RD, RNR_TIMER],                   &[ALT_PATH, ACCESS, PKEY_INDEX]),
-    step(&[Init], Rtr,   &[Uc],         &[AV, PATH_MTU, DEST_QPN, RQ_PSN],           &[ALT_PATH, ACCESS, PKEY_INDEX]),
-    step(&[Init], Rtr,   &[Ud],         &[],                                         &[PKEY_INDEX, QKEY]),
+    step(&[Init], Rtr,   &[Rc, XrcRecv],  &[AV, PATH_MTU, DEST_QPN, RQ_PSN,
+                                            MAX_DEST_RD, RNR_TIMER],                 &[ALT_PATH, ACCESS, PKEY_INDEX]),
+    step(&[Init], Rtr,   &[Uc, XrcSend],  &[AV, PATH_MTU, DEST_QPN, RQ_PSN],         &[ALT_PATH, ACCESS, PKEY_INDEX]),
+    step(&[Init], Rtr,   &[Ud],           &[],                                       &[PKEY_INDEX, QKEY]),
 
-    step(&[Rtr],  Rts,   &[Rc],         &[TIMEOUT, RETRY_CNT, RNR_RETRY, SQ_PSN,
-                                          MAX_RD],                                   &[CUR_STATE, ALT_PATH, ACCESS,
+    step(&[Rtr],  Rts,   &[Rc],           &[TIMEOUT, RETRY_CNT, RNR_RETRY, SQ_PSN,
+                                            MAX_RD],                                 &[CUR_STATE, ALT_PATH, ACCESS,
                                                                                        RNR_TIMER, MIG_STATE]),
-    step(&[Rtr],  Rts,   &[Uc],         &[SQ_PSN],                                   &[CUR_STATE, ALT_PATH, ACCESS, MIG_STATE]),
-    step(&[Rtr],  Rts,   &[Ud],         &[SQ_PSN],                                   &[CUR_STATE, QKEY]),
-
-    step(&[Rts, Sqd], Rts, &[Rc],       &[],                                         &[CUR_STATE, ALT_PATH, ACCESS,
+    step(&[Rtr],  Rts,   &[XrcSend],      &[TIMEOUT, RETRY_CNT, RNR_RETRY, SQ_PSN,
+                                            MAX_RD],                                 &[CUR_STATE, ALT_PATH, ACCESS, MIG_STATE]),
+    step(&[Rtr],  Rts,   &[XrcRecv],      &[TIMEOUT, SQ_PSN],                        &[CUR_STATE, ALT_PATH, ACCESS,
                                                                                        RNR_TIMER, MIG_STATE]),
-    step(&[Rts, Sqd], Rts, &[Uc],       &[],                                         &[CUR_STATE, ALT_PATH, ACCESS, MIG_STATE]),
-    step(&[Rts, Sqd], Rts, &[Ud],       &[],                                         &[CUR_STATE, QKEY]),
+    step(&[Rtr],  Rts,   &[Uc],           &[SQ_PSN],                                 &[CUR_STATE, ALT_PATH, ACCESS, MIG_STATE]),
+    step(&[Rtr],  Rts,   &[Ud],           &[SQ_PSN],                                 &[CUR_STATE, QKEY]),
 
-    step(&[Rts],  Sqd,   &[Rc, Uc, Ud], &[],                                         &[SQD_EVENT]),
+    step(&[Rts, Sqd], Rts, &[Rc, XrcRecv], &[],                                      &[CUR_STATE, ALT_PATH, ACCESS,
+                                                                                       RNR_TIMER, MIG_STATE]),
+    step(&[Rts, Sqd], Rts, &[Uc, XrcSend], &[],                                      &[CUR_STATE, ALT_PATH, ACCESS, MIG_STATE]),
+    step(&[Rts, Sqd], Rts, &[Ud],         &[],                                       &[CUR_STATE, QKEY]),
 
-    step(&[Sqd],  Sqd,   &[Rc],         &[],                                         &[PORT, AV, TIMEOUT, RETRY_CNT,
+    step(&[Rts],  Sqd,   ALL,             &[],                                       &[SQD_EVENT]),
+
+    step(&[Sqd],  Sqd,   &[Rc],           &[],                                       &[PORT, AV, TIMEOUT, RETRY_CNT,
                                                                                        RNR_RETRY, MAX_RD, MAX_DEST_RD,
                                                                                        ALT_PATH, ACCESS, PKEY_INDEX,
                                                                                        RNR_TIMER, MIG_STATE]),
-    step(&[Sqd],  Sqd,   &[Uc],         &[],                                         &[AV, ALT_PATH, ACCESS, PKEY_INDEX,
+    step(&[Sqd],  Sqd,   &[XrcSend],      &[],                                       &[PORT, AV, TIMEOUT, RETRY_CNT,
+                                                                                       RNR_RETRY, MAX_RD, ALT_PATH,
+                                                                                       ACCESS, PKEY_INDEX, MIG_STATE]),
+    step(&[Sqd],  Sqd,   &[XrcRecv],      &[],                                       &[PORT, AV, TIMEOUT, MAX_DEST_RD,
+                                                                                       ALT_PATH, ACCESS, PKEY_INDEX,
+                                                                                       RNR_TIMER, MIG_STATE]),
+    step(&[Sqd],  Sqd,   &[Uc],           &[],                                       &[AV, ALT_PATH, ACCESS, PKEY_INDEX,
                                                                                        MIG_STATE]),
-    step(&[Sqd],  Sqd,   &[Ud],         &[],                                         &[PKEY_INDEX, QKEY]),
+    step(&[Sqd],  Sqd,   &[Ud],           &[],                                       &[PKEY_INDEX, QKEY]),
 
-    step(&[Sqe],  Rts,   &[Uc],         &[],                                         &[CUR_STATE, ACCESS]),
-    step(&[Sqe],  Rts,   &[Ud],         &[],                                         &[CUR_STATE, QKEY]),
+    step(&[Sqe],  Rts,   &[Uc],           &[],                                       &[CUR_STATE, ACCESS]),
+    step(&[Sqe],  Rts,   &[Ud],           &[],                                       &[CUR_STATE, QKEY]),
 ];
 
 const fn step(

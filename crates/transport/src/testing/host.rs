@@ -1,10 +1,11 @@
 //! A host that records what it is told.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::memory::TestMemory;
 use crate::completion::{Completion, Status};
 use crate::host::{CqSide, Host, QpEvent};
+use crate::memory::PdId;
 use crate::wr::RecvWr;
 
 /// Memory, completions and events of one queue pair, and its shared receive queue.
@@ -18,8 +19,18 @@ pub(crate) struct TestHost {
     pub(crate) events: Vec<QpEvent>,
     /// The shared receive queue.
     pub(crate) shared: VecDeque<RecvWr>,
+    /// The shared receive queues of its XRC domain, by number.
+    pub(crate) xrc: BTreeMap<u32, XrcQueue>,
     /// How many more times to act as if no receive WQE were posted.
     pub(crate) refuse_recv: u32,
+}
+
+/// A shared receive queue of an XRC domain, with its completions.
+#[derive(Debug)]
+pub(crate) struct XrcQueue {
+    pub(crate) pd: PdId,
+    pub(crate) wqes: VecDeque<RecvWr>,
+    pub(crate) completions: Vec<Completion>,
 }
 
 impl TestHost {
@@ -58,6 +69,20 @@ impl Host for TestHost {
 
     fn take_shared_recv(&mut self) -> Option<RecvWr> {
         self.shared.pop_front()
+    }
+
+    fn xrc_srq(&mut self, srq: u32) -> Option<PdId> {
+        self.xrc.get(&srq).map(|queue| queue.pd)
+    }
+
+    fn take_xrc_recv(&mut self, srq: u32) -> Option<RecvWr> {
+        self.xrc.get_mut(&srq)?.wqes.pop_front()
+    }
+
+    fn complete_xrc(&mut self, srq: u32, completion: Completion) {
+        if let Some(queue) = self.xrc.get_mut(&srq) {
+            queue.completions.push(completion);
+        }
     }
 
     fn inject_receiver_not_ready(&mut self) -> bool {

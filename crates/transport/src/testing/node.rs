@@ -106,7 +106,7 @@ impl Node {
     /// Reset to Init.
     pub(crate) fn enter_init(&mut self, setup: &Setup) {
         let attr = QpAttr { state: QpState::Init, access: setup.access, qkey: QKEY, ..QpAttr::default() };
-        let own = match setup.qp_type {
+        let own = match self.qp.qp_type() {
             QpType::Ud => AttrMask::QKEY,
             _ => AttrMask::ACCESS_FLAGS,
         };
@@ -126,9 +126,9 @@ impl Node {
             ..QpAttr::default()
         };
         let connected = AttrMask::AV | AttrMask::PATH_MTU | AttrMask::DEST_QPN | AttrMask::RQ_PSN;
-        let own = match setup.qp_type {
-            QpType::Rc => connected | AttrMask::MAX_DEST_RD_ATOMIC | AttrMask::MIN_RNR_TIMER,
-            QpType::Uc => connected,
+        let own = match self.qp.qp_type() {
+            QpType::Rc | QpType::XrcRecv => connected | AttrMask::MAX_DEST_RD_ATOMIC | AttrMask::MIN_RNR_TIMER,
+            QpType::Uc | QpType::XrcSend => connected,
             QpType::Ud => AttrMask::empty(),
         };
         self.modify(&attr, AttrMask::STATE | own);
@@ -145,8 +145,11 @@ impl Node {
             max_rd_atomic: setup.max_rd_atomic,
             ..QpAttr::default()
         };
-        let own = match setup.qp_type {
-            QpType::Rc => AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC,
+        let own = match self.qp.qp_type() {
+            QpType::Rc | QpType::XrcSend => {
+                AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC
+            }
+            QpType::XrcRecv => AttrMask::TIMEOUT,
             _ => AttrMask::empty(),
         };
         self.modify(&attr, AttrMask::STATE | AttrMask::SQ_PSN | own);
@@ -186,7 +189,7 @@ impl Node {
 
 /// A signaled send work request.
 pub(crate) fn send_wr(wr_id: u64, op: SendOp, payload: Payload) -> SendWr {
-    SendWr { wr_id, op, flags: SendFlags::SIGNALED, payload, datagram: None }
+    SendWr { wr_id, op, flags: SendFlags::SIGNALED, payload, datagram: None, xrc_srq: None }
 }
 
 /// A receive work request.

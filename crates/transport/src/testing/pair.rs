@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use wire::{Bth, Extensions, Opcode, Packet};
 
 use super::node::{Node, Setup};
+use crate::attr::QpType;
 use crate::drop::DropReason;
 use crate::qp::Transmit;
 use crate::time::Time;
@@ -58,9 +59,13 @@ impl Pair {
         pair
     }
 
-    /// Both in RTR.
+    /// Both in RTR. Opposite an XRC initiator there is its target.
     pub(crate) fn ready_to_receive(setup: &Setup) -> Pair {
-        let (mut a, mut b) = (Node::new(setup, 1), Node::new(setup, 2));
+        let opposite = match setup.qp_type {
+            QpType::XrcSend => QpType::XrcRecv,
+            other => other,
+        };
+        let (mut a, mut b) = (Node::new(setup, 1), Node::new(&Setup { qp_type: opposite, ..*setup }, 2));
         let (to_b, to_a) = (a.path_to(&b), b.path_to(&a));
         a.enter_init(setup);
         b.enter_init(setup);

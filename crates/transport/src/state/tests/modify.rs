@@ -70,12 +70,24 @@ fn good(node: &Node, state: QpState) -> QpAttr {
     }
 }
 
+const SERVICES: [QpType; 5] = [QpType::Rc, QpType::Uc, QpType::Ud, QpType::XrcSend, QpType::XrcRecv];
+
 const CONNECT: M = M::STATE.union(M::AV).union(M::PATH_MTU).union(M::DEST_QPN).union(M::RQ_PSN);
 
 /// What each service needs from Reset to RTS.
 fn ladder(service: QpType) -> [(QpState, M); 3] {
     let init = M::STATE | M::PKEY_INDEX | M::PORT;
     match service {
+        QpType::XrcSend => [
+            (Init, init | M::ACCESS_FLAGS),
+            (Rtr, CONNECT),
+            (Rts, M::STATE | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC),
+        ],
+        QpType::XrcRecv => [
+            (Init, init | M::ACCESS_FLAGS),
+            (Rtr, CONNECT | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER),
+            (Rts, M::STATE | M::TIMEOUT | M::SQ_PSN),
+        ],
         QpType::Rc => [
             (Init, init | M::ACCESS_FLAGS),
             (Rtr, CONNECT | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER),
@@ -88,7 +100,7 @@ fn ladder(service: QpType) -> [(QpState, M); 3] {
 
 #[test]
 fn every_attribute_of_the_ladder_is_needed() {
-    for service in [QpType::Rc, QpType::Uc, QpType::Ud] {
+    for service in SERVICES {
         let mut node = Node::new(&Setup::new(service), 1);
         for (state, mask) in ladder(service) {
             let attr = good(&node, state);
@@ -106,7 +118,7 @@ fn every_attribute_of_the_ladder_is_needed() {
 fn steps_that_the_table_does_not_have_are_refused() {
     let rc_uc = [(Reset, Rtr), (Reset, Rts), (Init, Rts), (Init, Sqd), (Rtr, Init), (Rtr, Rtr), (Rtr, Sqd), (Rts, Rtr)];
     let more = [(Sqd, Rtr), (Sqd, Init), (Error, Init), (Error, Rts), (Reset, Sqe), (Rts, Sqe), (Error, Sqe)];
-    for service in [QpType::Rc, QpType::Uc, QpType::Ud] {
+    for service in SERVICES {
         for (from, to) in rc_uc.into_iter().chain(more) {
             let mut node = node_in(service, from);
             let attr = good(&node, to);
@@ -119,11 +131,11 @@ fn steps_that_the_table_does_not_have_are_refused() {
 
 #[test]
 fn reset_and_error_are_reached_from_everywhere() {
-    for service in [QpType::Rc, QpType::Uc, QpType::Ud] {
+    for service in SERVICES {
         for from in [Reset, Init, Rtr, Rts, Sqd, Sqe, Error] {
             for to in [Reset, Error] {
-                if (service, from) == (QpType::Rc, Sqe) {
-                    continue; // RC has no such state.
+                if service.is_reliable() && from == Sqe {
+                    continue; // They have no such state.
                 }
                 let mut node = node_in(service, from);
                 node.go(to);

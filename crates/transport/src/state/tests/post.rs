@@ -24,8 +24,10 @@ fn inline(len: usize) -> Payload {
 
 fn post(node: &mut Node, op: SendOp, payload: Payload) -> Result<(), PostError> {
     let mut wr = send_wr(1, op, payload);
-    if node.qp.qp_type() == QpType::Ud {
-        wr.datagram = Some(datagram(node.path_to(node), Qpn::new(9)));
+    match node.qp.qp_type() {
+        QpType::Ud => wr.datagram = Some(datagram(node.path_to(node), Qpn::new(9))),
+        QpType::XrcSend => wr.xrc_srq = Some(5),
+        _ => {}
     }
     node.qp.post_send(wr, &mut node.host)
 }
@@ -79,24 +81,59 @@ fn each_service_has_its_operations() {
         len_bytes: 0,
         access: crate::memory::Access::empty(),
     };
-    let (rc, uc, ud) = (QpType::Rc, QpType::Uc, QpType::Ud);
+    let (rc, uc, ud, xrc) = (QpType::Rc, QpType::Uc, QpType::Ud, QpType::XrcSend);
     let table: [(SendOp, &str, &[QpType]); 9] = [
-        (SendOp::Send, "SEND", &[rc, uc, ud]),
-        (SendOp::SendImm(1), "SEND with immediate", &[rc, uc, ud]),
-        (SendOp::SendInvalidate(RKey(1)), "SEND with invalidate", &[rc]),
-        (SendOp::Write(AT), "WRITE", &[rc, uc]),
-        (SendOp::WriteImm(AT, 1), "WRITE with immediate", &[rc, uc]),
-        (SendOp::Read(AT), "READ", &[rc]),
-        (ADD, "atomics", &[rc]),
-        (SendOp::LocalInvalidate(RKey(1)), "local invalidate", &[rc, uc]),
-        (SendOp::Bind(bind), "memory window bind", &[rc, uc]),
+        (SendOp::Send, "SEND", &[rc, uc, ud, xrc]),
+        (SendOp::SendImm(1), "SEND with immediate", &[rc, uc, ud, xrc]),
+        (SendOp::SendInvalidate(RKey(1)), "SEND with invalidate", &[rc, xrc]),
+        (SendOp::Write(AT), "WRITE", &[rc, uc, xrc]),
+        (SendOp::WriteImm(AT, 1), "WRITE with immediate", &[rc, uc, xrc]),
+        (SendOp::Read(AT), "READ", &[rc, xrc]),
+        (ADD, "atomics", &[rc, xrc]),
+        (SendOp::LocalInvalidate(RKey(1)), "local invalidate", &[rc, uc, xrc]),
+        (SendOp::Bind(bind), "memory window bind", &[rc, uc, xrc]),
     ];
     for (op, name, services) in table {
-        for service in [rc, uc, ud] {
+        for service in [rc, uc, ud, xrc, QpType::XrcRecv] {
             let payload = if op == ADD { sges(&[8]) } else { Payload::empty() };
             let fits = services.contains(&service);
             let expected = if fits { Ok(()) } else { Err(PostError::NotForService { op: name }) };
             assert_eq!(post(&mut connected(&Setup::new(service)), op, payload), expected, "{service:?} {name}");
+        }
+    }
+}
+
+#[test]
+fn numbers_of_shared_receive_queues_are_for_xrc_initiators() {
+    let wr = |op, xrc_srq| SendWr { xrc_srq, ..send_wr(1, op, Payload::empty()) };
+    let refused = Err(PostError::XrcSrq);
+    for (service, op, srq, expected) in [
+        (QpType::XrcSend, SendOp::Send, Some(0xff_ffff), Ok(())),
+        (QpType::XrcSend, SendOp::Send, Some(0x100_0000), refused),
+        (QpType::XrcSend, SendOp::Send, None, refused),
+        (QpType::XrcSend, SendOp::Write(AT), None, refused),
+        (QpType::XrcSend, SendOp::LocalInvalidate(RKey(1)), None, Ok(())),
+        (QpType::Rc, SendOp::Send, Some(0), refused),
+        (QpType::Uc, SendOp::Send, Some(0), refused),
+    ] {
+        let mut node = connected(&Setup::new(service));
+        assert_eq!(node.qp.post_send(wr(op, srq), &mut node.host), expected, "{service:?} {op:?} {srq:?}");
+    }
+}
+
+#[test]
+fn xrc_queue_pairs_have_no_receive_queue() {
+    for service in [QpType::XrcSend, QpType::XrcRecv] {
+        for state in [Init, Rts, Error] {
+            let mut node =
+                if state == Init { Node::new(&Setup::new(service), 1) } else { connected(&Setup::new(service)) };
+            match state {
+                Init => node.enter_init(&Setup::new(service)),
+                Error => node.go(Error),
+                _ => {}
+            }
+            let posted = node.qp.post_recv(recv_wr(1, Sgl::new()), &mut node.host);
+            assert_eq!(posted, Err(PostError::NotForService { op: "receives" }), "{service:?} {state:?}");
         }
     }
 }

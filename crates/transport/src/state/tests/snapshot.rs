@@ -10,10 +10,12 @@ use crate::state::table;
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/state_table.txt");
 const STATES: [QpState; 7] = [Reset, Init, Rtr, Rts, Sqd, Sqe, Error];
 
+const SERVICES: [QpType; 5] = [QpType::Rc, QpType::Uc, QpType::Ud, QpType::XrcSend, QpType::XrcRecv];
+
 fn print() -> String {
     let mut text =
         String::from("Steps between the states of a queue pair: attributes needed | attributes taken besides.\n");
-    for service in [QpType::Rc, QpType::Uc, QpType::Ud] {
+    for service in SERVICES {
         write!(text, "\n{service:?}\n").expect("a string");
         for from in STATES {
             for to in STATES {
@@ -47,7 +49,7 @@ fn the_table_is_the_golden_one() {
 
 #[test]
 fn each_step_is_declared_once() {
-    for service in [QpType::Rc, QpType::Uc, QpType::Ud] {
+    for service in SERVICES {
         for (from, to) in STATES.iter().flat_map(|from| STATES.map(|to| (*from, to))) {
             assert!(table::count(from, to, service) <= 1, "{service:?} {from:?} -> {to:?}");
         }
