@@ -5,8 +5,11 @@ mod baseline;
 mod commands;
 mod demo;
 mod error;
+mod pair;
 mod perf;
 mod report;
+mod run;
+mod sysfs;
 mod targets;
 
 use std::process::ExitCode;
@@ -29,6 +32,8 @@ Environment, for every program that uses Longarm:
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Run(run::RunArgs),
+    Pair(pair::PairArgs),
     Demo(demo::DemoArgs),
     Perf(perf::PerfArgs),
     PerfServer(perf::ServeArgs),
@@ -39,11 +44,19 @@ enum Command {
     Targets(targets::TargetsArgs),
     #[command(hide = true)]
     Hub(commands::HubArgs),
+    #[command(hide = true)]
+    NamespaceProbe,
+    #[command(hide = true)]
+    Tied(pair::TiedArgs),
 }
 
 fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();
     let outcome = match Arguments::parse().command {
+        Command::Run(args) => return run::run(&args),
+        Command::Pair(args) => return pair::run(&args),
+        Command::NamespaceProbe => return run::probe(),
+        Command::Tied(args) => return pair::tied(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Perf(args) => perf::run(&args),
         Command::PerfServer(args) => perf::serve(&args),

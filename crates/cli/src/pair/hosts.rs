@@ -1,0 +1,196 @@
+//! Where the two sides run: both here, or on two hosts that are network namespaces.
+//!
+//! A network namespace belongs to a thread: the server's host is this thread's, the client's
+//! is that of a thread which starts the client and stays until it is not needed. An ordinary
+//! user gets a user namespace around both, in which it may make network interfaces.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use rustix::io::Errno;
+use rustix::thread::{CapabilitySet, UnshareFlags};
+
+use super::side::Side;
+use crate::run::{Environment, Failure, Options, prepare, unshare_flags, unshare_user};
+
+const SERVER: &str = "server";
+const CLIENT: &str = "client";
+const LOOPBACK: &str = "127.0.0.1";
+
+/// Addresses for documentation (RFC 5737); in these namespaces they are nobody else's.
+const SERVER_ADDRESS: &str = "192.0.2.1";
+const CLIENT_ADDRESS: &str = "192.0.2.2";
+
+/// The interface at either end of the wire.
+const WIRE: &str = "wire0";
+
+/// The two places.
+pub(super) struct Hosts {
+    environment: Environment,
+    address: String,
+    second: Option<Second>,
+}
+
+/// The thread of the client's host.
+struct Second {
+    orders: Option<Sender<Order>>,
+    results: Receiver<Result<Side, Failure>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A client to be started.
+struct Order {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+impl Hosts {
+    /// Both sides on this host.
+    pub(super) fn one(program: &Path, options: &Options, address: Option<&str>) -> Result<Hosts, Failure> {
+        let environment = prepare(program, options)?;
+        Ok(Hosts { environment, address: address.unwrap_or(LOOPBACK).into(), second: None })
+    }
+
+    /// A host for each.
+    pub(super) fn two(program: &Path, options: &Options) -> Result<Hosts, Failure> {
+        new_network()?;
+        let second = Second::start(program, options)?;
+        let environment = prepare(program, options)?;
+        Ok(Hosts { environment, address: SERVER_ADDRESS.into(), second: Some(second) })
+    }
+
+    /// The server's address.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Starts the server.
+    pub(super) fn start_server(&self, program: &Path, arguments: &[OsString]) -> Result<Side, Failure> {
+        Side::start(SERVER, program, arguments, &self.environment)
+    }
+
+    /// Starts the client.
+    pub(super) fn start_client(&self, program: &Path, arguments: &[OsString]) -> Result<Side, Failure> {
+        match &self.second {
+            None => Side::start(CLIENT, program, arguments, &self.environment),
+            Some(second) => second.client(Order { program: program.into(), arguments: arguments.to_vec() }),
+        }
+    }
+}
+
+impl Drop for Hosts {
+    /// Ends the hubs of the two hosts, whose network nobody can reach any more.
+    fn drop(&mut self) {
+        let Some(second) = &mut self.second else { return };
+        second.orders = None;
+        if let Some(thread) = second.thread.take() {
+            let _ = thread.join();
+        }
+        end_hub();
+    }
+}
+
+impl Second {
+    /// Makes the host and the wire to it.
+    fn start(program: &Path, options: &Options) -> Result<Second, Failure> {
+        let (told, tells) = channel();
+        let (wired, wire) = channel();
+        let (orders, ordered) = channel();
+        let (done, results) = channel();
+        let (program, options) = (program.to_path_buf(), options.clone());
+        let thread = thread::spawn(move || {
+            let made = unshare_flags(UnshareFlags::NEWNET).map(|()| rustix::thread::gettid().as_raw_nonzero().get());
+            // A channel that is closed means that the others have given up.
+            if told.send(made).is_ok() && wire.recv().is_ok() {
+                let environment = take_wire().and_then(|()| prepare(&program, &options));
+                serve(environment, &ordered, &done);
+                end_hub();
+            }
+        });
+        let second = tells.recv().unwrap_or(Err(Errno::SRCH)).map_err(refused("make a second network namespace"))?;
+        make_wire(second)?;
+        let _ = wired.send(());
+        Ok(Second { orders: Some(orders), results, thread: Some(thread) })
+    }
+
+    fn client(&self, order: Order) -> Result<Side, Failure> {
+        let sent = self.orders.as_ref().is_some_and(|orders| orders.send(order).is_ok());
+        let result = if sent { self.results.recv().ok() } else { None };
+        result.unwrap_or_else(|| Err(Failure::NoHosts("the second host is gone".into())))
+    }
+}
+
+/// Starts the client when it is ordered, and stays until there will be no more orders.
+fn serve(environment: Result<Environment, Failure>, orders: &Receiver<Order>, done: &Sender<Result<Side, Failure>>) {
+    let Ok(order) = orders.recv() else { return };
+    let side = environment.and_then(|e| Side::start(CLIENT, &order.program, &order.arguments, &e));
+    if done.send(side).is_ok() {
+        // Ends with an error as soon as the sender is dropped.
+        let _ = orders.recv();
+    }
+}
+
+/// Ends this thread's host's hub. If it has gone already, so much the better.
+fn end_hub() {
+    drop(hub::client::shutdown(None, true));
+}
+
+/// Moves this process, which has one thread, into a network of its own.
+fn new_network() -> Result<(), Failure> {
+    match unshare_flags(UnshareFlags::NEWNET) {
+        Err(Errno::PERM) => {}
+        other => return other.map_err(refused("make a network namespace")),
+    }
+    unshare_user(UnshareFlags::NEWNET).map_err(|problem| Failure::NoHosts(problem.to_string()))?;
+    // So that `ip` may have it, too.
+    let mut own = rustix::thread::capabilities(None).map_err(refused("ask for my capabilities"))?;
+    own.inheritable |= CapabilitySet::NET_ADMIN;
+    rustix::thread::set_capabilities(None, own).map_err(refused("hand on a capability"))
+}
+
+fn refused(what: &'static str) -> impl FnOnce(Errno) -> Failure {
+    move |error| Failure::system(what)(error.into())
+}
+
+/// Makes the wire from this thread's network to another thread's, and gives it an address.
+fn make_wire(other: i32) -> Result<(), Failure> {
+    ip(&format!(
+        "link set lo up\nlink add {WIRE} type veth peer name {WIRE} netns {other}\n\
+         addr add {SERVER_ADDRESS}/24 dev {WIRE}\nlink set {WIRE} up\n"
+    ))
+}
+
+/// Gives the other end its address.
+fn take_wire() -> Result<(), Failure> {
+    ip(&format!("link set lo up\naddr add {CLIENT_ADDRESS}/24 dev {WIRE}\nlink set {WIRE} up\n"))
+}
+
+/// Changes this thread's network.
+fn ip(changes: &str) -> Result<(), Failure> {
+    // Only a user who is not root needs this: without it `ip` loses the right.
+    let hand_on = |enable| rustix::thread::configure_capability_in_ambient_set(CapabilitySet::NET_ADMIN, enable);
+    let ambient = hand_on(true).is_ok();
+    let outcome = run_ip(changes);
+    if ambient {
+        hand_on(false).map_err(refused("keep a capability"))?;
+    }
+    outcome
+}
+
+fn run_ip(changes: &str) -> Result<(), Failure> {
+    let mut ip = Command::new("ip");
+    ip.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut ip = ip.spawn().map_err(Failure::system("run ip, of the package iproute2"))?;
+    if let Some(mut stdin) = ip.stdin.take() {
+        stdin.write_all(changes.as_bytes()).map_err(Failure::system("tell ip what to do"))?;
+    }
+    let output = ip.wait_with_output().map_err(Failure::system("wait for ip"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(Failure::NoHosts(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+    }
+}

@@ -1,0 +1,117 @@
+//! One side: a process that ends when this one does.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use rustix::process::Signal;
+
+use super::{listen, tree};
+use crate::run::{self, Environment, Failure};
+
+/// The hidden command that sees to that.
+const TIED: &str = "tied";
+
+/// From a request to end to the end by force.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Execute a program that ends with its parent
+#[derive(Args, Debug)]
+pub(crate) struct TiedArgs {
+    parent: i32,
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// A running side.
+#[derive(Debug)]
+pub(super) struct Side {
+    pub(super) name: &'static str,
+    child: Child,
+    ended: Option<ExitStatus>,
+}
+
+impl Side {
+    /// Starts a program. It ends with this thread, by SIGTERM.
+    pub(super) fn start(
+        name: &'static str,
+        program: &Path,
+        arguments: &[OsString],
+        environment: &Environment,
+    ) -> Result<Side, Failure> {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(TIED).arg(std::process::id().to_string()).arg(program).args(arguments);
+        command.envs(environment.iter()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().map_err(Failure::system(format!("start the {name}")))?;
+        Ok(Side { name, child, ended: None })
+    }
+
+    pub(super) fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().ok().flatten();
+        }
+        self.ended
+    }
+
+    /// Whether it, or a process that it started, waits for TCP connections.
+    pub(super) fn listens(&self) -> bool {
+        listen::listens(self.child.id())
+    }
+
+    /// Ends it and what it started, if it is still there.
+    pub(super) fn end(&mut self) {
+        let deadline = Instant::now() + LAST_WORDS;
+        if self.ended().is_none() {
+            tree::signal(self.child.id(), Signal::TERM);
+        }
+        while self.ended().is_none() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+        if self.ended().is_none() {
+            tree::signal(self.child.id(), Signal::KILL);
+            self.ended = self.child.wait().ok();
+        }
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The exit code of a shell for that end.
+pub(super) fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    u8::try_from(code & 0xff).unwrap_or(1)
+}
+
+/// The hidden command: ties this process to its parent and executes the program.
+pub(crate) fn tied(args: &TiedArgs) -> ExitCode {
+    let failure = match (tie_to(args.parent), args.command.as_slice()) {
+        (Err(error), _) => Failure::system("watch my parent")(error),
+        (Ok(()), [program, arguments @ ..]) => {
+            run::execute(Path::new(program), program, arguments, &Environment::default())
+        }
+        (Ok(()), []) => Failure::Usage("no program is given".into()),
+    };
+    eprintln!("longarm: {failure}");
+    ExitCode::from(failure.code())
+}
+
+/// Lets this process, and the program that it becomes, end when the parent does.
+fn tie_to(parent: i32) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
+    let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+    if now == Some(parent) { Ok(()) } else { Err(io::Error::other("it has ended")) }
+}

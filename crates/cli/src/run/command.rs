@@ -1,0 +1,89 @@
+//! The command line of `longarm run`, and its course.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use super::environment::Environment;
+use super::error::Failure;
+use super::namespace::{self, View};
+use super::options::Options;
+use super::{prepare, program};
+use crate::sysfs;
+use clap::Args;
+
+/// The hidden command that tries whether a namespace can be had.
+pub(super) const PROBE: &str = "namespace-probe";
+
+/// Run an unmodified RDMA program on this machine's devices
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    options: Options,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  longarm run -- ibv_devinfo
+  longarm run --faults seed=7,loss=0.01 -- ib_write_bw --report_gbits
+  longarm run -- mpirun -n 2 ./program      a launcher: its children see the devices, too
+  longarm run -- bash                       a shell in which every program does
+
+Exit status: the program's; 127 if it is not found, 126 if it cannot be executed, 125 if
+Longarm itself fails.";
+
+/// `longarm run`. Returns only if the program was not executed.
+pub(crate) fn run(args: &RunArgs) -> ExitCode {
+    let failure = start(args);
+    eprintln!("longarm: {failure}");
+    ExitCode::from(failure.code())
+}
+
+fn start(args: &RunArgs) -> Failure {
+    let [name, arguments @ ..] = args.command.as_slice() else {
+        return Failure::Usage("no program is given".into());
+    };
+    let prepared = program::resolve(name).and_then(|path| Ok((prepare(&path, &args.options)?, path)));
+    let (environment, path) = match prepared {
+        Ok(prepared) => prepared,
+        Err(failure) => return failure,
+    };
+    for (name, value) in environment.iter() {
+        args.options.tell(|| format!("{name}={}", value.display()));
+    }
+    execute(&path, name, arguments, &environment)
+}
+
+/// Lets the program take this process over; returns only if that fails.
+pub(crate) fn execute(path: &Path, name: &OsStr, arguments: &[OsString], environment: &Environment) -> Failure {
+    let error = Command::new(path).arg0(name).args(arguments).envs(environment.iter()).exec();
+    refusal(path, &error)
+}
+
+/// Why the system did not execute the program.
+fn refusal(path: &Path, error: &std::io::Error) -> Failure {
+    let missing = program::interpreter(path).filter(|interpreter| !interpreter.exists());
+    let reason = match missing {
+        Some(interpreter) => format!("its interpreter {} does not exist", interpreter.display()),
+        None => error.to_string(),
+    };
+    Failure::NotExecutable { path: path.into(), reason }
+}
+
+/// The hidden command: tries a namespace and ends.
+pub(crate) fn probe() -> ExitCode {
+    let own = std::env::current_exe().unwrap_or_default();
+    let tree = sysfs::class_tree(&[]);
+    match namespace::enter(&View { class: &tree, nodes: &[], library: &own, replaced: &[] }) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(refused) => {
+            eprintln!("{refused}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Why a program was not started, with the exit codes of shells, `env` and `timeout`.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a program was not started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{name}: there is no such program (looked in PATH)")]
+    NotFound { name: String },
+    #[error("{} cannot be executed: {reason}", path.display())]
+    NotExecutable { path: PathBuf, reason: String },
+    #[error(
+        "{} gets rights of its own ({reason}), and such programs take no library from their caller; \
+         run longarm with these rights instead, as in `sudo longarm run -- …`, or copy the program",
+        path.display()
+    )]
+    Privileged { path: PathBuf, reason: &'static str },
+    #[error("{0}")]
+    Usage(String),
+    #[error("the library libibverbs.so is not there; set LONGARM_LIB to it. Looked for:\n  {}", tried.join("\n  "))]
+    NoLibrary { tried: Vec<String> },
+    #[error("no namespace for the program: {0}; `--mode plain` does without")]
+    NoNamespace(String),
+    #[error("the hosts cannot be made: {0}")]
+    NoHosts(String),
+    #[error(transparent)]
+    Hub(#[from] hub::client::AttachError),
+    #[error("cannot {what}: {source}")]
+    System { what: String, source: io::Error },
+}
+
+impl Failure {
+    /// The exit code: 127 and 126 as from a shell, 125 for what is ours.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Failure::NotFound { .. } => 127,
+            Failure::NotExecutable { .. } | Failure::Privileged { .. } => 126,
+            _ => 125,
+        }
+    }
+
+    /// A failure of the system in something that we wanted.
+    pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Failure {
+        let what = what.into();
+        |source| Failure::System { what, source }
+    }
+}

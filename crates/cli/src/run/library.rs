@@ -1,0 +1,161 @@
+//! Our `libibverbs.so`, and the directory with the names under which programs look for it.
+//!
+//! The library is built with the command but is no part of it. It is `$LONGARM_LIB` (the file
+//! or its directory), or it lies where cargo or an installation put it, see [`places`].
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::elf;
+use super::error::Failure;
+
+/// Names the library, or the directory it is in.
+pub(super) const LIBRARY_VARIABLE: &str = "LONGARM_LIB";
+
+const FILE: &str = "libibverbs.so";
+const VERBS: [&str; 2] = ["libibverbs.so.1", "libibverbs.so"];
+const CONNECTIONS: [&str; 2] = ["librdmacm.so.1", "librdmacm.so"];
+
+/// A function by which one knows that the connection manager's library is in the same file.
+const CONNECTIONS_FUNCTION: &str = "rdma_create_event_channel";
+
+/// The library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Library {
+    /// The file, without symbolic links.
+    pub(super) file: PathBuf,
+    /// The machine it is for, as ELF numbers them.
+    pub(super) machine: u16,
+    has_connections: bool,
+}
+
+impl Library {
+    /// Finds the library.
+    ///
+    /// # Errors
+    /// [`Failure::NoLibrary`], and [`Failure::Usage`] if the file is no library.
+    pub(super) fn find() -> Result<Library, Failure> {
+        let named = env::var_os(LIBRARY_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let executable = env::current_exe().and_then(fs::canonicalize).map_err(Failure::system("find myself"))?;
+        let places = places(named.as_deref(), executable.parent().unwrap_or(Path::new("/")));
+        match places.iter().find(|path| path.is_file()) {
+            Some(file) => Library::open(file),
+            None => Err(Failure::NoLibrary { tried: places.iter().map(|path| path.display().to_string()).collect() }),
+        }
+    }
+
+    fn open(file: &Path) -> Result<Library, Failure> {
+        let file = fs::canonicalize(file).map_err(Failure::system(format!("open {}", file.display())))?;
+        let elf = elf::read(&file).map_err(Failure::system(format!("read {}", file.display())))?;
+        let ours = elf.filter(|elf| elf.soname.as_deref() == Some(VERBS[0]));
+        let Some(elf) = ours else {
+            return Err(Failure::Usage(format!("{} is not a library named {}", file.display(), VERBS[0])));
+        };
+        let has_connections = elf::names_symbol(&file, CONNECTIONS_FUNCTION);
+        Ok(Library { file, machine: elf.machine, has_connections })
+    }
+
+    /// The names under which programs ask for it.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        let connections = if self.has_connections { &CONNECTIONS[..] } else { &[] };
+        VERBS.iter().chain(connections).copied()
+    }
+
+    /// Makes a directory with these names as links, or puts the one that is there right.
+    /// `runtime_dir` is a directory that only this user can enter.
+    ///
+    /// # Errors
+    /// [`Failure::System`].
+    pub(super) fn link_directory(&self, runtime_dir: &Path) -> Result<PathBuf, Failure> {
+        let dir = runtime_dir.join(format!("lib-{:016x}", super::stable_hash(&self.file)));
+        let links = || {
+            match fs::create_dir(&dir) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+            VERBS.iter().chain(&CONNECTIONS).try_for_each(|name| {
+                let target = self.names().any(|own| own == *name).then_some(self.file.as_path());
+                set_link(&dir.join(name), target)
+            })
+        };
+        links().map_err(Failure::system(format!("make the library directory {}", dir.display())))?;
+        Ok(dir)
+    }
+}
+
+/// Where the library may be; a build by cargo before an installation.
+fn places(named: Option<&Path>, beside: &Path) -> Vec<PathBuf> {
+    if let Some(named) = named {
+        return if named.is_dir() { VERBS.map(|name| named.join(name)).to_vec() } else { vec![named.into()] };
+    }
+    // A test's executable is in `deps` itself; an installation's in `bin`.
+    ["deps", ".", "../lib/longarm", "../lib"].iter().map(|dir| clean(beside, dir).join(FILE)).collect()
+}
+
+/// `beside/dir` as one reads it.
+fn clean(beside: &Path, dir: &str) -> PathBuf {
+    match dir.strip_prefix("../") {
+        Some(rest) => beside.parent().unwrap_or(beside).join(rest),
+        None if dir == "." => beside.into(),
+        None => beside.join(dir),
+    }
+}
+
+/// Lets a link point to `target`, or not be there. Others may do the same at the same time.
+fn set_link(link: &Path, target: Option<&Path>) -> io::Result<()> {
+    let Some(target) = target else {
+        return match fs::remove_file(link) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+    };
+    if fs::read_link(link).is_ok_and(|now| now == target) {
+        return Ok(());
+    }
+    let mut new = OsString::from(link);
+    new.push(format!(".{}", std::process::id()));
+    std::os::unix::fs::symlink(target, &new)?;
+    fs::rename(&new, link)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_comes_before_an_installation() {
+        let expected = ["/x/bin/deps", "/x/bin", "/x/lib/longarm", "/x/lib"].map(|dir| Path::new(dir).join(FILE));
+        assert_eq!(places(None, Path::new("/x/bin")), expected);
+        assert_eq!(places(Some(Path::new("/x/my.so")), Path::new("/y")), [Path::new("/x/my.so")]);
+        let in_tmp = places(Some(Path::new("/tmp")), Path::new("/y"));
+        assert_eq!(in_tmp, [Path::new("/tmp/libibverbs.so.1"), Path::new("/tmp/libibverbs.so")]);
+    }
+
+    #[test]
+    fn links_follow_the_library() {
+        let dir = env::temp_dir().join(format!("longarm-links-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let mut library = Library { file: "/x/libibverbs.so".into(), machine: 62, has_connections: true };
+        let links = library.link_directory(&dir).unwrap();
+        let target = |name: &str| fs::read_link(links.join(name)).ok();
+        for name in VERBS.iter().chain(&CONNECTIONS) {
+            assert_eq!(target(name), Some(library.file.clone()), "{name}");
+        }
+        fs::remove_file(links.join(VERBS[0])).unwrap();
+        std::os::unix::fs::symlink("/elsewhere", links.join(VERBS[0])).unwrap();
+        library.has_connections = false;
+        assert_eq!(library.link_directory(&dir).unwrap(), links);
+        assert_eq!(target(VERBS[0]), Some(library.file.clone()));
+        assert_eq!(target(CONNECTIONS[0]), None);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_library_is_refused() {
+        let problem = Library::open(&env::current_exe().unwrap()).unwrap_err();
+        assert!(problem.to_string().contains("libibverbs.so.1"), "{problem}");
+    }
+}

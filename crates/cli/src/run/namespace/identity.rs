@@ -1,0 +1,32 @@
+//! Who we are in a user namespace: who we were.
+
+use std::fs;
+
+use super::{Refused, refused};
+
+/// Effective user and group.
+pub(super) struct Identity {
+    uid: u32,
+    gid: u32,
+}
+
+impl Identity {
+    /// Of this process; to be asked before the namespace is made.
+    pub(super) fn current() -> Identity {
+        Identity { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
+    }
+
+    /// Lets user and group mean themselves in this process's new namespace, so that files
+    /// keep their owner, and the hub sees the same user.
+    pub(super) fn keep(&self) -> Result<(), Refused> {
+        let write = |name: &str, text: String| {
+            let path = format!("/proc/self/{name}");
+            fs::write(&path, text).map_err(refused(format!("write {path}")))
+        };
+        let Identity { uid, gid } = self;
+        write("uid_map", format!("{uid} {uid} 1\n"))?;
+        // Without it an ordinary user may not map a group (user_namespaces(7)).
+        write("setgroups", "deny\n".into())?;
+        write("gid_map", format!("{gid} {gid} 1\n"))
+    }
+}

@@ -1,0 +1,12 @@
+//! Our library in place of the system's.
+
+use std::path::{Path, PathBuf};
+
+use super::{Refused, refused};
+
+pub(super) fn replace(library: &Path, others: &[PathBuf]) -> Result<(), Refused> {
+    for other in others {
+        rustix::mount::mount_bind(library, other).map_err(refused(format!("replace {}", other.display())))?;
+    }
+    Ok(())
+}

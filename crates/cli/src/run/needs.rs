@@ -1,0 +1,139 @@
+//! What a program needs: a library path suffices, or it must see our tree in `/sys` and our
+//! library in place of the system's.
+//!
+//! Decided by what the loader would load. A program that links libibverbs, through no run path
+//! of its own, and none of the libraries that are known to read `/sys/class/infiniband`, needs
+//! the library path only. Of all others we do not know: scripts, shells and launchers start
+//! other programs, and some open libibverbs late.
+
+use std::collections::{HashSet, VecDeque};
+use std::path::{Path, PathBuf};
+
+use super::elf::{self, Elf};
+use super::program;
+use super::search::{self, Search};
+
+/// Libraries (the beginnings of their names) that read `/sys/class/infiniband` by its path.
+const SYSFS_READERS: [&str; 8] =
+    ["libucs.", "libuct", "libucp.", "libnccl", "librccl", "libmpi", "libfabric.", "librte_"];
+
+const VERBS: &str = "libibverbs.so.1";
+const LIBRARIES: [&str; 2] = [VERBS, "librdmacm.so.1"];
+
+/// Most libraries of a program that are looked at.
+const MAX_LIBRARIES: usize = 1000;
+
+/// What a program needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Needs {
+    pub(super) reach: Reach,
+    /// Libraries that the program's run path finds in place of ours.
+    pub(super) hidden: Vec<PathBuf>,
+}
+
+/// What reaches the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// The library path.
+    LibraryPath,
+    /// A namespace, for this reason.
+    Namespace(String),
+    /// Perhaps a namespace: nobody knows, for this reason.
+    Unknown(String),
+}
+
+/// Looks at a program.
+pub(super) fn of(program: &Path, search: &Search) -> Needs {
+    let unknown = |why: &str| Needs { reach: Reach::Unknown(format!("{} {why}", name(program))), hidden: vec![] };
+    if program::interpreter(program).is_some() {
+        return unknown("is a script");
+    }
+    let Ok(Some(elf)) = elf::read(program) else { return unknown("is not an executable that we can read") };
+    if elf.interpreter.is_none() {
+        return unknown("is statically linked: it may start programs that are not");
+    }
+    let loaded = Loaded::by(program, elf, search);
+    let reason = match (&loaded.reader, loaded.hidden.first(), loaded.verbs) {
+        (_, Some(hidden), _) => format!("the run path finds {}", hidden.display()),
+        (Some(reader), ..) => format!("{reader} reads /sys/class/infiniband"),
+        (.., false) => return unknown("does not link libibverbs itself"),
+        (.., true) => return Needs { reach: Reach::LibraryPath, hidden: vec![] },
+    };
+    Needs { reach: Reach::Namespace(reason), hidden: loaded.hidden }
+}
+
+fn name(program: &Path) -> String {
+    program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// What the loader loads with a program.
+#[derive(Default)]
+struct Loaded {
+    reader: Option<String>,
+    hidden: Vec<PathBuf>,
+    verbs: bool,
+}
+
+/// A file whose needs are to be looked at.
+struct Open {
+    path: PathBuf,
+    elf: Elf,
+    /// The run paths of those that loaded it, which come before the environment.
+    inherited: Vec<PathBuf>,
+}
+
+impl Loaded {
+    fn by(program: &Path, elf: Elf, search: &Search) -> Loaded {
+        let mut loaded = Loaded::default();
+        let mut seen: HashSet<String> = HashSet::new();
+        let mut queue = VecDeque::from([Open { path: program.into(), elf, inherited: vec![] }]);
+        while let Some(mut user) = queue.pop_front() {
+            let own = user.elf.rpath.as_deref().map(|text| search::directories(text, &user.path)).unwrap_or_default();
+            user.inherited.splice(0..0, own);
+            for name in &user.elf.needed {
+                if seen.len() < MAX_LIBRARIES && seen.insert(name.clone()) {
+                    queue.extend(loaded.look_at(name, &user, search));
+                }
+            }
+        }
+        loaded
+    }
+
+    /// Notes a needed library; returns it if its own needs matter.
+    fn look_at(&mut self, name: &str, user: &Open, search: &Search) -> Option<Open> {
+        if self.reader.is_none() && SYSFS_READERS.iter().any(|reader| name.starts_with(reader)) {
+            self.reader = Some(name.to_owned());
+        }
+        let found = search.find(name, &user.path, &user.elf, &user.inherited);
+        if let Some(library) = LIBRARIES.iter().find(|library| name.ends_with(*library)) {
+            self.verbs |= *library == VERBS;
+            self.hidden.extend(found.filter(|found| found.before_environment).map(|found| found.path));
+            return None;
+        }
+        let found = found?;
+        let elf = elf::read(&found.path).ok()??;
+        Some(Open { path: found.path, elf, inherited: user.inherited.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_links_no_verbs_may_start_what_does() {
+        let needs = of(Path::new("/bin/sh"), &Search::new());
+        assert!(matches!(needs.reach, Reach::Unknown(why) if why.contains("does not link libibverbs")));
+    }
+
+    #[test]
+    fn scripts_and_other_files_are_unknown() {
+        let path = std::env::temp_dir().join(format!("longarm-needs-{}", std::process::id()));
+        for (text, expected) in [("#!/bin/sh\n", "is a script"), ("\x7fELF", "we can read")] {
+            std::fs::write(&path, text).unwrap();
+            let needs = of(&path, &Search::new());
+            assert!(matches!(&needs.reach, Reach::Unknown(why) if why.contains(expected)), "{needs:?}");
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,182 @@
+//! From a program and the options to the environment in which the program can be executed.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::environment::{Environment, SYSFS_VARIABLE};
+use super::error::Failure;
+use super::library::{LIBRARY_VARIABLE, Library};
+use super::namespace::{self, View};
+use super::needs::{self, Needs, Reach};
+use super::options::{Mode, Options};
+use super::search::{Search, fits};
+use super::{command, facts, stable_hash};
+use crate::sysfs::{self, Tree};
+
+/// Trees in the runtime directory that are kept: programs may still read the older ones.
+const TREES_KEPT: usize = 8;
+const TREE_PREFIX: &str = "sysfs-";
+
+/// Starts the hub if there is none, and makes everything ready for a program. In namespace
+/// mode this process, which must have one thread, is in the namespace afterwards.
+///
+/// # Errors
+/// [`Failure`], in words for people.
+pub(crate) fn prepare(program: &Path, options: &Options) -> Result<Environment, Failure> {
+    options.check()?;
+    let library = Library::find()?;
+    let records = hub::client::devices(None)?;
+    let runtime_dir = PathBuf::from(hub::client::status(None)?.runtime_dir);
+    let chosen = options.chosen(&records)?;
+    let tree = sysfs::class_tree(&facts::describe(&chosen));
+    let links = library.link_directory(&runtime_dir)?;
+    options.tell(|| format!("the library is {}, its directory {}", library.file.display(), links.display()));
+
+    let mut environment = Environment::default();
+    options.variables().into_iter().for_each(|(name, value)| environment.set(name, value));
+    environment.library_path(&links);
+    environment.set(LIBRARY_VARIABLE, &library.file);
+    hub_program(&mut environment);
+
+    let search = Search::new();
+    let needs = needs::of(program, &search);
+    let inside = chosen.first().is_some_and(|(_, record)| is_inside(&record.name));
+    let sysfs_root = if inside {
+        options.tell(|| "we are in a namespace of ours already".into());
+        PathBuf::from(namespace::SYSFS_ROOT)
+    } else if wants_namespace(options, &needs)? {
+        let nodes: Vec<String> = chosen.iter().map(|(number, _)| sysfs::node_name(*number)).collect();
+        let replaced = replaced(&library, &needs, &search);
+        let view = View { class: &tree, nodes: &nodes, library: &library.file, replaced: &replaced };
+        namespace::enter(&view).map_err(|refused| Failure::NoNamespace(refused.to_string()))?;
+        replaced.iter().for_each(|file| options.tell(|| format!("in place of {}", file.display())));
+        PathBuf::from(namespace::SYSFS_ROOT)
+    } else {
+        if !needs.hidden.is_empty() {
+            environment.preload(&links.join("libibverbs.so.1"));
+        }
+        write_tree(&tree, &runtime_dir)?
+    };
+    environment.set(SYSFS_VARIABLE, sysfs_root);
+    Ok(environment)
+}
+
+/// Whether a `longarm run` around this one has made a namespace.
+fn is_inside(device: &str) -> bool {
+    let root = env::var_os(SYSFS_VARIABLE);
+    root.is_some_and(|root| root == namespace::SYSFS_ROOT) && namespace::is_inside(device)
+}
+
+/// Programs that are no `longarm` themselves start a hub with ours, should it be necessary.
+fn hub_program(environment: &mut Environment) {
+    if env::var_os(hub::HUB_VARIABLE).is_none()
+        && let Ok(own) = env::current_exe()
+    {
+        environment.set(hub::HUB_VARIABLE, own);
+    }
+}
+
+/// Decides between the modes; tells why.
+fn wants_namespace(options: &Options, needs: &Needs) -> Result<bool, Failure> {
+    let (why, certain) = match (&options.mode, &needs.reach) {
+        (Mode::Plain, _) => return Ok(false),
+        (Mode::Namespace, _) => return Ok(true),
+        (Mode::Auto, Reach::LibraryPath) => {
+            options.tell(|| "the library path suffices".into());
+            return Ok(false);
+        }
+        (Mode::Auto, Reach::Namespace(why)) => (why, true),
+        (Mode::Auto, Reach::Unknown(why)) => (why, false),
+    };
+    let Some(problem) = probe()? else {
+        options.tell(|| format!("in a namespace: {why}"));
+        return Ok(true);
+    };
+    let note = || format!("no namespace ({problem}), though {why}: the library path has to do");
+    if certain && needs.hidden.is_empty() {
+        eprintln!("longarm: {}", note());
+    } else {
+        options.tell(note);
+    }
+    Ok(false)
+}
+
+/// Tries in a child whether a namespace can be had; returns why not. (A process that tried
+/// and failed half-way could not go back.)
+fn probe() -> Result<Option<String>, Failure> {
+    let mut child = Command::new("/proc/self/exe");
+    let output = child.arg(command::PROBE).stdin(Stdio::null()).output();
+    let output = output.map_err(Failure::system("try a namespace"))?;
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Ok((!output.status.success()).then_some(said))
+}
+
+/// The files that our library takes the place of.
+fn replaced(library: &Library, needs: &Needs, search: &Search) -> Vec<PathBuf> {
+    let system = library.names().flat_map(|name| search.system(name));
+    let files = system.chain(needs.hidden.iter().cloned()).filter_map(|path| fs::canonicalize(path).ok());
+    let mut files: Vec<PathBuf> = files.filter(|file| *file != library.file && fits(file, library.machine)).collect();
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// Puts the tree into the runtime directory, once for each content; returns what stands for `/sys`.
+fn write_tree(tree: &Tree, runtime_dir: &Path) -> Result<PathBuf, Failure> {
+    let name = format!("{TREE_PREFIX}{:016x}", stable_hash(tree));
+    let root = runtime_dir.join(&name);
+    if root.is_dir() {
+        return Ok(root);
+    }
+    let new = runtime_dir.join(format!("new-{name}-{}", std::process::id()));
+    let write = || {
+        remove_oldest(runtime_dir)?;
+        fs::create_dir_all(new.join("class"))?;
+        tree.write(&new.join("class"))?;
+        match fs::rename(&new, &root) {
+            // Somebody else was faster.
+            Err(_) if root.is_dir() => fs::remove_dir_all(&new),
+            other => other,
+        }
+    };
+    write().map_err(Failure::system(format!("write {}", root.display())))?;
+    Ok(root)
+}
+
+/// Makes room for one more tree.
+fn remove_oldest(runtime_dir: &Path) -> io::Result<()> {
+    let is_tree = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(TREE_PREFIX);
+    let entries = fs::read_dir(runtime_dir)?.flatten().filter(is_tree);
+    let mut trees: Vec<_> = entries.filter_map(|e| Some((e.metadata().ok()?.modified().ok()?, e.path()))).collect();
+    trees.sort();
+    let surplus = trees.len().saturating_sub(TREES_KEPT - 1);
+    // Another process may remove the same one.
+    trees.iter().take(surplus).for_each(|(_, path)| drop(fs::remove_dir_all(path)));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trees_are_written_once_and_the_oldest_go() {
+        let dir = env::temp_dir().join(format!("longarm-trees-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let tree = |value: usize| {
+            let mut tree = Tree::default();
+            tree.value("infiniband/la_lo/value", value);
+            tree
+        };
+        let root = write_tree(&tree(0), &dir).unwrap();
+        assert_eq!(fs::read_to_string(root.join("class/infiniband/la_lo/value")).unwrap(), "0\n");
+        assert_eq!(write_tree(&tree(0), &dir).unwrap(), root);
+        let roots: Vec<PathBuf> = (1..=TREES_KEPT).map(|value| write_tree(&tree(value), &dir).unwrap()).collect();
+        assert!(roots.last().unwrap().is_dir());
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), TREES_KEPT);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

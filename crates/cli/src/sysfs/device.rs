@@ -1,0 +1,72 @@
+//! The files of a device and of its node.
+
+use super::{DEVICES, Described, NODES, node_name, port};
+
+/// Version of the interface between libibverbs and the kernel that `abi_version` tells.
+pub(super) const VERBS_ABI: u32 = 6;
+
+/// Version of the driver's own interface; nobody else has one.
+const DRIVER_ABI: u32 = 1;
+
+/// Major and first minor number of the nodes, as Linux assigns them.
+const NODE_NUMBERS: (usize, usize) = (231, 192);
+
+/// A PCI vendor that nobody is, so that no program takes the device for one that it knows.
+const VENDOR: &str = "0xffff";
+
+/// The class of InfiniBand controllers.
+const PCI_CLASS: &str = "0x020700";
+
+pub(super) fn describe(tree: &mut super::Tree, described: &Described<'_>) {
+    let record = described.record;
+    let dir = format!("{DEVICES}/{}", record.name);
+    let attributes = [
+        ("node_type", "1: CA".to_string()),
+        ("node_guid", record.node_guid.to_string()),
+        ("sys_image_guid", record.node_guid.to_string()),
+        ("node_desc", record.name.clone()),
+        ("fw_ver", env!("CARGO_PKG_VERSION").to_string()),
+        ("hca_type", "Longarm".to_string()),
+        ("hw_rev", "0x0".to_string()),
+        ("board_id", "LONGARM".to_string()),
+    ];
+    for (name, value) in attributes {
+        tree.value(format!("{dir}/{name}"), value);
+    }
+    bus_device(tree, &format!("{dir}/device"), described);
+    port::describe(tree, &format!("{dir}/ports/1"), record);
+    node(tree, described);
+}
+
+/// What stands for the card. It is not the interface's own, since that may be a card which
+/// programs know and would treat as such.
+fn bus_device(tree: &mut super::Tree, dir: &str, described: &Described<'_>) {
+    let attributes = [
+        ("vendor", VENDOR),
+        ("device", "0x0000"),
+        ("subsystem_vendor", VENDOR),
+        ("subsystem_device", "0x0000"),
+        ("class", PCI_CLASS),
+        ("revision", "0x00"),
+    ];
+    for (name, value) in attributes {
+        tree.value(format!("{dir}/{name}"), value);
+    }
+    tree.value(format!("{dir}/numa_node"), described.place.numa_node);
+    if let Some(mask) = &described.place.local_cpus {
+        tree.value(format!("{dir}/local_cpus"), mask);
+    }
+    let interface = &described.record.interface;
+    tree.link(format!("{dir}/net/{interface}"), format!("/sys/class/net/{interface}"));
+    tree.link(format!("{dir}/{DEVICES}/{}", described.record.name), "../..");
+}
+
+fn node(tree: &mut super::Tree, described: &Described<'_>) {
+    let name = &described.record.name;
+    let dir = format!("{NODES}/{}", node_name(described.number));
+    let (major, first_minor) = NODE_NUMBERS;
+    tree.value(format!("{dir}/ibdev"), name);
+    tree.value(format!("{dir}/abi_version"), DRIVER_ABI);
+    tree.value(format!("{dir}/dev"), format!("{major}:{}", first_minor + described.number));
+    tree.link(format!("{dir}/device"), format!("../../{DEVICES}/{name}/device"));
+}
