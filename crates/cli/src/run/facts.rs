@@ -9,14 +9,14 @@ use crate::sysfs::{Described, Place};
 
 const INTERFACES: &str = "/sys/class/net";
 
-/// The devices with their numbers and their places in the machine.
-pub(super) fn describe<'a>(devices: &[(usize, &'a DeviceRecord)]) -> Vec<Described<'a>> {
-    let describe = |(number, record): &(usize, &'a DeviceRecord)| Described {
+/// The devices, numbered in their order, and their places in the machine.
+pub(super) fn describe<'a>(devices: &[&'a DeviceRecord]) -> Vec<Described<'a>> {
+    let describe = |(number, record): (usize, &&'a DeviceRecord)| Described {
         record,
-        number: *number,
+        number,
         place: place(&Path::new(INTERFACES).join(&record.interface).join("device")),
     };
-    devices.iter().map(describe).collect()
+    devices.iter().enumerate().map(describe).collect()
 }
 
 /// The place of a network card, from its directory or, as with virtio, the one above.

@@ -71,16 +71,77 @@ impl Options {
         [faults, capture, devices].into_iter().flatten().collect()
     }
 
-    /// The devices that the program shall see, with their numbers in the whole list.
+    /// The devices that the program shall see, in the order of its library: the preferred
+    /// one first.
     ///
     /// # Errors
     /// [`Failure::Usage`] if one does not exist.
-    pub(super) fn chosen<'a>(&self, all: &'a [DeviceRecord]) -> Result<Vec<(usize, &'a DeviceRecord)>, Failure> {
-        if let Some(missing) = self.devices.iter().find(|name| all.iter().all(|record| record.name != **name)) {
+    pub(super) fn chosen<'a>(&self, all: &'a [DeviceRecord]) -> Result<Vec<&'a DeviceRecord>, Failure> {
+        let is = |record: &DeviceRecord, name: &String| record.name == *name || record.interface == *name;
+        if let Some(missing) = self.devices.iter().find(|name| !all.iter().any(|record| is(record, name))) {
             let names: Vec<&str> = all.iter().map(|record| record.name.as_str()).collect();
             return Err(Failure::Usage(format!("there is no device {missing}; there are: {}", names.join(", "))));
         }
-        let shown = |record: &DeviceRecord| self.devices.is_empty() || self.devices.contains(&record.name);
-        Ok(all.iter().enumerate().filter(|(_, record)| shown(record)).collect())
+        let shown =
+            |record: &&DeviceRecord| self.devices.is_empty() || self.devices.iter().any(|name| is(record, name));
+        let mut chosen: Vec<&DeviceRecord> = all.iter().filter(shown).collect();
+        chosen.sort_by_key(|record| !record.preferred);
+        Ok(chosen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(devices: &[&str], faults: Option<&str>) -> Options {
+        Options {
+            mode: Mode::Auto,
+            faults: faults.map(str::to_owned),
+            capture: None,
+            devices: devices.iter().map(|name| name.to_string()).collect(),
+            verbose: false,
+        }
+    }
+
+    fn records() -> Vec<DeviceRecord> {
+        let record = |interface: &str, preferred| {
+            let text = format!(
+                r#"{{"name": "la_{interface}", "interface": "{interface}", "interface_index": 1, "mtu_bytes": 1500,
+                    "node_guid": "0000:0000:0000:0001", "port_guid": "0000:0000:0000:0001", "link_up": true,
+                    "speed_mbps": 0, "loopback": false, "preferred": {preferred}, "gids": []}}"#
+            );
+            serde_json::from_str(&text).unwrap()
+        };
+        vec![record("lo", false), record("eth0", true), record("eth1", false)]
+    }
+
+    #[test]
+    fn devices_are_chosen_by_their_name_or_their_interface() {
+        let names = |chosen: &[&str]| -> Vec<String> {
+            let records = records();
+            let chosen = options(chosen, None).chosen(&records).unwrap();
+            chosen.iter().map(|record| record.name.clone()).collect()
+        };
+        assert_eq!(names(&[]), ["la_eth0", "la_lo", "la_eth1"]);
+        assert_eq!(names(&["lo", "la_eth1"]), ["la_lo", "la_eth1"]);
+        let problem = options(&["la_x"], None).chosen(&records()).unwrap_err().to_string();
+        assert!(problem.contains("la_x") && problem.contains("la_eth1"), "{problem}");
+    }
+
+    #[test]
+    fn a_fault_plan_is_checked_first() {
+        assert!(options(&[], Some("seed=7,loss=0.1")).check().is_ok());
+        let problem = options(&[], Some("loss=often")).check().unwrap_err();
+        assert!(problem.to_string().contains("loss"), "{problem}");
+    }
+
+    #[test]
+    fn the_library_is_told_what_was_asked() {
+        let mut options = options(&["la_lo", "eth0"], Some("loss=0.1"));
+        options.capture = Some("x.pcapng".into());
+        let expected =
+            [(FAULTS_VARIABLE, "loss=0.1"), (CAPTURE_VARIABLE, "x.pcapng"), (DEVICES_VARIABLE, "la_lo,eth0")];
+        assert_eq!(options.variables(), expected.map(|(name, value)| (name, OsString::from(value))));
     }
 }

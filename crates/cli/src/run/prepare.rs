@@ -43,12 +43,12 @@ pub(crate) fn prepare(program: &Path, options: &Options) -> Result<Environment, 
 
     let search = Search::new();
     let needs = needs::of(program, &search);
-    let inside = chosen.first().is_some_and(|(_, record)| is_inside(&record.name));
+    let inside = chosen.first().is_some_and(|record| is_inside(&record.name));
     let sysfs_root = if inside {
         options.tell(|| "we are in a namespace of ours already".into());
         PathBuf::from(namespace::SYSFS_ROOT)
     } else if wants_namespace(options, &needs)? {
-        let nodes: Vec<String> = chosen.iter().map(|(number, _)| sysfs::node_name(*number)).collect();
+        let nodes: Vec<String> = (0..chosen.len()).map(sysfs::node_name).collect();
         let replaced = replaced(&library, &needs, &search);
         let view = View { class: &tree, nodes: &nodes, library: &library.file, replaced: &replaced };
         namespace::enter(&view).map_err(|refused| Failure::NoNamespace(refused.to_string()))?;

@@ -12,7 +12,7 @@ const DRIVER_ABI: u32 = 1;
 const NODE_NUMBERS: (usize, usize) = (231, 192);
 
 /// A PCI vendor that nobody is, so that no program takes the device for one that it knows.
-const VENDOR: &str = "0xffff";
+const VENDOR: &str = "0x0000";
 
 /// The class of InfiniBand controllers.
 const PCI_CLASS: &str = "0x020700";

@@ -5,8 +5,8 @@ use std::net::Ipv6Addr;
 
 use super::{Tree, rate};
 
-/// Entries of the GID table, used or not.
-pub(crate) const GID_TABLE_LEN: usize = 256;
+/// Entries of the GID table, used or not, unless more are in use: as `ibv_query_port` tells.
+pub(super) const GID_TABLE_LEN: usize = 16;
 
 /// Capabilities: a connection manager answers, and GIDs are IP addresses (bits 16 and 26).
 const CAPABILITIES: u32 = 1 << 16 | 1 << 26;
@@ -87,13 +87,13 @@ pub(super) fn describe(tree: &mut Tree, dir: &str, record: &DeviceRecord) {
 /// The GID table. Linux answers EINVAL for type and interface of an unused entry; here these
 /// files are missing.
 fn gids(tree: &mut Tree, dir: &str, record: &DeviceRecord) {
-    for index in 0..GID_TABLE_LEN {
+    for index in 0..record.gids.len().max(GID_TABLE_LEN) {
         let gid = record.gids.get(index).copied().unwrap_or_default();
         tree.value(format!("{dir}/gids/{index}"), long_form(gid.0));
     }
     tree.directory(format!("{dir}/gid_attrs/types"));
     tree.directory(format!("{dir}/gid_attrs/ndevs"));
-    for (index, _) in record.valid_gids().take_while(|(index, _)| *index < GID_TABLE_LEN) {
+    for (index, _) in record.valid_gids() {
         tree.value(format!("{dir}/gid_attrs/types/{index}"), "RoCE v2");
         tree.value(format!("{dir}/gid_attrs/ndevs/{index}"), &record.interface);
     }
