@@ -19,7 +19,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("longarm-sim", &["longarm-wire", "longarm-transport", "longarm-faults", "longarm-memory"]),
     ("longarm", &["longarm-wire", "longarm-transport", "longarm-faults", "longarm-memory", "longarm-device"]),
-    ("longarm-cli", &["longarm-device", "longarm-hub"]),
+    ("longarm-ibverbs", &["longarm-device"]),
+    ("longarm-cli", &["longarm-device", "longarm-hub", "longarm-ibverbs"]),
     ("xtask", &[]),
 ];
 

@@ -1,0 +1,53 @@
+//! The structures of `<infiniband/verbs.h>`, as C lays them out on 64-bit machines.
+//!
+//! Names are those of the header, so that both can be read side by side. Every size that
+//! programs compiled against headers of rdma-core 24 to 65 rely on is checked when this crate
+//! is compiled (`layout`), and against the system's header in `tests/layout.rs`.
+#![allow(non_camel_case_types, missing_docs, reason = "the names and meanings are those of verbs.h")]
+
+mod address;
+mod consts;
+mod context;
+mod cq;
+mod device;
+mod domain;
+mod layout;
+mod memory;
+mod qp;
+mod srq;
+mod wr;
+
+pub use address::*;
+pub use consts::*;
+pub use context::*;
+pub use cq::*;
+pub use device::*;
+pub use domain::*;
+pub use memory::*;
+pub use qp::*;
+pub use srq::*;
+pub use wr::*;
+
+pub use libc::{c_char, c_int, c_uint, c_void, pthread_cond_t, pthread_mutex_t, size_t};
+
+/// A structure of C that is valid when all its bytes are zero.
+///
+/// # Safety
+/// It must be.
+pub unsafe trait Zeroed: Sized {
+    /// All bytes zero.
+    fn zeroed() -> Self {
+        // SAFETY: what the trait promises.
+        unsafe { std::mem::zeroed() }
+    }
+}
+
+macro_rules! zeroed {
+    ($($name:ty),+ $(,)?) => {
+        $(
+            // SAFETY: only integers, pointers and `Option`s of functions.
+            unsafe impl $crate::abi::Zeroed for $name {}
+        )+
+    };
+}
+pub(crate) use zeroed;

@@ -1,0 +1,85 @@
+//! The border to C: errno, and no panic beyond it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::abi::c_int;
+
+/// An errno.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Errno(pub(crate) c_int);
+
+impl Errno {
+    pub(crate) const INVAL: Errno = Errno(libc::EINVAL);
+    pub(crate) const NOMEM: Errno = Errno(libc::ENOMEM);
+    pub(crate) const NOT_SUPPORTED: Errno = Errno(libc::EOPNOTSUPP);
+
+    pub(crate) fn set(self) {
+        // SAFETY: the address of this thread's errno.
+        unsafe { *libc::__errno_location() = self.0 };
+    }
+
+    pub(crate) fn last() -> Errno {
+        Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
+impl From<device::Error> for Errno {
+    fn from(error: device::Error) -> Errno {
+        log::debug!("{error}");
+        Errno(error.errno())
+    }
+}
+
+impl From<device::OpenError> for Errno {
+    fn from(error: device::OpenError) -> Errno {
+        log::debug!("{error}");
+        Errno(error.errno())
+    }
+}
+
+impl From<std::io::Error> for Errno {
+    fn from(error: std::io::Error) -> Errno {
+        Errno(error.raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
+/// Runs a verb; if it panics the caller sees an I/O error instead.
+#[inline]
+fn guarded<T>(verb: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+    catch_unwind(AssertUnwindSafe(verb)).unwrap_or(Err(Errno(libc::EIO)))
+}
+
+/// For verbs that return zero or an errno; most set it as well.
+#[inline]
+pub(crate) fn errno(verb: impl FnOnce() -> Result<(), Errno>) -> c_int {
+    match guarded(verb) {
+        Ok(()) => 0,
+        Err(error) => {
+            log::debug!("refused: {}", std::io::Error::from_raw_os_error(error.0));
+            error.set();
+            error.0
+        }
+    }
+}
+
+/// For verbs that return a number, or −1 and set errno.
+pub(crate) fn minus_one(verb: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
+    guarded(verb).unwrap_or_else(|error| {
+        error.set();
+        -1
+    })
+}
+
+/// For verbs that return a pointer, or null and set errno.
+pub(crate) fn pointer<T>(verb: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T {
+    guarded(verb).unwrap_or_else(|error| {
+        error.set();
+        std::ptr::null_mut()
+    })
+}
+
+/// For anything else.
+#[inline]
+pub(crate) fn otherwise<T>(fallback: T, verb: impl FnOnce() -> T) -> T {
+    guarded(|| Ok(verb())).unwrap_or(fallback)
+}

@@ -1,0 +1,169 @@
+//! `ibv_get_device_list` and what is asked of a device before it is opened.
+
+use std::sync::Arc;
+
+use device::{Device, DeviceInfo};
+
+use crate::abi::*;
+use crate::boundary::{Errno, pointer};
+
+/// The names that programs may see, separated by commas: all if it is not set.
+const DEVICES: &str = "LONGARM_DEVICES";
+
+/// A device in a program's list. Lists and open contexts hold it together.
+#[repr(C)]
+pub(crate) struct ListedDevice {
+    c: verbs_device,
+    info: DeviceInfo,
+    index: c_int,
+}
+
+// SAFETY: the C part is written once, before anybody else sees it.
+unsafe impl Send for ListedDevice {}
+// SAFETY: likewise.
+unsafe impl Sync for ListedDevice {}
+
+/// What a provider's table of functions would be: its address tells libmlx5 and libefa that the
+/// device is none of theirs.
+static NO_PROVIDER: [usize; 64] = [0; 64];
+
+impl ListedDevice {
+    fn new(info: DeviceInfo, index: c_int) -> Arc<ListedDevice> {
+        let mut c = ibv_device::zeroed();
+        c.node_type = IBV_NODE_CA;
+        c.transport_type = IBV_TRANSPORT_IB;
+        let sysfs = crate::verbs::sysfs::root();
+        put(&mut c.name, &info.name);
+        put(&mut c.dev_name, &format!("uverbs{index}"));
+        put(&mut c.dev_path, &format!("{sysfs}/class/infiniband_verbs/uverbs{index}"));
+        put(&mut c.ibdev_path, &format!("{sysfs}/class/infiniband/{}", info.name));
+        let c = verbs_device { device: c, ops: NO_PROVIDER.as_ptr().cast() };
+        Arc::new(ListedDevice { c, info, index })
+    }
+
+    pub(crate) fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn as_c(self: &Arc<Self>) -> *mut ibv_device {
+        Arc::as_ptr(self).cast_mut().cast()
+    }
+
+    /// # Safety
+    /// Null, or from a list that was not freed.
+    unsafe fn of<'a>(device: *mut ibv_device) -> Result<&'a ListedDevice, Errno> {
+        // SAFETY: the caller's promise.
+        unsafe { device.cast::<ListedDevice>().as_ref() }.ok_or(Errno::INVAL)
+    }
+
+    /// A hold on it that outlives the list.
+    ///
+    /// # Safety
+    /// Null, or from a list that was not freed.
+    pub(crate) unsafe fn hold(device: *mut ibv_device) -> Result<Arc<ListedDevice>, Errno> {
+        if device.is_null() {
+            return Err(Errno::INVAL);
+        }
+        let listed = device.cast::<ListedDevice>().cast_const();
+        // SAFETY: it came from `Arc::into_raw`, and the list holds it still.
+        unsafe {
+            Arc::increment_strong_count(listed);
+            Ok(Arc::from_raw(listed))
+        }
+    }
+}
+
+fn put(field: &mut [c_char], text: &str) {
+    for (to, from) in field.iter_mut().zip(text.bytes().take(IBV_SYSFS_PATH_MAX - 1)) {
+        *to = from as c_char;
+    }
+    field[field.len() - 1] = 0;
+}
+
+/// The devices that this process may see, the preferred first.
+fn visible() -> Result<Vec<DeviceInfo>, Errno> {
+    let devices = Device::list().map_err(|error| {
+        eprintln!("longarm: {error}");
+        Errno(error.errno())
+    })?;
+    let Ok(names) = std::env::var(DEVICES) else { return Ok(devices) };
+    let wanted: Vec<&str> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    Ok(devices
+        .into_iter()
+        .filter(|d| wanted.contains(&d.name.as_str()) || wanted.contains(&d.interface.as_str()))
+        .collect())
+}
+
+/// `ibv_get_device_list(3)`.
+///
+/// # Safety
+/// `count` is null or can be written.
+pub(crate) unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
+    pointer(|| {
+        crate::verbs::log::start();
+        let devices = visible()?;
+        let mut list: Vec<*mut ibv_device> = (0..)
+            .zip(devices)
+            .map(|(index, info)| Arc::into_raw(ListedDevice::new(info, index)).cast_mut().cast())
+            .collect();
+        // SAFETY: the caller's promise.
+        if let Some(count) = unsafe { count.as_mut() } {
+            *count = list.len() as c_int;
+        }
+        list.push(std::ptr::null_mut());
+        Ok(Box::leak(list.into_boxed_slice()).as_mut_ptr())
+    })
+}
+
+/// `ibv_free_device_list(3)`: contexts that are open stay so.
+///
+/// # Safety
+/// Null, or a list that was not freed.
+pub(crate) unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
+    if list.is_null() {
+        return;
+    }
+    // SAFETY: a list of ours ends with a null; each entry is a strong count of an `Arc`.
+    unsafe {
+        let len = (0..).take_while(|&i| !(*list.add(i)).is_null()).count();
+        let list = Box::from_raw(std::ptr::slice_from_raw_parts_mut(list, len + 1));
+        for &device in &list[..len] {
+            drop(Arc::from_raw(device.cast::<ListedDevice>().cast_const()));
+        }
+    }
+}
+
+/// `ibv_get_device_name(3)`.
+///
+/// # Safety
+/// Null, or from a list that was not freed, or of an open context.
+pub(crate) unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
+    if device.is_null() {
+        return std::ptr::null();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { (&raw const (*device).name).cast() }
+}
+
+/// `ibv_get_device_guid(3)`: the node's GUID, big-endian.
+///
+/// # Safety
+/// As [`ibv_get_device_name`].
+pub(crate) unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { ListedDevice::of(device) }.map_or(0, |listed| listed.info.node_guid.to_be())
+}
+
+/// `ibv_get_device_index(3)`: its place among this host's devices.
+///
+/// # Safety
+/// As [`ibv_get_device_name`].
+pub(crate) unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { ListedDevice::of(device) }.map_or(-1, |listed| listed.index)
+}
+
+/// The pointer that a context shows.
+pub(crate) fn as_c(listed: &Arc<ListedDevice>) -> *mut ibv_device {
+    listed.as_c()
+}

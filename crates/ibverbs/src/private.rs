@@ -1,0 +1,19 @@
+//! The interface between libibverbs and its providers.
+//!
+//! Debian's libmlx5 and libefa are linked to programs and must load. They look for devices of
+//! their own, find none, and never call the rest of this interface.
+
+use crate::abi::{c_int, c_void};
+use crate::boundary::Errno;
+
+/// Stands for every function that only providers call.
+pub(crate) extern "C" fn not_supported() -> c_int {
+    Errno::NOT_SUPPORTED.set();
+    Errno::NOT_SUPPORTED.0
+}
+
+/// Likewise, for those that return a pointer.
+pub(crate) extern "C" fn no_pointer() -> *mut c_void {
+    Errno::NOT_SUPPORTED.set();
+    std::ptr::null_mut()
+}

@@ -1,0 +1,190 @@
+//! Address handles, and paths in the device's words.
+
+use std::net::IpAddr;
+
+use device::{AddressVector, Gid};
+
+use crate::abi::*;
+use crate::boundary::{Errno, errno, minus_one, pointer};
+use crate::object::{Object, next_handle};
+use crate::verbs::context::Context;
+use crate::verbs::domain::PdObject;
+
+pub(crate) type AhObject = Object<ibv_ah, AddressVector>;
+
+/// The hop limit of packets whose program has no opinion.
+const HOP_LIMIT: u8 = 64;
+
+/// An address in the device's words. RoCE goes by GID, so there must be a global route.
+pub(crate) fn vector(context: &Context, attr: &ibv_ah_attr) -> Result<AddressVector, Errno> {
+    if attr.is_global == 0 || attr.port_num > 1 {
+        return Err(Errno::INVAL);
+    }
+    let port = context.device.port();
+    let source = port.gids.get(usize::from(attr.grh.sgid_index)).copied().unwrap_or_default();
+    // SAFETY: all bytes of a GID are valid.
+    let destination = Gid(unsafe { attr.grh.dgid.raw });
+    if source == Gid::default() || destination == Gid::default() {
+        return Err(Errno::INVAL);
+    }
+    Ok(AddressVector {
+        source,
+        destination,
+        flow_label: attr.grh.flow_label & 0xf_ffff,
+        // Zero and one are what programs put that know InfiniBand subnets only; the kernel's
+        // RoCE takes the route's limit then.
+        hop_limit: if attr.grh.hop_limit > 1 { attr.grh.hop_limit } else { HOP_LIMIT },
+        traffic_class: attr.grh.traffic_class,
+    })
+}
+
+/// The way back: a path as `ibv_query_qp` tells it.
+pub(crate) fn attr_of(context: &Context, vector: &AddressVector) -> ibv_ah_attr {
+    let mut attr = ibv_ah_attr::zeroed();
+    if vector.destination == Gid::default() {
+        return attr;
+    }
+    let port = context.device.port();
+    attr.is_global = 1;
+    attr.port_num = 1;
+    attr.grh = ibv_global_route {
+        dgid: ibv_gid { raw: vector.destination.0 },
+        flow_label: vector.flow_label,
+        sgid_index: port.gids.iter().position(|gid| *gid == vector.source).unwrap_or(0) as u8,
+        hop_limit: vector.hop_limit,
+        traffic_class: vector.traffic_class,
+    };
+    attr
+}
+
+/// `ibv_create_ah(3)`.
+///
+/// # Safety
+/// An allocated domain and readable attributes.
+pub(crate) unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
+    pointer(|| {
+        // SAFETY: the caller's promise.
+        let (context, attr) = unsafe {
+            PdObject::of(pd)?;
+            ((*pd).context, attr.as_ref().ok_or(Errno::INVAL)?)
+        };
+        if attr.port_num != 1 {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: the context of an allocated domain.
+        let vector = vector(unsafe { Context::of(context) }?, attr)?;
+        Ok(AhObject::leak(ibv_ah { context, pd, handle: next_handle() }, vector))
+    })
+}
+
+/// `ibv_destroy_ah(3)`.
+///
+/// # Safety
+/// Null, or created.
+pub(crate) unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
+    errno(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            AhObject::of(ah)?;
+            AhObject::free(ah);
+        }
+        Ok(())
+    })
+}
+
+/// `ibv_init_ah_from_wc(3)`: the way back to the sender of a datagram.
+///
+/// # Safety
+/// An open context, a completion and its GRH to read, and attributes to write.
+pub(crate) unsafe extern "C" fn ibv_init_ah_from_wc(
+    context: *mut ibv_context,
+    port: u8,
+    wc: *mut ibv_wc,
+    grh: *mut ibv_grh,
+    attr: *mut ibv_ah_attr,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: the caller's promise.
+        let (context, wc, attr) =
+            unsafe { (Context::of(context)?, wc.as_ref().ok_or(Errno::INVAL)?, attr.as_mut().ok_or(Errno::INVAL)?) };
+        if port != 1 {
+            return Err(Errno::INVAL);
+        }
+        *attr = ibv_ah_attr::zeroed();
+        (attr.port_num, attr.sl, attr.src_path_bits, attr.dlid) = (port, wc.sl, wc.dlid_path_bits, wc.slid);
+        if wc.wc_flags & IBV_WC_GRH != 0 {
+            // SAFETY: the caller's promise.
+            attr.grh = answer(context, unsafe { grh.as_ref() }.ok_or(Errno::INVAL)?)?;
+            attr.is_global = 1;
+        }
+        Ok(0)
+    })
+}
+
+/// The route back along a received GRH. The one that stands for an IPv4 header has it in its
+/// last 20 bytes (RoCEv2 annex A17.4.5.2); nothing else can have a 4 in its first half byte there
+/// and the version of IPv6 nowhere.
+fn answer(context: &Context, grh: &ibv_grh) -> Result<ibv_global_route, Errno> {
+    // SAFETY: a GRH is 40 bytes, all of them valid.
+    let bytes: [u8; 40] = unsafe { std::mem::transmute_copy(grh) };
+    let (sender, receiver, flow_label, traffic_class) = match (bytes[0] >> 4, bytes[20] >> 4) {
+        (6, _) => {
+            let word = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            // SAFETY: all bytes of a GID are valid.
+            let (sender, receiver) = unsafe { (Gid(grh.sgid.raw), Gid(grh.dgid.raw)) };
+            (sender, receiver, word & 0xf_ffff, (word >> 20) as u8)
+        }
+        (_, 4) => (mapped(&bytes[32..36]), mapped(&bytes[36..40]), 0, bytes[21]),
+        _ => return Err(Errno::INVAL),
+    };
+    let gids = context.device.port().gids;
+    let sgid_index = gids.iter().position(|gid| *gid == receiver).unwrap_or(0);
+    Ok(ibv_global_route {
+        dgid: ibv_gid { raw: sender.0 },
+        flow_label,
+        sgid_index: sgid_index as u8,
+        hop_limit: 0xff,
+        traffic_class,
+    })
+}
+
+fn mapped(address: &[u8]) -> Gid {
+    let address: [u8; 4] = address.try_into().unwrap_or_default();
+    Gid::from(IpAddr::from(address))
+}
+
+/// `ibv_create_ah_from_wc(3)`.
+///
+/// # Safety
+/// As [`ibv_init_ah_from_wc`], and an allocated domain.
+pub(crate) unsafe extern "C" fn ibv_create_ah_from_wc(
+    pd: *mut ibv_pd,
+    wc: *mut ibv_wc,
+    grh: *mut ibv_grh,
+    port: u8,
+) -> *mut ibv_ah {
+    let mut attr = ibv_ah_attr::zeroed();
+    if pd.is_null() {
+        Errno::INVAL.set();
+        return std::ptr::null_mut();
+    }
+    // SAFETY: passed on.
+    unsafe {
+        match ibv_init_ah_from_wc((*pd).context, port, wc, grh, &raw mut attr) {
+            0 => ibv_create_ah(pd, &raw mut attr),
+            _ => std::ptr::null_mut(),
+        }
+    }
+}
+
+/// `ibv_resolve_eth_l2_from_gid`: for providers that build Ethernet headers. This device has none:
+/// the host's network does that.
+pub(crate) extern "C" fn ibv_resolve_eth_l2_from_gid(
+    _context: *mut ibv_context,
+    _attr: *mut ibv_ah_attr,
+    _mac: *mut u8,
+    _vid: *mut u16,
+) -> c_int {
+    Errno::NOT_SUPPORTED.set();
+    -1
+}

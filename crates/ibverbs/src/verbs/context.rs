@@ -1,0 +1,156 @@
+//! `ibv_open_device`, and what an open context keeps.
+
+use std::collections::HashMap;
+use std::mem::offset_of;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use device::{Device, OpenOptions, Qpn, SrqId};
+use parking_lot::Mutex;
+
+use crate::abi::*;
+use crate::boundary::{Errno, minus_one, pointer};
+use crate::device_list::{self, ListedDevice};
+use crate::verbs::events::EventSlots;
+use crate::verbs::{cq, cq_ex, device_memory, domain, mr, mw, port, post, qp_create, query_device, srq, wait, xrc};
+
+/// A context: the structure that programs see lies in the middle of the first part.
+#[repr(C)]
+struct ContextObject {
+    c: verbs_context,
+    own: Context,
+}
+
+/// What belongs to an open context.
+pub(crate) struct Context {
+    pub(crate) device: Device,
+    /// What `ibv_context.device` points to.
+    _listed: Arc<ListedDevice>,
+    /// Queue pairs and shared receive queues by number, for events about them.
+    pub(crate) slots: Mutex<EventSlots>,
+    /// Regions by lkey, for `ibv_advise_mr`.
+    pub(crate) regions: Mutex<HashMap<u32, mr::Registered>>,
+    /// Bytes of device memory in use.
+    pub(crate) dm_bytes: Mutex<u64>,
+}
+
+impl Context {
+    /// What belongs to a context that a program gave us.
+    ///
+    /// # Safety
+    /// Null, or open.
+    pub(crate) unsafe fn of<'a>(context: *mut ibv_context) -> Result<&'a Context, Errno> {
+        if context.is_null() {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: the caller's promise; only our part is referred to.
+        Ok(unsafe { &(*whole(context)).own })
+    }
+
+    pub(crate) fn forget_qp(&self, qpn: Qpn) {
+        self.slots.lock().qps.remove(&qpn);
+    }
+
+    pub(crate) fn forget_srq(&self, srq: SrqId) {
+        self.slots.lock().srqs.remove(&srq);
+    }
+}
+
+fn whole(context: *mut ibv_context) -> *mut ContextObject {
+    context.wrapping_byte_sub(offset_of!(ContextObject, c) + offset_of!(verbs_context, context)).cast()
+}
+
+/// `ibv_open_device(3)`.
+///
+/// # Safety
+/// Null, or from a list that was not freed.
+pub(crate) unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
+    pointer(|| {
+        // SAFETY: the caller's promise.
+        let listed = unsafe { ListedDevice::hold(device) }?;
+        let opened = Device::open(&OpenOptions { name: Some(listed.info().name.clone()) })?;
+        wait::make_blocking(opened.event_fd())?;
+        let c = table(&opened, &listed);
+        let own = Context {
+            device: opened,
+            _listed: listed,
+            slots: Mutex::default(),
+            regions: Mutex::default(),
+            dm_bytes: Mutex::new(0),
+        };
+        let object = Box::into_raw(Box::new(ContextObject { c, own }));
+        // SAFETY: just made.
+        Ok(unsafe { &raw mut (*object).c.context })
+    })
+}
+
+/// `ibv_close_device(3)`: what was made on the context lives on until the process ends.
+///
+/// # Safety
+/// Null, or open.
+pub(crate) unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
+    minus_one(|| {
+        if context.is_null() {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: the caller's promise; it was boxed when it was opened.
+        drop(unsafe { Box::from_raw(whole(context)) });
+        Ok(0)
+    })
+}
+
+/// Everything that programs read of a context.
+fn table(device: &Device, listed: &Arc<ListedDevice>) -> verbs_context {
+    let mut table = verbs_context::zeroed();
+    table.sz = size_of::<verbs_context>();
+    extended(&mut table);
+    let context = &mut table.context;
+    context.device = device_list::as_c(listed);
+    context.cmd_fd = -1;
+    context.async_fd = device.event_fd().as_raw_fd();
+    context.num_comp_vectors = comp_vectors();
+    context.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+    // The mark of a context with a `verbs_context` around it.
+    context.abi_compat = std::ptr::without_provenance_mut(usize::MAX);
+    let ops = &mut context.ops;
+    ops._compat_query_device = Some(query_device::ibv_query_device);
+    ops._compat_query_port = Some(port::ibv_query_port);
+    ops.alloc_mw = Some(mw::alloc_mw);
+    ops.bind_mw = Some(mw::bind_mw);
+    ops.dealloc_mw = Some(mw::dealloc_mw);
+    ops.poll_cq = Some(cq::poll_cq);
+    ops.req_notify_cq = Some(cq::req_notify_cq);
+    ops.post_srq_recv = Some(post::post_srq_recv);
+    ops.post_send = Some(post::post_send);
+    ops.post_recv = Some(post::post_recv);
+    table
+}
+
+/// The entries that newer verbs call. One that is not there answers EOPNOTSUPP: flow steering,
+/// work queues and their tables, counters, IPsec, packet pacing, tag matching.
+fn extended(table: &mut verbs_context) {
+    table.query_port = Some(port::query_port);
+    table.advise_mr = Some(mr::advise_mr);
+    table.alloc_null_mr = Some(mr::alloc_null_mr);
+    table.reg_dm_mr = Some(device_memory::reg_dm_mr);
+    table.alloc_dm = Some(device_memory::alloc_dm);
+    table.free_dm = Some(device_memory::free_dm);
+    table.alloc_parent_domain = Some(domain::alloc_parent_domain);
+    table.alloc_td = Some(domain::alloc_td);
+    table.dealloc_td = Some(domain::dealloc_td);
+    table.modify_cq = Some(cq::modify_cq);
+    table.query_rt_values = Some(query_device::query_rt_values);
+    table.create_cq_ex = Some(cq_ex::create_cq_ex);
+    table.query_device_ex = Some(query_device::query_device_ex);
+    table.open_qp = Some(xrc::open_qp);
+    table.create_qp_ex = Some(qp_create::create_qp_ex);
+    table.get_srq_num = Some(srq::get_srq_num);
+    table.create_srq_ex = Some(srq::create_srq_ex);
+    table.open_xrcd = Some(xrc::open_xrcd);
+    table.close_xrcd = Some(xrc::close_xrcd);
+}
+
+/// Completion vectors: as many as processors, as the kernel's drivers have it. They change nothing.
+pub(crate) fn comp_vectors() -> c_int {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as c_int)
+}

@@ -1,0 +1,241 @@
+//! Extended completion queues: one completion at a time, field by field.
+
+use std::cell::UnsafeCell;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use device::Completion;
+use parking_lot::RawMutex;
+use parking_lot::lock_api::RawMutex as _;
+
+use crate::abi::*;
+use crate::boundary::{Errno, otherwise, pointer};
+use crate::object::Object;
+use crate::verbs::context::Context;
+use crate::verbs::cq::{self, CqOwn, NewCq};
+use crate::verbs::domain::PdObject;
+use crate::verbs::wc;
+
+/// The completion that an extended poll stands at. The lock is held from a successful
+/// `start_poll` to `end_poll`, as providers do it: other threads wait.
+pub(crate) struct Cursor {
+    lock: RawMutex,
+    at: UnsafeCell<Option<(Completion, u64)>>,
+}
+
+impl Default for Cursor {
+    fn default() -> Cursor {
+        Cursor { lock: RawMutex::INIT, at: UnsafeCell::new(None) }
+    }
+}
+
+const SUPPORTED_FIELDS: u64 =
+    IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+
+/// `ibv_create_cq_ex(3)`.
+///
+/// # Safety
+/// An open context and readable attributes.
+pub(crate) unsafe extern "C" fn create_cq_ex(
+    context: *mut ibv_context,
+    attr: *mut ibv_cq_init_attr_ex,
+) -> *mut ibv_cq_ex {
+    pointer(|| {
+        // SAFETY: the caller's promise.
+        let attr = unsafe {
+            Context::of(context)?;
+            attr.as_ref().ok_or(Errno::INVAL)?
+        };
+        check(attr)?;
+        let new = NewCq {
+            cqe: attr.cqe,
+            cq_context: attr.cq_context,
+            channel: attr.channel,
+            comp_vector: attr.comp_vector.into(),
+            timestamps: attr.wc_flags & !IBV_WC_STANDARD_FLAGS != 0,
+        };
+        // SAFETY: passed on.
+        unsafe { cq::create(context, &new) }
+    })
+}
+
+fn check(attr: &ibv_cq_init_attr_ex) -> Result<(), Errno> {
+    if attr.comp_mask & !(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) != 0 {
+        return Err(Errno::INVAL);
+    }
+    if attr.wc_flags & !SUPPORTED_FIELDS != 0 {
+        return Err(Errno::NOT_SUPPORTED);
+    }
+    if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0 {
+        let unknown = attr.flags & !(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN);
+        // An overrun cannot be ignored here: completions would be lost unseen.
+        if unknown != 0 || attr.flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0 {
+            return Err(Errno::NOT_SUPPORTED);
+        }
+    }
+    if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD != 0 {
+        // SAFETY: a domain that exists, as a program must give.
+        unsafe { PdObject::of(attr.parent_domain) }?;
+    }
+    Ok(())
+}
+
+/// The structure with its functions.
+pub(crate) fn table(base: ibv_cq) -> ibv_cq_ex {
+    ibv_cq_ex {
+        base,
+        comp_mask: 0,
+        status: 0,
+        wr_id: 0,
+        start_poll: Some(start_poll),
+        next_poll: Some(next_poll),
+        end_poll: Some(end_poll),
+        read_opcode: Some(read_opcode),
+        read_vendor_err: Some(read_vendor_err),
+        read_byte_len: Some(read_byte_len),
+        read_imm_data: Some(read_imm_data),
+        read_qp_num: Some(read_qp_num),
+        read_src_qp: Some(read_src_qp),
+        read_wc_flags: Some(read_wc_flags),
+        read_slid: Some(read_slid),
+        read_sl: Some(read_sl),
+        read_dlid_path_bits: Some(read_dlid_path_bits),
+        read_completion_ts: Some(read_completion_ts),
+        read_cvlan: Some(read_cvlan),
+        read_flow_tag: Some(read_flow_tag),
+        read_tm_info: Some(read_tm_info),
+        read_completion_wallclock_ns: Some(read_completion_wallclock_ns),
+    }
+}
+
+type CqExObject = Object<ibv_cq_ex, CqOwn>;
+
+/// `ibv_start_poll(3)`: ENOENT if there is nothing; then `ibv_end_poll` must not be called.
+///
+/// # Safety
+/// A queue that exists.
+unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {
+    otherwise(libc::EIO, || {
+        // SAFETY: the caller's promise.
+        let (own, attr) = unsafe { (CqExObject::of(cq), attr.as_ref()) };
+        let Ok(own) = own else { return libc::EINVAL };
+        if attr.is_some_and(|attr| attr.comp_mask != 0) {
+            return libc::EINVAL;
+        }
+        own.cursor.lock.lock();
+        // SAFETY: as above, and the lock is held.
+        let started = unsafe { advance(cq, own) };
+        if started != 0 {
+            // SAFETY: locked above.
+            unsafe { own.cursor.lock.unlock() };
+        }
+        started
+    })
+}
+
+/// # Safety
+/// Between a successful `start_poll` and `end_poll`.
+unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
+    otherwise(libc::EIO, || {
+        // SAFETY: the caller's promise.
+        unsafe { CqExObject::of(cq).map_or(libc::EINVAL, |own| advance(cq, own)) }
+    })
+}
+
+/// # Safety
+/// After a successful `start_poll`, once.
+unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
+    // SAFETY: the caller's promise.
+    if let Ok(own) = unsafe { CqExObject::of(cq) } {
+        // SAFETY: locked by `start_poll`.
+        unsafe { own.cursor.lock.unlock() };
+    }
+}
+
+/// Takes the next completion; ENOENT if there is none.
+///
+/// # Safety
+/// The cursor's lock is held.
+unsafe fn advance(cq: *mut ibv_cq_ex, own: &CqOwn) -> c_int {
+    let polled = own.cq.poll_each(1, |completion, at_ns| {
+        // SAFETY: the lock is held; the program reads the two fields of the structure.
+        unsafe {
+            (&raw mut (*cq).status).write(completion.status as c_int);
+            (&raw mut (*cq).wr_id).write(completion.wr_id);
+            *own.cursor.at.get() = Some((*completion, at_ns));
+        }
+    });
+    match polled {
+        Ok(0) => libc::ENOENT,
+        Ok(_) => 0,
+        Err(_) => libc::EIO,
+    }
+}
+
+/// Something of the current completion.
+///
+/// # Safety
+/// Between `start_poll` and `end_poll`.
+#[inline]
+unsafe fn current<T: Default>(cq: *mut ibv_cq_ex, read: impl FnOnce(&Completion, u64) -> T) -> T {
+    // SAFETY: the caller's promise: this thread holds the cursor's lock.
+    unsafe {
+        let Ok(own) = CqExObject::of(cq) else { return T::default() };
+        (*own.cursor.at.get()).as_ref().map_or_else(T::default, |(completion, at_ns)| read(completion, *at_ns))
+    }
+}
+
+macro_rules! readers {
+    ($($name:ident -> $type:ty: |$completion:pat_param, $at_ns:pat_param| $value:expr;)+) => {
+        $(
+            /// One field of the current completion, see `ibv_create_cq_ex(3)`.
+            ///
+            /// # Safety
+            /// Between `start_poll` and `end_poll`.
+            unsafe extern "C" fn $name(cq: *mut ibv_cq_ex) -> $type {
+                // SAFETY: passed on.
+                unsafe { current(cq, |$completion: &Completion, $at_ns: u64| $value) }
+            }
+        )+
+    };
+}
+
+readers! {
+    read_opcode -> c_int: |completion, _| completion.op as c_int;
+    read_vendor_err -> u32: |completion, _| completion.vendor_err;
+    read_byte_len -> u32: |completion, _| completion.byte_len;
+    read_imm_data -> u32: |completion, _| wc::imm_data(completion);
+    read_qp_num -> u32: |completion, _| completion.qpn.get();
+    read_src_qp -> u32: |completion, _| completion.src_qpn.get();
+    read_wc_flags -> c_uint: |completion, _| wc::flags(completion);
+    read_slid -> u32: |_, _| 0;
+    read_sl -> u8: |_, _| 0;
+    read_dlid_path_bits -> u8: |_, _| 0;
+    read_completion_ts -> u64: |_, at_ns| at_ns;
+    read_cvlan -> u16: |_, _| 0;
+    read_flow_tag -> u32: |_, _| 0;
+    read_completion_wallclock_ns -> u64: |_, at_ns| wall_clock_ns(at_ns);
+}
+
+/// # Safety
+/// Between `start_poll` and `end_poll`; a place for the answer.
+unsafe extern "C" fn read_tm_info(_cq: *mut ibv_cq_ex, info: *mut ibv_wc_tm_info) {
+    // SAFETY: the caller's promise.
+    if let Some(info) = unsafe { info.as_mut() } {
+        *info = ibv_wc_tm_info { tag: 0, r#priv: 0 };
+    }
+}
+
+/// A time of the monotonic clock on the wall clock, in nanoseconds since 1970.
+fn wall_clock_ns(at_ns: u64) -> u64 {
+    let age = Duration::from_nanos(monotonic_ns().saturating_sub(at_ns));
+    let then = SystemTime::now().checked_sub(age).unwrap_or(UNIX_EPOCH);
+    then.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// The clock of completion timestamps: nanoseconds of CLOCK_MONOTONIC.
+pub(crate) fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a place for the answer.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

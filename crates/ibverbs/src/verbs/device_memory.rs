@@ -1,0 +1,144 @@
+//! Device memory: memory that the device owns and programs reach by copying. A software device
+//! has none of its own, so it lies in a memory file.
+
+use std::sync::Arc;
+
+use device::{Access, Region, Span};
+use parking_lot::Mutex;
+
+use crate::abi::*;
+use crate::boundary::{Errno, errno, pointer};
+use crate::object::{Object, next_handle};
+use crate::verbs::context::Context;
+use crate::verbs::domain::PdObject;
+use crate::verbs::mr::{self, Kept};
+
+/// All device memory of one context, in bytes.
+pub(crate) const MAX_DM_BYTES: u64 = 16 << 20;
+
+/// What belongs to a piece of device memory.
+struct DmOwn {
+    region: Arc<Region>,
+    len_bytes: u64,
+    copying: Mutex<()>,
+}
+
+type DmObject = Object<ibv_dm, DmOwn>;
+
+/// `ibv_alloc_dm(3)`.
+///
+/// # Safety
+/// An open context and readable attributes.
+pub(crate) unsafe extern "C" fn alloc_dm(context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr) -> *mut ibv_dm {
+    pointer(|| {
+        // SAFETY: the caller's promise.
+        let (own, attr) = unsafe { (Context::of(context)?, attr.as_ref().ok_or(Errno::INVAL)?) };
+        if attr.comp_mask != 0 || attr.length == 0 || attr.log_align_req > 12 {
+            return Err(Errno::INVAL);
+        }
+        let len_bytes = attr.length as u64;
+        let mut used = own.dm_bytes.lock();
+        if len_bytes > MAX_DM_BYTES - *used {
+            return Err(Errno::NOMEM);
+        }
+        let region = Arc::new(Region::allocate(len_bytes).map_err(device::Error::from)?);
+        *used += len_bytes;
+        let c = ibv_dm {
+            context,
+            memcpy_to_dm: Some(memcpy_to_dm),
+            memcpy_from_dm: Some(memcpy_from_dm),
+            comp_mask: IBV_DM_MASK_HANDLE,
+            handle: next_handle(),
+        };
+        Ok(DmObject::leak(c, DmOwn { region, len_bytes, copying: Mutex::new(()) }))
+    })
+}
+
+/// `ibv_free_dm(3)`: EBUSY while it is registered.
+///
+/// # Safety
+/// Null, or allocated.
+pub(crate) unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
+    errno(|| {
+        // SAFETY: the caller's promise.
+        let own = unsafe { DmObject::of(dm) }?;
+        if Arc::strong_count(&own.region) > 1 {
+            return Err(Errno(libc::EBUSY));
+        }
+        // SAFETY: as above.
+        unsafe {
+            *Context::of((*dm).context)?.dm_bytes.lock() -= own.len_bytes;
+            DmObject::free(dm);
+        }
+        Ok(())
+    })
+}
+
+/// The bytes from `offset` on.
+fn span(own: &DmOwn, offset: u64, length: size_t) -> Result<Span<'_>, Errno> {
+    let offset = usize::try_from(offset).map_err(|_| Errno::INVAL)?;
+    own.region.span().part(offset, length).ok_or(Errno::INVAL)
+}
+
+/// `ibv_memcpy_to_dm(3)`.
+///
+/// # Safety
+/// Allocated memory, and `length` readable bytes.
+unsafe extern "C" fn memcpy_to_dm(dm: *mut ibv_dm, offset: u64, host: *const c_void, length: size_t) -> c_int {
+    errno(|| {
+        // SAFETY: the caller's promise.
+        let own = unsafe { DmObject::of(dm) }?;
+        let span = span(own, offset, length)?;
+        let _alone = own.copying.lock();
+        // SAFETY: the caller's promise.
+        span.write(unsafe { std::slice::from_raw_parts(host.cast(), length) });
+        Ok(())
+    })
+}
+
+/// `ibv_memcpy_from_dm(3)`.
+///
+/// # Safety
+/// Allocated memory, and `length` writable bytes.
+unsafe extern "C" fn memcpy_from_dm(host: *mut c_void, dm: *mut ibv_dm, offset: u64, length: size_t) -> c_int {
+    errno(|| {
+        // SAFETY: the caller's promise.
+        let own = unsafe { DmObject::of(dm) }?;
+        let span = span(own, offset, length)?;
+        let _alone = own.copying.lock();
+        // SAFETY: the caller's promise.
+        span.read(unsafe { std::slice::from_raw_parts_mut(host.cast(), length) });
+        Ok(())
+    })
+}
+
+/// `ibv_reg_dm_mr(3)`: addresses count from zero, so `IBV_ACCESS_ZERO_BASED` must be given.
+///
+/// # Safety
+/// An allocated domain and allocated device memory.
+pub(crate) unsafe extern "C" fn reg_dm_mr(
+    pd: *mut ibv_pd,
+    dm: *mut ibv_dm,
+    offset: u64,
+    length: size_t,
+    flags: c_uint,
+) -> *mut ibv_mr {
+    pointer(|| {
+        // SAFETY: the caller's promise.
+        let (domain, own) = unsafe { (PdObject::of(pd)?, DmObject::of(dm)?) };
+        let access = mr::access(flags)?;
+        if !access.contains(Access::ZERO_BASED) || length == 0 {
+            return Err(Errno::INVAL);
+        }
+        let end = offset.checked_add(length as u64).ok_or(Errno::INVAL)?;
+        if end > own.len_bytes {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: the region is held as long as the registration, and nobody has a reference into it.
+        let mr = unsafe {
+            let start = own.region.ptr().add(offset as usize);
+            domain.pd.register(start, length as u64, 0, access)
+        }?;
+        Ok(mr::present_other(pd, domain, mr, Kept::DeviceMemory { _region: own.region.clone() }, length))
+    })
+}

@@ -1,0 +1,146 @@
+//! Asynchronous events.
+
+use std::collections::HashMap;
+
+use device::{AsyncEvent, QpEvent, Qpn, SrqId};
+use parking_lot::{Condvar, Mutex};
+
+use crate::abi::*;
+use crate::boundary::{Errno, minus_one};
+use crate::verbs::context::Context;
+use crate::verbs::cq::CqObject;
+use crate::verbs::qp::QpObject;
+use crate::verbs::srq::SrqObject;
+use crate::verbs::wait;
+
+/// Objects that events may be about. Who holds the lock may use the pointers.
+#[derive(Default)]
+pub(crate) struct EventSlots {
+    pub(crate) qps: HashMap<Qpn, Pointer<ibv_qp>>,
+    pub(crate) srqs: HashMap<SrqId, Pointer<ibv_srq>>,
+    pub(crate) cqs: HashMap<u64, Pointer<ibv_cq>>,
+}
+
+/// A pointer that may cross threads: it is followed only while its object is known to live.
+pub(crate) struct Pointer<T>(pub(crate) *mut T);
+
+// SAFETY: only a number until somebody follows it, under the rule above.
+unsafe impl<T> Send for Pointer<T> {}
+
+/// Events about an object that a program has fetched and not acknowledged: destroying the
+/// object waits for them, as `ibv_get_async_event(3)` says.
+#[derive(Default)]
+pub(crate) struct Unacked {
+    count: Mutex<u32>,
+    none: Condvar,
+}
+
+impl Unacked {
+    pub(crate) fn fetched(&self) {
+        *self.count.lock() += 1;
+    }
+
+    pub(crate) fn acknowledged(&self) {
+        let mut count = self.count.lock();
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            self.none.notify_all();
+        }
+    }
+
+    /// Waits until all are acknowledged.
+    pub(crate) fn wait(&self) {
+        let mut count = self.count.lock();
+        while *count > 0 {
+            self.none.wait(&mut count);
+        }
+    }
+}
+
+/// `ibv_get_async_event(3)`: blocks unless the descriptor is set not to.
+///
+/// # Safety
+/// An open context, and an event to write.
+pub(crate) unsafe extern "C" fn ibv_get_async_event(context: *mut ibv_context, event: *mut ibv_async_event) -> c_int {
+    minus_one(|| {
+        // SAFETY: the caller's promise.
+        let (own, event) = unsafe { (Context::of(context)?, event.as_mut().ok_or(Errno::INVAL)?) };
+        loop {
+            while let Some(happened) = own.device.next_event() {
+                if let Some(told) = tell(own, happened) {
+                    *event = told;
+                    return Ok(0);
+                }
+            }
+            wait::readable(own.device.event_fd())?;
+        }
+    })
+}
+
+/// The event in C's words, counted as fetched; `None` if its object is gone.
+fn tell(own: &Context, happened: AsyncEvent) -> Option<ibv_async_event> {
+    let slots = own.slots.lock();
+    let mut told = ibv_async_event::zeroed();
+    match happened {
+        AsyncEvent::Qp { qpn, event } => {
+            let qp = slots.qps.get(&qpn)?.0;
+            // SAFETY: it lives while it is in the table.
+            unsafe { QpObject::of(qp) }.ok()?.unacked.fetched();
+            told.element.qp = qp;
+            told.event_type = match event {
+                QpEvent::Fatal => IBV_EVENT_QP_FATAL,
+                QpEvent::RequestError => IBV_EVENT_QP_REQ_ERR,
+                QpEvent::AccessError => IBV_EVENT_QP_ACCESS_ERR,
+                QpEvent::CommunicationEstablished => IBV_EVENT_COMM_EST,
+                QpEvent::SendQueueDrained => IBV_EVENT_SQ_DRAINED,
+                QpEvent::LastWqeReached => IBV_EVENT_QP_LAST_WQE_REACHED,
+            };
+        }
+        AsyncEvent::CqError { cookie, .. } => {
+            let cq = slots.cqs.get(&cookie)?.0;
+            // SAFETY: as above.
+            unsafe { CqObject::of(cq) }.ok()?.unacked.fetched();
+            told.element.cq = cq;
+            told.event_type = IBV_EVENT_CQ_ERR;
+        }
+        AsyncEvent::SrqLimitReached(id) => {
+            let srq = slots.srqs.get(&id)?.0;
+            // SAFETY: as above.
+            unsafe { SrqObject::of(srq) }.ok()?.unacked.fetched();
+            told.element.srq = srq;
+            told.event_type = IBV_EVENT_SRQ_LIMIT_REACHED;
+        }
+        other => {
+            told.element.port_num = 1;
+            told.event_type = match other {
+                AsyncEvent::PortActive => IBV_EVENT_PORT_ACTIVE,
+                AsyncEvent::PortError => IBV_EVENT_PORT_ERR,
+                AsyncEvent::GidChange => IBV_EVENT_GID_CHANGE,
+                _ => IBV_EVENT_DEVICE_FATAL,
+            };
+        }
+    }
+    Some(told)
+}
+
+/// `ibv_ack_async_event(3)`.
+///
+/// # Safety
+/// An event that was fetched and not yet acknowledged.
+pub(crate) unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
+    // SAFETY: the caller's promise: the event's object still lives.
+    unsafe {
+        let Some(event) = event.as_ref() else { return };
+        let unacked = match event.event_type {
+            IBV_EVENT_CQ_ERR => CqObject::of(event.element.cq).map(|own| &own.unacked),
+            IBV_EVENT_QP_FATAL..=IBV_EVENT_PATH_MIG_ERR | IBV_EVENT_QP_LAST_WQE_REACHED => {
+                QpObject::of(event.element.qp).map(|own| &own.unacked)
+            }
+            IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => SrqObject::of(event.element.srq).map(|own| &own.unacked),
+            _ => return,
+        };
+        if let Ok(unacked) = unacked {
+            unacked.acknowledged();
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The verbs, one file per kind of object.
+
+pub(crate) mod address;
+pub(crate) mod channel;
+pub(crate) mod context;
+pub(crate) mod cq;
+pub(crate) mod cq_ex;
+pub(crate) mod device_memory;
+pub(crate) mod domain;
+pub(crate) mod events;
+pub(crate) mod from_kernel;
+pub(crate) mod gid;
+pub(crate) mod log;
+pub(crate) mod mr;
+pub(crate) mod multicast;
+pub(crate) mod mw;
+pub(crate) mod names;
+pub(crate) mod port;
+pub(crate) mod post;
+pub(crate) mod qp;
+pub(crate) mod qp_attr;
+pub(crate) mod qp_create;
+pub(crate) mod qp_ex;
+pub(crate) mod query_device;
+pub(crate) mod rates;
+pub(crate) mod refused;
+pub(crate) mod srq;
+pub(crate) mod sysfs;
+pub(crate) mod wait;
+pub(crate) mod wc;
+pub(crate) mod xrc;

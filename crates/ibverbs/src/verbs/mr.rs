@@ -1,0 +1,374 @@
+//! Memory regions.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use device::{Access, Mr, Pd, Region};
+use parking_lot::Mutex;
+
+use crate::abi::*;
+use crate::boundary::{Errno, errno, otherwise, pointer};
+use crate::object::{Object, next_handle};
+use crate::verbs::context::Context;
+use crate::verbs::domain::{PdObject, PdOwn};
+
+/// What belongs to a memory region.
+pub(crate) struct MrOwn {
+    state: Mutex<State>,
+}
+
+struct State {
+    mr: Mr,
+    spec: Spec,
+    kept: Kept,
+}
+
+/// What must last as long as the registration.
+pub(crate) enum Kept {
+    /// The program answers for its memory.
+    Nothing,
+    /// Device memory.
+    DeviceMemory {
+        /// Its bytes.
+        _region: Arc<Region>,
+    },
+    /// There is no memory: everything written vanishes.
+    Null,
+}
+
+/// What a region was registered with.
+#[derive(Clone)]
+struct Spec {
+    pd: Pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: Access,
+}
+
+/// What `ibv_advise_mr` must know of a region.
+pub(crate) struct Registered {
+    pd: *mut ibv_pd,
+    range: Range<u64>,
+    /// From an address of the region to one of the process.
+    shift: u64,
+    writable: bool,
+}
+
+// SAFETY: the pointer is compared, never followed.
+unsafe impl Send for Registered {}
+
+pub(crate) type MrObject = Object<ibv_mr, MrOwn>;
+
+/// The device's words for C's flags: optional ones that it does not know are ignored, as
+/// `ibv_reg_mr(3)` says, any other is refused.
+pub(crate) fn access(flags: c_uint) -> Result<Access, Errno> {
+    Access::from_bits(flags & !IBV_ACCESS_OPTIONAL_RANGE)
+        .map(|known| known | Access::from_bits_truncate(flags & IBV_ACCESS_OPTIONAL_RANGE))
+        .ok_or(Errno::INVAL)
+}
+
+/// `ibv_reg_mr(3)`.
+///
+/// # Safety
+/// An allocated domain; memory that outlives the registration.
+pub(crate) unsafe extern "C" fn ibv_reg_mr(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: size_t,
+    flags: c_int,
+) -> *mut ibv_mr {
+    // SAFETY: passed on.
+    unsafe { ibv_reg_mr_iova2(pd, addr, length, addr as u64, flags as c_uint) }
+}
+
+/// `ibv_reg_mr_iova(3)`.
+///
+/// # Safety
+/// As [`ibv_reg_mr`].
+pub(crate) unsafe extern "C" fn ibv_reg_mr_iova(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: size_t,
+    iova: u64,
+    flags: c_int,
+) -> *mut ibv_mr {
+    // SAFETY: passed on.
+    unsafe { ibv_reg_mr_iova2(pd, addr, length, iova, flags as c_uint) }
+}
+
+/// `ibv_reg_mr_iova2`: what the header's `ibv_reg_mr` calls for optional flags.
+///
+/// # Safety
+/// As [`ibv_reg_mr`].
+pub(crate) unsafe extern "C" fn ibv_reg_mr_iova2(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: size_t,
+    iova: u64,
+    flags: c_uint,
+) -> *mut ibv_mr {
+    pointer(|| {
+        // SAFETY: the caller's promise.
+        let own = unsafe { PdObject::of(pd) }?;
+        let spec = Spec { pd: own.pd.clone(), addr, length, iova, access: access(flags)? };
+        // SAFETY: passed on.
+        unsafe { register(pd, spec) }
+    })
+}
+
+/// # Safety
+/// As [`ibv_reg_mr`].
+unsafe fn register(pd: *mut ibv_pd, spec: Spec) -> Result<*mut ibv_mr, Errno> {
+    // SAFETY: passed on.
+    let mr = unsafe { spec.register() }?;
+    // SAFETY: allocated, says the caller.
+    let context = unsafe { (*pd).context };
+    Ok(present(context, pd, mr, spec, Kept::Nothing))
+}
+
+/// Gives the program an object for a region.
+fn present(context: *mut ibv_context, pd: *mut ibv_pd, mr: Mr, spec: Spec, kept: Kept) -> *mut ibv_mr {
+    let c = ibv_mr {
+        context,
+        pd,
+        addr: spec.addr,
+        length: spec.length,
+        handle: next_handle(),
+        lkey: mr.lkey().0,
+        rkey: mr.rkey().0,
+    };
+    note(&c, &mr, &spec);
+    MrObject::leak(c, MrOwn { state: Mutex::new(State { mr, spec, kept }) })
+}
+
+/// A region that is not the program's memory.
+pub(crate) fn present_other(pd: *mut ibv_pd, own: &PdOwn, mr: Mr, kept: Kept, length: usize) -> *mut ibv_mr {
+    let spec = Spec { pd: own.pd.clone(), addr: std::ptr::null_mut(), length, iova: mr.addr(), access: mr.access() };
+    // SAFETY: an allocated domain, as the callers have checked.
+    let context = unsafe { (*pd).context };
+    present(context, pd, mr, spec, kept)
+}
+
+impl Spec {
+    /// # Safety
+    /// As [`ibv_reg_mr`].
+    unsafe fn register(&self) -> Result<Mr, Errno> {
+        // SAFETY: a program that registers memory keeps it; when it reads bytes that peers
+        // write, it is C, whose compiler assumes no references.
+        Ok(unsafe { self.pd.register(self.addr.cast(), self.length as u64, self.iova, self.access) }?)
+    }
+}
+
+/// Notes a region for advice.
+fn note(c: &ibv_mr, mr: &Mr, spec: &Spec) {
+    let start = mr.addr();
+    let registered = Registered {
+        pd: c.pd,
+        range: start..start.saturating_add(mr.len_bytes()),
+        shift: (spec.addr as u64).wrapping_sub(start),
+        writable: spec.access.contains(Access::LOCAL_WRITE),
+    };
+    // SAFETY: the context of an allocated domain.
+    if let Ok(context) = unsafe { Context::of(c.context) } {
+        context.regions.lock().insert(c.lkey, registered);
+    }
+}
+
+/// `ibv_dereg_mr(3)`: EBUSY while memory windows are bound to it.
+///
+/// # Safety
+/// Null, or registered.
+pub(crate) unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
+    errno(|| {
+        // SAFETY: the caller's promise.
+        let own = unsafe { MrObject::of(mr) }?;
+        own.state.lock().mr.deregister()?;
+        // SAFETY: as above; nobody uses it any more.
+        unsafe {
+            Context::of((*mr).context)?.regions.lock().remove(&(*mr).lkey);
+            MrObject::free(mr);
+        }
+        Ok(())
+    })
+}
+
+/// `ibv_rereg_mr(3)`: the region under new keys, which stand in the structure afterwards.
+///
+/// # Safety
+/// As [`ibv_reg_mr`], and a registered region.
+pub(crate) unsafe extern "C" fn ibv_rereg_mr(
+    mr: *mut ibv_mr,
+    flags: c_int,
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: size_t,
+    access_flags: c_int,
+) -> c_int {
+    otherwise(IBV_REREG_MR_ERR_INPUT, || {
+        // SAFETY: the caller's promise.
+        let changed = unsafe { merge(mr, flags, pd, addr, length, access_flags) };
+        let (own, spec, new_pd) = match changed {
+            Ok(changed) => changed,
+            Err(error) => {
+                error.set();
+                return IBV_REREG_MR_ERR_INPUT;
+            }
+        };
+        // SAFETY: passed on.
+        match unsafe { replace(mr, own, spec, new_pd) } {
+            Ok(()) => 0,
+            Err(error) => {
+                error.set();
+                IBV_REREG_MR_ERR_CMD
+            }
+        }
+    })
+}
+
+const REREG_FLAGS: c_int = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
+
+/// What the region is to be, checked.
+///
+/// # Safety
+/// As [`ibv_rereg_mr`].
+unsafe fn merge<'a>(
+    mr: *mut ibv_mr,
+    flags: c_int,
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: size_t,
+    access_flags: c_int,
+) -> Result<(&'a MrOwn, Spec, *mut ibv_pd), Errno> {
+    // SAFETY: the caller's promise.
+    let own = unsafe { MrObject::of(mr) }?;
+    if flags == 0 || flags & !REREG_FLAGS != 0 {
+        return Err(Errno::INVAL);
+    }
+    let mut spec = {
+        let state = own.state.lock();
+        if !matches!(state.kept, Kept::Nothing) {
+            return Err(Errno::NOT_SUPPORTED);
+        }
+        state.spec.clone()
+    };
+    // SAFETY: a registered region.
+    let mut new_pd = unsafe { (*mr).pd };
+    if flags & IBV_REREG_MR_CHANGE_PD != 0 {
+        // SAFETY: the caller's promise.
+        spec.pd = unsafe { PdObject::of(pd) }?.pd.clone();
+        new_pd = pd;
+    }
+    if flags & IBV_REREG_MR_CHANGE_TRANSLATION != 0 {
+        if addr.is_null() || length == 0 {
+            return Err(Errno::INVAL);
+        }
+        (spec.addr, spec.length, spec.iova) = (addr, length, addr as u64);
+    }
+    if flags & IBV_REREG_MR_CHANGE_ACCESS != 0 {
+        spec.access = access(access_flags as c_uint)?;
+    }
+    Ok((own, spec, new_pd))
+}
+
+/// # Safety
+/// As [`ibv_rereg_mr`].
+unsafe fn replace(mr: *mut ibv_mr, own: &MrOwn, spec: Spec, pd: *mut ibv_pd) -> Result<(), Errno> {
+    let mut state = own.state.lock();
+    // SAFETY: passed on.
+    let new = unsafe { spec.register() }?;
+    state.mr.deregister()?;
+    // SAFETY: a registered region; the verb changes the structure.
+    unsafe {
+        let c = &mut *mr;
+        Context::of(c.context)?.regions.lock().remove(&c.lkey);
+        (c.pd, c.addr, c.length) = (pd, spec.addr, spec.length);
+        (c.lkey, c.rkey) = (new.lkey().0, new.rkey().0);
+        note(c, &new, &spec);
+    }
+    *state = State { mr: new, spec, kept: Kept::Nothing };
+    Ok(())
+}
+
+/// `ibv_alloc_null_mr(3)`: reads give zeros, writes vanish.
+///
+/// # Safety
+/// An allocated domain.
+pub(crate) unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
+    pointer(|| {
+        // SAFETY: the caller's promise.
+        let own = unsafe { PdObject::of(pd) }?;
+        let mr = own.pd.register_null(Access::LOCAL_WRITE)?;
+        Ok(present_other(pd, own, mr, Kept::Null, usize::MAX))
+    })
+}
+
+const ADVICE_PREFETCH: c_int = 0;
+const ADVICE_PREFETCH_WRITE: c_int = 1;
+const ADVICE_PREFETCH_NO_FAULT: c_int = 2;
+const ADVISE_FLUSH: u32 = 1;
+
+/// `ibv_advise_mr(3)`: brings the pages in now. Without the flush flag errors are not told.
+///
+/// # Safety
+/// An allocated domain and `count` readable entries.
+pub(crate) unsafe extern "C" fn advise_mr(
+    pd: *mut ibv_pd,
+    advice: c_int,
+    flags: u32,
+    list: *mut ibv_sge,
+    count: u32,
+) -> c_int {
+    errno(|| {
+        // SAFETY: the caller's promise.
+        let context = unsafe {
+            PdObject::of(pd)?;
+            Context::of((*pd).context)?
+        };
+        if flags & !ADVISE_FLUSH != 0 || count == 0 || list.is_null() {
+            return Err(Errno::INVAL);
+        }
+        if !(ADVICE_PREFETCH..=ADVICE_PREFETCH_NO_FAULT).contains(&advice) {
+            return Err(Errno::NOT_SUPPORTED);
+        }
+        // SAFETY: the caller's promise.
+        for sge in unsafe { std::slice::from_raw_parts(list, count as usize) } {
+            let (addr, len_bytes) = located(context, pd, sge, advice == ADVICE_PREFETCH_WRITE)?;
+            let done = prefetch(addr, len_bytes, advice);
+            if flags & ADVISE_FLUSH != 0 {
+                done?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Where the bytes of an entry lie, if the region allows the advice.
+fn located(context: &Context, pd: *mut ibv_pd, sge: &ibv_sge, write: bool) -> Result<(usize, usize), Errno> {
+    let regions = context.regions.lock();
+    let region = regions.get(&sge.lkey).filter(|region| region.pd == pd).ok_or(Errno(libc::ENOENT))?;
+    let end = sge.addr.checked_add(u64::from(sge.length)).ok_or(Errno(libc::EFAULT))?;
+    if sge.addr < region.range.start || end > region.range.end {
+        return Err(Errno(libc::EFAULT));
+    }
+    if write && !region.writable {
+        return Err(Errno(libc::EPERM));
+    }
+    Ok((sge.addr.wrapping_add(region.shift) as usize, sge.length as usize))
+}
+
+/// Faults the pages in; with no-fault nothing need be done: there is no table of the device to fill.
+fn prefetch(addr: usize, len_bytes: usize, advice: c_int) -> Result<(), Errno> {
+    if advice == ADVICE_PREFETCH_NO_FAULT || len_bytes == 0 {
+        return Ok(());
+    }
+    // SAFETY: only asks for the size.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    let start = addr & !(page - 1);
+    let how = if advice == ADVICE_PREFETCH_WRITE { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
+    // SAFETY: populating changes no byte; a range that is not mapped is refused.
+    match unsafe { libc::madvise(start as *mut c_void, len_bytes + (addr - start), how) } {
+        0 => Ok(()),
+        _ => Err(Errno(libc::EFAULT)),
+    }
+}

@@ -1,0 +1,106 @@
+//! Memory windows.
+
+use device::{BindMw, LKey, Mw, MwType, Payload, RKey, SendFlags, SendOp, SendWr};
+
+use crate::abi::*;
+use crate::boundary::{Errno, errno, pointer};
+use crate::object::{Object, next_handle};
+use crate::verbs::domain::PdObject;
+use crate::verbs::mr;
+use crate::verbs::qp::QpObject;
+
+pub(crate) type MwObject = Object<ibv_mw, Mw>;
+
+/// `ibv_alloc_mw(3)`.
+///
+/// # Safety
+/// An allocated domain.
+pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, mw_type: c_int) -> *mut ibv_mw {
+    pointer(|| {
+        // SAFETY: the caller's promise.
+        let own = unsafe { PdObject::of(pd) }?;
+        let kind = match mw_type {
+            IBV_MW_TYPE_1 => MwType::One,
+            IBV_MW_TYPE_2 => MwType::Two,
+            _ => return Err(Errno::INVAL),
+        };
+        let mw = own.pd.alloc_mw(kind)?;
+        // SAFETY: an allocated domain.
+        let context = unsafe { (*pd).context };
+        let c = ibv_mw { context, pd, rkey: mw.rkey().0, handle: next_handle(), r#type: mw_type };
+        Ok(MwObject::leak(c, mw))
+    })
+}
+
+/// `ibv_dealloc_mw(3)`.
+///
+/// # Safety
+/// Null, or allocated.
+pub(crate) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
+    errno(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            MwObject::of(mw)?.destroy()?;
+            MwObject::free(mw);
+        }
+        Ok(())
+    })
+}
+
+/// `ibv_bind_mw(3)`: binds a type 1 window and gives it its next key.
+///
+/// # Safety
+/// A queue pair and a window that exist, and a readable bind.
+pub(crate) unsafe extern "C" fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int {
+    errno(|| {
+        // SAFETY: the caller's promise.
+        let (own, window, bind) = unsafe { (QpObject::of(qp)?, MwObject::of(mw)?, bind.as_ref().ok_or(Errno::INVAL)?) };
+        if window.mw_type() != MwType::One {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: an existing window.
+        let present = unsafe { (*mw).rkey };
+        let next = next_key(present);
+        let op = SendOp::Bind(binding(present, next, &bind.bind_info)?);
+        let flags = SendFlags::from_bits_truncate(bind.send_flags & !IBV_SEND_INLINE);
+        let wr = SendWr { wr_id: bind.wr_id, op, flags, ..blank() };
+        own.qp.post_send([wr]).map_err(|failure| Errno::from(failure.error))?;
+        // SAFETY: as above; the verb gives the window its new key.
+        unsafe { (*mw).rkey = next };
+        Ok(())
+    })
+}
+
+/// The next key of a window: its low byte counts up (`ibv_inc_rkey(3)`).
+fn next_key(rkey: u32) -> u32 {
+    (rkey & !0xff) | (rkey.wrapping_add(1) & 0xff)
+}
+
+/// A bind in the device's words.
+pub(crate) fn binding(window: u32, new_rkey: u32, info: &ibv_mw_bind_info) -> Result<BindMw, Errno> {
+    // SAFETY: null or a registered region, as a program must give.
+    let region = unsafe { info.mr.as_ref() }.map_or(0, |mr| mr.lkey);
+    if region == 0 && info.length > 0 {
+        return Err(Errno::INVAL);
+    }
+    Ok(BindMw {
+        window: RKey(window),
+        new_rkey: RKey(new_rkey),
+        region: LKey(region),
+        addr: info.addr,
+        len_bytes: info.length,
+        access: mr::access(info.mw_access_flags)?,
+    })
+}
+
+/// A work request without payload, to be filled in.
+pub(crate) fn blank() -> SendWr {
+    SendWr {
+        wr_id: 0,
+        op: SendOp::Send,
+        flags: SendFlags::empty(),
+        payload: Payload::empty(),
+        datagram: None,
+        xrc_srq: None,
+    }
+}

@@ -1,0 +1,271 @@
+//! Posting work requests.
+
+use device::{
+    AtomicOp, Datagram, LKey, Payload, PostFailure, QKey, Qpn, RKey, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr,
+    Sge, Sgl,
+};
+use smallvec::SmallVec;
+
+use crate::abi::*;
+use crate::boundary::{Errno, errno};
+use crate::verbs::address::AhObject;
+use crate::verbs::mw;
+use crate::verbs::qp::{QpObject, QpOwn};
+use crate::verbs::srq::SrqObject;
+
+/// A linked list of C's, walked once. The first request that cannot be understood ends it.
+struct List<W, T> {
+    next: *mut W,
+    /// The one handed out last, for `bad_wr`.
+    at: *mut W,
+    translate: T,
+    error: Option<Errno>,
+}
+
+/// A request of a list: knows its successor.
+trait Linked {
+    fn next(&self) -> *mut Self;
+}
+
+impl Linked for ibv_send_wr {
+    fn next(&self) -> *mut Self {
+        self.next
+    }
+}
+
+impl Linked for ibv_recv_wr {
+    fn next(&self) -> *mut Self {
+        self.next
+    }
+}
+
+impl<W, T> List<W, T> {
+    fn new(first: *mut W, translate: T) -> List<W, T> {
+        List { next: first, at: std::ptr::null_mut(), translate, error: None }
+    }
+
+    /// What the verb returns: the errno of the request that was refused, which `bad` names then.
+    ///
+    /// # Safety
+    /// `bad` is null or can be written.
+    unsafe fn outcome(self, posted: Result<(), PostFailure>, bad: *mut *mut W) -> Result<(), Errno> {
+        let error = match (self.error, posted) {
+            (Some(error), _) => error,
+            (None, Err(failure)) => Errno::from(failure.error),
+            (None, Ok(())) => return Ok(()),
+        };
+        // SAFETY: the caller's promise.
+        if let Some(bad) = unsafe { bad.as_mut() } {
+            *bad = self.at;
+        }
+        Err(error)
+    }
+}
+
+impl<W: Linked, R, T: FnMut(&W) -> Result<R, Errno>> Iterator for List<W, T> {
+    type Item = R;
+
+    #[inline]
+    fn next(&mut self) -> Option<R> {
+        // SAFETY: null, or the next request of a list that the program handed over.
+        let wr = unsafe { self.next.as_ref() }?;
+        self.at = self.next;
+        self.next = wr.next();
+        match (self.translate)(wr) {
+            Ok(request) => Some(request),
+            Err(error) => {
+                self.error = Some(error);
+                self.next = std::ptr::null_mut();
+                None
+            }
+        }
+    }
+}
+
+/// `ibv_post_send(3)`.
+///
+/// # Safety
+/// A queue pair that exists, a list of requests, a place for the refused one or null.
+pub(crate) unsafe extern "C" fn post_send(
+    qp: *mut ibv_qp,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    errno(|| {
+        // SAFETY: the caller's promise.
+        let own = unsafe { QpObject::of(qp) }?;
+        let mut list = List::new(first, |wr: &ibv_send_wr| send_wr(own, wr));
+        let posted = own.qp.post_send(&mut list);
+        // SAFETY: the caller's promise.
+        unsafe { list.outcome(posted, bad) }
+    })
+}
+
+/// `ibv_post_recv(3)`.
+///
+/// # Safety
+/// As [`post_send`].
+pub(crate) unsafe extern "C" fn post_recv(
+    qp: *mut ibv_qp,
+    first: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> c_int {
+    errno(|| {
+        // SAFETY: the caller's promise.
+        let own = unsafe { QpObject::of(qp) }?;
+        let mut list = List::new(first, recv_wr);
+        let posted = own.qp.post_recv(&mut list);
+        // SAFETY: the caller's promise.
+        unsafe { list.outcome(posted, bad) }
+    })
+}
+
+/// `ibv_post_srq_recv(3)`.
+///
+/// # Safety
+/// As [`post_send`].
+pub(crate) unsafe extern "C" fn post_srq_recv(
+    srq: *mut ibv_srq,
+    first: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> c_int {
+    errno(|| {
+        // SAFETY: the caller's promise.
+        let own = unsafe { SrqObject::of(srq) }?;
+        let mut list = List::new(first, recv_wr);
+        let posted = own.srq.post(&mut list);
+        // SAFETY: the caller's promise.
+        unsafe { list.outcome(posted, bad) }
+    })
+}
+
+#[inline]
+fn recv_wr(wr: &ibv_recv_wr) -> Result<RecvWr, Errno> {
+    // SAFETY: a program's request names its list.
+    let sgl = unsafe { entries(wr.sg_list, wr.num_sge) }?.iter().map(sge).collect();
+    Ok(RecvWr { wr_id: wr.wr_id, sgl })
+}
+
+#[inline]
+fn send_wr(own: &QpOwn, wr: &ibv_send_wr) -> Result<SendWr, Errno> {
+    // SAFETY: a program's request names its list.
+    let list = unsafe { entries(wr.sg_list, wr.num_sge) }?;
+    let known = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+    if wr.send_flags & !known != 0 {
+        return Err(Errno::INVAL);
+    }
+    let op = operation(wr)?;
+    let payload = match wr.send_flags & IBV_SEND_INLINE {
+        0 => Payload::Sgl(if takes_payload(&op) { list.iter().map(sge).collect() } else { Sgl::new() }),
+        // SAFETY: a program's request names its bytes.
+        _ => Payload::Inline(unsafe { inline(own, list.iter().map(|e| (e.addr as *const u8, e.length as usize))) }?),
+    };
+    Ok(SendWr {
+        wr_id: wr.wr_id,
+        op,
+        flags: SendFlags::from_bits_truncate(wr.send_flags),
+        payload,
+        // SAFETY: a UD request has that member of the union.
+        datagram: if wr_is_datagram(own) { Some(unsafe { datagram(&wr.wr.ud) }?) } else { None },
+        xrc_srq: wr_is_xrc(own).then_some(wr.remote_srqn),
+    })
+}
+
+#[inline]
+pub(crate) fn wr_is_datagram(own: &QpOwn) -> bool {
+    own.qp.qp_type() == device::QpType::Ud
+}
+
+#[inline]
+pub(crate) fn wr_is_xrc(own: &QpOwn) -> bool {
+    own.qp.qp_type() == device::QpType::XrcSend
+}
+
+/// Local invalidate and bind have no payload, whatever their lists say.
+fn takes_payload(op: &SendOp) -> bool {
+    !matches!(op, SendOp::LocalInvalidate(_) | SendOp::Bind(_))
+}
+
+/// A list of entries; a length below zero, or a list that is not there, is refused.
+///
+/// # Safety
+/// `list` has `count` entries if there are any.
+#[inline]
+pub(crate) unsafe fn entries<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [ibv_sge], Errno> {
+    match usize::try_from(count) {
+        Ok(0) => Ok(&[]),
+        // SAFETY: the caller's promise.
+        Ok(count) if !list.is_null() => Ok(unsafe { std::slice::from_raw_parts(list, count) }),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+#[inline]
+pub(crate) fn sge(entry: &ibv_sge) -> Sge {
+    Sge { addr: entry.addr, len_bytes: entry.length, lkey: LKey(entry.lkey) }
+}
+
+/// Copies inline data, if it is not more than the queue pair was made for.
+///
+/// # Safety
+/// The pieces can be read.
+#[inline]
+pub(crate) unsafe fn inline(
+    own: &QpOwn,
+    pieces: impl Iterator<Item = (*const u8, usize)>,
+) -> Result<SmallVec<[u8; 32]>, Errno> {
+    let mut bytes = SmallVec::new();
+    for (start, len_bytes) in pieces {
+        if len_bytes > own.caps.max_inline_bytes as usize - bytes.len() || (start.is_null() && len_bytes > 0) {
+            return Err(Errno::INVAL);
+        }
+        if len_bytes > 0 {
+            // SAFETY: the caller's promise.
+            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(start, len_bytes) });
+        }
+    }
+    Ok(bytes)
+}
+
+/// Where a datagram goes.
+///
+/// # Safety
+/// Its address handle is null or exists.
+#[inline]
+pub(crate) unsafe fn datagram(ud: &ibv_send_wr_ud) -> Result<Datagram, Errno> {
+    // SAFETY: the caller's promise.
+    let address = unsafe { AhObject::of(ud.ah) }?;
+    Ok(Datagram { address: *address, remote_qpn: Qpn::new(ud.remote_qpn), remote_qkey: QKey(ud.remote_qkey) })
+}
+
+/// What a request does. Each opcode has its member of the union.
+#[inline]
+fn operation(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
+    let imm = u32::from_be(wr.imm_data);
+    // SAFETY: the members are integers and pointers, valid whatever the program wrote.
+    let (rdma, atomic) = unsafe { (wr.wr.rdma, wr.wr.atomic) };
+    let remote = RemoteAddr { addr: rdma.remote_addr, rkey: RKey(rdma.rkey) };
+    let target = RemoteAddr { addr: atomic.remote_addr, rkey: RKey(atomic.rkey) };
+    Ok(match wr.opcode {
+        IBV_WR_SEND => SendOp::Send,
+        IBV_WR_SEND_WITH_IMM => SendOp::SendImm(imm),
+        IBV_WR_SEND_WITH_INV => SendOp::SendInvalidate(RKey(wr.imm_data)),
+        IBV_WR_RDMA_WRITE => SendOp::Write(remote),
+        IBV_WR_RDMA_WRITE_WITH_IMM => SendOp::WriteImm(remote, imm),
+        IBV_WR_RDMA_READ => SendOp::Read(remote),
+        IBV_WR_ATOMIC_CMP_AND_SWP => {
+            SendOp::Atomic(target, AtomicOp::CompareSwap { compare: atomic.compare_add, swap: atomic.swap })
+        }
+        IBV_WR_ATOMIC_FETCH_AND_ADD => SendOp::Atomic(target, AtomicOp::FetchAdd { add: atomic.compare_add }),
+        IBV_WR_ATOMIC_WRITE => SendOp::AtomicWrite(remote),
+        IBV_WR_LOCAL_INV => SendOp::LocalInvalidate(RKey(wr.imm_data)),
+        IBV_WR_BIND_MW => {
+            // SAFETY: as above.
+            let bind = unsafe { wr.extra.bind_mw };
+            // SAFETY: null, or a window that exists, as the program must give.
+            let window = unsafe { bind.mw.as_ref() }.ok_or(Errno::INVAL)?;
+            SendOp::Bind(mw::binding(window.rkey, bind.rkey, &bind.bind_info)?)
+        }
+        _ => return Err(Errno::INVAL),
+    })
+}

@@ -1,0 +1,168 @@
+//! Modifying and querying queue pairs.
+
+use device::{Access, AttrMask, Mtu, Psn, QKey, QpAttr, QpState, QpType, Qpn};
+
+use crate::abi::*;
+use crate::boundary::{Errno, errno};
+use crate::verbs::address;
+use crate::verbs::context::Context;
+use crate::verbs::qp::{QpObject, QpOwn};
+
+/// `ibv_modify_qp(3)`.
+///
+/// # Safety
+/// A queue pair that exists and readable attributes.
+pub(crate) unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
+    errno(|| {
+        // SAFETY: the caller's promise.
+        let (own, context, attr) = unsafe {
+            let own = QpObject::of(qp)?;
+            (own, Context::of((*qp).context)?, attr.as_ref().ok_or(Errno::INVAL)?)
+        };
+        let mask = AttrMask::from_bits(mask as u32).ok_or(Errno::INVAL)? - unheeded(own.qp.qp_type());
+        let wanted = wanted(context, attr, mask)?;
+        own.qp.modify(&wanted, mask)?;
+        // SAFETY: as above; the structure shows the state.
+        unsafe { (&raw mut (*qp).state).write(own.qp.state() as c_int) };
+        Ok(())
+    })
+}
+
+/// Attributes that one end of an XRC connection has no use for and programs name all the same; the
+/// kernel drops them before it looks (`modify_qp_mask`).
+fn unheeded(qp_type: QpType) -> AttrMask {
+    match qp_type {
+        QpType::XrcSend => AttrMask::MAX_DEST_RD_ATOMIC | AttrMask::MIN_RNR_TIMER,
+        QpType::XrcRecv => AttrMask::MAX_QP_RD_ATOMIC | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY,
+        _ => AttrMask::empty(),
+    }
+}
+
+/// The attributes that the mask names, in the device's words.
+fn wanted(context: &Context, attr: &ibv_qp_attr, mask: AttrMask) -> Result<QpAttr, Errno> {
+    let mut wanted = QpAttr::default();
+    if mask.contains(AttrMask::STATE) {
+        wanted.state = state(attr.qp_state)?;
+    }
+    if mask.contains(AttrMask::CUR_STATE) {
+        wanted.current_state = state(attr.cur_qp_state)?;
+    }
+    if mask.contains(AttrMask::ACCESS_FLAGS) {
+        // What is about regions only means nothing for a queue pair.
+        wanted.access = Access::from_bits_truncate(attr.qp_access_flags);
+    }
+    if mask.contains(AttrMask::AV) {
+        wanted.address = address::vector(context, &attr.ah_attr)?;
+    }
+    if mask.contains(AttrMask::PATH_MTU) {
+        wanted.path_mtu = mtu(attr.path_mtu)?;
+        if wanted.path_mtu > context.device.port().active_mtu {
+            return Err(Errno::INVAL);
+        }
+    }
+    if mask.contains(AttrMask::DEST_QPN) {
+        wanted.dest_qpn = Qpn::new(attr.dest_qp_num);
+    }
+    wanted.notify_drained = attr.en_sqd_async_notify != 0;
+    wanted.pkey_index = attr.pkey_index;
+    wanted.port = attr.port_num;
+    wanted.qkey = QKey(attr.qkey);
+    wanted.timeout = attr.timeout;
+    wanted.retry_count = attr.retry_cnt;
+    wanted.rnr_retry = attr.rnr_retry;
+    wanted.rq_psn = Psn::new(attr.rq_psn);
+    wanted.sq_psn = Psn::new(attr.sq_psn);
+    wanted.max_rd_atomic = attr.max_rd_atomic;
+    wanted.max_dest_rd_atomic = attr.max_dest_rd_atomic;
+    wanted.min_rnr_timer = attr.min_rnr_timer;
+    Ok(wanted)
+}
+
+fn state(number: c_int) -> Result<QpState, Errno> {
+    use QpState::{Error, Init, Reset, Rtr, Rts, Sqd, Sqe};
+    [Reset, Init, Rtr, Rts, Sqd, Sqe, Error].into_iter().find(|state| *state as c_int == number).ok_or(Errno::INVAL)
+}
+
+fn mtu(number: c_int) -> Result<Mtu, Errno> {
+    Mtu::ALL.into_iter().find(|mtu| *mtu as c_int == number).ok_or(Errno::INVAL)
+}
+
+/// `ibv_query_qp(3)`. The mask is a hint: everything is told.
+///
+/// # Safety
+/// A queue pair that exists, and places for the answer.
+pub(crate) unsafe extern "C" fn ibv_query_qp(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    _mask: c_int,
+    init: *mut ibv_qp_init_attr,
+) -> c_int {
+    errno(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let own = QpObject::of(qp)?;
+            let context = Context::of((*qp).context)?;
+            let attr = attr.as_mut().ok_or(Errno::INVAL)?;
+            *attr = describe(context, own);
+            (&raw mut (*qp).state).write(attr.qp_state);
+            if let Some(init) = init.as_mut() {
+                *init = made_with(&*qp, own);
+            }
+        }
+        Ok(())
+    })
+}
+
+fn describe(context: &Context, own: &QpOwn) -> ibv_qp_attr {
+    let is = own.qp.query();
+    let mut attr = ibv_qp_attr::zeroed();
+    attr.qp_state = is.state as c_int;
+    attr.cur_qp_state = is.state as c_int;
+    attr.path_mtu = is.path_mtu as c_int;
+    attr.qkey = is.qkey.0;
+    attr.rq_psn = is.rq_psn.get();
+    attr.sq_psn = is.sq_psn.get();
+    attr.dest_qp_num = is.dest_qpn.get();
+    attr.qp_access_flags = is.access.bits();
+    attr.cap = caps(own);
+    attr.ah_attr = address::attr_of(context, &is.address);
+    attr.pkey_index = is.pkey_index;
+    attr.en_sqd_async_notify = is.notify_drained.into();
+    attr.sq_draining = is.draining.into();
+    attr.max_rd_atomic = is.max_rd_atomic;
+    attr.max_dest_rd_atomic = is.max_dest_rd_atomic;
+    attr.min_rnr_timer = is.min_rnr_timer;
+    attr.port_num = is.port;
+    attr.timeout = is.timeout;
+    attr.retry_cnt = is.retry_count;
+    attr.rnr_retry = is.rnr_retry;
+    attr
+}
+
+fn caps(own: &QpOwn) -> ibv_qp_cap {
+    ibv_qp_cap {
+        max_send_wr: own.caps.max_send_wr,
+        max_recv_wr: own.caps.max_recv_wr,
+        max_send_sge: own.caps.max_send_sge,
+        max_recv_sge: own.caps.max_recv_sge,
+        max_inline_data: own.caps.max_inline_bytes,
+    }
+}
+
+fn made_with(qp: &ibv_qp, own: &QpOwn) -> ibv_qp_init_attr {
+    ibv_qp_init_attr {
+        qp_context: qp.qp_context,
+        send_cq: qp.send_cq,
+        recv_cq: qp.recv_cq,
+        srq: qp.srq,
+        cap: caps(own),
+        qp_type: qp.qp_type,
+        sq_sig_all: own.signal_all.into(),
+    }
+}
+
+/// `ibv_query_qp_data_in_order(3)`: whether the bytes of a message appear in order. They do not
+/// always: a lost packet is not waited for by those of the next message.
+pub(crate) extern "C" fn ibv_query_qp_data_in_order(_qp: *mut ibv_qp, _op: c_int, _flags: u32) -> c_int {
+    0
+}

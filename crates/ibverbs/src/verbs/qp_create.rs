@@ -1,0 +1,257 @@
+//! Making queue pairs.
+
+use std::sync::Arc;
+
+use device::{Cq, QpCaps, QpSpec, QpType, Srq};
+
+use crate::abi::*;
+use crate::boundary::{Errno, pointer};
+use crate::object::{Object, next_handle};
+use crate::verbs::context::Context;
+use crate::verbs::cq::CqObject;
+use crate::verbs::domain::PdObject;
+use crate::verbs::events::{Pointer, Unacked};
+use crate::verbs::qp::QpOwn;
+use crate::verbs::qp_ex::{self, Builder};
+use crate::verbs::srq::SrqObject;
+use crate::verbs::xrc::XrcdObject;
+
+/// `ibv_create_qp(3)`.
+///
+/// # Safety
+/// An allocated domain; attributes to read, whose sizes are written.
+pub(crate) unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+    pointer(|| {
+        // SAFETY: the caller's promise.
+        let (context, attr) = unsafe {
+            PdObject::of(pd)?;
+            ((*pd).context, attr.as_mut().ok_or(Errno::INVAL)?)
+        };
+        if attr.qp_type == IBV_QPT_XRC_RECV {
+            // It belongs to an XRC domain, which only the extended verb can name.
+            return Err(Errno::INVAL);
+        }
+        let mut wanted = Wanted::of(attr);
+        wanted.pd = pd;
+        // SAFETY: passed on.
+        let qp = unsafe { create(context, &wanted) }?;
+        attr.cap = wanted.granted();
+        Ok(qp)
+    })
+}
+
+const KNOWN_ATTRIBUTES: u32 = IBV_QP_INIT_ATTR_PD
+    | IBV_QP_INIT_ATTR_XRCD
+    | IBV_QP_INIT_ATTR_CREATE_FLAGS
+    | IBV_QP_INIT_ATTR_MAX_TSO_HEADER
+    | IBV_QP_INIT_ATTR_IND_TABLE
+    | IBV_QP_INIT_ATTR_RX_HASH
+    | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+
+/// `ibv_create_qp_ex(3)`.
+///
+/// # Safety
+/// An open context; attributes to read, whose sizes are written.
+pub(crate) unsafe extern "C" fn create_qp_ex(context: *mut ibv_context, attr: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp {
+    pointer(|| {
+        // SAFETY: the caller's promise.
+        let attr = unsafe {
+            Context::of(context)?;
+            attr.as_mut().ok_or(Errno::INVAL)?
+        };
+        let wanted = Wanted::of_extended(attr)?;
+        // SAFETY: passed on.
+        let qp = unsafe { create(context, &wanted) }?;
+        attr.cap = wanted.granted();
+        Ok(qp)
+    })
+}
+
+/// What a program asks for, by whichever verb.
+struct Wanted {
+    qp_context: *mut c_void,
+    send_cq: *mut ibv_cq,
+    recv_cq: *mut ibv_cq,
+    srq: *mut ibv_srq,
+    cap: ibv_qp_cap,
+    qp_type: c_int,
+    signal_all: bool,
+    pd: *mut ibv_pd,
+    xrcd: *mut ibv_xrcd,
+    operations: u64,
+}
+
+impl Wanted {
+    fn of(attr: &ibv_qp_init_attr) -> Wanted {
+        Wanted {
+            qp_context: attr.qp_context,
+            send_cq: attr.send_cq,
+            recv_cq: attr.recv_cq,
+            srq: attr.srq,
+            cap: attr.cap,
+            qp_type: attr.qp_type,
+            signal_all: attr.sq_sig_all != 0,
+            pd: std::ptr::null_mut(),
+            xrcd: std::ptr::null_mut(),
+            operations: 0,
+        }
+    }
+
+    fn of_extended(attr: &ibv_qp_init_attr_ex) -> Result<Wanted, Errno> {
+        let has = |flag| attr.comp_mask & flag != 0;
+        if attr.comp_mask & !KNOWN_ATTRIBUTES != 0 {
+            return Err(Errno::INVAL);
+        }
+        let unsupported = has(IBV_QP_INIT_ATTR_IND_TABLE)
+            || has(IBV_QP_INIT_ATTR_RX_HASH)
+            || has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr.create_flags != 0
+            || has(IBV_QP_INIT_ATTR_MAX_TSO_HEADER) && attr.max_tso_header != 0;
+        if unsupported {
+            return Err(Errno::NOT_SUPPORTED);
+        }
+        let operations = if has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) { attr.send_ops_flags } else { 0 };
+        Ok(Wanted {
+            qp_context: attr.qp_context,
+            send_cq: attr.send_cq,
+            recv_cq: attr.recv_cq,
+            srq: attr.srq,
+            cap: attr.cap,
+            qp_type: attr.qp_type,
+            signal_all: attr.sq_sig_all != 0,
+            pd: if has(IBV_QP_INIT_ATTR_PD) { attr.pd } else { std::ptr::null_mut() },
+            xrcd: if has(IBV_QP_INIT_ATTR_XRCD) { attr.xrcd } else { std::ptr::null_mut() },
+            operations,
+        })
+    }
+
+    /// The service, if this device has it.
+    fn service(&self) -> Result<QpType, Errno> {
+        let qp_type = match self.qp_type {
+            IBV_QPT_RC => QpType::Rc,
+            IBV_QPT_UC => QpType::Uc,
+            IBV_QPT_UD => QpType::Ud,
+            IBV_QPT_XRC_SEND => QpType::XrcSend,
+            IBV_QPT_XRC_RECV => QpType::XrcRecv,
+            IBV_QPT_RAW_PACKET | IBV_QPT_DRIVER => return Err(Errno::NOT_SUPPORTED),
+            _ => return Err(Errno::INVAL),
+        };
+        if self.operations & !qp_ex::operations_of(qp_type) != 0 {
+            return Err(Errno::NOT_SUPPORTED);
+        }
+        Ok(qp_type)
+    }
+
+    fn receives_of_its_own(&self) -> bool {
+        self.srq.is_null() && !matches!(self.qp_type, IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV)
+    }
+
+    /// The sizes it gets: those it asked for, and no receive queue where none is used.
+    fn granted(&self) -> ibv_qp_cap {
+        let mut cap = self.cap;
+        if !self.receives_of_its_own() {
+            (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
+        }
+        if self.qp_type == IBV_QPT_XRC_RECV {
+            (cap.max_send_wr, cap.max_send_sge, cap.max_inline_data) = (0, 0, 0);
+        }
+        cap
+    }
+
+    fn caps(&self) -> QpCaps {
+        let cap = self.granted();
+        QpCaps {
+            max_send_wr: cap.max_send_wr,
+            max_recv_wr: cap.max_recv_wr,
+            max_send_sge: cap.max_send_sge,
+            max_recv_sge: cap.max_recv_sge,
+            max_inline_bytes: cap.max_inline_data,
+        }
+    }
+}
+
+/// # Safety
+/// An open context, and objects that exist.
+unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Result<*mut ibv_qp, Errno> {
+    // SAFETY: the caller's promise.
+    let own = unsafe { Context::of(context) }?;
+    let qp_type = wanted.service()?;
+    let qp = match qp_type {
+        // SAFETY: the caller's promise.
+        QpType::XrcRecv => own.device.create_xrc_recv_qp(&unsafe { XrcdObject::of(wanted.xrcd) }?.xrcd)?,
+        // SAFETY: passed on.
+        _ => unsafe { with_queues(own, context, wanted, qp_type) }?,
+    };
+    let qpn = qp.qpn();
+    let base = structure(context, wanted, qpn.get());
+    let part = QpOwn {
+        qp,
+        caps: wanted.caps(),
+        signal_all: wanted.signal_all,
+        unacked: Unacked::default(),
+        builder: Builder::default(),
+        extended: wanted.operations != 0,
+        handles: Arc::default(),
+    };
+    let c: *mut ibv_qp = Object::leak(qp_ex::table(base), part).cast();
+    own.slots.lock().qps.insert(qpn, Pointer(c));
+    Ok(c)
+}
+
+/// # Safety
+/// As [`create`].
+unsafe fn with_queues(
+    own: &Context,
+    context: *mut ibv_context,
+    wanted: &Wanted,
+    qp_type: QpType,
+) -> Result<device::Qp, Errno> {
+    // SAFETY: the caller's promise.
+    let (pd, send_cq) = unsafe { (PdObject::of(wanted.pd)?, queue(context, wanted.send_cq)?) };
+    // SAFETY: the caller's promise.
+    if unsafe { (*wanted.pd).context } != context {
+        return Err(Errno::INVAL);
+    }
+    let recv_cq = match qp_type {
+        QpType::XrcSend => send_cq,
+        // SAFETY: the caller's promise.
+        _ => unsafe { queue(context, wanted.recv_cq) }?,
+    };
+    let srq: Option<&Srq> = match wanted.srq.is_null() || qp_type == QpType::XrcSend {
+        true => None,
+        // SAFETY: the caller's promise.
+        false => Some(&unsafe { SrqObject::of(wanted.srq) }?.srq),
+    };
+    let spec =
+        QpSpec { qp_type, pd: &pd.pd, send_cq, recv_cq, srq, caps: wanted.caps(), signal_all: wanted.signal_all };
+    Ok(own.device.create_qp(&spec)?)
+}
+
+/// A completion queue of the same context.
+///
+/// # Safety
+/// Null, or created.
+unsafe fn queue<'a>(context: *mut ibv_context, cq: *mut ibv_cq) -> Result<&'a Cq, Errno> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let own = CqObject::of(cq)?;
+        if (*cq).context == context { Ok(&own.cq) } else { Err(Errno::INVAL) }
+    }
+}
+
+fn structure(context: *mut ibv_context, wanted: &Wanted, qp_num: u32) -> ibv_qp {
+    ibv_qp {
+        context,
+        qp_context: wanted.qp_context,
+        pd: wanted.pd,
+        send_cq: wanted.send_cq,
+        recv_cq: wanted.recv_cq,
+        srq: wanted.srq,
+        handle: next_handle(),
+        qp_num,
+        state: device::QpState::Reset as c_int,
+        qp_type: wanted.qp_type,
+        mutex: libc::PTHREAD_MUTEX_INITIALIZER,
+        cond: libc::PTHREAD_COND_INITIALIZER,
+        events_completed: 0,
+    }
+}

@@ -1,0 +1,110 @@
+//! Verbs that cannot exist in software here, refused as their man pages say.
+
+use crate::abi::*;
+use crate::boundary::Errno;
+
+macro_rules! refused {
+    ($($(#[$doc:meta])* $name:ident -> $type:ty = $answer:expr;)+) => {
+        $(
+            $(#[$doc])*
+            pub(crate) extern "C" fn $name() -> $type {
+                Errno::NOT_SUPPORTED.set();
+                $answer
+            }
+        )+
+    };
+}
+
+// Each takes arguments, which it does not look at: the caller keeps them where it put them.
+refused! {
+    /// `ibv_import_device(3)`: a context lives in its process; there is no kernel that could lend it.
+    ibv_import_device -> *mut ibv_context = std::ptr::null_mut();
+    /// `ibv_import_pd(3)`.
+    ibv_import_pd -> *mut ibv_pd = std::ptr::null_mut();
+    /// `ibv_unimport_pd`.
+    ibv_unimport_pd -> () = ();
+    /// `ibv_import_mr(3)`.
+    ibv_import_mr -> *mut ibv_mr = std::ptr::null_mut();
+    /// `ibv_unimport_mr`.
+    ibv_unimport_mr -> () = ();
+    /// `ibv_import_dm(3)`.
+    ibv_import_dm -> *mut ibv_dm = std::ptr::null_mut();
+    /// `ibv_unimport_dm`.
+    ibv_unimport_dm -> () = ();
+    /// `ibv_reg_dmabuf_mr(3)`: memory of other devices cannot be reached by copying.
+    ibv_reg_dmabuf_mr -> *mut ibv_mr = std::ptr::null_mut();
+    /// `ibv_dm_export_dmabuf_fd(3)`.
+    ibv_dm_export_dmabuf_fd -> c_int = -1;
+    /// `ibv_alloc_dmah(3)`: no PCI steering tags.
+    ibv_alloc_dmah -> *mut c_void = std::ptr::null_mut();
+    /// `ibv_dealloc_dmah`.
+    ibv_dealloc_dmah -> c_int = libc::EOPNOTSUPP;
+    /// `ibv_export_buf_dmabuf_fd`.
+    ibv_export_buf_dmabuf_fd -> c_int = -1;
+    /// `ibv_create_comp_cntr`: completion counters.
+    ibv_create_comp_cntr -> *mut c_void = std::ptr::null_mut();
+    /// `ibv_destroy_comp_cntr`.
+    ibv_destroy_comp_cntr -> c_int = libc::EOPNOTSUPP;
+    /// `ibv_inc_comp_cntr`.
+    ibv_inc_comp_cntr -> c_int = libc::EOPNOTSUPP;
+    /// `ibv_inc_err_comp_cntr`.
+    ibv_inc_err_comp_cntr -> c_int = libc::EOPNOTSUPP;
+    /// `ibv_qp_attach_comp_cntr`.
+    ibv_qp_attach_comp_cntr -> c_int = libc::EOPNOTSUPP;
+    /// `ibv_read_comp_cntr`.
+    ibv_read_comp_cntr -> c_int = libc::EOPNOTSUPP;
+    /// `ibv_read_err_comp_cntr`.
+    ibv_read_err_comp_cntr -> c_int = libc::EOPNOTSUPP;
+    /// `ibv_set_comp_cntr`.
+    ibv_set_comp_cntr -> c_int = libc::EOPNOTSUPP;
+    /// `ibv_set_err_comp_cntr`.
+    ibv_set_err_comp_cntr -> c_int = libc::EOPNOTSUPP;
+    /// `ibv_query_comp_cntr_caps`.
+    _ibv_query_comp_cntr_caps -> c_int = libc::EOPNOTSUPP;
+    /// `ibv_set_ece(3)`: enhanced connection establishment is a vendor's affair.
+    ibv_set_ece -> c_int = libc::EOPNOTSUPP;
+    /// `ibv_reg_mr_ex`.
+    ibv_reg_mr_ex -> *mut ibv_mr = std::ptr::null_mut();
+    /// `ibv_alloc_buf`.
+    ibv_alloc_buf -> *mut c_void = std::ptr::null_mut();
+    /// `ibv_free_buf`.
+    ibv_free_buf -> c_int = libc::EOPNOTSUPP;
+    /// `ibv_reg_buf_mr`.
+    ibv_reg_buf_mr -> *mut ibv_mr = std::ptr::null_mut();
+}
+
+/// `ibv_query_ece(3)`: no options.
+///
+/// # Safety
+/// A place for the answer.
+pub(crate) unsafe extern "C" fn ibv_query_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { ece.as_mut() } {
+        Some(ece) => {
+            *ece = ibv_ece { vendor_id: 0, options: 0, comp_mask: 0 };
+            0
+        }
+        None => libc::EINVAL,
+    }
+}
+
+/// `ibv_fork_init(3)`: nothing to do. Memory is reached by its addresses, never pinned, so a
+/// fork moves nothing away from it.
+pub(crate) extern "C" fn ibv_fork_init() -> c_int {
+    0
+}
+
+/// `ibv_is_fork_initialized(3)`.
+pub(crate) extern "C" fn ibv_is_fork_initialized() -> c_int {
+    IBV_FORK_UNNEEDED
+}
+
+/// `ibv_dontfork_range`: for providers; see [`ibv_fork_init`].
+pub(crate) extern "C" fn ibv_dontfork_range(_base: *mut c_void, _size: size_t) -> c_int {
+    0
+}
+
+/// `ibv_dofork_range`.
+pub(crate) extern "C" fn ibv_dofork_range(_base: *mut c_void, _size: size_t) -> c_int {
+    0
+}

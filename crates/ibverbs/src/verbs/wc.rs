@@ -1,0 +1,43 @@
+//! Completions in C's words.
+
+use device::Completion;
+
+use crate::abi::*;
+
+/// A completion as `ibv_poll_cq` writes it.
+#[inline]
+pub(crate) fn of(completion: &Completion) -> ibv_wc {
+    ibv_wc {
+        wr_id: completion.wr_id,
+        status: completion.status as c_int,
+        opcode: completion.op as c_int,
+        vendor_err: completion.vendor_err,
+        byte_len: completion.byte_len,
+        imm_data: imm_data(completion),
+        qp_num: completion.qpn.get(),
+        src_qp: completion.src_qpn.get(),
+        wc_flags: flags(completion),
+        pkey_index: 0,
+        slid: 0,
+        sl: 0,
+        dlid_path_bits: 0,
+    }
+}
+
+/// Immediate data as it came on the wire, or the key that was invalidated.
+#[inline]
+pub(crate) fn imm_data(completion: &Completion) -> u32 {
+    match (completion.imm, completion.invalidated) {
+        (Some(imm), _) => imm.to_be(),
+        (None, Some(rkey)) => rkey.0,
+        (None, None) => 0,
+    }
+}
+
+#[inline]
+pub(crate) fn flags(completion: &Completion) -> c_uint {
+    let bit = |set: bool, flag: c_uint| if set { flag } else { 0 };
+    bit(completion.grh, IBV_WC_GRH)
+        | bit(completion.imm.is_some(), IBV_WC_WITH_IMM)
+        | bit(completion.invalidated.is_some(), IBV_WC_WITH_INV)
+}

@@ -1,0 +1,170 @@
+//! XRC domains, and second handles of their queue pairs.
+
+use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use device::{Qp, Qpn, Xrcd};
+use parking_lot::Mutex;
+
+use crate::abi::*;
+use crate::boundary::{Errno, errno, pointer};
+use crate::object::{Object, next_handle};
+use crate::verbs::context::Context;
+use crate::verbs::events::Unacked;
+use crate::verbs::qp::{QpObject, QpOwn};
+use crate::verbs::qp_ex::{self, Builder};
+
+/// What belongs to an XRC domain's handle. Handles opened on one file share the domain.
+pub(crate) struct XrcdOwn {
+    pub(crate) xrcd: Arc<Xrcd>,
+    file: Option<FileId>,
+}
+
+pub(crate) type XrcdObject = Object<ibv_xrcd, XrcdOwn>;
+
+/// A file, however it is called: device and inode.
+type FileId = (u64, u64);
+
+/// Domains of this process that are known by a file.
+static BY_FILE: Mutex<Option<HashMap<FileId, Arc<Xrcd>>>> = Mutex::new(None);
+
+/// `ibv_open_xrcd(3)`. Without a file (fd −1) the domain is this handle's alone. With one, all
+/// handles of this process on that file share it; processes do not share domains here.
+///
+/// # Safety
+/// An open context and readable attributes.
+pub(crate) unsafe extern "C" fn open_xrcd(context: *mut ibv_context, attr: *mut ibv_xrcd_init_attr) -> *mut ibv_xrcd {
+    pointer(|| {
+        // SAFETY: the caller's promise.
+        let (own, attr) = unsafe { (Context::of(context)?, attr.as_ref().ok_or(Errno::INVAL)?) };
+        let needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+        if attr.comp_mask != needed || attr.oflags & !(libc::O_CREAT | libc::O_EXCL) != 0 {
+            return Err(Errno::INVAL);
+        }
+        let part = match attr.fd {
+            -1 if attr.oflags & libc::O_CREAT == 0 => return Err(Errno::INVAL),
+            -1 => XrcdOwn { xrcd: Arc::new(own.device.open_xrcd()?), file: None },
+            fd => of_file(own, file_id(fd)?, attr.oflags)?,
+        };
+        Ok(XrcdObject::leak(ibv_xrcd { context }, part))
+    })
+}
+
+fn of_file(own: &Context, file: FileId, oflags: c_int) -> Result<XrcdOwn, Errno> {
+    let mut known = BY_FILE.lock();
+    let known = known.get_or_insert_default();
+    let xrcd = match known.get(&file) {
+        Some(_) if oflags & libc::O_EXCL != 0 => return Err(Errno(libc::EEXIST)),
+        Some(xrcd) => xrcd.clone(),
+        None if oflags & libc::O_CREAT == 0 => return Err(Errno(libc::ENOENT)),
+        None => {
+            let xrcd = Arc::new(own.device.open_xrcd()?);
+            known.insert(file, xrcd.clone());
+            xrcd
+        }
+    };
+    Ok(XrcdOwn { xrcd, file: Some(file) })
+}
+
+fn file_id(fd: c_int) -> Result<FileId, Errno> {
+    if fd < 0 {
+        return Err(Errno(libc::EBADF));
+    }
+    // SAFETY: used for one system call, which says so if it is not open.
+    let file = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().map(std::fs::File::from)?;
+    let meta = file.metadata()?;
+    Ok((std::os::unix::fs::MetadataExt::dev(&meta), std::os::unix::fs::MetadataExt::ino(&meta)))
+}
+
+/// `ibv_close_xrcd(3)`: EBUSY if it is the last handle and something uses the domain.
+///
+/// # Safety
+/// Null, or open.
+pub(crate) unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
+    errno(|| {
+        // SAFETY: the caller's promise.
+        let own = unsafe { XrcdObject::of(xrcd) }?;
+        let mut known = BY_FILE.lock();
+        // The table of files holds one more.
+        let last = Arc::strong_count(&own.xrcd) <= 1 + usize::from(own.file.is_some());
+        if last {
+            own.xrcd.destroy()?;
+            if let (Some(file), Some(known)) = (own.file, known.as_mut()) {
+                known.remove(&file);
+            }
+        }
+        // SAFETY: as above.
+        unsafe { XrcdObject::free(xrcd) };
+        Ok(())
+    })
+}
+
+const OPEN_NEEDED: u32 = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+
+/// `ibv_open_qp(3)`: another handle of a target queue pair of this process.
+///
+/// # Safety
+/// An open context and readable attributes.
+pub(crate) unsafe extern "C" fn open_qp(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp {
+    pointer(|| {
+        // SAFETY: the caller's promise.
+        let (own, attr) = unsafe { (Context::of(context)?, attr.as_ref().ok_or(Errno::INVAL)?) };
+        let known = OPEN_NEEDED | IBV_QP_OPEN_ATTR_CONTEXT;
+        if attr.comp_mask & OPEN_NEEDED != OPEN_NEEDED || attr.comp_mask & !known != 0 {
+            return Err(Errno::INVAL);
+        }
+        if attr.qp_type != IBV_QPT_XRC_RECV {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { XrcdObject::of(attr.xrcd) }?;
+        let (qp, handles) = target(own, attr.qp_num)?;
+        let qp_context = match attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT {
+            0 => std::ptr::null_mut(),
+            _ => attr.qp_context,
+        };
+        Ok(second_handle(context, qp, handles, qp_context))
+    })
+}
+
+/// The target queue pair of that number.
+fn target(own: &Context, qp_num: u32) -> Result<(Qp, Arc<()>), Errno> {
+    let slots = own.slots.lock();
+    let found = slots.qps.get(&Qpn::new(qp_num)).ok_or(Errno::INVAL)?;
+    // SAFETY: it lives while it is in the table.
+    let own = unsafe { QpObject::of(found.0) }?;
+    if own.qp.qp_type() == device::QpType::XrcRecv {
+        Ok((own.qp.clone(), own.handles.clone()))
+    } else {
+        Err(Errno::INVAL)
+    }
+}
+
+fn second_handle(context: *mut ibv_context, qp: Qp, handles: Arc<()>, qp_context: *mut c_void) -> *mut ibv_qp {
+    let c = ibv_qp {
+        context,
+        qp_context,
+        pd: std::ptr::null_mut(),
+        send_cq: std::ptr::null_mut(),
+        recv_cq: std::ptr::null_mut(),
+        srq: std::ptr::null_mut(),
+        handle: next_handle(),
+        qp_num: qp.qpn().get(),
+        state: qp.state() as c_int,
+        qp_type: IBV_QPT_XRC_RECV,
+        mutex: libc::PTHREAD_MUTEX_INITIALIZER,
+        cond: libc::PTHREAD_COND_INITIALIZER,
+        events_completed: 0,
+    };
+    let own = QpOwn {
+        caps: qp.caps(),
+        qp,
+        signal_all: false,
+        unacked: Unacked::default(),
+        builder: Builder::default(),
+        extended: false,
+        handles,
+    };
+    Object::leak(qp_ex::table(c), own).cast()
+}
