@@ -73,8 +73,8 @@ pub use ::faults::FaultPlan;
 pub use memory::{MwType, Region, Span};
 /// The vocabulary of the transport, for callers that use this crate alone.
 pub use transport::{
-    Access, AddressVector, AtomicOp, AttrMask, BindMw, Completion, CompletionOp, Datagram, LKey, ModifyError, Mtu,
-    Payload, PostError, QpAttr, QpCaps, QpCounters, QpEvent, QpState, QpType, Reason, RecvWr, RemoteAddr, SendFlags,
-    SendOp, SendWr, Sge, Sgl, Status,
+    Access, AddressVector, AtomicOp, AttrMask, BindMw, Completion, CompletionOp, Datagram, FlushLevel, FlushPlacement,
+    LKey, ModifyError, Mtu, Payload, PostError, QpAttr, QpCaps, QpCounters, QpEvent, QpState, QpType, Reason, RecvWr,
+    RemoteAddr, SendFlags, SendOp, SendWr, Sge, Sgl, Status,
 };
 pub use wire::{Gid, PKey, Psn, QKey, Qpn, RKey};

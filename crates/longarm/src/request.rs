@@ -130,7 +130,14 @@ impl Request {
             loan: self.loan,
             delivery,
         };
-        let wr = SendWr { wr_id: 0, op: self.op, flags: self.flags, payload: self.payload, datagram: self.datagram, xrc_srq: None };
+        let wr = SendWr {
+            wr_id: 0,
+            op: self.op,
+            flags: self.flags,
+            payload: self.payload,
+            datagram: self.datagram,
+            xrc_srq: None,
+        };
         (wr, entry)
     }
 }
@@ -142,6 +149,8 @@ fn completion_op(op: &SendOp) -> CompletionOp {
         SendOp::Read(_) => CompletionOp::Read,
         SendOp::Atomic(_, AtomicOp::CompareSwap { .. }) => CompletionOp::CompareSwap,
         SendOp::Atomic(_, AtomicOp::FetchAdd { .. }) => CompletionOp::FetchAdd,
+        SendOp::AtomicWrite(_) => CompletionOp::AtomicWrite,
+        SendOp::Flush { .. } => CompletionOp::Flush,
         SendOp::LocalInvalidate(_) => CompletionOp::LocalInvalidate,
         SendOp::Bind(_) => CompletionOp::BindMw,
     }

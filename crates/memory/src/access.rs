@@ -3,6 +3,8 @@
 //! Each access pins one entry, compares the key, asks for domain, rights and range,
 //! copies, and unpins. Nothing is remembered from one access to the next.
 
+use core::sync::atomic::{Ordering::SeqCst, fence};
+
 use transport::{Access, Accessor, AtomicOp, BindMw, Memory, MemoryError, PdId, Sge};
 use wire::RKey;
 
@@ -88,6 +90,33 @@ impl Memory for Registry {
             true => word.atomic(op).ok_or(MemoryError::Misaligned),
             false => Err(MemoryError::Misaligned),
         }
+    }
+
+    #[inline]
+    fn remote_atomic_write(&self, who: Accessor, rkey: RKey, addr: u64, value: [u8; 8]) -> Result<(), MemoryError> {
+        let grant = self.admit_remote(who, rkey, Access::REMOTE_WRITE)?;
+        // SAFETY: pinned until after the store, rights checked.
+        let word = unsafe { grant.span(addr, value.len()) }?;
+        match addr.is_multiple_of(8) && word.is_word() {
+            true => Ok(word.write(&value)),
+            false => Err(MemoryError::Misaligned),
+        }
+    }
+
+    fn remote_flush(
+        &self,
+        who: Accessor,
+        rkey: RKey,
+        range: Option<(u64, u64)>,
+        access: Access,
+    ) -> Result<(), MemoryError> {
+        let grant = self.admit_remote(who, rkey, access)?;
+        if let Some((addr, len_bytes)) = range {
+            grant.offset(addr, len_bytes)?;
+        }
+        // The caches of processors agree with each other, so what is left is the order.
+        fence(SeqCst);
+        Ok(())
     }
 
     fn invalidate(&self, who: Accessor, rkey: RKey) -> Result<(), MemoryError> {

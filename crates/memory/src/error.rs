@@ -15,6 +15,10 @@ pub enum MrError {
     /// Remote write or atomic without local write (IB specification 10.6.3.1).
     #[error("remote write and remote atomic access need local write access too")]
     NeedsLocalWrite,
+    /// Access for FLUSH with persistence: no memory that this process can map is known to
+    /// survive a loss of power.
+    #[error("ordinary memory cannot be registered for persistence")]
+    NotPersistent,
     /// The range ends beyond the address space, as a pointer or as the region numbers it.
     #[error("the range wraps around the end of the address space")]
     Wraps,
@@ -41,6 +45,7 @@ impl MrError {
             | MrError::UnknownId
             | MrError::UnknownRights
             | MrError::NeedsLocalWrite
+            | MrError::NotPersistent
             | MrError::Wraps => libc::EINVAL,
             MrError::Unmapped | MrError::Protected => libc::EFAULT,
             MrError::Full => libc::ENOMEM,

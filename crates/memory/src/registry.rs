@@ -162,7 +162,7 @@ impl Registry {
     ///
     /// # Errors
     /// [`MrError::UnknownPd`], [`MrError::UnknownRights`], [`MrError::NeedsLocalWrite`],
-    /// [`MrError::Wraps`], [`MrError::Unmapped`], [`MrError::Protected`], [`MrError::Full`].
+    /// [`MrError::NotPersistent`], [`MrError::Wraps`], [`MrError::Unmapped`], [`MrError::Protected`], [`MrError::Full`].
     ///
     /// # Safety
     /// Until [`deregister`](Registry::deregister) has returned, or the registry is
@@ -306,6 +306,9 @@ fn check_spec(spec: &MrSpec) -> Result<(), MrError> {
     }
     if spec.access.intersects(writes) && !spec.access.contains(Access::LOCAL_WRITE) {
         return Err(MrError::NeedsLocalWrite);
+    }
+    if spec.access.contains(Access::FLUSH_PERSISTENT) {
+        return Err(MrError::NotPersistent);
     }
     let address = spec.ptr.addr() as u64;
     let wraps = spec.len_bytes > isize::MAX as u64

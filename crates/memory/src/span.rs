@@ -106,12 +106,18 @@ impl<'a> Span<'a> {
         fence(Acquire);
     }
 
+    /// Whether it is eight bytes at a multiple of eight: a [`write`](Span::write) of it is one store.
+    #[inline]
+    pub fn is_word(self) -> bool {
+        self.len_bytes == WORD && self.start.addr().is_multiple_of(WORD)
+    }
+
     /// Does an atomic operation on the whole span and returns the value before it.
     /// Sequentially consistent, towards the processors' own atomics too.
     /// Nothing if the span is not eight bytes at a multiple of eight.
     #[inline]
     pub fn atomic(self, op: AtomicOp) -> Option<u64> {
-        if self.len_bytes != WORD || !self.start.addr().is_multiple_of(WORD) {
+        if !self.is_word() {
             return None;
         }
         // SAFETY: aligned, valid for the lifetime of the span, no reference to it exists.

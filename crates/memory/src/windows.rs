@@ -61,8 +61,11 @@ pub struct MwInfo {
 pub(crate) struct TypeTwoBinds(BTreeSet<(u32, u32)>);
 
 /// What may be granted through a window.
-const WINDOW_RIGHTS: Access =
-    Access::REMOTE_WRITE.union(Access::REMOTE_READ).union(Access::REMOTE_ATOMIC).union(Access::ZERO_BASED);
+const WINDOW_RIGHTS: Access = Access::REMOTE_WRITE
+    .union(Access::REMOTE_READ)
+    .union(Access::REMOTE_ATOMIC)
+    .union(Access::FLUSH_GLOBAL)
+    .union(Access::ZERO_BASED);
 
 /// What changes memory, and so needs a region that its owner may write.
 const WRITING_RIGHTS: Access = Access::REMOTE_WRITE.union(Access::REMOTE_ATOMIC);

@@ -105,6 +105,7 @@ pub(crate) const EVERYTHING: Access = Access::LOCAL_WRITE
     .union(Access::REMOTE_WRITE)
     .union(Access::REMOTE_READ)
     .union(Access::REMOTE_ATOMIC)
+    .union(Access::FLUSH_GLOBAL)
     .union(Access::MW_BIND);
 
 impl Node {

@@ -71,6 +71,14 @@ impl Memory for Flat {
         Err(MemoryError::NoPermission)
     }
 
+    fn remote_atomic_write(&self, _: Accessor, _: RKey, _: u64, _: [u8; 8]) -> Result<(), MemoryError> {
+        Err(MemoryError::NoPermission)
+    }
+
+    fn remote_flush(&self, _: Accessor, _: RKey, _: Option<(u64, u64)>, _: Access) -> Result<(), MemoryError> {
+        Err(MemoryError::NoPermission)
+    }
+
     fn invalidate(&self, _: Accessor, _: RKey) -> Result<(), MemoryError> {
         Err(MemoryError::BadKey)
     }

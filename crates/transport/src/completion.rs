@@ -60,6 +60,10 @@ pub enum CompletionOp {
     BindMw = 5,
     /// Local invalidate.
     LocalInvalidate = 6,
+    /// FLUSH.
+    Flush = 8,
+    /// ATOMIC WRITE.
+    AtomicWrite = 9,
     /// A SEND arrived.
     Recv = 128,
     /// A WRITE with immediate arrived.

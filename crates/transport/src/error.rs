@@ -42,13 +42,16 @@ pub enum PostError {
         max_bytes: u32,
     },
     /// EINVAL
-    #[error("an atomic operation needs exactly 8 bytes for its result")]
+    #[error("an atomic operation needs exactly 8 bytes: for its result, or to write")]
     AtomicLength,
+    /// EINVAL
+    #[error("a FLUSH needs a placement and a level, and has no payload")]
+    Flush,
     /// EINVAL
     #[error("READ and atomics cannot be inline: their result needs memory")]
     InlineResult,
     /// EINVAL
-    #[error("READ and atomics need max_rd_atomic of at least 1")]
+    #[error("READ, atomics and FLUSH need max_rd_atomic of at least 1")]
     NoReadDepth,
     /// EINVAL
     #[error("a UD work request needs an address, any other must have none")]

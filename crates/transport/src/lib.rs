@@ -48,4 +48,5 @@ pub use qp::{Arrival, MAX_MESSAGE_BYTES, MAX_PACKET_BYTES, Qp, Transmit};
 pub use queue::recv::RecvQueue;
 pub use reason::Reason;
 pub use time::Time;
+pub use wire::{FlushLevel, FlushPlacement};
 pub use wr::{AddressVector, Datagram, Payload, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Sgl};

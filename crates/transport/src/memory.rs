@@ -27,6 +27,10 @@ bitflags::bitflags! {
         const ON_DEMAND = 1 << 6;
         /// Advice to use huge pages: accepted.
         const HUGETLB = 1 << 7;
+        /// Peers may FLUSH for global visibility.
+        const FLUSH_GLOBAL = 1 << 8;
+        /// Peers may FLUSH for persistence. Ordinary memory has none.
+        const FLUSH_PERSISTENT = 1 << 9;
         /// Writes may become visible in any order: accepted, order is kept all the same.
         const RELAXED_ORDERING = 1 << 20;
     }
@@ -151,6 +155,20 @@ pub trait Memory {
     /// Does an atomic at a peer's request and returns the value before it. Atomic
     /// towards every other atomic and towards the processor's own.
     fn remote_atomic(&self, who: Accessor, rkey: RKey, addr: u64, op: AtomicOp) -> Result<u64, MemoryError>;
+
+    /// Writes eight bytes at a peer's request, in one store. Needs `REMOTE_WRITE`.
+    fn remote_atomic_write(&self, who: Accessor, rkey: RKey, addr: u64, value: [u8; 8]) -> Result<(), MemoryError>;
+
+    /// Makes what was written before visible to everybody. `range`, address and length, is
+    /// checked; without one all of the region or window is meant. `access` is which of the two
+    /// flush rights it takes.
+    fn remote_flush(
+        &self,
+        who: Accessor,
+        rkey: RKey,
+        range: Option<(u64, u64)>,
+        access: Access,
+    ) -> Result<(), MemoryError>;
 
     /// Invalidates a key: a peer's SEND with invalidate, or a local invalidate.
     /// Only type 2 windows (and regions that allow it) can be invalidated so.

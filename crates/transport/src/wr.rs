@@ -1,7 +1,7 @@
 //! Work requests: what the caller asks for.
 
 use smallvec::SmallVec;
-use wire::{Gid, QKey, Qpn, RKey};
+use wire::{FlushLevel, FlushPlacement, Gid, QKey, Qpn, RKey};
 
 use crate::memory::{AtomicOp, BindMw, Sge};
 
@@ -38,6 +38,21 @@ pub enum SendOp {
     Read(RemoteAddr),
     /// On eight bytes of the peer's memory; the old value comes back.
     Atomic(RemoteAddr, AtomicOp),
+    /// Into eight bytes of the peer's memory at once: nobody sees a part of them. It is in order
+    /// with READs and atomics and counts as one of them.
+    AtomicWrite(RemoteAddr),
+    /// Completes when what was written to the peer's memory before is where it is to be. It
+    /// has no payload, and counts as a READ.
+    Flush {
+        /// From where on; the key alone counts for [`FlushLevel::MR`].
+        remote: RemoteAddr,
+        /// How many bytes, for [`FlushLevel::RANGE`].
+        len_bytes: u32,
+        /// Where it is to be.
+        placement: FlushPlacement,
+        /// How much it is about.
+        level: FlushLevel,
+    },
     /// Invalidates a key of our own.
     LocalInvalidate(RKey),
     /// Binds a memory window of our own.

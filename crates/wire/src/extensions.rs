@@ -2,7 +2,7 @@
 //! views, and the way back to bytes. For tools, captures and tests; a fast path writes
 //! the one or two headers that it needs itself.
 
-use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Ieth, ImmDt, Reth, XrcEth};
+use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Feth, Ieth, ImmDt, Reth, XrcEth};
 use crate::opcode::{HeaderSet, OpcodeInfo};
 
 /// The headers between BTH and payload, in the order of the packet.
@@ -12,7 +12,9 @@ pub struct Extensions {
     pub deth: Option<Deth>,
     /// XRC: which shared receive queue.
     pub xrceth: Option<XrcEth>,
-    /// WRITE, READ: which memory.
+    /// FLUSH: what for.
+    pub feth: Option<Feth>,
+    /// WRITE, READ, FLUSH: which memory.
     pub reth: Option<Reth>,
     /// Atomic request.
     pub atomic_eth: Option<AtomicEth>,
@@ -34,6 +36,7 @@ impl Extensions {
         let mut set = HeaderSet::empty();
         set.set(HeaderSet::DETH, self.deth.is_some());
         set.set(HeaderSet::XRCETH, self.xrceth.is_some());
+        set.set(HeaderSet::FETH, self.feth.is_some());
         set.set(HeaderSet::RETH, self.reth.is_some());
         set.set(HeaderSet::ATOMIC_ETH, self.atomic_eth.is_some());
         set.set(HeaderSet::AETH, self.aeth.is_some());
@@ -64,6 +67,7 @@ impl Extensions {
     pub fn encode(&self, out: &mut Vec<u8>) {
         append(out, self.deth.map(|header| header.encode()));
         append(out, self.xrceth.map(|header| header.encode()));
+        append(out, self.feth.map(|header| header.encode()));
         append(out, self.reth.map(|header| header.encode()));
         append(out, self.atomic_eth.map(|header| header.encode()));
         append(out, self.aeth.map(|header| header.encode()));

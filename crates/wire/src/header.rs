@@ -8,6 +8,7 @@ mod atomic;
 pub(crate) mod bth;
 mod cnp;
 mod datagram;
+mod feth;
 mod reth;
 mod small;
 
@@ -19,5 +20,6 @@ pub use atomic::{AtomicAckEth, AtomicEth};
 pub use bth::Bth;
 pub use cnp::Cnp;
 pub use datagram::Deth;
+pub use feth::{Feth, FlushLevel, FlushPlacement};
 pub use reth::Reth;
 pub use small::{Ieth, ImmDt, XrcEth};

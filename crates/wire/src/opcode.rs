@@ -1,5 +1,5 @@
 //! Opcodes, and the one table that says what each means (IB specification 9.2, Annex A14
-//! for XRC, Annex A17 for CNP).
+//! for XRC, Annex A17 for CNP, Annex A19 for FLUSH and ATOMIC WRITE).
 //!
 //! The high three bits name the service, the low five the operation and the packet's
 //! position in its message. Which headers follow, whether there is a payload and whether
@@ -13,7 +13,7 @@ mod tests;
 
 use core::fmt;
 
-use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Ieth, ImmDt, Reth, XrcEth};
+use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Feth, Ieth, ImmDt, Reth, XrcEth};
 
 /// The first byte of a packet. Every value is legal here; those without an
 /// [`info`](Opcode::info) have no meaning to us.
@@ -58,6 +58,10 @@ pub enum Operation {
     CompareSwap,
     /// An atomic fetch-and-add request.
     FetchAdd,
+    /// A FLUSH request, answered with a READ response of no bytes.
+    Flush,
+    /// An ATOMIC WRITE request, answered likewise.
+    AtomicWrite,
     /// A congestion notification.
     Cnp,
 }
@@ -84,26 +88,38 @@ bitflags::bitflags! {
         const DETH = 1;
         /// [`XrcEth`]
         const XRCETH = 1 << 1;
+        /// [`Feth`]
+        const FETH = 1 << 2;
         /// [`Reth`]
-        const RETH = 1 << 2;
+        const RETH = 1 << 3;
         /// [`AtomicEth`]
-        const ATOMIC_ETH = 1 << 3;
+        const ATOMIC_ETH = 1 << 4;
         /// [`Aeth`]
-        const AETH = 1 << 4;
+        const AETH = 1 << 5;
         /// [`AtomicAckEth`]
-        const ATOMIC_ACK = 1 << 5;
+        const ATOMIC_ACK = 1 << 6;
         /// [`ImmDt`]
-        const IMM = 1 << 6;
+        const IMM = 1 << 7;
         /// [`Ieth`]
-        const IETH = 1 << 7;
+        const IETH = 1 << 8;
         /// [`Cnp`]
-        const CNP = 1 << 8;
+        const CNP = 1 << 9;
     }
 }
 
 /// Length of each extension header, by bit number.
-const HEADER_LENS: [usize; 9] =
-    [Deth::LEN, XrcEth::LEN, Reth::LEN, AtomicEth::LEN, Aeth::LEN, AtomicAckEth::LEN, ImmDt::LEN, Ieth::LEN, Cnp::LEN];
+const HEADER_LENS: [usize; 10] = [
+    Deth::LEN,
+    XrcEth::LEN,
+    Feth::LEN,
+    Reth::LEN,
+    AtomicEth::LEN,
+    Aeth::LEN,
+    AtomicAckEth::LEN,
+    ImmDt::LEN,
+    Ieth::LEN,
+    Cnp::LEN,
+];
 
 impl HeaderSet {
     /// Length of all headers of the set together.
@@ -165,8 +181,8 @@ impl OpcodeInfo {
 
     /// Whether a requester sends it (else a responder does, or it is a CNP).
     pub const fn is_request(&self) -> bool {
-        use Operation::{CompareSwap, FetchAdd, ReadRequest, Send, Write};
-        matches!(self.operation, Send | Write | ReadRequest | CompareSwap | FetchAdd)
+        use Operation::{AtomicWrite, CompareSwap, FetchAdd, Flush, ReadRequest, Send, Write};
+        matches!(self.operation, Send | Write | ReadRequest | CompareSwap | FetchAdd | Flush | AtomicWrite)
     }
 
     /// Whether a responder sends it, to be handled by the completer.
@@ -232,7 +248,8 @@ const fn service_of(code: u8) -> Service {
 }
 
 const fn carries_payload(operation: Operation) -> bool {
-    matches!(operation, Operation::Send | Operation::Write | Operation::ReadResponse)
+    use Operation::{AtomicWrite, ReadResponse, Send, Write};
+    matches!(operation, Send | Write | ReadResponse | AtomicWrite)
 }
 
 /// A SEND takes a WQE as it starts, a WRITE with immediate as it ends.

@@ -7,7 +7,7 @@
 mod tests;
 
 use crate::extensions::Extensions;
-use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Ieth, ImmDt, Reth, XrcEth, bth};
+use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, Ieth, ImmDt, Reth, XrcEth, bth};
 use crate::id::{Psn, Qpn, RKey};
 use crate::opcode::{HeaderSet, Opcode, OpcodeInfo};
 
@@ -160,11 +160,18 @@ impl<'a> Packet<'a> {
         self.header(HeaderSet::XRCETH).map(XrcEth::decode)
     }
 
+    /// The FLUSH header.
+    #[inline]
+    pub fn feth(&self) -> Option<Feth> {
+        self.header(HeaderSet::FETH).map(Feth::decode)
+    }
+
     /// All extension headers.
     pub fn extensions(&self) -> Extensions {
         Extensions {
             deth: self.deth(),
             xrceth: self.xrceth(),
+            feth: self.feth(),
             reth: self.reth(),
             atomic_eth: self.atomic_eth(),
             aeth: self.aeth(),

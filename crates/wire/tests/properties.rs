@@ -5,8 +5,8 @@ use core::net::IpAddr;
 use longarm_wire::frame;
 use longarm_wire::icrc::{self, Check};
 use longarm_wire::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Extensions, Flow, Gid, Grh, HeaderSet, Ieth, ImmDt, Opcode, PKey,
-    Packet, Psn, Qpn, Reth, Syndrome, XrcEth, credit_code, credit_count,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Extensions, Feth, Flow, Gid, Grh, HeaderSet, Ieth, ImmDt, Opcode,
+    PKey, Packet, Psn, Qpn, Reth, Syndrome, XrcEth, credit_code, credit_count,
 };
 use proptest::array::uniform;
 use proptest::collection::vec;
@@ -55,6 +55,7 @@ fn extensions_from(headers: HeaderSet, bytes: &[u8; 80]) -> Extensions {
     Extensions {
         deth: read(has(HeaderSet::DETH), bytes, Deth::decode),
         xrceth: read(has(HeaderSet::XRCETH), bytes, XrcEth::decode),
+        feth: read(has(HeaderSet::FETH), bytes, Feth::decode),
         reth: read(has(HeaderSet::RETH), bytes, Reth::decode),
         atomic_eth: read(has(HeaderSet::ATOMIC_ETH), bytes, AtomicEth::decode),
         aeth: read(has(HeaderSet::AETH), bytes, Aeth::decode),
@@ -163,6 +164,8 @@ proptest! {
         let mut expected: [u8; 4] = *first(&bytes);
         expected[0] = 0;
         prop_assert_eq!(XrcEth::decode(first(&bytes)).encode(), expected);
+        let expected = [0, 0, 0, bytes[3] & 0x3f];
+        prop_assert_eq!(Feth::decode(first(&bytes)).encode(), expected);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Every operation of RC and UC, with the data verified at both ends.
 
-use transport::{CompletionOp, QpType, SendOp, Status};
+use transport::{CompletionOp, FlushLevel, FlushPlacement, QpType, SendOp, Status};
 
 use super::rig::*;
 
@@ -182,5 +182,28 @@ fn requests_complete_while_nobody_polls() {
         a.send(1, SendOp::Write(b.remote(0)), 0, 300_000);
         wait_for("the completion", || !a.send_cq.is_empty());
         assert_eq!(b.read(0, 300_000), pattern(2, 300_000));
+    });
+}
+
+#[test]
+fn an_atomic_write_and_a_flush() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup::new(QpType::Rc));
+        let value = 0x0123_4567_89ab_cdef_u64;
+        a.write(0, &value.to_ne_bytes());
+        a.write(64, &pattern(1, 4096));
+        a.send(1, SendOp::Write(b.remote(64)), 64, 4096);
+        a.send(2, SendOp::AtomicWrite(b.remote(8)), 0, 8);
+        let op = SendOp::Flush {
+            remote: b.remote(0),
+            len_bytes: 1 << 16,
+            placement: FlushPlacement::GLOBAL,
+            level: FlushLevel::RANGE,
+        };
+        a.send(3, op, 0, 0);
+        assert_eq!((a.sent().op, a.sent().op), (CompletionOp::Write, CompletionOp::AtomicWrite));
+        assert_eq!(a.sent().op, CompletionOp::Flush);
+        assert_eq!(b.read(8, 8), value.to_ne_bytes());
+        assert_eq!(b.read(64, 4096), pattern(1, 4096));
     });
 }

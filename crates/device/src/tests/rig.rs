@@ -15,8 +15,11 @@ use crate::{Cq, Device, Mr, Pd, Qp, QpSpec, Srq, testing};
 /// Nothing in these tests takes so long, unless it never comes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) const QKEY: QKey = QKey(0x1234);
-pub(crate) const ALL_ACCESS: Access =
-    Access::LOCAL_WRITE.union(Access::REMOTE_READ).union(Access::REMOTE_WRITE).union(Access::REMOTE_ATOMIC);
+pub(crate) const ALL_ACCESS: Access = Access::LOCAL_WRITE
+    .union(Access::REMOTE_READ)
+    .union(Access::REMOTE_WRITE)
+    .union(Access::REMOTE_ATOMIC)
+    .union(Access::FLUSH_GLOBAL);
 pub(crate) const CAPS: QpCaps =
     QpCaps { max_send_wr: 256, max_recv_wr: 256, max_send_sge: 4, max_recv_sge: 4, max_inline_bytes: 128 };
 /// Space before the payload of a received datagram.

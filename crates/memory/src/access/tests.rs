@@ -276,3 +276,56 @@ fn regions_cannot_be_invalidated() {
     assert_eq!(registry.invalidate(other, keys.rkey), Err(DOMAIN));
     assert_eq!(registry.remote_write(fixture.who(1), keys.rkey, BASE, &[1]), Ok(()));
 }
+
+#[test]
+fn an_atomic_write_is_a_write_of_one_aligned_word() {
+    let fixture = Fixture::new();
+    let (region, keys) = fixture.region(64, ALL);
+    let (registry, who) = (&fixture.registry, fixture.who(1));
+    let value = 0x0123_4567_89ab_cdef_u64.to_ne_bytes();
+    for (addr, expected) in [
+        (BASE, Ok(())),
+        (BASE + 56, Ok(())),
+        (BASE + 4, Err(ALIGN)),
+        (BASE + 57, Err(BOUNDS)),
+        (BASE + 64, Err(BOUNDS)),
+        (BASE - 8, Err(BOUNDS)),
+    ] {
+        assert_eq!(registry.remote_atomic_write(who, keys.rkey, addr, value), expected, "{addr:#x}");
+    }
+    let bytes = contents(&region);
+    assert_eq!((&bytes[..8], &bytes[8..56], &bytes[56..]), (&value[..], &[0; 48][..], &value[..]));
+    let (_other, reads) = fixture.region(64, Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC);
+    assert_eq!(registry.remote_atomic_write(who, reads.rkey, BASE, value), Err(RIGHT));
+    assert_eq!(registry.remote_atomic_write(accessor(registry.alloc_pd(), 1), keys.rkey, BASE, value), Err(DOMAIN));
+}
+
+#[test]
+fn a_region_that_begins_oddly_has_no_word_to_write_at_once() {
+    let fixture = Fixture::new();
+    let region = Arc::new(Region::allocate(64).unwrap());
+    let entered = fixture.registry.register_region(fixture.pd, region.clone(), Some(BASE + 4), ALL).unwrap();
+    for addr in [BASE + 4, BASE + 8] {
+        let written = fixture.registry.remote_atomic_write(fixture.who(1), entered.rkey, addr, [1; 8]);
+        assert_eq!(written, Err(ALIGN));
+    }
+    assert_eq!(contents(&region), [0; 64]);
+}
+
+#[test]
+fn a_flush_asks_for_key_right_and_range() {
+    let fixture = Fixture::new();
+    let global = Access::FLUSH_GLOBAL;
+    let (_region, keys) = fixture.region(64, global);
+    let (_other, without) = fixture.region(64, ALL);
+    let (registry, who) = (&fixture.registry, fixture.who(1));
+    let flush = |rkey, range, access| registry.remote_flush(who, rkey, range, access);
+    for (addr, len, inside) in RANGES {
+        let expected = if inside { Ok(()) } else { Err(BOUNDS) };
+        assert_eq!(flush(keys.rkey, Some((addr, len.into())), global), expected);
+    }
+    assert_eq!(flush(keys.rkey, None, global), Ok(()));
+    assert_eq!(flush(keys.rkey, None, global | Access::FLUSH_PERSISTENT), Err(RIGHT));
+    assert_eq!(flush(without.rkey, None, global), Err(RIGHT));
+    assert_eq!(flush(RKey(keys.rkey.0 ^ 1), None, global), Err(BAD_KEY));
+}

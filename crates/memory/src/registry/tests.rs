@@ -203,3 +203,14 @@ fn zero_is_no_key() {
     let refused = Err(MemoryError::BadKey);
     assert_eq!(fixture.registry.check_local(pd, &list, false), refused);
 }
+
+#[test]
+fn ordinary_memory_is_not_persistent() {
+    let fixture = Fixture::new();
+    let region = Arc::new(Region::allocate(64).unwrap());
+    let access = ALL | Access::FLUSH_GLOBAL;
+    let registry = &fixture.registry;
+    let persistent = registry.register_region(fixture.pd, region.clone(), None, access | Access::FLUSH_PERSISTENT);
+    assert_eq!(persistent, Err(MrError::NotPersistent));
+    assert!(registry.register_region(fixture.pd, region, None, access).is_ok());
+}

@@ -2,7 +2,7 @@
 
 use faults::Rng;
 use transport::{Access, AtomicOp, Payload, QpType, RemoteAddr, SendOp};
-use wire::RKey;
+use wire::{FlushLevel, FlushPlacement, RKey};
 
 use super::draft::{Change, Draft};
 use crate::area::{Area, Piece, cut};
@@ -35,6 +35,8 @@ impl World {
             Kind::SharedAdd => self.draft_shared_add(e, rng),
             Kind::SharedSwap => self.draft_shared_swap(e, rng),
             Kind::Ticket => self.draft_ticket(e),
+            Kind::AtomicWrite => Some(self.draft_atomic_write(e, rng)),
+            Kind::Flush => self.draft_flush(e, rng),
             Kind::OpenWindow => self.draft_open(e, rng),
             Kind::CloseWindow => self.draft_close(e, rng),
         }
@@ -108,6 +110,25 @@ impl World {
         draft.through = through;
         draft.change = Change::Bytes { offset, bytes: after.to_ne_bytes().to_vec() };
         Some(draft)
+    }
+
+    fn draft_atomic_write(&mut self, e: usize, rng: &mut Rng) -> Draft {
+        let words = ticket_offset(&self.ends[self.peer(e)].exposed) as u64 / 8;
+        let offset = 8 * rng.below(words) as usize;
+        let (to, through) = self.name_target(e, rng, Piece { offset, len: 8 }, Access::REMOTE_WRITE);
+        let content = self.content(e, rng, 8);
+        let bytes = content.bytes(&self.ends[e].source);
+        let payload = content.payload(&self.ends[e].source);
+        let change = Change::Bytes { offset, bytes };
+        Draft { change, through, ..Draft::new(SendOp::AtomicWrite(to), payload, 8) }
+    }
+
+    fn draft_flush(&mut self, e: usize, rng: &mut Rng) -> Option<Draft> {
+        let len = self.draw_len(e, rng, self.ends[e].spec.sizes.max_rdma_bytes);
+        let level = if rng.chance(0.5) { FlushLevel::RANGE } else { FlushLevel::MR };
+        let (_, remote, through) = self.draw_target(e, rng, len, Access::FLUSH_GLOBAL)?;
+        let op = SendOp::Flush { remote, len_bytes: len as u32, placement: FlushPlacement::GLOBAL, level };
+        Some(Draft { through, ..Draft::new(op, Payload::empty(), 0) })
     }
 
     /// The next number into the last word of the peer's exposed area.

@@ -66,6 +66,8 @@ impl Draft {
             SendOp::Read(_) => CompletionOp::Read,
             SendOp::Atomic(_, AtomicOp::CompareSwap { .. }) => CompletionOp::CompareSwap,
             SendOp::Atomic(_, AtomicOp::FetchAdd { .. }) => CompletionOp::FetchAdd,
+            SendOp::AtomicWrite(_) => CompletionOp::AtomicWrite,
+            SendOp::Flush { .. } => CompletionOp::Flush,
             SendOp::LocalInvalidate(_) => CompletionOp::LocalInvalidate,
             SendOp::Bind(_) => CompletionOp::BindMw,
         }

@@ -146,6 +146,8 @@ fn name(op: CompletionOp) -> &'static str {
         CompletionOp::FetchAdd => "FetchAdd",
         CompletionOp::BindMw => "BindMw",
         CompletionOp::LocalInvalidate => "LocalInvalidate",
+        CompletionOp::Flush => "Flush",
+        CompletionOp::AtomicWrite => "AtomicWrite",
         CompletionOp::Recv => "Recv",
         CompletionOp::RecvWriteImm => "RecvWriteImm",
     }

@@ -20,7 +20,7 @@ impl World {
     pub(super) fn draft_open(&mut self, e: usize, rng: &mut Rng) -> Option<Draft> {
         let window = self.draw_window(e, rng, |window| window.phase == Phase::Idle)?;
         let piece = self.draw_part(e, rng)?;
-        let all = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
+        let all = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC | Access::FLUSH_GLOBAL;
         let access = pick(rng, &[all, Access::REMOTE_WRITE, Access::REMOTE_READ]);
         let zero_based = self.ends[e].windows[window].kind == MwType::Two && rng.chance(0.3);
         let access = if zero_based { access | Access::ZERO_BASED } else { access };

@@ -131,8 +131,8 @@ impl Observer {
     }
 
     fn check_depth(&mut self, rules: &Rules, number: u64, packet: &Packet<'_>) -> Outcome {
-        use Operation::{CompareSwap, FetchAdd, ReadRequest};
-        if !matches!(packet.info().operation, ReadRequest | CompareSwap | FetchAdd) {
+        use Operation::{AtomicWrite, CompareSwap, FetchAdd, Flush, ReadRequest};
+        if !matches!(packet.info().operation, ReadRequest | CompareSwap | FetchAdd | AtomicWrite | Flush) {
             return Ok(());
         }
         self.asked.push_back(Asked { next: number, end: self.fresh });

@@ -29,6 +29,10 @@ pub enum Kind {
     /// WRITE of a number that only grows, to a place of its own: whoever is told of a later
     /// message must find it there.
     Ticket,
+    /// ATOMIC WRITE of a word.
+    AtomicWrite,
+    /// FLUSH of a range or of all.
+    Flush,
     /// Bind a window for the peer.
     OpenWindow,
     /// Invalidate or unbind it.
@@ -57,6 +61,8 @@ impl Mix {
             (SharedAdd, only(rc, 6)),
             (SharedSwap, only(rc, 6)),
             (Ticket, only(rc, 6)),
+            (AtomicWrite, only(rc, 6)),
+            (Flush, only(rc, 6)),
             (OpenWindow, only(uc, 5)),
             (CloseWindow, only(uc, 4)),
         ];
@@ -89,7 +95,7 @@ mod tests {
     #[test]
     fn every_kind_is_drawn_and_no_other() {
         let mut rng = Rng::new(1);
-        for (service, kinds) in [(QpType::Rc, 13), (QpType::Uc, 6), (QpType::Ud, 2)] {
+        for (service, kinds) in [(QpType::Rc, 15), (QpType::Uc, 6), (QpType::Ud, 2)] {
             let mix = Mix::all(service);
             let mut drawn = Vec::new();
             for _ in 0..2000 {

@@ -51,9 +51,14 @@ impl SendWqe {
         matches!(self.op, SendOp::LocalInvalidate(_) | SendOp::Bind(_))
     }
 
-    /// Answered with data, under the limit of `max_rd_atomic`.
+    /// Answered by a response of its own, under the limit of `max_rd_atomic`.
     pub(crate) fn is_read_or_atomic(&self) -> bool {
-        matches!(self.op, SendOp::Read(_) | SendOp::Atomic(..))
+        is_read_or_atomic(&self.op)
+    }
+
+    /// Whether its payload is where the result goes.
+    pub(crate) fn has_result(&self) -> bool {
+        has_result(&self.op)
     }
 
     /// Uses a receive WQE of the peer.
@@ -70,9 +75,20 @@ pub(crate) fn completion_op(op: &SendOp) -> CompletionOp {
         SendOp::Read(_) => CompletionOp::Read,
         SendOp::Atomic(_, AtomicOp::CompareSwap { .. }) => CompletionOp::CompareSwap,
         SendOp::Atomic(_, AtomicOp::FetchAdd { .. }) => CompletionOp::FetchAdd,
+        SendOp::AtomicWrite(_) => CompletionOp::AtomicWrite,
+        SendOp::Flush { .. } => CompletionOp::Flush,
         SendOp::LocalInvalidate(_) => CompletionOp::LocalInvalidate,
         SendOp::Bind(_) => CompletionOp::BindMw,
     }
+}
+
+/// READs, atomics, and what is answered and limited as they are (Annex A19).
+pub(crate) fn is_read_or_atomic(op: &SendOp) -> bool {
+    has_result(op) || matches!(op, SendOp::AtomicWrite(_) | SendOp::Flush { .. })
+}
+
+pub(crate) fn has_result(op: &SendOp) -> bool {
+    matches!(op, SendOp::Read(_) | SendOp::Atomic(..))
 }
 
 fn uses_recv(op: &SendOp) -> bool {

@@ -206,11 +206,14 @@ impl Requester {
         }
         check_ack_syndrome(packet.aeth())?;
         let mtu = u64::from(core.mtu());
-        let Some(head) = core.sq.head().filter(|head| matches!(head.op, SendOp::Read(_))) else {
-            return Err(self.bad_response());
-        };
+        let Some(head) = core.sq.head() else { return Err(self.bad_response()) };
         let offset = self.una.distance(head.first_psn).max(0) as u64 * mtu;
-        let expected = (u64::from(head.len_bytes) - offset).min(mtu);
+        let expected = match head.op {
+            SendOp::Read(_) => (u64::from(head.len_bytes) - offset).min(mtu),
+            // A READ response of no bytes says that it is done (Annex A19).
+            SendOp::AtomicWrite(_) | SendOp::Flush { .. } => 0,
+            _ => return Err(self.bad_response()),
+        };
         if packet.payload().len() as u64 != expected {
             return Err(self.bad_response());
         }

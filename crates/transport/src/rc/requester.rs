@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use wire::{AtomicEth, Bth, Ieth, ImmDt, Opcode, Psn, Reth, XrcEth};
+use wire::{AtomicEth, Bth, Feth, Ieth, ImmDt, Opcode, Psn, Reth, XrcEth};
 
 use crate::attr::{QpState, Tuning};
 use crate::congestion::{Aimd, Congestion};
@@ -460,7 +460,7 @@ impl Requester {
         let offset = u64::from(cursor.packet) * u64::from(core.mtu());
         let rest = wqe.len_bytes - offset as u32;
         push_headers(&mut builder, wqe, offset, rest.min(step.saturating_mul(core.mtu())), first, last);
-        if !wqe.is_read_or_atomic() {
+        if !wqe.has_result() {
             builder.gather(host.memory(), core.pd, &wqe.payload, offset, rest.min(core.mtu()) as usize)?;
         }
         Ok(builder.finish())
@@ -473,6 +473,11 @@ fn push_headers(builder: &mut Builder<'_>, wqe: &SendWqe, offset: u64, part_byte
         SendOp::Write(to) | SendOp::WriteImm(to, _) if first => builder.push(reth(to, 0, wqe.len_bytes).encode()),
         SendOp::Read(from) => builder.push(reth(from, offset, part_bytes).encode()),
         SendOp::Atomic(at, op) => builder.push(atomic_eth(at, op).encode()),
+        SendOp::AtomicWrite(to) => builder.push(reth(to, 0, wqe.len_bytes).encode()),
+        SendOp::Flush { remote, len_bytes, placement, level } => {
+            builder.push(Feth { placement, level }.encode());
+            builder.push(reth(remote, 0, len_bytes).encode());
+        }
         _ => {}
     }
     match wqe.op {
@@ -518,6 +523,8 @@ fn opcode(op: &SendOp, first: bool, last: bool) -> Opcode {
         SendOp::Read(_) => O::RC_READ_REQUEST,
         SendOp::Atomic(_, AtomicOp::CompareSwap { .. }) => O::RC_COMPARE_SWAP,
         SendOp::Atomic(_, AtomicOp::FetchAdd { .. }) => O::RC_FETCH_ADD,
+        SendOp::AtomicWrite(_) => O::RC_ATOMIC_WRITE,
+        SendOp::Flush { .. } => O::RC_FLUSH,
         SendOp::LocalInvalidate(_) | SendOp::Bind(_) => unreachable!("local operations have no packets"),
     }
 }

@@ -8,17 +8,21 @@
 //!   └─ behind: duplicate, answered again, never executed again
 //! ```
 
+mod answered;
+mod duplicates;
+mod write;
+
 use std::collections::VecDeque;
 
-use wire::{NakCode, Operation, Packet, Position, Psn, RKey, Reth, Syndrome};
+use wire::{NakCode, Operation, Packet, Position, Psn, RKey, Syndrome};
 
 use crate::completion::{Completion, CompletionOp, Status};
 use crate::core::Core;
 use crate::drop::DropReason;
 use crate::host::{CqSide, Host, QpEvent};
-use crate::memory::{Access, Accessor, AtomicOp, Memory, MemoryError, PdId};
+use crate::memory::{Accessor, Memory, MemoryError, PdId};
 use crate::qp::{Failure, MAX_MESSAGE_BYTES, Transmit};
-use crate::rc::response::{ReadJob, Response, Responses};
+use crate::rc::response::{Response, Responses};
 use crate::reason::Reason;
 use crate::wr::RecvWr;
 
@@ -156,6 +160,8 @@ impl Responder {
             Operation::Write => self.execute_write(core, packet, host)?,
             Operation::ReadRequest => return self.execute_read(core, packet, host),
             Operation::CompareSwap | Operation::FetchAdd => return self.execute_atomic(core, packet, host),
+            Operation::AtomicWrite => return self.execute_atomic_write(core, packet, host),
+            Operation::Flush => return self.execute_flush(core, packet, host),
             _ => return Err(Refusal::Invalid("an opcode that is no request")),
         }
         let ends = packet.info().ends_message();
@@ -241,134 +247,6 @@ impl Responder {
         Ok(())
     }
 
-    fn execute_write(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
-        let (rkey, addr, left_bytes, total_bytes) = match (&self.inbound, packet.reth()) {
-            (Inbound::Write { rkey, addr, left_bytes, total_bytes }, _) => (*rkey, *addr, *left_bytes, *total_bytes),
-            (_, Some(reth)) => self.begin_write(core, &reth, host)?,
-            _ => return Err(Refusal::Invalid("a WRITE without an address")),
-        };
-        check_packet_length(core, packet)?;
-        let data = packet.payload();
-        let ends = packet.info().ends_message();
-        if data.len() as u64 > u64::from(left_bytes) || ends != (data.len() as u64 == u64::from(left_bytes)) {
-            return Err(Refusal::Invalid("a WRITE whose packets do not add up to its length"));
-        }
-        let notice = match packet.imm() {
-            Some(_) => Some(self.take_recv(core, host)?),
-            None => None,
-        };
-        if !data.is_empty() {
-            host.memory().remote_write(self.accessor(core), rkey, addr, data).map_err(Refusal::Access)?;
-        }
-        self.inbound = match ends {
-            true => Inbound::None,
-            false => Inbound::Write {
-                rkey,
-                addr: addr.wrapping_add(data.len() as u64),
-                left_bytes: left_bytes - data.len() as u32,
-                total_bytes,
-            },
-        };
-        if let Some(wr) = notice {
-            let completion = Completion::success(wr.wr_id, core.qpn, CompletionOp::RecvWriteImm, total_bytes);
-            self.complete(core, with_notice(completion, packet, core), host);
-        }
-        Ok(())
-    }
-
-    fn execute_read(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
-        let reth = packet.reth().ok_or(Refusal::Invalid("a READ without an address"))?;
-        self.check_read(core, &reth, host)?;
-        self.check_resources(core)?;
-        let psn = self.expected;
-        self.expected = psn.add(response_packets(core, reth.len_bytes));
-        self.msn = next_msn(self.msn);
-        self.responses.push_data(Response::Read(self.read_job(psn, self.expected, &reth)));
-        Ok(())
-    }
-
-    fn execute_atomic(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
-        let eth = packet.atomic_eth().ok_or(Refusal::Invalid("an atomic without an address"))?;
-        check_allowed(core, Access::REMOTE_ATOMIC)?;
-        self.check_resources(core)?;
-        let op = match packet.info().operation {
-            Operation::CompareSwap => AtomicOp::CompareSwap { compare: eth.compare, swap: eth.swap_or_add },
-            _ => AtomicOp::FetchAdd { add: eth.swap_or_add },
-        };
-        let original =
-            host.memory().remote_atomic(self.accessor(core), eth.rkey, eth.addr, op).map_err(
-                |refused| match refused {
-                    MemoryError::Misaligned => Refusal::Invalid("an atomic at an address that is no multiple of 8"),
-                    other => Refusal::Access(other),
-                },
-            )?;
-        let psn = self.expected;
-        self.expected = psn.next();
-        self.msn = next_msn(self.msn);
-        self.remember_atomic(core, psn, original);
-        self.responses.push_data(Response::Atomic { psn, msn: self.msn, original, repeated: false });
-        Ok(())
-    }
-
-    fn remember_atomic(&mut self, core: &Core, psn: Psn, original: u64) {
-        if self.atomics.len() >= usize::from(core.attr.max_dest_rd_atomic.max(1)) {
-            self.atomics.pop_front();
-        }
-        self.atomics.push_back((psn, original));
-    }
-
-    /// READs and atomics beyond what was agreed are refused (9.7.4.1.3).
-    fn check_resources(&self, core: &Core) -> Result<(), Refusal> {
-        if self.responses.outstanding() < usize::from(core.attr.max_dest_rd_atomic) {
-            Ok(())
-        } else {
-            Err(Refusal::Invalid("more READs and atomics at once than max_dest_rd_atomic"))
-        }
-    }
-
-    /// Answers again what was answered before (9.7.5.1.4); nothing is executed twice.
-    fn handle_duplicate(
-        &mut self,
-        core: &mut Core,
-        packet: &Packet<'_>,
-        host: &mut impl Host,
-    ) -> Result<(), DropReason> {
-        core.counters.duplicate_requests += 1;
-        match packet.info().operation {
-            Operation::ReadRequest => self.repeat_read(core, packet, host),
-            Operation::CompareSwap | Operation::FetchAdd => self.repeat_atomic(packet.psn()),
-            _ => {
-                self.responses.acknowledge(self.expected.sub(1), self.msn);
-                Ok(())
-            }
-        }
-    }
-
-    fn repeat_read(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), DropReason> {
-        let reth = packet.reth().ok_or(DropReason::StaleDuplicate)?;
-        if core.is_xrc() && self.check_xrc_srq(packet, host).is_err() {
-            return Err(DropReason::StaleDuplicate);
-        }
-        let psn = packet.psn();
-        let packets = response_packets(core, reth.len_bytes);
-        let executed = i64::from(self.expected.distance(psn)) >= i64::from(packets);
-        let too_many = self.responses.repeats() > usize::from(core.attr.max_dest_rd_atomic);
-        if !executed || too_many || self.check_read(core, &reth, host).is_err() {
-            return Err(DropReason::StaleDuplicate);
-        }
-        let end = psn.add(packets);
-        self.responses.repeat_data(Response::Read(self.read_job(psn, end, &reth)), end);
-        Ok(())
-    }
-
-    fn repeat_atomic(&mut self, psn: Psn) -> Result<(), DropReason> {
-        let kept = self.atomics.iter().find(|(kept, _)| *kept == psn);
-        let (psn, original) = *kept.ok_or(DropReason::StaleDuplicate)?;
-        let response = Response::Atomic { psn, msn: self.msn, original, repeated: true };
-        self.responses.repeat_data(response, psn.next());
-        Ok(())
-    }
-
     /// Tells the peer why not, and what becomes of this queue pair.
     fn refuse(&mut self, core: &mut Core, refusal: Refusal, host: &mut impl Host) -> DropReason {
         let (psn, msn) = (self.expected, self.msn);
@@ -409,42 +287,6 @@ impl Responder {
                 _ => Status::RemoteInvalidRequest,
             };
             self.complete(core, core.failed_recv(wr.wr_id, status, reason), host);
-        }
-    }
-
-    /// Checks the whole range of a WRITE at its first packet.
-    fn begin_write(&self, core: &Core, reth: &Reth, host: &impl Host) -> Result<(RKey, u64, u32, u32), Refusal> {
-        self.check_range(core, reth, Access::REMOTE_WRITE, host)?;
-        Ok((reth.rkey, reth.addr, reth.len_bytes, reth.len_bytes))
-    }
-
-    fn check_read(&self, core: &Core, reth: &Reth, host: &impl Host) -> Result<(), Refusal> {
-        self.check_range(core, reth, Access::REMOTE_READ, host)
-    }
-
-    /// Checks right, length and, if there is any, the whole range of a WRITE or READ.
-    fn check_range(&self, core: &Core, reth: &Reth, access: Access, host: &impl Host) -> Result<(), Refusal> {
-        check_allowed(core, access)?;
-        check_message_length(reth.len_bytes)?;
-        if reth.len_bytes == 0 {
-            return Ok(());
-        }
-        let len_bytes = u64::from(reth.len_bytes);
-        let checked = host.memory().check_remote(self.accessor(core), reth.rkey, reth.addr, len_bytes, access);
-        checked.map_err(Refusal::Access)
-    }
-
-    fn read_job(&self, psn: Psn, end: Psn, reth: &Reth) -> ReadJob {
-        ReadJob {
-            psn,
-            end,
-            pd: self.pd,
-            addr: reth.addr,
-            rkey: reth.rkey,
-            len_bytes: reth.len_bytes,
-            msn: self.msn,
-            fresh: true,
-            repeated: false,
         }
     }
 
@@ -490,22 +332,6 @@ fn check_packet_length(core: &Core, packet: &Packet<'_>) -> Result<(), Refusal> 
         Position::Only => len <= mtu,
     };
     if fits { Ok(()) } else { Err(Refusal::Invalid("a packet whose length does not fit its place in the message")) }
-}
-
-fn check_allowed(core: &Core, access: Access) -> Result<(), Refusal> {
-    if core.attr.access.contains(access) { Ok(()) } else { Err(Refusal::Access(MemoryError::NoPermission)) }
-}
-
-fn check_message_length(len_bytes: u32) -> Result<(), Refusal> {
-    if u64::from(len_bytes) <= MAX_MESSAGE_BYTES {
-        Ok(())
-    } else {
-        Err(Refusal::Invalid("a message of more than 2^31 bytes"))
-    }
-}
-
-fn response_packets(core: &Core, len_bytes: u32) -> u32 {
-    len_bytes.div_ceil(core.mtu()).max(1)
 }
 
 fn with_notice(completion: Completion, packet: &Packet<'_>, core: &Core) -> Completion {

@@ -4,6 +4,7 @@ mod errors;
 mod flow;
 mod loss;
 mod operations;
+mod placement;
 mod repeats;
 mod xrc;
 

@@ -2,10 +2,13 @@
 //!
 //! Keys and ranges are not judged here: they may change until the request runs.
 
+use wire::{FlushLevel, FlushPlacement};
+
 use crate::attr::{QpState, QpType};
 use crate::core::Core;
 use crate::error::PostError;
 use crate::qp::MAX_MESSAGE_BYTES;
+use crate::queue::send::{has_result, is_read_or_atomic};
 use crate::wr::{Payload, RecvWr, SendOp, SendWr};
 
 /// Numbers of shared receive queues have 24 bits in the XRCETH.
@@ -54,6 +57,7 @@ fn check_service(service: QpType, op: &SendOp) -> Result<(), PostError> {
         SendOp::Write(_) | SendOp::WriteImm(..) => service != QpType::Ud,
         SendOp::LocalInvalidate(_) | SendOp::Bind(_) => service != QpType::Ud,
         SendOp::SendInvalidate(_) | SendOp::Read(_) | SendOp::Atomic(..) => service.is_reliable(),
+        SendOp::AtomicWrite(_) | SendOp::Flush { .. } => service.is_reliable(),
     };
     if fits { Ok(()) } else { Err(PostError::NotForService { op: name(op) }) }
 }
@@ -67,6 +71,8 @@ fn name(op: &SendOp) -> &'static str {
         SendOp::WriteImm(..) => "WRITE with immediate",
         SendOp::Read(_) => "READ",
         SendOp::Atomic(..) => "atomics",
+        SendOp::AtomicWrite(_) => "ATOMIC WRITE",
+        SendOp::Flush { .. } => "FLUSH",
         SendOp::LocalInvalidate(_) => "local invalidate",
         SendOp::Bind(_) => "memory window bind",
     }
@@ -89,7 +95,7 @@ fn check_xrc_srq(service: QpType, wr: &SendWr) -> Result<(), PostError> {
 fn check_payload(core: &Core, wr: &SendWr) -> Result<(), PostError> {
     match &wr.payload {
         Payload::Sgl(sgl) => check_sges(sgl.len(), core.caps.max_send_sge),
-        Payload::Inline(_) if is_read_or_atomic(&wr.op) => Err(PostError::InlineResult),
+        Payload::Inline(_) if has_result(&wr.op) => Err(PostError::InlineResult),
         Payload::Inline(bytes) if bytes.len() > core.caps.max_inline_bytes as usize => {
             Err(PostError::InlineTooLong { max_bytes: core.caps.max_inline_bytes })
         }
@@ -103,8 +109,10 @@ fn check_sges(count: usize, max: u32) -> Result<(), PostError> {
 
 fn check_length(core: &Core, wr: &SendWr) -> Result<(), PostError> {
     let len_bytes = wr.payload.len_bytes();
-    if matches!(wr.op, SendOp::Atomic(..)) && len_bytes != 8 {
-        return Err(PostError::AtomicLength);
+    match wr.op {
+        SendOp::Atomic(..) | SendOp::AtomicWrite(_) if len_bytes != 8 => return Err(PostError::AtomicLength),
+        SendOp::Flush { placement, level, .. } => check_flush(placement, level, len_bytes)?,
+        _ => {}
     }
     let max_bytes = match core.qp_type {
         QpType::Ud => u64::from(core.tuning.max_datagram.bytes()),
@@ -116,6 +124,11 @@ fn check_length(core: &Core, wr: &SendWr) -> Result<(), PostError> {
     Ok(())
 }
 
+fn check_flush(placement: FlushPlacement, level: FlushLevel, len_bytes: u64) -> Result<(), PostError> {
+    let known = FlushPlacement::all().contains(placement) && level.0 <= FlushLevel::MR.0;
+    if known && !placement.is_empty() && len_bytes == 0 { Ok(()) } else { Err(PostError::Flush) }
+}
+
 fn check_read_depth(core: &Core, op: &SendOp) -> Result<(), PostError> {
     if is_read_or_atomic(op) && core.attr.max_rd_atomic == 0 { Err(PostError::NoReadDepth) } else { Ok(()) }
 }
@@ -123,8 +136,4 @@ fn check_read_depth(core: &Core, op: &SendOp) -> Result<(), PostError> {
 fn check_room(core: &Core) -> Result<(), PostError> {
     let capacity = core.caps.max_send_wr;
     if core.sq.len() >= capacity as usize { Err(PostError::QueueFull { capacity }) } else { Ok(()) }
-}
-
-fn is_read_or_atomic(op: &SendOp) -> bool {
-    matches!(op, SendOp::Read(_) | SendOp::Atomic(..))
 }

@@ -276,6 +276,27 @@ impl Memory for TestMemory {
         Ok(before)
     }
 
+    fn remote_atomic_write(&self, who: Accessor, rkey: RKey, addr: u64, value: [u8; 8]) -> Result<(), MemoryError> {
+        if !addr.is_multiple_of(8) {
+            return Err(MemoryError::Misaligned);
+        }
+        self.remote_write(who, rkey, addr, &value)
+    }
+
+    fn remote_flush(
+        &self,
+        who: Accessor,
+        rkey: RKey,
+        range: Option<(u64, u64)>,
+        access: Access,
+    ) -> Result<(), MemoryError> {
+        let (addr, len_bytes) = match (range, self.regions.borrow().iter().find(|r| r.rkey == rkey)) {
+            (None, Some(region)) => (region.addr, region.bytes.len() as u64),
+            (range, _) => range.unwrap_or_default(),
+        };
+        self.remote(who, rkey, addr, len_bytes, access).map(drop)
+    }
+
     fn invalidate(&self, who: Accessor, rkey: RKey) -> Result<(), MemoryError> {
         let mut windows = self.windows.borrow_mut();
         let window = windows.iter_mut().find(|w| w.rkey == rkey);

@@ -129,6 +129,18 @@ fn headers_of_one_word() {
 }
 
 #[test]
+fn feth() {
+    let feth = Feth { placement: FlushPlacement::GLOBAL, level: FlushLevel::RANGE };
+    assert_eq!(feth.encode(), [0, 0, 0, 0x01]);
+    let feth = Feth { placement: FlushPlacement::all(), level: FlushLevel::MR };
+    assert_eq!(feth.encode(), [0, 0, 0, 0x13]);
+    assert_eq!(Feth::decode(&[0xff, 0xff, 0xff, 0xd3]), feth, "reserved bits are ignored");
+    let unknown = Feth { placement: FlushPlacement::from_bits_retain(0xf), level: FlushLevel(3) };
+    assert_eq!(Feth::decode(&[0, 0, 0, 0x3f]), unknown);
+    assert_eq!(unknown.encode(), [0, 0, 0, 0x3f]);
+}
+
+#[test]
 fn cnp_is_reserved_bytes() {
     assert_eq!(Cnp.encode(), [0; 16]);
     assert_eq!(Cnp::decode(&[0xff; 16]), Cnp);

@@ -26,8 +26,12 @@ const fn check_row(info: &OpcodeInfo) {
     let starts = info.starts_message();
     let ends = info.ends_message();
 
-    let reth = matches!(info.operation, Operation::ReadRequest) || matches!(info.operation, Operation::Write) && starts;
+    let always = matches!(info.operation, Operation::ReadRequest | Operation::Flush | Operation::AtomicWrite);
+    let reth = always || matches!(info.operation, Operation::Write) && starts;
     assert!(headers.contains(HeaderSet::RETH) == reth);
+
+    let flush = matches!(info.operation, Operation::Flush);
+    assert!(headers.contains(HeaderSet::FETH) == flush);
 
     let atomic = matches!(info.operation, Operation::CompareSwap | Operation::FetchAdd);
     assert!(headers.contains(HeaderSet::ATOMIC_ETH) == atomic);

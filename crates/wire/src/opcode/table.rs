@@ -62,6 +62,8 @@ opcodes! {
     RC_FETCH_ADD              = 0x14: FetchAdd Only [ATOMIC_ETH];
     RC_SEND_LAST_INVALIDATE   = 0x16: Send Last [IETH];
     RC_SEND_ONLY_INVALIDATE   = 0x17: Send Only [IETH];
+    RC_FLUSH                  = 0x1c: Flush Only [FETH RETH];
+    RC_ATOMIC_WRITE           = 0x1d: AtomicWrite Only [RETH];
 
     UC_SEND_FIRST             = 0x20: Send First [];
     UC_SEND_MIDDLE            = 0x21: Send Middle [];
@@ -104,4 +106,6 @@ opcodes! {
     XRC_FETCH_ADD             = 0xb4: FetchAdd Only [XRCETH ATOMIC_ETH];
     XRC_SEND_LAST_INVALIDATE  = 0xb6: Send Last [XRCETH IETH];
     XRC_SEND_ONLY_INVALIDATE  = 0xb7: Send Only [XRCETH IETH];
+    XRC_FLUSH                 = 0xbc: Flush Only [XRCETH FETH RETH];
+    XRC_ATOMIC_WRITE          = 0xbd: AtomicWrite Only [XRCETH RETH];
 }

@@ -11,11 +11,13 @@ fn the_known_codes() {
     let known: Vec<u8> = Opcode::all().map(|opcode| opcode.0).collect();
     let expected: Vec<u8> = (0x00..=0x14)
         .chain(0x16..=0x17)
+        .chain(0x1c..=0x1d)
         .chain(0x20..=0x2b)
         .chain(0x64..=0x65)
         .chain([0x81])
         .chain(0xa0..=0xb4)
         .chain(0xb6..=0xb7)
+        .chain(0xbc..=0xbd)
         .collect();
     assert_eq!(known, expected);
 }
@@ -35,6 +37,8 @@ fn lengths_of_headers() {
         (Opcode::RC_ACKNOWLEDGE, 16),
         (Opcode::RC_ATOMIC_ACKNOWLEDGE, 24),
         (Opcode::RC_COMPARE_SWAP, 40),
+        (Opcode::RC_FLUSH, 32),
+        (Opcode::RC_ATOMIC_WRITE, 28),
         (Opcode::UC_WRITE_LAST_IMM, 16),
         (Opcode::UD_SEND_ONLY, 20),
         (Opcode::UD_SEND_ONLY_IMM, 24),

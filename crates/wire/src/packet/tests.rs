@@ -1,7 +1,7 @@
 //! What parses and what does not.
 
 use super::*;
-use crate::header::Cnp;
+use crate::header::{Cnp, FlushLevel, FlushPlacement};
 use crate::id::{PKey, QKey};
 use crate::syndrome::Syndrome;
 
@@ -10,6 +10,7 @@ fn all_headers() -> Extensions {
     Extensions {
         deth: Some(Deth { qkey: QKey(0x1111_1111), src_qpn: Qpn::new(0x12_1212) }),
         xrceth: Some(XrcEth { srq: 0x13_1313 }),
+        feth: Some(Feth { placement: FlushPlacement::GLOBAL, level: FlushLevel::MR }),
         reth: Some(Reth { addr: 0x1414_1414_1414_1414, rkey: RKey(0x1515_1515), len_bytes: 0x1616_1616 }),
         atomic_eth: Some(AtomicEth {
             addr: 0x1717_1717_1717_1717,
@@ -32,6 +33,7 @@ fn headers_of(info: &OpcodeInfo) -> Extensions {
     Extensions {
         deth: all.deth.filter(|_| has(HeaderSet::DETH)),
         xrceth: all.xrceth.filter(|_| has(HeaderSet::XRCETH)),
+        feth: all.feth.filter(|_| has(HeaderSet::FETH)),
         reth: all.reth.filter(|_| has(HeaderSet::RETH)),
         atomic_eth: all.atomic_eth.filter(|_| has(HeaderSet::ATOMIC_ETH)),
         aeth: all.aeth.filter(|_| has(HeaderSet::AETH)),

@@ -1,0 +1,68 @@
+//! Requests that come again.
+
+use wire::{Operation, Packet, Psn};
+
+use super::Responder;
+use super::answered::response_packets;
+use crate::core::Core;
+use crate::drop::DropReason;
+use crate::host::Host;
+use crate::rc::response::Response;
+
+impl Responder {
+    /// Answers again what was answered before (9.7.5.1.4); nothing is executed twice.
+    pub(super) fn handle_duplicate(
+        &mut self,
+        core: &mut Core,
+        packet: &Packet<'_>,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        core.counters.duplicate_requests += 1;
+        match packet.info().operation {
+            Operation::ReadRequest => self.repeat_read(core, packet, host),
+            Operation::CompareSwap | Operation::FetchAdd => self.repeat_atomic(packet.psn()),
+            Operation::AtomicWrite | Operation::Flush => self.repeat_empty(core, packet.psn()),
+            _ => {
+                self.responses.acknowledge(self.expected.sub(1), self.msn);
+                Ok(())
+            }
+        }
+    }
+
+    fn repeat_read(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), DropReason> {
+        let reth = packet.reth().ok_or(DropReason::StaleDuplicate)?;
+        if core.is_xrc() && self.check_xrc_srq(packet, host).is_err() {
+            return Err(DropReason::StaleDuplicate);
+        }
+        let psn = packet.psn();
+        let packets = response_packets(core, reth.len_bytes);
+        let executed = i64::from(self.expected.distance(psn)) >= i64::from(packets);
+        if !executed || self.repeats_too_many(core) || self.check_read(core, &reth, host).is_err() {
+            return Err(DropReason::StaleDuplicate);
+        }
+        let end = psn.add(packets);
+        self.responses.repeat_data(Response::Read(self.read_job(psn, end, &reth)), end);
+        Ok(())
+    }
+
+    fn repeat_atomic(&mut self, psn: Psn) -> Result<(), DropReason> {
+        let kept = self.atomics.iter().find(|(kept, _)| *kept == psn);
+        let (psn, original) = *kept.ok_or(DropReason::StaleDuplicate)?;
+        let response = Response::Atomic { psn, msn: self.msn, original, repeated: true };
+        self.responses.repeat_data(response, psn.next());
+        Ok(())
+    }
+
+    /// It was carried out; that is all there is to say again.
+    fn repeat_empty(&mut self, core: &Core, psn: Psn) -> Result<(), DropReason> {
+        if self.repeats_too_many(core) {
+            return Err(DropReason::StaleDuplicate);
+        }
+        self.responses.repeat_data(self.empty_response(psn), psn.next());
+        Ok(())
+    }
+
+    fn repeats_too_many(&self, core: &Core) -> bool {
+        self.responses.repeats() > usize::from(core.attr.max_dest_rd_atomic)
+    }
+}

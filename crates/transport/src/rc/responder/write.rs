@@ -1,0 +1,86 @@
+//! WRITEs, and the checks of their range.
+
+use wire::{Packet, RKey, Reth};
+
+use super::{Inbound, Refusal, Responder, check_packet_length, with_notice};
+use crate::completion::{Completion, CompletionOp};
+use crate::core::Core;
+use crate::host::Host;
+use crate::memory::{Access, Memory, MemoryError};
+use crate::qp::MAX_MESSAGE_BYTES;
+
+impl Responder {
+    pub(super) fn execute_write(
+        &mut self,
+        core: &mut Core,
+        packet: &Packet<'_>,
+        host: &mut impl Host,
+    ) -> Result<(), Refusal> {
+        let (rkey, addr, left_bytes, total_bytes) = match (&self.inbound, packet.reth()) {
+            (Inbound::Write { rkey, addr, left_bytes, total_bytes }, _) => (*rkey, *addr, *left_bytes, *total_bytes),
+            (_, Some(reth)) => self.begin_write(core, &reth, host)?,
+            _ => return Err(Refusal::Invalid("a WRITE without an address")),
+        };
+        check_packet_length(core, packet)?;
+        let data = packet.payload();
+        let ends = packet.info().ends_message();
+        if data.len() as u64 > u64::from(left_bytes) || ends != (data.len() as u64 == u64::from(left_bytes)) {
+            return Err(Refusal::Invalid("a WRITE whose packets do not add up to its length"));
+        }
+        let notice = match packet.imm() {
+            Some(_) => Some(self.take_recv(core, host)?),
+            None => None,
+        };
+        if !data.is_empty() {
+            host.memory().remote_write(self.accessor(core), rkey, addr, data).map_err(Refusal::Access)?;
+        }
+        self.inbound = match ends {
+            true => Inbound::None,
+            false => Inbound::Write {
+                rkey,
+                addr: addr.wrapping_add(data.len() as u64),
+                left_bytes: left_bytes - data.len() as u32,
+                total_bytes,
+            },
+        };
+        if let Some(wr) = notice {
+            let completion = Completion::success(wr.wr_id, core.qpn, CompletionOp::RecvWriteImm, total_bytes);
+            self.complete(core, with_notice(completion, packet, core), host);
+        }
+        Ok(())
+    }
+
+    /// Checks the whole range of a WRITE at its first packet.
+    fn begin_write(&self, core: &Core, reth: &Reth, host: &impl Host) -> Result<(RKey, u64, u32, u32), Refusal> {
+        self.check_range(core, reth, Access::REMOTE_WRITE, host)?;
+        Ok((reth.rkey, reth.addr, reth.len_bytes, reth.len_bytes))
+    }
+
+    pub(super) fn check_read(&self, core: &Core, reth: &Reth, host: &impl Host) -> Result<(), Refusal> {
+        self.check_range(core, reth, Access::REMOTE_READ, host)
+    }
+
+    /// Checks right, length and, if there is any, the whole range of a WRITE or READ.
+    fn check_range(&self, core: &Core, reth: &Reth, access: Access, host: &impl Host) -> Result<(), Refusal> {
+        check_allowed(core, access)?;
+        check_message_length(reth.len_bytes)?;
+        if reth.len_bytes == 0 {
+            return Ok(());
+        }
+        let len_bytes = u64::from(reth.len_bytes);
+        let checked = host.memory().check_remote(self.accessor(core), reth.rkey, reth.addr, len_bytes, access);
+        checked.map_err(Refusal::Access)
+    }
+}
+
+pub(super) fn check_allowed(core: &Core, access: Access) -> Result<(), Refusal> {
+    if core.attr.access.contains(access) { Ok(()) } else { Err(Refusal::Access(MemoryError::NoPermission)) }
+}
+
+fn check_message_length(len_bytes: u32) -> Result<(), Refusal> {
+    if u64::from(len_bytes) <= MAX_MESSAGE_BYTES {
+        Ok(())
+    } else {
+        Err(Refusal::Invalid("a message of more than 2^31 bytes"))
+    }
+}
