@@ -49,6 +49,12 @@ impl Mr {
         Ok(Mr::new(pd, keys, spec, None))
     }
 
+    pub(crate) fn of_nothing(pd: Lease<PdShared>, access: Access) -> Result<Mr, Error> {
+        let keys = pd.engine().registry().register_null(pd.id(), access)?;
+        let spec = MrSpec::new(pd.id(), std::ptr::null_mut(), u64::MAX, access);
+        Ok(Mr::new(pd, keys, &spec, None))
+    }
+
     fn new(pd: Lease<PdShared>, keys: MrKeys, spec: &MrSpec, region: Option<Arc<Region>>) -> Mr {
         let zero_based = spec.access.contains(Access::ZERO_BASED);
         let shared = Shared {

@@ -84,12 +84,18 @@ impl Pd {
     /// Registers memory that the caller owns. Peers and work requests name its bytes from
     /// `iova` on.
     ///
+    /// With [`Access::ON_DEMAND`] the range need not be mapped, and may be unmapped and mapped
+    /// again while it is registered. An access where nothing is mapped is refused as one beyond the
+    /// region would be. A null `ptr` with `u64::MAX` bytes and `iova` 0 then means the whole
+    /// address space. Each access costs system calls; other memory needs none.
+    ///
     /// # Errors
     /// If the range is not mapped or its pages do not allow the access, or the access makes
-    /// no sense.
+    /// no sense. [`Access::FLUSH_PERSISTENT`] is always refused.
     ///
     /// # Safety
-    /// The `len_bytes` bytes at `ptr` must stay mapped, readable (and writable if `access` has
+    /// The `len_bytes` bytes at `ptr` (of on-demand memory only those that an atomic or ATOMIC
+    /// WRITE works on, while it does) must stay mapped, readable (and writable if `access` has
     /// a write right) until [`deregister`](Mr::deregister) has succeeded, or the last clones of
     /// the `Mr` and of all memory windows bound to it are dropped; and nothing may hold a
     /// reference to them while peers or work requests may change them.
@@ -99,6 +105,15 @@ impl Pd {
         let spec = memory::MrSpec { pd: self.id(), ptr, len_bytes, iova, access };
         // SAFETY: the caller promises for the memory just what `register` asks.
         unsafe { Mr::of_memory(lease, &spec) }
+    }
+
+    /// Registers no memory: whatever the address, a list entry of this region reads zeros, and
+    /// what is written to it (with [`Access::LOCAL_WRITE`]) vanishes. Peers cannot use it.
+    ///
+    /// # Errors
+    /// For any other access than local write.
+    pub fn register_null(&self, access: Access) -> Result<Mr, Error> {
+        Mr::of_nothing(self.lease_own()?, access)
     }
 
     /// Allocates a memory window. Binding it is a work request.

@@ -136,6 +136,11 @@ impl Qp {
         self.work(|qp, host| Ok(qp.modify(attr, mask, clock::now(), host)?))
     }
 
+    /// How many send work requests fit now; none once it was destroyed.
+    pub fn send_room(&self) -> u32 {
+        self.look(transport::Qp::send_room).unwrap_or(0)
+    }
+
     /// Its attributes as they are now; the defaults once it was destroyed.
     pub fn query(&self) -> QpAttr {
         self.look(transport::Qp::query).unwrap_or_default()

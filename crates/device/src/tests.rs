@@ -8,6 +8,7 @@ mod faults;
 mod hostile;
 mod idle;
 mod lifetimes;
+mod on_demand;
 mod operations;
 mod rig;
 mod threads;

@@ -18,8 +18,7 @@ impl Memory for Registry {
         walk(sgl, offset, out.len(), |piece, at, len| {
             let grant = self.admit_local(pd, piece, false)?;
             // SAFETY: pinned until after the copy, rights checked.
-            unsafe { grant.span(piece.addr, len) }?.read(&mut out[at..at + len]);
-            Ok(())
+            unsafe { grant.read(piece.addr, &mut out[at..at + len]) }
         })
     }
 
@@ -28,15 +27,14 @@ impl Memory for Registry {
         walk(sgl, offset, data.len(), |piece, at, len| {
             let grant = self.admit_local(pd, piece, true)?;
             // SAFETY: pinned until after the copy, rights checked.
-            unsafe { grant.span(piece.addr, len) }?.write(&data[at..at + len]);
-            Ok(())
+            unsafe { grant.write(piece.addr, &data[at..at + len]) }
         })
     }
 
     fn check_local(&self, pd: PdId, sgl: &[Sge], write: bool) -> Result<(), MemoryError> {
         for sge in sgl.iter().filter(|sge| sge.len_bytes > 0) {
             let grant = self.admit_local(pd, sge, write)?;
-            grant.offset(sge.addr, u64::from(sge.len_bytes))?;
+            grant.first_byte(sge.addr, u64::from(sge.len_bytes))?;
         }
         Ok(())
     }
@@ -53,7 +51,7 @@ impl Memory for Registry {
             return Ok(());
         }
         let grant = self.admit_remote(who, rkey, access)?;
-        grant.offset(addr, len_bytes)?;
+        grant.first_byte(addr, len_bytes)?;
         Ok(())
     }
 
@@ -64,8 +62,7 @@ impl Memory for Registry {
         }
         let grant = self.admit_remote(who, rkey, Access::REMOTE_WRITE)?;
         // SAFETY: pinned until after the copy, rights checked.
-        unsafe { grant.span(addr, data.len()) }?.write(data);
-        Ok(())
+        unsafe { grant.write(addr, data) }
     }
 
     #[inline]
@@ -75,15 +72,14 @@ impl Memory for Registry {
         }
         let grant = self.admit_remote(who, rkey, Access::REMOTE_READ)?;
         // SAFETY: pinned until after the copy, rights checked.
-        unsafe { grant.span(addr, out.len()) }?.read(out);
-        Ok(())
+        unsafe { grant.read(addr, out) }
     }
 
     #[inline]
     fn remote_atomic(&self, who: Accessor, rkey: RKey, addr: u64, op: AtomicOp) -> Result<u64, MemoryError> {
         let grant = self.admit_remote(who, rkey, Access::REMOTE_ATOMIC)?;
         // SAFETY: pinned until after the operation, rights checked.
-        let word = unsafe { grant.span(addr, 8) }?;
+        let word = unsafe { grant.word(addr) }?;
         // Both the address that the peer gave and the one behind it must be aligned;
         // they differ for regions with a numbering of their own.
         match addr.is_multiple_of(8) {
@@ -96,7 +92,7 @@ impl Memory for Registry {
     fn remote_atomic_write(&self, who: Accessor, rkey: RKey, addr: u64, value: [u8; 8]) -> Result<(), MemoryError> {
         let grant = self.admit_remote(who, rkey, Access::REMOTE_WRITE)?;
         // SAFETY: pinned until after the store, rights checked.
-        let word = unsafe { grant.span(addr, value.len()) }?;
+        let word = unsafe { grant.word(addr) }?;
         match addr.is_multiple_of(8) && word.is_word() {
             true => Ok(word.write(&value)),
             false => Err(MemoryError::Misaligned),
@@ -112,7 +108,7 @@ impl Memory for Registry {
     ) -> Result<(), MemoryError> {
         let grant = self.admit_remote(who, rkey, access)?;
         if let Some((addr, len_bytes)) = range {
-            grant.offset(addr, len_bytes)?;
+            grant.first_byte(addr, len_bytes)?;
         }
         // The caches of processors agree with each other, so what is left is the order.
         fence(SeqCst);

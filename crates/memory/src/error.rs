@@ -28,6 +28,9 @@ pub enum MrError {
     /// Some of the range may not be read, or not written although local write was asked.
     #[error("the range's pages do not allow the access that was asked for")]
     Protected,
+    /// On-demand memory, and the kernel does not let us copy within our own process.
+    #[error("on-demand memory needs process_vm_readv, which the system does not allow")]
+    NoOnDemand,
     /// The table is full.
     #[error("no more memory regions and windows can be made")]
     Full,
@@ -48,6 +51,7 @@ impl MrError {
             | MrError::NotPersistent
             | MrError::Wraps => libc::EINVAL,
             MrError::Unmapped | MrError::Protected => libc::EFAULT,
+            MrError::NoOnDemand => libc::EOPNOTSUPP,
             MrError::Full => libc::ENOMEM,
             MrError::Busy => libc::EBUSY,
         }

@@ -1,9 +1,13 @@
 //! What a live key grants: which memory, to whom, for what.
 
 use transport::{Access, Accessor, LKey, MemoryError, PdId};
-use wire::{Qpn, RKey};
+use wire::RKey;
 
+use crate::far::Backing;
 use crate::span::Span;
+
+/// Any queue pair may come.
+pub(crate) const ANY_QP: u32 = u32::MAX;
 
 /// The contents of a table entry: a memory region, or a bound memory window.
 #[derive(Clone, Copy)]
@@ -16,14 +20,18 @@ pub(crate) struct Grant {
     pub(crate) start: *mut u8,
     /// How peers and lists number the first byte.
     pub(crate) base: u64,
-    /// How many bytes.
+    /// How many bytes; zero if they are not mapped for good.
     pub(crate) len_bytes: u64,
+    /// How many bytes that are not.
+    pub(crate) far_bytes: u64,
     /// Whose queue pairs may come.
     pub(crate) pd: PdId,
     /// What they may do.
     pub(crate) access: Access,
-    /// The only queue pair that may come, for a type 2 window.
-    pub(crate) only: Option<Qpn>,
+    /// The only queue pair that may come, for a type 2 window, or [`ANY_QP`].
+    pub(crate) only: u32,
+    /// How the bytes are reached.
+    pub(crate) backing: Backing,
 }
 
 // SAFETY: the pointer is used through `Span` alone, under the promise that the owner of
@@ -40,10 +48,25 @@ impl Grant {
         start: core::ptr::null_mut(),
         base: 0,
         len_bytes: 0,
+        far_bytes: 0,
         pd: PdId(0),
         access: Access::empty(),
-        only: None,
+        only: ANY_QP,
+        backing: Backing::Mapped,
     };
+
+    /// The same with `len_bytes`, wherever this kind of memory keeps them.
+    pub(crate) fn sized(self, len_bytes: u64) -> Grant {
+        match self.backing {
+            Backing::Mapped => Grant { len_bytes, far_bytes: 0, ..self },
+            Backing::OnDemand | Backing::Null => Grant { len_bytes: 0, far_bytes: len_bytes, ..self },
+        }
+    }
+
+    /// How many bytes there are, of whatever kind.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.len_bytes | self.far_bytes
+    }
 
     /// Whether the owner's queue pair may use it.
     #[inline(always)]
@@ -61,7 +84,7 @@ impl Grant {
     /// 10.6.7: a type 2 window serves the queue pair that bound it and no other).
     #[inline(always)]
     pub(crate) fn admit_remote(&self, who: Accessor, access: Access) -> Result<(), MemoryError> {
-        if self.pd != who.pd || self.only.is_some_and(|qpn| qpn != who.qpn) {
+        if self.pd != who.pd || (self.only != ANY_QP && self.only != who.qpn.get()) {
             return Err(MemoryError::WrongDomain);
         }
         if !self.access.contains(access) {
@@ -77,6 +100,57 @@ impl Grant {
             Some(offset) if offset <= self.len_bytes && len_bytes <= self.len_bytes - offset => Ok(offset),
             _ => Err(MemoryError::OutOfBounds),
         }
+    }
+
+    /// The first byte of a range of whatever kind, if it is all inside.
+    #[inline(always)]
+    pub(crate) fn first_byte(&self, addr: u64, len_bytes: u64) -> Result<*mut u8, MemoryError> {
+        match self.offset(addr, len_bytes) {
+            Ok(offset) => Ok(self.start.wrapping_add(offset as usize)),
+            Err(outside) => self.place(addr, len_bytes, outside),
+        }
+    }
+
+    /// Copies a range out.
+    ///
+    /// # Safety
+    /// The grant must be pinned, and its rights checked.
+    #[inline(always)]
+    pub(crate) unsafe fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        // SAFETY: passed on to the caller.
+        match unsafe { self.span(addr, out.len()) } {
+            Ok(span) => {
+                span.read(out);
+                Ok(())
+            }
+            Err(outside) => self.read_far(addr, out, outside),
+        }
+    }
+
+    /// Copies `data` in.
+    ///
+    /// # Safety
+    /// The grant must be pinned, and its rights checked.
+    #[inline(always)]
+    pub(crate) unsafe fn write(&self, addr: u64, data: &[u8]) -> Result<(), MemoryError> {
+        // SAFETY: passed on to the caller.
+        match unsafe { self.span(addr, data.len()) } {
+            Ok(span) => {
+                span.write(data);
+                Ok(())
+            }
+            Err(outside) => self.write_far(addr, data, outside),
+        }
+    }
+
+    /// Eight bytes, for an atomic.
+    ///
+    /// # Safety
+    /// The grant must be pinned for all of `'a`, and its rights checked.
+    #[inline(always)]
+    pub(crate) unsafe fn word<'a>(&self, addr: u64) -> Result<Span<'a>, MemoryError> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.span(addr, 8) }.or_else(|outside| self.word_far(addr, outside))
     }
 
     /// The memory of a range that is all inside.

@@ -27,11 +27,12 @@
 //! then read is some mixture of the old and the new.
 //!
 //! The unsafe parts have an address each: [`Span`] copies to and from memory that
-//! changes under us, `gate` keeps an entry alive while it is in use, `region` and
-//! `probe` talk to the kernel.
+//! changes under us, `gate` keeps an entry alive while it is in use, `far` reaches memory
+//! that may be unmapped at any time, `region` and `probe` talk to the kernel.
 
 mod access;
 mod error;
+mod far;
 mod gate;
 #[cfg(test)]
 mod gate_tests;

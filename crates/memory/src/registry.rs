@@ -8,6 +8,7 @@ use transport::{Access, LKey, MemoryError, PdId};
 use wire::RKey;
 
 use crate::error::MrError;
+use crate::far::{self, Backing};
 use crate::gate::Pin;
 use crate::grant::Grant;
 use crate::keys::{Keys, MAX_SLOTS};
@@ -160,20 +161,46 @@ impl Registry {
 
     /// Registers memory of anybody's.
     ///
+    /// With [`Access::ON_DEMAND`] the range need not be mapped, now or later: an access where
+    /// nothing is mapped is refused. A range of `u64::MAX` bytes from the null pointer on is then
+    /// the whole address space, named by its addresses.
+    ///
     /// # Errors
     /// [`MrError::UnknownPd`], [`MrError::UnknownRights`], [`MrError::NeedsLocalWrite`],
-    /// [`MrError::NotPersistent`], [`MrError::Wraps`], [`MrError::Unmapped`], [`MrError::Protected`], [`MrError::Full`].
+    /// [`MrError::NotPersistent`], [`MrError::Wraps`], [`MrError::Unmapped`], [`MrError::Protected`], [`MrError::Full`],
+    /// [`MrError::NoOnDemand`].
     ///
     /// # Safety
     /// Until [`deregister`](Registry::deregister) has returned, or the registry is
-    /// dropped: all of the range stays mapped, backed and accessible as registered;
+    /// dropped: all of the range stays mapped, backed and accessible as registered, unless it is
+    /// on-demand memory, of which only what peers do atomics on must not be unmapped meanwhile;
     /// with local write access its contents may change at any time, so that nobody
     /// holds a reference to them or relies on them otherwise; and nobody holds a `&mut`
     /// to them while the device may read them.
     pub unsafe fn register(&self, spec: &MrSpec) -> Result<MrKeys, MrError> {
         check_spec(spec)?;
+        if spec.access.contains(Access::ON_DEMAND) {
+            return if far::is_supported() {
+                self.enter(spec, Backing::OnDemand, None)
+            } else {
+                Err(MrError::NoOnDemand)
+            };
+        }
         probe::check(spec.ptr.addr(), spec.len_bytes as usize, spec.access.contains(Access::LOCAL_WRITE))?;
-        self.enter(spec, None)
+        self.enter(spec, Backing::Mapped, None)
+    }
+
+    /// Registers no memory at all, for the owner's lists only: whatever the address, reads
+    /// give zeros, and writes, if `access` is [`Access::LOCAL_WRITE`], vanish.
+    ///
+    /// # Errors
+    /// [`MrError::UnknownPd`], [`MrError::Full`]; [`MrError::UnknownRights`] for any other right.
+    pub fn register_null(&self, pd: PdId, access: Access) -> Result<MrKeys, MrError> {
+        if !Access::LOCAL_WRITE.contains(access) {
+            return Err(MrError::UnknownRights);
+        }
+        let spec = MrSpec { iova: 0, ..MrSpec::new(pd, core::ptr::null_mut(), u64::MAX, access) };
+        self.enter(&spec, Backing::Null, None)
     }
 
     /// Registers a [`Region`], which is kept mapped until it is deregistered. Its bytes
@@ -191,7 +218,7 @@ impl Registry {
         let mut spec = MrSpec::new(pd, region.ptr(), region.len_bytes(), access);
         spec.iova = iova.unwrap_or(spec.iova);
         check_spec(&spec)?;
-        self.enter(&spec, Some(region))
+        self.enter(&spec, Backing::Mapped, Some(region))
     }
 
     /// Ends a memory region. Its keys are dead at once; on return no access to its
@@ -218,7 +245,7 @@ impl Registry {
             pd: grant.pd,
             rkey: grant.rkey,
             base: grant.base,
-            len_bytes: grant.len_bytes,
+            len_bytes: grant.size_bytes(),
             access: grant.access,
         })
     }
@@ -250,25 +277,26 @@ impl Registry {
     }
 
     /// Gives a checked region a slot and opens it.
-    fn enter(&self, spec: &MrSpec, backing: Option<Arc<Region>>) -> Result<MrKeys, MrError> {
+    fn enter(&self, spec: &MrSpec, backing: Backing, region: Option<Arc<Region>>) -> Result<MrKeys, MrError> {
         let mut control = self.control.lock();
         control.pds.retain(spec.pd)?;
         let Some(taken) = control.slots.take(&self.keys) else {
             control.pds.release(spec.pd);
             return Err(MrError::Full);
         };
-        let record = RegionRecord { pd: spec.pd, windows: 0, backing };
+        let record = RegionRecord { pd: spec.pd, windows: 0, backing: region };
         control.slots.set(taken.slot, Holder::Region(record));
-        self.table.make(taken.slot).open(Grant {
+        let grant = Grant {
             lkey: taken.lkey,
             rkey: taken.rkey,
             start: spec.ptr,
             base: base(spec),
-            len_bytes: spec.len_bytes,
             pd: spec.pd,
             access: spec.access,
-            only: None,
-        });
+            backing,
+            ..Grant::NONE
+        };
+        self.table.make(taken.slot).open(grant.sized(spec.len_bytes));
         let id = MrId { slot: taken.slot, serial: taken.serial };
         Ok(MrKeys { id, lkey: taken.lkey, rkey: taken.rkey })
     }
@@ -290,6 +318,12 @@ impl Registry {
     }
 }
 
+/// On-demand memory from the first address to the last.
+fn is_whole_space(spec: &MrSpec) -> bool {
+    let on_demand = spec.access.contains(Access::ON_DEMAND);
+    on_demand && spec.ptr.is_null() && spec.len_bytes == u64::MAX && base(spec) == 0
+}
+
 /// How the first byte is named.
 fn base(spec: &MrSpec) -> u64 {
     match spec.access.contains(Access::ZERO_BASED) {
@@ -309,6 +343,9 @@ fn check_spec(spec: &MrSpec) -> Result<(), MrError> {
     }
     if spec.access.contains(Access::FLUSH_PERSISTENT) {
         return Err(MrError::NotPersistent);
+    }
+    if is_whole_space(spec) {
+        return Ok(());
     }
     let address = spec.ptr.addr() as u64;
     let wraps = spec.len_bytes > isize::MAX as u64

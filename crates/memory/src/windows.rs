@@ -13,7 +13,7 @@ use transport::{Access, Accessor, BindMw, MemoryError, PdId};
 use wire::{Qpn, RKey};
 
 use crate::error::MrError;
-use crate::grant::Grant;
+use crate::grant::{ANY_QP, Grant};
 use crate::registry::{Control, Registry};
 use crate::slots::{Bound, Holder, WindowRecord};
 
@@ -180,20 +180,20 @@ impl Registry {
         control.slots.region(slot).ok_or(MemoryError::BadKey)?;
         let region = *self.pin_local(bind.region)?;
         check_region(&region, who, bind)?;
-        let offset = region.offset(bind.addr, bind.len_bytes)?;
-        Ok(Grant {
+        let grant = Grant {
             lkey: transport::LKey(0),
             rkey: bind.new_rkey,
-            start: region.start.wrapping_add(offset as usize),
+            start: region.first_byte(bind.addr, bind.len_bytes)?,
             base: match bind.access.contains(Access::ZERO_BASED) {
                 true => 0,
                 false => bind.addr,
             },
-            len_bytes: bind.len_bytes,
             pd: who.pd,
             access: bind.access,
-            only: (kind == MwType::Two).then_some(who.qpn),
-        })
+            only: if kind == MwType::Two { who.qpn.get() } else { ANY_QP },
+            ..region
+        };
+        Ok(grant.sized(bind.len_bytes))
     }
 
     fn put_bound(&self, control: &mut Control, slot: u32, bound: Bound, grant: Grant) {
@@ -201,8 +201,8 @@ impl Registry {
         region.expect("it was found under this lock").windows += 1;
         let window = control.slots.window(slot);
         window.expect("it was found under this lock").bound = Some(bound);
-        if let Some(qpn) = grant.only {
-            control.type_two.insert(qpn, slot);
+        if grant.only != ANY_QP {
+            control.type_two.insert(bound.qpn, slot);
         }
         self.table.make(slot).open(grant);
     }

@@ -23,7 +23,8 @@ bitflags::bitflags! {
         const MW_BIND = 1 << 4;
         /// Addresses of the region start at zero.
         const ZERO_BASED = 1 << 5;
-        /// Pages need not be pinned. Memory here never is: accepted, changes nothing.
+        /// Pages may come and go while the region is registered; an access where there are none is
+        /// refused.
         const ON_DEMAND = 1 << 6;
         /// Advice to use huge pages: accepted.
         const HUGETLB = 1 << 7;
@@ -115,6 +116,9 @@ pub enum MemoryError {
     /// The range leaves the region, or wraps around.
     #[error("the range leaves the region")]
     OutOfBounds,
+    /// On-demand memory: the range is not all mapped at the moment, or its pages do not allow it.
+    #[error("the range is not all mapped, or its pages do not allow the access")]
+    Unmapped,
     /// An atomic's address is no multiple of eight.
     #[error("an atomic operation needs an address that is a multiple of 8")]
     Misaligned,

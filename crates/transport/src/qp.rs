@@ -117,6 +117,11 @@ impl Qp {
         self.core.failure
     }
 
+    /// How many send work requests fit now.
+    pub fn send_room(&self) -> u32 {
+        self.core.caps.max_send_wr.saturating_sub(self.core.sq.len() as u32)
+    }
+
     /// Its attributes as they are now.
     pub fn query(&self) -> QpAttr {
         let mut attr = self.core.attr;
