@@ -93,10 +93,11 @@ impl Memory for Registry {
         let grant = self.admit_remote(who, rkey, Access::REMOTE_WRITE)?;
         // SAFETY: pinned until after the store, rights checked.
         let word = unsafe { grant.word(addr) }?;
-        match addr.is_multiple_of(8) && word.is_word() {
-            true => Ok(word.write(&value)),
-            false => Err(MemoryError::Misaligned),
+        if !addr.is_multiple_of(8) || !word.is_word() {
+            return Err(MemoryError::Misaligned);
         }
+        word.write(&value);
+        Ok(())
     }
 
     fn remote_flush(

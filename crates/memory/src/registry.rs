@@ -178,16 +178,35 @@ impl Registry {
     /// holds a reference to them or relies on them otherwise; and nobody holds a `&mut`
     /// to them while the device may read them.
     pub unsafe fn register(&self, spec: &MrSpec) -> Result<MrKeys, MrError> {
-        check_spec(spec)?;
-        if spec.access.contains(Access::ON_DEMAND) {
-            return if far::is_supported() {
-                self.enter(spec, Backing::OnDemand, None)
-            } else {
-                Err(MrError::NoOnDemand)
-            };
-        }
-        probe::check(spec.ptr.addr(), spec.len_bytes as usize, spec.access.contains(Access::LOCAL_WRITE))?;
-        self.enter(spec, Backing::Mapped, None)
+        self.enter(spec, examine(spec)?, None)
+    }
+
+    /// Makes another registration of a region's keys: other memory, rights or protection domain.
+    /// On return no access by the old one is under way. If it is refused the old one stands.
+    ///
+    /// # Errors
+    /// As [`register`](Registry::register), and as [`deregister`](Registry::deregister).
+    ///
+    /// # Safety
+    /// As [`register`](Registry::register); and the old memory is the owner's again.
+    pub unsafe fn reregister(&self, keys: &MrKeys, spec: &MrSpec) -> Result<(), MrError> {
+        let backing = examine(spec)?;
+        self.control.lock().pds.retain(spec.pd)?;
+        let old = match self.withdraw(keys.id) {
+            Ok(old) => old,
+            Err(error) => {
+                self.control.lock().pds.release(spec.pd);
+                return Err(error);
+            }
+        };
+        // The slot is ours alone now, so the wait needs no lock.
+        let gate = self.table.make(keys.id.slot);
+        gate.close();
+        let mut control = self.control.lock();
+        control.slots.set(keys.id.slot, Holder::Region(RegionRecord { pd: spec.pd, windows: 0, backing: None }));
+        control.pds.release(old.pd);
+        gate.open(grant(spec, (keys.lkey, keys.rkey), backing));
+        Ok(())
     }
 
     /// Registers no memory at all, for the owner's lists only: whatever the address, reads
@@ -286,17 +305,7 @@ impl Registry {
         };
         let record = RegionRecord { pd: spec.pd, windows: 0, backing: region };
         control.slots.set(taken.slot, Holder::Region(record));
-        let grant = Grant {
-            lkey: taken.lkey,
-            rkey: taken.rkey,
-            start: spec.ptr,
-            base: base(spec),
-            pd: spec.pd,
-            access: spec.access,
-            backing,
-            ..Grant::NONE
-        };
-        self.table.make(taken.slot).open(grant.sized(spec.len_bytes));
+        self.table.make(taken.slot).open(grant(spec, (taken.lkey, taken.rkey), backing));
         let id = MrId { slot: taken.slot, serial: taken.serial };
         Ok(MrKeys { id, lkey: taken.lkey, rkey: taken.rkey })
     }
@@ -316,6 +325,31 @@ impl Registry {
             },
         }
     }
+}
+
+/// What is opened for a region.
+fn grant(spec: &MrSpec, (lkey, rkey): (LKey, RKey), backing: Backing) -> Grant {
+    let grant = Grant {
+        lkey,
+        rkey,
+        start: spec.ptr,
+        base: base(spec),
+        pd: spec.pd,
+        access: spec.access,
+        backing,
+        ..Grant::NONE
+    };
+    grant.sized(spec.len_bytes)
+}
+
+/// How the memory will be reached, if it may be registered so.
+fn examine(spec: &MrSpec) -> Result<Backing, MrError> {
+    check_spec(spec)?;
+    if spec.access.contains(Access::ON_DEMAND) {
+        return if far::is_supported() { Ok(Backing::OnDemand) } else { Err(MrError::NoOnDemand) };
+    }
+    probe::check(spec.ptr.addr(), spec.len_bytes as usize, spec.access.contains(Access::LOCAL_WRITE))?;
+    Ok(Backing::Mapped)
 }
 
 /// On-demand memory from the first address to the last.
