@@ -8,7 +8,7 @@ use transport::{Access, LKey};
 use wire::RKey;
 
 use crate::error::Error;
-use crate::pd::PdShared;
+use crate::pd::{Pd, PdShared};
 use crate::users::Lease;
 
 /// A memory region. The last clone deregisters it when it is dropped, and waits for
@@ -114,6 +114,40 @@ impl Mr {
     pub fn deregister(&self) -> Result<(), Error> {
         self.shared.pd.engine().check()?;
         self.shared.deregister()
+    }
+
+    /// Registers other memory, with other rights or in another protection domain, under the same
+    /// keys, and returns that. This one is deregistered then; if it is refused, it stands.
+    ///
+    /// # Errors
+    /// As [`Pd::register`](crate::Pd::register) and [`deregister`](Mr::deregister).
+    ///
+    /// # Safety
+    /// As [`Pd::register`](crate::Pd::register).
+    #[allow(unsafe_code)]
+    pub unsafe fn reregister(
+        &self,
+        pd: &Pd,
+        ptr: *mut u8,
+        len_bytes: u64,
+        iova: u64,
+        access: Access,
+    ) -> Result<Mr, Error> {
+        let engine = self.shared.pd.engine();
+        engine.check()?;
+        let lease = pd.lease(engine)?;
+        if self.shared.deregistered.swap(true, AcqRel) {
+            return Err(Error::Destroyed("memory region"));
+        }
+        let spec = MrSpec { pd: pd.id(), ptr, len_bytes, iova, access };
+        // SAFETY: passed on to the caller.
+        match unsafe { engine.registry().reregister(&self.shared.keys, &spec) } {
+            Ok(()) => Ok(Mr::new(lease, self.shared.keys, &spec, None)),
+            Err(error) => {
+                self.shared.deregistered.store(false, std::sync::atomic::Ordering::Release);
+                Err(error.into())
+            }
+        }
     }
 }
 

@@ -38,6 +38,20 @@ pub struct ibv_mw_bind {
     pub bind_info: ibv_mw_bind_info,
 }
 
+/// As of release 65 (`buf` came with 64; older callers do not set its bit of the mask).
+#[repr(C)]
+pub struct ibv_mr_init_attr {
+    pub length: size_t,
+    pub access: c_int,
+    pub comp_mask: u64,
+    pub iova: u64,
+    pub addr: *mut c_void,
+    pub fd: c_int,
+    pub fd_offset: u64,
+    pub dmah: *mut c_void,
+    pub buf: *mut c_void,
+}
+
 #[repr(C)]
 pub struct ibv_alloc_dm_attr {
     pub length: size_t,

@@ -12,6 +12,7 @@ use crate::abi::*;
 use crate::boundary::{Errno, minus_one, pointer};
 use crate::device_list::{self, ListedDevice};
 use crate::verbs::events::EventSlots;
+use crate::verbs::import::Shared;
 use crate::verbs::{cq, cq_ex, device_memory, domain, mr, mw, port, post, qp_create, query_device, srq, wait, xrc};
 
 /// A context: the structure that programs see lies in the middle of the first part.
@@ -24,8 +25,8 @@ struct ContextObject {
 /// What belongs to an open context.
 pub(crate) struct Context {
     pub(crate) device: Device,
-    /// What `ibv_context.device` points to.
-    _listed: Arc<ListedDevice>,
+    /// What it shares with contexts imported from it.
+    pub(crate) shared: Arc<Shared>,
     /// Queue pairs and shared receive queues by number, for events about them.
     pub(crate) slots: Mutex<EventSlots>,
     /// Regions by lkey, for `ibv_advise_mr`.
@@ -68,20 +69,19 @@ pub(crate) unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut
     pointer(|| {
         // SAFETY: the caller's promise.
         let listed = unsafe { ListedDevice::hold(device) }?;
-        let opened = Device::open(&OpenOptions { name: Some(listed.info().name.clone()) })?;
-        wait::make_blocking(opened.event_fd())?;
-        let c = table(&opened, &listed);
-        let own = Context {
-            device: opened,
-            _listed: listed,
-            slots: Mutex::default(),
-            regions: Mutex::default(),
-            dm_bytes: Mutex::new(0),
-        };
-        let object = Box::into_raw(Box::new(ContextObject { c, own }));
-        // SAFETY: just made.
-        Ok(unsafe { &raw mut (*object).c.context })
+        open(Shared::new(listed)?)
     })
+}
+
+/// A context of its own on a device, with events of its own.
+pub(crate) fn open(shared: Arc<Shared>) -> Result<*mut ibv_context, Errno> {
+    let device = Device::open(&OpenOptions { name: Some(shared.listed.info().name.clone()) })?;
+    wait::make_blocking(device.event_fd())?;
+    let c = table(&device, &shared);
+    let own = Context { device, shared, slots: Mutex::default(), regions: Mutex::default(), dm_bytes: Mutex::new(0) };
+    let object = Box::into_raw(Box::new(ContextObject { c, own }));
+    // SAFETY: just made.
+    Ok(unsafe { &raw mut (*object).c.context })
 }
 
 /// `ibv_close_device(3)`: what was made on the context lives on until the process ends.
@@ -100,13 +100,13 @@ pub(crate) unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c
 }
 
 /// Everything that programs read of a context.
-fn table(device: &Device, listed: &Arc<ListedDevice>) -> verbs_context {
+fn table(device: &Device, shared: &Shared) -> verbs_context {
     let mut table = verbs_context::zeroed();
     table.sz = size_of::<verbs_context>();
     extended(&mut table);
     let context = &mut table.context;
-    context.device = device_list::as_c(listed);
-    context.cmd_fd = -1;
+    context.device = device_list::as_c(&shared.listed);
+    context.cmd_fd = shared.cmd_fd();
     context.async_fd = device.event_fd().as_raw_fd();
     context.num_comp_vectors = comp_vectors();
     context.mutex = libc::PTHREAD_MUTEX_INITIALIZER;

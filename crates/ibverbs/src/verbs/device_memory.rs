@@ -17,13 +17,20 @@ use crate::verbs::mr::{self, Kept};
 pub(crate) const MAX_DM_BYTES: u64 = 16 << 20;
 
 /// What belongs to a piece of device memory.
-struct DmOwn {
+pub(crate) struct DmOwn {
     region: Arc<Region>,
     len_bytes: u64,
     copying: Mutex<()>,
 }
 
-type DmObject = Object<ibv_dm, DmOwn>;
+impl DmOwn {
+    /// Another handle of the same memory.
+    pub(crate) fn copy(&self) -> DmOwn {
+        DmOwn { region: self.region.clone(), len_bytes: self.len_bytes, copying: Mutex::new(()) }
+    }
+}
+
+pub(crate) type DmObject = Object<ibv_dm, DmOwn>;
 
 /// `ibv_alloc_dm(3)`.
 ///
@@ -43,15 +50,22 @@ pub(crate) unsafe extern "C" fn alloc_dm(context: *mut ibv_context, attr: *mut i
         }
         let region = Arc::new(Region::allocate(len_bytes).map_err(device::Error::from)?);
         *used += len_bytes;
-        let c = ibv_dm {
-            context,
-            memcpy_to_dm: Some(memcpy_to_dm),
-            memcpy_from_dm: Some(memcpy_from_dm),
-            comp_mask: IBV_DM_MASK_HANDLE,
-            handle: next_handle(),
-        };
-        Ok(DmObject::leak(c, DmOwn { region, len_bytes, copying: Mutex::new(()) }))
+        let part = DmOwn { region, len_bytes, copying: Mutex::new(()) };
+        let object = DmObject::leak(structure(context, next_handle()), part);
+        // SAFETY: it is withdrawn when it goes.
+        unsafe { own.shared.offer(object) };
+        Ok(object)
     })
+}
+
+pub(crate) fn structure(context: *mut ibv_context, handle: u32) -> ibv_dm {
+    ibv_dm {
+        context,
+        memcpy_to_dm: Some(memcpy_to_dm),
+        memcpy_from_dm: Some(memcpy_from_dm),
+        comp_mask: IBV_DM_MASK_HANDLE,
+        handle,
+    }
 }
 
 /// `ibv_free_dm(3)`: EBUSY while it is registered.
@@ -67,15 +81,23 @@ pub(crate) unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
         }
         // SAFETY: as above.
         unsafe {
-            *Context::of((*dm).context)?.dm_bytes.lock() -= own.len_bytes;
+            let context = Context::of((*dm).context)?;
+            *context.dm_bytes.lock() -= own.len_bytes;
+            context.shared.withdraw::<ibv_dm>((*dm).handle);
             DmObject::free(dm);
         }
         Ok(())
     })
 }
 
+/// Offsets and lengths of copies are multiples of this, as the devices have it that programs know.
+const ALIGN: u64 = 4;
+
 /// The bytes from `offset` on.
 fn span(own: &DmOwn, offset: u64, length: size_t) -> Result<Span<'_>, Errno> {
+    if offset % ALIGN != 0 || length as u64 % ALIGN != 0 {
+        return Err(Errno::INVAL);
+    }
     let offset = usize::try_from(offset).map_err(|_| Errno::INVAL)?;
     own.region.span().part(offset, length).ok_or(Errno::INVAL)
 }
@@ -127,7 +149,7 @@ pub(crate) unsafe extern "C" fn reg_dm_mr(
         // SAFETY: the caller's promise.
         let (domain, own) = unsafe { (PdObject::of(pd)?, DmObject::of(dm)?) };
         let access = mr::access(flags)?;
-        if !access.contains(Access::ZERO_BASED) || length == 0 {
+        if !access.contains(Access::ZERO_BASED) {
             return Err(Errno::INVAL);
         }
         let end = offset.checked_add(length as u64).ok_or(Errno::INVAL)?;

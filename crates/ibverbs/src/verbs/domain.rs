@@ -19,7 +19,24 @@ pub(crate) struct PdOwn {
 }
 
 /// How many parent domains use a domain.
-type Users = Mutex<u32>;
+pub(crate) type Users = Mutex<u32>;
+
+impl PdOwn {
+    /// Another domain that is the same as `base` underneath, and keeps it alive.
+    pub(crate) fn on(base: &PdOwn, td: Option<Arc<Users>>) -> PdOwn {
+        for users in [Some(&base.users), td.as_ref()].into_iter().flatten() {
+            *users.lock() += 1;
+        }
+        PdOwn { pd: base.pd.clone(), parent: Some(base.users.clone()), users: Arc::default(), td }
+    }
+
+    /// It does not use its parent and its thread domain any more.
+    pub(crate) fn let_go(&self) {
+        for users in [&self.parent, &self.td].into_iter().flatten() {
+            *users.lock() -= 1;
+        }
+    }
+}
 
 pub(crate) type PdObject = Object<ibv_pd, PdOwn>;
 type TdObject = Object<ibv_td, Arc<Users>>;
@@ -33,7 +50,10 @@ pub(crate) unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut 
         // SAFETY: the caller's promise.
         let pd = unsafe { Context::of(context) }?.device.alloc_pd()?;
         let own = PdOwn { pd, parent: None, users: Arc::default(), td: None };
-        Ok(PdObject::leak(ibv_pd { context, handle: next_handle() }, own))
+        let object = PdObject::leak(ibv_pd { context, handle: next_handle() }, own);
+        // SAFETY: it is withdrawn when it goes.
+        unsafe { Context::of(context)?.shared.offer(object) };
+        Ok(object)
     })
 }
 
@@ -48,15 +68,15 @@ pub(crate) unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
         if *own.users.lock() > 0 {
             return Err(Errno(libc::EBUSY));
         }
-        match &own.parent {
-            None => own.pd.destroy()?,
-            Some(parent) => *parent.lock() -= 1,
+        if own.parent.is_none() {
+            own.pd.destroy()?;
         }
-        if let Some(td) = &own.td {
-            *td.lock() -= 1;
-        }
+        own.let_go();
         // SAFETY: as above.
-        unsafe { PdObject::free(pd) };
+        unsafe {
+            Context::of((*pd).context)?.shared.withdraw::<ibv_pd>((*pd).handle);
+            PdObject::free(pd);
+        }
         Ok(())
     })
 }
@@ -121,11 +141,6 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
         }
         // SAFETY: null or allocated, says the caller.
         let td = (!attr.td.is_null()).then(|| unsafe { TdObject::of(attr.td) }).transpose()?.cloned();
-        *base.users.lock() += 1;
-        if let Some(td) = &td {
-            *td.lock() += 1;
-        }
-        let own = PdOwn { pd: base.pd.clone(), parent: Some(base.users.clone()), users: Arc::default(), td };
-        Ok(PdObject::leak(ibv_pd { context, handle: next_handle() }, own))
+        Ok(PdObject::leak(ibv_pd { context, handle: next_handle() }, PdOwn::on(base, td)))
     })
 }

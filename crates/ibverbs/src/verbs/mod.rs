@@ -1,6 +1,7 @@
 //! The verbs, one file per kind of object.
 
 pub(crate) mod address;
+pub(crate) mod buffer;
 pub(crate) mod channel;
 pub(crate) mod context;
 pub(crate) mod cq;
@@ -10,6 +11,7 @@ pub(crate) mod domain;
 pub(crate) mod events;
 pub(crate) mod from_kernel;
 pub(crate) mod gid;
+pub(crate) mod import;
 pub(crate) mod log;
 pub(crate) mod mr;
 pub(crate) mod multicast;

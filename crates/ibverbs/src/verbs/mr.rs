@@ -24,6 +24,7 @@ struct State {
 }
 
 /// What must last as long as the registration.
+#[derive(Clone)]
 pub(crate) enum Kept {
     /// The program answers for its memory.
     Nothing,
@@ -108,18 +109,22 @@ pub(crate) unsafe extern "C" fn ibv_reg_mr_iova2(
     iova: u64,
     flags: c_uint,
 ) -> *mut ibv_mr {
-    pointer(|| {
-        // SAFETY: the caller's promise.
-        let own = unsafe { PdObject::of(pd) }?;
-        let spec = Spec { pd: own.pd.clone(), addr, length, iova, access: access(flags)? };
-        // SAFETY: passed on.
-        unsafe { register(pd, spec) }
-    })
+    // SAFETY: passed on.
+    pointer(|| unsafe { register(pd, addr, length, iova, flags) })
 }
 
 /// # Safety
 /// As [`ibv_reg_mr`].
-unsafe fn register(pd: *mut ibv_pd, spec: Spec) -> Result<*mut ibv_mr, Errno> {
+pub(crate) unsafe fn register(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: size_t,
+    iova: u64,
+    flags: c_uint,
+) -> Result<*mut ibv_mr, Errno> {
+    // SAFETY: the caller's promise.
+    let own = unsafe { PdObject::of(pd) }?;
+    let spec = Spec { pd: own.pd.clone(), addr, length, iova, access: access(flags)? };
     // SAFETY: passed on.
     let mr = unsafe { spec.register() }?;
     // SAFETY: allocated, says the caller.
@@ -139,7 +144,21 @@ fn present(context: *mut ibv_context, pd: *mut ibv_pd, mr: Mr, spec: Spec, kept:
         rkey: mr.rkey().0,
     };
     note(&c, &mr, &spec);
-    MrObject::leak(c, MrOwn { state: Mutex::new(State { mr, spec, kept }) })
+    let object = MrObject::leak(c, MrOwn { state: Mutex::new(State { mr, spec, kept }) });
+    // SAFETY: the context of an allocated domain; the object is withdrawn when it goes.
+    if let Ok(own) = unsafe { Context::of(context) } {
+        // SAFETY: likewise.
+        unsafe { own.shared.offer(object) };
+    }
+    object
+}
+
+impl MrOwn {
+    /// Another handle of the same region.
+    pub(crate) fn copy(&self) -> MrOwn {
+        let State { mr, spec, kept } = &*self.state.lock();
+        MrOwn { state: Mutex::new(State { mr: mr.clone(), spec: spec.clone(), kept: kept.clone() }) }
+    }
 }
 
 /// A region that is not the program's memory.
@@ -186,14 +205,16 @@ pub(crate) unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
         own.state.lock().mr.deregister()?;
         // SAFETY: as above; nobody uses it any more.
         unsafe {
-            Context::of((*mr).context)?.regions.lock().remove(&(*mr).lkey);
+            let context = Context::of((*mr).context)?;
+            context.regions.lock().remove(&(*mr).lkey);
+            context.shared.withdraw::<ibv_mr>((*mr).handle);
             MrObject::free(mr);
         }
         Ok(())
     })
 }
 
-/// `ibv_rereg_mr(3)`: the region under new keys, which stand in the structure afterwards.
+/// `ibv_rereg_mr(3)`: the region keeps its keys.
 ///
 /// # Safety
 /// As [`ibv_reg_mr`], and a registered region.
@@ -275,15 +296,13 @@ unsafe fn merge<'a>(
 /// As [`ibv_rereg_mr`].
 unsafe fn replace(mr: *mut ibv_mr, own: &MrOwn, spec: Spec, pd: *mut ibv_pd) -> Result<(), Errno> {
     let mut state = own.state.lock();
+    let (ptr, len_bytes) = (spec.addr.cast(), spec.length as u64);
     // SAFETY: passed on.
-    let new = unsafe { spec.register() }?;
-    state.mr.deregister()?;
+    let new = unsafe { state.mr.reregister(&spec.pd, ptr, len_bytes, spec.iova, spec.access) }?;
     // SAFETY: a registered region; the verb changes the structure.
     unsafe {
         let c = &mut *mr;
-        Context::of(c.context)?.regions.lock().remove(&c.lkey);
         (c.pd, c.addr, c.length) = (pd, spec.addr, spec.length);
-        (c.lkey, c.rkey) = (new.lkey().0, new.rkey().0);
         note(c, &new, &spec);
     }
     *state = State { mr: new, spec, kept: Kept::Nothing };

@@ -1,6 +1,6 @@
 //! Memory windows.
 
-use device::{BindMw, LKey, Mw, MwType, Payload, RKey, SendFlags, SendOp, SendWr};
+use device::{Access, BindMw, LKey, Mw, MwType, Payload, RKey, SendFlags, SendOp, SendWr};
 
 use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
@@ -89,7 +89,8 @@ pub(crate) fn binding(window: u32, new_rkey: u32, info: &ibv_mw_bind_info) -> Re
         region: LKey(region),
         addr: info.addr,
         len_bytes: info.length,
-        access: mr::access(info.mw_access_flags)?,
+        // The owner's own right is not the window's affair; programs name it all the same.
+        access: mr::access(info.mw_access_flags)? - Access::LOCAL_WRITE,
     })
 }
 

@@ -186,6 +186,8 @@ unsafe fn set(qp: *mut ibv_qp_ex, setter: impl FnOnce(&QpOwn, &mut SendWr) -> Re
         // SAFETY: the caller's promise.
         let Some((own, list)) = (unsafe { building(qp) }) else { return };
         let result = match list.requests.last_mut() {
+            // Its bytes came with it; programs that set a list all the same mean them.
+            Some(SendWr { op: SendOp::AtomicWrite(_), payload: Payload::Inline(_), .. }) => Ok(()),
             Some(request) => setter(own, request),
             None => Err(Errno::INVAL),
         };

@@ -8,6 +8,9 @@ use crate::verbs::context::Context;
 use crate::verbs::cq_ex::monotonic_ns;
 use crate::verbs::device_memory::MAX_DM_BYTES;
 
+/// A vendor of our own: an identifier that is locally administered, so nobody's.
+const VENDOR_ID: u32 = 0x02_4c_41;
+const VENDOR_PART_ID: u32 = 1;
 const FIRMWARE: &str = env!("CARGO_PKG_VERSION");
 /// Timestamps are nanoseconds.
 const CLOCK_KHZ: u64 = 1_000_000;
@@ -75,6 +78,7 @@ fn basic(info: &DeviceInfo, limits: &Limits) -> ibv_device_attr {
     attr.sys_image_guid = info.node_guid.to_be();
     attr.max_mr_size = limits.max_mr_bytes;
     attr.page_size_cap = !0 << 12;
+    (attr.vendor_id, attr.vendor_part_id) = (VENDOR_ID, VENDOR_PART_ID);
     attr.max_qp = int(limits.max_qp);
     attr.max_qp_wr = int(limits.max_qp_wr);
     attr.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD

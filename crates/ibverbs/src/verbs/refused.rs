@@ -17,20 +17,6 @@ macro_rules! refused {
 
 // Each takes arguments, which it does not look at: the caller keeps them where it put them.
 refused! {
-    /// `ibv_import_device(3)`: a context lives in its process; there is no kernel that could lend it.
-    ibv_import_device -> *mut ibv_context = std::ptr::null_mut();
-    /// `ibv_import_pd(3)`.
-    ibv_import_pd -> *mut ibv_pd = std::ptr::null_mut();
-    /// `ibv_unimport_pd`.
-    ibv_unimport_pd -> () = ();
-    /// `ibv_import_mr(3)`.
-    ibv_import_mr -> *mut ibv_mr = std::ptr::null_mut();
-    /// `ibv_unimport_mr`.
-    ibv_unimport_mr -> () = ();
-    /// `ibv_import_dm(3)`.
-    ibv_import_dm -> *mut ibv_dm = std::ptr::null_mut();
-    /// `ibv_unimport_dm`.
-    ibv_unimport_dm -> () = ();
     /// `ibv_reg_dmabuf_mr(3)`: memory of other devices cannot be reached by copying.
     ibv_reg_dmabuf_mr -> *mut ibv_mr = std::ptr::null_mut();
     /// `ibv_dm_export_dmabuf_fd(3)`.
@@ -63,14 +49,6 @@ refused! {
     _ibv_query_comp_cntr_caps -> c_int = libc::EOPNOTSUPP;
     /// `ibv_set_ece(3)`: enhanced connection establishment is a vendor's affair.
     ibv_set_ece -> c_int = libc::EOPNOTSUPP;
-    /// `ibv_reg_mr_ex`.
-    ibv_reg_mr_ex -> *mut ibv_mr = std::ptr::null_mut();
-    /// `ibv_alloc_buf`.
-    ibv_alloc_buf -> *mut c_void = std::ptr::null_mut();
-    /// `ibv_free_buf`.
-    ibv_free_buf -> c_int = libc::EOPNOTSUPP;
-    /// `ibv_reg_buf_mr`.
-    ibv_reg_buf_mr -> *mut ibv_mr = std::ptr::null_mut();
 }
 
 /// `ibv_query_ece(3)`: no options.

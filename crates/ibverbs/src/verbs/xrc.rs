@@ -1,7 +1,6 @@
 //! XRC domains, and second handles of their queue pairs.
 
 use std::collections::HashMap;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use device::{Qp, Qpn, Xrcd};
@@ -12,6 +11,7 @@ use crate::boundary::{Errno, errno, pointer};
 use crate::object::{Object, next_handle};
 use crate::verbs::context::Context;
 use crate::verbs::events::Unacked;
+use crate::verbs::import::{FileId, file_id};
 use crate::verbs::qp::{QpObject, QpOwn};
 use crate::verbs::qp_ex::{self, Builder};
 
@@ -22,9 +22,6 @@ pub(crate) struct XrcdOwn {
 }
 
 pub(crate) type XrcdObject = Object<ibv_xrcd, XrcdOwn>;
-
-/// A file, however it is called: device and inode.
-type FileId = (u64, u64);
 
 /// Domains of this process that are known by a file.
 static BY_FILE: Mutex<Option<HashMap<FileId, Arc<Xrcd>>>> = Mutex::new(None);
@@ -65,16 +62,6 @@ fn of_file(own: &Context, file: FileId, oflags: c_int) -> Result<XrcdOwn, Errno>
         }
     };
     Ok(XrcdOwn { xrcd, file: Some(file) })
-}
-
-fn file_id(fd: c_int) -> Result<FileId, Errno> {
-    if fd < 0 {
-        return Err(Errno(libc::EBADF));
-    }
-    // SAFETY: used for one system call, which says so if it is not open.
-    let file = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().map(std::fs::File::from)?;
-    let meta = file.metadata()?;
-    Ok((std::os::unix::fs::MetadataExt::dev(&meta), std::os::unix::fs::MetadataExt::ino(&meta)))
 }
 
 /// `ibv_close_xrcd(3)`: EBUSY if it is the last handle and something uses the domain.

@@ -1,7 +1,7 @@
 use transport::{Memory, Sge};
 
 use super::*;
-use crate::testing::{ALL, BASE, Fixture, contents, sge};
+use crate::testing::{ALL, BASE, Fixture, accessor, contents, sge};
 
 fn register(fixture: &Fixture, spec: &MrSpec) -> Result<MrKeys, MrError> {
     // SAFETY: the tests pass live memory, or what is refused.
@@ -202,6 +202,39 @@ fn zero_is_no_key() {
     let list = [Sge { addr: 0, len_bytes: 1, lkey: LKey(0) }];
     let refused = Err(MemoryError::BadKey);
     assert_eq!(fixture.registry.check_local(pd, &list, false), refused);
+}
+
+#[test]
+fn a_region_registered_anew_keeps_its_keys_and_nothing_else() {
+    let fixture = Fixture::new();
+    let registry = &fixture.registry;
+    let (_old, keys) = fixture.region(64, ALL);
+    let other_pd = registry.alloc_pd();
+    let mut bytes = vec![7u8; 128];
+    let rights = Access::LOCAL_WRITE | Access::REMOTE_READ;
+    let spec = MrSpec { iova: 0x9000, ..MrSpec::new(other_pd, bytes.as_mut_ptr(), 128, rights) };
+    // SAFETY: the vector outlives the registration, and nobody refers to it meanwhile.
+    unsafe { registry.reregister(&keys, &spec) }.unwrap();
+    let info = registry.region_info(keys.lkey).unwrap();
+    assert_eq!(
+        (info.rkey, info.pd, info.base, info.len_bytes, info.access),
+        (keys.rkey, other_pd, 0x9000, 128, rights)
+    );
+    let who = accessor(other_pd, 1);
+    let mut read = [0; 4];
+    registry.remote_read(who, keys.rkey, 0x9000, &mut read).unwrap();
+    assert_eq!(read, [7; 4]);
+    assert_eq!(registry.remote_write(who, keys.rkey, 0x9000, &read), Err(MemoryError::NoPermission));
+    assert_eq!(registry.remote_read(fixture.who(1), keys.rkey, 0x9000, &mut read), Err(MemoryError::WrongDomain));
+    assert_eq!(registry.free_pd(fixture.pd), Ok(()), "the old domain is free of it");
+    let bad = MrSpec { len_bytes: u64::MAX, ..spec };
+    // SAFETY: refused.
+    assert_eq!(unsafe { registry.reregister(&keys, &bad) }, Err(MrError::Wraps));
+    assert!(registry.region_info(keys.lkey).is_some(), "a refusal changes nothing");
+    registry.deregister(keys.id).unwrap();
+    // SAFETY: refused.
+    assert_eq!(unsafe { registry.reregister(&keys, &spec) }, Err(MrError::UnknownId));
+    registry.free_pd(other_pd).unwrap();
 }
 
 #[test]

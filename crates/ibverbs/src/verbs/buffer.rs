@@ -1,0 +1,122 @@
+//! Buffers that libibverbs allocates (`ibv_alloc_buf`, rdma-core 64), and `ibv_reg_mr_ex` (59).
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+
+use crate::abi::*;
+use crate::boundary::{Errno, otherwise, pointer};
+use crate::verbs::domain::PdObject;
+use crate::verbs::mr;
+
+/// The opaque `struct ibv_buf`: ordinary memory of whole pages.
+pub(crate) struct Buffer {
+    pd: *mut ibv_pd,
+    start: *mut u8,
+    layout: Layout,
+}
+
+const PAGE_BYTES: usize = 4096;
+
+/// `ibv_alloc_buf(3)`.
+///
+/// # Safety
+/// A domain that exists and a place for the handle.
+pub(crate) unsafe extern "C" fn ibv_alloc_buf(pd: *mut ibv_pd, size: size_t, handle: *mut *mut Buffer) -> *mut c_void {
+    pointer(|| {
+        // SAFETY: the caller's promise.
+        let handle = unsafe {
+            PdObject::of(pd)?;
+            handle.as_mut().ok_or(Errno::INVAL)?
+        };
+        let whole = size.checked_next_multiple_of(PAGE_BYTES).filter(|whole| *whole > 0).ok_or(Errno::INVAL)?;
+        let layout = Layout::from_size_align(whole, PAGE_BYTES).map_err(|_| Errno::INVAL)?;
+        // SAFETY: not of size zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() {
+            return Err(Errno::NOMEM);
+        }
+        *handle = Box::into_raw(Box::new(Buffer { pd, start, layout }));
+        Ok(start.cast())
+    })
+}
+
+/// `ibv_free_buf(3)`.
+///
+/// # Safety
+/// Null, or allocated and not registered any more.
+pub(crate) unsafe extern "C" fn ibv_free_buf(buf: *mut Buffer) {
+    otherwise((), || {
+        if !buf.is_null() {
+            // SAFETY: the caller's promise; made above.
+            unsafe {
+                let buf = Box::from_raw(buf);
+                dealloc(buf.start, buf.layout);
+            }
+        }
+    });
+}
+
+impl Buffer {
+    /// Whether a region of that domain may be that part of it.
+    fn admits(&self, pd: *mut ibv_pd, addr: *mut c_void, length: size_t) -> Result<(), Errno> {
+        let offset = (addr as usize).checked_sub(self.start as usize).ok_or(Errno::INVAL)?;
+        let end = offset.checked_add(length).ok_or(Errno::INVAL)?;
+        if pd != self.pd || end > self.layout.size() { Err(Errno::INVAL) } else { Ok(()) }
+    }
+}
+
+/// `ibv_reg_buf_mr(3)`.
+///
+/// # Safety
+/// A domain and a buffer that exist.
+pub(crate) unsafe extern "C" fn ibv_reg_buf_mr(
+    pd: *mut ibv_pd,
+    buf: *mut Buffer,
+    addr: *mut c_void,
+    length: size_t,
+    access: c_int,
+) -> *mut ibv_mr {
+    pointer(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            buf.as_ref().ok_or(Errno::INVAL)?.admits(pd, addr, length)?;
+            mr::register(pd, addr, length, addr as u64, access as c_uint)
+        }
+    })
+}
+
+const MASK_IOVA: u64 = 1;
+const MASK_ADDR: u64 = 1 << 1;
+const MASK_FD: u64 = 1 << 2;
+const MASK_FD_OFFSET: u64 = 1 << 3;
+const MASK_DMAH: u64 = 1 << 4;
+const MASK_BUF: u64 = 1 << 5;
+
+/// `ibv_reg_mr_ex(3)`. Memory of other devices (FD) and steering tags (DMAH) are not supported.
+///
+/// # Safety
+/// A domain that exists and readable attributes.
+pub(crate) unsafe extern "C" fn ibv_reg_mr_ex(pd: *mut ibv_pd, attr: *mut ibv_mr_init_attr) -> *mut ibv_mr {
+    pointer(|| {
+        // SAFETY: the caller's promise.
+        let attr = unsafe { attr.as_ref().ok_or(Errno::INVAL)? };
+        let has = |flag| attr.comp_mask & flag != 0;
+        let known = MASK_IOVA | MASK_ADDR | MASK_FD | MASK_FD_OFFSET | MASK_DMAH | MASK_BUF;
+        if attr.comp_mask & !known != 0 || has(MASK_BUF) && (has(MASK_FD) || has(MASK_FD_OFFSET)) {
+            return Err(Errno::INVAL);
+        }
+        if has(MASK_FD) || has(MASK_DMAH) {
+            return Err(Errno::NOT_SUPPORTED);
+        }
+        if !has(MASK_ADDR) {
+            return Err(Errno::INVAL);
+        }
+        if has(MASK_BUF) {
+            // SAFETY: the mask says that the structure has the member.
+            let buf = unsafe { attr.buf.cast::<Buffer>().as_ref() }.ok_or(Errno::INVAL)?;
+            buf.admits(pd, attr.addr, attr.length)?;
+        }
+        let iova = if has(MASK_IOVA) { attr.iova } else { attr.addr as u64 };
+        // SAFETY: passed on.
+        unsafe { mr::register(pd, attr.addr, attr.length, iova, attr.access as c_uint) }
+    })
+}
