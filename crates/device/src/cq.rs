@@ -7,6 +7,7 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 use transport::{Completion, Status};
+use wire::Qpn;
 
 use crate::channel::{ChannelShared, CompChannel};
 use crate::clock;
@@ -333,6 +334,19 @@ impl CqShared {
             return Err(CqError::Destroyed);
         }
         self.state.lock().check().map(|()| 0)
+    }
+
+    /// Drops the completions of a queue pair that begins anew: nobody must take what
+    /// belongs to its former life for something of the new one.
+    pub(crate) fn forget(&self, qpn: Qpn) {
+        let mut state = self.state.lock();
+        let State { ring, stamps, .. } = &mut *state;
+        if let Some(stamps) = stamps {
+            let mut kept = ring.iter().map(|completion| completion.qpn != qpn);
+            stamps.retain(|_| kept.next().unwrap_or(true));
+        }
+        ring.retain(|completion| completion.qpn != qpn);
+        self.len.store(state.ring.len() as u32, Release);
     }
 
     fn retire(&self) {

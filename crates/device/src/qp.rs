@@ -128,12 +128,16 @@ impl Qp {
         self.look(transport::Qp::state).unwrap_or(QpState::Reset)
     }
 
-    /// Changes attributes and state.
+    /// Changes attributes and state. On the way to Reset its completions leave the queues.
     ///
     /// # Errors
     /// [`Error::Modify`] if the state table does not allow it.
     pub fn modify(&self, attr: &QpAttr, mask: AttrMask) -> Result<(), Error> {
-        self.work(|qp, host| Ok(qp.modify(attr, mask, clock::now(), host)?))
+        self.work(|qp, host| Ok(qp.modify(attr, mask, clock::now(), host)?))?;
+        if mask.contains(AttrMask::STATE) && attr.state == QpState::Reset {
+            self.handle.entry.forget_completions();
+        }
+        Ok(())
     }
 
     /// How many send work requests fit now; none once it was destroyed.

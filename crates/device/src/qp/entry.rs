@@ -93,6 +93,17 @@ impl QpEntry {
         self.cell.lock()
     }
 
+    /// Drops its completions from its queues, of which a target of XRC has none.
+    pub(crate) fn forget_completions(&self) {
+        let cell = self.lock();
+        let Some(live) = &cell.live else { return };
+        for side in [CqSide::Send, CqSide::Recv] {
+            if let Some(cq) = live.parents.cq(side) {
+                cq.forget(self.qpn);
+            }
+        }
+    }
+
     /// Takes the right to send. If somebody else has it, that one is told to look again
     /// when done, and false returned. Called with the lock held.
     #[inline]

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use device::{AddressVector, Gid};
+use device::{AddressVector, Gid, PortInfo};
 
 use crate::abi::*;
 use crate::boundary::{Errno, errno, minus_one, pointer};
@@ -15,12 +15,37 @@ pub(crate) type AhObject = Object<ibv_ah, AddressVector>;
 /// The hop limit of packets whose program has no opinion.
 const HOP_LIMIT: u8 = 64;
 
-/// An address in the device's words. RoCE goes by GID, so there must be a global route.
+/// The port's LID: RoCE has none, and programs that know nothing else get the low half of the
+/// port's first IPv4 address.
+pub(crate) fn lid(port: &PortInfo) -> u16 {
+    first_v4(port).map_or(0, |gid| u16::from_be_bytes([gid.0[14], gid.0[15]]))
+}
+
+fn first_v4(port: &PortInfo) -> Option<Gid> {
+    port.gids.iter().copied().find(|gid| gid.0[..12] == MAPPED_PREFIX)
+}
+
+/// How the GID of an IPv4 address begins.
+const MAPPED_PREFIX: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+
+/// The address behind a LID: the port's own with another low half.
+fn by_lid(port: &PortInfo, lid: u16) -> Result<AddressVector, Errno> {
+    let source = first_v4(port).filter(|_| lid != 0).ok_or(Errno::INVAL)?;
+    let mut destination = source;
+    destination.0[14..].copy_from_slice(&lid.to_be_bytes());
+    Ok(AddressVector::new(source, destination))
+}
+
+/// An address in the device's words. RoCE goes by GID, so there should be a global route; without
+/// one the LID decides, see [`lid`].
 pub(crate) fn vector(context: &Context, attr: &ibv_ah_attr) -> Result<AddressVector, Errno> {
-    if attr.is_global == 0 || attr.port_num > 1 {
+    if attr.port_num > 1 {
         return Err(Errno::INVAL);
     }
     let port = context.device.port();
+    if attr.is_global == 0 {
+        return by_lid(&port, attr.dlid);
+    }
     let source = port.gids.get(usize::from(attr.grh.sgid_index)).copied().unwrap_or_default();
     // SAFETY: all bytes of a GID are valid.
     let destination = Gid(unsafe { attr.grh.dgid.raw });

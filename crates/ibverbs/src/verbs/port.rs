@@ -5,7 +5,7 @@ use device::PortState;
 use crate::abi::*;
 use crate::boundary::{Errno, errno};
 use crate::verbs::context::Context;
-use crate::verbs::gid;
+use crate::verbs::{address, gid};
 
 /// What a caller of the symbol `ibv_query_port` has room for: the structure as it was when the
 /// symbol was made.
@@ -63,6 +63,7 @@ fn describe(own: &Context) -> ibv_port_attr {
     attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
     attr.max_msg_sz = u32::try_from(limits.max_message_bytes).unwrap_or(1 << 31);
     attr.pkey_tbl_len = limits.max_pkeys;
+    attr.lid = address::lid(&port);
     attr.max_vl_num = 1;
     attr.active_width = speed.width;
     attr.active_speed = speed.lane;

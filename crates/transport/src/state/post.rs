@@ -9,7 +9,8 @@ use crate::core::Core;
 use crate::error::PostError;
 use crate::qp::MAX_MESSAGE_BYTES;
 use crate::queue::send::{has_result, is_read_or_atomic};
-use crate::wr::{Payload, RecvWr, SendOp, SendWr};
+use crate::state::modify::{MAX_FLOW_LABEL, check_ends};
+use crate::wr::{AddressVector, Payload, RecvWr, SendOp, SendWr};
 
 /// Numbers of shared receive queues have 24 bits in the XRCETH.
 const MAX_SRQ_NUMBER: u32 = 0xff_ffff;
@@ -79,7 +80,19 @@ fn name(op: &SendOp) -> &'static str {
 }
 
 fn check_address(service: QpType, wr: &SendWr) -> Result<(), PostError> {
-    if wr.datagram.is_some() == (service == QpType::Ud) { Ok(()) } else { Err(PostError::Address) }
+    match (&wr.datagram, service) {
+        (Some(datagram), QpType::Ud) => check_datagram(&datagram.address),
+        (None, QpType::Ud) | (Some(_), _) => Err(PostError::Address),
+        (None, _) => Ok(()),
+    }
+}
+
+/// What an address handle could not be made of.
+fn check_datagram(address: &AddressVector) -> Result<(), PostError> {
+    if address.flow_label > MAX_FLOW_LABEL {
+        return Err(PostError::Path("its flow label has more than 20 bits"));
+    }
+    check_ends(address).map_err(PostError::Path)
 }
 
 /// Local operations go to no shared receive queue, and may name one all the same.
@@ -96,6 +109,8 @@ fn check_payload(core: &Core, wr: &SendWr) -> Result<(), PostError> {
     match &wr.payload {
         Payload::Sgl(sgl) => check_sges(sgl.len(), core.caps.max_send_sge),
         Payload::Inline(_) if has_result(&wr.op) => Err(PostError::InlineResult),
+        // Its eight bytes are part of the request.
+        Payload::Inline(bytes) if bytes.len() == 8 && matches!(wr.op, SendOp::AtomicWrite(_)) => Ok(()),
         Payload::Inline(bytes) if bytes.len() > core.caps.max_inline_bytes as usize => {
             Err(PostError::InlineTooLong { max_bytes: core.caps.max_inline_bytes })
         }
