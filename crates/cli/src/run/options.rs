@@ -66,7 +66,9 @@ impl Options {
     /// The environment that tells these options to the program's library.
     pub(super) fn variables(&self) -> Vec<(&'static str, OsString)> {
         let faults = self.faults.as_ref().map(|plan| (FAULTS_VARIABLE, plan.into()));
-        let capture = self.capture.as_ref().map(|path| (CAPTURE_VARIABLE, path.into()));
+        // Absolute, since the program may go elsewhere. (That fails for the empty path only.)
+        let capture = self.capture.as_ref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+        let capture = capture.map(|path| (CAPTURE_VARIABLE, path.into()));
         let devices = (!self.devices.is_empty()).then(|| (DEVICES_VARIABLE, self.devices.join(",").into()));
         [faults, capture, devices].into_iter().flatten().collect()
     }
@@ -139,9 +141,9 @@ mod tests {
     #[test]
     fn the_library_is_told_what_was_asked() {
         let mut options = options(&["la_lo", "eth0"], Some("loss=0.1"));
-        options.capture = Some("x.pcapng".into());
+        options.capture = Some("/x.pcapng".into());
         let expected =
-            [(FAULTS_VARIABLE, "loss=0.1"), (CAPTURE_VARIABLE, "x.pcapng"), (DEVICES_VARIABLE, "la_lo,eth0")];
+            [(FAULTS_VARIABLE, "loss=0.1"), (CAPTURE_VARIABLE, "/x.pcapng"), (DEVICES_VARIABLE, "la_lo,eth0")];
         assert_eq!(options.variables(), expected.map(|(name, value)| (name, OsString::from(value))));
     }
 }

@@ -155,6 +155,15 @@ pub(crate) fn wait_for(child: &mut Child, patience: Duration) -> std::process::E
     }
 }
 
+/// Waits until something holds; panics after a while.
+pub(crate) fn until(holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "it never came true");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// A program from a Debian package that `cargo xtask packages` installs.
 pub(crate) fn tshark(capture: &Path, args: &[&str]) -> String {
     let output = Command::new("tshark").arg("-r").arg(capture).args(args).output();
@@ -172,7 +181,8 @@ fn namespace_command() -> Command {
     command
 }
 
-fn is_root() -> bool {
+/// Whether the tests run as root.
+pub(crate) fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
