@@ -57,6 +57,9 @@ pub enum PostError {
     #[error("a UD work request needs an address, any other must have none")]
     Address,
     /// EINVAL
+    #[error("the datagram's address cannot be used: {0}")]
+    Path(&'static str),
+    /// EINVAL
     #[error("an XRC request needs the number of a shared receive queue, of 24 bits; any other must have none")]
     XrcSrq,
     /// EINVAL

@@ -152,7 +152,7 @@ impl Qp {
     fn enter(&mut self, from: QpState, to: QpState, now: Time, host: &mut impl Host) {
         match to {
             QpState::Error if from != QpState::Error => self.fail(Reason::Requested, host),
-            QpState::Reset => self.reset(),
+            QpState::Reset => self.reset(host),
             _ => {
                 self.core.attr.state = to;
                 if from == QpState::Sqe {
@@ -163,7 +163,12 @@ impl Qp {
         }
     }
 
-    fn reset(&mut self) {
+    /// Everything posted is forgotten. What was taken from a shared receive queue is not this
+    /// queue pair's own to forget: it is given back, flushed.
+    fn reset(&mut self, host: &mut impl Host) {
+        if self.core.shared_recv {
+            service!(self, service, core => service.failed(core, host));
+        }
         self.core.attr = QpAttr::default();
         self.core.rq.clear();
         self.core.failure = None;

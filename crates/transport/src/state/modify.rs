@@ -9,7 +9,7 @@ use crate::error::ModifyError;
 use crate::wr::AddressVector;
 
 /// Flow labels have 20 bits.
-const MAX_FLOW_LABEL: u32 = 0xf_ffff;
+pub(super) const MAX_FLOW_LABEL: u32 = 0xf_ffff;
 
 /// Checks a modify against the table and each value, and says where it leads.
 pub(crate) fn check(core: &Core, attr: &QpAttr, mask: AttrMask) -> Result<QpState, ModifyError> {
@@ -99,19 +99,25 @@ fn check_values(core: &Core, attr: &QpAttr, mask: AttrMask) -> Result<(), Modify
 
 /// A connection goes from one address of ours to one of a peer's.
 fn check_path(path: &AddressVector) -> Result<(), ModifyError> {
+    if path.destination.is_multicast() {
+        return Err(ModifyError::Path("its destination is a multicast group"));
+    }
+    check_ends(path).map_err(ModifyError::Path)
+}
+
+/// Packets go from an address of ours to another of the same kind.
+pub(super) fn check_ends(path: &AddressVector) -> Result<(), &'static str> {
     let (source, destination) = (path.source, path.destination);
-    let wrong = if source == Gid::default() {
-        "it has no source GID"
-    } else if destination == Gid::default() {
-        "it has no destination GID"
-    } else if destination.is_multicast() {
-        "its destination is a multicast group"
-    } else if source.ip().is_ipv4() != destination.ip().is_ipv4() {
-        "one GID is IPv4, the other IPv6"
-    } else {
-        return Ok(());
-    };
-    Err(ModifyError::Path(wrong))
+    if source == Gid::default() {
+        return Err("it has no source GID");
+    }
+    if destination == Gid::default() {
+        return Err("it has no destination GID");
+    }
+    if source.ip().is_ipv4() != destination.ip().is_ipv4() {
+        return Err("one GID is IPv4, the other IPv6");
+    }
+    Ok(())
 }
 
 /// Copies each field whose bit is set.

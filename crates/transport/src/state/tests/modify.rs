@@ -272,6 +272,30 @@ fn the_source_port_follows_the_path() {
 }
 
 #[test]
+fn reset_gives_back_what_a_message_took_from_a_shared_queue() {
+    for service in [QpType::Rc, QpType::Uc] {
+        for shared_recv in [true, false] {
+            let mut pair = Pair::connected(&Setup { shared_recv, ..Setup::new(service) });
+            let from = pair.a.host.memory.region(700);
+            let to = pair.b.host.memory.region(700);
+            let wr = crate::testing::recv_wr(5, to.sgl());
+            match shared_recv {
+                true => pair.b.host.shared.push_back(wr),
+                false => pair.b.recv(wr),
+            }
+            pair.a.send(send_wr(1, SendOp::Send, Payload::Sgl(from.sgl())));
+            let (first, transmit) = pair.a.poll(Time(0)).expect("a packet");
+            pair.deliver(crate::testing::Side::A, &first, &transmit);
+            pair.b.go(Reset);
+            let flushed = vec![(5, crate::completion::Status::WorkRequestFlushed)];
+            let expected = if shared_recv { flushed } else { Vec::new() };
+            assert_eq!(pair.b.host.take_received(), expected, "{service:?}");
+            assert!(pair.b.host.events.is_empty());
+        }
+    }
+}
+
+#[test]
 fn reset_forgets_everything() {
     let setup = Setup::new(QpType::Uc);
     let mut pair = Pair::connected(&setup);

@@ -9,7 +9,7 @@ use crate::completion::Status;
 use crate::error::PostError;
 use crate::memory::{AtomicOp, BindMw, LKey, Sge};
 use crate::testing::{Node, Pair, Setup, datagram, recv_wr, send_wr};
-use crate::wr::{Payload, RemoteAddr, SendOp, SendWr, Sgl};
+use crate::wr::{AddressVector, Payload, RemoteAddr, SendOp, SendWr, Sgl};
 
 const AT: RemoteAddr = RemoteAddr { addr: 0, rkey: RKey(1) };
 const ADD: SendOp = SendOp::Atomic(AT, AtomicOp::FetchAdd { add: 1 });
@@ -100,6 +100,28 @@ fn each_service_has_its_operations() {
             let expected = if fits { Ok(()) } else { Err(PostError::NotForService { op: name }) };
             assert_eq!(post(&mut connected(&Setup::new(service)), op, payload), expected, "{service:?} {name}");
         }
+    }
+}
+
+#[test]
+fn addresses_of_datagrams_must_lead_somewhere() {
+    let mut node = connected(&Setup::new(QpType::Ud));
+    let good = node.path_to(&node);
+    let v6 = wire::Gid::from(core::net::IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 1]));
+    let group = wire::Gid::from(core::net::IpAddr::from([239, 0, 0, 1]));
+    let path = PostError::Path;
+    for (address, expected) in [
+        (good, Ok(())),
+        (AddressVector { destination: group, ..good }, Ok(())),
+        (AddressVector { flow_label: 0xf_ffff, ..good }, Ok(())),
+        (AddressVector { flow_label: 0x10_0000, ..good }, Err(path("its flow label has more than 20 bits"))),
+        (AddressVector { source: wire::Gid::default(), ..good }, Err(path("it has no source GID"))),
+        (AddressVector { destination: wire::Gid::default(), ..good }, Err(path("it has no destination GID"))),
+        (AddressVector { destination: v6, ..good }, Err(path("one GID is IPv4, the other IPv6"))),
+    ] {
+        let datagram = Some(datagram(address, Qpn::new(9)));
+        let wr = SendWr { datagram, ..send_wr(1, SendOp::Send, Payload::empty()) };
+        assert_eq!(node.qp.post_send(wr, &mut node.host), expected, "{address:?}");
     }
 }
 
