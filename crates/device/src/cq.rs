@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Orderin
 use std::task::Waker;
 
 use parking_lot::Mutex;
-use transport::{Completion, Status};
+use transport::{Completion, CompletionOp, Status};
 use wire::Qpn;
 
 use crate::channel::{ChannelShared, CompChannel};
@@ -338,14 +338,17 @@ impl CqShared {
 
     /// Drops the completions of a queue pair that begins anew: nobody must take what
     /// belongs to its former life for something of the new one.
-    pub(crate) fn forget(&self, qpn: Qpn) {
+    /// What only gives back a receive of a shared queue (`shared_recv`) is kept.
+    pub(crate) fn forget(&self, qpn: Qpn, shared_recv: bool) {
+        let gives_back = |c: &Completion| c.status == Status::WorkRequestFlushed && c.op == CompletionOp::Recv;
+        let kept = |c: &Completion| c.qpn != qpn || (shared_recv && gives_back(c));
         let mut state = self.state.lock();
         let State { ring, stamps, .. } = &mut *state;
         if let Some(stamps) = stamps {
-            let mut kept = ring.iter().map(|completion| completion.qpn != qpn);
+            let mut kept = ring.iter().map(kept);
             stamps.retain(|_| kept.next().unwrap_or(true));
         }
-        ring.retain(|completion| completion.qpn != qpn);
+        ring.retain(kept);
         self.len.store(state.ring.len() as u32, Release);
     }
 

@@ -41,9 +41,11 @@ impl Devices {
         Devices { records: RwLock::new(records), contexts: Mutex::default() }
     }
 
-    /// What there is now.
+    /// What there is now, the preferred first.
     pub(crate) fn list(&self) -> Vec<DeviceInfo> {
-        self.records.read().iter().map(describe).collect()
+        let mut records = self.records.read().clone();
+        records.sort_by_key(|record| !record.preferred);
+        records.iter().map(describe).collect()
     }
 
     /// The device by this name, or whose interface has it; the preferred one without a name.

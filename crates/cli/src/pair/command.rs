@@ -76,7 +76,7 @@ fn both(args: &PairArgs) -> Result<u8, Failure> {
     };
     args.options.check()?;
     let (server_args, client_args) = (words::split(&args.server_args)?, words::split(&args.client_args)?);
-    let program = resolve(name)?;
+    let program = resolve(name, &args.options)?;
     let hosts = match args.namespaces {
         true => Hosts::two(&program, &args.options)?,
         false => Hosts::one(&program, &args.options, args.address.as_deref())?,

@@ -9,7 +9,7 @@ use super::environment::Environment;
 use super::error::Failure;
 use super::namespace::{self, View};
 use super::options::Options;
-use super::{prepare, program};
+use super::{install, prepare, program};
 use crate::sysfs;
 use clap::Args;
 
@@ -48,7 +48,7 @@ fn start(args: &RunArgs) -> Failure {
     let [name, arguments @ ..] = args.command.as_slice() else {
         return Failure::Usage("no program is given".into());
     };
-    let prepared = program::resolve(name).and_then(|path| Ok((prepare(&path, &args.options)?, path)));
+    let prepared = install::resolve(name, &args.options).and_then(|path| Ok((prepare(&path, &args.options)?, path)));
     let (environment, path) = match prepared {
         Ok(prepared) => prepared,
         Err(failure) => return failure,

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 /// Why a program was not started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error("{name}: there is no such program (looked in PATH)")]
-    NotFound { name: String },
+    #[error("{name}: there is no such program (looked in PATH){hint}")]
+    NotFound { name: String, hint: String },
     #[error("{} cannot be executed: {reason}", path.display())]
     NotExecutable { path: PathBuf, reason: String },
     #[error(

@@ -10,6 +10,7 @@ mod elf;
 mod environment;
 mod error;
 mod facts;
+mod install;
 mod library;
 mod namespace;
 mod needs;
@@ -21,10 +22,10 @@ mod search;
 pub(crate) use command::{RunArgs, execute, probe, run};
 pub(crate) use environment::Environment;
 pub(crate) use error::Failure;
+pub(crate) use install::resolve;
 pub(crate) use namespace::{unshare_flags, unshare_user};
 pub(crate) use options::Options;
 pub(crate) use prepare::prepare;
-pub(crate) use program::resolve;
 
 /// A hash that is the same in every run of this build.
 fn stable_hash(value: &impl std::hash::Hash) -> u64 {

@@ -35,6 +35,9 @@ pub(crate) struct Options {
     /// Show the program only this device (repeatable)
     #[arg(long = "device", value_name = "NAME", value_delimiter = ',')]
     pub(crate) devices: Vec<String>,
+    /// If the program is not there, install the Debian package that brings it
+    #[arg(long)]
+    pub(crate) install: bool,
     /// Tell what is done, and why
     #[arg(short, long)]
     pub(crate) verbose: bool,
@@ -102,6 +105,7 @@ mod tests {
             faults: faults.map(str::to_owned),
             capture: None,
             devices: devices.iter().map(|name| name.to_string()).collect(),
+            install: false,
             verbose: false,
         }
     }

@@ -22,7 +22,7 @@ pub(crate) fn resolve(command: &OsStr) -> Result<PathBuf, Failure> {
     let name = || command.to_string_lossy().into_owned();
     let path = find(command).map_err(|near| match near {
         Some(path) => Failure::NotExecutable { path, reason: "it is not marked as executable".into() },
-        None => Failure::NotFound { name: name() },
+        None => Failure::NotFound { name: name(), hint: String::new() },
     })?;
     if path.is_dir() {
         return Err(Failure::NotExecutable { path, reason: "it is a directory".into() });

@@ -10,6 +10,7 @@ use crate::report::{Bar, bars};
 
 /// Writes `performance.md` and `performance.svg` into `dir`.
 pub(super) fn write(dir: &Path, rows: &[Row], idle: &IdleCost, notes: &[String], rounds: u32) -> Result<(), Error> {
+    std::fs::create_dir_all(dir).map_err(|e| Error::File(dir.display().to_string(), e))?;
     let put = |name: &str, text: String| {
         let path = dir.join(name);
         std::fs::write(&path, text).map_err(|e| Error::File(path.display().to_string(), e))

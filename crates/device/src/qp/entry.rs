@@ -99,7 +99,7 @@ impl QpEntry {
         let Some(live) = &cell.live else { return };
         for side in [CqSide::Send, CqSide::Recv] {
             if let Some(cq) = live.parents.cq(side) {
-                cq.forget(self.qpn);
+                cq.forget(self.qpn, live.parents.srq.is_some());
             }
         }
     }

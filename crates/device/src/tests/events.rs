@@ -5,7 +5,7 @@ use smallvec::smallvec;
 use transport::{AttrMask, QpAttr, QpEvent, QpState, QpType, RecvWr, SendOp, Status};
 
 use super::rig::*;
-use crate::{AsyncEvent, Device, Pd, Srq, testing};
+use crate::{AsyncEvent, Device, FaultPlan, Pd, Srq, testing};
 
 fn events_pending(device: &Device) -> bool {
     let fd = device.event_fd();
@@ -145,5 +145,25 @@ fn events_of_objects_that_are_gone_go_with_them() {
         assert_eq!(device.next_event(), Some(AsyncEvent::SrqLimitReached(srq.id())), "the queue is still there");
         assert_eq!(device.next_event(), None, "the last WQE event went with the queue pair");
         assert!(!events_pending(&device));
+    });
+}
+
+#[test]
+fn reset_gives_back_what_a_message_took_from_the_shared_queue() {
+    const BYTES: usize = 1 << 20;
+    on_loopback(|group| {
+        let ([(a, b), _], _pd, srq) = shared(group);
+        for wr_id in [7, 8] {
+            srq.post([RecvWr { wr_id, sgl: smallvec![b.sge(0, BYTES)] }]).unwrap();
+        }
+        // Without acknowledges no more than a window of the message comes.
+        b.device.set_faults(Some(FaultPlan { loss: 1.0, ..FaultPlan::default() }));
+        a.write(0, &[1; BYTES]);
+        a.send(1, SendOp::Send, 0, BYTES);
+        wait_for("the beginning", || b.read(0, 1) == [1]);
+        let reset = QpAttr { state: QpState::Reset, ..QpAttr::default() };
+        b.qp.modify(&reset, AttrMask::STATE).unwrap();
+        let completion = next(&b.recv_cq);
+        assert_eq!((completion.wr_id, completion.status), (7, Status::WorkRequestFlushed));
     });
 }
