@@ -133,6 +133,10 @@ impl Qp {
     /// # Errors
     /// [`Error::Modify`] if the state table does not allow it.
     pub fn modify(&self, attr: &QpAttr, mask: AttrMask) -> Result<(), Error> {
+        self.handle.engine.check()?;
+        if mask.contains(AttrMask::STATE) && [QpState::Reset, QpState::Error].contains(&attr.state) {
+            self.handle.engine.send_all_put_off();
+        }
         self.work(|qp, host| Ok(qp.modify(attr, mask, clock::now(), host)?))?;
         if mask.contains(AttrMask::STATE) && attr.state == QpState::Reset {
             self.handle.entry.forget_completions();
@@ -264,6 +268,7 @@ impl Handle {
     /// False if it was destroyed before.
     fn destroy(&self) -> bool {
         let Handle { engine, entry, .. } = self;
+        engine.send_all_put_off();
         let Some(live) = entry.lock().live.take() else { return false };
         engine.qps.remove(entry.qpn().index());
         engine.groups.detach_all(entry, engine.socket());

@@ -30,7 +30,28 @@ pub(crate) fn engine() -> Result<EngineRef, OpenError> {
     }
     let engine = start()?;
     *place = Some(engine.downgrade());
+    at_exit();
     Ok(engine)
+}
+
+/// Lets peers have their acknowledges when the program returns from `main` or calls `exit`
+/// with queue pairs still there: what was put off would go with the process.
+#[allow(unsafe_code)]
+fn at_exit() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    extern "C" fn send_what_was_put_off() {
+        // A thread that is starting the engine just now has nothing to send.
+        let engine = ENGINE.try_lock().and_then(|place| place.as_ref().and_then(WeakEngine::upgrade));
+        if let Some(engine) = engine.filter(|engine| engine.check().is_ok()) {
+            engine.send_all_put_off();
+        }
+    }
+    ONCE.call_once(|| {
+        // SAFETY: the handler is a function of ours that panics nowhere and stays loaded.
+        if unsafe { libc::atexit(send_what_was_put_off) } != 0 {
+            log::warn!("peers may wait for acknowledges when this program ends");
+        }
+    });
 }
 
 fn start() -> Result<EngineRef, OpenError> {

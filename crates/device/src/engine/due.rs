@@ -106,6 +106,17 @@ impl Engine {
         }
     }
 
+    /// Sends everything that was put off now: before a queue pair or the process goes, whose
+    /// peers wait for its acknowledges.
+    pub(crate) fn send_all_put_off(&self) {
+        if self.due.any() {
+            Scratch::with(|scratch| {
+                self.send_put_off(scratch);
+                self.settle(scratch);
+            });
+        }
+    }
+
     /// Sends what was put off and has not left since.
     #[inline]
     pub(super) fn send_put_off(&self, scratch: &mut Scratch) {

@@ -46,6 +46,24 @@ fn what_was_destroyed_refuses() {
     });
 }
 
+/// What was received is acknowledged, also if the receiver goes at once.
+#[test]
+fn the_last_message_of_a_queue_pair_is_acknowledged() {
+    on_loopback(|group| {
+        for round in 0..20 {
+            let (a, b) = pair(group, Setup::new(QpType::Rc));
+            b.post_recv(1, 0, 64);
+            a.send(2, SendOp::Send, 0, 64);
+            assert_eq!(b.received().status, Status::Success);
+            match round % 2 {
+                0 => b.qp.destroy().unwrap(),
+                _ => b.qp.modify(&QpAttr { state: QpState::Error, ..QpAttr::default() }, AttrMask::STATE).unwrap(),
+            }
+            assert_eq!(a.sent().status, Status::Success, "round {round}");
+        }
+    });
+}
+
 #[test]
 fn children_keep_their_parents() {
     on_loopback(|group| {
