@@ -5,7 +5,7 @@ mod support;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use support::{Hosts, Running, must_succeed, said};
+use support::{Hosts, Running, must_succeed, said, wait_for};
 
 /// Runs a shell script as both sides: `$1` is empty for the server.
 fn pair(hosts: &Hosts, options: &[&str], script: &str) -> Output {
@@ -111,4 +111,44 @@ fn children(parent: u32) -> Vec<u32> {
 
 fn is_alive(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// No packet may be lost here: the client leaves without waiting for the end of the server,
+/// and nobody would answer the server's repetitions.
+#[test]
+fn a_real_program_talks_to_itself() {
+    let hosts = Hosts::one("pair-pingpong");
+    for options in [&["--faults", "seed=7,dup=0.2"][..], &[]] {
+        let mut command = hosts.longarm();
+        command.arg("pair").args(options);
+        command.args(["--timeout", "60", "--", "ibv_rc_pingpong", "-g", "0", "-n", "200", "-c"]);
+        let said = said(&must_succeed(&mut command));
+        assert_eq!(said.matches("200 iters").count(), 2, "{said}");
+    }
+}
+
+#[test]
+fn a_real_program_talks_from_host_to_host() {
+    let hosts = Hosts::one("pair-hosts");
+    let mut command = hosts.longarm();
+    command.args([
+        "pair",
+        "--namespaces",
+        "--timeout",
+        "60",
+        "--",
+        "ibv_rc_pingpong",
+        "-d",
+        "la_wire0",
+        "-g",
+        "0",
+        "-n",
+        "100",
+    ]);
+    let mut child = Running(command.stdout(Stdio::piped()).spawn().expect("the command starts"));
+    let status = wait_for(&mut child.0, Duration::from_secs(90));
+    let mut said = String::new();
+    std::io::Read::read_to_string(child.0.stdout.as_mut().unwrap(), &mut said).unwrap();
+    assert!(status.success(), "{status}: {said}");
+    assert!(said.contains("GID ::ffff:192.0.2.1") && said.contains("GID ::ffff:192.0.2.2"), "{said}");
 }
