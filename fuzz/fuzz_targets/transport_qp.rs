@@ -2,13 +2,14 @@
 //! Nothing panics, and memory that was not exposed never changes.
 #![no_main]
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use ::memory::{Region, Registry};
 use transport::*;
-use wire::{Bth, Gid, Opcode, PKey, Packet, QKey, Qpn};
+use wire::{Bth, Gid, HeaderSet, Opcode, PKey, Packet, QKey, Qpn};
 
 /// One move of the peer, or of the owner.
 #[derive(Arbitrary, Debug)]
@@ -22,7 +23,12 @@ enum Move<'a> {
 struct Owner {
     registry: Registry,
     completions: usize,
+    pd: PdId,
+    /// The only shared receive queue of the XRC domain.
+    srq: VecDeque<RecvWr>,
 }
+
+const SRQ: u32 = 5;
 
 impl Host for Owner {
     type Memory = Registry;
@@ -36,9 +42,22 @@ impl Host for Owner {
     fn take_shared_recv(&mut self) -> Option<RecvWr> {
         None
     }
+    fn xrc_srq(&mut self, srq: u32) -> Option<PdId> {
+        (srq == SRQ).then_some(self.pd)
+    }
+    fn take_xrc_recv(&mut self, _: u32) -> Option<RecvWr> {
+        self.srq.pop_front()
+    }
+    fn complete_xrc(&mut self, _: u32, _: Completion) {
+        self.completions += 1;
+    }
 }
 
 const EXPOSED: usize = 4096;
+
+/// What peers may do.
+const ACCESS: Access =
+    Access::REMOTE_WRITE.union(Access::REMOTE_READ).union(Access::REMOTE_ATOMIC).union(Access::FLUSH_GLOBAL);
 
 fuzz_target!(|input: &[u8]| {
     let mut input = Unstructured::new(input);
@@ -50,11 +69,12 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let pd = registry.alloc_pd();
     let region = |bytes| std::sync::Arc::new(Region::allocate(bytes).expect("memory"));
     let (exposed, private) = (region(EXPOSED as u64), region(EXPOSED as u64));
-    let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
+    let access = ACCESS | Access::LOCAL_WRITE;
     let open = registry.register_region(pd, exposed.clone(), None, access).expect("a region");
     let closed = registry.register_region(pd, private.clone(), None, Access::empty()).expect("a region");
-    let qp_type = *input.choose(&[QpType::Rc, QpType::Uc, QpType::Ud])?;
-    let mut owner = Owner { registry, completions: 0 };
+    let types = [QpType::Rc, QpType::Uc, QpType::Ud, QpType::XrcSend, QpType::XrcRecv];
+    let qp_type = *input.choose(&types)?;
+    let mut owner = Owner { registry, completions: 0, pd, srq: VecDeque::new() };
     let mut qp = connected(qp_type, pd, &mut owner);
     let base = exposed.ptr() as u64;
     let sge = |offset: u8, lkey, base: u64| Sge { addr: base + u64::from(offset), len_bytes: 2000, lkey };
@@ -65,6 +85,13 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
                 let psn = qp.query().rq_psn.add(psn_delta as i32 as u32);
                 let bth = Bth { opcode: Opcode(opcode), psn, pkey: PKey::DEFAULT, pad: flags & 3, ack_req: flags & 4 != 0, ..Bth::default() };
                 let mut bytes = bth.encode().to_vec();
+                let headers = Opcode(opcode).info().map(|info| info.headers).unwrap_or_default();
+                if valid_key && headers.contains(HeaderSet::XRCETH) {
+                    bytes.extend(SRQ.to_be_bytes());
+                }
+                if valid_key && headers.contains(HeaderSet::FETH) {
+                    bytes.extend([0, 0, 0, flags >> 3]);
+                }
                 if valid_key {
                     bytes.extend((base + u64::from(offset)).to_be_bytes());
                     bytes.extend(open.rkey.0.to_be_bytes());
@@ -78,19 +105,31 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
             }
             Move::Recv(offset) => {
                 let sgl = Sgl::from_slice(&[sge(offset, open.lkey, base)]);
-                posted += usize::from(qp.post_recv(RecvWr { wr_id: 1, sgl }, &mut owner).is_ok());
+                let wr = RecvWr { wr_id: 1, sgl };
+                if qp_type == QpType::XrcRecv {
+                    owner.srq.push_back(wr);
+                    posted += 1;
+                } else {
+                    posted += usize::from(qp.post_recv(wr, &mut owner).is_ok());
+                }
             }
             Move::Send(kind) => {
                 let remote = RemoteAddr { addr: 5, rkey: wire::RKey(9) };
-                let op = match kind % 4 {
-                    0 => SendOp::Send,
-                    1 => SendOp::Write(remote),
-                    2 => SendOp::Read(remote),
-                    _ => SendOp::Atomic(remote, AtomicOp::FetchAdd { add: 1 }),
+                let (op, len_bytes) = match kind % 6 {
+                    0 => (SendOp::Send, 1500),
+                    1 => (SendOp::Write(remote), 1500),
+                    2 => (SendOp::Read(remote), 1500),
+                    3 => (SendOp::Atomic(remote, AtomicOp::FetchAdd { add: 1 }), 8),
+                    4 => (SendOp::AtomicWrite(remote), 8),
+                    _ => {
+                        let (placement, level) = (FlushPlacement::GLOBAL, FlushLevel::RANGE);
+                        (SendOp::Flush { remote, len_bytes: 100, placement, level }, 0)
+                    }
                 };
-                let len_bytes = if kind % 4 == 3 { 8 } else { 1500 };
                 let sgl = Sgl::from_slice(&[Sge { len_bytes, ..sge(kind, open.lkey, base) }]);
-                let wr = SendWr { wr_id: 2, op, flags: SendFlags::SIGNALED, payload: Payload::Sgl(sgl), datagram: None };
+                let xrc_srq = (qp_type == QpType::XrcSend).then_some(SRQ);
+                let payload = Payload::Sgl(sgl);
+                let wr = SendWr { wr_id: 2, op, flags: SendFlags::SIGNALED, payload, datagram: None, xrc_srq };
                 posted += usize::from(qp.post_send(wr, &mut owner).is_ok());
             }
             Move::Elapse(micros) => {
@@ -126,7 +165,7 @@ fn connected(qp_type: QpType, pd: PdId, owner: &mut Owner) -> Qp {
         QpInit { qpn: Qpn::new(0x11), qp_type, pd, caps, signal_all: false, shared_recv: false, tuning: Tuning::default() };
     let mut qp = Qp::new(&init);
     let mut attr = QpAttr {
-        access: Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC,
+        access: ACCESS,
         qkey: QKey(1),
         address: AddressVector::new(own(), peer()),
         path_mtu: Mtu::B256,
@@ -145,6 +184,11 @@ fn connected(qp_type: QpType, pd: PdId, owner: &mut Owner) -> Qp {
             connected | AttrMask::MAX_DEST_RD_ATOMIC | AttrMask::MIN_RNR_TIMER,
             AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC,
         ),
+        QpType::XrcSend => (
+            connected,
+            AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC,
+        ),
+        QpType::XrcRecv => (connected | AttrMask::MAX_DEST_RD_ATOMIC | AttrMask::MIN_RNR_TIMER, AttrMask::TIMEOUT),
         QpType::Uc => (connected, AttrMask::empty()),
         QpType::Ud => (AttrMask::empty(), AttrMask::empty()),
     };
