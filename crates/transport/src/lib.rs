@@ -1,4 +1,4 @@
-//! RDMA queue pairs as values: RC, UC and UD, sans-IO.
+//! RDMA queue pairs as values: RC, XRC, UC and UD, sans-IO.
 //!
 //! A [`Qp`] takes work requests, packets and the passing of time, and gives
 //! packets, completions and events. It knows no socket, no clock, no pointer and no lock:
