@@ -1,0 +1,107 @@
+//! What tests of the library need: C programs compiled against the system's header, a directory
+//! with our library under its installed names, and a network namespace with a hub of its own.
+#![allow(dead_code)] // Each test file uses its own part.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A directory for one test. It goes with this value.
+pub(crate) struct Place(PathBuf);
+
+impl Place {
+    /// A directory with `libibverbs.so.1` and `libibverbs.so`.
+    pub(crate) fn new(test: &str) -> Place {
+        let path = std::env::temp_dir().join(format!("longarm-ibverbs-{test}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(path.join("lib")).expect("a directory for the test");
+        for name in ["libibverbs.so.1", "libibverbs.so"] {
+            std::os::unix::fs::symlink(library(), path.join("lib").join(name)).expect("a link to the library");
+        }
+        Place(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn libraries(&self) -> PathBuf {
+        self.0.join("lib")
+    }
+
+    /// Compiles `c/NAME.c` against the system's header and its library, which ours replaces
+    /// when the program runs.
+    pub(crate) fn compile(&self, name: &str) -> PathBuf {
+        self.compile_with(name, &["-libverbs", "-lpthread", "-ldl"])
+    }
+
+    /// Likewise, with these words at the end of the compiler's line.
+    pub(crate) fn compile_with(&self, name: &str, tail: &[&str]) -> PathBuf {
+        let program = self.0.join(name);
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
+        compiler.arg(sources.join(format!("{name}.c"))).args(tail);
+        must_succeed(&mut compiler);
+        program
+    }
+
+    /// A command in a new network namespace with loop-back only, where a hub that it starts is
+    /// its own, and where `libibverbs.so.1` is ours.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new("unshare");
+        command.arg("--net");
+        // SAFETY: takes nothing and cannot fail.
+        if unsafe { libc::geteuid() } != 0 {
+            command.args(["--user", "--map-root-user"]);
+        }
+        command.args(["sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]).arg(program);
+        command.env("LD_LIBRARY_PATH", self.libraries()).env("LONGARM_RUNTIME_DIR", self.0.join("run"));
+        // Programs start the hub from the library; what is installed on this machine plays no part.
+        command.env_remove("LONGARM_HUB").env_remove("LONGARM_DEVICES").env("PATH", SYSTEM_PATH);
+        command.stdin(Stdio::null());
+        command
+    }
+}
+
+const SYSTEM_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The shared library under test. Cargo puts it beside the test.
+pub(crate) fn library() -> PathBuf {
+    beside_the_test("libibverbs.so")
+}
+
+/// The static library under test.
+pub(crate) fn static_library() -> PathBuf {
+    beside_the_test("libibverbs.a")
+}
+
+fn beside_the_test(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows its file");
+    let path = test.with_file_name(name);
+    assert!(path.exists(), "{} is not there", path.display());
+    path
+}
+
+/// Compiles and runs `c/NAME.c`, which says what is wrong and ends with an error if something is.
+pub(crate) fn run_program(name: &str) -> String {
+    let place = Place::new(name);
+    let program = place.compile(name);
+    must_succeed(&mut place.command(&program))
+}
+
+/// Runs to the end; panics with everything that it said if it fails. Returns its output.
+pub(crate) fn must_succeed(command: &mut Command) -> String {
+    let output = command.output().expect("the program starts");
+    assert!(output.status.success(), "{command:?} ended with {}:\n{}", output.status, said(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
