@@ -4,7 +4,8 @@
 //! such program can be the hub, too: a function that the loader runs before `main` looks for
 //! an environment variable ([`BECOME_HUB_VARIABLE`]); if it is there, the process runs the
 //! hub and ends, and `main` never begins. To start a hub, a client executes its own program
-//! once more with that variable (`own_program`).
+//! once more with that variable (`own_program`). Where this crate is in a shared library, which
+//! programs in C load at run time, the loader is told to load it before `main` as well.
 //!
 //! The program's own copy is preferred to an installed `longarm` command: it is always there,
 //! and always speaks the client's version of the protocol.
@@ -29,12 +30,28 @@ pub const BECOME_HUB_VARIABLE: &str = "LONGARM_BECOME_HUB";
 const IDLE_TIMEOUT: &str = "idle_timeout_ms=";
 const NEVER: &str = "never";
 
-/// The program to execute with the variable so that it becomes the hub: this one, if the code
-/// that looks for the variable is in the executable itself and so runs before `main` for
-/// certain. It is not in the executable if this crate is in a shared library.
-pub(crate) fn own_program() -> Option<PathBuf> {
+/// What to execute with the variable so that it becomes the hub.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OwnProgram {
+    pub(crate) path: PathBuf,
+    /// The library that the loader has to put before the program, because the code that looks
+    /// for the variable is in it.
+    pub(crate) preload: Option<PathBuf>,
+}
+
+/// This program once more, if the code that looks for the variable will run before `main` for
+/// certain: because it is in the executable itself, or because it is in a shared library and
+/// the executable has a loader that can be told to load it (`LD_PRELOAD`).
+pub(crate) fn own_program() -> Option<OwnProgram> {
     let path = PathBuf::from("/proc/self/exe");
-    (hook::is_in_executable() && path.exists()).then_some(path)
+    if !path.exists() {
+        return None;
+    }
+    if hook::is_in_executable() {
+        return Some(OwnProgram { path, preload: None });
+    }
+    let library = hook::library().filter(|_| hook::has_loader())?;
+    Some(OwnProgram { path, preload: Some(library) })
 }
 
 /// The variable's value for these options.
@@ -85,6 +102,7 @@ mod tests {
 
     #[test]
     fn a_test_can_be_the_hub() {
-        assert_eq!(own_program().unwrap(), PathBuf::from("/proc/self/exe"));
+        let own = OwnProgram { path: PathBuf::from("/proc/self/exe"), preload: None };
+        assert_eq!(own_program().unwrap(), own);
     }
 }

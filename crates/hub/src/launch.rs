@@ -9,14 +9,15 @@
 //! that is no hub at all.
 //!
 //! The program is, in this order: `$LONGARM_HUB`, for those who want a particular one; the
-//! application itself (see [`embedded`](crate::embedded)); `longarm` beside the application;
+//! application itself, if need be with the shared library that this code is in loaded before
+//! it (see [`embedded`](crate::embedded)); `longarm` beside the application;
 //! `longarm` in `$PATH`. All of them are told by [`BECOME_HUB_VARIABLE`] to be the hub.
 //!
 //! What this module does not do: it does not wait for the hub.
 
 mod detach;
 
-use crate::embedded::{self, BECOME_HUB_VARIABLE};
+use crate::embedded::{self, BECOME_HUB_VARIABLE, OwnProgram};
 use crate::rendezvous::RUNTIME_DIR_VARIABLE;
 use crate::sys;
 use rustix::fs::{Mode, OFlags};
@@ -27,7 +28,7 @@ use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Names the program that is to be the hub.
@@ -39,6 +40,9 @@ pub(crate) const READY: &str = "longarm-hub: ready\n";
 /// The hub's arguments: its name in the list of processes, and what a `longarm` that does not
 /// look for the variable would understand, too.
 const ARGUMENTS: [&CStr; 2] = [c"longarm-hub", c"hub"];
+
+/// What the loader loads before a program. The application's own is not the hub's affair.
+const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 
 /// Longest report of a failure that is kept.
 const MAX_REPORT_BYTES: usize = 4 << 10;
@@ -75,10 +79,12 @@ pub(crate) fn start(runtime_dir: &Path, idle_timeout: Option<Duration>) -> Resul
     }
     let environment = environment(runtime_dir, idle_timeout);
     let mut problems = Vec::new();
-    for program in candidates() {
-        match execute(&program, &ARGUMENTS, &environment) {
+    for OwnProgram { path, preload } in candidates() {
+        let preload = preload.and_then(|library| variable(PRELOAD_VARIABLE.into(), library.as_os_str()));
+        let environment: Vec<CString> = environment.iter().cloned().chain(preload).collect();
+        match execute(&path, &ARGUMENTS, &environment) {
             Ok(pipe) => return Ok(Launch { pipe, report: Vec::new() }),
-            Err(error) => problems.push(format!("{}: {error}", program.display())),
+            Err(error) => problems.push(format!("{}: {error}", path.display())),
         }
     }
     if problems.is_empty() {
@@ -131,20 +137,21 @@ impl Launch {
 }
 
 /// Programs that may be the hub, the best first.
-fn candidates() -> Vec<PathBuf> {
+fn candidates() -> Vec<OwnProgram> {
+    let alone = |path| OwnProgram { path, preload: None };
     if let Some(program) = env::var_os(HUB_VARIABLE).filter(|value| !value.is_empty()) {
-        return vec![program.into()];
+        return vec![alone(program.into())];
     }
     let beside = env::current_exe().ok().and_then(|path| Some(path.parent()?.join("longarm")));
     let path = env::var_os("PATH").unwrap_or_default();
     let in_path = env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("longarm"));
-    let installed = beside.into_iter().chain(in_path).filter(|path| path.is_file());
+    let installed = beside.into_iter().chain(in_path).filter(|path| path.is_file()).map(alone);
     embedded::own_program().into_iter().chain(installed).collect()
 }
 
 /// This process's environment, with what tells the program to be the hub.
 fn environment(runtime_dir: &Path, idle_timeout: Option<Duration>) -> Vec<CString> {
-    let ours = [BECOME_HUB_VARIABLE, RUNTIME_DIR_VARIABLE];
+    let ours = [BECOME_HUB_VARIABLE, RUNTIME_DIR_VARIABLE, PRELOAD_VARIABLE];
     let inherited = env::vars_os().filter(|(name, _)| !ours.iter().any(|own| *own == name));
     let own = [
         (BECOME_HUB_VARIABLE.into(), embedded::value(idle_timeout).into()),

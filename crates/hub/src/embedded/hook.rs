@@ -7,6 +7,7 @@
 
 use crate::sys;
 use std::fs;
+use std::path::PathBuf;
 
 /// The table's entry. `#[used]` keeps it even though nothing refers to it.
 #[used]
@@ -36,6 +37,28 @@ pub(super) fn is_in_executable() -> bool {
     file_of(code).is_some() && file_of(code) == file_of(headers)
 }
 
+/// The shared library that this code is in: a file that is there still, under a name that fits
+/// in `LD_PRELOAD`, which is a list separated by colons and spaces.
+pub(super) fn library() -> Option<PathBuf> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let code = before_main as *const () as u64;
+    let line = maps.lines().find(|line| file_at(line, code).is_some())?;
+    path_of(line).filter(|path| path.is_file())
+}
+
+/// The path at the end of a line of `/proc/self/maps`.
+fn path_of(line: &str) -> Option<PathBuf> {
+    let path = &line[line.find('/')?..];
+    let fits = !path.contains([' ', '\t', ':', '\\']);
+    fits.then(|| PathBuf::from(path))
+}
+
+/// Whether the kernel started this program by way of a loader.
+pub(super) fn has_loader() -> bool {
+    // SAFETY: takes and returns plain integers: where the loader is, 0 if there is none.
+    unsafe { libc::getauxval(libc::AT_BASE) != 0 }
+}
+
 /// Device and inode of the file that is mapped at an address, if this line of
 /// `/proc/self/maps` tells: `from-to permissions offset device inode path`.
 fn file_at(line: &str, address: u64) -> Option<(&str, &str)> {
@@ -50,6 +73,17 @@ fn file_at(line: &str, address: u64) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn libraries_are_found_by_path() {
+        let line = |path: &str| format!("55d0c0a00000-55d0c0a02000 r-xp 00001000 fd:00 1234      {path}");
+        assert_eq!(path_of(&line("/usr/lib/x.so")), Some(PathBuf::from("/usr/lib/x.so")));
+        for useless in ["/usr/lib/x.so (deleted)", "/a:b/x.so", "[vdso]", ""] {
+            assert_eq!(path_of(&line(useless)), None, "{useless}");
+        }
+        assert_eq!(library(), std::env::current_exe().ok(), "a test is its own library");
+        assert!(has_loader());
+    }
 
     #[test]
     fn mappings_are_found_by_address() {
