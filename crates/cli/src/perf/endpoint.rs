@@ -33,6 +33,13 @@ pub(crate) struct EndpointInfo {
     pub(crate) len_bytes: u64,
 }
 
+/// What peers and windows may do with a region.
+const RIGHTS: Access = Access::LOCAL_WRITE
+    .union(Access::REMOTE_WRITE)
+    .union(Access::REMOTE_READ)
+    .union(Access::REMOTE_ATOMIC)
+    .union(Access::MW_BIND);
+
 impl EndpointInfo {
     pub(crate) fn remote(&self, offset: u64) -> RemoteAddr {
         RemoteAddr { addr: self.addr + offset, rkey: RKey(self.rkey) }
@@ -78,7 +85,7 @@ impl Endpoints {
         let pd = device.alloc_pd()?;
         let cq_depth = (shape.qps * shape.depth * 2 + 16).min(device.limits().max_cqe);
         let (send_cq, recv_cq) = (device.create_cq(cq_depth, None, 0)?, device.create_cq(cq_depth, None, 0)?);
-        let mr = pd.allocate(shape.region_bytes, Access::all() - Access::ZERO_BASED)?;
+        let mr = pd.allocate(shape.region_bytes, RIGHTS)?;
         let mtu = shape.path_mtu.unwrap_or_else(|| device.port().active_mtu);
         let mut endpoints = Endpoints {
             device: device.clone(),
