@@ -91,6 +91,8 @@ pub struct Completion {
     pub src_qpn: Qpn,
     /// UD: the first 40 bytes of the buffer hold a GRH.
     pub grh: bool,
+    /// UD: it came over IPv4, whose header is in the last 20 of those 40 bytes.
+    pub ipv4: bool,
     /// The sender asked for an event.
     pub solicited: bool,
     /// More about a failure: a [`Reason`](crate::Reason) as a number, or zero.
@@ -110,6 +112,7 @@ impl Completion {
             qpn,
             src_qpn: Qpn::default(),
             grh: false,
+            ipv4: false,
             solicited: false,
             vendor_err: 0,
         }

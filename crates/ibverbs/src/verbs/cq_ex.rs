@@ -208,7 +208,7 @@ readers! {
     read_src_qp -> u32: |completion, _| completion.src_qpn.get();
     read_wc_flags -> c_uint: |completion, _| wc::flags(completion);
     read_slid -> u32: |_, _| 0;
-    read_sl -> u8: |_, _| 0;
+    read_sl -> u8: |completion, _| wc::sl(completion);
     read_dlid_path_bits -> u8: |_, _| 0;
     read_completion_ts -> u64: |_, at_ns| at_ns;
     read_cvlan -> u16: |_, _| 0;

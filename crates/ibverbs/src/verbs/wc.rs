@@ -19,7 +19,7 @@ pub(crate) fn of(completion: &Completion) -> ibv_wc {
         wc_flags: flags(completion),
         pkey_index: 0,
         slid: 0,
-        sl: 0,
+        sl: sl(completion),
         dlid_path_bits: 0,
     }
 }
@@ -31,6 +31,17 @@ pub(crate) fn imm_data(completion: &Completion) -> u32 {
         (Some(imm), _) => imm.to_be(),
         (None, Some(rkey)) => rkey.0,
         (None, None) => 0,
+    }
+}
+
+/// For a datagram the kind of packet, as mlx5 tells it: bit 3 for RoCEv2, below it 1 for IPv6 and
+/// 2 for IPv4. UCX learns from it where the GRH has the addresses (annex A17.4.5.1 wants it told).
+#[inline]
+pub(crate) fn sl(completion: &Completion) -> u8 {
+    match (completion.grh, completion.ipv4) {
+        (false, _) => 0,
+        (true, false) => 0b1001,
+        (true, true) => 0b1010,
     }
 }
 

@@ -70,7 +70,7 @@ impl Responder {
         if let Err(refused) = copy(core, &wr, packet, arrival, host) {
             return Err(self.fail(core, &wr, refused, host));
         }
-        complete(core, packet, &wr, byte_len as u32, host);
+        complete(core, packet, arrival, &wr, byte_len as u32, host);
         Ok(())
     }
 
@@ -114,11 +114,12 @@ fn copy(
     host.memory().scatter(core.pd, &wr.sgl, Grh::LEN as u64, packet.payload())
 }
 
-fn complete(core: &Core, packet: &Packet<'_>, wr: &RecvWr, byte_len: u32, host: &mut impl Host) {
+fn complete(core: &Core, packet: &Packet<'_>, arrival: &Arrival, wr: &RecvWr, byte_len: u32, host: &mut impl Host) {
     let completion = Completion {
         imm: packet.imm(),
         src_qpn: packet.deth().map_or_else(Default::default, |deth| deth.src_qpn),
         grh: true,
+        ipv4: arrival.destination.ip().is_ipv4(),
         solicited: packet.bth().solicited,
         ..Completion::success(wr.wr_id, core.qpn, CompletionOp::Recv, byte_len)
     };

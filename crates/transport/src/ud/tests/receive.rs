@@ -37,7 +37,7 @@ fn datagrams_of_every_size_arrive_behind_a_grh() {
             let [received] = pair.b.host.received[..] else { panic!("one completion: {len} bytes") };
             assert_eq!((received.wr_id, received.status, received.op), (9, Status::Success, CompletionOp::Recv));
             assert_eq!((received.byte_len, received.imm), ((GRH + len) as u32, imm));
-            assert_eq!((received.src_qpn, received.grh), (pair.a.qp.qpn(), true));
+            assert_eq!((received.src_qpn, received.grh, received.ipv4), (pair.a.qp.qpn(), true, true));
             let bytes = pair.b.host.memory.bytes(&to);
             assert_eq!(bytes[GRH..], data);
             assert_eq!(bytes[..20], [0; 20], "IPv4: the first half is not used");
@@ -55,6 +55,7 @@ fn the_grh_of_ipv6_fills_forty_bytes() {
     let to = pair.b.host.memory.region(100);
     pair.b.recv(recv_wr(1, to.sgl()));
     inject(&mut pair, Opcode::UD_SEND_ONLY, deth(), 12).expect("a good datagram");
+    assert!(matches!(pair.b.host.received[..], [received] if received.grh && !received.ipv4));
     let bytes = pair.b.host.memory.bytes(&to);
     assert_eq!(bytes[0] >> 4, 6);
     let grh = Grh::decode(bytes.first_chunk().expect("40 bytes")).expect("an IP header");
