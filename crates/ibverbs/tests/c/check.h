@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

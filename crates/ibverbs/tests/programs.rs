@@ -1,0 +1,50 @@
+//! Programs in C run unchanged on our library: see `c/*.c` for what each of them does.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use support::{Place, must_succeed, run_program, static_library};
+
+#[test]
+fn a_dlopened_library_plays_ping() {
+    assert_eq!(run_program("dlopened"), "pinged\n");
+}
+
+#[test]
+fn threads_share_a_context_and_a_completion_queue() {
+    assert_eq!(run_program("threads"), "all sent\n");
+}
+
+#[test]
+fn children_execute_or_open_the_device_anew_while_the_parent_sends() {
+    assert_eq!(run_program("forks"), "forked\n");
+}
+
+#[test]
+fn the_peer_of_a_killed_process_learns_of_it() {
+    let said = run_program("killed");
+    assert!(said.trim().parse::<u32>().is_ok(), "the number of the killed process: {said}");
+}
+
+#[test]
+fn killed_processes_leave_nothing_behind() {
+    assert_eq!(run_program("leaks"), "none leaked\n");
+}
+
+#[test]
+fn verbs_refuse_what_the_man_pages_forbid() {
+    for group in ["errors_objects", "errors_qp", "errors_post", "errors_memory"] {
+        assert_eq!(run_program(group), "as documented\n", "{group}");
+    }
+}
+
+#[test]
+fn a_program_linked_with_the_static_library_needs_no_shared_one() {
+    let place = Place::new("static");
+    let archive = static_library();
+    let archive = archive.to_str().expect("a path in UTF-8");
+    let program = place.compile_with("device_list", &[archive, "-lpthread", "-ldl", "-lm", "-lgcc_s"]);
+    std::fs::remove_dir_all(place.libraries()).expect("our own directory");
+    let said = must_succeed(&mut place.command(&program));
+    assert!(said.trim().starts_with("la_"), "the device that a program finds: {said}");
+}
