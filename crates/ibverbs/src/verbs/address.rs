@@ -98,6 +98,8 @@ pub(crate) unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah
         }
         // SAFETY: the context of an allocated domain.
         let vector = vector(unsafe { Context::of(context) }?, attr)?;
+        // SAFETY: an allocated domain.
+        unsafe { PdObject::of(pd) }?.count_user(true);
         Ok(AhObject::leak(ibv_ah { context, pd, handle: next_handle() }, vector))
     })
 }
@@ -111,6 +113,8 @@ pub(crate) unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
         // SAFETY: the caller's promise.
         unsafe {
             AhObject::of(ah)?;
+            // The domain lives as long as it has users.
+            PdObject::of((*ah).pd)?.count_user(false);
             AhObject::free(ah);
         }
         Ok(())

@@ -57,6 +57,11 @@ impl Context {
     }
 }
 
+/// Objects that are used together must be of one context.
+pub(crate) fn same(one: *mut ibv_context, other: *mut ibv_context) -> Result<(), Errno> {
+    if std::ptr::eq(one, other) { Ok(()) } else { Err(Errno::INVAL) }
+}
+
 fn whole(context: *mut ibv_context) -> *mut ContextObject {
     context.wrapping_byte_sub(offset_of!(ContextObject, c) + offset_of!(verbs_context, context)).cast()
 }

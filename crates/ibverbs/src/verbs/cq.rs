@@ -95,7 +95,12 @@ pub(crate) unsafe fn create(context: *mut ibv_context, new: &NewCq) -> Result<*m
     // SAFETY: the caller's promise.
     let channel = match new.channel.is_null() {
         true => None,
-        false => Some(&unsafe { ChannelObject::of(new.channel) }?.channel),
+        false => {
+            // SAFETY: the caller's promise.
+            let (channel, its) = unsafe { (ChannelObject::of(new.channel)?, (*new.channel).context) };
+            context::same(its, context)?;
+            Some(&channel.channel)
+        }
     };
     // The cookie must be the object's address, which is there only with the object: make room first.
     let place = Box::new(std::mem::MaybeUninit::<Object<ibv_cq_ex, CqOwn>>::uninit());

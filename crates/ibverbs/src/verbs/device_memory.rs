@@ -93,13 +93,18 @@ pub(crate) unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
 /// Offsets and lengths of copies are multiples of this, as the devices have it that programs know.
 const ALIGN: u64 = 4;
 
-/// The bytes from `offset` on.
-fn span(own: &DmOwn, offset: u64, length: size_t) -> Result<Span<'_>, Errno> {
+/// The bytes from `offset` on; `None` if there is nothing to copy.
+fn span(own: &DmOwn, offset: u64, host: *const c_void, length: size_t) -> Result<Option<Span<'_>>, Errno> {
     if offset % ALIGN != 0 || length as u64 % ALIGN != 0 {
         return Err(Errno::INVAL);
     }
     let offset = usize::try_from(offset).map_err(|_| Errno::INVAL)?;
-    own.region.span().part(offset, length).ok_or(Errno::INVAL)
+    let span = own.region.span().part(offset, length).ok_or(Errno::INVAL)?;
+    match (length, host.is_null()) {
+        (0, _) => Ok(None),
+        (_, true) => Err(Errno::INVAL),
+        _ => Ok(Some(span)),
+    }
 }
 
 /// `ibv_memcpy_to_dm(3)`.
@@ -110,7 +115,7 @@ unsafe extern "C" fn memcpy_to_dm(dm: *mut ibv_dm, offset: u64, host: *const c_v
     errno(|| {
         // SAFETY: the caller's promise.
         let own = unsafe { DmObject::of(dm) }?;
-        let span = span(own, offset, length)?;
+        let Some(span) = span(own, offset, host, length)? else { return Ok(()) };
         let _alone = own.copying.lock();
         // SAFETY: the caller's promise.
         span.write(unsafe { std::slice::from_raw_parts(host.cast(), length) });
@@ -126,7 +131,7 @@ unsafe extern "C" fn memcpy_from_dm(host: *mut c_void, dm: *mut ibv_dm, offset: 
     errno(|| {
         // SAFETY: the caller's promise.
         let own = unsafe { DmObject::of(dm) }?;
-        let span = span(own, offset, length)?;
+        let Some(span) = span(own, offset, host, length)? else { return Ok(()) };
         let _alone = own.copying.lock();
         // SAFETY: the caller's promise.
         span.read(unsafe { std::slice::from_raw_parts_mut(host.cast(), length) });

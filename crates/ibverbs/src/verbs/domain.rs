@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
 use crate::object::{Object, next_handle};
-use crate::verbs::context::Context;
+use crate::verbs::context::{self, Context};
 
 /// What belongs to a protection domain; a parent domain shares it with the one it was made of.
 pub(crate) struct PdOwn {
@@ -18,7 +18,7 @@ pub(crate) struct PdOwn {
     td: Option<Arc<Users>>,
 }
 
-/// How many parent domains use a domain.
+/// How many parent domains and address handles use a domain.
 pub(crate) type Users = Mutex<u32>;
 
 impl PdOwn {
@@ -28,6 +28,12 @@ impl PdOwn {
             *users.lock() += 1;
         }
         PdOwn { pd: base.pd.clone(), parent: Some(base.users.clone()), users: Arc::default(), td }
+    }
+
+    /// An address handle of the domain comes or goes.
+    pub(crate) fn count_user(&self, comes: bool) {
+        let mut users = self.users.lock();
+        *users = if comes { *users + 1 } else { users.saturating_sub(1) };
     }
 
     /// It does not use its parent and its thread domain any more.
@@ -139,6 +145,8 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
         if attr.comp_mask & !(PARENT_ALLOCATORS | PARENT_PD_CONTEXT) != 0 {
             return Err(Errno::INVAL);
         }
+        // SAFETY: an allocated domain.
+        context::same(unsafe { (*attr.pd).context }, context)?;
         // SAFETY: null or allocated, says the caller.
         let td = (!attr.td.is_null()).then(|| unsafe { TdObject::of(attr.td) }).transpose()?.cloned();
         Ok(PdObject::leak(ibv_pd { context, handle: next_handle() }, PdOwn::on(base, td)))

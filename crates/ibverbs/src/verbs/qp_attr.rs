@@ -63,6 +63,13 @@ fn wanted(context: &Context, attr: &ibv_qp_attr, mask: AttrMask) -> Result<QpAtt
     if mask.contains(AttrMask::DEST_QPN) {
         wanted.dest_qpn = Qpn::new(attr.dest_qp_num);
     }
+    let max_rd_atomic = context.device.limits().max_rd_atomic;
+    let too_many = |flag, asked| mask.contains(flag) && asked > max_rd_atomic;
+    if too_many(AttrMask::MAX_QP_RD_ATOMIC, attr.max_rd_atomic)
+        || too_many(AttrMask::MAX_DEST_RD_ATOMIC, attr.max_dest_rd_atomic)
+    {
+        return Err(Errno::INVAL);
+    }
     wanted.notify_drained = attr.en_sqd_async_notify != 0;
     wanted.pkey_index = attr.pkey_index;
     wanted.port = attr.port_num;

@@ -7,7 +7,7 @@ use device::{Cq, QpCaps, QpSpec, QpType, Srq};
 use crate::abi::*;
 use crate::boundary::{Errno, pointer};
 use crate::object::{Object, next_handle};
-use crate::verbs::context::Context;
+use crate::verbs::context::{self, Context};
 use crate::verbs::cq::CqObject;
 use crate::verbs::domain::PdObject;
 use crate::verbs::events::{Pointer, Unacked};
@@ -176,8 +176,12 @@ unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Result<*mut ibv_
     let own = unsafe { Context::of(context) }?;
     let qp_type = wanted.service()?;
     let qp = match qp_type {
-        // SAFETY: the caller's promise.
-        QpType::XrcRecv => own.device.create_xrc_recv_qp(&unsafe { XrcdObject::of(wanted.xrcd) }?.xrcd)?,
+        QpType::XrcRecv => {
+            // SAFETY: the caller's promise.
+            let (xrcd, its) = unsafe { (XrcdObject::of(wanted.xrcd)?, (*wanted.xrcd).context) };
+            context::same(its, context)?;
+            own.device.create_xrc_recv_qp(&xrcd.xrcd)?
+        }
         // SAFETY: passed on.
         _ => unsafe { with_queues(own, context, wanted, qp_type) }?,
     };
@@ -208,9 +212,7 @@ unsafe fn with_queues(
     // SAFETY: the caller's promise.
     let (pd, send_cq) = unsafe { (PdObject::of(wanted.pd)?, queue(context, wanted.send_cq)?) };
     // SAFETY: the caller's promise.
-    if unsafe { (*wanted.pd).context } != context {
-        return Err(Errno::INVAL);
-    }
+    context::same(unsafe { (*wanted.pd).context }, context)?;
     let recv_cq = match qp_type {
         QpType::XrcSend => send_cq,
         // SAFETY: the caller's promise.
@@ -218,8 +220,12 @@ unsafe fn with_queues(
     };
     let srq: Option<&Srq> = match wanted.srq.is_null() || qp_type == QpType::XrcSend {
         true => None,
-        // SAFETY: the caller's promise.
-        false => Some(&unsafe { SrqObject::of(wanted.srq) }?.srq),
+        false => {
+            // SAFETY: the caller's promise.
+            let (srq, its) = unsafe { (SrqObject::of(wanted.srq)?, (*wanted.srq).context) };
+            context::same(its, context)?;
+            Some(&srq.srq)
+        }
     };
     let spec =
         QpSpec { qp_type, pd: &pd.pd, send_cq, recv_cq, srq, caps: wanted.caps(), signal_all: wanted.signal_all };
@@ -234,7 +240,8 @@ unsafe fn queue<'a>(context: *mut ibv_context, cq: *mut ibv_cq) -> Result<&'a Cq
     // SAFETY: the caller's promise.
     unsafe {
         let own = CqObject::of(cq)?;
-        if (*cq).context == context { Ok(&own.cq) } else { Err(Errno::INVAL) }
+        context::same((*cq).context, context)?;
+        Ok(&own.cq)
     }
 }
 

@@ -5,7 +5,7 @@ use device::{Srq, SrqAttr};
 use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
 use crate::object::{Object, next_handle};
-use crate::verbs::context::Context;
+use crate::verbs::context::{self, Context};
 use crate::verbs::cq::CqObject;
 use crate::verbs::domain::PdObject;
 use crate::verbs::events::{Pointer, Unacked};
@@ -85,13 +85,18 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
         }
         check(&attr.attr)?;
         // SAFETY: the caller's promise.
-        let pd = unsafe { PdObject::of(attr.pd) }?;
+        let (pd, its) = unsafe { (PdObject::of(attr.pd)?, (*attr.pd).context) };
+        context::same(its, context)?;
         let SrqSizes { max_wr, max_sge } = SrqSizes::of(&attr.attr);
         let srq = match if has(IBV_SRQ_INIT_ATTR_TYPE) { attr.srq_type } else { IBV_SRQT_BASIC } {
             IBV_SRQT_BASIC => own.device.create_srq(&pd.pd, max_wr, max_sge, 0)?,
             IBV_SRQT_XRC if has(IBV_SRQ_INIT_ATTR_XRCD) && has(IBV_SRQ_INIT_ATTR_CQ) => {
                 // SAFETY: the caller's promise.
                 let (xrcd, cq) = unsafe { (XrcdObject::of(attr.xrcd)?, CqObject::of(attr.cq)?) };
+                // SAFETY: likewise.
+                for its in unsafe { [(*attr.xrcd).context, (*attr.cq).context] } {
+                    context::same(its, context)?;
+                }
                 own.device.create_xrc_srq(&pd.pd, &xrcd.xrcd, &cq.cq, &SrqAttr { max_wr, max_sge, limit: 0 })?
             }
             IBV_SRQT_XRC => return Err(Errno::INVAL),
