@@ -95,7 +95,7 @@ const ALIGN: u64 = 4;
 
 /// The bytes from `offset` on; `None` if there is nothing to copy.
 fn span(own: &DmOwn, offset: u64, host: *const c_void, length: size_t) -> Result<Option<Span<'_>>, Errno> {
-    if offset % ALIGN != 0 || length as u64 % ALIGN != 0 {
+    if !offset.is_multiple_of(ALIGN) || !(length as u64).is_multiple_of(ALIGN) {
         return Err(Errno::INVAL);
     }
     let offset = usize::try_from(offset).map_err(|_| Errno::INVAL)?;

@@ -149,6 +149,9 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
         context::same(unsafe { (*attr.pd).context }, context)?;
         // SAFETY: null or allocated, says the caller.
         let td = (!attr.td.is_null()).then(|| unsafe { TdObject::of(attr.td) }).transpose()?.cloned();
-        Ok(PdObject::leak(ibv_pd { context, handle: next_handle() }, PdOwn::on(base, td)))
+        let object = PdObject::leak(ibv_pd { context, handle: next_handle() }, PdOwn::on(base, td));
+        // SAFETY: it is withdrawn when it goes.
+        unsafe { Context::of(context)?.shared.offer(object) };
+        Ok(object)
     })
 }
