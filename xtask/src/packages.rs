@@ -2,14 +2,26 @@
 
 use crate::run::{exists, run, run_with};
 
-/// Program, and the package that brings it.
-const NEEDED: [(&str, &str); 4] =
-    [("tshark", "tshark"), ("ip", "iproute2"), ("tc", "iproute2"), ("ethtool", "ethtool")];
+/// A program or a file, and the package that brings it.
+const NEEDED: [(&str, &str); 12] = [
+    ("tshark", "tshark"),
+    ("ip", "iproute2"),
+    ("tc", "iproute2"),
+    ("ethtool", "ethtool"),
+    ("ibv_rc_pingpong", "ibverbs-utils"),
+    ("ib_send_bw", "perftest"),
+    ("qperf", "qperf"),
+    ("ucx_perftest", "ucx-utils"),
+    ("mpirun", "openmpi-bin"),
+    ("mpicc", "libopenmpi-dev"),
+    ("/usr/share/doc/rdma-core/tests", "python3-pyverbs"),
+    ("/usr/include/infiniband/verbs.h", "libibverbs-dev"),
+];
 
 /// Installs what is missing; as an ordinary user with sudo.
 pub(crate) fn install() -> Result<(), String> {
     let mut missing: Vec<&str> =
-        NEEDED.iter().filter(|(program, _)| !exists(program)).map(|(_, package)| *package).collect();
+        NEEDED.iter().filter(|(needed, _)| !is_there(needed)).map(|(_, package)| *package).collect();
     missing.dedup();
     if missing.is_empty() {
         return Ok(());
@@ -24,4 +36,9 @@ pub(crate) fn install() -> Result<(), String> {
     run(program, &[&prefix[..], &["update", "-qq"]].concat())?;
     let install = ["install", "-y", "-qq", "--no-install-recommends"];
     run_with(program, &[&prefix[..], &install, &missing].concat(), &[])
+}
+
+/// Whether a program is on the path, or a file at its place.
+fn is_there(needed: &str) -> bool {
+    if needed.starts_with('/') { std::path::Path::new(needed).exists() } else { exists(needed) }
 }

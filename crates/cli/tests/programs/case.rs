@@ -1,0 +1,135 @@
+//! One program with its options, how it is run and how its success is judged.
+
+/// How a program is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Alone, to its end.
+    Alone,
+    /// Alone; it lives until it is killed.
+    Lives,
+    /// Server and client on one host.
+    Pair,
+    /// Server and client in two network namespaces with MTU 1500 between them.
+    TwoHosts,
+}
+
+/// What tells of success beside the exit status.
+#[derive(Clone, Copy)]
+pub(crate) enum Judge {
+    /// All of these words are said.
+    Says(&'static [&'static str]),
+    /// The client prints at least so many lines of numbers.
+    Rows(usize),
+}
+
+/// A program that must run.
+#[derive(Clone, Copy)]
+pub(crate) struct Case {
+    pub(crate) program: &'static str,
+    /// Options of both sides; `{server}` is the address, for the client only.
+    pub(crate) options: &'static str,
+    /// Options of the client only.
+    pub(crate) client: &'static str,
+    /// The environment, as `NAME=VALUE NAME=VALUE`.
+    pub(crate) environment: &'static str,
+    pub(crate) how: How,
+    pub(crate) judge: Judge,
+    /// A plan of faults.
+    pub(crate) faults: Option<&'static str>,
+    /// The program compares the data.
+    pub(crate) verified: bool,
+}
+
+/// Words that programs use when they go on after a failure.
+pub(crate) const NEVER: [&str; 6] =
+    ["invalid data", "Completion with error", "Failed to", "Couldn't", "Completion error", "longarm: "];
+
+impl Case {
+    /// A program that runs alone.
+    pub(crate) const fn alone(program: &'static str, options: &'static str, says: &'static [&'static str]) -> Case {
+        Case {
+            program,
+            options,
+            client: "",
+            environment: "",
+            how: How::Alone,
+            judge: Judge::Says(says),
+            faults: None,
+            verified: false,
+        }
+    }
+
+    /// A program of two sides on one host.
+    pub(crate) const fn pair(program: &'static str, options: &'static str, judge: Judge) -> Case {
+        Case { how: How::Pair, judge, ..Case::alone(program, options, &[]) }
+    }
+
+    pub(crate) const fn lives(self) -> Case {
+        Case { how: How::Lives, ..self }
+    }
+
+    pub(crate) const fn two_hosts(self) -> Case {
+        Case { how: How::TwoHosts, ..self }
+    }
+
+    pub(crate) const fn client(self, client: &'static str) -> Case {
+        Case { client, ..self }
+    }
+
+    pub(crate) const fn environment(self, environment: &'static str) -> Case {
+        Case { environment, ..self }
+    }
+
+    pub(crate) const fn faults(self, plan: &'static str) -> Case {
+        Case { faults: Some(plan), ..self }
+    }
+
+    pub(crate) const fn verified(self) -> Case {
+        Case { verified: true, ..self }
+    }
+
+    /// The arguments of `longarm` for this case.
+    pub(crate) fn arguments(&self) -> Vec<&str> {
+        let mut arguments: Vec<&str> = match self.how {
+            How::Alone | How::Lives => vec!["run"],
+            How::Pair => vec!["pair", "--wait", "1"],
+            How::TwoHosts => vec!["pair", "--wait", "1", "--namespaces", "--device", "wire0"],
+        };
+        arguments.extend(self.faults.iter().flat_map(|plan| ["--faults", plan]));
+        if !self.client.is_empty() {
+            arguments.extend(["--client-args", self.client]);
+        }
+        arguments.extend(["--", self.program]);
+        arguments.extend(self.options.split_whitespace());
+        arguments
+    }
+
+    /// The variables and their values.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.environment.split_whitespace().map(|pair| pair.split_once('=').expect("NAME=VALUE"))
+    }
+
+    /// What is missing in what was said, or should not be there.
+    pub(crate) fn problem(&self, said: &str) -> Option<String> {
+        if let Some(word) = NEVER.iter().find(|word| said.contains(**word)) {
+            return Some(format!("it said {word:?}"));
+        }
+        match self.judge {
+            Judge::Says(words) => words.iter().find(|word| !said.contains(**word)).map(|word| format!("no {word:?}")),
+            Judge::Rows(least) => {
+                let rows = said.lines().filter(|line| is_row(line)).count();
+                (rows < least).then(|| format!("{rows} of {least} lines of numbers"))
+            }
+        }
+    }
+}
+
+/// A line of the client's table: four numbers or more, and nothing else.
+fn is_row(line: &str) -> bool {
+    let Some(words) = line.strip_prefix("client│ ") else { return false };
+    let mut count = 0;
+    words.split_whitespace().all(|word| {
+        count += 1;
+        word.parse::<f64>().is_ok()
+    }) && count >= 4
+}

@@ -1,0 +1,68 @@
+//! `docs/programs.md`, from the tables.
+
+use std::fmt::Write;
+
+use crate::case::{Case, How};
+use crate::{skips, tables};
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/programs.md");
+
+const HEAD: &str = "\
+# Programs
+
+Unmodified programs of Debian 12's packages that run on this device, with the options that the
+tests run them with. Written from the tables in `crates/cli/tests/programs`
+(`LONGARM_WRITE_DOCS=1 cargo test -p longarm-cli --test programs the_document`); every row is run
+by `cargo test -p longarm-cli --test programs`.
+
+Result: **✓ data** – the program itself compared the data and found no difference; **✓** – it ended
+well and reported all its measurements. Rows with a fault plan ran while this device lost, repeated
+or reordered packets.
+";
+
+/// Compares the file with the tables, or writes it if `LONGARM_WRITE_DOCS` is set.
+pub(crate) fn check() {
+    let text = text();
+    if std::env::var_os("LONGARM_WRITE_DOCS").is_some() {
+        std::fs::write(PATH, &text).expect("docs/programs.md can be written");
+    }
+    let file = std::fs::read_to_string(PATH).expect("docs/programs.md");
+    assert_eq!(file, text, "docs/programs.md is not from these tables: set LONGARM_WRITE_DOCS=1");
+}
+
+fn text() -> String {
+    let mut text = HEAD.to_owned();
+    for family in tables::FAMILIES {
+        let _ = write!(text, "\n## {}\n\n| program | options | result |\n|---|---|---|\n", family.title);
+        family.cases.iter().for_each(|case| text.push_str(&row(case)));
+    }
+    text.push_str(&pyverbs());
+    text
+}
+
+fn row(case: &Case) -> String {
+    let options: Vec<&str> =
+        [case.environment, case.options, case.client].into_iter().filter(|o| !o.is_empty()).collect();
+    let options = options.join(" ").replace("{server} ", "");
+    let options = if options.is_empty() { "–".to_owned() } else { format!("`{options}`") };
+    let faults = case.faults.map_or_else(String::new, |plan| format!(", faults `{plan}`"));
+    let result = match (case.how, case.verified) {
+        (How::Lives, _) => "✓ runs until it is killed",
+        (_, true) => "✓ data",
+        (_, false) => "✓",
+    };
+    format!("| {} | {options}{faults} | {result} |\n", case.program)
+}
+
+fn pyverbs() -> String {
+    let mut text = format!(
+        "\n## rdma-core's own tests (pyverbs)\n\nThe suite that Debian ships in `/usr/share/doc/rdma-core/tests`, without the \
+         modules of other drivers and of the connection manager: at least {} tests pass, none fails. Skipped, and why:\n\n\
+         | what the suite says | why |\n|---|---|\n",
+        skips::PASSES
+    );
+    for (says, why) in skips::SKIPS {
+        let _ = writeln!(text, "| {says} | {why} |");
+    }
+    text
+}
