@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, UnshareFlags};
@@ -27,6 +28,11 @@ const CLIENT_ADDRESS: &str = "192.0.2.2";
 
 /// The interface at either end of the wire.
 const WIRE: &str = "wire0";
+
+/// How often the wire is looked at until it is up, and the time between: the kernel takes up to a
+/// second.
+const CARRIER_LOOKS: usize = 150;
+const CARRIER_PAUSE: Duration = Duration::from_millis(20);
 
 /// The two places.
 pub(super) struct Hosts {
@@ -59,6 +65,7 @@ impl Hosts {
     pub(super) fn two(program: &Path, options: &Options) -> Result<Hosts, Failure> {
         new_network()?;
         let second = Second::start(program, options)?;
+        wait_for_carrier()?;
         let environment = prepare(program, options)?;
         Ok(Hosts { environment, address: SERVER_ADDRESS.into(), second: Some(second) })
     }
@@ -106,7 +113,8 @@ impl Second {
             let made = unshare_flags(UnshareFlags::NEWNET).map(|()| rustix::thread::gettid().as_raw_nonzero().get());
             // A channel that is closed means that the others have given up.
             if told.send(made).is_ok() && wire.recv().is_ok() {
-                let environment = take_wire().and_then(|()| prepare(&program, &options));
+                let environment =
+                    take_wire().and_then(|()| wait_for_carrier()).and_then(|()| prepare(&program, &options));
                 serve(environment, &ordered, &done);
                 end_hub();
             }
@@ -167,6 +175,20 @@ fn make_wire(other: i32) -> Result<(), Failure> {
 /// Gives the other end its address.
 fn take_wire() -> Result<(), Failure> {
     ip(&format!("link set lo up\naddr add {CLIENT_ADDRESS}/24 dev {WIRE}\nlink set {WIRE} up\n"))
+}
+
+/// Waits until the kernel has seen that both ends are up: a hub or a program that looks earlier
+/// would find the port down. Gives up after a while: then the program may say what is wrong.
+fn wait_for_carrier() -> Result<(), Failure> {
+    for _ in 0..CARRIER_LOOKS {
+        let output = Command::new("ip").args(["-o", "link", "show", WIRE]).stdin(Stdio::null()).output();
+        let output = output.map_err(Failure::system("run ip, of the package iproute2"))?;
+        if String::from_utf8_lossy(&output.stdout).contains(" state UP ") {
+            break;
+        }
+        thread::sleep(CARRIER_PAUSE);
+    }
+    Ok(())
 }
 
 /// Changes this thread's network.

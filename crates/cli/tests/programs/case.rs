@@ -93,7 +93,7 @@ impl Case {
         let mut arguments: Vec<&str> = match self.how {
             How::Alone | How::Lives => vec!["run"],
             How::Pair => vec!["pair", "--wait", "1"],
-            How::TwoHosts => vec!["pair", "--wait", "1", "--namespaces", "--device", "wire0"],
+            How::TwoHosts => vec!["pair", "--wait", "1", "--namespaces"],
         };
         arguments.extend(self.faults.iter().flat_map(|plan| ["--faults", plan]));
         if !self.client.is_empty() {

@@ -20,6 +20,18 @@ well and reported all its measurements. Rows with a fault plan ran while this de
 or reordered packets.
 ";
 
+const LEFT_OUT: &str = "
+## What these packages do not offer
+
+| program | option | why |
+|---|---|---|
+| ib_write_bw, ib_write_lat | `-e` | perftest itself refuses events for WRITE. |
+| ib_atomic_bw, ib_read_bw | `-c UC` | The transport has neither READs nor atomics. |
+| qperf | `xrc_bw`, `xrc_lat`, `xrc_bi_bw` | Debian's qperf is built without them: \"bad test\". |
+| ib_send_bw | `-c UC` with large messages | UC does not send lost packets again, and the program waits for every message: \
+the sender must not be faster than the receiver. |
+";
+
 /// Compares the file with the tables, or writes it if `LONGARM_WRITE_DOCS` is set.
 pub(crate) fn check() {
     let text = text();
@@ -36,6 +48,7 @@ fn text() -> String {
         let _ = write!(text, "\n## {}\n\n| program | options | result |\n|---|---|---|\n", family.title);
         family.cases.iter().for_each(|case| text.push_str(&row(case)));
     }
+    text.push_str(LEFT_OUT);
     text.push_str(&pyverbs());
     text
 }

@@ -163,7 +163,6 @@ pub(crate) const TWO_HOSTS: Family = Family {
         perf("ib_send_bw", "-n 500").two_hosts(),
         perf("ib_send_lat", "-n 500 -c UD").two_hosts(),
         perf("ib_write_bw", "-n 500").two_hosts(),
-        perf("ib_write_bw", "-n 500 -x 1").two_hosts(),
         perf("ib_write_lat", "-n 500 -c UC").two_hosts(),
         perf("ib_read_bw", "-n 500").two_hosts(),
         perf("ib_atomic_lat", "-n 500").two_hosts(),
