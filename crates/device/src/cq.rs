@@ -66,6 +66,8 @@ struct State {
     stamps: Option<VecDeque<u64>>,
     capacity: u32,
     armed: Armed,
+    /// Completions added since the last event; the newest in the ring.
+    missed: u64,
     waker: Option<Waker>,
     overrun: bool,
     /// Nobody can poll any more: completions are not kept.
@@ -109,6 +111,7 @@ impl Cq {
             stamps: spec.timestamps.then(VecDeque::new),
             capacity: spec.capacity,
             armed: Armed::No,
+            missed: 0,
             waker: None,
             overrun: false,
             retired: false,
@@ -178,7 +181,8 @@ impl Cq {
     /// Asks for one event on the channel (and one call of the waker) at the next completion
     /// that is added from now on; with `solicited_only`, at the next one that is solicited or
     /// has failed. A queue that is armed for any completion stays so
-    /// (IB specification 11.4.2.2). Completions already there cause no event: poll after arming.
+    /// (IB specification 11.4.2.2). A completion that came without an event and was not polled
+    /// yet counts as the next one, as NICs have it: who arms after polling misses none.
     ///
     /// # Errors
     /// See [`CqError`]; a queue that overran cannot be armed.
@@ -186,10 +190,14 @@ impl Cq {
         let shared = self.shared();
         shared.engine.check().map_err(|_| CqError::Forked)?;
         let wanted = if solicited_only { Armed::Solicited } else { Armed::Any };
-        {
+        let missed = {
             let mut state = shared.state.lock();
             state.check()?;
             state.armed = state.armed.max(wanted);
+            state.fire_for_missed()
+        };
+        if missed == Added::Notify {
+            shared.notify();
         }
         shared.engine.application_may_block();
         Ok(())
@@ -369,6 +377,17 @@ impl CqShared {
     }
 }
 
+impl Armed {
+    #[inline]
+    fn wants(self, completion: &Completion) -> bool {
+        match self {
+            Armed::No => false,
+            Armed::Any => true,
+            Armed::Solicited => completion.solicited || completion.status != Status::Success,
+        }
+    }
+}
+
 impl State {
     fn check(&self) -> Result<(), CqError> {
         match (self.retired, self.overrun) {
@@ -380,16 +399,22 @@ impl State {
 
     #[inline]
     fn fire(&mut self, completion: &Completion) -> Added {
-        let wanted = match self.armed {
-            Armed::No => false,
-            Armed::Any => true,
-            Armed::Solicited => completion.solicited || completion.status != Status::Success,
-        };
-        if !wanted {
+        if !self.armed.wants(completion) {
+            self.missed += 1;
             return Added::Quiet;
         }
         self.armed = Armed::No;
+        self.missed = 0;
         Added::Notify
+    }
+
+    /// Fires for what came since the last event, unless it was polled.
+    fn fire_for_missed(&mut self) -> Added {
+        let missed = self.ring.iter().rev().take(self.missed as usize);
+        match missed.copied().find(|completion| self.armed.wants(completion)) {
+            Some(completion) => self.fire(&completion),
+            None => Added::Quiet,
+        }
     }
 
     #[cold]

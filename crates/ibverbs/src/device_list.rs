@@ -80,18 +80,18 @@ fn put(field: &mut [c_char], text: &str) {
     field[field.len() - 1] = 0;
 }
 
-/// The devices that this process may see, the preferred first.
+/// The devices that this process may see: as they are named, else the preferred first.
 fn visible() -> Result<Vec<DeviceInfo>, Errno> {
     let devices = Device::list().map_err(|error| {
         eprintln!("longarm: {error}");
         Errno(error.errno())
     })?;
     let Ok(names) = std::env::var(DEVICES) else { return Ok(devices) };
-    let wanted: Vec<&str> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-    Ok(devices
-        .into_iter()
-        .filter(|d| wanted.contains(&d.name.as_str()) || wanted.contains(&d.interface.as_str()))
-        .collect())
+    let wanted: Vec<&str> = names.split(',').map(str::trim).collect();
+    let place = |device: &DeviceInfo| wanted.iter().position(|name| device.name == *name || device.interface == *name);
+    let mut visible: Vec<DeviceInfo> = devices.into_iter().filter(|device| place(device).is_some()).collect();
+    visible.sort_by_key(place);
+    Ok(visible)
 }
 
 /// `ibv_get_device_list(3)`.

@@ -54,10 +54,25 @@ struct Order {
     arguments: Vec<OsString>,
 }
 
+/// Two programs of one host that take the first device find the loop-back one, whose packets
+/// may be the largest.
+fn loopback_first(options: &Options) -> Result<Options, Failure> {
+    let mut options = options.clone();
+    if options.devices.is_empty() {
+        let mut records = hub::client::devices(None)?;
+        records.sort_by_key(|record| !record.loopback);
+        options.devices = records.into_iter().map(|record| record.name).collect();
+    }
+    Ok(options)
+}
+
 impl Hosts {
     /// Both sides on this host.
     pub(super) fn one(program: &Path, options: &Options, address: Option<&str>) -> Result<Hosts, Failure> {
-        let environment = prepare(program, options)?;
+        let environment = match address {
+            Some(_) => prepare(program, options)?,
+            None => prepare(program, &loopback_first(options)?)?,
+        };
         Ok(Hosts { environment, address: address.unwrap_or(LOOPBACK).into(), second: None })
     }
 

@@ -76,8 +76,8 @@ impl Options {
         [faults, capture, devices].into_iter().flatten().collect()
     }
 
-    /// The devices that the program shall see, in the order of its library: the preferred
-    /// one first.
+    /// The devices that the program shall see, in the order of its library: as they are named,
+    /// else the preferred one first.
     ///
     /// # Errors
     /// [`Failure::Usage`] if one does not exist.
@@ -90,7 +90,7 @@ impl Options {
         let shown =
             |record: &&DeviceRecord| self.devices.is_empty() || self.devices.iter().any(|name| is(record, name));
         let mut chosen: Vec<&DeviceRecord> = all.iter().filter(shown).collect();
-        chosen.sort_by_key(|record| !record.preferred);
+        chosen.sort_by_key(|record| (self.devices.iter().position(|name| is(record, name)), !record.preferred));
         Ok(chosen)
     }
 }
@@ -131,6 +131,7 @@ mod tests {
         };
         assert_eq!(names(&[]), ["la_eth0", "la_lo", "la_eth1"]);
         assert_eq!(names(&["lo", "la_eth1"]), ["la_lo", "la_eth1"]);
+        assert_eq!(names(&["eth1", "lo", "eth0"]), ["la_eth1", "la_lo", "la_eth0"]);
         let problem = options(&["la_x"], None).chosen(&records()).unwrap_err().to_string();
         assert!(problem.contains("la_x") && problem.contains("la_eth1"), "{problem}");
     }
