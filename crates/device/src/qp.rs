@@ -135,7 +135,7 @@ impl Qp {
     pub fn modify(&self, attr: &QpAttr, mask: AttrMask) -> Result<(), Error> {
         self.handle.engine.check()?;
         if mask.contains(AttrMask::STATE) && [QpState::Reset, QpState::Error].contains(&attr.state) {
-            self.handle.engine.send_all_put_off();
+            self.handle.engine.take_leave();
         }
         self.work(|qp, host| Ok(qp.modify(attr, mask, clock::now(), host)?))?;
         if mask.contains(AttrMask::STATE) && attr.state == QpState::Reset {
@@ -268,7 +268,11 @@ impl Handle {
     /// False if it was destroyed before.
     fn destroy(&self) -> bool {
         let Handle { engine, entry, .. } = self;
-        engine.send_all_put_off();
+        if self.qp_type.is_reliable()
+            && entry.lock().live.as_ref().is_some_and(|live| live.qp.state() != QpState::Reset)
+        {
+            engine.take_leave();
+        }
         let Some(live) = entry.lock().live.take() else { return false };
         engine.qps.remove(entry.qpn().index());
         engine.groups.detach_all(entry, engine.socket());

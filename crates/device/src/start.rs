@@ -43,7 +43,7 @@ fn at_exit() {
         // A thread that is starting the engine just now has nothing to send.
         let engine = ENGINE.try_lock().and_then(|place| place.as_ref().and_then(WeakEngine::upgrade));
         if let Some(engine) = engine.filter(|engine| engine.check().is_ok()) {
-            engine.send_all_put_off();
+            engine.take_leave();
         }
     }
     ONCE.call_once(|| {

@@ -15,6 +15,8 @@ use crate::qp::QpEntry;
 /// Doorbells of a queue pair that were rung while requests were outstanding, after which the
 /// application is taken to fill a pipeline.
 const PIPELINE_DOORBELLS: u32 = 8;
+/// Batches of packets that are still taken before something goes.
+const MAX_LAST_BATCHES: u32 = 64;
 /// So much may be put off: a full group of packets, or what makes a system call worthwhile.
 const MAX_PUT_OFF_REQUESTS: u32 = 32;
 const MAX_PUT_OFF_BYTES: u64 = 8 << 10;
@@ -106,9 +108,14 @@ impl Engine {
         }
     }
 
-    /// Sends everything that was put off now: before a queue pair or the process goes, whose
-    /// peers wait for its acknowledges.
-    pub(crate) fn send_all_put_off(&self) {
+    /// Takes what has arrived and acknowledges it, before a queue pair or the process goes: a
+    /// NIC would have done so already, and peers wait for it.
+    pub(crate) fn take_leave(&self) {
+        for _ in 0..MAX_LAST_BATCHES {
+            if !self.progress() {
+                break;
+            }
+        }
         if self.due.any() {
             Scratch::with(|scratch| {
                 self.send_put_off(scratch);
