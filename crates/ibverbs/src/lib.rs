@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Every object that a program holds is a structure of the header ([`abi`]) with ours right behind
-//! it ([`object`]). A call checks what it was given, turns it into words of the device, and turns
+//! it (`object`). A call checks what it was given, turns it into words of the device, and turns
 //! the answer into what the verb's man page says: an errno returned or set, a pointer or null.
-//! No panic leaves it ([`boundary`]).
+//! No panic leaves it (`boundary`).
 //!
 //! A caller that hands over a pointer to nothing, or uses an object after destroying it, has
 //! broken the contract of C, and nothing here can notice.
