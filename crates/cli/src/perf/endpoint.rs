@@ -33,6 +33,12 @@ pub(crate) struct EndpointInfo {
     pub(crate) len_bytes: u64,
 }
 
+/// Acknowledge timeout: 67 ms.
+const TIMEOUT: u8 = 14;
+/// Of many queue pairs one may have to wait its turn: 1.07 s.
+const TIMEOUT_OF_MANY: u8 = 18;
+const MANY_QPS: u32 = 256;
+
 /// What peers and windows may do with a region.
 const RIGHTS: Access = Access::LOCAL_WRITE
     .union(Access::REMOTE_WRITE)
@@ -166,7 +172,7 @@ impl Endpoints {
             dest_qpn: Qpn::new(peer.qpn),
             rq_psn: Psn::new(peer.psn),
             sq_psn: psn,
-            timeout: 14,
+            timeout: if self.shape.qps > MANY_QPS { TIMEOUT_OF_MANY } else { TIMEOUT },
             retry_count: 7,
             rnr_retry: 7,
             min_rnr_timer: 1,

@@ -224,6 +224,7 @@ pub(crate) const UCX: Family = Family {
     cases: &[
         Case::alone("ucx_info", "-d", &["rc_verbs", "ud_verbs", "Device: la_lo:1"]),
         ucx(RC, "-f -n 500 -w 10 -s 1024 -t tag_lat"),
+        ucx(RC, "-f -n 500 -w 10 -s 1024 -t tag_lat -E sleep"),
         ucx(RC, "-f -n 500 -w 10 -s 65536 -t tag_bw"),
         ucx(RC, "-f -n 50 -w 5 -s 4000000 -t tag_bw"),
         ucx(RC, "-f -n 500 -w 10 -s 1024 -t stream_lat"),
