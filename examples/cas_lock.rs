@@ -25,20 +25,23 @@ fn main() -> Result<()> {
     let args = Args::parse(HELP, &["--listen", "--connect", "--clients", "--turns"])?;
     let (clients, turns) = (args.get("--clients", 4)?, args.get("--turns", 250)?);
     match args.role() {
-        Role::Listen(address) => host(&exchange::listen(address)?, clients, turns),
+        Role::Listen(address) => host(&exchange::listen(address)?, clients, turns).map(drop),
         Role::Connect(address) => increment(&address, turns),
         Role::Both => {
             let listener = exchange::listen("127.0.0.1:0")?;
             let address = listener.local_addr()?;
             let started: Result<Vec<_>> = (0..clients).map(|_| args.start_client(address)).collect();
-            host(&listener, clients, turns)?;
-            started?.into_iter().try_for_each(|client| client.finish())
+            let connections = host(&listener, clients, turns)?;
+            started?.into_iter().try_for_each(|client| client.finish())?;
+            // Not before: a client whose last acknowledge was lost asks for it again.
+            drop(connections);
+            Ok(())
         }
     }
 }
 
-/// Has the memory: a lock, and the value that it protects.
-fn host(listener: &Listener, clients: u64, turns: u64) -> Result<()> {
+/// Has the memory: a lock, and the value that it protects. Returns what the clients are connected to.
+fn host(listener: &Listener, clients: u64, turns: u64) -> Result<impl Sized> {
     let domain = Context::open()?.protection_domain()?;
     let cq = domain.context().completion_queue()?;
     let everything = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
@@ -51,14 +54,16 @@ fn host(listener: &Listener, clients: u64, turns: u64) -> Result<()> {
         let (qp, _) = listener.accept(qp, &memory.key().to_bytes(), PATIENCE)?;
         connections.push((qp, done));
     }
-    for (_qp, done) in connections {
+    let mut qps = Vec::new();
+    for (qp, done) in connections {
         done.wait(PATIENCE)?;
+        qps.push(qp);
     }
 
     let (lock, value) = (memory.load(0)?, memory.load(8)?);
     println!("{clients} clients, {turns} turns each: the value is {value}");
     match (lock, value) {
-        (FREE, value) if value == clients * turns => Ok(()),
+        (FREE, value) if value == clients * turns => Ok(qps),
         _ => Err(format!("it should be {}, and the lock free (it is {lock})", clients * turns).into()),
     }
 }
