@@ -3,7 +3,12 @@
 use rustix::time::{ClockId, clock_gettime};
 use transport::Time;
 
-/// Nanoseconds of the system's monotonic clock.
+/// The clock of completion timestamps: nanoseconds of the system's monotonic clock.
+pub fn monotonic_ns() -> u64 {
+    now().0
+}
+
+/// The same as the transport's time.
 #[inline]
 pub(crate) fn now() -> Time {
     let time = clock_gettime(ClockId::Monotonic);

@@ -56,6 +56,7 @@ mod users;
 mod xrc;
 
 pub use channel::CompChannel;
+pub use clock::monotonic_ns;
 pub use cq::{Cq, CqId, CqSpec};
 pub use device::{Device, OpenOptions};
 pub use error::{CaptureError, CqError, Error, OpenError, PostFailure};

@@ -48,8 +48,12 @@ impl Context {
         Ok(unsafe { &(*whole(context)).own })
     }
 
-    pub(crate) fn forget_qp(&self, qpn: Qpn) {
-        self.slots.lock().qps.remove(&qpn);
+    /// A handle of a queue pair goes: no event is told through it any more.
+    pub(crate) fn forget_qp(&self, qpn: Qpn, handle: *mut ibv_qp) {
+        let mut slots = self.slots.lock();
+        if slots.qps.get(&qpn).is_some_and(|known| known.0 == handle) {
+            slots.qps.remove(&qpn);
+        }
     }
 
     pub(crate) fn forget_srq(&self, srq: SrqId) {

@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use device::Completion;
+use device::{Completion, monotonic_ns};
 use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
 
@@ -230,12 +230,4 @@ fn wall_clock_ns(at_ns: u64) -> u64 {
     let age = Duration::from_nanos(monotonic_ns().saturating_sub(at_ns));
     let then = SystemTime::now().checked_sub(age).unwrap_or(UNIX_EPOCH);
     then.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
-}
-
-/// The clock of completion timestamps: nanoseconds of CLOCK_MONOTONIC.
-pub(crate) fn monotonic_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a place for the answer.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -50,9 +50,9 @@ pub(crate) unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         let own = unsafe { QpObject::of(qp) }?;
         if Arc::strong_count(&own.handles) == 1 {
             own.qp.destroy()?;
-            // SAFETY: as above.
-            unsafe { Context::of((*qp).context) }?.forget_qp(own.qp.qpn());
         }
+        // SAFETY: as above.
+        unsafe { Context::of((*qp).context) }?.forget_qp(own.qp.qpn(), qp);
         own.unacked.wait();
         // SAFETY: as above.
         unsafe { Object::<ibv_qp_ex, QpOwn>::free(qp.cast()) };

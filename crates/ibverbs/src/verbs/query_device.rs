@@ -1,11 +1,10 @@
 //! What the device can do, told honestly.
 
-use device::{DeviceInfo, Limits};
+use device::{DeviceInfo, Limits, monotonic_ns};
 
 use crate::abi::*;
 use crate::boundary::{Errno, errno};
 use crate::verbs::context::Context;
-use crate::verbs::cq_ex::monotonic_ns;
 use crate::verbs::device_memory::MAX_DM_BYTES;
 
 /// A vendor of our own: an identifier that is locally administered, so nobody's.

@@ -87,7 +87,7 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
         // SAFETY: the caller's promise.
         let (pd, its) = unsafe { (PdObject::of(attr.pd)?, (*attr.pd).context) };
         context::same(its, context)?;
-        let SrqSizes { max_wr, max_sge } = SrqSizes::of(&attr.attr);
+        let ibv_srq_attr { max_wr, max_sge, .. } = attr.attr;
         let srq = match if has(IBV_SRQ_INIT_ATTR_TYPE) { attr.srq_type } else { IBV_SRQT_BASIC } {
             IBV_SRQT_BASIC => own.device.create_srq(&pd.pd, max_wr, max_sge, 0)?,
             IBV_SRQT_XRC if has(IBV_SRQ_INIT_ATTR_XRCD) && has(IBV_SRQ_INIT_ATTR_CQ) => {
@@ -104,17 +104,6 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
         };
         Ok(present(own, context, attr.pd, srq, attr.srq_context))
     })
-}
-
-struct SrqSizes {
-    max_wr: u32,
-    max_sge: u32,
-}
-
-impl SrqSizes {
-    fn of(attr: &ibv_srq_attr) -> SrqSizes {
-        SrqSizes { max_wr: attr.max_wr, max_sge: attr.max_sge }
-    }
 }
 
 /// `ibv_modify_srq(3)`: the size, the limit, or both.

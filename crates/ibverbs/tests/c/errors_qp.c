@@ -176,6 +176,26 @@ static void shared_receive_queues(void)
 	NULL_WITH(ibv_create_srq_ex(context, &extended), EOPNOTSUPP);
 }
 
+/* The queue pair lives as long as a handle of it; the first handle is forgotten when it goes. */
+static void second_handle(struct ibv_xrcd *xrcd, struct ibv_qp_open_attr open)
+{
+	struct ibv_qp_init_attr_ex target = {
+		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd,
+	};
+	struct ibv_qp *first = ibv_create_qp_ex(context, &target);
+	CHECK(first);
+	open.qp_num = first->qp_num;
+	struct ibv_qp *second = ibv_open_qp(context, &open);
+	CHECK(second && second->qp_num == first->qp_num);
+	CHECK(!ibv_destroy_qp(first));
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+	CHECK(!ibv_query_qp(second, &attr, IBV_QP_STATE, &init));
+	NULL_WITH(ibv_open_qp(context, &open), EINVAL);
+	RETURNS(ibv_close_xrcd(xrcd), EBUSY);
+	CHECK(!ibv_destroy_qp(second));
+}
+
 static void xrc(void)
 {
 	struct ibv_xrcd_init_attr attr = { .fd = -1, .oflags = O_CREAT };
@@ -213,6 +233,7 @@ static void xrc(void)
 		.qp_type = IBV_QPT_XRC_RECV, .qp_num = 0xffffff,
 	};
 	NULL_WITH(ibv_open_qp(context, &open), EINVAL);
+	second_handle(xrcd, open);
 	CHECK(!ibv_destroy_srq(srq) && !ibv_close_xrcd(xrcd));
 }
 
