@@ -2,13 +2,15 @@
 //!
 //! [`attach`] is what a device engine calls once per process: it finds the hub of this user
 //! and network namespace, or starts one, and comes back with a [`Session`]: a slot of the UDP
-//! port and the devices. [`status`], [`devices`], [`shutdown`] and [`up`] are for commands.
+//! port and the devices. [`manager`] is for a process that manages connections. [`status`], [`devices`], [`shutdown`] and [`up`] are for commands.
 //!
 //! What this module does not do: it reads no packet. The slot's socket is the caller's.
 
 mod approach;
+mod attachment;
 mod error;
 mod link;
+pub mod manager;
 mod query;
 mod session;
 

@@ -51,6 +51,7 @@ pub mod embedded;
 mod identity;
 mod keeper;
 mod launch;
+mod mad;
 pub mod message;
 pub mod record;
 mod rendezvous;
@@ -60,6 +61,7 @@ mod sys;
 
 pub use counters::{CounterPage, Snapshot};
 pub use launch::HUB_VARIABLE;
+pub use mad::{MAD_BYTES, MadPacket};
 pub use record::{DeviceRecord, Guid, preferred};
 pub use rendezvous::{RUNTIME_DIR_VARIABLE, RendezvousError};
 pub use status::Status;

@@ -4,6 +4,9 @@
 //! [`Reply`], and sends an attached client [`Reply::DevicesChanged`] and
 //! [`Reply::Leaving`] unasked. Descriptors travel beside a message; which ones is said at each.
 //!
+//! Messages about management datagrams are binary (see `mad`) and not answered; nor is
+//! [`Request::Unbind`].
+//!
 //! A message has at most 64 KiB. A reply that would be longer travels as the content of a
 //! sealed memfd, announced by [`Reply::InFile`].
 //!
@@ -16,7 +19,10 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+mod ports;
+
 pub use crate::channel::MAX_MESSAGE_BYTES;
+pub use ports::{BindRefusal, BindWish};
 
 /// The protocol's version. Both ends must speak the same.
 pub const VERSION: u32 = 1;
@@ -65,6 +71,32 @@ pub enum Request {
         /// Which.
         slot: u8,
     },
+    /// The client manages connections: it gets the MADs for its number and its ports.
+    Manage {
+        /// The number that it had under a hub that died.
+        number: Option<u16>,
+    },
+    /// A managing client wants a port.
+    Bind {
+        /// The client's name for it.
+        token: u64,
+        /// What it wants.
+        wish: BindWish,
+        /// Whether to listen at once.
+        listening: bool,
+        /// Whether it had it under a hub that died: the address need not exist any more.
+        again: bool,
+    },
+    /// Requests for connections to this port are for the client.
+    Listen {
+        /// The port.
+        token: u64,
+    },
+    /// The client gives a port back. Not answered.
+    Unbind {
+        /// Which.
+        token: u64,
+    },
     /// How is everything?
     Status,
     /// Which devices are there?
@@ -107,6 +139,27 @@ pub enum Reply {
         /// The new slots.
         slots: Vec<u8>,
     },
+    /// To `Manage`.
+    Managing {
+        /// The client's number.
+        number: u16,
+        /// The devices.
+        devices: Vec<DeviceRecord>,
+    },
+    /// To `Bind` and `Listen`: done.
+    Bound {
+        /// The port's name.
+        token: u64,
+        /// The port.
+        port: u16,
+    },
+    /// To `Bind` and `Listen`: not to be had.
+    NotBound {
+        /// The port's name.
+        token: u64,
+        /// Why.
+        refusal: BindRefusal,
+    },
     /// To `Status`.
     Status(Box<Status>),
     /// To `Devices`.
@@ -146,7 +199,7 @@ pub enum ErrorCode {
     WrongUser,
     /// Too many connections. The connection ends.
     TooManyConnections,
-    /// No slot is free.
+    /// No slot, or no number of a managing client, is free.
     NoSlot,
     /// The slot is not the client's.
     NotYours,

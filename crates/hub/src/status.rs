@@ -2,6 +2,7 @@
 
 use crate::counters::Snapshot;
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 
 /// The hub's state at one moment. Times are durations, as the two ends may be in different
 /// time namespaces.
@@ -31,8 +32,14 @@ pub struct Status {
     pub recovered: bool,
     /// The attached processes, in the order in which they came.
     pub clients: Vec<ClientStatus>,
+    /// The processes that manage connections, in the order in which they came.
+    #[serde(default)]
+    pub managers: Vec<ManagerStatus>,
     /// The hub's own counters.
     pub counters: HubCounters,
+    /// What the hub counts about management datagrams.
+    #[serde(default)]
+    pub mads: MadCounters,
 }
 
 /// One attached process.
@@ -48,6 +55,97 @@ pub struct ClientStatus {
     pub attached_ms: u64,
     /// Its counters, if it shows any that can be read.
     pub counters: Option<Snapshot>,
+}
+
+/// One process that manages connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManagerStatus {
+    /// Its number: the high bits of its communication ids.
+    pub number: u16,
+    /// Its process.
+    pub pid: u32,
+    /// Its program.
+    pub program: String,
+    /// Its ports, the first [`MAX_PORTS_SHOWN`] of them.
+    pub ports: Vec<PortStatus>,
+    /// How many ports it has.
+    pub ports_total: u64,
+    /// How many last messages wait for its end.
+    pub wills: u64,
+    /// MADs that it was given.
+    pub mads_delivered: u64,
+    /// MADs that it has sent.
+    pub mads_sent: u64,
+    /// MADs that it lost because it did not read.
+    pub mads_lost: u64,
+}
+
+/// Most ports of one process in its [`ManagerStatus`].
+pub const MAX_PORTS_SHOWN: usize = 64;
+
+/// A port in use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortStatus {
+    /// The port space.
+    pub space: u16,
+    /// The address, maybe unspecified, and the port.
+    pub address: SocketAddr,
+    /// Whether requests for connections are taken.
+    pub listening: bool,
+}
+
+impl PortStatus {
+    /// The name of the port space.
+    pub fn space_name(&self) -> &'static str {
+        match self.space {
+            0x0002 => "ipoib",
+            0x0106 => "tcp",
+            0x0111 => "udp",
+            0x013f => "ib",
+            _ => "?",
+        }
+    }
+}
+
+/// What the hub counts about management datagrams (MADs).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MadCounters {
+    /// MADs of the connection manager that arrived.
+    pub received: u64,
+    /// MADs given to a process.
+    pub delivered: u64,
+    /// MADs for nobody, answered by the hub.
+    pub refused: u64,
+    /// MADs sent, those of the hub included.
+    pub sent: u64,
+    /// Packets with a wrong ICRC.
+    pub drop_icrc: u64,
+    /// Packets that are no datagram of the right length.
+    pub drop_malformed: u64,
+    /// Packets of another partition.
+    pub drop_pkey: u64,
+    /// Packets without QP1's Q_Key.
+    pub drop_qkey: u64,
+    /// MADs that are not the connection manager's.
+    pub drop_class: u64,
+    /// MADs for nobody that have no answer.
+    pub drop_nobody: u64,
+    /// MADs lost because the process did not read them.
+    pub drop_unread: u64,
+    /// MADs that a process wanted to send from an address that is not this host's.
+    pub drop_source: u64,
+    /// MADs that a process wanted to send and that are none of the connection manager.
+    pub drop_unsound: u64,
+    /// MADs that the system did not take.
+    pub drop_unsent: u64,
+    /// Last messages of processes that are gone, repetitions included.
+    pub wills_sent: u64,
+    /// Last messages that were answered.
+    pub wills_answered: u64,
+    /// Last messages that nobody answered.
+    pub wills_unanswered: u64,
+    /// Last messages not kept, as there were too many.
+    pub wills_dropped: u64,
 }
 
 /// What the hub counts.

@@ -148,7 +148,7 @@ impl Approach {
             if now >= end {
                 return Err(AttachError::TimedOut { doing: self.doing() });
             }
-            wait_until_readable(self.poll_fd(), self.wake().min(end) - now)?;
+            wait_until_ready(self.poll_fd(), self.wake().min(end) - now)?;
         }
     }
 
@@ -313,7 +313,7 @@ enum Greeting {
 }
 
 /// Waits until a descriptor is readable, or for `timeout`.
-pub(super) fn wait_until_readable(fd: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<(), AttachError> {
+pub(super) fn wait_until_ready(fd: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<(), AttachError> {
     let mut fds: Vec<PollFd<'_>> = fd.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     let timeout = Timespec::try_from(timeout).ok();
     match rustix::event::poll(&mut fds, timeout.as_ref()) {

@@ -33,12 +33,14 @@ impl Link {
 pub(super) struct WatchedLink {
     epoll: OwnedFd,
     link: Link,
+    /// Whether to watch for room to send, too.
+    room: bool,
 }
 
 impl WatchedLink {
     pub(super) fn new(link: Link) -> io::Result<WatchedLink> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let watched = WatchedLink { epoll, link };
+        let mut watched = WatchedLink { epoll, link, room: false };
         watched.watch()?;
         Ok(watched)
     }
@@ -62,17 +64,29 @@ impl WatchedLink {
         }
     }
 
-    fn watch(&self) -> io::Result<()> {
+    /// Whether to watch an attached link for room to send, too. A changed link is not.
+    pub(super) fn want_room(&mut self, wanted: bool) {
+        let Link::Attached(socket) = &self.link else { return };
+        if self.room == wanted {
+            return;
+        }
+        let flags = if wanted { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
+        match epoll::modify(&self.epoll, socket, EventData::new_u64(0), flags) {
+            Ok(()) => self.room = wanted,
+            Err(error) => log::warn!("cannot watch the connection to the hub: {error}"),
+        }
+    }
+
+    /// Readable when the link has something to do.
+    pub(super) fn poll_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    fn watch(&mut self) -> io::Result<()> {
+        self.room = false;
         match self.link.fd() {
             Some(fd) => Ok(epoll::add(&self.epoll, fd, EventData::new_u64(0), EventFlags::IN)?),
             None => Ok(()),
         }
-    }
-}
-
-impl AsFd for WatchedLink {
-    /// Readable when the link has something to do.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::AttachError;
 use super::approach::{Approach, Opening, Start};
-use super::session::program_name;
+use super::attachment::program_name;
 use crate::message::{Reply, Request};
 use crate::record::DeviceRecord;
 use crate::rendezvous::Rendezvous;

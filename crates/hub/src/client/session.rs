@@ -1,23 +1,18 @@
 //! A process's session with the hub.
 
-use super::approach::{Answered, Approach, Opening, Start, wait_until_readable};
-use super::link::{Link, WatchedLink};
+use super::approach::Answered;
+use super::attachment::{ANSWER_PATIENCE, Attachment};
 use super::query::unexpected;
 use super::{AttachError, AttachOptions};
-use crate::channel::{self, MAX_DESCRIPTORS, ReceiveError};
+use crate::channel::Parcel;
 use crate::counters::CounterPage;
-use crate::daemon::DEFAULT_IDLE_TIMEOUT;
 use crate::message::{ErrorCode, Reply, Request};
 use crate::record::DeviceRecord;
-use crate::rendezvous::Rendezvous;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// How long the hub may take to answer an attached process.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+use std::time::Instant;
 
 /// A share of the UDP port: destination QPNs with this high byte arrive at this socket.
 #[derive(Debug)]
@@ -57,20 +52,12 @@ pub enum SessionEvent {
 /// lives on.
 #[derive(Debug)]
 pub struct Session {
-    link: WatchedLink,
+    attachment: Attachment,
     slots: Vec<Slot>,
     devices: Vec<DeviceRecord>,
     events: VecDeque<SessionEvent>,
-    rendezvous: Rendezvous,
     keeper: OwnedFd,
     counters: Option<Arc<CounterPage>>,
-    program: String,
-    /// Whether a hub that is lost is replaced by a new one.
-    start: Start,
-    /// Whether the hub was told to leave, so that nobody wants a new one.
-    told_to_leave: bool,
-    /// The process that attached.
-    pid: u32,
 }
 
 impl Session {
@@ -91,12 +78,12 @@ impl Session {
 
     /// Whether a hub knows this process at the moment, as far as the session has noticed.
     pub fn is_attached(&self) -> bool {
-        matches!(self.link.get(), Link::Attached(_))
+        self.attachment.is_attached()
     }
 
     /// Readable when [`maintain`](Session::maintain) has something to do.
     pub fn poll_fd(&self) -> BorrowedFd<'_> {
-        self.link.as_fd()
+        self.attachment.poll_fd()
     }
 
     /// Takes the oldest event.
@@ -110,12 +97,12 @@ impl Session {
     ///
     /// Takes microseconds, and about a millisecond when it starts a hub.
     pub fn maintain(&mut self, now: Instant) -> Option<Instant> {
-        if std::process::id() != self.pid {
+        if !self.attachment.is_ours() {
             return None;
         }
         while self.is_attached() {
             match self.receive() {
-                Ok(Some(reply)) => self.hear(reply),
+                Ok(Some((reply, _))) => self.hear(reply),
                 Ok(None) => return None,
                 Err(error) => self.lose_hub(&error),
             }
@@ -158,24 +145,25 @@ impl Session {
 
     /// One request to the hub; what it says unasked meanwhile is heard, too.
     fn ask(&mut self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
-        let Link::Attached(socket) = self.link.get() else { return Err(AttachError::NotRunning) };
+        if !self.is_attached() {
+            return Err(AttachError::NotRunning);
+        }
         let failed = |source| AttachError::System { what: "ask the hub", source };
-        channel::send(socket.as_fd(), &request.encode(), &[]).map_err(failed)?;
+        self.attachment.send(&request.encode()).map_err(failed)?;
         let end = Instant::now() + ANSWER_PATIENCE;
         loop {
-            let Link::Attached(socket) = self.link.get() else { return Err(AttachError::NotRunning) };
-            match receive(socket) {
-                Ok((reply @ (Reply::DevicesChanged { .. } | Reply::Leaving), _)) => self.hear(reply),
-                Ok((Reply::Error { code, reason }, _)) => return Err(AttachError::from_reply(code, reason)),
-                Ok(answer) => return Ok(answer),
-                Err(Unheard::Nothing) => {
+            match self.receive() {
+                Ok(Some((reply @ (Reply::DevicesChanged { .. } | Reply::Leaving), _))) => self.hear(reply),
+                Ok(Some((Reply::Error { code, reason }, _))) => return Err(AttachError::from_reply(code, reason)),
+                Ok(Some(answer)) => return Ok(answer),
+                Ok(None) => {
                     let left = end.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         return Err(AttachError::TimedOut { doing: "waiting for the hub's answer" });
                     }
-                    wait_until_readable(Some(socket.as_fd()), left)?;
+                    self.attachment.wait(left)?;
                 }
-                Err(Unheard::Lost(reason)) => {
+                Err(reason) => {
                     self.lose_hub(&reason);
                     return Err(AttachError::NotRunning);
                 }
@@ -184,20 +172,17 @@ impl Session {
     }
 
     /// The next message of the hub, if there is one.
-    fn receive(&self) -> Result<Option<Reply>, String> {
-        let Link::Attached(socket) = self.link.get() else { return Ok(None) };
-        match receive(socket) {
-            Ok((reply, _)) => Ok(Some(reply)),
-            Err(Unheard::Nothing) => Ok(None),
-            Err(Unheard::Lost(reason)) => Err(reason),
-        }
+    fn receive(&self) -> Result<Option<(Reply, Vec<OwnedFd>)>, String> {
+        let Some(Parcel { bytes, mut descriptors }) = self.attachment.receive()? else { return Ok(None) };
+        let reply = Reply::decode(&bytes, &mut descriptors).map_err(|error| error.to_string())?;
+        Ok(Some((reply, descriptors)))
     }
 
     /// Something that the hub said unasked.
     fn hear(&mut self, reply: Reply) {
         match reply {
             Reply::DevicesChanged { devices } => self.update_devices(devices),
-            Reply::Leaving => self.told_to_leave = true,
+            Reply::Leaving => self.attachment.leaving(),
             other => log::warn!("the hub said unasked: {other:?}"),
         }
     }
@@ -216,47 +201,31 @@ impl Session {
     fn lose_hub(&mut self, reason: &str) {
         log::info!("lost the hub ({reason})");
         self.events.push_back(SessionEvent::HubLost);
-        match self.reattaching() {
-            Ok(approach) => self.link.change(|_| Link::Seeking(Box::new(approach))),
-            Err(error) => self.detach(format!("cannot look for a new hub: {error}")),
+        if let Err(error) = self.look_for_another() {
+            self.detach(format!("cannot look for a new hub: {error}"));
         }
     }
 
-    fn reattaching(&self) -> io::Result<Approach> {
+    fn look_for_another(&mut self) -> io::Result<()> {
         let keeper = self.keeper.try_clone();
         let sockets = self.slots.iter().map(|slot| slot.socket.try_clone());
         let page = self.counters.iter().map(|page| page.as_fd().try_clone_to_owned());
         let descriptors = [keeper].into_iter().chain(sockets).chain(page).collect::<io::Result<_>>()?;
         let slots = self.slots.iter().map(|slot| slot.number).collect();
         let request = Request::Reattach { slots, counters: self.counters.is_some() };
-        let opening = Opening { program: self.program.clone(), request, descriptors };
-        let rendezvous = self.rendezvous.find_again().map_err(io::Error::other)?;
-        let start = if self.told_to_leave { Start::Never } else { self.start };
-        Ok(Approach::new(rendezvous, opening, start))
+        self.attachment.look_for_another(request, descriptors)
     }
 
     /// Goes on looking for a hub.
     fn seek(&mut self, now: Instant) -> Option<Instant> {
-        let mut outcome = Ok(None);
-        self.link.change(|mut link| {
-            if let Link::Seeking(approach) = &mut link {
-                outcome = approach.advance(now);
-            }
-            link
-        });
-        match outcome {
+        match self.attachment.seek(now) {
             Ok(Some(answered)) => self.reattached(answered),
             Ok(None) => {}
             Err(AttachError::Refused { code: ErrorCode::NotYours, reason }) => self.detach(reason),
             Err(AttachError::NotRunning) => {}
             Err(error) => log::warn!("no hub yet: {error}"),
         }
-        match self.link.get() {
-            Link::Seeking(approach) => Some(approach.wake()),
-            // What came right behind the answer is read at once.
-            Link::Attached(_) => Some(now),
-            Link::Over => None,
-        }
+        self.attachment.wake_after_seeking(now)
     }
 
     fn reattached(&mut self, answered: Answered) {
@@ -266,73 +235,36 @@ impl Session {
         if let Some(keeper) = answered.descriptors.into_iter().next() {
             self.keeper = keeper;
         }
-        self.link.change(|_| Link::Attached(answered.socket));
-        self.told_to_leave = false;
+        self.attachment.found(answered.socket);
         self.events.push_back(SessionEvent::Reattached);
         self.update_devices(devices);
     }
 
     fn detach(&mut self, reason: String) {
-        self.link.change(|_| Link::Over);
+        self.attachment.give_up();
         self.events.push_back(SessionEvent::Detached { reason });
-    }
-}
-
-/// Why there is no message.
-enum Unheard {
-    Nothing,
-    Lost(String),
-}
-
-fn receive(socket: &OwnedFd) -> Result<(Reply, Vec<OwnedFd>), Unheard> {
-    let mut parcel = channel::receive(socket.as_fd(), MAX_DESCRIPTORS).map_err(|error| match error {
-        ReceiveError::Nothing => Unheard::Nothing,
-        other => Unheard::Lost(other.to_string()),
-    })?;
-    match Reply::decode(&parcel.bytes, &mut parcel.descriptors) {
-        Ok(reply) => Ok((reply, parcel.descriptors)),
-        Err(error) => Err(Unheard::Lost(error.to_string())),
     }
 }
 
 /// See [`super::attach`].
 pub(super) fn attach(options: &AttachOptions) -> Result<Session, AttachError> {
-    let runtime_dir = options.runtime_dir.as_deref();
-    let start = if options.start_hub { Start::OnDemand(Some(DEFAULT_IDLE_TIMEOUT)) } else { Start::Never };
-    let program = options.program.clone().unwrap_or_else(program_name);
     let failed = |source| AttachError::System { what: "attach to the hub", source };
     let page = options.counters.iter().map(|page| page.as_fd().try_clone_to_owned());
     let descriptors = page.collect::<io::Result<Vec<_>>>().map_err(failed)?;
     let request = Request::Attach { slot: options.slot, counters: options.counters.is_some() };
-    let opening = Opening { program: program.clone(), request, descriptors };
-    let rendezvous = Rendezvous::find(runtime_dir)?;
-    let again = rendezvous.find_again()?;
-    let answered = Approach::new(rendezvous, opening, start).wait(options.timeout)?;
-    let (number, devices) = match answered.reply {
+    let (attachment, reply, descriptors) = Attachment::open(options, request, descriptors)?;
+    let (number, devices) = match reply {
         Reply::Attached { slots, devices } if slots.len() == 1 => (slots[0], devices),
         other => return Err(unexpected(&other)),
     };
-    let [keeper, socket]: [OwnedFd; 2] = answered
-        .descriptors
-        .try_into()
-        .map_err(|_| AttachError::protocol("no keeper and no socket came with the slot"))?;
+    let [keeper, socket]: [OwnedFd; 2] =
+        descriptors.try_into().map_err(|_| AttachError::protocol("no keeper and no socket came with the slot"))?;
     Ok(Session {
-        link: WatchedLink::new(Link::Attached(answered.socket)).map_err(failed)?,
+        attachment,
         slots: vec![Slot { number, socket }],
         devices,
         events: VecDeque::new(),
-        rendezvous: again,
         keeper,
         counters: options.counters.clone(),
-        program,
-        start,
-        told_to_leave: false,
-        pid: std::process::id(),
     })
-}
-
-/// The name of this program's file.
-pub(super) fn program_name() -> String {
-    let path = std::env::current_exe().unwrap_or_default();
-    path.file_name().map_or_else(|| "?".into(), |name| name.to_string_lossy().into_owned())
 }

@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::server::Server;
 use crate::counters::Snapshot;
 use crate::message::VERSION;
-use crate::status::{ClientStatus, Status};
+use crate::status::{ClientStatus, MadCounters, Status};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,9 @@ impl Server {
             receive_buffer_bytes: group.map_or(0, |group| group.receive_buffer_bytes()),
             recovered: group.is_some_and(|group| group.recovered()),
             clients: attached.map(client).collect(),
+            managers: Vec::new(),
             counters: self.counters.clone(),
+            mads: MadCounters::default(),
         }
     }
 }

@@ -8,6 +8,13 @@ fn requests() -> Vec<Request> {
         Request::Reattach { slots: vec![1, 2, 3], counters: true },
         Request::MoreSlots { count: 3 },
         Request::Release { slot: 9 },
+        Request::Manage { number: None },
+        Request::Manage { number: Some(4095) },
+        bind("192.0.2.1:0"),
+        bind("[::]:65535"),
+        bind("[fe80::1%4294967295]:7"),
+        Request::Listen { token: u64::MAX },
+        Request::Unbind { token: 0 },
         Request::Status,
         Request::Devices,
         Request::Ping,
@@ -17,11 +24,19 @@ fn requests() -> Vec<Request> {
     ]
 }
 
+fn bind(address: &str) -> Request {
+    let wish = BindWish { space: 0x106, address: address.parse().unwrap(), reuse: true, afonly: false };
+    Request::Bind { token: 1, wish, listening: false, again: true }
+}
+
 fn replies() -> Vec<Reply> {
     vec![
         Reply::Welcome { version: VERSION, pid: 1 },
         Reply::Attached { slots: vec![1], devices: vec![] },
         Reply::Slots { slots: vec![] },
+        Reply::Managing { number: 1, devices: vec![] },
+        Reply::Bound { token: 3, port: 7174 },
+        Reply::NotBound { token: 3, refusal: BindRefusal::InUse },
         Reply::Status(Box::default()),
         Reply::Devices { devices: vec![] },
         Reply::Done,

@@ -1,0 +1,69 @@
+//! Why a port is not to be had.
+
+use crate::client::AttachError;
+use crate::message::BindRefusal;
+
+/// Why binding or listening did not work.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Somebody has the port.
+    #[error("the port is in use")]
+    InUse,
+    /// The address is not one of this host's devices.
+    #[error("the address is not one of this host's devices")]
+    NotAvailable,
+    /// No port of the system's ephemeral range is free.
+    #[error("no ephemeral port is free")]
+    NoPort,
+    /// This process has as many ports as it may have.
+    #[error("this process has too many ports")]
+    TooMany,
+    /// There is no such port space.
+    #[error("there is no such port space")]
+    UnknownSpace,
+    /// A link-local address without its interface, or a multicast address.
+    #[error("the address cannot be bound")]
+    InvalidAddress,
+    /// The token is none of this session's ports.
+    #[error("no such port of this process")]
+    UnknownToken,
+    /// No hub runs, and none is to be started or this is a forked child.
+    #[error("no Longarm hub is running for this user and network namespace")]
+    NotRunning,
+    /// The hub did not answer in time.
+    #[error("the hub does not answer")]
+    TimedOut,
+    /// Waiting for the hub failed.
+    #[error(transparent)]
+    Hub(#[from] AttachError),
+}
+
+impl BindError {
+    /// The nearest error number, that of Linux' connection manager where it has one.
+    pub fn errno(&self) -> i32 {
+        match self {
+            BindError::InUse => libc::EADDRINUSE,
+            BindError::NotAvailable | BindError::NoPort => libc::EADDRNOTAVAIL,
+            BindError::TooMany => libc::ENOMEM,
+            BindError::UnknownSpace => libc::EPROTONOSUPPORT,
+            BindError::InvalidAddress | BindError::UnknownToken => libc::EINVAL,
+            BindError::NotRunning => libc::ENODEV,
+            BindError::TimedOut => libc::ETIMEDOUT,
+            BindError::Hub(error) => error.errno(),
+        }
+    }
+}
+
+impl From<BindRefusal> for BindError {
+    fn from(refusal: BindRefusal) -> BindError {
+        match refusal {
+            BindRefusal::InUse => BindError::InUse,
+            BindRefusal::NotAvailable => BindError::NotAvailable,
+            BindRefusal::NoPort => BindError::NoPort,
+            BindRefusal::TooMany => BindError::TooMany,
+            BindRefusal::UnknownSpace => BindError::UnknownSpace,
+            BindRefusal::InvalidAddress => BindError::InvalidAddress,
+            BindRefusal::UnknownToken => BindError::UnknownToken,
+        }
+    }
+}

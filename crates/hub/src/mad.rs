@@ -1,0 +1,205 @@
+//! Management datagrams between the hub and its clients, and what goes with them, as binary
+//! frames on the same socket as the protocol's text.
+//!
+//! ```text
+//!  byte 0      1       2               3         4..8   8..12       12..28   28..44    44..300
+//!  | kind | flags | traffic class | reserved |  key  | interface |  local  | remote  |  MAD   |
+//! ```
+//!
+//! Numbers are in network order, addresses are GIDs (IPv4 in its IPv4-mapped form). A frame that
+//! withdraws a will ends after its key. Text begins with `{`, which is no kind of a frame.
+//!
+//! What this module does not do: it does not look into a MAD.
+
+use std::fmt;
+use std::net::IpAddr;
+use wire::Gid;
+
+/// Bytes of a management datagram (IB specification 13.4.1).
+pub const MAD_BYTES: usize = 256;
+
+/// A management datagram of QP1 with the addresses of its packet, as this host sees them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MadPacket {
+    /// The address of this host that it comes from or was sent to.
+    pub local: IpAddr,
+    /// The other end's address.
+    pub remote: IpAddr,
+    /// Index of the interface that `local` belongs to. To send, 0 leaves it to the routing table
+    /// unless `remote` is link-local.
+    pub interface: u32,
+    /// IPv4 type of service or IPv6 traffic class.
+    pub traffic_class: u8,
+    /// The datagram.
+    pub mad: [u8; MAD_BYTES],
+}
+
+impl fmt::Debug for MadPacket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MadPacket")
+            .field("local", &self.local)
+            .field("remote", &self.remote)
+            .field("interface", &self.interface)
+            .field("traffic_class", &self.traffic_class)
+            .field("attribute", &format_args!("{:#06x}", u16::from_be_bytes([self.mad[16], self.mad[17]])))
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is to be sent when its client is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Will {
+    /// The message.
+    pub(crate) packet: MadPacket,
+    /// Whether it is repeated until it is answered.
+    pub(crate) until_answered: bool,
+}
+
+/// A binary message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// A MAD to send, or one that arrived.
+    Mad(MadPacket),
+    /// Send this when the client is gone. Replaces an earlier one with this key.
+    SetWill(u32, Will),
+    /// Forget the will with this key.
+    ClearWill(u32),
+}
+
+const MAD: u8 = 1;
+const SET_WILL: u8 = 2;
+const CLEAR_WILL: u8 = 3;
+const UNTIL_ANSWERED: u8 = 1;
+
+const SHORT_BYTES: usize = 8;
+const LONG_BYTES: usize = 44 + MAD_BYTES;
+
+impl Frame {
+    /// Whether a message is a frame, not text.
+    pub(crate) fn is_frame(bytes: &[u8]) -> bool {
+        matches!(bytes.first(), Some(&(MAD | SET_WILL | CLEAR_WILL)))
+    }
+
+    /// The frame's bytes.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        match self {
+            Frame::Mad(packet) => long(MAD, 0, 0, packet),
+            Frame::SetWill(key, will) => {
+                let flags = if will.until_answered { UNTIL_ANSWERED } else { 0 };
+                long(SET_WILL, flags, *key, &will.packet)
+            }
+            Frame::ClearWill(key) => head(CLEAR_WILL, 0, 0, *key).to_vec(),
+        }
+    }
+
+    /// Reads a frame; `None` unless every byte is as it must be.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Frame> {
+        let (&[kind, flags, traffic_class, reserved, a, b, c, d], rest) = bytes.split_first_chunk::<SHORT_BYTES>()?;
+        let key = u32::from_be_bytes([a, b, c, d]);
+        match (kind, flags, reserved) {
+            (MAD, 0, 0) if key == 0 => Some(Frame::Mad(packet(traffic_class, rest)?)),
+            (SET_WILL, 0 | UNTIL_ANSWERED, 0) => {
+                let packet = packet(traffic_class, rest)?;
+                Some(Frame::SetWill(key, Will { packet, until_answered: flags == UNTIL_ANSWERED }))
+            }
+            (CLEAR_WILL, 0, 0) if traffic_class == 0 && rest.is_empty() => Some(Frame::ClearWill(key)),
+            _ => None,
+        }
+    }
+}
+
+fn head(kind: u8, flags: u8, traffic_class: u8, key: u32) -> [u8; SHORT_BYTES] {
+    let [a, b, c, d] = key.to_be_bytes();
+    [kind, flags, traffic_class, 0, a, b, c, d]
+}
+
+fn long(kind: u8, flags: u8, key: u32, packet: &MadPacket) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(LONG_BYTES);
+    bytes.extend_from_slice(&head(kind, flags, packet.traffic_class, key));
+    bytes.extend_from_slice(&packet.interface.to_be_bytes());
+    bytes.extend_from_slice(&Gid::from(packet.local).0);
+    bytes.extend_from_slice(&Gid::from(packet.remote).0);
+    bytes.extend_from_slice(&packet.mad);
+    bytes
+}
+
+/// What follows the head of a long frame. The addresses are of one family.
+fn packet(traffic_class: u8, rest: &[u8]) -> Option<MadPacket> {
+    let (interface, rest) = rest.split_first_chunk::<4>()?;
+    let (local, rest) = rest.split_first_chunk::<16>()?;
+    let (remote, mad) = rest.split_first_chunk::<16>()?;
+    let (local, remote) = (Gid(*local).ip(), Gid(*remote).ip());
+    let mad = <[u8; MAD_BYTES]>::try_from(mad).ok()?;
+    let interface = u32::from_be_bytes(*interface);
+    let whole = MadPacket { local, remote, interface, traffic_class, mad };
+    (local.is_ipv4() == remote.is_ipv4()).then_some(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mad_packet() -> MadPacket {
+        MadPacket {
+            local: [192, 0, 2, 1].into(),
+            remote: [192, 0, 2, 2].into(),
+            interface: 3,
+            traffic_class: 0xb8,
+            mad: std::array::from_fn(|i| i as u8),
+        }
+    }
+
+    fn frames() -> Vec<Frame> {
+        let v6 = MadPacket { local: "fe80::1".parse().unwrap(), remote: "fe80::2".parse().unwrap(), ..mad_packet() };
+        vec![
+            Frame::Mad(mad_packet()),
+            Frame::Mad(v6.clone()),
+            Frame::SetWill(7, Will { packet: v6, until_answered: true }),
+            Frame::SetWill(u32::MAX, Will { packet: mad_packet(), until_answered: false }),
+            Frame::ClearWill(0xffff_0000),
+        ]
+    }
+
+    #[test]
+    fn frames_survive_their_bytes() {
+        for frame in frames() {
+            let bytes = frame.encode();
+            assert!(Frame::is_frame(&bytes));
+            assert_eq!(Frame::decode(&bytes), Some(frame));
+        }
+    }
+
+    #[test]
+    fn other_lengths_are_refused() {
+        for frame in frames() {
+            let bytes = frame.encode();
+            for len in 0..bytes.len() {
+                assert_eq!(Frame::decode(&bytes[..len]), None, "{frame:?} cut to {len} bytes");
+            }
+            assert_eq!(Frame::decode(&[bytes.as_slice(), &[0]].concat()), None, "{frame:?} with more");
+        }
+    }
+
+    #[test]
+    fn every_byte_of_the_head_matters() {
+        for (at, value) in [(0, 0), (0, 4), (0, b'{'), (1, 2), (1, 0x81), (3, 1)] {
+            for frame in frames() {
+                let mut bytes = frame.encode();
+                bytes[at] = value;
+                assert_eq!(Frame::decode(&bytes), None, "byte {at} of {frame:?} is {value}");
+            }
+        }
+        let mut with_key = Frame::Mad(mad_packet()).encode();
+        with_key[7] = 1;
+        assert_eq!(Frame::decode(&with_key), None, "a MAD has no key");
+        let mut mixed = Frame::Mad(mad_packet()).encode();
+        mixed[12] = 0xfe;
+        assert_eq!(Frame::decode(&mixed), None, "the addresses are of two families");
+    }
+
+    #[test]
+    fn text_is_no_frame() {
+        assert!(!Frame::is_frame(br#"{"request":"ping"}"#));
+        assert!(!Frame::is_frame(b""));
+    }
+}
