@@ -9,6 +9,7 @@ use serde_json::Value;
 const LAYERS: &[(&str, &[&str])] = &[
     ("longarm-wire", &[]),
     ("longarm-faults", &[]),
+    ("longarm-cm", &["longarm-wire"]),
     ("longarm-transport", &["longarm-wire"]),
     ("longarm-memory", &["longarm-wire", "longarm-transport"]),
     ("longarm-udp", &["longarm-wire"]),
@@ -17,10 +18,15 @@ const LAYERS: &[(&str, &[&str])] = &[
         "longarm-device",
         &["longarm-wire", "longarm-transport", "longarm-faults", "longarm-memory", "longarm-udp", "longarm-hub"],
     ),
-    ("longarm-sim", &["longarm-wire", "longarm-transport", "longarm-faults", "longarm-memory"]),
+    (
+        "longarm-connect",
+        &["longarm-wire", "longarm-cm", "longarm-transport", "longarm-faults", "longarm-udp", "longarm-hub"],
+    ),
+    ("longarm-sim", &["longarm-wire", "longarm-cm", "longarm-transport", "longarm-faults", "longarm-memory"]),
     ("longarm", &["longarm-wire", "longarm-transport", "longarm-faults", "longarm-memory", "longarm-device"]),
-    ("longarm-ibverbs", &["longarm-device"]),
+    ("longarm-ibverbs", &["longarm-device", "longarm-connect", "longarm-rsocket"]),
     ("longarm-cli", &["longarm-device", "longarm-hub", "longarm-ibverbs"]),
+    ("longarm-interop", &["longarm-wire"]),
     ("xtask", &[]),
 ];
 
@@ -28,6 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const PURE: &[(&str, &[&str])] = &[
     ("longarm-wire", &["bitflags", "crc32fast", "thiserror"]),
     ("longarm-faults", &["thiserror"]),
+    ("longarm-cm", &["longarm-wire", "thiserror"]),
     ("longarm-transport", &["longarm-wire", "bitflags", "smallvec", "thiserror"]),
 ];
 

@@ -45,6 +45,7 @@ mod header;
 pub mod icrc;
 mod id;
 mod ip;
+pub mod mad;
 mod opcode;
 mod packet;
 mod syndrome;

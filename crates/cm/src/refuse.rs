@@ -1,0 +1,66 @@
+//! Answers to messages that belong to nobody. They need no state.
+
+use wire::mad::{
+    self, Apr, Drep, MAD_LEN, MadHeader, Message, Rej, Rejected, SidrRep, apr_status, reason, sidr_status,
+};
+use wire::{QKey, Qpn};
+
+/// What to answer to a MAD that no connection and no listener wants, on the way that it came.
+///
+/// REQ and REP are rejected, a DREQ is agreed to, LAP and SIDR_REQ are answered with an error. Everything
+/// else gets no answer, so that two ends never refuse each other's refusals.
+pub fn refuse(mad: &[u8; MAD_LEN]) -> Option<[u8; MAD_LEN]> {
+    let (header, message) = mad::decode(mad).ok()?;
+    let answer = answer(&message)?;
+    let header = MadHeader { transaction_id: header.transaction_id, ..MadHeader::default() };
+    Some(mad::encode(&header, &answer))
+}
+
+fn answer(message: &Message) -> Option<Message> {
+    let answer = match message {
+        Message::Req(req) => Message::Rej(rej(0, req.local_id, Rejected::REQ, reason::INVALID_SERVICE_ID)),
+        Message::Rep(rep) => Message::Rej(rej(rep.remote_id, rep.local_id, Rejected::REP, reason::INVALID_COMM_ID)),
+        Message::Dreq(dreq) => Message::Drep(Drep {
+            local_id: dreq.remote_id,
+            remote_id: dreq.local_id,
+            private_data: [0; Drep::PRIVATE_LEN],
+        }),
+        Message::Lap(lap) => Message::Apr(apr(lap.remote_id, lap.local_id, apr_status::INVALID_COMM_ID)),
+        Message::SidrReq(req) => Message::SidrRep(SidrRep {
+            request_id: req.request_id,
+            status: sidr_status::UNSUPPORTED,
+            info_len: 0,
+            vendor_id: 0,
+            qpn: Qpn::new(0),
+            service_id: req.service_id,
+            qkey: QKey(0),
+            info: [0; SidrRep::INFO_LEN],
+            private_data: [0; SidrRep::PRIVATE_LEN],
+        }),
+        Message::Mra(_)
+        | Message::Rej(_)
+        | Message::Rtu(_)
+        | Message::Drep(_)
+        | Message::SidrRep(_)
+        | Message::Apr(_) => return None,
+    };
+    Some(answer)
+}
+
+/// A REJ without information or private data.
+pub(crate) fn rej(local_id: u32, remote_id: u32, rejected: Rejected, reason: u16) -> Rej {
+    Rej {
+        local_id,
+        remote_id,
+        rejected,
+        info_len: 0,
+        reason,
+        info: [0; Rej::INFO_LEN],
+        private_data: [0; Rej::PRIVATE_LEN],
+    }
+}
+
+/// An APR without information or private data.
+pub(crate) fn apr(local_id: u32, remote_id: u32, status: u8) -> Apr {
+    Apr { local_id, remote_id, info_len: 0, status, info: [0; Apr::INFO_LEN], private_data: [0; Apr::PRIVATE_LEN] }
+}

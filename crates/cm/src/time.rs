@@ -1,0 +1,61 @@
+//! Times that messages carry as codes of 5 bits.
+
+use core::time::Duration;
+
+/// Longest time that a peer can make us wait for one answer or in TIME-WAIT, whatever its code says.
+pub(crate) const LONGEST: Duration = Duration::from_secs(60);
+/// Shortest time between two repetitions, however hasty the peer.
+pub(crate) const SHORTEST: Duration = Duration::from_millis(10);
+
+/// 4.096 µs · 2^code, for the low 5 bits of `code`: up to 2 hours and 26 minutes.
+pub fn of_code(code: u8) -> Duration {
+    Duration::from_nanos(4096 << (code & 0x1f))
+}
+
+/// A peer's code, held within [`SHORTEST`] and [`LONGEST`].
+pub(crate) fn of_peer(code: u8) -> Duration {
+    of_code(code).clamp(SHORTEST, LONGEST)
+}
+
+/// The acknowledge timeout code of a path: twice the packet lifetime and the delay of the end that
+/// acknowledges, rounded as Linux does it, so that the sum of the powers is about right.
+pub(crate) fn ack_timeout(ack_delay: u8, packet_lifetime: u8) -> u8 {
+    let round_trip = packet_lifetime.saturating_add(1);
+    let code = if round_trip >= ack_delay {
+        round_trip + u8::from(ack_delay >= round_trip - 1)
+    } else {
+        ack_delay + u8::from(round_trip >= ack_delay - 1)
+    };
+    code.min(31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_powers_of_two() {
+        assert_eq!(of_code(0), Duration::from_nanos(4096));
+        assert_eq!(of_code(20), Duration::from_nanos(4096 << 20));
+        assert_eq!(of_code(32 + 20), of_code(20));
+    }
+
+    #[test]
+    fn a_peer_cannot_make_us_wait_for_hours_or_hurry() {
+        assert_eq!(of_peer(31), LONGEST);
+        assert_eq!(of_peer(0), SHORTEST);
+        assert_eq!(of_peer(20), of_code(20));
+    }
+
+    #[test]
+    fn acknowledge_timeouts_of_linux() {
+        for (delay, lifetime, code) in
+            [(15, 18, 19), (15, 16, 17), (15, 15, 17), (15, 14, 16), (15, 13, 16), (15, 5, 15)]
+        {
+            assert_eq!(ack_timeout(delay, lifetime), code, "{delay} {lifetime}");
+        }
+        assert_eq!(ack_timeout(31, 31), 31);
+        assert_eq!(ack_timeout(0, 0), 1);
+        assert_eq!(ack_timeout(255, 255), 31);
+    }
+}
