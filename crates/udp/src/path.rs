@@ -29,6 +29,19 @@ pub fn path_mtu(destination: IpAddr, interface: u32) -> io::Result<u32> {
     u32::try_from(mtu).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
+/// The address that packets to `destination` leave from as the routing table has it. An address of
+/// this machine is reached from itself. `interface` as for [`path_mtu`].
+///
+/// # Errors
+/// As `connect(2)`: `NetworkUnreachable` where there is no route.
+pub fn source_toward(destination: IpAddr, interface: u32) -> io::Result<IpAddr> {
+    let destination = destination.to_canonical();
+    let socket = sys::socket(Family::of(&destination).raw(), libc::SOCK_DGRAM, 0)?;
+    sys::connect(socket.as_fd(), RawAddress::new(destination, ROCE_PORT, interface).as_bytes())?;
+    let source = sys::local_address(socket.as_fd())?;
+    source.map(|source| source.ip()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
 /// Whether an address is one of this machine's, so that packets can be sent from it.
 /// `interface` as for [`path_mtu`].
 pub(crate) fn is_local(address: IpAddr, interface: u32) -> bool {
@@ -48,6 +61,14 @@ mod tests {
     fn the_mtu_of_loopback_is_known() {
         let mtu = path_mtu("127.0.0.1".parse().unwrap(), 0).unwrap();
         assert!(mtu >= 1280, "{mtu}");
+    }
+
+    #[test]
+    fn loopback_is_reached_from_itself() {
+        for address in ["127.0.0.1", "::1"] {
+            let address: IpAddr = address.parse().unwrap();
+            assert_eq!(source_toward(address, 0).unwrap(), address);
+        }
     }
 
     #[test]

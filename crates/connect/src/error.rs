@@ -1,0 +1,72 @@
+//! Why a call was refused.
+
+use std::io;
+
+/// Why a call on an id was refused. Nothing has changed then, unless it says otherwise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The id is not in a state for this: not bound, not resolved, connected already.
+    #[error("the id cannot do that now: {0}")]
+    State(&'static str),
+    /// An argument makes no sense.
+    #[error("{0}")]
+    Invalid(&'static str),
+    /// The port is in use.
+    #[error("the port is in use")]
+    InUse,
+    /// The address is none of this host's, or none that a device has.
+    #[error("no device of this host has the address {0}")]
+    NotAvailable(std::net::IpAddr),
+    /// There is no way to the destination.
+    #[error("there is no route to {0}")]
+    Unreachable(std::net::IpAddr),
+    /// More private data than the message holds.
+    #[error("private data of {asked} bytes; {max} are the most")]
+    PrivateData {
+        /// Bytes given.
+        asked: usize,
+        /// Bytes that there is room for.
+        max: usize,
+    },
+    /// The process was forked from the one that made the id.
+    #[error("a forked child cannot use its parent's ids")]
+    Forked,
+    /// The hub refused, or none could be started.
+    #[error(transparent)]
+    Hub(#[from] hub::client::AttachError),
+    /// The hub refused a port.
+    #[error(transparent)]
+    Bind(hub::client::manager::BindError),
+    /// The connection manager refused.
+    #[error(transparent)]
+    Cm(#[from] cm::Error),
+    /// The system refused a resource.
+    #[error("the system refused: {0}")]
+    Os(#[from] io::Error),
+}
+
+impl Error {
+    /// The errno that the calls of rdma_cm set.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Error::State(_) | Error::Invalid(_) | Error::PrivateData { .. } | Error::Cm(_) => libc::EINVAL,
+            Error::InUse => libc::EADDRINUSE,
+            Error::NotAvailable(_) => libc::EADDRNOTAVAIL,
+            Error::Unreachable(_) => libc::ENETUNREACH,
+            Error::Forked => libc::EPERM,
+            Error::Hub(error) => error.errno(),
+            Error::Bind(error) => error.errno(),
+            Error::Os(error) => error.raw_os_error().unwrap_or(libc::EIO),
+        }
+    }
+}
+
+impl From<hub::client::manager::BindError> for Error {
+    fn from(error: hub::client::manager::BindError) -> Error {
+        match error.errno() {
+            libc::EADDRINUSE => Error::InUse,
+            _ => Error::Bind(error),
+        }
+    }
+}

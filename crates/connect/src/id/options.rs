@@ -1,0 +1,63 @@
+//! Options of an id, `rdma_set_option(3)`.
+
+use super::Id;
+use crate::error::Error;
+use crate::state::Phase;
+
+impl Id {
+    /// Type of service or traffic class of everything that is sent for the id: the DSCP in the
+    /// high six bits.
+    ///
+    /// # Errors
+    /// [`Error::State`] after [`destroy`](Id::destroy), as of all options.
+    pub fn set_tos(&self, tos: u8) -> Result<(), Error> {
+        self.change(|state, key| {
+            state.entry(key)?.tos = tos;
+            Ok(())
+        })
+    }
+
+    /// Several ids may bind to the port, as long as one at most listens.
+    ///
+    /// # Errors
+    /// If it is bound already.
+    pub fn set_reuse_addr(&self, reuse: bool) -> Result<(), Error> {
+        self.change(|state, key| {
+            let entry = state.entry(key)?;
+            if entry.phase != Phase::Idle {
+                return Err(Error::State("it is bound already"));
+            }
+            entry.reuse = reuse;
+            Ok(())
+        })
+    }
+
+    /// The wildcard of IPv6 does not take IPv4 in.
+    ///
+    /// # Errors
+    /// If it is bound already.
+    pub fn set_v6_only(&self, only: bool) -> Result<(), Error> {
+        self.change(|state, key| {
+            let entry = state.entry(key)?;
+            if entry.phase != Phase::Idle {
+                return Err(Error::State("it is bound already"));
+            }
+            entry.v6_only = only;
+            Ok(())
+        })
+    }
+
+    /// How long the queue pair waits for an acknowledge: 4.096 µs · 2^code, 5 bits.
+    ///
+    /// # Errors
+    /// If the code has more bits.
+    pub fn set_ack_timeout(&self, code: u8) -> Result<(), Error> {
+        self.change(|state, key| {
+            if code > 31 {
+                return Err(Error::Invalid("an acknowledge timeout has five bits"));
+            }
+            state.entry(key)?.ack_timeout = Some(code);
+            Ok(())
+        })
+    }
+}

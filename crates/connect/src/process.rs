@@ -1,0 +1,144 @@
+//! The one instance of a process: its session with the hub, its thread.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hub::client::AttachOptions;
+use hub::client::manager::manage;
+use parking_lot::{Mutex, MutexGuard};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+use crate::error::Error;
+use crate::id::IdKey;
+use crate::state::State;
+
+/// What a child waits for a lock that its parent may have held when it forked.
+const FORK_WAIT: Duration = Duration::from_secs(20);
+
+static PROCESS: Mutex<Option<Arc<Process>>> = Mutex::new(None);
+
+/// Everything that the ids of a process share.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pid: u32,
+    state: Mutex<State>,
+    /// Ids whose last handle went while the state was in use.
+    dropped: Mutex<Vec<IdKey>>,
+    /// Wakes the thread.
+    wake: OwnedFd,
+}
+
+impl Process {
+    /// The instance, started now if there is none. A forked child begins afresh.
+    pub(crate) fn get() -> Result<Arc<Process>, Error> {
+        let mut place = PROCESS.try_lock_for(FORK_WAIT).ok_or(Error::Forked)?;
+        if let Some(process) = place.as_ref().filter(|process| process.is_ours()) {
+            return Ok(Arc::clone(process));
+        }
+        let process = start()?;
+        // The parent's is left as it is: its session is not ours to end.
+        std::mem::forget(place.replace(Arc::clone(&process)));
+        Ok(process)
+    }
+
+    fn is_ours(&self) -> bool {
+        self.pid == std::process::id()
+    }
+
+    /// The state, to look at.
+    pub(crate) fn lock(&self) -> Result<MutexGuard<'_, State>, Error> {
+        if self.is_ours() { Ok(self.state.lock()) } else { Err(Error::Forked) }
+    }
+
+    /// Changes the state and sees to what follows from it: messages, events, timers, wills.
+    pub(crate) fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut State) -> Result<T, Error>) -> Result<T, Error> {
+        let mut state = self.lock()?;
+        let before = state.next_wake();
+        let result = change(&mut state);
+        state.settle(self);
+        let sooner = state.next_wake().is_some_and(|now| before.is_none_or(|before| now < before));
+        if sooner || state.take_unsettled() {
+            self.wake();
+        }
+        self.finish(state);
+        result
+    }
+
+    /// Ends an id.
+    pub(crate) fn destroy(self: &Arc<Self>, key: IdKey) {
+        // A child of a fork has nothing to end.
+        let _ = self.change(|state| {
+            state.destroy(key);
+            Ok(())
+        });
+    }
+
+    /// The last handle of an id is gone, maybe while the state is locked by this very thread.
+    pub(crate) fn drop_id(self: &Arc<Self>, key: IdKey) {
+        if !self.is_ours() {
+            return;
+        }
+        self.dropped.lock().push(key);
+        match self.state.try_lock() {
+            Some(state) => self.finish(state),
+            None => self.wake(),
+        }
+    }
+
+    /// Ends what was dropped, carries out what was decided, and unlocks.
+    fn finish(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        for key in std::mem::take(&mut *self.dropped.lock()) {
+            state.destroy(key);
+        }
+        state.settle(self);
+        let rubbish = state.take_rubbish();
+        drop(state);
+        drop(rubbish);
+    }
+
+    fn wake(&self) {
+        // A full counter wakes as well.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    /// One round of the thread: what the hub sent, timers, dropped ids.
+    fn round(self: &Arc<Self>) -> Option<Duration> {
+        let mut state = self.state.lock();
+        state.maintain(self);
+        state.settle(self);
+        let wait = state.next_wake().map(|at| at.saturating_sub(state.now()));
+        self.finish(state);
+        wait
+    }
+}
+
+fn start() -> Result<Arc<Process>, Error> {
+    let session = manage(&AttachOptions::default())?;
+    let watched = session.poll_fd().try_clone_to_owned()?;
+    let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(std::io::Error::from)?;
+    let state = State::new(session, Instant::now());
+    let process =
+        Arc::new(Process { pid: std::process::id(), state: Mutex::new(state), dropped: Mutex::default(), wake });
+    let serving = Arc::clone(&process);
+    std::thread::Builder::new().name("longarm-cm".into()).spawn(move || serve(&serving, &watched))?;
+    Ok(process)
+}
+
+/// The thread: lasts as long as the process.
+fn serve(process: &Arc<Process>, session: &OwnedFd) {
+    loop {
+        let timeout = process.round().map(|wait| {
+            // A little later rather than a little early.
+            let wait = wait + Duration::from_micros(100);
+            Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() }
+        });
+        let mut fds = [PollFd::new(session, PollFlags::IN), PollFd::new(&process.wake, PollFlags::IN)];
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            continue;
+        }
+        if fds[1].revents().contains(PollFlags::IN) {
+            let _ = rustix::io::read(process.wake.as_fd(), &mut [0; 8]);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Which device, which address.
+
+use std::net::{IpAddr, SocketAddr};
+
+use hub::DeviceRecord;
+use transport::Mtu;
+use wire::Gid;
+
+use crate::error::Error;
+use crate::id::Binding;
+
+/// The device that has an address. `interface` matters for link-local addresses only, and may be
+/// 0 for others.
+pub(crate) fn binding(devices: &[DeviceRecord], address: IpAddr, interface: u32) -> Result<Binding, Error> {
+    let gid = Gid::from(address);
+    let here = |device: &&DeviceRecord| interface == 0 || device.interface_index == interface || !is_scoped(address);
+    let found = devices.iter().filter(here).find_map(|device| {
+        let (gid_index, _) = device.valid_gids().find(|(_, own)| *own == gid)?;
+        Some((device, gid_index))
+    });
+    let (device, gid_index) = found.ok_or(Error::NotAvailable(address))?;
+    Ok(Binding {
+        device: device.name.clone(),
+        gid,
+        gid_index,
+        interface: device.interface_index,
+        mtu: Mtu::fitting(device.mtu_bytes).unwrap_or(Mtu::B256),
+    })
+}
+
+/// The address that packets to `destination` leave from.
+pub(crate) fn source(destination: SocketAddr) -> Result<IpAddr, Error> {
+    udp::source_toward(destination.ip(), scope(destination)).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => Error::Unreachable(destination.ip()),
+        _ => Error::Os(error),
+    })
+}
+
+/// The interface that a link-local address names, 0 for others.
+pub(crate) fn scope(address: SocketAddr) -> u32 {
+    match address {
+        SocketAddr::V6(v6) => v6.scope_id(),
+        SocketAddr::V4(_) => 0,
+    }
+}
+
+/// Whether an address means nothing without its interface.
+pub(crate) fn is_scoped(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
+}
+
+/// An address with its IPv4-mapped form undone.
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
+        IpAddr::V6(_) => address,
+    }
+}
+
+/// The flow label of a connection between two ports, from which both ends make their UDP source
+/// port: 20 bits, not zero.
+pub(crate) fn flow_label(local: u16, remote: u16) -> u32 {
+    let mixed = (u32::from(local) << 16 | u32::from(remote)).wrapping_mul(0x9e37_79b1);
+    (mixed >> 12).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(name: &str, index: u32, addresses: &[&str]) -> DeviceRecord {
+        DeviceRecord {
+            name: name.into(),
+            interface: name.into(),
+            interface_index: index,
+            node_guid: Default::default(),
+            port_guid: Default::default(),
+            mtu_bytes: 1500,
+            link_up: true,
+            speed_mbps: 0,
+            loopback: false,
+            preferred: false,
+            gids: addresses.iter().map(|a| Gid::from(a.parse::<IpAddr>().unwrap())).collect(),
+        }
+    }
+
+    #[test]
+    fn link_local_addresses_are_told_apart_by_interface() {
+        let devices = [device("a", 2, &["192.0.2.1", "fe80::1"]), device("b", 3, &["fe80::1"])];
+        let of = |address: &str, interface| binding(&devices, address.parse().unwrap(), interface);
+        assert_eq!(of("fe80::1", 3).unwrap().device, "b");
+        assert_eq!(of("fe80::1", 2).unwrap().gid_index, 1);
+        assert_eq!(of("192.0.2.1", 0).unwrap().mtu, Mtu::B1024);
+        assert!(matches!(of("192.0.2.2", 0), Err(Error::NotAvailable(_))));
+    }
+
+    #[test]
+    fn flow_labels_have_twenty_bits() {
+        for (local, remote) in [(0, 0), (1, 2), (65535, 65535), (7471, 40000)] {
+            assert!((1..1 << 20).contains(&flow_label(local, remote)));
+        }
+    }
+}
