@@ -31,6 +31,7 @@ mod random;
 mod route;
 mod space;
 mod state;
+mod unreliable;
 
 pub use error::Error;
 pub use event::{ConnParam, DatagramParam, Event, EventKind, Param, PrivateData};

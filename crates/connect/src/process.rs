@@ -12,6 +12,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use crate::error::Error;
 use crate::id::IdKey;
 use crate::state::State;
+use crate::unreliable::Unreliable;
 
 /// What a child waits for a lock that its parent may have held when it forked.
 const FORK_WAIT: Duration = Duration::from_secs(20);
@@ -114,10 +115,11 @@ impl Process {
 }
 
 fn start() -> Result<Arc<Process>, Error> {
+    let unreliable = Unreliable::of_environment()?;
     let session = manage(&AttachOptions::default())?;
     let watched = session.poll_fd().try_clone_to_owned()?;
     let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(std::io::Error::from)?;
-    let state = State::new(session, Instant::now());
+    let state = State::new(session, unreliable, Instant::now());
     let process =
         Arc::new(Process { pid: std::process::id(), state: Mutex::new(state), dropped: Mutex::default(), wake });
     let serving = Arc::clone(&process);

@@ -22,6 +22,7 @@ use crate::event::{EventKind, Param};
 use crate::id::{Id, IdKey};
 use crate::process::Process;
 use crate::queue::{Pending, Whose};
+use crate::unreliable::Unreliable;
 
 /// The state behind a process's lock.
 #[derive(Debug)]
@@ -31,6 +32,7 @@ pub(crate) struct State {
     ids: HashMap<IdKey, Entry>,
     conns: HashMap<ConnId, IdKey>,
     wills: Wills,
+    unreliable: Unreliable,
     /// What must be dropped when the lock is open: it may hold ids.
     rubbish: Vec<Rubbish>,
     last_key: u64,
@@ -51,7 +53,7 @@ pub(crate) enum Rubbish {
 }
 
 impl State {
-    pub(crate) fn new(session: ManagerSession, start: Instant) -> State {
+    pub(crate) fn new(session: ManagerSession, unreliable: Unreliable, start: Instant) -> State {
         let guid = session.devices().first().map_or(0, |device| device.node_guid.0);
         let cm = cm::Manager::new(cm::Config::new(session.number(), guid, crate::random::word()));
         State {
@@ -60,6 +62,7 @@ impl State {
             ids: HashMap::new(),
             conns: HashMap::new(),
             wills: Wills::default(),
+            unreliable,
             rubbish: Vec::new(),
             last_key: 0,
             start,
@@ -205,7 +208,10 @@ impl State {
     }
 
     fn send(&mut self, route: &cm::Route, mad: &[u8; 256]) {
-        self.session.send_mad(&packet(route, mad));
+        let packet = packet(route, mad);
+        for _ in 0..self.unreliable.copies() {
+            self.session.send_mad(&packet);
+        }
     }
 
     /// Ids whose device is gone.
