@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod fuzz;
+mod interop;
 mod layers;
 mod packages;
 mod run;
@@ -18,6 +19,8 @@ cargo xtask COMMAND
   packages        only installs the Debian packages
   layers          only checks that dependencies between our crates point down
   tables          writes docs/compatibility.md from a run of the demo
+  interop [...]   runs programs against Linux Soft-RoCE in a virtual machine, as root;
+                  --short: a few of them, --help: the rest
   fuzz [SECONDS]  every fuzz target for SECONDS each (default 30); needs cargo-fuzz
 ";
 
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
         ["packages"] => packages::install(),
         ["layers"] => layers::check(),
         ["tables"] => test::tables(),
+        ["interop", ref rest @ ..] => interop::interop(rest),
         ["fuzz"] => fuzz::all("30"),
         ["fuzz", seconds] => fuzz::all(seconds),
         _ => {

@@ -1,0 +1,184 @@
+//! One program with its options, and how its success is judged. The words are those of the
+//! tables of programs in `crates/cli/tests/programs`.
+
+/// What tells of success beside the exit status of both sides.
+#[derive(Clone, Copy)]
+pub(crate) enum Judge {
+    /// Both sides say all of these words.
+    Says(&'static [&'static str]),
+    /// The client prints at least so many lines of numbers.
+    Rows(usize),
+}
+
+/// A program that must run between Longarm and Soft-RoCE, either being the server.
+#[derive(Clone, Copy)]
+pub(crate) struct Case {
+    pub(crate) program: &'static str,
+    /// Options of both sides; `{device}` and `{gid}` are each side's own.
+    pub(crate) options: &'static str,
+    /// How device and GID are told to this program.
+    pub(crate) place: &'static str,
+    pub(crate) judge: Judge,
+    /// The link's MTU in bytes.
+    pub(crate) mtu: u32,
+    /// A plan of faults on our side.
+    pub(crate) faults: Option<&'static str>,
+    /// What the guest's queueing discipline netem does to packets of the guest.
+    pub(crate) netem: Option<&'static str>,
+    /// The program compares the data.
+    pub(crate) verified: bool,
+    /// Part of the short run.
+    pub(crate) short: bool,
+    /// How often it may be tried until it succeeds.
+    pub(crate) attempts: usize,
+}
+
+/// Which side Longarm is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    Client,
+    Server,
+}
+
+/// Which addresses are used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Family {
+    V4,
+    V6,
+}
+
+pub(crate) const ROLES: [Role; 2] = [Role::Client, Role::Server];
+pub(crate) const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+
+/// The MTU of plain Ethernet, and one that carries RDMA's largest.
+pub(crate) const ETHERNET: u32 = 1500;
+pub(crate) const JUMBO: u32 = 4200;
+
+/// Words that programs use when they go on after a failure.
+const NEVER: [&str; 6] =
+    ["invalid data", "Completion with error", "Failed to", "Couldn't", "Completion error", "longarm: "];
+
+impl Case {
+    /// A ping-pong of ibverbs-utils.
+    pub(crate) const fn ping(program: &'static str, options: &'static str) -> Case {
+        let judge = Judge::Says(&[" bytes in ", "usec/iter"]);
+        Case::new(program, options, "-d {device} -g {gid}", judge)
+    }
+
+    /// A program of perftest.
+    pub(crate) const fn perf(program: &'static str, options: &'static str) -> Case {
+        Case::new(program, options, "-d {device} -x {gid} -F", Judge::Rows(1))
+    }
+
+    const fn new(program: &'static str, options: &'static str, place: &'static str, judge: Judge) -> Case {
+        Case {
+            program,
+            options,
+            place,
+            judge,
+            mtu: ETHERNET,
+            faults: None,
+            netem: None,
+            verified: false,
+            short: false,
+            attempts: 1,
+        }
+    }
+
+    pub(crate) const fn jumbo(self) -> Case {
+        Case { mtu: JUMBO, ..self }
+    }
+
+    /// With faults, the last acknowledge of a program that has ended can be lost as well, and then
+    /// nobody is there any more to send it again, so that the peer rightly complains.
+    pub(crate) const fn faults(self, plan: &'static str) -> Case {
+        Case { faults: Some(plan), attempts: 4, ..self }
+    }
+
+    /// The same for packets of the guest.
+    pub(crate) const fn netem(self, what: &'static str) -> Case {
+        Case { netem: Some(what), attempts: 4, ..self }
+    }
+
+    /// The program ends while messages of its peer are still under way to it, and the peer may complain.
+    pub(crate) const fn stragglers(self) -> Case {
+        Case { attempts: 2, ..self }
+    }
+
+    pub(crate) const fn verified(self) -> Case {
+        Case { verified: true, ..self }
+    }
+
+    pub(crate) const fn short(self) -> Case {
+        Case { short: true, ..self }
+    }
+
+    /// What distinguishes it, as a person would type it.
+    pub(crate) fn name(&self) -> String {
+        let mut name = format!("{} {}", self.program, self.options);
+        if self.mtu != ETHERNET {
+            name.push_str(&format!(" (link {})", self.mtu));
+        }
+        if let Some(plan) = self.faults {
+            name.push_str(&format!(" (faults {plan})"));
+        }
+        if let Some(what) = self.netem {
+            name.push_str(&format!(" (netem {what})"));
+        }
+        name
+    }
+
+    /// The command of one side, without the server's address.
+    pub(crate) fn line(&self, device: &str, gid: usize) -> String {
+        let place = self.place.replace("{device}", device).replace("{gid}", &gid.to_string());
+        format!("{} {place} {}", self.program, self.options)
+    }
+
+    /// What is missing in what both sides said, or should not be there.
+    pub(crate) fn problem(&self, client: &str, server: &str) -> Option<String> {
+        let both = [client, server];
+        if let Some(word) = NEVER.iter().find(|word| both.iter().any(|said| said.contains(**word))) {
+            return Some(format!("it said {word:?}"));
+        }
+        match self.judge {
+            Judge::Says(words) => words
+                .iter()
+                .find(|word| !both.iter().all(|said| said.contains(**word)))
+                .map(|word| format!("a side did not say {word:?}")),
+            Judge::Rows(least) => {
+                let rows = client.lines().filter(|line| is_row(line)).count();
+                (rows < least).then(|| format!("{rows} of {least} lines of numbers"))
+            }
+        }
+    }
+}
+
+/// A line of four numbers or more, and nothing else.
+fn is_row(line: &str) -> bool {
+    let mut count = 0;
+    line.split_whitespace().all(|word| {
+        count += 1;
+        word.parse::<f64>().is_ok()
+    }) && count >= 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_lines_of_numbers() {
+        assert!(is_row(" 65536      1000             0.00               1.89     0.03 "));
+        assert!(!is_row(" #bytes     #iterations    BW peak[MB/sec]"));
+        assert!(!is_row("1 2 3"));
+    }
+
+    #[test]
+    fn a_silent_side_is_a_problem() {
+        let case = Case::ping("ibv_rc_pingpong", "-c");
+        let good = "8192000 bytes in 0.05 seconds = 1.0 Mbit/sec\n1000 iters in 0.05 seconds = 5 usec/iter\n";
+        assert_eq!(case.problem(good, good), None);
+        assert!(case.problem(good, "").is_some());
+        assert!(case.problem("invalid data in page 0", good).is_some());
+    }
+}

@@ -1,0 +1,194 @@
+//! What one host sent in two captures of the same exchange, field by field.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::IpAddr;
+
+use wire::{Qpn, source_port, source_port_ud};
+
+use crate::capture::frames;
+use crate::fields::{Captured, Field};
+
+/// All differences of one kind.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Clone)]
+pub(crate) struct Difference {
+    /// The field, or what is missing or repeated.
+    pub(crate) field: String,
+    /// Ours and theirs.
+    pub(crate) ours: String,
+    pub(crate) theirs: String,
+    /// The opcodes of packets in which it was seen.
+    pub(crate) opcodes: Vec<String>,
+    pub(crate) count: usize,
+}
+
+/// One end's part of a capture: packets by their stream and place in it.
+struct Sent {
+    /// Stream, and PSN relative to its first; the first packet there, and how many there were.
+    packets: BTreeMap<(Stream, u32), (Vec<Field>, usize)>,
+}
+
+/// Requests or responses of one queue pair; queue pairs are numbered as they appear.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Stream {
+    responses: bool,
+    queue_pair: usize,
+}
+
+/// Compares what `ours` sent in one capture with what `theirs` sent in the other.
+pub(crate) fn compare(
+    (our_pcap, ours): (&[u8], IpAddr),
+    (their_pcap, theirs): (&[u8], IpAddr),
+) -> Result<Vec<Difference>, String> {
+    let ours = Sent::new(our_pcap, ours)?;
+    let theirs = Sent::new(their_pcap, theirs)?;
+    let mut found = Found::default();
+    for (place, (fields, times)) in &ours.packets {
+        match theirs.packets.get(place) {
+            Some((other, _)) => found.packet(fields, other),
+            None => found.add("packet that only we send", fields, "sent", "-"),
+        }
+        if *times > 1 {
+            found.add("packet sent again", fields, "sent again", "-");
+        }
+    }
+    let only_theirs = theirs.packets.iter().filter(|(place, _)| !ours.packets.contains_key(place));
+    only_theirs.for_each(|(_, (fields, _))| found.add("packet that only they send", fields, "-", "sent"));
+    Ok(found.differences.into_values().collect())
+}
+
+impl Sent {
+    fn new(pcap: &[u8], sender: IpAddr) -> Result<Sent, String> {
+        let all: Vec<Captured<'_>> = frames(pcap)?.into_iter().filter_map(Captured::new).collect();
+        if all.is_empty() {
+            return Err("a capture without packets".into());
+        }
+        let numbers = Numbers::new(&all, sender);
+        let mut packets: BTreeMap<(Stream, u32), (Vec<Field>, usize)> = BTreeMap::new();
+        for packet in all.iter().filter(|packet| packet.source == sender) {
+            let entry = packets.entry(numbers.place(packet)).or_insert_with(|| (numbers.fields(packet), 0));
+            entry.1 += 1;
+        }
+        Ok(Sent { packets })
+    }
+}
+
+/// A queue pair of a host: two hosts can have the same numbers.
+type End = (IpAddr, Qpn);
+
+/// What the numbers of a capture mean relative to its beginning.
+#[derive(Default)]
+struct Numbers {
+    /// Queue pairs of the other host, in the order in which our host first sent to them.
+    queue_pairs: HashMap<End, usize>,
+    /// The first PSN of requests to a queue pair.
+    first: HashMap<End, u32>,
+    /// Connections: the queue pair at the other end of one that our host sends to.
+    ends: HashMap<End, End>,
+}
+
+/// No exchange here has more PSNs.
+const WINDOW: u32 = 1 << 16;
+
+impl Numbers {
+    fn new(all: &[Captured<'_>], sender: IpAddr) -> Numbers {
+        let mut numbers = Numbers::default();
+        for packet in all {
+            if packet.source == sender {
+                let next = numbers.queue_pairs.len();
+                numbers.queue_pairs.entry(packet.end()).or_insert(next);
+            }
+            if packet.info.is_request() {
+                numbers.first.entry(packet.end()).or_insert(packet.psn.get());
+            }
+        }
+        all.iter().filter(|packet| packet.info.is_response()).for_each(|response| numbers.join(response));
+        numbers.join_the_only(all, sender);
+        numbers
+    }
+
+    /// A response joins the two ends of a connection: it bears the PSN of a request to where it comes from.
+    fn join(&mut self, response: &Captured<'_>) {
+        let asked = |(end, first): (&End, &u32)| {
+            let near = response.psn.get().wrapping_sub(*first) & 0xff_ffff < WINDOW;
+            (near && end.0 == response.source).then_some(*end)
+        };
+        if let Some(from) = self.first.iter().find_map(asked) {
+            self.ends.insert(response.end(), from);
+            self.ends.insert(from, response.end());
+        }
+    }
+
+    /// Without responses: if there is one queue pair at each end, they belong together.
+    fn join_the_only(&mut self, all: &[Captured<'_>], sender: IpAddr) {
+        let own: HashSet<End> = all.iter().filter(|packet| packet.source != sender).map(Captured::end).collect();
+        if let (Some(own), 1, 1) = (own.iter().next(), own.len(), self.queue_pairs.len()) {
+            self.ends.extend(self.queue_pairs.keys().map(|peer| (*peer, *own)));
+        }
+    }
+
+    fn place(&self, packet: &Captured<'_>) -> (Stream, u32) {
+        let responses = packet.info.is_response();
+        let to = packet.end();
+        let requests_to = if responses { self.ends.get(&to) } else { Some(&to) };
+        let first = requests_to.and_then(|end| self.first.get(end)).copied().unwrap_or_default();
+        let queue_pair = self.queue_pairs.get(&to).copied().unwrap_or_default();
+        (Stream { responses, queue_pair }, packet.psn.get().wrapping_sub(first) & 0xff_ffff)
+    }
+
+    fn fields(&self, packet: &Captured<'_>) -> Vec<Field> {
+        let mut fields = packet.fields();
+        let by_formula = match packet.datagram_source() {
+            Some(qpn) => source_port_ud(qpn) == packet.source_port,
+            None => {
+                let own = self.ends.get(&packet.end());
+                own.is_some_and(|(_, own)| source_port(0, *own, packet.dest_qpn) == packet.source_port)
+            }
+        };
+        let port = match by_formula {
+            true => "by the formula",
+            false if packet.source_port >= 0xc000 => "another above 0xc000",
+            false => "below 0xc000",
+        };
+        fields.push(("UDP source port", port.to_owned()));
+        fields
+    }
+}
+
+/// Differences, those of the same kind together.
+#[derive(Default)]
+struct Found {
+    differences: BTreeMap<(String, String, String), Difference>,
+}
+
+impl Found {
+    fn packet(&mut self, ours: &[Field], theirs: &[Field]) {
+        for (name, value) in ours {
+            match theirs.iter().find(|(other, _)| other == name) {
+                Some((_, other)) if other == value => {}
+                Some((_, other)) => self.add(name, ours, value, other),
+                None => self.add(name, ours, value, "-"),
+            }
+        }
+        for (name, value) in theirs {
+            if !ours.iter().any(|(other, _)| other == name) {
+                self.add(name, ours, "-", value);
+            }
+        }
+    }
+
+    fn add(&mut self, field: &str, packet: &[Field], ours: &str, theirs: &str) {
+        let opcode = packet.iter().find(|(name, _)| *name == "opcode").map_or("?", |(_, name)| name).to_owned();
+        let key = (field.to_owned(), ours.to_owned(), theirs.to_owned());
+        let difference = self.differences.entry(key).or_insert_with(|| Difference {
+            field: field.to_owned(),
+            ours: ours.to_owned(),
+            theirs: theirs.to_owned(),
+            opcodes: Vec::new(),
+            count: 0,
+        });
+        difference.count += 1;
+        if !difference.opcodes.contains(&opcode) {
+            difference.opcodes.push(opcode);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! One program on both sides of the wire, once.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::case::{Family, Role};
+use crate::guest::{Guest, Job};
+use crate::local::{self, Local};
+use crate::namespace;
+
+/// Longer than any program takes, emulated, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the server may go on after the client.
+const FAREWELL: Duration = Duration::from_secs(15);
+/// Where the programs meet to tell each other their queue pairs.
+const PORT: u16 = 18515;
+
+/// Both sides of the wire.
+pub(crate) struct Wire {
+    pub(crate) local: Local,
+    pub(crate) guest: Guest,
+    /// Our device and the indices of its IPv4 and IPv6 GIDs, and the guest's.
+    pub(crate) ours: Place,
+    pub(crate) theirs: Place,
+    /// The link's, in bytes.
+    pub(crate) mtu: u32,
+}
+
+/// A device and its addresses.
+pub(crate) struct Place {
+    pub(crate) device: String,
+    pub(crate) v4: usize,
+    pub(crate) v6: usize,
+}
+
+/// The addresses on the wire, ours and the guest's.
+pub(crate) const OUR_V4: &str = "10.77.0.1";
+pub(crate) const OUR_V6: &str = "fd77::1";
+pub(crate) const THEIR_V4: &str = "10.77.0.11";
+pub(crate) const THEIR_V6: &str = "fd77::b";
+
+/// What became of a program on both sides. A status of `None`: it went on, and was ended.
+pub(crate) struct Outcome {
+    pub(crate) client: (Option<i32>, String),
+    pub(crate) server: (Option<i32>, String),
+}
+
+/// What is run on both sides; `client` lacks the server's address.
+pub(crate) struct Exchange<'a> {
+    pub(crate) ours: String,
+    pub(crate) theirs: String,
+    pub(crate) role: Role,
+    pub(crate) faults: Option<&'a str>,
+}
+
+impl Place {
+    /// Finds the addresses in what `ibv_devinfo -v` says.
+    pub(crate) fn new(device: &str, devinfo: &str, v4: &str, v6: &str) -> Result<Place, String> {
+        let index = |address: &str| {
+            let line =
+                devinfo.lines().find(|line| line.contains("GID[") && line.contains(&format!("{address}, RoCE v2")));
+            let index = line.and_then(|line| line.split(['[', ']']).nth(1)).and_then(|index| index.trim().parse().ok());
+            index.ok_or_else(|| format!("{device} has no GID of {address}:\n{devinfo}"))
+        };
+        Ok(Place { device: device.to_owned(), v4: index(&format!("::ffff:{v4}"))?, v6: index(v6)? })
+    }
+
+    /// The index of a family's GID.
+    pub(crate) fn gid(&self, family: Family) -> usize {
+        match family {
+            Family::V4 => self.v4,
+            Family::V6 => self.v6,
+        }
+    }
+}
+
+impl Wire {
+    /// Runs an exchange: the server, then the client as soon as the server listens.
+    pub(crate) fn perform(&mut self, exchange: &Exchange<'_>) -> Result<Outcome, String> {
+        match exchange.role {
+            Role::Client => self.against_server(exchange),
+            Role::Server => self.against_client(exchange),
+        }
+    }
+
+    /// Changes the link's MTU on both sides.
+    pub(crate) fn set_mtu(&mut self, mtu: u32) -> Result<(), String> {
+        if self.mtu != mtu {
+            self.mtu = mtu;
+            namespace::set_mtu(mtu)?;
+            self.guest.run(&format!("ip link set eth0 mtu {mtu}"))?;
+            self.local.new_hub();
+        }
+        Ok(())
+    }
+
+    fn against_server(&mut self, exchange: &Exchange<'_>) -> Result<Outcome, String> {
+        let server = self.guest.start(&exchange.theirs, PATIENCE + FAREWELL)?;
+        self.guest_listens()?;
+        let mut client = self.local.start(&format!("{} {THEIR_V4}", exchange.ours), exchange.faults)?;
+        let status = client.wait(PATIENCE);
+        let served = self.guest.wait(server, FAREWELL)?;
+        if served.is_none() {
+            self.guest.stop(server)?;
+        }
+        Ok(Outcome { client: (status, client.said()), server: (served, self.guest.said(server)) })
+    }
+
+    fn against_client(&mut self, exchange: &Exchange<'_>) -> Result<Outcome, String> {
+        let mut server = self.local.start(&exchange.ours, exchange.faults)?;
+        if !local::listens(PORT, FAREWELL) {
+            let nobody = (None, "not started: the server does not listen".to_owned());
+            return Ok(Outcome { client: nobody, server: (server.wait(Duration::ZERO), server.said()) });
+        }
+        let client = self.guest.start(&format!("{} {OUR_V4}", exchange.theirs), PATIENCE)?;
+        let status = self.guest.wait(client, PATIENCE + FAREWELL)?;
+        let served = server.wait(FAREWELL);
+        Ok(Outcome { client: (status, self.guest.said(client)), server: (served, server.said()) })
+    }
+
+    /// Waits until the guest's server listens; if it does not, the client will tell.
+    fn guest_listens(&mut self) -> Result<(), String> {
+        let listens = format!("until grep -q ':{PORT:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.02; done");
+        let job: Job = self.guest.start(&listens, FAREWELL)?;
+        self.guest.wait(job, FAREWELL * 2).map(drop)
+    }
+}
+
+impl Outcome {
+    /// Which side did not end well.
+    pub(crate) fn problem(&self) -> Option<String> {
+        [("client", self.client.0), ("server", self.server.0)].into_iter().find_map(|(side, status)| match status {
+            Some(0) => None,
+            Some(status) => Some(format!("the {side}'s status is {status}")),
+            None => Some(format!("the {side} did not end")),
+        })
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (side, (_, said)) in [("client", &self.client), ("server", &self.server)] {
+            for line in said.lines() {
+                writeln!(f, "    {side}│ {line}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! Differences between Longarm's packets and Soft-RoCE's that are meant. A difference that is not here
+//! fails the run. `docs/interop.md` says more about each.
+
+use crate::compare::Difference;
+
+/// A difference that is meant: where, and why.
+pub(crate) struct Explained {
+    /// The field, as the comparison names it.
+    pub(crate) field: &'static str,
+    /// Longarm's value and Soft-RoCE's; empty: any.
+    pub(crate) ours: &'static str,
+    pub(crate) theirs: &'static str,
+    /// A part of the opcode's name; empty: any.
+    pub(crate) opcode: &'static str,
+    pub(crate) why: &'static str,
+}
+
+const fn meant(
+    field: &'static str,
+    (ours, theirs): (&'static str, &'static str),
+    opcode: &'static str,
+    why: &'static str,
+) -> Explained {
+    Explained { field, ours, theirs, opcode, why }
+}
+
+/// All that are known.
+pub(crate) const ALL: [Explained; 10] = [
+    meant(
+        "IPv4 identification",
+        ("0", "not 0"),
+        "",
+        "an unprivileged UDP socket with path MTU discovery sends 0, or the segment's number within one send",
+    ),
+    meant("UDP checksum", ("not 0", "0"), "", "the kernel computes it for every datagram; the ICRC masks it"),
+    meant(
+        "UDP source port",
+        ("another above 0xc000", "by the formula"),
+        "",
+        "one socket per source port, so the formula's result is folded into a bounded set",
+    ),
+    meant("TTL or hop limit", ("255", "64"), "", "the program asks for 255 and gets it; rxe takes the route's"),
+    meant("IPv6 flow label", ("", "0x0"), "", "the kernel labels the flows of UDP sockets; the ICRC masks it"),
+    meant("AckReq", ("true", "false"), "_MIDDLE", "asked for every 16th packet: the window must learn what arrived"),
+    meant("AckReq", ("false", "true"), "_MIDDLE", "rxe asks after 64 packets without; we have asked before"),
+    meant("AETH credits", ("", "none"), "", "the receive WQEs that are posted (9.7.7.2); rxe never counts them"),
+    meant(
+        "packet that only they send",
+        ("-", "sent"),
+        "RC_ACKNOWLEDGE",
+        "one acknowledge for everything that arrived together (9.7.5.1.2)",
+    ),
+    meant(
+        "packet sent again",
+        ("sent again", "-"),
+        "",
+        "the peer, emulated, takes longer than a probe waits; the first measurement of its time is still to come",
+    ),
+];
+
+/// Why there is such a difference, if it is known.
+pub(crate) fn by(difference: &Difference) -> Option<&'static str> {
+    let fits = |known: &&Explained| {
+        known.field == difference.field
+            && (known.ours.is_empty() || known.ours == difference.ours)
+            && (known.theirs.is_empty() || known.theirs == difference.theirs)
+            && difference.opcodes.iter().all(|opcode| opcode.contains(known.opcode))
+    };
+    ALL.iter().find(fits).map(|known| known.why)
+}

@@ -1,0 +1,192 @@
+//! The exchanges of the golden captures (`crates/wire/tests/golden`), with Longarm in place of one end: what it
+//! sends is compared, field by field, with what Soft-RoCE sent there.
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use crate::capture::Capture;
+use crate::case::{Family, ROLES, Role};
+use crate::compare::{Difference, compare};
+use crate::exchange::{Exchange, OUR_V4, OUR_V6, Wire};
+use crate::run::Tally;
+use crate::{Options, explained, namespace};
+
+const CAPTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/wire/tests/golden");
+
+/// A capture and the command that made it, on both sides, without device, GID and server.
+pub(crate) struct Golden {
+    pub(crate) name: &'static str,
+    pub(crate) program: &'static str,
+    pub(crate) options: &'static str,
+    pub(crate) family: Family,
+}
+
+const fn golden(name: &'static str, program: &'static str, options: &'static str) -> Golden {
+    Golden { name, program, options, family: Family::V4 }
+}
+
+const fn golden_v6(name: &'static str, program: &'static str, options: &'static str) -> Golden {
+    Golden { name, program, options, family: Family::V6 }
+}
+
+pub(crate) const GOLDEN: [Golden; 17] = [
+    golden("rc_pingpong", "ibv_rc_pingpong", "-n 3 -s 64"),
+    golden("rc_pingpong_4k", "ibv_rc_pingpong", "-n 2 -s 4099 -m 1024"),
+    golden("rc_pingpong_mtu256", "ibv_rc_pingpong", "-n 2 -s 700 -m 256"),
+    golden("rc_long", "ibv_rc_pingpong", "-n 1 -s 40000 -m 256"),
+    golden("uc_pingpong", "ibv_uc_pingpong", "-n 3 -s 2500"),
+    golden("ud_pingpong", "ibv_ud_pingpong", "-n 3 -s 61"),
+    golden("srq_pingpong", "ibv_srq_pingpong", "-n 4 -q 2 -s 32"),
+    golden("send_bw", "ib_send_bw", "-F -n 5 -s 3000"),
+    golden("send_bw_ud", "ib_send_bw", "-F -c UD -n 5 -s 100"),
+    golden("write_lat", "ib_write_lat", "-F -n 5 -s 5"),
+    golden("write_bw", "ib_write_bw", "-F -n 5 -s 3000"),
+    golden("write_bw_uc", "ib_write_bw", "-F -c UC -n 5 -s 100"),
+    golden("read_bw", "ib_read_bw", "-F -n 5 -s 3000"),
+    golden("read_lat", "ib_read_lat", "-F -n 5 -s 7"),
+    golden("atomic_fa", "ib_atomic_bw", "-F -n 5 -A FETCH_AND_ADD"),
+    golden("atomic_cas", "ib_atomic_lat", "-F -n 5 -A CMP_AND_SWAP"),
+    golden_v6("rc_pingpong_v6", "ibv_rc_pingpong", "-n 2 -s 64"),
+];
+
+/// The addresses of server and client in the golden captures.
+const GOLDEN_V4: [&str; 2] = ["10.77.0.11", "10.77.0.12"];
+const GOLDEN_V6: [&str; 2] = ["fd77::b", "fd77::c"];
+
+impl Golden {
+    fn line(&self, device: &str, gid: usize) -> String {
+        let option = if self.program.starts_with("ibv_") { "-g" } else { "-x" };
+        format!("{} -d {device} {option} {gid} {}", self.program, self.options)
+    }
+
+    /// The host in the capture whose part Longarm takes.
+    fn model(&self, role: Role) -> IpAddr {
+        let hosts = if self.family == Family::V4 { GOLDEN_V4 } else { GOLDEN_V6 };
+        address(hosts[usize::from(role == Role::Client)])
+    }
+
+    fn ours(&self) -> IpAddr {
+        address(if self.family == Family::V4 { OUR_V4 } else { OUR_V6 })
+    }
+}
+
+/// Performs, captures and compares all that the options ask for.
+pub(crate) fn all(wire: &mut Wire, options: &Options, run: &Path, tally: &mut Tally) -> Result<(), String> {
+    let brief = ["rc_pingpong_mtu256", "read_bw", "rc_pingpong_v6"];
+    let chosen = GOLDEN.iter().filter(|golden| !options.short || brief.contains(&golden.name));
+    for golden in chosen.filter(|golden| format!("golden {}", golden.name).contains(&options.only)) {
+        for role in ROLES {
+            tally.count += 1;
+            let title = format!("golden {} as {role:?}", golden.name);
+            let pcap = match captured(wire, golden, role, run)? {
+                Ok(pcap) => pcap,
+                Err(problem) => {
+                    println!("        {title}: {problem}");
+                    tally.failures.push(format!("{title}: {problem}"));
+                    continue;
+                }
+            };
+            let theirs = read(&format!("{CAPTURES}/{}.pcap", golden.name))?;
+            let found = compare((&pcap, golden.ours()), (&theirs, golden.model(role)))?;
+            let unexplained = report(&title, &found, options.verbose);
+            tally.failures.extend((!unexplained.is_empty()).then_some(unexplained));
+        }
+    }
+    Ok(())
+}
+
+/// Performs the exchange of a capture; the pcap, or what went wrong.
+fn captured(wire: &mut Wire, golden: &Golden, role: Role, run: &Path) -> Result<Result<Vec<u8>, String>, String> {
+    let capture = Capture::start(namespace::LINK, &run.join(format!("{}-{role:?}.pcap", golden.name)))?;
+    let exchange = Exchange {
+        ours: golden.line(&wire.ours.device, wire.ours.gid(golden.family)),
+        theirs: golden.line(&wire.theirs.device, wire.theirs.gid(golden.family)),
+        role,
+        faults: None,
+    };
+    let outcome = wire.perform(&exchange)?;
+    let pcap = capture.end()?;
+    Ok(match outcome.problem() {
+        None => Ok(pcap),
+        Some(problem) => Err(format!("{problem}\n{outcome}")),
+    })
+}
+
+/// Prints the differences, and returns those without an explanation.
+fn report(title: &str, found: &[Difference], verbose: bool) -> String {
+    let (known, new): (Vec<_>, Vec<_>) = found.iter().partition(|difference| explained::by(difference).is_some());
+    println!("        {title}: {} differences have an explanation, {} have not", known.len(), new.len());
+    if verbose {
+        known.iter().for_each(|difference| println!("          {}", line(difference)));
+    }
+    new.iter().map(|difference| format!("{title}: {}", line(difference))).collect::<Vec<_>>().join("\n")
+}
+
+fn line(difference: &Difference) -> String {
+    let Difference { field, ours, theirs, opcodes, count } = difference;
+    format!("{field}: {ours}, rxe {theirs} ({count} packets, {})", opcodes.join(", "))
+}
+
+/// Compares two files: ours and the address of the host in it, another and its.
+pub(crate) fn compare_files(names: &[String]) -> Result<(), String> {
+    let [ours, our_address, theirs, their_address] = names else {
+        return Err("two files and two addresses".into());
+    };
+    let parse = |text: &str| text.parse::<IpAddr>().map_err(|e| format!("{text}: {e}"));
+    let found = compare((&read(ours)?, parse(our_address)?), (&read(theirs)?, parse(their_address)?))?;
+    found.iter().for_each(|difference| {
+        println!("{}  [{}]", line(difference), explained::by(difference).unwrap_or("NOT EXPLAINED"));
+    });
+    Ok(())
+}
+
+fn read(file: &str) -> Result<Vec<u8>, String> {
+    std::fs::read(file).map_err(|e| format!("{file}: {e}"))
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().expect("an address of our own")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The capture that `name` stands for, and its hosts: server and client.
+    fn capture(name: &str) -> (Vec<u8>, [IpAddr; 2]) {
+        (read(&format!("{CAPTURES}/{name}.pcap")).unwrap(), GOLDEN_V4.map(address))
+    }
+
+    #[test]
+    fn every_capture_equals_itself() {
+        for golden in &GOLDEN {
+            let pcap = read(&format!("{CAPTURES}/{}.pcap", golden.name)).unwrap();
+            for role in ROLES {
+                let host = golden.model(role);
+                let found = compare((&pcap, host), (&pcap, host)).unwrap();
+                let repeated = found.iter().all(|difference| difference.field == "packet sent again");
+                assert!(repeated, "{}: {found:?}", golden.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_two_ends_of_a_ping_pong_send_the_same() {
+        let (pcap, [server, client]) = capture("rc_pingpong_mtu256");
+        assert_eq!(compare((&pcap, server), (&pcap, client)), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn other_sizes_are_found() {
+        let (small, [_, client]) = capture("rc_pingpong");
+        let (large, _) = capture("rc_pingpong_4k");
+        let found = compare((&large, client), (&small, client)).unwrap();
+        let has = |field: &str, ours: &str, theirs: &str| {
+            found.iter().any(|d| d.field == field && d.ours == ours && d.theirs == theirs)
+        };
+        assert!(has("opcode", "RC_SEND_FIRST", "RC_SEND_ONLY"), "{found:?}");
+        assert!(has("payload bytes", "1024", "64"));
+        assert!(has("AckReq", "false", "true"));
+        assert!(has("packet that only we send", "sent", "-"));
+    }
+}

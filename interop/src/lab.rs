@@ -1,0 +1,50 @@
+//! What a run needs: the guest's image, built once, and a directory of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where the guest's scripts are.
+pub(crate) const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
+
+/// Why there can be no lab on this machine.
+pub(crate) fn missing() -> Option<String> {
+    let root = std::fs::metadata("/proc/self").map(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0).unwrap_or(false);
+    if !root {
+        return Some("the lab makes a tap device and a root file system: it must be root".into());
+    }
+    if !Path::new("/usr/bin/apt-get").exists() {
+        return Some("the guest is built with apt-get, of Debian 12".into());
+    }
+    if !Path::new("/dev/net/tun").exists() {
+        return Some("there is no /dev/net/tun for the wire to the guest".into());
+    }
+    None
+}
+
+/// The directory of all that is built: `LONGARM_LAB`, or in the user's cache.
+pub(crate) fn directory() -> PathBuf {
+    if let Some(lab) = std::env::var_os("LONGARM_LAB") {
+        return lab.into();
+    }
+    let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
+    home.join(".cache/longarm-lab")
+}
+
+/// Builds the guest if it is not there.
+pub(crate) fn build(kernel: &str) -> Result<(), String> {
+    if !["6.1", "6.12"].contains(&kernel) {
+        return Err(format!("no kernel {kernel}: 6.1 or 6.12"));
+    }
+    let status = Command::new("bash").arg(format!("{SCRIPTS}/build.sh")).arg(kernel).arg(directory()).status();
+    let status = status.map_err(|e| format!("bash: {e}"))?;
+    if status.success() { Ok(()) } else { Err(format!("the guest was not built: {status}")) }
+}
+
+/// A fresh directory for this run's files; those of the run before are removed.
+pub(crate) fn run_directory() -> Result<PathBuf, String> {
+    let runs = directory().join("runs");
+    let run = runs.join(format!("{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&run);
+    std::fs::create_dir_all(&run).map_err(|e| format!("{}: {e}", run.display()))?;
+    Ok(run)
+}

@@ -1,0 +1,117 @@
+//! Programs on our side of the wire, on Longarm's device.
+
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const NAP: Duration = Duration::from_millis(10);
+
+/// Our side: where the command is, and where it keeps its files.
+pub(crate) struct Local {
+    command: PathBuf,
+    run: PathBuf,
+    programs: u32,
+    hubs: u32,
+}
+
+/// A program that runs; it ends with this value.
+pub(crate) struct Program {
+    child: Child,
+    said: PathBuf,
+}
+
+impl Local {
+    /// Uses the command `longarm` beside this program.
+    pub(crate) fn new(run: &Path) -> Result<Local, String> {
+        let this = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
+        let command = this.with_file_name("longarm");
+        if !command.exists() {
+            return Err(format!("{} is not built: use cargo xtask interop", command.display()));
+        }
+        Ok(Local { command, run: run.to_owned(), programs: 0, hubs: 0 })
+    }
+
+    /// From now on another hub serves, which looks at the interfaces as they are now.
+    pub(crate) fn new_hub(&mut self) {
+        let _ = self.longarm().args(["down", "--force"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        self.hubs += 1;
+    }
+
+    /// Starts a program and its options on the device, with a plan of faults.
+    pub(crate) fn start(&mut self, line: &str, faults: Option<&str>) -> Result<Program, String> {
+        self.programs += 1;
+        let said = self.run.join(format!("ours-{}", self.programs));
+        let file = File::create(&said).map_err(|e| format!("{}: {e}", said.display()))?;
+        let both = file.try_clone().map_err(|e| e.to_string())?;
+        let mut command = self.longarm();
+        command.arg("run").args(faults.iter().flat_map(|plan| ["--faults", plan])).arg("--");
+        command.args(line.split_whitespace()).stdout(file).stderr(both).process_group(0);
+        let child = command.spawn().map_err(|e| format!("longarm run: {e}"))?;
+        Ok(Program { child, said })
+    }
+
+    /// Runs a program to its successful end and returns what it said.
+    pub(crate) fn run(&mut self, line: &str) -> Result<String, String> {
+        let mut program = self.start(line, None)?;
+        match program.wait(Duration::from_secs(60)) {
+            Some(0) => Ok(program.said()),
+            status => Err(format!("{line}: {status:?}\n{}", program.said())),
+        }
+    }
+
+    fn longarm(&self) -> Command {
+        let mut command = Command::new(&self.command);
+        let runtime = self.run.join(format!("runtime-{}", self.hubs));
+        command.env("LONGARM_RUNTIME_DIR", runtime).stdin(Stdio::null()).current_dir(&self.run);
+        command
+    }
+}
+
+impl Program {
+    /// Waits for its end: its exit status, `None` if it goes on. Killed by signal N is 128 + N.
+    pub(crate) fn wait(&mut self, patience: Duration) -> Option<i32> {
+        let start = Instant::now();
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+                return status.code().or(signal.map(|signal| 128 + signal));
+            }
+            if start.elapsed() > patience {
+                return None;
+            }
+            std::thread::sleep(NAP);
+        }
+    }
+
+    /// What it has said so far.
+    pub(crate) fn said(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.said).unwrap_or_default()).into_owned()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let group = format!("-{}", self.child.id());
+        // Nobody may be left in it.
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until somebody in this namespace listens at a TCP port.
+pub(crate) fn listens(port: u16, patience: Duration) -> bool {
+    let pattern = format!(":{port:04X} ");
+    let start = Instant::now();
+    while start.elapsed() < patience {
+        let tables =
+            ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(|file| std::fs::read_to_string(file).unwrap_or_default());
+        // local address, remote address, state: 0A is LISTEN
+        if tables.iter().flat_map(|table| table.lines()).any(|line| line.contains(&pattern) && line.contains(" 0A ")) {
+            return true;
+        }
+        std::thread::sleep(NAP);
+    }
+    false
+}

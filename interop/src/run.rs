@@ -1,0 +1,109 @@
+//! The whole run, inside of its namespaces: boots the guest, then one case after the other.
+
+use std::time::Instant;
+
+use crate::case::{Case, ETHERNET, FAMILIES, Family, ROLES, Role};
+use crate::exchange::{Exchange, OUR_V4, OUR_V6, Place, THEIR_V4, THEIR_V6, Wire};
+use crate::guest::Guest;
+use crate::local::Local;
+use crate::{Options, golden, lab, namespace, tables};
+
+/// Our device on the wire, and the guest's.
+const OURS: &str = "la_lab0";
+const THEIRS: &str = "rxe0";
+
+/// Runs what the options ask for; its failures are in the error.
+pub(crate) fn all(options: &Options) -> Result<(), String> {
+    let start = Instant::now();
+    namespace::set_up()?;
+    let run = lab::run_directory()?;
+    let mut local = Local::new(&run)?;
+    let mut guest = Guest::boot(&options.kernel, namespace::LINK, &run)?;
+    println!("interop: Linux {} with Soft-RoCE is up after {:.1} s", guest.release, start.elapsed().as_secs_f32());
+    let devinfo = guest.run(&format!("ibv_devinfo -v -d {THEIRS}"))?;
+    let theirs = Place::new(THEIRS, &devinfo, THEIR_V4, THEIR_V6)?;
+    let ours = Place::new(OURS, &local.run(&format!("ibv_devinfo -v -d {OURS}"))?, OUR_V4, OUR_V6)?;
+    let mut wire = Wire { local, guest, ours, theirs, mtu: ETHERNET };
+
+    let mut tally = Tally::default();
+    for group in &tables::GROUPS {
+        let chosen: Vec<&Case> = group.cases.iter().filter(|case| is_chosen(case, options)).collect();
+        if !chosen.is_empty() {
+            println!("{}", group.title);
+        }
+        for case in chosen {
+            each_way(&mut wire, case, options.short, &mut tally)?;
+        }
+    }
+    wire.set_mtu(ETHERNET)?;
+    golden::all(&mut wire, options, &run, &mut tally)?;
+    tally.report(start)
+}
+
+/// What has been run, and what failed.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) count: usize,
+    pub(crate) failures: Vec<String>,
+}
+
+impl Tally {
+    fn report(&self, start: Instant) -> Result<(), String> {
+        let seconds = start.elapsed().as_secs_f32();
+        println!("interop: {} runs in {seconds:.0} s, {} failed", self.count, self.failures.len());
+        if self.failures.is_empty() {
+            return Ok(());
+        }
+        Err(format!("{} of {} failed:\n{}", self.failures.len(), self.count, self.failures.join("\n")))
+    }
+}
+
+fn is_chosen(case: &Case, options: &Options) -> bool {
+    (case.short || !options.short) && case.name().contains(&options.only)
+}
+
+/// Runs a case with Longarm as client and as server, over IPv4 and IPv6; briefly: one of each.
+fn each_way(wire: &mut Wire, case: &Case, briefly: bool, tally: &mut Tally) -> Result<(), String> {
+    let ways = ROLES.into_iter().flat_map(|role| FAMILIES.into_iter().map(move |family| (role, family)));
+    wire.set_mtu(case.mtu)?;
+    if let Some(what) = case.netem {
+        wire.guest.run(&format!("tc qdisc add dev eth0 root netem {what}"))?;
+    }
+    for (role, family) in ways.filter(|way| !briefly || BRIEF.contains(way)) {
+        tally.count += 1;
+        let failures = failures(wire, case, role, family)?;
+        if failures.len() == case.attempts {
+            tally.failures.extend(failures.into_iter().next_back());
+        }
+    }
+    if case.netem.is_some() {
+        wire.guest.run("tc qdisc del dev eth0 root")?;
+    }
+    Ok(())
+}
+
+const BRIEF: [(Role, Family); 2] = [(Role::Client, Family::V4), (Role::Server, Family::V6)];
+
+/// What went wrong with the attempts at a case, up to the first that succeeded.
+fn failures(wire: &mut Wire, case: &Case, role: Role, family: Family) -> Result<Vec<String>, String> {
+    let mut failures = Vec::new();
+    for attempt in 1..=case.attempts {
+        let start = Instant::now();
+        let exchange = Exchange {
+            ours: case.line(OURS, wire.ours.gid(family)),
+            theirs: case.line(THEIRS, wire.theirs.gid(family)),
+            role,
+            faults: case.faults,
+        };
+        let outcome = wire.perform(&exchange)?;
+        let problem = outcome.problem().or_else(|| case.problem(&outcome.client.1, &outcome.server.1));
+        let verdict = problem.as_deref().unwrap_or(if case.verified { "ok, data compared" } else { "ok" });
+        let title = format!("{} as {role:?} over {family:?}", case.name());
+        println!("{:5.1} s  {title}: {verdict}", start.elapsed().as_secs_f32());
+        match problem {
+            None => break,
+            Some(problem) => failures.push(format!("{title}, attempt {attempt}: {problem}\n{outcome}")),
+        }
+    }
+    Ok(failures)
+}
