@@ -13,7 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("longarm-transport", &["longarm-wire"]),
     ("longarm-memory", &["longarm-wire", "longarm-transport"]),
     ("longarm-udp", &["longarm-wire"]),
-    ("longarm-hub", &["longarm-wire", "longarm-udp"]),
+    ("longarm-hub", &["longarm-wire", "longarm-cm", "longarm-udp"]),
     (
         "longarm-device",
         &["longarm-wire", "longarm-transport", "longarm-faults", "longarm-memory", "longarm-udp", "longarm-hub"],

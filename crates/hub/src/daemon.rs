@@ -3,6 +3,7 @@
 //! ```text
 //!   rendezvous socket --accept--> Connection (one per client) --> requests --> Group (slots)
 //!   slot 0 socket ------------> StrayPackets                 \--> Devices <-- monitor
+//!                                   \--MADs--> Relay (ports, numbers, wills) <--MADs-- clients
 //! ```
 //!
 //! It is written to be killed: nothing that it knows is not known elsewhere. Slots live in
@@ -10,18 +11,26 @@
 //! new hub takes the port over with the help of the first client that comes back (see
 //! `keeper`).
 //!
-//! What this module does not do: no payload ever passes through it.
+//! What this module does not do: no payload ever passes through it. The connection manager's
+//! messages (MADs) do; what they mean is known to the processes, here only whom they are for.
 
 mod connection;
 mod devices;
 mod error;
 mod group;
+mod gsi;
 mod log_file;
+mod managing;
+mod numbers;
+mod ports;
 mod recovery;
+mod relay;
 mod requests;
+mod routing;
 mod server;
 mod status;
 mod stray;
+mod testament;
 mod watch;
 
 pub use error::HubError;

@@ -1,10 +1,11 @@
 //! One connection: who is there, how far it is, and what is still to be said to it.
 
 use crate::channel;
+use crate::mad::Will;
 use crate::message::Reply;
 use crate::sys::Peer;
 use rustix::process::{Pid, PidfdFlags};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
@@ -20,15 +21,42 @@ pub(super) enum Stage {
     Waiting(Wish),
     /// It has slots.
     Attached,
+    /// It manages connections.
+    Managing,
 }
 
-/// What a process that attaches wants.
+/// What a process wants that needs the port.
 #[derive(Debug)]
-pub(super) struct Wish {
-    /// The slot that it would like best.
-    pub(super) slot: Option<u8>,
-    /// Its counter page.
-    pub(super) counters: Option<OwnedFd>,
+pub(super) enum Wish {
+    /// A slot.
+    Slot {
+        /// The one that it would like best.
+        slot: Option<u8>,
+        /// Its counter page.
+        counters: Option<OwnedFd>,
+    },
+    /// To manage connections, with the number that it had if it had one.
+    Manage(Option<u16>),
+}
+
+/// Most MADs that a client may have unread, beside those in its socket.
+const MAX_UNREAD_MADS: usize = 8192;
+
+/// What belongs to a client that manages connections.
+#[derive(Debug)]
+pub(super) struct Managing {
+    /// Its number.
+    pub(super) number: u16,
+    /// Its last messages.
+    pub(super) wills: BTreeMap<u32, Will>,
+    /// MADs sent for it.
+    pub(super) sent: u64,
+}
+
+impl Managing {
+    pub(super) fn new(number: u16) -> Managing {
+        Managing { number, wills: BTreeMap::new(), sent: 0 }
+    }
 }
 
 /// A message that could not be sent yet.
@@ -36,6 +64,7 @@ pub(super) struct Wish {
 struct Outgoing {
     bytes: Vec<u8>,
     descriptors: Vec<OwnedFd>,
+    is_mad: bool,
 }
 
 /// A client's connection.
@@ -60,7 +89,16 @@ pub(super) struct Connection {
     pub(super) counters: Option<OwnedFd>,
     /// Whether it has to hear of the devices. Several changes become one message.
     pub(super) devices_due: bool,
+    /// What belongs to a client that manages connections.
+    pub(super) managing: Option<Box<Managing>>,
+    /// MADs given to it.
+    pub(super) mads_delivered: u64,
+    /// MADs that were too many for it.
+    pub(super) mads_lost: u64,
+    /// Whether the hub watches for room to send instead of for input.
+    pub(super) awaits_room: bool,
     outbox: VecDeque<Outgoing>,
+    mads_in_outbox: usize,
 }
 
 impl Connection {
@@ -75,7 +113,12 @@ impl Connection {
             slots: Vec::new(),
             counters: None,
             devices_due: false,
+            managing: None,
+            mads_delivered: 0,
+            mads_lost: 0,
+            awaits_room: false,
             outbox: VecDeque::new(),
+            mads_in_outbox: 0,
         }
     }
 
@@ -87,6 +130,11 @@ impl Connection {
 
     pub(super) fn is_attached(&self) -> bool {
         matches!(self.stage, Stage::Attached)
+    }
+
+    /// Whether it wants to hear the news.
+    pub(super) fn is_member(&self) -> bool {
+        matches!(self.stage, Stage::Attached | Stage::Managing)
     }
 
     /// Goes on to another stage.
@@ -104,8 +152,21 @@ impl Connection {
     pub(super) fn say(&mut self, reply: &Reply, descriptors: Vec<OwnedFd>) -> io::Result<()> {
         let (bytes, file) = reply.encode()?;
         let descriptors = file.into_iter().chain(descriptors).collect();
-        self.outbox.push_back(Outgoing { bytes, descriptors });
+        self.outbox.push_back(Outgoing { bytes, descriptors, is_mad: false });
         Ok(())
+    }
+
+    /// Puts a MAD into the outbox. Returns whether there was room.
+    pub(super) fn give_mad(&mut self, bytes: Vec<u8>) -> bool {
+        let room = self.mads_in_outbox < MAX_UNREAD_MADS;
+        if room {
+            self.mads_in_outbox += 1;
+            self.mads_delivered += 1;
+            self.outbox.push_back(Outgoing { bytes, descriptors: Vec::new(), is_mad: true });
+        } else {
+            self.mads_lost += 1;
+        }
+        room
     }
 
     /// Sends what can be sent without waiting.
@@ -116,6 +177,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 result => result?,
             }
+            self.mads_in_outbox -= usize::from(message.is_mad);
             self.outbox.pop_front();
         }
         Ok(())

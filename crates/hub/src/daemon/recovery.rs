@@ -18,9 +18,10 @@ use super::group::Group;
 use super::server::{Answer, Server};
 use super::stray::StrayPackets;
 use crate::keeper::KeeperError;
+use crate::mad::MadPacket;
 use crate::message::{ErrorCode, Reply};
 use crate::slots::Owner;
-use crate::status::HubCounters;
+use crate::status::{HubCounters, MadCounters};
 use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -96,12 +97,13 @@ impl Port {
         }
     }
 
-    pub(super) fn count_stray_packets(&mut self, counters: &mut HubCounters) {
-        if let Port::Held { stray, .. } = self
-            && let Err(error) = stray.count(counters)
-        {
+    /// Takes the MADs that have arrived, and counts the rest.
+    pub(super) fn take_stray_packets(&mut self, hub: &mut HubCounters, mads: &mut MadCounters) -> Vec<MadPacket> {
+        let Port::Held { stray, .. } = self else { return Vec::new() };
+        stray.take(hub, mads).unwrap_or_else(|error| {
             log::warn!("cannot read slot 0: {error}");
-        }
+            Vec::new()
+        })
     }
 
     /// Takes a client's slots back.
@@ -185,7 +187,7 @@ impl Server {
         self.port = Port::held(group, settle_at)?;
         self.watch_port()?;
         for (id, wish) in self.take_wishes() {
-            let answer = self.attach(id, wish);
+            let answer = self.grant(id, wish);
             self.give(id, answer);
         }
         Ok(())

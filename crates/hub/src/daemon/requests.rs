@@ -4,8 +4,9 @@ use super::connection::{Stage, Wish};
 use super::error::HubError;
 use super::server::{Answer, Server};
 use crate::channel::Parcel;
+use crate::mad::Frame;
 use crate::message::{self, ErrorCode, Reply, Request, VERSION};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -20,12 +21,18 @@ impl Server {
     /// # Errors
     /// Only if the hub itself cannot go on.
     pub(super) fn answer(&mut self, id: u64, parcel: Parcel) -> Result<Answer, HubError> {
+        if Frame::is_frame(&parcel.bytes) && self.connections.get(&id).is_some_and(|c| c.managing.is_some()) {
+            return Ok(match self.take_frame(id, &parcel.bytes) {
+                Some(()) => Answer::Later,
+                None => self.malformed("the frame is not understood".into()),
+            });
+        }
         let request = match Request::decode(&parcel.bytes) {
             Ok(request) => request,
             Err(error) => return Ok(self.malformed(format!("the message is not understood: {error}"))),
         };
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(Answer::Later) };
-        if !connection.is_attached() {
+        if !connection.is_member() {
             connection.since = Instant::now();
         }
         let descriptors = parcel.descriptors;
@@ -36,9 +43,15 @@ impl Server {
                 Ok(self.attach_or_wait(id, slot, counters, descriptors))
             }
             (Stage::Greeted, Request::Reattach { slots, counters }) => self.reattach(id, &slots, counters, descriptors),
+            (Stage::Greeted, Request::Manage { number }) => Ok(self.grant_or_wait(id, Wish::Manage(number))),
+            (Stage::Managing, Request::Bind { token, wish, listening, again }) => {
+                Ok(self.bind(id, token, &wish, listening, again))
+            }
+            (Stage::Managing, Request::Listen { token }) => Ok(self.listen_on(id, token)),
+            (Stage::Managing, Request::Unbind { token }) => Ok(self.unbind(id, token)),
             (Stage::Attached, Request::MoreSlots { count }) => Ok(self.more_slots(id, count)),
             (Stage::Attached, Request::Release { slot }) => Ok(self.release(id, slot)),
-            (Stage::Greeted | Stage::Attached, request) => Ok(self.answer_question(id, request)),
+            (Stage::Greeted | Stage::Attached | Stage::Managing, request) => Ok(self.answer_question(id, request)),
             (Stage::Waiting(_), _) => Ok(self.out_of_order("the last request is not answered yet")),
         }
     }
@@ -77,9 +90,13 @@ impl Server {
         if descriptors.len() != usize::from(counters) {
             return self.malformed(format!("{} descriptors came along", descriptors.len()));
         }
-        let wish = Wish { slot, counters: descriptors.pop() };
+        self.grant_or_wait(id, Wish::Slot { slot, counters: descriptors.pop() })
+    }
+
+    /// Grants a wish, later if there is no port yet.
+    fn grant_or_wait(&mut self, id: u64, wish: Wish) -> Answer {
         if self.port.group().is_some() {
-            return self.attach(id, wish);
+            return self.grant(id, wish);
         }
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.enter(Stage::Waiting(wish));
@@ -87,20 +104,28 @@ impl Server {
         Answer::Later
     }
 
+    /// Grants a wish.
+    pub(super) fn grant(&mut self, id: u64, wish: Wish) -> Answer {
+        match wish {
+            Wish::Slot { slot, counters } => self.attach(id, slot, counters),
+            Wish::Manage(number) => self.manage(id, number),
+        }
+    }
+
     /// Hands out a slot.
-    pub(super) fn attach(&mut self, id: u64, wish: Wish) -> Answer {
+    fn attach(&mut self, id: u64, wanted: Option<u8>, counters: Option<OwnedFd>) -> Answer {
         let Some(group) = self.port.group_mut() else { return Answer::Later };
         let keeper = match group.keeper() {
             Ok(keeper) => keeper,
             Err(error) => return self.failed(&error),
         };
-        let (slot, socket) = match group.hand_out(wish.slot, id) {
+        let (slot, socket) = match group.hand_out(wanted, id) {
             Ok(Some(handed)) => handed,
             Ok(None) => return self.no_slot(),
             Err(error) => return self.failed(&error),
         };
         self.counters.attached += 1;
-        self.attached(id, vec![slot], wish.counters, vec![keeper, socket])
+        self.attached(id, vec![slot], counters, vec![keeper, socket])
     }
 
     /// Gives a process that was attached to an earlier hub its slots again.
@@ -192,13 +217,12 @@ impl Server {
     }
 
     fn shut_down(&mut self, id: u64, force: bool) -> Answer {
-        let others = self.connections.iter().filter(|(other, c)| **other != id && c.is_attached());
-        let others: Vec<String> = others.map(|(_, c)| format!("{} ({})", c.pid, c.program)).collect();
+        let others = self.connections.iter().filter(|(other, c)| **other != id && c.is_member());
+        // A process may have several connections.
+        let others: BTreeMap<u32, &str> = others.map(|(_, c)| (c.pid, c.program.as_str())).collect();
         if !others.is_empty() && !force {
-            return Answer::Say(
-                Reply::error(ErrorCode::InUse, format!("in use by process {}", others.join(", "))),
-                Vec::new(),
-            );
+            let others: Vec<String> = others.iter().map(|(pid, program)| format!("{pid} ({program})")).collect();
+            return say(Reply::error(ErrorCode::InUse, format!("in use by process {}", others.join(", "))));
         }
         self.leaving = true;
         say(Reply::Done)

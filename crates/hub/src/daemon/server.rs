@@ -5,8 +5,10 @@ use super::connection::{Connection, Stage};
 use super::devices::Devices;
 use super::error::HubError;
 use super::recovery::Port;
+use super::relay::Relay;
 use super::watch::{Source, Watch};
 use crate::channel::{self, MAX_DESCRIPTORS, ReceiveError};
+use crate::mad::Frame;
 use crate::message::{ErrorCode, Reply};
 use crate::rendezvous::{self, Lock, Rendezvous, RendezvousError};
 use crate::status::HubCounters;
@@ -22,6 +24,9 @@ const MAX_CONNECTIONS: usize = 512;
 
 /// Connections accepted before the hub looks after the others again.
 const MAX_ACCEPTS: usize = 32;
+
+/// Frames of one client taken before the others get a turn.
+const MAX_FRAMES: usize = 64;
 
 /// How long a connection may do nothing without being attached.
 const IDLE_CONNECTION: Duration = Duration::from_secs(30);
@@ -42,6 +47,7 @@ pub(super) struct Server {
     pub(super) devices: Devices,
     pub(super) port: Port,
     pub(super) counters: HubCounters,
+    pub(super) relay: Relay,
     pub(super) started: Instant,
     /// Set when the hub was told to leave.
     pub(super) leaving: bool,
@@ -85,6 +91,7 @@ impl Server {
             devices,
             port,
             counters: HubCounters::default(),
+            relay: Relay::new(),
             started: now,
             leaving: false,
             listener,
@@ -118,7 +125,7 @@ impl Server {
     fn handle(&mut self, source: Source) -> Result<(), HubError> {
         match source {
             Source::Listener => self.accept(),
-            Source::Stray => self.port.count_stray_packets(&mut self.counters),
+            Source::Stray => self.receive_stray_packets(),
             Source::Devices => {
                 let changed = self.devices.take_changes();
                 self.tell_devices(changed);
@@ -133,13 +140,15 @@ impl Server {
     fn next_deadline(&self) -> Option<Instant> {
         let unattached = self.connections.values().filter(|c| may_expire(c));
         let expiry = unattached.map(|c| c.since + IDLE_CONNECTION).min();
-        let fixed = [Some(self.next_housekeeping), self.accept_again, self.port.next_deadline()];
+        let wills = self.relay.testament.next_deadline(Instant::now());
+        let fixed = [Some(self.next_housekeeping), self.accept_again, self.port.next_deadline(), wills];
         fixed.into_iter().chain([self.idle_end(), expiry]).flatten().min()
     }
 
     /// When the hub leaves if nobody comes.
     fn idle_end(&self) -> Option<Instant> {
-        let timeout = self.options.idle_timeout.filter(|_| self.connections.is_empty());
+        let idle = self.connections.is_empty() && self.relay.testament.is_empty();
+        let timeout = self.options.idle_timeout.filter(|_| idle);
         // A time that no clock will ever show is never.
         timeout.and_then(|timeout| self.alone_since.checked_add(timeout))
     }
@@ -147,6 +156,7 @@ impl Server {
     /// Does what is due.
     fn tick(&mut self, now: Instant) -> Result<(), HubError> {
         self.advance_port(now)?;
+        self.relay.carry_out(now, self.devices.list());
         let expired = self.connections.iter().filter(|(_, c)| may_expire(c) && now >= c.since + IDLE_CONNECTION);
         for id in expired.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.drop_connection(id, "it did nothing");
@@ -254,18 +264,30 @@ impl Server {
         }
     }
 
-    /// Sends what is to be sent to a client, then reads one request and answers it. One only,
-    /// so that everybody gets a turn.
+    /// Sends what is to be sent to a client, then reads one request and answers it, or several
+    /// frames. No more, so that everybody gets a turn.
     fn converse(&mut self, id: u64) -> Result<(), HubError> {
-        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        for _ in 0..MAX_FRAMES {
+            if !self.hear_one(id)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether it was a frame.
+    fn hear_one(&mut self, id: u64) -> Result<bool, HubError> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(false) };
         if connection.has_outgoing() {
             self.flush(id);
-            return Ok(());
+            return Ok(false);
         }
         match channel::receive(connection.as_fd(), MAX_DESCRIPTORS) {
             Ok(parcel) => {
+                let was_frame = Frame::is_frame(&parcel.bytes);
                 let answer = self.answer(id, parcel)?;
                 self.give(id, answer);
+                return Ok(was_frame);
             }
             Err(ReceiveError::Nothing) => {}
             Err(ReceiveError::Closed) => self.drop_connection(id, "it closed the connection"),
@@ -275,7 +297,7 @@ impl Server {
             }
             Err(ReceiveError::System(error)) => self.drop_connection(id, &error.to_string()),
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Gives a client its answer.
@@ -306,7 +328,12 @@ impl Server {
         }
         let sent = connection.flush();
         let output = connection.has_outgoing();
-        let watched = sent.and_then(|()| self.watch.change(&*connection, Source::Connection(id), output));
+        let watched = match sent {
+            Ok(()) if output == connection.awaits_room => Ok(()),
+            Ok(()) => self.watch.change(&*connection, Source::Connection(id), output),
+            Err(error) => Err(error),
+        };
+        connection.awaits_room = output;
         if let Err(error) = watched {
             self.drop_connection(id, &error.to_string());
         }
@@ -314,15 +341,18 @@ impl Server {
 
     /// Forgets a client and takes its slots back.
     pub(super) fn drop_connection(&mut self, id: u64, reason: &str) {
-        let Some(connection) = self.connections.remove(&id) else { return };
+        let Some(mut connection) = self.connections.remove(&id) else { return };
+        self.bury(id, &mut connection);
         let Connection { pid, program, slots, .. } = &connection;
         if connection.is_attached() {
             self.counters.detached += 1;
             self.port.take_back(slots, id);
-            self.alone_since = Instant::now();
             log::info!("detached process {pid} ({program}) from slots {slots:?}: {reason}");
         } else {
             log::debug!("connection of process {pid} ({program}) ends: {reason}");
+        }
+        if connection.is_member() {
+            self.alone_since = Instant::now();
         }
     }
 
@@ -332,7 +362,7 @@ impl Server {
             Ok(false) => return,
             Err(error) => return log::warn!("cannot list the devices: {error}"),
         }
-        let attached = self.connections.iter_mut().filter(|(_, c)| c.is_attached());
+        let attached = self.connections.iter_mut().filter(|(_, c)| c.is_member());
         let mut ready = Vec::new();
         for (id, connection) in attached {
             connection.devices_due = true;

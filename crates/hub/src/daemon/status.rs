@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::server::Server;
 use crate::counters::Snapshot;
 use crate::message::VERSION;
-use crate::status::{ClientStatus, MadCounters, Status};
+use crate::status::{ClientStatus, MAX_PORTS_SHOWN, ManagerStatus, Status};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -26,10 +26,25 @@ impl Server {
             receive_buffer_bytes: group.map_or(0, |group| group.receive_buffer_bytes()),
             recovered: group.is_some_and(|group| group.recovered()),
             clients: attached.map(client).collect(),
-            managers: Vec::new(),
+            managers: self.connections.iter().filter_map(|(id, connection)| self.manager(*id, connection)).collect(),
             counters: self.counters.clone(),
-            mads: MadCounters::default(),
+            mads: self.relay.counters.clone(),
         }
+    }
+
+    fn manager(&self, id: u64, connection: &Connection) -> Option<ManagerStatus> {
+        let managing = connection.managing.as_ref()?;
+        Some(ManagerStatus {
+            number: managing.number,
+            pid: connection.pid,
+            program: connection.program.clone(),
+            ports: self.relay.ports.of(id).take(MAX_PORTS_SHOWN).collect(),
+            ports_total: self.relay.ports.count(id) as u64,
+            wills: managing.wills.len() as u64,
+            mads_delivered: connection.mads_delivered,
+            mads_sent: managing.sent,
+            mads_lost: connection.mads_lost,
+        })
     }
 }
 

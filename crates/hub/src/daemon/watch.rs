@@ -62,9 +62,10 @@ impl Watch {
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(source.encode()), EventFlags::IN)?)
     }
 
-    /// Watches for input and, if `output`, for room to write.
+    /// Watches for room to write if `output`, else for input. Never for both: input that is not
+    /// read yet would wake the hub for nothing.
     pub(super) fn change(&self, fd: impl AsFd, source: Source, output: bool) -> io::Result<()> {
-        let flags = if output { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
+        let flags = if output { EventFlags::OUT } else { EventFlags::IN };
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(source.encode()), flags)?)
     }
 

@@ -1,0 +1,134 @@
+//! QP1 on the wire: packets made of MADs, and MADs taken out of packets.
+
+use crate::mad::{MAD_BYTES, MadPacket};
+use crate::status::MadCounters;
+use std::io;
+use std::net::IpAddr;
+use udp::{Family, SendError, TxGroup, TxPool};
+use wire::icrc::{self, Check};
+use wire::mad::packet::{self, MadPacketError};
+use wire::{Flow, ICRC_LEN, Psn, Qpn};
+
+/// Why a MAD did not go out.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unsent {
+    /// No socket for the source port.
+    #[error("no socket: {0}")]
+    Socket(#[from] io::Error),
+    /// The system did not take it.
+    #[error(transparent)]
+    Send(SendError),
+}
+
+/// The sending half of QP1.
+#[derive(Debug)]
+pub(super) struct Gsi {
+    pool: TxPool,
+    psn: Psn,
+}
+
+impl Gsi {
+    /// Sends nothing yet, and will never wait.
+    pub(super) fn new() -> Gsi {
+        Gsi { pool: TxPool::new(0), psn: Psn::default() }
+    }
+
+    /// Sends a MAD. All go out from the same UDP source port, as Linux' do.
+    pub(super) fn send(&mut self, mad: &MadPacket) -> Result<(), Unsent> {
+        let (source, destination) = (mad.local.to_canonical(), mad.remote.to_canonical());
+        let wanted = wire::source_port_ud(Qpn::GSI);
+        let source_port = self.pool.source_port(wanted, Family::of(&destination))?;
+        let flow = Flow { source, destination, source_port };
+        let mut bytes = packet::encode(self.psn, &mad.mad);
+        let Some((ib, icrc)) = bytes.split_last_chunk_mut::<ICRC_LEN>() else { return Ok(()) };
+        *icrc = icrc::compute(&flow, 0, ib).to_le_bytes();
+        let group = TxGroup {
+            flow,
+            traffic_class: mad.traffic_class,
+            hop_limit: 0,
+            interface: if is_link_local(destination) { mad.interface } else { 0 },
+            segment_bytes: packet::PACKET_LEN as u16,
+            bytes: &bytes,
+        };
+        let mut outcome = Ok(());
+        self.pool.send(&[group], |_, error| outcome = Err(Unsent::Send(error)));
+        self.psn = self.psn.next();
+        outcome
+    }
+}
+
+/// Whether an address means something else on every link.
+pub(super) fn is_link_local(address: IpAddr) -> bool {
+    matches!(address.to_canonical(), IpAddr::V6(v6) if v6.is_unicast_link_local())
+}
+
+/// Takes the MAD out of a packet for QP1, from BTH to ICRC; counts why it is none. `index` is the
+/// packet's place in its datagram.
+pub(super) fn open(flow: &Flow, index: u16, bytes: &[u8], counters: &mut MadCounters) -> Option<[u8; MAD_BYTES]> {
+    if icrc::check(flow, bytes, index) == Check::Bad {
+        counters.drop_icrc += 1;
+        return None;
+    }
+    let counter = match packet::parse(&bytes[..bytes.len().saturating_sub(ICRC_LEN)]) {
+        Ok(packet) => return Some(*packet.mad),
+        Err(MadPacketError::Partition(_)) => &mut counters.drop_pkey,
+        Err(MadPacketError::QKey(_)) => &mut counters.drop_qkey,
+        Err(_) => &mut counters.drop_malformed,
+    };
+    *counter += 1;
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::{Bth, Deth};
+
+    fn flow() -> Flow {
+        Flow { source: [192, 0, 2, 1].into(), destination: [192, 0, 2, 2].into(), source_port: 55410 }
+    }
+
+    fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
+        let at = bytes.len() - ICRC_LEN;
+        let icrc = icrc::compute(&flow(), 0x1234, &bytes[..at]);
+        bytes[at..].copy_from_slice(&icrc.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_mad_comes_out_whatever_the_identification() {
+        let mad = std::array::from_fn(|i| i as u8);
+        let bytes = seal(packet::encode(Psn::new(5), &mad).to_vec());
+        assert_eq!(open(&flow(), 0, &bytes, &mut MadCounters::default()), Some(mad));
+    }
+
+    #[test]
+    fn what_is_none_is_counted_by_its_reason() {
+        let good = packet::encode(Psn::new(5), &[7; MAD_BYTES]).to_vec();
+        let changed = |at: usize, value: u8| {
+            let mut bytes = good.clone();
+            bytes[at] = value;
+            seal(bytes)
+        };
+        let mut damaged = seal(good.clone());
+        damaged[100] ^= 1;
+        let (pkey, qkey) = (2, Bth::LEN);
+        let payload = Bth::LEN + Deth::LEN;
+        let mut counters = MadCounters::default();
+        let packets = [
+            damaged,
+            vec![0; 20],
+            vec![],
+            changed(pkey, 0x12),
+            changed(qkey, 0),
+            changed(0, 0x04),
+            seal(good[..payload + 252 + ICRC_LEN].to_vec()),
+            seal([good.as_slice(), &[0; 4]].concat()),
+        ];
+        for packet in &packets {
+            assert_eq!(open(&flow(), 0, packet, &mut counters), None);
+        }
+        let counted = [counters.drop_icrc, counters.drop_pkey, counters.drop_qkey, counters.drop_malformed];
+        assert_eq!(counted, [3, 1, 1, 3]);
+    }
+}
