@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use comfy_table::{Table, presets};
 use hub::Status;
-use hub::status::ClientStatus;
+use hub::status::{ClientStatus, MadCounters, ManagerStatus, PortStatus};
 
 use crate::error::Error;
 use crate::report;
@@ -29,10 +29,14 @@ pub(crate) fn status(args: &StatusArgs) -> Result<(), Error> {
         return Ok(());
     }
     print_hub(&status);
-    if status.clients.is_empty() {
+    if status.clients.is_empty() && status.managers.is_empty() {
         println!("No process uses it.");
-    } else {
+    }
+    if !status.clients.is_empty() {
         println!("\n{}", clients(&status, args.all));
+    }
+    if !status.managers.is_empty() {
+        println!("\n{}", managers(&status, args.all));
     }
     Ok(())
 }
@@ -48,6 +52,41 @@ fn print_hub(status: &Status) {
     let c = &status.counters;
     let refused = c.refused_users + c.refused_others + c.malformed + c.out_of_order + c.denied;
     println!("Packets for nobody: {}; refused or malformed messages: {refused}", c.stray_packets + c.alien_packets);
+    print_mads(&status.mads);
+}
+
+/// The connection manager's messages, if there were any.
+fn print_mads(mads: &MadCounters) {
+    if *mads == MadCounters::default() {
+        return;
+    }
+    println!(
+        "Connection manager: {} messages received, {} delivered, {} refused, {} sent",
+        mads.received, mads.delivered, mads.refused, mads.sent
+    );
+    let drops = [
+        ("damaged", mads.drop_icrc),
+        ("malformed", mads.drop_malformed),
+        ("of another partition", mads.drop_pkey),
+        ("with a wrong key", mads.drop_qkey),
+        ("of another class", mads.drop_class),
+        ("for nobody", mads.drop_nobody),
+        ("not read", mads.drop_unread),
+        ("from a foreign address", mads.drop_source),
+        ("unsound", mads.drop_unsound),
+        ("not sent", mads.drop_unsent),
+    ];
+    let drops: Vec<String> =
+        drops.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}")).collect();
+    if !drops.is_empty() {
+        println!("Dropped: {}", drops.join(", "));
+    }
+    if mads.wills_sent + mads.wills_dropped > 0 {
+        println!(
+            "For processes that died: {} messages sent, {} answered, {} never answered, {} too many",
+            mads.wills_sent, mads.wills_answered, mads.wills_unanswered, mads.wills_dropped
+        );
+    }
 }
 
 fn clients(status: &Status, all: bool) -> Table {
@@ -64,6 +103,40 @@ fn clients(status: &Status, all: bool) -> Table {
         ]);
     }
     table
+}
+
+fn managers(status: &Status, all: bool) -> Table {
+    let mut table = Table::new();
+    let header = ["process", "program", "number", "ports", "messages in", "out", "lost"];
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(header);
+    for manager in &status.managers {
+        table.add_row([
+            manager.pid.to_string(),
+            manager.program.clone(),
+            manager.number.to_string(),
+            ports(manager, all),
+            manager.mads_delivered.to_string(),
+            manager.mads_sent.to_string(),
+            manager.mads_lost.to_string(),
+        ]);
+    }
+    table
+}
+
+/// The ports, a line each: those that listen, or all.
+fn ports(manager: &ManagerStatus, all: bool) -> String {
+    let shown = manager.ports.iter().filter(|port| all || port.listening);
+    let mut lines: Vec<String> = shown.map(port).collect();
+    let rest = manager.ports_total.saturating_sub(lines.len() as u64);
+    if rest > 0 {
+        lines.push(format!("{rest} more in use"));
+    }
+    lines.join("\n")
+}
+
+fn port(port: &PortStatus) -> String {
+    let state = if port.listening { "listens" } else { "in use" };
+    format!("{} {} {state}", port.space_name(), port.address)
 }
 
 /// The counters that are not zero, a line each.
