@@ -1,0 +1,120 @@
+//! A hub and a network namespace of its own for each test, and waiting for events.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use connect::{ConnParam, Event, EventKind, EventQueue, Id, PortSpace};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// Longer than anything here takes.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+const ROLE: &str = "LONGARM_TEST_ROLE";
+
+/// The role that this process has been given, if it is not the test's first.
+pub fn role() -> Option<String> {
+    std::env::var(ROLE).ok()
+}
+
+/// Runs `body` in a process of its own with a hub's directory of its own, in a network
+/// namespace of its own. To be called from the test function itself.
+pub fn with_hub(test: &str, body: impl FnOnce()) {
+    if role().as_deref() == Some("body") {
+        return body();
+    }
+    let place = Place::new(test);
+    let mut command = run_again(test, "body");
+    command.env(hub::RUNTIME_DIR_VARIABLE, place.0.join("run"));
+    let mut output = None;
+    udp::testing::in_new_netns(|| output = Some(command.output().unwrap()));
+    // For an ordinary user the namespace is another process, which has checked this already.
+    let Some(output) = output else { return };
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("1 passed"), "{said}");
+}
+
+/// This test once more, in another role.
+pub fn run_again(test: &str, role: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([test, "--exact", "--nocapture"]).env(ROLE, role);
+    command
+}
+
+/// The hub's directory.
+pub fn hub_dir() -> PathBuf {
+    std::env::var_os(hub::RUNTIME_DIR_VARIABLE).map(PathBuf::from).unwrap()
+}
+
+/// A directory, and the end of the hub in it.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(test: &str) -> Place {
+        let path = std::env::temp_dir().join(format!("longarm-connect-{test}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).unwrap();
+        Place(path)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = hub::client::shutdown(Some(Path::new(&self.0.join("run"))), true);
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The next event; it must come.
+pub fn next(queue: &EventQueue) -> Event {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(event) = queue.next() {
+            return event;
+        }
+        let left = end.checked_duration_since(Instant::now()).expect("no event in time");
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let _ = poll(&mut [PollFd::from_borrowed_fd(queue.fd().as_fd(), PollFlags::IN)], Some(&timeout));
+    }
+}
+
+/// The next event, which must be of this kind.
+pub fn expect(queue: &EventQueue, kind: EventKind) -> Event {
+    let event = next(queue);
+    assert_eq!(event.kind, kind, "{event:?}");
+    event
+}
+
+/// A listening id.
+pub fn listen(queue: &EventQueue, address: &str) -> (Id, SocketAddr) {
+    let id = Id::new(queue, PortSpace::Tcp, PortSpace::Tcp.qp_type()).unwrap();
+    id.bind(address.parse().unwrap()).unwrap();
+    id.listen(0).unwrap();
+    let address = id.local_addr().unwrap();
+    (id, address)
+}
+
+/// An id whose route to a destination is resolved.
+pub fn resolved(queue: &EventQueue, space: PortSpace, destination: SocketAddr) -> Id {
+    let id = Id::new(queue, space, space.qp_type()).unwrap();
+    id.resolve_addr(None, destination).unwrap();
+    expect(queue, EventKind::AddrResolved);
+    id.resolve_route().unwrap();
+    expect(queue, EventKind::RouteResolved);
+    id
+}
+
+/// Parameters with some private data.
+pub fn param(qpn: u32, private_data: &[u8]) -> ConnParam {
+    ConnParam {
+        private_data: private_data.to_vec(),
+        responder_resources: 3,
+        initiator_depth: 4,
+        retry_count: 5,
+        rnr_retry_count: 6,
+        qpn: wire::Qpn::new(qpn),
+        ..ConnParam::default()
+    }
+}
