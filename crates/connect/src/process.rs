@@ -1,5 +1,6 @@
 //! The one instance of a process: its session with the hub, its thread.
 
+use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +21,6 @@ const FORK_WAIT: Duration = Duration::from_secs(20);
 static PROCESS: Mutex<Option<Arc<Process>>> = Mutex::new(None);
 
 /// Everything that the ids of a process share.
-#[derive(Debug)]
 pub(crate) struct Process {
     pid: u32,
     state: Mutex<State>,
@@ -28,6 +28,13 @@ pub(crate) struct Process {
     dropped: Mutex<Vec<IdKey>>,
     /// Wakes the thread.
     wake: OwnedFd,
+}
+
+impl fmt::Debug for Process {
+    /// Without the state: every id prints it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Process").field("pid", &self.pid).finish_non_exhaustive()
+    }
 }
 
 impl Process {

@@ -133,9 +133,10 @@ impl State {
             self.session.unbind(token);
         }
         if let Some(conn) = entry.conn {
+            let now = self.now();
             self.conns.remove(&conn);
-            self.cm.destroy(self.now(), conn);
-            self.wills.touch(conn);
+            self.cm.destroy(now, conn);
+            self.wills.let_go(now, conn);
         }
     }
 
@@ -150,7 +151,7 @@ impl State {
 
     /// When something must be done at the latest.
     pub(crate) fn next_wake(&self) -> Option<Duration> {
-        [self.cm.next_timeout(), self.session_wake].into_iter().flatten().min()
+        [self.cm.next_timeout(), self.session_wake, self.wills.next_look()].into_iter().flatten().min()
     }
 
     /// What the hub sent, and timers. The thread calls it.
@@ -160,6 +161,7 @@ impl State {
         self.take_news(process);
         let now = self.now();
         self.cm.expire(now);
+        self.wills.look(now);
     }
 
     /// What the session has heard.

@@ -4,10 +4,11 @@ mod support;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use connect::{CONSUMER_DEFINED, Error, EventKind, EventQueue, Id, Param, PortSpace};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{expect, hub_dir, listen, next, param, resolved, role, run_again, with_hub};
+use support::{PATIENCE, expect, fresh_qpn, hub_dir, listen, next, param, resolved, role, run_again, with_hub};
 use transport::{AttrMask, Mtu, QpState, QpType};
 use wire::{QKey, Qpn};
 
@@ -22,9 +23,9 @@ fn private_data(param: &Param) -> &[u8] {
 /// Makes a connection; returns the active and the passive end.
 fn connected(server: &EventQueue, client: &EventQueue, address: std::net::SocketAddr) -> (Id, Id) {
     let active = resolved(client, PortSpace::Tcp, address);
-    active.connect(&param(0x111, b"hello")).unwrap();
+    active.connect(&param(fresh_qpn(), b"hello")).unwrap();
     let request = expect(server, EventKind::ConnectRequest);
-    request.id.accept(&param(0x222, b"welcome")).unwrap();
+    request.id.accept(&param(fresh_qpn(), b"welcome")).unwrap();
     expect(client, EventKind::ConnectResponse);
     active.establish().unwrap();
     expect(server, EventKind::Established);
@@ -34,26 +35,26 @@ fn connected(server: &EventQueue, client: &EventQueue, address: std::net::Socket
 #[test]
 fn a_connection_begins_and_ends() {
     with_hub("a_connection_begins_and_ends", || {
-        for address in ["127.0.0.1:0", "[::1]:0"] {
+        for (address, from, to) in [("127.0.0.1:0", 0x111, 0x222), ("[::1]:0", 0x333, 0x444)] {
             let (server, client) = (EventQueue::new().unwrap(), EventQueue::new().unwrap());
             let (listener, address) = listen(&server, address);
             let active = resolved(&client, PortSpace::Tcp, address);
             assert_eq!(active.binding().unwrap().device, "la_lo");
-            active.connect(&param(0x111, b"hello")).unwrap();
+            active.connect(&param(from, b"hello")).unwrap();
 
             let request = expect(&server, EventKind::ConnectRequest);
             assert_eq!(request.listener.unwrap().key(), listener.key());
             assert_eq!(&private_data(&request.param)[..6], b"hello\0");
             let Param::Conn(asked) = &request.param else { panic!("{:?}", request.param) };
             let numbers = (asked.qpn, asked.responder_resources, asked.initiator_depth);
-            assert_eq!(numbers, (Qpn::new(0x111), 4, 3), "what one takes the other sends");
+            assert_eq!(numbers, (Qpn::new(from), 4, 3), "what one takes the other sends");
             let passive = request.id;
             assert_eq!((passive.local_addr(), passive.peer_addr()), (active.peer_addr(), active.local_addr()));
-            passive.accept(&param(0x222, b"welcome")).unwrap();
+            passive.accept(&param(to, b"welcome")).unwrap();
 
             let response = expect(&client, EventKind::ConnectResponse);
             assert_eq!(&private_data(&response.param)[..8], b"welcome\0");
-            check_attributes(&active, &passive);
+            check_attributes((&active, from), (&passive, to));
             active.establish().unwrap();
             expect(&server, EventKind::Established);
 
@@ -65,12 +66,12 @@ fn a_connection_begins_and_ends() {
 }
 
 /// Each end is told the other's numbers.
-fn check_attributes(active: &Id, passive: &Id) {
+fn check_attributes((active, from): (&Id, u32), (passive, to): (&Id, u32)) {
     let (init, mask) = active.qp_attr(QpState::Init).unwrap();
     assert!(mask.contains(AttrMask::PORT | AttrMask::ACCESS_FLAGS) && init.port == 1);
     let (a, _) = active.qp_attr(QpState::Rtr).unwrap();
     let (p, _) = passive.qp_attr(QpState::Rtr).unwrap();
-    assert_eq!((a.dest_qpn, p.dest_qpn), (Qpn::new(0x222), Qpn::new(0x111)));
+    assert_eq!((a.dest_qpn, p.dest_qpn), (Qpn::new(to), Qpn::new(from)));
     assert_eq!((a.path_mtu, p.path_mtu), (Mtu::B4096, Mtu::B4096));
     assert_eq!((a.address.source, a.address.destination), (p.address.destination, p.address.source));
     let (a2, _) = active.qp_attr(QpState::Rts).unwrap();
@@ -88,20 +89,20 @@ fn a_request_is_refused() {
         let (listener, address) = listen(&server, "127.0.0.1:0");
 
         let active = resolved(&client, PortSpace::Tcp, address);
-        active.connect(&param(1, b"")).unwrap();
+        active.connect(&param(fresh_qpn(), b"")).unwrap();
         expect(&server, EventKind::ConnectRequest).id.reject(b"not today", CONSUMER_DEFINED).unwrap();
         let rejected = expect(&client, EventKind::Rejected);
         assert_eq!((rejected.status, &private_data(&rejected.param)[..9]), (28, &b"not today"[..]));
 
         // Dropping the event is a refusal, too.
         let active = resolved(&client, PortSpace::Tcp, address);
-        active.connect(&param(1, b"")).unwrap();
+        active.connect(&param(fresh_qpn(), b"")).unwrap();
         drop(expect(&server, EventKind::ConnectRequest));
         expect(&client, EventKind::Rejected);
 
         // And so is a listener that goes with requests unfetched.
         let active = resolved(&client, PortSpace::Tcp, address);
-        active.connect(&param(1, b"")).unwrap();
+        active.connect(&param(fresh_qpn(), b"")).unwrap();
         while !readable(&server) {
             std::thread::yield_now();
         }
@@ -111,7 +112,7 @@ fn a_request_is_refused() {
 
         // Now nobody listens.
         let active = resolved(&client, PortSpace::Tcp, address);
-        active.connect(&param(1, b"")).unwrap();
+        active.connect(&param(fresh_qpn(), b"")).unwrap();
         assert_eq!(expect(&client, EventKind::Rejected).status, 8);
     });
 }
@@ -130,13 +131,13 @@ fn a_backlog_is_not_exceeded() {
         listener.listen(2).unwrap();
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], listener.local_addr().unwrap().port()));
         let active: Vec<Id> = (0..3).map(|_| resolved(&client, PortSpace::Tcp, address)).collect();
-        active.iter().for_each(|id| id.connect(&param(1, b"")).unwrap());
+        active.iter().for_each(|id| id.connect(&param(fresh_qpn(), b"")).unwrap());
         let rejected = expect(&client, EventKind::Rejected);
         assert_eq!((rejected.id.key(), rejected.status), (active[2].key(), 28));
         // A place is free as soon as a request is fetched.
         let _kept = expect(&server, EventKind::ConnectRequest);
         let another = resolved(&client, PortSpace::Tcp, address);
-        another.connect(&param(1, b"")).unwrap();
+        another.connect(&param(fresh_qpn(), b"")).unwrap();
         expect(&server, EventKind::ConnectRequest);
         expect(&server, EventKind::ConnectRequest);
     });
@@ -176,8 +177,8 @@ fn calls_out_of_order_are_refused() {
         let id = Id::new(&queue, PortSpace::Tcp, QpType::Rc).unwrap();
         let state = |result: Result<(), Error>| assert!(matches!(result, Err(Error::State(_))), "{result:?}");
         state(id.resolve_route());
-        state(id.connect(&param(1, b"")));
-        state(id.accept(&param(1, b"")));
+        state(id.connect(&param(fresh_qpn(), b"")));
+        state(id.accept(&param(fresh_qpn(), b"")));
         state(id.disconnect());
         state(id.establish());
         id.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -186,7 +187,7 @@ fn calls_out_of_order_are_refused() {
         assert!(matches!(elsewhere.bind("198.51.100.7:1".parse().unwrap()), Err(Error::NotAvailable(_))));
         assert!(matches!(elsewhere.bind(id.local_addr().unwrap()), Err(Error::InUse)));
         let too_much = resolved(&queue, PortSpace::Tcp, "127.0.0.1:9".parse().unwrap());
-        let refused = too_much.connect(&param(1, &[0; 57]));
+        let refused = too_much.connect(&param(fresh_qpn(), &[0; 57]));
         assert!(matches!(refused, Err(Error::PrivateData { asked: 57, max: 56 })), "{refused:?}");
         id.destroy();
         state(id.listen(0));
@@ -207,7 +208,7 @@ fn the_peer_of_a_killed_process_hears_of_it() {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         writeln!(child.stdin.as_mut().unwrap(), "{address}").unwrap();
         let request = expect(&server, EventKind::ConnectRequest);
-        request.id.accept(&param(2, b"")).unwrap();
+        request.id.accept(&param(fresh_qpn(), b"")).unwrap();
         expect(&server, EventKind::Established);
         // A second one is under way.
         let waiting = expect(&server, EventKind::ConnectRequest);
@@ -229,11 +230,11 @@ fn be_peer() {
     let address = line.trim().parse().unwrap();
     let queue = EventQueue::new().unwrap();
     let first = resolved(&queue, PortSpace::Tcp, address);
-    first.connect(&param(1, b"")).unwrap();
+    first.connect(&param(fresh_qpn(), b"")).unwrap();
     expect(&queue, EventKind::ConnectResponse);
     first.establish().unwrap();
     let second = resolved(&queue, PortSpace::Tcp, address);
-    second.connect(&param(1, b"")).unwrap();
+    second.connect(&param(fresh_qpn(), b"")).unwrap();
     println!("asked twice");
     next(&queue);
     unreachable!("nobody answers");
@@ -248,7 +249,7 @@ fn connections_outlive_the_hub() {
         let hub = hub::client::status(Some(&hub_dir())).unwrap().pid;
         kill_process(Pid::from_raw(hub as i32).unwrap(), Signal::KILL).unwrap();
         // A new connection needs the new hub, and the port that it was told of.
-        let (another, _) = connected(&server, &client, address);
+        let another = connected(&server, &client, address);
         assert!(Id::new(&server, PortSpace::Tcp, QpType::Rc).unwrap().bind(address).is_err());
         passive.disconnect().unwrap();
         assert_eq!(expect(&client, EventKind::Disconnected).id.key(), active.key());
@@ -272,9 +273,16 @@ fn nothing_is_left_of_many_connections() {
         }
         assert_eq!(descriptors(), before);
         drop(listener);
-        let status = hub::client::status(Some(&hub_dir())).unwrap();
-        let us = &status.managers[0];
-        assert_eq!((us.ports_total, us.wills), (0, 0), "{status:?}");
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let status = hub::client::status(Some(&hub_dir())).unwrap();
+            let us = &status.managers[0];
+            if (us.ports_total, us.wills) == (0, 0) {
+                break;
+            }
+            assert!(Instant::now() < end, "{status:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     });
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::time::Duration;
 
 use cm::ConnId;
 use hub::client::manager::ManagerSession;
@@ -15,12 +16,42 @@ pub(crate) struct Wills {
     known: HashMap<ConnId, u16>,
     /// Connections whose will may have changed.
     touched: Vec<ConnId>,
+    /// Connections that nobody holds any more, with a will: their peer has not answered yet, and
+    /// nobody hears when it does.
+    lingering: Vec<ConnId>,
+    /// When to look after them.
+    look: Option<Duration>,
 }
+
+/// Between two looks after connections that nobody holds.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 impl Wills {
     /// A connection went on.
     pub(super) fn touch(&mut self, conn: ConnId) {
         self.touched.push(conn);
+    }
+
+    /// Nobody will hear of a connection any more.
+    pub(super) fn let_go(&mut self, now: Duration, conn: ConnId) {
+        self.touch(conn);
+        self.lingering.push(conn);
+        self.look.get_or_insert(now + LOOK_EVERY);
+    }
+
+    /// When to [`look`](Wills::look) at the latest.
+    pub(super) fn next_look(&self) -> Option<Duration> {
+        self.look
+    }
+
+    /// Looks after connections that nobody holds, if it is time.
+    pub(super) fn look(&mut self, now: Duration) {
+        if self.look.is_none_or(|at| now < at) {
+            return;
+        }
+        self.lingering.retain(|conn| self.known.contains_key(conn));
+        self.touched.extend(&self.lingering);
+        self.look = (!self.lingering.is_empty()).then(|| now + LOOK_EVERY);
     }
 
     /// Tells the hub what is new.

@@ -4,23 +4,24 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use connect::{ConnParam, Event, EventKind, EventQueue, Id, PortSpace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Longer than anything here takes.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const ROLE: &str = "LONGARM_TEST_ROLE";
 
 /// The role that this process has been given, if it is not the test's first.
-pub fn role() -> Option<String> {
+pub(crate) fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
 
 /// Runs `body` in a process of its own with a hub's directory of its own, in a network
 /// namespace of its own. To be called from the test function itself.
-pub fn with_hub(test: &str, body: impl FnOnce()) {
+pub(crate) fn with_hub(test: &str, body: impl FnOnce()) {
     if role().as_deref() == Some("body") {
         return body();
     }
@@ -37,14 +38,14 @@ pub fn with_hub(test: &str, body: impl FnOnce()) {
 }
 
 /// This test once more, in another role.
-pub fn run_again(test: &str, role: &str) -> Command {
+pub(crate) fn run_again(test: &str, role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([test, "--exact", "--nocapture"]).env(ROLE, role);
     command
 }
 
 /// The hub's directory.
-pub fn hub_dir() -> PathBuf {
+pub(crate) fn hub_dir() -> PathBuf {
     std::env::var_os(hub::RUNTIME_DIR_VARIABLE).map(PathBuf::from).unwrap()
 }
 
@@ -68,7 +69,7 @@ impl Drop for Place {
 }
 
 /// The next event; it must come.
-pub fn next(queue: &EventQueue) -> Event {
+pub(crate) fn next(queue: &EventQueue) -> Event {
     let end = Instant::now() + PATIENCE;
     loop {
         if let Some(event) = queue.next() {
@@ -81,14 +82,14 @@ pub fn next(queue: &EventQueue) -> Event {
 }
 
 /// The next event, which must be of this kind.
-pub fn expect(queue: &EventQueue, kind: EventKind) -> Event {
+pub(crate) fn expect(queue: &EventQueue, kind: EventKind) -> Event {
     let event = next(queue);
     assert_eq!(event.kind, kind, "{event:?}");
     event
 }
 
 /// A listening id.
-pub fn listen(queue: &EventQueue, address: &str) -> (Id, SocketAddr) {
+pub(crate) fn listen(queue: &EventQueue, address: &str) -> (Id, SocketAddr) {
     let id = Id::new(queue, PortSpace::Tcp, PortSpace::Tcp.qp_type()).unwrap();
     id.bind(address.parse().unwrap()).unwrap();
     id.listen(0).unwrap();
@@ -97,7 +98,7 @@ pub fn listen(queue: &EventQueue, address: &str) -> (Id, SocketAddr) {
 }
 
 /// An id whose route to a destination is resolved.
-pub fn resolved(queue: &EventQueue, space: PortSpace, destination: SocketAddr) -> Id {
+pub(crate) fn resolved(queue: &EventQueue, space: PortSpace, destination: SocketAddr) -> Id {
     let id = Id::new(queue, space, space.qp_type()).unwrap();
     id.resolve_addr(None, destination).unwrap();
     expect(queue, EventKind::AddrResolved);
@@ -106,8 +107,14 @@ pub fn resolved(queue: &EventQueue, space: PortSpace, destination: SocketAddr) -
     id
 }
 
+/// A queue pair's number that no connection has yet: the same one twice is a stale connection.
+pub(crate) fn fresh_qpn() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(2);
+    NEXT.fetch_add(1, Relaxed) | std::process::id() << 12 & 0xff_ffff
+}
+
 /// Parameters with some private data.
-pub fn param(qpn: u32, private_data: &[u8]) -> ConnParam {
+pub(crate) fn param(qpn: u32, private_data: &[u8]) -> ConnParam {
     ConnParam {
         private_data: private_data.to_vec(),
         responder_resources: 3,
