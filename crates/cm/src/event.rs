@@ -27,12 +27,14 @@ pub enum Output {
 /// What happened to a connection.
 ///
 /// ```text
-///  active:   Delayed* (Reply | Rejected | Unreachable)      Reply, then as below
+///  active:   Delayed* (Reply | Rejected | Unreachable)
 ///  passive:  Request Delayed* (ReadyToUse | Rejected | Unreachable)
-///  both:     (DisconnectRequest | Rejected)? Disconnected? TimewaitExit?
+///  then:     (DisconnectRequest | Disconnected | Rejected)? TimewaitExit?
+///  datagram: SidrRequest, or SidrReply | SidrUnreachable
 /// ```
-/// After `Unreachable`, `TimewaitExit`, `SidrReply`, `SidrUnreachable` and a `Rejected` for another reason than a stale
-/// connection nothing more comes; the id stays until it is destroyed.
+/// A `DisconnectRequest` may come instead of `ReadyToUse`: the RTU was lost. After `Unreachable`, and after a `Rejected`
+/// of what was not established unless the reason is a stale connection, nothing more comes. The id stays until it is
+/// destroyed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A peer asks for a connection; the id is new. Accept, delay or reject it, or destroy the id.

@@ -26,18 +26,21 @@
 //!     ▼          Event::TimewaitExit                                 ▼             Event::TimewaitExit
 //!  Idle: until the caller destroys the id                         Idle
 //! ```
-//! Messages come from strangers: one that does not fit changes nothing and is counted, and memory that
+//! Messages come from strangers: one that does not fit changes nothing and is counted ([`Counters`]), and memory that
 //! they can make it hold is limited.
 #![forbid(unsafe_code)]
 
 mod call;
 mod config;
+mod counters;
 mod error;
 mod event;
 mod ids;
 pub mod ip;
 mod manager;
+mod messages;
 mod refuse;
+mod table;
 pub mod time;
 
 pub use call::{
@@ -45,6 +48,7 @@ pub use call::{
     LINUX_RESPONSE_TIMEOUT, QpType, Route, SidrReply, SidrRequest,
 };
 pub use config::Config;
+pub use counters::Counters;
 pub use error::Error;
 pub use event::{
     Event, Farewell, Output, RejectReceived, ReplyReceived, RequestReceived, SidrReplyReceived, SidrRequestReceived,

@@ -2,19 +2,31 @@
 
 use core::time::Duration;
 
-/// Longest time that a peer can make us wait for one answer or in TIME-WAIT, whatever its code says.
-pub(crate) const LONGEST: Duration = Duration::from_secs(60);
-/// Shortest time between two repetitions, however hasty the peer.
-pub(crate) const SHORTEST: Duration = Duration::from_millis(10);
+/// Shortest and longest time between two repetitions, whatever the peer's code says.
+const ANSWER: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(20));
+/// Longest time that an MRA adds.
+const LONGEST_SERVICE: Duration = Duration::from_secs(120);
+/// Longest TIME-WAIT.
+const LONGEST_TIME_WAIT: Duration = Duration::from_secs(10);
 
 /// 4.096 µs · 2^code, for the low 5 bits of `code`: up to 2 hours and 26 minutes.
 pub fn of_code(code: u8) -> Duration {
     Duration::from_nanos(4096 << (code & 0x1f))
 }
 
-/// A peer's code, held within [`SHORTEST`] and [`LONGEST`].
+/// How long a peer wants us to wait for its answer, within reason.
 pub(crate) fn of_peer(code: u8) -> Duration {
-    of_code(code).clamp(SHORTEST, LONGEST)
+    of_code(code).clamp(ANSWER.0, ANSWER.1)
+}
+
+/// How much longer a peer wants us to wait, within reason.
+pub(crate) fn of_peer_service(code: u8) -> Duration {
+    of_code(code).min(LONGEST_SERVICE)
+}
+
+/// How long TIME-WAIT is: the acknowledge timeout of the path, within reason.
+pub(crate) fn time_wait(ack_timeout: u8) -> Duration {
+    of_code(ack_timeout).clamp(ANSWER.0, LONGEST_TIME_WAIT)
 }
 
 /// The acknowledge timeout code of a path: twice the packet lifetime and the delay of the end that
@@ -42,9 +54,10 @@ mod tests {
 
     #[test]
     fn a_peer_cannot_make_us_wait_for_hours_or_hurry() {
-        assert_eq!(of_peer(31), LONGEST);
-        assert_eq!(of_peer(0), SHORTEST);
+        assert_eq!((of_peer(0), of_peer(31)), ANSWER);
         assert_eq!(of_peer(20), of_code(20));
+        assert_eq!((of_peer_service(24), of_peer_service(31)), (of_code(24), LONGEST_SERVICE));
+        assert_eq!((time_wait(19), time_wait(31)), (of_code(19), LONGEST_TIME_WAIT));
     }
 
     #[test]

@@ -1,0 +1,77 @@
+//! Time passes.
+
+use core::time::Duration;
+
+use wire::mad::Message;
+
+use super::Manager;
+use crate::event::Event;
+use crate::messages;
+use crate::table::State;
+
+impl Manager {
+    /// Does what is due at `now`: repeats messages, gives up, ends TIME-WAIT.
+    pub fn expire(&mut self, now: Duration) {
+        while let Some(id) = self.table.pop_due(now) {
+            let Some(state) = self.table.get(id).map(|connection| connection.state()) else {
+                continue;
+            };
+            match state {
+                State::ReqSent | State::RepSent | State::DreqSent | State::SidrReqSent => self.repeat(now, id, state),
+                State::TimeWait => {
+                    self.event(id, Event::TimewaitExit);
+                    self.settle(id);
+                }
+                State::Refused | State::SidrAnswered => self.settle(id),
+                // These wait for the caller, not for time.
+                State::ReqReceived
+                | State::RepReceived
+                | State::Established
+                | State::DreqReceived
+                | State::SidrReqReceived
+                | State::Idle => {}
+            }
+        }
+    }
+
+    fn repeat(&mut self, now: Duration, id: u32, state: State) {
+        let Some(connection) = self.table.get_mut(id) else {
+            return;
+        };
+        let Some(left) = connection.retry.left.checked_sub(1) else {
+            return self.give_up(now, id, state);
+        };
+        connection.retry.left = left;
+        let deadline = now + connection.retry.interval;
+        self.table.set_deadline(id, Some(deadline));
+        self.counters.repeated += 1;
+        self.send_kept(id);
+    }
+
+    /// Nobody answers.
+    fn give_up(&mut self, now: Duration, id: u32, state: State) {
+        match state {
+            State::DreqSent => {
+                self.event(id, Event::Disconnected { private_data: None });
+                self.enter_time_wait(now, id);
+            }
+            State::SidrReqSent => {
+                self.event(id, Event::SidrUnreachable);
+                self.settle(id);
+            }
+            _ => {
+                self.send_timeout(id);
+                self.event(id, Event::Unreachable);
+                self.settle(id);
+            }
+        }
+    }
+
+    /// Tells the peer that we do not wait any longer.
+    pub(super) fn send_timeout(&mut self, id: u32) {
+        if let Some(connection) = self.table.get(id) {
+            let rej = messages::timeout(id, self.guid, connection);
+            self.send(id, connection.transaction, Message::Rej(rej));
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! A MAD comes in: who is it for?
+
+use core::time::Duration;
+
+use wire::mad::{self, Apr, Lap, MAD_LEN, MadHeader, Message, apr_status};
+
+use super::Manager;
+use crate::call::Route;
+use crate::messages;
+use crate::refuse::{apr, refuse};
+use crate::table::{Connection, State};
+
+/// A message and what came with it.
+pub(super) struct Incoming<'a> {
+    pub(super) now: Duration,
+    pub(super) route: &'a Route,
+    pub(super) header: MadHeader,
+    pub(super) mad: &'a [u8; MAD_LEN],
+}
+
+impl Manager {
+    /// Takes a MAD that came on `route`. Whatever its bytes are, at most one answer and one event come of it, and one
+    /// DREQ of a connection that it proves to be stale.
+    pub fn receive(&mut self, now: Duration, route: &Route, mad: &[u8; MAD_LEN]) {
+        self.counters.received += 1;
+        let Ok((header, message)) = mad::decode(mad) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let incoming = Incoming { now, route, header, mad };
+        match &message {
+            Message::Req(req) => self.on_req(&incoming, req),
+            Message::Mra(mra) => self.on_mra(&incoming, mra),
+            Message::Rej(rej) => self.on_rej(&incoming, rej),
+            Message::Rep(rep) => self.on_rep(&incoming, rep),
+            Message::Rtu(rtu) => self.on_rtu(&incoming, rtu),
+            Message::Dreq(dreq) => self.on_dreq(&incoming, dreq),
+            Message::Drep(drep) => self.on_drep(&incoming, drep),
+            Message::SidrReq(req) => self.on_sidr_req(&incoming, req),
+            Message::SidrRep(rep) => self.on_sidr_rep(&incoming, rep),
+            Message::Lap(lap) => self.on_lap(&incoming, lap),
+            Message::Apr(apr) => self.on_apr(apr),
+        }
+    }
+
+    /// The connection of a message that names both ids. `None`: it has been refused or dropped.
+    pub(super) fn find(&mut self, incoming: &Incoming<'_>, local: u32, remote: u32) -> Option<&Connection> {
+        if !self.is_known(local, incoming) {
+            return None;
+        }
+        let connection = self.table.get(local)?;
+        if !connection.is_from_peer(incoming.route) || connection.remote_id.is_some_and(|known| known != remote) {
+            self.counters.foreign += 1;
+            return None;
+        }
+        if connection.remote_id.is_none() && !connection.active {
+            self.counters.foreign += 1;
+            return None;
+        }
+        self.table.get(local)
+    }
+
+    fn is_known(&mut self, local: u32, incoming: &Incoming<'_>) -> bool {
+        let known = self.table.get(local).is_some_and(|connection| connection.state() != State::Idle);
+        if !known {
+            self.counters.unknown += 1;
+            self.refuse(incoming);
+        }
+        known
+    }
+
+    /// Answers as one who knows nothing.
+    pub(super) fn refuse(&mut self, incoming: &Incoming<'_>) {
+        if let Some(answer) = refuse(incoming.mad) {
+            self.transmit(*incoming.route, answer);
+        }
+    }
+
+    /// Counts a message that this state does not wait for.
+    pub(super) fn unexpected(&mut self) {
+        self.counters.unexpected += 1;
+    }
+
+    /// There are no alternate paths.
+    fn on_lap(&mut self, incoming: &Incoming<'_>, lap: &Lap) {
+        let Some(connection) = self.find(incoming, lap.remote_id, lap.local_id) else {
+            return;
+        };
+        if connection.remote_id.is_none() {
+            return self.unexpected();
+        }
+        let answer = apr(lap.remote_id, lap.local_id, apr_status::UNSUPPORTED);
+        let mad = messages::encode(incoming.header.transaction_id, Message::Apr(answer));
+        self.transmit(*incoming.route, mad);
+    }
+
+    /// Nobody asked.
+    fn on_apr(&mut self, _apr: &Apr) {
+        self.unexpected();
+    }
+}
