@@ -22,6 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "longarm-connect",
         &["longarm-wire", "longarm-cm", "longarm-transport", "longarm-faults", "longarm-udp", "longarm-hub"],
     ),
+    ("longarm-rsocket", &["longarm-device", "longarm-connect"]),
     ("longarm-sim", &["longarm-wire", "longarm-cm", "longarm-transport", "longarm-faults", "longarm-memory"]),
     ("longarm", &["longarm-wire", "longarm-transport", "longarm-faults", "longarm-memory", "longarm-device"]),
     ("longarm-ibverbs", &["longarm-device", "longarm-connect", "longarm-rsocket"]),

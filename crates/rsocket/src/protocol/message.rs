@@ -1,0 +1,91 @@
+//! Messages: the immediate data of a WRITE. Three bits of type, 29 of contents.
+
+const SHIFT: u32 = 29;
+/// The bits of the contents.
+pub(crate) const MAX_DATA: u32 = (1 << SHIFT) - 1;
+
+const DATA: u32 = 0b000;
+const CREDIT: u32 = 0b100;
+const IOMAP: u32 = 0b110;
+const CONTROL: u32 = 0b111;
+
+const DISCONNECT: u32 = 0;
+const KEEPALIVE: u32 = 1;
+const SHUTDOWN: u32 = 2;
+
+/// A message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Message {
+    /// So many bytes were written into the receive buffer.
+    Data(u32),
+    /// The sequence number up to which the receiver may send, of which the low 16 bits count. An
+    /// entry of its list of buffers may have changed as well.
+    Credit(u32),
+    /// That entry of the list of mapped buffers has changed.
+    Iomap(u32),
+    /// The sender neither sends nor receives any more.
+    Disconnect,
+    /// Nothing.
+    Keepalive,
+    /// The sender sends no more.
+    Shutdown,
+    /// None that we know: ignored.
+    Unknown(u32),
+}
+
+impl Message {
+    /// The 32 bits, in host order. What does not fit the 29 bits is cut off.
+    pub(crate) fn encode(self) -> u32 {
+        match self {
+            Message::Data(len) => word(DATA, len),
+            Message::Credit(limit) => word(CREDIT, limit),
+            Message::Iomap(index) => word(IOMAP, index),
+            Message::Disconnect => word(CONTROL, DISCONNECT),
+            Message::Keepalive => word(CONTROL, KEEPALIVE),
+            Message::Shutdown => word(CONTROL, SHUTDOWN),
+            Message::Unknown(bits) => bits,
+        }
+    }
+
+    /// What 32 bits in host order say.
+    pub(crate) fn decode(bits: u32) -> Message {
+        let data = bits & MAX_DATA;
+        match (bits >> SHIFT, data) {
+            (DATA, len) => Message::Data(len),
+            (CREDIT, limit) => Message::Credit(limit),
+            (IOMAP, index) => Message::Iomap(index),
+            (CONTROL, DISCONNECT) => Message::Disconnect,
+            (CONTROL, KEEPALIVE) => Message::Keepalive,
+            (CONTROL, SHUTDOWN) => Message::Shutdown,
+            _ => Message::Unknown(bits),
+        }
+    }
+}
+
+fn word(kind: u32, data: u32) -> u32 {
+    kind << SHIFT | data & MAX_DATA
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_as_a_peer_of_linux_sends_them() {
+        let table = [
+            (0x8000_0180, Message::Credit(384)),
+            (0x0000_0010, Message::Data(16)),
+            (0x0000_0064, Message::Data(100)),
+            (0xe000_0000, Message::Disconnect),
+            (0xe000_0001, Message::Keepalive),
+            (0xe000_0002, Message::Shutdown),
+            (0xc000_0003, Message::Iomap(3)),
+            (0x2000_0001, Message::Unknown(0x2000_0001)),
+            (0xe000_0003, Message::Unknown(0xe000_0003)),
+        ];
+        for (bits, message) in table {
+            assert_eq!(Message::decode(bits), message);
+            assert_eq!(message.encode(), bits);
+        }
+    }
+}

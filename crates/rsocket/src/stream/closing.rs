@@ -1,0 +1,93 @@
+//! The end of a connection.
+
+use std::net::Shutdown;
+
+use super::Stream;
+use super::core::{Core, Phase};
+use super::options::Linger;
+use crate::errno::{Errno, Result};
+use crate::protocol::message::Message;
+use crate::service;
+
+impl Stream {
+    /// Ends one direction or both, and waits until everything sent has arrived.
+    pub(crate) fn shutdown(&self, how: Shutdown) -> Result<()> {
+        let message = {
+            let mut core = self.lock();
+            match core.phase {
+                Phase::Fresh => return Err(Errno(libc::ENOTCONN)),
+                Phase::Listening => {
+                    core.id.destroy();
+                    core.ended(Phase::Disconnected, None);
+                    None
+                }
+                Phase::Connected => core.shut(how),
+                _ => None,
+            }
+        };
+        self.bells.ring();
+        if let Some(message) = message {
+            self.forget_keepalive();
+            let mut core = self.surely_until(|core| {
+                !core.is_connected() || core.flow.as_ref().is_some_and(|flow| flow.outgoing.has_control())
+            })?;
+            let sent = core.control(message);
+            core.check(sent);
+            drop(core);
+            drop(self.surely_until(|core| !core.is_connected() || core.is_all_sent())?);
+        }
+        let core = self.lock();
+        if core.phase == Phase::Disconnected && core.flow.is_some() {
+            // The peer may have been first.
+            let _ = core.id.disconnect();
+        }
+        self.bells.ring();
+        Ok(())
+    }
+
+    /// Ends the connection in good order, unless it is to be cut off, and gives everything back.
+    pub(crate) fn close(&self) {
+        self.forget_keepalive();
+        let (connected, cut) = {
+            let core = self.lock();
+            (core.is_connected(), core.options.linger == Some(Linger { on: true, seconds: 0 }))
+        };
+        if connected && !cut {
+            let _ = self.shutdown(Shutdown::Both);
+        }
+        self.mapped.lock().clear();
+        self.lock().close();
+        self.bells.ring();
+    }
+
+    fn forget_keepalive(&self) {
+        if self.lock().options.keepalive.on {
+            let _ = service::keep_alive_no_more(self.fd());
+        }
+    }
+
+    /// Sees whether the peer is there.
+    pub(crate) fn keep_alive(&self) {
+        let mut core = self.lock();
+        if core.is_connected() {
+            let sent = core.flow.as_mut().map_or(Ok(()), super::flow::Flow::keep_alive);
+            core.check(sent);
+        }
+    }
+}
+
+impl Core {
+    /// What the peer is to be told.
+    fn shut(&mut self, how: Shutdown) -> Option<Message> {
+        match how {
+            Shutdown::Both => (self.readable, self.writable) = (false, false),
+            Shutdown::Write => self.writable = false,
+            Shutdown::Read => self.readable = false,
+        }
+        match (self.readable, self.writable) {
+            (false, false) => Some(Message::Disconnect),
+            (true, false) => Some(Message::Shutdown),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The state of a stream socket, behind its lock.
+
+use std::sync::Arc;
+
+use connect::{EventQueue, Id};
+use device::{Completion, Status};
+
+use super::endpoint::Endpoint;
+use super::flow::{Flow, Meaning};
+use super::options::Options;
+use crate::errno::{Errno, Result};
+use crate::protocol::message::Message;
+use crate::settings::Settings;
+
+/// Completions taken at a time.
+const BATCH: usize = 64;
+
+/// How far a stream socket has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// Made, bound perhaps.
+    Fresh,
+    /// Waiting for connections.
+    Listening,
+    /// Looking for the destination's device.
+    ResolvingAddr,
+    /// Looking for the way there.
+    ResolvingRoute,
+    /// Waiting for the peer's reply.
+    Connecting,
+    /// Waiting until the peer has ours.
+    Accepting,
+    /// Data flows.
+    Connected,
+    /// No connection came about.
+    Failed,
+    /// Ended in good order.
+    Disconnected,
+    /// Ended by an error.
+    Broken,
+}
+
+/// What the lock of a stream socket guards.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(super) id: Id,
+    pub(super) queue: EventQueue,
+    pub(super) phase: Phase,
+    /// The peer may still send.
+    pub(super) readable: bool,
+    /// We may still send.
+    pub(super) writable: bool,
+    /// What SO_ERROR tells next.
+    pub(super) error: Option<Errno>,
+    pub(super) settings: Settings,
+    pub(super) options: Options,
+    pub(super) endpoint: Option<Arc<Endpoint>>,
+    pub(super) flow: Option<Flow>,
+    armed: bool,
+    taken: Vec<Completion>,
+}
+
+impl Core {
+    pub(super) fn new(id: Id, queue: EventQueue, settings: Settings, options: Options) -> Core {
+        Core {
+            id,
+            queue,
+            phase: Phase::Fresh,
+            readable: false,
+            writable: false,
+            error: None,
+            settings,
+            options,
+            endpoint: None,
+            flow: None,
+            armed: false,
+            taken: Vec::new(),
+        }
+    }
+
+    /// Whether a connection is being made.
+    pub(super) fn is_opening(&self) -> bool {
+        use Phase::{Accepting, Connecting, ResolvingAddr, ResolvingRoute};
+        matches!(self.phase, ResolvingAddr | ResolvingRoute | Connecting | Accepting)
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.phase == Phase::Connected
+    }
+
+    /// Whether there is data to read.
+    pub(super) fn has_data(&self) -> bool {
+        self.flow.as_ref().is_some_and(|flow| flow.incoming.is_ready())
+    }
+
+    /// Whether data can be sent now.
+    pub(super) fn can_send_data(&mut self) -> bool {
+        self.writable && self.flow.as_mut().is_some_and(Flow::can_send_data)
+    }
+
+    /// Whether all that was sent has arrived.
+    pub(super) fn is_all_sent(&self) -> bool {
+        self.flow.as_ref().is_none_or(|flow| flow.outgoing.is_done())
+    }
+
+    /// Data may flow.
+    pub(super) fn connected(&mut self) {
+        (self.phase, self.readable, self.writable) = (Phase::Connected, true, true);
+    }
+
+    /// It is over.
+    pub(super) fn ended(&mut self, phase: Phase, error: Option<Errno>) {
+        (self.phase, self.readable, self.writable) = (phase, false, false);
+        if error.is_some() {
+            self.error = error;
+        }
+    }
+
+    /// Does whatever there is to do; whether anything has changed.
+    pub(super) fn pump(&mut self) -> bool {
+        if self.phase == Phase::Listening {
+            return false;
+        }
+        let mut news = self.pump_completions();
+        while let Some(event) = self.queue.next() {
+            // What the peer sent before it disconnected is there already.
+            self.pump_completions();
+            self.happened(event);
+            news = true;
+        }
+        self.grant();
+        news
+    }
+
+    /// Tells the peer of credits, if they are due.
+    pub(super) fn grant(&mut self) {
+        if !self.is_connected() {
+            return;
+        }
+        let granted = self.flow.as_mut().map_or(Ok(()), Flow::grant);
+        self.check(granted);
+    }
+
+    /// Asks for an event at the next completion, unless one is on its way.
+    pub(super) fn arm(&mut self) -> Result<()> {
+        if let (Some(endpoint), Some(_), false) = (&self.endpoint, &self.flow, self.armed) {
+            endpoint.arm()?;
+            self.armed = true;
+        }
+        Ok(())
+    }
+
+    /// The connection breaks where something of ours was refused.
+    pub(super) fn check(&mut self, result: Result<()>) {
+        if let (Err(error), true) = (result, self.is_connected()) {
+            self.ended(Phase::Broken, Some(error));
+        }
+    }
+
+    fn pump_completions(&mut self) -> bool {
+        let (Some(endpoint), Some(_)) = (self.endpoint.clone(), &self.flow) else { return false };
+        if endpoint.take_events() {
+            self.armed = false;
+        }
+        let mut taken = std::mem::take(&mut self.taken);
+        let mut news = false;
+        loop {
+            let polled = endpoint.poll(&mut taken, BATCH);
+            news |= !taken.is_empty();
+            taken.iter().for_each(|completion| self.completed(completion));
+            let full = taken.len() == BATCH;
+            taken.clear();
+            self.check(polled.map(drop));
+            if !full {
+                break;
+            }
+        }
+        self.taken = taken;
+        if news && self.is_connected() {
+            let replenished = self.flow.as_mut().map_or(Ok(()), Flow::replenish);
+            self.check(replenished);
+        }
+        news
+    }
+
+    fn completed(&mut self, completion: &Completion) {
+        let Some(flow) = &mut self.flow else { return };
+        let meaning = match flow.completed(completion) {
+            Ok(meaning) => meaning,
+            Err(violation) => {
+                log::warn!("rsocket: {violation}");
+                return self.ended(Phase::Broken, Some(Errno(libc::EPROTO)));
+            }
+        };
+        if matches!(meaning, Meaning::Heard | Meaning::PeerShut | Meaning::PeerGone) && self.phase == Phase::Accepting {
+            self.heard_before_ready();
+        }
+        if self.is_connected() {
+            self.act(meaning);
+        }
+    }
+
+    fn act(&mut self, meaning: Meaning) {
+        match meaning {
+            Meaning::Nothing | Meaning::Heard => {}
+            Meaning::PeerShut if self.writable => self.readable = false,
+            Meaning::PeerShut | Meaning::PeerGone | Meaning::SaidGoodbye => self.ended(Phase::Disconnected, None),
+            Meaning::Failed(status) => self.ended(Phase::Broken, Some(errno_of(status))),
+        }
+    }
+
+    /// The peer's data came before its last message of the connection manager.
+    fn heard_before_ready(&mut self) {
+        if let Err(error) = self.id.establish() {
+            log::debug!("{error}");
+        }
+        self.connected();
+    }
+
+    /// Sends a control message, if there is a place for it and somebody to hear it.
+    pub(super) fn control(&mut self, message: Message) -> Result<()> {
+        let connected = self.is_connected();
+        let flow = self.flow.as_mut().filter(|_| connected);
+        match flow {
+            Some(flow) => {
+                if flow.outgoing.take_control() {
+                    flow.control(message)
+                } else {
+                    Ok(())
+                }
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The error that nobody has seen.
+    pub(super) fn take_error(&mut self) -> Option<Errno> {
+        self.error.take()
+    }
+
+    /// Ends everything at once.
+    pub(super) fn close(&mut self) {
+        if let Some(endpoint) = &self.endpoint {
+            endpoint.destroy();
+        }
+        self.id.destroy();
+        self.ended(Phase::Disconnected, None);
+    }
+}
+
+fn errno_of(status: Status) -> Errno {
+    Errno(match status {
+        Status::RetryExceeded => libc::ETIMEDOUT,
+        Status::WorkRequestFlushed => libc::ECONNRESET,
+        _ => libc::EIO,
+    })
+}

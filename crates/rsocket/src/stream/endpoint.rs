@@ -1,0 +1,215 @@
+//! The queue pair of a connection, its completion queue and its memory.
+
+use std::mem::size_of;
+
+use connect::Id;
+use device::{
+    Access, CompChannel, Completion, Cq, Mr, Payload, Pd, Qp, QpCaps, QpSpec, QpState, QpType, RKey, RecvWr,
+    RemoteAddr, SendFlags, SendOp, SendWr, Sge, Sgl, Span,
+};
+use smallvec::SmallVec;
+
+use super::work::Work;
+use crate::devices::Shared;
+use crate::errno::{Errno, Result};
+use crate::protocol::buffer::{Buffer, ByteOrder, Mapping};
+use crate::protocol::greeting::Greeting;
+use crate::protocol::message::Message;
+use crate::protocol::outgoing::ENTRIES;
+use crate::protocol::ring::Place;
+use crate::settings::Settings;
+
+/// What is sent inline whatever the setting for data: entries of lists.
+const MIN_INLINE: usize = 64;
+/// Where the list of mappings begins in the memory that the peer writes: behind that of buffers.
+const MAPPINGS: usize = ENTRIES * Buffer::BYTES;
+/// The receive buffer begins at a multiple of this.
+const ALIGNMENT: usize = 64;
+
+/// One end of a connection, as the device has it.
+///
+/// ```text
+///  the peer writes here: list of its buffers · list of its mappings · receive buffer
+///  it does not here:     send buffer
+/// ```
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    qp: Qp,
+    cq: Cq,
+    channel: CompChannel,
+    pd: Pd,
+    send: Mr,
+    recv: Mr,
+    buffer_at: usize,
+    settings: Settings,
+}
+
+impl Endpoint {
+    pub(super) fn new(shared: &Shared, settings: &Settings) -> Result<Endpoint> {
+        let Shared { device, pd } = shared;
+        let settings = settings.for_stream();
+        let channel = device.create_channel()?;
+        let capacity = u32::from(settings.send_queue) + u32::from(settings.recv_queue);
+        let cq = device.create_cq(capacity, Some(&channel), 0)?;
+        let caps = QpCaps {
+            max_send_wr: settings.send_queue.into(),
+            max_recv_wr: settings.recv_queue.into(),
+            max_send_sge: 2,
+            max_recv_sge: 1,
+            max_inline_bytes: MIN_INLINE.max(settings.inline.into()) as u32,
+        };
+        let (qp_type, send_cq, recv_cq) = (QpType::Rc, &cq, &cq);
+        let qp = device.create_qp(&QpSpec { qp_type, pd, send_cq, recv_cq, srq: None, caps, signal_all: true })?;
+        let lists = MAPPINGS + usize::from(settings.mappings) * Mapping::BYTES;
+        let buffer_at = lists.next_multiple_of(ALIGNMENT);
+        let send = pd.allocate(settings.send_buffer as usize, Access::LOCAL_WRITE)?;
+        let recv =
+            pd.allocate(buffer_at + settings.recv_buffer as usize, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
+        Ok(Endpoint { qp, cq, channel, pd: pd.clone(), send, recv, buffer_at, settings })
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(super) fn channel(&self) -> &CompChannel {
+        &self.channel
+    }
+
+    pub(super) fn pd(&self) -> &Pd {
+        &self.pd
+    }
+
+    pub(super) fn qp(&self) -> &Qp {
+        &self.qp
+    }
+
+    /// What to tell the peer at first.
+    pub(super) fn greeting(&self) -> Greeting {
+        let key = self.recv.rkey().0;
+        Greeting {
+            order: ByteOrder::NATIVE,
+            credits: self.settings.recv_queue,
+            mappings: Some(self.settings.mappings),
+            list: Buffer { addr: self.recv.addr(), key, len: ENTRIES as u32 },
+            buffer: Buffer { len: self.settings.recv_buffer / 2, ..self.half(0) },
+        }
+    }
+
+    /// The half of the receive buffer that begins there, as the peer is told.
+    pub(super) fn half(&self, offset: u32) -> Buffer {
+        let addr = self.recv.addr() + self.buffer_at as u64 + u64::from(offset);
+        Buffer { addr, key: self.recv.rkey().0, len: self.settings.recv_buffer / 2 }
+    }
+
+    /// Takes the queue pair through `states`, as the id knows how, and fills its receive queue in
+    /// the first.
+    pub(super) fn bring_up(&self, id: &Id, states: &[QpState]) -> Result<()> {
+        for state in states {
+            let (attr, mask) = id.qp_attr(*state)?;
+            self.qp.modify(&attr, mask)?;
+            if *state == QpState::Init {
+                self.receive(self.settings.recv_queue.into())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Destroys the queue pair: nothing is under way any more.
+    pub(super) fn destroy(&self) {
+        if let Err(error) = self.qp.destroy() {
+            log::debug!("{error}");
+        }
+    }
+
+    /// Asks for an event at the next completion.
+    pub(super) fn arm(&self) -> Result<()> {
+        self.cq.arm(false).map_err(|error| Errno(error.errno()))
+    }
+
+    /// Takes the events that are there; whether there was one.
+    pub(super) fn take_events(&self) -> bool {
+        let mut any = false;
+        while self.channel.next().is_some() {
+            self.cq.ack_events(1);
+            any = true;
+        }
+        any
+    }
+
+    /// Takes completions.
+    pub(super) fn poll(&self, out: &mut Vec<Completion>, max: usize) -> Result<usize> {
+        self.cq.poll(out, max).map_err(|error| Errno(error.errno()))
+    }
+
+    /// Lets `count` more messages arrive.
+    pub(super) fn receive(&self, count: u32) -> Result<()> {
+        let wr = || RecvWr { wr_id: Work::Receive.encode(), sgl: Sgl::new() };
+        Ok(self.qp.post_recv((0..count).map(|_| wr()))?)
+    }
+
+    /// Writes to the peer; with a message it takes notice.
+    pub(super) fn write(&self, work: Work, to: Buffer, message: Option<Message>, payload: Payload) -> Result<()> {
+        let remote = RemoteAddr { addr: to.addr, rkey: RKey(to.key) };
+        let op = match message {
+            Some(message) => SendOp::WriteImm(remote, message.encode()),
+            None => SendOp::Write(remote),
+        };
+        let (wr_id, flags) = (work.encode(), SendFlags::empty());
+        Ok(self.qp.post_send([SendWr { wr_id, op, flags, payload, datagram: None, xrc_srq: None }])?)
+    }
+
+    /// The next buffer of the peer's, if it has put one into that entry of the list. The entry is
+    /// cleared; the peer writes there again only when the buffer is full.
+    pub(super) fn take_buffer(&self, entry: usize) -> Option<Buffer> {
+        let (addr, rest) = (entry * Buffer::BYTES, entry * Buffer::BYTES + size_of::<u64>());
+        let mut bytes = [0; Buffer::BYTES];
+        let (first, last) = bytes.split_at_mut(size_of::<u64>());
+        // The key and the length were written last and in one: what they tell, the address is there.
+        self.at(rest, last.len())?.read(last);
+        if last[4..] == [0; 4] {
+            return None;
+        }
+        self.at(addr, first.len())?.read(first);
+        self.at(rest, size_of::<u64>())?.write(&[0; size_of::<u64>()]);
+        Some(Buffer::decode(&bytes, ByteOrder::NATIVE))
+    }
+
+    /// What the peer has mapped at an offset, and how much of it there is.
+    pub(super) fn mapped(&self, offset: u64) -> Option<Buffer> {
+        (0..usize::from(self.settings.mappings)).find_map(|index| {
+            let mut bytes = [0; Mapping::BYTES];
+            self.at(MAPPINGS + index * Mapping::BYTES, Mapping::BYTES)?.read(&mut bytes);
+            Mapping::decode(&bytes, ByteOrder::NATIVE).from_offset(offset)
+        })
+    }
+
+    /// A part of the receive buffer.
+    pub(super) fn received(&self, offset: u32, len: u32) -> Option<Span<'_>> {
+        self.at(self.buffer_at + offset as usize, len as usize)
+    }
+
+    /// A part of the send buffer.
+    pub(super) fn to_send(&self, offset: u32, len: u32) -> Option<Span<'_>> {
+        self.send.region()?.span().part(offset as usize, len as usize)
+    }
+
+    /// The list for a place in the send buffer.
+    pub(super) fn gathered(&self, place: &Place) -> Payload {
+        let entry = |(offset, len): &(u32, u32)| Sge {
+            addr: self.send.addr() + u64::from(*offset),
+            len_bytes: *len,
+            lkey: self.send.lkey(),
+        };
+        Payload::Sgl(place.iter().filter(|(_, len)| *len > 0).map(entry).collect())
+    }
+
+    fn at(&self, offset: usize, len: usize) -> Option<Span<'_>> {
+        self.recv.region()?.span().part(offset, len)
+    }
+}
+
+/// Bytes that go with the request itself.
+pub(super) fn inline(bytes: &[u8]) -> Payload {
+    Payload::Inline(SmallVec::from_slice(bytes))
+}

@@ -1,0 +1,176 @@
+//! The protocol's state of one connection, once both ends have greeted.
+
+use std::sync::Arc;
+
+use device::{Completion, Payload, Status};
+
+use super::endpoint::{Endpoint, inline};
+use super::work::Work;
+use crate::errno::Result;
+use crate::protocol::Violation;
+use crate::protocol::buffer::{Buffer, ByteOrder};
+use crate::protocol::greeting::Greeting;
+use crate::protocol::incoming::Incoming;
+use crate::protocol::message::Message;
+use crate::protocol::outgoing::Outgoing;
+use crate::protocol::ring::Ring;
+use crate::settings::LOW_WATER;
+
+/// Both directions of a connection.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    endpoint: Arc<Endpoint>,
+    pub(super) incoming: Incoming,
+    pub(super) outgoing: Outgoing,
+    pub(super) ring: Ring,
+    pub(super) peer: Peer,
+    /// Receives that were used up and not replaced.
+    used: u32,
+}
+
+/// Where the peer's lists are.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(super) order: ByteOrder,
+    list: Buffer,
+    /// The entry that our next free half goes into.
+    entry: u32,
+    /// Its list of mappings; the length is in entries.
+    pub(super) mappings: Buffer,
+}
+
+/// What a completion means to the connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Meaning {
+    /// Nothing more.
+    Nothing,
+    /// The peer sent something.
+    Heard,
+    /// The peer sends no more.
+    PeerShut,
+    /// The peer has gone.
+    PeerGone,
+    /// It has heard that we go.
+    SaidGoodbye,
+    /// A request failed.
+    Failed(Status),
+}
+
+impl Flow {
+    /// Nothing if the greeting makes no sense.
+    pub(super) fn new(endpoint: &Arc<Endpoint>, greeting: &Greeting) -> Option<Flow> {
+        let settings = endpoint.settings();
+        let entry = 1u32.checked_rem(greeting.list.len)?;
+        let behind = u64::from(greeting.list.len) * Buffer::BYTES as u64;
+        let mappings = Buffer {
+            addr: greeting.list.addr.wrapping_add(behind),
+            key: greeting.list.key,
+            len: greeting.mappings.unwrap_or(0).into(),
+        };
+        Some(Flow {
+            endpoint: Arc::clone(endpoint),
+            incoming: Incoming::new(settings.recv_buffer, settings.recv_queue),
+            outgoing: Outgoing::new(settings.send_queue, greeting.buffer, greeting.credits),
+            ring: Ring::new(settings.send_buffer),
+            peer: Peer { order: greeting.order, list: greeting.list, entry, mappings },
+            used: 0,
+        })
+    }
+
+    /// Whether a message for which credits count can be sent.
+    pub(super) fn can_send(&mut self) -> bool {
+        self.outgoing.can_send() && self.ring.free() >= LOW_WATER
+    }
+
+    /// Whether data can be sent.
+    pub(super) fn can_send_data(&mut self) -> bool {
+        if let Some(entry) = self.outgoing.wanted_entry()
+            && let Some(buffer) = self.endpoint.take_buffer(entry)
+        {
+            self.outgoing.refill(buffer);
+        }
+        self.can_send() && self.outgoing.can_send_data()
+    }
+
+    /// A request is done.
+    pub(super) fn completed(&mut self, completion: &Completion) -> std::result::Result<Meaning, Violation> {
+        let failed = completion.status != Status::Success;
+        let meaning = match Work::decode(completion.wr_id) {
+            Work::Receive if failed => return Ok(Meaning::Nothing),
+            Work::Receive => return self.heard(completion.imm.map(Message::decode)),
+            Work::Data(bytes) => {
+                self.outgoing.slot_free();
+                self.ring.release(bytes);
+                Meaning::Nothing
+            }
+            Work::Control => {
+                self.outgoing.control_free();
+                Meaning::Nothing
+            }
+            Work::Disconnect => {
+                self.outgoing.control_free();
+                Meaning::SaidGoodbye
+            }
+            Work::Unknown => Meaning::Nothing,
+        };
+        Ok(if failed { Meaning::Failed(completion.status) } else { meaning })
+    }
+
+    fn heard(&mut self, message: Option<Message>) -> std::result::Result<Meaning, Violation> {
+        self.used += 1;
+        match message {
+            Some(Message::Data(len)) => self.incoming.arrived(len)?,
+            Some(Message::Credit(limit)) => self.outgoing.credit(limit),
+            Some(Message::Iomap(_)) => self.incoming.arrived_empty(),
+            Some(Message::Disconnect) => return Ok(Meaning::PeerGone),
+            Some(Message::Shutdown) => return Ok(Meaning::PeerShut),
+            Some(Message::Keepalive | Message::Unknown(_)) | None => {}
+        }
+        Ok(Meaning::Heard)
+    }
+
+    /// Replaces the receives that were used up.
+    pub(super) fn replenish(&mut self) -> Result<()> {
+        match std::mem::take(&mut self.used) {
+            0 => Ok(()),
+            used => self.endpoint.receive(used),
+        }
+    }
+
+    /// Tells the peer of credits and a free half of the buffer, if that is due.
+    pub(super) fn grant(&mut self) -> Result<()> {
+        while self.incoming.is_grant_due() && self.outgoing.take_control() {
+            let grant = self.incoming.grant();
+            let message = Some(Message::Credit(grant.limit));
+            let (to, payload) = match grant.half {
+                Some(offset) => (self.peer.next_entry(), inline(&self.endpoint.half(offset).encode(self.peer.order))),
+                None => (Buffer::default(), Payload::empty()),
+            };
+            self.endpoint.write(Work::Control, to, message, payload)?;
+        }
+        Ok(())
+    }
+
+    /// Sends a control message, for which [`Outgoing::take_control`] was asked.
+    pub(super) fn control(&self, message: Message) -> Result<()> {
+        let work = if message == Message::Disconnect { Work::Disconnect } else { Work::Control };
+        self.endpoint.write(work, Buffer::default(), Some(message), Payload::empty())
+    }
+
+    /// Sends nothing, to see whether the peer is there: a WRITE of no bytes, of which it learns nothing.
+    pub(super) fn keep_alive(&mut self) -> Result<()> {
+        if !self.outgoing.take_control() {
+            return Ok(());
+        }
+        self.endpoint.write(Work::Control, Buffer::default(), None, Payload::empty())
+    }
+}
+
+impl Peer {
+    /// Where our next free half goes.
+    fn next_entry(&mut self) -> Buffer {
+        let into = u64::from(self.entry) * Buffer::BYTES as u64;
+        self.entry = (self.entry + 1) % self.list.len;
+        Buffer { addr: self.list.addr.wrapping_add(into), ..self.list }
+    }
+}

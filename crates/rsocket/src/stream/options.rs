@@ -1,0 +1,222 @@
+//! Options of stream sockets.
+
+use std::mem::offset_of;
+use std::time::Duration;
+
+use super::Stream;
+use super::core::{Core, Phase};
+use crate::errno::{Errno, Result};
+use crate::protocol::greeting::tellable;
+use crate::service;
+use crate::value::{self, boolean, int};
+
+/// `SOL_RDMA` and its options, of `<rdma/rsocket.h>`.
+pub const SOL_RDMA: i32 = 0x10000;
+/// Requests in the send queue.
+pub const RDMA_SQSIZE: i32 = 0;
+/// Requests in the receive queue.
+pub const RDMA_RQSIZE: i32 = 1;
+/// Bytes up to which data is sent inline.
+pub const RDMA_INLINE: i32 = 2;
+/// Buffers that the peer may map at a time.
+pub const RDMA_IOMAPSIZE: i32 = 3;
+/// The path, as an array of `struct ibv_path_data`.
+pub const RDMA_ROUTE: i32 = 4;
+
+const KEEPALIVE_FILE: &str = "/proc/sys/net/ipv4/tcp_keepalive_time";
+const KEEPALIVE: Duration = Duration::from_secs(7200);
+/// What TCP_MAXSEG tells before there is a path.
+const SEGMENT: i32 = 2048;
+const MAX_QUEUE: i32 = 0xfffe;
+
+/// Options that are remembered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Options {
+    pub(super) nonblocking: bool,
+    /// All flags of `F_SETFL`.
+    pub(super) status_flags: i32,
+    reuse_address: bool,
+    oob_inline: bool,
+    no_delay: bool,
+    v6_only: bool,
+    pub(super) linger: Option<Linger>,
+    pub(super) keepalive: Keepalive,
+    pub(super) recv_timeout: Option<Duration>,
+    pub(super) send_timeout: Option<Duration>,
+}
+
+/// `struct linger`, as it was set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Linger {
+    pub(super) on: bool,
+    pub(super) seconds: i32,
+}
+
+/// Whether and how often to see that the peer is there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Keepalive {
+    pub(super) on: bool,
+    pub(super) idle: Option<Duration>,
+}
+
+impl Keepalive {
+    fn time(self) -> Duration {
+        self.idle.unwrap_or_else(|| {
+            let text = std::fs::read_to_string(KEEPALIVE_FILE).unwrap_or_default();
+            text.trim().parse().map_or(KEEPALIVE, Duration::from_secs)
+        })
+    }
+}
+
+impl Stream {
+    pub(crate) fn set_option(&self, level: i32, name: i32, value: &[u8]) -> Result<()> {
+        let keepalive = {
+            let mut core = self.lock();
+            let before = core.options.keepalive;
+            match level {
+                libc::SOL_SOCKET => core.set_socket_option(name, value)?,
+                libc::IPPROTO_TCP => core.set_tcp_option(name, value)?,
+                libc::IPPROTO_IPV6 => core.set_ipv6_option(name, value)?,
+                SOL_RDMA => core.set_rdma_option(name, value)?,
+                _ => return Err(Errno::NOTSUP),
+            }
+            let after = core.options.keepalive;
+            (before.on != after.on || (after.on && before.idle != after.idle)).then_some(after)
+        };
+        match keepalive {
+            Some(keepalive) if keepalive.on => service::keep_alive(self.fd(), keepalive.time()),
+            Some(_) => service::keep_alive_no_more(self.fd()),
+            None => Ok(()),
+        }
+    }
+
+    /// The bytes of the value.
+    pub(crate) fn option(&self, level: i32, name: i32) -> Result<Vec<u8>> {
+        let mut core = self.lock();
+        match level {
+            libc::SOL_SOCKET => core.socket_option(name),
+            libc::IPPROTO_TCP => core.tcp_option(name),
+            libc::IPPROTO_IPV6 if name == libc::IPV6_V6ONLY => Ok(value::of_bool(core.options.v6_only)),
+            SOL_RDMA => core.rdma_option(name),
+            _ => Err(Errno::NOTSUP),
+        }
+    }
+}
+
+impl Core {
+    fn set_socket_option(&mut self, name: i32, value: &[u8]) -> Result<()> {
+        match name {
+            libc::SO_REUSEADDR => {
+                self.options.reuse_address = boolean(value)?;
+                if self.phase == Phase::Fresh {
+                    self.id.set_reuse_addr(self.options.reuse_address)?;
+                }
+            }
+            libc::SO_RCVBUF if self.endpoint.is_none() => self.settings.recv_buffer = buffer_size(value)?,
+            libc::SO_SNDBUF if self.endpoint.is_none() => self.settings.send_buffer = buffer_size(value)?,
+            libc::SO_RCVBUF | libc::SO_SNDBUF => {}
+            libc::SO_LINGER => {
+                let on = boolean(value)?;
+                let seconds = int(value.get(offset_of!(libc::linger, l_linger)..).unwrap_or_default())?;
+                self.options.linger = Some(Linger { on, seconds });
+            }
+            libc::SO_KEEPALIVE => self.options.keepalive.on = boolean(value)?,
+            libc::SO_OOBINLINE => self.options.oob_inline = boolean(value)?,
+            libc::SO_RCVTIMEO => self.options.recv_timeout = value::time(value)?,
+            libc::SO_SNDTIMEO => self.options.send_timeout = value::time(value)?,
+            _ => return Err(Errno::NOTSUP),
+        }
+        Ok(())
+    }
+
+    fn socket_option(&mut self, name: i32) -> Result<Vec<u8>> {
+        let options = &self.options;
+        Ok(match name {
+            libc::SO_REUSEADDR => value::of_bool(options.reuse_address),
+            libc::SO_KEEPALIVE => value::of_bool(options.keepalive.on),
+            libc::SO_OOBINLINE => value::of_bool(options.oob_inline),
+            libc::SO_RCVBUF => value::of_int(self.settings.recv_buffer as i32),
+            libc::SO_SNDBUF => value::of_int(self.settings.send_buffer as i32),
+            libc::SO_LINGER => {
+                let linger = options.linger.unwrap_or(Linger { on: true, seconds: 0 });
+                [value::of_bool(linger.on), value::of_int(linger.seconds)].concat()
+            }
+            libc::SO_RCVTIMEO => value::of_time(options.recv_timeout),
+            libc::SO_SNDTIMEO => value::of_time(options.send_timeout),
+            libc::SO_ERROR => {
+                self.pump();
+                value::of_int(self.take_error().map_or(0, |error| error.0))
+            }
+            libc::SO_TYPE => value::of_int(libc::SOCK_STREAM),
+            libc::SO_ACCEPTCONN => value::of_bool(self.phase == Phase::Listening),
+            _ => return Err(Errno::NOTSUP),
+        })
+    }
+
+    fn set_tcp_option(&mut self, name: i32, value: &[u8]) -> Result<()> {
+        match name {
+            // The device sees to it by itself when a peer does not answer.
+            libc::TCP_KEEPCNT | libc::TCP_KEEPINTVL | libc::TCP_MAXSEG => {}
+            libc::TCP_KEEPIDLE => {
+                let seconds = u64::try_from(int(value)?).ok().filter(|seconds| *seconds > 0);
+                self.options.keepalive.idle = Some(Duration::from_secs(seconds.ok_or(Errno::INVAL)?));
+            }
+            libc::TCP_NODELAY => self.options.no_delay = boolean(value)?,
+            _ => return Err(Errno::NOTSUP),
+        }
+        Ok(())
+    }
+
+    fn tcp_option(&mut self, name: i32) -> Result<Vec<u8>> {
+        Ok(match name {
+            libc::TCP_KEEPCNT | libc::TCP_KEEPINTVL => value::of_int(1),
+            libc::TCP_KEEPIDLE => value::of_int(self.options.keepalive.idle.map_or(0, |time| time.as_secs() as i32)),
+            libc::TCP_NODELAY => value::of_bool(self.options.no_delay),
+            libc::TCP_MAXSEG => value::of_int(self.id.binding().map_or(SEGMENT, |binding| binding.mtu.bytes() as i32)),
+            _ => return Err(Errno::NOTSUP),
+        })
+    }
+
+    fn set_ipv6_option(&mut self, name: i32, value: &[u8]) -> Result<()> {
+        if name != libc::IPV6_V6ONLY {
+            return Err(Errno::NOTSUP);
+        }
+        self.options.v6_only = boolean(value)?;
+        Ok(self.id.set_v6_only(self.options.v6_only)?)
+    }
+
+    fn set_rdma_option(&mut self, name: i32, value: &[u8]) -> Result<()> {
+        if !matches!(self.phase, Phase::Fresh | Phase::Listening) {
+            return Err(Errno::INVAL);
+        }
+        if name == RDMA_ROUTE {
+            // Addresses decide the path.
+            return Ok(());
+        }
+        let size = int(value)?.clamp(0, MAX_QUEUE) as u16;
+        match name {
+            RDMA_SQSIZE => self.settings.send_queue = size,
+            RDMA_RQSIZE => self.settings.recv_queue = size,
+            RDMA_INLINE => self.settings.inline = size,
+            RDMA_IOMAPSIZE => self.settings.mappings = tellable(size),
+            _ => return Err(Errno::NOTSUP),
+        }
+        Ok(())
+    }
+
+    fn rdma_option(&mut self, name: i32) -> Result<Vec<u8>> {
+        Ok(match name {
+            RDMA_SQSIZE => value::of_int(self.settings.send_queue.into()),
+            RDMA_RQSIZE => value::of_int(self.settings.recv_queue.into()),
+            RDMA_INLINE => value::of_int(self.settings.inline.into()),
+            RDMA_IOMAPSIZE => value::of_int(self.settings.mappings.into()),
+            RDMA_ROUTE => self.id.path().map(|path| value::of_path(&path)).unwrap_or_default(),
+            _ => return Err(Errno::NOTSUP),
+        })
+    }
+}
+
+/// Twice what was asked for, as the system's sockets have it.
+fn buffer_size(value: &[u8]) -> Result<u32> {
+    Ok((int(value)?.max(0) as u32).saturating_mul(2))
+}

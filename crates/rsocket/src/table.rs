@@ -1,0 +1,81 @@
+//! The sockets of this process by their descriptors' numbers.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use crate::datagram::Datagram;
+use crate::errno::{Errno, Result};
+use crate::stream::Stream;
+use crate::wait::Bells;
+
+/// A socket.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Stream(Stream),
+    Datagram(Arc<Datagram>),
+}
+
+static TABLE: RwLock<Vec<Option<Arc<Socket>>>> = RwLock::new(Vec::new());
+
+/// Enters a socket; returns its number.
+pub(crate) fn insert(socket: Socket) -> Result<RawFd> {
+    let fd = socket.fd();
+    let index = usize::try_from(fd).map_err(|_| Errno::BADF)?;
+    let mut table = TABLE.write();
+    if table.len() <= index {
+        table.resize(index + 1, None);
+    }
+    table[index] = Some(Arc::new(socket));
+    Ok(fd)
+}
+
+/// The socket of that number.
+///
+/// # Errors
+/// `EBADF` if there is none.
+pub(crate) fn find(fd: RawFd) -> Result<Arc<Socket>> {
+    let table = TABLE.read();
+    let place = usize::try_from(fd).ok().and_then(|index| table.get(index));
+    place.and_then(Option::clone).ok_or(Errno::BADF)
+}
+
+/// Takes a socket out.
+pub(crate) fn remove(fd: RawFd) -> Result<Arc<Socket>> {
+    let mut table = TABLE.write();
+    let place = usize::try_from(fd).ok().and_then(|index| table.get_mut(index));
+    place.and_then(Option::take).ok_or(Errno::BADF)
+}
+
+impl Socket {
+    fn fd(&self) -> RawFd {
+        match self {
+            Socket::Stream(stream) => stream.fd(),
+            Socket::Datagram(datagram) => datagram.fd(),
+        }
+    }
+
+    /// What `poll` would tell of it now.
+    pub(crate) fn revents(&self, events: i16) -> i16 {
+        match self {
+            Socket::Stream(stream) => stream.revents(events),
+            Socket::Datagram(datagram) => datagram.revents(events),
+        }
+    }
+
+    /// Makes sure that its descriptors tell of news, and gives them to `each`.
+    pub(crate) fn arm(&self, each: impl FnMut(RawFd)) -> Result<()> {
+        match self {
+            Socket::Stream(stream) => stream.arm(each),
+            Socket::Datagram(datagram) => datagram.arm(each),
+        }
+    }
+
+    pub(crate) fn bells(&self) -> &Bells {
+        match self {
+            Socket::Stream(stream) => stream.bells(),
+            Socket::Datagram(datagram) => datagram.bells(),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Waiting for sockets, from several threads at once.
+//!
+//! Whoever waits sleeps on the descriptors of a socket's completions and connection events. But one
+//! thread may take the completion that another waits for, or shut the socket down: therefore each
+//! has a bell besides, hung up at the socket while it waits, and rings those of the others when it
+//! has changed anything.
+
+use std::cell::RefCell;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
+
+use crate::errno::{Errno, Result};
+
+/// Wakes one thread.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    fd: OwnedFd,
+    /// Whose it is: a forked child would ring its parent's.
+    process: u32,
+}
+
+thread_local! {
+    static MINE: RefCell<Option<Arc<Bell>>> = const { RefCell::new(None) };
+}
+
+impl Bell {
+    /// This thread's.
+    pub(crate) fn mine() -> Result<Arc<Bell>> {
+        let process = std::process::id();
+        MINE.with_borrow_mut(|mine| match mine {
+            Some(bell) if bell.process == process => Ok(Arc::clone(bell)),
+            _ => Ok(Arc::clone(mine.insert(Arc::new(Bell::new(process)?)))),
+        })
+    }
+
+    fn new(process: u32) -> Result<Bell> {
+        let fd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Bell { fd, process })
+    }
+
+    fn is_mine(&self) -> bool {
+        MINE.with_borrow(|mine| mine.as_ref().is_some_and(|mine| std::ptr::eq(&**mine, self)))
+    }
+
+    fn ring(&self) {
+        let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+    }
+
+    /// Forgets that it rang.
+    pub(crate) fn hush(&self) {
+        let _ = rustix::io::read(&self.fd, &mut [0; 8]);
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The bells of those who wait for a socket.
+#[derive(Debug, Default)]
+pub(crate) struct Bells {
+    hung: Mutex<Vec<Arc<Bell>>>,
+}
+
+/// A bell that hangs there; taken down when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Hung<'a> {
+    bells: &'a Bells,
+    bell: Arc<Bell>,
+}
+
+impl Bells {
+    /// Hangs up a bell.
+    pub(crate) fn hang(&self, bell: &Arc<Bell>) -> Hung<'_> {
+        self.hung.lock().push(Arc::clone(bell));
+        Hung { bells: self, bell: Arc::clone(bell) }
+    }
+
+    /// Rings all but this thread's.
+    pub(crate) fn ring(&self) {
+        self.hung.lock().iter().filter(|bell| !bell.is_mine()).for_each(|bell| bell.ring());
+    }
+}
+
+impl Drop for Hung<'_> {
+    fn drop(&mut self) {
+        let mut hung = self.bells.hung.lock();
+        if let Some(at) = hung.iter().position(|bell| Arc::ptr_eq(bell, &self.bell)) {
+            hung.swap_remove(at);
+        }
+    }
+}
+
+/// How long a call may wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    until: Until,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    Now,
+    Then(Instant),
+    Ever,
+}
+
+impl Patience {
+    /// Not at all.
+    pub(crate) const NONE: Patience = Patience { until: Until::Now };
+    /// As long as it takes.
+    pub(crate) const ENDLESS: Patience = Patience { until: Until::Ever };
+
+    /// That long; a time beyond all clocks is none.
+    pub(crate) fn of(time: Duration) -> Patience {
+        Patience { until: Instant::now().checked_add(time).map_or(Until::Ever, Until::Then) }
+    }
+
+    /// Whether nothing is waited for.
+    pub(crate) fn is_none(self) -> bool {
+        matches!(self.until, Until::Now)
+    }
+
+    /// The time that is left, if there is an end; nothing left is an error.
+    pub(crate) fn left(self) -> Result<Option<Timespec>> {
+        match self.until {
+            Until::Now => Err(Errno::AGAIN),
+            Until::Ever => Ok(None),
+            Until::Then(end) => match end.saturating_duration_since(Instant::now()) {
+                Duration::ZERO => Err(Errno::AGAIN),
+                left => Ok(Timespec::try_from(left).ok()),
+            },
+        }
+    }
+}
+
+/// Sleeps until one of the descriptors is readable or the bell rings, and hushes that.
+///
+/// # Errors
+/// `EAGAIN` when patience ends, `EINTR` after a signal.
+pub(crate) fn sleep(fds: &[BorrowedFd<'_>], bell: &Bell, patience: Patience) -> Result<()> {
+    let left = patience.left()?;
+    let mut polled: smallvec::SmallVec<[PollFd<'_>; 4]> =
+        fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    polled.push(PollFd::new(bell, PollFlags::IN));
+    if rustix::event::poll(&mut polled, left.as_ref())? == 0 {
+        return Err(Errno::AGAIN);
+    }
+    if polled.last().is_some_and(|bell| !bell.revents().is_empty()) {
+        bell.hush();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bells_of_others_ring() {
+        let bells = Bells::default();
+        let mine = Bell::mine().unwrap();
+        let _hung = bells.hang(&mine);
+        std::thread::scope(|scope| {
+            scope.spawn(|| bells.ring());
+        });
+        sleep(&[], &mine, Patience::ENDLESS).unwrap();
+        bells.ring();
+        assert_eq!(sleep(&[], &mine, Patience::of(Duration::from_millis(1))), Err(Errno::AGAIN));
+    }
+
+    #[test]
+    fn a_bell_taken_down_is_silent() {
+        let bells = Bells::default();
+        let bell = Arc::new(Bell::new(std::process::id()).unwrap());
+        drop(bells.hang(&bell));
+        bells.ring();
+        assert!(bells.hung.lock().is_empty());
+        assert!(Patience::NONE.is_none() && Patience::NONE.left().is_err());
+    }
+}
