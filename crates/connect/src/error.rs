@@ -9,6 +9,9 @@ pub enum Error {
     /// The id is not in a state for this: not bound, not resolved, connected already.
     #[error("the id cannot do that now: {0}")]
     State(&'static str),
+    /// The connection stands already.
+    #[error("the connection stands already")]
+    Connected,
     /// An argument makes no sense.
     #[error("{0}")]
     Invalid(&'static str),
@@ -51,6 +54,7 @@ impl Error {
     pub fn errno(&self) -> i32 {
         match self {
             Error::State(_) | Error::Invalid(_) | Error::PrivateData { .. } | Error::Cm(_) => libc::EINVAL,
+            Error::Connected => libc::EISCONN,
             Error::InUse => libc::EADDRINUSE,
             Error::NotAvailable(_) => libc::EADDRNOTAVAIL,
             Error::Unreachable(_) => libc::ENETUNREACH,

@@ -42,6 +42,12 @@ pub enum EventKind {
     AddrChange = 14,
     /// The queue pair's number may be used again.
     TimewaitExit = 15,
+    /// What the caller looked up is there ([`Id::post`], as all that follow).
+    AddrinfoResolved = 16,
+    /// It is not.
+    AddrinfoError = 17,
+    /// The caller's own.
+    User = 18,
 }
 
 /// Something that happened to an id.
@@ -70,6 +76,8 @@ pub enum Param {
     Conn(ConnParam),
     /// About datagrams or a multicast group.
     Datagram(DatagramParam),
+    /// What the poster of an event said ([`Id::post`]).
+    Argument(u64),
 }
 
 /// Private data, as long as the message's field has room: what the peer did not fill is zero.

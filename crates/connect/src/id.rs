@@ -5,6 +5,7 @@ mod bind;
 mod connect;
 mod multicast;
 mod options;
+mod post;
 mod resolve;
 
 use std::net::SocketAddr;

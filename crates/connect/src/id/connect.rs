@@ -45,7 +45,8 @@ impl Id {
     /// ([`Established`](EventKind::Established) follows). `rdma_establish(3)`, `rdma_notify(3)`.
     ///
     /// # Errors
-    /// If there is nothing to confirm.
+    /// [`Error::Connected`] if the connection stands already; [`Error::State`] if there is nothing to
+    /// confirm.
     pub fn establish(&self) -> Result<(), Error> {
         self.change(|state, key| {
             let now = state.now();
@@ -64,7 +65,7 @@ impl Id {
                     state.touch(conn);
                     Ok(())
                 }
-                Phase::Established => Ok(()),
+                Phase::Established => Err(Error::Connected),
                 _ => Err(Error::State("there is nothing to confirm")),
             }
         })
