@@ -37,6 +37,13 @@ impl From<device::OpenError> for Errno {
     }
 }
 
+impl From<connect::Error> for Errno {
+    fn from(error: connect::Error) -> Errno {
+        log::debug!("{error}");
+        Errno(error.errno())
+    }
+}
+
 impl From<std::io::Error> for Errno {
     fn from(error: std::io::Error) -> Errno {
         Errno(error.raw_os_error().unwrap_or(libc::EIO))

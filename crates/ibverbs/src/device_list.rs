@@ -94,6 +94,11 @@ fn visible() -> Result<Vec<DeviceInfo>, Errno> {
     Ok(visible)
 }
 
+/// Likewise, as lists hold them.
+pub(crate) fn listed() -> Result<Vec<Arc<ListedDevice>>, Errno> {
+    Ok((0..).zip(visible()?).map(|(index, info)| ListedDevice::new(info, index)).collect())
+}
+
 /// `ibv_get_device_list(3)`.
 ///
 /// # Safety
@@ -101,11 +106,8 @@ fn visible() -> Result<Vec<DeviceInfo>, Errno> {
 pub(crate) unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
     pointer(|| {
         crate::verbs::log::start();
-        let devices = visible()?;
-        let mut list: Vec<*mut ibv_device> = (0..)
-            .zip(devices)
-            .map(|(index, info)| Arc::into_raw(ListedDevice::new(info, index)).cast_mut().cast())
-            .collect();
+        let mut list: Vec<*mut ibv_device> =
+            listed()?.into_iter().map(|listed| Arc::into_raw(listed).cast_mut().cast()).collect();
         // SAFETY: the caller's promise.
         if let Some(count) = unsafe { count.as_mut() } {
             *count = list.len() as c_int;

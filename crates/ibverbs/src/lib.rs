@@ -1,8 +1,10 @@
-//! `libibverbs.so.1` on the Longarm device: programs built against rdma-core run unchanged.
+//! `libibverbs.so.1` and `librdmacm.so.1` on the Longarm device: programs built against rdma-core run
+//! unchanged. Both libraries are one file.
 //!
 //! ```text
-//!  a program ─► trampoline with the symbol's version ─► verbs (this crate) ─► device
-//!              (build.rs, exports.txt)                  translates, decides nothing
+//!  a program ─► trampoline with the symbol's version ─► verbs (this crate) ──► device
+//!              (build.rs, exports.txt)                  rdmacm ──────────────► connect
+//!                                                       translate, decide nothing
 //!  inline verbs of <infiniband/verbs.h> ─► tables of functions in ibv_context, ibv_qp_ex, ibv_cq_ex
 //! ```
 //!
@@ -21,6 +23,7 @@ mod boundary;
 mod device_list;
 mod object;
 mod private;
+mod rdmacm;
 mod symbols;
 mod verbs;
 

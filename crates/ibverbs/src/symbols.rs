@@ -5,6 +5,25 @@
 pub(crate) use crate::device_list::{
     ibv_free_device_list, ibv_get_device_guid, ibv_get_device_index, ibv_get_device_list, ibv_get_device_name,
 };
+pub(crate) use crate::rdmacm::accept::{rdma_accept, rdma_reject, rdma_reject_ece};
+pub(crate) use crate::rdmacm::address::{rdma_get_dst_port, rdma_get_src_port};
+pub(crate) use crate::rdmacm::addrinfo::{
+    rdma_freeaddrinfo, rdma_getaddrinfo, rdma_query_addrinfo, rdma_resolve_addrinfo,
+};
+pub(crate) use crate::rdmacm::bind::{rdma_bind_addr, rdma_listen, rdma_resolve_addr, rdma_resolve_route};
+pub(crate) use crate::rdmacm::channel::{rdma_create_event_channel, rdma_destroy_event_channel};
+pub(crate) use crate::rdmacm::connect::{rdma_connect, rdma_disconnect, rdma_establish, rdma_notify};
+pub(crate) use crate::rdmacm::devices::{rdma_free_devices, rdma_get_devices};
+pub(crate) use crate::rdmacm::ece::{rdma_get_remote_ece, rdma_set_local_ece};
+pub(crate) use crate::rdmacm::ep::{rdma_create_ep, rdma_destroy_ep, rdma_get_request};
+pub(crate) use crate::rdmacm::event::{rdma_ack_cm_event, rdma_get_cm_event};
+pub(crate) use crate::rdmacm::id::{rdma_create_id, rdma_destroy_id, rdma_migrate_id};
+pub(crate) use crate::rdmacm::multicast::{rdma_join_multicast, rdma_join_multicast_ex, rdma_leave_multicast};
+pub(crate) use crate::rdmacm::names::{rdma_event_str, rdma_write_cm_event};
+pub(crate) use crate::rdmacm::options::rdma_set_option;
+pub(crate) use crate::rdmacm::qp::{rdma_create_qp, rdma_create_qp_ex, rdma_destroy_qp};
+pub(crate) use crate::rdmacm::srq::{rdma_create_srq, rdma_create_srq_ex, rdma_destroy_srq};
+pub(crate) use crate::rdmacm::states::rdma_init_qp_attr;
 pub(crate) use crate::verbs::address::{
     ibv_create_ah, ibv_create_ah_from_wc, ibv_destroy_ah, ibv_init_ah_from_wc, ibv_resolve_eth_l2_from_gid,
 };

@@ -1,4 +1,4 @@
-//! The structures of `<infiniband/verbs.h>`, as C lays them out on 64-bit machines.
+//! The structures of `<infiniband/verbs.h>` and `<rdma/rdma_cma.h>`, as C lays them out on 64-bit machines.
 //!
 //! Names are those of the header, so that both can be read side by side. Every size that
 //! programs compiled against headers of rdma-core 24 to 65 rely on is checked when this crate
@@ -6,6 +6,7 @@
 #![allow(non_camel_case_types, missing_docs, reason = "the names and meanings are those of verbs.h")]
 
 mod address;
+mod cma;
 mod consts;
 mod context;
 mod cq;
@@ -18,6 +19,7 @@ mod srq;
 mod wr;
 
 pub use address::*;
+pub use cma::*;
 pub use consts::*;
 pub use context::*;
 pub use cq::*;

@@ -16,6 +16,7 @@ pub struct ibv_qp_cap {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct ibv_qp_init_attr {
     pub qp_context: *mut c_void,
     pub send_cq: *mut ibv_cq,
@@ -157,4 +158,4 @@ pub struct ibv_qp_rate_limit_attr {
     pub comp_mask: u32,
 }
 
-zeroed!(ibv_qp_attr, ibv_qp_ex);
+zeroed!(ibv_qp_attr, ibv_qp_ex, ibv_qp_init_attr_ex);

@@ -1,6 +1,6 @@
 //! Shared receive queues.
 
-use super::{c_int, c_void, ibv_context, ibv_cq, ibv_pd, ibv_xrcd, pthread_cond_t, pthread_mutex_t};
+use super::{c_int, c_void, ibv_context, ibv_cq, ibv_pd, ibv_xrcd, pthread_cond_t, pthread_mutex_t, zeroed};
 
 #[repr(C)]
 pub struct ibv_srq {
@@ -45,3 +45,5 @@ pub struct ibv_srq_init_attr_ex {
     pub cq: *mut ibv_cq,
     pub tm_cap: ibv_tm_cap,
 }
+
+zeroed!(ibv_srq_init_attr_ex);

@@ -21,11 +21,23 @@ pub(crate) unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp
         };
         let mask = AttrMask::from_bits(mask as u32).ok_or(Errno::INVAL)? - unheeded(own.qp.qp_type());
         let wanted = wanted(context, attr, mask)?;
-        own.qp.modify(&wanted, mask)?;
-        // SAFETY: as above; the structure shows the state.
-        unsafe { (&raw mut (*qp).state).write(own.qp.state() as c_int) };
-        Ok(())
+        // SAFETY: as above.
+        unsafe { apply(qp, &wanted, mask) }
     })
+}
+
+/// Modifies it; the structure shows its state.
+///
+/// # Safety
+/// A queue pair that exists.
+pub(crate) unsafe fn apply(qp: *mut ibv_qp, wanted: &QpAttr, mask: AttrMask) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let own = QpObject::of(qp)?;
+        own.qp.modify(wanted, mask - unheeded(own.qp.qp_type()))?;
+        (&raw mut (*qp).state).write(own.qp.state() as c_int);
+    }
+    Ok(())
 }
 
 /// Attributes that one end of an XRC connection has no use for and programs name all the same; the
@@ -85,7 +97,8 @@ fn wanted(context: &Context, attr: &ibv_qp_attr, mask: AttrMask) -> Result<QpAtt
     Ok(wanted)
 }
 
-fn state(number: c_int) -> Result<QpState, Errno> {
+/// A state by its number.
+pub(crate) fn state(number: c_int) -> Result<QpState, Errno> {
     use QpState::{Error, Init, Reset, Rtr, Rts, Sqd, Sqe};
     [Reset, Init, Rtr, Rts, Sqd, Sqe, Error].into_iter().find(|state| *state as c_int == number).ok_or(Errno::INVAL)
 }

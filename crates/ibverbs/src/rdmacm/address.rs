@@ -1,0 +1,129 @@
+//! Socket addresses.
+
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use libc::{sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage};
+
+use crate::abi::*;
+use crate::boundary::Errno;
+
+/// Reads an address that a program gave.
+///
+/// # Errors
+/// EINVAL for a family that nobody knows, ENODEV for addresses of InfiniBand: no device has them.
+///
+/// # Safety
+/// Null, or an address as long as its family's are.
+pub(super) unsafe fn read(address: *const sockaddr) -> Result<SocketAddr, Errno> {
+    if address.is_null() {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: the caller's promise; C's structures may lie anywhere.
+    unsafe {
+        match c_int::from((&raw const (*address).sa_family).read_unaligned()) {
+            libc::AF_INET => Ok(v4(&address.cast::<sockaddr_in>().read_unaligned())),
+            libc::AF_INET6 => Ok(v6(&address.cast::<sockaddr_in6>().read_unaligned())),
+            AF_IB => Err(Errno(libc::ENODEV)),
+            _ => Err(Errno::INVAL),
+        }
+    }
+}
+
+fn v4(address: &sockaddr_in) -> SocketAddr {
+    let ip = address.sin_addr.s_addr.to_ne_bytes();
+    SocketAddrV4::new(ip.into(), u16::from_be(address.sin_port)).into()
+}
+
+fn v6(address: &sockaddr_in6) -> SocketAddr {
+    let ip = Ipv6Addr::from(address.sin6_addr.s6_addr);
+    let (port, flow) = (u16::from_be(address.sin6_port), u32::from_be(address.sin6_flowinfo));
+    SocketAddrV6::new(ip, port, flow, address.sin6_scope_id).into()
+}
+
+/// An address in C's words.
+pub(crate) fn storage(address: SocketAddr) -> sockaddr_storage {
+    // SAFETY: all zero is an address of no family.
+    let mut storage: sockaddr_storage = unsafe { std::mem::zeroed() };
+    let place = &raw mut storage;
+    // SAFETY: the storage has room for an address of any family, and its alignment.
+    unsafe {
+        match address {
+            SocketAddr::V4(address) => {
+                let to = &mut *place.cast::<sockaddr_in>();
+                to.sin_family = libc::AF_INET as libc::sa_family_t;
+                to.sin_port = address.port().to_be();
+                to.sin_addr.s_addr = u32::from_ne_bytes(address.ip().octets());
+            }
+            SocketAddr::V6(address) => {
+                let to = &mut *place.cast::<sockaddr_in6>();
+                to.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+                to.sin6_port = address.port().to_be();
+                to.sin6_flowinfo = address.flowinfo().to_be();
+                to.sin6_addr.s6_addr = address.ip().octets();
+                to.sin6_scope_id = address.scope_id();
+            }
+        }
+    }
+    storage
+}
+
+/// How many bytes of a [`storage`] are the address.
+pub(crate) fn length(address: SocketAddr) -> libc::socklen_t {
+    let bytes = match address {
+        SocketAddr::V4(_) => size_of::<sockaddr_in>(),
+        SocketAddr::V6(_) => size_of::<sockaddr_in6>(),
+    };
+    bytes as libc::socklen_t
+}
+
+/// `rdma_get_src_port(3)`: big-endian, zero if there is none.
+///
+/// # Safety
+/// An id that exists.
+pub(crate) unsafe extern "C" fn rdma_get_src_port(id: *mut rdma_cm_id) -> u16 {
+    // SAFETY: the caller's promise.
+    unsafe { if id.is_null() { 0 } else { port(&raw const (*id).route.addr.src_storage) } }
+}
+
+/// `rdma_get_dst_port(3)`: big-endian, zero if there is none.
+///
+/// # Safety
+/// An id that exists.
+pub(crate) unsafe extern "C" fn rdma_get_dst_port(id: *mut rdma_cm_id) -> u16 {
+    // SAFETY: the caller's promise.
+    unsafe { if id.is_null() { 0 } else { port(&raw const (*id).route.addr.dst_storage) } }
+}
+
+/// # Safety
+/// Room for an address of any family.
+unsafe fn port(address: *const sockaddr_storage) -> u16 {
+    // SAFETY: the caller's promise.
+    unsafe { read(address.cast()) }.map_or(0, |address| address.port().to_be())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_survive_the_way_to_c_and_back() {
+        for text in ["127.0.0.1:7471", "0.0.0.0:0", "[::1]:1", "[fe80::1%3]:65535"] {
+            let address: SocketAddr = text.parse().unwrap();
+            let storage = storage(address);
+            // SAFETY: a whole storage.
+            assert_eq!(unsafe { read((&raw const storage).cast()) }, Ok(address));
+        }
+    }
+
+    #[test]
+    fn other_families_are_refused() {
+        let mut storage = storage("1.2.3.4:5".parse().unwrap());
+        for (family, error) in [(AF_IB, Errno(libc::ENODEV)), (libc::AF_UNIX, Errno::INVAL), (0, Errno::INVAL)] {
+            storage.ss_family = family as libc::sa_family_t;
+            // SAFETY: a whole storage.
+            assert_eq!(unsafe { read((&raw const storage).cast()) }, Err(error));
+        }
+        // SAFETY: null is refused.
+        assert_eq!(unsafe { read(std::ptr::null()) }, Err(Errno::INVAL));
+    }
+}

@@ -1,0 +1,98 @@
+//! Binding, listening, resolving.
+
+use libc::sockaddr;
+
+use crate::abi::*;
+use crate::boundary::{Errno, minus_one};
+use crate::rdmacm::{address, id, route, sync};
+
+/// `rdma_bind_addr(3)`: with a specific address the id is bound to the address's device as well.
+///
+/// # Safety
+/// Null or an id that exists; null or an address.
+pub(crate) unsafe extern "C" fn rdma_bind_addr(c: *mut rdma_cm_id, address: *mut sockaddr) -> c_int {
+    minus_one(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let own = id::of(c)?;
+            own.id.bind(address::read(address)?)?;
+            route::refresh(c, own)?;
+        }
+        Ok(0)
+    })
+}
+
+/// `rdma_listen(3)`.
+///
+/// # Safety
+/// Null or an id that exists.
+pub(crate) unsafe extern "C" fn rdma_listen(c: *mut rdma_cm_id, backlog: c_int) -> c_int {
+    minus_one(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let own = id::of(c)?;
+            // As in Linux: nothing and less mean as many as the system thinks right.
+            own.id.listen(u32::try_from(backlog).unwrap_or(0))?;
+            route::refresh(c, own)?;
+        }
+        Ok(0)
+    })
+}
+
+/// `rdma_resolve_addr(3)`. The host's own tables have the answer: it takes no time.
+///
+/// # Safety
+/// Null or an id that exists; null or addresses.
+pub(crate) unsafe extern "C" fn rdma_resolve_addr(
+    c: *mut rdma_cm_id,
+    source: *mut sockaddr,
+    destination: *mut sockaddr,
+    _timeout_ms: c_int,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: the caller's promise.
+        unsafe { resolve_addr(c, source, destination) }?;
+        Ok(0)
+    })
+}
+
+/// # Safety
+/// As [`rdma_resolve_addr`].
+pub(super) unsafe fn resolve_addr(
+    c: *mut rdma_cm_id,
+    source: *const sockaddr,
+    destination: *const sockaddr,
+) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let own = id::of(c)?;
+        let destination = address::read(destination)?;
+        let source = if source.is_null() { None } else { Some(address::read(source)?) };
+        own.id.resolve_addr(source, destination)?;
+        // What was asked for is shown at once; the rest with the event.
+        (&raw mut (*c).route.addr.dst_storage).write(address::storage(destination));
+        sync::complete(c)
+    }
+}
+
+/// `rdma_resolve_route(3)`.
+///
+/// # Safety
+/// Null or an id that exists.
+pub(crate) unsafe extern "C" fn rdma_resolve_route(c: *mut rdma_cm_id, _timeout_ms: c_int) -> c_int {
+    minus_one(|| {
+        // SAFETY: the caller's promise.
+        unsafe { resolve_route(c) }?;
+        Ok(0)
+    })
+}
+
+/// # Safety
+/// As [`rdma_resolve_route`].
+pub(super) unsafe fn resolve_route(c: *mut rdma_cm_id) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        id::of(c)?.id.resolve_route()?;
+        sync::complete(c)
+    }
+}

@@ -1,0 +1,148 @@
+//! Fetching and acknowledging events.
+
+use std::sync::Arc;
+
+use ::connect::{Event, EventKind, EventQueue};
+use parking_lot::Mutex;
+
+use crate::abi::*;
+use crate::boundary::{Errno, minus_one};
+use crate::object::Object;
+use crate::rdmacm::channel::ChannelObject;
+use crate::rdmacm::{happened, id, param};
+use crate::verbs::events::Unacked;
+use crate::verbs::wait;
+
+type EventObject = Object<rdma_cm_event, EventOwn>;
+
+/// What belongs to an event: the bytes that its parameters point to, and whose count it is in.
+struct EventOwn {
+    _private_data: Vec<u8>,
+    counted: Mutex<Option<Arc<Unacked>>>,
+}
+
+/// An event on its way to the program, counted with the id that waits for its acknowledge: the
+/// listener's for a connect request.
+pub(super) struct Fetched {
+    pub(super) event: Event,
+    /// The structure of the event's id.
+    pub(super) id: *mut rdma_cm_id,
+    /// Of the listener of a connect request, else null.
+    pub(super) listener: *mut rdma_cm_id,
+    /// The program's own pointer in place of private data.
+    pub(super) shown_context: *mut c_void,
+    counted: Arc<Unacked>,
+}
+
+/// `rdma_get_cm_event(3)`: blocks unless the descriptor is set not to.
+///
+/// # Safety
+/// A channel that exists, and a place for the event.
+pub(crate) unsafe extern "C" fn rdma_get_cm_event(
+    channel: *mut rdma_event_channel,
+    event: *mut *mut rdma_cm_event,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let place = event.as_mut().ok_or(Errno::INVAL)?;
+            *place = next(channel)?;
+        }
+        Ok(0)
+    })
+}
+
+/// The next event that there is something to tell about.
+///
+/// # Safety
+/// Null, or a channel that exists.
+pub(super) unsafe fn next(channel: *mut rdma_event_channel) -> Result<*mut rdma_cm_event, Errno> {
+    // SAFETY: the caller's promise.
+    let queue = unsafe { ChannelObject::of(channel) }?;
+    loop {
+        while let Some(event) = queue_next(queue) {
+            // SAFETY: it was fetched just now.
+            if let Some(told) = event.and_then(|fetched| unsafe { tell(fetched) }) {
+                return Ok(told);
+            }
+        }
+        wait::readable(queue.fd())?;
+    }
+}
+
+/// Takes the oldest event; `Some(None)` if its id goes.
+fn queue_next(queue: &EventQueue) -> Option<Option<Fetched>> {
+    let held = id::hold_ids();
+    let event = queue.next()?;
+    let owner = id::structure_of(event.listener.as_ref().unwrap_or(&event.id));
+    // SAFETY: null, or kept by what we hold.
+    let Ok(own) = (unsafe { id::of(owner) }) else { return Some(None) };
+    own.unacked.fetched();
+    let counted = own.unacked.clone();
+    drop(held);
+    let (id, listener) = match event.kind {
+        EventKind::ConnectRequest => (std::ptr::null_mut(), owner),
+        _ => (owner, std::ptr::null_mut()),
+    };
+    Some(Some(Fetched { event, id, listener, shown_context: std::ptr::null_mut(), counted }))
+}
+
+/// Does what belongs to an event, and puts it in C's words. `None` if the program is not told.
+///
+/// # Safety
+/// Its ids are kept by its count.
+unsafe fn tell(mut fetched: Fetched) -> Option<*mut rdma_cm_event> {
+    // SAFETY: the caller's promise.
+    if !unsafe { happened::act_on(&mut fetched) } {
+        fetched.counted.acknowledged();
+        return None;
+    }
+    let Fetched { event, id, listener, shown_context, counted } = fetched;
+    let mut c = rdma_cm_event::zeroed();
+    (c.id, c.listen_id) = (id, listener);
+    (c.event, c.status) = (event.kind as c_int, event.status);
+    // SAFETY: an id that exists, says the caller.
+    let private_data = unsafe { param::describe(&mut c, event.param) };
+    if !shown_context.is_null() {
+        c.param.ud.private_data = shown_context;
+    }
+    Some(EventObject::leak(c, EventOwn { _private_data: private_data, counted: Mutex::new(Some(counted)) }))
+}
+
+/// `rdma_ack_cm_event(3)`.
+///
+/// # Safety
+/// Null, or fetched and not acknowledged.
+pub(crate) unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
+    minus_one(|| {
+        if event.is_null() {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { acknowledge(event) };
+        Ok(0)
+    })
+}
+
+/// # Safety
+/// Fetched and not acknowledged.
+pub(super) unsafe fn acknowledge(event: *mut rdma_cm_event) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        uncount(event);
+        EventObject::free(event);
+    }
+}
+
+/// Lets its id go without waiting for its acknowledge.
+///
+/// # Safety
+/// Fetched and not acknowledged.
+pub(super) unsafe fn uncount(event: *mut rdma_cm_event) {
+    // SAFETY: the caller's promise.
+    let Ok(own) = (unsafe { EventObject::of(event) }) else { return };
+    let counted = own.counted.lock().take();
+    if let Some(unacked) = counted {
+        unacked.acknowledged();
+    }
+}

@@ -1,0 +1,135 @@
+//! Multicast groups of an id, and its queue pair's attachment to them.
+
+use std::net::IpAddr;
+
+use ::connect::{EventKind, Param};
+use device::Gid;
+use libc::sockaddr;
+
+use crate::abi::*;
+use crate::boundary::{Errno, minus_one};
+use crate::rdmacm::event::Fetched;
+use crate::rdmacm::{address, id, sync};
+use crate::verbs::multicast;
+
+/// A group that an id is in, or is about to join.
+pub(super) struct Group {
+    address: IpAddr,
+    /// Shown with the event.
+    context: *mut c_void,
+    /// What is sent to the group shall be received.
+    receives: bool,
+    attached: bool,
+}
+
+/// `rdma_join_multicast(3)`.
+///
+/// # Safety
+/// Null or an id that exists; null or an address.
+pub(crate) unsafe extern "C" fn rdma_join_multicast(
+    c: *mut rdma_cm_id,
+    group: *mut sockaddr,
+    context: *mut c_void,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: the caller's promise.
+        unsafe { join(c, group, context, true) }?;
+        Ok(0)
+    })
+}
+
+/// `rdma_join_multicast_ex(3)`: as a full member, or to send only.
+///
+/// # Safety
+/// Null or an id that exists; null or readable attributes.
+pub(crate) unsafe extern "C" fn rdma_join_multicast_ex(
+    c: *mut rdma_cm_id,
+    attr: *mut rdma_cm_join_mc_attr_ex,
+    context: *mut c_void,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let attr = attr.as_ref().ok_or(Errno::INVAL)?;
+            if attr.comp_mask != RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS {
+                return Err(Errno::INVAL);
+            }
+            let receives = match attr.join_flags {
+                RDMA_MC_JOIN_FLAG_FULLMEMBER => true,
+                RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER => false,
+                _ => return Err(Errno::INVAL),
+            };
+            join(c, attr.addr, context, receives)?;
+        }
+        Ok(0)
+    })
+}
+
+/// # Safety
+/// As [`rdma_join_multicast`].
+unsafe fn join(c: *mut rdma_cm_id, group: *const sockaddr, context: *mut c_void, receives: bool) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let own = id::of(c)?;
+        let address = address::read(group)?.ip();
+        // Before its event can be there.
+        own.state.lock().groups.push(Group { address, context, receives, attached: false });
+        if let Err(error) = own.id.join(address, None) {
+            let groups = &mut own.state.lock().groups;
+            let place = groups.iter().rposition(|group| group.address == address);
+            place.map(|place| groups.remove(place));
+            return Err(error.into());
+        }
+        sync::complete(c)
+    }
+}
+
+/// A group is joined, or could not be: the queue pair is attached, and the event shows the program's own
+/// pointer as its private data.
+///
+/// # Safety
+/// The event's id exists.
+pub(super) unsafe fn joined(fetched: &mut Fetched) {
+    let c = fetched.id;
+    // SAFETY: the caller's promise.
+    let Ok(own) = (unsafe { id::of(c) }) else { return };
+    let Param::Datagram(param) = &fetched.event.param else { return };
+    let gid = param.address.destination;
+    let mut state = own.state.lock();
+    let Some(group) = state.groups.iter_mut().find(|group| Gid::from(group.address) == gid) else { return };
+    fetched.shown_context = group.context;
+    // SAFETY: the caller's promise.
+    let qp = unsafe { (*c).qp };
+    if fetched.event.kind != EventKind::MulticastJoin || !group.receives || qp.is_null() {
+        return;
+    }
+    // SAFETY: a queue pair of the program's.
+    match unsafe { multicast::ibv_attach_mcast(qp, &ibv_gid { raw: gid.0 }, 0) } {
+        0 => group.attached = true,
+        errno => (fetched.event.kind, fetched.event.status) = (EventKind::MulticastError, -errno),
+    }
+}
+
+/// `rdma_leave_multicast(3)`: EADDRNOTAVAIL if the id is not in the group.
+///
+/// # Safety
+/// Null or an id that exists; null or an address.
+pub(crate) unsafe extern "C" fn rdma_leave_multicast(c: *mut rdma_cm_id, group: *mut sockaddr) -> c_int {
+    minus_one(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let own = id::of(c)?;
+            let address = address::read(group)?.ip();
+            let group = {
+                let groups = &mut own.state.lock().groups;
+                let place = groups.iter().position(|group| group.address == address);
+                groups.remove(place.ok_or(Errno(libc::EADDRNOTAVAIL))?)
+            };
+            if group.attached && !(*c).qp.is_null() {
+                // It may be another queue pair by now.
+                multicast::ibv_detach_mcast((*c).qp, &ibv_gid { raw: Gid::from(address).0 }, 0);
+            }
+        }
+        Ok(0)
+    })
+}

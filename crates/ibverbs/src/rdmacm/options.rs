@@ -1,0 +1,92 @@
+//! Options of an id.
+
+use crate::abi::*;
+use crate::boundary::{Errno, minus_one};
+use crate::rdmacm::id::{self, IdOwn};
+use crate::rdmacm::sync;
+
+/// `rdma_set_option(3)`: ENOSYS for one that nobody knows.
+///
+/// # Safety
+/// Null or an id that exists; null or `len` bytes to read.
+pub(crate) unsafe extern "C" fn rdma_set_option(
+    c: *mut rdma_cm_id,
+    level: c_int,
+    option: c_int,
+    value: *mut c_void,
+    len: size_t,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let own = id::of(c)?;
+            if value.is_null() {
+                return Err(Errno::INVAL);
+            }
+            match level {
+                RDMA_OPTION_ID => set(own, option, std::slice::from_raw_parts(value.cast(), len))?,
+                RDMA_OPTION_IB if option == RDMA_OPTION_IB_PATH => set_path(c, value, len)?,
+                _ => return Err(Errno(libc::ENOSYS)),
+            }
+        }
+        Ok(0)
+    })
+}
+
+fn set(own: &IdOwn, option: c_int, value: &[u8]) -> Result<(), Errno> {
+    match option {
+        RDMA_OPTION_ID_TOS => own.id.set_tos(byte(value)?)?,
+        RDMA_OPTION_ID_REUSEADDR => own.id.set_reuse_addr(flag(value)?)?,
+        RDMA_OPTION_ID_AFONLY => own.id.set_v6_only(flag(value)?)?,
+        RDMA_OPTION_ID_ACK_TIMEOUT => own.id.set_ack_timeout(byte(value)?)?,
+        _ => return Err(Errno(libc::ENOSYS)),
+    }
+    Ok(())
+}
+
+fn byte(value: &[u8]) -> Result<u8, Errno> {
+    if let [byte] = value { Ok(*byte) } else { Err(Errno::INVAL) }
+}
+
+fn flag(value: &[u8]) -> Result<bool, Errno> {
+    let value: [u8; 4] = value.try_into().map_err(|_| Errno::INVAL)?;
+    Ok(c_int::from_ne_bytes(value) != 0)
+}
+
+/// Of the paths of InfiniBand that a program may name, the one that a connection takes.
+const USED: u32 = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_OUTBOUND | IBV_PATH_FLAG_INBOUND_REVERSE;
+
+/// Takes the place of resolving the route. On Ethernet the network knows the way: what the records say of it means
+/// nothing, but there must be one to use.
+///
+/// # Safety
+/// An id that exists; `len` bytes to read.
+pub(super) unsafe fn set_path(c: *mut rdma_cm_id, value: *const c_void, len: size_t) -> Result<(), Errno> {
+    const ENTRY: usize = size_of::<ibv_path_data>();
+    if value.is_null() || len == 0 || !len.is_multiple_of(ENTRY) {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: the caller's promise.
+    let flags = |i: usize| unsafe { value.byte_add(i * ENTRY).cast::<u32>().read_unaligned() };
+    if !(0..len / ENTRY).any(|i| flags(i) & USED == USED) {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        id::of(c)?.id.resolve_route()?;
+        sync::complete(c)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_have_the_sizes_of_the_man_page() {
+        assert_eq!((byte(&[7]), byte(&[7, 0])), (Ok(7), Err(Errno::INVAL)));
+        assert_eq!(flag(&1i32.to_ne_bytes()), Ok(true));
+        assert_eq!(flag(&0i32.to_ne_bytes()), Ok(false));
+        assert_eq!(flag(&[1]), Err(Errno::INVAL));
+    }
+}

@@ -1,0 +1,107 @@
+//! Completion queues that the library makes for an id whose program gives none, each with a channel;
+//! the structure shows them.
+
+use crate::abi::*;
+use crate::boundary::Errno;
+use crate::rdmacm::devices::created;
+use crate::rdmacm::id::IdOwn;
+use crate::verbs::{channel, cq};
+
+/// What the library made for an id.
+#[derive(Default)]
+pub(super) struct Made {
+    send: Option<Queue>,
+    recv: Option<Queue>,
+}
+
+#[derive(Clone, Copy)]
+struct Queue {
+    cq: *mut ibv_cq,
+    channel: *mut ibv_comp_channel,
+}
+
+impl Queue {
+    /// # Safety
+    /// An id that exists, bound to a device.
+    unsafe fn new(c: *mut rdma_cm_id, entries: u32) -> Result<Queue, Errno> {
+        let entries = c_int::try_from(entries.max(1)).map_err(|_| Errno::INVAL)?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let channel = created(channel::ibv_create_comp_channel((*c).verbs))?;
+            // Programs find the id in the completion queue (`rdma_get_send_comp`).
+            let cq = cq::ibv_create_cq((*c).verbs, entries, c.cast(), channel, 0);
+            created(cq).map(|cq| Queue { cq, channel }).inspect_err(|_| {
+                channel::ibv_destroy_comp_channel(channel);
+            })
+        }
+    }
+
+    /// # Safety
+    /// Nobody uses it any more.
+    unsafe fn destroy(self) {
+        // SAFETY: the caller's promise. It stays if something uses it all the same.
+        unsafe {
+            if cq::ibv_destroy_cq(self.cq) == 0 {
+                channel::ibv_destroy_comp_channel(self.channel);
+            }
+        }
+    }
+}
+
+/// A queue for what an id sends.
+///
+/// # Safety
+/// `c` is the structure that `own` belongs to; it is bound to a device.
+pub(super) unsafe fn make_send(c: *mut rdma_cm_id, own: &IdOwn, entries: u32) -> Result<*mut ibv_cq, Errno> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let queue = Queue::new(c, entries)?;
+        (&raw mut (*c).send_cq_channel).write(queue.channel);
+        (&raw mut (*c).send_cq).write(queue.cq);
+        own.state.lock().queues.send = Some(queue);
+        Ok(queue.cq)
+    }
+}
+
+/// A queue for what an id receives. The one that a shared receive queue of the id has serves as well.
+///
+/// # Safety
+/// As [`make_send`].
+pub(super) unsafe fn make_recv(c: *mut rdma_cm_id, own: &IdOwn, entries: u32) -> Result<*mut ibv_cq, Errno> {
+    if let Some(queue) = own.state.lock().queues.recv {
+        return Ok(queue.cq);
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let queue = Queue::new(c, entries)?;
+        (&raw mut (*c).recv_cq_channel).write(queue.channel);
+        (&raw mut (*c).recv_cq).write(queue.cq);
+        own.state.lock().queues.recv = Some(queue);
+        Ok(queue.cq)
+    }
+}
+
+/// Ends what the library made for an id and nothing uses any more.
+///
+/// # Safety
+/// As [`make_send`].
+pub(super) unsafe fn destroy(c: *mut rdma_cm_id, own: &IdOwn) {
+    let mut state = own.state.lock();
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (has_qp, has_srq) = (!(*c).qp.is_null(), !(*c).srq.is_null());
+        let send = if has_qp { None } else { state.queues.send.take() };
+        let recv = if has_qp || has_srq { None } else { state.queues.recv.take() };
+        drop(state);
+        if let Some(queue) = send {
+            (&raw mut (*c).send_cq).write(std::ptr::null_mut());
+            (&raw mut (*c).send_cq_channel).write(std::ptr::null_mut());
+            queue.destroy();
+        }
+        if let Some(queue) = recv {
+            (&raw mut (*c).recv_cq).write(std::ptr::null_mut());
+            (&raw mut (*c).recv_cq_channel).write(std::ptr::null_mut());
+            queue.destroy();
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Taking a queue pair through its states.
+
+use device::{AttrMask, QpAttr, QpState};
+
+use crate::abi::*;
+use crate::boundary::Errno;
+use crate::rdmacm::id::{Depth, IdOwn};
+use crate::verbs::context::Context;
+use crate::verbs::{address, qp_attr};
+
+/// A new queue pair of a connection: receives may be posted.
+///
+/// # Safety
+/// A queue pair that exists.
+pub(super) unsafe fn initialize(qp: *mut ibv_qp, own: &IdOwn) -> Result<(), Errno> {
+    // SAFETY: passed on.
+    unsafe { step(qp, own, QpState::Init, |_| ()) }
+}
+
+/// A new queue pair for datagrams: it may send.
+///
+/// # Safety
+/// A queue pair that exists.
+pub(super) unsafe fn initialize_datagrams(qp: *mut ibv_qp, own: &IdOwn) -> Result<(), Errno> {
+    let ready = |state| QpAttr { state, ..QpAttr::default() };
+    // SAFETY: passed on.
+    unsafe {
+        step(qp, own, QpState::Init, |_| ())?;
+        qp_attr::apply(qp, &ready(QpState::Rtr), AttrMask::STATE)?;
+        qp_attr::apply(qp, &ready(QpState::Rts), AttrMask::STATE | AttrMask::SQ_PSN)
+    }
+}
+
+/// From INIT to RTS, with these READs and atomics at a time, or as many as both sides said.
+///
+/// # Safety
+/// An id that exists, with a queue pair.
+pub(super) unsafe fn connect(c: *mut rdma_cm_id, own: &IdOwn, depth: Option<Depth>) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let qp = (*c).qp;
+        // Again: what the peer may do is known only now.
+        step(qp, own, QpState::Init, |_| ())?;
+        step(qp, own, QpState::Rtr, |attr| {
+            attr.max_dest_rd_atomic = depth.map_or(attr.max_dest_rd_atomic, |depth| depth.responder);
+        })?;
+        step(qp, own, QpState::Rts, |attr| {
+            attr.max_rd_atomic = depth.map_or(attr.max_rd_atomic, |depth| depth.initiator);
+        })
+    }
+}
+
+/// # Safety
+/// A queue pair that exists.
+unsafe fn step(qp: *mut ibv_qp, own: &IdOwn, state: QpState, adjust: impl Fn(&mut QpAttr)) -> Result<(), Errno> {
+    let (mut attr, mask) = own.id.qp_attr(state)?;
+    attr.state = state;
+    adjust(&mut attr);
+    // SAFETY: the caller's promise.
+    unsafe { qp_attr::apply(qp, &attr, mask) }
+}
+
+/// It sends and receives no more; what is posted is flushed. Nothing without a queue pair.
+///
+/// # Safety
+/// Null, or a queue pair that exists.
+pub(super) unsafe fn fail(qp: *mut ibv_qp) -> Result<(), Errno> {
+    if qp.is_null() {
+        return Ok(());
+    }
+    let attr = QpAttr { state: QpState::Error, ..QpAttr::default() };
+    // SAFETY: the caller's promise.
+    unsafe { qp_attr::apply(qp, &attr, AttrMask::STATE) }
+}
+
+/// `rdma_init_qp_attr(3)`: what a queue pair of the program's own needs for the state that the
+/// attributes name.
+///
+/// # Safety
+/// Null or an id that exists; attributes to read and write, a mask to write.
+pub(crate) unsafe extern "C" fn rdma_init_qp_attr(
+    c: *mut rdma_cm_id,
+    attr: *mut ibv_qp_attr,
+    mask: *mut c_int,
+) -> c_int {
+    crate::boundary::minus_one(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let own = super::id::of(c)?;
+            let (attr, mask) = (attr.as_mut().ok_or(Errno::INVAL)?, mask.as_mut().ok_or(Errno::INVAL)?);
+            let context = Context::of((*c).verbs)?;
+            let state = qp_attr::state(attr.qp_state)?;
+            if !matches!(state, QpState::Init | QpState::Rtr | QpState::Rts) {
+                return Err(Errno::INVAL);
+            }
+            let (wanted, which) = own.id.qp_attr(state)?;
+            *attr = in_c(context, &wanted);
+            attr.qp_state = state as c_int;
+            *mask = which.bits() as c_int;
+        }
+        Ok(0)
+    })
+}
+
+fn in_c(context: &Context, wanted: &QpAttr) -> ibv_qp_attr {
+    let mut attr = ibv_qp_attr::zeroed();
+    attr.path_mtu = wanted.path_mtu as c_int;
+    attr.qkey = wanted.qkey.0;
+    attr.rq_psn = wanted.rq_psn.get();
+    attr.sq_psn = wanted.sq_psn.get();
+    attr.dest_qp_num = wanted.dest_qpn.get();
+    attr.qp_access_flags = wanted.access.bits();
+    attr.ah_attr = address::attr_of(context, &wanted.address);
+    attr.pkey_index = wanted.pkey_index;
+    attr.port_num = wanted.port;
+    attr.max_rd_atomic = wanted.max_rd_atomic;
+    attr.max_dest_rd_atomic = wanted.max_dest_rd_atomic;
+    attr.min_rnr_timer = wanted.min_rnr_timer;
+    attr.timeout = wanted.timeout;
+    attr.retry_cnt = wanted.retry_count;
+    attr.rnr_retry = wanted.rnr_retry;
+    attr
+}

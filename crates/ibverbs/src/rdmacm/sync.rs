@@ -1,0 +1,67 @@
+//! Synchronous ids: a call waits for its event, which the id shows until the next call.
+
+use crate::abi::*;
+use crate::boundary::Errno;
+use crate::rdmacm::{event, id};
+
+/// Waits for the event of a call if the id is synchronous.
+///
+/// # Errors
+/// What the event says.
+///
+/// # Safety
+/// An id that exists.
+pub(super) unsafe fn complete(id: *mut rdma_cm_id) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let Some(channel) = id::of(id)?.waits_on() else { return Ok(()) };
+        release(id);
+        let event = event::next(channel)?;
+        (&raw mut (*id).event).write(event);
+        outcome((*event).event, (*event).status)
+    }
+}
+
+/// Acknowledges the event that an id shows.
+///
+/// # Safety
+/// An id that exists.
+pub(super) unsafe fn release(id: *mut rdma_cm_id) {
+    // SAFETY: the caller's promise: what the id shows was fetched by us.
+    unsafe {
+        let place = &raw mut (*id).event;
+        let event = place.replace(std::ptr::null_mut());
+        if !event.is_null() {
+            event::acknowledge(event);
+        }
+    }
+}
+
+/// What an event means for the call that waited for it: ECONNREFUSED for a rejection, else its
+/// status.
+fn outcome(kind: c_int, status: c_int) -> Result<(), Errno> {
+    match (kind, status) {
+        (RDMA_CM_EVENT_REJECTED, _) => Err(Errno(libc::ECONNREFUSED)),
+        (RDMA_CM_EVENT_UNREACHABLE, 0) => Err(Errno(libc::ETIMEDOUT)),
+        (RDMA_CM_EVENT_ADDR_ERROR | RDMA_CM_EVENT_ROUTE_ERROR, 0) => Err(Errno(libc::EHOSTUNREACH)),
+        (RDMA_CM_EVENT_CONNECT_ERROR | RDMA_CM_EVENT_MULTICAST_ERROR, 0) => Err(Errno(libc::EIO)),
+        (_, 0) => Ok(()),
+        (_, status) => Err(Errno(status.saturating_abs())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_become_the_errno_of_their_call() {
+        let established = 9;
+        assert_eq!(outcome(established, 0), Ok(()));
+        assert_eq!(outcome(RDMA_CM_EVENT_REJECTED, 28), Err(Errno(libc::ECONNREFUSED)));
+        assert_eq!(outcome(RDMA_CM_EVENT_UNREACHABLE, -libc::ETIMEDOUT), Err(Errno(libc::ETIMEDOUT)));
+        assert_eq!(outcome(RDMA_CM_EVENT_ADDR_ERROR, -libc::ENODEV), Err(Errno(libc::ENODEV)));
+        assert_eq!(outcome(RDMA_CM_EVENT_CONNECT_ERROR, 0), Err(Errno(libc::EIO)));
+        assert_eq!(outcome(established, c_int::MIN), Err(Errno(c_int::MAX)));
+    }
+}
