@@ -13,6 +13,7 @@
 //! state in [`Requester`]. The responder carries out the peer's requests.
 
 mod completer;
+mod parts;
 mod requester;
 mod responder;
 mod response;

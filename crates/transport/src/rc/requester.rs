@@ -24,6 +24,7 @@ use crate::memory::{AtomicOp, Memory, MemoryError};
 use crate::packet::Builder;
 use crate::qp::{Failure, Transmit};
 use crate::queue::send::{PACKET_OVERHEAD_BYTES, SendWqe};
+use crate::rc::parts::ReadParts;
 use crate::rc::retry::{Due, Retry};
 use crate::reason::Reason;
 use crate::time::Time;
@@ -52,10 +53,8 @@ pub(crate) struct Requester {
     pub(super) sent: Psn,
     /// Ends of the READ and atomic requests that are outstanding.
     reads: VecDeque<Psn>,
-    /// Where parts of READs ended that were ever asked for, beyond `una`, in PSN order. Any may
-    /// be as far as the peer has come, so a READ sent again never crosses one: the peer takes a
-    /// duplicate only if it lies within a request that it has carried out.
-    read_ends: VecDeque<Psn>,
+    /// How READs that are sent again may be cut.
+    read_parts: ReadParts,
     /// Requests that use a receive WQE of the peer may go up to this count (9.7.7.2).
     credit_limit: u64,
     pub(super) congestion: Aimd,
@@ -82,7 +81,7 @@ impl Requester {
             una: Psn::default(),
             sent: Psn::default(),
             reads: VecDeque::new(),
-            read_ends: VecDeque::new(),
+            read_parts: ReadParts::default(),
             credit_limit: u64::MAX,
             congestion: Aimd::new(tuning.window_initial_bytes, tuning.window_max_bytes),
             retry: Retry::new(tuning),
@@ -108,7 +107,7 @@ impl Requester {
     pub(crate) fn stop(&mut self) {
         self.cursor = Cursor::default();
         self.reads.clear();
-        self.read_ends.clear();
+        self.read_parts.clear();
         self.retry.disarm();
         self.blocked = None;
         self.probe_due = false;
@@ -188,12 +187,13 @@ impl Requester {
         state_allows && !fenced && self.blocked.is_none() && !self.retry.waits_for_receiver()
     }
 
-    /// Whether the packet at the cursor fits the window, the credits and the READ depth.
+    /// Whether the packet at the cursor fits the window, the credits, the READ depth and the parts of READs.
     fn may_send(&self, core: &Core, wqe: &SendWqe) -> bool {
         let idle = self.next == self.una;
         let has_credit = idle || self.cursor.packet != 0 || !wqe.uses_recv() || wqe.recvs_used <= self.credit_limit;
         let has_depth = !wqe.is_read_or_atomic() || self.reads.len() < usize::from(core.attr.max_rd_atomic);
-        has_credit && has_depth && (idle || self.needed_room(core, wqe) <= self.room(core))
+        let waits_for_front = self.cursor.packet != 0 && self.read_parts.is_cut_at(self.next);
+        has_credit && has_depth && (idle || !waits_for_front && self.needed_room(core, wqe) <= self.room(core))
     }
 
     /// Bytes of the window that are free.
@@ -211,23 +211,24 @@ impl Requester {
         bytes + u64::from(packets) * PACKET_OVERHEAD_BYTES
     }
 
-    /// Response packets that one READ request asks for: what is left, or half a window, but
-    /// not beyond the end of what was asked for before.
+    /// Response packets that one READ request asks for: what is left, or half a window; what was asked
+    /// for before, up to the end of that part, if it fits the window.
     fn read_part(&self, core: &Core, wqe: &SendWqe) -> u32 {
         let packet_bytes = u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES;
         let depth = u64::from(core.attr.max_rd_atomic.clamp(1, 2));
-        let part = (self.congestion.window_bytes() / depth / packet_bytes).max(1);
-        let known = self.read_ends.iter().find(|end| self.next.before(**end));
-        let part = known.map_or(part, |end| part.min(end.distance(self.next) as u64));
-        (wqe.packets - self.cursor.packet).min(part as u32)
+        let fit = |bytes: u64| (bytes / packet_bytes).max(1).min(u64::from(u32::MAX)) as u32;
+        let part = match self.read_parts.rest_of_part(self.next) {
+            Some(rest) => rest.min(fit(self.congestion.window_bytes())),
+            None => fit(self.congestion.window_bytes() / depth),
+        };
+        (wqe.packets - self.cursor.packet).min(part)
     }
 
     /// Notes a READ or atomic request up to `end`.
     fn note_read(&mut self, is_read: bool, end: Psn) {
         self.reads.push_back(end);
-        let place = self.read_ends.partition_point(|known| known.before(end));
-        if is_read && self.read_ends.get(place) != Some(&end) {
-            self.read_ends.insert(place, end);
+        if is_read {
+            self.read_parts.note(end, self.next.before(self.sent));
         }
     }
 
@@ -317,9 +318,7 @@ impl Requester {
         while self.reads.front().is_some_and(|end| !self.una.before(*end)) {
             self.reads.pop_front();
         }
-        while self.read_ends.front().is_some_and(|end| !self.una.before(*end)) {
-            self.read_ends.pop_front();
-        }
+        self.read_parts.acknowledge(self.una);
         if self.next.before(self.una) {
             self.cursor_to_una(core);
         }

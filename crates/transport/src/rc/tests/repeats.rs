@@ -3,6 +3,8 @@
 
 use core::time::Duration;
 
+use wire::{Packet, Psn};
+
 use super::*;
 use crate::attr::QpState;
 use crate::qp::Transmit;
@@ -42,6 +44,63 @@ fn a_read_is_asked_for_again_within_its_old_parts() {
         assert_eq!(pair.a.host.take_sent(), successes([1]), "{len} packets from {start} lost");
         assert_eq!(pair.a.host.memory.bytes(&to), data);
     }
+}
+
+/// What the Linux software driver remembers of a READ that it has carried out: asked for a part
+/// again, it forgets what lies before that part, and from then on is silent about it.
+struct Remembered {
+    from: Psn,
+    end: Psn,
+}
+
+/// Whether a peer that remembers READs so answers this one.
+fn answers(remembered: &mut Vec<Remembered>, packet: &Packet<'_>) -> bool {
+    let Some(reth) = packet.reth() else { return true };
+    let (from, end) = (packet.psn(), packet.psn().add(reth.len_bytes.div_ceil(256)));
+    let is_new = remembered.iter().all(|read| !from.before(read.end));
+    let within = |read: &&mut Remembered| !from.before(read.from) && from.before(read.end);
+    match remembered.iter_mut().find(within) {
+        Some(read) if read.end.before(end) => false,
+        Some(read) => {
+            read.from = from;
+            true
+        }
+        None if is_new => {
+            remembered.push(Remembered { from, end });
+            true
+        }
+        None => false,
+    }
+}
+
+/// After losses the window is smaller than the part of a READ that is to be asked for again, and the first
+/// answers to it are lost as well: nothing is asked for that lies before what was asked for last.
+#[test]
+fn a_read_is_asked_for_again_from_front_to_back() {
+    let mut refused = Vec::new();
+    for (start, again) in (0..40).flat_map(|start| (1..12).map(move |again| (start, again))) {
+        let mut setup = setup();
+        (setup.tuning.window_initial_bytes, setup.tuning.window_max_bytes) = (8192, 8192);
+        let mut pair = Pair::connected(&setup);
+        let data = pattern(256 * 40, 3);
+        let (from, to) = (pair.b.host.memory.filled(&data), pair.a.host.memory.region(data.len()));
+        pair.a.send(read(1, &from, &to));
+        let (mut number, mut remembered) = (0, Vec::new());
+        pair.run_with(|side, packet| {
+            if side == Side::A {
+                return if answers(&mut remembered, packet) { Verdict::Pass } else { Verdict::Drop };
+            }
+            number += 1;
+            let lost = number - 1 == start || number - 1 == start + again || number - 1 == start + 2 * again;
+            if lost { Verdict::Drop } else { Verdict::Pass }
+        });
+        if pair.a.host.take_sent() != successes([1]) {
+            refused.push((start, again));
+        } else {
+            assert_eq!(pair.a.host.memory.bytes(&to), data);
+        }
+    }
+    assert_eq!(refused, [], "the connection died when these answers were lost");
 }
 
 #[test]
