@@ -32,7 +32,7 @@ pub(crate) fn time_wait(ack_timeout: u8) -> Duration {
 /// The acknowledge timeout code of a path: twice the packet lifetime and the delay of the end that
 /// acknowledges, rounded as Linux does it, so that the sum of the powers is about right.
 pub(crate) fn ack_timeout(ack_delay: u8, packet_lifetime: u8) -> u8 {
-    let round_trip = packet_lifetime.saturating_add(1);
+    let (ack_delay, round_trip) = (ack_delay.min(31), packet_lifetime.min(30) + 1);
     let code = if round_trip >= ack_delay {
         round_trip + u8::from(ack_delay >= round_trip - 1)
     } else {
@@ -68,7 +68,7 @@ mod tests {
             assert_eq!(ack_timeout(delay, lifetime), code, "{delay} {lifetime}");
         }
         assert_eq!(ack_timeout(31, 31), 31);
-        assert_eq!(ack_timeout(0, 0), 1);
+        assert_eq!(ack_timeout(0, 0), 2);
         assert_eq!(ack_timeout(255, 255), 31);
     }
 }
