@@ -1,0 +1,21 @@
+//! The calls of `<rdma/rsocket.h>`: `rsocket(7)`. They only translate; the sockets are crate `rsocket`'s.
+//!
+//! ```text
+//!  rsend(fd, buf, len, flags) ─► slices, addresses, errno ─► rsocket::send ─► connect, device
+//! ```
+
+pub(crate) mod address;
+pub(crate) mod data;
+pub(crate) mod mapping;
+pub(crate) mod names;
+pub(crate) mod options;
+pub(crate) mod polling;
+pub(crate) mod select;
+
+use crate::boundary::Errno;
+
+impl From<::rsocket::Errno> for Errno {
+    fn from(error: ::rsocket::Errno) -> Errno {
+        Errno(error.0)
+    }
+}
