@@ -28,7 +28,7 @@ pub(crate) struct PairArgs {
     /// The server's address, as the client is told [default: 127.0.0.1]
     #[arg(long, conflicts_with = "namespaces")]
     address: Option<String>,
-    /// Seconds until the client is started if the server does not listen at a TCP port
+    /// Seconds until the client is started if the server listens nowhere
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0, value_parser = seconds)]
     wait: f64,
     /// Seconds after which both are ended, with exit code 124
@@ -89,7 +89,7 @@ fn both(args: &PairArgs) -> Result<u8, Failure> {
     let patience = Duration::from_secs_f64(args.timeout.map_or(args.wait, |timeout| timeout.min(args.wait)));
     match race::until_ready(&mut server, patience) {
         Readiness::Listens => args.options.tell(|| "the server listens".into()),
-        Readiness::Silent => args.options.tell(|| "the server listens at no TCP port; trying".into()),
+        Readiness::Silent => args.options.tell(|| "the server listens nowhere; trying".into()),
         Readiness::Ended => {
             outputs.finish(OUTPUT_PATIENCE);
             eprintln!("longarm: the server ended before a client came");

@@ -1,4 +1,4 @@
-//! Whether a process, or one that it started, waits for TCP connections.
+//! Whether a process, or one that it started, waits for connections: of TCP, or of RDMA.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,6 +11,17 @@ const LISTEN: &str = "0A";
 /// Whether somebody in the tree below `root` listens.
 pub(super) fn listens(root: u32) -> bool {
     let tree = tree::of(root);
+    listens_for_tcp(root, &tree) || listens_for_rdma(&tree)
+}
+
+/// Whether one of these processes has a port at the hub that takes connections.
+fn listens_for_rdma(tree: &[u32]) -> bool {
+    let Ok(status) = hub::client::status(None) else { return false };
+    let theirs = status.managers.iter().filter(|manager| tree.contains(&manager.pid));
+    theirs.flat_map(|manager| &manager.ports).any(|port| port.listening)
+}
+
+fn listens_for_tcp(root: u32, tree: &[u32]) -> bool {
     let listening: HashSet<u64> = ["tcp", "tcp6"]
         .iter()
         .filter_map(|table| fs::read_to_string(format!("/proc/{root}/net/{table}")).ok())

@@ -19,7 +19,7 @@ const TIMED_OUT: u8 = 124;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readiness {
     Listens,
-    /// It does not listen at a TCP port, but is there.
+    /// It listens nowhere, but is there.
     Silent,
     Ended,
 }

@@ -63,7 +63,7 @@ impl Side {
         self.ended
     }
 
-    /// Whether it, or a process that it started, waits for TCP connections.
+    /// Whether it, or a process that it started, waits for connections.
     pub(super) fn listens(&self) -> bool {
         listen::listens(self.child.id())
     }
