@@ -5,9 +5,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use ::memory::{Region, Registry};
 use arbitrary::{Arbitrary, Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use ::memory::{Region, Registry};
 use transport::*;
 use wire::{Bth, Gid, HeaderSet, Opcode, PKey, Packet, QKey, Qpn};
 
@@ -83,7 +83,14 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
         match input.arbitrary::<Move<'_>>()? {
             Move::Packet { opcode, psn_delta, flags, valid_key, offset, len, rest } => {
                 let psn = qp.query().rq_psn.add(psn_delta as i32 as u32);
-                let bth = Bth { opcode: Opcode(opcode), psn, pkey: PKey::DEFAULT, pad: flags & 3, ack_req: flags & 4 != 0, ..Bth::default() };
+                let bth = Bth {
+                    opcode: Opcode(opcode),
+                    psn,
+                    pkey: PKey::DEFAULT,
+                    pad: flags & 3,
+                    ack_req: flags & 4 != 0,
+                    ..Bth::default()
+                };
                 let mut bytes = bth.encode().to_vec();
                 let headers = Opcode(opcode).info().map(|info| info.headers).unwrap_or_default();
                 if valid_key && headers.contains(HeaderSet::XRCETH) {
@@ -99,7 +106,8 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
                 }
                 bytes.extend(rest.iter().take(4096));
                 if let Ok(packet) = Packet::parse(&bytes) {
-                    let arrival = Arrival { source: peer(), destination: own(), traffic_class: 0, hop_limit: 1, ecn_ce: false };
+                    let arrival =
+                        Arrival { source: peer(), destination: own(), traffic_class: 0, hop_limit: 1, ecn_ce: false };
                     let _ = qp.handle_packet(&packet, &arrival, now, &mut owner);
                 }
             }
@@ -161,8 +169,15 @@ fn peer() -> Gid {
 
 fn connected(qp_type: QpType, pd: PdId, owner: &mut Owner) -> Qp {
     let caps = QpCaps { max_send_wr: 32, max_recv_wr: 32, max_send_sge: 2, max_recv_sge: 2, max_inline_bytes: 64 };
-    let init =
-        QpInit { qpn: Qpn::new(0x11), qp_type, pd, caps, signal_all: false, shared_recv: false, tuning: Tuning::default() };
+    let init = QpInit {
+        qpn: Qpn::new(0x11),
+        qp_type,
+        pd,
+        caps,
+        signal_all: false,
+        shared_recv: false,
+        tuning: Tuning::default(),
+    };
     let mut qp = Qp::new(&init);
     let mut attr = QpAttr {
         access: ACCESS,
@@ -184,10 +199,9 @@ fn connected(qp_type: QpType, pd: PdId, owner: &mut Owner) -> Qp {
             connected | AttrMask::MAX_DEST_RD_ATOMIC | AttrMask::MIN_RNR_TIMER,
             AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC,
         ),
-        QpType::XrcSend => (
-            connected,
-            AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC,
-        ),
+        QpType::XrcSend => {
+            (connected, AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC)
+        }
         QpType::XrcRecv => (connected | AttrMask::MAX_DEST_RD_ATOMIC | AttrMask::MIN_RNR_TIMER, AttrMask::TIMEOUT),
         QpType::Uc => (connected, AttrMask::empty()),
         QpType::Ud => (AttrMask::empty(), AttrMask::empty()),

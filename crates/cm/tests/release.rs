@@ -259,7 +259,7 @@ fn an_end_that_knows_nothing_refuses_what_it_can() {
     pair.deliver();
     let (_, Event::Rejected(rejected)) = pair.event(SERVER) else { panic!("a rejection") };
     assert_eq!(rejected.reason, reason::INVALID_COMM_ID);
-    assert!(matches!(pair.ends[CLIENT].farewell(client), None));
+    assert!(pair.ends[CLIENT].farewell(client).is_none());
     pair.ends[SERVER].destroy(pair.now, server);
     pair.drain();
 }
