@@ -3,7 +3,9 @@
 //! The *hub* is to Longarm what the kernel's driver is to an RDMA device. It owns UDP port
 //! 4791 and gives each process a part of it (a *slot*: the destination QPNs with one high
 //! byte, see [`udp::PortGroup`]), it knows the devices, and it notices when a process ends. It
-//! never sees payload; packets reach a process without it.
+//! never sees payload; packets reach a process without it. For processes that manage
+//! connections it carries the MADs of QP1, keeps the table of ports in use, and sends the last
+//! messages of those that die ([`client::manager`]).
 //!
 //! ```no_run
 //! use longarm_hub::client::{AttachOptions, SessionEvent, attach};
@@ -26,8 +28,8 @@
 //!
 //! | who | what happens |
 //! |---|---|
-//! | a client | the kernel tells the hub (the connection, or a `pidfd` if a child has a copy of it); its slots are closed and rest before somebody else gets them |
-//! | the hub | the sockets live on in the `keeper`, packets keep flowing; the clients find or start a new hub, which takes the sockets over from the first of them, and each keeps its slots |
+//! | a client | the kernel tells the hub (the connection, or a `pidfd` if a child has a copy of it); its slots are closed and rest before somebody else gets them; its ports are free, and its last messages are sent |
+//! | the hub | the sockets live on in the `keeper`, packets keep flowing; the clients find or start a new hub, which takes the sockets over from the first of them, and each keeps its slots, ports and last messages |
 //! | hub and clients | the kernel closes everything; the next hub begins afresh |
 //! | a client is stopped for long | it keeps its slot if the hub lives; if the hub dies meanwhile, its slot is the last to be given to somebody else |
 //!
@@ -39,7 +41,9 @@
 //! What only the hub needs: `slots`, `keeper`, `identity`.
 //!
 //! What this crate does not do: it neither sends nor reads an RDMA packet of a client, and
-//! knows nothing of queue pairs.
+//! knows nothing of queue pairs. The one exception is QP1: the connection manager's messages
+//! (MADs) of all processes arrive in the hub's own slot 0, and it hands them on. What they mean
+//! is up to the processes.
 
 #![deny(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! The protocol between the hub and its clients: one JSON object per message.
 //!
 //! A client begins with [`Request::Hello`]; the hub answers every request with one
-//! [`Reply`], and sends an attached client [`Reply::DevicesChanged`] and
+//! [`Reply`], and sends an attached or managing client [`Reply::DevicesChanged`] and
 //! [`Reply::Leaving`] unasked. Descriptors travel beside a message; which ones is said at each.
 //!
 //! Messages about management datagrams are binary (see `mad`) and not answered; nor is

@@ -51,6 +51,7 @@ const LAST_WORDS: Duration = Duration::from_millis(250);
 
 /// What happened, from [`ManagerSession::next_event`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all events are MADs")]
 pub enum ManagerEvent {
     /// A MAD arrived.
     Mad(MadPacket),
@@ -475,6 +476,7 @@ impl Drop for ManagerSession {
 }
 
 /// A message of the hub.
+#[expect(clippy::large_enum_variant, reason = "nearly all messages are MADs")]
 enum Heard {
     Mad(MadPacket),
     Reply(Reply),

@@ -6,6 +6,8 @@
 #![allow(unreachable_pub, reason = "a module of a test binary")]
 #![allow(dead_code, unused_imports, reason = "each test binary uses its part")]
 
+pub mod mads;
+mod manager_role;
 mod process;
 mod raw;
 mod role;

@@ -52,6 +52,13 @@ impl Client {
         (client, slot)
     }
 
+    /// Starts a process that manages connections. Returns its number, too.
+    pub fn managing(place: &Place) -> (Client, u16) {
+        let client = Client::start(place, "manager");
+        let number = client.expect("number ").parse().unwrap();
+        (client, number)
+    }
+
     /// The process.
     pub fn pid(&self) -> u32 {
         self.child.id()

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 pub fn play_role_if_asked() {
     match env::var("LONGARM_TEST_ROLE").as_deref() {
         Ok("client") => client(),
+        Ok("manager") => super::manager_role::play(say),
         Ok("outcome") => outcome(),
         Ok("childless") => childless(),
         Ok("without stdio") => without_stdio(),
@@ -202,7 +203,7 @@ fn receive(session: &Session) -> (u8, u8) {
 }
 
 /// A child with copies of all descriptors that executes nothing. Returns its number.
-fn fork_sleeper() -> i32 {
+pub(super) fn fork_sleeper() -> i32 {
     // SAFETY: the child makes one system call after another that allocate nothing and use no
     // lock, until it is killed.
     unsafe {
