@@ -45,4 +45,6 @@ pub use interfaces::{Interface, InterfaceAddress, InterfaceMonitor, interfaces};
 pub use path::{path_mtu, source_toward};
 pub use port::{BindError, Holder, MAX_SLOTS, PortGroup, SLOTS, sockets_on_port};
 pub use rx::{Datagram, RxBatch, RxSocket, Segments};
-pub use tx::{MAX_GSO_BYTES, MAX_SEGMENTS, SOURCE_PORTS, SendError, TxCounters, TxGroup, TxPool, port_toward};
+pub use tx::{
+    MAX_GSO_BYTES, MAX_SEGMENTS, SOURCE_PORTS, SendError, TxCounters, TxGroup, TxPool, Undelivered, port_toward,
+};

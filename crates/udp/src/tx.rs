@@ -14,9 +14,11 @@ mod socket;
 mod sockets;
 #[cfg(test)]
 mod tests;
+mod undelivered;
 
 pub use error::SendError;
 pub use group::TxGroup;
+pub use undelivered::Undelivered;
 
 use crate::address::Family;
 use crate::sys::mmsg::{MAX_MESSAGES, TxMessage};
@@ -74,7 +76,14 @@ impl TxPool {
     /// A pool without sockets. When a socket's buffer is full, senders wait for room, at most
     /// `wait_ms` for each call of [`send`](TxPool::send).
     pub fn new(wait_ms: u16) -> TxPool {
-        TxPool { sockets: Sockets::new(), wait_ms: i32::from(wait_ms), events: Events::default() }
+        TxPool { sockets: Sockets::new(false), wait_ms: i32::from(wait_ms), events: Events::default() }
+    }
+
+    /// As [`new`](TxPool::new), but what the network says of packets that it cannot deliver is kept
+    /// for [`take_undelivered`](TxPool::take_undelivered). Take it before sending: else it may look
+    /// like an error of the next packet.
+    pub fn reporting(wait_ms: u16) -> TxPool {
+        TxPool { sockets: Sockets::new(true), wait_ms: i32::from(wait_ms), events: Events::default() }
     }
 
     /// The source port that stands for `wanted`, which the ICRC of the packets must cover.

@@ -136,6 +136,18 @@ fn receive_one(fd: BorrowedFd<'_>, header: &mut RxHeader, data: &mut [u8]) -> io
     Ok(())
 }
 
+/// Takes the oldest error about an earlier send, with the packet that it is about as far as the
+/// network gave it back. `WouldBlock` if there is none.
+pub(crate) fn receive_error(fd: BorrowedFd<'_>, header: &mut RxHeader, data: &mut [u8]) -> io::Result<()> {
+    let mut vector = rx_vector(data);
+    let mut raw = rx_message(header, &raw mut vector);
+    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+    // SAFETY: as in `receive_one`.
+    let result = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut raw, flags) };
+    header.finish(&raw, check_len(result)?);
+    Ok(())
+}
+
 fn receive_many(fd: BorrowedFd<'_>, headers: &mut [RxHeader], data: &mut [u8], room_bytes: usize) -> io::Result<usize> {
     assert!((1..=MAX_MESSAGES).contains(&headers.len()));
     let mut vectors = [NO_VECTOR; MAX_MESSAGES];

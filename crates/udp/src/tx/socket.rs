@@ -16,6 +16,8 @@ const LOWEST_PORT: u16 = 0xc000;
 const ALTERNATIVES: u16 = (u16::MAX - LOWEST_PORT) / SOURCE_PORTS as u16 + 1;
 /// Send buffer that each socket asks for.
 const SEND_BUFFER_BYTES: i32 = 4 << 20;
+/// Buffer of a socket that keeps reports of undelivered packets.
+const REPORT_BUFFER_BYTES: i32 = 64 << 10;
 /// Pending ICMP errors taken from a socket before one message is given up.
 const MAX_ICMP_ERRORS: u64 = 16;
 
@@ -57,15 +59,15 @@ pub(super) struct TxSocket {
 
 impl TxSocket {
     /// Opens a socket on `wanted` for all addresses, or if that is taken on another port with the same low bits.
-    pub(super) fn open(family: Family, wanted: u16) -> io::Result<TxSocket> {
-        let fd = prepared(family)?;
+    pub(super) fn open(family: Family, wanted: u16, reporting: bool) -> io::Result<TxSocket> {
+        let fd = prepared(family, reporting)?;
         let port = bind(fd.as_fd(), family, wanted)?;
         Ok(TxSocket { fd, port, has_address: false, segments: AtomicBool::new(true) })
     }
 
     /// Opens a socket for one address and port.
-    pub(super) fn open_at(address: IpAddr, port: u16) -> io::Result<TxSocket> {
-        let fd = prepared(Family::of(&address))?;
+    pub(super) fn open_at(address: IpAddr, port: u16, reporting: bool) -> io::Result<TxSocket> {
+        let fd = prepared(Family::of(&address), reporting)?;
         sys::bind(fd.as_fd(), RawAddress::new(address, port, 0).as_bytes())?;
         Ok(TxSocket { fd, port, has_address: true, segments: AtomicBool::new(true) })
     }
@@ -160,10 +162,22 @@ fn too_long(group: &TxGroup<'_>) -> SendError {
 }
 
 /// A socket that sends as the ICRC needs it, and receives nothing.
-fn prepared(family: Family) -> io::Result<OwnedFd> {
+fn prepared(family: Family, reporting: bool) -> io::Result<OwnedFd> {
     let socket = sys::socket(family.raw(), libc::SOCK_DGRAM, 0)?;
     prepare(socket.as_fd(), family)?;
+    if reporting {
+        report(socket.as_fd(), family)?;
+    }
     Ok(socket)
+}
+
+/// Keeps what the network says of packets that it cannot deliver.
+fn report(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {
+    sys::set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, REPORT_BUFFER_BYTES)?;
+    match family {
+        Family::V4 => sys::set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1),
+        Family::V6 => sys::set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1),
+    }
 }
 
 fn prepare(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {

@@ -22,6 +22,8 @@ pub(super) struct Sockets {
     v4: Ports,
     v6: Ports,
     sources: [OnceLock<Box<Source>>; SOURCES],
+    /// Whether undelivered packets are reported.
+    reporting: bool,
 }
 
 /// The sockets of a family for all addresses; the low bits of the port are the index.
@@ -35,11 +37,12 @@ struct Source {
 }
 
 impl Sockets {
-    pub(super) fn new() -> Sockets {
+    pub(super) fn new(reporting: bool) -> Sockets {
         Sockets {
             v4: array::from_fn(|_| OnceLock::new()),
             v6: array::from_fn(|_| OnceLock::new()),
             sources: array::from_fn(|_| OnceLock::new()),
+            reporting,
         }
     }
 
@@ -49,7 +52,7 @@ impl Sockets {
         if let Some(socket) = place.get() {
             return Ok(socket.port());
         }
-        let socket = TxSocket::open(family, wanted)?;
+        let socket = TxSocket::open(family, wanted, self.reporting)?;
         Ok(place.get_or_init(|| socket).port())
     }
 
@@ -59,9 +62,16 @@ impl Sockets {
         let index = index_of(flow.source_port);
         let any = self.ports(family)[index].get().filter(|any| any.port() == flow.source_port)?;
         let source = self.source(flow.source.to_canonical());
-        let open = |source: &Source| TxSocket::open_at(source.address, flow.source_port).ok();
+        let open = |source: &Source| TxSocket::open_at(source.address, flow.source_port, self.reporting).ok();
         let bound = source.and_then(|source| source.sockets[index].get_or_init(|| open(source)).as_ref());
         Some(bound.unwrap_or(any))
+    }
+
+    /// All that are open.
+    pub(super) fn all(&self) -> impl Iterator<Item = &TxSocket> {
+        let sources = self.sources.iter().filter_map(OnceLock::get);
+        let bound = sources.flat_map(|source| &source.sockets).filter_map(|place| place.get()?.as_ref());
+        self.v4.iter().chain(&self.v6).filter_map(OnceLock::get).chain(bound)
     }
 
     /// The place of a source address, the next free one if it has none yet. Link-local addresses have none: they

@@ -79,7 +79,7 @@ fn two_pools_may_have_the_same_port() {
 #[test]
 fn nothing_is_received_on_source_ports() {
     in_new_netns(|| {
-        let socket = TxSocket::open(Family::V4, 0xc000).unwrap();
+        let socket = TxSocket::open(Family::V4, 0xc000, false).unwrap();
         let from = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).unwrap();
         sys::connect(from.as_fd(), RawAddress::new(ip_address("127.0.0.1"), 0xc000, 0).as_bytes()).unwrap();
         for _ in 0..3 {
