@@ -15,6 +15,7 @@
 //! messages (MADs) do; what they mean is known to the processes, here only whom they are for.
 
 mod connection;
+mod conversation;
 mod devices;
 mod error;
 mod group;

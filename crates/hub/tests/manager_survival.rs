@@ -130,6 +130,22 @@ fn a_process_with_slots_and_a_manager_find_the_same_new_hub() {
 }
 
 #[test]
+fn the_hub_stays_as_long_as_connections_are_managed() {
+    in_new_netns(|| {
+        let place = Place::new("stays");
+        let (mut a, mut b) = (Manager::new(&place), Manager::new(&place));
+        let hub = place.status().pid;
+        longarm_hub::client::up(Some(&place.dir()), Some(std::time::Duration::ZERO)).unwrap();
+        for _ in 0..20 {
+            a.exchange(&mut b, "127.0.0.1", "127.0.0.1", 0);
+            assert_eq!(place.status().pid, hub);
+        }
+        drop((a, b));
+        eventually("the hub has left", || !common::is_alive(hub));
+    });
+}
+
+#[test]
 fn sessions_do_not_pile_up() {
     in_new_netns(|| {
         let place = Place::new("pile");

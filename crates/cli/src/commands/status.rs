@@ -159,3 +159,22 @@ fn duration(ms: u64) -> String {
         _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_that_listen_are_named_and_the_rest_is_counted() {
+        let port =
+            |address: &str, listening| PortStatus { space: 0x0106, address: address.parse().unwrap(), listening };
+        let manager = ManagerStatus {
+            ports: vec![port("[::]:7471", true), port("192.0.2.1:40000", false)],
+            ports_total: 9,
+            ..ManagerStatus::default()
+        };
+        assert_eq!(ports(&manager, false), "tcp [::]:7471 listens\n8 more in use");
+        assert_eq!(ports(&manager, true), "tcp [::]:7471 listens\ntcp 192.0.2.1:40000 in use\n7 more in use");
+        assert_eq!(ports(&ManagerStatus::default(), true), "");
+    }
+}

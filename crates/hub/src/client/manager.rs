@@ -21,20 +21,22 @@
 //!
 //! What this module does not do: it does not look into MADs.
 
+mod asking;
 mod error;
+mod hearing;
 mod outgoing;
+mod types;
 mod wills;
 
 pub use crate::mad::MadPacket;
 pub use error::BindError;
+pub use types::{BindOptions, Binding, ManagerCounters, ManagerEvent};
 
-use super::approach::Answered;
-use super::attachment::{ANSWER_PATIENCE, Attachment};
+use super::attachment::Attachment;
 use super::query::unexpected;
 use super::{AttachError, AttachOptions};
-use crate::channel::Parcel;
-use crate::mad::{Frame, Will};
-use crate::message::{BindRefusal, BindWish, Reply, Request};
+use crate::mad::Will;
+use crate::message::{BindWish, Reply, Request};
 use crate::record::DeviceRecord;
 use outgoing::Outgoing;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -49,62 +51,11 @@ const MAX_MESSAGES: usize = 512;
 /// How long a session that ends may take to say what it has still to say.
 const LAST_WORDS: Duration = Duration::from_millis(250);
 
-/// What happened, from [`ManagerSession::next_event`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "nearly all events are MADs")]
-pub enum ManagerEvent {
-    /// A MAD arrived.
-    Mad(MadPacket),
-    /// Addresses, MTU or link state changed; here is the whole new list.
-    DevicesChanged(Vec<DeviceRecord>),
-    /// The hub is gone. The session looks for a new one; MADs are lost until then.
-    HubLost,
-    /// A new hub knows this process, with what it had.
-    Reattached,
-    /// The process has another number, for communication ids made from now on: its old one had
-    /// been given away when it came back.
-    Renumbered(u16),
-    /// A port had been given away when the process came back to a new hub. Its token means
-    /// nothing any more.
-    BindingLost {
-        /// The port's token.
-        token: u64,
-    },
-}
-
-/// How to bind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BindOptions {
-    /// `RDMA_OPTION_ID_REUSEADDR`: shares the port with others that have this set, as long as
-    /// nobody listens.
-    pub reuse: bool,
-    /// `RDMA_OPTION_ID_AFONLY`: the unspecified IPv6 address does not stand for IPv4, too.
-    pub afonly: bool,
-}
-
-/// A port of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Binding {
-    /// Its name for [`ManagerSession::listen`] and [`ManagerSession::unbind`]. Never used again.
-    pub token: u64,
-    /// The port.
-    pub port: u16,
-}
-
 /// A port as a new hub must know it.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     wish: BindWish,
     listening: bool,
-}
-
-/// What the session has given up, and how often.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ManagerCounters {
-    /// MADs not sent because there was no hub, or it did not read.
-    pub mads_dropped: u64,
-    /// Wills not kept since there were too many (131,072).
-    pub wills_dropped: u64,
 }
 
 /// A session for managing connections. Dropping it gives its ports back, and has its wills
@@ -239,7 +190,9 @@ impl ManagerSession {
         let token = self.next_token;
         self.next_token += 1;
         let wish = BindWish { space, address, reuse: options.reuse, afonly: options.afonly };
-        let port = self.ask(token, &Request::Bind { token, wish, listening: false, again: false })?;
+        let request = Request::Bind { token, wish, listening: false, again: false };
+        // A hub that answers too late has given the port away for nothing.
+        let port = self.ask(token, &request).inspect_err(|_| self.tell(&Request::Unbind { token }))?;
         let mut wish = wish;
         wish.address.set_port(port);
         self.bindings.insert(token, Held { wish, listening: false });
@@ -309,148 +262,6 @@ impl ManagerSession {
         self.outgoing.flush(&self.wills, |bytes| attachment.send(bytes));
         self.attachment.want_room(!self.outgoing.is_empty());
     }
-
-    /// Asks about a port until a hub has answered. Returns the port.
-    fn ask(&mut self, token: u64, request: &Request) -> Result<u16, BindError> {
-        if !self.attachment.is_ours() {
-            return Err(BindError::NotRunning);
-        }
-        let end = Instant::now() + ANSWER_PATIENCE;
-        let mut told = None;
-        loop {
-            if self.is_attached() && told != Some(self.hub) {
-                told = Some(self.hub);
-                self.tell(request);
-            }
-            let now = Instant::now();
-            match self.answer(token, now)? {
-                Answer::Now(Ok(port)) => return Ok(port),
-                Answer::Now(Err(refusal)) => return Err(refusal.into()),
-                Answer::Later(_) if now >= end => return Err(BindError::TimedOut),
-                Answer::Later(wake) => {
-                    let until = wake.map_or(end, |wake| wake.min(end));
-                    self.attachment.wait(until.saturating_duration_since(now))?;
-                }
-            }
-        }
-    }
-
-    /// Hears what there is until the answer about a port is among it.
-    fn answer(&mut self, token: u64, now: Instant) -> Result<Answer, BindError> {
-        while self.is_attached() {
-            match self.receive() {
-                Ok(Some(heard)) => match self.hear(heard) {
-                    Some((about, outcome)) if about == token => return Ok(Answer::Now(outcome)),
-                    _ => {}
-                },
-                Ok(None) => {
-                    self.flush();
-                    return Ok(Answer::Later(None));
-                }
-                Err(reason) => self.lose_hub(&reason),
-            }
-        }
-        if !self.attachment.expects_hub() {
-            return Err(BindError::NotRunning);
-        }
-        Ok(Answer::Later(self.seek(now)))
-    }
-
-    /// The next message of the hub, if there is one.
-    fn receive(&self) -> Result<Option<Heard>, String> {
-        let Some(Parcel { bytes, mut descriptors }) = self.attachment.receive()? else { return Ok(None) };
-        if !Frame::is_frame(&bytes) {
-            let reply = Reply::decode(&bytes, &mut descriptors).map_err(|error| error.to_string())?;
-            return Ok(Some(Heard::Reply(reply)));
-        }
-        match Frame::decode(&bytes) {
-            Some(Frame::Mad(packet)) => Ok(Some(Heard::Mad(packet))),
-            _ => Err("it sent a frame that makes no sense".into()),
-        }
-    }
-
-    /// Takes in a message. Returns the answer about a port, if that is what it is.
-    fn hear(&mut self, heard: Heard) -> Option<(u64, PortAnswer)> {
-        match heard {
-            Heard::Mad(packet) => self.events.push_back(ManagerEvent::Mad(packet)),
-            Heard::Reply(Reply::DevicesChanged { devices }) => self.update_devices(devices),
-            Heard::Reply(Reply::Leaving) => self.attachment.leaving(),
-            Heard::Reply(Reply::Bound { token, port }) => return self.about_port(token, Ok(port)),
-            Heard::Reply(Reply::NotBound { token, refusal }) => return self.about_port(token, Err(refusal)),
-            Heard::Reply(other) => log::warn!("the hub said unasked: {other:?}"),
-        }
-        None
-    }
-
-    /// An answer about a port. That of a new hub to what it was told unasked is nobody else's.
-    fn about_port(&mut self, token: u64, outcome: PortAnswer) -> Option<(u64, PortAnswer)> {
-        if !self.unconfirmed.remove(&token) {
-            return Some((token, outcome));
-        }
-        if let Err(refusal) = outcome
-            && self.bindings.remove(&token).is_some()
-        {
-            log::warn!("a port went to somebody else: {refusal:?}");
-            self.events.push_back(ManagerEvent::BindingLost { token });
-        }
-        None
-    }
-
-    /// Only the last state of the devices is of interest.
-    fn update_devices(&mut self, devices: Vec<DeviceRecord>) {
-        if devices == self.devices {
-            return;
-        }
-        self.devices.clone_from(&devices);
-        self.events.retain(|event| !matches!(event, ManagerEvent::DevicesChanged(_)));
-        self.events.push_back(ManagerEvent::DevicesChanged(devices));
-    }
-
-    /// The connection is gone; begins to look for a new hub.
-    fn lose_hub(&mut self, reason: &str) {
-        log::info!("lost the hub ({reason})");
-        self.events.push_back(ManagerEvent::HubLost);
-        self.outgoing.clear();
-        let request = Request::Manage { number: Some(self.number) };
-        if let Err(error) = self.attachment.look_for_another(request, Vec::new()) {
-            log::error!("cannot look for a new hub: {error}");
-            self.attachment.give_up();
-        }
-    }
-
-    /// Goes on looking for a hub.
-    fn seek(&mut self, now: Instant) -> Option<Instant> {
-        match self.attachment.seek(now) {
-            Ok(Some(answered)) => self.reattached(answered),
-            Ok(None) | Err(AttachError::NotRunning) => {}
-            Err(error) => log::warn!("no hub yet: {error}"),
-        }
-        self.attachment.wake_after_seeking(now)
-    }
-
-    /// Tells a new hub everything.
-    fn reattached(&mut self, answered: Answered) {
-        let Reply::Managing { number, devices } = answered.reply else {
-            return log::warn!("unexpected reply {:?}", answered.reply);
-        };
-        self.attachment.found(answered.socket);
-        self.hub += 1;
-        self.events.push_back(ManagerEvent::Reattached);
-        if number != self.number {
-            self.number = number;
-            self.events.push_back(ManagerEvent::Renumbered(number));
-        }
-        self.unconfirmed = self.bindings.keys().copied().collect();
-        for (token, held) in &self.bindings {
-            let (token, wish, listening) = (*token, held.wish, held.listening);
-            self.outgoing.request(Request::Bind { token, wish, listening, again: true }.encode());
-        }
-        for key in self.wills.keys() {
-            self.outgoing.will(key);
-        }
-        self.update_devices(devices);
-        self.flush();
-    }
 }
 
 impl Drop for ManagerSession {
@@ -473,21 +284,4 @@ impl Drop for ManagerSession {
             }
         }
     }
-}
-
-/// A message of the hub.
-#[expect(clippy::large_enum_variant, reason = "nearly all messages are MADs")]
-enum Heard {
-    Mad(MadPacket),
-    Reply(Reply),
-}
-
-/// The port, or why not.
-type PortAnswer = Result<u16, BindRefusal>;
-
-/// Whether there is an answer about a port.
-enum Answer {
-    Now(PortAnswer),
-    /// Not before this time, or something can be read.
-    Later(Option<Instant>),
 }
