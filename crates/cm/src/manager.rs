@@ -24,6 +24,9 @@ use crate::messages;
 use crate::table::{Connection, State, Table};
 use crate::time;
 
+/// How many of a peer's repetitions an answer outlives.
+const MEMORY: u32 = 3;
+
 /// All connections of one process.
 ///
 /// Times are since any fixed start, the same for all calls. After each call, send and deliver what
@@ -146,15 +149,25 @@ impl Manager {
         }
     }
 
-    /// Keeps a refused or answered request for as long as its sender may repeat it.
+    /// Keeps a refused or answered request for as long as its sender may repeat it, even if two of its
+    /// repetitions are lost.
     fn remember(&mut self, now: Duration, id: u32, state: State) {
         if self.table.memories() >= self.half_open_limit {
             return self.settle(id);
         }
         if let Some(connection) = self.table.get(id) {
-            let length = connection.patience * 2;
+            let length = connection.patience * MEMORY;
             self.table.unlink_qpn(id);
             self.table.enter(id, state, Some(now + length));
+        }
+    }
+
+    /// Sends the answer to a kept request again.
+    fn repeat_memory(&mut self, now: Duration, id: u32) {
+        self.send_kept(id);
+        if let Some(connection) = self.table.get(id) {
+            let length = connection.patience * MEMORY;
+            self.table.set_deadline(id, Some(now + length));
         }
     }
 

@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-use wire::mad::Message;
+use wire::mad::{MAD_LEN, Message, decode};
 
 use super::Manager;
 use crate::event::Event;
 use crate::messages;
-use crate::table::State;
+use crate::table::{Connection, State};
 
 impl Manager {
     /// Does what is due at `now`: repeats messages, gives up, ends TIME-WAIT.
@@ -31,6 +31,23 @@ impl Manager {
                 | State::SidrReqReceived
                 | State::Idle => {}
             }
+        }
+    }
+
+    /// The network says that a message could not be delivered: whoever waits for the answer to a first one
+    /// (REQ, SIDR_REQ) is told at once that the peer is unreachable. Anything else is repeated as usual, since the
+    /// network may be wrong, or somebody on it may lie.
+    pub fn undelivered(&mut self, now: Duration, mad: &[u8; MAD_LEN]) {
+        let Ok((header, message)) = decode(mad) else { return };
+        let (id, waiting) = match message {
+            Message::Req(req) => (req.local_id, State::ReqSent),
+            Message::SidrReq(req) => (req.request_id, State::SidrReqSent),
+            _ => return,
+        };
+        let waits =
+            |connection: &Connection| connection.state() == waiting && connection.transaction == header.transaction_id;
+        if self.table.get(id).is_some_and(waits) {
+            self.give_up(now, id, waiting);
         }
     }
 

@@ -52,7 +52,8 @@ impl Manager {
                     self.transmit(*incoming.route, mra);
                 }
             }
-            State::RepSent | State::Refused if !connection.active => self.send_kept(id),
+            State::RepSent => self.send_kept(id),
+            State::Refused if !connection.active => self.repeat_memory(incoming.now, id),
             State::TimeWait => self.reject_req(incoming, req, reason::STALE_CONNECTION),
             _ => {}
         }

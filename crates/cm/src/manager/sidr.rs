@@ -59,7 +59,7 @@ impl Manager {
                         == (incoming.header.transaction_id, req.service_id)
             });
             if same {
-                return self.on_repeated_sidr_req(id);
+                return self.on_repeated_sidr_req(incoming.now, id);
             }
             self.settle(id);
         }
@@ -74,10 +74,10 @@ impl Manager {
         }
     }
 
-    fn on_repeated_sidr_req(&mut self, id: u32) {
+    fn on_repeated_sidr_req(&mut self, now: Duration, id: u32) {
         self.counters.duplicate += 1;
         if self.table.get(id).is_some_and(|connection| connection.state() == State::SidrAnswered) {
-            self.send_kept(id);
+            self.repeat_memory(now, id);
         }
     }
 

@@ -1,0 +1,51 @@
+//! What the network brings back.
+
+mod support;
+
+use cm::Event;
+use support::{CLIENT, Pair, SERVER, request, sidr_request};
+use wire::mad::Attribute;
+
+#[test]
+fn a_first_message_that_comes_back_ends_the_wait() {
+    let mut pair = Pair::default();
+    let client = pair.ends[CLIENT].connect(pair.now, &request()).expect("a free id");
+    pair.collect();
+    let req = pair.inbox[SERVER].pop_front().expect("a REQ");
+    pair.ends[CLIENT].undelivered(pair.now, &req);
+    assert_eq!(pair.event(CLIENT), (client, Event::Unreachable));
+    assert_eq!(pair.take(SERVER), [Attribute::REJ], "in case it arrived after all");
+    pair.ends[CLIENT].undelivered(pair.now, &req);
+    pair.no_event();
+
+    let client = pair.ends[CLIENT].sidr_request(pair.now, &sidr_request()).expect("a free id");
+    pair.collect();
+    let asked = pair.inbox[SERVER].pop_front().expect("a SIDR_REQ");
+    pair.ends[CLIENT].undelivered(pair.now, &asked);
+    assert_eq!(pair.event(CLIENT), (client, Event::SidrUnreachable));
+}
+
+#[test]
+fn what_was_not_sent_cannot_come_back() {
+    let mut pair = Pair::default();
+    pair.ends[CLIENT].connect(pair.now, &request()).expect("a free id");
+    pair.collect();
+    let mut forged = pair.inbox[SERVER].pop_front().expect("a REQ");
+    forged[15] ^= 1;
+    pair.ends[CLIENT].undelivered(pair.now, &forged);
+    pair.ends[CLIENT].undelivered(pair.now, &[0xff; 256]);
+    pair.no_event();
+}
+
+#[test]
+fn later_messages_are_repeated_whatever_comes_back() {
+    let mut pair = Pair::default();
+    let (_, server) = pair.requested();
+    pair.ends[SERVER].accept(pair.now, server, &support::reply()).expect("a request");
+    pair.collect();
+    let rep = pair.inbox[CLIENT].pop_front().expect("a REP");
+    pair.ends[SERVER].undelivered(pair.now, &rep);
+    pair.no_event();
+    assert!(pair.next_timer(SERVER));
+    assert_eq!(pair.take(CLIENT), [Attribute::REP]);
+}
