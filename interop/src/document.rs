@@ -56,7 +56,9 @@ fn text() -> String {
     for known in &explained::ALL {
         let any = |value: &'static str| if value.is_empty() { "any" } else { value };
         let (ours, theirs) = (any(known.ours), any(known.theirs));
-        let _ = writeln!(text, "| {} | {ours} | {theirs} | {} | {} |", known.field, any(known.opcode), known.why);
+        let packets = [known.opcode, known.capture].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+        let packets = if packets.is_empty() { "any".to_owned() } else { packets.join(", ") };
+        let _ = writeln!(text, "| {} | {ours} | {theirs} | {packets} | {} |", known.field, known.why);
     }
     text
 }

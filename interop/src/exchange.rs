@@ -1,17 +1,21 @@
 //! One program on both sides of the wire, once.
 
 use std::fmt;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
+use crate::capture::Capture;
 use crate::case::{Family, Role};
 use crate::guest::{Guest, Job};
-use crate::local::{self, Local};
+use crate::local::{self, Local, Program};
 use crate::namespace;
 
 /// Longer than any program takes, emulated, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the server may go on after the client.
-const FAREWELL: Duration = Duration::from_secs(15);
+/// How long a side may go on after the other. (rxe takes a retry count of 7 as endless.)
+const FAREWELL: Duration = Duration::from_secs(8);
+/// How long one look at the guest waits.
+const NAP: Duration = Duration::from_millis(10);
 /// Where the programs meet to tell each other their queue pairs.
 const PORT: u16 = 18515;
 
@@ -24,6 +28,8 @@ pub(crate) struct Wire {
     pub(crate) theirs: Place,
     /// The link's, in bytes.
     pub(crate) mtu: u32,
+    /// Where captures of all cases go, if they are wanted.
+    pub(crate) captures: Option<PathBuf>,
 }
 
 /// A device and its addresses.
@@ -94,16 +100,18 @@ impl Wire {
         Ok(())
     }
 
+    /// Captures the wire into a file named after the program that is started next on our side.
+    pub(crate) fn capture(&self) -> Result<Option<Capture>, String> {
+        let file = |run: &PathBuf| run.join(format!("{}.pcap", self.local.next_name()));
+        self.captures.as_ref().map(|run| Capture::start(namespace::LINK, &file(run))).transpose()
+    }
+
     fn against_server(&mut self, exchange: &Exchange<'_>) -> Result<Outcome, String> {
         let server = self.guest.start(&exchange.theirs, PATIENCE + FAREWELL)?;
         self.guest_listens()?;
         let mut client = self.local.start(&format!("{} {THEIR_V4}", exchange.ours), exchange.faults)?;
-        let status = client.wait(PATIENCE);
-        let served = self.guest.wait(server, FAREWELL)?;
-        if served.is_none() {
-            self.guest.stop(server)?;
-        }
-        Ok(Outcome { client: (status, client.said()), server: (served, self.guest.said(server)) })
+        let (ours, theirs) = self.ended(&mut client, server)?;
+        Ok(Outcome { client: (ours, client.said()), server: (theirs, self.guest.said(server)) })
     }
 
     fn against_client(&mut self, exchange: &Exchange<'_>) -> Result<Outcome, String> {
@@ -112,10 +120,28 @@ impl Wire {
             let nobody = (None, "not started: the server does not listen".to_owned());
             return Ok(Outcome { client: nobody, server: (server.wait(Duration::ZERO), server.said()) });
         }
-        let client = self.guest.start(&format!("{} {OUR_V4}", exchange.theirs), PATIENCE)?;
-        let status = self.guest.wait(client, PATIENCE + FAREWELL)?;
-        let served = server.wait(FAREWELL);
-        Ok(Outcome { client: (status, self.guest.said(client)), server: (served, server.said()) })
+        let client = self.guest.start(&format!("{} {OUR_V4}", exchange.theirs), PATIENCE + FAREWELL)?;
+        let (ours, theirs) = self.ended(&mut server, client)?;
+        Ok(Outcome { client: (theirs, self.guest.said(client)), server: (ours, server.said()) })
+    }
+
+    /// Waits for the end of both sides; the one that goes on long after the other is ended.
+    fn ended(&mut self, ours: &mut Program, theirs: Job) -> Result<(Option<i32>, Option<i32>), String> {
+        let start = Instant::now();
+        let mut first_end = None;
+        loop {
+            let statuses = (ours.wait(Duration::ZERO), self.guest.wait(theirs, NAP)?);
+            if statuses.0.is_some() || statuses.1.is_some() {
+                first_end.get_or_insert_with(Instant::now);
+            }
+            let late = start.elapsed() > PATIENCE || first_end.is_some_and(|end| end.elapsed() > FAREWELL);
+            if late && statuses.1.is_none() {
+                self.guest.stop(theirs)?;
+            }
+            if late || (statuses.0.is_some() && statuses.1.is_some()) {
+                return Ok(statuses);
+            }
+        }
     }
 
     /// Waits until the guest's server listens; if it does not, the client will tell.

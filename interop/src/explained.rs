@@ -12,6 +12,8 @@ pub(crate) struct Explained {
     pub(crate) theirs: &'static str,
     /// A part of the opcode's name; empty: any.
     pub(crate) opcode: &'static str,
+    /// The capture; empty: any.
+    pub(crate) capture: &'static str,
     pub(crate) why: &'static str,
 }
 
@@ -21,11 +23,11 @@ const fn meant(
     opcode: &'static str,
     why: &'static str,
 ) -> Explained {
-    Explained { field, ours, theirs, opcode, why }
+    Explained { field, ours, theirs, opcode, capture: "", why }
 }
 
 /// All that are known.
-pub(crate) const ALL: [Explained; 10] = [
+pub(crate) const ALL: [Explained; 11] = [
     meant(
         "IPv4 identification",
         ("0", "not 0"),
@@ -56,14 +58,19 @@ pub(crate) const ALL: [Explained; 10] = [
         "",
         "the peer, emulated, takes longer than a probe waits; the first measurement of its time is still to come",
     ),
+    Explained {
+        capture: "srq_pingpong",
+        ..meant("packet that only we send", ("sent", "-"), "RC_", "the program's queue pairs race to its last message")
+    },
 ];
 
 /// Why there is such a difference, if it is known.
-pub(crate) fn by(difference: &Difference) -> Option<&'static str> {
+pub(crate) fn by(difference: &Difference, capture: &str) -> Option<&'static str> {
     let fits = |known: &&Explained| {
         known.field == difference.field
             && (known.ours.is_empty() || known.ours == difference.ours)
             && (known.theirs.is_empty() || known.theirs == difference.theirs)
+            && (known.capture.is_empty() || known.capture == capture)
             && difference.opcodes.iter().all(|opcode| opcode.contains(known.opcode))
     };
     ALL.iter().find(fits).map(|known| known.why)

@@ -88,7 +88,7 @@ pub(crate) fn all(wire: &mut Wire, options: &Options, run: &Path, tally: &mut Ta
             };
             let theirs = read(&format!("{CAPTURES}/{}.pcap", golden.name))?;
             let found = compare((&pcap, golden.ours()), (&theirs, golden.model(role)))?;
-            let unexplained = report(&title, &found, options.verbose);
+            let unexplained = report(&title, golden.name, &found, options.verbose);
             tally.failures.extend((!unexplained.is_empty()).then_some(unexplained));
         }
     }
@@ -113,8 +113,9 @@ fn captured(wire: &mut Wire, golden: &Golden, role: Role, run: &Path) -> Result<
 }
 
 /// Prints the differences, and returns those without an explanation.
-fn report(title: &str, found: &[Difference], verbose: bool) -> String {
-    let (known, new): (Vec<_>, Vec<_>) = found.iter().partition(|difference| explained::by(difference).is_some());
+fn report(title: &str, capture: &str, found: &[Difference], verbose: bool) -> String {
+    let (known, new): (Vec<_>, Vec<_>) =
+        found.iter().partition(|difference| explained::by(difference, capture).is_some());
     println!("        {title}: {} differences have an explanation, {} have not", known.len(), new.len());
     if verbose {
         known.iter().for_each(|difference| println!("          {}", line(difference)));
@@ -135,7 +136,7 @@ pub(crate) fn compare_files(names: &[String]) -> Result<(), String> {
     let parse = |text: &str| text.parse::<IpAddr>().map_err(|e| format!("{text}: {e}"));
     let found = compare((&read(ours)?, parse(our_address)?), (&read(theirs)?, parse(their_address)?))?;
     found.iter().for_each(|difference| {
-        println!("{}  [{}]", line(difference), explained::by(difference).unwrap_or("NOT EXPLAINED"));
+        println!("{}  [{}]", line(difference), explained::by(difference, "").unwrap_or("NOT EXPLAINED"));
     });
     Ok(())
 }

@@ -40,11 +40,16 @@ pub(crate) fn build(kernel: &str) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("the guest was not built: {status}")) }
 }
 
-/// A fresh directory for this run's files; those of the run before are removed.
+/// A fresh directory for this run's files; those of runs that have ended are removed.
 pub(crate) fn run_directory() -> Result<PathBuf, String> {
     let runs = directory().join("runs");
-    let run = runs.join(format!("{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&run);
+    for run in std::fs::read_dir(&runs).into_iter().flatten().flatten() {
+        let process = Path::new("/proc").join(run.file_name());
+        if !process.exists() {
+            let _ = std::fs::remove_dir_all(run.path());
+        }
+    }
+    let run = runs.join(std::process::id().to_string());
     std::fs::create_dir_all(&run).map_err(|e| format!("{}: {e}", run.display()))?;
     Ok(run)
 }

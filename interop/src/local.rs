@@ -39,10 +39,15 @@ impl Local {
         self.hubs += 1;
     }
 
+    /// The name of the file for what the program says that is started next.
+    pub(crate) fn next_name(&self) -> String {
+        format!("ours-{}", self.programs)
+    }
+
     /// Starts a program and its options on the device, with a plan of faults.
     pub(crate) fn start(&mut self, line: &str, faults: Option<&str>) -> Result<Program, String> {
+        let said = self.run.join(self.next_name());
         self.programs += 1;
-        let said = self.run.join(format!("ours-{}", self.programs));
         let file = File::create(&said).map_err(|e| format!("{}: {e}", said.display()))?;
         let both = file.try_clone().map_err(|e| e.to_string())?;
         let mut command = self.longarm();

@@ -44,6 +44,12 @@ struct Options {
     /// The guest's kernel: 6.1 or 6.12.
     #[arg(long, default_value = "6.1")]
     kernel: String,
+    /// Runs each case so often.
+    #[arg(long, default_value_t = 1)]
+    repeat: u32,
+    /// Also captures the wire during each case, into the run's directory.
+    #[arg(long)]
+    capture: bool,
     /// Says all differences of packets, also those that have an explanation.
     #[arg(short, long)]
     verbose: bool,
@@ -66,8 +72,8 @@ fn perform(options: &Options) -> Result<(), String> {
     if let Some(files) = &options.compare {
         return golden::compare_files(files);
     }
-    if namespace::inside() {
-        return run::all(options);
+    if let Some(run) = namespace::inside() {
+        return run::all(options, &run);
     }
     if let Some(reason) = lab::missing() {
         return if options.short {
@@ -78,5 +84,5 @@ fn perform(options: &Options) -> Result<(), String> {
         };
     }
     lab::build(&options.kernel)?;
-    namespace::enter()
+    namespace::enter(&lab::run_directory()?)
 }

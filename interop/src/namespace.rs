@@ -4,26 +4,28 @@
 //! the virtual machine, the hub and the programs.
 
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const MARK: &str = "LONGARM_INTEROP_INSIDE";
+/// Tells the program that it is inside, and the run's directory.
+const MARK: &str = "LONGARM_INTEROP_RUN";
 
 /// The wire's name on our side.
 pub(crate) const LINK: &str = "lab0";
 
-/// Whether this process is already in the namespaces.
-pub(crate) fn inside() -> bool {
-    std::env::var_os(MARK).is_some()
+/// The run's directory, if this process is already in the namespaces.
+pub(crate) fn inside() -> Option<PathBuf> {
+    std::env::var_os(MARK).map(PathBuf::from)
 }
 
 /// Executes this program again in new namespaces; returns only if that fails.
-pub(crate) fn enter() -> Result<(), String> {
+pub(crate) fn enter(run: &Path) -> Result<(), String> {
     let this = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
     let error = Command::new("unshare")
         .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"])
         .arg(this)
         .args(std::env::args_os().skip(1))
-        .env(MARK, "1")
+        .env(MARK, run)
         .exec();
     Err(format!("unshare, of util-linux: {error}"))
 }

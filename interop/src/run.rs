@@ -1,29 +1,30 @@
 //! The whole run, inside of its namespaces: boots the guest, then one case after the other.
 
+use std::path::Path;
 use std::time::Instant;
 
 use crate::case::{Case, ETHERNET, FAMILIES, Family, ROLES, Role};
 use crate::exchange::{Exchange, OUR_V4, OUR_V6, Place, THEIR_V4, THEIR_V6, Wire};
 use crate::guest::Guest;
 use crate::local::Local;
-use crate::{Options, golden, lab, namespace, tables};
+use crate::{Options, golden, namespace, tables};
 
 /// Our device on the wire, and the guest's.
 const OURS: &str = "la_lab0";
 const THEIRS: &str = "rxe0";
 
 /// Runs what the options ask for; its failures are in the error.
-pub(crate) fn all(options: &Options) -> Result<(), String> {
+pub(crate) fn all(options: &Options, run: &Path) -> Result<(), String> {
     let start = Instant::now();
     namespace::set_up()?;
-    let run = lab::run_directory()?;
-    let mut local = Local::new(&run)?;
-    let mut guest = Guest::boot(&options.kernel, namespace::LINK, &run)?;
+    let mut local = Local::new(run)?;
+    let mut guest = Guest::boot(&options.kernel, namespace::LINK, run)?;
     println!("interop: Linux {} with Soft-RoCE is up after {:.1} s", guest.release, start.elapsed().as_secs_f32());
     let devinfo = guest.run(&format!("ibv_devinfo -v -d {THEIRS}"))?;
     let theirs = Place::new(THEIRS, &devinfo, THEIR_V4, THEIR_V6)?;
     let ours = Place::new(OURS, &local.run(&format!("ibv_devinfo -v -d {OURS}"))?, OUR_V4, OUR_V6)?;
-    let mut wire = Wire { local, guest, ours, theirs, mtu: ETHERNET };
+    let captures = options.capture.then(|| run.to_owned());
+    let mut wire = Wire { local, guest, ours, theirs, mtu: ETHERNET, captures };
 
     let mut tally = Tally::default();
     for group in &tables::GROUPS {
@@ -31,12 +32,12 @@ pub(crate) fn all(options: &Options) -> Result<(), String> {
         if !chosen.is_empty() {
             println!("{}", group.title);
         }
-        for case in chosen {
+        for case in chosen.iter().flat_map(|case| std::iter::repeat_n(case, options.repeat as usize)) {
             each_way(&mut wire, case, options.short, &mut tally)?;
         }
     }
     wire.set_mtu(ETHERNET)?;
-    golden::all(&mut wire, options, &run, &mut tally)?;
+    golden::all(&mut wire, options, run, &mut tally)?;
     tally.report(start)
 }
 
@@ -95,7 +96,9 @@ fn failures(wire: &mut Wire, case: &Case, role: Role, family: Family) -> Result<
             role,
             faults: case.faults,
         };
+        let capture = wire.capture()?;
         let outcome = wire.perform(&exchange)?;
+        drop(capture);
         let problem = outcome.problem().or_else(|| case.problem(&outcome.client.1, &outcome.server.1));
         let verdict = problem.as_deref().unwrap_or(if case.verified { "ok, data compared" } else { "ok" });
         let title = format!("{} as {role:?} over {family:?}", case.name());
