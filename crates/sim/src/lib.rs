@@ -33,6 +33,8 @@
 //! - Requests are done or fail in bounded time; then no timer runs and nothing wants to be
 //!   sent. Where nothing goes wrong nothing is sent twice.
 //!
+//! Connection managers have a world of their own: [`connections`].
+//!
 //! A run stops at the first broken rule. The crate has no sockets, no threads and
 //! no clock but its own, and iterates over nothing without an order.
 #![forbid(unsafe_code)]
@@ -41,6 +43,7 @@ mod app;
 mod area;
 mod check;
 mod clock;
+pub mod connections;
 mod end;
 mod fabric;
 mod message;

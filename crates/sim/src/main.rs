@@ -3,27 +3,37 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use longarm_sim::{Failure, Report, Scenario, World, run, run_seed};
+use longarm_sim::{Failure, Report, Scenario, World, connections, run, run_seed};
 
 const USAGE: &str = "\
-Deterministic simulation of the Longarm transport.
+Deterministic simulation of the Longarm transport and connection manager.
 
-usage: longarm-sim --seed N [--trace]       replay one seed, with every packet if wanted
-       longarm-sim --runs K [--from SEED]   run K seeds in a row (from 0 unless told)
+usage: longarm-sim [--connections] --seed N [--trace]       replay one seed, with every packet if wanted
+       longarm-sim [--connections] --runs K [--from SEED]   run K seeds in a row (from 0 unless told)
+
+  --connections   connection managers instead of queue pairs
 ";
 
 /// What the command line asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum Task {
-    Replay { seed: u64, trace: bool },
-    Sweep { runs: u64, from: u64 },
+    Replay { what: What, seed: u64, trace: bool },
+    Sweep { what: What, runs: u64, from: u64 },
     Help,
+}
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    QueuePairs,
+    Connections,
 }
 
 fn main() -> ExitCode {
     match parse(std::env::args().skip(1)) {
-        Ok(Task::Replay { seed, trace }) => replay(seed, trace),
-        Ok(Task::Sweep { runs, from }) => sweep(runs, from),
+        Ok(Task::Replay { what: What::QueuePairs, seed, trace }) => replay(seed, trace),
+        Ok(Task::Replay { what: What::Connections, seed, trace }) => replay_connections(seed, trace),
+        Ok(Task::Sweep { what, runs, from }) => sweep(what, runs, from),
         Ok(Task::Help) => {
             print!("{USAGE}");
             ExitCode::SUCCESS
@@ -37,6 +47,7 @@ fn main() -> ExitCode {
 
 fn parse(arguments: impl Iterator<Item = String>) -> Result<Task, String> {
     let (mut seed, mut runs, mut from, mut trace) = (None, None, None, false);
+    let mut what = What::QueuePairs;
     let mut arguments = arguments;
     while let Some(argument) = arguments.next() {
         let mut number = || {
@@ -48,32 +59,46 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Task, String> {
             "--runs" => runs = Some(number()?),
             "--from" => from = Some(number()?),
             "--trace" => trace = true,
+            "--connections" => what = What::Connections,
             "--help" | "-h" => return Ok(Task::Help),
             other => return Err(format!("{other:?} means nothing here")),
         }
     }
     match (seed, runs) {
-        (Some(seed), None) if from.is_none() => Ok(Task::Replay { seed, trace }),
-        (None, Some(runs)) if !trace => Ok(Task::Sweep { runs, from: from.unwrap_or(0) }),
+        (Some(seed), None) if from.is_none() => Ok(Task::Replay { what, seed, trace }),
+        (None, Some(runs)) if !trace => Ok(Task::Sweep { what, runs, from: from.unwrap_or(0) }),
         _ => Err("either --seed N [--trace] or --runs K [--from SEED]".into()),
     }
 }
 
 fn replay(seed: u64, trace: bool) -> ExitCode {
     let scenario = Scenario::generate(seed);
-    // Standard output may be a pipe that closes early; that ends the show, not the program.
-    let mut out = std::io::stdout().lock();
-    let _ = write!(out, "{scenario}");
+    let head = scenario.to_string();
     let mut world = World::new(scenario, trace);
-    let outcome = run(&mut world);
-    for line in world.trace() {
+    let outcome = run(&mut world).map(|report| summary(&report));
+    show(&head, world.trace(), outcome)
+}
+
+fn replay_connections(seed: u64, trace: bool) -> ExitCode {
+    let plan = connections::Plan::generate(seed);
+    let head = plan.to_string();
+    let mut world = connections::World::new(plan, trace);
+    let outcome = connections::run(&mut world).map(|report| connections_summary(&report));
+    show(&head, world.trace(), outcome)
+}
+
+/// Prints a run. Standard output may be a pipe that closes early; that ends the show, not the program.
+fn show(head: &str, trace: &[String], outcome: Result<String, String>) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    let _ = write!(out, "{head}");
+    for line in trace {
         if writeln!(out, "{line}").is_err() {
             break;
         }
     }
     match outcome {
-        Ok(report) => {
-            let _ = writeln!(out, "passed: {}", summary(&report));
+        Ok(summary) => {
+            let _ = writeln!(out, "passed: {summary}");
             ExitCode::SUCCESS
         }
         Err(reason) => {
@@ -99,10 +124,27 @@ fn summary(report: &Report) -> String {
     )
 }
 
-fn sweep(runs: u64, from: u64) -> ExitCode {
+fn connections_summary(report: &connections::Report) -> String {
+    let seen = |what: &str| report.seen.get(what).copied().unwrap_or_default();
+    format!(
+        "{} attempts, {} requests, {} established, {} messages repeated, {:.3} s, hash {:016x}",
+        seen("asked"),
+        seen("Request") + seen("SidrRequest"),
+        seen("ReadyToUse") + seen("data before the RTU"),
+        seen("repeated"),
+        report.ended.as_secs_f64(),
+        report.hash
+    )
+}
+
+fn sweep(what: What, runs: u64, from: u64) -> ExitCode {
     let mut failures: Vec<Failure> = Vec::new();
     for seed in from..from.saturating_add(runs) {
-        if let Err(failure) = run_seed(seed) {
+        let outcome = match what {
+            What::QueuePairs => run_seed(seed).map(|_| ()),
+            What::Connections => connections::run_seed(seed).map(|_| ()),
+        };
+        if let Err(failure) = outcome {
             eprintln!("\r{failure}");
             failures.push(failure);
         }
@@ -125,9 +167,12 @@ mod tests {
 
     #[test]
     fn the_command_line_says_what_to_do() {
-        assert_eq!(parsed("--seed 7 --trace"), Ok(Task::Replay { seed: 7, trace: true }));
-        assert_eq!(parsed("--runs 5"), Ok(Task::Sweep { runs: 5, from: 0 }));
-        assert_eq!(parsed("--runs 5 --from 9"), Ok(Task::Sweep { runs: 5, from: 9 }));
+        assert_eq!(parsed("--seed 7 --trace"), Ok(Task::Replay { what: What::QueuePairs, seed: 7, trace: true }));
+        assert_eq!(parsed("--runs 5"), Ok(Task::Sweep { what: What::QueuePairs, runs: 5, from: 0 }));
+        assert_eq!(
+            parsed("--connections --runs 5 --from 9"),
+            Ok(Task::Sweep { what: What::Connections, runs: 5, from: 9 })
+        );
         assert_eq!(parsed("-h"), Ok(Task::Help));
         for wrong in ["", "--seed", "--seed x", "--runs 1 --seed 2", "--what", "--seed 1 --from 2"] {
             assert!(parsed(wrong).is_err(), "{wrong}");

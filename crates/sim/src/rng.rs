@@ -27,6 +27,8 @@ pub(crate) enum Stream {
     Application(usize),
     /// The times at which a host does things.
     Host,
+    /// One part of a run of connection managers.
+    Connections(usize),
 }
 
 impl Stream {
@@ -40,6 +42,7 @@ impl Stream {
             Stream::Memory(a) => (5, a, 0),
             Stream::Application(a) => (6, a, 0),
             Stream::Host => (7, 0, 0),
+            Stream::Connections(a) => (8, a, 0),
         };
         (kind << 32) | ((a as u64) << 16) | b as u64
     }

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::check::Violation;
+use crate::check::Outcome;
 use crate::scenario::Scenario;
 use crate::world::{Report, World};
 
@@ -13,12 +13,15 @@ pub struct Failure {
     pub seed: u64,
     /// Which rule was broken, or where the code under test panicked.
     pub reason: String,
+    /// It was a run of [`connections`](crate::connections).
+    pub connections: bool,
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "seed {}: {}", self.seed, self.reason)?;
-        write!(f, "replay: {}", replay_command(self.seed))
+        let command = if self.connections { replay_connections_command } else { replay_command };
+        write!(f, "replay: {}", command(self.seed))
     }
 }
 
@@ -27,13 +30,18 @@ pub fn replay_command(seed: u64) -> String {
     format!("cargo run -p longarm-sim -- --seed {seed} --trace")
 }
 
+/// The same for a seed of [`connections`](crate::connections).
+fn replay_connections_command(seed: u64) -> String {
+    format!("cargo run -p longarm-sim -- --connections --seed {seed} --trace")
+}
+
 /// Runs the scenario of a seed.
 ///
 /// # Errors
 /// A broken rule, or a panic of the code under test.
 pub fn run_seed(seed: u64) -> Result<Report, Failure> {
     let mut world = World::new(Scenario::generate(seed), false);
-    run(&mut world).map_err(|reason| Failure { seed, reason })
+    run(&mut world).map_err(|reason| Failure { seed, reason, connections: false })
 }
 
 /// Runs a world, and makes a panic into a reason like any other.
@@ -41,9 +49,13 @@ pub fn run_seed(seed: u64) -> Result<Report, Failure> {
 /// # Errors
 /// A broken rule, or a panic of the code under test.
 pub fn run(world: &mut World) -> Result<Report, String> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| world.run()));
-    match outcome {
-        Ok(outcome) => outcome.map_err(|violation: Violation| violation.to_string()),
+    guarded(|| world.run())
+}
+
+/// Runs something, and makes a panic into a reason like any other.
+pub(crate) fn guarded<T>(run: impl FnOnce() -> Outcome<T>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(outcome) => outcome.map_err(|violation| violation.to_string()),
         Err(panic) => Err(format!("panic: {}", panic_text(&*panic))),
     }
 }
