@@ -145,9 +145,13 @@ impl Wanted {
         self.srq.is_null() && !matches!(self.qp_type, IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV)
     }
 
-    /// The sizes it gets: those it asked for, and no receive queue where none is used.
+    /// The sizes it gets: those it asked for, and no receive queue where none is used. Inline data may
+    /// fill the room of the list's entries, as with other devices: programs send a few bytes inline without
+    /// having asked.
     fn granted(&self) -> ibv_qp_cap {
         let mut cap = self.cap;
+        let room = cap.max_send_sge.saturating_mul(size_of::<ibv_sge>() as u32);
+        cap.max_inline_data = cap.max_inline_data.max(room);
         if !self.receives_of_its_own() {
             (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
         }

@@ -132,7 +132,7 @@ static void builders(struct ibv_context *context)
 #define BUILD(steps) (ibv_wr_start(ex), steps, ibv_wr_complete(ex))
 	RETURNS(BUILD((ibv_wr_send(ex), ibv_wr_set_sge(ex, mr->lkey, (uintptr_t)bytes, 8))), EINVAL);
 	connect_rc(qp, qp->qp_num, first_gid(context));
-	RETURNS(BUILD((ibv_wr_send(ex), ibv_wr_set_inline_data(ex, bytes, 9))), EINVAL);
+	RETURNS(BUILD((ibv_wr_send(ex), ibv_wr_set_inline_data(ex, bytes, 17))), EINVAL);
 	RETURNS(BUILD((ibv_wr_send(ex), ibv_wr_set_inline_data(ex, NULL, 1))), EINVAL);
 	RETURNS(BUILD((ibv_wr_send(ex), ibv_wr_set_sge_list(ex, 2, sge))), EINVAL);
 	RETURNS(BUILD(ibv_wr_set_sge(ex, 0, 0, 0)), EINVAL);
