@@ -24,6 +24,9 @@ use crate::process::Process;
 use crate::queue::{Pending, Whose};
 use crate::unreliable::Unreliable;
 
+/// The status of a peer that has not answered in time.
+const TIMED_OUT: i32 = -libc::ETIMEDOUT;
+
 /// The state behind a process's lock.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -32,6 +35,8 @@ pub(crate) struct State {
     ids: HashMap<IdKey, Entry>,
     conns: HashMap<ConnId, IdKey>,
     wills: Wills,
+    /// The status of a peer that does not answer.
+    unreachable_status: i32,
     unreliable: Unreliable,
     /// What must be dropped when the lock is open: it may hold ids.
     rubbish: Vec<Rubbish>,
@@ -62,6 +67,7 @@ impl State {
             ids: HashMap::new(),
             conns: HashMap::new(),
             wills: Wills::default(),
+            unreachable_status: TIMED_OUT,
             unreliable,
             rubbish: Vec::new(),
             last_key: 0,
@@ -169,6 +175,7 @@ impl State {
         while let Some(event) = self.session.next_event() {
             match event {
                 ManagerEvent::Mad(packet) => self.receive(process, &packet),
+                ManagerEvent::Undelivered { packet, errno } => self.undelivered(process, &packet.mad, errno),
                 ManagerEvent::DevicesChanged(_) => self.devices_changed(),
                 ManagerEvent::Renumbered(number) => self.cm.set_number(number),
                 other => log::debug!("{other:?}"),
@@ -196,6 +203,15 @@ impl State {
         let now = self.now();
         self.cm.receive(now, &route, &packet.mad);
         self.settle(process);
+    }
+
+    /// The network brought a message back: who waits for its answer is told why.
+    fn undelivered(&mut self, process: &Arc<Process>, mad: &[u8; 256], errno: i32) {
+        let now = self.now();
+        self.cm.undelivered(now, mad);
+        self.unreachable_status = -errno;
+        self.settle(process);
+        self.unreachable_status = TIMED_OUT;
     }
 
     /// Carries out what the connection manager decided.

@@ -3,6 +3,7 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Write};
+use std::net::{IpAddr, SocketAddr};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ fn private_data(param: &Param) -> &[u8] {
 }
 
 /// Makes a connection; returns the active and the passive end.
-fn connected(server: &EventQueue, client: &EventQueue, address: std::net::SocketAddr) -> (Id, Id) {
+fn connected(server: &EventQueue, client: &EventQueue, address: SocketAddr) -> (Id, Id) {
     let active = resolved(client, PortSpace::Tcp, address);
     active.connect(&param(fresh_qpn(), b"hello")).unwrap();
     let request = expect(server, EventKind::ConnectRequest);
@@ -129,7 +130,7 @@ fn a_backlog_is_not_exceeded() {
         let (server, client) = (EventQueue::new().unwrap(), EventQueue::new().unwrap());
         let listener = Id::new(&server, PortSpace::Tcp, QpType::Rc).unwrap();
         listener.listen(2).unwrap();
-        let address = std::net::SocketAddr::from(([127, 0, 0, 1], listener.local_addr().unwrap().port()));
+        let address = SocketAddr::from(([127, 0, 0, 1], listener.local_addr().unwrap().port()));
         let active: Vec<Id> = (0..3).map(|_| resolved(&client, PortSpace::Tcp, address)).collect();
         active.iter().for_each(|id| id.connect(&param(fresh_qpn(), b"")).unwrap());
         let rejected = expect(&client, EventKind::Rejected);
@@ -288,4 +289,26 @@ fn nothing_is_left_of_many_connections() {
 
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+#[test]
+fn a_host_without_rdma_is_told_from_one_that_is_not_there() {
+    with_hub("a_host_without_rdma_is_told_from_one_that_is_not_there", || {
+        let (here, bare) = udp::testing::hosts(1500);
+        here.run(|| {
+            let queue = EventQueue::new().unwrap();
+            let nobody = IpAddr::from([192, 0, 2, 77]);
+            for (address, status) in [
+                (bare.v4.into(), -libc::ECONNREFUSED),
+                (bare.v6.into(), -libc::ECONNREFUSED),
+                (nobody, -libc::EHOSTUNREACH),
+            ] {
+                let id = resolved(&queue, PortSpace::Tcp, SocketAddr::new(address, 7174));
+                id.connect(&param(fresh_qpn(), b"")).unwrap();
+                let event = expect(&queue, EventKind::Unreachable);
+                assert_eq!((event.id.key(), event.status), (id.key(), status), "{address}");
+            }
+            hub::client::shutdown(Some(&hub_dir()), true).unwrap();
+        });
+    });
 }

@@ -64,11 +64,14 @@ pub(crate) enum Frame {
     SetWill(u32, Will),
     /// Forget the will with this key.
     ClearWill(u32),
+    /// A MAD that the network could not deliver, and the errno that tells why.
+    Undelivered(u32, MadPacket),
 }
 
 const MAD: u8 = 1;
 const SET_WILL: u8 = 2;
 const CLEAR_WILL: u8 = 3;
+const UNDELIVERED: u8 = 4;
 const UNTIL_ANSWERED: u8 = 1;
 
 const SHORT_BYTES: usize = 8;
@@ -77,7 +80,7 @@ const LONG_BYTES: usize = 44 + MAD_BYTES;
 impl Frame {
     /// Whether a message is a frame, not text.
     pub(crate) fn is_frame(bytes: &[u8]) -> bool {
-        matches!(bytes.first(), Some(&(MAD | SET_WILL | CLEAR_WILL)))
+        matches!(bytes.first(), Some(&(MAD | SET_WILL | CLEAR_WILL | UNDELIVERED)))
     }
 
     /// The frame's bytes.
@@ -88,6 +91,7 @@ impl Frame {
                 let flags = if will.until_answered { UNTIL_ANSWERED } else { 0 };
                 long(SET_WILL, flags, *key, &will.packet)
             }
+            Frame::Undelivered(errno, packet) => long(UNDELIVERED, 0, *errno, packet),
             Frame::ClearWill(key) => head(CLEAR_WILL, 0, 0, *key).to_vec(),
         }
     }
@@ -102,6 +106,7 @@ impl Frame {
                 let packet = packet(traffic_class, rest)?;
                 Some(Frame::SetWill(key, Will { packet, until_answered: flags == UNTIL_ANSWERED }))
             }
+            (UNDELIVERED, 0, 0) => Some(Frame::Undelivered(key, packet(traffic_class, rest)?)),
             (CLEAR_WILL, 0, 0) if traffic_class == 0 && rest.is_empty() => Some(Frame::ClearWill(key)),
             _ => None,
         }
@@ -157,6 +162,7 @@ mod tests {
             Frame::SetWill(7, Will { packet: v6, until_answered: true }),
             Frame::SetWill(u32::MAX, Will { packet: mad_packet(), until_answered: false }),
             Frame::ClearWill(0xffff_0000),
+            Frame::Undelivered(111, mad_packet()),
         ]
     }
 

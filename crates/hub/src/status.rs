@@ -138,6 +138,9 @@ pub struct MadCounters {
     pub drop_unsound: u64,
     /// MADs that the system did not take.
     pub drop_unsent: u64,
+    /// MADs that the network could not deliver.
+    #[serde(default)]
+    pub undelivered: u64,
     /// Last messages of processes that are gone, repetitions included.
     pub wills_sent: u64,
     /// Last messages that were answered.

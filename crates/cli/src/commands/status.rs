@@ -75,6 +75,7 @@ fn print_mads(mads: &MadCounters) {
         ("from a foreign address", mads.drop_source),
         ("unsound", mads.drop_unsound),
         ("not sent", mads.drop_unsent),
+        ("came back", mads.undelivered),
     ];
     let drops: Vec<String> =
         drops.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}")).collect();

@@ -1,5 +1,7 @@
 //! Options of an id, `rdma_set_option(3)`.
 
+use transport::Mtu;
+
 use super::Id;
 use crate::error::Error;
 use crate::state::Phase;
@@ -57,6 +59,18 @@ impl Id {
                 return Err(Error::Invalid("an acknowledge timeout has five bits"));
             }
             state.entry(key)?.ack_timeout = Some(code);
+            Ok(())
+        })
+    }
+
+    /// Payload per packet at most, if less than what the interface allows: what a request asks for.
+    ///
+    /// # Errors
+    /// If it is not bound to a device.
+    pub fn set_mtu(&self, mtu: Mtu) -> Result<(), Error> {
+        self.change(|state, key| {
+            let binding = state.entry(key)?.binding.as_mut().ok_or(Error::State("it is bound to no device"))?;
+            binding.mtu = binding.mtu.min(mtu);
             Ok(())
         })
     }

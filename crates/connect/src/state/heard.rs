@@ -10,9 +10,6 @@ use crate::event::{ConnParam, DatagramParam, EventKind, Param};
 use crate::id::IdKey;
 use crate::process::Process;
 
-/// What a peer that does not answer is worth as a status.
-const TIMED_OUT: i32 = -libc::ETIMEDOUT;
-
 impl State {
     /// Takes in an event of a connection.
     pub(super) fn heard(&mut self, process: &Arc<Process>, conn: ConnId, event: &cm::Event) {
@@ -29,7 +26,7 @@ impl State {
             cm::Event::ReadyToUse { private_data } => self.established(key, private_data.to_vec()),
             cm::Event::Rejected(rejection) => self.rejected(key, rejection),
             cm::Event::Unreachable | cm::Event::SidrUnreachable => {
-                self.end(key, EventKind::Unreachable, TIMED_OUT, Param::None);
+                self.end(key, EventKind::Unreachable, self.unreachable_status, Param::None);
             }
             cm::Event::DisconnectRequest { .. } => {
                 self.disconnected(key);

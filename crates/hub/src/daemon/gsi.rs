@@ -2,8 +2,10 @@
 
 use crate::mad::{MAD_BYTES, MadPacket};
 use crate::status::MadCounters;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
 use udp::{Family, SendError, TxGroup, TxPool};
 use wire::icrc::{self, Check};
 use wire::mad::packet::{self, MadPacketError};
@@ -25,12 +27,25 @@ pub(super) enum Unsent {
 pub(super) struct Gsi {
     pool: TxPool,
     psn: Psn,
+    /// Addresses that MADs were sent from: each may have opened a socket.
+    sources: BTreeSet<IpAddr>,
+    /// Whether there may be a socket that is not watched yet.
+    unwatched: bool,
+}
+
+/// A MAD that came back.
+#[derive(Debug)]
+pub(super) struct Returned {
+    /// The MAD with the addresses that it was sent with, but for our own.
+    pub(super) mad: [u8; MAD_BYTES],
+    pub(super) remote: IpAddr,
+    pub(super) errno: u32,
 }
 
 impl Gsi {
     /// Sends nothing yet, and will never wait.
     pub(super) fn new() -> Gsi {
-        Gsi { pool: TxPool::new(0), psn: Psn::default() }
+        Gsi { pool: TxPool::reporting(0), psn: Psn::default(), sources: BTreeSet::new(), unwatched: false }
     }
 
     /// Sends a MAD. All go out from the same UDP source port, as Linux' do.
@@ -38,6 +53,7 @@ impl Gsi {
         let (source, destination) = (mad.local.to_canonical(), mad.remote.to_canonical());
         let wanted = wire::source_port_ud(Qpn::GSI);
         let source_port = self.pool.source_port(wanted, Family::of(&destination))?;
+        self.unwatched |= self.sources.insert(source);
         let flow = Flow { source, destination, source_port };
         let mut bytes = packet::encode(self.psn, &mad.mad);
         let Some((ib, icrc)) = bytes.split_last_chunk_mut::<ICRC_LEN>() else { return Ok(()) };
@@ -54,6 +70,24 @@ impl Gsi {
         self.pool.send(&[group], |_, error| outcome = Err(Unsent::Send(error)));
         self.psn = self.psn.next();
         outcome
+    }
+
+    /// The sockets to watch for errors, if there may be new ones since the last call.
+    pub(super) fn take_unwatched(&mut self) -> Option<impl Iterator<Item = BorrowedFd<'_>>> {
+        std::mem::take(&mut self.unwatched).then(|| self.pool.descriptors())
+    }
+
+    /// Takes the MADs that came back.
+    pub(super) fn take_returned(&self) -> Vec<Returned> {
+        let mut returned = Vec::new();
+        self.pool.take_undelivered(|packet| {
+            let whole = packet.payload.len().checked_sub(ICRC_LEN).map(|len| packet::parse(&packet.payload[..len]));
+            let errno = packet.error.raw_os_error().and_then(|errno| u32::try_from(errno).ok());
+            if let (Some(Ok(mad)), Some(errno)) = (whole, errno) {
+                returned.push(Returned { mad: *mad.mad, remote: packet.destination, errno });
+            }
+        });
+        returned
     }
 }
 

@@ -79,9 +79,9 @@ impl Server {
         }
     }
 
-    /// Takes a binary message; `None` if it is none.
+    /// Takes a binary message; `None` if it is none, or only for clients to hear.
     pub(super) fn take_frame(&mut self, id: u64, bytes: &[u8]) -> Option<()> {
-        let frame = Frame::decode(bytes)?;
+        let frame = Frame::decode(bytes).filter(|frame| !matches!(frame, Frame::Undelivered(..)))?;
         // It must not be reached by others meanwhile, and comes back at once.
         let mut managing = self.connections.get_mut(&id)?.managing.take()?;
         self.obey(&mut managing, frame);
@@ -102,6 +102,7 @@ impl Server {
                 }
             }
             Frame::ClearWill(key) => drop(managing.wills.remove(&key)),
+            Frame::Undelivered(..) => {}
         }
     }
 

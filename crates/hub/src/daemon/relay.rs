@@ -7,18 +7,19 @@
 //!   testament (wills of the dead) ────────────────────────┘
 //! ```
 
-use super::gsi::{self, Gsi};
+use super::gsi::{self, Gsi, Returned};
 use super::numbers::Numbers;
 use super::ports::{Owner, PortTable};
 use super::routing::{self, Recipient};
 use super::server::Server;
 use super::testament::Testament;
+use super::watch::Source;
 use crate::mad::{Frame, MadPacket, Will};
 use crate::record::DeviceRecord;
 use crate::status::MadCounters;
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 use wire::Gid;
 use wire::mad::{self, Message};
@@ -33,7 +34,7 @@ pub(super) struct Relay {
     pub(super) numbers: Numbers,
     pub(super) testament: Testament,
     pub(super) counters: MadCounters,
-    gsi: Gsi,
+    pub(super) gsi: Gsi,
 }
 
 impl Relay {
@@ -125,6 +126,32 @@ impl Server {
             self.relay_inward(packet, &mut concerned);
         }
         concerned.into_iter().for_each(|id| self.flush(id));
+    }
+
+    /// Tells processes which of their MADs came back.
+    pub(super) fn return_undelivered(&mut self) {
+        for Returned { mad, remote, errno } in self.relay.gsi.take_returned() {
+            self.relay.counters.undelivered += 1;
+            let Some(owner) = routing::sender(&mad).and_then(|number| self.relay.numbers.owner(number)) else {
+                continue;
+            };
+            let local = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+            let packet = MadPacket { local, remote, interface: 0, traffic_class: 0, mad };
+            let Some(connection) = self.connections.get_mut(&owner) else { continue };
+            if connection.give_mad(Frame::Undelivered(errno, packet).encode()) {
+                self.flush(owner);
+            }
+        }
+    }
+
+    /// Watches sockets of QP1 that were opened lately.
+    pub(super) fn watch_gsi(&mut self) {
+        let Some(sockets) = self.relay.gsi.take_unwatched() else { return };
+        for socket in sockets {
+            if let Err(error) = self.watch.add_for_errors(socket, Source::Undelivered) {
+                log::warn!("cannot watch QP1 for errors: {error}");
+            }
+        }
     }
 
     fn relay_inward(&mut self, mut packet: MadPacket, concerned: &mut BTreeSet<Owner>) {

@@ -1,6 +1,6 @@
 //! Whom a MAD is for, as far as the MAD tells.
 
-use wire::mad::{Message, reason};
+use wire::mad::{self, Message, reason};
 
 /// The receiver of a MAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,17 @@ pub(super) fn recipient(message: &Message) -> Recipient {
             number => Recipient::Number(number),
         },
     }
+}
+
+/// The number of the process that sent a message, by the communication id that it made.
+pub(super) fn sender(mad: &[u8; 256]) -> Option<u16> {
+    let (_, message) = mad::decode(mad).ok()?;
+    let id = match message {
+        Message::Req(req) => req.local_id,
+        Message::SidrReq(req) => req.request_id,
+        _ => return None,
+    };
+    Some((id >> NUMBER_SHIFT) as u16)
 }
 
 /// IP-based service ids are a port space and a port (IB specification A11).

@@ -110,6 +110,7 @@ impl Server {
             for source in sources {
                 self.handle(source)?;
             }
+            self.watch_gsi();
             self.tick(Instant::now())?;
             if self.leaving || self.idle_end().is_some_and(|end| Instant::now() >= end) {
                 self.say_goodbye();
@@ -122,6 +123,7 @@ impl Server {
         match source {
             Source::Listener => self.accept(),
             Source::Stray => self.receive_stray_packets(),
+            Source::Undelivered => self.return_undelivered(),
             Source::Devices => {
                 let changed = self.devices.take_changes();
                 self.tell_devices(changed);

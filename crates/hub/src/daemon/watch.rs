@@ -16,6 +16,8 @@ pub(super) enum Source {
     Stray,
     /// The network interfaces.
     Devices,
+    /// A MAD could not be delivered.
+    Undelivered,
     /// A client's connection.
     Connection(u64),
     /// The end of a client's process.
@@ -30,6 +32,7 @@ impl Source {
             Source::Listener => 0,
             Source::Stray => 1,
             Source::Devices => 2,
+            Source::Undelivered => 3,
             Source::Connection(id) => Source::FIRST_CLIENT + id * 2,
             Source::Process(id) => Source::FIRST_CLIENT + id * 2 + 1,
         }
@@ -40,6 +43,7 @@ impl Source {
             0 => Source::Listener,
             1 => Source::Stray,
             2 => Source::Devices,
+            3 => Source::Undelivered,
             code if code % 2 == 0 => Source::Connection((code - Source::FIRST_CLIENT) / 2),
             code => Source::Process((code - Source::FIRST_CLIENT) / 2),
         }
@@ -60,6 +64,14 @@ impl Watch {
     /// Watches for input.
     pub(super) fn add(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(source.encode()), EventFlags::IN)?)
+    }
+
+    /// Watches for errors only, which are always watched for. Watched already is as good.
+    pub(super) fn add_for_errors(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
+        match epoll::add(&self.epoll, fd, EventData::new_u64(source.encode()), EventFlags::empty()) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Watches for room to write if `output`, else for input. Never for both: input that is not
@@ -94,7 +106,7 @@ mod tests {
     #[test]
     fn sources_survive_their_codes() {
         let clients = [0, 1, 7, 1 << 40].map(|id| [Source::Connection(id), Source::Process(id)]);
-        let all = [Source::Listener, Source::Stray, Source::Devices];
+        let all = [Source::Listener, Source::Stray, Source::Devices, Source::Undelivered];
         for source in all.into_iter().chain(clients.into_iter().flatten()) {
             assert_eq!(Source::decode(source.encode()), source);
         }

@@ -14,6 +14,7 @@ use std::time::Instant;
 #[expect(clippy::large_enum_variant, reason = "nearly all messages are MADs")]
 pub(super) enum Heard {
     Mad(MadPacket),
+    Undelivered(u32, MadPacket),
     Reply(Reply),
 }
 
@@ -27,6 +28,7 @@ impl ManagerSession {
         }
         match Frame::decode(&bytes) {
             Some(Frame::Mad(packet)) => Ok(Some(Heard::Mad(packet))),
+            Some(Frame::Undelivered(errno, packet)) => Ok(Some(Heard::Undelivered(errno, packet))),
             _ => Err("it sent a frame that makes no sense".into()),
         }
     }
@@ -35,6 +37,10 @@ impl ManagerSession {
     pub(super) fn hear(&mut self, heard: Heard) -> Option<(u64, PortAnswer)> {
         match heard {
             Heard::Mad(packet) => self.events.push_back(ManagerEvent::Mad(packet)),
+            Heard::Undelivered(errno, packet) => {
+                let errno = i32::try_from(errno).unwrap_or(i32::MAX);
+                self.events.push_back(ManagerEvent::Undelivered { packet, errno });
+            }
             Heard::Reply(Reply::DevicesChanged { devices }) => self.update_devices(devices),
             Heard::Reply(Reply::Leaving) => self.attachment.leaving(),
             Heard::Reply(Reply::Bound { token, port }) => return self.about_port(token, Ok(port)),

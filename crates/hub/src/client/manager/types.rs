@@ -9,6 +9,14 @@ use crate::record::DeviceRecord;
 pub enum ManagerEvent {
     /// A MAD arrived.
     Mad(MadPacket),
+    /// The network could not deliver a MAD that begins something (REQ, SIDR_REQ). A hint: who is on
+    /// the way may have made it up. The local address is not known.
+    Undelivered {
+        /// The MAD.
+        packet: MadPacket,
+        /// Why: `ECONNREFUSED` if the other host has no RDMA, `EHOSTUNREACH` if there is none.
+        errno: i32,
+    },
     /// Addresses, MTU or link state changed; here is the whole new list.
     DevicesChanged(Vec<DeviceRecord>),
     /// The hub is gone. The session looks for a new one; MADs are lost until then.
