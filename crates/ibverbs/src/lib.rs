@@ -24,6 +24,7 @@ mod device_list;
 mod object;
 mod private;
 mod rdmacm;
+mod rsocket;
 mod symbols;
 mod verbs;
 

@@ -24,6 +24,15 @@ pub(crate) use crate::rdmacm::options::rdma_set_option;
 pub(crate) use crate::rdmacm::qp::{rdma_create_qp, rdma_create_qp_ex, rdma_destroy_qp};
 pub(crate) use crate::rdmacm::srq::{rdma_create_srq, rdma_create_srq_ex, rdma_destroy_srq};
 pub(crate) use crate::rdmacm::states::rdma_init_qp_attr;
+pub(crate) use crate::rsocket::data::{
+    rread, rreadv, rrecv, rrecvfrom, rrecvmsg, rsend, rsendmsg, rsendto, rwrite, rwritev,
+};
+pub(crate) use crate::rsocket::mapping::{riomap, riounmap, riowrite};
+pub(crate) use crate::rsocket::names::{
+    raccept, rbind, rclose, rconnect, rgetpeername, rgetsockname, rlisten, rshutdown, rsocket,
+};
+pub(crate) use crate::rsocket::options::{rfcntl, rgetsockopt, rsetsockopt};
+pub(crate) use crate::rsocket::polling::{rpoll, rselect};
 pub(crate) use crate::verbs::address::{
     ibv_create_ah, ibv_create_ah_from_wc, ibv_destroy_ah, ibv_init_ah_from_wc, ibv_resolve_eth_l2_from_gid,
 };
