@@ -13,7 +13,8 @@ impl Stream {
     /// Ends one direction or both, and waits until everything sent has arrived.
     pub(crate) fn shutdown(&self, how: Shutdown) -> Result<()> {
         let message = {
-            let mut core = self.lock();
+            // The peer has our reply, or soon will: it is to hear of the end as well.
+            let mut core = self.surely_until(|core| core.phase != Phase::Accepting)?;
             match core.phase {
                 Phase::Fresh => return Err(Errno(libc::ENOTCONN)),
                 Phase::Listening => {
@@ -22,6 +23,11 @@ impl Stream {
                     None
                 }
                 Phase::Connected => core.shut(how),
+                _ if core.is_opening() => {
+                    core.id.destroy();
+                    core.ended(Phase::Failed, Some(Errno(libc::ECONNRESET)));
+                    None
+                }
                 _ => None,
             }
         };
@@ -48,11 +54,12 @@ impl Stream {
     /// Ends the connection in good order, unless it is to be cut off, and gives everything back.
     pub(crate) fn close(&self) {
         self.forget_keepalive();
-        let (connected, cut) = {
+        let gracefully = {
             let core = self.lock();
-            (core.is_connected(), core.options.linger == Some(Linger { on: true, seconds: 0 }))
+            let cut = core.options.linger == Some(Linger { on: true, seconds: 0 });
+            !cut && matches!(core.phase, Phase::Connected | Phase::Accepting)
         };
-        if connected && !cut {
+        if gracefully {
             let _ = self.shutdown(Shutdown::Both);
         }
         self.mapped.lock().clear();
