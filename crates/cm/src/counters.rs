@@ -7,7 +7,7 @@ pub struct Counters {
     pub received: u64,
     /// MADs to be sent, repetitions included.
     pub sent: u64,
-    /// Of those, repetitions after a timeout.
+    /// Of those, repetitions because no answer came.
     pub repeated: u64,
     /// Received: no message of the connection manager.
     pub malformed: u64,

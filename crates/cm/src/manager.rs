@@ -24,6 +24,8 @@ use crate::messages;
 use crate::table::{Connection, State, Table};
 use crate::time;
 
+/// How often the REJ that takes a REP back is repeated.
+const WITHDRAWALS: u8 = 8;
 /// How many of a peer's repetitions an answer outlives.
 const MEMORY: u32 = 3;
 
@@ -146,6 +148,15 @@ impl Manager {
             let length = time::time_wait(connection.ack_timeout);
             self.table.unlink_qpn(id);
             self.table.enter(id, State::TimeWait, Some(now + length));
+        }
+    }
+
+    /// Takes back a REP: nothing acknowledges a REJ, so it is repeated a few times.
+    fn enter_withdrawn(&mut self, now: Duration, id: u32) {
+        if let Some(connection) = self.table.get_mut(id) {
+            connection.retry.limit = WITHDRAWALS;
+            self.table.unlink_qpn(id);
+            self.enter_repeating(now, id, State::Withdrawn);
         }
     }
 

@@ -7,7 +7,7 @@ use wire::{QKey, Qpn};
 
 /// What to answer to a MAD that no connection and no listener wants, on the way that it came.
 ///
-/// REQ and REP are rejected, a DREQ is agreed to, LAP and SIDR_REQ are answered with an error. Everything
+/// REQ, REP and RTU are rejected, a DREQ is agreed to, LAP and SIDR_REQ are answered with an error. Everything
 /// else gets no answer, so that two ends never refuse each other's refusals.
 pub fn refuse(mad: &[u8; MAD_LEN]) -> Option<[u8; MAD_LEN]> {
     let (header, message) = mad::decode(mad).ok()?;
@@ -20,6 +20,8 @@ fn answer(message: &Message) -> Option<Message> {
     let answer = match message {
         Message::Req(req) => Message::Rej(rej(0, req.local_id, Rejected::REQ, reason::INVALID_SERVICE_ID)),
         Message::Rep(rep) => Message::Rej(rej(rep.remote_id, rep.local_id, Rejected::REP, reason::INVALID_COMM_ID)),
+        // Whoever confirms believes that it is connected.
+        Message::Rtu(rtu) => Message::Rej(rej(rtu.remote_id, rtu.local_id, Rejected::OTHER, reason::INVALID_COMM_ID)),
         Message::Dreq(dreq) => Message::Drep(Drep {
             local_id: dreq.remote_id,
             remote_id: dreq.local_id,
@@ -37,12 +39,7 @@ fn answer(message: &Message) -> Option<Message> {
             info: [0; SidrRep::INFO_LEN],
             private_data: [0; SidrRep::PRIVATE_LEN],
         }),
-        Message::Mra(_)
-        | Message::Rej(_)
-        | Message::Rtu(_)
-        | Message::Drep(_)
-        | Message::SidrRep(_)
-        | Message::Apr(_) => return None,
+        Message::Mra(_) | Message::Rej(_) | Message::Drep(_) | Message::SidrRep(_) | Message::Apr(_) => return None,
     };
     Some(answer)
 }

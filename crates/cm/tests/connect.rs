@@ -329,6 +329,34 @@ fn a_rejection_that_meets_the_rtu_ends_the_connection() {
 }
 
 #[test]
+fn a_reply_that_is_taken_back_is_taken_back_for_sure() {
+    let mut pair = Pair::default();
+    let (client, server) = pair.replied();
+    pair.ends[CLIENT].confirm(pair.now, client, &[]).expect("a reply");
+    pair.ends[SERVER].destroy(pair.now, server);
+    // REJ and RTU are both lost: the client believes that it is connected.
+    pair.collect();
+    pair.inbox = Default::default();
+    assert!(pair.next_timer(SERVER));
+    pair.deliver();
+    assert_eq!(rejected(&pair.event(CLIENT).1).reason, reason::CONSUMER);
+    pair.ends[CLIENT].destroy(pair.now, client);
+    pair.drain();
+}
+
+#[test]
+fn a_confirmation_for_nobody_is_refused() {
+    let mut pair = Pair::default();
+    let (client, _) = pair.replied();
+    pair.ends[SERVER] = cm::Manager::new(cm::Config::new(2, 0xaaaa_0001, 55));
+    pair.ends[CLIENT].confirm(pair.now, client, &[]).expect("a reply");
+    pair.deliver();
+    assert_eq!(rejected(&pair.event(CLIENT).1).reason, reason::INVALID_COMM_ID);
+    pair.ends[CLIENT].destroy(pair.now, client);
+    pair.drain();
+}
+
+#[test]
 fn calls_in_the_wrong_state_change_nothing() {
     let mut pair = Pair::default();
     let now = pair.now;

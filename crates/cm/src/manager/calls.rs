@@ -118,7 +118,7 @@ impl Manager {
     }
 
     /// Sends a REJ to a REQ or REP, or takes a REP back that is not confirmed. No event follows but, in the last
-    /// case, `TimewaitExit`.
+    /// case, `TimewaitExit`: not soon, since the REJ is repeated (nothing acknowledges it).
     ///
     /// # Errors
     /// The id has nothing to reject, or the information (72 bytes) or private data (148) is too long.
@@ -134,7 +134,7 @@ impl Manager {
         let (rejected, next) = match connection.state() {
             State::ReqReceived => (Rejected::REQ, State::Refused),
             State::RepReceived => (Rejected::REP, State::Refused),
-            _ => (Rejected::OTHER, State::TimeWait),
+            _ => (Rejected::OTHER, State::Withdrawn),
         };
         let mut rej = rej(id.0, connection.remote_or_zero(), rejected, reason);
         (rej.info, rej.info_len) = messages::info(info)?;
@@ -142,7 +142,7 @@ impl Manager {
         let mad = messages::encode(connection.transaction, Message::Rej(rej));
         self.keep_and_send(id.0, mad);
         match next {
-            State::TimeWait => self.enter_time_wait(now, id.0),
+            State::Withdrawn => self.enter_withdrawn(now, id.0),
             _ => self.remember(now, id.0, next),
         }
         Ok(())

@@ -36,7 +36,7 @@ impl Manager {
             }
             State::RepSent => {
                 self.send_last(id);
-                self.enter_time_wait(now, id);
+                self.enter_withdrawn(now, id);
             }
             State::Established => self.send_dreq(now, id, [0; Dreq::PRIVATE_LEN]),
             State::DreqReceived => self.send_drep(now, id, [0; Drep::PRIVATE_LEN]),
@@ -45,7 +45,7 @@ impl Manager {
                 self.remember(now, id, State::SidrAnswered);
             }
             State::SidrReqSent | State::Idle => self.settle(id),
-            State::DreqSent | State::TimeWait | State::Refused | State::SidrAnswered => {}
+            State::DreqSent | State::TimeWait | State::Refused | State::Withdrawn | State::SidrAnswered => {}
         }
     }
 
@@ -85,7 +85,12 @@ impl Manager {
             }
             State::DreqReceived => Message::Drep(messages::drep(id, connection, [0; Drep::PRIVATE_LEN])),
             State::SidrReqReceived => Message::SidrRep(messages::sidr_refusal(connection, sidr_status::REJECTED)),
-            State::TimeWait | State::Refused | State::SidrReqSent | State::SidrAnswered | State::Idle => return None,
+            State::TimeWait
+            | State::Refused
+            | State::Withdrawn
+            | State::SidrReqSent
+            | State::SidrAnswered
+            | State::Idle => return None,
         })
     }
 }

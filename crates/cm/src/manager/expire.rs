@@ -17,7 +17,9 @@ impl Manager {
                 continue;
             };
             match state {
-                State::ReqSent | State::RepSent | State::DreqSent | State::SidrReqSent => self.repeat(now, id, state),
+                State::ReqSent | State::RepSent | State::DreqSent | State::SidrReqSent | State::Withdrawn => {
+                    self.repeat(now, id, state);
+                }
                 State::TimeWait => {
                     self.event(id, Event::TimewaitExit);
                     self.settle(id);
@@ -61,7 +63,7 @@ impl Manager {
         connection.retry.left = left;
         let deadline = now + connection.retry.interval;
         self.table.set_deadline(id, Some(deadline));
-        self.counters.repeated += 1;
+        self.counters.repeated += u64::from(state != State::Withdrawn);
         self.send_kept(id);
     }
 
@@ -72,6 +74,7 @@ impl Manager {
                 self.event(id, Event::Disconnected { private_data: None });
                 self.enter_time_wait(now, id);
             }
+            State::Withdrawn => self.enter_time_wait(now, id),
             State::SidrReqSent => {
                 self.event(id, Event::SidrUnreachable);
                 self.settle(id);

@@ -52,7 +52,7 @@ impl Manager {
                     self.transmit(*incoming.route, mra);
                 }
             }
-            State::RepSent => self.send_kept(id),
+            State::RepSent | State::Withdrawn => self.send_kept(id),
             State::Refused if !connection.active => self.repeat_memory(incoming.now, id),
             State::TimeWait => self.reject_req(incoming, req, reason::STALE_CONNECTION),
             _ => {}
@@ -93,6 +93,10 @@ impl Manager {
                 self.event(rtu.remote_id, Event::ReadyToUse { private_data: rtu.private_data });
             }
             State::Established if !connection.active => self.counters.duplicate += 1,
+            State::Withdrawn => {
+                self.unexpected();
+                self.send_kept(rtu.remote_id);
+            }
             _ => self.unexpected(),
         }
     }

@@ -65,7 +65,7 @@ impl Manager {
         };
         let state = connection.state();
         // A DREQ before we know the peer's id or after a rejection: nothing to keep, the peer may forget it.
-        if connection.remote_id.is_none() || matches!(state, State::Refused | State::ReqReceived) {
+        if connection.remote_id.is_none() || matches!(state, State::Refused | State::ReqReceived | State::Withdrawn) {
             self.unexpected();
             return self.refuse(incoming);
         }

@@ -29,6 +29,9 @@ pub(crate) enum State {
     TimeWait,
     /// The caller rejected; the REJ is repeated if it did not arrive.
     Refused,
+    /// The caller rejected after its REP: the peer may believe that it is connected, so the REJ is repeated a few
+    /// times.
+    Withdrawn,
     /// Waits for a SIDR_REP.
     SidrReqSent,
     /// Waits for the caller's answer.

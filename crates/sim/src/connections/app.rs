@@ -94,13 +94,12 @@ impl World {
         let tag = private_data.first_chunk().map_or(0, |tag| u32::from_be_bytes(*tag));
         let attempt = self.plan.attempts[tag as usize];
         ensure!("requests go where they were sent", attempt.to == node, "attempt {tag} at node {node}");
-        let story = self.stories.of(tag);
+        let is_live = |held: &Held| held.tag == tag && !held.client && !matches!(held.phase, Phase::Over | Phase::Done);
         ensure!(
             "one request is one request",
-            story.requests == 0 || story.crashed,
-            "attempt {tag} came again while the first was undecided"
+            !self.nodes[node].held.values().any(is_live) || self.stories.of(tag).crashed,
+            "attempt {tag} came again while the first was undecided or connected"
         );
-        story.requests += 1;
         let leaver = attempt.leaver;
         let held = Held { tag, client: false, datagram, leaver, phase: Phase::Requested, since: self.now() };
         self.nodes[node].held.insert(id, held);
@@ -277,7 +276,6 @@ impl World {
             self.left(held);
             let story = self.stories.of(held.tag);
             if !held.client {
-                story.requests -= u32::from(story.requests > 0);
                 story.server_refused |= matches!(held.phase, Phase::Requested | Phase::Accepted);
             }
         }

@@ -55,7 +55,7 @@ pub(crate) enum Routed {
     /// The process has it.
     Taken,
     /// The host answers by itself.
-    Refused([u8; 256]),
+    Refused(Box<[u8; 256]>),
     /// Nothing.
     Dropped,
 }
@@ -128,7 +128,7 @@ impl Node {
             self.manager.receive(now, &route(self.index, from), bytes);
             return Routed::Taken;
         }
-        cm::refuse(bytes).map_or(Routed::Dropped, Routed::Refused)
+        cm::refuse(bytes).map_or(Routed::Dropped, |answer| Routed::Refused(Box::new(answer)))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Places of fields, and bytes that are refused.
 
+#![allow(clippy::unusual_byte_groupings)] // the groups are fields
+
 use super::*;
 use crate::Opcode;
 use crate::header::Bth;
