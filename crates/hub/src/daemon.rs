@@ -17,6 +17,7 @@
 mod connection;
 mod conversation;
 mod devices;
+mod early;
 mod error;
 mod group;
 mod gsi;

@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn every_byte_of_the_head_matters() {
-        for (at, value) in [(0, 0), (0, 4), (0, b'{'), (1, 2), (1, 0x81), (3, 1)] {
+        for (at, value) in [(0, 0), (0, 5), (0, b'{'), (1, 2), (1, 0x81), (3, 1)] {
             for frame in frames() {
                 let mut bytes = frame.encode();
                 bytes[at] = value;

@@ -25,7 +25,7 @@ pub use crate::channel::MAX_MESSAGE_BYTES;
 pub use ports::{BindRefusal, BindWish};
 
 /// The protocol's version. Both ends must speak the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Most bytes of a reply in a file.
 const MAX_FILE_BYTES: u64 = 64 << 20;

@@ -73,7 +73,7 @@ fn random_messages() {
 
 /// Every kind of request, with what belongs to it where that matters.
 const REQUESTS: [&str; 14] = [
-    r#"{"request":"hello","version":1,"pid":1,"program":"x"}"#,
+    r#"{"request":"hello","version":2,"pid":1,"program":"x"}"#,
     r#"{"request":"attach","slot":3,"counters":true}"#,
     r#"{"request":"reattach","slots":[1,2],"counters":false}"#,
     r#"{"request":"more_slots","count":200}"#,

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   slot 0 ─► recipient? ─► its connection's outbox
-//!                 └ nobody: a refusal, if there is one ─┐
+//!                 └ nobody: a refusal, if there is one ─┐  (requests wait a little: early.rs)
 //!   clients ─► source ours? ──────────────────────────────┴─► Gsi ─► UDP 4791
 //!   testament (wills of the dead) ────────────────────────┘
 //! ```
 
+use super::early::Early;
 use super::gsi::{self, Gsi, Returned};
 use super::numbers::Numbers;
 use super::ports::{Owner, PortTable};
@@ -35,6 +36,7 @@ pub(super) struct Relay {
     pub(super) testament: Testament,
     pub(super) counters: MadCounters,
     pub(super) gsi: Gsi,
+    pub(super) early: Early,
 }
 
 impl Relay {
@@ -45,6 +47,7 @@ impl Relay {
             testament: Testament::default(),
             counters: MadCounters::default(),
             gsi: Gsi::new(),
+            early: Early::default(),
         }
     }
 
@@ -104,6 +107,22 @@ impl Relay {
             Recipient::Anybody => self.numbers.owners().collect(),
             Recipient::Nobody => Vec::new(),
         }
+    }
+
+    /// Whether a MAD for nobody waits, since its listener may be about to come.
+    fn may_be_early(&mut self, packet: &MadPacket, message: &Message) -> bool {
+        matches!(routing::recipient(message), Recipient::Port(..)) && self.early.hold(Instant::now(), packet)
+    }
+
+    /// Takes the requests that need not wait any more.
+    fn take_early(&mut self, now: Instant) -> Vec<MadPacket> {
+        let ports = &self.ports;
+        self.early.take(now, |packet| match mad::decode(&packet.mad).map(|(_, message)| routing::recipient(&message)) {
+            Ok(Recipient::Port(space, port)) => {
+                ports.route(space, port, packet.local, packet.interface).into_iter().next().is_some()
+            }
+            _ => false,
+        })
     }
 
     /// Answers a MAD for nobody, if there is an answer.
@@ -170,8 +189,29 @@ impl Server {
         }
         let owners = self.relay.owners(&packet, &message);
         if owners.is_empty() {
-            return self.relay.refuse(&packet);
+            if !self.relay.may_be_early(&packet, &message) {
+                self.relay.refuse(&packet);
+            }
+            return;
         }
+        self.give(packet, owners, concerned);
+    }
+
+    /// Requests that came before their listener, now that there is one or none will come.
+    pub(super) fn relay_early(&mut self, now: Instant) {
+        let mut concerned = BTreeSet::new();
+        for packet in self.relay.take_early(now) {
+            let Ok((_, message)) = mad::decode(&packet.mad) else { continue };
+            let owners = self.relay.owners(&packet, &message);
+            match owners.is_empty() {
+                true => self.relay.refuse(&packet),
+                false => self.give(packet, owners, &mut concerned),
+            }
+        }
+        concerned.into_iter().for_each(|id| self.flush(id));
+    }
+
+    fn give(&mut self, packet: MadPacket, owners: Vec<Owner>, concerned: &mut BTreeSet<Owner>) {
         let frame = Frame::Mad(packet).encode();
         for owner in owners {
             let Some(connection) = self.connections.get_mut(&owner) else { continue };

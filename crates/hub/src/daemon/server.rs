@@ -139,7 +139,8 @@ impl Server {
         let unattached = self.connections.values().filter(|c| may_expire(c));
         let expiry = unattached.map(|c| c.since + IDLE_CONNECTION).min();
         let wills = self.relay.testament.next_deadline(Instant::now());
-        let fixed = [Some(self.next_housekeeping), self.accept_again, self.port.next_deadline(), wills];
+        let early = self.relay.early.next_deadline();
+        let fixed = [Some(self.next_housekeeping), self.accept_again, self.port.next_deadline(), wills, early];
         fixed.into_iter().chain([self.idle_end(), expiry]).flatten().min()
     }
 
@@ -155,6 +156,7 @@ impl Server {
     fn tick(&mut self, now: Instant) -> Result<(), HubError> {
         self.advance_port(now)?;
         self.relay.carry_out(now, self.devices.list());
+        self.relay_early(now);
         let expired = self.connections.iter().filter(|(_, c)| may_expire(c) && now >= c.since + IDLE_CONNECTION);
         for id in expired.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.drop_connection(id, "it did nothing");
