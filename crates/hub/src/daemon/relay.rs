@@ -118,9 +118,7 @@ impl Relay {
     fn take_early(&mut self, now: Instant) -> Vec<MadPacket> {
         let ports = &self.ports;
         self.early.take(now, |packet| match mad::decode(&packet.mad).map(|(_, message)| routing::recipient(&message)) {
-            Ok(Recipient::Port(space, port)) => {
-                ports.route(space, port, packet.local, packet.interface).into_iter().next().is_some()
-            }
+            Ok(Recipient::Port(space, port)) => ports.route(space, port, packet.local, packet.interface).is_some(),
             _ => false,
         })
     }
