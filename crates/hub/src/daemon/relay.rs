@@ -192,7 +192,7 @@ impl Server {
             }
             return;
         }
-        self.give(packet, owners, concerned);
+        self.hand_out(packet, owners, concerned);
     }
 
     /// Requests that came before their listener, now that there is one or none will come.
@@ -203,13 +203,13 @@ impl Server {
             let owners = self.relay.owners(&packet, &message);
             match owners.is_empty() {
                 true => self.relay.refuse(&packet),
-                false => self.give(packet, owners, &mut concerned),
+                false => self.hand_out(packet, owners, &mut concerned),
             }
         }
         concerned.into_iter().for_each(|id| self.flush(id));
     }
 
-    fn give(&mut self, packet: MadPacket, owners: Vec<Owner>, concerned: &mut BTreeSet<Owner>) {
+    fn hand_out(&mut self, packet: MadPacket, owners: Vec<Owner>, concerned: &mut BTreeSet<Owner>) {
         let frame = Frame::Mad(packet).encode();
         for owner in owners {
             let Some(connection) = self.connections.get_mut(&owner) else { continue };
