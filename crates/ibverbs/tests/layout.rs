@@ -53,7 +53,7 @@ fn ask_c(facts: &Facts) -> BTreeMap<String, usize> {
     let place = Place::new("layout");
     let mut text = String::from(
         "#include <infiniband/sa.h>\n#include <infiniband/verbs.h>\n#include <rdma/ib_user_sa.h>\n\
-         #include <rdma/ib_user_verbs.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n",
+         #include <rdma/ib_user_verbs.h>\n#include <rdma/rdma_cma.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n",
     );
     for (expression, _) in facts {
         text += &format!("\tprintf(\"%zu {expression}\\n\", {expression});\n");
@@ -171,6 +171,11 @@ fn plain() -> Facts {
         struct ibv_odp_caps { general_caps },
         struct ibv_packet_pacing_caps { qp_rate_limit_min, qp_rate_limit_max, supported_qpts },
         struct ibv_parent_domain_init_attr { pd, td, comp_mask, alloc, free, pd_context },
+        struct ibv_path_data { flags, path },
+        struct ibv_path_record {
+            service_id, dgid, sgid, dlid, slid, flowlabel_hoplimit, tclass, reversible_numpath, pkey, qosclass_sl,
+            mtu, rate, packetlifetime, preference
+        },
         struct ibv_pci_atomic_caps { fetch_add, swap, compare_swap },
         struct ibv_pd { context, handle },
         struct ibv_poll_cq_attr { comp_mask },
@@ -234,6 +239,25 @@ fn plain() -> Facts {
         struct ibv_wc_tm_info { tag, r#priv },
         struct ibv_xrcd { context },
         struct ibv_xrcd_init_attr { comp_mask, fd, oflags },
+        struct rdma_addr { src_storage, dst_storage, addr },
+        struct rdma_addrinfo {
+            ai_flags, ai_family, ai_qp_type, ai_port_space, ai_src_len, ai_dst_len, ai_src_addr, ai_dst_addr,
+            ai_src_canonname, ai_dst_canonname, ai_route_len, ai_route, ai_connect_len, ai_connect, ai_next
+        },
+        struct rdma_cm_event { id, listen_id, event, status, param },
+        struct rdma_cm_id {
+            verbs, channel, context, qp, route, ps, port_num, event, send_cq_channel, send_cq, recv_cq_channel,
+            recv_cq, srq, pd, qp_type
+        },
+        struct rdma_cm_join_mc_attr_ex { comp_mask, join_flags, addr },
+        struct rdma_conn_param {
+            private_data, private_data_len, responder_resources, initiator_depth, flow_control, retry_count,
+            rnr_retry_count, srq, qp_num
+        },
+        struct rdma_event_channel { fd },
+        struct rdma_ib_addr { sgid, dgid, pkey },
+        struct rdma_route { addr, path_rec, num_paths },
+        struct rdma_ud_param { private_data, private_data_len, ah_attr, qp_num, qkey },
         struct verbs_context {
             query_port, advise_mr, alloc_null_mr, read_counters, attach_counters_point_flow, create_counters,
             destroy_counters, reg_dm_mr, alloc_dm, free_dm, modify_flow_action_esp, destroy_flow_action,

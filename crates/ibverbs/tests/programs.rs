@@ -38,6 +38,21 @@ fn verbs_refuse_what_the_man_pages_forbid() {
 }
 
 #[test]
+fn the_connection_manager_refuses_what_the_man_pages_forbid() {
+    assert_eq!(run_program("cm_errors"), "as documented\n");
+}
+
+#[test]
+fn events_arrive_and_connections_come_and_go() {
+    assert_eq!(run_program("cm_events"), "as documented\n");
+}
+
+#[test]
+fn synchronous_ids_wait_for_their_events() {
+    assert_eq!(run_program("cm_sync"), "as documented\n");
+}
+
+#[test]
 fn a_program_linked_with_the_static_library_needs_no_shared_one() {
     let place = Place::new("static");
     let archive = static_library();

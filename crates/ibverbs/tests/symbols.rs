@@ -70,6 +70,18 @@ fn every_symbol_is_found_under_its_version() {
 }
 
 #[test]
+fn every_symbol_of_the_distributions_library_for_connections_is_there() {
+    let said = must_succeed(Command::new("readelf").args(["--dyn-syms", "--wide"]).arg(system_library("librdmacm.so.1")));
+    let theirs = said.lines().filter_map(|line| line.split_whitespace().nth(7)?.split_once("@@RDMACM_"));
+    let exports = exports();
+    let missing: Vec<_> = theirs
+        .clone()
+        .filter(|(name, version)| !exports.contains(&(format!("RDMACM_{version}").as_str(), name, true)))
+        .collect();
+    assert!(theirs.count() > 60 && missing.is_empty(), "{missing:?}");
+}
+
+#[test]
 fn the_default_version_is_what_programs_without_versions_find() {
     let loaded = Loaded::new();
     for (node, name, default) in exports() {

@@ -9,12 +9,12 @@ use std::process::{Command, Output, Stdio};
 pub(crate) struct Place(PathBuf);
 
 impl Place {
-    /// A directory with `libibverbs.so.1` and `libibverbs.so`.
+    /// A directory with `libibverbs.so.1` and `librdmacm.so.1`, which are one file.
     pub(crate) fn new(test: &str) -> Place {
         let path = std::env::temp_dir().join(format!("longarm-ibverbs-{test}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(path.join("lib")).expect("a directory for the test");
-        for name in ["libibverbs.so.1", "libibverbs.so"] {
+        for name in ["libibverbs.so.1", "libibverbs.so", "librdmacm.so.1", "librdmacm.so"] {
             std::os::unix::fs::symlink(library(), path.join("lib").join(name)).expect("a link to the library");
         }
         Place(path)
@@ -28,10 +28,10 @@ impl Place {
         self.0.join("lib")
     }
 
-    /// Compiles `c/NAME.c` against the system's header and its library, which ours replaces
+    /// Compiles `c/NAME.c` against the system's headers and its libraries, which ours replaces
     /// when the program runs.
     pub(crate) fn compile(&self, name: &str) -> PathBuf {
-        self.compile_with(name, &["-libverbs", "-lpthread", "-ldl"])
+        self.compile_with(name, &["-Wl,--as-needed", "-lrdmacm", "-libverbs", "-lpthread", "-ldl"])
     }
 
     /// Likewise, with these words at the end of the compiler's line.
