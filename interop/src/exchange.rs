@@ -11,7 +11,7 @@ use crate::local::{self, Local, Program};
 use crate::namespace;
 
 /// Longer than any program takes, emulated, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a side may go on after the other. (rxe takes a retry count of 7 as endless.)
 const FAREWELL: Duration = Duration::from_secs(8);
 /// How long one look at the guest waits.

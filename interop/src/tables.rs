@@ -25,7 +25,7 @@ const PING_PONG: Group = Group {
         ping("ibv_rc_pingpong", "-c -n 100 -e").verified(),
         ping("ibv_rc_pingpong", "-c -n 50 -s 4099 -m 256").verified(),
         ping("ibv_rc_pingpong", "-c -n 50 -s 4099 -m 512").verified(),
-        ping("ibv_rc_pingpong", "-c -n 20 -s 100001 -m 1024").verified(),
+        ping("ibv_rc_pingpong", "-c -n 20 -s 100001 -m 1024").verified().long_messages(),
         ping("ibv_uc_pingpong", "-c -n 100").verified().short(),
         ping("ibv_uc_pingpong", "-c -n 50 -s 2500 -m 256").verified(),
         ping("ibv_ud_pingpong", "-c -n 100 -s 1024").verified().short(),
@@ -39,7 +39,7 @@ const PING_PONG_JUMBO: Group = Group {
     title: "ibverbs-utils, link with MTU 4200",
     cases: &[
         ping("ibv_rc_pingpong", "-c -n 50 -s 16385 -m 2048").verified().jumbo(),
-        ping("ibv_rc_pingpong", "-c -n 20 -s 100001 -m 4096").verified().jumbo(),
+        ping("ibv_rc_pingpong", "-c -n 20 -s 100001 -m 4096").verified().jumbo().long_messages(),
         ping("ibv_uc_pingpong", "-c -n 50 -s 9000 -m 4096").verified().jumbo(),
         ping("ibv_ud_pingpong", "-c -n 50 -s 4096").verified().jumbo(),
         perf("ib_write_bw", "-n 50 -s 65536").jumbo(),
