@@ -5,6 +5,7 @@ mod common;
 use common::mads::{Manager, UDP, id, message, sidr_req};
 use common::{Place, play_role_if_asked};
 use longarm_hub::MadPacket;
+use longarm_hub::client::manager::ManagerEvent;
 use std::net::IpAddr;
 use udp::testing::{Capture, Host, hosts, in_new_netns};
 use wire::mad::Message;
@@ -65,6 +66,28 @@ fn mads_cross_the_wire_over_all_kinds_of_addresses() {
         }
         left.run(|| drop(left_place));
         right.run(|| drop(right_place));
+    });
+}
+
+#[test]
+fn a_request_to_a_host_without_rdma_comes_back() {
+    in_new_netns(|| {
+        let (left, right) = hosts(1500);
+        let place = Place::new("refused");
+        let mut a = left.run(|| Manager::new(&place));
+        let pairs = [(left.v4.to_string(), right.v4.to_string()), (left.v6.to_string(), right.v6.to_string())];
+        for (ours, theirs) in pairs {
+            let request = sidr_req(id(a.session.number(), 1), UDP, 7);
+            let sent = common::mads::packet(&ours, &theirs, 9, request);
+            a.session.send_mad(&sent);
+            let (returned, errno) = a.expect("the packet's return", |event| match event {
+                ManagerEvent::Undelivered { packet, errno } => Some((packet.clone(), *errno)),
+                _ => None,
+            });
+            assert_eq!((returned.remote, errno), (sent.remote, libc::ECONNREFUSED));
+            assert_eq!(returned.mad, sent.mad);
+        }
+        left.run(|| drop(place));
     });
 }
 

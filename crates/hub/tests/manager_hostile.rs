@@ -65,7 +65,7 @@ fn random_frames() {
             let raw = scene.managing();
             let len = if round % 2 == 0 { 300 } else { 1 + random.below(400) };
             let mut bytes = random.bytes(len);
-            bytes[0] = 1 + random.below(3) as u8;
+            bytes[0] = 1 + random.below(4) as u8;
             raw.send(&bytes, &[]).unwrap();
             assert!(raw.hear().unwrap().contains("malformed"));
             assert_eq!(raw.hear(), None, "the connection is closed");

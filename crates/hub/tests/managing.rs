@@ -134,7 +134,7 @@ fn who_is_gone_is_answered_for() {
         assert_eq!((drep_got.local_id, drep_got.remote_id, transaction(&answer)), (nobody, own, 3));
         // These have no answer.
         send(&mut a, drep(own, nobody));
-        send(&mut a, rtu(own, 5));
+        send(&mut a, drep(own, 5));
         eventually("they have arrived", || place.status().mads.drop_nobody == 2);
         // A peer that gave up before it had an answer does not know whom it means.
         let mut b = Manager::new(&place);
@@ -202,7 +202,7 @@ fn who_sends_more_than_fits_loses_nothing_of_a_few_thousand() {
         let mut a = Manager::new(&place);
         let before = a.session.counters();
         // To nobody, so that the hub has nothing to deliver.
-        let mad = packet("127.0.0.1", "127.0.0.1", 1, rtu(1, 5));
+        let mad = packet("127.0.0.1", "127.0.0.1", 1, drep(1, 5));
         for _ in 0..5000 {
             a.session.send_mad(&mad);
         }

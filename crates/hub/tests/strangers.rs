@@ -109,8 +109,8 @@ const WELCOME: (&str, &[BorrowedFd<'_>]) = (r#"{"reply":"welcome","version":2,"p
 #[test]
 fn a_hub_of_another_version_is_told_from_a_broken_one() {
     in_new_netns(|| {
-        let error = outcome("version", &[(r#"{"reply":"welcome","version":2,"pid":7}"#, &[])]);
-        assert!(matches!(error, AttachError::Version { hub: 2, ours: 1 }), "{error}");
+        let error = outcome("version", &[(r#"{"reply":"welcome","version":3,"pid":7}"#, &[])]);
+        assert!(matches!(error, AttachError::Version { hub: 3, ours: 2 }), "{error}");
         assert!(error.to_string().contains("longarm down"), "{error}");
     });
 }
