@@ -11,7 +11,6 @@ use crate::record::DeviceRecord;
 use std::time::Instant;
 
 /// A message of the hub.
-#[expect(clippy::large_enum_variant, reason = "nearly all messages are MADs")]
 pub(super) enum Heard {
     Mad(MadPacket),
     Undelivered(u32, MadPacket),

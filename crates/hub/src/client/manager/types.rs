@@ -5,7 +5,6 @@ use crate::record::DeviceRecord;
 
 /// What happened, from [`ManagerSession::next_event`](super::ManagerSession::next_event).
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "nearly all events are MADs")]
 pub enum ManagerEvent {
     /// A MAD arrived.
     Mad(MadPacket),
