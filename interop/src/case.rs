@@ -113,7 +113,7 @@ impl Case {
     }
 
     /// rxe's own acknowledge timeout (67 ms) can pass while a slow guest still sends. If the acknowledge of
-    /// all comes while rxe sends it again, kernel 6.1 sometimes stops there, for ever and with any peer.
+    /// all comes while rxe sends it again, kernel 6.1 sometimes stops there for ever.
     pub(crate) const fn long_messages(self) -> Case {
         Case { attempts: 3, ..self }
     }

@@ -15,10 +15,16 @@ pub(crate) fn missing() -> Option<String> {
     if !Path::new("/usr/bin/apt-get").exists() {
         return Some("the guest is built with apt-get, of Debian 12".into());
     }
-    if !Path::new("/dev/net/tun").exists() {
-        return Some("there is no /dev/net/tun for the wire to the guest".into());
+    let wire = "ip link set lo up && ip tuntap add probe0 mode tap";
+    let probe = Command::new("unshare").args(["--net", "--mount", "--pid", "--fork", "sh", "-c", wire]).output();
+    match probe {
+        Ok(probe) if probe.status.success() => None,
+        Ok(probe) => {
+            let said = String::from_utf8_lossy(&probe.stderr);
+            Some(format!("no network namespace with a tap device: {}", said.trim()))
+        }
+        Err(error) => Some(format!("unshare, of util-linux: {error}")),
     }
-    None
 }
 
 /// The directory of all that is built: `LONGARM_LAB`, or in the user's cache.

@@ -75,14 +75,13 @@ fn perform(options: &Options) -> Result<(), String> {
     if let Some(run) = namespace::inside() {
         return run::all(options, &run);
     }
-    if let Some(reason) = lab::missing() {
-        return if options.short {
+    let ready = lab::missing().map_or(Ok(()), Err).and_then(|()| lab::build(&options.kernel));
+    match ready {
+        Err(reason) if options.short => {
             println!("interop: NOT RUN: {reason}");
-            Ok(())
-        } else {
-            Err(reason)
-        };
+            return Ok(());
+        }
+        other => other?,
     }
-    lab::build(&options.kernel)?;
     namespace::enter(&lab::run_directory()?)
 }
