@@ -70,7 +70,7 @@ fn rts(attr: &mut QpAttr, entry: &Entry) -> Result<AttrMask, Error> {
     attr.sq_psn = entry.psn;
     let mut mask = AttrMask::STATE | AttrMask::SQ_PSN;
     if entry.qp_type.is_reliable() {
-        attr.timeout = remote.ack_timeout;
+        attr.timeout = entry.ack_timeout.unwrap_or(remote.ack_timeout);
         attr.retry_count = remote.retry_count;
         attr.rnr_retry = remote.rnr_retry;
         attr.max_rd_atomic = remote.initiator_depth;
