@@ -1,12 +1,12 @@
 //! An echo in async code: many requests on their way, and no thread for any of them.
 //!
-//! Shows that a request is a future, on whatever executor; here one that only blocks.
+//! Shows that requests, and connections themselves, are futures, on whatever executor; here one that
+//! only blocks.
 
 mod roles;
 
-use longarm::exchange::{self, Listener};
-use longarm::{Endpoint, QueuePair, Rc};
-use roles::{Args, PATIENCE, Result, Role};
+use longarm::{Endpoint, Listener, QueuePair, Rc};
+use roles::{Args, Result, Role};
 
 const HELP: &str = "\
 Messages go out many at a time, and come back in capitals.
@@ -24,24 +24,27 @@ fn main() -> Result<()> {
     let args = Args::parse(HELP, &["--listen", "--connect", "--calls", "--ahead"])?;
     let (calls, ahead) = (args.get("--calls", 1000)?, args.get("--ahead", 16)?);
     match args.role() {
-        Role::Listen(address) => answer(&exchange::listen(address)?, ahead),
-        Role::Connect(address) => call(&address, calls, ahead),
+        Role::Listen(address) => pollster::block_on(answer(&Listener::bind(address)?, ahead)),
+        Role::Connect(address) => pollster::block_on(call(&address, calls, ahead)),
         Role::Both => {
-            let listener = exchange::listen("127.0.0.1:0")?;
-            let other = args.start_client(listener.local_addr()?)?;
-            answer(&listener, ahead)?;
+            let listener = Listener::bind("127.0.0.1:0")?;
+            let other = args.start_client(listener.local_addr())?;
+            pollster::block_on(answer(&listener, ahead))?;
             other.finish()
         }
     }
 }
 
-fn answer(listener: &Listener, ahead: usize) -> Result<()> {
-    let endpoint = Endpoint::rc()?;
+async fn answer(listener: &Listener<Rc>, ahead: usize) -> Result<()> {
+    let request = listener.accept().await?;
+    let endpoint = request.endpoint()?;
     let buffers = endpoint.protection_domain().allocate_many(ahead, MESSAGE_BYTES)?;
     let ready: Vec<_> = buffers.into_iter().map(|buffer| endpoint.recv(buffer).start()).collect();
-    let (endpoint, _) = endpoint.accept(listener, b"", PATIENCE)?;
-    let answered = pollster::block_on(echo(&endpoint, ready))?;
+    let endpoint = request.accept(endpoint, b"").await?;
+    let answered = echo(&endpoint, ready).await?;
     println!("answered {answered} calls");
+    // Whoever has called hangs up.
+    endpoint.disconnected().await;
     Ok(())
 }
 
@@ -63,29 +66,27 @@ async fn echo(qp: &QueuePair<Rc>, ready: Vec<longarm::InFlight<longarm::Message>
     Ok(answered)
 }
 
-fn call(address: &str, calls: usize, ahead: usize) -> Result<()> {
-    let (endpoint, _) = Endpoint::rc()?.connect(address, b"", PATIENCE)?;
-    pollster::block_on(async {
-        for first in (0..calls).step_by(ahead.max(1)) {
-            let numbers = first..calls.min(first + ahead);
-            // All of them are on their way before the first is awaited.
-            let mut answers = Vec::new();
-            for number in numbers {
-                let answer = endpoint.recv(endpoint.allocate(MESSAGE_BYTES)?).start();
-                let words = format!("call number {number}");
-                let buffer = endpoint.allocate(MESSAGE_BYTES)?.with(words.as_bytes());
-                answers.push((words, answer, endpoint.send(buffer).start()));
-            }
-            for (words, answer, sent) in answers {
-                sent.await?;
-                let answer = answer.await?;
-                if answer[..] != *words.to_ascii_uppercase().as_bytes() {
-                    return Err(format!("{words:?} came back as {:?}", &answer[..]).into());
-                }
+async fn call(address: &str, calls: usize, ahead: usize) -> Result<()> {
+    let endpoint = Endpoint::connect(address, b"").await?;
+    for first in (0..calls).step_by(ahead.max(1)) {
+        let numbers = first..calls.min(first + ahead);
+        // All of them are on their way before the first is awaited.
+        let mut answers = Vec::new();
+        for number in numbers {
+            let answer = endpoint.recv(endpoint.allocate(MESSAGE_BYTES)?).start();
+            let words = format!("call number {number}");
+            let buffer = endpoint.allocate(MESSAGE_BYTES)?.with(words.as_bytes());
+            answers.push((words, answer, endpoint.send(buffer).start()));
+        }
+        for (words, answer, sent) in answers {
+            sent.await?;
+            let answer = answer.await?;
+            if answer[..] != *words.to_ascii_uppercase().as_bytes() {
+                return Err(format!("{words:?} came back as {:?}", &answer[..]).into());
             }
         }
-        endpoint.send_inline(b"").await?;
-        println!("{calls} calls, {ahead} at a time, all answered");
-        Ok(())
-    })
+    }
+    endpoint.send_inline(b"").await?;
+    println!("{calls} calls, {ahead} at a time, all answered");
+    Ok(())
 }

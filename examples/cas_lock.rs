@@ -5,8 +5,7 @@
 
 mod roles;
 
-use longarm::exchange::{self, Listener};
-use longarm::{Access, Context, Endpoint, QueuePair, Rc, RemoteKey};
+use longarm::{Access, Context, Endpoint, Listener, QueuePair, Rc, RemoteKey};
 use roles::{Args, PATIENCE, Result, Role};
 
 const HELP: &str = "\
@@ -25,23 +24,20 @@ fn main() -> Result<()> {
     let args = Args::parse(HELP, &["--listen", "--connect", "--clients", "--turns"])?;
     let (clients, turns) = (args.get("--clients", 4)?, args.get("--turns", 250)?);
     match args.role() {
-        Role::Listen(address) => host(&exchange::listen(address)?, clients, turns).map(drop),
+        Role::Listen(address) => host(&Listener::bind(address)?, clients, turns),
         Role::Connect(address) => increment(&address, turns),
         Role::Both => {
-            let listener = exchange::listen("127.0.0.1:0")?;
-            let address = listener.local_addr()?;
+            let listener = Listener::bind("127.0.0.1:0")?;
+            let address = listener.local_addr();
             let started: Result<Vec<_>> = (0..clients).map(|_| args.start_client(address)).collect();
-            let connections = host(&listener, clients, turns)?;
-            started?.into_iter().try_for_each(|client| client.finish())?;
-            // Not before: a client whose last acknowledge was lost asks for it again.
-            drop(connections);
-            Ok(())
+            host(&listener, clients, turns)?;
+            started?.into_iter().try_for_each(|client| client.finish())
         }
     }
 }
 
-/// Has the memory: a lock, and the value that it protects. Returns what the clients are connected to.
-fn host(listener: &Listener, clients: u64, turns: u64) -> Result<impl Sized> {
+/// Has the memory: a lock, and the value that it protects.
+fn host(listener: &Listener<Rc>, clients: u64, turns: u64) -> Result<()> {
     let domain = Context::open()?.protection_domain()?;
     let cq = domain.context().completion_queue()?;
     let everything = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
@@ -49,29 +45,31 @@ fn host(listener: &Listener, clients: u64, turns: u64) -> Result<impl Sized> {
 
     let mut connections = Vec::new();
     for _ in 0..clients {
-        let qp = domain.rc(&cq).build()?;
+        let request = listener.accept().wait(PATIENCE)?;
+        let qp = domain.rc(&cq).on(&request.context()?).build()?;
         let done = qp.recv(domain.allocate(1)?).start();
-        let (qp, _) = listener.accept(qp, &memory.key().to_bytes(), PATIENCE)?;
-        connections.push((qp, done));
+        connections.push((request.accept(qp, &memory.key().to_bytes()).wait(PATIENCE)?, done));
     }
-    let mut qps = Vec::new();
     for (qp, done) in connections {
         done.wait(PATIENCE)?;
-        qps.push(qp);
+        // The client hangs up first: if the acknowledge of its last message was lost it asks once more.
+        if !qp.disconnected().wait(PATIENCE) {
+            return Err("a client does not hang up".into());
+        }
     }
 
     let (lock, value) = (memory.load(0)?, memory.load(8)?);
     println!("{clients} clients, {turns} turns each: the value is {value}");
     match (lock, value) {
-        (FREE, value) if value == clients * turns => Ok(qps),
+        (FREE, value) if value == clients * turns => Ok(()),
         _ => Err(format!("it should be {}, and the lock free (it is {lock})", clients * turns).into()),
     }
 }
 
 /// Takes the lock, reads the value, writes one more, and releases the lock; again and again.
 fn increment(address: &str, turns: u64) -> Result<()> {
-    let (endpoint, blob) = Endpoint::rc()?.connect(address, b"", PATIENCE)?;
-    let memory = RemoteKey::from_bytes(&blob)?;
+    let endpoint = Endpoint::connect(address, b"").wait(PATIENCE)?;
+    let memory = RemoteKey::from_bytes(&endpoint.private_data()[..RemoteKey::ENCODED_BYTES])?;
     let lock = Lock { word: memory.word(0)?, owner: endpoint.qpn().get().into() };
     let place = memory.word(8)?;
 

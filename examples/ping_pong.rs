@@ -6,8 +6,7 @@ mod roles;
 
 use std::time::{Duration, Instant};
 
-use longarm::exchange::{self, Listener};
-use longarm::{Buffer, Endpoint};
+use longarm::{Buffer, Listener, Rc, Route};
 use roles::{Args, PATIENCE, Result, Role};
 
 const HELP: &str = "\
@@ -24,11 +23,11 @@ fn main() -> Result<()> {
     let args = Args::parse(HELP, &["--listen", "--connect", "--rounds", "--bytes"])?;
     let bytes = args.get("--bytes", 64)?;
     match args.role() {
-        Role::Listen(address) => pong(&exchange::listen(address)?, bytes),
+        Role::Listen(address) => pong(&Listener::bind(address)?, bytes),
         Role::Connect(address) => ping(&address, bytes, args.get("--rounds", 2000)?),
         Role::Both => {
-            let listener = exchange::listen("127.0.0.1:0")?;
-            let other = args.start_client(listener.local_addr()?)?;
+            let listener = Listener::bind("127.0.0.1:0")?;
+            let other = args.start_client(listener.local_addr())?;
             pong(&listener, bytes)?;
             other.finish()
         }
@@ -36,12 +35,13 @@ fn main() -> Result<()> {
 }
 
 /// Throws every ball back, until an empty one comes.
-fn pong(listener: &Listener, bytes: usize) -> Result<()> {
-    let endpoint = Endpoint::rc()?;
+fn pong(listener: &Listener<Rc>, bytes: usize) -> Result<()> {
+    let request = listener.accept().wait(PATIENCE)?;
+    let endpoint = request.endpoint()?;
     // The first ball may come as soon as we are connected, so hold out a hand before.
     let mut hand = endpoint.recv(endpoint.allocate(bytes)?).start();
     let mut spare = endpoint.allocate(bytes)?;
-    let (endpoint, _) = endpoint.accept(listener, b"", PATIENCE)?;
+    let endpoint = request.accept(endpoint, b"").wait(PATIENCE)?;
     loop {
         let ball = hand.wait(PATIENCE)?;
         if ball.is_empty() {
@@ -54,9 +54,10 @@ fn pong(listener: &Listener, bytes: usize) -> Result<()> {
 
 /// Throws a ball `rounds` times, waits for it each time, and says how long that took.
 fn ping(address: &str, bytes: usize, rounds: u32) -> Result<()> {
-    let endpoint = Endpoint::rc()?;
+    let route = Route::to(address)?;
+    let endpoint = route.rc()?;
     let [mut ball, mut hand] = [endpoint.allocate(bytes)?, endpoint.allocate(bytes)?];
-    let (endpoint, _) = endpoint.connect(address, b"", PATIENCE)?;
+    let endpoint = longarm::connect(&route, endpoint, b"").wait(PATIENCE)?;
 
     let mut times = Vec::new();
     for round in 0..rounds {

@@ -5,8 +5,7 @@
 
 mod roles;
 
-use longarm::exchange::{self, Listener};
-use longarm::{Access, Context, Endpoint, InFlight, Message, QueuePair, Rc, RemoteKey};
+use longarm::{Access, Connection, Context, Endpoint, InFlight, Listener, Message, Rc, RemoteKey};
 use roles::{Args, PATIENCE, Result, Role};
 
 const HELP: &str = "\
@@ -23,11 +22,11 @@ fn main() -> Result<()> {
     let args = Args::parse(HELP, &["--listen", "--connect", "--others", "--adds"])?;
     let others = args.get("--others", 2)?;
     match args.role() {
-        Role::Listen(address) => own(&exchange::listen(address)?, others),
+        Role::Listen(address) => own(&Listener::bind(address)?, others),
         Role::Connect(address) => count(&address, args.get("--adds", 1000)?),
         Role::Both => {
-            let listener = exchange::listen("127.0.0.1:0")?;
-            let address = listener.local_addr()?;
+            let listener = Listener::bind("127.0.0.1:0")?;
+            let address = listener.local_addr();
             let started: Result<Vec<_>> = (0..others).map(|_| args.start_client(address)).collect();
             own(&listener, others)?;
             started?.into_iter().try_for_each(|other| other.finish())
@@ -36,7 +35,7 @@ fn main() -> Result<()> {
 }
 
 /// Owns the counter, and does nothing with it.
-fn own(listener: &Listener, others: usize) -> Result<()> {
+fn own(listener: &Listener<Rc>, others: usize) -> Result<()> {
     let domain = Context::open()?.protection_domain()?;
     let cq = domain.context().completion_queue()?;
 
@@ -45,11 +44,11 @@ fn own(listener: &Listener, others: usize) -> Result<()> {
     let key = counter.key().to_bytes();
 
     // Each of the others gets a connection and the key. When it is done it says so.
-    let connect = || -> Result<(QueuePair<Rc>, InFlight<Message>)> {
-        let qp = domain.rc(&cq).build()?;
+    let connect = || -> Result<(Connection<Rc>, InFlight<Message>)> {
+        let request = listener.accept().wait(PATIENCE)?;
+        let qp = domain.rc(&cq).on(&request.context()?).build()?;
         let farewell = qp.recv(domain.allocate(8)?).start();
-        let (qp, _) = listener.accept(qp, &key, PATIENCE)?;
-        Ok((qp, farewell))
+        Ok((request.accept(qp, &key).wait(PATIENCE)?, farewell))
     };
     let connections: Result<Vec<_>> = (0..others).map(|_| connect()).collect();
 
@@ -57,7 +56,7 @@ fn own(listener: &Listener, others: usize) -> Result<()> {
     let mut added = 0;
     for (qp, farewell) in connections? {
         let farewell = farewell.wait(PATIENCE)?;
-        println!("{} says goodbye: {}", qp.peer().qpn(), String::from_utf8_lossy(&farewell));
+        println!("{} says goodbye: {}", qp.peer_addr(), String::from_utf8_lossy(&farewell));
         added += std::str::from_utf8(&farewell)?.parse::<u64>()?;
     }
 
@@ -68,8 +67,8 @@ fn own(listener: &Listener, others: usize) -> Result<()> {
 
 /// Adds to somebody else's counter.
 fn count(address: &str, adds: u64) -> Result<()> {
-    let (endpoint, blob) = Endpoint::rc()?.connect(address, b"", PATIENCE)?;
-    let counter = RemoteKey::from_bytes(&blob)?;
+    let endpoint = Endpoint::connect(address, b"").wait(PATIENCE)?;
+    let counter = RemoteKey::from_bytes(&endpoint.private_data()[..RemoteKey::ENCODED_BYTES])?;
 
     let mut last = None;
     for _ in 0..adds {

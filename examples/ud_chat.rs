@@ -1,14 +1,16 @@
-//! A chat by multicast datagrams: no server, everybody hears everybody.
+//! A chat by datagrams: no server, everybody hears everybody, and who is found can be whispered to.
 //!
-//! Shows an unreliable datagram endpoint, a multicast group, and the source of a message.
+//! Shows an unreliable datagram endpoint, a multicast group, the source of a message, and how an endpoint
+//! is found by address and port.
 
 mod roles;
 
 use std::io::{BufRead, stdin};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Instant;
 
-use longarm::{AddressHandle, Endpoint, InFlight, Message, UdEndpoint};
+use longarm::{AddressHandle, Endpoint, InFlight, Listener, Message, Route, Ud, UdEndpoint};
 use roles::{Args, Other, PATIENCE, Result};
 
 const HELP: &str = "\
@@ -20,20 +22,36 @@ A chat between all who run this on the same network. Type a line to say it.
   --name NAME     who we are (somebody)
   --group ADDR    the multicast group (239.255.71.71)
   --say TEXT      say this instead of reading lines (may be given several times)
-  --hear N        leave when so many messages were heard";
+  --hear N        leave when so many messages were heard
+  --port N        let others find us at this port
+  --whisper ADDR  say everything to whom is found there only (HOST:PORT)";
 
 const LINES_AHEAD: usize = 16;
 
 fn main() -> Result<()> {
-    let args = Args::parse(HELP, &["--with", "--name", "--group", "--say", "--hear"])?;
+    let args = Args::parse(HELP, &["--with", "--name", "--group", "--say", "--hear", "--port", "--whisper"])?;
     let name: String = args.get("--name", "somebody".into())?;
     let group: IpAddr = args.get("--group", [239, 255, 71, 71].into())?;
     let hear = args.get("--hear", usize::MAX)?;
 
-    let endpoint = Endpoint::ud()?;
+    let whisper = args.all("--whisper").last();
+    let endpoint = Arc::new(match whisper {
+        // Not every device leads there.
+        Some(address) => Route::to(address)?.ud()?,
+        None => Endpoint::ud()?,
+    });
     let ears = Ears::open(&endpoint)?;
     let membership = endpoint.join(group)?;
-    let mouth = Mouth { endpoint: &endpoint, everybody: membership.address(), name };
+    let to = match whisper {
+        Some(address) => find(&endpoint, address)?,
+        None => membership.address(),
+    };
+    if args.all("--port").next().is_some() {
+        let listener = Listener::bind_ud((Ipv4Addr::UNSPECIFIED, args.get("--port", 0)?))?;
+        let (endpoint, name) = (Arc::clone(&endpoint), name.clone());
+        std::thread::spawn(move || be_found(&listener, &endpoint, &name));
+    }
+    let mouth = Mouth { endpoint: &endpoint, to, name };
 
     if let Some(other) = args.all("--with").last() {
         return greet(&mouth, ears, other, group);
@@ -52,6 +70,23 @@ fn main() -> Result<()> {
     })
 }
 
+/// Asks who is there, and where to send what is for them only.
+fn find(endpoint: &UdEndpoint, address: &str) -> Result<AddressHandle> {
+    let found = endpoint.look_up(address, b"").wait(PATIENCE)?;
+    let name = String::from_utf8_lossy(&found.private_data);
+    println!("(whispering to {})", name.trim_end_matches('\0').escape_debug());
+    Ok(found.address)
+}
+
+/// Tells whoever asks where to send what is for us only.
+fn be_found(listener: &Listener<Ud>, endpoint: &UdEndpoint, name: &str) {
+    while let Ok(request) = listener.accept().wait(std::time::Duration::MAX) {
+        if let Err(error) = request.answer(endpoint, name.as_bytes()) {
+            println!("({error})");
+        }
+    }
+}
+
 /// Starts somebody else, hears the greeting, and answers.
 fn greet(mouth: &Mouth, ears: Ears, other: &str, group: IpAddr) -> Result<()> {
     let words = ["--name", other, "--say", "hello", "--hear", "1", "--group", &group.to_string()];
@@ -63,18 +98,19 @@ fn greet(mouth: &Mouth, ears: Ears, other: &str, group: IpAddr) -> Result<()> {
 
 struct Mouth<'e> {
     endpoint: &'e Endpoint<UdEndpoint>,
-    everybody: AddressHandle,
+    /// Everybody, or one.
+    to: AddressHandle,
     name: String,
 }
 
 impl Mouth<'_> {
-    /// Says something to everybody.
+    /// Says something.
     fn say(&self, text: &str) -> Result<()> {
         let line = format!("{}: {text}", self.name);
         // A datagram is one packet; what is too long for it is cut.
         let len = line.len().min(self.endpoint.max_message_bytes() as usize);
         let buffer = self.endpoint.allocate(len)?.with(&line.as_bytes()[..len]);
-        self.endpoint.send_to(buffer, &self.everybody).wait(PATIENCE)?;
+        self.endpoint.send_to(buffer, &self.to).wait(PATIENCE)?;
         Ok(())
     }
 }

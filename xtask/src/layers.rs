@@ -24,7 +24,17 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("longarm-rsocket", &["longarm-device", "longarm-connect"]),
     ("longarm-sim", &["longarm-wire", "longarm-cm", "longarm-transport", "longarm-faults", "longarm-memory"]),
-    ("longarm", &["longarm-wire", "longarm-transport", "longarm-faults", "longarm-memory", "longarm-device"]),
+    (
+        "longarm",
+        &[
+            "longarm-wire",
+            "longarm-transport",
+            "longarm-faults",
+            "longarm-memory",
+            "longarm-device",
+            "longarm-connect",
+        ],
+    ),
     ("longarm-ibverbs", &["longarm-device", "longarm-connect", "longarm-rsocket"]),
     ("longarm-cli", &["longarm-device", "longarm-hub", "longarm-ibverbs"]),
     ("longarm-interop", &["longarm-wire"]),

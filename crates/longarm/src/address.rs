@@ -92,6 +92,17 @@ impl AddressHandle {
         Ok(AddressHandle::new(Gid(gid), Qpn::new(qpn), QKey(qkey)))
     }
 
+    /// What the connection manager found.
+    pub(crate) fn of_vector(vector: &transport::AddressVector, qpn: Qpn, qkey: QKey) -> AddressHandle {
+        let handle = AddressHandle::new(vector.destination, qpn, qkey);
+        AddressHandle {
+            hop_limit: vector.hop_limit,
+            traffic_class: vector.traffic_class,
+            flow_label: vector.flow_label,
+            ..handle
+        }
+    }
+
     pub(crate) fn vector(&self, source: Gid) -> transport::AddressVector {
         transport::AddressVector {
             flow_label: self.flow_label,

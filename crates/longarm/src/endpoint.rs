@@ -1,25 +1,25 @@
 //! Endpoints: a queue pair with everything around it, in one value.
 
-use std::net::ToSocketAddrs;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::ops::Deref;
-use std::time::Duration;
 
 use transport::Access;
 
 use crate::buffer::Buffer;
+use crate::connection::{self, Connecting, Connection, Route};
 use crate::context::Context;
 use crate::cq::CompletionQueue;
 use crate::domain::ProtectionDomain;
-use crate::error::{ConnectError, OpenError, ResourceError};
-use crate::exchange::{self, Listener};
-use crate::qp::{Connected, QueuePair, Rc, Uc, UdEndpoint, Unconnected};
+use crate::error::{OpenError, ResourceError};
+use crate::qp::{Connected, QpBuilder, Rc, Uc, UdEndpoint, Unconnected};
 use crate::region::MemoryRegion;
 
 /// A queue pair together with the default device, a protection domain and a completion queue of
 /// its own: what a program with one connection needs.
 ///
-/// It is made unconnected, and [connected](Endpoint::connect) or
-/// [accepted](Endpoint::accept) like a socket. It dereferences to its queue pair.
+/// It comes from [`Endpoint::connect`], or from [`Route::rc`] and [`connect`](crate::connect), or from
+/// [`Request::endpoint`](crate::Request::endpoint) and [`accept`](crate::Request::accept). It dereferences to
+/// its queue pair.
 ///
 /// Programs with more than one connection share a [`ProtectionDomain`] and a
 /// [`CompletionQueue`] among them, and make the queue pairs themselves.
@@ -83,40 +83,49 @@ impl Endpoint<UdEndpoint> {
     }
 }
 
-impl<S: Connected> Endpoint<Unconnected<S>> {
-    /// Connects to an endpoint that listens at `address`, and hands it `blob`. Returns the peer's
-    /// bytes as well. See [`exchange::connect`].
+impl Endpoint<Connection<Rc>> {
+    /// Connects to a program that listens at an address, on the device that leads there, and hands it up to
+    /// 56 bytes of private data. To post receives before, begin with [`Route::rc`].
     ///
-    /// # Errors
-    /// As there.
-    pub fn connect(
-        self,
-        address: impl ToSocketAddrs,
-        blob: &[u8],
-        timeout: Duration,
-    ) -> Result<(Endpoint<QueuePair<S>>, Vec<u8>), ConnectError> {
-        let Endpoint { qp, cq, domain } = self;
-        let (qp, theirs) = exchange::connect(address, qp, blob, timeout)?;
-        Ok((Endpoint { qp, cq, domain }, theirs))
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use longarm::Endpoint;
+    /// let endpoint = Endpoint::connect("192.0.2.7:7471", b"hello").wait(Duration::from_secs(5))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn connect(to: impl ToSocketAddrs, private_data: &[u8]) -> Connecting<Endpoint<Unconnected<Rc>>> {
+        let endpoint = Route::to(to).and_then(|route| Ok((route.rc()?, route)));
+        match endpoint {
+            Ok((endpoint, route)) => connection::connect(route, endpoint, private_data),
+            Err(error) => Connecting::failed(error),
+        }
     }
+}
 
-    /// Waits for a peer and connects to it. See [`Listener::accept`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn accept(
-        self,
-        listener: &Listener,
-        blob: &[u8],
-        timeout: Duration,
-    ) -> Result<(Endpoint<QueuePair<S>>, Vec<u8>), ConnectError> {
-        let Endpoint { qp, cq, domain } = self;
-        let (qp, theirs) = listener.accept(qp, blob, timeout)?;
-        Ok((Endpoint { qp, cq, domain }, theirs))
+impl<S: Connected> Endpoint<Unconnected<S>> {
+    /// For a connection from one address of the device's.
+    pub(crate) fn connected_on(context: &Context, ip: IpAddr) -> Result<Endpoint<Unconnected<S>>, EndpointError> {
+        let (domain, cq) = (context.protection_domain()?, context.completion_queue()?);
+        let qp = QpBuilder::<S>::new(&domain, &cq).gid(ip.into()).build()?;
+        Ok(Endpoint { qp, cq, domain })
+    }
+}
+
+impl Endpoint<UdEndpoint> {
+    /// For datagrams from one address of the device's.
+    pub(crate) fn ud_on(context: &Context, ip: IpAddr) -> Result<Endpoint<UdEndpoint>, EndpointError> {
+        let (domain, cq) = (context.protection_domain()?, context.completion_queue()?);
+        let qp = domain.ud(&cq).gid(ip.into()).build()?;
+        Ok(Endpoint { qp, cq, domain })
     }
 }
 
 impl<Q> Endpoint<Q> {
+    /// The endpoint's queue pair, with another in its place.
+    pub(crate) fn take<R>(self, qp: R) -> (Q, Endpoint<R>) {
+        (self.qp, Endpoint { qp, cq: self.cq, domain: self.domain })
+    }
+
     /// The protection domain.
     pub fn protection_domain(&self) -> &ProtectionDomain {
         &self.domain

@@ -4,22 +4,25 @@
 //! |---|---|
 //! | [`OpenError`] | opening a [`Context`](crate::Context) |
 //! | [`ResourceError`] | making and changing resources: domains, regions, queues, queue pairs |
-//! | [`ConnectError`] | bringing a queue pair to its peer |
+//! | [`ConnectError`] | bringing a queue pair to its peer, listening |
 //! | [`PostError`] | posting a work request |
 //! | [`WorkError`] | what became of a work request |
 //! | [`KeyError`] | naming memory |
 //!
 //! A [`Failure`] is a [`WorkError`] that brings the buffers back.
 
+mod connect;
+
 use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use transport::{QpType, Reason, Status};
+use transport::{Reason, Status};
 
 use crate::buffer::Buffer;
 use crate::flight::Loan;
 
+pub use connect::{ConnectError, Refusal};
 pub use device::{CaptureError, OpenError};
 
 /// Why a resource could not be made or changed.
@@ -42,57 +45,6 @@ pub enum ResourceError {
     /// The device has no address that the resource could use.
     #[error("the device has no {0} address")]
     NoAddress(&'static str),
-    /// The device refused.
-    #[error(transparent)]
-    Device(#[from] device::Error),
-}
-
-/// Why a queue pair could not be connected.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConnectError {
-    /// The peer's bytes are no connection information.
-    #[error("the peer's connection information is malformed: {0}")]
-    Malformed(&'static str),
-    /// One end is RC, the other UC.
-    #[error("this queue pair is {ours:?}, the peer's is {theirs:?}")]
-    OtherService {
-        /// Our service.
-        ours: QpType,
-        /// The peer's.
-        theirs: QpType,
-    },
-    /// We have no address of the peer's kind.
-    #[error("the peer is at {peer}, and this device has no address of that family")]
-    NoRoute {
-        /// Where the peer is.
-        peer: IpAddr,
-    },
-    /// Nothing arrived in time.
-    #[error("no answer from {who} within {timeout:?}")]
-    TimedOut {
-        /// Whom we waited for.
-        who: String,
-        /// How long.
-        timeout: Duration,
-    },
-    /// The peer closed the exchange with these words.
-    #[error("the peer refused: {0}")]
-    Refused(String),
-    /// The peer speaks something else, or another version of the exchange.
-    #[error("{0} does not speak this exchange: {1}")]
-    Protocol(String, &'static str),
-    /// The bytes to hand to the peer are too many.
-    #[error("{is} bytes for the peer are more than {max}")]
-    BlobTooLong {
-        /// Bytes given.
-        is: usize,
-        /// Bytes allowed.
-        max: usize,
-    },
-    /// The TCP connection of the exchange failed.
-    #[error("the exchange with {0} failed: {1}")]
-    Exchange(String, #[source] std::io::Error),
     /// The device refused.
     #[error(transparent)]
     Device(#[from] device::Error),

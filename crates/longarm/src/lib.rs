@@ -7,13 +7,12 @@
 //!
 //! # A first message
 //!
-//! An [`Endpoint`] is one end of a connection. This program has both ends, to be complete; in
-//! life they are in two processes, and [`connect`](Endpoint::connect) and
-//! [`accept`](Endpoint::accept) bring them together:
+//! One program listens, another connects. This one does both, to be complete; in life they are
+//! two processes, on one machine or on two:
 //!
 //! ```
 //! use std::time::Duration;
-//! use longarm::Context;
+//! use longarm::{Context, Listener};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # const SECOND: Duration = Duration::from_secs(10);
@@ -21,10 +20,10 @@
 //! let domain = context.protection_domain()?;           // what may be used together
 //! let cq = context.completion_queue()?;                // where the device says what is done
 //!
-//! let left = domain.rc(&cq).build()?;                  // two queue pairs, reliable,
-//! let right = domain.rc(&cq).build()?;                 // each with its address
-//! let (to_left, to_right) = (left.address(), right.address());
-//! let (left, right) = (left.connect(&to_right)?, right.connect(&to_left)?);
+//! let listener = Listener::bind("127.0.0.1:0")?;
+//! let calling = longarm::connect(listener.local_addr(), domain.rc(&cq), b"");
+//! let right = listener.accept().wait(SECOND)?.accept(domain.rc(&cq), b"").wait(SECOND)?;
+//! let left = calling.wait(SECOND)?;                    // two queue pairs, connected
 //!
 //! let message = right.recv(domain.allocate(64)?).start();     // a buffer for what will come
 //! let hello = domain.allocate(64)?.with(b"hello");
@@ -105,6 +104,8 @@
 //! | [`Uc`] | two queue pairs | whole messages in order; some may be lost | SEND, WRITE |
 //! | [`Ud`] | [endpoints](UdEndpoint) with anybody | nothing | SEND of one packet, multicast |
 //!
+//! How they are brought together, and what becomes of a connection in the end, is told in [`connection`].
+//!
 //! # When something goes wrong
 //!
 //! Errors are enums with plain words, one per family of verbs; see [`error`]. A failed request
@@ -116,15 +117,15 @@
 //! # What this crate is
 //!
 //! It is the safe face of the device (the crate `longarm-device`), which carries out the
-//! operations: it owns what is lent, and knows who waits for what. It has no protocol code and no
-//! sockets, but for the small TCP [`exchange`] by which two queue pairs learn of each other, and no
-//! unsafe code.
+//! operations, and of the connection manager (`longarm-connect`), which brings two ends together: it owns
+//! what is lent, and knows who waits for what. It has no protocol code, no sockets and no unsafe code.
 #![forbid(unsafe_code)]
 
 mod address;
 mod batch;
 mod buffer;
 mod completion;
+pub mod connection;
 mod context;
 mod cq;
 mod descriptor;
@@ -132,7 +133,6 @@ mod domain;
 mod endpoint;
 pub mod error;
 mod events;
-pub mod exchange;
 mod flight;
 mod qp;
 mod receive;
@@ -149,12 +149,15 @@ pub use address::AddressHandle;
 pub use batch::{Batch, BatchFailure};
 pub use buffer::Buffer;
 pub use completion::{Completion, Message, Outcome};
+pub use connection::{
+    Accept, Connectable, Connecting, Connection, Disconnected, Found, Listener, Lookup, Request, Route, connect,
+};
 pub use context::Context;
 pub use cq::{CompletionChannel, CompletionQueue, CqError};
 pub use domain::ProtectionDomain;
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{
-    CaptureError, ConnectError, Failure, KeyError, OpenError, PostError, ResourceError, WaitError, WorkError,
+    CaptureError, ConnectError, Failure, KeyError, OpenError, PostError, Refusal, ResourceError, WaitError, WorkError,
 };
 pub use events::{Event, Events};
 pub use flight::{Lend, Ticket};

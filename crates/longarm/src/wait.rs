@@ -1,7 +1,7 @@
 //! Blocking: a short spin, then sleep.
 
 use std::sync::Arc;
-use std::task::{Wake, Waker};
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -57,6 +57,23 @@ fn sleep<T>(
         armed?;
         match timeout.checked_sub(start.elapsed()) {
             None | Some(Duration::ZERO) => return Ok(None),
+            Some(left) => thread::park_timeout(left),
+        }
+    }
+}
+
+/// Sleeps until `ready` gives something, or for `timeout`. `ready` sees to it that the waker is
+/// called when it would give something. For what takes so long that polling does not pay.
+pub(crate) fn park<T>(timeout: Duration, mut ready: impl FnMut(&mut TaskContext<'_>) -> Poll<T>) -> Option<T> {
+    let start = Instant::now();
+    let waker = Waker::from(Arc::new(Sleeper(thread::current())));
+    let mut task = TaskContext::from_waker(&waker);
+    loop {
+        if let Poll::Ready(found) = ready(&mut task) {
+            return Some(found);
+        }
+        match timeout.checked_sub(start.elapsed()) {
+            None | Some(Duration::ZERO) => return None,
             Some(left) => thread::park_timeout(left),
         }
     }

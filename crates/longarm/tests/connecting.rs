@@ -1,77 +1,11 @@
-//! Connecting over the exchange, and what comes of two ends that do not fit.
+//! Connecting by hand, and what comes of two ends that do not fit.
 
 mod common;
 
-use std::io::Write;
-use std::net::{IpAddr, TcpStream};
+use std::net::IpAddr;
 
 use common::*;
-use longarm::{ConnectError, Gid, Mtu, RemoteKey, ResourceError, Retry, exchange};
-
-#[test]
-fn two_queue_pairs_and_their_keys_in_a_few_lines() {
-    udp::testing::in_new_netns(|| {
-        two_sides(|a, b| {
-            let listener = exchange::listen("127.0.0.1:0").unwrap();
-            let address = listener.local_addr().unwrap();
-            let region = b.domain.expose(64, ALL).unwrap();
-            std::thread::scope(|scope| {
-                let server = scope.spawn(|| {
-                    let qp = b.rc().build().unwrap();
-                    listener.accept(qp, &region.key().to_bytes(), PATIENCE).unwrap()
-                });
-                let qp = a.rc().build().unwrap();
-                let (qp, blob) = exchange::connect(address, qp, b"a client", PATIENCE).unwrap();
-                let key = RemoteKey::from_bytes(&blob).unwrap();
-                qp.write_inline(b"written", &key).wait(PATIENCE).unwrap();
-                let (other, blob) = server.join().unwrap();
-                assert_eq!((other.peer().qpn(), &blob[..]), (qp.qpn(), &b"a client"[..]));
-                assert_eq!(qp.peer().gid(), Gid::from(IpAddr::from([127, 0, 0, 1])));
-            });
-            let mut seen = [0; 7];
-            region.copy_out(0, &mut seen).unwrap();
-            assert_eq!(&seen, b"written");
-        })
-    })
-}
-
-#[test]
-fn strangers_and_those_of_another_service_are_passed_over() {
-    udp::testing::in_new_netns(|| {
-        two_sides(|a, b| {
-            let listener = exchange::listen("127.0.0.1:0").unwrap();
-            let address = listener.local_addr().unwrap();
-            let mut stranger = TcpStream::connect(address).unwrap();
-            stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-            std::thread::scope(|scope| {
-                let server = scope.spawn(|| listener.accept(b.rc().build().unwrap(), b"", PATIENCE).unwrap());
-                let other = a.uc().build().unwrap();
-                let refused = exchange::connect(address, other, b"", PATIENCE).unwrap_err();
-                assert!(matches!(&refused, ConnectError::Refused(why) if why.contains("Rc")));
-                let (qp, _) = exchange::connect(address, a.rc().build().unwrap(), b"", PATIENCE).unwrap();
-                assert_eq!(server.join().unwrap().0.peer().qpn(), qp.qpn());
-            });
-        })
-    })
-}
-
-#[test]
-fn an_incoming_peer_can_be_looked_at_first() {
-    udp::testing::in_new_netns(|| {
-        two_sides(|a, b| {
-            let listener = exchange::listen("127.0.0.1:0").unwrap();
-            let address = listener.local_addr().unwrap();
-            std::thread::scope(|scope| {
-                let client = scope.spawn(|| exchange::connect(address, a.rc().build().unwrap(), b"me", PATIENCE));
-                let incoming = listener.next(PATIENCE).unwrap();
-                assert_eq!(incoming.blob(), b"me");
-                let qp = incoming.accept(b.rc().build().unwrap(), b"you").unwrap();
-                let (client, blob) = client.join().unwrap().unwrap();
-                assert_eq!((client.peer().qpn(), &blob[..]), (qp.qpn(), &b"you"[..]));
-            });
-        })
-    })
-}
+use longarm::{ConnectError, Mtu, ResourceError, Retry};
 
 #[test]
 fn ends_that_do_not_fit_are_told_apart() {
@@ -173,7 +107,7 @@ fn a_capture_is_written() {
 }
 
 #[test]
-fn two_hosts_talk_over_the_addresses_that_tcp_uses() {
+fn two_hosts_talk_over_the_addresses_that_were_chosen() {
     udp::testing::in_new_netns(|| {
         let (left, right) = udp::testing::hosts(1500);
         let open = || {
@@ -183,16 +117,13 @@ fn two_hosts_talk_over_the_addresses_that_tcp_uses() {
         };
         // The engine makes sockets as it needs them, on the thread that drives it.
         let ((_one, a), (_two, b)) = (left.run(open), right.run(open));
-        for ip in [IpAddr::from(right.v4), IpAddr::from(right.v6)] {
-            let listener = right.run(|| exchange::listen((ip, 0)).unwrap());
-            let address = listener.local_addr().unwrap();
-            let (ours, theirs) = std::thread::scope(|scope| {
-                let theirs =
-                    scope.spawn(|| right.run(|| listener.accept(b.rc().build().unwrap(), b"", PATIENCE).unwrap().0));
-                let ours = left.run(|| exchange::connect(address, a.rc().build().unwrap(), b"", PATIENCE).unwrap().0);
-                (ours, theirs.join().unwrap())
-            });
-            assert_eq!(ours.peer().gid().ip(), ip);
+        for (near, far) in [(IpAddr::from(left.v4), IpAddr::from(right.v4)), (left.v6.into(), right.v6.into())] {
+            let (mut ours, mut theirs) = (a.rc().build().unwrap(), b.rc().build().unwrap());
+            assert!(ours.use_address(near) && theirs.use_address(far));
+            let (to_us, to_them) = (ours.address(), theirs.address());
+            let ours = left.run(|| ours.connect(&to_them).unwrap());
+            let theirs = right.run(|| theirs.connect(&to_us).unwrap());
+            assert_eq!(ours.peer().gid().ip(), far);
             assert_eq!(ours.peer().mtu(), Mtu::B1024, "what fits an Ethernet packet");
             let message = theirs.recv(b.empty(100_000)).start();
             left.run(|| ours.send(a.buffer(&pattern(100_000))).wait(PATIENCE)).unwrap();

@@ -7,36 +7,73 @@ use std::error::Error;
 use std::time::Duration;
 
 use longarm::{
-    Access, Buffer, CompletionQueue, ConnectionInfo, Endpoint, MemoryRegion, ProtectionDomain, QKey, QueuePair, Rc,
-    RemoteKey, exchange,
+    Access, Buffer, CompletionQueue, Connection, ConnectionInfo, Endpoint, Listener, MemoryRegion, ProtectionDomain,
+    QKey, QueuePair, Rc, RemoteKey, Route, UdEndpoint,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-fn endpoint() -> Result<()> {
+fn endpoint(timeout: Duration) -> Result<()> {
     // guide
-    let (endpoint, _) = Endpoint::rc()?.connect("host:7471", b"", Duration::from_secs(5))?;
+    let endpoint = Endpoint::connect("host:7471", b"hello").wait(timeout)?;
     let reply = endpoint.recv(endpoint.allocate(4096)?).start();
-    endpoint.send_inline(b"hello").wait(Duration::from_secs(5))?;
-    println!("{:?}", &reply.wait(Duration::from_secs(5))?[..]);
+    endpoint.send_inline(b"hello").wait(timeout)?;
+    println!("{:?}", &reply.wait(timeout)?[..]);
     // end
     Ok(())
 }
 
-fn connecting(domain: &ProtectionDomain, cq: &CompletionQueue, theirs: &[u8]) -> Result<()> {
+fn listening(domain: &ProtectionDomain, cq: &CompletionQueue, key: RemoteKey, timeout: Duration) -> Result<()> {
+    // guide
+    let listener = Listener::bind("0.0.0.0:7471")?;
+    let request = listener.accept().wait(timeout)?; // or .await
+    println!("{} says {:?}", request.peer_addr(), request.private_data());
+    let qp = request.accept(domain.rc(&cq), &key.to_bytes()).wait(timeout)?; // or request.reject(b"why")?
+    // end
+    Ok(())
+}
+
+async fn calling(domain: &ProtectionDomain, cq: &CompletionQueue) -> Result<()> {
+    // guide
+    let qp = longarm::connect("host:7471", domain.rc(&cq), b"hello").await?; // or .wait(timeout)
+    let key = RemoteKey::from_bytes(&qp.private_data()[..RemoteKey::ENCODED_BYTES])?;
+    // end
+    Ok(())
+}
+
+fn routes(
+    domain: &ProtectionDomain,
+    cq: &CompletionQueue,
+    listener: &Listener<Rc>,
+    buffer: Buffer,
+    other: Buffer,
+    timeout: Duration,
+) -> Result<()> {
+    // guide
+    let route = Route::to("host:7471")?;
+    let qp = domain.rc(&cq).on(&route.context()?).build()?; // Unconnected<Rc>
+    let message = qp.recv(buffer).start();
+    let qp = longarm::connect(&route, qp, b"hello").wait(timeout)?; // Connection<Rc>
+
+    let request = listener.accept().wait(timeout)?;
+    let qp = domain.rc(&cq).on(&request.context()?).build()?;
+    let message = qp.recv(other).start();
+    let qp = request.accept(qp, b"welcome").wait(timeout)?;
+    // end
+    Ok(())
+}
+
+async fn ending(qp: &Connection<Rc>) {
+    // guide
+    qp.disconnected().await; // the peer has gone, or we
+    // end
+}
+
+fn by_hand(domain: &ProtectionDomain, cq: &CompletionQueue, theirs: &[u8]) -> Result<()> {
     // guide
     let qp = domain.rc(&cq).send_depth(256).recv_depth(64).build()?; // Unconnected<Rc>
     let mine: [u8; 28] = qp.address().to_bytes(); // to the peer, by any means
     let qp = qp.connect(&ConnectionInfo::from_bytes(&theirs)?)?; // QueuePair<Rc>
-    // end
-    Ok(())
-}
-
-fn exchanging(domain: &ProtectionDomain, cq: &CompletionQueue, key: RemoteKey, timeout: Duration) -> Result<()> {
-    // guide
-    let listener = exchange::listen("0.0.0.0:7471")?;
-    let (qp, hello) = listener.accept(domain.rc(&cq).build()?, &key.to_bytes(), timeout)?;
-    let (qp, hello) = exchange::connect("host:7471", domain.rc(&cq).build()?, b"", timeout)?;
     // end
     Ok(())
 }
@@ -82,6 +119,18 @@ fn datagrams(domain: &ProtectionDomain, cq: &CompletionQueue, buffer: Buffer, ti
     let buffer = endpoint.send_to(buffer, &group.address()).wait(timeout)?;
     let message = endpoint.recv(buffer).wait(timeout)?;
     endpoint.send_inline_to(b"thanks", message.source().unwrap()).wait(timeout)?;
+    // end
+    Ok(())
+}
+
+fn finding(endpoint: &UdEndpoint, timeout: Duration) -> Result<()> {
+    // guide
+    let listener = Listener::bind_ud("0.0.0.0:7471")?; // one side
+    listener.accept().wait(timeout)?.answer(&endpoint, b"it is me")?;
+
+    let endpoint = Route::to("host:7471")?.ud()?; // the other
+    let found = endpoint.look_up("host:7471", b"who?").wait(timeout)?;
+    endpoint.send_inline_to(b"hello", &found.address).wait(timeout)?;
     // end
     Ok(())
 }

@@ -9,6 +9,7 @@ use wire::{Gid, QKey};
 use super::core::QpCore;
 use super::service::{Connected, Service, Ud};
 use super::{UdEndpoint, Unconnected};
+use crate::context::Context;
 use crate::cq::CompletionQueue;
 use crate::domain::ProtectionDomain;
 use crate::error::ResourceError;
@@ -45,6 +46,7 @@ impl Default for Retry {
 #[must_use = "`build` makes the queue pair"]
 pub struct QpBuilder<S> {
     pub(super) domain: ProtectionDomain,
+    pub(super) context: Context,
     pub(super) send_cq: CompletionQueue,
     pub(super) recv_cq: CompletionQueue,
     pub(super) srq: Option<SharedReceiveQueue>,
@@ -62,6 +64,7 @@ impl<S: Service> QpBuilder<S> {
     pub(crate) fn new(domain: &ProtectionDomain, cq: &CompletionQueue) -> QpBuilder<S> {
         QpBuilder {
             domain: domain.clone(),
+            context: domain.context().clone(),
             send_cq: cq.clone(),
             recv_cq: cq.clone(),
             srq: None,
@@ -114,13 +117,32 @@ impl<S: Service> QpBuilder<S> {
         self
     }
 
+    /// Makes it on this device instead of the domain's; its events come from that context. All
+    /// devices of a process are one engine, so memory and completion queues serve queue pairs on any
+    /// of them. Which device a connection needs, the addresses decide: see
+    /// [`Route::context`](crate::Route::context) and [`Request::context`](crate::Request::context).
+    pub fn on(mut self, context: &Context) -> QpBuilder<S> {
+        self.context = context.clone();
+        self
+    }
+
     /// The address of ours to use: the device's first IPv4 address if not set.
     pub fn gid(mut self, gid: Gid) -> QpBuilder<S> {
         self.gid = Some(gid);
         self
     }
 
-    /// The context, if everything belongs to it.
+    /// The device that it will be on.
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// The address of ours that was asked for, if one was.
+    pub(crate) fn chosen_address(&self) -> Option<std::net::IpAddr> {
+        self.gid.map(|gid| gid.ip())
+    }
+
+    /// Whether everything belongs to it.
     fn check(&self) -> Result<(), ResourceError> {
         let context = self.domain.context();
         self.retry.check()?;
@@ -135,7 +157,7 @@ impl<S: Service> QpBuilder<S> {
     }
 
     fn own_gid(&self) -> Result<Gid, ResourceError> {
-        let known = self.gid.or_else(|| self.domain.context().default_gid());
+        let known = self.gid.or_else(|| self.context.default_gid());
         known.ok_or(ResourceError::NoAddress("IP"))
     }
 }
@@ -195,8 +217,9 @@ impl QpBuilder<super::Rc> {
     }
 }
 
-/// The Q_Key if none is set. Its high bit is clear: programs may use it without privilege.
-const DEFAULT_QKEY: u32 = 0x11_1111;
+/// The Q_Key if none is set: that of `rdma_cm` programs (`RDMA_UDP_QKEY`), so that members of a
+/// multicast group understand each other.
+const DEFAULT_QKEY: u32 = 0x0123_4567;
 
 impl QpBuilder<Ud> {
     /// The key that senders need: a fixed, well-known one if not set.

@@ -9,8 +9,8 @@ use crate::error::ConnectError;
 
 /// Everything that the peer of a queue pair needs to connect to it.
 ///
-/// It travels as [bytes](ConnectionInfo::to_bytes), by any means;
-/// [`exchange`](crate::exchange) is a ready one.
+/// It travels as [bytes](ConnectionInfo::to_bytes), by any means. Programs that
+/// [connect by address](crate::connect) need none of it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ConnectionInfo {
     pub(crate) service: QpType,

@@ -8,6 +8,7 @@ use transport::{AttrMask, CompletionOp, QpAttr, QpState, QpType, Reason, RecvWr,
 use wire::{Gid, Qpn};
 
 use super::builder::QpBuilder;
+use crate::context::Context;
 use crate::cq::CqCore;
 use crate::domain::{DomainId, ProtectionDomain};
 use crate::error::{Failure, PostError, ResourceError};
@@ -20,6 +21,7 @@ use crate::srq::SharedReceiveQueue;
 #[derive(Debug)]
 pub(crate) struct QpCore {
     pub(crate) domain: ProtectionDomain,
+    context: Context,
     qp: device::Qp,
     send: Arc<WorkQueue>,
     recv: Arc<WorkQueue>,
@@ -49,12 +51,14 @@ pub(crate) struct Rejected {
 impl QpCore {
     pub(crate) fn new<S>(builder: &QpBuilder<S>, qp_type: QpType) -> Result<QpCore, ResourceError> {
         let domain = builder.domain.clone();
-        let context = domain.context();
+        let context = builder.context.clone();
         let caps = &builder.caps;
-        let send = WorkQueue::new(context.next_queue(), caps.max_send_wr, true);
+        // The completion queues are of the domain's context, and tell work queues apart by its numbers.
+        let number = || domain.context().next_queue();
+        let send = WorkQueue::new(number(), caps.max_send_wr, true);
         let recv = match &builder.srq {
             Some(srq) => Arc::clone(srq.queue()),
-            None => Arc::new(WorkQueue::new(context.next_queue(), caps.max_recv_wr, false)),
+            None => Arc::new(WorkQueue::new(number(), caps.max_recv_wr, false)),
         };
         let (send_cq, recv_cq) = (builder.send_cq.core(), builder.recv_cq.core());
         let qp = context.device().create_qp(&device::QpSpec {
@@ -73,6 +77,7 @@ impl QpCore {
             send_cq: Arc::clone(send_cq),
             recv_cq: Arc::clone(recv_cq),
             srq: builder.srq.clone(),
+            context,
             domain,
         };
         core.attach()?;
@@ -115,7 +120,17 @@ impl QpCore {
     }
 
     pub(crate) fn source_for(&self, peer: Gid, preferred: Gid) -> Option<Gid> {
-        self.domain.context().source_for(peer, preferred)
+        self.context.source_for(peer, preferred)
+    }
+
+    /// The device that it is on.
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Whether its receives come from a shared receive queue.
+    pub(crate) fn has_srq(&self) -> bool {
+        self.srq.is_some()
     }
 
     pub(crate) fn send_posted(&self, key: Key) -> Posted {

@@ -12,8 +12,9 @@ use wire::{Gid, Psn, Qpn};
 
 use super::builder::{QpBuilder, Retry};
 use super::core::QpCore;
-use super::{Connected, ConnectionInfo, QueuePair};
+use super::{Connected, ConnectionInfo, Pilot, QueuePair};
 use crate::buffer::Buffer;
+use crate::context::Context;
 use crate::error::{ConnectError, ResourceError};
 use crate::flight::Loan;
 use crate::receive::Receive;
@@ -36,6 +37,8 @@ use crate::receive::Receive;
 pub struct Unconnected<S> {
     core: QpCore,
     gid: Gid,
+    /// The program chose the address.
+    gid_is_chosen: bool,
     first_psn: Psn,
     mtu: Mtu,
     read_depth: u8,
@@ -45,9 +48,10 @@ pub struct Unconnected<S> {
 
 impl<S: Connected> Unconnected<S> {
     pub(super) fn new(core: QpCore, builder: &QpBuilder<S>, gid: Gid) -> Unconnected<S> {
-        let active = core.domain.context().port().active_mtu;
+        let active = core.context().port().active_mtu;
         Unconnected {
             gid,
+            gid_is_chosen: builder.gid.is_some(),
             first_psn: random_psn(),
             mtu: builder.mtu.map_or(active, |mtu| mtu.min(active)),
             read_depth: builder.read_depth,
@@ -77,9 +81,10 @@ impl<S: Connected> Unconnected<S> {
     /// Uses our address `ip` from now on, if the device has it; returns whether it has.
     pub fn use_address(&mut self, ip: IpAddr) -> bool {
         let gid = Gid::from(ip);
-        let known = self.core.domain.context().port().gids.contains(&gid);
+        let known = self.core.context().port().gids.contains(&gid);
         if known {
             self.gid = gid;
+            self.gid_is_chosen = true;
         }
         known
     }
@@ -105,6 +110,27 @@ impl<S: Connected> Unconnected<S> {
         self.ready_to_receive(peer, source)?;
         self.ready_to_send(peer)?;
         Ok(QueuePair::new(self.core, *peer))
+    }
+
+    /// The device that it is on.
+    pub fn context(&self) -> &Context {
+        self.core.context()
+    }
+
+    /// The address that the program has chosen for it, if it has.
+    pub(crate) fn chosen_address(&self) -> Option<IpAddr> {
+        self.gid_is_chosen.then(|| self.gid.ip())
+    }
+
+    /// What takes it through its states from outside.
+    pub(crate) fn pilot(&self) -> Pilot {
+        let qp = self.core.device().clone();
+        Pilot::new(qp, self.retry, self.read_depth, self.mtu, self.core.has_srq())
+    }
+
+    /// The same queue pair, after its [`pilot`](Unconnected::pilot) connected it.
+    pub(crate) fn into_connected(self, peer: ConnectionInfo) -> QueuePair<S> {
+        QueuePair::new(self.core, peer)
     }
 
     fn ready_to_receive(&self, peer: &ConnectionInfo, source: Gid) -> Result<(), device::Error> {
@@ -161,7 +187,7 @@ impl Retry {
 }
 
 /// The code of the shortest acknowledge timeout that is no shorter; zero for ever.
-fn timeout_code(timeout: Duration) -> u8 {
+pub(super) fn timeout_code(timeout: Duration) -> u8 {
     let codes = (1..32).find(|code| wire::ack_timeout(*code).is_some_and(|t| t >= timeout));
     match timeout.is_zero() {
         true => 0,
@@ -170,7 +196,7 @@ fn timeout_code(timeout: Duration) -> u8 {
 }
 
 /// The code of the shortest RNR delay that is no shorter. Code 0 is the longest.
-fn rnr_code(delay: Duration) -> u8 {
+pub(super) fn rnr_code(delay: Duration) -> u8 {
     (1..32).find(|code| wire::rnr_timer(*code) >= delay).unwrap_or(0)
 }
 

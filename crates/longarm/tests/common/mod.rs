@@ -1,6 +1,9 @@
-//! Two devices in a network namespace of the test's own, and queue pairs between them.
+//! Two devices in a network namespace of the test's own, and queue pairs between them; or a process of
+//! the test's own with a hub.
 #![allow(dead_code, reason = "each test uses part of it")]
 
+use std::os::unix::fs::DirBuilderExt;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use longarm::{
@@ -74,4 +77,45 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
 /// Bytes that tell where they are.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
+}
+
+/// What this process is to do, in a test binary that runs itself.
+const ROLE: &str = "LONGARM_TEST_ROLE";
+
+/// Runs `body` in a process of its own with a hub of its own, in a network namespace of its own: the
+/// connection manager is one per process. To be called from the test function `test` itself.
+pub(crate) fn with_hub(test: &str, body: impl FnOnce()) {
+    with_hub_and_peer(test, body, |_| panic!("this test has no peer"));
+}
+
+/// Likewise; processes that [`start_peer`] starts run `peer` with its word instead.
+pub(crate) fn with_hub_and_peer(test: &str, body: impl FnOnce(), peer: impl FnOnce(&str)) {
+    match std::env::var(ROLE).as_deref() {
+        Ok("body") => return body(),
+        Ok(word) => return peer(word),
+        Err(_) => {}
+    }
+    let place = std::env::temp_dir().join(format!("longarm-{test}-{}", std::process::id()));
+    std::fs::DirBuilder::new().mode(0o700).create(&place).unwrap();
+    let mut command = run_again(test, "body");
+    command.env("LONGARM_RUNTIME_DIR", &place).env_remove("LONGARM_DEVICE");
+    let mut output = None;
+    udp::testing::in_new_netns(|| output = Some(command.output().unwrap()));
+    let _ = std::fs::remove_dir_all(&place);
+    // For an ordinary user the namespace is another process, which has checked this already.
+    let Some(output) = output else { return };
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("1 passed"), "{said}");
+}
+
+/// Starts the peer of a test.
+pub(crate) fn start_peer(test: &str, word: &str) -> std::process::Child {
+    run_again(test, word).stdout(std::process::Stdio::null()).spawn().unwrap()
+}
+
+fn run_again(test: &str, role: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([test, "--exact", "--nocapture"]).env(ROLE, role);
+    command
 }

@@ -1,0 +1,89 @@
+//! The addresses of a name, one after the other.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+use ::connect::{Binding, Id, PortSpace};
+use transport::QpType;
+
+use super::dispatch::Dispatcher;
+use crate::error::ConnectError;
+
+/// Where a request may go to, and from where.
+pub(super) struct Attempts {
+    pub(super) dispatcher: Arc<Dispatcher>,
+    addresses: std::vec::IntoIter<SocketAddr>,
+    qp_type: QpType,
+    source: Option<IpAddr>,
+    /// The device that the queue pair is on, once there is one.
+    device: Option<String>,
+}
+
+/// The port space of a service. A port of one is free in the others.
+pub(super) fn space(qp_type: QpType) -> PortSpace {
+    match qp_type {
+        QpType::Rc => PortSpace::Tcp,
+        QpType::Ud => PortSpace::Udp,
+        _ => PortSpace::Ib,
+    }
+}
+
+impl Attempts {
+    pub(super) fn of(to: impl ToSocketAddrs, qp_type: QpType) -> Result<Attempts, ConnectError> {
+        let addresses: Vec<_> = to.to_socket_addrs().map_err(ConnectError::Name)?.collect();
+        let dispatcher = Dispatcher::get()?;
+        Ok(Attempts { dispatcher, addresses: addresses.into_iter(), qp_type, source: None, device: None })
+    }
+
+    /// Packets are to leave from this address of ours.
+    pub(super) fn from(self, source: Option<IpAddr>) -> Attempts {
+        Attempts { source, ..self }
+    }
+
+    /// Only addresses that this device leads to.
+    pub(super) fn on(&mut self, device: Option<String>) {
+        self.device = device.or(self.device.take());
+    }
+
+    /// An id that may connect to the next address, and the device that leads there. Addresses that none
+    /// leads to are passed over.
+    ///
+    /// # Errors
+    /// If no address is left: what was wrong with the last.
+    pub(super) fn next(&mut self) -> Result<(Id, Binding), ConnectError> {
+        let mut error = None;
+        while let Some(address) = self.addresses.next() {
+            match self.resolve(address) {
+                Ok(found) => return Ok(found),
+                Err(why) => error = Some(why),
+            }
+        }
+        let no_address = || std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
+        Err(error.unwrap_or_else(|| ConnectError::Name(no_address())))
+    }
+
+    fn resolve(&self, address: SocketAddr) -> Result<(Id, Binding), ConnectError> {
+        let id = Id::new(self.dispatcher.queue(), space(self.qp_type), self.qp_type)?;
+        let source = self.source.map(|ip| SocketAddr::new(ip, 0));
+        id.resolve_addr(source, address)?;
+        id.resolve_route()?;
+        let binding = id.binding().ok_or(ConnectError::NoRoute { peer: address.ip() })?;
+        match &self.device {
+            Some(device) if *device != binding.device => {
+                let (device, needed) = (device.clone(), binding.device);
+                Err(ConnectError::OtherDevice { device, needed })
+            }
+            _ => Ok((id, binding)),
+        }
+    }
+}
+
+/// Whether the next address may bring what this one did not.
+pub(super) fn is_worth_another(error: &ConnectError) -> bool {
+    use crate::error::Refusal;
+    match error {
+        ConnectError::Refused { refusal, .. } => *refusal == Refusal::NO_LISTENER,
+        ConnectError::Unreachable(_) => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,180 @@
+//! Connections under way.
+
+use std::fmt;
+use std::future::Future;
+use std::net::ToSocketAddrs;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use super::attempts::{Attempts, is_worth_another};
+use super::link::{Far, FarEnd, Link};
+use super::waiters::Place;
+use super::{Connectable, Connection};
+use crate::error::ConnectError;
+use crate::qp::{Pilot, Service, Unconnected};
+use crate::wait::park;
+
+/// Connects to a program that listens at an address, and hands it up to 56 bytes of private data.
+///
+/// The request goes out now. The result is a future; it can be awaited on any executor, or
+/// [waited for](Connecting::wait) by a thread. Dropping it withdraws the request.
+///
+/// Of the addresses of a name those are tried, in order, that the device of `qp` leads to, until somebody
+/// listens. Looking a name up blocks the thread; give a [`SocketAddr`](std::net::SocketAddr) where that matters.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// # let domain = longarm::Context::open()?.protection_domain()?;
+/// # let cq = domain.context().completion_queue()?;
+/// let qp = longarm::connect("192.0.2.7:7471", domain.rc(&cq), b"hello").await?;
+/// println!("connected to {}: {:?}", qp.peer_addr(), qp.private_data());
+/// # Ok(())
+/// # }
+/// ```
+pub fn connect<Q: Connectable>(to: impl ToSocketAddrs, qp: Q, private_data: &[u8]) -> Connecting<Q> {
+    Connecting::of(begin(to, qp, private_data))
+}
+
+fn begin<Q: Connectable>(to: impl ToSocketAddrs, qp: Q, private_data: &[u8]) -> Result<UnderWay<Q>, ConnectError> {
+    let (device, source) = qp.insists();
+    let mut attempts = Attempts::of(to, Q::Service::TYPE)?.from(source);
+    attempts.on(device);
+    let (id, binding) = attempts.next()?;
+    attempts.on(Some(binding.device.clone()));
+    let (qp, rest) = qp.place(&binding.device)?;
+    let link = Link::new(&attempts.dispatcher, id)?;
+    let pilot = qp.pilot();
+    link.request(&pilot, private_data)?;
+    let more = More { attempts, pilot, private_data: private_data.to_vec() };
+    Ok(UnderWay { link, qp, rest, more: Some(more), place: Place::default() })
+}
+
+/// A connection under way: a future of the connection, an
+/// [`Endpoint`](crate::Endpoint) with one, if it began as an endpoint.
+///
+/// Nobody has to poll it for the connection to come about. Dropping it ends the attempt.
+#[must_use = "dropping it ends the attempt"]
+pub struct Connecting<Q: Connectable> {
+    state: State<Q>,
+}
+
+enum State<Q: Connectable> {
+    Failed(ConnectError),
+    UnderWay(Box<UnderWay<Q>>),
+    Over,
+}
+
+pub(super) struct UnderWay<Q: Connectable> {
+    link: Arc<Link>,
+    qp: Unconnected<Q::Service>,
+    rest: Q::Rest,
+    more: Option<More>,
+    place: Place,
+}
+
+/// What another attempt needs.
+struct More {
+    attempts: Attempts,
+    pilot: Pilot,
+    private_data: Vec<u8>,
+}
+
+impl More {
+    fn next(&mut self) -> Result<Arc<Link>, ConnectError> {
+        let (id, _) = self.attempts.next()?;
+        let link = Link::new(&self.attempts.dispatcher, id)?;
+        link.request(&self.pilot, &self.private_data)?;
+        Ok(link)
+    }
+}
+
+impl<Q: Connectable> UnderWay<Q> {
+    /// Accepted by us, the peer has to confirm.
+    pub(super) fn accepted(link: Arc<Link>, qp: Unconnected<Q::Service>, rest: Q::Rest) -> UnderWay<Q> {
+        UnderWay { link, qp, rest, more: None, place: Place::default() }
+    }
+
+    fn poll(&mut self, task: &mut TaskContext<'_>) -> Poll<Result<Far, ConnectError>> {
+        loop {
+            let error = match self.link.poll_up(task, &mut self.place) {
+                Poll::Ready(Err(error)) if is_worth_another(&error) => error,
+                other => return other,
+            };
+            // If no other attempt is possible, the first error says more.
+            match self.more.as_mut().map(More::next) {
+                Some(Ok(link)) => (self.link, self.place) = (link, Place::default()),
+                _ => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    fn finish(self, far: Far) -> Result<Q::Output, ConnectError> {
+        let FarEnd::Connected(peer) = far.what else { return Err(ConnectError::Gone(self.link.peer_addr())) };
+        let connection = Connection::new(self.qp.into_connected(peer), self.link, far.private_data);
+        Ok(Q::finish(self.rest, connection))
+    }
+}
+
+impl<Q: Connectable> Connecting<Q> {
+    /// One that came to nothing before it began.
+    pub(crate) fn failed(error: ConnectError) -> Connecting<Q> {
+        Connecting { state: State::Failed(error) }
+    }
+
+    pub(super) fn of(begun: Result<UnderWay<Q>, ConnectError>) -> Connecting<Q> {
+        let state = match begun {
+            Ok(under_way) => State::UnderWay(Box::new(under_way)),
+            Err(error) => State::Failed(error),
+        };
+        Connecting { state }
+    }
+
+    /// Waits for the connection with the thread, at most `timeout`.
+    ///
+    /// # Errors
+    /// If it could not be made, or not in time; it is given up then.
+    pub fn wait(mut self, timeout: Duration) -> Result<Q::Output, ConnectError> {
+        let done = park(timeout, |task| Pin::new(&mut self).poll(task));
+        done.unwrap_or_else(|| Err(ConnectError::TimedOut { who: self.whom(), timeout }))
+    }
+
+    fn whom(&self) -> String {
+        match &self.state {
+            State::UnderWay(under_way) => under_way.link.peer_addr().to_string(),
+            _ => "the peer".into(),
+        }
+    }
+}
+
+impl<Q: Connectable> Future for Connecting<Q> {
+    type Output = Result<Q::Output, ConnectError>;
+
+    /// # Panics
+    /// If the result was taken already.
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let polled = match &mut self.state {
+            State::UnderWay(under_way) => match under_way.poll(task) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(polled) => Some(polled),
+            },
+            _ => None,
+        };
+        Poll::Ready(match (std::mem::replace(&mut self.state, State::Over), polled) {
+            (State::UnderWay(under_way), Some(polled)) => polled.and_then(|far| under_way.finish(far)),
+            (State::Failed(error), _) => Err(error),
+            _ => panic!("the result of this attempt was taken already"),
+        })
+    }
+}
+
+impl<Q: Connectable> fmt::Debug for Connecting<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.state {
+            State::Failed(error) => write!(f, "Connecting({error})"),
+            State::UnderWay(under_way) => write!(f, "Connecting(to {})", under_way.link.peer_addr()),
+            State::Over => f.write_str("Connecting(over)"),
+        }
+    }
+}

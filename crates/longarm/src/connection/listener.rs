@@ -1,0 +1,243 @@
+//! Listeners.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, Waker};
+use std::time::Duration;
+
+use ::connect::{Event, EventKind, Id, Param};
+use parking_lot::Mutex;
+
+use super::Request;
+use super::attempts::space;
+use super::dispatch::{Concerned, Dispatcher};
+use super::link::Link;
+use super::waiters::{Place, Waiters};
+use crate::error::{ConnectError, Refusal};
+use crate::qp::{Rc, Service, Uc, Ud};
+use crate::wait::park;
+
+/// Requests that wait to be accepted at most. Further ones are refused.
+const BACKLOG: usize = 1024;
+
+/// Listens for those who want to [`connect`](crate::connect), or to
+/// [look up](crate::UdEndpoint::look_up) where datagrams go.
+///
+/// The ports of RC, of UC and of datagrams are different ones, and none of them is TCP's or UDP's. Dropping
+/// the listener frees the port and refuses those who wait; connections that were accepted stay.
+pub struct Listener<S> {
+    acceptor: Arc<Acceptor>,
+    local: SocketAddr,
+    service: PhantomData<S>,
+}
+
+impl Listener<Rc> {
+    /// Listens for reliable connections. The address may be a wildcard (that of IPv6 takes IPv4 in as well);
+    /// port 0 takes a free one.
+    ///
+    /// # Errors
+    /// If the port is in use, no device of this host has the address, or no hub can be reached or started.
+    pub fn bind(address: impl ToSocketAddrs) -> Result<Listener<Rc>, ConnectError> {
+        Listener::open(address)
+    }
+}
+
+impl Listener<Uc> {
+    /// Listens for unreliable connections.
+    ///
+    /// # Errors
+    /// As [`bind`](Listener::bind).
+    pub fn bind_uc(address: impl ToSocketAddrs) -> Result<Listener<Uc>, ConnectError> {
+        Listener::open(address)
+    }
+}
+
+impl Listener<Ud> {
+    /// Listens for those who look up where datagrams go.
+    ///
+    /// # Errors
+    /// As [`bind`](Listener::bind).
+    pub fn bind_ud(address: impl ToSocketAddrs) -> Result<Listener<Ud>, ConnectError> {
+        Listener::open(address)
+    }
+}
+
+impl<S: Service> Listener<S> {
+    fn open(address: impl ToSocketAddrs) -> Result<Listener<S>, ConnectError> {
+        let dispatcher = Dispatcher::get()?;
+        let no_address = || std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
+        let mut error = ConnectError::Name(no_address());
+        for address in address.to_socket_addrs().map_err(ConnectError::Name)? {
+            match Acceptor::open(&dispatcher, address, S::TYPE) {
+                Ok(acceptor) => {
+                    let local = acceptor.id.local_addr().unwrap_or(address);
+                    return Ok(Listener { acceptor, local, service: PhantomData });
+                }
+                Err(why) => error = why,
+            }
+        }
+        Err(error)
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Waits for the next request. The result is a future; it can be awaited on any executor, or
+    /// [waited for](Accept::wait) by a thread. Dropping it loses no request.
+    pub fn accept(&self) -> Accept<'_, S> {
+        Accept { listener: self, place: Place::default() }
+    }
+}
+
+impl<S> fmt::Debug for Listener<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Listener({})", self.local)
+    }
+}
+
+/// A future of the next [`Request`].
+#[must_use = "it does nothing until it is awaited or waited for"]
+pub struct Accept<'l, S> {
+    listener: &'l Listener<S>,
+    place: Place,
+}
+
+impl<S: Service> Accept<'_, S> {
+    /// Waits with the thread, at most `timeout`.
+    ///
+    /// # Errors
+    /// If nobody came in time, or this process is a fork of the listener's.
+    pub fn wait(mut self, timeout: Duration) -> Result<Request<S>, ConnectError> {
+        let found = park(timeout, |task| Pin::new(&mut self).poll(task));
+        found.unwrap_or_else(|| Err(ConnectError::TimedOut { who: "somebody who connects".into(), timeout }))
+    }
+}
+
+impl<S: Service> Future for Accept<'_, S> {
+    type Output = Result<Request<S>, ConnectError>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let Accept { listener, place } = &mut *self;
+        listener.acceptor.poll(task, place).map_ok(|incoming| Request::new(incoming.link, incoming.param))
+    }
+}
+
+impl<S> Drop for Accept<'_, S> {
+    fn drop(&mut self) {
+        self.listener.acceptor.forget(&self.place);
+    }
+}
+
+impl<S> fmt::Debug for Accept<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Accept({:?})", self.listener)
+    }
+}
+
+/// A listening id, and the requests that came to it.
+struct Acceptor {
+    dispatcher: Arc<Dispatcher>,
+    id: Id,
+    inner: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    requests: VecDeque<Incoming>,
+    waiters: Waiters,
+}
+
+struct Incoming {
+    link: Arc<Link>,
+    param: Param,
+}
+
+impl Acceptor {
+    fn open(
+        dispatcher: &Arc<Dispatcher>,
+        address: SocketAddr,
+        qp_type: transport::QpType,
+    ) -> Result<Arc<Acceptor>, ConnectError> {
+        let id = Id::new(dispatcher.queue(), space(qp_type), qp_type)?;
+        id.bind(address).map_err(|error| ConnectError::binding(error, address))?;
+        let acceptor = Arc::new(Acceptor { dispatcher: Arc::clone(dispatcher), id, inner: Mutex::default() });
+        let concerned: Arc<dyn Concerned> = acceptor.clone();
+        dispatcher.enter(acceptor.id.key(), Arc::downgrade(&concerned));
+        acceptor.id.listen(0).map_err(|error| ConnectError::binding(error, address))?;
+        Ok(acceptor)
+    }
+
+    /// The oldest request whose peer has not given up.
+    fn poll(&self, task: &mut TaskContext<'_>, place: &mut Place) -> Poll<Result<Incoming, ConnectError>> {
+        if !self.dispatcher.is_ours() {
+            return Poll::Ready(Err(ConnectError::Forked));
+        }
+        let mut given_up = Vec::new();
+        let mut inner = self.inner.lock();
+        while let Some(incoming) = inner.requests.pop_front() {
+            if incoming.link.is_waiting() {
+                drop(inner);
+                return Poll::Ready(Ok(incoming));
+            }
+            given_up.push(incoming);
+        }
+        inner.waiters.note(place, task.waker());
+        drop(inner);
+        drop(given_up);
+        Poll::Pending
+    }
+
+    fn forget(&self, place: &Place) {
+        if self.dispatcher.is_ours() {
+            self.inner.lock().waiters.forget(place);
+        }
+    }
+
+    fn requested(&self, id: Id, param: Param) {
+        let Ok(link) = Link::new(&self.dispatcher, id) else { return };
+        let wakers = {
+            let mut inner = self.inner.lock();
+            if inner.requests.len() >= BACKLOG {
+                inner.requests.retain(|incoming| incoming.link.is_waiting());
+            }
+            if inner.requests.len() >= BACKLOG {
+                drop(inner);
+                // It may have gone already.
+                let _ = link.reject(Refusal::BUSY, &[]);
+                return;
+            }
+            inner.requests.push_back(Incoming { link, param });
+            inner.waiters.take()
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Concerned for Acceptor {
+    fn happened(&self, event: Event) {
+        if event.kind == EventKind::ConnectRequest {
+            self.requested(event.id, event.param);
+        }
+    }
+}
+
+impl Drop for Acceptor {
+    fn drop(&mut self) {
+        if !self.dispatcher.is_ours() {
+            return;
+        }
+        self.dispatcher.forget(self.id.key());
+        self.id.destroy();
+        for incoming in std::mem::take(&mut self.inner.get_mut().requests) {
+            // It may have given up.
+            let _ = incoming.link.reject(Refusal::NO_LISTENER, &[]);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Where datagrams go.
+
+use std::fmt;
+use std::future::Future;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use transport::QpType;
+
+use super::attempts::{Attempts, is_worth_another};
+use super::link::{Far, FarEnd, Link};
+use super::waiters::Place;
+use crate::address::AddressHandle;
+use crate::error::ConnectError;
+use crate::wait::park;
+
+/// Asks who listens at an address where its datagrams go; see
+/// [`UdEndpoint::look_up`](crate::UdEndpoint::look_up).
+pub(crate) fn look_up(to: impl ToSocketAddrs, device: String, private_data: &[u8]) -> Lookup {
+    let begin = || {
+        let mut attempts = Attempts::of(to, QpType::Ud)?;
+        attempts.on(Some(device));
+        let link = ask(&mut attempts, private_data)?;
+        Ok(UnderWay { link, attempts, private_data: private_data.to_vec(), place: Place::default() })
+    };
+    Lookup { state: begin().map(Box::new).map_err(Some) }
+}
+
+fn ask(attempts: &mut Attempts, private_data: &[u8]) -> Result<Arc<Link>, ConnectError> {
+    let (id, _) = attempts.next()?;
+    let link = Link::new(&attempts.dispatcher, id)?;
+    link.look_up(private_data)?;
+    Ok(link)
+}
+
+/// What a lookup found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// Where to send.
+    pub address: AddressHandle,
+    /// Who answered.
+    pub peer_addr: SocketAddr,
+    /// What it has handed us, as long as the message had room, with zeros behind it: 136 bytes.
+    pub private_data: Vec<u8>,
+}
+
+/// A question where datagrams go: a future of what was [`Found`].
+#[must_use = "dropping it ends the attempt"]
+pub struct Lookup {
+    state: Result<Box<UnderWay>, Option<ConnectError>>,
+}
+
+struct UnderWay {
+    link: Arc<Link>,
+    attempts: Attempts,
+    private_data: Vec<u8>,
+    place: Place,
+}
+
+impl UnderWay {
+    fn poll(&mut self, task: &mut TaskContext<'_>) -> Poll<Result<Found, ConnectError>> {
+        loop {
+            let error = match self.link.poll_up(task, &mut self.place) {
+                Poll::Ready(Err(error)) if is_worth_another(&error) => error,
+                other => return other.map(|far| self.found(far?)),
+            };
+            match ask(&mut self.attempts, &self.private_data) {
+                Ok(link) => (self.link, self.place) = (link, Place::default()),
+                Err(_) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    fn found(&self, far: Far) -> Result<Found, ConnectError> {
+        let peer_addr = self.link.peer_addr();
+        match far.what {
+            FarEnd::Datagrams(address) => Ok(Found { address, peer_addr, private_data: far.private_data }),
+            FarEnd::Connected(_) => Err(ConnectError::Gone(peer_addr)),
+        }
+    }
+}
+
+impl Lookup {
+    /// Waits for the answer with the thread, at most `timeout`.
+    ///
+    /// # Errors
+    /// If nobody answers in time, or the answer is no.
+    pub fn wait(mut self, timeout: Duration) -> Result<Found, ConnectError> {
+        let done = park(timeout, |task| Pin::new(&mut self).poll(task));
+        let who = || self.state.as_ref().map_or("the peer".into(), |asked| asked.link.peer_addr().to_string());
+        done.unwrap_or_else(|| Err(ConnectError::TimedOut { who: who(), timeout }))
+    }
+}
+
+impl Future for Lookup {
+    type Output = Result<Found, ConnectError>;
+
+    /// # Panics
+    /// If the result was taken already.
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let polled = match &mut self.state {
+            Ok(under_way) => under_way.poll(task),
+            Err(error) => Poll::Ready(Err(error.take().expect("the result was not taken already"))),
+        };
+        if polled.is_ready() {
+            self.state = Err(None);
+        }
+        polled
+    }
+}
+
+impl fmt::Debug for Lookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.state {
+            Ok(under_way) => write!(f, "Lookup(at {})", under_way.link.peer_addr()),
+            Err(error) => write!(f, "Lookup({error:?})"),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Requests of those who want to connect.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ::connect::{ConnParam, Param};
+
+use super::connecting::UnderWay;
+use super::link::Link;
+use super::{Connectable, Connecting};
+use crate::context::Context;
+use crate::endpoint::{Endpoint, EndpointError};
+use crate::error::{ConnectError, OpenError, Refusal};
+use crate::qp::{Connected, Service, Ud, UdEndpoint, Unconnected};
+
+/// Somebody who wants to connect, from [`Listener::accept`](crate::Listener::accept). Dropping it
+/// refuses.
+pub struct Request<S: Service> {
+    link: Option<Arc<Link>>,
+    peer: SocketAddr,
+    local: SocketAddr,
+    device: String,
+    param: Param,
+    service: PhantomData<S>,
+}
+
+impl<S: Service> Request<S> {
+    pub(super) fn new(link: Arc<Link>, param: Param) -> Request<S> {
+        let peer = link.peer_addr();
+        let local = link.id().local_addr().unwrap_or_else(|| SocketAddr::new(peer.ip(), 0));
+        let device = link.id().binding().map_or_else(String::new, |binding| binding.device);
+        Request { link: Some(link), peer, local, device, param, service: PhantomData }
+    }
+
+    /// Who wants to connect. The connection manager of its host vouches for the address, and the way back
+    /// leads there; for nothing else.
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The address of ours that it asked for.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// What it has handed us, as long as the message had room, with zeros behind it: 56 bytes, 180 for
+    /// datagrams.
+    pub fn private_data(&self) -> &[u8] {
+        match &self.param {
+            Param::Conn(param) => &param.private_data,
+            Param::Datagram(param) => &param.private_data,
+            _ => &[],
+        }
+    }
+
+    /// The name of the device that it came to.
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// Opens the device that it came to, for a domain or for [`QpBuilder::on`](crate::QpBuilder::on).
+    ///
+    /// # Errors
+    /// If the device is gone.
+    pub fn context(&self) -> Result<Context, OpenError> {
+        Context::open_named(&self.device)
+    }
+
+    /// Refuses, with up to 148 bytes for the peer (datagrams: 136).
+    ///
+    /// # Errors
+    /// If it is more; the peer is refused without them then.
+    pub fn reject(mut self, private_data: &[u8]) -> Result<(), ConnectError> {
+        let result = self.take().reject(Refusal::PROGRAM, private_data);
+        match result {
+            // The peer has given up by itself.
+            Err(ConnectError::Gone(_)) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn take(&mut self) -> Arc<Link> {
+        self.link.take().expect("is taken only by those who consume the request")
+    }
+}
+
+impl<S: Connected> Request<S> {
+    /// An endpoint with everything of its own, on the device that the request came to: for
+    /// [`accept`](Request::accept), after receives were posted.
+    ///
+    /// # Errors
+    /// If the device is gone, or has no resources left.
+    pub fn endpoint(&self) -> Result<Endpoint<Unconnected<S>>, EndpointError> {
+        Endpoint::connected_on(&self.context()?, self.local.ip())
+    }
+
+    /// Connects `qp` to the peer and hands it up to 196 bytes of private data. The result is a future
+    /// of the connection, which stands when the peer has confirmed it.
+    pub fn accept<Q: Connectable<Service = S>>(self, qp: Q, private_data: &[u8]) -> Connecting<Q> {
+        Connecting::of(self.begin(qp, private_data))
+    }
+
+    fn begin<Q: Connectable<Service = S>>(mut self, qp: Q, private_data: &[u8]) -> Result<UnderWay<Q>, ConnectError> {
+        let (qp, rest) = qp.place(&self.device)?;
+        let link = self.take();
+        let wanted = match std::mem::take(&mut self.param) {
+            Param::Conn(wanted) => wanted,
+            _ => ConnParam::default(),
+        };
+        let accepted = link.accept(&qp.pilot(), &wanted, private_data);
+        if let Err(error) = accepted {
+            let refusal = if matches!(error, ConnectError::Mtu { .. }) { Refusal::MTU } else { Refusal::PROGRAM };
+            // The peer may have given up.
+            let _ = link.reject(refusal, &[]);
+            return Err(error);
+        }
+        Ok(UnderWay::accepted(link, qp, rest))
+    }
+}
+
+impl Request<Ud> {
+    /// An endpoint for datagrams with everything of its own, on the device that the request came to.
+    ///
+    /// # Errors
+    /// If the device is gone, or has no resources left.
+    pub fn endpoint(&self) -> Result<Endpoint<UdEndpoint>, EndpointError> {
+        Endpoint::ud_on(&self.context()?, self.local.ip())
+    }
+
+    /// Tells the peer to send its datagrams to `endpoint`, and hands it up to 136 bytes of private data.
+    ///
+    /// # Errors
+    /// If the endpoint is on another device, or there is more private data.
+    pub fn answer(mut self, endpoint: &UdEndpoint, private_data: &[u8]) -> Result<(), ConnectError> {
+        let device = endpoint.context().info().name;
+        if device != self.device {
+            return Err(ConnectError::OtherDevice { device, needed: self.device.clone() });
+        }
+        let link = self.take();
+        let answered = link.answer(&endpoint.address(), private_data);
+        answered.inspect_err(|_| drop(link.reject(Refusal::PROGRAM, &[])))
+    }
+}
+
+impl<S: Service> Drop for Request<S> {
+    fn drop(&mut self) {
+        if let Some(link) = self.link.take() {
+            // The peer may have given up, and a forked child has nothing to refuse.
+            let _ = link.reject(Refusal::PROGRAM, &[]);
+        }
+    }
+}
+
+impl<S: Service> fmt::Debug for Request<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Request({:?} from {} to {})", S::TYPE, self.peer, self.local)
+    }
+}

@@ -1,0 +1,59 @@
+//! Tasks that wait for the same thing.
+
+use std::collections::HashMap;
+use std::task::Waker;
+
+/// The wakers of futures that wait. Each future has one place at most, however often it is polled.
+#[derive(Debug, Default)]
+pub(super) struct Waiters {
+    last: u64,
+    wakers: HashMap<u64, Waker>,
+}
+
+/// A future's place.
+#[derive(Debug, Default)]
+pub(super) struct Place(Option<u64>);
+
+impl Waiters {
+    /// The future at `place` waits.
+    pub(super) fn note(&mut self, place: &mut Place, waker: &Waker) {
+        let key = *place.0.get_or_insert_with(|| {
+            self.last += 1;
+            self.last
+        });
+        match self.wakers.get_mut(&key) {
+            Some(known) => known.clone_from(waker),
+            None => drop(self.wakers.insert(key, waker.clone())),
+        }
+    }
+
+    /// It waits no more.
+    pub(super) fn forget(&mut self, place: &Place) {
+        if let Some(key) = place.0 {
+            self.wakers.remove(&key);
+        }
+    }
+
+    /// All who wait. They are to be woken with no lock held.
+    pub(super) fn take(&mut self) -> Vec<Waker> {
+        self.wakers.drain().map(|(_, waker)| waker).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_future_has_one_place_however_often_it_is_polled() {
+        let (mut waiters, mut one, mut other) = (Waiters::default(), Place::default(), Place::default());
+        for _ in 0..3 {
+            waiters.note(&mut one, Waker::noop());
+            waiters.note(&mut other, Waker::noop());
+        }
+        assert_eq!(waiters.wakers.len(), 2);
+        waiters.forget(&other);
+        assert_eq!(waiters.take().len(), 1);
+        assert!(waiters.take().is_empty());
+    }
+}

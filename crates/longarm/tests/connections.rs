@@ -1,0 +1,431 @@
+//! Connections by address: how they come about, and why they do not.
+
+mod common;
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use common::*;
+use longarm::{
+    ConnectError, Connection, Context, Endpoint, Listener, Mtu, QpBuilder, Rc, Refusal, RemoteKey, Request, Route,
+};
+
+const LO: &str = "127.0.0.1:0";
+/// Long enough to see that nothing happens.
+const A_WHILE: Duration = Duration::from_millis(50);
+
+fn side() -> Side {
+    Side::new(Context::open().unwrap())
+}
+
+fn next(listener: &Listener<Rc>) -> Request<Rc> {
+    listener.accept().wait(PATIENCE).unwrap()
+}
+
+/// Both ends of a connection.
+fn pair(listener: &Listener<Rc>, left: QpBuilder<Rc>, right: QpBuilder<Rc>) -> (Connection<Rc>, Connection<Rc>) {
+    let calling = longarm::connect(listener.local_addr(), left, b"");
+    let right = next(listener).accept(right, b"").wait(PATIENCE).unwrap();
+    (calling.wait(PATIENCE).unwrap(), right)
+}
+
+fn refusal(result: Result<impl Sized, ConnectError>) -> (Refusal, Vec<u8>) {
+    match result.err().expect("it was refused") {
+        ConnectError::Refused { refusal, private_data, .. } => (refusal, private_data),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn two_ends_hand_each_other_bytes_and_then_messages() {
+    with_hub("two_ends_hand_each_other_bytes_and_then_messages", || {
+        let side = side();
+        let region = side.domain.expose(64, ALL).unwrap();
+        let listener = Listener::bind(LO).unwrap();
+        let calling = longarm::connect(listener.local_addr(), side.rc(), b"a client");
+        let request = next(&listener);
+        assert_eq!((&request.private_data()[..9], request.private_data().len()), (&b"a client\0"[..], 56));
+        assert_eq!(request.local_addr(), listener.local_addr());
+        let caller = request.peer_addr();
+        assert_eq!(caller.ip(), Ipv4Addr::LOCALHOST);
+        let server = request.accept(side.rc(), &region.key().to_bytes()).wait(PATIENCE).unwrap();
+        let client = calling.wait(PATIENCE).unwrap();
+
+        assert_eq!((client.local_addr(), client.peer_addr()), (caller, listener.local_addr()));
+        assert_eq!((server.local_addr(), server.peer_addr()), (listener.local_addr(), caller));
+        assert_eq!((server.peer().qpn(), client.peer().qpn()), (client.qpn(), server.qpn()));
+        assert_eq!(client.private_data().len(), 196);
+        assert!(client.is_connected() && server.is_connected());
+        let key = RemoteKey::from_bytes(&client.private_data()[..RemoteKey::ENCODED_BYTES]).unwrap();
+        client.write_inline(b"written", &key).wait(PATIENCE).unwrap();
+        let message = client.recv(side.empty(1 << 20)).start();
+        server.send(side.buffer(&pattern(1 << 20))).wait(PATIENCE).unwrap();
+        assert!(message.wait(PATIENCE).unwrap()[..] == pattern(1 << 20));
+        let mut seen = [0; 7];
+        region.copy_out(0, &mut seen).unwrap();
+        assert_eq!(&seen, b"written");
+    });
+}
+
+#[test]
+fn a_peer_that_is_refused_hears_why() {
+    with_hub("a_peer_that_is_refused_hears_why", || {
+        let side = side();
+        let listener = Listener::bind(LO).unwrap();
+        let call = || longarm::connect(listener.local_addr(), side.rc(), b"");
+        let calling = call();
+        next(&listener).reject(b"not today").unwrap();
+        let (reason, why) = refusal(calling.wait(PATIENCE));
+        assert_eq!((reason, &why[..10], why.len()), (Refusal::PROGRAM, &b"not today\0"[..], 148));
+
+        let calling = call();
+        drop(next(&listener));
+        assert_eq!(refusal(calling.wait(PATIENCE)).0, Refusal::PROGRAM);
+
+        let calling = call();
+        let failed = next(&listener).accept(side.rc().mtu(Mtu::B256), b"").wait(PATIENCE).unwrap_err();
+        assert!(matches!(failed, ConnectError::Mtu { ours: Mtu::B256, .. }), "{failed}");
+        assert_eq!(refusal(calling.wait(PATIENCE)).0, Refusal::MTU);
+    });
+}
+
+#[test]
+fn where_nobody_listens_is_known_at_once() {
+    with_hub("where_nobody_listens_is_known_at_once", || {
+        let side = side();
+        let free = Listener::bind(LO).unwrap().local_addr();
+        let failed = longarm::connect(free, side.rc(), b"").wait(PATIENCE);
+        assert_eq!(refusal(failed).0, Refusal::NO_LISTENER);
+        // Another service has other ports.
+        let unreliable = Listener::bind_uc(LO).unwrap();
+        let failed = longarm::connect(unreliable.local_addr(), side.rc(), b"").wait(PATIENCE);
+        assert_eq!(refusal(failed).0, Refusal::NO_LISTENER);
+    });
+}
+
+#[test]
+fn every_address_of_a_name_is_tried() {
+    with_hub("every_address_of_a_name_is_tried", || {
+        let side = side();
+        let listener = Listener::bind(LO).unwrap();
+        let port = listener.local_addr().port();
+        let addresses: [SocketAddr; 3] =
+            [(Ipv6Addr::LOCALHOST, port).into(), (Ipv4Addr::new(127, 0, 0, 1), 1).into(), listener.local_addr()];
+        let calling = longarm::connect(&addresses[..], side.rc(), b"");
+        let server = std::thread::spawn({
+            let builder = side.rc();
+            move || next(&listener).accept(builder, b"").wait(PATIENCE).unwrap()
+        });
+        let client = calling.wait(PATIENCE).unwrap();
+        assert_eq!(client.peer_addr(), addresses[2]);
+        assert_eq!(server.join().unwrap().peer_addr(), client.local_addr());
+        let nobody = longarm::connect(&[][..] as &[SocketAddr], side.rc(), b"").wait(PATIENCE).unwrap_err();
+        assert!(matches!(nobody, ConnectError::Name(_)), "{nobody}");
+    });
+}
+
+#[test]
+fn private_data_has_limits() {
+    with_hub("private_data_has_limits", || {
+        let side = side();
+        let listener = Listener::bind(LO).unwrap();
+        let call = |bytes: &[u8]| longarm::connect(listener.local_addr(), side.rc(), bytes);
+        let too_long = |result: Result<_, ConnectError>, len, limit| match result.map(drop).unwrap_err() {
+            ConnectError::PrivateData { is, max } => assert_eq!((is, max), (len, limit)),
+            other => panic!("{other}"),
+        };
+        too_long(call(&[1; 57]).wait(PATIENCE).map(drop), 57, 56);
+        let calling = call(&[1; 56]);
+        let request = next(&listener);
+        assert_eq!(request.private_data(), [1; 56]);
+        too_long(request.accept(side.rc(), &[2; 197]).wait(PATIENCE).map(drop), 197, 196);
+        assert_eq!(refusal(calling.wait(PATIENCE)).0, Refusal::PROGRAM);
+        let calling = call(b"");
+        too_long(next(&listener).reject(&[3; 149]), 149, 148);
+        assert_eq!(refusal(calling.wait(PATIENCE)).0, Refusal::PROGRAM);
+        let calling = call(b"");
+        let _server = next(&listener).accept(side.rc(), &[2; 196]).wait(PATIENCE).unwrap();
+        assert_eq!(calling.wait(PATIENCE).unwrap().private_data(), [2; 196]);
+    });
+}
+
+#[test]
+fn a_port_is_in_use_until_its_listener_goes() {
+    with_hub("a_port_is_in_use_until_its_listener_goes", || {
+        let listener = Listener::bind("0.0.0.0:7471").unwrap();
+        for address in ["0.0.0.0:7471", "127.0.0.1:7471"] {
+            let error = Listener::bind(address).unwrap_err();
+            assert!(matches!(error, ConnectError::PortInUse(taken) if taken.port() == 7471), "{error}");
+        }
+        let others = (Listener::bind_uc("0.0.0.0:7471").unwrap(), Listener::bind_ud("0.0.0.0:7471").unwrap());
+        assert_eq!((others.0.local_addr().port(), others.1.local_addr().port()), (7471, 7471));
+        drop(listener);
+        assert_eq!(Listener::bind("127.0.0.1:7471").unwrap().local_addr().port(), 7471);
+    });
+}
+
+#[test]
+fn addresses_without_a_device_and_without_a_way() {
+    with_hub("addresses_without_a_device_and_without_a_way", || {
+        let error = Listener::bind("203.0.113.1:0").unwrap_err();
+        assert!(matches!(error, ConnectError::NoSuchAddress(_)), "{error}");
+        let error = Endpoint::connect("203.0.113.1:7471", b"").wait(PATIENCE).unwrap_err();
+        assert!(matches!(error, ConnectError::NoRoute { .. }), "{error}");
+        let error = Route::to("no port").unwrap_err();
+        assert!(matches!(error, ConnectError::Name(_)), "{error}");
+    });
+}
+
+#[test]
+fn who_waits_no_longer_has_given_up() {
+    with_hub("who_waits_no_longer_has_given_up", || {
+        let side = side();
+        let listener = Listener::bind(LO).unwrap();
+        let nobody = listener.accept().wait(A_WHILE).unwrap_err();
+        assert!(matches!(nobody, ConnectError::TimedOut { .. }), "{nobody}");
+        let call = |byte| longarm::connect(listener.local_addr(), side.rc(), &[byte]);
+
+        let impatient = call(1).wait(A_WHILE).unwrap_err();
+        assert!(matches!(impatient, ConnectError::TimedOut { .. }), "{impatient}");
+        let calling = call(2);
+        messages_have_arrived(&side);
+        let request = next(&listener);
+        assert_eq!(request.private_data()[0], 2, "the first request has gone");
+        drop(calling);
+        messages_have_arrived(&side);
+        let gone = request.accept(side.rc(), b"").wait(PATIENCE).unwrap_err();
+        assert!(matches!(gone, ConnectError::Gone(_) | ConnectError::Refused { .. }), "{gone}");
+        drop(call(3));
+        messages_have_arrived(&side);
+        assert!(listener.accept().wait(A_WHILE).is_err(), "its request has gone");
+    });
+}
+
+/// Messages of the connection manager do not overtake each other on one host: one that was sent now is there.
+fn messages_have_arrived(side: &Side) {
+    let listener = Listener::bind(LO).unwrap();
+    let _calling = longarm::connect(listener.local_addr(), side.rc(), b"");
+    next(&listener);
+}
+
+#[test]
+fn a_listener_that_goes_refuses_those_who_wait() {
+    with_hub("a_listener_that_goes_refuses_those_who_wait", || {
+        let side = side();
+        let listener = Listener::bind(LO).unwrap();
+        let (client, server) = pair(&listener, side.rc(), side.rc());
+        let waiting: Vec<_> = (0..5).map(|_| longarm::connect(listener.local_addr(), side.rc(), b"")).collect();
+        drop(listener);
+        for calling in waiting {
+            assert!([Refusal::NO_LISTENER, Refusal::PROGRAM].contains(&refusal(calling.wait(PATIENCE)).0));
+        }
+        let message = server.recv(side.empty(8)).start();
+        client.send_inline(b"still").wait(PATIENCE).unwrap();
+        assert_eq!(&message.wait(PATIENCE).unwrap()[..], b"still");
+    });
+}
+
+#[test]
+fn many_connect_at_once() {
+    const CLIENTS: usize = 200;
+    with_hub("many_connect_at_once", || {
+        let side = side();
+        let listener = Listener::bind(LO).unwrap();
+        let small = || side.rc().send_depth(4).recv_depth(4);
+        let calling: Vec<_> = (0..CLIENTS)
+            .map(|number| longarm::connect(listener.local_addr(), small(), &(number as u64).to_be_bytes()))
+            .collect();
+        let accepting: Vec<_> = (0..CLIENTS)
+            .map(|_| {
+                let request = next(&listener);
+                let number = request.private_data()[..8].to_vec();
+                request.accept(small(), &number)
+            })
+            .collect();
+        let servers: Vec<_> = accepting.into_iter().map(|a| a.wait(PATIENCE).unwrap()).collect();
+        let clients: Vec<_> = calling.into_iter().map(|c| c.wait(PATIENCE).unwrap()).collect();
+        for (number, client) in clients.iter().enumerate() {
+            assert_eq!(client.private_data()[..8], (number as u64).to_be_bytes());
+            let server = servers.iter().find(|server| server.peer_addr() == client.local_addr()).unwrap();
+            let message = server.recv(side.empty(8)).start();
+            client.send_inline(&number.to_be_bytes()).wait(PATIENCE).unwrap();
+            assert_eq!(message.wait(PATIENCE).unwrap()[..], number.to_be_bytes());
+        }
+        let ends: Vec<_> = servers.iter().map(Connection::disconnected).collect();
+        drop(clients);
+        assert!(ends.into_iter().all(|end| end.wait(PATIENCE)));
+    });
+}
+
+#[test]
+fn ipv6_and_its_wildcard() {
+    with_hub("ipv6_and_its_wildcard", || {
+        let side = side();
+        let listener = Listener::bind("[::]:0").unwrap();
+        let port = listener.local_addr().port();
+        let addresses: [SocketAddr; 2] = [(Ipv6Addr::LOCALHOST, port).into(), (Ipv4Addr::LOCALHOST, port).into()];
+        for address in addresses {
+            let calling = longarm::connect(address, side.rc(), b"");
+            let request = next(&listener);
+            assert_eq!(request.peer_addr().ip(), address.ip());
+            let server = request.accept(side.rc(), b"").wait(PATIENCE).unwrap();
+            let client = calling.wait(PATIENCE).unwrap();
+            assert_eq!(client.peer().gid().ip(), address.ip());
+            let message = server.recv(side.empty(8)).start();
+            client.send_inline(b"hello").wait(PATIENCE).unwrap();
+            assert_eq!(&message.wait(PATIENCE).unwrap()[..], b"hello");
+        }
+    });
+}
+
+#[test]
+fn an_unreliable_connection() {
+    with_hub("an_unreliable_connection", || {
+        let side = side();
+        let listener = Listener::bind_uc(LO).unwrap();
+        let calling = longarm::connect(listener.local_addr(), side.uc(), b"");
+        let request = listener.accept().wait(PATIENCE).unwrap();
+        let endpoint = request.endpoint().unwrap();
+        let message = endpoint.recv(endpoint.allocate(8).unwrap()).start();
+        let server = request.accept(endpoint, b"").wait(PATIENCE).unwrap();
+        let client = calling.wait(PATIENCE).unwrap();
+        client.send_inline(b"perhaps").wait(PATIENCE).unwrap();
+        assert_eq!(&message.wait(PATIENCE).unwrap()[..], b"perhaps");
+        drop(client);
+        assert!(server.disconnected().wait(PATIENCE));
+    });
+}
+
+#[test]
+fn datagrams_find_their_way() {
+    with_hub("datagrams_find_their_way", || {
+        let listener = Listener::bind_ud(LO).unwrap();
+        let route = Route::to(listener.local_addr()).unwrap();
+        let (asker, server) = (route.ud().unwrap(), route.ud().unwrap());
+        let message = server.recv(server.allocate(64).unwrap()).start();
+        let asking = asker.look_up(listener.local_addr(), b"who?");
+        let request = listener.accept().wait(PATIENCE).unwrap();
+        assert_eq!((&request.private_data()[..5], request.private_data().len()), (&b"who?\0"[..], 180));
+        request.answer(&server, b"me").unwrap();
+        let found = asking.wait(PATIENCE).unwrap();
+        assert_eq!((found.address.qpn(), found.address.gid()), (server.qpn(), server.address().gid()));
+        assert_eq!((&found.private_data[..3], found.private_data.len()), (&b"me\0"[..], 136));
+        asker.send_inline_to(b"hello", &found.address).wait(PATIENCE).unwrap();
+        let message = message.wait(PATIENCE).unwrap();
+        assert_eq!((&message[..], message.source()), (&b"hello"[..], Some(&asker.address())));
+
+        let asking = asker.look_up(listener.local_addr(), b"");
+        listener.accept().wait(PATIENCE).unwrap().reject(b"no").unwrap();
+        let (reason, why) = refusal(asking.wait(PATIENCE));
+        assert_eq!((reason, &why[..2]), (Refusal::PROGRAM, &b"no"[..]));
+        let nobody = listener.local_addr();
+        drop(listener);
+        assert_eq!(refusal(asker.look_up(nobody, b"").wait(PATIENCE)).0, Refusal::NO_LISTENER);
+    });
+}
+
+/// Runs `body` on a host with two devices: loop-back and Ethernet.
+fn on_a_host(body: impl FnOnce(&udp::testing::Host, &udp::testing::Host) + Send) {
+    let (left, right) = udp::testing::hosts(1500);
+    left.run(|| body(&left, &right));
+}
+
+#[test]
+fn the_addresses_decide_on_the_device() {
+    with_hub("the_addresses_decide_on_the_device", || {
+        on_a_host(|host, _| {
+            let ethernet = Side::new(Context::open_named("veth0").unwrap());
+            let listener = Listener::bind("0.0.0.0:0").unwrap();
+            let port = listener.local_addr().port();
+            for ip in [Ipv4Addr::LOCALHOST, host.v4] {
+                let route = Route::to((ip, port)).unwrap();
+                assert_eq!(route.local_ip(), ip);
+                // Builders follow the addresses, with the domain of one device.
+                let calling = longarm::connect(&route, ethernet.rc(), b"");
+                let request = next(&listener);
+                assert_eq!(request.device(), route.device());
+                let server = request.accept(ethernet.rc(), b"").wait(PATIENCE).unwrap();
+                let client = calling.wait(PATIENCE).unwrap();
+                let message = server.recv(ethernet.empty(1 << 16)).start();
+                client.send(ethernet.buffer(&pattern(1 << 16))).wait(PATIENCE).unwrap();
+                assert!(message.wait(PATIENCE).unwrap()[..] == pattern(1 << 16));
+            }
+            // Queue pairs stay where they are.
+            let loop_back = Route::to((Ipv4Addr::LOCALHOST, port)).unwrap();
+            let failed = longarm::connect(&loop_back, ethernet.rc().build().unwrap(), b"").wait(PATIENCE).unwrap_err();
+            assert!(matches!(&failed, ConnectError::OtherDevice { needed, .. } if needed == loop_back.device()));
+            let calling = longarm::connect(&loop_back, ethernet.rc(), b"");
+            let failed = next(&listener).accept(ethernet.rc().build().unwrap(), b"").wait(PATIENCE).unwrap_err();
+            assert!(matches!(failed, ConnectError::OtherDevice { .. }), "{failed}");
+            assert_eq!(refusal(calling.wait(PATIENCE)).0, Refusal::PROGRAM);
+        })
+    });
+}
+
+#[test]
+fn two_hosts() {
+    let body = || {
+        on_a_host(|left, right| {
+            for ip in [std::net::IpAddr::from(left.v4), left.v6.into()] {
+                let listener = Listener::bind((ip, 0)).unwrap();
+                let mut peer = right.run(|| start_peer("two_hosts", &listener.local_addr().to_string()));
+                let request = next(&listener);
+                assert_eq!(request.peer_addr().is_ipv4(), ip.is_ipv4());
+                let endpoint = request.endpoint().unwrap();
+                let message = endpoint.recv(endpoint.allocate(100_000).unwrap()).start();
+                let server = request.accept(endpoint, b"").wait(PATIENCE).unwrap();
+                assert_eq!(server.peer().mtu(), Mtu::B1024, "what fits an Ethernet packet");
+                assert!(message.wait(PATIENCE).unwrap()[..] == pattern(100_000));
+                assert!(server.disconnected().wait(PATIENCE));
+                assert!(peer.wait().unwrap().success());
+            }
+        })
+    };
+    with_hub_and_peer("two_hosts", body, |address| {
+        let client = Endpoint::connect(address, b"").wait(PATIENCE).unwrap();
+        let buffer = client.allocate(100_000).unwrap().with(&pattern(100_000));
+        client.send(buffer).wait(PATIENCE).unwrap();
+    });
+}
+
+#[test]
+fn futures_on_executors() {
+    with_hub("futures_on_executors", || {
+        let listener = Listener::bind(LO).unwrap();
+        let address = listener.local_addr();
+        let serve = async {
+            let request = listener.accept().await.unwrap();
+            let endpoint = request.endpoint().unwrap();
+            let server = request.accept(endpoint, b"hi").await.unwrap();
+            server.disconnected().await;
+            assert!(!server.is_connected());
+        };
+        let call = async {
+            let client = Endpoint::connect(address, b"").await.unwrap();
+            assert!(client.private_data().starts_with(b"hi"));
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { tokio::join!(serve, call) });
+        // One that gives up waiting loses no request.
+        let side = side();
+        let given_up = runtime.block_on(async { tokio::time::timeout(A_WHILE, listener.accept()).await.is_err() });
+        assert!(given_up);
+        let calling = longarm::connect(address, side.rc(), b"");
+        let server = pollster::block_on(async { listener.accept().await.unwrap().accept(side.rc(), b"").await });
+        assert_eq!(server.unwrap().peer_addr(), pollster::block_on(calling).unwrap().local_addr());
+    });
+}
+
+#[test]
+fn the_smaller_mtu_and_read_depth_are_agreed() {
+    with_hub("the_smaller_mtu_and_read_depth_are_agreed", || {
+        let side = side();
+        let listener = Listener::bind(LO).unwrap();
+        let (client, server) = pair(&listener, side.rc().mtu(Mtu::B512).read_depth(3), side.rc());
+        assert_eq!((client.peer().mtu(), server.peer().mtu()), (Mtu::B512, Mtu::B512));
+        assert_eq!((client.peer().read_depth(), server.peer().read_depth()), (3, 3));
+        let region = side.domain.expose(8192, ALL).unwrap();
+        let reads: Vec<_> = (0..8).map(|_| server.read(side.empty(8192), &region.key()).start()).collect();
+        assert!(reads.into_iter().all(|read| read.wait(PATIENCE).unwrap().len() == 8192));
+    });
+}
