@@ -22,6 +22,7 @@ use crate::event::{EventKind, Param};
 use crate::id::{Id, IdKey};
 use crate::process::Process;
 use crate::queue::{Pending, Whose};
+use crate::space::PortSpace;
 use crate::unreliable::Unreliable;
 
 /// The status of a peer that has not answered in time.
@@ -34,6 +35,8 @@ pub(crate) struct State {
     pub(crate) cm: cm::Manager,
     ids: HashMap<IdKey, Entry>,
     conns: HashMap<ConnId, IdKey>,
+    /// Who listens, by space and port.
+    listeners: HashMap<(PortSpace, u16), Vec<IdKey>>,
     wills: Wills,
     /// The status of a peer that does not answer.
     unreachable_status: i32,
@@ -66,6 +69,7 @@ impl State {
             cm,
             ids: HashMap::new(),
             conns: HashMap::new(),
+            listeners: HashMap::new(),
             wills: Wills::default(),
             unreachable_status: TIMED_OUT,
             unreliable,
@@ -100,8 +104,30 @@ impl State {
         self.ids.get_mut(&key).ok_or(Error::State("it was destroyed"))
     }
 
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (IdKey, &Entry)> {
-        self.ids.iter().map(|(key, entry)| (*key, entry))
+    /// An id takes requests from now on.
+    pub(crate) fn listens(&mut self, key: IdKey, backlog: u32) {
+        let Some(entry) = self.ids.get_mut(&key) else { return };
+        entry.phase = Phase::Listening;
+        entry.backlog = backlog;
+        if let Some(local) = entry.local {
+            self.listeners.entry((entry.space, local.port())).or_default().push(key);
+        }
+    }
+
+    fn listens_no_more(&mut self, key: IdKey, entry: &Entry) {
+        let Some(place) = entry.local.map(|local| (entry.space, local.port())) else { return };
+        if let Some(keys) = self.listeners.get_mut(&place) {
+            keys.retain(|other| *other != key);
+            if keys.is_empty() {
+                self.listeners.remove(&place);
+            }
+        }
+    }
+
+    /// Those who listen on a port.
+    pub(crate) fn listening(&self, space: PortSpace, port: u16) -> impl Iterator<Item = (IdKey, &Entry)> {
+        let keys = self.listeners.get(&(space, port)).into_iter().flatten();
+        keys.filter_map(|key| Some((*key, self.ids.get(key)?)))
     }
 
     /// A connection belongs to an id from now on.
@@ -135,6 +161,9 @@ impl State {
     pub(crate) fn destroy(&mut self, key: IdKey) {
         let Some(entry) = self.ids.remove(&key) else { return };
         self.rubbish.push(Rubbish::Events(entry.queue.take_of(key)));
+        if entry.phase == Phase::Listening {
+            self.listens_no_more(key, &entry);
+        }
         if let Some(token) = entry.token {
             self.session.unbind(token);
         }
@@ -178,8 +207,17 @@ impl State {
                 ManagerEvent::Undelivered { packet, errno } => self.undelivered(process, &packet.mad, errno),
                 ManagerEvent::DevicesChanged(_) => self.devices_changed(),
                 ManagerEvent::Renumbered(number) => self.cm.set_number(number),
-                other => log::debug!("{other:?}"),
+                ManagerEvent::BindingLost { token } => self.binding_lost(token),
+                ManagerEvent::HubLost | ManagerEvent::Reattached => log::info!("{event:?}"),
             }
+        }
+    }
+
+    /// While there was no hub, another process has taken a port of ours.
+    fn binding_lost(&mut self, token: u64) {
+        for entry in self.ids.values_mut().filter(|entry| entry.token == Some(token)) {
+            log::error!("the port of {:?} went to another process while there was no hub", entry.local);
+            entry.token = None;
         }
     }
 

@@ -38,9 +38,7 @@ impl Id {
             };
             state.unsettle();
             state.session.listen(token)?;
-            let entry = state.entry(key)?;
-            entry.phase = Phase::Listening;
-            entry.backlog = if backlog == 0 { DEFAULT_BACKLOG } else { backlog };
+            state.listens(key, if backlog == 0 { DEFAULT_BACKLOG } else { backlog });
             Ok(())
         })
     }

@@ -143,8 +143,9 @@ impl State {
     fn listener(&self, service_id: u64, local: IpAddr) -> Option<IdKey> {
         let space = PortSpace::from_number((service_id >> 16) as u32)?;
         let port = service_id as u16;
-        let listening = self.entries().filter(|(_, entry)| entry.phase == Phase::Listening && entry.space == space);
-        let fitting = listening.filter_map(|(key, entry)| Some((fit(entry.local?, port, local, entry.v6_only)?, key)));
+        let fitting = self
+            .listening(space, port)
+            .filter_map(|(key, entry)| Some((fit(entry.local?, port, local, entry.v6_only)?, key)));
         fitting.max_by_key(|(fit, key)| (*fit, std::cmp::Reverse(*key))).map(|(_, key)| key)
     }
 }
