@@ -154,3 +154,34 @@ fn a_killed_listener_frees_its_port_and_ends_its_connections() {
     };
     with_hub_and_peer(test, body, serve_until_death);
 }
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+#[test]
+fn many_connections_leave_nothing_behind() {
+    with_hub("many_connections_leave_nothing_behind", || {
+        let side = Side::new(Context::open().unwrap());
+        drop(pair(&side));
+        let before = descriptors();
+        for _ in 0..300 {
+            drop(pair(&side));
+        }
+        // What was dropped on the other thread goes a moment later.
+        until("the descriptors are closed", || descriptors() <= before);
+    });
+}
+
+#[test]
+fn everything_can_go_to_other_threads() {
+    fn check<T: Send + Sync + Unpin>() {}
+    check::<Listener<Rc>>();
+    check::<longarm::Accept<'static, Rc>>();
+    check::<longarm::Request<Rc>>();
+    check::<longarm::Connecting<longarm::QpBuilder<Rc>>>();
+    check::<Connection<Rc>>();
+    check::<longarm::Disconnected>();
+    check::<longarm::Lookup>();
+    check::<Route>();
+}

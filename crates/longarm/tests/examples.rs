@@ -3,24 +3,38 @@
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 /// Runs an example in this thread's network namespace, with a hub of its own, and returns what it
 /// says.
 fn run(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> String {
-    let place = std::env::temp_dir().join(format!("longarm-{name}-{}", std::process::id()));
-    let place = place.with_extension(arguments.join("").replace('-', ""));
-    std::fs::DirBuilder::new().mode(0o700).create(&place).unwrap();
-    let output = Command::new(binary(name))
-        .args(arguments)
-        .env("LONGARM_RUNTIME_DIR", &place)
-        .env_remove("LONGARM_DEVICE")
-        .envs(environment.iter().copied())
-        .output()
-        .unwrap();
-    let _ = std::fs::remove_dir_all(&place);
+    let place = Place::new(&format!("{name}{}", arguments.join("").replace('-', "")));
+    let output = place.command(name, arguments).envs(environment.iter().copied()).output().unwrap();
     checked(name, &output)
+}
+
+/// The directory of a hub.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let place = std::env::temp_dir().join(format!("longarm-{}-{name}", std::process::id()));
+        std::fs::DirBuilder::new().mode(0o700).create(&place).unwrap();
+        Place(place)
+    }
+
+    fn command(&self, name: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(binary(name));
+        command.args(arguments).env("LONGARM_RUNTIME_DIR", &self.0).env_remove("LONGARM_DEVICE");
+        command
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 fn checked(name: &str, output: &Output) -> String {
@@ -90,6 +104,24 @@ fn ud_chat() {
         let text = run("ud_chat", &["--name", "alice", "--with", "bob"], &[]);
         assert!(text.contains("bob: hello   ["), "{text}");
         assert!(text.contains("alice: hello to you   ["), "{text}");
+    })
+}
+
+#[test]
+fn ud_chat_whispers_to_who_is_found() {
+    udp::testing::in_new_netns(|| {
+        let place = Place::new("whisper");
+        let mut bob = place.command("ud_chat", &["--name", "bob", "--port", "7471", "--say", "hi", "--hear", "1"]);
+        let bob = bob.stdout(Stdio::piped()).spawn().unwrap();
+        let whisper = ["--name", "alice", "--whisper", "127.0.0.1:7471", "--say", "a secret", "--hear", "0"];
+        // He may not be there yet.
+        let said = (0..100).find_map(|_| {
+            let output = place.command("ud_chat", &whisper).output().unwrap();
+            output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+        });
+        let heard = checked("ud_chat", &bob.wait_with_output().unwrap());
+        assert_eq!(said.as_deref(), Some("(whispering to bob)\n"));
+        assert!(heard.contains("alice: a secret   ["), "{heard}");
     })
 }
 
