@@ -53,6 +53,11 @@ fn synchronous_ids_wait_for_their_events() {
 }
 
 #[test]
+fn ten_thousand_connections_leave_nothing() {
+    assert_eq!(run_program("cm_many"), "nothing left\n");
+}
+
+#[test]
 fn a_program_linked_with_the_static_library_needs_no_shared_one() {
     let place = Place::new("static");
     let archive = static_library();
