@@ -312,6 +312,8 @@ impl Core {
                     found |= write;
                 }
                 match self.phase {
+                    // As of a socket of the system's: first what is there is read.
+                    Phase::Disconnected if self.has_data() && read != 0 => found,
                     Phase::Disconnected => found | libc::POLLHUP,
                     Phase::Broken => found | libc::POLLERR,
                     _ => found,

@@ -45,13 +45,13 @@ pub(super) unsafe fn read(address: *const sockaddr, len: socklen_t) -> Result<So
 /// # Safety
 /// `len` is null or points to the writable bytes at `to`, which may be null.
 pub(super) unsafe fn write(address: SocketAddr, to: *mut sockaddr, len: *mut socklen_t) {
-    if to.is_null() || len.is_null() {
+    if len.is_null() {
         return;
     }
     let (storage, whole) = storage(address);
     // SAFETY: not more than there is room for, and not more than a storage has.
     unsafe {
-        let room = (len.read_unaligned() as usize).min(whole);
+        let room = if to.is_null() { 0 } else { (len.read_unaligned() as usize).min(whole) };
         std::ptr::copy_nonoverlapping((&raw const storage).cast::<u8>(), to.cast::<u8>(), room);
         len.write_unaligned(whole as socklen_t);
     }
@@ -106,7 +106,9 @@ mod tests {
                 write(address, place, &mut short);
                 assert_eq!(short, len);
                 assert_eq!(read(std::ptr::null(), 0), Err(Errno(libc::EFAULT)));
-                write(address, std::ptr::null_mut(), &mut len);
+                short = 0;
+                write(address, std::ptr::null_mut(), &mut short);
+                assert_eq!(short, len);
             }
         }
         let unix = [libc::AF_UNIX as libc::sa_family_t; 8];

@@ -4,11 +4,8 @@ use libc::{c_int, c_short, fd_set, pollfd};
 
 /// What select(2) calls readable, writable and exceptional, in words of poll(2).
 const WANTED: [c_short; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
-const TOLD: [c_short; 3] = [
-    libc::POLLIN | libc::POLLHUP | libc::POLLERR,
-    libc::POLLOUT | libc::POLLERR,
-    libc::POLLPRI | libc::POLLNVAL,
-];
+const TOLD: [c_short; 3] =
+    [libc::POLLIN | libc::POLLHUP | libc::POLLERR, libc::POLLOUT | libc::POLLERR, libc::POLLPRI | libc::POLLNVAL];
 
 /// The three sets of a caller's.
 pub(super) struct Sets {
