@@ -58,7 +58,7 @@ pub fn socket(domain: i32, kind: i32, protocol: i32) -> Result<RawFd> {
         _ => return Err(Errno::NOTSUP),
     };
     match (kind, protocol) {
-        (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => table::insert(Socket::Stream(Stream::new()?)),
+        (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => table::insert(Socket::Stream(Stream::new()?.into())),
         (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => table::insert(Socket::Datagram(Datagram::new(v6)?)),
         _ => Err(Errno::NOTSUP),
     }
@@ -69,7 +69,7 @@ pub fn socket(domain: i32, kind: i32, protocol: i32) -> Result<RawFd> {
 /// # Errors
 /// As bind(2).
 pub fn bind(fd: RawFd, address: SocketAddr) -> Result<()> {
-    match &*find(fd)? {
+    match &find(fd)? {
         Socket::Stream(stream) => stream.bind(address),
         Socket::Datagram(datagram) => datagram.bind(address),
     }
@@ -89,7 +89,7 @@ pub fn listen(fd: RawFd, backlog: i32) -> Result<()> {
 /// As accept(2).
 pub fn accept(fd: RawFd) -> Result<RawFd> {
     let accepted = stream(fd, Errno(libc::EOPNOTSUPP), Stream::accept)?;
-    table::insert(Socket::Stream(accepted))
+    table::insert(Socket::Stream(accepted.into()))
 }
 
 /// Connects; a datagram socket has one peer then.
@@ -97,7 +97,7 @@ pub fn accept(fd: RawFd) -> Result<RawFd> {
 /// # Errors
 /// As connect(2); `EINPROGRESS` if the socket is non-blocking.
 pub fn connect(fd: RawFd, address: SocketAddr) -> Result<()> {
-    match &*find(fd)? {
+    match &find(fd)? {
         Socket::Stream(stream) => stream.connect(address),
         Socket::Datagram(datagram) => datagram.connect(address),
     }
@@ -108,7 +108,7 @@ pub fn connect(fd: RawFd, address: SocketAddr) -> Result<()> {
 /// # Errors
 /// As shutdown(2).
 pub fn shutdown(fd: RawFd, how: Shutdown) -> Result<()> {
-    match &*find(fd)? {
+    match &find(fd)? {
         Socket::Stream(stream) => stream.shutdown(how),
         Socket::Datagram(_) => Ok(()),
     }
@@ -119,7 +119,7 @@ pub fn shutdown(fd: RawFd, how: Shutdown) -> Result<()> {
 /// # Errors
 /// `EBADF`.
 pub fn close(fd: RawFd) -> Result<()> {
-    match &*table::remove(fd)? {
+    match &table::remove(fd)? {
         Socket::Stream(stream) => stream.close(),
         Socket::Datagram(datagram) => datagram.close(),
     }
@@ -132,7 +132,7 @@ pub fn close(fd: RawFd) -> Result<()> {
 /// # Errors
 /// As recvfrom(2).
 pub fn recv(fd: RawFd, parts: &mut [IoSliceMut<'_>], flags: i32) -> Result<(usize, Option<SocketAddr>)> {
-    match &*find(fd)? {
+    match &find(fd)? {
         Socket::Stream(stream) => Ok((stream.recv(parts, flags)?, stream.peer_addr().ok())),
         Socket::Datagram(datagram) => datagram.recv(parts, flags).map(|(len, from)| (len, Some(from))),
     }
@@ -143,7 +143,7 @@ pub fn recv(fd: RawFd, parts: &mut [IoSliceMut<'_>], flags: i32) -> Result<(usiz
 /// # Errors
 /// As sendto(2).
 pub fn send(fd: RawFd, parts: &[IoSlice<'_>], flags: i32, to: Option<SocketAddr>) -> Result<usize> {
-    match (&*find(fd)?, to) {
+    match (&find(fd)?, to) {
         (Socket::Stream(_), Some(_)) => Err(Errno(libc::EISCONN)),
         (Socket::Stream(stream), None) => stream.send(parts, flags),
         (Socket::Datagram(datagram), to) => datagram.send(parts, flags, to),
@@ -155,7 +155,7 @@ pub fn send(fd: RawFd, parts: &[IoSlice<'_>], flags: i32, to: Option<SocketAddr>
 /// # Errors
 /// `EBADF`.
 pub fn local_addr(fd: RawFd) -> Result<Option<SocketAddr>> {
-    match &*find(fd)? {
+    match &find(fd)? {
         Socket::Stream(stream) => Ok(stream.local_addr()),
         Socket::Datagram(datagram) => datagram.local_addr().map(Some),
     }
@@ -166,7 +166,7 @@ pub fn local_addr(fd: RawFd) -> Result<Option<SocketAddr>> {
 /// # Errors
 /// `ENOTCONN`.
 pub fn peer_addr(fd: RawFd) -> Result<SocketAddr> {
-    match &*find(fd)? {
+    match &find(fd)? {
         Socket::Stream(stream) => stream.peer_addr(),
         Socket::Datagram(datagram) => datagram.peer_addr(),
     }
@@ -177,7 +177,7 @@ pub fn peer_addr(fd: RawFd) -> Result<SocketAddr> {
 /// # Errors
 /// As setsockopt(2); `ENOTSUP` for an option that a stream does not have.
 pub fn set_option(fd: RawFd, level: i32, name: i32, value: &[u8]) -> Result<()> {
-    match &*find(fd)? {
+    match &find(fd)? {
         Socket::Stream(stream) => stream.set_option(level, name, value),
         Socket::Datagram(datagram) => datagram.set_option(level, name, value),
     }
@@ -188,7 +188,7 @@ pub fn set_option(fd: RawFd, level: i32, name: i32, value: &[u8]) -> Result<()> 
 /// # Errors
 /// As getsockopt(2).
 pub fn option(fd: RawFd, level: i32, name: i32, max: usize) -> Result<Vec<u8>> {
-    match &*find(fd)? {
+    match &find(fd)? {
         Socket::Stream(stream) => stream.option(level, name),
         Socket::Datagram(datagram) => datagram.option(level, name, max),
     }
@@ -199,7 +199,7 @@ pub fn option(fd: RawFd, level: i32, name: i32, max: usize) -> Result<Vec<u8>> {
 /// # Errors
 /// `EBADF`.
 pub fn status_flags(fd: RawFd) -> Result<i32> {
-    Ok(match &*find(fd)? {
+    Ok(match &find(fd)? {
         Socket::Stream(stream) => stream.status_flags(),
         Socket::Datagram(datagram) => datagram.status_flags(),
     })
@@ -210,7 +210,7 @@ pub fn status_flags(fd: RawFd) -> Result<i32> {
 /// # Errors
 /// `EBADF`.
 pub fn set_status_flags(fd: RawFd, flags: i32) -> Result<()> {
-    match &*find(fd)? {
+    match &find(fd)? {
         Socket::Stream(stream) => stream.set_status_flags(flags),
         Socket::Datagram(datagram) => datagram.set_status_flags(flags),
     }
@@ -253,7 +253,7 @@ pub fn write_mapped(fd: RawFd, bytes: &[u8], offset: u64, flags: i32) -> Result<
 
 /// Does something with a stream socket; a datagram socket refuses.
 fn stream<T>(fd: RawFd, refused: Errno, act: impl FnOnce(&Stream) -> Result<T>) -> Result<T> {
-    match &*find(fd)? {
+    match &find(fd)? {
         Socket::Stream(stream) => act(stream),
         Socket::Datagram(_) => Err(refused),
     }

@@ -1,6 +1,5 @@
 //! Waiting for many sockets and other descriptors at once.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
@@ -19,7 +18,7 @@ use std::os::fd::{AsFd, AsRawFd};
 /// # Errors
 /// `EINTR` after a signal.
 pub fn poll(fds: &mut [libc::pollfd], timeout_ms: i32) -> Result<usize> {
-    let sockets: SmallVec<[Option<Arc<Socket>>; 8]> = fds.iter().map(|fd| table::find(fd.fd).ok()).collect();
+    let sockets: SmallVec<[Option<Socket>; 8]> = fds.iter().map(|fd| table::find(fd.fd).ok()).collect();
     let start = Instant::now();
     let patience = match u64::try_from(timeout_ms) {
         Ok(0) => Patience::NONE,
@@ -39,7 +38,7 @@ pub fn poll(fds: &mut [libc::pollfd], timeout_ms: i32) -> Result<usize> {
 }
 
 /// Looks at everything once.
-fn look(fds: &mut [libc::pollfd], sockets: &[Option<Arc<Socket>>]) -> Result<usize> {
+fn look(fds: &mut [libc::pollfd], sockets: &[Option<Socket>]) -> Result<usize> {
     let mut others: SmallVec<[libc::pollfd; 8]> = SmallVec::new();
     for (fd, socket) in fds.iter_mut().zip(sockets) {
         match socket {
@@ -55,7 +54,7 @@ fn look(fds: &mut [libc::pollfd], sockets: &[Option<Arc<Socket>>]) -> Result<usi
     Ok(fds.iter().filter(|fd| fd.revents != 0).count())
 }
 
-fn sleep(fds: &mut [libc::pollfd], sockets: &[Option<Arc<Socket>>], patience: Patience) -> Result<usize> {
+fn sleep(fds: &mut [libc::pollfd], sockets: &[Option<Socket>], patience: Patience) -> Result<usize> {
     let bell = Bell::mine()?;
     let _hung: SmallVec<[_; 8]> = sockets.iter().flatten().map(|socket| socket.bells().hang(&bell)).collect();
     let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };

@@ -113,9 +113,7 @@ fn run(wake: &OwnedFd) {
 }
 
 fn keep_one_alive(fd: RawFd) {
-    if let Ok(socket) = table::find(fd)
-        && let Socket::Stream(stream) = &*socket
-    {
+    if let Ok(Socket::Stream(stream)) = table::find(fd) {
         stream.keep_alive();
     }
 }

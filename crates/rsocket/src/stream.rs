@@ -306,7 +306,7 @@ impl Core {
             _ => {
                 let mut found = 0;
                 if self.has_data() || !self.readable {
-                    found |= read | events & libc::POLLRDHUP * i16::from(!self.readable);
+                    found |= read | if self.readable { 0 } else { events & libc::POLLRDHUP };
                 }
                 if self.can_send_data() {
                     found |= write;

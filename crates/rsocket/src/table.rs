@@ -11,13 +11,13 @@ use crate::stream::Stream;
 use crate::wait::Bells;
 
 /// A socket.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Socket {
-    Stream(Stream),
+    Stream(Arc<Stream>),
     Datagram(Arc<Datagram>),
 }
 
-static TABLE: RwLock<Vec<Option<Arc<Socket>>>> = RwLock::new(Vec::new());
+static TABLE: RwLock<Vec<Option<Socket>>> = RwLock::new(Vec::new());
 
 /// Enters a socket; returns its number.
 pub(crate) fn insert(socket: Socket) -> Result<RawFd> {
@@ -27,7 +27,7 @@ pub(crate) fn insert(socket: Socket) -> Result<RawFd> {
     if table.len() <= index {
         table.resize(index + 1, None);
     }
-    table[index] = Some(Arc::new(socket));
+    table[index] = Some(socket);
     Ok(fd)
 }
 
@@ -35,14 +35,14 @@ pub(crate) fn insert(socket: Socket) -> Result<RawFd> {
 ///
 /// # Errors
 /// `EBADF` if there is none.
-pub(crate) fn find(fd: RawFd) -> Result<Arc<Socket>> {
+pub(crate) fn find(fd: RawFd) -> Result<Socket> {
     let table = TABLE.read();
     let place = usize::try_from(fd).ok().and_then(|index| table.get(index));
     place.and_then(Option::clone).ok_or(Errno::BADF)
 }
 
 /// Takes a socket out.
-pub(crate) fn remove(fd: RawFd) -> Result<Arc<Socket>> {
+pub(crate) fn remove(fd: RawFd) -> Result<Socket> {
     let mut table = TABLE.write();
     let place = usize::try_from(fd).ok().and_then(|index| table.get_mut(index));
     place.and_then(Option::take).ok_or(Errno::BADF)

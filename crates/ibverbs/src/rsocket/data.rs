@@ -53,7 +53,7 @@ pub(crate) unsafe extern "C" fn rrecvmsg(socket: c_int, msg: *mut msghdr, flags:
         let message = unsafe { msg.as_mut() }.ok_or(Errno(libc::EFAULT))?;
         check_no_control(message)?;
         // SAFETY: the caller's promise.
-        let mut parts = unsafe { rooms(message.msg_iov, message.msg_iovlen as usize) }?;
+        let mut parts = unsafe { rooms(message.msg_iov, message.msg_iovlen) }?;
         let (received, from) = ::rsocket::recv(socket, &mut parts, flags)?;
         message.msg_flags = 0;
         if let Some(from) = from {
@@ -105,7 +105,7 @@ pub(crate) unsafe extern "C" fn rsendmsg(socket: c_int, msg: *const msghdr, flag
         // SAFETY: the caller's promise.
         let to = unsafe { destination(message.msg_name.cast(), message.msg_namelen) }?;
         // SAFETY: the caller's promise.
-        let parts = unsafe { slices(message.msg_iov, message.msg_iovlen as usize) }?;
+        let parts = unsafe { slices(message.msg_iov, message.msg_iovlen) }?;
         Ok(::rsocket::send(socket, &parts, flags, to)?)
     })
 }

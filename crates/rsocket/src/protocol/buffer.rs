@@ -93,7 +93,7 @@ impl Mapping {
     }
 
     /// What is left of the buffer from `offset` on, if that is inside.
-    pub(crate) fn from_offset(&self, offset: u64) -> Option<Buffer> {
+    pub(crate) fn at_offset(&self, offset: u64) -> Option<Buffer> {
         let into = offset.checked_sub(self.offset)?;
         let into = u32::try_from(into).ok().filter(|into| *into < self.buffer.len)?;
         let addr = self.buffer.addr.wrapping_add(into.into());
@@ -125,11 +125,11 @@ mod tests {
     #[test]
     fn offsets_within_a_mapping() {
         let mapping = Mapping { offset: 100, buffer: Buffer { addr: 5000, key: 1, len: 10 } };
-        assert_eq!(mapping.from_offset(99), None);
-        assert_eq!(mapping.from_offset(100), Some(Buffer { addr: 5000, key: 1, len: 10 }));
-        assert_eq!(mapping.from_offset(109), Some(Buffer { addr: 5009, key: 1, len: 1 }));
-        assert_eq!(mapping.from_offset(110), None);
-        assert_eq!(mapping.from_offset(u64::MAX), None);
-        assert_eq!(Mapping::default().from_offset(0), None);
+        assert_eq!(mapping.at_offset(99), None);
+        assert_eq!(mapping.at_offset(100), Some(Buffer { addr: 5000, key: 1, len: 10 }));
+        assert_eq!(mapping.at_offset(109), Some(Buffer { addr: 5009, key: 1, len: 1 }));
+        assert_eq!(mapping.at_offset(110), None);
+        assert_eq!(mapping.at_offset(u64::MAX), None);
+        assert_eq!(Mapping::default().at_offset(0), None);
     }
 }

@@ -180,7 +180,7 @@ impl Endpoint {
         (0..usize::from(self.settings.mappings)).find_map(|index| {
             let mut bytes = [0; Mapping::BYTES];
             self.at(MAPPINGS + index * Mapping::BYTES, Mapping::BYTES)?.read(&mut bytes);
-            Mapping::decode(&bytes, ByteOrder::NATIVE).from_offset(offset)
+            Mapping::decode(&bytes, ByteOrder::NATIVE).at_offset(offset)
         })
     }
 
