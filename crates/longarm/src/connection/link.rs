@@ -1,30 +1,20 @@
 //! What the connection manager knows of one connection, and the queue pair that goes along.
 
+mod calls;
+mod heard;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
 
-use ::connect::{CONSUMER_DEFINED, ConnParam, DatagramParam, Event, EventKind, Id, Param};
+use ::connect::Id;
 use parking_lot::Mutex;
-use transport::{QpState, QpType};
-use wire::mad::{reason, sidr_status};
 
 use super::dispatch::{Concerned, Dispatcher};
 use super::waiters::{Place, Waiters};
 use crate::address::AddressHandle;
-use crate::error::{ConnectError, Refusal};
+use crate::error::ConnectError;
 use crate::qp::{ConnectionInfo, Pilot};
-
-/// Private data of a REQ, behind the header that says who calls (IB specification A11.5).
-const REQUEST_BYTES: usize = 56;
-/// Of a REP.
-const ACCEPT_BYTES: usize = 196;
-/// Of a REJ.
-const REJECT_BYTES: usize = 148;
-/// Of a SIDR_REQ, behind that header.
-const LOOKUP_BYTES: usize = 180;
-/// Of a SIDR_REP.
-const ANSWER_BYTES: usize = 136;
 
 /// One attempt to connect, and the connection that it becomes.
 ///
@@ -86,69 +76,6 @@ impl Link {
 
     pub(super) fn id(&self) -> &Id {
         &self.id
-    }
-
-    /// Asks the peer for a connection.
-    pub(super) fn request(&self, pilot: &Pilot, private_data: &[u8]) -> Result<(), ConnectError> {
-        check(private_data, REQUEST_BYTES)?;
-        self.id.set_mtu(pilot.mtu())?;
-        self.inner.lock().pilot = Some(pilot.clone());
-        let depth = pilot.read_depth();
-        Ok(self.id.connect(&param(pilot, private_data, (depth, depth)))?)
-    }
-
-    /// Asks the peer where its datagrams go.
-    pub(super) fn look_up(&self, private_data: &[u8]) -> Result<(), ConnectError> {
-        check(private_data, LOOKUP_BYTES)?;
-        let param = ConnParam { private_data: private_data.to_vec(), ..ConnParam::default() };
-        Ok(self.id.connect(&param)?)
-    }
-
-    /// Takes the connection that the peer wants. `wanted` is what it said.
-    pub(super) fn accept(&self, pilot: &Pilot, wanted: &ConnParam, private_data: &[u8]) -> Result<(), ConnectError> {
-        check(private_data, ACCEPT_BYTES)?;
-        let info = self.start(pilot)?;
-        {
-            let mut inner = self.inner.lock();
-            inner.pilot = Some(pilot.clone());
-            inner.far = Some(Far { what: FarEnd::Connected(info), private_data: wanted.private_data.clone() });
-        }
-        let depth = pilot.read_depth();
-        let depths = (depth.min(wanted.responder_resources), depth.min(wanted.initiator_depth));
-        self.id.accept(&param(pilot, private_data, depths)).map_err(|error| self.late(error))
-    }
-
-    /// Tells the peer where our datagrams go.
-    pub(super) fn answer(&self, address: &AddressHandle, private_data: &[u8]) -> Result<(), ConnectError> {
-        check(private_data, ANSWER_BYTES)?;
-        let private_data = private_data.to_vec();
-        let param = ConnParam { private_data, qpn: address.qpn(), qkey: Some(address.qkey()), ..ConnParam::default() };
-        self.id.accept(&param).map_err(|error| self.late(error))
-    }
-
-    /// Refuses.
-    pub(super) fn reject(&self, refusal: Refusal, private_data: &[u8]) -> Result<(), ConnectError> {
-        let room = if self.id.qp_type() == QpType::Ud { ANSWER_BYTES } else { REJECT_BYTES };
-        check(private_data, room)?;
-        self.id.reject(private_data, refusal.0).map_err(|error| self.late(error))
-    }
-
-    /// Why an answer could not be given: the peer has given up meanwhile, in most cases.
-    fn late(&self, error: ::connect::Error) -> ConnectError {
-        match error {
-            ::connect::Error::State(_) | ::connect::Error::Cm(_) => ConnectError::Gone(self.peer),
-            other => other.into(),
-        }
-    }
-
-    fn start(&self, pilot: &Pilot) -> Result<ConnectionInfo, ConnectError> {
-        let attr = |state| self.id.qp_attr(state).map_err(|error| self.late(error));
-        let receive = attr(QpState::Rtr)?;
-        let (ours, theirs) = (pilot.mtu(), receive.0.path_mtu);
-        match theirs <= ours {
-            true => Ok(pilot.start(receive, attr(QpState::Rts)?)?),
-            false => Err(ConnectError::Mtu { ours, theirs }),
-        }
     }
 
     /// Whether an answer of ours still makes sense.
@@ -229,10 +156,14 @@ impl Link {
         }
     }
 
-    /// Goes on to another phase and tells who waits.
+    /// Goes on to another phase and tells who waits. Nothing comes after the end, though an event
+    /// may be under way when the program ends it.
     fn enter(&self, phase: Phase, far: Option<Far>) {
         let wakers = {
             let mut inner = self.inner.lock();
+            if matches!(inner.phase, Phase::Over | Phase::Failed(_)) {
+                return;
+            }
             inner.phase = phase;
             inner.far = far.or(inner.far.take());
             inner.waiters.take()
@@ -244,69 +175,6 @@ impl Link {
     fn fail(&self, error: ConnectError) {
         self.enter(Phase::Failed(Some(error)), None);
     }
-
-    /// The peer accepts: the queue pair is made ready, and the peer told.
-    fn accepted(&self, reply: ConnParam) {
-        let Some(pilot) = self.inner.lock().pilot.clone() else { return };
-        let ready = self.start(&pilot).and_then(|info| {
-            self.id.establish()?;
-            Ok(info)
-        });
-        match ready {
-            Ok(info) => {
-                let far = Far { what: FarEnd::Connected(info), private_data: reply.private_data };
-                self.enter(Phase::Up, Some(far));
-            }
-            Err(error) => {
-                // The peer may have gone meanwhile.
-                let _ = self.id.reject(&[], CONSUMER_DEFINED);
-                self.fail(error);
-            }
-        }
-    }
-
-    fn found(&self, param: DatagramParam) {
-        let address = AddressHandle::of_vector(&param.address, param.qpn, param.qkey);
-        let far = Far { what: FarEnd::Datagrams(address), private_data: param.private_data };
-        self.enter(Phase::Up, Some(far));
-    }
-
-    fn refused(&self, refusal: Refusal, private_data: Vec<u8>) {
-        self.fail(ConnectError::Refused { peer: self.peer, refusal, private_data });
-    }
-
-    /// The peer has ended it, or agreed to our ending it. Who ends a connection has had one: if its
-    /// confirmation was lost then this is as good.
-    fn ended(&self) {
-        let (is_waiting, has_answered) = {
-            let inner = self.inner.lock();
-            (matches!(inner.phase, Phase::Waiting), inner.far.is_some())
-        };
-        if is_waiting && !has_answered {
-            return self.fail(ConnectError::Gone(self.peer));
-        }
-        self.stop();
-        self.enter(Phase::Over, None);
-    }
-}
-
-impl Concerned for Link {
-    fn happened(&self, event: Event) {
-        match (event.kind, event.param) {
-            (EventKind::ConnectResponse, Param::Conn(reply)) => self.accepted(reply),
-            (EventKind::Established, Param::Datagram(param)) => self.found(param),
-            (EventKind::Established, _) => self.enter(Phase::Up, None),
-            (EventKind::Rejected, Param::Conn(param)) => {
-                self.refused(Refusal(event.status as u16), param.private_data);
-            }
-            (EventKind::Unreachable, Param::Datagram(param)) if event.status > 0 => {
-                self.refused(of_status(event.status), param.private_data);
-            }
-            (EventKind::Unreachable | EventKind::ConnectError, _) => self.fail(ConnectError::Unreachable(self.peer)),
-            (EventKind::Disconnected | EventKind::DeviceRemoval | EventKind::Rejected, _) => self.ended(),
-            _ => {}
-        }
-    }
 }
 
 impl Drop for Link {
@@ -315,35 +183,5 @@ impl Drop for Link {
             self.dispatcher.forget(self.id.key());
             self.id.destroy();
         }
-    }
-}
-
-fn check(private_data: &[u8], max: usize) -> Result<(), ConnectError> {
-    let is = private_data.len();
-    if is <= max { Ok(()) } else { Err(ConnectError::PrivateData { is, max }) }
-}
-
-/// The parameters of a request or its answer; `depths` are the READs that we serve, and that we send.
-fn param(pilot: &Pilot, private_data: &[u8], depths: (u8, u8)) -> ConnParam {
-    ConnParam {
-        private_data: private_data.to_vec(),
-        responder_resources: depths.0,
-        initiator_depth: depths.1,
-        flow_control: true,
-        retry_count: pilot.retry_count(),
-        rnr_retry_count: pilot.rnr_retry_count(),
-        srq: pilot.has_srq(),
-        qpn: pilot.qpn(),
-        qkey: None,
-    }
-}
-
-/// The reason that a SIDR_REP's status comes down to.
-fn of_status(status: i32) -> Refusal {
-    match u8::try_from(status) {
-        Ok(sidr_status::UNSUPPORTED) => Refusal(reason::INVALID_SERVICE_ID),
-        Ok(sidr_status::REJECTED) => Refusal(reason::CONSUMER),
-        Ok(sidr_status::NO_QP) => Refusal(reason::NO_QP),
-        _ => Refusal(reason::UNSUPPORTED),
     }
 }

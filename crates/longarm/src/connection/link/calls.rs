@@ -1,0 +1,115 @@
+//! What is asked of the connection manager.
+
+use ::connect::ConnParam;
+use transport::{QpState, QpType};
+
+use super::{Far, FarEnd, Link};
+use crate::address::AddressHandle;
+use crate::error::{ConnectError, Refusal};
+use crate::qp::{ConnectionInfo, Pilot};
+
+/// Private data of a REQ, behind the header that says who calls (IB specification A11.5).
+const REQUEST_BYTES: usize = 56;
+/// Of a REP.
+const ACCEPT_BYTES: usize = 196;
+/// Of a REJ.
+const REJECT_BYTES: usize = 148;
+/// Of a SIDR_REQ, behind that header.
+const LOOKUP_BYTES: usize = 180;
+/// Of a SIDR_REP.
+const ANSWER_BYTES: usize = 136;
+
+impl Link {
+    /// Asks the peer for a connection.
+    pub(in crate::connection) fn request(&self, pilot: &Pilot, private_data: &[u8]) -> Result<(), ConnectError> {
+        check(private_data, REQUEST_BYTES)?;
+        self.id.set_mtu(pilot.mtu())?;
+        self.inner.lock().pilot = Some(pilot.clone());
+        let depth = pilot.read_depth();
+        Ok(self.id.connect(&param(pilot, private_data, (depth, depth)))?)
+    }
+
+    /// Asks the peer where its datagrams go.
+    pub(in crate::connection) fn look_up(&self, private_data: &[u8]) -> Result<(), ConnectError> {
+        check(private_data, LOOKUP_BYTES)?;
+        let param = ConnParam { private_data: private_data.to_vec(), ..ConnParam::default() };
+        Ok(self.id.connect(&param)?)
+    }
+
+    /// Takes the connection that the peer wants. `wanted` is what it said.
+    pub(in crate::connection) fn accept(
+        &self,
+        pilot: &Pilot,
+        wanted: &ConnParam,
+        private_data: &[u8],
+    ) -> Result<(), ConnectError> {
+        check(private_data, ACCEPT_BYTES)?;
+        let info = self.start(pilot)?;
+        {
+            let mut inner = self.inner.lock();
+            inner.pilot = Some(pilot.clone());
+            inner.far = Some(Far { what: FarEnd::Connected(info), private_data: wanted.private_data.clone() });
+        }
+        let depth = pilot.read_depth();
+        let depths = (depth.min(wanted.responder_resources), depth.min(wanted.initiator_depth));
+        self.id.accept(&param(pilot, private_data, depths)).map_err(|error| self.late(error))
+    }
+
+    /// Tells the peer where our datagrams go.
+    pub(in crate::connection) fn answer(
+        &self,
+        address: &AddressHandle,
+        private_data: &[u8],
+    ) -> Result<(), ConnectError> {
+        check(private_data, ANSWER_BYTES)?;
+        let private_data = private_data.to_vec();
+        let param = ConnParam { private_data, qpn: address.qpn(), qkey: Some(address.qkey()), ..ConnParam::default() };
+        self.id.accept(&param).map_err(|error| self.late(error))
+    }
+
+    /// Refuses.
+    pub(in crate::connection) fn reject(&self, refusal: Refusal, private_data: &[u8]) -> Result<(), ConnectError> {
+        let room = if self.id.qp_type() == QpType::Ud { ANSWER_BYTES } else { REJECT_BYTES };
+        check(private_data, room)?;
+        self.id.reject(private_data, refusal.0).map_err(|error| self.late(error))
+    }
+
+    /// Why an answer could not be given: the peer has given up meanwhile, in most cases.
+    fn late(&self, error: ::connect::Error) -> ConnectError {
+        match error {
+            ::connect::Error::State(_) | ::connect::Error::Cm(_) => ConnectError::Gone(self.peer),
+            other => other.into(),
+        }
+    }
+
+    /// Takes the queue pair to where it can send and receive.
+    pub(super) fn start(&self, pilot: &Pilot) -> Result<ConnectionInfo, ConnectError> {
+        let attr = |state| self.id.qp_attr(state).map_err(|error| self.late(error));
+        let receive = attr(QpState::Rtr)?;
+        let (ours, theirs) = (pilot.mtu(), receive.0.path_mtu);
+        match theirs <= ours {
+            true => Ok(pilot.start(receive, attr(QpState::Rts)?)?),
+            false => Err(ConnectError::Mtu { ours, theirs }),
+        }
+    }
+}
+
+fn check(private_data: &[u8], max: usize) -> Result<(), ConnectError> {
+    let is = private_data.len();
+    if is <= max { Ok(()) } else { Err(ConnectError::PrivateData { is, max }) }
+}
+
+/// The parameters of a request or its answer; `depths` are the READs that we serve, and that we send.
+fn param(pilot: &Pilot, private_data: &[u8], depths: (u8, u8)) -> ConnParam {
+    ConnParam {
+        private_data: private_data.to_vec(),
+        responder_resources: depths.0,
+        initiator_depth: depths.1,
+        flow_control: true,
+        retry_count: pilot.retry_count(),
+        rnr_retry_count: pilot.rnr_retry_count(),
+        srq: pilot.has_srq(),
+        qpn: pilot.qpn(),
+        qkey: None,
+    }
+}

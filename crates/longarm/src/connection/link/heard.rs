@@ -1,0 +1,84 @@
+//! What the connection manager says. Runs on the dispatcher's thread.
+
+use ::connect::{CONSUMER_DEFINED, ConnParam, DatagramParam, Event, EventKind, Param};
+use wire::mad::{reason, sidr_status};
+
+use super::{Far, FarEnd, Link, Phase};
+use crate::address::AddressHandle;
+use crate::connection::dispatch::Concerned;
+use crate::error::{ConnectError, Refusal};
+
+impl Link {
+    /// The peer accepts: the queue pair is made ready, and the peer told.
+    fn accepted(&self, reply: ConnParam) {
+        let Some(pilot) = self.inner.lock().pilot.clone() else { return };
+        let ready = self.start(&pilot).and_then(|info| {
+            self.id.establish()?;
+            Ok(info)
+        });
+        match ready {
+            Ok(info) => {
+                let far = Far { what: FarEnd::Connected(info), private_data: reply.private_data };
+                self.enter(Phase::Up, Some(far));
+            }
+            Err(error) => {
+                // The peer may have gone meanwhile.
+                let _ = self.id.reject(&[], CONSUMER_DEFINED);
+                self.fail(error);
+            }
+        }
+    }
+
+    fn found(&self, param: DatagramParam) {
+        let address = AddressHandle::of_vector(&param.address, param.qpn, param.qkey);
+        let far = Far { what: FarEnd::Datagrams(address), private_data: param.private_data };
+        self.enter(Phase::Up, Some(far));
+    }
+
+    fn refused(&self, refusal: Refusal, private_data: Vec<u8>) {
+        self.fail(ConnectError::Refused { peer: self.peer, refusal, private_data });
+    }
+
+    /// The peer has ended it, or agreed to our ending it. Who ends a connection has had one: if its
+    /// confirmation was lost then this is as good.
+    fn ended(&self) {
+        let (is_waiting, has_answered) = {
+            let inner = self.inner.lock();
+            (matches!(inner.phase, Phase::Waiting), inner.far.is_some())
+        };
+        if is_waiting && !has_answered {
+            return self.fail(ConnectError::Gone(self.peer));
+        }
+        self.stop();
+        self.enter(Phase::Over, None);
+    }
+}
+
+impl Concerned for Link {
+    fn happened(&self, event: Event) {
+        match (event.kind, event.param) {
+            (EventKind::ConnectResponse, Param::Conn(reply)) => self.accepted(reply),
+            (EventKind::Established, Param::Datagram(param)) => self.found(param),
+            (EventKind::Established, _) => self.enter(Phase::Up, None),
+            (EventKind::Rejected, Param::Conn(param)) => {
+                self.refused(Refusal(event.status as u16), param.private_data);
+            }
+            (EventKind::Unreachable, Param::Datagram(param)) if event.status > 0 => {
+                self.refused(of_status(event.status), param.private_data);
+            }
+            (EventKind::Unreachable | EventKind::ConnectError, _) => self.fail(ConnectError::Unreachable(self.peer)),
+            (EventKind::Disconnected | EventKind::DeviceRemoval | EventKind::Rejected, _) => self.ended(),
+            _ => {}
+        }
+    }
+}
+
+/// The reason that a SIDR_REP's status comes down to.
+fn of_status(status: i32) -> Refusal {
+    match u8::try_from(status) {
+        Ok(sidr_status::UNSUPPORTED) => Refusal(reason::INVALID_SERVICE_ID),
+        Ok(sidr_status::REJECTED) => Refusal(reason::CONSUMER),
+        Ok(sidr_status::NO_QP) => Refusal(reason::NO_QP),
+        _ => Refusal(reason::UNSUPPORTED),
+    }
+}
