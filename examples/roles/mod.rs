@@ -25,8 +25,9 @@ impl fmt::Debug for Complaint {
     }
 }
 
-/// How long to wait for the other side before giving up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// How long to wait for the other side before giving up. The connection manager repeats a lost message
+/// after some seconds.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Which part to play.
 pub(crate) enum Role {
