@@ -1,0 +1,100 @@
+//! kill -9 at random moments of a connection's life, with unmodified programs: whoever is left
+//! learns of it in bounded time, and nothing is left at the hub.
+
+mod support;
+
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use support::{Hosts, Running, must_succeed, until, wait_for};
+
+/// The hub's last message is there at once; retries of a queue pair whose peer is gone take longer.
+const BOUND: Duration = Duration::from_secs(60);
+
+struct Scene {
+    hosts: Hosts,
+}
+
+impl Scene {
+    fn rping(&self, arguments: &[&str]) -> Running {
+        let mut command: Command = self.hosts.longarm();
+        command.args(["run", "--", "rping"]).args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+        Running(command.spawn().expect("rping, of rdmacm-utils"))
+    }
+
+    /// Nothing while there is no hub.
+    fn status(&self) -> serde_json::Value {
+        let output = self.hosts.longarm().args(["status", "--json"]).output().expect("the command starts");
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
+    }
+
+    /// Whether a program listens for connections.
+    fn listens(&self) -> bool {
+        let status = self.status();
+        let managers = status["managers"].as_array().into_iter().flatten();
+        managers.flat_map(|m| m["ports"].as_array().into_iter().flatten()).any(|port| port["listening"] == true)
+    }
+
+    /// A server that listens, and a client that has been running for a while.
+    fn start(&self, ms: u64) -> (Running, Running) {
+        let server = self.rping(&["-s", "-a", "127.0.0.1"]);
+        until(|| self.listens());
+        let client = self.rping(&["-c", "-a", "127.0.0.1"]);
+        sleep(Duration::from_millis(ms));
+        (server, client)
+    }
+
+    /// Nobody has a port or a will any more.
+    fn is_empty(&self) -> bool {
+        self.status()["managers"].as_array().is_some_and(Vec::is_empty)
+    }
+}
+
+/// While the client starts, connects, and sends.
+const MOMENTS_MS: [u64; 8] = [0, 20, 40, 60, 90, 130, 200, 500];
+
+#[test]
+fn a_killed_program_s_peer_ends() {
+    let scene = Scene { hosts: Hosts::one("crash-connections") };
+    must_succeed(scene.hosts.longarm().args(["up"]));
+    for ms in MOMENTS_MS {
+        let (mut server, mut client) = scene.start(ms);
+        server.kill();
+        wait_for(&mut client.0, BOUND);
+        until(|| scene.is_empty());
+    }
+    for ms in MOMENTS_MS {
+        let (mut server, mut client) = scene.start(ms);
+        client.kill();
+        // A server that never heard of the client goes on.
+        sleep(Duration::from_millis(300));
+        if server.0.try_wait().expect("a child of ours").is_none() && ms < 200 {
+            server.kill();
+        }
+        wait_for(&mut server.0, BOUND);
+        until(|| scene.is_empty());
+    }
+    must_succeed(scene.hosts.longarm().args(["down"]));
+}
+
+#[test]
+fn a_killed_hub_is_replaced_while_programs_connect_and_send() {
+    let scene = Scene { hosts: Hosts::one("crash-hub-connections") };
+    for ms in MOMENTS_MS {
+        let (mut server, mut client) = scene.start(ms);
+        let hub = scene.status()["pid"].as_u64().expect("a hub").to_string();
+        must_succeed(Command::new("kill").args(["-9", &hub]));
+        sleep(Duration::from_millis(100));
+        for side in [&mut server, &mut client] {
+            assert!(side.0.try_wait().expect("a child of ours").is_none(), "after {ms} ms a side ended with the hub");
+        }
+        // The port is still the server's.
+        until(|| scene.status()["pid"].as_u64().is_some_and(|pid| pid.to_string() != hub) && scene.listens());
+        client.kill();
+        sleep(Duration::from_millis(300));
+        server.kill();
+        until(|| scene.is_empty());
+    }
+    must_succeed(scene.hosts.longarm().args(["down", "--force"]));
+}
