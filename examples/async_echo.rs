@@ -43,8 +43,6 @@ async fn answer(listener: &Listener<Rc>, ahead: usize) -> Result<()> {
     let endpoint = request.accept(endpoint, b"").await?;
     let answered = echo(&endpoint, ready).await?;
     println!("answered {answered} calls");
-    // Whoever has called hangs up.
-    endpoint.disconnected().await;
     Ok(())
 }
 
@@ -86,7 +84,9 @@ async fn call(address: &str, calls: usize, ahead: usize) -> Result<()> {
             }
         }
     }
-    endpoint.send_inline(b"").await?;
+    // No more calls: the other side hears that after everything else, and hangs up.
+    let _over = endpoint.send_inline(b"").start();
+    endpoint.disconnected().await;
     println!("{calls} calls, {ahead} at a time, all answered");
     Ok(())
 }

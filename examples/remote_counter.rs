@@ -58,6 +58,8 @@ fn own(listener: &Listener<Rc>, others: usize) -> Result<()> {
         let farewell = farewell.wait(PATIENCE)?;
         println!("{} says goodbye: {}", qp.peer_addr(), String::from_utf8_lossy(&farewell));
         added += std::str::from_utf8(&farewell)?.parse::<u64>()?;
+        // The other hangs up first: if the acknowledge of its farewell was lost it asks once more.
+        qp.disconnected().wait(PATIENCE);
     }
 
     let value = counter.load(0)?;
