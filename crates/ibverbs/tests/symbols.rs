@@ -71,7 +71,8 @@ fn every_symbol_is_found_under_its_version() {
 
 #[test]
 fn every_symbol_of_the_distributions_library_for_connections_is_there() {
-    let said = must_succeed(Command::new("readelf").args(["--dyn-syms", "--wide"]).arg(system_library("librdmacm.so.1")));
+    let said =
+        must_succeed(Command::new("readelf").args(["--dyn-syms", "--wide"]).arg(system_library("librdmacm.so.1")));
     let theirs = said.lines().filter_map(|line| line.split_whitespace().nth(7)?.split_once("@@RDMACM_"));
     let exports = exports();
     let missing: Vec<_> = theirs

@@ -5,21 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ::connect::{EventKind, Param};
-use libc::{sockaddr, sockaddr_storage};
+use libc::sockaddr;
 
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one, otherwise};
-use crate::object::Object;
 use crate::rdmacm::resolver::{self, Answer, Hints, Question, Unresolved};
 use crate::rdmacm::{address, id, sync};
-
-/// What the pointers of an entry point to.
-struct InfoOwn {
-    source: Option<Box<sockaddr_storage>>,
-    destination: Option<Box<sockaddr_storage>>,
-}
-
-type InfoObject = Object<rdma_addrinfo, InfoOwn>;
 
 /// `rdma_getaddrinfo(3)`: zero, −1 with errno, or a code of `getaddrinfo(3)`.
 ///
@@ -35,7 +26,7 @@ pub(crate) unsafe extern "C" fn rdma_getaddrinfo(
         // SAFETY: the caller's promise.
         let (question, place) = unsafe { (question(node, service, hints)?, res.as_mut().ok_or(Errno::INVAL)?) };
         match resolver::resolve(&question) {
-            Ok(answers) => *place = list(&answers),
+            Ok(answers) => *place = list(&answers)?,
             Err(Unresolved::Code(code)) => return Ok(code),
             Err(Unresolved::Errno(errno)) => return Err(Errno(errno)),
         }
@@ -86,12 +77,24 @@ unsafe fn text(text: *const c_char) -> Option<CString> {
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_owned())
 }
 
-/// The list that a program gets; null for no answers.
-fn list(answers: &[Answer]) -> *mut rdma_addrinfo {
-    answers.iter().rev().fold(std::ptr::null_mut(), |next, answer| entry(answer, next))
+/// The list that a program gets; null for no answers. Entries and what they point to are each allocated by
+/// `malloc(3)`: programs make some of their own and have `rdma_freeaddrinfo` free them.
+fn list(answers: &[Answer]) -> Result<*mut rdma_addrinfo, Errno> {
+    let mut first = std::ptr::null_mut();
+    for answer in answers.iter().rev() {
+        match entry(answer, first) {
+            Ok(entry) => first = entry,
+            Err(error) => {
+                // SAFETY: made here.
+                unsafe { rdma_freeaddrinfo(first) };
+                return Err(error);
+            }
+        }
+    }
+    Ok(first)
 }
 
-fn entry(answer: &Answer, next: *mut rdma_addrinfo) -> *mut rdma_addrinfo {
+fn entry(answer: &Answer, next: *mut rdma_addrinfo) -> Result<*mut rdma_addrinfo, Errno> {
     let mut c = rdma_addrinfo::zeroed();
     c.ai_flags = answer.flags;
     (c.ai_qp_type, c.ai_port_space) = (answer.qp_type, answer.port_space);
@@ -100,18 +103,38 @@ fn entry(answer: &Answer, next: *mut rdma_addrinfo) -> *mut rdma_addrinfo {
         Some(SocketAddr::V6(_)) => libc::AF_INET6,
         None => libc::AF_UNSPEC,
     };
-    let stored = |address: Option<SocketAddr>| address.map(|address| Box::new(address::storage(address)));
-    let mut own = InfoOwn { source: stored(answer.source), destination: stored(answer.destination) };
-    c.ai_src_len = answer.source.map_or(0, address::length);
-    c.ai_dst_len = answer.destination.map_or(0, address::length);
-    c.ai_src_addr = pointer(&mut own.source);
-    c.ai_dst_addr = pointer(&mut own.destination);
+    let place = allocated(c)?;
+    // SAFETY: made just now; whatever it holds is freed with it.
+    let c = unsafe { &mut *place };
+    let filled = stored(answer.source, &mut c.ai_src_addr, &mut c.ai_src_len)
+        .and_then(|()| stored(answer.destination, &mut c.ai_dst_addr, &mut c.ai_dst_len));
+    if let Err(error) = filled {
+        // SAFETY: likewise, and it is in no list.
+        unsafe { rdma_freeaddrinfo(place) };
+        return Err(error);
+    }
     c.ai_next = next;
-    InfoObject::leak(c, own)
+    Ok(place)
 }
 
-fn pointer(stored: &mut Option<Box<sockaddr_storage>>) -> *mut sockaddr {
-    stored.as_mut().map_or(std::ptr::null_mut(), |stored| (&raw mut **stored).cast())
+fn stored(address: Option<SocketAddr>, place: &mut *mut sockaddr, length: &mut libc::socklen_t) -> Result<(), Errno> {
+    if let Some(address) = address {
+        *place = allocated(address::storage(address))?.cast();
+        *length = address::length(address);
+    }
+    Ok(())
+}
+
+/// A value in memory of its own, which `free(3)` frees.
+fn allocated<T: Copy>(value: T) -> Result<*mut T, Errno> {
+    // SAFETY: any size is right; the alignment is that of everything in C.
+    let place: *mut T = unsafe { libc::malloc(size_of::<T>()) }.cast();
+    if place.is_null() {
+        return Err(Errno::NOMEM);
+    }
+    // SAFETY: room for one.
+    unsafe { place.write(value) };
+    Ok(place)
 }
 
 /// `rdma_freeaddrinfo(3)`.
@@ -122,11 +145,21 @@ pub(crate) unsafe extern "C" fn rdma_freeaddrinfo(res: *mut rdma_addrinfo) {
     otherwise((), || {
         let mut next = res;
         while !next.is_null() {
-            let entry = next;
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller's promise: all are of `malloc` or null.
             unsafe {
-                next = (*entry).ai_next;
-                InfoObject::free(entry);
+                let entry = next.read();
+                for part in [
+                    entry.ai_src_addr.cast(),
+                    entry.ai_dst_addr.cast(),
+                    entry.ai_src_canonname.cast(),
+                    entry.ai_dst_canonname.cast(),
+                    entry.ai_route,
+                    entry.ai_connect,
+                ] {
+                    libc::free(part);
+                }
+                libc::free(next.cast());
+                next = entry.ai_next;
             }
         }
     });
@@ -184,7 +217,7 @@ pub(crate) unsafe extern "C" fn rdma_query_addrinfo(c: *mut rdma_cm_id, info: *m
         if answers.is_empty() {
             return Err(Errno::INVAL);
         }
-        *place = list(&answers);
+        *place = list(&answers)?;
         Ok(0)
     })
 }

@@ -80,6 +80,11 @@ pub(super) fn open(name: &str) -> Result<Opened, Errno> {
     table.open(listed)
 }
 
+/// Whether the process may see a device that is not the loop-back one.
+pub(super) fn reach_a_network() -> bool {
+    device_list::listed().is_ok_and(|listed| listed.iter().any(|listed| !listed.info().loopback))
+}
+
 /// The XRC domain of ids whose program names none.
 pub(super) fn xrcd(context: *mut ibv_context) -> Result<*mut ibv_xrcd, Errno> {
     let mut table = TABLE.lock();

@@ -31,6 +31,9 @@ pub(super) unsafe fn refresh(c: *mut rdma_cm_id, own: &IdOwn) -> Result<(), Errn
         addresses(c, &own.id);
         let Some(binding) = own.id.binding() else { return Ok(()) };
         if (*c).verbs.is_null() {
+            if may_be_any_device(&own.id) {
+                return Ok(());
+            }
             let opened = devices::open(&binding.device)?;
             (&raw mut (*c).verbs).write(opened.context);
             (&raw mut (*c).port_num).write(1);
@@ -41,6 +44,14 @@ pub(super) unsafe fn refresh(c: *mut rdma_cm_id, own: &IdOwn) -> Result<(), Errn
         gids(c, &binding, own.id.peer_addr());
     }
     Ok(())
+}
+
+/// Whether an id that is bound to a loop-back address shows no device yet. Linux takes such an address as a wildcard,
+/// and programs such as libfabric count on it: they bind to "localhost" and then use another device. Where the
+/// loop-back device is the only one, it is meant.
+fn may_be_any_device(id: &Id) -> bool {
+    let is_loopback = id.peer_addr().is_none() && id.local_addr().is_some_and(|local| local.ip().is_loopback());
+    is_loopback && devices::reach_a_network()
 }
 
 /// # Safety
