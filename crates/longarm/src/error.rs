@@ -258,6 +258,9 @@ impl From<Failure> for WorkError {
 fn describe(status: Status, reason: Option<&Reason>) -> String {
     match reason {
         None => words(status).to_owned(),
+        Some(Reason::Requested) if status == Status::WorkRequestFlushed => {
+            "flushed, since its connection ended, or the program moved it to the error state".into()
+        }
         Some(reason) if status == Status::WorkRequestFlushed => {
             format!("flushed, since the queue pair had failed: {reason}")
         }

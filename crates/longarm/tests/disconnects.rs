@@ -27,6 +27,7 @@ fn dropping_one_end_ends_the_other() {
             assert!(end.wait(PATIENCE));
             let failure = message.wait(PATIENCE).unwrap_err();
             assert_eq!(failure.status(), Some(Status::WorkRequestFlushed));
+            assert!(failure.to_string().contains("its connection ended"), "{failure}");
             assert!(!stays.is_connected());
             assert_eq!(stays.state(), QpState::Error);
         }
