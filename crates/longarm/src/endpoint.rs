@@ -11,10 +11,10 @@ use crate::context::Context;
 use crate::cq::CompletionQueue;
 use crate::domain::ProtectionDomain;
 use crate::error::{OpenError, ResourceError};
-use crate::qp::{Connected, QpBuilder, Rc, Uc, UdEndpoint, Unconnected};
+use crate::qp::{Connected, QpBuilder, Rc, UdEndpoint, Unconnected};
 use crate::region::MemoryRegion;
 
-/// A queue pair together with the default device, a protection domain and a completion queue of
+/// A queue pair together with a context, a protection domain and a completion queue of
 /// its own: what a program with one connection needs.
 ///
 /// It comes from [`Endpoint::connect`], or from [`Route::rc`] and [`connect`](crate::connect), or from
@@ -42,42 +42,15 @@ pub enum EndpointError {
     Resource(#[from] ResourceError),
 }
 
-fn surroundings() -> Result<(ProtectionDomain, CompletionQueue), EndpointError> {
-    let context = Context::open()?;
-    Ok((context.protection_domain()?, context.completion_queue()?))
-}
-
-impl Endpoint<Unconnected<Rc>> {
-    /// An endpoint for a reliable connection, on the default device.
+impl Endpoint<UdEndpoint> {
+    /// An endpoint for datagrams, on the default device. One on the device that leads to an address
+    /// comes from [`Route::ud`].
     ///
     /// # Errors
     /// If the device cannot be opened, or has no resources left.
-    pub fn rc() -> Result<Endpoint<Unconnected<Rc>>, EndpointError> {
-        let (domain, cq) = surroundings()?;
-        let qp = domain.rc(&cq).build()?;
-        Ok(Endpoint { qp, cq, domain })
-    }
-}
-
-impl Endpoint<Unconnected<Uc>> {
-    /// An endpoint for an unreliable connection, on the default device.
-    ///
-    /// # Errors
-    /// As [`rc`](Endpoint::rc).
-    pub fn uc() -> Result<Endpoint<Unconnected<Uc>>, EndpointError> {
-        let (domain, cq) = surroundings()?;
-        let qp = domain.uc(&cq).build()?;
-        Ok(Endpoint { qp, cq, domain })
-    }
-}
-
-impl Endpoint<UdEndpoint> {
-    /// An endpoint for datagrams, on the default device.
-    ///
-    /// # Errors
-    /// As [`rc`](Endpoint::rc).
     pub fn ud() -> Result<Endpoint<UdEndpoint>, EndpointError> {
-        let (domain, cq) = surroundings()?;
+        let context = Context::open()?;
+        let (domain, cq) = (context.protection_domain()?, context.completion_queue()?);
         let qp = domain.ud(&cq).build()?;
         Ok(Endpoint { qp, cq, domain })
     }
