@@ -62,7 +62,7 @@ pub struct ConnectRequest<'a> {
     pub qp_type: QpType,
     /// Our queue pair.
     pub qpn: Qpn,
-    /// First PSN of our packets.
+    /// First PSN that the peer is to send to us.
     pub starting_psn: Psn,
     /// Inbound READ and atomic operations that we take at a time.
     pub responder_resources: u8,
@@ -141,7 +141,7 @@ impl ConnectRequest<'_> {
 pub struct ConnectReply<'a> {
     /// Our queue pair.
     pub qpn: Qpn,
-    /// First PSN of our packets.
+    /// First PSN that the peer is to send to us.
     pub starting_psn: Psn,
     /// Inbound READ and atomic operations that we take at a time.
     pub responder_resources: u8,

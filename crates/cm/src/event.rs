@@ -90,7 +90,7 @@ pub struct RequestReceived {
     pub qp_type: QpType,
     /// The peer's queue pair.
     pub remote_qpn: Qpn,
-    /// First PSN of the peer's packets.
+    /// First PSN that we are to send to the peer.
     pub starting_psn: Psn,
     /// Inbound READ and atomic operations that the peer takes at a time.
     pub responder_resources: u8,
@@ -137,7 +137,7 @@ pub struct RequestReceived {
 pub struct ReplyReceived {
     /// The peer's queue pair.
     pub remote_qpn: Qpn,
-    /// First PSN of the peer's packets.
+    /// First PSN that we are to send to the peer.
     pub starting_psn: Psn,
     /// Inbound READ and atomic operations that the peer takes at a time.
     pub responder_resources: u8,

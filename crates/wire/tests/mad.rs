@@ -95,6 +95,27 @@ fn the_request_of_rping() {
     assert_eq!(req.private_data[..4], [0, 0x40, 0x92, 0x8c]);
 }
 
+/// Who sends a MAD, and the number in it of the first PSN.
+#[test]
+fn the_starting_psn_is_what_the_sender_receives_first() {
+    let (_, pcap) = support::golden_captures().into_iter().find(|(name, _)| name == "rping").expect("a capture");
+    let mut announced = BTreeMap::new();
+    let mut first = BTreeMap::new();
+    for frame in support::frames(&pcap).into_iter().filter_map(frame::decode) {
+        let (ib, _) = frame.payload.split_at(frame.payload.len() - ICRC_LEN);
+        let packet = Packet::parse(ib).expect("a packet");
+        match mad::packet::parse(ib).ok().map(|packet| mad::decode(packet.mad).expect("a message").1) {
+            Some(Message::Req(req)) => drop(announced.insert(frame.flow.source, req.starting_psn)),
+            Some(Message::Rep(rep)) => drop(announced.insert(frame.flow.source, rep.starting_psn)),
+            None if packet.info().is_request() => {
+                first.entry(frame.flow.destination).or_insert_with(|| packet.psn());
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((announced.len(), announced), (2, first));
+}
+
 /// Bytes of which most are a message, so that more than the first check is reached.
 fn almost_mads() -> impl Strategy<Value = [u8; mad::MAD_LEN]> {
     let attributes = prop_oneof![9 => Attribute::REQ.0..=Attribute::APR.0, 1 => any::<u16>()];

@@ -56,7 +56,7 @@ fn rtr(attr: &mut QpAttr, entry: &Entry) -> Result<AttrMask, Error> {
     attr.address = entry.path().ok_or(Error::State("it has no route"))?;
     attr.path_mtu = remote.mtu;
     attr.dest_qpn = remote.qpn;
-    attr.rq_psn = remote.psn;
+    attr.rq_psn = entry.psn;
     let mut mask = AttrMask::STATE | AttrMask::AV | AttrMask::PATH_MTU | AttrMask::DEST_QPN | AttrMask::RQ_PSN;
     if entry.qp_type.is_reliable() {
         attr.max_dest_rd_atomic = remote.responder_resources;
@@ -67,7 +67,7 @@ fn rtr(attr: &mut QpAttr, entry: &Entry) -> Result<AttrMask, Error> {
 
 fn rts(attr: &mut QpAttr, entry: &Entry) -> Result<AttrMask, Error> {
     let remote = remote(entry)?;
-    attr.sq_psn = entry.psn;
+    attr.sq_psn = remote.psn;
     let mut mask = AttrMask::STATE | AttrMask::SQ_PSN;
     if entry.qp_type.is_reliable() {
         attr.timeout = entry.ack_timeout.unwrap_or(remote.ack_timeout);
@@ -83,5 +83,42 @@ fn remote(entry: &Entry) -> Result<&Remote, Error> {
     match (&entry.remote, entry.phase) {
         (None, _) | (_, Phase::Ended) => Err(Error::State("there is no peer")),
         (Some(remote), _) => Ok(remote),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use transport::{Mtu, QpType};
+    use wire::{Psn, Qpn};
+
+    use super::*;
+    use crate::id::Binding;
+    use crate::queue::EventQueue;
+    use crate::space::PortSpace;
+
+    /// Each end announces the PSN that it wants to receive first, as Linux does.
+    #[test]
+    fn what_an_end_announces_is_what_it_receives() {
+        let mut entry = Entry::new(EventQueue::new().expect("a queue"), PortSpace::Tcp, QpType::Rc);
+        let gid = wire::Gid::from(IpAddr::from([10, 0, 0, 1]));
+        entry.binding = Some(Binding { device: "la_eth0".into(), gid, gid_index: 0, interface: 2, mtu: Mtu::B1024 });
+        entry.peer = Some(([10, 0, 0, 2], 7471).into());
+        entry.phase = Phase::Responded;
+        entry.psn = Psn::new(5);
+        entry.remote = Some(Remote {
+            qpn: Qpn::new(17),
+            psn: Psn::new(8),
+            responder_resources: 1,
+            initiator_depth: 1,
+            retry_count: 7,
+            rnr_retry: 7,
+            ack_timeout: 19,
+            mtu: Mtu::B1024,
+        });
+        let (receive, _) = attributes(&entry, QpState::Rtr).expect("attributes");
+        let (send, _) = attributes(&entry, QpState::Rts).expect("attributes");
+        assert_eq!((receive.rq_psn, send.sq_psn), (Psn::new(5), Psn::new(8)));
     }
 }

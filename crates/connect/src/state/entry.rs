@@ -43,7 +43,7 @@ pub(crate) enum Phase {
 pub(crate) struct Remote {
     /// The peer's queue pair.
     pub(crate) qpn: Qpn,
-    /// The first PSN that it sends.
+    /// The first PSN that it wants to receive.
     pub(crate) psn: Psn,
     /// READs and atomics that we take at a time.
     pub(crate) responder_resources: u8,
@@ -84,7 +84,7 @@ pub(crate) struct Entry {
     pub(crate) remote: Option<Remote>,
     /// What the request of ours asked for.
     pub(crate) asked: Asked,
-    /// The first PSN that we send.
+    /// The first PSN that we receive; of a datagram socket, that we send.
     pub(crate) psn: Psn,
     pub(crate) backlog: u32,
     pub(crate) flow_label: u32,

@@ -17,7 +17,7 @@ pub struct Rep {
     pub qpn: Qpn,
     /// For reliable datagrams only, 24 bits.
     pub eecn: u32,
-    /// First PSN of the sender's packets.
+    /// First PSN that the receiver of this message is to send: the sender's receive queue begins with it.
     pub starting_psn: Psn,
     /// Vendor of the enhanced connection establishment, 24 bits; zero: none.
     pub vendor_id: u32,

@@ -33,7 +33,7 @@ pub struct Req {
     pub transport: Transport,
     /// The sender has end-to-end flow control.
     pub flow_control: bool,
-    /// First PSN of the sender's packets.
+    /// First PSN that the receiver of this message is to send: the sender's receive queue begins with it.
     pub starting_psn: Psn,
     /// How long the sender may take to answer, 5 bits: 4.096 µs · 2^code.
     pub local_response_timeout: u8,
