@@ -95,7 +95,7 @@ fn the_request_of_rping() {
     assert_eq!(req.private_data[..4], [0, 0x40, 0x92, 0x8c]);
 }
 
-/// Who sends a MAD, and the number in it of the first PSN.
+/// REQ and REP say what their receiver shall send first.
 #[test]
 fn the_starting_psn_is_what_the_sender_receives_first() {
     let (_, pcap) = support::golden_captures().into_iter().find(|(name, _)| name == "rping").expect("a capture");
