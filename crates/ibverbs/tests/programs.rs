@@ -58,6 +58,11 @@ fn ten_thousand_connections_leave_nothing() {
 }
 
 #[test]
+fn newer_calls_of_the_connection_manager_are_there() {
+    assert_eq!(run_program("cm_newer"), "as documented\n");
+}
+
+#[test]
 fn a_program_linked_with_the_static_library_needs_no_shared_one() {
     let place = Place::new("static");
     let archive = static_library();

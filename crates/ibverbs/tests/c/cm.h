@@ -21,7 +21,7 @@ static inline struct sockaddr_in local(uint16_t port)
 #define SA(address) ((struct sockaddr *)(address))
 
 /* The next event, which must be of a kind. */
-static inline struct rdma_cm_event *next_event(struct rdma_event_channel *channel, enum rdma_cm_event_type kind)
+static inline struct rdma_cm_event *next_event(struct rdma_event_channel *channel, unsigned kind)
 {
 	struct rdma_cm_event *event;
 	CHECK(!rdma_get_cm_event(channel, &event));
@@ -30,7 +30,7 @@ static inline struct rdma_cm_event *next_event(struct rdma_event_channel *channe
 	return event;
 }
 
-static inline void pass(struct rdma_event_channel *channel, enum rdma_cm_event_type kind)
+static inline void pass(struct rdma_event_channel *channel, unsigned kind)
 {
 	CHECK(!rdma_ack_cm_event(next_event(channel, kind)));
 }
