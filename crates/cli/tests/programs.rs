@@ -40,7 +40,11 @@ families! {
     write: WRITE;
     read: READ;
     atomic: ATOMIC;
+    connections: CONNECTIONS;
+    rsockets: RSOCKETS;
+    perftest_cm: PERFTEST_CM;
     qperf: QPERF;
+    fio: FIO;
     ucx: UCX;
     two_hosts: TWO_HOSTS;
     faults: FAULTS;

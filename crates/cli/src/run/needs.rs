@@ -1,8 +1,8 @@
 //! What a program needs: a library path suffices, or it must see our tree in `/sys` and our
 //! library in place of the system's.
 //!
-//! Decided by what the loader would load. A program that links libibverbs, through no run path
-//! of its own, and none of the libraries that are known to read `/sys/class/infiniband`, needs
+//! Decided by what the loader would load. A program that links libibverbs or librdmacm, through no
+//! run path of its own, and none of the libraries that are known to read `/sys/class/infiniband`, needs
 //! the library path only. Of all others we do not know: scripts, shells and launchers start
 //! other programs, and some open libibverbs late.
 
@@ -17,8 +17,7 @@ use super::search::{self, Search};
 const SYSFS_READERS: [&str; 8] =
     ["libucs.", "libuct", "libucp.", "libnccl", "librccl", "libmpi", "libfabric.", "librte_"];
 
-const VERBS: &str = "libibverbs.so.1";
-const LIBRARIES: [&str; 2] = [VERBS, "librdmacm.so.1"];
+const LIBRARIES: [&str; 2] = ["libibverbs.so.1", "librdmacm.so.1"];
 
 /// Most libraries of a program that are looked at.
 const MAX_LIBRARIES: usize = 1000;
@@ -53,10 +52,10 @@ pub(super) fn of(program: &Path, search: &Search) -> Needs {
         return unknown("is statically linked: it may start programs that are not");
     }
     let loaded = Loaded::by(program, elf, search);
-    let reason = match (&loaded.reader, loaded.hidden.first(), loaded.verbs) {
+    let reason = match (&loaded.reader, loaded.hidden.first(), loaded.ours) {
         (_, Some(hidden), _) => format!("the run path finds {}", hidden.display()),
         (Some(reader), ..) => format!("{reader} reads /sys/class/infiniband"),
-        (.., false) => return unknown("does not link libibverbs itself"),
+        (.., false) => return unknown("links neither libibverbs nor librdmacm itself"),
         (.., true) => return Needs { reach: Reach::LibraryPath, hidden: vec![] },
     };
     Needs { reach: Reach::Namespace(reason), hidden: loaded.hidden }
@@ -71,7 +70,8 @@ fn name(program: &Path) -> String {
 struct Loaded {
     reader: Option<String>,
     hidden: Vec<PathBuf>,
-    verbs: bool,
+    /// One of ours.
+    ours: bool,
 }
 
 /// A file whose needs are to be looked at.
@@ -105,8 +105,8 @@ impl Loaded {
             self.reader = Some(name.to_owned());
         }
         let found = search.find(name, &user.path, &user.elf, &user.inherited);
-        if let Some(library) = LIBRARIES.iter().find(|library| name.ends_with(*library)) {
-            self.verbs |= *library == VERBS;
+        if LIBRARIES.iter().any(|library| name.ends_with(library)) {
+            self.ours = true;
             self.hidden.extend(found.filter(|found| found.before_environment).map(|found| found.path));
             return None;
         }
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn what_links_no_verbs_may_start_what_does() {
         let needs = of(Path::new("/bin/sh"), &Search::new());
-        assert!(matches!(needs.reach, Reach::Unknown(why) if why.contains("does not link libibverbs")));
+        assert!(matches!(needs.reach, Reach::Unknown(why) if why.contains("links neither libibverbs")));
     }
 
     #[test]

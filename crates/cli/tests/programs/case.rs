@@ -26,14 +26,20 @@ pub(crate) enum Judge {
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
     pub(crate) program: &'static str,
+    /// What the document calls it, if not by its program.
+    pub(crate) name: &'static str,
     /// Options of both sides; `{server}` is the address, for the client only.
     pub(crate) options: &'static str,
+    /// Options of the server only.
+    pub(crate) server: &'static str,
     /// Options of the client only.
     pub(crate) client: &'static str,
     /// The environment, as `NAME=VALUE NAME=VALUE`.
     pub(crate) environment: &'static str,
     pub(crate) how: How,
     pub(crate) judge: Judge,
+    /// The server goes on when its client has ended.
+    pub(crate) serves: bool,
     /// A plan of faults.
     pub(crate) faults: Option<&'static str>,
     /// The program compares the data.
@@ -44,16 +50,22 @@ pub(crate) struct Case {
 pub(crate) const NEVER: [&str; 6] =
     ["invalid data", "Completion with error", "Failed to", "Couldn't", "Completion error", "longarm: "];
 
+/// What `longarm pair` says of a server that goes on.
+const SERVED: &str = "longarm: the server goes on; it is ended";
+
 impl Case {
     /// A program that runs alone.
     pub(crate) const fn alone(program: &'static str, options: &'static str, says: &'static [&'static str]) -> Case {
         Case {
             program,
+            name: "",
             options,
+            server: "",
             client: "",
             environment: "",
             how: How::Alone,
             judge: Judge::Says(says),
+            serves: false,
             faults: None,
             verified: false,
         }
@@ -70,6 +82,23 @@ impl Case {
 
     pub(crate) const fn two_hosts(self) -> Case {
         Case { how: How::TwoHosts, ..self }
+    }
+
+    /// Two programs, one for each side, as commands of a shell.
+    pub(crate) const fn commands(server: &'static str, client: &'static str, judge: Judge) -> Case {
+        Case::pair("sh", "-c", judge).server(server).client(client)
+    }
+
+    pub(crate) const fn named(self, name: &'static str) -> Case {
+        Case { name, ..self }
+    }
+
+    pub(crate) const fn serves(self) -> Case {
+        Case { serves: true, ..self }
+    }
+
+    pub(crate) const fn server(self, server: &'static str) -> Case {
+        Case { server, ..self }
     }
 
     pub(crate) const fn client(self, client: &'static str) -> Case {
@@ -96,6 +125,9 @@ impl Case {
             How::TwoHosts => vec!["pair", "--wait", "1", "--namespaces"],
         };
         arguments.extend(self.faults.iter().flat_map(|plan| ["--faults", plan]));
+        if !self.server.is_empty() {
+            arguments.extend(["--server-args", self.server]);
+        }
         if !self.client.is_empty() {
             arguments.extend(["--client-args", self.client]);
         }
@@ -111,6 +143,7 @@ impl Case {
 
     /// What is missing in what was said, or should not be there.
     pub(crate) fn problem(&self, said: &str) -> Option<String> {
+        let said = if self.serves { said.replace(SERVED, "") } else { said.to_owned() };
         if let Some(word) = NEVER.iter().find(|word| said.contains(**word)) {
             return Some(format!("it said {word:?}"));
         }

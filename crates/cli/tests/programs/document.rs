@@ -54,9 +54,12 @@ fn text() -> String {
 }
 
 fn row(case: &Case) -> String {
-    let options: Vec<&str> =
-        [case.environment, case.options, case.client].into_iter().filter(|o| !o.is_empty()).collect();
-    let options = options.join(" ").replace("{server} ", "");
+    let program = if case.name.is_empty() { case.program } else { case.name };
+    let options = match case.program {
+        // Each side's own, in a shell.
+        "sh" => case.client.trim_matches('\'').to_owned(),
+        _ => both(case),
+    };
     let options = if options.is_empty() { "–".to_owned() } else { format!("`{options}`") };
     let faults = case.faults.map_or_else(String::new, |plan| format!(", faults `{plan}`"));
     let result = match (case.how, case.verified) {
@@ -64,13 +67,23 @@ fn row(case: &Case) -> String {
         (_, true) => "✓ data",
         (_, false) => "✓",
     };
-    format!("| {} | {options}{faults} | {result} |\n", case.program)
+    format!("| {program} | {options}{faults} | {result} |\n")
+}
+
+/// The options of both sides; where each has its own, after the side's name.
+fn both(case: &Case) -> String {
+    let (server, client) = match case.server {
+        "" => (String::new(), case.client.replace("{server} ", "")),
+        server => (format!("server: {server},"), format!("client: {}", case.client)),
+    };
+    let words = [case.environment, case.options, &server, &client];
+    words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 fn pyverbs() -> String {
     let mut text = format!(
         "\n## rdma-core's own tests (pyverbs)\n\nThe suite that Debian ships in `/usr/share/doc/rdma-core/tests`, without the \
-         modules of other drivers and of the connection manager: at least {} tests pass, none fails. Skipped, and why:\n\n\
+         modules of other drivers: at least {} tests pass, none fails. Skipped, and why:\n\n\
          | what the suite says | why |\n|---|---|\n",
         skips::PASSES
     );

@@ -155,11 +155,22 @@ pub(crate) const ATOMIC: Family = Family {
     ],
 };
 
+/// libfabric uses no loop-back interface for connections.
+const fn libfabric(options: &'static str) -> Case {
+    says("fi_pingpong", options, &["client│ 1k ", "server│ 1k "]).verified()
+}
+
 pub(crate) const TWO_HOSTS: Family = Family {
     title: "Two hosts, a wire with MTU 1500",
     cases: &[
         ping("ibv_rc_pingpong", "-g 0 -c").verified().two_hosts(),
         ping("ibv_ud_pingpong", "-g 0 -c -s 1024").verified().two_hosts(),
+        rping("-s", "-c -V -a {server}").two_hosts(),
+        example("udaddy", "").two_hosts(),
+        says("mckey", "-m 239.1.2.3", MEMBERS).server("-b 192.0.2.1").client("-b 192.0.2.2 -s").two_hosts(),
+        libfabric("-p verbs -e msg -I 50 -c").two_hosts(),
+        libfabric("-p verbs -e rdm -I 50 -c").two_hosts(),
+        libfabric("-p verbs -e dgram -I 50 -c").two_hosts(),
         perf("ib_send_bw", "-n 500").two_hosts(),
         perf("ib_send_lat", "-n 500 -c UD").two_hosts(),
         perf("ib_write_bw", "-n 500").two_hosts(),
@@ -177,6 +188,139 @@ pub(crate) const FAULTS: Family = Family {
         ping("ibv_srq_pingpong", "-g 0 -c -q 4 -n 200").verified().faults("seed=8,loss=0.02,dup=0.02"),
         perf("ib_write_bw", "-n 500").faults("seed=9,loss=0.02,reorder=0.02"),
         perf("ib_read_bw", "-n 500").faults("seed=10,loss=0.02"),
+        rping("-s", "-c -V -a {server}").faults("seed=11,loss=0.02,dup=0.02"),
+    ],
+};
+
+/// A program of two sides that says these words.
+const fn says(program: &'static str, options: &'static str, words: &'static [&'static str]) -> Case {
+    Case::pair(program, options, Judge::Says(words))
+}
+
+const fn rping(server: &'static str, client: &'static str) -> Case {
+    says("rping", "-v -C 10", &["server ping data: rdma-ping-9", "client│ ping data: rdma-ping-9"])
+        .server(server)
+        .client(client)
+        .verified()
+}
+
+/// Examples that tell their result.
+const fn example(program: &'static str, options: &'static str) -> Case {
+    says(program, options, &["client│ test complete", "client│ return status 0"]).client("-s {server}")
+}
+
+pub(crate) const CONNECTIONS: Family = Family {
+    title: "rdmacm-utils",
+    cases: &[
+        rping("-s", "-c -V -a {server}"),
+        rping("-s -a ::1", "-c -V -a ::1"),
+        rping("-s -S 60000", "-c -V -S 60000 -a {server}"),
+        rping("-s -q", "-c -V -q -a {server}"),
+        says("rping", "-v -C 10", &["client│ ping data: rdma-ping-9"])
+            .server("-s -P")
+            .client("-c -V -a {server}")
+            .serves()
+            .verified(),
+        example("ucmatose", ""),
+        example("ucmatose", "-c 20 -C 20 -S 4096"),
+        example("udaddy", ""),
+        example("udaddy", "-c 5 -C 20 -S 1000"),
+        says("mckey", "-m 239.1.2.3", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s"),
+        says("mckey", "-m 239.1.2.3 -p 0x0002", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s"),
+        says("mckey", "-m 239.1.2.4 -c 3 -C 4", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s -o"),
+        Case::commands("rdma_server", "'rdma_client -s {server}'", ENDS).named("rdma_client"),
+        Case::commands("rdma_xserver", "'rdma_xclient -s {server}'", ENDS).named("rdma_xclient"),
+        Case::commands("'rdma_xserver -c x'", "'rdma_xclient -s {server} -c x'", ENDS).named("rdma_xclient"),
+        says("cmtime", "-c 100", &["resolve addr :", "disconnect   :"]).client("-s {server}").serves(),
+    ],
+};
+
+const MEMBERS: &[&str] = &["server│ data transfers complete", "client│ data transfers complete"];
+const ENDS: Judge = Judge::Says(&["server: end 0", "client: end 0"]);
+
+/// An rsocket program of two sides that tells its result at both.
+const fn rsocket(program: &'static str, options: &'static str) -> Case {
+    says(program, options, &["server│ custom ", "client│ custom "]).client("-s {server}")
+}
+
+/// A server that does not end by itself: it does when the client has said so by a file.
+const UDPONG: &str = "'rm -f udpong; udpong -b 127.0.0.1 & until [ -e udpong ]; do sleep 0.1; done; kill $!'";
+const RCOPY: &str = "'rm -f rcopy; rcopy & until [ -e rcopy ]; do sleep 0.1; done; kill $!'";
+
+const fn udpong(client: &'static str) -> Case {
+    Case::commands(UDPONG, client, Judge::Says(&["client│ custom ", "client│ end 0"])).named("udpong")
+}
+
+/// `iperf3` with librspreload before it.
+const fn iperf3(client: &'static str) -> Case {
+    const SERVER: &str = "'LD_PRELOAD=$(ls /usr/lib/*/rsocket/librspreload.so.1) iperf3 -s -1'";
+    Case::commands(SERVER, client, Judge::Says(&["client│ iperf Done.", "receiver"])).named("iperf3")
+}
+
+pub(crate) const RSOCKETS: Family = Family {
+    title: "rsockets: rdmacm-utils, and programs for sockets with librspreload",
+    cases: &[
+        says("rstream", "", &["client│ 64_lat ", "client│ 1m_bw ", "server│ 1m_bw "]).client("-s {server}"),
+        rsocket("rstream", "-S 64 -C 1 -I 1000 -T v").verified(),
+        rsocket("rstream", "-S 5000 -C 20 -I 50 -T b -T v").verified(),
+        rsocket("rstream", "-S 5000 -C 20 -I 50 -T n -T v").verified(),
+        rsocket("rstream", "-S 5000 -C 20 -I 50 -T a -T v").verified(),
+        rsocket("rstream", "-S 5000 -C 20 -I 50 -T f -T v").verified(),
+        rsocket("rstream", "-S 5000 -C 20 -I 50 -T r -T v").verified(),
+        rsocket("rstream", "-S 1000000 -C 4 -I 2 -B 65536 -T v").verified(),
+        rsocket("rstream", "-S 1000 -C 50 -I 20 -i 0 -T v").verified(),
+        rsocket("rstream", "-S 64 -C 10 -I 10 -k 1 -T v").verified(),
+        rsocket("rstream", "-S 100000 -C 10 -I 4 -T v").server("-b ::1").client("-s ::1").verified(),
+        rsocket("rstream", "-S 100000 -C 10 -I 4 -T v").verified().two_hosts(),
+        rsocket("rstream", "-S 100000 -C 10 -I 4 -T v").verified().faults("seed=12,loss=0.01,dup=0.01"),
+        rsocket("riostream", "-S 64 -C 1 -I 100 -T v").verified(),
+        rsocket("riostream", "-S 5000 -C 10 -I 10 -T b -T v").verified(),
+        rsocket("riostream", "-S 5000 -C 10 -I 10 -T a -T v").verified(),
+        rsocket("riostream", "-S 1000000 -C 3 -I 3 -T v").verified(),
+        udpong("'udpong -s {server} -S 64 -C 500 -T e; echo end $?; touch udpong'"),
+        udpong("'udpong -s {server} -S 1000 -C 500 -T b; echo end $?; touch udpong'"),
+        udpong("'udpong -s {server} -S 1500 -C 500 -T a; echo end $?; touch udpong'"),
+        Case::commands(
+            RCOPY,
+            "'rcopy /usr/bin/rcopy {server}:copy && cmp copy /usr/bin/rcopy; echo end $?; touch rcopy'",
+            Judge::Says(&["client│ end 0"]),
+        )
+        .named("rcopy"),
+        iperf3("'LD_PRELOAD=$(ls /usr/lib/*/rsocket/librspreload.so.1) iperf3 -c {server} -t 1'"),
+        iperf3("'LD_PRELOAD=$(ls /usr/lib/*/rsocket/librspreload.so.1) iperf3 -c {server} -t 1 -P 4 -R'"),
+    ],
+};
+
+pub(crate) const PERFTEST_CM: Family = Family {
+    title: "perftest: connections by the connection manager",
+    cases: &[
+        perf("ib_send_bw", "-R -n 500"),
+        perf("ib_send_lat", "-R -n 500"),
+        perf("ib_send_bw", "-R -n 500 -c UD -s 1024"),
+        perf("ib_send_lat", "-R -n 500 -c UD"),
+        perf("ib_write_bw", "-R -n 500"),
+        perf("ib_write_bw", "-R -n 100 -q 16 -s 4096"),
+        perf("ib_write_lat", "-R -n 500"),
+        perf("ib_read_bw", "-R -n 500"),
+        perf("ib_read_lat", "-R -n 500 -e"),
+        perf("ib_atomic_bw", "-R -n 500"),
+        perf("ib_atomic_lat", "-R -n 500"),
+    ],
+};
+
+const fn fio(client: &'static str) -> Case {
+    const ENDS: &[&str] = &["server│ s: (groupid=0, jobs=1): err= 0", "client│ c: (groupid=0, jobs=1): err= 0"];
+    says("fio", "--ioengine=rdma --port=4444 --bs=64k --size=4m --iodepth=4", ENDS)
+        .server("--name=s --rw=read")
+        .client(client)
+}
+
+pub(crate) const FIO: Family = Family {
+    title: "fio: the rdma engine",
+    cases: &[
+        fio("--name=c --rw=write --verb=write --hostname={server}"),
+        fio("--name=c --rw=write --verb=read --hostname={server}"),
+        fio("--name=c --rw=write --verb=send --hostname={server}"),
     ],
 };
 
@@ -209,6 +353,11 @@ pub(crate) const QPERF: Family = Family {
             &["uc_lat:", "uc_bw:", "uc_bi_bw:", "uc_rdma_write_lat:", "uc_rdma_write_bw:", "uc_rdma_write_poll_lat:"],
         ),
         qperf("{server} -t 1 ud_lat ud_bw ud_bi_bw quit", &["ud_lat:", "ud_bw:", "ud_bi_bw:", "latency", "bw  "]),
+        qperf(
+            "{server} -cm 1 -t 1 rc_lat rc_bw rc_rdma_write_bw rc_rdma_read_lat quit",
+            &["rc_lat:", "rc_bw:", "rc_rdma_write_bw:", "rc_rdma_read_lat:", "latency", "bw  "],
+        ),
+        qperf("{server} -cm 1 -t 1 ud_lat ud_bw quit", &["ud_lat:", "ud_bw:", "latency", "bw  "]),
     ],
 };
 
@@ -259,5 +408,21 @@ pub(crate) const MPI: Family = Family {
 };
 
 /// All, as the document shows them.
-pub(crate) const FAMILIES: [&Family; 12] =
-    [&DEVICES, &PING_PONG_V4, &PING_PONG_V6, &SEND, &WRITE, &READ, &ATOMIC, &QPERF, &UCX, &MPI, &TWO_HOSTS, &FAULTS];
+pub(crate) const FAMILIES: [&Family; 16] = [
+    &DEVICES,
+    &PING_PONG_V4,
+    &PING_PONG_V6,
+    &SEND,
+    &WRITE,
+    &READ,
+    &ATOMIC,
+    &CONNECTIONS,
+    &RSOCKETS,
+    &PERFTEST_CM,
+    &QPERF,
+    &FIO,
+    &UCX,
+    &MPI,
+    &TWO_HOSTS,
+    &FAULTS,
+];

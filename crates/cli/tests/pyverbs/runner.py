@@ -5,7 +5,7 @@
 
 SUITE is a directory whose `tests` is rdma-core's; what follows SECONDS goes to the suite's own
 argument parser. Says one line of JSON per test: its name, its outcome (pass, skip, fail, error,
-crash or hang) and why. The modules of other drivers and of the connection manager are left out.
+crash or hang) and why. The modules of other drivers are left out.
 """
 
 import importlib
@@ -19,7 +19,7 @@ import time
 import traceback
 import unittest
 
-OTHERS = re.compile(r"mlx5|efa|cuda|rdmacm")
+OTHERS = re.compile(r"mlx5|efa|cuda")
 
 
 def cases(suite):
