@@ -3,7 +3,7 @@
 use crate::run::{exists, run, run_with};
 
 /// A program or a file, and the package that brings it.
-const NEEDED: [(&str, &str); 12] = [
+const NEEDED: [(&str, &str); 17] = [
     ("tshark", "tshark"),
     ("ip", "iproute2"),
     ("tc", "iproute2"),
@@ -12,10 +12,15 @@ const NEEDED: [(&str, &str); 12] = [
     ("ib_send_bw", "perftest"),
     ("qperf", "qperf"),
     ("ucx_perftest", "ucx-utils"),
+    ("rping", "rdmacm-utils"),
+    ("fi_pingpong", "libfabric-bin"),
+    ("fio", "fio"),
+    ("iperf3", "iperf3"),
     ("mpirun", "openmpi-bin"),
     ("mpicc", "libopenmpi-dev"),
     ("/usr/share/doc/rdma-core/tests", "python3-pyverbs"),
     ("/usr/include/infiniband/verbs.h", "libibverbs-dev"),
+    ("/usr/include/rdma/rdma_cma.h", "librdmacm-dev"),
 ];
 
 /// Installs what is missing; as an ordinary user with sudo.
