@@ -17,6 +17,6 @@ pub struct Config {
 impl Config {
     /// With the usual limit.
     pub fn new(number: u16, guid: u64, seed: u64) -> Config {
-        Config { number, guid, seed, half_open_limit: 4096 }
+        Config { number, guid, seed, half_open_limit: 1 << 16 }
     }
 }

@@ -40,7 +40,7 @@ pub(super) enum Wish {
 }
 
 /// Most MADs that a client may have unread, beside those in its socket.
-const MAX_UNREAD_MADS: usize = 8192;
+const MAX_UNREAD_MADS: usize = 1 << 15;
 
 /// What belongs to a client that manages connections.
 #[derive(Debug)]

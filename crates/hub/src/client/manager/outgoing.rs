@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io;
 
 /// Most MADs that wait.
-pub(super) const MAX_MADS: usize = 8192;
+pub(super) const MAX_MADS: usize = 1 << 15;
 
 /// One thing to be said.
 #[derive(Debug)]
