@@ -26,14 +26,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("longarm-sim", &["longarm-wire", "longarm-cm", "longarm-transport", "longarm-faults", "longarm-memory"]),
     (
         "longarm",
-        &[
-            "longarm-wire",
-            "longarm-transport",
-            "longarm-faults",
-            "longarm-memory",
-            "longarm-device",
-            "longarm-connect",
-        ],
+        &["longarm-wire", "longarm-transport", "longarm-faults", "longarm-memory", "longarm-device", "longarm-connect"],
     ),
     ("longarm-ibverbs", &["longarm-device", "longarm-connect", "longarm-rsocket"]),
     ("longarm-cli", &["longarm-device", "longarm-hub", "longarm-ibverbs"]),
