@@ -1,7 +1,7 @@
 //! Stream sockets: reliable connections.
 //!
 //! ```text
-//!  opening    how a connection comes about           core      the state, behind one lock
+//!  joining · opening  how a connection comes about   core      the state, behind one lock
 //!  sending · receiving · mapping · closing           flow      the protocol's part of it
 //!  options                                           endpoint  queue pair and memory
 //! ```
@@ -14,6 +14,7 @@ mod closing;
 mod core;
 mod endpoint;
 mod flow;
+mod joining;
 mod mapping;
 mod opening;
 pub(crate) mod options;
@@ -25,7 +26,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Instant;
 
-use ::connect::{Event, EventKind, EventQueue, Id, Param, PortSpace};
+use ::connect::{EventQueue, Id, PortSpace};
 use parking_lot::{Mutex, MutexGuard};
 
 use self::core::{Core, Phase};
@@ -96,80 +97,6 @@ impl Stream {
         match core.phase {
             Phase::Fresh | Phase::Listening => Err(Errno(libc::ENOTCONN)),
             _ => core.id.peer_addr().ok_or(Errno(libc::ENOTCONN)),
-        }
-    }
-
-    /// The next connection. It is the caller's before the peer has our reply; data waits for that.
-    pub(crate) fn accept(&self) -> Result<Stream> {
-        let bell = Bell::mine()?;
-        let _hung = self.bells.hang(&bell);
-        loop {
-            let patience = {
-                let core = self.lock();
-                if core.phase != Phase::Listening {
-                    return Err(Errno::INVAL);
-                }
-                core.options.patience(0, core.options.recv_timeout)
-            };
-            match self.queue.next() {
-                Some(event) if event.kind == EventKind::ConnectRequest => match self.welcome(event) {
-                    Ok(stream) => return Ok(stream),
-                    Err(error) => log::info!("a connection request was refused: {error}"),
-                },
-                Some(event) => log::debug!("{:?} of a listening socket", event.kind),
-                None if patience.is_none() => return Err(Errno::AGAIN),
-                None => wait::sleep(&[self.queue.fd()], &bell, patience)?,
-            }
-        }
-    }
-
-    fn welcome(&self, event: Event) -> Result<Stream> {
-        let Param::Conn(conn) = event.param else { return Err(Errno(libc::EPROTO)) };
-        let queue = EventQueue::new()?;
-        event.id.migrate(&queue)?;
-        let stream = Stream::with(event.id, queue, self.lock().settings);
-        stream.lock().accept(&conn.private_data)?;
-        Ok(stream)
-    }
-
-    /// Connects. A non-blocking socket goes on by itself, whenever it is used or polled.
-    pub(crate) fn connect(&self, address: SocketAddr) -> Result<()> {
-        let patience = {
-            let mut core = self.lock();
-            match core.phase {
-                Phase::Fresh => core.open(address)?,
-                Phase::Failed => {
-                    core.id = Id::new(&self.queue, PortSpace::Tcp, device::QpType::Rc)?;
-                    core.open(address)?;
-                }
-                Phase::Listening => return Err(Errno(libc::EOPNOTSUPP)),
-                _ if core.is_opening() => {
-                    core.pump();
-                    if core.is_opening() && core.options.nonblocking {
-                        return Err(Errno(libc::EALREADY));
-                    }
-                }
-                _ => return Err(Errno(libc::EISCONN)),
-            }
-            core.options.patience(0, core.options.send_timeout)
-        };
-        match self.until(patience, |core| !core.is_opening()) {
-            Ok(mut core) => core.outcome(),
-            Err(Errno::AGAIN) => Err(Errno(libc::EINPROGRESS)),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Waits until it is connected, for calls on data.
-    fn ready(&self, patience: Patience) -> Result<()> {
-        if self.lock().is_connected() {
-            return Ok(());
-        }
-        let mut core = self.until(patience, |core| !core.is_opening())?;
-        match core.phase {
-            Phase::Fresh | Phase::Listening => Err(Errno(libc::ENOTCONN)),
-            Phase::Failed => core.outcome(),
-            _ => Ok(()),
         }
     }
 
@@ -282,14 +209,6 @@ impl Options {
 }
 
 impl Core {
-    /// What came of connecting; an error is told once.
-    fn outcome(&mut self) -> Result<()> {
-        match self.phase {
-            Phase::Failed | Phase::Broken => Err(self.take_error().unwrap_or(Errno(libc::ECONNREFUSED))),
-            _ => Ok(()),
-        }
-    }
-
     fn revents(&mut self, events: i16, queue: BorrowedFd<'_>) -> i16 {
         let (read, write) = (events & (libc::POLLIN | libc::POLLRDNORM), events & (libc::POLLOUT | libc::POLLWRNORM));
         match self.phase {

@@ -1,0 +1,96 @@
+//! The calls that make connections.
+
+use std::net::SocketAddr;
+
+use connect::{Event, EventKind, EventQueue, Id, Param, PortSpace};
+
+use super::Stream;
+use super::core::{Core, Phase};
+use crate::errno::{Errno, Result};
+use crate::wait::{self, Bell, Patience};
+
+impl Stream {
+    /// The next connection. It is the caller's before the peer has our reply; data waits for that.
+    pub(crate) fn accept(&self) -> Result<Stream> {
+        let bell = Bell::mine()?;
+        let _hung = self.bells.hang(&bell);
+        loop {
+            let patience = {
+                let core = self.lock();
+                if core.phase != Phase::Listening {
+                    return Err(Errno::INVAL);
+                }
+                core.options.patience(0, core.options.recv_timeout)
+            };
+            match self.queue.next() {
+                Some(event) if event.kind == EventKind::ConnectRequest => match self.welcome(event) {
+                    Ok(stream) => return Ok(stream),
+                    Err(error) => log::info!("a connection request was refused: {error}"),
+                },
+                Some(event) => log::debug!("{:?} of a listening socket", event.kind),
+                None if patience.is_none() => return Err(Errno::AGAIN),
+                None => wait::sleep(&[self.queue.fd()], &bell, patience)?,
+            }
+        }
+    }
+
+    fn welcome(&self, event: Event) -> Result<Stream> {
+        let Param::Conn(conn) = event.param else { return Err(Errno(libc::EPROTO)) };
+        let queue = EventQueue::new()?;
+        event.id.migrate(&queue)?;
+        let stream = Stream::with(event.id, queue, self.lock().settings);
+        stream.lock().accept(&conn.private_data)?;
+        Ok(stream)
+    }
+
+    /// Connects. A non-blocking socket goes on by itself, whenever it is used or polled.
+    pub(crate) fn connect(&self, address: SocketAddr) -> Result<()> {
+        let patience = {
+            let mut core = self.lock();
+            match core.phase {
+                Phase::Fresh => core.open(address)?,
+                Phase::Failed => {
+                    core.id = Id::new(&self.queue, PortSpace::Tcp, device::QpType::Rc)?;
+                    core.open(address)?;
+                }
+                Phase::Listening => return Err(Errno(libc::EOPNOTSUPP)),
+                _ if core.is_opening() => {
+                    core.pump();
+                    if core.is_opening() && core.options.nonblocking {
+                        return Err(Errno(libc::EALREADY));
+                    }
+                }
+                _ => return Err(Errno(libc::EISCONN)),
+            }
+            core.options.patience(0, core.options.send_timeout)
+        };
+        match self.until(patience, |core| !core.is_opening()) {
+            Ok(mut core) => core.outcome(),
+            Err(Errno::AGAIN) => Err(Errno(libc::EINPROGRESS)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until it is connected, for calls on data.
+    pub(super) fn ready(&self, patience: Patience) -> Result<()> {
+        if self.lock().is_connected() {
+            return Ok(());
+        }
+        let mut core = self.until(patience, |core| !core.is_opening())?;
+        match core.phase {
+            Phase::Fresh | Phase::Listening => Err(Errno(libc::ENOTCONN)),
+            Phase::Failed => core.outcome(),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Core {
+    /// What came of connecting; an error is told once.
+    fn outcome(&mut self) -> Result<()> {
+        match self.phase {
+            Phase::Failed | Phase::Broken => Err(self.take_error().unwrap_or(Errno(libc::ECONNREFUSED))),
+            _ => Ok(()),
+        }
+    }
+}
