@@ -168,6 +168,9 @@ pub(crate) const TWO_HOSTS: Family = Family {
         rping("-s", "-c -V -a {server}").two_hosts(),
         example("udaddy", "").two_hosts(),
         says("mckey", "-m 239.1.2.3", MEMBERS).server("-b 192.0.2.1").client("-b 192.0.2.2 -s").two_hosts(),
+        Case::commands("'sleep 3'", "'fi_info -p verbs; : {server}'", Judge::Says(&["domain: la_wire0", "FI_EP_MSG"]))
+            .named("fi_info -p verbs")
+            .two_hosts(),
         libfabric("-p verbs -e msg -I 50 -c").two_hosts(),
         libfabric("-p verbs -e rdm -I 50 -c").two_hosts(),
         libfabric("-p verbs -e dgram -I 50 -c").two_hosts(),
@@ -221,6 +224,9 @@ pub(crate) const CONNECTIONS: Family = Family {
             .client("-c -V -a {server}")
             .serves()
             .verified(),
+        Case::commands(MANY_SERVERS, MANY_CLIENTS, Judge::Says(&["server│ all ended well", "client│ all ended well"]))
+            .named("rping, eight at once")
+            .verified(),
         example("ucmatose", ""),
         example("ucmatose", "-c 20 -C 20 -S 4096"),
         example("udaddy", ""),
@@ -234,6 +240,12 @@ pub(crate) const CONNECTIONS: Family = Family {
         says("cmtime", "-c 100", &["resolve addr :", "disconnect   :"]).client("-s {server}").serves(),
     ],
 };
+
+/// A server that serves several at once mixes up requests that come together, so each client has its own.
+const MANY_SERVERS: &str = "'for i in 1 2 3 4 5 6 7 8; do rping -s -V -C 50 -p 720$i & all=\"$all $!\"; done; \
+    for one in $all; do wait $one || exit 1; done; echo all ended well'";
+const MANY_CLIENTS: &str = "'sleep 1; for i in 1 2 3 4 5 6 7 8; do rping -c -V -C 50 -p 720$i -a {server} & \
+    all=\"$all $!\"; done; for one in $all; do wait $one || exit 1; done; echo all ended well'";
 
 const MEMBERS: &[&str] = &["server│ data transfers complete", "client│ data transfers complete"];
 const ENDS: Judge = Judge::Says(&["server: end 0", "client: end 0"]);
