@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::case::{Case, ETHERNET};
+use crate::case::{Case, ETHERNET, Role};
 use crate::explained;
 use crate::golden::GOLDEN;
 use crate::tables::GROUPS;
@@ -50,7 +50,7 @@ fn text() -> String {
     }
     text.push_str(PACKETS);
     for golden in &GOLDEN {
-        let _ = writeln!(text, "| {} | `{} {}` |", golden.name, golden.program, golden.options);
+        let _ = writeln!(text, "| {} | `{} {}` |", golden.name, golden.case.program, golden.case.options);
     }
     text.push_str(MEANT);
     for known in &explained::ALL {
@@ -65,7 +65,7 @@ fn text() -> String {
 
 fn row(case: &Case) -> String {
     let result = if case.verified { "✓ data" } else { "✓" };
-    let mut options = format!("`{}`", case.options);
+    let mut options = if case.options.is_empty() { String::new() } else { format!("`{}`", case.options) };
     if case.mtu != ETHERNET {
         let _ = write!(options, ", link {}", case.mtu);
     }
@@ -75,7 +75,12 @@ fn row(case: &Case) -> String {
     if let Some(what) = case.netem {
         let _ = write!(options, ", netem `{what}`");
     }
-    format!("| {} | {options} | {result} | {result} |\n", case.program)
+    if !case.limit.is_empty() {
+        let _ = write!(options, " ({})", case.limit);
+    }
+    let [as_client, as_server] =
+        [Role::Client, Role::Server].map(|role| if case.roles.contains(&role) { result } else { "–" });
+    format!("| {} | {options} | {as_client} | {as_server} |\n", case.program)
 }
 
 #[test]

@@ -5,20 +5,15 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::capture::Capture;
-use crate::case::{Family, Role};
+use crate::case::{Case, Family, Role};
 use crate::guest::{Guest, Job};
-use crate::local::{self, Local, Program};
+use crate::local::{Local, Program};
 use crate::namespace;
 
-/// Longer than any program takes, emulated, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a side may go on after the other. (rxe takes a retry count of 7 as endless.)
 const FAREWELL: Duration = Duration::from_secs(8);
 /// How long one look at the guest waits.
 const NAP: Duration = Duration::from_millis(10);
-/// Where the programs meet to tell each other their queue pairs.
-const PORT: u16 = 18515;
-
 /// Both sides of the wire.
 pub(crate) struct Wire {
     pub(crate) local: Local,
@@ -32,11 +27,11 @@ pub(crate) struct Wire {
     pub(crate) captures: Option<PathBuf>,
 }
 
-/// A device and its addresses.
+/// A device, its IPv4 and IPv6 addresses and the indices of their GIDs.
 pub(crate) struct Place {
     pub(crate) device: String,
-    pub(crate) v4: usize,
-    pub(crate) v6: usize,
+    addresses: [&'static str; 2],
+    gids: [usize; 2],
 }
 
 /// The addresses on the wire, ours and the guest's.
@@ -51,32 +46,36 @@ pub(crate) struct Outcome {
     pub(crate) server: (Option<i32>, String),
 }
 
-/// What is run on both sides; `client` lacks the server's address.
+/// What is run on both sides.
 pub(crate) struct Exchange<'a> {
     pub(crate) ours: String,
     pub(crate) theirs: String,
+    /// Longarm's.
     pub(crate) role: Role,
-    pub(crate) faults: Option<&'a str>,
+    pub(crate) case: &'a Case,
 }
 
 impl Place {
     /// Finds the addresses in what `ibv_devinfo -v` says.
-    pub(crate) fn new(device: &str, devinfo: &str, v4: &str, v6: &str) -> Result<Place, String> {
+    pub(crate) fn new(device: &str, devinfo: &str, v4: &'static str, v6: &'static str) -> Result<Place, String> {
         let index = |address: &str| {
             let line =
                 devinfo.lines().find(|line| line.contains("GID[") && line.contains(&format!("{address}, RoCE v2")));
             let index = line.and_then(|line| line.split(['[', ']']).nth(1)).and_then(|index| index.trim().parse().ok());
             index.ok_or_else(|| format!("{device} has no GID of {address}:\n{devinfo}"))
         };
-        Ok(Place { device: device.to_owned(), v4: index(&format!("::ffff:{v4}"))?, v6: index(v6)? })
+        let gids = [index(&format!("::ffff:{v4}"))?, index(v6)?];
+        Ok(Place { device: device.to_owned(), addresses: [v4, v6], gids })
     }
 
     /// The index of a family's GID.
     pub(crate) fn gid(&self, family: Family) -> usize {
-        match family {
-            Family::V4 => self.v4,
-            Family::V6 => self.v6,
-        }
+        self.gids[usize::from(family == Family::V6)]
+    }
+
+    /// The address of a family.
+    pub(crate) fn address(&self, family: Family) -> &'static str {
+        self.addresses[usize::from(family == Family::V6)]
     }
 }
 
@@ -107,48 +106,58 @@ impl Wire {
     }
 
     fn against_server(&mut self, exchange: &Exchange<'_>) -> Result<Outcome, String> {
-        let server = self.guest.start(&exchange.theirs, PATIENCE + FAREWELL)?;
-        self.guest_listens()?;
-        let mut client = self.local.start(&format!("{} {THEIR_V4}", exchange.ours), exchange.faults)?;
-        let (ours, theirs) = self.ended(&mut client, server)?;
+        let case = exchange.case;
+        let server = self.guest.start(&exchange.theirs, case.patience + FAREWELL)?;
+        case.listens.wait_in_guest(&mut self.guest)?;
+        let mut client = self.local.start(&exchange.ours, case.faults)?;
+        let (ours, theirs) = self.ended(&mut client, server, exchange)?;
         Ok(Outcome { client: (ours, client.said()), server: (theirs, self.guest.said(server)) })
     }
 
     fn against_client(&mut self, exchange: &Exchange<'_>) -> Result<Outcome, String> {
-        let mut server = self.local.start(&exchange.ours, exchange.faults)?;
-        if !local::listens(PORT, FAREWELL) {
+        let case = exchange.case;
+        let mut server = self.local.start(&exchange.ours, case.faults)?;
+        if !case.listens.wait(&self.local) {
             let nobody = (None, "not started: the server does not listen".to_owned());
             return Ok(Outcome { client: nobody, server: (server.wait(Duration::ZERO), server.said()) });
         }
-        let client = self.guest.start(&format!("{} {OUR_V4}", exchange.theirs), PATIENCE + FAREWELL)?;
-        let (ours, theirs) = self.ended(&mut server, client)?;
+        let client = self.guest.start(&exchange.theirs, case.patience + FAREWELL)?;
+        let (ours, theirs) = self.ended(&mut server, client, exchange)?;
         Ok(Outcome { client: (theirs, self.guest.said(client)), server: (ours, server.said()) })
     }
 
     /// Waits for the end of both sides; the one that goes on long after the other is ended.
-    fn ended(&mut self, ours: &mut Program, theirs: Job) -> Result<(Option<i32>, Option<i32>), String> {
+    fn ended(
+        &mut self,
+        ours: &mut Program,
+        theirs: Job,
+        exchange: &Exchange<'_>,
+    ) -> Result<(Option<i32>, Option<i32>), String> {
+        let Case { lives, patience, .. } = *exchange.case;
         let start = Instant::now();
         let mut first_end = None;
         loop {
-            let statuses = (ours.wait(Duration::ZERO), self.guest.wait(theirs, NAP)?);
+            let mut statuses = (ours.wait(Duration::ZERO), self.guest.wait(theirs, NAP)?);
             if statuses.0.is_some() || statuses.1.is_some() {
                 first_end.get_or_insert_with(Instant::now);
             }
-            let late = start.elapsed() > PATIENCE || first_end.is_some_and(|end| end.elapsed() > FAREWELL);
-            if late && statuses.1.is_none() {
+            let late = start.elapsed() > patience || first_end.is_some_and(|end| end.elapsed() > FAREWELL);
+            let (client, server) = match exchange.role {
+                Role::Client => (statuses.0, &mut statuses.1),
+                Role::Server => (statuses.1, &mut statuses.0),
+            };
+            let over = client.is_some() && (server.is_some() || lives);
+            let unended = server.is_none() && exchange.role == Role::Client;
+            if lives && client.is_some() {
+                server.get_or_insert(0);
+            }
+            if (late || over) && (statuses.1.is_none() || unended) {
                 self.guest.stop(theirs)?;
             }
-            if late || (statuses.0.is_some() && statuses.1.is_some()) {
+            if late || over {
                 return Ok(statuses);
             }
         }
-    }
-
-    /// Waits until the guest's server listens; if it does not, the client will tell.
-    fn guest_listens(&mut self) -> Result<(), String> {
-        let listens = format!("until grep -q ':{PORT:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.02; done");
-        let job: Job = self.guest.start(&listens, FAREWELL)?;
-        self.guest.wait(job, FAREWELL * 2).map(drop)
     }
 }
 

@@ -5,48 +5,60 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use crate::capture::Capture;
-use crate::case::{Family, ROLES, Role};
+use crate::case::{Case, Family, ROLES, Role};
 use crate::compare::{Difference, compare};
-use crate::exchange::{Exchange, OUR_V4, OUR_V6, Wire};
+use crate::exchange::{OUR_V4, OUR_V6, Wire};
 use crate::run::Tally;
-use crate::{Options, explained, namespace};
+use crate::{Options, connections, explained, namespace};
 
 const CAPTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/wire/tests/golden");
 
-/// A capture and the command that made it, on both sides, without device, GID and server.
+/// A capture and what made it.
 pub(crate) struct Golden {
     pub(crate) name: &'static str,
-    pub(crate) program: &'static str,
-    pub(crate) options: &'static str,
+    pub(crate) case: Case,
     pub(crate) family: Family,
 }
 
-const fn golden(name: &'static str, program: &'static str, options: &'static str) -> Golden {
-    Golden { name, program, options, family: Family::V4 }
+const fn golden(name: &'static str, case: Case) -> Golden {
+    Golden { name, case, family: Family::V4 }
 }
 
-const fn golden_v6(name: &'static str, program: &'static str, options: &'static str) -> Golden {
-    Golden { name, program, options, family: Family::V6 }
+const fn ping(name: &'static str, program: &'static str, options: &'static str) -> Golden {
+    golden(name, Case::ping(program, options))
 }
 
-pub(crate) const GOLDEN: [Golden; 17] = [
-    golden("rc_pingpong", "ibv_rc_pingpong", "-n 3 -s 64"),
-    golden("rc_pingpong_4k", "ibv_rc_pingpong", "-n 2 -s 4099 -m 1024"),
-    golden("rc_pingpong_mtu256", "ibv_rc_pingpong", "-n 2 -s 700 -m 256"),
-    golden("rc_long", "ibv_rc_pingpong", "-n 1 -s 40000 -m 256"),
-    golden("uc_pingpong", "ibv_uc_pingpong", "-n 3 -s 2500"),
-    golden("ud_pingpong", "ibv_ud_pingpong", "-n 3 -s 61"),
-    golden("srq_pingpong", "ibv_srq_pingpong", "-n 4 -q 2 -s 32"),
-    golden("send_bw", "ib_send_bw", "-F -n 5 -s 3000"),
-    golden("send_bw_ud", "ib_send_bw", "-F -c UD -n 5 -s 100"),
-    golden("write_lat", "ib_write_lat", "-F -n 5 -s 5"),
-    golden("write_bw", "ib_write_bw", "-F -n 5 -s 3000"),
-    golden("write_bw_uc", "ib_write_bw", "-F -c UC -n 5 -s 100"),
-    golden("read_bw", "ib_read_bw", "-F -n 5 -s 3000"),
-    golden("read_lat", "ib_read_lat", "-F -n 5 -s 7"),
-    golden("atomic_fa", "ib_atomic_bw", "-F -n 5 -A FETCH_AND_ADD"),
-    golden("atomic_cas", "ib_atomic_lat", "-F -n 5 -A CMP_AND_SWAP"),
-    golden_v6("rc_pingpong_v6", "ibv_rc_pingpong", "-n 2 -s 64"),
+const fn perf(name: &'static str, program: &'static str, options: &'static str) -> Golden {
+    golden(name, Case::perf(program, options))
+}
+
+const RPING: Case = connections::rping("-v -C 2");
+
+pub(crate) const GOLDEN: [Golden; 24] = [
+    ping("rc_pingpong", "ibv_rc_pingpong", "-n 3 -s 64"),
+    ping("rc_pingpong_4k", "ibv_rc_pingpong", "-n 2 -s 4099 -m 1024"),
+    ping("rc_pingpong_mtu256", "ibv_rc_pingpong", "-n 2 -s 700 -m 256"),
+    ping("rc_long", "ibv_rc_pingpong", "-n 1 -s 40000 -m 256"),
+    ping("uc_pingpong", "ibv_uc_pingpong", "-n 3 -s 2500"),
+    ping("ud_pingpong", "ibv_ud_pingpong", "-n 3 -s 61"),
+    ping("srq_pingpong", "ibv_srq_pingpong", "-n 4 -q 2 -s 32"),
+    perf("send_bw", "ib_send_bw", "-n 5 -s 3000"),
+    perf("send_bw_ud", "ib_send_bw", "-c UD -n 5 -s 100"),
+    perf("write_lat", "ib_write_lat", "-n 5 -s 5"),
+    perf("write_bw", "ib_write_bw", "-n 5 -s 3000"),
+    perf("write_bw_uc", "ib_write_bw", "-c UC -n 5 -s 100"),
+    perf("read_bw", "ib_read_bw", "-n 5 -s 3000"),
+    perf("read_lat", "ib_read_lat", "-n 5 -s 7"),
+    perf("atomic_fa", "ib_atomic_bw", "-n 5 -A FETCH_AND_ADD"),
+    perf("atomic_cas", "ib_atomic_lat", "-n 5 -A CMP_AND_SWAP"),
+    Golden { family: Family::V6, ..ping("rc_pingpong_v6", "ibv_rc_pingpong", "-n 2 -s 64") },
+    golden("rping", RPING),
+    Golden { family: Family::V6, ..golden("rping_v6", RPING) },
+    golden("ucmatose", connections::example("ucmatose", "-C 2 -S 20")),
+    golden("udaddy", connections::example("udaddy", "-C 2 -S 20")),
+    golden("rstream", connections::stream("rstream", "-C 3 -S 100")),
+    golden("mckey", connections::mckey("-m 239.7.7.7 -C 2 -S 20", "239.7.7.7")),
+    golden("send_bw_cm", Case::perf_connects("ib_send_bw", "-R -n 5 -s 100")),
 ];
 
 /// The addresses of server and client in the golden captures.
@@ -54,11 +66,6 @@ const GOLDEN_V4: [&str; 2] = ["10.77.0.11", "10.77.0.12"];
 const GOLDEN_V6: [&str; 2] = ["fd77::b", "fd77::c"];
 
 impl Golden {
-    fn line(&self, device: &str, gid: usize) -> String {
-        let option = if self.program.starts_with("ibv_") { "-g" } else { "-x" };
-        format!("{} -d {device} {option} {gid} {}", self.program, self.options)
-    }
-
     /// The host in the capture whose part Longarm takes.
     fn model(&self, role: Role) -> IpAddr {
         let hosts = if self.family == Family::V4 { GOLDEN_V4 } else { GOLDEN_V6 };
@@ -72,7 +79,7 @@ impl Golden {
 
 /// Performs, captures and compares all that the options ask for.
 pub(crate) fn all(wire: &mut Wire, options: &Options, run: &Path, tally: &mut Tally) -> Result<(), String> {
-    let brief = ["rc_pingpong_mtu256", "read_bw", "rc_pingpong_v6"];
+    let brief = ["rc_pingpong_mtu256", "read_bw", "rc_pingpong_v6", "rping_v6", "ucmatose"];
     let chosen = GOLDEN.iter().filter(|golden| !options.short || brief.contains(&golden.name));
     for golden in chosen.filter(|golden| format!("golden {}", golden.name).contains(&options.only)) {
         for role in ROLES {
@@ -98,12 +105,7 @@ pub(crate) fn all(wire: &mut Wire, options: &Options, run: &Path, tally: &mut Ta
 /// Performs the exchange of a capture; the pcap, or what went wrong.
 fn captured(wire: &mut Wire, golden: &Golden, role: Role, run: &Path) -> Result<Result<Vec<u8>, String>, String> {
     let capture = Capture::start(namespace::LINK, &run.join(format!("{}-{role:?}.pcap", golden.name)))?;
-    let exchange = Exchange {
-        ours: golden.line(&wire.ours.device, wire.ours.gid(golden.family)),
-        theirs: golden.line(&wire.theirs.device, wire.theirs.gid(golden.family)),
-        role,
-        faults: None,
-    };
+    let exchange = golden.case.exchange(&wire.ours, &wire.theirs, role, golden.family);
     let outcome = wire.perform(&exchange)?;
     let pcap = capture.end()?;
     Ok(match outcome.problem() {

@@ -66,6 +66,12 @@ impl Local {
         }
     }
 
+    /// Whether a program takes connections by the connection manager.
+    pub(crate) fn takes_connections(&self) -> bool {
+        let status = self.longarm().args(["status", "--json"]).stderr(Stdio::null()).output();
+        status.is_ok_and(|status| String::from_utf8_lossy(&status.stdout).contains("\"listening\":true"))
+    }
+
     fn longarm(&self) -> Command {
         let mut command = Command::new(&self.command);
         let runtime = self.run.join(format!("runtime-{}", self.hubs));
@@ -103,20 +109,4 @@ impl Drop for Program {
         let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
         let _ = self.child.wait();
     }
-}
-
-/// Waits until somebody in this namespace listens at a TCP port.
-pub(crate) fn listens(port: u16, patience: Duration) -> bool {
-    let pattern = format!(":{port:04X} ");
-    let start = Instant::now();
-    while start.elapsed() < patience {
-        let tables =
-            ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(|file| std::fs::read_to_string(file).unwrap_or_default());
-        // local address, remote address, state: 0A is LISTEN
-        if tables.iter().flat_map(|table| table.lines()).any(|line| line.contains(&pattern) && line.contains(" 0A ")) {
-            return true;
-        }
-        std::thread::sleep(NAP);
-    }
-    false
 }

@@ -15,6 +15,7 @@
 mod capture;
 mod case;
 mod compare;
+mod connections;
 #[cfg(test)]
 mod document;
 mod exchange;
@@ -25,6 +26,7 @@ mod guest;
 mod lab;
 mod local;
 mod namespace;
+mod ready;
 mod run;
 mod tables;
 
@@ -38,7 +40,7 @@ struct Options {
     /// A few cases of each kind; says so and succeeds where the lab cannot be had.
     #[arg(long)]
     short: bool,
-    /// Only cases whose name contains this, of both tables.
+    /// Only cases whose group and name contain this, of all tables.
     #[arg(long, default_value = "")]
     only: String,
     /// The guest's kernel: 6.1 or 6.12.

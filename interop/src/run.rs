@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::case::{Case, ETHERNET, FAMILIES, Family, ROLES, Role};
-use crate::exchange::{Exchange, OUR_V4, OUR_V6, Place, THEIR_V4, THEIR_V6, Wire};
+use crate::exchange::{OUR_V4, OUR_V6, Place, THEIR_V4, THEIR_V6, Wire};
 use crate::guest::Guest;
 use crate::local::Local;
+use crate::tables::Group;
 use crate::{Options, golden, namespace, tables};
 
 /// Our device on the wire, and the guest's.
@@ -28,7 +29,7 @@ pub(crate) fn all(options: &Options, run: &Path) -> Result<(), String> {
 
     let mut tally = Tally::default();
     for group in &tables::GROUPS {
-        let chosen: Vec<&Case> = group.cases.iter().filter(|case| is_chosen(case, options)).collect();
+        let chosen: Vec<&Case> = group.cases.iter().filter(|case| is_chosen(group, case, options)).collect();
         if !chosen.is_empty() {
             println!("{}", group.title);
         }
@@ -59,8 +60,8 @@ impl Tally {
     }
 }
 
-fn is_chosen(case: &Case, options: &Options) -> bool {
-    (case.short || !options.short) && case.name().contains(&options.only)
+fn is_chosen(group: &Group, case: &Case, options: &Options) -> bool {
+    (case.short || !options.short) && format!("{}: {}", group.title, case.name()).contains(&options.only)
 }
 
 /// Runs a case with Longarm as client and as server, over IPv4 and IPv6; briefly: one of each.
@@ -70,7 +71,7 @@ fn each_way(wire: &mut Wire, case: &Case, briefly: bool, tally: &mut Tally) -> R
     if let Some(what) = case.netem {
         wire.guest.run(&format!("tc qdisc add dev eth0 root netem {what}"))?;
     }
-    for (role, family) in ways.filter(|way| !briefly || BRIEF.contains(way)) {
+    for (role, family) in ways.filter(|way| case.can(*way) && (!briefly || is_brief(case, *way))) {
         tally.count += 1;
         let failures = failures(wire, case, role, family)?;
         if failures.len() == case.attempts {
@@ -83,19 +84,17 @@ fn each_way(wire: &mut Wire, case: &Case, briefly: bool, tally: &mut Tally) -> R
     Ok(())
 }
 
-const BRIEF: [(Role, Family); 2] = [(Role::Client, Family::V4), (Role::Server, Family::V6)];
+/// One family for each role, if the case can have both.
+fn is_brief(case: &Case, (role, family): (Role, Family)) -> bool {
+    case.families.len() == 1 || (role == Role::Client) == (family == Family::V4)
+}
 
 /// What went wrong with the attempts at a case, up to the first that succeeded.
 fn failures(wire: &mut Wire, case: &Case, role: Role, family: Family) -> Result<Vec<String>, String> {
     let mut failures = Vec::new();
     for attempt in 1..=case.attempts {
         let start = Instant::now();
-        let exchange = Exchange {
-            ours: case.line(OURS, wire.ours.gid(family)),
-            theirs: case.line(THEIRS, wire.theirs.gid(family)),
-            role,
-            faults: case.faults,
-        };
+        let exchange = case.exchange(&wire.ours, &wire.theirs, role, family);
         let capture = wire.capture()?;
         let outcome = wire.perform(&exchange)?;
         drop(capture);

@@ -1,6 +1,7 @@
 //! What is run. Iterations are few: the guest is emulated.
 
 use crate::case::Case;
+use crate::connections::{CONNECTION_FAULTS, CONNECTIONS, PERFTEST_CM, STREAMS};
 
 /// Cases of one kind.
 pub(crate) struct Group {
@@ -16,7 +17,19 @@ const fn perf(program: &'static str, options: &'static str) -> Case {
     Case::perf(program, options)
 }
 
-pub(crate) const GROUPS: [Group; 7] = [PING_PONG, PING_PONG_JUMBO, SEND, WRITE, READ, ATOMIC, FAULTS];
+pub(crate) const GROUPS: [Group; 11] = [
+    PING_PONG,
+    PING_PONG_JUMBO,
+    SEND,
+    WRITE,
+    READ,
+    ATOMIC,
+    FAULTS,
+    CONNECTIONS,
+    STREAMS,
+    PERFTEST_CM,
+    CONNECTION_FAULTS,
+];
 
 const PING_PONG: Group = Group {
     title: "ibverbs-utils",
