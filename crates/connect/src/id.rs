@@ -161,8 +161,8 @@ impl Id {
     /// [`Error::State`] after [`destroy`](Id::destroy).
     pub fn migrate(&self, queue: &EventQueue) -> Result<(), Error> {
         self.change(|state, key| {
-            let old = std::mem::replace(&mut state.entry(key)?.queue, queue.clone());
-            old.take_of(key).into_iter().for_each(|event| queue.push(event));
+            state.entry(key)?;
+            state.migrate(key, queue);
             Ok(())
         })
     }

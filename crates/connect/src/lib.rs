@@ -33,6 +33,7 @@ mod space;
 mod state;
 mod unreliable;
 
+pub use cm::Ece;
 pub use error::Error;
 pub use event::{ConnParam, DatagramParam, Event, EventKind, Param, PrivateData};
 pub use id::{Binding, CONSUMER_DEFINED, Id, IdKey};

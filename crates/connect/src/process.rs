@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use hub::client::AttachOptions;
@@ -44,7 +44,7 @@ impl Process {
         if let Some(process) = place.as_ref().filter(|process| process.is_ours()) {
             return Ok(Arc::clone(process));
         }
-        let process = start()?;
+        let process = start().inspect_err(complain)?;
         // The parent's is left as it is: its session is not ours to end.
         std::mem::forget(place.replace(Arc::clone(&process)));
         Ok(process)
@@ -119,6 +119,12 @@ impl Process {
         self.finish(state);
         wait
     }
+}
+
+/// Says once why nothing works: programs print no more than an errno.
+fn complain(error: &Error) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| log::error!("{error}"));
 }
 
 fn start() -> Result<Arc<Process>, Error> {

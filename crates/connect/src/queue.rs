@@ -8,6 +8,8 @@ use std::task::Waker;
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
 
+use wire::Gid;
+
 use crate::error::Error;
 use crate::event::{Event, EventKind, Param};
 use crate::id::{Handle, Id, IdKey};
@@ -20,6 +22,8 @@ pub struct EventQueue {
 
 #[derive(Debug)]
 struct Shared {
+    /// A forked child has the descriptor, which it shares with its parent, but no events.
+    process: u32,
     signal: OwnedFd,
     pending: Mutex<VecDeque<Pending>>,
     waker: Mutex<Option<Waker>>,
@@ -51,6 +55,20 @@ pub(crate) enum Whose {
 }
 
 impl Pending {
+    /// Whether it says that this group is joined.
+    pub(crate) fn is_join_of(&self, group: Gid) -> bool {
+        let joined = |param: &Param| matches!(param, Param::Datagram(joined) if joined.address.destination == group);
+        self.kind == EventKind::MulticastJoin && joined(&self.param)
+    }
+
+    /// The key of a new id that it brings.
+    pub(crate) fn new_id(&self) -> Option<IdKey> {
+        match &self.whose {
+            Whose::New { id, .. } => Some(id.key()),
+            Whose::Known(_) => None,
+        }
+    }
+
     fn open(self) -> Option<Event> {
         let (id, listener) = match self.whose {
             Whose::Known(handle) => (Id::of(handle.upgrade()?), None),
@@ -72,13 +90,22 @@ impl EventQueue {
     pub fn new() -> Result<EventQueue, Error> {
         let flags = EventfdFlags::SEMAPHORE | EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
         let signal = eventfd(0, flags).map_err(std::io::Error::from)?;
-        let shared = Shared { signal, pending: Mutex::default(), waker: Mutex::default() };
+        let process = std::process::id();
+        let shared = Shared { process, signal, pending: Mutex::default(), waker: Mutex::default() };
         Ok(EventQueue { shared: Arc::new(shared) })
+    }
+
+    /// Whether this process made it: a forked child gets no events out of it.
+    pub fn is_ours(&self) -> bool {
+        self.shared.process == std::process::id()
     }
 
     /// Takes the oldest event. Never waits.
     #[allow(clippy::should_implement_trait, reason = "an iterator would look finished between events")]
     pub fn next(&self) -> Option<Event> {
+        if !self.is_ours() {
+            return None;
+        }
         loop {
             let pending = {
                 let mut queue = self.shared.pending.lock();
@@ -124,8 +151,13 @@ impl EventQueue {
 
     /// Takes out the events for an id's owner. They must be dropped with no lock held.
     pub(crate) fn take_of(&self, key: IdKey) -> Vec<Pending> {
+        self.take(|pending| pending.owner == key)
+    }
+
+    /// Takes out some events. They must be dropped with no lock held if they may hold ids.
+    pub(crate) fn take(&self, which: impl FnMut(&Pending) -> bool) -> Vec<Pending> {
         let mut queue = self.shared.pending.lock();
-        let (taken, kept): (Vec<_>, Vec<_>) = queue.drain(..).partition(|pending| pending.owner == key);
+        let (taken, kept): (Vec<_>, Vec<_>) = queue.drain(..).partition(which);
         queue.extend(kept);
         taken.iter().for_each(|_| self.lower());
         taken

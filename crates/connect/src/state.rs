@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::event::{EventKind, Param};
 use crate::id::{Id, IdKey};
 use crate::process::Process;
-use crate::queue::{Pending, Whose};
+use crate::queue::{EventQueue, Pending, Whose};
 use crate::space::PortSpace;
 use crate::unreliable::Unreliable;
 
@@ -155,6 +155,16 @@ impl State {
             let whose = Whose::Known(entry.handle.clone());
             entry.queue.push(Pending { owner: key, whose, kind, status, param });
         }
+    }
+
+    /// Moves an id's events, and the new ids among them with theirs, to another queue.
+    pub(crate) fn migrate(&mut self, key: IdKey, queue: &EventQueue) {
+        let Some(entry) = self.ids.get_mut(&key) else { return };
+        let old = std::mem::replace(&mut entry.queue, queue.clone());
+        let moved = old.take_of(key);
+        let new: Vec<IdKey> = moved.iter().filter_map(Pending::new_id).collect();
+        moved.into_iter().for_each(|event| queue.push(event));
+        new.into_iter().for_each(|key| self.migrate(key, queue));
     }
 
     /// Ends an id: see [`Id::destroy`].

@@ -63,6 +63,16 @@ fn newer_calls_of_the_connection_manager_are_there() {
 }
 
 #[test]
+fn ids_keep_the_promises_of_the_man_pages() {
+    assert_eq!(run_program("cm_conform_ids"), "as documented\n");
+}
+
+#[test]
+fn connections_keep_the_promises_of_the_man_pages() {
+    assert_eq!(run_program("cm_conform_connections"), "as documented\n");
+}
+
+#[test]
 fn a_program_linked_with_the_static_library_needs_no_shared_one() {
     let place = Place::new("static");
     let archive = static_library();

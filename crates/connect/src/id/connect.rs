@@ -39,35 +39,47 @@ impl Id {
         })
     }
 
-    /// Confirms. The active side does so after
-    /// [`ConnectResponse`](EventKind::ConnectResponse), with its queue pair ready to send. The
-    /// passive side, if data came before the peer's own confirmation
-    /// ([`Established`](EventKind::Established) follows). `rdma_establish(3)`, `rdma_notify(3)`.
+    /// Confirms, whichever side this is: [`confirm`](Id::confirm) or [`notify`](Id::notify).
+    ///
+    /// # Errors
+    /// As theirs.
+    pub fn establish(&self) -> Result<(), Error> {
+        match self.look(|entry| entry.phase) {
+            Some(Phase::Accepted) => self.notify(),
+            _ => self.confirm(),
+        }
+    }
+
+    /// The active side confirms after [`ConnectResponse`](EventKind::ConnectResponse), with its queue pair
+    /// ready to send. `rdma_establish(3)`.
     ///
     /// # Errors
     /// [`Error::Connected`] if the connection stands already; [`Error::State`] if there is nothing to
     /// confirm.
-    pub fn establish(&self) -> Result<(), Error> {
+    pub fn confirm(&self) -> Result<(), Error> {
         self.change(|state, key| {
             let now = state.now();
-            let entry = state.entry(key)?;
-            let conn = entry.connection()?;
-            match entry.phase {
-                Phase::Responded => {
-                    entry.phase = Phase::Established;
-                    state.cm.confirm(now, conn, &[])?;
-                    state.touch(conn);
-                    Ok(())
-                }
-                Phase::Accepted => {
-                    state.cm.established(now, conn)?;
-                    state.established(key, Vec::new());
-                    state.touch(conn);
-                    Ok(())
-                }
-                Phase::Established => Err(Error::Connected),
-                _ => Err(Error::State("there is nothing to confirm")),
-            }
+            let conn = state.entry(key)?.unconfirmed(Phase::Responded)?;
+            state.cm.confirm(now, conn, &[])?;
+            state.entry(key)?.phase = Phase::Established;
+            state.touch(conn);
+            Ok(())
+        })
+    }
+
+    /// The passive side has data although the peer has not confirmed yet:
+    /// [`Established`](EventKind::Established) follows at once. `rdma_notify(3)`.
+    ///
+    /// # Errors
+    /// As of [`confirm`](Id::confirm).
+    pub fn notify(&self) -> Result<(), Error> {
+        self.change(|state, key| {
+            let now = state.now();
+            let conn = state.entry(key)?.unconfirmed(Phase::Accepted)?;
+            state.cm.established(now, conn)?;
+            state.established(key);
+            state.touch(conn);
+            Ok(())
         })
     }
 
@@ -115,7 +127,8 @@ impl Id {
     }
 
     /// Ends the connection, or agrees that it has ended: [`Disconnected`](EventKind::Disconnected)
-    /// on both sides. The caller's queue pair should be in error by now. `rdma_disconnect(3)`.
+    /// on both sides. The caller's queue pair should be in error by now. Nothing happens, as in Linux,
+    /// before the connection stands, after its end, and to datagrams. `rdma_disconnect(3)`.
     ///
     /// # Errors
     /// If there never was one.
@@ -124,10 +137,7 @@ impl Id {
             let now = state.now();
             let entry = state.entry(key)?;
             let conn = entry.connection()?;
-            if entry.is_datagram() {
-                return Err(Error::State("datagrams have no connection"));
-            }
-            if matches!(entry.phase, Phase::Established | Phase::Accepted | Phase::Responded) {
+            if entry.phase == Phase::Established && !entry.is_datagram() {
                 state.cm.disconnect(now, conn, &[])?;
                 state.touch(conn);
             }
@@ -139,6 +149,16 @@ impl Id {
 impl Entry {
     fn connection(&self) -> Result<cm::ConnId, Error> {
         self.conn.ok_or(Error::State("it has no connection"))
+    }
+
+    /// The connection, if it waits for the confirmation that belongs to `phase`.
+    fn unconfirmed(&self, phase: Phase) -> Result<cm::ConnId, Error> {
+        let conn = self.connection()?;
+        match self.phase {
+            own if own == phase => Ok(conn),
+            Phase::Established => Err(Error::Connected),
+            _ => Err(Error::State("there is nothing to confirm")),
+        }
     }
 
     fn route(&self) -> Result<cm::Route, Error> {
@@ -200,6 +220,7 @@ impl State {
             srq: param.srq,
             mtu,
             flow_label: entry.flow_label,
+            ece: entry.local_ece,
             private_data: &private_data,
             ..cm::ConnectRequest::new(entry.route()?, entry.service_id()?, param.qpn, entry.psn)
         };
@@ -238,6 +259,7 @@ impl State {
             flow_control: param.flow_control,
             rnr_retry_count,
             srq: param.srq,
+            ece: entry.local_ece,
             private_data: &param.private_data,
             ..cm::ConnectReply::new(param.qpn, entry.psn)
         };
@@ -258,7 +280,8 @@ impl State {
         let entry = self.entry(key)?;
         let conn = entry.connection()?;
         let qkey = param.qkey.unwrap_or(UDP_QKEY);
-        let reply = cm::SidrReply { qpn: param.qpn, qkey, ..refusal(sidr_status::VALID, &param.private_data) };
+        let ece = entry.local_ece;
+        let reply = cm::SidrReply { qpn: param.qpn, qkey, ece, ..refusal(sidr_status::VALID, &param.private_data) };
         self.cm.sidr_reply(now, conn, &reply)?;
         self.entry(key)?.phase = Phase::Established;
         self.touch(conn);
@@ -266,11 +289,10 @@ impl State {
     }
 
     /// The peer knows that the connection stands.
-    pub(crate) fn established(&mut self, key: IdKey, private_data: Vec<u8>) {
+    pub(crate) fn established(&mut self, key: IdKey) {
         if let Ok(entry) = self.entry(key) {
             entry.phase = Phase::Established;
-            let param = ConnParam { private_data, ..ConnParam::default() };
-            self.tell(key, EventKind::Established, 0, Param::Conn(param));
+            self.tell(key, EventKind::Established, 0, Param::Conn(ConnParam::default()));
         }
     }
 }

@@ -38,4 +38,18 @@ impl Id {
             Ok(())
         })
     }
+    /// Leaves a group: a [`MulticastJoin`](EventKind::MulticastJoin) that nobody has fetched is dropped.
+    /// `rdma_leave_multicast(3)`.
+    ///
+    /// # Errors
+    /// [`Error::State`] after [`destroy`](Id::destroy).
+    pub fn leave(&self, group: IpAddr) -> Result<(), Error> {
+        let group = Gid::from(group);
+        self.change(|state, key| {
+            let queue = state.entry(key)?.queue.clone();
+            // They hold no ids: they may be dropped here.
+            queue.take(|event| event.owner == key && event.is_join_of(group));
+            Ok(())
+        })
+    }
 }

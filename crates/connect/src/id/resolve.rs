@@ -19,7 +19,7 @@ impl Id {
     /// If there is no route, no device has the address, or the id is beyond this.
     pub fn resolve_addr(&self, source: Option<SocketAddr>, destination: SocketAddr) -> Result<(), Error> {
         self.change(|state, key| {
-            state.resolve_addr(key, source, route::canonical(destination))?;
+            state.resolve_addr(key, source, destination)?;
             state.tell(key, EventKind::AddrResolved, 0, Param::None);
             Ok(())
         })
@@ -45,17 +45,22 @@ impl Id {
 
 impl State {
     fn resolve_addr(&mut self, key: IdKey, source: Option<SocketAddr>, destination: SocketAddr) -> Result<(), Error> {
-        let destination = loopback_for_wildcard(destination);
+        let given = destination;
+        let destination = loopback_for_wildcard(route::canonical(given));
         match self.entry(key)?.phase {
             Phase::Idle => self.bind(key, source.unwrap_or_else(|| wildcard(destination.ip())))?,
             Phase::Bound => {}
             _ => return Err(Error::State("it has a destination or listens")),
         }
-        let own = self.entry(key)?.local.map(|local| local.ip()).filter(|ip| !ip.is_unspecified());
-        let leaves_from = match own {
-            Some(own) if own.is_ipv4() != destination.is_ipv4() => {
-                return Err(Error::Invalid("source and destination are of different families"));
-            }
+        let own = self.entry(key)?.local.map(|local| local.ip());
+        // The wildcard of IPv6 may have IPv4 destinations in the words of IPv6.
+        let fits = |own: IpAddr| {
+            own.is_ipv4() == destination.is_ipv4() || own.is_unspecified() && own.is_ipv6() == given.is_ipv6()
+        };
+        if !own.is_none_or(fits) {
+            return Err(Error::Invalid("source and destination are of different families"));
+        }
+        let leaves_from = match own.filter(|own| !own.is_unspecified()) {
             Some(own) => own,
             None => route::source(destination)?,
         };

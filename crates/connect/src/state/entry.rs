@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
-use cm::ConnId;
+use cm::{ConnId, Ece};
 use transport::{AddressVector, Mtu, QpType};
 use wire::{Gid, Psn, Qpn};
 
@@ -94,6 +94,9 @@ pub(crate) struct Entry {
     /// Acknowledge timeout that the caller wants, as a code.
     pub(crate) ack_timeout: Option<u8>,
     pub(crate) removal_told: bool,
+    /// Vendor options that the caller wants to use, and that the peer does.
+    pub(crate) local_ece: Ece,
+    pub(crate) remote_ece: Ece,
 }
 
 impl Entry {
@@ -119,6 +122,8 @@ impl Entry {
             v6_only: false,
             ack_timeout: None,
             removal_told: false,
+            local_ece: Ece::default(),
+            remote_ece: Ece::default(),
         }
     }
 

@@ -23,7 +23,8 @@ impl State {
         match event {
             cm::Event::Request(_) | cm::Event::SidrRequest(_) | cm::Event::Delayed { .. } => {}
             cm::Event::Reply(reply) => self.responded(key, reply),
-            cm::Event::ReadyToUse { private_data } => self.established(key, private_data.to_vec()),
+            // What it carries for programs is not theirs: no call sends any.
+            cm::Event::ReadyToUse { .. } => self.established(key),
             cm::Event::Rejected(rejection) => self.rejected(key, rejection),
             cm::Event::Unreachable | cm::Event::SidrUnreachable => {
                 self.end(key, EventKind::Unreachable, self.unreachable_status, Param::None);
@@ -70,6 +71,7 @@ impl State {
         let Some(binding) = &entry.binding else { return };
         let asked = entry.asked;
         entry.phase = Phase::Responded;
+        entry.remote_ece = reply.ece;
         entry.remote = Some(Remote {
             qpn: reply.remote_qpn,
             psn: reply.starting_psn,
@@ -97,6 +99,7 @@ impl State {
     /// The peer says which queue pair serves.
     fn found(&mut self, key: IdKey, reply: &cm::SidrReplyReceived) {
         let Ok(entry) = self.entry(key) else { return };
+        entry.remote_ece = reply.ece;
         let private_data = reply.private_data.to_vec();
         let address = entry.path();
         match (reply.status, address) {

@@ -41,6 +41,7 @@ impl State {
             let mtu = mtu(request.mtu, entry)?;
             entry.flow_label = request.flow_label;
             entry.tos = request.traffic_class;
+            entry.remote_ece = request.ece;
             entry.remote = Some(Remote {
                 qpn: request.remote_qpn,
                 psn: request.starting_psn,

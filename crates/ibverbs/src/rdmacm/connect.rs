@@ -60,7 +60,7 @@ pub(crate) unsafe extern "C" fn rdma_establish(c: *mut rdma_cm_id) -> c_int {
             if !(*c).qp.is_null() {
                 return Err(Errno::INVAL);
             }
-            own.id.establish()?;
+            own.id.confirm()?;
         }
         Ok(0)
     })
@@ -77,7 +77,7 @@ pub(crate) unsafe extern "C" fn rdma_notify(c: *mut rdma_cm_id, event: c_int) ->
         if event != IBV_EVENT_COMM_EST {
             return Err(Errno::INVAL);
         }
-        own.id.establish()?;
+        own.id.notify()?;
         Ok(0)
     })
 }

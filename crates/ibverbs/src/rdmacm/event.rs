@@ -59,6 +59,10 @@ pub(crate) unsafe extern "C" fn rdma_get_cm_event(
 pub(super) unsafe fn next(channel: *mut rdma_event_channel) -> Result<*mut rdma_cm_event, Errno> {
     // SAFETY: the caller's promise.
     let queue = unsafe { ChannelObject::of(channel) }?;
+    if !queue.is_ours() {
+        // A forked child would take its parent's.
+        return Err(Errno(libc::EPERM));
+    }
     loop {
         while let Some(event) = queue_next(queue) {
             // SAFETY: it was fetched just now.
@@ -79,11 +83,13 @@ fn queue_next(queue: &EventQueue) -> Option<Option<Fetched>> {
     let Ok(own) = (unsafe { id::of(owner) }) else { return Some(None) };
     own.unacked.fetched();
     let counted = own.unacked.clone();
-    drop(held);
     let (id, listener) = match event.kind {
-        EventKind::ConnectRequest => (std::ptr::null_mut(), owner),
+        // Before anybody fetches what comes next for it.
+        // SAFETY: a listener, likewise.
+        EventKind::ConnectRequest => (unsafe { id::present_like(owner, event.id.clone()) }, owner),
         _ => (owner, std::ptr::null_mut()),
     };
+    drop(held);
     Some(Some(Fetched { event, id, listener, shown_context: std::ptr::null_mut(), counted }))
 }
 

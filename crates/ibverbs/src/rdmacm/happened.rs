@@ -56,13 +56,11 @@ unsafe fn shown(fetched: &mut Fetched, otherwise: EventKind) -> bool {
 /// A new id, of the listener's kind. One that cannot be made is rejected.
 ///
 /// # Safety
-/// The listener exists.
-unsafe fn request(fetched: &mut Fetched) -> bool {
+/// Both exist.
+unsafe fn request(fetched: &Fetched) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
-        let listener = fetched.listener;
-        let new = id::present(fetched.event.id.clone(), (*listener).channel, (*listener).context);
-        fetched.id = new;
+        let (new, listener) = (fetched.id, fetched.listener);
         if let Err(error) = set_up(new, listener, &fetched.event.param) {
             log::warn!("a connect request is rejected: {}", std::io::Error::from_raw_os_error(error.0));
             let _ = id::destroy(new);
@@ -121,7 +119,7 @@ unsafe fn response(fetched: &mut Fetched) -> bool {
 unsafe fn finish(c: *mut rdma_cm_id, own: &IdOwn) -> Result<(), Errno> {
     // SAFETY: the caller's promise.
     unsafe {
-        let done = states::connect(c, own, None).and_then(|()| Ok(own.id.establish()?));
+        let done = states::connect(c, own, None).and_then(|()| Ok(own.id.confirm()?));
         if done.is_err() {
             let _ = states::fail((*c).qp);
             // The peer waits for an answer.

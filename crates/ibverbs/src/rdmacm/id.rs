@@ -44,7 +44,6 @@ pub(super) struct State {
     pub(super) queues: super::queues::Made,
     /// What `rdma_resolve_addrinfo` found.
     pub(super) answers: Arc<Mutex<Answers>>,
-    pub(super) local_ece: Option<(u32, u32)>,
 }
 
 /// READs and atomics at a time.
@@ -139,6 +138,16 @@ pub(super) fn present(id: Id, channel: *mut rdma_event_channel, context: *mut c_
     let object = IdObject::leak(c, IdOwn { id: id.clone(), unacked: Arc::default(), state: Mutex::default() });
     id.set_cookie(object.expose_provenance() as u64);
     object
+}
+
+/// That of the id of a connect request.
+///
+/// # Safety
+/// The listener exists.
+pub(super) unsafe fn present_like(listener: *mut rdma_cm_id, id: Id) -> *mut rdma_cm_id {
+    // SAFETY: the caller's promise; programs may write to it.
+    let (channel, context) = unsafe { ((*listener).channel, (*listener).context) };
+    present(id, channel, context)
 }
 
 /// The structure of an id; null if it goes. Who asks holds [`hold_ids`].

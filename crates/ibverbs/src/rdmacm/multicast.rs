@@ -125,6 +125,7 @@ pub(crate) unsafe extern "C" fn rdma_leave_multicast(c: *mut rdma_cm_id, group: 
                 let place = groups.iter().position(|group| group.address == address);
                 groups.remove(place.ok_or(Errno(libc::EADDRNOTAVAIL))?)
             };
+            own.id.leave(address)?;
             if group.attached && !(*c).qp.is_null() {
                 // It may be another queue pair by now.
                 multicast::ibv_detach_mcast((*c).qp, &ibv_gid { raw: Gid::from(address).0 }, 0);

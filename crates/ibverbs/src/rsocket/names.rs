@@ -9,7 +9,10 @@ use crate::boundary::{Errno, minus_one};
 
 /// As socket(2).
 pub(crate) extern "C" fn rsocket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    minus_one(|| Ok(::rsocket::socket(domain, kind, protocol)?))
+    minus_one(|| {
+        crate::verbs::log::start();
+        Ok(::rsocket::socket(domain, kind, protocol)?)
+    })
 }
 
 /// As bind(2).

@@ -1,13 +1,27 @@
-//! The library's log: silent unless `LONGARM_LOG` asks (`debug` says why a verb refused).
+//! The library's log: silent unless `LONGARM_LOG` asks (`debug` says why a verb refused), but for what makes every
+//! call fail, which programs cannot say.
 
+use std::io::Write;
 use std::sync::Once;
+
+use env_logger::Builder;
+
+const VARIABLE: &str = "LONGARM_LOG";
+/// What is said without being asked: that there is no hub.
+const UNASKED: &str = "off,connect::process=error";
 
 /// Starts it, once.
 pub(crate) fn start() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let environment = env_logger::Env::new().filter_or("LONGARM_LOG", "off");
+        let mut builder = if std::env::var_os(VARIABLE).is_some() { Builder::from_env(VARIABLE) } else { unasked() };
         // A program that brings a logger of its own keeps it.
-        let _ = env_logger::Builder::from_env(environment).try_init();
+        let _ = builder.try_init();
     });
+}
+
+fn unasked() -> Builder {
+    let mut builder = Builder::new();
+    builder.parse_filters(UNASKED).format(|to, record| writeln!(to, "longarm: {}", record.args()));
+    builder
 }
