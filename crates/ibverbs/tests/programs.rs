@@ -73,6 +73,23 @@ fn connections_keep_the_promises_of_the_man_pages() {
 }
 
 #[test]
+fn services_keep_the_promises_of_the_man_pages() {
+    assert_eq!(run_program("cm_conform_services"), "as documented\n");
+}
+
+#[test]
+fn who_gets_no_hub_is_told_why_and_once() {
+    let place = Place::new("no_hub");
+    let program = place.compile("cm_no_hub");
+    // A place for the hub that is a file.
+    std::fs::write(place.path().join("run"), "").expect("a file");
+    let output = place.command(&program).output().expect("the program starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.starts_with("longarm: ") && said.lines().count() == 1, "{said}");
+}
+
+#[test]
 fn a_program_linked_with_the_static_library_needs_no_shared_one() {
     let place = Place::new("static");
     let archive = static_library();

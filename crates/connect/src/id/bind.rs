@@ -42,6 +42,11 @@ impl Id {
             Ok(())
         })
     }
+
+    /// Whether it takes connect requests.
+    pub fn is_listening(&self) -> bool {
+        self.look(|entry| entry.phase == Phase::Listening).unwrap_or(false)
+    }
 }
 
 impl State {

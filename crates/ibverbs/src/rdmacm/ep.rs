@@ -122,7 +122,7 @@ unsafe fn end(c: *mut rdma_cm_id) {
     }
 }
 
-/// `rdma_get_request(3)`: of a synchronous listener.
+/// `rdma_get_request(3)`: of a synchronous listener; EINVAL for any other id.
 ///
 /// # Safety
 /// Null or an id that exists; a place for the new one.
@@ -143,7 +143,7 @@ unsafe fn next_request(listener: *mut rdma_cm_id) -> Result<*mut rdma_cm_id, Err
     // SAFETY: the caller's promise.
     unsafe {
         let own = id::of(listener)?;
-        let channel = own.waits_on().ok_or(Errno::INVAL)?;
+        let channel = own.waits_on().filter(|_| own.id.is_listening()).ok_or(Errno::INVAL)?;
         sync::release(listener);
         let event = event::next(channel)?;
         if (*event).event != RDMA_CM_EVENT_CONNECT_REQUEST || (*event).status != 0 {
