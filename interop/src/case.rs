@@ -229,6 +229,9 @@ impl Case {
         if let Some(what) = self.netem {
             name.push_str(&format!(" (netem {what})"));
         }
+        if !self.limit.is_empty() {
+            name.push_str(&format!(" ({})", self.limit));
+        }
         name
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 
+use wire::mad::{self, MAD_LEN};
 use wire::{Qpn, source_port, source_port_ud};
 
 use crate::capture::frames;
@@ -23,15 +24,19 @@ pub(crate) struct Difference {
 
 /// One end's part of a capture: packets by their stream and place in it.
 struct Sent {
-    /// Stream, and PSN relative to its first; the first packet there, and how many there were.
+    /// Stream, and PSN relative to its first or the message's number; the first packet there, and how many there were.
     packets: BTreeMap<(Stream, u32), (Vec<Field>, usize)>,
 }
 
-/// Requests or responses of one queue pair; queue pairs are numbered as they appear.
+/// Packets that are numbered together. Queue pairs have numbers in the order in which they appear.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Stream {
-    responses: bool,
-    queue_pair: usize,
+enum Stream {
+    /// Requests of a queue pair.
+    Requests(usize),
+    /// Responses of a queue pair.
+    Responses(usize),
+    /// Messages of the connection manager, of one kind.
+    Messages(u16),
 }
 
 /// Compares what `ours` sent in one capture with what `theirs` sent in the other.
@@ -62,13 +67,35 @@ impl Sent {
         if all.is_empty() {
             return Err("a capture without packets".into());
         }
+        let (messages, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|packet| packet.mad().is_some());
         let numbers = Numbers::new(&all, sender);
+        let mut conversation = Conversation::default();
         let mut packets: BTreeMap<(Stream, u32), (Vec<Field>, usize)> = BTreeMap::new();
-        for packet in all.iter().filter(|packet| packet.source == sender) {
-            let entry = packets.entry(numbers.place(packet)).or_insert_with(|| (numbers.fields(packet), 0));
+        for packet in messages.iter().chain(&all).filter(|packet| packet.source == sender) {
+            let place = packet.mad().map_or_else(|| numbers.place(packet), |mad| conversation.place(mad));
+            let entry = packets.entry(place).or_insert_with(|| (numbers.fields(packet), 0));
             entry.1 += 1;
         }
         Ok(Sent { packets })
+    }
+}
+
+/// The connection manager's messages so far, by kind.
+#[derive(Default)]
+struct Conversation {
+    messages: HashMap<u16, Vec<[u8; MAD_LEN]>>,
+}
+
+impl Conversation {
+    /// The first message of its kind is 0; one that is sent again keeps its number.
+    fn place(&mut self, mad: &[u8; MAD_LEN]) -> (Stream, u32) {
+        let kind = mad::attribute(mad).map_or(0, |attribute| attribute.0);
+        let messages = self.messages.entry(kind).or_default();
+        let number = messages.iter().position(|other| other == mad).unwrap_or_else(|| {
+            messages.push(*mad);
+            messages.len() - 1
+        });
+        (Stream::Messages(kind), number as u32)
     }
 }
 
@@ -132,7 +159,8 @@ impl Numbers {
         let requests_to = if responses { self.ends.get(&to) } else { Some(&to) };
         let first = requests_to.and_then(|end| self.first.get(end)).copied().unwrap_or_default();
         let queue_pair = self.queue_pairs.get(&to).copied().unwrap_or_default();
-        (Stream { responses, queue_pair }, packet.psn.get().wrapping_sub(first) & 0xff_ffff)
+        let stream = if responses { Stream::Responses(queue_pair) } else { Stream::Requests(queue_pair) };
+        (stream, packet.psn.get().wrapping_sub(first) & 0xff_ffff)
     }
 
     fn fields(&self, packet: &Captured<'_>) -> Vec<Field> {
@@ -157,7 +185,7 @@ impl Numbers {
 /// Differences, those of the same kind together.
 #[derive(Default)]
 struct Found {
-    differences: BTreeMap<(String, String, String), Difference>,
+    differences: BTreeMap<(String, String, String, String), Difference>,
 }
 
 impl Found {
@@ -177,8 +205,11 @@ impl Found {
     }
 
     fn add(&mut self, field: &str, packet: &[Field], ours: &str, theirs: &str) {
-        let opcode = packet.iter().find(|(name, _)| *name == "opcode").map_or("?", |(_, name)| name).to_owned();
-        let key = (field.to_owned(), ours.to_owned(), theirs.to_owned());
+        let named = |field| packet.iter().find(|(name, _)| *name == field).map(|(_, value)| value.as_str());
+        let opcode = named("MAD").or_else(|| named("opcode")).unwrap_or("?").to_owned();
+        // Messages of the connection manager are kept apart.
+        let kind = named("MAD").unwrap_or_default().to_owned();
+        let key = (field.to_owned(), ours.to_owned(), theirs.to_owned(), kind);
         let difference = self.differences.entry(key).or_insert_with(|| Difference {
             field: field.to_owned(),
             ours: ours.to_owned(),

@@ -101,7 +101,7 @@ pub(crate) const CONNECTION_FAULTS: Group = Group {
     title: "Connections while packets are lost, repeated and reordered",
     cases: &[
         rping_verified("-v -V -C 10").patience(90).faults("seed=21,loss=0.1"),
-        rping_verified("-v -V -C 10 -S 20000").patience(90).faults("seed=22,loss=0.05,dup=0.1,reorder=0.05"),
+        rping_verified("-v -V -C 10 -S 20000").patience(90).faults("seed=22,loss=0.02,dup=0.1,reorder=0.02"),
         rping_verified("-v -V -C 10").patience(90).netem("loss 10%"),
         stream("rstream", "-I 5 -C 10 -S 5000 -T v").verified().patience(90).faults("seed=23,loss=0.05,dup=0.05"),
         stream("rstream", "-I 5 -C 10 -S 5000 -T v").verified().patience(90).netem("loss 5%"),

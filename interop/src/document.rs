@@ -6,6 +6,7 @@ use crate::case::{Case, ETHERNET, Role};
 use crate::explained;
 use crate::golden::GOLDEN;
 use crate::tables::GROUPS;
+use crate::trials::TRIALS;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/interop-matrix.md");
 
@@ -20,6 +21,13 @@ in each direction over IPv4 and over IPv6, and fails if one of them does.
 Result: **✓ data** – the program itself compared the data and found no difference; **✓** – both sides ended well
 and reported all their measurements. *Faults* are a seeded plan for what Longarm sends (`LONGARM_FAULTS`), *netem*
 is the guest's queueing discipline, for what rxe sends.
+";
+
+const TRIED: &str = "
+## Consumers in the kernel, and ends that die
+
+| tried | outcome, or the run fails |
+|---|---|
 ";
 
 const PACKETS: &str = "
@@ -47,6 +55,10 @@ fn text() -> String {
         let head = "| program | options | Longarm → rxe | rxe → Longarm |\n|---|---|---|---|";
         let _ = write!(text, "\n## {}\n\n{head}\n", group.title);
         group.cases.iter().for_each(|case| text.push_str(&row(case)));
+    }
+    text.push_str(TRIED);
+    for trial in &TRIALS {
+        let _ = writeln!(text, "| {} | {} |", trial.name, trial.outcome);
     }
     text.push_str(PACKETS);
     for golden in &GOLDEN {

@@ -82,10 +82,14 @@ impl Place {
 impl Wire {
     /// Runs an exchange: the server, then the client as soon as the server listens.
     pub(crate) fn perform(&mut self, exchange: &Exchange<'_>) -> Result<Outcome, String> {
-        match exchange.role {
-            Role::Client => self.against_server(exchange),
-            Role::Server => self.against_client(exchange),
-        }
+        let (mut ours, theirs) = self.begin(exchange)?;
+        let (our_status, their_status) = self.ended(&mut ours, theirs, exchange)?;
+        let ours = (our_status, ours.said());
+        let theirs = (their_status, self.guest.said(theirs));
+        Ok(match exchange.role {
+            Role::Client => Outcome { client: ours, server: theirs },
+            Role::Server => Outcome { client: theirs, server: ours },
+        })
     }
 
     /// Changes the link's MTU on both sides.
@@ -105,25 +109,23 @@ impl Wire {
         self.captures.as_ref().map(|run| Capture::start(namespace::LINK, &file(run))).transpose()
     }
 
-    fn against_server(&mut self, exchange: &Exchange<'_>) -> Result<Outcome, String> {
-        let case = exchange.case;
-        let server = self.guest.start(&exchange.theirs, case.patience + FAREWELL)?;
-        case.listens.wait_in_guest(&mut self.guest)?;
-        let mut client = self.local.start(&exchange.ours, case.faults)?;
-        let (ours, theirs) = self.ended(&mut client, server, exchange)?;
-        Ok(Outcome { client: (ours, client.said()), server: (theirs, self.guest.said(server)) })
-    }
-
-    fn against_client(&mut self, exchange: &Exchange<'_>) -> Result<Outcome, String> {
-        let case = exchange.case;
-        let mut server = self.local.start(&exchange.ours, case.faults)?;
-        if !case.listens.wait(&self.local) {
-            let nobody = (None, "not started: the server does not listen".to_owned());
-            return Ok(Outcome { client: nobody, server: (server.wait(Duration::ZERO), server.said()) });
-        }
-        let client = self.guest.start(&exchange.theirs, case.patience + FAREWELL)?;
-        let (ours, theirs) = self.ended(&mut server, client, exchange)?;
-        Ok(Outcome { client: (theirs, self.guest.said(client)), server: (ours, server.said()) })
+    /// Starts both sides, and lets them run.
+    pub(crate) fn begin(&mut self, exchange: &Exchange<'_>) -> Result<(Program, Job), String> {
+        let Case { listens, patience, faults, .. } = *exchange.case;
+        let limit = patience + FAREWELL;
+        Ok(match exchange.role {
+            Role::Client => {
+                let server = self.guest.start(&exchange.theirs, limit)?;
+                listens.wait_in_guest(&mut self.guest)?;
+                (self.local.start(&exchange.ours, faults)?, server)
+            }
+            Role::Server => {
+                let server = self.local.start(&exchange.ours, faults)?;
+                // If it does not listen, the client will tell.
+                listens.wait(&self.local);
+                (server, self.guest.start(&exchange.theirs, limit)?)
+            }
+        })
     }
 
     /// Waits for the end of both sides; the one that goes on long after the other is ended.

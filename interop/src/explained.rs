@@ -26,8 +26,10 @@ const fn meant(
     Explained { field, ours, theirs, opcode, capture: "", why }
 }
 
+const HANGS_UP: &str = "both ends hang up, and who comes first sends DREQ";
+
 /// All that are known.
-pub(crate) const ALL: [Explained; 11] = [
+pub(crate) const ALL: [Explained; 13] = [
     meant(
         "IPv4 identification",
         ("0", "not 0"),
@@ -58,6 +60,8 @@ pub(crate) const ALL: [Explained; 11] = [
         "",
         "the peer, emulated, takes longer than a probe waits; the first measurement of its time is still to come",
     ),
+    meant("packet that only we send", ("sent", "-"), "DRE", HANGS_UP),
+    meant("packet that only they send", ("-", "sent"), "DRE", HANGS_UP),
     Explained {
         capture: "srq_pingpong",
         ..meant("packet that only we send", ("sent", "-"), "RC_", "the program's queue pairs race to its last message")

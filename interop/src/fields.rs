@@ -4,7 +4,10 @@
 use std::net::IpAddr;
 
 use wire::frame::{self, Frame};
+use wire::mad::{self, MAD_LEN};
 use wire::{ICRC_LEN, OpcodeInfo, Packet, Psn, Qpn, SyndromeKind, icrc};
+
+use crate::mads;
 
 /// A packet of a capture.
 pub(crate) struct Captured<'a> {
@@ -45,6 +48,7 @@ impl<'a> Captured<'a> {
         fields.extend(self.base());
         fields.extend(self.extensions());
         fields.push(("payload bytes", self.packet.payload().len().to_string()));
+        fields.extend(self.mad().into_iter().flat_map(mads::fields));
         fields
     }
 
@@ -96,7 +100,10 @@ impl<'a> Captured<'a> {
             fields.extend(credits.map(|credits| ("AETH credits", credits.map_or("none".into(), |c| c.to_string()))));
             fields.push(("AETH MSN", aeth.msn.to_string()));
         }
-        fields.extend(self.packet.imm().map(|imm| ("immediate data", format!("{imm:#x}"))));
+        // Examples of rdmacm-utils tell their queue pair this way.
+        let own = self.datagram_source().map(Qpn::get);
+        let immediate = |imm| if own == Some(imm) { "own queue pair".to_owned() } else { format!("{imm:#x}") };
+        fields.extend(self.packet.imm().map(|imm| ("immediate data", immediate(imm))));
         fields.extend(self.packet.deth().map(|deth| ("Q_Key", format!("{:?}", deth.qkey))));
         fields
     }
@@ -104,6 +111,11 @@ impl<'a> Captured<'a> {
     /// The queue pair that a datagram says it comes from.
     pub(crate) fn datagram_source(&self) -> Option<Qpn> {
         self.packet.deth().map(|deth| deth.src_qpn)
+    }
+
+    /// The message that a packet to QP1 carries.
+    pub(crate) fn mad(&self) -> Option<&'a [u8; MAD_LEN]> {
+        mad::packet::parse(self.frame.payload.split_at_checked(self.packet.bytes().len())?.0).ok().map(|mad| mad.mad)
     }
 
     /// Where it goes to.

@@ -101,6 +101,12 @@ impl Guest {
         }
     }
 
+    /// Ends the machine as a power failure does.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.machine.kill();
+        let _ = self.machine.wait();
+    }
+
     fn say(&mut self, line: &str) -> Result<(), String> {
         self.channel.write_all(line.as_bytes()).map_err(|e| format!("the guest's channel: {e}"))
     }

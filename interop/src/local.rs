@@ -72,6 +72,17 @@ impl Local {
         status.is_ok_and(|status| String::from_utf8_lossy(&status.stdout).contains("\"listening\":true"))
     }
 
+    /// Kills the hub.
+    pub(crate) fn kill_hub(&self) -> Result<(), String> {
+        let status = self.longarm().args(["status", "--json"]).output().map_err(|e| format!("longarm status: {e}"))?;
+        let status = String::from_utf8_lossy(&status.stdout).into_owned();
+        // The hub's own process comes first.
+        let hub = status.split("\"pid\":").nth(1).and_then(|rest| rest.split(',').next());
+        let hub = hub.ok_or_else(|| format!("no hub: {status}"))?;
+        let killed = Command::new("kill").args(["-KILL", hub]).status();
+        if killed.is_ok_and(|status| status.success()) { Ok(()) } else { Err(format!("the hub {hub} was not killed")) }
+    }
+
     fn longarm(&self) -> Command {
         let mut command = Command::new(&self.command);
         let runtime = self.run.join(format!("runtime-{}", self.hubs));
@@ -94,6 +105,12 @@ impl Program {
             }
             std::thread::sleep(NAP);
         }
+    }
+
+    /// Kills it, without a chance to say goodbye.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     /// What it has said so far.

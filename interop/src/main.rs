@@ -25,10 +25,12 @@ mod golden;
 mod guest;
 mod lab;
 mod local;
+mod mads;
 mod namespace;
 mod ready;
 mod run;
 mod tables;
+mod trials;
 
 use std::process::ExitCode;
 

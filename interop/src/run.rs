@@ -8,7 +8,7 @@ use crate::exchange::{OUR_V4, OUR_V6, Place, THEIR_V4, THEIR_V6, Wire};
 use crate::guest::Guest;
 use crate::local::Local;
 use crate::tables::Group;
-use crate::{Options, golden, namespace, tables};
+use crate::{Options, golden, namespace, tables, trials};
 
 /// Our device on the wire, and the guest's.
 const OURS: &str = "la_lab0";
@@ -39,6 +39,7 @@ pub(crate) fn all(options: &Options, run: &Path) -> Result<(), String> {
     }
     wire.set_mtu(ETHERNET)?;
     golden::all(&mut wire, options, run, &mut tally)?;
+    trials::all(&mut wire, options, &mut tally)?;
     tally.report(start)
 }
 
