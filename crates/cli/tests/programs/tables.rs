@@ -332,7 +332,9 @@ pub(crate) const FIO: Family = Family {
     cases: &[
         fio("--name=c --rw=write --verb=write --hostname={server}"),
         fio("--name=c --rw=write --verb=read --hostname={server}"),
-        fio("--name=c --rw=write --verb=send --hostname={server}"),
+        // It asks for no repetition when the receiver has no buffer, so the receiver must be well ahead.
+        fio("--name=c --rw=write --verb=send --iodepth=1 --hostname={server}")
+            .server("--name=s --rw=read --iodepth=64"),
     ],
 };
 
