@@ -27,9 +27,10 @@ const fn meant(
 }
 
 const HANGS_UP: &str = "both ends hang up, and who comes first sends DREQ";
+const SHUTS_DOWN: &str = "the end that shuts down first says so, the other one acknowledges it";
 
 /// All that are known.
-pub(crate) const ALL: [Explained; 13] = [
+pub(crate) const ALL: [Explained; 16] = [
     meant(
         "IPv4 identification",
         ("0", "not 0"),
@@ -62,6 +63,12 @@ pub(crate) const ALL: [Explained; 13] = [
     ),
     meant("packet that only we send", ("sent", "-"), "DRE", HANGS_UP),
     meant("packet that only they send", ("-", "sent"), "DRE", HANGS_UP),
+    Explained {
+        capture: "rstream",
+        ..meant("packet that only they send", ("-", "sent"), "WRITE_ONLY_IMM", SHUTS_DOWN)
+    },
+    Explained { capture: "rstream", ..meant("packet that only we send", ("sent", "-"), "WRITE_ONLY_IMM", SHUTS_DOWN) },
+    Explained { capture: "rstream", ..meant("packet that only we send", ("sent", "-"), "ACKNOWLEDGE", SHUTS_DOWN) },
     Explained {
         capture: "srq_pingpong",
         ..meant("packet that only we send", ("sent", "-"), "RC_", "the program's queue pairs race to its last message")
