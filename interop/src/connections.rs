@@ -61,6 +61,10 @@ pub(crate) const CONNECTIONS: Group = Group {
         Case::connects("cmtime", "-c 20", Judge::ClientSays(&["resolve addr :", "disconnect   :"]))
             .server("-b {own}")
             .lives(),
+        Case::connects("rcopy", "", Judge::ClientSays(&["bytes", "seconds"]))
+            .client("/bin/bash {server}:copied")
+            .lives()
+            .over(&[Family::V4], "of a file; IPv4 only"),
         mckey("-m 239.7.7.7", "239.7.7.7").over(&[Family::V4], "rxe joins no IPv6 group").short(),
     ],
 };
