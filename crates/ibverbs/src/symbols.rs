@@ -27,6 +27,7 @@ pub(crate) use crate::rdmacm::states::rdma_init_qp_attr;
 pub(crate) use crate::rsocket::data::{
     rread, rreadv, rrecv, rrecvfrom, rrecvmsg, rsend, rsendmsg, rsendto, rwrite, rwritev,
 };
+pub(crate) use crate::rsocket::epoll::{repoll_create, repoll_create1, repoll_ctl, repoll_wait};
 pub(crate) use crate::rsocket::mapping::{riomap, riounmap, riowrite};
 pub(crate) use crate::rsocket::names::{
     raccept, rbind, rclose, rconnect, rgetpeername, rgetsockname, rlisten, rshutdown, rsocket,

@@ -78,6 +78,11 @@ fn services_keep_the_promises_of_the_man_pages() {
 }
 
 #[test]
+fn sets_of_rsockets_wait_as_epoll_does() {
+    assert_eq!(run_program("repoll"), "as documented\n");
+}
+
+#[test]
 fn who_gets_no_hub_is_told_why_and_once() {
     let place = Place::new("no_hub");
     let program = place.compile("cm_no_hub");

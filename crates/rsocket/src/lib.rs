@@ -24,6 +24,7 @@
 
 mod datagram;
 mod devices;
+mod epoll;
 mod errno;
 mod polling;
 mod protocol;
@@ -43,6 +44,7 @@ use crate::datagram::Datagram;
 use crate::stream::Stream;
 use crate::table::{Socket, find};
 
+pub use crate::epoll::{Change, Interest, epoll_control, epoll_create, epoll_wait};
 pub use crate::errno::{Errno, Result};
 pub use crate::polling::poll;
 pub use crate::stream::options::{RDMA_INLINE, RDMA_IOMAPSIZE, RDMA_ROUTE, RDMA_RQSIZE, RDMA_SQSIZE, SOL_RDMA};
@@ -114,12 +116,14 @@ pub fn shutdown(fd: RawFd, how: Shutdown) -> Result<()> {
     }
 }
 
-/// Closes it, when everything that was sent has arrived.
+/// Closes it, when everything that was sent has arrived; or a set of [`epoll_create`].
 ///
 /// # Errors
 /// `EBADF`.
 pub fn close(fd: RawFd) -> Result<()> {
-    match &table::remove(fd)? {
+    let Ok(socket) = table::remove(fd) else { return epoll::close(fd) };
+    epoll::forget(fd);
+    match &socket {
         Socket::Stream(stream) => stream.close(),
         Socket::Datagram(datagram) => datagram.close(),
     }

@@ -26,6 +26,12 @@ pub(crate) fn poll(fds: &mut [libc::pollfd], timeout: Option<&Timespec>) -> Resu
     usize::try_from(count).map_err(|_| last())
 }
 
+/// Whether some descriptor has this number.
+pub(crate) fn is_open(fd: RawFd) -> bool {
+    // SAFETY: only asks.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+}
+
 /// setsockopt(2) with whatever option.
 pub(crate) fn set_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]) -> Result<()> {
     let len = libc::socklen_t::try_from(value.len()).map_err(|_| Errno::INVAL)?;

@@ -6,6 +6,7 @@
 
 pub(crate) mod address;
 pub(crate) mod data;
+pub(crate) mod epoll;
 pub(crate) mod mapping;
 pub(crate) mod names;
 pub(crate) mod options;
