@@ -192,4 +192,19 @@ mod tests {
         assert!(has("AckReq", "false", "true"));
         assert!(has("packet that only we send", "sent", "-"));
     }
+
+    #[test]
+    fn other_messages_of_the_connection_manager_are_found() {
+        let (rping, [_, client]) = capture("rping");
+        let (ucmatose, _) = capture("ucmatose");
+        let found = compare((&rping, client), (&ucmatose, client)).unwrap();
+        let has = |field: &str, message: &str, ours: &str, theirs: &str| {
+            found.iter().any(|d| {
+                (d.field.as_str(), &d.ours[..], &d.theirs[..]) == (field, ours, theirs) && d.opcodes == [message]
+            })
+        };
+        assert!(has("service id", "REQ", "0x1061c06", "0x1061d2f"), "{found:?}");
+        assert!(has("packet that only we send", "DREQ", "sent", "-"), "{found:?}");
+        assert!(has("packet that only they send", "DREP", "-", "sent"), "{found:?}");
+    }
 }

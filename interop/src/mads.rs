@@ -40,7 +40,7 @@ pub(crate) fn fields(bytes: &[u8; MAD_LEN]) -> Vec<Field> {
 
 fn request(req: &mad::Req) -> Vec<Field> {
     let mut fields = vec![
-        field("service id", &format!("{:#x}", req.service_id)),
+        ("service id", format!("{:#x}", req.service_id)),
         field("vendor id", &req.vendor_id),
         field("Q_Key in the message", &req.qkey),
         field("responder resources", &req.responder_resources),
@@ -102,7 +102,7 @@ fn rejection(rej: &mad::Rej) -> Vec<Field> {
 
 fn lookup(req: &mad::SidrReq) -> Vec<Field> {
     let mut fields = vec![
-        field("service id", &format!("{:#x}", req.service_id)),
+        ("service id", format!("{:#x}", req.service_id)),
         field("P_Key in the message", &req.pkey),
         field("IP CM header", &&req.private_data[..2]),
     ];
@@ -112,7 +112,7 @@ fn lookup(req: &mad::SidrReq) -> Vec<Field> {
 
 fn found(rep: &mad::SidrRep) -> Vec<Field> {
     let mut fields = vec![
-        field("service id", &format!("{:#x}", rep.service_id)),
+        ("service id", format!("{:#x}", rep.service_id)),
         field("SIDR status", &rep.status),
         field("vendor id", &rep.vendor_id),
         field("Q_Key in the message", &rep.qkey),
