@@ -14,8 +14,8 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test            everything that CI checks: installs the Debian packages that tests need,
-                  then format, layers, lints, tests, documentation
-  test --quick    the same without the documentation and the long simulation
+                  then format, layers, lints, tests, documentation, Linux as a peer where that can run
+  test --quick    the same without documentation, the long simulation and the peer
   packages        only installs the Debian packages
   layers          only checks that dependencies between our crates point down
   tables          writes docs/compatibility.md from a run of the demo

@@ -1,13 +1,14 @@
 //! Everything that CI checks, in the order in which it fails fastest.
 
 use crate::run::{run, run_with};
-use crate::{layers, packages};
+use crate::{interop, layers, packages};
 
 /// All of it.
 pub(crate) fn all() -> Result<(), String> {
     before_tests()?;
     tests()?;
     run_with("cargo", &["doc", "--workspace", "--no-deps", "--quiet"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    interop::interop(&["--short"])?;
     println!("\nAll checks passed.");
     Ok(())
 }
