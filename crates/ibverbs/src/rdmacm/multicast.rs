@@ -19,6 +19,8 @@ pub(super) struct Group {
     context: *mut c_void,
     /// What is sent to the group shall be received.
     receives: bool,
+    /// Its event was fetched.
+    joined: bool,
     attached: bool,
 }
 
@@ -73,7 +75,7 @@ unsafe fn join(c: *mut rdma_cm_id, group: *const sockaddr, context: *mut c_void,
         let own = id::of(c)?;
         let address = address::read(group)?.ip();
         // Before its event can be there.
-        own.state.lock().groups.push(Group { address, context, receives, attached: false });
+        own.state.lock().groups.push(Group { address, context, receives, joined: false, attached: false });
         if let Err(error) = own.id.join(address, None) {
             let groups = &mut own.state.lock().groups;
             let place = groups.iter().rposition(|group| group.address == address);
@@ -96,7 +98,9 @@ pub(super) unsafe fn joined(fetched: &mut Fetched) {
     let Param::Datagram(param) = &fetched.event.param else { return };
     let gid = param.address.destination;
     let mut state = own.state.lock();
-    let Some(group) = state.groups.iter_mut().find(|group| Gid::from(group.address) == gid) else { return };
+    let awaited = |group: &&mut Group| !group.joined && Gid::from(group.address) == gid;
+    let Some(group) = state.groups.iter_mut().find(awaited) else { return };
+    group.joined = true;
     fetched.shown_context = group.context;
     // SAFETY: the caller's promise.
     let qp = unsafe { (*c).qp };

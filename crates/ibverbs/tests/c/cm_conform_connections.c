@@ -404,6 +404,56 @@ static void backlog(void)
 		destroy(&ids[i]);
 }
 
+enum { CALLERS = 300 };
+static struct rdma_cm_id *children[CALLERS];
+static int requests, refusals;
+
+static void *fetch(void *unused)
+{
+	struct pollfd entry = { .fd = server->fd, .events = POLLIN };
+	struct rdma_cm_event *event;
+	while (__atomic_load_n(&refusals, __ATOMIC_ACQUIRE) < CALLERS) {
+		if (rdma_get_cm_event(server, &event)) {
+			CHECK(errno == EAGAIN);
+			CHECK(poll(&entry, 1, 10) >= 0);
+			continue;
+		}
+		if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			children[__atomic_fetch_add(&requests, 1, __ATOMIC_ACQ_REL)] = event->id;
+		else if (event->event == RDMA_CM_EVENT_REJECTED)
+			__atomic_fetch_add(&refusals, 1, __ATOMIC_ACQ_REL);
+		CHECK(event->id->channel == server);
+		CHECK(!rdma_ack_cm_event(event));
+	}
+	return unused;
+}
+
+/* Several threads share a channel: none takes an event of a new id away before another has shown the id. */
+static void many_fetchers(void)
+{
+	struct rdma_cm_id *listening = listener(server, RDMA_PS_TCP);
+	pthread_t thread[3];
+	CHECK(!fcntl(server->fd, F_SETFL, O_NONBLOCK));
+	for (int i = 0; i < 3; i++)
+		CHECK(!pthread_create(&thread[i], NULL, fetch, NULL));
+	for (int i = 0; i < CALLERS; i++) {
+		struct rdma_conn_param param = numbered(next_number());
+		struct rdma_cm_id *id = resolved(client, RDMA_PS_TCP, rdma_get_src_port(listening));
+		CHECK(!rdma_connect(id, &param));
+		CHECK(!rdma_destroy_id(id));
+		/* Not more at a time than sockets hold: what is lost is not repeated. */
+		while (i - __atomic_load_n(&refusals, __ATOMIC_ACQUIRE) > 8)
+			usleep(100);
+	}
+	for (int i = 0; i < 3; i++)
+		CHECK(!pthread_join(thread[i], NULL));
+	CHECK(requests == CALLERS && !is_pending(server));
+	for (int i = 0; i < CALLERS; i++)
+		destroy(&children[i]);
+	destroy(&listening);
+	CHECK(!fcntl(server->fd, F_SETFL, 0));
+}
+
 int main(void)
 {
 	for (unsigned i = 0; i < sizeof data; i++)
@@ -421,6 +471,7 @@ int main(void)
 	acknowledges();
 	both_families();
 	backlog();
+	many_fetchers();
 	rdma_destroy_event_channel(server);
 	rdma_destroy_event_channel(client);
 	return verdict();

@@ -96,6 +96,12 @@ static void groups(void)
 	CHECK(!ibv_attach_mcast(id->qp, &gid, 0) && !ibv_detach_mcast(id->qp, &gid, 0));
 	CHECK(!rdma_join_multicast(id, SA(&one), NULL));
 	pass(client, RDMA_CM_EVENT_MULTICAST_JOIN);
+	/* Once more, with another context. */
+	CHECK(!rdma_join_multicast(id, SA(&one), &one));
+	event = next_event(client, RDMA_CM_EVENT_MULTICAST_JOIN);
+	CHECK(event->param.ud.private_data == &one);
+	CHECK(!rdma_ack_cm_event(event));
+	CHECK(!rdma_leave_multicast(id, SA(&one)) && !rdma_leave_multicast(id, SA(&one)));
 	/* An id that goes leaves its groups. */
 	rdma_destroy_qp(id);
 	CHECK(!rdma_destroy_id(id) && !rdma_destroy_id(tcp));
