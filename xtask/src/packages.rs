@@ -3,7 +3,7 @@
 use crate::run::{exists, run, run_with};
 
 /// A program or a file, and the package that brings it.
-const NEEDED: [(&str, &str); 17] = [
+const NEEDED: [(&str, &str); 19] = [
     ("tshark", "tshark"),
     ("ip", "iproute2"),
     ("tc", "iproute2"),
@@ -16,6 +16,8 @@ const NEEDED: [(&str, &str); 17] = [
     ("fi_pingpong", "libfabric-bin"),
     ("fio", "fio"),
     ("iperf3", "iperf3"),
+    ("curl", "curl"),
+    ("openssl", "openssl"),
     ("mpirun", "openmpi-bin"),
     ("mpicc", "libopenmpi-dev"),
     ("/usr/share/doc/rdma-core/tests", "python3-pyverbs"),

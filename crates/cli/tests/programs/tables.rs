@@ -269,6 +269,16 @@ const fn iperf3(client: &'static str) -> Case {
     Case::commands(SERVER, client, Judge::Says(&["client│ iperf Done.", "receiver"])).named("iperf3")
 }
 
+/// A file over HTTPS: a server that ends when the client has said so, with librspreload before both.
+const fn https(client: &'static str) -> Case {
+    const SERVER: &str = "'rm -f fetched; cp /usr/bin/curl page; openssl req -x509 -newkey rsa:2048 -nodes -days 2 \
+                          -subj /CN=server -keyout key.pem -out cert.pem 2>/dev/null; \
+                          LD_PRELOAD=$(ls /usr/lib/*/rsocket/librspreload.so.1) openssl s_server -WWW -4 -quiet \
+                          -accept 4433 -key key.pem -cert cert.pem & \
+                          until [ -e fetched ]; do sleep 0.1; done; kill $!'";
+    Case::commands(SERVER, client, Judge::Says(&["client│ end 0"])).named("curl")
+}
+
 pub(crate) const RSOCKETS: Family = Family {
     title: "rsockets: rdmacm-utils, and programs for sockets with librspreload",
     cases: &[
@@ -300,6 +310,11 @@ pub(crate) const RSOCKETS: Family = Family {
         .named("rcopy"),
         iperf3("'LD_PRELOAD=$(ls /usr/lib/*/rsocket/librspreload.so.1) iperf3 -c {server} -t 1'"),
         iperf3("'LD_PRELOAD=$(ls /usr/lib/*/rsocket/librspreload.so.1) iperf3 -c {server} -t 1 -P 4 -R'"),
+        https(
+            "'until [ -e cert.pem ]; do sleep 0.1; done; sleep 1; LD_PRELOAD=$(ls /usr/lib/*/rsocket/librspreload.so.1) \
+             curl -sSk -o copy https://{server}:4433/page && cmp copy page; echo end $?; touch fetched'",
+        )
+        .verified(),
     ],
 };
 
@@ -382,6 +397,15 @@ const fn ucx(environment: &'static str, options: &'static str) -> Case {
     Case::pair("ucx_perftest", options, Judge::Rows(1)).environment(environment)
 }
 
+const RC_CM: &str = "UCX_TLS=rc_v,self UCX_NET_DEVICES=la_lo:1 UCX_SOCKADDR_TLS_PRIORITY=rdmacm";
+const UD_CM: &str = "UCX_TLS=ud_v,self UCX_NET_DEVICES=la_lo:1 UCX_SOCKADDR_TLS_PRIORITY=rdmacm";
+
+/// Client and server find each other by the connection manager.
+const fn io_demo(environment: &'static str, options: &'static str) -> Case {
+    let case = Case::pair("io_demo", options, Judge::Says(&["Client exit with status 'OK'"]));
+    case.client("-i 200 {server}").environment(environment).serves().verified()
+}
+
 pub(crate) const UCX: Family = Family {
     title: "UCX",
     cases: &[
@@ -405,6 +429,9 @@ pub(crate) const UCX: Family = Family {
         ucx(UD, "-f -n 500 -w 10 -s 1024 -t stream_lat"),
         ucx(UD, "-f -n 500 -w 10 -s 1024 -t ucp_put_lat"),
         ucx(UD, "-f -n 500 -w 10 -s 65536 -t ucp_get"),
+        io_demo(RC_CM, "-p 13337 -q -o read,write -d 1024:1000000"),
+        io_demo(RC_CM, "-p 13337 -q -A -o read,write -d 1024:200000"),
+        io_demo(UD_CM, "-p 13337 -q -o read,write -d 1024:1000000"),
     ],
 };
 
