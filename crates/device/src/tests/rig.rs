@@ -190,7 +190,7 @@ pub(crate) fn connect(qp: &Qp, gid: Gid, remote_qpn: Qpn, remote_gid: Gid, mtu: 
         access: ALL_ACCESS,
         address: AddressVector::new(gid, remote_gid),
         path_mtu: mtu,
-        timeout: 14,
+        timeout: 16,
         retry_count: 7,
         rnr_retry: 7,
         rq_psn: Psn::new(0xff_fff0),
