@@ -165,10 +165,10 @@ impl Case {
         Case { roles, limit, ..self }
     }
 
-    /// The client connects a second time when it was told to over the first connection, and the server, being
-    /// slow, may not listen again yet. Then the program gives up.
+    /// The client connects a second time as soon as it is told to over the first connection, and the server, being
+    /// slow, may not listen again yet. Then the program gives up; so its word to connect takes its time.
     pub(crate) const fn listens_late(self) -> Case {
-        Case { attempts: 4, ..self }
+        Case { netem: Some("delay 50ms"), attempts: 4, ..self }
     }
 
     /// May take so many seconds.

@@ -23,6 +23,8 @@ pub(crate) struct Wire {
     pub(crate) theirs: Place,
     /// The link's, in bytes.
     pub(crate) mtu: u32,
+    /// What the guest's queueing discipline does.
+    pub(crate) netem: Option<&'static str>,
     /// Where captures of all cases go, if they are wanted.
     pub(crate) captures: Option<PathBuf>,
 }
@@ -103,6 +105,16 @@ impl Wire {
         Ok(())
     }
 
+    /// Changes what the guest's queueing discipline does to what it sends.
+    fn set_netem(&mut self, netem: Option<&'static str>) -> Result<(), String> {
+        if self.netem != netem {
+            self.netem = netem;
+            let discipline = netem.map_or("pfifo".to_owned(), |what| format!("netem {what}"));
+            self.guest.run(&format!("tc qdisc replace dev eth0 root {discipline}"))?;
+        }
+        Ok(())
+    }
+
     /// Captures the wire into a file named after the program that is started next on our side.
     pub(crate) fn capture(&self) -> Result<Option<Capture>, String> {
         let file = |run: &PathBuf| run.join(format!("{}.pcap", self.local.next_name()));
@@ -111,7 +123,8 @@ impl Wire {
 
     /// Starts both sides, and lets them run.
     pub(crate) fn begin(&mut self, exchange: &Exchange<'_>) -> Result<(Program, Job), String> {
-        let Case { listens, patience, faults, .. } = *exchange.case;
+        let Case { listens, patience, faults, netem, .. } = *exchange.case;
+        self.set_netem(netem)?;
         let limit = patience + FAREWELL;
         Ok(match exchange.role {
             Role::Client => {

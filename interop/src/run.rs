@@ -25,7 +25,7 @@ pub(crate) fn all(options: &Options, run: &Path) -> Result<(), String> {
     let theirs = Place::new(THEIRS, &devinfo, THEIR_V4, THEIR_V6)?;
     let ours = Place::new(OURS, &local.run(&format!("ibv_devinfo -v -d {OURS}"))?, OUR_V4, OUR_V6)?;
     let captures = options.capture.then(|| run.to_owned());
-    let mut wire = Wire { local, guest, ours, theirs, mtu: ETHERNET, captures };
+    let mut wire = Wire { local, guest, ours, theirs, mtu: ETHERNET, netem: None, captures };
 
     let mut tally = Tally::default();
     for group in &tables::GROUPS {
@@ -69,18 +69,12 @@ fn is_chosen(group: &Group, case: &Case, options: &Options) -> bool {
 fn each_way(wire: &mut Wire, case: &Case, briefly: bool, tally: &mut Tally) -> Result<(), String> {
     let ways = ROLES.into_iter().flat_map(|role| FAMILIES.into_iter().map(move |family| (role, family)));
     wire.set_mtu(case.mtu)?;
-    if let Some(what) = case.netem {
-        wire.guest.run(&format!("tc qdisc add dev eth0 root netem {what}"))?;
-    }
     for (role, family) in ways.filter(|way| case.can(*way) && (!briefly || is_brief(case, *way))) {
         tally.count += 1;
         let failures = failures(wire, case, role, family)?;
         if failures.len() == case.attempts {
             tally.failures.extend(failures.into_iter().next_back());
         }
-    }
-    if case.netem.is_some() {
-        wire.guest.run("tc qdisc del dev eth0 root")?;
     }
     Ok(())
 }

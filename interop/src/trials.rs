@@ -169,10 +169,9 @@ fn hub_is_killed(wire: &mut Wire) -> Result<Verdict, String> {
 }
 
 fn guest_dies(wire: &mut Wire) -> Result<Verdict, String> {
-    const ALWAYS_SENDING: Case = Case::perf_connects("ib_write_bw", "-R -D 100 -s 4096");
+    const ALWAYS_SENDING: Case = Case::perf_connects("ib_write_bw", "-R -D 100 -s 4096").listens_late();
     let mut said = String::new();
-    // See Case::listens_late.
-    for _ in 0..6 {
+    for _ in 0..ALWAYS_SENDING.attempts {
         let (mut ours, theirs) = under_way(wire, &ALWAYS_SENDING, Role::Client)?;
         if ours.wait(Duration::ZERO).is_none() {
             wire.guest.kill();
