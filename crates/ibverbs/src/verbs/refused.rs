@@ -47,23 +47,10 @@ refused! {
     ibv_set_err_comp_cntr -> c_int = libc::EOPNOTSUPP;
     /// `ibv_query_comp_cntr_caps`.
     _ibv_query_comp_cntr_caps -> c_int = libc::EOPNOTSUPP;
+    /// `ibv_query_ece(3)`: as of devices that have none.
+    ibv_query_ece -> c_int = libc::EOPNOTSUPP;
     /// `ibv_set_ece(3)`: enhanced connection establishment is a vendor's affair.
     ibv_set_ece -> c_int = libc::EOPNOTSUPP;
-}
-
-/// `ibv_query_ece(3)`: no options.
-///
-/// # Safety
-/// A place for the answer.
-pub(crate) unsafe extern "C" fn ibv_query_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
-    // SAFETY: the caller's promise.
-    match unsafe { ece.as_mut() } {
-        Some(ece) => {
-            *ece = ibv_ece { vendor_id: 0, options: 0, comp_mask: 0 };
-            0
-        }
-        None => libc::EINVAL,
-    }
 }
 
 /// `ibv_fork_init(3)`: nothing to do. Memory is reached by its addresses, never pinned, so a
