@@ -64,12 +64,7 @@ impl Process {
         let mut state = self.lock()?;
         let before = state.next_wake();
         let result = change(&mut state);
-        state.settle(self);
-        let sooner = state.next_wake().is_some_and(|now| before.is_none_or(|before| now < before));
-        if sooner || state.take_unsettled() {
-            self.wake();
-        }
-        self.finish(state);
+        self.finish(state, before);
         result
     }
 
@@ -89,17 +84,29 @@ impl Process {
         }
         self.dropped.lock().push(key);
         match self.state.try_lock() {
-            Some(state) => self.finish(state),
+            Some(state) => {
+                let before = state.next_wake();
+                self.finish(state, before);
+            }
             None => self.wake(),
         }
     }
 
-    /// Ends what was dropped, carries out what was decided, and unlocks.
-    fn finish(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+    /// Ends what was dropped and carries out what was decided.
+    fn settle(self: &Arc<Self>, state: &mut State) {
         for key in std::mem::take(&mut *self.dropped.lock()) {
             state.destroy(key);
         }
         state.settle(self);
+    }
+
+    /// Settles, wakes the thread if it would sleep longer than it should now, and unlocks.
+    fn finish(self: &Arc<Self>, mut state: MutexGuard<'_, State>, before: Option<Duration>) {
+        self.settle(&mut state);
+        let sooner = state.next_wake().is_some_and(|now| before.is_none_or(|before| now < before));
+        if sooner || state.take_unsettled() {
+            self.wake();
+        }
         let rubbish = state.take_rubbish();
         drop(state);
         drop(rubbish);
@@ -114,9 +121,11 @@ impl Process {
     fn round(self: &Arc<Self>) -> Option<Duration> {
         let mut state = self.state.lock();
         state.maintain(self);
-        state.settle(self);
+        self.settle(&mut state);
         let wait = state.next_wake().map(|at| at.saturating_sub(state.now()));
-        self.finish(state);
+        let rubbish = state.take_rubbish();
+        drop(state);
+        drop(rubbish);
         wait
     }
 }

@@ -312,3 +312,27 @@ fn a_host_without_rdma_is_told_from_one_that_is_not_there() {
         });
     });
 }
+
+/// The active end is dropped and its DREQ lost: nothing but its timer can repeat it.
+#[test]
+fn a_lost_disconnect_of_a_dropped_id_is_repeated() {
+    const TEST: &str = "a_lost_disconnect_of_a_dropped_id_is_repeated";
+    if role().as_deref() == Some("lossy") {
+        let (server, client) = (EventQueue::new().unwrap(), EventQueue::new().unwrap());
+        let (_listener, address) = listen(&server, "127.0.0.1:0");
+        let (active, _passive) = connected(&server, &client, address);
+        drop(active);
+        expect(&server, EventKind::Disconnected);
+        return;
+    }
+    with_hub(TEST, || {
+        // REQ, REP and RTU arrive, the DREQ behind them does not.
+        let plan = (0..).map(|seed| faults::FaultPlan { seed, loss: 0.2, ..Default::default() }).find(|plan| {
+            let injector = faults::Injector::new(*plan);
+            (0..8).all(|message| injector.verdict(message).drop == (message == 3))
+        });
+        let plan = format!("seed={},loss=0.2", plan.unwrap().seed);
+        let status = run_again(TEST, "lossy").env("LONGARM_FAULTS", plan).status().unwrap();
+        assert!(status.success());
+    });
+}
