@@ -17,6 +17,7 @@ use transport::LKey;
 use wire::RKey;
 
 use crate::secret::SecretStream;
+use crate::shared::RemoteKeys;
 
 /// Bits of a slot number.
 const SLOT_BITS: u32 = 20;
@@ -47,6 +48,13 @@ impl Keys {
         let (local, remote) = (self.local.forward(name), self.remote.forward(name));
         let join = |handle: u32, tag: &Tag| handle << 8 | u32::from(tag.value);
         (local != 0 && remote != 0).then(|| (LKey(join(local, &life.local_tag)), RKey(join(remote, &life.remote_tag))))
+    }
+
+    /// What finds the slots of rkeys, for peers.
+    pub(crate) fn to_remote(&self) -> RemoteKeys {
+        let Permutation { first, second, third, fourth } = &self.remote;
+        let (first, fourth) = ([first.a, first.b], [fourth.a, fourth.b]);
+        RemoteKeys { first, fourth, second: **second, third: **third }
     }
 
     /// The slot that an lkey would belong to. Any number names one.

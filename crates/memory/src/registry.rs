@@ -16,6 +16,7 @@ use crate::pds::Pds;
 use crate::probe;
 use crate::region::Region;
 use crate::secret::SecretStream;
+use crate::shared::RemoteKeys;
 use crate::slots::{Holder, RegionRecord, Slots};
 use crate::table::Table;
 use crate::windows::TypeTwoBinds;
@@ -267,6 +268,11 @@ impl Registry {
             len_bytes: grant.size_bytes(),
             access: grant.access,
         })
+    }
+
+    /// What leads from a remote key of ours to its slot, for a peer that maps our memory.
+    pub fn remote_keys(&self) -> RemoteKeys {
+        self.keys.to_remote()
     }
 
     /// The grant of a local key, held until the pin is dropped.
