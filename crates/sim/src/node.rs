@@ -235,9 +235,14 @@ pub(crate) struct Surroundings<'a> {
 
 impl Host for Surroundings<'_> {
     type Memory = Registry;
+    type Path = transport::near::path::NoPath<Registry>;
 
     fn memory(&self) -> &Registry {
         self.registry
+    }
+
+    fn path(&self) -> Option<&Self::Path> {
+        None
     }
 
     fn complete(&mut self, side: CqSide, completion: Completion) {

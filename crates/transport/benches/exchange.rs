@@ -95,9 +95,14 @@ struct Surroundings {
 
 impl Host for Surroundings {
     type Memory = Flat;
+    type Path = longarm_transport::near::path::NoPath<Flat>;
 
     fn memory(&self) -> &Flat {
         &self.memory
+    }
+
+    fn path(&self) -> Option<&Self::Path> {
+        None
     }
 
     fn complete(&mut self, _: CqSide, completion: Completion) {

@@ -3,6 +3,7 @@
 
 use crate::completion::Completion;
 use crate::memory::{Memory, PdId};
+use crate::near::path::Path;
 use crate::wr::RecvWr;
 
 /// Which completion queue of the pair.
@@ -37,8 +38,14 @@ pub trait Host {
     /// Memory under keys.
     type Memory: Memory + ?Sized;
 
+    /// The way to a peer on the same host.
+    type Path: Path<Memory = Self::Memory> + ?Sized;
+
     /// The memory that the device knows.
     fn memory(&self) -> &Self::Memory;
+
+    /// The way to the peer, if it was connected so (see [`Qp::set_near`](crate::Qp::set_near)).
+    fn path(&self) -> Option<&Self::Path>;
 
     /// Appends to one of the pair's completion queues.
     fn complete(&mut self, side: CqSide, completion: Completion);

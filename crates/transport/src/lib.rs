@@ -24,6 +24,7 @@ mod drop;
 mod error;
 pub mod host;
 pub mod memory;
+pub mod near;
 mod packet;
 mod qp;
 mod queue;

@@ -124,6 +124,15 @@ pub enum MemoryError {
     Misaligned,
 }
 
+impl MemoryError {
+    /// From the number of the variant; anything else is a bad key.
+    pub(crate) fn from_number(number: u16) -> MemoryError {
+        use MemoryError::*;
+        const ALL: [MemoryError; 6] = [BadKey, WrongDomain, NoPermission, OutOfBounds, Unmapped, Misaligned];
+        ALL.into_iter().find(|error| *error as u16 == number).unwrap_or(BadKey)
+    }
+}
+
 /// Memory under keys. Every method checks everything, every time: a region may
 /// be deregistered between two packets of one message.
 pub trait Memory {

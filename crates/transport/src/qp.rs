@@ -10,6 +10,9 @@ use crate::counters::QpCounters;
 use crate::drop::DropReason;
 use crate::error::{ModifyError, PostError};
 use crate::host::{CqSide, Host};
+use crate::near::Near;
+use crate::near::frame::Head;
+use crate::near::path::Arrived;
 use crate::rc::Rc;
 use crate::reason::Reason;
 use crate::state;
@@ -55,6 +58,18 @@ enum Service {
     Rc(Box<Rc>),
     Uc(Box<Uc>),
     Ud(Box<Ud>),
+    /// RC or UC, with the peer on this host.
+    Near(Box<Near>),
+}
+
+impl Service {
+    fn new(core: &Core) -> Service {
+        match core.qp_type {
+            QpType::Rc | QpType::XrcSend | QpType::XrcRecv => Service::Rc(Box::new(Rc::new(&core.tuning))),
+            QpType::Uc => Service::Uc(Box::default()),
+            QpType::Ud => Service::Ud(Box::default()),
+        }
+    }
 }
 
 /// Calls the same method of whichever service this is.
@@ -65,6 +80,7 @@ macro_rules! service {
             Service::Rc($service) => $call,
             Service::Uc($service) => $call,
             Service::Ud($service) => $call,
+            Service::Near($service) => $call,
         }
     }};
 }
@@ -79,12 +95,8 @@ pub struct Qp {
 impl Qp {
     /// A new one, in state Reset.
     pub fn new(init: &QpInit) -> Qp {
-        let service = match init.qp_type {
-            QpType::Rc | QpType::XrcSend | QpType::XrcRecv => Service::Rc(Box::new(Rc::new(&init.tuning))),
-            QpType::Uc => Service::Uc(Box::default()),
-            QpType::Ud => Service::Ud(Box::default()),
-        };
-        Qp { core: Core::new(init), service }
+        let core = Core::new(init);
+        Qp { service: Service::new(&core), core }
     }
 
     /// Its number.
@@ -130,6 +142,7 @@ impl Qp {
             Service::Rc(rc) => rc.query(&self.core, &mut attr),
             Service::Uc(uc) => uc.query(&self.core, &mut attr),
             Service::Ud(ud) => ud.query(&self.core, &mut attr),
+            Service::Near(near) => near.query(&self.core, &mut attr),
         }
         attr
     }
@@ -174,7 +187,7 @@ impl Qp {
         self.core.failure = None;
         self.core.established = false;
         self.core.sq.restart(wire::Psn::default());
-        service!(self, service, core => service.reset(core));
+        self.service = Service::new(&self.core);
     }
 
     /// Moves to the error state and flushes both queues. The first reason counts.
@@ -265,29 +278,104 @@ impl Qp {
             Service::Rc(rc) => rc.wants_transmit(&self.core),
             Service::Uc(uc) => uc.wants_transmit(&self.core),
             Service::Ud(ud) => ud.wants_transmit(&self.core),
+            Service::Near(near) => near.wants_to_go_on(&self.core),
         }
     }
 
     /// Whether an acknowledge waits to leave. It may be put off until the
     /// application's next call, so that it travels with other packets.
     pub fn ack_due(&self) -> bool {
-        matches!(&self.service, Service::Rc(rc) if rc.ack_due())
+        match &self.service {
+            Service::Rc(rc) => rc.ack_due(),
+            Service::Near(near) => near.ack_due(),
+            Service::Uc(_) | Service::Ud(_) => false,
+        }
     }
 
     /// When [`handle_timeout`](Qp::handle_timeout) wants to be called.
     pub fn next_timeout(&self) -> Option<Time> {
         match &self.service {
             Service::Rc(rc) => rc.next_timeout(),
+            Service::Near(near) => near.next_timeout(),
             Service::Uc(_) | Service::Ud(_) => None,
         }
     }
 
     /// Tells that time has passed. Calling it early does no harm.
     pub fn handle_timeout(&mut self, now: Time, host: &mut impl Host) {
-        if let Service::Rc(rc) = &mut self.service {
-            rc.handle_timeout(&mut self.core, now);
+        match &mut self.service {
+            Service::Rc(rc) => rc.handle_timeout(&mut self.core, now),
+            Service::Near(near) => near.handle_timeout(now),
+            Service::Uc(_) | Service::Ud(_) => {}
         }
         self.settle(host);
+    }
+
+    /// Chooses the way to the peer, before the queue pair is connected (in state Reset or Init):
+    /// `near` if it is on this host and both ends know it. RC and UC only. Returns whether it is so now.
+    pub fn set_near(&mut self, near: bool) -> bool {
+        let can_be = matches!(self.core.qp_type, QpType::Rc | QpType::Uc);
+        if can_be && matches!(self.core.state(), QpState::Reset | QpState::Init) {
+            self.service = if near { Service::Near(Box::default()) } else { Service::new(&self.core) };
+        }
+        self.is_near()
+    }
+
+    /// Whether its peer is on this host and it sends no packets.
+    #[inline]
+    pub fn is_near(&self) -> bool {
+        matches!(self.service, Service::Near(_))
+    }
+
+    /// Takes in a frame of the peer on this host. [`DropReason::QpState`] wants to be told to the
+    /// peer if the frame is a request; any other drop is to be counted only.
+    #[inline]
+    pub fn handle_frame<H: Host>(
+        &mut self,
+        head: &Head,
+        body: &impl Arrived<Memory = H::Memory>,
+        host: &mut H,
+    ) -> Result<(), DropReason> {
+        let Service::Near(near) = &mut self.service else { return Err(DropReason::QpState) };
+        if head.src != self.core.attr.dest_qpn {
+            return Err(DropReason::WrongSource);
+        }
+        if !state::receives(self.core.state()) {
+            return Err(DropReason::QpState);
+        }
+        let outcome = near.handle_frame(&mut self.core, head, body, host);
+        self.settle(host);
+        outcome
+    }
+
+    /// Near: carries out what can be carried out now; acknowledges that wait leave too, if `with_acks`.
+    #[inline]
+    pub fn go_on(&mut self, with_acks: bool, host: &mut impl Host) {
+        if let Service::Near(near) = &mut self.service {
+            near.go_on(&mut self.core, with_acks, host);
+            self.settle(host);
+        }
+    }
+
+    /// Near: whether it waits for room in the lane to the peer.
+    #[inline]
+    pub fn waits_for_room(&self) -> bool {
+        matches!(&self.service, Service::Near(near) if near.waits_for_room())
+    }
+
+    /// Near: there may be room again.
+    pub fn look_for_room(&mut self) {
+        if let Service::Near(near) = &mut self.service {
+            near.look_for_room();
+        }
+    }
+
+    /// Near: the peer's process is gone. What waits for it fails.
+    pub fn peer_died(&mut self, host: &mut impl Host) {
+        if let Service::Near(near) = &mut self.service {
+            near.peer_died(&self.core);
+            self.settle(host);
+        }
     }
 
     /// Carries out a failure that a service has found. Asked after every packet, so
@@ -298,6 +386,7 @@ impl Qp {
             Service::Rc(rc) => rc.take_failure(),
             Service::Uc(uc) => uc.take_failure(),
             Service::Ud(ud) => ud.take_failure(),
+            Service::Near(near) => near.take_failure(),
         };
         if let Some(failure) = found {
             self.carry_out(failure, host);

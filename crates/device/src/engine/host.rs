@@ -45,10 +45,15 @@ impl Outcome {
 
 impl transport::Host for Host<'_> {
     type Memory = Registry;
+    type Path = transport::near::path::NoPath<Registry>;
 
     #[inline]
     fn memory(&self) -> &Registry {
         self.engine.registry()
+    }
+
+    fn path(&self) -> Option<&Self::Path> {
+        None
     }
 
     #[inline]

@@ -66,10 +66,6 @@ impl Rc {
         self.note_drained(core, host);
     }
 
-    pub(crate) fn reset(&mut self, core: &mut Core) {
-        *self = Rc::new(&core.tuning);
-    }
-
     /// The queue pair enters the error state: what a message had taken is given back.
     /// Responses that are due (a NAK above all) still leave.
     pub(crate) fn failed(&mut self, core: &mut Core, host: &mut impl Host) {

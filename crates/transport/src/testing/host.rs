@@ -51,9 +51,14 @@ fn outcomes(completions: &mut Vec<Completion>) -> Vec<(u64, Status)> {
 
 impl Host for TestHost {
     type Memory = TestMemory;
+    type Path = crate::near::path::NoPath<TestMemory>;
 
     fn memory(&self) -> &TestMemory {
         &self.memory
+    }
+
+    fn path(&self) -> Option<&Self::Path> {
+        None
     }
 
     fn complete(&mut self, side: CqSide, completion: Completion) {

@@ -47,10 +47,6 @@ impl Uc {
         self.note_drained(core, host);
     }
 
-    pub(crate) fn reset(&mut self, _core: &mut Core) {
-        *self = Uc::default();
-    }
-
     /// The queue pair enters the error state: a receive WQE that is in use is flushed first.
     pub(crate) fn failed(&mut self, core: &mut Core, host: &mut impl Host) {
         self.responder.flush(core, host);

@@ -36,10 +36,6 @@ impl Ud {
         }
     }
 
-    pub(crate) fn reset(&mut self, _core: &mut Core) {
-        *self = Ud::default();
-    }
-
     /// The queue pair enters the error state: a receive WQE that is held is flushed first.
     pub(crate) fn failed(&mut self, core: &mut Core, host: &mut impl Host) {
         self.responder.flush(core, host);

@@ -1,0 +1,197 @@
+//! Frames: what two queue pairs on one host say to each other.
+//!
+//! A frame is a head of 28 bytes and a body. It travels in a lane: in order, whole, never lost.
+//! So there is no checksum, no path MTU and no PSN, only the number of the request.
+//!
+//! ```text
+//!  0     1      2      4     8     12       16     20      24      28
+//!  kind  flags  code   src   dst   request  ack    length  value   body ...
+//! ```
+
+use wire::Qpn;
+
+/// Bytes of a head.
+pub const HEAD_BYTES: usize = 28;
+
+/// What a frame is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// Part of a SEND.
+    Send = 1,
+    /// Part of a WRITE that the peer has to carry out. The body begins with the address of the part.
+    Write = 2,
+    /// A WRITE that was carried out takes a receive WQE.
+    Notice = 3,
+    /// A READ that the peer has to carry out. The body is the address.
+    Read = 4,
+    /// An atomic, an ATOMIC WRITE or a FLUSH that the peer has to carry out; see [`Errand`](super::errand::Errand).
+    Errand = 5,
+    /// We tried an access that the peer's memory refused: its queue pair has failed, too.
+    Refused = 6,
+    /// Every request before `ack` was carried out.
+    Ack = 16,
+    /// No receive WQE for `request`; `code` is the timer (table 45).
+    RnrNak = 17,
+    /// `request` was refused; `code` is the NAK's.
+    Nak = 18,
+    /// There is no queue pair here (yet) that would take `request`.
+    NotReady = 19,
+    /// Part of the answer to a READ.
+    Data = 20,
+    /// The answer to an errand.
+    Result = 21,
+    /// The lent memory of `request` cannot be reached from here: send copies.
+    Unlent = 22,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Kind> {
+        const ALL: [Kind; 13] = [
+            Kind::Send,
+            Kind::Write,
+            Kind::Notice,
+            Kind::Read,
+            Kind::Errand,
+            Kind::Refused,
+            Kind::Ack,
+            Kind::RnrNak,
+            Kind::Nak,
+            Kind::NotReady,
+            Kind::Data,
+            Kind::Result,
+            Kind::Unlent,
+        ];
+        ALL.into_iter().find(|kind| *kind as u8 == byte)
+    }
+
+    /// Whether it is for the responder.
+    #[inline]
+    pub fn is_request(self) -> bool {
+        (self as u8) < Kind::Ack as u8
+    }
+}
+
+bitflags::bitflags! {
+    /// More about a frame.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Flags: u8 {
+        /// It begins a message.
+        const FIRST = 1;
+        /// It ends one.
+        const LAST = 1 << 1;
+        /// `value` is immediate data.
+        const IMM = 1 << 2;
+        /// `value` is a key to invalidate.
+        const INVALIDATE = 1 << 3;
+        /// The sender asks for an event.
+        const SOLICITED = 1 << 4;
+        /// The body says where the bytes are, in the sender's memory.
+        const LENT = 1 << 5;
+    }
+}
+
+/// The head of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// What it is.
+    pub kind: Kind,
+    /// More about it.
+    pub flags: Flags,
+    /// Code of a NAK, timer of an RNR NAK.
+    pub code: u16,
+    /// Who says it.
+    pub src: Qpn,
+    /// To whom.
+    pub dst: Qpn,
+    /// The number of the request that it is, or that it answers; wraps.
+    pub request: u32,
+    /// How many requests of the peer were carried out; wraps.
+    pub ack: u32,
+    /// Length of the whole message in bytes.
+    pub len_bytes: u32,
+    /// Immediate data or key.
+    pub value: u32,
+}
+
+impl Head {
+    /// A head with nothing but its kind and its ends.
+    pub fn new(kind: Kind, src: Qpn, dst: Qpn) -> Head {
+        Head { kind, flags: Flags::empty(), code: 0, src, dst, request: 0, ack: 0, len_bytes: 0, value: 0 }
+    }
+
+    /// As bytes of a frame.
+    #[inline]
+    pub fn encode(&self) -> [u8; HEAD_BYTES] {
+        let words = [
+            u32::from_le_bytes([self.kind as u8, self.flags.bits(), self.code as u8, (self.code >> 8) as u8]),
+            self.src.get(),
+            self.dst.get(),
+            self.request,
+            self.ack,
+            self.len_bytes,
+            self.value,
+        ];
+        let mut bytes = [0; HEAD_BYTES];
+        for (place, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
+        bytes
+    }
+
+    /// From bytes of a frame; nothing if they are none.
+    #[inline]
+    pub fn decode(bytes: &[u8; HEAD_BYTES]) -> Option<Head> {
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let qpn = |at: usize| (word(at) <= Qpn::MULTICAST.get()).then(|| Qpn::new(word(at)));
+        Some(Head {
+            kind: Kind::from_byte(bytes[0])?,
+            flags: Flags::from_bits(bytes[1])?,
+            code: u16::from_le_bytes([bytes[2], bytes[3]]),
+            src: qpn(4)?,
+            dst: qpn(8)?,
+            request: word(12),
+            ack: word(16),
+            len_bytes: word(20),
+            value: word(24),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_its_bytes() {
+        let head = Head {
+            flags: Flags::FIRST | Flags::IMM,
+            code: 0x1234,
+            request: 7,
+            ack: u32::MAX,
+            len_bytes: 1 << 31,
+            value: 0xdead_beef,
+            ..Head::new(Kind::Send, Qpn::new(0x012345), Qpn::new(0xfffffe))
+        };
+        assert_eq!(Head::decode(&head.encode()), Some(head));
+    }
+
+    #[test]
+    fn any_bytes_are_a_head_or_none() {
+        let mut state = 1u64;
+        let mut heads = 0;
+        for _ in 0..100_000 {
+            let mut bytes = [0; HEAD_BYTES];
+            for byte in &mut bytes {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                *byte = (state >> 56) as u8 & 0x1f;
+            }
+            (bytes[7], bytes[11]) = (0, bytes[11] & 1);
+            if let Some(head) = Head::decode(&bytes) {
+                assert_eq!(head.encode(), bytes);
+                heads += 1;
+            }
+        }
+        assert!(heads > 1000, "{heads}");
+    }
+}
