@@ -49,8 +49,11 @@ impl Near {
     }
 
     pub(crate) fn entered(&mut self, core: &mut Core, from: QpState, _now: Time, host: &mut impl Host) {
-        if (from, core.state()) == (QpState::Rts, QpState::Sqd) {
-            self.drained_event_due = core.attr.notify_drained;
+        match (from, core.state()) {
+            (QpState::Init, QpState::Rtr) => self.responder.start(core),
+            (QpState::Rtr, QpState::Rts) => self.requester.start(core),
+            (QpState::Rts, QpState::Sqd) => self.drained_event_due = core.attr.notify_drained,
+            _ => {}
         }
         self.note_drained(core, host);
     }

@@ -88,6 +88,11 @@ impl Default for Requester {
 }
 
 impl Requester {
+    /// RTR to RTS: requests are numbered from the starting PSN on.
+    pub(crate) fn start(&mut self, core: &Core) {
+        *self = Requester { una: core.attr.sq_psn.get(), ..Requester::default() };
+    }
+
     /// Nothing more is sent, but for what the peer must know.
     pub(crate) fn stop(&mut self) {
         *self = Requester { urgent: self.urgent, failure: self.failure, ..Requester::default() };

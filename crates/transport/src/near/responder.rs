@@ -78,6 +78,8 @@ pub(crate) struct Responder {
     /// What the peer was last told of that.
     told: u32,
     inbound: Inbound,
+    /// We asked the peer to begin again at `expected`: what comes before that is dropped.
+    rewinding: bool,
     reading: Option<Reading>,
     /// A NAK, or the result of an errand, with its body.
     answer: Option<(Head, [u8; 8])>,
@@ -85,6 +87,13 @@ pub(crate) struct Responder {
 }
 
 impl Responder {
+    /// INIT to RTR: requests are numbered from the starting PSN on, so that what was meant for an
+    /// earlier connection is not taken for one of this.
+    pub(crate) fn start(&mut self, core: &Core) {
+        let first = core.attr.rq_psn.get();
+        *self = Responder { expected: first, told: first, ..Responder::default() };
+    }
+
     #[inline]
     pub(crate) fn done(&self) -> u32 {
         self.expected
@@ -131,10 +140,12 @@ impl Responder {
         let first = head.flags.contains(Flags::FIRST);
         let in_order = first == self.inbound.is_between_messages();
         if head.request != self.expected || !in_order || self.reading.is_some() {
-            // What was sent behind a request that we refused for the moment.
             core.counters.out_of_sequence_requests += 1;
-            return Err(DropReason::OutOfSequence);
+            // Behind a request that we refused for the moment; or of another connection, and
+            // then the peer is to know that it is not here.
+            return Err(if self.rewinding { DropReason::OutOfSequence } else { DropReason::QpState });
         }
+        self.rewinding = false;
         core.note_established(host);
         match self.execute(core, head, body, host) {
             Ok(()) => Ok(()),
@@ -358,6 +369,7 @@ impl Responder {
         if let Refusal::NotReady = refusal {
             core.counters.tx_rnr_naks += 1;
             (nak.kind, nak.code) = (Kind::RnrNak, u16::from(core.attr.min_rnr_timer));
+            self.rewinding = true;
             self.hold();
             self.answer = Some((nak, [0; 8]));
             return Err(DropReason::ReceiverNotReady);
@@ -382,6 +394,7 @@ impl Responder {
 
     /// The message is to begin again.
     fn want_copies(&mut self, core: &Core, head: &Head) -> Result<(), DropReason> {
+        self.rewinding = true;
         self.hold();
         let nak = Head { request: head.request, ..Requester::plain_head(core, Kind::Unlent) };
         self.answer = Some((nak, [0; 8]));
