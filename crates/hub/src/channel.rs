@@ -25,6 +25,8 @@ pub(crate) struct Parcel {
     pub(crate) bytes: Vec<u8>,
     /// Its descriptors, closed on `exec`.
     pub(crate) descriptors: Vec<OwnedFd>,
+    /// Whether more descriptors belong to it than could be had.
+    pub(crate) is_cut: bool,
 }
 
 /// Why nothing could be received.
@@ -99,12 +101,21 @@ fn with_raised_limit<R>(body: impl FnOnce() -> R) -> R {
 /// # Errors
 /// See [`ReceiveError`]. After `TooLong` and `TooManyDescriptors` the message is gone.
 pub(crate) fn receive(socket: BorrowedFd<'_>, most_descriptors: usize) -> Result<Parcel, ReceiveError> {
+    complete(receive_with(socket, most_descriptors, RecvFlags::empty())?)
+}
+
+/// As [`receive`], but a message whose descriptors could not all be had comes without them.
+pub(crate) fn receive_even_cut(socket: BorrowedFd<'_>, most_descriptors: usize) -> Result<Parcel, ReceiveError> {
     receive_with(socket, most_descriptors, RecvFlags::empty())
 }
 
 /// As [`receive`], but the message stays in the queue, and its descriptors are duplicates.
 pub(crate) fn peek(socket: BorrowedFd<'_>, most_descriptors: usize) -> Result<Parcel, ReceiveError> {
-    receive_with(socket, most_descriptors, RecvFlags::PEEK)
+    complete(receive_with(socket, most_descriptors, RecvFlags::PEEK)?)
+}
+
+fn complete(parcel: Parcel) -> Result<Parcel, ReceiveError> {
+    if parcel.is_cut { Err(ReceiveError::TooManyDescriptors) } else { Ok(parcel) }
 }
 
 fn receive_with(socket: BorrowedFd<'_>, most_descriptors: usize, flags: RecvFlags) -> Result<Parcel, ReceiveError> {
@@ -125,14 +136,14 @@ fn receive_with(socket: BorrowedFd<'_>, most_descriptors: usize, flags: RecvFlag
     if message.flags.contains(ReturnFlags::TRUNC) || message.bytes > MAX_MESSAGE_BYTES {
         return Err(ReceiveError::TooLong);
     }
-    if message.flags.contains(ReturnFlags::CTRUNC) || descriptors.len() > most_descriptors {
-        return Err(ReceiveError::TooManyDescriptors);
-    }
-    if message.bytes == 0 {
+    let is_cut = message.flags.contains(ReturnFlags::CTRUNC) || descriptors.len() > most_descriptors;
+    // An empty message looks like a closed connection; one with too much beside it is no better.
+    if message.bytes == 0 && !is_cut {
         return Err(ReceiveError::Closed);
     }
     bytes.truncate(message.bytes);
-    Ok(Parcel { bytes, descriptors })
+    let descriptors = if is_cut { Vec::new() } else { descriptors };
+    Ok(Parcel { bytes, descriptors, is_cut })
 }
 
 fn take_descriptors(control: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {

@@ -9,12 +9,15 @@
 mod approach;
 mod attachment;
 mod error;
+mod introductions;
 mod link;
 pub mod manager;
 mod query;
 mod session;
 
+pub use crate::message::IntroductionRefusal;
 pub use error::AttachError;
+pub use introductions::{Introduction, LinkOffer, LocalOffer, Side};
 pub use query::{devices, ping, shutdown, status, up};
 pub use session::{Session, SessionEvent, Slot};
 
@@ -32,6 +35,9 @@ pub struct AttachOptions {
     pub slot: Option<u8>,
     /// Counters that the hub may show.
     pub counters: Option<Arc<CounterPage>>,
+    /// What this process gives to those that it shares memory with. Without it, it is never
+    /// introduced to anybody. Not for [`manager::manage`].
+    pub local: Option<LocalOffer>,
     /// Whether a hub is started if there is none.
     pub start_hub: bool,
     /// Directory of the hub's socket, instead of the one that the environment tells.
@@ -46,6 +52,7 @@ impl Default for AttachOptions {
             program: None,
             slot: None,
             counters: None,
+            local: None,
             start_hub: true,
             runtime_dir: None,
             timeout: Duration::from_secs(15),

@@ -21,6 +21,7 @@ mod early;
 mod error;
 mod group;
 mod gsi;
+mod introductions;
 mod log_file;
 mod managing;
 mod numbers;

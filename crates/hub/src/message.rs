@@ -2,7 +2,7 @@
 //!
 //! A client begins with [`Request::Hello`]; the hub answers every request with one
 //! [`Reply`], and sends an attached or managing client [`Reply::DevicesChanged`] and
-//! [`Reply::Leaving`] unasked. Descriptors travel beside a message; which ones is said at each.
+//! [`Reply::Leaving`] unasked, and an attached one [`Reply::Introduction`]. Descriptors travel beside a message; which ones is said at each.
 //!
 //! Messages about management datagrams are binary (see `mad`) and not answered; nor is
 //! [`Request::Unbind`].
@@ -14,21 +14,20 @@
 
 use crate::record::DeviceRecord;
 use crate::status::Status;
-use rustix::fs::{MemfdFlags, SealFlags};
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
+mod introductions;
+mod long;
 mod ports;
 
 pub use crate::channel::MAX_MESSAGE_BYTES;
+pub use introductions::IntroductionRefusal;
 pub use ports::{BindRefusal, BindWish};
 
 /// The protocol's version. Both ends must speak the same.
-pub const VERSION: u32 = 2;
-
-/// Most bytes of a reply in a file.
-const MAX_FILE_BYTES: u64 = 64 << 20;
+pub const VERSION: u32 = 3;
 
 /// Longest name of a program that is kept.
 pub const MAX_PROGRAM_CHARS: usize = 64;
@@ -46,20 +45,31 @@ pub enum Request {
         /// The program's name.
         program: String,
     },
-    /// A slot, please. Descriptor: the counter page, if `counters`.
+    /// A slot, please. Descriptors: the counter page, if `counters`; the export and the wake of
+    /// its local offer, if `local`.
     Attach {
         /// The slot that the client would like best.
         slot: Option<u8>,
         /// Whether a counter page comes along.
         counters: bool,
+        /// Whether a local offer comes along.
+        local: bool,
     },
     /// The client was attached to a hub that died. Descriptors: the keeper; the socket of each
-    /// slot, in order; the counter page, if `counters`.
+    /// slot, in order; then as with `Attach`.
     Reattach {
         /// The slots that the client has.
         slots: Vec<u8>,
         /// Whether a counter page comes along.
         counters: bool,
+        /// Whether a local offer comes along.
+        local: bool,
+    },
+    /// The attached client wants to share memory with the one that has this slot. Descriptors:
+    /// the link, and the other one's end of a socket pair.
+    Introduce {
+        /// Any slot of the other one.
+        slot: u8,
     },
     /// More slots for an attached client.
     MoreSlots {
@@ -160,6 +170,22 @@ pub enum Reply {
         /// Why.
         refusal: BindRefusal,
     },
+    /// To `Introduce`: done. Descriptors: the other one's export and wake.
+    Introduced {
+        /// The slot that was asked for.
+        slot: u8,
+        /// All slots that the other one has now.
+        slots: Vec<u8>,
+        /// The other one's process as the hub sees it; 0 if it is out of sight.
+        pid: u32,
+    },
+    /// To `Introduce`: it was not done.
+    NotIntroduced {
+        /// The slot that was asked for.
+        slot: u8,
+        /// Why.
+        refusal: IntroductionRefusal,
+    },
     /// To `Status`.
     Status(Box<Status>),
     /// To `Devices`.
@@ -180,6 +206,16 @@ pub enum Reply {
     DevicesChanged {
         /// All of them.
         devices: Vec<DeviceRecord>,
+    },
+    /// Unasked: somebody else wants to share memory. Descriptors: the link, this one's end of a
+    /// socket pair, the other one's export and wake.
+    Introduction {
+        /// The other one's first slot.
+        slot: u8,
+        /// All slots that the other one has now.
+        slots: Vec<u8>,
+        /// The other one's process as the hub sees it; 0 if it is out of sight.
+        pid: u32,
     },
     /// Unasked: the hub was told to leave. Clients need not start another one.
     Leaving,
@@ -253,7 +289,7 @@ impl Reply {
         if bytes.len() <= MAX_MESSAGE_BYTES {
             return Ok((bytes, None));
         }
-        Ok((encode(&Reply::InFile), Some(file(&bytes)?)))
+        Ok((encode(&Reply::InFile), Some(long::file(&bytes)?)))
     }
 
     /// Reads a message, taking its file, if there is one, out of `descriptors`.
@@ -269,7 +305,7 @@ impl Reply {
             return Err(DecodeError::File("is missing"));
         }
         let file = descriptors.remove(0);
-        match serde_json::from_slice(&content(file.as_fd())?)? {
+        match serde_json::from_slice(&long::content(file.as_fd())?)? {
             Reply::InFile => Err(DecodeError::File("leads to another file")),
             reply => Ok(reply),
         }
@@ -278,42 +314,6 @@ impl Reply {
 
 fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     serde_json::to_vec(message).expect("messages have string keys and no failing serializer")
-}
-
-/// A sealed memfd with the given content.
-fn file(content: &[u8]) -> io::Result<OwnedFd> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let memfd = rustix::fs::memfd_create("longarm-reply", flags)?;
-    let mut rest = content;
-    while !rest.is_empty() {
-        let written = rustix::io::write(&memfd, rest)?;
-        rest = &rest[written..];
-    }
-    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
-    rustix::fs::fcntl_add_seals(&memfd, seals)?;
-    Ok(memfd)
-}
-
-/// The content of somebody else's memfd, if it is one that cannot change any more.
-fn content(memfd: BorrowedFd<'_>) -> Result<Vec<u8>, DecodeError> {
-    let seals = rustix::fs::fcntl_get_seals(memfd).map_err(|_| DecodeError::File("is no memfd"))?;
-    if !seals.contains(SealFlags::SHRINK | SealFlags::WRITE) {
-        return Err(DecodeError::File("is not sealed"));
-    }
-    let stat = rustix::fs::fstat(memfd).map_err(|_| DecodeError::File("has no size"))?;
-    let len_bytes = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
-    if len_bytes > MAX_FILE_BYTES {
-        return Err(DecodeError::File("is too long"));
-    }
-    let mut content = vec![0; len_bytes as usize];
-    let mut filled = 0;
-    while filled < content.len() {
-        match rustix::io::pread(memfd, &mut content[filled..], filled as u64) {
-            Ok(0) | Err(_) => return Err(DecodeError::File("cannot be read")),
-            Ok(read) => filled += read,
-        }
-    }
-    Ok(content)
 }
 
 /// A program's name as it may be kept and shown: printable and not too long.

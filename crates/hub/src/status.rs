@@ -53,6 +53,9 @@ pub struct ClientStatus {
     pub slots: Vec<u8>,
     /// For how long it has been attached to this hub.
     pub attached_ms: u64,
+    /// With how many other processes the hub has introduced it to share memory.
+    #[serde(default)]
+    pub introductions: u32,
     /// Its counters, if it shows any that can be read.
     pub counters: Option<Snapshot>,
 }
@@ -172,6 +175,9 @@ pub struct HubCounters {
     pub out_of_order: u64,
     /// Requests that could not be granted.
     pub denied: u64,
+    /// Pairs of processes introduced to each other.
+    #[serde(default)]
+    pub introduced: u64,
     /// Packets for QP0 or QP1.
     pub management_packets: u64,
     /// Packets for a QPN that belongs to nobody.

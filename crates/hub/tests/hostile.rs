@@ -73,9 +73,9 @@ fn random_messages() {
 
 /// Every kind of request, with what belongs to it where that matters.
 const REQUESTS: [&str; 14] = [
-    r#"{"request":"hello","version":2,"pid":1,"program":"x"}"#,
-    r#"{"request":"attach","slot":3,"counters":true}"#,
-    r#"{"request":"reattach","slots":[1,2],"counters":false}"#,
+    r#"{"request":"hello","version":3,"pid":1,"program":"x"}"#,
+    r#"{"request":"attach","slot":3,"counters":true,"local":false}"#,
+    r#"{"request":"reattach","slots":[1,2],"counters":false,"local":false}"#,
     r#"{"request":"more_slots","count":200}"#,
     r#"{"request":"release","slot":1}"#,
     r#"{"request":"status"}"#,
@@ -194,9 +194,9 @@ fn messages_out_of_order() {
             assert!(raw.hear().unwrap().contains("out_of_order"), "{request} without a slot");
         }
         let attached = Raw::greeted(&scene.place);
-        attached.say(r#"{"request":"attach","slot":null,"counters":false}"#);
+        attached.say(r#"{"request":"attach","slot":null,"counters":false,"local":false}"#);
         assert!(attached.hear().unwrap().contains("attached"));
-        attached.say(r#"{"request":"attach","slot":null,"counters":false}"#);
+        attached.say(r#"{"request":"attach","slot":null,"counters":false,"local":false}"#);
         assert!(attached.hear().unwrap().contains("out_of_order"), "twice");
         assert_eq!(attached.hear(), None);
         assert_eq!(scene.counters().out_of_order, REQUESTS.len() as u64 - 1 + 6 + 1);
@@ -226,7 +226,7 @@ fn slots_of_others_are_not_given() {
     in_new_netns(|| {
         let scene = Scene::new("others");
         let attached = Raw::greeted(&scene.place);
-        attached.say(r#"{"request":"attach","slot":null,"counters":false}"#);
+        attached.say(r#"{"request":"attach","slot":null,"counters":false,"local":false}"#);
         let (_, own) = attached.receive().unwrap();
         attached.say(&format!(r#"{{"request":"release","slot":{}}}"#, scene.slot));
         assert!(attached.hear().unwrap().contains("not_yours"));
@@ -236,14 +236,14 @@ fn slots_of_others_are_not_given() {
         for slot in [scene.slot, 0, 9, 250, 255] {
             for proof in [&own[1], &own[0], &null] {
                 let raw = Raw::greeted(&scene.place);
-                let request = format!(r#"{{"request":"reattach","slots":[{slot}],"counters":false}}"#);
+                let request = format!(r#"{{"request":"reattach","slots":[{slot}],"counters":false,"local":false}}"#);
                 raw.send(request.as_bytes(), &[own[0].as_fd(), proof.as_fd()]).unwrap();
                 assert!(raw.hear().unwrap().contains("not_yours"), "slot {slot}");
             }
         }
         for slots in ["[]", "[5,5]"] {
             let raw = Raw::greeted(&scene.place);
-            let request = format!(r#"{{"request":"reattach","slots":{slots},"counters":false}}"#);
+            let request = format!(r#"{{"request":"reattach","slots":{slots},"counters":false,"local":false}}"#);
             raw.send(request.as_bytes(), &[own[0].as_fd(), own[1].as_fd(), own[1].as_fd()]).unwrap();
             assert!(raw.hear().unwrap().contains("malformed"), "slots {slots}");
         }
@@ -296,7 +296,7 @@ fn forged_keepers_do_not_stand_in_the_way_of_the_true_one() {
         let place = Place::new("forged");
         let (mut honest, slot) = Client::attached(&place);
         let thief = Raw::greeted(&place);
-        thief.say(r#"{"request":"attach","slot":null,"counters":false}"#);
+        thief.say(r#"{"request":"attach","slot":null,"counters":false,"local":false}"#);
         let (text, kept) = thief.receive().unwrap();
         assert!(text.contains("attached"));
         common::stop(honest.pid());
@@ -313,7 +313,7 @@ fn forged_keepers_do_not_stand_in_the_way_of_the_true_one() {
         .unwrap();
         for keeper in [udp.as_fd(), kept[1].as_fd(), empty.as_fd()] {
             let raw = Raw::greeted(&place);
-            let request = br#"{"request":"reattach","slots":[2],"counters":false}"#;
+            let request = br#"{"request":"reattach","slots":[2],"counters":false,"local":false}"#;
             raw.send(request, &[keeper, kept[1].as_fd()]).unwrap();
             assert!(raw.hear().unwrap().contains("keeper"));
         }

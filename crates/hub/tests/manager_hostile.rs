@@ -82,7 +82,7 @@ fn frames_of_those_who_manage_nothing() {
         let mut frame = vec![0; 300];
         frame[0] = 1;
         let attached = Raw::greeted(&scene.place);
-        attached.say(r#"{"request":"attach","slot":null,"counters":false}"#);
+        attached.say(r#"{"request":"attach","slot":null,"counters":false,"local":false}"#);
         assert!(attached.hear().unwrap().contains("attached"));
         for raw in [Raw::connect(&scene.place), Raw::greeted(&scene.place), attached] {
             raw.send(&frame, &[]).unwrap();

@@ -50,7 +50,7 @@ fn another_user_s_process_is_refused() {
         let words = as_nobody(|| {
             let raw = Raw::connect(&place);
             // Unlike a polite client, it does not wait to be welcomed.
-            let _ = raw.try_send(br#"{"request":"hello","version":2,"pid":1,"program":"x"}"#);
+            let _ = raw.try_send(br#"{"request":"hello","version":3,"pid":1,"program":"x"}"#);
             (raw.hear().unwrap(), raw.hear())
         });
         set_mode(&place.dir(), 0o700);
@@ -104,13 +104,13 @@ fn outcome(name: &str, replies: &[(&str, &[BorrowedFd<'_>])]) -> AttachError {
     })
 }
 
-const WELCOME: (&str, &[BorrowedFd<'_>]) = (r#"{"reply":"welcome","version":2,"pid":7}"#, &[]);
+const WELCOME: (&str, &[BorrowedFd<'_>]) = (r#"{"reply":"welcome","version":3,"pid":7}"#, &[]);
 
 #[test]
 fn a_hub_of_another_version_is_told_from_a_broken_one() {
     in_new_netns(|| {
-        let error = outcome("version", &[(r#"{"reply":"welcome","version":3,"pid":7}"#, &[])]);
-        assert!(matches!(error, AttachError::Version { hub: 3, ours: 2 }), "{error}");
+        let error = outcome("version", &[(r#"{"reply":"welcome","version":4,"pid":7}"#, &[])]);
+        assert!(matches!(error, AttachError::Version { hub: 4, ours: 3 }), "{error}");
         assert!(error.to_string().contains("longarm down"), "{error}");
     });
 }

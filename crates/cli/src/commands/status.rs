@@ -92,7 +92,8 @@ fn print_mads(mads: &MadCounters) {
 
 fn clients(status: &Status, all: bool) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(["process", "program", "slots", "for", "counters"]);
+    let header = ["process", "program", "slots", "for", "introduced to", "counters"];
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(header);
     for client in &status.clients {
         let slots: Vec<String> = client.slots.iter().map(u8::to_string).collect();
         table.add_row([
@@ -100,6 +101,7 @@ fn clients(status: &Status, all: bool) -> Table {
             client.program.clone(),
             slots.join(" "),
             duration(client.attached_ms),
+            client.introductions.to_string(),
             counters(client, all),
         ]);
     }

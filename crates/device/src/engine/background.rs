@@ -304,6 +304,8 @@ impl Engine {
             SessionEvent::DevicesChanged(records) => self.devices.replace(records),
             SessionEvent::HubLost => log::info!("the hub is gone; looking for another"),
             SessionEvent::Reattached => log::info!("attached to a new hub"),
+            // Without an offer of ours there are no introductions.
+            SessionEvent::Introduced(_) | SessionEvent::NotIntroduced { .. } => {}
             SessionEvent::Detached { reason } => {
                 log::error!("the hub has taken our slot away: {reason}");
                 self.devices.fatal();

@@ -76,10 +76,11 @@ impl Attachment {
         self.link.poll_fd()
     }
 
-    /// The next message of the hub, if there is one; why the hub is lost, if it is.
+    /// The next message of the hub, maybe without the descriptors that do not fit into this
+    /// process, if there is one; why the hub is lost, if it is.
     pub(super) fn receive(&self) -> Result<Option<Parcel>, String> {
         let Link::Attached(socket) = self.link.get() else { return Ok(None) };
-        match channel::receive(socket.as_fd(), MAX_DESCRIPTORS) {
+        match channel::receive_even_cut(socket.as_fd(), MAX_DESCRIPTORS) {
             Ok(parcel) => Ok(Some(parcel)),
             Err(ReceiveError::Nothing) => Ok(None),
             Err(error) => Err(error.to_string()),
@@ -90,9 +91,9 @@ impl Attachment {
     ///
     /// # Errors
     /// `WouldBlock` if there is no room; `NotConnected` while there is no hub; else as `sendmsg(2)`.
-    pub(super) fn send(&self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         match self.link.get() {
-            Link::Attached(socket) => channel::send(socket.as_fd(), bytes, &[]),
+            Link::Attached(socket) => channel::send(socket.as_fd(), bytes, descriptors),
             Link::Seeking(_) | Link::Over => Err(io::ErrorKind::NotConnected.into()),
         }
     }

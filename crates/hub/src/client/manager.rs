@@ -259,7 +259,7 @@ impl ManagerSession {
 
     fn flush(&mut self) {
         let attachment = &self.attachment;
-        self.outgoing.flush(&self.wills, |bytes| attachment.send(bytes));
+        self.outgoing.flush(&self.wills, |bytes| attachment.send(bytes, &[]));
         self.attachment.want_room(!self.outgoing.is_empty());
     }
 }

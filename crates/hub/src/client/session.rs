@@ -3,8 +3,8 @@
 use super::approach::Answered;
 use super::attachment::{ANSWER_PATIENCE, Attachment};
 use super::query::unexpected;
-use super::{AttachError, AttachOptions};
-use crate::channel::Parcel;
+use super::{AttachError, AttachOptions, Introduction, IntroductionRefusal, LocalOffer};
+use crate::channel::{Parcel, ReceiveError};
 use crate::counters::CounterPage;
 use crate::message::{ErrorCode, Reply, Request};
 use crate::record::DeviceRecord;
@@ -25,7 +25,7 @@ pub struct Slot {
 }
 
 /// What happened, from [`Session::next_event`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum SessionEvent {
     /// Addresses, MTU or link state changed; here is the whole new list.
     DevicesChanged(Vec<DeviceRecord>),
@@ -33,6 +33,15 @@ pub enum SessionEvent {
     HubLost,
     /// A new hub knows this process, with the slots it had.
     Reattached,
+    /// This process and another one were introduced to each other, whoever asked.
+    Introduced(Introduction),
+    /// This process asked for an introduction that was not made.
+    NotIntroduced {
+        /// The slot that it asked for.
+        slot: u8,
+        /// Why not.
+        reason: IntroductionRefusal,
+    },
     /// The session is over for good: the hub does not let this process keep its slots.
     Detached {
         /// The hub's reason.
@@ -52,12 +61,15 @@ pub enum SessionEvent {
 /// lives on.
 #[derive(Debug)]
 pub struct Session {
-    attachment: Attachment,
+    pub(super) attachment: Attachment,
     slots: Vec<Slot>,
     devices: Vec<DeviceRecord>,
-    events: VecDeque<SessionEvent>,
+    pub(super) events: VecDeque<SessionEvent>,
+    /// The slots of introductions that the hub has not answered yet, in order.
+    pub(super) introducing: VecDeque<u8>,
     keeper: OwnedFd,
     counters: Option<Arc<CounterPage>>,
+    local: Option<LocalOffer>,
 }
 
 impl Session {
@@ -102,7 +114,7 @@ impl Session {
         }
         while self.is_attached() {
             match self.receive() {
-                Ok(Some((reply, _))) => self.hear(reply),
+                Ok(Some((reply, descriptors))) => self.hear(reply, descriptors),
                 Ok(None) => return None,
                 Err(error) => self.lose_hub(&error),
             }
@@ -149,11 +161,11 @@ impl Session {
             return Err(AttachError::NotRunning);
         }
         let failed = |source| AttachError::System { what: "ask the hub", source };
-        self.attachment.send(&request.encode()).map_err(failed)?;
+        self.attachment.send(&request.encode(), &[]).map_err(failed)?;
         let end = Instant::now() + ANSWER_PATIENCE;
         loop {
             match self.receive() {
-                Ok(Some((reply @ (Reply::DevicesChanged { .. } | Reply::Leaving), _))) => self.hear(reply),
+                Ok(Some((reply, descriptors))) if !is_awaited(&reply) => self.hear(reply, descriptors),
                 Ok(Some((Reply::Error { code, reason }, _))) => return Err(AttachError::from_reply(code, reason)),
                 Ok(Some(answer)) => return Ok(answer),
                 Ok(None) => {
@@ -173,16 +185,21 @@ impl Session {
 
     /// The next message of the hub, if there is one.
     fn receive(&self) -> Result<Option<(Reply, Vec<OwnedFd>)>, String> {
-        let Some(Parcel { bytes, mut descriptors }) = self.attachment.receive()? else { return Ok(None) };
+        let Some(Parcel { bytes, mut descriptors, is_cut }) = self.attachment.receive()? else { return Ok(None) };
         let reply = Reply::decode(&bytes, &mut descriptors).map_err(|error| error.to_string())?;
+        // A process that can have no more descriptors does without introductions.
+        if is_cut && !is_introduction(&reply) {
+            return Err(ReceiveError::TooManyDescriptors.to_string());
+        }
         Ok(Some((reply, descriptors)))
     }
 
-    /// Something that the hub said unasked.
-    fn hear(&mut self, reply: Reply) {
+    /// Something that the hub said unasked, or that nobody waits for.
+    fn hear(&mut self, reply: Reply, descriptors: Vec<OwnedFd>) {
         match reply {
             Reply::DevicesChanged { devices } => self.update_devices(devices),
             Reply::Leaving => self.attachment.leaving(),
+            other if is_introduction(&other) => self.hear_of_introduction(other, descriptors),
             other => log::warn!("the hub said unasked: {other:?}"),
         }
     }
@@ -200,6 +217,7 @@ impl Session {
     /// The connection is gone; begins to look for a new hub.
     fn lose_hub(&mut self, reason: &str) {
         log::info!("lost the hub ({reason})");
+        self.give_up_introductions();
         self.events.push_back(SessionEvent::HubLost);
         if let Err(error) = self.look_for_another() {
             self.detach(format!("cannot look for a new hub: {error}"));
@@ -209,10 +227,10 @@ impl Session {
     fn look_for_another(&mut self) -> io::Result<()> {
         let keeper = self.keeper.try_clone();
         let sockets = self.slots.iter().map(|slot| slot.socket.try_clone());
-        let page = self.counters.iter().map(|page| page.as_fd().try_clone_to_owned());
-        let descriptors = [keeper].into_iter().chain(sockets).chain(page).collect::<io::Result<_>>()?;
+        let mut descriptors = [keeper].into_iter().chain(sockets).collect::<io::Result<Vec<_>>>()?;
+        descriptors.extend(belongings(self.counters.as_deref(), self.local.as_ref())?);
         let slots = self.slots.iter().map(|slot| slot.number).collect();
-        let request = Request::Reattach { slots, counters: self.counters.is_some() };
+        let request = Request::Reattach { slots, counters: self.counters.is_some(), local: self.local.is_some() };
         self.attachment.look_for_another(request, descriptors)
     }
 
@@ -249,9 +267,9 @@ impl Session {
 /// See [`super::attach`].
 pub(super) fn attach(options: &AttachOptions) -> Result<Session, AttachError> {
     let failed = |source| AttachError::System { what: "attach to the hub", source };
-    let page = options.counters.iter().map(|page| page.as_fd().try_clone_to_owned());
-    let descriptors = page.collect::<io::Result<Vec<_>>>().map_err(failed)?;
-    let request = Request::Attach { slot: options.slot, counters: options.counters.is_some() };
+    let (counters, local) = (options.counters.clone(), options.local.clone());
+    let descriptors = belongings(counters.as_deref(), local.as_ref()).map_err(failed)?;
+    let request = Request::Attach { slot: options.slot, counters: counters.is_some(), local: local.is_some() };
     let (attachment, reply, descriptors) = Attachment::open(options, request, descriptors)?;
     let (number, devices) = match reply {
         Reply::Attached { slots, devices } if slots.len() == 1 => (slots[0], devices),
@@ -264,7 +282,25 @@ pub(super) fn attach(options: &AttachOptions) -> Result<Session, AttachError> {
         slots: vec![Slot { number, socket }],
         devices,
         events: VecDeque::new(),
+        introducing: VecDeque::new(),
         keeper,
-        counters: options.counters.clone(),
+        counters,
+        local,
     })
+}
+
+/// Copies of what this process leaves with a hub.
+fn belongings(counters: Option<&CounterPage>, local: Option<&LocalOffer>) -> io::Result<Vec<OwnedFd>> {
+    let page = counters.map(|page| page.as_fd().try_clone_to_owned()).transpose()?;
+    let offer = local.map(LocalOffer::copies).transpose()?;
+    Ok(page.into_iter().chain(offer.into_iter().flatten()).collect())
+}
+
+/// Whether a message may be the answer that somebody waits for.
+fn is_awaited(reply: &Reply) -> bool {
+    !matches!(reply, Reply::DevicesChanged { .. } | Reply::Leaving) && !is_introduction(reply)
+}
+
+fn is_introduction(reply: &Reply) -> bool {
+    matches!(reply, Reply::Introduction { .. } | Reply::Introduced { .. } | Reply::NotIntroduced { .. })
 }

@@ -32,11 +32,47 @@ pub(super) enum Wish {
     Slot {
         /// The one that it would like best.
         slot: Option<u8>,
-        /// Its counter page.
-        counters: Option<OwnedFd>,
+        /// What it leaves with the hub.
+        belongings: Belongings,
     },
     /// To manage connections, with the number that it had if it had one.
     Manage(Option<u16>),
+}
+
+/// What an attached client leaves with the hub.
+#[derive(Debug, Default)]
+pub(super) struct Belongings {
+    /// Its counter page.
+    pub(super) counters: Option<OwnedFd>,
+    /// What others need to share memory with it.
+    pub(super) local: Option<LocalOffer>,
+}
+
+/// What a client hands to those who are introduced to it. The hub only passes it on.
+#[derive(Debug)]
+pub(super) struct LocalOffer {
+    /// What it shows to all of them.
+    pub(super) export: OwnedFd,
+    /// What wakes it.
+    pub(super) wake: OwnedFd,
+}
+
+impl Belongings {
+    /// Takes what came along with a request, if it is as much as the request says.
+    pub(super) fn take(counters: bool, local: bool, descriptors: Vec<OwnedFd>) -> Option<Belongings> {
+        if descriptors.len() != Belongings::count(counters, local) {
+            return None;
+        }
+        let mut rest = descriptors.into_iter();
+        let counters = if counters { rest.next() } else { None };
+        let local = rest.next().zip(rest.next()).map(|(export, wake)| LocalOffer { export, wake });
+        Some(Belongings { counters, local })
+    }
+
+    /// How many descriptors belong to a request.
+    pub(super) fn count(counters: bool, local: bool) -> usize {
+        usize::from(counters) + 2 * usize::from(local)
+    }
 }
 
 /// Most MADs that a client may have unread, beside those in its socket.
@@ -75,7 +111,9 @@ struct Outgoing {
 pub(super) struct Connection {
     socket: OwnedFd,
     process: Option<OwnedFd>,
-    /// The client's process.
+    /// Who the kernel says it is.
+    pub(super) peer: Peer,
+    /// The client's process; its own word for it if the kernel does not tell.
     pub(super) pid: u32,
     /// The client's program.
     pub(super) program: String,
@@ -85,8 +123,8 @@ pub(super) struct Connection {
     pub(super) since: Instant,
     /// Its slots.
     pub(super) slots: Vec<u8>,
-    /// Its counter page.
-    pub(super) counters: Option<OwnedFd>,
+    /// What it left with the hub.
+    pub(super) belongings: Belongings,
     /// Whether it has to hear of the devices. Several changes become one message.
     pub(super) devices_due: bool,
     /// What belongs to a client that manages connections.
@@ -106,12 +144,13 @@ impl Connection {
         Connection {
             socket,
             process: process(peer.pid),
+            peer,
             pid: peer.pid,
             program: String::new(),
             stage: Stage::Fresh,
             since: Instant::now(),
             slots: Vec::new(),
-            counters: None,
+            belongings: Belongings::default(),
             devices_due: false,
             managing: None,
             mads_delivered: 0,
@@ -154,6 +193,20 @@ impl Connection {
         let descriptors = file.into_iter().chain(descriptors).collect();
         self.outbox.push_back(Outgoing { bytes, descriptors, is_mad: false });
         Ok(())
+    }
+
+    /// Sends a message at once, or not at all.
+    ///
+    /// # Errors
+    /// `WouldBlock` if the client has not read what it was sent before; else as `sendmsg(2)`.
+    pub(super) fn say_at_once(&self, reply: &Reply, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        if self.has_outgoing() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        match reply.encode()? {
+            (bytes, None) => channel::send(self.as_fd(), &bytes, descriptors),
+            (_, Some(_)) => Err(io::ErrorKind::InvalidInput.into()),
+        }
     }
 
     /// Puts a MAD into the outbox. Returns whether there was room.

@@ -1,6 +1,6 @@
 //! Answering requests.
 
-use super::connection::{Stage, Wish};
+use super::connection::{Belongings, Stage, Wish};
 use super::error::HubError;
 use super::server::{Answer, Server};
 use crate::channel::Parcel;
@@ -35,14 +35,19 @@ impl Server {
         if !connection.is_member() {
             connection.since = Instant::now();
         }
-        let descriptors = parcel.descriptors;
+        let mut descriptors = parcel.descriptors;
         match (&connection.stage, request) {
             (Stage::Fresh, Request::Hello { version, pid, program }) => Ok(self.hello(id, version, pid, &program)),
             (Stage::Fresh, _) => Ok(self.out_of_order("the first message must be a hello")),
-            (Stage::Greeted, Request::Attach { slot, counters }) => {
-                Ok(self.attach_or_wait(id, slot, counters, descriptors))
+            (Stage::Greeted, Request::Attach { slot, counters, local }) => {
+                Ok(self.attach_or_wait(id, slot, Belongings::take(counters, local, descriptors)))
             }
-            (Stage::Greeted, Request::Reattach { slots, counters }) => self.reattach(id, &slots, counters, descriptors),
+            (Stage::Greeted, Request::Reattach { slots, counters, local }) => {
+                let proofs_end = descriptors.len().saturating_sub(Belongings::count(counters, local));
+                let belongings = Belongings::take(counters, local, descriptors.split_off(proofs_end));
+                self.reattach(id, &slots, descriptors, belongings)
+            }
+            (Stage::Attached, Request::Introduce { slot }) => Ok(self.introduce(id, slot, descriptors)),
             (Stage::Greeted, Request::Manage { number }) => Ok(self.grant_or_wait(id, Wish::Manage(number))),
             (Stage::Managing, Request::Bind { token, wish, listening, again }) => {
                 Ok(self.bind(id, token, &wish, listening, again))
@@ -86,11 +91,11 @@ impl Server {
         say(Reply::Welcome { version: VERSION, pid: std::process::id() })
     }
 
-    fn attach_or_wait(&mut self, id: u64, slot: Option<u8>, counters: bool, mut descriptors: Vec<OwnedFd>) -> Answer {
-        if descriptors.len() != usize::from(counters) {
-            return self.malformed(format!("{} descriptors came along", descriptors.len()));
+    fn attach_or_wait(&mut self, id: u64, slot: Option<u8>, belongings: Option<Belongings>) -> Answer {
+        match belongings {
+            Some(belongings) => self.grant_or_wait(id, Wish::Slot { slot, belongings }),
+            None => self.malformed("the wrong number of descriptors came along".into()),
         }
-        self.grant_or_wait(id, Wish::Slot { slot, counters: descriptors.pop() })
     }
 
     /// Grants a wish, later if there is no port yet.
@@ -107,13 +112,13 @@ impl Server {
     /// Grants a wish.
     pub(super) fn grant(&mut self, id: u64, wish: Wish) -> Answer {
         match wish {
-            Wish::Slot { slot, counters } => self.attach(id, slot, counters),
+            Wish::Slot { slot, belongings } => self.attach(id, slot, belongings),
             Wish::Manage(number) => self.manage(id, number),
         }
     }
 
     /// Hands out a slot.
-    fn attach(&mut self, id: u64, wanted: Option<u8>, counters: Option<OwnedFd>) -> Answer {
+    fn attach(&mut self, id: u64, wanted: Option<u8>, belongings: Belongings) -> Answer {
         let Some(group) = self.port.group_mut() else { return Answer::Later };
         let keeper = match group.keeper() {
             Ok(keeper) => keeper,
@@ -125,7 +130,7 @@ impl Server {
             Err(error) => return self.failed(&error),
         };
         self.counters.attached += 1;
-        self.attached(id, vec![slot], counters, vec![keeper, socket])
+        self.attached(id, vec![slot], belongings, vec![keeper, socket])
     }
 
     /// Gives a process that was attached to an earlier hub its slots again.
@@ -133,28 +138,26 @@ impl Server {
         &mut self,
         id: u64,
         slots: &[u8],
-        counters: bool,
-        mut descriptors: Vec<OwnedFd>,
+        mut keeper_and_proofs: Vec<OwnedFd>,
+        belongings: Option<Belongings>,
     ) -> Result<Answer, HubError> {
         let distinct = slots.iter().collect::<BTreeSet<_>>().len() == slots.len();
-        let expected = 1 + slots.len() + usize::from(counters);
         let sound = distinct && (1..=MAX_SLOTS_PER_CLIENT).contains(&slots.len());
-        if !sound || descriptors.len() != expected {
-            let came = descriptors.len();
-            return Ok(self.malformed(format!("{came} descriptors came along for slots {slots:?}")));
-        }
-        let page = if counters { descriptors.pop() } else { None };
-        let proofs = descriptors.split_off(1);
-        if let Some(keeper) = descriptors.pop()
+        let belongings = belongings.filter(|_| sound && keeper_and_proofs.len() == 1 + slots.len());
+        let Some(belongings) = belongings else {
+            return Ok(self.malformed(format!("the wrong number of descriptors came along for slots {slots:?}")));
+        };
+        let proofs = keeper_and_proofs.split_off(1);
+        if let Some(keeper) = keeper_and_proofs.pop()
             && let Err(error) = self.recover(keeper)?
         {
             log::warn!("a keeper is of no use: {error}");
             return Ok(self.denied(format!("the keeper is of no use: {error}")));
         }
-        Ok(self.claim(id, slots, &proofs, page))
+        Ok(self.claim(id, slots, &proofs, belongings))
     }
 
-    fn claim(&mut self, id: u64, slots: &[u8], proofs: &[OwnedFd], page: Option<OwnedFd>) -> Answer {
+    fn claim(&mut self, id: u64, slots: &[u8], proofs: &[OwnedFd], belongings: Belongings) -> Answer {
         let Some(group) = self.port.group_mut() else { return Answer::Later };
         let mut claim = |(slot, proof): (&u8, &OwnedFd)| group.give_again(*slot, proof.as_fd(), id);
         let outcome: io::Result<Vec<bool>> = slots.iter().zip(proofs).map(&mut claim).collect();
@@ -162,7 +165,7 @@ impl Server {
         match granted {
             Ok((granted, keeper)) if granted.iter().all(|granted| *granted) => {
                 self.counters.reattached += 1;
-                self.attached(id, slots.to_vec(), page, vec![keeper])
+                self.attached(id, slots.to_vec(), belongings, vec![keeper])
             }
             Ok(_) => {
                 self.port.take_back(slots, id);
@@ -176,11 +179,11 @@ impl Server {
     }
 
     /// From now on the connection is that of an attached process.
-    fn attached(&mut self, id: u64, slots: Vec<u8>, counters: Option<OwnedFd>, descriptors: Vec<OwnedFd>) -> Answer {
+    fn attached(&mut self, id: u64, slots: Vec<u8>, belongings: Belongings, descriptors: Vec<OwnedFd>) -> Answer {
         if let Some(connection) = self.connections.get_mut(&id) {
             log::info!("process {} ({}) has slots {slots:?}", connection.pid, connection.program);
             connection.slots.clone_from(&slots);
-            connection.counters = counters;
+            connection.belongings = belongings;
             connection.enter(Stage::Attached);
         }
         let devices = self.devices.list().to_vec();
@@ -228,7 +231,7 @@ impl Server {
         say(Reply::Done)
     }
 
-    fn malformed(&mut self, reason: String) -> Answer {
+    pub(super) fn malformed(&mut self, reason: String) -> Answer {
         self.counters.malformed += 1;
         Answer::Last(Reply::error(ErrorCode::Malformed, reason))
     }

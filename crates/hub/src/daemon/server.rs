@@ -4,6 +4,7 @@ use super::DaemonOptions;
 use super::connection::{Connection, Stage};
 use super::devices::Devices;
 use super::error::HubError;
+use super::introductions::Introductions;
 use super::recovery::Port;
 use super::relay::Relay;
 use super::watch::{Source, Watch};
@@ -44,6 +45,7 @@ pub(super) struct Server {
     pub(super) port: Port,
     pub(super) counters: HubCounters,
     pub(super) relay: Relay,
+    pub(super) introductions: Introductions,
     pub(super) started: Instant,
     /// Set when the hub was told to leave.
     pub(super) leaving: bool,
@@ -88,6 +90,7 @@ impl Server {
             port,
             counters: HubCounters::default(),
             relay: Relay::new(),
+            introductions: Introductions::default(),
             started: now,
             leaving: false,
             listener,
@@ -268,6 +271,7 @@ impl Server {
     pub(super) fn drop_connection(&mut self, id: u64, reason: &str) {
         let Some(mut connection) = self.connections.remove(&id) else { return };
         self.bury(id, &mut connection);
+        self.introductions.forget(id);
         let Connection { pid, program, slots, .. } = &connection;
         if connection.is_attached() {
             self.counters.detached += 1;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 impl Server {
     /// Everything that the hub knows now.
     pub(super) fn status(&self) -> Status {
-        let attached = self.connections.values().filter(|connection| connection.is_attached());
+        let attached = self.connections.iter().filter(|(_, connection)| connection.is_attached());
         let group = self.port.group();
         Status {
             version: VERSION,
@@ -25,10 +25,22 @@ impl Server {
             free_slots: group.map_or(0, |group| group.free() as u32),
             receive_buffer_bytes: group.map_or(0, |group| group.receive_buffer_bytes()),
             recovered: group.is_some_and(|group| group.recovered()),
-            clients: attached.map(client).collect(),
+            clients: attached.map(|(id, connection)| self.client(*id, connection)).collect(),
             managers: self.connections.iter().filter_map(|(id, connection)| self.manager(*id, connection)).collect(),
             counters: self.counters.clone(),
             mads: self.relay.counters.clone(),
+        }
+    }
+
+    fn client(&self, id: u64, connection: &Connection) -> ClientStatus {
+        let page = connection.belongings.counters.as_ref();
+        ClientStatus {
+            pid: connection.pid,
+            program: connection.program.clone(),
+            slots: connection.slots.clone(),
+            attached_ms: milliseconds(Instant::now().saturating_duration_since(connection.since)),
+            introductions: self.introductions.count(id),
+            counters: page.and_then(|page| Snapshot::read(page.as_fd()).ok()),
         }
     }
 
@@ -45,17 +57,6 @@ impl Server {
             mads_sent: managing.sent,
             mads_lost: connection.mads_lost,
         })
-    }
-}
-
-fn client(connection: &Connection) -> ClientStatus {
-    let page = connection.counters.as_ref();
-    ClientStatus {
-        pid: connection.pid,
-        program: connection.program.clone(),
-        slots: connection.slots.clone(),
-        attached_ms: milliseconds(Instant::now().saturating_duration_since(connection.since)),
-        counters: page.and_then(|page| Snapshot::read(page.as_fd()).ok()),
     }
 }
 

@@ -1,11 +1,14 @@
+use super::long::{MAX_FILE_BYTES, file};
 use super::*;
+use rustix::fs::{MemfdFlags, SealFlags};
 
 fn requests() -> Vec<Request> {
     vec![
         Request::Hello { version: VERSION, pid: 7, program: "ping \"pong\"\n".into() },
-        Request::Attach { slot: None, counters: true },
-        Request::Attach { slot: Some(255), counters: false },
-        Request::Reattach { slots: vec![1, 2, 3], counters: true },
+        Request::Attach { slot: None, counters: true, local: true },
+        Request::Attach { slot: Some(255), counters: false, local: false },
+        Request::Reattach { slots: vec![1, 2, 3], counters: true, local: false },
+        Request::Introduce { slot: 255 },
         Request::MoreSlots { count: 3 },
         Request::Release { slot: 9 },
         Request::Manage { number: None },
@@ -42,6 +45,10 @@ fn replies() -> Vec<Reply> {
         Reply::Done,
         Reply::error(ErrorCode::NoPort, "taken"),
         Reply::DevicesChanged { devices: vec![] },
+        Reply::Introduced { slot: 1, slots: vec![1, 9], pid: 7 },
+        Reply::NotIntroduced { slot: 1, refusal: IntroductionRefusal::NoOffer },
+        Reply::NotIntroduced { slot: 1, refusal: IntroductionRefusal::Already { slots: vec![1] } },
+        Reply::Introduction { slot: 255, slots: vec![255], pid: 0 },
         Reply::Leaving,
     ]
 }
@@ -67,8 +74,8 @@ fn the_text_is_what_the_protocol_says() {
     let text = |request: Request| String::from_utf8(request.encode()).unwrap();
     assert_eq!(text(Request::Ping), r#"{"request":"ping"}"#);
     assert_eq!(
-        text(Request::Reattach { slots: vec![4], counters: false }),
-        r#"{"request":"reattach","slots":[4],"counters":false}"#
+        text(Request::Reattach { slots: vec![4], counters: false, local: true }),
+        r#"{"request":"reattach","slots":[4],"counters":false,"local":true}"#
     );
 }
 
@@ -85,8 +92,8 @@ fn broken_requests_are_refused() {
         b"[]",
         b"\xff\xfe",
         br#"{"request":"dance"}"#,
-        br#"{"request":"attach","slot":256,"counters":false}"#,
-        br#"{"request":"attach","slot":-1,"counters":false}"#,
+        br#"{"request":"attach","slot":256,"counters":false,"local":false}"#,
+        br#"{"request":"attach","slot":-1,"counters":false,"local":false}"#,
         br#"{"request":"release"}"#,
         br#"{"request":"ping"}{"request":"ping"}"#,
     ];

@@ -11,6 +11,7 @@ mod manager_role;
 mod process;
 mod raw;
 mod role;
+pub mod sharing;
 
 pub use process::Client;
 pub use raw::{Random, Raw, listen, socket_path};

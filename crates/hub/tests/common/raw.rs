@@ -28,7 +28,7 @@ impl Raw {
     /// Connects to the hub and says hello.
     pub fn greeted(place: &Place) -> Raw {
         let raw = Raw::connect(place);
-        raw.say(r#"{"request":"hello","version":2,"pid":1,"program":"raw"}"#);
+        raw.say(r#"{"request":"hello","version":3,"pid":1,"program":"raw"}"#);
         assert!(raw.hear().unwrap().contains("welcome"));
         raw
     }

@@ -1,7 +1,7 @@
 //! A client process from within.
 
-use super::{Raw, kill};
-use longarm_hub::client::{AttachOptions, Session, SessionEvent, attach};
+use super::{Raw, kill, sharing};
+use longarm_hub::client::{AttachOptions, LocalOffer, Session, SessionEvent, Side, attach};
 use longarm_hub::{CounterPage, RUNTIME_DIR_VARIABLE};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Resource, Rlimit};
@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 /// For the test named `role`: does nothing unless this process is a client process.
 pub fn play_role_if_asked() {
     match env::var("LONGARM_TEST_ROLE").as_deref() {
-        Ok("client") => client(),
+        Ok("client") => client(None),
+        Ok("sharer") => client(Some(sharing::offer(&std::process::id().to_string()))),
         Ok("manager") => super::manager_role::play(say),
         Ok("outcome") => outcome(),
         Ok("childless") => childless(),
@@ -85,7 +86,7 @@ fn crowded() {
     let (_keeper, sender) = std::os::unix::net::UnixDatagram::pair().unwrap();
     let refused = Raw { socket: sender.into() }.send(b"x", &many[..1]);
     assert_eq!(refused, Err(rustix::io::Errno::TOOMANYREFS), "the limit counts");
-    client();
+    client(None);
     assert_eq!(rustix::process::getrlimit(Resource::Nofile), limit, "the limit is as it was");
     say("done");
 }
@@ -105,9 +106,9 @@ fn without_stdio() {
 }
 
 /// Attaches, and then does what it is told.
-fn client() {
+fn client(local: Option<LocalOffer>) {
     let page = Arc::new(CounterPage::create(&["packets", "commands"]).unwrap());
-    let session = attach(&AttachOptions { counters: Some(page.clone()), ..options() });
+    let session = attach(&AttachOptions { counters: Some(page.clone()), local, ..options() });
     let mut session = session.unwrap();
     say(&format!("attached {}", session.slot()));
     let commands = commands();
@@ -151,6 +152,15 @@ fn serve(session: &mut Session) {
                 let names: Vec<_> = devices.iter().map(|d| format!("{}:{}", d.name, d.gids.len())).collect();
                 format!("devices {}", names.join(" "))
             }
+            SessionEvent::Introduced(other) => match other.side {
+                Side::Asked => format!("introduced to {} {}", other.slot, sharing::text(&other.export)),
+                Side::Offered(offer) => {
+                    // Maybe nobody is there to hear it.
+                    let _ = rustix::io::write(&offer.socket, b"hello");
+                    format!("introduced by {} {}", other.slot, sharing::text(&other.export))
+                }
+            },
+            SessionEvent::NotIntroduced { slot, reason } => format!("not introduced to {slot}: {reason:?}"),
             SessionEvent::Detached { reason } => format!("detached {reason}"),
         });
     }
@@ -179,12 +189,26 @@ fn obey(command: &str, session: &mut Session, page: &CounterPage) -> bool {
             Ok(()) => say("released"),
             Err(error) => say(&format!("error {error}")),
         },
+        "introduce" => introduce_limited(session, argument.strip_prefix("limited ").unwrap().parse().unwrap()),
+        "unlimited" => limit_descriptors(rustix::process::getrlimit(Resource::Nofile).maximum),
         "fork" => say(&format!("forked {}", fork_sleeper())),
         "kill" => kill(longarm_hub::client::status(options().runtime_dir.as_deref()).unwrap().pid),
         "quit" => return false,
         other => panic!("unknown command {other}"),
     }
     true
+}
+
+/// Asks for an introduction, and will not have room for its descriptors.
+fn introduce_limited(session: &mut Session, slot: u8) {
+    let (offer, _socket) = sharing::link("role");
+    limit_descriptors(Some(3));
+    session.introduce(slot, offer).unwrap();
+}
+
+fn limit_descriptors(current: Option<u64>) {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    rustix::process::setrlimit(Resource::Nofile, Rlimit { current, ..limit }).unwrap();
 }
 
 /// Waits for a packet on any of the slots. Returns the slot that it is for and its mark.

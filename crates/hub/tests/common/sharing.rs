@@ -1,0 +1,69 @@
+//! What processes that are introduced to each other give, as far as a test looks at it: text.
+
+use super::{PATIENCE, eventually};
+use longarm_hub::client::{LinkOffer, LocalOffer, Session, SessionEvent};
+use rustix::fs::MemfdFlags;
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A file of text in memory.
+pub fn file(text: &str) -> OwnedFd {
+    let file = rustix::fs::memfd_create("longarm-test", MemfdFlags::CLOEXEC).unwrap();
+    write(&file, text);
+    file
+}
+
+/// Writes text to whatever it is.
+pub fn write(fd: &OwnedFd, text: &str) {
+    assert_eq!(rustix::io::write(fd, text.as_bytes()), Ok(text.len()));
+}
+
+/// The text of a file in memory.
+pub fn text(file: impl AsFd) -> String {
+    let mut bytes = [0; 64];
+    let len = rustix::io::pread(file, &mut bytes, 0).unwrap();
+    String::from_utf8_lossy(&bytes[..len]).into_owned()
+}
+
+/// What came through a socket.
+pub fn heard(socket: &OwnedFd) -> String {
+    let mut bytes = [0; 64];
+    let mut len = 0;
+    eventually("something came through the socket", || {
+        match rustix::net::recv(socket, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((received, _)) => len = received,
+            Err(error) => assert_eq!(error, rustix::io::Errno::AGAIN),
+        }
+        len > 0
+    });
+    String::from_utf8_lossy(&bytes[..len]).into_owned()
+}
+
+/// An offer with this text in its export, and `wake` of it in its wake.
+pub fn offer(name: &str) -> LocalOffer {
+    LocalOffer { export: Arc::new(file(name)), wake: Arc::new(file(&format!("wake {name}"))) }
+}
+
+/// A link with this text, and the asking side's end of its socket pair.
+pub fn link(name: &str) -> (LinkOffer, OwnedFd) {
+    let flags = SocketFlags::CLOEXEC;
+    let (own, socket) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    (LinkOffer { link: file(name), socket }, own)
+}
+
+/// The next event that is one of introductions, or of the hub's end.
+pub fn next_event(session: &mut Session) -> SessionEvent {
+    let began = Instant::now();
+    loop {
+        session.maintain(Instant::now());
+        match session.next_event() {
+            Some(SessionEvent::DevicesChanged(_)) => {}
+            Some(event) => return event,
+            None => thread::sleep(Duration::from_millis(1)),
+        }
+        assert!(began.elapsed() < PATIENCE, "no event");
+    }
+}
