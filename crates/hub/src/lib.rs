@@ -5,7 +5,8 @@
 //! byte, see [`udp::PortGroup`]), it knows the devices, and it notices when a process ends. It
 //! never sees payload; packets reach a process without it. For processes that manage
 //! connections it carries the MADs of QP1, keeps the table of ports in use, and sends the last
-//! messages of those that die ([`client::manager`]).
+//! messages of those that die ([`client::manager`]). It introduces processes of its user to each
+//! other that want to share memory ([`Session::introduce`](client::Session::introduce)).
 //!
 //! ```no_run
 //! use longarm_hub::client::{AttachOptions, SessionEvent, attach};

@@ -72,7 +72,7 @@ fn random_messages() {
 }
 
 /// Every kind of request, with what belongs to it where that matters.
-const REQUESTS: [&str; 14] = [
+const REQUESTS: [&str; 15] = [
     r#"{"request":"hello","version":3,"pid":1,"program":"x"}"#,
     r#"{"request":"attach","slot":3,"counters":true,"local":false}"#,
     r#"{"request":"reattach","slots":[1,2],"counters":false,"local":false}"#,
@@ -87,6 +87,7 @@ const REQUESTS: [&str; 14] = [
     r#"{"request":"bind","token":1,"wish":{"space":262,"address":"0.0.0.0:7","reuse":false,"afonly":false},"listening":true,"again":false}"#,
     r#"{"request":"listen","token":1}"#,
     r#"{"request":"unbind","token":1}"#,
+    r#"{"request":"introduce","slot":1}"#,
 ];
 
 #[test]
@@ -188,7 +189,8 @@ fn messages_out_of_order() {
             assert!(raw.hear().unwrap().contains("out_of_order"), "{request} before the hello");
             assert_eq!(raw.hear(), None);
         }
-        for request in [REQUESTS[0], REQUESTS[3], REQUESTS[4], REQUESTS[11], REQUESTS[12], REQUESTS[13]] {
+        for index in [0, 3, 4, 11, 12, 13, 14] {
+            let request = REQUESTS[index];
             let raw = Raw::greeted(&scene.place);
             raw.say(request);
             assert!(raw.hear().unwrap().contains("out_of_order"), "{request} without a slot");
@@ -199,7 +201,7 @@ fn messages_out_of_order() {
         attached.say(r#"{"request":"attach","slot":null,"counters":false,"local":false}"#);
         assert!(attached.hear().unwrap().contains("out_of_order"), "twice");
         assert_eq!(attached.hear(), None);
-        assert_eq!(scene.counters().out_of_order, REQUESTS.len() as u64 - 1 + 6 + 1);
+        assert_eq!(scene.counters().out_of_order, REQUESTS.len() as u64 - 1 + 7 + 1);
         scene.check();
     });
 }

@@ -77,6 +77,17 @@ fn descriptors_that_nobody_expects_are_closed() {
 }
 
 #[test]
+fn a_message_may_come_without_what_does_not_fit() {
+    let (a, b) = pair();
+    send_with(&a, b"three", &files(3)).unwrap();
+    send_with(&a, b"two", &files(2)).unwrap();
+    let cut = receive_even_cut(b.as_fd(), 2).unwrap();
+    assert_eq!((cut.bytes.as_slice(), cut.descriptors.len(), cut.is_cut), (&b"three"[..], 0, true));
+    let whole = receive_even_cut(b.as_fd(), 2).unwrap();
+    assert_eq!((whole.bytes.as_slice(), whole.descriptors.len(), whole.is_cut), (&b"two"[..], 2, false));
+}
+
+#[test]
 fn peeking_duplicates_the_descriptors_and_leaves_the_message() {
     let (a, b) = pair();
     send_with(&a, b"kept", &files(MAX_DESCRIPTORS)).unwrap();
