@@ -3,6 +3,8 @@
 //! Each access pins one entry, compares the key, asks for domain, rights and range,
 //! copies, and unpins. Nothing is remembered from one access to the next.
 
+mod between;
+
 use core::sync::atomic::{Ordering::SeqCst, fence};
 
 use transport::{Access, Accessor, AtomicOp, BindMw, Memory, MemoryError, PdId, Sge};

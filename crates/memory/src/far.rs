@@ -44,12 +44,7 @@ impl Grant {
             out.fill(0);
             return Ok(());
         }
-        let local = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
-        // SAFETY: the kernel writes to `out` alone, and no more than it holds.
-        transferred(
-            unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &part(place, out.len()), 1, 0) },
-            out.len(),
-        )
+        get(place, out.as_mut_ptr(), out.len())
     }
 
     /// Writes a range that is not mapped for good, the last word last. If a part of it is not
@@ -60,10 +55,35 @@ impl Grant {
         if self.backing == Backing::Null {
             return Ok(());
         }
-        let into_last_word = place.addr().wrapping_add(data.len()).wrapping_sub(1) % WORD;
-        let (body, tail) = data.split_at(data.len().saturating_sub(into_last_word + 1));
-        put(place, body)?;
-        put(place.wrapping_add(body.len()), tail)
+        let (body, tail) = data.split_at(split(place, data.len()).0);
+        put(place, body.as_ptr(), body.len())?;
+        put(place.wrapping_add(body.len()), tail.as_ptr(), tail.len())
+    }
+
+    /// As [`read_far`](Grant::read_far), into a span, the last word last.
+    #[cold]
+    pub(crate) fn read_far_to(&self, addr: u64, to: Span<'_>, outside: MemoryError) -> Result<(), MemoryError> {
+        let place = self.place(addr, to.len_bytes() as u64, outside)?;
+        let (body, tail) = split(to.ptr(), to.len_bytes());
+        if self.backing == Backing::Null {
+            // SAFETY: within the span, which is valid for writes.
+            unsafe { core::ptr::write_bytes(to.ptr(), 0, to.len_bytes()) };
+            return Ok(());
+        }
+        get(place, to.ptr(), body)?;
+        get(place.wrapping_add(body), to.ptr().wrapping_add(body), tail)
+    }
+
+    /// As [`write_far`](Grant::write_far), from a span.
+    #[cold]
+    pub(crate) fn write_far_from(&self, addr: u64, from: Span<'_>, outside: MemoryError) -> Result<(), MemoryError> {
+        let place = self.place(addr, from.len_bytes() as u64, outside)?;
+        if self.backing == Backing::Null {
+            return Ok(());
+        }
+        let (body, tail) = split(place, from.len_bytes());
+        put(place, from.ptr(), body)?;
+        put(place.wrapping_add(body), from.ptr().wrapping_add(body), tail)
     }
 
     /// Eight bytes that are not mapped for good, for an atomic. They are mapped and writable now.
@@ -101,14 +121,34 @@ pub(crate) fn is_supported() -> bool {
     })
 }
 
-fn put(to: *mut u8, data: &[u8]) -> Result<(), MemoryError> {
-    if data.is_empty() {
+/// How many bytes come before the last aligned word of a range, and how many are in it.
+fn split(start: *mut u8, len_bytes: usize) -> (usize, usize) {
+    let into_last_word = start.addr().wrapping_add(len_bytes).wrapping_sub(1) % WORD;
+    let body = len_bytes.saturating_sub(into_last_word + 1);
+    (body, len_bytes - body)
+}
+
+/// Copies from a place that may not be mapped to `to`, which must be valid for that many bytes.
+fn get(from: *mut u8, to: *mut u8, len_bytes: usize) -> Result<(), MemoryError> {
+    if len_bytes == 0 {
         return Ok(());
     }
-    let local = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
-    // SAFETY: the kernel reads `data` alone. What it writes to lies in a region that its owner
+    // SAFETY: the kernel writes to `to` alone, and no more than asked.
+    let count =
+        unsafe { libc::process_vm_readv(libc::getpid(), &part(to, len_bytes), 1, &part(from, len_bytes), 1, 0) };
+    transferred(count, len_bytes)
+}
+
+/// Copies to a place that may not be mapped from `from`, which must be valid for that many bytes.
+fn put(to: *mut u8, from: *const u8, len_bytes: usize) -> Result<(), MemoryError> {
+    if len_bytes == 0 {
+        return Ok(());
+    }
+    let local = part(from.cast_mut(), len_bytes);
+    // SAFETY: the kernel reads `from` alone. What it writes to lies in a region that its owner
     // opened to writes, and if nothing is mapped there it says so.
-    transferred(unsafe { libc::process_vm_writev(libc::getpid(), &local, 1, &part(to, data.len()), 1, 0) }, data.len())
+    let count = unsafe { libc::process_vm_writev(libc::getpid(), &local, 1, &part(to, len_bytes), 1, 0) };
+    transferred(count, len_bytes)
 }
 
 fn part(start: *mut u8, len_bytes: usize) -> libc::iovec {

@@ -34,7 +34,9 @@ const WRITING: u32 = 1 << 30;
 /// The number of pins.
 const PINS: u32 = WRITING - 1;
 
-/// The value and its gate.
+/// The value and its gate. In this order, so that what a value begins with shares the state's
+/// cache line.
+#[repr(C)]
 pub(crate) struct Gate<T> {
     state: AtomicU32,
     value: UnsafeCell<T>,

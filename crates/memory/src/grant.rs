@@ -4,13 +4,16 @@ use transport::{Access, Accessor, LKey, MemoryError, PdId};
 use wire::RKey;
 
 use crate::far::Backing;
+use crate::shared::Place;
 use crate::span::Span;
 
 /// Any queue pair may come.
 pub(crate) const ANY_QP: u32 = u32::MAX;
 
-/// The contents of a table entry: a memory region, or a bound memory window.
+/// The contents of a table entry: a memory region, or a bound memory window. What every access
+/// needs comes first, and fits into one cache line with the gate's state.
 #[derive(Clone, Copy)]
+#[repr(C)]
 pub(crate) struct Grant {
     /// The region's local key; zero, which is no key, for a window.
     pub(crate) lkey: LKey,
@@ -32,7 +35,11 @@ pub(crate) struct Grant {
     pub(crate) only: u32,
     /// How the bytes are reached.
     pub(crate) backing: Backing,
+    /// Where peers find them.
+    pub(crate) place: Option<Place>,
 }
+
+const _: () = assert!(core::mem::offset_of!(Grant, place) <= 56);
 
 // SAFETY: the pointer is used through `Span` alone, under the promise that the owner of
 // the memory gave when it was registered.
@@ -53,6 +60,7 @@ impl Grant {
         access: Access::empty(),
         only: ANY_QP,
         backing: Backing::Mapped,
+        place: None,
     };
 
     /// The same with `len_bytes`, wherever this kind of memory keeps them.
@@ -66,6 +74,11 @@ impl Grant {
     /// How many bytes there are, of whatever kind.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.len_bytes | self.far_bytes
+    }
+
+    /// Whether it is a window's.
+    pub(crate) fn is_window(&self) -> bool {
+        self.lkey == LKey(0)
     }
 
     /// Whether the owner's queue pair may use it.
@@ -140,6 +153,38 @@ impl Grant {
                 Ok(())
             }
             Err(outside) => self.write_far(addr, data, outside),
+        }
+    }
+
+    /// Copies a range into a span.
+    ///
+    /// # Safety
+    /// The grant must be pinned, and its rights checked.
+    #[inline(always)]
+    pub(crate) unsafe fn read_to(&self, addr: u64, to: Span<'_>) -> Result<(), MemoryError> {
+        // SAFETY: passed on to the caller.
+        match unsafe { self.span(addr, to.len_bytes()) } {
+            Ok(span) => {
+                to.copy_from(span);
+                Ok(())
+            }
+            Err(outside) => self.read_far_to(addr, to, outside),
+        }
+    }
+
+    /// Copies a span into a range.
+    ///
+    /// # Safety
+    /// The grant must be pinned, and its rights checked.
+    #[inline(always)]
+    pub(crate) unsafe fn write_from(&self, addr: u64, from: Span<'_>) -> Result<(), MemoryError> {
+        // SAFETY: passed on to the caller.
+        match unsafe { self.span(addr, from.len_bytes()) } {
+            Ok(span) => {
+                span.copy_from(from);
+                Ok(())
+            }
+            Err(outside) => self.write_far_from(addr, from, outside),
         }
     }
 

@@ -38,6 +38,8 @@ mod gate;
 mod gate_tests;
 mod grant;
 mod keys;
+mod mirror;
+mod objects;
 mod pds;
 mod piece;
 mod probe;
@@ -54,6 +56,7 @@ mod testing;
 mod windows;
 
 pub use error::MrError;
+pub use mirror::Mirror;
 pub use piece::Piece;
 pub use region::Region;
 pub use registry::{MrId, MrKeys, MrSpec, RegionInfo, Registry};

@@ -1,7 +1,7 @@
 //! The registry: protection domains and memory regions, made and unmade.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use transport::{Access, LKey, MemoryError, PdId};
@@ -12,6 +12,8 @@ use crate::far::{self, Backing};
 use crate::gate::Pin;
 use crate::grant::Grant;
 use crate::keys::{Keys, MAX_SLOTS};
+use crate::mirror::{Mirror, is_remote};
+use crate::objects::{Lodging, Objects};
 use crate::pds::Pds;
 use crate::probe;
 use crate::region::Region;
@@ -85,6 +87,7 @@ pub struct Registry {
     pub(crate) keys: Keys,
     pub(crate) table: Table,
     pub(crate) control: Mutex<Control>,
+    pub(crate) mirror: OnceLock<Arc<dyn Mirror>>,
 }
 
 /// Everything that changes when regions and windows come and go.
@@ -92,6 +95,7 @@ pub(crate) struct Control {
     pub(crate) pds: Pds,
     pub(crate) slots: Slots,
     pub(crate) type_two: TypeTwoBinds,
+    pub(crate) objects: Objects,
 }
 
 impl Registry {
@@ -125,7 +129,9 @@ impl Registry {
                 pds: Pds::default(),
                 slots: Slots::new(stream),
                 type_two: TypeTwoBinds::default(),
+                objects: Objects::default(),
             }),
+            mirror: OnceLock::new(),
         }
     }
 
@@ -201,12 +207,14 @@ impl Registry {
             }
         };
         // The slot is ours alone now, so the wait needs no lock.
-        let gate = self.table.make(keys.id.slot);
-        gate.close();
+        self.table.make(keys.id.slot).close();
+        self.tell_closed(keys.id.slot, old.shared);
         let mut control = self.control.lock();
-        control.slots.set(keys.id.slot, Holder::Region(RegionRecord { pd: spec.pd, windows: 0, backing: None }));
         control.pds.release(old.pd);
-        gate.open(grant(spec, (keys.lkey, keys.rkey), backing));
+        self.vacate(&mut control, old.lodging.as_ref());
+        self.open(&mut control, keys.id.slot, spec, (keys.lkey, keys.rkey), (backing, None));
+        drop(control);
+        drop(old.lodging);
         Ok(())
     }
 
@@ -238,7 +246,7 @@ impl Registry {
         let mut spec = MrSpec::new(pd, region.ptr(), region.len_bytes(), access);
         spec.iova = iova.unwrap_or(spec.iova);
         check_spec(&spec)?;
-        self.enter(&spec, Backing::Mapped, Some(region))
+        self.enter(&spec, Backing::Mapped, Some(Lodging::whole(region)))
     }
 
     /// Ends a memory region. Its keys are dead at once; on return no access to its
@@ -250,11 +258,13 @@ impl Registry {
         let region = self.withdraw(id)?;
         // The slot is nobody's now, so the wait needs no lock.
         self.table.make(id.slot).close();
+        self.tell_closed(id.slot, region.shared);
         let mut control = self.control.lock();
+        self.vacate(&mut control, region.lodging.as_ref());
         control.slots.give_back(id.slot);
         control.pds.release(region.pd);
         drop(control);
-        drop(region.backing);
+        drop(region.lodging);
         Ok(())
     }
 
@@ -302,18 +312,41 @@ impl Registry {
     }
 
     /// Gives a checked region a slot and opens it.
-    fn enter(&self, spec: &MrSpec, backing: Backing, region: Option<Arc<Region>>) -> Result<MrKeys, MrError> {
+    fn enter(&self, spec: &MrSpec, backing: Backing, lodging: Option<Lodging>) -> Result<MrKeys, MrError> {
         let mut control = self.control.lock();
         control.pds.retain(spec.pd)?;
         let Some(taken) = control.slots.take(&self.keys) else {
             control.pds.release(spec.pd);
             return Err(MrError::Full);
         };
-        let record = RegionRecord { pd: spec.pd, windows: 0, backing: region };
-        control.slots.set(taken.slot, Holder::Region(record));
-        self.table.make(taken.slot).open(grant(spec, (taken.lkey, taken.rkey), backing));
+        self.open(&mut control, taken.slot, spec, (taken.lkey, taken.rkey), (backing, lodging));
         let id = MrId { slot: taken.slot, serial: taken.serial };
         Ok(MrKeys { id, lkey: taken.lkey, rkey: taken.rkey })
+    }
+
+    /// Opens the gate of a slot that belongs to the caller, and tells of it.
+    fn open(
+        &self,
+        control: &mut Control,
+        slot: u32,
+        spec: &MrSpec,
+        keys: (LKey, RKey),
+        (backing, lodging): (Backing, Option<Lodging>),
+    ) {
+        let mirror = self.mirror.get().map(|mirror| &**mirror);
+        let place = lodging.as_ref().and_then(|lodging| control.objects.enter(lodging, mirror));
+        let record = RegionRecord { pd: spec.pd, windows: 0, shared: is_remote(spec.access), lodging };
+        control.slots.set(slot, Holder::Region(record));
+        let grant = Grant { place, ..grant(spec, keys, backing) };
+        self.table.make(slot).open(grant);
+        self.tell_opened(slot, &grant);
+    }
+
+    /// Counts off a key that was closed.
+    fn vacate(&self, control: &mut Control, lodging: Option<&Lodging>) {
+        if let Some(lodging) = lodging {
+            control.objects.leave(lodging, self.mirror.get().map(|mirror| &**mirror));
+        }
     }
 
     /// Takes a region away from its slot, which then belongs to the caller.

@@ -5,13 +5,12 @@
 //! stays dead for many thousands of registrations after its region.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use transport::{LKey, PdId};
 use wire::{Qpn, RKey};
 
 use crate::keys::{Keys, Life, MAX_SLOTS};
-use crate::region::Region;
+use crate::objects::Lodging;
 use crate::secret::SecretStream;
 use crate::windows::MwType;
 
@@ -28,13 +27,25 @@ pub(crate) enum Holder {
     Window(WindowRecord),
 }
 
+impl Holder {
+    fn is_open(&self) -> bool {
+        match self {
+            Holder::Nobody => false,
+            Holder::Region(_) => true,
+            Holder::Window(window) => window.bound.is_some(),
+        }
+    }
+}
+
 /// A registered region.
 pub(crate) struct RegionRecord {
     pub(crate) pd: PdId,
     /// Windows bound to it.
     pub(crate) windows: u32,
-    /// Keeps memory of ours mapped.
-    pub(crate) backing: Option<Arc<Region>>,
+    /// Whether peers may have been told of it.
+    pub(crate) shared: bool,
+    /// Where the memory lies, and what keeps it there.
+    pub(crate) lodging: Option<Lodging>,
 }
 
 /// An allocated window.
@@ -126,6 +137,11 @@ impl Slots {
             Holder::Window(window) => Some(window),
             _ => None,
         }
+    }
+
+    /// Slots of regions and of bound windows.
+    pub(crate) fn open(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.slots).filter(|(_, slot)| slot.holder.is_open()).map(|(number, _)| number)
     }
 
     /// Whether a slot is still in the life that an identifier was made in.

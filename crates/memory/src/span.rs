@@ -106,6 +106,35 @@ impl<'a> Span<'a> {
         fence(Acquire);
     }
 
+    /// Copies another span of the same length in, as [`write`](Span::write) does: the last word
+    /// last. The two may overlap.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    #[inline]
+    pub fn copy_from(self, from: Span<'_>) {
+        assert_eq!(from.len_bytes, self.len_bytes, "a span is written whole");
+        let body = self.tail_offset();
+        // Taken first, before the body can overwrite it. Whoever waits for the last word at the
+        // other end loses nothing by that: what was stored before it is copied after it.
+        let mut tail = [0; WORD];
+        let tail = &mut tail[..self.len_bytes - body];
+        // SAFETY: the tail is what follows the body in the other span.
+        unsafe { Span::new(from.start.add(body), tail.len()) }.read(tail);
+        if body > 0 {
+            // SAFETY: the first `body` bytes of both spans, which may overlap.
+            unsafe { core::ptr::copy(from.start, self.start, body) };
+            fence(Release);
+        }
+        // SAFETY: what remains of the span is as long as the tail, and lies within one word.
+        unsafe { store_word_part(self.start.add(body), tail) };
+    }
+
+    /// Its first byte, for copies by the kernel.
+    pub(crate) fn ptr(self) -> *mut u8 {
+        self.start
+    }
+
     /// Whether it is eight bytes at a multiple of eight: a [`write`](Span::write) of it is one store.
     #[inline]
     pub fn is_word(self) -> bool {

@@ -180,10 +180,15 @@ impl Registry {
         control.slots.region(slot).ok_or(MemoryError::BadKey)?;
         let region = *self.pin_local(bind.region)?;
         check_region(&region, who, bind)?;
+        let start = region.first_byte(bind.addr, bind.len_bytes)?;
+        // Both number their bytes alike, so the one is as far into the region as the other.
+        let from = bind.addr - region.base;
+        let place = region.place.and_then(|place| place.part(region.size_bytes(), from, bind.len_bytes));
         let grant = Grant {
             lkey: transport::LKey(0),
             rkey: bind.new_rkey,
-            start: region.first_byte(bind.addr, bind.len_bytes)?,
+            start,
+            place,
             base: match bind.access.contains(Access::ZERO_BASED) {
                 true => 0,
                 false => bind.addr,
@@ -205,17 +210,19 @@ impl Registry {
             control.type_two.insert(bound.qpn, slot);
         }
         self.table.make(slot).open(grant);
+        self.tell_opened(slot, &grant);
     }
 
     /// Takes a window off its region, if it is bound, and waits for accesses under way.
     /// The wait keeps the lock: it is as long as one copy, or as long as the thread that
-    /// copies is kept off its processor.
+    /// copies, here or in a peer on the same host, is kept off its processor.
     fn unbind(&self, control: &mut Control, slot: u32) {
         let window = control.slots.window(slot);
         let Some(bound) = window.and_then(|window| window.bound.take()) else {
             return;
         };
         self.table.make(slot).close();
+        self.tell_closed(slot, true);
         control.type_two.remove(bound.qpn, slot);
         let region = control.slots.region(bound.region);
         region.expect("a region outlives its windows").windows -= 1;

@@ -112,3 +112,42 @@ fn atomics_need_an_aligned_word() {
     assert_eq!(buffer.span(0, 16).atomic(add), None);
     assert_eq!(buffer.0, [0; 256]);
 }
+
+#[test]
+fn copies_between_spans_put_every_byte_in_place_and_no_other() {
+    let mut source = Buffer::new(0);
+    source.0 = std::array::from_fn(|i| i as u8);
+    for (from, to) in (0..16).flat_map(|from| (0..16).map(move |to| (from, to))) {
+        for len in [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 64, 100] {
+            let mut buffer = Buffer::new(0xee);
+            buffer.span(to, len).copy_from(source.span(from, len));
+            let mut expected = [0xee; 256];
+            expected[to..to + len].copy_from_slice(&source.0[from..from + len]);
+            assert_eq!(buffer.0, expected, "from {from} to {to}, length {len}");
+        }
+    }
+}
+
+#[test]
+fn spans_that_overlap_are_copied_as_they_were() {
+    for (from, to) in [(0, 3), (3, 0), (8, 16), (16, 8), (5, 5), (0, 60), (60, 1)] {
+        for len in [1, 8, 9, 64, 100] {
+            let mut buffer = Buffer::new(0);
+            buffer.0 = std::array::from_fn(|i| i as u8);
+            let mut expected = buffer.0;
+            expected.copy_within(from..from + len, to);
+            let source = buffer.span(from, len);
+            // SAFETY: inside the buffer, of which only raw copies are made.
+            let source = unsafe { Span::new(source.ptr(), len) };
+            buffer.span(to, len).copy_from(source);
+            assert_eq!(buffer.0, expected, "from {from} to {to}, length {len}");
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "written whole")]
+fn a_copy_of_another_length_is_refused() {
+    let mut other = Buffer::new(0);
+    Buffer::new(0).span(0, 9).copy_from(other.span(0, 8));
+}
