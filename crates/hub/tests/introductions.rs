@@ -180,7 +180,6 @@ fn a_new_hub_gets_the_offers_and_introduces_anew() {
         common::kill(hub);
         assert_eq!(refusal(&mut session, slot), IntroductionRefusal::HubLost);
         assert!(matches!(next_event(&mut session), SessionEvent::HubLost));
-        assert!(matches!(session.introduce(slot, link("no hub").0), Err(AttachError::NotRunning)));
         assert!(matches!(next_event(&mut session), SessionEvent::Reattached));
         client.expect("reattached ");
         assert!(!is_alive(hub));
@@ -191,6 +190,19 @@ fn a_new_hub_gets_the_offers_and_introduces_anew() {
         assert_eq!((other.pid, text(&other.export)), (client.pid(), client.pid().to_string()));
         assert_eq!(client.expect("introduced by "), format!("{} test", session.slot()));
         assert_eq!(heard(&socket), "hello");
+    });
+}
+
+#[test]
+fn without_a_hub_there_are_no_introductions() {
+    in_new_netns(|| {
+        let place = Place::new("without");
+        let (mut a, b) = (sharing(&place, "a"), sharing(&place, "b"));
+        longarm_hub::client::shutdown(Some(&place.dir()), true).unwrap();
+        assert!(matches!(next_event(&mut a), SessionEvent::HubLost));
+        let refused = a.introduce(b.slot(), link("link").0);
+        assert!(matches!(refused, Err(AttachError::NotRunning)), "{refused:?}");
+        assert!(a.next_event().is_none());
     });
 }
 
