@@ -1,0 +1,190 @@
+//! From lanes to queue pairs.
+//!
+//! As on the wire, consecutive frames for one queue pair are handled under one lock of it, and
+//! whatever has to be said in answer is noted and said after them.
+
+use std::sync::Arc;
+
+use local::{Consumer, Frame, LANES, Link};
+use transport::DropReason;
+use transport::near::frame::{Flags, HEAD_BYTES, Head, Kind};
+use wire::Qpn;
+
+use super::arrived::FrameBody;
+use super::links::NearLink;
+use crate::counters::Counter;
+use crate::engine::{Acks, Engine, Host, Scratch};
+use crate::qp::QpEntry;
+
+/// Frames of one lane that are handled before others have their turn.
+const TURN_FRAMES: usize = 64;
+
+/// The links as a thread that polls last saw them.
+#[derive(Default)]
+pub(crate) struct Seen {
+    version: u64,
+    links: Option<Arc<[Arc<NearLink>]>>,
+}
+
+impl Engine {
+    /// Takes what has come on the lanes. Returns whether anything has.
+    #[inline]
+    pub(crate) fn receive_frames(&self, acks: Acks, scratch: &mut Scratch) -> bool {
+        let Some(near) = &self.near else { return false };
+        if scratch.seen.version != near.links.version() {
+            scratch.seen = Seen { version: near.links.version(), links: Some(near.links.all()) };
+        }
+        let Some(links) = scratch.seen.links.take() else { return false };
+        let mut frames = 0;
+        for link in &*links {
+            let mut lanes = link.waiting();
+            while lanes != 0 {
+                let lane = lanes.trailing_zeros() as usize;
+                lanes &= lanes - 1;
+                frames += self.drain_lane(link, lane, acks, scratch);
+            }
+        }
+        scratch.seen.links = Some(links);
+        if frames > 0 {
+            self.counters.add(Counter::NearFrames, frames as u64);
+        }
+        frames > 0
+    }
+
+    /// Whether something waits on a lane.
+    pub(crate) fn frames_wait(&self) -> bool {
+        let waits = |link: &Arc<NearLink>| link.waiting() != 0;
+        self.near.as_ref().is_some_and(|near| near.links.all().iter().any(waits))
+    }
+
+    /// Whether there are peers on this host.
+    #[inline]
+    pub(crate) fn has_links(&self, scratch: &Scratch) -> bool {
+        scratch.seen.links.as_ref().is_some_and(|links| !links.is_empty())
+    }
+
+    fn drain_lane(&self, link: &NearLink, lane: usize, acks: Acks, scratch: &mut Scratch) -> usize {
+        let Some(mut lane) = link.consumer(lane) else { return 0 };
+        let mut left = TURN_FRAMES;
+        while left > 0 {
+            let Some(frame) = lane.peek() else { break };
+            let Some(head) = head_of(&frame) else {
+                self.counters.add(Counter::DropNearMalformed, 1);
+                frame.release();
+                left -= 1;
+                continue;
+            };
+            let handled = match self.entry_of(head.dst) {
+                Some(entry) => self.handle_frames(&entry, link, &mut lane, left, acks, scratch),
+                None if self.tell_not_ready(link, &head) => {
+                    frame.release();
+                    1
+                }
+                None => 0,
+            };
+            if handled == 0 {
+                break;
+            }
+            left -= handled;
+        }
+        TURN_FRAMES - left
+    }
+
+    #[inline]
+    fn entry_of(&self, qpn: Qpn) -> Option<Arc<QpEntry>> {
+        if self.is_own_slot(qpn.slot()) { self.qps.get(qpn.index()) } else { None }
+    }
+
+    /// Handles the frames for one queue pair that come next; returns how many.
+    fn handle_frames(
+        &self,
+        entry: &Arc<QpEntry>,
+        link: &NearLink,
+        lane: &mut Consumer<'_>,
+        most: usize,
+        acks: Acks,
+        scratch: &mut Scratch,
+    ) -> usize {
+        let mut handled = 0;
+        let mut cell = entry.lock();
+        while handled < most {
+            let Some(frame) = lane.peek() else { break };
+            let Some(head) = head_of(&frame).filter(|head| head.dst == entry.qpn()) else { break };
+            let outcome = match cell.live.as_mut() {
+                Some(live) if live.near.as_ref().is_some_and(|end| end.is_link(link)) => {
+                    let mut host = Host {
+                        engine: self,
+                        entry,
+                        parents: &live.parents,
+                        near: live.near.as_ref(),
+                        outcome: &mut scratch.outcome,
+                    };
+                    self.handle_frame(&mut live.qp, link, &head, &frame, &mut host)
+                }
+                _ => Err(DropReason::QpState),
+            };
+            match outcome {
+                Ok(()) => {}
+                Err(DropReason::QpState | DropReason::WrongSource) => {
+                    if !self.tell_not_ready(link, &head) {
+                        break;
+                    }
+                }
+                Err(reason) => self.counters.dropped(reason),
+            }
+            frame.release();
+            handled += 1;
+        }
+        self.note_work(entry, &mut cell, scratch, acks);
+        handled
+    }
+
+    #[inline]
+    fn handle_frame(
+        &self,
+        qp: &mut transport::Qp,
+        link: &Link,
+        head: &Head,
+        frame: &Frame<'_, '_>,
+        host: &mut Host<'_>,
+    ) -> Result<(), DropReason> {
+        if self.faults.is_active() && head.kind.is_request() && self.faults.lose(&self.counters) {
+            // To its sender it is as if nobody had been there.
+            return Err(DropReason::QpState);
+        }
+        let body = frame.span(0, frame.len_bytes()).and_then(|span| FrameBody::new(link, head, span));
+        match body {
+            Some(body) => qp.handle_frame(head, &body, host),
+            None => {
+                self.counters.add(Counter::DropNearMalformed, 1);
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells the sender of a request that nobody takes it. False if there is no room for that.
+    #[cold]
+    fn tell_not_ready(&self, link: &NearLink, head: &Head) -> bool {
+        if !head.kind.is_request() || head.kind == Kind::Refused {
+            self.counters.dropped(DropReason::GhostResponse);
+            return true;
+        }
+        let answer = Head {
+            flags: Flags::LAST,
+            request: head.request,
+            ack: head.request,
+            ..Head::new(Kind::NotReady, head.dst, head.src)
+        };
+        let mut lane = link.producer(usize::from(head.dst.index()) % LANES);
+        let Some(mut room) = lane.reserve(HEAD_BYTES) else { return link.is_dead() };
+        room.write(0, &answer.encode());
+        room.commit();
+        true
+    }
+}
+
+#[inline]
+fn head_of(frame: &Frame<'_, '_>) -> Option<Head> {
+    let mut bytes = [0; HEAD_BYTES];
+    if frame.copy_out(0, &mut bytes) { Head::decode(&bytes) } else { None }
+}

@@ -1,0 +1,237 @@
+//! The links to other processes, and how they come about.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::ops::Deref;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
+use std::time::{Duration, Instant};
+
+use hub::client::{Introduction, LinkOffer, Session, Side};
+use local::{Link, LinkEnds};
+use parking_lot::{Condvar, Mutex};
+use rustix::event::epoll;
+
+use super::export::Exporter;
+
+/// How long it is remembered that a slot's process has no link for us.
+const REMEMBER: Duration = Duration::from_secs(1);
+
+/// A link in use.
+pub(crate) struct NearLink {
+    link: Link,
+}
+
+impl Deref for NearLink {
+    type Target = Link;
+
+    #[inline]
+    fn deref(&self) -> &Link {
+        &self.link
+    }
+}
+
+/// What is known of the process that has a slot.
+enum Known {
+    /// It was asked for, and the hub has not answered.
+    Asked,
+    /// There is a link.
+    Linked(Arc<NearLink>),
+    /// There is none, since then.
+    Refused(Instant),
+}
+
+/// All links of this process.
+pub(crate) struct Links {
+    /// What threads that poll walk through; they see by the version that it is another.
+    list: Mutex<Arc<[Arc<NearLink>]>>,
+    version: AtomicU64,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// All their sockets.
+    sockets: OwnedFd,
+}
+
+#[derive(Default)]
+struct State {
+    slots: HashMap<u8, Known>,
+    /// Slots to be introduced to.
+    wishes: VecDeque<u8>,
+    /// Our ends of links that were offered.
+    offered: HashMap<u8, LinkEnds>,
+}
+
+impl Links {
+    pub(super) fn new() -> io::Result<Links> {
+        Ok(Links {
+            list: Mutex::new(Arc::new([])),
+            version: AtomicU64::new(1),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            sockets: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+        })
+    }
+
+    /// Readable when [`serve`](Links::serve) has something to do.
+    pub(crate) fn sockets(&self) -> BorrowedFd<'_> {
+        self.sockets.as_fd()
+    }
+
+    pub(crate) fn all(&self) -> Arc<[Arc<NearLink>]> {
+        self.list.lock().clone()
+    }
+
+    /// Changes with the list.
+    #[inline]
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Acquire)
+    }
+
+    /// The link to the process that has a slot. Asks for it and waits if need be; `wish` is called
+    /// when somebody should look at [`ask`](Links::ask).
+    pub(super) fn to(&self, slot: u8, patience: Duration, wish: impl FnOnce()) -> Option<Arc<NearLink>> {
+        let link = self.find(slot, patience, wish)?;
+        // Whoever offered waits for the other here, and both hear the same answer.
+        if link.wait_confirmed(patience) {
+            return Some(link);
+        }
+        self.forget(slot, &link);
+        None
+    }
+
+    fn find(&self, slot: u8, patience: Duration, wish: impl FnOnce()) -> Option<Arc<NearLink>> {
+        let end = Instant::now() + patience;
+        let mut state = self.state.lock();
+        if state.is_news(slot) {
+            state.slots.insert(slot, Known::Asked);
+            state.wishes.push_back(slot);
+            drop(state);
+            wish();
+            state = self.state.lock();
+        }
+        loop {
+            match state.slots.get(&slot) {
+                Some(Known::Linked(link)) => return Some(link.clone()),
+                Some(Known::Refused(_)) | None => return None,
+                Some(Known::Asked) if self.changed.wait_until(&mut state, end).timed_out() => {
+                    state.slots.insert(slot, Known::Refused(Instant::now()));
+                    return None;
+                }
+                Some(Known::Asked) => {}
+            }
+        }
+    }
+
+    /// Asks the hub for every introduction that is wished for.
+    pub(crate) fn ask(&self, session: &mut Session) {
+        while let Some(slot) = self.next_wish() {
+            if let Err(error) = self.ask_for(slot, session) {
+                log::info!("no link to slot {slot}: {error}");
+                self.refused(slot);
+            }
+        }
+    }
+
+    fn next_wish(&self) -> Option<u8> {
+        self.state.lock().wishes.pop_front()
+    }
+
+    fn ask_for(&self, slot: u8, session: &mut Session) -> Result<(), Box<dyn std::error::Error>> {
+        let (ours, theirs) = Link::create()?;
+        session.introduce(slot, LinkOffer { link: theirs.link, socket: theirs.socket })?;
+        self.state.lock().offered.insert(slot, ours);
+        Ok(())
+    }
+
+    /// The hub has introduced another process, whoever asked.
+    pub(super) fn introduced(&self, introduction: Introduction, export: &Exporter) {
+        let (slot, slots) = (introduction.slot, introduction.slots.clone());
+        match self.open(introduction) {
+            Ok(link) => {
+                let link = Arc::new(NearLink { link });
+                link.confirm();
+                export.enter(link.clone());
+                let mut state = self.state.lock();
+                for slot in slots.into_iter().chain([slot]) {
+                    state.slots.insert(slot, Known::Linked(link.clone()));
+                }
+                self.changed.notify_all();
+            }
+            Err(error) => {
+                log::warn!("no link to slot {slot}: {error}");
+                self.refused(slot);
+            }
+        }
+    }
+
+    fn open(&self, introduction: Introduction) -> Result<Link, Box<dyn std::error::Error>> {
+        let Introduction { slot, side, export, wake, pid, .. } = introduction;
+        let (ends, side) = match side {
+            Side::Offered(LinkOffer { link, socket }) => (LinkEnds { link, socket }, local::Side::Offered),
+            Side::Asked => {
+                let ours = self.state.lock().offered.remove(&slot);
+                (ours.ok_or("an answer that was not asked for")?, local::Side::Asked)
+            }
+        };
+        Ok(Link::open(ends, local::Introduction { export, wake, pid }, side)?)
+    }
+
+    /// The hub does not introduce the process that has a slot.
+    pub(crate) fn refused(&self, slot: u8) {
+        let mut state = self.state.lock();
+        state.offered.remove(&slot);
+        // It may have asked for us at the same time: then there is a link.
+        if !matches!(state.slots.get(&slot), Some(Known::Linked(link)) if !link.is_dead()) {
+            state.slots.insert(slot, Known::Refused(Instant::now()));
+        }
+        self.changed.notify_all();
+    }
+
+    /// The link did not come up.
+    fn forget(&self, slot: u8, link: &Arc<NearLink>) {
+        self.remove(link);
+        self.state.lock().slots.insert(slot, Known::Refused(Instant::now()));
+    }
+
+    pub(super) fn enter(&self, link: Arc<NearLink>) {
+        if let Err(error) = super::watch(&self.sockets, &link, Arc::as_ptr(&link).addr() as u64) {
+            log::warn!("the death of a peer may be seen late: {error}");
+        }
+        let mut list = self.list.lock();
+        *list = list.iter().cloned().chain([link]).collect();
+        self.version.fetch_add(1, Release);
+    }
+
+    fn remove(&self, link: &Arc<NearLink>) {
+        let _ = epoll::delete(&self.sockets, link.socket());
+        let mut list = self.list.lock();
+        *list = list.iter().filter(|other| !Arc::ptr_eq(other, link)).cloned().collect();
+        self.version.fetch_add(1, Release);
+        drop(list);
+        self.state.lock().slots.retain(|_, known| !matches!(known, Known::Linked(other) if Arc::ptr_eq(other, link)));
+    }
+
+    /// Reads what peers have sent beside the lanes; those that are gone come into `gone`.
+    pub(super) fn serve(&self, gone: &mut Vec<Arc<NearLink>>) {
+        for link in &*self.all() {
+            link.serve_socket();
+            if link.is_dead() {
+                self.remove(link);
+                gone.push(link.clone());
+            }
+        }
+    }
+}
+
+impl State {
+    /// Whether the hub should be asked about a slot.
+    fn is_news(&self, slot: u8) -> bool {
+        match self.slots.get(&slot) {
+            None => true,
+            Some(Known::Asked) => false,
+            Some(Known::Linked(link)) => link.is_dead(),
+            Some(Known::Refused(since)) => since.elapsed() > REMEMBER,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Peers on this host: shared memory instead of packets.
+//!
+//! ```text
+//!  modify to RTR ── is the peer's slot another process' of this hub? ── links ─► hub, once per process
+//!  post_send ─► transport::near ─► End ─┬─ frames ─► lane ─► (the peer's poll)
+//!                                       └─ WRITE, READ, atomics ─► the peer's memory
+//!  poll ─► lanes of all links ─► Frame ─► transport::near ─► completions
+//!  registry ─► Exporter ─► the export that peers read; waits for their accesses
+//! ```
+//!
+//! A queue pair goes this way if its peer is in another process that has the same hub, both
+//! processes want to, and their link is up when it is connected. Both ends come to the same answer:
+//! it is the link that decides, once. Links live as long as both processes.
+
+mod arrived;
+mod dispatch;
+mod end;
+mod export;
+mod far;
+mod links;
+mod reach;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hub::client::Introduction;
+use local::Export;
+use rustix::event::epoll;
+use transport::{QpAttr, QpState, QpType};
+
+pub(crate) use end::End;
+pub(crate) use export::Exporter;
+pub(crate) use links::{Links, NearLink};
+
+use crate::engine::Engine;
+use crate::qp::QpEntry;
+
+/// How long a peer may take to take up a link that it is offered.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What the engine has for peers on this host.
+pub(crate) struct NearSide {
+    pub(crate) export: Arc<Exporter>,
+    pub(crate) links: Arc<Links>,
+}
+
+impl NearSide {
+    /// From the export that the hub gives to peers.
+    pub(crate) fn new(export: Export) -> std::io::Result<NearSide> {
+        let links = Arc::new(Links::new()?);
+        Ok(NearSide { export: Arc::new(Exporter::new(export, links.clone())), links })
+    }
+}
+
+impl Engine {
+    /// The way to the peer that a queue pair is about to be connected to, if it is on this host.
+    /// May wait for that peer, once per process. Called with no lock held.
+    pub(crate) fn near_end(&self, entry: &QpEntry, qp_type: QpType, attr: &QpAttr) -> Option<End> {
+        let near = self.near.as_ref()?;
+        let slot = attr.dest_qpn.slot();
+        let is_connected = matches!(qp_type, QpType::Rc | QpType::Uc);
+        if !is_connected || self.is_own_slot(slot) || !self.devices.has_address(attr.address.destination) {
+            return None;
+        }
+        let link = near.links.to(slot, PATIENCE, || self.background.look_at_wishes())?;
+        Some(End::new(link, entry.qpn(), attr.dest_qpn))
+    }
+
+    /// The hub has introduced another process.
+    pub(crate) fn introduced(&self, introduction: Introduction) {
+        if let Some(near) = &self.near {
+            near.links.introduced(introduction, &near.export);
+        }
+    }
+
+    /// Sees to the sockets of links: memory that came or went, and peers that are gone.
+    pub(crate) fn serve_links(&self) {
+        let Some(near) = &self.near else { return };
+        let mut gone = Vec::new();
+        near.links.serve(&mut gone);
+        for link in gone {
+            log::info!("a process on this host is gone: {:?}", link.death());
+            self.peer_died(&link);
+        }
+    }
+
+    /// What waits for a peer that is gone fails.
+    fn peer_died(&self, link: &Arc<NearLink>) {
+        crate::engine::Scratch::with(|scratch| {
+            self.qps.for_each(|entry| {
+                let concerned = |live: &crate::qp::Live| live.near.as_ref().is_some_and(|end| end.is_on(link));
+                if entry.lock().live.as_ref().is_some_and(concerned) {
+                    self.with_live(entry, scratch, |qp, host| qp.peer_died(host));
+                }
+            });
+            self.pump_touched(scratch);
+            self.settle(scratch);
+        });
+    }
+
+    /// Brings what peers see of a queue pair in line with its state. `cell` is locked.
+    pub(crate) fn show_to_peer(&self, live: &mut crate::qp::Live) {
+        let (Some(near), Some(end)) = (&self.near, &mut live.near) else { return };
+        let open = matches!(live.qp.state(), QpState::Rtr | QpState::Rts | QpState::Sqd);
+        let attr = live.qp.query();
+        end.show(&near.export, open.then_some((live.qp.pd(), attr.access)));
+    }
+}
+
+/// Waits on the sockets of all links as one descriptor.
+pub(crate) fn watch(epoll: &std::os::fd::OwnedFd, link: &NearLink, number: u64) -> std::io::Result<()> {
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+    Ok(epoll::add(epoll, link.socket(), epoll::EventData::new_u64(number), flags)?)
+}
