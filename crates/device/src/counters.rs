@@ -49,6 +49,10 @@ counters! {
     RxEcnMarked = "rx_ecn_marked",
     /// Multicast packets handed to a queue pair.
     RxMulticastCopies = "rx_multicast_copies",
+    /// Frames that came from peers on this host.
+    NearFrames = "near_frames",
+    /// Frames that were none.
+    DropNearMalformed = "drop_near_malformed",
     /// Too short for a header and an ICRC.
     DropShort = "drop_short",
     /// Wrong ICRC.

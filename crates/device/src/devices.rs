@@ -58,6 +58,11 @@ impl Devices {
         record.map(describe)
     }
 
+    /// Whether an address is one of this host's.
+    pub(crate) fn has_address(&self, gid: Gid) -> bool {
+        self.records.read().iter().any(|record| record.gids.contains(&gid))
+    }
+
     /// Opens a context on a device.
     pub(crate) fn open(&self, info: &DeviceInfo) -> io::Result<Arc<Context>> {
         let context = Arc::new(Context {

@@ -18,6 +18,7 @@ mod route;
 mod scratch;
 mod send;
 mod staging;
+mod stalled;
 mod timers;
 
 use std::io;
@@ -40,16 +41,20 @@ use crate::error::Error;
 use crate::faults::FaultGate;
 use crate::fork;
 use crate::multicast::Groups;
+use crate::near::NearSide;
 use crate::qp::QpEntry;
 use crate::table::Table;
 use activity::Activity;
 use background::Background;
+pub(crate) use background::wake_descriptor;
 pub(crate) use due::Doorbells;
 use due::DueList;
 pub(crate) use host::Host;
+pub(crate) use pump::Acks;
 use receive::RxSide;
 pub(crate) use route::Route;
 pub(crate) use scratch::Scratch;
+use stalled::Stalled;
 use timers::Timers;
 
 /// How long a sender waits for room in a socket's buffer before it gives packets up.
@@ -67,6 +72,12 @@ pub(crate) struct Parts {
     pub(crate) session: Option<Session>,
     /// The counters, whose page the hub knows.
     pub(crate) counters: Counters,
+    /// The memory that the device reaches.
+    pub(crate) registry: Registry,
+    /// What wakes the background thread; peers on this host have it, too.
+    pub(crate) wake: OwnedFd,
+    /// What there is for peers on this host, if they may come.
+    pub(crate) near: Option<NearSide>,
 }
 
 pub(crate) struct Engine {
@@ -91,6 +102,9 @@ pub(crate) struct Engine {
     pub(crate) devices: Devices,
     ids: AtomicU32,
     activity: Activity,
+    pub(crate) near: Option<NearSide>,
+    /// Queue pairs that wait for room in a lane.
+    stalled: Stalled,
 }
 
 /// A counted hold on the engine. With the last one the background thread ends.
@@ -109,7 +123,7 @@ impl Engine {
         let engine = Engine {
             generation: fork::generation(),
             slot: parts.slot,
-            registry: Registry::from_entropy()?,
+            registry: parts.registry,
             qps: Table::new(parts.slot, u16::from_ne_bytes(random)),
             socket: RxSocket::new(parts.socket)?,
             rx: Mutex::new(RxSide::new()),
@@ -118,7 +132,7 @@ impl Engine {
             backlog: Mutex::default(),
             backlogged: AtomicBool::new(false),
             timers: Timers::default(),
-            background: Background::new()?,
+            background: Background::new(parts.wake),
             groups: Groups::default(),
             faults: FaultGate::default(),
             capture: Capture::default(),
@@ -126,7 +140,12 @@ impl Engine {
             devices: Devices::new(parts.devices),
             ids: AtomicU32::new(1),
             activity: Activity::default(),
+            near: parts.near,
+            stalled: Stalled::default(),
         };
+        if let Some(near) = &engine.near {
+            engine.registry.set_mirror(near.export.clone());
+        }
         Ok((engine, parts.session))
     }
 
@@ -142,6 +161,12 @@ impl Engine {
 
     pub(crate) fn socket(&self) -> &RxSocket {
         &self.socket
+    }
+
+    /// Whether a queue pair number with this high byte is one of ours.
+    #[inline]
+    pub(crate) fn is_own_slot(&self, slot: u8) -> bool {
+        self.slot == slot
     }
 
     /// A number that no other completion queue or shared receive queue has.

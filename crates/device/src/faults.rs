@@ -85,6 +85,17 @@ impl FaultGate {
         self.is_active() && self.state.lock().injector.as_ref().is_some_and(|injector| injector.refuse_recv())
     }
 
+    /// Whether what is no packet gets lost as if it were one.
+    #[cold]
+    pub(crate) fn lose(&self, counters: &Counters) -> bool {
+        let verdict = self.state.lock().injector.as_ref().map(|injector| injector.judge());
+        let lost = verdict.is_some_and(|verdict| verdict.drop || verdict.corrupt.is_some());
+        if lost {
+            counters.add(Counter::FaultLost, 1);
+        }
+        lost
+    }
+
     /// When the next waiting packet is due.
     #[inline]
     pub(crate) fn earliest(&self) -> Time {

@@ -41,6 +41,7 @@ mod loose;
 mod mr;
 mod multicast;
 mod mw;
+mod near;
 mod pd;
 mod qp;
 mod signal;

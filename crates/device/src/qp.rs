@@ -14,6 +14,7 @@ use crate::engine::{EngineRef, Host, Scratch};
 use crate::error::{Error, PostFailure};
 use crate::events::AsyncEvent;
 use crate::limits::{self, LIMITS};
+use crate::near::End;
 use crate::pd::Pd;
 use crate::srq::Srq;
 use crate::users::Lease;
@@ -137,7 +138,13 @@ impl Qp {
         if mask.contains(AttrMask::STATE) && [QpState::Reset, QpState::Error].contains(&attr.state) {
             self.handle.engine.take_leave();
         }
+        if mask.contains(AttrMask::STATE) && attr.state == QpState::Rtr {
+            self.choose_way(attr);
+        }
         self.work(|qp, host| Ok(qp.modify(attr, mask, clock::now(), host)?))?;
+        if mask.contains(AttrMask::STATE) && [QpState::Reset, QpState::Error].contains(&attr.state) {
+            self.handle.wait_for_near_peer();
+        }
         if mask.contains(AttrMask::STATE) && attr.state == QpState::Reset {
             self.handle.entry.forget_completions();
         }
@@ -237,6 +244,18 @@ impl Qp {
         if self.handle.destroy() { Ok(()) } else { Err(Error::Destroyed(WHAT)) }
     }
 
+    /// Decides whether packets go to the peer, or whether it is on this host and reached directly.
+    fn choose_way(&self, attr: &QpAttr) {
+        let Handle { engine, entry, qp_type, .. } = &*self.handle;
+        let end = engine.near_end(entry, *qp_type, attr);
+        if let Some(live) = &mut entry.lock().live
+            && matches!(live.qp.state(), QpState::Reset | QpState::Init)
+        {
+            live.qp.set_near(end.is_some());
+            live.near = end;
+        }
+    }
+
     fn check_multicast(&self) -> Result<(), Error> {
         self.handle.engine.check()?;
         match self.handle.qp_type {
@@ -265,6 +284,15 @@ impl Qp {
 }
 
 impl Handle {
+    /// Returns when a peer on this host does nothing any more on behalf of a queue pair that it
+    /// sees no more.
+    fn wait_for_near_peer(&self) {
+        let peer = self.entry.lock().live.as_ref().and_then(|live| live.near.as_ref().map(End::link));
+        if let Some(link) = peer {
+            link.wait_for_peer_accesses();
+        }
+    }
+
     /// False if it was destroyed before.
     fn destroy(&self) -> bool {
         let Handle { engine, entry, .. } = self;
@@ -273,7 +301,8 @@ impl Handle {
         {
             engine.take_leave();
         }
-        let Some(live) = entry.lock().live.take() else { return false };
+        let Some(mut live) = entry.lock().live.take() else { return false };
+        engine.hide_from_peer(&mut live);
         engine.qps.remove(entry.qpn().index());
         engine.groups.detach_all(entry, engine.socket());
         engine.registry().release_qp(entry.qpn());

@@ -1,20 +1,25 @@
 //! Starting the engine of this process: the hub, the environment, and the only instance.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::faults::FaultPlan;
-use hub::client::{AttachOptions, attach};
+use hub::client::{AttachOptions, LocalOffer, attach};
+use local::Export;
+use memory::Registry;
 use parking_lot::Mutex;
 
 use crate::counters::Counters;
-use crate::engine::{EngineRef, Parts, WeakEngine};
+use crate::engine::{EngineRef, Parts, WeakEngine, wake_descriptor};
 use crate::error::OpenError;
 use crate::fork;
+use crate::near::NearSide;
 
 const FAULTS: &str = "LONGARM_FAULTS";
 const CAPTURE: &str = "LONGARM_CAPTURE";
+const LOCAL: &str = "LONGARM_LOCAL";
 /// What a child waits for a lock that its parent may have held when it forked.
 const FORK_WAIT: Duration = Duration::from_secs(20);
 
@@ -57,7 +62,14 @@ fn at_exit() {
 fn start() -> Result<EngineRef, OpenError> {
     let faults = faults_of_environment()?;
     let counters = Counters::new().map_err(|error| std::io::Error::other(error.to_string()))?;
-    let options = AttachOptions { counters: Some(Arc::clone(counters.page())), ..AttachOptions::default() };
+    let registry = Registry::from_entropy()?;
+    let wake = wake_descriptor()?;
+    let near = if near_is_wanted()? { near_side(&registry) } else { None };
+    let options = AttachOptions {
+        counters: Some(Arc::clone(counters.page())),
+        local: near.as_ref().map(|near| local_offer(near, &wake)).transpose()?,
+        ..AttachOptions::default()
+    };
     let session = attach(&options)?;
     let slot = &session.slots()[0];
     let parts = Parts {
@@ -66,11 +78,36 @@ fn start() -> Result<EngineRef, OpenError> {
         devices: session.devices().to_vec(),
         session: Some(session),
         counters,
+        registry,
+        wake,
+        near,
     };
     let engine = EngineRef::start(parts)?;
     engine.faults.set(faults);
     capture_of_environment(&engine)?;
     Ok(engine)
+}
+
+/// Whether peers on this host may be reached without packets: unless `LONGARM_LOCAL` says no, or
+/// there is something to be done to packets.
+fn near_is_wanted() -> Result<bool, OpenError> {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    match std::env::var_os(LOCAL).unwrap_or_default().to_str() {
+        Some("" | "on") => Ok(!is_set(FAULTS) && !is_set(CAPTURE)),
+        Some("off") => Ok(false),
+        _ => Err(OpenError::Environment { variable: LOCAL, problem: "it is neither \"on\" nor \"off\"".into() }),
+    }
+}
+
+/// What peers on this host see; none if the system has no memory to share.
+fn near_side(registry: &Registry) -> Option<NearSide> {
+    let made = Export::new(&registry.remote_keys()).and_then(NearSide::new);
+    made.inspect_err(|error| log::warn!("peers on this host are reached by packets: {error}")).ok()
+}
+
+fn local_offer(near: &NearSide, wake: &OwnedFd) -> Result<LocalOffer, OpenError> {
+    let export = near.export.export().fd().try_clone_to_owned()?;
+    Ok(LocalOffer { export: Arc::new(export), wake: Arc::new(wake.try_clone()?) })
 }
 
 fn faults_of_environment() -> Result<Option<FaultPlan>, OpenError> {

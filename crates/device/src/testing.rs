@@ -34,6 +34,9 @@ pub fn open_socket(socket: OwnedFd, slot: u8, interface: &str) -> Device {
         devices: udp::interfaces().expect("interfaces").iter().map(record).collect(),
         session: None,
         counters: Counters::new().expect("a counter page"),
+        registry: memory::Registry::from_entropy().expect("random numbers"),
+        wake: crate::engine::wake_descriptor().expect("a descriptor"),
+        near: None,
     };
     let engine = EngineRef::start(parts).expect("an engine");
     Device::on(engine, &OpenOptions { name: Some(interface.to_owned()) }).expect("a device")

@@ -114,6 +114,16 @@ impl Qp {
         self.core.state()
     }
 
+    /// Its protection domain.
+    pub fn pd(&self) -> crate::memory::PdId {
+        self.core.pd
+    }
+
+    /// What the peer may do through it.
+    pub fn access(&self) -> crate::memory::Access {
+        self.core.attr.access
+    }
+
     /// What it was made with, as far as it can be asked.
     pub fn caps(&self) -> crate::attr::QpCaps {
         self.core.caps
@@ -354,6 +364,15 @@ impl Qp {
         if let Service::Near(near) = &mut self.service {
             near.go_on(&mut self.core, with_acks, host);
             self.settle(host);
+        }
+    }
+
+    /// Near: acts as if a frame had been lost on the way. The peer is to be told that nobody
+    /// took it.
+    #[cold]
+    pub fn lose_frame(&mut self, head: &Head) {
+        if let Service::Near(near) = &mut self.service {
+            near.lose_frame(head);
         }
     }
 

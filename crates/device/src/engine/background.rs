@@ -61,18 +61,32 @@ pub(super) struct Background {
     until: AtomicU64,
     /// The application's activity when it blocked.
     before: Mutex<Look>,
+    /// Somebody wishes to be introduced to a peer.
+    wishes: AtomicBool,
     stop: AtomicBool,
 }
 
+/// A descriptor to wake a background thread with.
+pub(crate) fn wake_descriptor() -> io::Result<OwnedFd> {
+    Ok(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)
+}
+
 impl Background {
-    pub(super) fn new() -> io::Result<Background> {
-        Ok(Background {
-            wake: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
+    pub(super) fn new(wake: OwnedFd) -> Background {
+        Background {
+            wake,
+            wishes: AtomicBool::new(false),
             mode: AtomicU8::new(Mode::Running as u8),
             until: AtomicU64::new(Time::NEVER.0),
             before: Mutex::default(),
             stop: AtomicBool::new(false),
-        })
+        }
+    }
+
+    /// There are wishes to be introduced to somebody.
+    pub(crate) fn look_at_wishes(&self) {
+        self.wishes.store(true, SeqCst);
+        self.wake();
     }
 
     /// There is something to do at once. Costs a load unless the thread is blocked: in any
@@ -233,17 +247,27 @@ impl Worker {
         self.background().until.store(deadline.0, SeqCst);
         *self.background().before.lock() = self.engine.activity.look();
         self.background().set(Mode::Blocked);
+        let certain = self.say_asleep(true);
         // Whoever came before saw another mode and did not kick.
         let timeout = match self.left_undone(deadline) {
             true => Some(Duration::ZERO),
             false => self.time_to(deadline),
         };
+        let timeout = if certain { timeout } else { Some(timeout.map_or(NAP_MAX, |time| time.min(NAP_MAX))) };
         self.wait(true, timeout);
+        self.say_asleep(false);
+    }
+
+    /// Tells peers on this host whether they have to wake us. False if some may not hear it.
+    fn say_asleep(&self, asleep: bool) -> bool {
+        self.engine.near.as_ref().is_none_or(|near| near.export.export().set_asleep(asleep))
     }
 
     fn left_undone(&self, deadline: Time) -> bool {
         let engine = &self.engine;
         engine.due.any()
+            || engine.frames_wait()
+            || engine.background.wishes.load(SeqCst)
             || engine.backlogged.load(SeqCst)
             || engine.earliest_deadline() < deadline
             || engine.background.stop.load(SeqCst)
@@ -266,13 +290,17 @@ impl Worker {
             PollFd::new(&engine.background.wake, PollFlags::IN),
             PollFd::new(&engine.socket, if watch_socket { PollFlags::IN } else { PollFlags::empty() }),
             PollFd::new(&engine.background.wake, PollFlags::empty()),
+            PollFd::new(&engine.background.wake, PollFlags::empty()),
         ];
+        if let Some(near) = &engine.near {
+            fds[3] = PollFd::from_borrowed_fd(near.links.sockets(), PollFlags::IN);
+        }
         if let Some(session) = &self.session {
             fds[2] = PollFd::from_borrowed_fd(session.poll_fd(), PollFlags::IN);
         }
         let timeout = timeout.map(timespec);
         let ready = poll(&mut fds, timeout.as_ref());
-        let (kicked, hub) = (!fds[0].revents().is_empty(), !fds[2].revents().is_empty());
+        let [kicked, _, hub, links] = fds.map(|fd| !fd.revents().is_empty());
         engine.background.set(Mode::Running);
         if let Err(error) = ready
             && error != rustix::io::Errno::INTR
@@ -283,8 +311,20 @@ impl Worker {
         if kicked {
             engine.background.woken();
         }
+        if links {
+            engine.serve_links();
+        }
+        if engine.background.wishes.swap(false, SeqCst) {
+            self.ask_for_introductions();
+        }
         if hub || self.session_due.is_some_and(|due| due <= Instant::now()) {
             self.maintain();
+        }
+    }
+
+    fn ask_for_introductions(&mut self) {
+        if let (Some(near), Some(session)) = (&self.engine.near, &mut self.session) {
+            near.links.ask(session);
         }
     }
 
@@ -302,6 +342,13 @@ impl Engine {
     fn session_event(&self, event: SessionEvent) {
         match event {
             SessionEvent::DevicesChanged(records) => self.devices.replace(records),
+            SessionEvent::Introduced(introduction) => self.introduced(introduction),
+            SessionEvent::NotIntroduced { slot, reason } => {
+                log::debug!("no introduction to slot {slot}: {reason:?}");
+                if let Some(near) = &self.near {
+                    near.links.refused(slot);
+                }
+            }
             SessionEvent::HubLost => log::info!("the hub is gone; looking for another"),
             SessionEvent::Reattached => log::info!("attached to a new hub"),
             // Without an offer of ours there are no introductions.
@@ -328,7 +375,7 @@ mod tests {
 
     #[test]
     fn only_a_blocked_thread_is_kicked() {
-        let background = Background::new().unwrap();
+        let background = Background::new(wake_descriptor().unwrap());
         for mode in [Mode::Running, Mode::Napping] {
             background.set(mode);
             background.kick();
@@ -344,7 +391,7 @@ mod tests {
 
     #[test]
     fn an_application_that_polls_often_ends_the_wait() {
-        let background = Background::new().unwrap();
+        let background = Background::new(wake_descriptor().unwrap());
         let activity = Activity::default();
         background.set(Mode::Blocked);
         for _ in 1..POLLS_TO_YIELD {
@@ -359,7 +406,7 @@ mod tests {
 
     #[test]
     fn only_an_earlier_deadline_wakes() {
-        let background = Background::new().unwrap();
+        let background = Background::new(wake_descriptor().unwrap());
         background.until.store(100, SeqCst);
         background.set(Mode::Blocked);
         background.deadline(Time(100));

@@ -9,6 +9,7 @@ use crate::counters::Counter;
 use crate::cq::{Added, CqShared};
 use crate::engine::Engine;
 use crate::events::AsyncEvent;
+use crate::near::End;
 use crate::qp::{Parents, QpEntry};
 
 /// The surroundings of one queue pair during one call.
@@ -16,6 +17,8 @@ pub(crate) struct Host<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) entry: &'a QpEntry,
     pub(crate) parents: &'a Parents,
+    /// The way to a peer on this host.
+    pub(crate) near: Option<&'a End>,
     pub(crate) outcome: &'a mut Outcome,
 }
 
@@ -45,15 +48,16 @@ impl Outcome {
 
 impl transport::Host for Host<'_> {
     type Memory = Registry;
-    type Path = transport::near::path::NoPath<Registry>;
+    type Path = End;
 
     #[inline]
     fn memory(&self) -> &Registry {
         self.engine.registry()
     }
 
-    fn path(&self) -> Option<&Self::Path> {
-        None
+    #[inline]
+    fn path(&self) -> Option<&End> {
+        self.near
     }
 
     #[inline]

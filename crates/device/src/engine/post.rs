@@ -22,11 +22,12 @@ impl Engine {
         scratch: &mut Scratch,
     ) -> Result<(), PostFailure> {
         let mut cell = entry.lock();
-        let Some(Live { qp, parents, .. }) = cell.live.as_mut() else {
+        let Some(Live { qp, parents, near, .. }) = cell.live.as_mut() else {
             return Err(PostFailure { index: 0, error: Error::Destroyed("queue pair") });
         };
         let outstanding = qp.next_timeout().is_some();
-        let host = &mut Host { engine: self, entry, parents, outcome: &mut scratch.outcome };
+        let near = near.as_ref();
+        let host = &mut Host { engine: self, entry, parents, near, outcome: &mut scratch.outcome };
         let (mut requests, mut bytes) = (0, 0);
         let mut result = Ok(());
         for wr in wrs {
@@ -36,6 +37,11 @@ impl Engine {
                 break;
             }
             requests += 1;
+        }
+        if qp.is_near() {
+            qp.go_on(false, host);
+            self.after_near(entry, &mut cell);
+            return result;
         }
         if cell.doorbells.ring(outstanding, requests as u32, bytes) && !self.background.is_blocked() {
             self.put_requests_off(entry);
@@ -56,8 +62,9 @@ impl Engine {
         act: impl FnOnce(&mut transport::Qp, &mut Host<'_>) -> R,
     ) -> Option<R> {
         let mut cell = entry.lock();
-        let Live { qp, parents, .. } = cell.live.as_mut()?;
-        let host = &mut Host { engine: self, entry, parents, outcome: &mut scratch.outcome };
+        let Live { qp, parents, near, .. } = cell.live.as_mut()?;
+        let near = near.as_ref();
+        let host = &mut Host { engine: self, entry, parents, near, outcome: &mut scratch.outcome };
         let result = act(qp, host);
         self.note_work(entry, &mut cell, scratch, self.acks_of_application());
         Some(result)

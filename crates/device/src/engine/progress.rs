@@ -32,14 +32,20 @@ impl Engine {
 
     /// One step, unless somebody else is at it.
     pub(super) fn step(&self, driver: Driver, scratch: &mut Scratch) -> bool {
-        let Some(mut rx) = self.rx.try_lock() else { return false };
+        let acks = if driver == Driver::Application { self.acks_of_application() } else { Acks::Now };
+        let framed = self.near.is_some() && self.step_near(acks, scratch);
+        let Some(mut rx) = self.rx.try_lock() else { return framed };
         if driver == Driver::Application {
             self.activity.polled();
             self.background.note_activity(&self.activity);
         }
+        if driver == Driver::Application && rx.may_wait(framed, self.has_links(scratch)) {
+            return framed;
+        }
         self.send_put_off(scratch);
-        let acks = if driver == Driver::Application { self.acks_of_application() } else { Acks::Now };
-        let arrived = self.receive(&mut rx, acks, scratch);
+        let received = self.receive(&mut rx, acks, scratch);
+        rx.note(received);
+        let arrived = framed || received;
         // Reading the clock takes a good part of an empty poll.
         rx.since_timers += 1;
         let look = arrived || driver == Driver::Background || rx.since_timers >= STEPS_PER_LOOK;
@@ -52,6 +58,21 @@ impl Engine {
         self.pump_touched(scratch);
         self.settle(scratch);
         arrived || expired
+    }
+
+    /// What there is to do for peers on this host: what was put off, and what has come on the lanes.
+    #[inline]
+    fn step_near(&self, acks: Acks, scratch: &mut Scratch) -> bool {
+        self.send_put_off(scratch);
+        self.retry_stalled(scratch);
+        let framed = self.receive_frames(acks, scratch);
+        if !scratch.touched.is_empty() {
+            self.pump_touched(scratch);
+        }
+        if framed {
+            self.settle(scratch);
+        }
+        framed
     }
 
     /// When something wants to be done without anything arriving.
@@ -92,7 +113,7 @@ impl Engine {
         let Some(live) = cell.live.as_mut() else { return false };
         let expired = live.qp.next_timeout().is_some_and(|deadline| deadline <= now);
         if expired {
-            let host = &mut Host { engine: self, entry, parents: &live.parents, outcome: &mut scratch.outcome };
+            let host = &mut Host { engine: self, entry, parents: &live.parents, near: live.near.as_ref(), outcome: &mut scratch.outcome };
             live.qp.handle_timeout(now, host);
             self.note_work(entry, &mut cell, scratch, Acks::Now);
         } else {

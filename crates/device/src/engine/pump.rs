@@ -104,6 +104,13 @@ impl Engine {
     ) -> Staged {
         cell.touched = false;
         let Some(live) = cell.live.as_mut() else { return Staged::All };
+        if live.qp.is_near() {
+            let near = live.near.as_ref();
+            let host = &mut Host { engine: self, entry, parents: &live.parents, near, outcome };
+            live.qp.go_on(true, host);
+            self.after_near(entry, cell);
+            return Staged::All;
+        }
         if !entry.take_tx() {
             return Staged::All;
         }
@@ -127,7 +134,7 @@ impl Engine {
     ) -> Staged {
         for _ in 0..TURN_PACKETS {
             let Some(room) = staging.room() else { return Staged::Some };
-            let host = &mut Host { engine: self, entry, parents: &live.parents, outcome };
+            let host = &mut Host { engine: self, entry, parents: &live.parents, near: live.near.as_ref(), outcome };
             let Some(transmit) = live.qp.poll_transmit(now, room, host) else { return Staged::All };
             let slot = room[DEST_SLOT];
             if !live.route.as_ref().is_some_and(|route| route.serves(&transmit, slot)) {
@@ -153,7 +160,13 @@ impl Engine {
     /// Sees to a locked queue pair that has taken packets in: whether it has to send, at
     /// once or with the application's next call, and when it wants to be called again.
     pub(crate) fn note_work(&self, entry: &Arc<QpEntry>, cell: &mut QpCell, scratch: &mut Scratch, acks: Acks) {
-        let Some(live) = cell.live.as_ref() else { return };
+        let Some(live) = cell.live.as_mut() else { return };
+        if live.near.is_some() {
+            self.show_to_peer(live);
+            if live.qp.waits_for_room() {
+                self.note_stalled(entry);
+            }
+        }
         let ack_due = live.qp.ack_due();
         if live.qp.wants_transmit() || ack_due && acks == Acks::Now {
             if !std::mem::replace(&mut cell.touched, true) {
@@ -162,6 +175,20 @@ impl Engine {
         } else if ack_due {
             self.counters.add(Counter::AcksDeferred, 1);
             self.put_off(entry);
+        }
+        self.rearm(entry, cell);
+    }
+
+    /// Sees to a locked queue pair that has gone on towards a peer on this host.
+    #[inline]
+    pub(super) fn after_near(&self, entry: &Arc<QpEntry>, cell: &mut QpCell) {
+        let Some(live) = cell.live.as_mut() else { return };
+        self.show_to_peer(live);
+        if live.qp.waits_for_room() {
+            self.note_stalled(entry);
+        }
+        if !live.qp.ack_due() {
+            entry.is_not_due();
         }
         self.rearm(entry, cell);
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::engine::host::Outcome;
 use crate::engine::staging::Staging;
+use crate::near::Seen;
 use crate::qp::QpEntry;
 
 thread_local! {
@@ -18,9 +19,11 @@ pub(crate) struct Scratch {
     /// Packets that are about to leave.
     pub(super) staging: Staging,
     /// What queue pairs have asked for while they were locked.
-    pub(super) outcome: Outcome,
+    pub(crate) outcome: Outcome,
     /// Queue pairs that may have something to send.
     pub(super) touched: VecDeque<Arc<QpEntry>>,
+    /// The links to peers on this host, as this thread saw them last.
+    pub(crate) seen: Seen,
     /// A list to swap with a shared one.
     pub(super) spare: Vec<Arc<QpEntry>>,
 }

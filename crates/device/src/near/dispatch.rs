@@ -150,6 +150,7 @@ impl Engine {
     ) -> Result<(), DropReason> {
         if self.faults.is_active() && head.kind.is_request() && self.faults.lose(&self.counters) {
             // To its sender it is as if nobody had been there.
+            qp.lose_frame(head);
             return Err(DropReason::QpState);
         }
         let body = frame.span(0, frame.len_bytes()).and_then(|span| FrameBody::new(link, head, span));

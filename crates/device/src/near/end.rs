@@ -58,9 +58,13 @@ impl End {
         }
     }
 
-    /// Returns when the peer does nothing on behalf of this connection any more.
-    pub(crate) fn wait_for_peer(&self) {
-        self.link.wait_for_peer_accesses();
+    pub(crate) fn link(&self) -> Arc<NearLink> {
+        self.link.clone()
+    }
+
+    #[inline]
+    pub(super) fn is_link(&self, link: &NearLink) -> bool {
+        std::ptr::eq(&*self.link, link)
     }
 
     /// Begins an access, if there is a peer.

@@ -30,6 +30,7 @@ use local::Export;
 use rustix::event::epoll;
 use transport::{QpAttr, QpState, QpType};
 
+pub(crate) use dispatch::Seen;
 pub(crate) use end::End;
 pub(crate) use export::Exporter;
 pub(crate) use links::{Links, NearLink};
@@ -100,12 +101,19 @@ impl Engine {
         });
     }
 
+    /// A queue pair is gone: the peer sees it no more, and does nothing on its behalf.
+    pub(crate) fn hide_from_peer(&self, live: &mut crate::qp::Live) {
+        if let (Some(near), Some(end)) = (&self.near, &mut live.near) {
+            end.show(&near.export, None);
+            end.link().wait_for_peer_accesses();
+        }
+    }
+
     /// Brings what peers see of a queue pair in line with its state. `cell` is locked.
     pub(crate) fn show_to_peer(&self, live: &mut crate::qp::Live) {
         let (Some(near), Some(end)) = (&self.near, &mut live.near) else { return };
         let open = matches!(live.qp.state(), QpState::Rtr | QpState::Rts | QpState::Sqd);
-        let attr = live.qp.query();
-        end.show(&near.export, open.then_some((live.qp.pd(), attr.access)));
+        end.show(&near.export, open.then(|| (live.qp.pd(), live.qp.access())));
     }
 }
 

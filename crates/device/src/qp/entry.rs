@@ -11,6 +11,7 @@ use wire::Qpn;
 use crate::cq::CqShared;
 use crate::devices::Context;
 use crate::engine::{Doorbells, Route};
+use crate::near::End;
 use crate::pd::PdShared;
 use crate::srq::SrqShared;
 use crate::users::Lease;
@@ -53,6 +54,8 @@ pub(crate) struct Live {
     pub(crate) qp: transport::Qp,
     pub(crate) parents: Parents,
     pub(crate) route: Option<Route>,
+    /// The way to a peer on this host.
+    pub(crate) near: Option<End>,
 }
 
 /// What a queue pair belongs to. The target of an extended reliable connection belongs to its
@@ -141,7 +144,7 @@ impl QpEntry {
 
 impl Live {
     pub(crate) fn new(qp: transport::Qp, parents: Parents) -> Live {
-        Live { qp, parents, route: None }
+        Live { qp, parents, route: None, near: None }
     }
 }
 

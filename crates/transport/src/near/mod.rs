@@ -162,6 +162,11 @@ impl Near {
         }
     }
 
+    /// A frame was lost: the message begins again.
+    pub(crate) fn lose_frame(&mut self, head: &Head) {
+        self.responder.lose(head);
+    }
+
     pub(crate) fn wants_to_go_on(&self, core: &Core) -> bool {
         !self.requester.wait.is_for_room()
             && (self.responder.has_urgent() || self.requester.urgent.is_some() || self.requester.wants_to_go_on(core))

@@ -110,6 +110,14 @@ impl Responder {
         self.told != self.expected
     }
 
+    /// A frame of a request was lost on the way.
+    pub(crate) fn lose(&mut self, head: &Head) {
+        if head.request == self.expected {
+            self.rewinding = true;
+            self.hold();
+        }
+    }
+
     /// Whether something has to leave that must not wait.
     pub(crate) fn has_urgent(&self) -> bool {
         self.answer.is_some() || self.reading.is_some() || self.expected.wrapping_sub(self.told) >= ACK_INTERVAL
