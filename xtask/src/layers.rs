@@ -12,11 +12,20 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("longarm-cm", &["longarm-wire"]),
     ("longarm-transport", &["longarm-wire"]),
     ("longarm-memory", &["longarm-wire", "longarm-transport"]),
+    ("longarm-local", &["longarm-wire", "longarm-memory"]),
     ("longarm-udp", &["longarm-wire"]),
     ("longarm-hub", &["longarm-wire", "longarm-cm", "longarm-udp"]),
     (
         "longarm-device",
-        &["longarm-wire", "longarm-transport", "longarm-faults", "longarm-memory", "longarm-udp", "longarm-hub"],
+        &[
+            "longarm-wire",
+            "longarm-transport",
+            "longarm-faults",
+            "longarm-memory",
+            "longarm-local",
+            "longarm-udp",
+            "longarm-hub",
+        ],
     ),
     (
         "longarm-connect",

@@ -37,7 +37,7 @@ const PINS: u32 = WRITING - 1;
 /// The value and its gate. In this order, so that what a value begins with shares the state's
 /// cache line.
 #[repr(C)]
-pub(crate) struct Gate<T> {
+pub struct Gate<T> {
     state: AtomicU32,
     value: UnsafeCell<T>,
 }
@@ -51,13 +51,13 @@ unsafe impl<T: Send> Send for Gate<T> {}
 
 impl<T: Copy> Gate<T> {
     /// A closed gate. `value` is never seen.
-    pub(crate) fn closed(value: T) -> Gate<T> {
+    pub fn closed(value: T) -> Gate<T> {
         Gate { state: AtomicU32::new(CLOSED), value: UnsafeCell::new(value) }
     }
 
     /// The value, for as long as the pin is held, or nothing if the gate is closed.
     #[inline(always)]
-    pub(crate) fn pin(&self) -> Option<Pin<'_, T>> {
+    pub fn pin(&self) -> Option<Pin<'_, T>> {
         let pin = Pin { gate: self };
         let before = self.state.fetch_add(1, Acquire);
         debug_assert!(before & PINS < PINS, "one pin per thread cannot count this far");
@@ -69,7 +69,7 @@ impl<T: Copy> Gate<T> {
     ///
     /// # Panics
     /// If the gate is not closed, or another thread is opening it.
-    pub(crate) fn open(&self, value: T) {
+    pub fn open(&self, value: T) {
         self.claim();
         // SAFETY: the gate is closed, no pin is held and the claim is ours alone, so
         // nobody reads or writes the value.
@@ -81,7 +81,7 @@ impl<T: Copy> Gate<T> {
     /// One thread at a time opens and closes a gate.
     ///
     /// Must not be called by a thread that holds a pin: it would wait for itself.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.state.fetch_or(CLOSED, Relaxed);
         let mut round = 0;
         while self.state.load(Acquire) & PINS != 0 {
@@ -108,7 +108,7 @@ impl<T: Copy> Gate<T> {
 }
 
 /// The right to use the value of a gate.
-pub(crate) struct Pin<'a, T> {
+pub struct Pin<'a, T> {
     gate: &'a Gate<T>,
 }
 

@@ -56,10 +56,12 @@ mod testing;
 mod windows;
 
 pub use error::MrError;
+pub use gate::{Gate, Pin};
 pub use mirror::Mirror;
 pub use piece::Piece;
 pub use region::Region;
 pub use registry::{MrId, MrKeys, MrSpec, RegionInfo, Registry};
 pub use shared::{Place, RemoteKeys, SharedKey};
 pub use span::Span;
+pub use transport::{Access, PdId};
 pub use windows::{MwId, MwInfo, MwKeys, MwType};

@@ -53,6 +53,12 @@ impl<'a> Span<'a> {
         Span { start, len_bytes, memory: PhantomData }
     }
 
+    /// Its first byte, for system calls that copy.
+    #[inline(always)]
+    pub fn as_ptr(self) -> *mut u8 {
+        self.start
+    }
+
     /// Its length.
     #[inline(always)]
     pub fn len_bytes(self) -> usize {

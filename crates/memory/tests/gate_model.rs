@@ -13,6 +13,7 @@ mod sync {
 }
 
 #[path = "../src/gate.rs"]
+#[allow(unreachable_pub, reason = "public in the library")]
 mod gate;
 
 use core::sync::atomic::Ordering::Relaxed;

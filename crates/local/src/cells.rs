@@ -1,0 +1,194 @@
+//! A ring of cells between one producer and one consumer: who may touch what, when.
+//!
+//! ```text
+//!  cell:   | header, 8 bytes | 56 bytes |      frame: header | body ............ | in 1..n cells
+//!  header: | position of the cell + 1 (32 bits) | length of the body + 1 or SKIP (32 bits) |, 0 = nothing yet
+//!
+//!  ... released | frame | frame | 0 ...      the cell after the last frame always has an empty header
+//! ```
+//!
+//! The producer writes a body, empties the header of the cell that follows the frame, and
+//! then stores the frame's own header, with release. So the consumer never takes for
+//! a header what was body one lap before, and a producer that dies at any instruction leaves an
+//! empty header behind the last whole frame. A frame does not wrap: what is left of the lap is
+//! skipped by a frame without a body.
+//!
+//! The consumer publishes its position once in a while; the producer looks at it only when
+//! it knows of no more room. Both check what they read: a number that an honest peer
+//! cannot have written means that the ring is broken.
+//!
+//! This file is the protocol alone, so that a model check can run it on small rings.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crate::sync::AtomicU64;
+
+/// Bytes of a cell.
+pub(crate) const CELL_BYTES: usize = 64;
+/// Bytes of a header.
+pub(crate) const HEADER_BYTES: usize = 8;
+/// The length of a frame that only leads to the beginning of the ring.
+const SKIP: u32 = u32::MAX;
+
+/// The shared words of a ring.
+pub(crate) trait Cells {
+    /// How many cells: a power of two.
+    const COUNT: u64;
+    /// The longest body, in bytes.
+    const MAX_BODY: usize;
+    /// The header of a cell, which is less than `COUNT`.
+    fn header(&self, index: usize) -> &AtomicU64;
+    /// Up to which cell the consumer has released all, as it published it.
+    fn head(&self) -> &AtomicU64;
+}
+
+/// The peer wrote something into the ring's words that no honest peer writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Broken;
+
+/// Cells that a body needs.
+#[inline(always)]
+pub(crate) fn cells_of(body_bytes: usize) -> u64 {
+    (HEADER_BYTES + body_bytes).div_ceil(CELL_BYTES) as u64
+}
+
+/// The producer's side. Positions count cells since the ring was made.
+#[derive(Debug, Default)]
+pub(crate) struct Sender {
+    /// Where the next frame goes.
+    next: u64,
+    /// The consumer's position as last seen.
+    head: u64,
+    /// Headers before this position are empty, from `next` on.
+    empty: u64,
+}
+
+impl Sender {
+    /// Makes room for a body; returns the index of its first cell. Nothing if the ring is full.
+    #[inline(always)]
+    pub(crate) fn reserve<C: Cells>(&mut self, cells: &C, body_bytes: usize) -> Result<Option<usize>, Broken> {
+        let wanted = cells_of(body_bytes);
+        let left = C::COUNT - self.next % C::COUNT;
+        let skipped = if wanted > left { left } else { 0 };
+        // One more, for the empty header behind it.
+        if !self.has_room::<C>(skipped + wanted + 1) && !self.look::<C>(cells, skipped + wanted + 1)? {
+            return Ok(None);
+        }
+        if skipped > 0 {
+            self.publish(cells, skipped, SKIP);
+        }
+        Ok(Some((self.next % C::COUNT) as usize))
+    }
+
+    /// Shows the consumer the frame whose body was written where [`reserve`](Sender::reserve) said.
+    #[inline(always)]
+    pub(crate) fn commit<C: Cells>(&mut self, cells: &C, body_bytes: usize) {
+        self.publish(cells, cells_of(body_bytes), body_bytes as u32 + 1);
+        // The next frame's follower, now rather than on the next frame's way.
+        if self.empty == self.next + 1 && self.has_room::<C>(2) {
+            self.clear(cells, self.next + 1);
+        }
+    }
+
+    fn publish<C: Cells>(&mut self, cells: &C, count: u64, length: u32) {
+        let (first, follower) = (self.next, self.next + count);
+        if self.empty <= follower {
+            self.clear(cells, follower);
+        }
+        let header = u64::from((first as u32).wrapping_add(1)) << 32 | u64::from(length);
+        self.next = follower;
+        cells.header((first % C::COUNT) as usize).store(header, Release);
+    }
+
+    #[inline(always)]
+    fn clear<C: Cells>(&mut self, cells: &C, position: u64) {
+        cells.header((position % C::COUNT) as usize).store(0, Relaxed);
+        self.empty = position + 1;
+    }
+
+    #[inline(always)]
+    fn has_room<C: Cells>(&self, count: u64) -> bool {
+        self.next + count <= self.head + C::COUNT
+    }
+
+    #[cold]
+    fn look<C: Cells>(&mut self, cells: &C, count: u64) -> Result<bool, Broken> {
+        let head = cells.head().load(Acquire);
+        if head < self.head || head > self.next {
+            return Err(Broken);
+        }
+        self.head = head;
+        Ok(self.has_room::<C>(count))
+    }
+}
+
+/// A frame that is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    /// Its first cell.
+    pub(crate) index: usize,
+    /// The length of its body, at most `MAX_BODY`; all of it lies before the end of the ring.
+    pub(crate) body_bytes: usize,
+}
+
+/// The consumer's side.
+#[derive(Debug, Default)]
+pub(crate) struct Receiver {
+    /// Where the next frame is.
+    next: u64,
+    /// What the producer knows of that.
+    published: u64,
+}
+
+impl Receiver {
+    /// The cell where the next frame will be.
+    #[inline(always)]
+    pub(crate) fn index<C: Cells>(&self) -> usize {
+        (self.next % C::COUNT) as usize
+    }
+
+    /// The next frame, if it is there.
+    #[inline(always)]
+    pub(crate) fn peek<C: Cells>(&mut self, cells: &C) -> Result<Option<Found>, Broken> {
+        // A frame that skips is followed by one that does not.
+        for _ in 0..2 {
+            let header = cells.header(self.index::<C>()).load(Acquire);
+            if header == 0 {
+                self.publish(cells);
+                return Ok(None);
+            }
+            if (header >> 32) as u32 != (self.next as u32).wrapping_add(1) {
+                return Err(Broken);
+            }
+            let left = C::COUNT - self.next % C::COUNT;
+            let length = header as u32;
+            if length == SKIP {
+                self.next += left;
+                continue;
+            }
+            let body_bytes = (length as usize).wrapping_sub(1);
+            if body_bytes > C::MAX_BODY || cells_of(body_bytes) > left {
+                return Err(Broken);
+            }
+            return Ok(Some(Found { index: self.index::<C>(), body_bytes }));
+        }
+        Err(Broken)
+    }
+
+    /// Gives back the cells of a frame that [`peek`](Receiver::peek) found.
+    #[inline(always)]
+    pub(crate) fn release<C: Cells>(&mut self, cells: &C, found: Found) {
+        self.next += cells_of(found.body_bytes);
+        if self.next - self.published >= C::COUNT / 4 {
+            self.publish(cells);
+        }
+    }
+
+    #[inline(always)]
+    fn publish<C: Cells>(&mut self, cells: &C) {
+        if self.published != self.next {
+            self.published = self.next;
+            cells.head().store(self.next, Release);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Messages on the socket between two processes: objects and their descriptors.
+//!
+//! ```text
+//!   | kind, 4 bytes | object, 4 bytes | length in bytes, 8 bytes |     + the descriptor, with OFFERED
+//! ```
+//!
+//! (The hub's protocol has a receiver of descriptors too. It is for long messages with many of them;
+//! this one is for a fixed size and at most one.)
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
+
+const MESSAGE_BYTES: usize = 16;
+/// Most messages that wait for room in the socket.
+const MAX_WAITING: usize = 4096;
+
+/// What a message says of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Offered = 1,
+    Withdrawn = 2,
+    Wanted = 3,
+}
+
+/// One message.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) kind: Kind,
+    pub(crate) object: u32,
+    pub(crate) len_bytes: u64,
+    pub(crate) fd: Option<OwnedFd>,
+}
+
+/// What a look at the socket brought.
+#[derive(Debug)]
+pub(crate) enum Received {
+    Message(Message),
+    Nothing,
+    /// The other end is gone.
+    Closed,
+    /// Something that no honest peer sends.
+    Garbage,
+}
+
+/// One end of the socket.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    socket: OwnedFd,
+    /// Messages that the socket had no room for, in order.
+    waiting: Mutex<VecDeque<Message>>,
+}
+
+impl Channel {
+    pub(crate) fn new(socket: OwnedFd) -> Channel {
+        Channel { socket, waiting: Mutex::default() }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Sends a message, now or when there is room. Whether it will be sent: too many may wait
+    /// already, or there may be no descriptor left to keep the object's with.
+    pub(crate) fn send(&self, kind: Kind, object: u32, len_bytes: u64, fd: Option<BorrowedFd<'_>>) -> bool {
+        let mut waiting = self.waiting.lock();
+        self.flush_queue(&mut waiting);
+        if waiting.is_empty() && self.try_send(kind, object, len_bytes, fd) {
+            return true;
+        }
+        if waiting.len() >= MAX_WAITING {
+            return false;
+        }
+        let Ok(fd) = fd.map(|fd| fd.try_clone_to_owned()).transpose() else { return false };
+        waiting.push_back(Message { kind, object, len_bytes, fd });
+        true
+    }
+
+    /// Sends what waits, as far as there is room. Whether something still waits.
+    pub(crate) fn flush(&self) -> bool {
+        let mut waiting = self.waiting.lock();
+        self.flush_queue(&mut waiting);
+        !waiting.is_empty()
+    }
+
+    /// The next message; never waits.
+    pub(crate) fn receive(&self) -> Received {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut bytes = [0; MESSAGE_BYTES + 1];
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let mut receive =
+            || rustix::net::recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags);
+        // A peer that closes before it has read everything leaves this error behind, once, before
+        // what it said.
+        let message = match receive() {
+            Err(Errno::CONNRESET) => receive(),
+            result => result,
+        };
+        // More than the one that there is room for the kernel has closed.
+        let fd = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
+            _ => None,
+        });
+        match message {
+            Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
+            Err(_) => Received::Closed,
+            Ok(message) if message.bytes == 0 => Received::Closed,
+            Ok(message) => {
+                let whole = message.bytes == MESSAGE_BYTES && !message.flags.contains(ReturnFlags::TRUNC);
+                let decoded = whole.then(|| decode(&bytes, fd)).flatten();
+                decoded.map_or(Received::Garbage, Received::Message)
+            }
+        }
+    }
+
+    fn flush_queue(&self, waiting: &mut VecDeque<Message>) {
+        while let Some(first) = waiting.front() {
+            if !self.try_send(first.kind, first.object, first.len_bytes, first.fd.as_ref().map(AsFd::as_fd)) {
+                return;
+            }
+            waiting.pop_front();
+        }
+    }
+
+    /// Whether the message is done with: sent, or can never be.
+    fn try_send(&self, kind: Kind, object: u32, len_bytes: u64, fd: Option<BorrowedFd<'_>>) -> bool {
+        let mut bytes = [0; MESSAGE_BYTES];
+        bytes[..4].copy_from_slice(&(kind as u32).to_ne_bytes());
+        bytes[4..8].copy_from_slice(&object.to_ne_bytes());
+        bytes[8..].copy_from_slice(&len_bytes.to_ne_bytes());
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let descriptors: Vec<BorrowedFd<'_>> = fd.into_iter().collect();
+        if !descriptors.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(&descriptors));
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let sent = rustix::net::sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut control, flags);
+        // Too many references: descriptors that nobody has read yet, of this user.
+        !matches!(sent, Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS))
+    }
+}
+
+/// A pair of connected sockets, neither of which ever waits.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+}
+
+fn decode(bytes: &[u8], fd: Option<OwnedFd>) -> Option<Message> {
+    let word = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
+    let kind = match word(0)? {
+        1 if fd.is_some() => Kind::Offered,
+        2 => Kind::Withdrawn,
+        3 => Kind::Wanted,
+        _ => return None,
+    };
+    let len_bytes = u64::from_ne_bytes(bytes.get(8..16)?.try_into().ok()?);
+    Some(Message { kind, object: word(4)?, len_bytes, fd })
+}

@@ -1,0 +1,206 @@
+//! What a process shows its peers: its keys and queue pairs, and whether it sleeps.
+//!
+//! The file is sealed once it is mapped, so that peers can map it for reading only.
+
+use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use core::sync::atomic::fence;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use memory::{Access, PdId, Place, RemoteKeys, SharedKey};
+use parking_lot::Mutex;
+use wire::{Qpn, RKey};
+
+use crate::layout::{EXPORT_MAGIC, ExportArea, KEY_SLOTS, KeyRecord, QP_SLOTS, QpRecord, VERSION};
+use crate::mapping::Shared;
+use crate::{record, sleep, sys};
+
+/// No queue pair, no object.
+const NONE: u32 = u32::MAX;
+
+/// What a peer must know of a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SharedQp {
+    /// The queue pair.
+    pub qpn: Qpn,
+    /// The only queue pair that may come.
+    pub peer: Qpn,
+    /// Whose keys it opens.
+    pub pd: PdId,
+    /// What peers may do through it.
+    pub access: Access,
+}
+
+/// The memory in which a process shows what it has. Peers map it and cannot write it.
+pub struct Export {
+    area: Shared<ExportArea>,
+    fd: OwnedFd,
+    /// What peers read to see that they reach the right process.
+    _nonce: Box<u64>,
+    /// One writer at a time.
+    writer: Mutex<()>,
+}
+
+impl core::fmt::Debug for Export {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Export").field("fd", &self.fd).finish_non_exhaustive()
+    }
+}
+
+impl Export {
+    /// Makes one without keys and queue pairs. `keys` leads peers to the slots of keys.
+    ///
+    /// # Errors
+    /// What memfd_create(2), ftruncate(2), mmap(2) and sealing say; a kernel before 5.1 has no
+    /// `F_SEAL_FUTURE_WRITE`.
+    pub fn new(keys: &RemoteKeys) -> io::Result<Export> {
+        let fd = sys::memfd(c"longarm-export", size_of::<ExportArea>())?;
+        let area = Shared::<ExportArea>::new(fd.as_fd(), true)?;
+        let nonce = Box::new(sys::random()?);
+        for (word, value) in area.remote_keys.iter().zip(keys.to_words()) {
+            word.store(value, Relaxed);
+        }
+        let start = &area.start.0;
+        start.full_fences.store(u32::from(!sys::barrier_everywhere()), Relaxed);
+        start.nonce.store(*nonce, Relaxed);
+        start.nonce_address.store((&raw const *nonce).addr() as u64, Relaxed);
+        start.version.store(VERSION, Relaxed);
+        start.magic.store(EXPORT_MAGIC, Release);
+        sys::seal(fd.as_fd(), libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL)?;
+        sys::admit_far_access();
+        Ok(Export { area, fd, _nonce: nonce, writer: Mutex::new(()) })
+    }
+
+    /// The file, for peers.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Shows a key, in place of whatever the slot held.
+    ///
+    /// # Panics
+    /// If `slot` is not less than 2^20.
+    pub fn open_key(&self, slot: u32, key: &SharedKey) {
+        self.write_key(slot, |to| store_key(to, key));
+    }
+
+    /// Takes a key away. Peers that enter a hazard from now on do not find it; those that did
+    /// before are waited for with [`Link::wait_for_peer_accesses`](crate::Link::wait_for_peer_accesses).
+    ///
+    /// # Panics
+    /// If `slot` is not less than 2^20.
+    pub fn close_key(&self, slot: u32) {
+        self.write_key(slot, |to| to.rkey.store(0, Relaxed));
+        fence(SeqCst);
+    }
+
+    /// Shows a queue pair, in place of whatever was there. `qp.qpn` says where.
+    pub fn open_qp(&self, qp: &SharedQp) {
+        self.write_qp(qp.qpn, |to| {
+            to.qpn.store(qp.qpn.get(), Relaxed);
+            to.peer.store(qp.peer.get(), Relaxed);
+            to.pd.store(qp.pd.0, Relaxed);
+            to.access.store(qp.access.bits(), Relaxed);
+        });
+    }
+
+    /// Takes a queue pair away; as [`close_key`](Export::close_key).
+    pub fn close_qp(&self, qpn: Qpn) {
+        self.write_qp(qpn, |to| to.qpn.store(NONE, Relaxed));
+        fence(SeqCst);
+    }
+
+    /// Says whether this process sleeps, in which case senders wake it. One thread at a time.
+    ///
+    /// After `true` returned true, every frame is visible here that was sent by somebody who did
+    /// not see it; so look at all lanes once more, and then block. If it returned
+    /// false, the barrier in other processes failed although it worked when this was made: do not
+    /// block for longer than a frame may be late.
+    pub fn set_asleep(&self, asleep: bool) -> bool {
+        sleep::set_asleep(&self.area.asleep.0, asleep, self.area.start.0.full_fences.load(Relaxed) != 0)
+    }
+
+    fn write_key(&self, slot: u32, store: impl FnOnce(&KeyRecord)) {
+        let slot = slot as usize;
+        assert!(slot < KEY_SLOTS, "slots of keys have 20 bits");
+        let to = &self.area.keys[slot];
+        let _one = self.writer.lock();
+        record::write(&to.sequence, || store(to));
+    }
+
+    fn write_qp(&self, qpn: Qpn, store: impl FnOnce(&QpRecord)) {
+        let to = &self.area.qps[qpn.get() as usize % QP_SLOTS];
+        let _one = self.writer.lock();
+        record::write(&to.sequence, || store(to));
+    }
+
+    /// The memory, for tests that spoil it.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> memory::Span<'_> {
+        self.area.mapping().span()
+    }
+}
+
+fn store_key(to: &KeyRecord, key: &SharedKey) {
+    to.rkey.store(key.rkey.0, Relaxed);
+    to.pd.store(key.pd.0, Relaxed);
+    to.access.store(key.access.bits(), Relaxed);
+    to.only.store(key.only.map_or(NONE, Qpn::get), Relaxed);
+    to.base.store(key.base, Relaxed);
+    to.len_bytes.store(key.len_bytes, Relaxed);
+    to.start.store(key.start, Relaxed);
+    let none = (NONE, 0, 0, 0);
+    let (object, offset, front, back) = key.place.and_then(narrow).unwrap_or(none);
+    to.object.store(object, Relaxed);
+    to.offset.store(offset, Relaxed);
+    to.skip_front.store(front, Relaxed);
+    to.skip_back.store(back, Relaxed);
+}
+
+/// A place whose partial pages are no larger than pages are. Others are not shown.
+fn narrow(place: Place) -> Option<(u32, u64, u32, u32)> {
+    let (front, back) = (u32::try_from(place.skip_front).ok()?, u32::try_from(place.skip_back).ok()?);
+    (place.object != NONE).then_some((place.object, place.offset, front, back))
+}
+
+/// The key of a record, if it is a possible one.
+#[inline]
+pub(crate) fn read_key(from: &KeyRecord) -> Option<SharedKey> {
+    let key = record::read(&from.sequence, || {
+        let object = from.object.load(Relaxed);
+        let place = (object != NONE).then(|| Place {
+            object,
+            offset: from.offset.load(Relaxed),
+            skip_front: u64::from(from.skip_front.load(Relaxed)),
+            skip_back: u64::from(from.skip_back.load(Relaxed)),
+        });
+        let only = from.only.load(Relaxed);
+        SharedKey {
+            rkey: RKey(from.rkey.load(Relaxed)),
+            pd: PdId(from.pd.load(Relaxed)),
+            access: Access::from_bits_truncate(from.access.load(Relaxed)),
+            only: (only != NONE).then(|| Qpn::new(only)),
+            base: from.base.load(Relaxed),
+            len_bytes: from.len_bytes.load(Relaxed),
+            start: from.start.load(Relaxed),
+            place,
+        }
+    })?;
+    (key.rkey.0 != 0).then_some(key)
+}
+
+/// The queue pair of a record, whichever it is.
+#[inline]
+pub(crate) fn read_qp(from: &QpRecord) -> Option<SharedQp> {
+    let (number, qp) = record::read(&from.sequence, || {
+        let number = from.qpn.load(Relaxed);
+        let qp = SharedQp {
+            qpn: Qpn::new(number),
+            peer: Qpn::new(from.peer.load(Relaxed)),
+            pd: PdId(from.pd.load(Relaxed)),
+            access: Access::from_bits_truncate(from.access.load(Relaxed)),
+        };
+        (number, qp)
+    })?;
+    (number != NONE).then_some(qp)
+}

@@ -1,0 +1,160 @@
+//! What lies where in the shared memory. Any change of it is a new [`VERSION`].
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+use memory::RemoteKeys;
+
+use crate::cells::{CELL_BYTES, Cells, HEADER_BYTES};
+use crate::mapping::{Layout, Line};
+
+/// The version of both layouts and of the messages on the socket.
+pub(crate) const VERSION: u32 = 1;
+/// "LongarmE", "LongarmL".
+pub(crate) const EXPORT_MAGIC: u64 = 0x456d_7261_676e_6f4c;
+pub(crate) const LINK_MAGIC: u64 = 0x4c6d_7261_676e_6f4c;
+
+/// Lanes in each direction of a link.
+pub const LANES: usize = 8;
+/// Longest body of a frame, in bytes.
+pub const MAX_FRAME_BYTES: usize = (16 << 10) + 64;
+/// Hazard words of each end.
+pub(crate) const HAZARDS: usize = 64;
+/// Slots of keys.
+pub(crate) const KEY_SLOTS: usize = 1 << 20;
+/// Slots of queue pairs.
+pub(crate) const QP_SLOTS: usize = 1 << 16;
+const RING_CELLS: usize = 2048;
+
+/// What all files begin with.
+#[repr(C)]
+pub(crate) struct Start {
+    pub(crate) magic: AtomicU64,
+    pub(crate) version: AtomicU32,
+    /// Export: whether senders need full fences, since the owner has no barrier for all.
+    pub(crate) full_fences: AtomicU32,
+    /// Export: a random number, and its address in the owner's process.
+    pub(crate) nonce: AtomicU64,
+    pub(crate) nonce_address: AtomicU64,
+}
+
+/// A key: one cache line.
+#[repr(C, align(64))]
+pub(crate) struct KeyRecord {
+    pub(crate) sequence: AtomicU32,
+    pub(crate) rkey: AtomicU32,
+    pub(crate) pd: AtomicU32,
+    pub(crate) access: AtomicU32,
+    pub(crate) only: AtomicU32,
+    pub(crate) object: AtomicU32,
+    pub(crate) skip_front: AtomicU32,
+    pub(crate) skip_back: AtomicU32,
+    pub(crate) base: AtomicU64,
+    pub(crate) len_bytes: AtomicU64,
+    pub(crate) start: AtomicU64,
+    pub(crate) offset: AtomicU64,
+}
+
+/// A queue pair: half a cache line.
+#[repr(C, align(32))]
+pub(crate) struct QpRecord {
+    pub(crate) sequence: AtomicU32,
+    pub(crate) qpn: AtomicU32,
+    pub(crate) peer: AtomicU32,
+    pub(crate) pd: AtomicU32,
+    pub(crate) access: AtomicU32,
+}
+
+/// The file that its owner alone can write.
+#[repr(C)]
+pub(crate) struct ExportArea {
+    pub(crate) start: Line<Start>,
+    /// Counts: odd while the owner sleeps.
+    pub(crate) asleep: Line<AtomicU32>,
+    pub(crate) remote_keys: [AtomicU64; RemoteKeys::WORDS],
+    pub(crate) qps: [QpRecord; QP_SLOTS],
+    pub(crate) keys: [KeyRecord; KEY_SLOTS],
+}
+
+/// One cell of a ring.
+#[repr(C, align(64))]
+pub(crate) struct Cell {
+    header: AtomicU64,
+    _body: UnsafeCell<[u8; CELL_BYTES - HEADER_BYTES]>,
+}
+
+/// A ring with the word in which its consumer publishes its position.
+#[repr(C)]
+pub(crate) struct Ring {
+    head: Line<AtomicU64>,
+    cells: [Cell; RING_CELLS],
+}
+
+// SAFETY: a body is touched through raw copies only, by whom the headers say.
+unsafe impl Sync for Ring {}
+
+impl Ring {
+    /// Where the body of a frame that begins in cell `index` lies.
+    #[inline(always)]
+    pub(crate) fn body(&self, index: usize) -> *mut u8 {
+        let first = (&raw const self.cells).cast_mut().cast::<u8>();
+        first.wrapping_add(index % RING_CELLS * CELL_BYTES + HEADER_BYTES)
+    }
+}
+
+impl Cells for Ring {
+    const COUNT: u64 = RING_CELLS as u64;
+    const MAX_BODY: usize = MAX_FRAME_BYTES;
+
+    #[inline(always)]
+    fn header(&self, index: usize) -> &AtomicU64 {
+        &self.cells[index % RING_CELLS].header
+    }
+
+    #[inline(always)]
+    fn head(&self) -> &AtomicU64 {
+        &self.head.0
+    }
+}
+
+/// What one end writes and the other reads.
+#[repr(C)]
+pub(crate) struct EndArea {
+    /// In which phase the other end's hazards count.
+    pub(crate) phase: Line<AtomicU32>,
+    /// The lanes that this end has ever sent on: one bit each.
+    pub(crate) opened: Line<AtomicU32>,
+    /// Accesses of this end to the other's memory.
+    pub(crate) hazards: [Line<AtomicU64>; HAZARDS],
+    /// What this end sends.
+    pub(crate) rings: [Ring; LANES],
+}
+
+/// The file that both ends write.
+#[repr(C)]
+pub(crate) struct LinkArea {
+    pub(crate) start: Line<Start>,
+    pub(crate) state: Line<AtomicU32>,
+    /// By [`Side`](crate::Side).
+    pub(crate) ends: [EndArea; 2],
+}
+
+// SAFETY: atomics.
+unsafe impl Layout for Start {}
+// SAFETY: atomics.
+unsafe impl Layout for KeyRecord {}
+// SAFETY: atomics.
+unsafe impl Layout for QpRecord {}
+// SAFETY: consists of the above.
+unsafe impl Layout for ExportArea {}
+// SAFETY: an atomic and a cell of bytes.
+unsafe impl Layout for Cell {}
+// SAFETY: consists of the above.
+unsafe impl Layout for Ring {}
+// SAFETY: consists of the above.
+unsafe impl Layout for EndArea {}
+// SAFETY: consists of the above.
+unsafe impl Layout for LinkArea {}
+
+const _: () = assert!(size_of::<KeyRecord>() == 64 && size_of::<QpRecord>() == 32 && size_of::<Cell>() == 64);
+const _: () = assert!(MAX_FRAME_BYTES < RING_CELLS / 4 * CELL_BYTES);

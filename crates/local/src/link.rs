@@ -1,0 +1,273 @@
+//! A link between two processes: both map it, and a socket joins them.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, fence};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::channel::{self, Channel};
+use crate::error::{Death, LinkError};
+use crate::hazard;
+use crate::lane::{Consumer, Incoming, Outgoing, Producer};
+use crate::layout::{EndArea, HAZARDS, LANES, LINK_MAGIC, LinkArea, VERSION};
+use crate::mapping::Shared;
+use crate::peer::{Introduction, Peer, check_file};
+use crate::state::{self, Side, Standing};
+use crate::sync::pause;
+use crate::sys;
+
+/// Rounds of waiting before it sleeps.
+const ROUNDS_AWAKE: u32 = 512;
+const NAP: Duration = Duration::from_micros(50);
+
+/// What one process needs of a link beside what it knows of the other process.
+#[derive(Debug)]
+pub struct LinkEnds {
+    /// The file that both map.
+    pub link: OwnedFd,
+    /// Its end of the socket between the two.
+    pub socket: OwnedFd,
+}
+
+/// A link to another process.
+pub struct Link {
+    pub(crate) area: Shared<LinkArea>,
+    side: Side,
+    peer: Peer,
+    pub(crate) channel: Channel,
+    outgoing: [Outgoing; LANES],
+    incoming: [Incoming; LANES],
+    /// Zero, or one more than the place in [`DEATHS`].
+    death: AtomicU8,
+    /// Who waits for accesses of the peer: one at a time.
+    waiter: Mutex<()>,
+    pub(crate) counters: crate::socket::Counters,
+    pub(crate) reader: Mutex<()>,
+}
+
+const DEATHS: [Death; 3] = [Death::Gone, Death::BrokenRing, Death::BrokenSocket];
+
+impl core::fmt::Debug for Link {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mut debug = f.debug_struct("Link");
+        debug.field("side", &self.side).field("peer", &self.peer).field("death", &self.death()).finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    /// Makes a link for two: what this process keeps, and what it gives to the other.
+    ///
+    /// # Errors
+    /// What memfd_create(2), mmap(2), sealing and socketpair(2) say.
+    pub fn create() -> io::Result<(LinkEnds, LinkEnds)> {
+        let file = sys::memfd(c"longarm-link", size_of::<LinkArea>())?;
+        let area = Shared::<LinkArea>::new(file.as_fd(), true)?;
+        area.start.0.version.store(VERSION, Relaxed);
+        area.start.0.magic.store(LINK_MAGIC, Release);
+        sys::seal(file.as_fd(), libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL)?;
+        let (ours, theirs) = channel::pair()?;
+        let copy = file.try_clone()?;
+        Ok((LinkEnds { link: file, socket: ours }, LinkEnds { link: copy, socket: theirs }))
+    }
+
+    /// Opens one end. The files are checked before anything in them is touched.
+    ///
+    /// # Errors
+    /// See [`LinkError`].
+    pub fn open(ends: LinkEnds, with: Introduction, side: Side) -> Result<Link, LinkError> {
+        check_file(ends.link.as_fd(), size_of::<LinkArea>())?;
+        let area = Shared::<LinkArea>::new(ends.link.as_fd(), true).map_err(LinkError::System)?;
+        let start = &area.start.0;
+        if start.magic.load(Acquire) != LINK_MAGIC || start.version.load(Relaxed) != VERSION {
+            return Err(LinkError::Foreign);
+        }
+        Ok(Link {
+            area,
+            side,
+            peer: Peer::open(with)?,
+            channel: Channel::new(ends.socket),
+            outgoing: Default::default(),
+            incoming: Default::default(),
+            death: AtomicU8::new(0),
+            waiter: Mutex::new(()),
+            counters: Default::default(),
+            reader: Mutex::new(()),
+        })
+    }
+
+    /// Which end this is.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// Says that this end is ready. What is decided then.
+    pub fn confirm(&self) -> Standing {
+        state::confirm(&self.area.state.0, self.side)
+    }
+
+    /// What is decided so far.
+    pub fn standing(&self) -> Standing {
+        state::standing(&self.area.state.0)
+    }
+
+    /// Waits no longer: the link is up, if the other end confirmed in time, or failed for both.
+    /// True if it is up.
+    pub fn decide(&self) -> bool {
+        state::give_up(&self.area.state.0) == Standing::Up
+    }
+
+    /// Waits until both ends have confirmed, for `patience` at most; then decides. True if the
+    /// link is up. A peer that has died meanwhile does not make it fail if it was up before.
+    pub fn wait_confirmed(&self, patience: Duration) -> bool {
+        let begin = Instant::now();
+        let mut round = 0;
+        while self.standing() == Standing::Pending && begin.elapsed() < patience && !self.peer_is_gone() {
+            wait(round);
+            round += 1;
+        }
+        self.decide()
+    }
+
+    /// The other process.
+    #[inline(always)]
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Begins an access to the peer's memory on behalf of a queue pair: enter, look the key up,
+    /// copy, leave. The peer does not take the memory away in between.
+    #[inline]
+    pub fn enter(&self, qp_number: u16) -> Hazard<'_> {
+        let word = &self.ours().hazards[usize::from(qp_number) % HAZARDS].0;
+        let unit = hazard::enter(word, &self.theirs().phase.0);
+        Hazard { word, unit }
+    }
+
+    /// Returns when no access of the peer to our memory is under way that began before this call, or
+    /// when the peer has ended. What was closed in the export before it is then used by
+    /// nobody. An access is as long as a copy, or as a peer that is stopped in one.
+    pub fn wait_for_peer_accesses(&self) {
+        fence(SeqCst);
+        let words = self.theirs().hazards.iter().map(|line| &line.0);
+        // Nobody there: the usual case takes no lock.
+        if words.clone().all(|word| word.load(Acquire) == 0) {
+            return;
+        }
+        let _one = self.waiter.lock();
+        hazard::drain(words, &self.ours().phase.0, |round| {
+            wait(round);
+            !(round >= ROUNDS_AWAKE && self.peer_is_gone())
+        });
+    }
+
+    /// The right to send on a lane; waits for other threads of this process that do.
+    ///
+    /// # Panics
+    /// If there is no such lane.
+    #[inline]
+    pub fn producer(&self, lane: usize) -> Producer<'_> {
+        Producer::new(self, &self.ours().rings[lane], lane, &self.outgoing[lane])
+    }
+
+    /// The right to receive on a lane; nothing if another thread has it.
+    ///
+    /// # Panics
+    /// If there is no such lane.
+    #[inline]
+    pub fn consumer(&self, lane: usize) -> Option<Consumer<'_>> {
+        Consumer::new(self, &self.theirs().rings[lane], &self.incoming[lane])
+    }
+
+    /// The lanes on which something waits to be received: one bit each. Takes no lock.
+    #[inline]
+    pub fn waiting(&self) -> u8 {
+        let theirs = self.theirs();
+        let mut left = theirs.opened.0.load(Relaxed) as u8;
+        let mut waiting = 0;
+        while left != 0 {
+            let lane = left.trailing_zeros() as usize;
+            left &= left - 1;
+            waiting |= u8::from(self.incoming[lane].is_waiting(&theirs.rings[lane])) << lane;
+        }
+        waiting
+    }
+
+    /// The socket, to wait on: readable when [`serve_socket`](Link::serve_socket) has something to do.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.channel.fd()
+    }
+
+    /// Whether the link is of no more use.
+    #[inline(always)]
+    pub fn is_dead(&self) -> bool {
+        self.death.load(Relaxed) != 0
+    }
+
+    /// Why it is of no more use. The first reason stays.
+    #[inline]
+    pub fn death(&self) -> Option<Death> {
+        let number = usize::from(self.death.load(Acquire));
+        number.checked_sub(1).and_then(|place| DEATHS.get(place)).copied()
+    }
+
+    #[cold]
+    pub(crate) fn die(&self, reason: Death) {
+        if reason == Death::Gone {
+            self.peer.set_gone();
+        }
+        let number = DEATHS.iter().position(|death| *death == reason).unwrap_or(0) as u8 + 1;
+        let _ = self.death.compare_exchange(0, number, Release, Relaxed);
+    }
+
+    /// Looks whether the peer has ended.
+    pub(crate) fn peer_is_gone(&self) -> bool {
+        if !self.peer.is_alive() {
+            return true;
+        }
+        let ended = sys::ready_now(self.channel.fd(), rustix::event::PollFlags::empty());
+        let closed = ended.intersects(rustix::event::PollFlags::HUP | rustix::event::PollFlags::ERR);
+        if closed || self.peer.has_ended() {
+            self.die(Death::Gone);
+        }
+        closed || !self.peer.is_alive()
+    }
+
+    pub(crate) fn opened_by_us(&self) -> &AtomicU32 {
+        &self.ours().opened.0
+    }
+
+    #[inline(always)]
+    fn ours(&self) -> &EndArea {
+        &self.area.ends[self.side.index()]
+    }
+
+    #[inline(always)]
+    fn theirs(&self) -> &EndArea {
+        &self.area.ends[self.side.other().index()]
+    }
+}
+
+/// An access to a peer's memory that is under way, until it is dropped.
+#[must_use]
+pub struct Hazard<'a> {
+    word: &'a AtomicU64,
+    unit: u64,
+}
+
+impl Drop for Hazard<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        hazard::leave(self.word, self.unit);
+    }
+}
+
+/// Spins, then yields, then sleeps.
+fn wait(round: u32) {
+    match round {
+        0..ROUNDS_AWAKE => pause(round),
+        _ => std::thread::sleep(NAP),
+    }
+}

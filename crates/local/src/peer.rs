@@ -1,0 +1,207 @@
+//! The other process, as it shows itself.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use memory::{RemoteKeys, SharedKey, Span};
+use rustix::event::PollFlags;
+use wire::{Qpn, RKey};
+
+use crate::error::LinkError;
+use crate::export::{SharedQp, read_key, read_qp};
+use crate::layout::{EXPORT_MAGIC, ExportArea, KEY_SLOTS, QP_SLOTS, VERSION};
+use crate::mapping::Shared;
+use crate::objects::{Object, Objects};
+use crate::{sleep, sys};
+
+/// What the hub tells of the other process.
+#[derive(Debug)]
+pub struct Introduction {
+    /// Its export.
+    pub export: OwnedFd,
+    /// The eventfd that wakes it.
+    pub wake: OwnedFd,
+    /// Its process id, as this process' namespace numbers it (if it does not, nothing is
+    /// reached that way).
+    pub pid: u32,
+}
+
+/// The other process: its keys, its queue pairs, its memory.
+pub struct Peer {
+    area: Shared<ExportArea>,
+    keys: Box<RemoteKeys>,
+    pub(crate) objects: Objects,
+    bell: OwnedFd,
+    /// The nap that it was woken from last.
+    woken: AtomicU32,
+    full_fences: bool,
+    /// Its process, if its memory can be reached.
+    far: Option<Far>,
+    gone: AtomicBool,
+}
+
+/// A process whose memory was reached once.
+struct Far {
+    pid: i32,
+    /// Readable when it has ended.
+    process: OwnedFd,
+}
+
+impl core::fmt::Debug for Peer {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Peer")
+            .field("alive", &self.is_alive())
+            .field("far", &self.reaches_far())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Peer {
+    pub(crate) fn open(introduction: Introduction) -> Result<Peer, LinkError> {
+        let Introduction { export, wake, pid } = introduction;
+        check_file(export.as_fd(), size_of::<ExportArea>())?;
+        let area = Shared::<ExportArea>::new(export.as_fd(), false).map_err(LinkError::System)?;
+        let start = &area.start.0;
+        if start.magic.load(Acquire) != EXPORT_MAGIC || start.version.load(Relaxed) != VERSION {
+            return Err(LinkError::Foreign);
+        }
+        let words: Vec<u64> = area.remote_keys.iter().map(|word| word.load(Relaxed)).collect();
+        let keys = RemoteKeys::from_words(&words).ok_or(LinkError::Foreign)?;
+        let full_fences = !sys::register_for_barriers() || start.full_fences.load(Relaxed) != 0;
+        let far = probe(pid, start.nonce_address.load(Relaxed), start.nonce.load(Relaxed));
+        let (woken, gone) = (AtomicU32::new(0), AtomicBool::new(false));
+        Ok(Peer { area, keys, objects: Objects::new(), bell: wake, woken, full_fences, far, gone })
+    }
+
+    /// A live key. Hold a [`Hazard`](crate::Hazard) from before this call until what it led to is done.
+    #[inline]
+    pub fn key(&self, rkey: RKey) -> Option<SharedKey> {
+        let slot = self.keys.slot(rkey) as usize % KEY_SLOTS;
+        read_key(&self.area.keys[slot]).filter(|key| key.rkey == rkey)
+    }
+
+    /// A queue pair that may be sent to. As for [`key`](Peer::key).
+    #[inline]
+    pub fn qp(&self, qpn: Qpn) -> Option<SharedQp> {
+        read_qp(&self.area.qps[qpn.get() as usize % QP_SLOTS]).filter(|qp| qp.qpn == qpn)
+    }
+
+    /// Whether it says that it sleeps.
+    #[inline(always)]
+    pub fn is_asleep(&self) -> bool {
+        self.area.asleep.0.load(Relaxed) & 1 == 1
+    }
+
+    /// Wakes it if it sleeps: to be called after frames were committed. Costs a look at
+    /// its flag while it is awake, and a system call once per nap.
+    #[inline(always)]
+    pub fn announce(&self) {
+        sleep::sender_fence(self.full_fences);
+        let nap = self.area.asleep.0.load(Relaxed);
+        if nap & 1 == 1 {
+            self.end_nap(nap);
+        }
+    }
+
+    /// Wakes it, asleep or not.
+    pub fn wake(&self) {
+        sys::ring_bell(&self.bell);
+    }
+
+    #[cold]
+    fn end_nap(&self, nap: u32) {
+        if self.woken.swap(nap, Relaxed) != nap {
+            self.wake();
+        }
+    }
+
+    /// An object of it, if it is mapped here. Kept mapped for as long as it is held. If it is not
+    /// here, its descriptor may be in the socket: [`serve_socket`](crate::Link::serve_socket), look
+    /// again, and if that does not help [`want_object`](crate::Link::want_object) and do without.
+    #[inline]
+    pub fn object(&self, object: u32) -> Option<Object<'_>> {
+        self.objects.get(object)
+    }
+
+    /// Whether [`read_far`](Peer::read_far) and [`write_far`](Peer::write_far) work: a number in its memory
+    /// could be read when the link was made.
+    pub fn reaches_far(&self) -> bool {
+        self.far.is_some()
+    }
+
+    /// Copies from its memory, by its own addresses (process_vm_readv(2)).
+    ///
+    /// # Errors
+    /// `Unsupported` if that does not work here, `NotConnected` if it has ended, else what the
+    /// kernel says: `EFAULT` if the range is not all mapped there.
+    pub fn read_far(&self, address: u64, to: Span<'_>) -> io::Result<()> {
+        let far = self.living()?;
+        sys::read_process(far.pid, address, to)?;
+        // Its number may have become another's meanwhile.
+        self.living().map(drop)
+    }
+
+    /// Copies to its memory. If it fails, a part may have been written.
+    ///
+    /// # Errors
+    /// As [`read_far`](Peer::read_far).
+    pub fn write_far(&self, address: u64, from: Span<'_>) -> io::Result<()> {
+        let far = self.living()?;
+        sys::write_process(far.pid, address, from)
+    }
+
+    /// Whether it lives, as far as is known here.
+    pub fn is_alive(&self) -> bool {
+        !self.gone.load(Acquire)
+    }
+
+    pub(crate) fn set_gone(&self) {
+        self.gone.store(true, core::sync::atomic::Ordering::Release);
+    }
+
+    /// Looks whether its process has ended, if that can be seen.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.far.as_ref().is_some_and(Far::has_ended)
+    }
+
+    fn living(&self) -> io::Result<&Far> {
+        let far = self.far.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        if !self.is_alive() || far.has_ended() {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        Ok(far)
+    }
+}
+
+impl Far {
+    fn has_ended(&self) -> bool {
+        sys::ready_now(self.process.as_fd(), PollFlags::IN).contains(PollFlags::IN)
+    }
+}
+
+/// Reads a number at an address of the process that its export tells. Whoever has it there is
+/// the process that made the export.
+fn probe(pid: u32, address: u64, nonce: u64) -> Option<Far> {
+    let pid = i32::try_from(pid).ok()?;
+    let process = sys::pidfd(pid)?;
+    let mut bytes = [0u8; 8];
+    // SAFETY: our own bytes, borrowed by nobody else for as long as the span lives.
+    let to = unsafe { Span::new(bytes.as_mut_ptr(), bytes.len()) };
+    sys::read_process(pid, address, to).ok()?;
+    let far = Far { pid, process };
+    (u64::from_ne_bytes(bytes) == nonce && !far.has_ended()).then_some(far)
+}
+
+/// A memfd of exactly that size that keeps its size.
+pub(crate) fn check_file(fd: BorrowedFd<'_>, len_bytes: usize) -> Result<(), LinkError> {
+    let seals = sys::seals(fd).map_err(|_| LinkError::Unsealed)?;
+    if seals & libc::F_SEAL_SHRINK == 0 {
+        return Err(LinkError::Unsealed);
+    }
+    match sys::file_bytes(fd).map_err(LinkError::System)? {
+        bytes if bytes == len_bytes as u64 => Ok(()),
+        _ => Err(LinkError::Foreign),
+    }
+}

@@ -1,0 +1,102 @@
+//! Objects of both processes, told on the socket between them.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use std::os::fd::BorrowedFd;
+
+use crate::channel::{Kind, Message, Received};
+use crate::error::Death;
+use crate::link::Link;
+use crate::objects::Refused;
+
+/// Most messages that are read at once.
+const MAX_AT_ONCE: usize = 1024;
+
+/// What was counted on the socket.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    refused: AtomicU64,
+}
+
+/// What came of serving the socket.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Served {
+    /// Objects of ours that the peer asks for: offer them again if they are still there.
+    pub wanted: Vec<u32>,
+    /// Whether there is more to read, or something waits for room: serve again soon.
+    pub unfinished: bool,
+}
+
+impl Link {
+    /// Tells the peer of an object, or remembers to do so. False if too much waits already; the
+    /// peer will ask for it when it needs it.
+    pub fn offer_object(&self, object: u32, len_bytes: u64, fd: BorrowedFd<'_>) -> bool {
+        self.channel.send(Kind::Offered, object, len_bytes, Some(fd))
+    }
+
+    /// Tells the peer that an object is gone. Nobody uses it: its keys were closed and the peer's
+    /// accesses waited for.
+    pub fn withdraw_object(&self, object: u32) -> bool {
+        self.channel.send(Kind::Withdrawn, object, 0, None)
+    }
+
+    /// Asks for an object that a key of the peer lies in and that is not here.
+    pub fn want_object(&self, object: u32) -> bool {
+        self.channel.send(Kind::Wanted, object, 0, None)
+    }
+
+    /// Objects of the peer that were not mapped: too many, twice the same, or unfit.
+    pub fn objects_refused(&self) -> u64 {
+        self.counters.refused.load(Relaxed)
+    }
+
+    /// Reads what is in the socket and sends what waits; never blocks but for accesses of our own to an
+    /// object that the peer withdraws. Must not be called by who holds one.
+    pub fn serve_socket(&self) -> Served {
+        let mut served = Served::default();
+        let Some(_one) = self.reader.try_lock() else { return served };
+        if self.is_dead() {
+            self.peer_is_gone();
+            return served;
+        }
+        served.unfinished = true;
+        for _ in 0..MAX_AT_ONCE {
+            match self.channel.receive() {
+                Received::Message(message) => self.heard(message, &mut served),
+                Received::Nothing => {
+                    served.unfinished = false;
+                    break;
+                }
+                Received::Closed => {
+                    self.die(Death::Gone);
+                    break;
+                }
+                Received::Garbage => {
+                    self.die(Death::BrokenSocket);
+                    break;
+                }
+            }
+        }
+        served.unfinished |= self.channel.flush();
+        served.unfinished &= !self.is_dead();
+        served
+    }
+
+    fn heard(&self, message: Message, served: &mut Served) {
+        let Message { kind, object, len_bytes, fd } = message;
+        match (kind, fd) {
+            (Kind::Offered, Some(fd)) => match self.peer().objects.insert(object, len_bytes, fd) {
+                // It was asked for while it was on its way.
+                Ok(()) | Err(Refused::Twice) => {}
+                Err(Refused::Full | Refused::Unfit) => {
+                    self.counters.refused.fetch_add(1, Relaxed);
+                }
+            },
+            (Kind::Offered, None) => self.die(Death::BrokenSocket),
+            (Kind::Withdrawn, _) => {
+                self.peer().objects.remove(object);
+            }
+            (Kind::Wanted, _) => served.wanted.push(object),
+        }
+    }
+}

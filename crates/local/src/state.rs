@@ -1,0 +1,90 @@
+//! Whether a link is used: one word, decided once, the same for both ends.
+//!
+//! ```text
+//!   0 ── confirm of one ─► 1 or 2 ── confirm of the other ─► 3: up, for ever
+//!   └──────── either gives up ──────┴──► failed, for ever
+//! ```
+//!
+//! Every change is a compare-and-swap from a state that is not final, so there is one first
+//! final state. An end that dies has confirmed or has not; the other decides by giving up,
+//! which fails if the link is up already.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire};
+
+use crate::sync::AtomicU32;
+
+/// Which end of a link a process is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Side {
+    /// It made the link and asked to be introduced.
+    Asked,
+    /// The link was offered to it.
+    Offered,
+}
+
+impl Side {
+    /// The other end.
+    pub fn other(self) -> Side {
+        match self {
+            Side::Asked => Side::Offered,
+            Side::Offered => Side::Asked,
+        }
+    }
+
+    /// Its place in tables.
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// What has been decided about a link.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Standing {
+    /// Nothing yet.
+    Pending,
+    /// It is used.
+    Up,
+    /// It is never used.
+    Failed,
+}
+
+const BOTH: u32 = 0b11;
+const FAILED: u32 = 0b100;
+
+/// What the word says.
+pub(crate) fn standing(word: &AtomicU32) -> Standing {
+    decode(word.load(Acquire))
+}
+
+/// One end is ready. What is decided then.
+pub(crate) fn confirm(word: &AtomicU32, side: Side) -> Standing {
+    advance(word, |state| state | 1 << side.index())
+}
+
+/// One end waits no longer. What is decided: up or failed.
+pub(crate) fn give_up(word: &AtomicU32) -> Standing {
+    advance(word, |_| FAILED)
+}
+
+fn decode(state: u32) -> Standing {
+    match state {
+        0..BOTH => Standing::Pending,
+        BOTH => Standing::Up,
+        _ => Standing::Failed,
+    }
+}
+
+fn advance(word: &AtomicU32, next: impl Fn(u32) -> u32) -> Standing {
+    let mut state = word.load(Acquire);
+    // An honest peer changes the word once more. One that changes it for ever has failed.
+    for _ in 0..16 {
+        if decode(state) != Standing::Pending {
+            return decode(state);
+        }
+        match word.compare_exchange(state, next(state), AcqRel, Acquire) {
+            Ok(_) => return decode(next(state)),
+            Err(found) => state = found,
+        }
+    }
+    Standing::Failed
+}
