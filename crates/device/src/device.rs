@@ -198,7 +198,7 @@ impl Device {
     /// plan at first.
     pub fn set_faults(&self, plan: Option<FaultPlan>) {
         if self.engine.check().is_ok() {
-            self.engine.faults.set(plan);
+            self.engine.set_faults(plan);
         }
     }
 

@@ -163,6 +163,14 @@ impl Engine {
         &self.socket
     }
 
+    /// Injects faults from now on, or ends that.
+    pub(crate) fn set_faults(&self, plan: Option<::faults::FaultPlan>) {
+        if let Some(near) = &self.near {
+            near.links.set_direct(plan.is_none());
+        }
+        self.faults.set(plan);
+    }
+
     /// Whether a queue pair number with this high byte is one of ours.
     #[inline]
     pub(crate) fn is_own_slot(&self, slot: u8) -> bool {

@@ -83,7 +83,7 @@ fn start() -> Result<EngineRef, OpenError> {
         near,
     };
     let engine = EngineRef::start(parts)?;
-    engine.faults.set(faults);
+    engine.set_faults(faults);
     capture_of_environment(&engine)?;
     Ok(engine)
 }

@@ -59,6 +59,13 @@ impl<'a> Span<'a> {
         self.start
     }
 
+    /// The span of a slice, which nobody uses meanwhile.
+    #[inline]
+    pub fn from_mut(bytes: &'a mut [u8]) -> Span<'a> {
+        // SAFETY: the borrow keeps the bytes, and everybody else away from them, for all of `'a`.
+        unsafe { Span::new(bytes.as_mut_ptr(), bytes.len()) }
+    }
+
     /// Its length.
     #[inline(always)]
     pub fn len_bytes(self) -> usize {

@@ -84,7 +84,7 @@ impl Background {
     }
 
     /// There are wishes to be introduced to somebody.
-    pub(crate) fn look_at_wishes(&self) {
+    fn look_at_wishes(&self) {
         self.wishes.store(true, SeqCst);
         self.wake();
     }
@@ -154,6 +154,11 @@ impl Background {
 }
 
 impl Engine {
+    /// Somebody wishes to be introduced to a peer: the background thread asks the hub.
+    pub(crate) fn look_at_wishes(&self) {
+        self.background.look_at_wishes();
+    }
+
     /// The application will wait for an event: it stops polling now.
     #[inline]
     pub(crate) fn application_may_block(&self) {
@@ -352,7 +357,6 @@ impl Engine {
             SessionEvent::HubLost => log::info!("the hub is gone; looking for another"),
             SessionEvent::Reattached => log::info!("attached to a new hub"),
             // Without an offer of ours there are no introductions.
-            SessionEvent::Introduced(_) | SessionEvent::NotIntroduced { .. } => {}
             SessionEvent::Detached { reason } => {
                 log::error!("the hub has taken our slot away: {reason}");
                 self.devices.fatal();

@@ -67,11 +67,14 @@ impl End {
         std::ptr::eq(&*self.link, link)
     }
 
-    /// Begins an access, if there is a peer.
+    /// Begins an access, if there is a peer and it may be.
     #[inline]
     fn enter(&self) -> Result<Hazard<'_>, Stop> {
         if self.link.is_dead() {
             return Err(Stop::Dead);
+        }
+        if !self.link.is_direct() {
+            return Err(Stop::Elsewhere);
         }
         Ok(self.link.enter(self.ours.index()))
     }

@@ -37,12 +37,19 @@ impl Exporter {
         self.export.close_qp(qpn);
     }
 
+    /// Offers an object again that a peer asks for.
+    pub(super) fn offer(&self, link: &NearLink, object: u32) {
+        if let Some((fd, bytes)) = self.objects.lock().get(&object) {
+            link.offer_object(object, *bytes, fd.as_fd());
+        }
+    }
+
     /// Adds a link to those that learn of memory, and tells it of what there is.
     pub(super) fn enter(&self, link: Arc<NearLink>) {
         // Under the lock: memory that comes now is told either here or by `object_added`.
         let objects = self.objects.lock();
         for (object, (fd, bytes)) in &*objects {
-            link.offer_object(*object, fd.as_fd(), *bytes);
+            link.offer_object(*object, *bytes, fd.as_fd());
         }
         self.links.enter(link);
     }
@@ -52,7 +59,7 @@ impl Mirror for Exporter {
     fn object_added(&self, object: u32, fd: BorrowedFd<'_>, bytes: u64) {
         let mut objects = self.objects.lock();
         for link in &*self.links.all() {
-            link.offer_object(object, fd, bytes);
+            link.offer_object(object, bytes, fd);
         }
         match fd.try_clone_to_owned() {
             Ok(fd) => drop(objects.insert(object, (fd, bytes))),

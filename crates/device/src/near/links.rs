@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::time::{Duration, Instant};
 
 use hub::client::{Introduction, LinkOffer, Session, Side};
@@ -21,6 +21,15 @@ const REMEMBER: Duration = Duration::from_secs(1);
 /// A link in use.
 pub(crate) struct NearLink {
     link: Link,
+    /// Whether we may touch the peer's memory ourselves; if not, every request is a frame.
+    direct: AtomicBool,
+}
+
+impl NearLink {
+    #[inline]
+    pub(super) fn is_direct(&self) -> bool {
+        self.direct.load(Relaxed)
+    }
 }
 
 impl Deref for NearLink {
@@ -47,6 +56,7 @@ pub(crate) struct Links {
     /// What threads that poll walk through; they see by the version that it is another.
     list: Mutex<Arc<[Arc<NearLink>]>>,
     version: AtomicU64,
+    direct: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
     /// All their sockets.
@@ -67,6 +77,7 @@ impl Links {
         Ok(Links {
             list: Mutex::new(Arc::new([])),
             version: AtomicU64::new(1),
+            direct: AtomicBool::new(true),
             state: Mutex::default(),
             changed: Condvar::new(),
             sockets: epoll::create(epoll::CreateFlags::CLOEXEC)?,
@@ -80,6 +91,14 @@ impl Links {
 
     pub(crate) fn all(&self) -> Arc<[Arc<NearLink>]> {
         self.list.lock().clone()
+    }
+
+    /// Whether requests may be done without frames from now on: faults are injected into frames.
+    pub(crate) fn set_direct(&self, direct: bool) {
+        self.direct.store(direct, Relaxed);
+        for link in &*self.all() {
+            link.direct.store(direct, Relaxed);
+        }
     }
 
     /// Changes with the list.
@@ -114,11 +133,11 @@ impl Links {
             match state.slots.get(&slot) {
                 Some(Known::Linked(link)) => return Some(link.clone()),
                 Some(Known::Refused(_)) | None => return None,
-                Some(Known::Asked) if self.changed.wait_until(&mut state, end).timed_out() => {
-                    state.slots.insert(slot, Known::Refused(Instant::now()));
-                    return None;
-                }
                 Some(Known::Asked) => {}
+            }
+            if self.changed.wait_until(&mut state, end).timed_out() {
+                state.slots.insert(slot, Known::Refused(Instant::now()));
+                return None;
             }
         }
     }
@@ -149,7 +168,7 @@ impl Links {
         let (slot, slots) = (introduction.slot, introduction.slots.clone());
         match self.open(introduction) {
             Ok(link) => {
-                let link = Arc::new(NearLink { link });
+                let link = Arc::new(NearLink { link, direct: AtomicBool::new(self.direct.load(Relaxed)) });
                 link.confirm();
                 export.enter(link.clone());
                 let mut state = self.state.lock();
@@ -213,9 +232,11 @@ impl Links {
     }
 
     /// Reads what peers have sent beside the lanes; those that are gone come into `gone`.
-    pub(super) fn serve(&self, gone: &mut Vec<Arc<NearLink>>) {
+    pub(super) fn serve(&self, export: &Exporter, gone: &mut Vec<Arc<NearLink>>) {
         for link in &*self.all() {
-            link.serve_socket();
+            for object in link.serve_socket().wanted {
+                export.offer(link, object);
+            }
             if link.is_dead() {
                 self.remove(link);
                 gone.push(link.clone());

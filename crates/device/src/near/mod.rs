@@ -19,8 +19,6 @@ mod export;
 mod far;
 mod links;
 mod reach;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +63,7 @@ impl Engine {
         if !is_connected || self.is_own_slot(slot) || !self.devices.has_address(attr.address.destination) {
             return None;
         }
-        let link = near.links.to(slot, PATIENCE, || self.background.look_at_wishes())?;
+        let link = near.links.to(slot, PATIENCE, || self.look_at_wishes())?;
         Some(End::new(link, entry.qpn(), attr.dest_qpn))
     }
 
@@ -80,7 +78,7 @@ impl Engine {
     pub(crate) fn serve_links(&self) {
         let Some(near) = &self.near else { return };
         let mut gone = Vec::new();
-        near.links.serve(&mut gone);
+        near.links.serve(&near.export, &mut gone);
         for link in gone {
             log::info!("a process on this host is gone: {:?}", link.death());
             self.peer_died(&link);
