@@ -300,6 +300,7 @@ impl Handle {
             && entry.lock().live.as_ref().is_some_and(|live| live.qp.state() != QpState::Reset)
         {
             engine.take_leave();
+            engine.say_last(entry);
         }
         let Some(mut live) = entry.lock().live.take() else { return false };
         engine.hide_from_peer(&mut live);

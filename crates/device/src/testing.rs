@@ -2,15 +2,19 @@
 //!
 //! Not part of the public interface; behind the feature `testing`.
 
+use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 
 use hub::{DeviceRecord, Guid};
+use local::{Export, Introduction, Link, Side};
+use memory::Registry;
 use udp::{Interface, PortGroup};
 use wire::Gid;
 
 use crate::counters::Counters;
 use crate::device::{Device, OpenOptions};
-use crate::engine::{EngineRef, Parts};
+use crate::engine::{EngineRef, Parts, WeakEngine};
+use crate::near::NearSide;
 
 /// Opens the device of an interface of this thread's network namespace, on an engine of its
 /// own that has the given slot of the group.
@@ -28,18 +32,68 @@ pub fn open(group: &PortGroup, slot: u8, interface: &str) -> Device {
 /// # Panics
 /// If the system refuses any of it.
 pub fn open_socket(socket: OwnedFd, slot: u8, interface: &str) -> Device {
+    let registry = Registry::from_entropy().expect("random numbers");
+    let near = NEAR.with_borrow(Option::is_some).then(|| near_side(&registry));
     let parts = Parts {
         slot,
         socket,
         devices: udp::interfaces().expect("interfaces").iter().map(record).collect(),
         session: None,
         counters: Counters::new().expect("a counter page"),
-        registry: memory::Registry::from_entropy().expect("random numbers"),
+        registry,
         wake: crate::engine::wake_descriptor().expect("a descriptor"),
-        near: None,
+        near,
     };
     let engine = EngineRef::start(parts).expect("an engine");
+    NEAR.with_borrow_mut(|others| introduce_to(others, &engine, slot));
     Device::on(engine, &OpenOptions { name: Some(interface.to_owned()) }).expect("a device")
+}
+
+thread_local! {
+    /// Engines that reach each other without packets, if those that are opened now are to.
+    static NEAR: RefCell<Option<Vec<(u8, WeakEngine)>>> = const { RefCell::new(None) };
+}
+
+/// Whether engines that this thread opens reach each other as processes on one host do: by shared
+/// memory. They are introduced without a hub.
+pub fn set_near(near: bool) {
+    NEAR.set(near.then(Vec::new));
+}
+
+/// What [`set_near`] was called with last in this thread.
+pub fn is_near() -> bool {
+    NEAR.with_borrow(Option::is_some)
+}
+
+fn near_side(registry: &Registry) -> NearSide {
+    let export = Export::new(&registry.remote_keys()).expect("an export");
+    NearSide::new(export).expect("a descriptor")
+}
+
+fn introduce_to(others: &mut Option<Vec<(u8, WeakEngine)>>, engine: &EngineRef, slot: u8) {
+    let Some(others) = others else { return };
+    others.retain(|(other, _)| *other != slot);
+    for (other_slot, other) in others.iter() {
+        if let Some(other) = other.upgrade() {
+            introduce((engine, slot), (&other, *other_slot));
+        }
+    }
+    others.push((slot, engine.downgrade()));
+}
+
+/// As the hub does it.
+fn introduce(a: (&EngineRef, u8), b: (&EngineRef, u8)) {
+    let (ours, theirs) = Link::create().expect("a link");
+    for ((engine, _), (other, slot), ends, side) in [(a, b, ours, Side::Asked), (b, a, theirs, Side::Offered)] {
+        let (near, far) = (engine.near.as_ref().expect("it is near"), other.near.as_ref().expect("it is near"));
+        let introduction = Introduction {
+            export: far.export.export().fd().try_clone_to_owned().expect("a descriptor"),
+            wake: other.wake_descriptor().expect("a descriptor"),
+            pid: std::process::id(),
+        };
+        let link = Link::open(ends, introduction, side).expect("a link");
+        near.links.adopt(link, [slot], &near.export);
+    }
 }
 
 fn record(interface: &Interface) -> DeviceRecord {

@@ -8,6 +8,7 @@ mod faults;
 mod hostile;
 mod idle;
 mod lifetimes;
+mod near;
 mod on_demand;
 mod operations;
 mod rig;

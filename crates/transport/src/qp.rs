@@ -364,6 +364,17 @@ impl Qp {
         if let Service::Near(near) = &mut self.service {
             near.go_on(&mut self.core, with_acks, host);
             self.settle(host);
+            self.tell_failure(host);
+        }
+    }
+
+    /// What came of a failure may have to be told to the peer.
+    #[inline]
+    fn tell_failure(&mut self, host: &mut impl Host) {
+        if let Service::Near(near) = &mut self.service
+            && near.has_news()
+        {
+            near.go_on(&mut self.core, false, host);
         }
     }
 

@@ -154,6 +154,12 @@ impl Background {
 }
 
 impl Engine {
+    /// A copy of what wakes the background thread.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn wake_descriptor(&self) -> io::Result<OwnedFd> {
+        self.background.wake.try_clone()
+    }
+
     /// Somebody wishes to be introduced to a peer: the background thread asks the hub.
     pub(crate) fn look_at_wishes(&self) {
         self.background.look_at_wishes();
@@ -328,8 +334,8 @@ impl Worker {
     }
 
     fn ask_for_introductions(&mut self) {
-        if let (Some(near), Some(session)) = (&self.engine.near, &mut self.session) {
-            near.links.ask(session);
+        if let Some(near) = &self.engine.near {
+            near.links.ask(self.session.as_mut());
         }
     }
 

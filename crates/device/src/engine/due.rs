@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use parking_lot::Mutex;
 
-use crate::engine::Engine;
+use crate::engine::{Acks, Engine};
 use crate::engine::scratch::Scratch;
 use crate::qp::QpEntry;
 
@@ -122,6 +122,16 @@ impl Engine {
                 self.settle(scratch);
             });
         }
+    }
+
+    /// Sends what a queue pair has to say before it goes: another thread may have handled its last
+    /// message and not have come to the acknowledge yet.
+    pub(crate) fn say_last(&self, entry: &Arc<QpEntry>) {
+        Scratch::with(|scratch| {
+            self.note_work(entry, &mut entry.lock(), scratch, Acks::Now);
+            self.pump_touched(scratch);
+            self.settle(scratch);
+        });
     }
 
     /// Sends what was put off and has not left since.

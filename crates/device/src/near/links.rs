@@ -143,9 +143,9 @@ impl Links {
     }
 
     /// Asks the hub for every introduction that is wished for.
-    pub(crate) fn ask(&self, session: &mut Session) {
+    pub(crate) fn ask(&self, mut session: Option<&mut Session>) {
         while let Some(slot) = self.next_wish() {
-            if let Err(error) = self.ask_for(slot, session) {
+            if let Err(error) = self.ask_for(slot, session.as_deref_mut()) {
                 log::info!("no link to slot {slot}: {error}");
                 self.refused(slot);
             }
@@ -156,7 +156,8 @@ impl Links {
         self.state.lock().wishes.pop_front()
     }
 
-    fn ask_for(&self, slot: u8, session: &mut Session) -> Result<(), Box<dyn std::error::Error>> {
+    fn ask_for(&self, slot: u8, session: Option<&mut Session>) -> Result<(), Box<dyn std::error::Error>> {
+        let session = session.ok_or("there is no hub")?;
         let (ours, theirs) = Link::create()?;
         session.introduce(slot, LinkOffer { link: theirs.link, socket: theirs.socket })?;
         self.state.lock().offered.insert(slot, ours);
@@ -167,21 +168,24 @@ impl Links {
     pub(super) fn introduced(&self, introduction: Introduction, export: &Exporter) {
         let (slot, slots) = (introduction.slot, introduction.slots.clone());
         match self.open(introduction) {
-            Ok(link) => {
-                let link = Arc::new(NearLink { link, direct: AtomicBool::new(self.direct.load(Relaxed)) });
-                link.confirm();
-                export.enter(link.clone());
-                let mut state = self.state.lock();
-                for slot in slots.into_iter().chain([slot]) {
-                    state.slots.insert(slot, Known::Linked(link.clone()));
-                }
-                self.changed.notify_all();
-            }
+            Ok(link) => self.adopt(link, slots.into_iter().chain([slot]), export),
             Err(error) => {
                 log::warn!("no link to slot {slot}: {error}");
                 self.refused(slot);
             }
         }
+    }
+
+    /// Takes a link into use that leads to the process with these slots.
+    pub(crate) fn adopt(&self, link: Link, slots: impl IntoIterator<Item = u8>, export: &Exporter) {
+        let link = Arc::new(NearLink { link, direct: AtomicBool::new(self.direct.load(Relaxed)) });
+        link.confirm();
+        export.enter(link.clone());
+        let mut state = self.state.lock();
+        for slot in slots {
+            state.slots.insert(slot, Known::Linked(link.clone()));
+        }
+        self.changed.notify_all();
     }
 
     fn open(&self, introduction: Introduction) -> Result<Link, Box<dyn std::error::Error>> {

@@ -16,7 +16,7 @@ fn atomic(node: &Node, at: &Node, op: AtomicOp) -> u64 {
 }
 
 #[test]
-fn compare_and_swap_and_fetch_and_add() {
+pub(super) fn compare_and_swap_and_fetch_and_add() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         b.write(64, &7u64.to_ne_bytes());
@@ -29,7 +29,7 @@ fn compare_and_swap_and_fetch_and_add() {
 }
 
 #[test]
-fn the_completion_tells_which() {
+pub(super) fn the_completion_tells_which() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         for (op, expected) in [
@@ -44,7 +44,7 @@ fn the_completion_tells_which() {
 }
 
 #[test]
-fn two_peers_lose_no_increment() {
+pub(super) fn two_peers_lose_no_increment() {
     const EACH: u64 = 500;
     on_loopback(|group| {
         let setup = Setup::new(QpType::Rc);

@@ -17,7 +17,7 @@ fn is_readable(fd: BorrowedFd<'_>) -> bool {
 }
 
 #[test]
-fn an_overrun_is_reported_and_ends_the_queue_pair() {
+pub(super) fn an_overrun_is_reported_and_ends_the_queue_pair() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup { cq_capacity: 4, ..Setup::new(QpType::Rc) });
         let list = (0..10).map(|index| a.send_wr(index, SendOp::Write(b.remote(0)), 0, 8));
@@ -36,7 +36,7 @@ fn an_overrun_is_reported_and_ends_the_queue_pair() {
 }
 
 #[test]
-fn an_overrun_spares_other_queue_pairs() {
+pub(super) fn an_overrun_spares_other_queue_pairs() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup { cq_capacity: 2, ..Setup::new(QpType::Rc) });
         let setup = Setup::new(QpType::Rc);
@@ -51,7 +51,7 @@ fn an_overrun_spares_other_queue_pairs() {
 }
 
 #[test]
-fn a_channel_is_readable_exactly_while_events_are_pending() {
+pub(super) fn a_channel_is_readable_exactly_while_events_are_pending() {
     on_loopback(|group| {
         let device = testing::open(group, 1, "lo");
         let channel = device.create_channel().unwrap();
@@ -108,7 +108,7 @@ fn events_of_a_queue_that_goes_away_go_with_it() {
 }
 
 #[test]
-fn solicited_only_lets_others_pass() {
+pub(super) fn solicited_only_lets_others_pass() {
     on_loopback(|group| {
         let device = testing::open(group, 1, "lo");
         let channel = device.create_channel().unwrap();
@@ -133,7 +133,7 @@ fn solicited_only_lets_others_pass() {
 }
 
 #[test]
-fn a_failure_counts_as_solicited() {
+pub(super) fn a_failure_counts_as_solicited() {
     on_loopback(|group| {
         let device = testing::open(group, 1, "lo");
         let channel = device.create_channel().unwrap();
@@ -158,7 +158,7 @@ impl Wake for Count {
 }
 
 #[test]
-fn a_waker_is_called_once_for_each_arming() {
+pub(super) fn a_waker_is_called_once_for_each_arming() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         let count = Arc::new(Count(AtomicU32::new(0)));
@@ -185,7 +185,7 @@ impl Wake for PostsAgain {
 }
 
 #[test]
-fn a_waker_may_use_the_device() {
+pub(super) fn a_waker_may_use_the_device() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         let (cq, qp, remote) = (a.send_cq.clone(), a.qp.clone(), b.remote(0));
@@ -215,7 +215,7 @@ fn a_queue_is_resized_but_not_below_its_contents() {
 }
 
 #[test]
-fn unsignaled_requests_leave_no_completion() {
+pub(super) fn unsignaled_requests_leave_no_completion() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         let list = (0..8).map(|index| {

@@ -34,7 +34,7 @@ fn post(srq: &Srq, node: &Node, wr_id: u64) {
 }
 
 #[test]
-fn queue_pairs_take_turns_at_a_shared_receive_queue() {
+pub(super) fn queue_pairs_take_turns_at_a_shared_receive_queue() {
     on_loopback(|group| {
         let ([(a, b), (c, d)], _pd, srq) = shared(group);
         for wr_id in 0..4 {
@@ -52,7 +52,7 @@ fn queue_pairs_take_turns_at_a_shared_receive_queue() {
 }
 
 #[test]
-fn the_limit_is_told_once_when_it_is_crossed() {
+pub(super) fn the_limit_is_told_once_when_it_is_crossed() {
     on_loopback(|group| {
         let ([(a, b), _], _pd, srq) = shared(group);
         for wr_id in 0..5 {
@@ -78,7 +78,7 @@ fn the_limit_is_told_once_when_it_is_crossed() {
 }
 
 #[test]
-fn a_failed_queue_pair_tells_that_it_takes_no_more() {
+pub(super) fn a_failed_queue_pair_tells_that_it_takes_no_more() {
     on_loopback(|group| {
         let ([(_a, b), _], _pd, srq) = shared(group);
         post(&srq, &b, 1);
@@ -103,7 +103,7 @@ fn a_full_shared_queue_refuses_and_a_list_tells_where() {
 }
 
 #[test]
-fn a_refused_request_tells_both_sides() {
+pub(super) fn a_refused_request_tells_both_sides() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         let mut remote = b.remote(0);
@@ -149,7 +149,7 @@ fn events_of_objects_that_are_gone_go_with_them() {
 }
 
 #[test]
-fn reset_gives_back_what_a_message_took_from_the_shared_queue() {
+pub(super) fn reset_gives_back_what_a_message_took_from_the_shared_queue() {
     const BYTES: usize = 1 << 20;
     on_loopback(|group| {
         let ([(a, b), _], _pd, srq) = shared(group);

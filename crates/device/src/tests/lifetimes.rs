@@ -48,7 +48,7 @@ fn what_was_destroyed_refuses() {
 
 /// What was received is acknowledged, also if the receiver goes at once.
 #[test]
-fn the_last_message_of_a_queue_pair_is_acknowledged() {
+pub(super) fn the_last_message_of_a_queue_pair_is_acknowledged() {
     on_loopback(|group| {
         for round in 0..20 {
             let (a, b) = pair(group, Setup::new(QpType::Rc));
@@ -65,7 +65,7 @@ fn the_last_message_of_a_queue_pair_is_acknowledged() {
 }
 
 #[test]
-fn children_keep_their_parents() {
+pub(super) fn children_keep_their_parents() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         let (qp, cq, wr) = (a.qp.clone(), a.send_cq.clone(), a.send_wr(1, SendOp::Write(b.remote(0)), 0, 8));
@@ -78,7 +78,7 @@ fn children_keep_their_parents() {
 }
 
 #[test]
-fn a_dead_region_is_dead_for_peers() {
+pub(super) fn a_dead_region_is_dead_for_peers() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         let remote = b.remote(0);
@@ -89,7 +89,7 @@ fn a_dead_region_is_dead_for_peers() {
 }
 
 #[test]
-fn a_region_with_a_window_outlives_its_handle() {
+pub(super) fn a_region_with_a_window_outlives_its_handle() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         let mr = b.pd.allocate(4096, ALL_ACCESS | Access::MW_BIND).unwrap();
@@ -158,7 +158,7 @@ fn packets_to_a_destroyed_queue_pair_are_counted() {
 }
 
 #[test]
-fn an_engine_ends_with_its_last_object() {
+pub(super) fn an_engine_ends_with_its_last_object() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         let engine = a.device.engine().downgrade();

@@ -48,7 +48,7 @@ fn wr(wr_id: u64, op: SendOp, sge: Sge) -> SendWr {
 }
 
 #[test]
-fn peers_reach_pages_that_came_after_the_registration() {
+pub(super) fn peers_reach_pages_that_came_after_the_registration() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         let page = Page::map(std::ptr::null_mut(), libc::PROT_NONE);

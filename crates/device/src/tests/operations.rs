@@ -38,42 +38,42 @@ fn check_sent(node: &Node, wr_id: u64) {
 }
 
 #[test]
-fn rc_send() {
+pub(super) fn rc_send() {
     send_each(QpType::Rc, false, |_| SendOp::Send, Some(CompletionOp::Recv));
 }
 
 #[test]
-fn rc_send_over_ipv6() {
+pub(super) fn rc_send_over_ipv6() {
     send_each(QpType::Rc, true, |_| SendOp::Send, Some(CompletionOp::Recv));
 }
 
 #[test]
-fn rc_write() {
+pub(super) fn rc_write() {
     send_each(QpType::Rc, false, |b| SendOp::Write(b.remote(0)), None);
 }
 
 #[test]
-fn rc_write_with_immediate() {
+pub(super) fn rc_write_with_immediate() {
     send_each(QpType::Rc, false, |b| SendOp::WriteImm(b.remote(0), 77), Some(CompletionOp::RecvWriteImm));
 }
 
 #[test]
-fn uc_send() {
+pub(super) fn uc_send() {
     send_each(QpType::Uc, false, |_| SendOp::SendImm(9), Some(CompletionOp::Recv));
 }
 
 #[test]
-fn uc_write() {
+pub(super) fn uc_write() {
     send_each(QpType::Uc, true, |b| SendOp::Write(b.remote(0)), None);
 }
 
 #[test]
-fn uc_write_with_immediate() {
+pub(super) fn uc_write_with_immediate() {
     send_each(QpType::Uc, false, |b| SendOp::WriteImm(b.remote(0), 5), Some(CompletionOp::RecvWriteImm));
 }
 
 #[test]
-fn rc_read() {
+pub(super) fn rc_read() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         for (index, len) in LENGTHS.into_iter().enumerate() {
@@ -88,7 +88,7 @@ fn rc_read() {
 }
 
 #[test]
-fn an_immediate_arrives() {
+pub(super) fn an_immediate_arrives() {
     on_loopback(|group| {
         for qp_type in [QpType::Rc, QpType::Uc] {
             let (a, b) = pair(group, Setup::new(qp_type));
@@ -101,7 +101,7 @@ fn an_immediate_arrives() {
 }
 
 #[test]
-fn a_list_of_requests_is_one_doorbell() {
+pub(super) fn a_list_of_requests_is_one_doorbell() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         for index in 0..64 {
@@ -167,7 +167,7 @@ fn two_queue_pairs_of_one_engine_talk() {
 }
 
 #[test]
-fn one_sided_requests_are_served_while_the_owner_is_away() {
+pub(super) fn one_sided_requests_are_served_while_the_owner_is_away() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         let data = pattern(9, 200_000);
@@ -183,7 +183,7 @@ fn one_sided_requests_are_served_while_the_owner_is_away() {
 }
 
 #[test]
-fn requests_complete_while_nobody_polls() {
+pub(super) fn requests_complete_while_nobody_polls() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         a.write(0, &pattern(2, 300_000));
@@ -194,7 +194,7 @@ fn requests_complete_while_nobody_polls() {
 }
 
 #[test]
-fn an_atomic_write_and_a_flush() {
+pub(super) fn an_atomic_write_and_a_flush() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         let value = 0x0123_4567_89ab_cdef_u64;

@@ -27,7 +27,18 @@ pub(crate) const GRH_BYTES: usize = 40;
 
 /// Runs a test in a network namespace of its own, with a port group on its loop-back.
 pub(crate) fn on_loopback(test: impl FnOnce(&PortGroup) + Send) {
-    udp::testing::in_new_netns(|| test(&PortGroup::bind(8).unwrap()));
+    let near = testing::is_near();
+    udp::testing::in_new_netns(|| {
+        testing::set_near(near);
+        test(&PortGroup::bind(8).unwrap());
+    });
+}
+
+/// Runs a test with engines that reach each other by shared memory.
+pub(crate) fn on_one_host(test: impl FnOnce()) {
+    testing::set_near(true);
+    test();
+    testing::set_near(false);
 }
 
 /// A device with one queue pair, and memory for it.

@@ -12,7 +12,7 @@ const MESSAGES: usize = 300;
 const LEN: usize = 3000;
 
 #[test]
-fn threads_with_queue_pairs_of_their_own() {
+pub(super) fn threads_with_queue_pairs_of_their_own() {
     on_loopback(|group| {
         let (near, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
         std::thread::scope(|scope| {
@@ -38,7 +38,7 @@ fn threads_with_queue_pairs_of_their_own() {
 }
 
 #[test]
-fn threads_that_share_a_completion_queue_lose_nothing() {
+pub(super) fn threads_that_share_a_completion_queue_lose_nothing() {
     on_loopback(|group| {
         let (near, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
         let setup = Setup::new(QpType::Rc);
@@ -93,7 +93,7 @@ fn poll_all(cq: &crate::Cq, done: &AtomicUsize) -> Vec<Completion> {
 }
 
 #[test]
-fn one_queue_pair_used_by_many_threads_keeps_order() {
+pub(super) fn one_queue_pair_used_by_many_threads_keeps_order() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         std::thread::scope(|scope| {

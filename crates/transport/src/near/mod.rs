@@ -104,7 +104,7 @@ impl Near {
         }
         if head.kind == Kind::Refused {
             self.responder.peer_was_refused(core, head);
-            return Ok(());
+            return Err(DropReason::Refused);
         }
         if head.kind.is_request() {
             return self.responder.handle_request(core, head, body, host);
@@ -160,6 +160,12 @@ impl Near {
         if let Some(path) = host.path() {
             self.requester.wait.for_room(path.now());
         }
+    }
+
+    /// Whether the peer must hear of something that our requester found.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.requester.urgent.is_some() && !self.requester.wait.is_for_room()
     }
 
     /// A frame was lost: the message begins again.

@@ -1,0 +1,67 @@
+//! The tests of the wire, with engines that reach each other by shared memory as processes on one
+//! host do: what a program sees must be the same.
+
+use super::rig::on_one_host;
+
+/// The same test on the other way.
+macro_rules! on_one_host {
+    ($($module:ident: $($test:ident)+;)+) => {$(
+        mod $module {
+            $(
+                #[test]
+                fn $test() {
+                    super::on_one_host(crate::tests::$module::$test);
+                }
+            )+
+        }
+    )+};
+}
+
+on_one_host! {
+    operations:
+        rc_send
+        rc_send_over_ipv6
+        rc_write
+        rc_write_with_immediate
+        uc_send
+        uc_write
+        uc_write_with_immediate
+        rc_read
+        an_immediate_arrives
+        one_sided_requests_are_served_while_the_owner_is_away
+        requests_complete_while_nobody_polls
+        an_atomic_write_and_a_flush;
+    completions:
+        an_overrun_is_reported_and_ends_the_queue_pair
+        an_overrun_spares_other_queue_pairs
+        a_channel_is_readable_exactly_while_events_are_pending
+        solicited_only_lets_others_pass
+        a_failure_counts_as_solicited
+        a_waker_is_called_once_for_each_arming
+        a_waker_may_use_the_device
+        unsignaled_requests_leave_no_completion;
+    lifetimes:
+        the_last_message_of_a_queue_pair_is_acknowledged
+        children_keep_their_parents
+        a_dead_region_is_dead_for_peers
+        a_region_with_a_window_outlives_its_handle
+        an_engine_ends_with_its_last_object;
+    atomics:
+        compare_and_swap_and_fetch_and_add
+        the_completion_tells_which
+        two_peers_lose_no_increment;
+    events:
+        queue_pairs_take_turns_at_a_shared_receive_queue
+        the_limit_is_told_once_when_it_is_crossed
+        a_failed_queue_pair_tells_that_it_takes_no_more
+        a_refused_request_tells_both_sides;
+    threads:
+        threads_with_queue_pairs_of_their_own
+        threads_that_share_a_completion_queue_lose_nothing
+        one_queue_pair_used_by_many_threads_keeps_order;
+    on_demand:
+        peers_reach_pages_that_came_after_the_registration;
+    hostile:
+        a_wrong_key_ends_the_queue_pair_and_touches_nothing
+        out_of_bounds_is_refused_to_the_byte;
+}
