@@ -31,6 +31,7 @@
 //! that may be unmapped at any time, `region` and `probe` talk to the kernel.
 
 mod access;
+mod adopt;
 mod error;
 mod far;
 mod gate;
@@ -55,6 +56,7 @@ mod table;
 mod testing;
 mod windows;
 
+pub use adopt::set_own_threads;
 pub use error::MrError;
 pub use gate::{Gate, Pin};
 pub use mirror::Mirror;

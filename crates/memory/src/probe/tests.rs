@@ -67,11 +67,11 @@ fn rights_are_seen_page_by_page_both_ways() {
     for (first, last, write, expected) in CASES {
         let range = pages.byte(first.0, first.1)..pages.byte(last.0, last.1) + 1;
         assert_eq!(check(range.start, range.len(), write), expected);
-        if let Some(answer) = by_query(&maps, &range, write) {
+        if let Some(answer) = by_query(&maps, &range, write, &mut |_| ()) {
             assert_eq!(answer, expected);
         }
         let text = File::open("/proc/self/maps").expect("/proc");
-        let answer = by_text(BufReader::new(text), &range, write);
+        let answer = by_text(BufReader::new(text), &range, write, &mut |_| ());
         assert_eq!(answer.expect("a list of mappings"), expected);
     }
 }
@@ -113,14 +113,21 @@ fn a_list_of_mappings_is_walked() {
         (0x6000..0x7000, true, Ok(())),
         (0x8000..0x8001, false, Err(MrError::Unmapped)),
     ] {
-        let answer = by_text(TEXT.as_bytes(), &range, write).expect("well formed");
+        let answer = by_text(TEXT.as_bytes(), &range, write, &mut |_| ()).expect("well formed");
         assert_eq!(answer, expected, "{range:x?}");
     }
 }
 
 #[test]
 fn a_list_that_is_none_is_an_error() {
-    for text in ["hello\n", "1000 rw-p\n", "10g0-2000 rw-p\n", "1000-2000\n"] {
-        assert!(by_text(text.as_bytes(), &(0x1000..0x1001), false).is_err());
+    for text in [
+        "hello\n",
+        "1000 rw-p\n",
+        "10g0-2000 rw-p\n",
+        "1000-2000\n",
+        "1000-2000 rw-p 0 0:0\n",
+        "1000-2000 rw-p 0 0:0 x\n",
+    ] {
+        assert!(by_text(text.as_bytes(), &(0x1000..0x1001), false, &mut |_| ()).is_err());
     }
 }
