@@ -44,7 +44,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::objects::{Lodging, Object};
-use crate::probe::{mappings, overlap, whole_pages};
+use crate::probe::{mappings, overlap, survey, whole_pages};
 use crate::region::{HUGE_BYTES, checked, file_limit_bytes, memfd, page_bytes};
 
 mod fork;
@@ -53,16 +53,19 @@ mod moves;
 mod stack;
 
 pub use freeze::set_own_threads;
-use moves::Pages;
+use moves::{Pages, Refused};
 
 const NAME: &core::ffi::CStr = c"longarm-adopted";
 
 /// Adopted ranges of this process, whichever registry they are registered in. They do not overlap.
-static TABLE: Mutex<Table> = Mutex::new(Table { ranges: BTreeMap::new() });
+static TABLE: Mutex<Table> = Mutex::new(Table { ranges: BTreeMap::new(), stuck: false });
 
 struct Table {
     /// By first byte.
     ranges: BTreeMap<usize, Entry>,
+    /// Some pages could not be moved back. So what was surveyed before the table was locked may
+    /// have changed in between.
+    stuck: bool,
 }
 
 struct Entry {
@@ -107,7 +110,7 @@ pub(crate) unsafe fn lodge(range: Range<usize>, plain: bool) -> Option<Lodging> 
     let adopted = match table.over(&range) {
         Found::One(adopted) => adopted,
         Found::Many => return None,
-        Found::None if plain => {
+        Found::None if plain && (!table.stuck || is_plain(&range)) => {
             // SAFETY: passed on to the caller.
             let adopted = Arc::new(unsafe { table.adopt(whole_pages(range.clone())) }.ok()?);
             table.ranges.insert(adopted.pages.range.start, Entry { adopted: Arc::clone(&adopted), keys: 0 });
@@ -146,10 +149,10 @@ impl Drop for Lease {
         }
         table.ranges.remove(&start);
         for part in self.adopted.mapped_parts(&self.adopted.pages.range) {
-            if !stack::overlaps(&part.range) {
-                // SAFETY: the memfd is mapped there, as was just seen.
-                unsafe { moves::out_of_memfd(&part, self.adopted.fd.as_fd()) };
-            }
+            let reachable = !stack::overlaps(&part.range);
+            // SAFETY: the memfd is mapped there, as was just seen.
+            let moved = reachable && unsafe { moves::out_of_memfd(&part, self.adopted.fd.as_fd()) };
+            table.stuck |= !moved;
         }
     }
 }
@@ -176,7 +179,10 @@ impl Table {
 
     /// # Safety
     /// As [`lodge`].
-    unsafe fn adopt(&self, range: Range<usize>) -> io::Result<Adopted> {
+    unsafe fn adopt(&mut self, range: Range<usize>) -> io::Result<Adopted> {
+        if !freeze::is_possible() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         if self.ranges.len() as u64 >= descriptor_limit() / 4 || stack::overlaps(&range) {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
@@ -191,7 +197,14 @@ impl Table {
         let pages = Pages { range, offset: offset as u64 };
         let inode = inode(fd.as_fd())?;
         // SAFETY: passed on to the caller; and this thread's stack is elsewhere.
-        unsafe { moves::into_memfd(&pages, fd.as_fd()) }?;
+        match unsafe { moves::into_memfd(&pages, fd.as_fd()) } {
+            Ok(()) => {}
+            Err(Refused::AsItWas(error)) => return Err(error),
+            Err(Refused::Stuck) => {
+                self.stuck = true;
+                return Err(io::ErrorKind::OutOfMemory.into());
+            }
+        }
         Ok(Adopted { fd, inode, bytes: bytes as u64, pages })
     }
 }
@@ -213,6 +226,10 @@ impl Adopted {
         let bytes: usize = self.mapped_parts(range).iter().map(|part| part.range.len()).sum();
         bytes == range.len()
     }
+}
+
+fn is_plain(range: &Range<usize>) -> bool {
+    survey(range.start, range.len(), false).is_ok_and(|found| found.plain)
 }
 
 fn lock() -> MutexGuard<'static, Table> {

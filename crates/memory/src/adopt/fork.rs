@@ -14,7 +14,6 @@
 //! In the child only system calls are made and nothing is allocated or freed.
 
 use std::cell::UnsafeCell;
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, RawFd};
 use std::sync::{Arc, MutexGuard, OnceLock};
@@ -95,7 +94,7 @@ extern "C" fn in_child() {
         unsafe { moves::copy_in_child(pages, adopted.fd.as_fd()) };
     }
     // The allocator may be the program's own, and is left alone.
-    core::mem::forget(core::mem::replace(&mut table.ranges, BTreeMap::new()));
+    core::mem::forget(core::mem::take(&mut table.ranges));
     core::mem::forget(parts);
     drop(table);
     if let Some([reader, writer]) = pipe {

@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::region::checked;
@@ -124,6 +125,12 @@ impl Stillness {
             Err(_) => is_alone().then_some(Stillness::Alone),
         }
     }
+}
+
+/// Whether writers can be kept away at all.
+pub(super) fn is_possible() -> bool {
+    static ALLOWED: OnceLock<bool> = OnceLock::new();
+    *ALLOWED.get_or_init(|| open().is_ok()) || is_alone()
 }
 
 fn is_alone() -> bool {

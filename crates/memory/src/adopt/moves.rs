@@ -39,22 +39,30 @@ impl Pages {
     }
 }
 
-/// Moves private pages into a memfd that is large enough, and maps that in their place. On
-/// failure everything is as it was.
+/// Why pages could not be moved.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// And everything is as it was.
+    AsItWas(io::Error),
+    /// And some of them could not be moved back.
+    Stuck,
+}
+
+/// Moves private pages into a memfd that is large enough, and maps that in their place.
 ///
 /// # Safety
 /// The pages must be private anonymous memory, readable and writable, and not of this
 /// thread's stack.
-pub(super) unsafe fn into_memfd(pages: &Pages, memfd: BorrowedFd<'_>) -> io::Result<()> {
-    let pagemap = File::open("/proc/self/pagemap")?;
+pub(super) unsafe fn into_memfd(pages: &Pages, memfd: BorrowedFd<'_>) -> Result<(), Refused> {
+    let pagemap = File::open("/proc/self/pagemap").map_err(Refused::AsItWas)?;
     let _quiet = NoSignals::new();
     for piece in pages.pieces() {
         // SAFETY: a part of them.
         if let Err(error) = unsafe { piece_into_memfd(&piece, memfd, &pagemap) } {
             let moved = Pages { range: pages.range.start..piece.range.start, ..pages.clone() };
             // SAFETY: these have just been moved.
-            unsafe { out_of_memfd(&moved, memfd) };
-            return Err(error);
+            let back = unsafe { out_of_memfd(&moved, memfd) };
+            return Err(if back { Refused::AsItWas(error) } else { Refused::Stuck });
         }
     }
     Ok(())
@@ -83,16 +91,20 @@ unsafe fn piece_into_memfd(pages: &Pages, memfd: BorrowedFd<'_>, pagemap: &File)
     unsafe { copy.replace(pages, memfd) }.map(drop)
 }
 
-/// Moves pages back into private memory, as far as that is possible. What cannot be moved stays.
+/// Moves pages back into private memory, as far as that is possible. What cannot be moved stays;
+/// whether there was nothing of the kind.
 ///
 /// # Safety
 /// The memfd must be mapped in these pages, at this offset, and they must not be of this thread's
 /// stack.
-pub(super) unsafe fn out_of_memfd(pages: &Pages, memfd: BorrowedFd<'_>) {
+pub(super) unsafe fn out_of_memfd(pages: &Pages, memfd: BorrowedFd<'_>) -> bool {
     let _quiet = NoSignals::new();
+    let mut all = true;
     for piece in pages.pieces() {
         // SAFETY: a part of them.
-        if unsafe { piece_out_of_memfd(&piece, memfd) }.is_ok() {
+        let moved = unsafe { piece_out_of_memfd(&piece, memfd) }.is_ok();
+        all &= moved;
+        if moved {
             let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
             // SAFETY: frees memory that nothing of ours is mapped to any more.
             unsafe {
@@ -100,6 +112,7 @@ pub(super) unsafe fn out_of_memfd(pages: &Pages, memfd: BorrowedFd<'_>) {
             }
         }
     }
+    all
 }
 
 unsafe fn piece_out_of_memfd(pages: &Pages, memfd: BorrowedFd<'_>) -> io::Result<()> {

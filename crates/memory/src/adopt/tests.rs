@@ -319,3 +319,64 @@ fn pieces_cover_the_pages() {
         assert_eq!(piece.offset - 0x3000, (piece.range.start - 0x1000) as u64);
     }
 }
+
+#[test]
+fn a_registry_tells_where_adopted_memory_lies() {
+    use crate::testing::{ALL, Fixture, sge};
+    use crate::{MrSpec, MwType, Place};
+    use transport::{Access, BindMw, Memory};
+
+    let (fixture, memory) = (Fixture::new(), Program::new(6));
+    memory.fill();
+    let (registry, who) = (&fixture.registry, fixture.who(1));
+    let start: *mut u8 = core::ptr::with_exposed_provenance_mut(memory.start + 100);
+    let spec = MrSpec::new(fixture.pd, start, 4 * PAGE as u64, ALL);
+    // SAFETY: the mapping outlives the registration.
+    let register = |spec: &MrSpec| unsafe { registry.register(spec) }.expect("registered");
+    let plain = register(&spec);
+    assert_eq!(registry.locate(fixture.pd, &sge(plain.lkey, spec.iova + PAGE as u64, 8)), Ok(None));
+    registry.deregister(plain.id).expect("alive");
+
+    registry.set_adoption(true);
+    let keys = register(&spec);
+    let front = PAGE as u64 - 100;
+    let at = |from: u64, len| registry.locate(fixture.pd, &sge(keys.lkey, spec.iova + from, len)).expect("inside");
+    assert_eq!(at(front - 1, 1), None);
+    let (object, first) = at(front, 3 * PAGE as u32).expect("all whole pages");
+    assert_eq!((first, at(front + 5, 8)), (0, Some((object, 5))));
+    assert_eq!((at(front, 3 * PAGE as u32 + 1), at(front - 1, 2)), (None, None));
+    assert_eq!(at(front + 3 * PAGE as u64 - 1, 1), Some((object, 3 * PAGE as u64 - 1)));
+    registry.remote_write(who, keys.rkey, spec.iova + front, &7u64.to_ne_bytes()).expect("writable");
+    assert_eq!(memory.word(PAGE).load(Relaxed), 7);
+
+    let window = registry.alloc_mw(fixture.pd, MwType::One).expect("a window");
+    let bind = BindMw {
+        window: window.rkey,
+        new_rkey: window.rkey,
+        region: keys.lkey,
+        addr: spec.iova + 50,
+        len_bytes: PAGE as u64,
+        access: Access::REMOTE_READ,
+    };
+    registry.bind(who, &bind).expect("bound");
+    let place = registry.pin_remote(window.rkey).expect("open").place;
+    assert_eq!(place, Some(Place { object, offset: 0, skip_front: front - 50, skip_back: 0 }));
+    registry.dealloc_mw(window.id).expect("alive");
+
+    // The same memory, so the same pages; then other memory.
+    // SAFETY: as above.
+    unsafe { registry.reregister(&keys, &MrSpec { len_bytes: 2 * PAGE as u64, ..spec }) }.expect("accepted");
+    assert!(is_shared(memory.start + PAGE..memory.start + 4 * PAGE));
+    let last: *mut u8 = core::ptr::with_exposed_provenance_mut(memory.start + 4 * PAGE);
+    let other = MrSpec::new(fixture.pd, last, PAGE as u64, ALL);
+    // SAFETY: as above.
+    unsafe { registry.reregister(&keys, &other) }.expect("accepted");
+    assert!(!is_shared(memory.start..memory.start + 4 * PAGE));
+    assert!(is_shared(memory.start + 4 * PAGE..memory.start + 5 * PAGE));
+    registry.deregister(keys.id).expect("alive");
+    assert!(!is_shared(memory.range()));
+
+    let on_demand = register(&MrSpec { access: ALL | Access::ON_DEMAND, ..spec });
+    assert!(!is_shared(memory.range()), "on-demand memory comes and goes");
+    registry.deregister(on_demand.id).expect("alive");
+}
