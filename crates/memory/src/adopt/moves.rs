@@ -234,6 +234,9 @@ impl Copy {
                     return Ok(());
                 }
                 let hole = libc::lseek(fd, data, libc::SEEK_HOLE).clamp(data, end);
+                let to = pointer(self.start + (data - pages.offset as i64) as usize);
+                // At once is cheaper than page by page, and reports when there is no memory.
+                checked(libc::madvise(to, (hole - data) as usize, libc::MADV_POPULATE_WRITE))?;
                 at = data;
                 while at < hole {
                     let to = pointer(self.start + (at - pages.offset as i64) as usize);
