@@ -20,8 +20,8 @@
 //! What the program may notice:
 //! - While memory moves (64 MiB at a time) writers wait. Where only the restricted userfaultfd
 //!   is allowed, a system call that writes into it meanwhile (a `read` of another thread) fails
-//!   with EFAULT. Where none is allowed (some container profiles) and there are other threads,
-//!   nothing is adopted.
+//!   with EFAULT. Where none is allowed (some container profiles) and there are threads but those
+//!   of [`set_own_threads`], nothing is adopted.
 //! - Registered pages count as shared memory: against the limits of tmpfs and of the control
 //!   group, not against `vm.overcommit`. If there is no room, nothing is adopted.
 //! - `mlock`, `madvise` marks, NUMA policies and protection keys of the range are lost.

@@ -83,14 +83,18 @@ pub(crate) fn mappings(range: &Range<usize>) -> Vec<Mapping> {
                 found.push(mapping);
             }
             Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
-                let lines = BufReader::new(maps).lines().map_while(Result::ok);
-                let parsed = lines.filter_map(|line| parse(&line).ok());
-                return parsed.filter(|mapping| !overlap(&mapping.range, range).is_empty()).collect();
+                return listed(BufReader::new(maps), range);
             }
             _ => break,
         }
     }
     found
+}
+
+/// The same from the list as text.
+fn listed(maps: impl BufRead, range: &Range<usize>) -> Vec<Mapping> {
+    let parsed = maps.lines().map_while(Result::ok).filter_map(|line| parse(&line).ok());
+    parsed.filter(|mapping| !overlap(&mapping.range, range).is_empty()).collect()
 }
 
 /// The whole pages in a range; an empty range if there is none.

@@ -115,6 +115,54 @@ fn a_child_may_end_the_registration_and_fork_again() {
     assert_eq!(memory[601].load(Relaxed), 601);
 }
 
+/// From now on userfaultfd(2) is refused to this process, as some containers do.
+fn refuse_userfaultfd() -> bool {
+    let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
+    let (load, compare, answer) =
+        (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::BPF_RET);
+    let mut filter = [
+        // The system call's number comes first.
+        statement(load, 0),
+        libc::sock_filter { jf: 1, ..statement(compare, libc::SYS_userfaultfd as u32) },
+        statement(answer, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        statement(answer, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: sets a filter for this process, which is copied.
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) == 0
+    }
+}
+
+#[test]
+fn without_userfaultfd_memory_is_adopted_only_if_nobody_else_is_there() {
+    let child = || {
+        // A fork has one thread.
+        let alone = refuse_userfaultfd() && Fixture::new().is_adopted();
+        let kept = {
+            let fixture = Fixture::new();
+            fixture.registry.deregister(fixture.keys.id).is_ok()
+                && fixture.memory.iter().zip(0..).all(|(word, number)| word.load(Relaxed) == number)
+        };
+        let stop = AtomicBool::new(false);
+        let not_alone = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Relaxed) {
+                    std::thread::yield_now();
+                }
+            });
+            let stranger = !Fixture::new().is_adopted();
+            longarm_memory::set_own_threads(1);
+            let known = Fixture::new().is_adopted();
+            stop.store(true, Relaxed);
+            stranger && known
+        });
+        alone && kept && not_alone
+    };
+    assert!(forked(child, || ()));
+}
+
 #[test]
 fn forks_while_others_write_and_register() {
     let fixture = Fixture::new();
