@@ -204,3 +204,6 @@ pub(crate) fn read_qp(from: &QpRecord) -> Option<SharedQp> {
     })?;
     (number != NONE).then_some(qp)
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@
 //! Why no access is missed. Counting is a sequentially consistent read-modify-write and is followed by a
 //! sequentially consistent load of the key's record; closing the record is followed by a
 //! sequentially consistent fence, and that by the loads of the words. So either the owner sees
-//! the count or the peer sees the closed record. `tests/hazard_model.rs` checks it.
+//! the count or the peer sees the closed record. `tests/models/hazards.rs` checks it.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 

@@ -31,6 +31,8 @@ mod channel;
 mod error;
 mod export;
 mod hazard;
+#[cfg(test)]
+mod hostile;
 mod lane;
 mod layout;
 mod link;

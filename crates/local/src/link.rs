@@ -271,3 +271,6 @@ fn wait(round: u32) {
         _ => std::thread::sleep(NAP),
     }
 }
+
+#[cfg(test)]
+mod tests;

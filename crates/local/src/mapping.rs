@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+#[cfg(test)]
 use memory::Span;
 
 /// A mapping, until it is dropped. A child made by `fork` does not have it.
@@ -61,7 +62,7 @@ impl Mapping {
     }
 
     /// All of it.
-    #[cfg_attr(not(test), allow(dead_code, reason = "tests fill shared memory with garbage"))]
+    #[cfg(test)]
     pub(crate) fn span(&self) -> Span<'_> {
         // SAFETY: mapped until dropped, and no reference to its bytes is ever made but to atomics.
         unsafe { Span::new(self.as_ptr(), self.len_bytes) }
@@ -113,7 +114,7 @@ impl<T: Layout> Shared<T> {
     }
 
     /// The bytes.
-    #[cfg_attr(not(test), allow(dead_code, reason = "tests fill shared memory with garbage"))]
+    #[cfg(test)]
     pub(crate) fn mapping(&self) -> &Mapping {
         &self.mapping
     }

@@ -1,6 +1,6 @@
 //! The other process, as it shows itself.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -98,23 +98,15 @@ impl Peer {
     /// its flag while it is awake, and a system call once per nap.
     #[inline(always)]
     pub fn announce(&self) {
-        sleep::sender_fence(self.full_fences);
-        let nap = self.area.asleep.0.load(Relaxed);
-        if nap & 1 == 1 {
-            self.end_nap(nap);
+        if sleep::must_wake(&self.area.asleep.0, &self.woken, self.full_fences) {
+            self.wake();
         }
     }
 
     /// Wakes it, asleep or not.
+    #[cold]
     pub fn wake(&self) {
         sys::ring_bell(&self.bell);
-    }
-
-    #[cold]
-    fn end_nap(&self, nap: u32) {
-        if self.woken.swap(nap, Relaxed) != nap {
-            self.wake();
-        }
     }
 
     /// An object of it, if it is mapped here. Kept mapped for as long as it is held. If it is not
@@ -158,7 +150,7 @@ impl Peer {
     }
 
     pub(crate) fn set_gone(&self) {
-        self.gone.store(true, core::sync::atomic::Ordering::Release);
+        self.gone.store(true, Release);
     }
 
     /// Looks whether its process has ended, if that can be seen.

@@ -24,12 +24,12 @@
 //! blocking, so a frame for which nobody was woken because somebody had been already is seen then
 //! at the latest.
 //!
-//! `tests/sleep_model.rs` checks the pattern with full fences; loom knows no membarrier, which
+//! `tests/models/naps.rs` checks the pattern with full fences; loom knows no membarrier, which
 //! the model has to represent by a full fence at either end.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicU32, compiler_fence, fence};
 
+use crate::sync::{AtomicU32, compiler_fence, fence};
 use crate::sys;
 
 /// Sets the word to an odd or an even number. Whether the sleeper may block.
@@ -45,12 +45,15 @@ pub(crate) fn set_asleep(word: &AtomicU32, asleep: bool, full_fences: bool) -> b
     full_fences || sys::barrier_everywhere()
 }
 
-/// Between a sender's frame and its look at the word.
+/// Asked by a sender that has committed a frame: whether it has to wake the owner of `word`.
+/// `ended` is the nap that this process ended last.
 #[inline(always)]
-pub(crate) fn sender_fence(full: bool) {
-    if full {
+pub(crate) fn must_wake(word: &AtomicU32, ended: &AtomicU32, full_fences: bool) -> bool {
+    if full_fences {
         fence(SeqCst);
     } else {
         compiler_fence(SeqCst);
     }
+    let nap = word.load(Relaxed);
+    nap & 1 == 1 && ended.swap(nap, Relaxed) != nap
 }

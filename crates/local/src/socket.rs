@@ -100,3 +100,6 @@ impl Link {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
 //! The primitives of the protocols: [`cells`](crate::cells), [`state`](crate::state),
-//! [`hazard`](crate::hazard), [`record`](crate::record). The model checks compile the same files
+//! [`hazard`](crate::hazard), [`record`](crate::record), [`sleep`](crate::sleep). The model checks compile the same files
 //! against loom's versions of them, which is why they have a module of their own.
 
-pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, fence};
+pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, compiler_fence, fence};
 
 /// Lets others run while we wait for them. Spins first, then yields.
 pub(crate) fn pause(round: u32) {

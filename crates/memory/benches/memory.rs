@@ -108,5 +108,30 @@ fn registration(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, remote, local, registration);
+/// Registering memory of the program's, all touched, and giving it back; with adoption it moves
+/// into a memfd and out again.
+fn adoption(c: &mut Criterion) {
+    let mut group = c.benchmark_group("register and deregister");
+    for (name, len_bytes) in [("4 KiB", 4 << 10), ("1 MiB", 1 << 20), ("64 MiB", 64 << 20)] {
+        // A page more, so that as many whole ones lie in it.
+        let mut memory = vec![1u8; len_bytes + 4096];
+        for adopt in [false, true] {
+            let setup = Setup::new();
+            setup.registry.set_adoption(adopt);
+            let start = memory.as_mut_ptr();
+            let start = start.wrapping_add(start.align_offset(4096));
+            let spec = MrSpec::new(setup.pd, start, len_bytes as u64, RIGHTS);
+            group.bench_function(format!("{name}, {}", if adopt { "adopted" } else { "as it is" }), |b| {
+                b.iter(|| {
+                    // SAFETY: the vector outlives the registration and is not used during it.
+                    let keys = unsafe { setup.registry.register(&spec) }.expect("plain memory");
+                    setup.registry.deregister(keys.id)
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, remote, local, registration, adoption);
 criterion_main!(benches);

@@ -28,9 +28,11 @@
 //!
 //! The unsafe parts have an address each: [`Span`] copies to and from memory that
 //! changes under us, `gate` keeps an entry alive while it is in use, `far` reaches memory
-//! that may be unmapped at any time, `region` and `probe` talk to the kernel.
+//! that may be unmapped at any time, `region` and `probe` talk to the kernel, `adopt` moves the
+//! program's own memory to where peers on the same host can map it.
 
 mod access;
+mod adopt;
 mod error;
 mod far;
 mod gate;
@@ -55,6 +57,7 @@ mod table;
 mod testing;
 mod windows;
 
+pub use adopt::set_own_threads;
 pub use error::MrError;
 pub use gate::{Gate, Pin};
 pub use mirror::Mirror;

@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use crate::adopt::Lease;
 use crate::mirror::Mirror;
 use crate::region::Region;
 use crate::shared::Place;
@@ -35,12 +36,14 @@ pub(crate) struct Lodging {
     pub(crate) offset: u64,
     pub(crate) skip_front: u64,
     pub(crate) skip_back: u64,
+    /// For memory of the program: its share of it.
+    pub(crate) _lease: Option<Lease>,
 }
 
 impl Lodging {
     /// All of a region.
     pub(crate) fn whole(region: Arc<Region>) -> Lodging {
-        Lodging { object: region, offset: 0, skip_front: 0, skip_back: 0 }
+        Lodging { object: region, offset: 0, skip_front: 0, skip_back: 0, _lease: None }
     }
 }
 
@@ -60,7 +63,7 @@ struct Held {
 impl Objects {
     /// Counts a key, and says where it lies. Nothing when all numbers have been used.
     pub(crate) fn enter(&mut self, lodging: &Lodging, mirror: Option<&dyn Mirror>) -> Option<Place> {
-        let Lodging { object, offset, skip_front, skip_back } = lodging;
+        let Lodging { object, offset, skip_front, skip_back, .. } = lodging;
         let held = match self.live.entry(name(object)) {
             Entry::Occupied(held) => held.into_mut(),
             Entry::Vacant(free) => {

@@ -1,6 +1,7 @@
 //! Memory that the library allocates: shared, so that peers on the same host can map
 //! it, and on huge pages where there are some.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
@@ -8,8 +9,8 @@ use std::sync::OnceLock;
 use crate::span::Span;
 
 /// The huge page that is asked for.
-const HUGE_BYTES: usize = 2 << 20;
-const NAME: &core::ffi::CStr = c"longarm-region";
+pub(crate) const HUGE_BYTES: usize = 2 << 20;
+const NAME: &CStr = c"longarm-region";
 
 /// A range of zeroed memory behind a memfd, mapped until it is dropped.
 ///
@@ -82,7 +83,7 @@ impl Region {
 
     fn on_huge_pages(len_bytes: usize) -> io::Result<Region> {
         let mapped_bytes = round_up(len_bytes, HUGE_BYTES)?;
-        let fd = memfd(mapped_bytes, libc::MFD_HUGETLB | libc::MFD_HUGE_2MB)?;
+        let fd = memfd(NAME, mapped_bytes, libc::MFD_HUGETLB | libc::MFD_HUGE_2MB)?;
         // The mapping reserves its pages or fails. A control group may still refuse them
         // when they are touched, and the refusal would be a SIGBUS: so touch them now,
         // in a way that reports it.
@@ -93,7 +94,7 @@ impl Region {
 
     fn on_small_pages(len_bytes: usize) -> io::Result<Region> {
         let mapped_bytes = round_up(len_bytes, page_bytes())?;
-        let fd = memfd(mapped_bytes, 0)?;
+        let fd = memfd(NAME, mapped_bytes, 0)?;
         let region = Region::map(fd, len_bytes, mapped_bytes, false)?;
         if len_bytes >= HUGE_BYTES {
             // A wish; the kernel may not know it.
@@ -151,7 +152,7 @@ fn check_length(len_bytes: u64) -> io::Result<usize> {
     usize::try_from(len_bytes).map_err(|_| io::ErrorKind::OutOfMemory.into())
 }
 
-fn file_limit_bytes() -> u64 {
+pub(crate) fn file_limit_bytes() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: fills one structure; if it fails, there is no limit that we know of.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
@@ -165,13 +166,13 @@ fn round_up(len_bytes: usize, unit: usize) -> io::Result<usize> {
 }
 
 /// A memfd of that size, sealed against changing it.
-fn memfd(bytes: usize, flags: libc::c_uint) -> io::Result<OwnedFd> {
+pub(crate) fn memfd(name: &CStr, bytes: usize, flags: libc::c_uint) -> io::Result<OwnedFd> {
     let flags = flags | libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     let size = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     // SAFETY: plain system calls on a descriptor that is ours from its birth.
     unsafe {
-        let fd = checked(libc::memfd_create(NAME.as_ptr(), flags))?;
+        let fd = checked(libc::memfd_create(name.as_ptr(), flags))?;
         let fd = OwnedFd::from_raw_fd(fd);
         checked(libc::ftruncate(fd.as_raw_fd(), size))?;
         checked(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals))?;
@@ -179,7 +180,7 @@ fn memfd(bytes: usize, flags: libc::c_uint) -> io::Result<OwnedFd> {
     }
 }
 
-fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+pub(crate) fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     match result {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(result),

@@ -1,12 +1,14 @@
 //! The registry: protection domains and memory regions, made and unmade.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use transport::{Access, LKey, MemoryError, PdId};
 use wire::RKey;
 
+use crate::adopt;
 use crate::error::MrError;
 use crate::far::{self, Backing};
 use crate::gate::Pin;
@@ -88,6 +90,7 @@ pub struct Registry {
     pub(crate) table: Table,
     pub(crate) control: Mutex<Control>,
     pub(crate) mirror: OnceLock<Arc<dyn Mirror>>,
+    adopts: AtomicBool,
 }
 
 /// Everything that changes when regions and windows come and go.
@@ -132,7 +135,18 @@ impl Registry {
                 objects: Objects::default(),
             }),
             mirror: OnceLock::new(),
+            adopts: AtomicBool::new(false),
         }
+    }
+
+    /// Whether memory that is registered from now on is moved to where peers on the same host can
+    /// map it, if that is possible: whole pages of private memory, in place. The default is not.
+    ///
+    /// What the program may notice of it: while memory is moved its writers wait, and where
+    /// userfaultfd is restricted their system calls that write to it fail with EFAULT;
+    /// until it is deregistered, its locks, advice and policies do not hold. `fork` still copies.
+    pub fn set_adoption(&self, on: bool) {
+        self.adopts.store(on, Relaxed);
     }
 
     /// Makes a protection domain.
@@ -185,7 +199,8 @@ impl Registry {
     /// holds a reference to them or relies on them otherwise; and nobody holds a `&mut`
     /// to them while the device may read them.
     pub unsafe fn register(&self, spec: &MrSpec) -> Result<MrKeys, MrError> {
-        self.enter(spec, examine(spec)?, None)
+        let (backing, lodging) = self.examine(spec)?;
+        self.enter(spec, backing, lodging)
     }
 
     /// Makes another registration of a region's keys: other memory, rights or protection domain.
@@ -197,7 +212,7 @@ impl Registry {
     /// # Safety
     /// As [`register`](Registry::register); and the old memory is the owner's again.
     pub unsafe fn reregister(&self, keys: &MrKeys, spec: &MrSpec) -> Result<(), MrError> {
-        let backing = examine(spec)?;
+        let (backing, lodging) = self.examine(spec)?;
         self.control.lock().pds.retain(spec.pd)?;
         let old = match self.withdraw(keys.id) {
             Ok(old) => old,
@@ -212,7 +227,7 @@ impl Registry {
         let mut control = self.control.lock();
         control.pds.release(old.pd);
         self.vacate(&mut control, old.lodging.as_ref());
-        self.open(&mut control, keys.id.slot, spec, (keys.lkey, keys.rkey), (backing, None));
+        self.open(&mut control, keys.id.slot, spec, (keys.lkey, keys.rkey), (backing, lodging));
         drop(control);
         drop(old.lodging);
         Ok(())
@@ -324,6 +339,20 @@ impl Registry {
         Ok(MrKeys { id, lkey: taken.lkey, rkey: taken.rkey })
     }
 
+    /// How the memory will be reached, if it may be registered so, and where peers find it.
+    fn examine(&self, spec: &MrSpec) -> Result<(Backing, Option<Lodging>), MrError> {
+        check_spec(spec)?;
+        if spec.access.contains(Access::ON_DEMAND) {
+            return if far::is_supported() { Ok((Backing::OnDemand, None)) } else { Err(MrError::NoOnDemand) };
+        }
+        let (start, len_bytes) = (spec.ptr.addr(), spec.len_bytes as usize);
+        let found = probe::survey(start, len_bytes, spec.access.contains(Access::LOCAL_WRITE))?;
+        let adopts = self.adopts.load(Relaxed) && len_bytes > 0;
+        // SAFETY: the owner of the memory lends it to us until it is deregistered.
+        let lodging = adopts.then(|| unsafe { adopt::lodge(start..start + len_bytes, found.plain) });
+        Ok((Backing::Mapped, lodging.flatten()))
+    }
+
     /// Opens the gate of a slot that belongs to the caller, and tells of it.
     fn open(
         &self,
@@ -379,16 +408,6 @@ fn grant(spec: &MrSpec, (lkey, rkey): (LKey, RKey), backing: Backing) -> Grant {
         ..Grant::NONE
     };
     grant.sized(spec.len_bytes)
-}
-
-/// How the memory will be reached, if it may be registered so.
-fn examine(spec: &MrSpec) -> Result<Backing, MrError> {
-    check_spec(spec)?;
-    if spec.access.contains(Access::ON_DEMAND) {
-        return if far::is_supported() { Ok(Backing::OnDemand) } else { Err(MrError::NoOnDemand) };
-    }
-    probe::check(spec.ptr.addr(), spec.len_bytes as usize, spec.access.contains(Access::LOCAL_WRITE))?;
-    Ok(Backing::Mapped)
 }
 
 /// On-demand memory from the first address to the last.

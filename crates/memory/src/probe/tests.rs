@@ -67,11 +67,11 @@ fn rights_are_seen_page_by_page_both_ways() {
     for (first, last, write, expected) in CASES {
         let range = pages.byte(first.0, first.1)..pages.byte(last.0, last.1) + 1;
         assert_eq!(check(range.start, range.len(), write), expected);
-        if let Some(answer) = by_query(&maps, &range, write) {
+        if let Some(answer) = by_query(&maps, &range, write, &mut |_| ()) {
             assert_eq!(answer, expected);
         }
         let text = File::open("/proc/self/maps").expect("/proc");
-        let answer = by_text(BufReader::new(text), &range, write);
+        let answer = by_text(BufReader::new(text), &range, write, &mut |_| ());
         assert_eq!(answer.expect("a list of mappings"), expected);
     }
 }
@@ -113,14 +113,69 @@ fn a_list_of_mappings_is_walked() {
         (0x6000..0x7000, true, Ok(())),
         (0x8000..0x8001, false, Err(MrError::Unmapped)),
     ] {
-        let answer = by_text(TEXT.as_bytes(), &range, write).expect("well formed");
+        let answer = by_text(TEXT.as_bytes(), &range, write, &mut |_| ()).expect("well formed");
         assert_eq!(answer, expected, "{range:x?}");
     }
 }
 
 #[test]
 fn a_list_that_is_none_is_an_error() {
-    for text in ["hello\n", "1000 rw-p\n", "10g0-2000 rw-p\n", "1000-2000\n"] {
-        assert!(by_text(text.as_bytes(), &(0x1000..0x1001), false).is_err());
+    for text in [
+        "hello\n",
+        "1000 rw-p\n",
+        "10g0-2000 rw-p\n",
+        "1000-2000\n",
+        "1000-2000 rw-p 0 0:0\n",
+        "1000-2000 rw-p 0 0:0 x\n",
+    ] {
+        assert!(by_text(text.as_bytes(), &(0x1000..0x1001), false, &mut |_| ()).is_err());
+    }
+}
+
+#[test]
+fn mappings_are_described_alike_both_ways() {
+    let pages = Pages::new();
+    let page = page_bytes();
+    let range = pages.start..pages.start + 3 * page;
+    let asked = mappings(&range);
+    let text = listed(BufReader::new(File::open("/proc/self/maps").expect("/proc")), &range);
+    // Clipped, since a neighbour may join the first page's mapping between the two.
+    let said = |found: &[Mapping]| -> Vec<_> {
+        found
+            .iter()
+            .map(|m| (overlap(&m.range, &range), m.readable, m.writable, m.executable, m.shared, m.inode))
+            .collect()
+    };
+    assert_eq!(said(&asked), said(&text));
+    let plain: Vec<bool> = asked.iter().map(Mapping::is_plain).collect();
+    assert_eq!(plain, [true, false, false]);
+    assert_eq!(survey(pages.start, page, true), Ok(Survey { plain: true }));
+    assert_eq!(survey(pages.start, page - 1, true), Ok(Survey { plain: false }), "no whole page");
+    assert_eq!(survey(pages.start, page + 5, false), Ok(Survey { plain: true }), "a part of a page counts for nothing");
+    assert_eq!(survey(pages.start, 2 * page, false), Ok(Survey { plain: false }));
+}
+
+#[test]
+fn what_a_line_says_is_understood() {
+    let found = listed(TEXT.as_bytes(), &(0x1800..0x6800));
+    let said: Vec<_> = found.iter().map(|m| (m.range.start, m.is_plain(), m.shares(5), m.inode, m.offset)).collect();
+    assert_eq!(said, [(0x1000, true, false, 0, 0), (0x3000, false, false, 77, 0), (0x6000, false, true, 5, 0)]);
+    assert_eq!(listed(TEXT.as_bytes(), &(0x4000..0x6000)), []);
+}
+
+#[test]
+fn ranges_round_to_whole_pages_and_overlap() {
+    let page = page_bytes();
+    for (range, whole) in [
+        (page..3 * page, page..3 * page),
+        (page + 1..3 * page - 1, 2 * page..2 * page),
+        (1..3 * page + 1, page..3 * page),
+        (1..2, page..page),
+        (usize::MAX - 1..usize::MAX, usize::MAX..usize::MAX),
+    ] {
+        assert_eq!(whole_pages(range), whole);
+    }
+    for (one, other, both) in [(0..5, 3..9, 3..5), (0..5, 5..9, 5..5), (0..9, 3..4, 3..4), (7..9, 0..2, 7..7)] {
+        assert_eq!(overlap(&one, &other), both);
     }
 }

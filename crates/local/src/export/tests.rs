@@ -1,0 +1,93 @@
+use memory::{Access, PdId, Place, SharedKey};
+use wire::{Qpn, RKey};
+
+use super::*;
+use crate::testing::Couple;
+
+fn key(rkey: u32) -> SharedKey {
+    SharedKey {
+        rkey: RKey(rkey),
+        pd: PdId(3),
+        access: Access::REMOTE_READ | Access::REMOTE_WRITE,
+        only: Some(Qpn::new(0x12345)),
+        base: 0x1000,
+        len_bytes: 1 << 40,
+        start: 0x7f00_0000_1000,
+        place: Some(Place { object: 5, offset: 4096, skip_front: 100, skip_back: 4095 }),
+    }
+}
+
+/// The slot that a peer looks in.
+fn slot(rkey: u32) -> u32 {
+    crate::testing::plain_keys().slot(RKey(rkey))
+}
+
+#[test]
+fn a_peer_sees_keys_while_they_are_open() {
+    let couple = Couple::new();
+    let (export, peer) = (&couple.exports[1], couple.links[0].peer());
+    let key = key(0x1234_5678);
+    assert_eq!(peer.key(key.rkey), None);
+    export.open_key(slot(key.rkey.0), &key);
+    assert_eq!(peer.key(key.rkey), Some(key));
+    // Another key of the same slot.
+    assert_eq!(peer.key(RKey(key.rkey.0 ^ 1)), None);
+    let plain = SharedKey { only: None, place: None, ..key };
+    export.open_key(slot(key.rkey.0), &plain);
+    assert_eq!(peer.key(key.rkey), Some(plain));
+    export.close_key(slot(key.rkey.0));
+    assert_eq!(peer.key(key.rkey), None);
+    assert_eq!(peer.key(RKey(0)), None);
+}
+
+#[test]
+fn a_place_that_cannot_be_told_is_not_shown() {
+    let couple = Couple::new();
+    let key = key(77);
+    let place = Place { object: 1, offset: 0, skip_front: 1 << 32, skip_back: 0 };
+    couple.exports[1].open_key(slot(77), &SharedKey { place: Some(place), ..key });
+    assert_eq!(couple.links[0].peer().key(key.rkey), Some(SharedKey { place: None, ..key }));
+}
+
+#[test]
+fn a_queue_pair_is_found_by_its_whole_number() {
+    let couple = Couple::new();
+    let (export, peer) = (&couple.exports[1], couple.links[0].peer());
+    let qp = SharedQp { qpn: Qpn::new(0x03_0011), peer: Qpn::new(9), pd: PdId(1), access: Access::REMOTE_READ };
+    assert_eq!(peer.qp(qp.qpn), None);
+    export.open_qp(&qp);
+    assert_eq!(peer.qp(qp.qpn), Some(qp));
+    assert_eq!(peer.qp(Qpn::new(0x04_0011)), None);
+    export.close_qp(qp.qpn);
+    assert_eq!(peer.qp(qp.qpn), None);
+}
+
+#[test]
+fn nobody_else_can_map_it_for_writing() {
+    let couple = Couple::new();
+    let fd = couple.exports[0].fd();
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a mapping that is refused.
+    let start = unsafe {
+        use std::os::fd::AsRawFd;
+        libc::mmap(core::ptr::null_mut(), 4096, rights, libc::MAP_SHARED, fd.as_raw_fd(), 0)
+    };
+    assert_eq!(start, libc::MAP_FAILED);
+    assert!(rustix::io::pwrite(fd, &[1], 0).is_err());
+    assert!(rustix::fs::ftruncate(fd, 0).is_err());
+}
+
+#[test]
+fn this_process_reaches_its_own_memory_the_far_way() {
+    let couple = Couple::new();
+    let peer = couple.links[0].peer();
+    assert!(peer.reaches_far() && peer.is_alive());
+    let from = [1u8, 2, 3, 4];
+    let mut to = [0u8; 4];
+    // SAFETY: our own bytes, which nobody else uses meanwhile.
+    let span = unsafe { memory::Span::new(to.as_mut_ptr(), to.len()) };
+    peer.read_far((&raw const from).addr() as u64, span).expect("mapped");
+    assert_eq!(to, from);
+    let unmapped = peer.read_far(16, span).expect_err("not mapped");
+    assert_eq!(unmapped.raw_os_error(), Some(libc::EFAULT));
+}

@@ -1,0 +1,172 @@
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::*;
+use crate::objects::MAX_OBJECTS;
+use crate::sys;
+use crate::testing::Couple;
+
+const BYTES: usize = 8192;
+
+fn object() -> OwnedFd {
+    let fd = sys::memfd(c"test", BYTES).expect("a memfd");
+    sys::seal(fd.as_fd(), libc::F_SEAL_SHRINK).expect("sealed");
+    fd
+}
+
+#[test]
+fn an_object_is_offered_mapped_written_and_withdrawn() {
+    let couple = Couple::new();
+    let [a, b] = &couple.links;
+    let fd = object();
+    assert!(b.peer().object(7).is_none());
+    assert!(a.offer_object(7, BYTES as u64, fd.as_fd()));
+    assert!(a.offer_object(7, BYTES as u64, fd.as_fd()));
+    assert_eq!(b.serve_socket(), Served::default());
+    {
+        let mapped = b.peer().object(7).expect("mapped");
+        assert!(mapped.is_writable());
+        assert_eq!(mapped.span().len_bytes(), BYTES);
+        mapped.span().part(100, 5).expect("inside").write(b"hello");
+    }
+    let mut seen = [0; 5];
+    rustix::io::pread(&fd, &mut seen, 100).expect("read");
+    assert_eq!(&seen, b"hello");
+    assert!(a.withdraw_object(7));
+    b.serve_socket();
+    assert!(b.peer().object(7).is_none() && b.peer().object(8).is_none());
+    assert_eq!(b.objects_refused(), 0);
+}
+
+#[test]
+fn an_object_is_unmapped_only_when_nobody_uses_it() {
+    let couple = Couple::new();
+    let [a, b] = &couple.links;
+    a.offer_object(1, BYTES as u64, object().as_fd());
+    b.serve_socket();
+    std::thread::scope(|scope| {
+        let held = b.peer().object(1).expect("mapped");
+        a.withdraw_object(1);
+        let server = scope.spawn(|| b.serve_socket());
+        while b.peer().object(1).is_some() {
+            std::thread::yield_now();
+        }
+        held.span().part(0, 8).expect("inside").write(&[1; 8]);
+        assert!(!server.is_finished());
+        drop(held);
+        server.join().expect("served");
+    });
+    assert_eq!(b.peer().objects.count(), 0);
+}
+
+#[test]
+fn objects_that_could_shrink_or_are_no_memory_are_refused() {
+    let couple = Couple::new();
+    let [a, b] = &couple.links;
+    let unsealed = sys::memfd(c"test", BYTES).expect("a memfd");
+    a.offer_object(1, BYTES as u64, unsealed.as_fd());
+    a.offer_object(2, BYTES as u64, couple.bells[0].as_fd());
+    a.offer_object(3, BYTES as u64 + 1, object().as_fd());
+    a.offer_object(4, 0, object().as_fd());
+    b.serve_socket();
+    assert_eq!((b.objects_refused(), b.peer().objects.count()), (4, 0));
+    assert!(!b.is_dead());
+    // What can only be read is mapped for reading.
+    a.offer_object(
+        5,
+        BYTES as u64,
+        {
+            let fd = object();
+            sys::seal(fd.as_fd(), libc::F_SEAL_FUTURE_WRITE).expect("sealed");
+            fd
+        }
+        .as_fd(),
+    );
+    b.serve_socket();
+    assert!(b.peer().object(5).is_some_and(|object| !object.is_writable()));
+}
+
+#[test]
+fn what_the_socket_has_no_room_for_comes_later_and_in_order() {
+    let couple = Couple::new();
+    let [a, b] = &couple.links;
+    let fd = object();
+    let mut offered = 0;
+    // More than any socket holds, and more than may wait.
+    while offered < 3000 && a.offer_object(offered, BYTES as u64, fd.as_fd()) {
+        offered += 1;
+    }
+    assert!(offered > 500);
+    for _ in 0..100 {
+        b.serve_socket();
+        a.serve_socket();
+    }
+    assert_eq!(b.peer().objects.count(), offered as usize);
+    assert!((0..offered).all(|object| b.peer().object(object).is_some()));
+}
+
+#[test]
+fn a_flood_of_objects_ends_at_the_limit() {
+    let couple = Couple::new();
+    let objects = &couple.links[0].peer().objects;
+    let fd = object();
+    let insert = |number: u32| objects.insert(number, BYTES as u64, fd.try_clone().expect("a descriptor"));
+    for number in 0..MAX_OBJECTS as u32 {
+        assert_eq!(insert(number), Ok(()));
+    }
+    assert_eq!(insert(MAX_OBJECTS as u32), Err(Refused::Full));
+    assert_eq!(insert(3), Err(Refused::Twice));
+    // Numbers are never used again, places are.
+    for number in 0..20_000 {
+        assert!(objects.remove(number));
+        assert_eq!(insert(number + MAX_OBJECTS as u32), Ok(()));
+    }
+    assert_eq!(objects.count(), MAX_OBJECTS);
+    assert!(objects.get(u32::MAX).is_none() && objects.get(20_000).is_some());
+}
+
+#[test]
+fn wishes_are_passed_on_and_death_is_seen() {
+    let couple = Couple::new();
+    let [a, b] = couple.links;
+    assert!(a.want_object(11) && a.want_object(12));
+    assert_eq!(b.serve_socket().wanted, [11, 12]);
+    assert!(!b.is_dead());
+    a.want_object(13);
+    drop(a);
+    assert_eq!(b.serve_socket().wanted, [13]);
+    assert_eq!(b.death(), Some(Death::Gone));
+    assert_eq!(b.serve_socket(), Served::default());
+}
+
+#[test]
+fn strange_messages_end_the_link_and_leave_no_descriptor() {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+    use std::io::IoSlice;
+    let descriptors = || std::fs::read_dir("/proc/self/fd").expect("ours").count();
+    let [whole, short, long] = [vec![1u8; 16], vec![2; 5], vec![2; 100]];
+    let offered_without: Vec<u8> = [&1u32.to_ne_bytes()[..], &[0; 12]].concat();
+    for message in [whole, short, long, offered_without] {
+        let couple = Couple::new();
+        let [a, b] = &couple.links;
+        rustix::net::send(a.socket(), &message, SendFlags::empty()).expect("sent");
+        b.serve_socket();
+        assert_eq!(b.death(), Some(Death::BrokenSocket), "{message:?}");
+        assert!(!a.is_dead());
+    }
+    // More descriptors than a message may have, and some that nobody expects. Other tests open
+    // and close descriptors too, so many are sent.
+    let couple = Couple::new();
+    let [a, b] = &couple.links;
+    let fds = [couple.bells[0].as_fd(); 200];
+    let message: Vec<u8> = [&2u32.to_ne_bytes()[..], &[0; 12]].concat();
+    let before = descriptors();
+    for _ in 0..20 {
+        let mut space = [core::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(200))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+        sendmsg(a.socket(), &[IoSlice::new(&message)], &mut control, SendFlags::DONTWAIT).expect("sent");
+        b.serve_socket();
+    }
+    assert!(descriptors() < before + 1000);
+    assert!(!b.is_dead());
+}

@@ -1,0 +1,92 @@
+//! No access is under way after the wait.
+
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use crate::sync::{AtomicU32, AtomicU64, fence, pause};
+use crate::{check, hazard};
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+struct Memory {
+    word: AtomicU64,
+    phase: AtomicU32,
+    open: AtomicU32,
+    memory: UnsafeCell<u32>,
+}
+
+// SAFETY: the model fails if accesses to the memory are not ordered.
+unsafe impl Sync for Memory {}
+// SAFETY: as for Sync.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    fn open() -> Arc<Memory> {
+        let (word, phase, open) = (AtomicU64::new(0), AtomicU32::new(0), AtomicU32::new(1));
+        Arc::new(Memory { word, phase, open, memory: UnsafeCell::new(1) })
+    }
+
+    /// What a peer does.
+    fn access(&self) {
+        let unit = hazard::enter(&self.word, &self.phase);
+        if self.open.load(Relaxed) == 1 {
+            // SAFETY: the model fails if the owner writes meanwhile.
+            assert_eq!(self.memory.with(|memory| unsafe { *memory }), 1);
+        }
+        hazard::leave(&self.word, unit);
+    }
+
+    /// What the owner does with memory that it has taken away.
+    fn take(&self) {
+        self.open.store(0, Relaxed);
+        fence(SeqCst);
+        let drained = hazard::drain([&self.word].into_iter(), &self.phase, |round| {
+            pause(round);
+            true
+        });
+        assert!(drained);
+        // SAFETY: the model fails if anybody is still there.
+        self.memory.with_mut(|memory| unsafe { *memory = 9 });
+    }
+}
+
+fn run(preemptions: usize, accesses: &'static [usize]) {
+    check(preemptions, move || {
+        let memory = Memory::open();
+        let peers: Vec<_> = accesses
+            .iter()
+            .map(|count| {
+                let memory = memory.clone();
+                thread::spawn(move || (0..*count).for_each(|_| memory.access()))
+            })
+            .collect();
+        memory.take();
+        peers.into_iter().for_each(|peer| peer.join().expect("no panic"));
+        // The counts are taken off where they were put on.
+        assert_eq!(memory.word.load(Relaxed), 0);
+    });
+}
+
+#[test]
+fn one_peer_that_comes_twice() {
+    run(4, &[2]);
+}
+
+#[test]
+fn two_peers_whose_accesses_overlap() {
+    run(2, &[2, 1]);
+}
+
+#[test]
+fn taking_twice_uses_both_phases() {
+    check(3, || {
+        let memory = Memory::open();
+        let peer = {
+            let memory = memory.clone();
+            thread::spawn(move || (0..2).for_each(|_| memory.access()))
+        };
+        memory.take();
+        memory.take();
+        peer.join().expect("no panic");
+    });
+}

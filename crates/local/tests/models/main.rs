@@ -1,0 +1,56 @@
+//! Model checks: every interleaving of small cases, with the reorderings that the memory model
+//! allows. The files are the library's own, compiled here against loom's atomics.
+//!
+//! loom knows no membarrier and no order of sequentially consistent operations but fences; where the
+//! library relies on those, the model has a fence.
+
+mod sync {
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, fence};
+
+    /// In the library a membarrier of the other end makes it a full one.
+    pub(crate) fn compiler_fence(order: core::sync::atomic::Ordering) {
+        fence(order);
+    }
+
+    /// The model needs to know that somebody else must run first.
+    pub(crate) fn pause(_round: u32) {
+        loom::thread::yield_now();
+    }
+
+    pub(crate) fn rmw_before_loads() {
+        fence(core::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+mod sys {
+    pub(crate) fn barrier_everywhere() -> bool {
+        crate::sync::fence(core::sync::atomic::Ordering::SeqCst);
+        true
+    }
+}
+
+#[path = "../../src/cells.rs"]
+mod cells;
+#[path = "../../src/hazard.rs"]
+mod hazard;
+#[path = "../../src/record.rs"]
+mod record;
+#[path = "../../src/sleep.rs"]
+mod sleep;
+#[path = "../../src/state.rs"]
+#[allow(unreachable_pub, dead_code, reason = "public in the library")]
+mod state;
+
+mod decisions;
+mod hazards;
+mod naps;
+mod records;
+mod rings;
+
+/// Runs `body` under the model; a bound on preemptions keeps the number of interleavings in the
+/// thousands.
+fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(body);
+}

@@ -1,0 +1,56 @@
+//! What children do.
+
+use memory::Region;
+use std::os::fd::AsFd;
+
+use crate::couple::{Couple, block, eventually};
+use crate::kill;
+
+/// Plays a role, for ever or until it is over. False if there is no such role.
+pub(crate) fn play(name: &str) -> bool {
+    match name {
+        "objects" => objects(),
+        "far" => far(),
+        "echo" => echo(),
+        "stream" => kill::stream(),
+        _ => return false,
+    }
+    true
+}
+
+fn objects() {
+    let couple = Couple::inherit();
+    eventually(|| {
+        couple.link.serve_socket();
+        couple.link.peer().object(7).is_some()
+    });
+    couple.link.peer().object(7).expect("mapped").span().part(1 << 20, 5).expect("inside").write(b"child");
+    let region = Region::allocate(100).expect("memory");
+    assert!(couple.link.offer_object(9, region.mapped_bytes(), region.fd()));
+    couple.send(b"written");
+    assert_eq!(couple.receive(), b"look");
+    let mut seen = [0; 6];
+    region.span().part(0, 6).expect("inside").read(&mut seen);
+    couple.send(&seen);
+    assert_eq!(couple.receive(), b"end");
+}
+
+fn far() {
+    let couple = Couple::inherit();
+    let mut memory = Box::new(*b"far away");
+    let address = (&raw mut *memory).addr() as u64;
+    couple.send(&address.to_ne_bytes());
+    let expected = couple.receive();
+    let now = core::hint::black_box(&*memory);
+    couple.send(if now[..] == expected[..] { b"right" } else { b"wrong" });
+    // Until it is killed.
+    couple.receive();
+}
+
+fn echo() {
+    let couple = Couple::inherit();
+    loop {
+        let frame = block(&couple.link, &couple.export, couple.bell.as_fd());
+        couple.send(&frame);
+    }
+}

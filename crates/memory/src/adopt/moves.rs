@@ -1,0 +1,315 @@
+//! Moving pages into a memfd and back, in place.
+//!
+//! Both ways: freeze a piece of the range, copy it to a mapping elsewhere, put that mapping in
+//! its place with `mremap`, thaw. A piece at a time, so that no writer waits long and not much
+//! memory exists twice.
+//!
+//! While a piece is frozen this thread writes to nothing but its stack and the copy: the
+//! program's heap, and so ours, may lie in the piece.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+
+use super::freeze::{Kind, NoSignals, Stillness};
+use crate::region::{HUGE_BYTES, checked, page_bytes};
+
+/// How much is moved at once.
+const PIECE_BYTES: usize = 64 << 20;
+/// How many pages are looked up at once; what is known of them lies on the stack.
+const LOOK_UP: usize = 256;
+/// Bits of /proc/self/pagemap: the page is in memory, or swapped out.
+const THERE: u64 = 3 << 62;
+
+/// Whole pages of this process, and where in a memfd they lie or shall lie.
+#[derive(Clone, Debug)]
+pub(super) struct Pages {
+    pub(super) range: Range<usize>,
+    pub(super) offset: u64,
+}
+
+impl Pages {
+    pub(super) fn pieces(&self) -> impl Iterator<Item = Pages> + '_ {
+        (self.range.start..self.range.end).step_by(PIECE_BYTES).map(|start| Pages {
+            range: start..self.range.end.min(start + PIECE_BYTES),
+            offset: self.offset + (start - self.range.start) as u64,
+        })
+    }
+}
+
+/// Why pages could not be moved.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// And everything is as it was.
+    AsItWas(io::Error),
+    /// And some of them could not be moved back.
+    Stuck,
+}
+
+/// Moves private pages into a memfd that is large enough, and maps that in their place.
+///
+/// # Safety
+/// The pages must be private anonymous memory, readable and writable, and not of this
+/// thread's stack.
+pub(super) unsafe fn into_memfd(pages: &Pages, memfd: BorrowedFd<'_>) -> Result<(), Refused> {
+    let pagemap = File::open("/proc/self/pagemap").map_err(Refused::AsItWas)?;
+    let _quiet = NoSignals::new();
+    for piece in pages.pieces() {
+        // SAFETY: a part of them.
+        if let Err(error) = unsafe { piece_into_memfd(&piece, memfd, &pagemap) } {
+            let moved = Pages { range: pages.range.start..piece.range.start, ..pages.clone() };
+            // SAFETY: these have just been moved.
+            let back = unsafe { out_of_memfd(&moved, memfd) };
+            return Err(if back { Refused::AsItWas(error) } else { Refused::Stuck });
+        }
+    }
+    Ok(())
+}
+
+unsafe fn piece_into_memfd(pages: &Pages, memfd: BorrowedFd<'_>, pagemap: &File) -> io::Result<()> {
+    let copy = Copy::of_memfd(pages, memfd)?;
+    let _still = still(pages, Kind::Private)?;
+    let mut states = [0u64; LOOK_UP];
+    let page = page_bytes();
+    for from in pages.range.clone().step_by(LOOK_UP * page) {
+        let count = LOOK_UP.min((pages.range.end - from) / page);
+        let states = &mut states[..count];
+        look_up(pagemap, from / page, states)?;
+        let mut at = 0;
+        for run in states.chunk_by(|one, other| (one & THERE == 0) == (other & THERE == 0)) {
+            if run[0] & THERE != 0 {
+                let offset = from - pages.range.start + at * page;
+                // SAFETY: within the pages; they are there, and readable.
+                unsafe { copy.fill(offset, pages.range.start + offset, run.len() * page) }?;
+            }
+            at += run.len();
+        }
+    }
+    // SAFETY: the copy holds all that the pages hold, and nobody changes them.
+    unsafe { copy.replace(pages, memfd) }.map(drop)
+}
+
+/// Moves pages back into private memory, as far as that is possible. What cannot be moved stays;
+/// whether there was nothing of the kind.
+///
+/// # Safety
+/// The memfd must be mapped in these pages, at this offset, and they must not be of this thread's
+/// stack.
+pub(super) unsafe fn out_of_memfd(pages: &Pages, memfd: BorrowedFd<'_>) -> bool {
+    let _quiet = NoSignals::new();
+    let mut all = true;
+    for piece in pages.pieces() {
+        // SAFETY: a part of them.
+        let moved = unsafe { piece_out_of_memfd(&piece, memfd) }.is_ok();
+        all &= moved;
+        if moved {
+            let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            // SAFETY: frees memory that nothing of ours is mapped to any more.
+            unsafe {
+                libc::fallocate(memfd.as_raw_fd(), flags, piece.offset as i64, piece.range.len() as i64);
+            }
+        }
+    }
+    all
+}
+
+unsafe fn piece_out_of_memfd(pages: &Pages, memfd: BorrowedFd<'_>) -> io::Result<()> {
+    let copy = Copy::private(&pages.range)?;
+    let _still = still(pages, Kind::Shared)?;
+    copy.read(pages, memfd)?;
+    // SAFETY: the copy holds all that the memfd holds there, and nobody changes it.
+    match unsafe { copy.replace(pages, memfd) }? {
+        Replaced::ByCopy => Ok(()),
+        Replaced::ByMemfd => Err(io::ErrorKind::OutOfMemory.into()),
+    }
+}
+
+/// Puts a private copy in the place of pages of a memfd, without keeping writers away: there are
+/// none. Makes no call that a child of a process with many threads may not make. If there is no
+/// memory for the copy, nothing is mapped there any more that can be used.
+///
+/// # Safety
+/// As [`out_of_memfd`]; and nobody writes to the pages.
+pub(super) unsafe fn copy_in_child(pages: &Pages, memfd: BorrowedFd<'_>) {
+    let done = Copy::private(&pages.range).and_then(|copy| {
+        copy.read(pages, memfd)?;
+        // SAFETY: passed on to the caller.
+        unsafe { copy.put(&pages.range) }
+    });
+    if done.is_err() {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        // SAFETY: over the pages, which would be the parent's.
+        unsafe { libc::mmap(pointer(pages.range.start), pages.range.len(), libc::PROT_NONE, flags, -1, 0) };
+    }
+}
+
+fn still(pages: &Pages, kind: Kind) -> io::Result<Stillness> {
+    Stillness::of(&pages.range, kind).ok_or_else(|| io::ErrorKind::Unsupported.into())
+}
+
+/// What took the place of pages.
+enum Replaced {
+    ByCopy,
+    ByMemfd,
+}
+
+/// A mapping that will take the place of another; unmapped if it does not.
+struct Copy {
+    start: usize,
+    len_bytes: usize,
+}
+
+impl Copy {
+    fn of_memfd(pages: &Pages, memfd: BorrowedFd<'_>) -> io::Result<Copy> {
+        let copy = Copy::reserve(&pages.range)?;
+        copy.map(libc::MAP_SHARED, memfd.as_raw_fd(), pages.offset)?;
+        if copy.len_bytes >= HUGE_BYTES {
+            // A wish.
+            // SAFETY: our own mapping.
+            unsafe { libc::madvise(pointer(copy.start), copy.len_bytes, libc::MADV_HUGEPAGE) };
+        }
+        Ok(copy)
+    }
+
+    fn private(range: &Range<usize>) -> io::Result<Copy> {
+        let copy = Copy::reserve(range)?;
+        copy.map(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?;
+        Ok(copy)
+    }
+
+    /// As many addresses, as far from a multiple of the huge page as the range itself, so that
+    /// huge pages can move whole.
+    fn reserve(range: &Range<usize>) -> io::Result<Copy> {
+        let len_bytes = range.len();
+        let spare = if len_bytes >= HUGE_BYTES { HUGE_BYTES } else { 0 };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let all = unsafe { libc::mmap(core::ptr::null_mut(), len_bytes + spare, libc::PROT_NONE, flags, -1, 0) };
+        if all == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let before = if spare == 0 { 0 } else { range.start.wrapping_sub(all.addr()) % HUGE_BYTES };
+        // SAFETY: what is before and behind of our own mapping.
+        unsafe {
+            if before > 0 {
+                libc::munmap(all, before);
+            }
+            if spare > before {
+                libc::munmap(all.wrapping_byte_add(before + len_bytes), spare - before);
+            }
+        }
+        Ok(Copy { start: all.addr() + before, len_bytes })
+    }
+
+    fn map(&self, flags: libc::c_int, fd: libc::c_int, offset: u64) -> io::Result<()> {
+        // SAFETY: over our own mapping.
+        unsafe { map_at(self.start, self.len_bytes, flags, fd, offset) }
+    }
+
+    /// Copies bytes in, with memory taken first in a way that reports when there is none.
+    ///
+    /// # Safety
+    /// `from` must be readable.
+    unsafe fn fill(&self, offset: usize, from: usize, len_bytes: usize) -> io::Result<()> {
+        let to: *mut u8 = pointer(self.start + offset);
+        // SAFETY: within our own mapping, which lies elsewhere.
+        unsafe {
+            checked(libc::madvise(to.cast(), len_bytes, libc::MADV_POPULATE_WRITE))?;
+            core::ptr::copy_nonoverlapping(pointer(from), to, len_bytes);
+        }
+        Ok(())
+    }
+
+    /// Reads what a memfd holds of these pages.
+    fn read(&self, pages: &Pages, memfd: BorrowedFd<'_>) -> io::Result<()> {
+        let (fd, end) = (memfd.as_raw_fd(), pages.offset as i64 + self.len_bytes as i64);
+        let mut at = pages.offset as i64;
+        // SAFETY: system calls that write to our own mapping, no more than it holds.
+        unsafe {
+            while at < end {
+                let data = libc::lseek(fd, at, libc::SEEK_DATA);
+                if data < 0 || data >= end {
+                    return Ok(());
+                }
+                let hole = libc::lseek(fd, data, libc::SEEK_HOLE).clamp(data, end);
+                let to = pointer(self.start + (data - pages.offset as i64) as usize);
+                // At once is cheaper than page by page, and reports when there is no memory.
+                checked(libc::madvise(to, (hole - data) as usize, libc::MADV_POPULATE_WRITE))?;
+                at = data;
+                while at < hole {
+                    let to = pointer(self.start + (at - pages.offset as i64) as usize);
+                    match libc::pread(fd, to, (hole - at) as usize, at) {
+                        count if count > 0 => at += count as i64,
+                        _ => return Err(io::Error::from_raw_os_error(libc::EIO)),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the place of the pages. Should the kernel fail half way, when the old mapping is gone
+    /// already, the memfd is mapped there: it has all that the pages have.
+    ///
+    /// # Safety
+    /// The copy and the memfd must hold all that the pages hold.
+    unsafe fn replace(self, pages: &Pages, memfd: BorrowedFd<'_>) -> io::Result<Replaced> {
+        // SAFETY: passed on to the caller.
+        let Err(error) = (unsafe { self.put(&pages.range) }) else {
+            return Ok(Replaced::ByCopy);
+        };
+        let mut state = 0u8;
+        // SAFETY: asks about one page.
+        let there = unsafe { libc::mincore(pointer(pages.range.start), page_bytes(), &mut state) } == 0;
+        if there {
+            return Err(error);
+        }
+        let (start, len_bytes) = (pages.range.start, pages.range.len());
+        // SAFETY: where nothing is mapped, and the program expects these pages.
+        unsafe { map_at(start, len_bytes, libc::MAP_SHARED, memfd.as_raw_fd(), pages.offset) }?;
+        Ok(Replaced::ByMemfd)
+    }
+
+    /// # Safety
+    /// Nothing of the range may be needed any more.
+    unsafe fn put(self, range: &Range<usize>) -> io::Result<()> {
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        let to: *mut core::ffi::c_void = pointer(range.start);
+        // SAFETY: moves our own mapping over one that is not needed any more.
+        let moved = unsafe { libc::mremap(pointer(self.start), self.len_bytes, self.len_bytes, flags, to) };
+        if moved == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        core::mem::forget(self);
+        Ok(())
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, which nobody else knows.
+        unsafe { libc::munmap(pointer(self.start), self.len_bytes) };
+    }
+}
+
+/// # Safety
+/// Nothing that is mapped there may be needed any more.
+unsafe fn map_at(start: usize, len_bytes: usize, flags: libc::c_int, fd: libc::c_int, offset: u64) -> io::Result<()> {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: passed on to the caller.
+    let mapped = unsafe { libc::mmap(pointer(start), len_bytes, rights, flags | libc::MAP_FIXED, fd, offset as i64) };
+    if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// What the kernel knows of pages, from the page with this number on.
+fn look_up(pagemap: &File, first: usize, states: &mut [u64]) -> io::Result<()> {
+    // SAFETY: any bytes are numbers.
+    let bytes = unsafe { core::slice::from_raw_parts_mut(states.as_mut_ptr().cast::<u8>(), size_of_val(states)) };
+    pagemap.read_exact_at(bytes, (first * size_of::<u64>()) as u64)
+}
+
+fn pointer<T>(address: usize) -> *mut T {
+    core::ptr::with_exposed_provenance_mut(address)
+}
