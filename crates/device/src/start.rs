@@ -19,7 +19,10 @@ use crate::near::NearSide;
 
 const FAULTS: &str = "LONGARM_FAULTS";
 const CAPTURE: &str = "LONGARM_CAPTURE";
+/// Whether peers on this host are reached by shared memory.
 const LOCAL: &str = "LONGARM_LOCAL";
+/// Whether memory that programs register is moved to where such peers can map it.
+const ADOPT: &str = "LONGARM_ADOPT";
 /// What a child waits for a lock that its parent may have held when it forked.
 const FORK_WAIT: Duration = Duration::from_secs(20);
 
@@ -64,7 +67,9 @@ fn start() -> Result<EngineRef, OpenError> {
     let counters = Counters::new().map_err(|error| std::io::Error::other(error.to_string()))?;
     let registry = Registry::from_entropy()?;
     let wake = wake_descriptor()?;
-    let near = if near_is_wanted()? { near_side(&registry) } else { None };
+    let near = if is_on(LOCAL)? && no_packets_are_asked_for() { near_side(&registry) } else { None };
+    // Memory that peers cannot map costs them a system call for each access.
+    registry.set_adoption(is_on(ADOPT)? && near.is_some());
     let options = AttachOptions {
         counters: Some(Arc::clone(counters.page())),
         local: near.as_ref().map(|near| local_offer(near, &wake)).transpose()?,
@@ -88,15 +93,19 @@ fn start() -> Result<EngineRef, OpenError> {
     Ok(engine)
 }
 
-/// Whether peers on this host may be reached without packets: unless `LONGARM_LOCAL` says no, or
-/// there is something to be done to packets.
-fn near_is_wanted() -> Result<bool, OpenError> {
-    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    match std::env::var_os(LOCAL).unwrap_or_default().to_str() {
-        Some("" | "on") => Ok(!is_set(FAULTS) && !is_set(CAPTURE)),
+/// A switch that is on unless the environment says otherwise.
+fn is_on(variable: &'static str) -> Result<bool, OpenError> {
+    match std::env::var_os(variable).unwrap_or_default().to_str() {
+        Some("" | "on") => Ok(true),
         Some("off") => Ok(false),
-        _ => Err(OpenError::Environment { variable: LOCAL, problem: "it is neither \"on\" nor \"off\"".into() }),
+        _ => Err(OpenError::Environment { variable, problem: "it is neither \"on\" nor \"off\"".into() }),
     }
+}
+
+/// Whether nothing is to be done to packets from the start: then they are wanted.
+fn no_packets_are_asked_for() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    !is_set(FAULTS) && !is_set(CAPTURE)
 }
 
 /// What peers on this host see; none if the system has no memory to share.

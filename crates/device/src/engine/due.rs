@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use parking_lot::Mutex;
 
-use crate::engine::{Acks, Engine};
 use crate::engine::scratch::Scratch;
+use crate::engine::{Acks, Engine};
 use crate::qp::QpEntry;
 
 /// Doorbells of a queue pair that were rung while requests were outstanding, after which the

@@ -40,7 +40,13 @@ impl Engine {
         if !live.parents.uses(cq) {
             return;
         }
-        let host = &mut Host { engine: self, entry, parents: &live.parents, near: live.near.as_ref(), outcome: &mut scratch.outcome };
+        let host = &mut Host {
+            engine: self,
+            entry,
+            parents: &live.parents,
+            near: live.near.as_ref(),
+            outcome: &mut scratch.outcome,
+        };
         live.qp.fail(Reason::CompletionQueueOverrun, host);
         self.note_work(entry, &mut cell, scratch, Acks::Now);
     }

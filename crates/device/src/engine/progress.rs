@@ -113,7 +113,13 @@ impl Engine {
         let Some(live) = cell.live.as_mut() else { return false };
         let expired = live.qp.next_timeout().is_some_and(|deadline| deadline <= now);
         if expired {
-            let host = &mut Host { engine: self, entry, parents: &live.parents, near: live.near.as_ref(), outcome: &mut scratch.outcome };
+            let host = &mut Host {
+                engine: self,
+                entry,
+                parents: &live.parents,
+                near: live.near.as_ref(),
+                outcome: &mut scratch.outcome,
+            };
             live.qp.handle_timeout(now, host);
             self.note_work(entry, &mut cell, scratch, Acks::Now);
         } else {

@@ -44,7 +44,15 @@ pub(super) struct RxSide {
 
 impl RxSide {
     pub(super) fn new() -> RxSide {
-        RxSide { many: RxBatch::new(MANY), one: RxBatch::new(1), bulk: false, discarded: 0, since_timers: 0, quiet: 0, since_look: 0 }
+        RxSide {
+            many: RxBatch::new(MANY),
+            one: RxBatch::new(1),
+            bulk: false,
+            discarded: 0,
+            since_timers: 0,
+            quiet: 0,
+            since_look: 0,
+        }
     }
 
     fn batch(&mut self) -> &mut RxBatch {
@@ -151,7 +159,13 @@ impl Engine {
                 self.counters.add(Counter::DropUnknownQp, 1);
                 continue;
             };
-            let host = &mut Host { engine: self, entry, parents: &live.parents, near: live.near.as_ref(), outcome: &mut scratch.outcome };
+            let host = &mut Host {
+                engine: self,
+                entry,
+                parents: &live.parents,
+                near: live.near.as_ref(),
+                outcome: &mut scratch.outcome,
+            };
             if let Err(reason) = live.qp.handle_packet(&packet, &inbound.arrival, inbound.now, host) {
                 self.counters.dropped(reason);
             }
@@ -172,7 +186,13 @@ impl Engine {
             self.counters.add(Counter::RxMulticastCopies, 1);
             let mut cell = entry.lock();
             let Some(live) = cell.live.as_mut() else { continue };
-            let host = &mut Host { engine: self, entry, parents: &live.parents, near: live.near.as_ref(), outcome: &mut scratch.outcome };
+            let host = &mut Host {
+                engine: self,
+                entry,
+                parents: &live.parents,
+                near: live.near.as_ref(),
+                outcome: &mut scratch.outcome,
+            };
             if let Err(reason) = live.qp.handle_packet(&packet, &inbound.arrival, inbound.now, host) {
                 self.counters.dropped(reason);
             }

@@ -121,8 +121,7 @@ impl Arrived for FrameBody<'_> {
     #[inline]
     fn scatter(&self, memory: &Registry, prefix: usize, pd: PdId, sgl: &[Sge], offset: u64) -> Result<(), Stop> {
         if self.is_lent {
-            return self
-                .each_lent(|at, span| memory.scatter_from(pd, sgl, offset + at, span).map_err(Stop::Local));
+            return self.each_lent(|at, span| memory.scatter_from(pd, sgl, offset + at, span).map_err(Stop::Local));
         }
         let bytes = self.after(prefix).ok_or(Stop::Elsewhere)?;
         memory.scatter_from(pd, sgl, offset, bytes).map_err(Stop::Local)

@@ -13,9 +13,9 @@ use wire::{Qpn, RKey};
 
 use super::arrived::{LENT_BYTES, Lent, MAX_LENT};
 use super::export::Exporter;
+use super::far;
 use super::links::NearLink;
 use super::reach::{self, Place};
-use super::far;
 use crate::clock;
 
 /// From so many bytes on a SEND says where its bytes are: below, two short copies cost less than
