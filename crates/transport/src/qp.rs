@@ -179,6 +179,9 @@ impl Qp {
     /// Everything posted is forgotten. What was taken from a shared receive queue is not this
     /// queue pair's own to forget: it is given back, flushed.
     fn reset(&mut self, host: &mut impl Host) {
+        if let Service::Near(near) = &mut self.service {
+            near.part(&mut self.core, host);
+        }
         if self.core.shared_recv {
             service!(self, service, core => service.failed(core, host));
         }
@@ -328,7 +331,7 @@ impl Qp {
     }
 
     /// Takes in a frame of the peer on this host. [`DropReason::QpState`] wants to be told to the
-    /// peer if the frame is a request; any other drop is to be counted only.
+    /// peer if the frame is a request ([`Head::not_ready`]); any other drop is to be counted only.
     #[inline]
     pub fn handle_frame<H: Host>(
         &mut self,
@@ -373,7 +376,7 @@ impl Qp {
     /// Near: the peer's process is gone. What waits for it fails.
     pub fn peer_died(&mut self, host: &mut impl Host) {
         if let Service::Near(near) = &mut self.service {
-            near.peer_died(&self.core);
+            near.peer_died(&mut self.core, host);
             self.settle(host);
         }
     }
