@@ -344,7 +344,8 @@ impl Qp {
             return Err(DropReason::WrongSource);
         }
         if !state::receives(self.core.state()) {
-            return Err(DropReason::QpState);
+            // Not before the peer has heard why.
+            return Err(if near.has_refused() { DropReason::OutOfSequence } else { DropReason::QpState });
         }
         let outcome = near.handle_frame(&mut self.core, head, body, host);
         self.settle(host);

@@ -14,4 +14,3 @@ pub(crate) use memory::{Buffer, TestMemory};
 pub(crate) use near::NearPair;
 pub(crate) use node::{Node, PD, QKEY, Setup, datagram, recv_wr, send_wr};
 pub(crate) use pair::{Pair, Side, Verdict};
-pub(crate) use path::{Frame, Shared, View};

@@ -175,6 +175,11 @@ impl Near {
         self.requester.look_for_room();
     }
 
+    /// Whether the peer is yet to hear of a refusal.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.responder.has_answer()
+    }
+
     pub(crate) fn ack_due(&self) -> bool {
         self.responder.ack_due()
     }

@@ -111,6 +111,11 @@ impl Responder {
         self.told != self.expected
     }
 
+    /// Whether a NAK waits to leave.
+    pub(crate) fn has_answer(&self) -> bool {
+        self.answer.is_some()
+    }
+
     /// Whether something has to leave that must not wait.
     pub(crate) fn has_urgent(&self) -> bool {
         self.answer.is_some() || self.reading.is_some() || self.expected.wrapping_sub(self.told) >= ACK_INTERVAL

@@ -1,6 +1,9 @@
 //! Scripts of two queue pairs on one host.
 
+mod errors;
+mod flow;
 mod operations;
+mod unreliable;
 
 use crate::attr::QpType;
 use crate::completion::Status;

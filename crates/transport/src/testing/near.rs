@@ -133,6 +133,16 @@ impl NearPair {
         panic!("two queue pairs talk for ever");
     }
 
+    /// A few steps of both, however they end.
+    pub(crate) fn pump_some(&mut self) {
+        for _ in 0..4 {
+            for side in [Side::A, Side::B] {
+                self.go(side, true);
+                self.deliver(side);
+            }
+        }
+    }
+
     /// As [`pump`](NearPair::pump), and waits for timeouts too, until none is left.
     pub(crate) fn run(&mut self) {
         self.run_for(Duration::from_secs(1_000_000));
