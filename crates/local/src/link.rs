@@ -32,7 +32,7 @@ pub struct LinkEnds {
     pub socket: OwnedFd,
 }
 
-/// A link to another process.
+/// A link to another process. A child made by `fork` has neither its memory nor any use for it.
 pub struct Link {
     pub(crate) area: Shared<LinkArea>,
     side: Side,
@@ -159,7 +159,7 @@ impl Link {
         let _one = self.waiter.lock();
         hazard::drain(words, &self.ours().phase.0, |round| {
             wait(round);
-            !(round >= ROUNDS_AWAKE && self.peer_is_gone())
+            self.peer.is_alive() && !(round >= ROUNDS_AWAKE && self.peer_is_gone())
         });
     }
 

@@ -144,6 +144,12 @@ impl Peer {
         sys::write_process(far.pid, address, from)
     }
 
+    /// A descriptor to wait on that becomes readable when its process ends, if there is one. The
+    /// socket tells of most ends; of one it does not: when a child made by `fork` still has the socket.
+    pub fn process(&self) -> Option<BorrowedFd<'_>> {
+        self.far.as_ref().map(|far| far.process.as_fd())
+    }
+
     /// Whether it lives, as far as is known here.
     pub fn is_alive(&self) -> bool {
         !self.gone.load(Acquire)

@@ -64,6 +64,7 @@ impl Link {
             match self.channel.receive() {
                 Received::Message(message) => self.heard(message, &mut served),
                 Received::Nothing => {
+                    self.peer_is_gone();
                     served.unfinished = false;
                     break;
                 }

@@ -189,6 +189,9 @@ impl Qp {
     /// Everything posted is forgotten. What was taken from a shared receive queue is not this
     /// queue pair's own to forget: it is given back, flushed.
     fn reset(&mut self, host: &mut impl Host) {
+        if let Service::Near(near) = &mut self.service {
+            near.part(&mut self.core, host);
+        }
         if self.core.shared_recv {
             service!(self, service, core => service.failed(core, host));
         }
@@ -338,7 +341,7 @@ impl Qp {
     }
 
     /// Takes in a frame of the peer on this host. [`DropReason::QpState`] wants to be told to the
-    /// peer if the frame is a request; any other drop is to be counted only.
+    /// peer if the frame is a request ([`Head::not_ready`]); any other drop is to be counted only.
     #[inline]
     pub fn handle_frame<H: Host>(
         &mut self,
@@ -351,7 +354,8 @@ impl Qp {
             return Err(DropReason::WrongSource);
         }
         if !state::receives(self.core.state()) {
-            return Err(DropReason::QpState);
+            // Not before the peer has heard why.
+            return Err(if near.has_refused() { DropReason::OutOfSequence } else { DropReason::QpState });
         }
         let outcome = near.handle_frame(&mut self.core, head, body, host);
         self.settle(host);
@@ -403,7 +407,7 @@ impl Qp {
     /// Near: the peer's process is gone. What waits for it fails.
     pub fn peer_died(&mut self, host: &mut impl Host) {
         if let Service::Near(near) = &mut self.service {
-            near.peer_died(&self.core);
+            near.peer_died(&mut self.core, host);
             self.settle(host);
         }
     }

@@ -4,10 +4,13 @@
 
 mod host;
 mod memory;
+mod near;
 mod node;
 mod pair;
+mod path;
 
 pub(crate) use host::XrcQueue;
 pub(crate) use memory::{Buffer, TestMemory};
+pub(crate) use near::NearPair;
 pub(crate) use node::{Node, PD, QKEY, Setup, datagram, recv_wr, send_wr};
 pub(crate) use pair::{Pair, Side, Verdict};

@@ -124,6 +124,8 @@ impl Engine {
                 _ => Err(DropReason::QpState),
             };
             match outcome {
+                // The peer's processor was told no by our memory.
+                Ok(()) if head.kind == Kind::Refused => self.counters.dropped(DropReason::Refused),
                 Ok(()) => {}
                 Err(DropReason::QpState | DropReason::WrongSource) => {
                     if !self.tell_not_ready(link, &head) {

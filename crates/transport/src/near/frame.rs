@@ -98,7 +98,7 @@ pub struct Head {
     pub kind: Kind,
     /// More about it.
     pub flags: Flags,
-    /// Code of a NAK, timer of an RNR NAK.
+    /// Code of a NAK, timer of an RNR NAK; in a request, a number that `NotReady` gives back.
     pub code: u16,
     /// Who says it.
     pub src: Qpn,
@@ -118,6 +118,12 @@ impl Head {
     /// A head with nothing but its kind and its ends.
     pub fn new(kind: Kind, src: Qpn, dst: Qpn) -> Head {
         Head { kind, flags: Flags::empty(), code: 0, src, dst, request: 0, ack: 0, len_bytes: 0, value: 0 }
+    }
+
+    /// The answer to a request that nobody here takes.
+    pub fn not_ready(&self) -> Head {
+        let (code, request) = (self.code, self.request);
+        Head { code, request, ..Head::new(Kind::NotReady, self.dst, self.src) }
     }
 
     /// As bytes of a frame.

@@ -52,6 +52,7 @@ impl Near {
         match (from, core.state()) {
             (QpState::Init, QpState::Rtr) => self.responder.start(core),
             (QpState::Rtr, QpState::Rts) => self.requester.start(core),
+            (QpState::Sqe, QpState::Rts) => self.requester.restart(),
             (QpState::Rts, QpState::Sqd) => self.drained_event_due = core.attr.notify_drained,
             _ => {}
         }
@@ -103,8 +104,7 @@ impl Near {
             }
         }
         if head.kind == Kind::Refused {
-            self.responder.peer_was_refused(core, head);
-            return Err(DropReason::Refused);
+            return self.responder.peer_was_refused(core, head);
         }
         if head.kind.is_request() {
             return self.responder.handle_request(core, head, body, host);
@@ -131,9 +131,8 @@ impl Near {
             return self.full(host);
         }
         if !core.sq.is_empty() {
-            let before = core.counters.tx_packets;
             self.requester.go_on(core, self.responder.done(), host);
-            if core.counters.tx_packets != before && !self.requester.is_drained() {
+            if self.requester.has_spoken() {
                 self.responder.has_told();
             }
             self.note_drained(core, host);
@@ -187,6 +186,11 @@ impl Near {
         self.requester.look_for_room();
     }
 
+    /// Whether the peer is yet to hear of a refusal.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.responder.has_answer()
+    }
+
     pub(crate) fn ack_due(&self) -> bool {
         self.responder.ack_due()
     }
@@ -199,8 +203,17 @@ impl Near {
         self.requester.handle_timeout(now);
     }
 
-    pub(crate) fn peer_died(&mut self, core: &Core) {
-        self.requester.peer_died(core);
+    pub(crate) fn peer_died(&mut self, core: &mut Core, host: &mut impl Host) {
+        self.requester.peer_died(core, host);
+        self.note_drained(core, host);
+    }
+
+    /// The queue pair forgets its connection. What it has taken or refused is told before, or
+    /// the peer would wait for it.
+    pub(crate) fn part(&mut self, core: &mut Core, host: &mut impl Host) {
+        if self.tell(host) {
+            self.responder.answer(core, true, host);
+        }
     }
 
     #[inline]
@@ -215,3 +228,6 @@ impl Near {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

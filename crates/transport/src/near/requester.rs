@@ -56,6 +56,8 @@ enum Step {
 pub(crate) struct Requester {
     /// WQEs at the front of the queue whose frames have all left.
     issued: usize,
+    /// WQEs at the front that were begun, now or before they were to be sent again.
+    begun: usize,
     /// The number of the first request that is not acknowledged.
     una: u32,
     /// What was sent of the WQE after those issued.
@@ -63,6 +65,11 @@ pub(crate) struct Requester {
     asked: Asked,
     /// The peer cannot reach what we lend.
     copies: bool,
+    /// Changes with every new beginning, so that a late `NotReady` is not taken for a new one.
+    /// Never zero.
+    attempt: u16,
+    /// A frame with an acknowledge has left.
+    spoke: bool,
     pub(crate) wait: Wait,
     /// The next WQE cannot be carried out; it fails when those before it are done.
     blocked: Option<Reason>,
@@ -75,10 +82,13 @@ impl Default for Requester {
     fn default() -> Requester {
         Requester {
             issued: 0,
+            begun: 0,
             una: 0,
             sent_bytes: 0,
             asked: Asked::Nothing,
             copies: false,
+            attempt: 1,
+            spoke: false,
             wait: Wait::default(),
             blocked: None,
             urgent: None,
@@ -98,8 +108,20 @@ impl Requester {
         *self = Requester { urgent: self.urgent, failure: self.failure, ..Requester::default() };
     }
 
+    /// The send queue goes on after an error (UC): nothing of it is under way.
+    pub(crate) fn restart(&mut self) {
+        (self.issued, self.begun) = (0, 0);
+        self.rewind();
+    }
+
     pub(crate) fn is_drained(&self) -> bool {
-        self.issued == 0 && self.sent_bytes == 0
+        self.begun == 0
+    }
+
+    /// Whether frames have left since the last question: they carry the acknowledge.
+    #[inline]
+    pub(crate) fn has_spoken(&mut self) -> bool {
+        core::mem::take(&mut self.spoke)
     }
 
     /// A failure, also the one of a blocked WQE when its turn has come.
@@ -131,7 +153,7 @@ impl Requester {
     fn may_work(&self, core: &Core) -> bool {
         let state_allows = match core.state() {
             QpState::Rts => true,
-            QpState::Sqd => self.sent_bytes > 0,
+            QpState::Sqd => self.issued < self.begun,
             _ => false,
         };
         state_allows && self.blocked.is_none() && self.failure.is_none() && !self.wait.is_on()
@@ -174,7 +196,7 @@ impl Requester {
         if self.sent_bytes == 0 {
             head.flags |= Flags::FIRST;
         }
-        let taken = self.send_part(core, host, &mut head, &[], wqe)?;
+        let taken = self.send_part(core, host, &head, &[], wqe)?;
         self.note_part(core, taken);
         Ok(())
     }
@@ -185,7 +207,7 @@ impl Requester {
         &self,
         core: &Core,
         host: &H,
-        head: &mut Head,
+        head: &Head,
         prefix: &[u8],
         wqe: &SendWqe,
     ) -> Result<u32, Stop> {
@@ -209,6 +231,8 @@ impl Requester {
         core.counters.tx_packets += 1;
         core.counters.tx_bytes += u64::from(taken);
         self.sent_bytes += taken;
+        self.spoke = true;
+        self.begun = self.begun.max(self.issued + 1);
         if core.sq.get(self.issued).is_some_and(|wqe| self.sent_bytes >= wqe.len_bytes) {
             self.issued += 1;
             self.sent_bytes = 0;
@@ -242,6 +266,7 @@ impl Requester {
             if let Some(wqe) = core.sq.get_mut(0) {
                 wqe.executed = true;
             }
+            self.begun = self.begun.max(1);
         }
         let wqe = core.sq.head().ok_or(Stop::Full)?;
         let mut head = self.head(core, Kind::Notice, ack);
@@ -249,8 +274,15 @@ impl Requester {
         mark(&mut head, wqe);
         head.flags |= Flags::FIRST | Flags::LAST;
         path(host)?.send(host.memory(), &head, &[], Body::Bytes(&[]))?;
-        self.issued = 1;
+        self.note_whole();
         Ok(())
+    }
+
+    /// The head of the queue has left in one frame.
+    fn note_whole(&mut self) {
+        self.issued = 1;
+        self.begun = self.begun.max(1);
+        self.spoke = true;
     }
 
     /// A WRITE that the peer has to do.
@@ -275,7 +307,7 @@ impl Requester {
         if self.sent_bytes == 0 {
             head.flags |= Flags::FIRST;
         }
-        let taken = self.send_part(core, host, &mut head, &prefix, wqe)?;
+        let taken = self.send_part(core, host, &head, &prefix, wqe)?;
         self.note_part(core, taken);
         Ok(())
     }
@@ -303,7 +335,7 @@ impl Requester {
         head.flags = Flags::FIRST | Flags::LAST;
         path(host)?.send(host.memory(), &head, &remote.addr.to_le_bytes(), Body::Bytes(&[]))?;
         self.asked = Asked::Data { received: 0 };
-        self.issued = 1;
+        self.note_whole();
         Ok(())
     }
 
@@ -322,7 +354,7 @@ impl Requester {
                 let bytes: [u8; ERRAND_BYTES] = errand.encode();
                 path(host)?.send(host.memory(), &head, &bytes, Body::Bytes(&[]))?;
                 self.asked = Asked::Result;
-                self.issued = 1;
+                self.note_whole();
                 Ok(())
             }
             Err(stop) => Err(stop),
@@ -359,6 +391,7 @@ impl Requester {
     #[inline]
     fn complete(&mut self, core: &mut Core, host: &mut impl Host) {
         self.wait.progress();
+        self.begun = self.begun.saturating_sub(1);
         core.complete_head(host);
     }
 
@@ -367,9 +400,19 @@ impl Requester {
     fn stopped(&mut self, core: &mut Core, stop: Stop, host: &mut impl Host) -> Step {
         match stop {
             Stop::Full => self.wait.for_room(now(host)),
-            Stop::Dead => self.peer_died(core),
-            Stop::NotReady | Stop::Elsewhere => self.not_ready(core, host),
             Stop::Local(error) => self.blocked = Some(Reason::LocalMemory(error)),
+            Stop::Dead | Stop::NotReady | Stop::Elsewhere | Stop::Remote(_) if core.qp_type == QpType::Uc => {
+                // Nobody would have heard of the loss.
+                let begun = self.sent_bytes > 0;
+                self.lose_begun(core, host);
+                if !begun {
+                    core.counters.messages_dropped += 1;
+                    self.complete(core, host);
+                }
+                return Step::Done;
+            }
+            Stop::Dead => self.peer_died(core, host),
+            Stop::NotReady | Stop::Elsewhere => self.not_ready(core, host),
             Stop::Remote(error) => self.refused(core, error, host),
         }
         Step::Wait
@@ -377,11 +420,6 @@ impl Requester {
 
     /// The peer is not there (yet): tries again until its time is over.
     fn not_ready(&mut self, core: &mut Core, host: &mut impl Host) {
-        if core.qp_type == QpType::Uc {
-            // Nobody would have heard of the loss.
-            core.counters.messages_dropped += 1;
-            return self.complete(core, host);
-        }
         self.rewind();
         if !self.wait.for_peer(now(host), &core.attr) {
             core.counters.ack_timeouts += u64::from(core.attr.retry_count) + 1;
@@ -391,39 +429,43 @@ impl Requester {
 
     /// The peer's memory refused what our own processor tried: as if it had sent a NAK.
     fn refused(&mut self, core: &mut Core, error: MemoryError, host: &mut impl Host) {
-        if core.qp_type == QpType::Uc {
-            core.counters.messages_dropped += 1;
-            return self.complete(core, host);
-        }
         core.counters.rx_error_naks += 1;
         let mut head = self.head(core, Kind::Refused, 0);
         head.code = error as u16;
-        self.urgent = Some(head);
-        self.blocked = Some(Reason::PeerRefused(NakCode::RemoteAccessError));
+        let told = path(host).and_then(|path| path.send(host.memory(), &head, &[], Body::Bytes(&[])));
+        if told == Err(Stop::Full) {
+            self.urgent = Some(head);
+        }
+        let code = match error {
+            MemoryError::Misaligned => NakCode::InvalidRequest,
+            _ => NakCode::RemoteAccessError,
+        };
+        self.blocked = Some(Reason::PeerRefused(code));
     }
 
-    /// Everything from the first unacknowledged request on is sent again.
+    /// Everything from the first unacknowledged request on is sent again, and fails again if it has to.
     fn rewind(&mut self) {
         self.issued = 0;
         self.sent_bytes = 0;
         self.asked = Asked::Nothing;
+        self.blocked = None;
+        self.attempt = self.attempt.checked_add(1).unwrap_or(1);
     }
 
     #[inline]
     fn head(&self, core: &Core, kind: Kind, ack: u32) -> Head {
         let request = self.una.wrapping_add(self.issued as u32);
-        Head { request, ack, ..Head::new(kind, core.qpn, core.attr.dest_qpn) }
+        Head { request, ack, code: self.attempt, ..Head::new(kind, core.qpn, core.attr.dest_qpn) }
     }
 
     /// The peer has carried out every request before `upto`.
     pub(crate) fn acknowledge(&mut self, core: &mut Core, upto: u32, host: &mut impl Host) -> Result<(), DropReason> {
         let count = upto.wrapping_sub(self.una) as usize;
-        if count == 0 {
+        if count == 0 || is_before(upto, self.una) {
             return Ok(());
         }
         let answered = if self.asked == Asked::Nothing { self.issued } else { 0 };
         if count > answered {
-            // An old one, or none that we can have earned.
             return Err(DropReason::GhostResponse);
         }
         for _ in 0..count {
@@ -431,6 +473,7 @@ impl Requester {
         }
         self.una = upto;
         self.issued -= count;
+        self.begun = self.begun.saturating_sub(count);
         self.wait.progress();
         Ok(())
     }
@@ -438,16 +481,23 @@ impl Requester {
     /// A NAK of whatever kind for one of our requests; those before it are acknowledged.
     pub(crate) fn handle_nak(&mut self, core: &mut Core, head: &Head, host: &mut impl Host) -> Result<(), DropReason> {
         let index = head.request.wrapping_sub(self.una) as usize;
-        let begun = self.issued + usize::from(self.sent_bytes > 0);
-        if index >= begun {
+        let is_uc = core.qp_type == QpType::Uc;
+        let is_known = match head.kind {
+            // What was begun anew in the meantime is answered anew. It tells nothing of those before.
+            Kind::NotReady => is_uc || head.code == 0 || head.code == self.attempt,
+            Kind::RnrNak | Kind::Nak => !is_uc,
+            _ => true,
+        };
+        if index >= self.issued + usize::from(self.sent_bytes > 0) || !is_known {
             return Err(DropReason::GhostResponse);
         }
-        if index > 0 {
-            self.acknowledge(core, head.request, host)?;
+        if head.kind == Kind::NotReady && !is_uc {
+            self.not_ready(core, host);
+            return Ok(());
         }
+        self.acknowledge(core, head.request, host)?;
         match head.kind {
-            Kind::NotReady if core.qp_type == QpType::Uc => self.lost(core, host),
-            Kind::NotReady => self.not_ready(core, host),
+            Kind::NotReady => self.lose(core, host),
             Kind::Unlent => {
                 self.copies = true;
                 self.rewind();
@@ -462,13 +512,22 @@ impl Requester {
         Ok(())
     }
 
-    /// UC: nobody took the oldest message.
-    fn lost(&mut self, core: &mut Core, host: &mut impl Host) {
+    /// UC: nobody took the oldest message that was begun.
+    fn lose(&mut self, core: &mut Core, host: &mut impl Host) {
         core.counters.messages_dropped += 1;
-        self.issued = self.issued.saturating_sub(1);
-        self.sent_bytes = if self.issued == 0 { 0 } else { self.sent_bytes };
+        match self.issued {
+            0 => self.sent_bytes = 0,
+            _ => self.issued -= 1,
+        }
         self.una = self.una.wrapping_add(1);
         self.complete(core, host);
+    }
+
+    /// UC: nobody will take what was begun.
+    fn lose_begun(&mut self, core: &mut Core, host: &mut impl Host) {
+        while self.issued > 0 || self.sent_bytes > 0 {
+            self.lose(core, host);
+        }
     }
 
     fn receiver_not_ready(&mut self, core: &mut Core, code: u16, host: &impl Host) {
@@ -544,12 +603,16 @@ impl Requester {
         self.complete(core, host);
     }
 
-    /// The peer's process is gone: what waits for it fails.
-    pub(crate) fn peer_died(&mut self, core: &Core) {
-        if !core.sq.is_empty() && matches!(core.state(), QpState::Rts | QpState::Sqd) {
-            self.rewind();
-            self.blocked = Some(Reason::NoAnswer { retries: core.attr.retry_count });
+    /// The peer's process is gone: what waits for it fails, or is lost (UC).
+    pub(crate) fn peer_died(&mut self, core: &mut Core, host: &mut impl Host) {
+        if core.sq.is_empty() || !matches!(core.state(), QpState::Rts | QpState::Sqd) {
+            return;
         }
+        if core.qp_type == QpType::Uc {
+            return self.lose_begun(core, host);
+        }
+        self.rewind();
+        self.blocked = Some(Reason::NoAnswer { retries: core.attr.retry_count });
     }
 
     /// Time has passed.
@@ -567,6 +630,12 @@ impl Requester {
         let to: Qpn = core.attr.dest_qpn;
         Head::new(kind, core.qpn, to)
     }
+}
+
+/// Whether a number lies before another; they wrap.
+#[inline]
+fn is_before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
 }
 
 /// Bytes in front of the part of a WRITE: address and key.

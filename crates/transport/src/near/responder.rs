@@ -20,13 +20,13 @@ use crate::wr::{RecvWr, RemoteAddr};
 /// Requests after which an acknowledge leaves even if more are at hand.
 const ACK_INTERVAL: u32 = 64;
 
+const MISALIGNED: &str = "an address that is no multiple of 8";
+
 /// The message that is arriving.
 #[derive(Debug, Default)]
 enum Inbound {
     #[default]
     None,
-    /// None, but a receive WQE of one that was given up is here for the next.
-    Held(RecvWr),
     Send {
         wr: RecvWr,
         received: u32,
@@ -34,21 +34,20 @@ enum Inbound {
     Write {
         written: u32,
     },
-    /// The rest of a message that a UC queue pair cannot take, and a receive WQE for the next.
-    Dropped(Option<RecvWr>),
+    /// The rest of a message that a UC queue pair cannot take.
+    Dropped,
 }
 
 impl Inbound {
     #[inline]
     fn is_between_messages(&self) -> bool {
-        matches!(self, Inbound::None | Inbound::Held(_))
+        matches!(self, Inbound::None)
     }
 
     fn into_wr(self) -> Option<RecvWr> {
         match self {
-            Inbound::Held(wr) | Inbound::Send { wr, .. } => Some(wr),
-            Inbound::Dropped(held) => held,
-            Inbound::None | Inbound::Write { .. } => None,
+            Inbound::Send { wr, .. } => Some(wr),
+            Inbound::None | Inbound::Write { .. } | Inbound::Dropped => None,
         }
     }
 }
@@ -78,6 +77,8 @@ pub(crate) struct Responder {
     /// What the peer was last told of that.
     told: u32,
     inbound: Inbound,
+    /// A receive WQE that a message took that was given up: the next one's.
+    spare: Option<RecvWr>,
     /// We asked the peer to begin again at `expected`: what comes before that is dropped.
     rewinding: bool,
     reading: Option<Reading>,
@@ -118,6 +119,11 @@ impl Responder {
         }
     }
 
+    /// Whether a NAK waits to leave.
+    pub(crate) fn has_answer(&self) -> bool {
+        self.answer.is_some()
+    }
+
     /// Whether something has to leave that must not wait.
     pub(crate) fn has_urgent(&self) -> bool {
         self.answer.is_some() || self.reading.is_some() || self.expected.wrapping_sub(self.told) >= ACK_INTERVAL
@@ -131,7 +137,8 @@ impl Responder {
     /// Gives back the receive WQE of a message that will not be finished.
     pub(crate) fn flush(&mut self, core: &Core, host: &mut impl Host) {
         self.reading = None;
-        if let Some(wr) = core::mem::take(&mut self.inbound).into_wr() {
+        self.hold();
+        if let Some(wr) = self.spare.take() {
             let c = Completion::failure(wr.wr_id, core.qpn, CompletionOp::Recv, Status::WorkRequestFlushed);
             host.complete(CqSide::Recv, c);
         }
@@ -147,7 +154,7 @@ impl Responder {
     ) -> Result<(), DropReason> {
         let first = head.flags.contains(Flags::FIRST);
         let in_order = first == self.inbound.is_between_messages();
-        if head.request != self.expected || !in_order || self.reading.is_some() {
+        if (head.request != self.expected || !in_order || self.reading.is_some()) && !self.begins_anew(core, head) {
             core.counters.out_of_sequence_requests += 1;
             // Behind a request that we refused for the moment; or of another connection, and
             // then the peer is to know that it is not here.
@@ -159,6 +166,18 @@ impl Responder {
             Ok(()) => Ok(()),
             Err(refusal) => self.refuse(core, head, refusal, host),
         }
+    }
+
+    /// UC: the first part of a message begins one in any case (9.8.2.2); what came before it is lost.
+    #[cold]
+    fn begins_anew(&mut self, core: &mut Core, head: &Head) -> bool {
+        let begins = core.qp_type == QpType::Uc && head.flags.contains(Flags::FIRST) && !self.rewinding;
+        if begins {
+            core.counters.messages_dropped += u64::from(!matches!(self.inbound, Inbound::None | Inbound::Dropped));
+            self.hold();
+            self.expected = head.request;
+        }
+        begins
     }
 
     #[inline]
@@ -174,7 +193,7 @@ impl Responder {
         }
         let begins = self.inbound.is_between_messages();
         match (head.kind, &self.inbound) {
-            (_, Inbound::Dropped(_)) => {
+            (_, Inbound::Dropped) => {
                 self.drop_rest(head);
                 Ok(())
             }
@@ -183,6 +202,9 @@ impl Responder {
             (Kind::Send, _) if begins => self.take_send(core, head, body, host),
             (Kind::Write, _) if begins => self.take_write(core, head, body, host),
             (Kind::Notice, _) if begins => self.take_notice(core, head, host),
+            (Kind::Read | Kind::Errand, _) if core.qp_type == QpType::Uc => {
+                Err(Refusal::Invalid("a request that UC does not have"))
+            }
             (Kind::Read, _) if begins => self.take_read(core, head, body, host),
             (Kind::Errand, _) if begins => self.take_errand(core, head, body, host),
             _ => Err(Refusal::Invalid("frames out of order")),
@@ -221,18 +243,18 @@ impl Responder {
     /// The receive WQE that a message given up has left, or the next one.
     #[inline]
     fn take_recv(&mut self, core: &mut Core, host: &mut impl Host) -> Result<RecvWr, Refusal> {
-        match core::mem::take(&mut self.inbound) {
-            Inbound::Held(wr) => Ok(wr),
-            other => {
-                self.inbound = other;
-                core.take_recv(host).ok_or(Refusal::NotReady)
-            }
+        match self.spare.take() {
+            Some(wr) => Ok(wr),
+            None => core.take_recv(host).ok_or(Refusal::NotReady),
         }
     }
 
     #[inline]
     fn finish_send(&mut self, core: &mut Core, head: &Head, host: &mut impl Host) -> Result<(), Refusal> {
         if head.flags.contains(Flags::INVALIDATE) {
+            if core.qp_type == QpType::Uc {
+                return Err(Refusal::Invalid("a request that UC does not have"));
+            }
             host.memory().invalidate(core.accessor(), RKey(head.value)).map_err(Refusal::Access)?;
         }
         self.expected = self.expected.wrapping_add(1);
@@ -273,10 +295,12 @@ impl Responder {
             true => Some(self.take_recv(core, host)?),
             false => None,
         };
-        if len > 0 {
-            let copied = body.write(host.memory(), WRITE_PREFIX_BYTES, who, to);
-            copied
-                .map_err(|stop| if let Stop::Local(error) = stop { Refusal::Access(error) } else { Refusal::Unlent })?;
+        if len > 0
+            && let Err(stop) = body.write(host.memory(), WRITE_PREFIX_BYTES, who, to)
+        {
+            self.spare = notice.or(self.spare.take());
+            let Stop::Local(error) = stop else { return Err(Refusal::Invalid("a WRITE without its bytes")) };
+            return Err(Refusal::Access(error));
         }
         count(core, len);
         self.inbound = if last { Inbound::None } else { Inbound::Write { written: written + len } };
@@ -335,7 +359,7 @@ impl Responder {
         let outcome = errand.carry_out(host.memory(), core.accessor(), RKey(head.value));
         let before = match outcome {
             Ok(before) => before,
-            Err(MemoryError::Misaligned) => return Err(Refusal::Invalid("an address that is no multiple of 8")),
+            Err(MemoryError::Misaligned) => return Err(Refusal::Invalid(MISALIGNED)),
             Err(error) => return Err(Refusal::Access(error)),
         };
         count(core, 0);
@@ -347,15 +371,16 @@ impl Responder {
 
     fn drop_rest(&mut self, head: &Head) {
         if head.flags.contains(Flags::LAST) {
-            self.hold();
+            self.inbound = Inbound::None;
             self.expected = self.expected.wrapping_add(1);
         }
     }
 
     /// Gives up the message that is arriving, but keeps its receive WQE for the next one.
     fn hold(&mut self) {
-        let wr = core::mem::take(&mut self.inbound).into_wr();
-        self.inbound = wr.map_or(Inbound::None, Inbound::Held);
+        if let Some(wr) = core::mem::take(&mut self.inbound).into_wr() {
+            self.spare = Some(wr);
+        }
     }
 
     /// Tells the peer why not, and what becomes of this queue pair.
@@ -430,8 +455,8 @@ impl Responder {
             Refusal::Access(_) => DropReason::UcAccess,
             Refusal::Invalid(_) | Refusal::Unlent => DropReason::UcInvalid,
         };
-        let held = core::mem::take(&mut self.inbound).into_wr();
-        self.inbound = Inbound::Dropped(held);
+        self.hold();
+        self.inbound = Inbound::Dropped;
         self.drop_rest(head);
         Err(dropped)
     }
@@ -449,10 +474,17 @@ impl Responder {
     }
 
     /// The peer's processor was refused by our memory: our queue pair fails as if we had refused.
-    pub(crate) fn peer_was_refused(&mut self, core: &mut Core, head: &Head) {
+    pub(crate) fn peer_was_refused(&mut self, core: &mut Core, head: &Head) -> Result<(), DropReason> {
+        if core.qp_type == QpType::Uc {
+            return Err(DropReason::UcInvalid);
+        }
         core.counters.tx_error_naks += 1;
-        let error = MemoryError::from_number(head.code);
-        self.failure = Some(Failure::QueuePair(Reason::PeerAccessRefused(error), Some(QpEvent::AccessError)));
+        let (reason, event) = match MemoryError::from_number(head.code) {
+            MemoryError::Misaligned => (Reason::PeerBrokeProtocol(MISALIGNED), QpEvent::RequestError),
+            error => (Reason::PeerAccessRefused(error), QpEvent::AccessError),
+        };
+        self.failure = Some(Failure::QueuePair(reason, Some(event)));
+        Ok(())
     }
 
     /// Sends what must be said, an acknowledge included if `with_ack`. False: the lane is full.

@@ -9,19 +9,17 @@ use crate::time::Time;
 /// How long until the lane is looked at again, at first and at most. The application's polls look sooner.
 const ROOM_WAITS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(1));
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum For {
-    Nothing,
-    Room,
-    Time,
-}
-
-/// At most one wait at a time.
+/// A wait for room and a wait for the peer; both may be on.
 #[derive(Debug)]
 pub(crate) struct Wait {
-    reason: For,
+    /// Something of this has changed since the last progress.
+    used: bool,
+    /// Until when the peer is left alone; never if it is not.
     until: Time,
     delay: Duration,
+    /// When the lane is looked at again; never if it is not full.
+    room_until: Time,
+    room_delay: Duration,
     /// Since when the peer is not there.
     missing_since: Option<Time>,
     rnr_retries: u8,
@@ -29,79 +27,84 @@ pub(crate) struct Wait {
 
 impl Default for Wait {
     fn default() -> Wait {
-        Wait { reason: For::Nothing, until: Time::NEVER, delay: Duration::ZERO, missing_since: None, rnr_retries: 0 }
+        Wait {
+            used: false,
+            until: Time::NEVER,
+            delay: Duration::ZERO,
+            room_until: Time::NEVER,
+            room_delay: Duration::ZERO,
+            missing_since: None,
+            rnr_retries: 0,
+        }
     }
 }
 
 impl Wait {
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
-        self.reason != For::Nothing
+        self.used && (self.until != Time::NEVER || self.is_for_room())
     }
 
-    /// Whether it is the lane that is full.
+    /// Whether the lane is full.
+    #[inline]
     pub(crate) fn is_for_room(&self) -> bool {
-        self.reason == For::Room
+        self.room_until != Time::NEVER
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        self.is_on().then_some(self.until)
+        self.is_on().then_some(self.until.min(self.room_until))
     }
 
     /// Something went well.
     #[inline]
     pub(crate) fn progress(&mut self) {
-        if self.delay != Duration::ZERO || self.missing_since.is_some() || self.rnr_retries > 0 {
+        if self.used {
             *self = Wait::default();
         }
     }
 
     pub(crate) fn for_room(&mut self, now: Time) {
-        self.delay = next(self.delay, ROOM_WAITS);
-        self.begin(For::Room, now);
+        self.used = true;
+        self.room_delay = next(self.room_delay, ROOM_WAITS);
+        self.room_until = now + self.room_delay;
     }
 
     /// False if the peer has been missing for as long as the attributes allow
     /// (IB specification 9.7.6.1.3: `retry_count` timeouts after the first).
     pub(crate) fn for_peer(&mut self, now: Time, attr: &QpAttr) -> bool {
+        self.used = true;
         let since = *self.missing_since.get_or_insert(now);
         let patience = wire::ack_timeout(attr.timeout).map(|timeout| timeout * (u32::from(attr.retry_count) + 1));
         if patience.is_some_and(|patience| now.since(since) >= patience) {
             return false;
         }
         self.delay = next(self.delay, PEER_WAITS);
-        self.begin(For::Time, now);
+        self.until = now + self.delay;
         true
     }
 
     /// Returns how many times it was so since the last progress.
     pub(crate) fn for_receiver(&mut self, now: Time, delay: Duration) -> u8 {
+        self.used = true;
+        // It is there.
+        self.missing_since = None;
         self.rnr_retries = self.rnr_retries.saturating_add(1);
-        self.delay = delay;
-        self.begin(For::Time, now);
+        self.delay = Duration::ZERO;
+        self.until = now + delay;
         self.rnr_retries
     }
 
     pub(crate) fn expire(&mut self, now: Time) {
         if self.until <= now {
-            self.end();
+            self.until = Time::NEVER;
+        }
+        if self.room_until <= now {
+            self.look_for_room();
         }
     }
 
     pub(crate) fn look_for_room(&mut self) {
-        if self.is_for_room() {
-            self.end();
-        }
-    }
-
-    fn begin(&mut self, reason: For, now: Time) {
-        self.reason = reason;
-        self.until = now + self.delay;
-    }
-
-    fn end(&mut self) {
-        self.reason = For::Nothing;
-        self.until = Time::NEVER;
+        self.room_until = Time::NEVER;
     }
 }
 

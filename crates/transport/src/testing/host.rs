@@ -1,8 +1,10 @@
 //! A host that records what it is told.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 
 use super::memory::TestMemory;
+use super::path::TestPath;
 use crate::completion::{Completion, Status};
 use crate::host::{CqSide, Host, QpEvent};
 use crate::memory::PdId;
@@ -11,7 +13,10 @@ use crate::wr::RecvWr;
 /// Memory, completions and events of one queue pair, and its shared receive queue.
 #[derive(Debug, Default)]
 pub(crate) struct TestHost {
-    pub(crate) memory: TestMemory,
+    /// The peer's path reaches it, too.
+    pub(crate) memory: Rc<TestMemory>,
+    /// The way to a peer on the same host.
+    pub(crate) path: Option<TestPath>,
     /// Completions of the send queue, in order.
     pub(crate) sent: Vec<Completion>,
     /// Completions of the receive queue, in order.
@@ -51,14 +56,14 @@ fn outcomes(completions: &mut Vec<Completion>) -> Vec<(u64, Status)> {
 
 impl Host for TestHost {
     type Memory = TestMemory;
-    type Path = crate::near::path::NoPath<TestMemory>;
+    type Path = TestPath;
 
     fn memory(&self) -> &TestMemory {
         &self.memory
     }
 
-    fn path(&self) -> Option<&Self::Path> {
-        None
+    fn path(&self) -> Option<&TestPath> {
+        self.path.as_ref()
     }
 
     fn complete(&mut self, side: CqSide, completion: Completion) {
