@@ -149,7 +149,7 @@ fn events_of_objects_that_are_gone_go_with_them() {
 }
 
 #[test]
-pub(super) fn reset_gives_back_what_a_message_took_from_the_shared_queue() {
+fn reset_gives_back_what_a_message_took_from_the_shared_queue() {
     const BYTES: usize = 1 << 20;
     on_loopback(|group| {
         let ([(a, b), _], _pd, srq) = shared(group);

@@ -111,7 +111,7 @@ fn random_packets_with_a_right_icrc_change_nothing() {
 }
 
 #[test]
-pub(super) fn a_wrong_key_ends_the_queue_pair_and_touches_nothing() {
+fn a_wrong_key_ends_the_queue_pair_and_touches_nothing() {
     on_loopback(|group| {
         let (_a, b, attacker) = victim(group);
         let wrong = RKey(b.mr.rkey().0.wrapping_add(0x1_0000));
@@ -122,7 +122,7 @@ pub(super) fn a_wrong_key_ends_the_queue_pair_and_touches_nothing() {
 }
 
 #[test]
-pub(super) fn out_of_bounds_is_refused_to_the_byte() {
+fn out_of_bounds_is_refused_to_the_byte() {
     on_loopback(|group| {
         for (addr, len) in [(u64::MAX - 8, 64u32), (1 << 20, 4), ((1 << 20) - 32, 64), (0, u32::MAX), (0, 1 << 31)] {
             let (_a, b, attacker) = victim(group);

@@ -101,7 +101,7 @@ pub(super) fn an_immediate_arrives() {
 }
 
 #[test]
-pub(super) fn a_list_of_requests_is_one_doorbell() {
+fn a_list_of_requests_is_one_doorbell() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         for index in 0..64 {
