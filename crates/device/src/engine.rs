@@ -32,6 +32,7 @@ use hub::DeviceRecord;
 use hub::client::Session;
 use memory::Registry;
 use parking_lot::Mutex;
+use transport::ReorderBudget;
 use udp::{RxSocket, TxPool};
 
 use crate::capture::Capture;
@@ -96,6 +97,8 @@ pub(crate) struct Engine {
     timers: Timers,
     background: Background,
     pub(crate) groups: Groups,
+    /// What queue pairs may keep of packets that came before their turn.
+    reorder: Arc<ReorderBudget>,
     pub(crate) faults: FaultGate,
     pub(crate) capture: Capture,
     pub(crate) counters: Counters,
@@ -134,6 +137,7 @@ impl Engine {
             timers: Timers::default(),
             background: Background::new(parts.wake),
             groups: Groups::default(),
+            reorder: Arc::new(ReorderBudget::new(ReorderBudget::DEFAULT_BYTES)),
             faults: FaultGate::default(),
             capture: Capture::default(),
             counters: parts.counters,

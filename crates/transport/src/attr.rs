@@ -132,6 +132,9 @@ pub struct Tuning {
     pub window_max_bytes: u32,
     /// Acknowledges carry the number of posted receive WQEs (9.7.7.2), else "no flow control".
     pub advertise_credits: bool,
+    /// Selective retransmission with peers that understand it too: after a loss only what is missing is sent
+    /// again. With others it is go-back-N as the specification says.
+    pub selective: bool,
     /// Lower bound of the acknowledge timeout: a scheduler's delay is no loss.
     pub min_ack_timeout: Duration,
     /// UD: payload of a datagram at most, which is the port's MTU. A UD queue pair
@@ -145,6 +148,7 @@ impl Default for Tuning {
             window_initial_bytes: 128 << 10,
             window_max_bytes: 256 << 10,
             advertise_credits: true,
+            selective: true,
             min_ack_timeout: Duration::from_millis(2),
             max_datagram: Mtu::B4096,
         }

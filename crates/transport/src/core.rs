@@ -107,6 +107,7 @@ impl Core {
             becn: false,
             dest_qpn: self.attr.dest_qpn,
             ack_req: false,
+            selective: false,
             psn: wire::Psn::default(),
         }
     }

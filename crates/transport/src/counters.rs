@@ -50,6 +50,16 @@ counters! {
     duplicate_requests,
     /// Requests received ahead of sequence.
     out_of_sequence_requests,
+    /// Requests ahead of sequence that were kept until their turn.
+    kept_packets,
+    /// Those that had to come again: no room, or no request that is kept.
+    unkept_packets,
+    /// Selective acknowledges sent: they say which packets are missing.
+    tx_selective_acks,
+    /// The same, received.
+    rx_selective_acks,
+    /// Packets sent again because a selective acknowledge said that they are missing.
+    repaired_packets,
     /// READ responses that were missing and asked for again.
     implied_naks,
     /// UC and UD: messages lost in part or whole, as far as the responder can know.

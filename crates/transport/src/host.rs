@@ -1,6 +1,9 @@
 //! What a queue pair asks of its surroundings: memory, a place for completions
 //! and events, receive WQEs of a shared queue.
 
+use std::sync::Arc;
+
+use crate::budget::ReorderBudget;
 use crate::completion::Completion;
 use crate::memory::{Memory, PdId};
 use crate::near::path::Path;
@@ -66,6 +69,12 @@ pub trait Host {
 
     /// XRC target: appends to the completion queue of that queue.
     fn complete_xrc(&mut self, srq: u32, completion: Completion);
+
+    /// What all queue pairs of the device may keep of packets that came before their turn. `None`: each
+    /// its own bound (1 MiB of payload) and no other. Asked only after a loss.
+    fn reorder_budget(&self) -> Option<&Arc<ReorderBudget>> {
+        None
+    }
 
     /// Fault injection: whether to act as if no receive WQE were posted.
     fn inject_receiver_not_ready(&mut self) -> bool {

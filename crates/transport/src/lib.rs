@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attr;
+mod budget;
 pub mod completion;
 mod congestion;
 mod core;
@@ -39,6 +40,7 @@ mod ud;
 pub mod wr;
 
 pub use attr::{AttrMask, Mtu, QpAttr, QpCaps, QpInit, QpState, QpType, Tuning};
+pub use budget::ReorderBudget;
 pub use completion::{Completion, CompletionOp, Status};
 pub use counters::QpCounters;
 pub use drop::DropReason;

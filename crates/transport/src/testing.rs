@@ -14,3 +14,4 @@ pub(crate) use memory::{Buffer, TestMemory};
 pub(crate) use near::NearPair;
 pub(crate) use node::{Node, PD, QKEY, Setup, datagram, recv_wr, send_wr};
 pub(crate) use pair::{Pair, Side, Verdict};
+pub(crate) use path::Frame;

@@ -2,7 +2,7 @@
 //! views, and the way back to bytes. For tools, captures and tests; a fast path writes
 //! the one or two headers that it needs itself.
 
-use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Feth, Ieth, ImmDt, Reth, XrcEth};
+use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Feth, Ieth, ImmDt, Reth, Sack, XrcEth};
 use crate::opcode::{HeaderSet, OpcodeInfo};
 
 /// The headers between BTH and payload, in the order of the packet.
@@ -28,6 +28,8 @@ pub struct Extensions {
     pub ieth: Option<Ieth>,
     /// Congestion notification.
     pub cnp: Option<Cnp>,
+    /// Selective acknowledge.
+    pub sack: Option<Sack>,
 }
 
 impl Extensions {
@@ -44,6 +46,7 @@ impl Extensions {
         set.set(HeaderSet::IMM, self.imm.is_some());
         set.set(HeaderSet::IETH, self.ieth.is_some());
         set.set(HeaderSet::CNP, self.cnp.is_some());
+        set.set(HeaderSet::SACK, self.sack.is_some());
         set
     }
 
@@ -75,6 +78,7 @@ impl Extensions {
         append(out, self.imm.map(|header| header.encode()));
         append(out, self.ieth.map(|header| header.encode()));
         append(out, self.cnp.map(|header| header.encode()));
+        append(out, self.sack.map(|header| header.encode()));
     }
 }
 

@@ -10,6 +10,7 @@ mod cnp;
 mod datagram;
 mod feth;
 mod reth;
+mod sack;
 mod small;
 
 #[cfg(test)]
@@ -22,4 +23,5 @@ pub use cnp::Cnp;
 pub use datagram::Deth;
 pub use feth::{Feth, FlushLevel, FlushPlacement};
 pub use reth::Reth;
+pub use sack::Sack;
 pub use small::{Ieth, ImmDt, XrcEth};

@@ -1,5 +1,6 @@
 //! Opcodes, and the one table that says what each means (IB specification 9.2, Annex A14
-//! for XRC, Annex A17 for CNP, Annex A19 for FLUSH and ATOMIC WRITE).
+//! for XRC, Annex A17 for CNP, Annex A19 for FLUSH and ATOMIC WRITE). One opcode is Longarm's own, out of
+//! those that are left to manufacturers.
 //!
 //! The high three bits name the service, the low five the operation and the packet's
 //! position in its message. Which headers follow, whether there is a payload and whether
@@ -13,7 +14,7 @@ mod tests;
 
 use core::fmt;
 
-use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Feth, Ieth, ImmDt, Reth, XrcEth};
+use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Feth, Ieth, ImmDt, Reth, Sack, XrcEth};
 
 /// The first byte of a packet. Every value is legal here; those without an
 /// [`info`](Opcode::info) have no meaning to us.
@@ -36,6 +37,8 @@ pub enum Service {
     Cnp = 4,
     /// Extended reliable connection.
     Xrc = 5,
+    /// Manufacturer specific: Longarm's own, for RC and XRC.
+    Own = 6,
 }
 
 /// What a packet does.
@@ -52,6 +55,8 @@ pub enum Operation {
     ReadResponse,
     /// An acknowledge or NAK.
     Acknowledge,
+    /// Longarm's own: which packets are missing.
+    SelectiveAcknowledge,
     /// The answer to an atomic.
     AtomicAcknowledge,
     /// An atomic compare-and-swap request.
@@ -104,11 +109,13 @@ bitflags::bitflags! {
         const IETH = 1 << 8;
         /// [`Cnp`]
         const CNP = 1 << 9;
+        /// [`Sack`]
+        const SACK = 1 << 10;
     }
 }
 
 /// Length of each extension header, by bit number.
-const HEADER_LENS: [usize; 10] = [
+const HEADER_LENS: [usize; 11] = [
     Deth::LEN,
     XrcEth::LEN,
     Feth::LEN,
@@ -119,6 +126,7 @@ const HEADER_LENS: [usize; 10] = [
     ImmDt::LEN,
     Ieth::LEN,
     Cnp::LEN,
+    Sack::LEN,
 ];
 
 impl HeaderSet {
@@ -187,8 +195,8 @@ impl OpcodeInfo {
 
     /// Whether a responder sends it, to be handled by the completer.
     pub const fn is_response(&self) -> bool {
-        use Operation::{Acknowledge, AtomicAcknowledge, ReadResponse};
-        matches!(self.operation, ReadResponse | Acknowledge | AtomicAcknowledge)
+        use Operation::{Acknowledge, AtomicAcknowledge, ReadResponse, SelectiveAcknowledge};
+        matches!(self.operation, ReadResponse | Acknowledge | AtomicAcknowledge | SelectiveAcknowledge)
     }
 
     /// Whether a message starts with this packet.
@@ -243,6 +251,7 @@ const fn service_of(code: u8) -> Service {
         3 => Service::Ud,
         4 => Service::Cnp,
         5 => Service::Xrc,
+        6 => Service::Own,
         _ => panic!("this opcode has no service"),
     }
 }

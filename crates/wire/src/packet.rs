@@ -7,7 +7,7 @@
 mod tests;
 
 use crate::extensions::Extensions;
-use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, Ieth, ImmDt, Reth, XrcEth, bth};
+use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, Ieth, ImmDt, Reth, Sack, XrcEth, bth};
 use crate::id::{Psn, Qpn, RKey};
 use crate::opcode::{HeaderSet, Opcode, OpcodeInfo};
 
@@ -166,6 +166,12 @@ impl<'a> Packet<'a> {
         self.header(HeaderSet::FETH).map(Feth::decode)
     }
 
+    /// The selective acknowledge's bitmap.
+    #[inline]
+    pub fn sack(&self) -> Option<Sack> {
+        self.header(HeaderSet::SACK).map(Sack::decode)
+    }
+
     /// All extension headers.
     pub fn extensions(&self) -> Extensions {
         Extensions {
@@ -179,6 +185,7 @@ impl<'a> Packet<'a> {
             imm: self.header(HeaderSet::IMM).map(ImmDt::decode),
             ieth: self.header(HeaderSet::IETH).map(Ieth::decode),
             cnp: self.header(HeaderSet::CNP).map(crate::Cnp::decode),
+            sack: self.sack(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use memory::Registry;
-use transport::{Completion, CqSide, PdId, QpEvent, RecvWr};
+use transport::{Completion, CqSide, PdId, QpEvent, RecvWr, ReorderBudget};
 
 use crate::counters::Counter;
 use crate::cq::{Added, CqShared};
@@ -88,6 +88,10 @@ impl transport::Host for Host<'_> {
         if let Some(cq) = self.parents.xrc_srq(srq).and_then(|srq| srq.cq()) {
             self.outcome.add(&cq, completion);
         }
+    }
+
+    fn reorder_budget(&self) -> Option<&Arc<ReorderBudget>> {
+        Some(&self.engine.reorder)
     }
 
     #[inline]

@@ -77,16 +77,38 @@ impl World {
         Ok(())
     }
 
-    /// The message whose last packet brought a completion. It must be one that was meant for us,
-    /// and on a connection the next one.
+    /// The message that a completion tells of. It must be one that was meant for us, and on a connection the
+    /// next one.
     fn find_message(&mut self, e: usize, cause: Option<Cause>) -> Outcome<(usize, usize)> {
         ensure!(RULE, cause.is_some(), "a receive succeeded, but no packet brought it");
         let Some(Cause { src_qpn, psn }) = cause else { unreachable!("checked") };
         let sender = self.end_of(src_qpn);
         ensure!(RULE, sender.is_some(), "the sender {src_qpn} does not exist");
         let sender = sender.unwrap_or_default();
-        let log = &self.ends[sender].log;
         let packet = packet_number(psn, self.ends[sender].spec.first_psn);
+        let index = match self.service() {
+            QpType::Rc => self.next_message(e, sender)?,
+            _ => self.message_ended_by(e, sender, packet)?,
+        };
+        self.ends[e].heard = index + 1;
+        self.ends[e].received += 1;
+        Ok((sender, index))
+    }
+
+    /// Reliable: the next message, and only when all its packets are there. The last of them to come may be any.
+    fn next_message(&self, e: usize, sender: usize) -> Outcome<usize> {
+        let heard = self.ends[e].heard;
+        let message = self.ends[sender].log.get(heard);
+        ensure!(RULE, message.is_some(), "end {sender} has sent no message {heard}");
+        let last = message.map_or(0, |message| message.first_packet + message.packets - 1);
+        let complete = self.ends[e].observer.has_taken(last);
+        ensure!(RULE, complete, "message {heard} of end {sender} is told, but not all packets up to {last} are there");
+        Ok(heard)
+    }
+
+    /// Unreliable: the message whose last packet this is.
+    fn message_ended_by(&self, e: usize, sender: usize, packet: u64) -> Outcome<usize> {
+        let log = &self.ends[sender].log;
         let index = log.partition_point(|message| message.first_packet + message.packets <= packet);
         let message = log.get(index).filter(|message| message.holds(packet));
         ensure!(RULE, message.is_some(), "packet {packet} of end {sender} belongs to no message that is for us");
@@ -96,13 +118,10 @@ impl World {
         let heard = self.ends[e].heard;
         let in_order = match self.service() {
             QpType::Ud => self.meant_for(message.only, e),
-            QpType::Uc => index >= heard && (index == heard || !self.is_calm()),
-            _ => index == heard,
+            _ => index >= heard && (index == heard || !self.is_calm()),
         };
         ensure!(RULE, in_order, "message {index} of end {sender}, but {heard} is the next one");
-        self.ends[e].heard = index + 1;
-        self.ends[e].received += 1;
-        Ok((sender, index))
+        Ok(index)
     }
 
     fn end_of(&self, qpn: Qpn) -> Option<usize> {

@@ -2,7 +2,7 @@
 //! numbers, on the order and length of packets, on what is sent again, on the window and on
 //! how many READs are outstanding. It knows only packets, and which of them were taken.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use transport::{Mtu, QpState, QpType};
 use wire::{Operation, Packet, Position, SyndromeKind};
@@ -59,8 +59,12 @@ pub(crate) struct Observer {
     asked: VecDeque<Asked>,
     /// Hashes of request packets, but for READs.
     sent: BTreeMap<u64, u64>,
+    /// What the peer said has arrived out of order.
+    arrived: BTreeSet<u64>,
     /// The next request packet of the peer that has not been taken.
     expected: u64,
+    /// Those after it that were taken.
+    ahead: BTreeSet<u64>,
 }
 
 impl Observer {
@@ -118,7 +122,9 @@ impl Observer {
         };
         let mtu_bytes = u64::from(rules.mtu.bytes());
         let request = Cost { end: self.fresh, packets: span, bytes };
-        let on_the_way: u64 = self.on_the_way.iter().map(|cost| cost.left(self.acknowledged, mtu_bytes)).sum();
+        let there = |cost: &&Cost| cost.packets == 1 && self.arrived.contains(&(cost.end - 1));
+        let on_the_way = self.on_the_way.iter().filter(|cost| !there(cost));
+        let on_the_way: u64 = on_the_way.map(|cost| cost.left(self.acknowledged, mtu_bytes)).sum();
         let cost = request.left(0, mtu_bytes);
         ensure!(
             "what is on the way fits the window",
@@ -145,10 +151,19 @@ impl Observer {
         Ok(())
     }
 
+    /// Whether a request packet of the peer, and all before it, were taken.
+    pub(crate) fn has_taken(&self, number: u64) -> bool {
+        number < self.expected
+    }
+
     /// A response leaves. It must not speak of what the peer has not sent, or we have not taken.
     pub(crate) fn response_sent(&self, number: u64, packet: &Packet<'_>) -> Outcome {
         const RULE: &str = "responses answer what has arrived";
         let kind = packet.aeth().map(|aeth| aeth.syndrome.kind());
+        for arrived in told(number, packet) {
+            let is_true = arrived < self.expected || self.ahead.contains(&arrived);
+            ensure!("a selective acknowledge tells the truth", is_true, "{arrived} has not arrived");
+        }
         match kind {
             Some(SyndromeKind::Nak(_) | SyndromeKind::RnrNak { .. }) => {
                 ensure!(RULE, number <= self.expected, "{kind:?} for {number}, but {} is expected", self.expected);
@@ -168,6 +183,11 @@ impl Observer {
     pub(crate) fn request_taken(&mut self, rules: &Rules, number: u64, packet: &Packet<'_>) {
         if number == self.expected {
             self.expected += span(rules, packet);
+        } else if number > self.expected {
+            self.ahead.insert(number);
+        }
+        while self.ahead.remove(&self.expected) {
+            self.expected += 1;
         }
     }
 
@@ -185,6 +205,7 @@ impl Observer {
                 _ => number,
             },
         };
+        self.arrived.extend(told(number, packet));
         while self.asked.front().is_some_and(|asked| asked.next >= asked.end) {
             self.asked.pop_front();
         }
@@ -207,7 +228,14 @@ impl Observer {
             self.on_the_way.pop_front();
         }
         self.sent = self.sent.split_off(&upto);
+        self.arrived = self.arrived.split_off(&upto);
     }
+}
+
+/// The packets that a selective acknowledge says have arrived.
+fn told(number: u64, packet: &Packet<'_>) -> impl Iterator<Item = u64> {
+    let sack = packet.sack().unwrap_or_default();
+    (0..wire::Sack::BITS).filter(move |offset| sack.has(*offset)).map(move |offset| number + u64::from(offset))
 }
 
 /// Packet numbers that a request takes.

@@ -3,6 +3,7 @@
 mod errors;
 mod flow;
 mod operations;
+mod random;
 mod unreliable;
 
 use crate::attr::QpType;

@@ -28,9 +28,11 @@ impl Requester {
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         self.retry.touch(now);
+        self.hear_offer(packet);
         match packet.info().operation {
             Operation::ReadResponse => self.handle_read_response(core, packet, now, host),
             Operation::AtomicAcknowledge => self.handle_atomic_response(core, packet, now, host),
+            Operation::SelectiveAcknowledge => self.handle_selective(core, packet, now, host),
             _ => self.handle_acknowledge(core, packet, now, host),
         }
     }
@@ -53,7 +55,7 @@ impl Requester {
     }
 
     /// Whether a response may carry this PSN: something with it was sent and is unanswered.
-    fn is_outstanding(&self, psn: Psn) -> bool {
+    pub(super) fn is_outstanding(&self, psn: Psn) -> bool {
         !psn.before(self.una) && psn.before(self.sent)
     }
 
@@ -93,14 +95,14 @@ impl Requester {
         }
     }
 
-    fn imply_nak(&mut self, core: &mut Core, now: Time) {
+    pub(super) fn imply_nak(&mut self, core: &mut Core, now: Time) {
         core.counters.implied_naks += 1;
         self.rewind_after_loss(core, now);
     }
 
     /// Everything before `upto` has arrived. Stops before a READ or atomic that is
     /// unanswered; tells how far it came.
-    fn acknowledge(&mut self, core: &mut Core, upto: Psn, now: Time, host: &mut impl Host) -> Psn {
+    pub(super) fn acknowledge(&mut self, core: &mut Core, upto: Psn, now: Time, host: &mut impl Host) -> Psn {
         let mut reached = self.una;
         for index in 0.. {
             let Some(wqe) = core.sq.get(index) else { break };
@@ -125,6 +127,9 @@ impl Requester {
         self.congestion.on_acked(packets * u64::from(core.mtu()));
         self.retry.progress(to, now, to.before(self.sent));
         self.complete_done(core, host);
+        if self.scoreboard.is_some() {
+            self.advance_scoreboard(core);
+        }
     }
 
     fn handle_nak(

@@ -14,10 +14,13 @@
 
 mod completer;
 mod parts;
+mod reorder;
 mod requester;
 mod responder;
 mod response;
 mod retry;
+mod scoreboard;
+mod selective;
 
 use wire::{Operation, Packet, Service};
 
@@ -83,7 +86,7 @@ impl Rc {
     ) -> Result<(), DropReason> {
         let info = packet.info();
         let own = if core.is_xrc() { Service::Xrc } else { Service::Rc };
-        if info.service != own && info.service != Service::Cnp {
+        if info.service != own && !matches!(info.service, Service::Cnp | Service::Own) {
             return Err(DropReason::WrongService);
         }
         if !core.is_from_peer(arrival) {
@@ -95,9 +98,7 @@ impl Rc {
                 self.requester.congestion_notified();
                 Ok(())
             }
-            Operation::Acknowledge | Operation::ReadResponse | Operation::AtomicAcknowledge => {
-                self.handle_response(core, packet, now, host)
-            }
+            _ if info.is_response() => self.handle_response(core, packet, now, host),
             _ if core.qp_type == QpType::XrcSend => Err(DropReason::WrongService),
             _ => self.handle_request(core, packet, host),
         }

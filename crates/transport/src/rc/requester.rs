@@ -26,6 +26,7 @@ use crate::qp::{Failure, Transmit};
 use crate::queue::send::{PACKET_OVERHEAD_BYTES, SendWqe};
 use crate::rc::parts::ReadParts;
 use crate::rc::retry::{Due, Retry};
+use crate::rc::scoreboard::Scoreboard;
 use crate::reason::Reason;
 use crate::time::Time;
 use crate::wr::{RemoteAddr, SendFlags, SendOp};
@@ -35,18 +36,18 @@ const ACK_REQUEST_INTERVAL: u32 = 16;
 
 /// Where the next packet comes from.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cursor {
+pub(super) struct Cursor {
     /// Index of the WQE in the send queue.
-    wqe: usize,
+    pub(super) wqe: usize,
     /// Number of the packet within it.
-    packet: u32,
+    pub(super) packet: u32,
 }
 
 #[derive(Debug)]
 pub(crate) struct Requester {
-    cursor: Cursor,
+    pub(super) cursor: Cursor,
     /// PSN of the cursor.
-    next: Psn,
+    pub(super) next: Psn,
     /// The oldest unacknowledged PSN. It lies in the head of the send queue.
     pub(super) una: Psn,
     /// The PSN after the highest ever sent.
@@ -54,7 +55,7 @@ pub(crate) struct Requester {
     /// Ends of the READ and atomic requests that are outstanding.
     reads: VecDeque<Psn>,
     /// How READs that are sent again may be cut.
-    read_parts: ReadParts,
+    pub(super) read_parts: ReadParts,
     /// Requests that use a receive WQE of the peer may go up to this count (9.7.7.2).
     credit_limit: u64,
     pub(super) congestion: Aimd,
@@ -64,12 +65,20 @@ pub(crate) struct Requester {
     probe_due: bool,
     /// The PSN of the last probe, while its answer may still tell of loss behind it.
     pub(super) probed: Option<Psn>,
+    /// The PSN after the READ or atomic that the last probe asked for again.
+    probed_read: Option<Psn>,
     /// Where and when the cursor last went back.
     last_rewind: Option<(Psn, Time)>,
     /// How often that was for nothing since the last progress.
     pub(super) futile: u32,
+    /// Requests say that we understand selective acknowledges; until an answer shows that the peer does not.
+    pub(super) offers_selective: bool,
+    /// What arrived out of order and what is missing, while anything is.
+    pub(super) scoreboard: Option<Box<Scoreboard>>,
+    /// Window cost of what is neither acknowledged nor on the way, by the scoreboard.
+    pub(super) not_on_the_way: u64,
     /// The WQE at the cursor cannot be sent; it fails when those before it are done.
-    blocked: Option<Reason>,
+    pub(super) blocked: Option<Reason>,
     pub(super) failure: Option<Failure>,
 }
 
@@ -88,8 +97,12 @@ impl Requester {
             since_ack_request: 0,
             probe_due: false,
             probed: None,
+            probed_read: None,
             last_rewind: None,
             futile: 0,
+            offers_selective: tuning.selective,
+            scoreboard: None,
+            not_on_the_way: 0,
             blocked: None,
             failure: None,
         }
@@ -108,6 +121,7 @@ impl Requester {
         self.cursor = Cursor::default();
         self.reads.clear();
         self.read_parts.clear();
+        self.forget_scoreboard();
         self.retry.disarm();
         self.blocked = None;
         self.probe_due = false;
@@ -146,6 +160,9 @@ impl Requester {
         if self.probe_due {
             return true;
         }
+        if let Some(may_repair) = self.may_repair_now(core) {
+            return may_repair;
+        }
         match core.sq.get(self.cursor.wqe) {
             Some(wqe) if self.may_work(core, wqe) => wqe.is_local() || self.may_send(core, wqe),
             _ => false,
@@ -163,6 +180,9 @@ impl Requester {
         if self.probe_due {
             return self.send_probe(core, now, out, host);
         }
+        if let Some(may_repair) = self.may_repair_now(core) {
+            return if may_repair { self.send_repair(core, now, out, host) } else { None };
+        }
         loop {
             let wqe = core.sq.get(self.cursor.wqe)?;
             if !self.may_work(core, wqe) {
@@ -173,6 +193,18 @@ impl Requester {
             }
             self.execute_local(core, host)?;
         }
+    }
+
+    /// What is missing at the peer comes first: whether anything is, and may be sent now.
+    fn may_repair_now(&self, core: &Core) -> Option<bool> {
+        let may_repair = self.may_repair(core)?;
+        let state_allows = matches!(core.state(), QpState::Rts | QpState::Sqd);
+        Some(may_repair && state_allows && self.blocked.is_none() && !self.retry.waits_for_receiver())
+    }
+
+    fn forget_scoreboard(&mut self) {
+        self.scoreboard = None;
+        self.not_on_the_way = 0;
     }
 
     /// Whether the queue pair may work on this WQE at all: state, RNR wait, fence.
@@ -193,15 +225,23 @@ impl Requester {
         let has_credit = idle || self.cursor.packet != 0 || !wqe.uses_recv() || wqe.recvs_used <= self.credit_limit;
         let has_depth = !wqe.is_read_or_atomic() || self.reads.len() < usize::from(core.attr.max_rd_atomic);
         let waits_for_front = self.cursor.packet != 0 && self.read_parts.is_cut_at(self.next);
-        has_credit && has_depth && (idle || !waits_for_front && self.needed_room(core, wqe) <= self.room(core))
+        has_credit
+            && has_depth
+            && self.fits_bitmap(self.next.next())
+            && (idle || !waits_for_front && self.needed_room(core, wqe) <= self.room(core))
     }
 
     /// Bytes of the window that are free.
-    fn room(&self, core: &Core) -> u64 {
+    pub(super) fn room(&self, core: &Core) -> u64 {
+        self.congestion.window_bytes().saturating_sub(self.on_the_way(core))
+    }
+
+    /// Bytes of the window that are taken.
+    pub(super) fn on_the_way(&self, core: &Core) -> u64 {
         let mtu = core.mtu();
         let una_packet = core.sq.head().map_or(0, |head| packet_number(head, self.una));
         let in_flight = core.sq.cost_at(self.cursor.wqe, self.cursor.packet, mtu) - core.sq.cost_at(0, una_packet, mtu);
-        self.congestion.window_bytes().saturating_sub(in_flight)
+        in_flight.saturating_sub(self.not_on_the_way)
     }
 
     /// Bytes of the window that the next step wants: a packet, or a worthwhile part of a READ.
@@ -216,12 +256,18 @@ impl Requester {
     fn read_part(&self, core: &Core, wqe: &SendWqe) -> u32 {
         let packet_bytes = u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES;
         let depth = u64::from(core.attr.max_rd_atomic.clamp(1, 2));
-        let fit = |bytes: u64| (bytes / packet_bytes).max(1).min(u64::from(u32::MAX)) as u32;
-        let part = match self.read_parts.rest_of_part(self.next) {
-            Some(rest) => rest.min(fit(self.congestion.window_bytes())),
-            None => fit(self.congestion.window_bytes() / depth),
+        let part = match self.part_again(core, self.next) {
+            Some(part) => part,
+            None => packets_in(self.congestion.window_bytes() / depth, packet_bytes),
         };
         (wqe.packets - self.cursor.packet).min(part)
+    }
+
+    /// Response packets from `psn` on that a READ sent again asks for; `None` if they were never asked for.
+    pub(super) fn part_again(&self, core: &Core, psn: Psn) -> Option<u32> {
+        let packet_bytes = u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES;
+        let rest = self.read_parts.rest_of_part(psn)?;
+        Some(rest.min(packets_in(self.congestion.window_bytes(), packet_bytes)))
     }
 
     /// Notes a READ or atomic request up to `end`.
@@ -258,7 +304,7 @@ impl Requester {
         self.room(core) < self.needed_room(core, wqe) + u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES
     }
 
-    fn count(&mut self, core: &mut Core, psn: Psn, ack_req: bool, now: Time) {
+    pub(super) fn count(&mut self, core: &mut Core, psn: Psn, ack_req: bool, now: Time) {
         self.since_ack_request = if ack_req { 0 } else { self.since_ack_request + 1 };
         self.retry.arm_if_idle(now);
         if psn.before(self.sent) {
@@ -334,9 +380,11 @@ impl Requester {
     pub(super) fn rewind(&mut self, core: &Core, now: Time) {
         self.cursor_to_una(core);
         self.reads.clear();
+        self.forget_scoreboard();
         self.blocked = None;
         self.probe_due = false;
         self.probed = None;
+        self.probed_read = None;
         self.since_ack_request = 0;
         self.retry.rewound();
         self.last_rewind = Some((self.una, now));
@@ -389,10 +437,13 @@ impl Requester {
         }
     }
 
+    /// Sends the oldest packet again. Of READs and atomics the oldest is asked for again, not all: the peer may
+    /// only be slow, and would answer everything twice. If its answer comes and nothing else does, the others
+    /// were lost too.
     fn probe(&mut self, core: &mut Core, now: Time) {
         core.counters.probes += 1;
-        let answered_with_data = core.sq.head().is_some_and(SendWqe::is_read_or_atomic);
-        if answered_with_data {
+        self.retry.rewound();
+        if self.probed_read.take() == Some(self.una) {
             self.rewind(core, now);
         } else {
             self.probe_due = self.una.before(self.sent);
@@ -410,18 +461,31 @@ impl Requester {
 
     fn send_probe(&mut self, core: &mut Core, now: Time, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
         self.probe_due = false;
-        let packet = packet_number(core.sq.head()?, self.una);
-        let len_bytes = match self.build(core, Cursor { wqe: 0, packet }, 1, self.una, true, out, host) {
+        let head = core.sq.head()?;
+        let packet = packet_number(head, self.una);
+        let step = match head.op {
+            SendOp::Read(_) => self.part_again(core, self.una).unwrap_or(1).min(head.packets - packet),
+            _ => 1,
+        };
+        let (is_read, is_answered) = (matches!(head.op, SendOp::Read(_)), head.is_read_or_atomic());
+        let len_bytes = match self.build(core, Cursor { wqe: 0, packet }, step, self.una, true, out, host) {
             Ok(len_bytes) => len_bytes,
             Err(refused) => {
                 self.failure = Some(Failure::SendQueue(Reason::LocalMemory(refused)));
                 return None;
             }
         };
-        self.probed = Some(self.una);
+        let end = self.una.add(step);
+        (self.probed, self.probed_read) = if is_answered { (None, Some(end)) } else { (Some(self.una), None) };
         self.count(core, self.una, true, now);
+        if is_read {
+            self.read_parts.note(end, true);
+        }
         if self.next == self.una {
-            self.advance(core, 1);
+            if is_answered {
+                self.reads.push_back(end);
+            }
+            self.advance(core, step);
         }
         Some(core.transmit(len_bytes))
     }
@@ -437,7 +501,7 @@ impl Requester {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn build(
+    pub(super) fn build(
         &self,
         core: &Core,
         cursor: Cursor,
@@ -451,7 +515,7 @@ impl Requester {
         let (first, last) = (cursor.packet == 0, cursor.packet + step == wqe.packets);
         let opcode = opcode(&wqe.op, first, last);
         let solicited = last && wqe.flags.contains(SendFlags::SOLICITED) && wqe.uses_recv();
-        let bth = Bth { psn, ack_req, solicited, ..core.bth(opcode) };
+        let bth = Bth { psn, ack_req, solicited, selective: self.offers_selective, ..core.bth(opcode) };
         let mut builder = Builder::new(out, bth);
         if core.is_xrc() {
             builder.push(XrcEth { srq: wqe.xrc_srq }.encode());
@@ -464,6 +528,11 @@ impl Requester {
         }
         Ok(builder.finish())
     }
+}
+
+/// Full packets that fit `bytes`, at least one.
+fn packets_in(bytes: u64, packet_bytes: u64) -> u32 {
+    (bytes / packet_bytes).clamp(1, u32::MAX.into()) as u32
 }
 
 /// Extension headers in wire order. `part_bytes` is what a READ request asks for.
@@ -499,7 +568,7 @@ fn atomic_eth(at: RemoteAddr, op: AtomicOp) -> AtomicEth {
 }
 
 /// The number of the packet with `psn` within its WQE.
-fn packet_number(wqe: &SendWqe, psn: Psn) -> u32 {
+pub(super) fn packet_number(wqe: &SendWqe, psn: Psn) -> u32 {
     psn.distance(wqe.first_psn).max(0) as u32
 }
 

@@ -8,6 +8,7 @@
 //!   └─ behind: duplicate, answered again, never executed again
 //! ```
 
+mod ahead;
 mod answered;
 mod duplicates;
 mod write;
@@ -22,7 +23,8 @@ use crate::drop::DropReason;
 use crate::host::{CqSide, Host, QpEvent};
 use crate::memory::{Accessor, Memory, MemoryError, PdId};
 use crate::qp::{Failure, MAX_MESSAGE_BYTES, Transmit};
-use crate::rc::response::{Response, Responses};
+use crate::rc::reorder::Reorder;
+use crate::rc::response::{Note, Response, Responses};
 use crate::reason::Reason;
 use crate::wr::RecvWr;
 
@@ -68,6 +70,12 @@ pub(crate) struct Responder {
     atomics: VecDeque<(Psn, u64)>,
     /// A NAK is on its way for the expected PSN: the highest PSN seen since.
     ahead: Option<Psn>,
+    /// Packets that came before their turn.
+    reorder: Option<Box<Reorder>>,
+    /// The peer understands selective acknowledges: its latest request said so.
+    peer_is_selective: bool,
+    /// An RNR NAK told the peer to wait with the expected PSN.
+    receiver_not_ready: bool,
     /// The last acknowledge said that no receive WQE is posted.
     starved: bool,
     failure: Option<Failure>,
@@ -97,6 +105,7 @@ impl Responder {
 
     /// Gives back the receive WQE of a message that will not be finished.
     pub(crate) fn flush(&mut self, core: &Core, host: &mut impl Host) {
+        self.reorder = None;
         if let Inbound::Send { wr, .. } = core::mem::take(&mut self.inbound) {
             let c = Completion::failure(wr.wr_id, core.qpn, CompletionOp::Recv, Status::WorkRequestFlushed);
             self.complete(core, c, host);
@@ -116,24 +125,12 @@ impl Responder {
         packet: &Packet<'_>,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
+        self.peer_is_selective = packet.bth().selective && core.tuning.selective;
         match packet.psn().distance(self.expected) {
             0 => self.handle_expected(core, packet, host),
-            1.. => self.handle_ahead(core, packet.psn()),
+            1.. => self.handle_ahead(core, packet, host),
             _ => self.handle_duplicate(core, packet, host),
         }
-    }
-
-    /// Something before this packet was lost. One NAK says so; another only when the
-    /// peer has begun to send again and lost again (its PSNs go back).
-    fn handle_ahead(&mut self, core: &mut Core, psn: Psn) -> Result<(), DropReason> {
-        core.counters.out_of_sequence_requests += 1;
-        let known = self.ahead.is_some_and(|highest| highest.before(psn));
-        self.ahead = Some(psn);
-        if !known {
-            core.counters.tx_sequence_naks += 1;
-            self.responses.refuse(Response::Nak { psn: self.expected, msn: self.msn, code: NakCode::PsnSequenceError });
-        }
-        Err(DropReason::OutOfSequence)
     }
 
     fn handle_expected(
@@ -144,10 +141,14 @@ impl Responder {
     ) -> Result<(), DropReason> {
         self.ahead = None;
         core.note_established(host);
-        match self.execute(core, packet, host) {
-            Ok(()) => Ok(()),
-            Err(refusal) => Err(self.refuse(core, refusal, host)),
+        self.receiver_not_ready = false;
+        if let Err(refusal) = self.execute(core, packet, host) {
+            return Err(self.refuse(core, refusal, host));
         }
+        if self.reorder.is_some() {
+            self.resume(core, host);
+        }
+        Ok(())
     }
 
     fn execute(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
@@ -253,6 +254,7 @@ impl Responder {
         if let Refusal::NotReady = refusal {
             core.counters.tx_rnr_naks += 1;
             self.ahead = Some(psn);
+            self.receiver_not_ready = true;
             self.responses.refuse(Response::RnrNak { psn, msn, timer: core.attr.min_rnr_timer });
             return DropReason::ReceiverNotReady;
         }
@@ -293,7 +295,13 @@ impl Responder {
     /// Builds the next response.
     pub(crate) fn poll_transmit(&mut self, core: &mut Core, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
         let syndrome = self.syndrome(core);
-        match self.responses.build(core, syndrome, out, host)? {
+        let note = Note {
+            syndrome,
+            selective: self.peer_is_selective,
+            reorder: self.reorder.as_deref(),
+            expected: self.expected,
+        };
+        match self.responses.build(core, &note, out, host)? {
             Ok(len_bytes) => {
                 core.counters.tx_acks += 1;
                 Some(core.transmit(len_bytes))
@@ -303,7 +311,7 @@ impl Responder {
                 self.responses.refuse(Response::Nak { psn, msn: self.msn, code: NakCode::RemoteAccessError });
                 let reason = Reason::PeerAccessRefused(refused);
                 self.failure = Some(Failure::QueuePair(reason, Some(QpEvent::AccessError)));
-                let len_bytes = self.responses.build(core, syndrome, out, host)?.ok()?;
+                let len_bytes = self.responses.build(core, &note, out, host)?.ok()?;
                 Some(core.transmit(len_bytes))
             }
         }

@@ -6,12 +6,13 @@
 
 use std::collections::VecDeque;
 
-use wire::{Aeth, AtomicAckEth, Bth, NakCode, Opcode, Psn, RKey, Syndrome};
+use wire::{Aeth, AtomicAckEth, Bth, NakCode, Opcode, Psn, RKey, Sack, Syndrome};
 
 use crate::core::Core;
 use crate::host::Host;
 use crate::memory::{Accessor, Memory, MemoryError, PdId};
 use crate::packet::Builder;
+use crate::rc::reorder::Reorder;
 
 /// A READ request whose response is under way.
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +37,31 @@ pub(super) struct ReadJob {
 /// One response, or the part of it that is still due.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Response {
-    Acknowledge { psn: Psn, msn: u32 },
-    Nak { psn: Psn, msn: u32, code: NakCode },
-    RnrNak { psn: Psn, msn: u32, timer: u8 },
-    Atomic { psn: Psn, msn: u32, original: u64, repeated: bool },
+    Acknowledge {
+        psn: Psn,
+        msn: u32,
+    },
+    Nak {
+        psn: Psn,
+        msn: u32,
+        code: NakCode,
+    },
+    RnrNak {
+        psn: Psn,
+        msn: u32,
+        timer: u8,
+    },
+    /// Longarm's own: the packet with this PSN is missing; which after it are not, is filled in as it leaves.
+    Missing {
+        psn: Psn,
+        msn: u32,
+    },
+    Atomic {
+        psn: Psn,
+        msn: u32,
+        original: u64,
+        repeated: bool,
+    },
     Read(ReadJob),
 }
 
@@ -49,6 +71,7 @@ impl Response {
             Response::Acknowledge { psn, .. }
             | Response::Nak { psn, .. }
             | Response::RnrNak { psn, .. }
+            | Response::Missing { psn, .. }
             | Response::Atomic { psn, .. } => *psn,
             Response::Read(job) => job.psn,
         }
@@ -74,6 +97,25 @@ impl Response {
             Response::Read(job) => start.before(job.end) && job.psn.before(end),
             _ => false,
         }
+    }
+}
+
+/// What every response says beside its own.
+#[derive(Debug)]
+pub(super) struct Note<'a> {
+    /// The syndrome of a positive acknowledge.
+    pub(super) syndrome: Syndrome,
+    /// The peer may send us selective acknowledges.
+    pub(super) selective: bool,
+    /// What came before its turn.
+    pub(super) reorder: Option<&'a Reorder>,
+    /// Whose turn it is.
+    pub(super) expected: Psn,
+}
+
+impl Note<'_> {
+    fn sack(&self, psn: Psn) -> Sack {
+        self.reorder.map_or_else(Sack::default, |reorder| reorder.sack(psn, self.expected))
     }
 }
 
@@ -126,8 +168,21 @@ impl Responses {
         self.queue.push_back(nak);
     }
 
+    /// Tells that the packet with `psn` is missing, and covers what an acknowledge before it would say.
+    pub(super) fn tell_missing(&mut self, psn: Psn, msn: u32) {
+        self.pop_plain_tail();
+        self.queue.push_back(Response::Missing { psn, msn });
+    }
+
+    /// Whether the last response is a plain acknowledge.
+    pub(super) fn ends_plain(&self) -> bool {
+        self.queue.back().is_some_and(Response::is_plain)
+    }
+
+    /// A later acknowledge, selective or not, says all that an earlier one does.
     fn pop_plain_tail(&mut self) {
-        if self.queue.back().is_some_and(Response::is_plain) {
+        let covered = |last: &Response| last.is_plain() || matches!(last, Response::Missing { .. });
+        if self.queue.back().is_some_and(covered) {
             self.queue.pop_back();
         }
     }
@@ -170,29 +225,30 @@ impl Responses {
     pub(super) fn build(
         &mut self,
         core: &Core,
-        syndrome: Syndrome,
+        note: &Note<'_>,
         out: &mut [u8],
         host: &impl Host,
     ) -> Option<Result<usize, (Psn, MemoryError)>> {
         let len_bytes = match self.queue.front_mut()? {
             Response::Acknowledge { psn, msn } => {
-                short(core, Opcode::RC_ACKNOWLEDGE, *psn, syndrome, *msn, out).finish()
+                short(core, note, Opcode::RC_ACKNOWLEDGE, *psn, note.syndrome, *msn, out).finish()
             }
             Response::Nak { psn, msn, code } => {
-                short(core, Opcode::RC_ACKNOWLEDGE, *psn, Syndrome::nak(*code), *msn, out).finish()
+                short(core, note, Opcode::RC_ACKNOWLEDGE, *psn, Syndrome::nak(*code), *msn, out).finish()
             }
             Response::RnrNak { psn, msn, timer } => {
-                short(core, Opcode::RC_ACKNOWLEDGE, *psn, Syndrome::rnr(*timer), *msn, out).finish()
+                short(core, note, Opcode::RC_ACKNOWLEDGE, *psn, Syndrome::rnr(*timer), *msn, out).finish()
             }
+            Response::Missing { psn, msn } => missing(core, note, *psn, *msn, out).finish(),
             Response::Atomic { psn, msn, original, .. } => {
-                let mut builder = short(core, Opcode::RC_ATOMIC_ACKNOWLEDGE, *psn, syndrome, *msn, out);
+                let mut builder = short(core, note, Opcode::RC_ATOMIC_ACKNOWLEDGE, *psn, note.syndrome, *msn, out);
                 builder.push(AtomicAckEth { original: *original }.encode());
                 builder.finish()
             }
-            Response::Read(job) => match read_packet(core, job, syndrome, out, host) {
+            Response::Read(job) => match read_packet(core, job, note, out, host) {
                 Err(_) if job.repeated => {
                     self.pop_front();
-                    return self.build(core, syndrome, out, host);
+                    return self.build(core, note, out, host);
                 }
                 Err(refused) => {
                     let psn = job.psn;
@@ -218,9 +274,27 @@ impl Responses {
 }
 
 /// A packet that begins with an AETH.
-fn short<'a>(core: &Core, opcode: Opcode, psn: Psn, syndrome: Syndrome, msn: u32, out: &'a mut [u8]) -> Builder<'a> {
-    let mut builder = Builder::new(out, Bth { psn, ..core.bth(opcode) });
+fn short<'a>(
+    core: &Core,
+    note: &Note<'_>,
+    opcode: Opcode,
+    psn: Psn,
+    syndrome: Syndrome,
+    msn: u32,
+    out: &'a mut [u8],
+) -> Builder<'a> {
+    let mut builder = Builder::new(out, Bth { psn, selective: note.selective, ..core.bth(opcode) });
     builder.push(Aeth { syndrome, msn }.encode());
+    builder
+}
+
+/// A selective acknowledge: in its first part a NAK for the missing packet.
+fn missing<'a>(core: &Core, note: &Note<'_>, psn: Psn, msn: u32, out: &'a mut [u8]) -> Builder<'a> {
+    let opcode = Opcode::SELECTIVE_ACKNOWLEDGE;
+    let bth = Bth { opcode, psn, selective: note.selective, ..core.bth(opcode) };
+    let mut builder = Builder::new(out, bth);
+    builder.push(Aeth { syndrome: Syndrome::nak(NakCode::PsnSequenceError), msn }.encode());
+    builder.push(note.sack(psn).encode());
     builder
 }
 
@@ -228,7 +302,7 @@ fn short<'a>(core: &Core, opcode: Opcode, psn: Psn, syndrome: Syndrome, msn: u32
 fn read_packet(
     core: &Core,
     job: &mut ReadJob,
-    syndrome: Syndrome,
+    note: &Note<'_>,
     out: &mut [u8],
     host: &impl Host,
 ) -> Result<usize, MemoryError> {
@@ -239,9 +313,9 @@ fn read_packet(
         (false, false) => Opcode::RC_READ_RESPONSE_MIDDLE,
         (false, true) => Opcode::RC_READ_RESPONSE_LAST,
     };
-    let mut builder = Builder::new(out, Bth { psn: job.psn, ..core.bth(opcode) });
+    let mut builder = Builder::new(out, Bth { psn: job.psn, selective: note.selective, ..core.bth(opcode) });
     if job.fresh || last {
-        builder.push(Aeth { syndrome, msn: job.msn }.encode());
+        builder.push(Aeth { syndrome: note.syndrome, msn: job.msn }.encode());
     }
     let part = job.len_bytes.min(core.mtu());
     if part != 0 {

@@ -6,6 +6,7 @@ mod loss;
 mod operations;
 mod placement;
 mod repeats;
+mod selective;
 mod xrc;
 
 use crate::attr::QpType;

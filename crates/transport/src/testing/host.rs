@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::memory::TestMemory;
 use super::path::TestPath;
+use crate::budget::ReorderBudget;
 use crate::completion::{Completion, Status};
 use crate::host::{CqSide, Host, QpEvent};
 use crate::memory::PdId;
@@ -26,6 +28,8 @@ pub(crate) struct TestHost {
     pub(crate) shared: VecDeque<RecvWr>,
     /// The shared receive queues of its XRC domain, by number.
     pub(crate) xrc: BTreeMap<u32, XrcQueue>,
+    /// What its queue pairs may keep of packets that come early; none: no bound.
+    pub(crate) budget: Option<Arc<ReorderBudget>>,
     /// How many more times to act as if no receive WQE were posted.
     pub(crate) refuse_recv: u32,
 }
@@ -93,6 +97,10 @@ impl Host for TestHost {
         if let Some(queue) = self.xrc.get_mut(&srq) {
             queue.completions.push(completion);
         }
+    }
+
+    fn reorder_budget(&self) -> Option<&Arc<ReorderBudget>> {
+        self.budget.as_ref()
     }
 
     fn inject_receiver_not_ready(&mut self) -> bool {

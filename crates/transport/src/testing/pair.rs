@@ -53,24 +53,33 @@ pub(crate) struct Pair {
 impl Pair {
     /// Both in RTS.
     pub(crate) fn connected(setup: &Setup) -> Pair {
-        let mut pair = Pair::ready_to_receive(setup);
-        pair.a.enter_rts(setup);
-        pair.b.enter_rts(setup);
+        Pair::of_two(setup, setup)
+    }
+
+    /// Both in RTS, each as its own setup says.
+    pub(crate) fn of_two(first: &Setup, second: &Setup) -> Pair {
+        let mut pair = Pair::ready(first, second);
+        pair.a.enter_rts(first);
+        pair.b.enter_rts(second);
         pair
     }
 
     /// Both in RTR. Opposite an XRC initiator there is its target.
     pub(crate) fn ready_to_receive(setup: &Setup) -> Pair {
+        Pair::ready(setup, setup)
+    }
+
+    fn ready(setup: &Setup, second: &Setup) -> Pair {
         let opposite = match setup.qp_type {
             QpType::XrcSend => QpType::XrcRecv,
             other => other,
         };
-        let (mut a, mut b) = (Node::new(setup, 1), Node::new(&Setup { qp_type: opposite, ..*setup }, 2));
+        let (mut a, mut b) = (Node::new(setup, 1), Node::new(&Setup { qp_type: opposite, ..*second }, 2));
         let (to_b, to_a) = (a.path_to(&b), b.path_to(&a));
         a.enter_init(setup);
-        b.enter_init(setup);
+        b.enter_init(second);
         a.enter_rtr(setup, to_b, b.qp.qpn());
-        b.enter_rtr(setup, to_a, a.qp.qpn());
+        b.enter_rtr(second, to_a, a.qp.qpn());
         Pair { a, b, now: Time(0), sent: Vec::new(), dropped: Vec::new() }
     }
 

@@ -10,6 +10,8 @@ use crate::opcode::Opcode;
 ///  byte 0        1                  2..4    4             5..8       8               9..12
 ///  | opcode | SE M pad(2) TVer(4) | P_Key | F B resv(6) | dest QP | A reserved(7) | PSN |
 /// ```
+/// The seven reserved bits beside A are zero, and ignored by who receives them (IB specification
+/// 9.2). Longarm says in them that it understands selective acknowledges; see `selective`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bth {
     /// What the packet is and which headers follow.
@@ -32,6 +34,9 @@ pub struct Bth {
     pub dest_qpn: Qpn,
     /// The receiver shall acknowledge soon.
     pub ack_req: bool,
+    /// Longarm's own: the sender understands [`Sack`](crate::Sack). A pattern of all seven reserved bits
+    /// beside AckReq, which the ICRC covers; any other pattern counts as none.
+    pub selective: bool,
     /// Packet sequence number.
     pub psn: Psn,
 }
@@ -44,12 +49,15 @@ const VERSION_MASK: u8 = 0xf;
 const FECN: u8 = 0x80;
 const BECN: u8 = 0x40;
 const ACK_REQ: u8 = 0x80;
+const RESERVED: u8 = 0x7f;
+/// What `selective` is in the reserved bits.
+const SELECTIVE: u8 = 0x2d;
 
 impl Bth {
     /// Bytes on the wire.
     pub const LEN: usize = 12;
 
-    /// Reads every field; reserved bits are ignored.
+    /// Reads every field; reserved bits are ignored, but for the pattern of `selective`.
     #[inline]
     pub fn decode(bytes: &[u8; Bth::LEN]) -> Bth {
         Bth {
@@ -63,6 +71,7 @@ impl Bth {
             becn: bytes[4] & BECN != 0,
             dest_qpn: Qpn::new(u24_at(bytes, 5)),
             ack_req: bytes[8] & ACK_REQ != 0,
+            selective: bytes[8] & RESERVED == SELECTIVE,
             psn: Psn::new(u24_at(bytes, 9)),
         }
     }
@@ -79,7 +88,7 @@ impl Bth {
         put(&mut bytes, 2, self.pkey.0.to_be_bytes());
         bytes[4] = flag(self.fecn, FECN) | flag(self.becn, BECN);
         put_u24(&mut bytes, 5, self.dest_qpn.get());
-        bytes[8] = flag(self.ack_req, ACK_REQ);
+        bytes[8] = flag(self.ack_req, ACK_REQ) | flag(self.selective, SELECTIVE);
         put_u24(&mut bytes, 9, self.psn.get());
         bytes
     }

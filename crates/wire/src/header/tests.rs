@@ -18,6 +18,7 @@ fn bth() {
         becn: true,
         dest_qpn: Qpn::new(0x12_3456),
         ack_req: true,
+        selective: false,
         psn: Psn::new(0xab_cdef),
     };
     let bytes = [0x0b, 0xb0, 0x80, 0x01, 0x40, 0x12, 0x34, 0x56, 0x80, 0xab, 0xcd, 0xef];
@@ -28,13 +29,14 @@ fn bth() {
 /// Each flag alone, so that none can stand for another.
 #[test]
 fn bth_flags() {
-    let cases: [(Bth, usize, u8); 6] = [
+    let cases: [(Bth, usize, u8); 7] = [
         (bth_with(|bth| bth.solicited = true), 1, 0x80),
         (bth_with(|bth| bth.migrated = true), 1, 0x40),
         (bth_with(|bth| bth.version = 0xf), 1, 0x0f),
         (bth_with(|bth| bth.fecn = true), 4, 0x80),
         (bth_with(|bth| bth.becn = true), 4, 0x40),
         (bth_with(|bth| bth.ack_req = true), 8, 0x80),
+        (bth_with(|bth| bth.selective = true), 8, 0x2d),
     ];
     for (bth, at, byte) in cases {
         let mut bytes = [0; Bth::LEN];
@@ -57,6 +59,16 @@ fn bth_reserved_bits_are_ignored_and_written_as_zero() {
     bytes[8] = 0x7f;
     assert_eq!(Bth::decode(&bytes), Bth::default());
     assert_eq!(Bth::default().encode(), [0; Bth::LEN]);
+}
+
+/// Whatever somebody else puts into the reserved bits means nothing to us.
+#[test]
+fn only_the_whole_pattern_is_selective() {
+    for reserved in 0..0x80 {
+        let mut bytes = [0; Bth::LEN];
+        bytes[8] = reserved;
+        assert_eq!(Bth::decode(&bytes).selective, reserved == 0x2d, "{reserved:#x}");
+    }
 }
 
 #[test]

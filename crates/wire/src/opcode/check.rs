@@ -64,9 +64,12 @@ const fn check_service(info: &OpcodeInfo) {
     let cnp = matches!(info.service, Service::Cnp);
     assert!(info.headers.contains(HeaderSet::CNP) == cnp);
     assert!(matches!(info.operation, Operation::Cnp) == cnp);
+    let own = matches!(info.service, Service::Own);
+    assert!(info.headers.contains(HeaderSet::SACK) == own);
+    assert!(matches!(info.operation, Operation::SelectiveAcknowledge) == own);
 
     match info.service {
-        Service::Rc | Service::Xrc | Service::Cnp => {}
+        Service::Rc | Service::Xrc | Service::Cnp | Service::Own => {}
         Service::Uc => assert!(matches!(info.operation, Operation::Send | Operation::Write)),
         Service::Ud => assert!(matches!(info.operation, Operation::Send)),
         Service::Rd => panic!("RD is not supported"),
@@ -75,7 +78,7 @@ const fn check_service(info: &OpcodeInfo) {
 
 /// The low five bits mean the same in every service, up to the service's own header.
 const fn check_against_rc(code: usize, info: &OpcodeInfo) {
-    if matches!(info.service, Service::Cnp) {
+    if matches!(info.service, Service::Cnp | Service::Own) {
         return;
     }
     let Some(rc) = &BUILT[code & 0x1f] else { panic!("every operation exists for RC") };

@@ -83,6 +83,8 @@ opcodes! {
 
     CNP                       = 0x81: Cnp Only [CNP];
 
+    SELECTIVE_ACKNOWLEDGE     = 0xd1: SelectiveAcknowledge Only [AETH SACK];
+
     XRC_SEND_FIRST            = 0xa0: Send First [XRCETH];
     XRC_SEND_MIDDLE           = 0xa1: Send Middle [XRCETH];
     XRC_SEND_LAST             = 0xa2: Send Last [XRCETH];

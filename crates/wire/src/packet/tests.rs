@@ -1,7 +1,7 @@
 //! What parses and what does not.
 
 use super::*;
-use crate::header::{Cnp, FlushLevel, FlushPlacement};
+use crate::header::{Cnp, FlushLevel, FlushPlacement, Sack};
 use crate::id::{PKey, QKey};
 use crate::syndrome::Syndrome;
 
@@ -23,6 +23,7 @@ fn all_headers() -> Extensions {
         imm: Some(ImmDt(0x2323_2323)),
         ieth: Some(Ieth(RKey(0x2424_2424))),
         cnp: Some(Cnp),
+        sack: Some(Sack { arrived: [0x25, 0x26, 0x27, 0x28] }),
     }
 }
 
@@ -41,6 +42,7 @@ fn headers_of(info: &OpcodeInfo) -> Extensions {
         imm: all.imm.filter(|_| has(HeaderSet::IMM)),
         ieth: all.ieth.filter(|_| has(HeaderSet::IETH)),
         cnp: all.cnp.filter(|_| has(HeaderSet::CNP)),
+        sack: all.sack.filter(|_| has(HeaderSet::SACK)),
     }
 }
 

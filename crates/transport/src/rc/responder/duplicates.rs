@@ -22,6 +22,10 @@ impl Responder {
             Operation::ReadRequest => self.repeat_read(core, packet, host),
             Operation::CompareSwap | Operation::FetchAdd => self.repeat_atomic(packet.psn()),
             Operation::AtomicWrite | Operation::Flush => self.repeat_empty(core, packet.psn()),
+            _ if self.reorder.is_some() && !self.receiver_not_ready => {
+                self.tell_missing(core);
+                Ok(())
+            }
             _ => {
                 self.responses.acknowledge(self.expected.sub(1), self.msn);
                 Ok(())

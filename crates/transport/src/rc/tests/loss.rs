@@ -5,7 +5,7 @@ use crate::testing::{Side, Verdict};
 use wire::Packet;
 
 /// A mix of everything, with results that tell when something ran twice.
-struct Workload {
+pub(super) struct Workload {
     source: Buffer,
     received: Vec<Buffer>,
     written: Buffer,
@@ -17,7 +17,7 @@ struct Workload {
 const LEN: usize = 1500;
 
 impl Workload {
-    fn post(pair: &mut Pair) -> Workload {
+    pub(super) fn post(pair: &mut Pair) -> Workload {
         let (a, b) = (&pair.a.host.memory, &pair.b.host.memory);
         let work = Workload {
             source: a.filled(&pattern(LEN, 1)),
@@ -43,7 +43,7 @@ impl Workload {
         work
     }
 
-    fn verify(&self, pair: &mut Pair, what: &str) {
+    pub(super) fn verify(&self, pair: &mut Pair, what: &str) {
         let data = pattern(LEN, 1);
         assert_eq!(pair.a.host.take_sent(), successes(0..8), "{what}");
         assert_eq!(pair.b.host.take_received(), successes(0..3), "{what}");

@@ -1,0 +1,160 @@
+//! Request packets that came before their turn, kept by the responder until those before them are there.
+//!
+//! Nothing about them is checked or carried out here: each is handled in its turn, as if it arrived then.
+//! So keeping them changes no order and no answer; it only saves the peer from sending them again.
+//!
+//! Bounds: a queue pair keeps packets of one bitmap, [`Sack::BITS`], so at most 1 MiB of payload; all queue pairs
+//! of a device together no more than its [`ReorderBudget`](crate::ReorderBudget).
+
+use std::collections::VecDeque;
+
+use wire::{Psn, Sack};
+
+use crate::budget::Share;
+
+/// What a kept packet costs beside its bytes.
+const OVERHEAD_BYTES: usize = 64;
+
+/// What became of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kept {
+    /// It is kept.
+    New,
+    /// It was kept before.
+    Already,
+    /// There is no room for it.
+    NoRoom,
+}
+
+/// The packets, in PSN order, each once.
+#[derive(Debug)]
+pub(super) struct Reorder {
+    packets: VecDeque<(Psn, Box<[u8]>)>,
+    share: Share,
+    /// The last packet that was not kept: it has to come again.
+    refused: Option<Psn>,
+}
+
+impl Reorder {
+    pub(super) fn new(share: Share) -> Reorder {
+        Reorder { packets: VecDeque::new(), share, refused: None }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Keeps a packet (BTH to pad) whose turn comes after that of `expected`.
+    pub(super) fn keep(&mut self, expected: Psn, psn: Psn, bytes: &[u8]) -> Kept {
+        let ahead = psn.distance(expected);
+        let at = self.packets.partition_point(|(kept, _)| kept.before(psn));
+        if self.packets.get(at).is_some_and(|(kept, _)| *kept == psn) {
+            return Kept::Already;
+        }
+        let fits = (1..Sack::BITS as i32).contains(&ahead);
+        if !fits || !self.share.take(bytes.len() + OVERHEAD_BYTES) {
+            self.refuse(psn);
+            return Kept::NoRoom;
+        }
+        self.packets.insert(at, (psn, bytes.into()));
+        Kept::New
+    }
+
+    /// Notes that a packet was not kept.
+    pub(super) fn refuse(&mut self, psn: Psn) {
+        if self.refused.is_none_or(|refused| refused.before(psn)) {
+            self.refused = Some(psn);
+        }
+    }
+
+    /// Whether something from `expected` on was not kept, and so has to come again.
+    pub(super) fn has_refused(&self, expected: Psn) -> bool {
+        self.refused.is_some_and(|refused| !refused.before(expected))
+    }
+
+    /// The packet whose turn it is, if it is here. Those whose turn is over are forgotten.
+    pub(super) fn take(&mut self, expected: Psn) -> Option<Box<[u8]>> {
+        while self.packets.front().is_some_and(|(psn, _)| !expected.before(*psn)) {
+            let (psn, bytes) = self.packets.pop_front()?;
+            self.share.give_back(bytes.len() + OVERHEAD_BYTES);
+            if psn == expected {
+                return Some(bytes);
+            }
+        }
+        None
+    }
+
+    /// The packet with the highest PSN.
+    pub(super) fn highest(&self) -> Option<Psn> {
+        self.packets.back().map(|(psn, _)| *psn)
+    }
+
+    /// What is kept, counted from `psn`; everything from there to before `expected` has been carried out.
+    pub(super) fn sack(&self, psn: Psn, expected: Psn) -> Sack {
+        let mut sack = Sack::default();
+        let done = expected.distance(psn).clamp(0, Sack::BITS as i32);
+        let kept = self.packets.iter().map(|(kept, _)| kept.distance(psn)).filter(|offset| *offset >= 0);
+        (0..done).chain(kept).for_each(|offset| sack.set(offset as u32));
+        sack
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::budget::ReorderBudget;
+
+    fn psn(number: u32) -> Psn {
+        Psn::new(number)
+    }
+
+    fn reorder(budget_bytes: usize) -> (Reorder, Arc<ReorderBudget>) {
+        let budget = Arc::new(ReorderBudget::new(budget_bytes));
+        (Reorder::new(Share::new(Some(budget.clone()))), budget)
+    }
+
+    #[test]
+    fn packets_come_out_in_order_and_once() {
+        let (mut kept, budget) = reorder(1 << 20);
+        let expected = psn(0xff_fffe); // PSNs wrap
+        for number in [3, 1, 2, 1] {
+            let outcome = kept.keep(expected, expected.add(number), &[number as u8; 100]);
+            assert_eq!(outcome == Kept::Already, number == 1 && kept.packets.len() == 3);
+        }
+        assert_eq!(kept.sack(expected, expected).arrived, [0b1110, 0, 0, 0]);
+        assert_eq!(kept.highest(), Some(expected.add(3)));
+        assert_eq!(kept.take(expected), None);
+        for number in 1..4 {
+            assert_eq!(kept.take(expected.add(number)).as_deref(), Some(&[number as u8; 100][..]));
+        }
+        assert!(kept.is_empty());
+        assert_eq!(budget.left_bytes(), 1 << 20);
+    }
+
+    #[test]
+    fn what_is_behind_is_forgotten() {
+        let (mut kept, budget) = reorder(1 << 20);
+        for number in 1..10 {
+            kept.keep(psn(0), psn(number), &[0; 10]);
+        }
+        assert!(kept.take(psn(7)).is_some());
+        assert_eq!(kept.packets.len(), 2);
+        assert_eq!(kept.sack(psn(5), psn(8)).arrived, [0b11111, 0, 0, 0]);
+        drop(kept);
+        assert_eq!(budget.left_bytes(), 1 << 20);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_remembered_as_refused() {
+        let (mut kept, _) = reorder(2 * (100 + OVERHEAD_BYTES));
+        assert_eq!(kept.keep(psn(0), psn(Sack::BITS), &[0; 100]), Kept::NoRoom);
+        assert_eq!(kept.keep(psn(0), psn(Sack::BITS - 1), &[0; 100]), Kept::New);
+        assert_eq!(kept.keep(psn(0), psn(4), &[0; 100]), Kept::New);
+        assert_eq!(kept.keep(psn(0), psn(5), &[0; 100]), Kept::NoRoom);
+        assert!(kept.has_refused(psn(Sack::BITS)));
+        assert!(!kept.has_refused(psn(Sack::BITS + 1)));
+        assert_eq!(kept.keep(psn(0), psn(0), &[0; 100]), Kept::NoRoom, "its turn is now");
+    }
+}

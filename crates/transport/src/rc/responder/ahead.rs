@@ -1,0 +1,116 @@
+//! Requests that come before their turn: something before them was lost, or is late.
+//!
+//! A peer that understands selective acknowledges is told what is missing, and what came early is
+//! kept. Everybody else gets the NAK of the specification and sends again from the missing packet on.
+
+use wire::{NakCode, Operation, Packet, Psn};
+
+use super::Responder;
+use crate::budget::Share;
+use crate::core::Core;
+use crate::drop::DropReason;
+use crate::host::Host;
+use crate::rc::reorder::{Kept, Reorder};
+use crate::rc::response::Response;
+
+impl Responder {
+    pub(super) fn handle_ahead(
+        &mut self,
+        core: &mut Core,
+        packet: &Packet<'_>,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        core.counters.out_of_sequence_requests += 1;
+        match self.peer_is_selective && self.keep(core, packet, host) {
+            true => Ok(()),
+            false => Err(DropReason::OutOfSequence),
+        }
+        .inspect_err(|_| self.refuse_ahead(core, packet.psn()))
+    }
+
+    /// One NAK says that something is missing; another only when the peer has begun to send again
+    /// and lost again (its PSNs go back).
+    fn refuse_ahead(&mut self, core: &mut Core, psn: Psn) {
+        if self.reorder.is_some() {
+            return;
+        }
+        let known = self.ahead.is_some_and(|highest| highest.before(psn));
+        self.ahead = Some(psn);
+        if !known {
+            self.refuse_sequence(core);
+        }
+    }
+
+    fn refuse_sequence(&mut self, core: &mut Core) {
+        core.counters.tx_sequence_naks += 1;
+        self.responses.refuse(Response::Nak { psn: self.expected, msn: self.msn, code: NakCode::PsnSequenceError });
+    }
+
+    /// Keeps a packet that came early, and tells the peer if that is news. READs and atomics are not kept:
+    /// asking again costs the peer a small packet, and nothing is answered twice.
+    fn keep(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> bool {
+        let psn = packet.psn();
+        let may_be_kept = matches!(packet.info().operation, Operation::Send | Operation::Write);
+        if self.reorder.is_none() && !may_be_kept {
+            return false;
+        }
+        let expected = self.expected;
+        let reorder =
+            self.reorder.get_or_insert_with(|| Box::new(Reorder::new(Share::new(host.reorder_budget().cloned()))));
+        let kept = match may_be_kept {
+            true => reorder.keep(expected, psn, packet.bytes()),
+            false => {
+                reorder.refuse(psn);
+                Kept::NoRoom
+            }
+        };
+        if reorder.is_empty() {
+            self.reorder = None;
+            return false;
+        }
+        match kept {
+            Kept::New => core.counters.kept_packets += 1,
+            Kept::Already => core.counters.duplicate_requests += 1,
+            Kept::NoRoom => core.counters.unkept_packets += 1,
+        }
+        let follows = self.ahead.is_some_and(|last| last.next() == psn);
+        self.ahead = Some(psn);
+        if (!follows || packet.bth().ack_req) && !self.receiver_not_ready {
+            self.tell_missing(core);
+        }
+        kept != Kept::NoRoom
+    }
+
+    pub(super) fn tell_missing(&mut self, core: &mut Core) {
+        core.counters.tx_selective_acks += 1;
+        self.responses.tell_missing(self.expected, self.msn);
+    }
+
+    /// A packet came in its turn: those that waited for it have theirs.
+    pub(super) fn resume(&mut self, core: &mut Core, host: &mut impl Host) {
+        let mut resumed = false;
+        while let Some(bytes) = self.reorder.as_mut().and_then(|reorder| reorder.take(self.expected)) {
+            // It was parsed when it came; its bytes are the same.
+            let Ok(packet) = Packet::parse(&bytes) else { break };
+            if let Err(refusal) = self.execute(core, &packet, host) {
+                self.refuse(core, refusal, host);
+                return;
+            }
+            resumed = true;
+        }
+        let Some(reorder) = &self.reorder else { return };
+        self.ahead = reorder.highest();
+        if !reorder.is_empty() {
+            if resumed || self.responses.ends_plain() {
+                self.tell_missing(core);
+            }
+            return;
+        }
+        let refused = reorder.has_refused(self.expected);
+        self.reorder = None;
+        if refused {
+            // More was sent than could be kept, and nothing else would tell.
+            self.refuse_sequence(core);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Selective retransmission, the requester's half: between two Longarm peers only what is missing is sent again.
+//!
+//! Nothing is agreed in advance, so it works however two queue pairs were connected. A requester says in
+//! reserved bits of its requests that it understands selective acknowledges ([`wire::Bth::selective`]); who
+//! does not know these bits ignores them. A responder that understands says so in its answers, and when
+//! packets come before their turn it keeps them and tells which are missing. An answer that does not say so
+//! ends the offer: from then on the bits are zero and losses are repaired by go-back-N.
+//!
+//! ```text
+//!  requests, "selective"  ──────────────►
+//!                         ◄────────────── answers, "selective", or not: then plain go-back-N
+//!  10  11  12  13  14     ──── 11 lost ──►  expects 11, keeps 12 13 14
+//!                         ◄──────────────  missing 11; here: 12 13 14
+//!  11                     ──────────────►  carries out 11 12 13 14
+//! ```
+//! What has arrived or is known to be lost is not on the way, so the window goes on meanwhile, as far as one
+//! bitmap reaches.
+
+use wire::{Packet, Psn, Sack};
+
+use crate::congestion::Congestion;
+use crate::core::Core;
+use crate::drop::DropReason;
+use crate::host::Host;
+use crate::qp::Transmit;
+use crate::queue::send::PACKET_OVERHEAD_BYTES;
+use crate::rc::requester::{Cursor, Requester, packet_number};
+use crate::rc::scoreboard::Scoreboard;
+use crate::reason::Reason;
+use crate::time::Time;
+use crate::wr::SendOp;
+
+impl Requester {
+    /// An answer that does not offer selective acknowledges comes from a peer that does not know them.
+    pub(super) fn hear_offer(&mut self, packet: &Packet<'_>) {
+        if self.offers_selective && !packet.bth().selective && self.is_outstanding(packet.psn()) {
+            self.offers_selective = false;
+        }
+    }
+
+    /// A selective acknowledge: everything before its PSN has arrived, and what its bitmap says.
+    pub(super) fn handle_selective(
+        &mut self,
+        core: &mut Core,
+        packet: &Packet<'_>,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        let sack = packet.sack().ok_or(DropReason::BadResponse)?;
+        let psn = packet.psn();
+        if psn.before(self.una) || self.sent.before(psn) {
+            return Err(DropReason::GhostResponse);
+        }
+        let beyond = sack.highest().is_some_and(|highest| !psn.add(highest).before(self.sent));
+        if beyond || !self.offers_selective {
+            return Err(DropReason::BadResponse);
+        }
+        core.counters.rx_selective_acks += 1;
+        if self.acknowledge(core, psn, now, host) != psn {
+            self.imply_nak(core, now);
+            return Ok(());
+        }
+        self.probed = None;
+        if sack.highest().is_some() && !self.retry.waits_for_receiver() {
+            self.scoreboard.get_or_insert_with(|| Box::new(Scoreboard::new(psn))).merge(psn, &sack);
+            self.note_missing(core);
+        }
+        Ok(())
+    }
+
+    /// The oldest unacknowledged packet is another one.
+    pub(super) fn advance_scoreboard(&mut self, core: &Core) {
+        let Some(board) = &mut self.scoreboard else { return };
+        board.advance(self.una);
+        self.note_missing(core);
+        if self.scoreboard.as_ref().is_some_and(|board| board.is_empty()) {
+            self.scoreboard = None;
+        }
+    }
+
+    /// What was sent before the last packet that arrived, and did not arrive, is lost.
+    fn note_missing(&mut self, core: &Core) {
+        let Some(board) = &mut self.scoreboard else { return };
+        // After going back, what follows the cursor is sent again in any case.
+        let end = Some(board.end_of_missing()).filter(|end| end.before(self.next)).unwrap_or(self.next);
+        let mut news = board.note_lost_again();
+        let (mut psn, mut index) = (self.una, 0);
+        while psn.before(end) {
+            let Some(wqe) = core.sq.get(index) else { break };
+            if !psn.before(wqe.end_psn()) {
+                index += 1;
+                continue;
+            }
+            let packets = match wqe.op {
+                SendOp::Read(_) => self.read_parts.rest_of_part(psn).unwrap_or(1).max(1),
+                _ => 1,
+            };
+            if !board.has_arrived(psn) {
+                news |= board.note_missing(psn, packets);
+            }
+            psn = psn.add(packets);
+        }
+        if news {
+            self.congestion.on_loss(self.una, self.sent);
+            self.retry.rewound();
+        }
+        self.settle_credit(core);
+    }
+
+    /// Counts what of the window is not on the way: it has arrived, or it is lost and was not sent again.
+    fn settle_credit(&mut self, core: &Core) {
+        self.not_on_the_way = 0;
+        let Some(board) = &self.scoreboard else { return };
+        let (mut psn, mut index) = (self.una, 0);
+        let end = board.highest().map_or(self.una, Psn::next);
+        let mut bytes = 0;
+        while psn.before(end) {
+            let Some(wqe) = core.sq.get(index) else { break };
+            if !psn.before(wqe.end_psn()) {
+                index += 1;
+                continue;
+            }
+            // A READ that arrived is on the way back.
+            if board.has_arrived(psn) && !wqe.is_read_or_atomic() {
+                bytes += packets_cost(core, index, packet_number(wqe, psn), 1);
+            }
+            psn = psn.next();
+        }
+        let due = board.all_due().filter_map(|(psn, packets)| {
+            let Cursor { wqe, packet } = find(core, psn)?;
+            Some(packets_cost(core, wqe, packet, packets))
+        });
+        self.not_on_the_way = bytes + due.sum::<u64>();
+    }
+
+    /// Whether a missing packet is to be sent again, and may be now.
+    pub(super) fn may_repair(&self, core: &Core) -> Option<bool> {
+        let (psn, _) = self.scoreboard.as_ref()?.due()?;
+        let cursor = find(core, psn)?;
+        let cost = packets_cost(core, cursor.wqe, cursor.packet, 1);
+        Some(self.room(core) >= cost || self.on_the_way(core) == 0)
+    }
+
+    /// Sends the next missing packet again.
+    pub(super) fn send_repair(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        out: &mut [u8],
+        host: &mut impl Host,
+    ) -> Option<Transmit> {
+        let (psn, more) = self.scoreboard.as_ref()?.due()?;
+        let cursor = find(core, psn)?;
+        let wqe = core.sq.get(cursor.wqe)?;
+        let step = match wqe.op {
+            SendOp::Read(_) => self.part_again(core, psn).unwrap_or(1).min(wqe.packets - cursor.packet),
+            _ => 1,
+        };
+        let len_bytes = match self.build(core, cursor, step, psn, !more, out, host) {
+            Ok(len_bytes) => len_bytes,
+            Err(refused) => {
+                // Going back finds the same refusal in its turn, and reports it.
+                self.blocked = Some(Reason::LocalMemory(refused));
+                self.scoreboard = None;
+                self.settle_credit(core);
+                self.cursor = cursor;
+                self.next = psn;
+                return None;
+            }
+        };
+        if matches!(wqe.op, SendOp::Read(_)) {
+            self.read_parts.note(psn.add(step), true);
+        }
+        self.count(core, psn, !more, now);
+        core.counters.repaired_packets += 1;
+        let frontier = self.next;
+        if let Some(board) = &mut self.scoreboard {
+            board.sent_again(psn, frontier);
+        }
+        self.settle_credit(core);
+        Some(core.transmit(len_bytes))
+    }
+
+    /// While something is missing, the peer keeps no more than one bitmap speaks of.
+    pub(super) fn fits_bitmap(&self, end: Psn) -> bool {
+        self.scoreboard.is_none() || end.distance(self.una) <= Sack::BITS as i32
+    }
+}
+
+/// Where the packet with `psn` comes from; it lies within a bitmap's length of the head.
+fn find(core: &Core, psn: Psn) -> Option<Cursor> {
+    let mut index = 0;
+    loop {
+        let wqe = core.sq.get(index)?;
+        if psn.before(wqe.end_psn()) {
+            let packet = packet_number(wqe, psn);
+            return (!psn.before(wqe.first_psn)).then_some(Cursor { wqe: index, packet });
+        }
+        index += 1;
+    }
+}
+
+/// Cost in the window of `packets` of a WQE from `packet` on.
+fn packets_cost(core: &Core, wqe: usize, packet: u32, packets: u32) -> u64 {
+    let cost = |packet| core.sq.cost_at(wqe, packet, core.mtu());
+    cost(packet + packets).saturating_sub(cost(packet)).max(PACKET_OVERHEAD_BYTES)
+}

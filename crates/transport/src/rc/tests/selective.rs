@@ -1,0 +1,337 @@
+//! Selective retransmission: what is sent again, with whom, and what a hostile peer can do with it.
+
+use std::sync::Arc;
+
+use super::loss::Workload;
+use super::*;
+use crate::attr::{Mtu, Tuning};
+use crate::budget::ReorderBudget;
+use crate::drop::DropReason;
+use crate::testing::{Side, Verdict};
+use wire::{Aeth, Bth, Extensions, NakCode, Opcode, Operation, PKey, Packet, Psn, Sack, Syndrome};
+
+const PACKETS: usize = 100;
+const LEN: usize = 256 * PACKETS;
+
+fn setup_with(selective: bool) -> Setup {
+    let setup = setup();
+    Setup { tuning: Tuning { selective, ..setup.tuning }, ..setup }
+}
+
+/// Posts one long WRITE at A; gives its data and where it goes at B.
+fn post_write(pair: &mut Pair, len: usize) -> (Vec<u8>, Buffer) {
+    let data = pattern(len, 5);
+    let (from, to) = (pair.a.host.memory.filled(&data), pair.b.host.memory.region(len));
+    pair.a.send(send_wr(1, SendOp::Write(to.remote(0)), payload(&from)));
+    (data, to)
+}
+
+/// Runs it to its end, with the loss of the request packets of A that `lose` names by their number.
+fn write_with_loss(pair: &mut Pair, len: usize, mut lose: impl FnMut(usize) -> bool) {
+    let (data, to) = post_write(pair, len);
+    let mut number = 0;
+    pair.run_with(|side, _| {
+        number += usize::from(side == Side::A);
+        if side == Side::A && lose(number - 1) { Verdict::Drop } else { Verdict::Pass }
+    });
+    assert_eq!(pair.a.host.take_sent(), successes([1]));
+    assert_eq!(pair.b.host.memory.bytes(&to), data);
+}
+
+fn requests_sent(pair: &Pair) -> usize {
+    pair.sent.iter().filter(|(side, _)| *side == Side::A).count()
+}
+
+#[test]
+fn only_what_was_lost_is_sent_again() {
+    for lost in [&[0][..], &[5], &[5, 6, 7], &[1, 30, 31, 60], &[98]] {
+        let mut pair = pair();
+        write_with_loss(&mut pair, LEN, |number| lost.contains(&number));
+        assert_eq!(requests_sent(&pair), PACKETS + lost.len(), "lost {lost:?}");
+        let (a, b) = (pair.a.qp.counters(), pair.b.qp.counters());
+        assert_eq!(a.retransmitted_packets, lost.len() as u64);
+        assert_eq!(a.repaired_packets, lost.len() as u64);
+        assert_eq!((a.probes, a.ack_timeouts, a.rx_sequence_naks), (0, 0, 0), "lost {lost:?}");
+        assert_eq!((b.duplicate_requests, b.unkept_packets), (0, 0));
+        assert!(b.kept_packets >= 1 && b.tx_selective_acks >= 1 && a.rx_selective_acks >= 1);
+    }
+}
+
+#[test]
+fn a_repair_may_be_lost_too() {
+    // Packet 10 is lost, and then its repair several times: new packets that arrive tell of it.
+    let mut pair = pair();
+    let mut setup = setup();
+    setup.tuning.window_initial_bytes = 8 << 10;
+    setup.tuning.window_max_bytes = 8 << 10;
+    pair.a = Pair::connected(&setup).a;
+    let (data, to) = post_write(&mut pair, LEN);
+    let (mut of_ten, ten) = (0, setup.first_psn.add(10));
+    pair.run_with(|side, packet| {
+        let hit = side == Side::A && packet.psn() == ten;
+        of_ten += usize::from(hit);
+        if hit && of_ten <= 4 { Verdict::Drop } else { Verdict::Pass }
+    });
+    assert_eq!(pair.a.host.take_sent(), successes([1]));
+    assert_eq!(pair.b.host.memory.bytes(&to), data);
+    let counters = pair.a.qp.counters();
+    assert_eq!((of_ten, counters.ack_timeouts), (5, 0));
+    assert_eq!(counters.retransmitted_packets, 4);
+}
+
+#[test]
+fn everything_happens_once_whoever_knows_it() {
+    let setups = [setup_with(true), setup_with(false)];
+    for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        for verdict in [Verdict::Drop, Verdict::Duplicate, Verdict::Late] {
+            for target in 0..50 {
+                let mut pair = Pair::of_two(&setups[a], &setups[b]);
+                let work = Workload::post(&mut pair);
+                let mut number = 0;
+                pair.run_with(|_, _| {
+                    number += 1;
+                    if number % 50 == target { verdict } else { Verdict::Pass }
+                });
+                work.verify(&mut pair, &format!("{verdict:?} of packet {target}, setups {a} and {b}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_does_not_know_it_is_not_disturbed() {
+    let mut pair = Pair::of_two(&setup_with(true), &setup_with(false));
+    let (data, to) = post_write(&mut pair, 4 * LEN);
+    let (mut answered, mut marked_after_answer, mut number) = (false, 0, 0);
+    pair.run_with(|side, packet| {
+        number += 1;
+        assert_ne!(packet.info().operation, Operation::SelectiveAcknowledge);
+        assert!(side == Side::A || !packet.bth().selective, "B does not know the bits");
+        if side == Side::A && answered {
+            marked_after_answer += usize::from(packet.bth().selective);
+        }
+        answered |= side == Side::B;
+        if number == 60 { Verdict::Drop } else { Verdict::Pass }
+    });
+    assert_eq!(pair.b.host.memory.bytes(&to), data);
+    // What left in the round of the first answer did not know of it.
+    assert!(marked_after_answer <= 1, "{marked_after_answer}");
+    assert_eq!(pair.b.qp.counters().kept_packets, 0);
+    assert!(pair.a.qp.counters().rx_sequence_naks >= 1);
+}
+
+#[test]
+fn a_peer_that_offers_nothing_gets_standard_answers() {
+    let mut pair = Pair::of_two(&setup_with(false), &setup_with(true));
+    write_with_loss(&mut pair, LEN, |number| number == 7);
+    assert!(pair.sent.iter().all(|(_, opcode)| *opcode != Opcode::SELECTIVE_ACKNOWLEDGE));
+    assert_eq!(pair.b.qp.counters().kept_packets, 0);
+    assert_eq!(pair.b.qp.counters().tx_sequence_naks, 1);
+}
+
+#[test]
+fn sends_that_came_early_wait_for_their_turn_and_their_buffers() {
+    let mut pair = pair();
+    let data = pattern(1000, 8);
+    let from = pair.a.host.memory.filled(&data);
+    let to: Vec<Buffer> = (0..3).map(|_| pair.b.host.memory.region(1000)).collect();
+    post_recv(&mut pair, 0, &to[0]);
+    for id in 0..3 {
+        pair.a.send(send_wr(id, SendOp::Send, payload(&from)));
+    }
+    let mut number = 0;
+    pair.pump_with(|side, _| {
+        number += usize::from(side == Side::A);
+        if side == Side::A && number == 2 { Verdict::Drop } else { Verdict::Pass }
+    });
+    assert_eq!(pair.b.host.take_received(), successes([0]));
+    assert!(pair.b.qp.counters().tx_rnr_naks >= 1);
+    for id in 1..3 {
+        post_recv(&mut pair, id, &to[id as usize]);
+    }
+    pair.run();
+    assert_eq!(pair.b.host.take_received(), successes(1..3));
+    assert_eq!(pair.a.host.take_sent(), successes(0..3));
+    to.iter().for_each(|to| assert_eq!(pair.b.host.memory.bytes(to), data));
+}
+
+#[test]
+fn what_came_early_is_refused_only_in_its_turn() {
+    let mut pair = pair();
+    let data = pattern(256 * 4, 3);
+    let (from, to) = (pair.a.host.memory.filled(&data), pair.b.host.memory.region(data.len()));
+    let wrong = crate::wr::RemoteAddr { rkey: wire::RKey(0x77), ..to.remote(0) };
+    pair.a.send(send_wr(1, SendOp::Write(to.remote(0)), payload(&from)));
+    pair.a.send(send_wr(2, SendOp::Write(wrong), payload(&from)));
+    let mut number = 0;
+    pair.run_with(|side, _| {
+        number += usize::from(side == Side::A);
+        if side == Side::A && number == 2 { Verdict::Drop } else { Verdict::Pass }
+    });
+    assert_eq!(pair.a.host.take_sent(), [(1, Status::Success), (2, Status::RemoteAccess)]);
+    assert_eq!(pair.b.host.memory.bytes(&to), data);
+}
+
+#[test]
+fn a_window_longer_than_the_bitmap_does_not_stall() {
+    let mut setup = setup();
+    setup.tuning.window_initial_bytes = 1 << 20;
+    setup.tuning.window_max_bytes = 1 << 20;
+    let mut pair = Pair::connected(&setup);
+    let packets = 3 * Sack::BITS as usize;
+    write_with_loss(&mut pair, 256 * packets, |number| number == 0);
+    let counters = pair.a.qp.counters();
+    assert_eq!((counters.probes, counters.ack_timeouts), (0, 0));
+    assert!(pair.b.qp.counters().unkept_packets > 0);
+}
+
+#[test]
+fn what_is_kept_stays_within_the_budget() {
+    for (budget_bytes, keeps) in [(0, false), (1000, true), (1 << 20, true)] {
+        let mut pair = pair();
+        let budget = Arc::new(ReorderBudget::new(budget_bytes));
+        pair.b.host.budget = Some(budget.clone());
+        write_with_loss(&mut pair, LEN, |number| [3, 40, 90].contains(&number));
+        assert_eq!(pair.b.qp.counters().kept_packets > 0, keeps, "{budget_bytes}");
+        assert_eq!(budget.left_bytes(), budget_bytes);
+    }
+}
+
+#[test]
+fn a_queue_pair_that_fails_gives_its_budget_back() {
+    let mut pair = pair();
+    let budget = Arc::new(ReorderBudget::new(1 << 20));
+    pair.b.host.budget = Some(budget.clone());
+    post_write(&mut pair, LEN);
+    let mut number = 0;
+    pair.round(&mut |_, _| {
+        number += 1;
+        if number == 2 { Verdict::Drop } else { Verdict::Pass }
+    });
+    assert!(budget.left_bytes() < 1 << 20);
+    pair.b.qp.fail(crate::Reason::Requested, &mut pair.b.host);
+    assert_eq!(budget.left_bytes(), 1 << 20);
+}
+
+fn bth(psn: Psn) -> Bth {
+    Bth { opcode: Opcode::SELECTIVE_ACKNOWLEDGE, pkey: PKey::DEFAULT, selective: true, psn, ..Bth::default() }
+}
+
+fn sack(arrived: [u64; Sack::WORDS]) -> Extensions {
+    let syndrome = Syndrome::nak(NakCode::PsnSequenceError);
+    let (aeth, sack) = (Some(Aeth { syndrome, msn: 0 }), Some(Sack { arrived }));
+    Extensions { aeth, sack, ..Extensions::default() }
+}
+
+/// A WRITE of ten packets is under way, and nothing has answered.
+fn under_way(setup: &Setup) -> Pair {
+    let mut pair = Pair::connected(setup);
+    post_write(&mut pair, 256 * 10);
+    pair.round(&mut |_, _| Verdict::Drop);
+    pair
+}
+
+#[test]
+fn bitmaps_that_make_no_sense_are_dropped() {
+    let first = setup().first_psn;
+    for (psn, arrived, reason) in [
+        (first, [1 << 10, 0, 0, 0], DropReason::BadResponse),
+        (first.add(9), [1 << 1, 0, 0, 0], DropReason::BadResponse),
+        (first, [0, 0, 0, 1 << 63], DropReason::BadResponse),
+        (first.add(11), [0; 4], DropReason::GhostResponse),
+        (first.sub(1), [0; 4], DropReason::GhostResponse),
+    ] {
+        let mut pair = under_way(&setup());
+        assert_eq!(pair.inject(Side::A, bth(psn), sack(arrived), &[]), Err(reason));
+        assert_eq!(pair.a.qp.counters().rx_selective_acks, 0);
+    }
+    let mut pair = under_way(&setup_with(false));
+    let outcome = pair.inject(Side::A, bth(first), sack([2, 0, 0, 0]), &[]);
+    assert_eq!(outcome, Err(DropReason::BadResponse), "nobody asked for it");
+}
+
+/// A lie costs the liar its own data, and us a bounded number of packets.
+#[test]
+fn lies_about_what_arrived_do_not_make_us_send_for_ever() {
+    let first = setup().first_psn;
+    let mut pair = under_way(&setup());
+    let mut sent = 0;
+    for round in 0..10_000u64 {
+        let arrived = [!1 & 0x3ff & (1 << 9 | round << 1), 0, 0, 0];
+        let _ = pair.inject(Side::A, bth(first), sack(arrived), &[]);
+        while pair.a.poll(pair.now).is_some() {
+            sent += 1;
+        }
+    }
+    assert!(sent <= 10 * 16, "{sent} packets for 10 that were under way");
+    assert_eq!(pair.a.host.take_sent(), []);
+}
+
+#[test]
+fn a_selective_acknowledge_of_everything_completes() {
+    let first = setup().first_psn;
+    let mut pair = under_way(&setup());
+    assert_eq!(pair.inject(Side::A, bth(first.add(10)), sack([0; 4]), &[]), Ok(()));
+    assert_eq!(pair.a.host.take_sent(), successes([1]));
+    assert_eq!(pair.a.qp.next_timeout(), None);
+}
+
+#[test]
+fn it_works_for_extended_connections() {
+    let mut setup = setup();
+    setup.qp_type = crate::attr::QpType::XrcSend;
+    setup.mtu = Mtu::B256;
+    let mut pair = Pair::connected(&setup);
+    let srq = 9;
+    let queue = crate::testing::XrcQueue { pd: crate::testing::PD, wqes: Default::default(), completions: Vec::new() };
+    pair.b.host.xrc.insert(srq, queue);
+    let data = pattern(LEN, 4);
+    let (from, to) = (pair.a.host.memory.filled(&data), pair.b.host.memory.region(LEN));
+    let wr = send_wr(1, SendOp::Write(to.remote(0)), payload(&from));
+    pair.a.send(SendWr { xrc_srq: Some(srq), ..wr });
+    let mut number = 0;
+    pair.run_with(|side, _: &Packet<'_>| {
+        number += usize::from(side == Side::A);
+        if side == Side::A && number == 12 { Verdict::Drop } else { Verdict::Pass }
+    });
+    assert_eq!(pair.a.host.take_sent(), successes([1]));
+    assert_eq!(pair.b.host.memory.bytes(&to), data);
+    assert_eq!(requests_sent(&pair), PACKETS + 1);
+}
+
+#[test]
+fn a_probe_asks_for_the_oldest_read_only() {
+    let mut pair = pair();
+    let data = pattern(256 * 4, 9);
+    let source = pair.b.host.memory.filled(&data);
+    let back: Vec<Buffer> = (0..3).map(|_| pair.a.host.memory.region(data.len())).collect();
+    for (id, back) in back.iter().enumerate() {
+        pair.a.send(send_wr(id as u64, SendOp::Read(source.remote(0)), payload(back)));
+    }
+    pair.round(&mut |_, _| Verdict::Pass); // the requests arrive, and B is slow to answer
+    assert_eq!(requests_sent(&pair), 3);
+    assert!(pair.a.qp.next_timeout().is_some_and(|at| at > pair.now));
+    let at = pair.a.qp.next_timeout().unwrap();
+    pair.a.qp.handle_timeout(at, &mut pair.a.host);
+    pair.now = at;
+    pair.run();
+    assert_eq!(requests_sent(&pair), 4, "one of three is asked for again");
+    assert_eq!(pair.a.host.take_sent(), successes(0..3));
+    back.iter().for_each(|back| assert_eq!(pair.a.host.memory.bytes(back), data));
+}
+
+#[test]
+fn reads_that_were_all_lost_are_all_asked_for_again() {
+    let mut pair = pair();
+    let data = pattern(256 * 4, 9);
+    let source = pair.b.host.memory.filled(&data);
+    let back: Vec<Buffer> = (0..3).map(|_| pair.a.host.memory.region(data.len())).collect();
+    for (id, back) in back.iter().enumerate() {
+        pair.a.send(send_wr(id as u64, SendOp::Read(source.remote(0)), payload(back)));
+    }
+    pair.round(&mut |_, _| Verdict::Drop);
+    pair.run();
+    assert_eq!(pair.a.host.take_sent(), successes(0..3));
+    assert_eq!(pair.a.qp.counters().ack_timeouts, 0);
+    back.iter().for_each(|back| assert_eq!(pair.a.host.memory.bytes(back), data));
+}
