@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use local::{Consumer, Frame, LANES, Link};
 use transport::DropReason;
-use transport::near::frame::{Flags, HEAD_BYTES, Head, Kind};
+use transport::near::frame::{HEAD_BYTES, Head, Kind};
 use wire::Qpn;
 
 use super::arrived::FrameBody;
@@ -172,12 +172,7 @@ impl Engine {
             self.counters.dropped(DropReason::GhostResponse);
             return true;
         }
-        let answer = Head {
-            flags: Flags::LAST,
-            request: head.request,
-            ack: head.request,
-            ..Head::new(Kind::NotReady, head.dst, head.src)
-        };
+        let answer = head.not_ready();
         let mut lane = link.producer(usize::from(head.dst.index()) % LANES);
         let Some(mut room) = lane.reserve(HEAD_BYTES) else { return link.is_dead() };
         room.write(0, &answer.encode());
