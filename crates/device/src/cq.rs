@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::task::Waker;
 
-use parking_lot::Mutex;
+use memory::QuickMutex;
 use transport::{Completion, CompletionOp, Status};
 use wire::Qpn;
 
@@ -57,7 +57,9 @@ pub(crate) struct CqShared {
     unacked: AtomicU32,
     /// Length of the ring, to see without the lock that there is nothing.
     len: AtomicU32,
-    state: Mutex<State>,
+    /// It is destroyed or has overrun: look closer.
+    trouble: AtomicBool,
+    state: QuickMutex<State>,
 }
 
 struct State {
@@ -125,7 +127,8 @@ impl Cq {
             users: Users::default(),
             unacked: AtomicU32::new(0),
             len: AtomicU32::new(0),
-            state: Mutex::new(state),
+            trouble: AtomicBool::new(false),
+            state: QuickMutex::new(state),
         };
         Ok(Cq { handle: Arc::new(Handle { shared: Arc::new(shared) }) })
     }
@@ -290,6 +293,7 @@ impl CqShared {
     pub(crate) fn add(&self, completion: Completion) -> Added {
         let mut state = self.state.lock();
         if state.ring.len() >= state.capacity as usize || state.retired || state.overrun {
+            self.trouble.store(true, Release);
             return state.refuse();
         }
         state.ring.push_back(completion);
@@ -337,7 +341,13 @@ impl CqShared {
     }
 
     /// An empty queue: well, or in error.
+    #[inline]
     fn nothing(&self) -> Result<usize, CqError> {
+        if self.trouble.load(Acquire) { self.what_is_wrong() } else { Ok(0) }
+    }
+
+    #[cold]
+    fn what_is_wrong(&self) -> Result<usize, CqError> {
         if self.users.is_closed() {
             return Err(CqError::Destroyed);
         }
@@ -363,6 +373,7 @@ impl CqShared {
     fn retire(&self) {
         let waker = {
             let mut state = self.state.lock();
+            self.trouble.store(true, Release);
             state.retired = true;
             state.ring = VecDeque::new();
             state.stamps = None;

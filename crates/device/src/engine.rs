@@ -8,6 +8,7 @@ mod activity;
 mod background;
 mod due;
 mod host;
+mod later;
 mod overrun;
 mod packets;
 mod post;
@@ -18,7 +19,6 @@ mod route;
 mod scratch;
 mod send;
 mod staging;
-mod stalled;
 mod timers;
 
 use std::io;
@@ -52,10 +52,10 @@ pub(crate) use due::Doorbells;
 use due::DueList;
 pub(crate) use host::Host;
 pub(crate) use pump::Acks;
+use later::Later;
 use receive::RxSide;
 pub(crate) use route::Route;
 pub(crate) use scratch::Scratch;
-use stalled::Stalled;
 use timers::Timers;
 
 /// How long a sender waits for room in a socket's buffer before it gives packets up.
@@ -106,8 +106,7 @@ pub(crate) struct Engine {
     ids: AtomicU32,
     activity: Activity,
     pub(crate) near: Option<NearSide>,
-    /// Queue pairs that wait for room in a lane.
-    stalled: Stalled,
+    later: Later,
 }
 
 /// A counted hold on the engine. With the last one the background thread ends.
@@ -145,7 +144,7 @@ impl Engine {
             ids: AtomicU32::new(1),
             activity: Activity::default(),
             near: parts.near,
-            stalled: Stalled::default(),
+            later: Later::default(),
         };
         if let Some(near) = &engine.near {
             engine.registry.set_mirror(near.export.clone());

@@ -6,7 +6,7 @@
 //! given back comes again as late as possible, so that packets that are still on their way
 //! to the old queue pair do not reach a new one.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
@@ -26,6 +26,8 @@ pub(crate) struct Table<T> {
     /// The index to try next, under the lock of whoever takes or gives back one.
     next: Mutex<u16>,
     len: AtomicU32,
+    /// Changes when an entry is taken out.
+    removals: AtomicU32,
 }
 
 impl<T> Table<T> {
@@ -36,6 +38,7 @@ impl<T> Table<T> {
             chunks: (0..CAPACITY as usize / CHUNK).map(|_| OnceLock::new()).collect(),
             next: Mutex::new(start),
             len: AtomicU32::new(0),
+            removals: AtomicU32::new(0),
         }
     }
 
@@ -60,8 +63,15 @@ impl<T> Table<T> {
     /// Takes an entry out.
     pub(crate) fn remove(&self, index: u16) -> Option<Arc<T>> {
         let entry = self.place(index).write().take();
+        self.removals.fetch_add(1, Release);
         self.len.fetch_sub(u32::from(entry.is_some()), Relaxed);
         entry
+    }
+
+    /// A number that is another once an entry was taken out: what was got before may be gone.
+    #[inline]
+    pub(crate) fn removals(&self) -> u32 {
+        self.removals.load(Acquire)
     }
 
     /// Entries that there are.

@@ -3,8 +3,7 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use memory::Span;
-use parking_lot::{Mutex, MutexGuard};
+use memory::{QuickGuard, QuickMutex, Span};
 
 use crate::cells::{Cells, Found, Receiver, Sender};
 use crate::error::Death;
@@ -12,15 +11,15 @@ use crate::layout::{MAX_FRAME_BYTES, Ring};
 use crate::link::Link;
 
 /// The process' own side of the lanes that it sends on.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Outgoing {
-    sender: Mutex<Sender>,
+    sender: QuickMutex<Sender>,
 }
 
 /// The process' own side of the lanes that it receives on.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Incoming {
-    receiver: Mutex<Receiver>,
+    receiver: QuickMutex<Receiver>,
     /// The cell where the next frame will be, for a look without the lock.
     index: AtomicU32,
 }
@@ -30,7 +29,7 @@ pub struct Producer<'a> {
     link: &'a Link,
     ring: &'a Ring,
     lane: usize,
-    sender: MutexGuard<'a, Sender>,
+    sender: QuickGuard<'a, Sender>,
     unannounced: bool,
 }
 
@@ -139,7 +138,7 @@ pub struct Consumer<'a> {
     link: &'a Link,
     ring: &'a Ring,
     incoming: &'a Incoming,
-    receiver: MutexGuard<'a, Receiver>,
+    receiver: QuickGuard<'a, Receiver>,
 }
 
 impl<'a> Consumer<'a> {

@@ -21,10 +21,10 @@ pub(super) struct Look {
 }
 
 impl Activity {
-    /// A poll has driven the engine. Only the holder of the receive side's lock calls this.
+    /// So many polls have driven the engine. Only the holder of the receive side's lock calls this.
     #[inline]
-    pub(super) fn polled(&self) {
-        self.polls.store(self.polls.load(Relaxed) + 1, Relaxed);
+    pub(super) fn polled(&self, polls: u64) {
+        self.polls.store(self.polls.load(Relaxed) + polls, Relaxed);
     }
 
     /// A completion queue was armed.
@@ -58,9 +58,9 @@ mod tests {
         let activity = Activity::default();
         let look = activity.look();
         assert!(!activity.drives_since(look, 2));
-        activity.polled();
+        activity.polled(1);
         assert!(!activity.drives_since(look, 2));
-        activity.polled();
+        activity.polled(1);
         assert!(activity.drives_since(look, 2));
         assert!(!activity.drives_since(activity.look(), 1));
     }
@@ -71,12 +71,12 @@ mod tests {
         let look = activity.look();
         for _ in 0..100 {
             activity.armed();
-            (0..3).for_each(|_| activity.polled());
+            (0..3).for_each(|_| activity.polled(1));
         }
         assert!(!activity.drives_since(look, 2));
         let look = activity.look();
         activity.armed();
-        (0..POLLS_PER_ARMING).for_each(|_| activity.polled());
+        (0..POLLS_PER_ARMING).for_each(|_| activity.polled(1));
         assert!(activity.drives_since(look, 2), "it arms now and then, and polls all the time");
     }
 }

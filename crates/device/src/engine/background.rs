@@ -160,6 +160,12 @@ impl Engine {
         self.background.wake.try_clone()
     }
 
+    /// There is something for the background thread, should nobody else come to it.
+    #[inline]
+    pub(super) fn kick_background(&self) {
+        self.background.kick();
+    }
+
     /// Somebody wishes to be introduced to a peer: the background thread asks the hub.
     pub(crate) fn look_at_wishes(&self) {
         self.background.look_at_wishes();
@@ -277,6 +283,7 @@ impl Worker {
     fn left_undone(&self, deadline: Time) -> bool {
         let engine = &self.engine;
         engine.due.any()
+            || engine.later.any_acks()
             || engine.frames_wait()
             || engine.background.wishes.load(SeqCst)
             || engine.backlogged.load(SeqCst)
@@ -405,11 +412,11 @@ mod tests {
         let activity = Activity::default();
         background.set(Mode::Blocked);
         for _ in 1..POLLS_TO_YIELD {
-            activity.polled();
+            activity.polled(1);
             background.note_activity(&activity);
         }
         assert!(!kicked(&background));
-        activity.polled();
+        activity.polled(1);
         background.note_activity(&activity);
         assert!(kicked(&background) && !background.is_blocked());
     }

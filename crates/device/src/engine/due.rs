@@ -116,9 +116,10 @@ impl Engine {
                 break;
             }
         }
-        if self.due.any() {
+        if self.due.any() || self.later.any_acks() {
             Scratch::with(|scratch| {
                 self.send_put_off(scratch);
+                self.do_later(scratch);
                 self.settle(scratch);
             });
         }

@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::engine::host::Host;
 use crate::engine::pump::Acks;
 use crate::engine::scratch::Scratch;
+use crate::near::{LOOKS_PER_STEP, Turn};
 use crate::qp::QpEntry;
 
 /// Timers served in one step at most.
@@ -26,17 +27,23 @@ pub(super) enum Driver {
 
 impl Engine {
     /// One step, on the application's call. Returns whether anything had arrived.
+    #[inline]
     pub(crate) fn progress(&self) -> bool {
-        Scratch::with(|scratch| self.step(Driver::Application, scratch))
+        Scratch::with(|scratch| match self.near_turn(scratch) {
+            Turn::Nothing => false,
+            Turn::Frames => self.step_frames(scratch),
+            Turn::Everything => self.step(Driver::Application, scratch),
+        })
     }
 
     /// One step, unless somebody else is at it.
     pub(super) fn step(&self, driver: Driver, scratch: &mut Scratch) -> bool {
         let acks = if driver == Driver::Application { self.acks_of_application() } else { Acks::Now };
         let framed = self.near.is_some() && self.step_near(acks, scratch);
+        let polls = if self.has_links(scratch) { u64::from(LOOKS_PER_STEP) } else { 1 };
         let Some(mut rx) = self.rx.try_lock() else { return framed };
         if driver == Driver::Application {
-            self.activity.polled();
+            self.activity.polled(polls);
             self.background.note_activity(&self.activity);
         }
         if driver == Driver::Application && rx.may_wait(framed, self.has_links(scratch)) {
@@ -60,11 +67,21 @@ impl Engine {
         arrived || expired
     }
 
+    /// Takes what has come on the lanes, and nothing else.
+    #[inline]
+    fn step_frames(&self, scratch: &mut Scratch) -> bool {
+        let framed = self.receive_frames(self.acks_of_application(), scratch);
+        if !scratch.touched.is_empty() {
+            self.pump_touched(scratch);
+        }
+        self.settle(scratch);
+        framed
+    }
+
     /// What there is to do for peers on this host: what was put off, and what has come on the lanes.
     #[inline]
     fn step_near(&self, acks: Acks, scratch: &mut Scratch) -> bool {
-        self.send_put_off(scratch);
-        self.retry_stalled(scratch);
+        self.do_later(scratch);
         let framed = self.receive_frames(acks, scratch);
         if !scratch.touched.is_empty() {
             self.pump_touched(scratch);

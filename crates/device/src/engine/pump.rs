@@ -172,6 +172,8 @@ impl Engine {
             if !std::mem::replace(&mut cell.touched, true) {
                 scratch.touched.push_back(entry.clone());
             }
+        } else if ack_due && live.near.is_some() {
+            self.put_frame_off(entry, cell);
         } else if ack_due {
             self.counters.add(Counter::AcksDeferred, 1);
             self.put_off(entry);
@@ -186,9 +188,6 @@ impl Engine {
         self.show_to_peer(live);
         if live.qp.waits_for_room() {
             self.note_stalled(entry);
-        }
-        if !live.qp.ack_due() {
-            entry.is_not_due();
         }
         self.rearm(entry, cell);
     }

@@ -19,20 +19,66 @@ use crate::qp::QpEntry;
 /// Frames of one lane that are handled before others have their turn.
 const TURN_FRAMES: usize = 64;
 
-/// The links as a thread that polls last saw them.
+/// Looks at the lanes for each step that looks at everything, and likewise turns with frames.
+pub(crate) const LOOKS_PER_STEP: u32 = 8;
+const TURNS_PER_STEP: u32 = 32;
+
+/// The links as a thread that polls last saw them, and what it remembers of its last looks.
 #[derive(Default)]
 pub(crate) struct Seen {
     version: u64,
     links: Option<Arc<[Arc<NearLink>]>>,
+    /// The queue pair of the last frame, and [`Table::removals`](crate::table::Table::removals) before.
+    last: Option<(Arc<QpEntry>, u32)>,
+    /// Looks and turns since the last step.
+    looks: u32,
+    turns: u32,
+    /// Frames that are not counted yet.
+    frames: u64,
+}
+
+/// What a poll of the application has to look at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// The lanes are empty, and the rest was looked at a moment ago.
+    Nothing,
+    /// There are frames.
+    Frames,
+    /// It is time to look at everything.
+    Everything,
 }
 
 impl Engine {
+    /// What a poll has to look at: a look at the lanes of peers on this host costs some nanoseconds, all the
+    /// rest a hundred times as many.
+    #[inline]
+    pub(crate) fn near_turn(&self, scratch: &mut Scratch) -> Turn {
+        let (Some(near), Some(links)) = (&self.near, &scratch.seen.links) else { return Turn::Everything };
+        if scratch.seen.version != near.links.version() || links.is_empty() {
+            return Turn::Everything;
+        }
+        let waiting = links.iter().any(|link| link.waiting() != 0);
+        let seen = &mut scratch.seen;
+        let (turn, count, most) = match waiting {
+            true => (Turn::Frames, &mut seen.turns, TURNS_PER_STEP),
+            false => (Turn::Nothing, &mut seen.looks, LOOKS_PER_STEP),
+        };
+        *count += 1;
+        if *count < most {
+            return turn;
+        }
+        (seen.looks, seen.turns) = (0, 0);
+        self.counters.add(Counter::NearFrames, std::mem::take(&mut seen.frames));
+        Turn::Everything
+    }
+
     /// Takes what has come on the lanes. Returns whether anything has.
     #[inline]
     pub(crate) fn receive_frames(&self, acks: Acks, scratch: &mut Scratch) -> bool {
         let Some(near) = &self.near else { return false };
         if scratch.seen.version != near.links.version() {
-            scratch.seen = Seen { version: near.links.version(), links: Some(near.links.all()) };
+            let version = near.links.version();
+            scratch.seen = Seen { version, links: Some(near.links.all()), frames: scratch.seen.frames, ..Seen::default() };
         }
         let Some(links) = scratch.seen.links.take() else { return false };
         let mut frames = 0;
@@ -45,9 +91,7 @@ impl Engine {
             }
         }
         scratch.seen.links = Some(links);
-        if frames > 0 {
-            self.counters.add(Counter::NearFrames, frames as u64);
-        }
+        scratch.seen.frames += frames as u64;
         frames > 0
     }
 
@@ -74,8 +118,12 @@ impl Engine {
                 left -= 1;
                 continue;
             };
-            let handled = match self.entry_of(head.dst) {
-                Some(entry) => self.handle_frames(&entry, link, &mut lane, left, acks, scratch),
+            let handled = match self.entry_of(head.dst, scratch) {
+                Some(entry) => {
+                    let handled = self.handle_frames(&entry.0, link, &mut lane, left, acks, scratch);
+                    scratch.seen.last = Some(entry);
+                    handled
+                }
                 None if self.tell_not_ready(link, &head) => {
                     frame.release();
                     1
@@ -90,9 +138,15 @@ impl Engine {
         TURN_FRAMES - left
     }
 
+    /// The queue pair of a number, which is often that of the last frame.
     #[inline]
-    fn entry_of(&self, qpn: Qpn) -> Option<Arc<QpEntry>> {
-        if self.is_own_slot(qpn.slot()) { self.qps.get(qpn.index()) } else { None }
+    fn entry_of(&self, qpn: Qpn, scratch: &mut Scratch) -> Option<(Arc<QpEntry>, u32)> {
+        let removals = self.qps.removals();
+        match scratch.seen.last.take() {
+            Some(last) if last.0.qpn() == qpn && last.1 == removals => Some(last),
+            _ if self.is_own_slot(qpn.slot()) => self.qps.get(qpn.index()).map(|entry| (entry, removals)),
+            _ => None,
+        }
     }
 
     /// Handles the frames for one queue pair that come next; returns how many.

@@ -76,7 +76,7 @@ impl Links {
     pub(super) fn new() -> io::Result<Links> {
         Ok(Links {
             list: Mutex::new(Arc::new([])),
-            version: AtomicU64::new(1),
+            version: AtomicU64::new(new_version()),
             direct: AtomicBool::new(true),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -223,14 +223,14 @@ impl Links {
         }
         let mut list = self.list.lock();
         *list = list.iter().cloned().chain([link]).collect();
-        self.version.fetch_add(1, Release);
+        self.version.store(new_version(), Release);
     }
 
     fn remove(&self, link: &Arc<NearLink>) {
         let _ = epoll::delete(&self.sockets, link.socket());
         let mut list = self.list.lock();
         *list = list.iter().filter(|other| !Arc::ptr_eq(other, link)).cloned().collect();
-        self.version.fetch_add(1, Release);
+        self.version.store(new_version(), Release);
         drop(list);
         self.state.lock().slots.retain(|_, known| !matches!(known, Known::Linked(other) if Arc::ptr_eq(other, link)));
     }
@@ -247,6 +247,12 @@ impl Links {
             }
         }
     }
+}
+
+/// A version that no list has had, in whatever engine: threads remember it beside what they saw.
+fn new_version() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Relaxed)
 }
 
 impl State {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::AcqRel, Ordering::Acquire, Ordering::SeqCst};
 
-use parking_lot::{Mutex, MutexGuard};
+use memory::{QuickGuard, QuickMutex};
 use transport::{CqSide, Time};
 use wire::Qpn;
 
@@ -29,7 +29,7 @@ const WANTED: u8 = 2;
 pub(crate) struct QpEntry {
     qpn: Qpn,
     context: Arc<Context>,
-    cell: Mutex<QpCell>,
+    cell: QuickMutex<QpCell>,
     /// Who sends: packets of a queue pair leave in the order in which they were built.
     tx: AtomicU8,
     /// An acknowledge or a request was put off.
@@ -47,6 +47,8 @@ pub(crate) struct QpCell {
     /// It is on somebody's list of those that may have something to send.
     pub(crate) touched: bool,
     pub(crate) doorbells: Doorbells,
+    /// It is on the list of those whose acknowledge to a peer on this host was put off.
+    pub(crate) put_off: bool,
 }
 
 /// A queue pair that exists.
@@ -71,11 +73,11 @@ pub(crate) struct Parents {
 
 impl QpEntry {
     pub(crate) fn new(qpn: Qpn, context: Arc<Context>, live: Live) -> QpEntry {
-        let cell = QpCell { live: Some(live), timer_at: Time::NEVER, touched: false, doorbells: Doorbells::default() };
+        let cell = QpCell { live: Some(live), timer_at: Time::NEVER, touched: false, doorbells: Doorbells::default(), put_off: false };
         QpEntry {
             qpn,
             context,
-            cell: Mutex::new(cell),
+            cell: QuickMutex::new(cell),
             tx: AtomicU8::new(IDLE),
             due: AtomicBool::new(false),
             listed: AtomicBool::new(false),
@@ -92,7 +94,7 @@ impl QpEntry {
     }
 
     #[inline]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, QpCell> {
+    pub(crate) fn lock(&self) -> QuickGuard<'_, QpCell> {
         self.cell.lock()
     }
 

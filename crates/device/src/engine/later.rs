@@ -1,0 +1,103 @@
+//! What queue pairs with a peer on this host leave for later: those that wait for room in a lane,
+//! and acknowledges.
+//!
+//! A timer looks for room again after a while, the application's polls each time. An acknowledge
+//! leaves with what the application posts next, or with one of its next polls.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use parking_lot::Mutex;
+
+use crate::engine::scratch::Scratch;
+use crate::engine::{Acks, Engine};
+use crate::qp::{QpCell, QpEntry};
+
+/// Both lists.
+#[derive(Default)]
+pub(super) struct Later {
+    stalled: List,
+    acks: List,
+}
+
+#[derive(Default)]
+struct List {
+    entries: Mutex<Vec<Arc<QpEntry>>>,
+    any: AtomicBool,
+}
+
+impl List {
+    fn push(&self, entry: &Arc<QpEntry>) {
+        self.entries.lock().push(entry.clone());
+        self.any.store(true, SeqCst);
+    }
+
+    fn take(&self) -> Vec<Arc<QpEntry>> {
+        let mut entries = self.entries.lock();
+        self.any.store(false, SeqCst);
+        std::mem::take(&mut *entries)
+    }
+
+    #[inline]
+    fn any(&self) -> bool {
+        self.any.load(SeqCst)
+    }
+}
+
+impl Later {
+    /// Whether an acknowledge was put off.
+    pub(super) fn any_acks(&self) -> bool {
+        self.acks.any()
+    }
+}
+
+impl Engine {
+    /// Notes a queue pair that waits for room.
+    #[cold]
+    pub(super) fn note_stalled(&self, entry: &Arc<QpEntry>) {
+        let known = self.later.stalled.entries.lock().iter().any(|other| Arc::ptr_eq(other, entry));
+        if !known {
+            self.later.stalled.push(entry);
+        }
+    }
+
+    /// Puts the acknowledge of a locked queue pair off.
+    #[inline]
+    pub(super) fn put_frame_off(&self, entry: &Arc<QpEntry>, cell: &mut QpCell) {
+        if !std::mem::replace(&mut cell.put_off, true) {
+            self.later.acks.push(entry);
+            self.kick_background();
+        }
+    }
+
+    /// Does what was left.
+    #[inline]
+    pub(super) fn do_later(&self, scratch: &mut Scratch) {
+        if self.later.acks.any() {
+            self.send_late_acks(scratch);
+        }
+        if self.later.stalled.any() {
+            self.retry_stalled(scratch);
+        }
+    }
+
+    fn send_late_acks(&self, scratch: &mut Scratch) {
+        for entry in self.later.acks.take() {
+            let mut cell = entry.lock();
+            cell.put_off = false;
+            self.note_work(&entry, &mut cell, scratch, Acks::Now);
+        }
+        self.pump_touched(scratch);
+    }
+
+    fn retry_stalled(&self, scratch: &mut Scratch) {
+        for entry in self.later.stalled.take() {
+            let mut cell = entry.lock();
+            if let Some(live) = &mut cell.live {
+                live.qp.look_for_room();
+            }
+            self.note_work(&entry, &mut cell, scratch, Acks::Now);
+        }
+        self.pump_touched(scratch);
+    }
+}
