@@ -65,8 +65,11 @@ pub(crate) struct Share<T> {
 /// All destinations that queue pairs have.
 pub(super) struct Destinations<T> {
     budget: u64,
-    places: Mutex<HashMap<(Gid, u8), Weak<Destination<T>>>>,
+    places: Mutex<Places<T>>,
 }
+
+/// By address and slot.
+type Places<T> = HashMap<(Gid, u8), Weak<Destination<T>>>;
 
 impl<T> Destinations<T> {
     /// `receive_buffer_bytes` is what the kernel grants our own socket.

@@ -40,12 +40,16 @@ impl Engine {
             self.background.note_activity(&self.activity);
         }
         if driver == Driver::Application && rx.may_wait(framed, self.has_links(scratch)) {
+            self.activity.found(framed);
             return framed;
         }
         self.send_put_off(scratch);
         let arrival = self.receive(&mut rx, acks, scratch);
         rx.note(arrival.is_some());
         let arrived = framed || arrival.is_some();
+        if driver == Driver::Application {
+            self.activity.found(arrived);
+        }
         // Reading the clock takes a good part of an empty poll.
         rx.since_timers += 1;
         let look = arrived || driver == Driver::Background || rx.since_timers >= STEPS_PER_LOOK;
