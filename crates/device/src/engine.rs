@@ -6,6 +6,7 @@
 
 mod activity;
 mod background;
+mod destination;
 mod due;
 mod host;
 mod later;
@@ -48,6 +49,8 @@ use crate::table::Table;
 use activity::Activity;
 use background::Background;
 pub(crate) use background::wake_descriptor;
+use destination::Destinations;
+pub(crate) use destination::Share;
 pub(crate) use due::Doorbells;
 use due::DueList;
 pub(crate) use host::Host;
@@ -90,6 +93,7 @@ pub(crate) struct Engine {
     socket: RxSocket,
     rx: Mutex<RxSide>,
     tx: TxPool,
+    destinations: Destinations<Arc<QpEntry>>,
     due: DueList,
     /// Queue pairs with more to send than one call should.
     backlog: Mutex<Vec<Arc<QpEntry>>>,
@@ -122,12 +126,14 @@ impl Engine {
     fn new(parts: Parts) -> io::Result<(Engine, Option<Session>)> {
         let mut random = [0; 2];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+        let socket = RxSocket::new(parts.socket)?;
         let engine = Engine {
             generation: fork::generation(),
             slot: parts.slot,
             registry: parts.registry,
             qps: Table::new(parts.slot, u16::from_ne_bytes(random)),
-            socket: RxSocket::new(parts.socket)?,
+            destinations: Destinations::new(socket.receive_buffer_bytes()?),
+            socket,
             rx: Mutex::new(RxSide::new()),
             tx: TxPool::new(TX_WAIT_MS),
             due: DueList::default(),

@@ -147,6 +147,8 @@ impl Qp {
         }
         if mask.contains(AttrMask::STATE) && attr.state == QpState::Reset {
             self.handle.entry.forget_completions();
+            let share = self.handle.entry.lock().live.as_mut().and_then(|live| live.share.take());
+            self.handle.engine.leave_destination(share);
         }
         Ok(())
     }
@@ -304,6 +306,7 @@ impl Handle {
         }
         let Some(mut live) = entry.lock().live.take() else { return false };
         engine.hide_from_peer(&mut live);
+        engine.leave_destination(live.share.take());
         engine.qps.remove(entry.qpn().index());
         engine.groups.detach_all(entry, engine.socket());
         engine.registry().release_qp(entry.qpn());

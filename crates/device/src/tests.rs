@@ -8,6 +8,7 @@ mod faults;
 mod hostile;
 mod idle;
 mod lifetimes;
+mod many;
 mod near;
 mod on_demand;
 mod operations;

@@ -305,6 +305,34 @@ impl Qp {
         }
     }
 
+    /// RC: holds requests back that were never sent, or lets them go. Everything else leaves as ever: answers,
+    /// and what is sent again. This is for a caller that bounds what many queue pairs have in flight together.
+    pub fn hold_requests(&mut self, hold: bool) {
+        if let Service::Rc(rc) = &mut self.service {
+            rc.hold_requests(hold);
+        }
+    }
+
+    /// RC: whether a request would leave if it were not [held back](Qp::hold_requests).
+    pub fn is_held_back(&self) -> bool {
+        matches!(&self.service, Service::Rc(rc) if rc.is_held_back(&self.core))
+    }
+
+    /// RC: what was sent, or asked for by READs, and is not answered: payload and 128 bytes for each packet.
+    pub fn in_flight_bytes(&self) -> u64 {
+        match &self.service {
+            Service::Rc(rc) => rc.in_flight_bytes(&self.core),
+            _ => 0,
+        }
+    }
+
+    /// Whom requests go to, if it is a queue pair for packets to one peer only, and connected.
+    pub fn peer(&self) -> Option<(AddressVector, Qpn)> {
+        let attr = &self.core.attr;
+        let connected = matches!(attr.state, QpState::Rts | QpState::Sqd) && matches!(self.service, Service::Rc(_));
+        connected.then_some((attr.address, attr.dest_qpn))
+    }
+
     /// When [`handle_timeout`](Qp::handle_timeout) wants to be called.
     pub fn next_timeout(&self) -> Option<Time> {
         match &self.service {

@@ -52,6 +52,15 @@ impl RxSocket {
         Ok(())
     }
 
+    /// Its receive buffer as the kernel counts, bookkeeping included.
+    ///
+    /// # Errors
+    /// As `getsockopt(2)`.
+    pub fn receive_buffer_bytes(&self) -> io::Result<usize> {
+        let bytes = sys::get(self.fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF)?;
+        Ok(usize::try_from(bytes).unwrap_or(0))
+    }
+
     /// Receives what has arrived, without waiting, into `batch`, replacing its contents.
     /// Returns the number of datagrams, 0 if there was none. Costs one system call.
     ///

@@ -102,7 +102,13 @@ impl TxPool {
     /// Whether several segments may go out as one [`TxGroup`] on this flow. Becomes false
     /// when the system has refused that once; then each segment must be a group of its own
     /// (and has the identification 0).
+    #[inline]
     pub fn segmentation_offload(&self, flow: &Flow) -> bool {
+        self.events.segmentation_refused.load(Ordering::Relaxed) == 0 || self.takes_segments(flow)
+    }
+
+    #[cold]
+    fn takes_segments(&self, flow: &Flow) -> bool {
         self.sockets.of(flow).is_none_or(TxSocket::segments)
     }
 

@@ -11,6 +11,7 @@ const POLLS_PER_ARMING: u64 = 32;
 pub(super) struct Activity {
     polls: AtomicU64,
     armings: AtomicU64,
+    empty: AtomicU64,
 }
 
 /// A moment to compare with.
@@ -25,6 +26,18 @@ impl Activity {
     #[inline]
     pub(super) fn polled(&self, polls: u64) {
         self.polls.store(self.polls.load(Relaxed) + polls, Relaxed);
+    }
+
+    /// Whether it found something that had arrived. Only the holder of the receive side's lock calls this.
+    #[inline]
+    pub(super) fn found(&self, something: bool) {
+        self.empty.store(self.empty.load(Relaxed) + u64::from(!something), Relaxed);
+    }
+
+    /// Polls so far that found nothing.
+    #[inline]
+    pub(super) fn empty_polls(&self) -> u64 {
+        self.empty.load(Relaxed)
     }
 
     /// A completion queue was armed.

@@ -4,7 +4,7 @@
 //! travel with one system call; the background thread sends them at the latest.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 
 use parking_lot::Mutex;
 
@@ -15,6 +15,8 @@ use crate::qp::QpEntry;
 /// Doorbells of a queue pair that were rung while requests were outstanding, after which the
 /// application is taken to fill a pipeline.
 const PIPELINE_DOORBELLS: u32 = 8;
+/// Queue pairs that wait with something put off before it is sent for all of them.
+const MAX_PUT_OFF_ENTRIES: u32 = 64;
 /// Batches of packets that are still taken before something goes.
 const MAX_LAST_BATCHES: u32 = 64;
 /// So much may be put off: a full group of packets, or what makes a system call worthwhile.
@@ -25,13 +27,17 @@ const MAX_PUT_OFF_BYTES: u64 = 8 << 10;
 #[derive(Default)]
 pub(super) struct DueList {
     entries: Mutex<Vec<Arc<QpEntry>>>,
+    len: AtomicU32,
     any: AtomicBool,
     requests: AtomicBool,
 }
 
 impl DueList {
     pub(super) fn push(&self, entry: Arc<QpEntry>) {
-        self.entries.lock().push(entry);
+        let mut entries = self.entries.lock();
+        entries.push(entry);
+        self.len.store(entries.len() as u32, Relaxed);
+        drop(entries);
         self.any.store(true, SeqCst);
     }
 
@@ -46,7 +52,14 @@ impl DueList {
         let mut entries = self.entries.lock();
         self.any.store(false, SeqCst);
         self.requests.store(false, SeqCst);
+        self.len.store(0, Relaxed);
         std::mem::swap(&mut *entries, list);
+    }
+
+    /// Whether so many wait that they are worth several full groups of packets.
+    #[inline]
+    pub(super) fn is_long(&self) -> bool {
+        self.len.load(Relaxed) >= MAX_PUT_OFF_ENTRIES
     }
 }
 
@@ -65,14 +78,17 @@ impl Doorbells {
     /// wait for the rest.
     #[inline]
     pub(super) fn ring(&mut self, outstanding: bool, requests: u32, bytes: u64) -> bool {
-        if !outstanding {
-            *self = Doorbells::default();
-            return false;
-        }
-        self.busy = self.busy.saturating_add(1);
+        self.busy = if outstanding { self.busy.saturating_add(1) } else { 0 };
         self.requests += requests;
         self.bytes += bytes;
         self.busy > PIPELINE_DOORBELLS && self.requests < MAX_PUT_OFF_REQUESTS && self.bytes < MAX_PUT_OFF_BYTES
+    }
+
+    /// Whether what it has brought is small and the last of `rung` doorbells, of any queue pairs, in succession: then
+    /// the application is filling many queue pairs, and it can wait for the rest.
+    #[inline]
+    pub(super) fn is_one_of_many(&self, rung: u32) -> bool {
+        rung > PIPELINE_DOORBELLS && self.requests < MAX_PUT_OFF_REQUESTS && self.bytes < MAX_PUT_OFF_BYTES
     }
 
     /// Packets are built.
@@ -173,5 +189,15 @@ mod tests {
         assert!(!doorbells.ring(true, 1, 64));
         doorbells.answered();
         assert!(!doorbells.ring(true, 1, MAX_PUT_OFF_BYTES), "large ones are worth a call each");
+    }
+
+    #[test]
+    fn one_of_many_waits_unless_it_is_large() {
+        let mut doorbells = Doorbells::default();
+        assert!(!doorbells.ring(false, 4, 256));
+        assert!(!doorbells.is_one_of_many(PIPELINE_DOORBELLS));
+        assert!(doorbells.is_one_of_many(PIPELINE_DOORBELLS + 1));
+        doorbells.ring(false, 4, MAX_PUT_OFF_BYTES);
+        assert!(!doorbells.is_one_of_many(PIPELINE_DOORBELLS + 1));
     }
 }

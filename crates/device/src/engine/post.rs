@@ -43,11 +43,18 @@ impl Engine {
             self.after_near(entry, &mut cell);
             return result;
         }
-        if cell.doorbells.ring(outstanding, requests as u32, bytes) && !self.background.is_blocked() {
+        let now = clock::now();
+        scratch.ring(now, self.activity.empty_polls());
+        let fills_one = cell.doorbells.ring(outstanding, requests as u32, bytes);
+        if (fills_one || cell.doorbells.is_one_of_many(scratch.rung)) && !self.background.is_blocked() {
             self.put_requests_off(entry);
+            drop(cell);
+            if self.due.is_long() {
+                self.send_put_off(scratch);
+            }
             return result;
         }
-        let staged = self.stage(entry, &mut cell, &mut scratch.staging, &mut scratch.outcome, clock::now());
+        let staged = self.stage(entry, &mut cell, &mut scratch.staging, &mut scratch.outcome, now);
         if staged == Staged::Some {
             scratch.touched.push_back(entry.clone());
         }

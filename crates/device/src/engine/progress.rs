@@ -47,12 +47,16 @@ impl Engine {
             self.background.note_activity(&self.activity);
         }
         if driver == Driver::Application && rx.may_wait(framed, self.has_links(scratch)) {
+            self.activity.found(framed);
             return framed;
         }
         self.send_put_off(scratch);
-        let received = self.receive(&mut rx, acks, scratch);
-        rx.note(received);
-        let arrived = framed || received;
+        let arrival = self.receive(&mut rx, acks, scratch);
+        rx.note(arrival.is_some());
+        let arrived = framed || arrival.is_some();
+        if driver == Driver::Application {
+            self.activity.found(arrived);
+        }
         // Reading the clock takes a good part of an empty poll.
         rx.since_timers += 1;
         let look = arrived || driver == Driver::Background || rx.since_timers >= STEPS_PER_LOOK;
@@ -60,7 +64,7 @@ impl Engine {
             rx.since_timers = 0;
         }
         drop(rx);
-        let expired = look && self.run_timers(scratch);
+        let expired = look && self.run_timers(arrival, scratch);
         self.take_backlog(scratch);
         self.pump_touched(scratch);
         self.settle(scratch);
@@ -97,16 +101,17 @@ impl Engine {
         self.timers.earliest().min(self.faults.earliest())
     }
 
+    /// `now` is the time if it was just read.
     #[inline]
-    fn run_timers(&self, scratch: &mut Scratch) -> bool {
-        if self.earliest_deadline() == Time::NEVER {
+    fn run_timers(&self, now: Option<Time>, scratch: &mut Scratch) -> bool {
+        let deadline = self.earliest_deadline();
+        if deadline == Time::NEVER || now.is_some_and(|now| now < deadline) {
             return false;
         }
-        self.run_due_timers(scratch)
+        self.run_due_timers(now.unwrap_or_else(clock::now), scratch)
     }
 
-    fn run_due_timers(&self, scratch: &mut Scratch) -> bool {
-        let now = clock::now();
+    fn run_due_timers(&self, now: Time, scratch: &mut Scratch) -> bool {
         let mut expired = self.faults.earliest() <= now && self.release_held();
         for _ in 0..MAX_TIMERS {
             if self.timers.earliest() > now {

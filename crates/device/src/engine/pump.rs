@@ -7,6 +7,7 @@ use transport::Time;
 use crate::clock;
 use crate::counters::Counter;
 use crate::engine::Engine;
+use crate::engine::destination::{Destination, Share};
 use crate::engine::host::{Host, Outcome};
 use crate::engine::scratch::Scratch;
 use crate::engine::staging::{Staging, TxToken};
@@ -16,6 +17,9 @@ use crate::qp::{Live, QpCell, QpEntry};
 const TURN_PACKETS: usize = 256;
 /// Turns after which a call leaves the rest to the next one.
 const MAX_TURNS: usize = 64;
+
+/// What a packet costs beyond its bytes, as the transport's windows have it.
+const PACKET_OVERHEAD_BYTES: usize = 128;
 
 /// Where a packet has the high byte of its destination QPN.
 pub(super) const DEST_SLOT: usize = 5;
@@ -115,7 +119,9 @@ impl Engine {
             return Staged::All;
         }
         staging.begin(TxToken::new(entry.clone()));
-        let staged = self.fill(entry, live, staging, outcome, now);
+        let allowance = self.allowance(live);
+        let staged = self.fill(entry, live, staging, outcome, now, allowance);
+        self.account(entry, live, now);
         if staged == Staged::All {
             cell.doorbells.answered();
             entry.is_not_due();
@@ -131,6 +137,7 @@ impl Engine {
         staging: &mut Staging,
         outcome: &mut Outcome,
         now: Time,
+        mut allowance: u64,
     ) -> Staged {
         for _ in 0..TURN_PACKETS {
             let Some(room) = staging.room() else { return Staged::Some };
@@ -146,8 +153,59 @@ impl Engine {
             };
             let together = self.tx.segmentation_offload(&route.flow);
             staging.commit(route, transmit.len_bytes, together);
+            allowance = allowance.saturating_sub((transmit.len_bytes + PACKET_OVERHEAD_BYTES) as u64);
+            if allowance == 0 {
+                live.qp.hold_requests(true);
+            }
         }
         Staged::Some
+    }
+
+    /// How much a queue pair may send that was never sent: all of it, or what its destination has room for.
+    #[inline]
+    fn allowance(&self, live: &mut Live) -> u64 {
+        if live.share.is_none() {
+            let Some((address, peer)) = live.qp.peer() else { return u64::MAX };
+            live.share = Some(self.destinations.join(address.destination, peer));
+        }
+        let allowance = live.share.as_mut().map_or(u64::MAX, Share::allowance);
+        live.qp.hold_requests(allowance == 0);
+        allowance
+    }
+
+    /// Tells its destination what a queue pair has in flight after it has sent, and queues it up if it had to
+    /// stop before all was sent.
+    fn account(&self, entry: &Arc<QpEntry>, live: &mut Live, now: Time) {
+        let Live { qp, share: Some(share), .. } = live else { return };
+        share.charge(|| qp.in_flight_bytes());
+        share.note_resent(qp.counters().retransmitted_packets, now);
+        if qp.is_held_back() {
+            share.wait(entry.clone());
+        } else if !share.waits() {
+            qp.hold_requests(false);
+        }
+        self.share_out(share.destination());
+    }
+
+    /// A queue pair sends no more to its peer; what it had in flight makes room for others.
+    pub(crate) fn leave_destination(&self, share: Option<Share<Arc<QpEntry>>>) {
+        let Some(share) = share else { return };
+        let destination = share.destination().clone();
+        drop(share);
+        self.share_out(&destination);
+    }
+
+    /// Lets those send whose turn has come: their destination has room again.
+    fn share_out(&self, destination: &Destination<Arc<QpEntry>>) {
+        if !destination.is_waited_for() {
+            return;
+        }
+        let mut backlog = self.backlog.lock();
+        destination.grant(|entry| backlog.push(entry));
+        if !backlog.is_empty() {
+            self.backlogged.store(true, std::sync::atomic::Ordering::SeqCst);
+            self.background.kick();
+        }
     }
 
     /// When acknowledges leave that come up during a call of the application. If the
@@ -166,6 +224,10 @@ impl Engine {
             if live.qp.waits_for_room() {
                 self.note_stalled(entry);
             }
+        }
+        if let Some(share) = &mut live.share {
+            share.charge(|| live.qp.in_flight_bytes());
+            self.share_out(share.destination());
         }
         let ack_due = live.qp.ack_due();
         if live.qp.wants_transmit() || ack_due && acks == Acks::Now {

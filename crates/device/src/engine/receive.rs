@@ -6,6 +6,7 @@
 use std::iter::{Enumerate, Peekable};
 use std::sync::Arc;
 
+use transport::Time;
 use udp::{Datagram, RxBatch, Segments};
 use wire::Qpn;
 
@@ -85,36 +86,36 @@ impl RxSide {
 type Run<'a> = Peekable<Enumerate<Segments<'a>>>;
 
 impl Engine {
-    /// Receives once and handles what has come. Returns whether anything has.
-    pub(super) fn receive(&self, rx: &mut RxSide, acks: Acks, scratch: &mut Scratch) -> bool {
+    /// Receives once and handles what has come. Returns when that was, if anything has.
+    pub(super) fn receive(&self, rx: &mut RxSide, acks: Acks, scratch: &mut Scratch) -> Option<Time> {
         let count = match self.socket.recv(rx.batch()) {
-            Ok(0) => return false,
+            Ok(0) => return None,
             Ok(count) => count as u64,
             Err(error) => {
                 self.counters.add(Counter::RxErrors, 1);
                 log::warn!("cannot receive: {error}");
-                return false;
+                return None;
             }
         };
-        self.counters.add(Counter::RxCalls, 1);
-        rx.bulk = self.handle_batch(rx.batch(), acks, scratch) / count >= BULK_BYTES;
+        let now = clock::now();
+        self.counters.add_alone(Counter::RxCalls, 1);
+        rx.bulk = self.handle_batch(rx.batch(), now, acks, scratch) / count >= BULK_BYTES;
         let discarded = rx.newly_discarded();
         if discarded > 0 {
             self.counters.add(Counter::DropDiscarded, discarded);
         }
-        true
+        Some(now)
     }
 
     /// Returns the number of bytes.
-    fn handle_batch(&self, batch: &RxBatch, acks: Acks, scratch: &mut Scratch) -> u64 {
-        let now = clock::now();
+    fn handle_batch(&self, batch: &RxBatch, now: Time, acks: Acks, scratch: &mut Scratch) -> u64 {
         let (mut packets, mut bytes) = (0, 0);
         for datagram in batch.iter() {
             packets += self.handle_datagram(&datagram, &Inbound::of(&datagram, now, acks), scratch);
             bytes += datagram.bytes.len() as u64;
         }
-        self.counters.add(Counter::RxPackets, packets);
-        self.counters.add(Counter::RxBytes, bytes);
+        self.counters.add_alone(Counter::RxPackets, packets);
+        self.counters.add_alone(Counter::RxBytes, bytes);
         bytes
     }
 

@@ -22,17 +22,28 @@ impl Engine {
             }
         }
         for token in scratch.staging.clear() {
-            scratch.touched.extend(token.give_back());
+            if let Some(entry) = token.give_back() {
+                scratch.touched.push_back(entry);
+            }
         }
     }
 
     fn send_groups(&self, staging: &Staging) {
-        let groups: SmallVec<[TxGroup<'_>; MAX_GROUPS]> = staging.groups().map(|(_, group)| group).collect();
-        if self.capture.is_active() {
-            self.capture_groups(&groups);
+        match staging.lone_group() {
+            Some(group) => self.give(&[group]),
+            None => {
+                self.give(&staging.groups().map(|(_, group)| group).collect::<SmallVec<[TxGroup<'_>; MAX_GROUPS]>>())
+            }
         }
-        self.tx.send(&groups, |index, error| self.not_sent(&groups[index], &error));
-        self.count_sent(groups.len() as u64, staging.packets(), staging.bytes_staged());
+        self.count_sent(staging.len() as u64, staging.packets(), staging.bytes_staged());
+    }
+
+    #[inline]
+    fn give(&self, groups: &[TxGroup<'_>]) {
+        if self.capture.is_active() {
+            self.capture_groups(groups);
+        }
+        self.tx.send(groups, |index, error| self.not_sent(&groups[index], &error));
     }
 
     fn count_sent(&self, groups: u64, packets: u64, bytes: u64) {

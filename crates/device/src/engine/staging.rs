@@ -132,6 +132,20 @@ impl Staging {
         self.packets += 1;
     }
 
+    /// How many groups there are.
+    pub(super) fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// The group as the socket takes it, if there is just one.
+    #[inline]
+    pub(super) fn lone_group(&self) -> Option<TxGroup<'_>> {
+        match &*self.groups {
+            [group] => Some(group.as_sent(&self.bytes)),
+            _ => None,
+        }
+    }
+
     /// The groups as the socket takes them.
     pub(super) fn groups(&self) -> impl Iterator<Item = (&Group, TxGroup<'_>)> {
         self.groups.iter().map(|group| (group, group.as_sent(&self.bytes)))

@@ -10,7 +10,7 @@ use wire::Qpn;
 
 use crate::cq::CqShared;
 use crate::devices::Context;
-use crate::engine::{Doorbells, Route};
+use crate::engine::{Doorbells, Route, Share};
 use crate::near::End;
 use crate::pd::PdShared;
 use crate::srq::SrqShared;
@@ -58,6 +58,8 @@ pub(crate) struct Live {
     pub(crate) route: Option<Route>,
     /// The way to a peer on this host.
     pub(crate) near: Option<End>,
+    /// Its part of what all queue pairs may have in flight to its peer's slot.
+    pub(crate) share: Option<Share<Arc<QpEntry>>>,
 }
 
 /// What a queue pair belongs to. The target of an extended reliable connection belongs to its
@@ -146,7 +148,7 @@ impl QpEntry {
 
 impl Live {
     pub(crate) fn new(qp: transport::Qp, parents: Parents) -> Live {
-        Live { qp, parents, route: None, near: None }
+        Live { qp, parents, route: None, near: None, share: None }
     }
 }
 

@@ -95,7 +95,9 @@ fn poll_all(cq: &crate::Cq, done: &AtomicUsize) -> Vec<Completion> {
 #[test]
 pub(super) fn one_queue_pair_used_by_many_threads_keeps_order() {
     on_loopback(|group| {
-        let (a, b) = pair(group, Setup::new(QpType::Rc));
+        // Nobody takes completions while the machine is busy with the others.
+        let setup = Setup { cq_capacity: (THREADS * MESSAGES) as u32, ..Setup::new(QpType::Rc) };
+        let (a, b) = pair(group, setup);
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
                 let (a, b) = (&a, &b);

@@ -157,6 +157,20 @@ impl Rc {
         self.responder.has_urgent() || self.requester.wants_transmit(core)
     }
 
+    /// From now on requests that were never sent leave, or do not.
+    pub(crate) fn hold_requests(&mut self, hold: bool) {
+        self.requester.held = hold;
+    }
+
+    pub(crate) fn is_held_back(&self, core: &Core) -> bool {
+        self.requester.is_held_back(core)
+    }
+
+    /// Window cost of what was sent and is not answered.
+    pub(crate) fn in_flight_bytes(&self, core: &Core) -> u64 {
+        if core.sq.is_empty() { 0 } else { self.requester.on_the_way(core) }
+    }
+
     pub(crate) fn ack_due(&self) -> bool {
         self.responder.has_ack()
     }

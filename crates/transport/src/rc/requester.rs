@@ -77,6 +77,8 @@ pub(crate) struct Requester {
     pub(super) scoreboard: Option<Box<Scoreboard>>,
     /// Window cost of what is neither acknowledged nor on the way, by the scoreboard.
     pub(super) not_on_the_way: u64,
+    /// Nothing that was never sent may leave.
+    pub(super) held: bool,
     /// The WQE at the cursor cannot be sent; it fails when those before it are done.
     pub(super) blocked: Option<Reason>,
     pub(super) failure: Option<Failure>,
@@ -103,6 +105,7 @@ impl Requester {
             offers_selective: tuning.selective,
             scoreboard: None,
             not_on_the_way: 0,
+            held: false,
             blocked: None,
             failure: None,
         }
@@ -219,8 +222,24 @@ impl Requester {
         state_allows && !fenced && self.blocked.is_none() && !self.retry.waits_for_receiver()
     }
 
-    /// Whether the packet at the cursor fits the window, the credits, the READ depth and the parts of READs.
+    /// Whether the packet at the cursor fits the window, the credits, the READ depth and the parts of READs,
+    /// and is not held back.
     fn may_send(&self, core: &Core, wqe: &SendWqe) -> bool {
+        !(self.held && self.is_new()) && self.fits(core, wqe)
+    }
+
+    /// Whether a packet that was never sent could leave now, if it were not held back.
+    pub(crate) fn is_held_back(&self, core: &Core) -> bool {
+        let could = |wqe: &SendWqe| self.may_work(core, wqe) && !wqe.is_local() && self.fits(core, wqe);
+        self.held && self.is_new() && core.sq.get(self.cursor.wqe).is_some_and(could)
+    }
+
+    /// Whether the packet at the cursor was never sent.
+    fn is_new(&self) -> bool {
+        !self.next.before(self.sent)
+    }
+
+    fn fits(&self, core: &Core, wqe: &SendWqe) -> bool {
         let idle = self.next == self.una;
         let has_credit = idle || self.cursor.packet != 0 || !wqe.uses_recv() || wqe.recvs_used <= self.credit_limit;
         let has_depth = !wqe.is_read_or_atomic() || self.reads.len() < usize::from(core.attr.max_rd_atomic);
@@ -237,7 +256,7 @@ impl Requester {
     }
 
     /// Bytes of the window that are taken.
-    pub(super) fn on_the_way(&self, core: &Core) -> u64 {
+    pub(crate) fn on_the_way(&self, core: &Core) -> u64 {
         let mtu = core.mtu();
         let una_packet = core.sq.head().map_or(0, |head| packet_number(head, self.una));
         let in_flight = core.sq.cost_at(self.cursor.wqe, self.cursor.packet, mtu) - core.sq.cost_at(0, una_packet, mtu);

@@ -167,3 +167,43 @@ fn shared_receive_queues_serve_in_order() {
     pair.b.go(QpState::Error);
     assert_eq!(pair.b.host.events, [QpEvent::LastWqeReached]);
 }
+
+#[test]
+fn what_is_held_back_waits_and_the_rest_does_not() {
+    let mut pair = pair();
+    let data = pattern(3000, 5);
+    let (from, target) = (pair.a.host.memory.filled(&data), pair.b.host.memory.region(3000));
+    let other = pair.a.host.memory.region(16);
+    pair.a.qp.hold_requests(true);
+    pair.a.send(send_wr(1, SendOp::Write(target.remote(0)), payload(&from)));
+    assert!(pair.a.qp.is_held_back() && !pair.a.qp.wants_transmit());
+    assert_eq!(pair.a.qp.in_flight_bytes(), 0);
+    // It answers the peer meanwhile.
+    let word = pair.b.host.memory.filled(&[9; 16]);
+    pair.b.send(send_wr(2, SendOp::Write(other.remote(0)), payload(&word)));
+    pair.pump();
+    assert_eq!(pair.b.host.take_sent(), successes([2]));
+    assert!(pair.a.host.take_sent().is_empty());
+    pair.a.qp.hold_requests(false);
+    pair.pump();
+    assert_eq!(pair.a.host.take_sent(), successes([1]));
+    assert_eq!(pair.b.host.memory.bytes(&target), data);
+}
+
+#[test]
+fn what_is_sent_again_is_not_held_back() {
+    let mut pair = pair();
+    let data = pattern(3000, 5);
+    let (from, target) = (pair.a.host.memory.filled(&data), pair.b.host.memory.region(3000));
+    pair.a.send(send_wr(1, SendOp::Write(target.remote(0)), payload(&from)));
+    let mut lost = 0;
+    pair.round(&mut |_, _| {
+        lost += 1;
+        if lost == 2 { Verdict::Drop } else { Verdict::Pass }
+    });
+    pair.a.qp.hold_requests(true);
+    assert!(pair.a.qp.in_flight_bytes() > 0);
+    pair.pump();
+    assert_eq!(pair.a.host.take_sent(), successes([1]));
+    assert_eq!((pair.a.qp.in_flight_bytes(), pair.b.host.memory.bytes(&target)), (0, data));
+}

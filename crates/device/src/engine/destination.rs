@@ -1,0 +1,272 @@
+//! What the queue pairs of this process have in flight to one destination, together.
+//!
+//! All that a process receives goes through one socket buffer. The window of a queue pair
+//! bounds what it has in flight alone; thousands that start together would overflow the
+//! buffer of their peer all the same. So the queue pairs that send to one slot of one
+//! address share a budget. While they are few it cannot be exceeded, and nothing is
+//! counted. When it is used up they wait in a queue, and each that comes to its turn may
+//! send a [`TURN_BYTES`] of new packets.
+//!
+//! ```text
+//!   fill ── room left? ──► sends ── charged ──► acknowledged ── room again ─┐
+//!     └─ none: waits at the end of the queue ──► its turn ──► backlog ◄─────┘
+//! ```
+//!
+//! The budget begins with a quarter of our own receive buffer, since peers are made like us.
+//! It shrinks when packets have to be sent again and grows back as they are acknowledged.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use transport::{Time, Tuning};
+use wire::{Gid, Qpn};
+
+/// What a queue pair may send when its turn has come: payload, and 128 bytes for each packet.
+const TURN_BYTES: u64 = 32 << 10;
+/// Losses do not shrink a budget below this.
+const LEAST_BYTES: u64 = 4 * TURN_BYTES;
+/// Losses within this time of each other count as one.
+const LOSS_INTERVAL: Duration = Duration::from_millis(10);
+/// What the budget grows by when as much as it is was acknowledged.
+const GROWTH_BYTES: u64 = TURN_BYTES;
+
+/// One slot of one address, to which queue pairs send. Those that wait are known as `T`.
+pub(crate) struct Destination<T> {
+    /// The budget at most.
+    most: u64,
+    budget: AtomicU64,
+    in_flight: AtomicU64,
+    members: AtomicU32,
+    /// Length of the queue, to see without its lock that nobody waits.
+    waiting: AtomicU32,
+    queue: Mutex<VecDeque<(Ticket, T)>>,
+    lost_at: AtomicU64,
+}
+
+/// True while its owner is in the queue; false when its turn has come.
+type Ticket = Arc<AtomicBool>;
+
+/// A queue pair's part of a destination. Dropping it gives everything back.
+pub(crate) struct Share<T> {
+    destination: Arc<Destination<T>>,
+    /// What it has in flight as far as the destination knows.
+    charged: u64,
+    /// Present from the first wait on.
+    ticket: Option<Ticket>,
+    /// It went to the queue, and has not used the turn that came of it.
+    waits: bool,
+    resent: u64,
+}
+
+/// All destinations that queue pairs have.
+pub(super) struct Destinations<T> {
+    budget: u64,
+    places: Mutex<Places<T>>,
+}
+
+/// By address and slot.
+type Places<T> = HashMap<(Gid, u8), Weak<Destination<T>>>;
+
+impl<T> Destinations<T> {
+    /// `receive_buffer_bytes` is what the kernel grants our own socket.
+    pub(super) fn new(receive_buffer_bytes: usize) -> Destinations<T> {
+        let one = u64::from(Tuning::default().window_max_bytes);
+        Destinations { budget: (receive_buffer_bytes as u64 / 4).max(one), places: Mutex::default() }
+    }
+
+    /// A part of the destination that a peer's number and address stand for.
+    pub(super) fn join(&self, address: Gid, peer: Qpn) -> Share<T> {
+        let mut places = self.places.lock();
+        let place = (address, peer.slot());
+        let known = places.get(&place).and_then(Weak::upgrade);
+        let destination = known.unwrap_or_else(|| {
+            places.retain(|_, old| old.strong_count() > 0);
+            let new = Arc::new(Destination::new(self.budget));
+            places.insert(place, Arc::downgrade(&new));
+            new
+        });
+        Share::new(destination)
+    }
+}
+
+impl<T> Destination<T> {
+    fn new(budget: u64) -> Destination<T> {
+        Destination {
+            most: budget,
+            budget: AtomicU64::new(budget),
+            in_flight: AtomicU64::new(0),
+            members: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+            queue: Mutex::default(),
+            lost_at: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether its queue pairs together could exceed the budget.
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        let one = u64::from(Tuning::default().window_max_bytes);
+        u64::from(self.members.load(Relaxed)) * one > self.most
+    }
+
+    /// Whether somebody waits.
+    #[inline]
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.waiting.load(SeqCst) > 0
+    }
+
+    /// Hands those whose turn has come to `each`, as far as there is room. With nothing in
+    /// flight there always is.
+    pub(super) fn grant(&self, mut each: impl FnMut(T)) {
+        let mut queue = self.queue.lock();
+        loop {
+            let in_flight = self.in_flight.load(SeqCst);
+            if in_flight > 0 && in_flight + TURN_BYTES > self.budget.load(Relaxed) {
+                break;
+            }
+            let Some((ticket, who)) = queue.pop_front() else { break };
+            self.in_flight.fetch_add(TURN_BYTES, SeqCst);
+            ticket.store(false, SeqCst);
+            each(who);
+        }
+        self.waiting.store(queue.len() as u32, SeqCst);
+    }
+
+    /// Takes somebody out of the queue. False if it is not there: its turn has come.
+    fn forget(&self, ticket: &Ticket) -> bool {
+        let mut queue = self.queue.lock();
+        let place = queue.iter().position(|(other, _)| Arc::ptr_eq(ticket, other));
+        let found = place.and_then(|place| queue.remove(place)).is_some();
+        self.waiting.store(queue.len() as u32, SeqCst);
+        found
+    }
+
+    fn grow(&self, acknowledged: u64) {
+        let budget = self.budget.load(Relaxed);
+        if budget < self.most {
+            let more = (acknowledged * GROWTH_BYTES / budget).max(1);
+            self.budget.store((budget + more).min(self.most), Relaxed);
+        }
+    }
+
+    fn shrink(&self, now: Time) {
+        let last = Time(self.lost_at.load(Relaxed));
+        if now.since(last) >= LOSS_INTERVAL {
+            self.lost_at.store(now.0, Relaxed);
+            let budget = self.budget.load(Relaxed);
+            self.budget.store((budget / 4 * 3).max(LEAST_BYTES), Relaxed);
+        }
+    }
+}
+
+impl<T> Share<T> {
+    fn new(destination: Arc<Destination<T>>) -> Share<T> {
+        destination.members.fetch_add(1, Relaxed);
+        Share { destination, charged: 0, ticket: None, waits: false, resent: 0 }
+    }
+
+    pub(super) fn destination(&self) -> &Arc<Destination<T>> {
+        &self.destination
+    }
+
+    /// How much may be sent now that was never sent. Uses the turn up if there is one.
+    #[inline]
+    pub(super) fn allowance(&mut self) -> u64 {
+        if self.waits {
+            return self.take_turn();
+        }
+        let destination = &*self.destination;
+        if !destination.is_crowded() {
+            return u64::MAX;
+        }
+        if destination.is_waited_for() {
+            return 0;
+        }
+        let budget = destination.budget.load(Relaxed);
+        budget.saturating_sub(destination.in_flight.load(SeqCst))
+    }
+
+    #[cold]
+    fn take_turn(&mut self) -> u64 {
+        if self.is_queued() {
+            return 0;
+        }
+        self.waits = false;
+        self.destination.in_flight.fetch_sub(TURN_BYTES, SeqCst);
+        TURN_BYTES
+    }
+
+    fn is_queued(&self) -> bool {
+        self.ticket.as_ref().is_some_and(|ticket| ticket.load(SeqCst))
+    }
+
+    /// Queues up, unless it is queued. Afterwards somebody must [`grant`](Destination::grant):
+    /// there may be room by now.
+    pub(super) fn wait(&mut self, who: T) {
+        if !std::mem::replace(&mut self.waits, true) {
+            let ticket = self.ticket.get_or_insert_default();
+            ticket.store(true, SeqCst);
+            let mut queue = self.destination.queue.lock();
+            queue.push_back((ticket.clone(), who));
+            self.destination.waiting.store(queue.len() as u32, SeqCst);
+        }
+    }
+
+    /// Whether it waits for its turn.
+    pub(super) fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Tells what is in flight now. Where all fit anyway nothing is counted.
+    #[inline]
+    pub(super) fn charge(&mut self, in_flight: impl FnOnce() -> u64) {
+        let crowded = self.destination.is_crowded();
+        if crowded || self.charged > 0 {
+            self.charge_to(if crowded { in_flight() } else { 0 });
+        }
+    }
+
+    fn charge_to(&mut self, now: u64) {
+        let before = std::mem::replace(&mut self.charged, now);
+        let destination = &*self.destination;
+        if now > before {
+            destination.in_flight.fetch_add(now - before, SeqCst);
+        } else if now < before {
+            destination.in_flight.fetch_sub(before - now, SeqCst);
+            destination.grow(before - now);
+        }
+    }
+
+    /// Tells how many packets were sent again so far.
+    #[inline]
+    pub(super) fn note_resent(&mut self, resent: u64, now: Time) {
+        if resent > self.resent {
+            self.resent = resent;
+            self.destination.shrink(now);
+        }
+    }
+}
+
+impl<T> Drop for Share<T> {
+    fn drop(&mut self) {
+        self.charge_to(0);
+        let destination = &*self.destination;
+        if self.waits && !self.ticket.as_ref().is_some_and(|ticket| destination.forget(ticket)) {
+            destination.in_flight.fetch_sub(TURN_BYTES, SeqCst);
+        }
+        destination.members.fetch_sub(1, Relaxed);
+    }
+}
+
+impl<T> fmt::Debug for Share<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Share").field("charged", &self.charged).field("waits", &self.waits).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+use super::*;
+
+const BUDGET: u64 = 1 << 20;
+/// More than fit the budget with a window each.
+const MANY: usize = 64;
+
+fn destinations() -> Destinations<usize> {
+    Destinations::new(4 * BUDGET as usize)
+}
+
+fn join(destinations: &Destinations<usize>, count: usize) -> Vec<Share<usize>> {
+    (0..count).map(|index| destinations.join(Gid::default(), Qpn::from_parts(7, index as u16))).collect()
+}
+
+fn granted(share: &Share<usize>) -> Vec<usize> {
+    let mut granted = Vec::new();
+    share.destination().grant(|who| granted.push(who));
+    granted
+}
+
+fn in_flight(share: &Share<usize>) -> u64 {
+    share.destination().in_flight.load(SeqCst)
+}
+
+#[test]
+fn few_are_not_counted() {
+    let destinations = destinations();
+    let mut few = join(&destinations, 4);
+    for share in &mut few {
+        assert_eq!(share.allowance(), u64::MAX);
+        share.charge(|| unreachable!("nothing is counted"));
+    }
+}
+
+#[test]
+fn slots_and_addresses_are_told_apart() {
+    let destinations = destinations();
+    let a = destinations.join(Gid::default(), Qpn::from_parts(1, 5));
+    let same = destinations.join(Gid::default(), Qpn::from_parts(1, 6));
+    let other = destinations.join(Gid::default(), Qpn::from_parts(2, 5));
+    assert!(Arc::ptr_eq(a.destination(), same.destination()));
+    assert!(!Arc::ptr_eq(a.destination(), other.destination()));
+    drop((a, same, other));
+    let _anew = destinations.join(Gid::default(), Qpn::from_parts(3, 5));
+    assert_eq!(destinations.places.lock().len(), 1, "those that nobody has are forgotten");
+}
+
+#[test]
+fn many_wait_in_order_when_the_budget_is_used_up() {
+    let destinations = destinations();
+    let mut many = join(&destinations, MANY);
+    assert_eq!(many[0].allowance(), BUDGET);
+    many[0].charge(|| BUDGET);
+    for (index, share) in many.iter_mut().enumerate().skip(1) {
+        assert_eq!(share.allowance(), 0);
+        share.wait(index);
+        share.wait(index);
+    }
+    assert!(granted(&many[0]).is_empty(), "there is no room");
+    many[0].charge(|| BUDGET - 2 * TURN_BYTES);
+    assert_eq!(granted(&many[0]), [1, 2]);
+    assert_eq!(many[0].allowance(), 0, "others wait");
+    assert_eq!(many[3].allowance(), 0, "it is queued");
+    assert_eq!(many[1].allowance(), TURN_BYTES);
+    many[1].charge(|| 100);
+    assert_eq!(in_flight(&many[0]), BUDGET - TURN_BYTES + 100, "of a turn only what is used counts");
+}
+
+#[test]
+fn with_nothing_in_flight_somebody_has_a_turn() {
+    let destinations = destinations();
+    let mut many = join(&destinations, MANY);
+    many[0].destination().budget.store(1, Relaxed);
+    many[0].wait(0);
+    many[1].wait(1);
+    assert_eq!(granted(&many[0]), [0]);
+    assert_eq!(many[0].allowance(), TURN_BYTES);
+    many[0].charge(|| 500);
+    assert!(granted(&many[0]).is_empty());
+    many[0].charge(|| 0);
+    assert_eq!(granted(&many[0]), [1]);
+}
+
+#[test]
+fn who_goes_gives_everything_back() {
+    let destinations = destinations();
+    let mut many = join(&destinations, MANY);
+    many[0].charge(|| BUDGET);
+    let mut queued = many.pop().unwrap();
+    let mut at_turn = many.pop().unwrap();
+    at_turn.wait(100);
+    queued.wait(101);
+    many[0].charge(|| BUDGET - TURN_BYTES);
+    assert_eq!(granted(&many[0]), [100]);
+    drop(queued);
+    assert!(!many[0].destination().is_waited_for());
+    drop(at_turn);
+    assert_eq!(in_flight(&many[0]), BUDGET - TURN_BYTES);
+    let first = many.remove(0);
+    let destination = first.destination().clone();
+    drop((first, many));
+    assert_eq!((destination.in_flight.load(SeqCst), destination.members.load(Relaxed)), (0, 0));
+}
+
+#[test]
+fn losses_shrink_the_budget_and_acknowledges_restore_it() {
+    let destinations = destinations();
+    let mut many = join(&destinations, MANY);
+    let budget = |share: &Share<usize>| share.destination().budget.load(Relaxed);
+    let second = |n: u64| Time(n * 1_000_000_000);
+    many[0].note_resent(1, second(1));
+    many[1].note_resent(1, second(1));
+    assert_eq!(budget(&many[0]), BUDGET / 4 * 3, "losses at one time count once");
+    (2..100).for_each(|n| many[0].note_resent(n, second(n)));
+    assert_eq!(budget(&many[0]), LEAST_BYTES);
+    for _ in 0..BUDGET {
+        many[0].charge(|| LEAST_BYTES);
+        many[0].charge(|| 0);
+    }
+    assert_eq!(budget(&many[0]), BUDGET);
+}

@@ -1,0 +1,49 @@
+//! Many queue pairs that send to one destination at once.
+
+use transport::{AttrMask, QpAttr, QpState, QpType, SendOp, Status};
+
+use super::rig::*;
+use crate::testing;
+
+const QPS: usize = 200;
+const MESSAGES: usize = 32;
+const LEN: usize = 4096;
+
+/// Every queue pair posts all it has at once: several times what a destination may have in flight. Some go
+/// while they wait for their turn, which must not keep it from the others.
+#[test]
+fn all_have_their_turn() {
+    on_loopback(|group| {
+        let (near, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
+        let setup = Setup { memory_bytes: LEN, ..Setup::new(QpType::Rc) };
+        let cq = near.create_cq((QPS * MESSAGES) as u32, None, 0).unwrap();
+        let pairs: Vec<_> = (0..QPS)
+            .map(|_| {
+                let (a, b) = (Node::with_cq(near.clone(), setup, &cq), Node::new(far.clone(), setup));
+                link(&a, &b);
+                (a, b)
+            })
+            .collect();
+        for (index, (a, b)) in pairs.iter().enumerate() {
+            a.write(0, &pattern(index, LEN));
+            let wr = |message| a.send_wr((index * MESSAGES + message) as u64, SendOp::Write(b.remote(0)), 0, LEN);
+            a.qp.post_send((0..MESSAGES).map(wr)).unwrap();
+        }
+        let gone = |index: usize| index % 8 == 7;
+        for (index, (a, _)) in pairs.iter().enumerate().filter(|(index, _)| gone(*index)) {
+            match index % 16 {
+                7 => a.qp.destroy().unwrap(),
+                _ => a.qp.modify(&QpAttr { state: QpState::Reset, ..QpAttr::default() }, AttrMask::STATE).unwrap(),
+            }
+        }
+        let mut done = vec![0; QPS];
+        while (0..QPS).any(|index| !gone(index) && done[index] < MESSAGES) {
+            let completion = next(&cq);
+            assert_eq!(completion.status, Status::Success);
+            done[completion.wr_id as usize / MESSAGES] += 1;
+        }
+        for (index, (_, b)) in pairs.iter().enumerate().filter(|(index, _)| !gone(*index)) {
+            assert_eq!(b.read(0, LEN), pattern(index, LEN), "{index}");
+        }
+    });
+}
