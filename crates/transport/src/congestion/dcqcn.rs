@@ -46,8 +46,9 @@ pub struct Dcqcn {
     pub fast_recovery_steps: u32,
     /// Shortest time between two CNPs of one queue pair.
     pub cnp_interval: Duration,
-    /// Bytes that may leave at once.
-    pub burst_bytes: u32,
+    /// Packets may leave so much before their time, several at once: at high rates a system call carries
+    /// many, at low rates every packet waits for its time. (Larger bursts make an incast's queue and cuts larger.)
+    pub burst: Duration,
 }
 
 impl Default for Dcqcn {
@@ -64,7 +65,7 @@ impl Default for Dcqcn {
             increase_bytes: 10_000_000,
             fast_recovery_steps: 5,
             cnp_interval: Duration::from_micros(50),
-            burst_bytes: 16 << 10,
+            burst: Duration::from_micros(10),
         }
     }
 }
@@ -139,7 +140,7 @@ impl RateLimit {
     /// When the next packet may leave, if not now.
     pub(crate) fn blocked(&mut self, now: Time) -> Option<Time> {
         self.pass(now);
-        let at = self.free_at - self.time_of(u64::from(self.parameters.burst_bytes));
+        let at = self.free_at - self.parameters.burst;
         (at > now && !self.over).then_some(at)
     }
 

@@ -308,7 +308,8 @@ impl Requester {
         let wqe = core.sq.get(self.cursor.wqe)?;
         let step = if matches!(wqe.op, SendOp::Read(_)) { self.read_part(core, wqe) } else { 1 };
         let last = self.cursor.packet + step == wqe.packets;
-        let ack_req = last || self.since_ack_request + 1 >= self.ack_request_interval(core) || self.fills_window(core, wqe);
+        let ack_req =
+            last || self.since_ack_request + 1 >= self.ack_request_interval(core) || self.fills_window(core, wqe);
         let psn = self.next;
         let len_bytes = match self.build(core, self.cursor, step, psn, ack_req, out, host) {
             Ok(len_bytes) => len_bytes,

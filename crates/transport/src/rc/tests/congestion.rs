@@ -13,7 +13,7 @@ const LEN: usize = 256 * 3000;
 /// Rates that make a packet of 256 bytes take microseconds.
 fn slow() -> Setup {
     let setup = setup();
-    let dcqcn = Dcqcn { line_rate: 200_000_000, min_rate: 1_000_000, burst_bytes: 1 << 10, ..setup.tuning.dcqcn };
+    let dcqcn = Dcqcn { line_rate: 200_000_000, min_rate: 1_000_000, ..setup.tuning.dcqcn };
     Setup { tuning: crate::attr::Tuning { dcqcn, ..setup.tuning }, ..setup }
 }
 
