@@ -33,7 +33,7 @@
 //! - Requests are done or fail in bounded time; then no timer runs and nothing wants to be
 //!   sent. Where nothing goes wrong nothing is sent twice.
 //!
-//! Connection managers have a world of their own: [`connections`].
+//! Connection managers have a world of their own: [`connections`]. So have congested switches: [`incast`].
 //!
 //! A run stops at the first broken rule. The crate has no sockets, no threads and
 //! no clock but its own, and iterates over nothing without an order.
@@ -46,6 +46,7 @@ mod clock;
 pub mod connections;
 mod end;
 mod fabric;
+pub mod incast;
 mod message;
 mod node;
 mod rng;

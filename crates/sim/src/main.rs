@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use longarm_sim::{Failure, Report, Scenario, World, connections, run, run_seed};
+use longarm_sim::{Failure, Report, Scenario, World, connections, incast, run, run_seed};
 
 const USAGE: &str = "\
 Deterministic simulation of the Longarm transport and connection manager.
@@ -12,6 +12,10 @@ usage: longarm-sim [--connections] --seed N [--trace]       replay one seed, wit
        longarm-sim [--connections] --runs K [--from SEED]   run K seeds in a row (from 0 unless told)
 
   --connections   connection managers instead of queue pairs
+
+       longarm-sim --incast [--seed N] [--dir DIR]          64 senders and one receiver behind a switch, with PFC,
+                                                            DCQCN, both, neither: writes DIR/congestion.md and .svg
+                                                            (DIR is docs unless told)
 ";
 
 /// What the command line asks for.
@@ -19,6 +23,7 @@ usage: longarm-sim [--connections] --seed N [--trace]       replay one seed, wit
 enum Task {
     Replay { what: What, seed: u64, trace: bool },
     Sweep { what: What, runs: u64, from: u64 },
+    Incast { seed: u64, dir: String },
     Help,
 }
 
@@ -34,6 +39,7 @@ fn main() -> ExitCode {
         Ok(Task::Replay { what: What::QueuePairs, seed, trace }) => replay(seed, trace),
         Ok(Task::Replay { what: What::Connections, seed, trace }) => replay_connections(seed, trace),
         Ok(Task::Sweep { what, runs, from }) => sweep(what, runs, from),
+        Ok(Task::Incast { seed, dir }) => write_incast(seed, &dir),
         Ok(Task::Help) => {
             print!("{USAGE}");
             ExitCode::SUCCESS
@@ -48,10 +54,12 @@ fn main() -> ExitCode {
 fn parse(arguments: impl Iterator<Item = String>) -> Result<Task, String> {
     let (mut seed, mut runs, mut from, mut trace) = (None, None, None, false);
     let mut what = What::QueuePairs;
+    let (mut is_incast, mut dir) = (false, None);
     let mut arguments = arguments;
     while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
         let mut number = || {
-            let text = arguments.next().ok_or_else(|| format!("{argument} needs a number"))?;
+            let text = value()?;
             text.parse::<u64>().map_err(|_| format!("{argument}: {text:?} is no number"))
         };
         match argument.as_str() {
@@ -59,15 +67,37 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Task, String> {
             "--runs" => runs = Some(number()?),
             "--from" => from = Some(number()?),
             "--trace" => trace = true,
+            "--incast" => is_incast = true,
+            "--dir" => dir = Some(value()?),
             "--connections" => what = What::Connections,
             "--help" | "-h" => return Ok(Task::Help),
             other => return Err(format!("{other:?} means nothing here")),
         }
     }
+    if is_incast {
+        return Ok(Task::Incast { seed: seed.unwrap_or(1), dir: dir.unwrap_or_else(|| "docs".into()) });
+    }
     match (seed, runs) {
         (Some(seed), None) if from.is_none() => Ok(Task::Replay { what, seed, trace }),
         (None, Some(runs)) if !trace => Ok(Task::Sweep { what, runs, from: from.unwrap_or(0) }),
         _ => Err("either --seed N [--trace] or --runs K [--from SEED]".into()),
+    }
+}
+
+fn write_incast(seed: u64, dir: &str) -> ExitCode {
+    let outcomes = incast::Way::ALL.map(|way| incast::run(&incast::Plan::new(way, seed)));
+    let dir = std::path::Path::new(dir);
+    let written = incast::chart(&outcomes).and_then(|svg| {
+        let write = |name: &str, text: &str| std::fs::write(dir.join(name), text).map_err(|e| format!("{name}: {e}"));
+        write("congestion.svg", &svg)?;
+        write("congestion.md", &incast::page(&outcomes))
+    });
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("longarm-sim: {problem}");
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use wire::{PKey, Psn, QKey, Qpn};
 
+use crate::congestion::dcqcn::Dcqcn;
 use crate::memory::{Access, PdId};
 use crate::wr::AddressVector;
 
@@ -137,6 +138,8 @@ pub struct Tuning {
     pub selective: bool,
     /// Lower bound of the acknowledge timeout: a scheduler's delay is no loss.
     pub min_ack_timeout: Duration,
+    /// RC: how congestion that switches mark is told and obeyed.
+    pub dcqcn: Dcqcn,
     /// UD: payload of a datagram at most, which is the port's MTU. A UD queue pair
     /// has no `path_mtu` of its own (IB specification 11.2.5.2: RC and UC only).
     pub max_datagram: Mtu,
@@ -150,6 +153,7 @@ impl Default for Tuning {
             advertise_credits: true,
             selective: true,
             min_ack_timeout: Duration::from_millis(2),
+            dcqcn: Dcqcn::default(),
             max_datagram: Mtu::B4096,
         }
     }

@@ -3,8 +3,10 @@
 //!
 //! RC has no flow control of its own on a lossy network, and everything that this
 //! process receives goes through one socket buffer. So the requester bounds what
-//! it has sent (and the READ responses it has asked for) by a window. The
-//! [`Congestion`] trait is the place where a rate-based control (DCQCN) plugs in.
+//! it has sent (and the READ responses it has asked for) by a window. Beside it [`dcqcn`] limits the rate
+//! once the network has said that it is congested.
+
+pub(crate) mod dcqcn;
 
 use wire::Psn;
 
@@ -16,6 +18,8 @@ pub(crate) trait Congestion {
     fn on_acked(&mut self, bytes: u64);
     /// Packets were lost: `una` is the first unacknowledged PSN, `sent` the one after the last sent.
     fn on_loss(&mut self, una: Psn, sent: Psn);
+    /// Selective retransmission: these bytes of what was sent are known to be lost, and no others.
+    fn on_missing(&mut self, lost_bytes: u64, una: Psn, sent: Psn);
     /// What was sent again after a loss was lost too.
     fn on_loss_again(&mut self);
     /// Nothing came back for a whole timeout.
@@ -25,7 +29,9 @@ pub(crate) trait Congestion {
 }
 
 /// Additive increase, multiplicative decrease: slow start, then one packet per
-/// window; a quarter off for a loss, at most once per window in flight.
+/// window; a quarter off for a loss, at most once per window in flight. Where it is known how much was lost, as
+/// much comes off, but no more than that quarter: an overrun buffer loses many packets of a window, a bad
+/// cable one.
 #[derive(Debug)]
 pub(crate) struct Aimd {
     window_bytes: u64,
@@ -34,6 +40,8 @@ pub(crate) struct Aimd {
     initial_bytes: u64,
     packet_bytes: u64,
     recovery_end: Option<Psn>,
+    /// What losses of this window in flight leave at least.
+    floor_bytes: u64,
 }
 
 /// A loss does not push the window below this many packets; a timeout does.
@@ -52,6 +60,7 @@ impl Aimd {
             initial_bytes: u64::from(initial_bytes),
             packet_bytes: 4096,
             recovery_end: None,
+            floor_bytes: 0,
         }
     }
 
@@ -87,6 +96,17 @@ impl Congestion for Aimd {
 
     fn on_loss(&mut self, una: Psn, sent: Psn) {
         self.shrink_once(una, sent);
+    }
+
+    fn on_missing(&mut self, lost_bytes: u64, una: Psn, sent: Psn) {
+        if self.recovery_end.is_none_or(|end| !una.before(end)) {
+            self.recovery_end = Some(sent);
+            let least = (MIN_LOSS_PACKETS * self.packet_bytes).min(self.window_bytes);
+            self.floor_bytes = (self.window_bytes * 3 / 4).max(least);
+        }
+        let left = self.window_bytes.saturating_sub(lost_bytes).max(self.floor_bytes);
+        self.window_bytes = self.window_bytes.min(left);
+        self.threshold_bytes = self.window_bytes;
     }
 
     fn on_loss_again(&mut self) {
@@ -127,6 +147,18 @@ mod tests {
         assert_eq!(aimd.window_bytes(), once);
         aimd.on_loss(Psn::new(50), Psn::new(60));
         assert!(aimd.window_bytes() < once);
+    }
+
+    #[test]
+    fn what_is_missing_comes_off_the_window_up_to_a_quarter() {
+        let mut aimd = Aimd::new(400_000, 400_000);
+        aimd.on_missing(4000, Psn::new(10), Psn::new(50));
+        aimd.on_missing(4000, Psn::new(11), Psn::new(60));
+        assert_eq!(aimd.window_bytes(), 392_000);
+        aimd.on_missing(1 << 40, Psn::new(49), Psn::new(70));
+        assert_eq!(aimd.window_bytes(), 300_000);
+        aimd.on_missing(1 << 40, Psn::new(50), Psn::new(70));
+        assert_eq!(aimd.window_bytes(), 225_000);
     }
 
     #[test]

@@ -68,4 +68,8 @@ counters! {
     ecn_marked,
     /// Congestion notification packets received.
     rx_cnps,
+    /// The same, sent.
+    tx_cnps,
+    /// Times that a packet had to wait for its time because CNPs had lowered the rate.
+    paced_packets,
 }

@@ -42,6 +42,7 @@ pub mod wr;
 pub use attr::{AttrMask, Mtu, QpAttr, QpCaps, QpInit, QpState, QpType, Tuning};
 pub use budget::ReorderBudget;
 pub use completion::{Completion, CompletionOp, Status};
+pub use congestion::dcqcn::Dcqcn;
 pub use counters::QpCounters;
 pub use drop::DropReason;
 pub use error::{ModifyError, PostError};

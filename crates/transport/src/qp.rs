@@ -139,6 +139,14 @@ impl Qp {
         self.core.failure
     }
 
+    /// Bytes per second to which congestion notifications have limited it; `None`: no limit.
+    pub fn rate_limit(&self) -> Option<u64> {
+        match &self.service {
+            Service::Rc(rc) => rc.rate_limit(),
+            _ => None,
+        }
+    }
+
     /// How many send work requests fit now.
     pub fn send_room(&self) -> u32 {
         self.core.caps.max_send_wr.saturating_sub(self.core.sq.len() as u32)

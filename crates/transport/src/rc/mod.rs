@@ -13,6 +13,7 @@
 //! state in [`Requester`]. The responder carries out the peer's requests.
 
 mod completer;
+mod pace;
 mod parts;
 mod reorder;
 mod requester;
@@ -30,6 +31,7 @@ use crate::drop::DropReason;
 use crate::host::{Host, QpEvent};
 use crate::qp::{Arrival, Failure, Transmit};
 use crate::time::Time;
+use pace::Pace;
 use requester::Requester;
 use responder::Responder;
 
@@ -40,6 +42,7 @@ pub(crate) struct Rc {
     responder: Responder,
     failure: Option<Failure>,
     drained_event_due: bool,
+    pace: Pace,
 }
 
 impl Rc {
@@ -49,6 +52,7 @@ impl Rc {
             responder: Responder::default(),
             failure: None,
             drained_event_due: false,
+            pace: Pace::default(),
         }
     }
 
@@ -73,6 +77,7 @@ impl Rc {
     /// Responses that are due (a NAK above all) still leave.
     pub(crate) fn failed(&mut self, core: &mut Core, host: &mut impl Host) {
         self.requester.stop();
+        self.pace = Pace::default();
         self.responder.flush(core, host);
     }
 
@@ -92,10 +97,12 @@ impl Rc {
         if !core.is_from_peer(arrival) {
             return Err(DropReason::WrongSource);
         }
+        if arrival.ecn_ce {
+            self.pace.marked(core, now);
+        }
         match info.operation {
             Operation::Cnp => {
-                core.counters.rx_cnps += 1;
-                self.requester.congestion_notified();
+                self.handle_cnp(core, now);
                 Ok(())
             }
             _ if info.is_response() => self.handle_response(core, packet, now, host),
@@ -135,6 +142,19 @@ impl Rc {
         out: &mut [u8],
         host: &mut impl Host,
     ) -> Option<Transmit> {
+        if self.pace.notification_due() {
+            return Some(self.pace.notify(core, out));
+        }
+        if self.pace.is_limited() && self.pace.must_wait(core, now) {
+            // What says no more than an acknowledge does not wait.
+            let is_short = self.responder.has_urgent() && !self.responder.sends_data();
+            return if is_short { self.poll_responder(core, out, host) } else { None };
+        }
+        let transmit = self.poll_data(core, now, out, host)?;
+        Some(self.pace.sent(core, transmit, now))
+    }
+
+    fn poll_data(&mut self, core: &mut Core, now: Time, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
         if self.responder.has_urgent() {
             return self.poll_responder(core, out, host);
         }
@@ -154,7 +174,11 @@ impl Rc {
     }
 
     pub(crate) fn wants_transmit(&self, core: &Core) -> bool {
-        self.responder.has_urgent() || self.requester.wants_transmit(core)
+        match self.pace.waits_until() {
+            _ if self.pace.notification_due() => true,
+            Some(_) => self.responder.has_urgent() && !self.responder.sends_data(),
+            None => self.responder.has_urgent() || self.requester.wants_transmit(core),
+        }
     }
 
     /// From now on requests that were never sent leave, or do not.
@@ -172,7 +196,7 @@ impl Rc {
     }
 
     pub(crate) fn ack_due(&self) -> bool {
-        self.responder.has_ack()
+        self.responder.has_ack() && (self.pace.waits_until().is_none() || !self.responder.sends_data())
     }
 
     pub(crate) fn recv_posted(&mut self, core: &Core) {
@@ -180,10 +204,25 @@ impl Rc {
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        self.requester.retry().next_timeout()
+        self.requester.retry().next_timeout().into_iter().chain(self.pace.waits_until()).min()
+    }
+
+    /// Bytes per second that CNPs have left to it; `None`: no limit.
+    pub(crate) fn rate_limit(&self) -> Option<u64> {
+        self.pace.rate()
+    }
+
+    fn handle_cnp(&mut self, core: &mut Core, now: Time) {
+        core.counters.rx_cnps += 1;
+        if core.tuning.dcqcn.enabled {
+            self.pace.notified(core, self.requester.possible_rate(), now);
+        } else {
+            self.requester.congestion_notified();
+        }
     }
 
     pub(crate) fn handle_timeout(&mut self, core: &mut Core, now: Time) {
+        self.pace.time_passed(now);
         if matches!(core.state(), QpState::Rts | QpState::Sqd) {
             self.requester.handle_timeout(core, now);
             self.failure = self.requester.take_failure(core);

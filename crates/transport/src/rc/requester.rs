@@ -31,7 +31,7 @@ use crate::reason::Reason;
 use crate::time::Time;
 use crate::wr::{RemoteAddr, SendFlags, SendOp};
 
-/// Packets of one message after which an acknowledge is asked for in any case.
+/// Packets of one message after which an acknowledge is asked for in any case, if the window is large.
 const ACK_REQUEST_INTERVAL: u32 = 16;
 
 /// Where the next packet comes from.
@@ -145,6 +145,13 @@ impl Requester {
     /// Whether everything that was begun has been acknowledged.
     pub(crate) fn is_drained(&self) -> bool {
         self.una == self.sent
+    }
+
+    /// Bytes per second that the window lets leave at most, as far as the round trip is known.
+    pub(crate) fn possible_rate(&self) -> u64 {
+        let per_ns =
+            self.retry.round_trip().map(|rtt| self.congestion.window_bytes() as f64 / rtt.as_nanos().max(1) as f64);
+        per_ns.map_or(u64::MAX, |per_ns| (per_ns * 1e9) as u64)
     }
 
     pub(crate) fn congestion_notified(&mut self) {
@@ -301,7 +308,8 @@ impl Requester {
         let wqe = core.sq.get(self.cursor.wqe)?;
         let step = if matches!(wqe.op, SendOp::Read(_)) { self.read_part(core, wqe) } else { 1 };
         let last = self.cursor.packet + step == wqe.packets;
-        let ack_req = last || self.since_ack_request + 1 >= ACK_REQUEST_INTERVAL || self.fills_window(core, wqe);
+        let ack_req =
+            last || self.since_ack_request + 1 >= self.ack_request_interval(core) || self.fills_window(core, wqe);
         let psn = self.next;
         let len_bytes = match self.build(core, self.cursor, step, psn, ack_req, out, host) {
             Ok(len_bytes) => len_bytes,
@@ -316,6 +324,12 @@ impl Requester {
         self.count(core, psn, ack_req, now);
         self.advance(core, step);
         Some(core.transmit(len_bytes))
+    }
+
+    /// Several acknowledges a window, so that the loss of one packet or one acknowledge stops nothing.
+    fn ack_request_interval(&self, core: &Core) -> u32 {
+        let packet_bytes = u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES;
+        (packets_in(self.congestion.window_bytes(), packet_bytes) / 4).clamp(1, ACK_REQUEST_INTERVAL)
     }
 
     /// Whether nothing more can leave after this packet: then it must ask for an acknowledge.

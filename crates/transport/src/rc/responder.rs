@@ -99,6 +99,11 @@ impl Responder {
         self.responses.has_any()
     }
 
+    /// Whether the next response carries the data of a READ.
+    pub(crate) fn sends_data(&self) -> bool {
+        self.responses.sends_data()
+    }
+
     pub(crate) fn take_failure(&mut self) -> Option<Failure> {
         self.failure.take()
     }

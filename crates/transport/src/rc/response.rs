@@ -142,6 +142,11 @@ impl Responses {
         !self.queue.is_empty()
     }
 
+    /// Whether the next one carries the data of a READ.
+    pub(super) fn sends_data(&self) -> bool {
+        matches!(self.queue.front(), Some(Response::Read(_)))
+    }
+
     /// READs and atomics whose response has never left in whole.
     pub(super) fn outstanding(&self) -> usize {
         self.with_data

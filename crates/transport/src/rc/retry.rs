@@ -159,6 +159,11 @@ impl Retry {
         }
     }
 
+    /// The round trip, once there was one.
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        self.round_trip
+    }
+
     /// How long a repeated sign of the same loss is no news: about one round trip, and
     /// twice as long each of the `times` that sending again was of no use.
     pub(crate) fn quiet_period(&self, times: u32) -> Duration {

@@ -97,17 +97,17 @@ impl Scoreboard {
         !known
     }
 
-    /// Looks which of those that were sent again are lost once more; whether any is.
-    pub(super) fn note_lost_again(&mut self) -> bool {
+    /// Looks which of those that were sent again are lost once more; how many PSNs they take.
+    pub(super) fn note_lost_again(&mut self) -> u32 {
         let (highest, arrived_order) = (self.highest(), self.arrived_order);
-        let mut lost = false;
+        let mut lost = 0;
         for hole in &mut self.holes {
             let Some(sent) = hole.sent else { continue };
             let overtaken = sent.order < arrived_order.saturating_sub(1)
                 || highest.is_some_and(|highest| !highest.before(sent.frontier));
             if overtaken && hole.times < MAX_TIMES {
                 hole.sent = None;
-                lost = true;
+                lost += hole.packets;
             }
         }
         lost
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(board.due(), None);
         board.merge(psn(0), &sack(&[1, 3, 5]));
         assert!(!board.note_missing(psn(2), 1));
-        assert!(!board.note_lost_again());
+        assert_eq!(board.note_lost_again(), 0);
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
         let mut board = board(&[1, 3, 5]);
         [0, 2, 4].into_iter().for_each(|number| board.sent_again(psn(number), psn(10)));
         board.merge(psn(0), &sack(&[1, 2, 3, 5]));
-        assert!(board.note_lost_again());
+        assert_eq!(board.note_lost_again(), 1);
         assert_eq!(board.due(), Some((psn(0), false)), "4 was sent after 2 and may still come");
     }
 
@@ -211,9 +211,9 @@ mod tests {
         let mut board = board(&[1]);
         board.sent_again(psn(0), psn(10));
         board.merge(psn(0), &sack(&[1, 9]));
-        assert!(!board.note_lost_again());
+        assert_eq!(board.note_lost_again(), 0);
         board.merge(psn(0), &sack(&[1, 9, 10]));
-        assert!(board.note_lost_again());
+        assert_eq!(board.note_lost_again(), 1);
         assert_eq!(board.due(), Some((psn(0), false)));
     }
 

@@ -83,7 +83,7 @@ impl Requester {
         let Some(board) = &mut self.scoreboard else { return };
         // After going back, what follows the cursor is sent again in any case.
         let end = Some(board.end_of_missing()).filter(|end| end.before(self.next)).unwrap_or(self.next);
-        let mut news = board.note_lost_again();
+        let mut lost = board.note_lost_again();
         let (mut psn, mut index) = (self.una, 0);
         while psn.before(end) {
             let Some(wqe) = core.sq.get(index) else { break };
@@ -95,13 +95,14 @@ impl Requester {
                 SendOp::Read(_) => self.read_parts.rest_of_part(psn).unwrap_or(1).max(1),
                 _ => 1,
             };
-            if !board.has_arrived(psn) {
-                news |= board.note_missing(psn, packets);
+            if !board.has_arrived(psn) && board.note_missing(psn, packets) {
+                lost += packets;
             }
             psn = psn.add(packets);
         }
-        if news {
-            self.congestion.on_loss(self.una, self.sent);
+        if lost != 0 {
+            let packet_bytes = u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES;
+            self.congestion.on_missing(u64::from(lost) * packet_bytes, self.una, self.sent);
             self.retry.rewound();
         }
         self.settle_credit(core);

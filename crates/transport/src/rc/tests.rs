@@ -1,5 +1,6 @@
 //! Scripts of two RC queue pairs and a wire that does what the test tells it to.
 
+mod congestion;
 mod errors;
 mod flow;
 mod loss;

@@ -181,7 +181,7 @@ impl Node {
             destination: transmit.address.destination,
             traffic_class: transmit.address.traffic_class,
             hop_limit: transmit.address.hop_limit,
-            ecn_ce: false,
+            ecn_ce: transmit.address.traffic_class & 3 == 3,
         };
         self.qp.handle_packet(&packet, &arrival, now, &mut self.host)
     }

@@ -34,6 +34,8 @@ pub(crate) enum Verdict {
     Pass,
     Drop,
     Duplicate,
+    /// A switch marks it: congestion. Only if it says that it understands marks.
+    Mark,
     /// Arrives after everything else that left in the same round.
     Late,
 }
@@ -145,9 +147,12 @@ impl Pair {
                 let packet = Packet::parse(&bytes).expect("a well-formed packet");
                 self.sent.push((side, packet.opcode()));
                 let verdict = judge(side, &packet);
-                let flight = (side, bytes, transmit);
+                let mut flight = (side, bytes, transmit);
+                if verdict == Verdict::Mark && transmit.address.traffic_class & 3 != 0 {
+                    flight.2.address.traffic_class |= 3;
+                }
                 match verdict {
-                    Verdict::Pass => wire.push_back(flight),
+                    Verdict::Pass | Verdict::Mark => wire.push_back(flight),
                     Verdict::Drop => {}
                     Verdict::Duplicate => wire.extend([flight.clone(), flight]),
                     Verdict::Late => late.push(flight),

@@ -1,0 +1,110 @@
+//! The surroundings of a queue pair whose payload nobody looks at.
+
+use transport::{
+    Accessor, AtomicOp, BindMw, Completion, CqSide, Host, Memory, MemoryError, PdId, QpEvent, RecvWr, Sge, Status,
+};
+use wire::RKey;
+
+/// Memory that grants every access and keeps nothing.
+#[derive(Debug, Default)]
+pub(super) struct Nothing;
+
+impl Memory for Nothing {
+    fn gather(&self, _: PdId, _: &[Sge], _: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        out.fill(0);
+        Ok(())
+    }
+
+    fn scatter(&self, _: PdId, _: &[Sge], _: u64, _: &[u8]) -> Result<(), MemoryError> {
+        Ok(())
+    }
+
+    fn check_local(&self, _: PdId, _: &[Sge], _: bool) -> Result<(), MemoryError> {
+        Ok(())
+    }
+
+    fn check_remote(&self, _: Accessor, _: RKey, _: u64, _: u64, _: transport::Access) -> Result<(), MemoryError> {
+        Ok(())
+    }
+
+    fn remote_write(&self, _: Accessor, _: RKey, _: u64, _: &[u8]) -> Result<(), MemoryError> {
+        Ok(())
+    }
+
+    fn remote_read(&self, _: Accessor, _: RKey, _: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        out.fill(0);
+        Ok(())
+    }
+
+    fn remote_atomic(&self, _: Accessor, _: RKey, _: u64, _: AtomicOp) -> Result<u64, MemoryError> {
+        Err(MemoryError::NoPermission)
+    }
+
+    fn remote_atomic_write(&self, _: Accessor, _: RKey, _: u64, _: [u8; 8]) -> Result<(), MemoryError> {
+        Err(MemoryError::NoPermission)
+    }
+
+    fn remote_flush(
+        &self,
+        _: Accessor,
+        _: RKey,
+        _: Option<(u64, u64)>,
+        _: transport::Access,
+    ) -> Result<(), MemoryError> {
+        Ok(())
+    }
+
+    fn invalidate(&self, _: Accessor, _: RKey) -> Result<(), MemoryError> {
+        Err(MemoryError::NoPermission)
+    }
+
+    fn bind(&self, _: Accessor, _: &BindMw) -> Result<(), MemoryError> {
+        Err(MemoryError::NoPermission)
+    }
+}
+
+/// Counts what was completed.
+#[derive(Debug, Default)]
+pub(super) struct Surroundings {
+    memory: Nothing,
+    /// Send work requests done.
+    pub(super) done: u64,
+    /// One of them failed.
+    pub(super) failed: bool,
+}
+
+impl Host for Surroundings {
+    type Memory = Nothing;
+    type Path = transport::near::path::NoPath<Nothing>;
+
+    fn memory(&self) -> &Nothing {
+        &self.memory
+    }
+
+    fn path(&self) -> Option<&Self::Path> {
+        None
+    }
+
+    fn complete(&mut self, side: CqSide, completion: Completion) {
+        if side == CqSide::Send {
+            self.done += 1;
+            self.failed |= completion.status != Status::Success;
+        }
+    }
+
+    fn event(&mut self, _: QpEvent) {}
+
+    fn take_shared_recv(&mut self) -> Option<RecvWr> {
+        None
+    }
+
+    fn xrc_srq(&mut self, _: u32) -> Option<PdId> {
+        None
+    }
+
+    fn take_xrc_recv(&mut self, _: u32) -> Option<RecvWr> {
+        None
+    }
+
+    fn complete_xrc(&mut self, _: u32, _: Completion) {}
+}

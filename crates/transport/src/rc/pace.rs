@@ -1,0 +1,96 @@
+//! The pace of a reliable connection: the congestion notifications that it owes its peer, and when its own next
+//! packet may leave. While no CNP has come, all of this is one comparison.
+
+use wire::{Bth, Cnp, Opcode};
+
+use crate::congestion::dcqcn::{Notifier, RateLimit};
+use crate::core::Core;
+use crate::packet::Builder;
+use crate::qp::Transmit;
+use crate::time::Time;
+
+/// The ECN bits of the traffic class (RFC 3168).
+const ECN_MASK: u8 = 0b11;
+/// "This transport understands marks."
+const ECT_0: u8 = 0b10;
+
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    notifier: Notifier,
+    limit: Option<Box<RateLimit>>,
+    waits_until: Option<Time>,
+}
+
+impl Pace {
+    /// A packet came with a mark of congestion.
+    pub(super) fn marked(&mut self, core: &Core, now: Time) {
+        if core.tuning.dcqcn.enabled {
+            self.notifier.marked(core.tuning.dcqcn.cnp_interval, now);
+        }
+    }
+
+    pub(super) fn notification_due(&self) -> bool {
+        self.notifier.due
+    }
+
+    /// The CNP (Annex A17.9): nothing but a base header with BECN, and 16 reserved bytes.
+    pub(super) fn notify(&mut self, core: &mut Core, out: &mut [u8]) -> Transmit {
+        self.notifier.due = false;
+        core.counters.tx_cnps += 1;
+        let opcode = Opcode::CNP;
+        let mut builder = Builder::new(out, Bth { opcode, becn: true, ..core.bth(opcode) });
+        builder.push(Cnp.encode());
+        core.transmit(builder.finish())
+    }
+
+    /// A CNP has come. The first one finds packets leaving at `rate` bytes per second.
+    pub(super) fn notified(&mut self, core: &Core, rate: u64, now: Time) {
+        match &mut self.limit {
+            Some(limit) => limit.on_cnp(now),
+            None => self.limit = Some(Box::new(RateLimit::new(&core.tuning.dcqcn, rate, now))),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// Bytes per second.
+    pub(super) fn rate(&self) -> Option<u64> {
+        self.limit.as_ref().map(|limit| limit.rate())
+    }
+
+    /// Whether the time of the next packet has not come.
+    pub(super) fn must_wait(&mut self, core: &mut Core, now: Time) -> bool {
+        let blocked = self.limit.as_mut().and_then(|limit| limit.blocked(now));
+        if self.limit.as_ref().is_some_and(|limit| limit.is_over()) {
+            self.limit = None;
+        }
+        core.counters.paced_packets += u64::from(blocked.is_some() && self.waits_until.is_none());
+        self.waits_until = blocked;
+        blocked.is_some()
+    }
+
+    /// Until when data waits.
+    #[inline]
+    pub(super) fn waits_until(&self) -> Option<Time> {
+        self.waits_until
+    }
+
+    pub(super) fn time_passed(&mut self, now: Time) {
+        self.waits_until = self.waits_until.filter(|at| *at > now);
+    }
+
+    /// A packet leaves: it counts, and says that marks are understood here.
+    #[inline]
+    pub(super) fn sent(&mut self, core: &Core, mut transmit: Transmit, now: Time) -> Transmit {
+        if let Some(limit) = &mut self.limit {
+            limit.sent(transmit.len_bytes as u64, now);
+        }
+        if core.tuning.dcqcn.enabled {
+            transmit.address.traffic_class = transmit.address.traffic_class & !ECN_MASK | ECT_0;
+        }
+        transmit
+    }
+}
