@@ -230,6 +230,11 @@ impl Qp {
             self.flush_posted(&wr, host);
             return Ok(());
         }
+        if let Service::Near(near) = &mut self.service
+            && near.at_once(&mut self.core, &wr, host)
+        {
+            return Ok(());
+        }
         let mtu = match self.core.qp_type {
             QpType::Ud => u32::MAX,
             _ => self.core.mtu(),

@@ -1,10 +1,11 @@
 //! The body of a frame, in the ring or lent.
 
-use local::Link;
 use memory::{Registry, Span};
 use transport::near::frame::{Flags, HEAD_BYTES, Head};
 use transport::near::path::{Arrived, Stop};
 use transport::{Accessor, Memory, PdId, RemoteAddr, Sge};
+
+use super::links::NearLink;
 
 /// Bytes by which a frame says where a piece of the message is.
 pub(super) const LENT_BYTES: usize = 16;
@@ -42,7 +43,7 @@ impl Lent {
 
 /// A frame in a lane, with its head copied out.
 pub(super) struct FrameBody<'a> {
-    link: &'a Link,
+    link: &'a NearLink,
     /// After the head.
     bytes: Span<'a>,
     /// What a lent message consists of, copied out once.
@@ -54,7 +55,7 @@ pub(super) struct FrameBody<'a> {
 impl<'a> FrameBody<'a> {
     /// The body of a frame, whose bytes start with the head. Nothing if what it lends makes no sense.
     #[inline]
-    pub(super) fn new(link: &'a Link, head: &Head, frame: Span<'a>) -> Option<FrameBody<'a>> {
+    pub(super) fn new(link: &'a NearLink, head: &Head, frame: Span<'a>) -> Option<FrameBody<'a>> {
         let bytes = frame.part(HEAD_BYTES, frame.len_bytes() - HEAD_BYTES)?;
         let nothing = Lent { object: 0, len_bytes: 0, offset: 0 };
         let is_lent = head.flags.contains(Flags::LENT);
@@ -85,7 +86,10 @@ impl<'a> FrameBody<'a> {
     fn each_lent(&self, mut copy: impl FnMut(u64, Span<'_>) -> Result<(), Stop>) -> Result<(), Stop> {
         let mut at = 0;
         for lent in &self.lent[..self.pieces] {
-            let object = self.link.peer().object(lent.object).ok_or(Stop::Elsewhere)?;
+            let Some(object) = self.link.peer().object(lent.object) else {
+                self.link.miss(lent.object);
+                return Err(Stop::Elsewhere);
+            };
             let offset = usize::try_from(lent.offset).map_err(|_| Stop::Elsewhere)?;
             let span = object.span().part(offset, lent.len_bytes as usize).ok_or(Stop::Elsewhere)?;
             copy(at, span)?;

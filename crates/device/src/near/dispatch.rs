@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use local::{Consumer, Frame, LANES, Link};
+use local::{Consumer, Frame, LANES};
 use transport::DropReason;
 use transport::near::frame::{HEAD_BYTES, Head, Kind};
 use wire::Qpn;
@@ -78,7 +78,8 @@ impl Engine {
         let Some(near) = &self.near else { return false };
         if scratch.seen.version != near.links.version() {
             let version = near.links.version();
-            scratch.seen = Seen { version, links: Some(near.links.all()), frames: scratch.seen.frames, ..Seen::default() };
+            scratch.seen =
+                Seen { version, links: Some(near.links.all()), frames: scratch.seen.frames, ..Seen::default() };
         }
         let Some(links) = scratch.seen.links.take() else { return false };
         let mut frames = 0;
@@ -199,7 +200,7 @@ impl Engine {
     fn handle_frame(
         &self,
         qp: &mut transport::Qp,
-        link: &Link,
+        link: &NearLink,
         head: &Head,
         frame: &Frame<'_, '_>,
         host: &mut Host<'_>,

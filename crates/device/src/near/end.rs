@@ -200,7 +200,7 @@ impl Path for End {
             return Ok(());
         }
         let key = reach::key(peer, &qp, to, len_bytes, Access::REMOTE_WRITE)?;
-        match reach::place(peer, &key, to.addr, len_bytes)? {
+        match reach::place(&self.link, &key, to.addr, len_bytes)? {
             Place::Far(address) => far::write(peer, address, memory, pd, payload, len_bytes as usize),
             Place::Mapped(object, _) if !object.is_writable() => Err(Stop::Elsewhere),
             Place::Mapped(object, at) => {
@@ -223,7 +223,7 @@ impl Path for End {
             return Ok(());
         }
         let key = reach::key(peer, &qp, from, len_bytes.into(), Access::REMOTE_READ)?;
-        match reach::place(peer, &key, from.addr, len_bytes.into())? {
+        match reach::place(&self.link, &key, from.addr, len_bytes.into())? {
             Place::Far(address) => far::read(peer, address, memory, pd, sgl, 0, len_bytes as usize),
             Place::Mapped(object, at) => {
                 let from = object.span().part(at, len_bytes as usize).ok_or(Stop::Elsewhere)?;
@@ -244,7 +244,7 @@ impl Path for End {
         };
         let key = reach::key(peer, &qp, RemoteAddr { addr, rkey }, len_bytes, errand.access())?;
         // Only a mapped word can be changed at once.
-        let Ok(Place::Mapped(object, at)) = reach::place(peer, &key, addr, len_bytes) else {
+        let Ok(Place::Mapped(object, at)) = reach::place(&self.link, &key, addr, len_bytes) else {
             return Err(Stop::Elsewhere);
         };
         let word = object.span().part(at, 8).ok_or(Stop::Elsewhere)?;

@@ -1,6 +1,6 @@
 //! The links to other processes, and how they come about.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,9 +23,19 @@ pub(crate) struct NearLink {
     link: Link,
     /// Whether we may touch the peer's memory ourselves; if not, every request is a frame.
     direct: AtomicBool,
+    /// Objects that were missed and asked for.
+    asked: Mutex<HashSet<u32>>,
 }
 
 impl NearLink {
+    /// An object of the peer is not here that should be: asks for it, once.
+    #[cold]
+    pub(super) fn miss(&self, object: u32) {
+        if self.asked.lock().insert(object) {
+            self.link.want_object(object);
+        }
+    }
+
     #[inline]
     pub(super) fn is_direct(&self) -> bool {
         self.direct.load(Relaxed)
@@ -178,7 +188,8 @@ impl Links {
 
     /// Takes a link into use that leads to the process with these slots.
     pub(crate) fn adopt(&self, link: Link, slots: impl IntoIterator<Item = u8>, export: &Exporter) {
-        let link = Arc::new(NearLink { link, direct: AtomicBool::new(self.direct.load(Relaxed)) });
+        let link =
+            Arc::new(NearLink { link, direct: AtomicBool::new(self.direct.load(Relaxed)), asked: Mutex::default() });
         link.confirm();
         export.enter(link.clone());
         let mut state = self.state.lock();
@@ -228,6 +239,9 @@ impl Links {
 
     fn remove(&self, link: &Arc<NearLink>) {
         let _ = epoll::delete(&self.sockets, link.socket());
+        if let Some(process) = link.peer().process() {
+            let _ = epoll::delete(&self.sockets, process);
+        }
         let mut list = self.list.lock();
         *list = list.iter().filter(|other| !Arc::ptr_eq(other, link)).cloned().collect();
         self.version.store(new_version(), Release);

@@ -118,5 +118,10 @@ impl Engine {
 /// Waits on the sockets of all links as one descriptor.
 pub(crate) fn watch(epoll: &std::os::fd::OwnedFd, link: &NearLink, number: u64) -> std::io::Result<()> {
     let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
-    Ok(epoll::add(epoll, link.socket(), epoll::EventData::new_u64(number), flags)?)
+    epoll::add(epoll, link.socket(), epoll::EventData::new_u64(number), flags)?;
+    // A child of the peer may hold the socket open when the peer is gone.
+    if let Some(process) = link.peer().process() {
+        epoll::add(epoll, process, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;
+    }
+    Ok(())
 }

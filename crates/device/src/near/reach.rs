@@ -9,6 +9,8 @@ use transport::near::path::Stop;
 use transport::{Access, MemoryError, RemoteAddr};
 use wire::Qpn;
 
+use super::links::NearLink;
+
 /// Where bytes of the peer are.
 pub(super) enum Place<'a> {
     /// Mapped here, from this offset on.
@@ -51,12 +53,17 @@ pub(super) fn key(
 
 /// Where a checked range of a key lies.
 #[inline]
-pub(super) fn place<'a>(peer: &'a Peer, key: &SharedKey, addr: u64, len_bytes: u64) -> Result<Place<'a>, Stop> {
+pub(super) fn place<'a>(link: &'a NearLink, key: &SharedKey, addr: u64, len_bytes: u64) -> Result<Place<'a>, Stop> {
+    let peer = link.peer();
     let from = addr - key.base;
     if let Some(place) = key.place {
         let inside = from >= place.skip_front
             && from.checked_add(len_bytes).is_some_and(|end| end <= key.len_bytes.saturating_sub(place.skip_back));
-        if inside && let Some(object) = peer.object(place.object) {
+        let object = if inside { peer.object(place.object) } else { None };
+        if inside && object.is_none() {
+            link.miss(place.object);
+        }
+        if let Some(object) = object {
             let at = place.offset.checked_add(from - place.skip_front).and_then(|at| usize::try_from(at).ok());
             if let Some(at) = at.filter(|at| object.span().part(*at, len_bytes as usize).is_some()) {
                 return Ok(Place::Mapped(object, at));

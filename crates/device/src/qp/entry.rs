@@ -75,7 +75,13 @@ pub(crate) struct Parents {
 
 impl QpEntry {
     pub(crate) fn new(qpn: Qpn, context: Arc<Context>, live: Live) -> QpEntry {
-        let cell = QpCell { live: Some(live), timer_at: Time::NEVER, touched: false, doorbells: Doorbells::default(), put_off: false };
+        let cell = QpCell {
+            live: Some(live),
+            timer_at: Time::NEVER,
+            touched: false,
+            doorbells: Doorbells::default(),
+            put_off: false,
+        };
         QpEntry {
             qpn,
             context,

@@ -17,6 +17,7 @@
 //! What differs: a peer whose process is stopped is waited for without a limit; a UC message that the
 //! receiver has no buffer for is lost as always, but none is lost on the way.
 
+mod at_once;
 pub mod errand;
 pub mod frame;
 pub mod path;
@@ -30,6 +31,7 @@ use crate::drop::DropReason;
 use crate::host::{Host, QpEvent};
 use crate::qp::{Arrival, Failure, Transmit};
 use crate::time::Time;
+use crate::wr::SendWr;
 use frame::{Head, Kind};
 use path::{Arrived, Body, Path, Stop};
 use requester::Requester;
@@ -119,6 +121,12 @@ impl Near {
         };
         self.note_drained(core, host);
         outcome
+    }
+
+    /// Carries a request out while it is posted, if nothing is in its way.
+    #[inline]
+    pub(crate) fn at_once(&mut self, core: &mut Core, wr: &SendWr, host: &mut impl Host) -> bool {
+        !self.responder.has_answer() && self.requester.at_once(core, wr, host)
     }
 
     /// Sends whatever can be sent; acknowledges that wait too, if `with_acks`.

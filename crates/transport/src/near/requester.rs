@@ -133,6 +133,17 @@ impl Requester {
         self.failure.take()
     }
 
+    /// Whether a request could be carried out at once if the queue is empty.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        !self.wait.is_on() && self.blocked.is_none() && self.failure.is_none()
+    }
+
+    /// The oldest request has failed, for a reason of our own.
+    pub(super) fn block(&mut self, reason: Reason) {
+        self.blocked = Some(reason);
+    }
+
     /// Whether there is a WQE to go on with.
     pub(crate) fn wants_to_go_on(&self, core: &Core) -> bool {
         self.may_work(core) && core.sq.get(self.issued).is_some_and(|wqe| self.may_begin(wqe))

@@ -1,0 +1,66 @@
+//! One-sided requests that are done while they are posted, and never enter the queue.
+//!
+//! Nothing is before them, nothing is waited for, and the peer's memory is mapped: the usual case.
+//! Whatever does not go well here is tried again from the queue, where it gets its error.
+
+use super::errand::Errand;
+use super::path::Path;
+use super::requester::{Requester, path};
+use crate::attr::QpState;
+use crate::completion::Completion;
+use crate::core::Core;
+use crate::host::{CqSide, Host};
+use crate::memory::Memory;
+use crate::queue::send::completion_op;
+use crate::reason::Reason;
+use crate::wr::{Payload, SendFlags, SendOp, SendWr};
+
+impl Requester {
+    /// Carries a checked request out, if it can be done at once. True if it is done with.
+    #[inline]
+    pub(crate) fn at_once<H: Host>(&mut self, core: &mut Core, wr: &SendWr, host: &mut H) -> bool {
+        if !core.sq.is_empty() || core.state() != QpState::Rts || !self.is_idle() {
+            return false;
+        }
+        let Ok(to_peer) = path(host) else { return false };
+        let done = match (&wr.op, &wr.payload) {
+            (SendOp::Write(remote), payload) => to_peer.write(host.memory(), core.pd, payload, *remote).is_ok(),
+            (SendOp::Read(remote), Payload::Sgl(sgl)) => {
+                to_peer.read(host.memory(), core.pd, sgl, wr.payload.len_bytes() as u32, *remote).is_ok()
+            }
+            (SendOp::Atomic(remote, op), Payload::Sgl(sgl)) => {
+                match to_peer.errand(&Errand::Atomic(remote.addr, *op), remote.rkey) {
+                    Err(_) => false,
+                    Ok(before) => match host.memory().scatter(core.pd, sgl, 0, &before.to_ne_bytes()) {
+                        Ok(()) => true,
+                        Err(refused) => {
+                            // It was done, and must not be done again.
+                            core.sq.push(wr.clone(), 1);
+                            self.block(Reason::LocalMemory(refused));
+                            return true;
+                        }
+                    },
+                }
+            }
+            _ => false,
+        };
+        if done {
+            self.wait.progress();
+            note_done(core, wr, host);
+        }
+        done
+    }
+}
+
+#[inline]
+fn note_done(core: &mut Core, wr: &SendWr, host: &mut impl Host) {
+    let len_bytes = wr.payload.len_bytes() as u32;
+    core.counters.tx_packets += 1;
+    if matches!(wr.op, SendOp::Write(_)) {
+        core.counters.tx_bytes += u64::from(len_bytes);
+    }
+    if core.signal_all || wr.flags.contains(SendFlags::SIGNALED) {
+        let completion = Completion::success(wr.wr_id, core.qpn, completion_op(&wr.op), len_bytes);
+        host.complete(CqSide::Send, completion);
+    }
+}
