@@ -137,6 +137,7 @@ impl Qp {
         self.handle.engine.check()?;
         if mask.contains(AttrMask::STATE) && [QpState::Reset, QpState::Error].contains(&attr.state) {
             self.handle.engine.take_leave();
+            self.handle.engine.say_last(&self.handle.entry);
         }
         if mask.contains(AttrMask::STATE) && attr.state == QpState::Rtr {
             self.choose_way(attr);

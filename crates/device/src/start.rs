@@ -52,6 +52,7 @@ fn at_exit() {
         let engine = ENGINE.try_lock().and_then(|place| place.as_ref().and_then(WeakEngine::upgrade));
         if let Some(engine) = engine.filter(|engine| engine.check().is_ok()) {
             engine.take_leave();
+            engine.qps.for_each(|entry| engine.say_last(entry));
         }
     }
     ONCE.call_once(|| {

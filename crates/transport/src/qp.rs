@@ -318,6 +318,22 @@ impl Qp {
         }
     }
 
+    /// Whether requests were sent that have asked for an answer, and it has not come.
+    pub fn awaits_answer(&self) -> bool {
+        match &self.service {
+            Service::Rc(rc) => rc.awaits_answer(),
+            _ => self.next_timeout().is_some(),
+        }
+    }
+
+    /// RC: makes an acknowledge [due](Qp::ack_due) that nobody has asked for and that would come in a while, for
+    /// a queue pair that is about to go.
+    pub fn acknowledge_now(&mut self) {
+        if let Service::Rc(rc) = &mut self.service {
+            rc.acknowledge_now();
+        }
+    }
+
     /// RC: holds requests back that were never sent, or lets them go. Everything else leaves as ever: answers,
     /// and what is sent again. This is for a caller that bounds what many queue pairs have in flight together.
     pub fn hold_requests(&mut self, hold: bool) {

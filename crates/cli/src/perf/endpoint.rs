@@ -35,9 +35,6 @@ pub(crate) struct EndpointInfo {
 
 /// Acknowledge timeout: 67 ms.
 const TIMEOUT: u8 = 14;
-/// Of many queue pairs one may have to wait its turn: 1.07 s.
-const TIMEOUT_OF_MANY: u8 = 18;
-const MANY_QPS: u32 = 256;
 
 /// What peers and windows may do with a region.
 const RIGHTS: Access = Access::LOCAL_WRITE
@@ -172,7 +169,7 @@ impl Endpoints {
             dest_qpn: Qpn::new(peer.qpn),
             rq_psn: Psn::new(peer.psn),
             sq_psn: psn,
-            timeout: if self.shape.qps > MANY_QPS { TIMEOUT_OF_MANY } else { TIMEOUT },
+            timeout: TIMEOUT,
             retry_count: 7,
             rnr_retry: 7,
             min_rnr_timer: 1,

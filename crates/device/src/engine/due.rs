@@ -145,7 +145,12 @@ impl Engine {
     /// message and not have come to the acknowledge yet.
     pub(crate) fn say_last(&self, entry: &Arc<QpEntry>) {
         Scratch::with(|scratch| {
-            self.note_work(entry, &mut entry.lock(), scratch, Acks::Now);
+            let mut cell = entry.lock();
+            if let Some(live) = &mut cell.live {
+                live.qp.acknowledge_now();
+            }
+            self.note_work(entry, &mut cell, scratch, Acks::Now);
+            drop(cell);
             self.pump_touched(scratch);
             self.settle(scratch);
         });

@@ -25,7 +25,7 @@ impl Engine {
         let Some(Live { qp, parents, near, .. }) = cell.live.as_mut() else {
             return Err(PostFailure { index: 0, error: Error::Destroyed("queue pair") });
         };
-        let outstanding = qp.next_timeout().is_some();
+        let outstanding = qp.awaits_answer();
         let near = near.as_ref();
         let host = &mut Host { engine: self, entry, parents, near, outcome: &mut scratch.outcome };
         let (mut requests, mut bytes) = (0, 0);

@@ -107,7 +107,11 @@ impl Rc {
             }
             _ if info.is_response() => self.handle_response(core, packet, now, host),
             _ if core.qp_type == QpType::XrcSend => Err(DropReason::WrongService),
-            _ => self.handle_request(core, packet, host),
+            _ => {
+                let outcome = self.handle_request(core, packet, host);
+                self.responder.touch(now);
+                outcome
+            }
         }
     }
 
@@ -204,7 +208,8 @@ impl Rc {
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        self.requester.retry().next_timeout().into_iter().chain(self.pace.waits_until()).min()
+        let times = [self.requester.retry().next_timeout(), self.pace.waits_until(), self.responder.next_timeout()];
+        times.into_iter().flatten().min()
     }
 
     /// Bytes per second that CNPs have left to it; `None`: no limit.
@@ -221,8 +226,19 @@ impl Rc {
         }
     }
 
+    /// Whether an answer was asked for and has not come.
+    pub(crate) fn awaits_answer(&self) -> bool {
+        self.requester.awaits_answer()
+    }
+
+    /// What may be acknowledged in a while is acknowledged with what leaves next.
+    pub(crate) fn acknowledge_now(&mut self) {
+        self.responder.acknowledge_now();
+    }
+
     pub(crate) fn handle_timeout(&mut self, core: &mut Core, now: Time) {
         self.pace.time_passed(now);
+        self.responder.handle_timeout(now);
         if matches!(core.state(), QpState::Rts | QpState::Sqd) {
             self.requester.handle_timeout(core, now);
             self.failure = self.requester.take_failure(core);

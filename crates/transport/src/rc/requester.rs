@@ -77,6 +77,10 @@ pub(crate) struct Requester {
     pub(super) scoreboard: Option<Box<Scoreboard>>,
     /// Window cost of what is neither acknowledged nor on the way, by the scoreboard.
     pub(super) not_on_the_way: u64,
+    /// The peer acknowledges in a while what does not ask for it.
+    pub(super) peer_volunteers: bool,
+    /// The last PSN that has asked for an acknowledge.
+    asked: Option<Psn>,
     /// Nothing that was never sent may leave.
     pub(super) held: bool,
     /// The WQE at the cursor cannot be sent; it fails when those before it are done.
@@ -105,6 +109,8 @@ impl Requester {
             offers_selective: tuning.selective,
             scoreboard: None,
             not_on_the_way: 0,
+            peer_volunteers: false,
+            asked: None,
             held: false,
             blocked: None,
             failure: None,
@@ -308,8 +314,9 @@ impl Requester {
         let wqe = core.sq.get(self.cursor.wqe)?;
         let step = if matches!(wqe.op, SendOp::Read(_)) { self.read_part(core, wqe) } else { 1 };
         let last = self.cursor.packet + step == wqe.packets;
-        let ack_req =
-            last || self.since_ack_request + 1 >= self.ack_request_interval(core) || self.fills_window(core, wqe);
+        let ack_req = last && self.wants_answer(core, wqe)
+            || self.since_ack_request + 1 >= self.ack_request_interval(core)
+            || self.fills_window(core, wqe);
         let psn = self.next;
         let len_bytes = match self.build(core, self.cursor, step, psn, ack_req, out, host) {
             Ok(len_bytes) => len_bytes,
@@ -332,6 +339,19 @@ impl Requester {
         (packets_in(self.congestion.window_bytes(), packet_bytes) / 4).clamp(1, ACK_REQUEST_INTERVAL)
     }
 
+    /// Whether the end of a message asks for an acknowledge. Where nobody waits for its completion, and a peer like
+    /// us acknowledges it in a while by itself, an acknowledge at once would only cost both sides time.
+    fn wants_answer(&self, core: &Core, wqe: &SendWqe) -> bool {
+        let awaited = core.signal_all || wqe.flags.contains(SendFlags::SIGNALED) || wqe.is_read_or_atomic();
+        let crowded = core.sq.len() * 2 > core.caps.max_send_wr as usize;
+        awaited || crowded || !self.peer_volunteers || core.state() != QpState::Rts
+    }
+
+    /// Whether an acknowledge was asked for and has not come.
+    pub(crate) fn awaits_answer(&self) -> bool {
+        self.una.before(self.sent) && self.asked.is_some_and(|asked| !asked.before(self.una))
+    }
+
     /// Whether nothing more can leave after this packet: then it must ask for an acknowledge.
     fn fills_window(&self, core: &Core, wqe: &SendWqe) -> bool {
         self.room(core) < self.needed_room(core, wqe) + u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES
@@ -340,9 +360,12 @@ impl Requester {
     pub(super) fn count(&mut self, core: &mut Core, psn: Psn, ack_req: bool, now: Time) {
         self.since_ack_request = if ack_req { 0 } else { self.since_ack_request + 1 };
         self.retry.arm_if_idle(now);
+        if ack_req {
+            self.asked = Some(psn);
+        }
         if psn.before(self.sent) {
             core.counters.retransmitted_packets += 1;
-        } else {
+        } else if ack_req {
             self.retry.sample(psn, now);
         }
     }

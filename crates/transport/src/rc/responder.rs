@@ -11,6 +11,7 @@
 mod ahead;
 mod answered;
 mod duplicates;
+mod volunteer;
 mod write;
 
 use std::collections::VecDeque;
@@ -27,6 +28,7 @@ use crate::rc::reorder::Reorder;
 use crate::rc::response::{Note, Response, Responses};
 use crate::reason::Reason;
 use crate::wr::RecvWr;
+use volunteer::Volunteer;
 
 /// The message that is arriving.
 #[derive(Debug, Default)]
@@ -74,6 +76,8 @@ pub(crate) struct Responder {
     reorder: Option<Box<Reorder>>,
     /// The peer understands selective acknowledges: its latest request said so.
     peer_is_selective: bool,
+    /// Something has arrived that did not ask for an acknowledge, and when it gets one all the same.
+    volunteer: Volunteer,
     /// An RNR NAK told the peer to wait with the expected PSN.
     receiver_not_ready: bool,
     /// The last acknowledge said that no receive WQE is posted.
@@ -111,6 +115,7 @@ impl Responder {
     /// Gives back the receive WQE of a message that will not be finished.
     pub(crate) fn flush(&mut self, core: &Core, host: &mut impl Host) {
         self.reorder = None;
+        self.acknowledge_now();
         if let Inbound::Send { wr, .. } = core::mem::take(&mut self.inbound) {
             let c = Completion::failure(wr.wr_id, core.qpn, CompletionOp::Recv, Status::WorkRequestFlushed);
             self.complete(core, c, host);
@@ -174,7 +179,10 @@ impl Responder {
         self.expected = self.expected.next();
         self.msn = if ends { next_msn(self.msn) } else { self.msn };
         if packet.bth().ack_req {
+            self.volunteer = Volunteer::No;
             self.responses.acknowledge(packet.psn(), self.msn);
+        } else if ends && self.peer_is_selective && self.volunteer == Volunteer::No {
+            self.volunteer = Volunteer::InAWhile;
         }
         Ok(())
     }

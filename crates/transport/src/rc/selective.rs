@@ -31,10 +31,12 @@ use crate::time::Time;
 use crate::wr::SendOp;
 
 impl Requester {
-    /// An answer that does not offer selective acknowledges comes from a peer that does not know them.
+    /// An answer that does not offer selective acknowledges comes from a peer that does not know them. One that
+    /// does comes from a peer like us, which also acknowledges without being asked.
     pub(super) fn hear_offer(&mut self, packet: &Packet<'_>) {
-        if self.offers_selective && !packet.bth().selective && self.is_outstanding(packet.psn()) {
-            self.offers_selective = false;
+        if self.offers_selective && self.is_outstanding(packet.psn()) {
+            self.offers_selective = packet.bth().selective;
+            self.peer_volunteers = packet.bth().selective;
         }
     }
 

@@ -207,3 +207,36 @@ fn what_is_sent_again_is_not_held_back() {
     assert_eq!(pair.a.host.take_sent(), successes([1]));
     assert_eq!((pair.a.qp.in_flight_bytes(), pair.b.host.memory.bytes(&target)), (0, data));
 }
+
+/// Where nobody waits for the completion, acknowledges come in sixteens or in a while, between peers like us.
+#[test]
+fn what_nobody_waits_for_is_acknowledged_in_a_while() {
+    let mut pair = pair();
+    let (from, target) = (pair.a.host.memory.filled(&[7; 8]), pair.b.host.memory.region(8));
+    let quiet =
+        |id| SendWr { flags: SendFlags::empty(), ..send_wr(id, SendOp::Write(target.remote(0)), payload(&from)) };
+    pair.a.send(send_wr(0, SendOp::Write(target.remote(0)), payload(&from)));
+    pair.pump(); // from its answer we know the peer
+    let acks = |pair: &Pair| pair.b.qp.counters().tx_acks;
+    let before = acks(&pair);
+    for id in 1..=20 {
+        pair.a.send(quiet(id));
+        assert!(pair.round(&mut |_, _| Verdict::Pass));
+    }
+    while pair.round(&mut |_, _| Verdict::Pass) {}
+    assert_eq!(acks(&pair) - before, 1);
+    assert!(!pair.a.qp.awaits_answer() && pair.a.qp.in_flight_bytes() > 0);
+    let at = pair.b.qp.next_timeout().unwrap();
+    pair.b.qp.handle_timeout(at, &mut pair.b.host);
+    pair.pump();
+    assert_eq!((acks(&pair) - before, pair.a.qp.in_flight_bytes()), (2, 0));
+    assert_eq!(pair.b.qp.next_timeout(), None);
+    // Who goes does not wait.
+    pair.a.send(quiet(21));
+    while pair.round(&mut |_, _| Verdict::Pass) {}
+    pair.b.qp.acknowledge_now();
+    assert!(pair.b.qp.ack_due());
+    pair.pump();
+    assert_eq!((acks(&pair) - before, pair.a.qp.in_flight_bytes()), (3, 0));
+    assert_eq!(pair.a.qp.counters().probes, 0);
+}
