@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqC
 
 use parking_lot::Mutex;
 
+use crate::clock;
+use crate::engine::Engine;
 use crate::engine::scratch::Scratch;
-use crate::engine::{Acks, Engine};
 use crate::qp::QpEntry;
 
 /// Doorbells of a queue pair that were rung while requests were outstanding, after which the
@@ -149,7 +150,9 @@ impl Engine {
             if let Some(live) = &mut cell.live {
                 live.qp.acknowledge_now();
             }
-            self.note_work(entry, &mut cell, scratch, Acks::Now);
+            // Not by way of `touched`: that other thread may have the queue pair on its list, and come
+            // to it when it is gone.
+            self.stage(entry, &mut cell, &mut scratch.staging, &mut scratch.outcome, clock::now());
             drop(cell);
             self.pump_touched(scratch);
             self.settle(scratch);
