@@ -211,7 +211,8 @@ impl Device {
     /// Writes every packet that this process sends or receives from now on to a new file
     /// in pcapng format, and returns its name: if another process is writing to a file of
     /// that name, the process id is appended. The variable `LONGARM_CAPTURE` names a file from
-    /// the start.
+    /// the start; then everything goes as packets. Connections to peers on this host that are there
+    /// already, or are made later, send none and are not in the capture.
     ///
     /// # Errors
     /// If the file cannot be written.
