@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::engine::host::Host;
 use crate::engine::pump::Acks;
 use crate::engine::scratch::Scratch;
-use crate::near::{LOOKS_PER_STEP, Turn};
+use crate::near::Turn;
 use crate::qp::QpEntry;
 
 /// Timers served in one step at most.
@@ -40,19 +40,27 @@ impl Engine {
     pub(super) fn step(&self, driver: Driver, scratch: &mut Scratch) -> bool {
         let acks = if driver == Driver::Application { self.acks_of_application() } else { Acks::Now };
         let framed = self.near.is_some() && self.step_near(acks, scratch);
-        let polls = if self.has_links(scratch) { u64::from(LOOKS_PER_STEP) } else { 1 };
+        let pace = if driver == Driver::Application { self.pace(scratch) } else { None };
         let Some(mut rx) = self.rx.try_lock() else { return framed };
         if driver == Driver::Application {
-            self.activity.polled(polls);
+            self.activity.polled(pace.map_or(1, |pace| u64::from(pace.polls)));
             self.background.note_activity(&self.activity);
         }
-        if driver == Driver::Application && rx.may_wait(framed, self.has_links(scratch)) {
+        if let Some(pace) = pace
+            && rx.may_wait(framed, pace.now)
+        {
+            drop(rx);
             self.activity.found(framed);
-            return framed;
+            let expired = self.run_timers(Some(pace.now), scratch);
+            if expired {
+                self.pump_touched(scratch);
+                self.settle(scratch);
+            }
+            return framed || expired;
         }
         self.send_put_off(scratch);
         let arrival = self.receive(&mut rx, acks, scratch);
-        rx.note(arrival.is_some());
+        rx.note(arrival.is_some(), pace.map_or(Time(0), |pace| pace.now));
         let arrived = framed || arrival.is_some();
         if driver == Driver::Application {
             self.activity.found(arrived);

@@ -5,6 +5,7 @@
 
 use std::iter::{Enumerate, Peekable};
 use std::sync::Arc;
+use std::time::Duration;
 
 use transport::Time;
 use udp::{Datagram, RxBatch, Segments};
@@ -25,9 +26,9 @@ const MANY: usize = 16;
 /// next is copied, and the buffer stays in the cache.
 const BULK_BYTES: u64 = 8 << 10;
 
-/// Looks that find nothing, after which the socket is quiet; steps between looks then.
+/// Looks that find nothing, after which the socket is quiet; how long it is not looked at then.
 const QUIET_LOOKS: u32 = 16;
-const STEPS_PER_QUIET_LOOK: u32 = 64;
+const QUIET_TIME: Duration = Duration::from_micros(20);
 
 /// What belongs to whoever receives.
 pub(super) struct RxSide {
@@ -39,8 +40,8 @@ pub(super) struct RxSide {
     pub(super) since_timers: u32,
     /// Looks at the socket in a row that found nothing.
     quiet: u32,
-    /// Steps since the last look.
-    since_look: u32,
+    /// When it was looked at last.
+    last_look: Time,
 }
 
 impl RxSide {
@@ -52,7 +53,7 @@ impl RxSide {
             discarded: 0,
             since_timers: 0,
             quiet: 0,
-            since_look: 0,
+            last_look: Time(0),
         }
     }
 
@@ -63,16 +64,14 @@ impl RxSide {
     /// Whether the socket need not be looked at in this step. With peers on this host, whose frames cost
     /// a hundredth of a system call, a socket that stays quiet is looked at more rarely.
     #[inline]
-    pub(super) fn may_wait(&mut self, framed: bool, has_links: bool) -> bool {
-        self.since_look += 1;
-        let every = if self.quiet >= QUIET_LOOKS { STEPS_PER_QUIET_LOOK } else { 1 };
-        has_links && (framed && self.since_look < STEPS_PER_QUIET_LOOK || self.since_look < every)
+    pub(super) fn may_wait(&self, framed: bool, now: Time) -> bool {
+        (framed || self.quiet >= QUIET_LOOKS) && now.since(self.last_look) < QUIET_TIME
     }
 
     /// What a look at the socket has found.
     #[inline]
-    pub(super) fn note(&mut self, received: bool) {
-        self.since_look = 0;
+    pub(super) fn note(&mut self, received: bool, now: Time) {
+        self.last_look = now;
         self.quiet = if received { 0 } else { self.quiet.saturating_add(1) };
     }
 

@@ -4,14 +4,16 @@
 //! whatever has to be said in answer is noted and said after them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use local::{Consumer, Frame, LANES};
-use transport::DropReason;
 use transport::near::frame::{HEAD_BYTES, Head, Kind};
+use transport::{DropReason, Time};
 use wire::Qpn;
 
 use super::arrived::FrameBody;
 use super::links::NearLink;
+use crate::clock;
 use crate::counters::Counter;
 use crate::engine::{Acks, Engine, Host, Scratch};
 use crate::qp::QpEntry;
@@ -20,8 +22,10 @@ use crate::qp::QpEntry;
 const TURN_FRAMES: usize = 64;
 
 /// Looks at the lanes for each step that looks at everything, and likewise turns with frames.
-pub(crate) const LOOKS_PER_STEP: u32 = 8;
+const LOOKS_PER_STEP: u32 = 8;
 const TURNS_PER_STEP: u32 = 32;
+/// An application that polls more slowly looks at everything each time.
+const QUICK_POLL: Duration = Duration::from_micros(2);
 
 /// The links as a thread that polls last saw them, and what it remembers of its last looks.
 #[derive(Default)]
@@ -33,8 +37,19 @@ pub(crate) struct Seen {
     /// Looks and turns since the last step.
     looks: u32,
     turns: u32,
+    /// Looks for each step as the application's pace allows it; zero and one are one.
+    per_step: u32,
+    last_step: Time,
     /// Frames that are not counted yet.
     frames: u64,
+}
+
+/// How an application polls that has peers on this host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    pub(crate) now: Time,
+    /// Polls since the last step.
+    pub(crate) polls: u32,
 }
 
 /// What a poll of the application has to look at.
@@ -61,7 +76,7 @@ impl Engine {
         let seen = &mut scratch.seen;
         let (turn, count, most) = match waiting {
             true => (Turn::Frames, &mut seen.turns, TURNS_PER_STEP),
-            false => (Turn::Nothing, &mut seen.looks, LOOKS_PER_STEP),
+            false => (Turn::Nothing, &mut seen.looks, seen.per_step),
         };
         *count += 1;
         if *count < most {
@@ -70,6 +85,19 @@ impl Engine {
         (seen.looks, seen.turns) = (0, 0);
         self.counters.add(Counter::NearFrames, std::mem::take(&mut seen.frames));
         Turn::Everything
+    }
+
+    /// Notes a step of the application; nothing if there are no peers on this host.
+    pub(crate) fn pace(&self, scratch: &mut Scratch) -> Option<Pace> {
+        if !self.has_links(scratch) {
+            return None;
+        }
+        let now = clock::now();
+        let seen = &mut scratch.seen;
+        let polls = seen.per_step.max(1);
+        let is_quick = now.since(std::mem::replace(&mut seen.last_step, now)) < QUICK_POLL * polls;
+        seen.per_step = if is_quick { LOOKS_PER_STEP } else { 1 };
+        Some(Pace { now, polls })
     }
 
     /// Takes what has come on the lanes. Returns whether anything has.

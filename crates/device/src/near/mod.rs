@@ -28,7 +28,7 @@ use local::Export;
 use rustix::event::epoll;
 use transport::{QpAttr, QpState, QpType};
 
-pub(crate) use dispatch::{LOOKS_PER_STEP, Seen, Turn};
+pub(crate) use dispatch::{Seen, Turn};
 pub(crate) use end::End;
 pub(crate) use export::Exporter;
 pub(crate) use links::{Links, NearLink};
