@@ -23,7 +23,8 @@ pub(super) fn load(directory: &Path, results: &mut Results) -> std::io::Result<(
         let Some(measure) = file.file_name().to_str().and_then(measure) else { continue };
         let said = String::from_utf8_lossy(&std::fs::read(file.path())?).into_owned();
         match parse_perftest(&said, measure.quantity) {
-            Ok(figure) => results.add(measure, figure),
+            Ok(figure) if figure.is_finite() && figure > 0.0 => results.add(measure, figure),
+            Ok(figure) => results.fail(measure, format!("the figure is {figure}")),
             Err(why) => results.fail(measure, why),
         }
     }
