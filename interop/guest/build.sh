@@ -23,7 +23,7 @@ guest_packages+=,iproute2,iputils-ping,kmod,procps,ethtool
 # What the initramfs loads, and what may be loaded later.
 boot_modules=(virtio_pci virtio_blk 9pnet_virtio 9p overlay ext4 crc32c_generic)
 modules=(virtio_net virtio_console ib_uverbs ib_umad rdma_rxe rdma_cm rdma_ucm
-    sch_netem nvme-rdma nvmet-rdma nvmet loop brd null_blk crc32_generic crc32_pclmul crc32c-intel)
+    sch_netem nvme-rdma nvmet-rdma nvmet loop brd null_blk crc32_generic crc32_pclmul crc32c-intel libcrc32c)
 
 say() { echo "interop: $*" >&2; }
 

@@ -46,6 +46,14 @@ pub(crate) fn build(kernel: &str) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("the guest was not built: {status}")) }
 }
 
+/// Builds the driver siw for the guest if it is not there; without it one goes on.
+pub(crate) fn build_siw(kernel: &str) {
+    let status = Command::new("bash").arg(format!("{SCRIPTS}/siw.sh")).arg(kernel).arg(directory()).status();
+    if !status.is_ok_and(|status| status.success()) {
+        eprintln!("interop: siw cannot be built, and is left out");
+    }
+}
+
 /// A fresh directory for this run's files; those of runs that have ended are removed.
 pub(crate) fn run_directory() -> Result<PathBuf, String> {
     let runs = directory().join("runs");

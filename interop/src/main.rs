@@ -29,9 +29,11 @@ mod mads;
 mod namespace;
 mod ready;
 mod run;
+mod speed;
 mod tables;
 mod trials;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -57,6 +59,10 @@ struct Options {
     /// Says all differences of packets, also those that have an explanation.
     #[arg(short, long)]
     verbose: bool,
+    /// Measures in the guest instead: perftest's programs on rxe, siw and Longarm; files of what they
+    /// said go to this directory.
+    #[arg(long, value_name = "DIRECTORY")]
+    speed: Option<PathBuf>,
     /// Only compares a capture's packets of one address with those of another capture and address.
     #[arg(long, num_args = 4, value_names = ["OURS", "ADDRESS", "GOLDEN", "ADDRESS"])]
     compare: Option<Vec<String>>,
@@ -77,7 +83,10 @@ fn perform(options: &Options) -> Result<(), String> {
         return golden::compare_files(files);
     }
     if let Some(run) = namespace::inside() {
-        return run::all(options, &run);
+        return match &options.speed {
+            Some(to) => speed::all(options, to, &run),
+            None => run::all(options, &run),
+        };
     }
     let ready = lab::missing().map_or(Ok(()), Err).and_then(|()| lab::build(&options.kernel));
     match ready {
@@ -86,6 +95,9 @@ fn perform(options: &Options) -> Result<(), String> {
             return Ok(());
         }
         other => other?,
+    }
+    if options.speed.is_some() {
+        lab::build_siw(&options.kernel);
     }
     namespace::enter(&lab::run_directory()?)
 }

@@ -1,6 +1,7 @@
 //! Longarm's own chores. `cargo xtask` lists them.
 #![forbid(unsafe_code)]
 
+mod compare;
 mod fuzz;
 mod interop;
 mod layers;
@@ -21,6 +22,9 @@ cargo xtask COMMAND
   tables          writes docs/compatibility.md from a run of the demo
   interop [...]   runs programs against Linux Soft-RoCE in a virtual machine, as root;
                   --short: a few of them, --help: the rest
+  compare [...]   measures Longarm beside UCX, perftest, iperf3 and sockets, and writes docs/performance.md;
+                  --vm: also beside the kernel's rxe and siw in a virtual machine, as root;
+                  --quick: three minutes, printed only; --help: the rest
   fuzz [SECONDS]  every fuzz target for SECONDS each (default 30); needs cargo-fuzz
 ";
 
@@ -34,6 +38,7 @@ fn main() -> ExitCode {
         ["layers"] => layers::check(),
         ["tables"] => test::tables(),
         ["interop", ref rest @ ..] => interop::interop(rest),
+        ["compare", ref rest @ ..] => compare::compare(rest),
         ["fuzz"] => fuzz::all("30"),
         ["fuzz", seconds] => fuzz::all(seconds),
         _ => {

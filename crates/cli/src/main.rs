@@ -3,6 +3,7 @@
 
 mod baseline;
 mod commands;
+mod compare;
 mod demo;
 mod error;
 mod pair;
@@ -10,7 +11,6 @@ mod perf;
 mod report;
 mod run;
 mod sysfs;
-mod targets;
 
 use std::process::ExitCode;
 
@@ -27,7 +27,10 @@ struct Arguments {
 const ENVIRONMENT: &str = "\
 Environment, for every program that uses Longarm:
   LONGARM_FAULTS    inject seeded faults, e.g. seed=7,loss=0.05,dup=0.01,reorder=0.02,delay=100us,corrupt=0.001,rnr=0.05
+  LONGARM_LOCAL     off: reach peers on this host by packets, too, instead of shared memory
   LONGARM_CAPTURE   write every packet to this pcapng file
+  LONGARM_LOCAL     \"off\": packets to processes on this host, too, instead of shared memory
+  LONGARM_ADOPT     \"off\": registered memory stays where it is, although peers on this host cannot map it there
   RUST_LOG          what to log, e.g. debug";
 
 #[derive(Subcommand, Debug)]
@@ -41,7 +44,7 @@ enum Command {
     Down(commands::DownArgs),
     Status(commands::StatusArgs),
     Devices(commands::DevicesArgs),
-    Targets(targets::TargetsArgs),
+    Compare(compare::CompareArgs),
     #[command(hide = true)]
     Hub(commands::HubArgs),
     #[command(hide = true)]
@@ -60,7 +63,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Perf(args) => perf::run(&args),
         Command::PerfServer(args) => perf::serve(&args),
-        Command::Targets(args) => targets::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Up(args) => commands::up(&args),
         Command::Down(args) => commands::down(&args),
         Command::Status(args) => commands::status(&args),

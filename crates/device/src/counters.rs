@@ -51,6 +51,18 @@ counters! {
     RxMulticastCopies = "rx_multicast_copies",
     /// Frames that came from peers on this host.
     NearFrames = "near_frames",
+    /// WRITEs into the memory of peers on this host that this process did by itself.
+    NearWrites = "near_writes",
+    /// READs of the same kind.
+    NearReads = "near_reads",
+    /// Atomic operations of the same kind.
+    NearAtomics = "near_atomics",
+    /// Links to other processes on this host that came up.
+    NearLinks = "near_links",
+    /// Those that ended with the other process.
+    NearLinksGone = "near_links_gone",
+    /// Those that ended because the other process sent what none sends.
+    NearLinksBroken = "near_links_broken",
     /// Frames that were none.
     DropNearMalformed = "drop_near_malformed",
     /// Too short for a header and an ICRC.
@@ -115,7 +127,7 @@ fn names() -> &'static [&'static str] {
 }
 
 /// The counters of the engine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Counters {
     page: Arc<CounterPage>,
 }

@@ -190,6 +190,7 @@ impl Device {
     /// What the engine has counted: for all devices of this process together, since its
     /// first was opened.
     pub fn counters(&self) -> DeviceCounters {
+        self.engine.tell_tallies();
         self.engine.counters.snapshot()
     }
 

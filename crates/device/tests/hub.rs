@@ -224,11 +224,33 @@ fn two_processes_meet_at_a_hub() {
         for seed in 0..5 {
             end.round_trip(remote, seed);
         }
-        let status = hub::client::status(None).unwrap();
-        let counted = |client: &hub::status::ClientStatus| client.counters.as_ref()?.get("rx_packets");
-        assert_eq!(status.clients.len(), 2);
-        assert!(status.clients.iter().all(|client| counted(client) > Some(60)), "{status:?}");
+        let count = |name| end.device.counters().get(name);
+        assert_eq!(["near_writes", "near_reads", "near_links", "tx_packets"].map(count), [5, 5, 1, 0]);
+        // A few were not told yet.
+        assert!(counted("near_reads").iter().sum::<u64>() >= 3);
     });
+}
+
+#[test]
+fn two_processes_meet_on_the_wire_if_they_want_to() {
+    const TEST: &str = "two_processes_meet_on_the_wire_if_they_want_to";
+    with_hub(TEST, &[("LONGARM_LOCAL", "off")], || {
+        let end = End::new();
+        let mut peer = Peer::start(TEST);
+        let remote = peer.connect(&end);
+        for seed in 0..5 {
+            end.round_trip(remote, seed);
+        }
+        assert!(counted("rx_packets").iter().all(|count| *count > 60));
+        assert_eq!(counted("near_links"), [0, 0]);
+    });
+}
+
+/// A counter of both processes, as the hub sees it.
+fn counted(name: &str) -> Vec<u64> {
+    let status = hub::client::status(None).unwrap();
+    assert_eq!(status.clients.len(), 2, "{status:?}");
+    status.clients.iter().filter_map(|client| client.counters.as_ref()?.get(name)).collect()
 }
 
 #[test]

@@ -31,6 +31,21 @@ fn killed_processes_leave_nothing_behind() {
 }
 
 #[test]
+fn neighbours_killed_at_any_moment_leave_nothing_and_stop_nobody() {
+    assert_eq!(run_program("near_kill"), "none is missed\n");
+}
+
+#[test]
+fn a_stopped_neighbour_s_memory_is_reached() {
+    assert_eq!(run_program("near_stopped"), "done while it was stopped\n");
+}
+
+#[test]
+fn neighbours_use_memory_of_every_kind() {
+    assert_eq!(run_program("near_memory"), "as ever\n");
+}
+
+#[test]
 fn verbs_refuse_what_the_man_pages_forbid() {
     for group in ["errors_objects", "errors_qp", "errors_post", "errors_memory"] {
         assert_eq!(run_program(group), "as documented\n", "{group}");

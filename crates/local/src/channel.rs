@@ -68,6 +68,11 @@ impl Channel {
         self.socket.as_fd()
     }
 
+    /// Nothing comes or goes any more.
+    pub(crate) fn end(&self) {
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+
     /// Sends a message, now or when there is room. Whether it will be sent: too many may wait
     /// already, or there may be no descriptor left to keep the object's with.
     pub(crate) fn send(&self, kind: Kind, object: u32, len_bytes: u64, fd: Option<BorrowedFd<'_>>) -> bool {

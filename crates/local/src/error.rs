@@ -28,4 +28,8 @@ pub enum Death {
     /// The other process sent a message that no honest one sends.
     #[error("the other process sent a strange message")]
     BrokenSocket,
+    /// The other process lives but does not end an access to our memory: what we waited for
+    /// is not worth waiting for.
+    #[error("the other process holds memory for too long")]
+    Stuck,
 }

@@ -48,7 +48,9 @@ pub struct Link {
     pub(crate) reader: Mutex<()>,
 }
 
-const DEATHS: [Death; 3] = [Death::Gone, Death::BrokenRing, Death::BrokenSocket];
+const DEATHS: [Death; 4] = [Death::Gone, Death::BrokenRing, Death::BrokenSocket, Death::Stuck];
+/// How long an access of the peer may take. The longest that there are copy 2 GiB.
+const ACCESS_PATIENCE: Duration = Duration::from_secs(30);
 
 impl core::fmt::Debug for Link {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -147,9 +149,14 @@ impl Link {
     }
 
     /// Returns when no access of the peer to our memory is under way that began before this call, or
-    /// when the peer has ended. What was closed in the export before it is then used by
-    /// nobody. An access is as long as a copy, or as a peer that is stopped in one.
+    /// when the link is dead. What was closed in the export before it is then used by
+    /// no honest process. An access is as long as a copy. A peer that is stopped in one, or
+    /// only says that it is in one, loses the link after half a minute.
     pub fn wait_for_peer_accesses(&self) {
+        self.wait_for_accesses(ACCESS_PATIENCE);
+    }
+
+    fn wait_for_accesses(&self, patience: Duration) {
         fence(SeqCst);
         let words = self.theirs().hazards.iter().map(|line| &line.0);
         // Nobody there: the usual case takes no lock.
@@ -157,9 +164,16 @@ impl Link {
             return;
         }
         let _one = self.waiter.lock();
+        let begin = Instant::now();
         hazard::drain(words, &self.ours().phase.0, |round| {
             wait(round);
-            self.peer.is_alive() && !(round >= ROUNDS_AWAKE && self.peer_is_gone())
+            if round < ROUNDS_AWAKE {
+                return !self.is_dead();
+            }
+            if begin.elapsed() > patience {
+                self.die(Death::Stuck);
+            }
+            !self.is_dead() && !self.peer_is_gone()
         });
     }
 
@@ -219,7 +233,11 @@ impl Link {
             self.peer.set_gone();
         }
         let number = DEATHS.iter().position(|death| *death == reason).unwrap_or(0) as u8 + 1;
-        let _ = self.death.compare_exchange(0, number, Release, Relaxed);
+        let first = self.death.compare_exchange(0, number, Release, Relaxed).is_ok();
+        if first && reason != Death::Gone {
+            // Who waits on the socket hears of it, at both ends.
+            self.channel.end();
+        }
     }
 
     /// Looks whether the peer has ended.

@@ -1,13 +1,15 @@
-//! What the network below can do, measured in the same run: TCP and plain UDP
-//! between two threads on two cores, both sides polling.
+//! What the network and the memory below can do, measured in the same run: TCP, plain UDP and
+//! shared memory between two threads on two cores, both sides polling.
 
 mod bandwidth;
+mod memory;
 mod pin;
 mod ping_pong;
 mod rate;
 
 pub(crate) use bandwidth::{tcp_stream, udp_stream};
-pub(crate) use pin::{pin_to_core, unpin};
+pub(crate) use memory::{cache_line_ping_pong, memory_copy};
+pub(crate) use pin::{core_number, pin_client, pin_server, pin_to_core, unpin};
 pub(crate) use ping_pong::{tcp_ping_pong, udp_ping_pong};
 pub(crate) use rate::udp_rate;
 

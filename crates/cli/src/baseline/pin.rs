@@ -22,6 +22,32 @@ pub(crate) fn pin_to_core(index: usize) {
     }
 }
 
+/// The core of the client's thread of this index, of so many threads on each side: the two sides
+/// have different ones if there are enough.
+fn client_core(index: usize, threads: usize) -> usize {
+    if cores().len() >= 2 * threads { 2 * index } else { index }
+}
+
+/// The same of the server's.
+fn server_core(index: usize, threads: usize) -> usize {
+    if cores().len() >= 2 * threads { 2 * index + 1 } else { threads + index }
+}
+
+/// Pins the calling thread to [`client_core`].
+pub(crate) fn pin_client(index: usize, threads: usize) {
+    pin_to_core(client_core(index, threads));
+}
+
+/// Pins the calling thread to [`server_core`].
+pub(crate) fn pin_server(index: usize, threads: usize) {
+    pin_to_core(server_core(index, threads));
+}
+
+/// The system's number of the `index`-th core of the process.
+pub(crate) fn core_number(index: usize) -> usize {
+    cores().get(index % cores().len().max(1)).copied().unwrap_or(0)
+}
+
 /// Lets the calling thread, and the processes it starts, use every core again.
 pub(crate) fn unpin() {
     restrict_to(cores());

@@ -142,10 +142,13 @@ fn port(port: &PortStatus) -> String {
     format!("{} {} {state}", port.space_name(), port.address)
 }
 
+/// What the main counters begin with: packets, peers on this host, losses.
+const SHOWN: [&str; 4] = ["tx_", "rx_", "near_", "drop_"];
+
 /// The counters that are not zero, a line each.
 fn counters(client: &ClientStatus, all: bool) -> String {
     let Some(snapshot) = &client.counters else { return "none published".into() };
-    let wanted = |name: &str| all || name.starts_with("tx_") || name.starts_with("rx_") || name.starts_with("drop_");
+    let wanted = |name: &str| all || SHOWN.iter().any(|prefix| name.starts_with(prefix));
     let lines: Vec<String> = snapshot
         .iter()
         .filter(|(name, value)| *value != 0 && wanted(name))

@@ -131,6 +131,8 @@ fn rates(
 
 fn test(op: Op, transport: Transport, mode: Mode, size_bytes: u32, depth: u32, effort: Effort) -> Test {
     Test {
+        threads: 1,
+        together: 1,
         op,
         transport,
         mode,

@@ -143,7 +143,7 @@ pub(crate) fn serve(
             Op::SendInvalidate => (u64::from(size_bytes), NOTICE_BYTES),
             _ => (0, size_bytes),
         };
-        endpoints.post_recvs(&endpoints.qps[0], 1, offset, room)?;
+        endpoints.post_recvs(0, 1, offset, room)?;
     }
     control.say(&Reply::Endpoints(vec![info]))?;
     let notice = if op.uses_recv() { check_notice(&endpoints, op, size_bytes)? } else { None };

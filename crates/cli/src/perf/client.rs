@@ -1,15 +1,20 @@
 //! The side that measures.
 
 use std::net::IpAddr;
+use std::sync::Barrier;
+use std::thread;
 
 use device::Device;
 use serde::{Deserialize, Serialize};
 
 use super::control::{Control, Reply, Request};
-use super::endpoint::Endpoints;
+use super::endpoint::{EndpointInfo, Endpoints};
 use super::spec::{Mode, Test};
 use super::stats::LatencySummary;
+use super::stopped::Stopped;
+use super::stream::Carried;
 use super::{latency, shape, stream};
+use crate::baseline::pin_client;
 use crate::error::Error;
 
 /// What came out of a test.
@@ -35,38 +40,94 @@ pub(crate) fn measure(
     address: IpAddr,
     test: &Test,
 ) -> Result<Measurement, Error> {
-    let endpoints = Endpoints::new(device, address, shape(test))?;
-    let Reply::Endpoints(peers) = control.ask(&Request::Measure { test: *test, endpoints: endpoints.infos() })? else {
+    measure_stopped(control, device, address, test, None)
+}
+
+/// The same; in a latency test the process `stop`, which is the server, is stopped while the
+/// clock runs.
+pub(super) fn measure_stopped(
+    control: &mut Control,
+    device: &Device,
+    address: IpAddr,
+    test: &Test,
+    stop: Option<u32>,
+) -> Result<Measurement, Error> {
+    let groups = groups(device, address, test)?;
+    let infos = groups.iter().flat_map(Endpoints::infos).collect();
+    let Reply::Endpoints(peers) = control.ask(&Request::Measure { test: *test, endpoints: infos })? else {
         return Err(Error::Peer("the peer did not answer with its endpoints".into()));
     };
-    endpoints.connect(&peers)?;
+    connect(&groups, test, &peers)?;
     match test.mode {
         Mode::Latency => {
-            latency::prepare(&endpoints, test)?;
-            let latency = latency::client(&endpoints, &peers[0], test)?.summary();
+            latency::prepare(&groups[0], test)?;
+            let stop = || stop.map(Stopped::new).transpose();
+            let latency = latency::client(&groups[0], &peers[0], test, stop)?.summary();
             control.ask(&Request::Finish { messages: 0 })?;
-            Ok(Measurement { latency: Some(latency), ..summary(&endpoints, test, 0, 0, 0.0) })
+            let nothing = Carried { messages: 0, elapsed: std::time::Duration::ZERO };
+            Ok(Measurement { latency: Some(latency), ..summary(&groups, test, &nothing, 0) })
         }
         Mode::Stream => {
-            let carried = stream::client(&endpoints, &peers, test)?;
+            let carried = stream(&groups, &peers, test)?;
             let reply = control.ask(&Request::Finish { messages: carried.messages })?;
             let Reply::Finished { messages: arrived, .. } = reply else {
                 return Err(Error::Peer("the peer did not say what arrived".into()));
             };
             let arrived = if test.op.uses_recv() { arrived } else { carried.messages };
-            Ok(summary(&endpoints, test, carried.messages, arrived, carried.elapsed.as_secs_f64()))
+            Ok(summary(&groups, test, &carried, arrived))
         }
     }
 }
 
-fn summary(endpoints: &Endpoints, test: &Test, sent: u64, arrived: u64, seconds: f64) -> Measurement {
+/// The endpoints of each thread.
+pub(super) fn groups(device: &Device, address: IpAddr, test: &Test) -> Result<Vec<Endpoints>, Error> {
+    (0..test.threads).map(|_| Endpoints::new(device, address, shape(test))).collect()
+}
+
+/// Connects the endpoints of each thread with those of the peer's.
+pub(super) fn connect(groups: &[Endpoints], test: &Test, peers: &[EndpointInfo]) -> Result<(), Error> {
+    if peers.len() != groups.len() * test.qps as usize {
+        return Err(Error::Peer(format!("the peer has {} queue pairs for {} threads", peers.len(), groups.len())));
+    }
+    groups.iter().zip(peers.chunks(test.qps as usize)).try_for_each(|(group, peers)| group.connect(peers))
+}
+
+/// One thread for each group. They begin together; the last one's end counts.
+fn stream(groups: &[Endpoints], peers: &[EndpointInfo], test: &Test) -> Result<Carried, Error> {
+    if let [group] = groups {
+        return stream::client(group, peers, test);
+    }
+    let begin = Barrier::new(groups.len());
+    let carried: Result<Vec<Carried>, Error> = thread::scope(|scope| {
+        let begin = &begin;
+        let pairs = groups.iter().zip(peers.chunks(test.qps as usize)).enumerate();
+        let threads: Vec<_> = pairs
+            .map(|(index, (group, peers))| {
+                scope.spawn(move || {
+                    pin_client(index, groups.len());
+                    begin.wait();
+                    stream::client(group, peers, test)
+                })
+            })
+            .collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined.map(|outcome| outcome.map_err(|_| Error::Peer("a sending thread failed".into()))?).collect()
+    });
+    let carried = carried?;
+    let elapsed = carried.iter().map(|one| one.elapsed).max().unwrap_or_default();
+    Ok(Carried { messages: carried.iter().map(|one| one.messages).sum(), elapsed })
+}
+
+fn summary(groups: &[Endpoints], test: &Test, carried: &Carried, arrived: u64) -> Measurement {
+    let seconds = carried.elapsed.as_secs_f64();
     let rate = if seconds > 0.0 { arrived as f64 / seconds } else { 0.0 };
+    let qps = groups.iter().flat_map(|group| &group.qps);
     Measurement {
         test: *test,
         latency: None,
         messages_per_second: rate,
         bytes_per_second: rate * f64::from(test.size_bytes),
-        lost_messages: sent.saturating_sub(arrived),
-        retransmitted_packets: endpoints.qps.iter().map(|qp| qp.counters().retransmitted_packets).sum(),
+        lost_messages: carried.messages.saturating_sub(arrived),
+        retransmitted_packets: qps.map(|qp| qp.counters().retransmitted_packets).sum(),
     }
 }

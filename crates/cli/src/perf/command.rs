@@ -5,12 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-use super::client::{Measurement, measure};
+use super::client::{Measurement, measure_stopped};
 use super::control::{Control, Request};
 use super::local::LocalServer;
 use super::server;
 use super::spec::{Mode, Op, Test, Transport};
-use crate::baseline::pin_to_core;
+use crate::baseline::pin_client;
 use crate::error::Error;
 use crate::report;
 
@@ -41,6 +41,15 @@ pub(crate) struct PerfArgs {
     /// Latency: how many round trips
     #[arg(short, long, default_value_t = 20_000)]
     rounds: u32,
+    /// Latency: rounds between two readings of the clock; their mean is one sample
+    #[arg(long, default_value_t = 1, value_name = "ROUNDS")]
+    together: u32,
+    /// Stream: threads on each side, each with queue pairs and completion queues of its own
+    #[arg(short = 'T', long, default_value_t = 1)]
+    threads: u32,
+    /// READ and atomics: stop the other process while the latency is measured
+    #[arg(long, conflicts_with = "connect")]
+    stopped: bool,
     /// Stream: seconds per size
     #[arg(short = 'D', long, default_value_t = 1.0)]
     seconds: f64,
@@ -89,7 +98,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<(), Error> {
 /// `longarm perf`
 pub(crate) fn run(args: &PerfArgs) -> Result<(), Error> {
     let tests = tests(args)?;
-    let (_server, mut control) = match &args.connect {
+    let (server, mut control) = match &args.connect {
         Some(host) => (None, Control::connect(server_address(host)?)?),
         None => {
             let server = LocalServer::start(args.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), None)?;
@@ -97,12 +106,13 @@ pub(crate) fn run(args: &PerfArgs) -> Result<(), Error> {
             (Some(server), control)
         }
     };
+    let stop = server.as_ref().filter(|_| args.stopped).map(LocalServer::pid);
     let address = control.local()?.ip().to_canonical();
     let device = super::open(address)?;
-    pin_to_core(0);
+    pin_client(0, args.threads as usize);
     let mut results = Vec::new();
     for test in tests {
-        let result = measure(&mut control, &device, address, &test)?;
+        let result = measure_stopped(&mut control, &device, address, &test, stop)?;
         if args.json {
             println!("{}", serde_json::to_string(&result).map_err(std::io::Error::from)?);
         }
@@ -122,6 +132,9 @@ pub(crate) fn server_address(host: &str) -> Result<SocketAddr, Error> {
 }
 
 fn tests(args: &PerfArgs) -> Result<Vec<Test>, Error> {
+    if args.stopped && (args.op.uses_recv() || args.op == Op::Write) {
+        return Err(Error::Usage("--stopped: this operation's latency needs the other process".into()));
+    }
     let sizes = if args.op.is_atomic() { vec![8] } else { sizes(&args.size).map_err(Error::Usage)? };
     let test = |size_bytes| Test {
         op: args.op,
@@ -131,6 +144,8 @@ fn tests(args: &PerfArgs) -> Result<Vec<Test>, Error> {
         depth: args.depth,
         qps: args.qps,
         rounds: args.rounds,
+        together: args.together,
+        threads: args.threads,
         duration_ms: (args.seconds.clamp(0.01, 3600.0) * 1e3) as u64,
     };
     let tests: Vec<Test> = sizes.into_iter().map(test).collect();

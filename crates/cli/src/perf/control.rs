@@ -11,7 +11,7 @@ use super::endpoint::EndpointInfo;
 use super::spec::{Op, Test, Transport};
 
 /// The version of this conversation.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Longer lines are refused. 16,384 endpoints fit.
 const MAX_LINE_BYTES: u64 = 8 << 20;
 /// A peer that says nothing for this long is gone.

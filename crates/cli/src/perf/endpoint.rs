@@ -75,12 +75,13 @@ pub(crate) struct Endpoints {
 
 /// Opens the device that has `address`.
 pub(crate) fn open(address: IpAddr) -> Result<Device, Error> {
-    for info in Device::list()? {
-        if info.port.gids.contains(&Gid::from(address)) {
-            return Ok(Device::open(&OpenOptions { name: Some(info.name) })?);
-        }
-    }
-    Err(Error::NoDevice(address))
+    Ok(Device::open(&OpenOptions { name: Some(device_name(address)?) })?)
+}
+
+/// The name of the device that has `address`.
+pub(crate) fn device_name(address: IpAddr) -> Result<String, Error> {
+    let has = Device::list()?.into_iter().find(|info| info.port.gids.contains(&Gid::from(address)));
+    has.map(|info| info.name).ok_or(Error::NoDevice(address))
 }
 
 impl Endpoints {
@@ -212,10 +213,11 @@ impl Endpoints {
         std::iter::once(Sge { addr: self.mr.addr() + offset, len_bytes, lkey: self.mr.lkey() }).collect()
     }
 
-    /// Posts a receive into our region; room for the GRH is added.
-    pub(crate) fn post_recvs(&self, qp: &Qp, count: u32, offset: u64, len_bytes: u32) -> Result<(), Error> {
+    /// Posts receives of the queue pair with this index into our region; room for the GRH is
+    /// added. Their completions have the index as their work request's number.
+    pub(crate) fn post_recvs(&self, index: usize, count: u32, offset: u64, len_bytes: u32) -> Result<(), Error> {
         let sgl = self.sgl(offset, len_bytes + self.grh_bytes());
-        Ok(qp.post_recv((0..count).map(|_| RecvWr { wr_id: 0, sgl: sgl.clone() }))?)
+        Ok(self.qps[index].post_recv((0..count).map(|_| RecvWr { wr_id: index as u64, sgl: sgl.clone() }))?)
     }
 
     /// Copies from our region.

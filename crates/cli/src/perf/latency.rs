@@ -2,10 +2,12 @@
 //!
 //! Operations with a receiver, and WRITE, go there and back and count half. READ
 //! and atomics need no answer from the peer's program: they count from post to completion.
+//! The clock is read once per sample, which is one round or the mean of several: reading it
+//! costs as much as a cache line needs to the other core.
 
 use std::time::{Duration, Instant};
 
-use device::SendFlags;
+use device::{Completion, Cq, SendFlags};
 
 use super::endpoint::{EndpointInfo, Endpoints};
 use super::spec::{Op, Test};
@@ -17,38 +19,52 @@ use crate::error::Error;
 const WARM_UP: u32 = 200;
 /// A peer that does not answer for this long is gone.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Looks at memory between two polls of a queue: a poll drives a device in software.
+const LOOKS: u32 = 8;
 
-/// The side that measures.
-pub(super) fn client(endpoints: &Endpoints, peer: &EndpointInfo, test: &Test) -> Result<Latency, Error> {
-    let mut latency = Latency::default();
-    for round in 0..test.rounds + WARM_UP {
-        let start = Instant::now();
-        if answers(test.op) {
-            post(endpoints, peer, test, round)?;
-            await_message(endpoints, test, round)?;
-        } else {
-            endpoints.qps[0].post_send([work_request(
-                endpoints,
-                peer,
-                test.op,
-                test.size_bytes,
-                SendFlags::SIGNALED,
-            )])?;
-            endpoints.wait(&endpoints.send_cq)?;
+/// One side of a latency test.
+struct Side<'a> {
+    endpoints: &'a Endpoints,
+    peer: &'a EndpointInfo,
+    test: &'a Test,
+    completions: Vec<Completion>,
+}
+
+/// The side that measures. What `hold` returns lives from the end of the warm-up to the end.
+pub(super) fn client<T>(
+    endpoints: &Endpoints,
+    peer: &EndpointInfo,
+    test: &Test,
+    hold: impl FnOnce() -> Result<T, Error>,
+) -> Result<Latency, Error> {
+    let mut side = Side::new(endpoints, peer, test);
+    let (mut latency, mut round) = (Latency::default(), 0);
+    while round < WARM_UP {
+        side.ask(round)?;
+        round += 1;
+    }
+    let _held = hold()?;
+    let messages_per_round = if answers(test.op) { 2 } else { 1 };
+    let mut start = Instant::now();
+    while round < rounds(test) {
+        for _ in 0..test.together {
+            side.ask(round)?;
+            round += 1;
         }
-        if round >= WARM_UP {
-            latency.record(start.elapsed() / if answers(test.op) { 2 } else { 1 });
-        }
+        let end = Instant::now();
+        latency.record((end - start) / (test.together * messages_per_round));
+        start = end;
     }
     Ok(latency)
 }
 
 /// The side that answers.
 pub(super) fn server(endpoints: &Endpoints, peer: &EndpointInfo, test: &Test) -> Result<(), Error> {
+    let mut side = Side::new(endpoints, peer, test);
     if answers(test.op) {
-        for round in 0..test.rounds + WARM_UP {
-            await_message(endpoints, test, round)?;
-            post(endpoints, peer, test, round)?;
+        for round in 0..rounds(test) {
+            side.await_message(round)?;
+            side.post(round)?;
         }
     }
     Ok(())
@@ -57,9 +73,14 @@ pub(super) fn server(endpoints: &Endpoints, peer: &EndpointInfo, test: &Test) ->
 /// Receives that a side posts before the first message.
 pub(super) fn prepare(endpoints: &Endpoints, test: &Test) -> Result<(), Error> {
     if test.op.uses_recv() {
-        endpoints.post_recvs(&endpoints.qps[0], 8, half_bytes(test) as u64, test.size_bytes)?;
+        endpoints.post_recvs(0, 8, half_bytes(test) as u64, test.size_bytes)?;
     }
     Ok(())
+}
+
+/// All rounds of a test: whole samples, and those before them.
+fn rounds(test: &Test) -> u32 {
+    WARM_UP + test.rounds.div_ceil(test.together) * test.together
 }
 
 /// Whether the peer's program answers each message with one of the same kind.
@@ -67,48 +88,95 @@ fn answers(op: Op) -> bool {
     op.uses_recv() || op == Op::Write
 }
 
-/// Sends one message. Every 64th asks for a completion, so that the send queue empties.
-fn post(endpoints: &Endpoints, peer: &EndpointInfo, test: &Test, round: u32) -> Result<(), Error> {
-    let signaled = round % 64 == 63;
-    let flags = if signaled { SendFlags::SIGNALED } else { SendFlags::empty() };
-    let mut wr = work_request(endpoints, peer, test.op, test.size_bytes, flags);
-    if test.op == Op::Write && test.size_bytes > 0 {
-        endpoints.write_region(test.size_bytes as usize - 1, &[mark(round)]);
-        wr.op = device::SendOp::Write(peer.remote(half_bytes(test) as u64));
+impl<'a> Side<'a> {
+    fn new(endpoints: &'a Endpoints, peer: &'a EndpointInfo, test: &'a Test) -> Side<'a> {
+        Side { endpoints, peer, test, completions: Vec::with_capacity(64) }
     }
-    endpoints.qps[0].post_send([wr])?;
-    if signaled && test.op != Op::Write {
-        endpoints.wait(&endpoints.send_cq)?;
+
+    /// One round of the side that measures.
+    fn ask(&mut self, round: u32) -> Result<(), Error> {
+        if answers(self.test.op) {
+            self.post(round)?;
+            return self.await_message(round);
+        }
+        let (test, endpoints) = (self.test, self.endpoints);
+        let wr = work_request(endpoints, self.peer, test.op, test.size_bytes, SendFlags::SIGNALED);
+        endpoints.qps[0].post_send([wr])?;
+        self.wait(&endpoints.send_cq)
     }
-    Ok(())
+
+    /// Sends one message. Every 64th asks for a completion, so that the send queue empties.
+    fn post(&mut self, round: u32) -> Result<(), Error> {
+        let (test, endpoints) = (self.test, self.endpoints);
+        let signaled = round % 64 == 63;
+        let flags = if signaled { SendFlags::SIGNALED } else { SendFlags::empty() };
+        let mut wr = work_request(endpoints, self.peer, test.op, test.size_bytes, flags);
+        if test.op == Op::Write && test.size_bytes > 0 {
+            endpoints.write_region(test.size_bytes as usize - 1, &[mark(round)]);
+            wr.op = device::SendOp::Write(self.peer.remote(half_bytes(test) as u64));
+        }
+        endpoints.qps[0].post_send([wr])?;
+        if signaled && test.op != Op::Write {
+            self.wait(&endpoints.send_cq)?;
+        }
+        Ok(())
+    }
+
+    fn await_message(&mut self, round: u32) -> Result<(), Error> {
+        if self.test.op == Op::Write {
+            return self.await_write(round);
+        }
+        self.wait(&self.endpoints.recv_cq)?;
+        self.endpoints.post_recvs(0, 1, half_bytes(self.test) as u64, self.test.size_bytes)
+    }
+
+    /// Waits for one completion, which must be a success.
+    fn wait(&mut self, cq: &Cq) -> Result<(), Error> {
+        let mut patience = Patience::default();
+        self.completions.clear();
+        while cq.poll(&mut self.completions, 1)? == 0 {
+            patience.check()?;
+        }
+        self.endpoints.check(self.completions[0]).map(drop)
+    }
+
+    /// Looks at the last byte of the message in memory, as `ib_write_lat` does, and polls the
+    /// completion queue in between.
+    fn await_write(&mut self, round: u32) -> Result<(), Error> {
+        let last = half_bytes(self.test) + self.test.size_bytes.max(1) as usize - 1;
+        let mut patience = Patience::default();
+        loop {
+            for _ in 0..LOOKS {
+                let mut byte = [0];
+                self.endpoints.read_region(last, &mut byte);
+                if byte[0] == mark(round) {
+                    return Ok(());
+                }
+            }
+            self.completions.clear();
+            self.endpoints.send_cq.poll(&mut self.completions, 16)?;
+            for completion in &self.completions {
+                self.endpoints.check(*completion)?;
+            }
+            patience.check()?;
+        }
+    }
 }
 
-fn await_message(endpoints: &Endpoints, test: &Test, round: u32) -> Result<(), Error> {
-    if test.op == Op::Write {
-        return await_write(endpoints, test, round);
-    }
-    endpoints.wait(&endpoints.recv_cq)?;
-    endpoints.post_recvs(&endpoints.qps[0], 1, half_bytes(test) as u64, test.size_bytes)
+/// How long one has waited, with few looks at the clock.
+#[derive(Default)]
+struct Patience {
+    checks: u32,
+    since: Option<Instant>,
 }
 
-/// Polls the last byte of the message in memory, as `ib_write_lat` does, and the
-/// completion queue in between: that is what drives a device in software.
-fn await_write(endpoints: &Endpoints, test: &Test, round: u32) -> Result<(), Error> {
-    let last = half_bytes(test) + test.size_bytes.max(1) as usize - 1;
-    let (mut byte, mut out, start) = ([0], Vec::new(), Instant::now());
-    loop {
-        endpoints.read_region(last, &mut byte);
-        if byte[0] == mark(round) {
-            return Ok(());
-        }
-        out.clear();
-        endpoints.send_cq.poll(&mut out, 16)?;
-        for completion in &out {
-            endpoints.check(*completion)?;
-        }
-        if start.elapsed() > PATIENCE {
+impl Patience {
+    fn check(&mut self) -> Result<(), Error> {
+        self.checks = self.checks.wrapping_add(1);
+        if self.checks.is_multiple_of(256) && self.since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
             return Err(Error::Silence(PATIENCE));
         }
+        Ok(())
     }
 }
 

@@ -13,12 +13,13 @@ mod local;
 mod server;
 mod spec;
 mod stats;
+mod stopped;
 mod stream;
 
-pub(crate) use client::measure;
+pub(crate) use client::{Measurement, measure};
 pub(crate) use command::{PerfArgs, ServeArgs, run, serve, server_address};
 pub(crate) use control::{Control, Reply, Request};
-pub(crate) use endpoint::{EndpointInfo, Endpoints, Shape, open};
+pub(crate) use endpoint::{EndpointInfo, Endpoints, Shape, device_name, open};
 pub(crate) use local::LocalServer;
 pub(crate) use server::expect_finish;
 pub(crate) use spec::{Mode, Op, Test, Transport};

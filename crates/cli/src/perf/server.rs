@@ -2,15 +2,17 @@
 
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::mpsc::{self, TryRecvError};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use device::Device;
 
+use super::client::{connect, groups};
 use super::control::{Control, Reply, Request, VERSION};
 use super::endpoint::{EndpointInfo, Endpoints};
 use super::spec::{Mode, Test};
-use super::{latency, shape, stream};
-use crate::baseline::pin_to_core;
+use super::{latency, stream};
+use crate::baseline::{pin_server, pin_to_core};
 use crate::demo::verify;
 use crate::error::Error;
 
@@ -62,19 +64,21 @@ fn serve_test(
     peers: &[EndpointInfo],
 ) -> Result<(), Error> {
     test.check().map_err(Error::Usage)?;
-    let endpoints = Endpoints::new(device, address, shape(test))?;
-    endpoints.connect(peers)?;
-    match test.mode {
-        Mode::Latency => latency::prepare(&endpoints, test)?,
-        Mode::Stream => stream::prepare(&endpoints, test)?,
+    let groups = groups(device, address, test)?;
+    connect(&groups, test, peers)?;
+    for group in &groups {
+        match test.mode {
+            Mode::Latency => latency::prepare(group, test)?,
+            Mode::Stream => stream::prepare(group, test)?,
+        }
     }
-    control.say(&Reply::Endpoints(endpoints.infos()))?;
+    control.say(&Reply::Endpoints(groups.iter().flat_map(Endpoints::infos).collect()))?;
     let messages = match test.mode {
         Mode::Latency => {
-            latency::server(&endpoints, &peers[0], test)?;
+            latency::server(&groups[0], &peers[0], test)?;
             expect_finish(control)?
         }
-        Mode::Stream if test.op.uses_recv() => receive_stream(control, &endpoints, test)?,
+        Mode::Stream if test.op.uses_recv() => receive_stream(control, &groups, test)?,
         // One-sided: this program does nothing, its device serves.
         Mode::Stream => expect_finish(control)?,
     };
@@ -90,15 +94,31 @@ pub(crate) fn expect_finish(control: &mut Control) -> Result<u64, Error> {
     }
 }
 
-/// Receives while another thread listens for the client's word.
-fn receive_stream(control: &mut Control, endpoints: &Endpoints, test: &Test) -> Result<u64, Error> {
-    let (tell, told) = mpsc::channel();
+/// Receives, one thread for each group, while another listens for the client's word.
+fn receive_stream(control: &mut Control, groups: &[Endpoints], test: &Test) -> Result<u64, Error> {
+    let (told, arrived) = (OnceLock::new(), AtomicU64::new(0));
+    let finished = || match told.get() {
+        None => Ok(None),
+        Some(Ok(sent)) => Ok(Some(*sent)),
+        Some(Err(problem)) => Err(Error::Peer(format!("the client's word was lost: {problem}"))),
+    };
     std::thread::scope(|scope| {
-        scope.spawn(move || tell.send(expect_finish(control)));
-        stream::server(endpoints, test, || match told.try_recv() {
-            Ok(finish) => finish.map(Some),
-            Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => Err(Error::Peer("the client's word was lost".into())),
-        })
-    })
+        scope.spawn(|| told.set(expect_finish(control)));
+        let (finished, arrived) = (&finished, &arrived);
+        let others: Vec<_> = groups[1..]
+            .iter()
+            .enumerate()
+            .map(|(index, group)| {
+                scope.spawn(move || {
+                    pin_server(index + 1, groups.len());
+                    stream::server(group, test, arrived, finished)
+                })
+            })
+            .collect();
+        pin_server(0, groups.len());
+        stream::server(&groups[0], test, arrived, finished)?;
+        let mut joined = others.into_iter().map(|thread| thread.join());
+        joined.try_for_each(|outcome| outcome.map_err(|_| Error::Peer("a receiving thread failed".into()))?)
+    })?;
+    Ok(arrived.load(Relaxed))
 }

@@ -110,8 +110,12 @@ pub(crate) struct Test {
     pub(crate) depth: u32,
     /// Queue pairs.
     pub(crate) qps: u32,
+    /// Threads on each side, each with queue pairs and completion queues of its own.
+    pub(crate) threads: u32,
     /// Latency: how many.
     pub(crate) rounds: u32,
+    /// Latency: so many between two readings of the clock; their mean is one sample.
+    pub(crate) together: u32,
     /// Stream: how long.
     pub(crate) duration_ms: u64,
 }
@@ -120,6 +124,8 @@ pub(crate) struct Test {
 const MAX_SIZE_BYTES: u32 = 1 << 30;
 const MAX_DEPTH: u32 = 8192;
 const MAX_QPS: u32 = 16_384;
+const MAX_THREADS: u32 = 256;
+const MAX_ROUNDS_TOGETHER: u32 = 4096;
 
 impl Test {
     pub(crate) fn duration(&self) -> Duration {
@@ -141,11 +147,16 @@ impl Test {
         if self.transport == Transport::Ud && self.size_bytes > 4096 {
             return Err("a UD message is one packet: at most 4096 bytes, and no more than the path MTU".into());
         }
+        if self.mode == Mode::Latency && self.threads != 1 {
+            return Err("latency is measured by one thread: use --mode stream".into());
+        }
         let in_range = [
             ("--size", self.size_bytes, 0, MAX_SIZE_BYTES),
             ("--depth", self.depth, 1, MAX_DEPTH),
             ("--qps", self.qps, 1, MAX_QPS),
-            ("--rounds", self.rounds, 1, u32::MAX),
+            ("--rounds", self.rounds, 1, u32::MAX / 2),
+            ("--together", self.together, 1, MAX_ROUNDS_TOGETHER),
+            ("--threads", self.threads, 1, MAX_THREADS.min(MAX_QPS / self.qps.clamp(1, MAX_QPS))),
         ];
         match in_range.iter().find(|(_, value, least, most)| value < least || value > most) {
             None => Ok(()),

@@ -1,5 +1,6 @@
 //! Bandwidth and message rate: as many outstanding as the depth allows, for a while.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use device::SendFlags;
@@ -8,6 +9,9 @@ use super::endpoint::{EndpointInfo, Endpoints};
 use super::spec::Test;
 use super::{half_bytes, work_request};
 use crate::error::Error;
+
+/// Completions taken at once.
+const POLLED: usize = 64;
 
 /// What a stream carried.
 pub(super) struct Carried {
@@ -30,36 +34,40 @@ pub(super) fn client(endpoints: &Endpoints, peers: &[EndpointInfo], test: &Test)
     let batch = (test.depth / 4).clamp(1, 32);
     let mut sender = Sender { endpoints, peers, test, batch, outstanding: vec![0; endpoints.qps.len()] };
     let start = Instant::now();
-    let (mut messages, mut completions) = (0, Vec::with_capacity(64));
-    let mut open = true;
-    while open || sender.outstanding.iter().any(|n| *n > 0) {
-        if open {
-            sender.fill()?;
-        }
+    (0..endpoints.qps.len()).try_for_each(|index| sender.fill(index))?;
+    let (mut messages, mut completions) = (0, Vec::with_capacity(POLLED));
+    let mut elapsed = start.elapsed();
+    while sender.is_busy(elapsed) {
         completions.clear();
-        endpoints.send_cq.poll(&mut completions, 64)?;
+        endpoints.send_cq.poll(&mut completions, POLLED)?;
         for completion in completions.drain(..) {
-            endpoints.check(completion)?;
-            sender.outstanding[completion.wr_id as usize] -= batch;
+            let index = endpoints.check(completion)?.wr_id as usize;
+            sender.outstanding[index] -= batch;
             messages += u64::from(batch);
+            if elapsed < test.duration() {
+                sender.fill(index)?;
+            }
         }
-        open = open && start.elapsed() < test.duration();
-        if start.elapsed() > test.duration() + Duration::from_secs(60) {
+        elapsed = start.elapsed();
+        if elapsed > test.duration() + Duration::from_secs(60) {
             return Err(Error::Silence(Duration::from_secs(60)));
         }
     }
-    Ok(Carried { messages, elapsed: start.elapsed() })
+    Ok(Carried { messages, elapsed })
 }
 
 impl Sender<'_> {
-    /// Fills every queue pair up to the depth.
-    fn fill(&mut self) -> Result<(), Error> {
-        for index in 0..self.outstanding.len() {
-            while self.outstanding[index] + self.batch <= self.test.depth {
-                self.post(index)?;
-            }
+    /// Fills a queue pair up to the depth.
+    fn fill(&mut self, index: usize) -> Result<(), Error> {
+        while self.outstanding[index] + self.batch <= self.test.depth {
+            self.post(index)?;
         }
         Ok(())
+    }
+
+    /// Whether there is time left, or something that has not been answered.
+    fn is_busy(&self, elapsed: Duration) -> bool {
+        elapsed < self.test.duration() || self.outstanding.iter().any(|n| *n > 0)
     }
 
     fn post(&mut self, index: usize) -> Result<(), Error> {
@@ -79,44 +87,45 @@ impl Sender<'_> {
 /// Posts receives in advance, for each queue pair.
 pub(super) fn prepare(endpoints: &Endpoints, test: &Test) -> Result<(), Error> {
     if test.op.uses_recv() {
-        for qp in &endpoints.qps {
-            endpoints.post_recvs(qp, test.depth * 2, half_bytes(test) as u64, test.size_bytes)?;
+        for index in 0..endpoints.qps.len() {
+            endpoints.post_recvs(index, test.depth * 2, half_bytes(test) as u64, test.size_bytes)?;
         }
     }
     Ok(())
 }
 
-/// Takes in messages and posts as many receives again, until `finished` says how
-/// many were sent and they are here, or no more come. Returns how many came.
+/// Takes in messages and posts as many receives again, until `finished` says how many were
+/// sent and as many have `arrived` (here and at other threads), or no more come.
 pub(super) fn server(
     endpoints: &Endpoints,
     test: &Test,
-    mut finished: impl FnMut() -> Result<Option<u64>, Error>,
-) -> Result<u64, Error> {
-    let index_of: std::collections::HashMap<_, _> =
-        endpoints.qps.iter().enumerate().map(|(i, qp)| (qp.qpn(), i)).collect();
-    let (mut messages, mut expected, mut last) = (0, None, Instant::now());
+    arrived: &AtomicU64,
+    finished: impl Fn() -> Result<Option<u64>, Error>,
+) -> Result<(), Error> {
+    let (mut messages, mut last) = (0, Instant::now());
     let mut used = vec![0u32; endpoints.qps.len()];
-    let mut completions = Vec::with_capacity(64);
+    let mut completions = Vec::with_capacity(POLLED);
     loop {
         completions.clear();
-        if endpoints.recv_cq.poll(&mut completions, 64)? == 0 {
-            expected = if expected.is_none() { finished()? } else { expected };
-            let all_here = expected.is_some_and(|sent| messages >= sent);
-            if all_here || expected.is_some() && last.elapsed() > Duration::from_millis(200) {
-                return Ok(messages);
+        if endpoints.recv_cq.poll(&mut completions, POLLED)? == 0 {
+            if messages > 0 {
+                arrived.fetch_add(std::mem::take(&mut messages), Relaxed);
+                last = Instant::now();
+            }
+            if let Some(sent) = finished()?
+                && (arrived.load(Relaxed) >= sent || last.elapsed() > Duration::from_millis(200))
+            {
+                return Ok(());
             }
             continue;
         }
-        last = Instant::now();
+        messages += completions.len() as u64;
         for completion in completions.drain(..) {
-            endpoints.check(completion)?;
-            messages += 1;
-            let index = index_of[&completion.qpn];
+            let index = endpoints.check(completion)?.wr_id as usize;
             used[index] += 1;
             if used[index] >= test.depth.div_ceil(2) {
                 let again = std::mem::take(&mut used[index]);
-                endpoints.post_recvs(&endpoints.qps[index], again, half_bytes(test) as u64, test.size_bytes)?;
+                endpoints.post_recvs(index, again, half_bytes(test) as u64, test.size_bytes)?;
             }
         }
     }

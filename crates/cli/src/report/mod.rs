@@ -1,9 +1,11 @@
 //! Results for people: numbers with units, tables, plots.
 
 mod html;
+mod lines;
 mod plot;
 mod units;
 
 pub(crate) use html::Page;
+pub(crate) use lines::{Line, Plot, plot};
 pub(crate) use plot::{Bar, bars};
-pub(crate) use units::{bytes_per_second, count_per_second, nanoseconds, size, size_rounded};
+pub(crate) use units::{bytes_per_second, count_per_second, nanoseconds, nanoseconds_precise, size, size_rounded};

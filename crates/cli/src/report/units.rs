@@ -10,6 +10,11 @@ pub(crate) fn nanoseconds(ns: u64) -> String {
     }
 }
 
+/// The same of fractions: `64.3 ns` below 100 ns, where they count.
+pub(crate) fn nanoseconds_precise(ns: f64) -> String {
+    if ns < 99.95 { format!("{ns:.1} ns") } else { nanoseconds(ns.round() as u64) }
+}
+
 /// `4.21 GB/s`, decimal as network people count.
 pub(crate) fn bytes_per_second(rate: f64) -> String {
     if rate >= 1e9 { format!("{:.2} GB/s", rate / 1e9) } else { format!("{:.1} MB/s", rate / 1e6) }
@@ -47,6 +52,10 @@ mod tests {
         assert_eq!(nanoseconds(999), "999 ns");
         assert_eq!(nanoseconds(2_530), "2.53 µs");
         assert_eq!(nanoseconds(14_100_000), "14.10 ms");
+        assert_eq!(
+            [64.26, 99.96, 570.4].map(nanoseconds_precise),
+            ["64.3 ns".to_string(), "100 ns".into(), "570 ns".into()]
+        );
         assert_eq!(bytes_per_second(4.214e9), "4.21 GB/s");
         assert_eq!(bytes_per_second(12e6), "12.0 MB/s");
         assert_eq!(count_per_second(3.2e6), "3.20 M/s");

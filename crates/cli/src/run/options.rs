@@ -32,6 +32,9 @@ pub(crate) struct Options {
     /// Write every packet to this pcapng file
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<PathBuf>,
+    /// Send packets to processes on this host, too, instead of sharing memory with them
+    #[arg(long)]
+    pub(crate) wire: bool,
     /// Show the program only this device (repeatable)
     #[arg(long = "device", value_name = "NAME", value_delimiter = ',')]
     pub(crate) devices: Vec<String>,
@@ -47,6 +50,7 @@ pub(crate) struct Options {
 pub(super) const DEVICES_VARIABLE: &str = "LONGARM_DEVICES";
 const FAULTS_VARIABLE: &str = "LONGARM_FAULTS";
 const CAPTURE_VARIABLE: &str = "LONGARM_CAPTURE";
+const LOCAL_VARIABLE: &str = "LONGARM_LOCAL";
 
 impl Options {
     /// Says something if asked to.
@@ -73,7 +77,8 @@ impl Options {
         let capture = self.capture.as_ref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
         let capture = capture.map(|path| (CAPTURE_VARIABLE, path.into()));
         let devices = (!self.devices.is_empty()).then(|| (DEVICES_VARIABLE, self.devices.join(",").into()));
-        [faults, capture, devices].into_iter().flatten().collect()
+        let local = self.wire.then(|| (LOCAL_VARIABLE, "off".into()));
+        [faults, capture, local, devices].into_iter().flatten().collect()
     }
 
     /// The devices that the program shall see, in the order of its library: as they are named,
@@ -104,6 +109,7 @@ mod tests {
             mode: Mode::Auto,
             faults: faults.map(str::to_owned),
             capture: None,
+            wire: false,
             devices: devices.iter().map(|name| name.to_string()).collect(),
             install: false,
             verbose: false,
@@ -147,8 +153,13 @@ mod tests {
     fn the_library_is_told_what_was_asked() {
         let mut options = options(&["la_lo", "eth0"], Some("loss=0.1"));
         options.capture = Some("/x.pcapng".into());
-        let expected =
-            [(FAULTS_VARIABLE, "loss=0.1"), (CAPTURE_VARIABLE, "/x.pcapng"), (DEVICES_VARIABLE, "la_lo,eth0")];
+        options.wire = true;
+        let expected = [
+            (FAULTS_VARIABLE, "loss=0.1"),
+            (CAPTURE_VARIABLE, "/x.pcapng"),
+            (LOCAL_VARIABLE, "off"),
+            (DEVICES_VARIABLE, "la_lo,eth0"),
+        ];
         assert_eq!(options.variables(), expected.map(|(name, value)| (name, OsString::from(value))));
     }
 }

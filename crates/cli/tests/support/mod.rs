@@ -89,12 +89,17 @@ impl Hosts {
 
     /// Starts a server on a host and waits until it listens; returns it with its address.
     pub(crate) fn server(&self, host: Host, address: &str, faults: Option<&str>) -> (Running, String) {
-        let bind = if address.contains(':') { format!("[{address}]:0") } else { format!("{address}:0") };
         let mut command = self.command(host, LONGARM);
-        command.args(["perf-server", "--once", "--bind", &bind]).stdout(Stdio::piped());
         if let Some(faults) = faults {
             command.env("LONGARM_FAULTS", faults);
         }
+        self.server_by(command, address)
+    }
+
+    /// Likewise, by a command that leads to ours.
+    pub(crate) fn server_by(&self, mut command: Command, address: &str) -> (Running, String) {
+        let bind = if address.contains(':') { format!("[{address}]:0") } else { format!("{address}:0") };
+        command.args(["perf-server", "--once", "--bind", &bind]).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the server starts");
         let line = first_line(&mut child);
         let address = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("the server said {line:?}"));

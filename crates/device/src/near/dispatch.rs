@@ -112,16 +112,24 @@ impl Engine {
         let Some(links) = scratch.seen.links.take() else { return false };
         let mut frames = 0;
         for link in &*links {
-            let mut lanes = link.waiting();
-            while lanes != 0 {
-                let lane = lanes.trailing_zeros() as usize;
-                lanes &= lanes - 1;
-                frames += self.drain_lane(link, lane, acks, scratch);
-            }
+            frames += self.drain_link(link, acks, scratch);
         }
         scratch.seen.links = Some(links);
         scratch.seen.frames += frames as u64;
         frames > 0
+    }
+
+    /// A turn with each lane on which something waits.
+    #[inline]
+    pub(super) fn drain_link(&self, link: &NearLink, acks: Acks, scratch: &mut Scratch) -> usize {
+        let mut frames = 0;
+        let mut lanes = link.waiting();
+        while lanes != 0 {
+            let lane = lanes.trailing_zeros() as usize;
+            lanes &= lanes - 1;
+            frames += self.drain_lane(link, lane, acks, scratch);
+        }
+        frames
     }
 
     /// Whether something waits on a lane.

@@ -16,7 +16,9 @@ use super::export::Exporter;
 use super::far;
 use super::links::NearLink;
 use super::reach::{self, Place};
+use super::tally::{Direct, Tally};
 use crate::clock;
+use crate::counters::Counters;
 
 /// From so many bytes on a SEND says where its bytes are: below, two short copies cost less than
 /// the way to the sender's memory.
@@ -32,11 +34,13 @@ pub(crate) struct End {
     lane: usize,
     /// What peers were last shown.
     shown: Option<(PdId, Access)>,
+    tally: Tally,
 }
 
 impl End {
-    pub(super) fn new(link: Arc<NearLink>, ours: Qpn, theirs: Qpn) -> End {
-        End { link, ours, theirs, lane: usize::from(ours.index()) % LANES, shown: None }
+    pub(super) fn new(link: Arc<NearLink>, ours: Qpn, theirs: Qpn, counters: Counters) -> End {
+        let (lane, tally) = (usize::from(ours.index()) % LANES, Tally::new(counters));
+        End { link, ours, theirs, lane, shown: None, tally }
     }
 
     pub(crate) fn is_on(&self, link: &Arc<NearLink>) -> bool {
@@ -56,6 +60,11 @@ impl End {
             }
             None => export.close_qp(self.ours),
         }
+    }
+
+    /// What was done by ourselves in the peer's memory.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     pub(crate) fn link(&self) -> Arc<NearLink> {
@@ -192,6 +201,31 @@ impl Path for End {
 
     #[inline]
     fn write(&self, memory: &Registry, pd: PdId, payload: &Payload, to: RemoteAddr) -> Result<(), Stop> {
+        self.write_there(memory, pd, payload, to)?;
+        self.tally.add(Direct::Write);
+        Ok(())
+    }
+
+    #[inline]
+    fn read(&self, memory: &Registry, pd: PdId, sgl: &[Sge], len_bytes: u32, from: RemoteAddr) -> Result<(), Stop> {
+        self.read_there(memory, pd, sgl, len_bytes, from)?;
+        self.tally.add(Direct::Read);
+        Ok(())
+    }
+
+    #[inline]
+    fn errand(&self, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
+        let before = self.errand_there(errand, rkey)?;
+        let is_write = matches!(errand, Errand::Write(..));
+        self.tally.add(if is_write { Direct::Write } else { Direct::Atomic });
+        Ok(before)
+    }
+}
+
+/// What is done in the peer's memory by ourselves.
+impl End {
+    #[inline]
+    fn write_there(&self, memory: &Registry, pd: PdId, payload: &Payload, to: RemoteAddr) -> Result<(), Stop> {
         let _hazard = self.enter()?;
         let peer = self.link.peer();
         let qp = self.queue_pair(Access::REMOTE_WRITE)?;
@@ -215,7 +249,14 @@ impl Path for End {
     }
 
     #[inline]
-    fn read(&self, memory: &Registry, pd: PdId, sgl: &[Sge], len_bytes: u32, from: RemoteAddr) -> Result<(), Stop> {
+    fn read_there(
+        &self,
+        memory: &Registry,
+        pd: PdId,
+        sgl: &[Sge],
+        len_bytes: u32,
+        from: RemoteAddr,
+    ) -> Result<(), Stop> {
         let _hazard = self.enter()?;
         let peer = self.link.peer();
         let qp = self.queue_pair(Access::REMOTE_READ)?;
@@ -233,7 +274,7 @@ impl Path for End {
     }
 
     #[inline]
-    fn errand(&self, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
+    fn errand_there(&self, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
         let _hazard = self.enter()?;
         let peer = self.link.peer();
         let qp = self.queue_pair(errand.access())?;

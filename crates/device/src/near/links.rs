@@ -174,14 +174,18 @@ impl Links {
         Ok(())
     }
 
-    /// The hub has introduced another process, whoever asked.
-    pub(super) fn introduced(&self, introduction: Introduction, export: &Exporter) {
+    /// The hub has introduced another process, whoever asked. Whether there is a link now.
+    pub(super) fn introduced(&self, introduction: Introduction, export: &Exporter) -> bool {
         let (slot, slots) = (introduction.slot, introduction.slots.clone());
         match self.open(introduction) {
-            Ok(link) => self.adopt(link, slots.into_iter().chain([slot]), export),
+            Ok(link) => {
+                self.adopt(link, slots.into_iter().chain([slot]), export);
+                true
+            }
             Err(error) => {
                 log::warn!("no link to slot {slot}: {error}");
                 self.refused(slot);
+                false
             }
         }
     }

@@ -19,12 +19,13 @@ mod export;
 mod far;
 mod links;
 mod reach;
+mod tally;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use hub::client::Introduction;
-use local::Export;
+use local::{Death, Export};
 use rustix::event::epoll;
 use transport::{QpAttr, QpState, QpType};
 
@@ -33,11 +34,15 @@ pub(crate) use end::End;
 pub(crate) use export::Exporter;
 pub(crate) use links::{Links, NearLink};
 
+use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::qp::QpEntry;
 
 /// How long a peer may take to take up a link that it is offered.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Turns that the last frames of a process that has ended may take: more than fit into its lanes.
+const MAX_LAST_TURNS: u32 = 4096;
 
 /// What the engine has for peers on this host.
 pub(crate) struct NearSide {
@@ -64,13 +69,14 @@ impl Engine {
             return None;
         }
         let link = near.links.to(slot, PATIENCE, || self.look_at_wishes())?;
-        Some(End::new(link, entry.qpn(), attr.dest_qpn))
+        Some(End::new(link, entry.qpn(), attr.dest_qpn, self.counters.clone()))
     }
 
     /// The hub has introduced another process.
     pub(crate) fn introduced(&self, introduction: Introduction) {
         if let Some(near) = &self.near {
-            near.links.introduced(introduction, &near.export);
+            let up = near.links.introduced(introduction, &near.export);
+            self.counters.add(Counter::NearLinks, up.into());
         }
     }
 
@@ -81,8 +87,30 @@ impl Engine {
         near.links.serve(&near.export, &mut gone);
         for link in gone {
             log::info!("a process on this host is gone: {:?}", link.death());
+            let broken = link.death().is_some_and(|death| death != Death::Gone);
+            self.counters.add(if broken { Counter::NearLinksBroken } else { Counter::NearLinksGone }, 1);
+            if !broken {
+                self.take_last_frames(&link);
+            }
             self.peer_died(&link);
         }
+    }
+
+    /// What a process said before it ended counts: its acknowledges may be the last that it said.
+    fn take_last_frames(&self, link: &NearLink) {
+        crate::engine::Scratch::with(|scratch| {
+            for _ in 0..MAX_LAST_TURNS {
+                if link.waiting() == 0 {
+                    break;
+                }
+                if self.drain_link(link, crate::engine::Acks::Now, scratch) == 0 {
+                    // Another thread is at it.
+                    std::thread::yield_now();
+                }
+            }
+            self.pump_touched(scratch);
+            self.settle(scratch);
+        });
     }
 
     /// What waits for a peer that is gone fails.
@@ -96,6 +124,18 @@ impl Engine {
             });
             self.pump_touched(scratch);
             self.settle(scratch);
+        });
+    }
+
+    /// Brings the counters up to date with what queue pairs counted for themselves.
+    pub(crate) fn tell_tallies(&self) {
+        if self.near.is_none() || self.check().is_err() {
+            return;
+        }
+        self.qps.for_each(|entry| {
+            if let Some(end) = entry.lock().live.as_ref().and_then(|live| live.near.as_ref()) {
+                end.tally().tell();
+            }
         });
     }
 

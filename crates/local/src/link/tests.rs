@@ -43,6 +43,24 @@ fn a_peer_that_is_gone_is_not_waited_for() {
 }
 
 #[test]
+fn a_peer_that_ends_no_access_loses_the_link() {
+    let couple = Couple::new();
+    let [a, b] = &couple.links;
+    let _held = a.enter(4);
+    b.wait_for_accesses(Duration::from_millis(20));
+    assert_eq!(b.death(), Some(Death::Stuck));
+    // Nobody waits again, and both hear of it.
+    b.wait_for_peer_accesses();
+    assert!(
+        rustix::event::poll(&mut [rustix::event::PollFd::new(&a.socket(), rustix::event::PollFlags::IN)], None).is_ok()
+    );
+    a.serve_socket();
+    b.serve_socket();
+    assert_eq!((a.death(), b.death()), (Some(Death::Gone), Some(Death::Stuck)));
+    assert!(b.producer(0).reserve(8).is_none() && a.producer(0).reserve(8).is_none());
+}
+
+#[test]
 fn the_owner_waits_for_accesses_that_began_before() {
     let couple = Couple::new();
     let [a, b] = &couple.links;

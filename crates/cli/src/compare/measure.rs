@@ -1,0 +1,220 @@
+//! What can be measured: who, doing what.
+
+use crate::report::{bytes_per_second, count_per_second, nanoseconds_precise, size};
+
+/// Which way Longarm's messages take.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Way {
+    /// Shared memory, which two processes of one host choose by themselves.
+    Host,
+    /// RoCEv2 over UDP on the loop-back interface.
+    Wire,
+    /// The same, with one packet of a hundred lost on each side.
+    Lossy,
+}
+
+/// What a guest's programs use.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Driver {
+    /// Longarm in the guest.
+    Longarm(Way),
+    /// The kernel's Soft-RoCE.
+    Rxe,
+    /// The kernel's software iWARP.
+    Siw,
+}
+
+/// Who is measured.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Contender {
+    /// Longarm's Rust API: `longarm perf`.
+    Api(Way),
+    /// Unmodified programs of perftest on Longarm.
+    Perftest(Way),
+    /// Unmodified programs of perftest in the guest of a virtual machine.
+    Guest(Driver),
+    /// UCX with `UCX_TLS=posix,cma,self`.
+    UcxShm,
+    /// UCX with `UCX_TLS=tcp,self`.
+    UcxTcp,
+    /// One stream of iperf3.
+    Iperf3,
+    /// Datagram sockets, both sides polling.
+    Udp,
+    /// Stream sockets, both sides polling.
+    Tcp,
+    /// Two threads and their caches.
+    Memory,
+}
+
+/// An operation, with what comes closest to it where there are no verbs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Verb {
+    Send,
+    Write,
+    Read,
+    FetchAdd,
+}
+
+/// What is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Quantity {
+    /// Nanoseconds: half of there and back, or post to completion of READ and atomics.
+    Latency,
+    /// Payload bytes per second.
+    Bandwidth,
+    /// Messages per second.
+    Rate,
+}
+
+/// One figure that can be measured.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Measure {
+    pub(super) quantity: Quantity,
+    pub(super) verb: Verb,
+    pub(super) size_bytes: u32,
+    /// Queue pairs of each thread.
+    pub(super) qps: u32,
+    /// Threads on each side.
+    pub(super) threads: u32,
+    /// The target's process does not run meanwhile.
+    pub(super) stopped: bool,
+    pub(super) contender: Contender,
+}
+
+impl Measure {
+    pub(super) fn new(contender: Contender, quantity: Quantity, verb: Verb, size_bytes: u32) -> Measure {
+        Measure { quantity, verb, size_bytes, qps: 1, threads: 1, stopped: false, contender }
+    }
+
+    /// Work requests outstanding: as many as fill the path, and no queue that is long in bytes.
+    pub(super) fn depth(&self) -> u32 {
+        match self.size_bytes {
+            _ if self.qps >= 10 => 16,
+            0..=8192 => 128,
+            8193..=262_144 => 32,
+            _ => 8,
+        }
+    }
+
+    /// What is done, without by whom.
+    pub(super) fn what(&self) -> String {
+        let verb = match (self.quantity, self.verb) {
+            (_, Verb::Send) => "SEND",
+            (_, Verb::Write) => "WRITE",
+            (_, Verb::Read) => "READ",
+            (_, Verb::FetchAdd) => "fetch-and-add",
+        };
+        let mut what = format!("{verb} {}", size(u64::from(self.size_bytes)));
+        what += match self.quantity {
+            Quantity::Latency if self.verb.is_one_sided() => ", post to completion",
+            Quantity::Latency => ", one way",
+            Quantity::Bandwidth => "",
+            Quantity::Rate => ", messages",
+        };
+        if self.qps > 1 {
+            what += &format!(", {} QPs", self.qps);
+        }
+        if self.threads > 1 {
+            what += &format!(", {} threads", self.threads);
+        }
+        if self.stopped {
+            what += ", target stopped";
+        }
+        what
+    }
+
+    /// Who does it, as the table says it.
+    pub(super) fn who(&self) -> String {
+        match (self.contender, self.quantity) {
+            (Contender::Perftest(_) | Contender::Guest(_), _) => {
+                format!("{}, `{}`", self.contender.name(), self.perftest_program())
+            }
+            (Contender::UcxShm | Contender::UcxTcp, _) => {
+                format!("{}, `{}`", self.contender.name(), self.ucx_test())
+            }
+            (Contender::Udp, Quantity::Latency) => "UDP ping-pong".into(),
+            (Contender::Udp, _) => "UDP, one `sendto` each".into(),
+            (Contender::Tcp, _) => "TCP ping-pong".into(),
+            (Contender::Memory, Quantity::Latency) => "two cores, a cache line".into(),
+            (Contender::Memory, _) => "`memcpy` in cache".into(),
+            (contender, _) => contender.name().into(),
+        }
+    }
+
+    /// The program of perftest.
+    pub(super) fn perftest_program(&self) -> &'static str {
+        match (self.quantity, self.verb) {
+            (Quantity::Latency, Verb::Send) => "ib_send_lat",
+            (Quantity::Latency, Verb::Write) => "ib_write_lat",
+            (Quantity::Latency, Verb::Read) => "ib_read_lat",
+            (Quantity::Latency, Verb::FetchAdd) => "ib_atomic_lat",
+            (_, Verb::Send) => "ib_send_bw",
+            (_, Verb::Write) => "ib_write_bw",
+            (_, Verb::Read) => "ib_read_bw",
+            (_, Verb::FetchAdd) => "ib_atomic_bw",
+        }
+    }
+
+    /// The test of ucx_perftest.
+    pub(super) fn ucx_test(&self) -> &'static str {
+        match (self.quantity, self.verb) {
+            (Quantity::Latency, Verb::Send) => "tag_lat",
+            (Quantity::Latency, Verb::Write) => "ucp_put_lat",
+            (_, Verb::Send) => "tag_bw",
+            (_, Verb::Write) => "ucp_put_bw",
+            (_, Verb::Read) => "ucp_get",
+            (_, Verb::FetchAdd) => "ucp_fadd",
+        }
+    }
+
+    /// Whether this program can measure it; a guest's figures come from elsewhere.
+    pub(super) fn is_ours_to_run(&self) -> bool {
+        !matches!(self.contender, Contender::Guest(_))
+    }
+
+    /// A figure of it, with its unit.
+    pub(super) fn show(&self, value: f64) -> String {
+        match self.quantity {
+            Quantity::Latency => nanoseconds_precise(value),
+            Quantity::Bandwidth => bytes_per_second(value),
+            Quantity::Rate => count_per_second(value),
+        }
+    }
+}
+
+impl Verb {
+    /// The target's program has no part in it, and no answer of its own.
+    pub(super) fn is_one_sided(self) -> bool {
+        matches!(self, Verb::Read | Verb::FetchAdd)
+    }
+}
+
+impl Contender {
+    /// Who it is.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Contender::Api(Way::Host) => "Longarm, same host",
+            Contender::Api(Way::Wire) => "Longarm, wire",
+            Contender::Api(Way::Lossy) => "Longarm, wire, 1 % lost",
+            Contender::Perftest(Way::Host) => "perftest, same host",
+            Contender::Perftest(Way::Wire) => "perftest, wire",
+            Contender::Perftest(Way::Lossy) => "perftest, wire, 1 % lost",
+            Contender::Guest(Driver::Longarm(Way::Host)) => "Longarm in a VM, same host",
+            Contender::Guest(Driver::Longarm(_)) => "Longarm in a VM, wire",
+            Contender::Guest(Driver::Rxe) => "rxe in the VM",
+            Contender::Guest(Driver::Siw) => "siw in the VM",
+            Contender::UcxShm => "UCX shared memory",
+            Contender::UcxTcp => "UCX TCP",
+            Contender::Iperf3 => "iperf3, one stream",
+            Contender::Udp => "UDP sockets",
+            Contender::Tcp => "TCP sockets",
+            Contender::Memory => "memory",
+        }
+    }
+
+    /// Whether it is Longarm in some way.
+    pub(super) fn is_ours(self) -> bool {
+        matches!(self, Contender::Api(_) | Contender::Perftest(_) | Contender::Guest(Driver::Longarm(_)))
+    }
+}

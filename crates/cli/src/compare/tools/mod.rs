@@ -1,0 +1,54 @@
+//! The programs that are measured, and reading what they say.
+
+mod api;
+mod iperf3;
+mod perftest;
+mod sides;
+mod sockets;
+mod ucx;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+pub(super) use perftest::parse as parse_perftest;
+
+use super::measure::{Contender, Measure};
+
+/// Where everything is measured.
+pub(super) const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// What figures depend on besides what is measured.
+#[derive(Clone, Debug)]
+pub(super) struct Effort {
+    /// About how long one figure takes.
+    pub(super) duration: Duration,
+    /// Longarm's device with the address.
+    pub(super) device: String,
+}
+
+impl Effort {
+    /// How often a thing is done that takes about so many nanoseconds.
+    fn times(&self, each_ns: f64, least: u32, most: u32) -> u32 {
+        let times = self.duration.as_nanos() as f64 / each_ns;
+        (times as u32).clamp(least, most)
+    }
+
+    /// Rounds of a latency test.
+    fn rounds(&self, measure: &Measure) -> u32 {
+        self.times(8_000.0 + f64::from(measure.size_bytes), 200, 200_000)
+    }
+}
+
+/// Measures one figure; an explanation if it cannot be had.
+pub(super) fn measure(measure: &Measure, effort: &Effort) -> Result<f64, String> {
+    crate::baseline::unpin();
+    match measure.contender {
+        Contender::Api(way) => api::measure(measure, way, effort),
+        Contender::Perftest(way) => perftest::measure(measure, way, effort),
+        Contender::Guest(_) => Err("the guest of a virtual machine was not run: --vm".into()),
+        Contender::UcxShm => ucx::measure(measure, "posix,cma,self", 10e9, effort),
+        Contender::UcxTcp => ucx::measure(measure, "tcp,self", 2e9, effort),
+        Contender::Iperf3 => iperf3::measure(effort),
+        Contender::Udp | Contender::Tcp | Contender::Memory => sockets::measure(measure, effort),
+    }
+}

@@ -1,0 +1,92 @@
+//! Unmodified programs of perftest, run by `longarm run`.
+
+use std::process::Command;
+use std::time::Duration;
+
+use super::sides::{CLIENT, SERVER, ask, free_port, pinned, serve};
+use super::{ADDRESS, Effort, api};
+use crate::compare::measure::{Measure, Quantity, Verb, Way};
+
+pub(super) fn measure(measure: &Measure, way: Way, effort: &Effort) -> Result<f64, String> {
+    let port = free_port()?;
+    let _server = serve(&mut side(SERVER, measure, way, port, effort)?, port)?;
+    let mut client = side(CLIENT, measure, way, port, effort)?;
+    parse(&ask(client.arg(ADDRESS.to_string()), effort.duration * 4 + Duration::from_secs(60))?, measure.quantity)
+}
+
+/// One side, without the server's address.
+fn side(core: usize, measure: &Measure, way: Way, port: u16, effort: &Effort) -> Result<Command, String> {
+    let this = std::env::current_exe().map_err(|e| e.to_string())?;
+    let mut command = pinned(core, &this.to_string_lossy());
+    command.envs(api::environment(way).iter().copied()).args(["run", "--", measure.perftest_program()]);
+    command.args(["-d", &effort.device, "-p", &port.to_string()]);
+    command.args(options(measure, count(measure, effort)).split_whitespace());
+    Ok(command)
+}
+
+/// So many that it takes about as long as it should.
+fn count(measure: &Measure, effort: &Effort) -> u32 {
+    match measure.quantity {
+        Quantity::Latency => effort.rounds(measure),
+        // Messages of 8 bytes in 700 ns, bytes at 5 GB/s.
+        _ => effort.times(700.0 + f64::from(measure.size_bytes) / 5.0, 500, 5_000_000).max(measure.qps * 50),
+    }
+}
+
+/// All results of latency tests, since the summary rounds to 10 ns; of the others the mean,
+/// without the clock being read for every message.
+fn options(measure: &Measure, count: u32) -> String {
+    let Measure { size_bytes, qps, .. } = measure;
+    let size = if measure.verb == Verb::FetchAdd { String::new() } else { format!(" -s {size_bytes}") };
+    match measure.quantity {
+        Quantity::Latency => format!("-F -H -n {count}{size}"),
+        _ => {
+            let depth = measure.depth();
+            // A server of many queue pairs waits for ever for what is no multiple of the depth.
+            let each = count.div_ceil(*qps).next_multiple_of(depth);
+            format!("-F -N --report_gbits -n {each}{size} -q {qps} -t {depth}")
+        }
+    }
+}
+
+/// The figure in what a client says.
+pub(in crate::compare) fn parse(text: &str, quantity: Quantity) -> Result<f64, String> {
+    let figure = match quantity {
+        Quantity::Latency => latency_ns(text),
+        // gigabits
+        Quantity::Bandwidth => column(text, "BW average").map(|gigabits| gigabits * 1e9 / 8.0),
+        Quantity::Rate => column(text, "MsgRate").map(|millions| millions * 1e6),
+    };
+    figure.ok_or_else(|| format!("perftest said: {}", text.lines().last().unwrap_or("nothing")))
+}
+
+/// The median of all results if they are there, else what the summary calls typical.
+fn latency_ns(text: &str) -> Option<f64> {
+    let all = text.lines().skip_while(|line| !line.starts_with("#, usec")).skip(1);
+    let results = all.map_while(|line| {
+        let (number, result) = line.split_once(", ")?;
+        number.parse::<u64>().ok()?;
+        result.parse::<f64>().ok()
+    });
+    let results: Vec<f64> = results.collect();
+    crate::compare::stats::median(&results).or_else(|| column(text, "t_typical")).map(|us| us * 1e3)
+}
+
+/// The last line's figure in the column with this name.
+fn column(text: &str, name: &str) -> Option<f64> {
+    let heading = text.lines().rfind(|line| line.trim_start().starts_with("#bytes"))?;
+    // Each name ends with its unit or has none; "BW average" has a blank in it.
+    let names: Vec<&str> = heading.split("  ").flat_map(|part| part.split(']')).map(str::trim).collect();
+    let names = names.iter().filter(|part| !part.is_empty()).flat_map(|part| match part.strip_prefix("#bytes ") {
+        Some(rest) => vec!["#bytes", rest],
+        None => vec![*part],
+    });
+    let index = names.into_iter().position(|part| part.starts_with(name))?;
+    let after = text.lines().skip_while(|line| *line != heading).skip(1);
+    let figures = after.map(|line| line.split_whitespace().collect::<Vec<_>>()).find(|words| words.len() > index)?;
+    figures[index].parse().ok()
+}
+
+#[cfg(test)]
+#[path = "perftest_tests.rs"]
+mod tests;
