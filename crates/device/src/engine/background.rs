@@ -270,6 +270,7 @@ impl Worker {
             true => Some(Duration::ZERO),
             false => self.time_to(deadline),
         };
+        let certain = certain && !self.engine.links_are_unfinished();
         let timeout = if certain { timeout } else { Some(timeout.map_or(NAP_MAX, |time| time.min(NAP_MAX))) };
         self.wait(true, timeout);
         self.say_asleep(false);
@@ -329,7 +330,7 @@ impl Worker {
         if kicked {
             engine.background.woken();
         }
-        if links {
+        if links || engine.links_are_unfinished() {
             engine.serve_links();
         }
         if engine.background.wishes.swap(false, SeqCst) {

@@ -67,6 +67,7 @@ pub(crate) struct Links {
     list: Mutex<Arc<[Arc<NearLink>]>>,
     version: AtomicU64,
     direct: AtomicBool,
+    unfinished: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
     /// All their sockets.
@@ -88,6 +89,7 @@ impl Links {
             list: Mutex::new(Arc::new([])),
             version: AtomicU64::new(new_version()),
             direct: AtomicBool::new(true),
+            unfinished: AtomicBool::new(false),
             state: Mutex::default(),
             changed: Condvar::new(),
             sockets: epoll::create(epoll::CreateFlags::CLOEXEC)?,
@@ -255,8 +257,11 @@ impl Links {
 
     /// Reads what peers have sent beside the lanes; those that are gone come into `gone`.
     pub(super) fn serve(&self, export: &Exporter, gone: &mut Vec<Arc<NearLink>>) {
+        let mut unfinished = false;
         for link in &*self.all() {
-            for object in link.serve_socket().wanted {
+            let served = link.serve_socket();
+            unfinished |= served.unfinished;
+            for object in served.wanted {
                 export.offer(link, object);
             }
             if link.is_dead() {
@@ -264,6 +269,12 @@ impl Links {
                 gone.push(link.clone());
             }
         }
+        self.unfinished.store(unfinished, Relaxed);
+    }
+
+    /// Whether a socket had no room for what is to be told: to be served again in a while.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.unfinished.load(Relaxed)
     }
 }
 

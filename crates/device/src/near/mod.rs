@@ -113,6 +113,11 @@ impl Engine {
         });
     }
 
+    /// Whether something could not be told to a peer for now.
+    pub(crate) fn links_are_unfinished(&self) -> bool {
+        self.near.as_ref().is_some_and(|near| near.links.is_unfinished())
+    }
+
     /// What waits for a peer that is gone fails.
     fn peer_died(&self, link: &Arc<NearLink>) {
         crate::engine::Scratch::with(|scratch| {
