@@ -9,8 +9,8 @@ use crate::perf::Measurement;
 
 /// What both sides of a lossy wire do.
 const LOSS: &str = "seed=1,loss=0.01";
-/// Rounds between two readings of the clock.
-const TOGETHER: &str = "16";
+/// Rounds between two readings of the clock on one host; on the wire each counts, as with sockets.
+const TOGETHER: u32 = 16;
 
 /// Environment that makes Longarm's messages take a way.
 pub(super) fn environment(way: Way) -> &'static [(&'static str, &'static str)] {
@@ -24,12 +24,12 @@ pub(super) fn environment(way: Way) -> &'static [(&'static str, &'static str)] {
 pub(super) fn measure(measure: &Measure, way: Way, effort: &Effort) -> Result<f64, String> {
     let this = std::env::current_exe().map_err(|e| e.to_string())?;
     let mut command = Command::new(this);
-    command.envs(environment(way).iter().copied()).args(arguments(measure, effort));
+    command.envs(environment(way).iter().copied()).args(arguments(measure, way, effort));
     parse(&sides::ask(&mut command, effort.duration * 4 + Duration::from_secs(60))?, measure)
 }
 
 /// The arguments of `longarm perf`.
-fn arguments(measure: &Measure, effort: &Effort) -> Vec<String> {
+fn arguments(measure: &Measure, way: Way, effort: &Effort) -> Vec<String> {
     let op = match measure.verb {
         Verb::Send => "send",
         Verb::Write => "write",
@@ -37,8 +37,9 @@ fn arguments(measure: &Measure, effort: &Effort) -> Vec<String> {
         Verb::FetchAdd => "fetch-add",
     };
     let mode = if measure.quantity == Quantity::Latency { "latency" } else { "stream" };
+    let together = if way == Way::Host { TOGETHER } else { 1 };
     let text = format!(
-        "perf {op} --json --together {TOGETHER} --address {ADDRESS} --mode {mode} --size {} --depth {} --qps {} \
+        "perf {op} --json --together {together} --address {ADDRESS} --mode {mode} --size {} --depth {} --qps {} \
          --threads {} --rounds {} --seconds {}",
         measure.size_bytes,
         measure.depth(),
