@@ -12,7 +12,7 @@ use super::progress::Progress;
 use super::report;
 use crate::baseline::pin_to_core;
 use crate::error::Error;
-use crate::perf::{Control, LocalServer, Op, Request, Transport, open};
+use crate::perf::{Control, LocalServer, Op, Request, Transport, open, want_packets};
 
 /// Show everything: two processes, every operation verified, then speed beside TCP and UDP
 #[derive(Args, Debug)]
@@ -42,8 +42,10 @@ pub(crate) struct DemoArgs {
 
 /// `longarm demo`
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Error> {
+    want_packets()?;
     std::fs::create_dir_all(&args.dir).map_err(|e| Error::File(args.dir.display().to_string(), e))?;
-    println!("Longarm: two processes, RoCEv2 on UDP port 4791, no RDMA hardware, no kernel module, user {}.\n", user());
+    println!("Longarm: two processes, RoCEv2 on UDP port 4791, no RDMA hardware, no kernel module, user {}.", user());
+    println!("(Queue pairs of one host use shared memory otherwise; this shows the packets.)\n");
     let (server, mut control) = peer(args)?;
     let address = control.local()?.ip().to_canonical();
     let device = open(address)?;

@@ -80,6 +80,9 @@ pub(crate) struct ServeArgs {
 
 /// `longarm perf-server`
 pub(crate) fn serve(args: &ServeArgs) -> Result<(), Error> {
+    if args.capture.is_some() {
+        super::want_packets()?;
+    }
     let listener =
         TcpListener::bind(args.bind).map_err(|e| Error::File(format!("cannot listen on {}", args.bind), e))?;
     println!("listening on {}", listener.local_addr()?);
