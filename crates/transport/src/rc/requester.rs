@@ -33,6 +33,8 @@ use crate::wr::{RemoteAddr, SendFlags, SendOp};
 
 /// Packets of one message after which an acknowledge is asked for in any case, if the window is large.
 const ACK_REQUEST_INTERVAL: u32 = 16;
+/// With fewer receive WQEs known at the peer every message that takes one asks for an acknowledge.
+const FEW_CREDITS: u64 = 8;
 
 /// Where the next packet comes from.
 #[derive(Clone, Copy, Debug, Default)]
@@ -344,7 +346,9 @@ impl Requester {
     fn wants_answer(&self, core: &Core, wqe: &SendWqe) -> bool {
         let awaited = core.signal_all || wqe.flags.contains(SendFlags::SIGNALED) || wqe.is_read_or_atomic();
         let crowded = core.sq.len() * 2 > core.caps.max_send_wr as usize;
-        awaited || crowded || !self.peer_volunteers || core.state() != QpState::Rts
+        // Acknowledges bring credits: without them the requester would stop when they are used up.
+        let poor = wqe.uses_recv() && self.credit_limit.saturating_sub(wqe.recvs_used) < FEW_CREDITS;
+        awaited || crowded || poor || !self.peer_volunteers || core.state() != QpState::Rts
     }
 
     /// Whether an acknowledge was asked for and has not come.

@@ -240,3 +240,22 @@ fn what_nobody_waits_for_is_acknowledged_in_a_while() {
     assert_eq!((acks(&pair) - before, pair.a.qp.in_flight_bytes()), (3, 0));
     assert_eq!(pair.a.qp.counters().probes, 0);
 }
+
+/// Acknowledges bring credits, so they are asked for before the credits run out: no SEND waits for the time.
+#[test]
+fn sends_that_nobody_waits_for_do_not_run_out_of_credits() {
+    let mut pair = pair();
+    let (from, into) = (pair.a.host.memory.filled(&[7; 8]), pair.b.host.memory.region(8));
+    for id in 0..12 {
+        pair.b.recv(recv_wr(id, into.sgl()));
+    }
+    pair.a.send(send_wr(0, SendOp::Send, payload(&from)));
+    pair.pump();
+    assert_eq!(pair.b.host.take_received().len(), 1);
+    for id in 1..=40 {
+        pair.b.recv(recv_wr(100 + id, into.sgl()));
+        pair.a.send(SendWr { flags: SendFlags::empty(), ..send_wr(id, SendOp::Send, payload(&from)) });
+        while pair.round(&mut |_, _| Verdict::Pass) {}
+        assert_eq!(pair.b.host.take_received().len(), 1, "message {id}");
+    }
+}
