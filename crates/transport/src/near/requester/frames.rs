@@ -1,0 +1,129 @@
+//! What goes to the peer as frames: SENDs, and what only the peer can carry out.
+
+use super::*;
+
+impl Requester {
+    /// One more frame of a SEND.
+    #[inline]
+    pub(super) fn send(&mut self, core: &mut Core, ack: u32, host: &mut impl Host) -> Result<(), Stop> {
+        let wqe = &core.sq.get(self.issued).ok_or(Stop::Full)?;
+        let mut head = self.head(core, Kind::Send, ack);
+        head.len_bytes = wqe.len_bytes;
+        mark(&mut head, wqe);
+        if self.sent_bytes == 0 {
+            head.flags |= Flags::FIRST;
+        }
+        let taken = self.send_part(core, host, &head, &[], wqe)?;
+        self.note_part(core, taken);
+        Ok(())
+    }
+
+    /// Sends as much of the rest of a message as a frame takes.
+    #[inline]
+    pub(super) fn send_part<H: Host>(
+        &self,
+        core: &Core,
+        host: &H,
+        head: &Head,
+        prefix: &[u8],
+        wqe: &SendWqe,
+    ) -> Result<u32, Stop> {
+        let offset = self.sent_bytes;
+        let body = match &wqe.payload {
+            Payload::Inline(bytes) => Body::Bytes(bytes.get(offset as usize..).unwrap_or_default()),
+            Payload::Sgl(sgl) => Body::List {
+                pd: core.pd,
+                sgl,
+                offset,
+                left_bytes: wqe.len_bytes - offset,
+                may_lend: !self.copies && head.kind == Kind::Send,
+            },
+        };
+        path(host)?.send(host.memory(), head, prefix, body)
+    }
+
+    /// So much more of the WQE has left.
+    #[inline]
+    pub(super) fn note_part(&mut self, core: &mut Core, taken: u32) {
+        core.counters.tx_packets += 1;
+        core.counters.tx_bytes += u64::from(taken);
+        self.sent_bytes += taken;
+        self.spoke = true;
+        self.begun = self.begun.max(self.issued + 1);
+        if core.sq.get(self.issued).is_some_and(|wqe| self.sent_bytes >= wqe.len_bytes) {
+            self.issued += 1;
+            self.sent_bytes = 0;
+        }
+    }
+
+    /// The head of the queue has left in one frame.
+    pub(super) fn note_whole(&mut self) {
+        self.issued = 1;
+        self.begun = self.begun.max(1);
+        self.spoke = true;
+    }
+
+    /// A WRITE that the peer has to do.
+    pub(super) fn ask_for_write(&mut self, core: &mut Core, ack: u32, host: &mut impl Host) -> Step {
+        match self.send_write_part(core, ack, host) {
+            Ok(()) => Step::Done,
+            Err(stop) => self.stopped(core, stop, host),
+        }
+    }
+
+    pub(super) fn send_write_part(&mut self, core: &mut Core, ack: u32, host: &mut impl Host) -> Result<(), Stop> {
+        let wqe = core.sq.get(self.issued).ok_or(Stop::Full)?;
+        let (SendOp::Write(remote) | SendOp::WriteImm(remote, _)) = wqe.op else { return Err(Stop::NotReady) };
+        let mut head = self.head(core, Kind::Write, ack);
+        head.len_bytes = wqe.len_bytes;
+        let immediate = mark(&mut head, wqe);
+        // The key travels before the address, since `value` may be the immediate.
+        let mut prefix = [0; WRITE_PREFIX_BYTES];
+        prefix[..8].copy_from_slice(&remote.addr.wrapping_add(u64::from(self.sent_bytes)).to_le_bytes());
+        prefix[8..12].copy_from_slice(&remote.rkey.0.to_le_bytes());
+        head.value = immediate.unwrap_or(0);
+        if self.sent_bytes == 0 {
+            head.flags |= Flags::FIRST;
+        }
+        let taken = self.send_part(core, host, &head, &prefix, wqe)?;
+        self.note_part(core, taken);
+        Ok(())
+    }
+
+    pub(super) fn ask_for_read(
+        &mut self,
+        core: &mut Core,
+        ack: u32,
+        remote: RemoteAddr,
+        host: &impl Host,
+    ) -> Result<(), Stop> {
+        let wqe = core.sq.head().ok_or(Stop::Full)?;
+        let mut head = self.head(core, Kind::Read, ack);
+        head.len_bytes = wqe.len_bytes;
+        head.value = remote.rkey.0;
+        head.flags = Flags::FIRST | Flags::LAST;
+        path(host)?.send(host.memory(), &head, &remote.addr.to_le_bytes(), Body::Bytes(&[]))?;
+        self.asked = Asked::Data { received: 0 };
+        self.note_whole();
+        Ok(())
+    }
+}
+
+/// Marks what the peer's completion shows; returns the immediate data.
+#[inline]
+pub(super) fn mark(head: &mut Head, wqe: &SendWqe) -> Option<u32> {
+    head.flags.set(Flags::SOLICITED, wqe.flags.contains(SendFlags::SOLICITED));
+    match wqe.op {
+        SendOp::SendImm(imm) | SendOp::WriteImm(_, imm) => {
+            head.flags |= Flags::IMM;
+            head.value = imm;
+            Some(imm)
+        }
+        SendOp::SendInvalidate(rkey) => {
+            head.flags |= Flags::INVALIDATE;
+            head.value = rkey.0;
+            None
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,81 @@
+//! What leaves for the peer: NAKs, results, data, acknowledges.
+
+use super::*;
+
+impl Responder {
+    /// Sends what must be said, an acknowledge included if `with_ack`. False: the lane is full.
+    #[inline]
+    pub(crate) fn answer(&mut self, core: &mut Core, with_ack: bool, host: &mut impl Host) -> bool {
+        if self.answer.is_some() || self.reading.is_some() {
+            return self.answer_now(core, host);
+        }
+        if !(with_ack && self.ack_due()) {
+            return true;
+        }
+        let head = Head { ack: self.expected, ..Requester::plain_head(core, Kind::Ack) };
+        if send(&head, &[], Body::Bytes(&[]), host) == Err(Stop::Full) {
+            return false;
+        }
+        core.counters.tx_acks += 1;
+        self.told = self.expected;
+        true
+    }
+
+    pub(super) fn answer_now(&mut self, core: &mut Core, host: &mut impl Host) -> bool {
+        if let Some((head, bytes)) = &self.answer {
+            // A NAK acknowledges what lies before the request that it is about.
+            let head = Head { ack: self.expected, ..*head };
+            if send(&head, bytes, Body::Bytes(&[]), host) == Err(Stop::Full) {
+                return false;
+            }
+            self.answer = None;
+            self.told = self.expected;
+        }
+        while let Some(reading) = &self.reading {
+            let Reading { rkey, addr, left_bytes } = *reading;
+            match self.send_data(core, rkey, addr, left_bytes, host) {
+                Ok(taken) if taken >= left_bytes => self.finish_reading(),
+                Ok(taken) => {
+                    self.reading =
+                        Some(Reading { rkey, addr: addr.wrapping_add(taken.into()), left_bytes: left_bytes - taken });
+                }
+                Err(Stop::Full) => return false,
+                Err(Stop::Remote(error)) => return self.fail_reading(core, error, host),
+                Err(_) => self.reading = None,
+            }
+        }
+        true
+    }
+
+    pub(super) fn send_data(
+        &self,
+        core: &Core,
+        rkey: RKey,
+        addr: u64,
+        left_bytes: u32,
+        host: &mut impl Host,
+    ) -> Result<u32, Stop> {
+        let head = Head { request: self.expected, ack: self.expected, ..Requester::plain_head(core, Kind::Data) };
+        let who: Accessor = core.accessor();
+        send(&head, &[], Body::Remote { who, rkey, addr, left_bytes }, host)
+    }
+
+    pub(super) fn finish_reading(&mut self) {
+        self.reading = None;
+        self.expected = self.expected.wrapping_add(1);
+        // The data says it.
+        self.told = self.expected;
+    }
+
+    /// The memory was taken away while it was read.
+    pub(super) fn fail_reading(&mut self, core: &mut Core, error: MemoryError, host: &mut impl Host) -> bool {
+        self.reading = None;
+        let head = Head { request: self.expected, ..Requester::plain_head(core, Kind::Read) };
+        let _ = self.refuse(core, &head, Refusal::Access(error), host);
+        self.answer_now(core, host)
+    }
+}
+
+pub(super) fn send<H: Host>(head: &Head, prefix: &[u8], body: Body<'_>, host: &H) -> Result<u32, Stop> {
+    path(host)?.send(host.memory(), head, prefix, body)
+}

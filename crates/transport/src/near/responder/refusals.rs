@@ -1,0 +1,123 @@
+//! What is not carried out: what the peer is told, and what becomes of the receive WQE.
+
+use super::*;
+
+impl Responder {
+    pub(super) fn drop_rest(&mut self, head: &Head) {
+        if head.flags.contains(Flags::LAST) {
+            self.inbound = Inbound::None;
+            self.expected = self.expected.wrapping_add(1);
+        }
+    }
+
+    /// Gives up the message that is arriving, but keeps its receive WQE for the next one.
+    pub(super) fn hold(&mut self) {
+        if let Some(wr) = core::mem::take(&mut self.inbound).into_wr() {
+            self.spare = Some(wr);
+        }
+    }
+
+    /// Tells the peer why not, and what becomes of this queue pair.
+    #[cold]
+    pub(super) fn refuse(
+        &mut self,
+        core: &mut Core,
+        head: &Head,
+        refusal: Refusal,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        if let Refusal::Unlent = refusal {
+            return self.want_copies(core, head);
+        }
+        if core.qp_type == QpType::Uc {
+            return self.refuse_unreliable(core, head, refusal, host);
+        }
+        let mut nak = Head { request: head.request, ..Requester::plain_head(core, Kind::Nak) };
+        if let Refusal::NotReady = refusal {
+            core.counters.tx_rnr_naks += 1;
+            (nak.kind, nak.code) = (Kind::RnrNak, u16::from(core.attr.min_rnr_timer));
+            self.rewinding = true;
+            self.hold();
+            self.answer = Some((nak, [0; 8]));
+            return Err(DropReason::ReceiverNotReady);
+        }
+        core.counters.tx_error_naks += 1;
+        let (code, reason, event) = match refusal {
+            Refusal::Invalid(what) => {
+                (NakCode::InvalidRequest, Reason::PeerBrokeProtocol(what), Some(QpEvent::RequestError))
+            }
+            Refusal::Access(e) => {
+                (NakCode::RemoteAccessError, Reason::PeerAccessRefused(e), Some(QpEvent::AccessError))
+            }
+            Refusal::Local(e) => (NakCode::RemoteOperationalError, Reason::LocalMemory(e), None),
+            _ => (NakCode::InvalidRequest, Reason::MessageTooLong, None),
+        };
+        self.fail_inbound(core, reason, host);
+        nak.code = code as u16;
+        self.answer = Some((nak, [0; 8]));
+        self.failure = Some(Failure::QueuePair(reason, event));
+        Err(DropReason::Refused)
+    }
+
+    /// The message is to begin again.
+    pub(super) fn want_copies(&mut self, core: &Core, head: &Head) -> Result<(), DropReason> {
+        self.rewinding = true;
+        self.hold();
+        let nak = Head { request: head.request, ..Requester::plain_head(core, Kind::Unlent) };
+        self.answer = Some((nak, [0; 8]));
+        Err(DropReason::Refused)
+    }
+
+    /// UC: what cannot be taken is dropped in silence, but for a failure of our own memory.
+    pub(super) fn refuse_unreliable(
+        &mut self,
+        core: &mut Core,
+        head: &Head,
+        refusal: Refusal,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        core.counters.messages_dropped += 1;
+        let dropped = match refusal {
+            Refusal::Local(error) => {
+                let reason = Reason::LocalMemory(error);
+                self.fail_inbound(core, reason, host);
+                self.failure = Some(Failure::QueuePair(reason, None));
+                DropReason::LocalMemory
+            }
+            Refusal::NotReady => DropReason::NoRecvWqe,
+            Refusal::TooLong => DropReason::UcTooLong,
+            Refusal::Access(_) => DropReason::UcAccess,
+            Refusal::Invalid(_) | Refusal::Unlent => DropReason::UcInvalid,
+        };
+        self.hold();
+        self.inbound = Inbound::Dropped;
+        self.drop_rest(head);
+        Err(dropped)
+    }
+
+    /// The receive WQE of the refused message completes with the reason.
+    pub(super) fn fail_inbound(&mut self, core: &mut Core, reason: Reason, host: &mut impl Host) {
+        if let Some(wr) = core::mem::take(&mut self.inbound).into_wr() {
+            let status = match reason {
+                Reason::LocalMemory(_) | Reason::MessageTooLong => reason.status(),
+                Reason::PeerAccessRefused(_) => Status::LocalAccess,
+                _ => Status::RemoteInvalidRequest,
+            };
+            core.fail_recv(wr.wr_id, status, reason, host);
+        }
+    }
+
+    /// The peer's processor was refused by our memory: our queue pair fails as if we had refused.
+    pub(crate) fn peer_was_refused(&mut self, core: &mut Core, head: &Head) -> Result<(), DropReason> {
+        if core.qp_type == QpType::Uc {
+            return Err(DropReason::UcInvalid);
+        }
+        core.counters.tx_error_naks += 1;
+        let (reason, event) = match MemoryError::from_number(head.code) {
+            MemoryError::Misaligned => (Reason::PeerBrokeProtocol(MISALIGNED), QpEvent::RequestError),
+            error => (Reason::PeerAccessRefused(error), QpEvent::AccessError),
+        };
+        self.failure = Some(Failure::QueuePair(reason, Some(event)));
+        Ok(())
+    }
+}

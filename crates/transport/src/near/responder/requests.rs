@@ -1,0 +1,196 @@
+//! Each kind of request, carried out.
+
+use super::*;
+
+impl Responder {
+    #[inline]
+    pub(super) fn take_send<H: Host>(
+        &mut self,
+        core: &mut Core,
+        head: &Head,
+        body: &impl Arrived<Memory = H::Memory>,
+        host: &mut H,
+    ) -> Result<(), Refusal> {
+        if self.inbound.is_between_messages() {
+            let wr = self.take_recv(core, host)?;
+            let too_long = u64::from(head.len_bytes) > wr.capacity_bytes();
+            self.inbound = Inbound::Send { wr, received: 0 };
+            if too_long {
+                return Err(Refusal::TooLong);
+            }
+        }
+        let Inbound::Send { wr, received } = &mut self.inbound else { return Ok(()) };
+        let len = body.len_bytes(0);
+        check_part(*received, len, head)?;
+        if len > 0 {
+            let copied = body.scatter(host.memory(), 0, core.pd, &wr.sgl, u64::from(*received));
+            copied
+                .map_err(|stop| if let Stop::Local(error) = stop { Refusal::Local(error) } else { Refusal::Unlent })?;
+        }
+        *received += len;
+        count(core, len);
+        if head.flags.contains(Flags::LAST) { self.finish_send(core, head, host) } else { Ok(()) }
+    }
+
+    /// The receive WQE that a message given up has left, or the next one.
+    #[inline]
+    pub(super) fn take_recv(&mut self, core: &mut Core, host: &mut impl Host) -> Result<RecvWr, Refusal> {
+        match self.spare.take() {
+            Some(wr) => Ok(wr),
+            None => core.take_recv(host).ok_or(Refusal::NotReady),
+        }
+    }
+
+    #[inline]
+    pub(super) fn finish_send(&mut self, core: &mut Core, head: &Head, host: &mut impl Host) -> Result<(), Refusal> {
+        if head.flags.contains(Flags::INVALIDATE) {
+            if core.qp_type == QpType::Uc {
+                return Err(Refusal::Invalid("a request that UC does not have"));
+            }
+            host.memory().invalidate(core.accessor(), RKey(head.value)).map_err(Refusal::Access)?;
+        }
+        self.expected = self.expected.wrapping_add(1);
+        if let Inbound::Send { wr, received } = core::mem::take(&mut self.inbound) {
+            let completion = Completion::success(wr.wr_id, core.qpn, CompletionOp::Recv, received);
+            host.complete(CqSide::Recv, with_notice(completion, head, core));
+        }
+        Ok(())
+    }
+
+    /// A part of a WRITE that the peer's processor cannot do.
+    pub(super) fn take_write<H: Host>(
+        &mut self,
+        core: &mut Core,
+        head: &Head,
+        body: &impl Arrived<Memory = H::Memory>,
+        host: &mut H,
+    ) -> Result<(), Refusal> {
+        check_allowed(core, Access::REMOTE_WRITE)?;
+        let mut prefix = [0; WRITE_PREFIX_BYTES];
+        body.front(&mut prefix);
+        let (addr, rkey) = prefix.split_at(8);
+        let to = RemoteAddr {
+            addr: u64::from_le_bytes(addr.try_into().unwrap_or_default()),
+            rkey: RKey(u32::from_le_bytes(rkey.try_into().unwrap_or_default())),
+        };
+        let written = if let Inbound::Write { written } = self.inbound { written } else { 0 };
+        let len = body.len_bytes(WRITE_PREFIX_BYTES);
+        check_part(written, len, head)?;
+        let who = core.accessor();
+        if written == 0 && head.len_bytes > 0 {
+            let all = u64::from(head.len_bytes);
+            let checked = host.memory().check_remote(who, to.rkey, to.addr, all, Access::REMOTE_WRITE);
+            checked.map_err(Refusal::Access)?;
+        }
+        let last = head.flags.contains(Flags::LAST);
+        let notice = match last && head.flags.contains(Flags::IMM) {
+            true => Some(self.take_recv(core, host)?),
+            false => None,
+        };
+        if len > 0
+            && let Err(stop) = body.write(host.memory(), WRITE_PREFIX_BYTES, who, to)
+        {
+            self.spare = notice.or(self.spare.take());
+            let Stop::Local(error) = stop else { return Err(Refusal::Invalid("a WRITE without its bytes")) };
+            return Err(Refusal::Access(error));
+        }
+        count(core, len);
+        self.inbound = if last { Inbound::None } else { Inbound::Write { written: written + len } };
+        self.expected = self.expected.wrapping_add(u32::from(last));
+        if let Some(wr) = notice {
+            complete_notice(core, wr, head, host);
+        }
+        Ok(())
+    }
+
+    /// A WRITE that was done takes its receive WQE.
+    pub(super) fn take_notice(&mut self, core: &mut Core, head: &Head, host: &mut impl Host) -> Result<(), Refusal> {
+        check_allowed(core, Access::REMOTE_WRITE)?;
+        if !head.flags.contains(Flags::IMM) {
+            return Err(Refusal::Invalid("a notice without immediate data"));
+        }
+        let wr = self.take_recv(core, host)?;
+        self.expected = self.expected.wrapping_add(1);
+        count(core, 0);
+        complete_notice(core, wr, head, host);
+        Ok(())
+    }
+
+    pub(super) fn take_read<H: Host>(
+        &mut self,
+        core: &mut Core,
+        head: &Head,
+        body: &impl Arrived<Memory = H::Memory>,
+        host: &mut H,
+    ) -> Result<(), Refusal> {
+        check_allowed(core, Access::REMOTE_READ)?;
+        let mut addr = [0; 8];
+        body.front(&mut addr);
+        let (addr, rkey) = (u64::from_le_bytes(addr), RKey(head.value));
+        if head.len_bytes > 0 {
+            let all = u64::from(head.len_bytes);
+            let checked = host.memory().check_remote(core.accessor(), rkey, addr, all, Access::REMOTE_READ);
+            checked.map_err(Refusal::Access)?;
+        }
+        count(core, 0);
+        self.reading = Some(Reading { rkey, addr, left_bytes: head.len_bytes });
+        Ok(())
+    }
+
+    pub(super) fn take_errand<H: Host>(
+        &mut self,
+        core: &mut Core,
+        head: &Head,
+        body: &impl Arrived<Memory = H::Memory>,
+        host: &mut H,
+    ) -> Result<(), Refusal> {
+        let mut bytes = [0; ERRAND_BYTES];
+        body.front(&mut bytes);
+        let errand = Errand::decode(&bytes).ok_or(Refusal::Invalid("an errand that is none"))?;
+        check_allowed(core, errand.access())?;
+        let outcome = errand.carry_out(host.memory(), core.accessor(), RKey(head.value));
+        let before = match outcome {
+            Ok(before) => before,
+            Err(MemoryError::Misaligned) => return Err(Refusal::Invalid(MISALIGNED)),
+            Err(error) => return Err(Refusal::Access(error)),
+        };
+        count(core, 0);
+        let answer = Head { request: head.request, ..Requester::plain_head(core, Kind::Result) };
+        self.answer = Some((answer, before.to_le_bytes()));
+        self.expected = self.expected.wrapping_add(1);
+        Ok(())
+    }
+}
+
+/// The parts of a message add up to its length, and the last one is the last.
+pub(super) fn check_part(before: u32, len: u32, head: &Head) -> Result<(), Refusal> {
+    let fits = len <= head.len_bytes.saturating_sub(before)
+        && head.flags.contains(Flags::LAST) == (before + len == head.len_bytes);
+    if fits { Ok(()) } else { Err(Refusal::Invalid("a message whose parts do not add up to its length")) }
+}
+
+pub(super) fn check_allowed(core: &Core, access: Access) -> Result<(), Refusal> {
+    if core.attr.access.contains(access) { Ok(()) } else { Err(Refusal::Access(MemoryError::NoPermission)) }
+}
+
+#[inline]
+pub(super) fn count(core: &mut Core, len: u32) {
+    core.counters.rx_packets += 1;
+    core.counters.rx_bytes += u64::from(len);
+}
+
+pub(super) fn complete_notice(core: &Core, wr: RecvWr, head: &Head, host: &mut impl Host) {
+    let completion = Completion::success(wr.wr_id, core.qpn, CompletionOp::RecvWriteImm, head.len_bytes);
+    host.complete(CqSide::Recv, with_notice(completion, head, core));
+}
+
+#[inline]
+pub(super) fn with_notice(completion: Completion, head: &Head, core: &Core) -> Completion {
+    Completion {
+        imm: head.flags.contains(Flags::IMM).then_some(head.value),
+        invalidated: head.flags.contains(Flags::INVALIDATE).then_some(RKey(head.value)),
+        solicited: head.flags.contains(Flags::SOLICITED),
+        src_qpn: core.attr.dest_qpn,
+        ..completion
+    }
+}
