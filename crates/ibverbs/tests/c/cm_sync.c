@@ -1,4 +1,5 @@
 /* Synchronous ids and endpoints: a server and a client thread of one process. */
+#include <semaphore.h>
 #include "cm.h"
 #include <infiniband/verbs.h>
 
@@ -98,12 +99,16 @@ static void refused(void)
 	rdma_freeaddrinfo(res);
 }
 
+/* The message has come: who disconnects before takes its queue pair away from under it. */
+static sem_t received;
+
 static void *serve_xrc(void *argument)
 {
 	struct rdma_cm_id *id;
 	CHECK(!rdma_get_request(argument, &id));
 	CHECK(id->qp && id->qp->qp_type == IBV_QPT_XRC_RECV);
 	CHECK(!rdma_accept(id, NULL));
+	CHECK(!sem_wait(&received));
 	CHECK(!rdma_disconnect(id));
 	rdma_destroy_ep(id);
 	return NULL;
@@ -124,6 +129,7 @@ static void extended(void)
 	struct ibv_mr *mr = rdma_reg_msgs(listening, inbox, sizeof inbox);
 	memset(inbox, 0, sizeof inbox);
 	CHECK(mr && !rdma_post_recv(listening, NULL, inbox, sizeof inbox, mr));
+	CHECK(!sem_init(&received, 0, 0));
 	CHECK(!pthread_create(&thread, NULL, serve_xrc, listening));
 
 	attr = small_qp(IBV_QPT_XRC_SEND);
@@ -138,6 +144,7 @@ static void extended(void)
 	CHECK(rdma_get_send_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
 	CHECK(rdma_get_recv_comp(listening, &wc) == 1 && wc.status == IBV_WC_SUCCESS && wc.byte_len == 16);
 	CHECK(!memcmp(inbox, outbox, 16));
+	CHECK(!sem_post(&received));
 	CHECK(!rdma_disconnect(id));
 	CHECK(!pthread_join(thread, NULL));
 	rdma_destroy_ep(id);
