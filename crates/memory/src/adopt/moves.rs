@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
+use super::calls;
 use super::freeze::{Kind, NoSignals, Stillness};
 use crate::region::{HUGE_BYTES, checked, page_bytes};
 
@@ -141,7 +142,7 @@ pub(super) unsafe fn copy_in_child(pages: &Pages, memfd: BorrowedFd<'_>) {
     if done.is_err() {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
         // SAFETY: over the pages, which would be the parent's.
-        unsafe { libc::mmap(pointer(pages.range.start), pages.range.len(), libc::PROT_NONE, flags, -1, 0) };
+        unsafe { calls::mmap(pointer(pages.range.start), pages.range.len(), libc::PROT_NONE, flags, -1, 0) };
     }
 }
 
@@ -168,7 +169,7 @@ impl Copy {
         if copy.len_bytes >= HUGE_BYTES {
             // A wish.
             // SAFETY: our own mapping.
-            unsafe { libc::madvise(pointer(copy.start), copy.len_bytes, libc::MADV_HUGEPAGE) };
+            unsafe { calls::madvise(pointer(copy.start), copy.len_bytes, libc::MADV_HUGEPAGE) };
         }
         Ok(copy)
     }
@@ -186,7 +187,7 @@ impl Copy {
         let spare = if len_bytes >= HUGE_BYTES { HUGE_BYTES } else { 0 };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping at an address that the kernel chooses.
-        let all = unsafe { libc::mmap(core::ptr::null_mut(), len_bytes + spare, libc::PROT_NONE, flags, -1, 0) };
+        let all = unsafe { calls::mmap(core::ptr::null_mut(), len_bytes + spare, libc::PROT_NONE, flags, -1, 0) };
         if all == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -194,10 +195,10 @@ impl Copy {
         // SAFETY: what is before and behind of our own mapping.
         unsafe {
             if before > 0 {
-                libc::munmap(all, before);
+                calls::munmap(all, before);
             }
             if spare > before {
-                libc::munmap(all.wrapping_byte_add(before + len_bytes), spare - before);
+                calls::munmap(all.wrapping_byte_add(before + len_bytes), spare - before);
             }
         }
         Ok(Copy { start: all.addr() + before, len_bytes })
@@ -216,7 +217,7 @@ impl Copy {
         let to: *mut u8 = pointer(self.start + offset);
         // SAFETY: within our own mapping, which lies elsewhere.
         unsafe {
-            checked(libc::madvise(to.cast(), len_bytes, libc::MADV_POPULATE_WRITE))?;
+            checked(calls::madvise(to.cast(), len_bytes, libc::MADV_POPULATE_WRITE))?;
             core::ptr::copy_nonoverlapping(pointer(from), to, len_bytes);
         }
         Ok(())
@@ -236,7 +237,7 @@ impl Copy {
                 let hole = libc::lseek(fd, data, libc::SEEK_HOLE).clamp(data, end);
                 let to = pointer(self.start + (data - pages.offset as i64) as usize);
                 // At once is cheaper than page by page, and reports when there is no memory.
-                checked(libc::madvise(to, (hole - data) as usize, libc::MADV_POPULATE_WRITE))?;
+                checked(calls::madvise(to, (hole - data) as usize, libc::MADV_POPULATE_WRITE))?;
                 at = data;
                 while at < hole {
                     let to = pointer(self.start + (at - pages.offset as i64) as usize);
@@ -275,10 +276,8 @@ impl Copy {
     /// # Safety
     /// Nothing of the range may be needed any more.
     unsafe fn put(self, range: &Range<usize>) -> io::Result<()> {
-        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        let to: *mut core::ffi::c_void = pointer(range.start);
         // SAFETY: moves our own mapping over one that is not needed any more.
-        let moved = unsafe { libc::mremap(pointer(self.start), self.len_bytes, self.len_bytes, flags, to) };
+        let moved = unsafe { calls::move_to(pointer(self.start), self.len_bytes, pointer(range.start)) };
         if moved == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -290,7 +289,7 @@ impl Copy {
 impl Drop for Copy {
     fn drop(&mut self) {
         // SAFETY: our own mapping, which nobody else knows.
-        unsafe { libc::munmap(pointer(self.start), self.len_bytes) };
+        unsafe { calls::munmap(pointer(self.start), self.len_bytes) };
     }
 }
 
@@ -299,7 +298,7 @@ impl Drop for Copy {
 unsafe fn map_at(start: usize, len_bytes: usize, flags: libc::c_int, fd: libc::c_int, offset: u64) -> io::Result<()> {
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: passed on to the caller.
-    let mapped = unsafe { libc::mmap(pointer(start), len_bytes, rights, flags | libc::MAP_FIXED, fd, offset as i64) };
+    let mapped = unsafe { calls::mmap(pointer(start), len_bytes, rights, flags | libc::MAP_FIXED, fd, offset as i64) };
     if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
