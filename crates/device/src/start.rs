@@ -21,8 +21,7 @@ const FAULTS: &str = "LONGARM_FAULTS";
 const CAPTURE: &str = "LONGARM_CAPTURE";
 /// Whether peers on this host are reached by shared memory.
 const LOCAL: &str = "LONGARM_LOCAL";
-/// Whether memory that programs register is moved to where such peers can map it: off unless asked for,
-/// see ROADMAP.md.
+/// Whether memory that programs register is moved to where such peers can map it.
 const ADOPT: &str = "LONGARM_ADOPT";
 /// What a child waits for a lock that its parent may have held when it forked.
 const FORK_WAIT: Duration = Duration::from_secs(20);
@@ -69,9 +68,9 @@ fn start() -> Result<EngineRef, OpenError> {
     let counters = Counters::new().map_err(|error| std::io::Error::other(error.to_string()))?;
     let registry = Registry::from_entropy()?;
     let wake = wake_descriptor()?;
-    let near = if is_on(LOCAL, true)? && no_packets_are_asked_for() { near_side(&registry) } else { None };
+    let near = if is_on(LOCAL)? && no_packets_are_asked_for() { near_side(&registry) } else { None };
     // Memory that peers cannot map costs them a system call for each access.
-    registry.set_adoption(is_on(ADOPT, false)? && near.is_some());
+    registry.set_adoption(is_on(ADOPT)? && near.is_some());
     let options = AttachOptions {
         counters: Some(Arc::clone(counters.page())),
         local: near.as_ref().map(|near| local_offer(near, &wake)).transpose()?,
@@ -95,11 +94,10 @@ fn start() -> Result<EngineRef, OpenError> {
     Ok(engine)
 }
 
-/// A switch of the environment, and how it stands if nothing is said.
-fn is_on(variable: &'static str, otherwise: bool) -> Result<bool, OpenError> {
+/// A switch that is on unless the environment says otherwise.
+fn is_on(variable: &'static str) -> Result<bool, OpenError> {
     match std::env::var_os(variable).unwrap_or_default().to_str() {
-        Some("") => Ok(otherwise),
-        Some("on") => Ok(true),
+        Some("" | "on") => Ok(true),
         Some("off") => Ok(false),
         _ => Err(OpenError::Environment { variable, problem: "it is neither \"on\" nor \"off\"".into() }),
     }

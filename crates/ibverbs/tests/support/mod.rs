@@ -92,12 +92,7 @@ fn beside_the_test(name: &str) -> PathBuf {
 pub(crate) fn run_program(name: &str) -> String {
     let place = Place::new(name);
     let program = place.compile(name);
-    let mut command = place.command(&program);
-    if name.starts_with("near_") {
-        // Neighbours map the memory of these programs.
-        command.env("LONGARM_ADOPT", "on");
-    }
-    must_succeed(&mut command)
+    must_succeed(&mut place.command(&program))
 }
 
 /// Runs to the end; panics with everything that it said if it fails. Returns its output.
