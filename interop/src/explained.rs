@@ -30,7 +30,7 @@ const HANGS_UP: &str = "both ends hang up, and who comes first sends DREQ";
 const SHUTS_DOWN: &str = "the end that shuts down first says so, the other one acknowledges it";
 
 /// All that are known.
-pub(crate) const ALL: [Explained; 16] = [
+pub(crate) const ALL: [Explained; 18] = [
     meant(
         "IPv4 identification",
         ("0", "not 0"),
@@ -45,6 +45,18 @@ pub(crate) const ALL: [Explained; 16] = [
         "one socket per source port, so the formula's result is folded into a bounded set",
     ),
     meant("TTL or hop limit", ("255", "64"), "", "the program asks for 255 and gets it; rxe takes the route's"),
+    meant(
+        "TOS or traffic class",
+        ("0x02", "0x00"),
+        "RC_",
+        "ECT(0): switches may mark the packets instead of dropping them (DCQCN); rxe never asks",
+    ),
+    meant(
+        "reserved after AckReq",
+        ("0x2d", "0x00"),
+        "RC_",
+        "the first requests offer selective retransmission; peers that do not know it ignore reserved bits",
+    ),
     meant("IPv6 flow label", ("", "0x0"), "", "the kernel labels the flows of UDP sockets; the ICRC masks it"),
     meant("AckReq", ("true", "false"), "_MIDDLE", "asked for every 16th packet: the window must learn what arrived"),
     meant("AckReq", ("false", "true"), "_MIDDLE", "rxe asks after 64 packets without; we have asked before"),

@@ -29,9 +29,9 @@ impl Place {
     }
 
     /// Compiles `c/NAME.c` against the system's headers and its libraries, which ours replaces
-    /// when the program runs.
+    /// when the program runs. Functions of the program take the place of the C library's.
     pub(crate) fn compile(&self, name: &str) -> PathBuf {
-        self.compile_with(name, &["-Wl,--as-needed", "-lrdmacm", "-libverbs", "-lpthread", "-ldl"])
+        self.compile_with(name, &["-rdynamic", "-Wl,--as-needed", "-lrdmacm", "-libverbs", "-lpthread", "-ldl"])
     }
 
     /// Likewise, with these words at the end of the compiler's line.
