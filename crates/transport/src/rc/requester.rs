@@ -12,24 +12,28 @@
 //!    acknowledged      to be sent (again)   never sent
 //! ```
 
+mod again;
+mod build;
+mod room;
+
 use std::collections::VecDeque;
 
-use wire::{AtomicEth, Bth, Feth, Ieth, ImmDt, Opcode, Psn, Reth, XrcEth};
+use wire::Psn;
 
 use crate::attr::{QpState, Tuning};
 use crate::congestion::{Aimd, Congestion};
 use crate::core::Core;
 use crate::host::Host;
-use crate::memory::{AtomicOp, Memory, MemoryError};
-use crate::packet::Builder;
+use crate::memory::Memory;
 use crate::qp::{Failure, Transmit};
 use crate::queue::send::{PACKET_OVERHEAD_BYTES, SendWqe};
 use crate::rc::parts::ReadParts;
-use crate::rc::retry::{Due, Retry};
+use crate::rc::retry::Retry;
 use crate::rc::scoreboard::Scoreboard;
 use crate::reason::Reason;
 use crate::time::Time;
-use crate::wr::{RemoteAddr, SendFlags, SendOp};
+use crate::wr::{SendFlags, SendOp};
+pub(super) use build::packet_number;
 
 /// Packets of one message after which an acknowledge is asked for in any case, if the window is large.
 const ACK_REQUEST_INTERVAL: u32 = 16;
@@ -225,85 +229,6 @@ impl Requester {
         self.not_on_the_way = 0;
     }
 
-    /// Whether the queue pair may work on this WQE at all: state, RNR wait, fence.
-    fn may_work(&self, core: &Core, wqe: &SendWqe) -> bool {
-        let begun = wqe.first_psn.before(self.sent);
-        let state_allows = match core.state() {
-            QpState::Rts => true,
-            QpState::Sqd => begun && !wqe.is_local(),
-            _ => false,
-        };
-        let fenced = wqe.flags.contains(SendFlags::FENCE) && self.cursor.packet == 0 && !self.reads.is_empty();
-        state_allows && !fenced && self.blocked.is_none() && !self.retry.waits_for_receiver()
-    }
-
-    /// Whether the packet at the cursor fits the window, the credits, the READ depth and the parts of READs,
-    /// and is not held back.
-    fn may_send(&self, core: &Core, wqe: &SendWqe) -> bool {
-        !(self.held && self.is_new()) && self.fits(core, wqe)
-    }
-
-    /// Whether a packet that was never sent could leave now, if it were not held back.
-    pub(crate) fn is_held_back(&self, core: &Core) -> bool {
-        let could = |wqe: &SendWqe| self.may_work(core, wqe) && !wqe.is_local() && self.fits(core, wqe);
-        self.held && self.is_new() && core.sq.get(self.cursor.wqe).is_some_and(could)
-    }
-
-    /// Whether the packet at the cursor was never sent.
-    fn is_new(&self) -> bool {
-        !self.next.before(self.sent)
-    }
-
-    fn fits(&self, core: &Core, wqe: &SendWqe) -> bool {
-        let idle = self.next == self.una;
-        let has_credit = idle || self.cursor.packet != 0 || !wqe.uses_recv() || wqe.recvs_used <= self.credit_limit;
-        let has_depth = !wqe.is_read_or_atomic() || self.reads.len() < usize::from(core.attr.max_rd_atomic);
-        let waits_for_front = self.cursor.packet != 0 && self.read_parts.is_cut_at(self.next);
-        has_credit
-            && has_depth
-            && self.fits_bitmap(self.next.next())
-            && (idle || !waits_for_front && self.needed_room(core, wqe) <= self.room(core))
-    }
-
-    /// Bytes of the window that are free.
-    pub(super) fn room(&self, core: &Core) -> u64 {
-        self.congestion.window_bytes().saturating_sub(self.on_the_way(core))
-    }
-
-    /// Bytes of the window that are taken.
-    pub(crate) fn on_the_way(&self, core: &Core) -> u64 {
-        let mtu = core.mtu();
-        let una_packet = core.sq.head().map_or(0, |head| packet_number(head, self.una));
-        let in_flight = core.sq.cost_at(self.cursor.wqe, self.cursor.packet, mtu) - core.sq.cost_at(0, una_packet, mtu);
-        in_flight.saturating_sub(self.not_on_the_way)
-    }
-
-    /// Bytes of the window that the next step wants: a packet, or a worthwhile part of a READ.
-    fn needed_room(&self, core: &Core, wqe: &SendWqe) -> u64 {
-        let packets = if matches!(wqe.op, SendOp::Read(_)) { self.read_part(core, wqe) } else { 1 };
-        let bytes = (u64::from(packets) * u64::from(core.mtu())).min(u64::from(wqe.len_bytes));
-        bytes + u64::from(packets) * PACKET_OVERHEAD_BYTES
-    }
-
-    /// Response packets that one READ request asks for: what is left, or half a window; what was asked
-    /// for before, up to the end of that part, if it fits the window.
-    fn read_part(&self, core: &Core, wqe: &SendWqe) -> u32 {
-        let packet_bytes = u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES;
-        let depth = u64::from(core.attr.max_rd_atomic.clamp(1, 2));
-        let part = match self.part_again(core, self.next) {
-            Some(part) => part,
-            None => packets_in(self.congestion.window_bytes() / depth, packet_bytes),
-        };
-        (wqe.packets - self.cursor.packet).min(part)
-    }
-
-    /// Response packets from `psn` on that a READ sent again asks for; `None` if they were never asked for.
-    pub(super) fn part_again(&self, core: &Core, psn: Psn) -> Option<u32> {
-        let packet_bytes = u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES;
-        let rest = self.read_parts.rest_of_part(psn)?;
-        Some(rest.min(packets_in(self.congestion.window_bytes(), packet_bytes)))
-    }
-
     /// Notes a READ or atomic request up to `end`.
     fn note_read(&mut self, is_read: bool, end: Psn) {
         self.reads.push_back(end);
@@ -354,11 +279,6 @@ impl Requester {
     /// Whether an acknowledge was asked for and has not come.
     pub(crate) fn awaits_answer(&self) -> bool {
         self.una.before(self.sent) && self.asked.is_some_and(|asked| !asked.before(self.una))
-    }
-
-    /// Whether nothing more can leave after this packet: then it must ask for an acknowledge.
-    fn fills_window(&self, core: &Core, wqe: &SendWqe) -> bool {
-        self.room(core) < self.needed_room(core, wqe) + u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES
     }
 
     pub(super) fn count(&mut self, core: &mut Core, psn: Psn, ack_req: bool, now: Time) {
@@ -429,230 +349,9 @@ impl Requester {
             self.cursor_to_una(core);
         }
     }
-
-    fn cursor_to_una(&mut self, core: &Core) {
-        let packet = core.sq.head().map_or(0, |head| packet_number(head, self.una));
-        self.cursor = Cursor { wqe: 0, packet };
-        self.next = self.una;
-    }
-
-    /// Goes back to the oldest unacknowledged packet.
-    pub(super) fn rewind(&mut self, core: &Core, now: Time) {
-        self.cursor_to_una(core);
-        self.reads.clear();
-        self.forget_scoreboard();
-        self.blocked = None;
-        self.probe_due = false;
-        self.probed = None;
-        self.probed_read = None;
-        self.since_ack_request = 0;
-        self.retry.rewound();
-        self.last_rewind = Some((self.una, now));
-    }
-
-    /// Goes back after a sign of loss, unless this loss is known already.
-    ///
-    /// Where losses come from a receive buffer that is too small, sending again at once only
-    /// repeats them: so every time without progress the window shrinks and the wait grows.
-    /// Such times are not counted against `retry_count`, the acknowledge timeout
-    /// counts how long there was no progress; unless there is none.
-    pub(super) fn rewind_after_loss(&mut self, core: &Core, now: Time) {
-        match self.last_rewind {
-            Some((una, at)) if una == self.una => {
-                if now.since(at) < self.retry.quiet_period(self.futile) {
-                    return;
-                }
-                self.futile += 1;
-                self.congestion.on_loss_again();
-                if !self.retry.has_timeout() && self.count_retry(core) {
-                    return;
-                }
-            }
-            _ => self.congestion.on_loss(self.una, self.sent),
-        }
-        self.rewind(core, now);
-    }
-
-    /// Counts a retry; tells whether it was one too many.
-    fn count_retry(&mut self, core: &Core) -> bool {
-        self.retry.retries += 1;
-        let retries = core.attr.retry_count;
-        let failed = self.retry.retries > retries;
-        if failed {
-            let reason = match self.futile {
-                0 => Reason::NoAnswer { retries },
-                _ => Reason::SequenceErrors { retries },
-            };
-            self.failure = Some(Failure::SendQueue(reason));
-        }
-        failed
-    }
-
-    pub(crate) fn handle_timeout(&mut self, core: &mut Core, now: Time) {
-        self.retry.touch(now);
-        match self.retry.expire(now) {
-            Due::Nothing | Due::RnrOver => {}
-            Due::Probe => self.probe(core, now),
-            Due::Timeout => self.time_out(core, now),
-        }
-    }
-
-    /// Sends the oldest packet again. Of READs and atomics the oldest is asked for again, not all: the peer may
-    /// only be slow, and would answer everything twice. If its answer comes and nothing else does, the others
-    /// were lost too.
-    fn probe(&mut self, core: &mut Core, now: Time) {
-        core.counters.probes += 1;
-        self.retry.rewound();
-        if self.probed_read.take() == Some(self.una) {
-            self.rewind(core, now);
-        } else {
-            self.probe_due = self.una.before(self.sent);
-        }
-    }
-
-    fn time_out(&mut self, core: &mut Core, now: Time) {
-        core.counters.ack_timeouts += 1;
-        if self.count_retry(core) {
-            return;
-        }
-        self.congestion.on_timeout();
-        self.rewind(core, now);
-    }
-
-    fn send_probe(&mut self, core: &mut Core, now: Time, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
-        self.probe_due = false;
-        let head = core.sq.head()?;
-        let packet = packet_number(head, self.una);
-        let step = match head.op {
-            SendOp::Read(_) => self.part_again(core, self.una).unwrap_or(1).min(head.packets - packet),
-            _ => 1,
-        };
-        let (is_read, is_answered) = (matches!(head.op, SendOp::Read(_)), head.is_read_or_atomic());
-        let len_bytes = match self.build(core, Cursor { wqe: 0, packet }, step, self.una, true, out, host) {
-            Ok(len_bytes) => len_bytes,
-            Err(refused) => {
-                self.failure = Some(Failure::SendQueue(Reason::LocalMemory(refused)));
-                return None;
-            }
-        };
-        let end = self.una.add(step);
-        (self.probed, self.probed_read) = if is_answered { (None, Some(end)) } else { (Some(self.una), None) };
-        self.count(core, self.una, true, now);
-        if is_read {
-            self.read_parts.note(end, true);
-        }
-        if self.next == self.una {
-            if is_answered {
-                self.reads.push_back(end);
-            }
-            self.advance(core, step);
-        }
-        Some(core.transmit(len_bytes))
-    }
-
-    /// News about the peer's receive WQEs: beyond what it had used up at PSN `una`,
-    /// it has `credits` posted.
-    pub(super) fn credited(&mut self, core: &Core, credits: Option<u32>) {
-        let Some(credits) = credits else {
-            self.credit_limit = u64::MAX;
-            return;
-        };
-        self.credit_limit = core.sq.recvs_used_before(self.una) + u64::from(credits);
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn build(
-        &self,
-        core: &Core,
-        cursor: Cursor,
-        step: u32,
-        psn: Psn,
-        ack_req: bool,
-        out: &mut [u8],
-        host: &impl Host,
-    ) -> Result<usize, MemoryError> {
-        let Some(wqe) = core.sq.get(cursor.wqe) else { return Err(MemoryError::OutOfBounds) };
-        let (first, last) = (cursor.packet == 0, cursor.packet + step == wqe.packets);
-        let opcode = opcode(&wqe.op, first, last);
-        let solicited = last && wqe.flags.contains(SendFlags::SOLICITED) && wqe.uses_recv();
-        let bth = Bth { psn, ack_req, solicited, selective: self.offers_selective, ..core.bth(opcode) };
-        let mut builder = Builder::new(out, bth);
-        if core.is_xrc() {
-            builder.push(XrcEth { srq: wqe.xrc_srq }.encode());
-        }
-        let offset = u64::from(cursor.packet) * u64::from(core.mtu());
-        let rest = wqe.len_bytes - offset as u32;
-        push_headers(&mut builder, wqe, offset, rest.min(step.saturating_mul(core.mtu())), first, last);
-        if !wqe.has_result() {
-            builder.gather(host.memory(), core.pd, &wqe.payload, offset, rest.min(core.mtu()) as usize)?;
-        }
-        Ok(builder.finish())
-    }
 }
 
 /// Full packets that fit `bytes`, at least one.
 fn packets_in(bytes: u64, packet_bytes: u64) -> u32 {
     (bytes / packet_bytes).clamp(1, u32::MAX.into()) as u32
-}
-
-/// Extension headers in wire order. `part_bytes` is what a READ request asks for.
-fn push_headers(builder: &mut Builder<'_>, wqe: &SendWqe, offset: u64, part_bytes: u32, first: bool, last: bool) {
-    match wqe.op {
-        SendOp::Write(to) | SendOp::WriteImm(to, _) if first => builder.push(reth(to, 0, wqe.len_bytes).encode()),
-        SendOp::Read(from) => builder.push(reth(from, offset, part_bytes).encode()),
-        SendOp::Atomic(at, op) => builder.push(atomic_eth(at, op).encode()),
-        SendOp::AtomicWrite(to) => builder.push(reth(to, 0, wqe.len_bytes).encode()),
-        SendOp::Flush { remote, len_bytes, placement, level } => {
-            builder.push(Feth { placement, level }.encode());
-            builder.push(reth(remote, 0, len_bytes).encode());
-        }
-        _ => {}
-    }
-    match wqe.op {
-        SendOp::SendImm(imm) | SendOp::WriteImm(_, imm) if last => builder.push(ImmDt(imm).encode()),
-        SendOp::SendInvalidate(rkey) if last => builder.push(Ieth(rkey).encode()),
-        _ => {}
-    }
-}
-
-fn reth(at: RemoteAddr, offset: u64, len_bytes: u32) -> Reth {
-    Reth { addr: at.addr.wrapping_add(offset), rkey: at.rkey, len_bytes }
-}
-
-fn atomic_eth(at: RemoteAddr, op: AtomicOp) -> AtomicEth {
-    let (swap_or_add, compare) = match op {
-        AtomicOp::CompareSwap { compare, swap } => (swap, compare),
-        AtomicOp::FetchAdd { add } => (add, 0),
-    };
-    AtomicEth { addr: at.addr, rkey: at.rkey, swap_or_add, compare }
-}
-
-/// The number of the packet with `psn` within its WQE.
-pub(super) fn packet_number(wqe: &SendWqe, psn: Psn) -> u32 {
-    psn.distance(wqe.first_psn).max(0) as u32
-}
-
-fn opcode(op: &SendOp, first: bool, last: bool) -> Opcode {
-    let pick = |only, start, middle, end| match (first, last) {
-        (true, true) => only,
-        (true, false) => start,
-        (false, false) => middle,
-        (false, true) => end,
-    };
-    use Opcode as O;
-    match op {
-        SendOp::Send => pick(O::RC_SEND_ONLY, O::RC_SEND_FIRST, O::RC_SEND_MIDDLE, O::RC_SEND_LAST),
-        SendOp::SendImm(_) => pick(O::RC_SEND_ONLY_IMM, O::RC_SEND_FIRST, O::RC_SEND_MIDDLE, O::RC_SEND_LAST_IMM),
-        SendOp::SendInvalidate(_) => {
-            pick(O::RC_SEND_ONLY_INVALIDATE, O::RC_SEND_FIRST, O::RC_SEND_MIDDLE, O::RC_SEND_LAST_INVALIDATE)
-        }
-        SendOp::Write(_) => pick(O::RC_WRITE_ONLY, O::RC_WRITE_FIRST, O::RC_WRITE_MIDDLE, O::RC_WRITE_LAST),
-        SendOp::WriteImm(..) => pick(O::RC_WRITE_ONLY_IMM, O::RC_WRITE_FIRST, O::RC_WRITE_MIDDLE, O::RC_WRITE_LAST_IMM),
-        SendOp::Read(_) => O::RC_READ_REQUEST,
-        SendOp::Atomic(_, AtomicOp::CompareSwap { .. }) => O::RC_COMPARE_SWAP,
-        SendOp::Atomic(_, AtomicOp::FetchAdd { .. }) => O::RC_FETCH_ADD,
-        SendOp::AtomicWrite(_) => O::RC_ATOMIC_WRITE,
-        SendOp::Flush { .. } => O::RC_FLUSH,
-        SendOp::LocalInvalidate(_) | SendOp::Bind(_) => unreachable!("local operations have no packets"),
-    }
 }

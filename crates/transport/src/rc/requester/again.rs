@@ -1,0 +1,139 @@
+//! What is sent again: probes, timeouts, and the way back to the oldest unacknowledged packet.
+
+use crate::congestion::Congestion;
+use crate::core::Core;
+use crate::host::Host;
+use crate::qp::{Failure, Transmit};
+use crate::rc::requester::{Cursor, Requester, packet_number};
+use crate::rc::retry::Due;
+use crate::reason::Reason;
+use crate::time::Time;
+use crate::wr::SendOp;
+
+impl Requester {
+    pub(super) fn cursor_to_una(&mut self, core: &Core) {
+        let packet = core.sq.head().map_or(0, |head| packet_number(head, self.una));
+        self.cursor = Cursor { wqe: 0, packet };
+        self.next = self.una;
+    }
+
+    /// Goes back to the oldest unacknowledged packet.
+    pub(in crate::rc) fn rewind(&mut self, core: &Core, now: Time) {
+        self.cursor_to_una(core);
+        self.reads.clear();
+        self.forget_scoreboard();
+        self.blocked = None;
+        self.probe_due = false;
+        self.probed = None;
+        self.probed_read = None;
+        self.since_ack_request = 0;
+        self.retry.rewound();
+        self.last_rewind = Some((self.una, now));
+    }
+
+    /// Goes back after a sign of loss, unless this loss is known already.
+    ///
+    /// Where losses come from a receive buffer that is too small, sending again at once only
+    /// repeats them: so every time without progress the window shrinks and the wait grows.
+    /// Such times are not counted against `retry_count`, the acknowledge timeout
+    /// counts how long there was no progress; unless there is none.
+    pub(in crate::rc) fn rewind_after_loss(&mut self, core: &Core, now: Time) {
+        match self.last_rewind {
+            Some((una, at)) if una == self.una => {
+                if now.since(at) < self.retry.quiet_period(self.futile) {
+                    return;
+                }
+                self.futile += 1;
+                self.congestion.on_loss_again();
+                if !self.retry.has_timeout() && self.count_retry(core) {
+                    return;
+                }
+            }
+            _ => self.congestion.on_loss(self.una, self.sent),
+        }
+        self.rewind(core, now);
+    }
+
+    /// Counts a retry; tells whether it was one too many.
+    pub(super) fn count_retry(&mut self, core: &Core) -> bool {
+        self.retry.retries += 1;
+        let retries = core.attr.retry_count;
+        let failed = self.retry.retries > retries;
+        if failed {
+            let reason = match self.futile {
+                0 => Reason::NoAnswer { retries },
+                _ => Reason::SequenceErrors { retries },
+            };
+            self.failure = Some(Failure::SendQueue(reason));
+        }
+        failed
+    }
+
+    pub(crate) fn handle_timeout(&mut self, core: &mut Core, now: Time) {
+        self.retry.touch(now);
+        match self.retry.expire(now) {
+            Due::Nothing | Due::RnrOver => {}
+            Due::Probe => self.probe(core, now),
+            Due::Timeout => self.time_out(core, now),
+        }
+    }
+
+    /// Sends the oldest packet again. Of READs and atomics the oldest is asked for again, not all: the peer may
+    /// only be slow, and would answer everything twice. If its answer comes and nothing else does, the others
+    /// were lost too.
+    pub(super) fn probe(&mut self, core: &mut Core, now: Time) {
+        core.counters.probes += 1;
+        self.retry.rewound();
+        if self.probed_read.take() == Some(self.una) {
+            self.rewind(core, now);
+        } else {
+            self.probe_due = self.una.before(self.sent);
+        }
+    }
+
+    pub(super) fn time_out(&mut self, core: &mut Core, now: Time) {
+        core.counters.ack_timeouts += 1;
+        if self.count_retry(core) {
+            return;
+        }
+        self.congestion.on_timeout();
+        self.rewind(core, now);
+    }
+
+    pub(super) fn send_probe(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        out: &mut [u8],
+        host: &mut impl Host,
+    ) -> Option<Transmit> {
+        self.probe_due = false;
+        let head = core.sq.head()?;
+        let packet = packet_number(head, self.una);
+        let step = match head.op {
+            SendOp::Read(_) => self.part_again(core, self.una).unwrap_or(1).min(head.packets - packet),
+            _ => 1,
+        };
+        let (is_read, is_answered) = (matches!(head.op, SendOp::Read(_)), head.is_read_or_atomic());
+        let len_bytes = match self.build(core, Cursor { wqe: 0, packet }, step, self.una, true, out, host) {
+            Ok(len_bytes) => len_bytes,
+            Err(refused) => {
+                self.failure = Some(Failure::SendQueue(Reason::LocalMemory(refused)));
+                return None;
+            }
+        };
+        let end = self.una.add(step);
+        (self.probed, self.probed_read) = if is_answered { (None, Some(end)) } else { (Some(self.una), None) };
+        self.count(core, self.una, true, now);
+        if is_read {
+            self.read_parts.note(end, true);
+        }
+        if self.next == self.una {
+            if is_answered {
+                self.reads.push_back(end);
+            }
+            self.advance(core, step);
+        }
+        Some(core.transmit(len_bytes))
+    }
+}
