@@ -127,6 +127,14 @@ impl Channel {
         }
     }
 
+    /// Whether the next message tells that an object came or went. It stays where it is.
+    pub(crate) fn tells_of_object(&self) -> bool {
+        let mut kind = [0; 4];
+        let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        let there = rustix::net::recv(&self.socket, &mut kind, flags).is_ok_and(|(bytes, _)| bytes == kind.len());
+        there && [Kind::Offered as u32, Kind::Withdrawn as u32].contains(&u32::from_ne_bytes(kind))
+    }
+
     fn flush_queue(&self, waiting: &mut VecDeque<Message>) {
         while let Some(first) = waiting.front() {
             if !self.try_send(first.kind, first.object, first.len_bytes, first.fd.as_ref().map(AsFd::as_fd)) {

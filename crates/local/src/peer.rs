@@ -109,9 +109,8 @@ impl Peer {
         sys::ring_bell(&self.bell);
     }
 
-    /// An object of it, if it is mapped here. Kept mapped for as long as it is held. If it is not
-    /// here, its descriptor may be in the socket: [`serve_socket`](crate::Link::serve_socket), look
-    /// again, and if that does not help [`want_object`](crate::Link::want_object) and do without.
+    /// An object of it, if it is mapped here; kept mapped for as long as it is held.
+    /// [`Link::object`](crate::Link::object) looks further.
     #[inline]
     pub fn object(&self, object: u32) -> Option<Object<'_>> {
         self.objects.get(object)

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use crate::channel::{Kind, Message, Received};
 use crate::error::Death;
 use crate::link::Link;
-use crate::objects::Refused;
+use crate::objects::{Object, Refused};
 
 /// Most messages that are read at once.
 const MAX_AT_ONCE: usize = 1024;
@@ -61,26 +61,47 @@ impl Link {
         }
         served.unfinished = true;
         for _ in 0..MAX_AT_ONCE {
-            match self.channel.receive() {
-                Received::Message(message) => self.heard(message, &mut served),
-                Received::Nothing => {
-                    self.peer_is_gone();
-                    served.unfinished = false;
-                    break;
-                }
-                Received::Closed => {
-                    self.die(Death::Gone);
-                    break;
-                }
-                Received::Garbage => {
-                    self.die(Death::BrokenSocket);
-                    break;
-                }
+            if !self.take_message(&mut served) {
+                served.unfinished = false;
+                self.peer_is_gone();
+                break;
             }
         }
         served.unfinished |= self.channel.flush();
         served.unfinished &= !self.is_dead();
         served
+    }
+
+    /// An object of the peer, kept mapped for as long as it is held. If it is not here, what tells of it
+    /// may be in the socket. If that does not help either, [`want_object`](Link::want_object) and do
+    /// without. Must not be called by who holds one.
+    #[inline]
+    pub fn object(&self, object: u32) -> Option<Object<'_>> {
+        self.peer().object(object).or_else(|| self.fetch_object(object))
+    }
+
+    #[cold]
+    fn fetch_object(&self, object: u32) -> Option<Object<'_>> {
+        let _one = self.reader.lock();
+        for _ in 0..MAX_AT_ONCE {
+            let found = self.peer().object(object);
+            // What else there is to read is for [`serve_socket`](Link::serve_socket), which can answer.
+            if found.is_some() || !self.channel.tells_of_object() || !self.take_message(&mut Served::default()) {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// Reads one message. False if there is none.
+    fn take_message(&self, served: &mut Served) -> bool {
+        match self.channel.receive() {
+            Received::Message(message) => self.heard(message, served),
+            Received::Nothing => return false,
+            Received::Closed => self.die(Death::Gone),
+            Received::Garbage => self.die(Death::BrokenSocket),
+        }
+        !self.is_dead()
     }
 
     fn heard(&self, message: Message, served: &mut Served) {

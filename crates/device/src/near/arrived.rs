@@ -86,10 +86,7 @@ impl<'a> FrameBody<'a> {
     fn each_lent(&self, mut copy: impl FnMut(u64, Span<'_>) -> Result<(), Stop>) -> Result<(), Stop> {
         let mut at = 0;
         for lent in &self.lent[..self.pieces] {
-            let Some(object) = self.link.peer().object(lent.object) else {
-                self.link.miss(lent.object);
-                return Err(Stop::Elsewhere);
-            };
+            let object = self.link.object(lent.object).ok_or(Stop::Elsewhere)?;
             let offset = usize::try_from(lent.offset).map_err(|_| Stop::Elsewhere)?;
             let span = object.span().part(offset, lent.len_bytes as usize).ok_or(Stop::Elsewhere)?;
             copy(at, span)?;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Rela
 use std::time::{Duration, Instant};
 
 use hub::client::{Introduction, LinkOffer, Session, Side};
-use local::{Link, LinkEnds};
+use local::{Link, LinkEnds, Object};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::epoll;
 
@@ -17,6 +17,9 @@ use super::export::Exporter;
 
 /// How long it is remembered that a slot's process has no link for us.
 const REMEMBER: Duration = Duration::from_secs(1);
+
+/// Objects of one peer that are asked for at most: no honest one needs more.
+const MAX_ASKED: usize = 4096;
 
 /// A link in use.
 pub(crate) struct NearLink {
@@ -28,12 +31,24 @@ pub(crate) struct NearLink {
 }
 
 impl NearLink {
-    /// An object of the peer is not here that should be: asks for it, once.
+    /// An object of the peer. One that is not here and should be is asked for, once.
+    #[inline]
+    pub(super) fn object(&self, object: u32) -> Option<Object<'_>> {
+        self.peer().object(object).or_else(|| self.missed(object))
+    }
+
     #[cold]
-    pub(super) fn miss(&self, object: u32) {
-        if self.asked.lock().insert(object) {
+    fn missed(&self, object: u32) -> Option<Object<'_>> {
+        let mut asked = self.asked.lock();
+        if asked.contains(&object) || asked.len() >= MAX_ASKED {
+            return None;
+        }
+        let found = self.link.object(object);
+        if found.is_none() {
+            asked.insert(object);
             self.link.want_object(object);
         }
+        found
     }
 
     #[inline]

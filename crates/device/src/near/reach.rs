@@ -59,10 +59,7 @@ pub(super) fn place<'a>(link: &'a NearLink, key: &SharedKey, addr: u64, len_byte
     if let Some(place) = key.place {
         let inside = from >= place.skip_front
             && from.checked_add(len_bytes).is_some_and(|end| end <= key.len_bytes.saturating_sub(place.skip_back));
-        let object = if inside { peer.object(place.object) } else { None };
-        if inside && object.is_none() {
-            link.miss(place.object);
-        }
+        let object = if inside { link.object(place.object) } else { None };
         if let Some(object) = object {
             let at = place.offset.checked_add(from - place.skip_front).and_then(|at| usize::try_from(at).ok());
             if let Some(at) = at.filter(|at| object.span().part(*at, len_bytes as usize).is_some()) {

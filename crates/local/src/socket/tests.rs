@@ -38,6 +38,21 @@ fn an_object_is_offered_mapped_written_and_withdrawn() {
 }
 
 #[test]
+fn an_object_that_was_told_of_is_there_at_once() {
+    let couple = Couple::new();
+    let [a, b] = &couple.links;
+    assert!(a.offer_object(1, BYTES as u64, object().as_fd()) && a.offer_object(2, BYTES as u64, object().as_fd()));
+    assert!(b.peer().object(2).is_none());
+    assert!(b.object(2).is_some() && b.peer().object(1).is_some());
+    assert!(b.object(3).is_none());
+    // What is to be answered is left to who can.
+    assert!(a.want_object(9) && a.offer_object(3, BYTES as u64, object().as_fd()) && a.withdraw_object(1));
+    assert!(b.object(3).is_none() && b.object(1).is_some());
+    assert_eq!(b.serve_socket().wanted, [9]);
+    assert!(b.object(3).is_some() && b.object(1).is_none());
+}
+
+#[test]
 fn an_object_is_unmapped_only_when_nobody_uses_it() {
     let couple = Couple::new();
     let [a, b] = &couple.links;

@@ -34,6 +34,8 @@ use crate::wr::{Payload, RemoteAddr, SendFlags, SendOp};
 
 /// For ever (IB specification 9.7.5.2.8).
 const RNR_RETRY_FOREVER: u8 = 7;
+/// Messages that are copied into the lane after one that the peer could not reach, before lending is tried again.
+const COPIES: u32 = 64;
 
 /// What the head of the queue waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,8 +69,8 @@ pub(crate) struct Requester {
     /// What was sent of the WQE after those issued.
     sent_bytes: u32,
     asked: Asked,
-    /// The peer cannot reach what we lend.
-    copies: bool,
+    /// Messages that are not lent: the peer could not reach what one lent.
+    copies: u32,
     /// Changes with every new beginning, so that a late `NotReady` is not taken for a new one.
     /// Never zero.
     attempt: u16,
@@ -90,7 +92,7 @@ impl Default for Requester {
             una: 0,
             sent_bytes: 0,
             asked: Asked::Nothing,
-            copies: false,
+            copies: 0,
             attempt: 1,
             spoke: false,
             wait: Wait::default(),

@@ -44,7 +44,7 @@ impl Requester {
         match head.kind {
             Kind::NotReady => self.lose(core, host),
             Kind::Unlent => {
-                self.copies = true;
+                self.copies = COPIES;
                 self.rewind();
             }
             Kind::RnrNak => self.receiver_not_ready(core, head.code, host),

@@ -36,7 +36,7 @@ impl Requester {
                 sgl,
                 offset,
                 left_bytes: wqe.len_bytes - offset,
-                may_lend: !self.copies && head.kind == Kind::Send,
+                may_lend: self.copies == 0 && head.kind == Kind::Send,
             },
         };
         path(host)?.send(host.memory(), head, prefix, body)
@@ -53,6 +53,7 @@ impl Requester {
         if core.sq.get(self.issued).is_some_and(|wqe| self.sent_bytes >= wqe.len_bytes) {
             self.issued += 1;
             self.sent_bytes = 0;
+            self.copies = self.copies.saturating_sub(1);
         }
     }
 
