@@ -275,6 +275,28 @@ fn what_cannot_be_reached_is_sent_and_its_receive_wqe_is_kept() {
 }
 
 #[test]
+fn lending_is_tried_again_after_a_while() {
+    let mut pair = pair(Way::Lending);
+    let data = pattern(600, 1);
+    let (from, to) = (pair.a.host.memory.filled(&data), pair.b.host.memory.region(600));
+    let mut is_lent = |pair: &mut NearPair, id| {
+        post_recv(pair, id, &to);
+        pair.a.send(send_wr(id, SendOp::Send, payload(&from)));
+        pair.go(Side::A, true);
+        let lent = pair.shared.lanes[0].borrow().iter().any(|frame| frame.lent.is_some());
+        pair.pump();
+        assert_eq!(pair.b.host.take_received(), successes([id]));
+        lent
+    };
+    assert!(is_lent(&mut pair, 0));
+    pair.shared.lent_reachable.set(false);
+    assert!(is_lent(&mut pair, 1) && !is_lent(&mut pair, 2));
+    pair.shared.lent_reachable.set(true);
+    let first = (3..200).find(|id| is_lent(&mut pair, *id)).expect("lent again");
+    assert!(first > 20 && is_lent(&mut pair, 200));
+}
+
+#[test]
 fn a_fence_waits() {
     for way in WAYS {
         let mut pair = pair(way);
