@@ -279,7 +279,7 @@ fn lending_is_tried_again_after_a_while() {
     let mut pair = pair(Way::Lending);
     let data = pattern(600, 1);
     let (from, to) = (pair.a.host.memory.filled(&data), pair.b.host.memory.region(600));
-    let mut is_lent = |pair: &mut NearPair, id| {
+    let is_lent = |pair: &mut NearPair, id| {
         post_recv(pair, id, &to);
         pair.a.send(send_wr(id, SendOp::Send, payload(&from)));
         pair.go(Side::A, true);

@@ -31,8 +31,14 @@ impl Responder {
             Some(_) => Some(self.take_recv(core, host)?),
             None => None,
         };
-        if !data.is_empty() {
-            host.memory().remote_write(self.accessor(core), rkey, addr, data).map_err(Refusal::Access)?;
+        if !data.is_empty()
+            && let Err(refused) = host.memory().remote_write(self.accessor(core), rkey, addr, data)
+        {
+            if let Some(wr) = notice {
+                // To be completed with the reason, as that of a SEND.
+                self.inbound = Inbound::Send { wr, received: 0, capacity: 0 };
+            }
+            return Err(Refusal::Access(refused));
         }
         self.inbound = match ends {
             true => Inbound::None,

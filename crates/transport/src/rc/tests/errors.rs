@@ -111,6 +111,29 @@ fn memory_that_goes_away_during_a_read_is_a_remote_access_error() {
 }
 
 #[test]
+fn memory_that_goes_away_during_a_write_with_immediate_loses_no_receive() {
+    let mut setup = setup();
+    // One packet at a time.
+    (setup.tuning.window_initial_bytes, setup.tuning.window_max_bytes) = (1, 1);
+    let mut pair = Pair::connected(&setup);
+    let (from, target) = (pair.a.host.memory.filled(&pattern(2000, 1)), pair.b.host.memory.region(2000));
+    let notice = pair.b.host.memory.region(8);
+    for id in [5, 6] {
+        post_recv(&mut pair, id, &notice);
+    }
+    pair.a.send(send_wr(1, SendOp::WriteImm(target.remote(0), 9), payload(&from)));
+    let memory = pair.b.host.memory.clone();
+    pair.run_with(|_, packet| {
+        if packet.imm().is_some() {
+            memory.kill(&target);
+        }
+        Verdict::Pass
+    });
+    assert_eq!(pair.a.host.take_sent(), [(1, Status::RemoteAccess)]);
+    assert_eq!(pair.b.host.take_received(), [(5, Status::LocalAccess), (6, Status::WorkRequestFlushed)]);
+}
+
+#[test]
 fn our_own_bad_list_is_a_local_protection_error_in_its_turn() {
     let mut pair = pair();
     let (good, bad) = (pair.a.host.memory.filled(&[1; 700]), pair.a.host.memory.region(700));
