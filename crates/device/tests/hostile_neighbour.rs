@@ -3,25 +3,24 @@
 //!
 //! The test runs the test binary again for each of the three.
 
-use std::io::{BufRead, BufReader, Write};
+#[path = "support/mod.rs"]
+mod support;
+
 use std::os::fd::AsFd;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hub::client::{AttachOptions, LinkOffer, LocalOffer, Session, SessionEvent, Side, attach};
 use local::{Export, LANES, Link, LinkEnds};
-use longarm_device::{
-    Access, AddressVector, AttrMask, Cq, Device, Mr, Mtu, OpenOptions, Payload, Psn, Qp, QpAttr, QpCaps, QpSpec,
-    QpState, QpType, Qpn, RKey, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Status,
-};
+use longarm_device::{Qpn, RemoteAddr, SendOp};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
+use support::{End, Other, PATIENCE, ROLE, heard, meet, open, run_again, say};
 use transport::near::frame::HEAD_BYTES;
 
-const PATIENCE: Duration = Duration::from_secs(60);
-const ROLE: &str = "LONGARM_TEST_ROLE";
 const TEST: &str = "a_hostile_neighbour_spoils_nothing_but_its_own_link";
-const LEN: u32 = 20_000;
+const LEN: usize = 20_000;
+/// Where messages arrive.
+const INBOX: usize = 1 << 17;
 /// How long a hostile process is at it.
 const ATTACK: Duration = Duration::from_millis(700);
 /// Attacks of each kind.
@@ -35,7 +34,7 @@ fn a_hostile_neighbour_spoils_nothing_but_its_own_link() {
         word if !word.is_empty() => be_hostile(word),
         _ => {
             let place = std::env::temp_dir().join(format!("longarm-device-hostile-{}", std::process::id()));
-            let mut victim = run_again("victim");
+            let mut victim = run_again(TEST, "victim");
             victim.env(hub::RUNTIME_DIR_VARIABLE, place.join("run"));
             let mut output = None;
             std::fs::create_dir(&place).unwrap();
@@ -49,159 +48,17 @@ fn a_hostile_neighbour_spoils_nothing_but_its_own_link() {
     }
 }
 
-fn run_again(role: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([TEST, "--exact", "--nocapture"]).env(ROLE, role);
-    command
-}
-
-// ---- queue pairs ----
-
-struct End {
-    device: Device,
-    cq: Cq,
-    qp: Qp,
-    mr: Mr,
-}
-
-impl End {
-    fn on(device: &Device) -> End {
-        let pd = device.alloc_pd().unwrap();
-        let cq = device.create_cq(100, None, 0).unwrap();
-        let mr = pd.allocate(1 << 18, Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
-        let caps = QpCaps { max_send_wr: 16, max_recv_wr: 16, max_send_sge: 1, max_recv_sge: 1, max_inline_bytes: 0 };
-        let (send_cq, recv_cq, qp_type) = (&cq, &cq, QpType::Rc);
-        let spec = QpSpec { qp_type, pd: &pd, send_cq, recv_cq, srq: None, caps, signal_all: true };
-        let qp = device.create_qp(&spec).unwrap();
-        let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
-        let init = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::ACCESS_FLAGS;
-        qp.modify(&QpAttr { state: QpState::Init, access, ..QpAttr::default() }, init).unwrap();
-        End { device: device.clone(), cq, qp, mr }
-    }
-
-    fn describe(&self) -> String {
-        format!("{} {} {}", self.qp.qpn().get(), self.mr.addr(), self.mr.rkey().0)
-    }
-
-    fn connect(&self, line: &str) -> RemoteAddr {
-        let words: Vec<u64> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
-        let gid = self.device.port().gids[0];
-        let attr = QpAttr {
-            address: AddressVector::new(gid, gid),
-            path_mtu: Mtu::B4096,
-            timeout: 14,
-            retry_count: 7,
-            rnr_retry: 7,
-            rq_psn: Psn::new(5),
-            sq_psn: Psn::new(5),
-            max_rd_atomic: 4,
-            max_dest_rd_atomic: 4,
-            min_rnr_timer: 1,
-            dest_qpn: Qpn::new(words[0] as u32),
-            ..QpAttr::default()
-        };
-        let rtr = AttrMask::AV
-            | AttrMask::PATH_MTU
-            | AttrMask::DEST_QPN
-            | AttrMask::RQ_PSN
-            | AttrMask::MAX_DEST_RD_ATOMIC
-            | AttrMask::MIN_RNR_TIMER;
-        let rts = AttrMask::TIMEOUT
-            | AttrMask::RETRY_CNT
-            | AttrMask::RNR_RETRY
-            | AttrMask::SQ_PSN
-            | AttrMask::MAX_QP_RD_ATOMIC;
-        for (state, mask) in [(QpState::Rtr, rtr), (QpState::Rts, rts)] {
-            self.qp.modify(&QpAttr { state, ..attr }, AttrMask::STATE | mask).unwrap();
-        }
-        RemoteAddr { addr: words[1], rkey: RKey(words[2] as u32) }
-    }
-
-    fn sge(&self, offset: u64) -> Sge {
-        Sge { addr: self.mr.addr() + offset, len_bytes: LEN, lkey: self.mr.lkey() }
-    }
-
-    fn post(&self, op: SendOp, offset: u64) {
-        let payload = Payload::Sgl([self.sge(offset)].into_iter().collect());
-        let wr = SendWr { wr_id: 1, op, flags: SendFlags::SIGNALED, payload, datagram: None, xrc_srq: None };
-        // A queue pair that has failed takes requests, too, until its queue is full.
-        let _ = self.qp.post_send([wr]);
-    }
-
-    fn receive(&self) {
-        let sgl = [self.sge(1 << 17)].into_iter().collect();
-        self.qp.post_recv([RecvWr { wr_id: 2, sgl }]).unwrap();
-    }
-
-    /// Waits for so many completions, all of which must be good.
-    fn wait(&self, count: usize) {
-        let mut out = Vec::new();
-        let start = Instant::now();
-        while out.len() < count {
-            self.cq.poll(&mut out, count).unwrap();
-            assert!(start.elapsed() < PATIENCE, "no completion");
-        }
-        assert!(out.iter().all(|wc| wc.status == Status::Success), "{out:?}: {:?}", self.qp.failure());
-    }
-}
-
-fn open() -> Device {
-    Device::open(&OpenOptions { name: Some("lo".into()) }).unwrap()
-}
-
 // ---- processes ----
-
-/// Another process, as the victim sees it.
-struct Other {
-    child: Child,
-    lines: std::io::Lines<BufReader<ChildStdout>>,
-}
-
-impl Other {
-    fn start(role: &str, arguments: &str) -> Other {
-        let mut command = run_again(role);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        writeln!(child.stdin.as_mut().unwrap(), "{arguments}").unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Other { child, lines }
-    }
-
-    fn line(&mut self, prefix: &str) -> String {
-        let found = self.lines.by_ref().find_map(|line| line.unwrap().strip_prefix(prefix).map(str::to_owned));
-        found.unwrap_or_else(|| panic!("the other process never said {prefix:?}"))
-    }
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn heard() -> String {
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line).unwrap();
-    line
-}
-
-fn say(line: &str) {
-    println!("\n{line}");
-    std::io::stdout().flush().unwrap();
-}
 
 /// Sends back what it gets.
 fn be_honest() {
-    heard();
     let end = End::on(&open());
-    end.receive();
-    say(&format!("honest {}", end.describe()));
-    end.connect(&heard());
-    say("ready");
+    meet(&end);
+    // A message that comes before there is a receive is sent again.
     loop {
+        end.receive(INBOX, LEN);
         end.wait(1);
-        end.receive();
-        end.post(SendOp::Send, 1 << 17);
+        end.post(SendOp::Send, INBOX, LEN).unwrap();
         end.wait(1);
     }
 }
@@ -209,20 +66,20 @@ fn be_honest() {
 fn be_victim() {
     let device = open();
     let end = End::on(&device);
-    let mut honest = Other::start("honest", "");
-    let remote = end.connect(&honest.line("honest "));
-    writeln!(honest.child.stdin.as_mut().unwrap(), "{}", end.describe()).unwrap();
-    honest.line("ready");
+    let mut honest = Other::start(TEST, "honest");
+    let remote = honest.connect(&end);
     for kind in ["heads", "link", "socket", "export"] {
         for seed in 1..=ATTACKS {
             let target = End::on(&device);
-            let mut hostile = Other::start(&format!("{kind} {seed}"), &target.describe());
+            let mut hostile = Other::start(TEST, &format!("{kind} {seed}"));
+            hostile.tell(&target.describe());
             target.connect(&format!("{} 4096 4096", hostile.line("hostile ")));
-            target.receive();
+            target.receive(INBOX, LEN);
             let start = Instant::now();
             for round in (0..=u8::MAX).cycle() {
                 for op in [SendOp::Send, SendOp::Write(remote), SendOp::Read(remote)] {
-                    target.post(op, 0);
+                    // A queue pair that has failed takes requests, too, until its queue is full.
+                    let _ = target.post(op, 0, LEN);
                 }
                 exchange(&end, remote, round);
                 target.cq.poll(&mut Vec::new(), 100).unwrap();
@@ -242,20 +99,16 @@ fn be_victim() {
 
 /// A message there and back, and the peer's memory written and read.
 fn exchange(end: &End, remote: RemoteAddr, round: u8) {
-    let part = |offset| end.mr.region().unwrap().span().part(offset, LEN as usize).unwrap();
     let data: Vec<u8> = (0..LEN).map(|at| (at / 5) as u8 ^ round).collect();
-    part(0).write(&data);
-    end.receive();
-    end.post(SendOp::Send, 0);
+    end.fill(0, &data);
+    end.receive(INBOX, LEN);
+    end.post(SendOp::Send, 0, LEN).unwrap();
     end.wait(2);
-    let mut back = vec![0; LEN as usize];
-    part(1 << 17).read(&mut back);
-    assert!(back == data, "what was sent comes back");
-    end.post(SendOp::Write(remote), 0);
-    end.post(SendOp::Read(remote), 1 << 16);
+    assert!(end.bytes(INBOX, LEN) == data, "what was sent comes back");
+    end.post(SendOp::Write(remote), 0, LEN).unwrap();
+    end.post(SendOp::Read(remote), INBOX / 2, LEN).unwrap();
     end.wait(2);
-    part(1 << 16).read(&mut back);
-    assert!(back == data, "what was written is read back");
+    assert!(end.bytes(INBOX / 2, LEN) == data, "what was written is read back");
 }
 
 // ---- the hostile one ----

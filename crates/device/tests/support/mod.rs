@@ -1,0 +1,185 @@
+//! What tests with several processes need: a queue pair with its memory, and the test binary run again.
+#![allow(dead_code)] // Each test file uses its own part.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use longarm_device::{
+    Access, AddressVector, AttrMask, Cq, Device, Mr, Mtu, OpenOptions, Payload, PostFailure, Psn, Qp, QpAttr, QpCaps,
+    QpSpec, QpState, QpType, Qpn, RKey, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Status,
+};
+
+/// Nothing in these tests takes so long, unless it never comes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Says to the test binary which process it is.
+pub(crate) const ROLE: &str = "LONGARM_TEST_ROLE";
+const RIGHTS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
+
+pub(crate) fn open() -> Device {
+    Device::open(&OpenOptions { name: Some("lo".into()) }).unwrap()
+}
+
+/// A queue pair and its memory.
+pub(crate) struct End {
+    pub(crate) device: Device,
+    pub(crate) cq: Cq,
+    pub(crate) qp: Qp,
+    pub(crate) mr: Mr,
+}
+
+impl End {
+    pub(crate) fn on(device: &Device) -> End {
+        let pd = device.alloc_pd().unwrap();
+        let cq = device.create_cq(100, None, 0).unwrap();
+        let mr = pd.allocate(1 << 18, Access::LOCAL_WRITE | RIGHTS).unwrap();
+        let caps = QpCaps { max_send_wr: 16, max_recv_wr: 16, max_send_sge: 1, max_recv_sge: 1, max_inline_bytes: 0 };
+        let (send_cq, recv_cq, qp_type) = (&cq, &cq, QpType::Rc);
+        let spec = QpSpec { qp_type, pd: &pd, send_cq, recv_cq, srq: None, caps, signal_all: true };
+        let qp = device.create_qp(&spec).unwrap();
+        End { device: device.clone(), cq, qp, mr }
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        format!("{} {} {}", self.qp.qpn().get(), self.mr.addr(), self.mr.rkey().0)
+    }
+
+    /// Connects to what another end described; returns where its memory is.
+    pub(crate) fn connect(&self, line: &str) -> RemoteAddr {
+        let words: Vec<u64> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        let gid = self.device.port().gids[0];
+        let attr = QpAttr {
+            access: RIGHTS,
+            address: AddressVector::new(gid, gid),
+            path_mtu: Mtu::B4096,
+            timeout: 14,
+            retry_count: 7,
+            rnr_retry: 7,
+            rq_psn: Psn::new(5),
+            sq_psn: Psn::new(5),
+            max_rd_atomic: 4,
+            max_dest_rd_atomic: 4,
+            min_rnr_timer: 1,
+            dest_qpn: Qpn::new(words[0] as u32),
+            ..QpAttr::default()
+        };
+        let init = AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::ACCESS_FLAGS;
+        let rtr = AttrMask::AV
+            | AttrMask::PATH_MTU
+            | AttrMask::DEST_QPN
+            | AttrMask::RQ_PSN
+            | AttrMask::MAX_DEST_RD_ATOMIC
+            | AttrMask::MIN_RNR_TIMER;
+        let rts = AttrMask::SQ_PSN
+            | AttrMask::TIMEOUT
+            | AttrMask::RETRY_CNT
+            | AttrMask::RNR_RETRY
+            | AttrMask::MAX_QP_RD_ATOMIC;
+        for (state, mask) in [(QpState::Init, init), (QpState::Rtr, rtr), (QpState::Rts, rts)] {
+            self.qp.modify(&QpAttr { state, ..attr }, mask | AttrMask::STATE).unwrap();
+        }
+        RemoteAddr { addr: words[1], rkey: RKey(words[2] as u32) }
+    }
+
+    fn sge(&self, offset: usize, len: usize) -> Sge {
+        Sge { addr: self.mr.addr() + offset as u64, len_bytes: len as u32, lkey: self.mr.lkey() }
+    }
+
+    pub(crate) fn post(&self, op: SendOp, offset: usize, len: usize) -> Result<(), PostFailure> {
+        let payload = Payload::Sgl([self.sge(offset, len)].into_iter().collect());
+        let wr = SendWr { wr_id: 1, op, flags: SendFlags::SIGNALED, payload, datagram: None, xrc_srq: None };
+        self.qp.post_send([wr])
+    }
+
+    pub(crate) fn receive(&self, offset: usize, len: usize) {
+        let sgl = [self.sge(offset, len)].into_iter().collect();
+        self.qp.post_recv([RecvWr { wr_id: 2, sgl }]).unwrap();
+    }
+
+    /// Waits for so many completions, all of which must be good.
+    pub(crate) fn wait(&self, count: usize) {
+        let mut out = Vec::new();
+        let start = Instant::now();
+        while out.len() < count {
+            self.cq.poll(&mut out, count).unwrap();
+            assert!(start.elapsed() < PATIENCE, "no completion");
+        }
+        assert!(out.iter().all(|wc| wc.status == Status::Success), "{out:?}: {:?}", self.qp.failure());
+    }
+
+    pub(crate) fn fill(&self, offset: usize, bytes: &[u8]) {
+        self.mr.region().unwrap().span().part(offset, bytes.len()).unwrap().write(bytes);
+    }
+
+    pub(crate) fn bytes(&self, offset: usize, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.mr.region().unwrap().span().part(offset, len).unwrap().read(&mut bytes);
+        bytes
+    }
+}
+
+/// The test binary, to run one test again as the process with a role.
+pub(crate) fn run_again(test: &str, role: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([test, "--exact", "--nocapture"]).env(ROLE, role);
+    command
+}
+
+/// Another process, which ends with this value.
+pub(crate) struct Other {
+    pub(crate) child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Other {
+    pub(crate) fn start(test: &str, role: &str) -> Other {
+        let mut child = run_again(test, role).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Other { child, lines }
+    }
+
+    /// To its [`heard`].
+    pub(crate) fn tell(&mut self, line: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// What it [says](say) after `prefix`.
+    pub(crate) fn line(&mut self, prefix: &str) -> String {
+        let found = self.lines.by_ref().find_map(|line| line.unwrap().strip_prefix(prefix).map(str::to_owned));
+        found.unwrap_or_else(|| panic!("the other process never said {prefix:?}"))
+    }
+
+    /// Connects with the process, which says `peer` and what it has, hears the same and says `ready`.
+    pub(crate) fn connect(&mut self, end: &End) -> RemoteAddr {
+        let line = self.line("peer ");
+        let remote = end.connect(&line);
+        self.tell(&end.describe());
+        self.line("ready");
+        remote
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// In the other process: connects as [`Other::connect`] expects it.
+pub(crate) fn meet(end: &End) {
+    say(&format!("peer {}", end.describe()));
+    end.connect(&heard());
+    say("ready");
+}
+
+pub(crate) fn heard() -> String {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    line
+}
+
+pub(crate) fn say(line: &str) {
+    println!("\n{line}");
+    std::io::stdout().flush().unwrap();
+}
