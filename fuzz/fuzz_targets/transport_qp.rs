@@ -39,9 +39,6 @@ impl Host for Owner {
         self.completions += 1;
     }
     fn event(&mut self, _: QpEvent) {}
-    fn take_shared_recv(&mut self) -> Option<RecvWr> {
-        None
-    }
     fn xrc_srq(&mut self, srq: u32) -> Option<PdId> {
         (srq == SRQ).then_some(self.pd)
     }

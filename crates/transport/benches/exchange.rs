@@ -110,20 +110,6 @@ impl Host for Surroundings {
     }
 
     fn event(&mut self, _: QpEvent) {}
-
-    fn take_shared_recv(&mut self) -> Option<RecvWr> {
-        None
-    }
-
-    fn xrc_srq(&mut self, _: u32) -> Option<PdId> {
-        None
-    }
-
-    fn take_xrc_recv(&mut self, _: u32) -> Option<RecvWr> {
-        None
-    }
-
-    fn complete_xrc(&mut self, _: u32, _: Completion) {}
 }
 
 struct Node {

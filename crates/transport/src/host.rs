@@ -36,7 +36,8 @@ pub enum QpEvent {
 }
 
 /// The surroundings of a queue pair during one call. Everything is called back
-/// from within the call; nothing is kept.
+/// from within the call; nothing is kept. What is said of shared receive queues here is
+/// that there are none.
 pub trait Host {
     /// Memory under keys.
     type Memory: Memory + ?Sized;
@@ -58,17 +59,23 @@ pub trait Host {
 
     /// Takes the next WQE of the shared receive queue, `None` if it is empty.
     /// Asked only if the queue pair was made with one.
-    fn take_shared_recv(&mut self) -> Option<RecvWr>;
+    fn take_shared_recv(&mut self) -> Option<RecvWr> {
+        None
+    }
 
     /// XRC target: the protection domain of the shared receive queue `srq` of this queue pair's
     /// XRC domain, `None` if the domain has no such queue.
-    fn xrc_srq(&mut self, srq: u32) -> Option<PdId>;
+    fn xrc_srq(&mut self, _srq: u32) -> Option<PdId> {
+        None
+    }
 
     /// XRC target: takes the next WQE of that queue, `None` if it is empty (or gone).
-    fn take_xrc_recv(&mut self, srq: u32) -> Option<RecvWr>;
+    fn take_xrc_recv(&mut self, _srq: u32) -> Option<RecvWr> {
+        None
+    }
 
     /// XRC target: appends to the completion queue of that queue.
-    fn complete_xrc(&mut self, srq: u32, completion: Completion);
+    fn complete_xrc(&mut self, _srq: u32, _completion: Completion) {}
 
     /// What all queue pairs of the device may keep of packets that came before their turn. `None`: each
     /// its own bound (1 MiB of payload) and no other. Asked only after a loss.

@@ -8,6 +8,7 @@ mod near;
 mod node;
 mod pair;
 mod path;
+mod script;
 
 pub(crate) use host::XrcQueue;
 pub(crate) use memory::{Buffer, TestMemory};
@@ -15,3 +16,4 @@ pub(crate) use near::NearPair;
 pub(crate) use node::{Node, PD, QKEY, Setup, datagram, recv_wr, send_wr};
 pub(crate) use pair::{Pair, Side, Verdict};
 pub(crate) use path::Frame;
+pub(crate) use script::{fetch_add, pattern, payload, successes, word};

@@ -1,7 +1,7 @@
 //! The surroundings of a queue pair whose payload nobody looks at.
 
 use transport::{
-    Accessor, AtomicOp, BindMw, Completion, CqSide, Host, Memory, MemoryError, PdId, QpEvent, RecvWr, Sge, Status,
+    Accessor, AtomicOp, BindMw, Completion, CqSide, Host, Memory, MemoryError, PdId, QpEvent, Sge, Status,
 };
 use wire::RKey;
 
@@ -93,18 +93,4 @@ impl Host for Surroundings {
     }
 
     fn event(&mut self, _: QpEvent) {}
-
-    fn take_shared_recv(&mut self) -> Option<RecvWr> {
-        None
-    }
-
-    fn xrc_srq(&mut self, _: u32) -> Option<PdId> {
-        None
-    }
-
-    fn take_xrc_recv(&mut self, _: u32) -> Option<RecvWr> {
-        None
-    }
-
-    fn complete_xrc(&mut self, _: u32, _: Completion) {}
 }
