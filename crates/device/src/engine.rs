@@ -53,12 +53,13 @@ use destination::Destinations;
 pub(crate) use destination::Share;
 pub(crate) use due::Doorbells;
 use due::DueList;
-pub(crate) use host::Host;
+pub(crate) use host::{Host, Outcome};
 use later::Later;
 pub(crate) use pump::Acks;
 use receive::RxSide;
 pub(crate) use route::Route;
 pub(crate) use scratch::Scratch;
+pub(crate) use staging::Staging;
 use timers::Timers;
 
 /// How long a sender waits for room in a socket's buffer before it gives packets up.

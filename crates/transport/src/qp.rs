@@ -19,7 +19,7 @@ use crate::state;
 use crate::time::Time;
 use crate::uc::Uc;
 use crate::ud::Ud;
-use crate::wr::{AddressVector, RecvWr, SendWr};
+use crate::wr::{AddressVector, Datagram, RecvWr, SendWr};
 
 /// Room that [`Qp::poll_transmit`] needs: BTH, the longest extension and 4096 bytes of payload.
 pub const MAX_PACKET_BYTES: usize = 4096 + 64;
@@ -367,7 +367,8 @@ impl Qp {
         match &self.service {
             Service::Rc(rc) => rc.next_timeout(),
             Service::Near(near) => near.next_timeout(),
-            Service::Uc(_) | Service::Ud(_) => None,
+            Service::Ud(ud) => ud.next_timeout(),
+            Service::Uc(_) => None,
         }
     }
 
@@ -376,7 +377,8 @@ impl Qp {
         match &mut self.service {
             Service::Rc(rc) => rc.handle_timeout(&mut self.core, now),
             Service::Near(near) => near.handle_timeout(now),
-            Service::Uc(_) | Service::Ud(_) => {}
+            Service::Ud(ud) => ud.handle_timeout(now),
+            Service::Uc(_) => {}
         }
         self.settle(host);
     }
@@ -454,10 +456,29 @@ impl Qp {
         matches!(&self.service, Service::Near(near) if near.waits_for_room())
     }
 
-    /// Near: there may be room again.
+    /// Near, and UD that was held: there may be room again.
     pub fn look_for_room(&mut self) {
-        if let Service::Near(near) = &mut self.service {
-            near.look_for_room();
+        match &mut self.service {
+            Service::Near(near) => near.look_for_room(),
+            Service::Ud(ud) => ud.go_on(),
+            Service::Rc(_) | Service::Uc(_) => {}
+        }
+    }
+
+    /// UD: what [`poll_transmit`](Qp::poll_transmit) sends next, and the length of its payload in bytes.
+    #[inline]
+    pub fn next_datagram(&self) -> Option<(Datagram, u32)> {
+        match &self.service {
+            Service::Ud(ud) => ud.next_datagram(&self.core),
+            _ => None,
+        }
+    }
+
+    /// UD: nothing is sent until then, or until [`look_for_room`](Qp::look_for_room): the way to a process
+    /// on this host is full.
+    pub fn hold_datagrams(&mut self, until: Time) {
+        if let Service::Ud(ud) = &mut self.service {
+            ud.hold(until);
         }
     }
 

@@ -54,7 +54,7 @@ impl Later {
 impl Engine {
     /// Notes a queue pair that waits for room.
     #[cold]
-    pub(super) fn note_stalled(&self, entry: &Arc<QpEntry>) {
+    pub(crate) fn note_stalled(&self, entry: &Arc<QpEntry>) {
         let known = self.later.stalled.entries.lock().iter().any(|other| Arc::ptr_eq(other, entry));
         if !known {
             self.later.stalled.push(entry);

@@ -115,6 +115,9 @@ impl Engine {
             self.after_near(entry, cell);
             return Staged::All;
         }
+        if self.near.is_some() {
+            self.send_to_neighbours(entry, live, staging, outcome, now);
+        }
         if !entry.take_tx() {
             return Staged::All;
         }

@@ -97,7 +97,7 @@ impl Staging {
 
     /// Room for one packet; `None` when what is there must be sent first.
     #[inline]
-    pub(super) fn room(&mut self) -> Option<&mut [u8]> {
+    pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
         if self.is_enough() {
             return None;
         }

@@ -202,6 +202,11 @@ impl Engine {
             let Some(frame) = lane.peek() else { break };
             let Some(head) = head_of(&frame).filter(|head| head.dst == entry.qpn()) else { break };
             let outcome = match cell.live.as_mut() {
+                Some(live) if head.kind == Kind::Datagram => {
+                    let (parents, near) = (&live.parents, live.near.as_ref());
+                    let mut host = Host { engine: self, entry, parents, near, outcome: &mut scratch.outcome };
+                    self.take_datagram(&mut live.qp, &head, &frame, &mut host)
+                }
                 Some(live) if live.near.as_ref().is_some_and(|end| end.is_link(link)) => {
                     let mut host = Host {
                         engine: self,
@@ -218,7 +223,7 @@ impl Engine {
                 // The peer's processor was told no by our memory.
                 Ok(()) if head.kind == Kind::Refused => self.counters.dropped(DropReason::Refused),
                 Ok(()) => {}
-                Err(DropReason::QpState | DropReason::WrongSource) => {
+                Err(DropReason::QpState | DropReason::WrongSource) if head.kind != Kind::Datagram => {
                     if !self.tell_not_ready(link, &head) {
                         break;
                     }
@@ -259,8 +264,11 @@ impl Engine {
     /// Tells the sender of a request that nobody takes it. False if there is no room for that.
     #[cold]
     fn tell_not_ready(&self, link: &NearLink, head: &Head) -> bool {
-        if !head.kind.is_request() || head.kind == Kind::Refused {
-            self.counters.dropped(DropReason::GhostResponse);
+        if !head.kind.wants_answer() {
+            match head.kind {
+                Kind::Datagram => self.counters.add(Counter::DropUnknownQp, 1),
+                _ => self.counters.dropped(DropReason::GhostResponse),
+            }
             return true;
         }
         let answer = head.not_ready();

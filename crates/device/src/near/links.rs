@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Rela
 use std::time::{Duration, Instant};
 
 use hub::client::{Introduction, LinkOffer, Session, Side};
-use local::{Link, LinkEnds, Object};
+use local::{Link, LinkEnds, Object, Standing};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::epoll;
 
@@ -144,6 +144,23 @@ impl Links {
         }
         self.forget(slot, &link);
         None
+    }
+
+    /// The link to the process that has a slot, if it is up by now; asks for it, if that is worth while, and does
+    /// not wait.
+    pub(super) fn at_hand(&self, slot: u8, wish: impl FnOnce()) -> Option<Arc<NearLink>> {
+        let mut state = self.state.lock();
+        if state.is_news(slot) {
+            state.slots.insert(slot, Known::Asked);
+            state.wishes.push_back(slot);
+            drop(state);
+            wish();
+            return None;
+        }
+        match state.slots.get(&slot) {
+            Some(Known::Linked(link)) if link.standing() == Standing::Up => Some(link.clone()),
+            _ => None,
+        }
     }
 
     fn find(&self, slot: u8, patience: Duration, wish: impl FnOnce()) -> Option<Arc<NearLink>> {

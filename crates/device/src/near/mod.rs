@@ -13,6 +13,7 @@
 //! it is the link that decides, once. Links live as long as both processes.
 
 mod arrived;
+mod datagram;
 mod dispatch;
 mod end;
 mod export;
@@ -29,6 +30,7 @@ use local::{Death, Export};
 use rustix::event::epoll;
 use transport::{QpAttr, QpState, QpType};
 
+pub(crate) use datagram::Neighbour;
 pub(crate) use dispatch::{Seen, Turn};
 pub(crate) use end::End;
 pub(crate) use export::Exporter;

@@ -11,7 +11,7 @@ use wire::Qpn;
 use crate::cq::CqShared;
 use crate::devices::Context;
 use crate::engine::{Doorbells, Route, Share};
-use crate::near::End;
+use crate::near::{End, Neighbour};
 use crate::pd::PdShared;
 use crate::srq::SrqShared;
 use crate::users::Lease;
@@ -58,6 +58,8 @@ pub(crate) struct Live {
     pub(crate) route: Option<Route>,
     /// The way to a peer on this host.
     pub(crate) near: Option<End>,
+    /// Whom its last datagram went to.
+    pub(crate) neighbour: Option<Neighbour>,
     /// Its part of what all queue pairs may have in flight to its peer's slot.
     pub(crate) share: Option<Share<Arc<QpEntry>>>,
 }
@@ -154,7 +156,7 @@ impl QpEntry {
 
 impl Live {
     pub(crate) fn new(qp: transport::Qp, parents: Parents) -> Live {
-        Live { qp, parents, route: None, near: None, share: None }
+        Live { qp, parents, route: None, near: None, neighbour: None, share: None }
     }
 }
 

@@ -14,7 +14,7 @@ fn group_gid() -> Gid {
     Gid::from(IpAddr::from(GROUP))
 }
 
-fn send_datagram(from: &Node, to: Datagram, op: SendOp, data: &[u8]) {
+pub(super) fn send_datagram(from: &Node, to: Datagram, op: SendOp, data: &[u8]) {
     from.write(0, data);
     let mut wr = from.send_wr(1, op, 0, data.len());
     wr.datagram = Some(to);
@@ -31,7 +31,7 @@ fn check_datagram(at: &Node, from: &Node, data: &[u8]) {
 }
 
 #[test]
-fn datagrams_arrive_with_their_sender() {
+pub(super) fn datagrams_arrive_with_their_sender() {
     for ipv6 in [false, true] {
         on_loopback(move |group| {
             let (a, b) = pair(group, Setup { ipv6, ..Setup::new(QpType::Ud) });
@@ -46,7 +46,7 @@ fn datagrams_arrive_with_their_sender() {
 }
 
 #[test]
-fn the_grh_tells_the_addresses() {
+pub(super) fn the_grh_tells_the_addresses() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup { ipv6: true, ..Setup::new(QpType::Ud) });
         b.post_recv(7, 0, 200);
@@ -59,7 +59,7 @@ fn the_grh_tells_the_addresses() {
 }
 
 #[test]
-fn a_wrong_queue_key_is_dropped_and_counted() {
+pub(super) fn a_wrong_queue_key_is_dropped_and_counted() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Ud));
         b.post_recv(7, 0, 200);
@@ -72,7 +72,7 @@ fn a_wrong_queue_key_is_dropped_and_counted() {
 }
 
 #[test]
-fn without_a_receive_a_datagram_is_lost_and_counted() {
+pub(super) fn without_a_receive_a_datagram_is_lost_and_counted() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Ud));
         send_datagram(&a, a.datagram_to(b.gid, b.qp.qpn()), SendOp::Send, b"lost");

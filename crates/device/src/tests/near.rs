@@ -1,7 +1,9 @@
 //! The tests of the wire, with engines that reach each other by shared memory as processes on one
 //! host do: what a program sees must be the same.
 
-use super::rig::on_one_host;
+use transport::{QpType, SendOp, SendWr};
+
+use super::rig::*;
 
 /// The same test on the other way.
 macro_rules! on_one_host {
@@ -59,6 +61,37 @@ on_one_host! {
         threads_with_queue_pairs_of_their_own
         threads_that_share_a_completion_queue_lose_nothing
         one_queue_pair_used_by_many_threads_keeps_order;
+    datagrams:
+        datagrams_arrive_with_their_sender
+        the_grh_tells_the_addresses
+        a_wrong_queue_key_is_dropped_and_counted
+        without_a_receive_a_datagram_is_lost_and_counted;
     on_demand:
         peers_reach_pages_that_came_after_the_registration;
+}
+
+/// More than a lane or a socket holds: the sender waits, nothing is lost, no packet leaves.
+#[test]
+fn a_burst_of_datagrams_waits_for_room() {
+    const COUNT: usize = 200;
+    const LEN: usize = 4096;
+    let burst = || {
+        on_loopback(|group| {
+            let setup = Setup { memory_bytes: COUNT * (GRH_BYTES + LEN), ..Setup::new(QpType::Ud) };
+            let (a, b) = pair(group, setup);
+            (0..COUNT).for_each(|at| b.post_recv(at as u64, at * (GRH_BYTES + LEN), GRH_BYTES + LEN));
+            a.write(0, &pattern(COUNT, COUNT * LEN));
+            let datagram = |at: usize| {
+                let wr = a.send_wr(at as u64, SendOp::Send, at * LEN, LEN);
+                SendWr { datagram: Some(a.datagram_to(b.gid, b.qp.qpn())), ..wr }
+            };
+            a.qp.post_send((0..COUNT).map(datagram)).unwrap();
+            for at in 0..COUNT {
+                assert_eq!((a.sent().wr_id, b.received().wr_id), (at as u64, at as u64));
+                assert_eq!(b.read(at * (GRH_BYTES + LEN) + GRH_BYTES, LEN), a.read(at * LEN, LEN));
+            }
+            assert_eq!((a.device.counters().get("tx_packets"), b.device.counters().dropped()), (0, 0));
+        });
+    };
+    on_one_host(burst);
 }

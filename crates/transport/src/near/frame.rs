@@ -29,6 +29,8 @@ pub enum Kind {
     Errand = 5,
     /// We tried an access that the peer's memory refused: its queue pair has failed, too.
     Refused = 6,
+    /// A whole packet, for a UD queue pair. Nobody answers it.
+    Datagram = 7,
     /// Every request before `ack` was carried out.
     Ack = 16,
     /// No receive WQE for `request`; `code` is the timer (table 45).
@@ -47,13 +49,14 @@ pub enum Kind {
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Kind> {
-        const ALL: [Kind; 13] = [
+        const ALL: [Kind; 14] = [
             Kind::Send,
             Kind::Write,
             Kind::Notice,
             Kind::Read,
             Kind::Errand,
             Kind::Refused,
+            Kind::Datagram,
             Kind::Ack,
             Kind::RnrNak,
             Kind::Nak,
@@ -63,6 +66,12 @@ impl Kind {
             Kind::Unlent,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == byte)
+    }
+
+    /// Whether its sender wants to hear if nobody takes it.
+    #[inline]
+    pub fn wants_answer(self) -> bool {
+        self.is_request() && !matches!(self, Kind::Refused | Kind::Datagram)
     }
 
     /// Whether it is for the responder.

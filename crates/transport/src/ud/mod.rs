@@ -14,6 +14,7 @@ use crate::drop::DropReason;
 use crate::host::{Host, QpEvent};
 use crate::qp::{Arrival, Failure, Transmit};
 use crate::time::Time;
+use crate::wr::Datagram;
 use responder::Responder;
 
 /// The UD part of a queue pair.
@@ -21,6 +22,8 @@ use responder::Responder;
 pub(crate) struct Ud {
     responder: Responder,
     failure: Option<Failure>,
+    /// Nothing is sent before this.
+    held_until: Option<Time>,
 }
 
 impl Ud {
@@ -79,7 +82,30 @@ impl Ud {
     }
 
     pub(crate) fn wants_transmit(&self, core: &Core) -> bool {
-        core.state() == QpState::Rts && !core.sq.is_empty()
+        self.held_until.is_none() && core.state() == QpState::Rts && !core.sq.is_empty()
+    }
+
+    /// What is sent next, and its length in bytes.
+    pub(crate) fn next_datagram(&self, core: &Core) -> Option<(Datagram, u32)> {
+        let head = core.sq.head().filter(|_| self.wants_transmit(core))?;
+        head.datagram.as_deref().map(|datagram| (*datagram, head.len_bytes))
+    }
+
+    /// Nothing is sent until then, or until [`go_on`](Ud::go_on).
+    pub(crate) fn hold(&mut self, until: Time) {
+        self.held_until = Some(until);
+    }
+
+    pub(crate) fn go_on(&mut self) {
+        self.held_until = None;
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.held_until
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        self.held_until = self.held_until.filter(|until| now < *until);
     }
 
     #[inline]
