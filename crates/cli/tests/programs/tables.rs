@@ -71,8 +71,8 @@ pub(crate) const SEND: Family = Family {
     title: "perftest: SEND",
     cases: &[
         perf("ib_send_bw", "-n 500"),
-        perf("ib_send_bw", "-n 200 -c UC -s 4096"),
-        perf("ib_send_bw", "-n 500 -c UD -s 1024"),
+        perf("ib_send_bw", "-n 500 -c UC"),
+        perf("ib_send_bw", "-n 500 -c UD"),
         perf("ib_send_bw", "-n 500 -c XRC"),
         perf("ib_send_lat", "-n 500"),
         perf("ib_send_lat", "-n 500 -c UC"),

@@ -4,8 +4,8 @@
 //!   | head | source, 16 bytes | destination, 16 bytes | traffic class | hop limit | packet, BTH to pad |
 //! ```
 //! UD has no connection that a way could be chosen for, so every datagram looks for a link to the
-//! process that it goes to. The first ones find none, ask for it, and take the wire. A full lane makes
-//! the sender wait where a full socket would lose the datagram.
+//! process that it goes to. The first one asks for it and waits a little. A full lane makes the sender
+//! wait where a full socket would lose the datagram.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use transport::near::frame::{HEAD_BYTES, Head, Kind};
 use transport::{Arrival, Datagram, DropReason, MAX_PACKET_BYTES, QpType, Time, Transmit};
 use wire::{Gid, Packet, Qpn};
 
-use super::links::NearLink;
+use super::links::{AtHand, NearLink};
 use crate::counters::Counter;
 use crate::engine::{Engine, Host, Outcome, Staging};
 use crate::qp::{Live, QpEntry};
@@ -24,8 +24,10 @@ use crate::qp::{Live, QpEntry};
 const ENVELOPE_BYTES: usize = 34;
 /// BTH, DETH, immediate data and pad at most.
 const HEADER_BYTES: usize = 12 + 8 + 4 + 3;
-/// When a queue pair looks for room at the latest.
-const ROOM_WAIT: Duration = Duration::from_micros(50);
+/// When a queue pair looks again, at the latest, for room or for a link.
+const PAUSE: Duration = Duration::from_micros(50);
+/// How long a datagram waits for a link. The hub and an idle process answer within 1 ms.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The process that the last datagram of a queue pair went to.
 pub(crate) struct Neighbour {
@@ -33,7 +35,16 @@ pub(crate) struct Neighbour {
     slot: u8,
     /// Of the list of links when it was looked for.
     version: u64,
-    link: Option<Arc<NearLink>>,
+    way: Way,
+}
+
+/// How datagrams get to a process.
+#[derive(Clone)]
+enum Way {
+    Lane(Arc<NearLink>),
+    Wire,
+    /// A link may come up; since when it is waited for.
+    NotYet(Time),
 }
 
 impl Engine {
@@ -47,14 +58,15 @@ impl Engine {
         now: Time,
     ) {
         while let Some((datagram, len_bytes)) = live.qp.next_datagram() {
-            let Some(link) = self.neighbour(&mut live.neighbour, &datagram) else { return };
+            let link = match self.way(&mut live.neighbour, &datagram, now) {
+                Way::Lane(link) => link,
+                Way::Wire => return,
+                Way::NotYet(_) => return self.pause(entry, live, now),
+            };
             let Some(packet) = staging.room() else { return };
             let mut lane = link.producer(usize::from(entry.qpn().index()) % LANES);
             let most = HEAD_BYTES + ENVELOPE_BYTES + HEADER_BYTES + len_bytes as usize;
-            let Some(mut room) = lane.reserve(most) else {
-                live.qp.hold_datagrams(now + ROOM_WAIT);
-                return self.note_stalled(entry);
-            };
+            let Some(mut room) = lane.reserve(most) else { return self.pause(entry, live, now) };
             let near = live.near.as_ref();
             let host = &mut Host { engine: self, entry, parents: &live.parents, near, outcome };
             let Some(transmit) = live.qp.poll_transmit(now, packet, host) else { return };
@@ -69,30 +81,42 @@ impl Engine {
         }
     }
 
-    /// The link to the process that a datagram goes to, if it is another on this host and the link is up.
-    fn neighbour(&self, last: &mut Option<Neighbour>, datagram: &Datagram) -> Option<Arc<NearLink>> {
-        let near = self.near.as_ref()?;
-        let (destination, slot) = (datagram.address.destination, datagram.remote_qpn.slot());
-        let version = near.links.version();
-        let same = |last: &Neighbour| (last.destination, last.slot, last.version) == (destination, slot, version);
-        let link = match last {
-            Some(last) if same(last) => last.link.clone(),
-            _ => {
-                let link = self.look_for_neighbour(datagram);
-                *last = Some(Neighbour { destination, slot, version, link: link.clone() });
-                link
-            }
-        };
-        link.filter(|link| link.is_direct() && !link.is_dead() && !self.capture.is_active())
+    /// Looks again in a while, or at the application's next polls.
+    fn pause(&self, entry: &Arc<QpEntry>, live: &mut Live, now: Time) {
+        live.qp.hold_datagrams(now + PAUSE);
+        self.note_stalled(entry);
     }
 
-    fn look_for_neighbour(&self, datagram: &Datagram) -> Option<Arc<NearLink>> {
+    /// How a datagram gets to its process.
+    fn way(&self, last: &mut Option<Neighbour>, datagram: &Datagram, now: Time) -> Way {
+        let Some(near) = &self.near else { return Way::Wire };
+        let (destination, slot) = (datagram.address.destination, datagram.remote_qpn.slot());
+        let version = near.links.version();
+        let same = last.as_ref().filter(|last| (last.destination, last.slot) == (destination, slot));
+        let way = match same {
+            Some(last) if last.version == version && !matches!(last.way, Way::NotYet(_)) => last.way.clone(),
+            Some(Neighbour { way: Way::NotYet(since), .. }) => self.look_for_way(datagram, *since, now),
+            _ => self.look_for_way(datagram, now, now),
+        };
+        *last = Some(Neighbour { destination, slot, version, way: way.clone() });
+        match way {
+            Way::Lane(link) if !link.is_direct() || link.is_dead() || self.capture.is_active() => Way::Wire,
+            way => way,
+        }
+    }
+
+    fn look_for_way(&self, datagram: &Datagram, since: Time, now: Time) -> Way {
         let (to, slot) = (datagram.remote_qpn, datagram.remote_qpn.slot());
         let is_other = to != Qpn::MULTICAST && !self.is_own_slot(slot);
-        if !is_other || !self.devices.has_address(datagram.address.destination) {
-            return None;
+        let Some(near) = self.near.as_ref().filter(|_| is_other) else { return Way::Wire };
+        if !self.devices.has_address(datagram.address.destination) {
+            return Way::Wire;
         }
-        self.near.as_ref()?.links.at_hand(slot, || self.look_at_wishes())
+        match near.links.at_hand(slot, || self.look_at_wishes()) {
+            AtHand::Up(link) => Way::Lane(link),
+            AtHand::NotYet if now.since(since) < PATIENCE => Way::NotYet(since),
+            AtHand::NotYet | AtHand::None => Way::Wire,
+        }
     }
 
     /// Takes a datagram of a process on this host in.

@@ -66,6 +66,15 @@ impl Deref for NearLink {
     }
 }
 
+/// The link to another process, as it is now.
+pub(super) enum AtHand {
+    /// It may come up.
+    NotYet,
+    Up(Arc<NearLink>),
+    /// There is none.
+    None,
+}
+
 /// What is known of the process that has a slot.
 enum Known {
     /// It was asked for, and the hub has not answered.
@@ -146,20 +155,24 @@ impl Links {
         None
     }
 
-    /// The link to the process that has a slot, if it is up by now; asks for it, if that is worth while, and does
-    /// not wait.
-    pub(super) fn at_hand(&self, slot: u8, wish: impl FnOnce()) -> Option<Arc<NearLink>> {
+    /// The link to the process that has a slot, for who cannot wait. Asks for it, if that is worth while.
+    pub(super) fn at_hand(&self, slot: u8, wish: impl FnOnce()) -> AtHand {
         let mut state = self.state.lock();
         if state.is_news(slot) {
             state.slots.insert(slot, Known::Asked);
             state.wishes.push_back(slot);
             drop(state);
             wish();
-            return None;
+            return AtHand::NotYet;
         }
         match state.slots.get(&slot) {
-            Some(Known::Linked(link)) if link.standing() == Standing::Up => Some(link.clone()),
-            _ => None,
+            Some(Known::Asked) => AtHand::NotYet,
+            Some(Known::Linked(link)) => match link.standing() {
+                Standing::Up => AtHand::Up(link.clone()),
+                Standing::Pending => AtHand::NotYet,
+                Standing::Failed => AtHand::None,
+            },
+            _ => AtHand::None,
         }
     }
 
