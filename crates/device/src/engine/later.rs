@@ -13,6 +13,12 @@ use crate::engine::scratch::Scratch;
 use crate::engine::{Acks, Engine};
 use crate::qp::{QpCell, QpEntry};
 
+/// Looks at a queue pair without an acknowledge due after which it leaves the list. One that talks all the
+/// time stays on it: entering it anew for each message costs five atomic operations.
+const IDLE_LOOKS: u8 = 16;
+/// Most queue pairs that stay on the list though none of them has an acknowledge due.
+const MAX_STAYING: usize = 8;
+
 /// Both lists.
 #[derive(Default)]
 pub(super) struct Later {
@@ -36,6 +42,14 @@ impl List {
         let mut entries = self.entries.lock();
         self.any.store(false, SeqCst);
         std::mem::take(&mut *entries)
+    }
+
+    /// Gives back what is left of what was [taken](List::take).
+    fn put_back(&self, mut left: Vec<Arc<QpEntry>>) {
+        let mut entries = self.entries.lock();
+        left.append(&mut entries);
+        *entries = left;
+        self.any.store(!entries.is_empty(), SeqCst);
     }
 
     #[inline]
@@ -63,8 +77,9 @@ impl Engine {
 
     /// Puts the acknowledge of a locked queue pair off.
     #[inline]
-    pub(super) fn put_frame_off(&self, entry: &Arc<QpEntry>, cell: &mut QpCell) {
-        if !std::mem::replace(&mut cell.put_off, true) {
+    pub(super) fn put_frame_off(&self, entry: &Arc<QpEntry>, cell: &mut QpCell, scratch: &mut Scratch) {
+        scratch.seen.note_put_off();
+        if cell.put_off.replace(0).is_none() {
             self.later.acks.push(entry);
             self.kick_background();
         }
@@ -82,11 +97,20 @@ impl Engine {
     }
 
     fn send_late_acks(&self, scratch: &mut Scratch) {
-        for entry in self.later.acks.take() {
+        let mut entries = self.later.acks.take();
+        let may_stay = entries.len() <= MAX_STAYING;
+        entries.retain(|entry| {
             let mut cell = entry.lock();
-            cell.put_off = false;
-            self.note_work(&entry, &mut cell, scratch, Acks::Now);
-        }
+            if cell.live.as_ref().is_some_and(|live| live.qp.ack_due()) {
+                self.note_work(entry, &mut cell, scratch, Acks::Now);
+            }
+            let looks = cell.put_off.unwrap_or_default() + 1;
+            cell.put_off = (may_stay && looks < IDLE_LOOKS && cell.live.is_some()).then_some(looks);
+            cell.put_off.is_some()
+        });
+        self.later.acks.put_back(entries);
+        // It may have blocked while the list was empty.
+        self.kick_background();
         self.pump_touched(scratch);
     }
 

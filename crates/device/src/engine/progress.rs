@@ -32,6 +32,11 @@ impl Engine {
         Scratch::with(|scratch| match self.near_turn(scratch) {
             Turn::Nothing => false,
             Turn::Frames => self.step_frames(scratch),
+            Turn::Acks => {
+                self.do_later(scratch);
+                self.settle(scratch);
+                false
+            }
             Turn::Everything => self.step(Driver::Application, scratch),
         })
     }

@@ -238,7 +238,7 @@ impl Engine {
                 scratch.touched.push_back(entry.clone());
             }
         } else if ack_due && live.near.is_some() {
-            self.put_frame_off(entry, cell);
+            self.put_frame_off(entry, cell, scratch);
         } else if ack_due {
             self.counters.add(Counter::AcksDeferred, 1);
             self.put_off(entry);

@@ -4,7 +4,6 @@
 //! whatever has to be said in answer is noted and said after them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use local::{Consumer, Frame, LANES};
 use transport::near::frame::{HEAD_BYTES, Head, Kind};
@@ -21,11 +20,13 @@ use crate::qp::QpEntry;
 /// Frames of one lane that are handled before others have their turn.
 const TURN_FRAMES: usize = 64;
 
-/// Looks at the lanes for each step that looks at everything, and likewise turns with frames.
-const LOOKS_PER_STEP: u32 = 8;
+/// About how often an application that polls looks at everything, and how many looks at the lanes and turns with
+/// frames come between at most. One that polls more slowly looks at everything each time.
+const STEP_INTERVAL_NS: u64 = 500;
+const MAX_LOOKS_PER_STEP: u64 = 64;
 const TURNS_PER_STEP: u32 = 32;
-/// An application that polls more slowly looks at everything each time.
-const QUICK_POLL: Duration = Duration::from_micros(2);
+/// Looks at the lanes after which acknowledges leave that were put off.
+const LOOKS_PER_ACK: u32 = 8;
 
 /// The links as a thread that polls last saw them, and what it remembers of its last looks.
 #[derive(Default)]
@@ -34,14 +35,33 @@ pub(crate) struct Seen {
     links: Option<Arc<[Arc<NearLink>]>>,
     /// The queue pair of the last frame, and [`Table::removals`](crate::table::Table::removals) before.
     last: Option<(Arc<QpEntry>, u32)>,
-    /// Looks and turns since the last step.
+    /// Looks and turns since the last step, and before it.
     looks: u32,
     turns: u32,
+    polls: u32,
     /// Looks for each step as the application's pace allows it; zero and one are one.
     per_step: u32,
     last_step: Time,
+    /// Looks left until acknowledges leave that were put off; zero if none was.
+    until_acks: u32,
     /// Frames that are not counted yet.
     frames: u64,
+}
+
+impl Seen {
+    /// An acknowledge was put off.
+    #[inline]
+    pub(crate) fn note_put_off(&mut self) {
+        self.until_acks = LOOKS_PER_ACK;
+    }
+
+    /// What is to be done with empty lanes.
+    #[inline]
+    fn look(&mut self) -> Turn {
+        let was = self.until_acks;
+        self.until_acks = was.saturating_sub(1);
+        if was == 1 { Turn::Acks } else { Turn::Nothing }
+    }
 }
 
 /// How an application polls that has peers on this host.
@@ -59,6 +79,8 @@ pub(crate) enum Turn {
     Nothing,
     /// There are frames.
     Frames,
+    /// The lanes are empty, and acknowledges were put off a moment ago.
+    Acks,
     /// It is time to look at everything.
     Everything,
 }
@@ -76,13 +98,14 @@ impl Engine {
         let seen = &mut scratch.seen;
         let (turn, count, most) = match waiting {
             true => (Turn::Frames, &mut seen.turns, TURNS_PER_STEP),
-            false => (Turn::Nothing, &mut seen.looks, seen.per_step),
+            false => (seen.look(), &mut seen.looks, seen.per_step),
         };
         *count += 1;
         if *count < most {
             return turn;
         }
-        (seen.looks, seen.turns) = (0, 0);
+        seen.polls = seen.looks + seen.turns;
+        (seen.looks, seen.turns, seen.until_acks) = (0, 0, 0);
         self.counters.add(Counter::NearFrames, std::mem::take(&mut seen.frames));
         Turn::Everything
     }
@@ -94,9 +117,10 @@ impl Engine {
         }
         let now = clock::now();
         let seen = &mut scratch.seen;
-        let polls = seen.per_step.max(1);
-        let is_quick = now.since(std::mem::replace(&mut seen.last_step, now)) < QUICK_POLL * polls;
-        seen.per_step = if is_quick { LOOKS_PER_STEP } else { 1 };
+        let polls = std::mem::take(&mut seen.polls).max(1);
+        let took_ns = now.since(std::mem::replace(&mut seen.last_step, now)).as_nanos() as u64;
+        let allowed = STEP_INTERVAL_NS * u64::from(polls) / took_ns.max(1);
+        seen.per_step = allowed.min(MAX_LOOKS_PER_STEP) as u32;
         Some(Pace { now, polls })
     }
 

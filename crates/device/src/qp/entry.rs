@@ -47,8 +47,9 @@ pub(crate) struct QpCell {
     /// It is on somebody's list of those that may have something to send.
     pub(crate) touched: bool,
     pub(crate) doorbells: Doorbells,
-    /// It is on the list of those whose acknowledge to a peer on this host was put off.
-    pub(crate) put_off: bool,
+    /// It is on the list of those whose acknowledge to a peer on this host was put off: so many looks
+    /// ago for the last time.
+    pub(crate) put_off: Option<u8>,
 }
 
 /// A queue pair that exists.
@@ -82,7 +83,7 @@ impl QpEntry {
             timer_at: Time::NEVER,
             touched: false,
             doorbells: Doorbells::default(),
-            put_off: false,
+            put_off: None,
         };
         QpEntry {
             qpn,
