@@ -165,8 +165,8 @@ fn narrow(place: Place) -> Option<(u32, u64, u32, u32)> {
 
 /// The key of a record, if it is a possible one.
 #[inline]
-pub(crate) fn read_key(from: &KeyRecord) -> Option<SharedKey> {
-    let key = record::read(&from.sequence, || {
+pub(crate) fn read_key(from: &KeyRecord) -> Option<(SharedKey, u32)> {
+    let (key, number) = record::read(&from.sequence, || {
         let object = from.object.load(Relaxed);
         let place = (object != NONE).then(|| Place {
             object,
@@ -186,23 +186,23 @@ pub(crate) fn read_key(from: &KeyRecord) -> Option<SharedKey> {
             place,
         }
     })?;
-    (key.rkey.0 != 0).then_some(key)
+    (key.rkey.0 != 0).then_some((key, number))
 }
 
 /// The queue pair of a record, whichever it is.
 #[inline]
-pub(crate) fn read_qp(from: &QpRecord) -> Option<SharedQp> {
-    let (number, qp) = record::read(&from.sequence, || {
-        let number = from.qpn.load(Relaxed);
+pub(crate) fn read_qp(from: &QpRecord) -> Option<(SharedQp, u32)> {
+    let ((qpn, qp), number) = record::read(&from.sequence, || {
+        let qpn = from.qpn.load(Relaxed);
         let qp = SharedQp {
-            qpn: Qpn::new(number),
+            qpn: Qpn::new(qpn),
             peer: Qpn::new(from.peer.load(Relaxed)),
             pd: PdId(from.pd.load(Relaxed)),
             access: Access::from_bits_truncate(from.access.load(Relaxed)),
         };
-        (number, qp)
+        (qpn, qp)
     })?;
-    (number != NONE).then_some(qp)
+    (qpn != NONE).then_some((qp, number))
 }
 
 #[cfg(test)]

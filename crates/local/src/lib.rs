@@ -54,6 +54,6 @@ pub use lane::{Consumer, Frame, Producer, Room};
 pub use layout::{LANES, MAX_FRAME_BYTES};
 pub use link::{Hazard, Link, LinkEnds};
 pub use objects::{MAX_OBJECTS, Object};
-pub use peer::{Introduction, Peer};
+pub use peer::{Introduction, Known, Peer};
 pub use socket::Served;
 pub use state::{Side, Standing};

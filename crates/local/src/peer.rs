@@ -14,7 +14,7 @@ use crate::export::{SharedQp, read_key, read_qp};
 use crate::layout::{EXPORT_MAGIC, ExportArea, KEY_SLOTS, QP_SLOTS, VERSION};
 use crate::mapping::Shared;
 use crate::objects::{Object, Objects};
-use crate::{sleep, sys};
+use crate::{record, sleep, sys};
 
 /// What the hub tells of the other process.
 #[derive(Debug)]
@@ -40,6 +40,15 @@ pub struct Peer {
     /// Its process, if its memory can be reached.
     far: Option<Far>,
     gone: AtomicBool,
+}
+
+/// What a peer showed, as it was found: to be used again for as long as it has not changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Known<T> {
+    /// What it is.
+    pub value: T,
+    slot: u32,
+    number: u32,
 }
 
 /// A process whose memory was reached once.
@@ -77,15 +86,30 @@ impl Peer {
 
     /// A live key. Hold a [`Hazard`](crate::Hazard) from before this call until what it led to is done.
     #[inline]
-    pub fn key(&self, rkey: RKey) -> Option<SharedKey> {
+    pub fn key(&self, rkey: RKey) -> Option<Known<SharedKey>> {
         let slot = self.keys.slot(rkey) as usize % KEY_SLOTS;
-        read_key(&self.area.keys[slot]).filter(|key| key.rkey == rkey)
+        let (value, number) = read_key(&self.area.keys[slot]).filter(|(key, _)| key.rkey == rkey)?;
+        Some(Known { value, slot: slot as u32, number })
     }
 
     /// A queue pair that may be sent to. As for [`key`](Peer::key).
     #[inline]
-    pub fn qp(&self, qpn: Qpn) -> Option<SharedQp> {
-        read_qp(&self.area.qps[qpn.get() as usize % QP_SLOTS]).filter(|qp| qp.qpn == qpn)
+    pub fn qp(&self, qpn: Qpn) -> Option<Known<SharedQp>> {
+        let slot = qpn.get() as usize % QP_SLOTS;
+        let (value, number) = read_qp(&self.area.qps[slot]).filter(|(qp, _)| qp.qpn == qpn)?;
+        Some(Known { value, slot: slot as u32, number })
+    }
+
+    /// Whether a key has not changed since it was found. As for [`key`](Peer::key).
+    #[inline(always)]
+    pub fn has_key(&self, known: &Known<SharedKey>) -> bool {
+        record::is_still(&self.area.keys[known.slot as usize % KEY_SLOTS].sequence, known.number)
+    }
+
+    /// Whether a queue pair has not changed since it was found. As for [`key`](Peer::key).
+    #[inline(always)]
+    pub fn has_qp(&self, known: &Known<SharedQp>) -> bool {
+        record::is_still(&self.area.qps[known.slot as usize % QP_SLOTS].sequence, known.number)
     }
 
     /// Whether it says that it sleeps.

@@ -26,12 +26,21 @@ pub(crate) fn write(sequence: &AtomicU32, store: impl FnOnce()) {
     sequence.store(after, Release);
 }
 
-/// Copies words out; nothing if there are none, or if they never stand still.
+/// Whether a record is still the one that [`read`] gave with this number, in the same order of operations.
+///
+/// (It could be another after 2^31 more writings. No owner makes so many between two accesses of a peer, and
+/// what one gains that means harm is that an old record of its own is believed.)
+#[inline(always)]
+pub(crate) fn is_still(sequence: &AtomicU32, number: u32) -> bool {
+    sequence.load(SeqCst) == number
+}
+
+/// Copies words out, with the number of their writing; nothing if there are none, or if they never stand still.
 ///
 /// The number is read in the order of all sequentially consistent operations: who has entered
 /// a [`hazard`](crate::hazard) before sees a record that was closed before it was waited for.
 #[inline(always)]
-pub(crate) fn read<T>(sequence: &AtomicU32, load: impl Fn() -> T) -> Option<T> {
+pub(crate) fn read<T>(sequence: &AtomicU32, load: impl Fn() -> T) -> Option<(T, u32)> {
     let before = sequence.load(SeqCst);
     if before == 0 {
         return None;
@@ -39,20 +48,20 @@ pub(crate) fn read<T>(sequence: &AtomicU32, load: impl Fn() -> T) -> Option<T> {
     let value = load();
     fence(Acquire);
     if before & 1 == 0 && sequence.load(Relaxed) == before {
-        return Some(value);
+        return Some((value, before));
     }
     read_again(sequence, load)
 }
 
 #[cold]
-fn read_again<T>(sequence: &AtomicU32, load: impl Fn() -> T) -> Option<T> {
+fn read_again<T>(sequence: &AtomicU32, load: impl Fn() -> T) -> Option<(T, u32)> {
     for round in 0..TRIES {
         let before = sequence.load(Acquire);
         if before & 1 == 0 {
             let value = load();
             fence(Acquire);
             if sequence.load(Relaxed) == before {
-                return Some(value);
+                return Some((value, before));
             }
         }
         pause(round);

@@ -1,5 +1,6 @@
 //! Our end of a connection to a queue pair in another process: the path that the transport asks for.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use local::{Hazard, LANES, MAX_FRAME_BYTES, SharedQp};
@@ -15,7 +16,7 @@ use super::arrived::{LENT_BYTES, Lent, MAX_LENT};
 use super::export::Exporter;
 use super::far;
 use super::links::NearLink;
-use super::reach::{self, Place};
+use super::reach::{self, Place, Recent};
 use super::tally::{Direct, Tally};
 use crate::clock;
 use crate::counters::Counters;
@@ -35,12 +36,13 @@ pub(crate) struct End {
     /// What peers were last shown.
     shown: Option<(PdId, Access)>,
     tally: Tally,
+    recent: RefCell<Recent>,
 }
 
 impl End {
     pub(super) fn new(link: Arc<NearLink>, ours: Qpn, theirs: Qpn, counters: Counters) -> End {
         let (lane, tally) = (usize::from(ours.index()) % LANES, Tally::new(counters));
-        End { link, ours, theirs, lane, shown: None, tally }
+        End { link, ours, theirs, lane, shown: None, tally, recent: RefCell::default() }
     }
 
     pub(crate) fn is_on(&self, link: &Arc<NearLink>) -> bool {
@@ -86,11 +88,6 @@ impl End {
             return Err(Stop::Elsewhere);
         }
         Ok(self.link.enter(self.ours.index()))
-    }
-
-    #[inline]
-    fn queue_pair(&self, access: Access) -> Result<SharedQp, Stop> {
-        reach::queue_pair(self.link.peer(), self.theirs, self.ours, access)
     }
 
     /// Sends a frame whose body is there.
@@ -228,13 +225,14 @@ impl End {
     fn write_there(&self, memory: &Registry, pd: PdId, payload: &Payload, to: RemoteAddr) -> Result<(), Stop> {
         let _hazard = self.enter()?;
         let peer = self.link.peer();
-        let qp = self.queue_pair(Access::REMOTE_WRITE)?;
+        let mut recent = self.recent.borrow_mut();
+        let qp = recent.queue_pair(peer, self.theirs, self.ours, Access::REMOTE_WRITE)?;
         let len_bytes = payload.len_bytes();
         if len_bytes == 0 {
             return Ok(());
         }
-        let key = reach::key(peer, &qp, to, len_bytes, Access::REMOTE_WRITE)?;
-        match reach::place(&self.link, &key, to.addr, len_bytes)? {
+        let key = recent.key(peer, &qp, to, len_bytes, Access::REMOTE_WRITE)?;
+        match reach::place(&self.link, key, to.addr, len_bytes)? {
             Place::Far(address) => far::write(peer, address, memory, pd, payload, len_bytes as usize),
             Place::Mapped(object, _) if !object.is_writable() => Err(Stop::Elsewhere),
             Place::Mapped(object, at) => {
@@ -259,12 +257,13 @@ impl End {
     ) -> Result<(), Stop> {
         let _hazard = self.enter()?;
         let peer = self.link.peer();
-        let qp = self.queue_pair(Access::REMOTE_READ)?;
+        let mut recent = self.recent.borrow_mut();
+        let qp = recent.queue_pair(peer, self.theirs, self.ours, Access::REMOTE_READ)?;
         if len_bytes == 0 {
             return Ok(());
         }
-        let key = reach::key(peer, &qp, from, len_bytes.into(), Access::REMOTE_READ)?;
-        match reach::place(&self.link, &key, from.addr, len_bytes.into())? {
+        let key = recent.key(peer, &qp, from, len_bytes.into(), Access::REMOTE_READ)?;
+        match reach::place(&self.link, key, from.addr, len_bytes.into())? {
             Place::Far(address) => far::read(peer, address, memory, pd, sgl, 0, len_bytes as usize),
             Place::Mapped(object, at) => {
                 let from = object.span().part(at, len_bytes as usize).ok_or(Stop::Elsewhere)?;
@@ -277,15 +276,16 @@ impl End {
     fn errand_there(&self, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
         let _hazard = self.enter()?;
         let peer = self.link.peer();
-        let qp = self.queue_pair(errand.access())?;
+        let mut recent = self.recent.borrow_mut();
+        let qp = recent.queue_pair(peer, self.theirs, self.ours, errand.access())?;
         let (addr, len_bytes) = match errand {
             Errand::Atomic(addr, _) | Errand::Write(addr, _) => (*addr, 8),
             // It is between the peer's processor and its memory.
             Errand::Flush { .. } => return Err(Stop::Elsewhere),
         };
-        let key = reach::key(peer, &qp, RemoteAddr { addr, rkey }, len_bytes, errand.access())?;
+        let key = recent.key(peer, &qp, RemoteAddr { addr, rkey }, len_bytes, errand.access())?;
         // Only a mapped word can be changed at once.
-        let Ok(Place::Mapped(object, at)) = reach::place(&self.link, &key, addr, len_bytes) else {
+        let Ok(Place::Mapped(object, at)) = reach::place(&self.link, key, addr, len_bytes) else {
             return Err(Stop::Elsewhere);
         };
         let word = object.span().part(at, 8).ok_or(Stop::Elsewhere)?;

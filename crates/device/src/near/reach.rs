@@ -3,7 +3,7 @@
 //! Everything read from the export was copied out before it is looked at, and what
 //! it says of places is checked against what we have mapped.
 
-use local::{Object, Peer, SharedQp};
+use local::{Known, Object, Peer, SharedQp};
 use memory::SharedKey;
 use transport::near::path::Stop;
 use transport::{Access, MemoryError, RemoteAddr};
@@ -19,35 +19,52 @@ pub(super) enum Place<'a> {
     Far(u64),
 }
 
-/// The peer's queue pair, if it is ready for ours and allows `access`.
-#[inline]
-pub(super) fn queue_pair(peer: &Peer, theirs: Qpn, ours: Qpn, access: Access) -> Result<SharedQp, Stop> {
-    let qp = peer.qp(theirs).filter(|qp| qp.peer == ours).ok_or(Stop::NotReady)?;
-    match qp.access.contains(access) {
-        true => Ok(qp),
-        false => Err(Stop::Remote(MemoryError::NoPermission)),
-    }
+/// The records that were used last: most requests of a queue pair use the same again, and then only their
+/// numbers are looked at. What they allow is checked for each request.
+#[derive(Default)]
+pub(super) struct Recent {
+    qp: Option<Known<SharedQp>>,
+    key: Option<Known<SharedKey>>,
 }
 
-/// The key, if the queue pair may do `access` on the range through it.
-#[inline]
-pub(super) fn key(
-    peer: &Peer,
-    qp: &SharedQp,
-    remote: RemoteAddr,
-    len_bytes: u64,
-    access: Access,
-) -> Result<SharedKey, Stop> {
-    let key = peer.key(remote.rkey).ok_or(Stop::Remote(MemoryError::BadKey))?;
-    if key.pd != qp.pd || key.only.is_some_and(|only| only != qp.qpn) {
-        return Err(Stop::Remote(MemoryError::WrongDomain));
+impl Recent {
+    /// The peer's queue pair, if it is ready for ours and allows `access`.
+    #[inline]
+    pub(super) fn queue_pair(&mut self, peer: &Peer, theirs: Qpn, ours: Qpn, access: Access) -> Result<SharedQp, Stop> {
+        if !self.qp.is_some_and(|known| peer.has_qp(&known)) {
+            self.qp = peer.qp(theirs);
+        }
+        let qp = self.qp.map(|known| known.value).filter(|qp| qp.peer == ours).ok_or(Stop::NotReady)?;
+        match qp.access.contains(access) {
+            true => Ok(qp),
+            false => Err(Stop::Remote(MemoryError::NoPermission)),
+        }
     }
-    if !key.access.contains(access) {
-        return Err(Stop::Remote(MemoryError::NoPermission));
-    }
-    match remote.addr.checked_sub(key.base) {
-        Some(offset) if offset <= key.len_bytes && len_bytes <= key.len_bytes - offset => Ok(key),
-        _ => Err(Stop::Remote(MemoryError::OutOfBounds)),
+
+    /// The key, if the queue pair may do `access` on the range through it.
+    #[inline]
+    pub(super) fn key(
+        &mut self,
+        peer: &Peer,
+        qp: &SharedQp,
+        remote: RemoteAddr,
+        len_bytes: u64,
+        access: Access,
+    ) -> Result<&SharedKey, Stop> {
+        if !self.key.is_some_and(|known| known.value.rkey == remote.rkey && peer.has_key(&known)) {
+            self.key = peer.key(remote.rkey);
+        }
+        let key = &self.key.as_ref().ok_or(Stop::Remote(MemoryError::BadKey))?.value;
+        if key.pd != qp.pd || key.only.is_some_and(|only| only != qp.qpn) {
+            return Err(Stop::Remote(MemoryError::WrongDomain));
+        }
+        if !key.access.contains(access) {
+            return Err(Stop::Remote(MemoryError::NoPermission));
+        }
+        match remote.addr.checked_sub(key.base) {
+            Some(offset) if offset <= key.len_bytes && len_bytes <= key.len_bytes - offset => Ok(key),
+            _ => Err(Stop::Remote(MemoryError::OutOfBounds)),
+        }
     }
 }
 

@@ -27,17 +27,17 @@ fn a_peer_sees_keys_while_they_are_open() {
     let couple = Couple::new();
     let (export, peer) = (&couple.exports[1], couple.links[0].peer());
     let key = key(0x1234_5678);
-    assert_eq!(peer.key(key.rkey), None);
+    assert_eq!(peer.key(key.rkey).map(|known| known.value), None);
     export.open_key(slot(key.rkey.0), &key);
-    assert_eq!(peer.key(key.rkey), Some(key));
+    assert_eq!(peer.key(key.rkey).map(|known| known.value), Some(key));
     // Another key of the same slot.
-    assert_eq!(peer.key(RKey(key.rkey.0 ^ 1)), None);
+    assert_eq!(peer.key(RKey(key.rkey.0 ^ 1)).map(|known| known.value), None);
     let plain = SharedKey { only: None, place: None, ..key };
     export.open_key(slot(key.rkey.0), &plain);
-    assert_eq!(peer.key(key.rkey), Some(plain));
+    assert_eq!(peer.key(key.rkey).map(|known| known.value), Some(plain));
     export.close_key(slot(key.rkey.0));
-    assert_eq!(peer.key(key.rkey), None);
-    assert_eq!(peer.key(RKey(0)), None);
+    assert_eq!(peer.key(key.rkey).map(|known| known.value), None);
+    assert_eq!(peer.key(RKey(0)).map(|known| known.value), None);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_place_that_cannot_be_told_is_not_shown() {
     let key = key(77);
     let place = Place { object: 1, offset: 0, skip_front: 1 << 32, skip_back: 0 };
     couple.exports[1].open_key(slot(77), &SharedKey { place: Some(place), ..key });
-    assert_eq!(couple.links[0].peer().key(key.rkey), Some(SharedKey { place: None, ..key }));
+    assert_eq!(couple.links[0].peer().key(key.rkey).map(|known| known.value), Some(SharedKey { place: None, ..key }));
 }
 
 #[test]
@@ -54,12 +54,33 @@ fn a_queue_pair_is_found_by_its_whole_number() {
     let couple = Couple::new();
     let (export, peer) = (&couple.exports[1], couple.links[0].peer());
     let qp = SharedQp { qpn: Qpn::new(0x03_0011), peer: Qpn::new(9), pd: PdId(1), access: Access::REMOTE_READ };
-    assert_eq!(peer.qp(qp.qpn), None);
+    assert_eq!(peer.qp(qp.qpn).map(|known| known.value), None);
     export.open_qp(&qp);
-    assert_eq!(peer.qp(qp.qpn), Some(qp));
-    assert_eq!(peer.qp(Qpn::new(0x04_0011)), None);
+    assert_eq!(peer.qp(qp.qpn).map(|known| known.value), Some(qp));
+    assert_eq!(peer.qp(Qpn::new(0x04_0011)).map(|known| known.value), None);
     export.close_qp(qp.qpn);
-    assert_eq!(peer.qp(qp.qpn), None);
+    assert_eq!(peer.qp(qp.qpn).map(|known| known.value), None);
+}
+
+#[test]
+fn what_was_found_once_is_good_until_it_changes() {
+    let couple = Couple::new();
+    let (export, peer) = (&couple.exports[1], couple.links[0].peer());
+    let key = key(0x1234_5678);
+    export.open_key(slot(key.rkey.0), &key);
+    let found = peer.key(key.rkey).unwrap();
+    assert!(peer.has_key(&found));
+    export.close_key(slot(key.rkey.0));
+    assert!(!peer.has_key(&found));
+    // The same key is another one, as far as who remembers it knows.
+    export.open_key(slot(key.rkey.0), &key);
+    assert!(!peer.has_key(&found) && peer.key(key.rkey).is_some_and(|again| peer.has_key(&again)));
+    let qp = SharedQp { qpn: Qpn::new(0x03_0011), peer: Qpn::new(9), pd: PdId(1), access: Access::REMOTE_READ };
+    export.open_qp(&qp);
+    let found = peer.qp(qp.qpn).unwrap();
+    assert!(peer.has_qp(&found));
+    export.open_qp(&SharedQp { access: Access::empty(), ..qp });
+    assert!(!peer.has_qp(&found));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 use crate::sync::{AtomicU32, AtomicU64, fence, pause};
-use crate::{check, hazard};
+use crate::{check, hazard, record};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
@@ -99,5 +99,48 @@ fn what_is_counted_in_the_old_phase_is_waited_for() {
         memory.give();
         memory.take();
         peers.into_iter().for_each(|peer| peer.join().expect("no panic"));
+    });
+}
+
+/// A key that a peer has used before, and goes on using for as long as its record has not changed.
+struct Remembered {
+    memory: Arc<Memory>,
+    sequence: AtomicU32,
+}
+
+// SAFETY: as for `Memory`.
+unsafe impl Sync for Remembered {}
+// SAFETY: as for Sync.
+unsafe impl Send for Remembered {}
+
+impl Remembered {
+    fn access(&self, number: u32) -> bool {
+        let Memory { word, phase, memory, .. } = &*self.memory;
+        let unit = hazard::enter(word, phase);
+        let is_open = record::is_still(&self.sequence, number);
+        if is_open {
+            // SAFETY: the model fails if the owner writes meanwhile.
+            assert_eq!(memory.with(|memory| unsafe { *memory }), 1);
+        }
+        hazard::leave(word, unit);
+        is_open
+    }
+}
+
+#[test]
+fn a_key_that_is_remembered_is_closed_as_well() {
+    check(4, || {
+        let (sequence, memory) = (AtomicU32::new(0), Memory::open());
+        record::write(&sequence, || {});
+        let number = record::read(&sequence, || ()).expect("a record").1;
+        let key = Arc::new(Remembered { memory, sequence });
+        let peer = {
+            let key = key.clone();
+            thread::spawn(move || (0..2).for_each(|_| _ = key.access(number)))
+        };
+        record::write(&key.sequence, || {});
+        key.memory.take();
+        peer.join().expect("no panic");
+        assert!(!key.access(number));
     });
 }

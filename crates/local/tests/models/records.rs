@@ -19,6 +19,10 @@ impl Record {
     }
 
     fn read(&self) -> Option<[u32; 2]> {
+        self.read_known().map(|(words, _)| words)
+    }
+
+    fn read_known(&self) -> Option<([u32; 2], u32)> {
         record::read(&self.sequence, || [self.words[0].load(Relaxed), self.words[1].load(Relaxed)])
     }
 }
