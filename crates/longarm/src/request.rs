@@ -135,7 +135,7 @@ impl Request {
             op: self.op,
             flags: self.flags,
             payload: self.payload,
-            datagram: self.datagram,
+            datagram: self.datagram.map(Box::new),
             xrc_srq: None,
         };
         (wr, entry)

@@ -198,10 +198,9 @@ impl Exchange {
             let sgl = Sgl::from_slice(&[Sge { len_bytes: len_bytes + 40, ..sge }]);
             self.b.qp.post_recv(RecvWr { wr_id: 1, sgl }, &mut self.b.host).expect("room");
         }
-        let datagram = (self.a.qp.qp_type() == QpType::Ud).then(|| Datagram {
-            address: AddressVector::new(self.a.gid, self.b.gid),
-            remote_qpn: self.b.qp.qpn(),
-            remote_qkey: QKey(1),
+        let datagram = (self.a.qp.qp_type() == QpType::Ud).then(|| {
+            let address = AddressVector::new(self.a.gid, self.b.gid);
+            Box::new(Datagram { address, remote_qpn: self.b.qp.qpn(), remote_qkey: QKey(1) })
         });
         let payload = Payload::Sgl(Sgl::from_slice(&[sge]));
         let wr = SendWr { wr_id: 1, op, flags: SendFlags::empty(), payload, datagram, xrc_srq: None };

@@ -122,9 +122,11 @@ impl Core {
 
     /// Completes the oldest send WQE, which went well. Unsignaled ones leave no trace.
     pub(crate) fn complete_head(&mut self, host: &mut impl Host) {
-        let Some(wqe) = self.sq.pop() else { return };
-        if self.signal_all || wqe.flags.contains(SendFlags::SIGNALED) {
-            let completion = Completion::success(wqe.wr_id, self.qpn, wqe.completion_op(), wqe.len_bytes);
+        let Some(wqe) = self.sq.head() else { return };
+        let signaled = self.signal_all || wqe.flags.contains(SendFlags::SIGNALED);
+        let completion = Completion::success(wqe.wr_id, self.qpn, wqe.completion_op(), wqe.len_bytes);
+        self.sq.drop_head();
+        if signaled {
             host.complete(CqSide::Send, completion);
         }
     }

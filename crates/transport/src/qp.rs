@@ -224,6 +224,7 @@ impl Qp {
     }
 
     /// Posts a send work request. In the error state (and SQE) it is flushed.
+    #[inline]
     pub fn post_send(&mut self, wr: SendWr, host: &mut impl Host) -> Result<(), PostError> {
         state::check_send(&self.core, &wr)?;
         if matches!(self.core.state(), QpState::Error | QpState::Sqe) {

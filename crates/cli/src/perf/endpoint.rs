@@ -195,11 +195,10 @@ impl Endpoints {
     }
 
     /// The destination of a send work request; on UD queue pairs only.
-    pub(crate) fn datagram(&self, peer: &EndpointInfo) -> Option<Datagram> {
-        (self.shape.transport == Transport::Ud).then(|| Datagram {
-            address: self.path(peer),
-            remote_qpn: Qpn::new(peer.qpn),
-            remote_qkey: QKEY,
+    pub(crate) fn datagram(&self, peer: &EndpointInfo) -> Option<Box<Datagram>> {
+        (self.shape.transport == Transport::Ud).then(|| {
+            let remote_qpn = Qpn::new(peer.qpn);
+            Box::new(Datagram { address: self.path(peer), remote_qpn, remote_qkey: QKEY })
         })
     }
 
@@ -210,7 +209,7 @@ impl Endpoints {
 
     /// A list of one entry of our region.
     pub(crate) fn sgl(&self, offset: u64, len_bytes: u32) -> Sgl {
-        std::iter::once(Sge { addr: self.mr.addr() + offset, len_bytes, lkey: self.mr.lkey() }).collect()
+        Sgl::from_slice(&[Sge { addr: self.mr.addr() + offset, len_bytes, lkey: self.mr.lkey() }])
     }
 
     /// Posts receives of the queue pair with this index into our region; room for the GRH is

@@ -17,7 +17,7 @@ fn group_gid() -> Gid {
 pub(super) fn send_datagram(from: &Node, to: Datagram, op: SendOp, data: &[u8]) {
     from.write(0, data);
     let mut wr = from.send_wr(1, op, 0, data.len());
-    wr.datagram = Some(to);
+    wr.datagram = Some(Box::new(to));
     from.qp.post_send([wr]).unwrap();
     assert_eq!(from.sent().op, CompletionOp::Send);
 }
@@ -99,7 +99,7 @@ fn a_group_reaches_every_member_and_the_sender_if_it_is_one() {
         let to = nodes[0].datagram_to(group_gid(), Qpn::MULTICAST);
         nodes[0].write(512, b"to all");
         let mut wr = nodes[0].send_wr(1, SendOp::Send, 512, 6);
-        wr.datagram = Some(to);
+        wr.datagram = Some(Box::new(to));
         nodes[0].qp.post_send([wr]).unwrap();
         for node in &nodes {
             check_datagram(node, &nodes[0], b"to all");

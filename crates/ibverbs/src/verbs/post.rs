@@ -142,8 +142,8 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
 #[inline]
 fn recv_wr(wr: &ibv_recv_wr) -> Result<RecvWr, Errno> {
     // SAFETY: a program's request names its list.
-    let sgl = unsafe { entries(wr.sg_list, wr.num_sge) }?.iter().map(sge).collect();
-    Ok(RecvWr { wr_id: wr.wr_id, sgl })
+    let list = unsafe { entries(wr.sg_list, wr.num_sge) }?;
+    Ok(RecvWr { wr_id: wr.wr_id, sgl: sgl(list) })
 }
 
 #[inline]
@@ -156,7 +156,7 @@ fn send_wr(own: &QpOwn, wr: &ibv_send_wr) -> Result<SendWr, Errno> {
     }
     let op = operation(wr)?;
     let payload = match wr.send_flags & IBV_SEND_INLINE {
-        0 => Payload::Sgl(if takes_payload(&op) { list.iter().map(sge).collect() } else { Sgl::new() }),
+        0 => Payload::Sgl(if takes_payload(&op) { sgl(list) } else { Sgl::new() }),
         // SAFETY: a program's request names its bytes.
         _ => Payload::Inline(unsafe { inline(own, list.iter().map(|e| (e.addr as *const u8, e.length as usize))) }?),
     };
@@ -166,7 +166,7 @@ fn send_wr(own: &QpOwn, wr: &ibv_send_wr) -> Result<SendWr, Errno> {
         flags: SendFlags::from_bits_truncate(wr.send_flags),
         payload,
         // SAFETY: a UD request has that member of the union.
-        datagram: if wr_is_datagram(own) { Some(unsafe { datagram(&wr.wr.ud) }?) } else { None },
+        datagram: if wr_is_datagram(own) { Some(Box::new(unsafe { datagram(&wr.wr.ud) }?)) } else { None },
         xrc_srq: wr_is_xrc(own).then_some(wr.remote_srqn),
     })
 }
@@ -197,6 +197,15 @@ pub(crate) unsafe fn entries<'a>(list: *const ibv_sge, count: c_int) -> Result<&
         // SAFETY: the caller's promise.
         Ok(count) if !list.is_null() => Ok(unsafe { std::slice::from_raw_parts(list, count) }),
         _ => Err(Errno::INVAL),
+    }
+}
+
+/// Most lists have one entry.
+#[inline]
+pub(crate) fn sgl(list: &[ibv_sge]) -> Sgl {
+    match list {
+        [one] => Sgl::from_slice(&[sge(one)]),
+        _ => list.iter().map(sge).collect(),
     }
 }
 

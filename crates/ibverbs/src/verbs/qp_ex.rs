@@ -275,7 +275,7 @@ unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, remote_
     // SAFETY: passed on.
     unsafe {
         set(qp, |_, request| {
-            request.datagram = Some(post::datagram(&ibv_send_wr_ud { ah, remote_qpn, remote_qkey })?);
+            request.datagram = Some(Box::new(post::datagram(&ibv_send_wr_ud { ah, remote_qpn, remote_qkey })?));
             Ok(())
         });
     }

@@ -123,7 +123,7 @@ impl End {
             op: SendOp::Send,
             flags: SendFlags::empty(),
             payload,
-            datagram: Some(Datagram { address, remote_qpn: qpn, remote_qkey: KEY }),
+            datagram: Some(Box::new(Datagram { address, remote_qpn: qpn, remote_qkey: KEY })),
             xrc_srq: None,
         };
         Ok(self.qp.post_send([wr])?)

@@ -129,7 +129,7 @@ impl World {
             op: draft.op,
             flags,
             payload: draft.payload,
-            datagram: draft.datagram,
+            datagram: draft.datagram.map(Box::new),
             xrc_srq: self.xrc_srq(e),
         };
         let taken = self.with_qp(e, None, |qp, _, host| qp.post_send(wr, host));

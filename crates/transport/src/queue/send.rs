@@ -128,7 +128,7 @@ impl SendQueue {
             op: wr.op,
             flags: wr.flags,
             payload: wr.payload,
-            datagram: wr.datagram.map(Box::new),
+            datagram: wr.datagram,
             len_bytes,
             first_psn: self.next_psn,
             packets,
@@ -164,6 +164,12 @@ impl SendQueue {
 
     pub(crate) fn head(&self) -> Option<&SendWqe> {
         self.wqes.front()
+    }
+
+    /// Removes the oldest, whatever it is, where it lies.
+    #[inline]
+    pub(crate) fn drop_head(&mut self) {
+        drop(self.wqes.pop_front());
     }
 
     pub(crate) fn pop(&mut self) -> Option<SendWqe> {

@@ -198,6 +198,6 @@ pub(crate) fn recv_wr(wr_id: u64, sgl: Sgl) -> RecvWr {
 }
 
 /// The destination of a UD send.
-pub(crate) fn datagram(address: AddressVector, remote_qpn: Qpn) -> Datagram {
-    Datagram { address, remote_qpn, remote_qkey: QKEY }
+pub(crate) fn datagram(address: AddressVector, remote_qpn: Qpn) -> Box<Datagram> {
+    Box::new(Datagram { address, remote_qpn, remote_qkey: QKEY })
 }
