@@ -81,7 +81,7 @@ impl Peer {
         let full_fences = !sys::register_for_barriers() || start.full_fences.load(Relaxed) != 0;
         let far = probe(pid, start.nonce_address.load(Relaxed), start.nonce.load(Relaxed));
         let (woken, gone) = (AtomicU32::new(0), AtomicBool::new(false));
-        Ok(Peer { area, keys, objects: Objects::new(), bell: wake, woken, full_fences, far, gone })
+        Ok(Peer { area, keys, objects: Objects::default(), bell: wake, woken, full_fences, far, gone })
     }
 
     /// A live key. Hold a [`Hazard`](crate::Hazard) from before this call until what it led to is done.
@@ -136,7 +136,7 @@ impl Peer {
     /// An object of it, if it is mapped here; kept mapped for as long as it is held.
     /// [`Link::object`](crate::Link::object) looks further.
     #[inline]
-    pub fn object(&self, object: u32) -> Option<Object<'_>> {
+    pub fn object(&self, object: u32) -> Option<Object> {
         self.objects.get(object)
     }
 

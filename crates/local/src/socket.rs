@@ -23,6 +23,8 @@ pub(crate) struct Counters {
 pub struct Served {
     /// Objects of ours that the peer asks for: offer them again if they are still there.
     pub wanted: Vec<u32>,
+    /// Whether the peer has withdrawn objects. Whoever holds one should let go of it: its memory is kept meanwhile.
+    pub withdrawn: bool,
     /// Whether there is more to read, or something waits for room: serve again soon.
     pub unfinished: bool,
 }
@@ -50,8 +52,7 @@ impl Link {
         self.counters.refused.load(Relaxed)
     }
 
-    /// Reads what is in the socket and sends what waits; never blocks but for accesses of our own to an
-    /// object that the peer withdraws. Must not be called by who holds one.
+    /// Reads what is in the socket and sends what waits; never blocks.
     pub fn serve_socket(&self) -> Served {
         let mut served = Served::default();
         let Some(_one) = self.reader.try_lock() else { return served };
@@ -74,14 +75,14 @@ impl Link {
 
     /// An object of the peer, kept mapped for as long as it is held. If it is not here, what tells of it
     /// may be in the socket. If that does not help either, [`want_object`](Link::want_object) and do
-    /// without. Must not be called by who holds one.
+    /// without.
     #[inline]
-    pub fn object(&self, object: u32) -> Option<Object<'_>> {
+    pub fn object(&self, object: u32) -> Option<Object> {
         self.peer().object(object).or_else(|| self.fetch_object(object))
     }
 
     #[cold]
-    fn fetch_object(&self, object: u32) -> Option<Object<'_>> {
+    fn fetch_object(&self, object: u32) -> Option<Object> {
         let _one = self.reader.lock();
         for _ in 0..MAX_AT_ONCE {
             let found = self.peer().object(object);
@@ -116,7 +117,7 @@ impl Link {
             },
             (Kind::Offered, None) => self.die(Death::BrokenSocket),
             (Kind::Withdrawn, _) => {
-                self.peer().objects.remove(object);
+                served.withdrawn |= self.peer().objects.remove(object);
             }
             (Kind::Wanted, _) => served.wanted.push(object),
         }

@@ -16,7 +16,7 @@ use super::arrived::{LENT_BYTES, Lent, MAX_LENT};
 use super::export::Exporter;
 use super::far;
 use super::links::NearLink;
-use super::reach::{self, Place, Recent};
+use super::reach::{Place, Recent};
 use super::tally::{Direct, Tally};
 use crate::clock;
 use crate::counters::Counters;
@@ -67,6 +67,11 @@ impl End {
     /// What was done by ourselves in the peer's memory.
     pub(crate) fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// Keeps no memory of the peer mapped because it was used last.
+    pub(super) fn forget_object(&self) {
+        self.recent.borrow_mut().forget_object();
     }
 
     pub(crate) fn link(&self) -> Arc<NearLink> {
@@ -231,8 +236,7 @@ impl End {
         if len_bytes == 0 {
             return Ok(());
         }
-        let key = recent.key(peer, &qp, to, len_bytes, Access::REMOTE_WRITE)?;
-        match reach::place(&self.link, key, to.addr, len_bytes)? {
+        match recent.place(&self.link, &qp, to, len_bytes, Access::REMOTE_WRITE)? {
             Place::Far(address) => far::write(peer, address, memory, pd, payload, len_bytes as usize),
             Place::Mapped(object, _) if !object.is_writable() => Err(Stop::Elsewhere),
             Place::Mapped(object, at) => {
@@ -262,8 +266,7 @@ impl End {
         if len_bytes == 0 {
             return Ok(());
         }
-        let key = recent.key(peer, &qp, from, len_bytes.into(), Access::REMOTE_READ)?;
-        match reach::place(&self.link, key, from.addr, len_bytes.into())? {
+        match recent.place(&self.link, &qp, from, len_bytes.into(), Access::REMOTE_READ)? {
             Place::Far(address) => far::read(peer, address, memory, pd, sgl, 0, len_bytes as usize),
             Place::Mapped(object, at) => {
                 let from = object.span().part(at, len_bytes as usize).ok_or(Stop::Elsewhere)?;
@@ -283,9 +286,9 @@ impl End {
             // It is between the peer's processor and its memory.
             Errand::Flush { .. } => return Err(Stop::Elsewhere),
         };
-        let key = recent.key(peer, &qp, RemoteAddr { addr, rkey }, len_bytes, errand.access())?;
+        let remote = RemoteAddr { addr, rkey };
         // Only a mapped word can be changed at once.
-        let Ok(Place::Mapped(object, at)) = reach::place(&self.link, key, addr, len_bytes) else {
+        let Place::Mapped(object, at) = recent.place(&self.link, &qp, remote, len_bytes, errand.access())? else {
             return Err(Stop::Elsewhere);
         };
         let word = object.span().part(at, 8).ok_or(Stop::Elsewhere)?;

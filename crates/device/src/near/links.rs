@@ -33,12 +33,12 @@ pub(crate) struct NearLink {
 impl NearLink {
     /// An object of the peer. One that is not here and should be is asked for, once.
     #[inline]
-    pub(super) fn object(&self, object: u32) -> Option<Object<'_>> {
+    pub(super) fn object(&self, object: u32) -> Option<Object> {
         self.peer().object(object).or_else(|| self.missed(object))
     }
 
     #[cold]
-    fn missed(&self, object: u32) -> Option<Object<'_>> {
+    fn missed(&self, object: u32) -> Option<Object> {
         let mut asked = self.asked.lock();
         if asked.contains(&object) || asked.len() >= MAX_ASKED {
             return None;
@@ -301,11 +301,13 @@ impl Links {
     }
 
     /// Reads what peers have sent beside the lanes; those that are gone come into `gone`.
-    pub(super) fn serve(&self, export: &Exporter, gone: &mut Vec<Arc<NearLink>>) {
-        let mut unfinished = false;
+    /// Whether any has withdrawn objects.
+    pub(super) fn serve(&self, export: &Exporter, gone: &mut Vec<Arc<NearLink>>) -> bool {
+        let (mut unfinished, mut withdrawn) = (false, false);
         for link in &*self.all() {
             let served = link.serve_socket();
             unfinished |= served.unfinished;
+            withdrawn |= served.withdrawn;
             for object in served.wanted {
                 export.offer(link, object);
             }
@@ -315,6 +317,7 @@ impl Links {
             }
         }
         self.unfinished.store(unfinished, Relaxed);
+        withdrawn
     }
 
     /// Whether a socket had no room for what is to be told: to be served again in a while.

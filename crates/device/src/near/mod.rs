@@ -86,7 +86,9 @@ impl Engine {
     pub(crate) fn serve_links(&self) {
         let Some(near) = &self.near else { return };
         let mut gone = Vec::new();
-        near.links.serve(&near.export, &mut gone);
+        if near.links.serve(&near.export, &mut gone) {
+            self.each_end(End::forget_object);
+        }
         for link in gone {
             log::info!("a process on this host is gone: {:?}", link.death());
             let broken = link.death().is_some_and(|death| death != Death::Gone);
@@ -139,9 +141,13 @@ impl Engine {
         if self.near.is_none() || self.check().is_err() {
             return;
         }
+        self.each_end(|end| end.tally().tell());
+    }
+
+    fn each_end(&self, act: impl Fn(&End)) {
         self.qps.for_each(|entry| {
             if let Some(end) = entry.lock().live.as_ref().and_then(|live| live.near.as_ref()) {
-                end.tally().tell();
+                act(end);
             }
         });
     }

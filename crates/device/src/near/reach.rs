@@ -14,17 +14,19 @@ use super::links::NearLink;
 /// Where bytes of the peer are.
 pub(super) enum Place<'a> {
     /// Mapped here, from this offset on.
-    Mapped(Object<'a>, usize),
+    Mapped(&'a Object, usize),
     /// At this address of the peer, to be reached through the kernel.
     Far(u64),
 }
 
-/// The records that were used last: most requests of a queue pair use the same again, and then only their
-/// numbers are looked at. What they allow is checked for each request.
+/// What was used last: most requests of a queue pair use the same again, and then only the records' numbers are
+/// looked at. What they allow is checked for each request.
 #[derive(Default)]
 pub(super) struct Recent {
     qp: Option<Known<SharedQp>>,
     key: Option<Known<SharedKey>>,
+    /// The object that the last mapped key lies in, by number.
+    object: Option<(u32, Object)>,
 }
 
 impl Recent {
@@ -41,51 +43,69 @@ impl Recent {
         }
     }
 
-    /// The key, if the queue pair may do `access` on the range through it.
+    /// Where a range of the peer is, if the queue pair may do `access` on it by the key.
     #[inline]
-    pub(super) fn key(
+    pub(super) fn place(
         &mut self,
-        peer: &Peer,
+        link: &NearLink,
         qp: &SharedQp,
         remote: RemoteAddr,
         len_bytes: u64,
         access: Access,
-    ) -> Result<&SharedKey, Stop> {
+    ) -> Result<Place<'_>, Stop> {
+        let peer = link.peer();
         if !self.key.is_some_and(|known| known.value.rkey == remote.rkey && peer.has_key(&known)) {
             self.key = peer.key(remote.rkey);
         }
         let key = &self.key.as_ref().ok_or(Stop::Remote(MemoryError::BadKey))?.value;
-        if key.pd != qp.pd || key.only.is_some_and(|only| only != qp.qpn) {
-            return Err(Stop::Remote(MemoryError::WrongDomain));
+        let from = check(key, qp, remote.addr, len_bytes, access)?;
+        if let Some((number, at)) = locate(key, from, len_bytes)
+            && let Some(object) = hold(&mut self.object, link, number)
+            && object.span().part(at, len_bytes as usize).is_some()
+        {
+            return Ok(Place::Mapped(object, at));
         }
-        if !key.access.contains(access) {
-            return Err(Stop::Remote(MemoryError::NoPermission));
+        match peer.reaches_far() {
+            true => Ok(Place::Far(key.start.wrapping_add(from))),
+            false => Err(Stop::Elsewhere),
         }
-        match remote.addr.checked_sub(key.base) {
-            Some(offset) if offset <= key.len_bytes && len_bytes <= key.len_bytes - offset => Ok(key),
-            _ => Err(Stop::Remote(MemoryError::OutOfBounds)),
-        }
+    }
+
+    /// Keeps no memory of the peer any longer.
+    pub(super) fn forget_object(&mut self) {
+        self.object = None;
     }
 }
 
-/// Where a checked range of a key lies.
+/// How far into the key's memory the range begins, if the queue pair may do `access` on it.
 #[inline]
-pub(super) fn place<'a>(link: &'a NearLink, key: &SharedKey, addr: u64, len_bytes: u64) -> Result<Place<'a>, Stop> {
-    let peer = link.peer();
-    let from = addr - key.base;
-    if let Some(place) = key.place {
-        let inside = from >= place.skip_front
-            && from.checked_add(len_bytes).is_some_and(|end| end <= key.len_bytes.saturating_sub(place.skip_back));
-        let object = if inside { link.object(place.object) } else { None };
-        if let Some(object) = object {
-            let at = place.offset.checked_add(from - place.skip_front).and_then(|at| usize::try_from(at).ok());
-            if let Some(at) = at.filter(|at| object.span().part(*at, len_bytes as usize).is_some()) {
-                return Ok(Place::Mapped(object, at));
-            }
-        }
+fn check(key: &SharedKey, qp: &SharedQp, addr: u64, len_bytes: u64, access: Access) -> Result<u64, Stop> {
+    if key.pd != qp.pd || key.only.is_some_and(|only| only != qp.qpn) {
+        return Err(Stop::Remote(MemoryError::WrongDomain));
     }
-    match peer.reaches_far() {
-        true => Ok(Place::Far(key.start.wrapping_add(from))),
-        false => Err(Stop::Elsewhere),
+    if !key.access.contains(access) {
+        return Err(Stop::Remote(MemoryError::NoPermission));
     }
+    match addr.checked_sub(key.base) {
+        Some(from) if from <= key.len_bytes && len_bytes <= key.len_bytes - from => Ok(from),
+        _ => Err(Stop::Remote(MemoryError::OutOfBounds)),
+    }
+}
+
+/// The object that all of a checked range lies in, and where.
+#[inline]
+fn locate(key: &SharedKey, from: u64, len_bytes: u64) -> Option<(u32, usize)> {
+    let place = key.place?;
+    let inside = from.checked_add(len_bytes).is_some_and(|end| end <= key.len_bytes.saturating_sub(place.skip_back));
+    let at = place.offset.checked_add(from.checked_sub(place.skip_front)?)?;
+    Some((place.object, usize::try_from(at).ok().filter(|_| inside)?))
+}
+
+/// The object of that number: the one that is held, or else another in its place.
+#[inline]
+fn hold<'a>(held: &'a mut Option<(u32, Object)>, link: &NearLink, number: u32) -> Option<&'a Object> {
+    if held.as_ref().is_none_or(|(held, _)| *held != number) {
+        *held = link.object(number).map(|object| (number, object));
+    }
+    held.as_ref().map(|(_, object)| object)
 }

@@ -83,7 +83,7 @@ fn a_burst_of_datagrams_waits_for_room() {
             a.write(0, &pattern(COUNT, COUNT * LEN));
             let datagram = |at: usize| {
                 let wr = a.send_wr(at as u64, SendOp::Send, at * LEN, LEN);
-                SendWr { datagram: Some(a.datagram_to(b.gid, b.qp.qpn())), ..wr }
+                SendWr { datagram: Some(Box::new(a.datagram_to(b.gid, b.qp.qpn()))), ..wr }
             };
             a.qp.post_send((0..COUNT).map(datagram)).unwrap();
             for at in 0..COUNT {
