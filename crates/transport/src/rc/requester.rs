@@ -37,7 +37,8 @@ pub(super) use build::packet_number;
 
 /// Packets of one message after which an acknowledge is asked for in any case, if the window is large.
 const ACK_REQUEST_INTERVAL: u32 = 16;
-/// With fewer receive WQEs known at the peer every message that takes one asks for an acknowledge.
+/// With fewer receive WQEs known at the peer, or fewer than half of those that it told of last, every message that
+/// takes one asks for an acknowledge.
 const FEW_CREDITS: u64 = 8;
 
 /// Where the next packet comes from.
@@ -64,6 +65,8 @@ pub(crate) struct Requester {
     pub(super) read_parts: ReadParts,
     /// Requests that use a receive WQE of the peer may go up to this count (9.7.7.2).
     credit_limit: u64,
+    /// So many left of them are few.
+    few_credits: u64,
     pub(super) congestion: Aimd,
     pub(super) retry: Retry,
     since_ack_request: u32,
@@ -104,6 +107,7 @@ impl Requester {
             reads: VecDeque::new(),
             read_parts: ReadParts::default(),
             credit_limit: u64::MAX,
+            few_credits: FEW_CREDITS,
             congestion: Aimd::new(tuning.window_initial_bytes, tuning.window_max_bytes),
             retry: Retry::new(tuning),
             since_ack_request: 0,
@@ -272,7 +276,7 @@ impl Requester {
         let awaited = core.signal_all || wqe.flags.contains(SendFlags::SIGNALED) || wqe.is_read_or_atomic();
         let crowded = core.sq.len() * 2 > core.caps.max_send_wr as usize;
         // Acknowledges bring credits: without them the requester would stop when they are used up.
-        let poor = wqe.uses_recv() && self.credit_limit.saturating_sub(wqe.recvs_used) < FEW_CREDITS;
+        let poor = wqe.uses_recv() && self.credit_limit.saturating_sub(wqe.recvs_used) < self.few_credits;
         awaited || crowded || poor || !self.peer_volunteers || core.state() != QpState::Rts
     }
 

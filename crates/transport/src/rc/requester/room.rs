@@ -6,7 +6,7 @@ use crate::attr::QpState;
 use crate::congestion::Congestion;
 use crate::core::Core;
 use crate::queue::send::{PACKET_OVERHEAD_BYTES, SendWqe};
-use crate::rc::requester::{Requester, packet_number, packets_in};
+use crate::rc::requester::{FEW_CREDITS, Requester, packet_number, packets_in};
 use crate::wr::{SendFlags, SendOp};
 
 impl Requester {
@@ -102,5 +102,6 @@ impl Requester {
             return;
         };
         self.credit_limit = core.sq.recvs_used_before(self.una) + u64::from(credits);
+        self.few_credits = FEW_CREDITS.min(u64::from(credits) / 2 + 1);
     }
 }
