@@ -151,6 +151,8 @@ impl PortGroup {
         let fd = self.existing(slot)?;
         bpf::drop_all(fd)?;
         multicast::leave_all(fd, self.family)?;
+        // As `prepare` left it; its last owner may have done without.
+        sys::set(fd, libc::SOL_UDP, libc::UDP_GRO, 1)?;
         drain(fd)
     }
 

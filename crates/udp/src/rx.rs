@@ -1,6 +1,7 @@
 //! Receiving: one slot's socket, read in batches.
 
 mod batch;
+mod coalescing;
 #[cfg(test)]
 mod tests;
 
@@ -8,6 +9,7 @@ pub use batch::{Datagram, RxBatch, Segments};
 
 use crate::address::Family;
 use crate::{multicast, sys};
+use coalescing::Coalescing;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,10 +22,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub struct RxSocket {
     fd: OwnedFd,
     family: Family,
+    coalescing: Coalescing,
 }
 
 impl RxSocket {
-    /// Makes a UDP socket ready: coalescing on, and each datagram comes with its destination address, interface,
+    /// Makes a UDP socket ready: coalescing on (until only lone packets come for a while), and each datagram comes with its destination address, interface,
     /// traffic class (so that the ECN bits can be read) and hop limit.
     ///
     /// # Errors
@@ -31,7 +34,7 @@ impl RxSocket {
     pub fn new(fd: OwnedFd) -> io::Result<RxSocket> {
         let family = family(fd.as_fd())?;
         set_options(fd.as_fd(), family)?;
-        let socket = RxSocket { fd, family };
+        let socket = RxSocket { fd, family, coalescing: Coalescing::default() };
         socket.tell_header_fields(true)?;
         Ok(socket)
     }
@@ -69,9 +72,11 @@ impl RxSocket {
     /// # Errors
     /// As `recvmsg(2)`, but for the errors that only say that nothing has arrived.
     pub fn recv(&self, batch: &mut RxBatch) -> io::Result<usize> {
-        match batch.fill(self.fd.as_fd()) {
+        let received = batch.fill(self.fd.as_fd());
+        self.coalescing.note(batch, self.fd.as_fd());
+        match received {
             Err(error) if is_quiet(&error) => Ok(0),
-            result => result,
+            received => received,
         }
     }
 

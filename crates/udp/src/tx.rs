@@ -99,17 +99,17 @@ impl TxPool {
         self.sockets.port(wanted, family)
     }
 
-    /// Whether several segments may go out as one [`TxGroup`] on this flow. Becomes false
-    /// when the system has refused that once; then each segment must be a group of its own
+    /// Whether several segments may go out as one [`TxGroup`] on this flow, with this traffic class. Becomes
+    /// false when the system has refused that once; then each segment must be a group of its own
     /// (and has the identification 0).
     #[inline]
-    pub fn segmentation_offload(&self, flow: &Flow) -> bool {
-        self.events.segmentation_refused.load(Ordering::Relaxed) == 0 || self.takes_segments(flow)
+    pub fn segmentation_offload(&self, flow: &Flow, traffic_class: u8) -> bool {
+        self.events.segmentation_refused.load(Ordering::Relaxed) == 0 || self.takes_segments(flow, traffic_class)
     }
 
     #[cold]
-    fn takes_segments(&self, flow: &Flow) -> bool {
-        self.sockets.of(flow).is_none_or(TxSocket::segments)
+    fn takes_segments(&self, flow: &Flow, traffic_class: u8) -> bool {
+        self.sockets.of(flow, traffic_class).is_none_or(TxSocket::segments)
     }
 
     /// Sends groups, those of one source in order, with one system call for each
@@ -190,7 +190,7 @@ impl TxPool {
     fn socket_for(&self, group: &TxGroup<'_>) -> Result<&TxSocket, SendError> {
         group.check()?;
         let port = group.flow.source_port;
-        self.sockets.of(&group.flow).ok_or(SendError::SourcePort { port })
+        self.sockets.of(&group.flow, group.traffic_class).ok_or(SendError::SourcePort { port })
     }
 
     fn count(&self, error: &SendError) {

@@ -154,7 +154,7 @@ impl Engine {
                 self.counters.add(Counter::TxOther, 1);
                 continue;
             };
-            let together = self.tx.segmentation_offload(&route.flow);
+            let together = self.tx.segmentation_offload(&route.flow, route.traffic_class());
             staging.commit(route, transmit.len_bytes, together);
             allowance = allowance.saturating_sub((transmit.len_bytes + PACKET_OVERHEAD_BYTES) as u64);
             if allowance == 0 {

@@ -1,7 +1,7 @@
 //! What one receive call brought: datagrams, and the packets in them.
 
-use crate::cmsg::{Message, Messages};
-use crate::sys::mmsg::{self, MAX_MESSAGES, RxHeader};
+use crate::cmsg::{Control, Message, Messages};
+use crate::sys::mmsg::{self, MAX_MESSAGES, RX_CONTROL_BYTES, RxHeader};
 use std::io;
 use std::mem;
 use std::net::{IpAddr, SocketAddr};
@@ -21,6 +21,8 @@ pub struct RxBatch {
     data: Vec<u8>,
     /// What came last time, decoded. Never grows past its capacity.
     arrived: Vec<Arrived>,
+    /// What the control messages of the last datagram were, and what they said.
+    last: Said,
     /// Datagrams to ask for next time.
     window: usize,
     /// Whether all that was asked for came last time.
@@ -36,6 +38,7 @@ impl RxBatch {
             headers: vec![RxHeader::EMPTY; datagrams].into_boxed_slice(),
             data: vec![0; datagrams * ROOM_BYTES],
             arrived: Vec::with_capacity(datagrams),
+            last: Said::default(),
             window: 1,
             full: false,
             discarded: 0,
@@ -50,6 +53,16 @@ impl RxBatch {
     /// Whether there are no datagrams of the last call.
     pub fn is_empty(&self) -> bool {
         self.arrived.is_empty()
+    }
+
+    /// Datagrams of the last call.
+    pub(super) fn len(&self) -> usize {
+        self.arrived.len()
+    }
+
+    /// Whether the last call brought one packet and no more.
+    pub(super) fn is_lone_packet(&self) -> bool {
+        matches!(&*self.arrived, [datagram] if datagram.len_bytes <= datagram.segment_bytes)
     }
 
     /// The datagrams of the last call, in the order of arrival.
@@ -70,8 +83,9 @@ impl RxBatch {
         let result = mmsg::receive(fd, &mut self.headers[..asked], &mut self.data, ROOM_BYTES);
         let count = *result.as_ref().unwrap_or(&0);
         self.adapt(asked, count);
-        let headers = self.headers[..count].iter().enumerate();
-        self.arrived.extend(headers.filter_map(|(i, header)| Arrived::decode(header, i * ROOM_BYTES)));
+        for (i, header) in self.headers[..count].iter().enumerate() {
+            self.arrived.extend(Arrived::decode(header, i * ROOM_BYTES, &mut self.last));
+        }
         self.discarded += (count - self.arrived.len()) as u64;
         result
     }
@@ -146,6 +160,28 @@ impl std::fmt::Debug for Datagram<'_> {
     }
 }
 
+/// Control messages, and what they say: those of one flow are the same from datagram to datagram.
+struct Said {
+    control: Control<RX_CONTROL_BYTES>,
+    ancillary: Ancillary,
+}
+
+impl Default for Said {
+    fn default() -> Said {
+        Said { control: Control::EMPTY, ancillary: Ancillary::default() }
+    }
+}
+
+impl Said {
+    #[inline]
+    fn by(&mut self, control: &Control<RX_CONTROL_BYTES>) -> &Ancillary {
+        if self.control.as_bytes() != control.as_bytes() {
+            *self = Said { control: *control, ancillary: Ancillary::read(control.iter()) };
+        }
+        &self.ancillary
+    }
+}
+
 /// What the control messages of a datagram say.
 #[derive(Default)]
 struct Ancillary {
@@ -215,11 +251,11 @@ struct Arrived {
 
 impl Arrived {
     /// `None` if the datagram did not fit its buffer or the kernel did not say where it came from and went to.
-    fn decode(header: &RxHeader, start: usize) -> Option<Arrived> {
+    fn decode(header: &RxHeader, start: usize, last: &mut Said) -> Option<Arrived> {
         if header.flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 || header.len_bytes > ROOM_BYTES {
             return None;
         }
-        let ancillary = Ancillary::read(header.control.iter());
+        let ancillary = last.by(&header.control);
         Some(Arrived {
             source: header.source.decode()?,
             destination: ancillary.destination?,
@@ -262,7 +298,7 @@ mod tests {
 
     #[test]
     fn whole_datagrams_are_decoded() {
-        let arrived = Arrived::decode(&header(), 10).unwrap();
+        let arrived = Arrived::decode(&header(), 10, &mut Said::default()).unwrap();
         let data = [3; 200];
         let datagram = arrived.datagram(&data);
         assert_eq!((datagram.bytes.len(), datagram.segments().len()), (100, 3));
@@ -282,7 +318,7 @@ mod tests {
         for (i, spoil) in cases.iter().enumerate() {
             let mut header = header();
             spoil(&mut header);
-            assert!(Arrived::decode(&header, 0).is_none(), "case {i}");
+            assert!(Arrived::decode(&header, 0, &mut Said::default()).is_none(), "case {i}");
         }
     }
 
@@ -291,7 +327,7 @@ mod tests {
         for size in [0, -1, i32::MAX] {
             let mut header = header();
             header.control.push(libc::SOL_UDP, libc::UDP_GRO, &i32::to_ne_bytes(size));
-            let arrived = Arrived::decode(&header, 0).unwrap();
+            let arrived = Arrived::decode(&header, 0, &mut Said::default()).unwrap();
             assert!(arrived.datagram(&[0; 100]).segments().len() <= 100);
         }
     }

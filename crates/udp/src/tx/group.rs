@@ -62,15 +62,15 @@ impl<'a> TxGroup<'a> {
         let destination = self.flow.destination.to_canonical();
         TxMessage {
             destination: RawAddress::new(destination, ROCE_PORT, self.interface),
-            control: self.control(!socket.has_address()),
+            control: self.control(socket),
             bytes: self.bytes,
         }
     }
 
-    /// Says what the socket's defaults do not: `tell_source` if it is bound to all addresses.
-    fn control(&self, tell_source: bool) -> Control<TX_CONTROL_BYTES> {
+    /// Says what the socket's defaults do not.
+    fn control(&self, socket: &TxSocket) -> Control<TX_CONTROL_BYTES> {
         let mut control = Control::EMPTY;
-        let pktinfo = tell_source || self.interface != 0;
+        let pktinfo = !socket.has_address() || self.interface != 0;
         let (level, traffic_class, hop_limit) = match self.flow.source.to_canonical() {
             IpAddr::V4(source) => {
                 if pktinfo {
@@ -85,7 +85,7 @@ impl<'a> TxGroup<'a> {
                 (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, libc::IPV6_HOPLIMIT)
             }
         };
-        if self.traffic_class != 0 {
+        if self.traffic_class != socket.traffic_class() {
             control.push(level, traffic_class, &i32::from(self.traffic_class).to_ne_bytes());
         }
         if self.hop_limit != 0 && self.hop_limit != DEFAULT_HOP_LIMIT {

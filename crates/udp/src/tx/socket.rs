@@ -53,6 +53,8 @@ pub(super) struct TxSocket {
     port: u16,
     /// Whether it sends from one address only.
     has_address: bool,
+    /// The traffic class that its packets have unless the kernel is told another.
+    traffic_class: u8,
     /// Whether the system has taken every segmented send so far.
     segments: AtomicBool,
 }
@@ -62,14 +64,16 @@ impl TxSocket {
     pub(super) fn open(family: Family, wanted: u16, reporting: bool) -> io::Result<TxSocket> {
         let fd = prepared(family, reporting)?;
         let port = bind(fd.as_fd(), family, wanted)?;
-        Ok(TxSocket { fd, port, has_address: false, segments: AtomicBool::new(true) })
+        Ok(TxSocket { fd, port, has_address: false, traffic_class: 0, segments: AtomicBool::new(true) })
     }
 
-    /// Opens a socket for one address and port.
-    pub(super) fn open_at(address: IpAddr, port: u16, reporting: bool) -> io::Result<TxSocket> {
-        let fd = prepared(Family::of(&address), reporting)?;
+    /// Opens a socket for one address, port and traffic class.
+    pub(super) fn open_at(address: IpAddr, port: u16, traffic_class: u8, reporting: bool) -> io::Result<TxSocket> {
+        let family = Family::of(&address);
+        let fd = prepared(family, reporting)?;
+        set_traffic_class(fd.as_fd(), family, traffic_class)?;
         sys::bind(fd.as_fd(), RawAddress::new(address, port, 0).as_bytes())?;
-        Ok(TxSocket { fd, port, has_address: true, segments: AtomicBool::new(true) })
+        Ok(TxSocket { fd, port, has_address: true, traffic_class, segments: AtomicBool::new(true) })
     }
 
     pub(super) fn port(&self) -> u16 {
@@ -79,6 +83,11 @@ impl TxSocket {
     /// Whether the source address is settled, so that the kernel need not be told.
     pub(super) fn has_address(&self) -> bool {
         self.has_address
+    }
+
+    /// The traffic class that the kernel need not be told.
+    pub(super) fn traffic_class(&self) -> u8 {
+        self.traffic_class
     }
 
     pub(super) fn segments(&self) -> bool {
@@ -177,6 +186,14 @@ fn report(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {
     match family {
         Family::V4 => sys::set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1),
         Family::V6 => sys::set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1),
+    }
+}
+
+fn set_traffic_class(fd: BorrowedFd<'_>, family: Family, traffic_class: u8) -> io::Result<()> {
+    let class = i32::from(traffic_class);
+    match family {
+        Family::V4 => sys::set(fd, libc::IPPROTO_IP, libc::IP_TOS, class),
+        Family::V6 => sys::set(fd, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, class),
     }
 }
 

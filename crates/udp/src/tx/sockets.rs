@@ -1,8 +1,8 @@
 //! The sockets of a pool, by source port and source address.
 //!
-//! A port is had by a socket for all addresses. The first send from an address opens a further one for that port and
-//! address, since sending is cheaper if the kernel need not be told the source each time. Where that cannot be, the
-//! socket for all addresses does it.
+//! A port is had by a socket for all addresses. The first send from an address with a traffic class opens a further
+//! one for that port, address and class, since sending is cheaper if the kernel need not be told these each time.
+//! Where that cannot be, the socket for all addresses does it.
 
 use super::SOURCE_PORTS;
 use super::socket::TxSocket;
@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::OnceLock;
 use wire::Flow;
 
-/// Source addresses that have sockets of their own.
+/// Source addresses, each with a traffic class, that have sockets of their own.
 const SOURCES: usize = 16;
 
 /// All sockets of a pool. Read without locks once they are open.
@@ -29,10 +29,11 @@ pub(super) struct Sockets {
 /// The sockets of a family for all addresses; the low bits of the port are the index.
 type Ports = [OnceLock<TxSocket>; SOURCE_PORTS];
 
-/// The sockets of one source address, by the same index; none where it could not be had.
+/// The sockets of one source address and traffic class, by the same index; none where it could not be had.
 #[derive(Debug)]
 struct Source {
     address: IpAddr,
+    traffic_class: u8,
     sockets: [OnceLock<Option<TxSocket>>; SOURCE_PORTS],
 }
 
@@ -56,14 +57,16 @@ impl Sockets {
         Ok(place.get_or_init(|| socket).port())
     }
 
-    /// The socket to send a flow from, if its port is open.
-    pub(super) fn of(&self, flow: &Flow) -> Option<&TxSocket> {
+    /// The socket to send a flow's packets of this class from, if its port is open.
+    pub(super) fn of(&self, flow: &Flow, traffic_class: u8) -> Option<&TxSocket> {
         let family = if flow.is_ipv4() { Family::V4 } else { Family::V6 };
         let index = index_of(flow.source_port);
         let any = self.ports(family)[index].get().filter(|any| any.port() == flow.source_port)?;
-        let source = self.source(flow.source.to_canonical());
-        let open = |source: &Source| TxSocket::open_at(source.address, flow.source_port, self.reporting).ok();
-        let bound = source.and_then(|source| source.sockets[index].get_or_init(|| open(source)).as_ref());
+        let source = self.source(flow.source.to_canonical(), traffic_class);
+        let bound = source.and_then(|source| {
+            let open = || TxSocket::open_at(source.address, flow.source_port, traffic_class, self.reporting).ok();
+            source.sockets[index].get_or_init(open).as_ref()
+        });
         Some(bound.unwrap_or(any))
     }
 
@@ -74,14 +77,15 @@ impl Sockets {
         self.v4.iter().chain(&self.v6).filter_map(OnceLock::get).chain(bound)
     }
 
-    /// The place of a source address, the next free one if it has none yet. Link-local addresses have none: they
-    /// belong to a link, and sockets bound to them to that link.
-    fn source(&self, address: IpAddr) -> Option<&Source> {
+    /// The place of a source address and class, the next free one if they have none yet. Link-local addresses have
+    /// none: they belong to a link, and sockets bound to them to that link.
+    fn source(&self, address: IpAddr, traffic_class: u8) -> Option<&Source> {
         if matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local()) {
             return None;
         }
-        let mut places = self.sources.iter().map(|place| place.get_or_init(|| Box::new(Source::new(address))));
-        places.find(|source| source.address == address).map(|source| &**source)
+        let new = || Box::new(Source::new(address, traffic_class));
+        let mut places = self.sources.iter().map(|place| &**place.get_or_init(new));
+        places.find(|source| source.address == address && source.traffic_class == traffic_class)
     }
 
     fn ports(&self, family: Family) -> &Ports {
@@ -93,8 +97,8 @@ impl Sockets {
 }
 
 impl Source {
-    fn new(address: IpAddr) -> Source {
-        Source { address, sockets: array::from_fn(|_| OnceLock::new()) }
+    fn new(address: IpAddr, traffic_class: u8) -> Source {
+        Source { address, traffic_class, sockets: array::from_fn(|_| OnceLock::new()) }
     }
 }
 

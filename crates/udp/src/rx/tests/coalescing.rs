@@ -61,3 +61,36 @@ fn mixes_slots_that_share_a_flow() {
         assert_eq!(slots[1].recv(&mut RxBatch::new(1)).unwrap(), 0);
     });
 }
+
+/// Lone packets come without coalescing after a while, also if some have company; a stream with it again.
+#[test]
+fn rests_during_a_conversation() {
+    in_new_netns(|| {
+        let (group, slots) = slots(1);
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut batch = RxBatch::new(4);
+        let mut exchange = |packets: usize| {
+            for _ in 0..packets {
+                sender.send_to(&packet(0, 1, 32), ("127.0.0.1", ROCE_PORT)).unwrap();
+            }
+            let received = |_: &usize| slots[0].recv(&mut batch).unwrap() > 0;
+            (0..=packets).take_while(received).count()
+        };
+        let is_on = || sys::get(slots[0].as_fd(), libc::SOL_UDP, libc::UDP_GRO).unwrap() != 0;
+        let mut exchanges = 0;
+        while is_on() {
+            assert_eq!(exchange(1 + usize::from(exchanges % 16 == 0)), 1 + usize::from(exchanges % 16 == 0));
+            exchanges += 1;
+            assert!(exchanges < 2000);
+        }
+        assert!(exchanges > 100, "not after a few, which may be the beginning of many");
+        for i in 0..100 {
+            exchange(1 + usize::from(i % 16 == 0));
+        }
+        assert!(!is_on());
+        exchange(64);
+        assert!(is_on());
+        group.close_slot(0).unwrap();
+        assert!(is_on());
+    });
+}

@@ -68,7 +68,7 @@ fn foreign_source_addresses_are_told() {
             }
         }
         let address = "127.0.0.1";
-        assert!(pool.segmentation_offload(&group(&pool, address, address, 8, &[0; 8]).flow));
+        assert!(pool.segmentation_offload(&group(&pool, address, address, 8, &[0; 8]).flow, 0));
     });
 }
 
@@ -90,7 +90,7 @@ fn packets_longer_than_the_path_are_told_with_its_mtu() {
                     assert!(matches!(error, SendError::TooLong { path_mtu: Some(1500) }), "{error}");
                 }
                 let flow = group(&pool, source, destination, fits, &bytes).flow;
-                assert!(pool.segmentation_offload(&flow));
+                assert!(pool.segmentation_offload(&flow, 0));
             }
         });
     });
@@ -140,7 +140,7 @@ fn a_full_buffer_is_waited_for_and_then_told() {
             let pool = TxPool::new(3);
             // Nobody has this address, so what is sent first stays, waiting for address resolution.
             let group = group(&pool, "192.0.2.1", "192.0.2.77", 1000, &[0; 30_000]);
-            let socket = pool.sockets.of(&group.flow).unwrap();
+            let socket = pool.sockets.of(&group.flow, 0).unwrap();
             sys::set(socket.fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, 0).unwrap();
             let (taken, errors) = try_send(&pool, &[group; 8]);
             assert_eq!((taken, errors.len()), (1, 7));
@@ -159,8 +159,8 @@ fn refused_segmentation_is_told_and_remembered() {
         for address in LOCALHOSTS {
             let bytes = numbered(0, 3);
             let group = group(&pool, address, address, 8, &bytes);
-            assert!(pool.segmentation_offload(&group.flow));
-            let socket = pool.sockets.of(&group.flow).unwrap();
+            assert!(pool.segmentation_offload(&group.flow, 0));
+            let socket = pool.sockets.of(&group.flow, 0).unwrap();
             // The kernel segments only what it may checksum.
             let no_checksum = match address {
                 "::1" => (libc::SOL_UDP, libc::UDP_NO_CHECK6_TX),
@@ -168,7 +168,7 @@ fn refused_segmentation_is_told_and_remembered() {
             };
             sys::set(socket.fd.as_fd(), no_checksum.0, no_checksum.1, 1).unwrap();
             assert!(matches!(error_of(&pool, group), SendError::SegmentationRefused));
-            assert!(!pool.segmentation_offload(&group.flow));
+            assert!(!pool.segmentation_offload(&group.flow, 0));
             sys::set(socket.fd.as_fd(), no_checksum.0, no_checksum.1, 0).unwrap();
             let singles: Vec<_> = bytes.chunks(8).map(|bytes| TxGroup { bytes, ..group }).collect();
             send(&pool, &singles);
