@@ -31,7 +31,7 @@ use std::thread::JoinHandle;
 
 use hub::DeviceRecord;
 use hub::client::Session;
-use memory::Registry;
+use memory::{QuickMutex, Registry};
 use parking_lot::Mutex;
 use transport::ReorderBudget;
 use udp::{RxSocket, TxPool};
@@ -92,7 +92,7 @@ pub(crate) struct Engine {
     registry: Registry,
     pub(crate) qps: Table<QpEntry>,
     socket: RxSocket,
-    rx: Mutex<RxSide>,
+    rx: QuickMutex<RxSide>,
     tx: TxPool,
     destinations: Destinations<Arc<QpEntry>>,
     due: DueList,
@@ -135,7 +135,7 @@ impl Engine {
             qps: Table::new(parts.slot, u16::from_ne_bytes(random)),
             destinations: Destinations::new(socket.receive_buffer_bytes()?),
             socket,
-            rx: Mutex::new(RxSide::new()),
+            rx: QuickMutex::new(RxSide::new()),
             tx: TxPool::new(TX_WAIT_MS),
             due: DueList::default(),
             backlog: Mutex::default(),

@@ -364,6 +364,7 @@ impl Qp {
     }
 
     /// When [`handle_timeout`](Qp::handle_timeout) wants to be called.
+    #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
         match &self.service {
             Service::Rc(rc) => rc.next_timeout(),

@@ -12,7 +12,14 @@ impl Time {
     /// Later than every other time.
     pub const NEVER: Time = Time(u64::MAX);
 
+    /// The same, and [`NEVER`](Time::NEVER) for none: the earliest of several is then one comparison each.
+    #[inline]
+    pub(crate) fn or_never(time: Option<Time>) -> Time {
+        time.unwrap_or(Time::NEVER)
+    }
+
     /// The time that has passed since `earlier`; zero if `earlier` lies ahead.
+    #[inline]
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -20,6 +27,7 @@ impl Time {
 
 impl Add<Duration> for Time {
     type Output = Time;
+    #[inline]
     fn add(self, delay: Duration) -> Time {
         Time(self.0.saturating_add(delay.as_nanos() as u64))
     }

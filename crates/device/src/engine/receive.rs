@@ -42,7 +42,11 @@ pub(super) struct RxSide {
     quiet: u32,
     /// When it was looked at last.
     last_look: Time,
+    last: LastEntry,
 }
+
+/// The queue pair of the last run of packets, and [`Table::removals`](crate::table::Table::removals) before.
+type LastEntry = Option<(Arc<QpEntry>, u32)>;
 
 impl RxSide {
     pub(super) fn new() -> RxSide {
@@ -54,11 +58,12 @@ impl RxSide {
             since_timers: 0,
             quiet: 0,
             last_look: Time(0),
+            last: None,
         }
     }
 
-    fn batch(&mut self) -> &mut RxBatch {
-        if self.bulk { &mut self.one } else { &mut self.many }
+    fn batch(&mut self) -> (&mut RxBatch, &mut LastEntry) {
+        (if self.bulk { &mut self.one } else { &mut self.many }, &mut self.last)
     }
 
     /// Whether the socket need not be looked at in this step. With peers on this host, whose frames cost
@@ -87,7 +92,8 @@ type Run<'a> = Peekable<Enumerate<Segments<'a>>>;
 impl Engine {
     /// Receives once and handles what has come. Returns when that was, if anything has.
     pub(super) fn receive(&self, rx: &mut RxSide, acks: Acks, scratch: &mut Scratch) -> Option<Time> {
-        let count = match self.socket.recv(rx.batch()) {
+        let (batch, last) = rx.batch();
+        let count = match self.socket.recv(batch) {
             Ok(0) => return None,
             Ok(count) => count as u64,
             Err(error) => {
@@ -98,7 +104,7 @@ impl Engine {
         };
         let now = clock::now();
         self.counters.add_alone(Counter::RxCalls, 1);
-        rx.bulk = self.handle_batch(rx.batch(), now, acks, scratch) / count >= BULK_BYTES;
+        rx.bulk = self.handle_batch(batch, last, now, acks, scratch) / count >= BULK_BYTES;
         let discarded = rx.newly_discarded();
         if discarded > 0 {
             self.counters.add(Counter::DropDiscarded, discarded);
@@ -107,10 +113,10 @@ impl Engine {
     }
 
     /// Returns the number of bytes.
-    fn handle_batch(&self, batch: &RxBatch, now: Time, acks: Acks, scratch: &mut Scratch) -> u64 {
+    fn handle_batch(&self, batch: &RxBatch, last: &mut LastEntry, now: Time, acks: Acks, scratch: &mut Scratch) -> u64 {
         let (mut packets, mut bytes) = (0, 0);
         for datagram in batch.iter() {
-            packets += self.handle_datagram(&datagram, &Inbound::of(&datagram, now, acks), scratch);
+            packets += self.handle_datagram(&datagram, last, &Inbound::of(&datagram, now, acks), scratch);
             bytes += datagram.bytes.len() as u64;
         }
         self.counters.add_alone(Counter::RxPackets, packets);
@@ -119,7 +125,13 @@ impl Engine {
     }
 
     /// Returns the number of good packets.
-    fn handle_datagram(&self, datagram: &Datagram<'_>, inbound: &Inbound, scratch: &mut Scratch) -> u64 {
+    fn handle_datagram(
+        &self,
+        datagram: &Datagram<'_>,
+        last: &mut LastEntry,
+        inbound: &Inbound,
+        scratch: &mut Scratch,
+    ) -> u64 {
         if self.capture.is_active() {
             self.capture_datagram(datagram, inbound);
         }
@@ -131,8 +143,8 @@ impl Engine {
         while let Some((_, segment)) = segments.peek() {
             good += match dest_qpn(segment) {
                 None => self.handle_short(&mut segments),
-                Some(qpn) if qpn.slot() == self.slot && qpn != Qpn::MULTICAST => match self.qps.get(qpn.index()) {
-                    Some(entry) => self.handle_run(&entry, &mut segments, inbound, scratch),
+                Some(qpn) if qpn.slot() == self.slot && qpn != Qpn::MULTICAST => match self.entry(qpn, last) {
+                    Some(entry) => self.handle_run(entry, &mut segments, inbound, scratch),
                     None => self.handle_other(&mut segments, inbound, Counter::DropUnknownQp),
                 },
                 Some(Qpn::MULTICAST) => self.handle_multicast(&mut segments, inbound, scratch),
@@ -140,6 +152,16 @@ impl Engine {
             };
         }
         good
+    }
+
+    /// The queue pair with a number of this slot. The table's lock is spared while it stays the same.
+    #[inline]
+    fn entry<'a>(&self, qpn: Qpn, last: &'a mut LastEntry) -> Option<&'a Arc<QpEntry>> {
+        let removals = self.qps.removals();
+        if !last.as_ref().is_some_and(|(entry, before)| entry.qpn() == qpn && *before == removals) {
+            *last = self.qps.get(qpn.index()).map(|entry| (entry, removals));
+        }
+        last.as_ref().map(|(entry, _)| entry)
     }
 
     /// Handles the packets for one queue pair that come next.

@@ -144,7 +144,10 @@ impl QpEntry {
     /// What was put off has left with other packets.
     #[inline]
     pub(crate) fn is_not_due(&self) {
-        self.due.store(false, SeqCst);
+        // A look costs less than a store that others must see at once.
+        if self.due.load(SeqCst) {
+            self.due.store(false, SeqCst);
+        }
     }
 
     /// The entry is off the list. True if what was put off is still to be sent.

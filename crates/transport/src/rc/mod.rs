@@ -207,9 +207,11 @@ impl Rc {
         self.responder.recv_posted(core);
     }
 
+    #[inline]
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        let times = [self.requester.retry().next_timeout(), self.pace.waits_until(), self.responder.next_timeout()];
-        times.into_iter().flatten().min()
+        let pace = Time::or_never(self.pace.waits_until());
+        let at = self.requester.retry().next_timeout().min(self.responder.next_timeout()).min(pace);
+        (at != Time::NEVER).then_some(at)
     }
 
     /// Bytes per second that CNPs have left to it; `None`: no limit.

@@ -307,6 +307,9 @@ impl Responder {
 
     /// Builds the next response.
     pub(crate) fn poll_transmit(&mut self, core: &mut Core, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
+        if !self.responses.has_any() {
+            return None;
+        }
         let syndrome = self.syndrome(core);
         let note = Note {
             syndrome,

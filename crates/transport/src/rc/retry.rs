@@ -135,9 +135,11 @@ impl Retry {
         self.sample = None;
     }
 
-    pub(crate) fn next_timeout(&self) -> Option<Time> {
-        let earliest = |a: Option<Time>, b: Option<Time>| a.into_iter().chain(b).min();
-        earliest(self.rnr_until, earliest(self.probe_at, self.deadline))
+    /// `Time::NEVER` if nothing is waited for.
+    #[inline]
+    pub(crate) fn next_timeout(&self) -> Time {
+        let [rnr, probe, deadline] = [self.rnr_until, self.probe_at, self.deadline].map(Time::or_never);
+        rnr.min(probe).min(deadline)
     }
 
     /// Which timer has run out, if any, and sets the next.

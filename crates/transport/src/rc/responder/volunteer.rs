@@ -31,15 +31,17 @@ impl Responder {
         }
     }
 
-    pub(crate) fn next_timeout(&self) -> Option<Time> {
+    /// `Time::NEVER` if there is none.
+    #[inline]
+    pub(crate) fn next_timeout(&self) -> Time {
         match self.volunteer {
-            Volunteer::At(at) => Some(at),
-            _ => None,
+            Volunteer::At(at) => at,
+            _ => Time::NEVER,
         }
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time) {
-        if self.next_timeout().is_some_and(|at| at <= now) {
+        if self.next_timeout() <= now {
             self.acknowledge_now();
         }
     }
