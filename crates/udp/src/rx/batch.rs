@@ -22,7 +22,7 @@ pub struct RxBatch {
     /// What came last time, decoded. Never grows past its capacity.
     arrived: Vec<Arrived>,
     /// What the control messages of the last datagram were, and what they said.
-    last: Said,
+    last: Box<Said>,
     /// Datagrams to ask for next time.
     window: usize,
     /// Whether all that was asked for came last time.
@@ -38,7 +38,7 @@ impl RxBatch {
             headers: vec![RxHeader::EMPTY; datagrams].into_boxed_slice(),
             data: vec![0; datagrams * ROOM_BYTES],
             arrived: Vec::with_capacity(datagrams),
-            last: Said::default(),
+            last: Box::default(),
             window: 1,
             full: false,
             discarded: 0,
