@@ -152,6 +152,11 @@ impl Qp {
         self.core.caps.max_send_wr.saturating_sub(self.core.sq.len() as u32)
     }
 
+    /// Whether a receive WQE is posted, as far as it is its own queue that tells.
+    pub fn has_receives(&self) -> bool {
+        self.core.shared_recv || !self.core.rq.is_empty()
+    }
+
     /// Its attributes as they are now.
     pub fn query(&self) -> QpAttr {
         let mut attr = self.core.attr;

@@ -179,7 +179,7 @@ impl Engine {
                 left -= 1;
                 continue;
             };
-            let handled = match self.entry_of(head.dst, scratch) {
+            let (handled, over) = match self.entry_of(head.dst, scratch) {
                 Some(entry) => {
                     let handled = self.handle_frames(&entry.0, link, &mut lane, left, acks, scratch);
                     scratch.seen.last = Some(entry);
@@ -187,14 +187,14 @@ impl Engine {
                 }
                 None if self.tell_not_ready(link, &head) => {
                     frame.release();
-                    1
+                    (1, false)
                 }
-                None => 0,
+                None => (0, true),
             };
-            if handled == 0 {
+            left -= handled;
+            if over || handled == 0 {
                 break;
             }
-            left -= handled;
         }
         TURN_FRAMES - left
     }
@@ -210,7 +210,8 @@ impl Engine {
         }
     }
 
-    /// Handles the frames for one queue pair that come next; returns how many.
+    /// Handles the frames for one queue pair that come next; returns how many, and whether this turn is over.
+    /// It is when datagrams have taken the last receive WQE: the application may post more before the next turn.
     fn handle_frames(
         &self,
         entry: &Arc<QpEntry>,
@@ -219,14 +220,18 @@ impl Engine {
         most: usize,
         acks: Acks,
         scratch: &mut Scratch,
-    ) -> usize {
-        let mut handled = 0;
+    ) -> (usize, bool) {
+        let (mut handled, mut over) = (0, false);
         let mut cell = entry.lock();
         while handled < most {
             let Some(frame) = lane.peek() else { break };
             let Some(head) = head_of(&frame).filter(|head| head.dst == entry.qpn()) else { break };
             let outcome = match cell.live.as_mut() {
                 Some(live) if head.kind == Kind::Datagram => {
+                    if handled > 0 && !live.qp.has_receives() {
+                        over = true;
+                        break;
+                    }
                     let (parents, near) = (&live.parents, live.near.as_ref());
                     let mut host = Host { engine: self, entry, parents, near, outcome: &mut scratch.outcome };
                     self.take_datagram(&mut live.qp, &head, &frame, &mut host)
@@ -249,6 +254,7 @@ impl Engine {
                 Ok(()) => {}
                 Err(DropReason::QpState | DropReason::WrongSource) if head.kind != Kind::Datagram => {
                     if !self.tell_not_ready(link, &head) {
+                        over = true;
                         break;
                     }
                 }
@@ -258,7 +264,7 @@ impl Engine {
             handled += 1;
         }
         self.note_work(entry, &mut cell, scratch, acks);
-        handled
+        (handled, over)
     }
 
     #[inline]
