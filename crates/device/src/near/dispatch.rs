@@ -20,11 +20,12 @@ use crate::qp::QpEntry;
 /// Frames of one lane that are handled before others have their turn.
 const TURN_FRAMES: usize = 64;
 
-/// About how often an application that polls looks at everything, and how many looks at the lanes and turns with
-/// frames come between at most. One that polls more slowly looks at everything each time.
+/// About how often an application that polls looks at everything, and how many looks at empty lanes and how many
+/// frames come between at most. One that polls more slowly looks at everything each time. (Frames count, not turns
+/// with frames: a turn with large messages lasts so long that the background thread would step in.)
 const STEP_INTERVAL_NS: u64 = 500;
 const MAX_LOOKS_PER_STEP: u64 = 64;
-const TURNS_PER_STEP: u32 = 32;
+const FRAMES_PER_STEP: u64 = 32;
 /// Looks at the lanes after which acknowledges leave that were put off.
 const LOOKS_PER_ACK: u32 = 8;
 
@@ -35,9 +36,8 @@ pub(crate) struct Seen {
     links: Option<Arc<[Arc<NearLink>]>>,
     /// The queue pair of the last frame, and [`Table::removals`](crate::table::Table::removals) before.
     last: Option<(Arc<QpEntry>, u32)>,
-    /// Looks and turns since the last step, and before it.
+    /// Looks at empty lanes since the last step; those and frames before it.
     looks: u32,
-    turns: u32,
     polls: u32,
     /// Looks for each step as the application's pace allows it; zero and one are one.
     per_step: u32,
@@ -96,16 +96,15 @@ impl Engine {
         }
         let waiting = links.iter().any(|link| link.waiting() != 0);
         let seen = &mut scratch.seen;
-        let (turn, count, most) = match waiting {
-            true => (Turn::Frames, &mut seen.turns, TURNS_PER_STEP),
-            false => (seen.look(), &mut seen.looks, seen.per_step),
-        };
-        *count += 1;
-        if *count < most {
-            return turn;
+        seen.looks += u32::from(!waiting);
+        if waiting && seen.frames < FRAMES_PER_STEP {
+            return Turn::Frames;
         }
-        seen.polls = seen.looks + seen.turns;
-        (seen.looks, seen.turns, seen.until_acks) = (0, 0, 0);
+        if !waiting && seen.looks < seen.per_step {
+            return seen.look();
+        }
+        seen.polls = seen.looks + seen.frames as u32;
+        (seen.looks, seen.until_acks) = (0, 0);
         self.counters.add(Counter::NearFrames, std::mem::take(&mut seen.frames));
         Turn::Everything
     }
