@@ -1,7 +1,7 @@
 //! When packets of one send shall arrive as one datagram.
 //!
-//! Streams arrive several times faster so, but for a packet that comes alone the option costs: the kernel then looks
-//! at a cache line that the sender's processor has just written, a tenth of the packet's whole way. So a socket that
+//! Streams arrive several times faster so, but for a packet that comes alone the option costs a tenth of its whole
+//! way: presumably the kernel then looks at a cache line that the sender's processor has just written. So a socket that
 //! gets lone packets for the most part does without, and takes the option back when more come together.
 
 use super::batch::RxBatch;
