@@ -20,12 +20,12 @@ use crate::qp::QpEntry;
 /// Frames of one lane that are handled before others have their turn.
 const TURN_FRAMES: usize = 64;
 
-/// About how often an application that polls looks at everything, and how many looks at empty lanes and how many
-/// frames come between at most. One that polls more slowly looks at everything each time. (Frames count, not turns
-/// with frames: a turn with large messages lasts so long that the background thread would step in.)
+/// About how often an application that polls looks at everything, and how many looks at empty lanes, and how many
+/// turns and frames, come between at most. One that polls more slowly looks at everything each time. (Frames count,
+/// since a turn with large ones lasts so long that the background thread would step in; turns, since one may take none.)
 const STEP_INTERVAL_NS: u64 = 500;
 const MAX_LOOKS_PER_STEP: u64 = 64;
-const FRAMES_PER_STEP: u64 = 32;
+const TAKEN_PER_STEP: u32 = 64;
 /// Looks at the lanes after which acknowledges leave that were put off.
 const LOOKS_PER_ACK: u32 = 8;
 
@@ -36,8 +36,9 @@ pub(crate) struct Seen {
     links: Option<Arc<[Arc<NearLink>]>>,
     /// The queue pair of the last frame, and [`Table::removals`](crate::table::Table::removals) before.
     last: Option<(Arc<QpEntry>, u32)>,
-    /// Looks at empty lanes since the last step; those and frames before it.
+    /// Looks at empty lanes since the last step, and turns and frames; all of them before it.
     looks: u32,
+    taken: u32,
     polls: u32,
     /// Looks for each step as the application's pace allows it; zero and one are one.
     per_step: u32,
@@ -97,14 +98,15 @@ impl Engine {
         let waiting = links.iter().any(|link| link.waiting() != 0);
         let seen = &mut scratch.seen;
         seen.looks += u32::from(!waiting);
-        if waiting && seen.frames < FRAMES_PER_STEP {
+        seen.taken += u32::from(waiting);
+        if waiting && seen.taken < TAKEN_PER_STEP {
             return Turn::Frames;
         }
         if !waiting && seen.looks < seen.per_step {
             return seen.look();
         }
-        seen.polls = seen.looks + seen.frames as u32;
-        (seen.looks, seen.until_acks) = (0, 0);
+        seen.polls = seen.looks + seen.taken;
+        (seen.looks, seen.taken, seen.until_acks) = (0, 0, 0);
         self.counters.add(Counter::NearFrames, std::mem::take(&mut seen.frames));
         Turn::Everything
     }
@@ -139,6 +141,7 @@ impl Engine {
         }
         scratch.seen.links = Some(links);
         scratch.seen.frames += frames as u64;
+        scratch.seen.taken += frames as u32;
         frames > 0
     }
 
