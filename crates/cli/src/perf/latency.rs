@@ -19,7 +19,7 @@ use crate::error::Error;
 const WARM_UP: u32 = 200;
 /// A peer that does not answer for this long is gone.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Receives that are posted in advance; `ib_send_lat` posts 512.
+/// Receives that are posted in advance, if the queue has room for them; `ib_send_lat` posts 512.
 const RECEIVES: u32 = 64;
 /// Looks at memory between two polls of a queue: a poll drives a device in software.
 const LOOKS: u32 = 8;
@@ -75,7 +75,8 @@ pub(super) fn server(endpoints: &Endpoints, peer: &EndpointInfo, test: &Test) ->
 /// Receives that a side posts before the first message.
 pub(super) fn prepare(endpoints: &Endpoints, test: &Test) -> Result<(), Error> {
     if test.op.uses_recv() {
-        endpoints.post_recvs(0, RECEIVES, half_bytes(test) as u64, test.size_bytes)?;
+        let count = RECEIVES.min(endpoints.qps[0].caps().max_recv_wr);
+        endpoints.post_recvs(0, count, half_bytes(test) as u64, test.size_bytes)?;
     }
     Ok(())
 }
