@@ -41,6 +41,8 @@ counters! {
     AcksDeferred = "acks_deferred",
     /// Times that the background thread took over from the application.
     BackgroundTakeovers = "background_takeovers",
+    /// Times that it saw to packets which an application that polls had left lying.
+    BackgroundStandIns = "background_stand_ins",
     /// Panics that the background thread survived: each is a defect.
     BackgroundPanics = "background_panics",
     /// Received packets whose IPv4 identification was not the usual one.
@@ -145,6 +147,10 @@ impl Counters {
     #[inline]
     pub(crate) fn add(&self, counter: Counter, count: u64) {
         self.page.cell(counter as usize).fetch_add(count, Relaxed);
+    }
+
+    pub(crate) fn get(&self, counter: Counter) -> u64 {
+        self.page.cell(counter as usize).load(Relaxed)
     }
 
     /// As [`add`](Counters::add), for counters that only the holder of the receive side's lock adds to: saves

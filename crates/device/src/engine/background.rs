@@ -12,6 +12,9 @@
 //! take its processor away. So while it polls often the thread naps. When it stopped, the
 //! thread takes over: it serves, goes on for a short while after traffic, and then blocks.
 //! Without deadlines it blocks for ever, so an idle process costs nothing.
+//!
+//! An application may poll often and look away in between, as one does that waits for a peer's WRITE by looking
+//! at its memory. After a nap in which packets were left lying the thread stands in for it, once.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -40,6 +43,8 @@ const NAP_MAX: Duration = Duration::from_millis(1);
 const POLLS_TO_YIELD: u64 = 16;
 /// So many during a nap mean that it still does.
 const POLLS_TO_NAP_ON: u64 = 2;
+/// How long, at least, nobody has polled while packets wait when the thread sees to them.
+const ALONE: Duration = Duration::from_micros(200);
 /// How long the thread goes on looking after the last traffic.
 const SPIN: Duration = Duration::from_micros(30);
 
@@ -223,7 +228,32 @@ impl Worker {
     fn take_a_nap(&mut self) {
         self.background().set(Mode::Napping);
         self.wait(false, Some(self.nap));
-        self.nap = (self.nap * 2).min(NAP_MAX);
+        self.nap = match self.is_left_alone() {
+            true => NAP_MIN,
+            false => (self.nap * 2).min(NAP_MAX),
+        };
+        if self.nap == NAP_MIN {
+            self.engine.counters.add(Counter::BackgroundStandIns, 1);
+            self.step(Driver::StandIn);
+        }
+    }
+
+    /// Whether packets wait, and the application, which has polled until a moment ago, does something else: it
+    /// looks at memory that a peer writes to, say, or was scheduled away.
+    fn is_left_alone(&mut self) -> bool {
+        if !is_readable(&self.engine.socket) {
+            return false;
+        }
+        let before = self.traces();
+        // Asleep: the application may be on this processor, too.
+        self.wait(false, Some(ALONE));
+        self.traces() == before && is_readable(&self.engine.socket)
+    }
+
+    /// What changes while anybody drives the engine.
+    fn traces(&self) -> (Look, [u64; 2]) {
+        let counters = &self.engine.counters;
+        (self.engine.activity.look(), [Counter::TxCalls, Counter::RxCalls].map(|counter| counters.get(counter)))
     }
 
     /// Drives until it has been quiet for a while; false if the application does it again.
@@ -233,7 +263,7 @@ impl Worker {
         }
         let mut last_traffic = None;
         while !self.background().stop.load(Relaxed) {
-            if self.step() {
+            if self.step(Driver::Background) {
                 last_traffic = Some(Instant::now());
             }
             if self.engine.activity.drives_since(self.look, POLLS_TO_YIELD) {
@@ -249,8 +279,8 @@ impl Worker {
 
     /// One step. A defect that shows as a panic is reported and survived: the locks are free
     /// again, and the other queue pairs still want to be served.
-    fn step(&self) -> bool {
-        let step = || Scratch::with(|scratch| self.engine.step(Driver::Background, scratch));
+    fn step(&self, driver: Driver) -> bool {
+        let step = || Scratch::with(|scratch| self.engine.step(driver, scratch));
         catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
             self.engine.counters.add(Counter::BackgroundPanics, 1);
             std::thread::sleep(NAP_MAX);
@@ -377,6 +407,11 @@ impl Engine {
             }
         }
     }
+}
+
+fn is_readable(socket: &impl std::os::fd::AsFd) -> bool {
+    let mut fds = [PollFd::new(socket, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 fn timespec(duration: Duration) -> Timespec {

@@ -22,7 +22,11 @@ const STEPS_PER_LOOK: u32 = 8;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Driver {
     Application,
+    /// The background thread, while the application is away.
     Background,
+    /// The background thread for once, for an application that will be back: acknowledges wait for it, so
+    /// that they leave with its answer. The peer's program, which waits for both, then polls until both are there.
+    StandIn,
 }
 
 impl Engine {
@@ -43,7 +47,11 @@ impl Engine {
 
     /// One step, unless somebody else is at it.
     pub(super) fn step(&self, driver: Driver, scratch: &mut Scratch) -> bool {
-        let acks = if driver == Driver::Application { self.acks_of_application() } else { Acks::Now };
+        let acks = match driver {
+            Driver::Application => self.acks_of_application(),
+            Driver::Background => Acks::Now,
+            Driver::StandIn => Acks::Later,
+        };
         let framed = self.near.is_some() && self.step_near(acks, scratch);
         let pace = if driver == Driver::Application { self.pace(scratch) } else { None };
         let Some(mut rx) = self.rx.try_lock() else { return framed };
@@ -72,7 +80,7 @@ impl Engine {
         }
         // Reading the clock takes a good part of an empty poll.
         rx.since_timers += 1;
-        let look = arrived || driver == Driver::Background || rx.since_timers >= STEPS_PER_LOOK;
+        let look = arrived || driver != Driver::Application || rx.since_timers >= STEPS_PER_LOOK;
         if look {
             rx.since_timers = 0;
         }

@@ -114,3 +114,25 @@ fn the_background_thread_keeps_away_from_an_application_that_polls() {
         assert!(takeovers.iter().sum::<u64>() < echoes / 4 + 10, "{takeovers:?} in {echoes} echoes");
     });
 }
+
+#[test]
+fn who_looks_at_memory_between_polls_is_stood_in_for() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup::new(QpType::Rc));
+        let start = Instant::now();
+        for round in (1..=u8::MAX).cycle() {
+            a.write(0, &[round]);
+            for _ in 0..50 {
+                b.send_cq.poll(&mut Vec::new(), 1).unwrap();
+            }
+            // From here on b does not poll.
+            a.send(1, SendOp::Write(b.remote(0)), 0, 1);
+            wait_for("the byte", || b.read(0, 1) == [round]);
+            a.sent();
+            if b.device.counters().get("background_stand_ins") > 0 {
+                return;
+            }
+            assert!(start.elapsed() < PATIENCE, "nobody stood in: {:?}", b.device.counters());
+        }
+    });
+}
