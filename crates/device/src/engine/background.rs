@@ -226,16 +226,18 @@ impl Worker {
     }
 
     fn take_a_nap(&mut self) {
-        self.background().set(Mode::Napping);
-        self.wait(false, Some(self.nap));
-        self.nap = match self.is_left_alone() {
-            true => NAP_MIN,
-            false => (self.nap * 2).min(NAP_MAX),
-        };
-        if self.nap == NAP_MIN {
+        self.nap(self.nap);
+        self.nap = (self.nap * 2).min(NAP_MAX);
+        if self.is_left_alone() {
+            self.nap = NAP_MIN;
             self.engine.counters.add(Counter::BackgroundStandIns, 1);
             self.step(Driver::StandIn);
         }
+    }
+
+    fn nap(&mut self, time: Duration) {
+        self.background().set(Mode::Napping);
+        self.wait(false, Some(time));
     }
 
     /// Whether packets wait, and the application, which has polled until a moment ago, does something else: it
@@ -246,7 +248,7 @@ impl Worker {
         }
         let before = self.traces();
         // Asleep: the application may be on this processor, too.
-        self.wait(false, Some(ALONE));
+        self.nap(ALONE);
         self.traces() == before && is_readable(&self.engine.socket)
     }
 

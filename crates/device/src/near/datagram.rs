@@ -94,14 +94,19 @@ impl Engine {
         let version = near.links.version();
         let same = last.as_ref().filter(|last| (last.destination, last.slot) == (destination, slot));
         let way = match same {
-            Some(last) if last.version == version && !matches!(last.way, Way::NotYet(_)) => last.way.clone(),
             Some(Neighbour { way: Way::NotYet(since), .. }) => self.look_for_way(datagram, *since, now),
+            Some(known) if known.version == version => return self.if_open(&known.way),
             _ => self.look_for_way(datagram, now, now),
         };
-        *last = Some(Neighbour { destination, slot, version, way: way.clone() });
+        let known = last.insert(Neighbour { destination, slot, version, way });
+        self.if_open(&known.way)
+    }
+
+    /// The wire instead of a lane that is not to be used, or not any more.
+    fn if_open(&self, way: &Way) -> Way {
         match way {
             Way::Lane(link) if !link.is_direct() || link.is_dead() || self.capture.is_active() => Way::Wire,
-            way => way,
+            way => way.clone(),
         }
     }
 

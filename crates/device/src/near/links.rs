@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use hub::client::{Introduction, LinkOffer, Session, Side};
 use local::{Link, LinkEnds, Object, Standing};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::epoll;
 
 use super::export::Exporter;
@@ -157,15 +157,7 @@ impl Links {
 
     /// The link to the process that has a slot, for who cannot wait. Asks for it, if that is worth while.
     pub(super) fn at_hand(&self, slot: u8, wish: impl FnOnce()) -> AtHand {
-        let mut state = self.state.lock();
-        if state.is_news(slot) {
-            state.slots.insert(slot, Known::Asked);
-            state.wishes.push_back(slot);
-            drop(state);
-            wish();
-            return AtHand::NotYet;
-        }
-        match state.slots.get(&slot) {
+        match self.ask_if_new(slot, wish).slots.get(&slot) {
             Some(Known::Asked) => AtHand::NotYet,
             Some(Known::Linked(link)) => match link.standing() {
                 Standing::Up => AtHand::Up(link.clone()),
@@ -176,8 +168,8 @@ impl Links {
         }
     }
 
-    fn find(&self, slot: u8, patience: Duration, wish: impl FnOnce()) -> Option<Arc<NearLink>> {
-        let end = Instant::now() + patience;
+    /// What is known, after the slot was put on the list of those to ask for if that is worth while.
+    fn ask_if_new(&self, slot: u8, wish: impl FnOnce()) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         if state.is_news(slot) {
             state.slots.insert(slot, Known::Asked);
@@ -186,6 +178,12 @@ impl Links {
             wish();
             state = self.state.lock();
         }
+        state
+    }
+
+    fn find(&self, slot: u8, patience: Duration, wish: impl FnOnce()) -> Option<Arc<NearLink>> {
+        let end = Instant::now() + patience;
+        let mut state = self.ask_if_new(slot, wish);
         loop {
             match state.slots.get(&slot) {
                 Some(Known::Linked(link)) => return Some(link.clone()),
