@@ -122,7 +122,7 @@ impl Case {
         let mut arguments: Vec<&str> = match self.how {
             How::Alone | How::Lives => vec!["run"],
             How::Pair => vec!["pair", "--wait", "1"],
-            How::TwoHosts => vec!["pair", "--wait", "1", "--namespaces"],
+            How::TwoHosts => vec!["pair", "--wait", "2", "--namespaces"],
         };
         arguments.extend(self.faults.iter().flat_map(|plan| ["--faults", plan]));
         if !self.server.is_empty() {
