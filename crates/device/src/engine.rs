@@ -8,6 +8,7 @@ mod activity;
 mod background;
 mod destination;
 mod due;
+mod faulty;
 mod host;
 mod later;
 mod overrun;

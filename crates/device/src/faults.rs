@@ -1,7 +1,7 @@
 //! Faults on purpose, on the real path: what happens to packets between here and the socket.
 //!
-//! Every packet is judged when it is about to leave: lost, doubled, damaged, delayed, or
-//! held until others have passed. Packets that wait are kept here and served by the engine's
+//! Every packet is judged when it is staged: lost, doubled, damaged, delayed, or held until others have passed. One
+//! that meets no fault stays where it is, in its group. Packets that wait are kept here and served by the engine's
 //! timers. While no plan is set all this costs one relaxed load.
 
 use std::cmp::Reverse;
@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-use faults::{FaultPlan, Hold, Injector};
+use faults::{FaultPlan, Hold, Injector, Verdict};
 use parking_lot::Mutex;
 use transport::Time;
 
@@ -102,17 +102,43 @@ impl FaultGate {
         Time(self.earliest.load(SeqCst))
     }
 
-    /// Judges packets that are about to leave; returns those that leave now, in order.
-    pub(crate) fn pass(
+    /// Judges the next packet that is about to leave, and counts what meets it.
+    pub(crate) fn judge(&self, counters: &Counters) -> Verdict {
+        let verdict = self.state.lock().injector.as_ref().map_or(Verdict::PASS, |injector| injector.judge());
+        let met = [
+            (verdict.drop, Counter::FaultLost),
+            (verdict.corrupt.is_some(), Counter::FaultCorrupted),
+            (verdict.duplicate, Counter::FaultDuplicated),
+        ];
+        met.into_iter().filter(|(met, _)| *met).for_each(|(_, counter)| counters.add(counter, 1));
+        verdict
+    }
+
+    /// A packet leaves; returns those that have let enough others pass with it.
+    pub(crate) fn passed(&self) -> Vec<LoosePacket> {
+        if self.earliest() == Time::NEVER {
+            return Vec::new();
+        }
+        let mut state = self.state.lock();
+        let out = state.overtake();
+        self.publish(&state);
+        out
+    }
+
+    /// Takes a packet that does not simply leave, `copies` times: it waits as its verdict says. Returns what leaves
+    /// at once, in order; without a wait that is the packet, and those that have let it pass.
+    pub(crate) fn dispose(
         &self,
-        packets: impl Iterator<Item = LoosePacket>,
+        packet: LoosePacket,
+        copies: usize,
+        verdict: &Verdict,
         now: Time,
         counters: &Counters,
     ) -> Vec<LoosePacket> {
         let mut state = self.state.lock();
         let mut out = Vec::new();
-        for packet in packets {
-            state.judge(packet, now, &mut out, counters);
+        for packet in std::iter::repeat_n(packet, copies) {
+            state.dispose(packet, verdict.delay, verdict.hold, now, &mut out, counters);
         }
         self.publish(&state);
         out
@@ -136,23 +162,6 @@ impl FaultGate {
 }
 
 impl State {
-    fn judge(&mut self, mut packet: LoosePacket, now: Time, out: &mut Vec<LoosePacket>, counters: &Counters) {
-        let Some(injector) = &self.injector else { return out.push(packet) };
-        let verdict = injector.judge();
-        if verdict.drop {
-            return counters.add(Counter::FaultLost, 1);
-        }
-        if let Some(corruption) = verdict.corrupt {
-            counters.add(Counter::FaultCorrupted, 1);
-            corruption.flip(&mut packet.bytes);
-        }
-        if verdict.duplicate {
-            counters.add(Counter::FaultDuplicated, 1);
-            self.dispose(packet.clone(), verdict.delay, verdict.hold, now, out, counters);
-        }
-        self.dispose(packet, verdict.delay, verdict.hold, now, out, counters);
-    }
-
     fn dispose(
         &mut self,
         packet: LoosePacket,
@@ -185,10 +194,15 @@ impl State {
     /// A packet leaves; those that waited for it to pass may follow.
     fn let_go(&mut self, packet: LoosePacket, out: &mut Vec<LoosePacket>) {
         out.push(packet);
+        out.append(&mut self.overtake());
+    }
+
+    /// A packet overtakes those that are held.
+    fn overtake(&mut self) -> Vec<LoosePacket> {
         for held in &mut self.held {
             held.left = held.left.saturating_sub(1);
         }
-        out.extend(self.held.extract_if(.., |held| held.left == 0).map(|held| held.packet));
+        self.held.extract_if(.., |held| held.left == 0).map(|held| held.packet).collect()
     }
 
     fn release_due(&mut self, now: Time, out: &mut Vec<LoosePacket>) {

@@ -16,6 +16,12 @@ pub(crate) struct LoosePacket {
 }
 
 impl LoosePacket {
+    /// A copy of a group's only packet.
+    pub(crate) fn copy_of(packet: &TxGroup<'_>) -> LoosePacket {
+        let TxGroup { flow, traffic_class, hop_limit, interface, segment_bytes: _, bytes } = *packet;
+        LoosePacket { flow, traffic_class, hop_limit, interface, bytes: bytes.to_vec() }
+    }
+
     /// The packets of a group, each sealed for identification 0.
     pub(crate) fn split(group: &TxGroup<'_>) -> impl Iterator<Item = LoosePacket> {
         let TxGroup { flow, traffic_class, hop_limit, interface, segment_bytes, bytes } = *group;

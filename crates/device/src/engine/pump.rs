@@ -155,7 +155,11 @@ impl Engine {
                 continue;
             };
             let together = self.tx.segmentation_offload(&route.flow, route.traffic_class());
-            staging.commit(route, transmit.len_bytes, together);
+            if self.faults.is_active() {
+                self.commit_with_faults(staging, route, transmit.len_bytes, together);
+            } else {
+                staging.commit(route, transmit.len_bytes, together);
+            }
             allowance = allowance.saturating_sub((transmit.len_bytes + PACKET_OVERHEAD_BYTES) as u64);
             if allowance == 0 {
                 live.qp.hold_requests(true);

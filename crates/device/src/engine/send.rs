@@ -1,5 +1,4 @@
-//! Giving staged packets to the system, on the short way or, with faults or a capture, on
-//! the long one.
+//! Giving staged packets to the system, in groups or, those that fault injection had kept, one by one.
 
 use smallvec::SmallVec;
 use udp::{SendError, TxGroup};
@@ -15,11 +14,7 @@ impl Engine {
     /// Sends what is staged, and lets others send for the same queue pairs again.
     pub(super) fn flush(&self, scratch: &mut Scratch) {
         if scratch.staging.packets() > 0 {
-            if self.faults.is_active() {
-                self.send_with_faults(&scratch.staging);
-            } else {
-                self.send_groups(&scratch.staging);
-            }
+            self.send_groups(&scratch.staging);
         }
         for token in scratch.staging.clear() {
             if let Some(entry) = token.give_back() {
@@ -35,7 +30,7 @@ impl Engine {
                 self.give(&staging.groups().map(|(_, group)| group).collect::<SmallVec<[TxGroup<'_>; MAX_GROUPS]>>())
             }
         }
-        self.count_sent(staging.len() as u64, staging.packets(), staging.bytes_staged());
+        self.count_sent(staging.len() as u64, staging.packets(), staging.bytes_staged() as u64);
     }
 
     #[inline]
@@ -64,15 +59,6 @@ impl Engine {
         }
         self.counters.unsent(error, group.segments() as u64);
         log::debug!("packets to {} were not sent: {error}", group.flow.destination);
-    }
-
-    #[cold]
-    fn send_with_faults(&self, staging: &Staging) {
-        let now = clock::now();
-        let packets = staging.groups().flat_map(|(_, group)| LoosePacket::split(&group).collect::<Vec<_>>());
-        let out = self.faults.pass(packets, now, &self.counters);
-        self.background.deadline(self.faults.earliest());
-        self.send_loose(&out);
     }
 
     /// Sends packets that fault injection had kept and whose time has come.

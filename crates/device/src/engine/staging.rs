@@ -13,6 +13,7 @@ use wire::{Flow, ICRC_LEN, icrc};
 
 use crate::engine::pump::DEST_SLOT;
 use crate::engine::route::Route;
+use crate::loose::LoosePacket;
 use crate::qp::QpEntry;
 
 /// With so many bytes staged no new group is begun: they are sent first, while they are in
@@ -86,8 +87,8 @@ impl Staging {
         self.packets
     }
 
-    pub(super) fn bytes_staged(&self) -> u64 {
-        self.used as u64
+    pub(super) fn bytes_staged(&self) -> usize {
+        self.used
     }
 
     /// Notes whose packets come next.
@@ -126,10 +127,48 @@ impl Staging {
                 0
             }
         };
-        let (packet, rest) = self.bytes[start..end].split_at_mut(len_bytes);
-        rest.copy_from_slice(&icrc::compute(&route.flow, index, packet).to_le_bytes());
+        self.seal(&route.flow, index, len_bytes);
         self.used = end;
         self.packets += 1;
+    }
+
+    /// Commits the packet of `len_bytes` that was written at byte `start` once more.
+    pub(super) fn commit_again(&mut self, start: usize, route: &Route, len_bytes: usize, together: bool) {
+        self.make_room(len_bytes);
+        self.bytes.copy_within(start..start + len_bytes, self.used);
+        self.commit(route, len_bytes, together);
+    }
+
+    /// The packet of `len_bytes` in the [`room`](Staging::room), which is not staged, as it is on its own.
+    pub(super) fn take_out(&mut self, route: &Route, len_bytes: usize) -> LoosePacket {
+        let (start, end) = (self.used, self.used + len_bytes + ICRC_LEN);
+        self.seal(&route.flow, 0, len_bytes);
+        LoosePacket::copy_of(&Group::new(route, self.bytes[start + DEST_SLOT], start, end).as_sent(&self.bytes))
+    }
+
+    /// Writes the ICRC of the packet in the room.
+    #[inline]
+    fn seal(&mut self, flow: &Flow, identification: u16, len_bytes: usize) {
+        let (packet, rest) = self.bytes[self.used..self.used + len_bytes + ICRC_LEN].split_at_mut(len_bytes);
+        rest.copy_from_slice(&icrc::compute(flow, identification, packet).to_le_bytes());
+    }
+
+    /// Adds a packet that travels alone.
+    pub(super) fn push(&mut self, packet: &LoosePacket) {
+        self.make_room(packet.bytes.len());
+        let (start, end) = (self.used, self.used + packet.bytes.len());
+        self.bytes[start..end].copy_from_slice(&packet.bytes);
+        self.groups.push(Group::alone(&packet.to_send(), start));
+        self.used = end;
+        self.packets += 1;
+    }
+
+    /// Injected faults may add packets where a full staging has no room for them.
+    fn make_room(&mut self, len_bytes: usize) {
+        let least = self.used + len_bytes + ROOM_BYTES;
+        if self.bytes.len() < least {
+            self.bytes.resize(least, 0);
+        }
     }
 
     /// How many groups there are.
@@ -174,6 +213,14 @@ impl Group {
             start,
             end,
         }
+    }
+
+    /// A group of one packet that none may follow.
+    fn alone(packet: &TxGroup<'_>, start: usize) -> Group {
+        let TxGroup { flow, traffic_class, hop_limit, interface, segment_bytes, bytes } = *packet;
+        let end = start + bytes.len();
+        let slot = bytes.get(DEST_SLOT).copied().unwrap_or_default();
+        Group { flow, traffic_class, hop_limit, interface, slot, closed: true, segments: 1, segment_bytes, start, end }
     }
 
     /// Whether no packet of the group's own length may follow.

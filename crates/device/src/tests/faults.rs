@@ -194,17 +194,70 @@ fn every_captured_icrc_is_right() {
             a.sent();
         }
         a.device.stop_capture();
-        let bytes = std::fs::read(&file.0).unwrap();
-        let mut reader = pcap_file::pcapng::PcapNgReader::new(bytes.as_slice()).unwrap();
-        let mut packets = 0;
-        while let Some(block) = reader.next_block() {
-            let Some(packet) = block.unwrap().into_enhanced_packet() else { continue };
-            let frame = wire::frame::decode(&packet.data).expect("a frame");
-            let check = wire::icrc::check(&frame.flow, frame.payload, frame.identification);
-            assert_eq!(check, wire::icrc::Check::Good);
-            packets += 1;
-        }
+        let packets = left(&file.0).len();
         assert!(packets > 586, "{packets}");
+    });
+}
+
+/// The packets that a capture of one's own says have left: PSN and IPv4 identification.
+fn left(file: &Path) -> Vec<(u32, u16)> {
+    let bytes = std::fs::read(file).unwrap();
+    let mut reader = pcap_file::pcapng::PcapNgReader::new(bytes.as_slice()).unwrap();
+    let mut packets = Vec::new();
+    while let Some(block) = reader.next_block() {
+        let Some(packet) = block.unwrap().into_enhanced_packet() else { continue };
+        let frame = wire::frame::decode(&packet.data).expect("a frame");
+        let check = wire::icrc::check(&frame.flow, frame.payload, frame.identification);
+        assert_eq!(check, wire::icrc::Check::Good);
+        let ib = &frame.payload[..frame.payload.len() - wire::ICRC_LEN];
+        packets.push((wire::Packet::parse(ib).unwrap().bth().psn.get(), frame.identification));
+    }
+    packets
+}
+
+#[test]
+fn a_seed_strikes_packets_in_the_order_of_staging() {
+    on_loopback(|group| {
+        const PACKETS: usize = 300;
+        let file = TempFile::new("order.pcapng");
+        let (a, b) = pair(group, Setup::new(QpType::Uc));
+        let plan = plan("seed=5,loss=0.03,dup=0.03");
+        a.device.set_faults(Some(plan));
+        a.device.capture(&file.0).unwrap();
+        let first = a.qp.query().sq_psn.get();
+        let mtu = a.qp.query().path_mtu.bytes() as usize;
+        a.send(1, SendOp::Write(b.remote(0)), 0, PACKETS * mtu);
+        a.sent();
+        a.device.stop_capture();
+        let injector = faults::Injector::new(plan);
+        let copies = |verdict: faults::Verdict| if verdict.drop { 0 } else { 1 + usize::from(verdict.duplicate) };
+        let expected: Vec<u32> = (0..PACKETS as u64)
+            .flat_map(|k| std::iter::repeat_n((first + k as u32) & 0xff_ffff, copies(injector.verdict(k))))
+            .collect();
+        let left = left(&file.0);
+        assert_eq!(left.iter().map(|(psn, _)| *psn).collect::<Vec<_>>(), expected);
+        let groups = left.iter().filter(|(_, identification)| *identification == 0).count();
+        assert!(groups <= 300 / 8, "{groups} groups for {} packets", left.len());
+    });
+}
+
+#[test]
+fn what_meets_no_fault_leaves_in_groups() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup::new(QpType::Rc));
+        a.device.set_faults(Some(plan("seed=3,loss=0.01,dup=0.005,reorder=0.005,corrupt=0.005")));
+        for message in 0..40 {
+            let data = pattern(message, 200_000);
+            a.write(0, &data);
+            a.send(1, SendOp::Write(b.remote(0)), 0, data.len());
+            a.sent();
+            assert_eq!(b.read(0, data.len()), data);
+        }
+        let counters = a.device.counters();
+        let (packets, groups) = (counters.get("tx_packets"), counters.get("tx_groups"));
+        assert!(counters.get("fault_lost") > 0 && counters.get("fault_held") > 0, "{counters:?}");
+        assert!(counters.get("fault_duplicated") > 0 && counters.get("fault_corrupted") > 0, "{counters:?}");
+        assert!(packets > 4 * groups, "{packets} packets in {groups} groups");
     });
 }
 
