@@ -11,6 +11,7 @@ mod due;
 mod faulty;
 mod host;
 mod later;
+mod look;
 mod overrun;
 mod packets;
 mod post;
@@ -20,6 +21,7 @@ mod receive;
 mod route;
 mod scratch;
 mod send;
+mod slots;
 mod staging;
 mod timers;
 
@@ -32,7 +34,7 @@ use std::thread::JoinHandle;
 
 use hub::DeviceRecord;
 use hub::client::Session;
-use memory::{QuickMutex, Registry};
+use memory::Registry;
 use parking_lot::Mutex;
 use transport::ReorderBudget;
 use udp::{RxSocket, TxPool};
@@ -46,7 +48,6 @@ use crate::fork;
 use crate::multicast::Groups;
 use crate::near::NearSide;
 use crate::qp::QpEntry;
-use crate::table::Table;
 use activity::Activity;
 use background::Background;
 pub(crate) use background::wake_descriptor;
@@ -57,9 +58,10 @@ use due::DueList;
 pub(crate) use host::{Host, Outcome};
 use later::Later;
 pub(crate) use pump::Acks;
-use receive::RxSide;
 pub(crate) use route::Route;
 pub(crate) use scratch::Scratch;
+pub(crate) use slots::MAX_QP;
+use slots::Slots;
 pub(crate) use staging::Staging;
 use timers::Timers;
 
@@ -68,10 +70,8 @@ const TX_WAIT_MS: u16 = 10;
 
 /// What an engine is made of.
 pub(crate) struct Parts {
-    /// The high byte of our queue pair numbers.
-    pub(crate) slot: u8,
-    /// The socket that gets packets for that slot.
-    pub(crate) socket: OwnedFd,
+    /// Our slots, by the high byte of their queue pair numbers, with the sockets that get packets for them.
+    pub(crate) sockets: Vec<(u8, OwnedFd)>,
     /// The devices there are.
     pub(crate) devices: Vec<DeviceRecord>,
     /// The session with the hub, if there is a hub.
@@ -89,11 +89,8 @@ pub(crate) struct Parts {
 pub(crate) struct Engine {
     /// The generation of processes that may use it.
     generation: u32,
-    slot: u8,
     registry: Registry,
-    pub(crate) qps: Table<QpEntry>,
-    socket: RxSocket,
-    rx: QuickMutex<RxSide>,
+    pub(crate) slots: Slots,
     tx: TxPool,
     destinations: Destinations<Arc<QpEntry>>,
     due: DueList,
@@ -126,17 +123,12 @@ struct Guard {
 
 impl Engine {
     fn new(parts: Parts) -> io::Result<(Engine, Option<Session>)> {
-        let mut random = [0; 2];
-        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-        let socket = RxSocket::new(parts.socket)?;
+        let slots = Slots::new(parts.sockets, parts.near.as_ref().map(|near| &*near.export))?;
         let engine = Engine {
             generation: fork::generation(),
-            slot: parts.slot,
             registry: parts.registry,
-            qps: Table::new(parts.slot, u16::from_ne_bytes(random)),
-            destinations: Destinations::new(socket.receive_buffer_bytes()?),
-            socket,
-            rx: QuickMutex::new(RxSide::new()),
+            destinations: Destinations::new(slots.first().socket.receive_buffer_bytes()?),
+            slots,
             tx: TxPool::new(TX_WAIT_MS),
             due: DueList::default(),
             backlog: Mutex::default(),
@@ -170,8 +162,9 @@ impl Engine {
         &self.registry
     }
 
+    /// The socket that multicast groups are joined with.
     pub(crate) fn socket(&self) -> &RxSocket {
-        &self.socket
+        &self.slots.first().socket
     }
 
     /// Injects faults from now on, or ends that.
@@ -185,7 +178,7 @@ impl Engine {
     /// Whether a queue pair number with this high byte is one of ours.
     #[inline]
     pub(crate) fn is_own_slot(&self, slot: u8) -> bool {
-        self.slot == slot
+        self.slots.with_number(slot).is_some()
     }
 
     /// A number that no other completion queue or shared receive queue has.
@@ -234,7 +227,7 @@ impl Deref for EngineRef {
 
 impl std::fmt::Debug for EngineRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("slot", &self.slot).finish_non_exhaustive()
+        f.debug_struct("Engine").field("slot", &self.slots.first().number).finish_non_exhaustive()
     }
 }
 

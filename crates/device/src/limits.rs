@@ -45,7 +45,7 @@ pub struct Limits {
 
 /// The limits of every device of this crate.
 pub(crate) const LIMITS: Limits = Limits {
-    max_qp: crate::table::CAPACITY,
+    max_qp: crate::engine::MAX_QP,
     max_qp_wr: 1 << 16,
     max_sge: 32,
     max_inline_bytes: 1024,

@@ -100,11 +100,12 @@ impl Qp {
 
     /// Gives a queue pair its number and enters it in the table.
     fn enter(engine: &EngineRef, context: &Arc<Context>, init: QpInit, parents: Parents) -> Result<Qp, Error> {
-        let made = engine.qps.insert(|qpn| {
+        let make = |qpn: Qpn| {
             let live = Live::new(transport::Qp::new(&QpInit { qpn, ..init }), parents);
-            Ok::<_, Error>(Arc::new(QpEntry::new(qpn, context.clone(), live)))
-        });
-        let entry = made?.ok_or(Error::Exhausted("queue pair number"))?;
+            Arc::new(QpEntry::new(qpn, context.clone(), live))
+        };
+        let made = engine.slots.insert(make, || engine.look_at_wishes());
+        let entry = made.ok_or(Error::Exhausted("queue pair number"))?;
         let handle = Handle { engine: engine.clone(), entry, qp_type: init.qp_type, caps: init.caps };
         Ok(Qp { handle: Arc::new(handle) })
     }
@@ -308,7 +309,7 @@ impl Handle {
         let Some(mut live) = entry.lock().live.take() else { return false };
         engine.hide_from_peer(&mut live);
         engine.leave_destination(live.share.take());
-        engine.qps.remove(entry.qpn().index());
+        engine.slots.remove(entry.qpn());
         engine.groups.detach_all(entry, engine.socket());
         engine.registry().release_qp(entry.qpn());
         drop(live);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ::faults::FaultPlan;
 use hub::client::{AttachOptions, LocalOffer, attach};
-use local::Export;
+use local::{Export, MAX_SLOTS};
 use memory::Registry;
 use parking_lot::Mutex;
 
@@ -17,6 +17,8 @@ use crate::error::OpenError;
 use crate::fork;
 use crate::near::NearSide;
 
+/// With how many slots this process begins: on so many cores it can receive at once.
+const SLOTS: &str = "LONGARM_SLOTS";
 const FAULTS: &str = "LONGARM_FAULTS";
 const CAPTURE: &str = "LONGARM_CAPTURE";
 /// Whether peers on this host are reached by shared memory.
@@ -52,7 +54,7 @@ fn at_exit() {
         let engine = ENGINE.try_lock().and_then(|place| place.as_ref().and_then(WeakEngine::upgrade));
         if let Some(engine) = engine.filter(|engine| engine.check().is_ok()) {
             engine.take_leave();
-            engine.qps.for_each(|entry| engine.say_last(entry));
+            engine.slots.for_each_qp(|entry| engine.say_last(entry));
         }
     }
     ONCE.call_once(|| {
@@ -65,6 +67,7 @@ fn at_exit() {
 
 fn start() -> Result<EngineRef, OpenError> {
     let faults = faults_of_environment()?;
+    let slots = slots_of_environment()?;
     let counters = Counters::new().map_err(|error| std::io::Error::other(error.to_string()))?;
     let registry = Registry::from_entropy()?;
     let wake = wake_descriptor()?;
@@ -76,11 +79,13 @@ fn start() -> Result<EngineRef, OpenError> {
         local: near.as_ref().map(|near| local_offer(near, &wake)).transpose()?,
         ..AttachOptions::default()
     };
-    let session = attach(&options)?;
-    let slot = &session.slots()[0];
+    let mut session = attach(&options)?;
+    if slots > 1 {
+        session.more_slots(slots - 1)?;
+    }
+    let sockets = session.slots().iter().map(|slot| Ok((slot.number, slot.socket.try_clone()?)));
     let parts = Parts {
-        slot: slot.number,
-        socket: slot.socket.try_clone()?,
+        sockets: sockets.collect::<std::io::Result<_>>()?,
         devices: session.devices().to_vec(),
         session: Some(session),
         counters,
@@ -118,6 +123,16 @@ fn near_side(registry: &Registry) -> Option<NearSide> {
 fn local_offer(near: &NearSide, wake: &OwnedFd) -> Result<LocalOffer, OpenError> {
     let export = near.export.export().fd().try_clone_to_owned()?;
     Ok(LocalOffer { export: Arc::new(export), wake: Arc::new(wake.try_clone()?) })
+}
+
+/// With how many slots this process begins.
+fn slots_of_environment() -> Result<u8, OpenError> {
+    let Some(text) = std::env::var_os(SLOTS).filter(|text| !text.is_empty()) else { return Ok(1) };
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    number.filter(|number| (1..=MAX_SLOTS as u8).contains(number)).ok_or_else(|| OpenError::Environment {
+        variable: SLOTS,
+        problem: format!("it is no number from 1 to {MAX_SLOTS}"),
+    })
 }
 
 fn faults_of_environment() -> Result<Option<FaultPlan>, OpenError> {

@@ -27,16 +27,33 @@ pub fn open(group: &PortGroup, slot: u8, interface: &str) -> Device {
     open_socket(socket.try_clone_to_owned().expect("a descriptor"), slot, interface)
 }
 
+/// Likewise, with several slots.
+///
+/// # Panics
+/// If the system refuses any of it.
+pub fn open_slots(group: &PortGroup, slots: &[u8], interface: &str) -> Device {
+    let socket = |slot: &u8| {
+        group.open_slot((*slot).into()).expect("such a slot");
+        let socket = group.slot((*slot).into()).expect("such a slot");
+        (*slot, socket.try_clone_to_owned().expect("a descriptor"))
+    };
+    open_sockets(slots.iter().map(socket).collect(), interface)
+}
+
 /// Likewise, with the socket of an open slot.
 ///
 /// # Panics
 /// If the system refuses any of it.
 pub fn open_socket(socket: OwnedFd, slot: u8, interface: &str) -> Device {
+    open_sockets(vec![(slot, socket)], interface)
+}
+
+fn open_sockets(sockets: Vec<(u8, OwnedFd)>, interface: &str) -> Device {
+    let slots: Vec<u8> = sockets.iter().map(|(slot, _)| *slot).collect();
     let registry = Registry::from_entropy().expect("random numbers");
     let near = NEAR.with_borrow(Option::is_some).then(|| near_side(&registry));
     let parts = Parts {
-        slot,
-        socket,
+        sockets,
         devices: udp::interfaces().expect("interfaces").iter().map(record).collect(),
         session: None,
         counters: Counters::new().expect("a counter page"),
@@ -45,13 +62,13 @@ pub fn open_socket(socket: OwnedFd, slot: u8, interface: &str) -> Device {
         near,
     };
     let engine = EngineRef::start(parts).expect("an engine");
-    NEAR.with_borrow_mut(|others| introduce_to(others, &engine, slot));
+    NEAR.with_borrow_mut(|others| introduce_to(others, &engine, &slots));
     Device::on(engine, &OpenOptions { name: Some(interface.to_owned()) }).expect("a device")
 }
 
 thread_local! {
     /// Engines that reach each other without packets, if those that are opened now are to.
-    static NEAR: RefCell<Option<Vec<(u8, WeakEngine)>>> = const { RefCell::new(None) };
+    static NEAR: RefCell<Option<Vec<(Vec<u8>, WeakEngine)>>> = const { RefCell::new(None) };
 }
 
 /// Whether engines that this thread opens reach each other as processes on one host do: by shared
@@ -70,21 +87,21 @@ fn near_side(registry: &Registry) -> NearSide {
     NearSide::new(export).expect("a descriptor")
 }
 
-fn introduce_to(others: &mut Option<Vec<(u8, WeakEngine)>>, engine: &EngineRef, slot: u8) {
+fn introduce_to(others: &mut Option<Vec<(Vec<u8>, WeakEngine)>>, engine: &EngineRef, slots: &[u8]) {
     let Some(others) = others else { return };
-    others.retain(|(other, _)| *other != slot);
-    for (other_slot, other) in others.iter() {
+    others.retain(|(other, _)| other != slots);
+    for (other_slots, other) in others.iter() {
         if let Some(other) = other.upgrade() {
-            introduce((engine, slot), (&other, *other_slot));
+            introduce((engine, slots), (&other, other_slots));
         }
     }
-    others.push((slot, engine.downgrade()));
+    others.push((slots.to_vec(), engine.downgrade()));
 }
 
 /// As the hub does it.
-fn introduce(a: (&EngineRef, u8), b: (&EngineRef, u8)) {
+fn introduce(a: (&EngineRef, &[u8]), b: (&EngineRef, &[u8])) {
     let (ours, theirs) = Link::create().expect("a link");
-    for ((engine, _), (other, slot), ends, side) in [(a, b, ours, Side::Asked), (b, a, theirs, Side::Offered)] {
+    for ((engine, _), (other, slots), ends, side) in [(a, b, ours, Side::Asked), (b, a, theirs, Side::Offered)] {
         let (near, far) = (engine.near.as_ref().expect("it is near"), other.near.as_ref().expect("it is near"));
         let introduction = Introduction {
             export: far.export.export().fd().try_clone_to_owned().expect("a descriptor"),
@@ -92,7 +109,7 @@ fn introduce(a: (&EngineRef, u8), b: (&EngineRef, u8)) {
             pid: std::process::id(),
         };
         let link = Link::open(ends, introduction, side).expect("a link");
-        near.links.adopt(link, [slot], &near.export);
+        near.links.adopt(link, slots.iter().copied(), &near.export);
     }
 }
 

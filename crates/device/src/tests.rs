@@ -13,5 +13,6 @@ mod near;
 mod on_demand;
 mod operations;
 mod rig;
+mod slots;
 mod threads;
 mod xrc;

@@ -9,7 +9,7 @@ mod support;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use longarm_device::{AsyncEvent, Device, OpenError, OpenOptions, RemoteAddr, SendOp};
+use longarm_device::{AsyncEvent, Device, OpenError, OpenOptions, Qp, QpCaps, QpSpec, QpType, RemoteAddr, SendOp};
 use rustix::process::{Pid, Signal, kill_process};
 use support::{End, Other, PATIENCE, ROLE, heard, meet, open, run_again};
 
@@ -67,12 +67,15 @@ fn round_trip(end: &End, remote: RemoteAddr, seed: u8) {
     assert!(end.bytes(LEN, LEN) == data, "what was written is read back");
 }
 
-/// The process at the other end: connects and is there.
+/// The process at the other end: connects as often as it is told to, and is there until the other side closes.
 fn be_peer() {
-    let end = End::on(&open());
-    meet(&end);
-    // Until the other side closes.
-    heard();
+    let device = open();
+    let mut ends = Vec::new();
+    while ends.is_empty() || !heard().is_empty() {
+        let end = End::on(&device);
+        meet(&end);
+        ends.push(end);
+    }
 }
 
 fn eventually(what: &str, mut done: impl FnMut() -> bool) {
@@ -147,6 +150,83 @@ fn the_hub_may_die() {
     });
 }
 
+/// Queue pairs that nobody connects, until one has another slot than `slot`.
+fn fill_slot(device: &Device, slot: u8) -> Vec<Qp> {
+    let (pd, cq) = (device.alloc_pd().unwrap(), device.create_cq(1, None, 0).unwrap());
+    let caps = QpCaps { max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline_bytes: 0 };
+    let (send_cq, recv_cq, qp_type) = (&cq, &cq, QpType::Rc);
+    let spec = QpSpec { qp_type, pd: &pd, send_cq, recv_cq, srq: None, caps, signal_all: true };
+    let mut qps = Vec::new();
+    while qps.last().is_none_or(|qp: &Qp| qp.qpn().slot() == slot) {
+        qps.push(device.create_qp(&spec).unwrap());
+    }
+    qps
+}
+
+/// The first slot full, a queue pair on the second is connected to a process that knows us, and one to a process
+/// that does not.
+fn on_two_slots(test: &str) {
+    let device = open();
+    let first = End::on(&device);
+    let mut peer = Other::start(test, "peer");
+    round_trip(&first, peer.connect(&first), 1);
+    let slot = first.qp.qpn().slot();
+    let others = fill_slot(&device, slot);
+    assert_eq!(others.len(), 65_534, "numbers of a slot: all but 0, 1 and the first end's; one of the next");
+    let second = End::on(&device);
+    assert_ne!(second.qp.qpn().slot(), slot);
+    peer.tell("another");
+    let remote = peer.connect(&second);
+    round_trip(&second, remote, 2);
+    let third = End::on(&device);
+    let mut stranger = Other::start(test, "peer");
+    round_trip(&third, stranger.connect(&third), 3);
+    let slots = || Some(hub::client::status(None).ok()?.clients.iter().map(|client| client.slots.len()).sum::<usize>());
+    assert_eq!(slots(), Some(4));
+    let hub = hub::client::status(None).unwrap().pid;
+    kill_process(Pid::from_raw(hub as i32).unwrap(), Signal::KILL).unwrap();
+    round_trip(&second, remote, 4);
+    eventually("all slots are known to a new hub", || {
+        slots() == Some(4) && hub::client::status(None).is_ok_and(|status| status.pid != hub)
+    });
+    round_trip(&second, remote, 5);
+    let count = |name| device.counters().get(name);
+    if std::env::var_os("LONGARM_LOCAL").is_some() {
+        assert!(count("rx_packets") > 60 && count("near_writes") == 0);
+    } else {
+        eventually("all are near", || [count("near_links"), count("near_writes"), count("tx_packets")] == [2, 5, 0]);
+    }
+}
+
+#[test]
+fn a_process_may_have_more_queue_pairs_than_a_slot_has() {
+    const TEST: &str = "a_process_may_have_more_queue_pairs_than_a_slot_has";
+    with_hub(TEST, &[], || on_two_slots(TEST));
+}
+
+#[test]
+fn packets_find_the_second_slot() {
+    const TEST: &str = "packets_find_the_second_slot";
+    with_hub(TEST, &[("LONGARM_LOCAL", "off")], || on_two_slots(TEST));
+}
+
+#[test]
+fn a_process_may_begin_with_several_slots() {
+    const TEST: &str = "a_process_may_begin_with_several_slots";
+    with_hub(TEST, &[("LONGARM_SLOTS", "3")], || {
+        let device = open();
+        let mut peer = Other::start(TEST, "peer");
+        let mut slots = std::collections::BTreeSet::new();
+        for seed in 0..6 {
+            let end = End::on(&device);
+            slots.insert(end.qp.qpn().slot());
+            round_trip(&end, peer.connect(&end), seed);
+            peer.tell("another");
+        }
+        assert_eq!(slots.len(), 3);
+    });
+}
+
 #[test]
 fn a_process_has_one_engine() {
     with_hub("a_process_has_one_engine", &[], || {
@@ -187,9 +267,14 @@ fn the_environment_injects_faults_and_captures() {
 
 #[test]
 fn nonsense_in_the_environment_is_told() {
-    with_hub("nonsense_in_the_environment_is_told", &[("LONGARM_FAULTS", "lots")], || {
+    const TEST: &str = "nonsense_in_the_environment_is_told";
+    let told = |name: &str| {
         let error = Device::open(&OpenOptions::default()).unwrap_err();
-        assert!(error.to_string().contains("LONGARM_FAULTS"), "{error}");
+        assert!(error.to_string().contains(name), "{error}");
         assert_eq!(error.errno(), libc::EINVAL);
-    });
+    };
+    let body = || told(&std::env::var("NONSENSE").unwrap());
+    for (name, value) in [("LONGARM_FAULTS", "lots"), ("LONGARM_SLOTS", "0"), ("LONGARM_SLOTS", "17")] {
+        with_hub(TEST, &[(name, value), ("NONSENSE", name)], body);
+    }
 }

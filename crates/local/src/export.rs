@@ -11,7 +11,7 @@ use memory::{Access, PdId, Place, RemoteKeys, SharedKey};
 use parking_lot::Mutex;
 use wire::{Qpn, RKey};
 
-use crate::layout::{EXPORT_MAGIC, ExportArea, KEY_SLOTS, KeyRecord, QP_SLOTS, QpRecord, VERSION};
+use crate::layout::{EXPORT_MAGIC, ExportArea, KEY_SLOTS, KeyRecord, MAX_SLOTS, QpRecord, VERSION};
 use crate::mapping::Shared;
 use crate::{record, sleep, sys};
 
@@ -37,8 +37,8 @@ pub struct Export {
     fd: OwnedFd,
     /// What peers read to see that they reach the right process.
     _nonce: Box<u64>,
-    /// One writer at a time.
-    writer: Mutex<()>,
+    /// One writer at a time. It holds the number of slots that are shown.
+    writer: Mutex<u8>,
 }
 
 impl core::fmt::Debug for Export {
@@ -68,7 +68,7 @@ impl Export {
         start.magic.store(EXPORT_MAGIC, Release);
         sys::seal(fd.as_fd(), libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL)?;
         sys::admit_far_access();
-        Ok(Export { area, fd, _nonce: nonce, writer: Mutex::new(()) })
+        Ok(Export { area, fd, _nonce: nonce, writer: Mutex::new(0) })
     }
 
     /// The file, for peers.
@@ -94,7 +94,26 @@ impl Export {
         fence(SeqCst);
     }
 
+    /// Queue pairs whose numbers have this high byte may be shown from now on. False if there are
+    /// [`MAX_SLOTS`] such bytes already.
+    pub fn add_slot(&self, slot: u8) -> bool {
+        let mut count = self.writer.lock();
+        let part = &self.area.parts.0[usize::from(slot)];
+        if part.load(Relaxed) != 0 {
+            return true;
+        }
+        let fits = usize::from(*count) < MAX_SLOTS;
+        if fits {
+            *count += 1;
+            part.store(*count, Release);
+        }
+        fits
+    }
+
     /// Shows a queue pair, in place of whatever was there. `qp.qpn` says where.
+    ///
+    /// # Panics
+    /// If its slot was not [added](Export::add_slot).
     pub fn open_qp(&self, qp: &SharedQp) {
         self.write_qp(qp.qpn, |to| {
             to.qpn.store(qp.qpn.get(), Relaxed);
@@ -129,7 +148,8 @@ impl Export {
     }
 
     fn write_qp(&self, qpn: Qpn, store: impl FnOnce(&QpRecord)) {
-        let to = &self.area.qps[qpn.get() as usize % QP_SLOTS];
+        let place = self.area.place_of(qpn).expect("the slot was added before its queue pairs");
+        let to = &self.area.qps[place];
         let _one = self.writer.lock();
         record::write(&to.sequence, || store(to));
     }

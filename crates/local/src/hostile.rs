@@ -100,6 +100,7 @@ proptest! {
             }
             prop_assert!(peer.qp(Qpn::new(rkey)).is_none());
         }
+        prop_assert!(couple.exports[1].add_slot(0));
         couple.exports[1].open_qp(&SharedQp { qpn: Qpn::new(1), peer: Qpn::new(2), pd: PdId(0), access: Access::empty() });
         prop_assert!(peer.qp(Qpn::new(1)).is_some());
     }

@@ -1,15 +1,17 @@
 //! What lies where in the shared memory. Any change of it is a new [`VERSION`].
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use memory::RemoteKeys;
+use wire::Qpn;
 
 use crate::cells::{CELL_BYTES, Cells, HEADER_BYTES};
 use crate::mapping::{Layout, Line};
 
 /// The version of both layouts and of the messages on the socket.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// "LongarmE", "LongarmL".
 pub(crate) const EXPORT_MAGIC: u64 = 0x456d_7261_676e_6f4c;
 pub(crate) const LINK_MAGIC: u64 = 0x4c6d_7261_676e_6f4c;
@@ -22,8 +24,12 @@ pub const MAX_FRAME_BYTES: usize = (16 << 10) + 64;
 pub(crate) const HAZARDS: usize = 64;
 /// Slots of keys.
 pub(crate) const KEY_SLOTS: usize = 1 << 20;
-/// Slots of queue pairs.
-pub(crate) const QP_SLOTS: usize = 1 << 16;
+/// Slots of the UDP port that one process may have: the high bytes of its queue pair numbers.
+pub const MAX_SLOTS: usize = 16;
+/// Queue pairs of one slot.
+pub(crate) const QPS_PER_SLOT: usize = 1 << 16;
+/// Queue pairs of a process. Pages in which there never was one take no memory.
+pub(crate) const QP_SLOTS: usize = MAX_SLOTS * QPS_PER_SLOT;
 const RING_CELLS: usize = 2048;
 
 /// What all files begin with.
@@ -72,8 +78,21 @@ pub(crate) struct ExportArea {
     /// Counts: odd while the owner sleeps.
     pub(crate) asleep: Line<AtomicU32>,
     pub(crate) remote_keys: [AtomicU64; RemoteKeys::WORDS],
+    /// By the high byte of a queue pair number: which part of `qps`, counted from one, is for it; 0 for none.
+    pub(crate) parts: Line<[AtomicU8; 256]>,
     pub(crate) qps: [QpRecord; QP_SLOTS],
     pub(crate) keys: [KeyRecord; KEY_SLOTS],
+}
+
+impl ExportArea {
+    /// Where the record of a queue pair lies in `qps`, if its slot is one of the owner's. Whatever the memory
+    /// says, the place is within bounds.
+    #[inline]
+    pub(crate) fn place_of(&self, qpn: Qpn) -> Option<usize> {
+        let part = self.parts.0[usize::from(qpn.slot())].load(Acquire);
+        let part = usize::from(part).checked_sub(1)? % MAX_SLOTS;
+        Some(part * QPS_PER_SLOT + usize::from(qpn.index()))
+    }
 }
 
 /// One cell of a ring.

@@ -51,7 +51,7 @@ mod testing;
 pub use error::{Death, LinkError};
 pub use export::{Export, SharedQp};
 pub use lane::{Consumer, Frame, Producer, Room};
-pub use layout::{LANES, MAX_FRAME_BYTES};
+pub use layout::{LANES, MAX_FRAME_BYTES, MAX_SLOTS};
 pub use link::{Hazard, Link, LinkEnds};
 pub use objects::{MAX_OBJECTS, Object};
 pub use peer::{Introduction, Known, Peer};

@@ -95,7 +95,7 @@ impl Peer {
     /// A queue pair that may be sent to. As for [`key`](Peer::key).
     #[inline]
     pub fn qp(&self, qpn: Qpn) -> Option<Known<SharedQp>> {
-        let slot = qpn.get() as usize % QP_SLOTS;
+        let slot = self.area.place_of(qpn)?;
         let (value, number) = read_qp(&self.area.qps[slot]).filter(|(qp, _)| qp.qpn == qpn)?;
         Some(Known { value, slot: slot as u32, number })
     }

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed, Orde
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hub::client::{Session, SessionEvent};
+use hub::client::{IntroductionRefusal, Session, SessionEvent};
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use transport::Time;
@@ -66,7 +66,7 @@ pub(super) struct Background {
     until: AtomicU64,
     /// The application's activity when it blocked.
     before: Mutex<Look>,
-    /// Somebody wishes to be introduced to a peer.
+    /// Somebody waits for something that the hub has to give.
     wishes: AtomicBool,
     stop: AtomicBool,
 }
@@ -88,7 +88,7 @@ impl Background {
         }
     }
 
-    /// There are wishes to be introduced to somebody.
+    /// Somebody waits for something that the hub has to give.
     fn look_at_wishes(&self) {
         self.wishes.store(true, SeqCst);
         self.wake();
@@ -171,7 +171,7 @@ impl Engine {
         self.background.kick();
     }
 
-    /// Somebody wishes to be introduced to a peer: the background thread asks the hub.
+    /// Somebody waits for an introduction to a peer, or for another slot: the background thread asks the hub.
     pub(crate) fn look_at_wishes(&self) {
         self.background.look_at_wishes();
     }
@@ -243,13 +243,18 @@ impl Worker {
     /// Whether packets wait, and the application, which has polled until a moment ago, does something else: it
     /// looks at memory that a peer writes to, say, or was scheduled away.
     fn is_left_alone(&mut self) -> bool {
-        if !is_readable(&self.engine.socket) {
+        if !self.packets_wait() {
             return false;
         }
         let before = self.traces();
         // Asleep: the application may be on this processor, too.
         self.nap(ALONE);
-        self.traces() == before && is_readable(&self.engine.socket)
+        self.traces() == before && self.packets_wait()
+    }
+
+    fn packets_wait(&self) -> bool {
+        let mut fds: Vec<_> = self.engine.slots.all().map(|slot| PollFd::new(&slot.socket, PollFlags::IN)).collect();
+        matches!(poll(&mut fds, Some(&timespec(Duration::ZERO))), Ok(1..))
     }
 
     /// What changes while anybody drives the engine.
@@ -334,24 +339,23 @@ impl Worker {
         }
     }
 
-    /// Waits for a kick, for the hub and, with `watch_socket`, for packets.
-    fn wait(&mut self, watch_socket: bool, timeout: Option<Duration>) {
+    /// Waits for a kick, for the hub and, with `watch_sockets`, for packets.
+    fn wait(&mut self, watch_sockets: bool, timeout: Option<Duration>) {
         let engine = &self.engine;
-        let mut fds = [
-            PollFd::new(&engine.background.wake, PollFlags::IN),
-            PollFd::new(&engine.socket, if watch_socket { PollFlags::IN } else { PollFlags::empty() }),
-            PollFd::new(&engine.background.wake, PollFlags::empty()),
-            PollFd::new(&engine.background.wake, PollFlags::empty()),
-        ];
-        if let Some(near) = &engine.near {
-            fds[3] = PollFd::from_borrowed_fd(near.links.sockets(), PollFlags::IN);
-        }
+        let nothing = PollFd::new(&engine.background.wake, PollFlags::empty());
+        let mut fds = vec![PollFd::new(&engine.background.wake, PollFlags::IN), nothing.clone(), nothing];
         if let Some(session) = &self.session {
-            fds[2] = PollFd::from_borrowed_fd(session.poll_fd(), PollFlags::IN);
+            fds[1] = PollFd::from_borrowed_fd(session.poll_fd(), PollFlags::IN);
+        }
+        if let Some(near) = &engine.near {
+            fds[2] = PollFd::from_borrowed_fd(near.links.sockets(), PollFlags::IN);
+        }
+        if watch_sockets {
+            fds.extend(engine.slots.all().map(|slot| PollFd::new(&slot.socket, PollFlags::IN)));
         }
         let timeout = timeout.map(timespec);
         let ready = poll(&mut fds, timeout.as_ref());
-        let [kicked, _, hub, links] = fds.map(|fd| !fd.revents().is_empty());
+        let [kicked, hub, links] = [0, 1, 2].map(|place: usize| !fds[place].revents().is_empty());
         engine.background.set(Mode::Running);
         if let Err(error) = ready
             && error != rustix::io::Errno::INTR
@@ -366,16 +370,23 @@ impl Worker {
             engine.serve_links();
         }
         if engine.background.wishes.swap(false, SeqCst) {
-            self.ask_for_introductions();
+            self.ask_for_wishes();
         }
         if hub || self.session_due.is_some_and(|due| due <= Instant::now()) {
             self.maintain();
         }
     }
 
-    fn ask_for_introductions(&mut self) {
-        if let Some(near) = &self.engine.near {
+    /// Asks the hub for what somebody waits for.
+    fn ask_for_wishes(&mut self) {
+        let near = self.engine.near.as_ref();
+        if let Some(near) = near {
             near.links.ask(self.session.as_mut());
+        }
+        if self.engine.slots.is_short() {
+            self.engine.slots.grow(self.session.as_mut(), near.map(|near| &*near.export));
+            // The hub may have said something else before its answer.
+            self.maintain();
         }
     }
 
@@ -396,8 +407,10 @@ impl Engine {
             SessionEvent::Introduced(introduction) => self.introduced(introduction),
             SessionEvent::NotIntroduced { slot, reason } => {
                 log::debug!("no introduction to slot {slot}: {reason:?}");
-                if let Some(near) = &self.near {
-                    near.links.refused(slot);
+                match (&self.near, reason) {
+                    (Some(near), IntroductionRefusal::Already { slots }) => near.links.already(slot, &slots),
+                    (Some(near), _) => near.links.refused(slot),
+                    (None, _) => {}
                 }
             }
             SessionEvent::HubLost => log::info!("the hub is gone; looking for another"),
@@ -409,11 +422,6 @@ impl Engine {
             }
         }
     }
-}
-
-fn is_readable(socket: &impl std::os::fd::AsFd) -> bool {
-    let mut fds = [PollFd::new(socket, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 fn timespec(duration: Duration) -> Timespec {

@@ -28,7 +28,7 @@ impl Engine {
         for cq in std::mem::take(&mut scratch.outcome.overruns) {
             self.counters.add(Counter::CqOverruns, 1);
             cq.report_overrun();
-            self.qps.for_each(|entry| self.fail_if_user(entry, &cq, scratch));
+            self.slots.for_each_qp(|entry| self.fail_if_user(entry, &cq, scratch));
             self.pump_touched(scratch);
         }
     }

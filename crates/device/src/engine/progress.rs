@@ -7,6 +7,7 @@ use transport::Time;
 use crate::clock;
 use crate::engine::Engine;
 use crate::engine::host::Host;
+use crate::engine::look::{Drive, Look};
 use crate::engine::pump::Acks;
 use crate::engine::scratch::Scratch;
 use crate::near::Turn;
@@ -14,9 +15,6 @@ use crate::qp::QpEntry;
 
 /// Timers served in one step at most.
 const MAX_TIMERS: usize = 256;
-
-/// Empty polls of the application between two looks at the timers.
-const STEPS_PER_LOOK: u32 = 8;
 
 /// Who drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,42 +52,28 @@ impl Engine {
         };
         let framed = self.near.is_some() && self.step_near(acks, scratch);
         let pace = if driver == Driver::Application { self.pace(scratch) } else { None };
-        let Some(mut rx) = self.rx.try_lock() else { return framed };
-        if driver == Driver::Application {
-            self.activity.polled(pace.map_or(1, |pace| u64::from(pace.polls)));
-            self.background.note_activity(&self.activity);
-        }
-        if let Some(pace) = pace
-            && rx.may_wait(framed, pace.now)
-        {
-            drop(rx);
-            self.activity.found(framed);
-            let expired = self.run_timers(Some(pace.now), scratch);
-            if expired {
-                self.pump_touched(scratch);
-                self.settle(scratch);
+        let (arrival, expired) = match self.look(&mut Drive { driver, acks, framed, pace, noted: false }, scratch) {
+            Look::Busy => return framed,
+            Look::Quiet(now) => {
+                self.activity.found(framed);
+                let expired = self.run_timers(Some(now), scratch);
+                if expired {
+                    self.pump_touched(scratch);
+                    self.settle(scratch);
+                }
+                return framed || expired;
             }
-            return framed || expired;
-        }
-        self.send_put_off(scratch);
-        let arrival = self.receive(&mut rx, acks, scratch);
-        rx.note(arrival.is_some(), pace.map_or(Time(0), |pace| pace.now));
-        let arrived = framed || arrival.is_some();
-        if driver == Driver::Application {
-            self.activity.found(arrived);
-        }
-        // Reading the clock takes a good part of an empty poll.
-        rx.since_timers += 1;
-        let look = arrived || driver != Driver::Application || rx.since_timers >= STEPS_PER_LOOK;
-        if look {
-            rx.since_timers = 0;
-        }
-        drop(rx);
-        let expired = look && self.run_timers(arrival, scratch);
+            Look::Done { arrival, timers } => {
+                if driver == Driver::Application {
+                    self.activity.found(framed || arrival.is_some());
+                }
+                (arrival, timers && self.run_timers(arrival, scratch))
+            }
+        };
         self.take_backlog(scratch);
         self.pump_touched(scratch);
         self.settle(scratch);
-        arrived || expired
+        framed || arrival.is_some() || expired
     }
 
     /// Takes what has come on the lanes, and nothing else.
@@ -138,8 +122,8 @@ impl Engine {
             if self.timers.earliest() > now {
                 break;
             }
-            let Some((at, index)) = self.timers.pop_due(now) else { break };
-            if let Some(entry) = self.qps.get(index) {
+            let Some((at, qpn)) = self.timers.pop_due(now) else { break };
+            if let Some(entry) = self.slots.qp(qpn) {
                 expired |= self.expire(&entry, at, now, scratch);
             }
         }

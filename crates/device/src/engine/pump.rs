@@ -268,7 +268,7 @@ impl Engine {
         let Some(at) = live.qp.next_timeout() else { return };
         if at < cell.timer_at {
             cell.timer_at = at;
-            self.timers.insert(at, entry.qpn().index());
+            self.timers.insert(at, entry.qpn());
             self.background.deadline(at);
         }
     }

@@ -18,6 +18,7 @@ use crate::engine::host::Host;
 use crate::engine::packets::{self, Inbound, dest_qpn};
 use crate::engine::pump::Acks;
 use crate::engine::scratch::Scratch;
+use crate::engine::slots::Slot;
 use crate::qp::QpEntry;
 
 /// Datagrams received at once at most, while they are small.
@@ -45,7 +46,7 @@ pub(super) struct RxSide {
     last: LastEntry,
 }
 
-/// The queue pair of the last run of packets, and [`Table::removals`](crate::table::Table::removals) before.
+/// The queue pair of the last run of packets, and the removals of queue pairs before.
 type LastEntry = Option<(Arc<QpEntry>, u32)>;
 
 impl RxSide {
@@ -87,13 +88,19 @@ impl RxSide {
     }
 }
 
+/// Where packets arrive.
+struct At<'a> {
+    slot: &'a Slot,
+    last: &'a mut LastEntry,
+}
+
 type Run<'a> = Peekable<Enumerate<Segments<'a>>>;
 
 impl Engine {
     /// Receives once and handles what has come. Returns when that was, if anything has.
-    pub(super) fn receive(&self, rx: &mut RxSide, acks: Acks, scratch: &mut Scratch) -> Option<Time> {
+    pub(super) fn receive(&self, slot: &Slot, rx: &mut RxSide, acks: Acks, scratch: &mut Scratch) -> Option<Time> {
         let (batch, last) = rx.batch();
-        let count = match self.socket.recv(batch) {
+        let count = match slot.socket.recv(batch) {
             Ok(0) => return None,
             Ok(count) => count as u64,
             Err(error) => {
@@ -104,7 +111,8 @@ impl Engine {
         };
         let now = clock::now();
         self.counters.add_alone(Counter::RxCalls, 1);
-        rx.bulk = self.handle_batch(batch, last, now, acks, scratch) / count >= BULK_BYTES;
+        let at = &mut At { slot, last };
+        rx.bulk = self.handle_batch(batch, at, now, acks, scratch) / count >= BULK_BYTES;
         let discarded = rx.newly_discarded();
         if discarded > 0 {
             self.counters.add(Counter::DropDiscarded, discarded);
@@ -113,10 +121,10 @@ impl Engine {
     }
 
     /// Returns the number of bytes.
-    fn handle_batch(&self, batch: &RxBatch, last: &mut LastEntry, now: Time, acks: Acks, scratch: &mut Scratch) -> u64 {
+    fn handle_batch(&self, batch: &RxBatch, at: &mut At<'_>, now: Time, acks: Acks, scratch: &mut Scratch) -> u64 {
         let (mut packets, mut bytes) = (0, 0);
         for datagram in batch.iter() {
-            packets += self.handle_datagram(&datagram, last, &Inbound::of(&datagram, now, acks), scratch);
+            packets += self.handle_datagram(&datagram, at, &Inbound::of(&datagram, now, acks), scratch);
             bytes += datagram.bytes.len() as u64;
         }
         self.counters.add_alone(Counter::RxPackets, packets);
@@ -128,7 +136,7 @@ impl Engine {
     fn handle_datagram(
         &self,
         datagram: &Datagram<'_>,
-        last: &mut LastEntry,
+        at: &mut At<'_>,
         inbound: &Inbound,
         scratch: &mut Scratch,
     ) -> u64 {
@@ -143,7 +151,7 @@ impl Engine {
         while let Some((_, segment)) = segments.peek() {
             good += match dest_qpn(segment) {
                 None => self.handle_short(&mut segments),
-                Some(qpn) if qpn.slot() == self.slot && qpn != Qpn::MULTICAST => match self.entry(qpn, last) {
+                Some(qpn) if qpn.slot() == at.slot.number && qpn != Qpn::MULTICAST => match self.entry(qpn, at) {
                     Some(entry) => self.handle_run(entry, &mut segments, inbound, scratch),
                     None => self.handle_other(&mut segments, inbound, Counter::DropUnknownQp),
                 },
@@ -156,10 +164,11 @@ impl Engine {
 
     /// The queue pair with a number of this slot. The table's lock is spared while it stays the same.
     #[inline]
-    fn entry<'a>(&self, qpn: Qpn, last: &'a mut LastEntry) -> Option<&'a Arc<QpEntry>> {
-        let removals = self.qps.removals();
+    fn entry<'a>(&self, qpn: Qpn, at: &'a mut At<'_>) -> Option<&'a Arc<QpEntry>> {
+        let removals = self.slots.removals();
+        let last = &mut *at.last;
         if !last.as_ref().is_some_and(|(entry, before)| entry.qpn() == qpn && *before == removals) {
-            *last = self.qps.get(qpn.index()).map(|entry| (entry, removals));
+            *last = at.slot.qp(qpn).map(|entry| (entry, removals));
         }
         last.as_ref().map(|(entry, _)| entry)
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use transport::Time;
 
 use crate::engine::host::Outcome;
+use crate::engine::look::Place;
 use crate::engine::staging::Staging;
 use crate::near::Seen;
 use crate::qp::QpEntry;
@@ -31,6 +32,8 @@ pub(crate) struct Scratch {
     pub(super) rung: u32,
     /// When the last of them was rung, and how many polls had found nothing until then.
     last_ring: (Time, u64),
+    /// The socket whose turn it is.
+    pub(super) place: Place,
     /// A list to swap with a shared one.
     pub(super) spare: Vec<Arc<QpEntry>>,
 }

@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use parking_lot::Mutex;
 use transport::Time;
+use wire::Qpn;
 
-/// Deadlines by queue pair index.
+/// Deadlines of queue pairs.
 #[derive(Debug)]
 pub(super) struct Timers {
-    heap: Mutex<BinaryHeap<Reverse<(Time, u16)>>>,
+    heap: Mutex<BinaryHeap<Reverse<(Time, Qpn)>>>,
     earliest: AtomicU64,
 }
 
@@ -27,14 +28,14 @@ impl Default for Timers {
 
 impl Timers {
     /// Enters a deadline.
-    pub(super) fn insert(&self, at: Time, index: u16) {
+    pub(super) fn insert(&self, at: Time, qpn: Qpn) {
         let mut heap = self.heap.lock();
-        heap.push(Reverse((at, index)));
+        heap.push(Reverse((at, qpn)));
         self.publish(&heap);
     }
 
     /// Takes the earliest entry, if its time has come.
-    pub(super) fn pop_due(&self, now: Time) -> Option<(Time, u16)> {
+    pub(super) fn pop_due(&self, now: Time) -> Option<(Time, Qpn)> {
         let mut heap = self.heap.lock();
         let Reverse((at, _)) = *heap.peek()?;
         if at > now {
@@ -51,7 +52,7 @@ impl Timers {
         Time(self.earliest.load(SeqCst))
     }
 
-    fn publish(&self, heap: &BinaryHeap<Reverse<(Time, u16)>>) {
+    fn publish(&self, heap: &BinaryHeap<Reverse<(Time, Qpn)>>) {
         let earliest = heap.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
         self.earliest.store(earliest.0, SeqCst);
     }
@@ -65,13 +66,13 @@ mod tests {
     fn entries_come_up_in_order_and_not_early() {
         let timers = Timers::default();
         assert_eq!(timers.earliest(), Time::NEVER);
-        for (at, index) in [(30, 3), (10, 1), (20, 2)] {
-            timers.insert(Time(at), index);
+        for (at, qpn) in [(30, 3), (10, 1), (20, 2)] {
+            timers.insert(Time(at), Qpn::new(qpn));
         }
         assert_eq!(timers.earliest(), Time(10));
         assert_eq!(timers.pop_due(Time(9)), None);
-        assert_eq!(timers.pop_due(Time(25)), Some((Time(10), 1)));
-        assert_eq!(timers.pop_due(Time(25)), Some((Time(20), 2)));
+        assert_eq!(timers.pop_due(Time(25)), Some((Time(10), Qpn::new(1))));
+        assert_eq!(timers.pop_due(Time(25)), Some((Time(20), Qpn::new(2))));
         assert_eq!(timers.pop_due(Time(25)), None);
         assert_eq!(timers.earliest(), Time(30));
     }

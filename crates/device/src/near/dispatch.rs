@@ -34,7 +34,7 @@ const LOOKS_PER_ACK: u32 = 8;
 pub(crate) struct Seen {
     version: u64,
     links: Option<Arc<[Arc<NearLink>]>>,
-    /// The queue pair of the last frame, and [`Table::removals`](crate::table::Table::removals) before.
+    /// The queue pair of the last frame, and the removals of queue pairs before.
     last: Option<(Arc<QpEntry>, u32)>,
     /// Looks at empty lanes since the last step, and turns and frames; all of them before it.
     looks: u32,
@@ -204,11 +204,10 @@ impl Engine {
     /// The queue pair of a number, which is often that of the last frame.
     #[inline]
     fn entry_of(&self, qpn: Qpn, scratch: &mut Scratch) -> Option<(Arc<QpEntry>, u32)> {
-        let removals = self.qps.removals();
+        let removals = self.slots.removals();
         match scratch.seen.last.take() {
             Some(last) if last.0.qpn() == qpn && last.1 == removals => Some(last),
-            _ if self.is_own_slot(qpn.slot()) => self.qps.get(qpn.index()).map(|entry| (entry, removals)),
-            _ => None,
+            _ => self.slots.qp(qpn).map(|entry| (entry, removals)),
         }
     }
 

@@ -271,6 +271,26 @@ impl Links {
         self.changed.notify_all();
     }
 
+    /// The hub has introduced the process that has a slot before: it has got that slot since.
+    pub(crate) fn already(&self, slot: u8, slots: &[u8]) {
+        let mut state = self.state.lock();
+        let known = |slot: &u8| match state.slots.get(slot) {
+            Some(Known::Linked(link)) if !link.is_dead() => Some(link.clone()),
+            _ => None,
+        };
+        if let Some(link) = slots.iter().find_map(known) {
+            state.offered.remove(&slot);
+            for slot in slots {
+                state.slots.insert(*slot, Known::Linked(link.clone()));
+            }
+            drop(state);
+            self.changed.notify_all();
+            return;
+        }
+        drop(state);
+        self.refused(slot);
+    }
+
     /// The link did not come up.
     fn forget(&self, slot: u8, link: &Arc<NearLink>) {
         self.remove(link);

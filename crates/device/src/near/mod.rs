@@ -31,7 +31,7 @@ use rustix::event::epoll;
 use transport::{QpAttr, QpState, QpType};
 
 pub(crate) use datagram::Neighbour;
-pub(crate) use dispatch::{Seen, Turn};
+pub(crate) use dispatch::{Pace, Seen, Turn};
 pub(crate) use end::End;
 pub(crate) use export::Exporter;
 pub(crate) use links::{Links, NearLink};
@@ -125,7 +125,7 @@ impl Engine {
     /// What waits for a peer that is gone fails.
     fn peer_died(&self, link: &Arc<NearLink>) {
         crate::engine::Scratch::with(|scratch| {
-            self.qps.for_each(|entry| {
+            self.slots.for_each_qp(|entry| {
                 let concerned = |live: &crate::qp::Live| live.near.as_ref().is_some_and(|end| end.is_on(link));
                 if entry.lock().live.as_ref().is_some_and(concerned) {
                     self.with_live(entry, scratch, |qp, host| qp.peer_died(host));
@@ -145,7 +145,7 @@ impl Engine {
     }
 
     fn each_end(&self, act: impl Fn(&End)) {
-        self.qps.for_each(|entry| {
+        self.slots.for_each_qp(|entry| {
             if let Some(end) = entry.lock().live.as_ref().and_then(|live| live.near.as_ref()) {
                 act(end);
             }

@@ -10,7 +10,7 @@ use crate::testing;
 
 const GROUP: [u8; 4] = [239, 1, 2, 3];
 
-fn group_gid() -> Gid {
+pub(super) fn group_gid() -> Gid {
     Gid::from(IpAddr::from(GROUP))
 }
 

@@ -55,11 +55,36 @@ fn a_queue_pair_is_found_by_its_whole_number() {
     let (export, peer) = (&couple.exports[1], couple.links[0].peer());
     let qp = SharedQp { qpn: Qpn::new(0x03_0011), peer: Qpn::new(9), pd: PdId(1), access: Access::REMOTE_READ };
     assert_eq!(peer.qp(qp.qpn).map(|known| known.value), None);
+    assert!(export.add_slot(3));
     export.open_qp(&qp);
     assert_eq!(peer.qp(qp.qpn).map(|known| known.value), Some(qp));
     assert_eq!(peer.qp(Qpn::new(0x04_0011)).map(|known| known.value), None);
+    assert!(export.add_slot(4));
+    assert_eq!(peer.qp(Qpn::new(0x04_0011)).map(|known| known.value), None);
     export.close_qp(qp.qpn);
     assert_eq!(peer.qp(qp.qpn).map(|known| known.value), None);
+}
+
+#[test]
+fn queue_pairs_of_several_slots_do_not_mix() {
+    let couple = Couple::new();
+    let (export, peer) = (&couple.exports[1], couple.links[0].peer());
+    // The last slots of a process, and once more the first.
+    let slots: Vec<u8> = (0..MAX_SLOTS as u8).map(|number| 249 - number).collect();
+    assert!(slots.iter().chain([&249]).all(|slot| export.add_slot(*slot)));
+    assert!(!export.add_slot(1), "there is room for so many");
+    let qp = |slot: u8| SharedQp {
+        qpn: Qpn::from_parts(slot, 0xfffe),
+        peer: Qpn::new(slot.into()),
+        pd: PdId(1),
+        access: Access::empty(),
+    };
+    slots.iter().for_each(|slot| export.open_qp(&qp(*slot)));
+    export.close_qp(qp(240).qpn);
+    for slot in 0..=255 {
+        let shown = slots.contains(&slot) && slot != 240;
+        assert_eq!(peer.qp(qp(slot).qpn).map(|known| known.value), shown.then(|| qp(slot)));
+    }
 }
 
 #[test]
@@ -76,6 +101,7 @@ fn what_was_found_once_is_good_until_it_changes() {
     export.open_key(slot(key.rkey.0), &key);
     assert!(!peer.has_key(&found) && peer.key(key.rkey).is_some_and(|again| peer.has_key(&again)));
     let qp = SharedQp { qpn: Qpn::new(0x03_0011), peer: Qpn::new(9), pd: PdId(1), access: Access::REMOTE_READ };
+    assert!(export.add_slot(3));
     export.open_qp(&qp);
     let found = peer.qp(qp.qpn).unwrap();
     assert!(peer.has_qp(&found));
