@@ -23,6 +23,7 @@ mod scratch;
 mod send;
 mod slots;
 mod staging;
+mod stalled;
 mod timers;
 
 use std::io;
@@ -63,6 +64,8 @@ pub(crate) use scratch::Scratch;
 pub(crate) use slots::MAX_QP;
 use slots::Slots;
 pub(crate) use staging::Staging;
+pub(crate) use stalled::LaneId;
+use stalled::Stalled;
 use timers::Timers;
 
 /// How long a sender waits for room in a socket's buffer before it gives packets up.
@@ -110,6 +113,7 @@ pub(crate) struct Engine {
     activity: Activity,
     pub(crate) near: Option<NearSide>,
     later: Later,
+    stalled: Stalled,
 }
 
 /// A counted hold on the engine. With the last one the background thread ends.
@@ -145,6 +149,7 @@ impl Engine {
             activity: Activity::default(),
             near: parts.near,
             later: Later::default(),
+            stalled: Stalled::default(),
         };
         if let Some(near) = &engine.near {
             engine.registry.set_mirror(near.export.clone());

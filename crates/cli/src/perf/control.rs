@@ -12,8 +12,8 @@ use super::spec::{Op, Test, Transport};
 
 /// The version of this conversation.
 pub(crate) const VERSION: u32 = 2;
-/// Longer lines are refused. 16,384 endpoints fit.
-const MAX_LINE_BYTES: u64 = 8 << 20;
+/// Longer lines are refused. 262,144 endpoints fit.
+const MAX_LINE_BYTES: u64 = 64 << 20;
 /// A peer that says nothing for this long is gone.
 const PATIENCE: Duration = Duration::from_secs(120);
 

@@ -87,7 +87,7 @@ pub(crate) fn device_name(address: IpAddr) -> Result<String, Error> {
 impl Endpoints {
     pub(crate) fn new(device: &Device, address: IpAddr, shape: Shape) -> Result<Endpoints, Error> {
         let pd = device.alloc_pd()?;
-        let cq_depth = (shape.qps * shape.depth * 2 + 16).min(device.limits().max_cqe);
+        let cq_depth = shape.qps.saturating_mul(shape.depth * 2).saturating_add(16).min(device.limits().max_cqe);
         let (send_cq, recv_cq) = (device.create_cq(cq_depth, None, 0)?, device.create_cq(cq_depth, None, 0)?);
         let mr = pd.allocate(shape.region_bytes, RIGHTS)?;
         let mtu = shape.path_mtu.unwrap_or_else(|| device.port().active_mtu);

@@ -123,7 +123,7 @@ pub(crate) struct Test {
 /// The most that a test may ask of a peer.
 const MAX_SIZE_BYTES: u32 = 1 << 30;
 const MAX_DEPTH: u32 = 8192;
-const MAX_QPS: u32 = 16_384;
+const MAX_QPS: u32 = 1 << 18;
 const MAX_THREADS: u32 = 256;
 const MAX_ROUNDS_TOGETHER: u32 = 4096;
 

@@ -39,6 +39,8 @@ use crate::engine::scratch::Scratch;
 /// A nap's length at first, and at most after several in a row.
 const NAP_MIN: Duration = Duration::from_micros(100);
 const NAP_MAX: Duration = Duration::from_millis(1);
+/// How long it blocks at first while there is no room in a lane; at most as long as the longest nap.
+const PAUSE_MIN: Duration = Duration::from_micros(50);
 /// So many polls since the last look mean that the application drives by itself now.
 const POLLS_TO_YIELD: u64 = 16;
 /// So many during a nap mean that it still does.
@@ -188,7 +190,7 @@ impl Engine {
 
 /// Starts the thread.
 pub(super) fn spawn(engine: Arc<Engine>, session: Option<Session>) -> io::Result<JoinHandle<()>> {
-    let worker = Worker { engine, session, session_due: None, look: Look::default(), nap: NAP_MIN };
+    let worker = Worker { engine, session, session_due: None, look: Look::default(), nap: NAP_MIN, pause: PAUSE_MIN };
     std::thread::Builder::new().name("longarm".into()).spawn(move || worker.run())
 }
 
@@ -200,6 +202,8 @@ struct Worker {
     /// The application's activity at the last look.
     look: Look,
     nap: Duration,
+    /// How long it blocks next while there is no room in a lane.
+    pause: Duration,
 }
 
 impl Worker {
@@ -307,10 +311,18 @@ impl Worker {
             true => Some(Duration::ZERO),
             false => self.time_to(deadline),
         };
-        let certain = certain && !self.engine.links_are_unfinished();
-        let timeout = if certain { timeout } else { Some(timeout.map_or(NAP_MAX, |time| time.min(NAP_MAX))) };
+        let pause = self.pause_for_room().or((!certain || self.engine.links_are_unfinished()).then_some(NAP_MAX));
+        let timeout = [timeout, pause].into_iter().flatten().min();
         self.wait(true, timeout);
         self.say_asleep(false);
+    }
+
+    /// How long it may block while queue pairs wait for room in a lane: longer from time to time.
+    fn pause_for_room(&mut self) -> Option<Duration> {
+        let waits = self.engine.stalled.any();
+        let next = if waits { (self.pause * 2).min(NAP_MAX) } else { PAUSE_MIN };
+        let pause = std::mem::replace(&mut self.pause, next);
+        waits.then_some(pause)
     }
 
     /// Tells peers on this host whether they have to wake us. False if some may not hear it.

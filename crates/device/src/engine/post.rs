@@ -40,7 +40,10 @@ impl Engine {
         }
         if qp.is_near() {
             qp.go_on(false, host);
-            self.after_near(entry, &mut cell);
+            if let Some(live) = cell.live.as_mut() {
+                self.after_near(entry, live);
+            }
+            self.rearm(entry, &mut cell);
             return result;
         }
         let now = clock::now();

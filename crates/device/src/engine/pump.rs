@@ -112,7 +112,8 @@ impl Engine {
             let near = live.near.as_ref();
             let host = &mut Host { engine: self, entry, parents: &live.parents, near, outcome };
             live.qp.go_on(true, host);
-            self.after_near(entry, cell);
+            self.after_near(entry, live);
+            self.rearm(entry, cell);
             return Staged::All;
         }
         if self.near.is_some() {
@@ -226,12 +227,7 @@ impl Engine {
     /// once or with the application's next call, and when it wants to be called again.
     pub(crate) fn note_work(&self, entry: &Arc<QpEntry>, cell: &mut QpCell, scratch: &mut Scratch, acks: Acks) {
         let Some(live) = cell.live.as_mut() else { return };
-        if live.near.is_some() {
-            self.show_to_peer(live);
-            if live.qp.waits_for_room() {
-                self.note_stalled(entry);
-            }
-        }
+        self.after_near(entry, live);
         if let Some(share) = &mut live.share {
             share.charge(|| live.qp.in_flight_bytes());
             self.share_out(share.destination());
@@ -250,15 +246,15 @@ impl Engine {
         self.rearm(entry, cell);
     }
 
-    /// Sees to a locked queue pair that has gone on towards a peer on this host.
+    /// Sees to a locked queue pair that may have gone on towards a peer on this host.
     #[inline]
-    pub(super) fn after_near(&self, entry: &Arc<QpEntry>, cell: &mut QpCell) {
-        let Some(live) = cell.live.as_mut() else { return };
+    pub(super) fn after_near(&self, entry: &Arc<QpEntry>, live: &mut Live) {
         self.show_to_peer(live);
-        if live.qp.waits_for_room() {
-            self.note_stalled(entry);
+        if let Some(end) = &live.near
+            && live.qp.waits_for_room()
+        {
+            self.note_stalled(entry, end.lane());
         }
-        self.rearm(entry, cell);
     }
 
     /// Enters the queue pair's deadline if it is earlier than the one it is entered with.

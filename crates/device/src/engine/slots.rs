@@ -1,4 +1,4 @@
-//! The slots of this process: its shares of UDP port 4791, each with a socket and 65,533 queue pair numbers.
+//! The slots of this process: its shares of UDP port 4791, each with a socket and 65,534 queue pair numbers.
 //!
 //! A process begins with one slot, or with more if it wants to receive on more cores (`LONGARM_SLOTS`); then queue
 //! pairs are made on each in turn. When all numbers are taken the hub is asked for another slot.

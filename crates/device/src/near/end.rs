@@ -20,6 +20,7 @@ use super::reach::{Place, Recent};
 use super::tally::{Direct, Tally};
 use crate::clock;
 use crate::counters::Counters;
+use crate::engine::LaneId;
 
 /// From so many bytes on a SEND says where its bytes are: below, two short copies cost less than
 /// the way to the sender's memory.
@@ -47,6 +48,11 @@ impl End {
 
     pub(crate) fn is_on(&self, link: &Arc<NearLink>) -> bool {
         Arc::ptr_eq(&self.link, link)
+    }
+
+    /// What it waits for if there is no room.
+    pub(crate) fn lane(&self) -> LaneId {
+        self.link.lane(self.lane)
     }
 
     /// Shows the queue pair to the peer, with its domain and its remote rights, or takes it away.

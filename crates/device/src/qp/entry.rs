@@ -36,6 +36,8 @@ pub(crate) struct QpEntry {
     due: AtomicBool,
     /// It is on the list of those.
     listed: AtomicBool,
+    /// It is in line for room in a lane.
+    stalled: AtomicBool,
 }
 
 /// What the lock of a queue pair protects.
@@ -92,6 +94,7 @@ impl QpEntry {
             tx: AtomicU8::new(IDLE),
             due: AtomicBool::new(false),
             listed: AtomicBool::new(false),
+            stalled: AtomicBool::new(false),
         }
     }
 
@@ -132,6 +135,22 @@ impl QpEntry {
     #[inline]
     pub(crate) fn release_tx(&self) -> bool {
         self.tx.swap(IDLE, AcqRel) == WANTED
+    }
+
+    /// It waits for room in a lane. True if it must be put in line.
+    #[inline]
+    pub(crate) fn becomes_stalled(&self) -> bool {
+        !self.stalled.swap(true, SeqCst)
+    }
+
+    /// It has its turn.
+    pub(crate) fn is_not_stalled(&self) {
+        self.stalled.store(false, SeqCst);
+    }
+
+    /// Whether it is in line.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.stalled.load(SeqCst)
     }
 
     /// Something is put off. True if the entry must be put on the list.

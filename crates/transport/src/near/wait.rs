@@ -6,8 +6,9 @@ use super::requester::PEER_WAITS;
 use crate::attr::QpAttr;
 use crate::time::Time;
 
-/// How long until the lane is looked at again, at first and at most. The application's polls look sooner.
-const ROOM_WAITS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(1));
+/// How long until the lane is looked at again, at first and at most. Whoever drives the queue pair looks sooner
+/// ([`Qp::look_for_room`](crate::Qp::look_for_room)), since many may wait for one lane.
+const ROOM_WAITS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(1));
 
 /// A wait for room and a wait for the peer; both may be on.
 #[derive(Debug)]
