@@ -30,6 +30,7 @@ Environment, for every program that uses Longarm:
   LONGARM_LOCAL     off: reach peers on this host by packets, too, instead of shared memory
   LONGARM_CAPTURE   write every packet to this pcapng file
   LONGARM_ADOPT     \"off\": registered memory stays where it is, although peers on this host cannot map it there
+  LONGARM_SLOTS     1 to 16: on so many processors the process can receive packets at once
   RUST_LOG          what to log, e.g. debug";
 
 #[derive(Subcommand, Debug)]

@@ -66,9 +66,12 @@ fn open_sockets(sockets: Vec<(u8, OwnedFd)>, interface: &str) -> Device {
     Device::on(engine, &OpenOptions { name: Some(interface.to_owned()) }).expect("a device")
 }
 
+/// The slots of an engine.
+type Opened = (Vec<u8>, WeakEngine);
+
 thread_local! {
     /// Engines that reach each other without packets, if those that are opened now are to.
-    static NEAR: RefCell<Option<Vec<(Vec<u8>, WeakEngine)>>> = const { RefCell::new(None) };
+    static NEAR: RefCell<Option<Vec<Opened>>> = const { RefCell::new(None) };
 }
 
 /// Whether engines that this thread opens reach each other as processes on one host do: by shared
@@ -87,7 +90,7 @@ fn near_side(registry: &Registry) -> NearSide {
     NearSide::new(export).expect("a descriptor")
 }
 
-fn introduce_to(others: &mut Option<Vec<(Vec<u8>, WeakEngine)>>, engine: &EngineRef, slots: &[u8]) {
+fn introduce_to(others: &mut Option<Vec<Opened>>, engine: &EngineRef, slots: &[u8]) {
     let Some(others) = others else { return };
     others.retain(|(other, _)| other != slots);
     for (other_slots, other) in others.iter() {

@@ -12,7 +12,20 @@ const LEN: usize = 4096;
 /// Every queue pair posts all it has at once: several times what a destination may have in flight. Some go
 /// while they wait for their turn, which must not keep it from the others.
 #[test]
-fn all_have_their_turn() {
+pub(super) fn all_have_their_turn() {
+    check_turns(|b, _| SendOp::Write(b.remote(0)));
+}
+
+/// Likewise with messages, of which a lane of a peer on this host takes a part only.
+#[test]
+pub(super) fn all_messages_have_their_turn() {
+    check_turns(|b, message| {
+        b.post_recv(message as u64, 0, LEN);
+        SendOp::Send
+    });
+}
+
+fn check_turns(op: impl Fn(&Node, usize) -> SendOp + Sync) {
     on_loopback(|group| {
         let (near, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
         let setup = Setup { memory_bytes: LEN, ..Setup::new(QpType::Rc) };
@@ -26,7 +39,7 @@ fn all_have_their_turn() {
             .collect();
         for (index, (a, b)) in pairs.iter().enumerate() {
             a.write(0, &pattern(index, LEN));
-            let wr = |message| a.send_wr((index * MESSAGES + message) as u64, SendOp::Write(b.remote(0)), 0, LEN);
+            let wr = |message| a.send_wr((index * MESSAGES + message) as u64, op(b, message), 0, LEN);
             a.qp.post_send((0..MESSAGES).map(wr)).unwrap();
         }
         let gone = |index: usize| index % 8 == 7;

@@ -57,6 +57,9 @@ on_one_host! {
         the_limit_is_told_once_when_it_is_crossed
         a_failed_queue_pair_tells_that_it_takes_no_more
         a_refused_request_tells_both_sides;
+    many:
+        all_have_their_turn
+        all_messages_have_their_turn;
     slots:
         each_slot_reaches_each_other
         threads_receive_from_slots_of_their_own
