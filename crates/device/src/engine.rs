@@ -64,7 +64,7 @@ pub(crate) use scratch::Scratch;
 pub(crate) use slots::MAX_QP;
 use slots::Slots;
 pub(crate) use staging::Staging;
-pub(crate) use stalled::LaneId;
+pub(crate) use stalled::Shortage;
 use stalled::Stalled;
 use timers::Timers;
 

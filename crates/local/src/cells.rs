@@ -80,6 +80,11 @@ impl Sender {
         Ok(Some((self.next % C::COUNT) as usize))
     }
 
+    /// Whether a quarter of the ring is free, which is what the consumer gives back at once.
+    pub(crate) fn has_much_room<C: Cells>(&mut self, cells: &C) -> Result<bool, Broken> {
+        Ok(self.has_room::<C>(C::COUNT / 4) || self.look::<C>(cells, C::COUNT / 4)?)
+    }
+
     /// Shows the consumer the frame whose body was written where [`reserve`](Sender::reserve) said.
     #[inline(always)]
     pub(crate) fn commit<C: Cells>(&mut self, cells: &C, body_bytes: usize) {

@@ -54,6 +54,15 @@ impl<'a> Producer<'a> {
         }
     }
 
+    /// Whether so much of the lane is free that those who wait for room should go on: a quarter of it. A peer that
+    /// takes frames gives so much back, sooner or later. True for a link that is dead: nobody need wait for it.
+    pub fn has_much_room(&mut self) -> bool {
+        self.sender.has_much_room(self.ring).unwrap_or_else(|_| {
+            self.link.die(Death::BrokenRing);
+            true
+        }) || self.link.is_dead()
+    }
+
     /// Wakes the peer if it sleeps and frames were committed since the last time.
     #[inline]
     pub fn announce(&mut self) {

@@ -253,7 +253,7 @@ impl Engine {
         if let Some(end) = &live.near
             && live.qp.waits_for_room()
         {
-            self.note_stalled(entry, end.lane());
+            self.note_stalled(entry, &end.shortage());
         }
     }
 

@@ -17,7 +17,7 @@ use wire::{Gid, Packet, Qpn};
 
 use super::links::{AtHand, NearLink};
 use crate::counters::Counter;
-use crate::engine::{Engine, Host, LaneId, Outcome, Staging};
+use crate::engine::{Engine, Host, Outcome, Shortage, Staging};
 use crate::qp::{Live, QpEntry};
 
 /// Between the head and the packet.
@@ -62,14 +62,17 @@ impl Engine {
                 Way::Lane(link) => link,
                 Way::Wire => return,
                 Way::NotYet(_) => {
-                    return self.pause(entry, live, LaneId { link: 0, lane: datagram.remote_qpn.slot().into() }, now);
+                    return self.pause(entry, live, &Shortage::Link(datagram.remote_qpn.slot()), now);
                 }
             };
             let Some(packet) = staging.room() else { return };
             let number = usize::from(entry.qpn().index()) % LANES;
             let mut lane = link.producer(number);
             let most = HEAD_BYTES + ENVELOPE_BYTES + HEADER_BYTES + len_bytes as usize;
-            let Some(mut room) = lane.reserve(most) else { return self.pause(entry, live, link.lane(number), now) };
+            let Some(mut room) = lane.reserve(most) else {
+                drop(lane);
+                return self.pause(entry, live, &Shortage::Lane(link, number), now);
+            };
             let near = live.near.as_ref();
             let host = &mut Host { engine: self, entry, parents: &live.parents, near, outcome };
             let Some(transmit) = live.qp.poll_transmit(now, packet, host) else { return };
@@ -85,9 +88,9 @@ impl Engine {
     }
 
     /// Looks again in a while, or at the application's next polls.
-    fn pause(&self, entry: &Arc<QpEntry>, live: &mut Live, lane: LaneId, now: Time) {
+    fn pause(&self, entry: &Arc<QpEntry>, live: &mut Live, shortage: &Shortage, now: Time) {
         live.qp.hold_datagrams(now + PAUSE);
-        self.note_stalled(entry, lane);
+        self.note_stalled(entry, shortage);
     }
 
     /// How a datagram gets to its process.

@@ -20,7 +20,7 @@ use super::reach::{Place, Recent};
 use super::tally::{Direct, Tally};
 use crate::clock;
 use crate::counters::Counters;
-use crate::engine::LaneId;
+use crate::engine::Shortage;
 
 /// From so many bytes on a SEND says where its bytes are: below, two short copies cost less than
 /// the way to the sender's memory.
@@ -51,8 +51,8 @@ impl End {
     }
 
     /// What it waits for if there is no room.
-    pub(crate) fn lane(&self) -> LaneId {
-        self.link.lane(self.lane)
+    pub(crate) fn shortage(&self) -> Shortage {
+        Shortage::Lane(self.link.clone(), self.lane)
     }
 
     /// Shows the queue pair to the peer, with its domain and its remote rights, or takes it away.

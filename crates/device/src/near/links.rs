@@ -14,7 +14,6 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::epoll;
 
 use super::export::Exporter;
-use crate::engine::LaneId;
 
 /// How long it is remembered that a slot's process has no link for us.
 const REMEMBER: Duration = Duration::from_secs(1);
@@ -50,11 +49,6 @@ impl NearLink {
             self.link.want_object(object);
         }
         found
-    }
-
-    /// What those wait for who find this lane full.
-    pub(super) fn lane(&self, lane: usize) -> LaneId {
-        LaneId { link: std::ptr::from_ref(self).addr(), lane }
     }
 
     #[inline]
