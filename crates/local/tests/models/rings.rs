@@ -74,6 +74,11 @@ impl Ring {
 }
 
 fn run(preemptions: usize, lengths: &'static [usize]) {
+    run_when(preemptions, lengths, |_, _| true);
+}
+
+/// Sends each frame when the producer `may` go on.
+fn run_when(preemptions: usize, lengths: &'static [usize], may: fn(&mut Sender, &Ring) -> bool) {
     check(preemptions, move || {
         let ring = Ring::new();
         let producer = {
@@ -81,6 +86,9 @@ fn run(preemptions: usize, lengths: &'static [usize]) {
             thread::spawn(move || {
                 let mut sender = Sender::default();
                 for (number, len) in lengths.iter().enumerate() {
+                    while !may(&mut sender, &ring) {
+                        thread::yield_now();
+                    }
                     ring.send(&mut sender, number as u32, *len);
                 }
             })
@@ -108,6 +116,12 @@ fn single_cells_more_than_a_lap() {
 #[test]
 fn frames_of_two_cells_that_skip_the_end_of_the_lap() {
     run(2, &[8, 100, 100, 8, 120]);
+}
+
+/// A consumer that finds nothing, or has taken a quarter of the ring, says so.
+#[test]
+fn who_waits_for_much_room_goes_on() {
+    run_when(2, &[8, 100, 8, 8, 56], |sender, ring| sender.has_much_room(ring).expect("nobody spoils the ring"));
 }
 
 #[test]
