@@ -136,6 +136,9 @@ pub struct Tuning {
     /// Selective retransmission with peers that understand it too: after a loss only what is missing is sent
     /// again. With others it is go-back-N as the specification says.
     pub selective: bool,
+    /// Requests bring acknowledges along, with peers that understand that: one packet instead of two. Needs
+    /// `selective`.
+    pub piggyback: bool,
     /// Lower bound of the acknowledge timeout: a scheduler's delay is no loss.
     pub min_ack_timeout: Duration,
     /// RC: how congestion that switches mark is told and obeyed.
@@ -152,6 +155,7 @@ impl Default for Tuning {
             window_max_bytes: 256 << 10,
             advertise_credits: true,
             selective: true,
+            piggyback: true,
             min_ack_timeout: Duration::from_millis(2),
             dcqcn: Dcqcn::default(),
             max_datagram: Mtu::B4096,

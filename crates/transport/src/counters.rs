@@ -46,6 +46,8 @@ counters! {
     tx_error_naks,
     /// Acknowledges sent.
     tx_acks,
+    /// Of these, such as a request has brought along.
+    tx_piggybacks,
     /// Duplicate requests received.
     duplicate_requests,
     /// Requests received ahead of sequence.

@@ -45,6 +45,8 @@ drop_reasons! {
     GhostResponse = "ghost_response",
     /// A response with an impossible length or role.
     BadResponse = "bad_response",
+    /// A packet of Longarm's own that was not agreed on.
+    NotAgreed = "not_agreed",
     /// An acknowledge with a reserved syndrome.
     ReservedSyndrome = "reserved_syndrome",
     /// UC: part of a message whose beginning was lost.

@@ -2,7 +2,7 @@
 //! views, and the way back to bytes. For tools, captures and tests; a fast path writes
 //! the one or two headers that it needs itself.
 
-use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Feth, Ieth, ImmDt, Reth, Sack, XrcEth};
+use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Feth, Ieth, ImmDt, Piggyback, Reth, Sack, XrcEth};
 use crate::opcode::{HeaderSet, OpcodeInfo};
 
 /// The headers between BTH and payload, in the order of the packet.
@@ -30,6 +30,8 @@ pub struct Extensions {
     pub cnp: Option<Cnp>,
     /// Selective acknowledge.
     pub sack: Option<Sack>,
+    /// Acknowledge brought along by a request.
+    pub piggyback: Option<Piggyback>,
 }
 
 impl Extensions {
@@ -47,6 +49,7 @@ impl Extensions {
         set.set(HeaderSet::IETH, self.ieth.is_some());
         set.set(HeaderSet::CNP, self.cnp.is_some());
         set.set(HeaderSet::SACK, self.sack.is_some());
+        set.set(HeaderSet::PIGGYBACK, self.piggyback.is_some());
         set
     }
 
@@ -79,6 +82,7 @@ impl Extensions {
         append(out, self.ieth.map(|header| header.encode()));
         append(out, self.cnp.map(|header| header.encode()));
         append(out, self.sack.map(|header| header.encode()));
+        append(out, self.piggyback.map(|header| header.encode()));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Opcodes, and the one table that says what each means (IB specification 9.2, Annex A14
-//! for XRC, Annex A17 for CNP, Annex A19 for FLUSH and ATOMIC WRITE). One opcode is Longarm's own, out of
-//! those that are left to manufacturers.
+//! for XRC, Annex A17 for CNP, Annex A19 for FLUSH and ATOMIC WRITE). A few are Longarm's own, out of
+//! those that are left to manufacturers (0xc0 to 0xff).
 //!
 //! The high three bits name the service, the low five the operation and the packet's
 //! position in its message. Which headers follow, whether there is a payload and whether
@@ -14,12 +14,17 @@ mod tests;
 
 use core::fmt;
 
-use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Feth, Ieth, ImmDt, Reth, Sack, XrcEth};
+use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Feth, Ieth, ImmDt, Piggyback, Reth, Sack, XrcEth};
 
 /// The first byte of a packet. Every value is legal here; those without an
 /// [`info`](Opcode::info) have no meaning to us.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Opcode(pub u8);
+
+/// The bits of an opcode that name its service.
+const SERVICE: u8 = 0xe0;
+/// What they are in the opcodes that are Longarm's own.
+const OWN: u8 = 0xc0;
 
 /// The transport service that an opcode belongs to, numbered as its high three bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -111,11 +116,13 @@ bitflags::bitflags! {
         const CNP = 1 << 9;
         /// [`Sack`]
         const SACK = 1 << 10;
+        /// [`Piggyback`]
+        const PIGGYBACK = 1 << 11;
     }
 }
 
 /// Length of each extension header, by bit number.
-const HEADER_LENS: [usize; 11] = [
+const HEADER_LENS: [usize; 12] = [
     Deth::LEN,
     XrcEth::LEN,
     Feth::LEN,
@@ -127,6 +134,7 @@ const HEADER_LENS: [usize; 11] = [
     Ieth::LEN,
     Cnp::LEN,
     Sack::LEN,
+    Piggyback::LEN,
 ];
 
 impl HeaderSet {
@@ -172,6 +180,20 @@ impl Opcode {
     #[inline]
     pub fn info(self) -> Option<&'static OpcodeInfo> {
         table::TABLE[usize::from(self.0)].as_ref()
+    }
+
+    /// Longarm's own form of a request that is one packet and brings an acknowledge along, as a [`Piggyback`];
+    /// `None` where there is none. Only a peer that has said that it understands these may get one.
+    #[inline]
+    pub fn with_acknowledge(self) -> Option<Opcode> {
+        let own = Opcode(self.0 | OWN);
+        own.info().filter(|info| self.0 & SERVICE == 0 && info.headers.contains(HeaderSet::PIGGYBACK)).map(|_| own)
+    }
+
+    /// The request that [`with_acknowledge`](Opcode::with_acknowledge) made this of.
+    pub fn without_acknowledge(self) -> Option<Opcode> {
+        let request = Opcode(self.0 & !SERVICE);
+        (request.with_acknowledge() == Some(self)).then_some(request)
     }
 
     /// Every opcode that has a meaning, by number.

@@ -7,7 +7,7 @@
 mod tests;
 
 use crate::extensions::Extensions;
-use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, Ieth, ImmDt, Reth, Sack, XrcEth, bth};
+use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, Ieth, ImmDt, Piggyback, Reth, Sack, XrcEth, bth};
 use crate::id::{Psn, Qpn, RKey};
 use crate::opcode::{HeaderSet, Opcode, OpcodeInfo};
 
@@ -172,6 +172,12 @@ impl<'a> Packet<'a> {
         self.header(HeaderSet::SACK).map(Sack::decode)
     }
 
+    /// The acknowledge that a request brings along.
+    #[inline]
+    pub fn piggyback(&self) -> Option<Piggyback> {
+        self.header(HeaderSet::PIGGYBACK).map(Piggyback::decode)
+    }
+
     /// All extension headers.
     pub fn extensions(&self) -> Extensions {
         Extensions {
@@ -186,6 +192,7 @@ impl<'a> Packet<'a> {
             ieth: self.header(HeaderSet::IETH).map(Ieth::decode),
             cnp: self.header(HeaderSet::CNP).map(crate::Cnp::decode),
             sack: self.sack(),
+            piggyback: self.piggyback(),
         }
     }
 

@@ -6,7 +6,7 @@ use longarm_wire::frame;
 use longarm_wire::icrc::{self, Check};
 use longarm_wire::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Extensions, Feth, Flow, Gid, Grh, HeaderSet, Ieth, ImmDt, Opcode,
-    PKey, Packet, Psn, Qpn, Reth, Sack, Syndrome, XrcEth, credit_code, credit_count,
+    PKey, Packet, Piggyback, Psn, Qpn, Reth, Sack, Syndrome, XrcEth, credit_code, credit_count,
 };
 use proptest::array::uniform;
 use proptest::collection::vec;
@@ -65,6 +65,7 @@ fn extensions_from(headers: HeaderSet, bytes: &[u8; 80]) -> Extensions {
         ieth: read(has(HeaderSet::IETH), bytes, Ieth::decode),
         cnp: read(has(HeaderSet::CNP), bytes, Cnp::decode),
         sack: read(has(HeaderSet::SACK), bytes, Sack::decode),
+        piggyback: read(has(HeaderSet::PIGGYBACK), bytes, Piggyback::decode),
     }
 }
 

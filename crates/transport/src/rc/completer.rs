@@ -4,7 +4,7 @@
 //! never a READ or atomic whose own response is missing: then that response was
 //! lost, and the request is sent again from there (implied NAK, 9.7.5.1.2).
 
-use wire::{Aeth, NakCode, Operation, Packet, Psn, SyndromeKind};
+use wire::{Aeth, NakCode, Operation, Packet, Piggyback, Psn, SyndromeKind};
 
 use crate::congestion::Congestion;
 use crate::core::Core;
@@ -28,7 +28,8 @@ impl Requester {
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         self.retry.touch(now);
-        self.hear_offer(packet);
+        let bth = packet.bth();
+        self.hear_offer(bth.psn, bth.selective, bth.ack_req, core);
         match packet.info().operation {
             Operation::ReadResponse => self.handle_read_response(core, packet, now, host),
             Operation::AtomicAcknowledge => self.handle_atomic_response(core, packet, now, host),
@@ -45,7 +46,30 @@ impl Requester {
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         let aeth = packet.aeth().ok_or(DropReason::BadResponse)?;
-        let psn = packet.psn();
+        self.handle_aeth(core, packet.psn(), aeth, now, host)
+    }
+
+    /// Takes in the acknowledge that a request has brought along: the peer knows how to, and so understands the same.
+    pub(super) fn handle_piggyback(
+        &mut self,
+        core: &mut Core,
+        along: &Piggyback,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        self.retry.touch(now);
+        self.hear_offer(along.psn, true, true, core);
+        self.handle_aeth(core, along.psn, along.aeth, now, host)
+    }
+
+    fn handle_aeth(
+        &mut self,
+        core: &mut Core,
+        psn: Psn,
+        aeth: Aeth,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
         match aeth.syndrome.kind() {
             SyndromeKind::Ack { credits } => self.handle_ack(core, psn, credits, now, host),
             SyndromeKind::RnrNak { timer } => self.handle_rnr_nak(core, psn, timer, now, host),

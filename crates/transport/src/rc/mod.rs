@@ -23,7 +23,7 @@ mod retry;
 mod scoreboard;
 mod selective;
 
-use wire::{Operation, Packet, Service};
+use wire::{Operation, Packet, Piggyback, Service};
 
 use crate::attr::{QpAttr, QpState, QpType, Tuning};
 use crate::core::Core;
@@ -43,6 +43,8 @@ pub(crate) struct Rc {
     failure: Option<Failure>,
     drained_event_due: bool,
     pace: Pace,
+    /// When a packet left last.
+    last_sent: Time,
 }
 
 impl Rc {
@@ -53,6 +55,7 @@ impl Rc {
             failure: None,
             drained_event_due: false,
             pace: Pace::default(),
+            last_sent: Time::NEVER,
         }
     }
 
@@ -107,12 +110,38 @@ impl Rc {
             }
             _ if info.is_response() => self.handle_response(core, packet, now, host),
             _ if core.qp_type == QpType::XrcSend => Err(DropReason::WrongService),
+            _ if info.service == Service::Own => self.handle_both(core, packet, now, host),
             _ => {
                 let outcome = self.handle_request(core, packet, host);
                 self.responder.touch(now);
                 outcome
             }
         }
+    }
+
+    /// A request that brings an acknowledge along is the acknowledge, and then the request; from a peer that was
+    /// told that it may.
+    fn handle_both(
+        &mut self,
+        core: &mut Core,
+        packet: &Packet<'_>,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        let agreed = packet.piggyback().filter(|_| self.responder.takes_piggybacks());
+        let along = agreed.ok_or(DropReason::NotAgreed)?;
+        let acknowledged = match completes(core) {
+            true => self.requester.handle_piggyback(core, &along, now, host),
+            false => Err(DropReason::QpState),
+        };
+        self.failure = self.requester.take_failure(core);
+        self.note_drained(core, host);
+        if self.failure.is_some() {
+            return acknowledged;
+        }
+        let outcome = self.handle_request(core, packet, host);
+        self.responder.touch(now);
+        outcome.and(acknowledged)
     }
 
     fn handle_response(
@@ -122,7 +151,7 @@ impl Rc {
         now: Time,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
-        if !matches!(core.state(), QpState::Rts | QpState::Sqd) {
+        if !completes(core) {
             return Err(DropReason::QpState);
         }
         let outcome = self.requester.handle_response(core, packet, now, host);
@@ -155,6 +184,7 @@ impl Rc {
             return if is_short { self.poll_responder(core, out, host) } else { None };
         }
         let transmit = self.poll_data(core, now, out, host)?;
+        self.last_sent = now;
         Some(self.pace.sent(core, transmit, now))
     }
 
@@ -162,13 +192,25 @@ impl Rc {
         if self.responder.has_urgent() {
             return self.poll_responder(core, out, host);
         }
-        let transmit = self.requester.poll_transmit(core, now, out, host);
+        let mut along = self.acknowledge_along(core, now);
+        let waits = along.is_some();
+        let transmit = self.requester.poll_transmit(core, now, &mut along, out, host);
+        if waits && along.is_none() && transmit.is_some() {
+            self.responder.acknowledged(core);
+        }
         self.failure = self.requester.take_failure(core);
         self.note_drained(core, host);
         if transmit.is_some() || self.failure.is_some() {
             return transmit;
         }
         self.poll_responder(core, out, host)
+    }
+
+    /// The acknowledge that the next request may bring along. Several packets that leave together are one group, of
+    /// which a plain acknowledge is the shorter end; so this is for a request that leaves alone.
+    fn acknowledge_along(&self, core: &Core, now: Time) -> Option<Piggyback> {
+        let alone = self.requester.peer_takes_piggybacks && self.last_sent != now;
+        if alone { self.responder.lone_acknowledge(core) } else { None }
     }
 
     fn poll_responder(&mut self, core: &mut Core, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
@@ -258,6 +300,11 @@ impl Rc {
             host.event(QpEvent::SendQueueDrained);
         }
     }
+}
+
+/// Whether the state takes answers.
+fn completes(core: &Core) -> bool {
+    matches!(core.state(), QpState::Rts | QpState::Sqd)
 }
 
 #[cfg(test)]

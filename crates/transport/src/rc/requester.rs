@@ -18,7 +18,7 @@ mod room;
 
 use std::collections::VecDeque;
 
-use wire::Psn;
+use wire::{Piggyback, Psn};
 
 use crate::attr::{QpState, Tuning};
 use crate::congestion::{Aimd, Congestion};
@@ -33,7 +33,7 @@ use crate::rc::scoreboard::Scoreboard;
 use crate::reason::Reason;
 use crate::time::Time;
 use crate::wr::{SendFlags, SendOp};
-pub(super) use build::packet_number;
+pub(super) use build::{Part, packet_number};
 
 /// Packets of one message after which an acknowledge is asked for in any case, if the window is large.
 const ACK_REQUEST_INTERVAL: u32 = 16;
@@ -88,6 +88,8 @@ pub(crate) struct Requester {
     pub(super) not_on_the_way: u64,
     /// The peer acknowledges in a while what does not ask for it.
     pub(super) peer_volunteers: bool,
+    /// The peer understands requests that bring an acknowledge along.
+    pub(super) peer_takes_piggybacks: bool,
     /// The last PSN that has asked for an acknowledge.
     asked: Option<Psn>,
     /// Nothing that was never sent may leave.
@@ -120,6 +122,7 @@ impl Requester {
             scoreboard: None,
             not_on_the_way: 0,
             peer_volunteers: false,
+            peer_takes_piggybacks: false,
             asked: None,
             held: false,
             blocked: None,
@@ -195,11 +198,13 @@ impl Requester {
         }
     }
 
-    /// Builds the next request packet, and carries out local operations on the way.
+    /// Builds the next request packet, and carries out local operations on the way. Takes `along` if the packet
+    /// brings it along.
     pub(crate) fn poll_transmit(
         &mut self,
         core: &mut Core,
         now: Time,
+        along: &mut Option<Piggyback>,
         out: &mut [u8],
         host: &mut impl Host,
     ) -> Option<Transmit> {
@@ -215,7 +220,7 @@ impl Requester {
                 return None;
             }
             if !wqe.is_local() {
-                return if self.may_send(core, wqe) { self.send_next(core, now, out, host) } else { None };
+                return if self.may_send(core, wqe) { self.send_next(core, now, along, out, host) } else { None };
             }
             self.execute_local(core, host)?;
         }
@@ -241,7 +246,14 @@ impl Requester {
         }
     }
 
-    fn send_next(&mut self, core: &mut Core, now: Time, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
+    fn send_next(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        along: &mut Option<Piggyback>,
+        out: &mut [u8],
+        host: &mut impl Host,
+    ) -> Option<Transmit> {
         let wqe = core.sq.get(self.cursor.wqe)?;
         let step = if matches!(wqe.op, SendOp::Read(_)) { self.read_part(core, wqe) } else { 1 };
         let last = self.cursor.packet + step == wqe.packets;
@@ -249,7 +261,9 @@ impl Requester {
             || self.since_ack_request + 1 >= self.ack_request_interval(core)
             || self.fills_window(core, wqe);
         let psn = self.next;
-        let len_bytes = match self.build(core, self.cursor, step, psn, ack_req, out, host) {
+        let along = if self.may_bring(core, wqe) { along.take() } else { None };
+        let part = Part { cursor: self.cursor, step, psn, ack_req, along };
+        let len_bytes = match self.build(core, &part, out, host) {
             Ok(len_bytes) => len_bytes,
             Err(refused) => {
                 self.blocked = Some(Reason::LocalMemory(refused));
@@ -262,6 +276,15 @@ impl Requester {
         self.count(core, psn, ack_req, now);
         self.advance(core, step);
         Some(core.transmit(len_bytes))
+    }
+
+    /// Whether the packet at the cursor may bring an acknowledge along: it is a message of its own, was never sent,
+    /// is the last that leaves now, and stays within the path MTU.
+    fn may_bring(&self, core: &Core, wqe: &SendWqe) -> bool {
+        let is_last = self.cursor.wqe + 1 == core.sq.len();
+        let is_one = wqe.packets == 1 && wqe.len_bytes + Piggyback::LEN as u32 <= core.mtu();
+        let carries = !wqe.is_read_or_atomic() && !matches!(wqe.op, SendOp::LocalInvalidate(_) | SendOp::Bind(_));
+        self.peer_takes_piggybacks && is_last && is_one && carries && self.is_new()
     }
 
     /// Several acknowledges a window, so that the loss of one packet or one acknowledge stops nothing.

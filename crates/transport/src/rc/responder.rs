@@ -16,7 +16,7 @@ mod write;
 
 use std::collections::VecDeque;
 
-use wire::{NakCode, Operation, Packet, Position, Psn, RKey, Syndrome};
+use wire::{NakCode, Operation, Packet, Piggyback, Position, Psn, RKey, Syndrome};
 
 use crate::completion::{Completion, CompletionOp, Status};
 use crate::core::Core;
@@ -76,6 +76,8 @@ pub(crate) struct Responder {
     reorder: Option<Box<Reorder>>,
     /// The peer understands selective acknowledges: its latest request said so.
     peer_is_selective: bool,
+    /// The peer has been told that we take requests that bring acknowledges along.
+    told_piggyback: bool,
     /// Something has arrived that did not ask for an acknowledge, and when it gets one all the same.
     volunteer: Volunteer,
     /// An RNR NAK told the peer to wait with the expected PSN.
@@ -311,9 +313,13 @@ impl Responder {
             return None;
         }
         let syndrome = self.syndrome(core);
+        self.note_starved(core);
+        let piggyback = self.peer_is_selective && core.tuning.piggyback && !core.is_xrc();
+        self.told_piggyback |= piggyback;
         let note = Note {
             syndrome,
             selective: self.peer_is_selective,
+            piggyback,
             reorder: self.reorder.as_deref(),
             expected: self.expected,
         };
@@ -333,14 +339,44 @@ impl Responder {
         }
     }
 
-    /// The syndrome of a positive acknowledge: how many receive WQEs are posted.
-    fn syndrome(&mut self, core: &Core) -> Syndrome {
-        if core.shared_recv || !core.tuning.advertise_credits {
-            return Syndrome::ACK_UNLIMITED;
-        }
-        self.starved = core.rq.is_empty();
-        Syndrome::ack(wire::credit_code(core.rq.len()))
+    /// The acknowledge that waits, if it is all there is to say and may travel inside a request.
+    pub(crate) fn lone_acknowledge(&self, core: &Core) -> Option<Piggyback> {
+        self.responses.lone_acknowledge(self.syndrome(core))
     }
+
+    /// A request has brought the acknowledge along, and so the news that we know how to.
+    pub(crate) fn acknowledged(&mut self, core: &mut Core) {
+        self.note_starved(core);
+        self.told_piggyback = true;
+        self.responses.drop_lone_acknowledge();
+        core.counters.tx_acks += 1;
+        core.counters.tx_piggybacks += 1;
+    }
+
+    /// Whether the peer may bring acknowledges along.
+    pub(crate) fn takes_piggybacks(&self) -> bool {
+        self.told_piggyback
+    }
+
+    /// The syndrome of a positive acknowledge: how many receive WQEs are posted.
+    fn syndrome(&self, core: &Core) -> Syndrome {
+        match counts_credits(core) {
+            true => Syndrome::ack(wire::credit_code(core.rq.len())),
+            false => Syndrome::ACK_UNLIMITED,
+        }
+    }
+
+    /// An acknowledge is about to tell of the receive WQEs that are posted.
+    fn note_starved(&mut self, core: &Core) {
+        if counts_credits(core) {
+            self.starved = core.rq.is_empty();
+        }
+    }
+}
+
+/// Whether acknowledges tell how many receive WQEs are posted.
+fn counts_credits(core: &Core) -> bool {
+    !core.shared_recv && core.tuning.advertise_credits
 }
 
 fn next_msn(msn: u32) -> u32 {

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use wire::{Aeth, AtomicAckEth, Bth, NakCode, Opcode, Psn, RKey, Sack, Syndrome};
+use wire::{Aeth, AtomicAckEth, Bth, NakCode, Opcode, Piggyback, Psn, RKey, Sack, Syndrome};
 
 use crate::core::Core;
 use crate::host::Host;
@@ -107,6 +107,8 @@ pub(super) struct Note<'a> {
     pub(super) syndrome: Syndrome,
     /// The peer may send us selective acknowledges.
     pub(super) selective: bool,
+    /// And requests that bring acknowledges along.
+    pub(super) piggyback: bool,
     /// What came before its turn.
     pub(super) reorder: Option<&'a Reorder>,
     /// Whose turn it is.
@@ -114,6 +116,10 @@ pub(super) struct Note<'a> {
 }
 
 impl Note<'_> {
+    fn bth(&self, core: &Core, opcode: Opcode, psn: Psn) -> Bth {
+        Bth { psn, selective: self.selective, ack_req: self.piggyback, ..core.bth(opcode) }
+    }
+
     fn sack(&self, psn: Psn) -> Sack {
         self.reorder.map_or_else(Sack::default, |reorder| reorder.sack(psn, self.expected))
     }
@@ -140,6 +146,22 @@ impl Responses {
 
     pub(super) fn has_any(&self) -> bool {
         !self.queue.is_empty()
+    }
+
+    /// What is due, if it is one plain acknowledge, in the form in which a request brings it along.
+    pub(super) fn lone_acknowledge(&self, syndrome: Syndrome) -> Option<Piggyback> {
+        match self.queue.front() {
+            Some(Response::Acknowledge { psn, msn }) if self.queue.len() == 1 => {
+                Some(Piggyback { aeth: Aeth { syndrome, msn: *msn }, psn: *psn })
+            }
+            _ => None,
+        }
+    }
+
+    /// It has left so.
+    pub(super) fn drop_lone_acknowledge(&mut self) {
+        debug_assert!(self.queue.len() == 1 && self.ends_plain());
+        self.pop_front();
     }
 
     /// Whether the next one carries the data of a READ.
@@ -288,7 +310,7 @@ fn short<'a>(
     msn: u32,
     out: &'a mut [u8],
 ) -> Builder<'a> {
-    let mut builder = Builder::new(out, Bth { psn, selective: note.selective, ..core.bth(opcode) });
+    let mut builder = Builder::new(out, note.bth(core, opcode, psn));
     builder.push(Aeth { syndrome, msn }.encode());
     builder
 }
@@ -296,7 +318,7 @@ fn short<'a>(
 /// A selective acknowledge: in its first part a NAK for the missing packet.
 fn missing<'a>(core: &Core, note: &Note<'_>, psn: Psn, msn: u32, out: &'a mut [u8]) -> Builder<'a> {
     let opcode = Opcode::SELECTIVE_ACKNOWLEDGE;
-    let bth = Bth { opcode, psn, selective: note.selective, ..core.bth(opcode) };
+    let bth = Bth { opcode, ..note.bth(core, opcode, psn) };
     let mut builder = Builder::new(out, bth);
     builder.push(Aeth { syndrome: Syndrome::nak(NakCode::PsnSequenceError), msn }.encode());
     builder.push(note.sack(psn).encode());
@@ -318,7 +340,7 @@ fn read_packet(
         (false, false) => Opcode::RC_READ_RESPONSE_MIDDLE,
         (false, true) => Opcode::RC_READ_RESPONSE_LAST,
     };
-    let mut builder = Builder::new(out, Bth { psn: job.psn, selective: note.selective, ..core.bth(opcode) });
+    let mut builder = Builder::new(out, note.bth(core, opcode, job.psn));
     if job.fresh || last {
         builder.push(Aeth { syndrome: note.syndrome, msn: job.msn }.encode());
     }

@@ -24,7 +24,7 @@ use crate::drop::DropReason;
 use crate::host::Host;
 use crate::qp::Transmit;
 use crate::queue::send::PACKET_OVERHEAD_BYTES;
-use crate::rc::requester::{Cursor, Requester, packet_number};
+use crate::rc::requester::{Cursor, Part, Requester, packet_number};
 use crate::rc::scoreboard::Scoreboard;
 use crate::reason::Reason;
 use crate::time::Time;
@@ -32,11 +32,14 @@ use crate::wr::SendOp;
 
 impl Requester {
     /// An answer that does not offer selective acknowledges comes from a peer that does not know them. One that
-    /// does comes from a peer like us, which also acknowledges without being asked.
-    pub(super) fn hear_offer(&mut self, packet: &Packet<'_>) {
-        if self.offers_selective && self.is_outstanding(packet.psn()) {
-            self.offers_selective = packet.bth().selective;
-            self.peer_volunteers = packet.bth().selective;
+    /// does comes from a peer like us, which also acknowledges without being asked. AckReq beside it says that the peer
+    /// takes requests that bring acknowledges along: in an answer it has no other meaning, and versions that do not
+    /// know this one ignore it.
+    pub(super) fn hear_offer(&mut self, psn: Psn, selective: bool, piggyback: bool, core: &Core) {
+        if self.offers_selective && self.is_outstanding(psn) {
+            self.offers_selective = selective;
+            self.peer_volunteers = selective;
+            self.peer_takes_piggybacks = selective && piggyback && core.tuning.piggyback && !core.is_xrc();
         }
     }
 
@@ -159,7 +162,8 @@ impl Requester {
             SendOp::Read(_) => self.part_again(core, psn).unwrap_or(1).min(wqe.packets - cursor.packet),
             _ => 1,
         };
-        let len_bytes = match self.build(core, cursor, step, psn, !more, out, host) {
+        let part = Part { cursor, step, psn, ack_req: !more, along: None };
+        let len_bytes = match self.build(core, &part, out, host) {
             Ok(len_bytes) => len_bytes,
             Err(refused) => {
                 // Going back finds the same refusal in its turn, and reports it.

@@ -5,6 +5,7 @@ mod errors;
 mod flow;
 mod loss;
 mod operations;
+mod piggyback;
 mod placement;
 mod repeats;
 mod selective;

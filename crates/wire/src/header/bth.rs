@@ -32,7 +32,8 @@ pub struct Bth {
     pub becn: bool,
     /// The receiving queue pair.
     pub dest_qpn: Qpn,
-    /// The receiver shall acknowledge soon.
+    /// The receiver shall acknowledge soon. In an answer it means nothing; beside `selective` it says there that who
+    /// answers takes requests that bring an acknowledge along ([`Opcode::with_acknowledge`]).
     pub ack_req: bool,
     /// Longarm's own: the sender understands [`Sack`](crate::Sack). A pattern of all seven reserved bits
     /// beside AckReq, which the ICRC covers; any other pattern counts as none.

@@ -98,6 +98,16 @@ fn aeth() {
 }
 
 #[test]
+fn piggyback() {
+    let along = Piggyback { aeth: Aeth { syndrome: Syndrome::ack(9), msn: 0x01_0203 }, psn: Psn::new(0x0a_0b0c) };
+    let bytes = [9, 1, 2, 3, 0, 0x0a, 0x0b, 0x0c];
+    assert_eq!(along.encode(), bytes);
+    let mut reserved = bytes;
+    reserved[4] = 0xff;
+    assert_eq!(Piggyback::decode(&reserved), along);
+}
+
+#[test]
 fn atomic_eth() {
     let atomic = AtomicEth {
         addr: 0x0102_0304_0506_0708,

@@ -65,8 +65,10 @@ const fn check_service(info: &OpcodeInfo) {
     assert!(info.headers.contains(HeaderSet::CNP) == cnp);
     assert!(matches!(info.operation, Operation::Cnp) == cnp);
     let own = matches!(info.service, Service::Own);
-    assert!(info.headers.contains(HeaderSet::SACK) == own);
-    assert!(matches!(info.operation, Operation::SelectiveAcknowledge) == own);
+    let selective = matches!(info.operation, Operation::SelectiveAcknowledge);
+    assert!(info.headers.contains(HeaderSet::SACK) == selective);
+    assert!(info.headers.contains(HeaderSet::PIGGYBACK) == (own && info.is_request()));
+    assert!(own || !selective);
 
     match info.service {
         Service::Rc | Service::Xrc | Service::Cnp | Service::Own => {}
@@ -78,7 +80,7 @@ const fn check_service(info: &OpcodeInfo) {
 
 /// The low five bits mean the same in every service, up to the service's own header.
 const fn check_against_rc(code: usize, info: &OpcodeInfo) {
-    if matches!(info.service, Service::Cnp | Service::Own) {
+    if matches!(info.service, Service::Cnp) || matches!(info.operation, Operation::SelectiveAcknowledge) {
         return;
     }
     let Some(rc) = &BUILT[code & 0x1f] else { panic!("every operation exists for RC") };
@@ -86,7 +88,7 @@ const fn check_against_rc(code: usize, info: &OpcodeInfo) {
     assert!(rc.position as u8 == info.position as u8);
     assert!(rc.payload == info.payload);
     assert!(rc.uses_recv_wqe == info.uses_recv_wqe);
-    let own = HeaderSet::DETH.union(HeaderSet::XRCETH);
+    let own = HeaderSet::DETH.union(HeaderSet::XRCETH).union(HeaderSet::PIGGYBACK);
     assert!(rc.headers.bits() == info.headers.difference(own).bits());
     if matches!(info.service, Service::Rc) {
         assert!(BUILT[code | 0xa0].is_some(), "XRC has every opcode of RC");

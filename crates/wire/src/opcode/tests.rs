@@ -18,7 +18,9 @@ fn the_known_codes() {
         .chain(0xa0..=0xb4)
         .chain(0xb6..=0xb7)
         .chain(0xbc..=0xbd)
-        .chain([0xd1])
+        .chain(0xc4..=0xc5)
+        .chain(0xca..=0xcb)
+        .chain([0xd1, 0xd7])
         .collect();
     assert_eq!(known, expected);
 }
@@ -48,6 +50,8 @@ fn lengths_of_headers() {
         (Opcode::XRC_WRITE_ONLY_IMM, 36),
         (Opcode::XRC_FETCH_ADD, 44),
         (Opcode::XRC_READ_RESPONSE_ONLY, 16),
+        (Opcode::SEND_ONLY_ACK, 20),
+        (Opcode::WRITE_ONLY_IMM_ACK, 40),
     ];
     for (opcode, len_bytes) in cases {
         assert_eq!(info(opcode).header_len_bytes(), len_bytes, "{opcode}");
@@ -85,6 +89,9 @@ fn who_takes_a_receive_wqe() {
     expected.extend(["UD_SEND_ONLY".into(), "UD_SEND_ONLY_IMM".into()]);
     expected.extend(of_connected("XRC"));
     expected.push("XRC_SEND_ONLY_INVALIDATE".into());
+    expected.extend(
+        ["SEND_ONLY_ACK", "SEND_ONLY_IMM_ACK", "WRITE_ONLY_IMM_ACK", "SEND_ONLY_INVALIDATE_ACK"].map(String::from),
+    );
     assert_eq!(takers, expected);
 }
 
@@ -99,7 +106,8 @@ fn who_carries_a_payload() {
 
 #[test]
 fn names_agree_with_service_position_and_headers() {
-    for opcode in Opcode::all().filter(|opcode| ![Opcode::CNP, Opcode::SELECTIVE_ACKNOWLEDGE].contains(opcode)) {
+    let standard = |opcode: &Opcode| info(*opcode).service != Service::Own && *opcode != Opcode::CNP;
+    for opcode in Opcode::all().filter(standard) {
         let info = info(opcode);
         let name = info.name;
         let service = format!("{:?}_", info.service).to_uppercase();
@@ -110,6 +118,29 @@ fn names_agree_with_service_position_and_headers() {
         {
             assert_eq!(name.contains(part), info.position == position, "{name}");
         }
+    }
+}
+
+#[test]
+fn a_request_that_brings_an_acknowledge_is_the_request_in_all_else() {
+    let mut found = 0;
+    for opcode in Opcode::all() {
+        let Some(own) = opcode.with_acknowledge() else { continue };
+        let (plain, both) = (info(opcode), info(own));
+        found += 1;
+        assert_eq!(plain.service, Service::Rc);
+        assert_eq!(both.name, format!("{}_ACK", plain.name.trim_start_matches("RC_")));
+        assert_eq!((both.operation, both.position), (plain.operation, Position::Only));
+        assert_eq!((both.payload, both.uses_recv_wqe), (plain.payload, plain.uses_recv_wqe));
+        assert_eq!(both.headers, plain.headers | HeaderSet::PIGGYBACK);
+        assert_eq!(own.without_acknowledge(), Some(opcode));
+    }
+    assert_eq!(found, Opcode::all().filter(|opcode| info(*opcode).headers.contains(HeaderSet::PIGGYBACK)).count());
+    for opcode in [Opcode::RC_SEND_FIRST, Opcode::UC_SEND_ONLY, Opcode::RC_ACKNOWLEDGE, Opcode::SEND_ONLY_ACK] {
+        assert_eq!(opcode.with_acknowledge(), None);
+    }
+    for opcode in [Opcode::RC_SEND_ONLY, Opcode::SELECTIVE_ACKNOWLEDGE, Opcode(0xc0), Opcode(0xff)] {
+        assert_eq!(opcode.without_acknowledge(), None);
     }
 }
 

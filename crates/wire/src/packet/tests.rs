@@ -1,7 +1,7 @@
 //! What parses and what does not.
 
 use super::*;
-use crate::header::{Cnp, FlushLevel, FlushPlacement, Sack};
+use crate::header::{Cnp, FlushLevel, FlushPlacement, Piggyback, Sack};
 use crate::id::{PKey, QKey};
 use crate::syndrome::Syndrome;
 
@@ -24,6 +24,10 @@ fn all_headers() -> Extensions {
         ieth: Some(Ieth(RKey(0x2424_2424))),
         cnp: Some(Cnp),
         sack: Some(Sack { arrived: [0x25, 0x26, 0x27, 0x28] }),
+        piggyback: Some(Piggyback {
+            aeth: Aeth { syndrome: Syndrome(0x0a), msn: 0x29_2929 },
+            psn: Psn::new(0x30_3030),
+        }),
     }
 }
 
@@ -43,6 +47,7 @@ fn headers_of(info: &OpcodeInfo) -> Extensions {
         ieth: all.ieth.filter(|_| has(HeaderSet::IETH)),
         cnp: all.cnp.filter(|_| has(HeaderSet::CNP)),
         sack: all.sack.filter(|_| has(HeaderSet::SACK)),
+        piggyback: all.piggyback.filter(|_| has(HeaderSet::PIGGYBACK)),
     }
 }
 

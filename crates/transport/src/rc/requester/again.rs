@@ -4,7 +4,7 @@ use crate::congestion::Congestion;
 use crate::core::Core;
 use crate::host::Host;
 use crate::qp::{Failure, Transmit};
-use crate::rc::requester::{Cursor, Requester, packet_number};
+use crate::rc::requester::{Cursor, Part, Requester, packet_number};
 use crate::rc::retry::Due;
 use crate::reason::Reason;
 use crate::time::Time;
@@ -115,7 +115,9 @@ impl Requester {
             _ => 1,
         };
         let (is_read, is_answered) = (matches!(head.op, SendOp::Read(_)), head.is_read_or_atomic());
-        let len_bytes = match self.build(core, Cursor { wqe: 0, packet }, step, self.una, true, out, host) {
+        let cursor = Cursor { wqe: 0, packet };
+        let part = Part { cursor, step, psn: self.una, ack_req: true, along: None };
+        let len_bytes = match self.build(core, &part, out, host) {
             Ok(len_bytes) => len_bytes,
             Err(refused) => {
                 self.failure = Some(Failure::SendQueue(Reason::LocalMemory(refused)));

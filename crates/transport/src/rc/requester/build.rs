@@ -1,6 +1,6 @@
 //! One request packet from its WQE.
 
-use wire::{AtomicEth, Bth, Feth, Ieth, ImmDt, Opcode, Psn, Reth, XrcEth};
+use wire::{AtomicEth, Bth, Feth, Ieth, ImmDt, Opcode, Piggyback, Psn, Reth, XrcEth};
 
 use crate::core::Core;
 use crate::host::Host;
@@ -10,21 +10,31 @@ use crate::queue::send::SendWqe;
 use crate::rc::requester::{Cursor, Requester};
 use crate::wr::{RemoteAddr, SendFlags, SendOp};
 
+/// Which packet, and what it says beside its WQE.
+pub(in crate::rc) struct Part {
+    pub(in crate::rc) cursor: Cursor,
+    /// PSNs that it takes.
+    pub(in crate::rc) step: u32,
+    pub(in crate::rc) psn: Psn,
+    pub(in crate::rc) ack_req: bool,
+    /// The acknowledge that it brings along.
+    pub(in crate::rc) along: Option<Piggyback>,
+}
+
 impl Requester {
-    #[allow(clippy::too_many_arguments)]
     pub(in crate::rc) fn build(
         &self,
         core: &Core,
-        cursor: Cursor,
-        step: u32,
-        psn: Psn,
-        ack_req: bool,
+        part: &Part,
         out: &mut [u8],
         host: &impl Host,
     ) -> Result<usize, MemoryError> {
+        let Part { cursor, step, psn, ack_req, along } = *part;
         let Some(wqe) = core.sq.get(cursor.wqe) else { return Err(MemoryError::OutOfBounds) };
         let (first, last) = (cursor.packet == 0, cursor.packet + step == wqe.packets);
         let opcode = opcode(&wqe.op, first, last);
+        let with_ack = along.and_then(|along| Some((opcode.with_acknowledge()?, along)));
+        let (opcode, along) = with_ack.map_or((opcode, None), |(both, along)| (both, Some(along)));
         let solicited = last && wqe.flags.contains(SendFlags::SOLICITED) && wqe.uses_recv();
         let bth = Bth { psn, ack_req, solicited, selective: self.offers_selective, ..core.bth(opcode) };
         let mut builder = Builder::new(out, bth);
@@ -34,6 +44,9 @@ impl Requester {
         let offset = u64::from(cursor.packet) * u64::from(core.mtu());
         let rest = wqe.len_bytes - offset as u32;
         push_headers(&mut builder, wqe, offset, rest.min(step.saturating_mul(core.mtu())), first, last);
+        if let Some(along) = along {
+            builder.push(along.encode());
+        }
         if !wqe.has_result() {
             builder.gather(host.memory(), core.pd, &wqe.payload, offset, rest.min(core.mtu()) as usize)?;
         }
