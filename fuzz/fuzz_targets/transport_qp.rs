@@ -32,6 +32,10 @@ const SRQ: u32 = 5;
 
 impl Host for Owner {
     type Memory = Registry;
+    type Path = near::path::NoPath<Registry>;
+    fn path(&self) -> Option<&Self::Path> {
+        None
+    }
     fn memory(&self) -> &Registry {
         &self.registry
     }
@@ -86,6 +90,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
                     pkey: PKey::DEFAULT,
                     pad: flags & 3,
                     ack_req: flags & 4 != 0,
+                    selective: flags & 0x40 != 0,
                     ..Bth::default()
                 };
                 let mut bytes = bth.encode().to_vec();
@@ -96,10 +101,15 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
                 if valid_key && headers.contains(HeaderSet::FETH) {
                     bytes.extend([0, 0, 0, flags >> 3]);
                 }
-                if valid_key {
+                if valid_key && headers != HeaderSet::PIGGYBACK {
                     bytes.extend((base + u64::from(offset)).to_be_bytes());
                     bytes.extend(open.rkey.0.to_be_bytes());
                     bytes.extend(u32::from(len).to_be_bytes());
+                }
+                if valid_key && headers.contains(HeaderSet::PIGGYBACK) {
+                    let acknowledged = qp.query().sq_psn.add(offset as i16 as u32);
+                    bytes.extend([flags >> 3, 0, 0, 0]);
+                    bytes.extend(acknowledged.get().to_be_bytes());
                 }
                 bytes.extend(rest.iter().take(4096));
                 if let Ok(packet) = Packet::parse(&bytes) {

@@ -3,6 +3,7 @@
 //! Each keeps its own account of what the applications asked for, apart from the code
 //! under test, and compares it with what came out.
 
+pub(crate) mod apart;
 pub(crate) mod recvs;
 pub(crate) mod remote;
 pub(crate) mod sends;

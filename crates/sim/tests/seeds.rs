@@ -56,7 +56,9 @@ fn reliable_connections() {
     ];
     let events = ["AccessError", "RequestError", "CommunicationEstablished", "SendQueueDrained", "LastWqeReached"];
     let drops = ["qp_state", "out_of_sequence", "stale_duplicate", "ghost_response", "refused", "receiver_not_ready"];
-    reaches(&seen, Service::Rc, &[&operations[..], &failures, &events, &drops].concat());
+    let along =
+        ["SEND_ONLY_ACK", "SEND_ONLY_IMM_ACK", "SEND_ONLY_INVALIDATE_ACK", "WRITE_ONLY_ACK", "WRITE_ONLY_IMM_ACK"];
+    reaches(&seen, Service::Rc, &[&operations[..], &failures, &events, &drops, &along].concat());
 }
 
 #[test]

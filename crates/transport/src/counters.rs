@@ -48,6 +48,8 @@ counters! {
     tx_acks,
     /// Of these, such as a request has brought along.
     tx_piggybacks,
+    /// Such as came along with a request and were refused, unlike the request.
+    refused_piggybacks,
     /// Duplicate requests received.
     duplicate_requests,
     /// Requests received ahead of sequence.

@@ -51,6 +51,8 @@ pub(super) fn ends(rng: &mut Rng, frame: &Frame) -> Vec<EndSpec> {
     for end in 0..ends.len() {
         agree(&mut ends, end);
     }
+    // Some have not heard of requests that bring acknowledges along.
+    ends.iter_mut().for_each(|end| end.tuning.piggyback = rng.chance(0.8));
     ends
 }
 

@@ -72,6 +72,7 @@ impl fmt::Display for EndSpec {
         write!(f, ", {} reads", self.rd_atomic)?;
         write!(f, ", window {}..{}", tuning.window_initial_bytes, tuning.window_max_bytes)?;
         write!(f, "{}", if tuning.advertise_credits { " credits" } else { "" })?;
+        write!(f, "{}", if tuning.piggyback { "" } else { " apart" })?;
         match self.signal {
             Signal::All => write!(f, ", signals all")?,
             Signal::Each => write!(f, ", signals each")?,

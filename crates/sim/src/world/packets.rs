@@ -10,6 +10,7 @@ use wire::{Flow, Gid, ICRC_LEN, Packet, Qpn};
 
 use super::{Event, Next, World};
 use crate::app::connected::ticket_offset;
+use crate::check::apart::apart;
 use crate::check::wire::Rules;
 use crate::check::{Outcome, ensure};
 use crate::fabric::Flight;
@@ -111,7 +112,8 @@ impl World {
                 let number = self.number(e, packet);
                 self.ends[e].observer.response_ahead(number);
             }
-            Err(_) => {}
+            Err(DropReason::NotAgreed | DropReason::QpState | DropReason::WrongSource | DropReason::PKey) => {}
+            Err(_) => self.observe_acknowledge(e, packet),
         }
         self.touched(e);
         let (psn, name) = (packet.psn().get(), packet.info().name);
@@ -296,6 +298,11 @@ impl World {
         let packet = Packet::parse(ib);
         ensure!("packets are well-formed", packet.is_ok(), "{packet:?}");
         let Ok(packet) = packet else { unreachable!("checked") };
+        if let Some((acknowledge, request)) = apart(&packet) {
+            self.check_agreed(e)?;
+            self.observe_sent(e, &acknowledge)?;
+            return self.observe_sent(e, &request);
+        }
         let (rules, state) = (self.rules(e), self.ends[e].qp.state());
         if packet.info().is_response() {
             let number = self.number(self.ends[e].spec.peer.unwrap_or(e), &packet);
@@ -305,7 +312,26 @@ impl World {
         self.ends[e].observer.request_sent(&rules, state, number, &packet)
     }
 
+    /// Only a peer that understands them is sent requests that bring an acknowledge along.
+    fn check_agreed(&self, e: usize) -> Outcome {
+        let understands = |e: usize| self.ends[e].spec.tuning.piggyback && self.ends[e].spec.tuning.selective;
+        let agreed = self.ends[e].spec.peer.is_some_and(|peer| understands(e) && understands(peer));
+        ensure!("requests bring acknowledges along only where that is agreed", agreed, "end {e}");
+        Ok(())
+    }
+
+    /// The acknowledge that a request has brought along counts, whatever becomes of the request.
+    fn observe_acknowledge(&mut self, e: usize, packet: &Packet<'_>) {
+        if let Some((acknowledge, _)) = apart(packet) {
+            Packet::parse(&acknowledge).into_iter().for_each(|acknowledge| self.observe_taken(e, &acknowledge));
+        }
+    }
+
     fn observe_taken(&mut self, e: usize, packet: &Packet<'_>) {
+        if let Some((_, request)) = apart(packet) {
+            self.observe_acknowledge(e, packet);
+            return Packet::parse(&request).into_iter().for_each(|request| self.observe_taken(e, &request));
+        }
         let Some(peer) = self.ends[e].spec.peer else { return };
         let rules = self.rules(e);
         if packet.info().is_response() {

@@ -120,7 +120,7 @@ impl Rc {
     }
 
     /// A request that brings an acknowledge along is the acknowledge, and then the request; from a peer that was
-    /// told that it may.
+    /// told that it may. The packet is taken if the request is.
     fn handle_both(
         &mut self,
         core: &mut Core,
@@ -130,18 +130,17 @@ impl Rc {
     ) -> Result<(), DropReason> {
         let agreed = packet.piggyback().filter(|_| self.responder.takes_piggybacks());
         let along = agreed.ok_or(DropReason::NotAgreed)?;
-        let acknowledged = match completes(core) {
-            true => self.requester.handle_piggyback(core, &along, now, host),
-            false => Err(DropReason::QpState),
-        };
+        if !completes(core) || self.requester.handle_piggyback(core, &along, now, host).is_err() {
+            core.counters.refused_piggybacks += 1;
+        }
         self.failure = self.requester.take_failure(core);
         self.note_drained(core, host);
         if self.failure.is_some() {
-            return acknowledged;
+            return Ok(());
         }
         let outcome = self.handle_request(core, packet, host);
         self.responder.touch(now);
-        outcome.and(acknowledged)
+        outcome
     }
 
     fn handle_response(
