@@ -8,6 +8,7 @@ mod near;
 mod node;
 mod pair;
 mod path;
+mod scribe;
 mod script;
 
 pub(crate) use host::XrcQueue;

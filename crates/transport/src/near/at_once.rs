@@ -1,7 +1,8 @@
 //! One-sided requests that are done while they are posted, and never enter the queue.
 //!
 //! Nothing is before them, nothing is waited for, and the peer's memory is mapped: the usual case.
-//! Whatever does not go well here is tried again from the queue, where it gets its error.
+//! Whatever does not go well here is tried again from the queue, where it gets its error. And whatever somebody
+//! records goes through the queue, where it is told of.
 
 use super::errand::Errand;
 use super::path::Path;
@@ -23,6 +24,9 @@ impl Requester {
             return false;
         }
         let Ok(to_peer) = path(host) else { return false };
+        if to_peer.is_recorded() {
+            return false;
+        }
         let done = match (&wr.op, &wr.payload) {
             (SendOp::Write(remote), payload) => to_peer.write(host.memory(), core.pd, payload, *remote).is_ok(),
             (SendOp::Read(remote), Payload::Sgl(sgl)) => {

@@ -23,6 +23,7 @@ pub mod frame;
 pub mod path;
 mod requester;
 mod responder;
+pub mod transcript;
 mod wait;
 
 use crate::attr::{QpAttr, QpState};

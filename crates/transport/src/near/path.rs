@@ -4,6 +4,7 @@ use wire::RKey;
 
 use super::errand::Errand;
 use super::frame::Head;
+use super::transcript::{Deed, Outcome};
 use crate::memory::{Accessor, MemoryError, PdId, Sge};
 use crate::time::Time;
 use crate::wr::{Payload, RemoteAddr};
@@ -92,6 +93,16 @@ pub trait Path {
     /// # Errors
     /// See [`Stop`].
     fn errand(&self, errand: &Errand, rkey: RKey) -> Result<u64, Stop>;
+
+    /// Whether somebody records what would have been on the wire (see [`transcript`](super::transcript)).
+    #[inline]
+    fn is_recorded(&self) -> bool {
+        false
+    }
+
+    /// A request has ended that no frame tells of, or not all. Does nothing if nobody records.
+    #[inline]
+    fn note(&self, _memory: &Self::Memory, _deed: &Deed<'_>, _outcome: Outcome) {}
 }
 
 /// The body of a frame that has arrived.

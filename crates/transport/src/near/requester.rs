@@ -13,9 +13,11 @@
 mod answers;
 mod direct;
 mod frames;
+mod notes;
 
 use core::time::Duration;
 
+pub(super) use answers::nak_code;
 use wire::{NakCode, Qpn};
 
 use super::errand::{ERRAND_BYTES, Errand};
@@ -230,6 +232,7 @@ impl Requester {
     /// A step could not be made.
     #[cold]
     fn stopped(&mut self, core: &mut Core, stop: Stop, host: &mut impl Host) -> Step {
+        self.note_stop(core, stop, host);
         match stop {
             Stop::Full => self.wait.for_room(now(host)),
             Stop::Local(error) => self.blocked = Some(Reason::LocalMemory(error)),
@@ -268,11 +271,7 @@ impl Requester {
         if told == Err(Stop::Full) {
             self.urgent = Some(head);
         }
-        let code = match error {
-            MemoryError::Misaligned => NakCode::InvalidRequest,
-            _ => NakCode::RemoteAccessError,
-        };
-        self.blocked = Some(Reason::PeerRefused(code));
+        self.blocked = Some(Reason::PeerRefused(remote_refusal(error)));
     }
 
     /// Everything from the first unacknowledged request on is sent again, and fails again if it has to.
@@ -316,6 +315,14 @@ impl Requester {
     pub(crate) fn plain_head(core: &Core, kind: Kind) -> Head {
         let to: Qpn = core.attr.dest_qpn;
         Head::new(kind, core.qpn, to)
+    }
+}
+
+/// What a peer is told whose request our memory refuses (IB specification 9.7.5.2).
+pub(super) fn remote_refusal(error: MemoryError) -> NakCode {
+    match error {
+        MemoryError::Misaligned => NakCode::InvalidRequest,
+        _ => NakCode::RemoteAccessError,
     }
 }
 

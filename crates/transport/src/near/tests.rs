@@ -3,6 +3,7 @@
 mod errors;
 mod flow;
 mod operations;
+mod packets;
 mod random;
 mod unreliable;
 

@@ -6,9 +6,12 @@ use std::rc::Rc;
 use super::node::{Node, Setup};
 use super::pair::Side;
 use super::path::{Delivered, Frame, Shared, TestPath, View};
+use super::scribe::Scribe;
 use crate::attr::QpState;
 use crate::drop::DropReason;
 use crate::near::frame::Kind;
+use crate::near::path::Arrived;
+use crate::near::transcript::{Bytes, Direction, Ends, FRONT_BYTES, prefix_bytes};
 use crate::time::Time;
 
 /// Two queue pairs with lanes between them.
@@ -63,6 +66,18 @@ impl NearPair {
         node.enter_rtr(setup, path, peer);
     }
 
+    /// Writes down from now on what both would have sent.
+    pub(crate) fn write_down(&mut self) {
+        for (scribe, node) in self.shared.scribes.iter().zip([&self.a, &self.b]) {
+            *scribe.borrow_mut() = Some(Scribe::new(Ends::of(&node.qp)));
+        }
+    }
+
+    /// What is written down at one end: requests and answers from there and to there.
+    pub(crate) fn packets(&self, side: Side) -> Vec<(Direction, Vec<u8>)> {
+        self.shared.scribes[index(side)].borrow().as_ref().map(|scribe| scribe.packets.clone()).unwrap_or_default()
+    }
+
     pub(crate) fn node(&mut self, side: Side) -> &mut Node {
         match side {
             Side::A => &mut self.a,
@@ -75,6 +90,10 @@ impl NearPair {
         for (view, node) in self.shared.views.iter().zip([&self.a, &self.b]) {
             let attr = node.qp.query();
             let ready = matches!(attr.state, QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe);
+            let scribe = &self.shared.scribes[usize::from(!std::ptr::eq(node, &self.a))];
+            if let Some(scribe) = &mut *scribe.borrow_mut() {
+                scribe.transcript.set_ends(Ends::of(&node.qp));
+            }
             let who = crate::memory::Accessor { pd: super::node::PD, qpn: node.qp.qpn() };
             view.set(ready.then_some(View { who, peer: attr.dest_qpn, access: attr.access }));
         }
@@ -102,7 +121,11 @@ impl NearPair {
         let shared = self.shared.clone();
         let body = Delivered { frame, shared: &shared, from: index(side.other()) };
         let node = self.node(side);
-        if let Err(reason) = node.qp.handle_frame(&frame.head, &body, &mut node.host) {
+        let outcome = node.qp.handle_frame(&frame.head, &body, &mut node.host);
+        if !matches!(outcome, Err(DropReason::QpState)) {
+            record(&shared, side, frame, &body);
+        }
+        if let Err(reason) = outcome {
             if reason == DropReason::QpState && frame.head.kind.is_request() {
                 let answer = Frame { head: frame.head.not_ready(), bytes: Vec::new(), lent: None };
                 shared.lanes[index(side)].borrow_mut().push_back(answer);
@@ -182,6 +205,17 @@ impl NearPair {
         self.shared.lanes[index(side.other())].borrow_mut().clear();
         let node = self.node(side.other());
         node.qp.peer_died(&mut node.host);
+    }
+}
+
+/// As the device would, of a frame that has arrived.
+fn record(shared: &Shared, side: Side, frame: &Frame, body: &Delivered<'_>) {
+    if let Some(scribe) = &mut *shared.scribes[index(side)].borrow_mut() {
+        let mut front = [0; FRONT_BYTES];
+        body.front(&mut front);
+        let prefix = prefix_bytes(frame.head.kind);
+        let read = &mut |at: u32, out: &mut [u8]| body.copy_out(prefix, at, out);
+        scribe.arrived(&frame.head, &front, Bytes { len_bytes: body.len_bytes(prefix), read });
     }
 }
 

@@ -7,10 +7,12 @@ use std::rc::Rc;
 use wire::{Qpn, RKey};
 
 use super::memory::TestMemory;
+use super::scribe::Scribe;
 use crate::memory::{Access, Accessor, Memory, MemoryError, PdId, Sge};
 use crate::near::errand::Errand;
 use crate::near::frame::{Flags, Head};
 use crate::near::path::{Arrived, Body, Path, Stop};
+use crate::near::transcript::{Deed, Outcome};
 use crate::time::Time;
 use crate::wr::{Payload, RemoteAddr};
 
@@ -36,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) memories: [Rc<TestMemory>; 2],
     /// WRITEs that were carried out directly.
     pub(crate) direct_writes: Cell<u32>,
+    /// Who writes down the packets of each, if somebody does.
+    pub(crate) scribes: [RefCell<Option<Scribe>>; 2],
 }
 
 /// What a peer sees of a queue pair that is ready.
@@ -77,6 +81,7 @@ impl Shared {
             views: Default::default(),
             memories,
             direct_writes: Cell::new(0),
+            scribes: Default::default(),
         }
     }
 }
@@ -96,32 +101,7 @@ impl TestPath {
         Ok(())
     }
 
-    /// The peer's queue pair, if it is ready for us and allows this.
-    fn peer(&self, access: Access) -> Result<(Accessor, &TestMemory), Stop> {
-        let peer = 1 - self.side;
-        if self.shared.dead[peer].get() {
-            return Err(Stop::Dead);
-        }
-        let view = self.shared.views[peer].get().filter(|view| view.peer == self.qpn).ok_or(Stop::NotReady)?;
-        if !view.access.contains(access) {
-            return Err(Stop::Remote(MemoryError::NoPermission));
-        }
-        Ok((view.who, &self.shared.memories[peer]))
-    }
-
-    fn reach(&self) -> Result<(), Stop> {
-        if self.shared.reachable[1 - self.side].get() { Ok(()) } else { Err(Stop::Elsewhere) }
-    }
-}
-
-impl Path for TestPath {
-    type Memory = TestMemory;
-
-    fn now(&self) -> Time {
-        self.shared.now.get()
-    }
-
-    fn send(&self, memory: &TestMemory, head: &Head, prefix: &[u8], body: Body<'_>) -> Result<u32, Stop> {
+    fn send_frame(&self, memory: &TestMemory, head: &Head, prefix: &[u8], body: Body<'_>) -> Result<u32, Stop> {
         let mut head = *head;
         let mut bytes = prefix.to_vec();
         let most = self.shared.frame_bytes.get();
@@ -161,6 +141,39 @@ impl Path for TestPath {
         }
     }
 
+    /// The peer's queue pair, if it is ready for us and allows this.
+    fn peer(&self, access: Access) -> Result<(Accessor, &TestMemory), Stop> {
+        let peer = 1 - self.side;
+        if self.shared.dead[peer].get() {
+            return Err(Stop::Dead);
+        }
+        let view = self.shared.views[peer].get().filter(|view| view.peer == self.qpn).ok_or(Stop::NotReady)?;
+        if !view.access.contains(access) {
+            return Err(Stop::Remote(MemoryError::NoPermission));
+        }
+        Ok((view.who, &self.shared.memories[peer]))
+    }
+
+    fn reach(&self) -> Result<(), Stop> {
+        if self.shared.reachable[1 - self.side].get() { Ok(()) } else { Err(Stop::Elsewhere) }
+    }
+}
+
+impl Path for TestPath {
+    type Memory = TestMemory;
+
+    fn now(&self) -> Time {
+        self.shared.now.get()
+    }
+
+    fn send(&self, memory: &TestMemory, head: &Head, prefix: &[u8], body: Body<'_>) -> Result<u32, Stop> {
+        let taken = self.send_frame(memory, head, prefix, body)?;
+        if let Some(scribe) = &mut *self.shared.scribes[self.side].borrow_mut() {
+            scribe.sent(memory, head, prefix, body, taken);
+        }
+        Ok(taken)
+    }
+
     fn write(&self, memory: &TestMemory, pd: PdId, payload: &Payload, to: RemoteAddr) -> Result<(), Stop> {
         let (who, theirs) = self.peer(Access::REMOTE_WRITE)?;
         let mut bytes = vec![0; payload.len_bytes() as usize];
@@ -192,6 +205,32 @@ impl Path for TestPath {
         let (who, theirs) = self.peer(errand.access())?;
         self.reach()?;
         errand.carry_out(theirs, who, rkey).map_err(Stop::Remote)
+    }
+
+    fn is_recorded(&self) -> bool {
+        self.shared.scribes[self.side].borrow().is_some()
+    }
+
+    fn note(&self, memory: &TestMemory, deed: &Deed<'_>, outcome: Outcome) {
+        if let Some(scribe) = &mut *self.shared.scribes[self.side].borrow_mut() {
+            scribe.done(memory, deed, outcome);
+        }
+    }
+}
+
+impl Delivered<'_> {
+    /// Copies bytes of the message after `prefix`; false if they cannot be reached.
+    pub(crate) fn copy_out(&self, prefix: usize, at: u32, out: &mut [u8]) -> bool {
+        match &self.frame.lent {
+            Some((lender, list)) => {
+                self.shared.lent_reachable.get()
+                    && self.shared.memories[self.from].gather(*lender, list, at.into(), out).is_ok()
+            }
+            None => {
+                out.copy_from_slice(&self.frame.bytes[prefix + at as usize..][..out.len()]);
+                true
+            }
+        }
     }
 }
 

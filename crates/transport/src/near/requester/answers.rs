@@ -162,7 +162,7 @@ pub(super) fn local_reason(stop: Stop) -> Reason {
     }
 }
 
-pub(super) fn nak_code(code: u16) -> NakCode {
+pub(in crate::near) fn nak_code(code: u16) -> NakCode {
     const ALL: [NakCode; 4] = [
         NakCode::InvalidRequest,
         NakCode::RemoteAccessError,

@@ -2,12 +2,14 @@
 
 use super::frames::mark;
 use super::*;
+use crate::near::transcript::Outcome;
 
 impl Requester {
     /// A WRITE by our own processor, at the head of the queue.
     #[inline]
     pub(super) fn write(&mut self, core: &mut Core, remote: RemoteAddr, host: &mut impl Host) -> Result<(), Stop> {
         self.write_now(core, remote, host)?;
+        self.note_head(core, Outcome::Done, host);
         self.complete(core, host);
         Ok(())
     }
@@ -45,6 +47,7 @@ impl Requester {
         mark(&mut head, wqe);
         head.flags |= Flags::FIRST | Flags::LAST;
         path(host)?.send(host.memory(), &head, &[], Body::Bytes(&[]))?;
+        self.note(core, wqe, Outcome::Told(head.request), host);
         self.note_whole();
         Ok(())
     }
@@ -62,6 +65,7 @@ impl Requester {
         let Payload::Sgl(sgl) = &wqe.payload else { return Err(Stop::Local(MemoryError::NoPermission)) };
         match path(host)?.read(host.memory(), core.pd, sgl, wqe.len_bytes, remote) {
             Ok(()) => {
+                self.note(core, wqe, Outcome::Done, host);
                 self.complete(core, host);
                 Ok(())
             }
@@ -77,7 +81,10 @@ impl Requester {
         let value = atomic_write_value(core.pd, wqe, host)?;
         let Some((errand, rkey)) = Errand::of(&wqe.op, value) else { return Err(Stop::NotReady) };
         match path(host)?.errand(&errand, rkey) {
-            Ok(before) => self.complete_with(core, before, host),
+            Ok(before) => {
+                self.note(core, wqe, Outcome::Value(before), host);
+                self.complete_with(core, before, host)
+            }
             Err(Stop::Elsewhere) => {
                 let mut head = self.head(core, Kind::Errand, ack);
                 head.value = rkey.0;

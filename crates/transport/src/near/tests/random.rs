@@ -7,10 +7,10 @@ use crate::near::frame::{Flags, HEAD_BYTES, Head, Kind};
 use crate::testing::{Frame, Node, Pair, Side};
 use crate::wr::{RemoteAddr, SendFlags};
 
-struct Rng(u64);
+pub(super) struct Rng(pub(super) u64);
 
 impl Rng {
-    fn below(&mut self, end: u64) -> u64 {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
@@ -53,10 +53,15 @@ fn random_wr(rng: &mut Rng, wr_id: u64, [source, result, target]: [&Buffer; 3]) 
 }
 
 /// What each end has seen: completions, events, state; and its memory.
-type Outcome = [(Vec<Completion>, Vec<Completion>, Vec<crate::QpEvent>, QpState, Vec<u8>); 2];
+pub(super) type Outcome = [(Vec<Completion>, Vec<Completion>, Vec<crate::QpEvent>, QpState, Vec<u8>); 2];
 
 /// Phases of one initiator each, until an error ends the connection.
-fn play<P>(seed: u64, mut pair: P, node: impl Fn(&mut P, Side) -> &mut Node, run: impl Fn(&mut P)) -> Outcome {
+pub(super) fn play<P>(
+    seed: u64,
+    mut pair: P,
+    node: impl Fn(&mut P, Side) -> &mut Node,
+    run: impl Fn(&mut P),
+) -> Outcome {
     let mut rng = Rng(seed);
     let sides = [Side::A, Side::B];
     let sources = sides.map(|side| node(&mut pair, side).host.memory.filled(&pattern(LEN_BYTES, 1)));
