@@ -28,7 +28,7 @@ const ENVIRONMENT: &str = "\
 Environment, for every program that uses Longarm:
   LONGARM_FAULTS    inject seeded faults, e.g. seed=7,loss=0.05,dup=0.01,reorder=0.02,delay=100us,corrupt=0.001,rnr=0.05
   LONGARM_LOCAL     off: reach peers on this host by packets, too, instead of shared memory
-  LONGARM_CAPTURE   write every packet to this pcapng file
+  LONGARM_CAPTURE   write every packet to this pcapng file, also those that shared memory has spared
   LONGARM_ADOPT     \"off\": registered memory stays where it is, although peers on this host cannot map it there
   LONGARM_SLOTS     1 to 16: on so many processors the process can receive packets at once
   RUST_LOG          what to log, e.g. debug";

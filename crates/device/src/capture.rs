@@ -4,30 +4,30 @@
 //! that the kernel gives (or that the ICRC tells), so that whoever reads the file can check
 //! the ICRC. Addresses of the Ethernet are made up. Each packet says whether it left or came.
 //!
+//! What went to a process on this host through shared memory is there, too, as the packets that it would have
+//! been ([`Unsent`]), at an interface of its own.
+//!
 //! Blocks are collected for a batch and then written at once, so that even a process that is
 //! killed leaves a file that ends with a whole packet.
 
-use std::fs::File;
-use std::io::{self, Write};
+mod unsent;
+mod writer;
+
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use pcap_file::DataLink;
-use pcap_file::pcapng::PcapNgWriter;
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
-use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
-use rustix::fs::{FlockOperation, flock};
 use udp::{Datagram, TxGroup};
-use wire::{Flow, frame};
+use wire::Flow;
 
 use crate::counters::{Counter, Counters};
 use crate::error::CaptureError;
+pub(crate) use unsent::{Unsent, Way};
+use writer::Writer;
 
 /// Time to live of packets that leave it to the system.
 const DEFAULT_HOP_LIMIT: u8 = 64;
-const SNAP_LEN_BYTES: u32 = 1 << 16;
 
 /// The direction of a packet, as the low bits of a pcapng packet's flags have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,26 +36,33 @@ enum Direction {
     Outbound = 2,
 }
 
+/// Where a packet was seen: the interfaces of the file, by number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Wire = 0,
+    /// Nowhere.
+    SharedMemory = 1,
+}
+
 /// The capture of an engine; off at first.
 #[derive(Default)]
 pub(crate) struct Capture {
     active: AtomicBool,
+    /// Counts the captures.
+    number: AtomicU32,
     writer: Mutex<Option<Writer>>,
 }
 
-struct Writer {
-    blocks: PcapNgWriter<Vec<u8>>,
-    file: File,
-    frame: Vec<u8>,
-}
-
 /// What a frame needs beyond its payload.
+#[derive(Clone, Copy)]
 struct Meta {
+    place: Place,
     flow: Flow,
     identification: u16,
     traffic_class: u8,
     hop_limit: u8,
     direction: Direction,
+    comment: Option<&'static str>,
 }
 
 impl Capture {
@@ -68,11 +75,17 @@ impl Capture {
     /// file, the process id is appended to the name. Returns the name.
     pub(crate) fn start(&self, path: &Path) -> Result<PathBuf, CaptureError> {
         let fail = |source| CaptureError { path: path.display().to_string(), source };
-        let (file, path) = create(path).map_err(fail)?;
+        let (file, path) = writer::create(path).map_err(fail)?;
         let writer = Writer::new(file).map_err(fail)?;
         *self.writer.lock() = Some(writer);
+        self.number.fetch_add(1, Relaxed);
         self.active.store(true, Relaxed);
         Ok(path)
+    }
+
+    /// Which capture it is that is on: another number, another file.
+    pub(crate) fn number(&self) -> u32 {
+        self.number.load(Relaxed)
     }
 
     /// Ends the capture, if there is one.
@@ -118,81 +131,29 @@ impl Capture {
 impl Meta {
     fn sent(group: &TxGroup<'_>, identification: u16) -> Meta {
         Meta {
+            place: Place::Wire,
             flow: group.flow,
             identification,
             traffic_class: group.traffic_class,
-            hop_limit: if group.hop_limit == 0 { DEFAULT_HOP_LIMIT } else { group.hop_limit },
+            hop_limit: hop_limit(group.hop_limit),
             direction: Direction::Outbound,
+            comment: None,
         }
     }
 
     fn received(datagram: &Datagram<'_>, identification: u16) -> Meta {
         Meta {
+            place: Place::Wire,
             flow: datagram.flow(),
             identification,
             traffic_class: datagram.traffic_class,
             hop_limit: datagram.hop_limit,
             direction: Direction::Inbound,
+            comment: None,
         }
     }
 }
 
-impl Writer {
-    fn new(file: File) -> io::Result<Writer> {
-        let mut blocks = PcapNgWriter::new(Vec::new()).map_err(io::Error::other)?;
-        let interface = InterfaceDescriptionBlock {
-            linktype: DataLink::ETHERNET,
-            snaplen: SNAP_LEN_BYTES,
-            options: vec![
-                InterfaceDescriptionOption::IfName("longarm".into()),
-                InterfaceDescriptionOption::IfTsResol(9),
-            ],
-        };
-        blocks.write_pcapng_block(interface).map_err(io::Error::other)?;
-        let mut writer = Writer { blocks, file, frame: Vec::new() };
-        writer.write_out()?;
-        Ok(writer)
-    }
-
-    /// Adds a packet to the batch; false if no frame can hold it.
-    fn add(&mut self, meta: &Meta, bytes: &[u8], timestamp: Duration) -> bool {
-        self.frame.clear();
-        let Meta { flow, identification, traffic_class, hop_limit, direction } = meta;
-        if frame::encode(flow, *identification, *traffic_class, *hop_limit, bytes, &mut self.frame).is_err() {
-            return false;
-        }
-        let block = EnhancedPacketBlock {
-            interface_id: 0,
-            timestamp,
-            original_len: self.frame.len() as u32,
-            data: self.frame.as_slice().into(),
-            options: vec![EnhancedPacketOption::Flags(*direction as u32)],
-        };
-        self.blocks.write_pcapng_block(block).is_ok()
-    }
-
-    /// Writes the batch to the file.
-    fn write_out(&mut self) -> io::Result<()> {
-        let batch = self.blocks.get_mut();
-        let result = self.file.write_all(batch);
-        batch.clear();
-        result
-    }
-}
-
-/// Creates the file, and locks it for as long as it is open. What is there is replaced,
-/// unless another process is writing it.
-fn create(path: &Path) -> io::Result<(File, PathBuf)> {
-    let open = |path: &Path| File::options().write(true).create(true).truncate(false).open(path);
-    let mut path = path.to_owned();
-    let mut file = open(&path)?;
-    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        let mut name = path.into_os_string();
-        name.push(format!(".{}", std::process::id()));
-        path = name.into();
-        file = open(&path)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-    }
-    file.set_len(0)?;
-    Ok((file, path))
+fn hop_limit(wanted: u8) -> u8 {
+    if wanted == 0 { DEFAULT_HOP_LIMIT } else { wanted }
 }

@@ -113,7 +113,7 @@ counters! {
     FaultReceiverNotReady = "fault_receiver_not_ready",
     /// Completion queues that overran.
     CqOverruns = "cq_overruns",
-    /// Packets written to a capture.
+    /// Packets written to a capture, also those that would have been sent.
     Captured = "captured_packets",
     /// Packets that a capture could not take.
     CaptureErrors = "capture_errors",

@@ -175,12 +175,10 @@ impl Cq {
             if shared.len.load(Acquire) == 0 {
                 return shared.nothing();
             }
-            return shared.take(max, each);
+        } else {
+            shared.engine.send_requests_put_off();
         }
-        shared.engine.send_requests_put_off();
-        let taken = shared.take(max, each)?;
-        shared.engine.application_took(taken);
-        Ok(taken)
+        shared.take(max, each)
     }
 
     /// Asks for one event on the channel (and one call of the waker) at the next completion

@@ -212,19 +212,21 @@ impl Device {
     /// Writes every packet that this process sends or receives from now on to a new file
     /// in pcapng format, and returns its name: if another process is writing to a file of
     /// that name, the process id is appended. The variable `LONGARM_CAPTURE` names a file from
-    /// the start; then everything goes as packets. Connections to peers on this host that are there
-    /// already, or are made later, send none and are not in the capture.
+    /// the start.
+    ///
+    /// What goes to peers on this host through shared memory is written as the packets that it would have been, at an
+    /// interface of its own. What the peers' processors do in our memory is not seen, and so not written.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn capture(&self, path: impl AsRef<Path>) -> Result<PathBuf, CaptureError> {
-        self.engine.capture.start(path.as_ref())
+        self.engine.start_capture(path.as_ref())
     }
 
     /// Ends the capture, if there is one; the file is complete then.
     pub fn stop_capture(&self) {
         if self.engine.check().is_ok() {
-            self.engine.capture.stop();
+            self.engine.stop_capture();
         }
     }
 

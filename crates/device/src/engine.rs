@@ -29,6 +29,7 @@ mod timers;
 use std::io;
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -43,7 +44,7 @@ use udp::{RxSocket, TxPool};
 use crate::capture::Capture;
 use crate::counters::Counters;
 use crate::devices::Devices;
-use crate::error::Error;
+use crate::error::{CaptureError, Error};
 use crate::faults::FaultGate;
 use crate::fork;
 use crate::multicast::Groups;
@@ -106,7 +107,7 @@ pub(crate) struct Engine {
     /// What queue pairs may keep of packets that came before their turn.
     reorder: Arc<ReorderBudget>,
     pub(crate) faults: FaultGate,
-    pub(crate) capture: Capture,
+    pub(crate) capture: Arc<Capture>,
     pub(crate) counters: Counters,
     pub(crate) devices: Devices,
     ids: AtomicU32,
@@ -142,7 +143,7 @@ impl Engine {
             groups: Groups::default(),
             reorder: Arc::new(ReorderBudget::new(ReorderBudget::DEFAULT_BYTES)),
             faults: FaultGate::default(),
-            capture: Capture::default(),
+            capture: Arc::default(),
             counters: parts.counters,
             devices: Devices::new(parts.devices),
             ids: AtomicU32::new(1),
@@ -178,6 +179,23 @@ impl Engine {
             near.links.set_direct(plan.is_none());
         }
         self.faults.set(plan);
+    }
+
+    /// Starts a capture, ending the one there is; returns the name of its file.
+    pub(crate) fn start_capture(&self, path: &Path) -> Result<PathBuf, CaptureError> {
+        let path = self.capture.start(path)?;
+        if let Some(near) = &self.near {
+            near.links.set_recorded(true);
+        }
+        Ok(path)
+    }
+
+    /// Ends the capture, if there is one.
+    pub(crate) fn stop_capture(&self) {
+        if let Some(near) = &self.near {
+            near.links.set_recorded(false);
+        }
+        self.capture.stop();
     }
 
     /// Whether a queue pair number with this high byte is one of ours.

@@ -143,7 +143,11 @@ impl Qp {
         if mask.contains(AttrMask::STATE) && attr.state == QpState::Rtr {
             self.choose_way(attr);
         }
-        self.work(|qp, host| Ok(qp.modify(attr, mask, clock::now(), host)?))?;
+        self.work(|qp, host| {
+            qp.modify(attr, mask, clock::now(), host)?;
+            host.near.inspect(|end| end.learn(qp));
+            Ok(())
+        })?;
         if mask.contains(AttrMask::STATE) && [QpState::Reset, QpState::Error].contains(&attr.state) {
             self.handle.wait_for_near_peer();
         }

@@ -71,7 +71,8 @@ fn start() -> Result<EngineRef, OpenError> {
     let counters = Counters::new().map_err(|error| std::io::Error::other(error.to_string()))?;
     let registry = Registry::from_entropy()?;
     let wake = wake_descriptor()?;
-    let near = if is_on(LOCAL)? && no_packets_are_asked_for() { near_side(&registry) } else { None };
+    // Faults that are asked for from the start are done to packets.
+    let near = if is_on(LOCAL)? && !is_set(FAULTS) { near_side(&registry) } else { None };
     // Memory that peers cannot map costs them a system call for each access.
     registry.set_adoption(is_on(ADOPT)? && near.is_some());
     let options = AttachOptions {
@@ -108,10 +109,8 @@ fn is_on(variable: &'static str) -> Result<bool, OpenError> {
     }
 }
 
-/// Whether nothing is to be done to packets from the start: then they are wanted.
-fn no_packets_are_asked_for() -> bool {
-    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    !is_set(FAULTS) && !is_set(CAPTURE)
+fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
 /// What peers on this host see; none if the system has no memory to share.
@@ -144,7 +143,7 @@ fn faults_of_environment() -> Result<Option<FaultPlan>, OpenError> {
 
 fn capture_of_environment(engine: &EngineRef) -> Result<(), OpenError> {
     let Some(path) = std::env::var_os(CAPTURE).filter(|path| !path.is_empty()) else { return Ok(()) };
-    let started = engine.capture.start(Path::new(&path));
+    let started = engine.start_capture(Path::new(&path));
     let fail = |problem: String| OpenError::Environment { variable: CAPTURE, problem };
     let path = started.map_err(|error| fail(error.to_string()))?;
     log::info!("capturing to {}", path.display());

@@ -11,49 +11,12 @@ use std::time::{Duration, Instant};
 
 use longarm_device::{AsyncEvent, Device, OpenError, OpenOptions, Qp, QpCaps, QpSpec, QpType, RemoteAddr, SendOp};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{End, Other, PATIENCE, ROLE, heard, meet, open, run_again};
+use support::{End, Other, PATIENCE, heard, meet, open, place};
 
 const LEN: usize = 50_000;
 
-/// Runs `body` in a process of its own with a hub's directory of its own, in a network
-/// namespace of its own. To be called from the test function itself.
 fn with_hub(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
-    if std::env::var(ROLE).as_deref() == Ok("body") {
-        return body();
-    }
-    if std::env::var(ROLE).as_deref() == Ok("peer") {
-        return be_peer();
-    }
-    let place = Place::new(test);
-    let mut command = run_again(test, "body");
-    command.env(hub::RUNTIME_DIR_VARIABLE, place.0.join("run"));
-    command.envs(variables.iter().copied());
-    let mut output = None;
-    udp::testing::in_new_netns(|| output = Some(command.output().unwrap()));
-    // For an ordinary user the namespace is another process, which has checked this already.
-    let Some(output) = output else { return };
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("1 passed"), "{said}");
-}
-
-/// A directory, and the end of the hub in it.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(test: &str) -> Place {
-        let path = std::env::temp_dir().join(format!("longarm-device-{test}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir(&path).unwrap();
-        Place(path)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = hub::client::shutdown(Some(&self.0.join("run")), true);
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    place::with_hub(test, variables, body, be_peer);
 }
 
 /// Writes a pattern to the peer and reads it back.

@@ -133,8 +133,8 @@ impl Context {
     }
 
     /// Writes every packet from now on to a new file, in pcapng format. Returns the file's name.
-    /// Connections to other processes of this host send no packets, unless `LONGARM_LOCAL=off` or
-    /// `LONGARM_CAPTURE` was set when the device was first opened.
+    /// What goes to other processes of this host through shared memory is in it as the packets that it would
+    /// have been, at an interface of its own; but not what they do in our memory by themselves.
     ///
     /// # Errors
     /// If the file cannot be made.

@@ -29,7 +29,7 @@ pub(crate) struct Options {
     /// Inject seeded faults, e.g. seed=7,loss=0.01,reorder=0.02
     #[arg(long, value_name = "PLAN")]
     pub(crate) faults: Option<String>,
-    /// Write every packet to this pcapng file
+    /// Write every packet to this pcapng file, also those that shared memory has spared
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<PathBuf>,
     /// Send packets to processes on this host, too, instead of sharing memory with them

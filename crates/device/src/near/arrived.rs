@@ -95,6 +95,25 @@ impl<'a> FrameBody<'a> {
         Ok(())
     }
 
+    /// Copies bytes of the message out, those from `offset` on after `prefix`; false if they cannot be reached.
+    pub(super) fn copy_out(&self, prefix: usize, offset: u32, out: &mut [u8]) -> bool {
+        if !self.is_lent {
+            let bytes = self.after(prefix).and_then(|bytes| bytes.part(offset as usize, out.len()));
+            return bytes.map(|bytes| bytes.read(out)).is_some();
+        }
+        let (start, end) = (u64::from(offset), u64::from(offset) + out.len() as u64);
+        let copied = self.each_lent(|at, span| {
+            let from = start.max(at);
+            let to = end.min(at + span.len_bytes() as u64);
+            if from < to {
+                let piece = span.part((from - at) as usize, (to - from) as usize).ok_or(Stop::Elsewhere)?;
+                piece.read(&mut out[(from - start) as usize..(to - start) as usize]);
+            }
+            Ok(())
+        });
+        copied.is_ok()
+    }
+
     fn after(&self, prefix: usize) -> Option<Span<'a>> {
         self.bytes.part(prefix, self.bytes.len_bytes().checked_sub(prefix)?)
     }

@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use local::{Frame, LANES};
 use transport::near::frame::{HEAD_BYTES, Head, Kind};
-use transport::{Arrival, Datagram, DropReason, MAX_PACKET_BYTES, QpType, Time, Transmit};
+use transport::near::transcript::Direction;
+use transport::{AddressVector, Arrival, Datagram, DropReason, MAX_PACKET_BYTES, QpType, Time, Transmit};
 use wire::{Gid, Packet, Qpn};
 
 use super::links::{AtHand, NearLink};
+use crate::capture::{self, Unsent};
 use crate::counters::Counter;
 use crate::engine::{Engine, Host, Outcome, Shortage, Staging};
 use crate::qp::{Live, QpEntry};
@@ -84,6 +86,11 @@ impl Engine {
             room.write(HEAD_BYTES, &envelope(&transmit));
             room.write(HEAD_BYTES + ENVELOPE_BYTES, &packet[..transmit.len_bytes]);
             room.commit();
+            if link.is_recorded() {
+                let (local, remote) = (entry.qpn(), datagram.remote_qpn);
+                let way = capture::Way { address: transmit.address, entropy: transmit.source_port, local, remote };
+                self.record_datagram(Direction::Sent, &way, &packet[..transmit.len_bytes]);
+            }
         }
     }
 
@@ -111,7 +118,7 @@ impl Engine {
     /// The wire instead of a lane that is not to be used, or not any more.
     fn if_open(&self, way: &Way) -> Way {
         match way {
-            Way::Lane(link) if !link.is_direct() || link.is_dead() || self.capture.is_active() => Way::Wire,
+            Way::Lane(link) if !link.is_direct() || link.is_dead() => Way::Wire,
             way => way.clone(),
         }
     }
@@ -146,7 +153,23 @@ impl Engine {
             self.counters.add(Counter::DropNearMalformed, 1);
             return Ok(());
         };
+        if self.capture.is_active() {
+            let (local, remote) = (head.dst, head.src);
+            let address = AddressVector {
+                hop_limit: arrival.hop_limit,
+                traffic_class: arrival.traffic_class,
+                ..AddressVector::new(arrival.destination, arrival.source)
+            };
+            let way = capture::Way { address, entropy: wire::source_port_ud(remote), local, remote };
+            self.record_datagram(Direction::Received, &way, packet.bytes());
+        }
         qp.handle_packet(&packet, &arrival, Time(0), host)
+    }
+
+    /// Tells the capture of a datagram; the way is ours to the other queue pair.
+    #[cold]
+    fn record_datagram(&self, direction: Direction, way: &capture::Way, packet: &[u8]) {
+        Unsent::new(&self.capture, &self.counters, way).add(direction, packet, None);
     }
 
     /// What is in the frame, copied out before it is looked at. The peer may not name others' addresses.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use local::{Consumer, Frame, LANES};
+use memory::Span;
 use transport::near::frame::{HEAD_BYTES, Head, Kind};
 use transport::{DropReason, Time};
 use wire::Qpn;
@@ -15,7 +16,7 @@ use super::links::NearLink;
 use crate::clock;
 use crate::counters::Counter;
 use crate::engine::{Acks, Engine, Host, Scratch};
-use crate::qp::QpEntry;
+use crate::qp::{Live, QpEntry};
 
 /// Frames of one lane that are handled before others have their turn.
 const TURN_FRAMES: usize = 64;
@@ -223,6 +224,7 @@ impl Engine {
         scratch: &mut Scratch,
     ) -> (usize, bool) {
         let (mut handled, mut over) = (0, false);
+        let is_recorded = link.is_recorded();
         let mut cell = entry.lock();
         while handled < most {
             let Some(frame) = lane.peek() else { break };
@@ -249,6 +251,9 @@ impl Engine {
                 }
                 _ => Err(DropReason::QpState),
             };
+            if is_recorded && !matches!(outcome, Err(DropReason::QpState | DropReason::WrongSource)) {
+                self.record_arrived(cell.live.as_ref(), link, &{ head }, frame.span(0, frame.len_bytes()));
+            }
             match outcome {
                 // The peer's processor was told no by our memory.
                 Ok(()) if head.kind == Kind::Refused => self.counters.dropped(DropReason::Refused),
@@ -289,6 +294,18 @@ impl Engine {
                 self.counters.add(Counter::DropNearMalformed, 1);
                 Ok(())
             }
+        }
+    }
+
+    /// Tells the capture of a frame that a queue pair has seen.
+    #[cold]
+    #[inline(never)]
+    fn record_arrived(&self, live: Option<&Live>, link: &NearLink, head: &Head, frame: Option<Span<'_>>) {
+        let body = frame.and_then(|span| FrameBody::new(link, head, span));
+        if let (Some(end), Some(body)) = (live.and_then(|live| live.near.as_ref()), body)
+            && head.kind != Kind::Datagram
+        {
+            end.record_arrived(head, &body);
         }
     }
 

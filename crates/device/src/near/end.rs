@@ -9,14 +9,16 @@ use smallvec::SmallVec;
 use transport::near::errand::Errand;
 use transport::near::frame::{Flags, HEAD_BYTES, Head};
 use transport::near::path::{Body, Path, Stop};
+use transport::near::transcript::{Deed, Outcome};
 use transport::{Access, Accessor, Memory, MemoryError, Payload, PdId, RemoteAddr, Sge, Time};
 use wire::{Qpn, RKey};
 
-use super::arrived::{LENT_BYTES, Lent, MAX_LENT};
+use super::arrived::{FrameBody, LENT_BYTES, Lent, MAX_LENT};
 use super::export::Exporter;
 use super::far;
 use super::links::NearLink;
 use super::reach::{Place, Recent};
+use super::record::Recorder;
 use super::tally::{Direct, Tally};
 use crate::clock;
 use crate::counters::Counters;
@@ -38,12 +40,13 @@ pub(crate) struct End {
     shown: Option<(PdId, Access)>,
     tally: Tally,
     recent: RefCell<Recent>,
+    recorder: Recorder,
 }
 
 impl End {
-    pub(super) fn new(link: Arc<NearLink>, ours: Qpn, theirs: Qpn, counters: Counters) -> End {
+    pub(super) fn new(link: Arc<NearLink>, ours: Qpn, theirs: Qpn, counters: Counters, recorder: Recorder) -> End {
         let (lane, tally) = (usize::from(ours.index()) % LANES, Tally::new(counters));
-        End { link, ours, theirs, lane, shown: None, tally, recent: RefCell::default() }
+        End { link, ours, theirs, lane, shown: None, tally, recent: RefCell::default(), recorder }
     }
 
     pub(crate) fn is_on(&self, link: &Arc<NearLink>) -> bool {
@@ -68,6 +71,16 @@ impl End {
             }
             None => export.close_qp(self.ours),
         }
+    }
+
+    /// The queue pair was modified.
+    pub(crate) fn learn(&self, qp: &transport::Qp) {
+        self.recorder.learn(qp);
+    }
+
+    /// Tells of a frame that has arrived.
+    pub(super) fn record_arrived(&self, head: &Head, body: &FrameBody<'_>) {
+        self.recorder.arrived(head, body);
     }
 
     /// What was done by ourselves in the peer's memory.
@@ -160,6 +173,36 @@ impl End {
         if self.link.is_dead() { Stop::Dead } else { Stop::Full }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn send_and_record(&self, memory: &Registry, head: &Head, prefix: &[u8], body: Body<'_>) -> Result<u32, Stop> {
+        let taken = self.send_frame(memory, head, prefix, body)?;
+        self.recorder.sent(memory, head, prefix, body, taken);
+        Ok(taken)
+    }
+
+    #[inline(always)] // Called twice, but once only where it matters.
+    fn send_frame(&self, memory: &Registry, head: &Head, prefix: &[u8], body: Body<'_>) -> Result<u32, Stop> {
+        let mut head = *head;
+        match body {
+            Body::Bytes(bytes) => {
+                head.flags |= Flags::LAST;
+                self.send_bytes(&head, prefix, bytes)?;
+                Ok(bytes.len() as u32)
+            }
+            Body::List { pd, sgl, offset, left_bytes, may_lend } => {
+                let whole = may_lend && offset == 0 && left_bytes >= LEND_FROM_BYTES;
+                if whole && self.lend(memory, &mut head, pd, sgl)? {
+                    return Ok(left_bytes);
+                }
+                self.send_list(memory, &mut head, prefix, (pd, sgl, offset), left_bytes)
+            }
+            Body::Remote { who, rkey, addr, left_bytes } => {
+                self.send_remote(memory, &mut head, (who, rkey, addr), left_bytes)
+            }
+        }
+    }
+
     /// Sends a part of what a key of ours opens.
     fn send_remote(
         &self,
@@ -187,23 +230,10 @@ impl Path for End {
 
     #[inline]
     fn send(&self, memory: &Registry, head: &Head, prefix: &[u8], body: Body<'_>) -> Result<u32, Stop> {
-        let mut head = *head;
-        match body {
-            Body::Bytes(bytes) => {
-                head.flags |= Flags::LAST;
-                self.send_bytes(&head, prefix, bytes)?;
-                Ok(bytes.len() as u32)
-            }
-            Body::List { pd, sgl, offset, left_bytes, may_lend } => {
-                let whole = may_lend && offset == 0 && left_bytes >= LEND_FROM_BYTES;
-                if whole && self.lend(memory, &mut head, pd, sgl)? {
-                    return Ok(left_bytes);
-                }
-                self.send_list(memory, &mut head, prefix, (pd, sgl, offset), left_bytes)
-            }
-            Body::Remote { who, rkey, addr, left_bytes } => {
-                self.send_remote(memory, &mut head, (who, rkey, addr), left_bytes)
-            }
+        match self.link.is_recorded() {
+            false => self.send_frame(memory, head, prefix, body),
+            // A copy: what a function is given a reference to cannot stay in registers.
+            true => self.send_and_record(memory, &{ *head }, prefix, body),
         }
     }
 
@@ -227,6 +257,18 @@ impl Path for End {
         let is_write = matches!(errand, Errand::Write(..));
         self.tally.add(if is_write { Direct::Write } else { Direct::Atomic });
         Ok(before)
+    }
+
+    #[inline]
+    fn is_recorded(&self) -> bool {
+        self.link.is_recorded()
+    }
+
+    #[inline]
+    fn note(&self, memory: &Registry, deed: &Deed<'_>, outcome: Outcome) {
+        if self.link.is_recorded() {
+            self.recorder.done(memory, deed, outcome);
+        }
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct NearLink {
     link: Link,
     /// Whether we may touch the peer's memory ourselves; if not, every request is a frame.
     direct: AtomicBool,
+    /// Whether a capture is on. Here, beside what every request looks at anyway.
+    recorded: AtomicBool,
     /// Objects that were missed and asked for.
     asked: Mutex<HashSet<u32>>,
 }
@@ -49,6 +51,11 @@ impl NearLink {
             self.link.want_object(object);
         }
         found
+    }
+
+    #[inline]
+    pub(super) fn is_recorded(&self) -> bool {
+        self.recorded.load(Relaxed)
     }
 
     #[inline]
@@ -91,6 +98,7 @@ pub(crate) struct Links {
     list: Mutex<Arc<[Arc<NearLink>]>>,
     version: AtomicU64,
     direct: AtomicBool,
+    recorded: AtomicBool,
     unfinished: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
@@ -113,6 +121,7 @@ impl Links {
             list: Mutex::new(Arc::new([])),
             version: AtomicU64::new(new_version()),
             direct: AtomicBool::new(true),
+            recorded: AtomicBool::new(false),
             unfinished: AtomicBool::new(false),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -134,6 +143,14 @@ impl Links {
         self.direct.store(direct, Relaxed);
         for link in &*self.all() {
             link.direct.store(direct, Relaxed);
+        }
+    }
+
+    /// Whether what goes over links is told to the capture from now on.
+    pub(crate) fn set_recorded(&self, recorded: bool) {
+        self.recorded.store(recorded, Relaxed);
+        for link in &*self.all() {
+            link.recorded.store(recorded, Relaxed);
         }
     }
 
@@ -237,8 +254,12 @@ impl Links {
 
     /// Takes a link into use that leads to the process with these slots.
     pub(crate) fn adopt(&self, link: Link, slots: impl IntoIterator<Item = u8>, export: &Exporter) {
-        let link =
-            Arc::new(NearLink { link, direct: AtomicBool::new(self.direct.load(Relaxed)), asked: Mutex::default() });
+        let link = Arc::new(NearLink {
+            link,
+            direct: AtomicBool::new(self.direct.load(Relaxed)),
+            recorded: AtomicBool::new(self.recorded.load(Relaxed)),
+            asked: Mutex::default(),
+        });
         link.confirm();
         export.enter(link.clone());
         let mut state = self.state.lock();
@@ -302,6 +323,9 @@ impl Links {
             log::warn!("the death of a peer may be seen late: {error}");
         }
         let mut list = self.list.lock();
+        // What was switched since the link was made would not have reached it.
+        link.direct.store(self.direct.load(Relaxed), Relaxed);
+        link.recorded.store(self.recorded.load(Relaxed), Relaxed);
         *list = list.iter().cloned().chain([link]).collect();
         self.version.store(new_version(), Release);
     }

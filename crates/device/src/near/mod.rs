@@ -20,6 +20,7 @@ mod export;
 mod far;
 mod links;
 mod reach;
+mod record;
 mod tally;
 
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub(crate) use dispatch::{Pace, Seen, Turn};
 pub(crate) use end::End;
 pub(crate) use export::Exporter;
 pub(crate) use links::{Links, NearLink};
+use record::Recorder;
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -71,7 +73,8 @@ impl Engine {
             return None;
         }
         let link = near.links.to(slot, PATIENCE, || self.look_at_wishes())?;
-        Some(End::new(link, entry.qpn(), attr.dest_qpn, self.counters.clone()))
+        let recorder = Recorder::new(self.capture.clone(), self.counters.clone());
+        Some(End::new(link, entry.qpn(), attr.dest_qpn, self.counters.clone(), recorder))
     }
 
     /// The hub has introduced another process.

@@ -184,7 +184,7 @@ fn a_capture_is_understood_by_others() {
 }
 
 #[test]
-fn every_captured_icrc_is_right() {
+pub(crate) fn every_captured_icrc_is_right() {
     on_loopback(|group| {
         let file = TempFile::new("icrc.pcapng");
         let (a, b) = pair(group, Setup::new(QpType::Rc));

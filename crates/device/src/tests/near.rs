@@ -64,6 +64,8 @@ on_one_host! {
         each_slot_reaches_each_other
         threads_receive_from_slots_of_their_own
         timers_run_on_each_slot;
+    faults:
+        every_captured_icrc_is_right;
     threads:
         threads_with_queue_pairs_of_their_own
         threads_that_share_a_completion_queue_lose_nothing

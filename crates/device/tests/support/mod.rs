@@ -1,20 +1,24 @@
 //! What tests with several processes need: a queue pair with its memory, and the test binary run again.
 #![allow(dead_code)] // Each test file uses its own part.
 
+pub(crate) mod place;
+
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use longarm_device::{
-    Access, AddressVector, AttrMask, Cq, Device, Mr, Mtu, OpenOptions, Payload, PostFailure, Psn, Qp, QpAttr, QpCaps,
-    QpSpec, QpState, QpType, Qpn, RKey, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Status,
+    Access, AddressVector, AttrMask, Completion, Cq, Device, Mr, Mtu, OpenOptions, Payload, PostFailure, Psn, QKey, Qp,
+    QpAttr, QpCaps, QpSpec, QpState, QpType, Qpn, RKey, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Status,
 };
 
 /// Nothing in these tests takes so long, unless it never comes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Says to the test binary which process it is.
 pub(crate) const ROLE: &str = "LONGARM_TEST_ROLE";
-const RIGHTS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
+const RIGHTS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE).union(Access::REMOTE_ATOMIC);
+/// The queue key of datagrams.
+pub(crate) const QKEY: QKey = QKey(0x1234);
 
 pub(crate) fn open() -> Device {
     Device::open(&OpenOptions { name: Some("lo".into()) }).unwrap()
@@ -23,6 +27,7 @@ pub(crate) fn open() -> Device {
 /// A queue pair and its memory.
 pub(crate) struct End {
     pub(crate) device: Device,
+    pub(crate) qp_type: QpType,
     pub(crate) cq: Cq,
     pub(crate) qp: Qp,
     pub(crate) mr: Mr,
@@ -30,14 +35,18 @@ pub(crate) struct End {
 
 impl End {
     pub(crate) fn on(device: &Device) -> End {
+        End::of(device, QpType::Rc)
+    }
+
+    pub(crate) fn of(device: &Device, qp_type: QpType) -> End {
         let pd = device.alloc_pd().unwrap();
         let cq = device.create_cq(100, None, 0).unwrap();
         let mr = pd.allocate(1 << 18, Access::LOCAL_WRITE | RIGHTS).unwrap();
         let caps = QpCaps { max_send_wr: 16, max_recv_wr: 16, max_send_sge: 1, max_recv_sge: 1, max_inline_bytes: 0 };
-        let (send_cq, recv_cq, qp_type) = (&cq, &cq, QpType::Rc);
+        let (send_cq, recv_cq) = (&cq, &cq);
         let spec = QpSpec { qp_type, pd: &pd, send_cq, recv_cq, srq: None, caps, signal_all: true };
         let qp = device.create_qp(&spec).unwrap();
-        End { device: device.clone(), cq, qp, mr }
+        End { device: device.clone(), qp_type, cq, qp, mr }
     }
 
     pub(crate) fn describe(&self) -> String {
@@ -61,27 +70,16 @@ impl End {
             max_dest_rd_atomic: 4,
             min_rnr_timer: 1,
             dest_qpn: Qpn::new(words[0] as u32),
+            qkey: QKEY,
             ..QpAttr::default()
         };
-        let init = AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::ACCESS_FLAGS;
-        let rtr = AttrMask::AV
-            | AttrMask::PATH_MTU
-            | AttrMask::DEST_QPN
-            | AttrMask::RQ_PSN
-            | AttrMask::MAX_DEST_RD_ATOMIC
-            | AttrMask::MIN_RNR_TIMER;
-        let rts = AttrMask::SQ_PSN
-            | AttrMask::TIMEOUT
-            | AttrMask::RETRY_CNT
-            | AttrMask::RNR_RETRY
-            | AttrMask::MAX_QP_RD_ATOMIC;
-        for (state, mask) in [(QpState::Init, init), (QpState::Rtr, rtr), (QpState::Rts, rts)] {
+        for (state, mask) in steps(self.qp_type) {
             self.qp.modify(&QpAttr { state, ..attr }, mask | AttrMask::STATE).unwrap();
         }
         RemoteAddr { addr: words[1], rkey: RKey(words[2] as u32) }
     }
 
-    fn sge(&self, offset: usize, len: usize) -> Sge {
+    pub(crate) fn sge(&self, offset: usize, len: usize) -> Sge {
         Sge { addr: self.mr.addr() + offset as u64, len_bytes: len as u32, lkey: self.mr.lkey() }
     }
 
@@ -96,14 +94,20 @@ impl End {
         self.qp.post_recv([RecvWr { wr_id: 2, sgl }]).unwrap();
     }
 
-    /// Waits for so many completions, all of which must be good.
-    pub(crate) fn wait(&self, count: usize) {
+    /// Waits for so many completions.
+    pub(crate) fn completions(&self, count: usize) -> Vec<Completion> {
         let mut out = Vec::new();
         let start = Instant::now();
         while out.len() < count {
             self.cq.poll(&mut out, count).unwrap();
             assert!(start.elapsed() < PATIENCE, "no completion");
         }
+        out
+    }
+
+    /// Waits for so many completions, all of which must be good.
+    pub(crate) fn wait(&self, count: usize) {
+        let out = self.completions(count);
         assert!(out.iter().all(|wc| wc.status == Status::Success), "{out:?}: {:?}", self.qp.failure());
     }
 
@@ -116,6 +120,22 @@ impl End {
         self.mr.region().unwrap().span().part(offset, len).unwrap().read(&mut bytes);
         bytes
     }
+}
+
+/// What a queue pair is told on its way to RTS.
+fn steps(qp_type: QpType) -> [(QpState, AttrMask); 3] {
+    use AttrMask as M;
+    let init = M::PKEY_INDEX | M::PORT;
+    let path = M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN;
+    let (init, rtr, rts) = match qp_type {
+        QpType::Ud => (init | M::QKEY, M::empty(), M::empty()),
+        QpType::Uc => (init | M::ACCESS_FLAGS, path, M::empty()),
+        _ => {
+            let rts = M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::MAX_QP_RD_ATOMIC;
+            (init | M::ACCESS_FLAGS, path | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER, rts)
+        }
+    };
+    [(QpState::Init, init), (QpState::Rtr, rtr), (QpState::Rts, rts | M::SQ_PSN)]
 }
 
 /// The test binary, to run one test again as the process with a role.
