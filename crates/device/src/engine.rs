@@ -38,7 +38,7 @@ use hub::DeviceRecord;
 use hub::client::Session;
 use memory::Registry;
 use parking_lot::Mutex;
-use transport::ReorderBudget;
+use transport::{ReorderBudget, Tuning};
 use udp::{RxSocket, TxPool};
 
 use crate::capture::Capture;
@@ -166,6 +166,11 @@ impl Engine {
 
     pub(crate) fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    /// How queue pairs behave here.
+    pub(crate) fn tuning(&self) -> Tuning {
+        self.destinations.tuning()
     }
 
     /// The socket that multicast groups are joined with.

@@ -4,7 +4,7 @@ mod entry;
 
 use std::sync::Arc;
 
-use transport::{AttrMask, PdId, QpAttr, QpCaps, QpCounters, QpInit, QpState, QpType, Reason, RecvWr, SendWr, Tuning};
+use transport::{AttrMask, PdId, QpAttr, QpCaps, QpCounters, QpInit, QpState, QpType, Reason, RecvWr, SendWr};
 use wire::{Gid, Qpn};
 
 use crate::clock;
@@ -77,7 +77,7 @@ impl Qp {
             caps: caps(spec),
             signal_all: spec.signal_all,
             shared_recv: spec.srq.is_some(),
-            tuning: Tuning::default(),
+            tuning: engine.tuning(),
         };
         Qp::enter(engine, context, init, parents)
     }
@@ -93,7 +93,7 @@ impl Qp {
             caps: NO_QUEUES,
             signal_all: false,
             shared_recv: true,
-            tuning: Tuning::default(),
+            tuning: engine.tuning(),
         };
         Qp::enter(engine, context, init, parents)
     }

@@ -26,7 +26,7 @@ use transport::{Time, Tuning};
 use wire::{Gid, Qpn};
 
 /// What a queue pair may send when its turn has come: payload, and 128 bytes for each packet.
-const TURN_BYTES: u64 = 32 << 10;
+const TURN_BYTES: u64 = 64 << 10;
 /// Losses do not shrink a budget below this.
 const LEAST_BYTES: u64 = 4 * TURN_BYTES;
 /// Losses within this time of each other count as one.
@@ -34,10 +34,15 @@ const LOSS_INTERVAL: Duration = Duration::from_millis(10);
 /// What the budget grows by when as much as it is was acknowledged.
 const GROWTH_BYTES: u64 = TURN_BYTES;
 
+/// The window of one queue pair at most, however large receive buffers are.
+const WINDOW_BYTES: u64 = 1 << 20;
+
 /// One slot of one address, to which queue pairs send. Those that wait are known as `T`.
 pub(crate) struct Destination<T> {
     /// The budget at most.
     most: u64,
+    /// The window of one queue pair at most.
+    window: u64,
     budget: AtomicU64,
     in_flight: AtomicU64,
     members: AtomicU32,
@@ -65,6 +70,7 @@ pub(crate) struct Share<T> {
 /// All destinations that queue pairs have.
 pub(super) struct Destinations<T> {
     budget: u64,
+    window: u64,
     places: Mutex<Places<T>>,
 }
 
@@ -74,8 +80,15 @@ type Places<T> = HashMap<(Gid, u8), Weak<Destination<T>>>;
 impl<T> Destinations<T> {
     /// `receive_buffer_bytes` is what the kernel grants our own socket.
     pub(super) fn new(receive_buffer_bytes: usize) -> Destinations<T> {
-        let one = u64::from(Tuning::default().window_max_bytes);
-        Destinations { budget: (receive_buffer_bytes as u64 / 4).max(one), places: Mutex::default() }
+        let least = u64::from(Tuning::default().window_max_bytes);
+        let (budget, window) = (receive_buffer_bytes as u64 / 4, receive_buffer_bytes as u64 / 8);
+        Destinations { budget: budget.max(least), window: window.clamp(least, WINDOW_BYTES), places: Mutex::default() }
+    }
+
+    /// How queue pairs behave here. The larger receive buffers are, the more one may have in flight: who falls
+    /// behind for a moment then finds work enough to catch up, and the other need not wait.
+    pub(super) fn tuning(&self) -> Tuning {
+        Tuning { window_max_bytes: self.window as u32, ..Tuning::default() }
     }
 
     /// A part of the destination that a peer's number and address stand for.
@@ -85,7 +98,7 @@ impl<T> Destinations<T> {
         let known = places.get(&place).and_then(Weak::upgrade);
         let destination = known.unwrap_or_else(|| {
             places.retain(|_, old| old.strong_count() > 0);
-            let new = Arc::new(Destination::new(self.budget));
+            let new = Arc::new(Destination::new(self.budget, self.window));
             places.insert(place, Arc::downgrade(&new));
             new
         });
@@ -94,9 +107,10 @@ impl<T> Destinations<T> {
 }
 
 impl<T> Destination<T> {
-    fn new(budget: u64) -> Destination<T> {
+    fn new(budget: u64, window: u64) -> Destination<T> {
         Destination {
             most: budget,
+            window,
             budget: AtomicU64::new(budget),
             in_flight: AtomicU64::new(0),
             members: AtomicU32::new(0),
@@ -109,8 +123,7 @@ impl<T> Destination<T> {
     /// Whether its queue pairs together could exceed the budget.
     #[inline]
     fn is_crowded(&self) -> bool {
-        let one = u64::from(Tuning::default().window_max_bytes);
-        u64::from(self.members.load(Relaxed)) * one > self.most
+        u64::from(self.members.load(Relaxed)) * self.window > self.most
     }
 
     /// Whether somebody waits.

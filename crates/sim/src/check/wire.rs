@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use transport::{Mtu, QpState, QpType};
-use wire::{Operation, Packet, Position, SyndromeKind};
+use wire::{Operation, Packet, Position, RKey, SyndromeKind};
 
 use super::{Outcome, ensure};
 
@@ -56,6 +56,8 @@ pub(crate) struct Observer {
     on_the_way: VecDeque<Cost>,
     /// The message that is being sent.
     open: Option<Operation>,
+    /// Where a WRITE that goes as several of one packet goes on, if the last packet may have been of one.
+    written: Option<(RKey, u64)>,
     asked: VecDeque<Asked>,
     /// Hashes of request packets, but for READs.
     sent: BTreeMap<u64, u64>,
@@ -75,7 +77,7 @@ impl Observer {
             return self.sent_again(rules, number, packet);
         }
         if rules.service != QpType::Ud {
-            self.check_order(state, packet)?;
+            self.check_order(rules, state, packet)?;
         }
         let span = span(rules, packet);
         self.fresh += span;
@@ -101,14 +103,16 @@ impl Observer {
         Ok(())
     }
 
-    fn check_order(&mut self, state: QpState, packet: &Packet<'_>) -> Outcome {
+    fn check_order(&mut self, rules: &Rules, state: QpState, packet: &Packet<'_>) -> Outcome {
         const RULE: &str = "packets of a message follow each other";
         let (operation, position) = (packet.info().operation, packet.info().position);
         let starts = matches!(position, Position::First | Position::Only);
         let fits = if starts { self.open.is_none() } else { self.open == Some(operation) };
         ensure!(RULE, fits, "{} while {:?} is under way", packet.info().name, self.open);
-        // A READ goes on with further requests.
-        let begins = starts && operation != Operation::ReadRequest;
+        // A READ goes on with further requests, and so does a WRITE in pieces.
+        let goes_on = self.written.is_some() && self.written == packet.reth().map(|reth| (reth.rkey, reth.addr));
+        self.written = piece_end(rules, packet);
+        let begins = starts && operation != Operation::ReadRequest && !goes_on;
         ensure!("SQD begins nothing", !begins || state != QpState::Sqd, "{}", packet.info().name);
         self.open = matches!(position, Position::First | Position::Middle).then_some(operation);
         Ok(())
@@ -246,6 +250,15 @@ fn span(rules: &Rules, packet: &Packet<'_>) -> u64 {
         }
         _ => 1,
     }
+}
+
+/// Where the next piece of a WRITE begins that goes as several of one packet, if this full packet is one of them.
+fn piece_end(rules: &Rules, packet: &Packet<'_>) -> Option<(RKey, u64)> {
+    let info = packet.info();
+    let full = packet.payload().len() as u64 == u64::from(rules.mtu.bytes());
+    let piece = info.operation == Operation::Write && info.position == Position::Only && full;
+    let reth = packet.reth().filter(|_| piece)?;
+    Some((reth.rkey, reth.addr.wrapping_add(u64::from(reth.len_bytes))))
 }
 
 fn check_length(rules: &Rules, packet: &Packet<'_>) -> Outcome {

@@ -33,6 +33,8 @@ pub(crate) struct SendWqe {
     pub(crate) xrc_srq: u32,
     /// Local operations only: carried out.
     pub(crate) executed: bool,
+    /// WRITEs only: every packet is a WRITE of its own.
+    pub(crate) in_pieces: bool,
 }
 
 impl SendWqe {
@@ -136,6 +138,7 @@ impl SendQueue {
             recvs_used: self.recvs_used,
             xrc_srq: wr.xrc_srq.unwrap_or(0),
             executed: false,
+            in_pieces: false,
         });
         self.next_psn = self.next_psn.add(packets);
         self.cost += u64::from(len_bytes) + u64::from(packets) * PACKET_OVERHEAD_BYTES;

@@ -36,7 +36,7 @@ use crate::wr::{SendFlags, SendOp};
 pub(super) use build::{Part, packet_number};
 
 /// Packets of one message after which an acknowledge is asked for in any case, if the window is large.
-const ACK_REQUEST_INTERVAL: u32 = 16;
+const ACK_REQUEST_INTERVAL: u32 = 32;
 /// With fewer receive WQEs known at the peer, or fewer than half of those that it told of last, every message that
 /// takes one asks for an acknowledge.
 const FEW_CREDITS: u64 = 8;
@@ -92,6 +92,8 @@ pub(crate) struct Requester {
     pub(super) peer_takes_piggybacks: bool,
     /// The last PSN that has asked for an acknowledge.
     asked: Option<Psn>,
+    /// Packets that may still leave before the room in the window is looked at again.
+    burst: u32,
     /// Nothing that was never sent may leave.
     pub(super) held: bool,
     /// The WQE at the cursor cannot be sent; it fails when those before it are done.
@@ -124,6 +126,7 @@ impl Requester {
             peer_volunteers: false,
             peer_takes_piggybacks: false,
             asked: None,
+            burst: 0,
             held: false,
             blocked: None,
             failure: None,
@@ -254,12 +257,15 @@ impl Requester {
         out: &mut [u8],
         host: &mut impl Host,
     ) -> Option<Transmit> {
+        self.choose_form(core);
         let wqe = core.sq.get(self.cursor.wqe)?;
         let step = if matches!(wqe.op, SendOp::Read(_)) { self.read_part(core, wqe) } else { 1 };
+        if self.burst == 0 {
+            self.burst = self.next_burst(core).max(1);
+        }
+        let fills = self.burst == 1 || self.fills_window(core, wqe);
         let last = self.cursor.packet + step == wqe.packets;
-        let ack_req = last && self.wants_answer(core, wqe)
-            || self.since_ack_request + 1 >= self.ack_request_interval(core)
-            || self.fills_window(core, wqe);
+        let ack_req = last && self.wants_answer(core, wqe) || self.is_answer_due(core, fills);
         let psn = self.next;
         let along = if self.may_bring(core, wqe) { along.take() } else { None };
         let part = Part { cursor: self.cursor, step, psn, ack_req, along };
@@ -274,6 +280,7 @@ impl Requester {
             self.note_read(matches!(wqe.op, SendOp::Read(_)), psn.add(step));
         }
         self.count(core, psn, ack_req, now);
+        self.burst = if fills { 0 } else { self.burst - 1 };
         self.advance(core, step);
         Some(core.transmit(len_bytes))
     }
@@ -287,17 +294,36 @@ impl Requester {
         self.peer_takes_piggybacks && is_last && is_one && carries && self.is_new()
     }
 
-    /// Several acknowledges a window, so that the loss of one packet or one acknowledge stops nothing.
+    /// A long WRITE goes to a peer like us as WRITEs of one packet each. Its packets then have one length, and
+    /// those that leave together are not cut behind the first, which alone would have an address. Decided
+    /// before the first packet leaves: what is sent again has the same form.
+    fn choose_form(&mut self, core: &mut Core) {
+        let begins = self.cursor.packet == 0 && self.is_new();
+        let in_pieces = self.peer_volunteers;
+        if begins && let Some(wqe) = core.sq.get_mut(self.cursor.wqe) {
+            wqe.in_pieces = in_pieces && wqe.packets > 1 && matches!(wqe.op, SendOp::Write(_));
+        }
+    }
+
+    /// Whether an acknowledge is to be asked for whatever the message is: after many packets, and with the last that
+    /// may leave now, unless one that was asked for lately will come.
+    fn is_answer_due(&self, core: &Core, is_last: bool) -> bool {
+        let (since, interval) = (self.since_ack_request + 1, self.ack_request_interval(core));
+        since >= interval || is_last && (since >= interval / 2 || !self.awaits_answer())
+    }
+
+    /// Several acknowledges a window, so that the loss of one packet or one acknowledge stops nothing; fewer where
+    /// it is large.
     fn ack_request_interval(&self, core: &Core) -> u32 {
-        let packet_bytes = u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES;
-        (packets_in(self.congestion.window_bytes(), packet_bytes) / 4).clamp(1, ACK_REQUEST_INTERVAL)
+        let part = if self.window_holds_groups(core) { 2 } else { 4 };
+        (packets_in(self.congestion.window_bytes(), packet_cost(core)) / part).clamp(1, ACK_REQUEST_INTERVAL)
     }
 
     /// Whether the end of a message asks for an acknowledge. Where nobody waits for its completion, and a peer like
     /// us acknowledges it in a while by itself, an acknowledge at once would only cost both sides time.
     fn wants_answer(&self, core: &Core, wqe: &SendWqe) -> bool {
         let awaited = core.signal_all || wqe.flags.contains(SendFlags::SIGNALED) || wqe.is_read_or_atomic();
-        let crowded = core.sq.len() * 2 > core.caps.max_send_wr as usize;
+        let crowded = core.sq.len() * 2 > core.caps.max_send_wr as usize && (wqe.packets == 1 || !self.awaits_answer());
         // Acknowledges bring credits: without them the requester would stop when they are used up.
         let poor = wqe.uses_recv() && self.credit_limit.saturating_sub(wqe.recvs_used) < self.few_credits;
         awaited || crowded || poor || !self.peer_volunteers || core.state() != QpState::Rts
@@ -376,6 +402,11 @@ impl Requester {
             self.cursor_to_una(core);
         }
     }
+}
+
+/// What a full packet takes of the window.
+fn packet_cost(core: &Core) -> u64 {
+    u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES
 }
 
 /// Full packets that fit `bytes`, at least one.

@@ -3,6 +3,7 @@
 mod congestion;
 mod errors;
 mod flow;
+mod groups;
 mod loss;
 mod operations;
 mod piggyback;

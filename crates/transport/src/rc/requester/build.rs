@@ -31,7 +31,8 @@ impl Requester {
     ) -> Result<usize, MemoryError> {
         let Part { cursor, step, psn, ack_req, along } = *part;
         let Some(wqe) = core.sq.get(cursor.wqe) else { return Err(MemoryError::OutOfBounds) };
-        let (first, last) = (cursor.packet == 0, cursor.packet + step == wqe.packets);
+        let first = wqe.in_pieces || cursor.packet == 0;
+        let last = wqe.in_pieces || cursor.packet + step == wqe.packets;
         let opcode = opcode(&wqe.op, first, last);
         let with_ack = along.and_then(|along| Some((opcode.with_acknowledge()?, along)));
         let (opcode, along) = with_ack.map_or((opcode, None), |(both, along)| (both, Some(along)));
@@ -54,9 +55,10 @@ impl Requester {
     }
 }
 
-/// Extension headers in wire order. `part_bytes` is what a READ request asks for.
+/// Extension headers in wire order. `part_bytes` is what a READ request asks for, or a piece of a WRITE has.
 fn push_headers(builder: &mut Builder<'_>, wqe: &SendWqe, offset: u64, part_bytes: u32, first: bool, last: bool) {
     match wqe.op {
+        SendOp::Write(to) if wqe.in_pieces => builder.push(reth(to, offset, part_bytes).encode()),
         SendOp::Write(to) | SendOp::WriteImm(to, _) if first => builder.push(reth(to, 0, wqe.len_bytes).encode()),
         SendOp::Read(from) => builder.push(reth(from, offset, part_bytes).encode()),
         SendOp::Atomic(at, op) => builder.push(atomic_eth(at, op).encode()),

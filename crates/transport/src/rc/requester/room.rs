@@ -6,8 +6,13 @@ use crate::attr::QpState;
 use crate::congestion::Congestion;
 use crate::core::Core;
 use crate::queue::send::{PACKET_OVERHEAD_BYTES, SendWqe};
-use crate::rc::requester::{FEW_CREDITS, Requester, packet_number, packets_in};
+use crate::rc::requester::{FEW_CREDITS, Requester, packet_cost, packet_number, packets_in};
 use crate::wr::{SendFlags, SendOp};
+
+/// Packets of the largest path MTU that leave in one piece.
+const GROUP_PACKETS: u32 = 15;
+/// Where fewer groups fit the window each packet leaves as soon as it may.
+const MIN_GROUPS: u64 = 4;
 
 impl Requester {
     /// Whether the queue pair may work on this WQE at all: state, RNR wait, fence.
@@ -48,6 +53,31 @@ impl Requester {
             && has_depth
             && self.fits_bitmap(self.next.next())
             && (idle || !waits_for_front && self.needed_room(core, wqe) <= self.room(core))
+            && (idle || self.burst > 0 || self.next_burst(core) > 0)
+    }
+
+    /// Packets that may leave one after the other: as many whole groups as the window has room for, since a group
+    /// costs the system much more than a packet in it; none while an acknowledge is on the way that will make
+    /// more room. Where all that waits fits, or the window holds few groups, or something was lost, there is no
+    /// bound.
+    pub(super) fn next_burst(&self, core: &Core) -> u32 {
+        let room = self.room(core);
+        if !self.window_holds_groups(core) || self.scoreboard.is_some() {
+            return u32::MAX;
+        }
+        let mtu = core.mtu();
+        let cost_at = |wqe, packet| core.sq.cost_at(wqe, packet, mtu);
+        let waiting = cost_at(core.sq.len(), 0) - cost_at(self.cursor.wqe, self.cursor.packet);
+        match packets_in(room, packet_cost(core)) / GROUP_PACKETS * GROUP_PACKETS {
+            _ if waiting <= room => u32::MAX,
+            0 if !self.awaits_answer() => u32::MAX,
+            packets => packets,
+        }
+    }
+
+    /// Whether the window is so large that only whole groups need leave.
+    pub(super) fn window_holds_groups(&self, core: &Core) -> bool {
+        self.congestion.window_bytes() >= MIN_GROUPS * u64::from(GROUP_PACKETS) * packet_cost(core)
     }
 
     /// Bytes of the window that are free.
