@@ -2,8 +2,11 @@
 //!
 //! One message takes the plain call, several take the vectored one: the plain one is the
 //! shorter way through the kernel. No function here allocates.
+//!
+//! The calls go to the kernel directly: libc's functions of these names let a thread be cancelled in them, which
+//! takes an atomic operation before and one after each call, and they are what a polling thread does most.
 
-use super::{check, check_len};
+use super::check_len;
 use crate::address::RawAddress;
 use crate::cmsg::{Control, space};
 use std::io;
@@ -55,6 +58,9 @@ impl TxMessage<'_> {
     pub(crate) const EMPTY: TxMessage<'static> =
         TxMessage { destination: RawAddress::EMPTY, control: Control::EMPTY, bytes: &[] };
 }
+
+/// Sends neither wait nor raise a signal.
+const TX_FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 const NO_MESSAGE: libc::msghdr = libc::msghdr {
     msg_name: ptr::null_mut(),
@@ -131,8 +137,8 @@ fn receive_one(fd: BorrowedFd<'_>, header: &mut RxHeader, data: &mut [u8]) -> io
     let mut raw = rx_message(header, &raw mut vector);
     // SAFETY: the name, control and data pointers come from exclusive borrows that last until
     // the end of this function, with their true lengths; `vector` lives as long.
-    let result = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut raw, libc::MSG_DONTWAIT) };
-    header.finish(&raw, check_len(result)?);
+    let result = unsafe { libc::syscall(libc::SYS_recvmsg, fd.as_raw_fd(), &raw mut raw, libc::MSG_DONTWAIT) };
+    header.finish(&raw, check_len(result as isize)?);
     Ok(())
 }
 
@@ -161,15 +167,16 @@ fn receive_many(fd: BorrowedFd<'_>, headers: &mut [RxHeader], data: &mut [u8], r
     // that last until the end of this function (there is a header, a room and a vector for
     // each: asserted above and by the caller), with their true lengths.
     let result = unsafe {
-        libc::recvmmsg(
+        libc::syscall(
+            libc::SYS_recvmmsg,
             fd.as_raw_fd(),
             raws.as_mut_ptr(),
             headers.len() as libc::c_uint,
             libc::MSG_DONTWAIT,
-            ptr::null_mut(),
+            ptr::null_mut::<libc::timespec>(),
         )
     };
-    let count = check(result)? as usize;
+    let count = check_len(result as isize)?;
     for (header, raw) in headers.iter_mut().zip(&raws).take(count) {
         header.finish(&raw.msg_hdr, raw.msg_len as usize);
     }
@@ -196,8 +203,8 @@ fn transmit_one(fd: BorrowedFd<'_>, message: &TxMessage<'_>) -> io::Result<()> {
     let raw = tx_message(message, &raw mut vector);
     // SAFETY: all pointers come from borrows that last until the end of this function, with
     // their true lengths; the kernel only reads through them.
-    check_len(unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const raw, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) })
-        .map(drop)
+    let result = unsafe { libc::syscall(libc::SYS_sendmsg, fd.as_raw_fd(), &raw const raw, TX_FLAGS) };
+    check_len(result as isize).map(drop)
 }
 
 /// Without control messages, `sendto` does and is cheaper.
@@ -205,17 +212,18 @@ fn transmit_plain(fd: BorrowedFd<'_>, message: &TxMessage<'_>) -> io::Result<()>
     let (bytes, to) = (message.bytes, message.destination.as_bytes());
     // SAFETY: both pointers come from slices that outlive the call, with their true lengths; the kernel only reads
     // through them.
-    check_len(unsafe {
-        libc::sendto(
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_sendto,
             fd.as_raw_fd(),
-            bytes.as_ptr().cast(),
+            bytes.as_ptr(),
             bytes.len(),
-            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
-            to.as_ptr().cast(),
+            TX_FLAGS,
+            to.as_ptr(),
             to.len() as libc::socklen_t,
         )
-    })
-    .map(drop)
+    };
+    check_len(result as isize).map(drop)
 }
 
 fn transmit_many(fd: BorrowedFd<'_>, messages: &[TxMessage<'_>]) -> io::Result<usize> {
@@ -230,12 +238,7 @@ fn transmit_many(fd: BorrowedFd<'_>, messages: &[TxMessage<'_>]) -> io::Result<u
     // this function, with their true lengths; the kernel reads through them and writes only
     // the `msg_len` of the entries themselves.
     let result = unsafe {
-        libc::sendmmsg(
-            fd.as_raw_fd(),
-            raws.as_mut_ptr(),
-            messages.len() as libc::c_uint,
-            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
-        )
+        libc::syscall(libc::SYS_sendmmsg, fd.as_raw_fd(), raws.as_mut_ptr(), messages.len() as libc::c_uint, TX_FLAGS)
     };
-    Ok(check(result)? as usize)
+    check_len(result as isize)
 }
