@@ -64,7 +64,7 @@ pub(super) fn measure_stopped(
             let stop = || stop.map(Stopped::new).transpose();
             let latency = latency::client(&groups[0], &peers[0], test, stop)?.summary();
             control.ask(&Request::Finish { messages: 0 })?;
-            let nothing = Carried { messages: 0, elapsed: std::time::Duration::ZERO };
+            let nothing = Carried::default();
             Ok(Measurement { latency: Some(latency), ..summary(&groups, test, &nothing, 0) })
         }
         Mode::Stream => {
@@ -113,14 +113,11 @@ fn stream(groups: &[Endpoints], peers: &[EndpointInfo], test: &Test) -> Result<C
         let joined = threads.into_iter().map(|thread| thread.join());
         joined.map(|outcome| outcome.map_err(|_| Error::Peer("a sending thread failed".into()))?).collect()
     });
-    let carried = carried?;
-    let elapsed = carried.iter().map(|one| one.elapsed).max().unwrap_or_default();
-    Ok(Carried { messages: carried.iter().map(|one| one.messages).sum(), elapsed })
+    Ok(Carried::together(&carried?))
 }
 
 fn summary(groups: &[Endpoints], test: &Test, carried: &Carried, arrived: u64) -> Measurement {
-    let seconds = carried.elapsed.as_secs_f64();
-    let rate = if seconds > 0.0 { arrived as f64 / seconds } else { 0.0 };
+    let rate = carried.rate(arrived);
     let qps = groups.iter().flat_map(|group| &group.qps);
     Measurement {
         test: *test,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use device::SendFlags;
+use device::{Completion, SendFlags};
 
 use super::endpoint::{EndpointInfo, Endpoints};
 use super::spec::Test;
@@ -12,11 +12,42 @@ use crate::error::Error;
 
 /// Completions taken at once.
 const POLLED: usize = 64;
+/// What is outstanding at the end comes within this time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A stream runs for this part of its duration before the clock starts: queues take memory when they are first used,
+/// and all queue pairs begin at once.
+const WARM_UP: u32 = 4;
 
 /// What a stream carried.
+#[derive(Clone, Copy, Default)]
 pub(super) struct Carried {
+    /// All messages.
     pub(super) messages: u64,
+    /// Of these, those that were completed while the clock ran.
+    pub(super) counted: u64,
+    /// How long it ran.
     pub(super) elapsed: Duration,
+}
+
+impl Carried {
+    /// Messages per second while the clock ran, if so many arrived in all.
+    pub(super) fn rate(&self, arrived: u64) -> f64 {
+        let seconds = self.elapsed.as_secs_f64();
+        if self.messages == 0 || seconds == 0.0 {
+            return 0.0;
+        }
+        arrived as f64 * (self.counted as f64 / self.messages as f64) / seconds
+    }
+
+    /// What several threads carried at once.
+    pub(super) fn together(each: &[Carried]) -> Carried {
+        each.iter().fold(Carried::default(), |all, one| Carried {
+            messages: all.messages + one.messages,
+            counted: all.counted + one.counted,
+            elapsed: all.elapsed.max(one.elapsed),
+        })
+    }
 }
 
 /// Messages that were posted and not yet completed, of one queue pair.
@@ -27,33 +58,25 @@ struct Sender<'a> {
     /// Work requests per doorbell; the last of them asks for the completion of all.
     batch: u32,
     outstanding: Vec<u32>,
+    /// Completed.
+    messages: u64,
+    /// Whether what is completed is followed by more.
+    goes_on: bool,
 }
 
-/// Sends for the duration of the test, then waits for what is outstanding.
+/// Warms up, sends for the duration of the test, then waits for what is outstanding.
 pub(super) fn client(endpoints: &Endpoints, peers: &[EndpointInfo], test: &Test) -> Result<Carried, Error> {
     let batch = (test.depth / 4).clamp(1, 32);
-    let mut sender = Sender { endpoints, peers, test, batch, outstanding: vec![0; endpoints.qps.len()] };
+    let outstanding = vec![0; endpoints.qps.len()];
+    let mut sender = Sender { endpoints, peers, test, batch, outstanding, messages: 0, goes_on: true };
     let start = Instant::now();
     (0..endpoints.qps.len()).try_for_each(|index| sender.fill(index))?;
-    let (mut messages, mut completions) = (0, Vec::with_capacity(POLLED));
-    let mut elapsed = start.elapsed();
-    while sender.is_busy(elapsed) {
-        completions.clear();
-        endpoints.send_cq.poll(&mut completions, POLLED)?;
-        for completion in completions.drain(..) {
-            let index = endpoints.check(completion)?.wr_id as usize;
-            sender.outstanding[index] -= batch;
-            messages += u64::from(batch);
-            if elapsed < test.duration() {
-                sender.fill(index)?;
-            }
-        }
-        elapsed = start.elapsed();
-        if elapsed > test.duration() + Duration::from_secs(60) {
-            return Err(Error::Silence(Duration::from_secs(60)));
-        }
-    }
-    Ok(Carried { messages, elapsed })
+    sender.work_until(start + test.duration() / WARM_UP)?;
+    let (early, start) = (sender.messages, Instant::now());
+    sender.work_until(start + test.duration())?;
+    let (counted, elapsed) = (sender.messages - early, start.elapsed());
+    sender.finish()?;
+    Ok(Carried { messages: sender.messages, counted, elapsed })
 }
 
 impl Sender<'_> {
@@ -65,9 +88,39 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Whether there is time left, or something that has not been answered.
-    fn is_busy(&self, elapsed: Duration) -> bool {
-        elapsed < self.test.duration() || self.outstanding.iter().any(|n| *n > 0)
+    /// Takes completions and posts as much again.
+    fn work_until(&mut self, end: Instant) -> Result<(), Error> {
+        let mut completions = Vec::with_capacity(POLLED);
+        while Instant::now() < end {
+            self.step(&mut completions)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for what is outstanding.
+    fn finish(&mut self) -> Result<(), Error> {
+        self.goes_on = false;
+        let (start, mut completions) = (Instant::now(), Vec::with_capacity(POLLED));
+        while self.outstanding.iter().any(|n| *n > 0) {
+            self.step(&mut completions)?;
+            if start.elapsed() > PATIENCE {
+                return Err(Error::Silence(PATIENCE));
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, completions: &mut Vec<Completion>) -> Result<(), Error> {
+        self.endpoints.send_cq.poll(completions, POLLED)?;
+        for completion in completions.drain(..) {
+            let index = self.endpoints.check(completion)?.wr_id as usize;
+            self.outstanding[index] -= self.batch;
+            self.messages += u64::from(self.batch);
+            if self.goes_on {
+                self.fill(index)?;
+            }
+        }
+        Ok(())
     }
 
     fn post(&mut self, index: usize) -> Result<(), Error> {
@@ -128,5 +181,20 @@ pub(super) fn server(
                 endpoints.post_recvs(index, again, half_bytes(test) as u64, test.size_bytes)?;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_clock_saw_counts() {
+        let one = Carried { messages: 1000, counted: 600, elapsed: Duration::from_secs(2) };
+        assert_eq!(one.rate(1000), 300.0);
+        assert_eq!(one.rate(500), 150.0, "half of it was lost");
+        let two = Carried::together(&[one, Carried { elapsed: Duration::from_secs(3), ..one }]);
+        assert_eq!((two.messages, two.rate(2000)), (2000, 400.0));
+        assert_eq!(Carried::default().rate(0), 0.0);
     }
 }
