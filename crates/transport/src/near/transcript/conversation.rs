@@ -1,55 +1,34 @@
 //! The requests in one direction of a connection, and their answers.
 
-use wire::{Aeth, AtomicAckEth, Bth, Extensions, Opcode, PKey, Psn, Qpn, RKey, Syndrome};
+use wire::{Aeth, AtomicAckEth, Bth, Extensions, Opcode, Psn, Qpn, RKey, Syndrome};
 
 use super::message::{Message, Series};
 use super::numbers::{Answer, Numbers, Open};
+use super::sheet::{Out, Sheet, Way};
 use super::single::{Single, reth};
-use super::{Bytes, Deed, Ends, Outcome};
+use super::{Bytes, Ends, Outcome};
 use crate::memory::MemoryError;
 use crate::near::errand::{ERRAND_BYTES, Errand};
 use crate::near::frame::{Flags, Head, Kind};
 use crate::near::requester::{nak_code, remote_refusal};
 use crate::qp::MAX_MESSAGE_BYTES;
-use crate::wr::{RemoteAddr, SendOp};
+use crate::wr::RemoteAddr;
 
-/// The bits that make an opcode of RC one of UC.
-const UC_OPCODE_BITS: u8 = Opcode::UC_SEND_FIRST.0;
 const NOT_HERE: &str = "the peer's processor has written the bytes of this WRITE: they were not seen here";
-/// What a [`Deed`] without a frame of its own is called; no request of a frame has it at the same time.
+/// What a [`Deed`](super::Deed) without a frame of its own is called; no request of a frame has it at the same time.
 const NO_NUMBER: u32 = 0;
-
-/// Which way a packet goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
-    Request,
-    Answer,
-}
-
-pub(super) type Out<'a> = dyn FnMut(Way, &[u8], Option<&'static str>) + 'a;
-type Read<'a> = dyn FnMut(u32, &mut [u8]) -> bool + 'a;
 
 #[derive(Debug)]
 pub(super) struct Conversation {
-    sheet: Sheet,
-    mtu: u32,
-    numbers: Numbers,
+    pub(super) sheet: Sheet,
+    pub(super) mtu: u32,
+    pub(super) numbers: Numbers,
     /// The SEND or WRITE that is on its way.
     message: Option<Message>,
     /// The response that is.
     response: Option<Message>,
     /// Nobody answered the last request, which was shown.
-    hangs: bool,
-}
-
-/// What packets are written on.
-#[derive(Debug)]
-struct Sheet {
-    is_reliable: bool,
-    requester: Qpn,
-    responder: Qpn,
-    pkey: PKey,
-    packet: Vec<u8>,
+    pub(super) hangs: bool,
 }
 
 impl Conversation {
@@ -122,45 +101,8 @@ impl Conversation {
         }
     }
 
-    /// A request that was carried out, or refused, without a frame.
-    pub(super) fn deed(&mut self, deed: &Deed<'_>, outcome: Outcome, read: &mut Read<'_>, out: &mut Out<'_>) {
-        if outcome == Outcome::NoAnswer && self.hangs {
-            return;
-        }
-        let Some(open) = self.show_deed(deed, outcome, read, out) else { return };
-        self.hangs = outcome == Outcome::NoAnswer && self.sheet.is_reliable;
-        match outcome {
-            Outcome::Done | Outcome::Value(_) => {
-                self.numbers.count();
-                self.answer_deed(&open, outcome, read, out);
-            }
-            Outcome::Refused(error) => self.respond(open.first_psn, Syndrome::nak(remote_refusal(error)), out),
-            Outcome::Told(_) | Outcome::NoAnswer => {}
-        }
-    }
-
-    /// The request of a deed. Its PSNs are taken if it has come to anything.
-    fn show_deed(&mut self, deed: &Deed<'_>, outcome: Outcome, read: &mut Read<'_>, out: &mut Out<'_>) -> Option<Open> {
-        let (SendOp::Write(to) | SendOp::WriteImm(to, _)) = *deed.op else {
-            let single = single_of(deed, read).filter(|_| self.sheet.is_reliable)?;
-            let open = self.open(outcome, packets_of(&single, self.mtu), single.answer);
-            self.sheet.single(&single, open.first_psn, out);
-            return Some(open);
-        };
-        let len_bytes = deed.len_bytes;
-        let open = self.open(outcome, Message::packets_of(len_bytes, self.mtu), Answer::Acknowledge);
-        let mut message = Message {
-            reth: reth(to, len_bytes),
-            imm: if let SendOp::WriteImm(_, imm) = *deed.op { Some(imm) } else { None },
-            solicited: deed.solicited && matches!(deed.op, SendOp::WriteImm(..)),
-            ..Message::new(Series::Write, open.number, open.first_psn, self.mtu, len_bytes)
-        };
-        self.sheet.feed(&mut message, Bytes { len_bytes, read }, Way::Request, out);
-        Some(open)
-    }
-
     /// The PSNs of a request; UC has no numbers to find it by again.
-    fn open(&mut self, outcome: Outcome, packets: u32, answer: Answer) -> Open {
+    pub(super) fn open(&mut self, outcome: Outcome, packets: u32, answer: Answer) -> Open {
         if let (Outcome::Told(number), true) = (outcome, self.sheet.is_reliable) {
             return self.numbers.begin(number, packets, answer);
         }
@@ -168,22 +110,6 @@ impl Conversation {
         let keeps = outcome == Outcome::NoAnswer && self.sheet.is_reliable;
         let first_psn = if keeps { self.numbers.next_psn() } else { self.numbers.take(packets) };
         Open { number: NO_NUMBER, first_psn, packets, answer, whole: false, shown: false }
-    }
-
-    fn answer_deed(&mut self, open: &Open, outcome: Outcome, read: &mut Read<'_>, out: &mut Out<'_>) {
-        match open.answer {
-            Answer::Acknowledge => {
-                self.respond(open.first_psn.add(open.packets - 1), Syndrome::ACK_UNLIMITED, out);
-            }
-            Answer::Data(len_bytes) => {
-                let mut response = self.response_to(open, len_bytes);
-                self.sheet.feed(&mut response, Bytes { len_bytes, read }, Way::Answer, out);
-            }
-            Answer::Value | Answer::Empty => {
-                let before = if let Outcome::Value(before) = outcome { before } else { 0 };
-                self.result(open, before, out);
-            }
-        }
     }
 
     /// A part of a SEND or WRITE.
@@ -239,13 +165,13 @@ impl Conversation {
         }
     }
 
-    fn response_to(&self, open: &Open, len_bytes: u32) -> Message {
+    pub(super) fn response_to(&self, open: &Open, len_bytes: u32) -> Message {
         let message = Message::new(Series::Response, open.number, open.first_psn, self.mtu, len_bytes);
         Message { msn: self.numbers.msn(), ..message }
     }
 
     /// The answer to an atomic and the like.
-    fn result(&mut self, open: &Open, before: u64, out: &mut Out<'_>) {
+    pub(super) fn result(&mut self, open: &Open, before: u64, out: &mut Out<'_>) {
         let (opcode, atomic_ack) = match open.answer {
             Answer::Value => (Opcode::RC_ATOMIC_ACKNOWLEDGE, Some(AtomicAckEth { original: before })),
             _ => (Opcode::RC_READ_RESPONSE_ONLY, None),
@@ -257,39 +183,12 @@ impl Conversation {
     }
 
     /// An acknowledge or NAK; UC has none.
-    fn respond(&mut self, psn: Psn, syndrome: Syndrome, out: &mut Out<'_>) {
+    pub(super) fn respond(&mut self, psn: Psn, syndrome: Syndrome, out: &mut Out<'_>) {
         if self.sheet.is_reliable {
             let aeth = Some(Aeth { syndrome, msn: self.numbers.msn() });
             let bth = Bth { opcode: Opcode::RC_ACKNOWLEDGE, psn, ..Bth::default() };
             self.sheet.write(bth, &Extensions { aeth, ..Extensions::default() }, &[], Way::Answer, out);
         }
-    }
-}
-
-impl Sheet {
-    fn feed(&mut self, message: &mut Message, bytes: Bytes<'_>, way: Way, out: &mut Out<'_>) -> bool {
-        message.feed(bytes, &mut |bth, extensions, payload| {
-            let bth = Bth { ack_req: bth.ack_req && self.is_reliable, ..bth };
-            self.write(bth, extensions, payload, way, out);
-        })
-    }
-
-    fn single(&mut self, single: &Single, psn: Psn, out: &mut Out<'_>) {
-        let payload = single.payload.as_ref().map_or(&[][..], |value| value);
-        let bth = Bth { opcode: single.opcode, psn, ack_req: true, ..Bth::default() };
-        self.write(bth, &single.extensions, payload, Way::Request, out);
-    }
-
-    fn write(&mut self, bth: Bth, extensions: &Extensions, payload: &[u8], way: Way, out: &mut Out<'_>) {
-        let bth = Bth {
-            opcode: Opcode(bth.opcode.0 | if self.is_reliable { 0 } else { UC_OPCODE_BITS }),
-            pkey: self.pkey,
-            dest_qpn: if way == Way::Request { self.responder } else { self.requester },
-            ..bth
-        };
-        self.packet.clear();
-        extensions.encode_packet(&bth, payload, &mut self.packet);
-        out(way, &self.packet, None);
     }
 }
 
@@ -316,20 +215,8 @@ fn message_of(head: &Head, front: &[u8], open: &Open, sheet: &Sheet, mtu: u32) -
     }
 }
 
-/// The request packet of a deed that has but one.
-fn single_of(deed: &Deed<'_>, read: &mut Read<'_>) -> Option<Single> {
-    if let SendOp::Read(from) = *deed.op {
-        return Some(Single::read(from, deed.len_bytes));
-    }
-    let mut value = [0; 8];
-    if matches!(deed.op, SendOp::AtomicWrite(_)) && !read(0, &mut value) {
-        return None;
-    }
-    Errand::of(deed.op, value).map(|(errand, rkey)| Single::errand(&errand, rkey))
-}
-
 /// PSNs that a request takes: a READ, those of its response.
-fn packets_of(single: &Single, mtu: u32) -> u32 {
+pub(super) fn packets_of(single: &Single, mtu: u32) -> u32 {
     if let Answer::Data(len_bytes) = single.answer { Message::packets_of(len_bytes, mtu) } else { 1 }
 }
 

@@ -16,8 +16,10 @@
 //! Pure: memory is asked for through closures, addresses and the ICRC are others' matter.
 
 mod conversation;
+mod deeds;
 mod message;
 mod numbers;
+mod sheet;
 mod single;
 
 use wire::{PKey, Psn, Qpn};
@@ -29,7 +31,8 @@ use crate::attr::{Mtu, QpType};
 use crate::memory::{MemoryError, PdId};
 use crate::qp::Qp;
 use crate::wr::{Payload, SendOp};
-use conversation::{Conversation, Way};
+use conversation::Conversation;
+use sheet::Way;
 
 /// Bytes at the front of a frame's body that a transcript looks at, at most.
 pub const FRONT_BYTES: usize = ERRAND_BYTES;
