@@ -98,10 +98,9 @@ fn compare(setup: &Setup, what: &str, play: impl Fn(&mut Node, &mut Node)) {
 /// Every right, and packets as the specification has them: Longarm's peers of each other shorten some.
 fn everything() -> Setup {
     let mut setup = setup();
-    (setup.tuning.selective, setup.tuning.piggyback) = (false, false);
     setup.access |= Access::FLUSH_GLOBAL | Access::FLUSH_PERSISTENT;
     // What is written down are the specification's packets, not the forms that two Longarm ends agree on.
-    setup.tuning.selective = false;
+    (setup.tuning.selective, setup.tuning.piggyback) = (false, false);
     setup
 }
 
