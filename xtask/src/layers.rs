@@ -38,7 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["longarm-wire", "longarm-transport", "longarm-faults", "longarm-memory", "longarm-device", "longarm-connect"],
     ),
     ("longarm-ibverbs", &["longarm-device", "longarm-connect", "longarm-rsocket"]),
-    ("longarm-cli", &["longarm-device", "longarm-hub", "longarm-ibverbs"]),
+    ("longarm-cli", &["longarm-device", "longarm-hub", "longarm-ibverbs", "longarm-udp"]),
     ("longarm-interop", &["longarm-wire"]),
     ("xtask", &[]),
 ];

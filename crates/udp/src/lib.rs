@@ -31,6 +31,7 @@ mod cmsg;
 mod interfaces;
 mod multicast;
 mod netlink;
+mod options;
 mod path;
 mod port;
 mod rx;
@@ -42,6 +43,7 @@ mod tx;
 
 pub use address::Family;
 pub use interfaces::{Interface, InterfaceAddress, InterfaceMonitor, interfaces};
+pub use options::{receive_together, send_in_segments};
 pub use path::{path_mtu, source_toward};
 pub use port::{BindError, Holder, MAX_SLOTS, PortGroup, SLOTS, sockets_on_port};
 pub use rx::{Datagram, RxBatch, RxSocket, Segments};

@@ -6,12 +6,14 @@ mod memory;
 mod pin;
 mod ping_pong;
 mod rate;
+mod segments;
 
 pub(crate) use bandwidth::{tcp_stream, udp_stream};
 pub(crate) use memory::{cache_line_ping_pong, memory_copy};
 pub(crate) use pin::{core_number, pin_client, pin_server, pin_to_core, unpin};
 pub(crate) use ping_pong::{tcp_ping_pong, udp_ping_pong};
 pub(crate) use rate::udp_rate;
+pub(crate) use segments::{Care, udp_segments};
 
 use std::io;
 

@@ -1,8 +1,10 @@
 //! The project's goals: which figure, beside which, and what the ratio should be.
 
+use crate::baseline::Care;
+
 use super::measure::{Contender, Driver, Measure, Quantity, Verb, Way};
 
-use Contender::{Api, Iperf3, Memory, Perftest, Tcp, UcxShm, UcxTcp, Udp};
+use Contender::{Api, Iperf3, Memory, Perftest, Segments, Tcp, UcxShm, UcxTcp, Udp};
 use Quantity::{Bandwidth, Latency, Rate};
 use Verb::{FetchAdd, Read, Send, Write};
 use Way::{Host, Lossy, Wire};
@@ -155,6 +157,10 @@ fn wire_bandwidth() -> Vec<Row> {
                 rows.push(row("W2", ours, ucx, Goal::AtLeast(2.5)));
             }
         }
+    }
+    for care in [Care::Bare, Care::Copied, Care::Checked] {
+        let floor = new(Segments(care), Bandwidth, Write, KIB_64);
+        rows.push(row("W2", new(Api(Wire), Bandwidth, Write, KIB_64), floor, Goal::Shown));
     }
     let sendto = new(Udp, Rate, Send, 64);
     rows.push(row("W3", new(Api(Wire), Rate, Send, 64), sendto, Goal::AtLeast(5.0)));

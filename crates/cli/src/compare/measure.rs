@@ -1,5 +1,6 @@
 //! What can be measured: who, doing what.
 
+use crate::baseline::Care;
 use crate::report::{bytes_per_second, count_per_second, nanoseconds_precise, size};
 
 /// Which way Longarm's messages take.
@@ -41,6 +42,8 @@ pub(super) enum Contender {
     Iperf3,
     /// Datagram sockets, both sides polling.
     Udp,
+    /// Datagram sockets with segmentation and coalescing, both sides polling.
+    Segments(Care),
     /// Stream sockets, both sides polling.
     Tcp,
     /// Two threads and their caches.
@@ -208,6 +211,9 @@ impl Contender {
             Contender::UcxTcp => "UCX TCP",
             Contender::Iperf3 => "iperf3, one stream",
             Contender::Udp => "UDP sockets",
+            Contender::Segments(Care::Bare) => "UDP_SEGMENT and UDP_GRO, bare",
+            Contender::Segments(Care::Copied) => "UDP_SEGMENT and UDP_GRO, copied",
+            Contender::Segments(Care::Checked) => "UDP_SEGMENT and UDP_GRO, copied, CRC",
             Contender::Tcp => "TCP sockets",
             Contender::Memory => "memory",
         }

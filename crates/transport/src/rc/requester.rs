@@ -257,7 +257,9 @@ impl Requester {
         out: &mut [u8],
         host: &mut impl Host,
     ) -> Option<Transmit> {
-        self.choose_form(core);
+        if self.cursor.packet == 0 && core.sq.get(self.cursor.wqe)?.packets > 1 {
+            self.choose_form(core);
+        }
         let wqe = core.sq.get(self.cursor.wqe)?;
         let step = if matches!(wqe.op, SendOp::Read(_)) { self.read_part(core, wqe) } else { 1 };
         if self.burst == 0 {
@@ -298,10 +300,9 @@ impl Requester {
     /// those that leave together are not cut behind the first, which alone would have an address. Decided
     /// before the first packet leaves: what is sent again has the same form.
     fn choose_form(&mut self, core: &mut Core) {
-        let begins = self.cursor.packet == 0 && self.is_new();
-        let in_pieces = self.peer_volunteers;
-        if begins && let Some(wqe) = core.sq.get_mut(self.cursor.wqe) {
-            wqe.in_pieces = in_pieces && wqe.packets > 1 && matches!(wqe.op, SendOp::Write(_));
+        let (is_new, is_like_us) = (self.is_new(), self.peer_volunteers);
+        if is_new && let Some(wqe) = core.sq.get_mut(self.cursor.wqe) {
+            wqe.in_pieces = is_like_us && matches!(wqe.op, SendOp::Write(_));
         }
     }
 

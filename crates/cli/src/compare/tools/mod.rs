@@ -49,6 +49,8 @@ pub(super) fn measure(measure: &Measure, effort: &Effort) -> Result<f64, String>
         Contender::UcxShm => ucx::measure(measure, "posix,cma,self", 10e9, effort),
         Contender::UcxTcp => ucx::measure(measure, "tcp,self", 2e9, effort),
         Contender::Iperf3 => iperf3::measure(effort),
-        Contender::Udp | Contender::Tcp | Contender::Memory => sockets::measure(measure, effort),
+        Contender::Udp | Contender::Segments(_) | Contender::Tcp | Contender::Memory => {
+            sockets::measure(measure, effort)
+        }
     }
 }

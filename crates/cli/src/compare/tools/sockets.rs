@@ -10,6 +10,7 @@ pub(super) fn measure(measure: &Measure, effort: &Effort) -> Result<f64, String>
         (Contender::Udp, Quantity::Latency) => {
             baseline::udp_ping_pong(ADDRESS, len, rounds).map(|latency| latency.summary().p50_ns as f64)
         }
+        (Contender::Segments(care), _) => baseline::udp_segments(ADDRESS, len, care, effort.duration),
         (Contender::Udp, _) => baseline::udp_rate(ADDRESS, len, effort.duration),
         (Contender::Tcp, _) => {
             baseline::tcp_ping_pong(ADDRESS, len, rounds).map(|latency| latency.summary().p50_ns as f64)

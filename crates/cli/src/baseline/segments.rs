@@ -1,0 +1,164 @@
+//! Bandwidth of UDP sockets with segmentation and coalescing, and what copying and checking as RoCEv2 demands takes
+//! of it: a stream without a protocol, so what one with a protocol cannot exceed.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{not_yet, pin_to_core};
+
+/// Bytes in front of the payload: those of a BTH.
+const HEADER_BYTES: usize = 12;
+/// Payload of a packet: the largest path MTU.
+const PAYLOAD_BYTES: usize = 4096;
+/// Behind it the CRC.
+const SEGMENT_BYTES: usize = HEADER_BYTES + PAYLOAD_BYTES + 4;
+/// As many as one send takes.
+const SEGMENTS: usize = 15;
+/// Sends that have not been received, at most.
+const WINDOW: u64 = 4;
+/// What the receiving socket asks for: more than the window.
+const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
+
+/// What is done with the bytes beside sending and receiving them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Care {
+    /// Nothing.
+    Bare,
+    /// Each end copies the payload once, between its packets and a message.
+    Copied,
+    /// Besides each end computes the CRC of each packet.
+    Checked,
+}
+
+/// Payload bytes per second from one thread to another, in messages of `message_bytes` that lie at one place.
+pub(crate) fn udp_segments(address: IpAddr, message_bytes: usize, care: Care, time: Duration) -> io::Result<f64> {
+    let (client, server) = (UdpSocket::bind((address, 0))?, UdpSocket::bind((address, 0))?);
+    udp::send_in_segments(&client, SEGMENT_BYTES as u16)?;
+    udp::receive_together(&server)?;
+    rustix::net::sockopt::set_socket_recv_buffer_size(&server, RECEIVE_BUFFER_BYTES)?;
+    server.set_nonblocking(true)?;
+    let to = server.local_addr()?;
+    let (received, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let mut end = End::new(message_bytes, care);
+    let sink = {
+        let (mut end, received, stop) = (End::new(message_bytes, care), received.clone(), stop.clone());
+        thread::spawn(move || end.receive(&server, &received, &stop))
+    };
+    let sent = end.send(&client, to, &received, time);
+    let payload = received.load(Relaxed);
+    stop.store(true, Relaxed);
+    sink.join().map_err(|_| io::Error::other("the UDP sink thread failed"))??;
+    Ok(payload as f64 / sent?.as_secs_f64())
+}
+
+/// One end: its message, and the packets of one call.
+struct End {
+    message: Vec<u8>,
+    at: usize,
+    packets: Vec<u8>,
+    care: Care,
+}
+
+impl End {
+    fn new(message_bytes: usize, care: Care) -> End {
+        let len_bytes = message_bytes.next_multiple_of(PAYLOAD_BYTES).max(PAYLOAD_BYTES);
+        End { message: vec![7; len_bytes], at: 0, packets: vec![7; 1 << 16], care }
+    }
+
+    /// Sends for a while; tells how long it was.
+    fn send(
+        &mut self,
+        socket: &UdpSocket,
+        to: SocketAddr,
+        received: &AtomicU64,
+        time: Duration,
+    ) -> io::Result<Duration> {
+        pin_to_core(0);
+        let (start, mut sent) = (Instant::now(), 0);
+        loop {
+            let elapsed = start.elapsed();
+            if elapsed >= time {
+                return Ok(elapsed);
+            }
+            if sent - received.load(Relaxed) >= WINDOW * (SEGMENTS * PAYLOAD_BYTES) as u64 {
+                std::hint::spin_loop();
+                continue;
+            }
+            for index in 0..SEGMENTS {
+                self.fill(index * SEGMENT_BYTES);
+            }
+            socket.send_to(&self.packets[..SEGMENTS * SEGMENT_BYTES], to)?;
+            sent += (SEGMENTS * PAYLOAD_BYTES) as u64;
+        }
+    }
+
+    /// Makes the packet at `start`.
+    fn fill(&mut self, start: usize) {
+        let place = self.next_place();
+        let packet = &mut self.packets[start..start + SEGMENT_BYTES];
+        if self.care >= Care::Copied {
+            packet[HEADER_BYTES..][..PAYLOAD_BYTES].copy_from_slice(&self.message[place..place + PAYLOAD_BYTES]);
+        }
+        if self.care == Care::Checked {
+            let (covered, crc) = packet.split_at_mut(HEADER_BYTES + PAYLOAD_BYTES);
+            crc.copy_from_slice(&crc32fast::hash(covered).to_le_bytes());
+        }
+    }
+
+    /// Receives until it is stopped.
+    fn receive(&mut self, socket: &UdpSocket, received: &AtomicU64, stop: &AtomicBool) -> io::Result<()> {
+        pin_to_core(1);
+        while !stop.load(Relaxed) {
+            let len_bytes = match socket.recv(&mut self.packets) {
+                Err(e) if not_yet(&e) => continue,
+                result => result?,
+            };
+            let mut payload = 0;
+            for start in (0..len_bytes / SEGMENT_BYTES).map(|index| index * SEGMENT_BYTES) {
+                self.take(start)?;
+                payload += PAYLOAD_BYTES as u64;
+            }
+            received.fetch_add(payload, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Takes the packet at `start` in.
+    fn take(&mut self, start: usize) -> io::Result<()> {
+        let place = self.next_place();
+        let packet = &self.packets[start..start + SEGMENT_BYTES];
+        let (covered, crc) = packet.split_at(HEADER_BYTES + PAYLOAD_BYTES);
+        if self.care == Care::Checked && crc32fast::hash(covered).to_le_bytes() != *crc {
+            return Err(io::Error::other("a packet was damaged"));
+        }
+        if self.care >= Care::Copied {
+            self.message[place..place + PAYLOAD_BYTES].copy_from_slice(&covered[HEADER_BYTES..]);
+        }
+        Ok(())
+    }
+
+    /// Where in the message the next packet's payload belongs.
+    fn next_place(&mut self) -> usize {
+        let place = self.at;
+        self.at = (self.at + PAYLOAD_BYTES) % self.message.len();
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_arrive_whole() {
+        let address = IpAddr::from([127, 0, 0, 1]);
+        for care in [Care::Bare, Care::Copied, Care::Checked] {
+            let rate = udp_segments(address, 64 << 10, care, Duration::from_millis(20)).unwrap();
+            assert!(rate > 0.0 && rate.is_finite(), "{care:?}");
+        }
+    }
+}
