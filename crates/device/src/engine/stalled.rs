@@ -17,7 +17,7 @@ use crate::near::NearLink;
 use crate::qp::QpEntry;
 
 /// Queue pairs of one line that have their turn in one look at most.
-const MAX_TURNS: usize = 64;
+const MAX_TURNS: usize = 8;
 
 /// What queue pairs wait for.
 #[derive(Clone)]

@@ -122,8 +122,8 @@ fn a_list_of_requests_is_one_doorbell() {
 
 #[test]
 fn echoes_take_their_acknowledges_along() {
-    const BATCHES: u64 = 40;
-    const ECHOES: u64 = 50;
+    const BATCHES: u64 = 500;
+    const ECHOES: u64 = 8;
     on_loopback(|group| {
         // Nobody takes the completions of b's sends.
         let setup = Setup { cq_capacity: 2 * (BATCHES * ECHOES) as u32, ..Setup::new(QpType::Rc) };
