@@ -58,7 +58,12 @@ pub(crate) const ALL: [Explained; 18] = [
         "the first requests offer selective retransmission; peers that do not know it ignore reserved bits",
     ),
     meant("IPv6 flow label", ("", "0x0"), "", "the kernel labels the flows of UDP sockets; the ICRC masks it"),
-    meant("AckReq", ("true", "false"), "_MIDDLE", "asked for every 16th or 32nd packet: the window must learn what arrived"),
+    meant(
+        "AckReq",
+        ("true", "false"),
+        "_MIDDLE",
+        "asked for every 16th or 32nd packet: the window must learn what arrived",
+    ),
     meant("AckReq", ("false", "true"), "_MIDDLE", "rxe asks after 64 packets without; we have asked before"),
     meant("AETH credits", ("", "none"), "", "the receive WQEs that are posted (9.7.7.2); rxe never counts them"),
     meant(
