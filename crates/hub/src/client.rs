@@ -18,7 +18,7 @@ mod session;
 pub use crate::message::IntroductionRefusal;
 pub use error::AttachError;
 pub use introductions::{Introduction, LinkOffer, LocalOffer, Side};
-pub use query::{devices, ping, shutdown, status, up};
+pub use query::{devices, ping, runtime_dir, shutdown, status, up};
 pub use session::{Session, SessionEvent, Slot};
 
 use crate::counters::CounterPage;

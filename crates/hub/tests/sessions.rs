@@ -46,6 +46,18 @@ fn attaching_starts_a_hub_and_gives_a_slot_and_devices() {
 }
 
 #[test]
+fn the_directory_is_known_without_a_hub() {
+    in_new_netns(|| {
+        let place = Place::new("directory");
+        let options = place.options();
+        let before = client::runtime_dir(options.runtime_dir.as_deref()).unwrap();
+        assert!(matches!(client::ping(options.runtime_dir.as_deref()), Err(AttachError::NotRunning)));
+        let _session = attach(&options).unwrap();
+        assert_eq!(before.display().to_string(), place.status().runtime_dir);
+    });
+}
+
+#[test]
 fn the_hub_is_no_child_and_shares_nothing() {
     in_new_netns(|| {
         let place = Place::new("child");

@@ -29,7 +29,7 @@ pub(crate) fn prepare(program: &Path, options: &Options) -> Result<Environment, 
     options.check()?;
     let library = Library::find()?;
     let records = hub::client::devices(None)?;
-    let runtime_dir = PathBuf::from(hub::client::status(None)?.runtime_dir);
+    let runtime_dir = hub::client::runtime_dir(None)?;
     let chosen = options.chosen(&records)?;
     let tree = sysfs::class_tree(&facts::describe(&chosen));
     let links = library.link_directory(&runtime_dir)?;

@@ -7,7 +7,7 @@ use crate::message::{Reply, Request};
 use crate::record::DeviceRecord;
 use crate::rendezvous::Rendezvous;
 use crate::status::Status;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -22,6 +22,14 @@ pub fn status(runtime_dir: Option<&Path>) -> Result<Status, AttachError> {
         Reply::Status(status) => Ok(*status),
         other => Err(unexpected(&other)),
     }
+}
+
+/// The directory of hubs, made if there is none. Needs no hub: one may die at any time.
+///
+/// # Errors
+/// [`AttachError`] of a directory that cannot be had or is not safe.
+pub fn runtime_dir(runtime_dir: Option<&Path>) -> Result<PathBuf, AttachError> {
+    Ok(Rendezvous::find(runtime_dir)?.path().to_owned())
 }
 
 /// The devices; starts a hub if there is none.
