@@ -63,6 +63,9 @@ mod rendezvous;
 mod slots;
 pub mod status;
 mod sys;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod testing;
 
 pub use counters::{CounterPage, Snapshot};
 pub use launch::HUB_VARIABLE;

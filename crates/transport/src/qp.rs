@@ -364,7 +364,7 @@ impl Qp {
     /// Whom requests go to, if it is a queue pair for packets to one peer only, and connected.
     pub fn peer(&self) -> Option<(AddressVector, Qpn)> {
         let attr = &self.core.attr;
-        let connected = matches!(attr.state, QpState::Rts | QpState::Sqd) && matches!(self.service, Service::Rc(_));
+        let connected = state::completes(attr.state) && matches!(self.service, Service::Rc(_));
         connected.then_some((attr.address, attr.dest_qpn))
     }
 

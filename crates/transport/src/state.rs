@@ -27,3 +27,8 @@ use crate::attr::QpState;
 pub(crate) fn receives(state: QpState) -> bool {
     matches!(state, QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe)
 }
+
+/// Whether requests go on: answers to them are looked at, and timers run (IB specification 10.3.1).
+pub(crate) fn completes(state: QpState) -> bool {
+    matches!(state, QpState::Rts | QpState::Sqd)
+}

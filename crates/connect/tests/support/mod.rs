@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -25,16 +25,7 @@ pub(crate) fn with_hub(test: &str, body: impl FnOnce()) {
     if role().as_deref() == Some("body") {
         return body();
     }
-    let place = Place::new(test);
-    let mut command = run_again(test, "body");
-    command.env(hub::RUNTIME_DIR_VARIABLE, place.0.join("run"));
-    let mut output = None;
-    udp::testing::in_new_netns(|| output = Some(command.output().unwrap()));
-    // For an ordinary user the namespace is another process, which has checked this already.
-    let Some(output) = output else { return };
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("1 passed"), "{said}");
+    hub::testing::passes_with_hub(&format!("connect-{test}"), run_again(test, "body"));
 }
 
 /// This test once more, in another role.
@@ -47,25 +38,6 @@ pub(crate) fn run_again(test: &str, role: &str) -> Command {
 /// The hub's directory.
 pub(crate) fn hub_dir() -> PathBuf {
     std::env::var_os(hub::RUNTIME_DIR_VARIABLE).map(PathBuf::from).unwrap()
-}
-
-/// A directory, and the end of the hub in it.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(test: &str) -> Place {
-        let path = std::env::temp_dir().join(format!("longarm-connect-{test}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir(&path).unwrap();
-        Place(path)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = hub::client::shutdown(Some(Path::new(&self.0.join("run"))), true);
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// The next event; it must come.

@@ -128,9 +128,7 @@ impl Slots {
     /// The one at a place of the list, round the circle.
     #[inline]
     pub(crate) fn at(&self, place: usize) -> &Slot {
-        let len = self.len();
-        let place = if len == 1 { 0 } else { place % len };
-        self.list[place].get().unwrap_or_else(|| self.first())
+        self.list[place % self.len()].get().unwrap_or_else(|| self.first())
     }
 
     /// All of them.

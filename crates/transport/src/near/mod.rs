@@ -31,6 +31,7 @@ use crate::core::Core;
 use crate::drop::DropReason;
 use crate::host::{Host, QpEvent};
 use crate::qp::{Arrival, Failure, Transmit};
+use crate::state;
 use crate::time::Time;
 use crate::wr::SendWr;
 use frame::{Head, Kind};
@@ -99,7 +100,7 @@ impl Near {
         body: &impl Arrived<Memory = H::Memory>,
         host: &mut H,
     ) -> Result<(), DropReason> {
-        if matches!(core.state(), QpState::Rts | QpState::Sqd) {
+        if state::completes(core.state()) {
             let acknowledged = self.requester.acknowledge(core, head.ack, host);
             if head.kind == Kind::Ack {
                 self.note_drained(core, host);
@@ -112,7 +113,7 @@ impl Near {
         if head.kind.is_request() {
             return self.responder.handle_request(core, head, body, host);
         }
-        if !matches!(core.state(), QpState::Rts | QpState::Sqd) {
+        if !state::completes(core.state()) {
             return Err(DropReason::QpState);
         }
         let outcome = match head.kind {

@@ -32,6 +32,7 @@ use crate::memory::{Memory, MemoryError, PdId};
 use crate::qp::Failure;
 use crate::queue::send::SendWqe;
 use crate::reason::Reason;
+use crate::state;
 use crate::wr::{Payload, RemoteAddr, SendFlags, SendOp};
 
 /// For ever (IB specification 9.7.5.2.8).
@@ -291,7 +292,7 @@ impl Requester {
 
     /// The peer's process is gone: what waits for it fails, or is lost (UC).
     pub(crate) fn peer_died(&mut self, core: &mut Core, host: &mut impl Host) {
-        if core.sq.is_empty() || !matches!(core.state(), QpState::Rts | QpState::Sqd) {
+        if core.sq.is_empty() || !state::completes(core.state()) {
             return;
         }
         if core.qp_type == QpType::Uc {

@@ -30,6 +30,7 @@ use crate::core::Core;
 use crate::drop::DropReason;
 use crate::host::{Host, QpEvent};
 use crate::qp::{Arrival, Failure, Transmit};
+use crate::state;
 use crate::time::Time;
 use pace::Pace;
 use requester::Requester;
@@ -130,7 +131,7 @@ impl Rc {
     ) -> Result<(), DropReason> {
         let agreed = packet.piggyback().filter(|_| self.responder.takes_piggybacks());
         let along = agreed.ok_or(DropReason::NotAgreed)?;
-        if !completes(core) || self.requester.handle_piggyback(core, &along, now, host).is_err() {
+        if !state::completes(core.state()) || self.requester.handle_piggyback(core, &along, now, host).is_err() {
             core.counters.refused_piggybacks += 1;
         }
         self.failure = self.requester.take_failure(core);
@@ -150,7 +151,7 @@ impl Rc {
         now: Time,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
-        if !completes(core) {
+        if !state::completes(core.state()) {
             return Err(DropReason::QpState);
         }
         let outcome = self.requester.handle_response(core, packet, now, host);
@@ -282,7 +283,7 @@ impl Rc {
     pub(crate) fn handle_timeout(&mut self, core: &mut Core, now: Time) {
         self.pace.time_passed(now);
         self.responder.handle_timeout(now);
-        if matches!(core.state(), QpState::Rts | QpState::Sqd) {
+        if state::completes(core.state()) {
             self.requester.handle_timeout(core, now);
             self.failure = self.requester.take_failure(core);
         }
@@ -299,11 +300,6 @@ impl Rc {
             host.event(QpEvent::SendQueueDrained);
         }
     }
-}
-
-/// Whether the state takes answers.
-fn completes(core: &Core) -> bool {
-    matches!(core.state(), QpState::Rts | QpState::Sqd)
 }
 
 #[cfg(test)]

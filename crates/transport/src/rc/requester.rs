@@ -31,6 +31,7 @@ use crate::rc::parts::ReadParts;
 use crate::rc::retry::Retry;
 use crate::rc::scoreboard::Scoreboard;
 use crate::reason::Reason;
+use crate::state;
 use crate::time::Time;
 use crate::wr::{SendFlags, SendOp};
 pub(super) use build::{Part, packet_number};
@@ -232,7 +233,7 @@ impl Requester {
     /// What is missing at the peer comes first: whether anything is, and may be sent now.
     fn may_repair_now(&self, core: &Core) -> Option<bool> {
         let may_repair = self.may_repair(core)?;
-        let state_allows = matches!(core.state(), QpState::Rts | QpState::Sqd);
+        let state_allows = state::completes(core.state());
         Some(may_repair && state_allows && self.blocked.is_none() && !self.retry.waits_for_receiver())
     }
 
@@ -292,8 +293,7 @@ impl Requester {
     fn may_bring(&self, core: &Core, wqe: &SendWqe) -> bool {
         let is_last = self.cursor.wqe + 1 == core.sq.len();
         let is_one = wqe.packets == 1 && wqe.len_bytes + Piggyback::LEN as u32 <= core.mtu();
-        let carries = !wqe.is_read_or_atomic() && !matches!(wqe.op, SendOp::LocalInvalidate(_) | SendOp::Bind(_));
-        self.peer_takes_piggybacks && is_last && is_one && carries && self.is_new()
+        self.peer_takes_piggybacks && is_last && is_one && !wqe.is_read_or_atomic() && self.is_new()
     }
 
     /// A long WRITE goes to a peer like us as WRITEs of one packet each. Its packets then have one length, and
