@@ -101,6 +101,8 @@ counters! {
     TxOther = "tx_error_other",
     /// Segmented sends that the system refused and that went out one by one.
     TxSegmentationRefused = "tx_segmentation_refused",
+    /// Pages that took the place of registered memory which the program had unmapped, in the whole process.
+    UnmappedPages = "unmapped_pages",
     /// Fault injection: packets lost on purpose.
     FaultLost = "fault_lost",
     /// Packets doubled on purpose.

@@ -72,7 +72,7 @@ pub use srq::{Srq, SrqAttr, SrqId};
 pub use xrc::Xrcd;
 
 pub use ::faults::FaultPlan;
-pub use memory::{MwType, Region, Span};
+pub use memory::{MwType, Region, Span, survive_unmapping};
 /// The vocabulary of the transport, for callers that use this crate alone.
 pub use transport::{
     Access, AddressVector, AtomicOp, AttrMask, BindMw, Completion, CompletionOp, Datagram, FlushLevel, FlushPlacement,

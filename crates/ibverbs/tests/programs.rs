@@ -46,6 +46,11 @@ fn neighbours_use_memory_of_every_kind() {
 }
 
 #[test]
+fn memory_that_is_unmapped_while_it_is_registered_ends_nobody() {
+    assert_eq!(run_program("unmapped"), "it goes on\n");
+}
+
+#[test]
 fn verbs_refuse_what_the_man_pages_forbid() {
     for group in ["errors_objects", "errors_qp", "errors_post", "errors_memory"] {
         assert_eq!(run_program(group), "as documented\n", "{group}");

@@ -47,7 +47,6 @@ use crate::objects::{Lodging, Object};
 use crate::probe::{mappings, overlap, survey, whole_pages};
 use crate::region::{HUGE_BYTES, checked, file_limit_bytes, memfd, page_bytes};
 
-mod calls;
 mod fork;
 mod freeze;
 mod moves;

@@ -65,6 +65,20 @@ impl<T: Copy> Gate<T> {
         (before & CLOSED == 0).then_some(pin)
     }
 
+    /// The value if somebody holds a pin, also while the gate is being closed. Waits for nothing: a signal
+    /// handler can learn by it what the thread that it interrupted is doing.
+    ///
+    /// A value that is pinned is not written, closed or not, and our own pin is counted by the same
+    /// addition that shows that there was another, and no writer.
+    pub fn pinned(&self) -> Option<Pin<'_, T>> {
+        if self.state.load(Relaxed) & PINS == 0 {
+            return None;
+        }
+        let pin = Pin { gate: self };
+        let before = self.state.fetch_add(1, Acquire);
+        (before & PINS > 0 && before & WRITING == 0).then_some(pin)
+    }
+
     /// Puts a value in and opens the gate.
     ///
     /// # Panics

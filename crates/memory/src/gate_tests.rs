@@ -46,3 +46,22 @@ fn close_waits_for_the_last_pin() {
     });
     assert!(closed.load(Acquire));
 }
+
+#[test]
+fn a_pinned_value_is_seen_until_the_last_pin_is_gone() {
+    let gate = Gate::closed(0);
+    assert!(gate.pinned().is_none());
+    gate.open(5);
+    assert!(gate.pinned().is_none());
+    let pin = gate.pin();
+    assert_eq!(gate.pinned().map(|value| *value), Some(5));
+    std::thread::scope(|scope| {
+        scope.spawn(|| gate.close());
+        while gate.pin().is_some() {
+            std::thread::yield_now();
+        }
+        assert_eq!(gate.pinned().map(|value| *value), Some(5), "closing");
+        drop(pin);
+    });
+    assert!(gate.pinned().is_none());
+}

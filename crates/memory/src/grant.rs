@@ -76,6 +76,12 @@ impl Grant {
         self.len_bytes | self.far_bytes
     }
 
+    /// Whether a byte of this process belongs to it.
+    pub(crate) fn holds(&self, address: usize) -> bool {
+        let offset = address.checked_sub(self.start.addr());
+        offset.is_some_and(|offset| (offset as u64) < self.size_bytes())
+    }
+
     /// Whether it is a window's.
     pub(crate) fn is_window(&self) -> bool {
         self.lkey == LKey(0)

@@ -28,11 +28,13 @@
 //!
 //! The unsafe parts have an address each: [`Span`] copies to and from memory that
 //! changes under us, `gate` keeps an entry alive while it is in use, `far` reaches memory
-//! that may be unmapped at any time, `region` and `probe` talk to the kernel, `adopt` moves the
-//! program's own memory to where peers on the same host can map it.
+//! that may be unmapped at any time, `unmapped` what becomes of accesses to memory that must not be
+//! and is, `region` and `probe` talk to the kernel, `adopt` moves the program's own memory to where
+//! peers on the same host can map it.
 
 mod access;
 mod adopt;
+mod calls;
 mod error;
 mod far;
 mod gate;
@@ -56,6 +58,7 @@ mod sync;
 mod table;
 #[cfg(test)]
 mod testing;
+mod unmapped;
 mod windows;
 
 pub use adopt::set_own_threads;
@@ -69,4 +72,5 @@ pub use registry::{MrId, MrKeys, MrSpec, RegionInfo, Registry};
 pub use shared::{Place, RemoteKeys, SharedKey};
 pub use span::Span;
 pub use transport::{Access, PdId};
+pub use unmapped::{survive_unmapping, unmapped_pages};
 pub use windows::{MwId, MwInfo, MwKeys, MwType};

@@ -23,6 +23,7 @@ use crate::secret::SecretStream;
 use crate::shared::RemoteKeys;
 use crate::slots::{Holder, RegionRecord, Slots};
 use crate::table::Table;
+use crate::unmapped::Listed;
 use crate::windows::TypeTwoBinds;
 
 /// What a memory region is made from.
@@ -86,6 +87,8 @@ pub struct RegionInfo {
 /// Shared between threads as it is. Accesses, by the [`Memory`](transport::Memory)
 /// trait, take no lock; the methods here take one among themselves.
 pub struct Registry {
+    /// Goes before the table.
+    _listed: Listed,
     pub(crate) keys: Keys,
     pub(crate) table: Table,
     pub(crate) control: Mutex<Control>,
@@ -125,9 +128,12 @@ impl Registry {
     fn with_secret(secret: [u32; 8]) -> Registry {
         let mut stream = SecretStream::new(secret);
         let keys = Keys::new(&mut stream);
+        let table = Table::new();
         Registry {
+            // SAFETY: the table goes later, and its chunks stay where they are.
+            _listed: unsafe { Listed::new(table.chunks()) },
             keys,
-            table: Table::new(),
+            table,
             control: Mutex::new(Control {
                 pds: Pds::default(),
                 slots: Slots::new(stream),

@@ -13,21 +13,30 @@ const CHUNKS: usize = MAX_SLOTS as usize / CHUNK;
 
 /// An entry has cache lines of its own, since pinning writes to it.
 #[repr(align(64))]
-struct Entry(Gate<Grant>);
+pub(crate) struct Entry(Gate<Grant>);
 
 // The second line holds what only peers on the same host need.
 const _: () = assert!(size_of::<Entry>() == 128);
 
 type Chunk = Box<[Entry]>;
 
+/// The chunks of a table. They stay where they are when the table moves.
+pub(crate) type Chunks = [OnceLock<Chunk>; CHUNKS];
+
 /// The entries of all slots.
 pub(crate) struct Table {
-    chunks: Box<[OnceLock<Chunk>]>,
+    chunks: Box<Chunks>,
 }
 
 impl Table {
     pub(crate) fn new() -> Table {
-        Table { chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect() }
+        let chunks: Box<[OnceLock<Chunk>]> = (0..CHUNKS).map(|_| OnceLock::new()).collect();
+        let Ok(chunks) = chunks.try_into() else { unreachable!("as many as were counted") };
+        Table { chunks }
+    }
+
+    pub(crate) fn chunks(&self) -> &Chunks {
+        &self.chunks
     }
 
     /// The entry of a slot, if any slot near it was ever used.
@@ -42,6 +51,14 @@ impl Table {
         let chunk = self.chunks[slot as usize / CHUNK].get_or_init(new_chunk);
         &chunk[slot as usize % CHUNK].0
     }
+}
+
+/// Whether an access is under way, just now, in memory that this address belongs to. A signal
+/// handler may ask.
+pub(crate) fn is_accessed(chunks: &Chunks, address: usize) -> bool {
+    let entries = chunks.iter().filter_map(OnceLock::get).flat_map(|chunk| chunk.iter());
+    let mut accessed = entries.filter_map(|entry| entry.0.pinned());
+    accessed.any(|grant| grant.holds(address))
 }
 
 fn new_chunk() -> Chunk {

@@ -174,3 +174,23 @@ fn opening_comes_after_the_old_pins_without_other_help() {
         assert!(matches!(seen, None | Some(1 | 2)));
     });
 }
+
+#[test]
+fn who_looks_at_pinned_values_sees_them_whole() {
+    check(Some(3), || {
+        let guarded = Guarded::open(1);
+        let reader = {
+            let guarded = guarded.clone();
+            thread::spawn(move || guarded.access())
+        };
+        let looker = {
+            let guarded = guarded.clone();
+            thread::spawn(move || guarded.gate.pinned().map(|value| *value))
+        };
+        guarded.gate.close();
+        guarded.own(2);
+        guarded.gate.open(2);
+        assert!(matches!(reader.join().expect("no panic"), None | Some(1 | 2)));
+        assert!(matches!(looker.join().expect("no panic"), None | Some(1 | 2)));
+    });
+}

@@ -210,6 +210,7 @@ impl Worker {
     fn run(mut self) {
         self.maintain();
         while !self.background().stop.load(SeqCst) {
+            self.engine.count_unmapped();
             if self.application_drives() {
                 self.take_a_nap();
             } else if self.serve() {
@@ -413,6 +414,21 @@ impl Worker {
 }
 
 impl Engine {
+    /// Tells of memory that the program should not have unmapped.
+    fn count_unmapped(&self) {
+        let counted = self.counters.get(Counter::UnmappedPages);
+        let pages = memory::unmapped_pages().saturating_sub(counted);
+        if pages == 0 {
+            return;
+        }
+        self.counters.add(Counter::UnmappedPages, pages);
+        if counted == 0 {
+            log::warn!(
+                "the program has unmapped registered memory that queue pairs still use; what they write there is lost"
+            );
+        }
+    }
+
     fn session_event(&self, event: SessionEvent) {
         match event {
             SessionEvent::DevicesChanged(records) => self.devices.replace(records),

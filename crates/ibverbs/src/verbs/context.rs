@@ -86,6 +86,9 @@ pub(crate) unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut
 pub(crate) fn open(shared: Arc<Shared>) -> Result<*mut ibv_context, Errno> {
     let device = Device::open(&OpenOptions { name: Some(shared.listed.info().name.clone()) })?;
     wait::make_blocking(device.event_fd())?;
+    if let Err(error) = device::survive_unmapping() {
+        log::warn!("memory that is unmapped before it is deregistered may end this program: {error}");
+    }
     let c = table(&device, &shared);
     let own = Context { device, shared, slots: Mutex::default(), regions: Mutex::default(), dm_bytes: Mutex::new(0) };
     let object = Box::into_raw(Box::new(ContextObject { c, own }));

@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
-use super::calls;
 use super::freeze::{Kind, NoSignals, Stillness};
+use crate::calls;
 use crate::region::{HUGE_BYTES, checked, page_bytes};
 
 /// How much is moved at once.

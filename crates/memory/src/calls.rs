@@ -11,7 +11,7 @@ use core::ffi::{c_int, c_void};
 
 /// # Safety
 /// As mmap(2).
-pub(super) unsafe fn mmap(
+pub(crate) unsafe fn mmap(
     start: *mut c_void,
     len_bytes: usize,
     rights: c_int,
@@ -26,7 +26,7 @@ pub(super) unsafe fn mmap(
 
 /// # Safety
 /// As munmap(2).
-pub(super) unsafe fn munmap(start: *mut c_void, len_bytes: usize) -> c_int {
+pub(crate) unsafe fn munmap(start: *mut c_void, len_bytes: usize) -> c_int {
     // SAFETY: passed on to the caller.
     unsafe { libc::syscall(libc::SYS_munmap, start, len_bytes) as c_int }
 }
@@ -35,7 +35,7 @@ pub(super) unsafe fn munmap(start: *mut c_void, len_bytes: usize) -> c_int {
 ///
 /// # Safety
 /// As mremap(2) with `MREMAP_FIXED`.
-pub(super) unsafe fn move_to(start: *mut c_void, len_bytes: usize, to: *mut c_void) -> *mut c_void {
+pub(crate) unsafe fn move_to(start: *mut c_void, len_bytes: usize, to: *mut c_void) -> *mut c_void {
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     // SAFETY: passed on to the caller.
     let result = unsafe { libc::syscall(libc::SYS_mremap, start, len_bytes, len_bytes, flags, to) };
@@ -44,7 +44,7 @@ pub(super) unsafe fn move_to(start: *mut c_void, len_bytes: usize, to: *mut c_vo
 
 /// # Safety
 /// As madvise(2).
-pub(super) unsafe fn madvise(start: *mut c_void, len_bytes: usize, advice: c_int) -> c_int {
+pub(crate) unsafe fn madvise(start: *mut c_void, len_bytes: usize, advice: c_int) -> c_int {
     // SAFETY: passed on to the caller.
     unsafe { libc::syscall(libc::SYS_madvise, start, len_bytes, advice) as c_int }
 }
