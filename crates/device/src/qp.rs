@@ -304,10 +304,10 @@ impl Handle {
     /// False if it was destroyed before.
     fn destroy(&self) -> bool {
         let Handle { engine, entry, .. } = self;
-        if self.qp_type.is_reliable()
-            && entry.lock().live.as_ref().is_some_and(|live| live.qp.state() != QpState::Reset)
-        {
-            engine.take_leave();
+        if entry.lock().live.as_ref().is_some_and(|live| live.qp.state() != QpState::Reset) {
+            if self.qp_type.is_reliable() {
+                engine.take_leave();
+            }
             engine.say_last(entry);
         }
         let Some(mut live) = entry.lock().live.take() else { return false };

@@ -5,13 +5,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
+use memory::QuickGuard;
 use parking_lot::Mutex;
 
 use crate::clock;
 use crate::engine::Engine;
 use crate::engine::scratch::Scratch;
-use crate::qp::QpEntry;
+use crate::qp::{QpCell, QpEntry};
 
 /// Doorbells of a queue pair that were rung while requests were outstanding, after which the
 /// application is taken to fill a pipeline.
@@ -20,6 +22,8 @@ const PIPELINE_DOORBELLS: u32 = 8;
 const MAX_PUT_OFF_ENTRIES: u32 = 64;
 /// Batches of packets that are still taken before something goes.
 const MAX_LAST_BATCHES: u32 = 64;
+/// How long, at most, a queue pair waits for a thread that is sending for it before it goes.
+const SEND_PATIENCE: Duration = Duration::from_secs(1);
 /// So much may be put off: a full group of packets, or what makes a system call worthwhile.
 const MAX_PUT_OFF_REQUESTS: u32 = 32;
 const MAX_PUT_OFF_BYTES: u64 = 8 << 10;
@@ -145,10 +149,11 @@ impl Engine {
     }
 
     /// Sends what a queue pair has to say before it goes: another thread may have handled its last
-    /// message and not have come to the acknowledge yet.
+    /// message and not have come to the acknowledge yet, or have built packets, completed their requests, and not have
+    /// come to the system call.
     pub(crate) fn say_last(&self, entry: &Arc<QpEntry>) {
         Scratch::with(|scratch| {
-            let mut cell = entry.lock();
+            let mut cell = lock_when_sent(entry);
             if let Some(live) = &mut cell.live {
                 live.qp.acknowledge_now();
             }
@@ -172,6 +177,23 @@ impl Engine {
         scratch.touched.extend(list.drain(..).filter(|entry| entry.take_due()));
         scratch.spare = list;
         self.pump_touched(scratch);
+    }
+}
+
+/// Locks a queue pair when nobody is sending for it: what others have built has left.
+fn lock_when_sent(entry: &QpEntry) -> QuickGuard<'_, QpCell> {
+    let start = Instant::now();
+    loop {
+        let cell = entry.lock();
+        if !entry.is_sending() {
+            return cell;
+        }
+        if start.elapsed() > SEND_PATIENCE {
+            log::debug!("{:?} goes while packets of it are being sent", entry.qpn());
+            return cell;
+        }
+        drop(cell);
+        std::thread::yield_now();
     }
 }
 

@@ -137,6 +137,11 @@ impl QpEntry {
         self.tx.swap(IDLE, AcqRel) == WANTED
     }
 
+    /// Whether somebody has the right to send.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.tx.load(Acquire) != IDLE
+    }
+
     /// It waits for room in a lane. True if it must be put in line.
     #[inline]
     pub(crate) fn becomes_stalled(&self) -> bool {

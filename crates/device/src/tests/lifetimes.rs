@@ -3,8 +3,10 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 
-use transport::{Access, AttrMask, BindMw, QpAttr, QpState, QpType, Reason, SendOp, Status};
+use transport::{Access, AttrMask, BindMw, QpAttr, QpState, QpType, Reason, SendFlags, SendOp, Status};
 use wire::{Gid, Qpn, RKey};
 
 use super::rig::*;
@@ -62,6 +64,49 @@ pub(super) fn the_last_message_of_a_queue_pair_is_acknowledged() {
             let completion = next(&a.send_cq);
             let (ours, theirs) = (a.device.counters(), b.device.counters());
             assert_eq!(completion.status, Status::Success, "round {round}: {ours:?}; {theirs:?}");
+        }
+    });
+}
+
+/// A thread that has built packets and completed their requests may be stopped before they leave. They must not go
+/// with the process that has seen the completion.
+#[test]
+fn a_queue_pair_goes_when_what_was_built_has_left() {
+    on_loopback(|group| {
+        for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
+            let (a, _b) = pair(group, Setup::new(qp_type));
+            let entry = a.device.engine().slots.qp(a.qp.qpn()).unwrap();
+            assert!(entry.take_tx(), "we are that thread");
+            let has_left = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(50));
+                    has_left.store(true, SeqCst);
+                    entry.release_tx();
+                });
+                a.qp.destroy().unwrap();
+                assert!(has_left.load(SeqCst), "{qp_type:?}");
+            });
+        }
+    });
+}
+
+#[test]
+fn requests_without_a_completion_leave_before_their_queue_pair_goes() {
+    on_loopback(|group| {
+        let (a, b) = pair(group, Setup::new(QpType::Ud));
+        for id in 0..40 {
+            b.post_recv(id, 64 * id as usize, 64);
+        }
+        for _ in 0..40 {
+            let mut wr = a.send_wr(1, SendOp::Send, 0, 8);
+            wr.datagram = Some(Box::new(a.datagram_to(b.gid, b.qp.qpn())));
+            wr.flags = SendFlags::empty();
+            a.qp.post_send([wr]).unwrap();
+        }
+        a.qp.destroy().unwrap();
+        for _ in 0..40 {
+            assert_eq!(b.received().status, Status::Success);
         }
     });
 }
