@@ -175,10 +175,12 @@ impl Cq {
             if shared.len.load(Acquire) == 0 {
                 return shared.nothing();
             }
-        } else {
-            shared.engine.send_requests_put_off();
+            return shared.take(max, each);
         }
-        shared.take(max, each)
+        shared.engine.send_requests_put_off();
+        let taken = shared.take(max, each)?;
+        shared.engine.application_took(taken);
+        Ok(taken)
     }
 
     /// Asks for one event on the channel (and one call of the waker) at the next completion

@@ -10,6 +10,8 @@ const POLLS_PER_ARMING: u64 = 32;
 #[derive(Debug, Default)]
 pub(super) struct Activity {
     polls: AtomicU64,
+    /// Completions taken without driving. Threads may overwrite each other's: it is about how many.
+    taken: AtomicU64,
     armings: AtomicU64,
     empty: AtomicU64,
 }
@@ -18,6 +20,7 @@ pub(super) struct Activity {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Look {
     polls: u64,
+    taken: u64,
     armings: u64,
 }
 
@@ -26,6 +29,12 @@ impl Activity {
     #[inline]
     pub(super) fn polled(&self, polls: u64) {
         self.polls.store(self.polls.load(Relaxed) + polls, Relaxed);
+    }
+
+    /// So many completions were there already and taken: an application that is busy with them will be back.
+    #[inline]
+    pub(super) fn took(&self, completions: usize) {
+        self.taken.store(self.taken.load(Relaxed) + completions as u64, Relaxed);
     }
 
     /// Whether it found something that had arrived. Only the holder of the receive side's lock calls this.
@@ -46,14 +55,15 @@ impl Activity {
     }
 
     pub(super) fn look(&self) -> Look {
-        Look { polls: self.polls.load(Relaxed), armings: self.armings.load(Relaxed) }
+        Look { polls: self.polls.load(Relaxed), taken: self.taken.load(Relaxed), armings: self.armings.load(Relaxed) }
     }
 
-    /// Whether the application has driven by itself since `look`: with at least so many
-    /// polls, and not only around events.
+    /// Whether the application has driven by itself since `look`: with at least so many polls, or completions that
+    /// it took, and not only around events.
     #[inline]
     pub(super) fn drives_since(&self, look: Look, least_polls: u64) -> bool {
-        let polls = self.polls.load(Relaxed).wrapping_sub(look.polls);
+        let taken = self.taken.load(Relaxed).saturating_sub(look.taken);
+        let polls = self.polls.load(Relaxed).wrapping_sub(look.polls) + taken;
         if polls < least_polls {
             return false;
         }
@@ -76,6 +86,18 @@ mod tests {
         activity.polled(1);
         assert!(activity.drives_since(look, 2));
         assert!(!activity.drives_since(activity.look(), 1));
+    }
+
+    #[test]
+    fn an_application_that_takes_completions_is_there() {
+        let activity = Activity::default();
+        let look = activity.look();
+        activity.took(3);
+        assert!(activity.drives_since(look, 3) && !activity.drives_since(look, 4));
+        activity.polled(1);
+        assert!(activity.drives_since(look, 4));
+        (0..3).for_each(|_| activity.armed());
+        assert!(!activity.drives_since(look, 4), "it sleeps in between");
     }
 
     #[test]

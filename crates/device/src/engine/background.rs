@@ -178,6 +178,12 @@ impl Engine {
         self.background.look_at_wishes();
     }
 
+    /// The application has taken completions that were there already.
+    #[inline]
+    pub(crate) fn application_took(&self, completions: usize) {
+        self.activity.took(completions);
+    }
+
     /// The application will wait for an event: it stops polling now.
     #[inline]
     pub(crate) fn application_may_block(&self) {
