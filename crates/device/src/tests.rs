@@ -12,7 +12,7 @@ mod many;
 mod near;
 mod on_demand;
 mod operations;
-mod rig;
+pub(crate) mod rig;
 mod slots;
 mod threads;
 mod xrc;

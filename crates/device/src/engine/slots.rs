@@ -16,6 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use udp::RxSocket;
 use wire::Qpn;
 
+use crate::engine::background;
 use crate::engine::receive::RxSide;
 use crate::near::Exporter;
 use crate::qp::QpEntry;
@@ -184,12 +185,16 @@ impl Slots {
         Err(make)
     }
 
-    /// Whether there are more than `before`, after another one was asked for.
+    /// Whether there are more than `before`, after another one was asked for. The background thread, which a waker may
+    /// have brought here, fetches it afterwards.
     fn wait_for_more(&self, before: usize, end: Instant, wish: impl Fn()) -> bool {
         let mut growth = self.growth.lock();
         if self.len() == before && before < MAX_SLOTS {
             *growth = Growth::Wanted;
             wish();
+            if background::is_this_thread() {
+                return false;
+            }
             while *growth == Growth::Wanted && !self.grown.wait_until(&mut growth, end).timed_out() {}
         }
         self.len() > before
@@ -238,5 +243,39 @@ impl Slots {
     #[inline]
     pub(crate) fn removals(&self) -> u32 {
         self.removals.load(Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use crate::tests::rig::on_loopback;
+
+    #[test]
+    fn who_fetches_slots_does_not_wait_for_one() {
+        on_loopback(|group| {
+            let device = testing::open(group, 1, "lo");
+            let slots = &device.engine().slots;
+            let asked = AtomicU32::new(0);
+            let wish = || {
+                asked.fetch_add(1, Relaxed);
+            };
+            let wait = || slots.wait_for_more(1, Instant::now() + Duration::from_secs(3600), wish);
+            std::thread::scope(|scope| {
+                let fetching = scope.spawn(|| {
+                    background::become_this_thread();
+                    wait()
+                });
+                assert!(!fetching.join().unwrap());
+                assert!(slots.is_short() && asked.load(Relaxed) == 1, "it will fetch one");
+                let other = scope.spawn(wait);
+                while asked.load(Relaxed) < 2 {
+                    std::thread::yield_now();
+                }
+                slots.grow(None, None);
+                assert!(!other.join().unwrap(), "without a hub there are no more");
+            });
+        });
     }
 }
