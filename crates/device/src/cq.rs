@@ -34,6 +34,9 @@ pub struct CqSpec<'a> {
     pub timestamps: bool,
 }
 
+/// The engine is told of completions that the application takes when there were so many.
+const TAKEN_TO_TELL: u32 = 16;
+
 /// A completion queue.
 #[derive(Clone, Debug)]
 pub struct Cq {
@@ -68,6 +71,8 @@ struct State {
     stamps: Option<VecDeque<u64>>,
     capacity: u32,
     armed: Armed,
+    /// Completions taken that the engine was not told of.
+    taken: u32,
     /// Completions added since the last event; the newest in the ring.
     missed: u64,
     waker: Option<Waker>,
@@ -113,6 +118,7 @@ impl Cq {
             stamps: spec.timestamps.then(VecDeque::new),
             capacity: spec.capacity,
             armed: Armed::No,
+            taken: 0,
             missed: 0,
             waker: None,
             overrun: false,
@@ -175,12 +181,10 @@ impl Cq {
             if shared.len.load(Acquire) == 0 {
                 return shared.nothing();
             }
-            return shared.take(max, each);
+        } else {
+            shared.engine.send_requests_put_off();
         }
-        shared.engine.send_requests_put_off();
-        let taken = shared.take(max, each)?;
-        shared.engine.application_took(taken);
-        Ok(taken)
+        shared.take(max, each)
     }
 
     /// Asks for one event on the channel (and one call of the waker) at the next completion
@@ -339,6 +343,10 @@ impl CqShared {
             }
         }
         self.len.store(state.ring.len() as u32, Release);
+        state.taken += count as u32;
+        if state.taken >= TAKEN_TO_TELL {
+            self.engine.application_took(std::mem::take(&mut state.taken));
+        }
         Ok(count)
     }
 

@@ -10,7 +10,7 @@ const POLLS_PER_ARMING: u64 = 32;
 #[derive(Debug, Default)]
 pub(super) struct Activity {
     polls: AtomicU64,
-    /// Completions taken without driving. Threads may overwrite each other's: it is about how many.
+    /// Completions taken. Threads may overwrite each other's: it is about how many.
     taken: AtomicU64,
     armings: AtomicU64,
     empty: AtomicU64,
@@ -31,10 +31,10 @@ impl Activity {
         self.polls.store(self.polls.load(Relaxed) + polls, Relaxed);
     }
 
-    /// So many completions were there already and taken: an application that is busy with them will be back.
+    /// So many completions were taken: an application that is busy with them will be back.
     #[inline]
-    pub(super) fn took(&self, completions: usize) {
-        self.taken.store(self.taken.load(Relaxed) + completions as u64, Relaxed);
+    pub(super) fn took(&self, completions: u32) {
+        self.taken.store(self.taken.load(Relaxed) + u64::from(completions), Relaxed);
     }
 
     /// Whether it found something that had arrived. Only the holder of the receive side's lock calls this.
@@ -58,17 +58,16 @@ impl Activity {
         Look { polls: self.polls.load(Relaxed), taken: self.taken.load(Relaxed), armings: self.armings.load(Relaxed) }
     }
 
-    /// Whether the application has driven by itself since `look`: with at least so many polls, or completions that
-    /// it took, and not only around events.
+    /// Whether the application has driven by itself since `look`: with at least so many polls, and not only around
+    /// events; or, if it waits for none, with so many completions that it took.
     #[inline]
     pub(super) fn drives_since(&self, look: Look, least_polls: u64) -> bool {
-        let taken = self.taken.load(Relaxed).saturating_sub(look.taken);
-        let polls = self.polls.load(Relaxed).wrapping_sub(look.polls) + taken;
-        if polls < least_polls {
-            return false;
-        }
+        let polls = self.polls.load(Relaxed).wrapping_sub(look.polls);
         let armings = self.armings.load(Relaxed).wrapping_sub(look.armings);
-        polls >= armings.saturating_mul(POLLS_PER_ARMING)
+        if armings == 0 {
+            return polls + self.taken.load(Relaxed).saturating_sub(look.taken) >= least_polls;
+        }
+        polls >= least_polls && polls >= armings.saturating_mul(POLLS_PER_ARMING)
     }
 }
 
@@ -96,7 +95,8 @@ mod tests {
         assert!(activity.drives_since(look, 3) && !activity.drives_since(look, 4));
         activity.polled(1);
         assert!(activity.drives_since(look, 4));
-        (0..3).for_each(|_| activity.armed());
+        activity.took(1000);
+        activity.armed();
         assert!(!activity.drives_since(look, 4), "it sleeps in between");
     }
 

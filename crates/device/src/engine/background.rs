@@ -166,9 +166,9 @@ impl Engine {
         self.background.look_at_wishes();
     }
 
-    /// The application has taken completions that were there already.
+    /// The application has taken so many completions.
     #[inline]
-    pub(crate) fn application_took(&self, completions: usize) {
+    pub(crate) fn application_took(&self, completions: u32) {
         self.activity.took(completions);
     }
 
