@@ -181,6 +181,11 @@ fn scale(qps: u32) -> Vec<Row> {
         // More than one slot of the UDP port has numbers for.
         rows.push(row("C1", of(qps * 10), of(10), Goal::Shown));
     }
+    // Without the peer's processor, and with messages whose bytes outweigh the rest.
+    for (quantity, verb, size) in [(Rate, Write, 64), (Bandwidth, Send, KIB_64)] {
+        let of = |qps| Measure { qps, ..new(Api(Host), quantity, verb, size) };
+        rows.push(row("C1", of(qps), of(10), Goal::AtLeast(0.9)));
+    }
     // One-sided work on one host needs no processor of the target; on the wire, each side's threads do.
     let shared = [(Host, Rate, Read, 8), (Host, Bandwidth, Write, KIB_64)];
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
