@@ -12,8 +12,9 @@ use super::End;
 use crate::near::arrived::{LENT_BYTES, Lent, MAX_LENT};
 
 /// From so many bytes on a SEND says where its bytes are: below, two short copies cost less than
-/// the way to the sender's memory.
-const LEND_FROM_BYTES: u32 = 4 << 10;
+/// the way to the sender's memory. Measured with buffers that are written before each SEND: from here on lending has
+/// the better latency and twice the rate of one queue pair.
+const LEND_FROM_BYTES: u32 = 1 << 10;
 /// Bytes of a message in one frame.
 const MAX_PART_BYTES: u32 = (MAX_FRAME_BYTES - HEAD_BYTES - 64) as u32;
 
