@@ -54,7 +54,7 @@ fn at_exit() {
         let engine = ENGINE.try_lock().and_then(|place| place.as_ref().and_then(WeakEngine::upgrade));
         if let Some(engine) = engine.filter(|engine| engine.check().is_ok()) {
             engine.take_leave();
-            engine.slots.for_each_qp(|entry| engine.say_last(entry));
+            engine.say_all_last();
         }
     }
     ONCE.call_once(|| {

@@ -7,8 +7,9 @@
 //! On-demand memory is reached by `process_vm_readv` and `process_vm_writev` on our own
 //! process. They copy as the processor would, but answer with an error where it would fault.
 //! Atomics need the processor: the page is made present and writable first, which says
-//! whether it can be, and then used. Who unmaps a page in the moment between the two crashes;
-//! nothing can be done about that without a signal handler.
+//! whether it can be, and then used. Who unmaps a page in the moment between the two crashes:
+//! [`unmapped`](crate::unmapped) leaves these regions out, since one may be the whole address space, where
+//! an access of ours cannot be told from a mistake of the program.
 
 use core::ffi::c_void;
 use std::sync::OnceLock;

@@ -76,10 +76,11 @@ impl Grant {
         self.len_bytes | self.far_bytes
     }
 
-    /// Whether a byte of this process belongs to it.
-    pub(crate) fn holds(&self, address: usize) -> bool {
+    /// Whether a byte of this process is of those that stay mapped. It is none of on-demand memory, which may be the whole
+    /// address space.
+    pub(crate) fn maps(&self, address: usize) -> bool {
         let offset = address.checked_sub(self.start.addr());
-        offset.is_some_and(|offset| (offset as u64) < self.size_bytes())
+        offset.is_some_and(|offset| (offset as u64) < self.len_bytes)
     }
 
     /// Whether it is a window's.

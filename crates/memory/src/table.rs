@@ -53,12 +53,12 @@ impl Table {
     }
 }
 
-/// Whether an access is under way, just now, in memory that this address belongs to. A signal
+/// Whether an access is under way, just now, in a region that should have this address mapped. A signal
 /// handler may ask.
 pub(crate) fn is_accessed(chunks: &Chunks, address: usize) -> bool {
     let entries = chunks.iter().filter_map(OnceLock::get).flat_map(|chunk| chunk.iter());
     let mut accessed = entries.filter_map(|entry| entry.0.pinned());
-    accessed.any(|grant| grant.holds(address))
+    accessed.any(|grant| grant.maps(address))
 }
 
 fn new_chunk() -> Chunk {
@@ -68,6 +68,23 @@ fn new_chunk() -> Chunk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::far::Backing;
+
+    #[test]
+    fn only_pinned_memory_that_stays_mapped_is_accessed() {
+        let table = Table::new();
+        let start = core::ptr::without_provenance_mut(0x10000);
+        let region = Grant { start, ..Grant::NONE }.sized(0x1000);
+        let everything = Grant { backing: Backing::OnDemand, ..Grant::NONE }.sized(u64::MAX);
+        for (slot, grant) in [(1, region), (2000, everything)] {
+            table.make(slot).open(grant);
+        }
+        let accessed = || [0xffff, 0x10000, 0x10fff, 0x11000].map(|address| is_accessed(table.chunks(), address));
+        let _whole_space = table.make(2000).pin();
+        assert_eq!(accessed(), [false; 4], "nobody is there whom a fault could surprise");
+        let _region = table.make(1).pin();
+        assert_eq!(accessed(), [false, true, true, false]);
+    }
 
     #[test]
     fn entries_come_in_chunks_and_are_told_apart() {

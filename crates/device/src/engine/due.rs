@@ -22,7 +22,7 @@ const PIPELINE_DOORBELLS: u32 = 8;
 const MAX_PUT_OFF_ENTRIES: u32 = 64;
 /// Batches of packets that are still taken before something goes.
 const MAX_LAST_BATCHES: u32 = 64;
-/// How long, at most, a queue pair waits for a thread that is sending for it before it goes.
+/// How long, at most, a queue pair, or all of a process, waits for threads that are sending for it before it goes.
 const SEND_PATIENCE: Duration = Duration::from_secs(1);
 /// So much may be put off: a full group of packets, or what makes a system call worthwhile.
 const MAX_PUT_OFF_REQUESTS: u32 = 32;
@@ -152,8 +152,18 @@ impl Engine {
     /// message and not have come to the acknowledge yet, or have built packets, completed their requests, and not have
     /// come to the system call.
     pub(crate) fn say_last(&self, entry: &Arc<QpEntry>) {
+        self.say_last_until(entry, Instant::now() + SEND_PATIENCE);
+    }
+
+    /// The same for all queue pairs, before the process goes.
+    pub(crate) fn say_all_last(&self) {
+        let end = Instant::now() + SEND_PATIENCE;
+        self.slots.for_each_qp(|entry| self.say_last_until(entry, end));
+    }
+
+    fn say_last_until(&self, entry: &Arc<QpEntry>, end: Instant) {
         Scratch::with(|scratch| {
-            let mut cell = lock_when_sent(entry);
+            let mut cell = lock_when_sent(entry, end);
             if let Some(live) = &mut cell.live {
                 live.qp.acknowledge_now();
             }
@@ -180,15 +190,14 @@ impl Engine {
     }
 }
 
-/// Locks a queue pair when nobody is sending for it: what others have built has left.
-fn lock_when_sent(entry: &QpEntry) -> QuickGuard<'_, QpCell> {
-    let start = Instant::now();
+/// Locks a queue pair when nobody is sending for it, or at the `end` all the same: what others have built has left.
+fn lock_when_sent(entry: &QpEntry, end: Instant) -> QuickGuard<'_, QpCell> {
     loop {
         let cell = entry.lock();
         if !entry.is_sending() {
             return cell;
         }
-        if start.elapsed() > SEND_PATIENCE {
+        if Instant::now() > end {
             log::debug!("{:?} goes while packets of it are being sent", entry.qpn());
             return cell;
         }
