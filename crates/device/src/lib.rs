@@ -69,6 +69,7 @@ pub use mw::Mw;
 pub use pd::Pd;
 pub use qp::{Qp, QpSpec};
 pub use srq::{Srq, SrqAttr, SrqId};
+pub use start::process_ends;
 pub use xrc::Xrcd;
 
 pub use ::faults::FaultPlan;

@@ -3,6 +3,10 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Release},
+};
 use std::time::Duration;
 
 use ::faults::FaultPlan;
@@ -44,12 +48,21 @@ pub(crate) fn engine() -> Result<EngineRef, OpenError> {
     Ok(engine)
 }
 
+/// Whether the program has returned from `main` or called `exit`.
+static ENDS: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process, which has opened the device, is about to end: it has returned from `main` or called `exit`.
+pub fn process_ends() -> bool {
+    ENDS.load(Acquire)
+}
+
 /// Lets peers have their acknowledges when the program returns from `main` or calls `exit`
 /// with queue pairs still there: what was put off would go with the process.
 #[allow(unsafe_code)]
 fn at_exit() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     extern "C" fn send_what_was_put_off() {
+        ENDS.store(true, Release);
         // A thread that is starting the engine just now has nothing to send.
         let engine = ENGINE.try_lock().and_then(|place| place.as_ref().and_then(WeakEngine::upgrade));
         if let Some(engine) = engine.filter(|engine| engine.check().is_ok()) {

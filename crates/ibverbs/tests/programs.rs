@@ -68,6 +68,11 @@ fn events_arrive_and_connections_come_and_go() {
 }
 
 #[test]
+fn threads_that_wait_for_events_can_be_cancelled_and_left_behind() {
+    assert_eq!(run_program("waiters"), "left behind\n");
+}
+
+#[test]
 fn synchronous_ids_wait_for_their_events() {
     assert_eq!(run_program("cm_sync"), "as documented\n");
 }

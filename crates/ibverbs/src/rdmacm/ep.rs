@@ -6,6 +6,7 @@ use device::QpType;
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one, otherwise};
 use crate::rdmacm::{address, bind, event, id, options, qp, route, srq, sync};
+use crate::verbs::wait::{self, Attempt};
 
 /// How queue pairs are made for the connect requests of a listener.
 pub(super) struct Passive {
@@ -126,26 +127,23 @@ unsafe fn end(c: *mut rdma_cm_id) {
 ///
 /// # Safety
 /// Null or an id that exists; a place for the new one.
-pub(crate) unsafe extern "C" fn rdma_get_request(listener: *mut rdma_cm_id, c: *mut *mut rdma_cm_id) -> c_int {
-    minus_one(|| {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let place = c.as_mut().ok_or(Errno::INVAL)?;
-            *place = next_request(listener)?;
-        }
-        Ok(0)
-    })
+pub(crate) unsafe extern "C-unwind" fn rdma_get_request(listener: *mut rdma_cm_id, c: *mut *mut rdma_cm_id) -> c_int {
+    // SAFETY: the caller's promise.
+    wait::until(|| unsafe { next_request(listener, c.as_mut().ok_or(Errno::INVAL)?) })
 }
 
 /// # Safety
 /// Null or an id that exists.
-unsafe fn next_request(listener: *mut rdma_cm_id) -> Result<*mut rdma_cm_id, Errno> {
+unsafe fn next_request(listener: *mut rdma_cm_id, place: &mut *mut rdma_cm_id) -> Result<Attempt, Errno> {
     // SAFETY: the caller's promise.
     unsafe {
         let own = id::of(listener)?;
         let channel = own.waits_on().filter(|_| own.id.is_listening()).ok_or(Errno::INVAL)?;
         sync::release(listener);
-        let event = event::next(channel)?;
+        let mut event = std::ptr::null_mut();
+        if let Attempt::WaitAt(fd) = event::attempt(channel, &mut event)? {
+            return Ok(Attempt::WaitAt(fd));
+        }
         if (*event).event != RDMA_CM_EVENT_CONNECT_REQUEST || (*event).status != 0 {
             (&raw mut (*listener).event).write(event);
             let status = (*event).status.saturating_abs();
@@ -163,6 +161,7 @@ unsafe fn next_request(listener: *mut rdma_cm_id) -> Result<*mut rdma_cm_id, Err
         // The new id holds it now, however long the listener lives.
         event::uncount(event);
         (&raw mut (*new).event).write(event);
-        Ok(new)
+        *place = new;
+        Ok(Attempt::Done)
     }
 }

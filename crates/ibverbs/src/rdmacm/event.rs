@@ -1,5 +1,6 @@
 //! Fetching and acknowledging events.
 
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use ::connect::{Event, EventKind, EventQueue};
@@ -8,10 +9,9 @@ use parking_lot::Mutex;
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
 use crate::object::Object;
-use crate::rdmacm::channel::ChannelObject;
-use crate::rdmacm::{happened, id, param};
+use crate::rdmacm::{channel, happened, id, param};
 use crate::verbs::events::Unacked;
-use crate::verbs::wait;
+use crate::verbs::wait::{self, Attempt};
 
 type EventObject = Object<rdma_cm_event, EventOwn>;
 
@@ -37,41 +37,48 @@ pub(super) struct Fetched {
 /// `rdma_get_cm_event(3)`: blocks unless the descriptor is set not to.
 ///
 /// # Safety
-/// A channel that exists, and a place for the event.
-pub(crate) unsafe extern "C" fn rdma_get_cm_event(
+/// A place for the event.
+pub(crate) unsafe extern "C-unwind" fn rdma_get_cm_event(
     channel: *mut rdma_event_channel,
     event: *mut *mut rdma_cm_event,
 ) -> c_int {
-    minus_one(|| {
+    let got = wait::until(|| {
         // SAFETY: the caller's promise.
-        unsafe {
-            let place = event.as_mut().ok_or(Errno::INVAL)?;
-            *place = next(channel)?;
-        }
-        Ok(0)
-    })
+        let place = unsafe { event.as_mut() }.ok_or(Errno::INVAL)?;
+        attempt(channel, place)
+    });
+    if got < 0 && Errno::last() == Errno(libc::EBADF) && device::process_ends() {
+        // Its program has returned from `main`, and destroyed the channel under this thread: had the thread come
+        // a moment earlier it would wait here, and must not say now that something went wrong.
+        wait::for_ever();
+    }
+    got
 }
 
-/// The next event that there is something to tell about.
-///
-/// # Safety
-/// Null, or a channel that exists.
-pub(super) unsafe fn next(channel: *mut rdma_event_channel) -> Result<*mut rdma_cm_event, Errno> {
-    // SAFETY: the caller's promise.
-    let queue = unsafe { ChannelObject::of(channel) }?;
+/// The next event that there is something to tell about, however long it takes.
+pub(super) fn next(channel: *mut rdma_event_channel) -> Result<*mut rdma_cm_event, Errno> {
+    let mut event = std::ptr::null_mut();
+    while let Attempt::WaitAt(fd) = attempt(channel, &mut event)? {
+        wait::readable(fd)?;
+    }
+    Ok(event)
+}
+
+/// Looks for the next event that there is something to tell about.
+pub(super) fn attempt(channel: *mut rdma_event_channel, place: &mut *mut rdma_cm_event) -> Result<Attempt, Errno> {
+    let queue = channel::queue_of(channel)?;
     if !queue.is_ours() {
         // A forked child would take its parent's.
         return Err(Errno(libc::EPERM));
     }
-    loop {
-        while let Some(event) = queue_next(queue) {
-            // SAFETY: it was fetched just now.
-            if let Some(told) = event.and_then(|fetched| unsafe { tell(fetched) }) {
-                return Ok(told);
-            }
+    while let Some(event) = queue_next(&queue) {
+        // SAFETY: it was fetched just now.
+        if let Some(told) = event.and_then(|fetched| unsafe { tell(fetched) }) {
+            *place = told;
+            return Ok(Attempt::Done);
         }
-        wait::readable(queue.fd())?;
     }
+    Ok(Attempt::WaitAt(queue.fd().as_raw_fd()))
 }
 
 /// Takes the oldest event; `Some(None)` if its id goes.

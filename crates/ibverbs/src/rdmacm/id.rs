@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
 use crate::object::Object;
-use crate::rdmacm::channel::{ChannelObject, OwnChannel};
+use crate::rdmacm::channel::{self, OwnChannel};
 use crate::rdmacm::ep::Passive;
 use crate::rdmacm::multicast::Group;
 use crate::rdmacm::resolver::Answers;
@@ -119,9 +119,7 @@ pub(super) unsafe fn create(
     let space = u32::try_from(ps).ok().and_then(PortSpace::from_number).ok_or(Errno::INVAL)?;
     let own_channel = if channel.is_null() { Some(OwnChannel::new()?) } else { None };
     let channel = own_channel.as_ref().map_or(channel, OwnChannel::c);
-    // SAFETY: a channel that exists.
-    let queue = unsafe { ChannelObject::of(channel) }?;
-    let id = Id::new(queue, space, qp_type.unwrap_or(space.qp_type()))?;
+    let id = Id::new(&channel::queue_of(channel)?, space, qp_type.unwrap_or(space.qp_type()))?;
     let c = present(id, channel, context);
     // SAFETY: just made.
     unsafe { of(c) }?.state.lock().own_channel = own_channel;
@@ -207,8 +205,7 @@ pub(super) unsafe fn migrate(id: *mut rdma_cm_id, channel: *mut rdma_event_chann
     }
     let new = if channel.is_null() { Some(OwnChannel::new()?) } else { None };
     let channel = new.as_ref().map_or(channel, OwnChannel::c);
-    // SAFETY: a channel that exists.
-    own.id.migrate(unsafe { ChannelObject::of(channel) }?)?;
+    own.id.migrate(&channel::queue_of(channel)?)?;
     // SAFETY: the caller's promise.
     unsafe {
         sync::release(id);

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use device::CompChannel;
 
 use crate::abi::*;
-use crate::boundary::{Errno, errno, minus_one, otherwise, pointer};
+use crate::boundary::{Errno, errno, otherwise, pointer};
 use crate::object::Object;
 use crate::verbs::context::Context;
 use crate::verbs::cq::CqObject;
-use crate::verbs::wait;
+use crate::verbs::wait::{self, Attempt};
 
 /// What belongs to a channel.
 pub(crate) struct ChannelOwn {
@@ -67,29 +67,25 @@ pub(crate) unsafe fn count_user(channel: *mut ibv_comp_channel, begins: bool) {
 ///
 /// # Safety
 /// A channel that exists, and places for the answer.
-pub(crate) unsafe extern "C" fn ibv_get_cq_event(
+pub(crate) unsafe extern "C-unwind" fn ibv_get_cq_event(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    minus_one(|| {
+    wait::until(|| {
         // SAFETY: the caller's promise.
         let own = unsafe { ChannelObject::of(channel) }?;
         if cq.is_null() || cq_context.is_null() {
             return Err(Errno::INVAL);
         }
-        loop {
-            if let Some(cookie) = own.channel.next() {
-                let of: *mut ibv_cq = std::ptr::with_exposed_provenance_mut(cookie as usize);
-                // SAFETY: the cookie is the queue's address; it waits for our acknowledge before it goes.
-                unsafe {
-                    *cq = of;
-                    *cq_context = (*of).cq_context;
-                }
-                return Ok(0);
-            }
-            wait::readable(own.channel.fd())?;
+        let Some(cookie) = own.channel.next() else { return Ok(Attempt::WaitAt(own.channel.fd().as_raw_fd())) };
+        let of: *mut ibv_cq = std::ptr::with_exposed_provenance_mut(cookie as usize);
+        // SAFETY: the cookie is the queue's address; it waits for our acknowledge before it goes.
+        unsafe {
+            *cq = of;
+            *cq_context = (*of).cq_context;
         }
+        Ok(Attempt::Done)
     })
 }
 

@@ -1,17 +1,18 @@
 //! Asynchronous events.
 
 use std::collections::HashMap;
+use std::os::fd::AsRawFd;
 
 use device::{AsyncEvent, QpEvent, Qpn, SrqId};
 use parking_lot::{Condvar, Mutex};
 
 use crate::abi::*;
-use crate::boundary::{Errno, minus_one};
+use crate::boundary::Errno;
 use crate::verbs::context::Context;
 use crate::verbs::cq::CqObject;
 use crate::verbs::qp::QpObject;
 use crate::verbs::srq::SrqObject;
-use crate::verbs::wait;
+use crate::verbs::wait::{self, Attempt};
 
 /// Objects that events may be about. Who holds the lock may use the pointers.
 #[derive(Default)]
@@ -61,19 +62,20 @@ impl Unacked {
 ///
 /// # Safety
 /// An open context, and an event to write.
-pub(crate) unsafe extern "C" fn ibv_get_async_event(context: *mut ibv_context, event: *mut ibv_async_event) -> c_int {
-    minus_one(|| {
+pub(crate) unsafe extern "C-unwind" fn ibv_get_async_event(
+    context: *mut ibv_context,
+    event: *mut ibv_async_event,
+) -> c_int {
+    wait::until(|| {
         // SAFETY: the caller's promise.
         let (own, event) = unsafe { (Context::of(context)?, event.as_mut().ok_or(Errno::INVAL)?) };
-        loop {
-            while let Some(happened) = own.device.next_event() {
-                if let Some(told) = tell(own, happened) {
-                    *event = told;
-                    return Ok(0);
-                }
+        while let Some(happened) = own.device.next_event() {
+            if let Some(told) = tell(own, happened) {
+                *event = told;
+                return Ok(Attempt::Done);
             }
-            wait::readable(own.device.event_fd())?;
         }
+        Ok(Attempt::WaitAt(own.device.event_fd().as_raw_fd()))
     })
 }
 

@@ -1,9 +1,17 @@
 //! Waiting for an event on a descriptor, as `read(2)` would.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use crate::abi::c_int;
-use crate::boundary::Errno;
+use crate::boundary::{Errno, minus_one};
+
+/// What an attempt to get an event ends with.
+pub(crate) enum Attempt {
+    /// The caller has its event.
+    Done,
+    /// There is none until this descriptor is readable.
+    WaitAt(RawFd),
+}
 
 /// Makes a descriptor one that blocks, as programs expect it: they set `O_NONBLOCK` themselves.
 pub(crate) fn make_blocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
@@ -15,12 +23,58 @@ pub(crate) fn make_blocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     if done { Ok(()) } else { Err(Errno::last()) }
 }
 
+/// Attempts until there is an event, as a verb that returns zero, or −1 and sets errno.
+///
+/// In between it waits, and can be cancelled there as rdma-core can in its `read(2)`: `pthread_cancel(3)` unwinds
+/// the thread out of `poll(2)` through this function and the verb, neither of which may own anything then.
+pub(crate) fn until(attempt: impl Fn() -> Result<Attempt, Errno> + Copy) -> c_int {
+    loop {
+        let mut at = None;
+        let tried = minus_one(|| {
+            if let Attempt::WaitAt(fd) = attempt()? {
+                at = Some(fd);
+            }
+            Ok(0)
+        });
+        let Some(fd) = at else { return tried };
+        if let Err(error) = wait(fd, poll) {
+            error.set();
+            return -1;
+        }
+    }
+}
+
 /// Waits until the descriptor is readable. `EAGAIN` at once if the program has set it not to block,
-/// `EINTR` if a signal came whose handler wants system calls interrupted.
-pub(crate) fn readable(fd: BorrowedFd<'_>) -> Result<(), Errno> {
-    let raw = fd.as_raw_fd();
-    // SAFETY: a descriptor that is open while it is borrowed.
-    let flags = unsafe { libc::fcntl(raw, libc::F_GETFL) };
+/// `EINTR` if a signal came whose handler wants system calls interrupted. Nobody is cancelled here.
+pub(crate) fn readable(fd: RawFd) -> Result<(), Errno> {
+    wait(fd, poll_uncancelled)
+}
+
+/// Waits for the end of the process.
+pub(crate) fn for_ever() -> ! {
+    loop {
+        // SAFETY: no entries.
+        unsafe { poll_uncancelled(std::ptr::null_mut(), 0, -1) };
+    }
+}
+
+type Poll = unsafe extern "C-unwind" fn(*mut libc::pollfd, libc::nfds_t, c_int) -> c_int;
+
+unsafe extern "C-unwind" {
+    /// `poll(2)`, out of which a thread that is cancelled is unwound.
+    fn poll(entries: *mut libc::pollfd, count: libc::nfds_t, timeout_ms: c_int) -> c_int;
+}
+
+/// `poll(2)` without the point of cancellation, and without a timeout.
+unsafe extern "C-unwind" fn poll_uncancelled(entries: *mut libc::pollfd, count: libc::nfds_t, _: c_int) -> c_int {
+    let (no_timeout, same_signals) = (std::ptr::null::<libc::timespec>(), std::ptr::null::<libc::sigset_t>());
+    // SAFETY: the caller's entries, and what the call allows to be null.
+    unsafe { libc::syscall(libc::SYS_ppoll, entries, count, no_timeout, same_signals, 0usize) as c_int }
+}
+
+fn wait(fd: RawFd, poll: Poll) -> Result<(), Errno> {
+    // SAFETY: a number that the system checks.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
     if flags < 0 {
         return Err(Errno::last());
     }
@@ -28,9 +82,9 @@ pub(crate) fn readable(fd: BorrowedFd<'_>) -> Result<(), Errno> {
         return Err(Errno(libc::EAGAIN));
     }
     loop {
-        let mut entry = libc::pollfd { fd: raw, events: libc::POLLIN, revents: 0 };
+        let mut entry = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         // SAFETY: one entry, ours.
-        if unsafe { libc::poll(&raw mut entry, 1, -1) } >= 0 {
+        if unsafe { poll(&raw mut entry, 1, -1) } >= 0 {
             return Ok(());
         }
         match Errno::last() {
