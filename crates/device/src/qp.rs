@@ -10,7 +10,7 @@ use wire::{Gid, Qpn};
 use crate::clock;
 use crate::cq::Cq;
 use crate::devices::Context;
-use crate::engine::{EngineRef, Host, Scratch};
+use crate::engine::{Engine, EngineRef, Host, Scratch};
 use crate::error::{Error, PostFailure};
 use crate::events::AsyncEvent;
 use crate::limits::{self, LIMITS};
@@ -178,14 +178,7 @@ impl Qp {
     /// See [`PostFailure`].
     #[inline]
     pub fn post_send(&self, wrs: impl IntoIterator<Item = SendWr>) -> Result<(), PostFailure> {
-        let Handle { engine, entry, .. } = &*self.handle;
-        engine.check().map_err(|error| PostFailure { index: 0, error })?;
-        Scratch::with(|scratch| {
-            let result = engine.post_send(entry, wrs, scratch);
-            engine.pump_touched(scratch);
-            engine.settle(scratch);
-            result
-        })
+        self.post(|engine, entry, scratch| engine.post_send(entry, wrs, scratch))
     }
 
     /// Posts a list of receive work requests; the first that is refused ends it.
@@ -194,16 +187,9 @@ impl Qp {
     ///
     /// # Errors
     /// See [`PostFailure`].
+    #[inline]
     pub fn post_recv(&self, wrs: impl IntoIterator<Item = RecvWr>) -> Result<(), PostFailure> {
-        let mut index = 0;
-        let posted = self.work(|qp, host| {
-            for wr in wrs {
-                qp.post_recv(wr, host)?;
-                index += 1;
-            }
-            Ok(())
-        });
-        posted.map_err(|error| PostFailure { index, error })
+        self.post(|engine, entry, scratch| engine.post_recv(entry, wrs, scratch))
     }
 
     /// UD: joins a multicast group on the device's interface. Its own packets to the group
@@ -276,6 +262,22 @@ impl Qp {
     fn look<R>(&self, ask: impl FnOnce(&transport::Qp) -> R) -> Option<R> {
         self.handle.engine.check().ok()?;
         self.handle.entry.lock().live.as_ref().map(|live| ask(&live.qp))
+    }
+
+    /// Posts something, and does whatever follows from that.
+    #[inline]
+    fn post(
+        &self,
+        act: impl FnOnce(&Engine, &Arc<QpEntry>, &mut Scratch) -> Result<(), PostFailure>,
+    ) -> Result<(), PostFailure> {
+        let Handle { engine, entry, .. } = &*self.handle;
+        engine.check().map_err(|error| PostFailure { index: 0, error })?;
+        Scratch::with(|scratch| {
+            let result = act(engine, entry, scratch);
+            engine.pump_touched(scratch);
+            engine.settle(scratch);
+            result
+        })
     }
 
     /// Does something with it, and whatever follows from that.

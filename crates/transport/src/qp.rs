@@ -314,6 +314,13 @@ impl Qp {
         }
     }
 
+    /// RC: whether there is certainly nothing to send, which is quicker to find out than by
+    /// [`poll_transmit`](Qp::poll_transmit).
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        matches!(&self.service, Service::Rc(rc) if rc.is_idle(&self.core))
+    }
+
     /// Whether an acknowledge waits to leave. It may be put off until the
     /// application's next call, so that it travels with other packets.
     pub fn ack_due(&self) -> bool {

@@ -18,6 +18,7 @@
 //! identification is welcome, the caller decides.
 
 mod image;
+mod sealer;
 mod solve;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,8 @@ use crate::ICRC_LEN;
 use crate::flow::{Addresses, Flow};
 use crate::header::Bth;
 use crate::ip::{Ipv4, Udp};
+
+pub use sealer::Sealer;
 
 /// What [`check`] found.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -54,9 +57,7 @@ pub fn compute(flow: &Flow, identification: u16, ib: &[u8]) -> u32 {
             (&short, &[][..])
         }
     };
-    // Longer packets than UDP can carry have no ICRC that anyone could compare; their length wraps.
-    let udp =
-        image::Udp { source_port: flow.source_port, len_bytes: ib.len().wrapping_add(Udp::LEN + ICRC_LEN) as u16 };
+    let udp = udp_of(flow, ib.len());
     let mut hasher = Hasher::new();
     match flow.addresses() {
         Addresses::V4(source, destination) => {
@@ -83,10 +84,23 @@ pub fn check(flow: &Flow, ib_and_icrc: &[u8], expected_identification: u16) -> C
     if ib.len() < Bth::LEN {
         return Check::Bad;
     }
-    match compute(flow, expected_identification, ib) ^ u32::from_le_bytes(*icrc) {
+    explain(flow, ib, compute(flow, expected_identification, ib) ^ u32::from_le_bytes(*icrc), expected_identification)
+}
+
+/// What it means that the ICRC is different from what was expected by so much.
+#[inline]
+fn explain(flow: &Flow, ib: &[u8], difference: u32, expected_identification: u16) -> Check {
+    match difference {
         0 => Check::Good,
         difference => check_identification(flow, ib, difference, expected_identification),
     }
+}
+
+/// What varies of the UDP header of a packet with so many bytes from BTH to pad. Longer packets than UDP can carry have
+/// no ICRC that anyone could compare; their length wraps.
+#[inline]
+fn udp_of(flow: &Flow, ib_bytes: usize) -> image::Udp {
+    image::Udp { source_port: flow.source_port, len_bytes: ib_bytes.wrapping_add(Udp::LEN + ICRC_LEN) as u16 }
 }
 
 /// Not inlined: between peers of this library the expected identification is right.

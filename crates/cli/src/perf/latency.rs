@@ -30,6 +30,8 @@ struct Side<'a> {
     peer: &'a EndpointInfo,
     test: &'a Test,
     completions: Vec<Completion>,
+    /// Receives used up and not posted again.
+    used: u32,
 }
 
 /// The side that measures. What `hold` returns lives from the end of the warm-up to the end.
@@ -93,7 +95,7 @@ fn answers(op: Op) -> bool {
 
 impl<'a> Side<'a> {
     fn new(endpoints: &'a Endpoints, peer: &'a EndpointInfo, test: &'a Test) -> Side<'a> {
-        Side { endpoints, peer, test, completions: Vec::with_capacity(64) }
+        Side { endpoints, peer, test, completions: Vec::with_capacity(64), used: 0 }
     }
 
     /// One round of the side that measures.
@@ -119,10 +121,19 @@ impl<'a> Side<'a> {
             wr.op = device::SendOp::Write(self.peer.remote(half_bytes(test) as u64));
         }
         endpoints.qps[0].post_send([wr])?;
+        self.post_used()?;
         if signaled && test.op != Op::Write {
             self.wait(&endpoints.send_cq)?;
         }
         Ok(())
+    }
+
+    /// Posts the receives again that were used up: after the answer, which somebody waits for.
+    fn post_used(&mut self) -> Result<(), Error> {
+        match std::mem::take(&mut self.used) {
+            0 => Ok(()),
+            count => self.endpoints.post_recvs(0, count, half_bytes(self.test) as u64, self.test.size_bytes),
+        }
     }
 
     fn await_message(&mut self, round: u32) -> Result<(), Error> {
@@ -130,7 +141,8 @@ impl<'a> Side<'a> {
             return self.await_write(round);
         }
         self.wait(&self.endpoints.recv_cq)?;
-        self.endpoints.post_recvs(0, 1, half_bytes(self.test) as u64, self.test.size_bytes)
+        self.used += 1;
+        Ok(())
     }
 
     /// Waits for one completion, which must be a success.

@@ -2,8 +2,8 @@
 
 use transport::{Arrival, Time};
 use udp::Datagram;
-use wire::icrc::{self, Check};
-use wire::{Flow, Gid, ICRC_LEN, Packet, Qpn};
+use wire::icrc::{Check, Sealer};
+use wire::{Gid, ICRC_LEN, Packet, Qpn};
 
 use crate::counters::{Counter, Counters};
 use crate::engine::pump::Acks;
@@ -13,7 +13,7 @@ const MIN_PACKET_BYTES: usize = wire::Bth::LEN + ICRC_LEN;
 
 /// What the packets of one datagram have in common.
 pub(super) struct Inbound {
-    pub(super) flow: Flow,
+    sealer: Sealer,
     pub(super) arrival: Arrival,
     pub(super) interface: u32,
     pub(super) now: Time,
@@ -22,7 +22,30 @@ pub(super) struct Inbound {
 }
 
 impl Inbound {
-    pub(super) fn of(datagram: &Datagram<'_>, now: Time, acks: Acks) -> Inbound {
+    /// What `datagram` brings. Most come from where the `last` one came from, and then little is new.
+    #[inline]
+    pub(super) fn of<'a>(datagram: &Datagram<'_>, now: Time, acks: Acks, last: &'a mut Option<Inbound>) -> &'a Inbound {
+        if !last.as_ref().is_some_and(|last| last.is_from_there(datagram)) {
+            *last = None;
+        }
+        let inbound = last.get_or_insert_with(|| Inbound::new(datagram, now, acks));
+        (inbound.now, inbound.acks) = (now, acks);
+        inbound
+    }
+
+    fn is_from_there(&self, datagram: &Datagram<'_>) -> bool {
+        let Inbound { sealer, arrival, interface, .. } = self;
+        let flow = sealer.flow();
+        let flags = (arrival.traffic_class, arrival.hop_limit);
+        flow.source_port == datagram.source.port()
+            && flow.source == datagram.source.ip()
+            && flow.destination == datagram.destination
+            && *interface == datagram.interface
+            && flags == (datagram.traffic_class, datagram.hop_limit)
+    }
+
+    #[cold]
+    fn new(datagram: &Datagram<'_>, now: Time, acks: Acks) -> Inbound {
         let flow = datagram.flow();
         let arrival = Arrival {
             source: Gid::from(flow.source.to_canonical()),
@@ -31,7 +54,7 @@ impl Inbound {
             hop_limit: datagram.hop_limit,
             ecn_ce: datagram.ecn_ce(),
         };
-        Inbound { flow, arrival, interface: datagram.interface, now, acks }
+        Inbound { sealer: Sealer::new(flow), arrival, interface: datagram.interface, now, acks }
     }
 }
 
@@ -50,7 +73,7 @@ pub(super) fn dest_qpn(bytes: &[u8]) -> Option<Qpn> {
 /// that a sender like ourselves gives it. Returns the packet's real identification too.
 #[inline]
 pub(super) fn admit<'a>(inbound: &Inbound, index: u16, segment: &'a [u8], counters: &Counters) -> Option<Packet<'a>> {
-    match icrc::check(&inbound.flow, segment, index) {
+    match inbound.sealer.check(segment, index) {
         Check::Good => {}
         Check::Identification(_) => counters.add(Counter::RxIdentification, 1),
         Check::Bad => {
@@ -69,7 +92,7 @@ pub(super) fn admit<'a>(inbound: &Inbound, index: u16, segment: &'a [u8], counte
 
 /// The identification of a segment, as far as its ICRC tells.
 pub(super) fn identification(inbound: &Inbound, index: u16, segment: &[u8]) -> u16 {
-    match icrc::check(&inbound.flow, segment, index) {
+    match inbound.sealer.check(segment, index) {
         Check::Good | Check::Bad => index,
         Check::Identification(identification) => identification,
     }

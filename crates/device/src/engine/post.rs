@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use transport::SendWr;
+use transport::{RecvWr, SendWr};
 
 use crate::clock;
 use crate::engine::Engine;
@@ -22,9 +22,7 @@ impl Engine {
         scratch: &mut Scratch,
     ) -> Result<(), PostFailure> {
         let mut cell = entry.lock();
-        let Some(Live { qp, parents, near, .. }) = cell.live.as_mut() else {
-            return Err(PostFailure { index: 0, error: Error::Destroyed("queue pair") });
-        };
+        let Some(Live { qp, parents, near, .. }) = cell.live.as_mut() else { return Err(destroyed()) };
         let outstanding = qp.awaits_answer();
         let near = near.as_ref();
         let host = &mut Host { engine: self, entry, parents, near, outcome: &mut scratch.outcome };
@@ -64,6 +62,29 @@ impl Engine {
         result
     }
 
+    /// Posts a list of receives.
+    #[inline]
+    pub(crate) fn post_recv(
+        &self,
+        entry: &Arc<QpEntry>,
+        wrs: impl IntoIterator<Item = RecvWr>,
+        scratch: &mut Scratch,
+    ) -> Result<(), PostFailure> {
+        let mut cell = entry.lock();
+        let Some(Live { qp, parents, near, .. }) = cell.live.as_mut() else { return Err(destroyed()) };
+        let near = near.as_ref();
+        let host = &mut Host { engine: self, entry, parents, near, outcome: &mut scratch.outcome };
+        let ack_was_due = qp.ack_due();
+        let posted = wrs.into_iter().enumerate().try_for_each(|(index, wr)| {
+            qp.post_recv(wr, host).map_err(|error| PostFailure { index, error: error.into() })
+        });
+        // A peer may wait for receives: on this host, or since it was told that there were none.
+        if qp.is_near() || qp.ack_due() != ack_was_due {
+            self.note_work(entry, &mut cell, scratch, self.acks_of_application());
+        }
+        posted
+    }
+
     /// Calls `act` with the queue pair locked, and notes what follows. `None` if it was destroyed.
     pub(crate) fn with_live<R>(
         &self,
@@ -79,4 +100,9 @@ impl Engine {
         self.note_work(entry, &mut cell, scratch, self.acks_of_application());
         Some(result)
     }
+}
+
+#[cold]
+fn destroyed() -> PostFailure {
+    PostFailure { index: 0, error: Error::Destroyed("queue pair") }
 }

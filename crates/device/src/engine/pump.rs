@@ -155,7 +155,7 @@ impl Engine {
                 self.counters.add(Counter::TxOther, 1);
                 continue;
             };
-            let together = self.tx.segmentation_offload(&route.flow, route.traffic_class());
+            let together = self.tx.segmentation_offload(route.flow(), route.traffic_class());
             if self.faults.is_active() {
                 self.commit_with_faults(staging, route, transmit.len_bytes, together);
             } else {
@@ -164,6 +164,9 @@ impl Engine {
             allowance = allowance.saturating_sub((transmit.len_bytes + PACKET_OVERHEAD_BYTES) as u64);
             if allowance == 0 {
                 live.qp.hold_requests(true);
+            }
+            if live.qp.is_idle() {
+                return Staged::All;
             }
         }
         Staged::Some

@@ -43,11 +43,16 @@ pub(super) struct RxSide {
     quiet: u32,
     /// When it was looked at last.
     last_look: Time,
-    last: LastEntry,
+    last: Last,
 }
 
-/// The queue pair of the last run of packets, and the removals of queue pairs before.
-type LastEntry = Option<(Arc<QpEntry>, u32)>;
+/// What came last: most of the time the same comes next.
+#[derive(Default)]
+struct Last {
+    /// The queue pair of the last run of packets, and the removals of queue pairs before.
+    entry: Option<(Arc<QpEntry>, u32)>,
+    inbound: Option<Inbound>,
+}
 
 impl RxSide {
     pub(super) fn new() -> RxSide {
@@ -59,11 +64,11 @@ impl RxSide {
             since_timers: 0,
             quiet: 0,
             last_look: Time(0),
-            last: None,
+            last: Last::default(),
         }
     }
 
-    fn batch(&mut self) -> (&mut RxBatch, &mut LastEntry) {
+    fn batch(&mut self) -> (&mut RxBatch, &mut Last) {
         (if self.bulk { &mut self.one } else { &mut self.many }, &mut self.last)
     }
 
@@ -91,7 +96,7 @@ impl RxSide {
 /// Where packets arrive.
 struct At<'a> {
     slot: &'a Slot,
-    last: &'a mut LastEntry,
+    last: &'a mut Option<(Arc<QpEntry>, u32)>,
 }
 
 type Run<'a> = Peekable<Enumerate<Segments<'a>>>;
@@ -111,8 +116,7 @@ impl Engine {
         };
         let now = clock::now();
         self.counters.add_alone(Counter::RxCalls, 1);
-        let at = &mut At { slot, last };
-        rx.bulk = self.handle_batch(batch, at, now, acks, scratch) / count >= BULK_BYTES;
+        rx.bulk = self.handle_batch(batch, slot, last, (now, acks), scratch) / count >= BULK_BYTES;
         let discarded = rx.newly_discarded();
         if discarded > 0 {
             self.counters.add(Counter::DropDiscarded, discarded);
@@ -121,10 +125,19 @@ impl Engine {
     }
 
     /// Returns the number of bytes.
-    fn handle_batch(&self, batch: &RxBatch, at: &mut At<'_>, now: Time, acks: Acks, scratch: &mut Scratch) -> u64 {
+    fn handle_batch(
+        &self,
+        batch: &RxBatch,
+        slot: &Slot,
+        last: &mut Last,
+        (now, acks): (Time, Acks),
+        scratch: &mut Scratch,
+    ) -> u64 {
+        let at = &mut At { slot, last: &mut last.entry };
         let (mut packets, mut bytes) = (0, 0);
         for datagram in batch.iter() {
-            packets += self.handle_datagram(&datagram, at, &Inbound::of(&datagram, now, acks), scratch);
+            let inbound = Inbound::of(&datagram, now, acks, &mut last.inbound);
+            packets += self.handle_datagram(&datagram, at, inbound, scratch);
             bytes += datagram.bytes.len() as u64;
         }
         self.counters.add_alone(Counter::RxPackets, packets);

@@ -4,18 +4,19 @@ use std::net::IpAddr;
 
 use transport::{AddressVector, Transmit};
 use udp::Family;
+use wire::icrc::Sealer;
 use wire::{Flow, Qpn};
 
 use crate::engine::Engine;
 
 /// The way of one address vector.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Route {
     /// What it was worked out from.
     address: AddressVector,
     entropy: u16,
     slot: u8,
-    pub(super) flow: Flow,
+    pub(super) sealer: Sealer,
     pub(super) interface: u32,
 }
 
@@ -24,6 +25,11 @@ impl Route {
     #[inline]
     pub(super) fn serves(&self, transmit: &Transmit, slot: u8) -> bool {
         self.entropy == transmit.source_port && self.slot == slot && self.address == transmit.address
+    }
+
+    #[inline]
+    pub(super) fn flow(&self) -> &Flow {
+        self.sealer.flow()
     }
 
     pub(super) fn traffic_class(&self) -> u8 {
@@ -54,7 +60,7 @@ impl Engine {
             address: transmit.address,
             entropy: transmit.source_port,
             slot,
-            flow: Flow { source, destination, source_port },
+            sealer: Sealer::new(Flow { source, destination, source_port }),
             interface: if needs_interface(destination) { interface } else { 0 },
         })
     }

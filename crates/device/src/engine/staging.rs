@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use transport::MAX_PACKET_BYTES;
 use udp::{MAX_GSO_BYTES, MAX_SEGMENTS, TxGroup};
-use wire::{Flow, ICRC_LEN, icrc};
+use wire::icrc::Sealer;
+use wire::{Flow, ICRC_LEN};
 
 use crate::engine::pump::DEST_SLOT;
 use crate::engine::route::Route;
@@ -127,7 +128,7 @@ impl Staging {
                 0
             }
         };
-        self.seal(&route.flow, index, len_bytes);
+        self.seal(&route.sealer, index, len_bytes);
         self.used = end;
         self.packets += 1;
     }
@@ -142,15 +143,15 @@ impl Staging {
     /// The packet of `len_bytes` in the [`room`](Staging::room), which is not staged, as it is on its own.
     pub(super) fn take_out(&mut self, route: &Route, len_bytes: usize) -> LoosePacket {
         let (start, end) = (self.used, self.used + len_bytes + ICRC_LEN);
-        self.seal(&route.flow, 0, len_bytes);
+        self.seal(&route.sealer, 0, len_bytes);
         LoosePacket::copy_of(&Group::new(route, self.bytes[start + DEST_SLOT], start, end).as_sent(&self.bytes))
     }
 
     /// Writes the ICRC of the packet in the room.
     #[inline]
-    fn seal(&mut self, flow: &Flow, identification: u16, len_bytes: usize) {
+    fn seal(&mut self, sealer: &Sealer, identification: u16, len_bytes: usize) {
         let (packet, rest) = self.bytes[self.used..self.used + len_bytes + ICRC_LEN].split_at_mut(len_bytes);
-        rest.copy_from_slice(&icrc::compute(flow, identification, packet).to_le_bytes());
+        rest.copy_from_slice(&sealer.compute(identification, packet).to_le_bytes());
     }
 
     /// Adds a packet that travels alone.
@@ -202,7 +203,7 @@ impl Staging {
 impl Group {
     fn new(route: &Route, slot: u8, start: usize, end: usize) -> Group {
         Group {
-            flow: route.flow,
+            flow: *route.flow(),
             traffic_class: route.traffic_class(),
             hop_limit: route.hop_limit(),
             interface: route.interface,
@@ -235,7 +236,7 @@ impl Group {
             && len_bytes <= usize::from(self.segment_bytes)
             && self.end - self.start + len_bytes <= MAX_GSO_BYTES
             && self.slot == slot
-            && self.flow == route.flow
+            && self.flow == *route.flow()
             && self.traffic_class == route.traffic_class()
             && self.hop_limit == route.hop_limit()
             && self.interface == route.interface

@@ -204,7 +204,9 @@ impl World {
     /// Asks a queue pair for a packet and sends it.
     fn poll(&mut self, e: usize) -> Outcome<bool> {
         let mut buffer = core::mem::take(&mut self.buffer);
+        let was_idle = self.ends[e].qp.is_idle();
         let transmit = self.with_qp(e, None, |qp, now, host| qp.poll_transmit(now, &mut buffer, host));
+        ensure!("an idle queue pair sends nothing", !was_idle || transmit.is_none(), "end {e}");
         if let Some(transmit) = &transmit {
             let ib = &buffer[..transmit.len_bytes];
             self.observe_sent(e, ib).map_err(|violation| violation.at(format!("end {e} sends")))?;

@@ -219,6 +219,12 @@ impl Rc {
         transmit
     }
 
+    #[inline]
+    pub(crate) fn is_idle(&self, core: &Core) -> bool {
+        let nothing_to_say = !self.responder.has_urgent() && !self.responder.has_ack();
+        nothing_to_say && !self.pace.notification_due() && self.requester.is_through(core)
+    }
+
     pub(crate) fn wants_transmit(&self, core: &Core) -> bool {
         match self.pace.waits_until() {
             _ if self.pace.notification_due() => true,

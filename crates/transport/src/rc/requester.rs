@@ -189,6 +189,12 @@ impl Requester {
         self.failure.take()
     }
 
+    /// Whether all that was posted was sent, and nothing of it is to be sent again now.
+    #[inline]
+    pub(crate) fn is_through(&self, core: &Core) -> bool {
+        self.cursor.wqe == core.sq.len() && !self.probe_due && self.scoreboard.is_none()
+    }
+
     pub(crate) fn wants_transmit(&self, core: &Core) -> bool {
         if self.probe_due {
             return true;

@@ -168,7 +168,9 @@ impl Node {
     /// The next packet that leaves.
     pub(crate) fn poll(&mut self, now: Time) -> Option<(Vec<u8>, Transmit)> {
         let mut out = vec![0xa5; MAX_PACKET_BYTES];
+        let was_idle = self.qp.is_idle();
         let transmit = self.qp.poll_transmit(now, &mut out, &mut self.host)?;
+        assert!(!was_idle, "it said that there was nothing to send");
         out.truncate(transmit.len_bytes);
         Some((out, transmit))
     }

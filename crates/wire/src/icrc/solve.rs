@@ -31,6 +31,17 @@ pub(super) fn identification_difference(difference: u32, bytes_after: usize) -> 
     (d & 0xffff == 0).then_some(((d >> 16) as u16).swap_bytes())
 }
 
+/// What an identification other than 0 changes in the CRC, if `bytes_after` bytes follow it.
+pub(super) const fn of_identification(identification: u16, bytes_after: usize) -> u32 {
+    let mut change = (identification.swap_bytes() as u32) << 16;
+    let mut times = 32 + 8 * bytes_after;
+    while times > 0 {
+        change = change >> 1 ^ P & (change & 1).wrapping_neg();
+        times -= 1;
+    }
+    change
+}
+
 /// The product of two polynomials modulo `P`.
 const fn multiply(a: u32, b: u32) -> u32 {
     let mut product = 0;
@@ -97,6 +108,7 @@ mod tests {
             for flipped in (0..16).map(|bit| 1u16 << bit).chain([0xffff, 0xa5c3]) {
                 let difference = crc_difference(flipped, bytes_after);
                 assert_eq!(identification_difference(difference, bytes_after), Some(flipped));
+                assert_eq!(of_identification(flipped, bytes_after), difference);
                 assert_ne!(
                     identification_difference(difference, (bytes_after + 4) & 0xffff),
                     Some(flipped),
