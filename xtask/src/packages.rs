@@ -3,7 +3,7 @@
 use crate::run::{exists, run, run_with};
 
 /// A program or a file, and the package that brings it.
-const NEEDED: [(&str, &str); 19] = [
+const NEEDED: [(&str, &str); 20] = [
     ("tshark", "tshark"),
     ("ip", "iproute2"),
     ("tc", "iproute2"),
@@ -15,6 +15,7 @@ const NEEDED: [(&str, &str); 19] = [
     ("rping", "rdmacm-utils"),
     ("fi_pingpong", "libfabric-bin"),
     ("fio", "fio"),
+    ("valgrind", "valgrind"),
     ("iperf3", "iperf3"),
     ("curl", "curl"),
     ("openssl", "openssl"),

@@ -45,6 +45,7 @@ families! {
     perftest_cm: PERFTEST_CM;
     qperf: QPERF;
     fio: FIO;
+    valgrind: VALGRIND;
     ucx: UCX;
     two_hosts: TWO_HOSTS;
     faults: FAULTS;

@@ -357,6 +357,19 @@ const fn qperf(client: &'static str, says: &'static [&'static str]) -> Case {
     Case::pair("qperf", "", Judge::Says(says)).client(client)
 }
 
+const MEMCHECK_ENDS: &[&str] = &["server│ 100 iters in", "client│ 100 iters in"];
+
+pub(crate) const VALGRIND: Family = Family {
+    title: "valgrind, whose memcheck finds nothing",
+    cases: &[
+        says("valgrind", "-q --error-exitcode=9 ibv_rc_pingpong -c -n 100", MEMCHECK_ENDS).verified(),
+        says("valgrind", "-q --error-exitcode=9 ibv_rc_pingpong -c -n 100", MEMCHECK_ENDS)
+            .environment("LONGARM_LOCAL=off")
+            .verified(),
+        says("valgrind", "-q --error-exitcode=9 ibv_srq_pingpong -n 100", MEMCHECK_ENDS),
+    ],
+};
+
 pub(crate) const QPERF: Family = Family {
     title: "qperf",
     cases: &[
@@ -449,7 +462,7 @@ pub(crate) const MPI: Family = Family {
 };
 
 /// All, as the document shows them.
-pub(crate) const FAMILIES: [&Family; 16] = [
+pub(crate) const FAMILIES: [&Family; 17] = [
     &DEVICES,
     &PING_PONG_V4,
     &PING_PONG_V6,
@@ -461,6 +474,7 @@ pub(crate) const FAMILIES: [&Family; 16] = [
     &RSOCKETS,
     &PERFTEST_CM,
     &QPERF,
+    &VALGRIND,
     &FIO,
     &UCX,
     &MPI,
