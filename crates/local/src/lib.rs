@@ -37,6 +37,7 @@ mod lane;
 mod layout;
 mod link;
 mod mapping;
+mod number_hash;
 mod objects;
 mod peer;
 mod record;

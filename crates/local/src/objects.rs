@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use memory::Span;
-use parking_lot::Mutex;
+use memory::{QuickMutex, Span};
 
 use crate::mapping::Mapping;
+use crate::number_hash::NumberHash;
 use crate::sys;
 
 /// Most objects of one peer that are mapped at once.
@@ -49,26 +49,31 @@ impl Object {
 /// All objects that a peer has told of and not withdrawn, by number.
 #[derive(Default)]
 pub(crate) struct Objects {
-    mapped: Mutex<HashMap<u32, Object>>,
+    mapped: QuickMutex<HashMap<u32, Object, NumberHash>>,
 }
 
 impl Objects {
+    #[inline]
     pub(crate) fn get(&self, object: u32) -> Option<Object> {
         self.mapped.lock().get(&object).cloned()
     }
 
-    /// Maps an object of at least `len_bytes`. The descriptor is closed in any case.
+    /// Maps an object of at least `len_bytes`. The descriptor is closed in any case. One thread at a time calls this.
     pub(crate) fn insert(&self, object: u32, len_bytes: u64, fd: OwnedFd) -> Result<(), Refused> {
-        let mut mapped = self.mapped.lock();
-        if mapped.contains_key(&object) {
-            return Err(Refused::Twice);
-        }
-        if mapped.len() >= MAX_OBJECTS {
-            return Err(Refused::Full);
-        }
+        self.check_new(object)?;
+        // Not under the lock, which is for what takes nanoseconds.
         let mapping = Arc::new(map(len_bytes, &fd).ok_or(Refused::Unfit)?);
-        mapped.insert(object, Object { mapping });
+        self.mapped.lock().insert(object, Object { mapping });
         Ok(())
+    }
+
+    fn check_new(&self, object: u32) -> Result<(), Refused> {
+        let mapped = self.mapped.lock();
+        match mapped.contains_key(&object) {
+            true => Err(Refused::Twice),
+            false if mapped.len() >= MAX_OBJECTS => Err(Refused::Full),
+            false => Ok(()),
+        }
     }
 
     /// Forgets an object. Who holds it still keeps it mapped.
