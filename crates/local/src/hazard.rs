@@ -1,65 +1,53 @@
 //! How the owner of memory waits for accesses of a peer that are under way.
 //!
-//! The peer counts each access in a word, before it looks at the key and until it has copied.
-//! The owner closes the key and then waits until every access that it finds counted has ended;
-//! those that come later find the key closed.
+//! The peer takes a word for each access, before it looks at the key and until it has copied. The owner closes
+//! the key and then waits until every word that it finds taken has changed; accesses that come later
+//! find the key closed.
 //!
 //! ```text
-//!   word: | count of phase 1 (32 bits) | count of phase 0 (32 bits) |   one cache line, 64 of them
+//!   word: even: free     odd: taken     taking and leaving it both add one, so that no two accesses
+//!         look alike       |  one cache line each, 64 of them: who finds one taken takes another
 //! ```
 //!
-//! A word may never be zero if several threads keep coming, so each counts in the phase that
-//! the owner names, and the owner changes the phase: the old phase's count then runs
-//! out. (The idea is that of sleepable read-copy-update: McKenney, 2006.) An access that
-//! read the phase long ago may still be counted in the old one; it is short, and the next
-//! such access of that thread sees the new phase.
+//! A word has one user at a time, so leaving it is a plain store, and only taking it costs an atomic operation.
+//! And it changes with every access, so that an owner who waits is not held up by those that keep coming.
 //!
-//! Why no access is missed. Counting is a sequentially consistent read-modify-write and is followed by a
+//! Why no access is missed. Taking is a sequentially consistent read-modify-write and is followed by a
 //! sequentially consistent load of the key's record; closing the record is followed by a
 //! sequentially consistent fence, and that by the loads of the words. So either the owner sees
-//! the count or the peer sees the closed record. `tests/models/hazards.rs` checks it.
+//! the word taken or the peer sees the closed record. `tests/models/hazards.rs` checks it.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
-use crate::sync::{AtomicU32, AtomicU64, rmw_before_loads};
+use crate::sync::{AtomicU64, rmw_before_loads};
 
-/// Counts an access; returns what [`leave`] takes off.
+/// Takes the word for an access; returns what [`leave`] wants. `None` if it is taken.
 #[inline(always)]
-pub(crate) fn enter(word: &AtomicU64, phase: &AtomicU32) -> u64 {
-    let unit = 1 << (32 * (phase.load(Relaxed) & 1));
-    word.fetch_add(unit, SeqCst);
+pub(crate) fn enter(word: &AtomicU64) -> Option<u64> {
+    let free = word.load(Relaxed);
+    if free & 1 == 1 {
+        return None;
+    }
+    let taken = free.wrapping_add(1);
+    word.compare_exchange(free, taken, SeqCst, Relaxed).ok()?;
     rmw_before_loads();
-    unit
+    Some(taken)
 }
 
-/// The access is over.
+/// The access is over. Nobody else changes a word that is taken.
 #[inline(always)]
-pub(crate) fn leave(word: &AtomicU64, unit: u64) {
-    word.fetch_sub(unit, Release);
+pub(crate) fn leave(word: &AtomicU64, taken: u64) {
+    word.store(taken.wrapping_add(1), Release);
 }
 
 /// Waits until every access has ended that was under way when it was called. The caller has
-/// issued a sequentially consistent fence since it closed what they might use, and calls this
-/// from one thread at a time. `wait` is called between two looks, with their number, and says whether to go on.
-pub(crate) fn drain<'a>(
-    words: impl Iterator<Item = &'a AtomicU64> + Clone,
-    phase: &AtomicU32,
-    mut wait: impl FnMut(u32) -> bool,
-) -> bool {
-    if words.clone().all(|word| word.load(Acquire) == 0) {
-        return true;
-    }
-    let now = phase.load(Relaxed) & 1;
-    // Nobody begins in the other phase but who read the phase before it was changed last.
-    let other_is_empty = drain_phase(words.clone(), now ^ 1, &mut wait);
-    phase.store(now ^ 1, Release);
-    other_is_empty && drain_phase(words, now, &mut wait)
-}
-
-fn drain_phase<'a>(words: impl Iterator<Item = &'a AtomicU64>, phase: u32, wait: &mut impl FnMut(u32) -> bool) -> bool {
+/// issued a sequentially consistent fence since it closed what they might use. `wait` is called between two looks,
+/// with their number, and says whether to go on.
+pub(crate) fn drain<'a>(words: impl Iterator<Item = &'a AtomicU64>, mut wait: impl FnMut(u32) -> bool) -> bool {
     let mut round = 0;
     for word in words {
-        while (word.load(Acquire) >> (32 * phase)) as u32 != 0 {
+        let seen = word.load(Acquire);
+        while seen & 1 == 1 && word.load(Acquire) == seen {
             if !wait(round) {
                 return false;
             }

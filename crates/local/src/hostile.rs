@@ -165,10 +165,20 @@ fn a_wait_on_garbage_ends_with_its_writer() {
     let couple = Couple::new();
     for place in (0..4096).step_by(8) {
         // All that lies before the rings of the first end.
-        couple.link_memory().part(place, 8).expect("inside").write(&[0x5a; 8]);
+        couple.link_memory().part(place, 8).expect("inside").write(&[0x5b; 8]);
     }
     let [a, b] = couple.links;
     drop(a);
     b.wait_for_peer_accesses();
     assert_eq!(b.death(), Some(Death::Gone));
+}
+
+#[test]
+fn words_that_the_peer_has_taken_for_us_stop_nobody_for_ever() {
+    let couple = Couple::new();
+    couple.link_memory().part(0, 8192).expect("inside").write(&[0x5b; 8192]);
+    let [a, b] = couple.links;
+    drop(b);
+    assert!(a.enter(3).is_none());
+    assert_eq!(a.death(), Some(Death::Gone));
 }

@@ -11,7 +11,7 @@ use crate::cells::{CELL_BYTES, Cells, HEADER_BYTES};
 use crate::mapping::{Layout, Line};
 
 /// The version of both layouts and of the messages on the socket.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 /// "LongarmE", "LongarmL".
 pub(crate) const EXPORT_MAGIC: u64 = 0x456d_7261_676e_6f4c;
 pub(crate) const LINK_MAGIC: u64 = 0x4c6d_7261_676e_6f4c;
@@ -139,8 +139,6 @@ impl Cells for Ring {
 /// What one end writes and the other reads.
 #[repr(C)]
 pub(crate) struct EndArea {
-    /// In which phase the other end's hazards count.
-    pub(crate) phase: Line<AtomicU32>,
     /// The lanes that this end has ever sent on: one bit each.
     pub(crate) opened: Line<AtomicU32>,
     /// Accesses of this end to the other's memory.

@@ -42,8 +42,6 @@ pub struct Link {
     incoming: [Incoming; LANES],
     /// Zero, or one more than the place in [`DEATHS`].
     death: AtomicU8,
-    /// Who waits for accesses of the peer: one at a time.
-    waiter: Mutex<()>,
     pub(crate) counters: crate::socket::Counters,
     pub(crate) reader: Mutex<()>,
 }
@@ -94,7 +92,6 @@ impl Link {
             outgoing: Default::default(),
             incoming: Default::default(),
             death: AtomicU8::new(0),
-            waiter: Mutex::new(()),
             counters: Default::default(),
             reader: Mutex::new(()),
         })
@@ -140,12 +137,31 @@ impl Link {
     }
 
     /// Begins an access to the peer's memory on behalf of a queue pair: enter, look the key up,
-    /// copy, leave. The peer does not take the memory away in between.
+    /// copy, leave. The peer does not take the memory away in between. Nothing if the link is dead.
     #[inline]
-    pub fn enter(&self, qp_number: u16) -> Hazard<'_> {
+    pub fn enter(&self, qp_number: u16) -> Option<Hazard<'_>> {
         let word = &self.ours().hazards[usize::from(qp_number) % HAZARDS].0;
-        let unit = hazard::enter(word, &self.theirs().phase.0);
-        Hazard { word, unit }
+        match hazard::enter(word) {
+            Some(taken) => Some(Hazard { word, taken }),
+            None => self.enter_elsewhere(qp_number),
+        }
+    }
+
+    /// Other threads have accesses under way; one that ends makes room, if all words are taken.
+    #[cold]
+    fn enter_elsewhere(&self, qp_number: u16) -> Option<Hazard<'_>> {
+        let words = self.ours().hazards.iter().map(|line| &line.0).cycle().skip(usize::from(qp_number) % HAZARDS);
+        let mut patience = Patience::new(self, ACCESS_PATIENCE);
+        loop {
+            for word in words.clone().take(HAZARDS) {
+                if let Some(taken) = hazard::enter(word) {
+                    return Some(Hazard { word, taken });
+                }
+            }
+            if !patience.wait() {
+                return None;
+            }
+        }
     }
 
     /// Returns when no access of the peer to our memory is under way that began before this call, or
@@ -158,23 +174,8 @@ impl Link {
 
     fn wait_for_accesses(&self, patience: Duration) {
         fence(SeqCst);
-        let words = self.theirs().hazards.iter().map(|line| &line.0);
-        // Nobody there: the usual case takes no lock.
-        if words.clone().all(|word| word.load(Acquire) == 0) {
-            return;
-        }
-        let _one = self.waiter.lock();
-        let begin = Instant::now();
-        hazard::drain(words, &self.ours().phase.0, |round| {
-            wait(round);
-            if round < ROUNDS_AWAKE {
-                return !self.is_dead();
-            }
-            if begin.elapsed() > patience {
-                self.die(Death::Stuck);
-            }
-            !self.is_dead() && !self.peer_is_gone()
-        });
+        let mut patience = Patience::new(self, patience);
+        hazard::drain(self.theirs().hazards.iter().map(|line| &line.0), |_| patience.wait());
     }
 
     /// The right to send on a lane; waits for other threads of this process that do.
@@ -272,13 +273,41 @@ impl Link {
 #[must_use]
 pub struct Hazard<'a> {
     word: &'a AtomicU64,
-    unit: u64,
+    taken: u64,
 }
 
 impl Drop for Hazard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        hazard::leave(self.word, self.unit);
+        hazard::leave(self.word, self.taken);
+    }
+}
+
+/// Waiting for accesses to end, for so long; then the link is stuck.
+struct Patience<'a> {
+    link: &'a Link,
+    most: Duration,
+    since: Option<Instant>,
+    round: u32,
+}
+
+impl Patience<'_> {
+    fn new(link: &Link, most: Duration) -> Patience<'_> {
+        Patience { link, most, since: None, round: 0 }
+    }
+
+    /// Waits for a moment. False if the link is dead.
+    #[cold]
+    fn wait(&mut self) -> bool {
+        wait(self.round);
+        self.round = self.round.saturating_add(1);
+        if self.round < ROUNDS_AWAKE {
+            return !self.link.is_dead();
+        }
+        if self.since.get_or_insert_with(Instant::now).elapsed() > self.most {
+            self.link.die(Death::Stuck);
+        }
+        !self.link.is_dead() && !self.link.peer_is_gone()
     }
 }
 

@@ -21,7 +21,7 @@ impl End {
         if !self.link.is_direct() {
             return Err(Stop::Elsewhere);
         }
-        Ok(self.link.enter(self.ours.index()))
+        self.link.enter(self.ours.index()).ok_or(Stop::Dead)
     }
 
     #[inline]
