@@ -84,8 +84,10 @@ impl Payload {
     }
 
     /// Length in bytes; may exceed 2^32 for a hostile list.
+    #[inline]
     pub fn len_bytes(&self) -> u64 {
         match self {
+            Payload::Sgl(sgl) if let [one] = &sgl[..] => one.len_bytes.into(),
             Payload::Sgl(sgl) => sgl.iter().map(|sge| u64::from(sge.len_bytes)).sum(),
             Payload::Inline(bytes) => bytes.len() as u64,
         }

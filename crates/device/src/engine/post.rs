@@ -23,20 +23,21 @@ impl Engine {
     ) -> Result<(), PostFailure> {
         let mut cell = entry.lock();
         let Some(Live { qp, parents, near, .. }) = cell.live.as_mut() else { return Err(destroyed()) };
-        let outstanding = qp.awaits_answer();
+        let is_near = qp.is_near();
+        let outstanding = !is_near && qp.awaits_answer();
         let near = near.as_ref();
         let host = &mut Host { engine: self, entry, parents, near, outcome: &mut scratch.outcome };
         let (mut requests, mut bytes) = (0, 0);
         let mut result = Ok(());
         for wr in wrs {
-            bytes += wr.payload.len_bytes();
+            bytes += if is_near { 0 } else { wr.payload.len_bytes() };
             if let Err(error) = qp.post_send(wr, host) {
                 result = Err(PostFailure { index: requests, error: error.into() });
                 break;
             }
             requests += 1;
         }
-        if qp.is_near() {
+        if is_near {
             qp.go_on(false, host);
             if let Some(live) = cell.live.as_mut() {
                 self.after_near(entry, live);
