@@ -314,6 +314,12 @@ impl Qp {
         }
     }
 
+    /// Whether no send work request is outstanding.
+    #[inline]
+    pub fn is_send_queue_empty(&self) -> bool {
+        self.core.sq.is_empty()
+    }
+
     /// RC: whether there is certainly nothing to send, which is quicker to find out than by
     /// [`poll_transmit`](Qp::poll_transmit).
     #[inline]

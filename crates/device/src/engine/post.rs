@@ -38,6 +38,9 @@ impl Engine {
             requests += 1;
         }
         if is_near {
+            if qp.is_send_queue_empty() {
+                return result; // all was done while it was posted, and nothing follows from that
+            }
             qp.go_on(false, host);
             if let Some(live) = cell.live.as_mut() {
                 self.after_near(entry, live);
