@@ -33,8 +33,12 @@ pub(crate) enum Addresses {
 impl Flow {
     /// Whether packets have an IPv4 header. IPv4-mapped IPv6 addresses, as dual-stack
     /// sockets report them, count as IPv4.
+    #[inline]
     pub fn is_ipv4(&self) -> bool {
-        matches!(self.addresses(), Addresses::V4(..))
+        match (self.source, self.destination) {
+            (IpAddr::V4(_), IpAddr::V4(_)) => true,
+            _ => matches!(self.addresses(), Addresses::V4(..)),
+        }
     }
 
     /// The flow in the other direction, with the same source port.
