@@ -49,10 +49,12 @@ pub(super) struct RxSide {
 /// What came last: most of the time the same comes next.
 #[derive(Default)]
 struct Last {
-    /// The queue pair of the last run of packets, and the removals of queue pairs before.
-    entry: Option<(Arc<QpEntry>, u32)>,
+    entry: LastEntry,
     inbound: Option<Inbound>,
 }
+
+/// The queue pair of the last run of packets, and the removals of queue pairs before.
+type LastEntry = Option<(Arc<QpEntry>, u32)>;
 
 impl RxSide {
     pub(super) fn new() -> RxSide {
@@ -96,7 +98,7 @@ impl RxSide {
 /// Where packets arrive.
 struct At<'a> {
     slot: &'a Slot,
-    last: &'a mut Option<(Arc<QpEntry>, u32)>,
+    last: &'a mut LastEntry,
 }
 
 type Run<'a> = Peekable<Enumerate<Segments<'a>>>;
