@@ -4,7 +4,8 @@ use device::{Cq, CqSpec};
 use parking_lot::{Condvar, Mutex};
 
 use crate::abi::*;
-use crate::boundary::{Errno, errno, otherwise, pointer};
+use crate::boundary::hot::otherwise;
+use crate::boundary::{Errno, errno, pointer};
 use crate::object::{Object, next_handle};
 use crate::verbs::channel::{self, ChannelObject};
 use crate::verbs::context::{self, Context};

@@ -8,7 +8,8 @@ use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
 
 use crate::abi::*;
-use crate::boundary::{Errno, otherwise, pointer};
+use crate::boundary::hot::otherwise;
+use crate::boundary::{Errno, pointer};
 use crate::object::Object;
 use crate::verbs::context::Context;
 use crate::verbs::cq::{self, CqOwn, NewCq};

@@ -7,7 +7,8 @@ use device::{
 use smallvec::SmallVec;
 
 use crate::abi::*;
-use crate::boundary::{Errno, errno};
+use crate::boundary::Errno;
+use crate::boundary::hot::errno;
 use crate::verbs::address::AhObject;
 use crate::verbs::mw;
 use crate::verbs::qp::{QpObject, QpOwn};

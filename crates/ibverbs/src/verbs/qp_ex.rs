@@ -14,7 +14,8 @@ use parking_lot::lock_api::RawMutex as _;
 use smallvec::SmallVec;
 
 use crate::abi::*;
-use crate::boundary::{Errno, errno, otherwise};
+use crate::boundary::Errno;
+use crate::boundary::hot::{errno, otherwise};
 use crate::object::Object;
 use crate::verbs::mw;
 use crate::verbs::post;

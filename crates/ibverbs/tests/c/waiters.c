@@ -31,6 +31,19 @@ static void *for_a_request(void *unused)
 	return rdma_get_request(listening, &id) ? unused : NULL;
 }
 
+/* Is cancelled between two calls, however deep in one of them it is at that moment. */
+static void *for_nothing(void *unused)
+{
+	static char memory[4096];
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	for (;;) {
+		struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE);
+		CHECK(mr && !ibv_dereg_mr(mr));
+		pthread_testcancel();
+	}
+	return unused;
+}
+
 /* Is cancelled as it waits, or before. */
 static void cancelled(void *(*wait)(void *), useconds_t when)
 {
@@ -75,6 +88,7 @@ int main(void)
 		cancelled(for_an_event, i * 5000);
 		cancelled(for_an_asynchronous_event, i * 5000);
 		cancelled(for_a_request, i * 5000);
+		cancelled(for_nothing, i * 5000 + 333);
 	}
 	/* Nothing of what they waited at was left locked. */
 	CHECK(!ibv_destroy_comp_channel(completions));
