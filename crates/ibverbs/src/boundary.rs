@@ -51,7 +51,7 @@ impl From<std::io::Error> for Errno {
 }
 
 /// Runs a verb; if it panics the caller sees an I/O error instead.
-#[inline]
+#[inline(always)]
 fn caught<T>(verb: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     catch_unwind(AssertUnwindSafe(verb)).unwrap_or(Err(Errno(libc::EIO)))
 }
@@ -94,28 +94,31 @@ pub(crate) mod hot {
     use super::{Errno, as_errno, c_int, caught};
 
     /// As [`errno`](super::errno).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn errno(verb: impl FnOnce() -> Result<(), Errno>) -> c_int {
         as_errno(caught(verb))
     }
 
     /// As [`otherwise`](super::otherwise).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn otherwise<T>(fallback: T, verb: impl FnOnce() -> T) -> T {
         caught(|| Ok(verb())).unwrap_or(fallback)
     }
 }
 
-#[inline]
+#[inline(always)]
 fn as_errno(outcome: Result<(), Errno>) -> c_int {
     match outcome {
         Ok(()) => 0,
-        Err(error) => {
-            log::debug!("refused: {}", std::io::Error::from_raw_os_error(error.0));
-            error.set();
-            error.0
-        }
+        Err(error) => refused(error),
     }
+}
+
+#[cold]
+fn refused(error: Errno) -> c_int {
+    log::debug!("refused: {}", std::io::Error::from_raw_os_error(error.0));
+    error.set();
+    error.0
 }
 
 unsafe extern "C" {
