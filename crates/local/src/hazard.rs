@@ -42,16 +42,14 @@ pub(crate) fn leave(word: &AtomicU64, taken: u64) {
 
 /// Waits until every access has ended that was under way when it was called. The caller has
 /// issued a sequentially consistent fence since it closed what they might use. `wait` is called between two looks,
-/// with their number, and says whether to go on.
-pub(crate) fn drain<'a>(words: impl Iterator<Item = &'a AtomicU64>, mut wait: impl FnMut(u32) -> bool) -> bool {
-    let mut round = 0;
+/// and says whether to go on.
+pub(crate) fn drain<'a>(words: impl Iterator<Item = &'a AtomicU64>, mut wait: impl FnMut() -> bool) -> bool {
     for word in words {
         let seen = word.load(Acquire);
         while seen & 1 == 1 && word.load(Acquire) == seen {
-            if !wait(round) {
+            if !wait() {
                 return false;
             }
-            round += 1;
         }
     }
     true

@@ -175,7 +175,7 @@ impl Link {
     fn wait_for_accesses(&self, patience: Duration) {
         fence(SeqCst);
         let mut patience = Patience::new(self, patience);
-        hazard::drain(self.theirs().hazards.iter().map(|line| &line.0), |_| patience.wait());
+        hazard::drain(self.theirs().hazards.iter().map(|line| &line.0), || patience.wait());
     }
 
     /// The right to send on a lane; waits for other threads of this process that do.

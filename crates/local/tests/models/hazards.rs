@@ -45,8 +45,8 @@ impl Memory {
     fn take(&self) {
         self.open.store(0, Relaxed);
         fence(SeqCst);
-        let drained = hazard::drain(self.words.iter(), |round| {
-            pause(round);
+        let drained = hazard::drain(self.words.iter(), || {
+            pause(0);
             true
         });
         assert!(drained);

@@ -2,8 +2,8 @@
 //!
 //! What comes before the BTH is the same for all packets of a flow that have one length, but for the IPv4
 //! identification. So its CRC is kept, for a few lengths, and goes on over the packet as it is; CRC is linear, so
-//! what the identification and the masked byte of the BTH change is added to the result. For short packets that is
-//! half of the work.
+//! what the identification and the masked byte of the BTH change is added to the result. For short packets that
+//! saves a third of the work.
 
 use core::cell::Cell;
 
@@ -15,7 +15,8 @@ use crate::header::Bth;
 use crate::icrc::{Check, IPV4_BYTES_AFTER_IDENTIFICATION, compute, explain, image, solve, udp_of};
 use crate::ip::Udp;
 
-/// Lengths that are known at a time. The common ones (acknowledges, small messages, full packets) do not share a place.
+/// Lengths that are known at a time: each has one place where it can be. An acknowledge, the shortest packet, shares
+/// none with full packets.
 const LENGTHS: usize = 4;
 /// Longer packets than the largest path MTU with all headers are not worth knowing.
 const LONGEST_BYTES: usize = 4352;
