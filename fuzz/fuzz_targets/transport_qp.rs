@@ -9,12 +9,12 @@ use ::memory::{Region, Registry};
 use arbitrary::{Arbitrary, Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use transport::*;
-use wire::{Bth, Gid, HeaderSet, Opcode, PKey, Packet, QKey, Qpn};
+use wire::{Bth, Cookie, Gid, HeaderSet, Mark, Opcode, PKey, Packet, QKey, Qpn};
 
 /// One move of the peer, or of the owner.
 #[derive(Arbitrary, Debug)]
 enum Move<'a> {
-    Packet { opcode: u8, psn_delta: i8, flags: u8, valid_key: bool, offset: u16, len: u16, rest: &'a [u8] },
+    Packet { opcode: u8, psn_delta: i8, flags: u8, mark: u16, valid_key: bool, offset: u16, len: u16, rest: &'a [u8] },
     Recv(u8),
     Send(u8),
     Elapse(u16),
@@ -79,10 +79,17 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let mut qp = connected(qp_type, pd, &mut owner);
     let base = exposed.ptr() as u64;
     let sge = |offset: u8, lkey, base: u64| Sge { addr: base + u64::from(offset), len_bytes: 2000, lkey };
+    // The cookie that the queue pair has told its peer.
+    let mut told = Cookie::default();
     let (mut now, mut posted, mut out) = (Time(0), 0, vec![0; MAX_PACKET_BYTES]);
     for _ in 0..64 {
         match input.arbitrary::<Move<'_>>()? {
-            Move::Packet { opcode, psn_delta, flags, valid_key, offset, len, rest } => {
+            Move::Packet { opcode, psn_delta, flags, mark, valid_key, offset, len, rest } => {
+                let mark = match mark % 4 {
+                    0 => Mark::OFFER,
+                    1 => Mark::from_bits(mark),
+                    _ => told.mark(),
+                };
                 let psn = qp.query().rq_psn.add(psn_delta as i32 as u32);
                 let bth = Bth {
                     opcode: Opcode(opcode),
@@ -90,7 +97,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
                     pkey: PKey::DEFAULT,
                     pad: flags & 3,
                     ack_req: flags & 4 != 0,
-                    selective: flags & 0x40 != 0,
+                    mark: if flags & 0x40 != 0 { mark } else { Mark::NONE },
                     ..Bth::default()
                 };
                 let mut bytes = bth.encode().to_vec();
@@ -101,7 +108,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
                 if valid_key && headers.contains(HeaderSet::FETH) {
                     bytes.extend([0, 0, 0, flags >> 3]);
                 }
-                if valid_key && headers != HeaderSet::PIGGYBACK {
+                if valid_key && headers != HeaderSet::PIGGYBACK | HeaderSet::COOKIE {
                     bytes.extend((base + u64::from(offset)).to_be_bytes());
                     bytes.extend(open.rkey.0.to_be_bytes());
                     bytes.extend(u32::from(len).to_be_bytes());
@@ -110,6 +117,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
                     let acknowledged = qp.query().sq_psn.add(offset as i16 as u32);
                     bytes.extend([flags >> 3, 0, 0, 0]);
                     bytes.extend(acknowledged.get().to_be_bytes());
+                    bytes.extend(told.encode());
                 }
                 bytes.extend(rest.iter().take(4096));
                 if let Ok(packet) = Packet::parse(&bytes) {
@@ -153,9 +161,9 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
             }
         }
         for _ in 0..256 {
-            if qp.poll_transmit(now, &mut out, &mut owner).is_none() {
-                break;
-            }
+            let Some(transmit) = qp.poll_transmit(now, &mut out, &mut owner) else { break };
+            let sent = Packet::parse(&out[..transmit.len_bytes]).expect("a well-formed packet");
+            told = sent.cookie().unwrap_or(told);
         }
         assert!(owner.completions <= posted, "a completion for nothing");
     }
@@ -182,8 +190,9 @@ fn connected(qp_type: QpType, pd: PdId, owner: &mut Owner) -> Qp {
         pd,
         caps,
         signal_all: false,
-        shared_recv: false,
+        shared_recv: None,
         tuning: Tuning::default(),
+        secret: 5,
     };
     let mut qp = Qp::new(&init);
     let mut attr = QpAttr {

@@ -53,7 +53,7 @@ pub(crate) const ALL: [Explained; 18] = [
     ),
     meant(
         "reserved after AckReq",
-        ("0x2d", "0x00"),
+        ("0x53", "0x00"),
         "RC_",
         "the first requests offer selective retransmission; peers that do not know it ignore reserved bits",
     ),

@@ -66,6 +66,14 @@ impl Local {
         }
     }
 
+    /// Makes a program of a source file, against the system's libraries.
+    pub(crate) fn compile(&self, source: &str, program: &str) -> Result<(), String> {
+        let mut cc = Command::new("cc");
+        cc.args(["-o", program, source, "-lrdmacm", "-libverbs"]).current_dir(&self.run);
+        let status = cc.status().map_err(|e| format!("cc: {e}"))?;
+        if status.success() { Ok(()) } else { Err(format!("cc {source}: {status}")) }
+    }
+
     /// Whether a program takes connections by the connection manager.
     pub(crate) fn takes_connections(&self) -> bool {
         let status = self.longarm().args(["status", "--json"]).stderr(Stdio::null()).output();

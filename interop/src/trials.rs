@@ -7,6 +7,7 @@ use crate::case::{Case, Family, Role};
 use crate::connections::{example, rping};
 use crate::exchange::Wire;
 use crate::guest::Job;
+use crate::lab;
 use crate::local::Program;
 use crate::ready::Listens;
 use crate::run::Tally;
@@ -23,7 +24,13 @@ pub(crate) struct Trial {
 type Verdict = Result<(), String>;
 
 /// All, in this order; the guest does not survive the last ones.
-pub(crate) const TRIALS: [Trial; 8] = [
+pub(crate) const TRIALS: [Trial; 9] = [
+    Trial {
+        name: "calls of the connection manager on one host: a second resolution, a child of fork",
+        outcome: "the same results as with rdma-core on rxe",
+        perform: calls_say_the_same,
+        short: true,
+    },
     Trial {
         name: "nvme connect (kernel) to a port where nobody listens",
         outcome: "refused at once: invalid service id",
@@ -95,6 +102,15 @@ pub(crate) fn all(wire: &mut Wire, options: &Options, tally: &mut Tally) -> Resu
         tally.failures.extend(verdict.err().map(|problem| format!("{}: {problem}", trial.name)));
     }
     Ok(())
+}
+
+/// Runs one program of ours, each side on its own address, and compares what it says.
+fn calls_say_the_same(wire: &mut Wire) -> Result<Verdict, String> {
+    // The guest sees that directory as well.
+    wire.local.compile(&format!("{}/calls.c", lab::SCRIPTS), "lab/calls")?;
+    let ours = wire.local.run(&format!("lab/calls {}", wire.ours.address(Family::V4)))?;
+    let theirs = wire.guest.run(&format!("/lab/calls {}", wire.theirs.address(Family::V4)))?;
+    Ok(if ours == theirs { Ok(()) } else { Err(format!("other lines; ours:\n{ours}\ntheirs:\n{theirs}")) })
 }
 
 fn nvme_is_refused(wire: &mut Wire) -> Result<Verdict, String> {

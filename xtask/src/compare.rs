@@ -1,5 +1,5 @@
 //! Longarm beside its peers: builds it, and leaves the rest to `longarm compare`; the virtual
-//! machine to `longarm-interop`.
+//! machine to `longarm-interop`. And what callgrind counts.
 
 use crate::packages;
 use crate::run::{root, run};
@@ -24,4 +24,11 @@ pub(crate) fn compare(args: &[&str]) -> Result<(), String> {
         args.extend(["--guest", guest]);
     }
     run("cargo", &[&["run", "--quiet", "--release", "--package", "longarm-cli", "--", "compare"], &args[..]].concat())
+}
+
+/// Counts instructions and cache misses of each message, or of the rows named.
+pub(crate) fn count(rows: &[&str]) -> Result<(), String> {
+    packages::install()?;
+    let example = ["run", "--quiet", "--release", "--package", "longarm-device", "--features", "testing", "--example"];
+    run("cargo", &[&example[..], &["count", "--"], rows].concat())
 }

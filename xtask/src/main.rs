@@ -6,6 +6,7 @@ mod fuzz;
 mod interop;
 mod layers;
 mod packages;
+mod programs;
 mod run;
 mod test;
 
@@ -18,6 +19,8 @@ cargo xtask COMMAND
                   then format, layers, lints, tests, documentation, Linux as a peer where that can run
   test --quick    the same without documentation, the long simulation and the peer
   packages        only installs the Debian packages
+  programs        runs programs of Debian's packages; part of `cargo xtask test`
+                  --heavy: those that take long to install, Ceph, NIXL, Mooncake; in no other command
   layers          only checks that dependencies between our crates point down
   tables          writes docs/compatibility.md from a run of the demo
   interop [...]   runs programs against Linux Soft-RoCE in a virtual machine, as root;
@@ -25,6 +28,7 @@ cargo xtask COMMAND
   compare [...]   measures Longarm beside UCX, perftest, iperf3 and sockets, and writes docs/performance.md;
                   --vm: also beside the kernel's rxe and siw in a virtual machine, as root;
                   --quick: three minutes, printed only; --help: the rest
+  count [ROW...]  instructions and cache misses of each message, counted by callgrind
   fuzz [SECONDS]  every fuzz target for SECONDS each (default 30); needs cargo-fuzz
 ";
 
@@ -35,10 +39,13 @@ fn main() -> ExitCode {
         ["test"] => test::all(),
         ["test", "--quick"] => test::quick(),
         ["packages"] => packages::install(),
+        ["programs"] => programs::light(),
+        ["programs", "--heavy"] => programs::heavy(),
         ["layers"] => layers::check(),
         ["tables"] => test::tables(),
         ["interop", ref rest @ ..] => interop::interop(rest),
         ["compare", ref rest @ ..] => compare::compare(rest),
+        ["count", ref rows @ ..] => compare::count(rows),
         ["fuzz"] => fuzz::all("30"),
         ["fuzz", seconds] => fuzz::all(seconds),
         _ => {

@@ -3,7 +3,7 @@
 use crate::run::{exists, run, run_with};
 
 /// A program or a file, and the package that brings it.
-const NEEDED: [(&str, &str); 20] = [
+const NEEDED: [(&str, &str); 27] = [
     ("tshark", "tshark"),
     ("ip", "iproute2"),
     ("tc", "iproute2"),
@@ -21,15 +21,40 @@ const NEEDED: [(&str, &str); 20] = [
     ("openssl", "openssl"),
     ("mpirun", "openmpi-bin"),
     ("mpicc", "libopenmpi-dev"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("qemu-io", "qemu-utils"),
+    ("/usr/share/doc/qemu-block-extra", "qemu-block-extra"),
+    ("tgtd", "tgt"),
+    ("/usr/include/librpma.h", "librpma-dev"),
+    ("mpirun.mpich", "mpich"),
+    ("mpicc.mpich", "libmpich-dev"),
     ("/usr/share/doc/rdma-core/tests", "python3-pyverbs"),
     ("/usr/include/infiniband/verbs.h", "libibverbs-dev"),
     ("/usr/include/rdma/rdma_cma.h", "librdmacm-dev"),
 ];
 
+/// Likewise, for the programs that take long to install.
+const HEAVY: [(&str, &str); 4] = [
+    ("ceph-mon", "ceph-mon"),
+    ("ceph-osd", "ceph-osd"),
+    ("rados", "ceph-common"),
+    ("/usr/share/doc/python3-venv", "python3-venv"),
+];
+
 /// Installs what is missing; as an ordinary user with sudo.
 pub(crate) fn install() -> Result<(), String> {
+    install_of(&NEEDED)
+}
+
+/// The same for the programs that take long to install.
+pub(crate) fn install_heavy() -> Result<(), String> {
+    install()?;
+    install_of(&HEAVY)
+}
+
+fn install_of(needed: &[(&str, &'static str)]) -> Result<(), String> {
     let mut missing: Vec<&str> =
-        NEEDED.iter().filter(|(needed, _)| !is_there(needed)).map(|(_, package)| *package).collect();
+        needed.iter().filter(|(needed, _)| !is_there(needed)).map(|(_, package)| *package).collect();
     missing.dedup();
     if missing.is_empty() {
         return Ok(());

@@ -29,7 +29,9 @@ fn before_tests() -> Result<(), String> {
     packages::install()?;
     run("cargo", &["fmt", "--all", "--check"])?;
     layers::check()?;
-    run("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
+    let heavy = ["--features", "longarm-cli/heavy"];
+    let clippy = ["clippy", "--workspace", "--all-targets", "--quiet"];
+    run("cargo", &[&clippy[..], &heavy, &["--", "-D", "warnings"]].concat())
 }
 
 fn tests() -> Result<(), String> {

@@ -1,13 +1,22 @@
 //! The `longarm` command.
 #![forbid(unsafe_code)]
 
+/// As in the standard library, but whoever reads our output may go: `longarm status | head`.
+macro_rules! println {
+    () => { $crate::output::line(format_args!("")) };
+    ($($text:tt)*) => { $crate::output::line(format_args!($($text)*)) };
+}
+
 mod baseline;
 mod commands;
 mod compare;
 mod demo;
 mod error;
+mod mesh;
+mod output;
 mod pair;
 mod perf;
+mod rdma;
 mod report;
 mod run;
 mod sysfs;
@@ -29,7 +38,9 @@ Environment, for every program that uses Longarm:
   LONGARM_FAULTS    inject seeded faults, e.g. seed=7,loss=0.05,dup=0.01,reorder=0.02,delay=100us,corrupt=0.001,rnr=0.05
   LONGARM_LOCAL     off: reach peers on this host by packets, too, instead of shared memory
   LONGARM_CAPTURE   write every packet to this pcapng file, also those that shared memory has spared
-  LONGARM_ADOPT     \"off\": registered memory stays where it is, although peers on this host cannot map it there
+  LONGARM_ADOPT     \"safe\" (the default), \"always\" or \"never\": which registered memory moves to pages that peers on this host map
+  LONGARM_PTRACER   \"any\": where Yama restricts ptrace, every process of this user may reach this one's memory
+  LONGARM_NAP       off: a poll that finds nothing never sleeps, also while other processes want the processor
   LONGARM_SLOTS     1 to 16: on so many processors the process can receive packets at once
   RUST_LOG          what to log, e.g. debug";
 
@@ -44,18 +55,29 @@ enum Command {
     Down(commands::DownArgs),
     Status(commands::StatusArgs),
     Devices(commands::DevicesArgs),
+    Mesh(mesh::MeshArgs),
+    #[command(hide = true)]
+    Blocking(baseline::BlockingArgs),
     Compare(compare::CompareArgs),
+    #[command(hide = true)]
+    MeshMember(mesh::MemberArgs),
     #[command(hide = true)]
     Hub(commands::HubArgs),
     #[command(hide = true)]
     NamespaceProbe,
+    #[command(hide = true)]
+    Rdma(rdma::RdmaArgs),
     #[command(hide = true)]
     Tied(pair::TiedArgs),
 }
 
 fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();
+    if let Some(args) = rdma::called() {
+        return rdma::run(&args);
+    }
     let outcome = match Arguments::parse().command {
+        Command::Rdma(args) => return rdma::run(&args),
         Command::Run(args) => return run::run(&args),
         Command::Pair(args) => return pair::run(&args),
         Command::NamespaceProbe => return run::probe(),
@@ -63,6 +85,9 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Perf(args) => perf::run(&args),
         Command::PerfServer(args) => perf::serve(&args),
+        Command::Blocking(args) => baseline::blocking(&args),
+        Command::Mesh(args) => mesh::run(&args),
+        Command::MeshMember(args) => mesh::member(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Up(args) => commands::up(&args),
         Command::Down(args) => commands::down(&args),

@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::HashSet;
 
-use support::{Hosts, must_succeed, said, tshark};
+use support::{Host, Hosts, must_succeed, said, tshark};
 
 #[test]
 fn the_demo_verifies_everything_measures_and_leaves_a_capture_without_fault() {
@@ -78,5 +78,17 @@ fn wrong_arguments_get_an_answer_that_helps() {
         let output = std::process::Command::new(support::LONGARM).args(args).output().unwrap();
         assert!(!output.status.success(), "{args:?}");
         assert!(said(&output).contains(hint), "{args:?} said:\n{}", said(&output));
+    }
+}
+
+#[test]
+fn a_limit_on_file_sizes_makes_it_slower_and_nothing_else() {
+    let hosts = Hosts::one("file-limit");
+    for limit in ["0", "1000"] {
+        for operation in ["send", "write", "read", "fetch-add"] {
+            let perf = [support::LONGARM, "perf", operation, "--size", "8", "-D", "0.1", "-r", "200"];
+            let limited = format!("ulimit -f {limit}; exec \"$@\"");
+            must_succeed(hosts.command(Host::First, "sh").args(["-c", &limited, "sh"]).args(perf));
+        }
     }
 }

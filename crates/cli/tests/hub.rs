@@ -38,3 +38,27 @@ fn a_taken_port_is_explained() {
     assert!(!output.status.success());
     assert!(said(&output).contains("4791"), "{}", said(&output));
 }
+
+#[test]
+fn a_reader_that_goes_away_is_no_panic() {
+    let hosts = Hosts::one("reader");
+    must_succeed(hosts.longarm().args(["up"]));
+    for arguments in [&["status", "--all"][..], &["status", "--json"], &["devices"], &["up"], &["down"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output =
+            hosts.longarm().args(arguments).stdout(writer).stderr(std::process::Stdio::piped()).output().unwrap();
+        // What a shell shows for commands that SIGPIPE ends.
+        assert_eq!(output.status.code(), Some(141), "{arguments:?}: {}", said(&output));
+        assert_eq!(said(&output), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_limit_on_file_sizes_does_not_end_the_hub() {
+    let hosts = Hosts::one("filesize");
+    let mut up = hosts.command(Host::First, "sh");
+    must_succeed(up.args(["-c", "ulimit -f 0; exec \"$0\" up", support::LONGARM]));
+    must_succeed(hosts.longarm().args(["perf", "send", "--size", "64", "-D", "0.1"]));
+    must_succeed(hosts.longarm().args(["status", "--all"]));
+}

@@ -13,6 +13,8 @@ mod group;
 mod run;
 #[path = "pyverbs/skips.rs"]
 mod skips;
+#[path = "programs/storage.rs"]
+mod storage;
 #[path = "programs/tables.rs"]
 mod tables;
 
@@ -21,34 +23,36 @@ use std::process::Command;
 use support::{Hosts, must_succeed};
 
 macro_rules! families {
-    ($($test:ident: $family:ident;)+) => {
+    ($($test:ident: $family:path;)+) => {
         $(
             #[test]
             fn $test() {
                 let hosts = Hosts::one(concat!("programs-", stringify!($test)));
-                run::all(&hosts, tables::$family.cases);
+                run::all(&hosts, $family.cases);
             }
         )+
     };
 }
 
 families! {
-    devices: DEVICES;
-    ping_pong_v4: PING_PONG_V4;
-    ping_pong_v6: PING_PONG_V6;
-    send: SEND;
-    write: WRITE;
-    read: READ;
-    atomic: ATOMIC;
-    connections: CONNECTIONS;
-    rsockets: RSOCKETS;
-    perftest_cm: PERFTEST_CM;
-    qperf: QPERF;
-    fio: FIO;
-    valgrind: VALGRIND;
-    ucx: UCX;
-    two_hosts: TWO_HOSTS;
-    faults: FAULTS;
+    devices: tables::DEVICES;
+    ping_pong_v4: tables::PING_PONG_V4;
+    ping_pong_v6: tables::PING_PONG_V6;
+    send: tables::SEND;
+    write: tables::WRITE;
+    read: tables::READ;
+    atomic: tables::ATOMIC;
+    connections: tables::CONNECTIONS;
+    rsockets: tables::RSOCKETS;
+    perftest_cm: tables::PERFTEST_CM;
+    qperf: tables::QPERF;
+    fio: tables::FIO;
+    valgrind: tables::VALGRIND;
+    ucx: tables::UCX;
+    two_hosts: tables::TWO_HOSTS;
+    qemu: storage::QEMU;
+    iser: storage::ISER;
+    faults: tables::FAULTS;
 }
 
 #[test]
@@ -57,6 +61,26 @@ fn mpi() {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/mpi.c");
     must_succeed(Command::new("mpicc").args(["-O2", "-Wall", "-Werror", source, "-o"]).arg(hosts.dir.join("mpi")));
     run::all(&hosts, tables::MPI.cases);
+}
+
+#[test]
+fn mpich() {
+    let hosts = Hosts::one("programs-mpich");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/mpi.c");
+    must_succeed(
+        Command::new("mpicc.mpich").args(["-O2", "-Wall", "-Werror", source, "-o"]).arg(hosts.dir.join("mpich")),
+    );
+    run::all(&hosts, tables::MPICH.cases);
+}
+
+#[test]
+fn librpma() {
+    let hosts = Hosts::one("programs-librpma");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/rpma.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-Wall", "-Werror", source, "-lrpma", "-o"]).arg(hosts.dir.join("rpma"));
+    must_succeed(&mut compiler);
+    run::all(&hosts, storage::RPMA.cases);
 }
 
 #[test]

@@ -56,6 +56,49 @@ fn what_cannot_be_started_says_why() {
     assert!(said(&lost).contains("/no/such.so") && said(&lost).contains("LONGARM_LIB"), "{}", said(&lost));
 }
 
+/// As iproute2's program prints it; the kernel, which that one asks, knows nothing of these devices.
+#[test]
+fn rdma_shows_the_devices_that_programs_see() {
+    let hosts = Hosts::one("run-rdma");
+    for mode in ["plain", "auto"] {
+        let show = |words: &str| {
+            let script = format!("rdma {words}");
+            text(run(&hosts, &["--mode", mode, "--device", "la_lo", "--", "sh", "-c", &script]))
+        };
+        let links: serde_json::Value = serde_json::from_str(&show("link show -j")).expect("JSON");
+        let [link] = links.as_array().expect("an array").as_slice() else { panic!("{links}") };
+        assert_eq!((&link["ifname"], &link["port"]), (&"la_lo".into(), &1.into()));
+        assert_eq!((&link["state"], &link["physical_state"]), (&"ACTIVE".into(), &"LINK_UP".into()));
+        assert_eq!((&link["netdev"], &link["netdev_index"]), (&"lo".into(), &1.into()));
+        assert_eq!(show("link"), "link la_lo/1 state ACTIVE physical_state LINK_UP netdev lo \n");
+        assert_eq!(show("link show la_lo/1"), show("link"));
+        let devices: serde_json::Value = serde_json::from_str(&show("-j -p dev show la_lo")).expect("JSON");
+        assert_eq!((&devices[0]["ifname"], &devices[0]["node_type"]), (&"la_lo".into(), &"ca".into()));
+        assert!(show("dev").starts_with("0: la_lo: node_type ca fw "));
+        assert!(show("system show").contains("netns"));
+    }
+    let directly = run(&hosts, &["--device", "la_lo", "--", "rdma", "link", "show"]);
+    assert!(text(directly).starts_with("link la_lo/1 "));
+    let none = run(&hosts, &["--", "rdma", "dev", "show", "la_none"]);
+    assert!(!none.status.success() && said(&none).contains("Wrong device name"), "{}", said(&none));
+}
+
+#[test]
+fn what_is_not_about_devices_is_for_the_other_rdma() {
+    let hosts = Hosts::one("run-rdma-other");
+    let other = hosts.dir.join("rdma");
+    std::fs::write(&other, "#!/bin/sh\necho other \"$@\"\n").unwrap();
+    std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", hosts.dir.display());
+    let with = |path: &str| {
+        let mut command = hosts.longarm();
+        command.args(["run", "--", "sh", "-c", "rdma resource show qp; rdma link show la_lo"]).env("PATH", path);
+        text(command.output().expect("the command starts"))
+    };
+    let said = with(&path);
+    assert!(said.starts_with("other resource show qp\nlink la_lo/1 "), "{said}");
+}
+
 /// The loader ignores our environment in such a program, so it would run without us.
 #[test]
 fn a_program_with_rights_of_its_own_is_refused() {

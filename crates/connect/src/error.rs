@@ -58,7 +58,7 @@ impl Error {
             Error::InUse => libc::EADDRINUSE,
             Error::NotAvailable(_) => libc::EADDRNOTAVAIL,
             Error::Unreachable(_) => libc::ENETUNREACH,
-            Error::Forked => libc::EPERM,
+            Error::Forked => libc::EACCES,
             Error::Hub(error) => error.errno(),
             Error::Bind(error) => error.errno(),
             Error::Os(error) => error.raw_os_error().unwrap_or(libc::EIO),

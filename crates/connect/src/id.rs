@@ -16,7 +16,7 @@ use transport::{AddressVector, Mtu, QpType};
 use wire::Gid;
 
 use crate::error::Error;
-use crate::process::Process;
+use crate::process::{Hold, ProcessRef};
 use crate::queue::EventQueue;
 use crate::space::PortSpace;
 use crate::state::{Entry, State};
@@ -53,7 +53,7 @@ pub struct Id {
 /// What all handles of an id share.
 #[derive(Debug)]
 pub(crate) struct Handle {
-    process: Arc<Process>,
+    process: ProcessRef,
     key: IdKey,
     cookie: AtomicU64,
     /// Connect requests that nobody has fetched.
@@ -86,16 +86,15 @@ impl Id {
     /// # Errors
     /// If no hub can be found or started.
     pub fn new(queue: &EventQueue, space: PortSpace, qp_type: QpType) -> Result<Id, Error> {
-        let process = Process::get()?;
+        let process = ProcessRef::get()?;
         let mut state = process.lock()?;
-        Ok(Id::enter(&process, &mut state, Entry::new(queue.clone(), space, qp_type)))
+        Ok(Id::enter(process.clone(), &mut state, Entry::new(queue.clone(), space, qp_type)))
     }
 
     /// Enters a new id into the tables.
-    pub(crate) fn enter(process: &Arc<Process>, state: &mut State, entry: Entry) -> Id {
+    pub(crate) fn enter(process: ProcessRef, state: &mut State, entry: Entry) -> Id {
         let key = state.next_key();
-        let handle =
-            Handle { process: Arc::clone(process), key, cookie: AtomicU64::new(0), waiting: AtomicU32::new(0) };
+        let handle = Handle { process, key, cookie: AtomicU64::new(0), waiting: AtomicU32::new(0) };
         let handle = Arc::new(handle);
         state.insert(key, entry.held_by(&handle));
         Id { handle }
@@ -103,6 +102,11 @@ impl Id {
 
     pub(crate) fn of(handle: Arc<Handle>) -> Id {
         Id { handle }
+    }
+
+    /// Keeps what all ids of the process share, also when this one has gone.
+    pub fn keep(&self) -> Hold {
+        self.handle.process.keep()
     }
 
     /// Tells it from others.

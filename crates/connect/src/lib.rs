@@ -21,6 +21,7 @@
 //!
 //! What this crate does not know: queue pairs, completion queues, memory, the verbs ABI.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod error;
 mod event;
@@ -37,5 +38,7 @@ pub use cm::Ece;
 pub use error::Error;
 pub use event::{ConnParam, DatagramParam, Event, EventKind, Param, PrivateData};
 pub use id::{Binding, CONSUMER_DEFINED, Id, IdKey};
+pub use process::Hold;
+pub use process::takeover::take_over;
 pub use queue::EventQueue;
 pub use space::PortSpace;

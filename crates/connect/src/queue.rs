@@ -13,6 +13,7 @@ use wire::Gid;
 use crate::error::Error;
 use crate::event::{Event, EventKind, Param};
 use crate::id::{Handle, Id, IdKey};
+use crate::process::takeover::is_taken_from;
 
 /// A queue of events: an event channel of `rdma_create_event_channel(3)`. Clones are the same queue.
 #[derive(Clone, Debug)]
@@ -95,9 +96,10 @@ impl EventQueue {
         Ok(EventQueue { shared: Arc::new(shared) })
     }
 
-    /// Whether this process made it: a forked child gets no events out of it.
+    /// Whether this process made it, or has [taken it over](crate::take_over): other children get no events out of it.
     pub fn is_ours(&self) -> bool {
-        self.shared.process == std::process::id()
+        let maker = self.shared.process;
+        maker == std::process::id() || is_taken_from(maker)
     }
 
     /// Takes the oldest event. Never waits.

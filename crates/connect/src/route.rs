@@ -1,6 +1,6 @@
 //! Which device, which address.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use hub::DeviceRecord;
 use transport::Mtu;
@@ -29,11 +29,18 @@ pub(crate) fn binding(devices: &[DeviceRecord], address: IpAddr, interface: u32)
 }
 
 /// The address that packets to `destination` leave from.
+///
+/// A host without a network has no route for multicast groups. Their members are all on this host then, and
+/// packets leave by loop-back, which needs no route for IPv4 groups.
 pub(crate) fn source(destination: SocketAddr) -> Result<IpAddr, Error> {
-    udp::source_toward(destination.ip(), scope(destination)).map_err(|error| match error.raw_os_error() {
-        Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => Error::Unreachable(destination.ip()),
-        _ => Error::Os(error),
-    })
+    let unreachable = [libc::ENETUNREACH, libc::EHOSTUNREACH].map(Some);
+    match udp::source_toward(destination.ip(), scope(destination)) {
+        Err(error) if unreachable.contains(&error.raw_os_error()) => match destination.ip() {
+            IpAddr::V4(group) if group.is_multicast() => Ok(Ipv4Addr::LOCALHOST.into()),
+            other => Err(Error::Unreachable(other)),
+        },
+        other => other.map_err(Error::Os),
+    }
 }
 
 /// The interface that a link-local address names, 0 for others.

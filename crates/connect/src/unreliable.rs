@@ -18,7 +18,7 @@ pub(crate) struct Unreliable(Option<Injector>);
 impl Unreliable {
     /// As the environment asks.
     pub(crate) fn of_environment() -> Result<Unreliable, Error> {
-        let Some(text) = std::env::var_os(FAULTS).filter(|text| !text.is_empty()) else {
+        let Some(text) = guest::environment::value(FAULTS) else {
             return Ok(Unreliable::default());
         };
         let plan = text.to_str().and_then(|text| text.parse().ok());

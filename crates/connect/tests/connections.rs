@@ -273,6 +273,7 @@ fn nothing_is_left_of_many_connections() {
             drop((active, passive));
         }
         assert_eq!(descriptors(), before);
+        let hold = listener.keep();
         drop(listener);
         let end = Instant::now() + PATIENCE;
         loop {
@@ -282,6 +283,11 @@ fn nothing_is_left_of_many_connections() {
                 break;
             }
             assert!(Instant::now() < end, "{status:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        drop(hold);
+        while !hub::client::status(Some(&hub_dir())).unwrap().managers.is_empty() {
+            assert!(Instant::now() < end, "the session goes on");
             std::thread::sleep(Duration::from_millis(20));
         }
     });

@@ -14,12 +14,12 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use device::{
-    Access, AddressVector, AttrMask, Completion, Cq, Device, Gid, Mr, Mtu, Payload, Pd, Psn, QKey, Qp, QpAttr, QpCaps,
-    QpSpec, QpState, QpType, Qpn, RKey, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Sge, testing,
-};
+use device::{Completion, Device, Gid, Payload, Qpn, RKey, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, testing};
 use longarm_device as device;
 use rustix::thread::{CpuSet, sched_setaffinity};
+use shared::Side;
+
+mod shared;
 
 const MEMORY_BYTES: usize = 2 << 20;
 /// Messages go round in so much of it, which fits a processor's cache.
@@ -134,31 +134,23 @@ fn peer(what: &str, them: &str) {
     end.serve(what);
 }
 
-/// One side.
+/// One side, and what it knows of the other.
 struct End {
-    device: Device,
-    _pd: Pd,
-    cq: Cq,
-    qp: Qp,
-    mr: Mr,
-    gid: Gid,
+    side: Side,
     peer: std::cell::Cell<Option<RemoteAddr>>,
+}
+
+impl std::ops::Deref for End {
+    type Target = Side;
+
+    fn deref(&self) -> &Side {
+        &self.side
+    }
 }
 
 impl End {
     fn new(device: Device) -> End {
-        let pd = device.alloc_pd().expect("a protection domain");
-        let access = Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
-        let mr = pd.allocate(MEMORY_BYTES, access).expect("memory");
-        let cq = device.create_cq(4 * DEPTH as u32, None, 0).expect("a completion queue");
-        let depth = DEPTH as u32;
-        let caps =
-            QpCaps { max_send_wr: depth, max_recv_wr: depth, max_send_sge: 1, max_recv_sge: 1, max_inline_bytes: 64 };
-        let spec =
-            QpSpec { qp_type: QpType::Rc, pd: &pd, send_cq: &cq, recv_cq: &cq, srq: None, caps, signal_all: false };
-        let qp = device.create_qp(&spec).expect("a queue pair");
-        let gid = device.port().gids.into_iter().find(|gid| gid.ip().is_ipv4()).expect("an IPv4 address");
-        End { device, _pd: pd, cq, qp, mr, gid, peer: std::cell::Cell::new(None) }
+        End { side: Side::new(device, MEMORY_BYTES, DEPTH), peer: std::cell::Cell::new(None) }
     }
 
     fn describe(&self) -> String {
@@ -171,44 +163,7 @@ impl End {
         let ip: IpAddr = ip.parse().expect("an address");
         self.peer
             .set(Some(RemoteAddr { addr: addr.parse().expect("a number"), rkey: RKey(rkey.parse().expect("a key")) }));
-        let attr = QpAttr {
-            access: Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC,
-            address: AddressVector::new(self.gid, Gid::from(ip)),
-            path_mtu: Mtu::B4096,
-            timeout: 14,
-            retry_count: 7,
-            rnr_retry: 7,
-            rq_psn: Psn::new(1),
-            sq_psn: Psn::new(1),
-            max_rd_atomic: 16,
-            max_dest_rd_atomic: 16,
-            min_rnr_timer: 1,
-            dest_qpn: Qpn::new(qpn.parse().expect("a number")),
-            qkey: QKey(0),
-            ..QpAttr::default()
-        };
-        let base = AttrMask::STATE;
-        let init = base | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::ACCESS_FLAGS;
-        let rtr = base
-            | AttrMask::AV
-            | AttrMask::PATH_MTU
-            | AttrMask::DEST_QPN
-            | AttrMask::RQ_PSN
-            | AttrMask::MAX_DEST_RD_ATOMIC
-            | AttrMask::MIN_RNR_TIMER;
-        let rts = base
-            | AttrMask::SQ_PSN
-            | AttrMask::TIMEOUT
-            | AttrMask::RETRY_CNT
-            | AttrMask::RNR_RETRY
-            | AttrMask::MAX_QP_RD_ATOMIC;
-        for (state, mask) in [(QpState::Init, init), (QpState::Rtr, rtr), (QpState::Rts, rts)] {
-            self.qp.modify(&QpAttr { state, ..attr }, mask).expect("the state table");
-        }
-    }
-
-    fn sge(&self, offset: usize, len: usize) -> Sge {
-        Sge { addr: self.mr.addr() + offset as u64, len_bytes: len as u32, lkey: self.mr.lkey() }
+        self.side.connect(Qpn::new(qpn.parse().expect("a number")), Gid::from(ip));
     }
 
     fn post_recv(&self, index: usize, what: &str) {

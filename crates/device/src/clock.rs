@@ -1,5 +1,7 @@
 //! The clock that the transport's time is read from.
 
+use std::time::Duration;
+
 use transport::Time;
 
 /// The clock of completion timestamps: nanoseconds of the system's monotonic clock.
@@ -11,11 +13,22 @@ pub fn monotonic_ns() -> u64 {
 ///
 /// By libc, as valgrind wants it: it hides the system's page of fast calls, where rustix looks by itself.
 #[inline]
-#[allow(unsafe_code)]
 pub(crate) fn now() -> Time {
+    Time(read(libc::CLOCK_MONOTONIC))
+}
+
+/// How long the calling thread has run on a processor.
+pub(crate) fn thread_cpu_time() -> Duration {
+    Duration::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID))
+}
+
+/// Nanoseconds of a clock.
+#[inline(always)]
+#[allow(unsafe_code)]
+fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a place of ours.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    debug_assert_eq!(result, 0, "every Linux has this clock");
-    Time(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    debug_assert_eq!(result, 0, "every Linux has these clocks");
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use hub::CounterPage;
 use hub::counters::PageError;
+use memory::Verdict;
 use transport::DropReason;
 use udp::SendError;
 use wire::DecodeError;
@@ -43,6 +44,8 @@ counters! {
     BackgroundTakeovers = "background_takeovers",
     /// Times that it saw to packets which an application that polls had left lying.
     BackgroundStandIns = "background_stand_ins",
+    /// Naps of the application: polls that slept until something arrived, since others wanted the processor.
+    Naps = "naps",
     /// Panics that the background thread survived: each is a defect.
     BackgroundPanics = "background_panics",
     /// Received packets whose IPv4 identification was not the usual one.
@@ -103,6 +106,24 @@ counters! {
     TxSegmentationRefused = "tx_segmentation_refused",
     /// Pages that took the place of registered memory which the program had unmapped, in the whole process.
     UnmappedPages = "unmapped_pages",
+    /// Regions that were registered, by where their pages are: see `memory::Verdict`.
+    MrAdopted = "mr_adopted",
+    /// Not whole private pages.
+    MrUnsuitable = "mr_not_adopted_unsuitable",
+    /// The program has threads.
+    MrThreads = "mr_not_adopted_threads",
+    /// A descriptor may hold pages.
+    MrHolders = "mr_not_adopted_holders",
+    /// Another key leads to the same pages.
+    MrRegistered = "mr_not_adopted_registered",
+    /// Calls of the program do not pass through the library.
+    MrUnwatched = "mr_not_adopted_unwatched",
+    /// madvise(2) was called on it.
+    MrAdvised = "mr_not_adopted_advised",
+    /// The process has forked.
+    MrForked = "mr_not_adopted_forked",
+    /// The kernel refused.
+    MrRefused = "mr_not_adopted_refused",
     /// Fault injection: packets lost on purpose.
     FaultLost = "fault_lost",
     /// Packets doubled on purpose.
@@ -139,6 +160,25 @@ pub(crate) struct Counters {
 impl Counters {
     pub(crate) fn new() -> Result<Counters, PageError> {
         Ok(Counters { page: Arc::new(CounterPage::create(names())?) })
+    }
+
+    /// Shows how many regions of the process were adopted, and why others were not.
+    pub(crate) fn show_verdicts(&self) {
+        use Counter::*;
+        let all = [
+            (Verdict::Adopted, MrAdopted),
+            (Verdict::Unsuitable, MrUnsuitable),
+            (Verdict::Threads, MrThreads),
+            (Verdict::Holders, MrHolders),
+            (Verdict::Registered, MrRegistered),
+            (Verdict::Unwatched, MrUnwatched),
+            (Verdict::Advised, MrAdvised),
+            (Verdict::Forked, MrForked),
+            (Verdict::Refused, MrRefused),
+        ];
+        for (verdict, counter) in all {
+            self.add(counter, verdict.count().saturating_sub(self.get(counter)));
+        }
     }
 
     /// The page, for the hub.

@@ -15,6 +15,7 @@ use crate::engine::EngineRef;
 use crate::error::{CqError, Error};
 use crate::events::{AsyncEvent, EventQueue};
 use crate::limits::LIMITS;
+use crate::quota::Place;
 use crate::users::{Counted, Lease, Users};
 
 /// The number of a completion queue within its process.
@@ -57,11 +58,14 @@ pub(crate) struct CqShared {
     channel: Option<Lease<ChannelShared>>,
     events: Arc<EventQueue>,
     users: Users,
+    _place: Place,
     unacked: AtomicU32,
     /// Length of the ring, to see without the lock that there is nothing.
     len: AtomicU32,
     /// It is destroyed or has overrun: look closer.
     trouble: AtomicBool,
+    /// The last poll found that nothing was left, and there was no event since.
+    found_empty: AtomicBool,
     state: QuickMutex<State>,
 }
 
@@ -73,8 +77,10 @@ struct State {
     armed: Armed,
     /// Completions taken that the engine was not told of.
     taken: u32,
-    /// Completions added since the last event; the newest in the ring.
-    missed: u64,
+    /// All completions taken: the number of the first one in the ring.
+    polled: u64,
+    /// The number of the completion that brought an event, until somebody fetches the event.
+    told: Option<u64>,
     waker: Option<Waker>,
     overrun: bool,
     /// Nobody can poll any more: completions are not kept.
@@ -112,6 +118,7 @@ impl Cq {
     pub(crate) fn new(engine: &EngineRef, events: &Arc<EventQueue>, spec: &CqSpec<'_>) -> Result<Cq, Error> {
         engine.check()?;
         check_capacity(spec.capacity)?;
+        let place = engine.quotas.cqs.take()?;
         let channel = spec.channel.map(|channel| lease_channel(engine, channel)).transpose()?;
         let state = State {
             ring: VecDeque::new(),
@@ -119,7 +126,8 @@ impl Cq {
             capacity: spec.capacity,
             armed: Armed::No,
             taken: 0,
-            missed: 0,
+            polled: 0,
+            told: None,
             waker: None,
             overrun: false,
             retired: false,
@@ -131,9 +139,11 @@ impl Cq {
             channel,
             events: events.clone(),
             users: Users::default(),
+            _place: place,
             unacked: AtomicU32::new(0),
             len: AtomicU32::new(0),
             trouble: AtomicBool::new(false),
+            found_empty: AtomicBool::new(false),
             state: QuickMutex::new(state),
         };
         Ok(Cq { handle: Arc::new(Handle { shared: Arc::new(shared) }) })
@@ -165,6 +175,31 @@ impl Cq {
         self.poll_each(max, |completion, _| out.push(*completion))
     }
 
+    /// As [`poll`](Cq::poll), but on a busy machine it does not nap either: for whoever looks at several queues or
+    /// descriptors in turn, each of which may have something.
+    ///
+    /// # Errors
+    /// See [`CqError`].
+    pub fn poll_awake(&self, out: &mut Vec<Completion>, max: usize) -> Result<usize, CqError> {
+        let shared = &*self.handle.shared;
+        if shared.len.load(Acquire) == 0 && shared.engine.check().is_ok() {
+            shared.engine.progress();
+            if shared.len.load(Acquire) == 0 {
+                return shared.nothing();
+            }
+        }
+        self.poll(out, max)
+    }
+
+    /// For who has polled in vain and would poll again: drives the device, and on a busy machine naps until something
+    /// arrives, for a few milliseconds at most. Takes nothing.
+    pub fn rest(&self) {
+        let shared = &*self.handle.shared;
+        if shared.len.load(Acquire) == 0 && shared.engine.check().is_ok() {
+            shared.engine.progress_for(&shared.len);
+        }
+    }
+
     /// As [`poll`](Cq::poll), but hands each completion to `each`, with the time at which it was
     /// added in nanoseconds of the monotonic clock; 0 if the queue was made without timestamps.
     ///
@@ -177,21 +212,40 @@ impl Cq {
         let shared = &*self.handle.shared;
         shared.engine.check().map_err(|_| CqError::Forked)?;
         if shared.len.load(Acquire) == 0 {
-            shared.engine.progress();
+            shared.engine.progress_for(&shared.len);
             if shared.len.load(Acquire) == 0 {
                 return shared.nothing();
             }
         } else {
             shared.engine.send_requests_put_off();
         }
-        shared.take(max, each)
+        shared.take(&mut shared.state.lock(), max, each)
+    }
+
+    /// Goes on with a batch that [`poll_each`](Cq::poll_each) began: takes the next completion if it is
+    /// there. Does not drive the device, and leaves a completion whose event nobody fetched yet:
+    /// who fetches that event polls for it.
+    ///
+    /// # Errors
+    /// See [`CqError`].
+    pub fn poll_on(&self, each: impl FnMut(&Completion, u64)) -> Result<usize, CqError> {
+        let shared = &*self.handle.shared;
+        shared.engine.check().map_err(|_| CqError::Forked)?;
+        if shared.len.load(Acquire) == 0 {
+            return shared.nothing();
+        }
+        let mut state = shared.state.lock();
+        if state.told == Some(state.polled) { Ok(0) } else { shared.take(&mut state, 1, each) }
     }
 
     /// Asks for one event on the channel (and one call of the waker) at the next completion
     /// that is added from now on; with `solicited_only`, at the next one that is solicited or
     /// has failed. A queue that is armed for any completion stays so
-    /// (IB specification 11.4.2.2). A completion that came without an event and was not polled
-    /// yet counts as the next one, as NICs have it: who arms after polling misses none.
+    /// (IB specification 11.4.2.2).
+    ///
+    /// Completions that are there already cause no event, with one exception. A program may
+    /// poll, find nothing, arm, and sleep without polling again; UCX does so. Completions
+    /// added between its last look and the arming cause the event at once.
     ///
     /// # Errors
     /// See [`CqError`]; a queue that overran cannot be armed.
@@ -199,13 +253,13 @@ impl Cq {
         let shared = self.shared();
         shared.engine.check().map_err(|_| CqError::Forked)?;
         let wanted = if solicited_only { Armed::Solicited } else { Armed::Any };
-        let missed = {
+        let unseen = {
             let mut state = shared.state.lock();
             state.check()?;
             state.armed = state.armed.max(wanted);
-            state.fire_for_missed()
+            shared.fire_for_unseen(&mut state)
         };
-        if missed == Added::Notify {
+        if unseen == Added::Notify {
             shared.notify();
         }
         shared.engine.application_may_block();
@@ -290,8 +344,10 @@ impl CqShared {
         self.cookie
     }
 
+    /// Somebody fetched an event.
     pub(crate) fn note_event(&self) {
         self.unacked.fetch_add(1, Relaxed);
+        self.state.lock().told = None;
     }
 
     /// Adds a completion. Called with a queue pair locked: does nothing but that.
@@ -307,7 +363,25 @@ impl CqShared {
             stamps.push_back(clock::now().0);
         }
         self.len.store(state.ring.len() as u32, Release);
-        state.fire(&completion)
+        if state.armed.wants(&completion) { self.fire(&mut state) } else { Added::Quiet }
+    }
+
+    #[inline]
+    fn fire(&self, state: &mut State) -> Added {
+        let newest = state.polled + state.ring.len() as u64 - 1;
+        state.told.get_or_insert(newest);
+        state.armed = Armed::No;
+        self.found_empty.store(false, Relaxed);
+        Added::Notify
+    }
+
+    /// Fires for what came after a poll that found nothing left, and without an event since.
+    fn fire_for_unseen(&self, state: &mut State) -> Added {
+        if !self.found_empty.load(Relaxed) {
+            return Added::Quiet;
+        }
+        let armed = state.armed;
+        if state.ring.iter().any(|completion| armed.wants(completion)) { self.fire(state) } else { Added::Quiet }
     }
 
     /// Tells those who wait. Called with no lock held: wakers run foreign code.
@@ -328,9 +402,7 @@ impl CqShared {
     }
 
     #[inline]
-    fn take(&self, max: usize, mut each: impl FnMut(&Completion, u64)) -> Result<usize, CqError> {
-        let mut guard = self.state.lock();
-        let state = &mut *guard;
+    fn take(&self, state: &mut State, max: usize, mut each: impl FnMut(&Completion, u64)) -> Result<usize, CqError> {
         let count = state.ring.len().min(max);
         if count == 0 {
             state.check()?;
@@ -343,6 +415,11 @@ impl CqShared {
             }
         }
         self.len.store(state.ring.len() as u32, Release);
+        self.found_empty.store(count < max, Relaxed);
+        state.polled += count as u64;
+        if state.told.is_some_and(|told| told < state.polled) {
+            state.told = None;
+        }
         state.taken += count as u32;
         if state.taken >= TAKEN_TO_TELL {
             self.engine.application_took(std::mem::take(&mut state.taken));
@@ -353,6 +430,9 @@ impl CqShared {
     /// An empty queue: well, or in error.
     #[inline]
     fn nothing(&self) -> Result<usize, CqError> {
+        if !self.found_empty.load(Relaxed) {
+            self.found_empty.store(true, Relaxed);
+        }
         if self.trouble.load(Acquire) { self.what_is_wrong() } else { Ok(0) }
     }
 
@@ -377,6 +457,7 @@ impl CqShared {
             stamps.retain(|_| kept.next().unwrap_or(true));
         }
         ring.retain(kept);
+        state.told = None;
         self.len.store(state.ring.len() as u32, Release);
     }
 
@@ -415,26 +496,6 @@ impl State {
             (true, _) => Err(CqError::Destroyed),
             (_, true) => Err(CqError::Overrun),
             _ => Ok(()),
-        }
-    }
-
-    #[inline]
-    fn fire(&mut self, completion: &Completion) -> Added {
-        if !self.armed.wants(completion) {
-            self.missed += 1;
-            return Added::Quiet;
-        }
-        self.armed = Armed::No;
-        self.missed = 0;
-        Added::Notify
-    }
-
-    /// Fires for what came since the last event, unless it was polled.
-    fn fire_for_missed(&mut self) -> Added {
-        let missed = self.ring.iter().rev().take(self.missed as usize);
-        match missed.copied().find(|completion| self.armed.wants(completion)) {
-            Some(completion) => self.fire(&completion),
-            None => Added::Quiet,
         }
     }
 

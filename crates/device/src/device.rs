@@ -14,7 +14,7 @@ use crate::engine::EngineRef;
 use crate::error::{CaptureError, Error, OpenError};
 use crate::events::AsyncEvent;
 use crate::info::{DeviceCounters, DeviceInfo, PortInfo, PortState};
-use crate::limits::{LIMITS, Limits};
+use crate::limits::{self, Limits};
 use crate::pd::Pd;
 use crate::qp::{Qp, QpSpec};
 use crate::srq::{Srq, SrqAttr};
@@ -70,6 +70,12 @@ impl Device {
         &self.engine
     }
 
+    /// How many handles of whatever kind keep what all devices of this process share: sockets, memory, a thread.
+    /// This device is one of them, each object that is not destroyed another.
+    pub fn holds(&self) -> usize {
+        self.engine.holds()
+    }
+
     /// What it is, and how its port stands now.
     pub fn info(&self) -> DeviceInfo {
         self.engine.devices.of(&self.context).unwrap_or_else(|| {
@@ -86,7 +92,7 @@ impl Device {
 
     /// What it can do at most.
     pub fn limits(&self) -> Limits {
-        LIMITS
+        limits::reachable()
     }
 
     /// Makes a protection domain.

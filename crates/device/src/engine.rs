@@ -12,12 +12,14 @@ mod faulty;
 mod host;
 mod later;
 mod look;
+mod nap;
 mod overrun;
 mod packets;
 mod post;
 mod progress;
 mod pump;
 mod receive;
+mod rest;
 mod route;
 mod scratch;
 mod send;
@@ -25,6 +27,8 @@ mod slots;
 mod staging;
 mod stalled;
 mod timers;
+mod usage;
+mod watch;
 
 use std::io;
 use std::ops::Deref;
@@ -38,18 +42,18 @@ use hub::DeviceRecord;
 use hub::client::Session;
 use memory::Registry;
 use parking_lot::Mutex;
-use transport::{ReorderBudget, Tuning};
+use transport::{Mtu, ReorderBudget, Tuning};
 use udp::{RxSocket, TxPool};
 
 use crate::capture::Capture;
 use crate::counters::Counters;
-use crate::devices::Devices;
+use crate::devices::{Context, Devices};
 use crate::error::{CaptureError, Error};
 use crate::faults::FaultGate;
-use crate::fork;
 use crate::multicast::Groups;
 use crate::near::NearSide;
 use crate::qp::QpEntry;
+use crate::quota::Quotas;
 use activity::Activity;
 use background::Background;
 pub(crate) use background::wake_descriptor;
@@ -57,9 +61,10 @@ use destination::Destinations;
 pub(crate) use destination::Share;
 pub(crate) use due::Doorbells;
 use due::DueList;
+use guest::fork;
 pub(crate) use host::{Host, Outcome};
 use later::Later;
-pub(crate) use pump::Acks;
+pub(crate) use pump::{Acks, TURN_PACKETS};
 pub(crate) use route::Route;
 pub(crate) use scratch::Scratch;
 pub(crate) use slots::MAX_QP;
@@ -68,6 +73,7 @@ pub(crate) use staging::Staging;
 pub(crate) use stalled::Shortage;
 use stalled::Stalled;
 use timers::Timers;
+use watch::Watch;
 
 /// How long a sender waits for room in a socket's buffer before it gives packets up.
 const TX_WAIT_MS: u16 = 10;
@@ -84,10 +90,12 @@ pub(crate) struct Parts {
     pub(crate) counters: Counters,
     /// The memory that the device reaches.
     pub(crate) registry: Registry,
-    /// What wakes the background thread; peers on this host have it, too.
+    /// The bell that peers on this host ring when this process sleeps.
     pub(crate) wake: OwnedFd,
     /// What there is for peers on this host, if they may come.
     pub(crate) near: Option<NearSide>,
+    /// Whether a poll that finds nothing may sleep while others want the processor.
+    pub(crate) naps: bool,
 }
 
 pub(crate) struct Engine {
@@ -112,9 +120,12 @@ pub(crate) struct Engine {
     pub(crate) devices: Devices,
     ids: AtomicU32,
     activity: Activity,
+    watch: Watch,
+    naps: bool,
     pub(crate) near: Option<NearSide>,
     later: Later,
     stalled: Stalled,
+    pub(crate) quotas: Quotas,
 }
 
 /// A counted hold on the engine. With the last one the background thread ends.
@@ -139,7 +150,7 @@ impl Engine {
             backlog: Mutex::default(),
             backlogged: AtomicBool::new(false),
             timers: Timers::default(),
-            background: Background::new(parts.wake),
+            background: Background::new(wake_descriptor()?),
             groups: Groups::default(),
             reorder: Arc::new(ReorderBudget::new(ReorderBudget::DEFAULT_BYTES)),
             faults: FaultGate::default(),
@@ -148,9 +159,12 @@ impl Engine {
             devices: Devices::new(parts.devices),
             ids: AtomicU32::new(1),
             activity: Activity::default(),
+            watch: Watch::new(parts.wake)?,
+            naps: parts.naps,
             near: parts.near,
             later: Later::default(),
             stalled: Stalled::default(),
+            quotas: Quotas::default(),
         };
         if let Some(near) = &engine.near {
             engine.registry.set_mirror(near.export.clone());
@@ -171,6 +185,11 @@ impl Engine {
     /// How queue pairs behave here.
     pub(crate) fn tuning(&self) -> Tuning {
         self.destinations.tuning()
+    }
+
+    /// The largest payload of a packet that the port of a context carries now.
+    pub(crate) fn mtu_of(&self, context: &Context) -> Mtu {
+        self.devices.of(context).map_or(Mtu::B4096, |info| info.port.active_mtu)
     }
 
     /// The socket that multicast groups are joined with.
@@ -220,6 +239,7 @@ impl EngineRef {
     pub(crate) fn start(parts: Parts) -> io::Result<EngineRef> {
         fork::watch();
         let (engine, session) = Engine::new(parts)?;
+        engine.open_one_socket()?;
         let engine = Arc::new(engine);
         let thread = background::spawn(engine.clone(), session)?;
         Ok(EngineRef(Arc::new(Guard { engine, thread: Some(thread) })))
@@ -227,6 +247,11 @@ impl EngineRef {
 
     pub(crate) fn is_same(&self, other: &EngineRef) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// How many holds there are.
+    pub(crate) fn holds(&self) -> usize {
+        Arc::strong_count(&self.0)
     }
 
     /// A hold that does not keep the engine alive.
@@ -267,6 +292,7 @@ impl Drop for Guard {
             std::mem::forget((self.engine.clone(), self.thread.take()));
             return;
         }
+        Scratch::forget();
         self.engine.background.stop();
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()

@@ -22,6 +22,7 @@
 //! What it does not do: it decides nothing about protocol (that is `transport`), it hands
 //! out no buffers with lifetimes (that is the `longarm` crate), and it knows no verbs ABI.
 #![deny(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod capture;
 mod channel;
@@ -34,7 +35,6 @@ mod engine;
 mod error;
 mod events;
 mod faults;
-mod fork;
 mod info;
 mod limits;
 mod loose;
@@ -44,6 +44,7 @@ mod mw;
 mod near;
 mod pd;
 mod qp;
+mod quota;
 mod signal;
 mod srq;
 mod start;
@@ -73,7 +74,7 @@ pub use start::process_ends;
 pub use xrc::Xrcd;
 
 pub use ::faults::FaultPlan;
-pub use memory::{MwType, Region, Span, survive_unmapping};
+pub use memory::{MwType, Region, Span, advise, set_advice_watched, survive_unmapping};
 /// The vocabulary of the transport, for callers that use this crate alone.
 pub use transport::{
     Access, AddressVector, AtomicOp, AttrMask, BindMw, Completion, CompletionOp, Datagram, FlushLevel, FlushPlacement,

@@ -1,4 +1,6 @@
-//! What a device can do at most, as `query_device` tells it.
+//! What a device can do at most, as `query_device` tells it. Counts are those of one process.
+
+use std::sync::OnceLock;
 
 use crate::error::Error;
 
@@ -27,6 +29,8 @@ pub struct Limits {
     pub max_pd: u32,
     /// Shared receive queues.
     pub max_srq: u32,
+    /// Address handles, of those who give such out: a device has none.
+    pub max_ah: u32,
     /// Work requests in a shared receive queue.
     pub max_srq_wr: u32,
     /// Entries of their lists.
@@ -49,13 +53,14 @@ pub(crate) const LIMITS: Limits = Limits {
     max_qp_wr: 1 << 16,
     max_sge: 32,
     max_inline_bytes: 1024,
-    max_cq: 1 << 16,
+    max_cq: 1 << 18,
     max_cqe: 1 << 22,
     max_mr: memory::Registry::CAPACITY,
     max_mr_bytes: isize::MAX as u64,
     max_mw: memory::Registry::CAPACITY,
-    max_pd: 1 << 16,
-    max_srq: 1 << 16,
+    max_pd: 1 << 18,
+    max_srq: 1 << 18,
+    max_ah: 1 << 20,
     max_srq_wr: 1 << 16,
     max_srq_sge: 32,
     max_rd_atomic: 128,
@@ -64,6 +69,21 @@ pub(crate) const LIMITS: Limits = Limits {
     max_message_bytes: transport::MAX_MESSAGE_BYTES,
     max_pkeys: 1,
 };
+
+/// The limits of every device, as far as the system's settings let them be reached.
+pub(crate) fn reachable() -> Limits {
+    Limits { max_mcast_groups: LIMITS.max_mcast_groups.min(max_memberships()), ..LIMITS }
+}
+
+/// How many groups the kernel lets one socket join; its default if it does not tell.
+fn max_memberships() -> u32 {
+    const DEFAULT: u32 = 20;
+    static MOST: OnceLock<u32> = OnceLock::new();
+    *MOST.get_or_init(|| {
+        let setting = std::fs::read_to_string("/proc/sys/net/ipv4/igmp_max_memberships");
+        setting.ok().and_then(|number| number.trim().parse().ok()).unwrap_or(DEFAULT)
+    })
+}
 
 /// Refuses what is above a limit.
 pub(crate) fn check(what: &'static str, asked: u32, max: u32) -> Result<(), Error> {

@@ -46,6 +46,7 @@ impl Mr {
     pub(crate) unsafe fn of_memory(pd: Lease<PdShared>, spec: &MrSpec) -> Result<Mr, Error> {
         // SAFETY: passed on to the caller.
         let keys = unsafe { pd.engine().registry().register(spec) }?;
+        pd.engine().counters.show_verdicts();
         Ok(Mr::new(pd, keys, spec, None))
     }
 

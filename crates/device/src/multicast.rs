@@ -3,8 +3,7 @@
 //! The socket joins a group with the first queue pair and leaves it with the last. A packet
 //! to a group is handed to every attached queue pair of this process; other processes get
 //! copies of their own from the kernel. A queue pair that is attached to the group it sends
-//! to receives its own packets too, as on hardware without loop-back blocking and as with
-//! the kernel's rxe.
+//! to receives its own packets too, as on hardware and as with the kernel's rxe, unless it was made not to.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use udp::RxSocket;
 use wire::Gid;
 
 use crate::error::Error;
-use crate::limits::LIMITS;
+use crate::limits::{self, LIMITS};
 use crate::qp::QpEntry;
 
 /// A group on an interface.
@@ -62,6 +61,11 @@ impl Groups {
         }
     }
 
+    /// Whether a queue pair is attached to any group.
+    pub(crate) fn has(&self, entry: &Arc<QpEntry>) -> bool {
+        self.0.read().values().any(|members| members.iter().any(|member| Arc::ptr_eq(member, entry)))
+    }
+
     /// Detaches a queue pair from all its groups.
     pub(crate) fn detach_all(&self, entry: &Arc<QpEntry>, socket: &RxSocket) {
         if self.0.read().is_empty() {
@@ -96,16 +100,12 @@ fn remove(groups: &mut HashMap<Key, Members>, key: Key, entry: &Arc<QpEntry>, so
 
 fn check_limits(groups: &HashMap<Key, Members>, key: Key) -> Result<(), Error> {
     match groups.get(&key) {
-        Some(members) if members.len() >= LIMITS.max_mcast_qp as usize => Err(Error::Limit {
-            what: "number of queue pairs attached to a group",
-            asked: members.len() as u64 + 1,
-            max: LIMITS.max_mcast_qp.into(),
-        }),
-        None if groups.len() >= LIMITS.max_mcast_groups as usize => Err(Error::Limit {
-            what: "number of multicast groups",
-            asked: groups.len() as u64 + 1,
-            max: LIMITS.max_mcast_groups.into(),
-        }),
+        Some(members) if members.len() >= LIMITS.max_mcast_qp as usize => {
+            Err(Error::Exhausted("place for a queue pair in the multicast group"))
+        }
+        None if groups.len() >= limits::reachable().max_mcast_groups as usize => {
+            Err(Error::Exhausted("multicast group: the system's igmp_max_memberships is the limit"))
+        }
         _ => Ok(()),
     }
 }

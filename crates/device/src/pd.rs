@@ -10,6 +10,7 @@ use crate::engine::EngineRef;
 use crate::error::Error;
 use crate::mr::Mr;
 use crate::mw::Mw;
+use crate::quota::Place;
 use crate::users::{Counted, Lease, Users};
 
 /// A protection domain.
@@ -23,6 +24,7 @@ pub(crate) struct PdShared {
     id: PdId,
     engine: EngineRef,
     users: Users,
+    _place: Place,
     /// Regions whose handles are gone while memory windows were bound to them.
     orphans: Mutex<Vec<MrId>>,
 }
@@ -38,8 +40,10 @@ impl Counted for PdShared {
 impl Pd {
     pub(crate) fn new(engine: &EngineRef) -> Result<Pd, Error> {
         engine.check()?;
+        let place = engine.quotas.pds.take()?;
         let id = engine.registry().alloc_pd();
-        let shared = PdShared { id, engine: engine.clone(), users: Users::default(), orphans: Mutex::default() };
+        let users = Users::default();
+        let shared = PdShared { id, engine: engine.clone(), users, _place: place, orphans: Mutex::default() };
         Ok(Pd { shared: Arc::new(shared) })
     }
 

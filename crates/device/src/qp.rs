@@ -4,7 +4,9 @@ mod entry;
 
 use std::sync::Arc;
 
-use transport::{AttrMask, PdId, QpAttr, QpCaps, QpCounters, QpInit, QpState, QpType, Reason, RecvWr, SendWr};
+use transport::{
+    AttrMask, Mtu, PdId, QpAttr, QpCaps, QpCounters, QpInit, QpState, QpType, Reason, RecvWr, SendWr, Tuning,
+};
 use wire::{Gid, Qpn};
 
 use crate::clock;
@@ -76,8 +78,9 @@ impl Qp {
             pd: spec.pd.id(),
             caps: caps(spec),
             signal_all: spec.signal_all,
-            shared_recv: spec.srq.is_some(),
-            tuning: engine.tuning(),
+            shared_recv: spec.srq.map(|srq| srq.shared.pd()),
+            tuning: Tuning { max_datagram: engine.mtu_of(context), ..engine.tuning() },
+            secret: secret()?,
         };
         Qp::enter(engine, context, init, parents)
     }
@@ -92,8 +95,9 @@ impl Qp {
             pd: PdId::default(),
             caps: NO_QUEUES,
             signal_all: false,
-            shared_recv: true,
+            shared_recv: Some(PdId::default()),
             tuning: engine.tuning(),
+            secret: secret()?,
         };
         Qp::enter(engine, context, init, parents)
     }
@@ -132,6 +136,9 @@ impl Qp {
 
     /// Changes attributes and state. On the way to Reset its completions leave the queues.
     ///
+    /// A path MTU above the port's active one is taken over; packets carry what the port does.
+    /// [`QpAttr::port_mtu`] need not be filled in.
+    ///
     /// # Errors
     /// [`Error::Modify`] if the state table does not allow it.
     pub fn modify(&self, attr: &QpAttr, mask: AttrMask) -> Result<(), Error> {
@@ -143,6 +150,7 @@ impl Qp {
         if mask.contains(AttrMask::STATE) && attr.state == QpState::Rtr {
             self.choose_way(attr);
         }
+        let attr = &QpAttr { port_mtu: self.port_mtu(mask), ..*attr };
         self.work(|qp, host| {
             qp.modify(attr, mask, clock::now(), host)?;
             host.near.inspect(|end| end.learn(qp));
@@ -192,8 +200,13 @@ impl Qp {
         self.post(|engine, entry, scratch| engine.post_recv(entry, wrs, scratch))
     }
 
+    /// UD: from now on it receives nothing that it sent to a multicast group itself; other members still do.
+    pub fn block_own_multicast(&self) {
+        self.handle.entry.block_own_multicast();
+    }
+
     /// UD: joins a multicast group on the device's interface. Its own packets to the group
-    /// come back to it, too.
+    /// come back to it, too, unless [`block_own_multicast`](Qp::block_own_multicast) was called.
     ///
     /// # Errors
     /// If it is no UD queue pair, or that is no multicast GID, or the system refuses.
@@ -216,6 +229,12 @@ impl Qp {
         let Handle { engine, entry, .. } = &*self.handle;
         self.check_multicast()?;
         engine.groups.detach(group, entry, engine.socket())
+    }
+
+    /// Whether it is attached to a multicast group.
+    pub fn is_in_multicast(&self) -> bool {
+        let Handle { engine, entry, qp_type, .. } = &*self.handle;
+        *qp_type == QpType::Ud && engine.groups.has(entry)
     }
 
     /// Why it failed, if it did.
@@ -248,6 +267,12 @@ impl Qp {
             live.qp.set_near(end.is_some());
             live.near = end;
         }
+    }
+
+    /// What the port carries now, if somebody asks for a path MTU.
+    fn port_mtu(&self, mask: AttrMask) -> Mtu {
+        let Handle { engine, entry, .. } = &*self.handle;
+        if mask.contains(AttrMask::PATH_MTU) { engine.mtu_of(entry.context()) } else { Mtu::B4096 }
     }
 
     fn check_multicast(&self) -> Result<(), Error> {
@@ -355,6 +380,15 @@ fn caps(spec: &QpSpec<'_>) -> QpCaps {
     match spec.qp_type {
         QpType::XrcSend => QpCaps { max_recv_wr: 0, max_recv_sge: 0, ..spec.caps },
         _ => spec.caps,
+    }
+}
+
+/// What the cookies of a queue pair are drawn from.
+fn secret() -> Result<u64, Error> {
+    let mut random = [0; 8];
+    match rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()) {
+        Ok(8) => Ok(u64::from_ne_bytes(random)),
+        _ => Err(Error::Exhausted("random number")),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::error::{Error, PostFailure};
 use crate::events::{AsyncEvent, EventQueue};
 use crate::limits::{self, LIMITS};
 use crate::pd::{Pd, PdShared};
+use crate::quota::Place;
 use crate::users::{Counted, Lease, Users};
 use crate::xrc::{Xrcd, XrcdShared};
 
@@ -46,6 +47,7 @@ pub(crate) struct SrqShared {
     parents: Mutex<Option<Parents>>,
     events: Arc<EventQueue>,
     users: Users,
+    _place: Place,
     queue: Mutex<RecvQueue>,
 }
 
@@ -73,7 +75,8 @@ impl Counted for SrqShared {
 impl Srq {
     pub(crate) fn new(engine: &EngineRef, events: &Arc<EventQueue>, pd: &Pd, attr: &SrqAttr) -> Result<Srq, Error> {
         let parents = Parents { _pd: lease_pd(engine, pd, attr)?, xrc: None };
-        Ok(Srq { shared: Arc::new(SrqShared::new(engine, events, pd, attr, parents, None)) })
+        let place = engine.quotas.srqs.take()?;
+        Ok(Srq { shared: Arc::new(SrqShared::new(engine, events, pd, attr, (parents, place), None)) })
     }
 
     pub(crate) fn new_xrc(
@@ -88,7 +91,8 @@ impl Srq {
         }
         let xrc = XrcParents { xrcd: xrcd.lease(engine)?, cq: Lease::new(cq.shared())? };
         let parents = Parents { _pd: lease, xrc: Some(xrc) };
-        let make = |number| SrqShared::new(engine, events, pd, attr, parents, Some(number));
+        let place = engine.quotas.srqs.take()?;
+        let make = |number| SrqShared::new(engine, events, pd, attr, (parents, place), Some(number));
         Ok(Srq { shared: xrcd.shared.enter(make) })
     }
 
@@ -138,7 +142,8 @@ impl Srq {
     pub fn resize(&self, max_wr: u32) -> Result<(), Error> {
         self.shared.check()?;
         limits::check("shared receive queue size", max_wr, LIMITS.max_srq_wr)?;
-        Ok(self.shared.queue.lock().resize(max_wr)?)
+        let fits = self.shared.queue.lock().resize(max_wr);
+        fits.map_err(|_| Error::Invalid("so many do not hold what is posted, or are fewer than the limit"))
     }
 
     /// Its attributes.
@@ -165,7 +170,7 @@ impl SrqShared {
         events: &Arc<EventQueue>,
         pd: &Pd,
         attr: &SrqAttr,
-        parents: Parents,
+        (parents, place): (Parents, Place),
         number: Option<u32>,
     ) -> SrqShared {
         let mut queue = RecvQueue::new(attr.max_wr, attr.max_sge);
@@ -178,6 +183,7 @@ impl SrqShared {
             parents: Mutex::new(Some(parents)),
             events: events.clone(),
             users: Users::default(),
+            _place: place,
             queue: Mutex::new(queue),
         }
     }

@@ -10,15 +10,15 @@ use std::sync::atomic::{
 use std::time::Duration;
 
 use ::faults::FaultPlan;
+use guest::{environment, fork};
 use hub::client::{AttachOptions, LocalOffer, attach};
 use local::{Export, MAX_SLOTS};
-use memory::Registry;
+use memory::{Adoption, Registry};
 use parking_lot::Mutex;
 
 use crate::counters::Counters;
 use crate::engine::{EngineRef, Parts, WeakEngine, wake_descriptor};
 use crate::error::OpenError;
-use crate::fork;
 use crate::near::NearSide;
 
 /// With how many slots this process begins: on so many cores it can receive at once.
@@ -27,8 +27,10 @@ const FAULTS: &str = "LONGARM_FAULTS";
 const CAPTURE: &str = "LONGARM_CAPTURE";
 /// Whether peers on this host are reached by shared memory.
 const LOCAL: &str = "LONGARM_LOCAL";
-/// Whether memory that programs register is moved to where such peers can map it.
+/// Which memory that programs register is moved to where such peers can map it.
 const ADOPT: &str = "LONGARM_ADOPT";
+/// Whether a poll that finds nothing may sleep while others want the processor.
+const NAP: &str = "LONGARM_NAP";
 /// What a child waits for a lock that its parent may have held when it forked.
 const FORK_WAIT: Duration = Duration::from_secs(20);
 
@@ -87,7 +89,7 @@ fn start() -> Result<EngineRef, OpenError> {
     // Faults that are asked for from the start are done to packets.
     let near = if is_on(LOCAL)? && !is_set(FAULTS) { near_side(&registry) } else { None };
     // Memory that peers cannot map costs them a system call for each access.
-    registry.set_adoption(is_on(ADOPT)? && near.is_some());
+    registry.set_adoption(if near.is_some() { adoption_of_environment()? } else { Adoption::Never });
     let options = AttachOptions {
         counters: Some(Arc::clone(counters.page())),
         local: near.as_ref().map(|near| local_offer(near, &wake)).transpose()?,
@@ -97,7 +99,10 @@ fn start() -> Result<EngineRef, OpenError> {
     if slots > 1 {
         session.more_slots(slots - 1)?;
     }
-    let sockets = session.slots().iter().map(|slot| Ok((slot.number, slot.socket.try_clone()?)));
+    let sockets = session.slots().iter().map(|slot| {
+        let socket = guest::copy(&slot.socket)?;
+        Ok((slot.number, socket))
+    });
     let parts = Parts {
         sockets: sockets.collect::<std::io::Result<_>>()?,
         devices: session.devices().to_vec(),
@@ -106,6 +111,7 @@ fn start() -> Result<EngineRef, OpenError> {
         registry,
         wake,
         near,
+        naps: is_on(NAP)?,
     };
     let engine = EngineRef::start(parts)?;
     engine.set_faults(faults);
@@ -115,15 +121,27 @@ fn start() -> Result<EngineRef, OpenError> {
 
 /// A switch that is on unless the environment says otherwise.
 fn is_on(variable: &'static str) -> Result<bool, OpenError> {
-    match std::env::var_os(variable).unwrap_or_default().to_str() {
+    match environment::var_os(variable).unwrap_or_default().to_str() {
         Some("" | "on") => Ok(true),
         Some("off") => Ok(false),
         _ => Err(OpenError::Environment { variable, problem: "it is neither \"on\" nor \"off\"".into() }),
     }
 }
 
+fn adoption_of_environment() -> Result<Adoption, OpenError> {
+    match environment::var_os(ADOPT).unwrap_or_default().to_str() {
+        Some("" | "safe") => Ok(Adoption::Safe),
+        Some("always") => Ok(Adoption::Always),
+        Some("never" | "off") => Ok(Adoption::Never),
+        _ => {
+            let problem = "it is none of \"safe\", \"always\" and \"never\"".into();
+            Err(OpenError::Environment { variable: ADOPT, problem })
+        }
+    }
+}
+
 fn is_set(variable: &str) -> bool {
-    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
+    environment::value(variable).is_some()
 }
 
 /// What peers on this host see; none if the system has no memory to share.
@@ -133,13 +151,12 @@ fn near_side(registry: &Registry) -> Option<NearSide> {
 }
 
 fn local_offer(near: &NearSide, wake: &OwnedFd) -> Result<LocalOffer, OpenError> {
-    let export = near.export.export().fd().try_clone_to_owned()?;
-    Ok(LocalOffer { export: Arc::new(export), wake: Arc::new(wake.try_clone()?) })
+    Ok(LocalOffer { export: near.export.export().shared_fd(), wake: Arc::new(guest::copy(wake)?) })
 }
 
 /// With how many slots this process begins.
 fn slots_of_environment() -> Result<u8, OpenError> {
-    let Some(text) = std::env::var_os(SLOTS).filter(|text| !text.is_empty()) else { return Ok(1) };
+    let Some(text) = environment::value(SLOTS) else { return Ok(1) };
     let number = text.to_str().and_then(|text| text.parse().ok());
     number.filter(|number| (1..=MAX_SLOTS as u8).contains(number)).ok_or_else(|| OpenError::Environment {
         variable: SLOTS,
@@ -148,14 +165,14 @@ fn slots_of_environment() -> Result<u8, OpenError> {
 }
 
 fn faults_of_environment() -> Result<Option<FaultPlan>, OpenError> {
-    let Some(text) = std::env::var_os(FAULTS).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let Some(text) = environment::value(FAULTS) else { return Ok(None) };
     let fail = |problem: String| OpenError::Environment { variable: FAULTS, problem };
     let text = text.to_str().ok_or_else(|| fail("it is not text".into()))?;
     text.parse().map(Some).map_err(|error: ::faults::PlanError| fail(error.to_string()))
 }
 
 fn capture_of_environment(engine: &EngineRef) -> Result<(), OpenError> {
-    let Some(path) = std::env::var_os(CAPTURE).filter(|path| !path.is_empty()) else { return Ok(()) };
+    let Some(path) = environment::value(CAPTURE) else { return Ok(()) };
     let started = engine.start_capture(Path::new(&path));
     let fail = |problem: String| OpenError::Environment { variable: CAPTURE, problem };
     let path = started.map_err(|error| fail(error.to_string()))?;

@@ -2,7 +2,7 @@
 //!
 //! Not part of the public interface; behind the feature `testing`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 
 use hub::{DeviceRecord, Guid};
@@ -49,9 +49,12 @@ pub fn open_socket(socket: OwnedFd, slot: u8, interface: &str) -> Device {
 }
 
 fn open_sockets(sockets: Vec<(u8, OwnedFd)>, interface: &str) -> Device {
+    if let Some(engine) = ONE.with_borrow(|one| one.as_ref().and_then(WeakEngine::upgrade)) {
+        return open_on(engine, interface);
+    }
     let slots: Vec<u8> = sockets.iter().map(|(slot, _)| *slot).collect();
     let registry = Registry::from_entropy().expect("random numbers");
-    let near = NEAR.with_borrow(Option::is_some).then(|| near_side(&registry));
+    let near = (way() != Way::Packets).then(|| near_side(&registry));
     let parts = Parts {
         sockets,
         devices: udp::interfaces().expect("interfaces").iter().map(record).collect(),
@@ -60,29 +63,60 @@ fn open_sockets(sockets: Vec<(u8, OwnedFd)>, interface: &str) -> Device {
         registry,
         wake: crate::engine::wake_descriptor().expect("a descriptor"),
         near,
+        naps: NAPS.get(),
     };
     let engine = EngineRef::start(parts).expect("an engine");
-    NEAR.with_borrow_mut(|others| introduce_to(others, &engine, &slots));
+    match way() {
+        Way::Packets => {}
+        Way::OneHost => NEAR.with_borrow_mut(|others| introduce_to(others, &engine, &slots)),
+        Way::OneProcess => ONE.set(Some(engine.downgrade())),
+    }
+    open_on(engine, interface)
+}
+
+fn open_on(engine: EngineRef, interface: &str) -> Device {
     Device::on(engine, &OpenOptions { name: Some(interface.to_owned()) }).expect("a device")
+}
+
+/// How devices that a thread opens reach each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Way {
+    /// By packets.
+    #[default]
+    Packets,
+    /// As processes on one host do: by shared memory. They are introduced without a hub.
+    OneHost,
+    /// As contexts of one process: they share an engine, which has the slot of the first of them.
+    OneProcess,
 }
 
 /// The slots of an engine.
 type Opened = (Vec<u8>, WeakEngine);
 
 thread_local! {
-    /// Engines that reach each other without packets, if those that are opened now are to.
-    static NEAR: RefCell<Option<Vec<Opened>>> = const { RefCell::new(None) };
+    static WAY: Cell<Way> = const { Cell::new(Way::Packets) };
+    static NAPS: Cell<bool> = const { Cell::new(true) };
+    /// Engines of one host.
+    static NEAR: RefCell<Vec<Opened>> = const { RefCell::new(Vec::new()) };
+    /// The engine of one process.
+    static ONE: RefCell<Option<WeakEngine>> = const { RefCell::new(None) };
 }
 
-/// Whether engines that this thread opens reach each other as processes on one host do: by shared
-/// memory. They are introduced without a hub.
-pub fn set_near(near: bool) {
-    NEAR.set(near.then(Vec::new));
+/// How devices reach each other that this thread opens from now on.
+pub fn set_way(way: Way) {
+    WAY.set(way);
+    NEAR.take();
+    ONE.take();
 }
 
-/// What [`set_near`] was called with last in this thread.
-pub fn is_near() -> bool {
-    NEAR.with_borrow(Option::is_some)
+/// Whether polls nap on a busy machine, of devices that this thread opens from now on.
+pub fn set_naps(naps: bool) {
+    NAPS.set(naps);
+}
+
+/// What [`set_way`] was called with last in this thread.
+pub fn way() -> Way {
+    WAY.get()
 }
 
 fn near_side(registry: &Registry) -> NearSide {
@@ -90,8 +124,7 @@ fn near_side(registry: &Registry) -> NearSide {
     NearSide::new(export).expect("a descriptor")
 }
 
-fn introduce_to(others: &mut Option<Vec<Opened>>, engine: &EngineRef, slots: &[u8]) {
-    let Some(others) = others else { return };
+fn introduce_to(others: &mut Vec<Opened>, engine: &EngineRef, slots: &[u8]) {
     others.retain(|(other, _)| other != slots);
     for (other_slots, other) in others.iter() {
         if let Some(other) = other.upgrade() {

@@ -3,6 +3,7 @@
 mod atomics;
 mod completions;
 mod datagrams;
+mod equal;
 mod events;
 mod faults;
 mod hostile;
@@ -12,7 +13,9 @@ mod many;
 mod near;
 mod on_demand;
 mod operations;
+mod own;
 pub(crate) mod rig;
+mod shared_receive;
 mod slots;
 mod threads;
 mod xrc;

@@ -14,7 +14,7 @@ use hub::client::{AttachOptions, LinkOffer, LocalOffer, Session, SessionEvent, S
 use local::{Export, LANES, Link, LinkEnds};
 use longarm_device::{Qpn, RemoteAddr, SendOp};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use support::{End, Other, PATIENCE, ROLE, heard, meet, open, run_again, say};
+use support::{End, Other, PATIENCE, ROLE, heard, meet, open, run_apart, say};
 use transport::near::frame::HEAD_BYTES;
 
 const TEST: &str = "a_hostile_neighbour_spoils_nothing_but_its_own_link";
@@ -32,19 +32,7 @@ fn a_hostile_neighbour_spoils_nothing_but_its_own_link() {
         "victim" => be_victim(),
         "honest" => be_honest(),
         word if !word.is_empty() => be_hostile(word),
-        _ => {
-            let place = std::env::temp_dir().join(format!("longarm-device-hostile-{}", std::process::id()));
-            let mut victim = run_again(TEST, "victim");
-            victim.env(hub::RUNTIME_DIR_VARIABLE, place.join("run"));
-            let mut output = None;
-            std::fs::create_dir(&place).unwrap();
-            udp::testing::in_new_netns(|| output = Some(victim.output().unwrap()));
-            let _ = hub::client::shutdown(Some(&place.join("run")), true);
-            let _ = std::fs::remove_dir_all(&place);
-            let Some(output) = output else { return };
-            let said = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-        }
+        _ => run_apart(TEST, "victim"),
     }
 }
 

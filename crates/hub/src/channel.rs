@@ -27,6 +27,16 @@ pub(crate) struct Parcel {
     pub(crate) descriptors: Vec<OwnedFd>,
     /// Whether more descriptors belong to it than could be had.
     pub(crate) is_cut: bool,
+    /// Whether this process could not have as many as were expected.
+    lacks_room: bool,
+}
+
+impl Parcel {
+    /// With its descriptors out of the program's way.
+    pub(crate) fn high(mut self) -> Parcel {
+        self.descriptors = self.descriptors.into_iter().map(guest::high).collect();
+        self
+    }
 }
 
 /// Why nothing could be received.
@@ -41,9 +51,12 @@ pub(crate) enum ReceiveError {
     /// More bytes than a message may have.
     #[error("a message is longer than {MAX_MESSAGE_BYTES} bytes")]
     TooLong,
-    /// More descriptors than expected here, or than this process may have.
+    /// More descriptors than expected here.
     #[error("a message brings too many descriptors")]
     TooManyDescriptors,
+    /// More descriptors than this process may have.
+    #[error("this process may have no more descriptors: raise its limit for open files (`ulimit -n`)")]
+    NoDescriptorsLeft,
     /// The system refused.
     #[error("cannot receive: {0}")]
     System(#[source] io::Error),
@@ -99,7 +112,7 @@ fn with_raised_limit<R>(body: impl FnOnce() -> R) -> R {
 /// along is closed.
 ///
 /// # Errors
-/// See [`ReceiveError`]. After `TooLong` and `TooManyDescriptors` the message is gone.
+/// See [`ReceiveError`]. After `TooLong`, `TooManyDescriptors` and `NoDescriptorsLeft` the message is gone.
 pub(crate) fn receive(socket: BorrowedFd<'_>, most_descriptors: usize) -> Result<Parcel, ReceiveError> {
     complete(receive_with(socket, most_descriptors, RecvFlags::empty())?)
 }
@@ -115,7 +128,11 @@ pub(crate) fn peek(socket: BorrowedFd<'_>, most_descriptors: usize) -> Result<Pa
 }
 
 fn complete(parcel: Parcel) -> Result<Parcel, ReceiveError> {
-    if parcel.is_cut { Err(ReceiveError::TooManyDescriptors) } else { Ok(parcel) }
+    match parcel {
+        Parcel { lacks_room: true, .. } => Err(ReceiveError::NoDescriptorsLeft),
+        Parcel { is_cut: true, .. } => Err(ReceiveError::TooManyDescriptors),
+        parcel => Ok(parcel),
+    }
 }
 
 fn receive_with(socket: BorrowedFd<'_>, most_descriptors: usize, flags: RecvFlags) -> Result<Parcel, ReceiveError> {
@@ -137,13 +154,14 @@ fn receive_with(socket: BorrowedFd<'_>, most_descriptors: usize, flags: RecvFlag
         return Err(ReceiveError::TooLong);
     }
     let is_cut = message.flags.contains(ReturnFlags::CTRUNC) || descriptors.len() > most_descriptors;
+    let lacks_room = is_cut && descriptors.len() < most_descriptors;
     // An empty message looks like a closed connection; one with too much beside it is no better.
     if message.bytes == 0 && !is_cut {
         return Err(ReceiveError::Closed);
     }
     bytes.truncate(message.bytes);
     let descriptors = if is_cut { Vec::new() } else { descriptors };
-    Ok(Parcel { bytes, descriptors, is_cut })
+    Ok(Parcel { bytes, descriptors, is_cut, lacks_room })
 }
 
 fn take_descriptors(control: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {

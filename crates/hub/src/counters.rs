@@ -24,6 +24,7 @@ mod text;
 
 use mapping::Mapping;
 use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
@@ -48,7 +49,8 @@ const CELL_ALIGN: usize = 64;
 /// ```
 #[derive(Debug)]
 pub struct CounterPage {
-    memfd: OwnedFd,
+    /// None where the process may have no file of that size: then only this process sees the page.
+    memfd: Option<OwnedFd>,
     mapping: Mapping,
     cells_at: usize,
     cells: usize,
@@ -68,8 +70,17 @@ impl CounterPage {
         if len_bytes > MAX_PAGE_BYTES {
             return Err(PageError::TooLarge { len_bytes });
         }
-        let memfd = sealed_memfd(&header, len_bytes).map_err(PageError::System)?;
-        let mapping = Mapping::new(memfd.as_fd(), len_bytes).map_err(PageError::System)?;
+        let memfd = match sealed_memfd(&header, len_bytes) {
+            Ok(memfd) => Some(memfd),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                log::warn!(
+                    "the hub cannot show this process's counters: a limit on file sizes (`ulimit -f`) forbids it"
+                );
+                None
+            }
+            Err(error) => return Err(PageError::System(error)),
+        };
+        let mapping = Mapping::new(memfd.as_ref().map(|memfd| memfd.as_fd()), len_bytes).map_err(PageError::System)?;
         Ok(CounterPage { memfd, mapping, cells_at, cells: names.len() })
     }
 
@@ -95,15 +106,14 @@ impl CounterPage {
     /// The values as the hub would see them now.
     ///
     /// # Errors
-    /// As [`Snapshot::read`].
+    /// As [`Snapshot::read`]; `Malformed` if the page has no file.
     pub fn snapshot(&self) -> Result<Snapshot, PageError> {
-        Snapshot::read(self.memfd.as_fd())
+        Snapshot::read(self.file().ok_or(PageError::Malformed { what: "it has no file" })?)
     }
-}
 
-impl AsFd for CounterPage {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.memfd.as_fd()
+    /// The page's file, for the hub; none where a limit on file sizes forbids it.
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.memfd.as_ref().map(|memfd| memfd.as_fd())
     }
 }
 
@@ -205,7 +215,11 @@ fn header(names: &[&str]) -> Result<Vec<u8>, PageError> {
 /// A memfd that starts with `header`, has exactly `len_bytes`, and keeps that size for good.
 fn sealed_memfd(header: &[u8], len_bytes: usize) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let memfd = rustix::fs::memfd_create("longarm-counters", flags)?;
+    // Beyond the limit the kernel would not only refuse but send SIGXFSZ.
+    if getrlimit(Resource::Fsize).current.is_some_and(|most_bytes| most_bytes < len_bytes as u64) {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let memfd = guest::high(rustix::fs::memfd_create("longarm-counters", flags)?);
     rustix::fs::ftruncate(&memfd, len_bytes as u64)?;
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(&memfd, seals)?;

@@ -21,6 +21,7 @@ mod early;
 mod error;
 mod group;
 mod gsi;
+mod inherited;
 mod introductions;
 mod log_file;
 mod managing;
@@ -40,6 +41,7 @@ pub use error::HubError;
 
 use crate::launch::READY;
 use crate::rendezvous::{Lock, Rendezvous};
+use crate::sys;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit};
 use server::Server;
@@ -94,6 +96,8 @@ impl Default for DaemonOptions {
 /// # Errors
 /// See [`HubError`].
 pub fn run(options: &DaemonOptions) -> Result<(), HubError> {
+    // Where a limit forbids a file, writing to it fails, and the hub goes on.
+    sys::ignore_file_size_signal();
     let rendezvous = Rendezvous::find(options.runtime_dir.as_deref())?;
     log_file::install(&rendezvous, options.announce == Announce::No);
     let Some(lock) = lock_unless_served(&rendezvous)? else {
@@ -101,7 +105,7 @@ pub fn run(options: &DaemonOptions) -> Result<(), HubError> {
         announce_ready(options.announce);
         return Ok(());
     };
-    raise_descriptor_limit();
+    raise_limits();
     serve(rendezvous, lock, options).inspect_err(|error| log::error!("{error}"))
 }
 
@@ -147,11 +151,13 @@ fn announce_ready(announce: Announce) {
     }
 }
 
-/// Slots and clients take descriptors; the usual soft limit of 1024 would be tight.
-fn raise_descriptor_limit() {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
-        log::warn!("the limit for open files stays {:?}: {error}", limit.current);
+/// Slots and clients take descriptors; the usual soft limit of 1024 would be tight. Long answers are files.
+fn raise_limits() {
+    for (resource, name) in [(Resource::Nofile, "open files"), (Resource::Fsize, "file sizes")] {
+        let limit = rustix::process::getrlimit(resource);
+        let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+        if let Err(error) = rustix::process::setrlimit(resource, raised) {
+            log::warn!("the limit for {name} stays {:?}: {error}", limit.current);
+        }
     }
 }

@@ -18,7 +18,7 @@
 mod hook;
 
 use crate::daemon::{self, Announce, DaemonOptions};
-use std::env;
+use guest::environment;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -73,7 +73,7 @@ fn parse(value: &str) -> Option<DaemonOptions> {
 
 /// What the hook runs: the hub if the variable asks for it. Returns the exit code then.
 fn become_hub_if_asked() -> Option<i32> {
-    let value = env::var_os(BECOME_HUB_VARIABLE)?;
+    let value = environment::var_os(BECOME_HUB_VARIABLE)?;
     // In lists of processes; without it the hub would be called `exe`.
     let _ = rustix::thread::set_name(c"longarm-hub");
     let result = match value.to_str().and_then(parse) {

@@ -84,7 +84,7 @@ impl Keeper {
     pub(crate) fn open(socket: OwnedFd, namespace: u64) -> Result<(Keeper, Vec<OwnedFd>), KeeperError> {
         require_socket(&socket)?;
         let parcel = channel::peek(socket.as_fd(), MAX_DESCRIPTORS).map_err(|error| match error {
-            ReceiveError::TooManyDescriptors => KeeperError::NoRoom(error),
+            ReceiveError::TooManyDescriptors | ReceiveError::NoDescriptorsLeft => KeeperError::NoRoom(error),
             other => KeeperError::NoKeeper(other.to_string()),
         })?;
         let note: Note =

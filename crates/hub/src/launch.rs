@@ -13,6 +13,10 @@
 //! it (see [`embedded`](crate::embedded)); `longarm` beside the application;
 //! `longarm` in `$PATH`. All of them are told by [`BECOME_HUB_VARIABLE`] to be the hub.
 //!
+//! A program with more rights than its caller (set-user-ID) starts only itself, with the ids of its effective user and
+//! without its caller's environment. With file capabilities it starts no hub: the kernel would give the hub the
+//! capabilities, too, and tell it not to trust its environment.
+//!
 //! What this module does not do: it does not wait for the hub.
 
 mod detach;
@@ -20,6 +24,7 @@ mod detach;
 use crate::embedded::{self, BECOME_HUB_VARIABLE, OwnProgram};
 use crate::rendezvous::RUNTIME_DIR_VARIABLE;
 use crate::sys;
+use guest::{environment, sanitizer};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
@@ -72,16 +77,14 @@ pub(crate) enum Progress {
 /// # Errors
 /// A reason for people, if no program could be executed.
 pub(crate) fn start(runtime_dir: &Path, idle_timeout: Option<Duration>) -> Result<Launch, String> {
-    if sys::is_privileged_by_file() {
-        return Err("programs with set-user-ID or file capabilities do not start it; \
-                    start it before with `longarm up`"
-            .into());
+    if !environment::is_trusted() && sys::has_file_capabilities() {
+        return Err("programs with file capabilities do not start it; start it before with `longarm up`".into());
     }
-    let environment = environment(runtime_dir, idle_timeout);
+    let environment = variables(runtime_dir, idle_timeout);
     let mut problems = Vec::new();
     for OwnProgram { path, preload } in candidates() {
-        let preload = preload.and_then(|library| variable(PRELOAD_VARIABLE.into(), library.as_os_str()));
-        let environment: Vec<CString> = environment.iter().cloned().chain(preload).collect();
+        let preload = preload.iter().flat_map(|library| preloading(library));
+        let environment: Vec<CString> = preload.chain(environment.iter().cloned()).collect();
         match execute(&path, &ARGUMENTS, &environment) {
             Ok(pipe) => return Ok(Launch { pipe, report: Vec::new() }),
             Err(error) => problems.push(format!("{}: {error}", path.display())),
@@ -139,25 +142,41 @@ impl Launch {
 /// Programs that may be the hub, the best first.
 fn candidates() -> Vec<OwnProgram> {
     let alone = |path| OwnProgram { path, preload: None };
-    if let Some(program) = env::var_os(HUB_VARIABLE).filter(|value| !value.is_empty()) {
+    if let Some(program) = environment::value(HUB_VARIABLE) {
         return vec![alone(program.into())];
     }
+    if !environment::is_trusted() {
+        // A hard link puts the program into a directory of its caller's.
+        return embedded::own_program().into_iter().collect();
+    }
     let beside = env::current_exe().ok().and_then(|path| Some(path.parent()?.join("longarm")));
-    let path = env::var_os("PATH").unwrap_or_default();
+    let path = environment::var_os("PATH").unwrap_or_default();
     let in_path = env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("longarm"));
     let installed = beside.into_iter().chain(in_path).filter(|path| path.is_file()).map(alone);
     embedded::own_program().into_iter().chain(installed).collect()
 }
 
-/// This process's environment, with what tells the program to be the hub.
-fn environment(runtime_dir: &Path, idle_timeout: Option<Duration>) -> Vec<CString> {
+/// This process's environment, if it may be obeyed, with what tells the program to be the hub.
+fn variables(runtime_dir: &Path, idle_timeout: Option<Duration>) -> Vec<CString> {
     let ours = [BECOME_HUB_VARIABLE, RUNTIME_DIR_VARIABLE, PRELOAD_VARIABLE];
-    let inherited = env::vars_os().filter(|(name, _)| !ours.iter().any(|own| *own == name));
+    let inherited = environment::all().into_iter().filter(|(name, _)| !ours.iter().any(|own| *own == name));
     let own = [
         (BECOME_HUB_VARIABLE.into(), embedded::value(idle_timeout).into()),
         (RUNTIME_DIR_VARIABLE.into(), runtime_dir.as_os_str().to_owned()),
     ];
     inherited.chain(own).filter_map(|(name, value)| variable(name, &value)).collect()
+}
+
+/// Variables that tell the loader to load a library before the program, and AddressSanitizer to let it.
+fn preloading(library: &Path) -> impl Iterator<Item = CString> {
+    let mut all = vec![variable(PRELOAD_VARIABLE.into(), library.as_os_str())];
+    if sanitizer::is_present() {
+        let mut options = environment::var_os(sanitizer::OPTIONS_VARIABLE).unwrap_or_default();
+        options.push(":");
+        options.push(sanitizer::OPTIONS_OF_PRELOADED);
+        all.push(variable(sanitizer::OPTIONS_VARIABLE.into(), &options));
+    }
+    all.into_iter().flatten()
 }
 
 fn variable(mut name: OsString, value: &OsStr) -> Option<CString> {

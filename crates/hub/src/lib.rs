@@ -45,7 +45,7 @@
 //! knows nothing of queue pairs. The one exception is QP1: the connection manager's messages
 //! (MADs) of all processes arrive in the hub's own slot 0, and it hands them on. What they mean
 //! is up to the processes.
-
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![deny(unsafe_code)]
 
 mod channel;
@@ -65,6 +65,7 @@ pub mod status;
 mod sys;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
+#[allow(clippy::disallowed_methods, reason = "tests obey their caller")]
 pub mod testing;
 
 pub use counters::{CounterPage, Snapshot};

@@ -1,7 +1,8 @@
 //! Where hub and clients of one user and one network namespace meet.
 //!
 //! The place is a private directory: `$LONGARM_RUNTIME_DIR`, else `longarm` in
-//! `$XDG_RUNTIME_DIR` or in `/run/user/UID` if that is ours, else `/tmp/longarm-UID`. It must
+//! `$XDG_RUNTIME_DIR` or in `/run/user/UID` if that is ours, else `/run/longarm` for root and
+//! `/tmp/longarm-UID` for others (`directory` tells what if another user made that). It must
 //! be a directory of our own that nobody else can enter. Files in it carry the inode number
 //! of the network namespace: `hub-4026531840.sock` is the socket, `.lock` the lock that the
 //! one hub holds. `hub.log` is shared by the hubs of all namespaces.
@@ -90,6 +91,22 @@ pub(crate) struct Rendezvous {
     namespace: u64,
 }
 
+/// Where the directory is, without a descriptor of it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    path: PathBuf,
+    namespace: u64,
+}
+
+impl Place {
+    /// Opens the directory anew, and makes it if it has been removed, for the same network
+    /// namespace, whichever this thread's is.
+    pub(crate) fn open(&self) -> Result<Rendezvous, RendezvousError> {
+        let (path, directory) = directory::open(Some(&self.path))?;
+        Ok(Rendezvous { directory, path, namespace: self.namespace })
+    }
+}
+
 impl Rendezvous {
     /// Finds the place for this thread's network namespace, and makes the directory if
     /// necessary. `runtime_dir` overrides the environment.
@@ -98,11 +115,9 @@ impl Rendezvous {
         Ok(Rendezvous { directory, path, namespace: network_namespace()? })
     }
 
-    /// Opens the directory anew, and makes it if it has been removed, for the same network
-    /// namespace, whichever this thread's is.
-    pub(crate) fn find_again(&self) -> Result<Rendezvous, RendezvousError> {
-        let (path, directory) = directory::open(Some(&self.path))?;
-        Ok(Rendezvous { directory, path, namespace: self.namespace })
+    /// Where it is.
+    pub(crate) fn place(&self) -> Place {
+        Place { path: self.path.clone(), namespace: self.namespace }
     }
 
     /// The directory's path.
@@ -139,7 +154,8 @@ impl Rendezvous {
     /// Connects to the hub without waiting, and checks that it is this user's.
     pub(crate) fn connect(&self) -> Result<OwnedFd, ConnectError> {
         let connect = || {
-            let socket = socket()?;
+            let socket = guest::high(socket()?);
+            guest::fork::leave_behind(&socket);
             rustix::net::connect(&socket, &self.address()?)?;
             Ok(socket)
         };

@@ -53,11 +53,18 @@ pub(crate) fn has_filter(socket: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(instructions > 0)
 }
 
-/// Whether this program runs with more rights than its caller (set-user-ID and the like), so
-/// that its environment must not be trusted.
-pub(crate) fn is_privileged_by_file() -> bool {
-    // SAFETY: takes and returns plain integers.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+/// Lets writing beyond the limit for file sizes fail instead of ending the process.
+pub(crate) fn ignore_file_size_signal() {
+    // SAFETY: ignoring a signal calls nothing.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Whether the file of this program has capabilities, which every process that executes it gets.
+pub(crate) fn has_file_capabilities() -> bool {
+    // SAFETY: two strings that end with a zero; with a size of 0 the kernel writes nothing.
+    let len_bytes =
+        unsafe { libc::getxattr(c"/proc/self/exe".as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) };
+    len_bytes >= 0
 }
 
 #[cfg(test)]
@@ -80,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_has_no_rights_of_its_own() {
-        assert!(!is_privileged_by_file());
+    fn a_test_has_no_capabilities_of_its_own() {
+        assert!(!has_file_capabilities());
     }
 }

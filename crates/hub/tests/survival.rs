@@ -157,21 +157,19 @@ fn a_slot_that_went_to_somebody_else_is_not_given_back() {
 }
 
 #[test]
-fn the_last_client_to_go_frees_the_port() {
+fn a_stopped_client_is_no_obstacle_for_a_new_hub() {
     in_new_netns(|| {
         let place = Place::new("last");
-        let (a, _) = Client::attached(&place);
+        let (a, slot) = Client::attached(&place);
         stop(a.pid());
         let hub = place.kill_hub();
-        // The stopped client holds the port, but cannot help to take it over.
-        let waiting = Client::start(&place, "outcome");
-        assert!(waiting.expect("error ").contains("port 4791"));
+        // The stopped client cannot bring the sockets: the new hub takes them from it.
         let next = Client::start(&place, "outcome");
-        std::thread::sleep(Duration::from_millis(500));
-        a.kill();
-        next.expect("attached ");
+        assert_ne!(next.expect("attached "), slot.to_string());
         let status = place.status();
-        assert!(status.pid != hub && !status.recovered);
+        assert!(status.pid != hub && status.recovered);
+        resume(a.pid());
+        a.expect(&format!("reattached {slot}"));
     });
 }
 
@@ -186,6 +184,68 @@ fn a_child_of_a_client_does_not_keep_its_slot() {
         eventually("its slot is free", || place.status().clients.is_empty());
         assert!(is_alive(child));
         kill(child);
+    });
+}
+
+#[test]
+fn a_child_that_outlives_its_parent_does_not_keep_the_port() {
+    in_new_netns(|| {
+        let place = Place::new("fork-port");
+        let (mut client, _) = Client::attached(&place);
+        client.tell("fork");
+        let child: u32 = client.expect("forked ").parse().unwrap();
+        client.kill();
+        place.kill_hub();
+        assert!(is_alive(child));
+        let outcome = attach(&place.options());
+        kill(child);
+        outcome.unwrap();
+    });
+}
+
+#[test]
+fn the_hub_stays_while_a_child_without_handlers_keeps_its_sockets() {
+    in_new_netns(|| {
+        let place = Place::new("clone-port");
+        let idle = Duration::from_millis(200);
+        client::up(Some(&place.dir()), Some(idle)).unwrap();
+        let (mut client, _) = Client::attached(&place);
+        client.tell("clone");
+        let child: u32 = client.expect("cloned ").parse().unwrap();
+        let hub = place.status().pid;
+        client.kill();
+        eventually("its slot is free", || place.status().clients.is_empty());
+        std::thread::sleep(idle * 5);
+        let session = attach(&place.options());
+        let same = place.status().pid == hub;
+        kill(child);
+        assert!(session.is_ok() && same, "{session:?}");
+        drop(session);
+        eventually("the hub has left", || !is_alive(hub));
+    });
+}
+
+#[test]
+fn a_new_hub_takes_the_sockets_from_a_child_without_handlers() {
+    if !rustix::process::geteuid().is_root() {
+        println!("left out: only root may always look into other processes");
+        return;
+    }
+    in_new_netns(|| {
+        let place = Place::new("clone-keeper");
+        let (mut client, _) = Client::attached(&place);
+        client.tell("clone");
+        let child: u32 = client.expect("cloned ").parse().unwrap();
+        client.kill();
+        place.kill_hub();
+        let session = attach(&place.options());
+        kill(child);
+        let session = session.unwrap();
+        send_to_slot(session.slot(), 7);
+        let mut bytes = [0; 64];
+        let arrived =
+            || rustix::net::recv(&session.slots()[0].socket, &mut bytes, rustix::net::RecvFlags::DONTWAIT).is_ok();
+        eventually("a packet arrives", arrived);
     });
 }
 

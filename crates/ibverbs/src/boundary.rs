@@ -10,6 +10,7 @@ pub(crate) struct Errno(pub(crate) c_int);
 
 impl Errno {
     pub(crate) const INVAL: Errno = Errno(libc::EINVAL);
+    pub(crate) const NOENT: Errno = Errno(libc::ENOENT);
     pub(crate) const NOMEM: Errno = Errno(libc::ENOMEM);
     pub(crate) const NOT_SUPPORTED: Errno = Errno(libc::EOPNOTSUPP);
 

@@ -15,7 +15,6 @@ const DEVICES: &str = "LONGARM_DEVICES";
 pub(crate) struct ListedDevice {
     c: verbs_device,
     info: DeviceInfo,
-    index: c_int,
 }
 
 // SAFETY: the C part is written once, before anybody else sees it.
@@ -38,7 +37,7 @@ impl ListedDevice {
         put(&mut c.dev_path, &format!("{sysfs}/class/infiniband_verbs/uverbs{index}"));
         put(&mut c.ibdev_path, &format!("{sysfs}/class/infiniband/{}", info.name));
         let c = verbs_device { device: c, ops: NO_PROVIDER.as_ptr().cast() };
-        Arc::new(ListedDevice { c, info, index })
+        Arc::new(ListedDevice { c, info })
     }
 
     pub(crate) fn info(&self) -> &DeviceInfo {
@@ -86,7 +85,7 @@ fn visible() -> Result<Vec<DeviceInfo>, Errno> {
         eprintln!("longarm: {error}");
         Errno(error.errno())
     })?;
-    let Ok(names) = std::env::var(DEVICES) else { return Ok(devices) };
+    let Some(names) = guest::environment::text(DEVICES) else { return Ok(devices) };
     let wanted: Vec<&str> = names.split(',').map(str::trim).collect();
     let place = |device: &DeviceInfo| wanted.iter().position(|name| device.name == *name || device.interface == *name);
     let mut visible: Vec<DeviceInfo> = devices.into_iter().filter(|device| place(device).is_some()).collect();
@@ -156,13 +155,10 @@ pub(crate) unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> 
     unsafe { ListedDevice::of(device) }.map_or(0, |listed| listed.info.node_guid.to_be())
 }
 
-/// `ibv_get_device_index(3)`: its place among this host's devices.
-///
-/// # Safety
-/// As [`ibv_get_device_name`].
-pub(crate) unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { ListedDevice::of(device) }.map_or(-1, |listed| listed.index)
+/// `ibv_get_device_index(3)`: −1. The kernel, which gives the indexes, does not know these devices, and
+/// programs would ask it by netlink for whatever has the index.
+pub(crate) extern "C" fn ibv_get_device_index(_device: *mut ibv_device) -> c_int {
+    -1
 }
 
 /// The pointer that a context shows.

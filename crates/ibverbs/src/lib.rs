@@ -15,10 +15,11 @@
 //!
 //! A caller that hands over a pointer to nothing, or uses an object after destroying it, has
 //! broken the contract of C, and nothing here can notice.
-
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![cfg_attr(test, allow(dead_code, reason = "only the shared library exports them"))]
 
 pub mod abi;
+mod advice;
 mod boundary;
 mod device_list;
 mod object;

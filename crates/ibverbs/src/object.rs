@@ -1,8 +1,12 @@
 //! Objects that programs hold: a structure of the header, and ours right behind it.
+//!
+//! A program may write a wrong number into the `handle` of a structure. The kernel finds no object with that number and
+//! answers ENOENT; so do we, by comparing it with the one that we gave.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use crate::abi::*;
 use crate::boundary::Errno;
 
 /// A structure of C that programs see, and what belongs to it.
@@ -11,13 +15,63 @@ use crate::boundary::Errno;
 #[repr(C)]
 pub(crate) struct Object<C, O> {
     c: UnsafeCell<C>,
+    /// What the structure's `handle` must be.
+    handle: u32,
     pub(crate) own: O,
 }
 
-impl<C, O> Object<C, O> {
+/// A structure of C that has an object behind it.
+pub(crate) trait Structure {
+    /// Its `handle`; zero if it has none.
+    ///
+    /// # Safety
+    /// It exists; the program may write to it meanwhile.
+    unsafe fn handle(this: *const Self) -> u32;
+}
+
+macro_rules! structures {
+    ($($name:ty $(: $($field:ident).+)?),+ $(,)?) => {
+        $(
+            impl Structure for $name {
+                #[inline]
+                unsafe fn handle(_this: *const Self) -> u32 {
+                    structures!(@handle _this $(, $($field).+)?)
+                }
+            }
+        )+
+    };
+    (@handle $this:ident) => { 0 };
+    (@handle $this:ident, $($field:ident).+) => {
+        // SAFETY: the caller's promise; no reference is made to what the program may change.
+        unsafe { (&raw const (*$this).$($field).+).read() }
+    };
+}
+structures!(
+    ibv_pd: handle,
+    ibv_mr: handle,
+    ibv_mw: handle,
+    ibv_ah: handle,
+    ibv_srq: handle,
+    ibv_dm: handle,
+    ibv_cq_ex: base.handle,
+    ibv_qp_ex: qp_base.handle,
+    ibv_xrcd,
+    ibv_td,
+    ibv_comp_channel,
+    rdma_cm_id,
+    rdma_cm_event,
+);
+
+impl<C: Structure, O> Object<C, O> {
+    fn new(c: C, own: O) -> Object<C, O> {
+        // SAFETY: it is here.
+        let handle = unsafe { C::handle(&c) };
+        Object { c: UnsafeCell::new(c), handle, own }
+    }
+
     /// Makes one; it lives until [`free`](Self::free).
     pub(crate) fn leak(c: C, own: O) -> *mut C {
-        Box::into_raw(Box::new(Object { c: UnsafeCell::new(c), own })).cast()
+        Box::into_raw(Box::new(Object::new(c, own))).cast()
     }
 
     /// Makes one where there is room for it already.
@@ -26,15 +80,28 @@ impl<C, O> Object<C, O> {
     /// `place` is a boxed place for this type that nothing is in.
     pub(crate) unsafe fn write(place: *mut C, c: C, own: O) {
         // SAFETY: the caller's promise.
-        unsafe { place.cast::<Self>().write(Object { c: UnsafeCell::new(c), own }) };
+        unsafe { place.cast::<Self>().write(Object::new(c, own)) };
     }
 
-    /// What belongs to a structure that a program gave us.
+    /// What belongs to a structure that a program gave us: ENOENT if the program has changed its handle.
     ///
     /// # Safety
     /// Null, or from [`leak`](Self::leak) with these types and not freed.
     #[inline]
     pub(crate) unsafe fn of<'a>(c: *mut C) -> Result<&'a O, Errno> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let own = Self::whatever_handle(c)?;
+            if C::handle(c) == (*c.cast::<Self>()).handle { Ok(own) } else { Err(Errno::NOENT) }
+        }
+    }
+
+    /// The same for what a driver does without the kernel, which uses no handle: posting, polling and the like.
+    ///
+    /// # Safety
+    /// As [`of`](Self::of).
+    #[inline]
+    pub(crate) unsafe fn whatever_handle<'a>(c: *mut C) -> Result<&'a O, Errno> {
         if c.is_null() {
             return Err(Errno::INVAL);
         }
@@ -48,6 +115,15 @@ impl<C, O> Object<C, O> {
         // SAFETY: the caller's promise.
         drop(unsafe { Box::from_raw(c.cast::<Self>()) });
     }
+}
+
+/// Counts events that a program has acknowledged, in the field of its structure that it may read.
+///
+/// # Safety
+/// A field of an object that exists.
+pub(crate) unsafe fn count_acknowledged(field: *mut u32, count: u32) {
+    // SAFETY: the caller's promise; the field is aligned as its structure is.
+    unsafe { AtomicU32::from_ptr(field) }.fetch_add(count, Relaxed);
 }
 
 /// A number for the `handle` of an object: for people who read dumps.

@@ -37,7 +37,9 @@ pub(crate) use crate::rsocket::polling::{rpoll, rselect};
 pub(crate) use crate::verbs::address::{
     ibv_create_ah, ibv_create_ah_from_wc, ibv_destroy_ah, ibv_init_ah_from_wc, ibv_resolve_eth_l2_from_gid,
 };
-pub(crate) use crate::verbs::buffer::{ibv_alloc_buf, ibv_free_buf, ibv_reg_buf_mr, ibv_reg_mr_ex};
+pub(crate) use crate::verbs::buffer::{
+    ibv_alloc_buf, ibv_export_buf_dmabuf_fd, ibv_free_buf, ibv_reg_buf_mr, ibv_reg_mr_ex,
+};
 pub(crate) use crate::verbs::channel::{
     ibv_ack_cq_events, ibv_create_comp_channel, ibv_destroy_comp_channel, ibv_get_cq_event,
 };
@@ -67,10 +69,9 @@ pub(crate) use crate::verbs::query_device::ibv_query_device;
 pub(crate) use crate::verbs::rates::{ibv_rate_to_mbps, ibv_rate_to_mult, mbps_to_ibv_rate, mult_to_ibv_rate};
 pub(crate) use crate::verbs::refused::{
     _ibv_query_comp_cntr_caps, ibv_alloc_dmah, ibv_create_comp_cntr, ibv_dealloc_dmah, ibv_destroy_comp_cntr,
-    ibv_dm_export_dmabuf_fd, ibv_dofork_range, ibv_dontfork_range, ibv_export_buf_dmabuf_fd, ibv_fork_init,
-    ibv_inc_comp_cntr, ibv_inc_err_comp_cntr, ibv_is_fork_initialized, ibv_qp_attach_comp_cntr, ibv_query_ece,
-    ibv_read_comp_cntr, ibv_read_err_comp_cntr, ibv_reg_dmabuf_mr, ibv_set_comp_cntr, ibv_set_ece,
-    ibv_set_err_comp_cntr,
+    ibv_dm_export_dmabuf_fd, ibv_dofork_range, ibv_dontfork_range, ibv_fork_init, ibv_inc_comp_cntr,
+    ibv_inc_err_comp_cntr, ibv_is_fork_initialized, ibv_qp_attach_comp_cntr, ibv_query_ece, ibv_read_comp_cntr,
+    ibv_read_err_comp_cntr, ibv_reg_dmabuf_mr, ibv_set_comp_cntr, ibv_set_ece, ibv_set_err_comp_cntr,
 };
 pub(crate) use crate::verbs::srq::{ibv_create_srq, ibv_destroy_srq, ibv_modify_srq, ibv_query_srq};
 pub(crate) use crate::verbs::sysfs::{ibv_get_sysfs_path, ibv_read_ibdev_sysfs_file, ibv_read_sysfs_file};

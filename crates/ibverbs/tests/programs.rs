@@ -3,6 +3,8 @@
 #[path = "support/mod.rs"]
 mod support;
 
+use std::path::{Path, PathBuf};
+
 use support::{Place, must_succeed, run_program, static_library};
 
 #[test]
@@ -18,6 +20,80 @@ fn threads_share_a_context_and_a_completion_queue() {
 #[test]
 fn children_execute_or_open_the_device_anew_while_the_parent_sends() {
     assert_eq!(run_program("forks"), "forked\n");
+}
+
+#[test]
+fn a_child_that_outlives_its_parent_keeps_no_port() {
+    assert_eq!(run_program("fork_port"), "the port is free\n");
+}
+
+#[test]
+fn limits_on_files_and_descriptors_are_told_as_such() {
+    let place = Place::new("limits");
+    let program = place.compile("threads");
+    let limited = |limit: &str| {
+        let mut command = place.command(Path::new("sh"));
+        command.args(["-c", &format!("{limit}; exec \"$0\""), program.to_str().expect("text")]);
+        command
+    };
+    assert_eq!(must_succeed(&mut limited("ulimit -f 0")), "all sent\n");
+    // The hub raises its own limit. Each limit makes another call of the program fail.
+    let mut least = 0;
+    for most in 4..80 {
+        let output = limited(&format!("ulimit -S -n {most}")).output().expect("the program starts");
+        if output.status.success() {
+            break;
+        }
+        least = most;
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let told = ["Too many open files", "ulimit -n", "[errno 24]", "error while loading shared libraries"];
+        assert!(told.iter().any(|words| text.contains(words)), "with {most} descriptors: {text}");
+    }
+    assert!((6..79).contains(&least), "{least}");
+}
+
+#[test]
+fn a_daemon_goes_on_with_the_listener_that_its_parent_made() {
+    assert_eq!(run_program("daemon"), "served\n");
+}
+
+#[test]
+fn requests_by_datagrams_wait_neither_for_a_link_nor_for_the_hub() {
+    assert_eq!(run_program("rpc"), "all answered\n");
+}
+
+#[test]
+fn a_context_remembered_from_an_id_can_be_used() {
+    assert_eq!(run_program("remembered"), "still there\n");
+}
+
+#[test]
+fn signals_reach_the_program_and_no_thread_of_ours() {
+    assert_eq!(run_program("signals"), "ours alone\n");
+}
+
+/// As many rounds as in the test program's loop, from which number on descriptors of ours are, with this limit of them.
+fn descriptors_end(rounds: &str, lowest: &str, limit: &str, local: &str) {
+    let place = Place::new(&format!("descriptors-{limit}-{local}"));
+    let program = place.compile("descriptors");
+    let mut command = place.command(Path::new("prlimit"));
+    command.arg(format!("--nofile={limit}:{limit}")).arg(program).args([rounds, lowest]);
+    assert_eq!(must_succeed(command.env("LONGARM_LOCAL", local)), "all closed\n");
+}
+
+#[test]
+fn descriptors_are_high_and_end_with_the_last_object() {
+    descriptors_end("1000", "1024", "4096", "on");
+}
+
+#[test]
+fn descriptors_leave_the_lower_half_of_few_to_the_program() {
+    descriptors_end("50", "512", "1024", "on");
+}
+
+#[test]
+fn descriptors_for_packets_end_as_well() {
+    descriptors_end("50", "1024", "4096", "off");
 }
 
 #[test]
@@ -41,8 +117,88 @@ fn a_stopped_neighbour_s_memory_is_reached() {
 }
 
 #[test]
+fn a_blind_attacker_on_this_host_harms_no_connection() {
+    assert_eq!(run_program("blind"), "unharmed\n");
+}
+
+#[test]
 fn neighbours_use_memory_of_every_kind() {
     assert_eq!(run_program("near_memory"), "as ever\n");
+}
+
+#[test]
+fn both_ends_of_a_thousand_connections_in_one_process_send_no_packets() {
+    assert_eq!(run_program("one_process"), "without packets\n");
+}
+
+#[test]
+fn neighbours_use_memory_of_every_kind_adopted_or_not() {
+    let place = Place::new("near_memory_modes");
+    let program = place.compile("near_memory");
+    for mode in ["always", "never"] {
+        let said = must_succeed(place.command(&program).env("LONGARM_ADOPT", mode));
+        assert_eq!(said, "as ever\n", "{mode}");
+    }
+}
+
+#[test]
+fn registered_memory_is_seen_by_all_as_on_a_network_card() {
+    let place = Place::new("hazards");
+    let program = place.compile("hazards");
+    let cases =
+        ["alone", "threads", "uring", "direct", "children", "snapshots", "limited", "semaphores", "advice", "reopened"];
+    for case in cases {
+        let said = must_succeed(place.command(&program).arg(case).current_dir(place.path()));
+        assert_eq!(said, "as on a card\n", "{case}");
+    }
+}
+
+#[test]
+fn a_clock_of_the_day_that_jumps_shortens_and_lengthens_no_timeout() {
+    let place = Place::new("clocks");
+    let program = place.compile("clocks");
+    for local in ["on", "off"] {
+        let mut command = place.command(&program);
+        command.env("LONGARM_LOCAL", local).env("LONGARM_FAULTS", "seed=7,loss=0.2");
+        assert_eq!(must_succeed(&mut command), "in time\n", "{local}");
+    }
+    assert_eq!(must_succeed(&mut place.command(&program)), "in time\n");
+}
+
+/// A control group with a limit, if root may make one here. It goes with this value.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(name: &str, limit_mib: u32) -> Option<Group> {
+        let places = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
+        places.into_iter().find_map(|(parent, limit)| {
+            let group = Group(Path::new(parent).join(format!("longarm-{name}-{}", std::process::id())));
+            std::fs::create_dir(&group.0).ok()?;
+            std::fs::write(group.0.join(limit), (u64::from(limit_mib) << 20).to_string()).ok()?;
+            Some(group)
+        })
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_program_that_fits_into_its_control_group_is_not_ended_for_our_copies() {
+    let Some(group) = Group::new("fits", 96) else {
+        println!("left out: nobody but root, with a memory controller, can limit memory");
+        return;
+    };
+    let place = Place::new("group");
+    let program = place.compile("group");
+    for mode in ["safe", "always", "never"] {
+        let mut command = place.command(Path::new("sh"));
+        command.args(["-c", "echo $$ > \"$0\" && exec \"$1\" 60"]).arg(group.0.join("cgroup.procs")).arg(&program);
+        assert_eq!(must_succeed(command.env("LONGARM_ADOPT", mode)), "it fits\n", "{mode}");
+    }
 }
 
 #[test]
@@ -52,9 +208,36 @@ fn memory_that_is_unmapped_while_it_is_registered_ends_nobody() {
 
 #[test]
 fn verbs_refuse_what_the_man_pages_forbid() {
-    for group in ["errors_objects", "errors_qp", "errors_post", "errors_memory"] {
+    for group in ["errors_objects", "errors_handles", "errors_qp", "errors_post", "errors_memory"] {
         assert_eq!(run_program(group), "as documented\n", "{group}");
     }
+}
+
+#[test]
+fn verbs_return_what_the_tables_say() {
+    for table in ["table_modify", "table_objects", "table_connections"] {
+        assert_eq!(run_program(table), "as documented\n", "{table}");
+    }
+}
+
+#[test]
+fn a_queue_that_is_armed_tells_of_completions_that_are_added() {
+    assert_eq!(run_program("arming"), "as documented\n");
+}
+
+#[test]
+fn newer_verbs_are_there() {
+    assert_eq!(run_program("newer"), "as documented\n");
+}
+
+#[test]
+fn as_many_objects_can_be_made_as_the_device_says() {
+    assert_eq!(run_program("limits"), "as documented\n");
+}
+
+#[test]
+fn windows_have_their_keys_and_invalidates_their_statuses() {
+    assert_eq!(run_program("windows"), "as documented\n");
 }
 
 #[test]

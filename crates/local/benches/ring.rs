@@ -108,8 +108,8 @@ fn alone(couple: &Couple) {
     });
     report("say asleep and awake", || {
         for _ in 0..1000 {
-            couple.exports[0].set_asleep(true);
-            couple.exports[0].set_asleep(false);
+            couple.exports[0].fall_asleep(false);
+            couple.exports[0].wake_up();
         }
         1000
     });

@@ -1,7 +1,8 @@
 //! Messages on the socket between two processes: objects and their descriptors.
 //!
 //! ```text
-//!   | kind, 4 bytes | object, 4 bytes | length in bytes, 8 bytes |     + the descriptor, with OFFERED
+//!   | kind, 4 bytes | object, 4 bytes | start in the file, 8 bytes | length in bytes, 8 bytes |
+//!   + the descriptor, with OFFERED
 //! ```
 //!
 //! (The hub's protocol has a receiver of descriptors too. It is for long messages with many of them;
@@ -19,7 +20,7 @@ use rustix::net::{
     SendFlags,
 };
 
-const MESSAGE_BYTES: usize = 16;
+const MESSAGE_BYTES: usize = 24;
 /// Most messages that wait for room in the socket.
 const MAX_WAITING: usize = 4096;
 
@@ -31,12 +32,20 @@ pub(crate) enum Kind {
     Wanted = 3,
 }
 
+/// A part of a file, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Extent {
+    pub(crate) start: u64,
+    pub(crate) len_bytes: u64,
+}
+
 /// One message.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) kind: Kind,
     pub(crate) object: u32,
-    pub(crate) len_bytes: u64,
+    /// The part of the file that it is.
+    pub(crate) extent: Extent,
     pub(crate) fd: Option<OwnedFd>,
 }
 
@@ -75,17 +84,17 @@ impl Channel {
 
     /// Sends a message, now or when there is room. Whether it will be sent: too many may wait
     /// already, or there may be no descriptor left to keep the object's with.
-    pub(crate) fn send(&self, kind: Kind, object: u32, len_bytes: u64, fd: Option<BorrowedFd<'_>>) -> bool {
+    pub(crate) fn send(&self, kind: Kind, object: u32, extent: Extent, fd: Option<BorrowedFd<'_>>) -> bool {
         let mut waiting = self.waiting.lock();
         self.flush_queue(&mut waiting);
-        if waiting.is_empty() && self.try_send(kind, object, len_bytes, fd) {
+        if waiting.is_empty() && self.try_send(kind, object, extent, fd) {
             return true;
         }
         if waiting.len() >= MAX_WAITING {
             return false;
         }
-        let Ok(fd) = fd.map(|fd| fd.try_clone_to_owned()).transpose() else { return false };
-        waiting.push_back(Message { kind, object, len_bytes, fd });
+        let Ok(fd) = fd.map(guest::copy).transpose() else { return false };
+        waiting.push_back(Message { kind, object, extent, fd });
         true
     }
 
@@ -137,7 +146,7 @@ impl Channel {
 
     fn flush_queue(&self, waiting: &mut VecDeque<Message>) {
         while let Some(first) = waiting.front() {
-            if !self.try_send(first.kind, first.object, first.len_bytes, first.fd.as_ref().map(AsFd::as_fd)) {
+            if !self.try_send(first.kind, first.object, first.extent, first.fd.as_ref().map(AsFd::as_fd)) {
                 return;
             }
             waiting.pop_front();
@@ -145,11 +154,12 @@ impl Channel {
     }
 
     /// Whether the message is done with: sent, or can never be.
-    fn try_send(&self, kind: Kind, object: u32, len_bytes: u64, fd: Option<BorrowedFd<'_>>) -> bool {
+    fn try_send(&self, kind: Kind, object: u32, extent: Extent, fd: Option<BorrowedFd<'_>>) -> bool {
         let mut bytes = [0; MESSAGE_BYTES];
         bytes[..4].copy_from_slice(&(kind as u32).to_ne_bytes());
         bytes[4..8].copy_from_slice(&object.to_ne_bytes());
-        bytes[8..].copy_from_slice(&len_bytes.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&extent.start.to_ne_bytes());
+        bytes[16..].copy_from_slice(&extent.len_bytes.to_ne_bytes());
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         let descriptors: Vec<BorrowedFd<'_>> = fd.into_iter().collect();
@@ -167,7 +177,8 @@ impl Channel {
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    Ok((guest::high(ours), theirs))
 }
 
 fn decode(bytes: &[u8], fd: Option<OwnedFd>) -> Option<Message> {
@@ -178,6 +189,7 @@ fn decode(bytes: &[u8], fd: Option<OwnedFd>) -> Option<Message> {
         3 => Kind::Wanted,
         _ => return None,
     };
-    let len_bytes = u64::from_ne_bytes(bytes.get(8..16)?.try_into().ok()?);
-    Some(Message { kind, object: word(4)?, len_bytes, fd })
+    let long = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
+    let extent = Extent { start: long(8)?, len_bytes: long(16)? };
+    Some(Message { kind, object: word(4)?, extent, fd })
 }

@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::fence;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use memory::{Access, PdId, Place, RemoteKeys, SharedKey};
 use parking_lot::Mutex;
@@ -34,11 +35,20 @@ pub struct SharedQp {
 /// The memory in which a process shows what it has. Peers map it and cannot write it.
 pub struct Export {
     area: Shared<ExportArea>,
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     /// What peers read to see that they reach the right process.
     _nonce: Box<u64>,
-    /// One writer at a time. It holds the number of slots that are shown.
-    writer: Mutex<u8>,
+    /// One writer at a time.
+    writer: Mutex<Written>,
+}
+
+/// How much of it was ever written.
+#[derive(Default)]
+struct Written {
+    /// The slots of the port that are shown.
+    port_slots: u8,
+    /// The slots of keys from the first to the last that ever had one.
+    key_slots: usize,
 }
 
 impl core::fmt::Debug for Export {
@@ -54,6 +64,8 @@ impl Export {
     /// What memfd_create(2), ftruncate(2), mmap(2) and sealing say; a kernel before 5.1 has no
     /// `F_SEAL_FUTURE_WRITE`.
     pub fn new(keys: &RemoteKeys) -> io::Result<Export> {
+        // Links ask for this, too. In a process with several threads it takes 10 ms once, which no message should.
+        sys::register_for_barriers();
         let fd = sys::memfd(c"longarm-export", size_of::<ExportArea>())?;
         let area = Shared::<ExportArea>::new(fd.as_fd(), true)?;
         let nonce = Box::new(sys::random()?);
@@ -67,13 +79,17 @@ impl Export {
         start.version.store(VERSION, Relaxed);
         start.magic.store(EXPORT_MAGIC, Release);
         sys::seal(fd.as_fd(), libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL)?;
-        sys::admit_far_access();
-        Ok(Export { area, fd, _nonce: nonce, writer: Mutex::new(0) })
+        Ok(Export { area, fd: Arc::new(fd), _nonce: nonce, writer: Mutex::default() })
     }
 
     /// The file, for peers.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// The file, for whoever gives it to peers for as long as this process lives.
+    pub fn shared_fd(&self) -> Arc<OwnedFd> {
+        self.fd.clone()
     }
 
     /// Shows a key, in place of whatever the slot held.
@@ -94,18 +110,31 @@ impl Export {
         fence(SeqCst);
     }
 
+    /// Keys that lie in [adopted memory that is given up](memory::is_given_up) have no place from now on. As after
+    /// [`close_key`](Export::close_key), accesses that began before are waited for elsewhere.
+    pub fn give_up_places(&self) {
+        let written = self.writer.lock();
+        for to in &self.area.keys[..written.key_slots] {
+            if memory::is_given_up(to.object.load(Relaxed)) {
+                record::write(&to.sequence, || store_place(to, None));
+            }
+        }
+        drop(written);
+        fence(SeqCst);
+    }
+
     /// Queue pairs whose numbers have this high byte may be shown from now on. False if there are
     /// [`MAX_SLOTS`] such bytes already.
     pub fn add_slot(&self, slot: u8) -> bool {
-        let mut count = self.writer.lock();
+        let mut written = self.writer.lock();
         let part = &self.area.parts.0[usize::from(slot)];
         if part.load(Relaxed) != 0 {
             return true;
         }
-        let fits = usize::from(*count) < MAX_SLOTS;
+        let fits = usize::from(written.port_slots) < MAX_SLOTS;
         if fits {
-            *count += 1;
-            part.store(*count, Release);
+            written.port_slots += 1;
+            part.store(written.port_slots, Release);
         }
         fits
     }
@@ -129,21 +158,34 @@ impl Export {
         fence(SeqCst);
     }
 
-    /// Says whether this process sleeps, in which case senders wake it. One thread at a time.
+    /// Says that this process is about to sleep: senders wake it. One thread at a time. `often` says that it
+    /// will sleep again very soon, which makes the next call cheaper and each frame dearer, until it
+    /// [stays awake](Export::stay_awake).
     ///
-    /// After `true` returned true, every frame is visible here that was sent by somebody who did
+    /// After this returned true, every frame is visible here that was sent by somebody who did
     /// not see it; so look at all lanes once more, and then block. If it returned
     /// false, the barrier in other processes failed although it worked when this was made: do not
     /// block for longer than a frame may be late.
-    pub fn set_asleep(&self, asleep: bool) -> bool {
-        sleep::set_asleep(&self.area.asleep.0, asleep, self.area.start.0.full_fences.load(Relaxed) != 0)
+    pub fn fall_asleep(&self, often: bool) -> bool {
+        sleep::fall_asleep(&self.area.asleep.0, often, self.area.start.0.full_fences.load(Relaxed) != 0)
+    }
+
+    /// Says that this process is awake.
+    pub fn wake_up(&self) {
+        sleep::wake_up(&self.area.asleep.0);
+    }
+
+    /// Says that this process is awake, and does not sleep often any more.
+    pub fn stay_awake(&self) {
+        sleep::stay_awake(&self.area.asleep.0);
     }
 
     fn write_key(&self, slot: u32, store: impl FnOnce(&KeyRecord)) {
         let slot = slot as usize;
         assert!(slot < KEY_SLOTS, "slots of keys have 20 bits");
         let to = &self.area.keys[slot];
-        let _one = self.writer.lock();
+        let mut written = self.writer.lock();
+        written.key_slots = written.key_slots.max(slot + 1);
         record::write(&to.sequence, || store(to));
     }
 
@@ -169,8 +211,13 @@ fn store_key(to: &KeyRecord, key: &SharedKey) {
     to.base.store(key.base, Relaxed);
     to.len_bytes.store(key.len_bytes, Relaxed);
     to.start.store(key.start, Relaxed);
+    // Given up since it was looked up, perhaps: asked here, where nobody else writes.
+    store_place(to, key.place.filter(|place| !memory::is_given_up(place.object)));
+}
+
+fn store_place(to: &KeyRecord, place: Option<Place>) {
     let none = (NONE, 0, 0, 0);
-    let (object, offset, front, back) = key.place.and_then(narrow).unwrap_or(none);
+    let (object, offset, front, back) = place.and_then(narrow).unwrap_or(none);
     to.object.store(object, Relaxed);
     to.offset.store(offset, Relaxed);
     to.skip_front.store(front, Relaxed);

@@ -25,7 +25,9 @@
 //!
 //! The unsafe parts have an address each: `mapping` maps files and gives them a layout, `lane` copies
 //! frames, `objects` hands out spans of mapped objects, `sys` and `peer` talk to the kernel.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod admission;
 mod cells;
 mod channel;
 mod error;

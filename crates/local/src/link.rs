@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::channel::{self, Channel};
 use crate::error::{Death, LinkError};
+use crate::export::Export;
 use crate::hazard;
 use crate::lane::{Consumer, Incoming, Outgoing, Producer};
 use crate::layout::{EndArea, HAZARDS, LANES, LINK_MAGIC, LinkArea, VERSION};
@@ -32,12 +33,18 @@ pub struct LinkEnds {
     pub socket: OwnedFd,
 }
 
-/// A link to another process. A child made by `fork` has neither its memory nor any use for it.
+/// A link to another process, or of a process to itself. A child made by `fork` has neither its memory nor any use
+/// for it.
+///
+/// A link to itself is the same thing with one end: this process takes what it has put into the lanes, and waits for
+/// accesses of its own threads. It has no socket, since a process knows its own memory, and it does not die of patience
+/// lost.
 pub struct Link {
     pub(crate) area: Shared<LinkArea>,
     side: Side,
     peer: Peer,
-    pub(crate) channel: Channel,
+    /// A link to itself has none.
+    pub(crate) channel: Option<Channel>,
     outgoing: [Outgoing; LANES],
     incoming: [Incoming; LANES],
     /// Zero, or one more than the place in [`DEATHS`].
@@ -63,11 +70,7 @@ impl Link {
     /// # Errors
     /// What memfd_create(2), mmap(2), sealing and socketpair(2) say.
     pub fn create() -> io::Result<(LinkEnds, LinkEnds)> {
-        let file = sys::memfd(c"longarm-link", size_of::<LinkArea>())?;
-        let area = Shared::<LinkArea>::new(file.as_fd(), true)?;
-        area.start.0.version.store(VERSION, Relaxed);
-        area.start.0.magic.store(LINK_MAGIC, Release);
-        sys::seal(file.as_fd(), libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL)?;
+        let (file, _area) = make_area()?;
         let (ours, theirs) = channel::pair()?;
         let copy = file.try_clone()?;
         Ok((LinkEnds { link: file, socket: ours }, LinkEnds { link: copy, socket: theirs }))
@@ -84,20 +87,36 @@ impl Link {
         if start.magic.load(Acquire) != LINK_MAGIC || start.version.load(Relaxed) != VERSION {
             return Err(LinkError::Foreign);
         }
-        Ok(Link {
+        Ok(Link::new(area, side, Peer::open(with)?, Some(Channel::new(ends.socket))))
+    }
+
+    /// The link of a process to itself, which is up at once. `export` is its own, `wake` wakes it.
+    ///
+    /// # Errors
+    /// See [`LinkError`].
+    pub fn to_itself(export: &Export, wake: OwnedFd) -> Result<Link, LinkError> {
+        let (_, area) = make_area().map_err(LinkError::System)?;
+        let link = Link::new(area, Side::Both, Peer::itself(export, wake)?, None);
+        link.confirm();
+        Ok(link)
+    }
+
+    fn new(area: Shared<LinkArea>, side: Side, peer: Peer, channel: Option<Channel>) -> Link {
+        Link {
             area,
             side,
-            peer: Peer::open(with)?,
-            channel: Channel::new(ends.socket),
+            peer,
+            channel,
             outgoing: Default::default(),
             incoming: Default::default(),
             death: AtomicU8::new(0),
             counters: Default::default(),
             reader: Mutex::new(()),
-        })
+        }
     }
 
     /// Which end this is.
+    #[inline]
     pub fn side(&self) -> Side {
         self.side
     }
@@ -210,9 +229,10 @@ impl Link {
         waiting
     }
 
-    /// The socket, to wait on: readable when [`serve_socket`](Link::serve_socket) has something to do.
-    pub fn socket(&self) -> BorrowedFd<'_> {
-        self.channel.fd()
+    /// The socket, to wait on: readable when [`serve_socket`](Link::serve_socket) has something to do. A link to itself
+    /// has none.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.channel.as_ref().map(Channel::fd)
     }
 
     /// Whether the link is of no more use.
@@ -235,9 +255,12 @@ impl Link {
         }
         let number = DEATHS.iter().position(|death| *death == reason).unwrap_or(0) as u8 + 1;
         let first = self.death.compare_exchange(0, number, Release, Relaxed).is_ok();
-        if first && reason != Death::Gone {
+        if first
+            && reason != Death::Gone
+            && let Some(channel) = &self.channel
+        {
             // Who waits on the socket hears of it, at both ends.
-            self.channel.end();
+            channel.end();
         }
     }
 
@@ -246,7 +269,8 @@ impl Link {
         if !self.peer.is_alive() {
             return true;
         }
-        let ended = sys::ready_now(self.channel.fd(), rustix::event::PollFlags::empty());
+        let Some(channel) = &self.channel else { return false };
+        let ended = sys::ready_now(channel.fd(), rustix::event::PollFlags::empty());
         let closed = ended.intersects(rustix::event::PollFlags::HUP | rustix::event::PollFlags::ERR);
         if closed || self.peer.has_ended() {
             self.die(Death::Gone);
@@ -267,6 +291,16 @@ impl Link {
     fn theirs(&self) -> &EndArea {
         &self.area.ends[self.side.other().index()]
     }
+}
+
+/// The file of a new link.
+fn make_area() -> io::Result<(OwnedFd, Shared<LinkArea>)> {
+    let file = sys::memfd(c"longarm-link", size_of::<LinkArea>())?;
+    let area = Shared::<LinkArea>::new(file.as_fd(), true)?;
+    area.start.0.version.store(VERSION, Relaxed);
+    area.start.0.magic.store(LINK_MAGIC, Release);
+    sys::seal(file.as_fd(), libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL)?;
+    Ok((file, area))
 }
 
 /// An access to a peer's memory that is under way, until it is dropped.
@@ -301,7 +335,8 @@ impl Patience<'_> {
     fn wait(&mut self) -> bool {
         wait(self.round);
         self.round = self.round.saturating_add(1);
-        if self.round < ROUNDS_AWAKE {
+        // Our own threads end what they have begun, however long they are kept from it.
+        if self.round < ROUNDS_AWAKE || self.link.side == Side::Both {
             return !self.link.is_dead();
         }
         if self.since.get_or_insert_with(Instant::now).elapsed() > self.most {
@@ -319,5 +354,7 @@ fn wait(round: u32) {
     }
 }
 
+#[cfg(test)]
+mod own_tests;
 #[cfg(test)]
 mod tests;

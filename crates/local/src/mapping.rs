@@ -30,17 +30,23 @@ impl Mapping {
     ///
     /// The caller has made sure that the file is a memfd that cannot shrink below that.
     pub(crate) fn new(fd: BorrowedFd<'_>, len_bytes: usize, writable: bool) -> io::Result<Mapping> {
+        Mapping::of_part(fd, 0, len_bytes, writable)
+    }
+
+    /// Maps `len_bytes` of a file from `start` on, likewise.
+    pub(crate) fn of_part(fd: BorrowedFd<'_>, start: u64, len_bytes: usize, writable: bool) -> io::Result<Mapping> {
+        let from = libc::off_t::try_from(start).map_err(|_| io::ErrorKind::InvalidInput)?;
         let rights = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
         // SAFETY: a new mapping at an address that the kernel chooses.
         let start =
-            unsafe { libc::mmap(core::ptr::null_mut(), len_bytes, rights, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
+            unsafe { libc::mmap(core::ptr::null_mut(), len_bytes, rights, libc::MAP_SHARED, fd.as_raw_fd(), from) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let mapping = Mapping { start, len_bytes, writable, process: std::process::id() };
         // SAFETY: the range is our own new mapping.
-        if unsafe { libc::madvise(mapping.start.as_ptr().cast(), len_bytes, libc::MADV_DONTFORK) } != 0 {
+        if unsafe { memory::madvise(mapping.start.as_ptr().cast(), len_bytes, libc::MADV_DONTFORK) } != 0 {
             return Err(io::Error::last_os_error());
         }
         Ok(mapping)

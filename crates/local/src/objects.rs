@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use memory::{QuickMutex, Span};
 
+use crate::channel::Extent;
 use crate::mapping::Mapping;
 use crate::number_hash::NumberHash;
 use crate::sys;
@@ -58,11 +59,11 @@ impl Objects {
         self.mapped.lock().get(&object).cloned()
     }
 
-    /// Maps an object of at least `len_bytes`. The descriptor is closed in any case. One thread at a time calls this.
-    pub(crate) fn insert(&self, object: u32, len_bytes: u64, fd: OwnedFd) -> Result<(), Refused> {
+    /// Maps an object, which is a part of a file. The descriptor is closed in any case. One thread at a time calls this.
+    pub(crate) fn insert(&self, object: u32, extent: Extent, fd: OwnedFd) -> Result<(), Refused> {
         self.check_new(object)?;
         // Not under the lock, which is for what takes nanoseconds.
-        let mapping = Arc::new(map(len_bytes, &fd).ok_or(Refused::Unfit)?);
+        let mapping = Arc::new(map(extent, &fd).ok_or(Refused::Unfit)?);
         self.mapped.lock().insert(object, Object { mapping });
         Ok(())
     }
@@ -89,13 +90,15 @@ impl Objects {
     }
 }
 
-/// Maps a file that cannot shrink; for reading only, if it cannot be written.
-fn map(len_bytes: u64, fd: &OwnedFd) -> Option<Mapping> {
+/// Maps a part of a file that cannot shrink; for reading only, if it cannot be written.
+fn map(extent: Extent, fd: &OwnedFd) -> Option<Mapping> {
     let seals = sys::seals(fd.as_fd()).ok()?;
     let there = sys::file_bytes(fd.as_fd()).ok()?;
-    if seals & libc::F_SEAL_SHRINK == 0 || len_bytes == 0 || there < len_bytes {
+    let end = extent.start.checked_add(extent.len_bytes)?;
+    if seals & libc::F_SEAL_SHRINK == 0 || extent.len_bytes == 0 || there < end {
         return None;
     }
-    let len_bytes = usize::try_from(there).ok()?;
-    Mapping::new(fd.as_fd(), len_bytes, true).or_else(|_| Mapping::new(fd.as_fd(), len_bytes, false)).ok()
+    let len_bytes = usize::try_from(extent.len_bytes).ok()?;
+    let map = |writable| Mapping::of_part(fd.as_fd(), extent.start, len_bytes, writable);
+    map(true).or_else(|_| map(false)).ok()
 }

@@ -1,20 +1,25 @@
 //! The other process, as it shows itself.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 
 use memory::{RemoteKeys, SharedKey, Span};
 use rustix::event::PollFlags;
 use wire::{Qpn, RKey};
 
+use crate::admission;
 use crate::error::LinkError;
-use crate::export::{SharedQp, read_key, read_qp};
+use crate::export::{Export, SharedQp, read_key, read_qp};
 use crate::layout::{EXPORT_MAGIC, ExportArea, KEY_SLOTS, QP_SLOTS, VERSION};
 use crate::mapping::Shared;
 use crate::objects::{Object, Objects};
 use crate::{record, sleep, sys};
+
+/// How often a peer's memory is tried before it is taken to be out of reach.
+const MOST_FAR_FAILURES: u8 = 3;
 
 /// What the hub tells of the other process.
 #[derive(Debug)]
@@ -38,7 +43,11 @@ pub struct Peer {
     woken: AtomicU32,
     full_fences: bool,
     /// Its process, if its memory can be reached.
-    far: Option<Far>,
+    far: OnceLock<Far>,
+    /// None if it is this process.
+    pid: Option<u32>,
+    /// How often its memory could not be reached.
+    far_failures: AtomicU8,
     gone: AtomicBool,
 }
 
@@ -62,7 +71,7 @@ impl core::fmt::Debug for Peer {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Peer")
             .field("alive", &self.is_alive())
-            .field("far", &self.reaches_far())
+            .field("far", &self.far.get().is_some())
             .finish_non_exhaustive()
     }
 }
@@ -70,8 +79,17 @@ impl core::fmt::Debug for Peer {
 impl Peer {
     pub(crate) fn open(introduction: Introduction) -> Result<Peer, LinkError> {
         let Introduction { export, wake, pid } = introduction;
-        check_file(export.as_fd(), size_of::<ExportArea>())?;
-        let area = Shared::<ExportArea>::new(export.as_fd(), false).map_err(LinkError::System)?;
+        Peer::map(export.as_fd(), wake, Some(pid))
+    }
+
+    /// This process as its own peer. It reaches its own memory without being told where.
+    pub(crate) fn itself(export: &Export, wake: OwnedFd) -> Result<Peer, LinkError> {
+        Peer::map(export.fd(), wake, None)
+    }
+
+    fn map(export: BorrowedFd<'_>, wake: OwnedFd, pid: Option<u32>) -> Result<Peer, LinkError> {
+        check_file(export, size_of::<ExportArea>())?;
+        let area = Shared::<ExportArea>::new(export, false).map_err(LinkError::System)?;
         let start = &area.start.0;
         if start.magic.load(Acquire) != EXPORT_MAGIC || start.version.load(Relaxed) != VERSION {
             return Err(LinkError::Foreign);
@@ -79,9 +97,15 @@ impl Peer {
         let words: Vec<u64> = area.remote_keys.iter().map(|word| word.load(Relaxed)).collect();
         let keys = RemoteKeys::from_words(&words).ok_or(LinkError::Foreign)?;
         let full_fences = !sys::register_for_barriers() || start.full_fences.load(Relaxed) != 0;
-        let far = probe(pid, start.nonce_address.load(Relaxed), start.nonce.load(Relaxed));
+        if let Some(pid) = pid {
+            admission::admit(pid);
+        }
         let (woken, gone) = (AtomicU32::new(0), AtomicBool::new(false));
-        Ok(Peer { area, keys, objects: Objects::default(), bell: wake, woken, full_fences, far, gone })
+        let (far, far_failures) = (OnceLock::new(), AtomicU8::new(0));
+        let objects = Objects::default();
+        let peer = Peer { area, keys, objects, bell: wake, woken, full_fences, far, pid, far_failures, gone };
+        peer.reaches_far();
+        Ok(peer)
     }
 
     /// A live key. Hold a [`Hazard`](crate::Hazard) from before this call until what it led to is done.
@@ -115,7 +139,7 @@ impl Peer {
     /// Whether it says that it sleeps.
     #[inline(always)]
     pub fn is_asleep(&self) -> bool {
-        self.area.asleep.0.load(Relaxed) & 1 == 1
+        self.area.asleep.0.load(Relaxed) & sleep::ASLEEP != 0
     }
 
     /// Wakes it if it sleeps: to be called after frames were committed. Costs a look at
@@ -141,9 +165,29 @@ impl Peer {
     }
 
     /// Whether [`read_far`](Peer::read_far) and [`write_far`](Peer::write_far) work: a number in its memory
-    /// could be read when the link was made.
+    /// could be read.
+    ///
+    /// Where Yama restricts that, the peer lets us in when it opens its end of the link, which may be after we have
+    /// opened ours. So it is tried again, a few times.
+    #[inline]
     pub fn reaches_far(&self) -> bool {
-        self.far.is_some()
+        self.far.get().is_some() || self.reaches_far_now()
+    }
+
+    #[cold]
+    fn reaches_far_now(&self) -> bool {
+        if self.far_failures.load(Relaxed) >= MOST_FAR_FAILURES {
+            return false;
+        }
+        let start = &self.area.start.0;
+        let probed = self.pid.and_then(|pid| probe(pid, start.nonce_address.load(Relaxed), start.nonce.load(Relaxed)));
+        match probed {
+            Some(far) => self.far.set(far).is_ok() || self.far.get().is_some(),
+            None => {
+                self.far_failures.fetch_add(1, Relaxed);
+                false
+            }
+        }
     }
 
     /// Copies from its memory, by its own addresses (process_vm_readv(2)).
@@ -170,7 +214,7 @@ impl Peer {
     /// A descriptor to wait on that becomes readable when its process ends, if there is one. The
     /// socket tells of most ends; of one it does not: when a child made by `fork` still has the socket.
     pub fn process(&self) -> Option<BorrowedFd<'_>> {
-        self.far.as_ref().map(|far| far.process.as_fd())
+        self.far.get().map(|far| far.process.as_fd())
     }
 
     /// Whether it lives, as far as is known here.
@@ -184,11 +228,11 @@ impl Peer {
 
     /// Looks whether its process has ended, if that can be seen.
     pub(crate) fn has_ended(&self) -> bool {
-        self.far.as_ref().is_some_and(Far::has_ended)
+        self.far.get().is_some_and(Far::has_ended)
     }
 
     fn living(&self) -> io::Result<&Far> {
-        let far = self.far.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        let far = self.far.get().ok_or(io::ErrorKind::Unsupported)?;
         if !self.is_alive() || far.has_ended() {
             return Err(io::ErrorKind::NotConnected.into());
         }

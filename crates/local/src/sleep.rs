@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   sender                                     sleeper
-//!   commit the frame                           asleep := odd
+//!   commit the frame                           set ASLEEP
 //!   light fence (for the compiler)             barrier in every process that sends
-//!   asleep odd? ─► wake                        look at all lanes again, then block
+//!   ASLEEP? ─► wake                            look at all lanes again, then block
 //! ```
 //!
 //! This is Dekker's pattern: both store, then both load, and at least one must see the other's store.
@@ -19,7 +19,12 @@
 //! kernel, a filter of system calls) its senders use real fences. Where the sleeper's call
 //! is refused, its export says so when it is made, and all its senders use real fences.
 //!
-//! The flag counts, so that senders wake a sleeper once per nap: each process remembers the nap that
+//! A barrier in other processes is a system call, though, which interrupts their processors. A sleeper that sleeps
+//! between any two messages sets another bit, [`FENCES`], at the first of these naps, and leaves it. That nap still
+//! takes the barrier, after which every sender sees the bit or has its frame seen; for the naps that follow, senders
+//! pay with a full fence.
+//!
+//! The word counts naps, so that senders wake a sleeper once per nap: each process remembers the nap that
 //! it has ended. A sleeper looks at all lanes in each nap between saying so and
 //! blocking, so a frame for which nobody was woken because somebody had been already is seen then
 //! at the latest.
@@ -32,17 +37,36 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::sync::{AtomicU32, compiler_fence, fence};
 use crate::sys;
 
-/// Sets the word to an odd or an even number. Whether the sleeper may block.
-pub(crate) fn set_asleep(word: &AtomicU32, asleep: bool, full_fences: bool) -> bool {
+/// The owner of the word sleeps, or is about to.
+pub(crate) const ASLEEP: u32 = 1;
+/// Senders fence: the owner sleeps often.
+const FENCES: u32 = 2;
+/// Each nap adds this to the word.
+const NAP: u32 = 4;
+
+/// The owner is about to sleep; `often` if it will again very soon. Whether it may block.
+pub(crate) fn fall_asleep(word: &AtomicU32, often: bool, full_fences: bool) -> bool {
     let before = word.load(Relaxed);
-    if (before & 1 == 1) != asleep {
-        word.store(before.wrapping_add(1), Relaxed);
-    }
-    if !asleep {
+    let fenced = full_fences || (often && before & FENCES != 0);
+    let number = if before & ASLEEP == 0 { before.wrapping_add(NAP) } else { before } & !(NAP - 1);
+    let nap = number | ASLEEP | if often { FENCES } else { 0 };
+    word.store(nap, Relaxed);
+    fence(SeqCst);
+    if fenced || sys::barrier_everywhere() {
         return true;
     }
-    fence(SeqCst);
-    full_fences || sys::barrier_everywhere()
+    word.store(nap & !FENCES, Relaxed);
+    false
+}
+
+/// The owner is awake.
+pub(crate) fn wake_up(word: &AtomicU32) {
+    word.store(word.load(Relaxed) & !ASLEEP, Relaxed);
+}
+
+/// The owner is awake, and will be for long: senders need not fence.
+pub(crate) fn stay_awake(word: &AtomicU32) {
+    word.store(word.load(Relaxed) & !(ASLEEP | FENCES), Relaxed);
 }
 
 /// Asked by a sender that has committed a frame: whether it has to wake the owner of `word`.
@@ -54,6 +78,12 @@ pub(crate) fn must_wake(word: &AtomicU32, ended: &AtomicU32, full_fences: bool) 
     } else {
         compiler_fence(SeqCst);
     }
+    word.load(Relaxed) & (ASLEEP | FENCES) != 0 && is_nap_of_ours_to_end(word, ended)
+}
+
+#[inline]
+fn is_nap_of_ours_to_end(word: &AtomicU32, ended: &AtomicU32) -> bool {
+    fence(SeqCst);
     let nap = word.load(Relaxed);
-    nap & 1 == 1 && ended.swap(nap, Relaxed) != nap
+    nap & ASLEEP != 0 && ended.swap(nap, Relaxed) != nap
 }

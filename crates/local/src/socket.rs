@@ -2,9 +2,11 @@
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::channel::{Kind, Message, Received};
+use memory::ObjectFile;
+
+use crate::channel::{Channel, Extent, Kind, Message, Received};
 use crate::error::Death;
 use crate::link::Link;
 use crate::objects::{Object, Refused};
@@ -32,19 +34,25 @@ pub struct Served {
 impl Link {
     /// Tells the peer of an object, or remembers to do so. False if too much waits already; the
     /// peer will ask for it when it needs it.
-    pub fn offer_object(&self, object: u32, len_bytes: u64, fd: BorrowedFd<'_>) -> bool {
-        self.channel.send(Kind::Offered, object, len_bytes, Some(fd))
+    pub fn offer_object(&self, object: u32, file: &ObjectFile) -> bool {
+        let extent = Extent { start: file.start, len_bytes: file.len_bytes };
+        self.say(Kind::Offered, object, extent, Some(file.fd.as_fd()))
     }
 
     /// Tells the peer that an object is gone. Nobody uses it: its keys were closed and the peer's
     /// accesses waited for.
     pub fn withdraw_object(&self, object: u32) -> bool {
-        self.channel.send(Kind::Withdrawn, object, 0, None)
+        self.say(Kind::Withdrawn, object, Extent::default(), None)
     }
 
     /// Asks for an object that a key of the peer lies in and that is not here.
     pub fn want_object(&self, object: u32) -> bool {
-        self.channel.send(Kind::Wanted, object, 0, None)
+        self.say(Kind::Wanted, object, Extent::default(), None)
+    }
+
+    /// A process need not tell itself anything.
+    fn say(&self, kind: Kind, object: u32, extent: Extent, fd: Option<BorrowedFd<'_>>) -> bool {
+        self.channel.as_ref().is_none_or(|channel| channel.send(kind, object, extent, fd))
     }
 
     /// Objects of the peer that were not mapped: too many, twice the same, or unfit.
@@ -55,7 +63,7 @@ impl Link {
     /// Reads what is in the socket and sends what waits; never blocks.
     pub fn serve_socket(&self) -> Served {
         let mut served = Served::default();
-        let Some(_one) = self.reader.try_lock() else { return served };
+        let (Some(channel), Some(_one)) = (&self.channel, self.reader.try_lock()) else { return served };
         if self.is_dead() {
             self.peer_is_gone();
             return served;
@@ -68,7 +76,7 @@ impl Link {
                 break;
             }
         }
-        served.unfinished |= self.channel.flush();
+        served.unfinished |= channel.flush();
         served.unfinished &= !self.is_dead();
         served
     }
@@ -87,7 +95,8 @@ impl Link {
         for _ in 0..MAX_AT_ONCE {
             let found = self.peer().object(object);
             // What else there is to read is for [`serve_socket`](Link::serve_socket), which can answer.
-            if found.is_some() || !self.channel.tells_of_object() || !self.take_message(&mut Served::default()) {
+            let is_told = self.channel.as_ref().is_some_and(Channel::tells_of_object);
+            if found.is_some() || !is_told || !self.take_message(&mut Served::default()) {
                 return found;
             }
         }
@@ -96,7 +105,8 @@ impl Link {
 
     /// Reads one message. False if there is none.
     fn take_message(&self, served: &mut Served) -> bool {
-        match self.channel.receive() {
+        let Some(channel) = &self.channel else { return false };
+        match channel.receive() {
             Received::Message(message) => self.heard(message, served),
             Received::Nothing => return false,
             Received::Closed => self.die(Death::Gone),
@@ -106,9 +116,9 @@ impl Link {
     }
 
     fn heard(&self, message: Message, served: &mut Served) {
-        let Message { kind, object, len_bytes, fd } = message;
+        let Message { kind, object, extent, fd } = message;
         match (kind, fd) {
-            (Kind::Offered, Some(fd)) => match self.peer().objects.insert(object, len_bytes, fd) {
+            (Kind::Offered, Some(fd)) => match self.peer().objects.insert(object, extent, fd) {
                 // It was asked for while it was on its way.
                 Ok(()) | Err(Refused::Twice) => {}
                 Err(Refused::Full | Refused::Unfit) => {

@@ -20,6 +20,8 @@ pub enum Side {
     Asked,
     /// The link was offered to it.
     Offered,
+    /// It is both ends: a link of a process to itself.
+    Both,
 }
 
 impl Side {
@@ -28,12 +30,26 @@ impl Side {
         match self {
             Side::Asked => Side::Offered,
             Side::Offered => Side::Asked,
+            Side::Both => Side::Both,
         }
     }
 
     /// Its place in tables.
+    #[inline]
     pub(crate) fn index(self) -> usize {
-        self as usize
+        match self {
+            Side::Asked | Side::Both => 0,
+            Side::Offered => 1,
+        }
+    }
+
+    /// What it adds to the word when it confirms.
+    fn bits(self) -> u32 {
+        match self {
+            Side::Asked => 0b01,
+            Side::Offered => 0b10,
+            Side::Both => BOTH,
+        }
     }
 }
 
@@ -58,7 +74,7 @@ pub(crate) fn standing(word: &AtomicU32) -> Standing {
 
 /// One end is ready. What is decided then.
 pub(crate) fn confirm(word: &AtomicU32, side: Side) -> Standing {
-    advance(word, |state| state | 1 << side.index())
+    advance(word, |state| state | side.bits())
 }
 
 /// One end waits no longer. What is decided: up or failed.

@@ -1,7 +1,7 @@
 //! System calls: memfds and their seals, barriers in other processes, memory of other processes.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 
 use memory::Span;
@@ -12,14 +12,14 @@ const MEMBARRIER_REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
 /// A new memfd of that size, not yet sealed.
 pub(crate) fn memfd(name: &core::ffi::CStr, bytes: usize) -> io::Result<OwnedFd> {
     // Beyond the limit the kernel would not only refuse but send SIGXFSZ.
-    if file_limit_bytes() < bytes as u64 {
+    if memory::file_limit_bytes() < bytes as u64 {
         return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }
     let size = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: plain system calls on a descriptor that is ours from its birth.
     unsafe {
-        let fd = OwnedFd::from_raw_fd(checked(libc::memfd_create(name.as_ptr(), flags))?);
+        let fd = guest::high(OwnedFd::from_raw_fd(checked(libc::memfd_create(name.as_ptr(), flags))?));
         checked(libc::ftruncate(fd.as_raw_fd(), size))?;
         Ok(fd)
     }
@@ -68,21 +68,23 @@ pub(crate) fn random() -> io::Result<u64> {
     if filled == 8 { Ok(u64::from_ne_bytes(bytes)) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Lets processes of this user reach our memory where Yama would keep them from it
-/// (prctl(2), `PR_SET_PTRACER`). Where it does not, there is nothing to do.
-pub(crate) fn admit_far_access() {
-    let restricted = std::fs::read("/proc/sys/kernel/yama/ptrace_scope").is_ok_and(|scope| scope.starts_with(b"1"));
-    if restricted {
-        // SAFETY: sets a property of this process. If it is refused, peers find out by trying.
-        unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
-    }
+/// Whether Yama lets a process reach the memory of others only if they name it.
+pub(crate) fn is_ptrace_restricted() -> bool {
+    std::fs::read("/proc/sys/kernel/yama/ptrace_scope").is_ok_and(|scope| scope.starts_with(b"1"))
+}
+
+/// Names the process that may reach our memory (prctl(2), `PR_SET_PTRACER`); without one, every process of this user.
+pub(crate) fn name_ptracer(pid: Option<i32>) {
+    let tracer = pid.map_or(libc::PR_SET_PTRACER_ANY, |pid| pid as libc::c_ulong);
+    // SAFETY: sets a property of this process. If it is refused, peers find out by trying.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, tracer, 0, 0, 0) };
 }
 
 /// Copies from another process' memory (process_vm_readv(2)): all of `to`, or an error.
 pub(crate) fn read_process(pid: i32, address: u64, to: Span<'_>) -> io::Result<()> {
     let (local, remote) = (part(to.as_ptr(), to.len_bytes()), part(address as *mut u8, to.len_bytes()));
     // SAFETY: the kernel writes within the span, which is ours to write.
-    transferred(unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) }, to.len_bytes())
+    transferred(unsafe { memory::process_vm_readv(pid, &local, &remote) }, to.len_bytes())
 }
 
 /// Copies to another process' memory (process_vm_writev(2)): all of `from`, or an error, after
@@ -90,13 +92,13 @@ pub(crate) fn read_process(pid: i32, address: u64, to: Span<'_>) -> io::Result<(
 pub(crate) fn write_process(pid: i32, address: u64, from: Span<'_>) -> io::Result<()> {
     let (local, remote) = (part(from.as_ptr(), from.len_bytes()), part(address as *mut u8, from.len_bytes()));
     // SAFETY: the kernel reads within the span; what it writes is not our memory.
-    transferred(unsafe { libc::process_vm_writev(pid, &local, 1, &remote, 1, 0) }, from.len_bytes())
+    transferred(unsafe { memory::process_vm_writev(pid, &local, &remote) }, from.len_bytes())
 }
 
 /// A descriptor of a process, readable when it has ended (pidfd_open(2)).
 pub(crate) fn pidfd(pid: i32) -> Option<OwnedFd> {
     let pid = rustix::process::Pid::from_raw(pid)?;
-    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
+    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok().map(guest::high)
 }
 
 /// What can be done with a descriptor at this moment.
@@ -111,8 +113,13 @@ pub(crate) fn ready_now(fd: BorrowedFd<'_>, events: rustix::event::PollFlags) ->
 
 /// Adds one to an eventfd, unless it is full.
 pub(crate) fn ring_bell(bell: &OwnedFd) {
-    // Its counter is the peer's: if it is full it would have us wait.
-    if ready_now(bell.as_fd(), rustix::event::PollFlags::OUT).contains(rustix::event::PollFlags::OUT) {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    // The peer shares the counter and this flag: a full counter must not have us wait.
+    let ready = fcntl_getfl(bell).and_then(|flags| match flags.contains(OFlags::NONBLOCK) {
+        true => Ok(()),
+        false => fcntl_setfl(bell, flags | OFlags::NONBLOCK),
+    });
+    if ready.is_ok() {
         let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
     }
 }
@@ -129,13 +136,24 @@ fn transferred(count: isize, wanted: usize) -> io::Result<()> {
     }
 }
 
-fn file_limit_bytes() -> u64 {
-    rustix::process::getrlimit(rustix::process::Resource::Fsize).current.unwrap_or(u64::MAX)
-}
-
 fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     match result {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(result),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A peer that fills the counter of its bell, and clears the flag that both share.
+    #[test]
+    fn a_full_bell_blocks_nobody() {
+        let bell = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&bell, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        ring_bell(&bell);
+        ring_bell(&bell);
+        assert_eq!(rustix::io::read(&bell, &mut [0; 8]), Ok(8));
     }
 }

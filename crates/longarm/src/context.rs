@@ -47,7 +47,7 @@ impl Context {
     /// # Errors
     /// If no hub can be reached or started, or there is no device (by that name).
     pub fn open() -> Result<Context, OpenError> {
-        let name = std::env::var("LONGARM_DEVICE").ok();
+        let name = guest::environment::text("LONGARM_DEVICE");
         Context::open_with(name.filter(|name| !name.is_empty()))
     }
 

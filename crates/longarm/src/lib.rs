@@ -120,6 +120,7 @@
 //! operations, and of the connection manager (`longarm-connect`), which brings two ends together: it owns
 //! what is lent, and knows who waits for what. It has no protocol code, no sockets and no unsafe code.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod address;
 mod batch;

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use longarm_memory::{MrKeys, MrSpec, Region, Registry};
+use longarm_memory::{Adoption, MrKeys, MrSpec, Region, Registry};
 use transport::{Access, Accessor, AtomicOp, Memory, PdId, Sge};
 use wire::Qpn;
 
@@ -117,7 +117,7 @@ fn adoption(c: &mut Criterion) {
         let mut memory = vec![1u8; len_bytes + 4096];
         for adopt in [false, true] {
             let setup = Setup::new();
-            setup.registry.set_adoption(adopt);
+            setup.registry.set_adoption(if adopt { Adoption::Always } else { Adoption::Never });
             let start = memory.as_mut_ptr();
             let start = start.wrapping_add(start.align_offset(4096));
             let spec = MrSpec::new(setup.pd, start, len_bytes as u64, RIGHTS);

@@ -5,6 +5,8 @@
 
 mod between;
 
+pub use between::Opened;
+
 use core::sync::atomic::{Ordering::SeqCst, fence};
 
 use transport::{Access, Accessor, AtomicOp, BindMw, Memory, MemoryError, PdId, Sge};
@@ -13,6 +15,7 @@ use wire::RKey;
 use crate::gate::Pin;
 use crate::grant::Grant;
 use crate::registry::Registry;
+use crate::windows::Unbound;
 
 impl Memory for Registry {
     #[inline]
@@ -119,7 +122,11 @@ impl Memory for Registry {
     }
 
     fn invalidate(&self, who: Accessor, rkey: RKey) -> Result<(), MemoryError> {
-        self.invalidate_window(who, rkey)
+        self.invalidate_window(who, rkey, Unbound::IsInvalid)
+    }
+
+    fn remote_invalidate(&self, who: Accessor, rkey: RKey) -> Result<(), MemoryError> {
+        self.invalidate_window(who, rkey, Unbound::IsAnError)
     }
 
     fn bind(&self, who: Accessor, bind: &BindMw) -> Result<(), MemoryError> {

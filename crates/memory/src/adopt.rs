@@ -2,230 +2,301 @@
 //! on the same host.
 //!
 //! A peer can map a memfd, but not another process' private pages. So when memory is registered,
-//! its whole pages are moved into a memfd *in place*: the program keeps its pointers, and what is
+//! its whole pages may be moved into a memfd *in place*: the program keeps its pointers, and what is
 //! behind them is shared from then on. When the last key over them ends they become private again.
 //!
 //! ```text
-//!   freeze (userfaultfd: writers wait) -> copy what is there to a mapping of the memfd
-//!     -> mremap that over the range -> thaw (the writers try again, on the new pages)
+//!   registered ── may move? (proof) ──► copied to the memfd (moves, store) ── mremap over the range ──► adopted
+//!       │ no                                                                                             │
+//!       ▼                                         last key ends, may move back ──► copied back ◄─────────┤
+//!   reached by process_vm or frames               fork ──► private in one step (give_up, fork) ◄─────────┘
 //! ```
+//!
+//! **When.** By default ([`Adoption::Safe`]) only where it is proven that the program sees what it would see with a
+//! network card: see [`proof`]. With [`Adoption::Always`] wherever the kernel can stop those who write meanwhile
+//! (userfaultfd, `freeze`); a program that uses io_uring, direct I/O or threads beside it may then read wrong bytes.
+//!
+//! **What ends it.** Pages move back only while that is proven as well: after the last key has ended they stay where
+//! they are if the program has threads by then, or a descriptor that may hold pages. At a `fork` all adoption is
+//! given up ([`give_up`]), or, if somebody may hold pages, the child gets a copy ([`fork`]). `madvise` passes
+//! through [`advice`].
+//!
+//! What the program may notice all the same:
+//! - Registered pages count as shared memory: against the limit of the control
+//!   group, not against `vm.overcommit`. If there is no room ([`room`]), nothing is adopted.
+//! - `mlock`, NUMA policies and protection keys of the range are lost. Transparent huge pages are those of shared memory
+//!   while it is adopted. Afterwards the range stays a mapping of its own, which does not join its neighbours.
+//! - The child of a bare `clone` system call, which runs no handlers, shares adopted pages with its parent. (One of
+//!   `vfork` or `posix_spawn` shares all memory anyway until it executes another program.)
+//! - Pages that were adopted at a fork take memory until both processes have ended.
 //!
 //! The other ways are slower or not one-sided. `process_vm_writev` costs more than a microsecond
 //! at any size, against some 40 ns for 4 KiB through a mapping, and can do no atomics; a copy
-//! through a ring needs the target's processor. They remain for what is not adopted: the partial
-//! pages at both ends, which hold other data too (a [`Place`](crate::Place) says how many bytes),
-//! stacks, memory with a file behind it, shared memory, huge pages of hugetlbfs, memory that is
-//! read-only or executable, ranges with holes, and everything where the kernel refuses.
+//! through a ring needs the target's processor. They remain for what is not adopted.
 //!
-//! What the program may notice:
-//! - While memory moves (64 MiB at a time) writers wait. Where only the restricted userfaultfd
-//!   is allowed, a system call that writes into it meanwhile (a `read` of another thread) fails
-//!   with EFAULT. Where none is allowed (some container profiles) and there are threads but those
-//!   of [`set_own_threads`], nothing is adopted.
-//! - Registered pages count as shared memory: against the limits of tmpfs and of the control
-//!   group, not against `vm.overcommit`. If there is no room, nothing is adopted.
-//! - `mlock`, `madvise` marks, NUMA policies and protection keys of the range are lost.
-//!   Transparent huge pages are those of shared memory while it is adopted. Afterwards the range
-//!   stays a mapping of its own, which does not join its neighbours.
-//! - `MADV_DONTNEED` on adopted memory does not zero it.
-//! - After `fork` the child has a copy, as ever ([`fork`]), but one that is made at
-//!   once. A child of `vfork` or `posix_spawn` shares all memory anyway until it executes another
-//!   program. One of a bare `clone` system call, which runs no handlers, shares adopted pages with
-//!   its parent.
-//! - A descriptor for each adopted range; no more than a quarter of those that the process may open.
-//!
-//! Registrations that overlap share a memfd. A program may unmap memory before it deregisters
-//! it; then it is only forgotten. Mappings are compared with the memfd before they are touched.
+//! Registrations that overlap share a window of the memfd. A program may unmap memory before it deregisters
+//! it, or move it with mremap(2); so mappings are looked for by their file before they are touched.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::mirror::Mirror;
 use crate::objects::{Lodging, Object};
-use crate::probe::{mappings, overlap, survey, whole_pages};
-use crate::region::{HUGE_BYTES, checked, file_limit_bytes, memfd, page_bytes};
+use crate::probe::{self, overlap, survey, whole_pages};
+use crate::region::page_bytes;
 
+mod advice;
 mod fork;
 mod freeze;
+mod give_up;
+mod held;
+mod holders;
 mod moves;
+mod proof;
+mod room;
 mod stack;
+mod store;
+mod waiters;
 
-pub use freeze::set_own_threads;
-use moves::{Pages, Refused};
+pub use advice::advise;
+pub use give_up::is_given_up;
+pub(crate) use give_up::next_number;
+pub use proof::{Adoption, Verdict, set_advice_watched};
 
-const NAME: &core::ffi::CStr = c"longarm-adopted";
+use freeze::Writers;
+use give_up::Mirrors;
+use held::{Held, Number};
+use moves::{Pages, Part, Refused, Then};
+use store::{Store, Window};
 
 /// Adopted ranges of this process, whichever registry they are registered in. They do not overlap.
-static TABLE: Mutex<Table> = Mutex::new(Table { ranges: BTreeMap::new(), stuck: false });
+static TABLE: Mutex<Table> = Mutex::new(Table::new());
 
 struct Table {
-    /// By first byte.
-    ranges: BTreeMap<usize, Entry>,
-    /// Some pages could not be moved back. So what was surveyed before the table was locked may
-    /// have changed in between.
-    stuck: bool,
+    store: Option<Store>,
+    /// By first byte. Those that no key leads to could not be moved back yet.
+    adopted: BTreeMap<usize, Arc<Adopted>>,
+    held: Held,
+    mirrors: Mirrors,
 }
 
-struct Entry {
-    adopted: Arc<Adopted>,
-    /// Registrations that lie in it.
-    keys: usize,
-}
-
-/// Pages of the program in a memfd.
+/// Pages of the program in a window of the store.
 #[derive(Debug)]
 pub(crate) struct Adopted {
-    fd: OwnedFd,
-    inode: u64,
-    bytes: u64,
-    pages: Pages,
+    window: Window,
+    range: Range<usize>,
+    mode: Adoption,
 }
 
 impl Object for Adopted {
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    fn file(&self) -> Option<&Arc<OwnedFd>> {
+        Some(&self.window.fd)
+    }
+
+    fn start(&self) -> u64 {
+        self.window.start
     }
 
     fn bytes(&self) -> u64 {
-        self.bytes
+        self.window.bytes
+    }
+
+    fn next_number(&self) -> Option<u32> {
+        next_number()
     }
 }
 
-/// A registration's share of an adopted range, which ends when the last is dropped.
+/// A registration, as far as the pages under it are concerned; it ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Lease {
-    adopted: Arc<Adopted>,
+pub(crate) struct Hold {
+    range: Range<usize>,
+    number: Number,
 }
 
-/// Where a range that is being registered lies, if any of it is or can be adopted. `plain` is what
-/// the survey said of its whole pages.
+/// Notes that a range is being registered, and says where it lies, if any of it is or can be adopted. `plain` is what the
+/// survey said of its whole pages.
 ///
 /// # Safety
 /// If `plain`, the whole pages of the range must be private anonymous memory of the program, and
 /// the caller must be its owner as [`register`](crate::Registry::register) asks.
-pub(crate) unsafe fn lodge(range: Range<usize>, plain: bool) -> Option<Lodging> {
-    let mut table = lock();
-    let adopted = match table.over(&range) {
-        Found::One(adopted) => adopted,
-        Found::Many => return None,
-        Found::None if plain && (!table.stuck || is_plain(&range)) => {
-            // SAFETY: passed on to the caller.
-            let adopted = Arc::new(unsafe { table.adopt(whole_pages(range.clone())) }.ok()?);
-            table.ranges.insert(adopted.pages.range.start, Entry { adopted: Arc::clone(&adopted), keys: 0 });
-            adopted
-        }
-        Found::None => return None,
-    };
-    let inside = overlap(&range, &adopted.pages.range);
-    let (skip_front, skip_back) = (inside.start - range.start, range.end - inside.end);
-    if skip_front.max(skip_back) >= page_bytes() || !adopted.is_mapped(&inside) {
-        return None;
+pub(crate) unsafe fn lodge(range: Range<usize>, plain: bool, mode: Adoption) -> (Option<Lodging>, Option<Hold>) {
+    if mode == Adoption::Never || range.is_empty() {
+        return (None, None);
     }
-    table.ranges.get_mut(&adopted.pages.range.start)?.keys += 1;
-    Some(Lodging {
-        offset: adopted.pages.offset + (inside.start - adopted.pages.range.start) as u64,
-        skip_front: skip_front as u64,
-        skip_back: skip_back as u64,
-        object: Arc::clone(&adopted) as Arc<dyn Object>,
-        _lease: Some(Lease { adopted }),
-    })
+    let mut table = lock();
+    // SAFETY: passed on to the caller.
+    let found = unsafe { table.place(&range, plain, mode) };
+    found.as_ref().err().unwrap_or(&Verdict::Adopted).tell(&range);
+    let number = table.held.insert(&range);
+    (found.ok(), Some(Hold { range, number }))
 }
 
-impl Drop for Lease {
-    /// If it was the last one, the pages become private again.
+/// Counts somebody in who tells peers of keys.
+pub(crate) fn add_mirror(mirror: &Arc<dyn Mirror>) {
+    lock().mirrors.add(mirror);
+}
+
+impl Drop for Hold {
+    /// Pages that no key leads to become private again, if nobody can notice.
     fn drop(&mut self) {
         let mut table = lock();
-        let start = self.adopted.pages.range.start;
-        // After a fork the child has forgotten the range.
-        let Some(entry) = table.ranges.get_mut(&start).filter(|entry| Arc::ptr_eq(&entry.adopted, &self.adopted))
-        else {
-            return;
-        };
-        entry.keys -= 1;
-        if entry.keys > 0 {
-            return;
-        }
-        table.ranges.remove(&start);
-        for part in self.adopted.mapped_parts(&self.adopted.pages.range) {
-            let reachable = !stack::overlaps(&part.range);
-            // SAFETY: the memfd is mapped there, as was just seen.
-            let moved = reachable && unsafe { moves::out_of_memfd(&part, self.adopted.fd.as_fd()) };
-            table.stuck |= !moved;
-        }
+        table.held.remove(&self.range, self.number);
+        table.give_back(&self.range);
     }
-}
-
-/// What adopted ranges a range overlaps.
-enum Found {
-    None,
-    One(Arc<Adopted>),
-    Many,
 }
 
 impl Table {
-    fn over(&self, range: &Range<usize>) -> Found {
-        // They do not overlap each other, so no range before the last that begins before ours can reach into it.
-        let before = self.ranges.range(..range.start).next_back();
-        let mut found = before.into_iter().chain(self.ranges.range(range.start..range.end.max(range.start)));
-        let mut over = found.by_ref().filter(|(_, entry)| !overlap(&entry.adopted.pages.range, range).is_empty());
-        match (over.next(), over.next()) {
-            (None, _) => Found::None,
-            (Some((_, entry)), None) => Found::One(Arc::clone(&entry.adopted)),
-            _ => Found::Many,
+    const fn new() -> Table {
+        Table { store: None, adopted: BTreeMap::new(), held: Held::new(), mirrors: Mirrors::new() }
+    }
+
+    /// Where a range lies, moved there if need be.
+    ///
+    /// # Safety
+    /// As [`lodge`].
+    unsafe fn place(&mut self, range: &Range<usize>, plain: bool, mode: Adoption) -> Result<Lodging, Verdict> {
+        let pages = whole_pages(range.clone());
+        if self.over(range).next().is_some() && !self.held.overlaps(range) {
+            // What was left behind may be movable now; or the program has put other memory there.
+            self.give_back(range);
         }
+        let mut over = self.over(range);
+        let adopted = match (over.next(), over.next()) {
+            (Some(adopted), None) => Arc::clone(adopted),
+            (Some(_), Some(_)) => return Err(Verdict::Registered),
+            (None, _) => {
+                drop(over);
+                if !plain || pages.is_empty() || stack::overlaps(&pages) || !is_plain(range) {
+                    return Err(Verdict::Unsuitable);
+                }
+                // SAFETY: passed on to the caller.
+                unsafe { self.adopt(pages, mode) }?
+            }
+        };
+        adopted.lodge(range).ok_or(Verdict::Registered)
+    }
+
+    /// The adopted ranges that a range overlaps.
+    fn over<'a>(&'a self, range: &Range<usize>) -> impl Iterator<Item = &'a Arc<Adopted>> + use<'a> {
+        // They do not overlap each other, so no range before the last that begins before ours can reach into it.
+        let before = self.adopted.range(..range.start).next_back();
+        let range = range.clone();
+        let found = before.into_iter().chain(self.adopted.range(range.start..range.end.max(range.start)));
+        found.map(|(_, adopted)| adopted).filter(move |adopted| !overlap(&adopted.range, &range).is_empty())
     }
 
     /// # Safety
     /// As [`lodge`].
-    unsafe fn adopt(&mut self, range: Range<usize>) -> io::Result<Adopted> {
-        if !freeze::is_possible() {
-            return Err(io::ErrorKind::Unsupported.into());
+    unsafe fn adopt(&mut self, range: Range<usize>, mode: Adoption) -> Result<Arc<Adopted>, Verdict> {
+        if self.held.overlaps(&range) {
+            return Err(Verdict::Registered);
         }
-        if self.ranges.len() as u64 >= descriptor_limit() / 4 || stack::overlaps(&range) {
-            return Err(io::ErrorKind::QuotaExceeded.into());
+        if give_up::is_over() {
+            return Err(Verdict::Forked);
         }
-        // As far into a huge page as the range itself, so that huge pages fit.
-        let offset = if range.len() >= HUGE_BYTES { range.start % HUGE_BYTES } else { 0 };
-        let bytes = offset.checked_add(range.len()).ok_or(io::ErrorKind::OutOfMemory)?;
-        if file_limit_bytes() < bytes as u64 {
-            return Err(io::Error::from_raw_os_error(libc::EFBIG));
-        }
-        fork::watch()?;
-        let fd = memfd(NAME, bytes, 0)?;
-        let pages = Pages { range, offset: offset as u64 };
-        let inode = inode(fd.as_fd())?;
+        let writers = Writers::for_moving(&range, mode)?;
+        let refused = |error: io::Error| {
+            log::debug!("pages cannot be adopted: {error}");
+            Verdict::Refused
+        };
+        fork::watch().map_err(refused)?;
+        let window = store::window(&mut self.store, &range).map_err(refused)?;
+        let pages = Pages { range: range.clone(), offset: window.start };
         // SAFETY: passed on to the caller; and this thread's stack is elsewhere.
-        match unsafe { moves::into_memfd(&pages, fd.as_fd()) } {
-            Ok(()) => {}
-            Err(Refused::AsItWas(error)) => return Err(error),
-            Err(Refused::Stuck) => {
-                self.stuck = true;
-                return Err(io::ErrorKind::OutOfMemory.into());
+        let moved = unsafe { moves::into_memfd(&pages, &window.fd, writers) };
+        if let Err(Refused::AsItWas(error)) = moved {
+            return Err(refused(error));
+        }
+        let adopted = Arc::new(Adopted { window, range: range.clone(), mode });
+        self.adopted.insert(range.start, Arc::clone(&adopted));
+        match moved {
+            // Some of it lies in the window now. It is not told of, and moves back when it can.
+            Err(_) => Err(Verdict::Refused),
+            Ok(()) => Ok(adopted),
+        }
+    }
+
+    /// Moves pages back that overlap a range and that no key leads to.
+    fn give_back(&mut self, range: &Range<usize>) {
+        let free: Vec<Arc<Adopted>> =
+            self.over(range).filter(|adopted| !self.held.overlaps(&adopted.range)).cloned().collect();
+        for adopted in free {
+            if adopted.move_back() {
+                self.adopted.remove(&adopted.range.start);
             }
         }
-        Ok(Adopted { fd, inode, bytes: bytes as u64, pages })
     }
 }
 
 impl Adopted {
-    /// The parts of a range within it where the memfd is still mapped as we did.
-    fn mapped_parts(&self, range: &Range<usize>) -> Vec<Pages> {
-        let offset_of = |at: usize| self.pages.offset + (at - self.pages.range.start) as u64;
-        let ours = mappings(range).into_iter().filter_map(|mapping| {
-            let part = overlap(&mapping.range, range);
-            let offset = mapping.offset + (part.start - mapping.range.start) as u64;
-            let same = mapping.shares(self.inode) && offset == offset_of(part.start);
-            same.then_some(Pages { range: part, offset })
-        });
-        ours.collect()
+    /// Where a range lies in it. Nothing if a whole page is elsewhere, or the program has put other memory there.
+    fn lodge(self: Arc<Self>, range: &Range<usize>) -> Option<Lodging> {
+        let inside = overlap(range, &self.range);
+        let (skip_front, skip_back) = (inside.start - range.start, range.end - inside.end);
+        if skip_front.max(skip_back) >= page_bytes() || give_up::is_over() || !self.is_mapped(&inside) {
+            return None;
+        }
+        Some(Lodging {
+            offset: (inside.start - self.range.start) as u64,
+            skip_front: skip_front as u64,
+            skip_back: skip_back as u64,
+            object: self,
+        })
     }
 
     fn is_mapped(&self, range: &Range<usize>) -> bool {
-        let bytes: usize = self.mapped_parts(range).iter().map(|part| part.range.len()).sum();
+        let mut bytes = 0;
+        probe::visit(range, |mapping| {
+            let (part, offset) = mapping.part(range);
+            let expected = self.window.start + (part.start - self.range.start) as u64;
+            if mapping.shared && self.window.is_in(mapping) && offset == expected {
+                bytes += part.len();
+            }
+        });
         bytes == range.len()
     }
+
+    /// Makes its pages private again, wherever the program has moved them. Whether none is left in the window.
+    fn move_back(&self) -> bool {
+        let parts = mapped_parts(|mapping| self.window.is_in(mapping));
+        // The child of a fork may still look at what its parent had adopted.
+        let unseen = !give_up::is_over();
+        let then = if unseen && are_apart(&parts) { Then::Free } else { Then::Keep };
+        let mut all = true;
+        for part in &parts {
+            let movable = !stack::overlaps(&part.pages.range);
+            let writers = movable.then(|| Writers::for_moving_back(self.mode).ok()).flatten();
+            // SAFETY: the window is mapped there, as was just seen, and no key leads there.
+            all &= writers.is_some_and(|writers| unsafe { moves::out_of_memfd(part, &self.window.fd, writers, then) });
+        }
+        if all && unseen {
+            self.window.free();
+        }
+        all
+    }
+}
+
+/// The mappings of adopted pages that fit.
+fn mapped_parts(fits: impl Fn(&probe::Mapping) -> bool) -> Vec<Part> {
+    let mut parts = Vec::new();
+    probe::visit_all(|mapping, _| {
+        if store::is_adopted(mapping) && fits(mapping) {
+            let pages = Pages { range: mapping.range.clone(), offset: mapping.offset };
+            parts.push(Part { pages, rights: mapping.rights(), shared: mapping.shared, file: mapping.file });
+        }
+    });
+    parts
+}
+
+/// Whether no two mappings show the same bytes of the file. mremap(2) can make a second mapping of shared pages.
+fn are_apart(parts: &[Part]) -> bool {
+    let mut spans: Vec<Range<u64>> =
+        parts.iter().map(|part| part.pages.offset..part.pages.offset + part.pages.range.len() as u64).collect();
+    spans.sort_by_key(|span| span.start);
+    spans.windows(2).all(|pair| pair[0].end <= pair[1].start)
 }
 
 fn is_plain(range: &Range<usize>) -> bool {
@@ -234,22 +305,6 @@ fn is_plain(range: &Range<usize>) -> bool {
 
 fn lock() -> MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn inode(fd: BorrowedFd<'_>) -> io::Result<u64> {
-    // SAFETY: all zeros are such a structure, and the call fills it.
-    unsafe {
-        let mut status: libc::stat = core::mem::zeroed();
-        checked(libc::fstat(fd.as_raw_fd(), &mut status))?;
-        Ok(status.st_ino)
-    }
-}
-
-fn descriptor_limit() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: fills one structure; if it fails, there is no room that we know of.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
-    limit.rlim_cur
 }
 
 #[cfg(test)]

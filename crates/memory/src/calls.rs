@@ -1,13 +1,23 @@
-//! The system calls that change mappings, made by ourselves.
+//! The system calls that change mappings and copy between processes, made by ourselves.
 //!
 //! Programs put functions of their own in the place of the C library's: UCX patches `mmap`, `munmap`, `madvise` and
 //! `mremap` to hear of memory that goes, and its `mremap` does not pass on the fifth argument, the address
 //! that `MREMAP_FIXED` is about. Nothing of what is done here takes memory away from the program, so
 //! nobody need hear of it; and the addresses must arrive.
 //!
+//! AddressSanitizer does so with `process_vm_readv` and `process_vm_writev`: it looks whether the program has marked its
+//! side for the sanitizer, which is no affair of a device.
+//!
+//! Our own `madvise`, which comes before the C library's, remembers which addresses the program has marked. Marks of ours
+//! do not belong there.
+//!
 //! Each is as its manual page says, `MAP_FAILED` and -1 with `errno` included.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_ulong, c_void};
+
+/// Words, as the kernel takes them: of a smaller number the upper half would be undefined.
+const ONE: c_ulong = 1;
+const NO_FLAGS: c_ulong = 0;
 
 /// # Safety
 /// As mmap(2).
@@ -44,7 +54,25 @@ pub(crate) unsafe fn move_to(start: *mut c_void, len_bytes: usize, to: *mut c_vo
 
 /// # Safety
 /// As madvise(2).
-pub(crate) unsafe fn madvise(start: *mut c_void, len_bytes: usize, advice: c_int) -> c_int {
+pub unsafe fn madvise(start: *mut c_void, len_bytes: usize, advice: c_int) -> c_int {
     // SAFETY: passed on to the caller.
     unsafe { libc::syscall(libc::SYS_madvise, start, len_bytes, advice) as c_int }
+}
+
+/// Copies from a process to one range of this one.
+///
+/// # Safety
+/// As process_vm_readv(2).
+pub unsafe fn process_vm_readv(pid: i32, to: &libc::iovec, from: &libc::iovec) -> isize {
+    // SAFETY: passed on to the caller; one part on each side, no flags.
+    unsafe { libc::syscall(libc::SYS_process_vm_readv, pid, to, ONE, from, ONE, NO_FLAGS) as isize }
+}
+
+/// Copies from one range of this process to another process.
+///
+/// # Safety
+/// As process_vm_writev(2).
+pub unsafe fn process_vm_writev(pid: i32, from: &libc::iovec, to: &libc::iovec) -> isize {
+    // SAFETY: passed on to the caller; one part on each side, no flags.
+    unsafe { libc::syscall(libc::SYS_process_vm_writev, pid, from, ONE, to, ONE, NO_FLAGS) as isize }
 }

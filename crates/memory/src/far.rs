@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 
 use transport::MemoryError;
 
+use crate::calls;
 use crate::grant::Grant;
 use crate::probe;
 use crate::region::page_bytes;
@@ -118,7 +119,7 @@ pub(crate) fn is_supported() -> bool {
         let local = libc::iovec { iov_base: (&raw mut to).cast(), iov_len: 1 };
         let remote = libc::iovec { iov_base: (&raw const from).cast_mut().cast(), iov_len: 1 };
         // SAFETY: copies one byte between two of our own.
-        unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) == 1 }
+        unsafe { calls::process_vm_readv(libc::getpid(), &local, &remote) == 1 }
     })
 }
 
@@ -135,8 +136,7 @@ fn get(from: *mut u8, to: *mut u8, len_bytes: usize) -> Result<(), MemoryError> 
         return Ok(());
     }
     // SAFETY: the kernel writes to `to` alone, and no more than asked.
-    let count =
-        unsafe { libc::process_vm_readv(libc::getpid(), &part(to, len_bytes), 1, &part(from, len_bytes), 1, 0) };
+    let count = unsafe { calls::process_vm_readv(libc::getpid(), &part(to, len_bytes), &part(from, len_bytes)) };
     transferred(count, len_bytes)
 }
 
@@ -148,7 +148,7 @@ fn put(to: *mut u8, from: *const u8, len_bytes: usize) -> Result<(), MemoryError
     let local = part(from.cast_mut(), len_bytes);
     // SAFETY: the kernel reads `from` alone. What it writes to lies in a region that its owner
     // opened to writes, and if nothing is mapped there it says so.
-    let count = unsafe { libc::process_vm_writev(libc::getpid(), &local, 1, &part(to, len_bytes), 1, 0) };
+    let count = unsafe { calls::process_vm_writev(libc::getpid(), &local, &part(to, len_bytes)) };
     transferred(count, len_bytes)
 }
 
@@ -182,7 +182,7 @@ fn by_looking(word: *mut u8) -> Result<(), MemoryError> {
     let mut bytes = [0; WORD];
     let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: WORD };
     // SAFETY: the kernel writes to `bytes` alone.
-    transferred(unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &part(word, WORD), 1, 0) }, WORD)
+    transferred(unsafe { calls::process_vm_readv(libc::getpid(), &local, &part(word, WORD)) }, WORD)
 }
 
 #[cfg(test)]

@@ -31,10 +31,12 @@
 //! that may be unmapped at any time, `unmapped` what becomes of accesses to memory that must not be
 //! and is, `region` and `probe` talk to the kernel, `adopt` moves the program's own memory to where
 //! peers on the same host can map it.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod access;
 mod adopt;
 mod calls;
+mod copies;
 mod error;
 mod far;
 mod gate;
@@ -61,13 +63,15 @@ mod testing;
 mod unmapped;
 mod windows;
 
-pub use adopt::set_own_threads;
+pub use access::Opened;
+pub use adopt::{Adoption, Verdict, advise, is_given_up, set_advice_watched};
+pub use calls::{madvise, process_vm_readv, process_vm_writev};
 pub use error::MrError;
 pub use gate::{Gate, Pin};
 pub use lock::{QuickGuard, QuickMutex};
-pub use mirror::Mirror;
+pub use mirror::{Mirror, ObjectFile};
 pub use piece::Piece;
-pub use region::Region;
+pub use region::{Region, file_limit_bytes};
 pub use registry::{MrId, MrKeys, MrSpec, RegionInfo, Registry};
 pub use shared::{Place, RemoteKeys, SharedKey};
 pub use span::Span;

@@ -6,12 +6,13 @@
 //! is handed out, and before memory is given back somebody waits until no peer uses it any
 //! more. Both are the business of a [`Mirror`]; without one nothing changes.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use transport::{Access, MemoryError, PdId, Sge};
 use wire::Qpn;
 
+use crate::adopt;
 use crate::far::Backing;
 use crate::grant::{ANY_QP, Grant};
 use crate::registry::Registry;
@@ -21,15 +22,25 @@ use crate::shared::{Place, SharedKey};
 const REMOTE_RIGHTS: Access =
     Access::REMOTE_WRITE.union(Access::REMOTE_READ).union(Access::REMOTE_ATOMIC).union(Access::FLUSH_GLOBAL);
 
+/// The part of a memfd that an object is.
+#[derive(Clone, Debug)]
+pub struct ObjectFile {
+    /// The memfd, sealed against shrinking.
+    pub fd: Arc<OwnedFd>,
+    /// Where in it the object begins, in bytes.
+    pub start: u64,
+    /// Its length.
+    pub len_bytes: u64,
+}
+
 /// Told of keys that peers can use, and of the memory under keys, as they come and go.
 ///
 /// All calls but `closed` for a memory region are made under the registry's lock, so none may
 /// call the registry.
 pub trait Mirror: Send + Sync {
-    /// Memory that peers can map, told before the first key that lies in it. The descriptor
-    /// is a sealed memfd of `bytes`, open for as long as the call lasts. The number is not
+    /// Memory that peers can map, told before the first key that lies in it. The number is not
     /// used again in this process.
-    fn object_added(&self, object: u32, fd: BorrowedFd<'_>, bytes: u64);
+    fn object_added(&self, object: u32, file: &ObjectFile);
 
     /// After the last key that lies in it was closed.
     fn object_removed(&self, object: u32);
@@ -41,6 +52,10 @@ pub trait Mirror: Send + Sync {
     /// way. Returns when the same holds for peers, so it may wait. May be told of a key that
     /// was being closed while the mirror was set, and so was never opened.
     fn closed(&self, slot: u32);
+
+    /// Adopted memory [is given up](crate::is_given_up): the keys that lie in such objects live on, without a place.
+    /// Returns when no peer uses that memory any more. Called without the registry's lock, before a fork.
+    fn given_up(&self);
 }
 
 impl Registry {
@@ -50,10 +65,11 @@ impl Registry {
     /// If it was set before.
     pub fn set_mirror(&self, mirror: Arc<dyn Mirror>) {
         let control = self.control.lock();
-        control.objects.each(|number, object| mirror.object_added(number, object.fd(), object.bytes()));
+        control.objects.each(|number, file| mirror.object_added(number, &file));
         for (slot, grant) in control.slots.open().filter_map(|slot| Some((slot, self.shared_grant(slot)?))) {
             mirror.opened(slot, &grant.to_shared());
         }
+        adopt::add_mirror(&mirror);
         let set = self.mirror.set(mirror);
         assert!(set.is_ok(), "a registry has one mirror");
     }
@@ -68,7 +84,7 @@ impl Registry {
         grant.admit_local(pd, false)?;
         let len_bytes = u64::from(sge.len_bytes);
         grant.first_byte(sge.addr, len_bytes)?;
-        let Some(place) = grant.place else {
+        let Some(place) = grant.place.filter(|place| !adopt::is_given_up(place.object)) else {
             return Ok(None);
         };
         // In bounds by the range check.

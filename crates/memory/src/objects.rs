@@ -2,26 +2,36 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::os::fd::BorrowedFd;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::adopt::Lease;
-use crate::mirror::Mirror;
+use crate::mirror::{Mirror, ObjectFile};
 use crate::region::Region;
 use crate::shared::Place;
 
-/// A memfd with registered memory in it.
+/// A part of a memfd with registered memory in it.
 pub(crate) trait Object: Send + Sync {
-    /// To map it by.
-    fn fd(&self) -> BorrowedFd<'_>;
+    /// The memfd, if peers can map it.
+    fn file(&self) -> Option<&Arc<OwnedFd>>;
+
+    /// Where in it the object begins, in bytes.
+    fn start(&self) -> u64 {
+        0
+    }
+
     /// Its length.
     fn bytes(&self) -> u64;
+
+    /// A number that no object of this process had before. Nothing when all have been used.
+    fn next_number(&self) -> Option<u32> {
+        next_number()
+    }
 }
 
 impl Object for Region {
-    fn fd(&self) -> BorrowedFd<'_> {
-        Region::fd(self)
+    fn file(&self) -> Option<&Arc<OwnedFd>> {
+        Region::file(self)
     }
 
     fn bytes(&self) -> u64 {
@@ -29,21 +39,19 @@ impl Object for Region {
     }
 }
 
-/// Where a registered range lies, and what keeps it there.
+/// Where a registered range lies.
 pub(crate) struct Lodging {
     pub(crate) object: Arc<dyn Object>,
     /// As in [`Place`].
     pub(crate) offset: u64,
     pub(crate) skip_front: u64,
     pub(crate) skip_back: u64,
-    /// For memory of the program: its share of it.
-    pub(crate) _lease: Option<Lease>,
 }
 
 impl Lodging {
     /// All of a region.
     pub(crate) fn whole(region: Arc<Region>) -> Lodging {
-        Lodging { object: region, offset: 0, skip_front: 0, skip_back: 0, _lease: None }
+        Lodging { object: region, offset: 0, skip_front: 0, skip_back: 0 }
     }
 }
 
@@ -61,15 +69,16 @@ struct Held {
 }
 
 impl Objects {
-    /// Counts a key, and says where it lies. Nothing when all numbers have been used.
+    /// Counts a key, and says where it lies. Nothing when all numbers have been used, or peers cannot map it.
     pub(crate) fn enter(&mut self, lodging: &Lodging, mirror: Option<&dyn Mirror>) -> Option<Place> {
         let Lodging { object, offset, skip_front, skip_back, .. } = lodging;
         let held = match self.live.entry(name(object)) {
             Entry::Occupied(held) => held.into_mut(),
             Entry::Vacant(free) => {
-                let number = next_number()?;
+                let file = file(&**object)?;
+                let number = object.next_number()?;
                 if let Some(mirror) = mirror {
-                    mirror.object_added(number, object.fd(), object.bytes());
+                    mirror.object_added(number, &file);
                 }
                 free.insert(Held { number, keys: 0, object: Arc::clone(object) })
             }
@@ -81,7 +90,7 @@ impl Objects {
     /// Counts a key off, after it was closed.
     pub(crate) fn leave(&mut self, lodging: &Lodging, mirror: Option<&dyn Mirror>) {
         let name = name(&lodging.object);
-        // There is none if there was no number for it.
+        // There is none if there was no number or no file for it.
         let Some(held) = self.live.get_mut(&name) else {
             return;
         };
@@ -97,9 +106,11 @@ impl Objects {
     }
 
     /// All of them.
-    pub(crate) fn each(&self, mut visit: impl FnMut(u32, &dyn Object)) {
+    pub(crate) fn each(&self, mut visit: impl FnMut(u32, ObjectFile)) {
         for held in self.live.values() {
-            visit(held.number, &*held.object);
+            if let Some(file) = file(&*held.object) {
+                visit(held.number, file);
+            }
         }
     }
 }
@@ -108,8 +119,12 @@ fn name(object: &Arc<dyn Object>) -> usize {
     Arc::as_ptr(object).addr()
 }
 
-/// A number that no object of this process had before.
+fn file(object: &dyn Object) -> Option<ObjectFile> {
+    Some(ObjectFile { fd: Arc::clone(object.file()?), start: object.start(), len_bytes: object.bytes() })
+}
+
+/// Adopted objects count from the middle on.
 fn next_number() -> Option<u32> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    NEXT.fetch_update(Relaxed, Relaxed, |number| number.checked_add(1)).ok()
+    NEXT.fetch_update(Relaxed, Relaxed, |number| (number < u32::MAX / 2).then_some(number + 1)).ok()
 }

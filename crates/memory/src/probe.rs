@@ -11,23 +11,37 @@
 //! registered breaks the promise made to [`register`](crate::Registry::register).
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
 use crate::error::MrError;
 
+/// Names a file for as long as it exists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct FileId {
+    /// The major number in the upper half, the minor number in the lower.
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+impl FileId {
+    pub(crate) fn new(major: u32, minor: u32, inode: u64) -> FileId {
+        FileId { device: u64::from(major) << 32 | u64::from(minor), inode }
+    }
+}
+
 /// One mapping of the process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Mapping {
     pub(crate) range: Range<usize>,
-    readable: bool,
-    writable: bool,
-    executable: bool,
-    shared: bool,
-    /// Of the file behind it; zero if there is none.
-    inode: u64,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    pub(crate) executable: bool,
+    pub(crate) shared: bool,
+    /// The device and the inode of the file behind it; zeros if there is none.
+    pub(crate) file: FileId,
     /// Where in the file it begins.
     pub(crate) offset: u64,
     /// Whether its pages have the ordinary size.
@@ -35,16 +49,26 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Whether it is shared memory of this file.
-    pub(crate) fn shares(&self, inode: u64) -> bool {
-        self.shared && self.inode == inode
+    /// What the program may do with its bytes, as mprotect(2) takes it.
+    pub(crate) fn rights(&self) -> libc::c_int {
+        let right = |has: bool, right: libc::c_int| if has { right } else { libc::PROT_NONE };
+        right(self.readable, libc::PROT_READ)
+            | right(self.writable, libc::PROT_WRITE)
+            | right(self.executable, libc::PROT_EXEC)
+    }
+
+    /// The part of it that lies in a range, and where in the file that part begins.
+    pub(crate) fn part(&self, range: &Range<usize>) -> (Range<usize>, u64) {
+        let part = overlap(&self.range, range);
+        let offset = self.offset + (part.start.saturating_sub(self.range.start)) as u64;
+        (part, offset)
     }
 
     /// Whether it is readable and writable memory of this process alone, with nothing behind
     /// it, and not the first stack.
     fn is_plain(&self) -> bool {
         let rights = self.readable && self.writable && !self.executable;
-        let anonymous = !self.shared && self.inode == 0 && self.ordinary;
+        let anonymous = !self.shared && self.file.inode == 0 && self.ordinary;
         rights && anonymous && !self.range.contains(&on_first_stack())
     }
 }
@@ -69,32 +93,63 @@ pub(crate) fn survey(start: usize, len_bytes: usize, write: bool) -> Result<Surv
     Ok(Survey { plain: !inner.is_empty() && plain_bytes == inner.len() })
 }
 
-/// The mappings that a range touches, in ascending order; none if the kernel does not tell.
-pub(crate) fn mappings(range: &Range<usize>) -> Vec<Mapping> {
-    let mut found = Vec::new();
-    let Ok(maps) = File::open("/proc/self/maps") else {
-        return found;
-    };
+/// Shows the mappings that a range touches, in ascending order; none if the kernel does not tell. Allocates nothing:
+/// the program's allocator may have called us.
+pub(crate) fn visit(range: &Range<usize>, mut seen: impl FnMut(&Mapping)) {
+    let Ok(maps) = File::open(MAPS) else { return };
     let mut at = range.start;
     while at < range.end {
         match query(&maps, at, QUERY_THIS_OR_NEXT) {
             Ok(mapping) if mapping.range.start < range.end => {
                 at = mapping.range.end;
-                found.push(mapping);
+                seen(&mapping);
             }
             Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
-                return listed(BufReader::new(maps), range);
+                return visit_lines(&maps, |mapping, _| {
+                    if !overlap(&mapping.range, range).is_empty() {
+                        seen(mapping);
+                    }
+                });
             }
             _ => break,
         }
     }
-    found
 }
 
-/// The same from the list as text.
-fn listed(maps: impl BufRead, range: &Range<usize>) -> Vec<Mapping> {
-    let parsed = maps.lines().map_while(Result::ok).filter_map(|line| parse(&line).ok());
-    parsed.filter(|mapping| !overlap(&mapping.range, range).is_empty()).collect()
+/// Shows every mapping of the process and its name. Allocates nothing, either.
+pub(crate) fn visit_all(seen: impl FnMut(&Mapping, &[u8])) {
+    if let Ok(maps) = File::open(MAPS) {
+        visit_lines(&maps, seen);
+    }
+}
+
+const MAPS: &str = "/proc/self/maps";
+/// A name is cut where a line would be longer.
+const LINE_BYTES: usize = 8192;
+
+fn visit_lines(mut maps: impl Read, mut seen: impl FnMut(&Mapping, &[u8])) {
+    let mut buffer = [0u8; LINE_BYTES];
+    let mut filled = 0;
+    loop {
+        match maps.read(&mut buffer[filled..]) {
+            Ok(0) => return,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        }
+        let mut begin = 0;
+        while let Some(len) = buffer[begin..filled].iter().position(|byte| *byte == b'\n') {
+            let line = &buffer[begin..begin + len];
+            if let Some(mapping) = parse(line) {
+                seen(&mapping, name(line));
+            }
+            begin += len + 1;
+        }
+        // What is left of a line too long for the buffer does not parse.
+        let rest = if begin == 0 && filled == LINE_BYTES { filled } else { begin };
+        buffer.copy_within(rest..filled, 0);
+        filled -= rest;
+    }
 }
 
 /// The whole pages in a range; an empty range if there is none.
@@ -219,7 +274,7 @@ fn query(maps: &File, at: usize, flags: u64) -> io::Result<Mapping> {
         writable: query.vma_flags & VMA_WRITABLE != 0,
         executable: query.vma_flags & VMA_EXECUTABLE != 0,
         shared: query.vma_flags & VMA_SHARED != 0,
-        inode: query.inode,
+        file: FileId::new(query.dev_major, query.dev_minor, query.inode),
         offset: query.vma_offset,
         ordinary: query.vma_page_size == crate::region::page_bytes() as u64,
     })
@@ -236,7 +291,7 @@ fn by_text(
     let mut failed = None;
     let result = walk(range, write, seen, |at| {
         for line in lines.by_ref() {
-            match line.and_then(|line| parse(&line)) {
+            match line.and_then(|line| parse(line.as_bytes()).ok_or(io::ErrorKind::InvalidData.into())) {
                 Ok(mapping) if mapping.range.end <= at => {}
                 Ok(mapping) => return mapping.range.contains(&at).then_some(mapping),
                 Err(error) => {
@@ -251,30 +306,37 @@ fn by_text(
 }
 
 /// A line such as `7f00dead0000-7f00dead2000 rw-p 00000000 00:00 0`.
-fn parse(line: &str) -> io::Result<Mapping> {
-    let fields = || {
-        let mut words = line.split_ascii_whitespace();
-        let (start, end) = words.next()?.split_once('-')?;
-        let rights = words.next()?.as_bytes();
-        let offset = words.next()?;
-        let (_device, inode) = (words.next()?, words.next()?);
-        Some(Mapping {
-            range: address(start)?..address(end)?,
-            readable: rights.first() == Some(&b'r'),
-            writable: rights.get(1) == Some(&b'w'),
-            executable: rights.get(2) == Some(&b'x'),
-            shared: rights.get(3) == Some(&b's'),
-            inode: inode.parse().ok()?,
-            offset: u64::from_str_radix(offset, 16).ok()?,
-            // Huge pages have a file behind them.
-            ordinary: true,
-        })
-    };
-    fields().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+fn parse(line: &[u8]) -> Option<Mapping> {
+    let mut words = words(line);
+    let mut word = || core::str::from_utf8(words.next()?).ok();
+    let (start, end) = word()?.split_once('-')?;
+    let rights = word()?.as_bytes();
+    let offset = word()?;
+    let (major, minor) = word()?.split_once(':')?;
+    let inode = word()?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    Some(Mapping {
+        range: number(start)? as usize..number(end)? as usize,
+        readable: rights.first() == Some(&b'r'),
+        writable: rights.get(1) == Some(&b'w'),
+        executable: rights.get(2) == Some(&b'x'),
+        shared: rights.get(3) == Some(&b's'),
+        file: FileId::new(number(major)? as u32, number(minor)? as u32, inode.parse().ok()?),
+        offset: number(offset)?,
+        // Huge pages have a file behind them.
+        ordinary: true,
+    })
 }
 
-fn address(text: &str) -> Option<usize> {
-    usize::from_str_radix(text, 16).ok()
+/// What a line says of a mapping behind the five words about it; empty if it has no name.
+fn name(line: &[u8]) -> &[u8] {
+    let inode = words(line).nth(4);
+    let end = inode.map_or(line.len(), |word| word.as_ptr().addr() + word.len() - line.as_ptr().addr());
+    line[end..].trim_ascii()
+}
+
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
 }
 
 /// Asks whether a range has holes. An asynchronous `msync` looks at the mappings and

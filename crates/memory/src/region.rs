@@ -4,8 +4,10 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::OnceLock;
+use std::sync::{Arc, Once, OnceLock};
 
+use crate::calls;
+use crate::mirror::ObjectFile;
 use crate::span::Span;
 
 /// The huge page that is asked for.
@@ -18,7 +20,8 @@ const NAME: &CStr = c"longarm-region";
 /// the memory off under those who use it.
 #[derive(Debug)]
 pub struct Region {
-    fd: OwnedFd,
+    /// None if the process may make no file of that size: then no peer can map the memory.
+    fd: Option<Arc<OwnedFd>>,
     start: *mut u8,
     len_bytes: usize,
     mapped_bytes: usize,
@@ -37,10 +40,13 @@ impl Region {
     /// touched when they are first used and may become huge later.
     ///
     /// # Errors
-    /// `InvalidInput` for no bytes, `OutOfMemory` or what the kernel says for too many,
-    /// `FileTooLarge` if the process' limit on file sizes forbids it.
+    /// `InvalidInput` for no bytes, `OutOfMemory` or what the kernel says for too many.
     pub fn allocate(len_bytes: u64) -> io::Result<Region> {
         let len_bytes = check_length(len_bytes)?;
+        // Beyond the limit the kernel would not only refuse but send SIGXFSZ.
+        if file_limit_bytes() < round_up(len_bytes, page_bytes())? as u64 {
+            return Region::private(len_bytes);
+        }
         if len_bytes >= HUGE_BYTES
             && let Ok(region) = Region::on_huge_pages(len_bytes)
         {
@@ -70,8 +76,19 @@ impl Region {
     }
 
     /// The memfd, for a peer to map.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(|fd| fd.as_fd())
+    }
+
+    /// All of it, as peers are told of it.
+    pub fn object_file(&self) -> Option<ObjectFile> {
+        let fd = Arc::clone(self.fd.as_ref()?);
+        Some(ObjectFile { fd, start: 0, len_bytes: self.mapped_bytes() })
+    }
+
+    /// The memfd, to share.
+    pub(crate) fn file(&self) -> Option<&Arc<OwnedFd>> {
+        self.fd.as_ref()
     }
 
     /// All of it, to copy to and from.
@@ -111,12 +128,30 @@ impl Region {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Region { fd, start: start.cast(), len_bytes, mapped_bytes, huge })
+        Ok(Region { fd: Some(Arc::new(guest::high(fd))), start: start.cast(), len_bytes, mapped_bytes, huge })
+    }
+
+    /// Memory that peers reach as they reach a program's own: by `process_vm_readv(2)` or frames.
+    fn private(len_bytes: usize) -> io::Result<Region> {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            log::warn!(
+                "a limit on file sizes (`ulimit -f`) keeps peers on this host from mapping memory of {len_bytes} bytes"
+            );
+        });
+        let mapped_bytes = round_up(len_bytes, page_bytes())?;
+        let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let start = unsafe { libc::mmap(core::ptr::null_mut(), mapped_bytes, rights, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Region { fd: None, start: start.cast(), len_bytes, mapped_bytes, huge: false })
     }
 
     fn advise(&self, advice: libc::c_int) -> io::Result<()> {
         // SAFETY: the range is our own mapping, and the advice takes no contents away.
-        let result = unsafe { libc::madvise(self.start.cast(), self.mapped_bytes, advice) };
+        let result = unsafe { calls::madvise(self.start.cast(), self.mapped_bytes, advice) };
         checked(result).map(drop)
     }
 }
@@ -145,14 +180,11 @@ fn check_length(len_bytes: u64) -> io::Result<usize> {
         let message = "a region of no bytes cannot be allocated";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    // Beyond the limit the kernel would not only refuse but send SIGXFSZ.
-    if file_limit_bytes() < len_bytes {
-        return Err(io::Error::from_raw_os_error(libc::EFBIG));
-    }
     usize::try_from(len_bytes).map_err(|_| io::ErrorKind::OutOfMemory.into())
 }
 
-pub(crate) fn file_limit_bytes() -> u64 {
+/// The longest file that this process may make (getrlimit(2), `RLIMIT_FSIZE`): beyond it the kernel sends SIGXFSZ.
+pub fn file_limit_bytes() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: fills one structure; if it fails, there is no limit that we know of.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
@@ -173,7 +205,7 @@ pub(crate) fn memfd(name: &CStr, bytes: usize, flags: libc::c_uint) -> io::Resul
     // SAFETY: plain system calls on a descriptor that is ours from its birth.
     unsafe {
         let fd = checked(libc::memfd_create(name.as_ptr(), flags))?;
-        let fd = OwnedFd::from_raw_fd(fd);
+        let fd = guest::high(OwnedFd::from_raw_fd(fd));
         checked(libc::ftruncate(fd.as_raw_fd(), size))?;
         checked(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals))?;
         Ok(fd)

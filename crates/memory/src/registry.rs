@@ -1,14 +1,15 @@
 //! The registry: protection domains and memory regions, made and unmade.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use transport::{Access, LKey, MemoryError, PdId};
 use wire::RKey;
 
-use crate::adopt;
+use crate::adopt::{self, Adoption, Hold};
+use crate::copies;
 use crate::error::MrError;
 use crate::far::{self, Backing};
 use crate::gate::Pin;
@@ -93,7 +94,7 @@ pub struct Registry {
     pub(crate) table: Table,
     pub(crate) control: Mutex<Control>,
     pub(crate) mirror: OnceLock<Arc<dyn Mirror>>,
-    adopts: AtomicBool,
+    adoption: AtomicU8,
 }
 
 /// Everything that changes when regions and windows come and go.
@@ -128,6 +129,7 @@ impl Registry {
     fn with_secret(secret: [u32; 8]) -> Registry {
         let mut stream = SecretStream::new(secret);
         let keys = Keys::new(&mut stream);
+        copies::prepare();
         let table = Table::new();
         Registry {
             // SAFETY: the table goes later, and its chunks stay where they are.
@@ -141,18 +143,22 @@ impl Registry {
                 objects: Objects::default(),
             }),
             mirror: OnceLock::new(),
-            adopts: AtomicBool::new(false),
+            adoption: AtomicU8::new(Adoption::Never as u8),
         }
     }
 
-    /// Whether memory that is registered from now on is moved to where peers on the same host can
-    /// map it, if that is possible: whole pages of private memory, in place. The default is not.
-    ///
-    /// What the program may notice of it: while memory is moved its writers wait, and where
-    /// userfaultfd is restricted their system calls that write to it fail with EFAULT;
-    /// until it is deregistered, its locks, advice and policies do not hold. `fork` still copies.
-    pub fn set_adoption(&self, on: bool) {
-        self.adopts.store(on, Relaxed);
+    /// Which memory that is registered from now on is moved to where peers on the same host can
+    /// map it, in place. The default is none.
+    pub fn set_adoption(&self, which: Adoption) {
+        self.adoption.store(which as u8, Relaxed);
+    }
+
+    fn adoption(&self) -> Adoption {
+        match self.adoption.load(Relaxed) {
+            which if which == Adoption::Always as u8 => Adoption::Always,
+            which if which == Adoption::Safe as u8 => Adoption::Safe,
+            _ => Adoption::Never,
+        }
     }
 
     /// Makes a protection domain.
@@ -205,8 +211,8 @@ impl Registry {
     /// holds a reference to them or relies on them otherwise; and nobody holds a `&mut`
     /// to them while the device may read them.
     pub unsafe fn register(&self, spec: &MrSpec) -> Result<MrKeys, MrError> {
-        let (backing, lodging) = self.examine(spec)?;
-        self.enter(spec, backing, lodging)
+        let found = self.examine(spec)?;
+        self.enter(spec, found)
     }
 
     /// Makes another registration of a region's keys: other memory, rights or protection domain.
@@ -218,7 +224,7 @@ impl Registry {
     /// # Safety
     /// As [`register`](Registry::register); and the old memory is the owner's again.
     pub unsafe fn reregister(&self, keys: &MrKeys, spec: &MrSpec) -> Result<(), MrError> {
-        let (backing, lodging) = self.examine(spec)?;
+        let found = self.examine(spec)?;
         self.control.lock().pds.retain(spec.pd)?;
         let old = match self.withdraw(keys.id) {
             Ok(old) => old,
@@ -233,9 +239,9 @@ impl Registry {
         let mut control = self.control.lock();
         control.pds.release(old.pd);
         self.vacate(&mut control, old.lodging.as_ref());
-        self.open(&mut control, keys.id.slot, spec, (keys.lkey, keys.rkey), (backing, lodging));
+        self.open(&mut control, keys.id.slot, spec, (keys.lkey, keys.rkey), found);
         drop(control);
-        drop(old.lodging);
+        drop(old.hold);
         Ok(())
     }
 
@@ -249,7 +255,7 @@ impl Registry {
             return Err(MrError::UnknownRights);
         }
         let spec = MrSpec { iova: 0, ..MrSpec::new(pd, core::ptr::null_mut(), u64::MAX, access) };
-        self.enter(&spec, Backing::Null, None)
+        self.enter(&spec, Found::of(Backing::Null))
     }
 
     /// Registers a [`Region`], which is kept mapped until it is deregistered. Its bytes
@@ -267,7 +273,7 @@ impl Registry {
         let mut spec = MrSpec::new(pd, region.ptr(), region.len_bytes(), access);
         spec.iova = iova.unwrap_or(spec.iova);
         check_spec(&spec)?;
-        self.enter(&spec, Backing::Mapped, Some(Lodging::whole(region)))
+        self.enter(&spec, Found { lodging: Some(Lodging::whole(region)), ..Found::of(Backing::Mapped) })
     }
 
     /// Ends a memory region. Its keys are dead at once; on return no access to its
@@ -285,7 +291,7 @@ impl Registry {
         control.slots.give_back(id.slot);
         control.pds.release(region.pd);
         drop(control);
-        drop(region.lodging);
+        drop(region.hold);
         Ok(())
     }
 
@@ -333,30 +339,33 @@ impl Registry {
     }
 
     /// Gives a checked region a slot and opens it.
-    fn enter(&self, spec: &MrSpec, backing: Backing, lodging: Option<Lodging>) -> Result<MrKeys, MrError> {
+    fn enter(&self, spec: &MrSpec, found: Found) -> Result<MrKeys, MrError> {
         let mut control = self.control.lock();
         control.pds.retain(spec.pd)?;
         let Some(taken) = control.slots.take(&self.keys) else {
             control.pds.release(spec.pd);
             return Err(MrError::Full);
         };
-        self.open(&mut control, taken.slot, spec, (taken.lkey, taken.rkey), (backing, lodging));
+        self.open(&mut control, taken.slot, spec, (taken.lkey, taken.rkey), found);
         let id = MrId { slot: taken.slot, serial: taken.serial };
         Ok(MrKeys { id, lkey: taken.lkey, rkey: taken.rkey })
     }
 
     /// How the memory will be reached, if it may be registered so, and where peers find it.
-    fn examine(&self, spec: &MrSpec) -> Result<(Backing, Option<Lodging>), MrError> {
+    fn examine(&self, spec: &MrSpec) -> Result<Found, MrError> {
         check_spec(spec)?;
-        if spec.access.contains(Access::ON_DEMAND) {
-            return if far::is_supported() { Ok((Backing::OnDemand, None)) } else { Err(MrError::NoOnDemand) };
-        }
-        let (start, len_bytes) = (spec.ptr.addr(), spec.len_bytes as usize);
-        let found = probe::survey(start, len_bytes, spec.access.contains(Access::LOCAL_WRITE))?;
-        let adopts = self.adopts.load(Relaxed) && len_bytes > 0;
+        let on_demand = spec.access.contains(Access::ON_DEMAND);
+        let (start, len_bytes) = (spec.ptr.addr(), usize::try_from(spec.len_bytes).unwrap_or(usize::MAX));
+        let range = start..start.saturating_add(len_bytes);
+        let plain = match on_demand {
+            true if far::is_supported() => false,
+            true => return Err(MrError::NoOnDemand),
+            false => probe::survey(start, len_bytes, spec.access.contains(Access::LOCAL_WRITE))?.plain,
+        };
         // SAFETY: the owner of the memory lends it to us until it is deregistered.
-        let lodging = adopts.then(|| unsafe { adopt::lodge(start..start + len_bytes, found.plain) });
-        Ok((Backing::Mapped, lodging.flatten()))
+        let (lodging, hold) = unsafe { adopt::lodge(range, plain, self.adoption()) };
+        let backing = if on_demand { Backing::OnDemand } else { Backing::Mapped };
+        Ok(Found { backing, lodging: lodging.filter(|_| !on_demand), hold })
     }
 
     /// Opens the gate of a slot that belongs to the caller, and tells of it.
@@ -366,11 +375,11 @@ impl Registry {
         slot: u32,
         spec: &MrSpec,
         keys: (LKey, RKey),
-        (backing, lodging): (Backing, Option<Lodging>),
+        Found { backing, lodging, hold }: Found,
     ) {
         let mirror = self.mirror.get().map(|mirror| &**mirror);
         let place = lodging.as_ref().and_then(|lodging| control.objects.enter(lodging, mirror));
-        let record = RegionRecord { pd: spec.pd, windows: 0, shared: is_remote(spec.access), lodging };
+        let record = RegionRecord { pd: spec.pd, windows: 0, shared: is_remote(spec.access), lodging, hold };
         control.slots.set(slot, Holder::Region(record));
         let grant = Grant { place, ..grant(spec, keys, backing) };
         self.table.make(slot).open(grant);
@@ -398,6 +407,20 @@ impl Registry {
                 _ => unreachable!("it was a region a moment ago, under the same lock"),
             },
         }
+    }
+}
+
+/// What is known of the memory of a region.
+struct Found {
+    backing: Backing,
+    lodging: Option<Lodging>,
+    hold: Option<Hold>,
+}
+
+impl Found {
+    /// Memory that is nobody's, or ours.
+    fn of(backing: Backing) -> Found {
+        Found { backing, lodging: None, hold: None }
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use transport::{LKey, PdId};
 use wire::{Qpn, RKey};
 
+use crate::adopt::Hold;
 use crate::keys::{Keys, Life, MAX_SLOTS};
 use crate::objects::Lodging;
 use crate::secret::SecretStream;
@@ -44,8 +45,10 @@ pub(crate) struct RegionRecord {
     pub(crate) windows: u32,
     /// Whether peers may have been told of it.
     pub(crate) shared: bool,
-    /// Where the memory lies, and what keeps it there.
+    /// Where the memory lies, if peers can map it.
     pub(crate) lodging: Option<Lodging>,
+    /// What keeps its pages where they are.
+    pub(crate) hold: Option<Hold>,
 }
 
 /// An allocated window.

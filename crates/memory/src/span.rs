@@ -24,6 +24,8 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
 
 use transport::AtomicOp;
 
+use crate::copies;
+
 /// Bytes of the unit that is stored at once.
 const WORD: usize = 8;
 
@@ -91,7 +93,7 @@ impl<'a> Span<'a> {
         if !body.is_empty() {
             // SAFETY: the body is the first part of this span, and no reference to
             // it exists, so `data` lies elsewhere.
-            unsafe { core::ptr::copy_nonoverlapping(body.as_ptr(), self.start, body.len()) };
+            unsafe { copies::copy_apart(body.as_ptr(), self.start, body.len()) };
             fence(Release);
         }
         // SAFETY: what remains of the span is as long as the tail, and lies within one word.
@@ -113,7 +115,7 @@ impl<'a> Span<'a> {
                 (8, 0) => out.copy_from_slice(&load_u64(self.start).to_ne_bytes()),
                 (4, 0 | 4) => out.copy_from_slice(&load_u32(self.start).to_ne_bytes()),
                 (2, 0 | 2 | 4 | 6) => out.copy_from_slice(&load_u16(self.start).to_ne_bytes()),
-                _ => core::ptr::copy_nonoverlapping(self.start, out.as_mut_ptr(), out.len()),
+                _ => copies::copy_apart(self.start, out.as_mut_ptr(), out.len()),
             }
         }
         fence(Acquire);
@@ -127,6 +129,11 @@ impl<'a> Span<'a> {
     #[inline]
     pub fn copy_from(self, from: Span<'_>) {
         assert_eq!(from.len_bytes, self.len_bytes, "a span is written whole");
+        if self.is_word() && from.is_word() {
+            // SAFETY: both are aligned words, valid for as long as the spans.
+            unsafe { store_u64(self.start, load_u64(from.start)) };
+            return;
+        }
         let body = self.tail_offset();
         // Taken first, before the body can overwrite it. Whoever waits for the last word at the
         // other end loses nothing by that: what was stored before it is copied after it.
@@ -136,7 +143,7 @@ impl<'a> Span<'a> {
         unsafe { Span::new(from.start.add(body), tail.len()) }.read(tail);
         if body > 0 {
             // SAFETY: the first `body` bytes of both spans, which may overlap.
-            unsafe { core::ptr::copy(from.start, self.start, body) };
+            unsafe { copies::copy(from.start, self.start, body) };
             fence(Release);
         }
         // SAFETY: what remains of the span is as long as the tail, and lies within one word.

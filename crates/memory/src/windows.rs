@@ -56,6 +56,15 @@ pub struct MwInfo {
     pub bound: bool,
 }
 
+/// What the key of a window is to somebody who invalidates it although it is not bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unbound {
+    /// Invalid already: nothing is left to do.
+    IsInvalid,
+    /// Not a valid key.
+    IsAnError,
+}
+
 /// Which type 2 windows each queue pair has bound: queue pair and slot.
 #[derive(Default)]
 pub(crate) struct TypeTwoBinds(BTreeSet<(u32, u32)>);
@@ -133,7 +142,7 @@ impl Registry {
         };
         self.unbind(&mut control, slot);
         let window = control.slots.window(slot).expect("it was one, under this lock");
-        window.rkey = bind.new_rkey;
+        window.rkey = bind.bound_rkey();
         if let Some(grant) = grant {
             let region = self.keys.local_slot(bind.region);
             let bound = Bound { region, qpn: who.qpn };
@@ -142,8 +151,9 @@ impl Registry {
         Ok(())
     }
 
-    /// The invalidate work request: see [`Memory::invalidate`](transport::Memory::invalidate).
-    pub(crate) fn invalidate_window(&self, who: Accessor, rkey: RKey) -> Result<(), MemoryError> {
+    /// See [`Memory::invalidate`](transport::Memory::invalidate) and
+    /// [`Memory::remote_invalidate`](transport::Memory::remote_invalidate).
+    pub(crate) fn invalidate_window(&self, who: Accessor, rkey: RKey, unbound: Unbound) -> Result<(), MemoryError> {
         let mut control = self.control.lock();
         let slot = self.keys.remote_slot(rkey);
         let Some(window) = control.slots.window(slot) else {
@@ -162,6 +172,9 @@ impl Registry {
         }
         if window.kind == MwType::One {
             return Err(MemoryError::NoPermission);
+        }
+        if window.bound.is_none() && unbound == Unbound::IsAnError {
+            return Err(MemoryError::BadKey);
         }
         self.unbind(&mut control, slot);
         Ok(())
@@ -186,7 +199,7 @@ impl Registry {
         let place = region.place.and_then(|place| place.part(region.size_bytes(), from, bind.len_bytes));
         let grant = Grant {
             lkey: transport::LKey(0),
-            rkey: bind.new_rkey,
+            rkey: bind.bound_rkey(),
             start,
             place,
             base: match bind.access.contains(Access::ZERO_BASED) {
@@ -238,7 +251,7 @@ impl Registry {
 
 /// Whether this window may be bound so.
 fn check_window(window: &WindowRecord, who: Accessor, bind: &BindMw) -> Result<(), MemoryError> {
-    if window.rkey != bind.window || bind.new_rkey.0 >> 8 != bind.window.0 >> 8 {
+    if window.rkey.0 >> 8 != bind.window.0 >> 8 {
         return Err(MemoryError::BadKey);
     }
     if window.pd != who.pd {

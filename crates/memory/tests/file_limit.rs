@@ -1,14 +1,21 @@
 //! A limit on file sizes, in a process of its own since it holds for all of it.
 
-use longarm_memory::Region;
+use std::sync::Arc;
+
+use longarm_memory::{Access, Region, Registry};
 
 #[test]
-fn a_limit_on_file_sizes_is_an_error_and_no_signal() {
+fn beyond_a_limit_on_file_sizes_memory_is_private() {
     let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: lowers a limit of this process.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
-    let refused = Region::allocate((1 << 20) + 1).expect_err("over the limit");
-    assert_eq!(refused.raw_os_error(), Some(libc::EFBIG));
+    let large = Arc::new(Region::allocate((1 << 20) + 1).expect("memory, and no signal"));
+    assert!(large.fd().is_none() && large.object_file().is_none());
+    large.span().part(1 << 20, 1).expect("the last byte").write(&[7]);
+    let registry = Registry::new(1);
+    let pd = registry.alloc_pd();
+    let keys = registry.register_region(pd, Arc::clone(&large), None, Access::REMOTE_READ).expect("keys");
+    registry.deregister(keys.id).expect("registered");
     // Rounded up to whole huge pages this one would exceed the limit.
-    assert!(Region::allocate(1 << 20).is_ok());
+    assert!(Region::allocate(1 << 20).expect("memory").fd().is_some());
 }

@@ -6,7 +6,7 @@ use core::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use longarm_memory::{MrKeys, MrSpec, Registry, Span, survive_unmapping, unmapped_pages};
+use longarm_memory::{Adoption, MrKeys, MrSpec, Registry, Span, survive_unmapping, unmapped_pages};
 use transport::{Access, Accessor, AtomicOp, LKey, Memory, MemoryError, PdId, Sge};
 use wire::Qpn;
 
@@ -55,7 +55,7 @@ impl Fixture {
     /// Memory full of sevens.
     fn new(adopt: bool) -> Fixture {
         let registry = Registry::new(7);
-        registry.set_adoption(adopt);
+        registry.set_adoption(if adopt { Adoption::Always } else { Adoption::Never });
         let mapping = Mapping::new();
         // SAFETY: all of the mapping.
         unsafe { mapping.ptr().write_bytes(7, BYTES) };

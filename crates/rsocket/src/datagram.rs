@@ -262,7 +262,7 @@ impl Datagram {
                 return Ok(core);
             }
             if patience.is_none() {
-                return Err(Errno::AGAIN);
+                return self.look_again(&test)?.ok_or(Errno::AGAIN);
             }
             if start.elapsed() >= crate::settings::polling_time() {
                 break;
@@ -284,6 +284,15 @@ impl Datagram {
                 None => wait::sleep(&[], &bell, patience)?,
             }
         }
+    }
+
+    /// A program that does not want to wait will ask again: on a busy machine that would burn the time that it needs when a
+    /// datagram comes, so it naps before it looks once more.
+    fn look_again(&self, test: &impl Fn(&mut Core) -> bool) -> Result<Option<MutexGuard<'_, Core>>> {
+        let cq = self.lock().cq().cloned();
+        let Some(cq) = cq else { return Ok(None) };
+        cq.rest();
+        self.look(test)
     }
 
     fn look(&self, test: &impl Fn(&mut Core) -> bool) -> Result<Option<MutexGuard<'_, Core>>> {

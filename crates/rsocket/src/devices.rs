@@ -1,6 +1,8 @@
-//! Devices that sockets share: each is opened once, and has one protection domain.
+//! Devices that sockets share: each is opened once, has one protection domain, and is closed with the last socket that
+//! uses it.
 
 use std::net::IpAddr;
+use std::sync::{Arc, Weak};
 
 use device::{Device, OpenOptions, Pd};
 use parking_lot::Mutex;
@@ -8,24 +10,31 @@ use parking_lot::Mutex;
 use crate::errno::{Errno, Result};
 
 /// An open device.
-#[derive(Clone, Debug)]
-pub(crate) struct Shared {
+#[derive(Debug)]
+pub(crate) struct Opened {
     pub(crate) device: Device,
     pub(crate) pd: Pd,
+    name: String,
+    process: u32,
 }
 
-static OPEN: Mutex<Vec<(u32, String, Shared)>> = Mutex::new(Vec::new());
+/// A hold on an open device.
+pub(crate) type Shared = Arc<Opened>;
+
+static OPEN: Mutex<Vec<Weak<Opened>>> = Mutex::new(Vec::new());
 
 /// The device of that name. A forked child opens its own.
 pub(crate) fn open(name: &str) -> Result<Shared> {
     let process = std::process::id();
     let mut open = OPEN.lock();
-    if let Some((.., shared)) = open.iter().find(|(owner, known, _)| *owner == process && known == name) {
-        return Ok(shared.clone());
+    open.retain(|known| known.strong_count() > 0);
+    let mut known = open.iter().filter_map(Weak::upgrade);
+    if let Some(known) = known.find(|known| known.process == process && known.name == name) {
+        return Ok(known);
     }
     let device = Device::open(&OpenOptions { name: Some(name.to_owned()) })?;
-    let shared = Shared { pd: device.alloc_pd()?, device };
-    open.push((process, name.to_owned(), shared.clone()));
+    let shared = Arc::new(Opened { pd: device.alloc_pd()?, device, name: name.to_owned(), process });
+    open.push(Arc::downgrade(&shared));
     Ok(shared)
 }
 

@@ -100,7 +100,7 @@ pub fn epoll_wait(set: RawFd, max: usize, timeout_ms: i32) -> Result<Vec<Interes
     if !found.is_empty() || timeout_ms == 0 {
         return Ok(found);
     }
-    let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+    let bell = Arc::new(guest::high(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?));
     let _hung = Hung::new(&set, &bell);
     loop {
         let left = end.map_or(-1, |end| milliseconds(end.saturating_duration_since(Instant::now())));

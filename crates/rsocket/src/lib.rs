@@ -21,6 +21,7 @@
 //! What this crate does not do: iWARP's messages by SEND, AF_IB addresses, and paths of the
 //! program's choice (RDMA_ROUTE is accepted and has no effect: on RoCE addresses are the path).
 #![deny(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod datagram;
 mod devices;
@@ -126,6 +127,11 @@ pub fn close(fd: RawFd) -> Result<()> {
     match &socket {
         Socket::Stream(stream) => stream.close(),
         Socket::Datagram(datagram) => datagram.close(),
+    }
+    drop(socket);
+    service::wait_for_its_end();
+    if table::is_empty() {
+        wait::forget_bells();
     }
     Ok(())
 }

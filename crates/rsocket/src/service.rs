@@ -5,7 +5,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 
 use crate::datagram::Datagram;
@@ -32,6 +32,17 @@ struct Alive {
 
 static SERVICE: Mutex<Service> =
     Mutex::new(Service { wake: None, process: 0, datagrams: Vec::new(), alive: Vec::new() });
+
+/// The thread has ended.
+static ENDED: Condvar = Condvar::new();
+
+/// Waits until the thread has closed what it had, if nothing is left for it to do.
+pub(crate) fn wait_for_its_end() {
+    let mut service = SERVICE.lock();
+    while service.wake.is_some() && service.is_idle() && service.process == std::process::id() {
+        ENDED.wait(&mut service);
+    }
+}
 
 /// Answers for a datagram socket from now on.
 pub(crate) fn answer_for(socket: &Arc<Datagram>) -> Result<()> {
@@ -70,9 +81,9 @@ fn change(change: impl FnOnce(&mut Service)) -> Result<()> {
         }
         None if service.is_idle() => {}
         None => {
-            let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+            let wake = Arc::new(guest::high(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?));
             let its = Arc::clone(&wake);
-            std::thread::Builder::new().name("longarm-rsocket".into()).spawn(move || run(&its))?;
+            guest::spawn("longarm-rsocket", move || run(its))?;
             service.wake = Some(wake);
         }
     }
@@ -95,20 +106,22 @@ impl Service {
     }
 }
 
-fn run(wake: &OwnedFd) {
+fn run(wake: Arc<OwnedFd>) {
     loop {
         let now = Instant::now();
         let (datagrams, due, next) = {
             let mut service = SERVICE.lock();
             if service.is_idle() {
                 service.wake = None;
+                drop(wake);
+                ENDED.notify_all();
                 return;
             }
             let (due, next) = service.due(now);
             (service.datagrams.clone(), due, next)
         };
         due.into_iter().for_each(keep_one_alive);
-        serve(wake, &datagrams, next.map(|next| next.saturating_duration_since(now)));
+        serve(&wake, &datagrams, next.map(|next| next.saturating_duration_since(now)));
     }
 }
 

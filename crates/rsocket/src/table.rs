@@ -48,6 +48,11 @@ pub(crate) fn remove(fd: RawFd) -> Result<Socket> {
     place.and_then(Option::take).ok_or(Errno::BADF)
 }
 
+/// Whether there is no socket.
+pub(crate) fn is_empty() -> bool {
+    TABLE.read().iter().all(Option::is_none)
+}
+
 impl Socket {
     fn fd(&self) -> RawFd {
         match self {

@@ -7,7 +7,7 @@
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -24,26 +24,43 @@ pub(crate) struct Bell {
 }
 
 thread_local! {
-    static MINE: RefCell<Option<Arc<Bell>>> = const { RefCell::new(None) };
+    static MINE: RefCell<Weak<Bell>> = const { RefCell::new(Weak::new()) };
+}
+
+/// The bells of all threads, for as long as there are sockets.
+static KEPT: Mutex<Vec<Arc<Bell>>> = Mutex::new(Vec::new());
+
+/// There is no socket any more: nobody need be woken. Whoever waits nevertheless keeps its bell.
+pub(crate) fn forget_bells() {
+    let forgotten = std::mem::take(&mut *KEPT.lock());
+    drop(forgotten);
 }
 
 impl Bell {
     /// This thread's.
     pub(crate) fn mine() -> Result<Arc<Bell>> {
         let process = std::process::id();
-        MINE.with_borrow_mut(|mine| match mine {
-            Some(bell) if bell.process == process => Ok(Arc::clone(bell)),
-            _ => Ok(Arc::clone(mine.insert(Arc::new(Bell::new(process)?)))),
+        MINE.with_borrow_mut(|mine| match mine.upgrade() {
+            Some(bell) if bell.process == process => Ok(bell),
+            _ => {
+                let bell = Arc::new(Bell::new(process)?);
+                *mine = Arc::downgrade(&bell);
+                let mut kept = KEPT.lock();
+                // Those of threads that have ended.
+                kept.retain(|bell| Arc::weak_count(bell) > 0);
+                kept.push(Arc::clone(&bell));
+                Ok(bell)
+            }
         })
     }
 
     fn new(process: u32) -> Result<Bell> {
         let fd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Bell { fd, process })
+        Ok(Bell { fd: guest::high(fd), process })
     }
 
     fn is_mine(&self) -> bool {
-        MINE.with_borrow(|mine| mine.as_ref().is_some_and(|mine| std::ptr::eq(&**mine, self)))
+        MINE.with_borrow(|mine| std::ptr::eq(mine.as_ptr(), self))
     }
 
     fn ring(&self) {

@@ -203,8 +203,9 @@ fn init(scenario: &Scenario, number: usize, spec: &EndSpec, node: &Node) -> QpIn
         pd: node.pd,
         caps: spec.caps,
         signal_all: spec.signal == Signal::All,
-        shared_recv: spec.shared_recv,
+        shared_recv: spec.shared_recv.then_some(node.pd),
         tuning: spec.tuning,
+        secret: node.pd.0.into(),
     }
 }
 

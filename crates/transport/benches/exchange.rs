@@ -79,6 +79,10 @@ impl Memory for Flat {
         Err(MemoryError::NoPermission)
     }
 
+    fn remote_invalidate(&self, _: Accessor, _: RKey) -> Result<(), MemoryError> {
+        Err(MemoryError::NoPermission)
+    }
+
     fn invalidate(&self, _: Accessor, _: RKey) -> Result<(), MemoryError> {
         Err(MemoryError::BadKey)
     }
@@ -127,8 +131,9 @@ impl Node {
             pd: PdId(1),
             caps,
             signal_all: true,
-            shared_recv: false,
+            shared_recv: None,
             tuning: Tuning::default(),
+            secret: number.into(),
         };
         Node {
             qp: Qp::new(&init),

@@ -118,10 +118,12 @@ pub struct QpInit {
     pub caps: QpCaps,
     /// Every send completion is reported, as if all were signaled.
     pub signal_all: bool,
-    /// Receive WQEs come from a shared queue.
-    pub shared_recv: bool,
+    /// Receive WQEs come from a shared queue, and their buffers lie in that queue's protection domain.
+    pub shared_recv: Option<PdId>,
     /// How it behaves where the specification leaves a choice.
     pub tuning: Tuning,
+    /// Random, and known to nobody else: the cookies that prove packets of a peer are drawn from it.
+    pub secret: u64,
 }
 
 /// Choices that the specification leaves to the implementer.
@@ -233,8 +235,11 @@ pub struct QpAttr {
     pub qkey: QKey,
     /// RC, UC: the path to the peer.
     pub address: AddressVector,
-    /// RC, UC: payload per packet.
+    /// RC, UC: payload per packet, as the two ends have agreed.
     pub path_mtu: Mtu,
+    /// RC, UC: the largest payload that the port carries, which may be less. Taken over with `path_mtu`;
+    /// see [`packet_mtu`](QpAttr::packet_mtu).
+    pub port_mtu: Mtu,
     /// RC: acknowledge timeout code, 4.096 µs · 2^code; 0 waits for ever. 5 bits.
     pub timeout: u8,
     /// RC: how often a request is sent again without an answer. 3 bits.
@@ -259,6 +264,15 @@ pub struct QpAttr {
     pub draining: bool,
 }
 
+impl QpAttr {
+    /// RC, UC: payload of a full packet. Programs may ask for a path MTU that the port does not carry; rxe
+    /// and mlx5 accept it, and lose every packet that is too long. Here packets are as long as the port
+    /// carries: two ends of the same kind on the same network get along.
+    pub fn packet_mtu(&self) -> Mtu {
+        self.path_mtu.min(self.port_mtu)
+    }
+}
+
 impl Default for QpAttr {
     fn default() -> QpAttr {
         QpAttr {
@@ -271,6 +285,7 @@ impl Default for QpAttr {
             qkey: QKey(0),
             address: AddressVector::new(wire::Gid::default(), wire::Gid::default()),
             path_mtu: Mtu::B1024,
+            port_mtu: Mtu::B4096,
             timeout: 0,
             retry_count: 0,
             rnr_retry: 0,

@@ -10,6 +10,19 @@ pub(crate) mod dcqcn;
 
 use wire::Psn;
 
+/// What speaks for a congestion notification.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Evidence {
+    /// It carries the cookie that only the peer knows.
+    Proven,
+    /// The first answer of the peer, which may tell the cookie, is still to come.
+    FirstRoundTrip,
+    /// Packets were lost lately.
+    Loss,
+    /// Nothing: anybody may have sent it.
+    None,
+}
+
 /// The questions a requester asks, and the news it gives.
 pub(crate) trait Congestion {
     /// Bytes that may be in flight now, overhead included.
@@ -25,7 +38,7 @@ pub(crate) trait Congestion {
     /// Nothing came back for a whole timeout.
     fn on_timeout(&mut self);
     /// The peer reports congestion (Annex A17.9, CNP).
-    fn on_congestion_notification(&mut self, una: Psn, sent: Psn);
+    fn on_congestion_notification(&mut self, evidence: Evidence, una: Psn, sent: Psn);
 }
 
 /// Additive increase, multiplicative decrease: slow start, then one packet per
@@ -120,8 +133,14 @@ impl Congestion for Aimd {
         self.recovery_end = None;
     }
 
-    fn on_congestion_notification(&mut self, una: Psn, sent: Psn) {
+    /// Without evidence it leaves half of the largest window.
+    fn on_congestion_notification(&mut self, evidence: Evidence, una: Psn, sent: Psn) {
+        let before = self.window_bytes;
         self.shrink_once(una, sent);
+        if evidence == Evidence::None {
+            self.window_bytes = self.window_bytes.max(before.min(self.max_bytes / 2));
+            self.threshold_bytes = self.window_bytes;
+        }
     }
 }
 
@@ -159,6 +178,17 @@ mod tests {
         assert_eq!(aimd.window_bytes(), 300_000);
         aimd.on_missing(1 << 40, Psn::new(50), Psn::new(70));
         assert_eq!(aimd.window_bytes(), 225_000);
+    }
+
+    #[test]
+    fn notifications_without_evidence_leave_half_of_the_window() {
+        let mut aimd = Aimd::new(400_000, 400_000);
+        for window in 0..100 {
+            aimd.on_congestion_notification(Evidence::None, Psn::new(window), Psn::new(window + 1));
+        }
+        assert_eq!(aimd.window_bytes(), 200_000);
+        aimd.on_congestion_notification(Evidence::Proven, Psn::new(200), Psn::new(201));
+        assert_eq!(aimd.window_bytes(), 150_000);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What every queue pair has, whatever its service: identity, attributes, queues, counters.
 
-use wire::{Opcode, Qpn};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use wire::{Cookie, Opcode, Qpn};
 
 use crate::attr::{QpAttr, QpCaps, QpInit, QpState, QpType, Tuning};
 use crate::completion::{Completion, CompletionOp, Status};
@@ -24,9 +26,13 @@ pub(crate) struct Core {
     pub(crate) caps: QpCaps,
     pub(crate) signal_all: bool,
     pub(crate) shared_recv: bool,
+    /// Where the buffers of receive WQEs must lie: the queue pair's domain, or that of its shared queue.
+    pub(crate) recv_pd: PdId,
     /// What the opcodes of the service have beyond those of RC or UC: the high bits of XRC's.
     opcode_bits: u8,
     pub(crate) tuning: Tuning,
+    secret: u64,
+    cookies_drawn: u64,
     pub(crate) attr: QpAttr,
     /// UDP source port of packets to the connected peer.
     pub(crate) source_port: u16,
@@ -49,10 +55,13 @@ impl Core {
             shared_recv: match init.qp_type {
                 QpType::XrcSend => false,
                 QpType::XrcRecv => true,
-                _ => init.shared_recv,
+                _ => init.shared_recv.is_some(),
             },
+            recv_pd: init.shared_recv.unwrap_or(init.pd),
             opcode_bits: if init.qp_type.is_xrc() { XRC_OPCODE_BITS } else { 0 },
             tuning: init.tuning,
+            secret: init.secret,
+            cookies_drawn: 0,
             attr: QpAttr::default(),
             source_port: 0,
             sq: SendQueue::default(),
@@ -67,9 +76,15 @@ impl Core {
         self.attr.state
     }
 
-    /// Payload bytes per packet.
+    /// Payload bytes of a full packet.
     pub(crate) fn mtu(&self) -> u32 {
-        self.attr.path_mtu.bytes()
+        self.attr.packet_mtu().bytes()
+    }
+
+    /// Payload bytes that a message of one packet may have: a peer whose port carries more than ours may
+    /// send what was agreed.
+    pub(crate) fn longest_single_packet(&self) -> usize {
+        self.attr.path_mtu.bytes() as usize
     }
 
     pub(crate) fn accessor(&self) -> Accessor {
@@ -107,9 +122,18 @@ impl Core {
             becn: false,
             dest_qpn: self.attr.dest_qpn,
             ack_req: false,
-            selective: false,
+            mark: wire::Mark::NONE,
             psn: wire::Psn::default(),
         }
+    }
+
+    /// A new cookie for the peer, if selective retransmission may be agreed on. Earlier ones, which earlier peers
+    /// know, tell nothing about it.
+    pub(crate) fn draw_cookie(&mut self) -> Option<Cookie> {
+        let mut hasher = DefaultHasher::new();
+        (self.secret, self.cookies_drawn).hash(&mut hasher);
+        self.cookies_drawn += 1;
+        self.tuning.selective.then_some(Cookie(hasher.finish() as u32))
     }
 
     /// The next receive WQE, own or shared.

@@ -58,12 +58,16 @@ counters! {
     kept_packets,
     /// Those that had to come again: no room, or no request that is kept.
     unkept_packets,
+    /// Requests ahead of sequence that differ from one kept with the same PSN: both have to come again.
+    conflicting_packets,
     /// Selective acknowledges sent: they say which packets are missing.
     tx_selective_acks,
     /// The same, received.
     rx_selective_acks,
     /// Packets sent again because a selective acknowledge said that they are missing.
     repaired_packets,
+    /// Selective acknowledges that name packets that were never sent.
+    impossible_notices,
     /// READ responses that were missing and asked for again.
     implied_naks,
     /// UC and UD: messages lost in part or whole, as far as the responder can know.

@@ -45,8 +45,11 @@ drop_reasons! {
     GhostResponse = "ghost_response",
     /// A response with an impossible length or role.
     BadResponse = "bad_response",
-    /// A packet of Longarm's own that was not agreed on.
+    /// It uses what was not agreed on, or lacks the mark that was.
     NotAgreed = "not_agreed",
+    /// A congestion notification that cannot be the peer's: without the cookie that was agreed, or although nothing
+    /// was sent lately.
+    UnprovenCnp = "unproven_cnp",
     /// An acknowledge with a reserved syndrome.
     ReservedSyndrome = "reserved_syndrome",
     /// UC: part of a message whose beginning was lost.

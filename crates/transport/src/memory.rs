@@ -85,10 +85,9 @@ pub enum AtomicOp {
 /// Parameters of a memory window's bind.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BindMw {
-    /// The window's present key. Binding a type 2 window sets the low byte of
-    /// `new_rkey`; the high 24 bits name the window and must be its own.
+    /// A key of the window: its high 24 bits name the window.
     pub window: RKey,
-    /// The key the window has from now on.
+    /// Its low byte is that of the window's key from now on. The rest is not the consumer's to choose.
     pub new_rkey: RKey,
     /// The region it opens.
     pub region: LKey,
@@ -98,6 +97,13 @@ pub struct BindMw {
     pub len_bytes: u64,
     /// Remote rights of the window.
     pub access: Access,
+}
+
+impl BindMw {
+    /// The key that the window has from now on.
+    pub fn bound_rkey(&self) -> RKey {
+        RKey(self.window.0 & !0xff | self.new_rkey.0 & 0xff)
+    }
 }
 
 /// Why an access was refused. The first three are told to a peer as a remote
@@ -183,9 +189,12 @@ pub trait Memory {
         access: Access,
     ) -> Result<(), MemoryError>;
 
-    /// Invalidates a key: a peer's SEND with invalidate, or a local invalidate.
-    /// Only type 2 windows (and regions that allow it) can be invalidated so.
+    /// A local invalidate. Only type 2 windows (and regions that allow it) can be invalidated so, and only by the queue
+    /// pair that has bound them. One that is not bound is invalid already: that is no error.
     fn invalidate(&self, who: Accessor, rkey: RKey) -> Result<(), MemoryError>;
+
+    /// A peer's SEND with invalidate: the same, but a window that is not bound is an error.
+    fn remote_invalidate(&self, who: Accessor, rkey: RKey) -> Result<(), MemoryError>;
 
     /// Binds a window, on behalf of a bind work request.
     fn bind(&self, who: Accessor, bind: &BindMw) -> Result<(), MemoryError>;

@@ -231,12 +231,13 @@ impl Qp {
     /// Posts a send work request. In the error state (and SQE) it is flushed.
     #[inline]
     pub fn post_send(&mut self, wr: SendWr, host: &mut impl Host) -> Result<(), PostError> {
-        state::check_send(&self.core, &wr)?;
+        let has_a_chance = state::check_send(&self.core, &wr)?;
         if matches!(self.core.state(), QpState::Error | QpState::Sqe) {
             self.flush_posted(&wr, host);
             return Ok(());
         }
         if let Service::Near(near) = &mut self.service
+            && has_a_chance
             && near.at_once(&mut self.core, &wr, host)
         {
             return Ok(());
@@ -374,11 +375,27 @@ impl Qp {
         }
     }
 
+    /// RC: how often it has sent again for want of an answer since the peer's last one.
+    #[inline]
+    pub fn unanswered_probes(&self) -> u32 {
+        match &self.service {
+            Service::Rc(rc) => rc.unanswered_probes(),
+            _ => 0,
+        }
+    }
+
     /// Whom requests go to, if it is a queue pair for packets to one peer only, and connected.
     pub fn peer(&self) -> Option<(AddressVector, Qpn)> {
         let attr = &self.core.attr;
         let connected = state::completes(attr.state) && matches!(self.service, Service::Rc(_));
         connected.then_some((attr.address, attr.dest_qpn))
+    }
+
+    /// Where its peer is, if it is connected (RC or UC), by whatever way.
+    pub fn remote(&self) -> Option<(AddressVector, Qpn)> {
+        let attr = &self.core.attr;
+        let connects = matches!(self.core.qp_type, QpType::Rc | QpType::Uc);
+        (connects && !matches!(attr.state, QpState::Reset | QpState::Init)).then_some((attr.address, attr.dest_qpn))
     }
 
     /// When [`handle_timeout`](Qp::handle_timeout) wants to be called.
@@ -507,6 +524,14 @@ impl Qp {
         if let Service::Near(near) = &mut self.service {
             near.peer_died(&mut self.core, host);
             self.settle(host);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn own_cookie(&self) -> Option<wire::Cookie> {
+        match &self.service {
+            Service::Rc(rc) => Some(rc.own_cookie()),
+            _ => None,
         }
     }
 

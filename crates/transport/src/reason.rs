@@ -35,6 +35,8 @@ pub enum Reason {
     MessageTooLong,
     /// A memory window could not be bound.
     BindRefused(MemoryError),
+    /// A key of our own could not be invalidated.
+    InvalidateRefused(MemoryError),
     /// The peer broke the order of opcodes or lengths; we refused with a NAK.
     PeerBrokeProtocol(&'static str),
     /// The peer reached for memory that it may not; we refused with a NAK.
@@ -43,6 +45,10 @@ pub enum Reason {
     CompletionQueueOverrun,
     /// The device asked for it (fault injection, loss of the network).
     Device,
+    /// A request of a kind that the service of the queue pair does not have.
+    NotForService(&'static str),
+    /// A datagram was longer than the path MTU of the port.
+    DatagramTooLong,
 }
 
 impl Reason {
@@ -58,10 +64,13 @@ impl Reason {
             Reason::LocalMemory(e) => 0x20 | *e as u32,
             Reason::MessageTooLong => 6,
             Reason::BindRefused(e) => 0x30 | *e as u32,
+            Reason::InvalidateRefused(e) => 0x50 | *e as u32,
             Reason::PeerBrokeProtocol(_) => 7,
             Reason::PeerAccessRefused(e) => 0x40 | *e as u32,
             Reason::CompletionQueueOverrun => 8,
             Reason::Device => 9,
+            Reason::NotForService(_) => 10,
+            Reason::DatagramTooLong => 11,
         }
     }
 
@@ -77,8 +86,9 @@ impl Reason {
             Reason::PeerRefused(NakCode::RemoteOperationalError) => Status::RemoteOperation,
             Reason::PeerRefused(NakCode::PsnSequenceError) | Reason::BadResponse => Status::BadResponse,
             Reason::LocalMemory(_) => Status::LocalProtection,
-            Reason::MessageTooLong => Status::LocalLength,
-            Reason::BindRefused(_) => Status::MwBind,
+            Reason::MessageTooLong | Reason::DatagramTooLong => Status::LocalLength,
+            Reason::NotForService(_) => Status::LocalQpOperation,
+            Reason::BindRefused(_) | Reason::InvalidateRefused(_) => Status::MwBind,
             Reason::Device => Status::Fatal,
             Reason::Requested
             | Reason::PeerBrokeProtocol(_)
@@ -110,6 +120,7 @@ impl fmt::Display for Reason {
             Reason::LocalMemory(e) => write!(f, "a scatter/gather list of ours was refused: {e}"),
             Reason::MessageTooLong => write!(f, "a message was longer than the receive buffer posted for it"),
             Reason::BindRefused(e) => write!(f, "a memory window could not be bound: {e}"),
+            Reason::InvalidateRefused(e) => write!(f, "a key could not be invalidated: {e}"),
             Reason::PeerBrokeProtocol(what) => {
                 write!(f, "the peer sent an invalid request: {what}")
             }
@@ -120,6 +131,8 @@ impl fmt::Display for Reason {
                 write!(f, "its completion queue overran: poll more often or make it larger")
             }
             Reason::Device => write!(f, "the device shut it down"),
+            Reason::NotForService(op) => write!(f, "this kind of queue pair cannot do {op}"),
+            Reason::DatagramTooLong => write!(f, "a datagram was longer than the path MTU of the port"),
         }
     }
 }

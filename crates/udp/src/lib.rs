@@ -24,6 +24,7 @@
 //! fragmentation, and counts up from there by one for each segment of a segmented send. So
 //! for a [`TxGroup`] **segment `i` has identification `i`**, which the tests of this crate
 //! check on captured packets.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod address;
 mod bpf;
@@ -38,6 +39,7 @@ mod rx;
 mod sys;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
+#[allow(clippy::disallowed_methods, reason = "tests have no program around them")]
 pub mod testing;
 mod tx;
 
@@ -45,7 +47,7 @@ pub use address::Family;
 pub use interfaces::{Interface, InterfaceAddress, InterfaceMonitor, interfaces};
 pub use options::{receive_together, send_in_segments};
 pub use path::{path_mtu, source_toward};
-pub use port::{BindError, Holder, MAX_SLOTS, PortGroup, SLOTS, sockets_on_port};
+pub use port::{BindError, Holder, MAX_SLOTS, PortGroup, SLOTS, other_processes_on_port, sockets_on_port};
 pub use rx::{Datagram, RxBatch, RxSocket, Segments};
 pub use tx::{
     MAX_GSO_BYTES, MAX_SEGMENTS, SOURCE_PORTS, SendError, TxCounters, TxGroup, TxPool, Undelivered, port_toward,

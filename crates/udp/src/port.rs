@@ -23,7 +23,7 @@ mod holder;
 mod tests;
 
 pub use error::BindError;
-pub use holder::{Holder, sockets_on_port};
+pub use holder::{Holder, other_processes_on_port, sockets_on_port};
 
 use crate::address::{Family, RawAddress};
 use crate::{bpf, multicast, sys};

@@ -2,7 +2,9 @@
 //! views, and the way back to bytes. For tools, captures and tests; a fast path writes
 //! the one or two headers that it needs itself.
 
-use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Feth, Ieth, ImmDt, Piggyback, Reth, Sack, XrcEth};
+use crate::header::{
+    Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Cookie, Deth, Feth, Ieth, ImmDt, Piggyback, Reth, Sack, XrcEth,
+};
 use crate::opcode::{HeaderSet, OpcodeInfo};
 
 /// The headers between BTH and payload, in the order of the packet.
@@ -32,6 +34,8 @@ pub struct Extensions {
     pub sack: Option<Sack>,
     /// Acknowledge brought along by a request.
     pub piggyback: Option<Piggyback>,
+    /// Proof that the packet comes from the other end.
+    pub cookie: Option<Cookie>,
 }
 
 impl Extensions {
@@ -50,6 +54,7 @@ impl Extensions {
         set.set(HeaderSet::CNP, self.cnp.is_some());
         set.set(HeaderSet::SACK, self.sack.is_some());
         set.set(HeaderSet::PIGGYBACK, self.piggyback.is_some());
+        set.set(HeaderSet::COOKIE, self.cookie.is_some());
         set
     }
 
@@ -83,6 +88,7 @@ impl Extensions {
         append(out, self.cnp.map(|header| header.encode()));
         append(out, self.sack.map(|header| header.encode()));
         append(out, self.piggyback.map(|header| header.encode()));
+        append(out, self.cookie.map(|header| header.encode()));
     }
 }
 

@@ -57,8 +57,8 @@ pub use flow::{Flow, ROCE_PORT, source_port, source_port_ud};
 pub use gid::Gid;
 pub use grh::Grh;
 pub use header::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Feth, FlushLevel, FlushPlacement, Ieth, ImmDt, Piggyback, Reth,
-    Sack, XrcEth,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Cookie, Deth, Feth, FlushLevel, FlushPlacement, Ieth, ImmDt, Mark,
+    Piggyback, Reth, Sack, XrcEth,
 };
 pub use id::{PKey, Psn, QKey, Qpn, RKey};
 pub use opcode::{HeaderSet, Opcode, OpcodeInfo, Operation, Position, Service};

@@ -14,7 +14,9 @@ mod tests;
 
 use core::fmt;
 
-use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Feth, Ieth, ImmDt, Piggyback, Reth, Sack, XrcEth};
+use crate::header::{
+    Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Cookie, Deth, Feth, Ieth, ImmDt, Piggyback, Reth, Sack, XrcEth,
+};
 
 /// The first byte of a packet. Every value is legal here; those without an
 /// [`info`](Opcode::info) have no meaning to us.
@@ -118,11 +120,13 @@ bitflags::bitflags! {
         const SACK = 1 << 10;
         /// [`Piggyback`]
         const PIGGYBACK = 1 << 11;
+        /// [`Cookie`]
+        const COOKIE = 1 << 12;
     }
 }
 
 /// Length of each extension header, by bit number.
-const HEADER_LENS: [usize; 12] = [
+const HEADER_LENS: [usize; 13] = [
     Deth::LEN,
     XrcEth::LEN,
     Feth::LEN,
@@ -135,6 +139,7 @@ const HEADER_LENS: [usize; 12] = [
     Cnp::LEN,
     Sack::LEN,
     Piggyback::LEN,
+    Cookie::LEN,
 ];
 
 impl HeaderSet {

@@ -7,7 +7,9 @@
 mod tests;
 
 use crate::extensions::Extensions;
-use crate::header::{Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, Ieth, ImmDt, Piggyback, Reth, Sack, XrcEth, bth};
+use crate::header::{
+    Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Cookie, Deth, Feth, Ieth, ImmDt, Piggyback, Reth, Sack, XrcEth, bth,
+};
 use crate::id::{Psn, Qpn, RKey};
 use crate::opcode::{HeaderSet, Opcode, OpcodeInfo};
 
@@ -178,6 +180,18 @@ impl<'a> Packet<'a> {
         self.header(HeaderSet::PIGGYBACK).map(Piggyback::decode)
     }
 
+    /// The cookie of a packet of Longarm's own.
+    #[inline]
+    pub fn cookie(&self) -> Option<Cookie> {
+        self.header(HeaderSet::COOKIE).map(Cookie::decode)
+    }
+
+    /// What a congestion notification says.
+    #[inline]
+    pub fn cnp(&self) -> Option<Cnp> {
+        self.header(HeaderSet::CNP).map(Cnp::decode)
+    }
+
     /// All extension headers.
     pub fn extensions(&self) -> Extensions {
         Extensions {
@@ -190,9 +204,10 @@ impl<'a> Packet<'a> {
             atomic_ack: self.atomic_ack(),
             imm: self.header(HeaderSet::IMM).map(ImmDt::decode),
             ieth: self.header(HeaderSet::IETH).map(Ieth::decode),
-            cnp: self.header(HeaderSet::CNP).map(crate::Cnp::decode),
+            cnp: self.cnp(),
             sack: self.sack(),
             piggyback: self.piggyback(),
+            cookie: self.cookie(),
         }
     }
 

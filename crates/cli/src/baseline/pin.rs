@@ -1,6 +1,7 @@
 //! Keeping a thread on one core, so that both sides of a measurement do not share one.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -14,10 +15,22 @@ fn cores() -> &'static [usize] {
     })
 }
 
+static PINS: AtomicBool = AtomicBool::new(true);
+
+/// From now on nothing is pinned: the scheduler decides where each thread runs.
+pub(crate) fn never_pin() {
+    PINS.store(false, Relaxed);
+}
+
+/// Whether threads are pinned.
+pub(crate) fn pins() -> bool {
+    PINS.load(Relaxed)
+}
+
 /// Pins the calling thread to the `index`-th core of the process, counted round.
 /// Without permission the thread stays where it is.
 pub(crate) fn pin_to_core(index: usize) {
-    if cores().len() >= 2 {
+    if pins() && cores().len() >= 2 {
         restrict_to(&cores()[index % cores().len()..][..1]);
     }
 }

@@ -13,7 +13,7 @@ use super::results::Results;
 use super::scale::{IdleCost, idle_cost};
 use super::series::{self, Figure};
 use super::tools::{ADDRESS, Effort};
-use super::{document, guest};
+use super::{busy, document, guest, runs};
 use crate::error::Error;
 use crate::perf;
 
@@ -38,6 +38,13 @@ pub(crate) struct CompareArgs {
     /// Queue pairs of the scale targets [default: 10000; quick: 1000]
     #[arg(long)]
     qps: Option<u32>,
+    /// A busy machine instead: targets B1 to B5, beside processes that compute; printed only
+    #[arg(long)]
+    busy: bool,
+    /// Adds this run's ratios to a file of such runs, one in a line, and writes the range over all of them into
+    /// performance.md beside it
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// What programs said in a virtual machine, from `longarm-interop --speed`
     #[arg(long, value_name = "DIR")]
     guest: Option<PathBuf>,
@@ -57,6 +64,9 @@ const GUEST: &str = "C3";
 
 /// `longarm compare`
 pub(crate) fn run(args: &CompareArgs) -> Result<(), Error> {
+    if args.busy {
+        return run_busy(args);
+    }
     let plan = Plan::new(args)?;
     // First of all, while nothing of this process's memory is free to be used again.
     let idle = plan.idle.then(|| idle_cost(&perf::open(ADDRESS)?, ADDRESS, plan.qps)).transpose()?;
@@ -83,7 +93,15 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Error> {
         seconds: plan.effort.duration.as_secs_f64(),
         notes: &notes,
     };
-    plan.dir.as_deref().map_or(Ok(()), |dir| write(dir, &page))
+    plan.dir.as_deref().map_or(Ok(()), |dir| write(dir, &page))?;
+    args.record.as_deref().map_or(Ok(()), |file| runs::record(file, &plan.rows, &results))
+}
+
+fn run_busy(args: &CompareArgs) -> Result<(), Error> {
+    let seconds = args.seconds.unwrap_or(if args.quick { 0.5 } else { 1.0 });
+    let effort =
+        Effort { duration: Duration::from_secs_f64(seconds.clamp(0.01, 60.0)), device: perf::device_name(ADDRESS)? };
+    busy::run(args.rounds.unwrap_or(if args.quick { 1 } else { 5 }).max(1), &effort, &args.rows)
 }
 
 /// What is to be done.
@@ -177,5 +195,5 @@ fn write(dir: &Path, page: &Page<'_>) -> Result<(), Error> {
         let svg = figure.svg(page.results).map_err(Error::Usage)?;
         std::fs::write(&path, svg).map_err(|e| Error::File(path.display().to_string(), e))?;
     }
-    document::write(&dir.join("performance.md"), &page.markdown())
+    document::write(&dir.join("performance.md"), &document::LAST_RUN, &page.markdown())
 }

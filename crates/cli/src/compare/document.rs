@@ -4,22 +4,36 @@ use std::path::Path;
 
 use crate::error::Error;
 
-const BEGIN: &str = "<!-- compare: from here to the end mark `cargo xtask compare` writes -->";
-const END: &str = "<!-- compare: end -->";
+/// Where a program's part begins and ends.
+pub(super) struct Marks {
+    begin: &'static str,
+    end: &'static str,
+}
+
+/// The figures of the last run.
+pub(super) const LAST_RUN: Marks = Marks {
+    begin: "<!-- compare: from here to the end mark `cargo xtask compare` writes -->",
+    end: "<!-- compare: end -->",
+};
+/// The range over all recorded runs.
+pub(super) const ALL_RUNS: Marks = Marks {
+    begin: "<!-- runs: from here to the end mark `cargo xtask compare --record` writes -->",
+    end: "<!-- runs: end -->",
+};
 
 /// Puts `text` between the marks of a file, which is made if it is not there.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), Error> {
+pub(super) fn write(path: &Path, marks: &Marks, text: &str) -> Result<(), Error> {
     let before = match std::fs::read_to_string(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => "# Performance\n".into(),
         other => other.map_err(|e| Error::File(path.display().to_string(), e))?,
     };
-    std::fs::write(path, replace(&before, text)).map_err(|e| Error::File(path.display().to_string(), e))
+    std::fs::write(path, replace(&before, marks, text)).map_err(|e| Error::File(path.display().to_string(), e))
 }
 
 /// The document with another text between its marks; at its end if it has none.
-fn replace(document: &str, text: &str) -> String {
-    let ours = format!("{BEGIN}\n\n{}\n\n{END}", text.trim());
-    match document.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1))) {
+fn replace(document: &str, Marks { begin, end }: &Marks, text: &str) -> String {
+    let ours = format!("{begin}\n\n{}\n\n{end}", text.trim());
+    match document.split_once(begin).and_then(|(before, rest)| Some((before, rest.split_once(end)?.1))) {
         Some((before, after)) => format!("{before}{ours}{after}"),
         None => format!("{}\n\n{ours}\n", document.trim_end()),
     }
@@ -31,9 +45,9 @@ mod tests {
 
     #[test]
     fn what_people_wrote_stays() {
-        let once = replace("# Performance\n\nAbout.\n", "| a |");
+        let once = replace("# Performance\n\nAbout.\n", &LAST_RUN, "| a |");
         assert!(once.starts_with("# Performance\n\nAbout.\n\n<!--") && once.contains("\n\n| a |\n\n"), "{once}");
-        let twice = replace(&format!("{once}\n## The hot path\n\nText.\n"), "| b |");
+        let twice = replace(&format!("{once}\n## The hot path\n\nText.\n"), &LAST_RUN, "| b |");
         assert!(twice.contains("| b |") && !twice.contains("| a |"), "{twice}");
         assert!(twice.ends_with("<!-- compare: end -->\n\n## The hot path\n\nText.\n"), "{twice}");
     }

@@ -10,6 +10,7 @@
 //! Every figure comes from a pair of processes of its own on two cores; ratios are those of
 //! medians. What failed, and what is not installed, is told in place of its figure.
 
+mod busy;
 mod command;
 mod document;
 mod goals;
@@ -18,6 +19,7 @@ mod idle;
 mod measure;
 mod page;
 mod results;
+mod runs;
 mod scale;
 mod series;
 mod stats;

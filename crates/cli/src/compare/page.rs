@@ -123,7 +123,8 @@ impl Page<'_> {
     }
 }
 
-fn machine() -> String {
+/// The machine at hand.
+pub(super) fn machine() -> String {
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpus
         .lines()

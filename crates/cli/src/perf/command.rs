@@ -10,7 +10,7 @@ use super::control::{Control, Request};
 use super::local::LocalServer;
 use super::server;
 use super::spec::{Mode, Op, Test, Transport};
-use crate::baseline::pin_client;
+use crate::baseline::{never_pin, pin_client};
 use crate::error::Error;
 use crate::report;
 
@@ -62,6 +62,9 @@ pub(crate) struct PerfArgs {
     /// Print JSON, one object a line
     #[arg(long)]
     json: bool,
+    /// Leave it to the scheduler where the two sides run [default: on a core each]
+    #[arg(long)]
+    unpinned: bool,
 }
 
 /// Serve `longarm perf` and `longarm demo` of other processes or hosts
@@ -76,10 +79,16 @@ pub(crate) struct ServeArgs {
     /// Write what this side sends and receives to a pcapng file
     #[arg(long, value_name = "FILE")]
     capture: Option<std::path::PathBuf>,
+    /// Leave it to the scheduler where this process runs [default: on a core of its own]
+    #[arg(long)]
+    unpinned: bool,
 }
 
 /// `longarm perf-server`
 pub(crate) fn serve(args: &ServeArgs) -> Result<(), Error> {
+    if args.unpinned {
+        never_pin();
+    }
     if args.capture.is_some() {
         super::want_packets()?;
     }
@@ -101,6 +110,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<(), Error> {
 /// `longarm perf`
 pub(crate) fn run(args: &PerfArgs) -> Result<(), Error> {
     let tests = tests(args)?;
+    if args.unpinned {
+        never_pin();
+    }
     let (server, mut control) = match &args.connect {
         Some(host) => (None, Control::connect(server_address(host)?)?),
         None => {

@@ -22,6 +22,9 @@ impl LocalServer {
         command
             .args(["perf-server", "--once", "--bind", &SocketAddr::new(address, 0).to_string()])
             .stdout(Stdio::piped());
+        if !crate::baseline::pins() {
+            command.arg("--unpinned");
+        }
         if let Some(faults) = faults {
             command.env("LONGARM_FAULTS", faults);
         }

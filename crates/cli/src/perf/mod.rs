@@ -31,7 +31,13 @@ use device::{AtomicOp, Payload, SendFlags, SendOp, SendWr};
 
 /// A send work request of the kind that `op` names, from the start of our region
 /// to the start of the peer's.
-fn work_request(endpoints: &Endpoints, peer: &EndpointInfo, op: Op, size_bytes: u32, flags: SendFlags) -> SendWr {
+pub(crate) fn work_request(
+    endpoints: &Endpoints,
+    peer: &EndpointInfo,
+    op: Op,
+    size_bytes: u32,
+    flags: SendFlags,
+) -> SendWr {
     let remote = peer.remote(0);
     let op = match op {
         Op::Send | Op::SendInvalidate => SendOp::Send,

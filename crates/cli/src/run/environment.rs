@@ -9,6 +9,7 @@ pub(super) const SYSFS_VARIABLE: &str = "LONGARM_SYSFS";
 
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 const PRELOAD: &str = "LD_PRELOAD";
+const PATH: &str = "PATH";
 
 /// Variables for the program.
 #[derive(Debug, Default)]
@@ -29,6 +30,14 @@ impl Environment {
     /// Lets the loader look for libraries here first.
     pub(super) fn library_path(&mut self, dir: &Path) {
         self.set(LIBRARY_PATH, first(dir, env::var_os(LIBRARY_PATH)));
+    }
+
+    /// Lets programs here be found before others of their names.
+    pub(super) fn programs(&mut self, dir: &Path) {
+        // Without a list the system has one of its own, which ours would hide.
+        if let Some(list) = env::var_os(PATH) {
+            self.set(PATH, first(dir, Some(list)));
+        }
     }
 
     /// Lets the loader load a library before all others, whatever a program's run path says.

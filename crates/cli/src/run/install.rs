@@ -29,6 +29,10 @@ pub(super) fn package_of(name: &str) -> Option<&'static str> {
 /// # Errors
 /// As [`program::resolve`], and what went wrong with the package.
 pub(crate) fn resolve(command: &OsStr, options: &Options) -> Result<PathBuf, Failure> {
+    if command == crate::rdma::NAME {
+        // The program will find ours before the system's, and so do we.
+        return std::env::current_exe().map_err(Failure::system("find myself"));
+    }
     let name = match program::resolve(command) {
         Err(Failure::NotFound { name, .. }) if options.install => name,
         Err(Failure::NotFound { name, .. }) => return Err(Failure::NotFound { hint: hint(&name), name }),

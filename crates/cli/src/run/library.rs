@@ -4,9 +4,9 @@
 //! or its directory), or it lies where cargo or an installation put it, see [`places`].
 
 use std::env;
-use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::elf;
@@ -105,7 +105,7 @@ fn clean(beside: &Path, dir: &str) -> PathBuf {
 }
 
 /// Lets a link point to `target`, or not be there. Others may do the same at the same time.
-fn set_link(link: &Path, target: Option<&Path>) -> io::Result<()> {
+pub(super) fn set_link(link: &Path, target: Option<&Path>) -> io::Result<()> {
     let Some(target) = target else {
         return match fs::remove_file(link) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -115,10 +115,9 @@ fn set_link(link: &Path, target: Option<&Path>) -> io::Result<()> {
     if fs::read_link(link).is_ok_and(|now| now == target) {
         return Ok(());
     }
-    let mut new = OsString::from(link);
-    new.push(format!(".{}", std::process::id()));
-    std::os::unix::fs::symlink(target, &new)?;
-    fs::rename(&new, link)
+    let dir = link.parent().unwrap_or(Path::new("."));
+    let new = tempfile::Builder::new().prefix("new-").make_in(dir, |path| symlink(target, path))?;
+    Ok(new.into_temp_path().persist(link)?)
 }
 
 #[cfg(test)]
@@ -145,12 +144,26 @@ mod tests {
             assert_eq!(target(name), Some(library.file.clone()), "{name}");
         }
         fs::remove_file(links.join(VERBS[0])).unwrap();
-        std::os::unix::fs::symlink("/elsewhere", links.join(VERBS[0])).unwrap();
+        symlink("/elsewhere", links.join(VERBS[0])).unwrap();
         library.has_connections = false;
         assert_eq!(library.link_directory(&dir).unwrap(), links);
         assert_eq!(target(VERBS[0]), Some(library.file.clone()));
         assert_eq!(target(CONNECTIONS[0]), None);
         fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// The two hosts of `longarm pair` are threads of one process.
+    #[test]
+    fn threads_of_one_process_make_the_same_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        let replace = |target: &str| (0..2000).try_for_each(|_| set_link(&link, Some(Path::new(target))));
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| replace("/a"));
+            replace("/b").unwrap();
+            other.join().unwrap().unwrap();
+        });
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left over");
     }
 
     #[test]

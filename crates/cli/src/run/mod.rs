@@ -5,6 +5,7 @@
 //! system's. The hub is started first, so that what is wrong is said here. Then the program
 //! takes this process over: terminal, signals and exit status are its own.
 
+mod bundled;
 mod command;
 mod elf;
 mod environment;
@@ -18,13 +19,14 @@ mod options;
 mod prepare;
 mod program;
 mod search;
+mod tools;
 
 pub(crate) use command::{RunArgs, execute, probe, run};
 pub(crate) use environment::Environment;
 pub(crate) use error::Failure;
 pub(crate) use install::resolve;
 pub(crate) use namespace::{unshare_flags, unshare_user};
-pub(crate) use options::Options;
+pub(crate) use options::{DEVICES_VARIABLE, Options};
 pub(crate) use prepare::prepare;
 
 /// A hash that is the same in every run of this build.

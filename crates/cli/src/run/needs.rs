@@ -9,15 +9,17 @@
 use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
+use super::bundled;
 use super::elf::{self, Elf};
 use super::program;
-use super::search::{self, Search};
+use super::search::{self, Found, Search};
 
 /// Libraries (the beginnings of their names) that read `/sys/class/infiniband` by its path.
 const SYSFS_READERS: [&str; 8] =
     ["libucs.", "libuct", "libucp.", "libnccl", "librccl", "libmpi", "libfabric.", "librte_"];
 
-const LIBRARIES: [&str; 2] = ["libibverbs.so.1", "librdmacm.so.1"];
+/// The names that the library path leads to us.
+const OURS: [&str; 4] = ["libibverbs.so.1", "librdmacm.so.1", "libibverbs.so", "librdmacm.so"];
 
 /// Most libraries of a program that are looked at.
 const MAX_LIBRARIES: usize = 1000;
@@ -26,8 +28,10 @@ const MAX_LIBRARIES: usize = 1000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Needs {
     pub(super) reach: Reach,
-    /// Libraries that the program's run path finds in place of ours.
+    /// Libraries that the program's run path finds in place of ours, and copies that Python packages bring along.
     pub(super) hidden: Vec<PathBuf>,
+    /// It loads libraries by names that only it knows.
+    pub(super) python: bool,
 }
 
 /// What reaches the program.
@@ -43,7 +47,11 @@ pub(super) enum Reach {
 
 /// Looks at a program.
 pub(super) fn of(program: &Path, search: &Search) -> Needs {
-    let unknown = |why: &str| Needs { reach: Reach::Unknown(format!("{} {why}", name(program))), hidden: vec![] };
+    let unknown = |why: &str| Needs {
+        reach: Reach::Unknown(format!("{} {why}", name(program))),
+        hidden: bundled::copies(program),
+        python: program::runs_python(program),
+    };
     if program::interpreter(program).is_some() {
         return unknown("is a script");
     }
@@ -56,9 +64,11 @@ pub(super) fn of(program: &Path, search: &Search) -> Needs {
         (_, Some(hidden), _) => format!("the run path finds {}", hidden.display()),
         (Some(reader), ..) => format!("{reader} reads /sys/class/infiniband"),
         (.., false) => return unknown("links neither libibverbs nor librdmacm itself"),
-        (.., true) => return Needs { reach: Reach::LibraryPath, hidden: vec![] },
+        (.., true) => return Needs { reach: Reach::LibraryPath, hidden: vec![], python: false },
     };
-    Needs { reach: Reach::Namespace(reason), hidden: loaded.hidden }
+    let python = program::runs_python(program);
+    let bundled = if python { bundled::copies(program) } else { vec![] };
+    Needs { reach: Reach::Namespace(reason), hidden: [loaded.hidden, bundled].concat(), python }
 }
 
 fn name(program: &Path) -> String {
@@ -105,9 +115,12 @@ impl Loaded {
             self.reader = Some(name.to_owned());
         }
         let found = search.find(name, &user.path, &user.elf, &user.inherited);
-        if LIBRARIES.iter().any(|library| name.ends_with(library)) {
+        let file = name.rsplit('/').next().unwrap_or(name);
+        if bundled::is_copy(file) {
             self.ours = true;
-            self.hidden.extend(found.filter(|found| found.before_environment).map(|found| found.path));
+            // Our directory has the plain names only.
+            let ours_is_found = |found: &Found| !found.before_environment && OURS.contains(&name);
+            self.hidden.extend(found.filter(|found| !ours_is_found(found)).map(|found| found.path));
             return None;
         }
         let found = found?;

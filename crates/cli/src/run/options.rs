@@ -20,6 +20,17 @@ pub(crate) enum Mode {
     Namespace,
 }
 
+/// Which registered memory moves to pages that processes on this host share; safe if nothing is said.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Adopt {
+    /// Where it is proven that the program cannot tell
+    Safe,
+    /// Wherever it can be moved: wrong bytes for programs with io_uring, direct I/O or threads beside it
+    Always,
+    /// None; processes on this host reach it through the kernel, or its owner serves them
+    Never,
+}
+
 /// The options.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
@@ -35,6 +46,12 @@ pub(crate) struct Options {
     /// Send packets to processes on this host, too, instead of sharing memory with them
     #[arg(long)]
     pub(crate) wire: bool,
+    /// Load the library before all others, for programs that carry a renamed libibverbs
+    #[arg(long)]
+    pub(crate) preload: bool,
+    /// Which registered memory moves to pages that processes on this host share
+    #[arg(long, value_enum)]
+    pub(crate) adopt: Option<Adopt>,
     /// Show the program only this device (repeatable)
     #[arg(long = "device", value_name = "NAME", value_delimiter = ',')]
     pub(crate) devices: Vec<String>,
@@ -47,10 +64,11 @@ pub(crate) struct Options {
 }
 
 /// What the program's library reads: the devices to show.
-pub(super) const DEVICES_VARIABLE: &str = "LONGARM_DEVICES";
+pub(crate) const DEVICES_VARIABLE: &str = "LONGARM_DEVICES";
 const FAULTS_VARIABLE: &str = "LONGARM_FAULTS";
 const CAPTURE_VARIABLE: &str = "LONGARM_CAPTURE";
 const LOCAL_VARIABLE: &str = "LONGARM_LOCAL";
+const ADOPT_VARIABLE: &str = "LONGARM_ADOPT";
 
 impl Options {
     /// Says something if asked to.
@@ -78,7 +96,9 @@ impl Options {
         let capture = capture.map(|path| (CAPTURE_VARIABLE, path.into()));
         let devices = (!self.devices.is_empty()).then(|| (DEVICES_VARIABLE, self.devices.join(",").into()));
         let local = self.wire.then(|| (LOCAL_VARIABLE, "off".into()));
-        [faults, capture, local, devices].into_iter().flatten().collect()
+        let adopt = self.adopt.and_then(|adopt| adopt.to_possible_value());
+        let adopt = adopt.map(|adopt| (ADOPT_VARIABLE, adopt.get_name().into()));
+        [faults, capture, local, adopt, devices].into_iter().flatten().collect()
     }
 
     /// The devices that the program shall see, in the order of its library: as they are named,
@@ -110,6 +130,8 @@ mod tests {
             faults: faults.map(str::to_owned),
             capture: None,
             wire: false,
+            preload: false,
+            adopt: None,
             devices: devices.iter().map(|name| name.to_string()).collect(),
             install: false,
             verbose: false,

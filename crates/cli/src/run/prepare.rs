@@ -13,7 +13,7 @@ use super::namespace::{self, View};
 use super::needs::{self, Needs, Reach};
 use super::options::{Mode, Options};
 use super::search::{Search, fits};
-use super::{command, facts, stable_hash};
+use super::{command, facts, stable_hash, tools};
 use crate::sysfs::{self, Tree};
 
 /// Trees in the runtime directory that are kept: programs may still read the older ones.
@@ -38,6 +38,7 @@ pub(crate) fn prepare(program: &Path, options: &Options) -> Result<Environment, 
     let mut environment = Environment::default();
     options.variables().into_iter().for_each(|(name, value)| environment.set(name, value));
     environment.library_path(&links);
+    environment.programs(&tools::directory(&runtime_dir)?);
     environment.set(LIBRARY_VARIABLE, &library.file);
     hub_program(&mut environment);
 
@@ -55,11 +56,13 @@ pub(crate) fn prepare(program: &Path, options: &Options) -> Result<Environment, 
         replaced.iter().for_each(|file| options.tell(|| format!("in place of {}", file.display())));
         PathBuf::from(namespace::SYSFS_ROOT)
     } else {
-        if !needs.hidden.is_empty() {
-            environment.preload(&links.join("libibverbs.so.1"));
-        }
         write_tree(&tree, &runtime_dir)?
     };
+    let replaces = sysfs_root == Path::new(namespace::SYSFS_ROOT);
+    if options.preload || needs.python || (!replaces && !needs.hidden.is_empty()) {
+        options.tell(|| "the library is loaded before all others".into());
+        environment.preload(&links.join("libibverbs.so.1"));
+    }
     environment.set(SYSFS_VARIABLE, sysfs_root);
     Ok(environment)
 }
@@ -131,16 +134,20 @@ fn write_tree(tree: &Tree, runtime_dir: &Path) -> Result<PathBuf, Failure> {
     if root.is_dir() {
         return Ok(root);
     }
-    let new = runtime_dir.join(format!("new-{name}-{}", std::process::id()));
     let write = || {
         remove_oldest(runtime_dir)?;
-        fs::create_dir_all(new.join("class"))?;
-        tree.write(&new.join("class"))?;
-        match fs::rename(&new, &root) {
+        // It removes itself, should anything fail: where there is no room, half a tree takes some.
+        let new = tempfile::Builder::new().prefix("new-").tempdir_in(runtime_dir)?;
+        let class = new.path().join("class");
+        fs::create_dir(&class)?;
+        tree.write(&class)?;
+        match fs::rename(new.path(), &root) {
+            Ok(()) => drop(new.keep()),
             // Somebody else was faster.
-            Err(_) if root.is_dir() => fs::remove_dir_all(&new),
-            other => other,
+            Err(_) if root.is_dir() => {}
+            Err(error) => return Err(error),
         }
+        Ok(())
     };
     write().map_err(Failure::system(format!("write {}", root.display())))?;
     Ok(root)
@@ -161,6 +168,19 @@ fn remove_oldest(runtime_dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tree_that_could_not_be_written_leaves_nothing() {
+        let dir = env::temp_dir().join(format!("longarm-no-tree-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let mut tree = Tree::default();
+        // As a full disk would, it fails when a part is there already: the value is in the way of the directory.
+        tree.value("a", 1);
+        tree.value("a/b", 2);
+        assert!(write_tree(&tree, &dir).is_err());
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+        fs::remove_dir_all(&dir).unwrap();
+    }
 
     #[test]
     fn trees_are_written_once_and_the_oldest_go() {

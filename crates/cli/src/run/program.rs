@@ -69,15 +69,29 @@ fn privilege(path: &Path) -> Option<&'static str> {
     (uid != 0 && capabilities.is_ok_and(|len| len > 0)).then_some("file capabilities")
 }
 
+/// Whether a program is Python, by its name or as a script.
+pub(super) fn runs_python(path: &Path) -> bool {
+    is_python(path) || first_line(path).is_some_and(|words| words.iter().any(|word| is_python(Path::new(word))))
+}
+
+/// Whether a file is named as interpreters and their directories are: `python3.11`.
+pub(super) fn is_python(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"python"))
+}
+
 /// The interpreter of a script, from its first line `#!/path argument`.
 pub(crate) fn interpreter(path: &Path) -> Option<PathBuf> {
+    first_line(path)?.first().map(PathBuf::from)
+}
+
+/// The words of a script's first line, after `#!`.
+fn first_line(path: &Path) -> Option<Vec<String>> {
     let mut file = fs::File::open(path).ok()?;
     let mut bytes = [0; MAX_LINE_BYTES];
     let len = std::io::Read::read(&mut file, &mut bytes).ok()?;
     let line = bytes[..len].strip_prefix(b"#!")?;
     let line = line.split(|byte| *byte == b'\n').next()?;
-    let path = String::from_utf8_lossy(line).split_whitespace().next()?.to_owned();
-    Some(PathBuf::from(path))
+    Some(String::from_utf8_lossy(line).split_whitespace().map(str::to_owned).collect())
 }
 
 #[cfg(test)]
@@ -106,6 +120,7 @@ mod tests {
         ] {
             fs::write(&path, text).unwrap();
             assert_eq!(interpreter(&path), expected.map(PathBuf::from), "{text:?}");
+            assert_eq!(runs_python(&path), text.contains("python"), "{text:?}");
         }
         fs::remove_file(&path).unwrap();
     }

@@ -30,6 +30,32 @@ const LEFT_OUT: &str = "
 | qperf | `xrc_bw`, `xrc_lat`, `xrc_bi_bw` | Debian's qperf is built without them: \"bad test\". |
 | ib_send_bw | `-c UC` with large messages | UC does not send lost packets again, and the program waits for every message: \
 the sender must not be faster than the receiver. |
+| tgtd (1.0.85) | iSER with an address bound (`-I`) and no name | It says \"target not found\" (0203) until the \
+initiator's name is bound as well (`-Q`). |
+| libiscsi (1.19) | iSER, requests of 512 KiB and more | It refuses them itself. |
+";
+
+const HEAVY: &str = "
+## Programs that take long to install
+
+`cargo xtask programs --heavy` installs and runs them (`crates/cli/tests/heavy`); no other command does. Last run: 22 November
+2026, two processors that others used as well.
+
+| program | what | result |
+|---|---|---|
+| Ceph 16.2.15 (Debian), `ms_type = async+rdma` | monitor, OSD in memory; `rados put` and `get` of 20 MB; `rados bench` of 64 KiB, \
+8 at once, written, read and verified | ✓ data; 151 to 157 MB/s written, 183 to 288 MB/s read in two runs |
+| NIXL 1.5.1 (PyPI, `nixl-cu12`), which carries a renamed libibverbs | two agents, backend UCX, `UCX_TLS=rc_v,ud_v`: \
+WRITE and READ of 8 MiB | ✓ data |
+| Mooncake 0.3.13 (PyPI, `mooncake-transfer-engine-non-cuda`) | two transfer engines, protocol `rdma`: WRITE and READ of 8 MiB | ✓ data |
+
+## Tried by hand, or not at all
+
+| program | what | result |
+|---|---|---|
+| eRPC over RoCE | cannot be had from a registry; `crates/ibverbs/tests/c/rpc.c` uses the device in the same way | ✓ data |
+| Valkey over RDMA | Debian 12 has no Valkey, and its Redis has no RDMA | – |
+| mpich, RMA windows | wrong results over UCX' TCP and shared memory as well, without Longarm | – |
 ";
 
 /// Compares the file with the tables, or writes it if `LONGARM_WRITE_DOCS` is set.
@@ -48,6 +74,7 @@ fn text() -> String {
         let _ = write!(text, "\n## {}\n\n| program | options | result |\n|---|---|---|\n", family.title);
         family.cases.iter().for_each(|case| text.push_str(&row(case)));
     }
+    text.push_str(HEAVY);
     text.push_str(LEFT_OUT);
     text.push_str(&pyverbs());
     text

@@ -95,11 +95,12 @@ int main(int argc, char **argv)
 {
     static int (*const steps[])(void) = { ring, sums, large, window };
     static const char *const names[] = { "ring", "sums", "large", "window" };
-    int good = 1, all;
+    /* The first so many of them: MPICH 4.0 fails at windows, over TCP and its own shared memory as well. */
+    int good = 1, all, count = argc > 1 ? atoi(argv[1]) : 4;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < count; i++) {
         int step = steps[i]();
         if (!step)
             printf("rank %d: %s is wrong\n", rank, names[i]);

@@ -1,6 +1,7 @@
 //! The programs of Debian 12 that must run, with the options they are run with.
 
 use crate::case::{Case, Judge};
+use crate::storage::{ISER, QEMU, RPMA};
 
 /// A family of programs: one package, or one part of it.
 pub(crate) struct Family {
@@ -40,6 +41,8 @@ pub(crate) const PING_PONG_V4: Family = Family {
         ping("ibv_rc_pingpong", "-g 0 -c -O").verified(),
         ping("ibv_rc_pingpong", "-g 0 -c -o -P").verified(),
         ping("ibv_rc_pingpong", "-g 0 -c -t").verified(),
+        ping("ibv_rc_pingpong", "-g 0 -c -e -t").verified(),
+        ping("ibv_rc_pingpong", "-g 0 -c -e -t").verified().environment("LONGARM_LOCAL=off"),
         ping("ibv_rc_pingpong", "-g 0 -c -N").verified(),
         ping("ibv_rc_pingpong", "-g 0 -c -j").verified(),
         ping("ibv_rc_pingpong", "-g 0 -c -m 4096 -s 1000000 -n 100").verified(),
@@ -164,6 +167,8 @@ pub(crate) const TWO_HOSTS: Family = Family {
     title: "Two hosts, a wire with MTU 1500",
     cases: &[
         ping("ibv_rc_pingpong", "-g 0 -c").verified().two_hosts(),
+        ping("ibv_rc_pingpong", "-g 0 -c -m 4096 -s 100000 -n 100").verified().two_hosts(),
+        ping("ibv_uc_pingpong", "-g 0 -c -m 4096").verified().two_hosts(),
         ping("ibv_ud_pingpong", "-g 0 -c -s 1024").verified().two_hosts(),
         rping("-s", "-c -V -a {server}").two_hosts(),
         example("udaddy", "").two_hosts(),
@@ -232,7 +237,10 @@ pub(crate) const CONNECTIONS: Family = Family {
         example("udaddy", ""),
         example("udaddy", "-c 5 -C 20 -S 1000"),
         says("mckey", "-m 239.1.2.3", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s"),
+        // Without a network the group is on this host.
+        says("mckey", "-m 239.1.2.5", MEMBERS).client("-s {server}"),
         says("mckey", "-m 239.1.2.3 -p 0x0002", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s"),
+        says("mckey", "-m 239.1.2.3 -l", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s"),
         says("mckey", "-m 239.1.2.4 -c 3 -C 4", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s -o"),
         Case::commands("rdma_server", "'rdma_client -s {server}'", ENDS).named("rdma_client"),
         Case::commands("rdma_xserver", "'rdma_xclient -s {server}'", ENDS).named("rdma_xclient"),
@@ -461,8 +469,17 @@ pub(crate) const MPI: Family = Family {
     ],
 };
 
+const fn mpich(environment: &'static str, options: &'static str) -> Case {
+    Case::alone("mpirun.mpich", options, &["all verified"]).environment(environment).verified()
+}
+
+pub(crate) const MPICH: Family = Family {
+    title: "MPICH over UCX: a ring, sums, messages of 4 MiB",
+    cases: &[mpich(RC, "-n 2 ./mpich 3"), mpich(RC, "-n 4 ./mpich 3"), mpich(UD, "-n 2 ./mpich 3")],
+};
+
 /// All, as the document shows them.
-pub(crate) const FAMILIES: [&Family; 17] = [
+pub(crate) const FAMILIES: [&Family; 21] = [
     &DEVICES,
     &PING_PONG_V4,
     &PING_PONG_V6,
@@ -478,6 +495,10 @@ pub(crate) const FAMILIES: [&Family; 17] = [
     &FIO,
     &UCX,
     &MPI,
+    &MPICH,
+    &QEMU,
+    &ISER,
+    &RPMA,
     &TWO_HOSTS,
     &FAULTS,
 ];

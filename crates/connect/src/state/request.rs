@@ -116,6 +116,7 @@ impl State {
         if handle.requests_waiting() >= entry.backlog {
             return Err(Refusal(reason::CONSUMER));
         }
+        let hold = process.hold().ok_or(Refusal(reason::INVALID_SERVICE_ID))?;
         let entry_timeout = entry.ack_timeout;
         let mut new = Entry::new(entry.queue.clone(), entry.space, entry.qp_type);
         let interface = caller.route.interface;
@@ -131,7 +132,7 @@ impl State {
         new.phase = Phase::Requested;
         let param = fill(&mut new)?;
         let queue = new.queue.clone();
-        let id = Id::enter(process, self, new);
+        let id = Id::enter(hold, self, new);
         self.join(conn, id.key());
         handle.request_waits();
         let whose = Whose::New { id, listener: Arc::downgrade(&handle) };

@@ -77,7 +77,10 @@ impl Writer {
 /// Creates the file, and locks it for as long as it is open. What is there is replaced,
 /// unless another process is writing it.
 pub(super) fn create(path: &Path) -> io::Result<(File, PathBuf)> {
-    let open = |path: &Path| File::options().write(true).create(true).truncate(false).open(path);
+    let open = |path: &Path| {
+        let file = File::options().write(true).create(true).truncate(false).open(path)?;
+        io::Result::Ok(File::from(guest::high(file.into())))
+    };
     let mut path = path.to_owned();
     let mut file = open(&path)?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {

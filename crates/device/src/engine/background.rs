@@ -33,7 +33,7 @@ use crate::engine::activity::{Activity, Look};
 #[cfg(test)]
 pub(super) use worker::become_this_thread;
 pub(super) use worker::is_this_thread;
-pub(super) use worker::spawn;
+pub(super) use worker::{spawn, timespec};
 
 /// So many polls since the last look mean that the application drives by itself now.
 const POLLS_TO_YIELD: u64 = 16;
@@ -61,9 +61,9 @@ pub(super) struct Background {
     stop: AtomicBool,
 }
 
-/// A descriptor to wake a background thread with.
+/// A descriptor to wake a thread with.
 pub(crate) fn wake_descriptor() -> io::Result<OwnedFd> {
-    Ok(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)
+    Ok(guest::high(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
 }
 
 impl Background {
@@ -149,10 +149,15 @@ impl Background {
 }
 
 impl Engine {
-    /// A copy of what wakes the background thread.
-    #[cfg(any(test, feature = "testing"))]
+    /// A copy of the bell that peers on this host ring.
     pub(crate) fn wake_descriptor(&self) -> io::Result<OwnedFd> {
-        self.background.wake.try_clone()
+        guest::copy(&self.watch.bell)
+    }
+
+    /// Whether a thread of the application naps.
+    #[inline]
+    pub(super) fn is_napped_on(&self) -> bool {
+        self.watch.is_napped_on()
     }
 
     /// There is something for the background thread, should nobody else come to it.
@@ -176,6 +181,7 @@ impl Engine {
     #[inline]
     pub(crate) fn application_may_block(&self) {
         self.activity.armed();
+        crate::engine::Scratch::with(|scratch| scratch.rest.spin());
         if self.background.is(Mode::Napping) {
             self.background.wake();
         }

@@ -14,6 +14,12 @@
 //!
 //! The budget begins with a quarter of our own receive buffer, since peers are made like us.
 //! It shrinks when packets have to be sent again and grows back as they are acknowledged.
+//!
+//! A queue pair whose peer is silent while others are answered loses its share ([`silence`]): what it has sent counts
+//! no more, and it sends nothing new until its peer answers. Until then, each probe of a silent one lets one of those
+//! that wait have a turn in spite of the budget. So the shares of dead peers never keep the living out.
+
+mod silence;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -25,6 +31,8 @@ use parking_lot::Mutex;
 use transport::{Time, Tuning};
 use wire::{Gid, Qpn};
 
+use silence::{Finding, Silence};
+
 /// What a queue pair may send when its turn has come: payload, and 128 bytes for each packet.
 const TURN_BYTES: u64 = 64 << 10;
 /// Losses do not shrink a budget below this.
@@ -33,6 +41,8 @@ const LEAST_BYTES: u64 = 4 * TURN_BYTES;
 const LOSS_INTERVAL: Duration = Duration::from_millis(10);
 /// What the budget grows by when as much as it is was acknowledged.
 const GROWTH_BYTES: u64 = TURN_BYTES;
+/// Time between turns that are given in spite of the budget.
+const OVERDRAFT_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The window of one queue pair at most, however large receive buffers are.
 const WINDOW_BYTES: u64 = 1 << 20;
@@ -50,6 +60,11 @@ pub(crate) struct Destination<T> {
     waiting: AtomicU32,
     queue: Mutex<VecDeque<(Ticket, T)>>,
     lost_at: AtomicU64,
+    /// Changes with each answer that made room.
+    answers: AtomicU64,
+    /// The next turn is given in spite of the budget.
+    overdraft: AtomicBool,
+    overdrawn_at: AtomicU64,
 }
 
 /// True while its owner is in the queue; false when its turn has come.
@@ -65,6 +80,7 @@ pub(crate) struct Share<T> {
     /// It went to the queue, and has not used the turn that came of it.
     waits: bool,
     resent: u64,
+    silence: Silence,
 }
 
 /// All destinations that queue pairs have.
@@ -117,6 +133,9 @@ impl<T> Destination<T> {
             waiting: AtomicU32::new(0),
             queue: Mutex::default(),
             lost_at: AtomicU64::new(0),
+            answers: AtomicU64::new(0),
+            overdraft: AtomicBool::new(false),
+            overdrawn_at: AtomicU64::new(0),
         }
     }
 
@@ -133,12 +152,14 @@ impl<T> Destination<T> {
     }
 
     /// Hands those whose turn has come to `each`, as far as there is room. With nothing in
-    /// flight there always is.
+    /// flight there always is, and once after an overdraft.
     pub(super) fn grant(&self, mut each: impl FnMut(T)) {
         let mut queue = self.queue.lock();
+        let mut overdraft = self.overdraft.swap(false, SeqCst);
         loop {
             let in_flight = self.in_flight.load(SeqCst);
-            if in_flight > 0 && in_flight + TURN_BYTES > self.budget.load(Relaxed) {
+            let is_full = in_flight > 0 && in_flight + TURN_BYTES > self.budget.load(Relaxed);
+            if is_full && !std::mem::take(&mut overdraft) {
                 break;
             }
             let Some((ticket, who)) = queue.pop_front() else { break };
@@ -158,7 +179,17 @@ impl<T> Destination<T> {
         found
     }
 
-    fn grow(&self, acknowledged: u64) {
+    /// Lets the next turn be given in spite of the budget, unless one was so lately.
+    fn overdraw(&self, now: Time) {
+        if now.since(Time(self.overdrawn_at.load(Relaxed))) >= OVERDRAFT_INTERVAL {
+            self.overdrawn_at.store(now.0, Relaxed);
+            self.overdraft.store(true, SeqCst);
+        }
+    }
+
+    fn answered(&self, acknowledged: u64) {
+        // Others only look whether it changes: an addition that is lost changes it as well.
+        self.answers.store(self.answers.load(Relaxed).wrapping_add(1), Relaxed);
         let budget = self.budget.load(Relaxed);
         if budget < self.most {
             let more = (acknowledged * GROWTH_BYTES / budget).max(1);
@@ -179,7 +210,7 @@ impl<T> Destination<T> {
 impl<T> Share<T> {
     fn new(destination: Arc<Destination<T>>) -> Share<T> {
         destination.members.fetch_add(1, Relaxed);
-        Share { destination, charged: 0, ticket: None, waits: false, resent: 0 }
+        Share { destination, charged: 0, ticket: None, waits: false, resent: 0, silence: Silence::default() }
     }
 
     pub(super) fn destination(&self) -> &Arc<Destination<T>> {
@@ -196,7 +227,7 @@ impl<T> Share<T> {
         if !destination.is_crowded() {
             return u64::MAX;
         }
-        if destination.is_waited_for() {
+        if self.silence.has_lapsed() || destination.is_waited_for() {
             return 0;
         }
         let budget = destination.budget.load(Relaxed);
@@ -229,6 +260,14 @@ impl<T> Share<T> {
         }
     }
 
+    /// Takes it out of the queue, or gives the turn back that it has not used.
+    fn leave_queue(&mut self) {
+        let destination = &*self.destination;
+        if std::mem::take(&mut self.waits) && !self.ticket.as_ref().is_some_and(|ticket| destination.forget(ticket)) {
+            destination.in_flight.fetch_sub(TURN_BYTES, SeqCst);
+        }
+    }
+
     /// Whether it waits for its turn.
     pub(super) fn waits(&self) -> bool {
         self.waits
@@ -237,10 +276,47 @@ impl<T> Share<T> {
     /// Tells what is in flight now. Where all fit anyway nothing is counted.
     #[inline]
     pub(super) fn charge(&mut self, in_flight: impl FnOnce() -> u64) {
-        let crowded = self.destination.is_crowded();
-        if crowded || self.charged > 0 {
-            self.charge_to(if crowded { in_flight() } else { 0 });
+        let counts = self.destination.is_crowded() && !self.silence.has_lapsed();
+        if counts || self.charged > 0 {
+            self.charge_to(if counts { in_flight() } else { 0 });
         }
+    }
+
+    /// Tells how many probes the peer has left unanswered.
+    #[inline]
+    pub(super) fn note_unanswered(&mut self, probes: u32, now: Time) {
+        if !self.silence.knows(probes) {
+            self.look_at_silence(probes, now);
+        }
+    }
+
+    #[cold]
+    fn look_at_silence(&mut self, probes: u32, now: Time) {
+        if probes == 0 {
+            self.silence = Silence::default();
+            return;
+        }
+        match self.silence.look(probes, self.destination.answers.load(Relaxed)) {
+            Finding::TooEarly | Finding::Silent => self.destination.overdraw(now),
+            Finding::Lapsed => self.leave_queue(),
+        }
+    }
+
+    /// Whether its peer has left probes unanswered, as far as is known here.
+    #[inline]
+    pub(super) fn is_silent(&self) -> bool {
+        self.silence.is_silent()
+    }
+
+    /// Whether its peer is silent while others are answered: it shall send nothing new, and need not wait in turn.
+    #[inline]
+    pub(super) fn has_lapsed(&self) -> bool {
+        self.silence.has_lapsed()
+    }
+
+    /// The peer has answered.
+    pub(super) fn heard(&mut self) {
+        self.silence = Silence::default();
     }
 
     fn charge_to(&mut self, now: u64) {
@@ -250,7 +326,9 @@ impl<T> Share<T> {
             destination.in_flight.fetch_add(now - before, SeqCst);
         } else if now < before {
             destination.in_flight.fetch_sub(before - now, SeqCst);
-            destination.grow(before - now);
+            if !self.silence.is_silent() {
+                destination.answered(before - now);
+            }
         }
     }
 
@@ -259,7 +337,9 @@ impl<T> Share<T> {
     pub(super) fn note_resent(&mut self, resent: u64, now: Time) {
         if resent > self.resent {
             self.resent = resent;
-            self.destination.shrink(now);
+            if !self.silence.has_lapsed() {
+                self.destination.shrink(now);
+            }
         }
     }
 }
@@ -267,11 +347,8 @@ impl<T> Share<T> {
 impl<T> Drop for Share<T> {
     fn drop(&mut self) {
         self.charge_to(0);
-        let destination = &*self.destination;
-        if self.waits && !self.ticket.as_ref().is_some_and(|ticket| destination.forget(ticket)) {
-            destination.in_flight.fetch_sub(TURN_BYTES, SeqCst);
-        }
-        destination.members.fetch_sub(1, Relaxed);
+        self.leave_queue();
+        self.destination.members.fetch_sub(1, Relaxed);
     }
 }
 

@@ -29,10 +29,12 @@ pub(crate) struct Outcome {
     pub(super) notices: Vec<Arc<CqShared>>,
     /// Completion queues that have overrun.
     pub(super) overruns: Vec<Arc<CqShared>>,
+    /// Threads nap that may wait for a completion which was added.
+    pub(super) wakes: bool,
 }
 
 impl Outcome {
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, cq: &Arc<CqShared>, completion: Completion) {
         match cq.add(completion) {
             Added::Quiet => {}
@@ -42,7 +44,7 @@ impl Outcome {
     }
 
     pub(super) fn is_quiet(&self) -> bool {
-        self.notices.is_empty() && self.overruns.is_empty()
+        self.notices.is_empty() && self.overruns.is_empty() && !self.wakes
     }
 }
 
@@ -60,10 +62,12 @@ impl transport::Host for Host<'_> {
         self.near
     }
 
-    #[inline]
+    // On the path of every request that is done while it is posted.
+    #[inline(always)]
     fn complete(&mut self, side: CqSide, completion: Completion) {
         if let Some(cq) = self.parents.cq(side) {
             self.outcome.add(cq, completion);
+            self.outcome.wakes |= self.engine.is_napped_on();
         }
     }
 
@@ -87,6 +91,7 @@ impl transport::Host for Host<'_> {
     fn complete_xrc(&mut self, srq: u32, completion: Completion) {
         if let Some(cq) = self.parents.xrc_srq(srq).and_then(|srq| srq.cq()) {
             self.outcome.add(&cq, completion);
+            self.outcome.wakes |= self.engine.is_napped_on();
         }
     }
 

@@ -22,6 +22,9 @@ impl Engine {
     }
 
     fn settle_once(&self, scratch: &mut Scratch) {
+        if std::mem::take(&mut scratch.outcome.wakes) {
+            self.watch.ring();
+        }
         for cq in std::mem::take(&mut scratch.outcome.notices) {
             cq.notify();
         }

@@ -1,6 +1,7 @@
 //! Driving the engine: one step of everything that is to be done.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use transport::Time;
 
@@ -9,6 +10,7 @@ use crate::engine::Engine;
 use crate::engine::host::Host;
 use crate::engine::look::{Drive, Look};
 use crate::engine::pump::Acks;
+use crate::engine::rest;
 use crate::engine::scratch::Scratch;
 use crate::near::Turn;
 use crate::qp::QpEntry;
@@ -31,7 +33,33 @@ impl Engine {
     /// One step, on the application's call. Returns whether anything had arrived.
     #[inline]
     pub(crate) fn progress(&self) -> bool {
-        Scratch::with(|scratch| match self.near_turn(scratch) {
+        Scratch::with(|scratch| {
+            let turn = self.near_turn(scratch);
+            self.take_turn(turn, scratch)
+        })
+    }
+
+    /// One step for a poll of a completion queue that has `wanted` completions. On a busy machine it may take until
+    /// something arrives, for a few milliseconds at most.
+    #[inline]
+    pub(crate) fn progress_for(&self, wanted: &AtomicU32) {
+        Scratch::with(|scratch| {
+            if scratch.rest.rests() && self.rest(wanted, scratch) {
+                return;
+            }
+            let turn = self.near_turn(scratch);
+            let weight = if turn == Turn::Nothing { rest::LOOK } else { rest::POLL };
+            if self.take_turn(turn, scratch) {
+                scratch.rest.found();
+            } else if scratch.rest.is_due(weight) {
+                self.ask_whether_busy(scratch);
+            }
+        });
+    }
+
+    #[inline]
+    fn take_turn(&self, turn: Turn, scratch: &mut Scratch) -> bool {
+        match turn {
             Turn::Nothing => false,
             Turn::Frames => self.step_frames(scratch),
             Turn::Acks => {
@@ -40,7 +68,7 @@ impl Engine {
                 false
             }
             Turn::Everything => self.step(Driver::Application, scratch),
-        })
+        }
     }
 
     /// One step, unless somebody else is at it.
@@ -51,6 +79,9 @@ impl Engine {
             Driver::StandIn => Acks::Later,
         };
         let framed = self.near.is_some() && self.step_near(acks, scratch);
+        if framed && driver != Driver::Application {
+            self.count_frames(scratch);
+        }
         let pace = if driver == Driver::Application { self.pace(scratch) } else { None };
         let (arrival, expired) = match self.look(&mut Drive { driver, acks, framed, pace, noted: false }, scratch) {
             Look::Busy => return framed,

@@ -14,7 +14,7 @@ use crate::engine::staging::{Staging, TxToken};
 use crate::qp::{Live, QpCell, QpEntry};
 
 /// Packets that one queue pair stages before others have their turn.
-const TURN_PACKETS: usize = 256;
+pub(crate) const TURN_PACKETS: usize = 256;
 /// Turns after which a call leaves the rest to the next one.
 const MAX_TURNS: usize = 64;
 
@@ -31,6 +31,13 @@ pub(crate) enum Staged {
     All,
     /// There may be more.
     Some,
+}
+
+/// The most that a queue pair may stage before others have their turn.
+struct Turn {
+    packets: usize,
+    /// Of requests that were never sent.
+    bytes: u64,
 }
 
 /// When an acknowledge leaves that is all a queue pair has to send.
@@ -87,6 +94,11 @@ impl Engine {
         self.background.kick();
     }
 
+    /// Whether there is something that earlier calls have left.
+    pub(super) fn is_backlogged(&self) -> bool {
+        self.backlogged.load(std::sync::atomic::Ordering::SeqCst)
+    }
+
     /// Takes over what earlier calls have left.
     pub(super) fn take_backlog(&self, scratch: &mut Scratch) {
         if self.backlogged.load(std::sync::atomic::Ordering::Relaxed) {
@@ -116,15 +128,16 @@ impl Engine {
             self.rearm(entry, cell);
             return Staged::All;
         }
-        if self.near.is_some() {
-            self.send_to_neighbours(entry, live, staging, outcome, now);
-        }
+        let most = match self.near {
+            Some(_) => self.send_to_neighbours(entry, live, staging, outcome, now),
+            None => TURN_PACKETS,
+        };
         if !entry.take_tx() {
             return Staged::All;
         }
         staging.begin(TxToken::new(entry.clone()));
-        let allowance = self.allowance(live);
-        let staged = self.fill(entry, live, staging, outcome, now, allowance);
+        let turn = Turn { packets: most, bytes: self.allowance(live) };
+        let staged = self.fill(entry, live, staging, outcome, now, turn);
         self.account(entry, live, now);
         if staged == Staged::All {
             cell.doorbells.answered();
@@ -141,9 +154,9 @@ impl Engine {
         staging: &mut Staging,
         outcome: &mut Outcome,
         now: Time,
-        mut allowance: u64,
+        mut turn: Turn,
     ) -> Staged {
-        for _ in 0..TURN_PACKETS {
+        for _ in 0..turn.packets {
             let Some(room) = staging.room() else { return Staged::Some };
             let host = &mut Host { engine: self, entry, parents: &live.parents, near: live.near.as_ref(), outcome };
             let Some(transmit) = live.qp.poll_transmit(now, room, host) else { return Staged::All };
@@ -161,12 +174,15 @@ impl Engine {
             } else {
                 staging.commit(route, transmit.len_bytes, together);
             }
-            allowance = allowance.saturating_sub((transmit.len_bytes + PACKET_OVERHEAD_BYTES) as u64);
-            if allowance == 0 {
+            turn.bytes = turn.bytes.saturating_sub((transmit.len_bytes + PACKET_OVERHEAD_BYTES) as u64);
+            if turn.bytes == 0 {
                 live.qp.hold_requests(true);
             }
             if live.qp.is_idle() {
                 return Staged::All;
+            }
+            if !self.stays_on_wire(live) {
+                break;
             }
         }
         Staged::Some
@@ -188,9 +204,12 @@ impl Engine {
     /// stop before all was sent.
     fn account(&self, entry: &Arc<QpEntry>, live: &mut Live, now: Time) {
         let Live { qp, share: Some(share), .. } = live else { return };
+        share.note_unanswered(qp.unanswered_probes(), now);
         share.charge(|| qp.in_flight_bytes());
         share.note_resent(qp.counters().retransmitted_packets, now);
-        if qp.is_held_back() {
+        if share.has_lapsed() {
+            qp.hold_requests(true);
+        } else if qp.is_held_back() {
             share.wait(entry.clone());
         } else if !share.waits() {
             qp.hold_requests(false);
@@ -232,6 +251,10 @@ impl Engine {
         let Some(live) = cell.live.as_mut() else { return };
         self.after_near(entry, live);
         if let Some(share) = &mut live.share {
+            if share.is_silent() && live.qp.unanswered_probes() == 0 {
+                share.heard();
+                live.qp.hold_requests(share.waits());
+            }
             share.charge(|| live.qp.in_flight_bytes());
             self.share_out(share.destination());
         }

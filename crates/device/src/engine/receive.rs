@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use transport::Time;
 use udp::{Datagram, RxBatch, Segments};
-use wire::Qpn;
+use wire::{Packet, Qpn};
 
 use crate::clock;
 use crate::counters::Counter;
@@ -79,6 +79,11 @@ impl RxSide {
     #[inline]
     pub(super) fn may_wait(&self, framed: bool, now: Time) -> bool {
         (framed || self.quiet >= QUIET_LOOKS) && now.since(self.last_look) < QUIET_TIME
+    }
+
+    /// What comes next does not come in succession with what came last.
+    pub(super) fn pause(&mut self) {
+        self.many.pause();
     }
 
     /// What a look at the socket has found.
@@ -228,7 +233,11 @@ impl Engine {
             return self.refuse(index, segment, inbound, Counter::DropNoMember);
         }
         let Some(packet) = packets::admit(inbound, index as u16, segment, &self.counters) else { return 0 };
+        let own = self.own_source(&packet, inbound);
         for entry in members.iter() {
+            if own.is_some_and(|source| !entry.wants_multicast_of(source)) {
+                continue;
+            }
             self.counters.add(Counter::RxMulticastCopies, 1);
             let mut cell = entry.lock();
             let Some(live) = cell.live.as_mut() else { continue };
@@ -245,6 +254,12 @@ impl Engine {
             self.note_work(entry, &mut cell, scratch, inbound.acks);
         }
         1
+    }
+
+    /// The queue pair that sent a datagram, if it is one of this host's.
+    fn own_source(&self, packet: &Packet<'_>, inbound: &Inbound) -> Option<Qpn> {
+        let source = packet.deth()?.src_qpn;
+        self.devices.has_address(inbound.arrival.source).then_some(source)
     }
 
     #[cold]

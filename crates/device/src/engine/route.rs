@@ -1,5 +1,6 @@
 //! Where packets of a queue pair go, worked out once and kept while it stays the same.
 
+use std::io;
 use std::net::IpAddr;
 
 use transport::{AddressVector, Transmit};
@@ -42,6 +43,19 @@ impl Route {
 }
 
 impl Engine {
+    /// Opens one of the sockets that packets leave from. The others follow when they are needed, or this one serves for
+    /// them; without any, packets would be lost later, where nobody can be told.
+    ///
+    /// # Errors
+    /// That there are no descriptors left. Whatever else is wrong with it is for who needs it.
+    pub(super) fn open_one_socket(&self) -> io::Result<()> {
+        let wanted = udp::port_toward(Qpn::from_parts(self.slots.first().number, 0), wire::source_port_ud(Qpn::SMI));
+        match self.tx.source_port(wanted, Family::V4) {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// The way for a packet to a queue pair of `slot` that leaves through `interface`. `None`
     /// if there is no socket to be had for its source port.
     pub(super) fn route(&self, transmit: &Transmit, slot: u8, interface: u32) -> Option<Route> {

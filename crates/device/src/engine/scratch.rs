@@ -9,6 +9,7 @@ use transport::Time;
 
 use crate::engine::host::Outcome;
 use crate::engine::look::Place;
+use crate::engine::rest::Rest;
 use crate::engine::staging::Staging;
 use crate::near::Seen;
 use crate::qp::QpEntry;
@@ -32,6 +33,8 @@ pub(crate) struct Scratch {
     pub(super) rung: u32,
     /// When the last of them was rung, and how many polls had found nothing until then.
     last_ring: (Time, u64),
+    /// How this thread waits.
+    pub(super) rest: Rest,
     /// The socket whose turn it is.
     pub(super) place: Place,
     /// A list to swap with a shared one.
@@ -48,6 +51,12 @@ impl Scratch {
         let (last, empty_before) = std::mem::replace(&mut self.last_ring, (now, empty_polls));
         let goes_on = empty_polls == empty_before && now.since(last) <= SUCCESSION;
         self.rung = if goes_on { self.rung.saturating_add(1) } else { 1 };
+    }
+
+    /// Forgets what this thread remembers: the links in it hold descriptors.
+    pub(crate) fn forget() {
+        let kept = KEPT.try_with(Cell::take).ok().flatten();
+        drop(kept);
     }
 
     /// Lends this thread's scratch to `work`. A call from within (a waker that posts) gets

@@ -227,7 +227,8 @@ impl Slots {
         export: Option<&Exporter>,
     ) -> Result<u8, Box<dyn std::error::Error>> {
         let slot = &session.ok_or("there is no hub")?.more_slots(1)?[0];
-        self.add(slot.number, slot.socket.try_clone()?, export)?;
+        let socket = guest::copy(&slot.socket)?;
+        self.add(slot.number, socket, export)?;
         Ok(slot.number)
     }
 

@@ -6,6 +6,7 @@ use transport::near::path::{Arrived, Stop};
 use transport::{Accessor, Memory, PdId, RemoteAddr, Sge};
 
 use super::links::NearLink;
+use super::own;
 
 /// Bytes by which a frame says where a piece of the message is.
 pub(super) const LENT_BYTES: usize = 16;
@@ -14,7 +15,8 @@ pub(super) const MAX_LENT: usize = 8;
 /// Bytes that are copied out of the ring at once where a slice is needed.
 const PIECE_BYTES: usize = 1024;
 
-/// Where a piece of a lent message is: in an object of the sender.
+/// Where a piece of a lent message is: in an object of the sender. From a sender in our own process, it is the local key
+/// and the address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Lent {
     pub(super) object: u32,
@@ -44,6 +46,7 @@ impl Lent {
 /// A frame in a lane, with its head copied out.
 pub(super) struct FrameBody<'a> {
     link: &'a NearLink,
+    memory: &'a Registry,
     /// After the head.
     bytes: Span<'a>,
     /// What a lent message consists of, copied out once.
@@ -55,11 +58,11 @@ pub(super) struct FrameBody<'a> {
 impl<'a> FrameBody<'a> {
     /// The body of a frame, whose bytes start with the head. Nothing if what it lends makes no sense.
     #[inline]
-    pub(super) fn new(link: &'a NearLink, head: &Head, frame: Span<'a>) -> Option<FrameBody<'a>> {
+    pub(super) fn new(link: &'a NearLink, memory: &'a Registry, head: &Head, frame: Span<'a>) -> Option<FrameBody<'a>> {
         let bytes = frame.part(HEAD_BYTES, frame.len_bytes() - HEAD_BYTES)?;
         let nothing = Lent { object: 0, len_bytes: 0, offset: 0 };
         let is_lent = head.flags.contains(Flags::LENT);
-        let mut body = FrameBody { link, bytes, lent: [nothing; MAX_LENT], pieces: 0, is_lent };
+        let mut body = FrameBody { link, memory, bytes, lent: [nothing; MAX_LENT], pieces: 0, is_lent };
         if is_lent {
             body.read_lent(head)?;
         }
@@ -86,6 +89,11 @@ impl<'a> FrameBody<'a> {
     fn each_lent(&self, mut copy: impl FnMut(u64, Span<'_>) -> Result<(), Stop>) -> Result<(), Stop> {
         let mut at = 0;
         for lent in &self.lent[..self.pieces] {
+            if self.link.is_own() {
+                copy(at, own::borrowed(self.memory, lent)?.span())?;
+                at += u64::from(lent.len_bytes);
+                continue;
+            }
             let object = self.link.object(lent.object).ok_or(Stop::Elsewhere)?;
             let offset = usize::try_from(lent.offset).map_err(|_| Stop::Elsewhere)?;
             let span = object.span().part(offset, lent.len_bytes as usize).ok_or(Stop::Elsewhere)?;

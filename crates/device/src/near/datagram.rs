@@ -4,8 +4,9 @@
 //!   | head | source, 16 bytes | destination, 16 bytes | traffic class | hop limit | packet, BTH to pad |
 //! ```
 //! UD has no connection that a way could be chosen for, so every datagram looks for a link to the
-//! process that it goes to. The first one asks for it and waits a little. A full lane makes the sender
-//! wait where a full socket would lose the datagram.
+//! process that it goes to. The first one asks for it. Until it is up, some datagrams take the wire and the others
+//! wait (see [`Meanwhile`](super::meanwhile::Meanwhile)). If it comes up late, a queue pair changes to it in a pause, so
+//! that its datagrams stay in order. A full lane makes the sender wait where a full socket would lose the datagram.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,19 +18,23 @@ use transport::{AddressVector, Arrival, Datagram, DropReason, MAX_PACKET_BYTES, 
 use wire::{Gid, Packet, Qpn};
 
 use super::links::{AtHand, NearLink};
+use super::meanwhile::Meanwhile;
 use crate::capture::{self, Unsent};
 use crate::counters::Counter;
-use crate::engine::{Engine, Host, Outcome, Shortage, Staging};
+use crate::engine::{Engine, Host, Outcome, Shortage, Staging, TURN_PACKETS};
 use crate::qp::{Live, QpEntry};
 
+/// The hub's share of the UDP port: no process has queue pairs there. Programs send to QP0 what nobody shall receive.
+const HUB_SLOT: u8 = 0;
 /// Between the head and the packet.
 const ENVELOPE_BYTES: usize = 34;
 /// BTH, DETH, immediate data and pad at most.
 const HEADER_BYTES: usize = 12 + 8 + 4 + 3;
 /// When a queue pair looks again, at the latest, for room or for a link.
 const PAUSE: Duration = Duration::from_micros(50);
-/// How long a datagram waits for a link. The hub and an idle process answer within 1 ms.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// A queue pair that has sent nothing for so long may change from the wire to a link that came up late: a frame hardly
+/// overtakes what was sent before.
+const SETTLED: Duration = Duration::from_millis(10);
 
 /// The process that the last datagram of a queue pair went to.
 pub(crate) struct Neighbour {
@@ -45,12 +50,21 @@ pub(crate) struct Neighbour {
 enum Way {
     Lane(Arc<NearLink>),
     Wire,
-    /// A link may come up; since when it is waited for.
-    NotYet(Time),
+    /// A link may come up.
+    NotYet(Meanwhile),
+    /// The wire, since the link did not come up in time. When the last datagram went so.
+    Late(Time),
+}
+
+impl Neighbour {
+    fn is_for(&self, datagram: &Datagram) -> bool {
+        (self.destination, self.slot) == (datagram.address.destination, datagram.remote_qpn.slot())
+    }
 }
 
 impl Engine {
-    /// Sends the datagrams of a locked queue pair, up to the first that does not go to a process on this host.
+    /// Sends the datagrams of a locked queue pair, up to the first that takes the wire. Returns how many may take it
+    /// in this turn.
     pub(crate) fn send_to_neighbours(
         &self,
         entry: &Arc<QpEntry>,
@@ -58,26 +72,29 @@ impl Engine {
         staging: &mut Staging,
         outcome: &mut Outcome,
         now: Time,
-    ) {
+    ) -> usize {
         while let Some((datagram, len_bytes)) = live.qp.next_datagram() {
-            let link = match self.way(&mut live.neighbour, &datagram, now) {
+            let link = match self.way(&mut live.neighbour, &datagram, len_bytes, now) {
                 Way::Lane(link) => link,
-                Way::Wire => return,
-                Way::NotYet(_) => {
-                    return self.pause(entry, live, &Shortage::Link(datagram.remote_qpn.slot()), now);
+                Way::NotYet(Meanwhile::Wire) => return 1,
+                Way::NotYet(Meanwhile::Wait) => {
+                    self.pause(entry, live, &Shortage::Link(datagram.remote_qpn.slot()), now);
+                    break;
                 }
+                Way::Wire | Way::Late(_) => break,
             };
-            let Some(packet) = staging.room() else { return };
+            let Some(packet) = staging.room() else { break };
             let number = usize::from(entry.qpn().index()) % LANES;
             let mut lane = link.producer(number);
             let most = HEAD_BYTES + ENVELOPE_BYTES + HEADER_BYTES + len_bytes as usize;
             let Some(mut room) = lane.reserve(most) else {
                 drop(lane);
-                return self.pause(entry, live, &Shortage::Lane(link, number), now);
+                self.pause(entry, live, &Shortage::Lane(link, number), now);
+                break;
             };
             let near = live.near.as_ref();
             let host = &mut Host { engine: self, entry, parents: &live.parents, near, outcome };
-            let Some(transmit) = live.qp.poll_transmit(now, packet, host) else { return };
+            let Some(transmit) = live.qp.poll_transmit(now, packet, host) else { break };
             let head = Head {
                 len_bytes: transmit.len_bytes as u32,
                 ..Head::new(Kind::Datagram, entry.qpn(), datagram.remote_qpn)
@@ -92,6 +109,7 @@ impl Engine {
                 self.record_datagram(Direction::Sent, &way, &packet[..transmit.len_bytes]);
             }
         }
+        TURN_PACKETS
     }
 
     /// Looks again in a while, or at the application's next polls.
@@ -101,18 +119,33 @@ impl Engine {
     }
 
     /// How a datagram gets to its process.
-    fn way(&self, last: &mut Option<Neighbour>, datagram: &Datagram, now: Time) -> Way {
+    fn way(&self, last: &mut Option<Neighbour>, datagram: &Datagram, len_bytes: u32, now: Time) -> Way {
         let Some(near) = &self.near else { return Way::Wire };
-        let (destination, slot) = (datagram.address.destination, datagram.remote_qpn.slot());
         let version = near.links.version();
-        let same = last.as_ref().filter(|last| (last.destination, last.slot) == (destination, slot));
-        let way = match same {
-            Some(Neighbour { way: Way::NotYet(since), .. }) => self.look_for_way(datagram, *since, now),
-            Some(known) if known.version == version => return self.if_open(&known.way),
-            _ => self.look_for_way(datagram, now, now),
-        };
+        if let Some(known) = last.as_mut().filter(|last| last.is_for(datagram)) {
+            match &mut known.way {
+                Way::Late(sent) if now.since(*sent) < SETTLED => {
+                    *sent = now;
+                    return Way::Wire;
+                }
+                Way::Late(_) | Way::NotYet(_) => {}
+                way if known.version == version => return self.if_open(way),
+                _ => {}
+            }
+        }
+        let way = self.look_for_way(datagram, len_bytes, now);
+        let (destination, slot) = (datagram.address.destination, datagram.remote_qpn.slot());
         let known = last.insert(Neighbour { destination, slot, version, way });
         self.if_open(&known.way)
+    }
+
+    /// Whether the next datagram of a queue pair, behind one that took the wire, is to take it as well.
+    #[inline]
+    pub(crate) fn stays_on_wire(&self, live: &Live) -> bool {
+        let Some((datagram, _)) = live.qp.next_datagram().filter(|_| self.near.is_some()) else { return true };
+        live.neighbour.as_ref().is_none_or(|last| last.is_for(&datagram))
+            || datagram.remote_qpn == Qpn::MULTICAST
+            || !self.devices.has_address(datagram.address.destination)
     }
 
     /// The wire instead of a lane that is not to be used, or not any more.
@@ -123,17 +156,22 @@ impl Engine {
         }
     }
 
-    fn look_for_way(&self, datagram: &Datagram, since: Time, now: Time) -> Way {
+    fn look_for_way(&self, datagram: &Datagram, len_bytes: u32, now: Time) -> Way {
         let (to, slot) = (datagram.remote_qpn, datagram.remote_qpn.slot());
-        let is_other = to != Qpn::MULTICAST && !self.is_own_slot(slot);
-        let Some(near) = self.near.as_ref().filter(|_| is_other) else { return Way::Wire };
+        let Some(near) = self.near.as_ref().filter(|_| to != Qpn::MULTICAST && slot != HUB_SLOT) else {
+            return Way::Wire;
+        };
         if !self.devices.has_address(datagram.address.destination) {
             return Way::Wire;
         }
-        match near.links.at_hand(slot, || self.look_at_wishes()) {
+        if self.is_own_slot(slot) {
+            return self.link_to_itself(near).map_or(Way::Wire, Way::Lane);
+        }
+        match near.links.at_hand(slot, len_bytes, || self.look_at_wishes()) {
             AtHand::Up(link) => Way::Lane(link),
-            AtHand::NotYet if now.since(since) < PATIENCE => Way::NotYet(since),
-            AtHand::NotYet | AtHand::None => Way::Wire,
+            AtHand::NotYet(meanwhile) => Way::NotYet(meanwhile),
+            AtHand::Late => Way::Late(now),
+            AtHand::None => Way::Wire,
         }
     }
 

@@ -108,8 +108,13 @@ impl Engine {
         }
         seen.polls = seen.looks + seen.taken;
         (seen.looks, seen.taken, seen.until_acks) = (0, 0, 0);
-        self.counters.add(Counter::NearFrames, std::mem::take(&mut seen.frames));
+        self.count_frames(scratch);
         Turn::Everything
+    }
+
+    /// Tells of frames that this thread has taken.
+    pub(crate) fn count_frames(&self, scratch: &mut Scratch) {
+        self.counters.add(Counter::NearFrames, std::mem::take(&mut scratch.seen.frames));
     }
 
     /// Notes a step of the application; nothing if there are no peers on this host.
@@ -287,7 +292,8 @@ impl Engine {
             qp.lose_frame(head);
             return Err(DropReason::QpState);
         }
-        let body = frame.span(0, frame.len_bytes()).and_then(|span| FrameBody::new(link, head, span));
+        let memory = self.registry();
+        let body = frame.span(0, frame.len_bytes()).and_then(|span| FrameBody::new(link, memory, head, span));
         match body {
             Some(body) => qp.handle_frame(head, &body, host),
             None => {
@@ -301,7 +307,7 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn record_arrived(&self, live: Option<&Live>, link: &NearLink, head: &Head, frame: Option<Span<'_>>) {
-        let body = frame.and_then(|span| FrameBody::new(link, head, span));
+        let body = frame.and_then(|span| FrameBody::new(link, self.registry(), head, span));
         if let (Some(end), Some(body)) = (live.and_then(|live| live.near.as_ref()), body)
             && head.kind != Kind::Datagram
         {
@@ -320,12 +326,29 @@ impl Engine {
             return true;
         }
         let answer = head.not_ready();
-        let mut lane = link.producer(usize::from(head.dst.index()) % LANES);
-        let Some(mut room) = lane.reserve(HEAD_BYTES) else { return link.is_dead() };
-        room.write(0, &answer.encode());
-        room.commit();
-        true
+        send_head(link, &answer) || link.is_dead() || self.owe(link, answer)
     }
+
+    /// Sends an answer later, when there is room.
+    fn owe(&self, link: &NearLink, answer: Head) -> bool {
+        let all = self.near.as_ref().map(|near| near.links.all());
+        let link = all.as_ref().and_then(|all| all.iter().find(|other| std::ptr::eq(&***other, link)));
+        link.is_some_and(|link| self.note_owed(link, answer))
+    }
+}
+
+/// The lane on which a queue pair answers.
+pub(crate) fn lane_of(head: &Head) -> usize {
+    usize::from(head.src.index()) % LANES
+}
+
+/// Sends a frame that is only a head. False if there is no room.
+pub(crate) fn send_head(link: &NearLink, head: &Head) -> bool {
+    let mut lane = link.producer(lane_of(head));
+    let Some(mut room) = lane.reserve(HEAD_BYTES) else { return false };
+    room.write(0, &head.encode());
+    room.commit();
+    true
 }
 
 #[inline]

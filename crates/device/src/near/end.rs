@@ -129,8 +129,8 @@ impl Path for End {
     }
 
     #[inline]
-    fn errand(&self, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
-        let before = self.errand_there(errand, rkey)?;
+    fn errand(&self, memory: &Registry, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
+        let before = self.errand_there(memory, errand, rkey)?;
         let is_write = matches!(errand, Errand::Write(..));
         self.tally.add(if is_write { Direct::Write } else { Direct::Atomic });
         Ok(before)

@@ -1,11 +1,10 @@
 //! What this process shows its peers: keys, memory, queue pairs.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use local::{Export, SharedQp};
-use memory::{Mirror, SharedKey};
+use memory::{Mirror, ObjectFile, SharedKey};
 use parking_lot::Mutex;
 use wire::Qpn;
 
@@ -15,8 +14,8 @@ use super::links::{Links, NearLink};
 pub(crate) struct Exporter {
     export: Export,
     links: Arc<Links>,
-    /// Descriptors and sizes of memory objects by number, for links that come later.
-    objects: Mutex<BTreeMap<u32, (OwnedFd, u64)>>,
+    /// Memory objects by number, for links that come later.
+    objects: Mutex<BTreeMap<u32, ObjectFile>>,
 }
 
 impl Exporter {
@@ -39,8 +38,8 @@ impl Exporter {
 
     /// Offers an object again that a peer asks for.
     pub(super) fn offer(&self, link: &NearLink, object: u32) {
-        if let Some((fd, bytes)) = self.objects.lock().get(&object) {
-            link.offer_object(object, *bytes, fd.as_fd());
+        if let Some(file) = self.objects.lock().get(&object) {
+            link.offer_object(object, file);
         }
     }
 
@@ -48,24 +47,20 @@ impl Exporter {
     pub(super) fn enter(&self, link: Arc<NearLink>) {
         // Under the lock: memory that comes now is told either here or by `object_added`.
         let objects = self.objects.lock();
-        for (object, (fd, bytes)) in &*objects {
-            link.offer_object(*object, *bytes, fd.as_fd());
+        for (object, file) in &*objects {
+            link.offer_object(*object, file);
         }
         self.links.enter(link);
     }
 }
 
 impl Mirror for Exporter {
-    fn object_added(&self, object: u32, fd: BorrowedFd<'_>, bytes: u64) {
+    fn object_added(&self, object: u32, file: &ObjectFile) {
         let mut objects = self.objects.lock();
         for link in &*self.links.all() {
-            link.offer_object(object, bytes, fd);
+            link.offer_object(object, file);
         }
-        match fd.try_clone_to_owned() {
-            Ok(fd) => drop(objects.insert(object, (fd, bytes))),
-            // Peers that come later reach this memory by other ways.
-            Err(error) => log::warn!("memory is not shared with later peers: {error}"),
-        }
+        objects.insert(object, file.clone());
     }
 
     fn object_removed(&self, object: u32) {
@@ -82,6 +77,13 @@ impl Mirror for Exporter {
 
     fn closed(&self, slot: u32) {
         self.export.close_key(slot);
+        for link in &*self.links.all() {
+            link.wait_for_peer_accesses();
+        }
+    }
+
+    fn given_up(&self) {
+        self.export.give_up_places();
         for link in &*self.links.all() {
             link.wait_for_peer_accesses();
         }

@@ -72,7 +72,20 @@ fn span(piece: &mut [u8]) -> Span<'_> {
 fn remote(error: io::Error) -> Stop {
     match error.kind() {
         io::ErrorKind::NotConnected => Stop::Dead,
-        io::ErrorKind::Unsupported => Stop::Elsewhere,
+        // It may not be reached any more: frames bring the whole request once more.
+        io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied => Stop::Elsewhere,
         _ => Stop::Remote(MemoryError::Unmapped),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_may_not_be_reached_is_reached_by_frames() {
+        let refused = |errno| remote(io::Error::from_raw_os_error(errno));
+        assert!(matches!(refused(libc::EPERM), Stop::Elsewhere));
+        assert!(matches!(refused(libc::EFAULT), Stop::Remote(MemoryError::Unmapped)));
     }
 }

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hub::client::{Introduction, LinkOffer, Session, Side};
@@ -14,9 +14,13 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::epoll;
 
 use super::export::Exporter;
+use super::meanwhile::{Meanwhile, Wait};
 
 /// How long it is remembered that a slot's process has no link for us.
 const REMEMBER: Duration = Duration::from_secs(1);
+
+/// For how long a queue pair that takes packets may be on its way to the state in which it is seen to.
+const CONNECTING: Duration = Duration::from_secs(2);
 
 /// Objects of one peer that are asked for at most: no honest one needs more.
 const MAX_ASKED: usize = 4096;
@@ -58,6 +62,12 @@ impl NearLink {
         self.recorded.load(Relaxed)
     }
 
+    /// Whether it leads back to this process.
+    #[inline]
+    pub(crate) fn is_own(&self) -> bool {
+        self.link.side() == local::Side::Both
+    }
+
     #[inline]
     pub(super) fn is_direct(&self) -> bool {
         self.direct.load(Relaxed)
@@ -75,9 +85,11 @@ impl Deref for NearLink {
 
 /// The link to another process, as it is now.
 pub(super) enum AtHand {
-    /// It may come up.
-    NotYet,
+    /// It may come up; and where this datagram goes meanwhile.
+    NotYet(Meanwhile),
     Up(Arc<NearLink>),
+    /// It may still come up; the wire serves as long as that takes.
+    Late,
     /// There is none.
     None,
 }
@@ -104,6 +116,9 @@ pub(crate) struct Links {
     changed: Condvar,
     /// All their sockets.
     sockets: OwnedFd,
+    /// The one that leads back to this process, once it was wanted. If it cannot be made, packets serve for good: both
+    /// ends of a connection must take the same way.
+    own: OnceLock<Option<Arc<NearLink>>>,
 }
 
 #[derive(Default)]
@@ -113,6 +128,10 @@ struct State {
     wishes: VecDeque<u8>,
     /// Our ends of links that were offered.
     offered: HashMap<u8, LinkEnds>,
+    /// Links that datagrams wait for.
+    waits: HashMap<u8, Wait>,
+    /// Slots without a link to which connections took packets, and when one did last.
+    by_packets: HashMap<u8, Instant>,
 }
 
 impl Links {
@@ -125,7 +144,8 @@ impl Links {
             unfinished: AtomicBool::new(false),
             state: Mutex::default(),
             changed: Condvar::new(),
-            sockets: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            sockets: guest::high(epoll::create(epoll::CreateFlags::CLOEXEC)?),
+            own: OnceLock::new(),
         })
     }
 
@@ -172,17 +192,48 @@ impl Links {
         None
     }
 
-    /// The link to the process that has a slot, for who cannot wait. Asks for it, if that is worth while.
-    pub(super) fn at_hand(&self, slot: u8, wish: impl FnOnce()) -> AtHand {
-        match self.ask_if_new(slot, wish).slots.get(&slot) {
-            Some(Known::Asked) => AtHand::NotYet,
-            Some(Known::Linked(link)) => match link.standing() {
-                Standing::Up => AtHand::Up(link.clone()),
-                Standing::Pending => AtHand::NotYet,
-                Standing::Failed => AtHand::None,
-            },
-            _ => AtHand::None,
+    /// The link that leads back to this process; `make` makes it.
+    pub(super) fn to_itself(
+        &self,
+        make: impl FnOnce() -> Result<Link, Box<dyn std::error::Error>>,
+        export: &Exporter,
+    ) -> Option<Arc<NearLink>> {
+        let made = || match make() {
+            Ok(link) => Some(self.adopt(link, [], export)),
+            Err(error) => {
+                log::warn!("queue pairs of this process reach each other by packets: {error}");
+                None
+            }
+        };
+        self.own.get_or_init(made).clone()
+    }
+
+    /// The link to the process that has a slot, for a datagram of this length. Asks for it, if that is worth while.
+    pub(super) fn at_hand(&self, slot: u8, len_bytes: u32, wish: impl FnOnce()) -> AtHand {
+        let mut state = self.ask_if_new(slot, wish);
+        let link = match state.slots.get(&slot) {
+            Some(Known::Asked) => None,
+            Some(Known::Linked(link)) if link.standing() != Standing::Failed => Some(link.clone()),
+            _ => return AtHand::None,
+        };
+        let now = Instant::now();
+        match link.filter(|link| link.standing() == Standing::Up) {
+            Some(link) if state.waits.get(&slot).is_none_or(|wait| wait.is_over(now)) => {
+                state.waits.remove(&slot);
+                AtHand::Up(link)
+            }
+            Some(_) => AtHand::NotYet(Meanwhile::Wait),
+            None => {
+                let wait = state.waits.entry(slot).or_insert_with(|| Wait::new(now));
+                wait.send(len_bytes, now).map_or(AtHand::Late, AtHand::NotYet)
+            }
         }
+    }
+
+    /// Whether the hub was asked for the process that has a slot.
+    #[cfg(test)]
+    pub(crate) fn was_asked(&self, slot: u8) -> bool {
+        self.state.lock().slots.contains_key(&slot)
     }
 
     /// What is known, after the slot was put on the list of those to ask for if that is worth while.
@@ -190,6 +241,7 @@ impl Links {
         let mut state = self.state.lock();
         if state.is_news(slot) {
             state.slots.insert(slot, Known::Asked);
+            state.waits.remove(&slot);
             state.wishes.push_back(slot);
             drop(state);
             wish();
@@ -204,12 +256,14 @@ impl Links {
         loop {
             match state.slots.get(&slot) {
                 Some(Known::Linked(link)) => return Some(link.clone()),
-                Some(Known::Refused(_)) | None => return None,
+                Some(Known::Refused(_)) | None => {
+                    state.by_packets.insert(slot, Instant::now());
+                    return None;
+                }
                 Some(Known::Asked) => {}
             }
             if self.changed.wait_until(&mut state, end).timed_out() {
                 state.slots.insert(slot, Known::Refused(Instant::now()));
-                return None;
             }
         }
     }
@@ -253,7 +307,7 @@ impl Links {
     }
 
     /// Takes a link into use that leads to the process with these slots.
-    pub(crate) fn adopt(&self, link: Link, slots: impl IntoIterator<Item = u8>, export: &Exporter) {
+    pub(crate) fn adopt(&self, link: Link, slots: impl IntoIterator<Item = u8>, export: &Exporter) -> Arc<NearLink> {
         let link = Arc::new(NearLink {
             link,
             direct: AtomicBool::new(self.direct.load(Relaxed)),
@@ -267,6 +321,7 @@ impl Links {
             state.slots.insert(slot, Known::Linked(link.clone()));
         }
         self.changed.notify_all();
+        link
     }
 
     fn open(&self, introduction: Introduction) -> Result<Link, Box<dyn std::error::Error>> {
@@ -315,7 +370,23 @@ impl Links {
     /// The link did not come up.
     fn forget(&self, slot: u8, link: &Arc<NearLink>) {
         self.remove(link);
-        self.state.lock().slots.insert(slot, Known::Refused(Instant::now()));
+        let mut state = self.state.lock();
+        state.slots.insert(slot, Known::Refused(Instant::now()));
+        state.by_packets.insert(slot, Instant::now());
+    }
+
+    /// Whether a connection to one of these slots took packets because there was no link, and still does, as
+    /// `in_use` tells: a link that comes late must not be taken, or the peer would take another way than we do.
+    pub(super) fn must_decline(&self, slots: &[u8], in_use: impl FnOnce() -> bool) -> bool {
+        let last = {
+            let state = self.state.lock();
+            slots.iter().filter_map(|slot| state.by_packets.get(slot).copied()).max()
+        };
+        let declined = last.is_some_and(|last| last.elapsed() < CONNECTING || in_use());
+        if last.is_some() && !declined {
+            self.state.lock().by_packets.retain(|slot, _| !slots.contains(slot));
+        }
+        declined
     }
 
     pub(super) fn enter(&self, link: Arc<NearLink>) {
@@ -331,7 +402,9 @@ impl Links {
     }
 
     fn remove(&self, link: &Arc<NearLink>) {
-        let _ = epoll::delete(&self.sockets, link.socket());
+        if let Some(socket) = link.socket() {
+            let _ = epoll::delete(&self.sockets, socket);
+        }
         if let Some(process) = link.peer().process() {
             let _ = epoll::delete(&self.sockets, process);
         }

@@ -1,16 +1,17 @@
 //! Peers on this host: shared memory instead of packets.
 //!
 //! ```text
-//!  modify to RTR ── is the peer's slot another process' of this hub? ── links ─► hub, once per process
+//!  modify to RTR ── is the peer's slot one of this hub? ── links ─► hub, once per other process
 //!  post_send ─► transport::near ─► End ─┬─ frames ─► lane ─► (the peer's poll)
 //!                                       └─ WRITE, READ, atomics ─► the peer's memory
 //!  poll ─► lanes of all links ─► Frame ─► transport::near ─► completions
 //!  registry ─► Exporter ─► the export that peers read; waits for their accesses
 //! ```
 //!
-//! A queue pair goes this way if its peer is in another process that has the same hub, both
+//! A queue pair goes this way if its peer is in a process that has the same hub, both
 //! processes want to, and their link is up when it is connected. Both ends come to the same answer:
-//! it is the link that decides, once. Links live as long as both processes.
+//! it is the link that decides, once. Links live as long as both processes. The process may be our own: then
+//! the link leads back to it, and nobody has to be asked (see [`own`]).
 
 mod arrived;
 mod datagram;
@@ -19,6 +20,8 @@ mod end;
 mod export;
 mod far;
 mod links;
+mod meanwhile;
+mod own;
 mod reach;
 mod record;
 mod tally;
@@ -27,12 +30,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hub::client::Introduction;
-use local::{Death, Export};
+use local::{Death, Export, Link};
 use rustix::event::epoll;
 use transport::{QpAttr, QpState, QpType};
 
 pub(crate) use datagram::Neighbour;
-pub(crate) use dispatch::{Pace, Seen, Turn};
+pub(crate) use dispatch::{Pace, Seen, Turn, lane_of, send_head};
 pub(crate) use end::End;
 pub(crate) use export::Exporter;
 pub(crate) use links::{Links, NearLink};
@@ -69,20 +72,46 @@ impl Engine {
         let near = self.near.as_ref()?;
         let slot = attr.dest_qpn.slot();
         let is_connected = matches!(qp_type, QpType::Rc | QpType::Uc);
-        if !is_connected || self.is_own_slot(slot) || !self.devices.has_address(attr.address.destination) {
+        if !is_connected || !self.devices.has_address(attr.address.destination) {
             return None;
         }
-        let link = near.links.to(slot, PATIENCE, || self.look_at_wishes())?;
+        let link = match self.is_own_slot(slot) {
+            true => self.link_to_itself(near)?,
+            false => near.links.to(slot, PATIENCE, || self.look_at_wishes())?,
+        };
         let recorder = Recorder::new(self.capture.clone(), self.counters.clone());
         Some(End::new(link, entry.qpn(), attr.dest_qpn, self.counters.clone(), recorder))
+    }
+
+    /// The link for queue pairs whose peers are in this process.
+    fn link_to_itself(&self, near: &NearSide) -> Option<Arc<NearLink>> {
+        near.links.to_itself(|| Ok(Link::to_itself(near.export.export(), self.wake_descriptor()?)?), &near.export)
     }
 
     /// The hub has introduced another process.
     pub(crate) fn introduced(&self, introduction: Introduction) {
         if let Some(near) = &self.near {
+            let slots: Vec<u8> = introduction.slots.iter().copied().chain([introduction.slot]).collect();
+            if near.links.must_decline(&slots, || self.sends_packets_to(&slots)) {
+                log::info!("no link to slot {}: connections with it took packets", introduction.slot);
+                return near.links.refused(introduction.slot);
+            }
             let up = near.links.introduced(introduction, &near.export);
             self.counters.add(Counter::NearLinks, up.into());
         }
+    }
+
+    /// Whether a connected queue pair reaches one of these slots of this host by packets.
+    fn sends_packets_to(&self, slots: &[u8]) -> bool {
+        let mut found = false;
+        self.slots.for_each_qp(|entry| {
+            let cell = entry.lock();
+            let peer = cell.live.as_ref().filter(|live| live.near.is_none()).and_then(|live| live.qp.remote());
+            found |= peer.is_some_and(|(address, qpn)| {
+                slots.contains(&qpn.slot()) && self.devices.has_address(address.destination)
+            });
+        });
+        found
     }
 
     /// Sees to the sockets of links: memory that came or went, and peers that are gone.
@@ -174,7 +203,8 @@ impl Engine {
 /// Waits on the sockets of all links as one descriptor.
 pub(crate) fn watch(epoll: &std::os::fd::OwnedFd, link: &NearLink, number: u64) -> std::io::Result<()> {
     let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
-    epoll::add(epoll, link.socket(), epoll::EventData::new_u64(number), flags)?;
+    let Some(socket) = link.socket() else { return Ok(()) };
+    epoll::add(epoll, socket, epoll::EventData::new_u64(number), flags)?;
     // A child of the peer may hold the socket open when the peer is gone.
     if let Some(process) = link.peer().process() {
         epoll::add(epoll, process, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;

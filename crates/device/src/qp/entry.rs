@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::AcqRel, Ordering::Acquire, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst,
+};
 
 use memory::{QuickGuard, QuickMutex};
 use transport::{CqSide, Time};
@@ -38,6 +40,8 @@ pub(crate) struct QpEntry {
     listed: AtomicBool,
     /// It is in line for room in a lane.
     stalled: AtomicBool,
+    /// UD: it receives nothing that it sent to a group itself.
+    blocks_own_multicast: AtomicBool,
 }
 
 /// What the lock of a queue pair protects.
@@ -95,12 +99,22 @@ impl QpEntry {
             due: AtomicBool::new(false),
             listed: AtomicBool::new(false),
             stalled: AtomicBool::new(false),
+            blocks_own_multicast: AtomicBool::new(false),
         }
     }
 
     #[inline]
     pub(crate) fn qpn(&self) -> Qpn {
         self.qpn
+    }
+
+    pub(crate) fn block_own_multicast(&self) {
+        self.blocks_own_multicast.store(true, Relaxed);
+    }
+
+    /// Whether it wants to receive a multicast packet from this queue pair of this host.
+    pub(crate) fn wants_multicast_of(&self, source: Qpn) -> bool {
+        source != self.qpn || !self.blocks_own_multicast.load(Relaxed)
     }
 
     pub(crate) fn context(&self) -> &Context {

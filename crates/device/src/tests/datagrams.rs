@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use transport::{CompletionOp, Datagram, QpType, SendOp, Status};
+use transport::{CompletionOp, Datagram, Mtu, QpType, SendOp, Status};
 use wire::{Gid, Grh, Qpn};
 
 use super::rig::*;
@@ -80,6 +80,24 @@ pub(super) fn without_a_receive_a_datagram_is_lost_and_counted() {
     });
 }
 
+/// UD has no segments: what the port's MTU does not hold fails at the sender, on every way.
+#[test]
+pub(super) fn a_datagram_longer_than_the_path_mtu_of_the_port_fails() {
+    on_loopback(|group| {
+        let set = ["link", "set", "lo", "mtu", "1500"];
+        assert!(std::process::Command::new("ip").args(set).status().unwrap().success());
+        let (a, b) = pair(group, Setup::new(QpType::Ud));
+        assert_eq!(a.device.port().active_mtu, Mtu::B1024);
+        b.post_recv(7, 0, GRH_BYTES + 4096);
+        send_datagram(&a, a.datagram_to(b.gid, b.qp.qpn()), SendOp::Send, &pattern(3, 1024));
+        check_datagram(&b, &a, &pattern(3, 1024));
+        let mut wr = a.send_wr(1, SendOp::Send, 0, 1025);
+        wr.datagram = Some(Box::new(a.datagram_to(b.gid, b.qp.qpn())));
+        a.qp.post_send([wr]).unwrap();
+        assert_eq!(next(&a.send_cq).status, Status::LocalLength);
+    });
+}
+
 /// Three nodes: two of one engine, one of another.
 fn three(group: &udp::PortGroup) -> [Node; 3] {
     let (one, two) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
@@ -106,6 +124,28 @@ fn a_group_reaches_every_member_and_the_sender_if_it_is_one() {
         }
         let copies: u64 = [0, 2].map(|i| nodes[i].device.counters().get("rx_multicast_copies")).iter().sum();
         assert_eq!(copies, 3);
+    });
+}
+
+#[test]
+fn a_queue_pair_may_want_nothing_of_its_own() {
+    on_loopback(|group| {
+        let nodes = three(group);
+        for node in &nodes {
+            node.qp.attach_multicast(group_gid()).unwrap();
+            node.post_recv(1, 0, 200);
+        }
+        let [a, b, c] = &nodes;
+        a.qp.block_own_multicast();
+        for from in [a, b] {
+            let to = from.datagram_to(group_gid(), Qpn::MULTICAST);
+            send_datagram(from, to, SendOp::Send, b"to others");
+            for node in nodes.iter().filter(|node| !std::ptr::eq(*node, a) || !std::ptr::eq(from, a)) {
+                check_datagram(node, from, b"to others");
+                node.post_recv(1, 0, 200);
+            }
+        }
+        assert!(a.recv_cq.is_empty() && b.recv_cq.is_empty() && c.recv_cq.is_empty());
     });
 }
 

@@ -96,7 +96,7 @@ fn a_full_shared_queue_refuses_and_a_list_tells_where() {
         let list = (0..20).map(|wr_id| RecvWr { wr_id, sgl: smallvec![b.sge(0, 64)] });
         let failure = srq.post(list).unwrap_err();
         assert_eq!((failure.index, failure.errno()), (16, libc::ENOMEM));
-        assert_eq!(srq.resize(15).unwrap_err().errno(), libc::ENOMEM);
+        assert_eq!(srq.resize(15).unwrap_err().errno(), libc::EINVAL);
         srq.resize(32).unwrap();
         post(&srq, &b, 1);
     });

@@ -194,6 +194,35 @@ fn limits_are_told_before_anything_is_made() {
     });
 }
 
+/// As many as the device says, and not one more until one has gone.
+#[test]
+fn what_query_device_says_holds() {
+    on_loopback(|group| {
+        let device = testing::open(group, 1, "lo");
+        let limits = device.limits();
+        check_most(limits.max_pd, || device.alloc_pd());
+        check_most(limits.max_cq, || device.create_cq(1, None, 0));
+        let pd = device.alloc_pd().unwrap();
+        check_most(limits.max_srq, || device.create_srq(&pd, 1, 1, 0));
+        let ud = Node::new(device, Setup::new(QpType::Ud));
+        let group = |number: u32| Gid::from(std::net::IpAddr::from([239, 1, (number >> 8) as u8, number as u8]));
+        (0..limits.max_mcast_groups).for_each(|number| ud.qp.attach_multicast(group(number)).unwrap());
+        let one_more = group(limits.max_mcast_groups);
+        assert!(matches!(ud.qp.attach_multicast(one_more), Err(Error::Exhausted(_))));
+        ud.qp.detach_multicast(group(0)).unwrap();
+        ud.qp.attach_multicast(one_more).unwrap();
+    });
+}
+
+fn check_most<T>(most: u32, make: impl Fn() -> Result<T, Error>) {
+    let mut made: Vec<T> = (0..most).map(|_| make().unwrap()).collect();
+    for _ in 0..2 {
+        assert!(matches!(make(), Err(Error::Exhausted(_))));
+    }
+    made.pop();
+    assert!(make().is_ok());
+}
+
 #[test]
 fn packets_to_a_destroyed_queue_pair_are_counted() {
     on_loopback(|group| {

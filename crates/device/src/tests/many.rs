@@ -1,9 +1,9 @@
 //! Many queue pairs that send to one destination at once.
 
-use transport::{AttrMask, QpAttr, QpState, QpType, SendOp, Status};
+use transport::{AddressVector, AttrMask, Mtu, QpAttr, QpState, QpType, SendOp, Status};
 
 use super::rig::*;
-use crate::testing;
+use crate::{Device, testing};
 
 const QPS: usize = 200;
 const MESSAGES: usize = 32;
@@ -59,4 +59,43 @@ fn check_turns(op: impl Fn(&Node, usize) -> SendOp + Sync) {
             assert_eq!(b.read(0, LEN), pattern(index, LEN), "{index}");
         }
     });
+}
+
+/// Queue pairs whose targets were destroyed, with enough outstanding to use any budget up.
+const ABANDONED: usize = 32;
+const ABANDONED_READS: usize = 16;
+const ABANDONED_READ_BYTES: usize = 64 << 10;
+/// This timeout code means for ever.
+const NO_TIMEOUT: u8 = 0;
+
+/// What was sent to queue pairs that are gone is never answered. Others to the same process go on all the same, and
+/// the abandoned ones do not fail.
+#[test]
+pub(super) fn destroyed_targets_starve_nobody() {
+    on_loopback(|group| {
+        let (near, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
+        let setup = Setup { memory_bytes: ABANDONED_READ_BYTES, ..Setup::new(QpType::Rc) };
+        let abandoned: Vec<_> = (0..ABANDONED).map(|_| abandoned(&near, &far, setup)).collect();
+        let (a, b) = (Node::new(near.clone(), setup), Node::new(far.clone(), setup));
+        link(&a, &b);
+        for round in 0..64 {
+            b.write(0, &pattern(round, LEN));
+            a.send(round as u64, SendOp::Read(b.remote(0)), 0, LEN);
+            a.sent();
+            assert_eq!(a.read(0, LEN), pattern(round, LEN), "round {round}");
+        }
+        assert!(abandoned.iter().all(|node| node.qp.failure().is_none()), "these wait for ever");
+    });
+}
+
+/// A queue pair with READs of a target that is gone.
+fn abandoned(near: &Device, far: &Device, setup: Setup) -> Node {
+    let (a, b) = (Node::new(near.clone(), setup), Node::new(far.clone(), setup));
+    let address = |from: &Node, to: &Node| AddressVector::new(from.gid, to.gid);
+    connect_with_timeout(&a.qp, address(&a, &b), b.qp.qpn(), Mtu::B4096, NO_TIMEOUT);
+    connect_with_timeout(&b.qp, address(&b, &a), a.qp.qpn(), Mtu::B4096, NO_TIMEOUT);
+    b.qp.destroy().unwrap();
+    let read = |id| a.send_wr(id, SendOp::Read(b.remote(0)), 0, ABANDONED_READ_BYTES);
+    a.qp.post_send((0..ABANDONED_READS as u64).map(read)).unwrap();
+    a
 }

@@ -3,23 +3,27 @@
 
 use transport::{QpType, SendOp, SendWr};
 
+use super::datagrams::send_datagram;
 use super::rig::*;
+use crate::testing::Way;
 
-/// The same test on the other way.
-macro_rules! on_one_host {
-    ($($module:ident: $($test:ident)+;)+) => {$(
+/// The same tests on another way.
+macro_rules! tests_by {
+    ($way:ident: $($module:ident: $($test:ident)+;)+) => {$(
         mod $module {
             $(
                 #[test]
                 fn $test() {
-                    super::on_one_host(crate::tests::$module::$test);
+                    crate::tests::rig::by(crate::testing::Way::$way, crate::tests::$module::$test);
                 }
             )+
         }
     )+};
 }
 
-on_one_host! {
+pub(super) use tests_by;
+
+tests_by! { OneHost:
     operations:
         rc_send
         rc_send_over_ipv6
@@ -37,6 +41,8 @@ on_one_host! {
         an_overrun_is_reported_and_ends_the_queue_pair
         an_overrun_spares_other_queue_pairs
         a_channel_is_readable_exactly_while_events_are_pending
+        who_found_nothing_and_arms_is_told_of_what_came_between
+        a_batch_ends_before_a_completion_whose_event_nobody_fetched
         solicited_only_lets_others_pass
         a_failure_counts_as_solicited
         a_waker_is_called_once_for_each_arming
@@ -57,6 +63,8 @@ on_one_host! {
         the_limit_is_told_once_when_it_is_crossed
         a_failed_queue_pair_tells_that_it_takes_no_more
         a_refused_request_tells_both_sides;
+    shared_receive:
+        buffers_lie_in_the_domain_of_the_shared_queue;
     many:
         all_have_their_turn
         all_messages_have_their_turn;
@@ -74,7 +82,8 @@ on_one_host! {
         datagrams_arrive_with_their_sender
         the_grh_tells_the_addresses
         a_wrong_queue_key_is_dropped_and_counted
-        without_a_receive_a_datagram_is_lost_and_counted;
+        without_a_receive_a_datagram_is_lost_and_counted
+        a_datagram_longer_than_the_path_mtu_of_the_port_fails;
     on_demand:
         peers_reach_pages_that_came_after_the_registration;
 }
@@ -102,5 +111,47 @@ fn a_burst_of_datagrams_waits_for_room() {
             assert_eq!((a.device.counters().get("tx_packets"), b.device.counters().dropped()), (0, 0));
         });
     };
-    on_one_host(burst);
+    for way in [Way::OneHost, Way::OneProcess] {
+        by(way, burst);
+    }
+}
+
+/// Programs send to QP0 to see their earlier datagrams leave: no process has it, and nobody is to be asked for it.
+#[test]
+fn a_datagram_to_the_hubs_numbers_waits_for_no_link() {
+    for way in [Way::OneHost, Way::OneProcess] {
+        by(way, || {
+            on_loopback(|group| {
+                let (a, b) = pair(group, Setup::new(QpType::Ud));
+                b.post_recv(1, 0, 200);
+                send_datagram(&a, a.datagram_to(a.gid, wire::Qpn::SMI), SendOp::Send, b"nobody reads this");
+                send_datagram(&a, a.datagram_to(b.gid, b.qp.qpn()), SendOp::Send, b"but this");
+                assert_eq!(b.received().wr_id, 1);
+                let near = a.device.engine().near.as_ref().expect("peers on this host");
+                assert!(!near.links.was_asked(wire::Qpn::SMI.slot()));
+            });
+        });
+    }
+}
+
+/// A datagram that must take the wire does not take those behind it along: each destination has its one way.
+#[test]
+fn a_datagram_to_elsewhere_leaves_those_behind_it_their_way() {
+    by(Way::OneHost, || {
+        on_loopback(|group| {
+            let (a, b) = pair(group, Setup::new(QpType::Ud));
+            (0..2).for_each(|at| b.post_recv(at, 0, GRH_BYTES + 4096));
+            let elsewhere = a.datagram_to(super::datagrams::group_gid(), wire::Qpn::MULTICAST);
+            let here = a.datagram_to(b.gid, b.qp.qpn());
+            let datagrams = [here, elsewhere, here].into_iter().enumerate();
+            let wrs = datagrams.map(|(at, to)| {
+                let wr = a.send_wr(at as u64, SendOp::Send, 0, 64);
+                SendWr { datagram: Some(Box::new(to)), ..wr }
+            });
+            a.qp.post_send(wrs).unwrap();
+            (0..3).for_each(|at| assert_eq!(a.sent().wr_id, at));
+            (0..2).for_each(|at| assert_eq!(b.received().wr_id, at));
+            assert_eq!(b.device.counters().get("rx_packets"), 0);
+        });
+    });
 }

@@ -27,18 +27,18 @@ pub(crate) const GRH_BYTES: usize = 40;
 
 /// Runs a test in a network namespace of its own, with a port group on its loop-back.
 pub(crate) fn on_loopback(test: impl FnOnce(&PortGroup) + Send) {
-    let near = testing::is_near();
+    let way = testing::way();
     udp::testing::in_new_netns(|| {
-        testing::set_near(near);
+        testing::set_way(way);
         test(&PortGroup::bind(8).unwrap());
     });
 }
 
-/// Runs a test with engines that reach each other by shared memory.
-pub(crate) fn on_one_host(test: impl FnOnce()) {
-    testing::set_near(true);
+/// Runs a test with devices that reach each other in this way.
+pub(crate) fn by(way: testing::Way, test: impl FnOnce()) {
+    testing::set_way(way);
     test();
-    testing::set_near(false);
+    testing::set_way(testing::Way::Packets);
 }
 
 /// A device with one queue pair, and memory for it.
@@ -197,11 +197,16 @@ pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
 
 /// Brings an RC, UC or XRC queue pair to RTS.
 pub(crate) fn connect(qp: &Qp, gid: Gid, remote_qpn: Qpn, remote_gid: Gid, mtu: Mtu) {
+    connect_with_timeout(qp, AddressVector::new(gid, remote_gid), remote_qpn, mtu, 16);
+}
+
+/// The same with a timeout code.
+pub(crate) fn connect_with_timeout(qp: &Qp, address: AddressVector, remote_qpn: Qpn, mtu: Mtu, timeout: u8) {
     let attr = QpAttr {
         access: ALL_ACCESS,
-        address: AddressVector::new(gid, remote_gid),
+        address,
         path_mtu: mtu,
-        timeout: 16,
+        timeout,
         retry_count: 7,
         rnr_retry: 7,
         rq_psn: Psn::new(0xff_fff0),

@@ -145,6 +145,22 @@ pub(crate) fn run_again(test: &str, role: &str) -> Command {
     command
 }
 
+/// Runs the process with a role in a network namespace with a hub of its own; it must succeed. Where the system has no
+/// namespaces for us, nothing runs, as with all tests of that kind.
+pub(crate) fn run_apart(test: &str, role: &str) {
+    let place = std::env::temp_dir().join(format!("longarm-device-{role}-{}", std::process::id()));
+    let mut first = run_again(test, role);
+    first.env(hub::RUNTIME_DIR_VARIABLE, place.join("run"));
+    let mut output = None;
+    std::fs::create_dir(&place).unwrap();
+    udp::testing::in_new_netns(|| output = Some(first.output().unwrap()));
+    let _ = hub::client::shutdown(Some(&place.join("run")), true);
+    let _ = std::fs::remove_dir_all(&place);
+    let Some(output) = output else { return };
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// Another process, which ends with this value.
 pub(crate) struct Other {
     pub(crate) child: Child,

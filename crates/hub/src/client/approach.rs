@@ -246,7 +246,7 @@ impl Approach {
         let Step::Greeting { socket, deadline, .. } = &self.step else { return Ok(Greeting::WentOn) };
         let (socket, late) = (socket.as_fd(), now >= *deadline);
         let mut parcel = match channel::receive(socket, MAX_DESCRIPTORS) {
-            Ok(parcel) => parcel,
+            Ok(parcel) => parcel.high(),
             Err(ReceiveError::Nothing) if !late => return Ok(Greeting::Waits),
             Err(ReceiveError::Closed) => {
                 self.pause_from(now);
@@ -256,10 +256,12 @@ impl Approach {
                 self.pause_from(now);
                 return Err(match error {
                     ReceiveError::Nothing => AttachError::TimedOut { doing: "waiting for the hub's answer" },
+                    ReceiveError::NoDescriptorsLeft => AttachError::NoDescriptorsLeft,
                     other => AttachError::protocol(other),
                 });
             }
         };
+        parcel.descriptors.iter().for_each(guest::fork::leave_behind);
         let reply = Reply::decode(&parcel.bytes, &mut parcel.descriptors);
         self.understand(reply.map_err(AttachError::protocol), parcel.descriptors, now)
     }

@@ -9,7 +9,7 @@ use super::{AttachError, AttachOptions};
 use crate::channel::{self, MAX_DESCRIPTORS, Parcel, ReceiveError};
 use crate::daemon::DEFAULT_IDLE_TIMEOUT;
 use crate::message::{Reply, Request};
-use crate::rendezvous::Rendezvous;
+use crate::rendezvous::{Place, Rendezvous};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ pub(super) const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Attachment {
     link: WatchedLink,
-    rendezvous: Rendezvous,
+    place: Place,
     program: String,
     /// Whether a hub that is lost is replaced by a new one.
     start: Start,
@@ -42,19 +42,24 @@ impl Attachment {
         let program = options.program.clone().unwrap_or_else(program_name);
         let opening = Opening { program: program.clone(), request, descriptors };
         let rendezvous = Rendezvous::find(options.runtime_dir.as_deref())?;
-        let again = rendezvous.find_again()?;
+        let place = rendezvous.place();
         let Answered { socket, reply, descriptors } =
             Approach::new(rendezvous, opening, start).wait(options.timeout)?;
         let link = WatchedLink::new(Link::Attached(socket))
             .map_err(|source| AttachError::System { what: "attach to the hub", source })?;
         let pid = std::process::id();
-        let attachment = Attachment { link, rendezvous: again, program, start, told_to_leave: false, pid };
+        let attachment = Attachment { link, place, program, start, told_to_leave: false, pid };
         Ok((attachment, reply, descriptors))
     }
 
     /// Whether this is the process that attached, and not a forked child.
     pub(super) fn is_ours(&self) -> bool {
         std::process::id() == self.pid
+    }
+
+    /// A forked child goes on with it: the process that attached has ended.
+    pub(super) fn take_over(&mut self) {
+        self.pid = std::process::id();
     }
 
     pub(super) fn is_attached(&self) -> bool {
@@ -81,7 +86,11 @@ impl Attachment {
     pub(super) fn receive(&self) -> Result<Option<Parcel>, String> {
         let Link::Attached(socket) = self.link.get() else { return Ok(None) };
         match channel::receive_even_cut(socket.as_fd(), MAX_DESCRIPTORS) {
-            Ok(parcel) => Ok(Some(parcel)),
+            Ok(parcel) => {
+                let parcel = parcel.high();
+                parcel.descriptors.iter().for_each(guest::fork::leave_behind);
+                Ok(Some(parcel))
+            }
             Err(ReceiveError::Nothing) => Ok(None),
             Err(error) => Err(error.to_string()),
         }
@@ -111,7 +120,7 @@ impl Attachment {
     /// The hub is lost: begins to look for another one, to be told `request`.
     pub(super) fn look_for_another(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> io::Result<()> {
         let opening = Opening { program: self.program.clone(), request, descriptors };
-        let rendezvous = self.rendezvous.find_again().map_err(io::Error::other)?;
+        let rendezvous = self.place.open().map_err(io::Error::other)?;
         let start = if self.told_to_leave { Start::Never } else { self.start };
         let approach = Approach::new(rendezvous, opening, start);
         self.link.change(|_| Link::Seeking(Box::new(approach)));

@@ -53,6 +53,9 @@ pub enum AttachError {
         /// Who serves it.
         uid: u32,
     },
+    /// The hub's answer brings descriptors, and this process may have no more.
+    #[error("this process may have no more descriptors: raise its limit for open files (`ulimit -n`)")]
+    NoDescriptorsLeft,
     /// What came back makes no sense.
     #[error("the hub answered nonsense: {reason}")]
     Protocol {
@@ -87,6 +90,7 @@ impl AttachError {
             AttachError::Refused { code: ErrorCode::InUse, .. } => libc::EBUSY,
             AttachError::Refused { .. } => libc::EACCES,
             AttachError::WrongUser { .. } => libc::EPERM,
+            AttachError::NoDescriptorsLeft => libc::EMFILE,
             AttachError::Protocol { .. } => libc::EPROTO,
             AttachError::TimedOut { .. } => libc::ETIMEDOUT,
             AttachError::System { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),

@@ -59,7 +59,7 @@ pub struct Introduction {
 impl LocalOffer {
     /// Copies of both, to send.
     pub(super) fn copies(&self) -> io::Result<[OwnedFd; 2]> {
-        Ok([self.export.try_clone()?, self.wake.try_clone()?])
+        Ok([guest::copy(&*self.export)?, guest::copy(&*self.wake)?])
     }
 }
 

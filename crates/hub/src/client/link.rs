@@ -39,7 +39,7 @@ pub(super) struct WatchedLink {
 
 impl WatchedLink {
     pub(super) fn new(link: Link) -> io::Result<WatchedLink> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let epoll = guest::high(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         let mut watched = WatchedLink { epoll, link, room: false };
         watched.watch()?;
         Ok(watched)

@@ -111,6 +111,13 @@ pub fn manage(options: &AttachOptions) -> Result<ManagerSession, AttachError> {
 }
 
 impl ManagerSession {
+    /// A forked child goes on with the session of its parent, which has ended, as the hub knows by now: it attaches
+    /// itself in its place, and asks for what the parent had.
+    pub fn take_over(&mut self) {
+        self.attachment.take_over();
+        self.lose_hub("it was this process's parent's");
+    }
+
     /// The process's number, 1 to 4095: the high 12 bits of its communication ids.
     pub fn number(&self) -> u16 {
         self.number

@@ -10,7 +10,7 @@ use crate::message::{ErrorCode, Reply, Request};
 use crate::record::DeviceRecord;
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -185,11 +185,11 @@ impl Session {
 
     /// The next message of the hub, if there is one.
     fn receive(&self) -> Result<Option<(Reply, Vec<OwnedFd>)>, String> {
-        let Some(Parcel { bytes, mut descriptors, is_cut }) = self.attachment.receive()? else { return Ok(None) };
+        let Some(Parcel { bytes, mut descriptors, is_cut, .. }) = self.attachment.receive()? else { return Ok(None) };
         let reply = Reply::decode(&bytes, &mut descriptors).map_err(|error| error.to_string())?;
         // A process that can have no more descriptors does without introductions.
         if is_cut && !is_introduction(&reply) {
-            return Err(ReceiveError::TooManyDescriptors.to_string());
+            return Err(ReceiveError::NoDescriptorsLeft.to_string());
         }
         Ok(Some((reply, descriptors)))
     }
@@ -225,8 +225,8 @@ impl Session {
     }
 
     fn look_for_another(&mut self) -> io::Result<()> {
-        let keeper = self.keeper.try_clone();
-        let sockets = self.slots.iter().map(|slot| slot.socket.try_clone());
+        let keeper = guest::copy(&self.keeper);
+        let sockets = self.slots.iter().map(|slot| guest::copy(&slot.socket));
         let mut descriptors = [keeper].into_iter().chain(sockets).collect::<io::Result<Vec<_>>>()?;
         descriptors.extend(belongings(self.counters.as_deref(), self.local.as_ref())?);
         let slots = self.slots.iter().map(|slot| slot.number).collect();
@@ -267,7 +267,8 @@ impl Session {
 /// See [`super::attach`].
 pub(super) fn attach(options: &AttachOptions) -> Result<Session, AttachError> {
     let failed = |source| AttachError::System { what: "attach to the hub", source };
-    let (counters, local) = (options.counters.clone(), options.local.clone());
+    let counters = options.counters.clone().filter(|page| page.file().is_some());
+    let local = options.local.clone();
     let descriptors = belongings(counters.as_deref(), local.as_ref()).map_err(failed)?;
     let request = Request::Attach { slot: options.slot, counters: counters.is_some(), local: local.is_some() };
     let (attachment, reply, descriptors) = Attachment::open(options, request, descriptors)?;
@@ -291,7 +292,7 @@ pub(super) fn attach(options: &AttachOptions) -> Result<Session, AttachError> {
 
 /// Copies of what this process leaves with a hub.
 fn belongings(counters: Option<&CounterPage>, local: Option<&LocalOffer>) -> io::Result<Vec<OwnedFd>> {
-    let page = counters.map(|page| page.as_fd().try_clone_to_owned()).transpose()?;
+    let page = counters.and_then(CounterPage::file).map(guest::copy).transpose()?;
     let offer = local.map(LocalOffer::copies).transpose()?;
     Ok(page.into_iter().chain(offer.into_iter().flatten()).collect())
 }

@@ -21,12 +21,17 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps the first `len_bytes` of a memfd, which must be sealed against shrinking so that
-    /// access to the mapping cannot fault.
-    pub(super) fn new(memfd: BorrowedFd<'_>, len_bytes: usize) -> io::Result<Mapping> {
+    /// access to the mapping cannot fault; memory of this process alone if there is none.
+    pub(super) fn new(memfd: Option<BorrowedFd<'_>>, len_bytes: usize) -> io::Result<Mapping> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let anywhere = std::ptr::null_mut();
         // SAFETY: a new mapping at an address that the kernel chooses replaces nothing.
-        let base =
-            unsafe { rustix::mm::mmap(std::ptr::null_mut(), len_bytes, protection, MapFlags::SHARED, memfd, 0) }?;
+        let base = unsafe {
+            match memfd {
+                Some(memfd) => rustix::mm::mmap(anywhere, len_bytes, protection, MapFlags::SHARED, memfd, 0),
+                None => rustix::mm::mmap_anonymous(anywhere, len_bytes, protection, MapFlags::PRIVATE),
+            }
+        }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::InvalidData)?;
         Ok(Mapping { base, len_bytes })
     }

@@ -7,7 +7,7 @@ fn what_is_counted_is_seen_by_the_reader() {
     assert_eq!(page.len(), 3);
     page.cell(0).fetch_add(7, Relaxed);
     page.cell(2).store(u64::MAX, Relaxed);
-    let copy = page.as_fd().try_clone_to_owned().unwrap();
+    let copy = page.file().unwrap().try_clone_to_owned().unwrap();
     let snapshot = Snapshot::read(copy.as_fd()).unwrap();
     let pairs: Vec<_> = snapshot.iter().collect();
     assert_eq!(pairs, [("sent", 7), ("received", 0), ("größe", u64::MAX)]);
@@ -47,8 +47,8 @@ fn bad_names_are_refused() {
 #[test]
 fn the_size_cannot_be_changed() {
     let page = CounterPage::create(&["a"]).unwrap();
-    assert!(rustix::fs::ftruncate(&page, 0).is_err());
-    assert!(rustix::fs::ftruncate(&page, 1 << 20).is_err());
+    assert!(rustix::fs::ftruncate(page.file().unwrap(), 0).is_err());
+    assert!(rustix::fs::ftruncate(page.file().unwrap(), 1 << 20).is_err());
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn other_files_are_not_read() {
 /// A sound page with three counters, as bytes.
 fn sound_page() -> Vec<u8> {
     let page = CounterPage::create(&["one", "two", "three"]).unwrap();
-    copy_of_page(page.as_fd()).unwrap()
+    copy_of_page(page.file().unwrap()).unwrap()
 }
 
 #[test]

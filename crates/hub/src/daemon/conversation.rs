@@ -43,6 +43,10 @@ impl Server {
                 self.counters.malformed += 1;
                 self.give(id, Answer::Last(Reply::error(ErrorCode::Malformed, error)));
             }
+            Err(error @ ReceiveError::NoDescriptorsLeft) => {
+                log::warn!("{error}");
+                self.give(id, Answer::Last(Reply::error(ErrorCode::System, format!("the hub: {error}"))));
+            }
             Err(ReceiveError::System(error)) => self.drop_connection(id, &error.to_string()),
         }
         Ok(false)
@@ -57,7 +61,10 @@ impl Server {
         };
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if let Err(error) = connection.say(&reply, descriptors) {
-            return self.drop_connection(id, &error.to_string());
+            let reply = Reply::error(ErrorCode::System, format!("the hub cannot make its answer: {error}"));
+            if connection.say(&reply, Vec::new()).is_err() {
+                return self.drop_connection(id, &error.to_string());
+            }
         }
         self.flush(id);
         if last {

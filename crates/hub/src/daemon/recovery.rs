@@ -7,7 +7,8 @@
 //!   wanted -------------------------------------------> held, some slots are orphans
 //!     |    \--the port became free--> held                  | recovery_wait
 //!     | recovery_wait                                       v
-//!     v                                                  orphans are closed
+//!     |----another process has the keeper--> held        orphans are closed
+//!     v
 //!   the hub fails
 //! ```
 
@@ -15,6 +16,7 @@ use super::DaemonOptions;
 use super::connection::{Connection, Stage, Wish};
 use super::error::HubError;
 use super::group::Group;
+use super::inherited;
 use super::server::{Answer, Server};
 use super::stray::StrayPackets;
 use crate::keeper::KeeperError;
@@ -162,7 +164,12 @@ impl Server {
                 }
                 Ok(())
             }
-            Err(HubError::Port(error @ BindError::Taken { .. })) => self.give_up(HubError::NotRecovered(error)),
+            Err(HubError::Port(error @ BindError::Taken { .. })) => {
+                match inherited::find(self.rendezvous.namespace()) {
+                    Some(keeper) => self.recover(keeper)?.or_else(|_| self.give_up(HubError::NotRecovered(error))),
+                    None => self.give_up(HubError::NotRecovered(error)),
+                }
+            }
             Err(error) => self.give_up(error),
         }
     }

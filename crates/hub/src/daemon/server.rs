@@ -115,11 +115,22 @@ impl Server {
             }
             self.watch_gsi();
             self.tick(Instant::now())?;
-            if self.leaving || self.idle_end().is_some_and(|end| Instant::now() >= end) {
+            if self.leaving || self.has_been_idle() {
                 self.say_goodbye();
                 return Ok(());
             }
         }
+    }
+
+    /// Whether nobody has needed the hub for so long that it leaves.
+    fn has_been_idle(&mut self) -> bool {
+        let now = Instant::now();
+        let over = self.idle_end().is_some_and(|end| now >= end);
+        if over && self.is_port_held_elsewhere() {
+            self.alone_since = now;
+            return false;
+        }
+        over
     }
 
     fn handle(&mut self, source: Source) -> Result<(), HubError> {
@@ -193,7 +204,7 @@ impl Server {
 
     /// Returns whether it worked; not if another process has the lock.
     fn listen_again(&mut self) -> Result<bool, RendezvousError> {
-        let rendezvous = self.rendezvous.find_again()?;
+        let rendezvous = self.rendezvous.place().open()?;
         if !rendezvous.same_lock_file(&self.lock) {
             let Some(lock) = rendezvous.lock()? else { return Ok(false) };
             self.lock = lock;

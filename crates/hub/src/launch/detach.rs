@@ -14,8 +14,12 @@
 //!
 //! The children run with all signals blocked until they have none of the application's
 //! handlers any more.
+//!
+//! A program with set-user-ID starts the hub of its effective user. The caller of such a program must have no power over
+//! that hub: so the hub gets the effective ids as its only ones, and none of the caller's groups.
 #![allow(unsafe_code)]
 
+use guest::environment;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
@@ -35,6 +39,8 @@ struct Plan {
     environment: *const *const c_char,
     stdio: [RawFd; 3],
     inner_stack_end: *mut c_void,
+    /// Whether the application has more rights than its caller.
+    is_privileged: bool,
     /// What went wrong, for the application; 0 if nothing did.
     errno: c_int,
 }
@@ -47,13 +53,13 @@ struct Plan {
 pub(super) fn execute(
     path: &CStr,
     arguments: &[&CStr],
-    environment: &[CString],
+    variables: &[CString],
     stdio: [BorrowedFd<'_>; 3],
 ) -> io::Result<()> {
     let stdio = stdio.map(|fd| fd.as_raw_fd());
     assert!(stdio.iter().all(|fd| *fd > 2));
     let arguments = null_terminated(arguments.iter().map(|argument| argument.as_ptr()));
-    let environment = null_terminated(environment.iter().map(|variable| variable.as_ptr()));
+    let variables = null_terminated(variables.iter().map(|variable| variable.as_ptr()));
     let mut stacks = [Box::<Stack>::new_uninit(), Box::<Stack>::new_uninit()];
     let [outer_stack_end, inner_stack_end] = stacks.each_mut().map(|stack| {
         let start: *mut u8 = stack.as_mut_ptr().cast();
@@ -62,9 +68,10 @@ pub(super) fn execute(
     let mut plan = Plan {
         path: path.as_ptr(),
         arguments: arguments.as_ptr(),
-        environment: environment.as_ptr(),
+        environment: variables.as_ptr(),
         stdio,
         inner_stack_end,
+        is_privileged: !environment::is_trusted(),
         errno: 0,
     };
     // SAFETY: `plan` and what it points to live until the call returns, and nobody else
@@ -142,9 +149,33 @@ extern "C" fn inner(plan: *mut c_void) -> c_int {
         libc::umask(0o077);
         default_scheduling();
         default_signals();
+        if (*plan).is_privileged && !keep_effective_rights() {
+            (*plan).errno = errno();
+            libc::_exit(127)
+        }
         libc::execve((*plan).path, (*plan).arguments, (*plan).environment);
         (*plan).errno = errno();
         libc::_exit(127)
+    }
+}
+
+/// Makes the effective ids the only ones of this process. Executing a file gives it no other ids from now on, so the
+/// kernel lets the new program trust its environment, which we made. Whether that worked.
+///
+/// # Safety
+/// Only for a process that is about to execute a program.
+unsafe fn keep_effective_rights() -> bool {
+    // SAFETY: plain system calls on integers. The C library's functions of these names would change the application's
+    // threads, whose memory this process shares.
+    unsafe {
+        let user = libc::geteuid();
+        // The hub of the caller itself needs no group that only the program has.
+        let group = if user == libc::getuid() { libc::getgid() } else { libc::getegid() };
+        // Without the right to do that, the groups give no more than the caller has anyway.
+        libc::syscall(libc::SYS_setgroups, 0, ptr::null::<libc::gid_t>());
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::syscall(libc::SYS_setresgid, group, group, group) == 0
+            && libc::syscall(libc::SYS_setresuid, user, user, user) == 0
     }
 }
 

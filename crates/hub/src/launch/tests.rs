@@ -102,7 +102,7 @@ fn what_cannot_be_executed_is_an_error() {
 
 #[test]
 fn the_environment_tells_the_program_to_be_the_hub() {
-    let environment = environment(Path::new("/run/somewhere"), Some(Duration::from_secs(2)));
+    let environment = variables(Path::new("/run/somewhere"), Some(Duration::from_secs(2)));
     let count = |prefix: &str| environment.iter().filter(|v| v.to_bytes().starts_with(prefix.as_bytes())).count();
     assert_eq!(count("LONGARM_BECOME_HUB="), 1);
     assert_eq!(count("LONGARM_RUNTIME_DIR="), 1);

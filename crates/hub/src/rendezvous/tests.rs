@@ -1,4 +1,4 @@
-use super::directory::{choose, open_private};
+use super::directory::{Places, User, choose, fall_back, open_private, outside};
 use super::*;
 use crate::channel;
 use std::fs;
@@ -30,6 +30,10 @@ fn uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+fn own() -> User {
+    User { here: uid(), outside: uid() }
+}
+
 #[test]
 fn the_environment_chooses_the_directory() {
     let scratch = Scratch::new("choose");
@@ -40,24 +44,76 @@ fn the_environment_chooses_the_directory() {
         "LONGARM_RUNTIME_DIR" => Some(PathBuf::from("/some/where")),
         _ => Some(xdg.clone()),
     };
-    assert_eq!(choose(uid(), variable, &run_user), Path::new("/some/where"));
+    assert_eq!(choose(own(), variable, &run_user).unwrap(), Path::new("/some/where"));
     let only_xdg = |name: &str| (name == "XDG_RUNTIME_DIR").then(|| xdg.clone());
-    assert_eq!(choose(uid(), only_xdg, &run_user), xdg.join("longarm"));
+    assert_eq!(choose(own(), only_xdg, &run_user).unwrap(), xdg.join("longarm"));
     let relative = |_: &str| Some(PathBuf::from("relative"));
-    let fallback = PathBuf::from(format!("/tmp/longarm-{}", uid()));
-    assert_eq!(choose(uid(), relative, &run_user), fallback);
-    let own = run_user.join(uid().to_string());
-    fs::create_dir_all(&own).unwrap();
-    assert_eq!(choose(uid(), |_| None, &run_user), own.join("longarm"));
+    assert_eq!(choose(own(), relative, &run_user), None);
+    let user = User { here: uid(), outside: 4711 };
+    let session = run_user.join("4711");
+    fs::create_dir_all(&session).unwrap();
+    assert_eq!(choose(user, |_| None, &run_user).unwrap(), session.join("longarm"));
 }
 
 #[test]
 fn another_user_s_session_directory_does_not_count() {
     let scratch = Scratch::new("stranger");
     let session = |name: &str| (name == "XDG_RUNTIME_DIR").then(|| scratch.0.clone());
-    let stranger = uid() + 1;
-    let chosen = choose(stranger, session, &scratch.join("run"));
-    assert_eq!(chosen, PathBuf::from(format!("/tmp/longarm-{stranger}")));
+    let stranger = User { here: uid() + 1, outside: uid() + 1 };
+    assert_eq!(choose(stranger, session, &scratch.join("run")), None);
+}
+
+#[test]
+fn users_are_known_by_their_number_outside() {
+    assert_eq!(outside(0, "         0          0 4294967295\n"), 0);
+    assert_eq!(outside(0, "0 1000 1\n"), 1000);
+    assert_eq!(outside(7, "0 1000 1\n1 100000 65536\n"), 100_006);
+    for nothing in ["", "x", "0 1000", "0 1000 0", "1 2 3", "0 4294967295 4294967295\n"] {
+        assert_eq!(outside(65_534, nothing), 65_534, "{nothing:?}");
+    }
+}
+
+/// A user's directory in `common` when nothing else is there.
+fn fallback(scratch: &Scratch, user: User) -> Result<String, RendezvousError> {
+    let missing = scratch.join("missing");
+    let places = Places { run_user: &missing, run: &missing, common: &scratch.0 };
+    let (path, _) = fall_back(user, &places)?;
+    Ok(path.file_name().unwrap().to_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_user_s_own_directory_goes_before_one_to_be_made() {
+    let scratch = Scratch::new("own");
+    let user = User { here: uid(), outside: 4711 };
+    assert_eq!(fallback(&scratch, user).unwrap(), "longarm-4711");
+    assert_eq!(fallback(&scratch, user).unwrap(), "longarm-4711");
+    // As if another user had had the first name when ours was made, and has removed it since.
+    fs::rename(scratch.join("longarm-4711"), scratch.join("longarm-4711-3")).unwrap();
+    assert_eq!(fallback(&scratch, user).unwrap(), "longarm-4711-3");
+}
+
+#[test]
+fn names_that_other_users_took_are_left_alone() {
+    let scratch = Scratch::new("squatted");
+    // What this user makes here is not that one's.
+    let stranger = User { here: uid() + 1, outside: 4711 };
+    let error = fallback(&scratch, stranger).unwrap_err().to_string();
+    for part in ["longarm-4711 ", &format!("belongs to user {}", uid()), "LONGARM_RUNTIME_DIR"] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn the_system_s_own_directory_goes_before_everybody_s() {
+    let scratch = Scratch::new("system");
+    let (run, common) = (scratch.join("run"), scratch.join("tmp"));
+    fs::create_dir(&run).unwrap();
+    fs::create_dir(&common).unwrap();
+    let places = Places { run_user: &common, run: &run, common: &common };
+    let (path, _) = fall_back(User { here: uid(), outside: 4711 }, &places).unwrap();
+    assert_eq!(path, run.join("longarm"));
+    let stranger = fall_back(User { here: uid() + 1, outside: 4711 }, &places).unwrap_err();
+    assert!(stranger.to_string().contains("belongs to user"), "{stranger}");
 }
 
 #[test]

@@ -192,6 +192,7 @@ fn obey(command: &str, session: &mut Session, page: &CounterPage) -> bool {
         "introduce" => introduce_limited(session, argument.strip_prefix("limited ").unwrap().parse().unwrap()),
         "unlimited" => limit_descriptors(rustix::process::getrlimit(Resource::Nofile).maximum),
         "fork" => say(&format!("forked {}", fork_sleeper())),
+        "clone" => say(&format!("cloned {}", sleep_in_child(bare_clone()))),
         "kill" => kill(longarm_hub::client::status(options().runtime_dir.as_deref()).unwrap().pid),
         "quit" => return false,
         other => panic!("unknown command {other}"),
@@ -228,14 +229,23 @@ fn receive(session: &Session) -> (u8, u8) {
 
 /// A child with copies of all descriptors that executes nothing. Returns its number.
 pub(super) fn fork_sleeper() -> i32 {
-    // SAFETY: the child makes one system call after another that allocate nothing and use no
-    // lock, until it is killed.
-    unsafe {
-        match libc::fork() {
-            0 => loop {
-                libc::pause();
-            },
-            child => child,
-        }
+    // SAFETY: the child allocates nothing and uses no lock.
+    sleep_in_child(unsafe { libc::fork() })
+}
+
+/// As `fork`, without the handlers that the C library calls.
+fn bare_clone() -> i32 {
+    // SAFETY: without a stack of its own the child goes on with a copy of this one. It allocates nothing and uses no lock.
+    unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32 }
+}
+
+/// In a child: sleeps until it is killed. In the parent: the child's number.
+fn sleep_in_child(child: i32) -> i32 {
+    if child != 0 {
+        return child;
+    }
+    loop {
+        // SAFETY: takes nothing.
+        unsafe { libc::pause() };
     }
 }

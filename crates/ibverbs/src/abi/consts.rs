@@ -76,6 +76,7 @@ pub const IBV_QPT_DRIVER: c_int = 0xff;
 pub const IBV_QP_INIT_ATTR_PD: u32 = 1;
 pub const IBV_QP_INIT_ATTR_XRCD: u32 = 1 << 1;
 pub const IBV_QP_INIT_ATTR_CREATE_FLAGS: u32 = 1 << 2;
+pub const IBV_QP_CREATE_BLOCK_SELF_MCAST_LB: u32 = 1 << 1;
 pub const IBV_QP_INIT_ATTR_MAX_TSO_HEADER: u32 = 1 << 3;
 pub const IBV_QP_INIT_ATTR_IND_TABLE: u32 = 1 << 4;
 pub const IBV_QP_INIT_ATTR_RX_HASH: u32 = 1 << 5;

@@ -41,10 +41,16 @@ pub struct ibv_values_ex {
     pub raw_clock: libc::timespec,
 }
 
-/// The part of a context that grew in front of it, in the layout of release 44. Headers that know
-/// more find by `sz` that their newer entries are not there.
+/// The part of a context that grew in front of it, in the layout of release 65. Older headers begin further
+/// down: every field has one distance from the end in all releases.
 #[repr(C)]
 pub struct verbs_context {
+    pub free_buf: Option<unsafe extern "C" fn(*mut ibv_buf)>,
+    pub alloc_buf: Option<unsafe extern "C" fn(*mut ibv_pd, size_t, *mut *mut ibv_buf) -> *mut c_void>,
+    pub dm_export_dmabuf_fd: Option<unsafe extern "C" fn(*mut ibv_dm) -> c_int>,
+    pub reg_mr_ex: Option<unsafe extern "C" fn(*mut ibv_pd, *mut ibv_mr_init_attr) -> *mut ibv_mr>,
+    pub dealloc_dmah: Option<unsafe extern "C" fn(*mut ibv_dmah) -> c_int>,
+    pub alloc_dmah: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_dmah_init_attr) -> *mut ibv_dmah>,
     pub query_port: Option<unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr, size_t) -> c_int>,
     pub advise_mr: Option<unsafe extern "C" fn(*mut ibv_pd, c_int, u32, *mut ibv_sge, u32) -> c_int>,
     pub alloc_null_mr: Option<unsafe extern "C" fn(*mut ibv_pd) -> *mut ibv_mr>,

@@ -7,7 +7,12 @@ use super::*;
 const _: () = {
     assert!(size_of::<ibv_device>() == 664 && offset_of!(verbs_device, ops) == 664);
     assert!(size_of::<ibv_context>() == 328);
-    assert!(size_of::<verbs_context>() == 648 && offset_of!(verbs_context, context) == 320);
+    assert!(size_of::<verbs_context>() == 696 && offset_of!(verbs_context, context) == 368);
+    assert!(offset_of!(verbs_context, free_buf) == 0 && offset_of!(verbs_context, alloc_buf) == 8);
+    assert!(offset_of!(verbs_context, dm_export_dmabuf_fd) == 16 && offset_of!(verbs_context, reg_mr_ex) == 24);
+    assert!(offset_of!(verbs_context, dealloc_dmah) == 32 && offset_of!(verbs_context, alloc_dmah) == 40);
+    assert!(offset_of!(verbs_context, query_port) == 48);
+    assert!(size_of::<ibv_mr_init_attr>() == 72);
     assert!(size_of::<ibv_context_ops>() == 32 * 8);
     assert!(size_of::<ibv_device_attr>() == 232 && size_of::<ibv_device_attr_ex>() == 400);
     assert!(size_of::<ibv_port_attr>() == 56 && offset_of!(ibv_port_attr, active_speed_ex) == 52);

@@ -48,8 +48,28 @@ pub struct ibv_mr_init_attr {
     pub addr: *mut c_void,
     pub fd: c_int,
     pub fd_offset: u64,
-    pub dmah: *mut c_void,
-    pub buf: *mut c_void,
+    pub dmah: *mut ibv_dmah,
+    pub buf: *mut ibv_buf,
+}
+
+/// A buffer that libibverbs allocated: only its address is known to programs.
+#[repr(C)]
+pub struct ibv_buf {
+    _opaque: [u8; 0],
+}
+
+/// A DMA handle.
+#[repr(C)]
+pub struct ibv_dmah {
+    pub context: *mut ibv_context,
+}
+
+#[repr(C)]
+pub struct ibv_dmah_init_attr {
+    pub comp_mask: u32,
+    pub cpu_id: u32,
+    pub ph: u8,
+    pub tph_mem_type: u8,
 }
 
 #[repr(C)]

@@ -2,7 +2,8 @@
 
 use super::{c_int, c_uint, c_void, ibv_ah, ibv_mw, ibv_mw_bind_info, size_t, zeroed};
 
-#[repr(C)]
+/// Programs have it in packed structures of theirs, at any address (libiscsi does).
+#[repr(C, packed)]
 #[derive(Clone, Copy)]
 pub struct ibv_sge {
     pub addr: u64,

@@ -187,7 +187,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addrinfo(
         }
         let (id, answers) = (own.id.clone(), Arc::clone(&own.state.lock().answers));
         // The name service may take its time.
-        std::thread::Builder::new().name("longarm-resolve".into()).spawn(move || {
+        guest::spawn("longarm-resolve", move || {
             let (kind, status) = match resolver::resolve(&question) {
                 Ok(found) => {
                     *answers.lock() = found;

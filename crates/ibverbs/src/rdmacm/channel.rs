@@ -6,15 +6,22 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 
-use ::connect::EventQueue;
+use ::connect::{EventQueue, Hold, Id};
 use parking_lot::RwLock;
 
 use crate::abi::*;
 use crate::boundary::{Errno, otherwise, pointer};
+use crate::rdmacm::devices;
 use crate::verbs::{log, wait};
 
-/// The queues of all channels that exist, by the address of the structure that programs see.
-static QUEUES: RwLock<BTreeMap<usize, EventQueue>> = RwLock::new(BTreeMap::new());
+/// All channels that exist, by the address of the structure that programs see.
+static CHANNELS: RwLock<BTreeMap<usize, Channel>> = RwLock::new(BTreeMap::new());
+
+struct Channel {
+    queue: EventQueue,
+    /// Once it had an id: the next one need not attach this process to the hub anew.
+    hold: Option<Hold>,
+}
 
 /// `rdma_create_event_channel(3)`.
 pub(crate) extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
@@ -28,7 +35,8 @@ fn create() -> Result<*mut rdma_event_channel, Errno> {
     let queue = EventQueue::new()?;
     wait::make_blocking(queue.fd())?;
     let channel = Box::into_raw(Box::new(rdma_event_channel { fd: queue.fd().as_raw_fd() }));
-    QUEUES.write().insert(channel.addr(), queue);
+    CHANNELS.write().insert(channel.addr(), Channel { queue, hold: None });
+    devices::count_user();
     Ok(channel)
 }
 
@@ -37,14 +45,30 @@ pub(super) fn queue_of(channel: *mut rdma_event_channel) -> Result<EventQueue, E
     if channel.is_null() {
         return Err(Errno::INVAL);
     }
-    QUEUES.read().get(&channel.addr()).cloned().ok_or(Errno(libc::EBADF))
+    CHANNELS.read().get(&channel.addr()).map(|known| known.queue.clone()).ok_or(Errno(libc::EBADF))
+}
+
+/// An id has come to a channel.
+pub(super) fn keep(channel: *mut rdma_event_channel, id: &Id) {
+    if let Some(known) = CHANNELS.write().get_mut(&channel.addr()) {
+        known.hold.get_or_insert_with(|| id.keep());
+    }
 }
 
 /// `rdma_destroy_event_channel(3)`. Who waits on it waits on, as the kernel lets it.
+///
+/// The channel is forgotten last, since all else takes time: rping has a thread that may come to the channel once more
+/// before the program ends, and would find none.
 pub(crate) extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_channel) {
     otherwise((), || {
-        let queue = QUEUES.write().remove(&channel.addr());
-        if queue.is_some() {
+        let hold = match CHANNELS.write().get_mut(&channel.addr()) {
+            None => return,
+            Some(known) => known.hold.take(),
+        };
+        drop(hold);
+        devices::discount_user();
+        let known = CHANNELS.write().remove(&channel.addr());
+        if known.is_some() {
             // SAFETY: made by `create`, and taken out of the table by nobody else.
             drop(unsafe { Box::from_raw(channel) });
         }

@@ -1,13 +1,19 @@
-//! One verbs context per device, for all ids of the process: opened when the first id is bound to
-//! the device, and kept, as `rdma_get_devices(3)` says.
+//! One verbs context per device, for all ids of the process: opened when the first id is bound to the device.
+//!
+//! `rdma_get_devices(3)` says that devices stay open. Those that a program has got from it do; others are closed when
+//! the last id and the last channel have gone and nothing is left that was made on them. The structures stay: a
+//! program may still use `id->verbs` that it has remembered (librpma looks devices up so). Then the device is
+//! opened again, and stays open, as all of them do with Linux.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use parking_lot::Mutex;
 
 use crate::abi::*;
 use crate::boundary::{Errno, otherwise, pointer};
 use crate::device_list::{self, ListedDevice};
+use crate::verbs::context::Context;
 use crate::verbs::import::Shared;
 use crate::verbs::{context, domain, xrc};
 
@@ -28,14 +34,66 @@ struct Table {
 struct Entry {
     name: String,
     opened: Opened,
+    /// Whether it is open now.
+    is_open: bool,
+    /// A program has got it from `rdma_get_devices`, or has used it without an id.
+    stays: bool,
     /// Of ids whose program names none; null until one is needed.
     xrcd: *mut ibv_xrcd,
 }
 
-// SAFETY: contexts and domains are used by any thread, and never go.
+// SAFETY: contexts and domains are used by any thread; contexts never go, domains with the table's lock held.
 unsafe impl Send for Entry {}
 
 static TABLE: Mutex<Table> = Mutex::new(Table { process: 0, devices: Vec::new() });
+
+/// Ids and channels that exist.
+static USERS: AtomicUsize = AtomicUsize::new(0);
+/// Devices that are open.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// An id or a channel comes.
+pub(super) fn count_user() {
+    USERS.fetch_add(1, SeqCst);
+}
+
+/// An id or a channel has gone.
+pub(super) fn discount_user() {
+    USERS.fetch_sub(1, SeqCst);
+    close_if_idle();
+}
+
+/// Closes what nobody needs any more. Called when something has gone that may have been the last.
+pub(crate) fn close_if_idle() {
+    if OPEN.load(SeqCst) == 0 || USERS.load(SeqCst) > 0 {
+        return;
+    }
+    // Whoever has the table opens or closes just now.
+    let Some(mut table) = TABLE.try_lock() else { return };
+    if table.process == std::process::id() && table.is_idle() {
+        table.devices.iter_mut().filter(|entry| entry.is_open && !entry.stays).for_each(Entry::close);
+    }
+}
+
+impl Entry {
+    /// What of it keeps the device's engine: the context, the domain and the XRC domain.
+    fn holds(&self) -> usize {
+        if self.is_open { 2 + usize::from(!self.xrcd.is_null()) } else { 0 }
+    }
+
+    fn close(&mut self) {
+        // SAFETY: ours; nothing else was made on them, as was just seen.
+        unsafe {
+            if !self.xrcd.is_null() {
+                xrc::close_xrcd(std::mem::replace(&mut self.xrcd, std::ptr::null_mut()));
+            }
+            domain::ibv_dealloc_pd(std::mem::replace(&mut self.opened.pd, std::ptr::null_mut()));
+            context::retire(self.opened.context);
+        }
+        self.is_open = false;
+        OPEN.fetch_sub(1, SeqCst);
+    }
+}
 
 impl Table {
     fn forget_those_of_a_parent(&mut self) {
@@ -43,19 +101,42 @@ impl Table {
         if self.process != process {
             self.process = process;
             self.devices.clear();
+            OPEN.store(0, SeqCst);
         }
+    }
+
+    /// Whether nothing exists in this process but what the table itself has made.
+    fn is_idle(&self) -> bool {
+        let own: usize = self.devices.iter().map(Entry::holds).sum();
+        let open = self.devices.iter().find(|entry| entry.is_open);
+        // SAFETY: an open context.
+        let context = open.and_then(|entry| unsafe { Context::of(entry.opened.context) }.ok());
+        USERS.load(SeqCst) == 0 && context.is_some_and(|context| context.device.holds() == own)
     }
 
     fn open(&mut self, listed: &Arc<ListedDevice>) -> Result<Opened, Errno> {
         let name = &listed.info().name;
-        if let Some(known) = self.devices.iter().find(|entry| entry.name == *name) {
+        let known = self.devices.iter_mut().find(|entry| entry.name == *name);
+        if let Some(known) = known.as_ref().filter(|known| known.is_open) {
             return Ok(known.opened);
         }
-        let context = context::open(Shared::new(listed.clone())?)?;
-        // SAFETY: an open context.
-        let pd = created(unsafe { domain::ibv_alloc_pd(context) })?;
+        let shared = Shared::new(listed.clone())?;
+        let context = match &known {
+            // SAFETY: it was retired; whoever has the table's lock opens alone.
+            Some(known) => unsafe { context::revive(known.opened.context, shared) }.map(|()| known.opened.context)?,
+            None => context::open(shared)?,
+        };
+        // SAFETY: an open context, on which nothing is if that fails.
+        let pd = unsafe { created(domain::ibv_alloc_pd(context)).inspect_err(|_| context::retire(context))? };
+        OPEN.fetch_add(1, SeqCst);
         let opened = Opened { context, pd };
-        self.devices.push(Entry { name: name.clone(), opened, xrcd: std::ptr::null_mut() });
+        match known {
+            Some(known) => (known.opened, known.is_open) = (opened, true),
+            None => {
+                let (name, xrcd) = (name.clone(), std::ptr::null_mut());
+                self.devices.push(Entry { name, opened, is_open: true, stays: false, xrcd });
+            }
+        }
         Ok(opened)
     }
 }
@@ -72,12 +153,30 @@ pub(super) fn created<T>(object: *mut T) -> Result<*mut T, Errno> {
 pub(super) fn open(name: &str) -> Result<Opened, Errno> {
     let mut table = TABLE.lock();
     table.forget_those_of_a_parent();
-    if let Some(known) = table.devices.iter().find(|entry| entry.name == name) {
+    if let Some(known) = table.devices.iter().find(|entry| entry.is_open && entry.name == name) {
         return Ok(known.opened);
     }
     let listed = device_list::listed()?;
     let listed = listed.iter().find(|listed| listed.info().name == name).ok_or(Errno(libc::ENODEV))?;
     table.open(listed)
+}
+
+/// Opens a device again whose context a program has remembered.
+///
+/// # Errors
+/// ENODEV if it is none of ours, and whatever opening it says.
+#[cold]
+pub(crate) fn reopen(context: *mut ibv_context) -> Result<(), Errno> {
+    let mut table = TABLE.lock();
+    table.forget_those_of_a_parent();
+    let mut known = table.devices.iter();
+    let place = known.position(|entry| entry.opened.context == context).ok_or(Errno(libc::ENODEV))?;
+    let listed = device_list::listed()?;
+    let name = &table.devices[place].name;
+    let listed = listed.iter().find(|listed| listed.info().name == *name).ok_or(Errno(libc::ENODEV))?;
+    table.open(listed)?;
+    table.devices[place].stays = true;
+    Ok(())
 }
 
 /// Whether the process may see a device that is not the loop-back one.
@@ -114,6 +213,7 @@ pub(crate) unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut
         for device in &listed {
             array.push(table.open(device)?.context);
         }
+        table.devices.iter_mut().for_each(|entry| entry.stays |= entry.is_open);
         // SAFETY: the caller's promise.
         if let Some(count) = unsafe { count.as_mut() } {
             *count = array.len() as c_int;

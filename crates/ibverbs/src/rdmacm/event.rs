@@ -67,9 +67,9 @@ pub(super) fn next(channel: *mut rdma_event_channel) -> Result<*mut rdma_cm_even
 /// Looks for the next event that there is something to tell about.
 pub(super) fn attempt(channel: *mut rdma_event_channel, place: &mut *mut rdma_cm_event) -> Result<Attempt, Errno> {
     let queue = channel::queue_of(channel)?;
-    if !queue.is_ours() {
-        // A forked child would take its parent's.
-        return Err(Errno(libc::EPERM));
+    if !queue.is_ours() && !::connect::take_over() {
+        // A forked child would take its parent's, which lives.
+        return Err(Errno(libc::EACCES));
     }
     while let Some(event) = queue_next(&queue) {
         // SAFETY: it was fetched just now.

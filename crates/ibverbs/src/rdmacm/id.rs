@@ -10,6 +10,7 @@ use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
 use crate::object::Object;
 use crate::rdmacm::channel::{self, OwnChannel};
+use crate::rdmacm::devices;
 use crate::rdmacm::ep::Passive;
 use crate::rdmacm::multicast::Group;
 use crate::rdmacm::resolver::Answers;
@@ -120,6 +121,7 @@ pub(super) unsafe fn create(
     let own_channel = if channel.is_null() { Some(OwnChannel::new()?) } else { None };
     let channel = own_channel.as_ref().map_or(channel, OwnChannel::c);
     let id = Id::new(&channel::queue_of(channel)?, space, qp_type.unwrap_or(space.qp_type()))?;
+    channel::keep(channel, &id);
     let c = present(id, channel, context);
     // SAFETY: just made.
     unsafe { of(c) }?.state.lock().own_channel = own_channel;
@@ -135,6 +137,7 @@ pub(super) fn present(id: Id, channel: *mut rdma_event_channel, context: *mut c_
     c.qp_type = id.qp_type() as c_int;
     let object = IdObject::leak(c, IdOwn { id: id.clone(), unacked: Arc::default(), state: Mutex::default() });
     id.set_cookie(object.expose_provenance() as u64);
+    devices::count_user();
     object
 }
 
@@ -180,6 +183,7 @@ pub(super) unsafe fn destroy(id: *mut rdma_cm_id) -> Result<(), Errno> {
     own.unacked.wait();
     // SAFETY: no event that is about it can be told any more.
     unsafe { IdObject::free(id) };
+    devices::discount_user();
     Ok(())
 }
 

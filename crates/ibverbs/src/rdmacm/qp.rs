@@ -110,7 +110,7 @@ unsafe fn make(c: *mut rdma_cm_id, own: &IdOwn, attr: &mut ibv_qp_init_attr_ex) 
         let qp = created(qp_create::create_qp_ex((*c).verbs, attr))?;
         let ready = if own.is_ud() { states::initialize_datagrams(qp, own) } else { states::initialize(qp, own) };
         if let Err(error) = ready {
-            qp::ibv_destroy_qp(qp);
+            qp::destroy(qp);
             return Err(error);
         }
         (&raw mut (*c).qp).write(qp);
@@ -129,7 +129,7 @@ pub(crate) unsafe extern "C" fn rdma_destroy_qp(c: *mut rdma_cm_id) {
         unsafe {
             let Ok(own) = id::of(c) else { return };
             let qp = (*c).qp;
-            if !qp.is_null() && qp::ibv_destroy_qp(qp) == 0 {
+            if !qp.is_null() && qp::destroy(qp) == 0 {
                 (&raw mut (*c).qp).write(std::ptr::null_mut());
             }
             queues::destroy(c, own);

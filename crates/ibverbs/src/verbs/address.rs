@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 use device::{AddressVector, Gid, PortInfo};
 
 use crate::abi::*;
@@ -9,6 +11,9 @@ use crate::boundary::{Errno, errno, minus_one, pointer};
 use crate::object::{Object, next_handle};
 use crate::verbs::context::Context;
 use crate::verbs::domain::PdObject;
+
+/// Address handles of this process.
+static HANDLES: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) type AhObject = Object<ibv_ah, AddressVector>;
 
@@ -99,7 +104,10 @@ pub(crate) unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah
         // SAFETY: the context of an allocated domain.
         let vector = vector(unsafe { Context::of(context) }?, attr)?;
         // SAFETY: an allocated domain.
-        unsafe { PdObject::of(pd) }?.count_user(true);
+        let (own, most) = unsafe { (PdObject::of(pd)?, Context::of(context)?.device.limits().max_ah) };
+        let one_more = |handles: u32| (handles < most).then(|| handles + 1);
+        HANDLES.fetch_update(Relaxed, Relaxed, one_more).map_err(|_| Errno::NOMEM)?;
+        own.count_user(true);
         Ok(AhObject::leak(ibv_ah { context, pd, handle: next_handle() }, vector))
     })
 }
@@ -114,8 +122,9 @@ pub(crate) unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
         unsafe {
             AhObject::of(ah)?;
             // The domain lives as long as it has users.
-            PdObject::of((*ah).pd)?.count_user(false);
+            PdObject::whatever_handle((*ah).pd)?.count_user(false);
             AhObject::free(ah);
+            HANDLES.fetch_sub(1, Relaxed);
         }
         Ok(())
     })

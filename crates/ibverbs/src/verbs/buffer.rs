@@ -1,16 +1,20 @@
 //! Buffers that libibverbs allocates (`ibv_alloc_buf`, rdma-core 64), and `ibv_reg_mr_ex` (59).
+//!
+//! Programs see the size that they asked for: nothing beyond it can be registered.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
 use crate::abi::*;
-use crate::boundary::{Errno, otherwise, pointer};
+use crate::boundary::{Errno, minus_one, otherwise, pointer};
 use crate::verbs::domain::PdObject;
 use crate::verbs::mr;
 
-/// The opaque `struct ibv_buf`: ordinary memory of whole pages.
+/// Behind the opaque `struct ibv_buf`: ordinary memory of whole pages.
 pub(crate) struct Buffer {
     pd: *mut ibv_pd,
     start: *mut u8,
+    /// As the program asked for it; the pages have room for more.
+    len_bytes: usize,
     layout: Layout,
 }
 
@@ -20,21 +24,21 @@ const PAGE_BYTES: usize = 4096;
 ///
 /// # Safety
 /// A domain that exists and a place for the handle.
-pub(crate) unsafe extern "C" fn ibv_alloc_buf(pd: *mut ibv_pd, size: size_t, handle: *mut *mut Buffer) -> *mut c_void {
+pub(crate) unsafe extern "C" fn ibv_alloc_buf(pd: *mut ibv_pd, size: size_t, handle: *mut *mut ibv_buf) -> *mut c_void {
     pointer(|| {
         // SAFETY: the caller's promise.
         let handle = unsafe {
             PdObject::of(pd)?;
             handle.as_mut().ok_or(Errno::INVAL)?
         };
-        let whole = size.checked_next_multiple_of(PAGE_BYTES).filter(|whole| *whole > 0).ok_or(Errno::INVAL)?;
-        let layout = Layout::from_size_align(whole, PAGE_BYTES).map_err(|_| Errno::INVAL)?;
-        // SAFETY: not of size zero.
+        let whole = size.max(1).checked_next_multiple_of(PAGE_BYTES).ok_or(Errno::NOMEM)?;
+        let layout = Layout::from_size_align(whole, PAGE_BYTES).map_err(|_| Errno::NOMEM)?;
+        // SAFETY: not of size zero, whatever the program asked for.
         let start = unsafe { alloc_zeroed(layout) };
         if start.is_null() {
             return Err(Errno::NOMEM);
         }
-        *handle = Box::into_raw(Box::new(Buffer { pd, start, layout }));
+        *handle = Box::into_raw(Box::new(Buffer { pd, start, len_bytes: size, layout })).cast();
         Ok(start.cast())
     })
 }
@@ -43,12 +47,12 @@ pub(crate) unsafe extern "C" fn ibv_alloc_buf(pd: *mut ibv_pd, size: size_t, han
 ///
 /// # Safety
 /// Null, or allocated and not registered any more.
-pub(crate) unsafe extern "C" fn ibv_free_buf(buf: *mut Buffer) {
+pub(crate) unsafe extern "C" fn ibv_free_buf(buf: *mut ibv_buf) {
     otherwise((), || {
         if !buf.is_null() {
             // SAFETY: the caller's promise; made above.
             unsafe {
-                let buf = Box::from_raw(buf);
+                let buf = Box::from_raw(buf.cast::<Buffer>());
                 dealloc(buf.start, buf.layout);
             }
         }
@@ -56,12 +60,28 @@ pub(crate) unsafe extern "C" fn ibv_free_buf(buf: *mut Buffer) {
 }
 
 impl Buffer {
+    /// # Safety
+    /// Null, or allocated.
+    unsafe fn of<'a>(buf: *mut ibv_buf) -> Result<&'a Buffer, Errno> {
+        // SAFETY: the caller's promise.
+        unsafe { buf.cast::<Buffer>().as_ref() }.ok_or(Errno::INVAL)
+    }
+
     /// Whether a region of that domain may be that part of it.
     fn admits(&self, pd: *mut ibv_pd, addr: *mut c_void, length: size_t) -> Result<(), Errno> {
         let offset = (addr as usize).checked_sub(self.start as usize).ok_or(Errno::INVAL)?;
         let end = offset.checked_add(length).ok_or(Errno::INVAL)?;
-        if pd != self.pd || end > self.layout.size() { Err(Errno::INVAL) } else { Ok(()) }
+        if pd != self.pd || end > self.len_bytes { Err(Errno::INVAL) } else { Ok(()) }
     }
+}
+
+/// `ibv_export_buf_dmabuf_fd`: ENODATA, since these buffers are ordinary memory and no dma-buf.
+///
+/// # Safety
+/// Null, or allocated.
+pub(crate) unsafe extern "C" fn ibv_export_buf_dmabuf_fd(buf: *mut ibv_buf) -> c_int {
+    // SAFETY: the caller's promise.
+    minus_one(|| unsafe { Buffer::of(buf) }.and(Err(Errno(libc::ENODATA))))
 }
 
 /// `ibv_reg_buf_mr(3)`.
@@ -70,7 +90,7 @@ impl Buffer {
 /// A domain and a buffer that exist.
 pub(crate) unsafe extern "C" fn ibv_reg_buf_mr(
     pd: *mut ibv_pd,
-    buf: *mut Buffer,
+    buf: *mut ibv_buf,
     addr: *mut c_void,
     length: size_t,
     access: c_int,
@@ -78,7 +98,7 @@ pub(crate) unsafe extern "C" fn ibv_reg_buf_mr(
     pointer(|| {
         // SAFETY: the caller's promise.
         unsafe {
-            buf.as_ref().ok_or(Errno::INVAL)?.admits(pd, addr, length)?;
+            Buffer::of(buf)?.admits(pd, addr, length)?;
             mr::register(pd, addr, length, addr as u64, access as c_uint)
         }
     })
@@ -112,8 +132,7 @@ pub(crate) unsafe extern "C" fn ibv_reg_mr_ex(pd: *mut ibv_pd, attr: *mut ibv_mr
         }
         if has(MASK_BUF) {
             // SAFETY: the mask says that the structure has the member.
-            let buf = unsafe { attr.buf.cast::<Buffer>().as_ref() }.ok_or(Errno::INVAL)?;
-            buf.admits(pd, attr.addr, attr.length)?;
+            unsafe { Buffer::of(attr.buf) }?.admits(pd, attr.addr, attr.length)?;
         }
         let iova = if has(MASK_IOVA) { attr.iova } else { attr.addr as u64 };
         // SAFETY: passed on.

@@ -7,7 +7,8 @@ use device::CompChannel;
 
 use crate::abi::*;
 use crate::boundary::{Errno, errno, otherwise, pointer};
-use crate::object::Object;
+use crate::object::{Object, count_acknowledged};
+use crate::rdmacm::devices;
 use crate::verbs::context::Context;
 use crate::verbs::cq::CqObject;
 use crate::verbs::wait::{self, Attempt};
@@ -46,6 +47,7 @@ pub(crate) unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_
             ChannelObject::of(channel)?.channel.destroy()?;
             ChannelObject::free(channel);
         }
+        devices::close_if_idle();
         Ok(())
     })
 }
@@ -96,7 +98,9 @@ pub(crate) unsafe extern "C-unwind" fn ibv_get_cq_event(
 pub(crate) unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, count: c_uint) {
     otherwise((), || {
         // SAFETY: the caller's promise.
-        if let Ok(own) = unsafe { CqObject::of(cq) } {
+        if let Ok(own) = unsafe { CqObject::whatever_handle(cq) } {
+            // SAFETY: as above; a destroy waits for what comes next.
+            unsafe { count_acknowledged(&raw mut (*cq).comp_events_completed, count) };
             own.acknowledge(count);
         }
     });

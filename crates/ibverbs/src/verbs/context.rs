@@ -1,9 +1,10 @@
 //! `ibv_open_device`, and what an open context keeps.
 
 use std::collections::HashMap;
-use std::mem::offset_of;
+use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 
 use device::{Device, OpenOptions, Qpn, SrqId};
 use parking_lot::Mutex;
@@ -11,15 +12,22 @@ use parking_lot::Mutex;
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one, pointer};
 use crate::device_list::{self, ListedDevice};
+use crate::rdmacm::devices;
 use crate::verbs::events::EventSlots;
 use crate::verbs::import::Shared;
-use crate::verbs::{cq, cq_ex, device_memory, domain, mr, mw, port, post, qp_create, query_device, srq, wait, xrc};
+use crate::verbs::{
+    buffer, cq, cq_ex, device_memory, domain, mr, mw, port, post, qp_create, query_device, refused, srq, wait, xrc,
+};
 
 /// A context: the structure that programs see lies in the middle of the first part.
 #[repr(C)]
 struct ContextObject {
     c: verbs_context,
-    own: Context,
+    /// Whether `own` is there.
+    open: AtomicBool,
+    own: MaybeUninit<Context>,
+    /// What `c` points to.
+    _listed: Arc<ListedDevice>,
 }
 
 /// What belongs to an open context.
@@ -44,8 +52,14 @@ impl Context {
         if context.is_null() {
             return Err(Errno::INVAL);
         }
-        // SAFETY: the caller's promise; only our part is referred to.
-        Ok(unsafe { &(*whole(context)).own })
+        let object = whole(context);
+        // SAFETY: the caller's promise; only our part is referred to, and it is there while `open` says so.
+        unsafe {
+            if !(*object).open.load(Acquire) {
+                devices::reopen(context)?;
+            }
+            Ok((*object).own.assume_init_ref())
+        }
     }
 
     /// A handle of a queue pair goes: no event is told through it any more.
@@ -84,16 +98,54 @@ pub(crate) unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut
 
 /// A context of its own on a device, with events of its own.
 pub(crate) fn open(shared: Arc<Shared>) -> Result<*mut ibv_context, Errno> {
+    let own = start(shared)?;
+    let c = table(&own.device, &own.shared);
+    let listed = own.shared.listed.clone();
+    let object = ContextObject { c, open: AtomicBool::new(true), own: MaybeUninit::new(own), _listed: listed };
+    let object = Box::into_raw(Box::new(object));
+    // SAFETY: just made.
+    Ok(unsafe { &raw mut (*object).c.context })
+}
+
+fn start(shared: Arc<Shared>) -> Result<Context, Errno> {
     let device = Device::open(&OpenOptions { name: Some(shared.listed.info().name.clone()) })?;
     wait::make_blocking(device.event_fd())?;
+    crate::advice::watch();
     if let Err(error) = device::survive_unmapping() {
         log::warn!("memory that is unmapped before it is deregistered may end this program: {error}");
     }
-    let c = table(&device, &shared);
-    let own = Context { device, shared, slots: Mutex::default(), regions: Mutex::default(), dm_bytes: Mutex::new(0) };
-    let object = Box::into_raw(Box::new(ContextObject { c, own }));
-    // SAFETY: just made.
-    Ok(unsafe { &raw mut (*object).c.context })
+    Ok(Context { device, shared, slots: Mutex::default(), regions: Mutex::default(), dm_bytes: Mutex::new(0) })
+}
+
+/// Gives back everything that a context holds. The structure stays where it is, for programs that still look at it. If it
+/// is one of the connection manager's, the next call with it opens it again.
+///
+/// # Safety
+/// Open, with nothing made on it that is still there.
+pub(crate) unsafe fn retire(context: *mut ibv_context) {
+    let object = whole(context);
+    // SAFETY: the caller's promise; whoever comes later sees that it is gone.
+    unsafe {
+        (*object).open.store(false, Release);
+        (*object).own.assume_init_drop();
+    }
+}
+
+/// Opens a retired context again.
+///
+/// # Safety
+/// [Retired](retire), and no other thread does the same.
+pub(crate) unsafe fn revive(context: *mut ibv_context, shared: Arc<Shared>) -> Result<(), Errno> {
+    let own = start(shared)?;
+    let object = whole(context);
+    // SAFETY: the caller's promise: nothing is in its place.
+    unsafe {
+        (&raw mut (*context).cmd_fd).write(own.shared.cmd_fd());
+        (&raw mut (*context).async_fd).write(own.device.event_fd().as_raw_fd());
+        (&raw mut (*object).own).write(MaybeUninit::new(own));
+        (*object).open.store(true, Release);
+    }
+    Ok(())
 }
 
 /// `ibv_close_device(3)`: what was made on the context lives on until the process ends.
@@ -106,7 +158,11 @@ pub(crate) unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c
             return Err(Errno::INVAL);
         }
         // SAFETY: the caller's promise; it was boxed when it was opened.
-        drop(unsafe { Box::from_raw(whole(context)) });
+        unsafe {
+            retire(context);
+            drop(Box::from_raw(whole(context)));
+        }
+        devices::close_if_idle();
         Ok(0)
     })
 }
@@ -141,6 +197,12 @@ fn table(device: &Device, shared: &Shared) -> verbs_context {
 /// The entries that newer verbs call. One that is not there answers EOPNOTSUPP: flow steering,
 /// work queues and their tables, counters, IPsec, packet pacing, tag matching.
 fn extended(table: &mut verbs_context) {
+    table.free_buf = Some(buffer::ibv_free_buf);
+    table.alloc_buf = Some(buffer::ibv_alloc_buf);
+    table.dm_export_dmabuf_fd = Some(refused::ibv_dm_export_dmabuf_fd);
+    table.reg_mr_ex = Some(buffer::ibv_reg_mr_ex);
+    table.dealloc_dmah = Some(refused::ibv_dealloc_dmah);
+    table.alloc_dmah = Some(refused::ibv_alloc_dmah);
     table.query_port = Some(port::query_port);
     table.advise_mr = Some(mr::advise_mr);
     table.alloc_null_mr = Some(mr::alloc_null_mr);

@@ -7,6 +7,7 @@ use crate::abi::*;
 use crate::boundary::hot::otherwise;
 use crate::boundary::{Errno, errno, pointer};
 use crate::object::{Object, next_handle};
+use crate::rdmacm::devices;
 use crate::verbs::channel::{self, ChannelObject};
 use crate::verbs::context::{self, Context};
 use crate::verbs::cq_ex::Cursor;
@@ -33,6 +34,16 @@ impl CqObject {
     pub(crate) unsafe fn of<'a>(cq: *mut ibv_cq) -> Result<&'a CqOwn, Errno> {
         // SAFETY: the caller's promise; `ibv_cq_ex` begins with an `ibv_cq`.
         unsafe { Object::<ibv_cq_ex, CqOwn>::of(cq.cast()) }
+    }
+
+    /// For what a driver does without the kernel.
+    ///
+    /// # Safety
+    /// As [`of`](Self::of).
+    #[inline]
+    pub(crate) unsafe fn whatever_handle<'a>(cq: *mut ibv_cq) -> Result<&'a CqOwn, Errno> {
+        // SAFETY: the caller's promise, as above.
+        unsafe { Object::<ibv_cq_ex, CqOwn>::whatever_handle(cq.cast()) }
     }
 }
 
@@ -163,6 +174,7 @@ pub(crate) unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
             }
             Object::<ibv_cq_ex, CqOwn>::free(cq.cast());
         }
+        devices::close_if_idle();
         Ok(())
     })
 }
@@ -204,7 +216,7 @@ pub(crate) unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify
 pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, entries: c_int, out: *mut ibv_wc) -> c_int {
     otherwise(-libc::EIO, || {
         // SAFETY: the caller's promise.
-        let Ok(own) = (unsafe { CqObject::of(cq) }) else { return -libc::EINVAL };
+        let Ok(own) = (unsafe { CqObject::whatever_handle(cq) }) else { return -libc::EINVAL };
         if entries <= 0 || out.is_null() {
             return if entries == 0 { 0 } else { -libc::EINVAL };
         }
@@ -227,7 +239,7 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, entries: c_int, out: *m
 pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     errno(|| {
         // SAFETY: the caller's promise.
-        let own = unsafe { CqObject::of(cq) }?;
+        let own = unsafe { CqObject::whatever_handle(cq) }?;
         own.cq.arm(solicited_only != 0).map_err(|_| Errno(libc::EIO))
     })
 }

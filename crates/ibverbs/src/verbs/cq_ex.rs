@@ -117,14 +117,14 @@ type CqExObject = Object<ibv_cq_ex, CqOwn>;
 unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {
     otherwise(libc::EIO, || {
         // SAFETY: the caller's promise.
-        let (own, attr) = unsafe { (CqExObject::of(cq), attr.as_ref()) };
+        let (own, attr) = unsafe { (CqExObject::whatever_handle(cq), attr.as_ref()) };
         let Ok(own) = own else { return libc::EINVAL };
         if attr.is_some_and(|attr| attr.comp_mask != 0) {
             return libc::EINVAL;
         }
         own.cursor.lock.lock();
         // SAFETY: as above, and the lock is held.
-        let started = unsafe { advance(cq, own) };
+        let started = unsafe { advance(cq, own, Batch::Begins) };
         if started != 0 {
             // SAFETY: locked above.
             unsafe { own.cursor.lock.unlock() };
@@ -138,7 +138,7 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
 unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
     otherwise(libc::EIO, || {
         // SAFETY: the caller's promise.
-        unsafe { CqExObject::of(cq).map_or(libc::EINVAL, |own| advance(cq, own)) }
+        unsafe { CqExObject::whatever_handle(cq).map_or(libc::EINVAL, |own| advance(cq, own, Batch::GoesOn)) }
     })
 }
 
@@ -146,25 +146,36 @@ unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
 /// After a successful `start_poll`, once.
 unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
     // SAFETY: the caller's promise.
-    if let Ok(own) = unsafe { CqExObject::of(cq) } {
+    if let Ok(own) = unsafe { CqExObject::whatever_handle(cq) } {
         // SAFETY: locked by `start_poll`.
         unsafe { own.cursor.lock.unlock() };
     }
+}
+
+/// A batch ends where the queue ends, or before a completion whose event the program has not fetched.
+/// The program then polls for that one when it has the event, and finds it.
+enum Batch {
+    Begins,
+    GoesOn,
 }
 
 /// Takes the next completion; ENOENT if there is none.
 ///
 /// # Safety
 /// The cursor's lock is held.
-unsafe fn advance(cq: *mut ibv_cq_ex, own: &CqOwn) -> c_int {
-    let polled = own.cq.poll_each(1, |completion, at_ns| {
+unsafe fn advance(cq: *mut ibv_cq_ex, own: &CqOwn, batch: Batch) -> c_int {
+    let set = |completion: &Completion, at_ns| {
         // SAFETY: the lock is held; the program reads the two fields of the structure.
         unsafe {
             (&raw mut (*cq).status).write(completion.status as c_int);
             (&raw mut (*cq).wr_id).write(completion.wr_id);
             *own.cursor.at.get() = Some((*completion, at_ns));
         }
-    });
+    };
+    let polled = match batch {
+        Batch::Begins => own.cq.poll_each(1, set),
+        Batch::GoesOn => own.cq.poll_on(set),
+    };
     match polled {
         Ok(0) => libc::ENOENT,
         Ok(_) => 0,
@@ -180,7 +191,7 @@ unsafe fn advance(cq: *mut ibv_cq_ex, own: &CqOwn) -> c_int {
 unsafe fn current<T: Default>(cq: *mut ibv_cq_ex, read: impl FnOnce(&Completion, u64) -> T) -> T {
     // SAFETY: the caller's promise: this thread holds the cursor's lock.
     unsafe {
-        let Ok(own) = CqExObject::of(cq) else { return T::default() };
+        let Ok(own) = CqExObject::whatever_handle(cq) else { return T::default() };
         (*own.cursor.at.get()).as_ref().map_or_else(T::default, |(completion, at_ns)| read(completion, *at_ns))
     }
 }

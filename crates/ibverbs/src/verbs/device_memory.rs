@@ -114,7 +114,7 @@ fn span(own: &DmOwn, offset: u64, host: *const c_void, length: size_t) -> Result
 unsafe extern "C" fn memcpy_to_dm(dm: *mut ibv_dm, offset: u64, host: *const c_void, length: size_t) -> c_int {
     errno(|| {
         // SAFETY: the caller's promise.
-        let own = unsafe { DmObject::of(dm) }?;
+        let own = unsafe { DmObject::whatever_handle(dm) }?;
         let Some(span) = span(own, offset, host, length)? else { return Ok(()) };
         let _alone = own.copying.lock();
         // SAFETY: the caller's promise.
@@ -130,7 +130,7 @@ unsafe extern "C" fn memcpy_to_dm(dm: *mut ibv_dm, offset: u64, host: *const c_v
 unsafe extern "C" fn memcpy_from_dm(host: *mut c_void, dm: *mut ibv_dm, offset: u64, length: size_t) -> c_int {
     errno(|| {
         // SAFETY: the caller's promise.
-        let own = unsafe { DmObject::of(dm) }?;
+        let own = unsafe { DmObject::whatever_handle(dm) }?;
         let Some(span) = span(own, offset, host, length)? else { return Ok(()) };
         let _alone = own.copying.lock();
         // SAFETY: the caller's promise.

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
 use crate::object::{Object, next_handle};
+use crate::rdmacm::devices;
 use crate::verbs::context::{self, Context};
 
 /// What belongs to a protection domain; a parent domain shares it with the one it was made of.
@@ -83,6 +84,7 @@ pub(crate) unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
             Context::of((*pd).context)?.shared.withdraw::<ibv_pd>((*pd).handle);
             PdObject::free(pd);
         }
+        devices::close_if_idle();
         Ok(())
     })
 }
@@ -125,9 +127,11 @@ pub(crate) unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
 
 const PARENT_ALLOCATORS: u32 = 1;
 const PARENT_PD_CONTEXT: u32 = 1 << 1;
+const PARENT_ALLOW_CC_UNPROTECTED_ALLOC: u32 = 1 << 2;
 
 /// `ibv_alloc_parent_domain(3)`. Allocators of the program are accepted and never called: no
-/// queue of this device lies in memory that a program could supply.
+/// queue of this device lies in memory that a program could supply. The leave to allocate memory that a
+/// confidential guest shares with its host changes nothing: this device reaches protected memory as well.
 ///
 /// # Safety
 /// An open context and readable attributes.
@@ -142,7 +146,7 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
             let attr = attr.as_ref().ok_or(Errno::INVAL)?;
             (attr, PdObject::of(attr.pd)?)
         };
-        if attr.comp_mask & !(PARENT_ALLOCATORS | PARENT_PD_CONTEXT) != 0 {
+        if attr.comp_mask & !(PARENT_ALLOCATORS | PARENT_PD_CONTEXT | PARENT_ALLOW_CC_UNPROTECTED_ALLOC) != 0 {
             return Err(Errno::INVAL);
         }
         // SAFETY: an allocated domain.

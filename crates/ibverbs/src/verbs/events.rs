@@ -8,6 +8,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::abi::*;
 use crate::boundary::Errno;
+use crate::object::count_acknowledged;
 use crate::verbs::context::Context;
 use crate::verbs::cq::CqObject;
 use crate::verbs::qp::QpObject;
@@ -87,7 +88,7 @@ fn tell(own: &Context, happened: AsyncEvent) -> Option<ibv_async_event> {
         AsyncEvent::Qp { qpn, event } => {
             let qp = slots.qps.get(&qpn)?.0;
             // SAFETY: it lives while it is in the table.
-            unsafe { QpObject::of(qp) }.ok()?.unacked.fetched();
+            unsafe { QpObject::whatever_handle(qp) }.ok()?.unacked.fetched();
             told.element.qp = qp;
             told.event_type = match event {
                 QpEvent::Fatal => IBV_EVENT_QP_FATAL,
@@ -101,14 +102,14 @@ fn tell(own: &Context, happened: AsyncEvent) -> Option<ibv_async_event> {
         AsyncEvent::CqError { cookie, .. } => {
             let cq = slots.cqs.get(&cookie)?.0;
             // SAFETY: as above.
-            unsafe { CqObject::of(cq) }.ok()?.unacked.fetched();
+            unsafe { CqObject::whatever_handle(cq) }.ok()?.unacked.fetched();
             told.element.cq = cq;
             told.event_type = IBV_EVENT_CQ_ERR;
         }
         AsyncEvent::SrqLimitReached(id) => {
             let srq = slots.srqs.get(&id)?.0;
             // SAFETY: as above.
-            unsafe { SrqObject::of(srq) }.ok()?.unacked.fetched();
+            unsafe { SrqObject::whatever_handle(srq) }.ok()?.unacked.fetched();
             told.element.srq = srq;
             told.event_type = IBV_EVENT_SRQ_LIMIT_REACHED;
         }
@@ -133,15 +134,21 @@ pub(crate) unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event)
     // SAFETY: the caller's promise: the event's object still lives.
     unsafe {
         let Some(event) = event.as_ref() else { return };
-        let unacked = match event.event_type {
-            IBV_EVENT_CQ_ERR => CqObject::of(event.element.cq).map(|own| &own.unacked),
-            IBV_EVENT_QP_FATAL..=IBV_EVENT_PATH_MIG_ERR | IBV_EVENT_QP_LAST_WQE_REACHED => {
-                QpObject::of(event.element.qp).map(|own| &own.unacked)
+        let (cq, qp, srq) = (event.element.cq, event.element.qp, event.element.srq);
+        let acknowledged = match event.event_type {
+            IBV_EVENT_CQ_ERR => {
+                CqObject::whatever_handle(cq).map(|own| (&own.unacked, &raw mut (*cq).async_events_completed))
             }
-            IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => SrqObject::of(event.element.srq).map(|own| &own.unacked),
+            IBV_EVENT_QP_FATAL..=IBV_EVENT_PATH_MIG_ERR | IBV_EVENT_QP_LAST_WQE_REACHED => {
+                QpObject::whatever_handle(qp).map(|own| (&own.unacked, &raw mut (*qp).events_completed))
+            }
+            IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => {
+                SrqObject::whatever_handle(srq).map(|own| (&own.unacked, &raw mut (*srq).events_completed))
+            }
             _ => return,
         };
-        if let Ok(unacked) = unacked {
+        if let Ok((unacked, completed)) = acknowledged {
+            count_acknowledged(completed, 1);
             unacked.acknowledged();
         }
     }

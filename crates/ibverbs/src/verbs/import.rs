@@ -81,7 +81,7 @@ impl Shared {
             return Err(Errno::last());
         }
         // SAFETY: just made, and nobody else's.
-        let fd = unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) };
+        let fd = guest::high(unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) });
         let id = file_id(fd.as_raw_fd())?;
         let shared = Arc::new(Shared { listed, fd, objects: Mutex::default() });
         let mut contexts = CONTEXTS.lock();
@@ -140,7 +140,7 @@ pub(crate) unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, handle:
         let own = unsafe { Context::of(context) }?;
         let part = own.shared.with(handle, |pd: *mut ibv_pd| {
             // SAFETY: it exists while it is known.
-            Ok(PdOwn::on(unsafe { PdObject::of(pd) }?, None))
+            Ok(PdOwn::on(unsafe { PdObject::whatever_handle(pd) }?, None))
         })?;
         Ok(PdObject::leak(ibv_pd { context, handle }, part))
     })
@@ -154,7 +154,7 @@ pub(crate) unsafe extern "C" fn ibv_unimport_pd(pd: *mut ibv_pd) {
     otherwise((), || {
         // SAFETY: the caller's promise.
         unsafe {
-            if let Ok(own) = PdObject::of(pd) {
+            if let Ok(own) = PdObject::whatever_handle(pd) {
                 own.let_go();
                 PdObject::free(pd);
             }
@@ -175,7 +175,7 @@ pub(crate) unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *
         };
         own.shared.with(handle, |mr: *mut ibv_mr| {
             // SAFETY: it exists while it is known.
-            let (copy, c) = unsafe { (MrObject::of(mr)?.copy(), &*mr) };
+            let (copy, c) = unsafe { (MrObject::whatever_handle(mr)?.copy(), &*mr) };
             let c = ibv_mr {
                 context,
                 pd,
@@ -213,7 +213,7 @@ pub(crate) unsafe extern "C" fn ibv_import_dm(context: *mut ibv_context, handle:
         let own = unsafe { Context::of(context) }?;
         own.shared.with(handle, |dm: *mut ibv_dm| {
             // SAFETY: it exists while it is known.
-            let copy = unsafe { DmObject::of(dm) }?.copy();
+            let copy = unsafe { DmObject::whatever_handle(dm) }?.copy();
             Ok(DmObject::leak(device_memory::structure(context, handle), copy))
         })
     })

@@ -14,10 +14,16 @@ const UNASKED: &str = "off,connect::process=error";
 pub(crate) fn start() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let mut builder = if std::env::var_os(VARIABLE).is_some() { Builder::from_env(VARIABLE) } else { unasked() };
+        let mut builder = guest::environment::text(VARIABLE).map_or_else(unasked, |filters| asked(&filters));
         // A program that brings a logger of its own keeps it.
         let _ = builder.try_init();
     });
+}
+
+fn asked(filters: &str) -> Builder {
+    let mut builder = Builder::new();
+    builder.parse_filters(filters);
+    builder
 }
 
 fn unasked() -> Builder {

@@ -124,12 +124,21 @@ pub(crate) unsafe fn register(
 ) -> Result<*mut ibv_mr, Errno> {
     // SAFETY: the caller's promise.
     let own = unsafe { PdObject::of(pd) }?;
+    // The kernel asks for it, whatever the device.
+    if addr.addr() as u64 % page_bytes() != iova % page_bytes() {
+        return Err(Errno::INVAL);
+    }
     let spec = Spec { pd: own.pd.clone(), addr, length, iova, access: access(flags)? };
     // SAFETY: passed on.
     let mr = unsafe { spec.register() }?;
     // SAFETY: allocated, says the caller.
     let context = unsafe { (*pd).context };
     Ok(present(context, pd, mr, spec, Kept::Nothing))
+}
+
+fn page_bytes() -> u64 {
+    // SAFETY: asks for a number.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
 }
 
 /// Gives the program an object for a region.
@@ -365,7 +374,8 @@ pub(crate) unsafe extern "C" fn advise_mr(
 /// Where the bytes of an entry lie, if the region allows the advice.
 fn located(context: &Context, pd: *mut ibv_pd, sge: &ibv_sge, write: bool) -> Result<(usize, usize), Errno> {
     let regions = context.regions.lock();
-    let region = regions.get(&sge.lkey).filter(|region| region.pd == pd).ok_or(Errno(libc::ENOENT))?;
+    let lkey = sge.lkey;
+    let region = regions.get(&lkey).filter(|region| region.pd == pd).ok_or(Errno(libc::ENOENT))?;
     let end = sge.addr.checked_add(u64::from(sge.length)).ok_or(Errno(libc::EFAULT))?;
     if sge.addr < region.range.start || end > region.range.end {
         return Err(Errno(libc::EFAULT));

@@ -54,7 +54,9 @@ pub(crate) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
 pub(crate) unsafe extern "C" fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int {
     errno(|| {
         // SAFETY: the caller's promise.
-        let (own, window, bind) = unsafe { (QpObject::of(qp)?, MwObject::of(mw)?, bind.as_ref().ok_or(Errno::INVAL)?) };
+        let (own, window, bind) = unsafe {
+            (QpObject::whatever_handle(qp)?, MwObject::whatever_handle(mw)?, bind.as_ref().ok_or(Errno::INVAL)?)
+        };
         if window.mw_type() != MwType::One {
             return Err(Errno::INVAL);
         }
@@ -74,6 +76,60 @@ pub(crate) unsafe extern "C" fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: 
 /// The next key of a window: its low byte counts up (`ibv_inc_rkey(3)`).
 fn next_key(rkey: u32) -> u32 {
     (rkey & !0xff) | (rkey.wrapping_add(1) & 0xff)
+}
+
+/// The key that a bind gives a type 2 window. The program finds it in the window's structure once the bind is posted:
+/// of the key that it chose, only the low byte counts.
+pub(crate) struct NewKey {
+    window: *mut ibv_mw,
+    before: u32,
+    after: u32,
+}
+
+impl Default for NewKey {
+    fn default() -> NewKey {
+        NewKey { window: std::ptr::null_mut(), before: 0, after: 0 }
+    }
+}
+
+impl NewKey {
+    /// # Safety
+    /// A window that exists for as long as this is used.
+    pub(crate) unsafe fn of(window: *mut ibv_mw, op: &SendOp) -> NewKey {
+        // SAFETY: the caller's promise.
+        let (before, kind) = unsafe { ((*window).rkey, (*window).r#type) };
+        match op {
+            SendOp::Bind(bind) if kind == IBV_MW_TYPE_2 => NewKey { window, before, after: bind.bound_rkey().0 },
+            _ => NewKey::default(),
+        }
+    }
+
+    pub(crate) fn tell(&self) {
+        self.write(self.after);
+    }
+
+    pub(crate) fn take_back(&self) {
+        self.write(self.before);
+    }
+
+    fn write(&self, rkey: u32) {
+        if !self.window.is_null() {
+            // SAFETY: it exists, as whoever made this has promised.
+            unsafe { (&raw mut (*self.window).rkey).write(rkey) };
+        }
+    }
+}
+
+/// The operation that binds a window.
+///
+/// # Safety
+/// A window that exists, or null.
+pub(crate) unsafe fn bind_op(window: *mut ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Result<SendOp, Errno> {
+    if window.is_null() {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: the caller's promise.
+    Ok(SendOp::Bind(binding(unsafe { (*window).rkey }, rkey, info)?))
 }
 
 /// A bind in the device's words.

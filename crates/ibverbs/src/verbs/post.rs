@@ -10,7 +10,7 @@ use crate::abi::*;
 use crate::boundary::Errno;
 use crate::boundary::hot::errno;
 use crate::verbs::address::AhObject;
-use crate::verbs::mw;
+use crate::verbs::mw::{self, NewKey};
 use crate::verbs::qp::{QpObject, QpOwn};
 use crate::verbs::srq::SrqObject;
 
@@ -83,6 +83,28 @@ impl<W: Linked, R, T: FnMut(&W) -> Result<R, Errno>> Iterator for List<W, T> {
     }
 }
 
+/// The bind that was handed out last. Its window has its new key already, which a refused post takes back.
+struct LastBind {
+    wr: *const ibv_send_wr,
+    key: NewKey,
+}
+
+impl Default for LastBind {
+    fn default() -> LastBind {
+        LastBind { wr: std::ptr::null(), key: NewKey::default() }
+    }
+}
+
+impl LastBind {
+    /// The request was refused.
+    #[cold]
+    fn undo(&self, refused: *const ibv_send_wr) {
+        if self.wr == refused {
+            self.key.take_back();
+        }
+    }
+}
+
 /// `ibv_post_send(3)`.
 ///
 /// # Safety
@@ -94,11 +116,17 @@ pub(crate) unsafe extern "C" fn post_send(
 ) -> c_int {
     errno(|| {
         // SAFETY: the caller's promise.
-        let own = unsafe { QpObject::of(qp) }?;
-        let mut list = List::new(first, |wr: &ibv_send_wr| send_wr(own, wr));
+        let own = unsafe { QpObject::whatever_handle(qp) }?;
+        let mut bind = LastBind::default();
+        let mut list = List::new(first, |wr: &ibv_send_wr| send_wr(own, wr, &mut bind));
         let posted = own.qp.post_send(&mut list);
+        let at = list.at;
         // SAFETY: the caller's promise.
-        unsafe { list.outcome(posted, bad) }
+        let outcome = unsafe { list.outcome(posted, bad) };
+        if outcome.is_err() {
+            bind.undo(at);
+        }
+        outcome
     })
 }
 
@@ -113,7 +141,7 @@ pub(crate) unsafe extern "C" fn post_recv(
 ) -> c_int {
     errno(|| {
         // SAFETY: the caller's promise.
-        let own = unsafe { QpObject::of(qp) }?;
+        let own = unsafe { QpObject::whatever_handle(qp) }?;
         let mut list = List::new(first, recv_wr);
         let posted = own.qp.post_recv(&mut list);
         // SAFETY: the caller's promise.
@@ -132,7 +160,7 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
 ) -> c_int {
     errno(|| {
         // SAFETY: the caller's promise.
-        let own = unsafe { SrqObject::of(srq) }?;
+        let own = unsafe { SrqObject::whatever_handle(srq) }?;
         let mut list = List::new(first, recv_wr);
         let posted = own.srq.post(&mut list);
         // SAFETY: the caller's promise.
@@ -148,14 +176,14 @@ fn recv_wr(wr: &ibv_recv_wr) -> Result<RecvWr, Errno> {
 }
 
 #[inline]
-fn send_wr(own: &QpOwn, wr: &ibv_send_wr) -> Result<SendWr, Errno> {
+fn send_wr(own: &QpOwn, wr: &ibv_send_wr, last_bind: &mut LastBind) -> Result<SendWr, Errno> {
     // SAFETY: a program's request names its list.
     let list = unsafe { entries(wr.sg_list, wr.num_sge) }?;
     let known = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
     if wr.send_flags & !known != 0 {
         return Err(Errno::INVAL);
     }
-    let op = operation(wr)?;
+    let op = operation(wr, last_bind)?;
     let payload = match wr.send_flags & IBV_SEND_INLINE {
         0 => Payload::Sgl(if takes_payload(&op) { sgl(list) } else { Sgl::new() }),
         // SAFETY: a program's request names its bytes.
@@ -166,8 +194,11 @@ fn send_wr(own: &QpOwn, wr: &ibv_send_wr) -> Result<SendWr, Errno> {
         op,
         flags: SendFlags::from_bits_truncate(wr.send_flags),
         payload,
-        // SAFETY: a UD request has that member of the union.
-        datagram: if wr_is_datagram(own) { Some(Box::new(unsafe { datagram(&wr.wr.ud) }?)) } else { None },
+        datagram: match wr_is_datagram(own) && names_address(wr.opcode) {
+            // SAFETY: a SEND of UD has that member of the union.
+            true => Some(Box::new(unsafe { datagram(&wr.wr.ud) }?)),
+            false => None,
+        },
         xrc_srq: wr_is_xrc(own).then_some(wr.remote_srqn),
     })
 }
@@ -175,6 +206,12 @@ fn send_wr(own: &QpOwn, wr: &ibv_send_wr) -> Result<SendWr, Errno> {
 #[inline]
 pub(crate) fn wr_is_datagram(own: &QpOwn) -> bool {
     own.qp.qp_type() == device::QpType::Ud
+}
+
+/// Whether a request of UD has the member with the address. The others fail in their turn: their members mean
+/// something else.
+fn names_address(opcode: c_int) -> bool {
+    matches!(opcode, IBV_WR_SEND | IBV_WR_SEND_WITH_IMM)
 }
 
 #[inline]
@@ -244,13 +281,13 @@ pub(crate) unsafe fn inline(
 #[inline]
 pub(crate) unsafe fn datagram(ud: &ibv_send_wr_ud) -> Result<Datagram, Errno> {
     // SAFETY: the caller's promise.
-    let address = unsafe { AhObject::of(ud.ah) }?;
+    let address = unsafe { AhObject::whatever_handle(ud.ah) }?;
     Ok(Datagram { address: *address, remote_qpn: Qpn::new(ud.remote_qpn), remote_qkey: QKey(ud.remote_qkey) })
 }
 
 /// What a request does. Each opcode has its member of the union.
 #[inline]
-fn operation(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
+fn operation(wr: &ibv_send_wr, last_bind: &mut LastBind) -> Result<SendOp, Errno> {
     let imm = u32::from_be(wr.imm_data);
     // SAFETY: the members are integers and pointers, valid whatever the program wrote.
     let (rdma, atomic) = unsafe { (wr.wr.rdma, wr.wr.atomic) };
@@ -270,11 +307,12 @@ fn operation(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
         IBV_WR_ATOMIC_WRITE => SendOp::AtomicWrite(remote),
         IBV_WR_LOCAL_INV => SendOp::LocalInvalidate(RKey(wr.imm_data)),
         IBV_WR_BIND_MW => {
-            // SAFETY: as above.
-            let bind = unsafe { wr.extra.bind_mw };
-            // SAFETY: null, or a window that exists, as the program must give.
-            let window = unsafe { bind.mw.as_ref() }.ok_or(Errno::INVAL)?;
-            SendOp::Bind(mw::binding(window.rkey, bind.rkey, &bind.bind_info)?)
+            // SAFETY: as above; a window that exists, or null, as the program must give.
+            let op = unsafe { mw::bind_op(wr.extra.bind_mw.mw, wr.extra.bind_mw.rkey, &wr.extra.bind_mw.bind_info) }?;
+            // SAFETY: a window that exists.
+            *last_bind = LastBind { wr, key: unsafe { NewKey::of(wr.extra.bind_mw.mw, &op) } };
+            last_bind.key.tell();
+            op
         }
         _ => return Err(Errno::INVAL),
     })

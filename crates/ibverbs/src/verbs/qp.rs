@@ -37,14 +37,37 @@ impl QpObject {
         // SAFETY: the caller's promise; `ibv_qp_ex` begins with an `ibv_qp`.
         unsafe { Object::<ibv_qp_ex, QpOwn>::of(qp.cast()) }
     }
+
+    /// For what a driver does without the kernel.
+    ///
+    /// # Safety
+    /// As [`of`](Self::of).
+    #[inline]
+    pub(crate) unsafe fn whatever_handle<'a>(qp: *mut ibv_qp) -> Result<&'a QpOwn, Errno> {
+        // SAFETY: the caller's promise, as above.
+        unsafe { Object::<ibv_qp_ex, QpOwn>::whatever_handle(qp.cast()) }
+    }
 }
 
 /// `ibv_destroy_qp(3)`: waits until fetched events are acknowledged. EBUSY while it is attached to
-/// a multicast group is not said: it is detached.
+/// a multicast group.
 ///
 /// # Safety
 /// Null, or created.
 pub(crate) unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
+    // SAFETY: passed on.
+    match unsafe { QpObject::of(qp) } {
+        Ok(own) if own.qp.is_in_multicast() => errno(|| Err(Errno(libc::EBUSY))),
+        // SAFETY: passed on.
+        _ => unsafe { destroy(qp) },
+    }
+}
+
+/// Likewise, and it leaves its multicast groups.
+///
+/// # Safety
+/// As [`ibv_destroy_qp`].
+pub(crate) unsafe fn destroy(qp: *mut ibv_qp) -> c_int {
     errno(|| {
         // SAFETY: the caller's promise.
         let own = unsafe { QpObject::of(qp) }?;
@@ -66,7 +89,7 @@ pub(crate) unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
 /// Null, or created.
 pub(crate) unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
     // SAFETY: the caller's promise.
-    match unsafe { QpObject::of(qp) } {
+    match unsafe { QpObject::whatever_handle(qp) } {
         Ok(own) if own.extended => qp.cast(),
         _ => std::ptr::null_mut(),
     }

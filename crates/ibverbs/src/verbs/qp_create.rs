@@ -79,6 +79,7 @@ struct Wanted {
     pd: *mut ibv_pd,
     xrcd: *mut ibv_xrcd,
     operations: u64,
+    blocks_own_multicast: bool,
 }
 
 impl Wanted {
@@ -94,6 +95,7 @@ impl Wanted {
             pd: std::ptr::null_mut(),
             xrcd: std::ptr::null_mut(),
             operations: 0,
+            blocks_own_multicast: false,
         }
     }
 
@@ -102,9 +104,10 @@ impl Wanted {
         if attr.comp_mask & !KNOWN_ATTRIBUTES != 0 {
             return Err(Errno::INVAL);
         }
+        let create_flags = if has(IBV_QP_INIT_ATTR_CREATE_FLAGS) { attr.create_flags } else { 0 };
         let unsupported = has(IBV_QP_INIT_ATTR_IND_TABLE)
             || has(IBV_QP_INIT_ATTR_RX_HASH)
-            || has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr.create_flags != 0
+            || create_flags & !IBV_QP_CREATE_BLOCK_SELF_MCAST_LB != 0
             || has(IBV_QP_INIT_ATTR_MAX_TSO_HEADER) && attr.max_tso_header != 0;
         if unsupported {
             return Err(Errno::NOT_SUPPORTED);
@@ -121,6 +124,7 @@ impl Wanted {
             pd: if has(IBV_QP_INIT_ATTR_PD) { attr.pd } else { std::ptr::null_mut() },
             xrcd: if has(IBV_QP_INIT_ATTR_XRCD) { attr.xrcd } else { std::ptr::null_mut() },
             operations,
+            blocks_own_multicast: create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB != 0,
         })
     }
 
@@ -189,6 +193,9 @@ unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Result<*mut ibv_
         // SAFETY: passed on.
         _ => unsafe { with_queues(own, context, wanted, qp_type) }?,
     };
+    if wanted.blocks_own_multicast {
+        qp.block_own_multicast();
+    }
     let qpn = qp.qpn();
     let base = structure(context, wanted, qpn.get());
     let part = QpOwn {

@@ -17,7 +17,7 @@ use crate::abi::*;
 use crate::boundary::Errno;
 use crate::boundary::hot::{errno, otherwise};
 use crate::object::Object;
-use crate::verbs::mw;
+use crate::verbs::mw::{self, NewKey};
 use crate::verbs::post;
 use crate::verbs::qp::QpOwn;
 
@@ -30,6 +30,8 @@ pub(crate) struct Builder {
 #[derive(Default)]
 struct List {
     requests: Vec<SendWr>,
+    /// Keys of the windows that the list binds.
+    keys: Vec<NewKey>,
     error: Option<Errno>,
 }
 
@@ -97,7 +99,7 @@ type QpExObject = Object<ibv_qp_ex, QpOwn>;
 unsafe fn building<'a>(qp: *mut ibv_qp_ex) -> Option<(&'a QpOwn, &'a mut List)> {
     // SAFETY: the caller's promise; the lock is held by this thread since `wr_start`.
     unsafe {
-        let own = QpExObject::of(qp).ok()?;
+        let own = QpExObject::whatever_handle(qp).ok()?;
         Some((own, &mut *own.builder.list.get()))
     }
 }
@@ -107,7 +109,7 @@ unsafe fn building<'a>(qp: *mut ibv_qp_ex) -> Option<(&'a QpOwn, &'a mut List)> 
 unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
     otherwise((), || {
         // SAFETY: the caller's promise.
-        if let Ok(own) = unsafe { QpExObject::of(qp) } {
+        if let Ok(own) = unsafe { QpExObject::whatever_handle(qp) } {
             own.builder.lock.lock();
         }
     });
@@ -149,11 +151,14 @@ impl List {
         if self.requests.len() > own.qp.send_room() as usize {
             return Err(Errno::NOMEM);
         }
-        own.qp.post_send(self.requests.drain(..)).map_err(|failure| failure.error.into())
+        own.qp.post_send(self.requests.drain(..)).map_err(|failure| Errno::from(failure.error))?;
+        self.keys.iter().for_each(NewKey::tell);
+        Ok(())
     }
 
     fn clear(&mut self) {
         self.requests.clear();
+        self.keys.clear();
         self.error = None;
     }
 }
@@ -229,7 +234,6 @@ requests! {
     wr_atomic_fetch_add(rkey: u32, addr: u64, add: u64) =>
         Ok(SendOp::Atomic(at(addr, rkey), AtomicOp::FetchAdd { add }));
     wr_local_inv(rkey: u32) => Ok(SendOp::LocalInvalidate(RKey(rkey)));
-    wr_bind_mw(window: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) => bind(window, rkey, info);
     // There is no segmentation of foreign protocols here.
     wr_send_tso(_hdr: *mut c_void, _hdr_bytes: u16, _mss: u16) => Err(Errno::NOT_SUPPORTED);
     wr_flush(rkey: u32, addr: u64, len: size_t, kind: u8, level: u8) => flush(rkey, addr, len, kind, level);
@@ -264,10 +268,19 @@ fn flush(rkey: u32, addr: u64, length: size_t, kind: u8, level: u8) -> Result<Se
     Ok(SendOp::Flush { remote: at(addr, rkey), len_bytes, placement, level })
 }
 
-fn bind(window: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) -> Result<SendOp, Errno> {
-    // SAFETY: null, or as `ibv_wr_bind_mw(3)` wants them.
-    let (window, info) = unsafe { (window.as_ref().ok_or(Errno::INVAL)?, info.as_ref().ok_or(Errno::INVAL)?) };
-    Ok(SendOp::Bind(mw::binding(window.rkey, rkey, info)?))
+/// Begins a bind, see `ibv_wr_post(3)`.
+///
+/// # Safety
+/// After `wr_start`, on the same thread; a window that exists until the list is posted or dropped, and a readable bind.
+unsafe extern "C" fn wr_bind_mw(qp: *mut ibv_qp_ex, window: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let op = info.as_ref().ok_or(Errno::INVAL).and_then(|info| mw::bind_op(window, rkey, info));
+        if let (Ok(op), Some((_, list))) = (&op, building(qp)) {
+            list.keys.push(NewKey::of(window, op));
+        }
+        begin(qp, op);
+    }
 }
 
 /// # Safety

@@ -102,7 +102,7 @@ fn basic(info: &DeviceInfo, limits: &Limits) -> ibv_device_attr {
     attr.max_mcast_grp = int(limits.max_mcast_groups);
     attr.max_mcast_qp_attach = int(limits.max_mcast_qp);
     attr.max_total_mcast_qp_attach = int(limits.max_mcast_groups.saturating_mul(limits.max_mcast_qp));
-    attr.max_ah = c_int::MAX;
+    attr.max_ah = int(limits.max_ah);
     attr.max_srq = int(limits.max_srq);
     attr.max_srq_wr = int(limits.max_srq_wr);
     attr.max_srq_sge = int(limits.max_srq_sge);

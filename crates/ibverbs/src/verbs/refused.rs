@@ -4,10 +4,10 @@ use crate::abi::*;
 use crate::boundary::Errno;
 
 macro_rules! refused {
-    ($($(#[$doc:meta])* $name:ident -> $type:ty = $answer:expr;)+) => {
+    ($($(#[$doc:meta])* $name:ident($($argument:ty),*) -> $type:ty = $answer:expr;)+) => {
         $(
             $(#[$doc])*
-            pub(crate) extern "C" fn $name() -> $type {
+            pub(crate) extern "C" fn $name($(_: $argument),*) -> $type {
                 Errno::NOT_SUPPORTED.set();
                 $answer
             }
@@ -15,42 +15,40 @@ macro_rules! refused {
     };
 }
 
-// Each takes arguments, which it does not look at: the caller keeps them where it put them.
+// Where no argument is named, the function does not look at those it gets: the caller keeps them where it put them.
 refused! {
     /// `ibv_reg_dmabuf_mr(3)`: memory of other devices cannot be reached by copying.
-    ibv_reg_dmabuf_mr -> *mut ibv_mr = std::ptr::null_mut();
+    ibv_reg_dmabuf_mr() -> *mut ibv_mr = std::ptr::null_mut();
     /// `ibv_dm_export_dmabuf_fd(3)`.
-    ibv_dm_export_dmabuf_fd -> c_int = -1;
-    /// `ibv_alloc_dmah(3)`: no PCI steering tags.
-    ibv_alloc_dmah -> *mut c_void = std::ptr::null_mut();
+    ibv_dm_export_dmabuf_fd(*mut ibv_dm) -> c_int = -1;
+    /// `ibv_alloc_dmah(3)`: steering tags are for PCI devices that write to memory.
+    ibv_alloc_dmah(*mut ibv_context, *mut ibv_dmah_init_attr) -> *mut ibv_dmah = std::ptr::null_mut();
     /// `ibv_dealloc_dmah`.
-    ibv_dealloc_dmah -> c_int = libc::EOPNOTSUPP;
-    /// `ibv_export_buf_dmabuf_fd`.
-    ibv_export_buf_dmabuf_fd -> c_int = -1;
+    ibv_dealloc_dmah(*mut ibv_dmah) -> c_int = libc::EOPNOTSUPP;
     /// `ibv_create_comp_cntr`: completion counters.
-    ibv_create_comp_cntr -> *mut c_void = std::ptr::null_mut();
+    ibv_create_comp_cntr() -> *mut c_void = std::ptr::null_mut();
     /// `ibv_destroy_comp_cntr`.
-    ibv_destroy_comp_cntr -> c_int = libc::EOPNOTSUPP;
+    ibv_destroy_comp_cntr() -> c_int = libc::EOPNOTSUPP;
     /// `ibv_inc_comp_cntr`.
-    ibv_inc_comp_cntr -> c_int = libc::EOPNOTSUPP;
+    ibv_inc_comp_cntr() -> c_int = libc::EOPNOTSUPP;
     /// `ibv_inc_err_comp_cntr`.
-    ibv_inc_err_comp_cntr -> c_int = libc::EOPNOTSUPP;
+    ibv_inc_err_comp_cntr() -> c_int = libc::EOPNOTSUPP;
     /// `ibv_qp_attach_comp_cntr`.
-    ibv_qp_attach_comp_cntr -> c_int = libc::EOPNOTSUPP;
+    ibv_qp_attach_comp_cntr() -> c_int = libc::EOPNOTSUPP;
     /// `ibv_read_comp_cntr`.
-    ibv_read_comp_cntr -> c_int = libc::EOPNOTSUPP;
+    ibv_read_comp_cntr() -> c_int = libc::EOPNOTSUPP;
     /// `ibv_read_err_comp_cntr`.
-    ibv_read_err_comp_cntr -> c_int = libc::EOPNOTSUPP;
+    ibv_read_err_comp_cntr() -> c_int = libc::EOPNOTSUPP;
     /// `ibv_set_comp_cntr`.
-    ibv_set_comp_cntr -> c_int = libc::EOPNOTSUPP;
+    ibv_set_comp_cntr() -> c_int = libc::EOPNOTSUPP;
     /// `ibv_set_err_comp_cntr`.
-    ibv_set_err_comp_cntr -> c_int = libc::EOPNOTSUPP;
+    ibv_set_err_comp_cntr() -> c_int = libc::EOPNOTSUPP;
     /// `ibv_query_comp_cntr_caps`.
-    _ibv_query_comp_cntr_caps -> c_int = libc::EOPNOTSUPP;
+    _ibv_query_comp_cntr_caps() -> c_int = libc::EOPNOTSUPP;
     /// `ibv_query_ece(3)`: as of devices that have none.
-    ibv_query_ece -> c_int = libc::EOPNOTSUPP;
+    ibv_query_ece() -> c_int = libc::EOPNOTSUPP;
     /// `ibv_set_ece(3)`: enhanced connection establishment is a vendor's affair.
-    ibv_set_ece -> c_int = libc::EOPNOTSUPP;
+    ibv_set_ece() -> c_int = libc::EOPNOTSUPP;
 }
 
 /// `ibv_fork_init(3)`: nothing to do. Memory is reached by its addresses, never pinned, so a

@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use guest::environment;
+
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
 
@@ -17,8 +19,8 @@ const SYSFS_OF_RDMA_CORE: &str = "SYSFS_PATH";
 fn path() -> &'static CString {
     static PATH: OnceLock<CString> = OnceLock::new();
     PATH.get_or_init(|| {
-        let named = [SYSFS, SYSFS_OF_RDMA_CORE].into_iter().find_map(std::env::var_os);
-        let path = named.filter(|path| !path.is_empty()).unwrap_or_else(|| "/sys".into());
+        let named = [SYSFS, SYSFS_OF_RDMA_CORE].into_iter().find_map(environment::value);
+        let path = named.unwrap_or_else(|| "/sys".into());
         CString::new(path.as_bytes()).unwrap_or_else(|_| c"/sys".into())
     })
 }

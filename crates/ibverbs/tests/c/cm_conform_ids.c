@@ -180,9 +180,9 @@ static void forked(void)
 	CHECK(child >= 0);
 	if (child == 0) {
 		struct rdma_cm_event *event;
-		MINUS_WITH(rdma_get_cm_event(channel, &event), EPERM);
-		MINUS_WITH(rdma_resolve_route(id, 100), EPERM);
-		MINUS_WITH(rdma_listen(id, 1), EPERM);
+		MINUS_WITH(rdma_get_cm_event(channel, &event), EACCES);
+		MINUS_WITH(rdma_resolve_route(id, 100), EACCES);
+		MINUS_WITH(rdma_listen(id, 1), EACCES);
 		_exit(0);
 	}
 	CHECK(waitpid(child, &status, 0) == child && status == 0, "status %x", status);

@@ -97,6 +97,17 @@ static void room(struct ibv_qp *qp)
 	CHECK(bad == &list[32], "request %d", (int)(bad - list));
 }
 
+/* A failed send has stopped the send queue; nothing else. */
+static void ready_again(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+	CHECK(!ibv_query_qp(qp, &attr, IBV_QP_STATE, &init));
+	RETURNS(attr.qp_state, IBV_QPS_SQE);
+	attr.qp_state = IBV_QPS_RTS;
+	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+}
+
 static void datagrams(void)
 {
 	struct ibv_qp *qp = make_qp(pd, cq, IBV_QPT_UD);
@@ -108,11 +119,47 @@ static void datagrams(void)
 	attr.qp_state = IBV_QPS_RTS;
 	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
 	struct ibv_send_wr wr = good(), *bad = NULL;
+	wr.opcode = IBV_WR_SEND, wr.wr.ud.ah = NULL;
 	RETURNS(ibv_post_send(qp, &wr, &bad), EINVAL);
 	CHECK(bad == &wr);
-	wr.opcode = IBV_WR_SEND, wr.wr.ud.ah = NULL, bad = NULL;
-	RETURNS(ibv_post_send(qp, &wr, &bad), EINVAL);
-	CHECK(bad == &wr);
+	/* What UD lacks is taken, whatever its members say, and fails in its turn; so is what is too long. */
+	static const enum ibv_wr_opcode lacking[] = { IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_SEND_WITH_INV };
+	for (int i = 0; i < 3; i++) {
+		wr = good(), wr.opcode = lacking[i], wr.wr.rdma.remote_addr = 1;
+		RETURNS(ibv_post_send(qp, &wr, &bad), 0);
+		RETURNS(next_wc(cq).status, IBV_WC_LOC_QP_OP_ERR);
+		ready_again(qp);
+	}
+	struct ibv_ah_attr ah_attr = ah_to(first_gid(qp->context));
+	struct ibv_sge long_one = { (uintptr_t)bytes, sizeof(bytes), mr->lkey }, list[2] = { long_one, long_one };
+	wr = good(), wr.opcode = IBV_WR_SEND, wr.sg_list = list, wr.num_sge = 2, wr.wr.ud.remote_qpn = 1;
+	wr.wr.ud.ah = ibv_create_ah(pd, &ah_attr);
+	CHECK(wr.wr.ud.ah);
+	RETURNS(ibv_post_send(qp, &wr, &bad), 0);
+	RETURNS(next_wc(cq).status, IBV_WC_LOC_LEN_ERR);
+	CHECK(!ibv_destroy_ah(wr.wr.ud.ah) && !ibv_destroy_qp(qp));
+}
+
+/* UC: READ and atomics are not its own. */
+static void unreliable(void)
+{
+	struct ibv_qp *qp = make_qp(pd, cq, IBV_QPT_UC);
+	CHECK(qp && !to_init(qp));
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = qp->qp_num,
+		.ah_attr = ah_to(first_gid(qp->context)),
+	};
+	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN));
+	attr.qp_state = IBV_QPS_RTS;
+	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+	struct ibv_send_wr wr = good(), *bad = NULL;
+	wr.opcode = IBV_WR_RDMA_READ;
+	RETURNS(ibv_post_send(qp, &wr, &bad), 0);
+	RETURNS(next_wc(cq).status, IBV_WC_LOC_QP_OP_ERR);
+	ready_again(qp);
+	wr = good();
+	RETURNS(ibv_post_send(qp, &wr, &bad), 0);
+	RETURNS(next_wc(cq).status, IBV_WC_SUCCESS);
 	CHECK(!ibv_destroy_qp(qp));
 }
 
@@ -175,6 +222,7 @@ int main(void)
 	room(qp);
 	CHECK(!ibv_destroy_qp(qp));
 	datagrams();
+	unreliable();
 	builders(context);
 	CHECK(!ibv_dereg_mr(mr) && !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) && !ibv_close_device(context));
 	return verdict();

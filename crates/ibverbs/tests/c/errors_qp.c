@@ -44,8 +44,14 @@ static void creation(void)
 	extended.send_ops_flags = IBV_QP_EX_WITH_TSO;
 	NULL_WITH(ibv_create_qp_ex(context, &extended), EOPNOTSUPP);
 	extended.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
-	extended.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	extended.create_flags = IBV_QP_CREATE_SCATTER_FCS;
 	NULL_WITH(ibv_create_qp_ex(context, &extended), EOPNOTSUPP);
+	extended.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB | IBV_QP_CREATE_SCATTER_FCS;
+	NULL_WITH(ibv_create_qp_ex(context, &extended), EOPNOTSUPP);
+	extended.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	struct ibv_qp *quiet = ibv_create_qp_ex(context, &extended);
+	CHECK(quiet && !ibv_destroy_qp(quiet));
+	extended.create_flags = 0;
 	extended.comp_mask = IBV_QP_INIT_ATTR_XRCD;
 	extended.qp_type = IBV_QPT_XRC_RECV;
 	NULL_WITH(ibv_create_qp_ex(context, &extended), EINVAL);

@@ -10,7 +10,7 @@ enum { BYTES = 1 << 20, GIVEN = 3, LOST = 4 };
 /* Where the system puts nothing by itself, so that what is unmapped there stays so. */
 static unsigned char *map_far(int number)
 {
-	void *wish = (void *)((16ull << 40) + (uint64_t)number * 2 * BYTES);
+	void *wish = (void *)((24ull << 40) + (uint64_t)number * 2 * BYTES);
 	void *bytes = mmap(wish, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	CHECK(bytes == wish);
 	return memset(bytes, GIVEN, BYTES);
@@ -62,7 +62,7 @@ static void be_wild(void)
 	CHECK(open_first());
 	*(volatile int *)map_far(2) = 1;
 	CHECK(!munmap(map_far(3), BYTES));
-	*((volatile int *)(16ull << 40) + 3 * 2 * BYTES / sizeof(int)) = 1;
+	*((volatile int *)(24ull << 40) + 3 * 2 * BYTES / sizeof(int)) = 1;
 }
 
 static void be_signalled(void)
@@ -91,7 +91,7 @@ int main(int count, char **arguments)
 		}
 	}
 	CHECK(status_of("user") == 0);
-	CHECK(!setenv("LONGARM_ADOPT", "off", 1) && status_of("user") == 0);
+	CHECK(!setenv("LONGARM_ADOPT", "never", 1) && status_of("user") == 0);
 	CHECK(!setenv("LONGARM_LOCAL", "off", 1) && status_of("user") == 0);
 	int status = status_of("wild");
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "status %x", status);

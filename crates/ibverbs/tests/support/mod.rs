@@ -31,7 +31,13 @@ impl Place {
     /// Compiles `c/NAME.c` against the system's headers and its libraries, which ours replaces
     /// when the program runs. Functions of the program take the place of the C library's.
     pub(crate) fn compile(&self, name: &str) -> PathBuf {
-        self.compile_with(name, &["-rdynamic", "-Wl,--as-needed", "-lrdmacm", "-libverbs", "-lpthread", "-ldl"])
+        self.compile_with(name, LIBRARIES)
+    }
+
+    /// Likewise, with AddressSanitizer and the one of undefined behaviour.
+    pub(crate) fn compile_sanitized(&self, name: &str) -> PathBuf {
+        let sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"];
+        self.compile_with(name, &[&sanitizers, LIBRARIES].concat())
     }
 
     /// Likewise, with these words at the end of the compiler's line.
@@ -63,6 +69,7 @@ impl Place {
     }
 }
 
+const LIBRARIES: &[&str] = &["-rdynamic", "-Wl,--as-needed", "-lrdmacm", "-libverbs", "-lpthread", "-ldl"];
 const SYSTEM_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 impl Drop for Place {

@@ -91,15 +91,15 @@ fn a_sleeper_is_woken_once_per_nap_and_after_the_batch() {
     };
     send(2);
     assert_eq!(rung(&couple.bells[1]), 0);
-    for _ in 0..3 {
-        couple.exports[1].set_asleep(true);
-        couple.exports[1].set_asleep(true);
+    for often in [false, true, true, false, true] {
+        couple.exports[1].fall_asleep(often);
+        couple.exports[1].fall_asleep(often);
         assert!(a.peer().is_asleep() && !b.peer().is_asleep());
         send(3);
         assert_eq!(rung(&couple.bells[1]), 1);
         send(1);
         assert_eq!(rung(&couple.bells[1]), 0);
-        couple.exports[1].set_asleep(false);
+        couple.exports[1].wake_up();
         send(1);
         assert_eq!(rung(&couple.bells[1]), 0);
     }

@@ -53,7 +53,11 @@ fn a_peer_that_ends_no_access_loses_the_link() {
     // Nobody waits again, and both hear of it.
     b.wait_for_peer_accesses();
     assert!(
-        rustix::event::poll(&mut [rustix::event::PollFd::new(&a.socket(), rustix::event::PollFlags::IN)], None).is_ok()
+        rustix::event::poll(
+            &mut [rustix::event::PollFd::new(&a.socket().expect("a socket"), rustix::event::PollFlags::IN)],
+            None
+        )
+        .is_ok()
     );
     a.serve_socket();
     b.serve_socket();

@@ -1,4 +1,5 @@
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use super::*;
 use crate::objects::MAX_OBJECTS;
@@ -7,20 +8,29 @@ use crate::testing::Couple;
 
 const BYTES: usize = 8192;
 
-fn object() -> OwnedFd {
+fn sealed() -> OwnedFd {
     let fd = sys::memfd(c"test", BYTES).expect("a memfd");
     sys::seal(fd.as_fd(), libc::F_SEAL_SHRINK).expect("sealed");
     fd
+}
+
+/// All of a file of so many bytes, or so it is said.
+fn whole(fd: OwnedFd, len_bytes: u64) -> ObjectFile {
+    ObjectFile { fd: Arc::new(fd), start: 0, len_bytes }
+}
+
+fn object() -> ObjectFile {
+    whole(sealed(), BYTES as u64)
 }
 
 #[test]
 fn an_object_is_offered_mapped_written_and_withdrawn() {
     let couple = Couple::new();
     let [a, b] = &couple.links;
-    let fd = object();
+    let file = object();
     assert!(b.peer().object(7).is_none());
-    assert!(a.offer_object(7, BYTES as u64, fd.as_fd()));
-    assert!(a.offer_object(7, BYTES as u64, fd.as_fd()));
+    assert!(a.offer_object(7, &file));
+    assert!(a.offer_object(7, &file));
     assert_eq!(b.serve_socket(), Served::default());
     {
         let mapped = b.peer().object(7).expect("mapped");
@@ -29,7 +39,7 @@ fn an_object_is_offered_mapped_written_and_withdrawn() {
         mapped.span().part(100, 5).expect("inside").write(b"hello");
     }
     let mut seen = [0; 5];
-    rustix::io::pread(&fd, &mut seen, 100).expect("read");
+    rustix::io::pread(&*file.fd, &mut seen, 100).expect("read");
     assert_eq!(&seen, b"hello");
     assert!(a.withdraw_object(7));
     b.serve_socket();
@@ -38,15 +48,29 @@ fn an_object_is_offered_mapped_written_and_withdrawn() {
 }
 
 #[test]
+fn an_object_may_be_a_part_of_a_file() {
+    let couple = Couple::new();
+    let [a, b] = &couple.links;
+    let file = ObjectFile { start: 4096, len_bytes: 4096, ..object() };
+    rustix::io::pwrite(&*file.fd, b"here", 4096 + 10).expect("written");
+    a.offer_object(3, &file);
+    b.serve_socket();
+    let mapped = b.peer().object(3).expect("mapped");
+    let mut seen = [0; 4];
+    mapped.span().part(10, 4).expect("inside").read(&mut seen);
+    assert_eq!((&seen, mapped.span().len_bytes()), (b"here", 4096));
+}
+
+#[test]
 fn an_object_that_was_told_of_is_there_at_once() {
     let couple = Couple::new();
     let [a, b] = &couple.links;
-    assert!(a.offer_object(1, BYTES as u64, object().as_fd()) && a.offer_object(2, BYTES as u64, object().as_fd()));
+    assert!(a.offer_object(1, &object()) && a.offer_object(2, &object()));
     assert!(b.peer().object(2).is_none());
     assert!(b.object(2).is_some() && b.peer().object(1).is_some());
     assert!(b.object(3).is_none());
     // What is to be answered is left to who can.
-    assert!(a.want_object(9) && a.offer_object(3, BYTES as u64, object().as_fd()) && a.withdraw_object(1));
+    assert!(a.want_object(9) && a.offer_object(3, &object()) && a.withdraw_object(1));
     assert!(b.object(3).is_none() && b.object(1).is_some());
     assert_eq!(b.serve_socket().wanted, [9]);
     assert!(b.object(3).is_some() && b.object(1).is_none());
@@ -56,7 +80,7 @@ fn an_object_that_was_told_of_is_there_at_once() {
 fn an_object_is_unmapped_only_when_nobody_holds_it() {
     let couple = Couple::new();
     let [a, b] = &couple.links;
-    a.offer_object(1, BYTES as u64, object().as_fd());
+    a.offer_object(1, &object());
     b.serve_socket();
     let held = b.peer().object(1).expect("mapped");
     a.withdraw_object(1);
@@ -72,36 +96,33 @@ fn objects_that_could_shrink_or_are_no_memory_are_refused() {
     let couple = Couple::new();
     let [a, b] = &couple.links;
     let unsealed = sys::memfd(c"test", BYTES).expect("a memfd");
-    a.offer_object(1, BYTES as u64, unsealed.as_fd());
-    a.offer_object(2, BYTES as u64, couple.bells[0].as_fd());
-    a.offer_object(3, BYTES as u64 + 1, object().as_fd());
-    a.offer_object(4, 0, object().as_fd());
+    a.offer_object(1, &whole(unsealed, BYTES as u64));
+    a.offer_object(2, &whole(couple.bells[0].try_clone().expect("a descriptor"), BYTES as u64));
+    a.offer_object(3, &whole(sealed(), BYTES as u64 + 1));
+    a.offer_object(4, &whole(sealed(), 0));
+    // Beyond the end, not at a page, beyond all files.
+    for (number, start) in (5..).zip([4097, 1, 4096 + 1, BYTES as u64, u64::MAX - 4095]) {
+        a.offer_object(number, &ObjectFile { start, len_bytes: 4096, ..object() });
+    }
     b.serve_socket();
-    assert_eq!((b.objects_refused(), b.peer().objects.count()), (4, 0));
+    assert_eq!((b.objects_refused(), b.peer().objects.count()), (9, 0));
     assert!(!b.is_dead());
     // What can only be read is mapped for reading.
-    a.offer_object(
-        5,
-        BYTES as u64,
-        {
-            let fd = object();
-            sys::seal(fd.as_fd(), libc::F_SEAL_FUTURE_WRITE).expect("sealed");
-            fd
-        }
-        .as_fd(),
-    );
+    let read_only = sealed();
+    sys::seal(read_only.as_fd(), libc::F_SEAL_FUTURE_WRITE).expect("sealed");
+    a.offer_object(20, &whole(read_only, BYTES as u64));
     b.serve_socket();
-    assert!(b.peer().object(5).is_some_and(|object| !object.is_writable()));
+    assert!(b.peer().object(20).is_some_and(|object| !object.is_writable()));
 }
 
 #[test]
 fn what_the_socket_has_no_room_for_comes_later_and_in_order() {
     let couple = Couple::new();
     let [a, b] = &couple.links;
-    let fd = object();
+    let file = object();
     let mut offered = 0;
     // More than any socket holds, and more than may wait.
-    while offered < 3000 && a.offer_object(offered, BYTES as u64, fd.as_fd()) {
+    while offered < 3000 && a.offer_object(offered, &file) {
         offered += 1;
     }
     assert!(offered > 500);
@@ -117,8 +138,9 @@ fn what_the_socket_has_no_room_for_comes_later_and_in_order() {
 fn a_flood_of_objects_ends_at_the_limit() {
     let couple = Couple::new();
     let objects = &couple.links[0].peer().objects;
-    let fd = object();
-    let insert = |number: u32| objects.insert(number, BYTES as u64, fd.try_clone().expect("a descriptor"));
+    let fd = sealed();
+    let extent = Extent { start: 0, len_bytes: BYTES as u64 };
+    let insert = |number: u32| objects.insert(number, extent, fd.try_clone().expect("a descriptor"));
     for number in 0..MAX_OBJECTS as u32 {
         assert_eq!(insert(number), Ok(()));
     }
@@ -152,12 +174,12 @@ fn strange_messages_end_the_link_and_leave_no_descriptor() {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
     use std::io::IoSlice;
     let descriptors = || std::fs::read_dir("/proc/self/fd").expect("ours").count();
-    let [whole, short, long] = [vec![1u8; 16], vec![2; 5], vec![2; 100]];
-    let offered_without: Vec<u8> = [&1u32.to_ne_bytes()[..], &[0; 12]].concat();
+    let [whole, short, long] = [vec![1u8; 24], vec![2; 5], vec![2; 100]];
+    let offered_without: Vec<u8> = [&1u32.to_ne_bytes()[..], &[0; 20]].concat();
     for message in [whole, short, long, offered_without] {
         let couple = Couple::new();
         let [a, b] = &couple.links;
-        rustix::net::send(a.socket(), &message, SendFlags::empty()).expect("sent");
+        rustix::net::send(a.socket().expect("a socket"), &message, SendFlags::empty()).expect("sent");
         b.serve_socket();
         assert_eq!(b.death(), Some(Death::BrokenSocket), "{message:?}");
         assert!(!a.is_dead());
@@ -167,13 +189,14 @@ fn strange_messages_end_the_link_and_leave_no_descriptor() {
     let couple = Couple::new();
     let [a, b] = &couple.links;
     let fds = [couple.bells[0].as_fd(); 200];
-    let message: Vec<u8> = [&2u32.to_ne_bytes()[..], &[0; 12]].concat();
+    let message: Vec<u8> = [&2u32.to_ne_bytes()[..], &[0; 20]].concat();
     let before = descriptors();
     for _ in 0..20 {
         let mut space = [core::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(200))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
-        sendmsg(a.socket(), &[IoSlice::new(&message)], &mut control, SendFlags::DONTWAIT).expect("sent");
+        sendmsg(a.socket().expect("a socket"), &[IoSlice::new(&message)], &mut control, SendFlags::DONTWAIT)
+            .expect("sent");
         b.serve_socket();
     }
     assert!(descriptors() < before + 1000);

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::sync::AtomicU32;
-use crate::{check, sleep};
+use crate::{check, sleep, sync};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -24,8 +24,8 @@ impl World {
     }
 
     /// Goes to sleep; returns how many frames it saw in its last look.
-    fn nap(&self) -> u32 {
-        assert!(sleep::set_asleep(&self.asleep, true, false));
+    fn nap(&self, often: bool) -> u32 {
+        assert!(sleep::fall_asleep(&self.asleep, often, false));
         self.frames.iter().map(|frame| frame.load(Acquire)).sum()
     }
 }
@@ -40,7 +40,7 @@ fn what_the_sleeper_does_not_see_rings_the_bell() {
                 thread::spawn(move || world.send(frame))
             })
             .collect();
-        let seen = world.nap();
+        let seen = world.nap(false);
         senders.into_iter().for_each(|sender| sender.join().expect("no panic"));
         let rung = world.bell.load(Relaxed);
         assert!(seen == 2 || rung == 1, "{seen} seen, the bell rung {rung} times");
@@ -55,12 +55,32 @@ fn a_second_nap_is_ended_too() {
             let world = world.clone();
             thread::spawn(move || (0..2).for_each(|frame| world.send(frame)))
         };
-        world.nap();
+        world.nap(false);
         let first = world.bell.swap(0, Relaxed);
-        assert!(sleep::set_asleep(&world.asleep, false, false));
-        let seen = world.nap();
+        sleep::wake_up(&world.asleep);
+        let seen = world.nap(false);
         sender.join().expect("no panic");
         let second = world.bell.load(Relaxed);
         assert!(seen == 2 || second > 0, "{seen} seen, the bell rung {first} and {second} times");
+    });
+}
+
+/// After the first nap of a sleeper that sleeps often there is no barrier any more: the senders fence.
+#[test]
+fn senders_fence_for_one_who_sleeps_often() {
+    check(4, || {
+        let world = Arc::new(World::default());
+        world.nap(true);
+        sleep::wake_up(&world.asleep);
+        sync::without_barriers(|| {
+            let sender = {
+                let world = world.clone();
+                thread::spawn(move || (0..2).for_each(|frame| world.send(frame)))
+            };
+            let seen = world.nap(true);
+            sender.join().expect("no panic");
+            let rung = world.bell.load(Relaxed);
+            assert!(seen == 2 || rung == 1, "{seen} seen, the bell rung {rung} times");
+        });
     });
 }

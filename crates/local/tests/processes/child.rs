@@ -26,7 +26,7 @@ fn objects() {
     });
     couple.link.peer().object(7).expect("mapped").span().part(1 << 20, 5).expect("inside").write(b"child");
     let region = Region::allocate(100).expect("memory");
-    assert!(couple.link.offer_object(9, region.mapped_bytes(), region.fd()));
+    assert!(couple.link.offer_object(9, &region.object_file().expect("a file")));
     couple.send(b"written");
     assert_eq!(couple.receive(), b"look");
     let mut seen = [0; 6];

@@ -109,14 +109,14 @@ pub(crate) fn block(link: &Link, export: &Export, bell: BorrowedFd<'_>) -> Vec<u
         if let Some(frame) = take(link) {
             return frame;
         }
-        assert!(export.set_asleep(true), "the kernel knows the barrier or the export says that it does not");
+        assert!(export.fall_asleep(false), "the kernel knows the barrier or the export says that it does not");
         if link.waiting() == 0 {
             let patience = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
             let mut fds = [PollFd::from_borrowed_fd(bell, PollFlags::IN)];
             assert_eq!(poll(&mut fds, Some(&patience)), Ok(1), "a frame woke nobody");
             let _ = rustix::io::read(bell, &mut [0; 8]);
         }
-        export.set_asleep(false);
+        export.wake_up();
     }
 }
 

@@ -22,7 +22,7 @@ fn role() {
 fn objects_are_passed_mapped_and_written() {
     let couple = Couple::start("objects");
     let region = Region::allocate(3 << 20).expect("memory");
-    assert!(couple.link.offer_object(7, region.mapped_bytes(), region.fd()));
+    assert!(couple.link.offer_object(7, &region.object_file().expect("a file")));
     // The child writes into ours and offers one of its own.
     let frame = couple.receive();
     assert_eq!(frame, b"written");

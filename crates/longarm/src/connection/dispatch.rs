@@ -76,8 +76,7 @@ fn start() -> Result<Arc<Dispatcher>, ConnectError> {
     let queue = EventQueue::new()?;
     let dispatcher = Arc::new(Dispatcher { pid: std::process::id(), queue, concerned: Mutex::default() });
     let serving = Arc::clone(&dispatcher);
-    let thread = std::thread::Builder::new().name("longarm-connect".into());
-    thread.spawn(move || serve(&serving)).map_err(::connect::Error::from)?;
+    guest::spawn("longarm-connect", move || serve(&serving)).map_err(::connect::Error::from)?;
     Ok(dispatcher)
 }
 

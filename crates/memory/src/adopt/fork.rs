@@ -1,34 +1,34 @@
 //! What `fork` does with adopted memory.
 //!
-//! A fork copies private pages and shares those of a memfd. So in the child every adopted range
-//! is replaced by a private copy before `fork` returns there, and the thread that forks waits
-//! in the parent until that is done: the child's copy is of the time of the fork, but for what
-//! other threads of the parent wrote meanwhile.
+//! A fork copies private pages and shares those of a memfd. So before a fork adoption is given up: the pages become
+//! private where they are, and the kernel copies them for the child as it copies all others, when one of the two
+//! writes to them. Nothing is copied here, and what other threads write meanwhile is before or after the fork as ever.
+//!
+//! Only if somebody may hold the pages (see [`holders`]), or waits on a word in them ([`waiters`]), they must stay what
+//! they are. The child then gets a copy that is made before the fork, page by page. So does the kernel with
+//! pages that are pinned; a store of another thread may be in it while an earlier one is not.
 //!
 //! ```text
-//!   prepare: lock the table, note what is mapped, make a pipe
-//!   child:   copy, forget the table, unlock, write to the pipe
-//!   parent:  wait for the pipe (or its end: no child, or a dead one), unlock
+//!   prepare: lock the table; give up, or copy
+//!   child:   put the copies in the place of its parent's pages; forget the table; unlock
+//!   parent:  drop the copies; unlock
 //! ```
 //!
 //! In the child only system calls are made and nothing is allocated or freed.
 
 use std::cell::UnsafeCell;
 use std::io;
-use std::os::fd::{AsFd, RawFd};
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{MutexGuard, OnceLock};
 
-use super::moves::{self, Pages};
-use super::{Adopted, Table, lock};
-
-/// How long the parent waits for a child that lives but does not copy, in milliseconds.
-const PATIENCE_MS: libc::c_int = 5000;
+use super::moves::{self, Copy, Part};
+use super::{Adopted, Table, give_up, holders, lock, mapped_parts, proof, waiters};
+use crate::calls;
 
 /// What is kept from `prepare` to the handlers after the fork.
 struct Forking {
     table: MutexGuard<'static, Table>,
-    parts: Vec<(Pages, Arc<Adopted>)>,
-    pipe: Option<[RawFd; 2]>,
+    /// What the child must not share, and its copy if there was memory for one.
+    copies: Vec<(Part, Option<Copy>)>,
 }
 
 /// Touched by the thread that holds the table's lock alone.
@@ -55,65 +55,76 @@ pub(super) fn watch() -> io::Result<()> {
 
 extern "C" fn prepare() {
     let table = lock();
-    let mut parts = Vec::new();
-    for entry in table.ranges.values() {
-        let adopted = &entry.adopted;
-        let mapped = adopted.mapped_parts(&adopted.pages.range);
-        parts.extend(mapped.into_iter().map(|pages| (pages, Arc::clone(adopted))));
-    }
-    let pipe = if parts.is_empty() { None } else { pipe() };
+    let shared = mapped_parts(|mapping| mapping.shared);
+    let copies = if shared.is_empty() { Vec::new() } else { table.part_with(shared) };
     // SAFETY: this thread holds the lock.
-    unsafe { *HELD.0.get() = Some(Forking { table, parts, pipe }) };
+    unsafe { *HELD.0.get() = Some(Forking { table, copies }) };
 }
 
 extern "C" fn in_parent() {
     // SAFETY: this thread has held the lock since `prepare`.
-    let Some(forking) = (unsafe { (*HELD.0.get()).take() }) else {
-        return;
-    };
-    if let Some([reader, writer]) = forking.pipe {
-        // SAFETY: descriptors of our own.
-        unsafe {
-            // If there is no child, nobody has the other end now.
-            libc::close(writer);
-            let mut waiting = libc::pollfd { fd: reader, events: libc::POLLIN, revents: 0 };
-            while libc::poll(&mut waiting, 1, PATIENCE_MS) < 0 && interrupted() {}
-            libc::close(reader);
-        }
-    }
+    drop(unsafe { (*HELD.0.get()).take() });
 }
 
 extern "C" fn in_child() {
     // SAFETY: this thread is the copy of the one that holds the lock.
-    let Some(forking) = (unsafe { (*HELD.0.get()).take() }) else {
+    let Some(Forking { mut table, mut copies }) = (unsafe { (*HELD.0.get()).take() }) else {
         return;
     };
-    let Forking { mut table, parts, pipe } = forking;
-    for (pages, adopted) in &parts {
-        // SAFETY: the memfd was mapped there a moment ago, and no other thread is in this process.
-        unsafe { moves::copy_in_child(pages, adopted.fd.as_fd()) };
-    }
-    // The allocator may be the program's own, and is left alone.
-    core::mem::forget(core::mem::take(&mut table.ranges));
-    core::mem::forget(parts);
-    drop(table);
-    if let Some([reader, writer]) = pipe {
-        // SAFETY: descriptors of our own.
-        unsafe {
-            libc::write(writer, [1u8].as_ptr().cast(), 1);
-            libc::close(reader);
-            libc::close(writer);
+    for (part, copy) in &mut copies {
+        let put = match copy.take() {
+            // SAFETY: these are the parent's pages, and the copy has what they hold.
+            Some(copy) => unsafe { copy.put(&part.pages.range) },
+            None => Err(io::ErrorKind::OutOfMemory.into()),
+        };
+        if put.is_err() {
+            take_away(part);
         }
     }
+    // The allocator may be the program's own, and is left alone.
+    core::mem::forget(copies);
+    core::mem::forget(core::mem::replace(&mut *table, Table::new()));
+    give_up::begin_anew();
 }
 
-fn pipe() -> Option<[RawFd; 2]> {
-    let mut ends = [-1; 2];
-    // SAFETY: fills two numbers.
-    let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } == 0;
-    made.then_some(ends)
+/// There is no memory for the child's copy: it finds nothing, rather than what its parent writes.
+fn take_away(part: &Part) {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+    let (start, len_bytes) = (core::ptr::with_exposed_provenance_mut(part.pages.range.start), part.pages.range.len());
+    // SAFETY: over the pages, which are the parent's.
+    unsafe { calls::mmap(start, len_bytes, libc::PROT_NONE, flags, -1, 0) };
 }
 
-fn interrupted() -> bool {
-    io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+impl Table {
+    /// Sees to it that a child will not share these pages: they become private, or it gets copies.
+    fn part_with(&self, shared: Vec<Part>) -> Vec<(Part, Option<Copy>)> {
+        let ranges: Vec<_> = shared.iter().map(|part| part.pages.range.clone()).collect();
+        let has_threads = !proof::is_alone();
+        let stay = holders::may_exist(has_threads) || (has_threads && waiters::exist(&ranges));
+        if !stay {
+            self.mirrors.cut_off();
+        }
+        let mut copies = Vec::new();
+        for part in shared {
+            let Some(adopted) = self.adopted.values().find(|adopted| adopted.has(&part)) else {
+                copies.push((part, None));
+                continue;
+            };
+            // SAFETY: it is mapped there so, and nobody writes to the file any more: peers are cut off.
+            let parted =
+                !stay && unsafe { give_up::make_private(&part.pages, part.rights, &adopted.window.fd) }.is_ok();
+            if !parted {
+                let copy = moves::snapshot(&part, &adopted.window.fd);
+                let told = copy.inspect_err(|error| log::error!("no memory for the child of a fork: {error}"));
+                copies.push((part, told.ok()));
+            }
+        }
+        copies
+    }
+}
+
+impl Adopted {
+    fn has(&self, part: &Part) -> bool {
+        self.window.has(part.file, part.pages.offset)
+    }
 }

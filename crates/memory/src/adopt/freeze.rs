@@ -3,9 +3,8 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use super::proof::{self, Adoption, Verdict};
 use crate::region::checked;
 
 /// `struct uffdio_api` of <linux/userfaultfd.h>.
@@ -100,42 +99,48 @@ fn open() -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-static OWN_THREADS: AtomicUsize = AtomicUsize::new(0);
-
-/// How many threads of this process never write to memory while it is being registered or
-/// deregistered. Where userfaultfd is not allowed, memory can be moved only if there are no others
-/// but the one that registers it.
-pub fn set_own_threads(count: usize) {
-    OWN_THREADS.store(count.min(u16::MAX.into()), Relaxed);
+/// Why nobody writes to pages while they move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Writers {
+    /// There are none: see [`proof`].
+    None,
+    /// The kernel stops them.
+    Stopped,
 }
 
-/// What keeps the writers of a range away: the kernel, or that there are none.
-#[derive(Debug)]
-pub(super) enum Stillness {
-    Frozen { _writers: Frozen },
-    Alone,
-}
-
-impl Stillness {
-    /// Keeps the writers of a range away, if that is possible: by the kernel, or because no
-    /// thread exists but this one and those that are known not to write there.
-    pub(super) fn of(range: &Range<usize>, kind: Kind) -> Option<Stillness> {
-        match Frozen::new(range, kind) {
-            Ok(writers) => Some(Stillness::Frozen { _writers: writers }),
-            Err(_) => is_alone().then_some(Stillness::Alone),
+impl Writers {
+    /// For private pages that are to be adopted.
+    pub(super) fn for_moving(range: &Range<usize>, mode: Adoption) -> Result<Writers, Verdict> {
+        match mode {
+            Adoption::Never => Err(Verdict::Unsuitable),
+            Adoption::Safe => proof::may_move(range).map(|()| Writers::None),
+            Adoption::Always => Writers::stopped_or_none(),
         }
     }
-}
 
-/// Whether writers can be kept away at all.
-pub(super) fn is_possible() -> bool {
-    static ALLOWED: OnceLock<bool> = OnceLock::new();
-    *ALLOWED.get_or_init(|| open().is_ok()) || is_alone()
-}
+    /// For adopted pages that are to be private again.
+    pub(super) fn for_moving_back(mode: Adoption) -> Result<Writers, Verdict> {
+        match mode {
+            Adoption::Always => Writers::stopped_or_none(),
+            _ => proof::may_move_back().map(|()| Writers::None),
+        }
+    }
 
-fn is_alone() -> bool {
-    let threads = OWN_THREADS.load(Relaxed).saturating_add(1);
-    std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.take(threads + 1).count() <= threads)
+    fn stopped_or_none() -> Result<Writers, Verdict> {
+        match open() {
+            Ok(_) => Ok(Writers::Stopped),
+            Err(_) if proof::is_alone() => Ok(Writers::None),
+            Err(_) => Err(Verdict::Threads),
+        }
+    }
+
+    /// Keeps the writers of a range away until what is returned is dropped.
+    pub(super) fn keep_away(self, range: &Range<usize>, kind: Kind) -> io::Result<Option<Frozen>> {
+        match self {
+            Writers::None => Ok(None),
+            Writers::Stopped => Frozen::new(range, kind).map(Some),
+        }
+    }
 }
 
 /// No signal handler runs on this thread as long as it lives: it might wait for a page that this

@@ -10,15 +10,18 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
-use super::freeze::{Kind, NoSignals, Stillness};
-use crate::calls;
+use super::freeze::{Kind, NoSignals, Writers};
+use super::{room, store};
+use crate::probe::FileId;
 use crate::region::{HUGE_BYTES, checked, page_bytes};
+use crate::{calls, copies};
 
-/// How much is moved at once.
-const PIECE_BYTES: usize = 64 << 20;
+/// How much is moved at once, and so how much memory exists twice for a moment; less where there is no room for so
+/// much. Huge pages fit. Each piece that moves back stays a mapping of its own, so few are better.
+const PIECES_BYTES: [usize; 2] = [32 * HUGE_BYTES, 2 * HUGE_BYTES];
 /// How many pages are looked up at once; what is known of them lies on the stack.
 const LOOK_UP: usize = 256;
 /// Bits of /proc/self/pagemap: the page is in memory, or swapped out.
@@ -32,12 +35,32 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub(super) fn pieces(&self) -> impl Iterator<Item = Pages> + '_ {
-        (self.range.start..self.range.end).step_by(PIECE_BYTES).map(|start| Pages {
-            range: start..self.range.end.min(start + PIECE_BYTES),
-            offset: self.offset + (start - self.range.start) as u64,
+    pub(super) fn pieces(&self, most_bytes: usize) -> impl Iterator<Item = Pages> + '_ {
+        let first = self.range.start / most_bytes * most_bytes;
+        (first..self.range.end).step_by(most_bytes).map(move |start| {
+            let range = start.max(self.range.start)..self.range.end.min(start + most_bytes);
+            Pages { offset: self.offset + (range.start - self.range.start) as u64, range }
         })
     }
+}
+
+impl Pages {
+    /// How large pieces may be, if there is room for any to exist twice.
+    fn piece_bytes(&self) -> io::Result<usize> {
+        let fit = PIECES_BYTES.into_iter().find(|bytes| room::is_there(self.range.len().min(*bytes)));
+        fit.ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+    }
+}
+
+/// A mapping of adopted pages.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) pages: Pages,
+    /// What the program may do with them.
+    pub(super) rights: libc::c_int,
+    /// Or a private copy, since a fork.
+    pub(super) shared: bool,
+    pub(super) file: FileId,
 }
 
 /// Why pages could not be moved.
@@ -54,40 +77,30 @@ pub(super) enum Refused {
 /// # Safety
 /// The pages must be private anonymous memory, readable and writable, and not of this
 /// thread's stack.
-pub(super) unsafe fn into_memfd(pages: &Pages, memfd: BorrowedFd<'_>) -> Result<(), Refused> {
-    let pagemap = File::open("/proc/self/pagemap").map_err(Refused::AsItWas)?;
+pub(super) unsafe fn into_memfd(pages: &Pages, memfd: &impl AsFd, writers: Writers) -> Result<(), Refused> {
+    let memfd = memfd.as_fd();
+    let piece_bytes = pages.piece_bytes().map_err(Refused::AsItWas)?;
+    let pagemap = pagemap().map_err(Refused::AsItWas)?;
     let _quiet = NoSignals::new();
-    for piece in pages.pieces() {
+    for piece in pages.pieces(piece_bytes) {
         // SAFETY: a part of them.
-        if let Err(error) = unsafe { piece_into_memfd(&piece, memfd, &pagemap) } {
-            let moved = Pages { range: pages.range.start..piece.range.start, ..pages.clone() };
+        if let Err(error) = unsafe { piece_into_memfd(&piece, memfd, &pagemap, writers) } {
+            let range = pages.range.start..piece.range.start;
+            let pages = Pages { range, ..pages.clone() };
+            let moved = Part { pages, rights: READ_WRITE, shared: true, file: FileId::default() };
             // SAFETY: these have just been moved.
-            let back = unsafe { out_of_memfd(&moved, memfd) };
+            let back = unsafe { out_of_memfd(&moved, &memfd, writers, Then::Free) };
             return Err(if back { Refused::AsItWas(error) } else { Refused::Stuck });
         }
     }
     Ok(())
 }
 
-unsafe fn piece_into_memfd(pages: &Pages, memfd: BorrowedFd<'_>, pagemap: &File) -> io::Result<()> {
+unsafe fn piece_into_memfd(pages: &Pages, memfd: BorrowedFd<'_>, pagemap: &File, writers: Writers) -> io::Result<()> {
     let copy = Copy::of_memfd(pages, memfd)?;
-    let _still = still(pages, Kind::Private)?;
-    let mut states = [0u64; LOOK_UP];
-    let page = page_bytes();
-    for from in pages.range.clone().step_by(LOOK_UP * page) {
-        let count = LOOK_UP.min((pages.range.end - from) / page);
-        let states = &mut states[..count];
-        look_up(pagemap, from / page, states)?;
-        let mut at = 0;
-        for run in states.chunk_by(|one, other| (one & THERE == 0) == (other & THERE == 0)) {
-            if run[0] & THERE != 0 {
-                let offset = from - pages.range.start + at * page;
-                // SAFETY: within the pages; they are there, and readable.
-                unsafe { copy.fill(offset, pages.range.start + offset, run.len() * page) }?;
-            }
-            at += run.len();
-        }
-    }
+    let _still = writers.keep_away(&pages.range, Kind::Private)?;
+    // SAFETY: the pages are readable, and the copy is as long.
+    unsafe { copy.fill_with_present(pages, pagemap) }?;
     // SAFETY: the copy holds all that the pages hold, and nobody changes them.
     unsafe { copy.replace(pages, memfd) }.map(drop)
 }
@@ -98,28 +111,45 @@ unsafe fn piece_into_memfd(pages: &Pages, memfd: BorrowedFd<'_>, pagemap: &File)
 /// # Safety
 /// The memfd must be mapped in these pages, at this offset, and they must not be of this thread's
 /// stack.
-pub(super) unsafe fn out_of_memfd(pages: &Pages, memfd: BorrowedFd<'_>) -> bool {
+pub(super) unsafe fn out_of_memfd(part: &Part, memfd: &impl AsFd, writers: Writers, then: Then) -> bool {
+    let memfd = memfd.as_fd();
+    let (Ok(pagemap), Ok(piece_bytes)) = (pagemap(), part.pages.piece_bytes()) else { return false };
     let _quiet = NoSignals::new();
     let mut all = true;
-    for piece in pages.pieces() {
+    for piece in part.pages.pieces(piece_bytes) {
+        let piece = Part { pages: piece, ..part.clone() };
         // SAFETY: a part of them.
-        let moved = unsafe { piece_out_of_memfd(&piece, memfd) }.is_ok();
-        all &= moved;
-        if moved {
-            let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-            // SAFETY: frees memory that nothing of ours is mapped to any more.
-            unsafe {
-                libc::fallocate(memfd.as_raw_fd(), flags, piece.offset as i64, piece.range.len() as i64);
-            }
+        let moved = unsafe { piece_out_of_memfd(&piece, memfd, &pagemap, writers) }.is_ok();
+        if moved && then == Then::Free {
+            store::free(&memfd, piece.pages.offset, piece.pages.range.len() as u64);
         }
+        all &= moved;
     }
     all
 }
 
-unsafe fn piece_out_of_memfd(pages: &Pages, memfd: BorrowedFd<'_>) -> io::Result<()> {
+/// The fate of pages in the memfd that have moved back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Then {
+    /// Nobody else looks at them.
+    Free,
+    /// The child of a fork may look at them.
+    Keep,
+}
+
+unsafe fn piece_out_of_memfd(part: &Part, memfd: BorrowedFd<'_>, pagemap: &File, writers: Writers) -> io::Result<()> {
+    let pages = &part.pages;
     let copy = Copy::private(&pages.range)?;
-    let _still = still(pages, Kind::Shared)?;
+    let _still = if part.shared { writers.keep_away(&pages.range, Kind::Shared)? } else { None };
     copy.read(pages, memfd)?;
+    if !part.shared {
+        if writers != Writers::None || part.rights & libc::PROT_READ == 0 {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        // SAFETY: the pages are readable. Those that the program has written since lie over those of the file.
+        unsafe { copy.fill_with_present(pages, pagemap) }?;
+    }
+    copy.allow(part.rights)?;
     // SAFETY: the copy holds all that the memfd holds there, and nobody changes it.
     match unsafe { copy.replace(pages, memfd) }? {
         Replaced::ByCopy => Ok(()),
@@ -127,27 +157,21 @@ unsafe fn piece_out_of_memfd(pages: &Pages, memfd: BorrowedFd<'_>) -> io::Result
     }
 }
 
-/// Puts a private copy in the place of pages of a memfd, without keeping writers away: there are
-/// none. Makes no call that a child of a process with many threads may not make. If there is no
-/// memory for the copy, nothing is mapped there any more that can be used.
+/// A private copy of pages of a memfd as they are now, for the child of a fork.
 ///
-/// # Safety
-/// As [`out_of_memfd`]; and nobody writes to the pages.
-pub(super) unsafe fn copy_in_child(pages: &Pages, memfd: BorrowedFd<'_>) {
-    let done = Copy::private(&pages.range).and_then(|copy| {
-        copy.read(pages, memfd)?;
-        // SAFETY: passed on to the caller.
-        unsafe { copy.put(&pages.range) }
-    });
-    if done.is_err() {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        // SAFETY: over the pages, which would be the parent's.
-        unsafe { calls::mmap(pointer(pages.range.start), pages.range.len(), libc::PROT_NONE, flags, -1, 0) };
-    }
+/// # Errors
+/// If there is no memory for it.
+pub(super) fn snapshot(part: &Part, memfd: &impl AsFd) -> io::Result<Copy> {
+    let copy = Copy::private(&part.pages.range)?;
+    copy.read(&part.pages, memfd.as_fd())?;
+    copy.allow(part.rights)?;
+    Ok(copy)
 }
 
-fn still(pages: &Pages, kind: Kind) -> io::Result<Stillness> {
-    Stillness::of(&pages.range, kind).ok_or_else(|| io::ErrorKind::Unsupported.into())
+const READ_WRITE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+fn pagemap() -> io::Result<File> {
+    File::open("/proc/self/pagemap")
 }
 
 /// What took the place of pages.
@@ -157,7 +181,8 @@ enum Replaced {
 }
 
 /// A mapping that will take the place of another; unmapped if it does not.
-struct Copy {
+#[derive(Debug)]
+pub(super) struct Copy {
     start: usize,
     len_bytes: usize,
 }
@@ -209,6 +234,39 @@ impl Copy {
         unsafe { map_at(self.start, self.len_bytes, flags, fd, offset) }
     }
 
+    /// Copies those pages in that are in memory or swapped out.
+    ///
+    /// # Safety
+    /// The pages must be readable, and as many as there are here.
+    unsafe fn fill_with_present(&self, pages: &Pages, pagemap: &File) -> io::Result<()> {
+        let mut states = [0u64; LOOK_UP];
+        let page = page_bytes();
+        for from in pages.range.clone().step_by(LOOK_UP * page) {
+            let count = LOOK_UP.min((pages.range.end - from) / page);
+            let states = &mut states[..count];
+            look_up(pagemap, from / page, states)?;
+            let mut at = 0;
+            for run in states.chunk_by(|one, other| (one & THERE == 0) == (other & THERE == 0)) {
+                if run[0] & THERE != 0 {
+                    let offset = from - pages.range.start + at * page;
+                    // SAFETY: within the pages; they are there, and readable.
+                    unsafe { self.fill(offset, pages.range.start + offset, run.len() * page) }?;
+                }
+                at += run.len();
+            }
+        }
+        Ok(())
+    }
+
+    /// What the program may do with it.
+    fn allow(&self, rights: libc::c_int) -> io::Result<()> {
+        if rights == READ_WRITE {
+            return Ok(());
+        }
+        // SAFETY: our own mapping.
+        checked(unsafe { libc::mprotect(pointer(self.start), self.len_bytes, rights) }).map(drop)
+    }
+
     /// Copies bytes in, with memory taken first in a way that reports when there is none.
     ///
     /// # Safety
@@ -218,7 +276,7 @@ impl Copy {
         // SAFETY: within our own mapping, which lies elsewhere.
         unsafe {
             checked(calls::madvise(to.cast(), len_bytes, libc::MADV_POPULATE_WRITE))?;
-            core::ptr::copy_nonoverlapping(pointer(from), to, len_bytes);
+            copies::copy_apart(pointer(from), to, len_bytes);
         }
         Ok(())
     }
@@ -275,7 +333,7 @@ impl Copy {
 
     /// # Safety
     /// Nothing of the range may be needed any more.
-    unsafe fn put(self, range: &Range<usize>) -> io::Result<()> {
+    pub(super) unsafe fn put(self, range: &Range<usize>) -> io::Result<()> {
         // SAFETY: moves our own mapping over one that is not needed any more.
         let moved = unsafe { calls::move_to(pointer(self.start), self.len_bytes, pointer(range.start)) };
         if moved == libc::MAP_FAILED {
@@ -296,9 +354,9 @@ impl Drop for Copy {
 /// # Safety
 /// Nothing that is mapped there may be needed any more.
 unsafe fn map_at(start: usize, len_bytes: usize, flags: libc::c_int, fd: libc::c_int, offset: u64) -> io::Result<()> {
-    let rights = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: passed on to the caller.
-    let mapped = unsafe { calls::mmap(pointer(start), len_bytes, rights, flags | libc::MAP_FIXED, fd, offset as i64) };
+    let mapped =
+        unsafe { calls::mmap(pointer(start), len_bytes, READ_WRITE, flags | libc::MAP_FIXED, fd, offset as i64) };
     if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

@@ -2,7 +2,8 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::*;
-use crate::probe;
+use crate::region::HUGE_BYTES;
+use std::os::fd::AsRawFd;
 
 const PAGE: usize = 4096;
 
@@ -64,11 +65,26 @@ impl Drop for Program {
     }
 }
 
-/// As registration does.
-fn register(range: Range<usize>) -> Option<Lodging> {
+/// A registration, until it is dropped.
+struct Registered {
+    lodging: Lodging,
+    _hold: Hold,
+}
+
+impl core::ops::Deref for Registered {
+    type Target = Lodging;
+
+    fn deref(&self) -> &Lodging {
+        &self.lodging
+    }
+}
+
+/// As registration does, of whatever can be moved. Nothing if it is not adopted, and then it is not registered either.
+fn register(range: Range<usize>) -> Option<Registered> {
     let plain = probe::survey(range.start, range.len(), false).expect("mapped").plain;
     // SAFETY: the tests own what they pass.
-    unsafe { lodge(range, plain) }
+    let (lodging, hold) = unsafe { lodge(range, plain, Adoption::Always) };
+    Some(Registered { lodging: lodging?, _hold: hold? })
 }
 
 fn is_shared(range: Range<usize>) -> bool {
@@ -85,9 +101,9 @@ impl Peer {
     fn new(lodging: &Lodging) -> Peer {
         let len_bytes = lodging.object.bytes() as usize;
         let rights = libc::PROT_READ | libc::PROT_WRITE;
-        let fd = lodging.object.fd().as_raw_fd();
+        let (fd, from) = (lodging.object.file().expect("a file").as_raw_fd(), lodging.object.start() as i64);
         // SAFETY: a new mapping.
-        let start = unsafe { libc::mmap(core::ptr::null_mut(), len_bytes, rights, libc::MAP_SHARED, fd, 0) };
+        let start = unsafe { libc::mmap(core::ptr::null_mut(), len_bytes, rights, libc::MAP_SHARED, fd, from) };
         assert_ne!(start, libc::MAP_FAILED);
         Peer { start: start.cast(), len_bytes }
     }
@@ -132,19 +148,22 @@ fn what_was_in_memory_stays_there_and_peers_see_it() {
     }
 }
 
+/// Pages of the window that take memory.
+fn resident_pages(lodging: &Lodging) -> usize {
+    let peer = Peer::new(lodging);
+    let mut states = vec![0u8; peer.len_bytes / PAGE];
+    // SAFETY: fills a byte for each page of our own mapping.
+    assert_eq!(unsafe { libc::mincore(peer.start.cast(), peer.len_bytes, states.as_mut_ptr()) }, 0);
+    states.iter().filter(|state| **state & 1 == 1).count()
+}
+
 #[test]
 fn pages_that_were_never_touched_stay_holes() {
     let memory = Program::new(4096);
     memory.word(PAGE * 5).store(5, Relaxed);
     let lodging = register(memory.range()).expect("adopted");
-    let fd = lodging.object.fd().as_raw_fd();
-    // SAFETY: fills one structure.
-    let blocks = unsafe {
-        let mut status: libc::stat = core::mem::zeroed();
-        assert_eq!(libc::fstat(fd, &mut status), 0);
-        status.st_blocks
-    };
-    assert!(blocks * 512 <= 4 << 20, "{blocks} blocks of 512 bytes: one page, or one huge page");
+    let there = resident_pages(&lodging);
+    assert!(there <= HUGE_BYTES / PAGE, "{there} pages: one, or one huge page");
     memory.word(PAGE * 4000).store(6, Relaxed);
     drop(lodging);
     for (at, word) in memory.words() {
@@ -212,8 +231,8 @@ fn overlapping_registrations_share_an_object() {
     memory.fill();
     let at = |from: usize, to: usize| memory.start + from..memory.start + to;
     let first = register(at(4 * PAGE, 8 * PAGE)).expect("adopted");
-    let same = |lodging: &Lodging| Arc::ptr_eq(&lodging.object, &first.object);
-    let place = |lodging: &Lodging| (lodging.offset, lodging.skip_front, lodging.skip_back);
+    let same = |lodging: &Registered| Arc::ptr_eq(&lodging.object, &first.object);
+    let place = |lodging: &Registered| (lodging.offset, lodging.skip_front, lodging.skip_back);
     let inner = register(at(5 * PAGE + 7, 5 * PAGE + 9)).expect("in it");
     assert!(same(&inner));
     assert_eq!(place(&inner), (PAGE as u64 + 7, 0, 0));
@@ -223,15 +242,16 @@ fn overlapping_registrations_share_an_object() {
     for (from, to) in [(3 * PAGE, 8 * PAGE), (4 * PAGE, 9 * PAGE), (0, 16 * PAGE)] {
         assert!(register(at(from, to)).is_none(), "partly in it");
     }
-    let beside = register(at(8 * PAGE, 9 * PAGE)).expect("adopted");
+    assert!(register(at(8 * PAGE, 9 * PAGE)).is_none(), "a key leads to twenty bytes of it");
+    let beside = register(at(9 * PAGE, 10 * PAGE)).expect("adopted");
     assert!(!same(&beside));
-    assert!(register(at(7 * PAGE, 9 * PAGE)).is_none(), "in two");
+    assert!(register(at(7 * PAGE, 10 * PAGE)).is_none(), "in two");
     drop(first);
     drop(wider);
     assert!(is_shared(at(4 * PAGE, 8 * PAGE)), "one registration is left");
     drop(inner);
     assert!(!is_shared(at(4 * PAGE, 8 * PAGE)));
-    assert!(is_shared(at(8 * PAGE, 9 * PAGE)));
+    assert!(is_shared(at(9 * PAGE, 10 * PAGE)));
     drop(beside);
     memory.assert_filled();
 }
@@ -240,7 +260,7 @@ fn overlapping_registrations_share_an_object() {
 fn other_kinds_of_memory_are_left_alone() {
     let rw = libc::PROT_READ | libc::PROT_WRITE;
     let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    let file = memfd(c"file", 8 * PAGE, 0).expect("a file");
+    let file = crate::region::memfd(c"file", 8 * PAGE, 0).expect("a file");
     let fd = file.as_raw_fd();
     for (what, rights, flags, fd) in [
         ("shared", rw, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1),
@@ -310,11 +330,12 @@ fn a_range_that_the_program_watches_itself_is_left_alone() {
 #[test]
 fn pieces_cover_the_pages() {
     let pages = Pages { range: 0x1000..0x1000 + (200 << 20), offset: 0x3000 };
-    let pieces: Vec<Pages> = pages.pieces().collect();
-    assert_eq!(
-        pieces.iter().map(|piece| piece.range.len()).collect::<Vec<_>>(),
-        [64 << 20, 64 << 20, 64 << 20, 8 << 20]
-    );
+    let pieces: Vec<Pages> = pages.pieces(64 << 20).collect();
+    // All but the first begin where huge pages do.
+    let mut ends: Vec<usize> = pieces.iter().map(|piece| piece.range.end).collect();
+    assert_eq!(ends.pop(), Some(pages.range.end));
+    assert_eq!(ends, [64 << 20, 128 << 20, 192 << 20]);
+    assert_eq!(pieces.iter().map(|piece| piece.range.len()).sum::<usize>(), pages.range.len());
     for piece in pieces {
         assert_eq!(piece.offset - 0x3000, (piece.range.start - 0x1000) as u64);
     }
@@ -337,7 +358,7 @@ fn a_registry_tells_where_adopted_memory_lies() {
     assert_eq!(registry.locate(fixture.pd, &sge(plain.lkey, spec.iova + PAGE as u64, 8)), Ok(None));
     registry.deregister(plain.id).expect("alive");
 
-    registry.set_adoption(true);
+    registry.set_adoption(Adoption::Always);
     let keys = register(&spec);
     let front = PAGE as u64 - 100;
     let at = |from: u64, len| registry.locate(fixture.pd, &sge(keys.lkey, spec.iova + from, len)).expect("inside");

@@ -1,4 +1,4 @@
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -21,7 +21,7 @@ enum Told {
 struct Log {
     told: Mutex<Vec<Told>>,
     /// The descriptor that came last.
-    fd: Mutex<Option<OwnedFd>>,
+    fd: Mutex<Option<Arc<OwnedFd>>>,
 }
 
 impl Log {
@@ -35,10 +35,12 @@ impl Log {
 }
 
 impl Mirror for Log {
-    fn object_added(&self, object: u32, fd: BorrowedFd<'_>, bytes: u64) {
-        *self.fd.lock().expect("no panic") = Some(fd.try_clone_to_owned().expect("descriptors"));
-        self.push(Told::Added(object, bytes));
+    fn object_added(&self, object: u32, file: &ObjectFile) {
+        *self.fd.lock().expect("no panic") = Some(Arc::clone(&file.fd));
+        self.push(Told::Added(object, file.len_bytes));
     }
+
+    fn given_up(&self) {}
 
     fn object_removed(&self, object: u32) {
         self.push(Told::Removed(object));
@@ -261,7 +263,8 @@ fn a_registry_that_goes_takes_back_everything() {
 struct Slow(Mutex<(Sender<()>, Receiver<()>)>);
 
 impl Mirror for Slow {
-    fn object_added(&self, _: u32, _: BorrowedFd<'_>, _: u64) {}
+    fn object_added(&self, _: u32, _: &ObjectFile) {}
+    fn given_up(&self) {}
     fn object_removed(&self, _: u32) {}
     fn opened(&self, _: u32, _: &SharedKey) {}
     fn closed(&self, _: u32) {

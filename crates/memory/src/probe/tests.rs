@@ -137,13 +137,18 @@ fn mappings_are_described_alike_both_ways() {
     let pages = Pages::new();
     let page = page_bytes();
     let range = pages.start..pages.start + 3 * page;
-    let asked = mappings(&range);
-    let text = listed(BufReader::new(File::open("/proc/self/maps").expect("/proc")), &range);
+    let (mut asked, mut text) = (Vec::new(), Vec::new());
+    visit(&range, |mapping| asked.push(mapping.clone()));
+    visit_all(|mapping, _| {
+        if !overlap(&mapping.range, &range).is_empty() {
+            text.push(mapping.clone());
+        }
+    });
     // Clipped, since a neighbour may join the first page's mapping between the two.
     let said = |found: &[Mapping]| -> Vec<_> {
         found
             .iter()
-            .map(|m| (overlap(&m.range, &range), m.readable, m.writable, m.executable, m.shared, m.inode))
+            .map(|m| (overlap(&m.range, &range), m.readable, m.writable, m.executable, m.shared, m.file))
             .collect()
     };
     assert_eq!(said(&asked), said(&text));
@@ -157,10 +162,45 @@ fn mappings_are_described_alike_both_ways() {
 
 #[test]
 fn what_a_line_says_is_understood() {
-    let found = listed(TEXT.as_bytes(), &(0x1800..0x6800));
-    let said: Vec<_> = found.iter().map(|m| (m.range.start, m.is_plain(), m.shares(5), m.inode, m.offset)).collect();
-    assert_eq!(said, [(0x1000, true, false, 0, 0), (0x3000, false, false, 77, 0), (0x6000, false, true, 5, 0)]);
-    assert_eq!(listed(TEXT.as_bytes(), &(0x4000..0x6000)), []);
+    let mut said = Vec::new();
+    visit_lines(TEXT.as_bytes(), |mapping, name| {
+        let name = String::from_utf8_lossy(name).into_owned();
+        said.push((mapping.range.start, mapping.is_plain(), mapping.file, mapping.rights(), name));
+    });
+    let (file, memfd) = (FileId::new(8, 1, 77), FileId::new(0, 1, 5));
+    let (r, w, x) = (libc::PROT_READ, libc::PROT_WRITE, libc::PROT_EXEC);
+    let expected = [
+        (0x1000, true, FileId::default(), r | w, ""),
+        (0x3000, false, file, r, "/usr/lib/a file.so"),
+        (0x6000, false, memfd, r | w, "/memfd:x (deleted)"),
+        (0xffff_ffff_ff60_0000, false, FileId::default(), x, "[vsyscall]"),
+    ];
+    assert_eq!(said, expected.map(|(start, plain, file, rights, name)| (start, plain, file, rights, name.to_owned())));
+}
+
+/// Gives a few bytes at a time.
+struct Trickle<'a>(&'a [u8], usize);
+
+impl Read for Trickle<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let count = self.1.min(self.0.len()).min(out.len());
+        let (now, later) = self.0.split_at(count);
+        out[..count].copy_from_slice(now);
+        self.0 = later;
+        Ok(count)
+    }
+}
+
+#[test]
+fn lines_arrive_in_any_pieces_and_may_be_too_long() {
+    let long =
+        format!("{TEXT}8000-9000 rw-p 00000000 00:00 0 /{}\n9000-a000 rw-p 00000000 00:00 0\n", "x".repeat(9000));
+    for step in [1, 7, 100, LINE_BYTES, usize::MAX] {
+        let mut starts = Vec::new();
+        visit_lines(Trickle(long.as_bytes(), step), |mapping, _| starts.push(mapping.range.start));
+        starts.retain(|start| *start != 0x8000);
+        assert_eq!(starts, [0x1000, 0x3000, 0x6000, 0xffff_ffff_ff60_0000, 0x9000], "{step} bytes at a time");
+    }
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn what_cannot_be_allocated_is_refused() {
 #[test]
 fn nobody_can_resize_the_memfd() {
     let region = Region::allocate(8192).expect("memory");
-    let fd = region.fd().as_raw_fd();
+    let fd = region.fd().expect("a file").as_raw_fd();
     for size in [0, 4096, 16384] {
         // SAFETY: a system call on a live descriptor.
         let result = checked(unsafe { libc::ftruncate(fd, size) });
@@ -47,12 +47,13 @@ fn nobody_can_resize_the_memfd() {
 #[test]
 fn the_memfd_is_the_memory_and_is_not_inherited() {
     let region = Region::allocate(100).expect("memory");
-    let again = Region::map(region.fd().try_clone_to_owned().expect("descriptors"), 100, page_bytes(), false)
-        .expect("a second mapping");
+    let again =
+        Region::map(region.fd().expect("a file").try_clone_to_owned().expect("descriptors"), 100, page_bytes(), false)
+            .expect("a second mapping");
     region.span().write(&[3; 100]);
     assert_eq!(contents(&again), [3; 100]);
     // SAFETY: a system call on a live descriptor.
-    let flags = unsafe { libc::fcntl(region.fd().as_raw_fd(), libc::F_GETFD) };
+    let flags = unsafe { libc::fcntl(region.fd().expect("a file").as_raw_fd(), libc::F_GETFD) };
     assert_eq!(flags & libc::FD_CLOEXEC, libc::FD_CLOEXEC);
 }
 
@@ -60,7 +61,7 @@ fn the_memfd_is_the_memory_and_is_not_inherited() {
 fn dropping_a_region_unmaps_it() {
     use std::os::unix::fs::MetadataExt;
     let region = Region::allocate(3 * page_bytes() as u64).expect("memory");
-    let file = std::fs::File::from(region.fd().try_clone_to_owned().expect("descriptors"));
+    let file = std::fs::File::from(region.fd().expect("a file").try_clone_to_owned().expect("descriptors"));
     let inode = format!(" {} ", file.metadata().expect("a file").ino());
     let is_mapped = || {
         let maps = std::fs::read_to_string("/proc/self/maps").expect("the list of mappings");

@@ -3,33 +3,34 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// Datagrams that came over UDP and may wait; more are lost.
-const MAX_FORWARDED: usize = 1024;
+/// A copied datagram counts for this much beside its bytes, so that many small ones do not take much more memory than the
+/// program granted.
+const OVERHEAD_BYTES: usize = 64;
 
 /// A datagram that nobody has read.
 #[derive(Debug)]
 pub(super) enum Arrival {
     /// It lies in a slot of an end's receive buffer, header and all.
     Received { end: usize, slot: u16, len: u32 },
-    /// It came over UDP.
-    Forwarded { source: SocketAddr, data: Vec<u8> },
+    /// A copy: its slot takes the next datagram already, or it came over UDP.
+    Copied { source: SocketAddr, data: Vec<u8> },
 }
 
 /// Datagrams in the order of their arrival.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     arrivals: VecDeque<Arrival>,
-    forwarded: usize,
+    copied_bytes: usize,
 }
 
 impl Inbox {
+    /// Whether a copy of so many bytes fits, if copies may take `most` bytes.
+    pub(super) fn has_room(&self, len: usize, most: u32) -> bool {
+        self.copied_bytes + len + OVERHEAD_BYTES <= most as usize
+    }
+
     pub(super) fn push(&mut self, arrival: Arrival) {
-        if matches!(arrival, Arrival::Forwarded { .. }) {
-            if self.forwarded >= MAX_FORWARDED {
-                return;
-            }
-            self.forwarded += 1;
-        }
+        self.copied_bytes += cost(&arrival);
         self.arrivals.push_back(arrival);
     }
 
@@ -39,8 +40,15 @@ impl Inbox {
 
     pub(super) fn pop(&mut self) -> Option<Arrival> {
         let arrival = self.arrivals.pop_front()?;
-        self.forwarded -= usize::from(matches!(arrival, Arrival::Forwarded { .. }));
+        self.copied_bytes -= cost(&arrival);
         Some(arrival)
+    }
+}
+
+fn cost(arrival: &Arrival) -> usize {
+    match arrival {
+        Arrival::Received { .. } => 0,
+        Arrival::Copied { data, .. } => data.len() + OVERHEAD_BYTES,
     }
 }
 
@@ -49,16 +57,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_so_many_wait_that_came_over_udp() {
+    fn copies_take_no_more_than_they_may() {
+        const MOST: u32 = 4000;
         let mut inbox = Inbox::default();
-        for _ in 0..MAX_FORWARDED + 5 {
-            inbox.push(Arrival::Forwarded { source: ([127, 0, 0, 1], 1).into(), data: vec![] });
+        let mut copies = 0;
+        while inbox.has_room(36, MOST) {
+            inbox.push(Arrival::Copied { source: ([127, 0, 0, 1], 1).into(), data: vec![0; 36] });
+            copies += 1;
         }
         inbox.push(Arrival::Received { end: 0, slot: 0, len: 8 });
-        let mut count = 0;
-        while inbox.pop().is_some() {
-            count += 1;
-        }
-        assert_eq!((count, inbox.forwarded), (MAX_FORWARDED + 1, 0));
+        assert_eq!(copies, 40);
+        inbox.pop();
+        assert!(inbox.has_room(36, MOST) && !inbox.has_room(37, MOST));
+        let left = std::iter::from_fn(|| inbox.pop()).count();
+        assert_eq!((left, inbox.copied_bytes), (copies, 0));
     }
 }

@@ -69,7 +69,7 @@ impl Core {
             status_flags: 0,
             recv_timeout: None,
             send_timeout: None,
-            settings: Settings::of_new_sockets().for_datagrams(),
+            settings: Settings::of_new_sockets(),
             queues: None,
             ends: Vec::new(),
             peers: HashMap::new(),
@@ -178,9 +178,11 @@ impl Core {
         sent
     }
 
-    /// A datagram came over UDP.
+    /// A datagram came over UDP. It is lost if there is no room.
     pub(super) fn forward(&mut self, source: SocketAddr, data: &[u8]) {
-        self.inbox.push(Arrival::Forwarded { source, data: data.to_vec() });
+        if self.inbox.has_room(data.len(), self.settings.recv_buffer) {
+            self.inbox.push(Arrival::Copied { source, data: data.to_vec() });
+        }
     }
 
     pub(super) fn has_data(&self) -> bool {
@@ -190,11 +192,8 @@ impl Core {
     /// The oldest datagram, and who sent it.
     pub(super) fn first(&self) -> Option<(SocketAddr, Vec<u8>)> {
         match self.inbox.first()? {
-            Arrival::Forwarded { source, data } => Some((*source, data.clone())),
-            Arrival::Received { end, slot, len } => {
-                let bytes = self.ends.get(*end)?.received(*slot, *len);
-                Source::split(&bytes).map(|(source, data)| (source.0, data.to_vec()))
-            }
+            Arrival::Copied { source, data } => Some((*source, data.clone())),
+            Arrival::Received { end, slot, len } => self.read(*end, *slot, *len),
         }
     }
 
@@ -211,7 +210,7 @@ impl Core {
         let mut news = false;
         while let Some(queues) = &mut self.queues {
             queues.take_events();
-            if !matches!(queues.cq.poll(&mut taken, BATCH), Ok(1..)) {
+            if !matches!(queues.cq.poll_awake(&mut taken, BATCH), Ok(1..)) {
                 break;
             }
             taken.drain(..).for_each(|completion| self.completed(&completion));
@@ -225,19 +224,35 @@ impl Core {
             Work::Send { slot } => self.queues.iter_mut().for_each(|queues| queues.free.push(slot)),
             Work::Receive { end, slot } => {
                 let len = completion.byte_len.saturating_sub(GRH_BYTES);
-                if completion.status == Status::Success && self.is_ours(end, slot, len) {
-                    self.inbox.push(Arrival::Received { end, slot, len });
-                } else if completion.status != Status::WorkRequestFlushed {
-                    self.receive_again(end, slot);
+                match completion.status {
+                    Status::Success => self.arrived(end, slot, len),
+                    Status::WorkRequestFlushed => {}
+                    _ => self.receive_again(end, slot),
                 }
             }
         }
     }
 
-    /// Whether a header is before it.
-    fn is_ours(&self, end: usize, slot: u16, len: u32) -> bool {
-        let head = len.min(Source::MAX_BYTES as u32);
-        self.ends.get(end).is_some_and(|end| Source::split(&end.received(slot, head)).is_some())
+    /// A datagram is in a slot. It is copied out while there is room, so that the slot takes another one at once: a
+    /// program that reads late then loses no more than with a socket of the system.
+    fn arrived(&mut self, end: usize, slot: u16, len: u32) {
+        let is_copied = self.inbox.has_room(len as usize, self.settings.recv_buffer);
+        let seen_bytes = if is_copied { len } else { len.min(Source::MAX_BYTES as u32) };
+        match self.read(end, slot, seen_bytes) {
+            Some(_) if !is_copied => return self.inbox.push(Arrival::Received { end, slot, len }),
+            Some((source, data)) => self.inbox.push(Arrival::Copied { source, data }),
+            // There is no header before it.
+            None => {}
+        }
+        self.receive_again(end, slot);
+    }
+
+    /// The sender and the first bytes of what is in a slot.
+    fn read(&self, end: usize, slot: u16, len: u32) -> Option<(SocketAddr, Vec<u8>)> {
+        let mut bytes = self.ends.get(end)?.received(slot, len);
+        let (source, data_bytes) = Source::split(&bytes).map(|(source, data)| (source.0, data.len()))?;
+        bytes.drain(..bytes.len() - data_bytes);
+        Some((source, bytes))
     }
 
     fn receive_again(&self, end: usize, slot: u16) {
@@ -256,6 +271,10 @@ impl Core {
             }
             _ => Ok(()),
         }
+    }
+
+    pub(super) fn cq(&self) -> Option<&Cq> {
+        self.queues.as_ref().map(|queues| &queues.cq)
     }
 
     pub(super) fn channel(&self) -> Option<&CompChannel> {

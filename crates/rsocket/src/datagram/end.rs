@@ -55,11 +55,13 @@ pub(super) struct End {
     recv: Mr,
     settings: Settings,
     mtu: Mtu,
+    /// Last: it is closed when all else has gone.
+    _device: Shared,
 }
 
 impl End {
     pub(super) fn new(index: usize, source: SocketAddr, shared: &Shared, cq: &Cq, settings: &Settings) -> Result<End> {
-        let Shared { device, pd } = shared;
+        let (device, pd) = (&shared.device, &shared.pd);
         let caps = QpCaps {
             max_send_wr: settings.send_queue.into(),
             max_recv_wr: settings.recv_queue.into(),
@@ -70,7 +72,15 @@ impl End {
         let (qp_type, send_cq, recv_cq) = (QpType::Ud, cq, cq);
         let qp = device.create_qp(&QpSpec { qp_type, pd, send_cq, recv_cq, srq: None, caps, signal_all: true })?;
         let recv = pd.allocate((settings.recv_buffer + GRH_BYTES) as usize, Access::LOCAL_WRITE)?;
-        let end = End { index, source, qp, recv, settings: *settings, mtu: device.port().active_mtu };
+        let end = End {
+            index,
+            source,
+            qp,
+            recv,
+            settings: *settings,
+            mtu: device.port().active_mtu,
+            _device: shared.clone(),
+        };
         end.bring_up()?;
         Ok(end)
     }

@@ -42,11 +42,13 @@ pub(crate) struct Endpoint {
     recv: Mr,
     buffer_at: usize,
     settings: Settings,
+    /// Last: it is closed when all else has gone.
+    _device: Shared,
 }
 
 impl Endpoint {
     pub(super) fn new(shared: &Shared, settings: &Settings) -> Result<Endpoint> {
-        let Shared { device, pd } = shared;
+        let (device, pd) = (&shared.device, &shared.pd);
         let settings = settings.for_stream();
         let channel = device.create_channel()?;
         let capacity = u32::from(settings.send_queue) + u32::from(settings.recv_queue);
@@ -65,7 +67,7 @@ impl Endpoint {
         let send = pd.allocate(settings.send_buffer as usize, Access::LOCAL_WRITE)?;
         let recv =
             pd.allocate(buffer_at + settings.recv_buffer as usize, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
-        Ok(Endpoint { qp, cq, channel, pd: pd.clone(), send, recv, buffer_at, settings })
+        Ok(Endpoint { qp, cq, channel, pd: pd.clone(), send, recv, buffer_at, settings, _device: shared.clone() })
     }
 
     pub(super) fn settings(&self) -> &Settings {
@@ -139,7 +141,7 @@ impl Endpoint {
 
     /// Takes completions.
     pub(super) fn poll(&self, out: &mut Vec<Completion>, max: usize) -> Result<usize> {
-        self.cq.poll(out, max).map_err(|error| Errno(error.errno()))
+        self.cq.poll_awake(out, max).map_err(|error| Errno(error.errno()))
     }
 
     /// Lets `count` more messages arrive.

@@ -9,7 +9,7 @@ pub(crate) fn apart(packet: &Packet<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     let bth = Bth { opcode: Opcode::RC_ACKNOWLEDGE, psn: along.psn, solicited: false, ack_req: false, ..packet.bth() };
     Extensions { aeth: Some(along.aeth), ..Extensions::default() }.encode_packet(&bth, &[], &mut acknowledge);
     let bth = Bth { opcode: packet.opcode().without_acknowledge()?, ..packet.bth() };
-    let headers = Extensions { piggyback: None, ..packet.extensions() };
+    let headers = Extensions { piggyback: None, cookie: None, ..packet.extensions() };
     headers.encode_packet(&bth, packet.payload(), &mut request);
     Some((acknowledge, request))
 }
@@ -23,7 +23,12 @@ mod tests {
     fn both_halves_are_what_they_would_be_alone() {
         let along = Piggyback { aeth: Aeth { syndrome: Syndrome::ack(3), msn: 4 }, psn: Psn::new(5) };
         let bth = Bth { opcode: Opcode::SEND_ONLY_IMM_ACK, psn: Psn::new(6), ack_req: true, ..Bth::default() };
-        let headers = Extensions { imm: Some(wire::ImmDt(7)), piggyback: Some(along), ..Extensions::default() };
+        let headers = Extensions {
+            imm: Some(wire::ImmDt(7)),
+            piggyback: Some(along),
+            cookie: Some(wire::Cookie(8)),
+            ..Extensions::default()
+        };
         let mut bytes = Vec::new();
         headers.encode_packet(&bth, b"hello", &mut bytes);
         let (acknowledge, request) = apart(&Packet::parse(&bytes).unwrap()).unwrap();

@@ -272,12 +272,10 @@ fn check_length(rules: &Rules, packet: &Packet<'_>) -> Outcome {
     Ok(())
 }
 
-/// Of everything but the request for an acknowledge, which may come and go.
+/// Of everything but the request for an acknowledge and the mark, which may come and go.
 fn hash(packet: &Packet<'_>) -> u64 {
-    const ACK_REQUEST_BYTE: usize = 8;
-    let bytes = packet.bytes();
-    let (before, after) = (&bytes[..ACK_REQUEST_BYTE], &bytes[ACK_REQUEST_BYTE + 1..]);
-    let words = before.chunks(8).chain(after.chunks(8));
+    let bth = wire::Bth { ack_req: false, mark: wire::Mark::NONE, ..packet.bth() }.encode();
+    let words = bth.chunks(8).chain(packet.bytes()[wire::Bth::LEN..].chunks(8));
     words.fold(0, |hash: u64, chunk| {
         let mut word = [0; 8];
         word[..chunk.len()].copy_from_slice(chunk);

@@ -54,6 +54,10 @@ impl Memory for Nothing {
         Ok(())
     }
 
+    fn remote_invalidate(&self, _: Accessor, _: RKey) -> Result<(), MemoryError> {
+        Err(MemoryError::NoPermission)
+    }
+
     fn invalidate(&self, _: Accessor, _: RKey) -> Result<(), MemoryError> {
         Err(MemoryError::NoPermission)
     }

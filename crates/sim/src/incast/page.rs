@@ -37,7 +37,7 @@ pub fn page(outcomes: &[Outcome]) -> String {
     text += "\n## Parameters\n\n| what | value |\n|---|---|\n";
     parameters.iter().for_each(|(what, value)| text += &format!("| {what} | {value} |\n"));
     text += &format!("| Seed | {} |\n", plan.seed);
-    text + TAIL
+    text + TAIL + TRUST
 }
 
 const HEAD: &str = "\
@@ -148,3 +148,20 @@ fn lost(outcome: &Outcome) -> String {
 fn kb(bytes: u64) -> String {
     format!("{:.0} KB", bytes as f64 / 1e3)
 }
+
+const TRUST: &str = "
+## Which CNPs count
+
+A CNP names a queue pair and proves nothing, and 300,000 forged ones cut a connection's throughput to a tenth. So:
+
+| the CNP | counts |
+|---|---|
+| carries the cookie that two Longarm ends share, as all in this simulation do after the first answer | in full |
+| comes before the first answer of the peer | in full, at most once in 50 µs: the first burst of an incast is the worst |
+| comes from another make of device, and packets were lost in the last 10 ms | in full, at most once in 50 µs |
+| the same without loss, within 10 ms after we sent something | at most once in 50 µs, and down to half of the rate that \
+the first one found |
+| lacks the cookie where one is shared, or comes although nothing was sent | not at all; it is dropped and counted |
+
+[Security](security.md) says why, and what that costs.
+";

@@ -323,8 +323,9 @@ impl End {
             pd: PdId(1),
             caps,
             signal_all: true,
-            shared_recv: false,
+            shared_recv: None,
             tuning,
+            secret: u64::from(side) << 32 | number as u64,
         };
         let gid = Gid::from(core::net::IpAddr::from([10, side, (number >> 8) as u8, number as u8]));
         End { qp: Qp::new(&init), host: Surroundings::default(), gid }

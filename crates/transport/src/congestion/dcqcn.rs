@@ -18,6 +18,7 @@
 
 use core::time::Duration;
 
+use crate::congestion::Evidence;
 use crate::time::Time;
 
 /// Parameters of DCQCN. The defaults are those of the paper where it names them.
@@ -79,6 +80,8 @@ pub(crate) struct RateLimit {
     parameters: Dcqcn,
     /// Bytes per second.
     rate: f64,
+    /// The rate that the first CNP found.
+    found: f64,
     target: f64,
     alpha: f64,
     /// When alpha shrinks next.
@@ -100,6 +103,7 @@ impl RateLimit {
         let mut limit = RateLimit {
             parameters: *parameters,
             rate,
+            found: rate,
             target: rate,
             alpha: 1.0,
             alpha_at: now + parameters.alpha_timer.max(Duration::from_nanos(100)),
@@ -110,7 +114,7 @@ impl RateLimit {
             free_at: now,
             over: false,
         };
-        limit.on_cnp(now);
+        limit.on_cnp(Evidence::Proven, now);
         limit
     }
 
@@ -124,12 +128,17 @@ impl RateLimit {
         self.over
     }
 
-    /// A CNP: cut the rate.
-    pub(crate) fn on_cnp(&mut self, now: Time) {
+    /// A CNP: cut the rate. Without evidence it leaves half of what the first one found.
+    pub(crate) fn on_cnp(&mut self, evidence: Evidence, now: Time) {
         self.pass(now);
         let g = 1.0 / f64::from(self.parameters.alpha_divisor.max(1));
         self.target = self.rate;
-        self.rate = (self.rate * (1.0 - self.alpha / 2.0)).max(self.parameters.min_rate as f64).max(1.0);
+        let least = match evidence {
+            Evidence::None => self.rate.min(self.found / 2.0),
+            Evidence::Proven | Evidence::FirstRoundTrip | Evidence::Loss => 1.0,
+        };
+        let least = least.max(self.parameters.min_rate as f64);
+        self.rate = (self.rate * (1.0 - self.alpha / 2.0)).max(least);
         self.alpha = (1.0 - g) * self.alpha + g;
         (self.time_steps, self.byte_steps, self.bytes) = (0, 0, 0);
         self.alpha_at = now + self.parameters.alpha_timer;
@@ -264,10 +273,24 @@ mod tests {
     fn notifications_at_every_interval_go_down_to_the_least_and_no_further() {
         let mut limit = RateLimit::new(&parameters(), LINE, us(0));
         for n in 1..1000 {
-            limit.on_cnp(us(50 * n));
+            limit.on_cnp(Evidence::Proven, us(50 * n));
         }
         assert_eq!(limit.rate(), parameters().min_rate);
         assert!(limit.alpha > 0.9);
+    }
+
+    #[test]
+    fn without_evidence_half_of_what_was_found_is_left() {
+        let mut limit = RateLimit::new(&parameters(), LINE, us(0));
+        for n in 1..1000 {
+            limit.on_cnp(Evidence::None, us(50 * n));
+            assert!(limit.rate() >= LINE / 2 - 1, "{}", limit.rate());
+        }
+        limit.on_cnp(Evidence::Loss, us(50_000));
+        assert!(limit.rate() < LINE / 2);
+        let cut = limit.rate();
+        limit.on_cnp(Evidence::None, us(50_001));
+        assert_eq!(limit.rate(), cut, "it stays where evidence has brought it");
     }
 
     #[test]
@@ -276,7 +299,7 @@ mod tests {
         limit.blocked(us(55 * 600));
         assert!(limit.alpha < 0.11, "{}", limit.alpha);
         let before = limit.rate;
-        limit.on_cnp(us(55 * 601));
+        limit.on_cnp(Evidence::Proven, us(55 * 601));
         assert!(limit.rate > before * 0.94);
     }
 
@@ -321,7 +344,7 @@ mod tests {
         let mut limit = RateLimit::new(&zero, 0, us(0));
         limit.blocked(us(1));
         limit.sent(10, us(1));
-        limit.on_cnp(us(2));
+        limit.on_cnp(Evidence::Loss, us(2));
         assert!(limit.rate() >= 1);
     }
 

@@ -33,7 +33,7 @@ impl Requester {
                 to_peer.read(host.memory(), core.pd, sgl, wr.payload.len_bytes() as u32, *remote).is_ok()
             }
             (SendOp::Atomic(remote, op), Payload::Sgl(sgl)) => {
-                match to_peer.errand(&Errand::Atomic(remote.addr, *op), remote.rkey) {
+                match to_peer.errand(host.memory(), &Errand::Atomic(remote.addr, *op), remote.rkey) {
                     Err(_) => false,
                     Ok(before) => match host.memory().scatter(core.pd, sgl, 0, &before.to_ne_bytes()) {
                         Ok(()) => true,

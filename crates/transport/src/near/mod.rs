@@ -108,7 +108,7 @@ impl Near {
             }
         }
         if head.kind == Kind::Refused {
-            return self.responder.peer_was_refused(core, head);
+            return self.responder.peer_was_refused(core, head, host);
         }
         if head.kind.is_request() {
             return self.responder.handle_request(core, head, body, host);

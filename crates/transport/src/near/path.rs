@@ -92,7 +92,7 @@ pub trait Path {
     ///
     /// # Errors
     /// See [`Stop`].
-    fn errand(&self, errand: &Errand, rkey: RKey) -> Result<u64, Stop>;
+    fn errand(&self, memory: &Self::Memory, errand: &Errand, rkey: RKey) -> Result<u64, Stop>;
 
     /// Whether somebody records what would have been on the wire (see [`transcript`](super::transcript)).
     #[inline]
@@ -158,7 +158,7 @@ impl<M: ?Sized> Path for NoPath<M> {
         Err(Stop::Dead)
     }
 
-    fn errand(&self, _: &Errand, _: RKey) -> Result<u64, Stop> {
+    fn errand(&self, _: &M, _: &Errand, _: RKey) -> Result<u64, Stop> {
         Err(Stop::Dead)
     }
 }

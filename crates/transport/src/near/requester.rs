@@ -191,6 +191,12 @@ impl Requester {
         if !self.may_begin(wqe) {
             return Step::Wait;
         }
+        if core.qp_type == QpType::Uc
+            && let Some(reason) = state::futile(core, wqe)
+        {
+            self.block(reason);
+            return Step::Wait;
+        }
         let outcome = match wqe.op {
             SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_) => self.send(core, ack, host),
             SendOp::Write(remote) => self.write(core, remote, host),
@@ -212,7 +218,7 @@ impl Requester {
         let wqe = core.sq.head().ok_or(Stop::Full)?;
         let outcome = match &wqe.op {
             SendOp::Bind(bind) => host.memory().bind(who, bind).map_err(Reason::BindRefused),
-            SendOp::LocalInvalidate(rkey) => host.memory().invalidate(who, *rkey).map_err(Reason::LocalMemory),
+            SendOp::LocalInvalidate(rkey) => host.memory().invalidate(who, *rkey).map_err(Reason::InvalidateRefused),
             _ => Ok(()),
         };
         match outcome {
@@ -268,6 +274,12 @@ impl Requester {
         core.counters.rx_error_naks += 1;
         let mut head = self.head(core, Kind::Refused, 0);
         head.code = error as u16;
+        if let Some(wqe) = core.sq.head()
+            && matches!(wqe.op, SendOp::WriteImm(..))
+        {
+            head.flags |= Flags::IMM;
+            head.len_bytes = wqe.len_bytes;
+        }
         let told = path(host).and_then(|path| path.send(host.memory(), &head, &[], Body::Bytes(&[])));
         if told == Err(Stop::Full) {
             self.urgent = Some(head);

@@ -64,9 +64,9 @@ impl RecvQueue {
         self.max_sge
     }
 
-    /// Changes the capacity; refused below what is posted.
+    /// Changes the capacity; refused below what is posted, and below the armed limit.
     pub fn resize(&mut self, capacity: u32) -> Result<(), PostError> {
-        if (capacity as usize) < self.wqes.len() {
+        if (capacity as usize) < self.wqes.len() || capacity < self.limit {
             return Err(PostError::QueueFull { capacity });
         }
         self.capacity = capacity;

@@ -28,8 +28,8 @@ impl Requester {
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         self.retry.touch(now);
-        let bth = packet.bth();
-        self.hear_offer(bth.psn, bth.selective, bth.ack_req, core);
+        self.hear(packet, core)?;
+        self.retry.heard();
         match packet.info().operation {
             Operation::ReadResponse => self.handle_read_response(core, packet, now, host),
             Operation::AtomicAcknowledge => self.handle_atomic_response(core, packet, now, host),
@@ -49,7 +49,7 @@ impl Requester {
         self.handle_aeth(core, packet.psn(), aeth, now, host)
     }
 
-    /// Takes in the acknowledge that a request has brought along: the peer knows how to, and so understands the same.
+    /// Takes in the acknowledge that a request has brought along, which is proven.
     pub(super) fn handle_piggyback(
         &mut self,
         core: &mut Core,
@@ -58,7 +58,7 @@ impl Requester {
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         self.retry.touch(now);
-        self.hear_offer(along.psn, true, true, core);
+        self.retry.heard();
         self.handle_aeth(core, along.psn, along.aeth, now, host)
     }
 

@@ -12,6 +12,7 @@
 //! loss. The completer reads the responses and completes WQEs. Both share the
 //! state in [`Requester`]. The responder carries out the peer's requests.
 
+mod agreement;
 mod completer;
 mod pace;
 mod parts;
@@ -23,9 +24,12 @@ mod retry;
 mod scoreboard;
 mod selective;
 
-use wire::{Operation, Packet, Piggyback, Service};
+use core::time::Duration;
+
+use wire::{Operation, Packet, Service};
 
 use crate::attr::{QpAttr, QpState, QpType, Tuning};
+use crate::congestion::Evidence;
 use crate::core::Core;
 use crate::drop::DropReason;
 use crate::host::{Host, QpEvent};
@@ -35,6 +39,11 @@ use crate::time::Time;
 use pace::Pace;
 use requester::Requester;
 use responder::Responder;
+use response::Along;
+
+/// A congestion notification that cannot be proven counts so long after a packet was sent, and a loss corroborates
+/// it so long.
+const LATELY: Duration = Duration::from_millis(10);
 
 /// The RC part of a queue pair.
 #[derive(Debug)]
@@ -101,14 +110,8 @@ impl Rc {
         if !core.is_from_peer(arrival) {
             return Err(DropReason::WrongSource);
         }
-        if arrival.ecn_ce {
-            self.pace.marked(core, now);
-        }
-        match info.operation {
-            Operation::Cnp => {
-                self.handle_cnp(core, now);
-                Ok(())
-            }
+        let outcome = match info.operation {
+            Operation::Cnp => self.handle_cnp(core, packet, now),
             _ if info.is_response() => self.handle_response(core, packet, now, host),
             _ if core.qp_type == QpType::XrcSend => Err(DropReason::WrongService),
             _ if info.service == Service::Own => self.handle_both(core, packet, now, host),
@@ -117,11 +120,15 @@ impl Rc {
                 self.responder.touch(now);
                 outcome
             }
+        };
+        if arrival.ecn_ce && is_from_a_peer_in_sequence(outcome) {
+            self.pace.marked(core, now);
         }
+        outcome
     }
 
-    /// A request that brings an acknowledge along is the acknowledge, and then the request; from a peer that was
-    /// told that it may. The packet is taken if the request is.
+    /// A request that brings an acknowledge along is the acknowledge, and then the request; from a peer that proves
+    /// it by the cookie it once told us. The packet is taken if the request is.
     fn handle_both(
         &mut self,
         core: &mut Core,
@@ -129,8 +136,8 @@ impl Rc {
         now: Time,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
-        let agreed = packet.piggyback().filter(|_| self.responder.takes_piggybacks());
-        let along = agreed.ok_or(DropReason::NotAgreed)?;
+        let proven = packet.cookie().filter(|cookie| self.requester.is_proven_by(*cookie, core));
+        let along = proven.and(packet.piggyback()).ok_or(DropReason::NotAgreed)?;
         if !state::completes(core.state()) || self.requester.handle_piggyback(core, &along, now, host).is_err() {
             core.counters.refused_piggybacks += 1;
         }
@@ -176,7 +183,8 @@ impl Rc {
         host: &mut impl Host,
     ) -> Option<Transmit> {
         if self.pace.notification_due() {
-            return Some(self.pace.notify(core, out));
+            let cookie = self.requester.shared_cookie().or(self.responder.told_cookie());
+            return Some(self.pace.notify(core, cookie.unwrap_or_default(), out));
         }
         if self.pace.is_limited() && self.pace.must_wait(core, now) {
             // What says no more than an acknowledge does not wait.
@@ -208,7 +216,7 @@ impl Rc {
 
     /// The acknowledge that the next request may bring along. Several packets that leave together are one group, of
     /// which a plain acknowledge is the shorter end; so this is for a request that leaves alone.
-    fn acknowledge_along(&self, core: &Core, now: Time) -> Option<Piggyback> {
+    fn acknowledge_along(&self, core: &Core, now: Time) -> Option<Along> {
         let alone = self.requester.peer_takes_piggybacks && self.last_sent != now;
         if alone { self.responder.lone_acknowledge(core) } else { None }
     }
@@ -242,6 +250,12 @@ impl Rc {
         self.requester.is_held_back(core)
     }
 
+    /// Probes and timeouts since the peer's last answer.
+    #[inline]
+    pub(crate) fn unanswered_probes(&self) -> u32 {
+        self.requester.retry().unanswered()
+    }
+
     /// Window cost of what was sent and is not answered.
     pub(crate) fn in_flight_bytes(&self, core: &Core) -> u64 {
         if core.sq.is_empty() { 0 } else { self.requester.on_the_way(core) }
@@ -267,12 +281,31 @@ impl Rc {
         self.pace.rate()
     }
 
-    fn handle_cnp(&mut self, core: &mut Core, now: Time) {
+    /// Congestion is notified: by the peer, if that can be proven; else perhaps (docs/security.md).
+    fn handle_cnp(&mut self, core: &mut Core, packet: &Packet<'_>, now: Time) -> Result<(), DropReason> {
+        let evidence = self.evidence_of(packet, now)?;
         core.counters.rx_cnps += 1;
         if core.tuning.dcqcn.enabled {
-            self.pace.notified(core, self.requester.possible_rate(), now);
+            self.pace.notified(core, self.requester.possible_rate(), evidence, now);
         } else {
-            self.requester.congestion_notified();
+            self.requester.congestion_notified(evidence);
+        }
+        Ok(())
+    }
+
+    fn evidence_of(&self, packet: &Packet<'_>, now: Time) -> Result<Evidence, DropReason> {
+        let shared = [self.requester.shared_cookie(), self.responder.shared_cookie()];
+        if shared.iter().any(Option::is_some) {
+            let proven = packet.cnp().is_some_and(|cnp| shared.contains(&Some(cnp.cookie)));
+            return if proven { Ok(Evidence::Proven) } else { Err(DropReason::UnprovenCnp) };
+        }
+        let sent_lately = self.last_sent != Time::NEVER && now.since(self.last_sent) <= LATELY;
+        match sent_lately {
+            // Congestion may be worst in the first round trip, and an attacker does not know when that is.
+            true if self.requester.awaits_cookie() => Ok(Evidence::FirstRoundTrip),
+            true if self.requester.lost_since(now - LATELY) => Ok(Evidence::Loss),
+            true => Ok(Evidence::None),
+            false => Err(DropReason::UnprovenCnp),
         }
     }
 
@@ -299,6 +332,11 @@ impl Rc {
         self.failure.take()
     }
 
+    #[cfg(test)]
+    pub(crate) fn own_cookie(&self) -> wire::Cookie {
+        self.responder.own_cookie()
+    }
+
     /// The event that SQD promised, once nothing is on the way any more (10.3.1, SQD).
     fn note_drained(&mut self, core: &Core, host: &mut impl Host) {
         if self.drained_event_due && core.state() == QpState::Sqd && self.requester.is_drained() {
@@ -306,6 +344,12 @@ impl Rc {
             host.event(QpEvent::SendQueueDrained);
         }
     }
+}
+
+/// Whether the outcome of a packet shows that its PSN was right, or near: a mark of congestion on anything else may
+/// be anybody's.
+fn is_from_a_peer_in_sequence(outcome: Result<(), DropReason>) -> bool {
+    matches!(outcome, Ok(()) | Err(DropReason::OutOfSequence | DropReason::ReceiverNotReady))
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The pace of a reliable connection: the congestion notifications that it owes its peer, and when its own next
 //! packet may leave. While no CNP has come, all of this is one comparison.
 
-use wire::{Bth, Cnp, Opcode};
+use wire::{Bth, Cnp, Cookie, Opcode};
 
+use crate::congestion::Evidence;
 use crate::congestion::dcqcn::{Notifier, RateLimit};
 use crate::core::Core;
 use crate::packet::Builder;
@@ -18,6 +19,8 @@ const ECT_0: u8 = 0b10;
 pub(super) struct Pace {
     notifier: Notifier,
     limit: Option<Box<RateLimit>>,
+    /// When a notification that nobody can prove last counted.
+    unproven_at: Option<Time>,
     waits_until: Option<Time>,
 }
 
@@ -34,19 +37,28 @@ impl Pace {
     }
 
     /// The CNP (Annex A17.9): nothing but a base header with BECN, and 16 reserved bytes.
-    pub(super) fn notify(&mut self, core: &mut Core, out: &mut [u8]) -> Transmit {
+    /// The cookie proves it, if both ends share one.
+    pub(super) fn notify(&mut self, core: &mut Core, cookie: Cookie, out: &mut [u8]) -> Transmit {
         self.notifier.due = false;
         core.counters.tx_cnps += 1;
         let opcode = Opcode::CNP;
         let mut builder = Builder::new(out, Bth { opcode, becn: true, ..core.bth(opcode) });
-        builder.push(Cnp.encode());
+        builder.push(Cnp { cookie }.encode());
         core.transmit(builder.finish())
     }
 
-    /// A CNP has come. The first one finds packets leaving at `rate` bytes per second.
-    pub(super) fn notified(&mut self, core: &Core, rate: u64, now: Time) {
+    /// A CNP has come. The first one finds packets leaving at `rate` bytes per second. One that nobody can prove
+    /// counts at most once per interval.
+    pub(super) fn notified(&mut self, core: &Core, rate: u64, evidence: Evidence, now: Time) {
+        if evidence != Evidence::Proven {
+            let interval = core.tuning.dcqcn.cnp_interval;
+            if self.unproven_at.is_some_and(|last| now.since(last) < interval) {
+                return;
+            }
+            self.unproven_at = Some(now);
+        }
         match &mut self.limit {
-            Some(limit) => limit.on_cnp(now),
+            Some(limit) => limit.on_cnp(evidence, now),
             None => self.limit = Some(Box::new(RateLimit::new(&core.tuning.dcqcn, rate, now))),
         }
     }

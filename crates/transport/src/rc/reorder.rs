@@ -22,6 +22,8 @@ pub(super) enum Kept {
     New,
     /// It was kept before.
     Already,
+    /// Another packet with its PSN was kept. One of the two is not the peer's: neither is kept.
+    Conflict,
     /// There is no room for it.
     NoRoom,
 }
@@ -48,8 +50,13 @@ impl Reorder {
     pub(super) fn keep(&mut self, expected: Psn, psn: Psn, bytes: &[u8]) -> Kept {
         let ahead = psn.distance(expected);
         let at = self.packets.partition_point(|(kept, _)| kept.before(psn));
-        if self.packets.get(at).is_some_and(|(kept, _)| *kept == psn) {
-            return Kept::Already;
+        if let Some((_, kept)) = self.packets.get(at).filter(|(kept, _)| *kept == psn) {
+            if are_copies(kept, bytes) {
+                return Kept::Already;
+            }
+            self.forget(at);
+            self.refuse(psn);
+            return Kept::Conflict;
         }
         let fits = (1..Sack::BITS as i32).contains(&ahead);
         if !fits || !self.share.take(bytes.len() + OVERHEAD_BYTES) {
@@ -58,6 +65,12 @@ impl Reorder {
         }
         self.packets.insert(at, (psn, bytes.into()));
         Kept::New
+    }
+
+    fn forget(&mut self, at: usize) {
+        if let Some((_, bytes)) = self.packets.remove(at) {
+            self.share.give_back(bytes.len() + OVERHEAD_BYTES);
+        }
     }
 
     /// Notes that a packet was not kept.
@@ -97,6 +110,16 @@ impl Reorder {
         (0..done).chain(kept).for_each(|offset| sack.set(offset as u32));
         sack
     }
+}
+
+/// Whether two packets are the same but for AckReq, which may differ from one transmission to the next.
+fn are_copies(one: &[u8], other: &[u8]) -> bool {
+    const ACK_REQ_AT: usize = 8;
+    const ACK_REQ: u8 = 0x80;
+    let but_ack_req = |bytes: &[u8]| bytes.get(ACK_REQ_AT).map(|byte| byte & !ACK_REQ);
+    one.get(ACK_REQ_AT + 1..) == other.get(ACK_REQ_AT + 1..)
+        && but_ack_req(one) == but_ack_req(other)
+        && one.get(..ACK_REQ_AT) == other.get(..ACK_REQ_AT)
 }
 
 #[cfg(test)]
@@ -156,5 +179,18 @@ mod tests {
         assert!(kept.has_refused(psn(Sack::BITS)));
         assert!(!kept.has_refused(psn(Sack::BITS + 1)));
         assert_eq!(kept.keep(psn(0), psn(0), &[0; 100]), Kept::NoRoom, "its turn is now");
+    }
+
+    #[test]
+    fn of_two_that_claim_one_psn_neither_is_kept() {
+        let (mut kept, budget) = reorder(1 << 20);
+        let packet = |ack_req: u8, last: u8| [0x04, 0, 0, 0, 0, 0, 0, 0, ack_req | 0x11, 0, 0, 2, last];
+        assert_eq!(kept.keep(psn(0), psn(2), &packet(0, 1)), Kept::New);
+        assert_eq!(kept.keep(psn(0), psn(2), &packet(0x80, 1)), Kept::Already);
+        assert_eq!(kept.keep(psn(0), psn(2), &packet(0, 9)), Kept::Conflict);
+        assert!(kept.is_empty() && kept.has_refused(psn(2)));
+        assert_eq!(budget.left_bytes(), 1 << 20);
+        assert_eq!(kept.keep(psn(0), psn(2), &packet(0, 1)), Kept::New, "it comes again");
+        assert_eq!(kept.keep(psn(0), psn(2), &packet(0, 1)[..12]), Kept::Conflict, "another length");
     }
 }

@@ -18,16 +18,18 @@ mod room;
 
 use std::collections::VecDeque;
 
-use wire::{Piggyback, Psn};
+use wire::{Cookie, Piggyback, Psn};
 
 use crate::attr::{QpState, Tuning};
-use crate::congestion::{Aimd, Congestion};
+use crate::congestion::{Aimd, Congestion, Evidence};
 use crate::core::Core;
 use crate::host::Host;
 use crate::memory::Memory;
 use crate::qp::{Failure, Transmit};
 use crate::queue::send::{PACKET_OVERHEAD_BYTES, SendWqe};
+use crate::rc::agreement::Agreement;
 use crate::rc::parts::ReadParts;
+use crate::rc::response::Along;
 use crate::rc::retry::Retry;
 use crate::rc::scoreboard::Scoreboard;
 use crate::reason::Reason;
@@ -81,8 +83,8 @@ pub(crate) struct Requester {
     last_rewind: Option<(Psn, Time)>,
     /// How often that was for nothing since the last progress.
     pub(super) futile: u32,
-    /// Requests say that we understand selective acknowledges; until an answer shows that the peer does not.
-    pub(super) offers_selective: bool,
+    /// Whether the peer has agreed to selective retransmission, and what proves it.
+    pub(super) agreement: Agreement,
     /// What arrived out of order and what is missing, while anything is.
     pub(super) scoreboard: Option<Box<Scoreboard>>,
     /// Window cost of what is neither acknowledged nor on the way, by the scoreboard.
@@ -121,7 +123,7 @@ impl Requester {
             probed_read: None,
             last_rewind: None,
             futile: 0,
-            offers_selective: tuning.selective,
+            agreement: Agreement::new(tuning.selective),
             scoreboard: None,
             not_on_the_way: 0,
             peer_volunteers: false,
@@ -177,8 +179,23 @@ impl Requester {
         per_ns.map_or(u64::MAX, |per_ns| (per_ns * 1e9) as u64)
     }
 
-    pub(crate) fn congestion_notified(&mut self) {
-        self.congestion.on_congestion_notification(self.una, self.sent);
+    pub(crate) fn congestion_notified(&mut self, evidence: Evidence) {
+        self.congestion.on_congestion_notification(evidence, self.una, self.sent);
+    }
+
+    /// The cookie that the peer has told us.
+    pub(crate) fn shared_cookie(&self) -> Option<Cookie> {
+        self.agreement.shared()
+    }
+
+    /// Whether the first answer is still to come: it will tell the cookie, if the peer has one.
+    pub(crate) fn awaits_cookie(&self) -> bool {
+        self.agreement.is_open() && !self.is_drained()
+    }
+
+    /// Whether the cursor went back for a loss since then.
+    pub(crate) fn lost_since(&self, then: Time) -> bool {
+        self.last_rewind.is_some_and(|(_, at)| at >= then)
     }
 
     /// A failure, also the one of a blocked WQE when its turn has come.
@@ -214,7 +231,7 @@ impl Requester {
         &mut self,
         core: &mut Core,
         now: Time,
-        along: &mut Option<Piggyback>,
+        along: &mut Option<Along>,
         out: &mut [u8],
         host: &mut impl Host,
     ) -> Option<Transmit> {
@@ -260,7 +277,7 @@ impl Requester {
         &mut self,
         core: &mut Core,
         now: Time,
-        along: &mut Option<Piggyback>,
+        along: &mut Option<Along>,
         out: &mut [u8],
         host: &mut impl Host,
     ) -> Option<Transmit> {
@@ -298,7 +315,7 @@ impl Requester {
     /// is the last that leaves now, and stays within the path MTU.
     fn may_bring(&self, core: &Core, wqe: &SendWqe) -> bool {
         let is_last = self.cursor.wqe + 1 == core.sq.len();
-        let is_one = wqe.packets == 1 && wqe.len_bytes + Piggyback::LEN as u32 <= core.mtu();
+        let is_one = wqe.packets == 1 && wqe.len_bytes + (Piggyback::LEN + Cookie::LEN) as u32 <= core.mtu();
         self.peer_takes_piggybacks && is_last && is_one && !wqe.is_read_or_atomic() && self.is_new()
     }
 
@@ -378,7 +395,7 @@ impl Requester {
         if let Err(refused) = outcome {
             self.blocked = Some(match wqe.op {
                 SendOp::Bind(_) => Reason::BindRefused(refused),
-                _ => Reason::LocalMemory(refused),
+                _ => Reason::InvalidateRefused(refused),
             });
             return None;
         }

@@ -16,7 +16,7 @@ mod write;
 
 use std::collections::VecDeque;
 
-use wire::{NakCode, Operation, Packet, Piggyback, Position, Psn, RKey, Syndrome};
+use wire::{Cookie, NakCode, Operation, Packet, Position, Psn, RKey, Syndrome};
 
 use crate::completion::{Completion, CompletionOp, Status};
 use crate::core::Core;
@@ -24,8 +24,9 @@ use crate::drop::DropReason;
 use crate::host::{CqSide, Host, QpEvent};
 use crate::memory::{Accessor, Memory, MemoryError, PdId};
 use crate::qp::{Failure, MAX_MESSAGE_BYTES, Transmit};
+use crate::rc::agreement::Invitation;
 use crate::rc::reorder::Reorder;
-use crate::rc::response::{Note, Response, Responses};
+use crate::rc::response::{Along, Note, Response, Responses};
 use crate::reason::Reason;
 use crate::wr::RecvWr;
 use volunteer::Volunteer;
@@ -64,6 +65,8 @@ pub(crate) struct Responder {
     msn: u32,
     /// Whose keys count: the queue pair's domain, for XRC that of the shared receive queue.
     pd: PdId,
+    /// Where the buffers of receive WQEs must lie.
+    recv_pd: PdId,
     /// XRC: the shared receive queue of the message that is arriving.
     xrc_srq: u32,
     inbound: Inbound,
@@ -74,10 +77,8 @@ pub(crate) struct Responder {
     ahead: Option<Psn>,
     /// Packets that came before their turn.
     reorder: Option<Box<Reorder>>,
-    /// The peer understands selective acknowledges: its latest request said so.
-    peer_is_selective: bool,
-    /// The peer has been told that we take requests that bring acknowledges along.
-    told_piggyback: bool,
+    /// Whether the peer has agreed to selective retransmission, and what proves it.
+    invitation: Invitation,
     /// Something has arrived that did not ask for an acknowledge, and when it gets one all the same.
     volunteer: Volunteer,
     /// An RNR NAK told the peer to wait with the expected PSN.
@@ -89,8 +90,10 @@ pub(crate) struct Responder {
 
 impl Responder {
     /// INIT to RTR.
-    pub(crate) fn start(&mut self, core: &Core) {
-        *self = Responder { expected: core.attr.rq_psn, pd: core.pd, ..Responder::default() };
+    pub(crate) fn start(&mut self, core: &mut Core) {
+        let invitation = Invitation::new(core.draw_cookie());
+        let (expected, pd, recv_pd) = (core.attr.rq_psn, core.pd, core.recv_pd);
+        *self = Responder { expected, pd, recv_pd, invitation, ..Responder::default() };
     }
 
     pub(crate) fn expected_psn(&self) -> Psn {
@@ -137,8 +140,11 @@ impl Responder {
         packet: &Packet<'_>,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
-        self.peer_is_selective = packet.bth().selective && core.tuning.selective;
-        match packet.psn().distance(self.expected) {
+        let bth = packet.bth();
+        if !self.invitation.admits(bth.mark, bth.psn, self.expected) {
+            return Err(DropReason::NotAgreed);
+        }
+        match bth.psn.distance(self.expected) {
             0 => self.handle_expected(core, packet, host),
             1.. => self.handle_ahead(core, packet, host),
             _ => self.handle_duplicate(core, packet, host),
@@ -152,6 +158,7 @@ impl Responder {
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         self.ahead = None;
+        self.invitation.note_in_turn(packet.bth().mark);
         core.note_established(host);
         self.receiver_not_ready = false;
         if let Err(refusal) = self.execute(core, packet, host) {
@@ -183,7 +190,7 @@ impl Responder {
         if packet.bth().ack_req {
             self.volunteer = Volunteer::No;
             self.responses.acknowledge(packet.psn(), self.msn);
-        } else if ends && self.peer_is_selective && self.volunteer == Volunteer::No {
+        } else if ends && self.invitation.is_agreed() && self.volunteer == Volunteer::No {
             self.volunteer = Volunteer::InAWhile;
         }
         Ok(())
@@ -209,6 +216,7 @@ impl Responder {
             return Err(Refusal::Invalid("a message for more than one shared receive queue"));
         }
         self.pd = host.xrc_srq(srq).ok_or(Refusal::NoSrq)?;
+        self.recv_pd = self.pd;
         self.xrc_srq = srq;
         Ok(())
     }
@@ -246,7 +254,7 @@ impl Responder {
             return Err(Refusal::TooLong);
         }
         if !data.is_empty() {
-            host.memory().scatter(self.pd, &wr.sgl, u64::from(*received), data).map_err(Refusal::Local)?;
+            host.memory().scatter(self.recv_pd, &wr.sgl, u64::from(*received), data).map_err(Refusal::Local)?;
         }
         *received += data.len() as u32;
         if packet.info().ends_message() { self.finish_send(core, packet, host) } else { Ok(()) }
@@ -254,7 +262,7 @@ impl Responder {
 
     fn finish_send(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
         if let Some(rkey) = packet.ieth() {
-            host.memory().invalidate(self.accessor(core), rkey).map_err(Refusal::Access)?;
+            host.memory().remote_invalidate(self.accessor(core), rkey).map_err(Refusal::Access)?;
         }
         if let Inbound::Send { wr, received, .. } = core::mem::take(&mut self.inbound) {
             let completion = Completion::success(wr.wr_id, core.qpn, CompletionOp::Recv, received);
@@ -314,12 +322,12 @@ impl Responder {
         }
         let syndrome = self.syndrome(core);
         self.note_starved(core);
-        let piggyback = self.peer_is_selective && core.tuning.piggyback && !core.is_xrc();
-        self.told_piggyback |= piggyback;
         let note = Note {
             syndrome,
-            selective: self.peer_is_selective,
-            piggyback,
+            mark: self.invitation.answer_mark(),
+            piggyback: self.invitation.peer_understands() && core.tuning.piggyback && !core.is_xrc(),
+            to_tell: self.invitation.to_tell(),
+            own: self.invitation.own().unwrap_or_default(),
             reorder: self.reorder.as_deref(),
             expected: self.expected,
         };
@@ -340,22 +348,33 @@ impl Responder {
     }
 
     /// The acknowledge that waits, if it is all there is to say and may travel inside a request.
-    pub(crate) fn lone_acknowledge(&self, core: &Core) -> Option<Piggyback> {
-        self.responses.lone_acknowledge(self.syndrome(core))
+    pub(crate) fn lone_acknowledge(&self, core: &Core) -> Option<Along> {
+        let cookie = self.invitation.shared()?;
+        let piggyback = self.responses.lone_acknowledge(self.syndrome(core))?;
+        Some(Along { piggyback, cookie })
     }
 
-    /// A request has brought the acknowledge along, and so the news that we know how to.
+    /// A request has brought the acknowledge along.
     pub(crate) fn acknowledged(&mut self, core: &mut Core) {
         self.note_starved(core);
-        self.told_piggyback = true;
         self.responses.drop_lone_acknowledge();
         core.counters.tx_acks += 1;
         core.counters.tx_piggybacks += 1;
     }
 
-    /// Whether the peer may bring acknowledges along.
-    pub(crate) fn takes_piggybacks(&self) -> bool {
-        self.told_piggyback
+    #[cfg(test)]
+    pub(crate) fn own_cookie(&self) -> Cookie {
+        self.invitation.cookie().unwrap_or_default()
+    }
+
+    /// Our cookie, if the peer knows it, or will know it soon.
+    pub(crate) fn told_cookie(&self) -> Option<Cookie> {
+        self.invitation.own()
+    }
+
+    /// Our cookie, if the peer has proven that it knows it.
+    pub(crate) fn shared_cookie(&self) -> Option<Cookie> {
+        self.invitation.shared()
     }
 
     /// The syndrome of a positive acknowledge: how many receive WQEs are posted.
@@ -389,7 +408,7 @@ fn check_packet_length(core: &Core, packet: &Packet<'_>) -> Result<(), Refusal> 
     let fits = match packet.info().position {
         Position::First | Position::Middle => len == mtu,
         Position::Last => (1..=mtu).contains(&len),
-        Position::Only => len <= mtu,
+        Position::Only => len <= core.longest_single_packet(),
     };
     if fits { Ok(()) } else { Err(Refusal::Invalid("a packet whose length does not fit its place in the message")) }
 }

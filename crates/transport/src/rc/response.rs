@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use wire::{Aeth, AtomicAckEth, Bth, NakCode, Opcode, Piggyback, Psn, RKey, Sack, Syndrome};
+use wire::{Aeth, AtomicAckEth, Bth, Cookie, Mark, NakCode, Opcode, Piggyback, Psn, RKey, Sack, Syndrome};
 
 use crate::core::Core;
 use crate::host::Host;
@@ -105,10 +105,14 @@ impl Response {
 pub(super) struct Note<'a> {
     /// The syndrome of a positive acknowledge.
     pub(super) syndrome: Syndrome,
-    /// The peer may send us selective acknowledges.
-    pub(super) selective: bool,
-    /// And requests that bring acknowledges along.
+    /// What proves it.
+    pub(super) mark: Mark,
+    /// The peer may send us requests that bring acknowledges along.
     pub(super) piggyback: bool,
+    /// The cookie, if acknowledges tell it.
+    pub(super) to_tell: Option<Cookie>,
+    /// The cookie.
+    pub(super) own: Cookie,
     /// What came before its turn.
     pub(super) reorder: Option<&'a Reorder>,
     /// Whose turn it is.
@@ -117,12 +121,19 @@ pub(super) struct Note<'a> {
 
 impl Note<'_> {
     fn bth(&self, core: &Core, opcode: Opcode, psn: Psn) -> Bth {
-        Bth { psn, selective: self.selective, ack_req: self.piggyback, ..core.bth(opcode) }
+        Bth { psn, mark: self.mark, ack_req: self.piggyback, ..core.bth(opcode) }
     }
 
     fn sack(&self, psn: Psn) -> Sack {
         self.reorder.map_or_else(Sack::default, |reorder| reorder.sack(psn, self.expected))
     }
+}
+
+/// An acknowledge that a request brings along, and what proves it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Along {
+    pub(super) piggyback: Piggyback,
+    pub(super) cookie: Cookie,
 }
 
 /// The queue of responses.
@@ -257,15 +268,9 @@ impl Responses {
         host: &impl Host,
     ) -> Option<Result<usize, (Psn, MemoryError)>> {
         let len_bytes = match self.queue.front_mut()? {
-            Response::Acknowledge { psn, msn } => {
-                short(core, note, Opcode::RC_ACKNOWLEDGE, *psn, note.syndrome, *msn, out).finish()
-            }
-            Response::Nak { psn, msn, code } => {
-                short(core, note, Opcode::RC_ACKNOWLEDGE, *psn, Syndrome::nak(*code), *msn, out).finish()
-            }
-            Response::RnrNak { psn, msn, timer } => {
-                short(core, note, Opcode::RC_ACKNOWLEDGE, *psn, Syndrome::rnr(*timer), *msn, out).finish()
-            }
+            Response::Acknowledge { psn, msn } => acknowledge(core, note, *psn, note.syndrome, *msn, out),
+            Response::Nak { psn, msn, code } => acknowledge(core, note, *psn, Syndrome::nak(*code), *msn, out),
+            Response::RnrNak { psn, msn, timer } => acknowledge(core, note, *psn, Syndrome::rnr(*timer), *msn, out),
             Response::Missing { psn, msn } => missing(core, note, *psn, *msn, out).finish(),
             Response::Atomic { psn, msn, original, .. } => {
                 let mut builder = short(core, note, Opcode::RC_ATOMIC_ACKNOWLEDGE, *psn, note.syndrome, *msn, out);
@@ -300,6 +305,16 @@ impl Responses {
     }
 }
 
+/// An ACK or NAK; to a peer that has yet to be told the cookie, in the form that tells it.
+fn acknowledge(core: &Core, note: &Note<'_>, psn: Psn, syndrome: Syndrome, msn: u32, out: &mut [u8]) -> usize {
+    let Some(cookie) = note.to_tell else {
+        return short(core, note, Opcode::RC_ACKNOWLEDGE, psn, syndrome, msn, out).finish();
+    };
+    let mut builder = own(core, note, Opcode::ACKNOWLEDGE_COOKIE, psn, syndrome, msn, out);
+    builder.push(cookie.encode());
+    builder.finish()
+}
+
 /// A packet that begins with an AETH.
 fn short<'a>(
     core: &Core,
@@ -315,13 +330,27 @@ fn short<'a>(
     builder
 }
 
+/// The same of Longarm's own, whose opcode is the same for RC and XRC.
+fn own<'a>(
+    core: &Core,
+    note: &Note<'_>,
+    opcode: Opcode,
+    psn: Psn,
+    syndrome: Syndrome,
+    msn: u32,
+    out: &'a mut [u8],
+) -> Builder<'a> {
+    let mut builder = Builder::new(out, Bth { opcode, ..note.bth(core, opcode, psn) });
+    builder.push(Aeth { syndrome, msn }.encode());
+    builder
+}
+
 /// A selective acknowledge: in its first part a NAK for the missing packet.
 fn missing<'a>(core: &Core, note: &Note<'_>, psn: Psn, msn: u32, out: &'a mut [u8]) -> Builder<'a> {
-    let opcode = Opcode::SELECTIVE_ACKNOWLEDGE;
-    let bth = Bth { opcode, ..note.bth(core, opcode, psn) };
-    let mut builder = Builder::new(out, bth);
-    builder.push(Aeth { syndrome: Syndrome::nak(NakCode::PsnSequenceError), msn }.encode());
+    let syndrome = Syndrome::nak(NakCode::PsnSequenceError);
+    let mut builder = own(core, note, Opcode::SELECTIVE_ACKNOWLEDGE, psn, syndrome, msn, out);
     builder.push(note.sack(psn).encode());
+    builder.push(note.own.encode());
     builder
 }
 

@@ -39,6 +39,8 @@ pub(crate) struct Retry {
     deadline: Option<Time>,
     probe_at: Option<Time>,
     probes: u32,
+    /// Probes and timeouts since the peer's last answer.
+    unanswered: u32,
     rnr_until: Option<Time>,
     round_trip: Option<Duration>,
     sample: Option<(Psn, Time)>,
@@ -57,6 +59,7 @@ impl Retry {
             deadline: None,
             probe_at: None,
             probes: 0,
+            unanswered: 0,
             rnr_until: None,
             round_trip: None,
             sample: None,
@@ -106,6 +109,18 @@ impl Retry {
         if outstanding { self.arm(now) } else { self.disarm() }
     }
 
+    /// The peer has answered, whatever it said.
+    #[inline]
+    pub(crate) fn heard(&mut self) {
+        self.unanswered = 0;
+    }
+
+    /// Probes and timeouts since the peer's last answer.
+    #[inline]
+    pub(crate) fn unanswered(&self) -> u32 {
+        self.unanswered
+    }
+
     /// What was sent is sent again: a sample across that would lie.
     pub(crate) fn rewound(&mut self) {
         self.sample = None;
@@ -150,10 +165,12 @@ impl Retry {
             Due::RnrOver
         } else if passed(self.deadline) {
             self.probes = 0;
+            self.unanswered = self.unanswered.saturating_add(1);
             self.arm(now);
             Due::Timeout
         } else if passed(self.probe_at) {
             self.probes += 1;
+            self.unanswered = self.unanswered.saturating_add(1);
             self.probe_at = Some(now + self.probe_delay());
             Due::Probe
         } else {

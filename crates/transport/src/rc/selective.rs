@@ -1,14 +1,10 @@
 //! Selective retransmission, the requester's half: between two Longarm peers only what is missing is sent again.
 //!
-//! Nothing is agreed in advance, so it works however two queue pairs were connected. A requester says in
-//! reserved bits of its requests that it understands selective acknowledges ([`wire::Bth::selective`]); who
-//! does not know these bits ignores them. A responder that understands says so in its answers, and when
-//! packets come before their turn it keeps them and tells which are missing. An answer that does not say so
-//! ends the offer: from then on the bits are zero and losses are repaired by go-back-N.
+//! Both ends have agreed on it first (see [`agreement`](super::agreement)). When packets come before their turn, the
+//! responder keeps them and tells which are missing; the requester sends these again, and no others. Until it is
+//! agreed, and with everybody else, losses are repaired by go-back-N.
 //!
 //! ```text
-//!  requests, "selective"  ──────────────►
-//!                         ◄────────────── answers, "selective", or not: then plain go-back-N
 //!  10  11  12  13  14     ──── 11 lost ──►  expects 11, keeps 12 13 14
 //!                         ◄──────────────  missing 11; here: 12 13 14
 //!  11                     ──────────────►  carries out 11 12 13 14
@@ -16,7 +12,7 @@
 //! What has arrived or is known to be lost is not on the way, so the window goes on meanwhile, as far as one
 //! bitmap reaches.
 
-use wire::{Packet, Psn, Sack};
+use wire::{Cookie, Packet, Psn, Sack, SyndromeKind};
 
 use crate::congestion::Congestion;
 use crate::core::Core;
@@ -24,6 +20,7 @@ use crate::drop::DropReason;
 use crate::host::Host;
 use crate::qp::Transmit;
 use crate::queue::send::PACKET_OVERHEAD_BYTES;
+use crate::rc::agreement::Answer;
 use crate::rc::requester::{Cursor, Part, Requester, packet_number};
 use crate::rc::scoreboard::Scoreboard;
 use crate::reason::Reason;
@@ -31,16 +28,35 @@ use crate::time::Time;
 use crate::wr::SendOp;
 
 impl Requester {
-    /// An answer that does not offer selective acknowledges comes from a peer that does not know them. One that
-    /// does comes from a peer like us, which also acknowledges without being asked. AckReq beside it says that the peer
-    /// takes requests that bring acknowledges along: in an answer it has no other meaning, and versions that do not
-    /// know this one ignore it.
-    pub(super) fn hear_offer(&mut self, psn: Psn, selective: bool, piggyback: bool, core: &Core) {
-        if self.offers_selective && self.is_outstanding(psn) {
-            self.offers_selective = selective;
-            self.peer_volunteers = selective;
-            self.peer_takes_piggybacks = selective && piggyback && core.tuning.piggyback && !core.is_xrc();
+    /// What an answer says about the agreement. AckReq beside a mark says that the peer takes requests that bring
+    /// acknowledges along: in an answer it has no other meaning.
+    #[inline]
+    pub(super) fn hear(&mut self, packet: &Packet<'_>, core: &Core) -> Result<(), DropReason> {
+        let bth = packet.bth();
+        let told = packet.cookie();
+        if told.is_some() && packet.sack().is_some() && told != self.agreement.shared() {
+            return Err(DropReason::NotAgreed);
         }
+        self.agreement.hear(bth.mark, told, self.kind_of(packet))?;
+        let is_made = self.agreement.is_made();
+        self.peer_volunteers = is_made;
+        self.peer_takes_piggybacks = is_made && bth.ack_req && core.tuning.piggyback && !core.is_xrc();
+        Ok(())
+    }
+
+    #[inline]
+    fn kind_of(&self, packet: &Packet<'_>) -> Answer {
+        let syndrome = packet.aeth().map(|aeth| aeth.syndrome.kind());
+        match syndrome {
+            _ if !self.is_outstanding(packet.psn()) => Answer::Ghost,
+            None | Some(SyndromeKind::Ack { .. }) => Answer::Positive,
+            Some(_) => Answer::Negative,
+        }
+    }
+
+    /// Whether a request that brings an acknowledge along, and this cookie, may be the peer's.
+    pub(super) fn is_proven_by(&self, cookie: Cookie, core: &Core) -> bool {
+        core.tuning.piggyback && !core.is_xrc() && self.agreement.shared() == Some(cookie)
     }
 
     /// A selective acknowledge: everything before its PSN has arrived, and what its bitmap says.
@@ -57,7 +73,12 @@ impl Requester {
             return Err(DropReason::GhostResponse);
         }
         let beyond = sack.highest().is_some_and(|highest| !psn.add(highest).before(self.sent));
-        if beyond || !self.offers_selective {
+        if beyond {
+            core.counters.impossible_notices += 1;
+            // The peer has kept what we never sent. Going back repairs what is missing without its notices.
+            if self.una.before(self.sent) {
+                self.rewind_after_loss(core, now);
+            }
             return Err(DropReason::BadResponse);
         }
         core.counters.rx_selective_acks += 1;

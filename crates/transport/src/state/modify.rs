@@ -60,7 +60,6 @@ fn check_supported(mask: AttrMask) -> Result<(), ModifyError> {
     let unsupported = [
         (AttrMask::ALT_PATH, "an alternate path"),
         (AttrMask::PATH_MIG_STATE, "path migration"),
-        (AttrMask::CAP, "resizing a queue pair"),
         (AttrMask::RATE_LIMIT, "packet pacing"),
     ];
     match unsupported.iter().find(|(bit, _)| mask.contains(*bit)) {
@@ -73,8 +72,8 @@ fn none(bits: AttrMask, error: impl FnOnce(AttrMask) -> ModifyError) -> Result<(
     if bits.is_empty() { Ok(()) } else { Err(error(bits)) }
 }
 
-/// Values that the types leave open. PSNs and QPNs fit by type; whether the port
-/// carries the path MTU is known to the device alone.
+/// Values that the types leave open. PSNs and QPNs fit by type; what the port carries is known to the
+/// device alone, and comes with the path MTU.
 fn check_values(core: &Core, attr: &QpAttr, mask: AttrMask) -> Result<(), ModifyError> {
     let ranges = [
         (AttrMask::PORT, "port", attr.port.into(), 1, 1),
@@ -136,6 +135,7 @@ fn take_over(own: &mut QpAttr, new: &QpAttr, mask: AttrMask) {
         QKEY => qkey,
         AV => address,
         PATH_MTU => path_mtu,
+        PATH_MTU => port_mtu,
         TIMEOUT => timeout,
         RETRY_CNT => retry_count,
         RNR_RETRY => rnr_retry,

@@ -1,6 +1,7 @@
 //! Work requests as they are posted: what is refused at once.
 //!
-//! Keys and ranges are not judged here: they may change until the request runs.
+//! Keys and ranges are not judged here: they may change until the request runs. What the service of the queue pair lacks
+//! and datagrams that are too long are taken, and fail when their turn comes, as with other devices.
 
 use wire::{FlushLevel, FlushPlacement};
 
@@ -8,23 +9,41 @@ use crate::attr::{QpState, QpType};
 use crate::core::Core;
 use crate::error::PostError;
 use crate::qp::MAX_MESSAGE_BYTES;
-use crate::queue::send::{has_result, is_read_or_atomic};
+use crate::queue::send::{SendWqe, has_result, is_read_or_atomic};
+use crate::reason::Reason;
 use crate::state::modify::{MAX_FLOW_LABEL, check_ends};
 use crate::wr::{AddressVector, Payload, RecvWr, SendOp, SendWr};
 
 /// Numbers of shared receive queues have 24 bits in the XRCETH.
 const MAX_SRQ_NUMBER: u32 = 0xff_ffff;
 
-/// Checks a send work request. Passing in Error or SQE means that it will be flushed.
-pub(crate) fn check_send(core: &Core, wr: &SendWr) -> Result<(), PostError> {
+/// Checks a send work request. Passing in Error or SQE means that it will be flushed. Tells whether it has a chance: if
+/// not, it fails in its turn ([`futile`]).
+pub(crate) fn check_send(core: &Core, wr: &SendWr) -> Result<bool, PostError> {
     check_send_state(core.state())?;
-    check_service(core.qp_type, &wr.op)?;
-    check_address(core.qp_type, wr)?;
+    if core.qp_type == QpType::XrcRecv {
+        return Err(PostError::NotForService { op: "sends" });
+    }
+    let serves = serves(core.qp_type, &wr.op);
+    if serves {
+        check_address(core.qp_type, wr)?;
+        check_read_depth(core, &wr.op)?;
+    }
     check_xrc_srq(core.qp_type, wr)?;
     check_payload(core, wr)?;
-    check_length(core, wr)?;
-    check_read_depth(core, &wr.op)?;
-    check_room(core)
+    check_length(wr)?;
+    check_room(core)?;
+    Ok(serves)
+}
+
+/// Why a request that was taken can only fail when its turn comes.
+#[inline]
+pub(crate) fn futile(core: &Core, wqe: &SendWqe) -> Option<Reason> {
+    if !serves(core.qp_type, &wqe.op) {
+        return Some(Reason::NotForService(name(&wqe.op)));
+    }
+    let is_too_long = core.qp_type == QpType::Ud && wqe.len_bytes > core.tuning.max_datagram.bytes();
+    is_too_long.then_some(Reason::DatagramTooLong)
 }
 
 /// Checks a receive work request. Passing in Error means that it will be flushed.
@@ -51,16 +70,15 @@ fn check_send_state(state: QpState) -> Result<(), PostError> {
 }
 
 /// Which service does what (IB specification 9.4).
-fn check_service(service: QpType, op: &SendOp) -> Result<(), PostError> {
-    let fits = match op {
-        _ if service == QpType::XrcRecv => false,
+#[inline]
+fn serves(service: QpType, op: &SendOp) -> bool {
+    match op {
         SendOp::Send | SendOp::SendImm(_) => true,
         SendOp::Write(_) | SendOp::WriteImm(..) => service != QpType::Ud,
         SendOp::LocalInvalidate(_) | SendOp::Bind(_) => service != QpType::Ud,
         SendOp::SendInvalidate(_) | SendOp::Read(_) | SendOp::Atomic(..) => service.is_reliable(),
         SendOp::AtomicWrite(_) | SendOp::Flush { .. } => service.is_reliable(),
-    };
-    if fits { Ok(()) } else { Err(PostError::NotForService { op: name(op) }) }
+    }
 }
 
 fn name(op: &SendOp) -> &'static str {
@@ -122,19 +140,15 @@ fn check_sges(count: usize, max: u32) -> Result<(), PostError> {
     if count > max as usize { Err(PostError::TooManySges { max }) } else { Ok(()) }
 }
 
-fn check_length(core: &Core, wr: &SendWr) -> Result<(), PostError> {
+fn check_length(wr: &SendWr) -> Result<(), PostError> {
     let len_bytes = wr.payload.len_bytes();
     match wr.op {
         SendOp::Atomic(..) | SendOp::AtomicWrite(_) if len_bytes != 8 => return Err(PostError::AtomicLength),
         SendOp::Flush { placement, level, .. } => check_flush(placement, level, len_bytes)?,
         _ => {}
     }
-    let max_bytes = match core.qp_type {
-        QpType::Ud => u64::from(core.tuning.max_datagram.bytes()),
-        _ => MAX_MESSAGE_BYTES,
-    };
-    if len_bytes > max_bytes {
-        return Err(PostError::MessageTooLong { max_bytes });
+    if len_bytes > MAX_MESSAGE_BYTES {
+        return Err(PostError::MessageTooLong { max_bytes: MAX_MESSAGE_BYTES });
     }
     Ok(())
 }

@@ -306,15 +306,19 @@ impl Memory for TestMemory {
         Ok(())
     }
 
+    fn remote_invalidate(&self, who: Accessor, rkey: RKey) -> Result<(), MemoryError> {
+        self.invalidate(who, rkey)
+    }
+
     fn bind(&self, who: Accessor, bind: &BindMw) -> Result<(), MemoryError> {
         let mut windows = self.windows.borrow_mut();
-        let window = windows.iter_mut().find(|w| w.rkey == bind.window);
+        let window = windows.iter_mut().find(|w| w.rkey.0 >> 8 == bind.window.0 >> 8);
         let window = window.ok_or(MemoryError::BadKey)?;
         let regions = self.regions.borrow();
         let index = regions.iter().position(|r| r.alive && r.lkey == bind.region).ok_or(MemoryError::BadKey)?;
         allowed(regions[index].pd == who.pd, regions[index].access.contains(Access::MW_BIND))?;
         regions[index].offset(bind.addr, bind.len_bytes)?;
-        window.rkey = bind.new_rkey;
+        window.rkey = bind.bound_rkey();
         window.qpn = Some(who.qpn);
         window.bound = Some((index, bind.addr, bind.len_bytes, bind.access));
         Ok(())

@@ -23,6 +23,8 @@ pub(crate) const QKEY: QKey = QKey(0x1234);
 pub(crate) struct Setup {
     pub(crate) qp_type: QpType,
     pub(crate) mtu: Mtu,
+    /// What the port carries.
+    pub(crate) port_mtu: Mtu,
     pub(crate) caps: QpCaps,
     pub(crate) tuning: Tuning,
     pub(crate) access: Access,
@@ -44,6 +46,7 @@ impl Setup {
         Setup {
             qp_type,
             mtu: Mtu::B256,
+            port_mtu: Mtu::B4096,
             caps: QpCaps { max_send_wr: 64, max_recv_wr: 64, max_send_sge: 4, max_recv_sge: 4, max_inline_bytes: 64 },
             tuning: Tuning { min_ack_timeout: Duration::ZERO, ..Tuning::default() },
             access: Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC,
@@ -77,8 +80,9 @@ impl Node {
             pd: PD,
             caps: setup.caps,
             signal_all: setup.signal_all,
-            shared_recv: setup.shared_recv,
+            shared_recv: setup.shared_recv.then_some(PD),
             tuning: setup.tuning,
+            secret: 0x5ec2e7 + u64::from(number),
         };
         Node {
             qp: Qp::new(&init),
@@ -119,6 +123,7 @@ impl Node {
             state: QpState::Rtr,
             address: path,
             path_mtu: setup.mtu,
+            port_mtu: setup.port_mtu,
             dest_qpn: peer,
             rq_psn: setup.first_psn,
             max_dest_rd_atomic: setup.max_dest_rd_atomic,

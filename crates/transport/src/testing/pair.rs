@@ -168,6 +168,11 @@ impl Pair {
         !quiet
     }
 
+    /// The cookie of a side's responder, which only its peer is told.
+    pub(crate) fn cookie_of(&mut self, side: Side) -> wire::Cookie {
+        self.node(side).qp.own_cookie().expect("an RC queue pair has one")
+    }
+
     /// A packet made by hand arrives, as if the other end had sent it. Pad and
     /// destination are filled in.
     pub(crate) fn inject(
@@ -177,11 +182,33 @@ impl Pair {
         extensions: Extensions,
         payload: &[u8],
     ) -> Result<(), DropReason> {
+        self.inject_in(to, bth, extensions, payload, 0)
+    }
+
+    /// The same with a mark of congestion.
+    pub(crate) fn inject_marked(
+        &mut self,
+        to: Side,
+        bth: Bth,
+        extensions: Extensions,
+        payload: &[u8],
+    ) -> Result<(), DropReason> {
+        self.inject_in(to, bth, extensions, payload, 3)
+    }
+
+    fn inject_in(
+        &mut self,
+        to: Side,
+        bth: Bth,
+        extensions: Extensions,
+        payload: &[u8],
+        traffic_class: u8,
+    ) -> Result<(), DropReason> {
         let (now, from) = (self.now, self.node(to.other()).gid);
         let node = self.node(to);
         let mut bytes = Vec::new();
         extensions.encode_packet(&Bth { dest_qpn: node.qp.qpn(), ..bth }, payload, &mut bytes);
-        let address = AddressVector::new(from, node.gid);
+        let address = AddressVector { traffic_class, ..AddressVector::new(from, node.gid) };
         node.take_in(&bytes, &Transmit { len_bytes: bytes.len(), address, source_port: 0xc000 }, now)
     }
 

@@ -201,7 +201,7 @@ impl Path for TestPath {
         memory.scatter(pd, sgl, 0, &bytes).map_err(Stop::Local)
     }
 
-    fn errand(&self, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
+    fn errand(&self, _: &TestMemory, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
         let (who, theirs) = self.peer(errand.access())?;
         self.reach()?;
         errand.carry_out(theirs, who, rkey).map_err(Stop::Remote)

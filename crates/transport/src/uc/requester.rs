@@ -10,6 +10,7 @@ use crate::packet::Builder;
 use crate::qp::Transmit;
 use crate::queue::send::SendWqe;
 use crate::reason::Reason;
+use crate::state;
 use crate::wr::{SendFlags, SendOp};
 
 #[derive(Debug, Default)]
@@ -72,6 +73,9 @@ impl Requester {
 
     fn send_next(&mut self, core: &mut Core, out: &mut [u8], host: &mut impl Host) -> Result<Option<Transmit>, Reason> {
         let Some(head) = core.sq.head() else { return Ok(None) };
+        if let Some(reason) = state::futile(core, head) {
+            return Err(reason);
+        }
         let segment = self.segment(head, core.mtu());
         let built = build(core, head, &segment, out, host);
         self.sent_packets = if segment.last || built.is_err() { 0 } else { self.sent_packets + 1 };
@@ -124,7 +128,7 @@ fn opcode(op: &SendOp, segment: &Segment) -> Opcode {
         SendOp::SendImm(_) => [O::UC_SEND_ONLY_IMM, O::UC_SEND_FIRST, O::UC_SEND_MIDDLE, O::UC_SEND_LAST_IMM],
         SendOp::Write(_) => [O::UC_WRITE_ONLY, O::UC_WRITE_FIRST, O::UC_WRITE_MIDDLE, O::UC_WRITE_LAST],
         SendOp::WriteImm(..) => [O::UC_WRITE_ONLY_IMM, O::UC_WRITE_FIRST, O::UC_WRITE_MIDDLE, O::UC_WRITE_LAST_IMM],
-        _ => unreachable!("posting refuses what UC cannot do, and local operations have no packets"),
+        _ => unreachable!("what UC cannot do is futile, and local operations have no packets"),
     };
     match (segment.first, segment.last) {
         (true, true) => only,
@@ -137,7 +141,9 @@ fn opcode(op: &SendOp, segment: &Segment) -> Opcode {
 fn execute_local(core: &Core, wqe: &SendWqe, host: &mut impl Host) -> Result<(), Reason> {
     match &wqe.op {
         SendOp::Bind(bind) => host.memory().bind(core.accessor(), bind).map_err(Reason::BindRefused),
-        SendOp::LocalInvalidate(rkey) => host.memory().invalidate(core.accessor(), *rkey).map_err(Reason::LocalMemory),
+        SendOp::LocalInvalidate(rkey) => {
+            host.memory().invalidate(core.accessor(), *rkey).map_err(Reason::InvalidateRefused)
+        }
         _ => unreachable!("asked for local operations only"),
     }
 }

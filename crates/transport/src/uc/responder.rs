@@ -170,7 +170,7 @@ impl Responder {
             return Err(Fault::Drop(DropReason::UcTooLong));
         }
         if !data.is_empty() {
-            let written = host.memory().scatter(core.pd, &wr.sgl, *received, data);
+            let written = host.memory().scatter(core.recv_pd, &wr.sgl, *received, data);
             written.map_err(|refused| Fault::Local(wr.wr_id, refused))?;
         }
         *received = end;
@@ -263,7 +263,7 @@ fn check_packet_length(core: &Core, packet: &Packet<'_>) -> Result<(), DropReaso
     let fits = match packet.info().position {
         Position::First | Position::Middle => len == mtu,
         Position::Last => (1..=mtu).contains(&len),
-        Position::Only => len <= mtu,
+        Position::Only => len <= core.longest_single_packet(),
     };
     if fits { Ok(()) } else { Err(DropReason::UcInvalid) }
 }

@@ -13,6 +13,7 @@ use crate::core::Core;
 use crate::drop::DropReason;
 use crate::host::{Host, QpEvent};
 use crate::qp::{Arrival, Failure, Transmit};
+use crate::state;
 use crate::time::Time;
 use crate::wr::Datagram;
 use responder::Responder;
@@ -87,7 +88,7 @@ impl Ud {
 
     /// What is sent next, and its length in bytes.
     pub(crate) fn next_datagram(&self, core: &Core) -> Option<(Datagram, u32)> {
-        let head = core.sq.head().filter(|_| self.wants_transmit(core))?;
+        let head = core.sq.head().filter(|head| self.wants_transmit(core) && state::futile(core, head).is_none())?;
         head.datagram.as_deref().map(|datagram| (*datagram, head.len_bytes))
     }
 

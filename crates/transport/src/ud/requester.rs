@@ -8,6 +8,7 @@ use crate::packet::Builder;
 use crate::qp::Transmit;
 use crate::queue::send::SendWqe;
 use crate::reason::Reason;
+use crate::state;
 use crate::wr::{Datagram, SendFlags, SendOp};
 
 /// In a work request: use the queue pair's own key instead.
@@ -16,6 +17,9 @@ const OWN_QKEY: u32 = 1 << 31;
 /// Sends the oldest WQE. An error is its end.
 pub(crate) fn send_next(core: &mut Core, out: &mut [u8], host: &mut impl Host) -> Result<Option<Transmit>, Reason> {
     let Some(wqe) = core.sq.head() else { return Ok(None) };
+    if let Some(reason) = state::futile(core, wqe) {
+        return Err(reason);
+    }
     let datagram = wqe.datagram.as_deref().expect("posting asks for an address");
     let len_bytes = build(core, wqe, datagram, out, host)?;
     let transmit = Transmit { len_bytes, address: datagram.address, source_port: source_port(core, datagram) };

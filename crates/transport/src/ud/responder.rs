@@ -107,11 +107,11 @@ fn copy(
 ) -> Result<(), MemoryError> {
     let Arrival { source, destination, traffic_class, hop_limit, .. } = *arrival;
     let grh = Grh::new(source, destination, traffic_class, hop_limit, packet.bytes().len());
-    host.memory().scatter(core.pd, &wr.sgl, 0, &grh.encode())?;
+    host.memory().scatter(core.recv_pd, &wr.sgl, 0, &grh.encode())?;
     if packet.payload().is_empty() {
         return Ok(());
     }
-    host.memory().scatter(core.pd, &wr.sgl, Grh::LEN as u64, packet.payload())
+    host.memory().scatter(core.recv_pd, &wr.sgl, Grh::LEN as u64, packet.payload())
 }
 
 fn complete(core: &Core, packet: &Packet<'_>, arrival: &Arrival, wr: &RecvWr, byte_len: u32, host: &mut impl Host) {

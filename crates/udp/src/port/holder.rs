@@ -52,6 +52,14 @@ pub fn sockets_on_port() -> Vec<u64> {
     all_sockets(wire::ROCE_PORT).into_iter().map(|(_, inode)| inode).collect()
 }
 
+/// The other processes that have a socket on UDP port 4791 of this thread's network namespace open, as far as they may be
+/// looked into.
+pub fn other_processes_on_port() -> Vec<(u32, String)> {
+    let sockets = sockets_on_port();
+    let holds = |pid: &u32| *pid != std::process::id() && socket_inodes(*pid).any(|inode| sockets.contains(&inode));
+    processes().filter(holds).map(|pid| (pid, name_of(pid))).collect()
+}
+
 /// User and inode of each socket on `port` in this thread's network namespace.
 fn all_sockets(port: u16) -> Vec<(u32, u64)> {
     let tables = ["/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"];
@@ -78,8 +86,7 @@ fn socket_on(line: &str, port: u16) -> Option<(u32, u64)> {
 /// that may be looked into.
 fn processes_of(sockets: &[(u32, u64)]) -> Vec<Option<(u32, String)>> {
     let mut found = vec![None; sockets.len()];
-    let numbered = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
-    for pid in fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(numbered) {
+    for pid in processes() {
         for inode in socket_inodes(pid) {
             for (place, _) in found.iter_mut().zip(sockets).filter(|(place, s)| place.is_none() && s.1 == inode) {
                 *place = Some((pid, name_of(pid)));
@@ -87,6 +94,11 @@ fn processes_of(sockets: &[(u32, u64)]) -> Vec<Option<(u32, String)>> {
         }
     }
     found
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let numbered = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(numbered)
 }
 
 /// The inodes of the sockets that a process has open.

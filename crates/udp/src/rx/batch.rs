@@ -50,6 +50,11 @@ impl RxBatch {
         self.full
     }
 
+    /// What comes next does not come in succession with what came last: there was a time with nothing waiting.
+    pub fn pause(&mut self) {
+        self.full = false;
+    }
+
     /// Whether there are no datagrams of the last call.
     pub fn is_empty(&self) -> bool {
         self.arrived.is_empty()

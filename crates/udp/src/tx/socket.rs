@@ -172,7 +172,7 @@ fn too_long(group: &TxGroup<'_>) -> SendError {
 
 /// A socket that sends as the ICRC needs it, and receives nothing.
 fn prepared(family: Family, reporting: bool) -> io::Result<OwnedFd> {
-    let socket = sys::socket(family.raw(), libc::SOCK_DGRAM, 0)?;
+    let socket = guest::high(sys::socket(family.raw(), libc::SOCK_DGRAM, 0)?);
     prepare(socket.as_fd(), family)?;
     if reporting {
         report(socket.as_fd(), family)?;

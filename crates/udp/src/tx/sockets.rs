@@ -47,14 +47,19 @@ impl Sockets {
         }
     }
 
-    /// The port that stands for `wanted`. Opens its socket if need be.
+    /// The port that stands for `wanted`. Opens its socket if need be; without a descriptor for it, any other serves.
     pub(super) fn port(&self, wanted: u16, family: Family) -> io::Result<u16> {
         let place = &self.ports(family)[index_of(wanted)];
         if let Some(socket) = place.get() {
             return Ok(socket.port());
         }
-        let socket = TxSocket::open(family, wanted, self.reporting)?;
-        Ok(place.get_or_init(|| socket).port())
+        match TxSocket::open(family, wanted, self.reporting) {
+            Ok(socket) => Ok(place.get_or_init(|| socket).port()),
+            Err(error) if is_shortage(&error) => {
+                self.ports(family).iter().find_map(OnceLock::get).map(TxSocket::port).ok_or(error)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The socket to send a flow's packets of this class from, if its port is open.
@@ -100,6 +105,11 @@ impl Source {
     fn new(address: IpAddr, traffic_class: u8) -> Source {
         Source { address, traffic_class, sockets: array::from_fn(|_| OnceLock::new()) }
     }
+}
+
+/// Whether there are no descriptors left.
+fn is_shortage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Where a source port's socket is.

@@ -1,6 +1,7 @@
 //! Base transport header: the first 12 bytes of every packet (IB specification 9.2).
 
 use crate::bytes::{put, put_u24, u16_at, u24_at};
+use crate::header::Mark;
 use crate::id::{PKey, Psn, Qpn};
 use crate::opcode::Opcode;
 
@@ -10,8 +11,8 @@ use crate::opcode::Opcode;
 ///  byte 0        1                  2..4    4             5..8       8               9..12
 ///  | opcode | SE M pad(2) TVer(4) | P_Key | F B resv(6) | dest QP | A reserved(7) | PSN |
 /// ```
-/// The seven reserved bits beside A are zero, and ignored by who receives them (IB specification
-/// 9.2). Longarm says in them that it understands selective acknowledges; see `selective`.
+/// The reserved bits are zero, and receivers ignore them (IB specification 9.2). Longarm says in them that it
+/// understands selective retransmission, and proves what was agreed; see [`Mark`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bth {
     /// What the packet is and which headers follow.
@@ -32,12 +33,11 @@ pub struct Bth {
     pub becn: bool,
     /// The receiving queue pair.
     pub dest_qpn: Qpn,
-    /// The receiver shall acknowledge soon. In an answer it means nothing; beside `selective` it says there that who
-    /// answers takes requests that bring an acknowledge along ([`Opcode::with_acknowledge`]).
+    /// The receiver shall acknowledge soon. In an answer it means nothing; beside a `mark` it says there that the
+    /// responder takes requests that bring an acknowledge along ([`Opcode::with_acknowledge`]).
     pub ack_req: bool,
-    /// Longarm's own: the sender understands [`Sack`](crate::Sack). A pattern of all seven reserved bits
-    /// beside AckReq, which the ICRC covers; any other pattern counts as none.
-    pub selective: bool,
+    /// The reserved bits. (The ICRC covers only those beside AckReq.)
+    pub mark: Mark,
     /// Packet sequence number.
     pub psn: Psn,
 }
@@ -50,15 +50,12 @@ const VERSION_MASK: u8 = 0xf;
 const FECN: u8 = 0x80;
 const BECN: u8 = 0x40;
 const ACK_REQ: u8 = 0x80;
-const RESERVED: u8 = 0x7f;
-/// What `selective` is in the reserved bits.
-const SELECTIVE: u8 = 0x2d;
 
 impl Bth {
     /// Bytes on the wire.
     pub const LEN: usize = 12;
 
-    /// Reads every field; reserved bits are ignored, but for the pattern of `selective`.
+    /// Reads every field.
     #[inline]
     pub fn decode(bytes: &[u8; Bth::LEN]) -> Bth {
         Bth {
@@ -72,7 +69,7 @@ impl Bth {
             becn: bytes[4] & BECN != 0,
             dest_qpn: Qpn::new(u24_at(bytes, 5)),
             ack_req: bytes[8] & ACK_REQ != 0,
-            selective: bytes[8] & RESERVED == SELECTIVE,
+            mark: Mark::from_bytes(bytes[4], bytes[8]),
             psn: Psn::new(u24_at(bytes, 9)),
         }
     }
@@ -87,9 +84,9 @@ impl Bth {
             | (self.pad & PAD_MASK) << PAD_SHIFT
             | self.version & VERSION_MASK;
         put(&mut bytes, 2, self.pkey.0.to_be_bytes());
-        bytes[4] = flag(self.fecn, FECN) | flag(self.becn, BECN);
+        bytes[4] = flag(self.fecn, FECN) | flag(self.becn, BECN) | self.mark.high();
         put_u24(&mut bytes, 5, self.dest_qpn.get());
-        bytes[8] = flag(self.ack_req, ACK_REQ) | flag(self.selective, SELECTIVE);
+        bytes[8] = flag(self.ack_req, ACK_REQ) | self.mark.low();
         put_u24(&mut bytes, 9, self.psn.get());
         bytes
     }

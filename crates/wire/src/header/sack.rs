@@ -1,5 +1,5 @@
 //! Selective acknowledge: Longarm's own header, which only travels between two ends that both know it
-//! (see [`Bth::selective`](crate::Bth::selective)).
+//! (see [`Mark`](crate::Mark)).
 
 /// Which packets arrived although packets before them are missing, counted from the packet's PSN,
 /// before which nothing is missing.

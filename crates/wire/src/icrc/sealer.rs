@@ -23,7 +23,7 @@ const LONGEST_BYTES: usize = 4352;
 /// Of a group of segments each has the identification of its place.
 const IDENTIFICATIONS: usize = 64;
 
-/// The byte of the BTH with FECN and BECN, which counts as ones.
+/// The byte of the BTH with FECN, BECN and six bits of the [`Mark`](crate::Mark), which counts as ones.
 const MASKED_BYTE: usize = 4;
 
 static ZEROS: [u8; LONGEST_BYTES] = [0; LONGEST_BYTES];
@@ -59,6 +59,8 @@ struct Known {
     before: u32,
     /// What it changes that the masked byte counts as ones where it is zero.
     masked: u32,
+    /// What each bit of the masked byte changes, lowest first.
+    of_bits: [u32; 8],
 }
 
 impl Sealer {
@@ -100,13 +102,12 @@ impl Sealer {
             return None;
         }
         let change = OF_IDENTIFICATION.get(usize::from(identification))?;
-        if ib.get(MASKED_BYTE) != Some(&0) {
-            return None;
-        }
+        let byte = *ib.get(MASKED_BYTE)?;
+        let masked = if byte == 0 { known.masked } else { known.masked ^ of_byte(&known.of_bits, byte) };
         let before = known.before ^ if self.has_identifications { *change } else { 0 };
         let mut hasher = Hasher::new_with_initial(before);
         hasher.update(ib);
-        Some(hasher.finalize() ^ known.masked)
+        Some(hasher.finalize() ^ masked)
     }
 
     /// A packet of an unknown length: the second makes it known.
@@ -119,7 +120,9 @@ impl Sealer {
             return;
         }
         let before = before_bth(&self.flow, len_bytes);
-        place.set(Known { len_bytes: len, other_len_bytes: 0, before, masked: masked(len_bytes) });
+        let change = |byte| of_masked_byte(len_bytes, byte);
+        let of_bits = core::array::from_fn(|bit| change(1 << bit));
+        place.set(Known { len_bytes: len, other_len_bytes: 0, before, masked: change(0xff), of_bits });
     }
 }
 
@@ -133,15 +136,23 @@ fn before_bth(flow: &Flow, len_bytes: usize) -> u32 {
     }
 }
 
-/// What it changes in the CRC of a packet that its zero byte counts as ones.
-fn masked(len_bytes: usize) -> u32 {
+/// What it changes in the CRC of a packet of this length that its masked byte is `byte` instead of zero.
+fn of_masked_byte(len_bytes: usize, byte: u8) -> u32 {
     let with = |byte: u8| {
         let mut hasher = Hasher::new();
         hasher.update(&[byte]);
         hasher.update(&ZEROS[..len_bytes - MASKED_BYTE - 1]);
         hasher.finalize()
     };
-    with(0xff) ^ with(0)
+    with(byte) ^ with(0)
+}
+
+/// The same from what each bit changes: CRC is linear.
+#[inline]
+fn of_byte(of_bits: &[u32; 8], byte: u8) -> u32 {
+    let changes =
+        of_bits.iter().enumerate().map(|(bit, change)| change & 0u32.wrapping_sub(u32::from(byte >> bit & 1)));
+    changes.fold(0, |sum, change| sum ^ change)
 }
 
 #[cfg(test)]
@@ -161,7 +172,9 @@ mod tests {
                 [16, 16, 16, 76, 76, 92, 76, 76, 16, 16, 0, 0, 11, 11, 12, 12, 4188, 4188, 4188, 4352, 4352, 65_000];
             for (round, len) in lengths.into_iter().cycle().take(5 * lengths.len()).enumerate() {
                 let mut ib: Vec<u8> = (0..len).map(|i| (i * 31 + round) as u8).collect();
-                for (flags, identification) in [(0, 0), (0, 1), (0x40, 0), (0xff, 7), (0, 63), (0, 64), (0, 0xbeef)] {
+                for (flags, identification) in
+                    [(0, 0), (0, 1), (0x40, 0), (0xff, 7), (0x15, 3), (0x3f, 0), (0, 63), (0, 64), (0, 0xbeef)]
+                {
                     ib.iter_mut().skip(MASKED_BYTE).take(1).for_each(|byte| *byte = flags);
                     let icrc = compute(&flow, identification, &ib);
                     assert_eq!(sealer.compute(identification, &ib), icrc, "{len} bytes, {flags:#x}, {identification}");
@@ -183,5 +196,6 @@ mod tests {
         assert_eq!([quick(76), quick(76), quick(76)], [false, false, true]);
         assert_eq!([quick(92), quick(76), quick(92), quick(92)], [false, true, false, true], "of the same place");
         assert_eq!([quick(5000), quick(5000), quick(5000)], [false; 3], "too long");
+        assert!(sealer.quick(0, &[0x3f; 92]).is_some(), "a mark costs nothing");
     }
 }

@@ -69,6 +69,7 @@ const fn check_service(info: &OpcodeInfo) {
     assert!(info.headers.contains(HeaderSet::SACK) == selective);
     assert!(info.headers.contains(HeaderSet::PIGGYBACK) == (own && info.is_request()));
     assert!(own || !selective);
+    assert!(info.headers.contains(HeaderSet::COOKIE) == own);
 
     match info.service {
         Service::Rc | Service::Xrc | Service::Cnp | Service::Own => {}
@@ -80,7 +81,7 @@ const fn check_service(info: &OpcodeInfo) {
 
 /// The low five bits mean the same in every service, up to the service's own header.
 const fn check_against_rc(code: usize, info: &OpcodeInfo) {
-    if matches!(info.service, Service::Cnp) || matches!(info.operation, Operation::SelectiveAcknowledge) {
+    if matches!(info.service, Service::Cnp) || matches!(info.service, Service::Own) && info.is_response() {
         return;
     }
     let Some(rc) = &BUILT[code & 0x1f] else { panic!("every operation exists for RC") };
@@ -88,7 +89,7 @@ const fn check_against_rc(code: usize, info: &OpcodeInfo) {
     assert!(rc.position as u8 == info.position as u8);
     assert!(rc.payload == info.payload);
     assert!(rc.uses_recv_wqe == info.uses_recv_wqe);
-    let own = HeaderSet::DETH.union(HeaderSet::XRCETH).union(HeaderSet::PIGGYBACK);
+    let own = HeaderSet::DETH.union(HeaderSet::XRCETH).union(HeaderSet::PIGGYBACK).union(HeaderSet::COOKIE);
     assert!(rc.headers.bits() == info.headers.difference(own).bits());
     if matches!(info.service, Service::Rc) {
         assert!(BUILT[code | 0xa0].is_some(), "XRC has every opcode of RC");

@@ -83,12 +83,13 @@ opcodes! {
 
     CNP                       = 0x81: Cnp Only [CNP];
 
-    SEND_ONLY_ACK             = 0xc4: Send Only [PIGGYBACK];
-    SEND_ONLY_IMM_ACK         = 0xc5: Send Only [IMM PIGGYBACK];
-    WRITE_ONLY_ACK            = 0xca: Write Only [RETH PIGGYBACK];
-    WRITE_ONLY_IMM_ACK        = 0xcb: Write Only [RETH IMM PIGGYBACK];
-    SELECTIVE_ACKNOWLEDGE     = 0xd1: SelectiveAcknowledge Only [AETH SACK];
-    SEND_ONLY_INVALIDATE_ACK  = 0xd7: Send Only [IETH PIGGYBACK];
+    SEND_ONLY_ACK             = 0xc4: Send Only [PIGGYBACK COOKIE];
+    SEND_ONLY_IMM_ACK         = 0xc5: Send Only [IMM PIGGYBACK COOKIE];
+    WRITE_ONLY_ACK            = 0xca: Write Only [RETH PIGGYBACK COOKIE];
+    WRITE_ONLY_IMM_ACK        = 0xcb: Write Only [RETH IMM PIGGYBACK COOKIE];
+    SELECTIVE_ACKNOWLEDGE     = 0xd1: SelectiveAcknowledge Only [AETH SACK COOKIE];
+    ACKNOWLEDGE_COOKIE        = 0xd2: Acknowledge Only [AETH COOKIE];
+    SEND_ONLY_INVALIDATE_ACK  = 0xd7: Send Only [IETH PIGGYBACK COOKIE];
 
     XRC_SEND_FIRST            = 0xa0: Send First [XRCETH];
     XRC_SEND_MIDDLE           = 0xa1: Send Middle [XRCETH];

@@ -20,7 +20,8 @@ fn the_known_codes() {
         .chain(0xbc..=0xbd)
         .chain(0xc4..=0xc5)
         .chain(0xca..=0xcb)
-        .chain([0xd1, 0xd7])
+        .chain(0xd1..=0xd2)
+        .chain([0xd7])
         .collect();
     assert_eq!(known, expected);
 }
@@ -50,8 +51,10 @@ fn lengths_of_headers() {
         (Opcode::XRC_WRITE_ONLY_IMM, 36),
         (Opcode::XRC_FETCH_ADD, 44),
         (Opcode::XRC_READ_RESPONSE_ONLY, 16),
-        (Opcode::SEND_ONLY_ACK, 20),
-        (Opcode::WRITE_ONLY_IMM_ACK, 40),
+        (Opcode::SEND_ONLY_ACK, 24),
+        (Opcode::WRITE_ONLY_IMM_ACK, 44),
+        (Opcode::SELECTIVE_ACKNOWLEDGE, 52),
+        (Opcode::ACKNOWLEDGE_COOKIE, 20),
     ];
     for (opcode, len_bytes) in cases {
         assert_eq!(info(opcode).header_len_bytes(), len_bytes, "{opcode}");
@@ -132,7 +135,7 @@ fn a_request_that_brings_an_acknowledge_is_the_request_in_all_else() {
         assert_eq!(both.name, format!("{}_ACK", plain.name.trim_start_matches("RC_")));
         assert_eq!((both.operation, both.position), (plain.operation, Position::Only));
         assert_eq!((both.payload, both.uses_recv_wqe), (plain.payload, plain.uses_recv_wqe));
-        assert_eq!(both.headers, plain.headers | HeaderSet::PIGGYBACK);
+        assert_eq!(both.headers, plain.headers | HeaderSet::PIGGYBACK | HeaderSet::COOKIE);
         assert_eq!(own.without_acknowledge(), Some(opcode));
     }
     assert_eq!(found, Opcode::all().filter(|opcode| info(*opcode).headers.contains(HeaderSet::PIGGYBACK)).count());

@@ -1,7 +1,7 @@
 //! What parses and what does not.
 
 use super::*;
-use crate::header::{Cnp, FlushLevel, FlushPlacement, Piggyback, Sack};
+use crate::header::{Cnp, Cookie, FlushLevel, FlushPlacement, Piggyback, Sack};
 use crate::id::{PKey, QKey};
 use crate::syndrome::Syndrome;
 
@@ -22,12 +22,13 @@ fn all_headers() -> Extensions {
         atomic_ack: Some(AtomicAckEth { original: 0x2222_2222_2222_2222 }),
         imm: Some(ImmDt(0x2323_2323)),
         ieth: Some(Ieth(RKey(0x2424_2424))),
-        cnp: Some(Cnp),
+        cnp: Some(Cnp { cookie: Cookie(0x3131_3131) }),
         sack: Some(Sack { arrived: [0x25, 0x26, 0x27, 0x28] }),
         piggyback: Some(Piggyback {
             aeth: Aeth { syndrome: Syndrome(0x0a), msn: 0x29_2929 },
             psn: Psn::new(0x30_3030),
         }),
+        cookie: Some(Cookie(0x3232_3232)),
     }
 }
 
@@ -48,6 +49,7 @@ fn headers_of(info: &OpcodeInfo) -> Extensions {
         cnp: all.cnp.filter(|_| has(HeaderSet::CNP)),
         sack: all.sack.filter(|_| has(HeaderSet::SACK)),
         piggyback: all.piggyback.filter(|_| has(HeaderSet::PIGGYBACK)),
+        cookie: all.cookie.filter(|_| has(HeaderSet::COOKIE)),
     }
 }
 

@@ -13,7 +13,7 @@ const LOSS: &str = "seed=1,loss=0.01";
 const TOGETHER: u32 = 16;
 
 /// Environment that makes Longarm's messages take a way.
-pub(super) fn environment(way: Way) -> &'static [(&'static str, &'static str)] {
+pub(in crate::compare) fn environment(way: Way) -> &'static [(&'static str, &'static str)] {
     match way {
         Way::Host => &[],
         Way::Wire => &[("LONGARM_LOCAL", "off")],

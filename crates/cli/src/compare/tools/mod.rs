@@ -10,7 +10,10 @@ mod ucx;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-pub(super) use perftest::parse as parse_perftest;
+pub(super) use api::environment;
+pub(super) use iperf3::parse as iperf3_received;
+pub(super) use perftest::{column as perftest_column, parse as perftest_figure, parse as parse_perftest};
+pub(super) use sides::{ask, free_port, serve};
 
 use super::measure::{Contender, Measure};
 

@@ -73,7 +73,7 @@ fn latency_ns(text: &str) -> Option<f64> {
 }
 
 /// The last line's figure in the column with this name.
-fn column(text: &str, name: &str) -> Option<f64> {
+pub(in crate::compare) fn column(text: &str, name: &str) -> Option<f64> {
     let heading = text.lines().rfind(|line| line.trim_start().starts_with("#bytes"))?;
     // Each name ends with its unit or has none; "BW average" has a blank in it.
     let names: Vec<&str> = heading.split("  ").flat_map(|part| part.split(']')).map(str::trim).collect();

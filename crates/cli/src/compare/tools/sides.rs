@@ -14,7 +14,7 @@ const START: Duration = Duration::from_secs(15);
 const NAP: Duration = Duration::from_millis(10);
 
 /// A process that ends with this value.
-pub(super) struct Process(Child);
+pub(in crate::compare) struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -35,13 +35,13 @@ pub(super) fn pinned(core: usize, program: &str) -> Command {
 }
 
 /// A TCP port that nobody has just now.
-pub(super) fn free_port() -> Result<u16, String> {
+pub(in crate::compare) fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind((ADDRESS, 0)).map_err(|e| e.to_string())?;
     Ok(listener.local_addr().map_err(|e| e.to_string())?.port())
 }
 
 /// Starts a server and waits until it listens at a TCP port.
-pub(super) fn serve(command: &mut Command, port: u16) -> Result<Process, String> {
+pub(in crate::compare) fn serve(command: &mut Command, port: u16) -> Result<Process, String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut server = Process(child.map_err(|e| unable(command, &e))?);
     let start = Instant::now();
@@ -58,7 +58,7 @@ pub(super) fn serve(command: &mut Command, port: u16) -> Result<Process, String>
 }
 
 /// What a client says until it ends, which must be in time.
-pub(super) fn ask(command: &mut Command, patience: Duration) -> Result<String, String> {
+pub(in crate::compare) fn ask(command: &mut Command, patience: Duration) -> Result<String, String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut client = Process(child.map_err(|e| unable(command, &e))?);
     let (said, complained) = (reader(client.0.stdout.take()), reader(client.0.stderr.take()));

@@ -20,10 +20,14 @@ use crate::engine::Engine;
 use crate::engine::activity::Look;
 use crate::engine::progress::Driver;
 use crate::engine::scratch::Scratch;
+use crate::engine::watch::Watcher;
 
 /// A nap's length at first, and at most after several in a row.
 const NAP_MIN: Duration = Duration::from_micros(100);
 const NAP_MAX: Duration = Duration::from_millis(1);
+/// How long the application's naps are trusted: longer than a nap, after which the application sees to deadlines.
+/// (A timer before the kernel's next tick would cost the message that is under way 20 µs in a virtual machine.)
+const ATTENDING: Duration = Duration::from_millis(8);
 /// How long it blocks at first while there is no room in a lane; at most as long as the longest nap.
 const PAUSE_MIN: Duration = Duration::from_micros(50);
 /// So many during a nap mean that it still does.
@@ -33,8 +37,8 @@ const ALONE: Duration = Duration::from_micros(200);
 /// How long the thread goes on looking after the last traffic.
 const SPIN: Duration = Duration::from_micros(30);
 
-/// What the thread waits for: its own descriptor, the hub's, those of links, and a few sockets.
-type Waited<'a> = SmallVec<[PollFd<'a>; 5]>;
+/// What the thread waits for: its own descriptor, the hub's, those of links, the bell, and a few sockets.
+type Waited<'a> = SmallVec<[PollFd<'a>; 6]>;
 
 thread_local! {
     static IS_BACKGROUND: Cell<bool> = const { Cell::new(false) };
@@ -51,8 +55,9 @@ pub(in crate::engine) fn is_this_thread() -> bool {
 
 /// Starts the thread.
 pub(in crate::engine) fn spawn(engine: Arc<Engine>, session: Option<Session>) -> io::Result<JoinHandle<()>> {
-    let worker = Worker { engine, session, session_due: None, look: Look::default(), nap: NAP_MIN, pause: PAUSE_MIN };
-    std::thread::Builder::new().name("longarm".into()).spawn(move || {
+    let worker =
+        Worker { engine, session, session_due: None, look: Look::default(), nap: NAP_MIN, pause: PAUSE_MIN, naps: 0 };
+    guest::spawn("longarm", move || {
         become_this_thread();
         worker.run();
     })
@@ -68,6 +73,8 @@ pub(super) struct Worker {
     nap: Duration,
     /// How long it blocks next while there is no room in a lane.
     pause: Duration,
+    /// The application's naps at the last look.
+    naps: u64,
 }
 
 impl Worker {
@@ -75,7 +82,9 @@ impl Worker {
         self.maintain();
         while !self.background().stop.load(SeqCst) {
             self.engine.count_unmapped();
-            if self.application_drives() {
+            if self.engine.watch.was_napped_on(&mut self.naps) {
+                self.attend();
+            } else if self.application_drives() {
                 self.take_a_nap();
             } else if self.serve() {
                 self.block();
@@ -92,6 +101,13 @@ impl Worker {
         let least = if self.nap > NAP_MIN { POLLS_TO_NAP_ON } else { POLLS_TO_YIELD };
         let look = std::mem::replace(&mut self.look, self.engine.activity.look());
         self.engine.activity.drives_since(look, least)
+    }
+
+    /// The application naps on a busy machine, and sees to what arrives. Left are deadlines that come up during a nap,
+    /// and what is lying there when it came back from a nap and does something else.
+    fn attend(&mut self) {
+        self.nap(ATTENDING);
+        self.step(Driver::StandIn);
     }
 
     fn take_a_nap(&mut self) {
@@ -167,6 +183,8 @@ impl Worker {
 
     /// Blocks until something arrives, somebody kicks, or a deadline comes.
     fn block(&mut self) {
+        let engine = self.engine.clone();
+        let Ok(_on_watch) = engine.watch.take(Watcher::Background) else { return };
         let deadline = self.engine.earliest_deadline();
         self.background().until.store(deadline.0, SeqCst);
         *self.background().before.lock() = self.engine.activity.look();
@@ -193,7 +211,13 @@ impl Worker {
 
     /// Tells peers on this host whether they have to wake us. False if some may not hear it.
     fn say_asleep(&self, asleep: bool) -> bool {
-        self.engine.near.as_ref().is_none_or(|near| near.export.export().set_asleep(asleep))
+        let Some(near) = &self.engine.near else { return true };
+        let export = near.export.export();
+        if asleep {
+            return export.fall_asleep(false);
+        }
+        export.wake_up();
+        true
     }
 
     fn left_undone(&self, deadline: Time) -> bool {
@@ -217,7 +241,8 @@ impl Worker {
         }
     }
 
-    /// Waits for a kick, for the hub and, with `watch_sockets`, for packets; and sees to all but packets.
+    /// Waits for a kick, for the hub and, with `watch_sockets`, for packets and peers on this host; and sees to all
+    /// but those.
     fn wait(&mut self, watch_sockets: bool, timeout: Option<Duration>) {
         let [kicked, hub, links] = self.sleep(watch_sockets, timeout);
         let engine = &self.engine;
@@ -241,7 +266,7 @@ impl Worker {
         let engine = &self.engine;
         let nothing = PollFd::new(&engine.background.wake, PollFlags::empty());
         let mut fds: Waited<'_> =
-            smallvec![PollFd::new(&engine.background.wake, PollFlags::IN), nothing.clone(), nothing];
+            smallvec![PollFd::new(&engine.background.wake, PollFlags::IN), nothing.clone(), nothing.clone(), nothing];
         if let Some(session) = &self.session {
             fds[1] = PollFd::from_borrowed_fd(session.poll_fd(), PollFlags::IN);
         }
@@ -249,6 +274,7 @@ impl Worker {
             fds[2] = PollFd::from_borrowed_fd(near.links.sockets(), PollFlags::IN);
         }
         if watch_sockets {
+            fds[3] = PollFd::new(&engine.watch.bell, PollFlags::IN);
             fds.extend(engine.slots.all().map(|slot| PollFd::new(&slot.socket, PollFlags::IN)));
         }
         let timeout = timeout.map(timespec);
@@ -257,6 +283,9 @@ impl Worker {
         {
             log::error!("the background thread cannot wait: {error}");
             std::thread::sleep(NAP_MAX);
+        }
+        if !fds[3].revents().is_empty() {
+            engine.watch.silence();
         }
         [0, 1, 2].map(|place: usize| !fds[place].revents().is_empty())
     }
@@ -279,6 +308,6 @@ impl Engine {
     }
 }
 
-fn timespec(duration: Duration) -> Timespec {
+pub(in crate::engine) fn timespec(duration: Duration) -> Timespec {
     Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
 }

@@ -119,3 +119,109 @@ fn losses_shrink_the_budget_and_acknowledges_restore_it() {
     }
     assert_eq!(budget(&many[0]), BUDGET);
 }
+
+fn at_ms(ms: u64) -> Time {
+    Time(ms * 1_000_000)
+}
+
+/// One share that holds the whole budget of a silent peer, and others that wait.
+fn held_by_a_silent_one(destinations: &Destinations<usize>) -> Vec<Share<usize>> {
+    let mut many = join(destinations, MANY);
+    many[0].charge(|| BUDGET);
+    many[0].note_unanswered(1, at_ms(3));
+    assert!(granted(&many[0]).is_empty(), "nobody waits");
+    many[1].wait(1);
+    many[2].wait(2);
+    assert!(granted(&many[0]).is_empty(), "there is no room");
+    many
+}
+
+#[test]
+fn beside_a_silent_one_the_others_have_a_turn_now_and_then() {
+    let destinations = destinations();
+    let mut many = held_by_a_silent_one(&destinations);
+    many[0].note_unanswered(2, at_ms(20));
+    assert_eq!(granted(&many[0]), [1]);
+    many[0].note_unanswered(3, at_ms(25));
+    assert!(granted(&many[0]).is_empty(), "one was given lately");
+    many[0].note_unanswered(4, at_ms(40));
+    assert_eq!(granted(&many[0]), [2]);
+    many[0].charge(|| BUDGET);
+    assert_eq!(in_flight(&many[0]), BUDGET + 2 * TURN_BYTES, "the silent one has its share: all may be late");
+}
+
+/// On a busy machine round trips are long, and so is the time to the next probe.
+#[test]
+fn the_first_probe_without_an_answer_gives_a_turn() {
+    let destinations = destinations();
+    let mut many = join(&destinations, MANY);
+    many[0].charge(|| BUDGET);
+    many[1].wait(1);
+    assert!(granted(&many[0]).is_empty(), "there is no room");
+    many[0].note_unanswered(1, at_ms(100));
+    assert_eq!(granted(&many[0]), [1]);
+}
+
+#[test]
+fn a_share_lapses_when_others_are_answered() {
+    let destinations = destinations();
+    let mut many = held_by_a_silent_one(&destinations);
+    for (probes, ms, who) in [(2, 20, 1), (3, 40, 2)] {
+        many[0].note_unanswered(probes, at_ms(ms));
+        assert_eq!(granted(&many[0]), [who]);
+        assert_eq!(many[who].allowance(), TURN_BYTES);
+        many[who].charge(|| 100);
+        many[who].charge(|| 0);
+    }
+    many[0].note_unanswered(4, at_ms(60));
+    assert!(many[0].has_lapsed());
+    many[0].charge(|| BUDGET);
+    assert_eq!(in_flight(&many[0]), 0, "what it has sent counts no more");
+    assert_eq!(many[0].allowance(), 0, "it sends nothing new");
+    assert_eq!(many[3].allowance(), BUDGET);
+}
+
+#[test]
+fn an_answer_restores_a_share() {
+    let destinations = destinations();
+    let mut many = join(&destinations, MANY);
+    many[0].charge(|| BUDGET);
+    for probes in 1..4 {
+        many[0].note_unanswered(probes, at_ms(0));
+        many[1].charge(|| 100);
+        many[1].charge(|| 0);
+    }
+    many[0].charge(|| BUDGET);
+    assert_eq!((many[0].has_lapsed(), in_flight(&many[0])), (true, 0));
+    many[0].heard();
+    many[0].charge(|| 5000);
+    assert_eq!((many[0].has_lapsed(), in_flight(&many[0])), (false, 5000));
+    assert_eq!(many[0].allowance(), BUDGET - 5000);
+}
+
+#[test]
+fn one_that_lapses_leaves_the_queue() {
+    let destinations = destinations();
+    let mut many = held_by_a_silent_one(&destinations);
+    for probes in 1..4 {
+        many[1].note_unanswered(probes, at_ms(0));
+        many[3].charge(|| 100);
+        many[3].charge(|| 0);
+    }
+    assert!(many[1].has_lapsed() && !many[1].waits());
+    many[0].charge(|| 0);
+    assert_eq!(granted(&many[0]), [2]);
+}
+
+#[test]
+fn the_losses_of_a_lapsed_share_do_not_shrink_the_budget() {
+    let destinations = destinations();
+    let mut many = join(&destinations, MANY);
+    for probes in 1..4 {
+        many[0].note_unanswered(probes, at_ms(0));
+        many[1].charge(|| 100);
+        many[1].charge(|| 0);
+    }
+    many[0].note_resent(100, at_ms(1000));
+    assert_eq!(many[0].destination().budget.load(Relaxed), BUDGET);
+}

@@ -8,8 +8,8 @@ use transport::{Access, MemoryError, Payload, PdId, RemoteAddr, Sge};
 use wire::RKey;
 
 use super::End;
-use crate::near::far;
 use crate::near::reach::Place;
+use crate::near::{far, own};
 
 impl End {
     /// Begins an access, if there is a peer and it may be.
@@ -39,6 +39,9 @@ impl End {
         let len_bytes = payload.len_bytes();
         if len_bytes == 0 {
             return Ok(());
+        }
+        if self.link.is_own() {
+            return own::write(memory, &qp, pd, payload, to);
         }
         match recent.place(&self.link, &qp, to, len_bytes, Access::REMOTE_WRITE)? {
             Place::Far(address) => far::write(peer, address, memory, pd, payload, len_bytes as usize),
@@ -70,6 +73,9 @@ impl End {
         if len_bytes == 0 {
             return Ok(());
         }
+        if self.link.is_own() {
+            return own::read(memory, &qp, pd, sgl, len_bytes, from);
+        }
         match recent.place(&self.link, &qp, from, len_bytes.into(), Access::REMOTE_READ)? {
             Place::Far(address) => far::read(peer, address, memory, pd, sgl, 0, len_bytes as usize),
             Place::Mapped(object, at) => {
@@ -80,11 +86,14 @@ impl End {
     }
 
     #[inline]
-    pub(super) fn errand_there(&self, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
+    pub(super) fn errand_there(&self, memory: &Registry, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
         let _hazard = self.enter()?;
         let peer = self.link.peer();
         let mut recent = self.recent.borrow_mut();
         let qp = recent.queue_pair(peer, self.theirs, self.ours, errand.access())?;
+        if self.link.is_own() {
+            return own::errand(memory, &qp, errand, rkey);
+        }
         let (addr, len_bytes) = match errand {
             Errand::Atomic(addr, _) | Errand::Write(addr, _) => (*addr, 8),
             // It is between the peer's processor and its memory.

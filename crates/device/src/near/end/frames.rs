@@ -10,6 +10,7 @@ use wire::RKey;
 
 use super::End;
 use crate::near::arrived::{LENT_BYTES, Lent, MAX_LENT};
+use crate::near::own;
 
 /// From so many bytes on a SEND says where its bytes are: below, two short copies cost less than
 /// the way to the sender's memory. Measured with buffers that are written before each SEND: from here on lending has
@@ -64,12 +65,20 @@ impl End {
             return Ok(false);
         }
         for sge in parts {
-            let Some((object, offset)) = memory.locate(pd, sge).map_err(Stop::Local)? else { return Ok(false) };
-            bytes.extend(Lent { object, len_bytes: sge.len_bytes, offset }.encode());
+            let Some(lent) = self.lend_entry(memory, pd, sge)? else { return Ok(false) };
+            bytes.extend(lent.encode());
         }
         head.flags |= Flags::LENT | Flags::LAST;
         self.send_bytes(head, &[], &bytes)?;
         Ok(true)
+    }
+
+    fn lend_entry(&self, memory: &Registry, pd: PdId, sge: &Sge) -> Result<Option<Lent>, Stop> {
+        let place = memory.locate(pd, sge).map_err(Stop::Local)?;
+        if self.link.is_own() {
+            return Ok(own::lend(memory, sge));
+        }
+        Ok(place.map(|(object, offset)| Lent { object, len_bytes: sge.len_bytes, offset }))
     }
 
     /// The lane takes no frame: it is full, or there is nobody.

@@ -20,9 +20,9 @@ pub(super) enum Heard {
 impl ManagerSession {
     /// The next message of the hub, if there is one.
     pub(super) fn receive(&self) -> Result<Option<Heard>, String> {
-        let Some(Parcel { bytes, mut descriptors, is_cut }) = self.attachment.receive()? else { return Ok(None) };
+        let Some(Parcel { bytes, mut descriptors, is_cut, .. }) = self.attachment.receive()? else { return Ok(None) };
         if is_cut {
-            return Err(ReceiveError::TooManyDescriptors.to_string());
+            return Err(ReceiveError::NoDescriptorsLeft.to_string());
         }
         if !Frame::is_frame(&bytes) {
             let reply = Reply::decode(&bytes, &mut descriptors).map_err(|error| error.to_string())?;

@@ -80,7 +80,7 @@ impl Requester {
         let wqe = core.sq.head().ok_or(Stop::Full)?;
         let value = atomic_write_value(core.pd, wqe, host)?;
         let Some((errand, rkey)) = Errand::of(&wqe.op, value) else { return Err(Stop::NotReady) };
-        match path(host)?.errand(&errand, rkey) {
+        match path(host)?.errand(host.memory(), &errand, rkey) {
             Ok(before) => {
                 self.note(core, wqe, Outcome::Value(before), host);
                 self.complete_with(core, before, host)

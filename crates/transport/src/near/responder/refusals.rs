@@ -42,16 +42,19 @@ impl Responder {
             return Err(DropReason::ReceiverNotReady);
         }
         core.counters.tx_error_naks += 1;
-        let (code, reason, event) = match refusal {
+        let (code, reason, event) = match &refusal {
             Refusal::Invalid(what) => {
                 (NakCode::InvalidRequest, Reason::PeerBrokeProtocol(what), Some(QpEvent::RequestError))
             }
             Refusal::Access(e) => {
-                (NakCode::RemoteAccessError, Reason::PeerAccessRefused(e), Some(QpEvent::AccessError))
+                (NakCode::RemoteAccessError, Reason::PeerAccessRefused(*e), Some(QpEvent::AccessError))
             }
-            Refusal::Local(e) => (NakCode::RemoteOperationalError, Reason::LocalMemory(e), None),
+            Refusal::Local(e) => (NakCode::RemoteOperationalError, Reason::LocalMemory(*e), None),
             _ => (NakCode::InvalidRequest, Reason::MessageTooLong, None),
         };
+        if matches!((&refusal, head.kind), (Refusal::Access(_), Kind::Write | Kind::Notice)) {
+            self.take_recv_to_fail(core, head, host);
+        }
         self.fail_inbound(core, reason, host);
         nak.code = code as u16;
         self.answer = Some((nak, [0; 8]));
@@ -95,6 +98,18 @@ impl Responder {
         Err(dropped)
     }
 
+    /// The peer may not write, and its WRITE has immediate data and would be one packet: a receive WQE that is posted
+    /// completes with a local access error, as on the wire.
+    pub(super) fn take_recv_to_fail(&mut self, core: &mut Core, head: &Head, host: &mut impl Host) {
+        let takes_one = head.flags.contains(Flags::IMM) && head.len_bytes <= core.mtu();
+        if takes_one
+            && self.inbound.is_between_messages()
+            && let Ok(wr) = self.take_recv(core, host)
+        {
+            self.inbound = Inbound::Send { wr, received: 0 };
+        }
+    }
+
     /// The receive WQE of the refused message completes with the reason.
     pub(super) fn fail_inbound(&mut self, core: &mut Core, reason: Reason, host: &mut impl Host) {
         if let Some(wr) = core::mem::take(&mut self.inbound).into_wr() {
@@ -108,7 +123,12 @@ impl Responder {
     }
 
     /// The peer's processor was refused by our memory: our queue pair fails as if we had refused.
-    pub(crate) fn peer_was_refused(&mut self, core: &mut Core, head: &Head) -> Result<(), DropReason> {
+    pub(crate) fn peer_was_refused(
+        &mut self,
+        core: &mut Core,
+        head: &Head,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
         if core.qp_type == QpType::Uc {
             return Err(DropReason::UcInvalid);
         }
@@ -117,6 +137,8 @@ impl Responder {
             MemoryError::Misaligned => (Reason::PeerBrokeProtocol(MISALIGNED), QpEvent::RequestError),
             error => (Reason::PeerAccessRefused(error), QpEvent::AccessError),
         };
+        self.take_recv_to_fail(core, head, host);
+        self.fail_inbound(core, reason, host);
         self.failure = Some(Failure::QueuePair(reason, Some(event)));
         Ok(())
     }

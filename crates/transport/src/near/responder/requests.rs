@@ -23,7 +23,7 @@ impl Responder {
         let len = body.len_bytes(0);
         check_part(*received, len, head)?;
         if len > 0 {
-            let copied = body.scatter(host.memory(), 0, core.pd, &wr.sgl, u64::from(*received));
+            let copied = body.scatter(host.memory(), 0, core.recv_pd, &wr.sgl, u64::from(*received));
             copied
                 .map_err(|stop| if let Stop::Local(error) = stop { Refusal::Local(error) } else { Refusal::Unlent })?;
         }
@@ -47,7 +47,7 @@ impl Responder {
             if core.qp_type == QpType::Uc {
                 return Err(Refusal::Invalid("a request that UC does not have"));
             }
-            host.memory().invalidate(core.accessor(), RKey(head.value)).map_err(Refusal::Access)?;
+            host.memory().remote_invalidate(core.accessor(), RKey(head.value)).map_err(Refusal::Access)?;
         }
         self.expected = self.expected.wrapping_add(1);
         if let Inbound::Send { wr, received } = core::mem::take(&mut self.inbound) {
@@ -90,7 +90,10 @@ impl Responder {
         if len > 0
             && let Err(stop) = body.write(host.memory(), WRITE_PREFIX_BYTES, who, to)
         {
-            self.spare = notice.or(self.spare.take());
+            if let Some(wr) = notice {
+                // It completes with the reason, as that of a SEND; UC keeps it for the next message.
+                self.inbound = Inbound::Send { wr, received: 0 };
+            }
             let Stop::Local(error) = stop else { return Err(Refusal::Invalid("a WRITE without its bytes")) };
             return Err(Refusal::Access(error));
         }

@@ -214,3 +214,38 @@ fn a_refusal_finds_its_way_through_a_full_lane() {
         assert_eq!(pair.b.host.events, [QpEvent::AccessError]);
     }
 }
+
+#[test]
+fn a_refused_write_with_immediate_fails_a_receive_as_on_the_wire() {
+    for way in WAYS {
+        for (len, status) in [(8, Status::LocalAccess), (600, Status::WorkRequestFlushed)] {
+            let mut pair = pair(way);
+            let (from, target) = (pair.a.host.memory.filled(&pattern(len, 1)), pair.b.host.memory.region(len));
+            for id in [5, 6] {
+                post_recv(&mut pair, id, &target);
+            }
+            let wr = send_wr(1, SendOp::WriteImm(target.remote(1), 9), payload(&from));
+            assert_eq!(refused(&mut pair, wr), Status::RemoteAccess);
+            let expected = [(5, status), (6, Status::WorkRequestFlushed)];
+            assert_eq!(pair.b.host.take_received(), expected, "{len} bytes {way:?}");
+        }
+    }
+}
+
+#[test]
+fn a_key_that_is_not_there_can_be_invalidated_by_nobody() {
+    let bad = wire::RKey(0x1234_5678);
+    for way in WAYS {
+        let mut pair = pair(way);
+        let to = pair.b.host.memory.region(8);
+        post_recv(&mut pair, 5, &to);
+        let wr = send_wr(1, SendOp::SendInvalidate(bad), Payload::empty());
+        assert_eq!(refused(&mut pair, wr), Status::RemoteAccess);
+        assert_eq!(pair.b.host.take_received(), [(5, Status::LocalAccess)], "{way:?}");
+        assert_eq!(pair.b.host.events, [QpEvent::AccessError]);
+        let mut pair = take_way(NearPair::connected(&setup()), way);
+        pair.a.send(send_wr(1, SendOp::LocalInvalidate(bad), Payload::empty()));
+        pair.run();
+        assert_eq!(pair.a.host.take_sent(), [(1, Status::MwBind)]);
+    }
+}

@@ -25,7 +25,7 @@ fn plain(bytes: &[u8]) -> Plain {
     {
         aeth.syndrome = Syndrome::ACK_UNLIMITED;
     }
-    let bth = Bth { ack_req: false, selective: false, ..packet.bth() };
+    let bth = Bth { ack_req: false, mark: wire::Mark::NONE, ..packet.bth() };
     Plain { bth, extensions, payload: packet.payload().to_vec() }
 }
 

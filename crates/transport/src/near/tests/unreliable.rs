@@ -137,3 +137,28 @@ fn a_failed_send_stops_the_send_queue_only_and_it_can_go_on() {
         assert_alive(&mut pair);
     }
 }
+
+#[test]
+fn what_uc_lacks_fails_in_its_turn_and_touches_nothing() {
+    for way in WAYS {
+        for op in [0, 1, 2] {
+            let mut pair = uc(way);
+            let (own, target) = (pair.a.host.memory.filled(&[1; 8]), pair.b.host.memory.filled(&[2; 8]));
+            let wr = match op {
+                0 => send_wr(2, SendOp::Read(target.remote(0)), payload(&own)),
+                1 => fetch_add(2, &own, &target, 1),
+                _ => send_wr(2, SendOp::SendInvalidate(wire::RKey(1)), Payload::empty()),
+            };
+            pair.a.send(send_wr(1, SendOp::Write(target.remote(0)), payload(&own)));
+            pair.a.send(wr);
+            pair.a.send(send_wr(3, SendOp::Send, Payload::empty()));
+            pair.run();
+            let failed = [(2, Status::LocalQpOperation), (3, Status::WorkRequestFlushed)];
+            assert_eq!(pair.a.host.take_sent(), [successes([1]), failed.to_vec()].concat(), "{op} {way:?}");
+            assert_eq!((pair.a.qp.state(), pair.b.qp.state()), (QpState::Sqe, QpState::Rts));
+            assert_eq!((pair.a.host.memory.bytes(&own), pair.b.host.memory.bytes(&target)), (vec![1; 8], vec![1; 8]));
+            pair.a.go(QpState::Rts);
+            assert_alive(&mut pair);
+        }
+    }
+}

@@ -57,7 +57,7 @@ impl Ends {
             is_reliable: qp.qp_type() != QpType::Uc,
             local: qp.qpn(),
             remote: attr.dest_qpn,
-            path_mtu: attr.path_mtu,
+            path_mtu: attr.packet_mtu(),
             pkey: attr.pkey,
             sq_psn: attr.sq_psn,
             rq_psn: attr.rq_psn,

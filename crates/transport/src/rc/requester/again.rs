@@ -93,6 +93,7 @@ impl Requester {
 
     pub(super) fn time_out(&mut self, core: &mut Core, now: Time) {
         core.counters.ack_timeouts += 1;
+        self.agreement.relax();
         if self.count_retry(core) {
             return;
         }

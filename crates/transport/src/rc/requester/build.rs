@@ -1,6 +1,6 @@
 //! One request packet from its WQE.
 
-use wire::{AtomicEth, Bth, Feth, Ieth, ImmDt, Opcode, Piggyback, Psn, Reth, XrcEth};
+use wire::{AtomicEth, Bth, Feth, Ieth, ImmDt, Opcode, Psn, Reth, XrcEth};
 
 use crate::core::Core;
 use crate::host::Host;
@@ -8,6 +8,7 @@ use crate::memory::{AtomicOp, MemoryError};
 use crate::packet::Builder;
 use crate::queue::send::SendWqe;
 use crate::rc::requester::{Cursor, Requester};
+use crate::rc::response::Along;
 use crate::wr::{RemoteAddr, SendFlags, SendOp};
 
 /// Which packet, and what it says beside its WQE.
@@ -18,7 +19,7 @@ pub(in crate::rc) struct Part {
     pub(in crate::rc) psn: Psn,
     pub(in crate::rc) ack_req: bool,
     /// The acknowledge that it brings along.
-    pub(in crate::rc) along: Option<Piggyback>,
+    pub(in crate::rc) along: Option<Along>,
 }
 
 impl Requester {
@@ -37,7 +38,7 @@ impl Requester {
         let with_ack = along.and_then(|along| Some((opcode.with_acknowledge()?, along)));
         let (opcode, along) = with_ack.map_or((opcode, None), |(both, along)| (both, Some(along)));
         let solicited = last && wqe.flags.contains(SendFlags::SOLICITED) && wqe.uses_recv();
-        let bth = Bth { psn, ack_req, solicited, selective: self.offers_selective, ..core.bth(opcode) };
+        let bth = Bth { psn, ack_req, solicited, mark: self.agreement.request_mark(), ..core.bth(opcode) };
         let mut builder = Builder::new(out, bth);
         if core.is_xrc() {
             builder.push(XrcEth { srq: wqe.xrc_srq }.encode());
@@ -46,7 +47,8 @@ impl Requester {
         let rest = wqe.len_bytes - offset as u32;
         push_headers(&mut builder, wqe, offset, rest.min(step.saturating_mul(core.mtu())), first, last);
         if let Some(along) = along {
-            builder.push(along.encode());
+            builder.push(along.piggyback.encode());
+            builder.push(along.cookie.encode());
         }
         if !wqe.has_result() {
             builder.gather(host.memory(), core.pd, &wqe.payload, offset, rest.min(core.mtu()) as usize)?;

@@ -1,7 +1,7 @@
 //! Requests that come before their turn: something before them was lost, or is late.
 //!
-//! A peer that understands selective acknowledges is told what is missing, and what came early is
-//! kept. Everybody else gets the NAK of the specification and sends again from the missing packet on.
+//! A peer that proves that it has agreed to selective retransmission is told what is missing, and what came early
+//! is kept. Everybody else gets the NAK of the specification and sends again from the missing packet on.
 
 use wire::{NakCode, Operation, Packet, Psn};
 
@@ -21,7 +21,7 @@ impl Responder {
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         core.counters.out_of_sequence_requests += 1;
-        match self.peer_is_selective && self.keep(core, packet, host) {
+        match self.invitation.is_proven_by(packet.bth().mark) && self.keep(core, packet, host) {
             true => Ok(()),
             false => Err(DropReason::OutOfSequence),
         }
@@ -71,14 +71,15 @@ impl Responder {
         match kept {
             Kept::New => core.counters.kept_packets += 1,
             Kept::Already => core.counters.duplicate_requests += 1,
+            Kept::Conflict => core.counters.conflicting_packets += 1,
             Kept::NoRoom => core.counters.unkept_packets += 1,
         }
         let follows = self.ahead.is_some_and(|last| last.next() == psn);
         self.ahead = Some(psn);
-        if (!follows || packet.bth().ack_req) && !self.receiver_not_ready {
+        if (!follows || packet.bth().ack_req || kept == Kept::Conflict) && !self.receiver_not_ready {
             self.tell_missing(core);
         }
-        kept != Kept::NoRoom
+        matches!(kept, Kept::New | Kept::Already)
     }
 
     pub(super) fn tell_missing(&mut self, core: &mut Core) {

@@ -8,6 +8,7 @@ use crate::core::Core;
 use crate::host::Host;
 use crate::memory::{Access, Memory, MemoryError};
 use crate::qp::MAX_MESSAGE_BYTES;
+use crate::wr::RecvWr;
 
 impl Responder {
     pub(super) fn execute_write(
@@ -18,7 +19,13 @@ impl Responder {
     ) -> Result<(), Refusal> {
         let (rkey, addr, left_bytes, total_bytes) = match (&self.inbound, packet.reth()) {
             (Inbound::Write { rkey, addr, left_bytes, total_bytes }, _) => (*rkey, *addr, *left_bytes, *total_bytes),
-            (_, Some(reth)) => self.begin_write(core, &reth, host)?,
+            (_, Some(reth)) => match self.begin_write(core, &reth, host) {
+                Err(refusal @ Refusal::Access(_)) if packet.imm().is_some() => {
+                    self.take_recv_to_fail(core, host);
+                    return Err(refusal);
+                }
+                begun => begun?,
+            },
             _ => return Err(Refusal::Invalid("a WRITE without an address")),
         };
         check_packet_length(core, packet)?;
@@ -35,8 +42,7 @@ impl Responder {
             && let Err(refused) = host.memory().remote_write(self.accessor(core), rkey, addr, data)
         {
             if let Some(wr) = notice {
-                // To be completed with the reason, as that of a SEND.
-                self.inbound = Inbound::Send { wr, received: 0, capacity: 0 };
+                self.fail_with_message(wr);
             }
             return Err(Refusal::Access(refused));
         }
@@ -54,6 +60,19 @@ impl Responder {
             self.complete(core, with_notice(completion, packet, core), host);
         }
         Ok(())
+    }
+
+    /// The peer may not write, and its WRITE is one packet with immediate data: a receive WQE that is posted completes
+    /// with a local access error. (Of a longer WRITE nobody knows yet whether it will take one.)
+    fn take_recv_to_fail(&mut self, core: &mut Core, host: &mut impl Host) {
+        if let Ok(wr) = self.take_recv(core, host) {
+            self.fail_with_message(wr);
+        }
+    }
+
+    /// The receive WQE will complete with the reason, as that of a SEND.
+    fn fail_with_message(&mut self, wr: RecvWr) {
+        self.inbound = Inbound::Send { wr, received: 0, capacity: 0 };
     }
 
     /// Checks the whole range of a WRITE at its first packet.

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::*;
 use crate::congestion::dcqcn::Dcqcn;
+use crate::drop::DropReason;
 use crate::testing::{Side, Verdict};
 use crate::time::Time;
 use wire::{Opcode, Packet};
@@ -79,7 +80,10 @@ fn a_notification_has_the_format_of_the_annex() {
             assert_eq!(transmit.address.traffic_class & 3, 2, "ECT(0)");
         }
     }
-    assert_eq!(seen, [vec![0; 16]]);
+    // The cookie is in the reserved bytes, which others ignore.
+    let mut reserved = vec![0; 16];
+    reserved[..4].copy_from_slice(&pair.cookie_of(Side::B).encode());
+    assert_eq!(seen, [reserved]);
 }
 
 #[test]
@@ -123,18 +127,98 @@ fn a_queue_pair_that_fails_waits_for_nothing() {
     assert!(!pair.a.qp.wants_transmit());
 }
 
-#[test]
-fn a_flood_of_notifications_leaves_the_least_rate() {
-    let mut pair = Pair::connected(&slow());
-    let (data, to) = write(&mut pair);
+/// So many notifications as `cookie` would prove them, one every `every`, while a WRITE is under way.
+fn flood(pair: &mut Pair, cookie: wire::Cookie, count: usize, every: Duration) -> Vec<Result<(), DropReason>> {
     let bth = wire::Bth { opcode: Opcode::CNP, becn: true, pkey: wire::PKey::DEFAULT, ..wire::Bth::default() };
-    let cnp = wire::Extensions { cnp: Some(wire::Cnp), ..wire::Extensions::default() };
-    for _ in 0..1000 {
-        assert_eq!(pair.inject(Side::A, bth, cnp, &[]), Ok(()));
+    let cnp = wire::Extensions { cnp: Some(wire::Cnp { cookie }), ..wire::Extensions::default() };
+    let mut outcomes = Vec::new();
+    for _ in 0..count {
+        pair.now = pair.now + every;
+        outcomes.push(pair.inject(Side::A, bth, cnp, &[]));
+        pair.round(&mut |_, _| Verdict::Pass);
     }
+    outcomes
+}
+
+#[test]
+fn the_peer_may_notify_down_to_the_least_rate() {
+    let mut pair = Pair::connected(&slow());
+    acquaint(&mut pair);
+    let (data, to) = write(&mut pair);
+    pair.round(&mut |_, _| Verdict::Pass);
+    let cookie = pair.cookie_of(Side::B);
+    assert!(flood(&mut pair, cookie, 1000, Duration::ZERO).iter().all(Result::is_ok));
     assert_eq!(pair.a.qp.rate_limit(), Some(1_000_000));
     assert!(pair.a.qp.next_timeout().is_none_or(|at| at > Time(0)));
     pair.run();
     assert_eq!(pair.a.host.take_sent(), successes([1]));
     assert_eq!(pair.b.host.memory.bytes(&to), data);
+}
+
+#[test]
+fn forged_notifications_change_nothing_where_a_cookie_is_shared() {
+    let mut pair = Pair::connected(&slow());
+    acquaint(&mut pair);
+    write(&mut pair);
+    pair.round(&mut |_, _| Verdict::Pass);
+    for cookie in [wire::Cookie(0), wire::Cookie(1)] {
+        let outcomes = flood(&mut pair, cookie, 1000, Duration::from_micros(50));
+        assert!(outcomes.iter().all(|outcome| *outcome == Err(DropReason::UnprovenCnp)));
+    }
+    assert_eq!((pair.a.qp.rate_limit(), pair.a.qp.counters().rx_cnps), (None, 0));
+}
+
+#[test]
+fn marks_on_forged_packets_notify_nobody() {
+    let mut pair = Pair::connected(&slow());
+    acquaint(&mut pair);
+    write(&mut pair);
+    let number = pair.b.qp.query().rq_psn;
+    let mut forged = 0;
+    for delta in [-5, -1, 1, 5, 100] {
+        let bth = wire::Bth {
+            opcode: Opcode::RC_SEND_ONLY,
+            pkey: wire::PKey::DEFAULT,
+            psn: number.add(delta as u32 & 0xff_ffff),
+            ..wire::Bth::default()
+        };
+        forged += u32::from(pair.inject_marked(Side::B, bth, wire::Extensions::default(), &[]).is_err());
+    }
+    assert_eq!(forged, 5);
+    pair.round(&mut |_, _| Verdict::Pass);
+    assert_eq!(pair.b.qp.counters().tx_cnps, 0);
+}
+
+/// From a peer of another make nobody can tell a forged notification. They take half, and no more.
+#[test]
+fn what_nobody_can_prove_leaves_half_of_the_rate() {
+    let mut other = slow();
+    other.tuning.selective = false;
+    for (count, every) in [(1000, Duration::from_micros(1)), (60, Duration::from_micros(60))] {
+        let mut pair = Pair::of_two(&slow(), &other);
+        let (data, to) = write(&mut pair);
+        for _ in 0..3 {
+            pair.round(&mut |_, _| Verdict::Pass);
+        }
+        let outcomes = flood(&mut pair, wire::Cookie(0), count, every);
+        assert!(outcomes.iter().any(Result::is_ok));
+        let limit = pair.a.qp.rate_limit().expect("they count");
+        assert!(limit >= 100_000_000, "{limit} of a line of 200 MB/s, every {every:?}");
+        pair.run();
+        assert_eq!(pair.a.host.take_sent(), successes([1]));
+        assert_eq!(pair.b.host.memory.bytes(&to), data);
+    }
+}
+
+#[test]
+fn who_sends_nothing_causes_no_congestion() {
+    let mut pair = Pair::connected(&slow());
+    let outcomes = flood(&mut pair, wire::Cookie(0), 100, Duration::from_micros(50));
+    assert!(outcomes.iter().all(|outcome| *outcome == Err(DropReason::UnprovenCnp)));
+    write(&mut pair);
+    pair.run();
+    pair.now = pair.now + Duration::from_millis(11);
+    let mut fresh = Pair::connected(&slow());
+    fresh.now = pair.now;
+    assert_eq!(flood(&mut fresh, wire::Cookie(0), 100, Duration::ZERO)[0], Err(DropReason::UnprovenCnp));
 }

@@ -270,3 +270,37 @@ fn a_late_packet_of_a_dead_connection_is_ignored() {
     assert_eq!(pair.dropped, [(Side::B, DropReason::QpState)]);
     assert_eq!(pair.b.host.memory.bytes(&target), [0; 8]);
 }
+
+/// A WRITE with immediate data that the peer may not do takes the receive WQE along if it is one packet. Of a longer one
+/// its first packet does not tell that it would take one.
+#[test]
+fn a_refused_write_with_immediate_fails_a_receive() {
+    for (len, status) in [(8, Status::LocalAccess), (600, Status::WorkRequestFlushed)] {
+        let mut pair = pair();
+        let (from, target) = (pair.a.host.memory.filled(&pattern(len, 1)), pair.b.host.memory.region(len));
+        for id in [5, 6] {
+            post_recv(&mut pair, id, &target);
+        }
+        assert_eq!(
+            refused(&mut pair, send_wr(1, SendOp::WriteImm(target.remote(1), 9), payload(&from))),
+            Status::RemoteAccess
+        );
+        assert_eq!(pair.b.host.take_received(), [(5, status), (6, Status::WorkRequestFlushed)], "{len} bytes");
+    }
+}
+
+#[test]
+fn a_key_that_is_not_there_can_be_invalidated_by_nobody() {
+    let mut pair = pair();
+    let to = pair.b.host.memory.region(8);
+    post_recv(&mut pair, 5, &to);
+    let bad = wire::RKey(0x1234_5678);
+    assert_eq!(refused(&mut pair, send_wr(1, SendOp::SendInvalidate(bad), Payload::empty())), Status::RemoteAccess);
+    assert_eq!(pair.b.host.take_received(), [(5, Status::LocalAccess)]);
+    assert_eq!(pair.b.host.events, [QpEvent::AccessError]);
+    let mut pair = Pair::connected(&setup());
+    pair.a.send(send_wr(1, SendOp::LocalInvalidate(bad), Payload::empty()));
+    pair.run();
+    assert_eq!(pair.a.host.take_sent(), [(1, Status::MwBind)]);
+    assert_eq!(pair.a.qp.state(), QpState::Error);
+}

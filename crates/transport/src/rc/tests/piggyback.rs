@@ -6,7 +6,7 @@ use crate::attr::{QpState, Tuning};
 use crate::completion::CompletionOp;
 use crate::drop::DropReason;
 use crate::testing::{Node, Side, Verdict};
-use wire::{Aeth, Bth, Extensions, HeaderSet, NakCode, Opcode, PKey, Packet, Piggyback, Psn, Syndrome};
+use wire::{Aeth, Bth, Cookie, Extensions, HeaderSet, Mark, NakCode, Opcode, PKey, Packet, Piggyback, Psn, Syndrome};
 
 fn setup_with(piggyback: bool) -> Setup {
     let setup = setup();
@@ -107,6 +107,41 @@ fn each_kind_of_message_has_its_form() {
 }
 
 #[test]
+fn a_send_with_invalidate_brings_an_acknowledge_along() {
+    let (mut pair, balls) = acquainted(&setup());
+    let window = pair.a.host.memory.window();
+    balls.play(&mut pair, Side::A, SendOp::Send);
+    pair.a.host.take_sent();
+    pair.sent.clear();
+    pair.a.host.received.clear();
+    balls.play(&mut pair, Side::B, SendOp::SendInvalidate(window));
+    assert_eq!(opcodes(&pair), [Opcode::SEND_ONLY_INVALIDATE_ACK]);
+    assert_eq!(pair.a.host.take_sent(), successes([9]), "it was taken as the acknowledge");
+    let received: Vec<_> =
+        pair.a.host.received.iter().map(|completion| (completion.op, completion.invalidated)).collect();
+    assert_eq!(received, [(CompletionOp::Recv, Some(window))], "and as the request");
+    pair.run();
+    assert!(pair.b.host.take_sent().contains(&(9, Status::Success)) && pair.dropped.is_empty(), "{:?}", pair.dropped);
+}
+
+/// The acknowledge counts before the request is refused.
+#[test]
+fn an_invalidate_that_is_refused_has_acknowledged() {
+    let (mut pair, balls) = acquainted(&setup());
+    balls.play(&mut pair, Side::A, SendOp::Send);
+    pair.a.host.take_sent();
+    pair.a.host.take_received();
+    pair.b.host.take_sent();
+    balls.play(&mut pair, Side::B, SendOp::SendInvalidate(wire::RKey(0x1234_5678)));
+    assert_eq!(opcodes(&pair)[1], Opcode::SEND_ONLY_INVALIDATE_ACK);
+    assert_eq!(pair.a.host.take_sent(), successes([9]));
+    pair.run();
+    assert_eq!(pair.b.host.take_sent(), [(9, Status::RemoteAccess)]);
+    assert_eq!(pair.a.host.take_received()[0], (0, Status::LocalAccess));
+    assert_eq!((pair.a.qp.state(), pair.b.qp.state()), (QpState::Error, QpState::Error));
+}
+
+#[test]
 fn what_leaves_in_company_stays_as_it_is() {
     let (mut pair, balls) = acquainted(&setup());
     balls.play(&mut pair, Side::A, SendOp::Send);
@@ -121,7 +156,7 @@ fn what_leaves_in_company_stays_as_it_is() {
     let (mut pair, balls) = acquainted(&setup());
     let long = pair.b.host.memory.region(256);
     pair.a.recv(recv_wr(0, pair.a.host.memory.region(256).sgl()));
-    for (len_bytes, opcode) in [(248, Opcode::WRITE_ONLY_ACK), (249, Opcode::RC_WRITE_ONLY)] {
+    for (len_bytes, opcode) in [(244, Opcode::WRITE_ONLY_ACK), (245, Opcode::RC_WRITE_ONLY)] {
         balls.play(&mut pair, Side::A, SendOp::Send);
         pair.sent.clear();
         let at = pair.a.host.memory.region(256);
@@ -153,7 +188,7 @@ fn watch(shown: &mut [bool; 2], side: Side, packet: &Packet<'_>) {
     let (own, bth) = (packet.info().headers.contains(HeaderSet::PIGGYBACK), packet.bth());
     let (me, peer) = (side as usize, side.other() as usize);
     assert!(!own || shown[peer], "{side:?} sends {} to a peer that has shown nothing", packet.info().name);
-    shown[me] |= own || packet.info().is_response() && bth.selective && bth.ack_req;
+    shown[me] |= own || packet.info().is_response() && bth.mark != Mark::NONE && bth.ack_req;
 }
 
 #[test]
@@ -214,12 +249,25 @@ fn everything_happens_once_beside_a_stream_of_messages() {
     }
 }
 
-fn bth(psn: Psn) -> Bth {
-    Bth { opcode: Opcode::SEND_ONLY_ACK, pkey: PKey::DEFAULT, selective: true, ack_req: true, psn, ..Bth::default() }
+/// A's request arrives at B and brings along what A would acknowledge; as A would send it, which knows both cookies.
+fn bring(pair: &mut Pair, psn: Psn, along: (Psn, Syndrome), payload: &[u8]) -> Result<(), DropReason> {
+    let (mark, proof) = (pair.cookie_of(Side::B).mark(), pair.cookie_of(Side::A));
+    bring_with(pair, psn, along, payload, mark, proof)
 }
 
-fn along(psn: Psn, syndrome: Syndrome) -> Extensions {
-    Extensions { piggyback: Some(Piggyback { aeth: Aeth { syndrome, msn: 1 }, psn }), ..Extensions::default() }
+fn bring_with(
+    pair: &mut Pair,
+    psn: Psn,
+    (acknowledged, syndrome): (Psn, Syndrome),
+    payload: &[u8],
+    mark: Mark,
+    proof: Cookie,
+) -> Result<(), DropReason> {
+    let opcode = Opcode::SEND_ONLY_ACK;
+    let bth = Bth { opcode, pkey: PKey::DEFAULT, mark, ack_req: true, psn, ..Bth::default() };
+    let piggyback = Some(Piggyback { aeth: Aeth { syndrome, msn: 1 }, psn: acknowledged });
+    let headers = Extensions { piggyback, cookie: Some(proof), ..Extensions::default() };
+    pair.inject(Side::B, bth, headers, payload)
 }
 
 #[test]
@@ -234,10 +282,29 @@ fn nobody_may_who_was_not_told() {
         }
         let psn = pair.b.qp.query().rq_psn;
         let received = pair.b.host.take_received().len();
-        let outcome = pair.inject(Side::B, bth(psn), along(setup.first_psn, Syndrome::ACK_UNLIMITED), b"four");
+        let outcome = bring(&mut pair, psn, (setup.first_psn, Syndrome::ACK_UNLIMITED), b"four");
         assert_eq!(outcome, Err(DropReason::NotAgreed));
         assert_eq!((pair.b.qp.query().rq_psn, pair.b.host.take_received().len()), (psn, 0), "{received}");
     }
+}
+
+#[test]
+fn nobody_may_who_cannot_prove_it() {
+    let (mut pair, balls) = acquainted(&setup());
+    pair.b.send(send_wr(3, SendOp::Send, payload(&balls.b)));
+    step(&mut pair, Side::B, Verdict::Drop);
+    pair.b.host.take_received();
+    pair.b.host.take_sent();
+    let (psn, along) = (pair.b.qp.query().rq_psn, (setup().first_psn.add(1), Syndrome::ACK_UNLIMITED));
+    let (mark, proof) = (pair.cookie_of(Side::B).mark(), pair.cookie_of(Side::A));
+    for wrong in [Cookie(0), Cookie(proof.0 ^ 1 << 31), pair.cookie_of(Side::B)] {
+        let outcome = bring_with(&mut pair, psn, along, b"four", mark, wrong);
+        assert_eq!(outcome, Err(DropReason::NotAgreed));
+    }
+    assert_eq!(pair.b.host.take_sent(), [], "the acknowledge does not count");
+    assert_eq!(pair.b.host.take_received(), [], "nor does the request");
+    assert_eq!(bring_with(&mut pair, psn, along, b"four", mark, proof), Ok(()));
+    assert_eq!((pair.b.host.take_sent(), pair.b.host.take_received()), (successes([3]), successes([0])));
 }
 
 #[test]
@@ -257,7 +324,7 @@ fn each_half_is_checked_as_if_it_came_alone() {
         pair.b.host.take_sent();
         pair.b.host.take_received();
         let psn = pair.b.qp.query().rq_psn;
-        assert_eq!(pair.inject(Side::B, bth(psn), along(acked, syndrome), b"four"), Ok(()));
+        assert_eq!(bring(&mut pair, psn, (acked, syndrome), b"four"), Ok(()));
         assert_eq!(pair.b.host.take_received().len(), 1, "the request is carried out");
         assert_eq!(pair.b.host.take_sent().len(), done);
         assert_eq!(pair.b.qp.counters().refused_piggybacks, refused);
@@ -268,7 +335,7 @@ fn each_half_is_checked_as_if_it_came_alone() {
     step(&mut pair, Side::B, Verdict::Drop);
     pair.b.host.take_sent();
     let psn = pair.b.qp.query().rq_psn;
-    let outcome = pair.inject(Side::B, bth(psn), along(first.add(1), Syndrome::ACK_UNLIMITED), &[0; 200]);
+    let outcome = bring(&mut pair, psn, (first.add(1), Syndrome::ACK_UNLIMITED), &[0; 200]);
     assert_eq!(outcome, Err(DropReason::Refused));
     assert_eq!(pair.b.host.take_sent(), successes([3]));
     assert_eq!(pair.b.qp.state(), QpState::Error);
@@ -282,7 +349,7 @@ fn a_refusal_that_is_brought_along_ends_the_connection_and_the_request_with_it()
     pair.b.host.take_sent();
     pair.b.host.take_received();
     let (psn, refused) = (pair.b.qp.query().rq_psn, Syndrome::nak(NakCode::RemoteAccessError));
-    let outcome = pair.inject(Side::B, bth(psn), along(setup().first_psn.add(1), refused), b"four");
+    let outcome = bring(&mut pair, psn, (setup().first_psn.add(1), refused), b"four");
     assert_eq!(outcome, Ok(()));
     assert_eq!(pair.b.host.take_sent(), [(3, Status::RemoteAccess)]);
     let received = pair.b.host.take_received();
@@ -297,11 +364,11 @@ fn one_that_comes_early_is_kept_and_its_acknowledge_counts_once() {
     pair.b.host.take_sent();
     pair.b.host.take_received();
     let (psn, first) = (pair.b.qp.query().rq_psn, setup().first_psn);
-    let good = along(first.add(1), Syndrome::ACK_UNLIMITED);
-    assert_eq!(pair.inject(Side::B, bth(psn.next()), good, b"late"), Ok(()));
+    let good = (first.add(1), Syndrome::ACK_UNLIMITED);
+    assert_eq!(bring(&mut pair, psn.next(), good, b"late"), Ok(()));
     assert_eq!(pair.b.host.take_sent(), successes([3]), "what it acknowledges need not wait");
     assert_eq!(pair.b.host.take_received(), []);
-    assert_eq!(pair.inject(Side::B, bth(psn), good, b"soon"), Ok(()));
+    assert_eq!(bring(&mut pair, psn, good, b"soon"), Ok(()));
     assert_eq!(pair.b.host.take_sent(), []);
     assert_eq!(pair.b.host.received.iter().map(|c| c.op).collect::<Vec<_>>(), [CompletionOp::Recv; 2]);
 }
@@ -326,7 +393,7 @@ fn extended_connections_have_none_of_it() {
         });
     }
     let psn = pair.b.qp.query().rq_psn;
-    let outcome = pair.inject(Side::B, bth(psn), along(psn, Syndrome::ACK_UNLIMITED), b"four");
+    let outcome = bring(&mut pair, psn, (psn, Syndrome::ACK_UNLIMITED), b"four");
     assert_eq!(outcome, Err(DropReason::NotAgreed));
 }
 
@@ -342,6 +409,6 @@ fn nodes_that_have_been_reset_have_to_be_told_again() {
         node.enter_rts(&setup);
     };
     again(&mut pair.b);
-    let outcome = pair.inject(Side::B, bth(setup.first_psn), along(setup.first_psn, Syndrome::ACK_UNLIMITED), b"four");
+    let outcome = bring(&mut pair, setup.first_psn, (setup.first_psn, Syndrome::ACK_UNLIMITED), b"four");
     assert_eq!(outcome, Err(DropReason::NotAgreed));
 }

@@ -215,7 +215,7 @@ fn paths_that_lead_nowhere_are_refused() {
 
 #[test]
 fn what_the_device_does_not_have_is_refused_as_such() {
-    for unsupported in [M::ALT_PATH, M::PATH_MIG_STATE, M::CAP, M::RATE_LIMIT] {
+    for unsupported in [M::ALT_PATH, M::PATH_MIG_STATE, M::RATE_LIMIT] {
         let mut node = node_in(QpType::Rc, Rtr);
         let attr = good(&node, Rts);
         let refused = modify(&mut node, &attr, ladder(QpType::Rc)[2].1 | unsupported).expect_err("not supported");

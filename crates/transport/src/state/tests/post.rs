@@ -8,7 +8,9 @@ use crate::attr::{Mtu, QpType};
 use crate::completion::Status;
 use crate::error::PostError;
 use crate::memory::{AtomicOp, BindMw, LKey, Sge};
+use crate::reason::Reason;
 use crate::testing::{Node, Pair, Setup, datagram, recv_wr, send_wr};
+use crate::time::Time;
 use crate::wr::{AddressVector, Payload, RemoteAddr, SendOp, SendWr, Sgl};
 
 const AT: RemoteAddr = RemoteAddr { addr: 0, rkey: RKey(1) };
@@ -94,13 +96,37 @@ fn each_service_has_its_operations() {
         (SendOp::Bind(bind), "memory window bind", &[rc, uc, xrc]),
     ];
     for (op, name, services) in table {
-        for service in [rc, uc, ud, xrc, QpType::XrcRecv] {
-            let payload = if op == ADD { sges(&[8]) } else { Payload::empty() };
-            let fits = services.contains(&service);
-            let expected = if fits { Ok(()) } else { Err(PostError::NotForService { op: name }) };
-            assert_eq!(post(&mut connected(&Setup::new(service)), op, payload), expected, "{service:?} {name}");
+        for service in [rc, uc, ud, xrc] {
+            let payload = || if op == ADD { sges(&[8]) } else { Payload::empty() };
+            let mut node = connected(&Setup::new(service));
+            assert_eq!(post(&mut node, op, payload()), Ok(()), "{service:?} {name}");
+            if services.contains(&service) {
+                continue;
+            }
+            assert_eq!(post(&mut node, SendOp::Send, Payload::empty()), Ok(()));
+            while node.poll(Time(0)).is_some() {}
+            let expected = [(1, Status::LocalQpOperation), (1, Status::WorkRequestFlushed)];
+            assert_eq!(node.host.take_sent(), expected, "{service:?} {name}");
+            assert_eq!((node.qp.state(), node.qp.failure()), (QpState::Sqe, Some(Reason::NotForService(name))));
         }
+        let mut target = connected(&Setup::new(QpType::XrcRecv));
+        assert_eq!(post(&mut target, op, Payload::empty()), Err(PostError::NotForService { op: "sends" }), "{name}");
     }
+}
+
+/// UD: a datagram that is longer than the path MTU of the port fails when its turn comes, behind those before it.
+#[test]
+fn a_datagram_that_is_too_long_fails_in_its_turn() {
+    let mut setup = Setup::new(QpType::Ud);
+    setup.tuning.max_datagram = Mtu::B1024;
+    let mut node = connected(&setup);
+    let good = node.host.memory.region(1025);
+    for len_bytes in [1024, 1025] {
+        assert_eq!(post(&mut node, SendOp::Send, Payload::Sgl([good.sge(0, len_bytes)].into_iter().collect())), Ok(()));
+    }
+    while node.poll(Time(0)).is_some() {}
+    assert_eq!(node.host.take_sent(), [(1, Status::Success), (1, Status::LocalLength)]);
+    assert_eq!((node.qp.state(), node.qp.failure()), (QpState::Sqe, Some(Reason::DatagramTooLong)));
 }
 
 #[test]
@@ -187,7 +213,7 @@ fn sizes_are_limited() {
         (uc, SendOp::Write(AT), sges(&[u32::MAX, u32::MAX]), too_long(1 << 31)),
         (rc, read, sges(&[u32::MAX]), too_long(1 << 31)),
         (ud, SendOp::Send, sges(&[1024]), Ok(())),
-        (ud, SendOp::Send, sges(&[1024, 1]), too_long(1024)),
+        (ud, SendOp::Send, sges(&[1024, 1]), Ok(())),
         (rc, read, inline(8), Err(PostError::InlineResult)),
         (rc, ADD, inline(8), Err(PostError::InlineResult)),
         (rc, ADD, sges(&[4, 4]), Ok(())),
@@ -251,8 +277,7 @@ fn receives_are_refused_in_reset_and_beside_a_shared_queue() {
 #[test]
 fn a_refused_request_leaves_no_trace() {
     let mut node = connected(&Setup::new(QpType::Uc));
-    let wr = SendWr { datagram: None, ..send_wr(1, SendOp::Read(AT), sges(&[8])) };
-    node.qp.post_send(wr, &mut node.host).expect_err("UC has no READ");
+    post(&mut node, SendOp::Send, inline(65)).expect_err("it was made for 64 bytes");
     assert_eq!((node.qp.state(), node.qp.wants_transmit()), (QpState::Rts, false));
     assert!(node.host.sent.is_empty());
 }

@@ -65,7 +65,7 @@ fn a_lost_or_late_packet_costs_its_message_and_no_other() {
             pair.pump_with(nth(verdict, lost));
             let message = message_of(lost);
             let expected: Vec<u32> = [0, 1, 2, 4].into_iter().filter(|i| *i != message as u32).collect();
-            let last = lost + 1 == PACKETS.iter().sum();
+            let last = lost + 1 == PACKETS.iter().sum::<usize>();
             if last && verdict == Verdict::Late {
                 assert_eq!(arrived(&pair), [0, 1, 2, 4], "the last packet cannot be late");
             } else {

@@ -210,7 +210,7 @@ fn strangers_change_nothing() {
 fn a_congestion_notification_is_counted() {
     let mut pair = pair();
     let bth = Bth { opcode: O::CNP, pkey: PKey::DEFAULT, ..Bth::default() };
-    let extensions = Extensions { cnp: Some(wire::Cnp), ..Extensions::default() };
+    let extensions = Extensions { cnp: Some(wire::Cnp::default()), ..Extensions::default() };
     assert_eq!(pair.inject(Side::A, bth, extensions, &[]), Ok(()));
     assert_eq!(pair.a.qp.counters().rx_cnps, 1);
     assert_eq!(pair.a.qp.query().rq_psn, setup().first_psn, "it has no PSN of the connection");

@@ -59,8 +59,7 @@ fn failed_local_operations_stop_the_send_queue_too() {
         len_bytes: 8,
         access: crate::memory::Access::REMOTE_WRITE,
     };
-    for (op, status) in [(SendOp::Bind(bind), Status::MwBind), (SendOp::LocalInvalidate(key), Status::LocalProtection)]
-    {
+    for (op, status) in [(SendOp::Bind(bind), Status::MwBind), (SendOp::LocalInvalidate(key), Status::MwBind)] {
         let mut pair = pair();
         pair.a.send(send_wr(1, op, Payload::empty()));
         pair.a.send(send_wr(2, SendOp::Send, Payload::empty()));

@@ -1,0 +1,115 @@
+//! The goals on a busy machine: what, beside what, and what the ratio should be.
+
+use super::Job;
+use super::task::{Setting, Task};
+use crate::baseline::Socket;
+use crate::compare::goals::Goal;
+use crate::compare::measure::{Verb, Way};
+use crate::report::{bytes_per_second, count_per_second, nanoseconds_precise};
+
+/// Places of the figures of a latency test.
+const MEDIAN: usize = 0;
+const P99: usize = 1;
+
+/// A row of the table.
+pub(super) struct Row {
+    pub(super) id: &'static str,
+    pub(super) what: String,
+    pub(super) ours: Job,
+    pub(super) theirs: Job,
+    /// Which of the figures of both.
+    pub(super) place: usize,
+    pub(super) unit: Unit,
+    pub(super) goal: Goal,
+}
+
+/// What a figure counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unit {
+    Nanoseconds,
+    BytesPerSecond,
+    MessagesPerSecond,
+}
+
+impl Unit {
+    pub(super) fn show(self, value: f64) -> String {
+        match self {
+            Unit::Nanoseconds => nanoseconds_precise(value),
+            Unit::BytesPerSecond => bytes_per_second(value),
+            Unit::MessagesPerSecond => count_per_second(value),
+        }
+    }
+}
+
+impl Row {
+    pub(super) fn goal_words(&self) -> String {
+        match self.goal {
+            Goal::AtMost(most) => format!("≤ {most} ×"),
+            Goal::AtLeast(least) => format!("≥ {least} ×"),
+            Goal::Below(_) | Goal::Shown => String::new(),
+        }
+    }
+}
+
+fn stream(id: &'static str, setting: Setting, ours: Task, what: &str, least: f64) -> Row {
+    Row {
+        id,
+        what: what.into(),
+        ours: (setting, ours),
+        theirs: (setting, Task::Iperf3),
+        place: 0,
+        unit: Unit::BytesPerSecond,
+        goal: Goal::AtLeast(least),
+    }
+}
+
+/// Half of there and back, once the median and once what 99 of 100 stay below.
+fn latency(id: &'static str, setting: Setting, ours: Task, socket: Socket, most: f64) -> [Row; 2] {
+    [(MEDIAN, "median"), (P99, "99 %")].map(|(place, name)| Row {
+        id,
+        what: format!("SEND 64 B, one way, {name}"),
+        ours: (setting, ours),
+        theirs: (setting, Task::Blocking(socket)),
+        place,
+        unit: Unit::Nanoseconds,
+        goal: Goal::AtMost(most),
+    })
+}
+
+/// All of them.
+pub(super) fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    let busy = Setting::Spinners;
+    let both = [Task::api_stream, Task::perftest_stream];
+    for task in both {
+        rows.push(stream("B1", busy, task(Way::Wire, Verb::Write), "WRITE 64 KiB", 1.0));
+        rows.push(stream("B1", busy, task(Way::Wire, Verb::Send), "SEND 64 KiB", 1.0));
+    }
+    for task in [Task::ApiLatency(Way::Wire), Task::PerftestLatency(Way::Wire)] {
+        rows.extend(latency("B2", busy, task, Socket::Tcp, 1.5));
+    }
+    for task in both {
+        rows.push(stream("B3", busy, task(Way::Host, Verb::Send), "SEND 64 KiB", 2.0));
+    }
+    for task in [Task::ApiLatency(Way::Host), Task::PerftestLatency(Way::Host)] {
+        rows.extend(latency("B3", busy, task, Socket::Unix, 1.0));
+    }
+    for way in [Way::Wire, Way::Host] {
+        rows.push(Row {
+            id: "B4",
+            what: "SEND 4 KiB, all to all, in sum".into(),
+            ours: (Setting::Alone, Task::Mesh(way, 16)),
+            theirs: (Setting::Alone, Task::Mesh(way, 2)),
+            place: 0,
+            unit: Unit::MessagesPerSecond,
+            goal: Goal::AtLeast(0.5),
+        });
+    }
+    let one = Setting::OneCore;
+    for way in [Way::Wire, Way::Host] {
+        rows.extend(latency("B5", one, Task::ApiLatency(way), Socket::Tcp, 2.0));
+        rows.extend(latency("B5", one, Task::PerftestLatency(way), Socket::Tcp, 2.0));
+        rows.push(stream("B5", one, Task::api_stream(way, Verb::Send), "SEND 64 KiB", 0.5));
+    }
+    rows
+}

@@ -1,0 +1,204 @@
+//! What is run, in which surroundings, and what it says.
+
+use std::net::Ipv4Addr;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::baseline::{Socket, core_number};
+use crate::compare::measure::{Quantity, Verb, Way};
+use crate::compare::tools::{
+    Effort, ask, environment, free_port, iperf3_received, perftest_column, perftest_figure, serve,
+};
+use crate::perf::{LatencySummary, Measurement};
+
+/// Where it runs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Setting {
+    /// Beside processes that compute, two for each of two processors.
+    Spinners,
+    /// Both sides on one core, with nothing else.
+    OneCore,
+    /// With nothing else.
+    Alone,
+}
+
+/// What runs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Task {
+    Iperf3,
+    Blocking(Socket),
+    ApiStream(Way, Verb),
+    ApiLatency(Way),
+    PerftestStream(Way, Verb),
+    PerftestLatency(Way),
+    /// So many processes that all talk to each other.
+    Mesh(Way, u32),
+}
+
+/// Bytes of messages of a stream, and of one that goes there and back.
+const STREAM_BYTES: u32 = 64 << 10;
+const ECHO_BYTES: u32 = 64;
+/// What a busy machine may do to a measurement.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Setting {
+    /// Processes that compute.
+    pub(super) fn spinners(self) -> u32 {
+        match self {
+            Setting::Spinners => 4,
+            Setting::OneCore | Setting::Alone => 0,
+        }
+    }
+
+    /// A command in these surroundings.
+    fn command(self, program: &str) -> Command {
+        if self != Setting::OneCore {
+            return Command::new(program);
+        }
+        let mut command = Command::new("taskset");
+        command.args(["-c", &core_number(0).to_string(), program]);
+        command
+    }
+
+    fn this_program(self) -> Result<Command, String> {
+        let this = std::env::current_exe().map_err(|e| e.to_string())?;
+        Ok(self.command(&this.to_string_lossy()))
+    }
+}
+
+impl Task {
+    pub(super) fn api_stream(way: Way, verb: Verb) -> Task {
+        Task::ApiStream(way, verb)
+    }
+
+    pub(super) fn perftest_stream(way: Way, verb: Verb) -> Task {
+        Task::PerftestStream(way, verb)
+    }
+
+    /// Who it is, as the table says it.
+    pub(super) fn who(self) -> String {
+        let way = |way| if way == Way::Host { "same host" } else { "wire" };
+        match self {
+            Task::Iperf3 => "iperf3, one stream".into(),
+            Task::Blocking(Socket::Tcp) => "TCP that blocks".into(),
+            Task::Blocking(Socket::Unix) => "Unix socket that blocks".into(),
+            Task::ApiStream(at, _) | Task::ApiLatency(at) => format!("Longarm, {}", way(at)),
+            Task::PerftestStream(at, verb) => format!("perftest, {}, `{}`", way(at), stream_program(verb)),
+            Task::PerftestLatency(at) => format!("perftest, {}, `ib_send_lat`", way(at)),
+            Task::Mesh(at, processes) => format!("{processes} processes, {}", way(at)),
+        }
+    }
+
+    /// Its figures: bytes or messages per second; or the median of half of there and back, and what 99 % stay below.
+    pub(super) fn measure(self, setting: Setting, effort: &Effort) -> Result<Vec<f64>, String> {
+        match self {
+            Task::Iperf3 => iperf3(setting, effort),
+            Task::Blocking(socket) => {
+                let mut command = setting.this_program()?;
+                command.args(["blocking", socket.word(), "--rounds", &rounds(effort).to_string()]);
+                let text = ask(&mut command, PATIENCE)?;
+                let summary: LatencySummary = serde_json::from_str(text.trim()).map_err(|e| e.to_string())?;
+                Ok(both(&summary))
+            }
+            Task::ApiStream(way, verb) => {
+                let words = format!("{} -m stream -s {STREAM_BYTES} -d 32", op(verb));
+                api(setting, way, &words, effort).map(|said| vec![said.bytes_per_second])
+            }
+            Task::ApiLatency(way) => {
+                let words = format!("send -m latency -s {ECHO_BYTES} -r {}", rounds(effort));
+                let latency = api(setting, way, &words, effort)?.latency;
+                latency.map(|latency| both(&latency)).ok_or_else(|| "`longarm perf` told no latency".into())
+            }
+            Task::PerftestStream(way, verb) => {
+                let words = format!("-F -N --report_gbits -s {STREAM_BYTES} -t 32 -n {}", messages(effort));
+                let text = perftest(setting, way, stream_program(verb), &words, effort)?;
+                perftest_figure(&text, Quantity::Bandwidth).map(|figure| vec![figure])
+            }
+            Task::PerftestLatency(way) => {
+                let words = format!("-F -s {ECHO_BYTES} -n {}", rounds(effort));
+                let text = perftest(setting, way, "ib_send_lat", &words, effort)?;
+                let column = |name| perftest_column(&text, name).map(|us| us * 1e3);
+                let figures = column("t_typical").zip(column("99% percentile"));
+                figures.map(|(median, p99)| vec![median, p99]).ok_or_else(|| "ib_send_lat told no latency".into())
+            }
+            Task::Mesh(way, processes) => {
+                let mut command = setting.this_program()?;
+                command.envs(environment(way).iter().copied()).args(["mesh", "--bare", "--processes"]);
+                command.args([&processes.to_string(), "-D", &effort.duration.as_secs_f64().to_string()]);
+                let text = ask(&mut command, PATIENCE * 2)?;
+                text.trim().parse().map(|rate| vec![rate]).map_err(|_| format!("`longarm mesh` said {text}"))
+            }
+        }
+    }
+}
+
+fn both(latency: &LatencySummary) -> Vec<f64> {
+    vec![latency.p50_ns as f64, latency.p99_ns as f64]
+}
+
+fn op(verb: Verb) -> &'static str {
+    if verb == Verb::Write { "write" } else { "send" }
+}
+
+fn stream_program(verb: Verb) -> &'static str {
+    if verb == Verb::Write { "ib_write_bw" } else { "ib_send_bw" }
+}
+
+/// Rounds of a ping-pong that takes 20 µs there and back.
+fn rounds(effort: &Effort) -> u32 {
+    (effort.duration.as_micros() / 20).clamp(1000, 1_000_000) as u32
+}
+
+/// Messages of a stream of 0.5 GB/s.
+fn messages(effort: &Effort) -> u32 {
+    let messages = effort.duration.as_secs_f64() * 0.5e9 / f64::from(STREAM_BYTES);
+    (messages as u32).clamp(500, 1_000_000).next_multiple_of(32)
+}
+
+fn api(setting: Setting, way: Way, words: &str, effort: &Effort) -> Result<Measurement, String> {
+    let mut command = setting.this_program()?;
+    command.envs(environment(way).iter().copied()).args(["perf", "--json", "--unpinned"]);
+    command.args(words.split_whitespace()).args(["-D", &effort.duration.as_secs_f64().to_string()]);
+    let text = ask(&mut command, effort.duration * 4 + PATIENCE)?;
+    serde_json::from_str(text.trim()).map_err(|e| format!("`longarm perf` said {e}"))
+}
+
+fn perftest(setting: Setting, way: Way, program: &str, words: &str, effort: &Effort) -> Result<String, String> {
+    let port = free_port()?;
+    let side = || -> Result<Command, String> {
+        let mut command = setting.this_program()?;
+        command.envs(environment(way).iter().copied()).args(["run", "--", program]);
+        command.args(["-d", &effort.device, "-p", &port.to_string()]).args(words.split_whitespace());
+        Ok(command)
+    };
+    let _server = serve(&mut side()?, port)?;
+    ask(side()?.arg(Ipv4Addr::LOCALHOST.to_string()), effort.duration * 8 + PATIENCE)
+}
+
+fn iperf3(setting: Setting, effort: &Effort) -> Result<Vec<f64>, String> {
+    let (port, address) = (free_port()?, Ipv4Addr::LOCALHOST.to_string());
+    let port_word = port.to_string();
+    let _server = serve(setting.command("iperf3").args(["-s", "-1", "-B", &address, "-p", &port_word]), port)?;
+    let mut client = setting.command("iperf3");
+    client.args(["-c", &address, "-p", &port_word, "-J", "-t", &effort.duration.as_secs().max(1).to_string()]);
+    iperf3_received(&ask(&mut client, effort.duration * 2 + PATIENCE)?).map(|rate| vec![rate])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn effort_becomes_counts() {
+        let effort = Effort { duration: Duration::from_secs(1), device: "la_lo".into() };
+        assert_eq!((rounds(&effort), messages(&effort)), (50_000, 7648));
+        let little = Effort { duration: Duration::from_millis(1), ..effort };
+        assert_eq!((rounds(&little), messages(&little)), (1000, 512));
+    }
+
+    #[test]
+    fn only_a_pair_on_one_core_is_pinned() {
+        assert_eq!(Setting::OneCore.command("x").get_program(), "taskset");
+        assert_eq!(Setting::Spinners.command("x").get_program(), "x");
+    }
+}

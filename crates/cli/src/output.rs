@@ -1,0 +1,21 @@
+//! Standard output, whose reader may be gone.
+//!
+//! The standard library's `println` panics then. Other commands are ended by SIGPIPE; this one ends with the code that a
+//! shell shows for that. (The signal itself is ignored in Rust programs, as their sockets and pipes want it.)
+
+use std::fmt;
+use std::io::{self, ErrorKind, Write};
+
+/// What a shell shows for a command that SIGPIPE has ended.
+const ENDED_BY_SIGPIPE: i32 = 128 + 13;
+
+/// Prints a line, or ends the command.
+pub(crate) fn line(text: fmt::Arguments<'_>) {
+    let mut stdout = io::stdout().lock();
+    let Err(error) = writeln!(stdout, "{text}") else { return };
+    if error.kind() == ErrorKind::BrokenPipe {
+        std::process::exit(ENDED_BY_SIGPIPE);
+    }
+    let _ = writeln!(io::stderr(), "longarm: cannot write to standard output: {error}");
+    std::process::exit(1);
+}

@@ -1,0 +1,83 @@
+//! `rdma` of iproute2, for devices that the kernel does not know.
+//!
+//! iproute2's program asks the kernel by NETLINK_RDMA, which machines without RDMA lack. `longarm run` puts this
+//! one before it in `PATH`. It answers what can be asked about our devices (`dev show`, `link show`,
+//! `system show`) in the same words, and leaves everything else to the other one.
+
+mod request;
+mod show;
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use clap::Args;
+
+use crate::error::Error;
+use request::{Object, Request};
+
+/// The name under which this program is `rdma`.
+pub(crate) const NAME: &str = "rdma";
+
+/// `rdma` of iproute2, about these devices
+#[derive(Args, Debug)]
+pub(crate) struct RdmaArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+/// The arguments, if this program was called `rdma`.
+pub(crate) fn called() -> Option<RdmaArgs> {
+    let mut words = env::args_os();
+    let name = words.next()?;
+    let is_ours = PathBuf::from(name).file_name() == Some(OsStr::new(NAME));
+    is_ours.then(|| RdmaArgs { arguments: words.collect() })
+}
+
+/// `rdma`.
+pub(crate) fn run(args: &RdmaArgs) -> ExitCode {
+    let Some(request) = Request::understand(&args.arguments) else { return other(&args.arguments) };
+    match answer(&request) {
+        Ok(Some(text)) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Ok(None) => {
+            eprintln!("Wrong device name");
+            ExitCode::FAILURE
+        }
+        Err(problem) => {
+            eprintln!("longarm: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What is to be printed; `None` if there is no such device.
+fn answer(request: &Request) -> Result<Option<String>, Error> {
+    if request.object == Object::System {
+        return Ok(Some(show::system(request)));
+    }
+    let devices = show::visible(device::Device::list()?);
+    let chosen: Vec<_> = devices.iter().enumerate().filter(|(_, device)| request.names(&device.name)).collect();
+    if chosen.is_empty() && request.which.is_some() {
+        return Ok(None);
+    }
+    Ok(Some(show::devices(request, &chosen)))
+}
+
+/// Lets iproute2's program take over.
+fn other(arguments: &[OsString]) -> ExitCode {
+    let own = env::current_exe().and_then(fs::canonicalize).ok();
+    let places = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
+    let files = places.iter().map(|place| place.join(NAME)).filter(|file| file.is_file());
+    let mut others = files.filter(|file| fs::canonicalize(file).ok() != own);
+    match others.next() {
+        Some(file) => eprintln!("longarm: {}: {}", file.display(), Command::new(&file).args(arguments).exec()),
+        None => eprintln!("longarm: rdma answers dev show, link show and system show here; there is no other rdma"),
+    }
+    ExitCode::FAILURE
+}

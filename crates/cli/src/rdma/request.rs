@@ -1,0 +1,117 @@
+//! The command line of `rdma`, as far as it is answered here.
+
+use std::ffi::OsString;
+
+/// What is asked about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Object {
+    Device,
+    Link,
+    System,
+}
+
+/// The words for them; any beginning will do, as in iproute2.
+const OBJECTS: [(&str, Object); 3] = [("dev", Object::Device), ("link", Object::Link), ("system", Object::System)];
+const COMMANDS: [&str; 2] = ["show", "list"];
+
+/// A question that can be answered.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Request {
+    pub(super) object: Object,
+    pub(super) json: bool,
+    pub(super) pretty: bool,
+    /// One device, or its port.
+    pub(super) which: Option<String>,
+}
+
+impl Request {
+    /// `None` if that is something for iproute2's program.
+    pub(super) fn understand(arguments: &[OsString]) -> Option<Request> {
+        let mut request = Request { object: Object::System, json: false, pretty: false, which: None };
+        let mut words = Vec::new();
+        for argument in arguments {
+            match argument.to_str()? {
+                option if option.starts_with('-') => request.option(option)?,
+                word => words.push(word),
+            }
+        }
+        let (object, rest) = words.split_first()?;
+        request.object = OBJECTS.iter().find(|(name, _)| is_beginning(object, name))?.1;
+        request.which = match *rest {
+            [] => None,
+            [command] if is_show(command) => None,
+            [command, which] if is_show(command) && request.object != Object::System => Some(which.to_owned()),
+            _ => return None,
+        };
+        Some(request)
+    }
+
+    fn option(&mut self, option: &str) -> Option<()> {
+        match option {
+            "--json" => self.json = true,
+            "--pretty" => self.pretty = true,
+            "--details" => {}
+            _ => {
+                for letter in option.strip_prefix('-')?.chars() {
+                    match letter {
+                        'j' => self.json = true,
+                        'p' => self.pretty = true,
+                        'd' => {}
+                        _ => return None,
+                    }
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Whether it is about that device.
+    pub(super) fn names(&self, device: &str) -> bool {
+        let port = format!("{device}/1");
+        self.which.as_ref().is_none_or(|which| which == device || self.object == Object::Link && *which == port)
+    }
+}
+
+fn is_beginning(word: &str, of: &str) -> bool {
+    !word.is_empty() && of.starts_with(word)
+}
+
+fn is_show(word: &str) -> bool {
+    COMMANDS.iter().any(|command| is_beginning(word, command))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> Option<Request> {
+        Request::understand(&line.split_whitespace().map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_can_be_shown_is_understood() {
+        let link = |json, which: Option<&str>| {
+            Some(Request { object: Object::Link, json, pretty: false, which: which.map(Into::into) })
+        };
+        for (line, expected) in [
+            ("link show -j", link(true, None)),
+            ("-j link", link(true, None)),
+            ("l s", link(false, None)),
+            ("--json -d link list la_lo/1", link(true, Some("la_lo/1"))),
+            ("link show la_lo", link(false, Some("la_lo"))),
+        ] {
+            assert_eq!(of(line), expected, "{line}");
+        }
+        assert_eq!(of("-jp dev").map(|request| (request.object, request.pretty)), Some((Object::Device, true)));
+        assert_eq!(of("system show").map(|request| request.object), Some(Object::System));
+    }
+
+    #[test]
+    fn everything_else_is_for_the_other_program() {
+        for line in
+            ["", "-j", "-V", "resource show", "link add x type rxe", "dev set x name y", "link show a b", "-Z link"]
+        {
+            assert_eq!(of(line), None, "{line}");
+        }
+    }
+}

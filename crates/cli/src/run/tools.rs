@@ -1,0 +1,27 @@
+//! Programs of ours that take the place of the system's in `PATH`.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::error::Failure;
+use super::library::set_link;
+
+/// Makes a directory in which this program has their names. `runtime_dir` is one that only this user can enter.
+///
+/// # Errors
+/// [`Failure::System`].
+pub(super) fn directory(runtime_dir: &Path) -> Result<PathBuf, Failure> {
+    let own = env::current_exe().map_err(Failure::system("find myself"))?;
+    let dir = runtime_dir.join(format!("bin-{:016x}", super::stable_hash(&own)));
+    let make = || {
+        match fs::create_dir(&dir) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        set_link(&dir.join(crate::rdma::NAME), Some(&own))
+    };
+    make().map_err(Failure::system(format!("make the directory {}", dir.display())))?;
+    Ok(dir)
+}

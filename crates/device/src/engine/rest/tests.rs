@@ -1,0 +1,148 @@
+//! The policy with a clock and a scheduler that are numbers.
+
+use super::*;
+
+/// A thread that polls, and what the system would say of it.
+struct Thread {
+    rest: Rest,
+    now: Time,
+    usage: Usage,
+}
+
+impl Thread {
+    fn new() -> Thread {
+        Thread { rest: Rest::default(), now: Time(1_000_000_000), usage: Usage::default() }
+    }
+
+    /// Polls for so long, 400 ns each, and finds nothing; the naps that it was advised to take.
+    fn poll(&mut self, time: Duration) -> u32 {
+        let end = self.now + time;
+        let mut naps = 0;
+        while self.now < end {
+            self.runs(Duration::from_nanos(400));
+            if self.rest.rests() && self.rest.advise(self.now) == Advice::Nap {
+                naps += 1;
+                self.sleeps(Duration::from_micros(20));
+                self.rest.woke(self.now);
+            } else if self.rest.is_due(POLL) {
+                self.rest.ask(self.now, self.usage);
+            }
+        }
+        naps
+    }
+
+    fn runs(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.usage.ran += time;
+    }
+
+    fn sleeps(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.usage.waited += 1;
+    }
+
+    fn loses(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.usage.preempted += 1;
+    }
+
+    /// A slice of 4 ms, and two of others.
+    fn competes(&mut self, turns: u32) -> u32 {
+        let mut naps = 0;
+        for _ in 0..turns {
+            naps += self.poll(Duration::from_millis(4));
+            if naps == 0 {
+                self.loses(Duration::from_millis(8));
+            }
+        }
+        naps
+    }
+}
+
+#[test]
+fn on_a_quiet_machine_it_spins_for_ever() {
+    let mut thread = Thread::new();
+    for _ in 0..1000 {
+        assert_eq!(thread.poll(Duration::from_millis(1)), 0);
+        // The background thread, an interrupt.
+        thread.loses(Duration::from_micros(30));
+    }
+}
+
+#[test]
+fn who_loses_the_processor_to_others_rests() {
+    let mut thread = Thread::new();
+    assert!(thread.competes(3) > 10);
+}
+
+#[test]
+fn who_sleeps_by_itself_does_not_count_as_preempted() {
+    let mut thread = Thread::new();
+    for _ in 0..100 {
+        assert_eq!(thread.poll(Duration::from_micros(500)), 0);
+        thread.loses(Duration::from_micros(30));
+        thread.sleeps(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_rest_ends_and_comes_back_longer_while_others_compute() {
+    let mut thread = Thread::new();
+    let mut rests = Vec::new();
+    for _ in 0..8 {
+        while !thread.rest.rests() {
+            thread.poll(Duration::from_millis(4));
+            if !thread.rest.rests() {
+                thread.loses(Duration::from_millis(8));
+            }
+        }
+        rests.push(thread.rest.hold);
+        thread.poll(thread.rest.hold + Duration::from_micros(50));
+        assert!(!thread.rest.rests(), "it tries to spin again");
+    }
+    assert_eq!(rests[..3], [HOLD_MIN, HOLD_MIN * 2, HOLD_MIN * 4]);
+    assert_eq!(rests[7], HOLD_MAX);
+    thread.poll(HOLD_MAX * 3);
+    assert_eq!(thread.competes(3).min(1), 1);
+    assert_eq!(thread.rest.hold, HOLD_MIN, "the machine was quiet for long");
+}
+
+#[test]
+fn who_has_other_things_to_do_between_polls_does_not_nap() {
+    let mut thread = Thread::new();
+    thread.competes(3);
+    for _ in 0..100 {
+        thread.runs(DENSE + Duration::from_micros(1));
+        assert_eq!(thread.rest.advise(thread.now), Advice::Spin);
+    }
+}
+
+#[test]
+fn messages_that_come_in_time_ask_nothing_of_the_system() {
+    let mut rest = Rest::default();
+    for _ in 0..100_000 {
+        assert!((0..20).all(|_| !rest.is_due(POLL)));
+        rest.found();
+    }
+}
+
+#[test]
+fn who_arms_a_queue_sleeps_in_its_own_way() {
+    let mut thread = Thread::new();
+    assert!(thread.competes(3) > 0);
+    thread.rest.spin();
+    assert_eq!(thread.poll(Duration::from_millis(3)), 0);
+}
+
+#[test]
+fn naps_in_vain_are_noticed_in_succession_only() {
+    let mut rest = Rest::default();
+    let vain = |rest: &mut Rest| (0..VAIN_WEIGHT / POLL).map(|_| rest.is_in_vain()).collect::<Vec<_>>();
+    for _ in 0..2 {
+        let all = vain(&mut rest);
+        assert!(all.iter().rev().skip(1).all(|in_vain| !in_vain) && all.last() == Some(&true), "{all:?}");
+    }
+    assert!(!rest.is_in_vain());
+    rest.found();
+    assert!(!vain(&mut rest)[0]);
+}

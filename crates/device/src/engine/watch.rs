@@ -1,0 +1,251 @@
+//! Who waits for what arrives: one thread at a time.
+//!
+//! A packet, or the bell that peers on this host ring, should wake one thread: the one that will make use of it. So
+//! there is one *watch*. The background thread has it while it blocks; a thread of the application takes it for a nap.
+//! Other threads that nap meanwhile [doze](Watch::doze). A thread that adds completions [rings](Watch::ring): that wakes
+//! everybody who naps at that moment, once.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use rustix::event::epoll;
+
+use crate::engine::background::{timespec, wake_descriptor};
+
+/// The watch of an engine.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// Readable when a peer on this host has rung.
+    pub(super) bell: OwnedFd,
+    /// Written to when the napper on watch should look at its completion queue.
+    call: OwnedFd,
+    /// Zero, or the number of a [`Watcher`].
+    taken: AtomicU8,
+    nappers: AtomicU32,
+    /// Whether `call` was written to since the napper on watch woke last.
+    called: AtomicBool,
+    /// Calls so far, for those who doze.
+    calls: Mutex<u64>,
+    dozing: Condvar,
+    /// Naps so far.
+    naps: AtomicU64,
+    /// An epoll instance: all of the above and the sockets. One system call waits for it, however many they are.
+    all: OwnedFd,
+    /// How many sockets are in it.
+    sockets: AtomicUsize,
+}
+
+/// Who may have the watch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Watcher {
+    Background = 1,
+    Application,
+}
+
+/// Having the watch, until it is dropped.
+pub(super) struct OnWatch<'a>(&'a Watch);
+
+/// A nap of the application, until it is dropped.
+pub(super) struct Napping<'a>(&'a Watch);
+
+impl Watch {
+    /// Peers on this host ring `bell`.
+    pub(super) fn new(bell: OwnedFd) -> io::Result<Watch> {
+        let call = wake_descriptor()?;
+        let all = guest::high(epoll::create(epoll::CreateFlags::CLOEXEC)?);
+        // Each ring is an event of its own, so nobody has to read the bell before the next one.
+        add(&all, bell.as_fd(), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        add(&all, call.as_fd(), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        Ok(Watch {
+            bell,
+            call,
+            all,
+            sockets: AtomicUsize::new(0),
+            taken: AtomicU8::new(0),
+            nappers: AtomicU32::new(0),
+            called: AtomicBool::new(false),
+            calls: Mutex::new(0),
+            dozing: Condvar::new(),
+            naps: AtomicU64::new(0),
+        })
+    }
+
+    /// Takes the watch; otherwise tells who has it.
+    pub(super) fn take(&self, who: Watcher) -> Result<OnWatch<'_>, Watcher> {
+        match self.taken.compare_exchange(0, who as u8, SeqCst, SeqCst) {
+            Ok(_) => Ok(OnWatch(self)),
+            Err(taken) if taken == Watcher::Background as u8 => Err(Watcher::Background),
+            Err(_) => Err(Watcher::Application),
+        }
+    }
+
+    /// Lets [`wait`](OnWatch::wait) see these sockets. They are always the same, in the same order, but for new ones behind.
+    fn see<'a>(&self, sockets: impl Iterator<Item = BorrowedFd<'a>>) -> rustix::io::Result<()> {
+        for socket in sockets.skip(self.sockets.load(Relaxed)) {
+            add(&self.all, socket, epoll::EventFlags::IN)?;
+            self.sockets.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Begins a nap.
+    pub(super) fn nap(&self) -> Napping<'_> {
+        self.nappers.fetch_add(1, SeqCst);
+        self.naps.store(self.naps.load(Relaxed) + 1, Relaxed);
+        Napping(self)
+    }
+
+    /// Whether a thread of the application naps.
+    #[inline]
+    pub(super) fn is_napped_on(&self) -> bool {
+        self.nappers.load(Relaxed) != 0
+    }
+
+    /// Whether threads of the application nap, or have napped since the count was `before`, which becomes what it is.
+    pub(super) fn was_napped_on(&self, before: &mut u64) -> bool {
+        let naps = self.naps.load(Relaxed);
+        std::mem::replace(before, naps) != naps || self.is_napped_on()
+    }
+
+    /// Wakes those who nap.
+    #[cold]
+    pub(super) fn ring(&self) {
+        if !self.called.swap(true, SeqCst) {
+            let _ = rustix::io::write(&self.call, &1u64.to_ne_bytes());
+        }
+        *self.calls.lock() += 1;
+        self.dozing.notify_all();
+    }
+
+    /// Blocks a thread that naps while another one has the watch, until it is called, but no longer than `longest`.
+    /// Whether it was called, or `is_wanted` was true from the start.
+    pub(super) fn doze(&self, longest: Duration, is_wanted: impl FnOnce() -> bool) -> bool {
+        let mut calls = self.calls.lock();
+        let before = *calls;
+        is_wanted() || !self.dozing.wait_while_for(&mut calls, |calls| *calls == before, longest).timed_out()
+    }
+
+    /// The bell was heard.
+    pub(super) fn silence(&self) {
+        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+    }
+}
+
+impl OnWatch<'_> {
+    /// Blocks until a packet, the bell or a call comes, but no longer than `longest`. Whether one came.
+    ///
+    /// # Errors
+    /// As `epoll_ctl(2)` and `epoll_wait(2)`.
+    pub(super) fn wait<'a>(
+        &self,
+        sockets: impl Iterator<Item = BorrowedFd<'a>>,
+        longest: Duration,
+    ) -> rustix::io::Result<bool> {
+        self.0.see(sockets)?;
+        let mut events = [const { MaybeUninit::<epoll::Event>::uninit() }; 4];
+        let (came, _) = epoll::wait(&self.0.all, &mut events, Some(&timespec(longest)))?;
+        self.0.called.store(false, SeqCst);
+        Ok(!came.is_empty())
+    }
+}
+
+fn add(all: &OwnedFd, fd: BorrowedFd<'_>, flags: epoll::EventFlags) -> rustix::io::Result<()> {
+    epoll::add(all, fd, epoll::EventData::new_u64(0), flags)
+}
+
+impl Drop for OnWatch<'_> {
+    fn drop(&mut self) {
+        self.0.taken.store(0, SeqCst);
+    }
+}
+
+impl Drop for Napping<'_> {
+    fn drop(&mut self) {
+        self.0.nappers.fetch_sub(1, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(1);
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn is_woken(on_watch: &OnWatch<'_>, longest: Duration) -> bool {
+        on_watch.wait([].into_iter(), longest).unwrap()
+    }
+
+    #[test]
+    fn one_thread_has_the_watch() {
+        let watch = Watch::new(wake_descriptor().unwrap()).unwrap();
+        let first = watch.take(Watcher::Background);
+        assert!(first.is_ok());
+        assert_eq!(watch.take(Watcher::Application).err(), Some(Watcher::Background));
+        drop(first);
+        let second = watch.take(Watcher::Application);
+        assert!(second.is_ok());
+        assert_eq!(watch.take(Watcher::Background).err(), Some(Watcher::Application));
+    }
+
+    #[test]
+    fn a_call_wakes_each_who_naps_once() {
+        let watch = Watch::new(wake_descriptor().unwrap()).unwrap();
+        let _naps = (watch.nap(), watch.nap());
+        let on_watch = watch.take(Watcher::Application).unwrap();
+        let before = *watch.calls.lock();
+        std::thread::scope(|scope| {
+            let dozing = scope.spawn(|| watch.doze(LONG, || false));
+            // It rings until the other one has slept and heard it.
+            while !dozing.is_finished() {
+                watch.ring();
+                std::thread::yield_now();
+            }
+            assert!(dozing.join().unwrap());
+        });
+        assert!(*watch.calls.lock() > before && is_woken(&on_watch, LONG));
+        // Both still nap, and nobody has called again.
+        assert!(!watch.doze(SHORT, || false) && !is_woken(&on_watch, SHORT));
+        watch.ring();
+        assert!(is_woken(&on_watch, LONG) && watch.is_napped_on());
+    }
+
+    #[test]
+    fn who_is_wanted_does_not_doze() {
+        let watch = Watch::new(wake_descriptor().unwrap()).unwrap();
+        assert!(watch.doze(LONG, || true));
+    }
+
+    /// A peer rings once a nap, and nobody reads the bell in between.
+    #[test]
+    fn each_ring_ends_a_wait() {
+        let watch = Watch::new(wake_descriptor().unwrap()).unwrap();
+        let on_watch = watch.take(Watcher::Application).unwrap_or_else(|_| panic!("nobody has it"));
+        let (socket, peer) = std::os::unix::net::UnixStream::pair().unwrap();
+        let waits = |longest| !on_watch.wait([socket.as_fd()].into_iter(), longest).unwrap();
+        let is_woken = || !waits(Duration::from_secs(60));
+        for _ in 0..3 {
+            rustix::io::write(&watch.bell, &1u64.to_ne_bytes()).unwrap();
+            assert!(is_woken());
+        }
+        assert!(waits(Duration::from_millis(1)));
+        rustix::io::write(&peer, b"a packet").unwrap();
+        assert!(is_woken(), "sockets are seen, too");
+        watch.ring();
+        assert!(is_woken());
+    }
+
+    #[test]
+    fn naps_are_noticed_afterwards() {
+        let watch = Watch::new(wake_descriptor().unwrap()).unwrap();
+        let mut before = 0;
+        assert!(!watch.was_napped_on(&mut before));
+        drop(watch.nap());
+        assert!(watch.was_napped_on(&mut before) && !watch.was_napped_on(&mut before));
+    }
+}

@@ -1,0 +1,97 @@
+//! Threads that take none of the program's signals.
+//!
+//! The kernel gives a signal that is sent to the process to any thread that does not block it. A program that blocks
+//! `SIGUSR1` in its own threads, to read it from a signalfd, would be killed by it on ours. So our threads block every
+//! signal from their first instruction on: a new thread inherits the mask of the one that makes it.
+//!
+//! Signals that an instruction raises stay unblocked. A blocked one would end the process without asking its handler,
+//! and `memory::unmapped` has such a handler.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::thread::{Builder, JoinHandle};
+
+use crate::ours::{Entered, Starting};
+
+/// Signals that an instruction raises, for the thread that executes it.
+const RAISED_BY_INSTRUCTIONS: [libc::c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
+/// Starts a thread that takes none of the program's signals.
+///
+/// # Errors
+/// If the system has no thread left.
+// The one place where a thread of ours begins.
+#[allow(clippy::disallowed_methods)]
+pub fn spawn<T, F>(name: &str, run: F) -> io::Result<JoinHandle<T>>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let _blocked = Blocked::new();
+    let starting = Starting::new();
+    Builder::new().name(name.into()).spawn(|| {
+        let _ours = Entered::new();
+        drop(starting);
+        run()
+    })
+}
+
+/// All signals are blocked in the calling thread while this value lives, but for those that instructions raise.
+struct Blocked {
+    before: libc::sigset_t,
+}
+
+impl Blocked {
+    fn new() -> Blocked {
+        let mut all = MaybeUninit::uninit();
+        let mut before = MaybeUninit::uninit();
+        // SAFETY: `sigfillset` makes the set before anything else touches it; the signals removed from it exist;
+        // `pthread_sigmask` reads it and writes the old one, and can fail only for an unknown `how`.
+        unsafe {
+            libc::sigfillset(all.as_mut_ptr());
+            for signal in RAISED_BY_INSTRUCTIONS {
+                libc::sigdelset(all.as_mut_ptr(), signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
+            Blocked { before: before.assume_init() }
+        }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: the set is the one that the system gave in `new`.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The signals that the calling thread blocks, as a mask.
+    fn blocked() -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    }
+
+    fn bit(signal: libc::c_int) -> u64 {
+        1 << (signal - 1)
+    }
+
+    #[test]
+    fn a_thread_blocks_what_is_sent_and_not_what_is_raised() {
+        let before = blocked();
+        let its = spawn("test", blocked).unwrap().join().unwrap();
+        assert_eq!(blocked(), before, "the caller's mask is as it was");
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGUSR1, libc::SIGCHLD, libc::SIGALRM, libc::SIGPIPE, 64] {
+            assert!(its & bit(signal) != 0, "signal {signal} is not blocked");
+        }
+        for signal in RAISED_BY_INSTRUCTIONS {
+            assert!(its & bit(signal) == 0, "signal {signal} is blocked");
+        }
+    }
+}

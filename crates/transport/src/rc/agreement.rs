@@ -1,0 +1,306 @@
+//! The agreement on selective retransmission: how two Longarm ends make it, and how packets prove it.
+//!
+//! Each direction of a connection has an agreement of its own, made in packets that are in sequence, so it works
+//! however the two queue pairs were connected. The responder draws a [`Cookie`]. Whoever proves it has read the
+//! responder's packets; a blind attacker has not.
+//!
+//! ```text
+//!  requester                                responder
+//!  request, in its turn, Mark::OFFER  ──►   understands: answers carry the cookie's mark
+//!                                     ◄──   ACK or NAK with the cookie, for an outstanding PSN
+//!  requests with the cookie's mark    ──►   in its turn: agreed
+//! ```
+//! - The responder keeps a packet ahead of its turn only if it carries the mark. Once the agreement is made, it drops
+//!   every request without the mark, one in its turn the first time that it comes: a peer whose queue pair
+//!   was reset meanwhile sends it again, a blind attacker would have to hit the PSN twice.
+//! - The requester, once it knows the cookie, drops every answer without the mark, until a whole acknowledge timeout
+//!   has passed without progress: the peer's queue pair may have been reset.
+//!
+//! An end that does not know any of this ignores the reserved bits, and acknowledges without a mark: then the
+//! requester stops offering, and both do what the specification says. docs/security.md computes what an attack costs.
+
+use wire::{Cookie, Mark, Psn};
+
+use crate::drop::DropReason;
+
+/// The responder's half.
+#[derive(Debug, Default)]
+pub(super) struct Invitation {
+    /// `None`: selective retransmission is off.
+    cookie: Option<Cookie>,
+    mark: Mark,
+    /// The latest request in its turn carried an offer or our mark.
+    peer_understands: bool,
+    /// The latest request in its turn carried our mark.
+    agreed: bool,
+    /// A request in its turn came without the mark, and was dropped.
+    suspect: Option<Psn>,
+}
+
+impl Invitation {
+    pub(super) fn new(cookie: Option<Cookie>) -> Invitation {
+        let mark = cookie.map_or(Mark::NONE, Cookie::mark);
+        Invitation { cookie, mark, ..Invitation::default() }
+    }
+
+    /// Whether a request that carries `mark` may be looked at at all.
+    #[inline]
+    pub(super) fn admits(&mut self, mark: Mark, psn: Psn, expected: Psn) -> bool {
+        !self.agreed || mark == self.mark || self.admits_stranger(psn, expected)
+    }
+
+    #[cold]
+    fn admits_stranger(&mut self, psn: Psn, expected: Psn) -> bool {
+        let comes_again = psn == expected && self.suspect == Some(psn);
+        if psn == expected {
+            self.suspect = Some(psn);
+        }
+        comes_again
+    }
+
+    /// A request came in its turn.
+    #[inline]
+    pub(super) fn note_in_turn(&mut self, mark: Mark) {
+        self.agreed = self.is_proven_by(mark);
+        self.peer_understands = self.agreed || self.cookie.is_some() && mark == Mark::OFFER;
+    }
+
+    /// Whether a packet with this mark comes from a peer that was told the cookie.
+    #[inline]
+    pub(super) fn is_proven_by(&self, mark: Mark) -> bool {
+        self.cookie.is_some() && mark == self.mark
+    }
+
+    pub(super) fn is_agreed(&self) -> bool {
+        self.agreed
+    }
+
+    pub(super) fn peer_understands(&self) -> bool {
+        self.peer_understands
+    }
+
+    /// What answers carry.
+    pub(super) fn answer_mark(&self) -> Mark {
+        if self.peer_understands { self.mark } else { Mark::NONE }
+    }
+
+    /// The cookie, if the peer has yet to be told.
+    pub(super) fn to_tell(&self) -> Option<Cookie> {
+        self.cookie.filter(|_| self.peer_understands && !self.agreed)
+    }
+
+    /// The cookie, if the peer knows it.
+    pub(super) fn shared(&self) -> Option<Cookie> {
+        self.cookie.filter(|_| self.agreed)
+    }
+
+    /// What our packets carry that need a whole cookie; the peer has been told, or will be.
+    pub(super) fn own(&self) -> Option<Cookie> {
+        self.cookie.filter(|_| self.peer_understands)
+    }
+
+    #[cfg(test)]
+    pub(super) fn cookie(&self) -> Option<Cookie> {
+        self.cookie
+    }
+}
+
+/// What kind of answer it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Answer {
+    /// To what is outstanding: a request has arrived.
+    Positive,
+    /// A NAK of what is outstanding.
+    Negative,
+    /// To nothing that is outstanding.
+    Ghost,
+}
+
+/// The requester's half.
+#[derive(Debug, Default)]
+pub(super) struct Agreement {
+    /// What requests carry.
+    mark: Mark,
+    /// The peer's, once it has told us.
+    cookie: Option<Cookie>,
+    /// Answers without the cookie's mark are dropped.
+    strict: bool,
+}
+
+impl Agreement {
+    /// Offers it, if it is to be made.
+    pub(super) fn new(offers: bool) -> Agreement {
+        Agreement { mark: if offers { Mark::OFFER } else { Mark::NONE }, ..Agreement::default() }
+    }
+
+    #[inline]
+    pub(super) fn request_mark(&self) -> Mark {
+        self.mark
+    }
+
+    /// The cookie, if both know it.
+    #[inline]
+    pub(super) fn shared(&self) -> Option<Cookie> {
+        self.cookie
+    }
+
+    /// Whether it is offered, and no answer has shown what the peer makes of it.
+    pub(super) fn is_open(&self) -> bool {
+        self.mark == Mark::OFFER
+    }
+
+    #[inline]
+    pub(super) fn is_made(&self) -> bool {
+        self.cookie.is_some()
+    }
+
+    /// An answer came that carries `mark`, and perhaps tells a cookie.
+    #[inline]
+    pub(super) fn hear(&mut self, mark: Mark, told: Option<Cookie>, answer: Answer) -> Result<(), DropReason> {
+        if let Some(cookie) = self.cookie {
+            if mark == cookie.mark() && told.is_none_or(|told| told == cookie) {
+                self.strict = true;
+                return Ok(());
+            }
+            if self.strict {
+                return Err(DropReason::NotAgreed);
+            }
+        }
+        if answer != Answer::Ghost {
+            self.learn(mark, told, answer);
+        }
+        Ok(())
+    }
+
+    /// Nothing is agreed yet, or no longer: what does the answer say about the peer?
+    fn learn(&mut self, mark: Mark, told: Option<Cookie>, answer: Answer) {
+        let was_made = self.cookie.is_some();
+        match told {
+            _ if self.mark == Mark::NONE => {}
+            Some(cookie) if cookie.mark() == mark => {
+                *self = Agreement { mark, cookie: Some(cookie), strict: true };
+            }
+            _ if was_made => *self = Agreement::new(true),
+            // Who sends a NAK may not have had a request in its turn, and so no offer.
+            _ if mark == Mark::NONE && answer == Answer::Positive => *self = Agreement::new(false),
+            // The peer understands the offer; an ACK will tell the cookie.
+            _ => {}
+        }
+    }
+
+    /// A whole acknowledge timeout has passed: the peer may have forgotten the cookie.
+    pub(super) fn relax(&mut self) {
+        self.strict = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COOKIE: Cookie = Cookie(0x1234_5678);
+    const OTHER: Cookie = Cookie(0x9abc_def0);
+
+    fn agreed() -> (Agreement, Invitation) {
+        let (mut agreement, mut invitation) = (Agreement::new(true), Invitation::new(Some(COOKIE)));
+        invitation.note_in_turn(agreement.request_mark());
+        let told = invitation.to_tell();
+        assert_eq!(agreement.hear(invitation.answer_mark(), told, Answer::Positive), Ok(()));
+        invitation.note_in_turn(agreement.request_mark());
+        assert!(agreement.is_made() && invitation.is_agreed());
+        (agreement, invitation)
+    }
+
+    #[test]
+    fn an_offer_a_cookie_and_a_mark_make_it() {
+        let (agreement, invitation) = agreed();
+        assert_eq!((agreement.shared(), invitation.shared()), (Some(COOKIE), Some(COOKIE)));
+        assert_eq!((agreement.request_mark(), invitation.answer_mark()), (COOKIE.mark(), COOKIE.mark()));
+        assert_eq!(invitation.to_tell(), None);
+    }
+
+    #[test]
+    fn an_answer_that_answers_nothing_teaches_nothing() {
+        let mut agreement = Agreement::new(true);
+        assert_eq!(agreement.hear(OTHER.mark(), Some(OTHER), Answer::Ghost), Ok(()));
+        assert_eq!(agreement.hear(Mark::NONE, None, Answer::Ghost), Ok(()));
+        assert_eq!((agreement.is_made(), agreement.request_mark()), (false, Mark::OFFER));
+    }
+
+    #[test]
+    fn a_cookie_beside_another_mark_is_none() {
+        let mut agreement = Agreement::new(true);
+        assert_eq!(agreement.hear(OTHER.mark(), Some(COOKIE), Answer::Positive), Ok(()));
+        assert!(!agreement.is_made());
+    }
+
+    #[test]
+    fn an_unmarked_answer_ends_the_offer() {
+        let mut agreement = Agreement::new(true);
+        assert_eq!(agreement.hear(Mark::NONE, None, Answer::Positive), Ok(()));
+        assert_eq!(agreement.request_mark(), Mark::NONE);
+        assert_eq!(agreement.hear(COOKIE.mark(), Some(COOKIE), Answer::Positive), Ok(()));
+        assert!(!agreement.is_made(), "it was not asked for any more");
+    }
+
+    #[test]
+    fn an_unmarked_nak_ends_nothing() {
+        let mut agreement = Agreement::new(true);
+        assert_eq!(agreement.hear(Mark::NONE, None, Answer::Negative), Ok(()));
+        assert_eq!(agreement.request_mark(), Mark::OFFER);
+        assert_eq!(agreement.hear(COOKIE.mark(), Some(COOKIE), Answer::Negative), Ok(()));
+        assert!(agreement.is_made());
+    }
+
+    #[test]
+    fn once_made_only_the_mark_counts() {
+        let (mut agreement, mut invitation) = agreed();
+        for (mark, told) in [(Mark::NONE, None), (Mark::OFFER, None), (OTHER.mark(), None), (OTHER.mark(), Some(OTHER))]
+        {
+            assert_eq!(agreement.hear(mark, told, Answer::Positive), Err(DropReason::NotAgreed));
+            assert!(!invitation.admits(mark, Psn::new(4), Psn::new(5)));
+            assert!(!invitation.admits(mark, Psn::new(6), Psn::new(5)));
+            assert!(!invitation.admits(mark, Psn::new(6), Psn::new(5)), "however often");
+        }
+        assert_eq!(agreement.hear(COOKIE.mark(), None, Answer::Positive), Ok(()));
+        assert!(invitation.admits(COOKIE.mark(), Psn::new(6), Psn::new(5)));
+    }
+
+    #[test]
+    fn a_request_in_its_turn_without_the_mark_has_to_come_twice() {
+        let (_, mut invitation) = agreed();
+        assert!(!invitation.admits(Mark::NONE, Psn::new(5), Psn::new(5)));
+        assert!(!invitation.admits(Mark::NONE, Psn::new(6), Psn::new(6)), "another one");
+        assert!(invitation.admits(Mark::NONE, Psn::new(6), Psn::new(6)));
+        invitation.note_in_turn(Mark::NONE);
+        assert!(!invitation.is_agreed() && !invitation.peer_understands());
+        assert!(invitation.admits(Mark::NONE, Psn::new(7), Psn::new(7)));
+    }
+
+    #[test]
+    fn after_a_timeout_a_peer_that_was_reset_is_heard() {
+        let (mut agreement, _) = agreed();
+        agreement.relax();
+        assert_eq!(agreement.hear(Mark::NONE, None, Answer::Positive), Ok(()));
+        assert_eq!((agreement.is_made(), agreement.request_mark()), (false, Mark::OFFER));
+        let (mut agreement, _) = agreed();
+        agreement.relax();
+        assert_eq!(agreement.hear(COOKIE.mark(), None, Answer::Ghost), Ok(()));
+        assert_eq!(
+            agreement.hear(Mark::NONE, None, Answer::Positive),
+            Err(DropReason::NotAgreed),
+            "it is the same as before"
+        );
+    }
+
+    #[test]
+    fn where_it_is_off_nothing_is_made() {
+        let mut invitation = Invitation::new(None);
+        for mark in [Mark::OFFER, Mark::NONE, Cookie::default().mark()] {
+            invitation.note_in_turn(mark);
+            assert!(!invitation.is_agreed() && !invitation.peer_understands() && !invitation.is_proven_by(mark));
+            assert_eq!((invitation.answer_mark(), invitation.to_tell()), (Mark::NONE, None));
+            assert!(invitation.admits(mark, Psn::new(9), Psn::new(5)));
+        }
+    }
+}
