@@ -33,7 +33,7 @@ use crate::engine::activity::{Activity, Look};
 #[cfg(test)]
 pub(super) use worker::become_this_thread;
 pub(super) use worker::is_this_thread;
-pub(super) use worker::{spawn, timespec};
+pub(super) use worker::spawn;
 
 /// So many polls since the last look mean that the application drives by itself now.
 const POLLS_TO_YIELD: u64 = 16;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::epoll;
 
-use crate::engine::background::{timespec, wake_descriptor};
+use crate::engine::background::wake_descriptor;
 
 /// The watch of an engine.
 #[derive(Debug)]
@@ -148,9 +148,9 @@ impl OnWatch<'_> {
     ) -> rustix::io::Result<bool> {
         self.0.see(sockets)?;
         let mut events = [const { MaybeUninit::<epoll::Event>::uninit() }; 4];
-        let (came, _) = epoll::wait(&self.0.all, &mut events, Some(&timespec(longest)))?;
+        let is_wanted = !guest::epoll_wait(&self.0.all, &mut events, Some(longest))?.is_empty();
         self.0.called.store(false, SeqCst);
-        Ok(!came.is_empty())
+        Ok(is_wanted)
     }
 }
 

@@ -1,9 +1,9 @@
 //! What the hub's one thread waits for.
 
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -88,14 +88,12 @@ impl Watch {
 
     /// Waits until something happens, at most `timeout`.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> io::Result<Vec<Source>> {
-        let mut events = Vec::with_capacity(64);
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        let space = rustix::buffer::spare_capacity(&mut events);
-        match epoll::wait(&self.epoll, space, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        let mut space = [const { MaybeUninit::uninit() }; 64];
+        match guest::epoll_wait(&self.epoll, &mut space, timeout) {
+            Ok(events) => Ok(events.iter().map(|event| Source::decode(event.data.u64())).collect()),
+            Err(Errno::INTR) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
         }
-        Ok(events.iter().map(|event| Source::decode(event.data.u64())).collect())
     }
 }
 

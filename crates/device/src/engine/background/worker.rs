@@ -140,7 +140,7 @@ impl Worker {
     fn packets_wait(&self) -> bool {
         let mut fds: Waited<'_> =
             self.engine.slots.all().map(|slot| PollFd::new(&slot.socket, PollFlags::IN)).collect();
-        matches!(poll(&mut fds, Some(&timespec(Duration::ZERO))), Ok(1..))
+        matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
     }
 
     /// What changes while anybody drives the engine.
@@ -277,7 +277,7 @@ impl Worker {
             fds[3] = PollFd::new(&engine.watch.bell, PollFlags::IN);
             fds.extend(engine.slots.all().map(|slot| PollFd::new(&slot.socket, PollFlags::IN)));
         }
-        let timeout = timeout.map(timespec);
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         if let Err(error) = poll(&mut fds, timeout.as_ref())
             && error != rustix::io::Errno::INTR
         {
@@ -306,8 +306,4 @@ impl Engine {
             );
         }
     }
-}
-
-pub(in crate::engine) fn timespec(duration: Duration) -> Timespec {
-    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
 }
