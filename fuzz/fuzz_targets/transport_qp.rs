@@ -32,7 +32,7 @@ const SRQ: u32 = 5;
 
 impl Host for Owner {
     type Memory = Registry;
-    type Path = near::path::NoPath<Registry>;
+    type Path = shm::path::NoPath<Registry>;
     fn path(&self) -> Option<&Self::Path> {
         None
     }

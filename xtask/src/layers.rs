@@ -13,7 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("longarm-cm", &["longarm-wire"]),
     ("longarm-transport", &["longarm-wire"]),
     ("longarm-memory", &["longarm-guest", "longarm-wire", "longarm-transport"]),
-    ("longarm-local", &["longarm-guest", "longarm-wire", "longarm-memory"]),
+    ("longarm-shm", &["longarm-guest", "longarm-wire", "longarm-memory"]),
     ("longarm-udp", &["longarm-guest", "longarm-wire"]),
     ("longarm-hub", &["longarm-guest", "longarm-wire", "longarm-cm", "longarm-udp"]),
     (
@@ -24,7 +24,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "longarm-transport",
             "longarm-faults",
             "longarm-memory",
-            "longarm-local",
+            "longarm-shm",
             "longarm-udp",
             "longarm-hub",
         ],

@@ -55,21 +55,21 @@ counters! {
     /// Multicast packets handed to a queue pair.
     RxMulticastCopies = "rx_multicast_copies",
     /// Frames that came from peers on this host.
-    NearFrames = "near_frames",
+    ShmFrames = "shm_frames",
     /// WRITEs into the memory of peers on this host that this process did by itself.
-    NearWrites = "near_writes",
+    ShmWrites = "shm_writes",
     /// READs of the same kind.
-    NearReads = "near_reads",
+    ShmReads = "shm_reads",
     /// Atomic operations of the same kind.
-    NearAtomics = "near_atomics",
+    ShmAtomics = "shm_atomics",
     /// Links to other processes on this host that came up.
-    NearLinks = "near_links",
+    ShmLinks = "shm_links",
     /// Those that ended with the other process.
-    NearLinksGone = "near_links_gone",
+    ShmLinksGone = "shm_links_gone",
     /// Those that ended because the other process sent what none sends.
-    NearLinksBroken = "near_links_broken",
+    ShmLinksBroken = "shm_links_broken",
     /// Frames that were none.
-    DropNearMalformed = "drop_near_malformed",
+    DropShmMalformed = "drop_shm_malformed",
     /// Too short for a header and an ICRC.
     DropShort = "drop_short",
     /// Wrong ICRC.

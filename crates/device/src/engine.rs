@@ -51,9 +51,9 @@ use crate::devices::{Context, Devices};
 use crate::error::{CaptureError, Error};
 use crate::faults::FaultGate;
 use crate::multicast::Groups;
-use crate::near::NearSide;
 use crate::qp::QpEntry;
 use crate::quota::Quotas;
+use crate::shm::ShmSide;
 use activity::Activity;
 use background::Background;
 pub(crate) use background::wake_descriptor;
@@ -93,7 +93,7 @@ pub(crate) struct Parts {
     /// The bell that peers on this host ring when this process sleeps.
     pub(crate) wake: OwnedFd,
     /// What there is for peers on this host, if they may come.
-    pub(crate) near: Option<NearSide>,
+    pub(crate) shm: Option<ShmSide>,
     /// Whether a poll that finds nothing may sleep while others want the processor.
     pub(crate) naps: bool,
 }
@@ -122,7 +122,7 @@ pub(crate) struct Engine {
     activity: Activity,
     watch: Watch,
     naps: bool,
-    pub(crate) near: Option<NearSide>,
+    pub(crate) shm: Option<ShmSide>,
     later: Later,
     stalled: Stalled,
     pub(crate) quotas: Quotas,
@@ -139,7 +139,7 @@ struct Guard {
 
 impl Engine {
     fn new(parts: Parts) -> io::Result<(Engine, Option<Session>)> {
-        let slots = Slots::new(parts.sockets, parts.near.as_ref().map(|near| &*near.export))?;
+        let slots = Slots::new(parts.sockets, parts.shm.as_ref().map(|shm| &*shm.export))?;
         let engine = Engine {
             generation: fork::generation(),
             registry: parts.registry,
@@ -161,13 +161,13 @@ impl Engine {
             activity: Activity::default(),
             watch: Watch::new(parts.wake)?,
             naps: parts.naps,
-            near: parts.near,
+            shm: parts.shm,
             later: Later::default(),
             stalled: Stalled::default(),
             quotas: Quotas::default(),
         };
-        if let Some(near) = &engine.near {
-            engine.registry.set_mirror(near.export.clone());
+        if let Some(shm) = &engine.shm {
+            engine.registry.set_mirror(shm.export.clone());
         }
         Ok((engine, parts.session))
     }
@@ -199,8 +199,8 @@ impl Engine {
 
     /// Injects faults from now on, or ends that.
     pub(crate) fn set_faults(&self, plan: Option<::faults::FaultPlan>) {
-        if let Some(near) = &self.near {
-            near.links.set_direct(plan.is_none());
+        if let Some(shm) = &self.shm {
+            shm.links.set_direct(plan.is_none());
         }
         self.faults.set(plan);
     }
@@ -208,16 +208,16 @@ impl Engine {
     /// Starts a capture, ending the one there is; returns the name of its file.
     pub(crate) fn start_capture(&self, path: &Path) -> Result<PathBuf, CaptureError> {
         let path = self.capture.start(path)?;
-        if let Some(near) = &self.near {
-            near.links.set_recorded(true);
+        if let Some(shm) = &self.shm {
+            shm.links.set_recorded(true);
         }
         Ok(path)
     }
 
     /// Ends the capture, if there is one.
     pub(crate) fn stop_capture(&self) {
-        if let Some(near) = &self.near {
-            near.links.set_recorded(false);
+        if let Some(shm) = &self.shm {
+            shm.links.set_recorded(false);
         }
         self.capture.stop();
     }

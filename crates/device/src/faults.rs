@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use transport::Time;
 
 use crate::counters::{Counter, Counters};
-use crate::loose::LoosePacket;
+use crate::single::SinglePacket;
 
 /// Packets kept at most; more are let go at once.
 const MAX_WAITING: usize = 1 << 14;
@@ -42,13 +42,13 @@ struct Waiting {
     at: Time,
     serial: u64,
     hold: Option<Hold>,
-    packet: LoosePacket,
+    packet: SinglePacket,
 }
 
 struct Held {
     left: u32,
     until: Time,
-    packet: LoosePacket,
+    packet: SinglePacket,
 }
 
 impl Default for FaultGate {
@@ -115,7 +115,7 @@ impl FaultGate {
     }
 
     /// A packet leaves; returns those that have let enough others pass with it.
-    pub(crate) fn passed(&self) -> Vec<LoosePacket> {
+    pub(crate) fn passed(&self) -> Vec<SinglePacket> {
         if self.earliest() == Time::NEVER {
             return Vec::new();
         }
@@ -129,12 +129,12 @@ impl FaultGate {
     /// at once, in order; without a wait that is the packet, and those that have let it pass.
     pub(crate) fn dispose(
         &self,
-        packet: LoosePacket,
+        packet: SinglePacket,
         copies: usize,
         verdict: &Verdict,
         now: Time,
         counters: &Counters,
-    ) -> Vec<LoosePacket> {
+    ) -> Vec<SinglePacket> {
         let mut state = self.state.lock();
         let mut out = Vec::new();
         for packet in std::iter::repeat_n(packet, copies) {
@@ -145,7 +145,7 @@ impl FaultGate {
     }
 
     /// Packets whose wait is over.
-    pub(crate) fn take_due(&self, now: Time) -> Vec<LoosePacket> {
+    pub(crate) fn take_due(&self, now: Time) -> Vec<SinglePacket> {
         let mut state = self.state.lock();
         let mut out = Vec::new();
         state.release_due(now, &mut out);
@@ -164,11 +164,11 @@ impl FaultGate {
 impl State {
     fn dispose(
         &mut self,
-        packet: LoosePacket,
+        packet: SinglePacket,
         delay: Option<std::time::Duration>,
         hold: Option<Hold>,
         now: Time,
-        out: &mut Vec<LoosePacket>,
+        out: &mut Vec<SinglePacket>,
         counters: &Counters,
     ) {
         let full = self.delayed.len() + self.held.len() >= MAX_WAITING;
@@ -187,25 +187,25 @@ impl State {
         }
     }
 
-    fn hold(&mut self, packet: LoosePacket, hold: Hold, now: Time) {
+    fn hold(&mut self, packet: SinglePacket, hold: Hold, now: Time) {
         self.held.push(Held { left: hold.packets, until: now + hold.at_most, packet });
     }
 
     /// A packet leaves; those that waited for it to pass may follow.
-    fn let_go(&mut self, packet: LoosePacket, out: &mut Vec<LoosePacket>) {
+    fn let_go(&mut self, packet: SinglePacket, out: &mut Vec<SinglePacket>) {
         out.push(packet);
         out.append(&mut self.overtake());
     }
 
     /// A packet overtakes those that are held.
-    fn overtake(&mut self) -> Vec<LoosePacket> {
+    fn overtake(&mut self) -> Vec<SinglePacket> {
         for held in &mut self.held {
             held.left = held.left.saturating_sub(1);
         }
         self.held.extract_if(.., |held| held.left == 0).map(|held| held.packet).collect()
     }
 
-    fn release_due(&mut self, now: Time, out: &mut Vec<LoosePacket>) {
+    fn release_due(&mut self, now: Time, out: &mut Vec<SinglePacket>) {
         while self.delayed.peek().is_some_and(|Reverse(waiting)| waiting.at <= now) {
             let Some(Reverse(waiting)) = self.delayed.pop() else { break };
             match waiting.hold {

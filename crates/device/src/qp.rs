@@ -16,8 +16,8 @@ use crate::engine::{Engine, EngineRef, Host, Scratch};
 use crate::error::{Error, PostFailure};
 use crate::events::AsyncEvent;
 use crate::limits::{self, LIMITS};
-use crate::near::End;
 use crate::pd::Pd;
+use crate::shm::End;
 use crate::srq::Srq;
 use crate::users::Lease;
 use crate::xrc::Xrcd;
@@ -153,11 +153,11 @@ impl Qp {
         let attr = &QpAttr { port_mtu: self.port_mtu(mask), ..*attr };
         self.work(|qp, host| {
             qp.modify(attr, mask, clock::now(), host)?;
-            host.near.inspect(|end| end.learn(qp));
+            host.shm.inspect(|end| end.learn(qp));
             Ok(())
         })?;
         if mask.contains(AttrMask::STATE) && [QpState::Reset, QpState::Error].contains(&attr.state) {
-            self.handle.wait_for_near_peer();
+            self.handle.wait_for_shm_peer();
         }
         if mask.contains(AttrMask::STATE) && attr.state == QpState::Reset {
             self.handle.entry.forget_completions();
@@ -260,12 +260,12 @@ impl Qp {
     /// Decides whether packets go to the peer, or whether it is on this host and reached directly.
     fn choose_way(&self, attr: &QpAttr) {
         let Handle { engine, entry, qp_type, .. } = &*self.handle;
-        let end = engine.near_end(entry, *qp_type, attr);
+        let end = engine.shm_end(entry, *qp_type, attr);
         if let Some(live) = &mut entry.lock().live
             && matches!(live.qp.state(), QpState::Reset | QpState::Init)
         {
-            live.qp.set_near(end.is_some());
-            live.near = end;
+            live.qp.set_shm(end.is_some());
+            live.shm = end;
         }
     }
 
@@ -321,8 +321,8 @@ impl Qp {
 impl Handle {
     /// Returns when a peer on this host does nothing any more on behalf of a queue pair that it
     /// sees no more.
-    fn wait_for_near_peer(&self) {
-        let peer = self.entry.lock().live.as_ref().and_then(|live| live.near.as_ref().map(End::link));
+    fn wait_for_shm_peer(&self) {
+        let peer = self.entry.lock().live.as_ref().and_then(|live| live.shm.as_ref().map(End::link));
         if let Some(link) = peer {
             link.wait_for_peer_accesses();
         }

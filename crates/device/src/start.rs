@@ -12,14 +12,14 @@ use std::time::Duration;
 use ::faults::FaultPlan;
 use guest::{environment, fork};
 use hub::client::{AttachOptions, LocalOffer, attach};
-use local::{Export, MAX_SLOTS};
 use memory::{Adoption, Registry};
 use parking_lot::Mutex;
+use shm::{Export, MAX_SLOTS};
 
 use crate::counters::Counters;
 use crate::engine::{EngineRef, Parts, WeakEngine, wake_descriptor};
 use crate::error::OpenError;
-use crate::near::NearSide;
+use crate::shm::ShmSide;
 
 /// With how many slots this process begins: on so many cores it can receive at once.
 const SLOTS: &str = "LONGARM_SLOTS";
@@ -87,12 +87,12 @@ fn start() -> Result<EngineRef, OpenError> {
     let registry = Registry::from_entropy()?;
     let wake = wake_descriptor()?;
     // Faults that are asked for from the start are done to packets.
-    let near = if is_on(LOCAL)? && !is_set(FAULTS) { near_side(&registry) } else { None };
+    let shm = if is_on(LOCAL)? && !is_set(FAULTS) { shm_side(&registry) } else { None };
     // Memory that peers cannot map costs them a system call for each access.
-    registry.set_adoption(if near.is_some() { adoption_of_environment()? } else { Adoption::Never });
+    registry.set_adoption(if shm.is_some() { adoption_of_environment()? } else { Adoption::Never });
     let options = AttachOptions {
         counters: Some(Arc::clone(counters.page())),
-        local: near.as_ref().map(|near| local_offer(near, &wake)).transpose()?,
+        local: shm.as_ref().map(|shm| local_offer(shm, &wake)).transpose()?,
         ..AttachOptions::default()
     };
     let mut session = attach(&options)?;
@@ -110,7 +110,7 @@ fn start() -> Result<EngineRef, OpenError> {
         counters,
         registry,
         wake,
-        near,
+        shm,
         naps: is_on(NAP)?,
     };
     let engine = EngineRef::start(parts)?;
@@ -145,13 +145,13 @@ fn is_set(variable: &str) -> bool {
 }
 
 /// What peers on this host see; none if the system has no memory to share.
-fn near_side(registry: &Registry) -> Option<NearSide> {
-    let made = Export::new(&registry.remote_keys()).and_then(NearSide::new);
+fn shm_side(registry: &Registry) -> Option<ShmSide> {
+    let made = Export::new(&registry.remote_keys()).and_then(ShmSide::new);
     made.inspect_err(|error| log::warn!("peers on this host are reached by packets: {error}")).ok()
 }
 
-fn local_offer(near: &NearSide, wake: &OwnedFd) -> Result<LocalOffer, OpenError> {
-    Ok(LocalOffer { export: near.export.export().shared_fd(), wake: Arc::new(guest::copy(wake)?) })
+fn local_offer(shm: &ShmSide, wake: &OwnedFd) -> Result<LocalOffer, OpenError> {
+    Ok(LocalOffer { export: shm.export.export().shared_fd(), wake: Arc::new(guest::copy(wake)?) })
 }
 
 /// With how many slots this process begins.

@@ -6,15 +6,15 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 
 use hub::{DeviceRecord, Guid};
-use local::{Export, Introduction, Link, Side};
 use memory::Registry;
+use shm::{Export, Introduction, Link, Side};
 use udp::{Interface, PortGroup};
 use wire::Gid;
 
 use crate::counters::Counters;
 use crate::device::{Device, OpenOptions};
 use crate::engine::{EngineRef, Parts, WeakEngine};
-use crate::near::NearSide;
+use crate::shm::ShmSide;
 
 /// Opens the device of an interface of this thread's network namespace, on an engine of its
 /// own that has the given slot of the group.
@@ -54,7 +54,7 @@ fn open_sockets(sockets: Vec<(u8, OwnedFd)>, interface: &str) -> Device {
     }
     let slots: Vec<u8> = sockets.iter().map(|(slot, _)| *slot).collect();
     let registry = Registry::from_entropy().expect("random numbers");
-    let near = (way() != Way::Packets).then(|| near_side(&registry));
+    let shm = (way() != Way::Packets).then(|| shm_side(&registry));
     let parts = Parts {
         sockets,
         devices: udp::interfaces().expect("interfaces").iter().map(record).collect(),
@@ -62,13 +62,13 @@ fn open_sockets(sockets: Vec<(u8, OwnedFd)>, interface: &str) -> Device {
         counters: Counters::new().expect("a counter page"),
         registry,
         wake: crate::engine::wake_descriptor().expect("a descriptor"),
-        near,
+        shm,
         naps: NAPS.get(),
     };
     let engine = EngineRef::start(parts).expect("an engine");
     match way() {
         Way::Packets => {}
-        Way::OneHost => NEAR.with_borrow_mut(|others| introduce_to(others, &engine, &slots)),
+        Way::OneHost => SHM.with_borrow_mut(|others| introduce_to(others, &engine, &slots)),
         Way::OneProcess => ONE.set(Some(engine.downgrade())),
     }
     open_on(engine, interface)
@@ -97,7 +97,7 @@ thread_local! {
     static WAY: Cell<Way> = const { Cell::new(Way::Packets) };
     static NAPS: Cell<bool> = const { Cell::new(true) };
     /// Engines of one host.
-    static NEAR: RefCell<Vec<Opened>> = const { RefCell::new(Vec::new()) };
+    static SHM: RefCell<Vec<Opened>> = const { RefCell::new(Vec::new()) };
     /// The engine of one process.
     static ONE: RefCell<Option<WeakEngine>> = const { RefCell::new(None) };
 }
@@ -105,7 +105,7 @@ thread_local! {
 /// How devices reach each other that this thread opens from now on.
 pub fn set_way(way: Way) {
     WAY.set(way);
-    NEAR.take();
+    SHM.take();
     ONE.take();
 }
 
@@ -119,9 +119,9 @@ pub fn way() -> Way {
     WAY.get()
 }
 
-fn near_side(registry: &Registry) -> NearSide {
+fn shm_side(registry: &Registry) -> ShmSide {
     let export = Export::new(&registry.remote_keys()).expect("an export");
-    NearSide::new(export).expect("a descriptor")
+    ShmSide::new(export).expect("a descriptor")
 }
 
 fn introduce_to(others: &mut Vec<Opened>, engine: &EngineRef, slots: &[u8]) {
@@ -138,14 +138,14 @@ fn introduce_to(others: &mut Vec<Opened>, engine: &EngineRef, slots: &[u8]) {
 fn introduce(a: (&EngineRef, &[u8]), b: (&EngineRef, &[u8])) {
     let (ours, theirs) = Link::create().expect("a link");
     for ((engine, _), (other, slots), ends, side) in [(a, b, ours, Side::Asked), (b, a, theirs, Side::Offered)] {
-        let (near, far) = (engine.near.as_ref().expect("it is near"), other.near.as_ref().expect("it is near"));
+        let (shm, far) = (engine.shm.as_ref().expect("it is near"), other.shm.as_ref().expect("it is near"));
         let introduction = Introduction {
             export: far.export.export().fd().try_clone_to_owned().expect("a descriptor"),
             wake: other.wake_descriptor().expect("a descriptor"),
             pid: std::process::id(),
         };
         let link = Link::open(ends, introduction, side).expect("a link");
-        near.links.adopt(link, slots.iter().copied(), &near.export);
+        shm.links.adopt(link, slots.iter().copied(), &shm.export);
     }
 }
 

@@ -60,11 +60,11 @@ fn two_processes_meet_at_a_hub() {
             round_trip(&end, remote, seed);
         }
         let count = |name| end.device.counters().get(name);
-        assert_eq!(["near_writes", "near_reads", "tx_packets"].map(count), [5, 5, 0]);
+        assert_eq!(["shm_writes", "shm_reads", "tx_packets"].map(count), [5, 5, 0]);
         // Counted after it is in use.
-        eventually("the link is counted", || count("near_links") == 1);
+        eventually("the link is counted", || count("shm_links") == 1);
         // A few were not told yet.
-        assert!(counted("near_reads").iter().sum::<u64>() >= 3);
+        assert!(counted("shm_reads").iter().sum::<u64>() >= 3);
     });
 }
 
@@ -79,7 +79,7 @@ fn two_processes_meet_on_the_wire_if_they_want_to() {
             round_trip(&end, remote, seed);
         }
         assert!(counted("rx_packets").iter().all(|count| *count > 60));
-        assert_eq!(counted("near_links"), [0, 0]);
+        assert_eq!(counted("shm_links"), [0, 0]);
     });
 }
 
@@ -155,9 +155,9 @@ fn on_two_slots(test: &str) {
     round_trip(&second, remote, 5);
     let count = |name| device.counters().get(name);
     if std::env::var_os("LONGARM_LOCAL").is_some() {
-        assert!(count("rx_packets") > 60 && count("near_writes") == 0);
+        assert!(count("rx_packets") > 60 && count("shm_writes") == 0);
     } else {
-        eventually("all are near", || [count("near_links"), count("near_writes"), count("tx_packets")] == [2, 5, 0]);
+        eventually("all are near", || [count("shm_links"), count("shm_writes"), count("tx_packets")] == [2, 5, 0]);
     }
 }
 

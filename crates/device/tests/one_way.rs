@@ -28,19 +28,19 @@ fn be_short_of_descriptors() {
     peer.tell(&first.describe());
     peer.line("ready");
     exchange(&first);
-    assert_eq!(device.counters().get("near_links"), 0);
+    assert_eq!(device.counters().get("shm_links"), 0);
     drop(first);
     // The hub introduces two processes once, so they go on by packets.
     let second = End::on(&device);
     peer.connect(&second);
     exchange(&second);
-    assert_eq!(device.counters().get("near_links"), 0);
+    assert_eq!(device.counters().get("shm_links"), 0);
     // Another process is another matter.
     let mut other = Other::start(TEST, "peer");
     let third = End::on(&device);
     other.connect(&third);
     exchange(&third);
-    assert_eq!(device.counters().get("near_links"), 1);
+    assert_eq!(device.counters().get("shm_links"), 1);
 }
 
 fn be_peer() {

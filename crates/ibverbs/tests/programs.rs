@@ -108,12 +108,12 @@ fn killed_processes_leave_nothing_behind() {
 
 #[test]
 fn neighbours_killed_at_any_moment_leave_nothing_and_stop_nobody() {
-    assert_eq!(run_program("near_kill"), "none is missed\n");
+    assert_eq!(run_program("shm_kill"), "none is missed\n");
 }
 
 #[test]
 fn a_stopped_neighbour_s_memory_is_reached() {
-    assert_eq!(run_program("near_stopped"), "done while it was stopped\n");
+    assert_eq!(run_program("shm_stopped"), "done while it was stopped\n");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_blind_attacker_on_this_host_harms_no_connection() {
 
 #[test]
 fn neighbours_use_memory_of_every_kind() {
-    assert_eq!(run_program("near_memory"), "as ever\n");
+    assert_eq!(run_program("shm_memory"), "as ever\n");
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn both_ends_of_a_thousand_connections_in_one_process_send_no_packets() {
 
 #[test]
 fn neighbours_use_memory_of_every_kind_adopted_or_not() {
-    let place = Place::new("near_memory_modes");
-    let program = place.compile("near_memory");
+    let place = Place::new("shm_memory_modes");
+    let program = place.compile("shm_memory");
     for mode in ["always", "never"] {
         let said = must_succeed(place.command(&program).env("LONGARM_ADOPT", mode));
         assert_eq!(said, "as ever\n", "{mode}");

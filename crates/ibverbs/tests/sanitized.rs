@@ -61,7 +61,7 @@ fn programs_run_under_sanitizers_and_nothing_of_ours_leaks() {
         ("forks", "", "forked"),
         ("cm_events", "", "as documented"),
         ("cm_sync", "", "as documented"),
-        ("near_memory", "", "as ever"),
+        ("shm_memory", "", "as ever"),
         ("hazards", "alone", "as on a card"),
         ("hazards", "uring", "as on a card"),
         ("hazards", "direct", "as on a card"),

@@ -99,7 +99,7 @@ struct Surroundings {
 
 impl Host for Surroundings {
     type Memory = Flat;
-    type Path = longarm_transport::near::path::NoPath<Flat>;
+    type Path = longarm_transport::shm::path::NoPath<Flat>;
 
     fn memory(&self) -> &Flat {
         &self.memory

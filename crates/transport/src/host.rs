@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::budget::ReorderBudget;
 use crate::completion::Completion;
 use crate::memory::{Memory, PdId};
-use crate::near::path::Path;
+use crate::shm::path::Path;
 use crate::wr::RecvWr;
 
 /// Which completion queue of the pair.
@@ -48,7 +48,7 @@ pub trait Host {
     /// The memory that the device knows.
     fn memory(&self) -> &Self::Memory;
 
-    /// The way to the peer, if it was connected so (see [`Qp::set_near`](crate::Qp::set_near)).
+    /// The way to the peer, if it was connected so (see [`Qp::set_shm`](crate::Qp::set_shm)).
     fn path(&self) -> Option<&Self::Path>;
 
     /// Appends to one of the pair's completion queues.

@@ -25,12 +25,12 @@ mod drop;
 mod error;
 pub mod host;
 pub mod memory;
-pub mod near;
 mod packet;
 mod qp;
 mod queue;
 mod rc;
 mod reason;
+pub mod shm;
 mod state;
 #[cfg(test)]
 mod testing;

@@ -10,11 +10,11 @@ use crate::counters::QpCounters;
 use crate::drop::DropReason;
 use crate::error::{ModifyError, PostError};
 use crate::host::{CqSide, Host};
-use crate::near::Near;
-use crate::near::frame::Head;
-use crate::near::path::Arrived;
 use crate::rc::Rc;
 use crate::reason::Reason;
+use crate::shm::Shm;
+use crate::shm::frame::Head;
+use crate::shm::path::Arrived;
 use crate::state;
 use crate::time::Time;
 use crate::uc::Uc;
@@ -59,7 +59,7 @@ enum Service {
     Uc(Box<Uc>),
     Ud(Box<Ud>),
     /// RC or UC, with the peer on this host.
-    Near(Box<Near>),
+    Shm(Box<Shm>),
 }
 
 impl Service {
@@ -80,7 +80,7 @@ macro_rules! service {
             Service::Rc($service) => $call,
             Service::Uc($service) => $call,
             Service::Ud($service) => $call,
-            Service::Near($service) => $call,
+            Service::Shm($service) => $call,
         }
     }};
 }
@@ -165,7 +165,7 @@ impl Qp {
             Service::Rc(rc) => rc.query(&self.core, &mut attr),
             Service::Uc(uc) => uc.query(&self.core, &mut attr),
             Service::Ud(ud) => ud.query(&self.core, &mut attr),
-            Service::Near(near) => near.query(&self.core, &mut attr),
+            Service::Shm(shm) => shm.query(&self.core, &mut attr),
         }
         attr
     }
@@ -202,8 +202,8 @@ impl Qp {
     /// Everything posted is forgotten. What was taken from a shared receive queue is not this
     /// queue pair's own to forget: it is given back, flushed.
     fn reset(&mut self, host: &mut impl Host) {
-        if let Service::Near(near) = &mut self.service {
-            near.part(&mut self.core, host);
+        if let Service::Shm(shm) = &mut self.service {
+            shm.part(&mut self.core, host);
         }
         if self.core.shared_recv {
             service!(self, service, core => service.failed(core, host));
@@ -236,9 +236,9 @@ impl Qp {
             self.flush_posted(&wr, host);
             return Ok(());
         }
-        if let Service::Near(near) = &mut self.service
+        if let Service::Shm(shm) = &mut self.service
             && has_a_chance
-            && near.at_once(&mut self.core, &wr, host)
+            && shm.at_once(&mut self.core, &wr, host)
         {
             return Ok(());
         }
@@ -311,7 +311,7 @@ impl Qp {
             Service::Rc(rc) => rc.wants_transmit(&self.core),
             Service::Uc(uc) => uc.wants_transmit(&self.core),
             Service::Ud(ud) => ud.wants_transmit(&self.core),
-            Service::Near(near) => near.wants_to_go_on(&self.core),
+            Service::Shm(shm) => shm.wants_to_go_on(&self.core),
         }
     }
 
@@ -333,7 +333,7 @@ impl Qp {
     pub fn ack_due(&self) -> bool {
         match &self.service {
             Service::Rc(rc) => rc.ack_due(),
-            Service::Near(near) => near.ack_due(),
+            Service::Shm(shm) => shm.ack_due(),
             Service::Uc(_) | Service::Ud(_) => false,
         }
     }
@@ -403,7 +403,7 @@ impl Qp {
     pub fn next_timeout(&self) -> Option<Time> {
         match &self.service {
             Service::Rc(rc) => rc.next_timeout(),
-            Service::Near(near) => near.next_timeout(),
+            Service::Shm(shm) => shm.next_timeout(),
             Service::Ud(ud) => ud.next_timeout(),
             Service::Uc(_) => None,
         }
@@ -413,7 +413,7 @@ impl Qp {
     pub fn handle_timeout(&mut self, now: Time, host: &mut impl Host) {
         match &mut self.service {
             Service::Rc(rc) => rc.handle_timeout(&mut self.core, now),
-            Service::Near(near) => near.handle_timeout(now),
+            Service::Shm(shm) => shm.handle_timeout(now),
             Service::Ud(ud) => ud.handle_timeout(now),
             Service::Uc(_) => {}
         }
@@ -422,18 +422,18 @@ impl Qp {
 
     /// Chooses the way to the peer, before the queue pair is connected (in state Reset or Init):
     /// `near` if it is on this host and both ends know it. RC and UC only. Returns whether it is so now.
-    pub fn set_near(&mut self, near: bool) -> bool {
+    pub fn set_shm(&mut self, shm: bool) -> bool {
         let can_be = matches!(self.core.qp_type, QpType::Rc | QpType::Uc);
         if can_be && matches!(self.core.state(), QpState::Reset | QpState::Init) {
-            self.service = if near { Service::Near(Box::default()) } else { Service::new(&self.core) };
+            self.service = if shm { Service::Shm(Box::default()) } else { Service::new(&self.core) };
         }
-        self.is_near()
+        self.is_shm()
     }
 
     /// Whether its peer is on this host and it sends no packets.
     #[inline]
-    pub fn is_near(&self) -> bool {
-        matches!(self.service, Service::Near(_))
+    pub fn is_shm(&self) -> bool {
+        matches!(self.service, Service::Shm(_))
     }
 
     /// Takes in a frame of the peer on this host. [`DropReason::QpState`] wants to be told to the
@@ -445,24 +445,24 @@ impl Qp {
         body: &impl Arrived<Memory = H::Memory>,
         host: &mut H,
     ) -> Result<(), DropReason> {
-        let Service::Near(near) = &mut self.service else { return Err(DropReason::QpState) };
+        let Service::Shm(shm) = &mut self.service else { return Err(DropReason::QpState) };
         if head.src != self.core.attr.dest_qpn {
             return Err(DropReason::WrongSource);
         }
         if !state::receives(self.core.state()) {
             // Not before the peer has heard why.
-            return Err(if near.has_refused() { DropReason::OutOfSequence } else { DropReason::QpState });
+            return Err(if shm.has_refused() { DropReason::OutOfSequence } else { DropReason::QpState });
         }
-        let outcome = near.handle_frame(&mut self.core, head, body, host);
+        let outcome = shm.handle_frame(&mut self.core, head, body, host);
         self.settle(host);
         outcome
     }
 
-    /// Near: carries out what can be carried out now; acknowledges that wait leave too, if `with_acks`.
+    /// Shm: carries out what can be carried out now; acknowledges that wait leave too, if `with_acks`.
     #[inline]
     pub fn go_on(&mut self, with_acks: bool, host: &mut impl Host) {
-        if let Service::Near(near) = &mut self.service {
-            near.go_on(&mut self.core, with_acks, host);
+        if let Service::Shm(shm) = &mut self.service {
+            shm.go_on(&mut self.core, with_acks, host);
             self.settle(host);
             self.tell_failure(host);
         }
@@ -471,32 +471,32 @@ impl Qp {
     /// What came of a failure may have to be told to the peer.
     #[inline]
     fn tell_failure(&mut self, host: &mut impl Host) {
-        if let Service::Near(near) = &mut self.service
-            && near.has_news()
+        if let Service::Shm(shm) = &mut self.service
+            && shm.has_news()
         {
-            near.go_on(&mut self.core, false, host);
+            shm.go_on(&mut self.core, false, host);
         }
     }
 
-    /// Near: acts as if a frame had been lost on the way. The peer is to be told that nobody
+    /// Shm: acts as if a frame had been lost on the way. The peer is to be told that nobody
     /// took it.
     #[cold]
     pub fn lose_frame(&mut self, head: &Head) {
-        if let Service::Near(near) = &mut self.service {
-            near.lose_frame(head);
+        if let Service::Shm(shm) = &mut self.service {
+            shm.lose_frame(head);
         }
     }
 
-    /// Near: whether it waits for room in the lane to the peer.
+    /// Shm: whether it waits for room in the lane to the peer.
     #[inline]
     pub fn waits_for_room(&self) -> bool {
-        matches!(&self.service, Service::Near(near) if near.waits_for_room())
+        matches!(&self.service, Service::Shm(shm) if shm.waits_for_room())
     }
 
-    /// Near, and UD that was held: there may be room again.
+    /// Shm, and UD that was held: there may be room again.
     pub fn look_for_room(&mut self) {
         match &mut self.service {
-            Service::Near(near) => near.look_for_room(),
+            Service::Shm(shm) => shm.look_for_room(),
             Service::Ud(ud) => ud.go_on(),
             Service::Rc(_) | Service::Uc(_) => {}
         }
@@ -519,10 +519,10 @@ impl Qp {
         }
     }
 
-    /// Near: the peer's process is gone. What waits for it fails.
+    /// Shm: the peer's process is gone. What waits for it fails.
     pub fn peer_died(&mut self, host: &mut impl Host) {
-        if let Service::Near(near) = &mut self.service {
-            near.peer_died(&mut self.core, host);
+        if let Service::Shm(shm) = &mut self.service {
+            shm.peer_died(&mut self.core, host);
             self.settle(host);
         }
     }
@@ -543,7 +543,7 @@ impl Qp {
             Service::Rc(rc) => rc.take_failure(),
             Service::Uc(uc) => uc.take_failure(),
             Service::Ud(ud) => ud.take_failure(),
-            Service::Near(near) => near.take_failure(),
+            Service::Shm(shm) => shm.take_failure(),
         };
         if let Some(failure) = found {
             self.carry_out(failure, host);

@@ -4,17 +4,17 @@
 
 mod host;
 mod memory;
-mod near;
 mod node;
 mod pair;
 mod path;
 mod scribe;
 mod script;
+mod shm;
 
 pub(crate) use host::XrcQueue;
 pub(crate) use memory::{Buffer, TestMemory};
-pub(crate) use near::NearPair;
 pub(crate) use node::{Node, PD, QKEY, Setup, datagram, recv_wr, send_wr};
 pub(crate) use pair::{Pair, Side, Verdict};
 pub(crate) use path::Frame;
 pub(crate) use script::{fetch_add, pattern, payload, successes, word};
+pub(crate) use shm::ShmPair;

@@ -1,7 +1,7 @@
 //! Packets that no wire has seen: what went through shared memory.
 
 use transport::AddressVector;
-use transport::near::transcript;
+use transport::shm::transcript;
 use wire::{Flow, ICRC_LEN, Qpn, icrc};
 
 use super::{Capture, Direction, Meta, Place, hop_limit};

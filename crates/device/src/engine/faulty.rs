@@ -6,7 +6,7 @@ use crate::clock;
 use crate::engine::Engine;
 use crate::engine::route::Route;
 use crate::engine::staging::Staging;
-use crate::loose::LoosePacket;
+use crate::single::SinglePacket;
 
 impl Engine {
     /// Stages the packet of `len_bytes` that was just written to the staging's room, if and as fault injection has it.
@@ -48,7 +48,7 @@ fn is_untouched(verdict: &Verdict) -> bool {
     verdict.corrupt.is_none() && verdict.hold.is_none() && verdict.delay.is_none()
 }
 
-fn struck(mut packet: LoosePacket, verdict: &Verdict) -> LoosePacket {
+fn struck(mut packet: SinglePacket, verdict: &Verdict) -> SinglePacket {
     if let Some(corruption) = verdict.corrupt {
         corruption.flip(&mut packet.bytes);
     }

@@ -9,8 +9,8 @@ use crate::counters::Counter;
 use crate::cq::{Added, CqShared};
 use crate::engine::Engine;
 use crate::events::AsyncEvent;
-use crate::near::End;
 use crate::qp::{Parents, QpEntry};
+use crate::shm::End;
 
 /// The surroundings of one queue pair during one call.
 pub(crate) struct Host<'a> {
@@ -18,7 +18,7 @@ pub(crate) struct Host<'a> {
     pub(crate) entry: &'a QpEntry,
     pub(crate) parents: &'a Parents,
     /// The way to a peer on this host.
-    pub(crate) near: Option<&'a End>,
+    pub(crate) shm: Option<&'a End>,
     pub(crate) outcome: &'a mut Outcome,
 }
 
@@ -59,7 +59,7 @@ impl transport::Host for Host<'_> {
 
     #[inline]
     fn path(&self) -> Option<&End> {
-        self.near
+        self.shm
     }
 
     // On the path of every request that is done while it is posted.

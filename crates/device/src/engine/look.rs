@@ -10,7 +10,7 @@ use crate::engine::progress::Driver;
 use crate::engine::pump::Acks;
 use crate::engine::scratch::Scratch;
 use crate::engine::slots::Slot;
-use crate::near::Pace;
+use crate::shm::Pace;
 
 /// Empty polls of the application between two looks at the timers.
 const STEPS_PER_LOOK: u32 = 8;

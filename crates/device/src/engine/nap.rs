@@ -54,8 +54,8 @@ impl Engine {
 
     /// Tells peers on this host that the naps are over.
     fn stay_awake(&self) {
-        if let (Some(near), Ok(_on_watch)) = (&self.near, self.watch.take(Watcher::Application)) {
-            near.export.export().stay_awake();
+        if let (Some(shm), Ok(_on_watch)) = (&self.shm, self.watch.take(Watcher::Application)) {
+            shm.export.export().stay_awake();
         }
     }
 
@@ -89,11 +89,11 @@ impl Engine {
     fn nap_on_watch(&self, on_watch: &OnWatch<'_>, wanted: &AtomicU32) {
         self.slots.all().filter_map(|slot| slot.rx.try_lock()).for_each(|mut rx| rx.pause());
         let sockets = || self.slots.all().map(|slot| slot.socket.as_fd());
-        let Some(near) = &self.near else { return self.sleep(wanted, |longest| on_watch.wait(sockets(), longest)) };
+        let Some(shm) = &self.shm else { return self.sleep(wanted, |longest| on_watch.wait(sockets(), longest)) };
         if self.frames_wait() {
             return;
         }
-        let export = near.export.export();
+        let export = shm.export.export();
         let certain = export.fall_asleep(true);
         if certain && !self.frames_wait() {
             self.sleep(wanted, |longest| on_watch.wait(sockets(), longest));

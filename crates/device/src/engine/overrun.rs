@@ -47,7 +47,7 @@ impl Engine {
             engine: self,
             entry,
             parents: &live.parents,
-            near: live.near.as_ref(),
+            shm: live.shm.as_ref(),
             outcome: &mut scratch.outcome,
         };
         live.qp.fail(Reason::CompletionQueueOverrun, host);

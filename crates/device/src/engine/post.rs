@@ -22,28 +22,28 @@ impl Engine {
         scratch: &mut Scratch,
     ) -> Result<(), PostFailure> {
         let mut cell = entry.lock();
-        let Some(Live { qp, parents, near, .. }) = cell.live.as_mut() else { return Err(destroyed()) };
-        let is_near = qp.is_near();
-        let outstanding = !is_near && qp.awaits_answer();
-        let near = near.as_ref();
-        let host = &mut Host { engine: self, entry, parents, near, outcome: &mut scratch.outcome };
+        let Some(Live { qp, parents, shm, .. }) = cell.live.as_mut() else { return Err(destroyed()) };
+        let is_shm = qp.is_shm();
+        let outstanding = !is_shm && qp.awaits_answer();
+        let shm = shm.as_ref();
+        let host = &mut Host { engine: self, entry, parents, shm, outcome: &mut scratch.outcome };
         let (mut requests, mut bytes) = (0, 0);
         let mut result = Ok(());
         for wr in wrs {
-            bytes += if is_near { 0 } else { wr.payload.len_bytes() };
+            bytes += if is_shm { 0 } else { wr.payload.len_bytes() };
             if let Err(error) = qp.post_send(wr, host) {
                 result = Err(PostFailure { index: requests, error: error.into() });
                 break;
             }
             requests += 1;
         }
-        if is_near {
+        if is_shm {
             if qp.is_send_queue_empty() {
                 return result; // all was done while it was posted, and nothing follows from that
             }
             qp.go_on(false, host);
             if let Some(live) = cell.live.as_mut() {
-                self.after_near(entry, live);
+                self.after_shm(entry, live);
             }
             self.rearm(entry, &mut cell);
             return result;
@@ -75,15 +75,15 @@ impl Engine {
         scratch: &mut Scratch,
     ) -> Result<(), PostFailure> {
         let mut cell = entry.lock();
-        let Some(Live { qp, parents, near, .. }) = cell.live.as_mut() else { return Err(destroyed()) };
-        let near = near.as_ref();
-        let host = &mut Host { engine: self, entry, parents, near, outcome: &mut scratch.outcome };
+        let Some(Live { qp, parents, shm, .. }) = cell.live.as_mut() else { return Err(destroyed()) };
+        let shm = shm.as_ref();
+        let host = &mut Host { engine: self, entry, parents, shm, outcome: &mut scratch.outcome };
         let ack_was_due = qp.ack_due();
         let posted = wrs.into_iter().enumerate().try_for_each(|(index, wr)| {
             qp.post_recv(wr, host).map_err(|error| PostFailure { index, error: error.into() })
         });
         // A peer may wait for receives: on this host, or since it was told that there were none.
-        if qp.is_near() || qp.ack_due() != ack_was_due {
+        if qp.is_shm() || qp.ack_due() != ack_was_due {
             self.note_work(entry, &mut cell, scratch, self.acks_of_application());
         }
         posted
@@ -97,9 +97,9 @@ impl Engine {
         act: impl FnOnce(&mut transport::Qp, &mut Host<'_>) -> R,
     ) -> Option<R> {
         let mut cell = entry.lock();
-        let Live { qp, parents, near, .. } = cell.live.as_mut()?;
-        let near = near.as_ref();
-        let host = &mut Host { engine: self, entry, parents, near, outcome: &mut scratch.outcome };
+        let Live { qp, parents, shm, .. } = cell.live.as_mut()?;
+        let shm = shm.as_ref();
+        let host = &mut Host { engine: self, entry, parents, shm, outcome: &mut scratch.outcome };
         let result = act(qp, host);
         self.note_work(entry, &mut cell, scratch, self.acks_of_application());
         Some(result)

@@ -12,8 +12,8 @@ use crate::engine::look::{Drive, Look};
 use crate::engine::pump::Acks;
 use crate::engine::rest;
 use crate::engine::scratch::Scratch;
-use crate::near::Turn;
 use crate::qp::QpEntry;
+use crate::shm::Turn;
 
 /// Timers served in one step at most.
 const MAX_TIMERS: usize = 256;
@@ -34,7 +34,7 @@ impl Engine {
     #[inline]
     pub(crate) fn progress(&self) -> bool {
         Scratch::with(|scratch| {
-            let turn = self.near_turn(scratch);
+            let turn = self.shm_turn(scratch);
             self.take_turn(turn, scratch)
         })
     }
@@ -47,7 +47,7 @@ impl Engine {
             if scratch.rest.rests() && self.rest(wanted, scratch) {
                 return;
             }
-            let turn = self.near_turn(scratch);
+            let turn = self.shm_turn(scratch);
             let weight = if turn == Turn::Nothing { rest::LOOK } else { rest::POLL };
             if self.take_turn(turn, scratch) {
                 scratch.rest.found();
@@ -78,7 +78,7 @@ impl Engine {
             Driver::Background => Acks::Now,
             Driver::StandIn => Acks::Later,
         };
-        let framed = self.near.is_some() && self.step_near(acks, scratch);
+        let framed = self.shm.is_some() && self.step_shm(acks, scratch);
         if framed && driver != Driver::Application {
             self.count_frames(scratch);
         }
@@ -120,7 +120,7 @@ impl Engine {
 
     /// What there is to do for peers on this host: what was put off, and what has come on the lanes.
     #[inline]
-    fn step_near(&self, acks: Acks, scratch: &mut Scratch) -> bool {
+    fn step_shm(&self, acks: Acks, scratch: &mut Scratch) -> bool {
         self.do_later(scratch);
         let framed = self.receive_frames(acks, scratch);
         if !scratch.touched.is_empty() {
@@ -175,7 +175,7 @@ impl Engine {
                 engine: self,
                 entry,
                 parents: &live.parents,
-                near: live.near.as_ref(),
+                shm: live.shm.as_ref(),
                 outcome: &mut scratch.outcome,
             };
             live.qp.handle_timeout(now, host);

@@ -120,15 +120,15 @@ impl Engine {
     ) -> Staged {
         cell.touched = false;
         let Some(live) = cell.live.as_mut() else { return Staged::All };
-        if live.qp.is_near() {
-            let near = live.near.as_ref();
-            let host = &mut Host { engine: self, entry, parents: &live.parents, near, outcome };
+        if live.qp.is_shm() {
+            let shm = live.shm.as_ref();
+            let host = &mut Host { engine: self, entry, parents: &live.parents, shm, outcome };
             live.qp.go_on(true, host);
-            self.after_near(entry, live);
+            self.after_shm(entry, live);
             self.rearm(entry, cell);
             return Staged::All;
         }
-        let most = match self.near {
+        let most = match self.shm {
             Some(_) => self.send_to_neighbours(entry, live, staging, outcome, now),
             None => TURN_PACKETS,
         };
@@ -158,7 +158,7 @@ impl Engine {
     ) -> Staged {
         for _ in 0..turn.packets {
             let Some(room) = staging.room() else { return Staged::Some };
-            let host = &mut Host { engine: self, entry, parents: &live.parents, near: live.near.as_ref(), outcome };
+            let host = &mut Host { engine: self, entry, parents: &live.parents, shm: live.shm.as_ref(), outcome };
             let Some(transmit) = live.qp.poll_transmit(now, room, host) else { return Staged::All };
             let slot = room[DEST_SLOT];
             if !live.route.as_ref().is_some_and(|route| route.serves(&transmit, slot)) {
@@ -249,7 +249,7 @@ impl Engine {
     /// once or with the application's next call, and when it wants to be called again.
     pub(crate) fn note_work(&self, entry: &Arc<QpEntry>, cell: &mut QpCell, scratch: &mut Scratch, acks: Acks) {
         let Some(live) = cell.live.as_mut() else { return };
-        self.after_near(entry, live);
+        self.after_shm(entry, live);
         if let Some(share) = &mut live.share {
             if share.is_silent() && live.qp.unanswered_probes() == 0 {
                 share.heard();
@@ -263,7 +263,7 @@ impl Engine {
             if !std::mem::replace(&mut cell.touched, true) {
                 scratch.touched.push_back(entry.clone());
             }
-        } else if ack_due && live.near.is_some() {
+        } else if ack_due && live.shm.is_some() {
             self.put_frame_off(entry, cell, scratch);
         } else if ack_due {
             self.counters.add(Counter::AcksDeferred, 1);
@@ -274,9 +274,9 @@ impl Engine {
 
     /// Sees to a locked queue pair that may have gone on towards a peer on this host.
     #[inline]
-    pub(super) fn after_near(&self, entry: &Arc<QpEntry>, live: &mut Live) {
+    pub(super) fn after_shm(&self, entry: &Arc<QpEntry>, live: &mut Live) {
         self.show_to_peer(live);
-        if let Some(end) = &live.near
+        if let Some(end) = &live.shm
             && live.qp.waits_for_room()
         {
             self.note_stalled(entry, &end.shortage());

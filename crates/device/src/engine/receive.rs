@@ -214,7 +214,7 @@ impl Engine {
                 engine: self,
                 entry,
                 parents: &live.parents,
-                near: live.near.as_ref(),
+                shm: live.shm.as_ref(),
                 outcome: &mut scratch.outcome,
             };
             if let Err(reason) = live.qp.handle_packet(&packet, &inbound.arrival, inbound.now, host) {
@@ -245,7 +245,7 @@ impl Engine {
                 engine: self,
                 entry,
                 parents: &live.parents,
-                near: live.near.as_ref(),
+                shm: live.shm.as_ref(),
                 outcome: &mut scratch.outcome,
             };
             if let Err(reason) = live.qp.handle_packet(&packet, &inbound.arrival, inbound.now, host) {

@@ -11,8 +11,8 @@ use crate::engine::host::Outcome;
 use crate::engine::look::Place;
 use crate::engine::rest::Rest;
 use crate::engine::staging::Staging;
-use crate::near::Seen;
 use crate::qp::QpEntry;
+use crate::shm::Seen;
 
 thread_local! {
     static KEPT: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };

@@ -8,7 +8,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::engine::scratch::Scratch;
 use crate::engine::staging::{MAX_GROUPS, Staging};
-use crate::loose::LoosePacket;
+use crate::single::SinglePacket;
 
 impl Engine {
     /// Sends what is staged, and lets others send for the same queue pairs again.
@@ -54,7 +54,7 @@ impl Engine {
     fn not_sent(&self, group: &TxGroup<'_>, error: &SendError) {
         if let SendError::SegmentationRefused = error {
             self.counters.add(Counter::TxSegmentationRefused, 1);
-            self.send_loose(&LoosePacket::split(group).collect::<Vec<_>>());
+            self.send_single(&SinglePacket::split(group).collect::<Vec<_>>());
             return;
         }
         self.counters.unsent(error, group.segments() as u64);
@@ -67,14 +67,14 @@ impl Engine {
             return false;
         }
         let out = self.faults.take_due(clock::now());
-        self.send_loose(&out);
+        self.send_single(&out);
         !out.is_empty()
     }
 
     /// Sends packets one by one.
-    pub(super) fn send_loose(&self, packets: &[LoosePacket]) {
+    pub(super) fn send_single(&self, packets: &[SinglePacket]) {
         for some in packets.chunks(MAX_GROUPS) {
-            let groups: SmallVec<[TxGroup<'_>; MAX_GROUPS]> = some.iter().map(LoosePacket::to_send).collect();
+            let groups: SmallVec<[TxGroup<'_>; MAX_GROUPS]> = some.iter().map(SinglePacket::to_send).collect();
             if self.capture.is_active() {
                 self.capture_groups(&groups);
             }

@@ -10,16 +10,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hub::client::Session;
-use local::MAX_SLOTS;
 use memory::QuickMutex;
 use parking_lot::{Condvar, Mutex};
+use shm::MAX_SLOTS;
 use udp::RxSocket;
 use wire::Qpn;
 
 use crate::engine::background;
 use crate::engine::receive::RxSide;
-use crate::near::Exporter;
 use crate::qp::QpEntry;
+use crate::shm::Exporter;
 use crate::table::{self, Table};
 
 /// How long the hub may take to give another slot.

@@ -14,8 +14,8 @@ use wire::{Flow, ICRC_LEN};
 
 use crate::engine::pump::DEST_SLOT;
 use crate::engine::route::Route;
-use crate::loose::LoosePacket;
 use crate::qp::QpEntry;
+use crate::single::SinglePacket;
 
 /// With so many bytes staged no new group is begun: they are sent first, while they are in
 /// the processor's cache. Two full groups of any path MTU have more.
@@ -141,10 +141,10 @@ impl Staging {
     }
 
     /// The packet of `len_bytes` in the [`room`](Staging::room), which is not staged, as it is on its own.
-    pub(super) fn take_out(&mut self, route: &Route, len_bytes: usize) -> LoosePacket {
+    pub(super) fn take_out(&mut self, route: &Route, len_bytes: usize) -> SinglePacket {
         let (start, end) = (self.used, self.used + len_bytes + ICRC_LEN);
         self.seal(&route.sealer, 0, len_bytes);
-        LoosePacket::copy_of(&Group::new(route, self.bytes[start + DEST_SLOT], start, end).as_sent(&self.bytes))
+        SinglePacket::copy_of(&Group::new(route, self.bytes[start + DEST_SLOT], start, end).as_sent(&self.bytes))
     }
 
     /// Writes the ICRC of the packet in the room.
@@ -155,7 +155,7 @@ impl Staging {
     }
 
     /// Adds a packet that travels alone.
-    pub(super) fn push(&mut self, packet: &LoosePacket) {
+    pub(super) fn push(&mut self, packet: &SinglePacket) {
         self.make_room(packet.bytes.len());
         let (start, end) = (self.used, self.used + packet.bytes.len());
         self.bytes[start..end].copy_from_slice(&packet.bytes);

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use transport::near::frame::Head;
+use transport::shm::frame::Head;
 
 use crate::engine::scratch::Scratch;
 use crate::engine::{Acks, Engine};
-use crate::near::{NearLink, lane_of, send_head};
 use crate::qp::QpEntry;
+use crate::shm::{ShmLink, lane_of, send_head};
 
 /// Queue pairs of one line that have their turn in one look at most.
 const MAX_TURNS: usize = 8;
@@ -26,7 +26,7 @@ const MAX_OWED: usize = 1024;
 #[derive(Clone)]
 pub(crate) enum Shortage {
     /// Room in a lane.
-    Lane(Arc<NearLink>, usize),
+    Lane(Arc<ShmLink>, usize),
     /// A link to the process that has a slot.
     Link(u8),
 }
@@ -138,7 +138,7 @@ impl Engine {
 
     /// Notes an answer that a lane has no room for. False if too many wait for that lane.
     #[cold]
-    pub(crate) fn note_owed(&self, link: &Arc<NearLink>, answer: Head) -> bool {
+    pub(crate) fn note_owed(&self, link: &Arc<ShmLink>, answer: Head) -> bool {
         let most = if link.is_own() { usize::MAX } else { MAX_OWED };
         let noted = self.stalled.push(Waiting::Answer(answer), &Shortage::Lane(link.clone(), lane_of(&answer)), most);
         self.kick_background();

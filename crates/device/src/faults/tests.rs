@@ -5,26 +5,26 @@ use wire::Flow;
 
 use super::*;
 
-fn packets(count: u8) -> impl Iterator<Item = LoosePacket> {
+fn packets(count: u8) -> impl Iterator<Item = SinglePacket> {
     (0..count).map(|number| {
         let flow = Flow { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into(), source_port: 1 };
         let bytes = [number; 16];
         let group = TxGroup { flow, traffic_class: 0, hop_limit: 0, interface: 0, segment_bytes: 16, bytes: &bytes };
-        LoosePacket::split(&group).next().unwrap()
+        SinglePacket::split(&group).next().unwrap()
     })
 }
 
-fn numbers(packets: &[LoosePacket]) -> Vec<u8> {
+fn numbers(packets: &[SinglePacket]) -> Vec<u8> {
     packets.iter().map(|packet| packet.bytes[0]).collect()
 }
 
 /// Judges packets as staging does; returns those that leave, in order.
 fn pass(
     gate: &FaultGate,
-    packets: impl Iterator<Item = LoosePacket>,
+    packets: impl Iterator<Item = SinglePacket>,
     now: Time,
     counters: &Counters,
-) -> Vec<LoosePacket> {
+) -> Vec<SinglePacket> {
     let mut out = Vec::new();
     for mut packet in packets {
         let verdict = gate.judge(counters);

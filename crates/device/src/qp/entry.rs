@@ -13,8 +13,8 @@ use wire::Qpn;
 use crate::cq::CqShared;
 use crate::devices::Context;
 use crate::engine::{Doorbells, Route, Share};
-use crate::near::{End, Neighbour};
 use crate::pd::PdShared;
+use crate::shm::{End, Neighbour};
 use crate::srq::SrqShared;
 use crate::users::Lease;
 use crate::xrc::XrcdShared;
@@ -64,7 +64,7 @@ pub(crate) struct Live {
     pub(crate) parents: Parents,
     pub(crate) route: Option<Route>,
     /// The way to a peer on this host.
-    pub(crate) near: Option<End>,
+    pub(crate) shm: Option<End>,
     /// Whom its last datagram went to.
     pub(crate) neighbour: Option<Neighbour>,
     /// Its part of what all queue pairs may have in flight to its peer's slot.
@@ -198,7 +198,7 @@ impl QpEntry {
 
 impl Live {
     pub(crate) fn new(qp: transport::Qp, parents: Parents) -> Live {
-        Live { qp, parents, route: None, near: None, neighbour: None, share: None }
+        Live { qp, parents, route: None, shm: None, neighbour: None, share: None }
     }
 }
 

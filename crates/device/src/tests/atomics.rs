@@ -53,12 +53,12 @@ pub(super) fn two_peers_lose_no_increment() {
         let second = Node::with(target, setup, &first.pd, (first.send_cq.clone(), first.recv_cq.clone()), None);
         let peers = [(Node::new(one, setup), &first), (Node::new(two, setup), &second)];
         std::thread::scope(|scope| {
-            for (near, far) in &peers {
-                link(near, far);
+            for (shm, far) in &peers {
+                link(shm, far);
                 let first = &first;
                 scope.spawn(move || {
                     for _ in 0..EACH {
-                        atomic(near, first, AtomicOp::FetchAdd { add: 1 });
+                        atomic(shm, first, AtomicOp::FetchAdd { add: 1 });
                     }
                 });
             }

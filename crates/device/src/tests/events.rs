@@ -15,14 +15,14 @@ fn events_pending(device: &Device) -> bool {
 
 /// Two pairs whose far ends share a receive queue.
 fn shared(group: &udp::PortGroup) -> ([(Node, Node); 2], Pd, Srq) {
-    let (near, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
+    let (shm, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
     let setup = Setup::new(QpType::Rc);
     let pd = far.alloc_pd().unwrap();
     let srq = far.create_srq(&pd, 16, 2, 0).unwrap();
     let pairs = [0, 1].map(|_| {
         let cq = far.create_cq(100, None, 0).unwrap();
         let b = Node::with(far.clone(), setup, &pd, (cq.clone(), cq), Some(&srq));
-        let a = Node::new(near.clone(), setup);
+        let a = Node::new(shm.clone(), setup);
         link(&a, &b);
         (a, b)
     });

@@ -27,12 +27,12 @@ pub(super) fn all_messages_have_their_turn() {
 
 fn check_turns(op: impl Fn(&Node, usize) -> SendOp + Sync) {
     on_loopback(|group| {
-        let (near, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
+        let (shm, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
         let setup = Setup { memory_bytes: LEN, ..Setup::new(QpType::Rc) };
-        let cq = near.create_cq((QPS * MESSAGES) as u32, None, 0).unwrap();
+        let cq = shm.create_cq((QPS * MESSAGES) as u32, None, 0).unwrap();
         let pairs: Vec<_> = (0..QPS)
             .map(|_| {
-                let (a, b) = (Node::with_cq(near.clone(), setup, &cq), Node::new(far.clone(), setup));
+                let (a, b) = (Node::with_cq(shm.clone(), setup, &cq), Node::new(far.clone(), setup));
                 link(&a, &b);
                 (a, b)
             })
@@ -73,10 +73,10 @@ const NO_TIMEOUT: u8 = 0;
 #[test]
 pub(super) fn destroyed_targets_starve_nobody() {
     on_loopback(|group| {
-        let (near, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
+        let (shm, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
         let setup = Setup { memory_bytes: ABANDONED_READ_BYTES, ..Setup::new(QpType::Rc) };
-        let abandoned: Vec<_> = (0..ABANDONED).map(|_| abandoned(&near, &far, setup)).collect();
-        let (a, b) = (Node::new(near.clone(), setup), Node::new(far.clone(), setup));
+        let abandoned: Vec<_> = (0..ABANDONED).map(|_| abandoned(&shm, &far, setup)).collect();
+        let (a, b) = (Node::new(shm.clone(), setup), Node::new(far.clone(), setup));
         link(&a, &b);
         for round in 0..64 {
             b.write(0, &pattern(round, LEN));
@@ -89,8 +89,8 @@ pub(super) fn destroyed_targets_starve_nobody() {
 }
 
 /// A queue pair with READs of a target that is gone.
-fn abandoned(near: &Device, far: &Device, setup: Setup) -> Node {
-    let (a, b) = (Node::new(near.clone(), setup), Node::new(far.clone(), setup));
+fn abandoned(shm: &Device, far: &Device, setup: Setup) -> Node {
+    let (a, b) = (Node::new(shm.clone(), setup), Node::new(far.clone(), setup));
     let address = |from: &Node, to: &Node| AddressVector::new(from.gid, to.gid);
     connect_with_timeout(&a.qp, address(&a, &b), b.qp.qpn(), Mtu::B4096, NO_TIMEOUT);
     connect_with_timeout(&b.qp, address(&b, &a), a.qp.qpn(), Mtu::B4096, NO_TIMEOUT);

@@ -2,8 +2,8 @@
 
 use transport::{AtomicOp, AttrMask, Mtu, QpAttr, QpState, QpType, RemoteAddr, SendOp, Status};
 
-use super::near::tests_by;
 use super::rig::*;
+use super::shm::tests_by;
 use crate::testing::{self, Way};
 
 tests_by! { OneProcess:

@@ -16,13 +16,13 @@ fn sge(mr: &Mr) -> Sge {
 fn received_into(qp_type: QpType, of_queue: bool) -> Status {
     let mut status = Status::Fatal;
     on_loopback(|group| {
-        let (near, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
+        let (shm, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
         let setup = Setup::new(qp_type);
         let (qp_pd, srq_pd) = (far.alloc_pd().unwrap(), far.alloc_pd().unwrap());
         let srq = far.create_srq(&srq_pd, 4, 1, 0).unwrap();
         let cqs = (far.create_cq(16, None, 1).unwrap(), far.create_cq(16, None, 2).unwrap());
         let b = Node::with(far, setup, &qp_pd, cqs, Some(&srq));
-        let a = Node::new(near, setup);
+        let a = Node::new(shm, setup);
         link(&a, &b);
         let pd = if of_queue { &srq_pd } else { &qp_pd };
         let buffer = pd.allocate(LEN, Access::LOCAL_WRITE).unwrap();

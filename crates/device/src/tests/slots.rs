@@ -11,14 +11,14 @@ use crate::{Device, testing};
 
 const LEN: usize = 5000;
 const MESSAGES: usize = 40;
-const NEAR: &[u8] = &[1, 2, 3];
+const SHM: &[u8] = &[1, 2, 3];
 const FAR: &[u8] = &[4, 5];
 
 /// Connected nodes, so many that each slot of one engine meets each slot of the other.
-fn pairs(near: &Device, far: &Device) -> Vec<(Node, Node)> {
+fn pairs(shm: &Device, far: &Device) -> Vec<(Node, Node)> {
     let setup = Setup { memory_bytes: LEN, ..Setup::new(QpType::Rc) };
     let node = |device: &Device| Node::new(device.clone(), setup);
-    let pairs: Vec<_> = (0..NEAR.len() * FAR.len()).map(|_| (node(near), node(far))).collect();
+    let pairs: Vec<_> = (0..SHM.len() * FAR.len()).map(|_| (node(shm), node(far))).collect();
     pairs.iter().for_each(|(a, b)| link(a, b));
     pairs
 }
@@ -44,8 +44,8 @@ fn exchange(a: &Node, b: &Node, seed: usize) {
 #[test]
 pub(super) fn each_slot_reaches_each_other() {
     on_loopback(|group| {
-        let (near, far) = (testing::open_slots(group, NEAR, "lo"), testing::open_slots(group, FAR, "lo"));
-        let pairs = pairs(&near, &far);
+        let (shm, far) = (testing::open_slots(group, SHM, "lo"), testing::open_slots(group, FAR, "lo"));
+        let pairs = pairs(&shm, &far);
         let met: BTreeSet<_> = pairs.iter().map(|(a, b)| (slot(a), slot(b))).collect();
         assert_eq!(met.len(), pairs.len(), "queue pairs are made on each slot in turn");
         for (index, (a, b)) in pairs.iter().enumerate() {
@@ -58,8 +58,8 @@ pub(super) fn each_slot_reaches_each_other() {
 #[test]
 pub(super) fn threads_receive_from_slots_of_their_own() {
     on_loopback(|group| {
-        let (near, far) = (testing::open_slots(group, NEAR, "lo"), testing::open_slots(group, FAR, "lo"));
-        let pairs = pairs(&near, &far);
+        let (shm, far) = (testing::open_slots(group, SHM, "lo"), testing::open_slots(group, FAR, "lo"));
+        let pairs = pairs(&shm, &far);
         std::thread::scope(|scope| {
             for (a, b) in &pairs {
                 scope.spawn(move || (0..MESSAGES).for_each(|seed| exchange(a, b, seed)));
@@ -71,8 +71,8 @@ pub(super) fn threads_receive_from_slots_of_their_own() {
 #[test]
 pub(super) fn timers_run_on_each_slot() {
     on_loopback(|group| {
-        let (near, far) = (testing::open_slots(group, NEAR, "lo"), testing::open_slots(group, FAR, "lo"));
-        let pairs = pairs(&near, &far);
+        let (shm, far) = (testing::open_slots(group, SHM, "lo"), testing::open_slots(group, FAR, "lo"));
+        let pairs = pairs(&shm, &far);
         for (a, b) in &pairs {
             b.qp.destroy().unwrap();
             a.send(7, SendOp::Send, 0, LEN);
@@ -88,9 +88,9 @@ pub(super) fn timers_run_on_each_slot() {
 #[test]
 fn datagrams_find_each_slot_and_groups_each_process_once() {
     on_loopback(|group| {
-        let (near, far) = (testing::open_slots(group, NEAR, "lo"), testing::open_slots(group, FAR, "lo"));
+        let (shm, far) = (testing::open_slots(group, SHM, "lo"), testing::open_slots(group, FAR, "lo"));
         let setup = Setup::new(QpType::Ud);
-        let sender = Node::new(near, setup);
+        let sender = Node::new(shm, setup);
         let receivers = [(); 4].map(|()| Node::new(far.clone(), setup));
         let multicast = group_gid();
         sender.ready();

@@ -14,13 +14,13 @@ const LEN: usize = 3000;
 #[test]
 pub(super) fn threads_with_queue_pairs_of_their_own() {
     on_loopback(|group| {
-        let (near, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
+        let (shm, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
-                let (near, far) = (near.clone(), far.clone());
+                let (shm, far) = (shm.clone(), far.clone());
                 scope.spawn(move || {
                     let setup = Setup::new(QpType::Rc);
-                    let (a, b) = (Node::new(near, setup), Node::new(far, setup));
+                    let (a, b) = (Node::new(shm, setup), Node::new(far, setup));
                     link(&a, &b);
                     for message in 0..MESSAGES {
                         let data = pattern(thread * MESSAGES + message, LEN);
@@ -40,12 +40,12 @@ pub(super) fn threads_with_queue_pairs_of_their_own() {
 #[test]
 pub(super) fn threads_that_share_a_completion_queue_lose_nothing() {
     on_loopback(|group| {
-        let (near, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
+        let (shm, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
         let setup = Setup::new(QpType::Rc);
-        let cq = near.create_cq(10_000, None, 0).unwrap();
+        let cq = shm.create_cq(10_000, None, 0).unwrap();
         let pairs: Vec<_> = (0..THREADS)
             .map(|_| {
-                let a = Node::with_cq(near.clone(), setup, &cq);
+                let a = Node::with_cq(shm.clone(), setup, &cq);
                 let b = Node::new(far.clone(), setup);
                 link(&a, &b);
                 (a, b)

@@ -167,8 +167,8 @@ fn tuning(rng: &mut Rng, calm: bool) -> Tuning {
 
 /// Half of them soon wrap.
 fn first_psn(rng: &mut Rng) -> Psn {
-    let near = rng.chance(0.5);
-    Psn::new(match near {
+    let shm = rng.chance(0.5);
+    Psn::new(match shm {
         true => 0xff_ffff - rng.below(300) as u32,
         false => rng.next_u64() as u32,
     })

@@ -9,10 +9,10 @@ use wire::{Qpn, RKey};
 use super::memory::TestMemory;
 use super::scribe::Scribe;
 use crate::memory::{Access, Accessor, Memory, MemoryError, PdId, Sge};
-use crate::near::errand::Errand;
-use crate::near::frame::{Flags, Head};
-use crate::near::path::{Arrived, Body, Path, Stop};
-use crate::near::transcript::{Deed, Outcome};
+use crate::shm::errand::Errand;
+use crate::shm::frame::{Flags, Head};
+use crate::shm::path::{Arrived, Body, Path, Stop};
+use crate::shm::transcript::{Deed, Outcome};
 use crate::time::Time;
 use crate::wr::{Payload, RemoteAddr};
 

@@ -2,9 +2,9 @@
 
 use super::memory::TestMemory;
 use crate::memory::Memory;
-use crate::near::frame::Head;
-use crate::near::path::Body;
-use crate::near::transcript::{Bytes, Deed, Direction, Ends, Outcome, Transcript};
+use crate::shm::frame::Head;
+use crate::shm::path::Body;
+use crate::shm::transcript::{Bytes, Deed, Direction, Ends, Outcome, Transcript};
 use crate::wr::Payload;
 
 /// The packets of one end.

@@ -10,12 +10,12 @@ use crate::engine::Engine;
 impl Worker {
     /// Asks the hub for what somebody waits for.
     pub(super) fn ask_for_wishes(&mut self) {
-        let near = self.engine.near.as_ref();
-        if let Some(near) = near {
-            near.links.ask(self.session.as_mut());
+        let shm = self.engine.shm.as_ref();
+        if let Some(shm) = shm {
+            shm.links.ask(self.session.as_mut());
         }
         if self.engine.slots.is_short() {
-            self.engine.slots.grow(self.session.as_mut(), near.map(|near| &*near.export));
+            self.engine.slots.grow(self.session.as_mut(), shm.map(|shm| &*shm.export));
             // The hub may have said something else before its answer.
             self.maintain();
         }
@@ -38,9 +38,9 @@ impl Engine {
             SessionEvent::Introduced(introduction) => self.introduced(introduction),
             SessionEvent::NotIntroduced { slot, reason } => {
                 log::debug!("no introduction to slot {slot}: {reason:?}");
-                match (&self.near, reason) {
-                    (Some(near), IntroductionRefusal::Already { slots }) => near.links.already(slot, &slots),
-                    (Some(near), _) => near.links.refused(slot),
+                match (&self.shm, reason) {
+                    (Some(shm), IntroductionRefusal::Already { slots }) => shm.links.already(slot, &slots),
+                    (Some(shm), _) => shm.links.refused(slot),
                     (None, _) => {}
                 }
             }

@@ -211,8 +211,8 @@ impl Worker {
 
     /// Tells peers on this host whether they have to wake us. False if some may not hear it.
     fn say_asleep(&self, asleep: bool) -> bool {
-        let Some(near) = &self.engine.near else { return true };
-        let export = near.export.export();
+        let Some(shm) = &self.engine.shm else { return true };
+        let export = shm.export.export();
         if asleep {
             return export.fall_asleep(false);
         }
@@ -270,8 +270,8 @@ impl Worker {
         if let Some(session) = &self.session {
             fds[1] = PollFd::from_borrowed_fd(session.poll_fd(), PollFlags::IN);
         }
-        if let Some(near) = &engine.near {
-            fds[2] = PollFd::from_borrowed_fd(near.links.sockets(), PollFlags::IN);
+        if let Some(shm) = &engine.shm {
+            fds[2] = PollFd::from_borrowed_fd(shm.links.sockets(), PollFlags::IN);
         }
         if watch_sockets {
             fds[3] = PollFd::new(&engine.watch.bell, PollFlags::IN);

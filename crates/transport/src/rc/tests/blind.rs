@@ -184,9 +184,9 @@ fn hits(pair: &mut Pair, mark: Mark) -> u64 {
     pair.b.recv(recv_wr(7, to.sgl()));
     let mut hits = 0;
     // All PSNs near, some far; the highest first, so that a hit does not move what follows into its turn.
-    let near = (-1000..1000).rev();
+    let shm = (-1000..1000).rev();
     let far = (1..1 << 14).map(|step| 1000 + step * 1021);
-    for delta in far.chain(near) {
+    for delta in far.chain(shm) {
         let psn = expected.add(delta as u32 & 0xff_ffff);
         let bth = Bth { opcode: Opcode::RC_SEND_ONLY, pkey: PKey::DEFAULT, mark, psn, ..Bth::default() };
         let before = (pair.b.qp.counters().kept_packets, pair.b.host.received.len());

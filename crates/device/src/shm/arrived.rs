@@ -1,0 +1,171 @@
+//! The body of a frame, in the ring or lent.
+
+use memory::{Registry, Span};
+use transport::shm::frame::{Flags, HEAD_BYTES, Head};
+use transport::shm::path::{Arrived, Stop};
+use transport::{Accessor, Memory, PdId, RemoteAddr, Sge};
+
+use super::links::ShmLink;
+use super::own;
+
+/// Bytes by which a frame says where a piece of the message is.
+pub(super) const LENT_BYTES: usize = 16;
+/// Pieces of a lent message at most.
+pub(super) const MAX_LENT: usize = 8;
+/// Bytes that are copied out of the ring at once where a slice is needed.
+const PIECE_BYTES: usize = 1024;
+
+/// Where a piece of a lent message is: in an object of the sender. From a sender in our own process, it is the local key
+/// and the address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Lent {
+    pub(super) object: u32,
+    pub(super) len_bytes: u32,
+    pub(super) offset: u64,
+}
+
+impl Lent {
+    pub(super) fn encode(self) -> [u8; LENT_BYTES] {
+        let mut bytes = [0; LENT_BYTES];
+        bytes[..4].copy_from_slice(&self.object.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.len_bytes.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.offset.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: [u8; LENT_BYTES]) -> Lent {
+        let [a, b, c, d, e, f, g, h, offset @ ..] = bytes;
+        Lent {
+            object: u32::from_le_bytes([a, b, c, d]),
+            len_bytes: u32::from_le_bytes([e, f, g, h]),
+            offset: u64::from_le_bytes(offset),
+        }
+    }
+}
+
+/// A frame in a lane, with its head copied out.
+pub(super) struct FrameBody<'a> {
+    link: &'a ShmLink,
+    memory: &'a Registry,
+    /// After the head.
+    bytes: Span<'a>,
+    /// What a lent message consists of, copied out once.
+    lent: [Lent; MAX_LENT],
+    pieces: usize,
+    is_lent: bool,
+}
+
+impl<'a> FrameBody<'a> {
+    /// The body of a frame, whose bytes start with the head. Nothing if what it lends makes no sense.
+    #[inline]
+    pub(super) fn new(link: &'a ShmLink, memory: &'a Registry, head: &Head, frame: Span<'a>) -> Option<FrameBody<'a>> {
+        let bytes = frame.part(HEAD_BYTES, frame.len_bytes() - HEAD_BYTES)?;
+        let nothing = Lent { object: 0, len_bytes: 0, offset: 0 };
+        let is_lent = head.flags.contains(Flags::LENT);
+        let mut body = FrameBody { link, memory, bytes, lent: [nothing; MAX_LENT], pieces: 0, is_lent };
+        if is_lent {
+            body.read_lent(head)?;
+        }
+        Some(body)
+    }
+
+    fn read_lent(&mut self, head: &Head) -> Option<()> {
+        let pieces = self.bytes.len_bytes() / LENT_BYTES;
+        if pieces > MAX_LENT || self.bytes.len_bytes() % LENT_BYTES != 0 {
+            return None;
+        }
+        let mut sum = 0u64;
+        for (index, lent) in self.lent[..pieces].iter_mut().enumerate() {
+            let mut bytes = [0; LENT_BYTES];
+            self.bytes.part(index * LENT_BYTES, LENT_BYTES)?.read(&mut bytes);
+            *lent = Lent::decode(bytes);
+            sum += u64::from(lent.len_bytes);
+        }
+        self.pieces = pieces;
+        (sum == u64::from(head.len_bytes)).then_some(())
+    }
+
+    /// Calls `copy` with every piece of the lent message and its offset in it.
+    fn each_lent(&self, mut copy: impl FnMut(u64, Span<'_>) -> Result<(), Stop>) -> Result<(), Stop> {
+        let mut at = 0;
+        for lent in &self.lent[..self.pieces] {
+            if self.link.is_own() {
+                copy(at, own::borrowed(self.memory, lent)?.span())?;
+                at += u64::from(lent.len_bytes);
+                continue;
+            }
+            let object = self.link.object(lent.object).ok_or(Stop::Elsewhere)?;
+            let offset = usize::try_from(lent.offset).map_err(|_| Stop::Elsewhere)?;
+            let span = object.span().part(offset, lent.len_bytes as usize).ok_or(Stop::Elsewhere)?;
+            copy(at, span)?;
+            at += u64::from(lent.len_bytes);
+        }
+        Ok(())
+    }
+
+    /// Copies bytes of the message out, those from `offset` on after `prefix`; false if they cannot be reached.
+    pub(super) fn copy_out(&self, prefix: usize, offset: u32, out: &mut [u8]) -> bool {
+        if !self.is_lent {
+            let bytes = self.after(prefix).and_then(|bytes| bytes.part(offset as usize, out.len()));
+            return bytes.map(|bytes| bytes.read(out)).is_some();
+        }
+        let (start, end) = (u64::from(offset), u64::from(offset) + out.len() as u64);
+        let copied = self.each_lent(|at, span| {
+            let from = start.max(at);
+            let to = end.min(at + span.len_bytes() as u64);
+            if from < to {
+                let piece = span.part((from - at) as usize, (to - from) as usize).ok_or(Stop::Elsewhere)?;
+                piece.read(&mut out[(from - start) as usize..(to - start) as usize]);
+            }
+            Ok(())
+        });
+        copied.is_ok()
+    }
+
+    fn after(&self, prefix: usize) -> Option<Span<'a>> {
+        self.bytes.part(prefix, self.bytes.len_bytes().checked_sub(prefix)?)
+    }
+}
+
+impl Arrived for FrameBody<'_> {
+    type Memory = Registry;
+
+    #[inline]
+    fn len_bytes(&self, prefix: usize) -> u32 {
+        match self.is_lent {
+            true => self.lent[..self.pieces].iter().map(|lent| lent.len_bytes).sum(),
+            false => self.bytes.len_bytes().saturating_sub(prefix) as u32,
+        }
+    }
+
+    fn front(&self, out: &mut [u8]) {
+        let len = out.len().min(self.bytes.len_bytes());
+        out[len..].fill(0);
+        if let Some(front) = self.bytes.part(0, len) {
+            front.read(&mut out[..len]);
+        }
+    }
+
+    #[inline]
+    fn scatter(&self, memory: &Registry, prefix: usize, pd: PdId, sgl: &[Sge], offset: u64) -> Result<(), Stop> {
+        if self.is_lent {
+            return self.each_lent(|at, span| memory.scatter_from(pd, sgl, offset + at, span).map_err(Stop::Local));
+        }
+        let bytes = self.after(prefix).ok_or(Stop::Elsewhere)?;
+        memory.scatter_from(pd, sgl, offset, bytes).map_err(Stop::Local)
+    }
+
+    fn write(&self, memory: &Registry, prefix: usize, who: Accessor, to: RemoteAddr) -> Result<(), Stop> {
+        let all = self.after(prefix).ok_or(Stop::Elsewhere)?;
+        let mut at = 0;
+        while at < all.len_bytes() {
+            let mut piece = [0; PIECE_BYTES];
+            let piece = &mut piece[..PIECE_BYTES.min(all.len_bytes() - at)];
+            all.part(at, piece.len()).ok_or(Stop::Elsewhere)?.read(piece);
+            let addr = to.addr.wrapping_add(at as u64);
+            memory.remote_write(who, to.rkey, addr, piece).map_err(Stop::Local)?;
+            at += piece.len();
+        }
+        Ok(())
+    }
+}

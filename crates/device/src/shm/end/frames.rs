@@ -1,0 +1,148 @@
+//! What goes to the peer as frames.
+
+use memory::Registry;
+use shm::MAX_FRAME_BYTES;
+use smallvec::SmallVec;
+use transport::shm::frame::{Flags, HEAD_BYTES, Head};
+use transport::shm::path::{Body, Stop};
+use transport::{Accessor, Memory, PdId, Sge};
+use wire::RKey;
+
+use super::End;
+use crate::shm::arrived::{LENT_BYTES, Lent, MAX_LENT};
+use crate::shm::own;
+
+/// From so many bytes on a SEND says where its bytes are: below, two short copies cost less than
+/// the way to the sender's memory. Measured with buffers that are written before each SEND: from here on lending has
+/// the better latency and twice the rate of one queue pair.
+const LEND_FROM_BYTES: u32 = 1 << 10;
+/// Bytes of a message in one frame.
+const MAX_PART_BYTES: u32 = (MAX_FRAME_BYTES - HEAD_BYTES - 64) as u32;
+
+impl End {
+    /// Sends a frame whose body is there.
+    #[inline]
+    fn send_bytes(&self, head: &Head, prefix: &[u8], bytes: &[u8]) -> Result<(), Stop> {
+        let mut lane = self.link.producer(self.lane);
+        let Some(mut room) = lane.reserve(HEAD_BYTES + prefix.len() + bytes.len()) else { return Err(self.no_room()) };
+        room.write(0, &head.encode());
+        room.write(HEAD_BYTES, prefix);
+        room.write(HEAD_BYTES + prefix.len(), bytes);
+        room.commit();
+        Ok(())
+    }
+
+    /// Sends a part of a list.
+    #[inline]
+    fn send_list(
+        &self,
+        memory: &Registry,
+        head: &mut Head,
+        prefix: &[u8],
+        (pd, sgl, offset): (PdId, &[Sge], u32),
+        left_bytes: u32,
+    ) -> Result<u32, Stop> {
+        let part = left_bytes.min(MAX_PART_BYTES);
+        head.flags.set(Flags::LAST, part == left_bytes);
+        let at = HEAD_BYTES + prefix.len();
+        let mut lane = self.link.producer(self.lane);
+        let Some(mut room) = lane.reserve(at + part as usize) else { return Err(self.no_room()) };
+        room.write(0, &head.encode());
+        room.write(HEAD_BYTES, prefix);
+        if part > 0 {
+            let to = room.span(at, part as usize).ok_or(Stop::Full)?;
+            memory.gather_to(pd, sgl, offset.into(), to).map_err(Stop::Local)?;
+        }
+        room.commit();
+        Ok(part)
+    }
+
+    /// Says where all of a list is, if all of it can be mapped by the peer.
+    fn lend(&self, memory: &Registry, head: &mut Head, pd: PdId, sgl: &[Sge]) -> Result<bool, Stop> {
+        let mut bytes: SmallVec<[u8; LENT_BYTES * MAX_LENT]> = SmallVec::new();
+        let parts = sgl.iter().filter(|sge| sge.len_bytes > 0);
+        if parts.clone().count() > MAX_LENT {
+            return Ok(false);
+        }
+        for sge in parts {
+            let Some(lent) = self.lend_entry(memory, pd, sge)? else { return Ok(false) };
+            bytes.extend(lent.encode());
+        }
+        head.flags |= Flags::LENT | Flags::LAST;
+        self.send_bytes(head, &[], &bytes)?;
+        Ok(true)
+    }
+
+    fn lend_entry(&self, memory: &Registry, pd: PdId, sge: &Sge) -> Result<Option<Lent>, Stop> {
+        let place = memory.locate(pd, sge).map_err(Stop::Local)?;
+        if self.link.is_own() {
+            return Ok(own::lend(memory, sge));
+        }
+        Ok(place.map(|(object, offset)| Lent { object, len_bytes: sge.len_bytes, offset }))
+    }
+
+    /// The lane takes no frame: it is full, or there is nobody.
+    #[cold]
+    fn no_room(&self) -> Stop {
+        if self.link.is_dead() { Stop::Dead } else { Stop::Full }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn send_and_record(
+        &self,
+        memory: &Registry,
+        head: &Head,
+        prefix: &[u8],
+        body: Body<'_>,
+    ) -> Result<u32, Stop> {
+        let taken = self.send_frame(memory, head, prefix, body)?;
+        self.recorder.sent(memory, head, prefix, body, taken);
+        Ok(taken)
+    }
+
+    #[inline(always)] // Called twice, but once only where it matters.
+    pub(super) fn send_frame(
+        &self,
+        memory: &Registry,
+        head: &Head,
+        prefix: &[u8],
+        body: Body<'_>,
+    ) -> Result<u32, Stop> {
+        let mut head = *head;
+        match body {
+            Body::Bytes(bytes) => {
+                head.flags |= Flags::LAST;
+                self.send_bytes(&head, prefix, bytes)?;
+                Ok(bytes.len() as u32)
+            }
+            Body::List { pd, sgl, offset, left_bytes, may_lend } => {
+                let whole = may_lend && offset == 0 && left_bytes >= LEND_FROM_BYTES;
+                if whole && self.lend(memory, &mut head, pd, sgl)? {
+                    return Ok(left_bytes);
+                }
+                self.send_list(memory, &mut head, prefix, (pd, sgl, offset), left_bytes)
+            }
+            Body::Remote { who, rkey, addr, left_bytes } => {
+                self.send_remote(memory, &mut head, (who, rkey, addr), left_bytes)
+            }
+        }
+    }
+
+    /// Sends a part of what a key of ours opens.
+    fn send_remote(
+        &self,
+        memory: &Registry,
+        head: &mut Head,
+        (who, rkey, addr): (Accessor, RKey, u64),
+        left_bytes: u32,
+    ) -> Result<u32, Stop> {
+        let part = left_bytes.min(MAX_PART_BYTES);
+        let mut bytes: SmallVec<[u8; 1024]> = SmallVec::new();
+        bytes.resize(part as usize, 0);
+        memory.remote_read(who, rkey, addr, &mut bytes).map_err(Stop::Remote)?;
+        head.flags.set(Flags::LAST, part == left_bytes);
+        self.send_bytes(head, &[], &bytes)?;
+        Ok(part)
+    }
+}

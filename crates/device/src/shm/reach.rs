@@ -1,0 +1,111 @@
+//! From a peer's key to its bytes: the checks that its own engine would make.
+//!
+//! Everything read from the export was copied out before it is looked at, and what
+//! it says of places is checked against what we have mapped.
+
+use memory::SharedKey;
+use shm::{Known, Object, Peer, SharedQp};
+use transport::shm::path::Stop;
+use transport::{Access, MemoryError, RemoteAddr};
+use wire::Qpn;
+
+use super::links::ShmLink;
+
+/// Where bytes of the peer are.
+pub(super) enum Place<'a> {
+    /// Mapped here, from this offset on.
+    Mapped(&'a Object, usize),
+    /// At this address of the peer, to be reached through the kernel.
+    Far(u64),
+}
+
+/// What was used last: most requests of a queue pair use the same again, and then only the records' numbers are
+/// looked at. What they allow is checked for each request.
+#[derive(Default)]
+pub(super) struct Recent {
+    qp: Option<Known<SharedQp>>,
+    key: Option<Known<SharedKey>>,
+    /// The object that the last mapped key lies in, by number.
+    object: Option<(u32, Object)>,
+}
+
+impl Recent {
+    /// The peer's queue pair, if it is ready for ours and allows `access`.
+    #[inline]
+    pub(super) fn queue_pair(&mut self, peer: &Peer, theirs: Qpn, ours: Qpn, access: Access) -> Result<SharedQp, Stop> {
+        if !self.qp.is_some_and(|known| peer.has_qp(&known)) {
+            self.qp = peer.qp(theirs);
+        }
+        let qp = self.qp.map(|known| known.value).filter(|qp| qp.peer == ours).ok_or(Stop::NotReady)?;
+        match qp.access.contains(access) {
+            true => Ok(qp),
+            false => Err(Stop::Remote(MemoryError::NoPermission)),
+        }
+    }
+
+    /// Where a range of the peer is, if the queue pair may do `access` on it by the key.
+    #[inline]
+    pub(super) fn place(
+        &mut self,
+        link: &ShmLink,
+        qp: &SharedQp,
+        remote: RemoteAddr,
+        len_bytes: u64,
+        access: Access,
+    ) -> Result<Place<'_>, Stop> {
+        let peer = link.peer();
+        if !self.key.is_some_and(|known| known.value.rkey == remote.rkey && peer.has_key(&known)) {
+            self.key = peer.key(remote.rkey);
+        }
+        let key = &self.key.as_ref().ok_or(Stop::Remote(MemoryError::BadKey))?.value;
+        let from = check(key, qp, remote.addr, len_bytes, access)?;
+        if let Some((number, at)) = locate(key, from, len_bytes)
+            && let Some(object) = hold(&mut self.object, link, number)
+            && object.span().part(at, len_bytes as usize).is_some()
+        {
+            return Ok(Place::Mapped(object, at));
+        }
+        match peer.reaches_far() {
+            true => Ok(Place::Far(key.start.wrapping_add(from))),
+            false => Err(Stop::Elsewhere),
+        }
+    }
+
+    /// Keeps no memory of the peer any longer.
+    pub(super) fn forget_object(&mut self) {
+        self.object = None;
+    }
+}
+
+/// How far into the key's memory the range begins, if the queue pair may do `access` on it.
+#[inline]
+fn check(key: &SharedKey, qp: &SharedQp, addr: u64, len_bytes: u64, access: Access) -> Result<u64, Stop> {
+    if key.pd != qp.pd || key.only.is_some_and(|only| only != qp.qpn) {
+        return Err(Stop::Remote(MemoryError::WrongDomain));
+    }
+    if !key.access.contains(access) {
+        return Err(Stop::Remote(MemoryError::NoPermission));
+    }
+    match addr.checked_sub(key.base) {
+        Some(from) if from <= key.len_bytes && len_bytes <= key.len_bytes - from => Ok(from),
+        _ => Err(Stop::Remote(MemoryError::OutOfBounds)),
+    }
+}
+
+/// The object that all of a checked range lies in, and where.
+#[inline]
+fn locate(key: &SharedKey, from: u64, len_bytes: u64) -> Option<(u32, usize)> {
+    let place = key.place?;
+    let inside = from.checked_add(len_bytes).is_some_and(|end| end <= key.len_bytes.saturating_sub(place.skip_back));
+    let at = place.offset.checked_add(from.checked_sub(place.skip_front)?)?;
+    Some((place.object, usize::try_from(at).ok().filter(|_| inside)?))
+}
+
+/// The object of that number: the one that is held, or else another in its place.
+#[inline]
+fn hold<'a>(held: &'a mut Option<(u32, Object)>, link: &ShmLink, number: u32) -> Option<&'a Object> {
+    if held.as_ref().is_none_or(|(held, _)| *held != number) {
+        *held = link.object(number).map(|object| (number, object));
+    }
+    held.as_ref().map(|(_, object)| object)
+}

@@ -1,0 +1,116 @@
+//! Tells a capture what went to a peer on this host and came from there.
+//!
+//! While nobody captures it costs one look at a flag. Otherwise the bytes are copied out of the memory that they are
+//! in before anything is computed from them, and with no access to the peer's memory under way: whoever wants its
+//! memory back does not wait for a file.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use memory::Registry;
+use transport::shm::frame::Head;
+use transport::shm::path::{Arrived, Body};
+use transport::shm::transcript::{Bytes, Deed, Ends, FRONT_BYTES, Outcome, Transcript, prefix_bytes};
+use transport::{AddressVector, Memory, Payload, Qp};
+
+use super::arrived::FrameBody;
+use crate::capture::{Capture, Unsent, Way};
+use crate::counters::Counters;
+
+/// Records for one queue pair, with its lock held.
+pub(super) struct Recorder {
+    capture: Arc<Capture>,
+    counters: Counters,
+    /// Apart, so that what is used all the time is close together.
+    state: RefCell<Option<Box<State>>>,
+}
+
+/// What the packets have in common, and how far the present capture is, by its number.
+struct State {
+    ends: Ends,
+    way: Way,
+    transcript: Option<(u32, Transcript)>,
+}
+
+impl Recorder {
+    pub(super) fn new(capture: Arc<Capture>, counters: Counters) -> Recorder {
+        Recorder { capture, counters, state: RefCell::default() }
+    }
+
+    /// The queue pair was modified.
+    pub(super) fn learn(&self, qp: &Qp) {
+        let (ends, attr) = (Ends::of(qp), qp.query());
+        let AddressVector { flow_label, .. } = attr.address;
+        let (local, remote) = (qp.qpn(), attr.dest_qpn);
+        let entropy = wire::source_port(flow_label, local, remote);
+        let way = Way { address: attr.address, entropy, local, remote };
+        let mut state = self.state.borrow_mut();
+        let mut transcript = state.take().and_then(|state| state.transcript);
+        if let Some((_, transcript)) = &mut transcript {
+            transcript.set_ends(ends);
+        }
+        *state = Some(Box::new(State { ends, way, transcript }));
+    }
+
+    /// A frame has left that stands for `taken` bytes of its body.
+    #[cold]
+    pub(super) fn sent(&self, memory: &Registry, head: &Head, prefix: &[u8], body: Body<'_>, taken: u32) {
+        let mut read = |at: u32, out: &mut [u8]| match body {
+            Body::Bytes(bytes) => copy(bytes, at, out),
+            Body::List { pd, sgl, offset, .. } => {
+                memory.gather(pd, sgl, u64::from(offset) + u64::from(at), out).is_ok()
+            }
+            Body::Remote { who, rkey, addr, .. } => {
+                memory.remote_read(who, rkey, addr.wrapping_add(at.into()), out).is_ok()
+            }
+        };
+        let bytes = Bytes { len_bytes: taken, read: &mut read };
+        self.write(|transcript, unsent| {
+            transcript.sent(head, prefix, bytes, &mut |way, packet, comment| unsent.add(way, packet, comment));
+        });
+    }
+
+    /// A frame has arrived.
+    #[cold]
+    pub(super) fn arrived(&self, head: &Head, body: &FrameBody<'_>) {
+        let mut front = [0; FRONT_BYTES];
+        body.front(&mut front);
+        let prefix = prefix_bytes(head.kind);
+        let mut read = |at: u32, out: &mut [u8]| body.copy_out(prefix, at, out);
+        let bytes = Bytes { len_bytes: body.len_bytes(prefix), read: &mut read };
+        self.write(|transcript, unsent| {
+            transcript.arrived(head, &front, bytes, &mut |way, packet, comment| unsent.add(way, packet, comment));
+        });
+    }
+
+    /// A request has ended that needed no frame.
+    #[cold]
+    pub(super) fn done(&self, memory: &Registry, deed: &Deed<'_>, outcome: Outcome) {
+        let mut read = |at: u32, out: &mut [u8]| match deed.payload {
+            Payload::Inline(bytes) => copy(bytes, at, out),
+            Payload::Sgl(sgl) => memory.gather(deed.pd, sgl, at.into(), out).is_ok(),
+        };
+        self.write(|transcript, unsent| {
+            transcript.done(deed, outcome, &mut read, &mut |way, packet, comment| unsent.add(way, packet, comment));
+        });
+    }
+
+    /// Writes what `tell` tells, if a capture is on.
+    fn write(&self, tell: impl FnOnce(&mut Transcript, &mut Unsent<'_>)) {
+        if !self.capture.is_active() {
+            return;
+        }
+        let mut state = self.state.borrow_mut();
+        let Some(State { ends, way, transcript }) = state.as_deref_mut() else { return };
+        let number = self.capture.number();
+        let known = transcript.take().filter(|(of, _)| *of == number);
+        let (_, transcript) = transcript.insert(known.unwrap_or_else(|| (number, Transcript::new(*ends))));
+        tell(transcript, &mut Unsent::new(&self.capture, &self.counters, way));
+    }
+}
+
+/// Copies bytes that are at hand from an offset on.
+fn copy(bytes: &[u8], at: u32, out: &mut [u8]) -> bool {
+    let part = bytes.get(at as usize..).and_then(|rest| rest.get(..out.len()));
+    part.map(|part| out.copy_from_slice(part)).is_some()
+}

@@ -1,0 +1,192 @@
+//! A process that is introduced as any other, and then writes nonsense over all that it shares with
+//! its victim, while an honest process and the victim go on.
+//!
+//! The test runs the test binary again for each of the three.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hub::client::{AttachOptions, LinkOffer, LocalOffer, Session, SessionEvent, Side, attach};
+use longarm_device::{Qpn, RemoteAddr, SendOp};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+use shm::{Export, LANES, Link, LinkEnds};
+use support::{End, Other, PATIENCE, ROLE, heard, meet, open, run_apart, say};
+use transport::shm::frame::HEAD_BYTES;
+
+const TEST: &str = "a_hostile_neighbour_spoils_nothing_but_its_own_link";
+const LEN: usize = 20_000;
+/// Where messages arrive.
+const INBOX: usize = 1 << 17;
+/// How long a hostile process is at it.
+const ATTACK: Duration = Duration::from_millis(700);
+/// Attacks of each kind.
+const ATTACKS: u64 = 3;
+
+#[test]
+fn a_hostile_neighbour_spoils_nothing_but_its_own_link() {
+    match std::env::var(ROLE).unwrap_or_default().as_str() {
+        "victim" => be_victim(),
+        "honest" => be_honest(),
+        word if !word.is_empty() => be_hostile(word),
+        _ => run_apart(TEST, "victim"),
+    }
+}
+
+// ---- processes ----
+
+/// Sends back what it gets.
+fn be_honest() {
+    let end = End::on(&open());
+    meet(&end);
+    // A message that comes before there is a receive is sent again.
+    loop {
+        end.receive(INBOX, LEN);
+        end.wait(1);
+        end.post(SendOp::Send, INBOX, LEN).unwrap();
+        end.wait(1);
+    }
+}
+
+fn be_victim() {
+    let device = open();
+    let end = End::on(&device);
+    let mut honest = Other::start(TEST, "honest");
+    let remote = honest.connect(&end);
+    for kind in ["heads", "link", "socket", "export"] {
+        for seed in 1..=ATTACKS {
+            let target = End::on(&device);
+            let mut hostile = Other::start(TEST, &format!("{kind} {seed}"));
+            hostile.tell(&target.describe());
+            target.connect(&format!("{} 4096 4096", hostile.line("hostile ")));
+            target.receive(INBOX, LEN);
+            let start = Instant::now();
+            for round in (0..=u8::MAX).cycle() {
+                for op in [SendOp::Send, SendOp::Write(remote), SendOp::Read(remote)] {
+                    // A queue pair that has failed takes requests, too, until its queue is full.
+                    let _ = target.post(op, 0, LEN);
+                }
+                exchange(&end, remote, round);
+                target.cq.poll(&mut Vec::new(), 100).unwrap();
+                if start.elapsed() > ATTACK {
+                    break;
+                }
+            }
+            // Both of these wait for accesses of peers; a hostile one does not hold them up.
+            drop(target);
+        }
+    }
+    let counters = device.counters();
+    assert!(counters.get("shm_links_broken") >= 1, "{counters:?}");
+    assert_eq!(counters.get("background_panics"), 0);
+    exchange(&end, remote, 0);
+}
+
+/// A message there and back, and the peer's memory written and read.
+fn exchange(end: &End, remote: RemoteAddr, round: u8) {
+    let data: Vec<u8> = (0..LEN).map(|at| (at / 5) as u8 ^ round).collect();
+    end.fill(0, &data);
+    end.receive(INBOX, LEN);
+    end.post(SendOp::Send, 0, LEN).unwrap();
+    end.wait(2);
+    assert!(end.bytes(INBOX, LEN) == data, "what was sent comes back");
+    end.post(SendOp::Write(remote), 0, LEN).unwrap();
+    end.post(SendOp::Read(remote), INBOX / 2, LEN).unwrap();
+    end.wait(2);
+    assert!(end.bytes(INBOX / 2, LEN) == data, "what was written is read back");
+}
+
+// ---- the hostile one ----
+
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+fn be_hostile(word: &str) {
+    let (kind, seed) = word.split_once(' ').unwrap();
+    let mut dice = Dice(seed.parse::<u64>().unwrap().wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let victim = Qpn::new(heard().split_whitespace().next().unwrap().parse().unwrap());
+    let registry = memory::Registry::from_entropy().unwrap();
+    let export = Export::new(&registry.remote_keys()).unwrap();
+    let wake = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+    let offer = LocalOffer { export: Arc::new(export.fd().try_clone_to_owned().unwrap()), wake: Arc::new(wake) };
+    let mut session = attach(&AttachOptions { local: Some(offer), ..AttachOptions::default() }).unwrap();
+    let (ours, theirs) = Link::create().unwrap();
+    session.introduce(victim.slot(), LinkOffer { link: theirs.link, socket: theirs.socket }).unwrap();
+    let introduction = introduced(&mut session);
+    assert!(matches!(introduction.side, Side::Asked));
+    let with = shm::Introduction { export: introduction.export, wake: introduction.wake, pid: introduction.pid };
+    let copies = (ours.link.try_clone().unwrap(), ours.socket.try_clone().unwrap());
+    let link = Link::open(LinkEnds { link: ours.link, socket: ours.socket }, with, shm::Side::Asked).unwrap();
+    link.confirm();
+    assert!(link.wait_confirmed(PATIENCE));
+    let own = Qpn::new(u32::from(session.slot()) << 16 | 7);
+    say(&format!("hostile {}", own.get()));
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        match kind {
+            "heads" => send_heads(&link, own, victim, &mut dice),
+            "link" => overwrite(copies.0.as_fd(), &mut dice),
+            "export" => overwrite(export.fd(), &mut dice),
+            _ => drop(rustix::io::write(&copies.1, &dice.roll().to_ne_bytes()[..1 + dice.0 as usize % 8])),
+        }
+        link.peer().wake();
+    }
+}
+
+fn introduced(session: &mut Session) -> hub::client::Introduction {
+    let start = Instant::now();
+    loop {
+        session.maintain(Instant::now());
+        match session.next_event() {
+            Some(SessionEvent::Introduced(introduction)) => return introduction,
+            Some(SessionEvent::NotIntroduced { reason, .. }) => panic!("{reason:?}"),
+            _ => std::thread::sleep(Duration::from_millis(1)),
+        }
+        assert!(start.elapsed() < PATIENCE, "nobody was introduced");
+    }
+}
+
+/// Frames whose heads are nearly right.
+fn send_heads(link: &Link, own: Qpn, victim: Qpn, dice: &mut Dice) {
+    for _ in 0..1000 {
+        let mut lane = link.producer(dice.roll() as usize % LANES);
+        let body = dice.roll() as usize % 3000;
+        let Some(mut room) = lane.reserve(HEAD_BYTES + body) else { return };
+        // Now and then for another queue pair than ours.
+        let to = if dice.roll().is_multiple_of(8) { Qpn::new(victim.get() ^ (dice.roll() as u32 & 3)) } else { victim };
+        let kind = (dice.roll() % 20) as u32 | (dice.roll() as u32 & 0x0007_1f00);
+        let words = [kind, own.get(), to.get(), dice.roll() as u32 % 4, dice.roll() as u32 % 4, body as u32, 9];
+        room.write(0, &words.map(u32::to_le_bytes).concat());
+        room.write(HEAD_BYTES, &dice.roll().to_ne_bytes().repeat(body / 8 + 1)[..body]);
+        room.commit();
+    }
+}
+
+/// Random words all over a shared file; some places more often than others.
+#[allow(unsafe_code, reason = "a hostile process writes where it likes")]
+fn overwrite(file: std::os::fd::BorrowedFd<'_>, dice: &mut Dice) {
+    let len = rustix::fs::fstat(file).unwrap().st_size as usize;
+    let rights = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a mapping of its own, at an address that the kernel chooses.
+    let mapped = unsafe { mmap(std::ptr::null_mut(), len, rights, MapFlags::SHARED, file, 0) }.unwrap();
+    for _ in 0..50_000 {
+        let room = if dice.roll().is_multiple_of(2) { len } else { len.min(64 << 10) };
+        let at = dice.roll() as usize % (room / 8);
+        let word = if dice.roll().is_multiple_of(2) { dice.roll() } else { dice.roll() % 256 };
+        // SAFETY: within the mapping; nobody has a reference into it.
+        unsafe { mapped.cast::<u64>().add(at).write_volatile(word) };
+    }
+    // SAFETY: our own mapping, made above.
+    unsafe { rustix::mm::munmap(mapped, len) }.unwrap();
+}

@@ -1,0 +1,99 @@
+//! Two processes: this test and a child that plays a role.
+
+mod child;
+mod couple;
+mod kill;
+
+use std::time::{Duration, Instant};
+
+use couple::{Couple, PATIENCE, block, eventually};
+use longarm_shm::Death;
+use memory::{Region, Span};
+use std::os::fd::AsFd;
+
+/// The child's side: the test binary is executed again with a role in its environment.
+#[test]
+fn role() {
+    let name = std::env::var("LONGARM_TEST_ROLE").unwrap_or_default();
+    assert!(name.is_empty() || child::play(&name), "there is no role {name}");
+}
+
+#[test]
+fn objects_are_passed_mapped_and_written() {
+    let couple = Couple::start("objects");
+    let region = Region::allocate(3 << 20).expect("memory");
+    assert!(couple.link.offer_object(7, &region.object_file().expect("a file")));
+    // The child writes into ours and offers one of its own.
+    let frame = couple.receive();
+    assert_eq!(frame, b"written");
+    let mut seen = [0; 5];
+    region.span().part(1 << 20, 5).expect("inside").read(&mut seen);
+    assert_eq!(&seen, b"child");
+    eventually(|| {
+        couple.link.serve_socket();
+        couple.link.peer().object(9).is_some()
+    });
+    couple.link.peer().object(9).expect("mapped").span().part(0, 6).expect("inside").write(b"parent");
+    couple.send(b"look");
+    assert_eq!(couple.receive(), b"parent");
+    couple.send(b"end");
+    eventually(|| {
+        couple.link.serve_socket();
+        couple.link.is_dead()
+    });
+    assert_eq!(couple.link.death(), Some(Death::Gone));
+    // Mapped memory outlives its owner.
+    assert!(couple.link.peer().object(9).is_some());
+}
+
+#[test]
+fn memory_is_reached_the_far_way() {
+    let couple = Couple::start("far");
+    let address = u64::from_ne_bytes(couple.receive().try_into().expect("an address"));
+    let peer = couple.link.peer();
+    if peer.reaches_far() {
+        let mut bytes = *b"12345678";
+        // SAFETY: our own bytes, used by nobody else meanwhile.
+        let span = unsafe { Span::new(bytes.as_mut_ptr(), bytes.len()) };
+        peer.read_far(address, span).expect("it is mapped there");
+        assert_eq!(&bytes, b"far away");
+        bytes.copy_from_slice(b"was here");
+        peer.write_far(address, span).expect("it is mapped there");
+    }
+    couple.send(if peer.reaches_far() { b"was here" } else { b"far away" });
+    assert_eq!(couple.receive(), b"right");
+    let mut couple = couple;
+    couple.kill();
+    let mut byte = [0u8];
+    // SAFETY: as above.
+    let span = unsafe { Span::new(byte.as_mut_ptr(), 1) };
+    assert!(couple.link.peer().read_far(address, span).is_err());
+}
+
+#[test]
+fn nobody_sleeps_through_a_frame() {
+    let couple = Couple::start("echo");
+    let rounds: u32 = 3000;
+    for round in 0..rounds {
+        couple.send(&round.to_ne_bytes());
+        // Each side blocks until it is woken; a frame that woke nobody would end the patience.
+        let answer = block(&couple.link, &couple.export, couple.bell.as_fd());
+        assert_eq!(answer, round.to_ne_bytes());
+    }
+}
+
+#[test]
+fn a_child_that_is_killed_is_noticed() {
+    let mut couple = Couple::start("echo");
+    couple.send(b"hello");
+    assert_eq!(couple.receive(), b"hello");
+    assert!(!couple.link.is_dead());
+    couple.kill();
+    let begin = Instant::now();
+    while !couple.link.is_dead() && begin.elapsed() < PATIENCE {
+        couple.link.serve_socket();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(couple.link.death(), Some(Death::Gone));
+    assert!(couple.link.producer(0).reserve(8).is_none());
+}

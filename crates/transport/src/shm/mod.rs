@@ -1,0 +1,243 @@
+//! Connections on one host: RC and UC without packets.
+//!
+//! The same roles as on the wire, but the peer's process is one lane away, and its memory under
+//! our own processor's hands:
+//!
+//! ```text
+//!  send queue ─► requester ── SEND, acknowledges, NAKs: frames ──► lane ──► (peer's responder)
+//!  completions ◄────┤
+//!                   └── WRITE, READ, atomics: done at once ──► the peer's memory
+//!  (peer's requester) ── frames ──► lane ──► responder ──► memory, receive completions
+//! ```
+//!
+//! A lane loses nothing, so nothing is sent again but after an RNR NAK, or while the peer's queue pair
+//! is not there yet. What ends a connection is what ends it on the wire: a refused request, RNR retries
+//! used up, a peer that is not there for `retry_count` timeouts, the death of its process.
+//!
+//! What differs: a peer whose process is stopped is waited for without a limit; a UC message that the
+//! receiver has no buffer for is lost as always, but none is lost on the way.
+
+mod at_once;
+pub mod errand;
+pub mod frame;
+pub mod path;
+mod requester;
+mod responder;
+pub mod transcript;
+mod wait;
+
+use crate::attr::{QpAttr, QpState};
+use crate::core::Core;
+use crate::drop::DropReason;
+use crate::host::{Host, QpEvent};
+use crate::qp::{Arrival, Failure, Transmit};
+use crate::state;
+use crate::time::Time;
+use crate::wr::SendWr;
+use frame::{Head, Kind};
+use path::{Arrived, Body, Path, Stop};
+use requester::Requester;
+use responder::Responder;
+
+/// The part of a queue pair that has its peer on this host.
+#[derive(Debug, Default)]
+pub(crate) struct Shm {
+    requester: Requester,
+    responder: Responder,
+    drained_event_due: bool,
+}
+
+impl Shm {
+    pub(crate) fn query(&self, core: &Core, attr: &mut QpAttr) {
+        attr.draining = core.state() == QpState::Sqd && !self.requester.is_drained();
+    }
+
+    pub(crate) fn entered(&mut self, core: &mut Core, from: QpState, _now: Time, host: &mut impl Host) {
+        match (from, core.state()) {
+            (QpState::Init, QpState::Rtr) => self.responder.start(core),
+            (QpState::Rtr, QpState::Rts) => self.requester.start(core),
+            (QpState::Sqe, QpState::Rts) => self.requester.restart(),
+            (QpState::Rts, QpState::Sqd) => self.drained_event_due = core.attr.notify_drained,
+            _ => {}
+        }
+        self.note_drained(core, host);
+    }
+
+    pub(crate) fn failed(&mut self, core: &mut Core, host: &mut impl Host) {
+        self.requester.stop();
+        self.responder.flush(core, host);
+    }
+
+    /// No packet is for it.
+    pub(crate) fn handle_packet(
+        &mut self,
+        _core: &mut Core,
+        _packet: &wire::Packet<'_>,
+        _arrival: &Arrival,
+        _now: Time,
+        _host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        Err(DropReason::WrongService)
+    }
+
+    /// It sends none either, but this is the time to go on.
+    pub(crate) fn poll_transmit(
+        &mut self,
+        core: &mut Core,
+        _now: Time,
+        _out: &mut [u8],
+        host: &mut impl Host,
+    ) -> Option<Transmit> {
+        self.go_on(core, true, host);
+        None
+    }
+
+    #[inline]
+    pub(crate) fn handle_frame<H: Host>(
+        &mut self,
+        core: &mut Core,
+        head: &Head,
+        body: &impl Arrived<Memory = H::Memory>,
+        host: &mut H,
+    ) -> Result<(), DropReason> {
+        if state::completes(core.state()) {
+            let acknowledged = self.requester.acknowledge(core, head.ack, host);
+            if head.kind == Kind::Ack {
+                self.note_drained(core, host);
+                return acknowledged;
+            }
+        }
+        if head.kind == Kind::Refused {
+            return self.responder.peer_was_refused(core, head, host);
+        }
+        if head.kind.is_request() {
+            return self.responder.handle_request(core, head, body, host);
+        }
+        if !state::completes(core.state()) {
+            return Err(DropReason::QpState);
+        }
+        let outcome = match head.kind {
+            Kind::Data => self.requester.handle_data(core, head, body, host),
+            Kind::Result => self.requester.handle_result(core, head, body, host),
+            _ => self.requester.handle_nak(core, head, host),
+        };
+        self.note_drained(core, host);
+        outcome
+    }
+
+    /// Carries a request out while it is posted, if nothing is in its way.
+    #[inline]
+    pub(crate) fn at_once(&mut self, core: &mut Core, wr: &SendWr, host: &mut impl Host) -> bool {
+        !self.responder.has_answer() && self.requester.at_once(core, wr, host)
+    }
+
+    /// Sends whatever can be sent; acknowledges that wait too, if `with_acks`.
+    #[inline]
+    pub(crate) fn go_on(&mut self, core: &mut Core, with_acks: bool, host: &mut impl Host) {
+        if !self.tell(host) {
+            return;
+        }
+        if !self.responder.answer(core, false, host) {
+            return self.full(host);
+        }
+        if !core.sq.is_empty() {
+            self.requester.go_on(core, self.responder.done(), host);
+            if self.requester.has_spoken() {
+                self.responder.has_told();
+            }
+            self.note_drained(core, host);
+        }
+        let due = with_acks || self.responder.has_urgent();
+        if due && !self.responder.answer(core, true, host) {
+            self.full(host);
+        }
+    }
+
+    /// What our requester has to say to the peer's responder. False: it could not.
+    fn tell(&mut self, host: &mut impl Host) -> bool {
+        let Some(head) = self.requester.urgent else { return true };
+        let Some(path) = host.path() else { return true };
+        if path.send(host.memory(), &head, &[], Body::Bytes(&[])) == Err(Stop::Full) {
+            self.full(host);
+            return false;
+        }
+        self.requester.urgent = None;
+        true
+    }
+
+    fn full(&mut self, host: &mut impl Host) {
+        if let Some(path) = host.path() {
+            self.requester.wait.for_room(path.now());
+        }
+    }
+
+    /// Whether the peer must hear of something that our requester found.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.requester.urgent.is_some() && !self.requester.wait.is_for_room()
+    }
+
+    /// A frame was lost: the message begins again.
+    pub(crate) fn lose_frame(&mut self, head: &Head) {
+        self.responder.lose(head);
+    }
+
+    pub(crate) fn wants_to_go_on(&self, core: &Core) -> bool {
+        !self.requester.wait.is_for_room()
+            && (self.responder.has_urgent() || self.requester.urgent.is_some() || self.requester.wants_to_go_on(core))
+    }
+
+    /// Whether it waits for room in the lane.
+    pub(crate) fn waits_for_room(&self) -> bool {
+        self.requester.wait.is_for_room()
+    }
+
+    pub(crate) fn look_for_room(&mut self) {
+        self.requester.look_for_room();
+    }
+
+    /// Whether the peer is yet to hear of a refusal.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.responder.has_answer()
+    }
+
+    pub(crate) fn ack_due(&self) -> bool {
+        self.responder.ack_due()
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.requester.wait.next_timeout()
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        self.requester.handle_timeout(now);
+    }
+
+    pub(crate) fn peer_died(&mut self, core: &mut Core, host: &mut impl Host) {
+        self.requester.peer_died(core, host);
+        self.note_drained(core, host);
+    }
+
+    /// The queue pair forgets its connection. What it has taken or refused is told before, or
+    /// the peer would wait for it.
+    pub(crate) fn part(&mut self, core: &mut Core, host: &mut impl Host) {
+        if self.tell(host) {
+            self.responder.answer(core, true, host);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+        self.responder.take_failure().or_else(|| self.requester.take_failure())
+    }
+
+    fn note_drained(&mut self, core: &Core, host: &mut impl Host) {
+        if self.drained_event_due && core.state() == QpState::Sqd && self.requester.is_drained() {
+            self.drained_event_due = false;
+            host.event(QpEvent::SendQueueDrained);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

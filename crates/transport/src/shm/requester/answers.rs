@@ -1,0 +1,173 @@
+//! What the peer answers: acknowledges, NAKs, data.
+
+use super::*;
+
+impl Requester {
+    /// The peer has carried out every request before `upto`.
+    pub(crate) fn acknowledge(&mut self, core: &mut Core, upto: u32, host: &mut impl Host) -> Result<(), DropReason> {
+        let count = upto.wrapping_sub(self.una) as usize;
+        if count == 0 || is_before(upto, self.una) {
+            return Ok(());
+        }
+        let answered = if self.asked == Asked::Nothing { self.issued } else { 0 };
+        if count > answered {
+            return Err(DropReason::GhostResponse);
+        }
+        for _ in 0..count {
+            core.complete_head(host);
+        }
+        self.una = upto;
+        self.issued -= count;
+        self.begun = self.begun.saturating_sub(count);
+        self.wait.progress();
+        Ok(())
+    }
+
+    /// A NAK of whatever kind for one of our requests; those before it are acknowledged.
+    pub(crate) fn handle_nak(&mut self, core: &mut Core, head: &Head, host: &mut impl Host) -> Result<(), DropReason> {
+        let index = head.request.wrapping_sub(self.una) as usize;
+        let is_uc = core.qp_type == QpType::Uc;
+        let is_known = match head.kind {
+            // What was begun anew in the meantime is answered anew. It tells nothing of those before.
+            Kind::NotReady => is_uc || head.code == 0 || head.code == self.attempt,
+            Kind::RnrNak | Kind::Nak => !is_uc,
+            _ => true,
+        };
+        if index >= self.issued + usize::from(self.sent_bytes > 0) || !is_known {
+            return Err(DropReason::GhostResponse);
+        }
+        if head.kind == Kind::NotReady && !is_uc {
+            self.not_ready(core, host);
+            return Ok(());
+        }
+        self.acknowledge(core, head.request, host)?;
+        match head.kind {
+            Kind::NotReady => self.lose(core, host),
+            Kind::Unlent => {
+                self.copies = COPIES;
+                self.rewind();
+            }
+            Kind::RnrNak => self.receiver_not_ready(core, head.code, host),
+            _ => {
+                core.counters.rx_error_naks += 1;
+                self.rewind();
+                self.failure = Some(Failure::SendQueue(Reason::PeerRefused(nak_code(head.code))));
+            }
+        }
+        Ok(())
+    }
+
+    /// UC: nobody took the oldest message that was begun.
+    pub(super) fn lose(&mut self, core: &mut Core, host: &mut impl Host) {
+        core.counters.messages_dropped += 1;
+        match self.issued {
+            0 => self.sent_bytes = 0,
+            _ => self.issued -= 1,
+        }
+        self.una = self.una.wrapping_add(1);
+        self.complete(core, host);
+    }
+
+    /// UC: nobody will take what was begun.
+    pub(super) fn lose_begun(&mut self, core: &mut Core, host: &mut impl Host) {
+        while self.issued > 0 || self.sent_bytes > 0 {
+            self.lose(core, host);
+        }
+    }
+
+    pub(super) fn receiver_not_ready(&mut self, core: &mut Core, code: u16, host: &impl Host) {
+        core.counters.rx_rnr_naks += 1;
+        self.rewind();
+        let limit = core.attr.rnr_retry;
+        let retries = self.wait.for_receiver(now(host), wire::rnr_timer((code & 0x1f) as u8));
+        if limit != RNR_RETRY_FOREVER && retries > limit {
+            self.failure = Some(Failure::SendQueue(Reason::ReceiverNotReady { retries: limit }));
+        }
+    }
+
+    /// A part of the answer to a READ.
+    pub(crate) fn handle_data<H: Host>(
+        &mut self,
+        core: &mut Core,
+        head: &Head,
+        body: &impl Arrived<Memory = H::Memory>,
+        host: &mut H,
+    ) -> Result<(), DropReason> {
+        let (Asked::Data { received }, true) = (self.asked, head.request == self.una) else {
+            return Err(DropReason::GhostResponse);
+        };
+        let wqe = core.sq.head().ok_or(DropReason::GhostResponse)?;
+        let Payload::Sgl(sgl) = &wqe.payload else { return Err(DropReason::BadResponse) };
+        let len = body.len_bytes(0);
+        let ends = head.flags.contains(Flags::LAST);
+        let fits = len <= wqe.len_bytes - received && ends == (received + len == wqe.len_bytes);
+        if !fits {
+            self.rewind();
+            self.failure = Some(Failure::SendQueue(Reason::BadResponse));
+            return Err(DropReason::BadResponse);
+        }
+        if let Err(stop) = body.scatter(host.memory(), 0, core.pd, sgl, u64::from(received)) {
+            self.rewind();
+            self.failure = Some(Failure::SendQueue(local_reason(stop)));
+            return Ok(());
+        }
+        self.asked = Asked::Data { received: received + len };
+        if ends {
+            self.answered(core, host);
+        }
+        Ok(())
+    }
+
+    /// The answer to an errand.
+    pub(crate) fn handle_result<H: Host>(
+        &mut self,
+        core: &mut Core,
+        head: &Head,
+        body: &impl Arrived<Memory = H::Memory>,
+        host: &mut H,
+    ) -> Result<(), DropReason> {
+        if self.asked != Asked::Result || head.request != self.una {
+            return Err(DropReason::GhostResponse);
+        }
+        let mut before = [0; 8];
+        body.front(&mut before);
+        self.asked = Asked::Nothing;
+        self.issued = 0;
+        match self.complete_with(core, u64::from_le_bytes(before), host) {
+            Ok(()) => self.una = self.una.wrapping_add(1),
+            Err(stop) => self.failure = Some(Failure::SendQueue(local_reason(stop))),
+        }
+        Ok(())
+    }
+
+    /// The head has its answer.
+    pub(super) fn answered(&mut self, core: &mut Core, host: &mut impl Host) {
+        self.asked = Asked::Nothing;
+        self.issued = 0;
+        self.una = self.una.wrapping_add(1);
+        self.complete(core, host);
+    }
+}
+
+/// Whether a number lies before another; they wrap.
+#[inline]
+pub(super) fn is_before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+pub(super) fn local_reason(stop: Stop) -> Reason {
+    match stop {
+        Stop::Local(error) => Reason::LocalMemory(error),
+        _ => Reason::BadResponse,
+    }
+}
+
+pub(in crate::shm) fn nak_code(code: u16) -> NakCode {
+    const ALL: [NakCode; 4] = [
+        NakCode::InvalidRequest,
+        NakCode::RemoteAccessError,
+        NakCode::RemoteOperationalError,
+        NakCode::InvalidRdRequest,
+    ];
+    ALL.into_iter().find(|known| *known as u16 == code).unwrap_or(NakCode::RemoteOperationalError)
+}
