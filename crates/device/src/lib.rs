@@ -24,56 +24,40 @@
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-mod capture;
-mod channel;
 mod clock;
-mod counters;
-mod cq;
-mod device;
-mod devices;
 mod engine;
 mod error;
-mod events;
-mod faults;
-mod info;
-mod limits;
-mod mr;
-mod multicast;
-mod mw;
-mod pd;
+mod handles;
+mod objects;
+mod path;
 mod qp;
-mod quota;
+mod schedule;
 mod shm;
-mod signal;
-mod single;
-mod srq;
-mod start;
-mod table;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod testing;
 #[cfg(test)]
 mod tests;
-mod users;
-mod xrc;
+mod wire;
 
-pub use channel::CompChannel;
 pub use clock::monotonic_ns;
-pub use cq::{Cq, CqId, CqSpec};
-pub use device::{Device, OpenOptions};
+pub use engine::start::process_ends;
 pub use error::{CaptureError, CqError, Error, OpenError, PostFailure};
-pub use events::AsyncEvent;
-pub use info::{DeviceCounters, DeviceInfo, PortInfo, PortState};
-pub use limits::Limits;
-pub use mr::Mr;
-pub use mw::Mw;
-pub use pd::Pd;
-pub use qp::{Qp, QpSpec};
-pub use srq::{Srq, SrqAttr, SrqId};
-pub use start::process_ends;
-pub use xrc::Xrcd;
+pub use handles::channel::CompChannel;
+pub use handles::cq::{Cq, CqId, CqSpec};
+pub use handles::device::{Device, OpenOptions};
+pub use handles::mr::Mr;
+pub use handles::mw::Mw;
+pub use handles::pd::Pd;
+pub use handles::qp::{Qp, QpSpec};
+pub use handles::srq::{Srq, SrqAttr, SrqId};
+pub use handles::xrc::Xrcd;
+pub use objects::events::AsyncEvent;
+pub use objects::info::{DeviceCounters, DeviceInfo, PortInfo, PortState};
+pub use objects::limits::Limits;
 
 pub use ::faults::FaultPlan;
+pub use ::wire::{Gid, PKey, Psn, QKey, Qpn, RKey};
 pub use memory::{MwType, Region, Span, advise, set_advice_watched, survive_unmapping};
 /// The vocabulary of the transport, for callers that use this crate alone.
 pub use transport::{
@@ -81,4 +65,3 @@ pub use transport::{
     LKey, ModifyError, Mtu, Payload, PostError, QpAttr, QpCaps, QpCounters, QpEvent, QpState, QpType, Reason, RecvWr,
     RemoteAddr, SendFlags, SendOp, SendWr, Sge, Sgl, Status,
 };
-pub use wire::{Gid, PKey, Psn, QKey, Qpn, RKey};

@@ -11,9 +11,9 @@ use shm::{Export, Introduction, Link, Side};
 use udp::{Interface, PortGroup};
 use wire::Gid;
 
-use crate::counters::Counters;
-use crate::device::{Device, OpenOptions};
 use crate::engine::{EngineRef, Parts, WeakEngine};
+use crate::handles::device::{Device, OpenOptions};
+use crate::objects::counters::Counters;
 use crate::shm::ShmSide;
 
 /// Opens the device of an interface of this thread's network namespace, on an engine of its
@@ -61,7 +61,7 @@ fn open_sockets(sockets: Vec<(u8, OwnedFd)>, interface: &str) -> Device {
         session: None,
         counters: Counters::new().expect("a counter page"),
         registry,
-        wake: crate::engine::wake_descriptor().expect("a descriptor"),
+        wake: crate::engine::background::wake_descriptor().expect("a descriptor"),
         shm,
         naps: NAPS.get(),
     };

@@ -8,7 +8,7 @@ const POLLS_PER_ARMING: u64 = 32;
 
 /// What the application's threads have done so far, together.
 #[derive(Debug, Default)]
-pub(super) struct Activity {
+pub(crate) struct Activity {
     polls: AtomicU64,
     /// Completions taken. Threads may overwrite each other's: it is about how many.
     taken: AtomicU64,
@@ -18,7 +18,7 @@ pub(super) struct Activity {
 
 /// A moment to compare with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Look {
+pub(crate) struct Look {
     polls: u64,
     taken: u64,
     armings: u64,
@@ -27,41 +27,41 @@ pub(super) struct Look {
 impl Activity {
     /// So many polls have driven the engine. Only the holder of the receive side's lock calls this.
     #[inline]
-    pub(super) fn polled(&self, polls: u64) {
+    pub(crate) fn polled(&self, polls: u64) {
         self.polls.store(self.polls.load(Relaxed) + polls, Relaxed);
     }
 
     /// So many completions were taken: an application that is busy with them will be back.
     #[inline]
-    pub(super) fn took(&self, completions: u32) {
+    pub(crate) fn took(&self, completions: u32) {
         self.taken.store(self.taken.load(Relaxed) + u64::from(completions), Relaxed);
     }
 
     /// Whether it found something that had arrived. Only the holder of the receive side's lock calls this.
     #[inline]
-    pub(super) fn found(&self, something: bool) {
+    pub(crate) fn found(&self, something: bool) {
         self.empty.store(self.empty.load(Relaxed) + u64::from(!something), Relaxed);
     }
 
     /// Polls so far that found nothing.
     #[inline]
-    pub(super) fn empty_polls(&self) -> u64 {
+    pub(crate) fn empty_polls(&self) -> u64 {
         self.empty.load(Relaxed)
     }
 
     /// A completion queue was armed.
-    pub(super) fn armed(&self) {
+    pub(crate) fn armed(&self) {
         self.armings.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn look(&self) -> Look {
+    pub(crate) fn look(&self) -> Look {
         Look { polls: self.polls.load(Relaxed), taken: self.taken.load(Relaxed), armings: self.armings.load(Relaxed) }
     }
 
     /// Whether the application has driven by itself since `look`: with at least so many polls, and not only around
     /// events; or, if it waits for none, with so many completions that it took.
     #[inline]
-    pub(super) fn drives_since(&self, look: Look, least_polls: u64) -> bool {
+    pub(crate) fn drives_since(&self, look: Look, least_polls: u64) -> bool {
         let polls = self.polls.load(Relaxed).wrapping_sub(look.polls);
         let armings = self.armings.load(Relaxed).wrapping_sub(look.armings);
         if armings == 0 {

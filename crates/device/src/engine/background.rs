@@ -31,9 +31,9 @@ use crate::engine::Engine;
 use crate::engine::activity::{Activity, Look};
 
 #[cfg(test)]
-pub(super) use worker::become_this_thread;
-pub(super) use worker::is_this_thread;
-pub(super) use worker::spawn;
+pub(crate) use worker::become_this_thread;
+pub(crate) use worker::is_this_thread;
+pub(crate) use worker::spawn;
 
 /// So many polls since the last look mean that the application drives by itself now.
 const POLLS_TO_YIELD: u64 = 16;
@@ -49,7 +49,7 @@ enum Mode {
 
 /// The thread as the others see it.
 #[derive(Debug)]
-pub(super) struct Background {
+pub(crate) struct Background {
     wake: OwnedFd,
     mode: AtomicU8,
     /// When it will wake by itself, while blocked.
@@ -67,7 +67,7 @@ pub(crate) fn wake_descriptor() -> io::Result<OwnedFd> {
 }
 
 impl Background {
-    pub(super) fn new(wake: OwnedFd) -> Background {
+    pub(crate) fn new(wake: OwnedFd) -> Background {
         Background {
             wake,
             wishes: AtomicBool::new(false),
@@ -87,7 +87,7 @@ impl Background {
     /// There is something to do at once. Costs a load unless the thread is blocked: in any
     /// other mode it will see by itself.
     #[inline]
-    pub(super) fn kick(&self) {
+    pub(crate) fn kick(&self) {
         if self.is_blocked() {
             self.unblock();
         }
@@ -96,7 +96,7 @@ impl Background {
     /// The application has polled. If it drives by itself the thread need not wait for
     /// packets any more: each would wake it for nothing.
     #[inline]
-    pub(super) fn note_activity(&self, activity: &Activity) {
+    pub(crate) fn note_activity(&self, activity: &Activity) {
         if self.is_blocked() && activity.drives_since(*self.before.lock(), POLLS_TO_YIELD) {
             self.unblock();
         }
@@ -104,19 +104,19 @@ impl Background {
 
     /// Whether it waits for something to arrive.
     #[inline]
-    pub(super) fn is_blocked(&self) -> bool {
+    pub(crate) fn is_blocked(&self) -> bool {
         self.is(Mode::Blocked)
     }
 
     /// There is something to do at this time.
     #[inline]
-    pub(super) fn deadline(&self, at: Time) {
+    pub(crate) fn deadline(&self, at: Time) {
         if self.is_blocked() && at.0 < self.until.load(SeqCst) {
             self.unblock();
         }
     }
 
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stop.store(true, SeqCst);
         self.wake();
     }
@@ -156,13 +156,13 @@ impl Engine {
 
     /// Whether a thread of the application naps.
     #[inline]
-    pub(super) fn is_napped_on(&self) -> bool {
+    pub(crate) fn is_napped_on(&self) -> bool {
         self.watch.is_napped_on()
     }
 
     /// There is something for the background thread, should nobody else come to it.
     #[inline]
-    pub(super) fn kick_background(&self) {
+    pub(crate) fn kick_background(&self) {
         self.background.kick();
     }
 
@@ -181,7 +181,7 @@ impl Engine {
     #[inline]
     pub(crate) fn application_may_block(&self) {
         self.activity.armed();
-        crate::engine::Scratch::with(|scratch| scratch.rest.spin());
+        crate::engine::scratch::Scratch::with(|scratch| scratch.rest.spin());
         if self.background.is(Mode::Napping) {
             self.background.wake();
         }

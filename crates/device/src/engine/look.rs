@@ -7,10 +7,10 @@ use transport::Time;
 
 use crate::engine::Engine;
 use crate::engine::progress::Driver;
-use crate::engine::pump::Acks;
 use crate::engine::scratch::Scratch;
-use crate::engine::slots::Slot;
-use crate::shm::Pace;
+use crate::path::dispatch::Pace;
+use crate::path::pump::Acks;
+use crate::qp::slots::Slot;
 
 /// Empty polls of the application between two looks at the timers.
 const STEPS_PER_LOOK: u32 = 8;
@@ -18,20 +18,20 @@ const STEPS_PER_LOOK: u32 = 8;
 const MAX_STAY: u32 = 16;
 
 /// A step under way.
-pub(super) struct Drive {
-    pub(super) driver: Driver,
+pub(crate) struct Drive {
+    pub(crate) driver: Driver,
     /// What becomes of acknowledges.
-    pub(super) acks: Acks,
+    pub(crate) acks: Acks,
     /// Whether frames have come from peers on this host.
-    pub(super) framed: bool,
+    pub(crate) framed: bool,
     /// How the application polls, if it has such peers.
-    pub(super) pace: Option<Pace>,
+    pub(crate) pace: Option<Pace>,
     /// Whether it is noted that the application polls.
-    pub(super) noted: bool,
+    pub(crate) noted: bool,
 }
 
 /// What a look came to.
-pub(super) enum Look {
+pub(crate) enum Look {
     /// Others look.
     Busy,
     /// It was quiet a moment ago; not looked at now.
@@ -46,7 +46,7 @@ pub(super) enum Look {
 
 /// Whose turn it is in one thread.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+pub(crate) struct Place {
     place: usize,
     stayed: u32,
 }
@@ -81,7 +81,7 @@ impl Look {
 impl Engine {
     /// Looks at a socket, or at all of them on behalf of the background thread.
     #[inline]
-    pub(super) fn look(&self, drive: &mut Drive, scratch: &mut Scratch) -> Look {
+    pub(crate) fn look(&self, drive: &mut Drive, scratch: &mut Scratch) -> Look {
         if self.slots.len() == 1 {
             return self.look_at(self.slots.first(), drive, scratch);
         }

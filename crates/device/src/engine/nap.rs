@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering::Acquire};
 use std::time::Duration;
 
 use crate::clock;
-use crate::counters::Counter;
 use crate::engine::progress::Driver;
 use crate::engine::rest::Advice;
 use crate::engine::scratch::Scratch;
 use crate::engine::watch::{OnWatch, Watcher};
 use crate::engine::{Engine, usage};
+use crate::objects::counters::Counter;
 
 /// The longest nap. It is longer than a tick of the usual kernels: a timer that comes before the next tick has to be
 /// programmed, which costs more than all the rest of the nap (20 µs in a virtual machine).
@@ -24,7 +24,7 @@ const NAP_FOR_ROOM: Duration = Duration::from_micros(100);
 impl Engine {
     /// Polls have found nothing for long: asks the system whether others want the processor.
     #[cold]
-    pub(super) fn ask_whether_busy(&self, scratch: &mut Scratch) {
+    pub(crate) fn ask_whether_busy(&self, scratch: &mut Scratch) {
         if self.naps {
             scratch.rest.ask(clock::now(), usage::of_this_thread());
         }
@@ -33,7 +33,7 @@ impl Engine {
     /// A thread that rests polls a completion queue that has `wanted` completions, which is none: it naps, if that is
     /// right, and takes what has arrived. False if it should poll.
     #[cold]
-    pub(super) fn rest(&self, wanted: &AtomicU32, scratch: &mut Scratch) -> bool {
+    pub(crate) fn rest(&self, wanted: &AtomicU32, scratch: &mut Scratch) -> bool {
         if scratch.rest.advise(clock::now()) == Advice::Spin {
             self.stay_awake();
             return false;

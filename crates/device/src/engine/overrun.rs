@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use transport::Reason;
 
-use crate::counters::Counter;
-use crate::cq::CqShared;
-use crate::engine::pump::Acks;
+use crate::engine::Engine;
 use crate::engine::scratch::Scratch;
-use crate::engine::{Engine, Host};
-use crate::qp::QpEntry;
+use crate::handles::cq::CqShared;
+use crate::objects::counters::Counter;
+use crate::path::pump::Acks;
+use crate::qp::entry::QpEntry;
+use crate::qp::host::Host;
 
 impl Engine {
     /// Carries out what the queue pairs asked for. No lock is held.

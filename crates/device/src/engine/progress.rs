@@ -6,21 +6,20 @@ use std::sync::atomic::AtomicU32;
 use transport::Time;
 
 use crate::clock;
-use crate::engine::Engine;
-use crate::engine::host::Host;
 use crate::engine::look::{Drive, Look};
-use crate::engine::pump::Acks;
-use crate::engine::rest;
 use crate::engine::scratch::Scratch;
-use crate::qp::QpEntry;
-use crate::shm::Turn;
+use crate::engine::{Engine, rest};
+use crate::path::dispatch::Turn;
+use crate::path::pump::Acks;
+use crate::qp::entry::QpEntry;
+use crate::qp::host::Host;
 
 /// Timers served in one step at most.
 const MAX_TIMERS: usize = 256;
 
 /// Who drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Driver {
+pub(crate) enum Driver {
     Application,
     /// The background thread, while the application is away.
     Background,
@@ -72,7 +71,7 @@ impl Engine {
     }
 
     /// One step, unless somebody else is at it.
-    pub(super) fn step(&self, driver: Driver, scratch: &mut Scratch) -> bool {
+    pub(crate) fn step(&self, driver: Driver, scratch: &mut Scratch) -> bool {
         let acks = match driver {
             Driver::Application => self.acks_of_application(),
             Driver::Background => Acks::Now,
@@ -133,7 +132,7 @@ impl Engine {
     }
 
     /// When something wants to be done without anything arriving.
-    pub(super) fn earliest_deadline(&self) -> Time {
+    pub(crate) fn earliest_deadline(&self) -> Time {
         self.timers.earliest().min(self.faults.earliest())
     }
 

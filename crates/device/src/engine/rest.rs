@@ -20,8 +20,8 @@ use std::time::Duration;
 use transport::Time;
 
 /// What an empty look at lanes weighs, and what an empty poll weighs that has looked at everything.
-pub(super) const LOOK: u32 = 1;
-pub(super) const POLL: u32 = 16;
+pub(crate) const LOOK: u32 = 1;
+pub(crate) const POLL: u32 = 16;
 
 /// Polls of this weight that find nothing, in succession, lead to a question to the system: it costs as much as
 /// two polls, and a thread whose messages come in time never asks.
@@ -44,18 +44,18 @@ const DENSE: Duration = Duration::from_micros(50);
 
 /// What the system says of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     /// For how long it has run.
-    pub(super) ran: Duration,
+    pub(crate) ran: Duration,
     /// How often the scheduler took its processor away.
-    pub(super) preempted: u64,
+    pub(crate) preempted: u64,
     /// How often it gave its processor away.
-    pub(super) waited: u64,
+    pub(crate) waited: u64,
 }
 
 /// What a thread that polls should do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Advice {
+pub(crate) enum Advice {
     /// Poll.
     Spin,
     /// Sleep until something arrives.
@@ -64,7 +64,7 @@ pub(super) enum Advice {
 
 /// How one thread waits.
 #[derive(Debug)]
-pub(super) struct Rest {
+pub(crate) struct Rest {
     /// The weight of the polls in succession that found nothing.
     empty: u32,
     state: State,
@@ -91,25 +91,25 @@ impl Default for Rest {
 impl Rest {
     /// A poll has found something.
     #[inline]
-    pub(super) fn found(&mut self) {
+    pub(crate) fn found(&mut self) {
         self.empty = 0;
     }
 
     /// Whether the thread rests: it asks for [advice](Rest::advise) before it polls.
     #[inline]
-    pub(super) fn rests(&self) -> bool {
+    pub(crate) fn rests(&self) -> bool {
         matches!(self.state, State::Resting { .. })
     }
 
     /// A poll of this weight has found nothing. True if it is time to [`ask`](Rest::ask) the system.
     #[inline]
-    pub(super) fn is_due(&mut self, weight: u32) -> bool {
+    pub(crate) fn is_due(&mut self, weight: u32) -> bool {
         self.empty += weight;
         self.empty >= ASK_WEIGHT && !self.rests()
     }
 
     /// A nap has ended at once, and what waits could not be taken. True if that was so several times in succession.
-    pub(super) fn is_in_vain(&mut self) -> bool {
+    pub(crate) fn is_in_vain(&mut self) -> bool {
         self.empty += POLL;
         let in_vain = self.empty >= VAIN_WEIGHT;
         if in_vain {
@@ -119,7 +119,7 @@ impl Rest {
     }
 
     /// What the system says of the thread.
-    pub(super) fn ask(&mut self, now: Time, usage: Usage) {
+    pub(crate) fn ask(&mut self, now: Time, usage: Usage) {
         self.empty = 0;
         if let State::Spinning(before) = self.state {
             self.compare(before, now, usage);
@@ -127,7 +127,7 @@ impl Rest {
     }
 
     /// What the thread should do instead of a poll.
-    pub(super) fn advise(&mut self, now: Time) -> Advice {
+    pub(crate) fn advise(&mut self, now: Time) -> Advice {
         match self.state {
             State::Spinning(_) => Advice::Spin,
             State::Resting { until, .. } if now >= until => {
@@ -142,14 +142,14 @@ impl Rest {
     }
 
     /// A nap has ended.
-    pub(super) fn woke(&mut self, now: Time) {
+    pub(crate) fn woke(&mut self, now: Time) {
         if let State::Resting { looked, .. } = &mut self.state {
             *looked = now;
         }
     }
 
     /// The thread is about to wait for an event: it has its own way to sleep.
-    pub(super) fn spin(&mut self) {
+    pub(crate) fn spin(&mut self) {
         (self.state, self.empty) = (State::Spinning(None), 0);
     }
 

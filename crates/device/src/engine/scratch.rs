@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use transport::Time;
 
-use crate::engine::host::Outcome;
 use crate::engine::look::Place;
 use crate::engine::rest::Rest;
-use crate::engine::staging::Staging;
-use crate::qp::QpEntry;
-use crate::shm::Seen;
+use crate::path::dispatch::Seen;
+use crate::qp::entry::QpEntry;
+use crate::qp::host::Outcome;
+use crate::wire::staging::Staging;
 
 thread_local! {
     static KEPT: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
@@ -22,23 +22,23 @@ thread_local! {
 #[derive(Default)]
 pub(crate) struct Scratch {
     /// Packets that are about to leave.
-    pub(super) staging: Staging,
+    pub(crate) staging: Staging,
     /// What queue pairs have asked for while they were locked.
     pub(crate) outcome: Outcome,
     /// Queue pairs that may have something to send.
-    pub(super) touched: VecDeque<Arc<QpEntry>>,
+    pub(crate) touched: VecDeque<Arc<QpEntry>>,
     /// The links to peers on this host, as this thread saw them last.
     pub(crate) seen: Seen,
     /// Doorbells that this thread has rung in succession, of any queue pair, with no poll that found nothing between.
-    pub(super) rung: u32,
+    pub(crate) rung: u32,
     /// When the last of them was rung, and how many polls had found nothing until then.
     last_ring: (Time, u64),
     /// How this thread waits.
-    pub(super) rest: Rest,
+    pub(crate) rest: Rest,
     /// The socket whose turn it is.
-    pub(super) place: Place,
+    pub(crate) place: Place,
     /// A list to swap with a shared one.
-    pub(super) spare: Vec<Arc<QpEntry>>,
+    pub(crate) spare: Vec<Arc<QpEntry>>,
 }
 
 /// Doorbells further apart than this are no succession.
@@ -47,7 +47,7 @@ const SUCCESSION: Duration = Duration::from_micros(50);
 impl Scratch {
     /// A doorbell is rung; so many polls have found nothing so far.
     #[inline]
-    pub(super) fn ring(&mut self, now: Time, empty_polls: u64) {
+    pub(crate) fn ring(&mut self, now: Time, empty_polls: u64) {
         let (last, empty_before) = std::mem::replace(&mut self.last_ring, (now, empty_polls));
         let goes_on = empty_polls == empty_before && now.since(last) <= SUCCESSION;
         self.rung = if goes_on { self.rung.saturating_add(1) } else { 1 };

@@ -5,7 +5,7 @@ use crate::clock;
 use crate::engine::rest::Usage;
 
 /// Two system calls. `getrusage` counts the time to the last tick only, so the clock is asked for it.
-pub(super) fn of_this_thread() -> Usage {
+pub(crate) fn of_this_thread() -> Usage {
     let ran = clock::thread_cpu_time();
     // SAFETY: zeros are a value of this plain structure.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };

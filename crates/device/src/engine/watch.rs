@@ -18,9 +18,9 @@ use crate::engine::background::wake_descriptor;
 
 /// The watch of an engine.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     /// Readable when a peer on this host has rung.
-    pub(super) bell: OwnedFd,
+    pub(crate) bell: OwnedFd,
     /// Written to when the napper on watch should look at its completion queue.
     call: OwnedFd,
     /// Zero, or the number of a [`Watcher`].
@@ -42,20 +42,20 @@ pub(super) struct Watch {
 /// Who may have the watch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(super) enum Watcher {
+pub(crate) enum Watcher {
     Background = 1,
     Application,
 }
 
 /// Having the watch, until it is dropped.
-pub(super) struct OnWatch<'a>(&'a Watch);
+pub(crate) struct OnWatch<'a>(&'a Watch);
 
 /// A nap of the application, until it is dropped.
-pub(super) struct Napping<'a>(&'a Watch);
+pub(crate) struct Napping<'a>(&'a Watch);
 
 impl Watch {
     /// Peers on this host ring `bell`.
-    pub(super) fn new(bell: OwnedFd) -> io::Result<Watch> {
+    pub(crate) fn new(bell: OwnedFd) -> io::Result<Watch> {
         let call = wake_descriptor()?;
         let all = guest::high(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         // Each ring is an event of its own, so nobody has to read the bell before the next one.
@@ -76,7 +76,7 @@ impl Watch {
     }
 
     /// Takes the watch; otherwise tells who has it.
-    pub(super) fn take(&self, who: Watcher) -> Result<OnWatch<'_>, Watcher> {
+    pub(crate) fn take(&self, who: Watcher) -> Result<OnWatch<'_>, Watcher> {
         match self.taken.compare_exchange(0, who as u8, SeqCst, SeqCst) {
             Ok(_) => Ok(OnWatch(self)),
             Err(taken) if taken == Watcher::Background as u8 => Err(Watcher::Background),
@@ -94,7 +94,7 @@ impl Watch {
     }
 
     /// Begins a nap.
-    pub(super) fn nap(&self) -> Napping<'_> {
+    pub(crate) fn nap(&self) -> Napping<'_> {
         self.nappers.fetch_add(1, SeqCst);
         self.naps.store(self.naps.load(Relaxed) + 1, Relaxed);
         Napping(self)
@@ -102,19 +102,19 @@ impl Watch {
 
     /// Whether a thread of the application naps.
     #[inline]
-    pub(super) fn is_napped_on(&self) -> bool {
+    pub(crate) fn is_napped_on(&self) -> bool {
         self.nappers.load(Relaxed) != 0
     }
 
     /// Whether threads of the application nap, or have napped since the count was `before`, which becomes what it is.
-    pub(super) fn was_napped_on(&self, before: &mut u64) -> bool {
+    pub(crate) fn was_napped_on(&self, before: &mut u64) -> bool {
         let naps = self.naps.load(Relaxed);
         std::mem::replace(before, naps) != naps || self.is_napped_on()
     }
 
     /// Wakes those who nap.
     #[cold]
-    pub(super) fn ring(&self) {
+    pub(crate) fn ring(&self) {
         if !self.called.swap(true, SeqCst) {
             let _ = rustix::io::write(&self.call, &1u64.to_ne_bytes());
         }
@@ -124,14 +124,14 @@ impl Watch {
 
     /// Blocks a thread that naps while another one has the watch, until it is called, but no longer than `longest`.
     /// Whether it was called, or `is_wanted` was true from the start.
-    pub(super) fn doze(&self, longest: Duration, is_wanted: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn doze(&self, longest: Duration, is_wanted: impl FnOnce() -> bool) -> bool {
         let mut calls = self.calls.lock();
         let before = *calls;
         is_wanted() || !self.dozing.wait_while_for(&mut calls, |calls| *calls == before, longest).timed_out()
     }
 
     /// The bell was heard.
-    pub(super) fn silence(&self) {
+    pub(crate) fn silence(&self) {
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
     }
 }
@@ -141,7 +141,7 @@ impl OnWatch<'_> {
     ///
     /// # Errors
     /// As `epoll_ctl(2)` and `epoll_wait(2)`.
-    pub(super) fn wait<'a>(
+    pub(crate) fn wait<'a>(
         &self,
         sockets: impl Iterator<Item = BorrowedFd<'a>>,
         longest: Duration,

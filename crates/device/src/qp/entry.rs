@@ -10,14 +10,17 @@ use memory::{QuickGuard, QuickMutex};
 use transport::{CqSide, Time};
 use wire::Qpn;
 
-use crate::cq::CqShared;
-use crate::devices::Context;
-use crate::engine::{Doorbells, Route, Share};
-use crate::pd::PdShared;
-use crate::shm::{End, Neighbour};
-use crate::srq::SrqShared;
-use crate::users::Lease;
-use crate::xrc::XrcdShared;
+use crate::handles::cq::CqShared;
+use crate::handles::pd::PdShared;
+use crate::handles::srq::SrqShared;
+use crate::handles::xrc::XrcdShared;
+use crate::objects::devices::Context;
+use crate::objects::users::Lease;
+use crate::path::datagram::Neighbour;
+use crate::schedule::due::Doorbells;
+use crate::shm::end::End;
+use crate::wire::destination::Share;
+use crate::wire::route::Route;
 
 /// Nobody sends for the queue pair.
 const IDLE: u8 = 0;

@@ -9,23 +9,23 @@ use super::links::ShmLink;
 use super::own;
 
 /// Bytes by which a frame says where a piece of the message is.
-pub(super) const LENT_BYTES: usize = 16;
+pub(crate) const LENT_BYTES: usize = 16;
 /// Pieces of a lent message at most.
-pub(super) const MAX_LENT: usize = 8;
+pub(crate) const MAX_LENT: usize = 8;
 /// Bytes that are copied out of the ring at once where a slice is needed.
 const PIECE_BYTES: usize = 1024;
 
 /// Where a piece of a lent message is: in an object of the sender. From a sender in our own process, it is the local key
 /// and the address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Lent {
-    pub(super) object: u32,
-    pub(super) len_bytes: u32,
-    pub(super) offset: u64,
+pub(crate) struct Lent {
+    pub(crate) object: u32,
+    pub(crate) len_bytes: u32,
+    pub(crate) offset: u64,
 }
 
 impl Lent {
-    pub(super) fn encode(self) -> [u8; LENT_BYTES] {
+    pub(crate) fn encode(self) -> [u8; LENT_BYTES] {
         let mut bytes = [0; LENT_BYTES];
         bytes[..4].copy_from_slice(&self.object.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.len_bytes.to_le_bytes());
@@ -44,7 +44,7 @@ impl Lent {
 }
 
 /// A frame in a lane, with its head copied out.
-pub(super) struct FrameBody<'a> {
+pub(crate) struct FrameBody<'a> {
     link: &'a ShmLink,
     memory: &'a Registry,
     /// After the head.
@@ -58,7 +58,7 @@ pub(super) struct FrameBody<'a> {
 impl<'a> FrameBody<'a> {
     /// The body of a frame, whose bytes start with the head. Nothing if what it lends makes no sense.
     #[inline]
-    pub(super) fn new(link: &'a ShmLink, memory: &'a Registry, head: &Head, frame: Span<'a>) -> Option<FrameBody<'a>> {
+    pub(crate) fn new(link: &'a ShmLink, memory: &'a Registry, head: &Head, frame: Span<'a>) -> Option<FrameBody<'a>> {
         let bytes = frame.part(HEAD_BYTES, frame.len_bytes() - HEAD_BYTES)?;
         let nothing = Lent { object: 0, len_bytes: 0, offset: 0 };
         let is_lent = head.flags.contains(Flags::LENT);
@@ -104,7 +104,7 @@ impl<'a> FrameBody<'a> {
     }
 
     /// Copies bytes of the message out, those from `offset` on after `prefix`; false if they cannot be reached.
-    pub(super) fn copy_out(&self, prefix: usize, offset: u32, out: &mut [u8]) -> bool {
+    pub(crate) fn copy_out(&self, prefix: usize, offset: u32, out: &mut [u8]) -> bool {
         if !self.is_lent {
             let bytes = self.after(prefix).and_then(|bytes| bytes.part(offset as usize, out.len()));
             return bytes.map(|bytes| bytes.read(out)).is_some();

@@ -22,8 +22,8 @@ use super::reach::Recent;
 use super::record::Recorder;
 use super::tally::{Direct, Tally};
 use crate::clock;
-use crate::counters::Counters;
-use crate::engine::Shortage;
+use crate::objects::counters::Counters;
+use crate::schedule::stalled::Shortage;
 
 /// Our end of a connection.
 pub(crate) struct End {
@@ -39,7 +39,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    pub(super) fn new(link: Arc<ShmLink>, ours: Qpn, theirs: Qpn, counters: Counters, recorder: Recorder) -> End {
+    pub(crate) fn new(link: Arc<ShmLink>, ours: Qpn, theirs: Qpn, counters: Counters, recorder: Recorder) -> End {
         let (lane, tally) = (usize::from(ours.index()) % LANES, Tally::new(counters));
         End { link, ours, theirs, lane, shown: None, tally, recent: RefCell::default(), recorder }
     }
@@ -55,7 +55,7 @@ impl End {
 
     /// Shows the queue pair to the peer, with its domain and its remote rights, or takes it away.
     #[inline]
-    pub(super) fn show(&mut self, export: &Exporter, state: Option<(PdId, Access)>) {
+    pub(crate) fn show(&mut self, export: &Exporter, state: Option<(PdId, Access)>) {
         if self.shown == state {
             return;
         }
@@ -74,7 +74,7 @@ impl End {
     }
 
     /// Tells of a frame that has arrived.
-    pub(super) fn record_arrived(&self, head: &Head, body: &FrameBody<'_>) {
+    pub(crate) fn record_arrived(&self, head: &Head, body: &FrameBody<'_>) {
         self.recorder.arrived(head, body);
     }
 
@@ -84,7 +84,7 @@ impl End {
     }
 
     /// Keeps no memory of the peer mapped because it was used last.
-    pub(super) fn forget_object(&self) {
+    pub(crate) fn forget_object(&self) {
         self.recent.borrow_mut().forget_object();
     }
 
@@ -93,7 +93,7 @@ impl End {
     }
 
     #[inline]
-    pub(super) fn is_link(&self, link: &ShmLink) -> bool {
+    pub(crate) fn is_link(&self, link: &ShmLink) -> bool {
         std::ptr::eq(&*self.link, link)
     }
 }

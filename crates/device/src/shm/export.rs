@@ -19,7 +19,7 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    pub(super) fn new(export: Export, links: Arc<Links>) -> Exporter {
+    pub(crate) fn new(export: Export, links: Arc<Links>) -> Exporter {
         Exporter { export, links, objects: Mutex::default() }
     }
 
@@ -27,24 +27,24 @@ impl Exporter {
         &self.export
     }
 
-    pub(super) fn open_qp(&self, qp: &SharedQp) {
+    pub(crate) fn open_qp(&self, qp: &SharedQp) {
         self.export.open_qp(qp);
     }
 
     /// Takes a queue pair away. An access of the peer may be under way still.
-    pub(super) fn close_qp(&self, qpn: Qpn) {
+    pub(crate) fn close_qp(&self, qpn: Qpn) {
         self.export.close_qp(qpn);
     }
 
     /// Offers an object again that a peer asks for.
-    pub(super) fn offer(&self, link: &ShmLink, object: u32) {
+    pub(crate) fn offer(&self, link: &ShmLink, object: u32) {
         if let Some(file) = self.objects.lock().get(&object) {
             link.offer_object(object, file);
         }
     }
 
     /// Adds a link to those that learn of memory, and tells it of what there is.
-    pub(super) fn enter(&self, link: Arc<ShmLink>) {
+    pub(crate) fn enter(&self, link: Arc<ShmLink>) {
         // Under the lock: memory that comes now is told either here or by `object_added`.
         let objects = self.objects.lock();
         for (object, file) in &*objects {

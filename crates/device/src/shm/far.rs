@@ -16,7 +16,7 @@ thread_local! {
 }
 
 /// Copies a payload of ours to an address of the peer.
-pub(super) fn write(
+pub(crate) fn write(
     peer: &Peer,
     address: u64,
     memory: &Registry,
@@ -34,7 +34,7 @@ pub(super) fn write(
 }
 
 /// Copies from an address of the peer to a list of ours.
-pub(super) fn read(
+pub(crate) fn read(
     peer: &Peer,
     address: u64,
     memory: &Registry,

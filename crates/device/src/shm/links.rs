@@ -39,7 +39,7 @@ pub(crate) struct ShmLink {
 impl ShmLink {
     /// An object of the peer. One that is not here and should be is asked for, once.
     #[inline]
-    pub(super) fn object(&self, object: u32) -> Option<Object> {
+    pub(crate) fn object(&self, object: u32) -> Option<Object> {
         self.peer().object(object).or_else(|| self.missed(object))
     }
 
@@ -58,7 +58,7 @@ impl ShmLink {
     }
 
     #[inline]
-    pub(super) fn is_recorded(&self) -> bool {
+    pub(crate) fn is_recorded(&self) -> bool {
         self.recorded.load(Relaxed)
     }
 
@@ -69,7 +69,7 @@ impl ShmLink {
     }
 
     #[inline]
-    pub(super) fn is_direct(&self) -> bool {
+    pub(crate) fn is_direct(&self) -> bool {
         self.direct.load(Relaxed)
     }
 }
@@ -84,7 +84,7 @@ impl Deref for ShmLink {
 }
 
 /// The link to another process, as it is now.
-pub(super) enum AtHand {
+pub(crate) enum AtHand {
     /// It may come up; and where this datagram goes meanwhile.
     NotYet(Meanwhile),
     Up(Arc<ShmLink>),
@@ -135,7 +135,7 @@ struct State {
 }
 
 impl Links {
-    pub(super) fn new() -> io::Result<Links> {
+    pub(crate) fn new() -> io::Result<Links> {
         Ok(Links {
             list: Mutex::new(Arc::new([])),
             version: AtomicU64::new(new_version()),
@@ -182,7 +182,7 @@ impl Links {
 
     /// The link to the process that has a slot. Asks for it and waits if need be; `wish` is called
     /// when somebody should look at [`ask`](Links::ask).
-    pub(super) fn to(&self, slot: u8, patience: Duration, wish: impl FnOnce()) -> Option<Arc<ShmLink>> {
+    pub(crate) fn to(&self, slot: u8, patience: Duration, wish: impl FnOnce()) -> Option<Arc<ShmLink>> {
         let link = self.find(slot, patience, wish)?;
         // Whoever offered waits for the other here, and both hear the same answer.
         if link.wait_confirmed(patience) {
@@ -193,7 +193,7 @@ impl Links {
     }
 
     /// The link that leads back to this process; `make` makes it.
-    pub(super) fn to_itself(
+    pub(crate) fn to_itself(
         &self,
         make: impl FnOnce() -> Result<Link, Box<dyn std::error::Error>>,
         export: &Exporter,
@@ -209,7 +209,7 @@ impl Links {
     }
 
     /// The link to the process that has a slot, for a datagram of this length. Asks for it, if that is worth while.
-    pub(super) fn at_hand(&self, slot: u8, len_bytes: u32, wish: impl FnOnce()) -> AtHand {
+    pub(crate) fn at_hand(&self, slot: u8, len_bytes: u32, wish: impl FnOnce()) -> AtHand {
         let mut state = self.ask_if_new(slot, wish);
         let link = match state.slots.get(&slot) {
             Some(Known::Asked) => None,
@@ -291,7 +291,7 @@ impl Links {
     }
 
     /// The hub has introduced another process, whoever asked. Whether there is a link now.
-    pub(super) fn introduced(&self, introduction: Introduction, export: &Exporter) -> bool {
+    pub(crate) fn introduced(&self, introduction: Introduction, export: &Exporter) -> bool {
         let (slot, slots) = (introduction.slot, introduction.slots.clone());
         match self.open(introduction) {
             Ok(link) => {
@@ -377,7 +377,7 @@ impl Links {
 
     /// Whether a connection to one of these slots took packets because there was no link, and still does, as
     /// `in_use` tells: a link that comes late must not be taken, or the peer would take another way than we do.
-    pub(super) fn must_decline(&self, slots: &[u8], in_use: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn must_decline(&self, slots: &[u8], in_use: impl FnOnce() -> bool) -> bool {
         let last = {
             let state = self.state.lock();
             slots.iter().filter_map(|slot| state.by_packets.get(slot).copied()).max()
@@ -389,7 +389,7 @@ impl Links {
         declined
     }
 
-    pub(super) fn enter(&self, link: Arc<ShmLink>) {
+    pub(crate) fn enter(&self, link: Arc<ShmLink>) {
         if let Err(error) = super::watch(&self.sockets, &link, Arc::as_ptr(&link).addr() as u64) {
             log::warn!("the death of a peer may be seen late: {error}");
         }
@@ -417,7 +417,7 @@ impl Links {
 
     /// Reads what peers have sent beside the lanes; those that are gone come into `gone`.
     /// Whether any has withdrawn objects.
-    pub(super) fn serve(&self, export: &Exporter, gone: &mut Vec<Arc<ShmLink>>) -> bool {
+    pub(crate) fn serve(&self, export: &Exporter, gone: &mut Vec<Arc<ShmLink>>) -> bool {
         let (mut unfinished, mut withdrawn) = (false, false);
         for link in &*self.all() {
             let served = link.serve_socket();

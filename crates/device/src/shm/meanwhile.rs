@@ -18,26 +18,26 @@ const LEAD: Duration = Duration::from_micros(100);
 
 /// How a datagram gets to a process while there is no link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Meanwhile {
+pub(crate) enum Meanwhile {
     Wire,
     Wait,
 }
 
 /// The wait for one link.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wait {
+pub(crate) struct Wait {
     since: Instant,
     sent: Option<Instant>,
     sent_bytes: u64,
 }
 
 impl Wait {
-    pub(super) fn new(now: Instant) -> Wait {
+    pub(crate) fn new(now: Instant) -> Wait {
         Wait { since: now, sent: None, sent_bytes: 0 }
     }
 
     /// Where the next datagram goes while the link is not up. `None` if it has taken too long.
-    pub(super) fn send(&mut self, len_bytes: u32, now: Instant) -> Option<Meanwhile> {
+    pub(crate) fn send(&mut self, len_bytes: u32, now: Instant) -> Option<Meanwhile> {
         let waited = now.saturating_duration_since(self.since);
         if waited >= PATIENCE {
             return None;
@@ -51,7 +51,7 @@ impl Wait {
     }
 
     /// Whether datagrams may take the lane, now that the link is up.
-    pub(super) fn is_over(&self, now: Instant) -> bool {
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
         self.sent.is_none_or(|sent| now.saturating_duration_since(sent) >= LEAD)
     }
 }

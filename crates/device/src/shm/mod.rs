@@ -13,14 +13,12 @@
 //! it is the link that decides, once. Links live as long as both processes. The process may be our own: then
 //! the link leads back to it, and nobody has to be asked (see [`own`]).
 
-mod arrived;
-mod datagram;
-mod dispatch;
-mod end;
-mod export;
+pub(crate) mod arrived;
+pub(crate) mod end;
+pub(crate) mod export;
 mod far;
-mod links;
-mod meanwhile;
+pub(crate) mod links;
+pub(crate) mod meanwhile;
 mod own;
 mod reach;
 mod record;
@@ -34,16 +32,16 @@ use rustix::event::epoll;
 use shm::{Death, Export, Link};
 use transport::{QpAttr, QpState, QpType};
 
-pub(crate) use datagram::Neighbour;
-pub(crate) use dispatch::{Pace, Seen, Turn, lane_of, send_head};
-pub(crate) use end::End;
-pub(crate) use export::Exporter;
-pub(crate) use links::{Links, ShmLink};
+use end::End;
+use export::Exporter;
+use links::{Links, ShmLink};
 use record::Recorder;
 
-use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::qp::QpEntry;
+use crate::engine::scratch::Scratch;
+use crate::objects::counters::Counter;
+use crate::path::pump::Acks;
+use crate::qp::entry::{Live, QpEntry};
 
 /// How long a peer may take to take up a link that it is offered.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -84,7 +82,7 @@ impl Engine {
     }
 
     /// The link for queue pairs whose peers are in this process.
-    fn link_to_itself(&self, shm: &ShmSide) -> Option<Arc<ShmLink>> {
+    pub(crate) fn link_to_itself(&self, shm: &ShmSide) -> Option<Arc<ShmLink>> {
         shm.links.to_itself(|| Ok(Link::to_itself(shm.export.export(), self.wake_descriptor()?)?), &shm.export)
     }
 
@@ -134,12 +132,12 @@ impl Engine {
 
     /// What a process said before it ended counts: its acknowledges may be the last that it said.
     fn take_last_frames(&self, link: &ShmLink) {
-        crate::engine::Scratch::with(|scratch| {
+        Scratch::with(|scratch| {
             for _ in 0..MAX_LAST_TURNS {
                 if link.waiting() == 0 {
                     break;
                 }
-                if self.drain_link(link, crate::engine::Acks::Now, scratch) == 0 {
+                if self.drain_link(link, Acks::Now, scratch) == 0 {
                     // Another thread is at it.
                     std::thread::yield_now();
                 }
@@ -156,9 +154,9 @@ impl Engine {
 
     /// What waits for a peer that is gone fails.
     fn peer_died(&self, link: &Arc<ShmLink>) {
-        crate::engine::Scratch::with(|scratch| {
+        Scratch::with(|scratch| {
             self.slots.for_each_qp(|entry| {
-                let concerned = |live: &crate::qp::Live| live.shm.as_ref().is_some_and(|end| end.is_on(link));
+                let concerned = |live: &Live| live.shm.as_ref().is_some_and(|end| end.is_on(link));
                 if entry.lock().live.as_ref().is_some_and(concerned) {
                     self.with_live(entry, scratch, |qp, host| qp.peer_died(host));
                 }
@@ -185,7 +183,7 @@ impl Engine {
     }
 
     /// A queue pair is gone: the peer sees it no more, and does nothing on its behalf.
-    pub(crate) fn hide_from_peer(&self, live: &mut crate::qp::Live) {
+    pub(crate) fn hide_from_peer(&self, live: &mut Live) {
         if let (Some(shm), Some(end)) = (&self.shm, &mut live.shm) {
             end.show(&shm.export, None);
             end.link().wait_for_peer_accesses();
@@ -193,7 +191,7 @@ impl Engine {
     }
 
     /// Brings what peers see of a queue pair in line with its state. `cell` is locked.
-    pub(crate) fn show_to_peer(&self, live: &mut crate::qp::Live) {
+    pub(crate) fn show_to_peer(&self, live: &mut Live) {
         let (Some(shm), Some(end)) = (&self.shm, &mut live.shm) else { return };
         let open = matches!(live.qp.state(), QpState::Rtr | QpState::Rts | QpState::Sqd);
         end.show(&shm.export, open.then(|| (live.qp.pd(), live.qp.access())));

@@ -16,7 +16,7 @@ use super::arrived::Lent;
 
 /// WRITE on behalf of the peer queue pair.
 #[inline(never)] // Not into the way to other processes.
-pub(super) fn write(
+pub(crate) fn write(
     memory: &Registry,
     peer: &SharedQp,
     pd: PdId,
@@ -33,7 +33,7 @@ pub(super) fn write(
 
 /// READ on behalf of the peer queue pair.
 #[inline(never)] // Not into the way to other processes.
-pub(super) fn read(
+pub(crate) fn read(
     memory: &Registry,
     peer: &SharedQp,
     pd: PdId,
@@ -47,7 +47,7 @@ pub(super) fn read(
 
 /// Anything else that is done at once. What is left to the peer gets its error there.
 #[inline(never)] // Not into the way to other processes.
-pub(super) fn errand(memory: &Registry, peer: &SharedQp, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
+pub(crate) fn errand(memory: &Registry, peer: &SharedQp, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
     let addr = match errand {
         Errand::Atomic(addr, _) | Errand::Write(addr, _) => *addr,
         Errand::Flush { .. } => return Err(Stop::Elsewhere),
@@ -82,13 +82,13 @@ fn open<'a>(
 }
 
 /// How an entry of a list is lent, if it can be. Its domain was checked before.
-pub(super) fn lend(memory: &Registry, sge: &Sge) -> Option<Lent> {
+pub(crate) fn lend(memory: &Registry, sge: &Sge) -> Option<Lent> {
     memory.open_local(sge.lkey, sge.addr, sge.len_bytes as usize).ok().flatten()?;
     Some(Lent { object: sge.lkey.0, len_bytes: sge.len_bytes, offset: sge.addr })
 }
 
 /// What was lent, unless its owner has deregistered it meanwhile.
-pub(super) fn borrowed<'a>(memory: &'a Registry, lent: &Lent) -> Result<Opened<'a>, Stop> {
+pub(crate) fn borrowed<'a>(memory: &'a Registry, lent: &Lent) -> Result<Opened<'a>, Stop> {
     let opened = memory.open_local(LKey(lent.object), lent.offset, lent.len_bytes as usize);
     opened.ok().flatten().ok_or(Stop::Elsewhere)
 }
@@ -99,8 +99,7 @@ mod tests {
     use transport::shm::frame::{Head, Kind};
     use wire::Qpn;
 
-    use crate::shm::dispatch::lane_of;
-    use crate::shm::send_head;
+    use crate::path::dispatch::{lane_of, send_head};
     use crate::testing::Way;
     use crate::tests::rig::*;
 

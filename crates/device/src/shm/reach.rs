@@ -12,7 +12,7 @@ use wire::Qpn;
 use super::links::ShmLink;
 
 /// Where bytes of the peer are.
-pub(super) enum Place<'a> {
+pub(crate) enum Place<'a> {
     /// Mapped here, from this offset on.
     Mapped(&'a Object, usize),
     /// At this address of the peer, to be reached through the kernel.
@@ -22,7 +22,7 @@ pub(super) enum Place<'a> {
 /// What was used last: most requests of a queue pair use the same again, and then only the records' numbers are
 /// looked at. What they allow is checked for each request.
 #[derive(Default)]
-pub(super) struct Recent {
+pub(crate) struct Recent {
     qp: Option<Known<SharedQp>>,
     key: Option<Known<SharedKey>>,
     /// The object that the last mapped key lies in, by number.
@@ -32,7 +32,7 @@ pub(super) struct Recent {
 impl Recent {
     /// The peer's queue pair, if it is ready for ours and allows `access`.
     #[inline]
-    pub(super) fn queue_pair(&mut self, peer: &Peer, theirs: Qpn, ours: Qpn, access: Access) -> Result<SharedQp, Stop> {
+    pub(crate) fn queue_pair(&mut self, peer: &Peer, theirs: Qpn, ours: Qpn, access: Access) -> Result<SharedQp, Stop> {
         if !self.qp.is_some_and(|known| peer.has_qp(&known)) {
             self.qp = peer.qp(theirs);
         }
@@ -45,7 +45,7 @@ impl Recent {
 
     /// Where a range of the peer is, if the queue pair may do `access` on it by the key.
     #[inline]
-    pub(super) fn place(
+    pub(crate) fn place(
         &mut self,
         link: &ShmLink,
         qp: &SharedQp,
@@ -72,7 +72,7 @@ impl Recent {
     }
 
     /// Keeps no memory of the peer any longer.
-    pub(super) fn forget_object(&mut self) {
+    pub(crate) fn forget_object(&mut self) {
         self.object = None;
     }
 }

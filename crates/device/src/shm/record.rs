@@ -14,11 +14,11 @@ use transport::shm::transcript::{Bytes, Deed, Ends, FRONT_BYTES, Outcome, Transc
 use transport::{AddressVector, Memory, Payload, Qp};
 
 use super::arrived::FrameBody;
-use crate::capture::{Capture, Unsent, Way};
-use crate::counters::Counters;
+use crate::objects::capture::{Capture, Unsent, Way};
+use crate::objects::counters::Counters;
 
 /// Records for one queue pair, with its lock held.
-pub(super) struct Recorder {
+pub(crate) struct Recorder {
     capture: Arc<Capture>,
     counters: Counters,
     /// Apart, so that what is used all the time is close together.
@@ -33,12 +33,12 @@ struct State {
 }
 
 impl Recorder {
-    pub(super) fn new(capture: Arc<Capture>, counters: Counters) -> Recorder {
+    pub(crate) fn new(capture: Arc<Capture>, counters: Counters) -> Recorder {
         Recorder { capture, counters, state: RefCell::default() }
     }
 
     /// The queue pair was modified.
-    pub(super) fn learn(&self, qp: &Qp) {
+    pub(crate) fn learn(&self, qp: &Qp) {
         let (ends, attr) = (Ends::of(qp), qp.query());
         let AddressVector { flow_label, .. } = attr.address;
         let (local, remote) = (qp.qpn(), attr.dest_qpn);
@@ -54,7 +54,7 @@ impl Recorder {
 
     /// A frame has left that stands for `taken` bytes of its body.
     #[cold]
-    pub(super) fn sent(&self, memory: &Registry, head: &Head, prefix: &[u8], body: Body<'_>, taken: u32) {
+    pub(crate) fn sent(&self, memory: &Registry, head: &Head, prefix: &[u8], body: Body<'_>, taken: u32) {
         let mut read = |at: u32, out: &mut [u8]| match body {
             Body::Bytes(bytes) => copy(bytes, at, out),
             Body::List { pd, sgl, offset, .. } => {
@@ -72,7 +72,7 @@ impl Recorder {
 
     /// A frame has arrived.
     #[cold]
-    pub(super) fn arrived(&self, head: &Head, body: &FrameBody<'_>) {
+    pub(crate) fn arrived(&self, head: &Head, body: &FrameBody<'_>) {
         let mut front = [0; FRONT_BYTES];
         body.front(&mut front);
         let prefix = prefix_bytes(head.kind);
@@ -85,7 +85,7 @@ impl Recorder {
 
     /// A request has ended that needed no frame.
     #[cold]
-    pub(super) fn done(&self, memory: &Registry, deed: &Deed<'_>, outcome: Outcome) {
+    pub(crate) fn done(&self, memory: &Registry, deed: &Deed<'_>, outcome: Outcome) {
         let mut read = |at: u32, out: &mut [u8]| match deed.payload {
             Payload::Inline(bytes) => copy(bytes, at, out),
             Payload::Sgl(sgl) => memory.gather(deed.pd, sgl, at.into(), out).is_ok(),

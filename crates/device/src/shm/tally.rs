@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::counters::{Counter, Counters};
+use crate::objects::counters::{Counter, Counters};
 
 /// Between two looks at the page lie no more than so many accesses.
 const TELL_EACH: u64 = 256;
 
 /// What is counted.
 #[derive(Clone, Copy)]
-pub(super) enum Direct {
+pub(crate) enum Direct {
     Write,
     Read,
     Atomic,
@@ -28,12 +28,12 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn new(counters: Counters) -> Tally {
+    pub(crate) fn new(counters: Counters) -> Tally {
         Tally { counters, counts: Default::default(), told: Default::default(), total: AtomicU64::new(0) }
     }
 
     #[inline]
-    pub(super) fn add(&self, what: Direct) {
+    pub(crate) fn add(&self, what: Direct) {
         increment(&self.counts[what as usize]);
         let total = increment(&self.total);
         if total.is_multiple_of(TELL_EACH) || total.is_power_of_two() {

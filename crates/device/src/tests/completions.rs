@@ -9,7 +9,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use transport::{QpState, QpType, Reason, SendFlags, SendOp};
 
 use super::rig::*;
-use crate::{AsyncEvent, CqError, CqSpec, testing};
+use crate::handles::cq::CqSpec;
+use crate::objects::events::AsyncEvent;
+use crate::{CqError, testing};
 
 fn is_readable(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];

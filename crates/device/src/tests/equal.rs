@@ -5,7 +5,8 @@ use transport::{AtomicOp, AttrMask, Completion, LKey, Payload, QpAttr, QpState, 
 use wire::RKey;
 
 use super::rig::*;
-use crate::testing::{self, Way};
+use crate::testing;
+use crate::testing::Way;
 
 const SEEDS: u64 = 150;
 const PHASES: u64 = 3;

@@ -5,7 +5,11 @@ use smallvec::smallvec;
 use transport::{AttrMask, QpAttr, QpEvent, QpState, QpType, RecvWr, SendOp, Status};
 
 use super::rig::*;
-use crate::{AsyncEvent, Device, FaultPlan, Pd, Srq, testing};
+use crate::handles::device::Device;
+use crate::handles::pd::Pd;
+use crate::handles::srq::Srq;
+use crate::objects::events::AsyncEvent;
+use crate::{FaultPlan, testing};
 
 fn events_pending(device: &Device) -> bool {
     let fd = device.event_fd();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use transport::{QpCaps, QpType, SendOp};
 
 use super::rig::*;
-use crate::QpSpec;
+use crate::handles::qp::QpSpec;
 
 /// Counts the bytes that the thread of a test has allocated and not freed.
 struct Counting;

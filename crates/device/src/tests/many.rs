@@ -3,7 +3,8 @@
 use transport::{AddressVector, AttrMask, Mtu, QpAttr, QpState, QpType, SendOp, Status};
 
 use super::rig::*;
-use crate::{Device, testing};
+use crate::handles::device::Device;
+use crate::testing;
 
 const QPS: usize = 200;
 const MESSAGES: usize = 32;

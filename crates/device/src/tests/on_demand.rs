@@ -5,7 +5,7 @@ use smallvec::smallvec;
 use transport::{Access, Payload, QpState, QpType, SendOp, SendWr, Sge, Status};
 
 use super::rig::*;
-use crate::Mr;
+use crate::handles::mr::Mr;
 
 const ON_DEMAND: Access = ALL_ACCESS.union(Access::ON_DEMAND);
 

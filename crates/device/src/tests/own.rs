@@ -4,7 +4,8 @@ use transport::{AtomicOp, AttrMask, Mtu, QpAttr, QpState, QpType, RemoteAddr, Se
 
 use super::rig::*;
 use super::shm::tests_by;
-use crate::testing::{self, Way};
+use crate::testing;
+use crate::testing::Way;
 
 tests_by! { OneProcess:
     operations:

@@ -10,7 +10,13 @@ use transport::{
 use udp::PortGroup;
 use wire::{Gid, Psn, QKey, Qpn};
 
-use crate::{Cq, Device, Mr, Pd, Qp, QpSpec, Srq, testing};
+use crate::handles::cq::Cq;
+use crate::handles::device::Device;
+use crate::handles::mr::Mr;
+use crate::handles::pd::Pd;
+use crate::handles::qp::{Qp, QpSpec};
+use crate::handles::srq::Srq;
+use crate::testing;
 
 /// Nothing in these tests takes so long, unless it never comes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

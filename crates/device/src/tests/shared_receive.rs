@@ -4,7 +4,8 @@ use smallvec::smallvec;
 use transport::{Access, QpType, RecvWr, SendOp, Sge, Status};
 
 use super::rig::*;
-use crate::{Mr, testing};
+use crate::handles::mr::Mr;
+use crate::testing;
 
 const LEN: usize = 256;
 

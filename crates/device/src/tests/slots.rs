@@ -7,7 +7,8 @@ use wire::Qpn;
 
 use super::datagrams::group_gid;
 use super::rig::*;
-use crate::{Device, testing};
+use crate::handles::device::Device;
+use crate::testing;
 
 const LEN: usize = 5000;
 const MESSAGES: usize = 40;

@@ -6,7 +6,15 @@ use udp::PortGroup;
 use wire::NakCode;
 
 use super::rig::*;
-use crate::{AsyncEvent, Cq, Device, Error, FaultPlan, Mr, Pd, Qp, QpSpec, Srq, SrqAttr, Xrcd, testing};
+use crate::handles::cq::Cq;
+use crate::handles::device::Device;
+use crate::handles::mr::Mr;
+use crate::handles::pd::Pd;
+use crate::handles::qp::{Qp, QpSpec};
+use crate::handles::srq::{Srq, SrqAttr};
+use crate::handles::xrc::Xrcd;
+use crate::objects::events::AsyncEvent;
+use crate::{Error, FaultPlan, testing};
 
 const ATTR: SrqAttr = SrqAttr { max_wr: 64, max_sge: 2, limit: 0 };
 

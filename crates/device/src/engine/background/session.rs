@@ -9,7 +9,7 @@ use crate::engine::Engine;
 
 impl Worker {
     /// Asks the hub for what somebody waits for.
-    pub(super) fn ask_for_wishes(&mut self) {
+    pub(crate) fn ask_for_wishes(&mut self) {
         let shm = self.engine.shm.as_ref();
         if let Some(shm) = shm {
             shm.links.ask(self.session.as_mut());
@@ -22,7 +22,7 @@ impl Worker {
     }
 
     /// Sees to the session with the hub.
-    pub(super) fn maintain(&mut self) {
+    pub(crate) fn maintain(&mut self) {
         let Some(session) = &mut self.session else { return };
         self.session_due = session.maintain(Instant::now());
         while let Some(event) = session.next_event() {

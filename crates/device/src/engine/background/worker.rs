@@ -15,12 +15,12 @@ use transport::Time;
 
 use super::{Background, Mode, POLLS_TO_YIELD};
 use crate::clock;
-use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::engine::activity::Look;
 use crate::engine::progress::Driver;
 use crate::engine::scratch::Scratch;
 use crate::engine::watch::Watcher;
+use crate::objects::counters::Counter;
 
 /// A nap's length at first, and at most after several in a row.
 const NAP_MIN: Duration = Duration::from_micros(100);
@@ -44,17 +44,17 @@ thread_local! {
     static IS_BACKGROUND: Cell<bool> = const { Cell::new(false) };
 }
 
-pub(in crate::engine) fn become_this_thread() {
+pub(crate) fn become_this_thread() {
     IS_BACKGROUND.set(true);
 }
 
 /// Whether this is the background thread of some engine, which must not wait for what only it can fetch.
-pub(in crate::engine) fn is_this_thread() -> bool {
+pub(crate) fn is_this_thread() -> bool {
     IS_BACKGROUND.get()
 }
 
 /// Starts the thread.
-pub(in crate::engine) fn spawn(engine: Arc<Engine>, session: Option<Session>) -> io::Result<JoinHandle<()>> {
+pub(crate) fn spawn(engine: Arc<Engine>, session: Option<Session>) -> io::Result<JoinHandle<()>> {
     let worker =
         Worker { engine, session, session_due: None, look: Look::default(), nap: NAP_MIN, pause: PAUSE_MIN, naps: 0 };
     guest::spawn("longarm", move || {
@@ -63,11 +63,11 @@ pub(in crate::engine) fn spawn(engine: Arc<Engine>, session: Option<Session>) ->
     })
 }
 
-pub(super) struct Worker {
-    pub(super) engine: Arc<Engine>,
-    pub(super) session: Option<Session>,
+pub(crate) struct Worker {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) session: Option<Session>,
     /// When the session wants to be called at the latest.
-    pub(super) session_due: Option<Instant>,
+    pub(crate) session_due: Option<Instant>,
     /// The application's activity at the last look.
     look: Look,
     nap: Duration,

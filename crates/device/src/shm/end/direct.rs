@@ -25,7 +25,7 @@ impl End {
     }
 
     #[inline]
-    pub(super) fn write_there(
+    pub(crate) fn write_there(
         &self,
         memory: &Registry,
         pd: PdId,
@@ -58,7 +58,7 @@ impl End {
     }
 
     #[inline]
-    pub(super) fn read_there(
+    pub(crate) fn read_there(
         &self,
         memory: &Registry,
         pd: PdId,
@@ -86,7 +86,7 @@ impl End {
     }
 
     #[inline]
-    pub(super) fn errand_there(&self, memory: &Registry, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
+    pub(crate) fn errand_there(&self, memory: &Registry, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
         let _hazard = self.enter()?;
         let peer = self.link.peer();
         let mut recent = self.recent.borrow_mut();

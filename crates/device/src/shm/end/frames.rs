@@ -89,7 +89,7 @@ impl End {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn send_and_record(
+    pub(crate) fn send_and_record(
         &self,
         memory: &Registry,
         head: &Head,
@@ -102,7 +102,7 @@ impl End {
     }
 
     #[inline(always)] // Called twice, but once only where it matters.
-    pub(super) fn send_frame(
+    pub(crate) fn send_frame(
         &self,
         memory: &Registry,
         head: &Head,

@@ -1,0 +1,11 @@
+//! What callers hold.
+
+pub(crate) mod channel;
+pub(crate) mod cq;
+pub(crate) mod device;
+pub(crate) mod mr;
+pub(crate) mod mw;
+pub(crate) mod pd;
+pub(crate) mod qp;
+pub(crate) mod srq;
+pub(crate) mod xrc;

@@ -1,0 +1,159 @@
+//! A capture of every packet that the process sends and receives, as pcapng.
+//!
+//! Frames are built around the packets as they stand on the wire: with the identification
+//! that the kernel gives (or that the ICRC tells), so that whoever reads the file can check
+//! the ICRC. Addresses of the Ethernet are made up. Each packet says whether it left or came.
+//!
+//! What went to a process on this host through shared memory is there, too, as the packets that it would have
+//! been ([`Unsent`]), at an interface of its own.
+//!
+//! Blocks are collected for a batch and then written at once, so that even a process that is
+//! killed leaves a file that ends with a whole packet.
+
+mod unsent;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use udp::{Datagram, TxGroup};
+use wire::Flow;
+
+use crate::error::CaptureError;
+use crate::objects::counters::{Counter, Counters};
+pub(crate) use unsent::{Unsent, Way};
+use writer::Writer;
+
+/// Time to live of packets that leave it to the system.
+const DEFAULT_HOP_LIMIT: u8 = 64;
+
+/// The direction of a packet, as the low bits of a pcapng packet's flags have it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Direction {
+    Inbound = 1,
+    Outbound = 2,
+}
+
+/// Where a packet was seen: the interfaces of the file, by number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Wire = 0,
+    /// Nowhere.
+    SharedMemory = 1,
+}
+
+/// The capture of an engine; off at first.
+#[derive(Default)]
+pub(crate) struct Capture {
+    active: AtomicBool,
+    /// Counts the captures.
+    number: AtomicU32,
+    writer: Mutex<Option<Writer>>,
+}
+
+/// What a frame needs beyond its payload.
+#[derive(Clone, Copy)]
+struct Meta {
+    place: Place,
+    flow: Flow,
+    identification: u16,
+    traffic_class: u8,
+    hop_limit: u8,
+    direction: Direction,
+    comment: Option<&'static str>,
+}
+
+impl Capture {
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        self.active.load(Relaxed)
+    }
+
+    /// Starts a capture, ending the one there is. If another process is writing to that
+    /// file, the process id is appended to the name. Returns the name.
+    pub(crate) fn start(&self, path: &Path) -> Result<PathBuf, CaptureError> {
+        let fail = |source| CaptureError { path: path.display().to_string(), source };
+        let (file, path) = writer::create(path).map_err(fail)?;
+        let writer = Writer::new(file).map_err(fail)?;
+        *self.writer.lock() = Some(writer);
+        self.number.fetch_add(1, Relaxed);
+        self.active.store(true, Relaxed);
+        Ok(path)
+    }
+
+    /// Which capture it is that is on: another number, another file.
+    pub(crate) fn number(&self) -> u32 {
+        self.number.load(Relaxed)
+    }
+
+    /// Ends the capture, if there is one.
+    pub(crate) fn stop(&self) {
+        self.active.store(false, Relaxed);
+        self.writer.lock().take();
+    }
+
+    /// Records groups that are about to leave.
+    pub(crate) fn sent(&self, groups: &[TxGroup<'_>], counters: &Counters) {
+        let packets = groups.iter().flat_map(|group| {
+            let segments = group.bytes.chunks(usize::from(group.segment_bytes).max(1));
+            segments.enumerate().map(|(index, bytes)| (Meta::sent(group, index as u16), bytes))
+        });
+        self.record(packets, counters);
+    }
+
+    /// Records the packets of a datagram, each with its identification.
+    pub(crate) fn received<'a>(
+        &self,
+        datagram: &Datagram<'_>,
+        packets: impl Iterator<Item = (u16, &'a [u8])>,
+        counters: &Counters,
+    ) {
+        let packets = packets.map(|(identification, bytes)| (Meta::received(datagram, identification), bytes));
+        self.record(packets, counters);
+    }
+
+    fn record<'a>(&self, packets: impl Iterator<Item = (Meta, &'a [u8])>, counters: &Counters) {
+        let mut writer = self.writer.lock();
+        let Some(writer) = writer.as_mut() else { return };
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        for (meta, bytes) in packets {
+            let counter = if writer.add(&meta, bytes, time) { Counter::Captured } else { Counter::CaptureErrors };
+            counters.add(counter, 1);
+        }
+        if writer.write_out().is_err() {
+            counters.add(Counter::CaptureErrors, 1);
+        }
+    }
+}
+
+impl Meta {
+    fn sent(group: &TxGroup<'_>, identification: u16) -> Meta {
+        Meta {
+            place: Place::Wire,
+            flow: group.flow,
+            identification,
+            traffic_class: group.traffic_class,
+            hop_limit: hop_limit(group.hop_limit),
+            direction: Direction::Outbound,
+            comment: None,
+        }
+    }
+
+    fn received(datagram: &Datagram<'_>, identification: u16) -> Meta {
+        Meta {
+            place: Place::Wire,
+            flow: datagram.flow(),
+            identification,
+            traffic_class: datagram.traffic_class,
+            hop_limit: datagram.hop_limit,
+            direction: Direction::Inbound,
+            comment: None,
+        }
+    }
+}
+
+fn hop_limit(wanted: u8) -> u8 {
+    if wanted == 0 { DEFAULT_HOP_LIMIT } else { wanted }
+}

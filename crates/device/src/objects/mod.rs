@@ -1,0 +1,15 @@
+//! What a device is made of that needs no engine.
+
+pub(crate) mod capture;
+pub(crate) mod counters;
+pub(crate) mod devices;
+pub(crate) mod events;
+pub(crate) mod faults;
+pub(crate) mod info;
+pub(crate) mod limits;
+pub(crate) mod multicast;
+pub(crate) mod quota;
+pub(crate) mod signal;
+pub(crate) mod single;
+pub(crate) mod table;
+pub(crate) mod users;
