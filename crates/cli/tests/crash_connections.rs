@@ -45,7 +45,7 @@ impl Scene {
         (server, client)
     }
 
-    /// Nobody has a port or a will any more.
+    /// Nobody has a port or a closing message any more.
     fn is_empty(&self) -> bool {
         self.status()["managers"].as_array().is_some_and(Vec::is_empty)
     }

@@ -206,7 +206,7 @@ pub struct SidrReplyReceived {
 
 /// What somebody else shall say if the owner of a connection dies now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Farewell {
+pub struct ClosingMad {
     /// Where to.
     pub route: Route,
     /// What.

@@ -51,7 +51,7 @@ pub use config::Config;
 pub use counters::Counters;
 pub use error::Error;
 pub use event::{
-    Event, Farewell, Output, RejectReceived, ReplyReceived, RequestReceived, SidrReplyReceived, SidrRequestReceived,
+    ClosingMad, Event, Output, RejectReceived, ReplyReceived, RequestReceived, SidrReplyReceived, SidrRequestReceived,
 };
 pub use manager::Manager;
 pub use refuse::refuse;

@@ -82,7 +82,7 @@ impl World {
                 self.held.retain(|held| *held != id);
             }
         }
-        let _ = manager.farewell(id);
+        let _ = manager.closing_mad(id);
     }
 
     /// Takes the outputs; events are of ids that the caller holds, or of new ones.

@@ -170,20 +170,23 @@ fn time_wait_keeps_the_id_but_not_the_peers_queue_pair() {
     pair.finish(again);
 }
 
-/// The messages that an end sends when its owner leaves, and the same from its farewell.
+/// The messages that an end sends when its owner leaves, and the same from its closing_mad.
 fn leaves(mut pair: Pair, end: usize, id: cm::ConnId) -> Option<Message> {
-    let farewell = pair.ends[end].farewell(id);
+    let closing_mad = pair.ends[end].closing_mad(id);
     let other = |end: usize| 1 - end;
     pair.inbox[other(end)].clear();
     pair.ends[end].destroy(pair.now, id);
-    assert_eq!(pair.ends[end].farewell(id).is_some(), farewell.is_some_and(|f| f.until_answered));
+    assert_eq!(pair.ends[end].closing_mad(id).is_some(), closing_mad.is_some_and(|f| f.until_answered));
     pair.collect();
     pair.events[end].clear();
     let sent = pair.inbox[other(end)].pop_front();
     assert!(pair.inbox[other(end)].is_empty(), "one message");
-    assert_eq!(sent, farewell.map(|farewell| farewell.mad));
-    assert_eq!(farewell.is_some_and(|f| f.until_answered), sent.is_some_and(|mad| attribute(&mad) == Attribute::DREQ));
-    assert!(farewell.is_none_or(|farewell| farewell.route == route(end)));
+    assert_eq!(sent, closing_mad.map(|closing_mad| closing_mad.mad));
+    assert_eq!(
+        closing_mad.is_some_and(|f| f.until_answered),
+        sent.is_some_and(|mad| attribute(&mad) == Attribute::DREQ)
+    );
+    assert!(closing_mad.is_none_or(|closing_mad| closing_mad.route == route(end)));
     pair.drain_time();
     assert_eq!(pair.ends[end].ids_in_use(), 0);
     assert!(pair.events[end].is_empty(), "no event of an id that is gone");
@@ -259,7 +262,7 @@ fn an_end_that_knows_nothing_refuses_what_it_can() {
     pair.deliver();
     let (_, Event::Rejected(rejected)) = pair.event(SERVER) else { panic!("a rejection") };
     assert_eq!(rejected.reason, reason::INVALID_COMM_ID);
-    assert!(pair.ends[CLIENT].farewell(client).is_none());
+    assert!(pair.ends[CLIENT].closing_mad(client).is_none());
     pair.ends[SERVER].destroy(pair.now, server);
     pair.drain();
 }

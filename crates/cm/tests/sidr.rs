@@ -68,7 +68,7 @@ fn refusals() {
     // By one who does not want to, and by nobody at all.
     let mut pair = Pair::default();
     let (client, server) = asked(&mut pair);
-    assert!(pair.ends[SERVER].farewell(server).is_some());
+    assert!(pair.ends[SERVER].closing_mad(server).is_some());
     pair.ends[SERVER].destroy(pair.now, server);
     pair.deliver();
     assert!(matches!(pair.event(CLIENT), (_, Event::SidrReply(reply)) if reply.status == sidr_status::REJECTED));

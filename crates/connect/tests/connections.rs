@@ -279,7 +279,7 @@ fn nothing_is_left_of_many_connections() {
         loop {
             let status = hub::client::status(Some(&hub_dir())).unwrap();
             let us = &status.managers[0];
-            if (us.ports_total, us.wills) == (0, 0) {
+            if (us.ports_total, us.closing_messages) == (0, 0) {
                 break;
             }
             assert!(Instant::now() < end, "{status:?}");

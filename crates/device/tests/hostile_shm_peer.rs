@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hub::client::{AttachOptions, LinkOffer, LocalOffer, Session, SessionEvent, Side, attach};
+use hub::client::{AttachOptions, RequestedBy, Session, SessionEvent, ShmLinkOffer, ShmOffer, attach};
 use longarm_device::{Qpn, RemoteAddr, SendOp};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use shm::{Export, LANES, Link, LinkEnds};
@@ -119,12 +119,12 @@ fn be_hostile(word: &str) {
     let registry = memory::Registry::from_entropy().unwrap();
     let export = Export::new(&registry.remote_keys()).unwrap();
     let wake = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-    let offer = LocalOffer { export: Arc::new(export.fd().try_clone_to_owned().unwrap()), wake: Arc::new(wake) };
-    let mut session = attach(&AttachOptions { local: Some(offer), ..AttachOptions::default() }).unwrap();
+    let offer = ShmOffer { export: Arc::new(export.fd().try_clone_to_owned().unwrap()), wake: Arc::new(wake) };
+    let mut session = attach(&AttachOptions { shm: Some(offer), ..AttachOptions::default() }).unwrap();
     let (ours, theirs) = Link::create().unwrap();
-    session.introduce(victim.slot(), LinkOffer { link: theirs.link, socket: theirs.socket }).unwrap();
+    session.introduce(victim.slot(), ShmLinkOffer { link: theirs.link, socket: theirs.socket }).unwrap();
     let introduction = introduced(&mut session);
-    assert!(matches!(introduction.side, Side::Asked));
+    assert!(matches!(introduction.requested_by, RequestedBy::ThisProcess));
     let with = shm::Introduction { export: introduction.export, wake: introduction.wake, pid: introduction.pid };
     let copies = (ours.link.try_clone().unwrap(), ours.socket.try_clone().unwrap());
     let link = Link::open(LinkEnds { link: ours.link, socket: ours.socket }, with, shm::Side::Asked).unwrap();

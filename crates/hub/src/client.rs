@@ -17,7 +17,7 @@ mod session;
 
 pub use crate::message::IntroductionRefusal;
 pub use error::AttachError;
-pub use introductions::{Introduction, LinkOffer, LocalOffer, Side};
+pub use introductions::{Introduction, RequestedBy, ShmLinkOffer, ShmOffer};
 pub use query::{devices, ping, runtime_dir, shutdown, status, up};
 pub use session::{Session, SessionEvent, Slot};
 
@@ -37,7 +37,7 @@ pub struct AttachOptions {
     pub counters: Option<Arc<CounterPage>>,
     /// What this process gives to those that it shares memory with. Without it, it is never
     /// introduced to anybody. Not for [`manager::manage`].
-    pub local: Option<LocalOffer>,
+    pub shm: Option<ShmOffer>,
     /// Whether a hub is started if there is none.
     pub start_hub: bool,
     /// Directory of the hub's socket, instead of the one that the environment tells.
@@ -52,7 +52,7 @@ impl Default for AttachOptions {
             program: None,
             slot: None,
             counters: None,
-            local: None,
+            shm: None,
             start_hub: true,
             runtime_dir: None,
             timeout: Duration::from_secs(15),

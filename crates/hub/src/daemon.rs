@@ -14,6 +14,7 @@
 //! What this module does not do: no payload ever passes through it. The connection manager's
 //! messages (MADs) do; what they mean is known to the processes, here only whom they are for.
 
+mod closing;
 mod connection;
 mod conversation;
 mod devices;
@@ -34,7 +35,6 @@ mod routing;
 mod server;
 mod status;
 mod stray;
-mod testament;
 mod watch;
 
 pub use error::HubError;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Numbers are in network order, addresses are GIDs (IPv4 in its IPv4-mapped form). A frame that
-//! withdraws a will ends after its key. Text begins with `{`, which is no kind of a frame.
+//! withdraws a closing message ends after its key. Text begins with `{`, which is no kind of a frame.
 //!
 //! What this module does not do: it does not look into a MAD.
 
@@ -48,7 +48,7 @@ impl fmt::Debug for MadPacket {
 
 /// What is to be sent when its client is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Will {
+pub(crate) struct ClosingMessage {
     /// The message.
     pub(crate) packet: MadPacket,
     /// Whether it is repeated until it is answered.
@@ -61,16 +61,16 @@ pub(crate) enum Frame {
     /// A MAD to send, or one that arrived.
     Mad(MadPacket),
     /// Send this when the client is gone. Replaces an earlier one with this key.
-    SetWill(u32, Will),
-    /// Forget the will with this key.
-    ClearWill(u32),
+    SetClosingMessage(u32, ClosingMessage),
+    /// Forget the closing message with this key.
+    ClearClosingMessage(u32),
     /// A MAD that the network could not deliver, and the errno that tells why.
     Undelivered(u32, MadPacket),
 }
 
 const MAD: u8 = 1;
-const SET_WILL: u8 = 2;
-const CLEAR_WILL: u8 = 3;
+const SET_CLOSING_MESSAGE: u8 = 2;
+const CLEAR_CLOSING_MESSAGE: u8 = 3;
 const UNDELIVERED: u8 = 4;
 const UNTIL_ANSWERED: u8 = 1;
 
@@ -80,19 +80,19 @@ const LONG_BYTES: usize = 44 + MAD_BYTES;
 impl Frame {
     /// Whether a message is a frame, not text.
     pub(crate) fn is_frame(bytes: &[u8]) -> bool {
-        matches!(bytes.first(), Some(&(MAD | SET_WILL | CLEAR_WILL | UNDELIVERED)))
+        matches!(bytes.first(), Some(&(MAD | SET_CLOSING_MESSAGE | CLEAR_CLOSING_MESSAGE | UNDELIVERED)))
     }
 
     /// The frame's bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Frame::Mad(packet) => long(MAD, 0, 0, packet),
-            Frame::SetWill(key, will) => {
-                let flags = if will.until_answered { UNTIL_ANSWERED } else { 0 };
-                long(SET_WILL, flags, *key, &will.packet)
+            Frame::SetClosingMessage(key, message) => {
+                let flags = if message.until_answered { UNTIL_ANSWERED } else { 0 };
+                long(SET_CLOSING_MESSAGE, flags, *key, &message.packet)
             }
             Frame::Undelivered(errno, packet) => long(UNDELIVERED, 0, *errno, packet),
-            Frame::ClearWill(key) => head(CLEAR_WILL, 0, 0, *key).to_vec(),
+            Frame::ClearClosingMessage(key) => head(CLEAR_CLOSING_MESSAGE, 0, 0, *key).to_vec(),
         }
     }
 
@@ -102,12 +102,14 @@ impl Frame {
         let key = u32::from_be_bytes([a, b, c, d]);
         match (kind, flags, reserved) {
             (MAD, 0, 0) if key == 0 => Some(Frame::Mad(packet(traffic_class, rest)?)),
-            (SET_WILL, 0 | UNTIL_ANSWERED, 0) => {
+            (SET_CLOSING_MESSAGE, 0 | UNTIL_ANSWERED, 0) => {
                 let packet = packet(traffic_class, rest)?;
-                Some(Frame::SetWill(key, Will { packet, until_answered: flags == UNTIL_ANSWERED }))
+                Some(Frame::SetClosingMessage(key, ClosingMessage { packet, until_answered: flags == UNTIL_ANSWERED }))
             }
             (UNDELIVERED, 0, 0) => Some(Frame::Undelivered(key, packet(traffic_class, rest)?)),
-            (CLEAR_WILL, 0, 0) if traffic_class == 0 && rest.is_empty() => Some(Frame::ClearWill(key)),
+            (CLEAR_CLOSING_MESSAGE, 0, 0) if traffic_class == 0 && rest.is_empty() => {
+                Some(Frame::ClearClosingMessage(key))
+            }
             _ => None,
         }
     }
@@ -159,9 +161,9 @@ mod tests {
         vec![
             Frame::Mad(mad_packet()),
             Frame::Mad(v6.clone()),
-            Frame::SetWill(7, Will { packet: v6, until_answered: true }),
-            Frame::SetWill(u32::MAX, Will { packet: mad_packet(), until_answered: false }),
-            Frame::ClearWill(0xffff_0000),
+            Frame::SetClosingMessage(7, ClosingMessage { packet: v6, until_answered: true }),
+            Frame::SetClosingMessage(u32::MAX, ClosingMessage { packet: mad_packet(), until_answered: false }),
+            Frame::ClearClosingMessage(0xffff_0000),
             Frame::Undelivered(111, mad_packet()),
         ]
     }

@@ -24,7 +24,7 @@ mod ports;
 
 pub use crate::channel::MAX_MESSAGE_BYTES;
 pub use introductions::IntroductionRefusal;
-pub use ports::{BindRefusal, BindWish};
+pub use ports::{BindRefusal, BindSpec};
 
 /// The protocol's version. Both ends must speak the same.
 pub const VERSION: u32 = 3;
@@ -46,14 +46,15 @@ pub enum Request {
         program: String,
     },
     /// A slot, please. Descriptors: the counter page, if `counters`; the export and the wake of
-    /// its local offer, if `local`.
+    /// its shm offer, if `shm`.
     Attach {
         /// The slot that the client would like best.
         slot: Option<u8>,
         /// Whether a counter page comes along.
         counters: bool,
-        /// Whether a local offer comes along.
-        local: bool,
+        /// Whether an shm offer comes along.
+        #[serde(rename = "local")]
+        shm: bool,
     },
     /// The client was attached to a hub that died. Descriptors: the keeper; the socket of each
     /// slot, in order; then as with `Attach`.
@@ -62,8 +63,9 @@ pub enum Request {
         slots: Vec<u8>,
         /// Whether a counter page comes along.
         counters: bool,
-        /// Whether a local offer comes along.
-        local: bool,
+        /// Whether an shm offer comes along.
+        #[serde(rename = "local")]
+        shm: bool,
     },
     /// The attached client wants to share memory with the one that has this slot. Descriptors:
     /// the link, and the other one's end of a socket pair.
@@ -91,7 +93,8 @@ pub enum Request {
         /// The client's name for it.
         token: u64,
         /// What it wants.
-        wish: BindWish,
+        #[serde(rename = "wish")]
+        spec: BindSpec,
         /// Whether to listen at once.
         listening: bool,
         /// Whether it had it under a hub that died: the address need not exist any more.

@@ -74,7 +74,8 @@ pub struct ManagerStatus {
     /// How many ports it has.
     pub ports_total: u64,
     /// How many last messages wait for its end.
-    pub wills: u64,
+    #[serde(rename = "wills")]
+    pub closing_messages: u64,
     /// MADs that it was given.
     pub mads_delivered: u64,
     /// MADs that it has sent.
@@ -145,13 +146,17 @@ pub struct MadCounters {
     #[serde(default)]
     pub undelivered: u64,
     /// Last messages of processes that are gone, repetitions included.
-    pub wills_sent: u64,
+    #[serde(rename = "wills_sent")]
+    pub closing_sent: u64,
     /// Last messages that were answered.
-    pub wills_answered: u64,
+    #[serde(rename = "wills_answered")]
+    pub closing_answered: u64,
     /// Last messages that nobody answered.
-    pub wills_unanswered: u64,
+    #[serde(rename = "wills_unanswered")]
+    pub closing_unanswered: u64,
     /// Last messages not kept, as there were too many.
-    pub wills_dropped: u64,
+    #[serde(rename = "wills_dropped")]
+    pub closing_dropped: u64,
 }
 
 /// What the hub counts.

@@ -5,7 +5,7 @@ mod common;
 use common::sharing::{file, heard, link, next_event, offer, text, write};
 use common::{Client, Place, Raw, descriptors, eventually, is_alive, play_role_if_asked};
 use longarm_hub::client::{
-    AttachError, AttachOptions, Introduction, IntroductionRefusal, Session, SessionEvent, Side, attach,
+    AttachError, AttachOptions, Introduction, IntroductionRefusal, RequestedBy, Session, SessionEvent, attach,
 };
 use std::os::fd::AsFd;
 use udp::testing::in_new_netns;
@@ -16,7 +16,7 @@ fn role() {
 }
 
 fn sharing(place: &Place, name: &str) -> Session {
-    attach(&AttachOptions { local: Some(offer(name)), ..place.options() }).unwrap()
+    attach(&AttachOptions { shm: Some(offer(name)), ..place.options() }).unwrap()
 }
 
 fn introduced(session: &mut Session) -> Introduction {
@@ -53,12 +53,12 @@ fn both_get_what_the_other_one_shows_and_a_link() {
 
         let to_b = introduced(&mut a);
         assert_eq!((to_b.slot, &to_b.slots, to_b.pid), (slots[2], &slots, std::process::id()));
-        assert!(matches!(to_b.side, Side::Asked));
+        assert!(matches!(to_b.requested_by, RequestedBy::ThisProcess));
         assert_eq!((text(&to_b.export), text(&to_b.wake)), ("b".into(), "wake b".into()));
 
         let to_a = introduced(&mut b);
         assert_eq!((to_a.slot, to_a.slots, to_a.pid), (a.slot(), vec![a.slot()], std::process::id()));
-        let Side::Offered(got) = to_a.side else { panic!("b did not ask") };
+        let RequestedBy::Peer(got) = to_a.requested_by else { panic!("b did not ask") };
         assert_eq!((text(&to_a.export), text(&to_a.wake)), ("a".into(), "wake a".into()));
         assert_eq!(text(&got.link), "a to b");
         write(&got.socket, "from b");
@@ -103,8 +103,8 @@ fn of_crossing_requests_the_first_stands() {
         b.introduce(slot_a, link("from b").0).unwrap();
         // Whichever of the two was heard first.
         let (of_a, of_b) = (introduced(&mut a), introduced(&mut b));
-        let first_was_a = matches!(of_a.side, Side::Asked);
-        assert_eq!(matches!(of_b.side, Side::Offered(_)), first_was_a);
+        let first_was_a = matches!(of_a.requested_by, RequestedBy::ThisProcess);
+        assert_eq!(matches!(of_b.requested_by, RequestedBy::Peer(_)), first_was_a);
         let (late, slot) = if first_was_a { (&mut b, slot_a) } else { (&mut a, slot_b) };
         assert_eq!(refusal(late, slot), IntroductionRefusal::Already { slots: vec![slot] });
         // Nor later, with another slot of which the other one learns that way.
@@ -151,8 +151,8 @@ fn who_has_gone_is_forgotten_with_all_its_descriptors() {
             // Once each way round.
             let (asker, asked, slot) = if round % 2 == 0 { (&mut a, &mut b, slot_b) } else { (&mut b, &mut a, slot_a) };
             asker.introduce(slot, link("link").0).unwrap();
-            assert!(matches!(introduced(asker).side, Side::Asked));
-            assert!(matches!(introduced(asked).side, Side::Offered(_)));
+            assert!(matches!(introduced(asker).requested_by, RequestedBy::ThisProcess));
+            assert!(matches!(introduced(asked).requested_by, RequestedBy::Peer(_)));
             drop(b);
             eventually("it is forgotten", || place.status().clients.len() == 1);
             assert_eq!(place.status().clients[0].introductions, 0);
@@ -243,7 +243,7 @@ fn who_may_have_no_more_descriptors_keeps_the_hub() {
         let (mut a, mut b) = (sharing(&place, "a"), sharing(&place, "b"));
         client.tell(&format!("introduce limited {}", a.slot()));
         assert_eq!(client.expect("not introduced to "), format!("{}: System", a.slot()));
-        let Side::Offered(offered) = introduced(&mut a).side else { panic!("a did not ask") };
+        let RequestedBy::Peer(offered) = introduced(&mut a).requested_by else { panic!("a did not ask") };
         assert_eq!(text(&offered.link), "role");
         b.introduce(slot, link("link").0).unwrap();
         introduced(&mut b);

@@ -28,14 +28,14 @@ fn numbers_ports_and_wills_outlive_the_hub() {
         let gone = a.session.bind(TCP, "0.0.0.0:0".parse().unwrap(), BindOptions::default()).unwrap();
         a.session.unbind(gone.token);
         for key in 0..300 {
-            a.session.set_will(key, &packet("127.0.0.1", "127.0.0.1", 1, sidr_req(1, TCP, 1)), false);
+            a.session.set_closing_message(key, &packet("127.0.0.1", "127.0.0.1", 1, sidr_req(1, TCP, 1)), false);
         }
-        (0..100).for_each(|key| a.session.clear_will(key));
+        (0..100).for_each(|key| a.session.clear_closing_message(key));
         let ports = |place: &Place| place.status().managers.iter().map(|m| m.ports.clone()).collect::<Vec<_>>();
         eventually("the hub knows all", || {
             a.step();
             let status = place.status();
-            status.managers[0].wills == 200 && status.managers[0].ports_total == 2
+            status.managers[0].closing_messages == 200 && status.managers[0].ports_total == 2
         });
         let before = ports(&place);
         for _ in 0..3 {
@@ -46,7 +46,7 @@ fn numbers_ports_and_wills_outlive_the_hub() {
             }
             eventually("the hub knows all", || {
                 a.step();
-                place.status().managers.iter().any(|m| m.wills == 200 && m.ports_total == 2)
+                place.status().managers.iter().any(|m| m.closing_messages == 200 && m.ports_total == 2)
             });
             assert_eq!([a.session.number(), b.session.number()], numbers);
             let after = ports(&place);
@@ -55,7 +55,7 @@ fn numbers_ports_and_wills_outlive_the_hub() {
             b.session.send_mad(&packet("127.0.0.1", "127.0.0.1", 5, sidr_req(id(numbers[1], 1), UDP, 7)));
             assert!(matches!(message(&a.expect_mad()), Message::SidrReq(_)));
             b.exchange(&mut a, "::1", "::1", 0);
-            (0..200).for_each(|_| a.session.clear_will(0));
+            (0..200).for_each(|_| a.session.clear_closing_message(0));
         }
     });
 }

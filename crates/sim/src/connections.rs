@@ -67,7 +67,7 @@ enum Happening {
     Crash(usize),
     Restart(usize),
     /// A host speaks for a process that died.
-    Farewell {
+    ClosingMad {
         from: usize,
         to: usize,
         mad: Box<[u8; 256]>,
@@ -102,8 +102,8 @@ pub struct World {
 
 /// Nothing takes longer than that.
 const END: Duration = Duration::from_secs(3600);
-/// How often a host repeats a farewell that wants an answer, and when.
-const FAREWELLS: u32 = 16;
+/// How often a host repeats a closing message that wants an answer, and when.
+const CLOSING_REPEATS: u32 = 16;
 const FAREWELL_INTERVAL: Duration = Duration::from_secs(2);
 /// When applications notice that a peer is dead though nobody told them.
 const NOTICE: Duration = Duration::from_secs(300);
@@ -202,11 +202,11 @@ impl World {
                 self.nodes[node].state = Power::On;
                 Ok(())
             }
-            Happening::Farewell { from, to, mad, left } => {
+            Happening::ClosingMad { from, to, mad, left } => {
                 self.send(from, to, &mad);
                 if left > 0 {
                     let at = self.now() + FAREWELL_INTERVAL;
-                    self.clock.schedule(time(at), Happening::Farewell { from, to, mad, left: left - 1 });
+                    self.clock.schedule(time(at), Happening::ClosingMad { from, to, mad, left: left - 1 });
                 }
                 Ok(())
             }
@@ -283,15 +283,15 @@ impl World {
             self.stories.of(tag as u32).crashed = true;
         }
         let state = if crash.process_only { Power::NoProcess } else { Power::Off };
-        let farewells = self.nodes[crash.node].die(state, crash.same_qpns);
+        let closing_mads = self.nodes[crash.node].die(state, crash.same_qpns);
         self.trace.note(self.clock.now(), &[crash.node as u64], || format!("node {} dies: {state:?}", crash.node));
-        for farewell in farewells.into_iter().filter(|_| crash.process_only) {
-            self.see("farewell");
-            let to = node_of(farewell.route.remote);
-            let left = if farewell.until_answered { FAREWELLS } else { 0 };
+        for closing_mad in closing_mads.into_iter().filter(|_| crash.process_only) {
+            self.see("closing message");
+            let to = node_of(closing_mad.route.remote);
+            let left = if closing_mad.until_answered { CLOSING_REPEATS } else { 0 };
             let now = self.clock.now();
-            let mad = Box::new(farewell.mad);
-            self.clock.schedule(now, Happening::Farewell { from: crash.node, to, mad, left });
+            let mad = Box::new(closing_mad.mad);
+            self.clock.schedule(now, Happening::ClosingMad { from: crash.node, to, mad, left });
         }
     }
 

@@ -21,7 +21,7 @@ fn both_ends_agree_whatever_happens() {
     assert!(failures.is_empty(), "{} seeds failed\n{}", failures.len(), failures.join("\n"));
     let wanted = [
         ["REQ", "MRA", "REJ", "REP", "RTU"],
-        ["DREQ", "DREP", "SIDR_REQ", "SIDR_REP", "farewell"],
+        ["DREQ", "DREP", "SIDR_REQ", "SIDR_REP", "closing message"],
         ["Request", "Reply", "ReadyToUse", "Delayed", "Rejected"],
         ["Unreachable", "DisconnectRequest", "Disconnected", "TimewaitExit", "SidrUnreachable"],
         ["SidrRequest", "SidrReply", "data before the RTU", "repeated", "duplicate"],

@@ -82,10 +82,10 @@ fn print_mads(mads: &MadCounters) {
     if !drops.is_empty() {
         println!("Dropped: {}", drops.join(", "));
     }
-    if mads.wills_sent + mads.wills_dropped > 0 {
+    if mads.closing_sent + mads.closing_dropped > 0 {
         println!(
             "For processes that died: {} messages sent, {} answered, {} never answered, {} too many",
-            mads.wills_sent, mads.wills_answered, mads.wills_unanswered, mads.wills_dropped
+            mads.closing_sent, mads.closing_answered, mads.closing_unanswered, mads.closing_dropped
         );
     }
 }

@@ -6,7 +6,7 @@ use wire::mad::{Drep, Dreq, Message, Rejected, reason, sidr_status};
 
 use super::Manager;
 use crate::call::ConnId;
-use crate::event::{Farewell, Output};
+use crate::event::{ClosingMad, Output};
 use crate::messages;
 use crate::refuse::rej;
 use crate::table::{Connection, State};
@@ -51,7 +51,7 @@ impl Manager {
 
     /// What somebody else shall send if this process dies now. `None`: nothing; the peer knows already, or
     /// learns it from the answer to its next message.
-    pub fn farewell(&self, id: ConnId) -> Option<Farewell> {
+    pub fn closing_mad(&self, id: ConnId) -> Option<ClosingMad> {
         let connection = self.table.get(id.0)?;
         let message = self.last_message(id.0, connection)?;
         let until_answered = matches!(message, Message::Dreq(_));
@@ -59,7 +59,7 @@ impl Manager {
             Message::Dreq(_) => self.ids.transactions() | u64::from(id.0),
             _ => connection.transaction,
         };
-        Some(Farewell { route: connection.route, mad: messages::encode(transaction, message), until_answered })
+        Some(ClosingMad { route: connection.route, mad: messages::encode(transaction, message), until_answered })
     }
 
     /// Sends the last message of a state and keeps it.

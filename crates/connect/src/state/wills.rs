@@ -57,19 +57,23 @@ impl Wills {
     /// Tells the hub what is new.
     pub(super) fn settle(&mut self, cm: &cm::Manager, session: &mut ManagerSession) {
         for conn in self.touched.drain(..) {
-            let Some(farewell) = cm.farewell(conn) else {
+            let Some(closing_mad) = cm.closing_mad(conn) else {
                 if self.known.remove(&conn).is_some() {
-                    session.clear_will(conn.0);
+                    session.clear_closing_message(conn.0);
                 }
                 continue;
             };
-            let kind = u16::from_be_bytes([farewell.mad[16], farewell.mad[17]]);
+            let kind = u16::from_be_bytes([closing_mad.mad[16], closing_mad.mad[17]]);
             match self.known.entry(conn) {
                 Entry::Occupied(known) if *known.get() == kind => continue,
                 Entry::Occupied(mut known) => drop(known.insert(kind)),
                 Entry::Vacant(place) => drop(place.insert(kind)),
             }
-            session.set_will(conn.0, &packet(&farewell.route, &farewell.mad), farewell.until_answered);
+            session.set_closing_message(
+                conn.0,
+                &packet(&closing_mad.route, &closing_mad.mad),
+                closing_mad.until_answered,
+            );
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ::faults::FaultPlan;
 use guest::{environment, fork};
-use hub::client::{AttachOptions, LocalOffer, attach};
+use hub::client::{AttachOptions, ShmOffer, attach};
 use memory::{Adoption, Registry};
 use parking_lot::Mutex;
 use shm::{Export, MAX_SLOTS};
@@ -93,7 +93,7 @@ fn start() -> Result<EngineRef, OpenError> {
     registry.set_adoption(if shm.is_some() { adoption_of_environment()? } else { Adoption::Never });
     let options = AttachOptions {
         counters: Some(Arc::clone(counters.page())),
-        local: shm.as_ref().map(|shm| local_offer(shm, &wake)).transpose()?,
+        shm: shm.as_ref().map(|shm| shm_offer(shm, &wake)).transpose()?,
         ..AttachOptions::default()
     };
     let mut session = attach(&options)?;
@@ -151,8 +151,8 @@ fn shm_side(registry: &Registry) -> Option<ShmSide> {
     made.inspect_err(|error| log::warn!("peers on this host are reached by packets: {error}")).ok()
 }
 
-fn local_offer(shm: &ShmSide, wake: &OwnedFd) -> Result<LocalOffer, OpenError> {
-    Ok(LocalOffer { export: shm.export.export().shared_fd(), wake: Arc::new(guest::copy(wake)?) })
+fn shm_offer(shm: &ShmSide, wake: &OwnedFd) -> Result<ShmOffer, OpenError> {
+    Ok(ShmOffer { export: shm.export.export().shared_fd(), wake: Arc::new(guest::copy(wake)?) })
 }
 
 /// With how many slots this process begins.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Rela
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use hub::client::{Introduction, LinkOffer, Session, Side};
+use hub::client::{Introduction, RequestedBy, Session, ShmLinkOffer};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::epoll;
 use shm::{Link, LinkEnds, Object, Standing};
@@ -285,7 +285,7 @@ impl Links {
     fn ask_for(&self, slot: u8, session: Option<&mut Session>) -> Result<(), Box<dyn std::error::Error>> {
         let session = session.ok_or("there is no hub")?;
         let (ours, theirs) = Link::create()?;
-        session.introduce(slot, LinkOffer { link: theirs.link, socket: theirs.socket })?;
+        session.introduce(slot, ShmLinkOffer { link: theirs.link, socket: theirs.socket })?;
         self.state.lock().offered.insert(slot, ours);
         Ok(())
     }
@@ -325,10 +325,10 @@ impl Links {
     }
 
     fn open(&self, introduction: Introduction) -> Result<Link, Box<dyn std::error::Error>> {
-        let Introduction { slot, side, export, wake, pid, .. } = introduction;
-        let (ends, side) = match side {
-            Side::Offered(LinkOffer { link, socket }) => (LinkEnds { link, socket }, shm::Side::Offered),
-            Side::Asked => {
+        let Introduction { slot, requested_by, export, wake, pid, .. } = introduction;
+        let (ends, side) = match requested_by {
+            RequestedBy::Peer(ShmLinkOffer { link, socket }) => (LinkEnds { link, socket }, shm::Side::Offered),
+            RequestedBy::ThisProcess => {
                 let ours = self.state.lock().offered.remove(&slot);
                 (ours.ok_or("an answer that was not asked for")?, shm::Side::Asked)
             }

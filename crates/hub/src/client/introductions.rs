@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// What every process that is introduced to this one gets. The hub has it as long as the
 /// process is attached, and each new hub gets it again.
 #[derive(Clone, Debug)]
-pub struct LocalOffer {
+pub struct ShmOffer {
     /// What this process shows to all others.
     pub export: Arc<OwnedFd>,
     /// What the others wake it with.
@@ -21,7 +21,7 @@ pub struct LocalOffer {
 
 /// What only the process gets that is asked for.
 #[derive(Debug)]
-pub struct LinkOffer {
+pub struct ShmLinkOffer {
     /// Memory for the two of them.
     pub link: OwnedFd,
     /// Its end of a socket pair.
@@ -30,11 +30,11 @@ pub struct LinkOffer {
 
 /// Who asked for an introduction.
 #[derive(Debug)]
-pub enum Side {
+pub enum RequestedBy {
     /// This process did, by [`Session::introduce`].
-    Asked,
+    ThisProcess,
     /// The other process did, and offers this link.
-    Offered(LinkOffer),
+    Peer(ShmLinkOffer),
 }
 
 /// Two processes were introduced to each other.
@@ -45,7 +45,7 @@ pub struct Introduction {
     /// All slots that the other one had at that time.
     pub slots: Vec<u8>,
     /// Who asked.
-    pub side: Side,
+    pub requested_by: RequestedBy,
     /// What the other one shows.
     pub export: OwnedFd,
     /// What wakes the other one.
@@ -56,7 +56,7 @@ pub struct Introduction {
     pub pid: u32,
 }
 
-impl LocalOffer {
+impl ShmOffer {
     /// Copies of both, to send.
     pub(super) fn copies(&self) -> io::Result<[OwnedFd; 2]> {
         Ok([guest::copy(&*self.export)?, guest::copy(&*self.wake)?])
@@ -66,20 +66,20 @@ impl LocalOffer {
 impl Session {
     /// Asks the hub to introduce this process to the one that has `slot`, and to give it the
     /// link. Does not wait: the answer is an event for this slot,
-    /// [`SessionEvent::Introduced`] with [`Side::Asked`] or [`SessionEvent::NotIntroduced`].
+    /// [`SessionEvent::Introduced`] with [`RequestedBy::ThisProcess`] or [`SessionEvent::NotIntroduced`].
     /// Every call that returned `Ok` gets one, unless the session is dropped before.
     ///
     /// Only processes of the same user are introduced that both attached with a
-    /// [`LocalOffer`], and two only once as long as both stay attached to one hub. If both ask at
-    /// the same time, one gets [`Side::Offered`] and after it
-    /// [`IntroductionRefusal::Already`]; the other one gets [`Side::Asked`]. A new hub does not
+    /// [`ShmOffer`], and two only once as long as both stay attached to one hub. If both ask at
+    /// the same time, one gets [`RequestedBy::Peer`] and after it
+    /// [`IntroductionRefusal::Already`]; the other one gets [`RequestedBy::ThisProcess`]. A new hub does not
     /// know who had been introduced by the last one: then it is the asked process' to refuse
     /// the second link.
     ///
     /// # Errors
     /// [`AttachError::NotRunning`] while no hub is there, or in a forked child;
     /// [`AttachError::System`] if the hub does not read (`EAGAIN`) or as `sendmsg(2)`.
-    pub fn introduce(&mut self, slot: u8, offer: LinkOffer) -> Result<(), AttachError> {
+    pub fn introduce(&mut self, slot: u8, offer: ShmLinkOffer) -> Result<(), AttachError> {
         if !self.attachment.is_ours() || !self.is_attached() {
             return Err(AttachError::NotRunning);
         }
@@ -95,15 +95,22 @@ impl Session {
         match reply {
             Reply::Introduction { slot, slots, pid } => match <[OwnedFd; 4]>::try_from(descriptors) {
                 Ok([link, socket, export, wake]) => {
-                    let side = Side::Offered(LinkOffer { link, socket });
-                    self.introduced(Introduction { slot, slots, side, export, wake, pid });
+                    let requested_by = RequestedBy::Peer(ShmLinkOffer { link, socket });
+                    self.introduced(Introduction { slot, slots, requested_by, export, wake, pid });
                 }
                 Err(_) => log::warn!("an introduction came without its descriptors: are too many open?"),
             },
             Reply::Introduced { slot, slots, pid } if self.answered(slot) => {
                 match <[OwnedFd; 2]>::try_from(descriptors) {
                     Ok([export, wake]) => {
-                        self.introduced(Introduction { slot, slots, side: Side::Asked, export, wake, pid });
+                        self.introduced(Introduction {
+                            slot,
+                            slots,
+                            requested_by: RequestedBy::ThisProcess,
+                            export,
+                            wake,
+                            pid,
+                        });
                     }
                     Err(_) => self.not_introduced(slot, IntroductionRefusal::System),
                 }

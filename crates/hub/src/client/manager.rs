@@ -1,4 +1,4 @@
-//! A process's session with the hub for managing connections: MADs, ports and wills.
+//! A process's session with the hub for managing connections: MADs, ports and closing messages.
 //!
 //! ```no_run
 //! use longarm_hub::client::{AttachOptions, manager};
@@ -17,16 +17,16 @@
 //! ```
 //!
 //! After the hub's death the session finds or starts another one and repeats there what it had:
-//! its number, ports and wills.
+//! its number, ports and closing messages.
 //!
 //! What this module does not do: it does not look into MADs.
 
 mod asking;
+mod closing;
 mod error;
 mod hearing;
 mod outgoing;
 mod types;
-mod wills;
 
 pub use crate::mad::MadPacket;
 pub use error::BindError;
@@ -35,15 +35,15 @@ pub use types::{BindOptions, Binding, ManagerCounters, ManagerEvent};
 use super::attachment::Attachment;
 use super::query::unexpected;
 use super::{AttachError, AttachOptions};
-use crate::mad::Will;
-use crate::message::{BindWish, Reply, Request};
+use crate::mad::ClosingMessage;
+use crate::message::{BindSpec, Reply, Request};
 use crate::record::DeviceRecord;
+use closing::ClosingMessages;
 use outgoing::Outgoing;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
-use wills::Wills;
 
 /// Messages of the hub that one call of [`ManagerSession::maintain`] reads.
 const MAX_MESSAGES: usize = 512;
@@ -54,11 +54,11 @@ const LAST_WORDS: Duration = Duration::from_millis(250);
 /// A port as a new hub must know it.
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    wish: BindWish,
+    spec: BindSpec,
     listening: bool,
 }
 
-/// A session for managing connections. Dropping it gives its ports back, and has its wills
+/// A session for managing connections. Dropping it gives its ports back, and has its closing messages
 /// carried out that were not withdrawn.
 ///
 /// The owner watches [`poll_fd`](ManagerSession::poll_fd) (the same for the session's whole life)
@@ -76,7 +76,7 @@ pub struct ManagerSession {
     events: VecDeque<ManagerEvent>,
     outgoing: Outgoing,
     bindings: BTreeMap<u64, Held>,
-    wills: Wills,
+    closing: ClosingMessages,
     /// Ports that a new hub was told of and has not answered about yet.
     unconfirmed: BTreeSet<u64>,
     next_token: u64,
@@ -102,7 +102,7 @@ pub fn manage(options: &AttachOptions) -> Result<ManagerSession, AttachError> {
         events: VecDeque::new(),
         outgoing: Outgoing::default(),
         bindings: BTreeMap::new(),
-        wills: Wills::default(),
+        closing: ClosingMessages::default(),
         unconfirmed: BTreeSet::new(),
         next_token: 0,
         hub: 0,
@@ -196,13 +196,13 @@ impl ManagerSession {
     pub fn bind(&mut self, space: u16, address: SocketAddr, options: BindOptions) -> Result<Binding, BindError> {
         let token = self.next_token;
         self.next_token += 1;
-        let wish = BindWish { space, address, reuse: options.reuse, afonly: options.afonly };
-        let request = Request::Bind { token, wish, listening: false, again: false };
+        let spec = BindSpec { space, address, reuse: options.reuse, afonly: options.afonly };
+        let request = Request::Bind { token, spec, listening: false, again: false };
         // A hub that answers too late has given the port away for nothing.
         let port = self.ask(token, &request).inspect_err(|_| self.tell(&Request::Unbind { token }))?;
-        let mut wish = wish;
-        wish.address.set_port(port);
-        self.bindings.insert(token, Held { wish, listening: false });
+        let mut spec = spec;
+        spec.address.set_port(port);
+        self.bindings.insert(token, Held { spec, listening: false });
         Ok(Binding { token, port })
     }
 
@@ -232,19 +232,19 @@ impl ManagerSession {
 
     /// Leaves a MAD with the hub that it sends when this process is gone without having
     /// withdrawn it; with `until_answered` once a second, five times or until a DREP with the same
-    /// transaction id arrives. Replaces an earlier one with this key. Beyond 131,072 wills new
+    /// transaction id arrives. Replaces an earlier one with this key. Beyond 131,072 closing messages new
     /// ones are not kept, and counted.
-    pub fn set_will(&mut self, key: u32, packet: &MadPacket, until_answered: bool) {
-        if !self.wills.set(key, Will { packet: packet.clone(), until_answered }) {
-            self.counters.wills_dropped += 1;
+    pub fn set_closing_message(&mut self, key: u32, packet: &MadPacket, until_answered: bool) {
+        if !self.closing.set(key, ClosingMessage { packet: packet.clone(), until_answered }) {
+            self.counters.closing_dropped += 1;
             return;
         }
         self.tell_will(key);
     }
 
-    /// Withdraws a will, if there is one with this key.
-    pub fn clear_will(&mut self, key: u32) {
-        if self.wills.clear(key) {
+    /// Withdraws a closing message, if there is one with this key.
+    pub fn clear_closing_message(&mut self, key: u32) {
+        if self.closing.clear(key) {
             self.tell_will(key);
         }
     }
@@ -252,7 +252,7 @@ impl ManagerSession {
     /// Without a hub there is nobody to tell: a new one hears of everything.
     fn tell_will(&mut self, key: u32) {
         if self.is_attached() && self.attachment.is_ours() {
-            self.outgoing.will(key);
+            self.outgoing.closing_message(key);
             self.flush();
         }
     }
@@ -266,7 +266,7 @@ impl ManagerSession {
 
     fn flush(&mut self) {
         let attachment = &self.attachment;
-        self.outgoing.flush(&self.wills, |bytes| attachment.send(bytes, &[]));
+        self.outgoing.flush(&self.closing, |bytes| attachment.send(bytes, &[]));
         self.attachment.want_room(!self.outgoing.is_empty());
     }
 }

@@ -3,7 +3,7 @@
 use super::approach::Answered;
 use super::attachment::{ANSWER_PATIENCE, Attachment};
 use super::query::unexpected;
-use super::{AttachError, AttachOptions, Introduction, IntroductionRefusal, LocalOffer};
+use super::{AttachError, AttachOptions, Introduction, IntroductionRefusal, ShmOffer};
 use crate::channel::{Parcel, ReceiveError};
 use crate::counters::CounterPage;
 use crate::message::{ErrorCode, Reply, Request};
@@ -69,7 +69,7 @@ pub struct Session {
     pub(super) introducing: VecDeque<u8>,
     keeper: OwnedFd,
     counters: Option<Arc<CounterPage>>,
-    local: Option<LocalOffer>,
+    shm: Option<ShmOffer>,
 }
 
 impl Session {
@@ -228,9 +228,9 @@ impl Session {
         let keeper = guest::copy(&self.keeper);
         let sockets = self.slots.iter().map(|slot| guest::copy(&slot.socket));
         let mut descriptors = [keeper].into_iter().chain(sockets).collect::<io::Result<Vec<_>>>()?;
-        descriptors.extend(belongings(self.counters.as_deref(), self.local.as_ref())?);
+        descriptors.extend(belongings(self.counters.as_deref(), self.shm.as_ref())?);
         let slots = self.slots.iter().map(|slot| slot.number).collect();
-        let request = Request::Reattach { slots, counters: self.counters.is_some(), local: self.local.is_some() };
+        let request = Request::Reattach { slots, counters: self.counters.is_some(), shm: self.shm.is_some() };
         self.attachment.look_for_another(request, descriptors)
     }
 
@@ -268,9 +268,9 @@ impl Session {
 pub(super) fn attach(options: &AttachOptions) -> Result<Session, AttachError> {
     let failed = |source| AttachError::System { what: "attach to the hub", source };
     let counters = options.counters.clone().filter(|page| page.file().is_some());
-    let local = options.local.clone();
-    let descriptors = belongings(counters.as_deref(), local.as_ref()).map_err(failed)?;
-    let request = Request::Attach { slot: options.slot, counters: counters.is_some(), local: local.is_some() };
+    let shm = options.shm.clone();
+    let descriptors = belongings(counters.as_deref(), shm.as_ref()).map_err(failed)?;
+    let request = Request::Attach { slot: options.slot, counters: counters.is_some(), shm: shm.is_some() };
     let (attachment, reply, descriptors) = Attachment::open(options, request, descriptors)?;
     let (number, devices) = match reply {
         Reply::Attached { slots, devices } if slots.len() == 1 => (slots[0], devices),
@@ -286,14 +286,14 @@ pub(super) fn attach(options: &AttachOptions) -> Result<Session, AttachError> {
         introducing: VecDeque::new(),
         keeper,
         counters,
-        local,
+        shm,
     })
 }
 
 /// Copies of what this process leaves with a hub.
-fn belongings(counters: Option<&CounterPage>, local: Option<&LocalOffer>) -> io::Result<Vec<OwnedFd>> {
+fn belongings(counters: Option<&CounterPage>, shm: Option<&ShmOffer>) -> io::Result<Vec<OwnedFd>> {
     let page = counters.and_then(CounterPage::file).map(guest::copy).transpose()?;
-    let offer = local.map(LocalOffer::copies).transpose()?;
+    let offer = shm.map(ShmOffer::copies).transpose()?;
     Ok(page.into_iter().chain(offer.into_iter().flatten()).collect())
 }
 

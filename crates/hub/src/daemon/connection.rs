@@ -1,7 +1,7 @@
 //! One connection: who is there, how far it is, and what is still to be said to it.
 
 use crate::channel;
-use crate::mad::Will;
+use crate::mad::ClosingMessage;
 use crate::message::Reply;
 use crate::sys::Peer;
 use rustix::process::{Pid, PidfdFlags};
@@ -45,12 +45,12 @@ pub(super) struct Belongings {
     /// Its counter page.
     pub(super) counters: Option<OwnedFd>,
     /// What others need to share memory with it.
-    pub(super) local: Option<LocalOffer>,
+    pub(super) shm: Option<ShmOffer>,
 }
 
 /// What a client hands to those who are introduced to it. The hub only passes it on.
 #[derive(Debug)]
-pub(super) struct LocalOffer {
+pub(super) struct ShmOffer {
     /// What it shows to all of them.
     pub(super) export: OwnedFd,
     /// What wakes it.
@@ -59,19 +59,19 @@ pub(super) struct LocalOffer {
 
 impl Belongings {
     /// Takes what came along with a request, if it is as much as the request says.
-    pub(super) fn take(counters: bool, local: bool, descriptors: Vec<OwnedFd>) -> Option<Belongings> {
-        if descriptors.len() != Belongings::count(counters, local) {
+    pub(super) fn take(counters: bool, shm: bool, descriptors: Vec<OwnedFd>) -> Option<Belongings> {
+        if descriptors.len() != Belongings::count(counters, shm) {
             return None;
         }
         let mut rest = descriptors.into_iter();
         let counters = if counters { rest.next() } else { None };
-        let local = rest.next().zip(rest.next()).map(|(export, wake)| LocalOffer { export, wake });
-        Some(Belongings { counters, local })
+        let shm = rest.next().zip(rest.next()).map(|(export, wake)| ShmOffer { export, wake });
+        Some(Belongings { counters, shm })
     }
 
     /// How many descriptors belong to a request.
-    pub(super) fn count(counters: bool, local: bool) -> usize {
-        usize::from(counters) + 2 * usize::from(local)
+    pub(super) fn count(counters: bool, shm: bool) -> usize {
+        usize::from(counters) + 2 * usize::from(shm)
     }
 }
 
@@ -84,14 +84,14 @@ pub(super) struct Managing {
     /// Its number.
     pub(super) number: u16,
     /// Its last messages.
-    pub(super) wills: BTreeMap<u32, Will>,
+    pub(super) closing: BTreeMap<u32, ClosingMessage>,
     /// MADs sent for it.
     pub(super) sent: u64,
 }
 
 impl Managing {
     pub(super) fn new(number: u16) -> Managing {
-        Managing { number, wills: BTreeMap::new(), sent: 0 }
+        Managing { number, closing: BTreeMap::new(), sent: 0 }
     }
 }
 

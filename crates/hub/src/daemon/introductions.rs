@@ -14,7 +14,7 @@
 //! the hub does not look at. How many processes a client can be introduced to is limited by
 //! the number of slots, as each has one.
 
-use super::connection::{Connection, LocalOffer};
+use super::connection::{Connection, ShmOffer};
 use super::server::{Answer, Server};
 use crate::message::{IntroductionRefusal, Reply};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,12 +59,12 @@ struct Party<'a> {
     id: u64,
     uid: u32,
     slots: &'a [u8],
-    offer: Option<&'a LocalOffer>,
+    offer: Option<&'a ShmOffer>,
 }
 
 impl<'a> Party<'a> {
     fn new(id: u64, connection: &'a Connection) -> Party<'a> {
-        let offer = connection.belongings.local.as_ref();
+        let offer = connection.belongings.shm.as_ref();
         Party { id, uid: connection.peer.uid, slots: &connection.slots, offer }
     }
 }
@@ -77,7 +77,7 @@ fn offers<'a>(
     asker: Party<'a>,
     asked: Party<'a>,
     known: &Introductions,
-) -> Result<(&'a LocalOffer, &'a LocalOffer), IntroductionRefusal> {
+) -> Result<(&'a ShmOffer, &'a ShmOffer), IntroductionRefusal> {
     if asker.id == asked.id {
         return Err(IntroductionRefusal::Yourself);
     }
@@ -128,7 +128,7 @@ impl Server {
     }
 }
 
-fn copies(offer: &LocalOffer) -> io::Result<Vec<OwnedFd>> {
+fn copies(offer: &ShmOffer) -> io::Result<Vec<OwnedFd>> {
     Ok(vec![offer.export.try_clone()?, offer.wake.try_clone()?])
 }
 
@@ -151,9 +151,9 @@ mod tests {
     use super::*;
     use std::fs::File;
 
-    fn offer() -> LocalOffer {
+    fn offer() -> ShmOffer {
         let null = || File::open("/dev/null").unwrap().into();
-        LocalOffer { export: null(), wake: null() }
+        ShmOffer { export: null(), wake: null() }
     }
 
     #[test]

@@ -6,13 +6,13 @@ use super::relay::{own_interface, random};
 use super::server::{Answer, Server};
 use crate::channel::{self, MAX_DESCRIPTORS};
 use crate::mad::Frame;
-use crate::message::{BindRefusal, BindWish, ErrorCode, Reply};
+use crate::message::{BindRefusal, BindSpec, ErrorCode, Reply};
 use std::fs;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 /// Most wills of one client.
-const MAX_WILLS: usize = 1 << 17;
+const MAX_CLOSING_MESSAGES: usize = 1 << 17;
 
 /// Most messages that are still taken from a client that is gone: more than its socket holds.
 const MAX_LAST_MESSAGES: usize = 4096;
@@ -39,7 +39,7 @@ impl Server {
 
     /// A port for a managing client, who listens at once if it wants to. Without `again` the
     /// address must be there now.
-    pub(super) fn bind(&mut self, id: u64, token: u64, wish: &BindWish, listening: bool, again: bool) -> Answer {
+    pub(super) fn bind(&mut self, id: u64, token: u64, wish: &BindSpec, listening: bool, again: bool) -> Answer {
         if !again && !self.is_available(wish) {
             return about_port(token, Err(BindRefusal::NotAvailable));
         }
@@ -66,7 +66,7 @@ impl Server {
 
     /// Whether an address to bind to is one of this host's. Addresses that cannot be bound at all
     /// are the port table's to refuse.
-    fn is_available(&self, wish: &BindWish) -> bool {
+    fn is_available(&self, wish: &BindSpec) -> bool {
         let interface = match wish.address {
             SocketAddr::V4(_) => 0,
             SocketAddr::V6(v6) => v6.scope_id(),
@@ -94,14 +94,14 @@ impl Server {
             Frame::Mad(packet) => {
                 managing.sent += u64::from(self.relay.send_for_client(packet, self.devices.list()));
             }
-            Frame::SetWill(key, will) => {
-                if managing.wills.len() < MAX_WILLS || managing.wills.contains_key(&key) {
-                    managing.wills.insert(key, will);
+            Frame::SetClosingMessage(key, will) => {
+                if managing.closing.len() < MAX_CLOSING_MESSAGES || managing.closing.contains_key(&key) {
+                    managing.closing.insert(key, will);
                 } else {
-                    self.relay.counters.wills_dropped += 1;
+                    self.relay.counters.closing_dropped += 1;
                 }
             }
-            Frame::ClearWill(key) => drop(managing.wills.remove(&key)),
+            Frame::ClearClosingMessage(key) => drop(managing.closing.remove(&key)),
             Frame::Undelivered(..) => {}
         }
     }
@@ -116,7 +116,7 @@ impl Server {
                 self.obey(&mut managing, frame);
             }
         }
-        let Managing { number, wills, .. } = *managing;
+        let Managing { number, closing: wills, .. } = *managing;
         if !wills.is_empty() {
             log::info!("process {} leaves {} last messages", connection.pid, wills.len());
         }

@@ -15,7 +15,7 @@ mod tests;
 
 pub(super) use address::Scope;
 
-use crate::message::{BindRefusal, BindWish};
+use crate::message::{BindRefusal, BindSpec};
 use crate::status::PortStatus;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -76,7 +76,7 @@ impl PortTable {
         &mut self,
         owner: Owner,
         token: u64,
-        wish: &BindWish,
+        wish: &BindSpec,
         ephemeral: impl FnOnce() -> Ephemeral,
     ) -> Result<u16, BindRefusal> {
         if !SPACES.contains(&wish.space) {

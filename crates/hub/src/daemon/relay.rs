@@ -4,18 +4,18 @@
 //!   slot 0 ─► recipient? ─► its connection's outbox
 //!                 └ nobody: a refusal, if there is one ─┐  (requests wait a little: early.rs)
 //!   clients ─► source ours? ──────────────────────────────┴─► Gsi ─► UDP 4791
-//!   testament (wills of the dead) ────────────────────────┘
+//!   closing (wills of the dead) ────────────────────────┘
 //! ```
 
+use super::closing::ClosingQueue;
 use super::early::Early;
 use super::gsi::{self, Gsi, Returned};
 use super::numbers::Numbers;
 use super::ports::{Owner, PortTable};
 use super::routing::{self, Recipient};
 use super::server::Server;
-use super::testament::Testament;
 use super::watch::Source;
-use crate::mad::{Frame, MadPacket, Will};
+use crate::mad::{ClosingMessage, Frame, MadPacket};
 use crate::record::DeviceRecord;
 use crate::status::MadCounters;
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ const ECN: u8 = 0b11;
 pub(super) struct Relay {
     pub(super) ports: PortTable,
     pub(super) numbers: Numbers,
-    pub(super) testament: Testament,
+    pub(super) closing: ClosingQueue,
     pub(super) counters: MadCounters,
     pub(super) gsi: Gsi,
     pub(super) early: Early,
@@ -44,7 +44,7 @@ impl Relay {
         Relay {
             ports: PortTable::default(),
             numbers: Numbers::new(random()),
-            testament: Testament::default(),
+            closing: ClosingQueue::default(),
             counters: MadCounters::default(),
             gsi: Gsi::new(),
             early: Early::default(),
@@ -80,21 +80,21 @@ impl Relay {
 
     /// Sends what is due of those who are gone.
     pub(super) fn carry_out(&mut self, now: Instant, devices: &[DeviceRecord]) {
-        if self.testament.is_empty() {
+        if self.closing.is_empty() {
             return;
         }
-        let step = self.testament.step(now);
-        self.counters.wills_unanswered += step.unanswered;
+        let step = self.closing.step(now);
+        self.counters.closing_unanswered += step.unanswered;
         for packet in step.send {
-            self.counters.wills_sent += u64::from(self.send_for_client(packet, devices));
+            self.counters.closing_sent += u64::from(self.send_for_client(packet, devices));
         }
     }
 
     /// A process is gone.
-    pub(super) fn bury(&mut self, owner: Owner, number: u16, wills: impl IntoIterator<Item = Will>) {
+    pub(super) fn bury(&mut self, owner: Owner, number: u16, wills: impl IntoIterator<Item = ClosingMessage>) {
         self.ports.forget(owner);
         self.numbers.release(number);
-        self.counters.wills_dropped += self.testament.take(wills);
+        self.counters.closing_dropped += self.closing.take(wills);
     }
 
     /// Who is to have a MAD: nobody, one, or all who might know what is meant.
@@ -181,8 +181,8 @@ impl Server {
         if let Some(interface) = own_interface(self.devices.list(), packet.local, packet.interface) {
             packet.interface = interface;
         }
-        if self.relay.testament.answered(&packet) {
-            self.relay.counters.wills_answered += 1;
+        if self.relay.closing.answered(&packet) {
+            self.relay.counters.closing_answered += 1;
             return;
         }
         let owners = self.relay.owners(&packet, &message);

@@ -39,18 +39,18 @@ impl Server {
         match (&connection.stage, request) {
             (Stage::Fresh, Request::Hello { version, pid, program }) => Ok(self.hello(id, version, pid, &program)),
             (Stage::Fresh, _) => Ok(self.out_of_order("the first message must be a hello")),
-            (Stage::Greeted, Request::Attach { slot, counters, local }) => {
-                Ok(self.attach_or_wait(id, slot, Belongings::take(counters, local, descriptors)))
+            (Stage::Greeted, Request::Attach { slot, counters, shm }) => {
+                Ok(self.attach_or_wait(id, slot, Belongings::take(counters, shm, descriptors)))
             }
-            (Stage::Greeted, Request::Reattach { slots, counters, local }) => {
-                let proofs_end = descriptors.len().saturating_sub(Belongings::count(counters, local));
-                let belongings = Belongings::take(counters, local, descriptors.split_off(proofs_end));
+            (Stage::Greeted, Request::Reattach { slots, counters, shm }) => {
+                let proofs_end = descriptors.len().saturating_sub(Belongings::count(counters, shm));
+                let belongings = Belongings::take(counters, shm, descriptors.split_off(proofs_end));
                 self.reattach(id, &slots, descriptors, belongings)
             }
             (Stage::Attached, Request::Introduce { slot }) => Ok(self.introduce(id, slot, descriptors)),
             (Stage::Greeted, Request::Manage { number }) => Ok(self.grant_or_wait(id, Wish::Manage(number))),
-            (Stage::Managing, Request::Bind { token, wish, listening, again }) => {
-                Ok(self.bind(id, token, &wish, listening, again))
+            (Stage::Managing, Request::Bind { token, spec, listening, again }) => {
+                Ok(self.bind(id, token, &spec, listening, again))
             }
             (Stage::Managing, Request::Listen { token }) => Ok(self.listen_on(id, token)),
             (Stage::Managing, Request::Unbind { token }) => Ok(self.unbind(id, token)),

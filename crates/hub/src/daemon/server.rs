@@ -152,7 +152,7 @@ impl Server {
     fn next_deadline(&self) -> Option<Instant> {
         let unattached = self.connections.values().filter(|c| may_expire(c));
         let expiry = unattached.map(|c| c.since + IDLE_CONNECTION).min();
-        let wills = self.relay.testament.next_deadline(Instant::now());
+        let wills = self.relay.closing.next_deadline(Instant::now());
         let early = self.relay.early.next_deadline();
         let fixed = [Some(self.next_housekeeping), self.accept_again, self.port.next_deadline(), wills, early];
         fixed.into_iter().chain([self.idle_end(), expiry]).flatten().min()
@@ -160,7 +160,7 @@ impl Server {
 
     /// When the hub leaves if nobody comes.
     fn idle_end(&self) -> Option<Instant> {
-        let idle = self.connections.is_empty() && self.relay.testament.is_empty();
+        let idle = self.connections.is_empty() && self.relay.closing.is_empty();
         let timeout = self.options.idle_timeout.filter(|_| idle);
         // A time that no clock will ever show is never.
         timeout.and_then(|timeout| self.alone_since.checked_add(timeout))

@@ -52,7 +52,7 @@ impl Server {
             program: connection.program.clone(),
             ports: self.relay.ports.of(id).take(MAX_PORTS_SHOWN).collect(),
             ports_total: self.relay.ports.count(id) as u64,
-            wills: managing.wills.len() as u64,
+            closing_messages: managing.closing.len() as u64,
             mads_delivered: connection.mads_delivered,
             mads_sent: managing.sent,
             mads_lost: connection.mads_lost,

@@ -12,7 +12,7 @@ pub enum IntroductionRefusal {
     Yourself,
     /// The other one is another user's.
     OtherUser,
-    /// One of the two attached without a local offer.
+    /// One of the two attached without an shm offer.
     NoOffer,
     /// They were introduced to each other before, whoever asked, and that one stands.
     Already {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 /// A port that a client wants, or has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BindWish {
+pub struct BindSpec {
     /// The port space: `RDMA_PS_TCP` (0x0106), `RDMA_PS_UDP` (0x0111), `RDMA_PS_IB` (0x013f) or
     /// `RDMA_PS_IPOIB` (2).
     pub space: u16,

@@ -5,9 +5,9 @@ use rustix::fs::{MemfdFlags, SealFlags};
 fn requests() -> Vec<Request> {
     vec![
         Request::Hello { version: VERSION, pid: 7, program: "ping \"pong\"\n".into() },
-        Request::Attach { slot: None, counters: true, local: true },
-        Request::Attach { slot: Some(255), counters: false, local: false },
-        Request::Reattach { slots: vec![1, 2, 3], counters: true, local: false },
+        Request::Attach { slot: None, counters: true, shm: true },
+        Request::Attach { slot: Some(255), counters: false, shm: false },
+        Request::Reattach { slots: vec![1, 2, 3], counters: true, shm: false },
         Request::Introduce { slot: 255 },
         Request::MoreSlots { count: 3 },
         Request::Release { slot: 9 },
@@ -28,8 +28,8 @@ fn requests() -> Vec<Request> {
 }
 
 fn bind(address: &str) -> Request {
-    let wish = BindWish { space: 0x106, address: address.parse().unwrap(), reuse: true, afonly: false };
-    Request::Bind { token: 1, wish, listening: false, again: true }
+    let spec = BindSpec { space: 0x106, address: address.parse().unwrap(), reuse: true, afonly: false };
+    Request::Bind { token: 1, spec, listening: false, again: true }
 }
 
 fn replies() -> Vec<Reply> {
@@ -74,7 +74,7 @@ fn the_text_is_what_the_protocol_says() {
     let text = |request: Request| String::from_utf8(request.encode()).unwrap();
     assert_eq!(text(Request::Ping), r#"{"request":"ping"}"#);
     assert_eq!(
-        text(Request::Reattach { slots: vec![4], counters: false, local: true }),
+        text(Request::Reattach { slots: vec![4], counters: false, shm: true }),
         r#"{"request":"reattach","slots":[4],"counters":false,"local":true}"#
     );
 }

@@ -28,16 +28,16 @@ fn obey(words: &[&str], session: &mut ManagerSession, say: &impl Fn(&str)) -> bo
             session.listen(binding.token).unwrap();
             say(&format!("listening {}", binding.port));
         }
-        "will" => {
+        "closing" => {
             let message = dreq(u32::from(session.number()) << 20 | number(1), number(2));
-            let will = packet("127.0.0.1", "127.0.0.1", u64::from(number(1)), message);
-            session.set_will(number(1), &will, true);
+            let closing = packet("127.0.0.1", "127.0.0.1", u64::from(number(1)), message);
+            session.set_closing_message(number(1), &closing, true);
             say("done");
         }
         "goodbye" => {
             let message = dreq(u32::from(session.number()) << 20 | number(1), number(2));
             session.send_mad(&packet("127.0.0.1", "127.0.0.1", u64::from(number(1)), message));
-            session.clear_will(number(1));
+            session.clear_closing_message(number(1));
         }
         "maintain" => {
             let end = Instant::now() + Duration::from_millis(u64::from(number(1)));

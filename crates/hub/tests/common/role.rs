@@ -1,7 +1,7 @@
 //! A client process from within.
 
 use super::{Raw, kill, sharing};
-use longarm_hub::client::{AttachOptions, LocalOffer, Session, SessionEvent, Side, attach};
+use longarm_hub::client::{AttachOptions, RequestedBy, Session, SessionEvent, ShmOffer, attach};
 use longarm_hub::{CounterPage, RUNTIME_DIR_VARIABLE};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Resource, Rlimit};
@@ -106,9 +106,9 @@ fn without_stdio() {
 }
 
 /// Attaches, and then does what it is told.
-fn client(local: Option<LocalOffer>) {
+fn client(shm: Option<ShmOffer>) {
     let page = Arc::new(CounterPage::create(&["packets", "commands"]).unwrap());
-    let session = attach(&AttachOptions { counters: Some(page.clone()), local, ..options() });
+    let session = attach(&AttachOptions { counters: Some(page.clone()), shm, ..options() });
     let mut session = session.unwrap();
     say(&format!("attached {}", session.slot()));
     let commands = commands();
@@ -152,9 +152,9 @@ fn serve(session: &mut Session) {
                 let names: Vec<_> = devices.iter().map(|d| format!("{}:{}", d.name, d.gids.len())).collect();
                 format!("devices {}", names.join(" "))
             }
-            SessionEvent::Introduced(other) => match other.side {
-                Side::Asked => format!("introduced to {} {}", other.slot, sharing::text(&other.export)),
-                Side::Offered(offer) => {
+            SessionEvent::Introduced(other) => match other.requested_by {
+                RequestedBy::ThisProcess => format!("introduced to {} {}", other.slot, sharing::text(&other.export)),
+                RequestedBy::Peer(offer) => {
                     // Maybe nobody is there to hear it.
                     let _ = rustix::io::write(&offer.socket, b"hello");
                     format!("introduced by {} {}", other.slot, sharing::text(&other.export))

@@ -1,7 +1,7 @@
 //! What processes that are introduced to each other give, as far as a test looks at it: text.
 
 use super::{PATIENCE, eventually};
-use longarm_hub::client::{LinkOffer, LocalOffer, Session, SessionEvent};
+use longarm_hub::client::{Session, SessionEvent, ShmLinkOffer, ShmOffer};
 use rustix::fs::MemfdFlags;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use std::os::fd::{AsFd, OwnedFd};
@@ -43,15 +43,15 @@ pub fn heard(socket: &OwnedFd) -> String {
 }
 
 /// An offer with this text in its export, and `wake` of it in its wake.
-pub fn offer(name: &str) -> LocalOffer {
-    LocalOffer { export: Arc::new(file(name)), wake: Arc::new(file(&format!("wake {name}"))) }
+pub fn offer(name: &str) -> ShmOffer {
+    ShmOffer { export: Arc::new(file(name)), wake: Arc::new(file(&format!("wake {name}"))) }
 }
 
 /// A link with this text, and the asking side's end of its socket pair.
-pub fn link(name: &str) -> (LinkOffer, OwnedFd) {
+pub fn link(name: &str) -> (ShmLinkOffer, OwnedFd) {
     let flags = SocketFlags::CLOEXEC;
     let (own, socket) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-    (LinkOffer { link: file(name), socket }, own)
+    (ShmLinkOffer { link: file(name), socket }, own)
 }
 
 /// The next event that is one of introductions, or of the hub's end.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use cm::{Config, ConnId, Farewell, Manager, Route};
+use cm::{ClosingMad, Config, ConnId, Manager, Route};
 use faults::Rng;
 use wire::Qpn;
 use wire::mad::{self, Message};
@@ -97,8 +97,8 @@ impl Node {
     }
 
     /// The process dies; tells what the host may send in its name.
-    pub(crate) fn die(&mut self, state: Power, same_qpns: bool) -> Vec<Farewell> {
-        let farewells = self.held.keys().filter_map(|id| self.manager.farewell(*id)).collect();
+    pub(crate) fn die(&mut self, state: Power, same_qpns: bool) -> Vec<ClosingMad> {
+        let closing_mads = self.held.keys().filter_map(|id| self.manager.closing_mad(*id)).collect();
         self.life += 1;
         self.held.clear();
         self.manager = manager(self.index, self.seed, self.life);
@@ -107,7 +107,7 @@ impl Node {
         if same_qpns {
             self.qpn = 0;
         }
-        farewells
+        closing_mads
     }
 
     /// Hands a message to the process, or answers for it.

@@ -13,7 +13,7 @@ pub(crate) struct Crash {
     pub(crate) node: usize,
     pub(crate) at: Duration,
     pub(crate) down: Duration,
-    /// Only the process dies: the host refuses in its name, and sends its farewells.
+    /// Only the process dies: the host refuses in its name, and sends its closing messages.
     pub(crate) process_only: bool,
     /// The next process counts its queue pairs from the beginning again.
     pub(crate) same_qpns: bool,

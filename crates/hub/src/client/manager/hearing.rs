@@ -112,11 +112,11 @@ impl ManagerSession {
         }
         self.unconfirmed = self.bindings.keys().copied().collect();
         for (token, held) in &self.bindings {
-            let (token, wish, listening) = (*token, held.wish, held.listening);
-            self.outgoing.request(Request::Bind { token, wish, listening, again: true }.encode());
+            let (token, spec, listening) = (*token, held.spec, held.listening);
+            self.outgoing.request(Request::Bind { token, spec, listening, again: true }.encode());
         }
-        for key in self.wills.keys() {
-            self.outgoing.will(key);
+        for key in self.closing.keys() {
+            self.outgoing.closing_message(key);
         }
         self.update_devices(devices);
         self.flush();

@@ -57,6 +57,6 @@ pub struct Binding {
 pub struct ManagerCounters {
     /// MADs not sent because there was no hub, or it did not read.
     pub mads_dropped: u64,
-    /// Wills not kept since there were too many (131,072).
-    pub wills_dropped: u64,
+    /// ClosingMessages not kept since there were too many (131,072).
+    pub closing_dropped: u64,
 }

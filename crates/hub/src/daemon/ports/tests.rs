@@ -25,7 +25,7 @@ impl Table {
 
     fn bind_for(&mut self, owner: Owner, space: u16, address: &str, options: Options) -> Result<u64, BindRefusal> {
         self.next_token += 1;
-        let wish = BindWish { space, address: address.parse().unwrap(), reuse: options.reuse, afonly: options.afonly };
+        let wish = BindSpec { space, address: address.parse().unwrap(), reuse: options.reuse, afonly: options.afonly };
         self.table.bind(owner, self.next_token, &wish, || panic!("a port was asked for"))?;
         Ok(self.next_token)
     }
@@ -36,7 +36,7 @@ impl Table {
 
     fn any(&mut self, address: &str, range: RangeInclusive<u16>, start: u16) -> Result<u16, BindRefusal> {
         self.next_token += 1;
-        let wish = BindWish { space: TCP, address: address.parse().unwrap(), reuse: false, afonly: false };
+        let wish = BindSpec { space: TCP, address: address.parse().unwrap(), reuse: false, afonly: false };
         self.table.bind(1, self.next_token, &wish, || Ephemeral { range, start })
     }
 
@@ -151,7 +151,7 @@ fn ephemeral_ports_come_from_the_range_and_go_round() {
 #[test]
 fn ephemeral_ports_are_not_shared_by_chance() {
     let mut table = Table::new();
-    let wish = BindWish { space: TCP, address: "0.0.0.0:0".parse().unwrap(), reuse: true, afonly: false };
+    let wish = BindSpec { space: TCP, address: "0.0.0.0:0".parse().unwrap(), reuse: true, afonly: false };
     let one = || Ephemeral { range: 50..=51, start: 0 };
     assert_eq!(table.table.bind(1, 900, &wish, one), Ok(50));
     assert_eq!(table.table.bind(2, 900, &wish, one), Ok(51));
@@ -168,7 +168,7 @@ fn what_cannot_be_bound() {
     for space in [0, 1, 3, 0x0107, u16::MAX] {
         assert_eq!(table.bind_for(1, space, "0.0.0.0:7", plain), Err(BindRefusal::UnknownSpace), "{space}");
     }
-    let wish = BindWish { space: TCP, address: "0.0.0.0:7".parse().unwrap(), reuse: true, afonly: false };
+    let wish = BindSpec { space: TCP, address: "0.0.0.0:7".parse().unwrap(), reuse: true, afonly: false };
     let none = || panic!("a port was asked for");
     assert_eq!(table.table.bind(1, 5, &wish, none), Ok(7));
     assert_eq!(table.table.bind(1, 5, &wish, none), Err(BindRefusal::UnknownToken), "one token, two ports");

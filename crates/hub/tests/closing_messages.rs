@@ -1,4 +1,4 @@
-//! Last messages of processes that are killed, and what else becomes of them.
+//! Closing messages of processes that are killed or disconnect.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn answer(peer: &mut Manager, dreq: &MadPacket) {
 }
 
 #[test]
-fn the_will_of_a_killed_process_is_sent_until_it_is_answered() {
+fn closing_messages_of_a_killed_process_repeat_until_they_are_answered() {
     in_new_netns(|| {
         let place = Place::new("killed");
         let mut peer = Manager::new(&place);
@@ -36,8 +36,8 @@ fn the_will_of_a_killed_process_is_sent_until_it_is_answered() {
         client.tell("listen 127.0.0.1:7");
         client.expect("listening 7");
         let own = id(peer.session.number(), 3);
-        for will in [11, 12] {
-            client.tell(&format!("will {will} {own}"));
+        for key in [11, 12] {
+            client.tell(&format!("closing {key} {own}"));
             client.expect("done");
         }
         client.kill();
@@ -48,9 +48,9 @@ fn the_will_of_a_killed_process_is_sent_until_it_is_answered() {
         let second = peer.expect_mad();
         assert_eq!(dreq_of(&second), (id(number, 12), 12), "the other one is answered");
         answer(&mut peer, &second);
-        eventually("both are answered", || place.status().mads.wills_answered == 2);
+        eventually("both are answered", || place.status().mads.closing_answered == 2);
         let mads = place.status().mads;
-        assert_eq!((mads.wills_sent, mads.wills_unanswered), (3, 0));
+        assert_eq!((mads.closing_sent, mads.closing_unanswered), (3, 0));
         assert!(peer.session.bind(TCP, "0.0.0.0:7".parse().unwrap(), Default::default()).is_ok(), "the port is free");
         let status = place.status();
         assert_eq!(status.managers.len(), 1);
@@ -60,13 +60,13 @@ fn the_will_of_a_killed_process_is_sent_until_it_is_answered() {
 }
 
 #[test]
-fn who_says_goodbye_leaves_nothing_behind() {
+fn a_process_that_disconnects_leaves_no_closing_message() {
     in_new_netns(|| {
         let place = Place::new("goodbye");
         let mut peer = Manager::new(&place);
         for _ in 0..20 {
             let (mut client, number) = Client::managing(&place);
-            client.tell(&format!("will 11 {}", id(peer.session.number(), 3)));
+            client.tell(&format!("closing 11 {}", id(peer.session.number(), 3)));
             client.expect("done");
             client.tell(&format!("goodbye 11 {}", id(peer.session.number(), 3)));
             client.quit();
@@ -74,7 +74,7 @@ fn who_says_goodbye_leaves_nothing_behind() {
         }
         eventually("all are gone", || place.status().managers.len() == 1);
         let mads = place.status().mads;
-        assert_eq!((mads.wills_sent, mads.received), (0, 20));
+        assert_eq!((mads.closing_sent, mads.received), (0, 20));
     });
 }
 
@@ -86,7 +86,7 @@ fn a_forked_child_keeps_nothing_alive() {
         let (mut client, number) = Client::managing(&place);
         client.tell("listen 127.0.0.1:7");
         client.expect("listening 7");
-        client.tell(&format!("will 11 {}", id(peer.session.number(), 3)));
+        client.tell(&format!("closing 11 {}", id(peer.session.number(), 3)));
         client.expect("done");
         client.tell("fork");
         let child: u32 = client.expect("forked ").parse().unwrap();
@@ -100,13 +100,13 @@ fn a_forked_child_keeps_nothing_alive() {
 }
 
 #[test]
-fn wills_outlive_the_hub() {
+fn closing_messages_outlive_the_hub() {
     in_new_netns(|| {
         let place = Place::new("outlive");
         let mut peer = Manager::new(&place);
         let (mut client, number) = Client::managing(&place);
-        for will in 0..50 {
-            client.tell(&format!("will {will} {}", id(peer.session.number(), 3)));
+        for key in 0..50 {
+            client.tell(&format!("closing {key} {}", id(peer.session.number(), 3)));
             client.expect("done");
         }
         place.kill_hub();
@@ -116,7 +116,7 @@ fn wills_outlive_the_hub() {
             client.tell("maintain 5");
             client.expect("done");
             let managers = place.status().managers;
-            managers.iter().any(|manager| manager.number == number && manager.wills == 50)
+            managers.iter().any(|manager| manager.number == number && manager.closing_messages == 50)
         });
         peer.expect("the new hub", |event| {
             matches!(event, longarm_hub::client::manager::ManagerEvent::Reattached).then_some(())
@@ -131,12 +131,12 @@ fn wills_outlive_the_hub() {
 }
 
 #[test]
-fn a_hub_that_is_told_to_leave_sends_no_wills() {
+fn a_hub_that_is_told_to_leave_sends_no_closing_messages() {
     in_new_netns(|| {
         let place = Place::new("leaves");
         let mut peer = Manager::new(&place);
         let (mut client, _) = Client::managing(&place);
-        client.tell(&format!("will 11 {}", id(peer.session.number(), 3)));
+        client.tell(&format!("closing 11 {}", id(peer.session.number(), 3)));
         client.expect("done");
         longarm_hub::client::shutdown(Some(&place.dir()), true).unwrap();
         peer.expect("the end of the hub", |event| {

@@ -6,7 +6,7 @@
 //!
 //! What this module does not do: it neither sends nor reads a clock.
 
-use crate::mad::{MadPacket, Will};
+use crate::mad::{ClosingMessage, MadPacket};
 use std::collections::{HashSet, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -25,9 +25,9 @@ const MAX_KEPT: usize = 1 << 18;
 
 /// Messages that are still to be sent.
 #[derive(Debug, Default)]
-pub(super) struct Testament {
+pub(super) struct ClosingQueue {
     /// Those that were not sent yet.
-    fresh: VecDeque<Will>,
+    fresh: VecDeque<ClosingMessage>,
     /// Those that were, with the time of the next attempt and the attempts left, in the order of
     /// that time.
     again: VecDeque<(Instant, u8, MadPacket)>,
@@ -54,9 +54,9 @@ pub(super) struct Step {
     pub(super) unanswered: u64,
 }
 
-impl Testament {
+impl ClosingQueue {
     /// Takes the wills of a process. Returns how many it has no room for.
-    pub(super) fn take(&mut self, wills: impl IntoIterator<Item = Will>) -> u64 {
+    pub(super) fn take(&mut self, wills: impl IntoIterator<Item = ClosingMessage>) -> u64 {
         let mut dropped = 0;
         for will in wills {
             if self.fresh.len() + self.again.len() < MAX_KEPT {
@@ -97,7 +97,7 @@ impl Testament {
             self.again.push_back((now + INTERVAL, left - 1, packet));
         }
         while step.send.len() < BURST {
-            let Some(Will { packet, until_answered }) = self.fresh.pop_front() else { break };
+            let Some(ClosingMessage { packet, until_answered }) = self.fresh.pop_front() else { break };
             step.send.push(packet.clone());
             if until_answered && let Some(name) = name(&packet) {
                 self.unanswered.insert(name);
@@ -108,7 +108,7 @@ impl Testament {
         step
     }
 
-    /// When [`step`](Testament::step) has something to do.
+    /// When [`step`](ClosingQueue::step) has something to do.
     pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let due = if self.fresh.is_empty() { self.again.front().map(|(due, ..)| *due)? } else { now };
         Some(self.next_burst.map_or(due, |at| due.max(at)))
@@ -133,11 +133,11 @@ mod tests {
         MadPacket { local, remote, interface: 0, traffic_class: 0, mad: mad::encode(&header, message) }
     }
 
-    fn will(transaction: u8, until_answered: bool) -> Will {
+    fn will(transaction: u8, until_answered: bool) -> ClosingMessage {
         let private_data = [0; Dreq::PRIVATE_LEN];
         let id = 0x0010_0000 + u32::from(transaction);
         let dreq = Dreq { local_id: id, remote_id: 9, remote_qpn: Qpn::new(1), private_data };
-        Will { packet: packet(transaction, &Message::Dreq(dreq)), until_answered }
+        ClosingMessage { packet: packet(transaction, &Message::Dreq(dreq)), until_answered }
     }
 
     fn answer(transaction: u8) -> MadPacket {
@@ -148,56 +148,56 @@ mod tests {
 
     /// Runs until nothing is left. Returns the messages' transactions with the time of each, and
     /// how many were given up.
-    fn run(testament: &mut Testament, start: Instant) -> (Vec<(u8, Duration)>, u64) {
+    fn run(closing: &mut ClosingQueue, start: Instant) -> (Vec<(u8, Duration)>, u64) {
         let (mut sent, mut unanswered, mut now) = (Vec::new(), 0, start);
-        while let Some(at) = testament.next_deadline(now) {
+        while let Some(at) = closing.next_deadline(now) {
             now = at.max(now);
-            let step = testament.step(now);
+            let step = closing.step(now);
             sent.extend(step.send.iter().map(|packet| (packet.mad[15], now - start)));
             unanswered += step.unanswered;
         }
-        assert!(testament.is_empty() && testament.unanswered.is_empty());
+        assert!(closing.is_empty() && closing.unanswered.is_empty());
         (sent, unanswered)
     }
 
     #[test]
     fn a_message_that_wants_no_answer_is_sent_once() {
-        let mut testament = Testament::default();
-        assert_eq!(testament.take([will(1, false)]), 0);
-        let (sent, unanswered) = run(&mut testament, Instant::now());
+        let mut closing = ClosingQueue::default();
+        assert_eq!(closing.take([will(1, false)]), 0);
+        let (sent, unanswered) = run(&mut closing, Instant::now());
         assert_eq!((sent, unanswered), (vec![(1, Duration::ZERO)], 0));
     }
 
     #[test]
     fn a_message_that_nobody_answers_is_sent_five_times() {
-        let mut testament = Testament::default();
-        testament.take([will(1, true)]);
-        let (sent, unanswered) = run(&mut testament, Instant::now());
+        let mut closing = ClosingQueue::default();
+        closing.take([will(1, true)]);
+        let (sent, unanswered) = run(&mut closing, Instant::now());
         let expected: Vec<_> = (0..5).map(|i| (1, INTERVAL * i)).collect();
         assert_eq!((sent, unanswered), (expected, 1));
     }
 
     #[test]
     fn an_answer_ends_it() {
-        let mut testament = Testament::default();
-        testament.take([will(1, true), will(2, true)]);
+        let mut closing = ClosingQueue::default();
+        closing.take([will(1, true), will(2, true)]);
         let start = Instant::now();
-        assert_eq!(testament.step(start).send.len(), 2);
-        assert!(!testament.answered(&answer(3)), "of somebody else");
+        assert_eq!(closing.step(start).send.len(), 2);
+        assert!(!closing.answered(&answer(3)), "of somebody else");
         let other_remote = MadPacket { remote: [192, 0, 2, 3].into(), ..answer(1) };
-        assert!(!testament.answered(&other_remote));
-        assert!(testament.answered(&answer(1)));
-        assert!(!testament.answered(&answer(1)), "once is enough");
-        let (sent, unanswered) = run(&mut testament, start);
+        assert!(!closing.answered(&other_remote));
+        assert!(closing.answered(&answer(1)));
+        assert!(!closing.answered(&answer(1)), "once is enough");
+        let (sent, unanswered) = run(&mut closing, start);
         assert!(sent.iter().all(|(transaction, _)| *transaction == 2), "{sent:?}");
         assert_eq!((sent.len(), unanswered), (4, 1));
     }
 
     #[test]
     fn thousands_are_paced() {
-        let mut testament = Testament::default();
-        testament.take((0..5000).map(|_| will(0, false)));
-        let (sent, _) = run(&mut testament, Instant::now());
+        let mut closing = ClosingQueue::default();
+        closing.take((0..5000).map(|_| will(0, false)));
+        let (sent, _) = run(&mut closing, Instant::now());
         assert_eq!(sent.len(), 5000);
         for window in sent.chunks(BURST).collect::<Vec<_>>().windows(2) {
             assert_eq!(window[1][0].1 - window[0][0].1, PACE);
@@ -206,8 +206,8 @@ mod tests {
 
     #[test]
     fn there_is_a_limit() {
-        let mut testament = Testament::default();
-        assert_eq!(testament.take((0..MAX_KEPT + 3).map(|_| will(0, false))), 3);
-        assert_eq!(testament.take([will(1, true)]), 1);
+        let mut closing = ClosingQueue::default();
+        assert_eq!(closing.take((0..MAX_KEPT + 3).map(|_| will(0, false))), 3);
+        assert_eq!(closing.take([will(1, true)]), 1);
     }
 }
