@@ -9,7 +9,7 @@ use transport::{AtomicOp, SendFlags};
 use crate::buffer::Buffer;
 use crate::error::PostError;
 use crate::flight::{Delivery, Lend, Loan, Ticket};
-use crate::qp::{QpCore, Rc, result_word};
+use crate::qp::{QpCore, Rc};
 use crate::remote::RemoteKey;
 use crate::request::Request;
 
@@ -122,14 +122,14 @@ impl Batch<'_, Rc> {
 
     /// Adds a [compare-and-swap](crate::QueuePair::compare_swap).
     pub fn compare_swap(self, at: &RemoteKey, compare: u64, swap: u64) -> Self {
-        let word = result_word(&self.qp.domain);
-        self.add(Request::atomic(AtomicOp::CompareSwap { compare, swap }, at, word))
+        let request = Request::atomic(AtomicOp::CompareSwap { compare, swap }, at, &self.qp.domain);
+        self.add(request)
     }
 
     /// Adds a [fetch-and-add](crate::QueuePair::fetch_add).
     pub fn fetch_add(self, at: &RemoteKey, add: u64) -> Self {
-        let word = result_word(&self.qp.domain);
-        self.add(Request::atomic(AtomicOp::FetchAdd { add }, at, word))
+        let request = Request::atomic(AtomicOp::FetchAdd { add }, at, &self.qp.domain);
+        self.add(request)
     }
 }
 

@@ -8,8 +8,8 @@ use wire::{Grh, QKey, Qpn, RKey};
 
 use crate::address::AddressHandle;
 use crate::buffer::Buffer;
-use crate::error::{Failure, WorkError};
-use crate::flight::{Done, GRH_BYTES, Key, Lend, Loan, Loanable, Ticket};
+use crate::error::WorkError;
+use crate::flight::{Done, Failure, GRH_BYTES, Key, Lend, Loan, Loanable, Ticket};
 use crate::window::{BoundWindow, Window};
 
 /// What became of one posted work request, with the buffers that it had borrowed.

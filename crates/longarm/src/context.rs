@@ -10,9 +10,7 @@ use device::{Device, DeviceCounters, DeviceInfo, Limits, OpenOptions, PortInfo};
 use faults::FaultPlan;
 use wire::Gid;
 
-use crate::cq::{CompletionChannel, CompletionQueue};
-use crate::domain::ProtectionDomain;
-use crate::error::{CaptureError, OpenError, ResourceError};
+use crate::error::{CaptureError, OpenError};
 use crate::events::Events;
 use crate::flight::Key;
 
@@ -22,10 +20,10 @@ use crate::flight::Key;
 /// when the last thing that came from it is gone.
 #[derive(Clone)]
 pub struct Context {
-    core: Arc<Core>,
+    core: Arc<ContextCore>,
 }
 
-struct Core {
+struct ContextCore {
     device: Device,
     queues: AtomicU32,
     cookies: AtomicU64,
@@ -76,38 +74,6 @@ impl Context {
     /// What it can do at most.
     pub fn limits(&self) -> Limits {
         self.core.device.limits()
-    }
-
-    /// Makes a protection domain.
-    ///
-    /// # Errors
-    /// If there are too many.
-    pub fn protection_domain(&self) -> Result<ProtectionDomain, ResourceError> {
-        ProtectionDomain::new(self.clone())
-    }
-
-    /// Makes a completion queue.
-    ///
-    /// # Errors
-    /// If there are too many.
-    pub fn completion_queue(&self) -> Result<CompletionQueue, ResourceError> {
-        CompletionQueue::new(self, None)
-    }
-
-    /// Makes a completion queue whose events go to `channel`.
-    ///
-    /// # Errors
-    /// If there are too many, or the channel belongs to another context.
-    pub fn completion_queue_on(&self, channel: &CompletionChannel) -> Result<CompletionQueue, ResourceError> {
-        CompletionQueue::new(self, Some(channel))
-    }
-
-    /// Makes a completion channel.
-    ///
-    /// # Errors
-    /// If the system has no descriptor for it.
-    pub fn completion_channel(&self) -> Result<CompletionChannel, ResourceError> {
-        CompletionChannel::new(self)
     }
 
     /// The asynchronous events of this context: queue pairs that fail, ports that go down.
@@ -188,7 +154,7 @@ impl Context {
 impl From<Device> for Context {
     /// A context on a device that was opened by other means.
     fn from(device: Device) -> Context {
-        Context { core: Arc::new(Core { device, queues: AtomicU32::new(0), cookies: AtomicU64::new(0) }) }
+        Context { core: Arc::new(ContextCore { device, queues: AtomicU32::new(0), cookies: AtomicU64::new(0) }) }
     }
 }
 

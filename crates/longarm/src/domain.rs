@@ -1,18 +1,15 @@
 //! Protection domains: what may be used together.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+mod id;
 
-use transport::Access;
+use std::sync::Arc;
 
 use crate::buffer::Buffer;
 use crate::context::Context;
-use crate::cq::CompletionQueue;
 use crate::error::ResourceError;
-use crate::qp::{QpBuilder, Rc, Uc, Ud};
-use crate::region::MemoryRegion;
+pub(crate) use id::DomainId;
+
 use crate::scratch::{CHUNK_BYTES, Scratch, ScratchPool};
-use crate::srq::SharedReceiveQueue;
 
 /// A protection domain. Memory and queue pairs work together only within one.
 ///
@@ -22,12 +19,6 @@ pub struct ProtectionDomain {
     core: Arc<DomainCore>,
 }
 
-/// The number of a protection domain, unique within the process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct DomainId(u64);
-
-static DOMAINS: AtomicU64 = AtomicU64::new(0);
-
 #[derive(Debug)]
 struct DomainCore {
     id: DomainId,
@@ -36,16 +27,21 @@ struct DomainCore {
     scratch: Arc<ScratchPool>,
 }
 
+impl Context {
+    /// Makes a protection domain.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub fn protection_domain(&self) -> Result<ProtectionDomain, ResourceError> {
+        ProtectionDomain::new(self.clone())
+    }
+}
+
 impl ProtectionDomain {
     pub(crate) fn new(context: Context) -> Result<ProtectionDomain, ResourceError> {
         let pd = context.device().alloc_pd()?;
         Ok(ProtectionDomain {
-            core: Arc::new(DomainCore {
-                id: DomainId(DOMAINS.fetch_add(1, Relaxed)),
-                context,
-                pd,
-                scratch: Arc::default(),
-            }),
+            core: Arc::new(DomainCore { id: DomainId::next(), context, pd, scratch: Arc::default() }),
         })
     }
 
@@ -78,44 +74,6 @@ impl ProtectionDomain {
             rule: "their total length is at least one byte, and fits the address space",
         })?;
         Ok(self.allocate(total)?.split_into(len))
-    }
-
-    /// Allocates `len` zeroed bytes that peers may reach with the rights in `access`
-    /// (`REMOTE_READ`, `REMOTE_WRITE`, `REMOTE_ATOMIC`, any of them; `ZERO_BASED` to let
-    /// addresses count from zero).
-    ///
-    /// # Errors
-    /// If `len` is zero, or the system has no memory for it.
-    pub fn expose(&self, len: usize, access: Access) -> Result<MemoryRegion, ResourceError> {
-        let memory = memory::Region::allocate(len as u64).map_err(device::Error::from)?;
-        let memory = Arc::new(memory);
-        let access = access | Access::LOCAL_WRITE | Access::MW_BIND;
-        let mr = self.core.pd.register_region(&memory, access)?;
-        Ok(MemoryRegion::new(mr, self.clone(), memory))
-    }
-
-    /// Starts a queue pair for reliable connections, with its completions in `cq`.
-    pub fn rc(&self, cq: &CompletionQueue) -> QpBuilder<Rc> {
-        QpBuilder::new(self, cq)
-    }
-
-    /// Starts a queue pair for unreliable connections.
-    pub fn uc(&self, cq: &CompletionQueue) -> QpBuilder<Uc> {
-        QpBuilder::new(self, cq)
-    }
-
-    /// Starts an endpoint for unreliable datagrams.
-    pub fn ud(&self, cq: &CompletionQueue) -> QpBuilder<Ud> {
-        QpBuilder::new(self, cq)
-    }
-
-    /// Makes a shared receive queue for `depth` buffers. Its completions, and so those of all
-    /// receives of the queue pairs that use it, come to `cq`.
-    ///
-    /// # Errors
-    /// If the depth is zero or more than the device's limit.
-    pub fn shared_receive_queue(&self, cq: &CompletionQueue, depth: u32) -> Result<SharedReceiveQueue, ResourceError> {
-        SharedReceiveQueue::new(self, cq, depth)
     }
 
     pub(crate) fn id(&self) -> DomainId {

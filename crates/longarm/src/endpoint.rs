@@ -1,17 +1,16 @@
 //! Endpoints: a queue pair with everything around it, in one value.
 
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::IpAddr;
 use std::ops::Deref;
 
 use transport::Access;
 
 use crate::buffer::Buffer;
-use crate::connection::{self, Connecting, Connection, Route};
 use crate::context::Context;
 use crate::cq::CompletionQueue;
 use crate::domain::ProtectionDomain;
-use crate::error::{OpenError, ResourceError};
-use crate::qp::{Connected, QpBuilder, Rc, UdEndpoint, Unconnected};
+use crate::error::{EndpointError, ResourceError};
+use crate::qp::{Connected, QpBuilder, UdEndpoint, Unconnected};
 use crate::region::MemoryRegion;
 
 /// A queue pair together with a context, a protection domain and a completion queue of
@@ -30,18 +29,6 @@ pub struct Endpoint<Q> {
     domain: ProtectionDomain,
 }
 
-/// Why an endpoint could not be made.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum EndpointError {
-    /// The device could not be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// Something could not be made.
-    #[error(transparent)]
-    Resource(#[from] ResourceError),
-}
-
 impl Endpoint<UdEndpoint> {
     /// An endpoint for datagrams, on the default device. One on the device that leads to an address
     /// comes from [`Route::ud`].
@@ -53,25 +40,6 @@ impl Endpoint<UdEndpoint> {
         let (domain, cq) = (context.protection_domain()?, context.completion_queue()?);
         let qp = domain.ud(&cq).build()?;
         Ok(Endpoint { qp, cq, domain })
-    }
-}
-
-impl Endpoint<Connection<Rc>> {
-    /// Connects to a program that listens at an address, on the device that leads there, and hands it up to
-    /// 56 bytes of private data. To post receives before, begin with [`Route::rc`].
-    ///
-    /// ```no_run
-    /// # use std::time::Duration;
-    /// # use longarm::Endpoint;
-    /// let endpoint = Endpoint::connect("192.0.2.7:7471", b"hello").wait(Duration::from_secs(5))?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn connect(to: impl ToSocketAddrs, private_data: &[u8]) -> Connecting<Endpoint<Unconnected<Rc>>> {
-        let endpoint = Route::to(to).and_then(|route| Ok((route.rc()?, route)));
-        match endpoint {
-            Ok((endpoint, route)) => connection::connect(route, endpoint, private_data),
-            Err(error) => Connecting::failed(error),
-        }
     }
 }
 

@@ -135,6 +135,8 @@ mod endpoint;
 pub mod error;
 mod events;
 mod flight;
+mod in_flight;
+mod posted;
 mod qp;
 mod receive;
 mod region;
@@ -154,14 +156,16 @@ pub use connection::{
     Accept, Connectable, Connecting, Connection, Disconnected, Found, Listener, Lookup, Request, Route, connect,
 };
 pub use context::Context;
-pub use cq::{CompletionChannel, CompletionQueue, CqError};
+pub use cq::{CompletionChannel, CompletionQueue};
 pub use domain::ProtectionDomain;
-pub use endpoint::{Endpoint, EndpointError};
+pub use endpoint::Endpoint;
+pub use error::endpoint::EndpointError;
 pub use error::{
     CaptureError, ConnectError, Failure, KeyError, OpenError, PostError, Refusal, ResourceError, WaitError, WorkError,
 };
 pub use events::{Event, Events};
 pub use flight::{Lend, Ticket};
+pub use in_flight::InFlight;
 pub use qp::{
     Connected, ConnectionInfo, MulticastMembership, QpBuilder, QueuePair, Rc, Retry, Service, Uc, Ud, UdEndpoint,
     Unconnected,
@@ -171,9 +175,9 @@ pub use region::{MemoryRegion, RegionSlice};
 pub use remote::RemoteKey;
 pub use srq::SharedReceiveQueue;
 pub use window::{BoundWindow, Window, WindowType};
-pub use work::{InFlight, Unsignaled, Work};
+pub use work::{Unsignaled, Work};
 
-pub use device::{DeviceCounters, DeviceInfo, Limits, PortInfo, PortState};
+pub use device::{CqError, DeviceCounters, DeviceInfo, Limits, PortInfo, PortState};
 pub use faults::FaultPlan;
 pub use transport::{Access, CompletionOp, Mtu, QpCounters, QpEvent, QpState, QpType, Reason, Status};
 pub use wire::{Gid, QKey, Qpn, RKey};

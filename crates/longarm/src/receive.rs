@@ -4,15 +4,43 @@ use std::fmt;
 use std::future::IntoFuture;
 use std::time::Duration;
 
+use smallvec::smallvec;
+use transport::{CompletionOp, RecvWr};
+
 use crate::completion::Message;
-use crate::error::{Failure, PostError};
-use crate::flight::{Delivery, Loan, Ticket};
-use crate::qp::Posted;
-use crate::work::InFlight;
+use crate::domain::DomainId;
+use crate::error::PostError;
+use crate::flight::{Delivery, Entry, Failure, Key, Loan, Ticket, WorkQueue};
+use crate::in_flight::InFlight;
+use crate::posted::Posted;
 
 /// Where receive buffers are posted: a queue pair, or a shared receive queue.
 pub(crate) trait ReceiveTarget {
     fn post_recv(&self, loan: Loan, delivery: Delivery) -> Result<Posted, Failure>;
+}
+
+/// Posts a receive request by way of `post`.
+pub(crate) fn post_recv(
+    queue: &WorkQueue,
+    domain: DomainId,
+    loan: Loan,
+    delivery: Delivery,
+    post: impl FnOnce(RecvWr) -> Result<(), device::PostFailure>,
+) -> Result<Key, Failure> {
+    if !loan.is_of(domain) {
+        return Err(Failure::not_posted(PostError::OtherDomain, loan));
+    }
+    let sgl = loan.scatter();
+    let mut entries = smallvec![Entry { loan, op: CompletionOp::Recv, signaled: true, delivery }];
+    let Some(entered) = queue.enter(&mut entries) else {
+        let loan = entries.pop().map(|entry| entry.loan).unwrap_or_default();
+        return Err(Failure::not_posted(PostError::QueueFull { depth: queue.depth() }, loan));
+    };
+    let (key, _) = entered[0];
+    match post(RecvWr { wr_id: key.wr_id(), sgl }) {
+        Ok(()) => Ok(key),
+        Err(refused) => Err(Failure::not_posted(PostError::Device(refused.error), queue.withdraw(key))),
+    }
 }
 
 /// A receive request that has not been posted yet. It results in a [`Message`].

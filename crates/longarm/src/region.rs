@@ -10,7 +10,6 @@ use transport::{Access, AtomicOp, Sge};
 use crate::domain::{DomainId, ProtectionDomain};
 use crate::error::{KeyError, ResourceError};
 use crate::remote::RemoteKey;
-use crate::window::{Window, WindowType};
 
 /// Memory that is exposed to peers under a key.
 ///
@@ -20,7 +19,7 @@ use crate::window::{Window, WindowType};
 /// that was written before a word was stored is visible to whoever loads that value.
 ///
 /// Dropping the region revokes its key, waits for accesses that are under way, and then frees
-/// the memory. While [windows](Window) onto it exist it cannot be dropped.
+/// the memory. While [windows](crate::Window) onto it exist it cannot be dropped.
 ///
 /// ```no_run
 /// # use longarm::{Access, Context};
@@ -32,6 +31,22 @@ use crate::window::{Window, WindowType};
 /// ```
 pub struct MemoryRegion {
     core: Arc<RegionCore>,
+}
+
+impl ProtectionDomain {
+    /// Allocates `len` zeroed bytes that peers may reach with the rights in `access`
+    /// (`REMOTE_READ`, `REMOTE_WRITE`, `REMOTE_ATOMIC`, any of them; `ZERO_BASED` to let
+    /// addresses count from zero).
+    ///
+    /// # Errors
+    /// If `len` is zero, or the system has no memory for it.
+    pub fn expose(&self, len: usize, access: Access) -> Result<MemoryRegion, ResourceError> {
+        let memory = memory::Region::allocate(len as u64).map_err(device::Error::from)?;
+        let memory = Arc::new(memory);
+        let access = access | Access::LOCAL_WRITE | Access::MW_BIND;
+        let mr = self.device_pd().register_region(&memory, access)?;
+        Ok(MemoryRegion::new(mr, self.clone(), memory))
+    }
 }
 
 /// What a region and the requests that use it share.
@@ -108,23 +123,8 @@ impl MemoryRegion {
         Ok(RegionSlice { core: Arc::clone(&self.core), offset: range.start, len_bytes })
     }
 
-    /// A window onto part of the region, with rights of its own that can be taken back
-    /// without touching the region's. It opens nothing until it is bound
-    /// ([`QueuePair::bind`](crate::QueuePair::bind)), and then serves that queue pair's
-    /// peer only (type 2).
-    pub fn window(&self, range: Range<u64>, access: Access) -> Result<Window<'_>, ResourceError> {
-        self.window_of_type(WindowType::Two, range, access)
-    }
-
-    /// As [`window`](MemoryRegion::window), of a type to choose: type 1 serves the peers of
-    /// every queue pair of the protection domain.
-    pub fn window_of_type(
-        &self,
-        kind: WindowType,
-        range: Range<u64>,
-        access: Access,
-    ) -> Result<Window<'_>, ResourceError> {
-        Window::allocate(&self.core, kind, range, access)
+    pub(crate) fn core(&self) -> &Arc<RegionCore> {
+        &self.core
     }
 
     fn word(&self, offset: u64) -> Result<Span<'_>, KeyError> {

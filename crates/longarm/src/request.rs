@@ -3,7 +3,7 @@
 use transport::{AtomicOp, CompletionOp, Datagram, Payload, SendFlags, SendOp, SendWr};
 use wire::RKey;
 
-use crate::domain::DomainId;
+use crate::domain::{DomainId, ProtectionDomain};
 use crate::error::PostError;
 use crate::flight::{Delivery, Entry, Loan};
 use crate::remote::RemoteKey;
@@ -74,11 +74,11 @@ impl Request {
         request
     }
 
-    /// `word` is scratch memory for the result, or why there is none.
-    pub(crate) fn atomic(op: AtomicOp, at: &RemoteKey, word: Result<Loan, PostError>) -> Request {
-        let (loan, mut refused) = match word {
-            Ok(loan) => (loan, None),
-            Err(error) => (Loan::None, Some(error)),
+    /// The result goes to scratch memory of `domain`.
+    pub(crate) fn atomic(op: AtomicOp, at: &RemoteKey, domain: &ProtectionDomain) -> Request {
+        let (loan, mut refused) = match domain.scratch() {
+            Ok(scratch) => (Loan::Word(scratch), None),
+            Err(error) => (Loan::None, Some(PostError::Device(error))),
         };
         if at.len_bytes() != 8 || !at.addr().is_multiple_of(8) {
             refused = Some(PostError::NotAWord);

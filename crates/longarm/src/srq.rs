@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::buffer::Buffer;
 use crate::cq::CompletionQueue;
 use crate::domain::ProtectionDomain;
-use crate::error::{Failure, ResourceError};
-use crate::flight::{Delivery, Loan, WorkQueue};
-use crate::qp::{Posted, post_recv};
-use crate::receive::{Receive, ReceiveTarget};
+use crate::error::ResourceError;
+use crate::flight::{Delivery, Failure, Loan, WorkQueue};
+use crate::posted::Posted;
+use crate::receive::{Receive, ReceiveTarget, post_recv};
 
 /// A shared receive queue. Messages of all queue pairs that use it land in the buffers posted
 /// here, in the order in which they arrive; [`Message::qpn`](crate::Message::qpn) tells whose
@@ -27,6 +27,17 @@ struct SrqCore {
     domain: ProtectionDomain,
     cq: CompletionQueue,
     queue: Arc<WorkQueue>,
+}
+
+impl ProtectionDomain {
+    /// Makes a shared receive queue for `depth` buffers. Its completions, and so those of all
+    /// receives of the queue pairs that use it, come to `cq`.
+    ///
+    /// # Errors
+    /// If the depth is zero or more than the device's limit.
+    pub fn shared_receive_queue(&self, cq: &CompletionQueue, depth: u32) -> Result<SharedReceiveQueue, ResourceError> {
+        SharedReceiveQueue::new(self, cq, depth)
+    }
 }
 
 impl SharedReceiveQueue {

@@ -5,7 +5,9 @@ use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use crate::cq::{CqCore, CqError};
+use device::CqError;
+
+use crate::cq::CqCore;
 
 /// How long a thread polls before it sleeps: longer than a round trip on one host, far
 /// shorter than a scheduler's time slice.

@@ -11,14 +11,14 @@ use wire::RKey;
 
 use crate::domain::DomainId;
 use crate::error::ResourceError;
-use crate::region::RegionCore;
+use crate::region::{MemoryRegion, RegionCore};
 use crate::remote::RemoteKey;
 
 pub use memory::MwType as WindowType;
 
 /// A window onto part of a region, not bound: nobody can use it yet.
 ///
-/// Life of a window: [`MemoryRegion::window`](crate::MemoryRegion::window) makes it,
+/// Life of a window: [`MemoryRegion::window`] makes it,
 /// [`QueuePair::bind`](crate::QueuePair::bind) turns it into a [`BoundWindow`] with a key,
 /// [`QueuePair::unbind`](crate::QueuePair::unbind) kills that key and brings it back.
 /// Each bind gives it another key.
@@ -42,6 +42,27 @@ pub(crate) struct WindowCore {
     offset: u64,
     len_bytes: u64,
     access: Access,
+}
+
+impl MemoryRegion {
+    /// A window onto part of the region, with rights of its own that can be taken back
+    /// without touching the region's. It opens nothing until it is bound
+    /// ([`QueuePair::bind`](crate::QueuePair::bind)), and then serves that queue pair's
+    /// peer only (type 2).
+    pub fn window(&self, range: Range<u64>, access: Access) -> Result<Window<'_>, ResourceError> {
+        self.window_of_type(WindowType::Two, range, access)
+    }
+
+    /// As [`window`](MemoryRegion::window), of a type to choose: type 1 serves the peers of
+    /// every queue pair of the protection domain.
+    pub fn window_of_type(
+        &self,
+        kind: WindowType,
+        range: Range<u64>,
+        access: Access,
+    ) -> Result<Window<'_>, ResourceError> {
+        Window::allocate(self.core(), kind, range, access)
+    }
 }
 
 impl<'region> Window<'region> {

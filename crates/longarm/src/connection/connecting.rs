@@ -11,9 +11,10 @@ use std::time::Duration;
 use super::attempts::{Attempts, is_worth_another};
 use super::link::{Far, FarEnd, Link};
 use super::waiters::Place;
-use super::{Connectable, Connection};
+use super::{Connectable, Connection, Route};
+use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
-use crate::qp::{Pilot, Service, Unconnected};
+use crate::qp::{QpConnector, Rc, Service, Unconnected};
 use crate::wait::park;
 
 /// Connects to a program that listens at an address, and hands it up to 56 bytes of private data.
@@ -45,10 +46,29 @@ fn begin<Q: Connectable>(to: impl ToSocketAddrs, qp: Q, private_data: &[u8]) -> 
     attempts.on(Some(binding.device.clone()));
     let (qp, rest) = qp.place(&binding.device)?;
     let link = Link::new(&attempts.dispatcher, id)?;
-    let pilot = qp.pilot();
-    link.request(&pilot, private_data)?;
-    let more = More { attempts, pilot, private_data: private_data.to_vec() };
+    let connector = qp.connector();
+    link.request(&connector, private_data)?;
+    let more = More { attempts, connector, private_data: private_data.to_vec() };
     Ok(UnderWay { link, qp, rest, more: Some(more), place: Place::default() })
+}
+
+impl Endpoint<Connection<Rc>> {
+    /// Connects to a program that listens at an address, on the device that leads there, and hands it up to
+    /// 56 bytes of private data. To post receives before, begin with [`Route::rc`].
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use longarm::Endpoint;
+    /// let endpoint = Endpoint::connect("192.0.2.7:7471", b"hello").wait(Duration::from_secs(5))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn connect(to: impl ToSocketAddrs, private_data: &[u8]) -> Connecting<Endpoint<Unconnected<Rc>>> {
+        let endpoint = Route::to(to).and_then(|route| Ok((route.rc()?, route)));
+        match endpoint {
+            Ok((endpoint, route)) => connect(route, endpoint, private_data),
+            Err(error) => Connecting { state: State::Failed(error) },
+        }
+    }
 }
 
 /// A connection under way: a future of the connection, an
@@ -77,7 +97,7 @@ pub(super) struct UnderWay<Q: Connectable> {
 /// What another attempt needs.
 struct More {
     attempts: Attempts,
-    pilot: Pilot,
+    connector: QpConnector,
     private_data: Vec<u8>,
 }
 
@@ -85,7 +105,7 @@ impl More {
     fn next(&mut self) -> Result<Arc<Link>, ConnectError> {
         let (id, _) = self.attempts.next()?;
         let link = Link::new(&self.attempts.dispatcher, id)?;
-        link.request(&self.pilot, &self.private_data)?;
+        link.request(&self.connector, &self.private_data)?;
         Ok(link)
     }
 }
@@ -118,11 +138,6 @@ impl<Q: Connectable> UnderWay<Q> {
 }
 
 impl<Q: Connectable> Connecting<Q> {
-    /// One that came to nothing before it began.
-    pub(crate) fn failed(error: ConnectError) -> Connecting<Q> {
-        Connecting { state: State::Failed(error) }
-    }
-
     pub(super) fn of(begun: Result<UnderWay<Q>, ConnectError>) -> Connecting<Q> {
         let state = match begun {
             Ok(under_way) => State::UnderWay(Box::new(under_way)),

@@ -14,7 +14,7 @@ use super::dispatch::{Concerned, Dispatcher};
 use super::waiters::{Place, Waiters};
 use crate::address::AddressHandle;
 use crate::error::ConnectError;
-use crate::qp::{ConnectionInfo, Pilot};
+use crate::qp::{ConnectionInfo, QpConnector};
 
 /// One attempt to connect, and the connection that it becomes.
 ///
@@ -29,7 +29,7 @@ pub(super) struct Link {
 
 struct Inner {
     phase: Phase,
-    pilot: Option<Pilot>,
+    connector: Option<QpConnector>,
     /// What was learned of the peer, until somebody takes it.
     far: Option<Far>,
     waiters: Waiters,
@@ -63,7 +63,7 @@ impl Link {
     /// For an id that has a peer; its events come here from now on.
     pub(super) fn new(dispatcher: &Arc<Dispatcher>, id: Id) -> Result<Arc<Link>, ConnectError> {
         let peer = id.peer_addr().ok_or(ConnectError::Malformed("the request names no address"))?;
-        let inner = Inner { phase: Phase::Waiting, pilot: None, far: None, waiters: Waiters::default() };
+        let inner = Inner { phase: Phase::Waiting, connector: None, far: None, waiters: Waiters::default() };
         let link = Arc::new(Link { dispatcher: Arc::clone(dispatcher), id, peer, inner: Mutex::new(inner) });
         let concerned: Arc<dyn Concerned> = link.clone();
         dispatcher.enter(link.id.key(), Arc::downgrade(&concerned));
@@ -150,9 +150,9 @@ impl Link {
     }
 
     fn stop(&self) {
-        let pilot = self.inner.lock().pilot.clone();
-        if let Some(pilot) = pilot {
-            pilot.stop();
+        let connector = self.inner.lock().connector.clone();
+        if let Some(connector) = connector {
+            connector.stop();
         }
     }
 

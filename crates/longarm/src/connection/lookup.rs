@@ -15,11 +15,28 @@ use super::link::{Far, FarEnd, Link};
 use super::waiters::Place;
 use crate::address::AddressHandle;
 use crate::error::ConnectError;
+use crate::qp::UdEndpoint;
 use crate::wait::park;
 
-/// Asks who listens at an address where its datagrams go; see
-/// [`UdEndpoint::look_up`](crate::UdEndpoint::look_up).
-pub(crate) fn look_up(to: impl ToSocketAddrs, device: String, private_data: &[u8]) -> Lookup {
+impl UdEndpoint {
+    /// Asks who [listens](crate::Listener::bind_ud) at an address where datagrams to it go, and hands it up to
+    /// 180 bytes of private data. The question goes out now; the result is a future.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use longarm::Route;
+    /// # const SECOND: Duration = Duration::from_secs(1);
+    /// let endpoint = Route::to("192.0.2.7:7471")?.ud()?;              // on the device that leads there
+    /// let found = endpoint.look_up("192.0.2.7:7471", b"who?").wait(SECOND)?;
+    /// endpoint.send_inline_to(b"hello", &found.address).wait(SECOND)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn look_up(&self, to: impl ToSocketAddrs, private_data: &[u8]) -> Lookup {
+        look_up(to, self.context().info().name, private_data)
+    }
+}
+
+fn look_up(to: impl ToSocketAddrs, device: String, private_data: &[u8]) -> Lookup {
     let begin = || {
         let mut attempts = Attempts::of(to, QpType::Ud)?;
         attempts.on(Some(device));

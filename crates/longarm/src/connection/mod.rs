@@ -68,5 +68,3 @@ pub use listener::{Accept, Listener};
 pub use lookup::{Found, Lookup};
 pub use request::Request;
 pub use route::Route;
-
-pub(crate) use lookup::look_up;

@@ -11,8 +11,8 @@ use super::connecting::UnderWay;
 use super::link::Link;
 use super::{Connectable, Connecting};
 use crate::context::Context;
-use crate::endpoint::{Endpoint, EndpointError};
-use crate::error::{ConnectError, OpenError, Refusal};
+use crate::endpoint::Endpoint;
+use crate::error::{ConnectError, EndpointError, OpenError, Refusal};
 use crate::qp::{Connected, Service, Ud, UdEndpoint, Unconnected};
 
 /// Somebody who wants to connect, from [`Listener::accept`](crate::Listener::accept). Dropping it
@@ -109,7 +109,7 @@ impl<S: Connected> Request<S> {
             Param::Conn(wanted) => wanted,
             _ => ConnParam::default(),
         };
-        let accepted = link.accept(&qp.pilot(), &wanted, private_data);
+        let accepted = link.accept(&qp.connector(), &wanted, private_data);
         if let Err(error) = accepted {
             let refusal = if matches!(error, ConnectError::Mtu { .. }) { Refusal::MTU } else { Refusal::PROGRAM };
             // The peer may have given up.

@@ -6,8 +6,8 @@ use transport::QpType;
 
 use super::attempts::Attempts;
 use crate::context::Context;
-use crate::endpoint::{Endpoint, EndpointError};
-use crate::error::{ConnectError, OpenError};
+use crate::endpoint::Endpoint;
+use crate::error::{ConnectError, EndpointError, OpenError};
 use crate::qp::{Rc, Uc, UdEndpoint, Unconnected};
 
 /// The way to an address, for programs that make their queue pair before they [`connect`](crate::connect) it:

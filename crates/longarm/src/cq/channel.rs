@@ -16,6 +16,16 @@ pub struct CompletionChannel {
     device: device::CompChannel,
 }
 
+impl Context {
+    /// Makes a completion channel.
+    ///
+    /// # Errors
+    /// If the system has no descriptor for it.
+    pub fn completion_channel(&self) -> Result<CompletionChannel, ResourceError> {
+        CompletionChannel::new(self)
+    }
+}
+
 impl CompletionChannel {
     pub(crate) fn new(context: &Context) -> Result<CompletionChannel, ResourceError> {
         let device = context.device().create_channel()?;

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
+use device::CqError;
 use parking_lot::Mutex;
 
-use super::{CompletionChannel, CqError};
+use super::CompletionChannel;
 use crate::completion::Completion;
 use crate::context::Context;
 use crate::error::ResourceError;

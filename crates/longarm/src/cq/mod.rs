@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
+use device::CqError;
+
 use crate::completion::Completion;
 use crate::context::Context;
 use crate::error::ResourceError;
 use crate::wait::Waiting;
 
 pub use channel::CompletionChannel;
-pub use device::CqError;
 pub(crate) use dispatch::CqCore;
 
 /// A completion queue.
@@ -44,6 +45,24 @@ pub(crate) use dispatch::CqCore;
 #[derive(Clone)]
 pub struct CompletionQueue {
     core: Arc<CqCore>,
+}
+
+impl Context {
+    /// Makes a completion queue.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub fn completion_queue(&self) -> Result<CompletionQueue, ResourceError> {
+        CompletionQueue::new(self, None)
+    }
+
+    /// Makes a completion queue whose events go to `channel`.
+    ///
+    /// # Errors
+    /// If there are too many, or the channel belongs to another context.
+    pub fn completion_queue_on(&self, channel: &CompletionChannel) -> Result<CompletionQueue, ResourceError> {
+        CompletionQueue::new(self, Some(channel))
+    }
 }
 
 impl CompletionQueue {

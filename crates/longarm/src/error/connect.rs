@@ -8,8 +8,7 @@ use std::time::Duration;
 use transport::{Mtu, QpType};
 use wire::mad::reason;
 
-use super::ResourceError;
-use crate::endpoint::EndpointError;
+use super::{EndpointError, ResourceError};
 
 /// Why a queue pair could not be connected, or a listener not made.
 #[derive(Debug, thiserror::Error)]

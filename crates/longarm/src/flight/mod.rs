@@ -16,11 +16,13 @@
 //!                               (nobody waits: the future was dropped)
 //! ```
 
+mod failure;
 mod key;
 mod loan;
 mod queue;
 mod slots;
 
+pub use failure::Failure;
 pub(crate) use key::Key;
 pub use key::Ticket;
 pub use loan::Lend;

@@ -1,13 +1,14 @@
 //! Building queue pairs.
 
 use std::marker::PhantomData;
-use std::time::Duration;
 
 use transport::{Access, AttrMask, QpAttr, QpCaps, QpState};
 use wire::{Gid, QKey};
 
-use super::core::QpCore;
-use super::service::{Connected, Service, Ud};
+use super::connector::ConnectParams;
+use super::core::{QpCore, QpResources};
+use super::retry::Retry;
+use super::service::{Connected, Rc, Service, Uc, Ud};
 use super::{UdEndpoint, Unconnected};
 use crate::context::Context;
 use crate::cq::CompletionQueue;
@@ -15,65 +16,53 @@ use crate::domain::ProtectionDomain;
 use crate::error::ResourceError;
 use crate::srq::SharedReceiveQueue;
 
-/// How long a reliable connection tries before it gives up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Retry {
-    /// How long to wait for an answer before sending again. Rounded up to the next of
-    /// 4.096 µs · 2^n; zero waits for ever.
-    pub ack_timeout: Duration,
-    /// How often to send again without an answer: at most 7.
-    pub count: u8,
-    /// How often to try again if the peer has no receive buffer: at most 6; `None` is for ever.
-    pub receiver_not_ready: Option<u8>,
-    /// How long the peer is asked to wait if we have no receive buffer.
-    pub min_rnr_delay: Duration,
-}
-
-impl Default for Retry {
-    /// About half a second without an answer; for ever if the peer only has no buffer.
-    fn default() -> Retry {
-        Retry {
-            ack_timeout: Duration::from_micros(67_108),
-            count: 7,
-            receiver_not_ready: None,
-            min_rnr_delay: Duration::from_micros(120),
-        }
-    }
-}
-
 /// A queue pair to be. What is not set has a default that suits most programs.
 #[derive(Clone, Debug)]
 #[must_use = "`build` makes the queue pair"]
 pub struct QpBuilder<S> {
-    pub(super) domain: ProtectionDomain,
-    pub(super) context: Context,
-    pub(super) send_cq: CompletionQueue,
-    pub(super) recv_cq: CompletionQueue,
-    pub(super) srq: Option<SharedReceiveQueue>,
-    pub(super) caps: QpCaps,
-    pub(super) access: Access,
-    pub(super) retry: Retry,
-    pub(super) read_depth: u8,
-    pub(super) gid: Option<Gid>,
-    pub(super) qkey: QKey,
-    pub(super) mtu: Option<transport::Mtu>,
+    resources: QpResources,
+    access: Access,
+    retry: Retry,
+    read_depth: u8,
+    gid: Option<Gid>,
+    qkey: QKey,
+    mtu: Option<transport::Mtu>,
     service: PhantomData<S>,
+}
+
+impl ProtectionDomain {
+    /// Starts a queue pair for reliable connections, with its completions in `cq`.
+    pub fn rc(&self, cq: &CompletionQueue) -> QpBuilder<Rc> {
+        QpBuilder::new(self, cq)
+    }
+
+    /// Starts a queue pair for unreliable connections.
+    pub fn uc(&self, cq: &CompletionQueue) -> QpBuilder<Uc> {
+        QpBuilder::new(self, cq)
+    }
+
+    /// Starts an endpoint for unreliable datagrams.
+    pub fn ud(&self, cq: &CompletionQueue) -> QpBuilder<Ud> {
+        QpBuilder::new(self, cq)
+    }
 }
 
 impl<S: Service> QpBuilder<S> {
     pub(crate) fn new(domain: &ProtectionDomain, cq: &CompletionQueue) -> QpBuilder<S> {
         QpBuilder {
-            domain: domain.clone(),
-            context: domain.context().clone(),
-            send_cq: cq.clone(),
-            recv_cq: cq.clone(),
-            srq: None,
-            caps: QpCaps {
-                max_send_wr: 128,
-                max_recv_wr: 128,
-                max_send_sge: 4,
-                max_recv_sge: 4,
-                max_inline_bytes: 256,
+            resources: QpResources {
+                domain: domain.clone(),
+                context: domain.context().clone(),
+                send_cq: cq.clone(),
+                recv_cq: cq.clone(),
+                srq: None,
+                caps: QpCaps {
+                    max_send_wr: 128,
+                    max_recv_wr: 128,
+                    max_send_sge: 4,
+                    max_recv_sge: 4,
+                    max_inline_bytes: 256,
+                },
             },
             access: Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC,
             retry: Retry::default(),
@@ -87,33 +76,33 @@ impl<S: Service> QpBuilder<S> {
 
     /// Sends outstanding at most: 128 if not set.
     pub fn send_depth(mut self, requests: u32) -> QpBuilder<S> {
-        self.caps.max_send_wr = requests;
+        self.resources.caps.max_send_wr = requests;
         self
     }
 
     /// Receives outstanding at most: 128 if not set.
     pub fn recv_depth(mut self, requests: u32) -> QpBuilder<S> {
-        self.caps.max_recv_wr = requests;
+        self.resources.caps.max_recv_wr = requests;
         self
     }
 
     /// Buffers that one message may be gathered from or scattered to: 4 if not set.
     pub fn list_len(mut self, buffers: u32) -> QpBuilder<S> {
-        self.caps.max_send_sge = buffers;
-        self.caps.max_recv_sge = buffers;
+        self.resources.caps.max_send_sge = buffers;
+        self.resources.caps.max_recv_sge = buffers;
         self
     }
 
     /// Bytes that may be sent inline: 256 if not set.
     pub fn inline_bytes(mut self, bytes: u32) -> QpBuilder<S> {
-        self.caps.max_inline_bytes = bytes;
+        self.resources.caps.max_inline_bytes = bytes;
         self
     }
 
     /// Completions of receives go to another queue than those of sends.
     pub fn recv_cq(mut self, cq: &CompletionQueue) -> QpBuilder<S> {
-        self.recv_cq = cq.clone();
-        self.srq = None;
+        self.resources.recv_cq = cq.clone();
+        self.resources.srq = None;
         self
     }
 
@@ -122,7 +111,7 @@ impl<S: Service> QpBuilder<S> {
     /// of them. Which device a connection needs, the addresses decide: see
     /// [`Route::context`](crate::Route::context) and [`Request::context`](crate::Request::context).
     pub fn on(mut self, context: &Context) -> QpBuilder<S> {
-        self.context = context.clone();
+        self.resources.context = context.clone();
         self
     }
 
@@ -134,7 +123,7 @@ impl<S: Service> QpBuilder<S> {
 
     /// The device that it will be on.
     pub(crate) fn context(&self) -> &Context {
-        &self.context
+        &self.resources.context
     }
 
     /// The address of ours that was asked for, if one was.
@@ -144,20 +133,27 @@ impl<S: Service> QpBuilder<S> {
 
     /// Whether everything belongs to it.
     fn check(&self) -> Result<(), ResourceError> {
-        let context = self.domain.context();
+        let context = self.resources.domain.context();
         self.retry.check()?;
         let same = |cq: &CompletionQueue| cq.core().is_of(context);
-        if !same(&self.send_cq) || !same(&self.recv_cq) {
+        if !same(&self.resources.send_cq) || !same(&self.resources.recv_cq) {
             return Err(ResourceError::OtherContext("completion queue"));
         }
-        match &self.srq {
-            Some(srq) if !srq.is_of(&self.domain) => Err(ResourceError::OtherContext("shared receive queue")),
+        match &self.resources.srq {
+            Some(srq) if !srq.is_of(&self.resources.domain) => Err(ResourceError::OtherContext("shared receive queue")),
             _ => Ok(()),
         }
     }
 
+    /// What the connection is to be like.
+    fn params(&self, core: &QpCore) -> ConnectParams {
+        let active = core.context().port().active_mtu;
+        let mtu = self.mtu.map_or(active, |mtu| mtu.min(active));
+        ConnectParams { mtu, read_depth: self.read_depth, retry: self.retry }
+    }
+
     fn own_gid(&self) -> Result<Gid, ResourceError> {
-        let known = self.gid.or_else(|| self.context.default_gid());
+        let known = self.gid.or_else(|| self.resources.context.default_gid());
         known.ok_or(ResourceError::NoAddress("IP"))
     }
 }
@@ -166,8 +162,8 @@ impl<S: Connected> QpBuilder<S> {
     /// Takes receive buffers from a queue shared with others, and reports receives to that
     /// queue's completion queue.
     pub fn shared_receive_queue(mut self, srq: &SharedReceiveQueue) -> QpBuilder<S> {
-        self.recv_cq = srq.completion_queue().clone();
-        self.srq = Some(srq.clone());
+        self.resources.recv_cq = srq.completion_queue().clone();
+        self.resources.srq = Some(srq.clone());
         self
     }
 
@@ -194,24 +190,25 @@ impl<S: Connected> QpBuilder<S> {
     pub fn build(self) -> Result<Unconnected<S>, ResourceError> {
         self.check()?;
         let gid = self.own_gid()?;
-        let core = QpCore::new(&self, S::TYPE)?;
+        let core = QpCore::new(&self.resources, S::TYPE)?;
         let attr = QpAttr { state: QpState::Init, access: self.access, ..QpAttr::default() };
         let mask = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::ACCESS_FLAGS;
         core.modify(&attr, mask)?;
-        Ok(Unconnected::new(core, &self, gid))
+        let params = self.params(&core);
+        Ok(Unconnected::new(core, params, gid, self.gid.is_some()))
     }
 }
 
-impl QpBuilder<super::Rc> {
+impl QpBuilder<Rc> {
     /// How long to try before giving up.
-    pub fn retry(mut self, retry: Retry) -> QpBuilder<super::Rc> {
+    pub fn retry(mut self, retry: Retry) -> QpBuilder<Rc> {
         self.retry = retry;
         self
     }
 
     /// READs and atomics on their way at the same time, in each direction: 16 if not set. The
     /// connection uses the smaller of the two ends'.
-    pub fn read_depth(mut self, requests: u8) -> QpBuilder<super::Rc> {
+    pub fn read_depth(mut self, requests: u8) -> QpBuilder<Rc> {
         self.read_depth = requests;
         self
     }
@@ -235,9 +232,9 @@ impl QpBuilder<Ud> {
     pub fn build(mut self) -> Result<UdEndpoint, ResourceError> {
         self.check()?;
         // One entry for the GRH.
-        self.caps.max_recv_sge += 1;
+        self.resources.caps.max_recv_sge += 1;
         let gid = self.own_gid()?;
-        let core = QpCore::new(&self, Ud::TYPE)?;
+        let core = QpCore::new(&self.resources, Ud::TYPE)?;
         UdEndpoint::start(core, gid, self.qkey)
     }
 }

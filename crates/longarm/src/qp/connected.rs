@@ -14,13 +14,13 @@ use crate::batch::Batch;
 use crate::buffer::Buffer;
 use crate::completion::Completion;
 use crate::domain::ProtectionDomain;
-use crate::error::{PostError, ResourceError, WaitError};
+use crate::error::{ResourceError, WaitError};
 use crate::flight::{Lend, Loan, Ticket};
 use crate::receive::Receive;
 use crate::remote::RemoteKey;
 use crate::request::Request;
 use crate::window::{BoundWindow, Window};
-use crate::work::{Work, wait_for_ticket};
+use crate::work::Work;
 
 /// A queue pair that is connected to a peer.
 ///
@@ -102,7 +102,7 @@ impl<S: Connected> QueuePair<S> {
     /// After `timeout` the ticket is still good. A ticket of another queue pair, or one whose
     /// completion was taken already, is unknown.
     pub fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<Completion, WaitError> {
-        wait_for_ticket(&self.core, ticket, timeout)
+        self.core.wait(ticket, timeout)
     }
 
     /// Its number.
@@ -170,14 +170,9 @@ impl QueuePair<Rc> {
     }
 
     fn atomic(&self, at: &RemoteKey, op: AtomicOp) -> Work<'_, u64> {
-        let request = Request::atomic(op, at, result_word(&self.core.domain));
+        let request = Request::atomic(op, at, &self.core.domain);
         Work::new(&self.core, request)
     }
-}
-
-/// Memory for the result of an atomic.
-pub(crate) fn result_word(domain: &ProtectionDomain) -> Result<Loan, PostError> {
-    domain.scratch().map(Loan::Word).map_err(PostError::Device)
 }
 
 impl<S: Connected> fmt::Debug for QueuePair<S> {

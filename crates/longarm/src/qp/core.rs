@@ -2,20 +2,33 @@
 //! the order in which they end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
-use transport::{AttrMask, CompletionOp, QpAttr, QpState, QpType, Reason, RecvWr, SendWr};
+use transport::{AttrMask, QpAttr, QpCaps, QpState, QpType, Reason, RecvWr, SendWr};
 use wire::{Gid, Qpn};
 
-use super::builder::QpBuilder;
+use crate::completion::Completion;
 use crate::context::Context;
-use crate::cq::CqCore;
-use crate::domain::{DomainId, ProtectionDomain};
-use crate::error::{Failure, PostError, ResourceError};
-use crate::flight::{Delivery, Entry, Key, Loan, WorkQueue};
-use crate::receive::ReceiveTarget;
+use crate::cq::{CompletionQueue, CqCore};
+use crate::domain::ProtectionDomain;
+use crate::error::{PostError, ResourceError, WaitError};
+use crate::flight::{Delivery, Failure, Key, Loan, Ticket, WorkQueue};
+use crate::posted::Posted;
+use crate::receive::{ReceiveTarget, post_recv};
 use crate::request::Request;
 use crate::srq::SharedReceiveQueue;
+
+/// The resources that a queue pair is made of, and its sizes.
+#[derive(Clone, Debug)]
+pub(crate) struct QpResources {
+    pub(crate) domain: ProtectionDomain,
+    pub(crate) context: Context,
+    pub(crate) send_cq: CompletionQueue,
+    pub(crate) recv_cq: CompletionQueue,
+    pub(crate) srq: Option<SharedReceiveQueue>,
+    pub(crate) caps: QpCaps,
+}
 
 /// A queue pair of any service. Dropping it gives back everything that it has borrowed.
 #[derive(Debug)]
@@ -30,14 +43,6 @@ pub(crate) struct QpCore {
     srq: Option<SharedReceiveQueue>,
 }
 
-/// A request that the device has taken: where its completion will be entered.
-#[derive(Debug)]
-pub(crate) struct Posted {
-    pub(crate) queue: Arc<WorkQueue>,
-    pub(crate) cq: Arc<CqCore>,
-    pub(crate) key: Key,
-}
-
 /// Requests that the device has not taken, with why.
 #[derive(Debug)]
 pub(crate) struct Rejected {
@@ -49,24 +54,22 @@ pub(crate) struct Rejected {
 }
 
 impl QpCore {
-    pub(crate) fn new<S>(builder: &QpBuilder<S>, qp_type: QpType) -> Result<QpCore, ResourceError> {
-        let domain = builder.domain.clone();
-        let context = builder.context.clone();
-        let caps = &builder.caps;
+    pub(crate) fn new(resources: &QpResources, qp_type: QpType) -> Result<QpCore, ResourceError> {
+        let QpResources { domain, context, send_cq, recv_cq, srq, caps } = resources;
         // The completion queues are of the domain's context, and tell work queues apart by its numbers.
         let number = || domain.context().next_queue();
         let send = WorkQueue::new(number(), caps.max_send_wr, true);
-        let recv = match &builder.srq {
+        let recv = match srq {
             Some(srq) => Arc::clone(srq.queue()),
             None => Arc::new(WorkQueue::new(number(), caps.max_recv_wr, false)),
         };
-        let (send_cq, recv_cq) = (builder.send_cq.core(), builder.recv_cq.core());
+        let (send_cq, recv_cq) = (send_cq.core(), recv_cq.core());
         let qp = context.device().create_qp(&device::QpSpec {
             qp_type,
             pd: domain.device_pd(),
             send_cq: send_cq.device(),
             recv_cq: recv_cq.device(),
-            srq: builder.srq.as_ref().map(SharedReceiveQueue::device),
+            srq: srq.as_ref().map(SharedReceiveQueue::device),
             caps: *caps,
             signal_all: false,
         })?;
@@ -76,9 +79,9 @@ impl QpCore {
             recv,
             send_cq: Arc::clone(send_cq),
             recv_cq: Arc::clone(recv_cq),
-            srq: builder.srq.clone(),
-            context,
-            domain,
+            srq: srq.clone(),
+            context: context.clone(),
+            domain: domain.clone(),
         };
         core.attach()?;
         Ok(core)
@@ -137,8 +140,13 @@ impl QpCore {
         Posted { queue: Arc::clone(&self.send), cq: Arc::clone(&self.send_cq), key }
     }
 
+    /// Waits for the request behind a ticket.
+    pub(crate) fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<Completion, WaitError> {
+        self.posted(ticket.0).ok_or(WaitError::UnknownTicket)?.wait_for_completion(timeout)
+    }
+
     /// The request behind a ticket, if it was posted to one of our queues.
-    pub(crate) fn posted(&self, key: Key) -> Option<Posted> {
+    fn posted(&self, key: Key) -> Option<Posted> {
         let pairs = [(&self.send, &self.send_cq), (&self.recv, &self.recv_cq)];
         let (queue, cq) = pairs.into_iter().find(|(queue, _)| queue.id() == key.queue())?;
         Some(Posted { queue: Arc::clone(queue), cq: Arc::clone(cq), key })
@@ -218,30 +226,6 @@ impl Drop for QpCore {
 impl Rejected {
     fn all(error: PostError, loans: impl Iterator<Item = Loan>) -> Rejected {
         Rejected { error, posted: Vec::new(), loans: loans.collect() }
-    }
-}
-
-/// Posts a receive request by way of `post`.
-pub(crate) fn post_recv(
-    queue: &WorkQueue,
-    domain: DomainId,
-    loan: Loan,
-    delivery: Delivery,
-    post: impl FnOnce(RecvWr) -> Result<(), device::PostFailure>,
-) -> Result<Key, Failure> {
-    if !loan.is_of(domain) {
-        return Err(Failure::not_posted(PostError::OtherDomain, loan));
-    }
-    let sgl = loan.scatter();
-    let mut entries = smallvec![Entry { loan, op: CompletionOp::Recv, signaled: true, delivery }];
-    let Some(entered) = queue.enter(&mut entries) else {
-        let loan = entries.pop().map(|entry| entry.loan).unwrap_or_default();
-        return Err(Failure::not_posted(PostError::QueueFull { depth: queue.depth() }, loan));
-    };
-    let (key, _) = entered[0];
-    match post(RecvWr { wr_id: key.wr_id(), sgl }) {
-        Ok(()) => Ok(key),
-        Err(refused) => Err(Failure::not_posted(PostError::Device(refused.error), queue.withdraw(key))),
     }
 }
 

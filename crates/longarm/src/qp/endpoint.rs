@@ -1,7 +1,7 @@
 //! Endpoints for datagrams.
 
 use std::fmt;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use transport::{AttrMask, Datagram, QpAttr, QpCounters, QpState, Reason};
@@ -11,13 +11,12 @@ use super::core::QpCore;
 use crate::address::AddressHandle;
 use crate::buffer::Buffer;
 use crate::completion::Completion;
-use crate::connection::Lookup;
 use crate::context::Context;
 use crate::error::{PostError, ResourceError, WaitError};
 use crate::flight::{Lend, Loan, Ticket};
 use crate::receive::Receive;
 use crate::request::Request;
-use crate::work::{Work, wait_for_ticket};
+use crate::work::Work;
 
 /// An endpoint for unreliable datagrams: a UD queue pair, ready to send to anybody and to
 /// receive from whoever has its Q_Key.
@@ -85,22 +84,6 @@ impl UdEndpoint {
         Ok(MulticastMembership { endpoint: self, group })
     }
 
-    /// Asks who [listens](crate::Listener::bind_ud) at an address where datagrams to it go, and hands it up to
-    /// 180 bytes of private data. The question goes out now; the result is a future.
-    ///
-    /// ```no_run
-    /// # use std::time::Duration;
-    /// # use longarm::Route;
-    /// # const SECOND: Duration = Duration::from_secs(1);
-    /// let endpoint = Route::to("192.0.2.7:7471")?.ud()?;              // on the device that leads there
-    /// let found = endpoint.look_up("192.0.2.7:7471", b"who?").wait(SECOND)?;
-    /// endpoint.send_inline_to(b"hello", &found.address).wait(SECOND)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn look_up(&self, to: impl ToSocketAddrs, private_data: &[u8]) -> Lookup {
-        crate::connection::look_up(to, self.context().info().name, private_data)
-    }
-
     /// The device that it is on.
     pub fn context(&self) -> &Context {
         self.core.context()
@@ -111,7 +94,7 @@ impl UdEndpoint {
     /// # Errors
     /// As [`QueuePair::wait`](crate::QueuePair::wait).
     pub fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<Completion, WaitError> {
-        wait_for_ticket(&self.core, ticket, timeout)
+        self.core.wait(ticket, timeout)
     }
 
     /// The longest message that one datagram can carry here.

@@ -13,18 +13,19 @@
 mod builder;
 mod connected;
 mod connection;
+mod connector;
 mod core;
 mod endpoint;
-mod pilot;
+mod retry;
 mod service;
 mod unconnected;
 
-pub use builder::{QpBuilder, Retry};
+pub use builder::QpBuilder;
 pub use connected::QueuePair;
-pub(crate) use connected::result_word;
 pub use connection::ConnectionInfo;
-pub(crate) use core::{Posted, QpCore, post_recv};
+pub(crate) use connector::QpConnector;
+pub(crate) use core::QpCore;
 pub use endpoint::{MulticastMembership, UdEndpoint};
-pub(crate) use pilot::Pilot;
+pub use retry::Retry;
 pub use service::{Connected, Rc, Service, Uc, Ud};
 pub use unconnected::Unconnected;

@@ -5,17 +5,16 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::marker::PhantomData;
 use std::net::IpAddr;
-use std::time::Duration;
 
-use transport::{AttrMask, Mtu, QpAttr, QpState, QpType};
+use transport::{AttrMask, QpAttr, QpState, QpType};
 use wire::{Gid, Psn, Qpn};
 
-use super::builder::{QpBuilder, Retry};
+use super::connector::{ConnectParams, QpConnector};
 use super::core::QpCore;
-use super::{Connected, ConnectionInfo, Pilot, QueuePair};
+use super::{Connected, ConnectionInfo, QueuePair};
 use crate::buffer::Buffer;
 use crate::context::Context;
-use crate::error::{ConnectError, ResourceError};
+use crate::error::ConnectError;
 use crate::flight::Loan;
 use crate::receive::Receive;
 
@@ -40,25 +39,13 @@ pub struct Unconnected<S> {
     /// The program chose the address.
     gid_is_chosen: bool,
     first_psn: Psn,
-    mtu: Mtu,
-    read_depth: u8,
-    retry: Retry,
+    params: ConnectParams,
     service: PhantomData<S>,
 }
 
 impl<S: Connected> Unconnected<S> {
-    pub(super) fn new(core: QpCore, builder: &QpBuilder<S>, gid: Gid) -> Unconnected<S> {
-        let active = core.context().port().active_mtu;
-        Unconnected {
-            gid,
-            gid_is_chosen: builder.gid.is_some(),
-            first_psn: random_psn(),
-            mtu: builder.mtu.map_or(active, |mtu| mtu.min(active)),
-            read_depth: builder.read_depth,
-            retry: builder.retry,
-            service: PhantomData,
-            core,
-        }
+    pub(super) fn new(core: QpCore, params: ConnectParams, gid: Gid, gid_is_chosen: bool) -> Unconnected<S> {
+        Unconnected { core, params, gid, gid_is_chosen, first_psn: random_psn(), service: PhantomData }
     }
 
     /// What the peer needs to connect to this queue pair.
@@ -68,8 +55,8 @@ impl<S: Connected> Unconnected<S> {
             qpn: self.core.qpn(),
             gid: self.gid,
             first_psn: self.first_psn,
-            mtu: self.mtu,
-            read_depth: self.read_depth,
+            mtu: self.params.mtu,
+            read_depth: self.params.read_depth,
         }
     }
 
@@ -107,8 +94,7 @@ impl<S: Connected> Unconnected<S> {
         }
         let source = self.core.source_for(peer.gid, self.gid);
         let source = source.ok_or(ConnectError::NoRoute { peer: peer.gid.ip() })?;
-        self.ready_to_receive(peer, source)?;
-        self.ready_to_send(peer)?;
+        self.connector().connect(self.receive_attributes(peer, source), self.send_attributes(peer))?;
         Ok(QueuePair::new(self.core, *peer))
     }
 
@@ -122,46 +108,39 @@ impl<S: Connected> Unconnected<S> {
         self.gid_is_chosen.then(|| self.gid.ip())
     }
 
-    /// What takes it through its states from outside.
-    pub(crate) fn pilot(&self) -> Pilot {
-        let qp = self.core.device().clone();
-        Pilot::new(qp, self.retry, self.read_depth, self.mtu, self.core.has_srq())
+    /// A second handle, which takes it through its states.
+    pub(crate) fn connector(&self) -> QpConnector {
+        QpConnector::new(self.core.device().clone(), self.params, self.core.has_srq())
     }
 
-    /// The same queue pair, after its [`pilot`](Unconnected::pilot) connected it.
+    /// The same queue pair, after its [connector](Unconnected::connector) connected it.
     pub(crate) fn into_connected(self, peer: ConnectionInfo) -> QueuePair<S> {
         QueuePair::new(self.core, peer)
     }
 
-    fn ready_to_receive(&self, peer: &ConnectionInfo, source: Gid) -> Result<(), device::Error> {
+    /// Our attributes for the step to RTR; [`QpConnector::connect`] sets retries and depths.
+    fn receive_attributes(&self, peer: &ConnectionInfo, source: Gid) -> (QpAttr, AttrMask) {
         let attr = QpAttr {
             state: QpState::Rtr,
             address: transport::AddressVector::new(source, peer.gid),
-            path_mtu: self.mtu.min(peer.mtu),
+            path_mtu: self.params.mtu.min(peer.mtu),
             dest_qpn: peer.qpn,
             rq_psn: peer.first_psn,
-            max_dest_rd_atomic: self.read_depth,
-            min_rnr_timer: rnr_code(self.retry.min_rnr_delay),
+            max_dest_rd_atomic: self.params.read_depth,
             ..QpAttr::default()
         };
         let common = AttrMask::STATE | AttrMask::AV | AttrMask::PATH_MTU | AttrMask::DEST_QPN | AttrMask::RQ_PSN;
         let reliable = AttrMask::MAX_DEST_RD_ATOMIC | AttrMask::MIN_RNR_TIMER;
-        self.core.modify(&attr, only_if_reliable::<S>(common, reliable))
+        (attr, only_if_reliable::<S>(common, reliable))
     }
 
-    fn ready_to_send(&self, peer: &ConnectionInfo) -> Result<(), device::Error> {
-        let attr = QpAttr {
-            state: QpState::Rts,
-            sq_psn: self.first_psn,
-            timeout: timeout_code(self.retry.ack_timeout),
-            retry_count: self.retry.count,
-            rnr_retry: self.retry.receiver_not_ready.unwrap_or(7),
-            max_rd_atomic: self.read_depth.min(peer.read_depth),
-            ..QpAttr::default()
-        };
+    /// Our attributes for the step to RTS.
+    fn send_attributes(&self, peer: &ConnectionInfo) -> (QpAttr, AttrMask) {
+        let (state, sq_psn, max_rd_atomic) = (QpState::Rts, self.first_psn, peer.read_depth);
+        let attr = QpAttr { state, sq_psn, max_rd_atomic, ..QpAttr::default() };
         let common = AttrMask::STATE | AttrMask::SQ_PSN;
         let reliable = AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC;
-        self.core.modify(&attr, only_if_reliable::<S>(common, reliable))
+        (attr, only_if_reliable::<S>(common, reliable))
     }
 }
 
@@ -170,34 +149,6 @@ fn only_if_reliable<S: Connected>(common: AttrMask, reliable: AttrMask) -> AttrM
         QpType::Rc => common | reliable,
         _ => common,
     }
-}
-
-impl Retry {
-    /// Checks what has no encoding.
-    pub(super) fn check(&self) -> Result<(), ResourceError> {
-        let invalid = |what, is: u8, rule| Err(ResourceError::Invalid { what, is: is.into(), rule });
-        match self {
-            Retry { count: 8.., .. } => invalid("the retry count", self.count, "at most 7"),
-            Retry { receiver_not_ready: Some(n @ 7..), .. } => {
-                invalid("the receiver-not-ready retry count", *n, "at most 6, or None for ever")
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// The code of the shortest acknowledge timeout that is no shorter; zero for ever.
-pub(super) fn timeout_code(timeout: Duration) -> u8 {
-    let codes = (1..32).find(|code| wire::ack_timeout(*code).is_some_and(|t| t >= timeout));
-    match timeout.is_zero() {
-        true => 0,
-        false => codes.unwrap_or(31),
-    }
-}
-
-/// The code of the shortest RNR delay that is no shorter. Code 0 is the longest.
-pub(super) fn rnr_code(delay: Duration) -> u8 {
-    (1..32).find(|code| wire::rnr_timer(*code) >= delay).unwrap_or(0)
 }
 
 /// Peers must not guess where we begin. The standard library seeds each of these from the
@@ -216,31 +167,6 @@ impl<S: Connected> fmt::Debug for Unconnected<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn timeouts_round_up_to_the_next_code() {
-        let table = [(0, 0), (1, 1), (8, 1), (9, 2), (67_108, 14), (67_109, 15)];
-        for (micros, code) in table {
-            assert_eq!(timeout_code(Duration::from_micros(micros)), code, "{micros}");
-        }
-        assert_eq!(timeout_code(Duration::MAX), 31);
-    }
-
-    #[test]
-    fn rnr_delays_round_up_to_the_next_code() {
-        let table = [(0, 1), (10, 1), (11, 2), (120, 7), (121, 8), (491_520, 31), (491_521, 0)];
-        for (micros, code) in table {
-            assert_eq!(rnr_code(Duration::from_micros(micros)), code, "{micros}");
-        }
-    }
-
-    #[test]
-    fn retry_counts_without_an_encoding_are_refused() {
-        assert!(Retry::default().check().is_ok());
-        assert!(Retry { count: 8, ..Retry::default() }.check().is_err());
-        let receiver_not_ready = Some(7);
-        assert!(Retry { receiver_not_ready, ..Retry::default() }.check().is_err());
-    }
 
     #[test]
     fn first_psns_differ() {

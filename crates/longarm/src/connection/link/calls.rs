@@ -6,7 +6,7 @@ use transport::{QpState, QpType};
 use super::{Far, FarEnd, Link};
 use crate::address::AddressHandle;
 use crate::error::{ConnectError, Refusal};
-use crate::qp::{ConnectionInfo, Pilot};
+use crate::qp::{ConnectionInfo, QpConnector};
 
 /// Private data of a REQ, behind the header that says who calls (IB specification A11.5).
 const REQUEST_BYTES: usize = 56;
@@ -21,12 +21,16 @@ const ANSWER_BYTES: usize = 136;
 
 impl Link {
     /// Asks the peer for a connection.
-    pub(in crate::connection) fn request(&self, pilot: &Pilot, private_data: &[u8]) -> Result<(), ConnectError> {
+    pub(in crate::connection) fn request(
+        &self,
+        connector: &QpConnector,
+        private_data: &[u8],
+    ) -> Result<(), ConnectError> {
         check(private_data, REQUEST_BYTES)?;
-        self.id.set_mtu(pilot.mtu())?;
-        self.inner.lock().pilot = Some(pilot.clone());
-        let depth = pilot.read_depth();
-        Ok(self.id.connect(&param(pilot, private_data, (depth, depth)))?)
+        self.id.set_mtu(connector.params().mtu)?;
+        self.inner.lock().connector = Some(connector.clone());
+        let depth = connector.params().read_depth;
+        Ok(self.id.connect(&param(connector, private_data, (depth, depth)))?)
     }
 
     /// Asks the peer where its datagrams go.
@@ -39,20 +43,20 @@ impl Link {
     /// Takes the connection that the peer wants. `wanted` is what it said.
     pub(in crate::connection) fn accept(
         &self,
-        pilot: &Pilot,
+        connector: &QpConnector,
         wanted: &ConnParam,
         private_data: &[u8],
     ) -> Result<(), ConnectError> {
         check(private_data, ACCEPT_BYTES)?;
-        let info = self.start(pilot)?;
+        let info = self.start(connector)?;
         {
             let mut inner = self.inner.lock();
-            inner.pilot = Some(pilot.clone());
+            inner.connector = Some(connector.clone());
             inner.far = Some(Far { what: FarEnd::Connected(info), private_data: wanted.private_data.clone() });
         }
-        let depth = pilot.read_depth();
+        let depth = connector.params().read_depth;
         let depths = (depth.min(wanted.responder_resources), depth.min(wanted.initiator_depth));
-        self.id.accept(&param(pilot, private_data, depths)).map_err(|error| self.late(error))
+        self.id.accept(&param(connector, private_data, depths)).map_err(|error| self.late(error))
     }
 
     /// Tells the peer where our datagrams go.
@@ -83,12 +87,12 @@ impl Link {
     }
 
     /// Takes the queue pair to where it can send and receive.
-    pub(super) fn start(&self, pilot: &Pilot) -> Result<ConnectionInfo, ConnectError> {
+    pub(super) fn start(&self, connector: &QpConnector) -> Result<ConnectionInfo, ConnectError> {
         let attr = |state| self.id.qp_attr(state).map_err(|error| self.late(error));
         let receive = attr(QpState::Rtr)?;
-        let (ours, theirs) = (pilot.mtu(), receive.0.path_mtu);
+        let (ours, theirs) = (connector.params().mtu, receive.0.path_mtu);
         match theirs <= ours {
-            true => Ok(pilot.start(receive, attr(QpState::Rts)?)?),
+            true => Ok(connector.connect(receive, attr(QpState::Rts)?)?),
             false => Err(ConnectError::Mtu { ours, theirs }),
         }
     }
@@ -100,16 +104,16 @@ fn check(private_data: &[u8], max: usize) -> Result<(), ConnectError> {
 }
 
 /// The parameters of a request or its answer; `depths` are the READs that we serve, and that we send.
-fn param(pilot: &Pilot, private_data: &[u8], depths: (u8, u8)) -> ConnParam {
+fn param(connector: &QpConnector, private_data: &[u8], depths: (u8, u8)) -> ConnParam {
     ConnParam {
         private_data: private_data.to_vec(),
         responder_resources: depths.0,
         initiator_depth: depths.1,
         flow_control: true,
-        retry_count: pilot.retry_count(),
-        rnr_retry_count: pilot.rnr_retry_count(),
-        srq: pilot.has_srq(),
-        qpn: pilot.qpn(),
+        retry_count: connector.params().retry_count(),
+        rnr_retry_count: connector.params().rnr_retry_count(),
+        srq: connector.has_srq(),
+        qpn: connector.qpn(),
         qkey: None,
     }
 }

@@ -11,8 +11,8 @@ use crate::error::{ConnectError, Refusal};
 impl Link {
     /// The peer accepts: the queue pair is made ready, and the peer told.
     fn accepted(&self, reply: ConnParam) {
-        let Some(pilot) = self.inner.lock().pilot.clone() else { return };
-        let ready = self.start(&pilot).and_then(|info| {
+        let Some(connector) = self.inner.lock().connector.clone() else { return };
+        let ready = self.start(&connector).and_then(|info| {
             self.id.establish()?;
             Ok(info)
         });

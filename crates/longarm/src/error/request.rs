@@ -1,54 +1,9 @@
-//! Errors, one enum per family of verbs, each in words that a person can act on.
-//!
-//! | error | of |
-//! |---|---|
-//! | [`OpenError`] | opening a [`Context`](crate::Context) |
-//! | [`ResourceError`] | making and changing resources: domains, regions, queues, queue pairs |
-//! | [`ConnectError`] | bringing a queue pair to its peer, listening |
-//! | [`PostError`] | posting a work request |
-//! | [`WorkError`] | what became of a work request |
-//! | [`KeyError`] | naming memory |
-//!
-//! A [`Failure`] is a [`WorkError`] that brings the buffers back.
+//! Errors of work requests: posting them, their outcome, waiting for them.
 
-mod connect;
-
-use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use transport::{Reason, Status};
-
-use crate::buffer::Buffer;
-use crate::flight::Loan;
-
-pub use connect::{ConnectError, Refusal};
-pub use device::{CaptureError, OpenError};
-
-/// Why a resource could not be made or changed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ResourceError {
-    /// A size or count that makes no sense.
-    #[error("{what} cannot be {is}: {rule}")]
-    Invalid {
-        /// Which.
-        what: &'static str,
-        /// What was asked for.
-        is: u64,
-        /// What it has to be.
-        rule: &'static str,
-    },
-    /// Two resources of different contexts were used together.
-    #[error("the {0} belongs to another context")]
-    OtherContext(&'static str),
-    /// The device has no address that the resource could use.
-    #[error("the device has no {0} address")]
-    NoAddress(&'static str),
-    /// The device refused.
-    #[error(transparent)]
-    Device(#[from] device::Error),
-}
 
 /// Why a work request was not posted. The device has not seen it.
 #[derive(Debug, thiserror::Error)]
@@ -148,111 +103,6 @@ pub enum WaitError {
     /// The completion queue lost completions.
     #[error(transparent)]
     Lost(#[from] device::CqError),
-}
-
-/// Why a key is refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum KeyError {
-    /// Part of the range lies outside.
-    #[error("{len_bytes} bytes from {offset} on leave the range of {range_bytes} bytes")]
-    OutOfRange {
-        /// Where the part begins.
-        offset: u64,
-        /// How long it is.
-        len_bytes: u64,
-        /// How long the whole is.
-        range_bytes: u64,
-    },
-    /// An atomic access to a misaligned place.
-    #[error("a word lies at a multiple of 8, not at {offset}")]
-    Misaligned {
-        /// Where it was to be.
-        offset: u64,
-    },
-    /// The byte form has another length.
-    #[error("the key's byte form has {wanted} bytes, not {is}")]
-    Length {
-        /// What was given.
-        is: usize,
-        /// What it has to be.
-        wanted: usize,
-    },
-    /// The range wraps around the end of the address space.
-    #[error("the range wraps around the end of the address space")]
-    Wraps,
-}
-
-/// A work request that did not do its work, with the buffers that were lent to it.
-///
-/// As an error value it is the [`WorkError`]; [`into_buffer`](Failure::into_buffer) brings
-/// the buffer back. There is none while the device still has it, after a timeout.
-pub struct Failure {
-    inner: Box<FailureInner>,
-}
-
-struct FailureInner {
-    error: WorkError,
-    loan: Loan,
-}
-
-impl Failure {
-    pub(crate) fn new(error: WorkError, loan: Loan) -> Failure {
-        Failure { inner: Box::new(FailureInner { error, loan }) }
-    }
-
-    pub(crate) fn not_posted(error: PostError, loan: Loan) -> Failure {
-        Failure::new(error.into(), loan)
-    }
-
-    /// What went wrong.
-    pub fn error(&self) -> &WorkError {
-        &self.inner.error
-    }
-
-    /// What went wrong, without the buffers.
-    pub fn into_error(self) -> WorkError {
-        self.inner.error
-    }
-
-    /// The buffer (the first, if there were several).
-    pub fn into_buffer(self) -> Option<Buffer> {
-        self.into_buffers().into_iter().next()
-    }
-
-    /// All buffers.
-    pub fn into_buffers(self) -> Vec<Buffer> {
-        self.inner.loan.into_buffers()
-    }
-
-    /// The completion's status, if there was a completion.
-    pub fn status(&self) -> Option<Status> {
-        self.inner.error.status()
-    }
-}
-
-impl fmt::Debug for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.error.fmt(f)
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.error.fmt(f)
-    }
-}
-
-impl std::error::Error for Failure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.inner.error.source()
-    }
-}
-
-impl From<Failure> for WorkError {
-    fn from(failure: Failure) -> WorkError {
-        failure.into_error()
-    }
 }
 
 fn describe(status: Status, reason: Option<&Reason>) -> String {

@@ -1,0 +1,15 @@
+//! Errors of making an endpoint.
+
+use super::{OpenError, ResourceError};
+
+/// Why an endpoint could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EndpointError {
+    /// The device could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Something could not be made.
+    #[error(transparent)]
+    Resource(#[from] ResourceError),
+}

@@ -1,0 +1,81 @@
+//! Failed work requests, with the buffers that they give back.
+
+use std::fmt;
+
+use transport::Status;
+
+use super::Loan;
+use crate::buffer::Buffer;
+use crate::error::{PostError, WorkError};
+
+/// A work request that did not do its work, with the buffers that were lent to it.
+///
+/// As an error value it is the [`WorkError`]; [`into_buffer`](Failure::into_buffer) brings
+/// the buffer back. There is none while the device still has it, after a timeout.
+pub struct Failure {
+    inner: Box<FailureInner>,
+}
+
+struct FailureInner {
+    error: WorkError,
+    loan: Loan,
+}
+
+impl Failure {
+    pub(crate) fn new(error: WorkError, loan: Loan) -> Failure {
+        Failure { inner: Box::new(FailureInner { error, loan }) }
+    }
+
+    pub(crate) fn not_posted(error: PostError, loan: Loan) -> Failure {
+        Failure::new(error.into(), loan)
+    }
+
+    /// What went wrong.
+    pub fn error(&self) -> &WorkError {
+        &self.inner.error
+    }
+
+    /// What went wrong, without the buffers.
+    pub fn into_error(self) -> WorkError {
+        self.inner.error
+    }
+
+    /// The buffer (the first, if there were several).
+    pub fn into_buffer(self) -> Option<Buffer> {
+        self.into_buffers().into_iter().next()
+    }
+
+    /// All buffers.
+    pub fn into_buffers(self) -> Vec<Buffer> {
+        self.inner.loan.into_buffers()
+    }
+
+    /// The completion's status, if there was a completion.
+    pub fn status(&self) -> Option<Status> {
+        self.inner.error.status()
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.error.fmt(f)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.inner.error.source()
+    }
+}
+
+impl From<Failure> for WorkError {
+    fn from(failure: Failure) -> WorkError {
+        failure.into_error()
+    }
+}

@@ -1,0 +1,91 @@
+//! The queue pair states on the way to a connection, and to its end.
+
+use transport::{AttrMask, Mtu, QpAttr, QpState};
+
+use super::ConnectionInfo;
+use super::retry::{Retry, rnr_code, timeout_code};
+
+/// The wishes of a queue pair's builder about its connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnectParams {
+    /// Payload per packet at most.
+    pub(crate) mtu: Mtu,
+    /// READs and atomics at the same time, in each direction.
+    pub(crate) read_depth: u8,
+    pub(crate) retry: Retry,
+}
+
+impl ConnectParams {
+    /// How often to repeat a request that got no answer.
+    pub(crate) fn retry_count(&self) -> u8 {
+        self.retry.count
+    }
+
+    /// How often to repeat a request that found no receive buffer; 7 is for ever.
+    pub(crate) fn rnr_retry_count(&self) -> u8 {
+        self.retry.receiver_not_ready.unwrap_or(7)
+    }
+}
+
+/// A second handle of a queue pair, which takes it through its states for the connection manager.
+///
+/// It owns nothing: the device refuses every step once the queue pair is destroyed.
+#[derive(Clone, Debug)]
+pub(crate) struct QpConnector {
+    qp: device::Qp,
+    params: ConnectParams,
+    has_srq: bool,
+}
+
+impl QpConnector {
+    pub(super) fn new(qp: device::Qp, params: ConnectParams, has_srq: bool) -> QpConnector {
+        QpConnector { qp, params, has_srq }
+    }
+
+    pub(crate) fn qpn(&self) -> wire::Qpn {
+        self.qp.qpn()
+    }
+
+    pub(crate) fn params(&self) -> &ConnectParams {
+        &self.params
+    }
+
+    /// Whether its receive buffers come from a shared receive queue.
+    pub(crate) fn has_srq(&self) -> bool {
+        self.has_srq
+    }
+
+    /// Connects: the first attributes lead to the state RTR, the second to RTS. The builder's wishes
+    /// about retries and depths replace those in the attributes. Returns the peer.
+    pub(crate) fn connect(
+        &self,
+        (mut receive, receive_mask): (QpAttr, AttrMask),
+        (mut send, send_mask): (QpAttr, AttrMask),
+    ) -> Result<ConnectionInfo, device::Error> {
+        let ConnectParams { read_depth, retry, .. } = self.params;
+        let peer = ConnectionInfo {
+            service: self.qp.qp_type(),
+            qpn: receive.dest_qpn,
+            gid: receive.address.destination,
+            first_psn: receive.rq_psn,
+            mtu: receive.path_mtu,
+            read_depth: send.max_rd_atomic,
+        };
+        receive.max_dest_rd_atomic = receive.max_dest_rd_atomic.min(read_depth);
+        receive.min_rnr_timer = rnr_code(retry.min_rnr_delay);
+        send.max_rd_atomic = send.max_rd_atomic.min(read_depth);
+        send.timeout = timeout_code(retry.ack_timeout);
+        send.retry_count = self.params.retry_count();
+        send.rnr_retry = self.params.rnr_retry_count();
+        self.qp.modify(&receive, receive_mask)?;
+        self.qp.modify(&send, send_mask)?;
+        Ok(peer)
+    }
+
+    /// Ends the connection: arrived messages are taken in and ACKed, all other requests are flushed.
+    pub(crate) fn stop(&self) {
+        let attr = QpAttr { state: QpState::Error, ..QpAttr::default() };
+        // The queue pair may have failed already, or be destroyed.
+        let _ = self.qp.modify(&attr, AttrMask::STATE);
+    }
+}
