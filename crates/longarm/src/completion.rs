@@ -9,19 +9,19 @@ use wire::{Grh, QKey, Qpn, RKey};
 use crate::address::AddressHandle;
 use crate::buffer::Buffer;
 use crate::error::WorkError;
-use crate::flight::{Done, Failure, GRH_BYTES, Key, Lend, Loan, Loanable, Ticket};
+use crate::flight::{Failure, FinishedRequest, GRH_BYTES, Key, Lend, Loan, Loanable, Ticket};
 use crate::window::{BoundWindow, Window};
 
 /// What became of one posted work request, with the buffers that it had borrowed.
 #[must_use = "the buffers are freed with the completion"]
 pub struct Completion {
     ticket: Ticket,
-    done: Done,
+    done: FinishedRequest,
     reason: Option<Reason>,
 }
 
 impl Completion {
-    pub(crate) fn new(key: Key, mut done: Done, reason: Option<Reason>) -> Completion {
+    pub(crate) fn new(key: Key, mut done: FinishedRequest, reason: Option<Reason>) -> Completion {
         if done.is_ok() && matches!(done.op, CompletionOp::Recv | CompletionOp::RecvWriteImm) {
             let len_bytes = received_bytes(&done);
             done.loan.set_len(len_bytes);
@@ -97,7 +97,7 @@ impl Completion {
         Message::from_completion(self)
     }
 
-    fn into_result(self) -> Result<Done, Failure> {
+    fn into_result(self) -> Result<FinishedRequest, Failure> {
         match self.error() {
             None => Ok(self.done),
             Some(error) => Err(Failure::new(error, self.done.loan)),
@@ -106,7 +106,7 @@ impl Completion {
 }
 
 /// Bytes that a received message has put into the buffers.
-fn received_bytes(done: &Done) -> u64 {
+fn received_bytes(done: &FinishedRequest) -> u64 {
     match (&done.loan, done.op) {
         (_, CompletionOp::RecvWriteImm) => 0,
         (Loan::Datagram(..), _) => u64::from(done.completion.byte_len.saturating_sub(GRH_BYTES)),

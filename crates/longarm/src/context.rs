@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use device::{Device, DeviceCounters, DeviceInfo, Limits, OpenOptions, PortInfo};
+use device::{CaptureError, Device, DeviceCounters, DeviceInfo, Limits, OpenError, OpenOptions, PortInfo};
 use faults::FaultPlan;
 use wire::Gid;
 
-use crate::error::{CaptureError, OpenError};
 use crate::events::Events;
 use crate::flight::Key;
 

@@ -10,7 +10,7 @@ use device::CqError;
 
 use crate::completion::Outcome;
 use crate::error::WorkError;
-use crate::flight::{Delivery, Done, Failure, Loan, Ticket};
+use crate::flight::{Delivery, Failure, FinishedRequest, Loan, Ticket};
 use crate::posted::Posted;
 
 /// A work request on its way: a future of what comes back. `T` as in [`Work`](crate::Work).
@@ -72,7 +72,7 @@ impl<T: Outcome> InFlight<T> {
         }
     }
 
-    fn end(&mut self, done: Result<Done, CqError>) -> Result<T, Failure> {
+    fn end(&mut self, done: Result<FinishedRequest, CqError>) -> Result<T, Failure> {
         let InFlightState::Posted { posted, waiting } = std::mem::replace(&mut self.state, InFlightState::Over) else {
             return self.end_early();
         };

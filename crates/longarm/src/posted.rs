@@ -9,7 +9,7 @@ use device::CqError;
 use crate::completion::Completion;
 use crate::cq::CqCore;
 use crate::error::WaitError;
-use crate::flight::{Delivery, Done, Key, Taken, WorkQueue};
+use crate::flight::{Delivery, FinishedRequest, Key, RequestStatus, WorkQueue};
 
 /// A request that the device has taken: where its completion will be entered.
 #[derive(Debug)]
@@ -20,25 +20,29 @@ pub(crate) struct Posted {
 }
 
 impl Posted {
-    pub(crate) fn completion(&self, done: Done) -> Completion {
+    pub(crate) fn completion(&self, done: FinishedRequest) -> Completion {
         let failed = !done.is_ok();
         let reason = failed.then(|| self.queue.reason()).flatten();
         Completion::new(self.key, done, reason)
     }
 
     /// Waits with the thread; `None` after `timeout`.
-    pub(crate) fn wait(&self, timeout: Duration) -> Result<Option<Done>, CqError> {
+    pub(crate) fn wait(&self, timeout: Duration) -> Result<Option<FinishedRequest>, CqError> {
         crate::wait::until(&self.cq, timeout, |waker| match self.queue.take_or_wait(self.key, waker) {
-            Taken::Done(done) => Some(done),
-            Taken::NotYet | Taken::Unknown => None,
+            RequestStatus::Done(done) => Some(done),
+            RequestStatus::NotYet | RequestStatus::Unknown => None,
         })
     }
 
     /// Polls for the completion, for a task. `waiting` tells whether the completion queue counts the task already.
-    pub(crate) fn poll(&self, task: &mut TaskContext<'_>, waiting: &mut bool) -> Poll<Result<Done, CqError>> {
+    pub(crate) fn poll(
+        &self,
+        task: &mut TaskContext<'_>,
+        waiting: &mut bool,
+    ) -> Poll<Result<FinishedRequest, CqError>> {
         let take = |waker| match self.queue.take_or_wait(self.key, waker) {
-            Taken::Done(done) => Some(done),
-            Taken::NotYet | Taken::Unknown => None,
+            RequestStatus::Done(done) => Some(done),
+            RequestStatus::NotYet | RequestStatus::Unknown => None,
         };
         let driven = self.cq.progress();
         if let Some(done) = take(Some(task.waker())) {
@@ -71,9 +75,9 @@ impl Posted {
     /// such request.
     fn claim(&self, waker: Option<&Waker>) -> Option<Option<Completion>> {
         match self.queue.take_or_wait(self.key, waker) {
-            Taken::Done(done) => Some(Some(self.completion(done))),
-            Taken::NotYet => None,
-            Taken::Unknown => Some(self.cq.take_one(self.key)),
+            RequestStatus::Done(done) => Some(Some(self.completion(done))),
+            RequestStatus::NotYet => None,
+            RequestStatus::Unknown => Some(self.cq.take_one(self.key)),
         }
     }
 }

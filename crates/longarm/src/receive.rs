@@ -10,7 +10,7 @@ use transport::{CompletionOp, RecvWr};
 use crate::completion::Message;
 use crate::domain::DomainId;
 use crate::error::PostError;
-use crate::flight::{Delivery, Entry, Failure, Key, Loan, Ticket, WorkQueue};
+use crate::flight::{Delivery, Failure, Key, Loan, PreparedRequest, Ticket, WorkQueue};
 use crate::in_flight::InFlight;
 use crate::posted::Posted;
 
@@ -31,7 +31,7 @@ pub(crate) fn post_recv(
         return Err(Failure::not_posted(PostError::OtherDomain, loan));
     }
     let sgl = loan.scatter();
-    let mut entries = smallvec![Entry { loan, op: CompletionOp::Recv, signaled: true, delivery }];
+    let mut entries = smallvec![PreparedRequest { loan, op: CompletionOp::Recv, signaled: true, delivery }];
     let Some(entered) = queue.enter(&mut entries) else {
         let loan = entries.pop().map(|entry| entry.loan).unwrap_or_default();
         return Err(Failure::not_posted(PostError::QueueFull { depth: queue.depth() }, loan));

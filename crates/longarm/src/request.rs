@@ -5,7 +5,7 @@ use wire::RKey;
 
 use crate::domain::{DomainId, ProtectionDomain};
 use crate::error::PostError;
-use crate::flight::{Delivery, Entry, Loan};
+use crate::flight::{Delivery, Loan, PreparedRequest};
 use crate::remote::RemoteKey;
 use crate::window::WindowCore;
 
@@ -123,8 +123,8 @@ impl Request {
     }
 
     /// The work request, whose number and signaling are still to be set, and its entry.
-    pub(crate) fn into_parts(self, delivery: Delivery) -> (SendWr, Entry) {
-        let entry = Entry {
+    pub(crate) fn into_parts(self, delivery: Delivery) -> (SendWr, PreparedRequest) {
+        let entry = PreparedRequest {
             op: completion_op(&self.op),
             signaled: self.flags.contains(SendFlags::SIGNALED),
             loan: self.loan,

@@ -46,7 +46,7 @@ fn sleep<T>(
     mut ready: impl FnMut(Option<&Waker>) -> Option<T>,
 ) -> Result<Option<T>, CqError> {
     let start = Instant::now();
-    let waker = Waker::from(Arc::new(Sleeper(thread::current())));
+    let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
     let _waiting = Waiting::on(cq);
     loop {
         if let Some(found) = ready(Some(&waker)) {
@@ -68,7 +68,7 @@ fn sleep<T>(
 /// called when it would give something. For what takes so long that polling does not pay.
 pub(crate) fn park<T>(timeout: Duration, mut ready: impl FnMut(&mut TaskContext<'_>) -> Poll<T>) -> Option<T> {
     let start = Instant::now();
-    let waker = Waker::from(Arc::new(Sleeper(thread::current())));
+    let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
     let mut task = TaskContext::from_waker(&waker);
     loop {
         if let Poll::Ready(found) = ready(&mut task) {
@@ -97,9 +97,9 @@ impl Drop for Waiting<'_> {
     }
 }
 
-struct Sleeper(Thread);
+struct ThreadWaker(Thread);
 
-impl Wake for Sleeper {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

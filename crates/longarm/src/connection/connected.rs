@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use super::link::Link;
-use super::waiters::Place;
+use super::link::CmConnection;
+use super::waiters::WaiterSlot;
 use crate::qp::{Connected, QueuePair};
 use crate::wait::park;
 
@@ -23,13 +23,13 @@ use crate::wait::park;
 /// [`disconnect`](Connection::disconnect) does.
 pub struct Connection<S: Connected> {
     qp: QueuePair<S>,
-    link: Arc<Link>,
+    link: Arc<CmConnection>,
     local: Option<SocketAddr>,
     private_data: Vec<u8>,
 }
 
 impl<S: Connected> Connection<S> {
-    pub(super) fn new(qp: QueuePair<S>, link: Arc<Link>, private_data: Vec<u8>) -> Connection<S> {
+    pub(super) fn new(qp: QueuePair<S>, link: Arc<CmConnection>, private_data: Vec<u8>) -> Connection<S> {
         let local = link.id().local_addr();
         Connection { qp, link, local, private_data }
     }
@@ -63,7 +63,7 @@ impl<S: Connected> Connection<S> {
 
     /// Waits until the connection has ended, whoever ended it. The future holds no part of the connection.
     pub fn disconnected(&self) -> Disconnected {
-        Disconnected { link: Arc::clone(&self.link), place: Place::default() }
+        Disconnected { link: Arc::clone(&self.link), place: WaiterSlot::default() }
     }
 }
 
@@ -90,8 +90,8 @@ impl<S: Connected> fmt::Debug for Connection<S> {
 /// A future of the end of a [`Connection`].
 #[must_use = "it does nothing until it is awaited or waited for"]
 pub struct Disconnected {
-    link: Arc<Link>,
-    place: Place,
+    link: Arc<CmConnection>,
+    place: WaiterSlot,
 }
 
 impl Disconnected {

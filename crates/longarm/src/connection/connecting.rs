@@ -9,8 +9,8 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use super::attempts::{Attempts, is_worth_another};
-use super::link::{Far, FarEnd, Link};
-use super::waiters::Place;
+use super::link::{CmConnection, PeerEndpoint, PeerReply};
+use super::waiters::WaiterSlot;
 use super::{Connectable, Connection, Route};
 use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
@@ -45,11 +45,11 @@ fn begin<Q: Connectable>(to: impl ToSocketAddrs, qp: Q, private_data: &[u8]) -> 
     let (id, binding) = attempts.next()?;
     attempts.on(Some(binding.device.clone()));
     let (qp, rest) = qp.place(&binding.device)?;
-    let link = Link::new(&attempts.dispatcher, id)?;
+    let link = CmConnection::new(&attempts.dispatcher, id)?;
     let connector = qp.connector();
     link.request(&connector, private_data)?;
-    let more = More { attempts, connector, private_data: private_data.to_vec() };
-    Ok(UnderWay { link, qp, rest, more: Some(more), place: Place::default() })
+    let more = FurtherAttempts { attempts, connector, private_data: private_data.to_vec() };
+    Ok(UnderWay { link, qp, rest, more: Some(more), place: WaiterSlot::default() })
 }
 
 impl Endpoint<Connection<Rc>> {
@@ -87,24 +87,24 @@ enum State<Q: Connectable> {
 }
 
 pub(super) struct UnderWay<Q: Connectable> {
-    link: Arc<Link>,
+    link: Arc<CmConnection>,
     qp: Unconnected<Q::Service>,
     rest: Q::Rest,
-    more: Option<More>,
-    place: Place,
+    more: Option<FurtherAttempts>,
+    place: WaiterSlot,
 }
 
 /// What another attempt needs.
-struct More {
+struct FurtherAttempts {
     attempts: Attempts,
     connector: QpConnector,
     private_data: Vec<u8>,
 }
 
-impl More {
-    fn next(&mut self) -> Result<Arc<Link>, ConnectError> {
+impl FurtherAttempts {
+    fn next(&mut self) -> Result<Arc<CmConnection>, ConnectError> {
         let (id, _) = self.attempts.next()?;
-        let link = Link::new(&self.attempts.dispatcher, id)?;
+        let link = CmConnection::new(&self.attempts.dispatcher, id)?;
         link.request(&self.connector, &self.private_data)?;
         Ok(link)
     }
@@ -112,26 +112,26 @@ impl More {
 
 impl<Q: Connectable> UnderWay<Q> {
     /// Accepted by us, the peer has to confirm.
-    pub(super) fn accepted(link: Arc<Link>, qp: Unconnected<Q::Service>, rest: Q::Rest) -> UnderWay<Q> {
-        UnderWay { link, qp, rest, more: None, place: Place::default() }
+    pub(super) fn accepted(link: Arc<CmConnection>, qp: Unconnected<Q::Service>, rest: Q::Rest) -> UnderWay<Q> {
+        UnderWay { link, qp, rest, more: None, place: WaiterSlot::default() }
     }
 
-    fn poll(&mut self, task: &mut TaskContext<'_>) -> Poll<Result<Far, ConnectError>> {
+    fn poll(&mut self, task: &mut TaskContext<'_>) -> Poll<Result<PeerReply, ConnectError>> {
         loop {
             let error = match self.link.poll_up(task, &mut self.place) {
                 Poll::Ready(Err(error)) if is_worth_another(&error) => error,
                 other => return other,
             };
             // If no other attempt is possible, the first error says more.
-            match self.more.as_mut().map(More::next) {
-                Some(Ok(link)) => (self.link, self.place) = (link, Place::default()),
+            match self.more.as_mut().map(FurtherAttempts::next) {
+                Some(Ok(link)) => (self.link, self.place) = (link, WaiterSlot::default()),
                 _ => return Poll::Ready(Err(error)),
             }
         }
     }
 
-    fn finish(self, far: Far) -> Result<Q::Output, ConnectError> {
-        let FarEnd::Connected(peer) = far.what else { return Err(ConnectError::Gone(self.link.peer_addr())) };
+    fn finish(self, far: PeerReply) -> Result<Q::Output, ConnectError> {
+        let PeerEndpoint::Connected(peer) = far.what else { return Err(ConnectError::Gone(self.link.peer_addr())) };
         let connection = Connection::new(self.qp.into_connected(peer), self.link, far.private_data);
         Ok(Q::finish(self.rest, connection))
     }

@@ -16,7 +16,7 @@ const FORK_WAIT: Duration = Duration::from_secs(5);
 static DISPATCHER: Mutex<Option<Arc<Dispatcher>>> = Mutex::new(None);
 
 /// Whom the events of an id concern.
-pub(super) trait Concerned: Send + Sync {
+pub(super) trait CmEventHandler: Send + Sync {
     /// Something happened to its id. Called by the dispatcher's thread, with no lock held.
     fn happened(&self, event: Event);
 }
@@ -25,7 +25,7 @@ pub(super) trait Concerned: Send + Sync {
 pub(super) struct Dispatcher {
     pid: u32,
     queue: EventQueue,
-    concerned: Mutex<HashMap<IdKey, Weak<dyn Concerned>>>,
+    concerned: Mutex<HashMap<IdKey, Weak<dyn CmEventHandler>>>,
 }
 
 impl Dispatcher {
@@ -52,7 +52,7 @@ impl Dispatcher {
     }
 
     /// Events of this id concern `whom` from now on.
-    pub(super) fn enter(&self, key: IdKey, whom: Weak<dyn Concerned>) {
+    pub(super) fn enter(&self, key: IdKey, whom: Weak<dyn CmEventHandler>) {
         self.concerned.lock().insert(key, whom);
     }
 

@@ -10,8 +10,8 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use ::connect::Id;
 use parking_lot::Mutex;
 
-use super::dispatch::{Concerned, Dispatcher};
-use super::waiters::{Place, Waiters};
+use super::dispatch::{CmEventHandler, Dispatcher};
+use super::waiters::{WaiterSlot, Waiters};
 use crate::address::AddressHandle;
 use crate::error::ConnectError;
 use crate::qp::{ConnectionInfo, QpConnector};
@@ -20,7 +20,7 @@ use crate::qp::{ConnectionInfo, QpConnector};
 ///
 /// The dispatcher's thread takes the queue pair along as messages arrive; futures only look. So a
 /// future that nobody polls holds nobody up, the peer least of all.
-pub(super) struct Link {
+pub(super) struct CmConnection {
     dispatcher: Arc<Dispatcher>,
     id: Id,
     peer: SocketAddr,
@@ -31,7 +31,7 @@ struct Inner {
     phase: Phase,
     connector: Option<QpConnector>,
     /// What was learned of the peer, until somebody takes it.
-    far: Option<Far>,
+    far: Option<PeerReply>,
     waiters: Waiters,
 }
 
@@ -46,26 +46,26 @@ enum Phase {
 }
 
 /// What was learned of the peer.
-pub(super) struct Far {
-    pub(super) what: FarEnd,
+pub(super) struct PeerReply {
+    pub(super) what: PeerEndpoint,
     pub(super) private_data: Vec<u8>,
 }
 
 /// The peer's end.
-pub(super) enum FarEnd {
+pub(super) enum PeerEndpoint {
     /// A queue pair that ours is connected to.
     Connected(ConnectionInfo),
     /// One that takes datagrams.
     Datagrams(AddressHandle),
 }
 
-impl Link {
+impl CmConnection {
     /// For an id that has a peer; its events come here from now on.
-    pub(super) fn new(dispatcher: &Arc<Dispatcher>, id: Id) -> Result<Arc<Link>, ConnectError> {
+    pub(super) fn new(dispatcher: &Arc<Dispatcher>, id: Id) -> Result<Arc<CmConnection>, ConnectError> {
         let peer = id.peer_addr().ok_or(ConnectError::Malformed("the request names no address"))?;
         let inner = Inner { phase: Phase::Waiting, connector: None, far: None, waiters: Waiters::default() };
-        let link = Arc::new(Link { dispatcher: Arc::clone(dispatcher), id, peer, inner: Mutex::new(inner) });
-        let concerned: Arc<dyn Concerned> = link.clone();
+        let link = Arc::new(CmConnection { dispatcher: Arc::clone(dispatcher), id, peer, inner: Mutex::new(inner) });
+        let concerned: Arc<dyn CmEventHandler> = link.clone();
         dispatcher.enter(link.id.key(), Arc::downgrade(&concerned));
         Ok(link)
     }
@@ -88,7 +88,11 @@ impl Link {
     }
 
     /// What became of the attempt. To be asked until it is ready, and not again.
-    pub(super) fn poll_up(&self, task: &mut TaskContext<'_>, place: &mut Place) -> Poll<Result<Far, ConnectError>> {
+    pub(super) fn poll_up(
+        &self,
+        task: &mut TaskContext<'_>,
+        place: &mut WaiterSlot,
+    ) -> Poll<Result<PeerReply, ConnectError>> {
         if !self.dispatcher.is_ours() {
             return Poll::Ready(Err(ConnectError::Forked));
         }
@@ -107,7 +111,7 @@ impl Link {
     }
 
     /// Waits until it is over.
-    pub(super) fn poll_over(&self, task: &mut TaskContext<'_>, place: &mut Place) -> Poll<()> {
+    pub(super) fn poll_over(&self, task: &mut TaskContext<'_>, place: &mut WaiterSlot) -> Poll<()> {
         if !self.dispatcher.is_ours() {
             return Poll::Ready(());
         }
@@ -122,7 +126,7 @@ impl Link {
     }
 
     /// A future gives its place up.
-    pub(super) fn forget(&self, place: &Place) {
+    pub(super) fn forget(&self, place: &WaiterSlot) {
         if self.dispatcher.is_ours() {
             self.inner.lock().waiters.forget(place);
         }
@@ -158,7 +162,7 @@ impl Link {
 
     /// Goes on to another phase and tells who waits. Nothing comes after the end, though an event
     /// may be under way when the program ends it.
-    fn enter(&self, phase: Phase, far: Option<Far>) {
+    fn enter(&self, phase: Phase, far: Option<PeerReply>) {
         let wakers = {
             let mut inner = self.inner.lock();
             if matches!(inner.phase, Phase::Over | Phase::Failed(_)) {
@@ -177,7 +181,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for CmConnection {
     fn drop(&mut self) {
         if self.dispatcher.is_ours() {
             self.dispatcher.forget(self.id.key());

@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 
 use super::Request;
 use super::attempts::space;
-use super::dispatch::{Concerned, Dispatcher};
-use super::link::Link;
-use super::waiters::{Place, Waiters};
+use super::dispatch::{CmEventHandler, Dispatcher};
+use super::link::CmConnection;
+use super::waiters::{WaiterSlot, Waiters};
 use crate::error::{ConnectError, Refusal};
 use crate::qp::{Rc, Service, Uc, Ud};
 use crate::wait::park;
@@ -31,7 +31,7 @@ const BACKLOG: usize = 1024;
 /// The ports of RC, of UC and of datagrams are different ones, and none of them is TCP's or UDP's. Dropping
 /// the listener frees the port and refuses those who wait; connections that were accepted stay.
 pub struct Listener<S> {
-    acceptor: Arc<Acceptor>,
+    acceptor: Arc<ListeningId>,
     local: SocketAddr,
     service: PhantomData<S>,
 }
@@ -73,7 +73,7 @@ impl<S: Service> Listener<S> {
         let no_address = || std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
         let mut error = ConnectError::Name(no_address());
         for address in address.to_socket_addrs().map_err(ConnectError::Name)? {
-            match Acceptor::open(&dispatcher, address, S::TYPE) {
+            match ListeningId::open(&dispatcher, address, S::TYPE) {
                 Ok(acceptor) => {
                     let local = acceptor.id.local_addr().unwrap_or(address);
                     return Ok(Listener { acceptor, local, service: PhantomData });
@@ -92,7 +92,7 @@ impl<S: Service> Listener<S> {
     /// Waits for the next request. The result is a future; it can be awaited on any executor, or
     /// [waited for](Accept::wait) by a thread. Dropping it loses no request.
     pub fn accept(&self) -> Accept<'_, S> {
-        Accept { listener: self, place: Place::default() }
+        Accept { listener: self, place: WaiterSlot::default() }
     }
 }
 
@@ -106,7 +106,7 @@ impl<S> fmt::Debug for Listener<S> {
 #[must_use = "it does nothing until it is awaited or waited for"]
 pub struct Accept<'l, S> {
     listener: &'l Listener<S>,
-    place: Place,
+    place: WaiterSlot,
 }
 
 impl<S: Service> Accept<'_, S> {
@@ -142,7 +142,7 @@ impl<S> fmt::Debug for Accept<'_, S> {
 }
 
 /// A listening id, and the requests that came to it.
-struct Acceptor {
+struct ListeningId {
     dispatcher: Arc<Dispatcher>,
     id: Id,
     inner: Mutex<Queue>,
@@ -150,32 +150,32 @@ struct Acceptor {
 
 #[derive(Default)]
 struct Queue {
-    requests: VecDeque<Incoming>,
+    requests: VecDeque<PendingRequest>,
     waiters: Waiters,
 }
 
-struct Incoming {
-    link: Arc<Link>,
+struct PendingRequest {
+    link: Arc<CmConnection>,
     param: Param,
 }
 
-impl Acceptor {
+impl ListeningId {
     fn open(
         dispatcher: &Arc<Dispatcher>,
         address: SocketAddr,
         qp_type: transport::QpType,
-    ) -> Result<Arc<Acceptor>, ConnectError> {
+    ) -> Result<Arc<ListeningId>, ConnectError> {
         let id = Id::new(dispatcher.queue(), space(qp_type), qp_type)?;
         id.bind(address).map_err(|error| ConnectError::binding(error, address))?;
-        let acceptor = Arc::new(Acceptor { dispatcher: Arc::clone(dispatcher), id, inner: Mutex::default() });
-        let concerned: Arc<dyn Concerned> = acceptor.clone();
+        let acceptor = Arc::new(ListeningId { dispatcher: Arc::clone(dispatcher), id, inner: Mutex::default() });
+        let concerned: Arc<dyn CmEventHandler> = acceptor.clone();
         dispatcher.enter(acceptor.id.key(), Arc::downgrade(&concerned));
         acceptor.id.listen(0).map_err(|error| ConnectError::binding(error, address))?;
         Ok(acceptor)
     }
 
     /// The oldest request whose peer has not given up.
-    fn poll(&self, task: &mut TaskContext<'_>, place: &mut Place) -> Poll<Result<Incoming, ConnectError>> {
+    fn poll(&self, task: &mut TaskContext<'_>, place: &mut WaiterSlot) -> Poll<Result<PendingRequest, ConnectError>> {
         if !self.dispatcher.is_ours() {
             return Poll::Ready(Err(ConnectError::Forked));
         }
@@ -194,14 +194,14 @@ impl Acceptor {
         Poll::Pending
     }
 
-    fn forget(&self, place: &Place) {
+    fn forget(&self, place: &WaiterSlot) {
         if self.dispatcher.is_ours() {
             self.inner.lock().waiters.forget(place);
         }
     }
 
     fn requested(&self, id: Id, param: Param) {
-        let Ok(link) = Link::new(&self.dispatcher, id) else { return };
+        let Ok(link) = CmConnection::new(&self.dispatcher, id) else { return };
         let wakers = {
             let mut inner = self.inner.lock();
             if inner.requests.len() >= BACKLOG {
@@ -213,14 +213,14 @@ impl Acceptor {
                 let _ = link.reject(Refusal::BUSY, &[]);
                 return;
             }
-            inner.requests.push_back(Incoming { link, param });
+            inner.requests.push_back(PendingRequest { link, param });
             inner.waiters.take()
         };
         wakers.into_iter().for_each(Waker::wake);
     }
 }
 
-impl Concerned for Acceptor {
+impl CmEventHandler for ListeningId {
     fn happened(&self, event: Event) {
         if event.kind == EventKind::ConnectRequest {
             self.requested(event.id, event.param);
@@ -228,7 +228,7 @@ impl Concerned for Acceptor {
     }
 }
 
-impl Drop for Acceptor {
+impl Drop for ListeningId {
     fn drop(&mut self) {
         if !self.dispatcher.is_ours() {
             return;

@@ -11,8 +11,8 @@ use std::time::Duration;
 use transport::QpType;
 
 use super::attempts::{Attempts, is_worth_another};
-use super::link::{Far, FarEnd, Link};
-use super::waiters::Place;
+use super::link::{CmConnection, PeerEndpoint, PeerReply};
+use super::waiters::WaiterSlot;
 use crate::address::AddressHandle;
 use crate::error::ConnectError;
 use crate::qp::UdEndpoint;
@@ -41,14 +41,14 @@ fn look_up(to: impl ToSocketAddrs, device: String, private_data: &[u8]) -> Looku
         let mut attempts = Attempts::of(to, QpType::Ud)?;
         attempts.on(Some(device));
         let link = ask(&mut attempts, private_data)?;
-        Ok(UnderWay { link, attempts, private_data: private_data.to_vec(), place: Place::default() })
+        Ok(UnderWay { link, attempts, private_data: private_data.to_vec(), place: WaiterSlot::default() })
     };
     Lookup { state: begin().map(Box::new).map_err(Some) }
 }
 
-fn ask(attempts: &mut Attempts, private_data: &[u8]) -> Result<Arc<Link>, ConnectError> {
+fn ask(attempts: &mut Attempts, private_data: &[u8]) -> Result<Arc<CmConnection>, ConnectError> {
     let (id, _) = attempts.next()?;
-    let link = Link::new(&attempts.dispatcher, id)?;
+    let link = CmConnection::new(&attempts.dispatcher, id)?;
     link.look_up(private_data)?;
     Ok(link)
 }
@@ -71,10 +71,10 @@ pub struct Lookup {
 }
 
 struct UnderWay {
-    link: Arc<Link>,
+    link: Arc<CmConnection>,
     attempts: Attempts,
     private_data: Vec<u8>,
-    place: Place,
+    place: WaiterSlot,
 }
 
 impl UnderWay {
@@ -85,17 +85,17 @@ impl UnderWay {
                 other => return other.map(|far| self.found(far?)),
             };
             match ask(&mut self.attempts, &self.private_data) {
-                Ok(link) => (self.link, self.place) = (link, Place::default()),
+                Ok(link) => (self.link, self.place) = (link, WaiterSlot::default()),
                 Err(_) => return Poll::Ready(Err(error)),
             }
         }
     }
 
-    fn found(&self, far: Far) -> Result<Found, ConnectError> {
+    fn found(&self, far: PeerReply) -> Result<Found, ConnectError> {
         let peer_addr = self.link.peer_addr();
         match far.what {
-            FarEnd::Datagrams(address) => Ok(Found { address, peer_addr, private_data: far.private_data }),
-            FarEnd::Connected(_) => Err(ConnectError::Gone(peer_addr)),
+            PeerEndpoint::Datagrams(address) => Ok(Found { address, peer_addr, private_data: far.private_data }),
+            PeerEndpoint::Connected(_) => Err(ConnectError::Gone(peer_addr)),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ::connect::{ConnParam, Param};
 
 use super::connecting::UnderWay;
-use super::link::Link;
+use super::link::CmConnection;
 use super::{Connectable, Connecting};
 use crate::context::Context;
 use crate::endpoint::Endpoint;
@@ -18,7 +18,7 @@ use crate::qp::{Connected, Service, Ud, UdEndpoint, Unconnected};
 /// Somebody who wants to connect, from [`Listener::accept`](crate::Listener::accept). Dropping it
 /// refuses.
 pub struct Request<S: Service> {
-    link: Option<Arc<Link>>,
+    link: Option<Arc<CmConnection>>,
     peer: SocketAddr,
     local: SocketAddr,
     device: String,
@@ -27,7 +27,7 @@ pub struct Request<S: Service> {
 }
 
 impl<S: Service> Request<S> {
-    pub(super) fn new(link: Arc<Link>, param: Param) -> Request<S> {
+    pub(super) fn new(link: Arc<CmConnection>, param: Param) -> Request<S> {
         let peer = link.peer_addr();
         let local = link.id().local_addr().unwrap_or_else(|| SocketAddr::new(peer.ip(), 0));
         let device = link.id().binding().map_or_else(String::new, |binding| binding.device);
@@ -81,7 +81,7 @@ impl<S: Service> Request<S> {
         }
     }
 
-    fn take(&mut self) -> Arc<Link> {
+    fn take(&mut self) -> Arc<CmConnection> {
         self.link.take().expect("is taken only by those who consume the request")
     }
 }

@@ -2,12 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
+use device::OpenError;
 use transport::QpType;
 
 use super::attempts::Attempts;
 use crate::context::Context;
 use crate::endpoint::Endpoint;
-use crate::error::{ConnectError, EndpointError, OpenError};
+use crate::error::{ConnectError, EndpointError};
 use crate::qp::{Rc, Uc, UdEndpoint, Unconnected};
 
 /// The way to an address, for programs that make their queue pair before they [`connect`](crate::connect) it:

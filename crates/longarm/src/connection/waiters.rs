@@ -12,11 +12,11 @@ pub(super) struct Waiters {
 
 /// A future's place.
 #[derive(Debug, Default)]
-pub(super) struct Place(Option<u64>);
+pub(super) struct WaiterSlot(Option<u64>);
 
 impl Waiters {
     /// The future at `place` waits.
-    pub(super) fn note(&mut self, place: &mut Place, waker: &Waker) {
+    pub(super) fn note(&mut self, place: &mut WaiterSlot, waker: &Waker) {
         let key = *place.0.get_or_insert_with(|| {
             self.last += 1;
             self.last
@@ -28,7 +28,7 @@ impl Waiters {
     }
 
     /// It waits no more.
-    pub(super) fn forget(&mut self, place: &Place) {
+    pub(super) fn forget(&mut self, place: &WaiterSlot) {
         if let Some(key) = place.0 {
             self.wakers.remove(&key);
         }
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_future_has_one_place_however_often_it_is_polled() {
-        let (mut waiters, mut one, mut other) = (Waiters::default(), Place::default(), Place::default());
+        let (mut waiters, mut one, mut other) = (Waiters::default(), WaiterSlot::default(), WaiterSlot::default());
         for _ in 0..3 {
             waiters.note(&mut one, Waker::noop());
             waiters.note(&mut other, Waker::noop());

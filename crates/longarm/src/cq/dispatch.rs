@@ -13,7 +13,7 @@ use super::CompletionChannel;
 use crate::completion::Completion;
 use crate::context::Context;
 use crate::error::ResourceError;
-use crate::flight::{Key, Loan, News, WorkQueue};
+use crate::flight::{CompletionEffects, Key, Loan, WorkQueue};
 
 /// Completions taken from the device at once.
 const BATCH: usize = 32;
@@ -29,7 +29,7 @@ pub(crate) struct CqCore {
     context: Context,
     device: device::Cq,
     cookie: u64,
-    intake: Mutex<Intake>,
+    intake: Mutex<CompletionSorter>,
     /// Something may have come while the intake was busy: look again.
     again: AtomicBool,
     /// Futures and threads that wait for completions of this queue.
@@ -39,9 +39,9 @@ pub(crate) struct CqCore {
 }
 
 #[derive(Default)]
-struct Intake {
+struct CompletionSorter {
     raw: Vec<device::Completion>,
-    news: News,
+    news: CompletionEffects,
     queues: HashMap<u32, Arc<WorkQueue>>,
     /// Completions that the attached queues can cause.
     capacity: u32,
@@ -49,7 +49,7 @@ struct Intake {
     pollers: Vec<Waker>,
 }
 
-impl Intake {
+impl CompletionSorter {
     fn take_in(&mut self, device: &device::Cq, drive: bool) -> Result<(), CqError> {
         while drive || !device.is_empty() {
             self.raw.clear();
@@ -99,7 +99,7 @@ impl Intake {
         if !self.news.ready.is_empty() {
             self.news.wakers.append(&mut self.pollers);
         }
-        let News { wakers, orphans, .. } = &mut self.news;
+        let CompletionEffects { wakers, orphans, .. } = &mut self.news;
         (std::mem::take(wakers), std::mem::take(orphans))
     }
 }
@@ -117,7 +117,7 @@ impl CqCore {
             again: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             armed: AtomicBool::new(false),
-            hook: Arc::new(Hook(Weak::clone(core))).into(),
+            hook: Arc::new(CqWaker(Weak::clone(core))).into(),
         }))
     }
 
@@ -199,7 +199,7 @@ impl CqCore {
     }
 
     /// Takes in what the device has reported, and then ends further requests by `change`.
-    pub(crate) fn announce(&self, change: impl FnOnce(&mut News)) {
+    pub(crate) fn announce(&self, change: impl FnOnce(&mut CompletionEffects)) {
         self.locked(|intake| {
             // An error is no concern of requests that end now anyway.
             let _ = intake.take_in(&self.device, false);
@@ -209,7 +209,7 @@ impl CqCore {
     }
 
     /// Runs `work` with the intake. Whoever found it busy meanwhile is made up for.
-    fn locked<R>(&self, work: impl FnOnce(&mut Intake) -> R) -> R {
+    fn locked<R>(&self, work: impl FnOnce(&mut CompletionSorter) -> R) -> R {
         let result = work(&mut self.intake.lock());
         if self.again.load(SeqCst) {
             let _ = self.collect();
@@ -286,9 +286,9 @@ impl fmt::Debug for CqCore {
 }
 
 /// What the device calls; it must not keep the queue alive.
-struct Hook(Weak<CqCore>);
+struct CqWaker(Weak<CqCore>);
 
-impl Wake for Hook {
+impl Wake for CqWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

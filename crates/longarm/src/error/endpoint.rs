@@ -1,6 +1,8 @@
 //! Errors of making an endpoint.
 
-use super::{OpenError, ResourceError};
+use device::OpenError;
+
+use super::ResourceError;
 
 /// Why an endpoint could not be made.
 #[derive(Debug, thiserror::Error)]

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //!            post                 completion
-//!  Empty ───────────► Lent ──────────────────────► Done ────► Empty
+//!  Empty ───────────► LentRequest ──────────────────────► FinishedRequest ────► Empty
 //!                      │        (somebody waits)        taken
 //!                      ├──────────────────────────► ready list of the CQ
 //!                      │        (poll mode)
@@ -28,8 +28,8 @@ pub use key::Ticket;
 pub use loan::Lend;
 pub(crate) use loan::Loan;
 pub(crate) use loan::{GRH_BYTES, Loanable};
-pub(crate) use queue::{Entry, News, Taken, WorkQueue};
-pub(crate) use slots::{Delivery, Done};
+pub(crate) use queue::{CompletionEffects, PreparedRequest, RequestStatus, WorkQueue};
+pub(crate) use slots::{Delivery, FinishedRequest};
 
 #[cfg(test)]
 mod tests;

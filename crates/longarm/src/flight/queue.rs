@@ -10,12 +10,12 @@ use smallvec::SmallVec;
 use transport::{Completion, CompletionOp, Reason, Status};
 use wire::Qpn;
 
-use super::slots::{Delivery, Done, Lent, Slots, State};
+use super::slots::{Delivery, FinishedRequest, LentRequest, SlotState, SlotTable};
 use super::{Key, Loan};
 
 /// A request about to be posted.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct PreparedRequest {
     pub(crate) loan: Loan,
     pub(crate) op: CompletionOp,
     pub(crate) signaled: bool,
@@ -23,13 +23,13 @@ pub(crate) struct Entry {
 }
 
 /// The keys of requests that were entered, and whether each is signaled.
-pub(crate) type Entered = SmallVec<[(Key, bool); 1]>;
+pub(crate) type EnteredKeys = SmallVec<[(Key, bool); 1]>;
 
 /// What a completion leads to, collected under locks and acted on without them.
 #[derive(Debug, Default)]
-pub(crate) struct News {
+pub(crate) struct CompletionEffects {
     /// For whoever polls the completion queue.
-    pub(crate) ready: VecDeque<(Key, Done)>,
+    pub(crate) ready: VecDeque<(Key, FinishedRequest)>,
     /// Waiters to wake.
     pub(crate) wakers: Vec<Waker>,
     /// Memory that nobody waits for.
@@ -37,8 +37,8 @@ pub(crate) struct News {
 }
 
 #[derive(Debug)]
-struct Inner {
-    slots: Slots,
+struct RequestTable {
+    slots: SlotTable,
     /// Send queues complete in order: requests in the order of posting.
     order: VecDeque<Key>,
     /// Unsignaled requests since the last signaled one.
@@ -51,7 +51,7 @@ pub(crate) struct WorkQueue {
     id: u32,
     depth: u32,
     in_order: bool,
-    inner: Mutex<Inner>,
+    inner: Mutex<RequestTable>,
     /// Completions for poll mode that nobody has taken. They count against the depth, so that a
     /// program that posts and never polls is stopped by a full queue and not by memory.
     unclaimed: AtomicU32,
@@ -68,7 +68,7 @@ impl WorkQueue {
             id,
             depth,
             in_order,
-            inner: Mutex::new(Inner { slots: Slots::new(id), order: VecDeque::new(), unsignaled: 0 }),
+            inner: Mutex::new(RequestTable { slots: SlotTable::new(id), order: VecDeque::new(), unsignaled: 0 }),
             unclaimed: AtomicU32::new(0),
             posting: Mutex::new(()),
             qp: OnceLock::new(),
@@ -101,7 +101,7 @@ impl WorkQueue {
 
     /// Enters requests that are about to be posted. If there is no room for all, they stay
     /// where they are.
-    pub(crate) fn enter(&self, entries: &mut SmallVec<[Entry; 1]>) -> Option<Entered> {
+    pub(crate) fn enter(&self, entries: &mut SmallVec<[PreparedRequest; 1]>) -> Option<EnteredKeys> {
         let mut inner = self.inner.lock();
         let held = inner.slots.lent() as usize + self.unclaimed.load(Relaxed) as usize;
         if held + entries.len() > self.depth as usize || !inner.slots.has_room(entries.len()) {
@@ -110,10 +110,11 @@ impl WorkQueue {
         Some(entries.drain(..).map(|entry| self.enter_one(&mut inner, entry)).collect())
     }
 
-    fn enter_one(&self, inner: &mut Inner, entry: Entry) -> (Key, bool) {
+    fn enter_one(&self, inner: &mut RequestTable, entry: PreparedRequest) -> (Key, bool) {
         let signaled = entry.signaled || self.must_signal(inner);
         inner.unsignaled = if signaled { 0 } else { inner.unsignaled + 1 };
-        let key = inner.slots.insert(Lent { loan: entry.loan, op: entry.op, signaled, delivery: entry.delivery });
+        let key =
+            inner.slots.insert(LentRequest { loan: entry.loan, op: entry.op, signaled, delivery: entry.delivery });
         if self.in_order {
             inner.order.push_back(key);
         }
@@ -121,7 +122,7 @@ impl WorkQueue {
     }
 
     /// A run of unsignaled requests must not fill the queue: nothing would come back.
-    fn must_signal(&self, inner: &Inner) -> bool {
+    fn must_signal(&self, inner: &RequestTable) -> bool {
         inner.unsignaled + 1 >= (self.depth / 2).max(1)
     }
 
@@ -132,16 +133,16 @@ impl WorkQueue {
             inner.order.retain(|k| *k != key);
         }
         match inner.slots.remove(key) {
-            Some(State::Lent(lent)) => lent.loan,
+            Some(SlotState::Lent(lent)) => lent.loan,
             _ => Loan::None,
         }
     }
 
     /// Takes in a completion of the device. A stale one is ignored.
-    pub(crate) fn complete(&self, completion: &Completion, news: &mut News) {
+    pub(crate) fn complete(&self, completion: &Completion, news: &mut CompletionEffects) {
         let key = Key::from_wr_id(completion.wr_id);
         let inner = &mut *self.inner.lock();
-        if !matches!(inner.slots.get_mut(key), Some(State::Lent(_))) {
+        if !matches!(inner.slots.get_mut(key), Some(SlotState::Lent(_))) {
             return;
         }
         if self.in_order {
@@ -152,10 +153,10 @@ impl WorkQueue {
 
     /// Unsignaled requests before a completed one have succeeded: failures are always reported. A
     /// signaled one would have its own report still to come.
-    fn complete_earlier(&self, inner: &mut Inner, key: Key, qpn: Qpn, news: &mut News) {
+    fn complete_earlier(&self, inner: &mut RequestTable, key: Key, qpn: Qpn, news: &mut CompletionEffects) {
         while let Some(earlier) = inner.order.pop_front().filter(|earlier| *earlier != key) {
             match inner.slots.get_mut(earlier) {
-                Some(State::Lent(lent)) if !lent.signaled => {
+                Some(SlotState::Lent(lent)) if !lent.signaled => {
                     let implied = Completion::success(earlier.wr_id(), qpn, lent.op, 0);
                     self.finish(&mut inner.slots, earlier, implied, news);
                 }
@@ -164,10 +165,10 @@ impl WorkQueue {
         }
     }
 
-    fn finish(&self, slots: &mut Slots, key: Key, completion: Completion, news: &mut News) {
-        let Some(State::Lent(lent)) = slots.get_mut(key) else { return };
+    fn finish(&self, slots: &mut SlotTable, key: Key, completion: Completion, news: &mut CompletionEffects) {
+        let Some(SlotState::Lent(lent)) = slots.get_mut(key) else { return };
         let op = if completion.status == Status::Success { completion.op } else { lent.op };
-        let done = Done { completion, op, loan: std::mem::take(&mut lent.loan) };
+        let done = FinishedRequest { completion, op, loan: std::mem::take(&mut lent.loan) };
         match std::mem::replace(&mut lent.delivery, Delivery::Nobody) {
             Delivery::Waiter(waker) => {
                 news.wakers.extend(waker);
@@ -191,7 +192,7 @@ impl WorkQueue {
     }
 
     /// Gives back everything that the device has: it has been told to forget the queue.
-    pub(crate) fn reclaim(&self, qpn: Qpn, news: &mut News) {
+    pub(crate) fn reclaim(&self, qpn: Qpn, news: &mut CompletionEffects) {
         let inner = &mut *self.inner.lock();
         inner.order.clear();
         for key in inner.slots.lent_keys() {
@@ -201,39 +202,39 @@ impl WorkQueue {
     }
 
     /// Asks for the result of a request. If there is none yet, `waker` will be called.
-    pub(crate) fn take_or_wait(&self, key: Key, waker: Option<&Waker>) -> Taken {
+    pub(crate) fn take_or_wait(&self, key: Key, waker: Option<&Waker>) -> RequestStatus {
         let mut inner = self.inner.lock();
         match inner.slots.get_mut(key) {
-            Some(State::Lent(lent)) => {
+            Some(SlotState::Lent(lent)) => {
                 lent.delivery = Delivery::Waiter(waker.cloned());
-                Taken::NotYet
+                RequestStatus::NotYet
             }
-            Some(State::Done(_)) => match inner.slots.remove(key) {
-                Some(State::Done(done)) => Taken::Done(done),
-                _ => Taken::Unknown,
+            Some(SlotState::Done(_)) => match inner.slots.remove(key) {
+                Some(SlotState::Done(done)) => RequestStatus::Done(done),
+                _ => RequestStatus::Unknown,
             },
-            _ => Taken::Unknown,
+            _ => RequestStatus::Unknown,
         }
     }
 
     /// Ends the wait for a request that is still on its way: `delivery` says who gets it
     /// now. Returns the result if it came just before.
-    pub(crate) fn stop_waiting(&self, key: Key, delivery: Delivery) -> Option<Done> {
+    pub(crate) fn stop_waiting(&self, key: Key, delivery: Delivery) -> Option<FinishedRequest> {
         let mut inner = self.inner.lock();
         match inner.slots.get_mut(key)? {
-            State::Lent(lent) => {
+            SlotState::Lent(lent) => {
                 lent.delivery = delivery;
                 None
             }
             _ => match inner.slots.remove(key)? {
-                State::Done(done) => Some(done),
+                SlotState::Done(done) => Some(done),
                 _ => None,
             },
         }
     }
 
     /// Makes all who wait look for themselves.
-    pub(crate) fn wake_all(&self, news: &mut News) {
+    pub(crate) fn wake_all(&self, news: &mut CompletionEffects) {
         self.inner.lock().slots.take_wakers(&mut news.wakers);
     }
 
@@ -245,8 +246,8 @@ impl WorkQueue {
 
 /// The answer of [`WorkQueue::take_or_wait`].
 #[derive(Debug)]
-pub(crate) enum Taken {
-    Done(Done),
+pub(crate) enum RequestStatus {
+    Done(FinishedRequest),
     NotYet,
     Unknown,
 }

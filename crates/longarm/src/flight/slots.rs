@@ -1,4 +1,4 @@
-//! Slots: the table of one queue.
+//! SlotTable: the table of one queue.
 
 use std::task::Waker;
 
@@ -19,7 +19,7 @@ pub(crate) enum Delivery {
 
 /// A request that the device has.
 #[derive(Debug)]
-pub(crate) struct Lent {
+pub(crate) struct LentRequest {
     pub(crate) loan: Loan,
     pub(crate) op: CompletionOp,
     pub(crate) signaled: bool,
@@ -28,45 +28,45 @@ pub(crate) struct Lent {
 
 /// A request that the device is done with.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct FinishedRequest {
     pub(crate) completion: Completion,
     /// What the request was. The device's word for it is void in failures.
     pub(crate) op: CompletionOp,
     pub(crate) loan: Loan,
 }
 
-impl Done {
+impl FinishedRequest {
     pub(crate) fn is_ok(&self) -> bool {
         self.completion.status == Status::Success
     }
 }
 
 #[derive(Debug, Default)]
-pub(crate) enum State {
+pub(crate) enum SlotState {
     #[default]
     Empty,
-    Lent(Lent),
-    Done(Done),
+    Lent(LentRequest),
+    Done(FinishedRequest),
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct RequestSlot {
     generation: u32,
-    state: State,
+    state: SlotState,
 }
 
 /// All slots of one queue. They are made as they are needed and used again.
 #[derive(Debug)]
-pub(crate) struct Slots {
+pub(crate) struct SlotTable {
     queue: u32,
-    slots: Vec<Slot>,
+    slots: Vec<RequestSlot>,
     free: Vec<u32>,
     lent: u32,
 }
 
-impl Slots {
-    pub(crate) fn new(queue: u32) -> Slots {
-        Slots { queue, slots: Vec::new(), free: Vec::new(), lent: 0 }
+impl SlotTable {
+    pub(crate) fn new(queue: u32) -> SlotTable {
+        SlotTable { queue, slots: Vec::new(), free: Vec::new(), lent: 0 }
     }
 
     /// Requests that the device has.
@@ -80,27 +80,27 @@ impl Slots {
         self.free.len() + (Key::MAX_SLOTS - self.slots.len()) >= count
     }
 
-    pub(crate) fn insert(&mut self, lent: Lent) -> Key {
+    pub(crate) fn insert(&mut self, lent: LentRequest) -> Key {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
+            self.slots.push(RequestSlot::default());
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[index as usize];
-        slot.state = State::Lent(lent);
+        slot.state = SlotState::Lent(lent);
         self.lent += 1;
         Key::new(self.queue, index, slot.generation)
     }
 
     /// The state of a request; `None` if the key is stale.
-    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut State> {
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut SlotState> {
         let slot = self.slots.get_mut(key.slot())?;
         (Key::new(self.queue, key.slot() as u32, slot.generation) == key).then_some(&mut slot.state)
     }
 
     /// Takes a request out, whatever its state.
-    pub(crate) fn remove(&mut self, key: Key) -> Option<State> {
+    pub(crate) fn remove(&mut self, key: Key) -> Option<SlotState> {
         let state = std::mem::take(self.get_mut(key)?);
-        self.lent -= u32::from(matches!(state, State::Lent(_)));
+        self.lent -= u32::from(matches!(state, SlotState::Lent(_)));
         let slot = &mut self.slots[key.slot()];
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(key.slot() as u32);
@@ -108,9 +108,9 @@ impl Slots {
     }
 
     /// Ends a lent request whose waiter will come for the result.
-    pub(crate) fn finish(&mut self, key: Key, done: Done) {
-        if let Some(state @ State::Lent(_)) = self.get_mut(key) {
-            *state = State::Done(done);
+    pub(crate) fn finish(&mut self, key: Key, done: FinishedRequest) {
+        if let Some(state @ SlotState::Lent(_)) = self.get_mut(key) {
+            *state = SlotState::Done(done);
             self.lent -= 1;
         }
     }
@@ -118,7 +118,7 @@ impl Slots {
     /// Takes the wakers of all who wait.
     pub(crate) fn take_wakers(&mut self, wakers: &mut Vec<Waker>) {
         for slot in &mut self.slots {
-            if let State::Lent(Lent { delivery: Delivery::Waiter(waker), .. }) = &mut slot.state {
+            if let SlotState::Lent(LentRequest { delivery: Delivery::Waiter(waker), .. }) = &mut slot.state {
                 wakers.extend(waker.take());
             }
         }
@@ -126,7 +126,7 @@ impl Slots {
 
     /// Keys of all requests that the device has.
     pub(crate) fn lent_keys(&self) -> Vec<Key> {
-        let lent = |(_, slot): &(usize, &Slot)| matches!(slot.state, State::Lent(_));
+        let lent = |(_, slot): &(usize, &RequestSlot)| matches!(slot.state, SlotState::Lent(_));
         self.slots
             .iter()
             .enumerate()

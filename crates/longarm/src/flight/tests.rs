@@ -12,11 +12,11 @@ use super::*;
 
 const QPN: Qpn = Qpn::GSI;
 
-fn entry(op: CompletionOp, signaled: bool, delivery: Delivery) -> Entry {
-    Entry { loan: Loan::List(Vec::new()), op, signaled, delivery }
+fn entry(op: CompletionOp, signaled: bool, delivery: Delivery) -> PreparedRequest {
+    PreparedRequest { loan: Loan::List(Vec::new()), op, signaled, delivery }
 }
 
-fn enter_all(queue: &WorkQueue, entries: impl IntoIterator<Item = Entry>) -> Vec<(Key, bool)> {
+fn enter_all(queue: &WorkQueue, entries: impl IntoIterator<Item = PreparedRequest>) -> Vec<(Key, bool)> {
     let mut entries: SmallVec<_> = entries.into_iter().collect();
     queue.enter(&mut entries).expect("room").to_vec()
 }
@@ -29,7 +29,7 @@ fn success(key: Key) -> Completion {
     Completion::success(key.wr_id(), QPN, CompletionOp::Send, 0)
 }
 
-fn ready(news: &News) -> Vec<(Key, Status)> {
+fn ready(news: &CompletionEffects) -> Vec<(Key, Status)> {
     news.ready.iter().map(|(key, done)| (*key, done.completion.status)).collect()
 }
 
@@ -61,7 +61,7 @@ fn a_completion_goes_to_poll_mode_once() {
     let queue = WorkQueue::new(7, 4, true);
     let key = enter(&queue, true, Delivery::Poll);
     assert_eq!(queue.lent(), 1);
-    let mut news = News::default();
+    let mut news = CompletionEffects::default();
     queue.complete(&success(key), &mut news);
     queue.complete(&success(key), &mut news);
     assert_eq!(ready(&news), [(key, Status::Success)]);
@@ -72,11 +72,11 @@ fn a_completion_goes_to_poll_mode_once() {
 fn a_slot_is_used_again_under_another_key() {
     let queue = WorkQueue::new(7, 4, true);
     let first = enter(&queue, true, Delivery::Poll);
-    queue.complete(&success(first), &mut News::default());
+    queue.complete(&success(first), &mut CompletionEffects::default());
     let second = enter(&queue, true, Delivery::Poll);
     assert_eq!(first.slot(), second.slot());
     assert_ne!(first, second);
-    let mut news = News::default();
+    let mut news = CompletionEffects::default();
     queue.complete(&success(first), &mut news);
     assert!(news.ready.is_empty(), "a stale completion is ignored");
     assert_eq!(queue.lent(), 1);
@@ -97,7 +97,7 @@ fn unsignaled_requests_are_reported_before_the_signaled_one_behind_them() {
     let queue = WorkQueue::new(7, 8, true);
     let write = |signaled| entry(CompletionOp::Write, signaled, Delivery::Poll);
     let keys = enter_all(&queue, [write(false), write(false), write(true), write(true)]);
-    let mut news = News::default();
+    let mut news = CompletionEffects::default();
     queue.complete(&success(keys[2].0), &mut news);
     let expected: Vec<_> = keys[..3].iter().map(|(key, _)| (*key, Status::Success)).collect();
     assert_eq!(ready(&news), expected);
@@ -110,7 +110,7 @@ fn a_failed_unsignaled_request_is_itself_and_those_before_it_succeeded() {
     let queue = WorkQueue::new(7, 8, true);
     let [first, second] = [(); 2].map(|()| enter(&queue, false, Delivery::Poll));
     let failed = Completion::failure(second.wr_id(), QPN, CompletionOp::Read, Status::RemoteAccess);
-    let mut news = News::default();
+    let mut news = CompletionEffects::default();
     queue.complete(&failed, &mut news);
     assert_eq!(ready(&news), [(first, Status::Success), (second, Status::RemoteAccess)]);
     assert_eq!(news.ready[1].1.op, CompletionOp::Send, "the request's own word for it");
@@ -131,7 +131,7 @@ fn completions_that_nobody_polls_for_fill_the_queue() {
     let queue = WorkQueue::new(7, 2, true);
     for _ in 0..2 {
         let key = enter(&queue, true, Delivery::Poll);
-        queue.complete(&success(key), &mut News::default());
+        queue.complete(&success(key), &mut CompletionEffects::default());
     }
     let mut one: SmallVec<_> = [entry(CompletionOp::Send, true, Delivery::Poll)].into_iter().collect();
     assert!(queue.enter(&mut one).is_none());
@@ -143,7 +143,7 @@ fn completions_that_nobody_polls_for_fill_the_queue() {
 fn a_signaled_request_waits_for_its_own_report() {
     let queue = WorkQueue::new(7, 4, true);
     let [first, second] = [(); 2].map(|()| enter(&queue, true, Delivery::Poll));
-    let mut news = News::default();
+    let mut news = CompletionEffects::default();
     queue.complete(&success(second), &mut news);
     queue.complete(&success(first), &mut news);
     assert_eq!(ready(&news), [(second, Status::Success), (first, Status::Success)]);
@@ -154,21 +154,21 @@ fn a_waiter_is_woken_and_takes_the_result() {
     let queue = WorkQueue::new(7, 4, true);
     let (calls, waker) = counting_waker();
     let key = enter(&queue, true, Delivery::Waiter(None));
-    assert!(matches!(queue.take_or_wait(key, Some(&waker)), Taken::NotYet));
-    let mut news = News::default();
+    assert!(matches!(queue.take_or_wait(key, Some(&waker)), RequestStatus::NotYet));
+    let mut news = CompletionEffects::default();
     queue.complete(&success(key), &mut news);
     assert!(news.ready.is_empty());
     news.wakers.drain(..).for_each(Waker::wake);
     assert_eq!(calls.0.load(SeqCst), 1);
-    assert!(matches!(queue.take_or_wait(key, None), Taken::Done(done) if done.is_ok()));
-    assert!(matches!(queue.take_or_wait(key, None), Taken::Unknown));
+    assert!(matches!(queue.take_or_wait(key, None), RequestStatus::Done(done) if done.is_ok()));
+    assert!(matches!(queue.take_or_wait(key, None), RequestStatus::Unknown));
 }
 
 #[test]
 fn a_finished_request_that_nobody_took_does_not_count_as_lent() {
     let queue = WorkQueue::new(7, 1, true);
     let key = enter(&queue, true, Delivery::Waiter(None));
-    queue.complete(&success(key), &mut News::default());
+    queue.complete(&success(key), &mut CompletionEffects::default());
     let next = enter(&queue, true, Delivery::Poll);
     assert_ne!(key.slot(), next.slot());
 }
@@ -179,7 +179,7 @@ fn what_nobody_waits_for_is_kept_until_the_device_is_done() {
     let key = enter(&queue, true, Delivery::Waiter(None));
     assert!(queue.stop_waiting(key, Delivery::Nobody).is_none());
     assert_eq!(queue.lent(), 1, "the loan goes on");
-    let mut news = News::default();
+    let mut news = CompletionEffects::default();
     queue.complete(&success(key), &mut news);
     assert_eq!((news.orphans.len(), news.ready.len()), (1, 0));
     assert_eq!(queue.lent(), 0);
@@ -189,7 +189,7 @@ fn what_nobody_waits_for_is_kept_until_the_device_is_done() {
 fn who_stops_waiting_too_late_gets_the_result() {
     let queue = WorkQueue::new(7, 4, true);
     let key = enter(&queue, true, Delivery::Waiter(None));
-    queue.complete(&success(key), &mut News::default());
+    queue.complete(&success(key), &mut CompletionEffects::default());
     assert!(queue.stop_waiting(key, Delivery::Poll).is_some_and(|done| done.is_ok()));
     assert!(queue.stop_waiting(key, Delivery::Poll).is_none());
 }
@@ -198,7 +198,7 @@ fn who_stops_waiting_too_late_gets_the_result() {
 fn receives_may_complete_in_any_order() {
     let queue = WorkQueue::new(7, 4, false);
     let [first, second] = [(); 2].map(|()| enter(&queue, true, Delivery::Poll));
-    let mut news = News::default();
+    let mut news = CompletionEffects::default();
     queue.complete(&success(second), &mut news);
     queue.complete(&success(first), &mut news);
     assert_eq!(ready(&news), [(second, Status::Success), (first, Status::Success)]);
@@ -211,7 +211,7 @@ fn a_refused_request_gives_its_loan_back_and_leaves_the_order() {
     let second = enter(&queue, true, Delivery::Poll);
     assert!(matches!(queue.withdraw(second), Loan::List(_)));
     let third = enter(&queue, true, Delivery::Poll);
-    let mut news = News::default();
+    let mut news = CompletionEffects::default();
     queue.complete(&success(third), &mut news);
     assert_eq!(ready(&news), [(first, Status::Success), (third, Status::Success)]);
 }
@@ -223,13 +223,13 @@ fn a_destroyed_queue_gives_everything_back_as_flushed() {
     let polled = enter(&queue, false, Delivery::Poll);
     let awaited = enter(&queue, true, Delivery::Waiter(Some(waker)));
     enter(&queue, true, Delivery::Nobody);
-    let mut news = News::default();
+    let mut news = CompletionEffects::default();
     queue.reclaim(QPN, &mut news);
     assert_eq!(ready(&news), [(polled, Status::WorkRequestFlushed)]);
     assert_eq!(news.orphans.len(), 1);
     news.wakers.drain(..).for_each(Waker::wake);
     assert_eq!(calls.0.load(SeqCst), 1);
-    assert!(matches!(queue.take_or_wait(awaited, None), Taken::Done(done) if !done.is_ok()));
+    assert!(matches!(queue.take_or_wait(awaited, None), RequestStatus::Done(done) if !done.is_ok()));
     assert_eq!(queue.lent(), 0);
     queue.complete(&success(polled), &mut news);
     assert_eq!(news.ready.len(), 1, "a late completion meets nobody");
@@ -241,7 +241,7 @@ fn lost_completions_wake_everybody() {
     let (calls, waker) = counting_waker();
     enter(&queue, true, Delivery::Waiter(Some(waker)));
     enter(&queue, true, Delivery::Poll);
-    let mut news = News::default();
+    let mut news = CompletionEffects::default();
     queue.wake_all(&mut news);
     news.wakers.drain(..).for_each(Waker::wake);
     assert_eq!((calls.0.load(SeqCst), queue.lent()), (1, 2));

@@ -3,7 +3,7 @@
 use ::connect::ConnParam;
 use transport::{QpState, QpType};
 
-use super::{Far, FarEnd, Link};
+use super::{CmConnection, PeerEndpoint, PeerReply};
 use crate::address::AddressHandle;
 use crate::error::{ConnectError, Refusal};
 use crate::qp::{ConnectionInfo, QpConnector};
@@ -19,7 +19,7 @@ const LOOKUP_BYTES: usize = 180;
 /// Of a SIDR_REP.
 const ANSWER_BYTES: usize = 136;
 
-impl Link {
+impl CmConnection {
     /// Asks the peer for a connection.
     pub(in crate::connection) fn request(
         &self,
@@ -52,7 +52,8 @@ impl Link {
         {
             let mut inner = self.inner.lock();
             inner.connector = Some(connector.clone());
-            inner.far = Some(Far { what: FarEnd::Connected(info), private_data: wanted.private_data.clone() });
+            inner.far =
+                Some(PeerReply { what: PeerEndpoint::Connected(info), private_data: wanted.private_data.clone() });
         }
         let depth = connector.params().read_depth;
         let depths = (depth.min(wanted.responder_resources), depth.min(wanted.initiator_depth));

@@ -3,12 +3,12 @@
 use ::connect::{CONSUMER_DEFINED, ConnParam, DatagramParam, Event, EventKind, Param};
 use wire::mad::{reason, sidr_status};
 
-use super::{Far, FarEnd, Link, Phase};
+use super::{CmConnection, PeerEndpoint, PeerReply, Phase};
 use crate::address::AddressHandle;
-use crate::connection::dispatch::Concerned;
+use crate::connection::dispatch::CmEventHandler;
 use crate::error::{ConnectError, Refusal};
 
-impl Link {
+impl CmConnection {
     /// The peer accepts: the queue pair is made ready, and the peer told.
     fn accepted(&self, reply: ConnParam) {
         let Some(connector) = self.inner.lock().connector.clone() else { return };
@@ -18,7 +18,7 @@ impl Link {
         });
         match ready {
             Ok(info) => {
-                let far = Far { what: FarEnd::Connected(info), private_data: reply.private_data };
+                let far = PeerReply { what: PeerEndpoint::Connected(info), private_data: reply.private_data };
                 self.enter(Phase::Up, Some(far));
             }
             Err(error) => {
@@ -31,7 +31,7 @@ impl Link {
 
     fn found(&self, param: DatagramParam) {
         let address = AddressHandle::of_vector(&param.address, param.qpn, param.qkey);
-        let far = Far { what: FarEnd::Datagrams(address), private_data: param.private_data };
+        let far = PeerReply { what: PeerEndpoint::Datagrams(address), private_data: param.private_data };
         self.enter(Phase::Up, Some(far));
     }
 
@@ -54,7 +54,7 @@ impl Link {
     }
 }
 
-impl Concerned for Link {
+impl CmEventHandler for CmConnection {
     fn happened(&self, event: Event) {
         match (event.kind, event.param) {
             (EventKind::ConnectResponse, Param::Conn(reply)) => self.accepted(reply),
