@@ -27,7 +27,7 @@ impl AddressHandle {
         AddressHandle { gid, qpn, qkey, hop_limit: 64, traffic_class: 0, flow_label: 0 }
     }
 
-    /// Everybody who has joined the multicast group `group` with `qkey`.
+    /// All members of the multicast group `group` that joined it with `qkey`.
     pub fn multicast(group: IpAddr, qkey: QKey) -> AddressHandle {
         AddressHandle::new(group.into(), Qpn::MULTICAST, qkey)
     }
@@ -92,7 +92,7 @@ impl AddressHandle {
         Ok(AddressHandle::new(Gid(gid), Qpn::new(qpn), QKey(qkey)))
     }
 
-    /// What the connection manager found.
+    /// The destination that the connection manager found.
     pub(crate) fn of_vector(vector: &transport::AddressVector, qpn: Qpn, qkey: QKey) -> AddressHandle {
         let handle = AddressHandle::new(vector.destination, qpn, qkey);
         AddressHandle {

@@ -152,7 +152,7 @@ impl BatchFailure {
         &self.error
     }
 
-    /// The requests that are on their way.
+    /// The requests that were posted.
     pub fn posted(&self) -> &[Ticket] {
         &self.posted
     }

@@ -1,4 +1,4 @@
-//! Buffers: memory of ours that can be lent to the device.
+//! Buffers: memory of this process that can be lent to the device.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -8,7 +8,7 @@ use transport::Sge;
 
 use crate::domain::DomainId;
 
-/// Registered memory that belongs to whoever holds this value.
+/// Registered memory that belongs to the holder of this value.
 ///
 /// A buffer is bytes like a `Vec<u8>`: it has a length, which is how much of it counts,
 /// and a fixed capacity. Sending sends its contents; receiving fills it and sets its length.
@@ -16,7 +16,7 @@ use crate::domain::DomainId;
 /// can be cut into smaller ones that share one registration.
 ///
 /// Posting a work request takes the buffer away, and its completion brings it back, so
-/// there is no way to look at it or free it while the device has it.
+/// a program can neither read nor free it while the device has it.
 ///
 /// No peer can reach a buffer by itself: for that there is
 /// [`MemoryRegion`](crate::MemoryRegion).
@@ -38,7 +38,7 @@ impl Buffer {
         self.len
     }
 
-    /// Whether no bytes count.
+    /// True if no bytes count.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -48,8 +48,8 @@ impl Buffer {
         self.piece.len()
     }
 
-    /// Says how many bytes count. Those that come into view are what was there before:
-    /// zeros, or old contents.
+    /// Sets how many bytes count. Bytes that come into view keep their earlier contents:
+    /// zeros, or old data.
     ///
     /// # Panics
     /// If `len` is more than the capacity.
@@ -118,7 +118,7 @@ impl Buffer {
         self.domain
     }
 
-    /// The list entry for what counts.
+    /// The list entry for the bytes that count.
     pub(crate) fn contents(&self) -> Sge {
         self.sge(self.len)
     }

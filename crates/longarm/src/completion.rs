@@ -1,4 +1,4 @@
-//! Completions, and what they bring back.
+//! Completions, and the buffers and values that they give back.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,7 +12,7 @@ use crate::error::WorkError;
 use crate::flight::{Failure, FinishedRequest, GRH_BYTES, Key, Lend, Loan, Loanable, Ticket};
 use crate::window::{BoundWindow, Window};
 
-/// What became of one posted work request, with the buffers that it had borrowed.
+/// The outcome of one posted work request, with the buffers that it had borrowed.
 #[must_use = "the buffers are freed with the completion"]
 pub struct Completion {
     ticket: Ticket,
@@ -29,12 +29,12 @@ impl Completion {
         Completion { ticket: Ticket(key), done, reason }
     }
 
-    /// The request: what posting it returned.
+    /// The ticket that posting the request returned.
     pub fn ticket(&self) -> Ticket {
         self.ticket
     }
 
-    /// What the request was. A receive that a WRITE with immediate has used up is
+    /// The request's operation. A receive that a WRITE with immediate has used up is
     /// [`RecvWriteImm`](CompletionOp::RecvWriteImm).
     pub fn op(&self) -> CompletionOp {
         self.done.op
@@ -50,7 +50,7 @@ impl Completion {
         self.done.completion.status
     }
 
-    /// Whether the request was carried out.
+    /// True if the request was carried out.
     pub fn is_ok(&self) -> bool {
         self.done.is_ok()
     }
@@ -142,13 +142,13 @@ impl Message {
         self.imm
     }
 
-    /// The key of ours that the peer has invalidated with this message.
+    /// The key of this process that the peer has invalidated with this message.
     pub fn invalidated(&self) -> Option<RKey> {
         self.invalidated
     }
 
     /// Set if this is the notice of a WRITE with immediate: how many bytes the peer wrote, in a
-    /// memory region of ours. The message itself is empty then.
+    /// memory region of this process. The message itself is empty then.
     pub fn written_bytes(&self) -> Option<u32> {
         self.written_bytes
     }
@@ -182,7 +182,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// What a kind of work request results in.
+/// The result of a kind of work request.
 pub trait Outcome: Sized + sealed::Sealed {
     #[doc(hidden)]
     fn from_completion(completion: Completion) -> Result<Self, Failure>;

@@ -60,17 +60,17 @@ impl Context {
         Ok(Context::from(Device::open(&OpenOptions { name })?))
     }
 
-    /// What the device is.
+    /// The device's name, interface and identity.
     pub fn info(&self) -> DeviceInfo {
         self.core.device.info()
     }
 
-    /// How its port stands now: state, MTU, addresses.
+    /// Its port: state, MTU, addresses.
     pub fn port(&self) -> PortInfo {
         self.core.device.port()
     }
 
-    /// What it can do at most.
+    /// The device's limits.
     pub fn limits(&self) -> Limits {
         self.core.device.limits()
     }
@@ -80,7 +80,7 @@ impl Context {
         Events::new(self.core.device.clone())
     }
 
-    /// What the device has counted in this process, packets dropped by reason among it.
+    /// The device's counters in this process, among them dropped packets by reason.
     pub fn counters(&self) -> DeviceCounters {
         self.core.device.counters()
     }
@@ -98,8 +98,8 @@ impl Context {
     }
 
     /// Writes every packet from now on to a new file, in pcapng format. Returns the file's name.
-    /// What goes to other processes of this host through shared memory is in it as the packets that it would
-    /// have been, at an interface of its own; but not what they do in our memory by themselves.
+    /// Messages to other processes of this host travel through shared memory. The capture shows them as the
+    /// equivalent packets, at an interface of their own. It lacks the accesses that peers make to our memory.
     ///
     /// # Errors
     /// If the file cannot be made.
@@ -116,13 +116,12 @@ impl Context {
         &self.core.device
     }
 
-    /// Whether both are the same context.
+    /// True if both are the same context.
     pub(crate) fn is_same(&self, other: &Context) -> bool {
         Arc::ptr_eq(&self.core, &other.core)
     }
 
-    /// A number for a work queue. After 2^24 they begin anew; queues that old and still in
-    /// use are not to be expected.
+    /// A number for a work queue. The numbers repeat after 2^24 queues.
     pub(crate) fn next_queue(&self) -> u32 {
         self.core.queues.fetch_add(1, Relaxed) % Key::MAX_QUEUES
     }
@@ -131,8 +130,8 @@ impl Context {
         self.core.cookies.fetch_add(1, Relaxed) + 1
     }
 
-    /// The address of ours to use towards `peer`: the preferred one, or the first of the same
-    /// family. Addresses of the link only go together.
+    /// Our source address for `peer`: the preferred one, or the first of the same
+    /// family. Link-local addresses go with link-local peers.
     pub(crate) fn source_for(&self, peer: Gid, preferred: Gid) -> Option<Gid> {
         if same_kind(preferred, peer) {
             return Some(preferred);
@@ -142,7 +141,7 @@ impl Context {
         found.or_else(|| gids.iter().find(|gid| gid.ip().is_ipv4() == peer.ip().is_ipv4())).copied()
     }
 
-    /// The address of ours to tell peers, if none is asked for: IPv4 before IPv6, link-local
+    /// Our address for queue pairs whose builder sets none: IPv4 before IPv6, link-local
     /// ones last.
     pub(crate) fn default_gid(&self) -> Option<Gid> {
         let gids = self.port().gids;

@@ -12,7 +12,7 @@ pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result
     let start = Instant::now();
     loop {
         let left = timeout.saturating_sub(start.elapsed());
-        // A timeout beyond what the system can count is for ever.
+        // A timeout that the system cannot represent waits forever.
         let left = Timespec::try_from(left).ok();
         match poll(&mut [PollFd::new(&fd, PollFlags::IN)], left.as_ref()) {
             Ok(count) => return Ok(count > 0),

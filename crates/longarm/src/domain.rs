@@ -1,4 +1,4 @@
-//! Protection domains: what may be used together.
+//! Protection domains: memory and queue pairs that may be used together.
 
 mod id;
 

@@ -14,9 +14,9 @@ use crate::qp::{Connected, QpBuilder, UdEndpoint, Unconnected};
 use crate::region::MemoryRegion;
 
 /// A queue pair together with a context, a protection domain and a completion queue of
-/// its own: what a program with one connection needs.
+/// its own, for programs with one connection.
 ///
-/// It comes from [`Endpoint::connect`], or from [`Route::rc`] and [`connect`](crate::connect), or from
+/// It comes from [`Endpoint::connect`], or from [`Route::rc`](crate::Route::rc) and [`connect`](crate::connect), or from
 /// [`Request::endpoint`](crate::Request::endpoint) and [`accept`](crate::Request::accept). It dereferences to
 /// its queue pair.
 ///
@@ -31,7 +31,7 @@ pub struct Endpoint<Q> {
 
 impl Endpoint<UdEndpoint> {
     /// An endpoint for datagrams, on the default device. One on the device that leads to an address
-    /// comes from [`Route::ud`].
+    /// comes from [`Route::ud`](crate::Route::ud).
     ///
     /// # Errors
     /// If the device cannot be opened, or has no resources left.

@@ -1,4 +1,4 @@
-//! Asynchronous events: what happens to a device without being asked for.
+//! Asynchronous events: changes of a device's state that no request caused.
 
 use std::future::poll_fn;
 use std::io;
@@ -14,7 +14,7 @@ pub use device::AsyncEvent as Event;
 
 /// The asynchronous events of one [`Context`](crate::Context), oldest first.
 ///
-/// Each event goes to one reader. Read them in whichever way fits:
+/// Each event goes to one reader. Read them in one of three ways:
 /// [`try_next`](Events::try_next) never waits, [`wait`](Events::wait) blocks,
 /// [`next`](Events::next) is a future, and the descriptor goes into `poll` or `epoll`.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Requests on their way, as futures.
+//! Requests in flight, as futures.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -13,10 +13,10 @@ use crate::error::WorkError;
 use crate::flight::{Delivery, Failure, FinishedRequest, Loan, Ticket};
 use crate::posted::Posted;
 
-/// A work request on its way: a future of what comes back. `T` as in [`Work`](crate::Work).
+/// A work request in flight: a future of its result. `T` as in [`Work`](crate::Work).
 ///
 /// It can be moved anywhere, awaited on any executor, waited for by a thread, or dropped.
-/// **Dropping it takes nothing back**: the device goes on with the request and keeps the
+/// **Dropping it takes nothing back**: the device still carries the request out and keeps the
 /// buffers until it is done with them; then they are freed.
 #[must_use = "if it is dropped, the buffers are freed when the device is done with them"]
 pub struct InFlight<T> {
@@ -25,11 +25,11 @@ pub struct InFlight<T> {
 }
 
 enum InFlightState {
-    /// It was not posted.
+    /// The request was not posted.
     Failed(Failure),
     Posted {
         posted: Posted,
-        /// Whether the completion queue counts us as waiting.
+        /// The completion queue counts this future as a waiter.
         waiting: bool,
     },
     Over,

@@ -17,15 +17,15 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # const SECOND: Duration = Duration::from_secs(10);
 //! let context = Context::open()?;                      // a network interface, as an RDMA device
-//! let domain = context.protection_domain()?;           // what may be used together
-//! let cq = context.completion_queue()?;                // where the device says what is done
+//! let domain = context.protection_domain()?;           // memory and queue pairs for use together
+//! let cq = context.completion_queue()?;                // completions are reported there
 //!
 //! let listener = Listener::bind("127.0.0.1:0")?;
 //! let calling = longarm::connect(listener.local_addr(), domain.rc(&cq), b"");
 //! let right = listener.accept().wait(SECOND)?.accept(domain.rc(&cq), b"").wait(SECOND)?;
 //! let left = calling.wait(SECOND)?;                    // two queue pairs, connected
 //!
-//! let message = right.recv(domain.allocate(64)?).start();     // a buffer for what will come
+//! let message = right.recv(domain.allocate(64)?).start();     // a buffer for the message
 //! let hello = domain.allocate(64)?.with(b"hello");
 //! let hello = left.send(hello).wait(SECOND)?;                 // lent, and given back
 //! assert_eq!(&message.wait(SECOND)?[..], b"hello");
@@ -48,13 +48,13 @@
 //! # }
 //! ```
 //!
-//! Dropping the future does not help: the device goes on with the request, and the buffer is freed
+//! Dropping the future does not help: the device still carries the request out, and the buffer is freed
 //! when it is done. Dropping the queue pair does: it makes the device forget the request, and
 //! everything that it had comes back through the futures and tickets that stand for it.
 //!
 //! Memory that *peers* reach is another matter, for they change it whenever they like. A
 //! [`MemoryRegion`] gives no references to its bytes. It is copied in and out, or used word by word;
-//! and its [`RemoteKey`] is what the peer needs:
+//! and the peer needs its [`RemoteKey`]:
 //!
 //! ```
 //! # use std::time::Duration;
@@ -104,7 +104,7 @@
 //! | [`Uc`] | two queue pairs | whole messages in order; some may be lost | SEND, WRITE |
 //! | [`Ud`] | [endpoints](UdEndpoint) with anybody | nothing | SEND of one packet, multicast |
 //!
-//! How they are brought together, and what becomes of a connection in the end, is told in [`connection`].
+//! [`connection`] tells how two programs connect, and how a connection ends.
 //!
 //! # When something goes wrong
 //!
@@ -116,9 +116,31 @@
 //!
 //! # What this crate is
 //!
-//! It is the safe face of the device (the crate `longarm-device`), which carries out the
-//! operations, and of the connection manager (`longarm-connect`), which brings two ends together: it owns
-//! what is lent, and knows who waits for what. It has no protocol code, no sockets and no unsafe code.
+//! It is the safe interface to the device (the crate `longarm-device`), which carries out the
+//! operations, and to the connection manager (`longarm-connect`), which connects two queue pairs. It owns
+//! the memory that is lent, and knows the waiters of each request. It has no protocol code, no sockets and
+//! no unsafe code.
+//!
+//! # Layers
+//!
+//! Modules import from the lines below them only:
+//!
+//! ```text
+//!  connection     connect, listen, look up: attempts, requests, the dispatcher's thread
+//!  endpoint       a queue pair with everything around it
+//!  qp, batch      queue pairs: building, states, operations
+//!  work, srq      requests before they are posted; shared receive queues
+//!  receive, posted, in_flight      posted requests and those who wait for them
+//!  cq, wait       completions: taken from the device, sorted, delivered
+//!  completion     the outcome of a request, with its buffers
+//!  flight         requests that the device has, and their loans; failures
+//!  region, window, scratch, buffer, domain      memory
+//!  context, events, remote, address, error      the device, names, errors
+//! ```
+//!
+//! A method that makes an object stands in the file of that object, not in the file of its parent. So
+//! [`Context::completion_queue`] is in `cq`, [`ProtectionDomain::rc`] in `qp`, [`MemoryRegion::window`] in
+//! `window` and [`Endpoint::connect`] in `connection`: objects never name those made from them.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

@@ -14,12 +14,12 @@ use crate::flight::{Delivery, Failure, Key, Loan, PreparedRequest, Ticket, WorkQ
 use crate::in_flight::InFlight;
 use crate::posted::Posted;
 
-/// Where receive buffers are posted: a queue pair, or a shared receive queue.
+/// A queue pair or a shared receive queue, to which receive buffers are posted.
 pub(crate) trait ReceiveTarget {
     fn post_recv(&self, loan: Loan, delivery: Delivery) -> Result<Posted, Failure>;
 }
 
-/// Posts a receive request by way of `post`.
+/// Posts a receive request with `post`, which hands it to the device.
 pub(crate) fn post_recv(
     queue: &WorkQueue,
     domain: DomainId,

@@ -16,7 +16,7 @@ use crate::remote::RemoteKey;
 /// Peers read and write it whenever they like, without this process taking part. So there
 /// is never a reference to its bytes: they are copied in and out, or loaded and stored as
 /// words. Words are 8 bytes at a multiple of 8, are never torn, and everything
-/// that was written before a word was stored is visible to whoever loads that value.
+/// that was written before a word was stored is visible to every reader of that value.
 ///
 /// Dropping the region revokes its key, waits for accesses that are under way, and then frees
 /// the memory. While [windows](crate::Window) onto it exist it cannot be dropped.
@@ -26,7 +26,7 @@ use crate::remote::RemoteKey;
 /// # let domain = Context::open()?.protection_domain()?;
 /// let counter = domain.expose(8, Access::REMOTE_READ | Access::REMOTE_ATOMIC)?;
 /// counter.store(0, 41)?;
-/// let key = counter.key().to_bytes();   // send these to the peer, in whatever way
+/// let key = counter.key().to_bytes();   // send these to the peer, by any means
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct MemoryRegion {
@@ -49,7 +49,7 @@ impl ProtectionDomain {
     }
 }
 
-/// What a region and the requests that use it share.
+/// The part of a region that it shares with the requests that use it.
 #[derive(Debug)]
 pub(crate) struct RegionCore {
     pub(crate) mr: device::Mr,
@@ -62,7 +62,7 @@ impl MemoryRegion {
         MemoryRegion { core: Arc::new(RegionCore { mr, domain, memory }) }
     }
 
-    /// The key to all of it: what peers need to reach it.
+    /// The key to the whole region, for the peers that shall reach it.
     pub fn key(&self) -> RemoteKey {
         let mr = &self.core.mr;
         RemoteKey::from_parts(mr.addr(), mr.rkey(), mr.len_bytes())
@@ -73,7 +73,7 @@ impl MemoryRegion {
         self.core.memory.len_bytes()
     }
 
-    /// What peers may do.
+    /// The rights that peers have.
     pub fn access(&self) -> Access {
         self.core.mr.access()
     }

@@ -1,7 +1,7 @@
-//! Naming memory of a peer: address, key and length in one value that can be
+//! Names of a peer's memory: address, key and length in one value that can be
 //! sent anywhere.
 //!
-//! A [`RemoteKey`] is a right, not a pointer: whoever has the twenty bytes may do
+//! A [`RemoteKey`] is a right, not a pointer: every holder of the twenty bytes may do
 //! what the region's owner granted, until the owner drops the region or revokes
 //! the window. It owns nothing and can outlive the memory it names; an access
 //! through a dead key fails at the owner and is reported as
@@ -67,7 +67,7 @@ impl RemoteKey {
         }
     }
 
-    /// The eight bytes from `offset` on: what an atomic operation works on.
+    /// The eight bytes from `offset` on, for an atomic operation.
     pub fn word(&self, offset: u64) -> Result<RemoteKey, KeyError> {
         self.at(offset, 8)
     }

@@ -9,7 +9,7 @@ use crate::flight::{Delivery, Loan, PreparedRequest};
 use crate::remote::RemoteKey;
 use crate::window::WindowCore;
 
-/// A send work request with what it lends.
+/// A send work request with its loan.
 #[derive(Debug)]
 pub(crate) struct Request {
     op: SendOp,
@@ -60,8 +60,8 @@ impl Request {
         Request::inline(SendOp::Write(to.remote_addr()), bytes).fitting(bytes.len() as u64, to)
     }
 
-    /// The buffers get the length of what is read before the device has them; a buffer
-    /// that fails to be read has whatever contents.
+    /// The buffers get the length of the range before the device has them. After a failed
+    /// READ their contents are undefined.
     pub(crate) fn read(mut loan: Loan, from: &RemoteKey) -> Request {
         let (remote_bytes, capacity_bytes) = (from.len_bytes(), loan.capacity_bytes());
         let fits = match &loan {

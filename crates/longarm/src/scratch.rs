@@ -11,7 +11,7 @@ use crate::buffer::Buffer;
 
 /// Room for the largest use: the 40 bytes of a GRH, on a cache line of its own.
 pub(crate) const SCRATCH_BYTES: usize = 64;
-/// Pieces that are made at once.
+/// The size of the registrations that pieces are cut from.
 pub(crate) const CHUNK_BYTES: usize = 256 * SCRATCH_BYTES;
 
 /// The scratch pieces of one protection domain that are not in use.

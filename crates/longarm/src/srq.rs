@@ -85,7 +85,7 @@ impl SharedReceiveQueue {
         self.core.queue.lent()
     }
 
-    /// Where its completions go.
+    /// The queue that its completions go to.
     pub fn completion_queue(&self) -> &CompletionQueue {
         &self.core.cq
     }
@@ -115,13 +115,13 @@ impl ReceiveTarget for SrqCore {
 }
 
 impl Drop for SrqCore {
-    /// No queue pair uses it any more: each holds a clone. What is posted can be taken back.
+    /// No queue pair uses it, since each holds a clone. So all posted buffers can be taken back.
     fn drop(&mut self) {
         if self.srq.destroy().is_err() {
             return;
         }
         let cq = self.cq.core();
-        cq.announce(|news| self.queue.reclaim(wire::Qpn::default(), news));
+        cq.announce(|effects| self.queue.reclaim(wire::Qpn::default(), effects));
         cq.detach(&self.queue);
     }
 }

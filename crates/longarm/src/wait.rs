@@ -1,4 +1,4 @@
-//! Blocking: a short spin, then sleep.
+//! Blocking waits: a short spin, then sleep.
 
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
@@ -9,7 +9,7 @@ use device::CqError;
 
 use crate::cq::CqCore;
 
-/// How long a thread polls before it sleeps: longer than a round trip on one host, far
+/// The time for which a thread polls before it sleeps: longer than a round trip on one host, far
 /// shorter than a scheduler's time slice.
 const SPIN: Duration = Duration::from_micros(50);
 
@@ -65,7 +65,7 @@ fn sleep<T>(
 }
 
 /// Sleeps until `ready` gives something, or for `timeout`. `ready` sees to it that the waker is
-/// called when it would give something. For what takes so long that polling does not pay.
+/// called when that changes. For waits so long that polling does not pay.
 pub(crate) fn park<T>(timeout: Duration, mut ready: impl FnMut(&mut TaskContext<'_>) -> Poll<T>) -> Option<T> {
     let start = Instant::now();
     let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
@@ -81,7 +81,7 @@ pub(crate) fn park<T>(timeout: Duration, mut ready: impl FnMut(&mut TaskContext<
     }
 }
 
-/// Counts as one who waits while it lives.
+/// Counts as a waiter while it lives.
 pub(crate) struct Waiting<'a>(&'a CqCore);
 
 impl<'a> Waiting<'a> {

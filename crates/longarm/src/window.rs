@@ -27,13 +27,13 @@ pub struct Window<'region> {
     region: PhantomData<&'region RegionCore>,
 }
 
-/// A window that peers can use. Dropping it revokes its key at once.
+/// A window that peers can use. Dropping it revokes its key immediately.
 pub struct BoundWindow<'region> {
     core: WindowCore,
     region: PhantomData<&'region RegionCore>,
 }
 
-/// A window on its way, without the borrow of its region: it keeps the region alive itself.
+/// A window without the borrow of its region, as requests carry it. It keeps the region alive itself.
 #[derive(Debug)]
 pub(crate) struct WindowCore {
     region: Arc<RegionCore>,
@@ -106,7 +106,7 @@ impl<'region> Window<'region> {
 }
 
 impl<'region> BoundWindow<'region> {
-    /// The key to the window: what the peer needs.
+    /// The key to the window, for the peer.
     pub fn key(&self) -> RemoteKey {
         RemoteKey::from_parts(self.core.base(), self.core.rkey, self.core.len_bytes)
     }

@@ -12,7 +12,7 @@ use crate::in_flight::InFlight;
 use crate::qp::QpCore;
 use crate::request::Request;
 
-/// A send work request that has not been posted yet. `T` is what comes back.
+/// A send work request that has not been posted yet. `T` is the type of its result.
 ///
 /// | to | call | the completion |
 /// |---|---|---|

@@ -9,7 +9,7 @@ use transport::QpType;
 use super::dispatch::Dispatcher;
 use crate::error::ConnectError;
 
-/// Where a request may go to, and from where.
+/// The destinations that a request may try, and its source.
 pub(super) struct Attempts {
     pub(super) dispatcher: Arc<Dispatcher>,
     addresses: std::vec::IntoIter<SocketAddr>,
@@ -35,7 +35,7 @@ impl Attempts {
         Ok(Attempts { dispatcher, addresses: addresses.into_iter(), qp_type, source: None, device: None })
     }
 
-    /// Packets are to leave from this address of ours.
+    /// Sets the source address of packets.
     pub(super) fn from(self, source: Option<IpAddr>) -> Attempts {
         Attempts { source, ..self }
     }
@@ -49,7 +49,7 @@ impl Attempts {
     /// leads to are passed over.
     ///
     /// # Errors
-    /// If no address is left: what was wrong with the last.
+    /// If no address is left: the error of the last one.
     pub(super) fn next(&mut self) -> Result<(Id, Binding), ConnectError> {
         let mut error = None;
         while let Some(address) = self.addresses.next() {
@@ -78,7 +78,7 @@ impl Attempts {
     }
 }
 
-/// Whether the next address may bring what this one did not.
+/// True if the next address may succeed where this one failed.
 pub(super) fn is_worth_another(error: &ConnectError) -> bool {
     use crate::error::Refusal;
     match error {

@@ -1,4 +1,4 @@
-//! What can be connected.
+//! Things that can be connected.
 
 use std::net::IpAddr;
 
@@ -12,19 +12,19 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// What [`connect`](crate::connect) and [`Request::accept`](crate::Request::accept) take: an
+/// The argument of [`connect`](crate::connect) and [`Request::accept`](crate::Request::accept): an
 /// [`Unconnected`] queue pair, a [`QpBuilder`], or an [`Endpoint`]. See [which
 /// device](crate::connection#which-device).
 pub trait Connectable: sealed::Sealed {
     /// The transport service.
     type Service: Connected;
-    /// What it is when it is connected.
+    /// Its connected form.
     type Output;
-    /// What stays behind meanwhile.
+    /// The remaining parts of the argument while the queue pair connects.
     #[doc(hidden)]
     type Rest;
 
-    /// The device and the address of ours that it insists on.
+    /// The device and the local address that it requires.
     #[doc(hidden)]
     fn insists(&self) -> (Option<String>, Option<IpAddr>);
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use super::link::CmConnection;
+use super::cm_connection::CmConnection;
 use super::waiters::WaiterSlot;
 use crate::qp::{Connected, QueuePair};
 use crate::wait::park;
@@ -17,21 +17,21 @@ use crate::wait::park;
 /// A connected queue pair, and the connection that it is part of. It dereferences to the
 /// [`QueuePair`].
 ///
-/// When the peer ends the connection, or its process dies, the queue pair fails: what has arrived by then is
-/// delivered, and whatever else is on its way is flushed. (A peer whose whole host is gone says nothing;
-/// requests that get no answer find that out.) Dropping the connection ends it, as
+/// When the peer ends the connection, or its process dies, the queue pair fails: messages that have arrived by
+/// then are delivered, all other requests are flushed. (If the peer's whole host dies, no message says so;
+/// then requests fail because they get no answer.) Dropping the connection ends it, as
 /// [`disconnect`](Connection::disconnect) does.
 pub struct Connection<S: Connected> {
     qp: QueuePair<S>,
-    link: Arc<CmConnection>,
+    cm: Arc<CmConnection>,
     local: Option<SocketAddr>,
     private_data: Vec<u8>,
 }
 
 impl<S: Connected> Connection<S> {
-    pub(super) fn new(qp: QueuePair<S>, link: Arc<CmConnection>, private_data: Vec<u8>) -> Connection<S> {
-        let local = link.id().local_addr();
-        Connection { qp, link, local, private_data }
+    pub(super) fn new(qp: QueuePair<S>, cm: Arc<CmConnection>, private_data: Vec<u8>) -> Connection<S> {
+        let local = cm.id().local_addr();
+        Connection { qp, cm, local, private_data }
     }
 
     /// Our address and port.
@@ -41,29 +41,29 @@ impl<S: Connected> Connection<S> {
 
     /// The peer's.
     pub fn peer_addr(&self) -> SocketAddr {
-        self.link.peer_addr()
+        self.cm.peer_addr()
     }
 
-    /// What the peer has handed us, as long as the message had room, with zeros behind it: 56 bytes from who
-    /// has connected, 196 bytes from who has accepted.
+    /// The peer's private data, followed by zeros: 56 bytes from a peer that has
+    /// connected, 196 bytes from a peer that has accepted.
     pub fn private_data(&self) -> &[u8] {
         &self.private_data
     }
 
-    /// Ends the connection without dropping the queue pair. Whatever is on its way is flushed at once, and
+    /// Ends the connection without dropping the queue pair. Outstanding requests are flushed immediately, and
     /// the peer is told; [`disconnected`](Connection::disconnected) waits until it agrees.
     pub fn disconnect(&self) {
-        self.link.disconnect();
+        self.cm.disconnect();
     }
 
-    /// Whether neither side has ended it.
+    /// True if neither peer has ended it.
     pub fn is_connected(&self) -> bool {
-        self.link.is_up()
+        self.cm.is_up()
     }
 
-    /// Waits until the connection has ended, whoever ended it. The future holds no part of the connection.
+    /// Waits until either peer has ended the connection. The future holds no part of the connection.
     pub fn disconnected(&self) -> Disconnected {
-        Disconnected { link: Arc::clone(&self.link), place: WaiterSlot::default() }
+        Disconnected { cm: Arc::clone(&self.cm), slot: WaiterSlot::default() }
     }
 }
 
@@ -77,7 +77,7 @@ impl<S: Connected> Deref for Connection<S> {
 
 impl<S: Connected> Drop for Connection<S> {
     fn drop(&mut self) {
-        self.link.end();
+        self.cm.end();
     }
 }
 
@@ -90,8 +90,8 @@ impl<S: Connected> fmt::Debug for Connection<S> {
 /// A future of the end of a [`Connection`].
 #[must_use = "it does nothing until it is awaited or waited for"]
 pub struct Disconnected {
-    link: Arc<CmConnection>,
-    place: WaiterSlot,
+    cm: Arc<CmConnection>,
+    slot: WaiterSlot,
 }
 
 impl Disconnected {
@@ -105,19 +105,19 @@ impl Future for Disconnected {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<()> {
-        let Disconnected { link, place } = &mut *self;
-        link.poll_over(task, place)
+        let Disconnected { cm, slot } = &mut *self;
+        cm.poll_over(task, slot)
     }
 }
 
 impl Drop for Disconnected {
     fn drop(&mut self) {
-        self.link.forget(&self.place);
+        self.cm.forget(&self.slot);
     }
 }
 
 impl fmt::Debug for Disconnected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Disconnected(from {})", self.link.peer_addr())
+        write!(f, "Disconnected(from {})", self.cm.peer_addr())
     }
 }

@@ -1,4 +1,4 @@
-//! Connections under way.
+//! Pending connections.
 
 use std::fmt;
 use std::future::Future;
@@ -9,7 +9,7 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use super::attempts::{Attempts, is_worth_another};
-use super::link::{CmConnection, PeerEndpoint, PeerReply};
+use super::cm_connection::{CmConnection, PeerEndpoint, PeerReply};
 use super::waiters::WaiterSlot;
 use super::{Connectable, Connection, Route};
 use crate::endpoint::Endpoint;
@@ -22,8 +22,8 @@ use crate::wait::park;
 /// The request goes out now. The result is a future; it can be awaited on any executor, or
 /// [waited for](Connecting::wait) by a thread. Dropping it withdraws the request.
 ///
-/// Of the addresses of a name those are tried, in order, that the device of `qp` leads to, until somebody
-/// listens. Looking a name up blocks the thread; give a [`SocketAddr`](std::net::SocketAddr) where that matters.
+/// The addresses of a name are tried in order, as far as the device of `qp` leads to them, until a listener
+/// answers. Looking a name up blocks the thread; give a [`SocketAddr`](std::net::SocketAddr) where that matters.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,18 +38,22 @@ pub fn connect<Q: Connectable>(to: impl ToSocketAddrs, qp: Q, private_data: &[u8
     Connecting::of(begin(to, qp, private_data))
 }
 
-fn begin<Q: Connectable>(to: impl ToSocketAddrs, qp: Q, private_data: &[u8]) -> Result<UnderWay<Q>, ConnectError> {
+fn begin<Q: Connectable>(
+    to: impl ToSocketAddrs,
+    qp: Q,
+    private_data: &[u8],
+) -> Result<PendingConnection<Q>, ConnectError> {
     let (device, source) = qp.insists();
     let mut attempts = Attempts::of(to, Q::Service::TYPE)?.from(source);
     attempts.on(device);
     let (id, binding) = attempts.next()?;
     attempts.on(Some(binding.device.clone()));
     let (qp, rest) = qp.place(&binding.device)?;
-    let link = CmConnection::new(&attempts.dispatcher, id)?;
+    let cm = CmConnection::new(&attempts.dispatcher, id)?;
     let connector = qp.connector();
-    link.request(&connector, private_data)?;
+    cm.request(&connector, private_data)?;
     let more = FurtherAttempts { attempts, connector, private_data: private_data.to_vec() };
-    Ok(UnderWay { link, qp, rest, more: Some(more), place: WaiterSlot::default() })
+    Ok(PendingConnection { cm, qp, rest, more: Some(more), slot: WaiterSlot::default() })
 }
 
 impl Endpoint<Connection<Rc>> {
@@ -66,35 +70,35 @@ impl Endpoint<Connection<Rc>> {
         let endpoint = Route::to(to).and_then(|route| Ok((route.rc()?, route)));
         match endpoint {
             Ok((endpoint, route)) => connect(route, endpoint, private_data),
-            Err(error) => Connecting { state: State::Failed(error) },
+            Err(error) => Connecting { state: ConnectingState::Failed(error) },
         }
     }
 }
 
-/// A connection under way: a future of the connection, an
+/// A pending connection: a future of the connection, or of an
 /// [`Endpoint`](crate::Endpoint) with one, if it began as an endpoint.
 ///
-/// Nobody has to poll it for the connection to come about. Dropping it ends the attempt.
+/// The connection comes about even if nobody polls the future. Dropping it ends the attempt.
 #[must_use = "dropping it ends the attempt"]
 pub struct Connecting<Q: Connectable> {
-    state: State<Q>,
+    state: ConnectingState<Q>,
 }
 
-enum State<Q: Connectable> {
+enum ConnectingState<Q: Connectable> {
     Failed(ConnectError),
-    UnderWay(Box<UnderWay<Q>>),
+    Pending(Box<PendingConnection<Q>>),
     Over,
 }
 
-pub(super) struct UnderWay<Q: Connectable> {
-    link: Arc<CmConnection>,
+pub(super) struct PendingConnection<Q: Connectable> {
+    cm: Arc<CmConnection>,
     qp: Unconnected<Q::Service>,
     rest: Q::Rest,
     more: Option<FurtherAttempts>,
-    place: WaiterSlot,
+    slot: WaiterSlot,
 }
 
-/// What another attempt needs.
+/// The arguments of further attempts.
 struct FurtherAttempts {
     attempts: Attempts,
     connector: QpConnector,
@@ -104,44 +108,44 @@ struct FurtherAttempts {
 impl FurtherAttempts {
     fn next(&mut self) -> Result<Arc<CmConnection>, ConnectError> {
         let (id, _) = self.attempts.next()?;
-        let link = CmConnection::new(&self.attempts.dispatcher, id)?;
-        link.request(&self.connector, &self.private_data)?;
-        Ok(link)
+        let cm = CmConnection::new(&self.attempts.dispatcher, id)?;
+        cm.request(&self.connector, &self.private_data)?;
+        Ok(cm)
     }
 }
 
-impl<Q: Connectable> UnderWay<Q> {
+impl<Q: Connectable> PendingConnection<Q> {
     /// Accepted by us, the peer has to confirm.
-    pub(super) fn accepted(link: Arc<CmConnection>, qp: Unconnected<Q::Service>, rest: Q::Rest) -> UnderWay<Q> {
-        UnderWay { link, qp, rest, more: None, place: WaiterSlot::default() }
+    pub(super) fn accepted(cm: Arc<CmConnection>, qp: Unconnected<Q::Service>, rest: Q::Rest) -> PendingConnection<Q> {
+        PendingConnection { cm, qp, rest, more: None, slot: WaiterSlot::default() }
     }
 
     fn poll(&mut self, task: &mut TaskContext<'_>) -> Poll<Result<PeerReply, ConnectError>> {
         loop {
-            let error = match self.link.poll_up(task, &mut self.place) {
+            let error = match self.cm.poll_up(task, &mut self.slot) {
                 Poll::Ready(Err(error)) if is_worth_another(&error) => error,
                 other => return other,
             };
             // If no other attempt is possible, the first error says more.
             match self.more.as_mut().map(FurtherAttempts::next) {
-                Some(Ok(link)) => (self.link, self.place) = (link, WaiterSlot::default()),
+                Some(Ok(cm)) => (self.cm, self.slot) = (cm, WaiterSlot::default()),
                 _ => return Poll::Ready(Err(error)),
             }
         }
     }
 
-    fn finish(self, far: PeerReply) -> Result<Q::Output, ConnectError> {
-        let PeerEndpoint::Connected(peer) = far.what else { return Err(ConnectError::Gone(self.link.peer_addr())) };
-        let connection = Connection::new(self.qp.into_connected(peer), self.link, far.private_data);
+    fn finish(self, reply: PeerReply) -> Result<Q::Output, ConnectError> {
+        let PeerEndpoint::Connected(peer) = reply.endpoint else { return Err(ConnectError::Gone(self.cm.peer_addr())) };
+        let connection = Connection::new(self.qp.into_connected(peer), self.cm, reply.private_data);
         Ok(Q::finish(self.rest, connection))
     }
 }
 
 impl<Q: Connectable> Connecting<Q> {
-    pub(super) fn of(begun: Result<UnderWay<Q>, ConnectError>) -> Connecting<Q> {
+    pub(super) fn of(begun: Result<PendingConnection<Q>, ConnectError>) -> Connecting<Q> {
         let state = match begun {
-            Ok(under_way) => State::UnderWay(Box::new(under_way)),
-            Err(error) => State::Failed(error),
+            Ok(pending) => ConnectingState::Pending(Box::new(pending)),
+            Err(error) => ConnectingState::Failed(error),
         };
         Connecting { state }
     }
@@ -152,12 +156,12 @@ impl<Q: Connectable> Connecting<Q> {
     /// If it could not be made, or not in time; it is given up then.
     pub fn wait(mut self, timeout: Duration) -> Result<Q::Output, ConnectError> {
         let done = park(timeout, |task| Pin::new(&mut self).poll(task));
-        done.unwrap_or_else(|| Err(ConnectError::TimedOut { who: self.whom(), timeout }))
+        done.unwrap_or_else(|| Err(ConnectError::TimedOut { who: self.peer_name(), timeout }))
     }
 
-    fn whom(&self) -> String {
+    fn peer_name(&self) -> String {
         match &self.state {
-            State::UnderWay(under_way) => under_way.link.peer_addr().to_string(),
+            ConnectingState::Pending(pending) => pending.cm.peer_addr().to_string(),
             _ => "the peer".into(),
         }
     }
@@ -170,15 +174,15 @@ impl<Q: Connectable> Future for Connecting<Q> {
     /// If the result was taken already.
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let polled = match &mut self.state {
-            State::UnderWay(under_way) => match under_way.poll(task) {
+            ConnectingState::Pending(pending) => match pending.poll(task) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(polled) => Some(polled),
             },
             _ => None,
         };
-        Poll::Ready(match (std::mem::replace(&mut self.state, State::Over), polled) {
-            (State::UnderWay(under_way), Some(polled)) => polled.and_then(|far| under_way.finish(far)),
-            (State::Failed(error), _) => Err(error),
+        Poll::Ready(match (std::mem::replace(&mut self.state, ConnectingState::Over), polled) {
+            (ConnectingState::Pending(pending), Some(polled)) => polled.and_then(|reply| pending.finish(reply)),
+            (ConnectingState::Failed(error), _) => Err(error),
             _ => panic!("the result of this attempt was taken already"),
         })
     }
@@ -187,9 +191,9 @@ impl<Q: Connectable> Future for Connecting<Q> {
 impl<Q: Connectable> fmt::Debug for Connecting<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.state {
-            State::Failed(error) => write!(f, "Connecting({error})"),
-            State::UnderWay(under_way) => write!(f, "Connecting(to {})", under_way.link.peer_addr()),
-            State::Over => f.write_str("Connecting(over)"),
+            ConnectingState::Failed(error) => write!(f, "Connecting({error})"),
+            ConnectingState::Pending(pending) => write!(f, "Connecting(to {})", pending.cm.peer_addr()),
+            ConnectingState::Over => f.write_str("Connecting(over)"),
         }
     }
 }

@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 
 use super::Request;
 use super::attempts::space;
+use super::cm_connection::CmConnection;
 use super::dispatch::{CmEventHandler, Dispatcher};
-use super::link::CmConnection;
 use super::waiters::{WaiterSlot, Waiters};
 use crate::error::{ConnectError, Refusal};
 use crate::qp::{Rc, Service, Uc, Ud};
@@ -31,7 +31,7 @@ const BACKLOG: usize = 1024;
 /// The ports of RC, of UC and of datagrams are different ones, and none of them is TCP's or UDP's. Dropping
 /// the listener frees the port and refuses those who wait; connections that were accepted stay.
 pub struct Listener<S> {
-    acceptor: Arc<ListeningId>,
+    listening: Arc<ListeningId>,
     local: SocketAddr,
     service: PhantomData<S>,
 }
@@ -74,9 +74,9 @@ impl<S: Service> Listener<S> {
         let mut error = ConnectError::Name(no_address());
         for address in address.to_socket_addrs().map_err(ConnectError::Name)? {
             match ListeningId::open(&dispatcher, address, S::TYPE) {
-                Ok(acceptor) => {
-                    let local = acceptor.id.local_addr().unwrap_or(address);
-                    return Ok(Listener { acceptor, local, service: PhantomData });
+                Ok(listening) => {
+                    let local = listening.id.local_addr().unwrap_or(address);
+                    return Ok(Listener { listening, local, service: PhantomData });
                 }
                 Err(why) => error = why,
             }
@@ -84,7 +84,7 @@ impl<S: Service> Listener<S> {
         Err(error)
     }
 
-    /// Where it listens.
+    /// The address it listens at.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
@@ -92,7 +92,7 @@ impl<S: Service> Listener<S> {
     /// Waits for the next request. The result is a future; it can be awaited on any executor, or
     /// [waited for](Accept::wait) by a thread. Dropping it loses no request.
     pub fn accept(&self) -> Accept<'_, S> {
-        Accept { listener: self, place: WaiterSlot::default() }
+        Accept { listener: self, slot: WaiterSlot::default() }
     }
 }
 
@@ -106,7 +106,7 @@ impl<S> fmt::Debug for Listener<S> {
 #[must_use = "it does nothing until it is awaited or waited for"]
 pub struct Accept<'l, S> {
     listener: &'l Listener<S>,
-    place: WaiterSlot,
+    slot: WaiterSlot,
 }
 
 impl<S: Service> Accept<'_, S> {
@@ -124,14 +124,14 @@ impl<S: Service> Future for Accept<'_, S> {
     type Output = Result<Request<S>, ConnectError>;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        let Accept { listener, place } = &mut *self;
-        listener.acceptor.poll(task, place).map_ok(|incoming| Request::new(incoming.link, incoming.param))
+        let Accept { listener, slot } = &mut *self;
+        listener.listening.poll(task, slot).map_ok(|pending| Request::new(pending.cm, pending.param))
     }
 }
 
 impl<S> Drop for Accept<'_, S> {
     fn drop(&mut self) {
-        self.listener.acceptor.forget(&self.place);
+        self.listener.listening.forget(&self.slot);
     }
 }
 
@@ -155,7 +155,7 @@ struct Queue {
 }
 
 struct PendingRequest {
-    link: Arc<CmConnection>,
+    cm: Arc<CmConnection>,
     param: Param,
 }
 
@@ -167,53 +167,53 @@ impl ListeningId {
     ) -> Result<Arc<ListeningId>, ConnectError> {
         let id = Id::new(dispatcher.queue(), space(qp_type), qp_type)?;
         id.bind(address).map_err(|error| ConnectError::binding(error, address))?;
-        let acceptor = Arc::new(ListeningId { dispatcher: Arc::clone(dispatcher), id, inner: Mutex::default() });
-        let concerned: Arc<dyn CmEventHandler> = acceptor.clone();
-        dispatcher.enter(acceptor.id.key(), Arc::downgrade(&concerned));
-        acceptor.id.listen(0).map_err(|error| ConnectError::binding(error, address))?;
-        Ok(acceptor)
+        let listening = Arc::new(ListeningId { dispatcher: Arc::clone(dispatcher), id, inner: Mutex::default() });
+        let handler: Arc<dyn CmEventHandler> = listening.clone();
+        dispatcher.enter(listening.id.key(), Arc::downgrade(&handler));
+        listening.id.listen(0).map_err(|error| ConnectError::binding(error, address))?;
+        Ok(listening)
     }
 
     /// The oldest request whose peer has not given up.
-    fn poll(&self, task: &mut TaskContext<'_>, place: &mut WaiterSlot) -> Poll<Result<PendingRequest, ConnectError>> {
+    fn poll(&self, task: &mut TaskContext<'_>, slot: &mut WaiterSlot) -> Poll<Result<PendingRequest, ConnectError>> {
         if !self.dispatcher.is_ours() {
             return Poll::Ready(Err(ConnectError::Forked));
         }
         let mut given_up = Vec::new();
         let mut inner = self.inner.lock();
-        while let Some(incoming) = inner.requests.pop_front() {
-            if incoming.link.is_waiting() {
+        while let Some(pending) = inner.requests.pop_front() {
+            if pending.cm.is_waiting() {
                 drop(inner);
-                return Poll::Ready(Ok(incoming));
+                return Poll::Ready(Ok(pending));
             }
-            given_up.push(incoming);
+            given_up.push(pending);
         }
-        inner.waiters.note(place, task.waker());
+        inner.waiters.note(slot, task.waker());
         drop(inner);
         drop(given_up);
         Poll::Pending
     }
 
-    fn forget(&self, place: &WaiterSlot) {
+    fn forget(&self, slot: &WaiterSlot) {
         if self.dispatcher.is_ours() {
-            self.inner.lock().waiters.forget(place);
+            self.inner.lock().waiters.forget(slot);
         }
     }
 
     fn requested(&self, id: Id, param: Param) {
-        let Ok(link) = CmConnection::new(&self.dispatcher, id) else { return };
+        let Ok(cm) = CmConnection::new(&self.dispatcher, id) else { return };
         let wakers = {
             let mut inner = self.inner.lock();
             if inner.requests.len() >= BACKLOG {
-                inner.requests.retain(|incoming| incoming.link.is_waiting());
+                inner.requests.retain(|pending| pending.cm.is_waiting());
             }
             if inner.requests.len() >= BACKLOG {
                 drop(inner);
-                // It may have gone already.
-                let _ = link.reject(Refusal::BUSY, &[]);
+                // The peer may have gone already.
+                let _ = cm.reject(Refusal::BUSY, &[]);
                 return;
             }
-            inner.requests.push_back(PendingRequest { link, param });
+            inner.requests.push_back(PendingRequest { cm, param });
             inner.waiters.take()
         };
         wakers.into_iter().for_each(Waker::wake);
@@ -221,7 +221,7 @@ impl ListeningId {
 }
 
 impl CmEventHandler for ListeningId {
-    fn happened(&self, event: Event) {
+    fn handle(&self, event: Event) {
         if event.kind == EventKind::ConnectRequest {
             self.requested(event.id, event.param);
         }
@@ -235,9 +235,9 @@ impl Drop for ListeningId {
         }
         self.dispatcher.forget(self.id.key());
         self.id.destroy();
-        for incoming in std::mem::take(&mut self.inner.get_mut().requests) {
-            // It may have given up.
-            let _ = incoming.link.reject(Refusal::NO_LISTENER, &[]);
+        for pending in std::mem::take(&mut self.inner.get_mut().requests) {
+            // The peer may have given up.
+            let _ = pending.cm.reject(Refusal::NO_LISTENER, &[]);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where datagrams go.
+//! Lookups of the destinations of datagrams.
 
 use std::fmt;
 use std::future::Future;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use transport::QpType;
 
 use super::attempts::{Attempts, is_worth_another};
-use super::link::{CmConnection, PeerEndpoint, PeerReply};
+use super::cm_connection::{CmConnection, PeerEndpoint, PeerReply};
 use super::waiters::WaiterSlot;
 use crate::address::AddressHandle;
 use crate::error::ConnectError;
@@ -40,61 +40,61 @@ fn look_up(to: impl ToSocketAddrs, device: String, private_data: &[u8]) -> Looku
     let begin = || {
         let mut attempts = Attempts::of(to, QpType::Ud)?;
         attempts.on(Some(device));
-        let link = ask(&mut attempts, private_data)?;
-        Ok(UnderWay { link, attempts, private_data: private_data.to_vec(), place: WaiterSlot::default() })
+        let cm = ask(&mut attempts, private_data)?;
+        Ok(PendingLookup { cm, attempts, private_data: private_data.to_vec(), slot: WaiterSlot::default() })
     };
     Lookup { state: begin().map(Box::new).map_err(Some) }
 }
 
 fn ask(attempts: &mut Attempts, private_data: &[u8]) -> Result<Arc<CmConnection>, ConnectError> {
     let (id, _) = attempts.next()?;
-    let link = CmConnection::new(&attempts.dispatcher, id)?;
-    link.look_up(private_data)?;
-    Ok(link)
+    let cm = CmConnection::new(&attempts.dispatcher, id)?;
+    cm.look_up(private_data)?;
+    Ok(cm)
 }
 
-/// What a lookup found.
+/// The result of a lookup.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// Where to send.
+    /// The destination for datagrams.
     pub address: AddressHandle,
-    /// Who answered.
+    /// The address of the program that answered.
     pub peer_addr: SocketAddr,
-    /// What it has handed us, as long as the message had room, with zeros behind it: 136 bytes.
+    /// The peer's private data, followed by zeros: 136 bytes.
     pub private_data: Vec<u8>,
 }
 
-/// A question where datagrams go: a future of what was [`Found`].
+/// A pending lookup: a future of its result, [`Found`].
 #[must_use = "dropping it ends the attempt"]
 pub struct Lookup {
-    state: Result<Box<UnderWay>, Option<ConnectError>>,
+    state: Result<Box<PendingLookup>, Option<ConnectError>>,
 }
 
-struct UnderWay {
-    link: Arc<CmConnection>,
+struct PendingLookup {
+    cm: Arc<CmConnection>,
     attempts: Attempts,
     private_data: Vec<u8>,
-    place: WaiterSlot,
+    slot: WaiterSlot,
 }
 
-impl UnderWay {
+impl PendingLookup {
     fn poll(&mut self, task: &mut TaskContext<'_>) -> Poll<Result<Found, ConnectError>> {
         loop {
-            let error = match self.link.poll_up(task, &mut self.place) {
+            let error = match self.cm.poll_up(task, &mut self.slot) {
                 Poll::Ready(Err(error)) if is_worth_another(&error) => error,
-                other => return other.map(|far| self.found(far?)),
+                other => return other.map(|reply| self.found(reply?)),
             };
             match ask(&mut self.attempts, &self.private_data) {
-                Ok(link) => (self.link, self.place) = (link, WaiterSlot::default()),
+                Ok(cm) => (self.cm, self.slot) = (cm, WaiterSlot::default()),
                 Err(_) => return Poll::Ready(Err(error)),
             }
         }
     }
 
-    fn found(&self, far: PeerReply) -> Result<Found, ConnectError> {
-        let peer_addr = self.link.peer_addr();
-        match far.what {
-            PeerEndpoint::Datagrams(address) => Ok(Found { address, peer_addr, private_data: far.private_data }),
+    fn found(&self, reply: PeerReply) -> Result<Found, ConnectError> {
+        let peer_addr = self.cm.peer_addr();
+        match reply.endpoint {
+            PeerEndpoint::Datagrams(address) => Ok(Found { address, peer_addr, private_data: reply.private_data }),
             PeerEndpoint::Connected(_) => Err(ConnectError::Gone(peer_addr)),
         }
     }
@@ -107,7 +107,7 @@ impl Lookup {
     /// If nobody answers in time, or the answer is no.
     pub fn wait(mut self, timeout: Duration) -> Result<Found, ConnectError> {
         let done = park(timeout, |task| Pin::new(&mut self).poll(task));
-        let who = || self.state.as_ref().map_or("the peer".into(), |asked| asked.link.peer_addr().to_string());
+        let who = || self.state.as_ref().map_or("the peer".into(), |asked| asked.cm.peer_addr().to_string());
         done.unwrap_or_else(|| Err(ConnectError::TimedOut { who: who(), timeout }))
     }
 }
@@ -119,7 +119,7 @@ impl Future for Lookup {
     /// If the result was taken already.
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let polled = match &mut self.state {
-            Ok(under_way) => under_way.poll(task),
+            Ok(pending) => pending.poll(task),
             Err(error) => Poll::Ready(Err(error.take().expect("the result was not taken already"))),
         };
         if polled.is_ready() {
@@ -132,7 +132,7 @@ impl Future for Lookup {
 impl fmt::Debug for Lookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.state {
-            Ok(under_way) => write!(f, "Lookup(at {})", under_way.link.peer_addr()),
+            Ok(pending) => write!(f, "Lookup(at {})", pending.cm.peer_addr()),
             Err(error) => write!(f, "Lookup({error:?})"),
         }
     }

@@ -50,11 +50,11 @@
 //! delivered; everything else is flushed.
 
 mod attempts;
+mod cm_connection;
 mod connectable;
 mod connected;
 mod connecting;
 mod dispatch;
-mod link;
 mod listener;
 mod lookup;
 mod request;

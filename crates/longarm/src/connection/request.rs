@@ -1,4 +1,4 @@
-//! Requests of those who want to connect.
+//! Incoming connection requests.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use ::connect::{ConnParam, Param};
 
-use super::connecting::UnderWay;
-use super::link::CmConnection;
+use super::cm_connection::CmConnection;
+use super::connecting::PendingConnection;
 use super::{Connectable, Connecting};
 use crate::context::Context;
 use crate::endpoint::Endpoint;
 use crate::error::{ConnectError, EndpointError, OpenError, Refusal};
 use crate::qp::{Connected, Service, Ud, UdEndpoint, Unconnected};
 
-/// Somebody who wants to connect, from [`Listener::accept`](crate::Listener::accept). Dropping it
-/// refuses.
+/// A peer's request to connect, from [`Listener::accept`](crate::Listener::accept). Dropping it
+/// refuses the request.
 pub struct Request<S: Service> {
-    link: Option<Arc<CmConnection>>,
+    cm: Option<Arc<CmConnection>>,
     peer: SocketAddr,
     local: SocketAddr,
     device: String,
@@ -27,25 +27,25 @@ pub struct Request<S: Service> {
 }
 
 impl<S: Service> Request<S> {
-    pub(super) fn new(link: Arc<CmConnection>, param: Param) -> Request<S> {
-        let peer = link.peer_addr();
-        let local = link.id().local_addr().unwrap_or_else(|| SocketAddr::new(peer.ip(), 0));
-        let device = link.id().binding().map_or_else(String::new, |binding| binding.device);
-        Request { link: Some(link), peer, local, device, param, service: PhantomData }
+    pub(super) fn new(cm: Arc<CmConnection>, param: Param) -> Request<S> {
+        let peer = cm.peer_addr();
+        let local = cm.id().local_addr().unwrap_or_else(|| SocketAddr::new(peer.ip(), 0));
+        let device = cm.id().binding().map_or_else(String::new, |binding| binding.device);
+        Request { cm: Some(cm), peer, local, device, param, service: PhantomData }
     }
 
-    /// Who wants to connect. The connection manager of its host vouches for the address, and the way back
-    /// leads there; for nothing else.
+    /// The peer's address. The connection manager of its host vouches for the address, and answers go
+    /// there. Nothing else about the peer is proven.
     pub fn peer_addr(&self) -> SocketAddr {
         self.peer
     }
 
-    /// The address of ours that it asked for.
+    /// The local address that the peer asked for.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// What it has handed us, as long as the message had room, with zeros behind it: 56 bytes, 180 for
+    /// The peer's private data, followed by zeros: 56 bytes, 180 for
     /// datagrams.
     pub fn private_data(&self) -> &[u8] {
         match &self.param {
@@ -82,7 +82,7 @@ impl<S: Service> Request<S> {
     }
 
     fn take(&mut self) -> Arc<CmConnection> {
-        self.link.take().expect("is taken only by those who consume the request")
+        self.cm.take().expect("is taken only by those who consume the request")
     }
 }
 
@@ -102,21 +102,25 @@ impl<S: Connected> Request<S> {
         Connecting::of(self.begin(qp, private_data))
     }
 
-    fn begin<Q: Connectable<Service = S>>(mut self, qp: Q, private_data: &[u8]) -> Result<UnderWay<Q>, ConnectError> {
+    fn begin<Q: Connectable<Service = S>>(
+        mut self,
+        qp: Q,
+        private_data: &[u8],
+    ) -> Result<PendingConnection<Q>, ConnectError> {
         let (qp, rest) = qp.place(&self.device)?;
-        let link = self.take();
+        let cm = self.take();
         let wanted = match std::mem::take(&mut self.param) {
             Param::Conn(wanted) => wanted,
             _ => ConnParam::default(),
         };
-        let accepted = link.accept(&qp.connector(), &wanted, private_data);
+        let accepted = cm.accept(&qp.connector(), &wanted, private_data);
         if let Err(error) = accepted {
             let refusal = if matches!(error, ConnectError::Mtu { .. }) { Refusal::MTU } else { Refusal::PROGRAM };
             // The peer may have given up.
-            let _ = link.reject(refusal, &[]);
+            let _ = cm.reject(refusal, &[]);
             return Err(error);
         }
-        Ok(UnderWay::accepted(link, qp, rest))
+        Ok(PendingConnection::accepted(cm, qp, rest))
     }
 }
 
@@ -138,17 +142,17 @@ impl Request<Ud> {
         if device != self.device {
             return Err(ConnectError::OtherDevice { device, needed: self.device.clone() });
         }
-        let link = self.take();
-        let answered = link.answer(&endpoint.address(), private_data);
-        answered.inspect_err(|_| drop(link.reject(Refusal::PROGRAM, &[])))
+        let cm = self.take();
+        let answered = cm.answer(&endpoint.address(), private_data);
+        answered.inspect_err(|_| drop(cm.reject(Refusal::PROGRAM, &[])))
     }
 }
 
 impl<S: Service> Drop for Request<S> {
     fn drop(&mut self) {
-        if let Some(link) = self.link.take() {
+        if let Some(cm) = self.cm.take() {
             // The peer may have given up, and a forked child has nothing to refuse.
-            let _ = link.reject(Refusal::PROGRAM, &[]);
+            let _ = cm.reject(Refusal::PROGRAM, &[]);
         }
     }
 }

@@ -11,8 +11,8 @@ use crate::endpoint::Endpoint;
 use crate::error::{ConnectError, EndpointError};
 use crate::qp::{Rc, Uc, UdEndpoint, Unconnected};
 
-/// The way to an address, for programs that make their queue pair before they [`connect`](crate::connect) it:
-/// so that it is on the right device.
+/// The route to an address, for programs that make their queue pair before they [`connect`](crate::connect) it:
+/// it names the right device.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -27,16 +27,16 @@ use crate::qp::{Rc, Uc, UdEndpoint, Unconnected};
 pub struct Route {
     device: String,
     local: IpAddr,
-    /// Those that the device leads to. The first decided on it.
+    /// The addresses that the device leads to. The first determined the device.
     peers: Vec<SocketAddr>,
 }
 
 impl Route {
-    /// Finds the way to an address. If a name has several, the first that there is a way to decides on the
-    /// device, and the others that it leads to as well count as alternatives.
+    /// Finds the route to an address. If a name has several addresses, the first reachable one determines the
+    /// device, and the others that this device leads to count as alternatives.
     ///
     /// # Errors
-    /// If the name has no address, or there is no way to any.
+    /// If the name has no address, or no route leads to any.
     pub fn to(address: impl ToSocketAddrs) -> Result<Route, ConnectError> {
         let mut attempts = Attempts::of(address, QpType::Rc)?;
         let (id, binding) = attempts.next()?;
@@ -58,7 +58,7 @@ impl Route {
         self.local
     }
 
-    /// Where it leads.
+    /// The first address that it leads to.
     pub fn peer_addr(&self) -> SocketAddr {
         self.peers[0]
     }

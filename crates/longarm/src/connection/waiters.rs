@@ -1,23 +1,23 @@
-//! Tasks that wait for the same thing.
+//! Lists of waiting tasks.
 
 use std::collections::HashMap;
 use std::task::Waker;
 
-/// The wakers of futures that wait. Each future has one place at most, however often it is polled.
+/// The wakers of waiting futures. Each future has one slot at most, however often it is polled.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     last: u64,
     wakers: HashMap<u64, Waker>,
 }
 
-/// A future's place.
+/// A future's slot in a [`Waiters`] list.
 #[derive(Debug, Default)]
 pub(super) struct WaiterSlot(Option<u64>);
 
 impl Waiters {
-    /// The future at `place` waits.
-    pub(super) fn note(&mut self, place: &mut WaiterSlot, waker: &Waker) {
-        let key = *place.0.get_or_insert_with(|| {
+    /// Enters the waker of the future that has `slot`.
+    pub(super) fn note(&mut self, slot: &mut WaiterSlot, waker: &Waker) {
+        let key = *slot.0.get_or_insert_with(|| {
             self.last += 1;
             self.last
         });
@@ -27,14 +27,14 @@ impl Waiters {
         }
     }
 
-    /// It waits no more.
-    pub(super) fn forget(&mut self, place: &WaiterSlot) {
-        if let Some(key) = place.0 {
+    /// Removes the future's waker.
+    pub(super) fn forget(&mut self, slot: &WaiterSlot) {
+        if let Some(key) = slot.0 {
             self.wakers.remove(&key);
         }
     }
 
-    /// All who wait. They are to be woken with no lock held.
+    /// Takes all wakers. Callers wake them with no lock held.
     pub(super) fn take(&mut self) -> Vec<Waker> {
         self.wakers.drain().map(|(_, waker)| waker).collect()
     }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_future_has_one_place_however_often_it_is_polled() {
+    fn a_future_has_one_slot_however_often_it_is_polled() {
         let (mut waiters, mut one, mut other) = (Waiters::default(), WaiterSlot::default(), WaiterSlot::default());
         for _ in 0..3 {
             waiters.note(&mut one, Waker::noop());

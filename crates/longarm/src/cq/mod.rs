@@ -1,7 +1,7 @@
-//! Completion queues: where the device reports what it is done with.
+//! Completion queues: the device reports finished requests there.
 
 mod channel;
-mod dispatch;
+mod core;
 
 use std::fmt;
 use std::future::poll_fn;
@@ -17,13 +17,12 @@ use crate::error::ResourceError;
 use crate::wait::Waiting;
 
 pub use channel::CompletionChannel;
-pub(crate) use dispatch::CqCore;
+pub(crate) use core::CqCore;
 
 /// A completion queue.
 ///
-/// It serves any number of queue pairs and grows with them, so it cannot overrun. Who
-/// awaits or waits for requests never needs to look at it. In poll mode it is the place
-/// where [`Completion`]s come from:
+/// It serves any number of queue pairs and grows with them, so it cannot overrun. Programs that
+/// await or wait for requests never poll it. In poll mode it gives the [`Completion`]s:
 ///
 /// ```no_run
 /// # use longarm::{CompletionQueue, Buffer, QueuePair, Rc};

@@ -28,10 +28,10 @@ pub enum ConnectError {
     /// The name of the peer, or of the address to listen at, means nothing.
     #[error("no address: {0}")]
     Name(#[source] io::Error),
-    /// There is no way to the peer, or no address of ours that could go there.
-    #[error("there is no way from here to {peer}")]
+    /// No route leads to the peer, or this host has no address for it.
+    #[error("no route leads to {peer}")]
     NoRoute {
-        /// Where the peer is.
+        /// The peer's address.
         peer: IpAddr,
     },
     /// The address is none of this host's.
@@ -39,22 +39,22 @@ pub enum ConnectError {
     NoSuchAddress(IpAddr),
     /// The queue pair is on another device than the addresses ask for: see
     /// [`QpBuilder::on`](crate::QpBuilder::on).
-    #[error("the queue pair is on the device {device}, but this connection goes by way of {needed}")]
+    #[error("the queue pair is on the device {device}, but this connection needs the device {needed}")]
     OtherDevice {
-        /// Where it is.
+        /// The queue pair's device.
         device: String,
-        /// Where it has to be.
+        /// The device that the connection needs.
         needed: String,
     },
     /// The peer asks for longer packets than the queue pair's builder allows.
     #[error("the peer asks for an MTU of {}, and this queue pair has one of {}", theirs.bytes(), ours.bytes())]
     Mtu {
-        /// What the builder set.
+        /// The MTU that the builder allows.
         ours: Mtu,
-        /// What the peer wants.
+        /// The MTU that the peer asks for.
         theirs: Mtu,
     },
-    /// Somebody listens there already.
+    /// Another listener has the port.
     #[error("the port of {0} is in use")]
     PortInUse(SocketAddr),
     /// More private data than the message holds.
@@ -68,25 +68,25 @@ pub enum ConnectError {
     /// The peer's side said no.
     #[error("{peer} refused: {refusal}")]
     Refused {
-        /// Who.
+        /// The peer's address.
         peer: SocketAddr,
-        /// Why.
+        /// Its reason.
         refusal: Refusal,
-        /// What its program had to say, as long as the message had room, with zeros behind it.
+        /// Private data of its program, followed by zeros up to the message's room.
         private_data: Vec<u8>,
     },
-    /// Nothing answers there.
+    /// Nobody answers at that address.
     #[error("no answer from {0}")]
     Unreachable(SocketAddr),
-    /// The peer gave up, or ended the connection at once.
+    /// The peer gave up, or ended the connection immediately.
     #[error("{0} has given up")]
     Gone(SocketAddr),
-    /// It did not happen in time.
+    /// The peer did not answer in time.
     #[error("no answer from {who} within {timeout:?}")]
     TimedOut {
-        /// Whom we waited for.
+        /// The awaited peer.
         who: String,
-        /// How long.
+        /// The time waited.
         timeout: Duration,
     },
     /// The process was forked from the one that made the listener or the connection.
@@ -145,15 +145,15 @@ pub struct Refusal(pub u16);
 impl Refusal {
     /// Nobody listens on the port.
     pub const NO_LISTENER: Refusal = Refusal(reason::INVALID_SERVICE_ID);
-    /// The program does not want to.
+    /// The program refuses.
     pub const PROGRAM: Refusal = Refusal(reason::CONSUMER);
-    /// It has no resources, or too many wait to be accepted.
+    /// The peer has no resources, or too many requests wait there to be accepted.
     pub const BUSY: Refusal = Refusal(reason::NO_RESOURCES);
-    /// It listens for another service.
+    /// The peer listens for another service.
     pub const OTHER_SERVICE: Refusal = Refusal(reason::INVALID_TRANSPORT);
-    /// Its queue pair has a smaller MTU.
+    /// The peer's queue pair has a smaller MTU.
     pub const MTU: Refusal = Refusal(reason::INVALID_MTU);
-    /// It waited too long.
+    /// The peer waited too long for an answer.
     pub const TIMEOUT: Refusal = Refusal(reason::TIMEOUT);
 }
 
@@ -161,11 +161,11 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match self.0 {
             reason::INVALID_SERVICE_ID => "nobody listens there",
-            reason::CONSUMER => "its program does not want to",
+            reason::CONSUMER => "its program refuses",
             reason::NO_RESOURCES | reason::NO_QP => "it has no resources left",
             reason::INVALID_TRANSPORT => "it listens for another service",
             reason::INVALID_MTU => "it wants shorter packets",
-            reason::TIMEOUT => "it waited in vain for our answer",
+            reason::TIMEOUT => "it waited too long for our answer",
             reason::STALE_CONNECTION => "its queue pair still belongs to an older connection",
             other => return write!(f, "reason {other}"),
         };

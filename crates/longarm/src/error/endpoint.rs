@@ -11,7 +11,7 @@ pub enum EndpointError {
     /// The device could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Something could not be made.
+    /// A resource could not be made.
     #[error(transparent)]
     Resource(#[from] ResourceError),
 }

@@ -7,25 +7,25 @@ pub enum KeyError {
     /// Part of the range lies outside.
     #[error("{len_bytes} bytes from {offset} on leave the range of {range_bytes} bytes")]
     OutOfRange {
-        /// Where the part begins.
+        /// The part's first byte.
         offset: u64,
-        /// How long it is.
+        /// The part's length.
         len_bytes: u64,
-        /// How long the whole is.
+        /// The length of the whole range.
         range_bytes: u64,
     },
     /// An atomic access to a misaligned place.
     #[error("a word lies at a multiple of 8, not at {offset}")]
     Misaligned {
-        /// Where it was to be.
+        /// The offset that was asked for.
         offset: u64,
     },
     /// The byte form has another length.
     #[error("the key's byte form has {wanted} bytes, not {is}")]
     Length {
-        /// What was given.
+        /// The length given.
         is: usize,
-        /// What it has to be.
+        /// The length required.
         wanted: usize,
     },
     /// The range wraps around the end of the address space.

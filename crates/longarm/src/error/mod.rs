@@ -6,7 +6,7 @@
 //! | [`ResourceError`] | making and changing resources: domains, regions, queues, queue pairs |
 //! | [`ConnectError`] | bringing a queue pair to its peer, listening |
 //! | [`PostError`] | posting a work request |
-//! | [`WorkError`] | what became of a work request |
+//! | [`WorkError`] | the outcome of a work request |
 //! | [`KeyError`] | naming memory |
 //!
 //! A [`Failure`] is a [`WorkError`] that brings the buffers back.

@@ -9,10 +9,10 @@ use transport::{Reason, Status};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostError {
-    /// As many requests as the queue holds are on their way.
+    /// The queue is full.
     #[error("the queue is full: it holds {depth} work requests; wait for a completion, or make it deeper")]
     QueueFull {
-        /// What it holds.
+        /// The queue's depth.
         depth: u32,
     },
     /// A buffer of another protection domain.
@@ -26,7 +26,7 @@ pub enum PostError {
         /// Bytes that the key names.
         remote_bytes: u64,
     },
-    /// The buffer is shorter than what is to be read.
+    /// The buffer is shorter than the range to read.
     #[error("{remote_bytes} bytes of the peer's memory do not fit into a buffer of {capacity_bytes}")]
     BufferTooShort {
         /// Bytes that the key names.
@@ -52,19 +52,19 @@ pub enum PostError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkError {
-    /// It was not posted.
+    /// The request was not posted.
     #[error("not posted: {0}")]
     NotPosted(#[from] PostError),
-    /// It failed, or was flushed because its queue pair failed.
+    /// The request failed, or was flushed because its queue pair failed.
     #[error("{}", describe(*.status, .reason.as_ref()))]
     Failed {
-        /// What the completion says.
+        /// The completion's status.
         status: Status,
         /// Why the queue pair failed, if it did.
         reason: Option<Reason>,
     },
-    /// No completion in time. The request is still on its way and keeps its buffers.
-    #[error("no completion within {0:?}; the request is still on its way")]
+    /// No completion in time. The request is still in flight and keeps its buffers.
+    #[error("no completion within {0:?}; the request is still in flight")]
     TimedOut(Duration),
     /// The completion queue lost completions, maybe this one. The queue pair has
     /// failed; drop it to get its memory released.

@@ -7,11 +7,11 @@ pub enum ResourceError {
     /// A size or count that makes no sense.
     #[error("{what} cannot be {is}: {rule}")]
     Invalid {
-        /// Which.
+        /// The size or count.
         what: &'static str,
-        /// What was asked for.
+        /// The value asked for.
         is: u64,
-        /// What it has to be.
+        /// The rule for its value.
         rule: &'static str,
     },
     /// Two resources of different contexts were used together.

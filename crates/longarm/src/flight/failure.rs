@@ -30,12 +30,12 @@ impl Failure {
         Failure::new(error.into(), loan)
     }
 
-    /// What went wrong.
+    /// The error.
     pub fn error(&self) -> &WorkError {
         &self.inner.error
     }
 
-    /// What went wrong, without the buffers.
+    /// The error, without the buffers.
     pub fn into_error(self) -> WorkError {
         self.inner.error
     }

@@ -18,7 +18,7 @@ const GENERATION_BITS: u32 = 20;
 pub(crate) struct Key(u64);
 
 impl Key {
-    /// SlotTable that one queue may have.
+    /// Slots that one queue may have.
     pub(crate) const MAX_SLOTS: usize = 1 << SLOT_BITS;
     /// Queue numbers are below this.
     pub(crate) const MAX_QUEUES: u32 = 1 << 24;

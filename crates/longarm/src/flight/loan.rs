@@ -1,4 +1,4 @@
-//! Loans: what a work request lends to the device.
+//! Loans: the memory that a work request lends to the device.
 
 use transport::{Payload, Sge, Sgl};
 use wire::QKey;
@@ -12,7 +12,7 @@ use crate::window::WindowCore;
 /// Memory that a work request has lent to the device.
 #[derive(Debug, Default)]
 pub(crate) enum Loan {
-    /// Nothing: inline data, an invalidate.
+    /// No memory: inline data, an invalidate.
     #[default]
     None,
     /// One buffer.
@@ -21,7 +21,7 @@ pub(crate) enum Loan {
     List(Vec<Buffer>),
     /// Part of a region that peers reach too.
     Region(RegionSlice),
-    /// Where an atomic's result goes.
+    /// The place of an atomic's result.
     Word(Scratch),
     /// A datagram's receive buffer, with a place for the GRH in front of it, and the Q_Key
     /// that senders use.
@@ -81,7 +81,7 @@ impl Loan {
         }
     }
 
-    /// Whether all of it may be used by queue pairs of that protection domain.
+    /// True if queue pairs of that protection domain may use all of it.
     pub(crate) fn is_of(&self, domain: DomainId) -> bool {
         match self {
             Loan::Buffer(buffer) | Loan::Datagram(_, buffer, _) => buffer.domain_id() == domain,
@@ -139,7 +139,7 @@ mod sealed {
 
 pub(crate) use sealed::Loanable;
 
-/// What can be lent to the device: a [`Buffer`], several of them as one message
+/// Memory that can be lent to the device: a [`Buffer`], several of them as one message
 /// (`[Buffer; N]`, `Vec<Buffer>`), or a [`RegionSlice`].
 ///
 /// The lender gets the same thing back with the completion.

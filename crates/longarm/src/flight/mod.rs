@@ -1,14 +1,13 @@
-//! What the device has of ours: every work request on its way, with the buffers
-//! that it keeps.
+//! Work requests in flight, with the buffers that the device keeps for them.
 //!
 //! This is where the promise of the crate is kept. A buffer goes into a
 //! [`WorkQueue`] when its request is posted and comes out when the device has
 //! reported the completion, or when the queue pair has been destroyed: never
-//! earlier, whoever drops whatever in between.
+//! earlier, no matter which futures and tickets the program drops in between.
 //!
 //! ```text
 //!            post                 completion
-//!  Empty ───────────► LentRequest ──────────────────────► FinishedRequest ────► Empty
+//!  Empty ───────────► Lent ──────────────────────► Done ────► Empty
 //!                      │        (somebody waits)        taken
 //!                      ├──────────────────────────► ready list of the CQ
 //!                      │        (poll mode)

@@ -25,10 +25,10 @@ pub(crate) struct PreparedRequest {
 /// The keys of requests that were entered, and whether each is signaled.
 pub(crate) type EnteredKeys = SmallVec<[(Key, bool); 1]>;
 
-/// What a completion leads to, collected under locks and acted on without them.
+/// The consequences of completions: collected under locks, carried out without them.
 #[derive(Debug, Default)]
 pub(crate) struct CompletionEffects {
-    /// For whoever polls the completion queue.
+    /// Completions for poll mode.
     pub(crate) ready: VecDeque<(Key, FinishedRequest)>,
     /// Waiters to wake.
     pub(crate) wakers: Vec<Waker>,
@@ -134,70 +134,71 @@ impl WorkQueue {
         }
         match inner.slots.remove(key) {
             Some(SlotState::Lent(lent)) => lent.loan,
-            _ => Loan::None,
+            state => unreachable!("the device refused a request that is {state:?}"),
         }
     }
 
     /// Takes in a completion of the device. A stale one is ignored.
-    pub(crate) fn complete(&self, completion: &Completion, news: &mut CompletionEffects) {
+    pub(crate) fn complete(&self, completion: &Completion, effects: &mut CompletionEffects) {
         let key = Key::from_wr_id(completion.wr_id);
         let inner = &mut *self.inner.lock();
         if !matches!(inner.slots.get_mut(key), Some(SlotState::Lent(_))) {
             return;
         }
         if self.in_order {
-            self.complete_earlier(inner, key, completion.qpn, news);
+            self.complete_earlier(inner, key, completion.qpn, effects);
         }
-        self.finish(&mut inner.slots, key, *completion, news);
+        self.finish(&mut inner.slots, key, *completion, effects);
     }
 
     /// Unsignaled requests before a completed one have succeeded: failures are always reported. A
     /// signaled one would have its own report still to come.
-    fn complete_earlier(&self, inner: &mut RequestTable, key: Key, qpn: Qpn, news: &mut CompletionEffects) {
+    fn complete_earlier(&self, inner: &mut RequestTable, key: Key, qpn: Qpn, effects: &mut CompletionEffects) {
         while let Some(earlier) = inner.order.pop_front().filter(|earlier| *earlier != key) {
             match inner.slots.get_mut(earlier) {
                 Some(SlotState::Lent(lent)) if !lent.signaled => {
                     let implied = Completion::success(earlier.wr_id(), qpn, lent.op, 0);
-                    self.finish(&mut inner.slots, earlier, implied, news);
+                    self.finish(&mut inner.slots, earlier, implied, effects);
                 }
                 _ => {}
             }
         }
     }
 
-    fn finish(&self, slots: &mut SlotTable, key: Key, completion: Completion, news: &mut CompletionEffects) {
+    fn finish(&self, slots: &mut SlotTable, key: Key, completion: Completion, effects: &mut CompletionEffects) {
         let Some(SlotState::Lent(lent)) = slots.get_mut(key) else { return };
         let op = if completion.status == Status::Success { completion.op } else { lent.op };
         let done = FinishedRequest { completion, op, loan: std::mem::take(&mut lent.loan) };
         match std::mem::replace(&mut lent.delivery, Delivery::Nobody) {
             Delivery::Waiter(waker) => {
-                news.wakers.extend(waker);
+                effects.wakers.extend(waker);
                 slots.finish(key, done);
             }
             Delivery::Poll => {
                 slots.remove(key);
                 self.unclaimed.fetch_add(1, Relaxed);
-                news.ready.push_back((key, done));
+                effects.ready.push_back((key, done));
             }
             Delivery::Nobody => {
                 slots.remove(key);
-                news.orphans.push(done.loan);
+                effects.orphans.push(done.loan);
             }
         }
     }
 
     /// A completion for poll mode has been taken.
     pub(crate) fn claimed(&self) {
-        self.unclaimed.fetch_sub(1, Relaxed);
+        let before = self.unclaimed.fetch_sub(1, Relaxed);
+        debug_assert!(before > 0, "a completion was claimed twice");
     }
 
     /// Gives back everything that the device has: it has been told to forget the queue.
-    pub(crate) fn reclaim(&self, qpn: Qpn, news: &mut CompletionEffects) {
+    pub(crate) fn reclaim(&self, qpn: Qpn, effects: &mut CompletionEffects) {
         let inner = &mut *self.inner.lock();
         inner.order.clear();
         for key in inner.slots.lent_keys() {
             let flushed = Completion::failure(key.wr_id(), qpn, CompletionOp::Send, Status::WorkRequestFlushed);
-            self.finish(&mut inner.slots, key, flushed, news);
+            self.finish(&mut inner.slots, key, flushed, effects);
         }
     }
 
@@ -217,8 +218,8 @@ impl WorkQueue {
         }
     }
 
-    /// Ends the wait for a request that is still on its way: `delivery` says who gets it
-    /// now. Returns the result if it came just before.
+    /// Ends the wait for a request that is still in flight and redirects its completion to `delivery`.
+    /// Returns the result if it came just before.
     pub(crate) fn stop_waiting(&self, key: Key, delivery: Delivery) -> Option<FinishedRequest> {
         let mut inner = self.inner.lock();
         match inner.slots.get_mut(key)? {
@@ -233,9 +234,9 @@ impl WorkQueue {
         }
     }
 
-    /// Makes all who wait look for themselves.
-    pub(crate) fn wake_all(&self, news: &mut CompletionEffects) {
-        self.inner.lock().slots.take_wakers(&mut news.wakers);
+    /// Collects the wakers of all waiters.
+    pub(crate) fn wake_all(&self, effects: &mut CompletionEffects) {
+        self.inner.lock().slots.take_wakers(&mut effects.wakers);
     }
 
     /// Requests that the device has.

@@ -1,4 +1,4 @@
-//! SlotTable: the table of one queue.
+//! The slots of one work queue.
 
 use std::task::Waker;
 
@@ -6,14 +6,14 @@ use transport::{Completion, CompletionOp, Status};
 
 use super::{Key, Loan};
 
-/// Who gets the completion of a request.
+/// The receiver of a request's completion.
 #[derive(Debug)]
 pub(crate) enum Delivery {
-    /// Whoever polls the completion queue.
+    /// The next poll of the completion queue.
     Poll,
     /// A future or a blocked thread, which wants this waker called.
     Waiter(Option<Waker>),
-    /// Nobody any more: the future was dropped.
+    /// Nobody, since the future was dropped.
     Nobody,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct LentRequest {
 #[derive(Debug)]
 pub(crate) struct FinishedRequest {
     pub(crate) completion: Completion,
-    /// What the request was. The device's word for it is void in failures.
+    /// The request's operation. The device's completion does not name it after a failure.
     pub(crate) op: CompletionOp,
     pub(crate) loan: Loan,
 }
@@ -74,7 +74,7 @@ impl SlotTable {
         self.lent
     }
 
-    /// Whether one more slot can be had: finished requests that nobody has taken
+    /// True if `count` more slots are free. Finished requests whose result nobody has taken
     /// yet use slots too.
     pub(crate) fn has_room(&self, count: usize) -> bool {
         self.free.len() + (Key::MAX_SLOTS - self.slots.len()) >= count

@@ -29,8 +29,8 @@ fn success(key: Key) -> Completion {
     Completion::success(key.wr_id(), QPN, CompletionOp::Send, 0)
 }
 
-fn ready(news: &CompletionEffects) -> Vec<(Key, Status)> {
-    news.ready.iter().map(|(key, done)| (*key, done.completion.status)).collect()
+fn ready(effects: &CompletionEffects) -> Vec<(Key, Status)> {
+    effects.ready.iter().map(|(key, done)| (*key, done.completion.status)).collect()
 }
 
 #[derive(Default)]
@@ -61,10 +61,10 @@ fn a_completion_goes_to_poll_mode_once() {
     let queue = WorkQueue::new(7, 4, true);
     let key = enter(&queue, true, Delivery::Poll);
     assert_eq!(queue.lent(), 1);
-    let mut news = CompletionEffects::default();
-    queue.complete(&success(key), &mut news);
-    queue.complete(&success(key), &mut news);
-    assert_eq!(ready(&news), [(key, Status::Success)]);
+    let mut effects = CompletionEffects::default();
+    queue.complete(&success(key), &mut effects);
+    queue.complete(&success(key), &mut effects);
+    assert_eq!(ready(&effects), [(key, Status::Success)]);
     assert_eq!(queue.lent(), 0);
 }
 
@@ -76,9 +76,9 @@ fn a_slot_is_used_again_under_another_key() {
     let second = enter(&queue, true, Delivery::Poll);
     assert_eq!(first.slot(), second.slot());
     assert_ne!(first, second);
-    let mut news = CompletionEffects::default();
-    queue.complete(&success(first), &mut news);
-    assert!(news.ready.is_empty(), "a stale completion is ignored");
+    let mut effects = CompletionEffects::default();
+    queue.complete(&success(first), &mut effects);
+    assert!(effects.ready.is_empty(), "a stale completion is ignored");
     assert_eq!(queue.lent(), 1);
 }
 
@@ -97,11 +97,11 @@ fn unsignaled_requests_are_reported_before_the_signaled_one_behind_them() {
     let queue = WorkQueue::new(7, 8, true);
     let write = |signaled| entry(CompletionOp::Write, signaled, Delivery::Poll);
     let keys = enter_all(&queue, [write(false), write(false), write(true), write(true)]);
-    let mut news = CompletionEffects::default();
-    queue.complete(&success(keys[2].0), &mut news);
+    let mut effects = CompletionEffects::default();
+    queue.complete(&success(keys[2].0), &mut effects);
     let expected: Vec<_> = keys[..3].iter().map(|(key, _)| (*key, Status::Success)).collect();
-    assert_eq!(ready(&news), expected);
-    assert_eq!(news.ready[0].1.op, CompletionOp::Write);
+    assert_eq!(ready(&effects), expected);
+    assert_eq!(effects.ready[0].1.op, CompletionOp::Write);
     assert_eq!(queue.lent(), 1);
 }
 
@@ -110,10 +110,10 @@ fn a_failed_unsignaled_request_is_itself_and_those_before_it_succeeded() {
     let queue = WorkQueue::new(7, 8, true);
     let [first, second] = [(); 2].map(|()| enter(&queue, false, Delivery::Poll));
     let failed = Completion::failure(second.wr_id(), QPN, CompletionOp::Read, Status::RemoteAccess);
-    let mut news = CompletionEffects::default();
-    queue.complete(&failed, &mut news);
-    assert_eq!(ready(&news), [(first, Status::Success), (second, Status::RemoteAccess)]);
-    assert_eq!(news.ready[1].1.op, CompletionOp::Send, "the request's own word for it");
+    let mut effects = CompletionEffects::default();
+    queue.complete(&failed, &mut effects);
+    assert_eq!(ready(&effects), [(first, Status::Success), (second, Status::RemoteAccess)]);
+    assert_eq!(effects.ready[1].1.op, CompletionOp::Send, "the request's own word for it");
 }
 
 #[test]
@@ -143,10 +143,10 @@ fn completions_that_nobody_polls_for_fill_the_queue() {
 fn a_signaled_request_waits_for_its_own_report() {
     let queue = WorkQueue::new(7, 4, true);
     let [first, second] = [(); 2].map(|()| enter(&queue, true, Delivery::Poll));
-    let mut news = CompletionEffects::default();
-    queue.complete(&success(second), &mut news);
-    queue.complete(&success(first), &mut news);
-    assert_eq!(ready(&news), [(second, Status::Success), (first, Status::Success)]);
+    let mut effects = CompletionEffects::default();
+    queue.complete(&success(second), &mut effects);
+    queue.complete(&success(first), &mut effects);
+    assert_eq!(ready(&effects), [(second, Status::Success), (first, Status::Success)]);
 }
 
 #[test]
@@ -155,10 +155,10 @@ fn a_waiter_is_woken_and_takes_the_result() {
     let (calls, waker) = counting_waker();
     let key = enter(&queue, true, Delivery::Waiter(None));
     assert!(matches!(queue.take_or_wait(key, Some(&waker)), RequestStatus::NotYet));
-    let mut news = CompletionEffects::default();
-    queue.complete(&success(key), &mut news);
-    assert!(news.ready.is_empty());
-    news.wakers.drain(..).for_each(Waker::wake);
+    let mut effects = CompletionEffects::default();
+    queue.complete(&success(key), &mut effects);
+    assert!(effects.ready.is_empty());
+    effects.wakers.drain(..).for_each(Waker::wake);
     assert_eq!(calls.0.load(SeqCst), 1);
     assert!(matches!(queue.take_or_wait(key, None), RequestStatus::Done(done) if done.is_ok()));
     assert!(matches!(queue.take_or_wait(key, None), RequestStatus::Unknown));
@@ -179,9 +179,9 @@ fn what_nobody_waits_for_is_kept_until_the_device_is_done() {
     let key = enter(&queue, true, Delivery::Waiter(None));
     assert!(queue.stop_waiting(key, Delivery::Nobody).is_none());
     assert_eq!(queue.lent(), 1, "the loan goes on");
-    let mut news = CompletionEffects::default();
-    queue.complete(&success(key), &mut news);
-    assert_eq!((news.orphans.len(), news.ready.len()), (1, 0));
+    let mut effects = CompletionEffects::default();
+    queue.complete(&success(key), &mut effects);
+    assert_eq!((effects.orphans.len(), effects.ready.len()), (1, 0));
     assert_eq!(queue.lent(), 0);
 }
 
@@ -198,10 +198,10 @@ fn who_stops_waiting_too_late_gets_the_result() {
 fn receives_may_complete_in_any_order() {
     let queue = WorkQueue::new(7, 4, false);
     let [first, second] = [(); 2].map(|()| enter(&queue, true, Delivery::Poll));
-    let mut news = CompletionEffects::default();
-    queue.complete(&success(second), &mut news);
-    queue.complete(&success(first), &mut news);
-    assert_eq!(ready(&news), [(second, Status::Success), (first, Status::Success)]);
+    let mut effects = CompletionEffects::default();
+    queue.complete(&success(second), &mut effects);
+    queue.complete(&success(first), &mut effects);
+    assert_eq!(ready(&effects), [(second, Status::Success), (first, Status::Success)]);
 }
 
 #[test]
@@ -211,9 +211,9 @@ fn a_refused_request_gives_its_loan_back_and_leaves_the_order() {
     let second = enter(&queue, true, Delivery::Poll);
     assert!(matches!(queue.withdraw(second), Loan::List(_)));
     let third = enter(&queue, true, Delivery::Poll);
-    let mut news = CompletionEffects::default();
-    queue.complete(&success(third), &mut news);
-    assert_eq!(ready(&news), [(first, Status::Success), (third, Status::Success)]);
+    let mut effects = CompletionEffects::default();
+    queue.complete(&success(third), &mut effects);
+    assert_eq!(ready(&effects), [(first, Status::Success), (third, Status::Success)]);
 }
 
 #[test]
@@ -223,16 +223,16 @@ fn a_destroyed_queue_gives_everything_back_as_flushed() {
     let polled = enter(&queue, false, Delivery::Poll);
     let awaited = enter(&queue, true, Delivery::Waiter(Some(waker)));
     enter(&queue, true, Delivery::Nobody);
-    let mut news = CompletionEffects::default();
-    queue.reclaim(QPN, &mut news);
-    assert_eq!(ready(&news), [(polled, Status::WorkRequestFlushed)]);
-    assert_eq!(news.orphans.len(), 1);
-    news.wakers.drain(..).for_each(Waker::wake);
+    let mut effects = CompletionEffects::default();
+    queue.reclaim(QPN, &mut effects);
+    assert_eq!(ready(&effects), [(polled, Status::WorkRequestFlushed)]);
+    assert_eq!(effects.orphans.len(), 1);
+    effects.wakers.drain(..).for_each(Waker::wake);
     assert_eq!(calls.0.load(SeqCst), 1);
     assert!(matches!(queue.take_or_wait(awaited, None), RequestStatus::Done(done) if !done.is_ok()));
     assert_eq!(queue.lent(), 0);
-    queue.complete(&success(polled), &mut news);
-    assert_eq!(news.ready.len(), 1, "a late completion meets nobody");
+    queue.complete(&success(polled), &mut effects);
+    assert_eq!(effects.ready.len(), 1, "a late completion meets nobody");
 }
 
 #[test]
@@ -241,8 +241,8 @@ fn lost_completions_wake_everybody() {
     let (calls, waker) = counting_waker();
     enter(&queue, true, Delivery::Waiter(Some(waker)));
     enter(&queue, true, Delivery::Poll);
-    let mut news = CompletionEffects::default();
-    queue.wake_all(&mut news);
-    news.wakers.drain(..).for_each(Waker::wake);
+    let mut effects = CompletionEffects::default();
+    queue.wake_all(&mut effects);
+    effects.wakers.drain(..).for_each(Waker::wake);
     assert_eq!((calls.0.load(SeqCst), queue.lent()), (1, 2));
 }

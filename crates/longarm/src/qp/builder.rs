@@ -115,7 +115,7 @@ impl<S: Service> QpBuilder<S> {
         self
     }
 
-    /// The address of ours to use: the device's first IPv4 address if not set.
+    /// The local address to use: the device's first IPv4 address if not set.
     pub fn gid(mut self, gid: Gid) -> QpBuilder<S> {
         self.gid = Some(gid);
         self
@@ -126,12 +126,12 @@ impl<S: Service> QpBuilder<S> {
         &self.resources.context
     }
 
-    /// The address of ours that was asked for, if one was.
+    /// The local address that was asked for, if one was.
     pub(crate) fn chosen_address(&self) -> Option<std::net::IpAddr> {
         self.gid.map(|gid| gid.ip())
     }
 
-    /// Whether everything belongs to it.
+    /// Checks the retry counts, and that all resources are of one context.
     fn check(&self) -> Result<(), ResourceError> {
         let context = self.resources.domain.context();
         self.retry.check()?;
@@ -145,7 +145,7 @@ impl<S: Service> QpBuilder<S> {
         }
     }
 
-    /// What the connection is to be like.
+    /// The wishes about the connection.
     fn params(&self, core: &QpCore) -> ConnectParams {
         let active = core.context().port().active_mtu;
         let mtu = self.mtu.map_or(active, |mtu| mtu.min(active));
@@ -167,7 +167,7 @@ impl<S: Connected> QpBuilder<S> {
         self
     }
 
-    /// What the peer may do through this queue pair, beyond what keys grant: READ, WRITE and
+    /// The operations that the peer may use on this queue pair, if its key grants them too: READ, WRITE and
     /// atomics if not set.
     pub fn remote_access(mut self, access: Access) -> QpBuilder<S> {
         self.access = access;
@@ -200,13 +200,13 @@ impl<S: Connected> QpBuilder<S> {
 }
 
 impl QpBuilder<Rc> {
-    /// How long to try before giving up.
+    /// Sets the limits after which the connection gives up.
     pub fn retry(mut self, retry: Retry) -> QpBuilder<Rc> {
         self.retry = retry;
         self
     }
 
-    /// READs and atomics on their way at the same time, in each direction: 16 if not set. The
+    /// READs and atomics in flight at the same time, in each direction: 16 if not set. The
     /// connection uses the smaller of the two ends'.
     pub fn read_depth(mut self, requests: u8) -> QpBuilder<Rc> {
         self.read_depth = requests;

@@ -28,7 +28,7 @@ use crate::work::Work;
 /// to be awaited, waited for, started or posted. Requests are carried out in the order in which
 /// they are posted, by any number of threads.
 ///
-/// Dropping the queue pair ends the connection. What is on its way is flushed, and its buffers
+/// Dropping the queue pair ends the connection. Outstanding requests are flushed, and their buffers
 /// come back through the futures and tickets that stand for it.
 pub struct QueuePair<S> {
     core: QpCore,
@@ -51,7 +51,7 @@ impl<S: Connected> QueuePair<S> {
         Work::new(&self.core, Request::send_with_imm(buffer.lend(), imm))
     }
 
-    /// Sends bytes that are copied at once. They have to be few; see
+    /// Sends bytes that are copied before the call returns. Their number is limited; see
     /// [`inline_bytes`](super::QpBuilder::inline_bytes).
     pub fn send_inline(&self, bytes: &[u8]) -> Work<'_, ()> {
         Work::new(&self.core, Request::send_inline(bytes))
@@ -69,7 +69,7 @@ impl<S: Connected> QueuePair<S> {
         Work::new(&self.core, Request::write_with_imm(buffer.lend(), to, imm))
     }
 
-    /// Writes bytes that are copied at once; few, as for [`send_inline`](QueuePair::send_inline).
+    /// Writes bytes that are copied before the call returns, as for [`send_inline`](QueuePair::send_inline).
     pub fn write_inline(&self, bytes: &[u8], to: &RemoteKey) -> Work<'_, ()> {
         Work::new(&self.core, Request::write_inline(bytes, to))
     }
@@ -84,14 +84,14 @@ impl<S: Connected> QueuePair<S> {
         Batch::new(&self.core)
     }
 
-    /// Makes a window usable: the peer may do in it what the window's access says, by the
-    /// key that it gets now.
+    /// Makes a window usable: it gets a new key, under which the peer has the rights of the window's
+    /// access.
     pub fn bind<'r>(&self, window: Window<'r>) -> Work<'_, BoundWindow<'r>> {
         Work::new(&self.core, Request::bind(window.into_core()))
     }
 
     /// Revokes a window's key, in order with other requests. (Dropping the window revokes
-    /// it too, at once.)
+    /// it too, immediately.)
     pub fn unbind<'r>(&self, window: BoundWindow<'r>) -> Work<'_, Window<'r>> {
         Work::new(&self.core, Request::unbind(window.into_core()))
     }
@@ -125,7 +125,7 @@ impl<S: Connected> QueuePair<S> {
         self.core.failure()
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn counters(&self) -> QpCounters {
         self.core.device().counters()
     }
@@ -135,7 +135,7 @@ impl<S: Connected> QueuePair<S> {
         &self.core.domain
     }
 
-    /// Ends the connection without dropping the queue pair: whatever is on its way is flushed.
+    /// Ends the connection without dropping the queue pair: outstanding requests are flushed.
     ///
     /// # Errors
     /// If the device refuses.

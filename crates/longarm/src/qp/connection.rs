@@ -1,4 +1,4 @@
-//! What two queue pairs must know of each other.
+//! The information that two queue pairs exchange before they connect.
 
 use std::fmt;
 

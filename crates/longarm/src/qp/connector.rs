@@ -16,12 +16,12 @@ pub(crate) struct ConnectParams {
 }
 
 impl ConnectParams {
-    /// How often to repeat a request that got no answer.
+    /// The number of repetitions of a request that got no ACK.
     pub(crate) fn retry_count(&self) -> u8 {
         self.retry.count
     }
 
-    /// How often to repeat a request that found no receive buffer; 7 is for ever.
+    /// The number of repetitions of a request that found no receive buffer; 7 repeats forever.
     pub(crate) fn rnr_retry_count(&self) -> u8 {
         self.retry.receiver_not_ready.unwrap_or(7)
     }
@@ -50,7 +50,7 @@ impl QpConnector {
         &self.params
     }
 
-    /// Whether its receive buffers come from a shared receive queue.
+    /// True if its receive buffers come from a shared receive queue.
     pub(crate) fn has_srq(&self) -> bool {
         self.has_srq
     }

@@ -1,5 +1,5 @@
-//! What every queue pair consists of: the device's object, its two work queues, and
-//! the order in which they end.
+//! The parts that every queue pair has: the device's object and two work queues. Also the order in
+//! which they end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(crate) struct QpResources {
     pub(crate) caps: QpCaps,
 }
 
-/// A queue pair of any service. Dropping it gives back everything that it has borrowed.
+/// A queue pair of any service. Dropping it gives back all buffers that it has borrowed.
 #[derive(Debug)]
 pub(crate) struct QpCore {
     pub(crate) domain: ProtectionDomain,
@@ -47,9 +47,9 @@ pub(crate) struct QpCore {
 #[derive(Debug)]
 pub(crate) struct Rejected {
     pub(crate) error: PostError,
-    /// Those before were posted.
+    /// The requests before the refused one, which were posted.
     pub(crate) posted: Vec<Key>,
-    /// What the others wanted to lend, in their order.
+    /// The loans of the others, in order.
     pub(crate) loans: Vec<Loan>,
 }
 
@@ -87,7 +87,7 @@ impl QpCore {
         Ok(core)
     }
 
-    /// If this fails, dropping undoes what was done.
+    /// Attaches the work queues. If this fails, dropping the queue pair undoes the part that succeeded.
     fn attach(&self) -> Result<(), ResourceError> {
         self.send.belongs_to(self.qp.clone());
         if self.srq.is_none() {
@@ -116,7 +116,7 @@ impl QpCore {
         self.qp.failure()
     }
 
-    /// Moves to the error state: everything that is on its way comes back.
+    /// Moves to the error state: outstanding requests are flushed.
     pub(crate) fn abort(&self) -> Result<(), device::Error> {
         let attr = QpAttr { state: QpState::Error, ..QpAttr::default() };
         self.modify(&attr, AttrMask::STATE)
@@ -131,7 +131,7 @@ impl QpCore {
         &self.context
     }
 
-    /// Whether its receives come from a shared receive queue.
+    /// True if its receives come from a shared receive queue.
     pub(crate) fn has_srq(&self) -> bool {
         self.srq.is_some()
     }
@@ -202,22 +202,22 @@ impl ReceiveTarget for QpCore {
 }
 
 impl Drop for QpCore {
-    /// Flushes, so that requests end in the usual way; then tells the device to forget the
-    /// queue pair, after which it touches none of its memory; then takes back the rest.
+    /// Flushes, so that requests complete with an error. Then destroys the device's queue pair, after which the
+    /// device touches none of its memory. Then takes back the remaining loans.
     fn drop(&mut self) {
-        // It may be in the error state, or never have left Reset.
+        // The device refuses this for a queue pair that never left Reset.
         let _ = self.abort();
         let _ = self.send_cq.progress();
         let _ = self.recv_cq.progress();
         if self.qp.destroy().is_err() {
-            // Another process now (a fork). The memory must not be given back.
+            // This process is a fork of the owner. The memory must not be given back.
             return;
         }
         let qpn = self.qp.qpn();
-        self.send_cq.announce(|news| self.send.reclaim(qpn, news));
+        self.send_cq.announce(|effects| self.send.reclaim(qpn, effects));
         self.send_cq.detach(&self.send);
         if self.srq.is_none() {
-            self.recv_cq.announce(|news| self.recv.reclaim(qpn, news));
+            self.recv_cq.announce(|effects| self.recv.reclaim(qpn, effects));
             self.recv_cq.detach(&self.recv);
         }
     }

@@ -19,7 +19,7 @@ use crate::request::Request;
 use crate::work::Work;
 
 /// An endpoint for unreliable datagrams: a UD queue pair, ready to send to anybody and to
-/// receive from whoever has its Q_Key.
+/// receive from every sender with its Q_Key.
 ///
 /// A datagram is one packet, and has at most the path MTU's payload. Received messages
 /// know their [source](crate::Message::source).
@@ -39,7 +39,7 @@ impl UdEndpoint {
         Ok(UdEndpoint { core, gid, qkey })
     }
 
-    /// Where others send to reach this endpoint.
+    /// The destination by which others reach this endpoint.
     pub fn address(&self) -> AddressHandle {
         AddressHandle::new(self.gid, self.core.qpn(), self.qkey)
     }
@@ -55,7 +55,7 @@ impl UdEndpoint {
         Work::new(&self.core, request.to(self.datagram(to)))
     }
 
-    /// Sends bytes that are copied at once. They have to be few; see
+    /// Sends bytes that are copied before the call returns. Their number is limited; see
     /// [`inline_bytes`](super::QpBuilder::inline_bytes).
     pub fn send_inline_to(&self, bytes: &[u8], to: &AddressHandle) -> Work<'_, ()> {
         let request = Request::send_inline(bytes);
@@ -78,7 +78,7 @@ impl UdEndpoint {
     /// that this endpoint sends itself.
     ///
     /// # Errors
-    /// If `group` is no multicast address, or the device is in too many groups.
+    /// If `group` is not a multicast address, or the device is in too many groups.
     pub fn join(&self, group: IpAddr) -> Result<MulticastMembership<'_>, ResourceError> {
         self.core.device().attach_multicast(group.into())?;
         Ok(MulticastMembership { endpoint: self, group })
@@ -117,7 +117,7 @@ impl UdEndpoint {
         self.core.failure()
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn counters(&self) -> QpCounters {
         self.core.device().counters()
     }
@@ -144,7 +144,7 @@ pub struct MulticastMembership<'e> {
 }
 
 impl MulticastMembership<'_> {
-    /// Where to send to reach all members.
+    /// The destination by which datagrams reach all members.
     pub fn address(&self) -> AddressHandle {
         AddressHandle::multicast(self.group, self.endpoint.qkey)
     }
@@ -152,7 +152,7 @@ impl MulticastMembership<'_> {
 
 impl Drop for MulticastMembership<'_> {
     fn drop(&mut self) {
-        // It was joined, and the endpoint lives: leaving cannot be refused, but after a fork.
+        // The endpoint has joined the group and lives, so the device refuses this only after a fork.
         let _ = self.endpoint.core.device().detach_multicast(self.group.into());
     }
 }

@@ -7,7 +7,7 @@
 //!  domain.ud(&cq) ─► QpBuilder ─build─► UdEndpoint
 //! ```
 //!
-//! `connect` is either by hand, with the peer's [`ConnectionInfo`], or by address, by way of
+//! `connect` is either manual, with the peer's [`ConnectionInfo`], or by address: see
 //! [`connection`](crate::connection).
 
 mod builder;

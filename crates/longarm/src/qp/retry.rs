@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use crate::error::ResourceError;
 
-/// How long a reliable connection tries before it gives up.
+/// The limits after which a reliable connection gives up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retry {
-    /// How long to wait for an answer before sending again. Rounded up to the next of
-    /// 4.096 µs · 2^n; zero waits for ever.
+    /// The time without an ACK after which a request is sent again. Rounded up to the next of
+    /// 4.096 µs · 2^n; zero waits forever.
     pub ack_timeout: Duration,
-    /// How often to send again without an answer: at most 7.
+    /// The number of repetitions without an ACK: at most 7.
     pub count: u8,
-    /// How often to try again if the peer has no receive buffer: at most 6; `None` is for ever.
+    /// The number of repetitions while the peer has no receive buffer: at most 6; `None` repeats forever.
     pub receiver_not_ready: Option<u8>,
-    /// How long the peer is asked to wait if we have no receive buffer.
+    /// The time that the peer is asked to wait if we have no receive buffer.
     pub min_rnr_delay: Duration,
 }
 
 impl Default for Retry {
-    /// About half a second without an answer; for ever if the peer only has no buffer.
+    /// Gives up after about half a second without an ACK, and never if the peer only has no buffer.
     fn default() -> Retry {
         Retry {
             ack_timeout: Duration::from_micros(67_108),
@@ -31,20 +31,20 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Checks what has no encoding.
+    /// Refuses counts that have no encoding.
     pub(super) fn check(&self) -> Result<(), ResourceError> {
         let invalid = |what, is: u8, rule| Err(ResourceError::Invalid { what, is: is.into(), rule });
         match self {
             Retry { count: 8.., .. } => invalid("the retry count", self.count, "at most 7"),
             Retry { receiver_not_ready: Some(n @ 7..), .. } => {
-                invalid("the receiver-not-ready retry count", *n, "at most 6, or None for ever")
+                invalid("the receiver-not-ready retry count", *n, "at most 6, or None to repeat forever")
             }
             _ => Ok(()),
         }
     }
 }
 
-/// The code of the shortest acknowledge timeout that is no shorter; zero for ever.
+/// The code of the shortest ACK timeout that is not shorter than `timeout`; zero waits forever.
 pub(super) fn timeout_code(timeout: Duration) -> u8 {
     let codes = (1..32).find(|code| wire::ack_timeout(*code).is_some_and(|t| t >= timeout));
     match timeout.is_zero() {
@@ -53,7 +53,7 @@ pub(super) fn timeout_code(timeout: Duration) -> u8 {
     }
 }
 
-/// The code of the shortest RNR delay that is no shorter. Code 0 is the longest.
+/// The code of the shortest RNR delay that is not shorter than `delay`. Code 0 is the longest.
 pub(super) fn rnr_code(delay: Duration) -> u8 {
     (1..32).find(|code| wire::rnr_timer(*code) >= delay).unwrap_or(0)
 }

@@ -48,7 +48,7 @@ impl<S: Connected> Unconnected<S> {
         Unconnected { core, params, gid, gid_is_chosen, first_psn: random_psn(), service: PhantomData }
     }
 
-    /// What the peer needs to connect to this queue pair.
+    /// The information that the peer needs to connect to this queue pair.
     pub fn address(&self) -> ConnectionInfo {
         ConnectionInfo {
             service: S::TYPE,
@@ -151,7 +151,7 @@ fn only_if_reliable<S: Connected>(common: AttrMask, reliable: AttrMask) -> AttrM
     }
 }
 
-/// Peers must not guess where we begin. The standard library seeds each of these from the
+/// A first PSN that peers cannot guess. The standard library seeds each `RandomState` from the
 /// system's random numbers.
 fn random_psn() -> Psn {
     let number = RandomState::new().build_hasher().finish();

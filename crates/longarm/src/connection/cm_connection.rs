@@ -1,7 +1,7 @@
-//! What the connection manager knows of one connection, and the queue pair that goes along.
+//! One connection as the connection manager sees it, together with its queue pair.
 
 mod calls;
-mod heard;
+mod events;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,30 +24,30 @@ pub(super) struct CmConnection {
     dispatcher: Arc<Dispatcher>,
     id: Id,
     peer: SocketAddr,
-    inner: Mutex<Inner>,
+    progress: Mutex<Progress>,
 }
 
-struct Inner {
+struct Progress {
     phase: Phase,
     connector: Option<QpConnector>,
-    /// What was learned of the peer, until somebody takes it.
-    far: Option<PeerReply>,
+    /// The peer's reply, until a future takes it.
+    reply: Option<PeerReply>,
     waiters: Waiters,
 }
 
 enum Phase {
-    /// An answer is awaited: the peer's, or our own.
+    /// An answer is missing: the peer's, or our own.
     Waiting,
     Up,
-    /// It was up.
+    /// The connection was up and has ended.
     Over,
-    /// It never was; why, until somebody asks.
+    /// The attempt failed. The reason stays until a future takes it.
     Failed(Option<ConnectError>),
 }
 
-/// What was learned of the peer.
+/// The peer's reply to an attempt.
 pub(super) struct PeerReply {
-    pub(super) what: PeerEndpoint,
+    pub(super) endpoint: PeerEndpoint,
     pub(super) private_data: Vec<u8>,
 }
 
@@ -63,11 +63,12 @@ impl CmConnection {
     /// For an id that has a peer; its events come here from now on.
     pub(super) fn new(dispatcher: &Arc<Dispatcher>, id: Id) -> Result<Arc<CmConnection>, ConnectError> {
         let peer = id.peer_addr().ok_or(ConnectError::Malformed("the request names no address"))?;
-        let inner = Inner { phase: Phase::Waiting, connector: None, far: None, waiters: Waiters::default() };
-        let link = Arc::new(CmConnection { dispatcher: Arc::clone(dispatcher), id, peer, inner: Mutex::new(inner) });
-        let concerned: Arc<dyn CmEventHandler> = link.clone();
-        dispatcher.enter(link.id.key(), Arc::downgrade(&concerned));
-        Ok(link)
+        let progress = Progress { phase: Phase::Waiting, connector: None, reply: None, waiters: Waiters::default() };
+        let cm =
+            Arc::new(CmConnection { dispatcher: Arc::clone(dispatcher), id, peer, progress: Mutex::new(progress) });
+        let handler: Arc<dyn CmEventHandler> = cm.clone();
+        dispatcher.enter(cm.id.key(), Arc::downgrade(&handler));
+        Ok(cm)
     }
 
     pub(super) fn peer_addr(&self) -> SocketAddr {
@@ -78,47 +79,47 @@ impl CmConnection {
         &self.id
     }
 
-    /// Whether an answer of ours still makes sense.
+    /// True if the peer still waits for our answer.
     pub(super) fn is_waiting(&self) -> bool {
-        matches!(self.inner.lock().phase, Phase::Waiting)
+        matches!(self.progress.lock().phase, Phase::Waiting)
     }
 
     pub(super) fn is_up(&self) -> bool {
-        self.dispatcher.is_ours() && matches!(self.inner.lock().phase, Phase::Up)
+        self.dispatcher.is_ours() && matches!(self.progress.lock().phase, Phase::Up)
     }
 
-    /// What became of the attempt. To be asked until it is ready, and not again.
+    /// The outcome of the attempt. Callers poll until it is ready, and not again.
     pub(super) fn poll_up(
         &self,
         task: &mut TaskContext<'_>,
-        place: &mut WaiterSlot,
+        slot: &mut WaiterSlot,
     ) -> Poll<Result<PeerReply, ConnectError>> {
         if !self.dispatcher.is_ours() {
             return Poll::Ready(Err(ConnectError::Forked));
         }
-        let mut inner = self.inner.lock();
-        let Inner { phase, far, waiters, .. } = &mut *inner;
+        let mut progress = self.progress.lock();
+        let Progress { phase, reply, waiters, .. } = &mut *progress;
         let failed = match phase {
             Phase::Waiting => {
-                waiters.note(place, task.waker());
+                waiters.note(slot, task.waker());
                 return Poll::Pending;
             }
-            // It may be over already; what the peer sent before that is there.
+            // Even if the connection has ended, the peer's reply is still there.
             Phase::Up | Phase::Over => None,
             Phase::Failed(error) => error.take(),
         };
-        Poll::Ready(far.take().filter(|_| failed.is_none()).ok_or(failed.unwrap_or(ConnectError::Gone(self.peer))))
+        Poll::Ready(reply.take().filter(|_| failed.is_none()).ok_or(failed.unwrap_or(ConnectError::Gone(self.peer))))
     }
 
     /// Waits until it is over.
-    pub(super) fn poll_over(&self, task: &mut TaskContext<'_>, place: &mut WaiterSlot) -> Poll<()> {
+    pub(super) fn poll_over(&self, task: &mut TaskContext<'_>, slot: &mut WaiterSlot) -> Poll<()> {
         if !self.dispatcher.is_ours() {
             return Poll::Ready(());
         }
-        let mut inner = self.inner.lock();
-        match inner.phase {
+        let mut progress = self.progress.lock();
+        match progress.phase {
             Phase::Waiting | Phase::Up => {
-                inner.waiters.note(place, task.waker());
+                progress.waiters.note(slot, task.waker());
                 Poll::Pending
             }
             Phase::Over | Phase::Failed(_) => Poll::Ready(()),
@@ -126,9 +127,9 @@ impl CmConnection {
     }
 
     /// A future gives its place up.
-    pub(super) fn forget(&self, place: &WaiterSlot) {
+    pub(super) fn forget(&self, slot: &WaiterSlot) {
         if self.dispatcher.is_ours() {
-            self.inner.lock().waiters.forget(place);
+            self.progress.lock().waiters.forget(slot);
         }
     }
 
@@ -138,7 +139,7 @@ impl CmConnection {
             return;
         }
         self.stop();
-        // It may be over already.
+        // The connection may have ended already.
         let _ = self.id.disconnect();
     }
 
@@ -154,7 +155,7 @@ impl CmConnection {
     }
 
     fn stop(&self) {
-        let connector = self.inner.lock().connector.clone();
+        let connector = self.progress.lock().connector.clone();
         if let Some(connector) = connector {
             connector.stop();
         }
@@ -162,15 +163,15 @@ impl CmConnection {
 
     /// Goes on to another phase and tells who waits. Nothing comes after the end, though an event
     /// may be under way when the program ends it.
-    fn enter(&self, phase: Phase, far: Option<PeerReply>) {
+    fn enter(&self, phase: Phase, reply: Option<PeerReply>) {
         let wakers = {
-            let mut inner = self.inner.lock();
-            if matches!(inner.phase, Phase::Over | Phase::Failed(_)) {
+            let mut progress = self.progress.lock();
+            if matches!(progress.phase, Phase::Over | Phase::Failed(_)) {
                 return;
             }
-            inner.phase = phase;
-            inner.far = far.or(inner.far.take());
-            inner.waiters.take()
+            progress.phase = phase;
+            progress.reply = reply.or(progress.reply.take());
+            progress.waiters.take()
         };
         wakers.into_iter().for_each(Waker::wake);
     }

@@ -1,4 +1,4 @@
-//! What is asked of the connection manager.
+//! Calls of the connection manager.
 
 use ::connect::ConnParam;
 use transport::{QpState, QpType};
@@ -8,15 +8,15 @@ use crate::address::AddressHandle;
 use crate::error::{ConnectError, Refusal};
 use crate::qp::{ConnectionInfo, QpConnector};
 
-/// Private data of a REQ, behind the header that says who calls (IB specification A11.5).
+/// Room for private data in a REQ, after the header with the caller's address (IB specification A11.5).
 const REQUEST_BYTES: usize = 56;
-/// Of a REP.
+/// Room in a REP.
 const ACCEPT_BYTES: usize = 196;
-/// Of a REJ.
+/// Room in a REJ.
 const REJECT_BYTES: usize = 148;
-/// Of a SIDR_REQ, behind that header.
+/// Room in a SIDR_REQ, after that header.
 const LOOKUP_BYTES: usize = 180;
-/// Of a SIDR_REP.
+/// Room in a SIDR_REP.
 const ANSWER_BYTES: usize = 136;
 
 impl CmConnection {
@@ -28,19 +28,19 @@ impl CmConnection {
     ) -> Result<(), ConnectError> {
         check(private_data, REQUEST_BYTES)?;
         self.id.set_mtu(connector.params().mtu)?;
-        self.inner.lock().connector = Some(connector.clone());
+        self.progress.lock().connector = Some(connector.clone());
         let depth = connector.params().read_depth;
         Ok(self.id.connect(&param(connector, private_data, (depth, depth)))?)
     }
 
-    /// Asks the peer where its datagrams go.
+    /// Asks the peer for the destination of its datagrams.
     pub(in crate::connection) fn look_up(&self, private_data: &[u8]) -> Result<(), ConnectError> {
         check(private_data, LOOKUP_BYTES)?;
         let param = ConnParam { private_data: private_data.to_vec(), ..ConnParam::default() };
         Ok(self.id.connect(&param)?)
     }
 
-    /// Takes the connection that the peer wants. `wanted` is what it said.
+    /// Accepts the connection that the peer asks for with the parameters `wanted`.
     pub(in crate::connection) fn accept(
         &self,
         connector: &QpConnector,
@@ -50,17 +50,17 @@ impl CmConnection {
         check(private_data, ACCEPT_BYTES)?;
         let info = self.start(connector)?;
         {
-            let mut inner = self.inner.lock();
-            inner.connector = Some(connector.clone());
-            inner.far =
-                Some(PeerReply { what: PeerEndpoint::Connected(info), private_data: wanted.private_data.clone() });
+            let mut progress = self.progress.lock();
+            progress.connector = Some(connector.clone());
+            progress.reply =
+                Some(PeerReply { endpoint: PeerEndpoint::Connected(info), private_data: wanted.private_data.clone() });
         }
         let depth = connector.params().read_depth;
         let depths = (depth.min(wanted.responder_resources), depth.min(wanted.initiator_depth));
         self.id.accept(&param(connector, private_data, depths)).map_err(|error| self.late(error))
     }
 
-    /// Tells the peer where our datagrams go.
+    /// Tells the peer the destination for its datagrams.
     pub(in crate::connection) fn answer(
         &self,
         address: &AddressHandle,
@@ -79,7 +79,7 @@ impl CmConnection {
         self.id.reject(private_data, refusal.0).map_err(|error| self.late(error))
     }
 
-    /// Why an answer could not be given: the peer has given up meanwhile, in most cases.
+    /// The error of an answer that could not be given: in most cases the peer has given up meanwhile.
     fn late(&self, error: ::connect::Error) -> ConnectError {
         match error {
             ::connect::Error::State(_) | ::connect::Error::Cm(_) => ConnectError::Gone(self.peer),
@@ -87,7 +87,7 @@ impl CmConnection {
         }
     }
 
-    /// Takes the queue pair to where it can send and receive.
+    /// Takes the queue pair to RTS.
     pub(super) fn start(&self, connector: &QpConnector) -> Result<ConnectionInfo, ConnectError> {
         let attr = |state| self.id.qp_attr(state).map_err(|error| self.late(error));
         let receive = attr(QpState::Rtr)?;

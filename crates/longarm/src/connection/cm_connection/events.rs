@@ -1,4 +1,4 @@
-//! What the connection manager says. Runs on the dispatcher's thread.
+//! Events of the connection manager. They are handled on the dispatcher's thread.
 
 use ::connect::{CONSUMER_DEFINED, ConnParam, DatagramParam, Event, EventKind, Param};
 use wire::mad::{reason, sidr_status};
@@ -11,15 +11,15 @@ use crate::error::{ConnectError, Refusal};
 impl CmConnection {
     /// The peer accepts: the queue pair is made ready, and the peer told.
     fn accepted(&self, reply: ConnParam) {
-        let Some(connector) = self.inner.lock().connector.clone() else { return };
+        let Some(connector) = self.progress.lock().connector.clone() else { return };
         let ready = self.start(&connector).and_then(|info| {
             self.id.establish()?;
             Ok(info)
         });
         match ready {
             Ok(info) => {
-                let far = PeerReply { what: PeerEndpoint::Connected(info), private_data: reply.private_data };
-                self.enter(Phase::Up, Some(far));
+                let reply = PeerReply { endpoint: PeerEndpoint::Connected(info), private_data: reply.private_data };
+                self.enter(Phase::Up, Some(reply));
             }
             Err(error) => {
                 // The peer may have gone meanwhile.
@@ -31,20 +31,20 @@ impl CmConnection {
 
     fn found(&self, param: DatagramParam) {
         let address = AddressHandle::of_vector(&param.address, param.qpn, param.qkey);
-        let far = PeerReply { what: PeerEndpoint::Datagrams(address), private_data: param.private_data };
-        self.enter(Phase::Up, Some(far));
+        let reply = PeerReply { endpoint: PeerEndpoint::Datagrams(address), private_data: param.private_data };
+        self.enter(Phase::Up, Some(reply));
     }
 
     fn refused(&self, refusal: Refusal, private_data: Vec<u8>) {
         self.fail(ConnectError::Refused { peer: self.peer, refusal, private_data });
     }
 
-    /// The peer has ended it, or agreed to our ending it. Who ends a connection has had one: if its
-    /// confirmation was lost then this is as good.
+    /// The peer has ended the connection, or agreed that we end it. A peer that ends a connection has had one,
+    /// so this also stands for a confirmation that was lost.
     fn ended(&self) {
         let (is_waiting, has_answered) = {
-            let inner = self.inner.lock();
-            (matches!(inner.phase, Phase::Waiting), inner.far.is_some())
+            let progress = self.progress.lock();
+            (matches!(progress.phase, Phase::Waiting), progress.reply.is_some())
         };
         if is_waiting && !has_answered {
             return self.fail(ConnectError::Gone(self.peer));
@@ -55,7 +55,7 @@ impl CmConnection {
 }
 
 impl CmEventHandler for CmConnection {
-    fn happened(&self, event: Event) {
+    fn handle(&self, event: Event) {
         match (event.kind, event.param) {
             (EventKind::ConnectResponse, Param::Conn(reply)) => self.accepted(reply),
             (EventKind::Established, Param::Datagram(param)) => self.found(param),

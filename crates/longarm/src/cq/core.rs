@@ -1,4 +1,4 @@
-//! From the device's completion queue to those who asked: polls, sorts, wakes.
+//! From the device's completion queue to the waiters: polls, sorts, wakes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::error::ResourceError;
 use crate::flight::{CompletionEffects, Key, Loan, WorkQueue};
 
-/// Completions taken from the device at once.
+/// Completions taken from the device in one poll.
 const BATCH: usize = 32;
 /// Capacity before any queue pair asks for more.
 const INITIAL_CAPACITY: u32 = 16;
@@ -29,19 +29,19 @@ pub(crate) struct CqCore {
     context: Context,
     device: device::Cq,
     cookie: u64,
-    intake: Mutex<CompletionSorter>,
-    /// Something may have come while the intake was busy: look again.
+    sorter: Mutex<CompletionSorter>,
+    /// More completions may have come while the sorter was busy: its user polls again.
     again: AtomicBool,
-    /// Futures and threads that wait for completions of this queue.
+    /// The number of futures and threads that wait for completions of this queue.
     waiting: AtomicUsize,
     armed: AtomicBool,
-    hook: Waker,
+    waker: Waker,
 }
 
 #[derive(Default)]
 struct CompletionSorter {
     raw: Vec<device::Completion>,
-    news: CompletionEffects,
+    effects: CompletionEffects,
     queues: HashMap<u32, Arc<WorkQueue>>,
     /// Completions that the attached queues can cause.
     capacity: u32,
@@ -57,7 +57,7 @@ impl CompletionSorter {
             for completion in &self.raw {
                 let queue = Key::from_wr_id(completion.wr_id).queue();
                 if let Some(queue) = self.queues.get(&queue) {
-                    queue.complete(completion, &mut self.news);
+                    queue.complete(completion, &mut self.effects);
                 }
             }
             if count < BATCH {
@@ -67,19 +67,19 @@ impl CompletionSorter {
         Ok(())
     }
 
-    /// Completions are lost: everybody has to look.
+    /// Completions are lost: wakes all waiters, so that they see the error.
     fn alert(&mut self) {
         for queue in self.queues.values() {
-            queue.wake_all(&mut self.news);
+            queue.wake_all(&mut self.effects);
         }
-        self.news.wakers.append(&mut self.pollers);
+        self.effects.wakers.append(&mut self.pollers);
     }
 
     /// Takes one completion for poll mode.
     fn claim(&mut self, at: usize) -> Option<Completion> {
         let (key, done) = match at {
-            0 => self.news.ready.pop_front()?,
-            _ => self.news.ready.remove(at)?,
+            0 => self.effects.ready.pop_front()?,
+            _ => self.effects.ready.remove(at)?,
         };
         let queue = self.queues.get(&key.queue());
         queue.inspect(|queue| queue.claimed());
@@ -87,19 +87,19 @@ impl CompletionSorter {
         Some(Completion::new(key, done, reason))
     }
 
-    /// Somebody waits for completions of poll mode.
+    /// Enters a waiter for completions of poll mode.
     fn note_poller(&mut self, waker: Option<&Waker>) {
         let known = |waker: &&Waker| self.pollers.iter().any(|known| known.will_wake(waker));
         let waker = waker.filter(|waker| !known(waker)).cloned();
         self.pollers.extend(waker);
     }
 
-    /// Whom to wake and what to free once the lock is released.
-    fn take_errands(&mut self) -> (Vec<Waker>, Vec<Loan>) {
-        if !self.news.ready.is_empty() {
-            self.news.wakers.append(&mut self.pollers);
+    /// Takes the wakers to call and the loans to free once the lock is released.
+    fn take_effects(&mut self) -> (Vec<Waker>, Vec<Loan>) {
+        if !self.effects.ready.is_empty() {
+            self.effects.wakers.append(&mut self.pollers);
         }
-        let CompletionEffects { wakers, orphans, .. } = &mut self.news;
+        let CompletionEffects { wakers, orphans, .. } = &mut self.effects;
         (std::mem::take(wakers), std::mem::take(orphans))
     }
 }
@@ -113,11 +113,11 @@ impl CqCore {
             context: context.clone(),
             device,
             cookie,
-            intake: Mutex::default(),
+            sorter: Mutex::default(),
             again: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             armed: AtomicBool::new(false),
-            hook: Arc::new(CqWaker(Weak::clone(core))).into(),
+            waker: Arc::new(CqWaker(Weak::clone(core))).into(),
         }))
     }
 
@@ -133,15 +133,15 @@ impl CqCore {
         self.context.is_same(context)
     }
 
-    /// Takes in the completions of one more work queue, and has room for all of them.
+    /// Takes in the completions of one more work queue, and grows to hold all of them.
     pub(crate) fn attach(&self, queue: &Arc<WorkQueue>) -> Result<(), device::Error> {
-        self.locked(|intake| {
-            // Numbers come round after 2^24; two queues must not get each other's completions.
-            if intake.queues.contains_key(&queue.id()) {
+        self.locked(|sorter| {
+            // Numbers repeat after 2^24; two queues must not get each other's completions.
+            if sorter.queues.contains_key(&queue.id()) {
                 return Err(device::Error::Exhausted("work queue number"));
             }
-            intake.capacity = self.make_room(intake.capacity.saturating_add(queue.depth()))?;
-            intake.queues.insert(queue.id(), Arc::clone(queue));
+            sorter.capacity = self.make_room(sorter.capacity.saturating_add(queue.depth()))?;
+            sorter.queues.insert(queue.id(), Arc::clone(queue));
             Ok(())
         })
     }
@@ -157,11 +157,11 @@ impl CqCore {
 
     /// Forgets an attached queue, if it is. Completions that may still come are ignored.
     pub(crate) fn detach(&self, queue: &WorkQueue) {
-        self.locked(|intake| {
-            let known = intake.queues.get(&queue.id());
+        self.locked(|sorter| {
+            let known = sorter.queues.get(&queue.id());
             if known.is_some_and(|known| std::ptr::eq(&**known, queue)) {
-                intake.queues.remove(&queue.id());
-                intake.capacity -= queue.depth();
+                sorter.queues.remove(&queue.id());
+                sorter.capacity -= queue.depth();
             }
         });
     }
@@ -178,13 +178,13 @@ impl CqCore {
     /// Takes completions for poll mode that have been taken in already. If there are none,
     /// `waker` will be called when there are.
     pub(crate) fn take_ready(&self, out: &mut Vec<Completion>, max: usize, waker: Option<&Waker>) -> usize {
-        self.locked(|intake| {
-            let count = intake.news.ready.len().min(max);
+        self.locked(|sorter| {
+            let count = sorter.effects.ready.len().min(max);
             for _ in 0..count {
-                out.extend(intake.claim(0));
+                out.extend(sorter.claim(0));
             }
             if count == 0 {
-                intake.note_poller(waker);
+                sorter.note_poller(waker);
             }
             count
         })
@@ -192,62 +192,62 @@ impl CqCore {
 
     /// Takes the completion of one posted request out of those for poll mode.
     pub(crate) fn take_one(&self, key: Key) -> Option<Completion> {
-        self.locked(|intake| {
-            let at = intake.news.ready.iter().position(|(k, _)| *k == key)?;
-            intake.claim(at)
+        self.locked(|sorter| {
+            let at = sorter.effects.ready.iter().position(|(k, _)| *k == key)?;
+            sorter.claim(at)
         })
     }
 
-    /// Takes in what the device has reported, and then ends further requests by `change`.
+    /// Takes in the device's completions, and then ends further requests by `change`.
     pub(crate) fn announce(&self, change: impl FnOnce(&mut CompletionEffects)) {
-        self.locked(|intake| {
-            // An error is no concern of requests that end now anyway.
-            let _ = intake.take_in(&self.device, false);
-            change(&mut intake.news);
+        self.locked(|sorter| {
+            // An error does not matter to requests that end here anyway.
+            let _ = sorter.take_in(&self.device, false);
+            change(&mut sorter.effects);
         });
         let _ = self.collect();
     }
 
-    /// Runs `work` with the intake. Whoever found it busy meanwhile is made up for.
+    /// Runs `work` with the sorter. Then polls for callers that found it busy meanwhile.
     fn locked<R>(&self, work: impl FnOnce(&mut CompletionSorter) -> R) -> R {
-        let result = work(&mut self.intake.lock());
+        let result = work(&mut self.sorter.lock());
         if self.again.load(SeqCst) {
             let _ = self.collect();
         }
         result
     }
 
-    /// Drives the device, and sorts what has completed.
+    /// Drives the device, and sorts its completions.
     pub(crate) fn progress(&self) -> Result<(), CqError> {
         self.sort(true)
     }
 
-    /// Sorts what has completed already, without driving the device.
+    /// Sorts completions that are there already, without driving the device.
     fn collect(&self) -> Result<(), CqError> {
         self.sort(false)
     }
 
-    /// Sorts completions until there are no more, and tells those who wait. If another
-    /// thread is at it, or this one further up, then that one will look again.
+    /// Sorts completions until there are no more, and wakes the waiters. If another
+    /// thread sorts, or this one further up its stack, then that one polls again.
     fn sort(&self, mut drive: bool) -> Result<(), CqError> {
         self.again.store(true, SeqCst);
         let mut result = Ok(());
         while self.again.swap(false, SeqCst) {
-            let Some(mut intake) = self.intake.try_lock() else {
+            let Some(mut sorter) = self.sorter.try_lock() else {
                 self.again.store(true, SeqCst);
                 break;
             };
-            result = intake.take_in(&self.device, drive);
+            result = sorter.take_in(&self.device, drive);
             drive = false;
-            let (wakers, orphans) = intake.take_errands();
-            drop(intake);
+            let (wakers, orphans) = sorter.take_effects();
+            drop(sorter);
             drop(orphans);
             wakers.into_iter().for_each(Waker::wake);
         }
         result
     }
 
-    /// Counts one who waits. Until [`leave`](CqCore::leave) completions are taken in even if
+    /// Counts a waiter. Until [`leave`](CqCore::leave) completions are taken in even if
     /// nobody polls.
     pub(crate) fn enter(&self) {
         self.waiting.fetch_add(1, SeqCst);
@@ -255,23 +255,24 @@ impl CqCore {
 
     /// Takes back one [`enter`](CqCore::enter).
     pub(crate) fn leave(&self) {
-        self.waiting.fetch_sub(1, SeqCst);
+        let before = self.waiting.fetch_sub(1, SeqCst);
+        debug_assert!(before > 0, "a waiter left twice");
     }
 
     /// Makes sure that completions from now on are taken in by the device's own thread.
-    /// What has come before is taken in here.
+    /// Earlier ones are taken in here.
     pub(crate) fn arm(&self) -> Result<(), CqError> {
         if !self.armed.swap(true, SeqCst) {
-            self.device.set_waker(Some(self.hook.clone()));
+            self.device.set_waker(Some(self.waker.clone()));
             self.device.arm(false)?;
         }
         self.collect()
     }
 
-    /// The device has something: take it in, and stay armed while somebody waits.
+    /// The device has completions: takes them in, and arms again while there are waiters.
     fn woken(&self) {
         self.armed.store(false, SeqCst);
-        // An error comes again to whoever polls next.
+        // The next poll reports the error.
         let _ = self.collect();
         if self.waiting.load(SeqCst) > 0 {
             let _ = self.arm();
@@ -285,7 +286,7 @@ impl fmt::Debug for CqCore {
     }
 }
 
-/// What the device calls; it must not keep the queue alive.
+/// The waker that the device calls. It must not keep the queue alive.
 struct CqWaker(Weak<CqCore>);
 
 impl Wake for CqWaker {
