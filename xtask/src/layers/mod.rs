@@ -1,6 +1,11 @@
 //! The layer rule: dependencies between our crates point down, and the pure ones
-//! use nothing that touches the machine.
+//! use nothing that touches the machine. [`modules`] holds the same inside of crates.
 
+mod graph;
+mod modules;
+mod source;
+
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -89,6 +94,9 @@ pub(crate) fn check() -> Result<(), String> {
                     .map(|d| format!("{name} is pure and must not use {d}")),
             );
         }
+        if let Some(root) = library_root(package) {
+            modules::check(name, Path::new(root), &mut broken)?;
+        }
     }
     if broken.is_empty() {
         println!("layers: {} crates, all dependencies point down", packages.len());
@@ -112,4 +120,16 @@ fn packages() -> Result<Vec<Value>, String> {
 fn dependencies(package: &Value) -> Vec<String> {
     let all = package["dependencies"].as_array().into_iter().flatten();
     all.filter(|d| d["kind"].as_str() != Some("dev")).filter_map(|d| d["name"].as_str().map(String::from)).collect()
+}
+
+/// The root file of a package: of its library, or of its program if it has none.
+fn library_root(package: &Value) -> Option<&str> {
+    let targets = package["targets"].as_array()?;
+    let of_kind = |kinds: &[&str]| {
+        targets.iter().find(|target| {
+            let mut has = target["kind"].as_array().into_iter().flatten();
+            has.any(|kind| kinds.contains(&kind.as_str().unwrap_or_default()))
+        })
+    };
+    of_kind(&["lib", "rlib", "cdylib"]).or_else(|| of_kind(&["bin"]))?["src_path"].as_str()
 }

@@ -1,0 +1,97 @@
+//! The layer rule inside crates: modules import downwards, and few files import each other around.
+
+use std::path::Path;
+
+use super::graph::ImportGraph;
+use super::source::ModulePath;
+
+/// Files that may import each other around: three, or as many as the largest circle of a crate still has.
+/// A number that is larger than it needs to be is refused, so it only goes down.
+const LARGEST_CIRCLE: usize = 3;
+const LARGER_CIRCLES: &[(&str, usize)] = &[
+    ("longarm-cli", 17),
+    ("longarm-device", 40),
+    ("longarm-hub", 9),
+    ("longarm-wire", 8),
+    ("longarm-udp", 5),
+    ("longarm-memory", 21),
+    ("longarm-transport", 30),
+    ("longarm-ibverbs", 22),
+    ("longarm-connect", 14),
+    ("longarm-rsocket", 9),
+    ("longarm", 42),
+    ("longarm-sim", 4),
+    ("longarm-interop", 5),
+];
+
+/// The layers of a crate, the lowest first: a top module, and those of the others that it may import.
+type Layers = &'static [(&'static str, &'static [&'static str])];
+
+/// Crates whose top modules are layers.
+const LAYERS: &[(&str, Layers)] = &[];
+
+/// Compares the modules of a package with the rule; adds what breaks it to `broken`.
+pub(super) fn check(package: &str, root: &Path, broken: &mut Vec<String>) -> Result<(), String> {
+    let graph = ImportGraph::of_crate(root)?;
+    broken.extend(check_circles(package, &graph));
+    if let Some((_, layers)) = LAYERS.iter().find(|(layered, _)| *layered == package) {
+        broken.extend(graph.imports().filter_map(|(from, to)| check_import(package, layers, from, to)));
+    }
+    Ok(())
+}
+
+fn check_circles(package: &str, graph: &ImportGraph) -> Option<String> {
+    let larger = LARGER_CIRCLES.iter().find(|(name, _)| *name == package);
+    let most = larger.map_or(LARGEST_CIRCLE, |(_, most)| *most);
+    let circles = graph.circles();
+    let largest = circles.first().map_or(0, Vec::len);
+    if largest > most {
+        let files: Vec<String> = circles[0].iter().map(|file| named(file)).collect();
+        return Some(format!(
+            "{package}: {largest} of {} files import each other around, {most} may: {}",
+            graph.len(),
+            files.join(", ")
+        ));
+    }
+    (larger.is_some() && largest < most)
+        .then(|| format!("{package}: no circle has more than {largest} files: lower its number in {}", file!()))
+}
+
+fn check_import(package: &str, layers: Layers, from: &ModulePath, to: &ModulePath) -> Option<String> {
+    // The crate's root re-exports from all layers.
+    let (upper, lower) = (from.first()?, to.first()?);
+    if upper == lower {
+        return None;
+    }
+    let Some((_, allowed)) = layers.iter().find(|(layer, _)| layer == upper) else {
+        return Some(format!("{package}: module {upper} has no place in the layers: add it to {}", file!()));
+    };
+    (!allowed.contains(&lower.as_str()))
+        .then(|| format!("{package}: {} must not import from {}", named(from), named(to)))
+}
+
+fn named(file: &ModulePath) -> String {
+    if file.is_empty() { "the root".to_string() } else { file.join("::") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: Layers = &[("objects", &[]), ("engine", &["objects"])];
+
+    fn path(name: &str) -> ModulePath {
+        name.split("::").map(String::from).collect()
+    }
+
+    #[test]
+    fn imports_point_down() {
+        let check = |from: &str, to: &str| check_import("some", TWO, &path(from), &path(to));
+        assert_eq!(check("engine::step", "objects::cq"), None);
+        assert_eq!(check("objects::cq", "objects::srq"), None);
+        let refused = check("objects::cq", "engine::step").unwrap();
+        assert!(refused.contains("objects::cq must not import from engine::step"), "{refused}");
+        assert!(check("other", "objects").unwrap().contains("has no place"));
+        assert_eq!(check_import("some", TWO, &Vec::new(), &path("engine")), None, "the root may");
+    }
+}
