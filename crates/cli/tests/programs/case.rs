@@ -40,6 +40,8 @@ pub(crate) struct Case {
     pub(crate) judge: Judge,
     /// The server goes on when its client has ended.
     pub(crate) serves: bool,
+    /// The server listens on no port of TCP or RDMA that could be waited for.
+    pub(crate) silent: bool,
     /// A plan of faults.
     pub(crate) faults: Option<&'static str>,
     /// The program compares the data.
@@ -66,6 +68,7 @@ impl Case {
             how: How::Alone,
             judge: Judge::Says(says),
             serves: false,
+            silent: false,
             faults: None,
             verified: false,
         }
@@ -91,6 +94,10 @@ impl Case {
 
     pub(crate) const fn named(self, name: &'static str) -> Case {
         Case { name, ..self }
+    }
+
+    pub(crate) const fn silent(self) -> Case {
+        Case { silent: true, ..self }
     }
 
     pub(crate) const fn serves(self) -> Case {
@@ -119,10 +126,12 @@ impl Case {
 
     /// The arguments of `longarm` for this case.
     pub(crate) fn arguments(&self) -> Vec<&str> {
+        // Long enough for a server that listens, under valgrind on a busy machine, too.
+        let wait = if self.silent { "2" } else { "30" };
         let mut arguments: Vec<&str> = match self.how {
             How::Alone | How::Lives => vec!["run"],
-            How::Pair => vec!["pair", "--wait", "1"],
-            How::TwoHosts => vec!["pair", "--wait", "2", "--namespaces"],
+            How::Pair => vec!["pair", "--wait", wait],
+            How::TwoHosts => vec!["pair", "--wait", wait, "--namespaces"],
         };
         arguments.extend(self.faults.iter().flat_map(|plan| ["--faults", plan]));
         if !self.server.is_empty() {

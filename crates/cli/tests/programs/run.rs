@@ -7,7 +7,7 @@ use crate::group::ended;
 use crate::support::Hosts;
 
 /// Longer than any program takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// How long a program must live that does not end by itself.
 const LIFE: Duration = Duration::from_millis(700);
 /// With faults: the last acknowledge of a program that has ended can be lost as well, and then

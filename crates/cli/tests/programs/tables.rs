@@ -172,8 +172,9 @@ pub(crate) const TWO_HOSTS: Family = Family {
         ping("ibv_ud_pingpong", "-g 0 -c -s 1024").verified().two_hosts(),
         rping("-s", "-c -V -a {server}").two_hosts(),
         example("udaddy", "").two_hosts(),
-        says("mckey", "-m 239.1.2.3", MEMBERS).server("-b 192.0.2.1").client("-b 192.0.2.2 -s").two_hosts(),
+        says("mckey", "-m 239.1.2.3", MEMBERS).server("-b 192.0.2.1").client("-b 192.0.2.2 -s").two_hosts().silent(),
         Case::commands("'sleep 3'", "'fi_info -p verbs; : {server}'", Judge::Says(&["domain: la_wire0", "FI_EP_MSG"]))
+            .silent()
             .named("fi_info -p verbs")
             .two_hosts(),
         libfabric("-p verbs -e msg -I 50 -c").two_hosts(),
@@ -236,12 +237,12 @@ pub(crate) const CONNECTIONS: Family = Family {
         example("ucmatose", "-c 20 -C 20 -S 4096"),
         example("udaddy", ""),
         example("udaddy", "-c 5 -C 20 -S 1000"),
-        says("mckey", "-m 239.1.2.3", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s"),
+        says("mckey", "-m 239.1.2.3", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s").silent(),
         // Without a network the group is on this host.
-        says("mckey", "-m 239.1.2.5", MEMBERS).client("-s {server}"),
-        says("mckey", "-m 239.1.2.3 -p 0x0002", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s"),
-        says("mckey", "-m 239.1.2.3 -l", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s"),
-        says("mckey", "-m 239.1.2.4 -c 3 -C 4", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s -o"),
+        says("mckey", "-m 239.1.2.5", MEMBERS).client("-s {server}").silent(),
+        says("mckey", "-m 239.1.2.3 -p 0x0002", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s").silent(),
+        says("mckey", "-m 239.1.2.3 -l", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s").silent(),
+        says("mckey", "-m 239.1.2.4 -c 3 -C 4", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s -o").silent(),
         Case::commands("rdma_server", "'rdma_client -s {server}'", ENDS).named("rdma_client"),
         Case::commands("rdma_xserver", "'rdma_xclient -s {server}'", ENDS).named("rdma_xclient"),
         Case::commands("'rdma_xserver -c x'", "'rdma_xclient -s {server} -c x'", ENDS).named("rdma_xclient"),
@@ -268,7 +269,7 @@ const UDPONG: &str = "'rm -f udpong; udpong -b 127.0.0.1 & until [ -e udpong ]; 
 const RCOPY: &str = "'rm -f rcopy; rcopy & until [ -e rcopy ]; do sleep 0.1; done; kill $!'";
 
 const fn udpong(client: &'static str) -> Case {
-    Case::commands(UDPONG, client, Judge::Says(&["client│ custom ", "client│ end 0"])).named("udpong")
+    Case::commands(UDPONG, client, Judge::Says(&["client│ custom ", "client│ end 0"])).named("udpong").silent()
 }
 
 /// `iperf3` with librspreload before it.
