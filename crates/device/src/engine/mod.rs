@@ -37,6 +37,7 @@ use crate::objects::counters::Counters;
 use crate::objects::devices::{Context, Devices};
 use crate::objects::faults::FaultGate;
 use crate::objects::multicast::Groups;
+use crate::objects::owner::OwnerProcess;
 use crate::objects::quota::Quotas;
 use crate::qp::entry::QpEntry;
 use crate::qp::slots::Slots;
@@ -76,9 +77,8 @@ pub(crate) struct Parts {
 }
 
 pub(crate) struct Engine {
-    /// The generation of processes that may use it.
-    pub(crate) generation: u32,
-    pub(crate) registry: Registry,
+    owner: OwnerProcess,
+    pub(crate) registry: Arc<Registry>,
     pub(crate) slots: Slots,
     pub(crate) tx: TxPool,
     pub(crate) destinations: Destinations<Arc<QpEntry>>,
@@ -118,8 +118,8 @@ impl Engine {
     fn new(parts: Parts) -> io::Result<(Engine, Option<Session>)> {
         let slots = Slots::new(parts.sockets, parts.shm.as_ref().map(|shm| &*shm.export))?;
         let engine = Engine {
-            generation: fork::generation(),
-            registry: parts.registry,
+            owner: OwnerProcess::this(),
+            registry: Arc::new(parts.registry),
             destinations: Destinations::new(slots.first().socket.receive_buffer_bytes()?),
             slots,
             tx: TxPool::new(TX_WAIT_MS),
@@ -149,13 +149,13 @@ impl Engine {
         Ok((engine, parts.session))
     }
 
-    /// Refuses in a forked child.
+    /// Refuses a forked child.
     #[inline]
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.generation == fork::generation() { Ok(()) } else { Err(Error::Forked) }
+        self.owner.check()
     }
 
-    pub(crate) fn registry(&self) -> &Registry {
+    pub(crate) fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 

@@ -7,8 +7,8 @@ use transport::Reason;
 
 use crate::engine::Engine;
 use crate::engine::scratch::Scratch;
-use crate::handles::cq::CqShared;
 use crate::objects::counters::Counter;
+use crate::objects::cq::CompletionRing;
 use crate::path::pump::Acks;
 use crate::qp::entry::QpEntry;
 use crate::qp::host::Host;
@@ -38,7 +38,7 @@ impl Engine {
     }
 
     /// A queue pair whose completions get lost cannot go on (IB specification 11.6.3.1).
-    fn fail_if_user(&self, entry: &Arc<QpEntry>, cq: &Arc<CqShared>, scratch: &mut Scratch) {
+    fn fail_if_user(&self, entry: &Arc<QpEntry>, cq: &Arc<CompletionRing>, scratch: &mut Scratch) {
         let mut cell = entry.lock();
         let Some(live) = cell.live.as_mut() else { return };
         if !live.parents.uses(cq) {

@@ -13,13 +13,14 @@ use crate::handles::channel::CompChannel;
 use crate::handles::cq::{Cq, CqSpec};
 use crate::handles::pd::Pd;
 use crate::handles::qp::{Qp, QpSpec};
-use crate::handles::srq::{Srq, SrqAttr};
+use crate::handles::srq::Srq;
 use crate::handles::xrc::Xrcd;
 use crate::objects::devices::Context;
 use crate::objects::events::AsyncEvent;
 use crate::objects::info::{DeviceCounters, DeviceInfo, PortInfo, PortState};
 use crate::objects::limits;
 use crate::objects::limits::Limits;
+use crate::objects::srq::SrqAttr;
 
 /// How to open a device.
 #[derive(Clone, Debug, Default)]

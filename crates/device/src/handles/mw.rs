@@ -6,67 +6,70 @@ use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
 use memory::{MwKeys, MwType};
 use wire::RKey;
 
+use crate::engine::EngineRef;
 use crate::error::Error;
-use crate::handles::pd::PdShared;
+use crate::objects::pd::ProtectionDomain;
 use crate::objects::users::Lease;
 
 /// A memory window. Binding it is a work request ([`SendOp::Bind`](transport::SendOp::Bind)).
 /// The last clone frees it, bound or not, when it is dropped.
 #[derive(Clone, Debug)]
 pub struct Mw {
-    shared: Arc<Shared>,
+    handle: Arc<MwHandle>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    pd: Lease<PdShared>,
+struct MwHandle {
+    pd: Lease<ProtectionDomain>,
     keys: MwKeys,
     mw_type: MwType,
     freed: AtomicBool,
+    engine: EngineRef,
 }
 
 impl Mw {
-    pub(crate) fn new(pd: Lease<PdShared>, mw_type: MwType) -> Result<Mw, Error> {
-        let keys = pd.engine().registry().alloc_mw(pd.id(), mw_type)?;
-        Ok(Mw { shared: Arc::new(Shared { pd, keys, mw_type, freed: AtomicBool::new(false) }) })
+    pub(crate) fn new(engine: &EngineRef, pd: Lease<ProtectionDomain>, mw_type: MwType) -> Result<Mw, Error> {
+        let keys = pd.registry().alloc_mw(pd.id(), mw_type)?;
+        let handle = MwHandle { engine: engine.clone(), pd, keys, mw_type, freed: AtomicBool::new(false) };
+        Ok(Mw { handle: Arc::new(handle) })
     }
 
-    /// The key it has now: a bind gives it another.
+    /// Its present key. Each bind gives it another.
     pub fn rkey(&self) -> RKey {
-        let info = self.shared.pd.engine().registry().mw_info(self.shared.keys.id);
-        info.map_or(self.shared.keys.rkey, |info| info.rkey)
+        let MwHandle { pd, keys, .. } = &*self.handle;
+        pd.registry().mw_info(keys.id).map_or(keys.rkey, |info| info.rkey)
     }
 
     /// Its type.
     pub fn mw_type(&self) -> MwType {
-        self.shared.mw_type
+        self.handle.mw_type
     }
 
-    /// Frees it, unbinding it first if need be.
+    /// Frees it, and unbinds it first if it is bound.
     ///
     /// # Errors
-    /// [`Error::Destroyed`] if it was freed before.
+    /// [`Error::Destroyed`] if it is freed already.
     pub fn destroy(&self) -> Result<(), Error> {
-        self.shared.pd.engine().check()?;
-        self.shared.free()
+        self.handle.engine.check()?;
+        self.handle.free()
     }
 }
 
-impl Shared {
+impl MwHandle {
     fn free(&self) -> Result<(), Error> {
         if self.freed.swap(true, AcqRel) {
             return Err(Error::Destroyed("memory window"));
         }
-        self.pd.engine().registry().dealloc_mw(self.keys.id)?;
+        self.pd.registry().dealloc_mw(self.keys.id)?;
         self.pd.window_gone();
         Ok(())
     }
 }
 
-impl Drop for Shared {
+impl Drop for MwHandle {
     fn drop(&mut self) {
-        if self.pd.engine().check().is_ok() {
-            // Freed before is as good.
+        if self.engine.check().is_ok() {
+            // An explicit `destroy` may have freed it.
             let _ = self.free();
         }
     }

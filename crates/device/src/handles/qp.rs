@@ -19,7 +19,6 @@ use crate::objects::devices::Context;
 use crate::objects::events::AsyncEvent;
 use crate::objects::limits;
 use crate::objects::limits::LIMITS;
-use crate::objects::users::Lease;
 use crate::qp::entry::{Live, Parents, QpEntry};
 use crate::qp::host::Host;
 use crate::shm::end::End;
@@ -79,7 +78,7 @@ impl Qp {
             pd: spec.pd.id(),
             caps: caps(spec),
             signal_all: spec.signal_all,
-            shared_recv: spec.srq.map(|srq| srq.shared.pd()),
+            shared_recv: spec.srq.map(Srq::pd),
             tuning: Tuning { max_datagram: engine.mtu_of(context), ..engine.tuning() },
             secret: secret()?,
         };
@@ -359,20 +358,11 @@ impl Drop for Handle {
 }
 
 fn parents(engine: &EngineRef, spec: &QpSpec<'_>) -> Result<Parents, Error> {
-    let pd = spec.pd.lease(engine)?;
-    for cq in [spec.send_cq, spec.recv_cq] {
-        if !engine.is_same(cq.shared().engine()) {
-            return Err(Error::OtherDevice("completion queue"));
-        }
-    }
-    if spec.srq.is_some_and(|srq| !engine.is_same(srq.shared.engine())) {
-        return Err(Error::OtherDevice("shared receive queue"));
-    }
     Ok(Parents::new(
-        pd,
-        Lease::new(spec.send_cq.shared())?,
-        Lease::new(spec.recv_cq.shared())?,
-        spec.srq.map(|srq| Lease::new(&srq.shared)).transpose()?,
+        spec.pd.lease(engine)?,
+        spec.send_cq.lease(engine)?,
+        spec.recv_cq.lease(engine)?,
+        spec.srq.map(|srq| srq.lease(engine)).transpose()?,
     ))
 }
 

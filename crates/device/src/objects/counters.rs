@@ -163,7 +163,7 @@ impl Counters {
     }
 
     /// Shows how many regions of the process were adopted, and why others were not.
-    pub(crate) fn show_verdicts(&self) {
+    pub(crate) fn show_adoption(&self) {
         use Counter::*;
         let all = [
             (Verdict::Adopted, MrAdopted),

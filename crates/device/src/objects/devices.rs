@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 use transport::Mtu;
 use wire::Gid;
 
-use crate::objects::events::{AsyncEvent, EventQueue};
+use crate::objects::events::{AsyncEvent, AsyncEvents};
 use crate::objects::info::{DeviceInfo, PortInfo, PortState};
 
 /// One opened device: its interface, and a queue for its events.
@@ -16,7 +16,7 @@ use crate::objects::info::{DeviceInfo, PortInfo, PortState};
 pub(crate) struct Context {
     name: String,
     interface: u32,
-    events: Arc<EventQueue>,
+    events: Arc<AsyncEvents>,
 }
 
 impl Context {
@@ -24,7 +24,7 @@ impl Context {
         self.interface
     }
 
-    pub(crate) fn events(&self) -> &Arc<EventQueue> {
+    pub(crate) fn events(&self) -> &Arc<AsyncEvents> {
         &self.events
     }
 }
@@ -68,7 +68,7 @@ impl Devices {
         let context = Arc::new(Context {
             name: info.name.clone(),
             interface: info.interface_index,
-            events: Arc::new(EventQueue::new()?),
+            events: Arc::new(AsyncEvents::new()?),
         });
         let mut contexts = self.contexts.lock();
         contexts.retain(|context| context.strong_count() > 0);

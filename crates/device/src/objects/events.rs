@@ -9,9 +9,8 @@ use parking_lot::Mutex;
 use transport::QpEvent;
 use wire::Qpn;
 
-use crate::handles::cq::CqId;
-use crate::handles::srq::SrqId;
-use crate::objects::signal::Signal;
+use crate::objects::ids::{CqId, SrqId};
+use crate::objects::signal::PendingSignal;
 
 /// Something that happened to a device or one of its objects without being asked for.
 ///
@@ -50,15 +49,15 @@ const MAX_PENDING: usize = 1 << 16;
 
 /// The events of one open device.
 #[derive(Debug)]
-pub(crate) struct EventQueue {
-    signal: Signal,
+pub(crate) struct AsyncEvents {
+    signal: PendingSignal,
     pending: Mutex<VecDeque<AsyncEvent>>,
     waker: Mutex<Option<Waker>>,
 }
 
-impl EventQueue {
-    pub(crate) fn new() -> io::Result<EventQueue> {
-        Ok(EventQueue { signal: Signal::new()?, pending: Mutex::default(), waker: Mutex::default() })
+impl AsyncEvents {
+    pub(crate) fn new() -> io::Result<AsyncEvents> {
+        Ok(AsyncEvents { signal: PendingSignal::new()?, pending: Mutex::default(), waker: Mutex::default() })
     }
 
     pub(crate) fn push(&self, event: AsyncEvent) {

@@ -1,4 +1,4 @@
-//! How many objects of a kind a process may have: what `query_device` says, no more and no less.
+//! How many objects of a kind one process may have: exactly what `query_device` reports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire};
@@ -14,17 +14,17 @@ pub(crate) struct Quotas {
     pub(crate) srqs: Quota,
 }
 
-/// Objects of one kind.
+/// The quota for objects of one kind.
 #[derive(Debug)]
 pub(crate) struct Quota {
     what: &'static str,
-    most: u32,
-    taken: Arc<AtomicU32>,
+    max: u32,
+    used: Arc<AtomicU32>,
 }
 
-/// One object's place. Dropping it frees the place.
+/// One object's part of a quota. Dropping it frees that part.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<AtomicU32>);
+pub(crate) struct QuotaPermit(Arc<AtomicU32>);
 
 impl Default for Quotas {
     fn default() -> Quotas {
@@ -37,23 +37,27 @@ impl Default for Quotas {
 }
 
 impl Quota {
-    fn new(what: &'static str, most: u32) -> Quota {
-        Quota { what, most, taken: Arc::default() }
+    fn new(what: &'static str, max: u32) -> Quota {
+        Quota { what, max, used: Arc::default() }
     }
 
-    /// A place for one more.
-    pub(crate) fn take(&self) -> Result<Place, Error> {
-        let one_more = |taken: u32| (taken < self.most).then(|| taken + 1);
-        match self.taken.fetch_update(AcqRel, Acquire, one_more) {
-            Ok(_) => Ok(Place(self.taken.clone())),
+    /// Permits one more object.
+    ///
+    /// # Errors
+    /// [`Error::Exhausted`] if the quota is used up.
+    pub(crate) fn take(&self) -> Result<QuotaPermit, Error> {
+        let one_more = |used: u32| (used < self.max).then(|| used + 1);
+        match self.used.fetch_update(AcqRel, Acquire, one_more) {
+            Ok(_) => Ok(QuotaPermit(self.used.clone())),
             Err(_) => Err(Error::Exhausted(self.what)),
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for QuotaPermit {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, AcqRel);
+        let used = self.0.fetch_sub(1, AcqRel);
+        debug_assert!(used > 0, "each permit was counted when it was given");
     }
 }
 
@@ -62,11 +66,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_quota_takes_one_more_when_one_has_gone() {
+    fn a_full_quota_permits_one_more_after_one_is_freed() {
         let quota = Quota::new("thing", 2);
-        let places = [quota.take().unwrap(), quota.take().unwrap()];
+        let permits = [quota.take().unwrap(), quota.take().unwrap()];
         assert!(matches!(quota.take(), Err(Error::Exhausted("thing"))));
-        drop(places);
+        drop(permits);
         assert!(quota.take().is_ok());
     }
 }

@@ -1,7 +1,7 @@
-//! Who still uses an object: the verbs' rule that a parent with children is busy.
+//! Counts the users of an object, for the verbs' rule that a parent with children is busy.
 //!
-//! Handles keep their parents alive by themselves. This count is for the explicit `destroy`
-//! calls, which must refuse while children exist and, once they have succeeded, let nobody in.
+//! Handles keep their parents alive by themselves. This count serves the explicit `destroy` calls: they refuse while
+//! children exist. Once they have succeeded, the object admits no new user.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,21 +11,25 @@ use crate::error::Error;
 
 const CLOSED: u32 = 1 << 31;
 
-/// The number of users of an object, until it is closed.
+/// The number of users of an object, until the object is closed.
 #[derive(Debug, Default)]
-pub(crate) struct Users(AtomicU32);
+pub(crate) struct UserCount(AtomicU32);
 
-impl Users {
-    /// One more, unless the object is closed.
+impl UserCount {
+    /// Adds a user. False if the object is closed.
     fn enter(&self) -> bool {
         self.0.fetch_update(AcqRel, Acquire, |n| (n & CLOSED == 0).then_some(n + 1)).is_ok()
     }
 
     fn leave(&self) {
-        self.0.fetch_sub(1, AcqRel);
+        let before = self.0.fetch_sub(1, AcqRel);
+        debug_assert!(before & !CLOSED > 0, "each lease entered before it leaves");
     }
 
-    /// Closes the object if nobody uses it and it is not closed.
+    /// Closes the object.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while it has users, [`Error::Destroyed`] if it is closed already.
     pub(crate) fn close(&self, what: &'static str) -> Result<(), Error> {
         match self.0.compare_exchange(0, CLOSED, AcqRel, Acquire) {
             Ok(_) => Ok(()),
@@ -41,10 +45,10 @@ impl Users {
 
 /// An object that counts its users.
 pub(crate) trait Counted {
-    /// What it is, for error messages.
+    /// The kind of object, for error messages.
     const WHAT: &'static str;
 
-    fn users(&self) -> &Users;
+    fn users(&self) -> &UserCount;
 }
 
 /// One user's hold on an object.
@@ -52,12 +56,16 @@ pub(crate) trait Counted {
 pub(crate) struct Lease<T: Counted>(Arc<T>);
 
 impl<T: Counted> Lease<T> {
-    /// Holds `object`, unless it was destroyed.
+    /// Holds `object`.
+    ///
+    /// # Errors
+    /// [`Error::Destroyed`] if it was destroyed.
     pub(crate) fn new(object: &Arc<T>) -> Result<Lease<T>, Error> {
         if object.users().enter() { Ok(Lease(object.clone())) } else { Err(Error::Destroyed(T::WHAT)) }
     }
 
-    pub(crate) fn shared(&self) -> &Arc<T> {
+    #[inline]
+    pub(crate) fn object(&self) -> &Arc<T> {
         &self.0
     }
 }
@@ -65,6 +73,7 @@ impl<T: Counted> Lease<T> {
 impl<T: Counted> Deref for Lease<T> {
     type Target = T;
 
+    #[inline]
     fn deref(&self) -> &T {
         &self.0
     }
@@ -80,24 +89,24 @@ impl<T: Counted> Drop for Lease<T> {
 mod tests {
     use super::*;
 
-    struct Object(Users);
+    struct Thing(UserCount);
 
-    impl Counted for Object {
-        const WHAT: &'static str = "object";
+    impl Counted for Thing {
+        const WHAT: &'static str = "thing";
 
-        fn users(&self) -> &Users {
+        fn users(&self) -> &UserCount {
             &self.0
         }
     }
 
     #[test]
-    fn an_object_closes_only_when_nobody_uses_it() {
-        let object = Arc::new(Object(Users::default()));
-        let lease = Lease::new(&object).unwrap();
-        assert!(matches!(object.0.close("object"), Err(Error::Busy { users: 1, .. })));
+    fn an_object_closes_only_without_users() {
+        let thing = Arc::new(Thing(UserCount::default()));
+        let lease = Lease::new(&thing).unwrap();
+        assert!(matches!(thing.0.close("thing"), Err(Error::Busy { users: 1, .. })));
         drop(lease);
-        object.0.close("object").unwrap();
-        assert!(matches!(object.0.close("object"), Err(Error::Destroyed("object"))));
-        assert!(matches!(Lease::new(&object), Err(Error::Destroyed("object"))));
+        thing.0.close("thing").unwrap();
+        assert!(matches!(thing.0.close("thing"), Err(Error::Destroyed("thing"))));
+        assert!(matches!(Lease::new(&thing), Err(Error::Destroyed("thing"))));
     }
 }

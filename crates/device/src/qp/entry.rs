@@ -10,12 +10,12 @@ use memory::{QuickGuard, QuickMutex};
 use transport::{CqSide, Time};
 use wire::Qpn;
 
-use crate::handles::cq::CqShared;
-use crate::handles::pd::PdShared;
-use crate::handles::srq::SrqShared;
-use crate::handles::xrc::XrcdShared;
+use crate::objects::cq::CompletionRing;
 use crate::objects::devices::Context;
+use crate::objects::pd::ProtectionDomain;
+use crate::objects::srq::SharedRecvQueue;
 use crate::objects::users::Lease;
+use crate::objects::xrc::XrcDomain;
 use crate::path::datagram::Neighbour;
 use crate::schedule::due::Doorbells;
 use crate::shm::end::End;
@@ -78,11 +78,11 @@ pub(crate) struct Live {
 /// domain alone.
 #[derive(Default)]
 pub(crate) struct Parents {
-    _pd: Option<Lease<PdShared>>,
-    send_cq: Option<Lease<CqShared>>,
-    recv_cq: Option<Lease<CqShared>>,
-    srq: Option<Lease<SrqShared>>,
-    xrcd: Option<Lease<XrcdShared>>,
+    _pd: Option<Lease<ProtectionDomain>>,
+    send_cq: Option<Lease<CompletionRing>>,
+    recv_cq: Option<Lease<CompletionRing>>,
+    srq: Option<Lease<SharedRecvQueue>>,
+    xrcd: Option<Lease<XrcDomain<SharedRecvQueue>>>,
 }
 
 impl QpEntry {
@@ -207,39 +207,40 @@ impl Live {
 
 impl Parents {
     pub(crate) fn new(
-        pd: Lease<PdShared>,
-        send_cq: Lease<CqShared>,
-        recv_cq: Lease<CqShared>,
-        srq: Option<Lease<SrqShared>>,
+        pd: Lease<ProtectionDomain>,
+        send_cq: Lease<CompletionRing>,
+        recv_cq: Lease<CompletionRing>,
+        srq: Option<Lease<SharedRecvQueue>>,
     ) -> Parents {
         Parents { _pd: Some(pd), send_cq: Some(send_cq), recv_cq: Some(recv_cq), srq, xrcd: None }
     }
 
-    pub(crate) fn of_xrc_target(xrcd: Lease<XrcdShared>) -> Parents {
+    pub(crate) fn of_xrc_target(xrcd: Lease<XrcDomain<SharedRecvQueue>>) -> Parents {
         Parents { xrcd: Some(xrcd), ..Parents::default() }
     }
 
     #[inline]
-    pub(crate) fn cq(&self, side: CqSide) -> Option<&Arc<CqShared>> {
+    pub(crate) fn cq(&self, side: CqSide) -> Option<&Arc<CompletionRing>> {
         let cq = match side {
             CqSide::Send => &self.send_cq,
             CqSide::Recv => &self.recv_cq,
         };
-        cq.as_ref().map(Lease::shared)
+        cq.as_ref().map(Lease::object)
     }
 
-    pub(crate) fn srq(&self) -> Option<&SrqShared> {
+    pub(crate) fn srq(&self) -> Option<&SharedRecvQueue> {
         self.srq.as_deref()
     }
 
     /// XRC target: the shared receive queue of that number in its domain.
-    pub(crate) fn xrc_srq(&self, number: u32) -> Option<Arc<SrqShared>> {
+    pub(crate) fn xrc_srq(&self, number: u32) -> Option<Arc<SharedRecvQueue>> {
         self.xrcd.as_ref()?.find(number)
     }
 
-    pub(crate) fn uses(&self, cq: &Arc<CqShared>) -> bool {
+    pub(crate) fn uses(&self, cq: &Arc<CompletionRing>) -> bool {
         let own = [CqSide::Send, CqSide::Recv].into_iter().filter_map(|side| self.cq(side));
-        own.into_iter().any(|own| Arc::ptr_eq(own, cq)) || self.xrcd.as_ref().is_some_and(|xrcd| xrcd.uses(cq))
+        own.into_iter().any(|own| Arc::ptr_eq(own, cq))
+            || self.xrcd.as_ref().is_some_and(|xrcd| xrcd.any(|srq| srq.completes_to(cq)))
     }
 }
 

@@ -6,8 +6,8 @@ use memory::Registry;
 use transport::{Completion, CqSide, PdId, QpEvent, RecvWr, ReorderBudget};
 
 use crate::engine::Engine;
-use crate::handles::cq::{Added, CqShared};
 use crate::objects::counters::Counter;
+use crate::objects::cq::{Added, CompletionRing};
 use crate::objects::events::AsyncEvent;
 use crate::qp::entry::{Parents, QpEntry};
 use crate::shm::end::End;
@@ -26,16 +26,16 @@ pub(crate) struct Host<'a> {
 #[derive(Default)]
 pub(crate) struct Outcome {
     /// Completion queues whose owners want to know.
-    pub(crate) notices: Vec<Arc<CqShared>>,
+    pub(crate) notices: Vec<Arc<CompletionRing>>,
     /// Completion queues that have overrun.
-    pub(crate) overruns: Vec<Arc<CqShared>>,
+    pub(crate) overruns: Vec<Arc<CompletionRing>>,
     /// Threads nap that may wait for a completion which was added.
     pub(crate) wakes: bool,
 }
 
 impl Outcome {
     #[inline(always)]
-    fn add(&mut self, cq: &Arc<CqShared>, completion: Completion) {
+    fn add(&mut self, cq: &Arc<CompletionRing>, completion: Completion) {
         match cq.add(completion) {
             Added::Quiet => {}
             Added::Notify => self.notices.push(cq.clone()),

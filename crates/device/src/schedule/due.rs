@@ -120,7 +120,7 @@ impl Engine {
 
     /// Sends requests that were put off, on a call of the application that drives nothing else.
     #[inline]
-    pub(crate) fn send_requests_put_off(&self) {
+    pub(crate) fn send_deferred_requests(&self) {
         if self.due.requests.load(SeqCst) {
             Scratch::with(|scratch| {
                 self.send_put_off(scratch);

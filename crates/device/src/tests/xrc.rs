@@ -11,9 +11,10 @@ use crate::handles::device::Device;
 use crate::handles::mr::Mr;
 use crate::handles::pd::Pd;
 use crate::handles::qp::{Qp, QpSpec};
-use crate::handles::srq::{Srq, SrqAttr};
+use crate::handles::srq::Srq;
 use crate::handles::xrc::Xrcd;
 use crate::objects::events::AsyncEvent;
+use crate::objects::srq::SrqAttr;
 use crate::{Error, FaultPlan, testing};
 
 const ATTR: SrqAttr = SrqAttr { max_wr: 64, max_sge: 2, limit: 0 };

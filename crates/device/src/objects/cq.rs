@@ -1,0 +1,403 @@
+//! The ring of a completion queue, its arming, and its notifications.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::task::Waker;
+
+use memory::QuickMutex;
+use transport::{Completion, CompletionOp, Status};
+use wire::Qpn;
+
+use crate::clock;
+use crate::error::{CqError, Error};
+use crate::objects::channel::EventChannel;
+use crate::objects::events::{AsyncEvent, AsyncEvents};
+use crate::objects::ids::CqId;
+use crate::objects::limits::LIMITS;
+use crate::objects::quota::QuotaPermit;
+use crate::objects::users::{Counted, Lease, UserCount};
+
+/// A ring reports the completions that the application has taken once there are so many.
+const TAKEN_TO_REPORT: u32 = 16;
+
+/// The channel of completion queues.
+pub(crate) type CqChannel = EventChannel<CompletionRing>;
+
+/// A completion queue as queue pairs and the engine see it.
+pub(crate) struct CompletionRing {
+    id: CqId,
+    cookie: u64,
+    channel: Option<Lease<CqChannel>>,
+    events: Arc<AsyncEvents>,
+    users: UserCount,
+    _permit: QuotaPermit,
+    unacked_events: AtomicU32,
+    /// The number of completions, so that an empty ring shows without its lock.
+    len: AtomicU32,
+    /// The ring was destroyed or has overrun: the state below tells which.
+    broken: AtomicBool,
+    /// The last poll left nothing behind, and no event was sent since.
+    seen_empty: AtomicBool,
+    state: QuickMutex<RingState>,
+}
+
+/// The values that a completion ring is made from.
+pub(crate) struct RingParts {
+    pub(crate) id: CqId,
+    pub(crate) cookie: u64,
+    pub(crate) capacity: u32,
+    /// Whether the time of each completion is kept.
+    pub(crate) timestamps: bool,
+    pub(crate) channel: Option<Lease<CqChannel>>,
+    pub(crate) events: Arc<AsyncEvents>,
+    pub(crate) permit: QuotaPermit,
+}
+
+struct RingState {
+    completions: VecDeque<Completion>,
+    /// The time at which each of them was added, if the owner wants to know.
+    stamps: Option<VecDeque<u64>>,
+    capacity: u32,
+    armed: Armed,
+    /// Completions that were taken and not yet reported.
+    unreported: u32,
+    /// Completions taken so far: the number of the first one in the ring.
+    polled: u64,
+    /// The number of the completion that sent an event, until somebody fetches that event.
+    event_of: Option<u64>,
+    waker: Option<Waker>,
+    overrun: bool,
+    /// No poll can come any more, so completions are not kept.
+    retired: bool,
+}
+
+/// The kind of completion that sends the next event (IB specification 11.4.2.2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Armed {
+    No,
+    Solicited,
+    Any,
+}
+
+/// The result of adding a completion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Added {
+    /// The ring holds it, and no event is due.
+    Quiet,
+    /// The ring holds it. The caller must call [`CompletionRing::notify`] once it holds no lock.
+    Notify,
+    /// The ring was full for the first time. The completion is lost.
+    Overrun,
+}
+
+/// The result of a poll.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Taken {
+    pub(crate) count: usize,
+    /// So many completions were taken since the last report; zero if it is too early for one.
+    pub(crate) to_report: u32,
+}
+
+impl Taken {
+    pub(crate) const NONE: Taken = Taken { count: 0, to_report: 0 };
+}
+
+impl Counted for CompletionRing {
+    const WHAT: &'static str = "completion queue";
+
+    fn users(&self) -> &UserCount {
+        &self.users
+    }
+}
+
+impl CompletionRing {
+    pub(crate) fn new(parts: RingParts) -> CompletionRing {
+        let state = RingState {
+            completions: VecDeque::new(),
+            stamps: parts.timestamps.then(VecDeque::new),
+            capacity: parts.capacity,
+            armed: Armed::No,
+            unreported: 0,
+            polled: 0,
+            event_of: None,
+            waker: None,
+            overrun: false,
+            retired: false,
+        };
+        CompletionRing {
+            id: parts.id,
+            cookie: parts.cookie,
+            channel: parts.channel,
+            events: parts.events,
+            users: UserCount::default(),
+            _permit: parts.permit,
+            unacked_events: AtomicU32::new(0),
+            len: AtomicU32::new(0),
+            broken: AtomicBool::new(false),
+            seen_empty: AtomicBool::new(false),
+            state: QuickMutex::new(state),
+        }
+    }
+
+    pub(crate) fn id(&self) -> CqId {
+        self.id
+    }
+
+    pub(crate) fn cookie(&self) -> u64 {
+        self.cookie
+    }
+
+    pub(crate) fn capacity(&self) -> u32 {
+        self.state.lock().capacity
+    }
+
+    /// The number of completions, kept up to date under the ring's lock.
+    #[inline]
+    pub(crate) fn len(&self) -> &AtomicU32 {
+        &self.len
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len.load(Acquire) == 0
+    }
+
+    /// Adds a completion. The caller has a queue pair locked, so this calls nothing else.
+    #[inline]
+    pub(crate) fn add(&self, completion: Completion) -> Added {
+        let mut state = self.state.lock();
+        if state.completions.len() >= state.capacity as usize || state.retired || state.overrun {
+            self.broken.store(true, Release);
+            return state.refuse();
+        }
+        state.completions.push_back(completion);
+        if let Some(stamps) = &mut state.stamps {
+            stamps.push_back(clock::now().0);
+        }
+        self.len.store(state.completions.len() as u32, Release);
+        if state.armed.wants(&completion) { self.fire(&mut state) } else { Added::Quiet }
+    }
+
+    /// Takes at most `max` completions out and hands each to `each`, with its timestamp or zero.
+    #[inline]
+    pub(crate) fn take(&self, max: usize, each: impl FnMut(&Completion, u64)) -> Result<Taken, CqError> {
+        self.take_locked(&mut self.state.lock(), max, each)
+    }
+
+    /// Takes the next completion, unless it has sent an event that nobody has fetched.
+    pub(crate) fn take_without_event(&self, each: impl FnMut(&Completion, u64)) -> Result<Taken, CqError> {
+        let mut state = self.state.lock();
+        if state.event_of == Some(state.polled) { Ok(Taken::NONE) } else { self.take_locked(&mut state, 1, each) }
+    }
+
+    #[inline]
+    fn take_locked(
+        &self,
+        state: &mut RingState,
+        max: usize,
+        mut each: impl FnMut(&Completion, u64),
+    ) -> Result<Taken, CqError> {
+        let count = state.completions.len().min(max);
+        if count == 0 {
+            state.check()?;
+        }
+        let taken = state.completions.drain(..count);
+        match &mut state.stamps {
+            None => taken.for_each(|completion| each(&completion, 0)),
+            Some(stamps) => {
+                taken.zip(stamps.drain(..count)).for_each(|(completion, stamp)| each(&completion, stamp));
+            }
+        }
+        self.len.store(state.completions.len() as u32, Release);
+        self.seen_empty.store(count < max, Relaxed);
+        state.polled += count as u64;
+        if state.event_of.is_some_and(|number| number < state.polled) {
+            state.event_of = None;
+        }
+        state.unreported += count as u32;
+        let is_due = state.unreported >= TAKEN_TO_REPORT;
+        Ok(Taken { count, to_report: if is_due { std::mem::take(&mut state.unreported) } else { 0 } })
+    }
+
+    /// The result of a poll that found the ring empty.
+    ///
+    /// # Errors
+    /// If the ring is empty because it was destroyed or has overrun.
+    #[inline]
+    pub(crate) fn found_empty(&self) -> Result<usize, CqError> {
+        if !self.seen_empty.load(Relaxed) {
+            self.seen_empty.store(true, Relaxed);
+        }
+        if self.broken.load(Acquire) { self.why_broken() } else { Ok(0) }
+    }
+
+    #[cold]
+    fn why_broken(&self) -> Result<usize, CqError> {
+        if self.users.is_closed() {
+            return Err(CqError::Destroyed);
+        }
+        self.state.lock().check().map(|()| 0)
+    }
+
+    /// Arms the ring for one event. [`Added::Notify`] if completions that the last poll did not see send it at once.
+    pub(crate) fn arm(&self, solicited_only: bool) -> Result<Added, CqError> {
+        let wanted = if solicited_only { Armed::Solicited } else { Armed::Any };
+        let mut state = self.state.lock();
+        state.check()?;
+        state.armed = state.armed.max(wanted);
+        Ok(self.fire_for_unseen(&mut state))
+    }
+
+    #[inline]
+    fn fire(&self, state: &mut RingState) -> Added {
+        let newest = state.polled + state.completions.len() as u64 - 1;
+        state.event_of.get_or_insert(newest);
+        state.armed = Armed::No;
+        self.seen_empty.store(false, Relaxed);
+        Added::Notify
+    }
+
+    /// Fires for completions that came after a poll left nothing behind, if no event was sent since.
+    fn fire_for_unseen(&self, state: &mut RingState) -> Added {
+        if !self.seen_empty.load(Relaxed) {
+            return Added::Quiet;
+        }
+        let armed = state.armed;
+        if state.completions.iter().any(|completion| armed.wants(completion)) { self.fire(state) } else { Added::Quiet }
+    }
+
+    /// Sends the event and calls the waker. The caller holds no lock, since wakers run foreign code.
+    pub(crate) fn notify(self: &Arc<Self>) {
+        let waker = self.state.lock().waker.take();
+        if let Some(channel) = &self.channel {
+            channel.push(self.clone());
+        }
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Tells the owner that completions were lost, and wakes the threads that wait for some.
+    pub(crate) fn report_overrun(self: &Arc<Self>) {
+        self.events.push(AsyncEvent::CqError { cq: self.id, cookie: self.cookie });
+        self.notify();
+    }
+
+    /// Replaces the waker.
+    pub(crate) fn set_waker(&self, waker: Option<Waker>) {
+        // The old one is foreign code: it must not be dropped under the lock.
+        let old = std::mem::replace(&mut self.state.lock().waker, waker);
+        drop(old);
+    }
+
+    /// Notes that the program has fetched an event of this ring.
+    pub(crate) fn note_event_fetched(&self) {
+        self.unacked_events.fetch_add(1, Relaxed);
+        self.state.lock().event_of = None;
+    }
+
+    pub(crate) fn unacked_events(&self) -> u32 {
+        self.unacked_events.load(Acquire)
+    }
+
+    /// ACKs `count` events, or all if there are fewer.
+    pub(crate) fn ack_events(&self, count: u32) {
+        let _ = self.unacked_events.fetch_update(Release, Relaxed, |n| Some(n.saturating_sub(count)));
+    }
+
+    /// Changes the capacity.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the ring holds more completions than that.
+    pub(crate) fn resize(&self, capacity: u32) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        if state.completions.len() > capacity as usize {
+            return Err(Error::Invalid("the completion queue holds more completions than that"));
+        }
+        state.capacity = capacity;
+        Ok(())
+    }
+
+    /// Drops the completions of a queue pair that goes to Reset, so that they are not taken for new ones.
+    ///
+    /// With `shared_recv` it keeps flushed receives: they give work requests of a shared queue back.
+    pub(crate) fn forget(&self, qpn: Qpn, shared_recv: bool) {
+        let gives_back = |c: &Completion| c.status == Status::WorkRequestFlushed && c.op == CompletionOp::Recv;
+        let kept = |c: &Completion| c.qpn != qpn || (shared_recv && gives_back(c));
+        let mut state = self.state.lock();
+        let RingState { completions, stamps, .. } = &mut *state;
+        if let Some(stamps) = stamps {
+            let mut kept = completions.iter().map(kept);
+            stamps.retain(|_| kept.next().unwrap_or(true));
+        }
+        completions.retain(kept);
+        state.event_of = None;
+        self.len.store(state.completions.len() as u32, Release);
+    }
+
+    /// Forgets everything: no handle can poll the ring any more.
+    pub(crate) fn retire(&self) {
+        let waker = {
+            let mut state = self.state.lock();
+            self.broken.store(true, Release);
+            state.retired = true;
+            state.completions = VecDeque::new();
+            state.stamps = None;
+            self.len.store(0, Release);
+            state.waker.take()
+        };
+        drop(waker);
+        if let Some(channel) = &self.channel {
+            channel.forget(self);
+        }
+        self.events.forget(|event| matches!(event, AsyncEvent::CqError { cq, .. } if *cq == self.id));
+    }
+}
+
+impl Armed {
+    #[inline]
+    fn wants(self, completion: &Completion) -> bool {
+        match self {
+            Armed::No => false,
+            Armed::Any => true,
+            Armed::Solicited => completion.solicited || completion.status != Status::Success,
+        }
+    }
+}
+
+impl RingState {
+    fn check(&self) -> Result<(), CqError> {
+        match (self.retired, self.overrun) {
+            (true, _) => Err(CqError::Destroyed),
+            (_, true) => Err(CqError::Overrun),
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self) -> Added {
+        if self.retired || self.overrun {
+            return Added::Quiet;
+        }
+        self.overrun = true;
+        Added::Overrun
+    }
+}
+
+impl std::fmt::Debug for CompletionRing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cq").field("id", &self.id.0).field("cookie", &self.cookie).finish_non_exhaustive()
+    }
+}
+
+/// Refuses a capacity that no completion queue can have.
+pub(crate) fn check_capacity(capacity: u32) -> Result<(), Error> {
+    match capacity {
+        0 => Err(Error::Invalid("a completion queue needs room for at least one completion")),
+        n if n > LIMITS.max_cqe => {
+            Err(Error::Limit { what: "completion queue size", asked: n.into(), max: LIMITS.max_cqe.into() })
+        }
+        _ => Ok(()),
+    }
+}

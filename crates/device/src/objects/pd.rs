@@ -1,0 +1,91 @@
+//! Protection domains, and the memory regions that outlive their handles.
+
+use std::sync::Arc;
+
+use memory::{MrError, MrId, Registry};
+use parking_lot::Mutex;
+use transport::PdId;
+
+use crate::objects::owner::OwnerProcess;
+use crate::objects::quota::QuotaPermit;
+use crate::objects::users::{Counted, UserCount};
+
+/// A protection domain.
+pub(crate) struct ProtectionDomain {
+    id: PdId,
+    registry: Arc<Registry>,
+    owner: OwnerProcess,
+    users: UserCount,
+    _permit: QuotaPermit,
+    /// Regions without a handle to which memory windows are bound.
+    orphans: Mutex<Vec<MrId>>,
+}
+
+impl Counted for ProtectionDomain {
+    const WHAT: &'static str = "protection domain";
+
+    fn users(&self) -> &UserCount {
+        &self.users
+    }
+}
+
+impl ProtectionDomain {
+    pub(crate) fn new(registry: Arc<Registry>, permit: QuotaPermit) -> ProtectionDomain {
+        ProtectionDomain {
+            id: registry.alloc_pd(),
+            registry,
+            owner: OwnerProcess::this(),
+            users: UserCount::default(),
+            _permit: permit,
+            orphans: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn id(&self) -> PdId {
+        self.id
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    pub(crate) fn owner(&self) -> OwnerProcess {
+        self.owner
+    }
+
+    /// Deregisters a region whose last handle is gone, now or when no window is bound to it any more.
+    pub(crate) fn abandon(&self, region: MrId) {
+        match self.registry.deregister(region) {
+            Err(MrError::Busy) => self.orphans.lock().push(region),
+            Err(error) => log::error!("a memory region cannot be deregistered: {error}"),
+            Ok(()) => {}
+        }
+    }
+
+    /// Deregisters the regions that waited for a window to go away.
+    pub(crate) fn window_gone(&self) {
+        self.orphans.lock().retain(|region| self.registry.deregister(*region) == Err(MrError::Busy));
+    }
+
+    /// Frees its number. No object of the domain exists any more.
+    pub(crate) fn free(&self) {
+        self.window_gone();
+        if let Err(error) = self.registry.free_pd(self.id) {
+            log::error!("protection domain {}: {error}", self.id.0);
+        }
+    }
+}
+
+impl std::fmt::Debug for ProtectionDomain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pd").field("id", &self.id.0).finish_non_exhaustive()
+    }
+}
+
+impl Drop for ProtectionDomain {
+    fn drop(&mut self) {
+        if self.owner.is_this() && !self.users.is_closed() {
+            self.free();
+        }
+    }
+}
