@@ -32,7 +32,7 @@ const SRQ: u32 = 5;
 
 impl Host for Owner {
     type Memory = Registry;
-    type Path = shm::path::NoPath<Registry>;
+    type Path = shm::path::NoShmPath<Registry>;
     fn path(&self) -> Option<&Self::Path> {
         None
     }
@@ -122,7 +122,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
                 bytes.extend(rest.iter().take(4096));
                 if let Ok(packet) = Packet::parse(&bytes) {
                     let arrival =
-                        Arrival { source: peer(), destination: own(), traffic_class: 0, hop_limit: 1, ecn_ce: false };
+                        RecvMeta { source: peer(), destination: own(), traffic_class: 0, hop_limit: 1, ecn_ce: false };
                     let _ = qp.handle_packet(&packet, &arrival, now, &mut owner);
                 }
             }

@@ -63,7 +63,7 @@ pub use ::wire::{Gid, PKey, Psn, QKey, Qpn, RKey};
 pub use memory::{MwType, Region, Span, advise, set_advice_watched, survive_unmapping};
 /// The vocabulary of the transport, for callers that use this crate alone.
 pub use transport::{
-    Access, AddressVector, AtomicOp, AttrMask, BindMw, Completion, CompletionOp, Datagram, FlushLevel, FlushPlacement,
-    LKey, ModifyError, Mtu, Payload, PostError, QpAttr, QpCaps, QpCounters, QpEvent, QpState, QpType, Reason, RecvWr,
-    RemoteAddr, SendFlags, SendOp, SendWr, Sge, Sgl, Status,
+    Access, AddressVector, AtomicOp, AttrMask, BindMw, Completion, CompletionOp, FlushLevel, FlushPlacement, LKey,
+    ModifyError, Mtu, Payload, PostError, QpAttr, QpCaps, QpCounters, QpEvent, QpState, QpType, Reason, RecvWr,
+    RemoteAddr, SendFlags, SendOp, SendWr, Sge, Sgl, Status, UdDestination,
 };

@@ -8,7 +8,9 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use captured::{Captured, packets, tshark};
-use longarm_device::{AtomicOp, Datagram, QpState, QpType, Qpn, RKey, RemoteAddr, SendFlags, SendOp, SendWr, Status};
+use longarm_device::{
+    AtomicOp, QpState, QpType, Qpn, RKey, RemoteAddr, SendFlags, SendOp, SendWr, Status, UdDestination,
+};
 use support::place::with_hub;
 use support::{End, Other, PATIENCE, QKEY, heard, meet, open, say};
 use wire::{NakCode, Opcode, Syndrome};
@@ -304,7 +306,7 @@ fn datagrams_are_captured_as_they_went() {
 fn send_datagram(end: &End, to: Qpn, len: usize) {
     let gid = end.device.port().gids[0];
     let address = longarm_device::AddressVector::new(gid, gid);
-    let datagram = Some(Box::new(Datagram { address, remote_qpn: to, remote_qkey: QKEY }));
+    let datagram = Some(Box::new(UdDestination { address, remote_qpn: to, remote_qkey: QKEY }));
     let payload = longarm_device::Payload::Sgl([end.sge(0, len)].into_iter().collect());
     let flags = SendFlags::SIGNALED;
     end.qp.post_send([SendWr { wr_id: 1, op: SendOp::Send, flags, payload, datagram, xrc_srq: None }]).unwrap();

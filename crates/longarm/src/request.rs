@@ -1,6 +1,6 @@
 //! Send work requests, as they are put together before they are posted.
 
-use transport::{AtomicOp, CompletionOp, Datagram, Payload, SendFlags, SendOp, SendWr};
+use transport::{AtomicOp, CompletionOp, Payload, SendFlags, SendOp, SendWr, UdDestination};
 use wire::RKey;
 
 use crate::domain::{DomainId, ProtectionDomain};
@@ -15,7 +15,7 @@ pub(crate) struct Request {
     op: SendOp,
     pub(crate) flags: SendFlags,
     payload: Payload,
-    datagram: Option<Datagram>,
+    datagram: Option<UdDestination>,
     loan: Loan,
     /// Why it must not be posted.
     refused: Option<PostError>,
@@ -95,7 +95,7 @@ impl Request {
     }
 
     /// Sends it as a datagram, or tells why it cannot be.
-    pub(crate) fn to(mut self, destination: Result<Datagram, PostError>) -> Request {
+    pub(crate) fn to(mut self, destination: Result<UdDestination, PostError>) -> Request {
         match destination {
             Ok(datagram) => self.datagram = Some(datagram),
             Err(error) => self.refused = Some(error),

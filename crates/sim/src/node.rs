@@ -235,7 +235,7 @@ pub(crate) struct Surroundings<'a> {
 
 impl Host for Surroundings<'_> {
     type Memory = Registry;
-    type Path = transport::shm::path::NoPath<Registry>;
+    type Path = transport::shm::path::NoShmPath<Registry>;
 
     fn memory(&self) -> &Registry {
         self.registry

@@ -8,9 +8,9 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use longarm_transport::{
-    Access, Accessor, AddressVector, Arrival, AtomicOp, AttrMask, BindMw, Completion, CqSide, Datagram, Host, LKey,
-    MAX_PACKET_BYTES, Memory, MemoryError, Mtu, Payload, PdId, Qp, QpAttr, QpCaps, QpEvent, QpInit, QpState, QpType,
-    RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Sgl, Time, Transmit, Tuning,
+    Access, Accessor, AddressVector, AtomicOp, AttrMask, BindMw, Completion, CqSide, Host, LKey, MAX_PACKET_BYTES,
+    Memory, MemoryError, Mtu, Payload, PdId, Qp, QpAttr, QpCaps, QpEvent, QpInit, QpState, QpType, RecvMeta, RecvWr,
+    RemoteAddr, SendFlags, SendOp, SendWr, Sge, Sgl, Time, Transmit, Tuning, UdDestination,
 };
 use wire::{Gid, Packet, QKey, Qpn, RKey};
 
@@ -99,7 +99,7 @@ struct Surroundings {
 
 impl Host for Surroundings {
     type Memory = Flat;
-    type Path = longarm_transport::shm::path::NoPath<Flat>;
+    type Path = longarm_transport::shm::path::NoShmPath<Flat>;
 
     fn memory(&self) -> &Flat {
         &self.memory
@@ -176,7 +176,7 @@ impl Node {
         while let Some(Transmit { len_bytes, .. }) = self.qp.poll_transmit(Time(1), out, &mut self.host) {
             let packet = Packet::parse(&out[..len_bytes]).expect("well-formed");
             let (source, destination) = (self.gid, peer.gid);
-            let arrival = Arrival { source, destination, traffic_class: 0, hop_limit: 64, ecn_ce: false };
+            let arrival = RecvMeta { source, destination, traffic_class: 0, hop_limit: 64, ecn_ce: false };
             peer.qp.handle_packet(&packet, &arrival, Time(1), &mut peer.host).expect("taken");
         }
     }
@@ -205,7 +205,7 @@ impl Exchange {
         }
         let datagram = (self.a.qp.qp_type() == QpType::Ud).then(|| {
             let address = AddressVector::new(self.a.gid, self.b.gid);
-            Box::new(Datagram { address, remote_qpn: self.b.qp.qpn(), remote_qkey: QKey(1) })
+            Box::new(UdDestination { address, remote_qpn: self.b.qp.qpn(), remote_qkey: QKey(1) })
         });
         let payload = Payload::Sgl(Sgl::from_slice(&[sge]));
         let wr = SendWr { wr_id: 1, op, flags: SendFlags::empty(), payload, datagram, xrc_srq: None };

@@ -9,7 +9,7 @@ use crate::completion::{Completion, CompletionOp, Status};
 use crate::counters::QpCounters;
 use crate::host::{CqSide, Host, QpEvent};
 use crate::memory::{Accessor, PdId};
-use crate::qp::{Arrival, Transmit};
+use crate::qp::{RecvMeta, Transmit};
 use crate::queue::recv::RecvQueue;
 use crate::queue::send::SendQueue;
 use crate::reason::Reason;
@@ -97,7 +97,7 @@ impl Core {
     }
 
     /// Whether the packet comes over the path of the connection (Annex A17.5.1).
-    pub(crate) fn is_from_peer(&self, arrival: &Arrival) -> bool {
+    pub(crate) fn is_from_peer(&self, arrival: &RecvMeta) -> bool {
         let AddressVector { source, destination, .. } = self.attr.address;
         arrival.source == destination && arrival.destination == source
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::budget::ReorderBudget;
 use crate::completion::Completion;
 use crate::memory::{Memory, PdId};
-use crate::shm::path::Path;
+use crate::shm::path::ShmPath;
 use crate::wr::RecvWr;
 
 /// Which completion queue of the pair.
@@ -43,7 +43,7 @@ pub trait Host {
     type Memory: Memory + ?Sized;
 
     /// The way to a peer on the same host.
-    type Path: Path<Memory = Self::Memory> + ?Sized;
+    type Path: ShmPath<Memory = Self::Memory> + ?Sized;
 
     /// The memory that the device knows.
     fn memory(&self) -> &Self::Memory;

@@ -13,13 +13,13 @@ use crate::host::{CqSide, Host};
 use crate::rc::Rc;
 use crate::reason::Reason;
 use crate::shm::Shm;
-use crate::shm::frame::Head;
-use crate::shm::path::Arrived;
+use crate::shm::frame::FrameHead;
+use crate::shm::path::ReceivedBody;
 use crate::state;
 use crate::time::Time;
 use crate::uc::Uc;
 use crate::ud::Ud;
-use crate::wr::{AddressVector, Datagram, RecvWr, SendWr};
+use crate::wr::{AddressVector, RecvWr, SendWr, UdDestination};
 
 /// Room that [`Qp::poll_transmit`] needs: BTH, the longest extension and 4096 bytes of payload.
 pub const MAX_PACKET_BYTES: usize = 4096 + 64;
@@ -29,7 +29,7 @@ pub const MAX_MESSAGE_BYTES: u64 = 1 << 31;
 
 /// What the network says about a packet that has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arrival {
+pub struct RecvMeta {
     /// The sender's address.
     pub source: Gid,
     /// The address it was sent to: ours, or a multicast group's.
@@ -238,7 +238,7 @@ impl Qp {
         }
         if let Service::Shm(shm) = &mut self.service
             && has_a_chance
-            && shm.at_once(&mut self.core, &wr, host)
+            && shm.execute_inline(&mut self.core, &wr, host)
         {
             return Ok(());
         }
@@ -274,7 +274,7 @@ impl Qp {
     pub fn handle_packet(
         &mut self,
         packet: &Packet<'_>,
-        arrival: &Arrival,
+        arrival: &RecvMeta,
         now: Time,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
@@ -311,7 +311,7 @@ impl Qp {
             Service::Rc(rc) => rc.wants_transmit(&self.core),
             Service::Uc(uc) => uc.wants_transmit(&self.core),
             Service::Ud(ud) => ud.wants_transmit(&self.core),
-            Service::Shm(shm) => shm.wants_to_go_on(&self.core),
+            Service::Shm(shm) => shm.has_work(&self.core),
         }
     }
 
@@ -348,9 +348,9 @@ impl Qp {
 
     /// RC: makes an acknowledge [due](Qp::ack_due) that nobody has asked for and that would come in a while, for
     /// a queue pair that is about to go.
-    pub fn acknowledge_now(&mut self) {
+    pub fn ack_now(&mut self) {
         if let Service::Rc(rc) = &mut self.service {
-            rc.acknowledge_now();
+            rc.ack_now();
         }
     }
 
@@ -437,12 +437,12 @@ impl Qp {
     }
 
     /// Takes in a frame of the peer on this host. [`DropReason::QpState`] wants to be told to the
-    /// peer if the frame is a request ([`Head::not_ready`]); any other drop is to be counted only.
+    /// peer if the frame is a request ([`FrameHead::not_ready`]); any other drop is to be counted only.
     #[inline]
     pub fn handle_frame<H: Host>(
         &mut self,
-        head: &Head,
-        body: &impl Arrived<Memory = H::Memory>,
+        head: &FrameHead,
+        body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
     ) -> Result<(), DropReason> {
         let Service::Shm(shm) = &mut self.service else { return Err(DropReason::QpState) };
@@ -460,9 +460,9 @@ impl Qp {
 
     /// Shm: carries out what can be carried out now; acknowledges that wait leave too, if `with_acks`.
     #[inline]
-    pub fn go_on(&mut self, with_acks: bool, host: &mut impl Host) {
+    pub fn progress(&mut self, with_acks: bool, host: &mut impl Host) {
         if let Service::Shm(shm) = &mut self.service {
-            shm.go_on(&mut self.core, with_acks, host);
+            shm.progress(&mut self.core, with_acks, host);
             self.settle(host);
             self.tell_failure(host);
         }
@@ -474,14 +474,14 @@ impl Qp {
         if let Service::Shm(shm) = &mut self.service
             && shm.has_news()
         {
-            shm.go_on(&mut self.core, false, host);
+            shm.progress(&mut self.core, false, host);
         }
     }
 
     /// Shm: acts as if a frame had been lost on the way. The peer is to be told that nobody
     /// took it.
     #[cold]
-    pub fn lose_frame(&mut self, head: &Head) {
+    pub fn lose_frame(&mut self, head: &FrameHead) {
         if let Service::Shm(shm) = &mut self.service {
             shm.lose_frame(head);
         }
@@ -489,29 +489,29 @@ impl Qp {
 
     /// Shm: whether it waits for room in the lane to the peer.
     #[inline]
-    pub fn waits_for_room(&self) -> bool {
-        matches!(&self.service, Service::Shm(shm) if shm.waits_for_room())
+    pub fn waits_for_lane(&self) -> bool {
+        matches!(&self.service, Service::Shm(shm) if shm.waits_for_lane())
     }
 
     /// Shm, and UD that was held: there may be room again.
-    pub fn look_for_room(&mut self) {
+    pub fn resume_sending(&mut self) {
         match &mut self.service {
-            Service::Shm(shm) => shm.look_for_room(),
-            Service::Ud(ud) => ud.go_on(),
+            Service::Shm(shm) => shm.resume_sending(),
+            Service::Ud(ud) => ud.progress(),
             Service::Rc(_) | Service::Uc(_) => {}
         }
     }
 
     /// UD: what [`poll_transmit`](Qp::poll_transmit) sends next, and the length of its payload in bytes.
     #[inline]
-    pub fn next_datagram(&self) -> Option<(Datagram, u32)> {
+    pub fn next_datagram(&self) -> Option<(UdDestination, u32)> {
         match &self.service {
             Service::Ud(ud) => ud.next_datagram(&self.core),
             _ => None,
         }
     }
 
-    /// UD: nothing is sent until then, or until [`look_for_room`](Qp::look_for_room): the way to a process
+    /// UD: nothing is sent until then, or until [`resume_sending`](Qp::resume_sending): the way to a process
     /// on this host is full.
     pub fn hold_datagrams(&mut self, until: Time) {
         if let Service::Ud(ud) = &mut self.service {

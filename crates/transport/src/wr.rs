@@ -118,7 +118,7 @@ impl AddressVector {
 
 /// The destination of a UD send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Datagram {
+pub struct UdDestination {
     /// The address handle's contents.
     pub address: AddressVector,
     /// The receiving queue pair, `Qpn::MULTICAST` for a group.
@@ -140,7 +140,7 @@ pub struct SendWr {
     /// The bytes to send, or where the result goes (READ, atomics).
     pub payload: Payload,
     /// Where to, on a UD queue pair only. Apart from the rest, which is moved about more quickly that way.
-    pub datagram: Option<Box<Datagram>>,
+    pub datagram: Option<Box<UdDestination>>,
     /// Which shared receive queue of the peer, on an XRC initiator only: its number, 24 bits.
     /// Every request has one, WRITEs and READs too: it tells the protection domain of the keys.
     pub xrc_srq: Option<u32>,

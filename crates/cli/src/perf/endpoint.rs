@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use device::{
-    Access, AddressVector, AttrMask, Completion, Cq, Datagram, Device, Gid, Mr, Mtu, OpenOptions, Pd, Psn, QKey, Qp,
-    QpAttr, QpCaps, QpSpec, QpState, QpType, Qpn, RKey, RecvWr, RemoteAddr, Sge, Sgl, Status,
+    Access, AddressVector, AttrMask, Completion, Cq, Device, Gid, Mr, Mtu, OpenOptions, Pd, Psn, QKey, Qp, QpAttr,
+    QpCaps, QpSpec, QpState, QpType, Qpn, RKey, RecvWr, RemoteAddr, Sge, Sgl, Status, UdDestination,
 };
 use serde::{Deserialize, Serialize};
 
@@ -195,10 +195,10 @@ impl Endpoints {
     }
 
     /// The destination of a send work request; on UD queue pairs only.
-    pub(crate) fn datagram(&self, peer: &EndpointInfo) -> Option<Box<Datagram>> {
+    pub(crate) fn datagram(&self, peer: &EndpointInfo) -> Option<Box<UdDestination>> {
         (self.shape.transport == Transport::Ud).then(|| {
             let remote_qpn = Qpn::new(peer.qpn);
-            Box::new(Datagram { address: self.path(peer), remote_qpn, remote_qkey: QKEY })
+            Box::new(UdDestination { address: self.path(peer), remote_qpn, remote_qkey: QKEY })
         })
     }
 

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shm::{Frame, LANES};
-use transport::shm::frame::{HEAD_BYTES, Head, Kind};
-use transport::shm::transcript::Direction;
-use transport::{AddressVector, Arrival, Datagram, DropReason, MAX_PACKET_BYTES, QpType, Time, Transmit};
+use transport::shm::frame::{FrameHead, FrameKind, HEAD_BYTES};
+use transport::transcript::PacketDirection;
+use transport::{AddressVector, DropReason, MAX_PACKET_BYTES, QpType, RecvMeta, Time, Transmit, UdDestination};
 use wire::{Gid, Packet, Qpn};
 
 use crate::engine::Engine;
@@ -62,7 +62,7 @@ enum Way {
 }
 
 impl Neighbour {
-    fn is_for(&self, datagram: &Datagram) -> bool {
+    fn is_for(&self, datagram: &UdDestination) -> bool {
         (self.destination, self.slot) == (datagram.address.destination, datagram.remote_qpn.slot())
     }
 }
@@ -100,9 +100,9 @@ impl Engine {
             let shm = live.shm.as_ref();
             let host = &mut Host { engine: self, entry, parents: &live.parents, shm, outcome };
             let Some(transmit) = live.qp.poll_transmit(now, packet, host) else { break };
-            let head = Head {
+            let head = FrameHead {
                 len_bytes: transmit.len_bytes as u32,
-                ..Head::new(Kind::Datagram, entry.qpn(), datagram.remote_qpn)
+                ..FrameHead::new(FrameKind::Datagram, entry.qpn(), datagram.remote_qpn)
             };
             room.write(0, &head.encode());
             room.write(HEAD_BYTES, &envelope(&transmit));
@@ -111,7 +111,7 @@ impl Engine {
             if link.is_recorded() {
                 let (local, remote) = (entry.qpn(), datagram.remote_qpn);
                 let way = capture::Way { address: transmit.address, entropy: transmit.source_port, local, remote };
-                self.record_datagram(Direction::Sent, &way, &packet[..transmit.len_bytes]);
+                self.record_datagram(PacketDirection::Sent, &way, &packet[..transmit.len_bytes]);
             }
         }
         TURN_PACKETS
@@ -124,7 +124,7 @@ impl Engine {
     }
 
     /// How a datagram gets to its process.
-    fn way(&self, last: &mut Option<Neighbour>, datagram: &Datagram, len_bytes: u32, now: Time) -> Way {
+    fn way(&self, last: &mut Option<Neighbour>, datagram: &UdDestination, len_bytes: u32, now: Time) -> Way {
         let Some(shm) = &self.shm else { return Way::Wire };
         let version = shm.links.version();
         if let Some(known) = last.as_mut().filter(|last| last.is_for(datagram)) {
@@ -161,7 +161,7 @@ impl Engine {
         }
     }
 
-    fn look_for_way(&self, datagram: &Datagram, len_bytes: u32, now: Time) -> Way {
+    fn look_for_way(&self, datagram: &UdDestination, len_bytes: u32, now: Time) -> Way {
         let (to, slot) = (datagram.remote_qpn, datagram.remote_qpn.slot());
         let Some(shm) = self.shm.as_ref().filter(|_| to != Qpn::MULTICAST && slot != HUB_SLOT) else {
             return Way::Wire;
@@ -184,7 +184,7 @@ impl Engine {
     pub(crate) fn take_datagram(
         &self,
         qp: &mut transport::Qp,
-        head: &Head,
+        head: &FrameHead,
         frame: &Frame<'_, '_>,
         host: &mut Host<'_>,
     ) -> Result<(), DropReason> {
@@ -204,24 +204,24 @@ impl Engine {
                 ..AddressVector::new(arrival.destination, arrival.source)
             };
             let way = capture::Way { address, entropy: wire::source_port_ud(remote), local, remote };
-            self.record_datagram(Direction::Received, &way, packet.bytes());
+            self.record_datagram(PacketDirection::Received, &way, packet.bytes());
         }
         qp.handle_packet(&packet, &arrival, Time(0), host)
     }
 
     /// Tells the capture of a datagram; the way is ours to the other queue pair.
     #[cold]
-    fn record_datagram(&self, direction: Direction, way: &capture::Way, packet: &[u8]) {
+    fn record_datagram(&self, direction: PacketDirection, way: &capture::Way, packet: &[u8]) {
         Unsent::new(&self.capture, &self.counters, way).add(direction, packet, None);
     }
 
     /// What is in the frame, copied out before it is looked at. The peer may not name others' addresses.
     fn open_envelope<'a>(
         &self,
-        head: &Head,
+        head: &FrameHead,
         frame: &Frame<'_, '_>,
         bytes: &'a mut [u8; MAX_PACKET_BYTES],
-    ) -> Option<(Arrival, Packet<'a>)> {
+    ) -> Option<(RecvMeta, Packet<'a>)> {
         let mut envelope = [0; ENVELOPE_BYTES];
         let bytes = bytes.get_mut(..head.len_bytes as usize)?;
         let whole = frame.copy_out(HEAD_BYTES, &mut envelope) && frame.copy_out(HEAD_BYTES + ENVELOPE_BYTES, bytes);
@@ -244,11 +244,11 @@ fn envelope(transmit: &Transmit) -> [u8; ENVELOPE_BYTES] {
     bytes
 }
 
-fn arrival(envelope: &[u8; ENVELOPE_BYTES]) -> Arrival {
+fn arrival(envelope: &[u8; ENVELOPE_BYTES]) -> RecvMeta {
     let [source, destination] = [0, 16].map(|at| {
         let mut gid = Gid::default();
         gid.0.copy_from_slice(&envelope[at..at + 16]);
         gid
     });
-    Arrival { source, destination, traffic_class: envelope[32], hop_limit: envelope[33], ecn_ce: false }
+    RecvMeta { source, destination, traffic_class: envelope[32], hop_limit: envelope[33], ecn_ce: false }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use memory::Span;
 use shm::{Consumer, Frame, LANES};
-use transport::shm::frame::{HEAD_BYTES, Head, Kind};
+use transport::shm::frame::{FrameHead, FrameKind, HEAD_BYTES};
 use transport::{DropReason, Time};
 use wire::Qpn;
 
@@ -238,7 +238,7 @@ impl Engine {
             let Some(frame) = lane.peek() else { break };
             let Some(head) = head_of(&frame).filter(|head| head.dst == entry.qpn()) else { break };
             let outcome = match cell.live.as_mut() {
-                Some(live) if head.kind == Kind::Datagram => {
+                Some(live) if head.kind == FrameKind::Datagram => {
                     if handled > 0 && !live.qp.has_receives() {
                         over = true;
                         break;
@@ -264,9 +264,9 @@ impl Engine {
             }
             match outcome {
                 // The peer's processor was told no by our memory.
-                Ok(()) if head.kind == Kind::Refused => self.counters.dropped(DropReason::Refused),
+                Ok(()) if head.kind == FrameKind::Refused => self.counters.dropped(DropReason::Refused),
                 Ok(()) => {}
-                Err(DropReason::QpState | DropReason::WrongSource) if head.kind != Kind::Datagram => {
+                Err(DropReason::QpState | DropReason::WrongSource) if head.kind != FrameKind::Datagram => {
                     if !self.tell_not_ready(link, &head) {
                         over = true;
                         break;
@@ -286,7 +286,7 @@ impl Engine {
         &self,
         qp: &mut transport::Qp,
         link: &ShmLink,
-        head: &Head,
+        head: &FrameHead,
         frame: &Frame<'_, '_>,
         host: &mut Host<'_>,
     ) -> Result<(), DropReason> {
@@ -309,10 +309,10 @@ impl Engine {
     /// Tells the capture of a frame that a queue pair has seen.
     #[cold]
     #[inline(never)]
-    fn record_arrived(&self, live: Option<&Live>, link: &ShmLink, head: &Head, frame: Option<Span<'_>>) {
+    fn record_arrived(&self, live: Option<&Live>, link: &ShmLink, head: &FrameHead, frame: Option<Span<'_>>) {
         let body = frame.and_then(|span| FrameBody::new(link, self.registry(), head, span));
         if let (Some(end), Some(body)) = (live.and_then(|live| live.shm.as_ref()), body)
-            && head.kind != Kind::Datagram
+            && head.kind != FrameKind::Datagram
         {
             end.record_arrived(head, &body);
         }
@@ -320,10 +320,10 @@ impl Engine {
 
     /// Tells the sender of a request that nobody takes it. False if there is no room for that.
     #[cold]
-    fn tell_not_ready(&self, link: &ShmLink, head: &Head) -> bool {
+    fn tell_not_ready(&self, link: &ShmLink, head: &FrameHead) -> bool {
         if !head.kind.wants_answer() {
             match head.kind {
-                Kind::Datagram => self.counters.add(Counter::DropUnknownQp, 1),
+                FrameKind::Datagram => self.counters.add(Counter::DropUnknownQp, 1),
                 _ => self.counters.dropped(DropReason::GhostResponse),
             }
             return true;
@@ -333,7 +333,7 @@ impl Engine {
     }
 
     /// Sends an answer later, when there is room.
-    fn owe(&self, link: &ShmLink, answer: Head) -> bool {
+    fn owe(&self, link: &ShmLink, answer: FrameHead) -> bool {
         let all = self.shm.as_ref().map(|shm| shm.links.all());
         let link = all.as_ref().and_then(|all| all.iter().find(|other| std::ptr::eq(&***other, link)));
         link.is_some_and(|link| self.note_owed(link, answer))
@@ -341,12 +341,12 @@ impl Engine {
 }
 
 /// The lane on which a queue pair answers.
-pub(crate) fn lane_of(head: &Head) -> usize {
+pub(crate) fn lane_of(head: &FrameHead) -> usize {
     usize::from(head.src.index()) % LANES
 }
 
 /// Sends a frame that is only a head. False if there is no room.
-pub(crate) fn send_head(link: &ShmLink, head: &Head) -> bool {
+pub(crate) fn send_head(link: &ShmLink, head: &FrameHead) -> bool {
     let mut lane = link.producer(lane_of(head));
     let Some(mut room) = lane.reserve(HEAD_BYTES) else { return false };
     room.write(0, &head.encode());
@@ -355,7 +355,7 @@ pub(crate) fn send_head(link: &ShmLink, head: &Head) -> bool {
 }
 
 #[inline]
-fn head_of(frame: &Frame<'_, '_>) -> Option<Head> {
+fn head_of(frame: &Frame<'_, '_>) -> Option<FrameHead> {
     let mut bytes = [0; HEAD_BYTES];
-    if frame.copy_out(0, &mut bytes) { Head::decode(&bytes) } else { None }
+    if frame.copy_out(0, &mut bytes) { FrameHead::decode(&bytes) } else { None }
 }

@@ -41,7 +41,7 @@ impl Engine {
             if qp.is_send_queue_empty() {
                 return result; // all was done while it was posted, and nothing follows from that
             }
-            qp.go_on(false, host);
+            qp.progress(false, host);
             if let Some(live) = cell.live.as_mut() {
                 self.after_shm(entry, live);
             }

@@ -123,7 +123,7 @@ impl Engine {
         if live.qp.is_shm() {
             let shm = live.shm.as_ref();
             let host = &mut Host { engine: self, entry, parents: &live.parents, shm, outcome };
-            live.qp.go_on(true, host);
+            live.qp.progress(true, host);
             self.after_shm(entry, live);
             self.rearm(entry, cell);
             return Staged::All;
@@ -277,7 +277,7 @@ impl Engine {
     pub(crate) fn after_shm(&self, entry: &Arc<QpEntry>, live: &mut Live) {
         self.show_to_peer(live);
         if let Some(end) = &live.shm
-            && live.qp.waits_for_room()
+            && live.qp.waits_for_lane()
         {
             self.note_stalled(entry, &end.shortage());
         }

@@ -165,7 +165,7 @@ impl Engine {
         Scratch::with(|scratch| {
             let mut cell = lock_when_sent(entry, end);
             if let Some(live) = &mut cell.live {
-                live.qp.acknowledge_now();
+                live.qp.ack_now();
             }
             // Not by way of `touched`: that other thread may have the queue pair on its list, and come
             // to it when it is gone.

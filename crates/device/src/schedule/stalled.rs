@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use transport::shm::frame::Head;
+use transport::shm::frame::FrameHead;
 
 use crate::engine::Engine;
 use crate::engine::scratch::Scratch;
@@ -57,7 +57,7 @@ enum Waiting {
     QueuePair(Arc<QpEntry>),
     /// An answer on behalf of a queue pair that is not there. A lane is emptied though it cannot leave yet: in one process
     /// the frame that it answers may be what fills the lane.
-    Answer(Head),
+    Answer(FrameHead),
 }
 
 impl Shortage {
@@ -77,7 +77,7 @@ impl Shortage {
     }
 
     /// Sends an answer on the lane that has room again; false if it has none. A dead link needs no answers.
-    fn send(&self, answer: &Head) -> bool {
+    fn send(&self, answer: &FrameHead) -> bool {
         match self {
             Shortage::Lane(link, _) => send_head(link, answer) || link.is_dead(),
             Shortage::Link(_) => true,
@@ -140,7 +140,7 @@ impl Engine {
 
     /// Notes an answer that a lane has no room for. False if too many wait for that lane.
     #[cold]
-    pub(crate) fn note_owed(&self, link: &Arc<ShmLink>, answer: Head) -> bool {
+    pub(crate) fn note_owed(&self, link: &Arc<ShmLink>, answer: FrameHead) -> bool {
         let most = if link.is_own() { usize::MAX } else { MAX_OWED };
         let noted = self.stalled.push(Waiting::Answer(answer), &Shortage::Lane(link.clone(), lane_of(&answer)), most);
         self.kick_background();
@@ -182,7 +182,7 @@ impl Engine {
         entry.is_not_stalled();
         let mut cell = entry.lock();
         if let Some(live) = &mut cell.live {
-            live.qp.look_for_room();
+            live.qp.resume_sending();
         }
         self.note_work(entry, &mut cell, scratch, Acks::Now);
         drop(cell);

@@ -1,8 +1,8 @@
 //! The body of a frame, in the ring or lent.
 
 use memory::{Registry, Span};
-use transport::shm::frame::{Flags, HEAD_BYTES, Head};
-use transport::shm::path::{Arrived, Stop};
+use transport::shm::frame::{FrameFlags, FrameHead, HEAD_BYTES};
+use transport::shm::path::{ReceivedBody, ShmError};
 use transport::{Accessor, Memory, PdId, RemoteAddr, Sge};
 
 use super::links::ShmLink;
@@ -58,10 +58,15 @@ pub(crate) struct FrameBody<'a> {
 impl<'a> FrameBody<'a> {
     /// The body of a frame, whose bytes start with the head. Nothing if what it lends makes no sense.
     #[inline]
-    pub(crate) fn new(link: &'a ShmLink, memory: &'a Registry, head: &Head, frame: Span<'a>) -> Option<FrameBody<'a>> {
+    pub(crate) fn new(
+        link: &'a ShmLink,
+        memory: &'a Registry,
+        head: &FrameHead,
+        frame: Span<'a>,
+    ) -> Option<FrameBody<'a>> {
         let bytes = frame.part(HEAD_BYTES, frame.len_bytes() - HEAD_BYTES)?;
         let nothing = Lent { object: 0, len_bytes: 0, offset: 0 };
-        let is_lent = head.flags.contains(Flags::LENT);
+        let is_lent = head.flags.contains(FrameFlags::LENT);
         let mut body = FrameBody { link, memory, bytes, lent: [nothing; MAX_LENT], pieces: 0, is_lent };
         if is_lent {
             body.read_lent(head)?;
@@ -69,7 +74,7 @@ impl<'a> FrameBody<'a> {
         Some(body)
     }
 
-    fn read_lent(&mut self, head: &Head) -> Option<()> {
+    fn read_lent(&mut self, head: &FrameHead) -> Option<()> {
         let pieces = self.bytes.len_bytes() / LENT_BYTES;
         if pieces > MAX_LENT || self.bytes.len_bytes() % LENT_BYTES != 0 {
             return None;
@@ -86,7 +91,7 @@ impl<'a> FrameBody<'a> {
     }
 
     /// Calls `copy` with every piece of the lent message and its offset in it.
-    fn each_lent(&self, mut copy: impl FnMut(u64, Span<'_>) -> Result<(), Stop>) -> Result<(), Stop> {
+    fn each_lent(&self, mut copy: impl FnMut(u64, Span<'_>) -> Result<(), ShmError>) -> Result<(), ShmError> {
         let mut at = 0;
         for lent in &self.lent[..self.pieces] {
             if self.link.is_own() {
@@ -94,9 +99,9 @@ impl<'a> FrameBody<'a> {
                 at += u64::from(lent.len_bytes);
                 continue;
             }
-            let object = self.link.object(lent.object).ok_or(Stop::Elsewhere)?;
-            let offset = usize::try_from(lent.offset).map_err(|_| Stop::Elsewhere)?;
-            let span = object.span().part(offset, lent.len_bytes as usize).ok_or(Stop::Elsewhere)?;
+            let object = self.link.object(lent.object).ok_or(ShmError::NeedsFrame)?;
+            let offset = usize::try_from(lent.offset).map_err(|_| ShmError::NeedsFrame)?;
+            let span = object.span().part(offset, lent.len_bytes as usize).ok_or(ShmError::NeedsFrame)?;
             copy(at, span)?;
             at += u64::from(lent.len_bytes);
         }
@@ -114,7 +119,7 @@ impl<'a> FrameBody<'a> {
             let from = start.max(at);
             let to = end.min(at + span.len_bytes() as u64);
             if from < to {
-                let piece = span.part((from - at) as usize, (to - from) as usize).ok_or(Stop::Elsewhere)?;
+                let piece = span.part((from - at) as usize, (to - from) as usize).ok_or(ShmError::NeedsFrame)?;
                 piece.read(&mut out[(from - start) as usize..(to - start) as usize]);
             }
             Ok(())
@@ -127,7 +132,7 @@ impl<'a> FrameBody<'a> {
     }
 }
 
-impl Arrived for FrameBody<'_> {
+impl ReceivedBody for FrameBody<'_> {
     type Memory = Registry;
 
     #[inline]
@@ -147,23 +152,23 @@ impl Arrived for FrameBody<'_> {
     }
 
     #[inline]
-    fn scatter(&self, memory: &Registry, prefix: usize, pd: PdId, sgl: &[Sge], offset: u64) -> Result<(), Stop> {
+    fn scatter(&self, memory: &Registry, prefix: usize, pd: PdId, sgl: &[Sge], offset: u64) -> Result<(), ShmError> {
         if self.is_lent {
-            return self.each_lent(|at, span| memory.scatter_from(pd, sgl, offset + at, span).map_err(Stop::Local));
+            return self.each_lent(|at, span| memory.scatter_from(pd, sgl, offset + at, span).map_err(ShmError::Local));
         }
-        let bytes = self.after(prefix).ok_or(Stop::Elsewhere)?;
-        memory.scatter_from(pd, sgl, offset, bytes).map_err(Stop::Local)
+        let bytes = self.after(prefix).ok_or(ShmError::NeedsFrame)?;
+        memory.scatter_from(pd, sgl, offset, bytes).map_err(ShmError::Local)
     }
 
-    fn write(&self, memory: &Registry, prefix: usize, who: Accessor, to: RemoteAddr) -> Result<(), Stop> {
-        let all = self.after(prefix).ok_or(Stop::Elsewhere)?;
+    fn write(&self, memory: &Registry, prefix: usize, who: Accessor, to: RemoteAddr) -> Result<(), ShmError> {
+        let all = self.after(prefix).ok_or(ShmError::NeedsFrame)?;
         let mut at = 0;
         while at < all.len_bytes() {
             let mut piece = [0; PIECE_BYTES];
             let piece = &mut piece[..PIECE_BYTES.min(all.len_bytes() - at)];
-            all.part(at, piece.len()).ok_or(Stop::Elsewhere)?.read(piece);
+            all.part(at, piece.len()).ok_or(ShmError::NeedsFrame)?.read(piece);
             let addr = to.addr.wrapping_add(at as u64);
-            memory.remote_write(who, to.rkey, addr, piece).map_err(Stop::Local)?;
+            memory.remote_write(who, to.rkey, addr, piece).map_err(ShmError::Local)?;
             at += piece.len();
         }
         Ok(())

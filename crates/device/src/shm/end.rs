@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use memory::Registry;
 use shm::{LANES, SharedQp};
-use transport::shm::errand::Errand;
-use transport::shm::frame::Head;
-use transport::shm::path::{Body, Path, Stop};
-use transport::shm::transcript::{Deed, Outcome};
+use transport::shm::frame::FrameHead;
+use transport::shm::path::{DirectOutcome, DirectRequest};
+use transport::shm::path::{SendBody, ShmError, ShmPath};
+use transport::shm::remote_op::RemoteOp;
 use transport::{Access, Payload, PdId, RemoteAddr, Sge, Time};
 use wire::{Qpn, RKey};
 
@@ -74,7 +74,7 @@ impl End {
     }
 
     /// Tells of a frame that has arrived.
-    pub(crate) fn record_arrived(&self, head: &Head, body: &FrameBody<'_>) {
+    pub(crate) fn record_arrived(&self, head: &FrameHead, body: &FrameBody<'_>) {
         self.recorder.arrived(head, body);
     }
 
@@ -98,7 +98,7 @@ impl End {
     }
 }
 
-impl Path for End {
+impl ShmPath for End {
     type Memory = Registry;
 
     fn now(&self) -> Time {
@@ -106,7 +106,7 @@ impl Path for End {
     }
 
     #[inline]
-    fn send(&self, memory: &Registry, head: &Head, prefix: &[u8], body: Body<'_>) -> Result<u32, Stop> {
+    fn send(&self, memory: &Registry, head: &FrameHead, prefix: &[u8], body: SendBody<'_>) -> Result<u32, ShmError> {
         match self.link.is_recorded() {
             false => self.send_frame(memory, head, prefix, body),
             // A copy: what a function is given a reference to cannot stay in registers.
@@ -115,23 +115,23 @@ impl Path for End {
     }
 
     #[inline]
-    fn write(&self, memory: &Registry, pd: PdId, payload: &Payload, to: RemoteAddr) -> Result<(), Stop> {
+    fn write(&self, memory: &Registry, pd: PdId, payload: &Payload, to: RemoteAddr) -> Result<(), ShmError> {
         self.write_there(memory, pd, payload, to)?;
         self.tally.add(Direct::Write);
         Ok(())
     }
 
     #[inline]
-    fn read(&self, memory: &Registry, pd: PdId, sgl: &[Sge], len_bytes: u32, from: RemoteAddr) -> Result<(), Stop> {
+    fn read(&self, memory: &Registry, pd: PdId, sgl: &[Sge], len_bytes: u32, from: RemoteAddr) -> Result<(), ShmError> {
         self.read_there(memory, pd, sgl, len_bytes, from)?;
         self.tally.add(Direct::Read);
         Ok(())
     }
 
     #[inline]
-    fn errand(&self, memory: &Registry, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
-        let before = self.errand_there(memory, errand, rkey)?;
-        let is_write = matches!(errand, Errand::Write(..));
+    fn remote_op(&self, memory: &Registry, remote_op: &RemoteOp, rkey: RKey) -> Result<u64, ShmError> {
+        let before = self.remote_op_there(memory, remote_op, rkey)?;
+        let is_write = matches!(remote_op, RemoteOp::Write(..));
         self.tally.add(if is_write { Direct::Write } else { Direct::Atomic });
         Ok(before)
     }
@@ -142,9 +142,9 @@ impl Path for End {
     }
 
     #[inline]
-    fn note(&self, memory: &Registry, deed: &Deed<'_>, outcome: Outcome) {
+    fn record(&self, memory: &Registry, request: &DirectRequest<'_>, outcome: DirectOutcome) {
         if self.link.is_recorded() {
-            self.recorder.done(memory, deed, outcome);
+            self.recorder.done(memory, request, outcome);
         }
     }
 }

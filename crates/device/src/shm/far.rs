@@ -5,7 +5,7 @@ use std::io;
 
 use memory::{Registry, Span};
 use shm::Peer;
-use transport::shm::path::Stop;
+use transport::shm::path::ShmError;
 use transport::{Memory, MemoryError, Payload, PdId, Sge};
 
 /// Bytes of a piece: large enough that the system call does not matter, small enough for the cache.
@@ -23,11 +23,11 @@ pub(crate) fn write(
     pd: PdId,
     payload: &Payload,
     len_bytes: usize,
-) -> Result<(), Stop> {
+) -> Result<(), ShmError> {
     in_pieces(len_bytes, |at, piece| {
         match payload {
             Payload::Inline(bytes) => piece.copy_from_slice(bytes.get(at..at + piece.len()).ok_or(BAD_LIST)?),
-            Payload::Sgl(sgl) => memory.gather(pd, sgl, at as u64, piece).map_err(Stop::Local)?,
+            Payload::Sgl(sgl) => memory.gather(pd, sgl, at as u64, piece).map_err(ShmError::Local)?,
         }
         peer.write_far(address.wrapping_add(at as u64), span(piece)).map_err(remote)
     })
@@ -42,16 +42,16 @@ pub(crate) fn read(
     sgl: &[Sge],
     offset: u64,
     len_bytes: usize,
-) -> Result<(), Stop> {
+) -> Result<(), ShmError> {
     in_pieces(len_bytes, |at, piece| {
         peer.read_far(address.wrapping_add(at as u64), span(piece)).map_err(remote)?;
-        memory.scatter(pd, sgl, offset + at as u64, piece).map_err(Stop::Local)
+        memory.scatter(pd, sgl, offset + at as u64, piece).map_err(ShmError::Local)
     })
 }
 
-const BAD_LIST: Stop = Stop::Local(MemoryError::OutOfBounds);
+const BAD_LIST: ShmError = ShmError::Local(MemoryError::OutOfBounds);
 
-fn in_pieces(len_bytes: usize, mut copy: impl FnMut(usize, &mut [u8]) -> Result<(), Stop>) -> Result<(), Stop> {
+fn in_pieces(len_bytes: usize, mut copy: impl FnMut(usize, &mut [u8]) -> Result<(), ShmError>) -> Result<(), ShmError> {
     PIECE.with_borrow_mut(|buffer| {
         buffer.resize(PIECE_BYTES, 0);
         let mut at = 0;
@@ -69,12 +69,12 @@ fn span(piece: &mut [u8]) -> Span<'_> {
     Span::from_mut(piece)
 }
 
-fn remote(error: io::Error) -> Stop {
+fn remote(error: io::Error) -> ShmError {
     match error.kind() {
-        io::ErrorKind::NotConnected => Stop::Dead,
+        io::ErrorKind::NotConnected => ShmError::PeerDead,
         // It may not be reached any more: frames bring the whole request once more.
-        io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied => Stop::Elsewhere,
-        _ => Stop::Remote(MemoryError::Unmapped),
+        io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied => ShmError::NeedsFrame,
+        _ => ShmError::Remote(MemoryError::Unmapped),
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn memory_that_may_not_be_reached_is_reached_by_frames() {
         let refused = |errno| remote(io::Error::from_raw_os_error(errno));
-        assert!(matches!(refused(libc::EPERM), Stop::Elsewhere));
-        assert!(matches!(refused(libc::EFAULT), Stop::Remote(MemoryError::Unmapped)));
+        assert!(matches!(refused(libc::EPERM), ShmError::NeedsFrame));
+        assert!(matches!(refused(libc::EFAULT), ShmError::Remote(MemoryError::Unmapped)));
     }
 }

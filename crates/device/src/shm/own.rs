@@ -5,8 +5,8 @@
 //! opens it where it is, of whatever kind it is; and a long SEND is lent by its local key.
 
 use memory::{Opened, Registry};
-use transport::shm::errand::Errand;
-use transport::shm::path::Stop;
+use transport::shm::path::ShmError;
+use transport::shm::remote_op::RemoteOp;
 use transport::{Access, Accessor, LKey, MemoryError, Payload, PdId, RemoteAddr, Sge};
 use wire::RKey;
 
@@ -22,11 +22,11 @@ pub(crate) fn write(
     pd: PdId,
     payload: &Payload,
     to: RemoteAddr,
-) -> Result<(), Stop> {
+) -> Result<(), ShmError> {
     let opened = open(memory, peer, to, payload.len_bytes() as usize, Access::REMOTE_WRITE)?;
     match payload {
         Payload::Inline(bytes) => opened.span().write(bytes),
-        Payload::Sgl(sgl) => memory.gather_to(pd, sgl, 0, opened.span()).map_err(Stop::Local)?,
+        Payload::Sgl(sgl) => memory.gather_to(pd, sgl, 0, opened.span()).map_err(ShmError::Local)?,
     }
     Ok(())
 }
@@ -40,30 +40,30 @@ pub(crate) fn read(
     sgl: &[Sge],
     len_bytes: u32,
     from: RemoteAddr,
-) -> Result<(), Stop> {
+) -> Result<(), ShmError> {
     let opened = open(memory, peer, from, len_bytes as usize, Access::REMOTE_READ)?;
-    memory.scatter_from(pd, sgl, 0, opened.span()).map_err(Stop::Local)
+    memory.scatter_from(pd, sgl, 0, opened.span()).map_err(ShmError::Local)
 }
 
 /// Anything else that is done at once. What is left to the peer gets its error there.
 #[inline(never)] // Not into the way to other processes.
-pub(crate) fn errand(memory: &Registry, peer: &SharedQp, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
-    let addr = match errand {
-        Errand::Atomic(addr, _) | Errand::Write(addr, _) => *addr,
-        Errand::Flush { .. } => return Err(Stop::Elsewhere),
+pub(crate) fn remote_op(memory: &Registry, peer: &SharedQp, remote_op: &RemoteOp, rkey: RKey) -> Result<u64, ShmError> {
+    let addr = match remote_op {
+        RemoteOp::Atomic(addr, _) | RemoteOp::Write(addr, _) => *addr,
+        RemoteOp::Flush { .. } => return Err(ShmError::NeedsFrame),
     };
-    let opened = open(memory, peer, RemoteAddr { addr, rkey }, 8, errand.access())?;
+    let opened = open(memory, peer, RemoteAddr { addr, rkey }, 8, remote_op.access())?;
     let word = opened.span();
     if !addr.is_multiple_of(8) || !word.is_word() {
-        return Err(Stop::Elsewhere);
+        return Err(ShmError::NeedsFrame);
     }
-    match errand {
-        Errand::Atomic(_, op) => word.atomic(*op).ok_or(Stop::Remote(MemoryError::Misaligned)),
-        Errand::Write(_, value) => {
+    match remote_op {
+        RemoteOp::Atomic(_, op) => word.atomic(*op).ok_or(ShmError::Remote(MemoryError::Misaligned)),
+        RemoteOp::Write(_, value) => {
             word.write(value);
             Ok(0)
         }
-        Errand::Flush { .. } => Err(Stop::Elsewhere),
+        RemoteOp::Flush { .. } => Err(ShmError::NeedsFrame),
     }
 }
 
@@ -75,10 +75,10 @@ fn open<'a>(
     at: RemoteAddr,
     len_bytes: usize,
     access: Access,
-) -> Result<Opened<'a>, Stop> {
+) -> Result<Opened<'a>, ShmError> {
     let who = Accessor { pd: peer.pd, qpn: peer.qpn };
-    let opened = memory.open_remote(who, at.rkey, at.addr, len_bytes, access).map_err(Stop::Remote)?;
-    opened.ok_or(Stop::Elsewhere)
+    let opened = memory.open_remote(who, at.rkey, at.addr, len_bytes, access).map_err(ShmError::Remote)?;
+    opened.ok_or(ShmError::NeedsFrame)
 }
 
 /// How an entry of a list is lent, if it can be. Its domain was checked before.
@@ -88,15 +88,15 @@ pub(crate) fn lend(memory: &Registry, sge: &Sge) -> Option<Lent> {
 }
 
 /// What was lent, unless its owner has deregistered it meanwhile.
-pub(crate) fn borrowed<'a>(memory: &'a Registry, lent: &Lent) -> Result<Opened<'a>, Stop> {
+pub(crate) fn borrowed<'a>(memory: &'a Registry, lent: &Lent) -> Result<Opened<'a>, ShmError> {
     let opened = memory.open_local(LKey(lent.object), lent.offset, lent.len_bytes as usize);
-    opened.ok().flatten().ok_or(Stop::Elsewhere)
+    opened.ok().flatten().ok_or(ShmError::NeedsFrame)
 }
 
 #[cfg(test)]
 mod tests {
     use transport::QpType;
-    use transport::shm::frame::{Head, Kind};
+    use transport::shm::frame::{FrameHead, FrameKind};
     use wire::Qpn;
 
     use crate::path::dispatch::{lane_of, send_head};
@@ -113,7 +113,7 @@ mod tests {
                 let link = engine.link_to_itself(engine.shm.as_ref().unwrap()).expect("a link");
                 // As many requests as fit, of one queue pair, all to one that is not there. Nobody takes them meanwhile.
                 let nobody = Qpn::new(a.qp.qpn().get() + 8 * 1000);
-                let request = Head::new(Kind::Send, a.qp.qpn(), nobody);
+                let request = FrameHead::new(FrameKind::Send, a.qp.qpn(), nobody);
                 let lane = lane_of(&request);
                 assert_eq!(lane, lane_of(&request.not_ready()));
                 let taker = std::iter::repeat_with(|| link.consumer(lane)).flatten().next().expect("it is free soon");

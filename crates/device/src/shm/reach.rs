@@ -5,7 +5,7 @@
 
 use memory::SharedKey;
 use shm::{Known, Object, Peer, SharedQp};
-use transport::shm::path::Stop;
+use transport::shm::path::ShmError;
 use transport::{Access, MemoryError, RemoteAddr};
 use wire::Qpn;
 
@@ -32,14 +32,20 @@ pub(crate) struct Recent {
 impl Recent {
     /// The peer's queue pair, if it is ready for ours and allows `access`.
     #[inline]
-    pub(crate) fn queue_pair(&mut self, peer: &Peer, theirs: Qpn, ours: Qpn, access: Access) -> Result<SharedQp, Stop> {
+    pub(crate) fn queue_pair(
+        &mut self,
+        peer: &Peer,
+        theirs: Qpn,
+        ours: Qpn,
+        access: Access,
+    ) -> Result<SharedQp, ShmError> {
         if !self.qp.is_some_and(|known| peer.has_qp(&known)) {
             self.qp = peer.qp(theirs);
         }
-        let qp = self.qp.map(|known| known.value).filter(|qp| qp.peer == ours).ok_or(Stop::NotReady)?;
+        let qp = self.qp.map(|known| known.value).filter(|qp| qp.peer == ours).ok_or(ShmError::NotReady)?;
         match qp.access.contains(access) {
             true => Ok(qp),
-            false => Err(Stop::Remote(MemoryError::NoPermission)),
+            false => Err(ShmError::Remote(MemoryError::NoPermission)),
         }
     }
 
@@ -52,12 +58,12 @@ impl Recent {
         remote: RemoteAddr,
         len_bytes: u64,
         access: Access,
-    ) -> Result<Place<'_>, Stop> {
+    ) -> Result<Place<'_>, ShmError> {
         let peer = link.peer();
         if !self.key.is_some_and(|known| known.value.rkey == remote.rkey && peer.has_key(&known)) {
             self.key = peer.key(remote.rkey);
         }
-        let key = &self.key.as_ref().ok_or(Stop::Remote(MemoryError::BadKey))?.value;
+        let key = &self.key.as_ref().ok_or(ShmError::Remote(MemoryError::BadKey))?.value;
         let from = check(key, qp, remote.addr, len_bytes, access)?;
         if let Some((number, at)) = locate(key, from, len_bytes)
             && let Some(object) = hold(&mut self.object, link, number)
@@ -67,7 +73,7 @@ impl Recent {
         }
         match peer.reaches_far() {
             true => Ok(Place::Far(key.start.wrapping_add(from))),
-            false => Err(Stop::Elsewhere),
+            false => Err(ShmError::NeedsFrame),
         }
     }
 
@@ -79,16 +85,16 @@ impl Recent {
 
 /// How far into the key's memory the range begins, if the queue pair may do `access` on it.
 #[inline]
-fn check(key: &SharedKey, qp: &SharedQp, addr: u64, len_bytes: u64, access: Access) -> Result<u64, Stop> {
+fn check(key: &SharedKey, qp: &SharedQp, addr: u64, len_bytes: u64, access: Access) -> Result<u64, ShmError> {
     if key.pd != qp.pd || key.only.is_some_and(|only| only != qp.qpn) {
-        return Err(Stop::Remote(MemoryError::WrongDomain));
+        return Err(ShmError::Remote(MemoryError::WrongDomain));
     }
     if !key.access.contains(access) {
-        return Err(Stop::Remote(MemoryError::NoPermission));
+        return Err(ShmError::Remote(MemoryError::NoPermission));
     }
     match addr.checked_sub(key.base) {
         Some(from) if from <= key.len_bytes && len_bytes <= key.len_bytes - from => Ok(from),
-        _ => Err(Stop::Remote(MemoryError::OutOfBounds)),
+        _ => Err(ShmError::Remote(MemoryError::OutOfBounds)),
     }
 }
 

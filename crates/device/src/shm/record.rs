@@ -8,9 +8,10 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use memory::Registry;
-use transport::shm::frame::Head;
-use transport::shm::path::{Arrived, Body};
-use transport::shm::transcript::{Bytes, Deed, Ends, FRONT_BYTES, Outcome, Transcript, prefix_bytes};
+use transport::shm::frame::FrameHead;
+use transport::shm::path::{DirectOutcome, DirectRequest};
+use transport::shm::path::{ReceivedBody, SendBody};
+use transport::transcript::{ConnectionInfo, FRONT_BYTES, PayloadSource, Transcript};
 use transport::{AddressVector, Memory, Payload, Qp};
 
 use super::arrived::FrameBody;
@@ -27,7 +28,7 @@ pub(crate) struct Recorder {
 
 /// What the packets have in common, and how far the present capture is, by its number.
 struct State {
-    ends: Ends,
+    ends: ConnectionInfo,
     way: Way,
     transcript: Option<(u32, Transcript)>,
 }
@@ -39,7 +40,7 @@ impl Recorder {
 
     /// The queue pair was modified.
     pub(crate) fn learn(&self, qp: &Qp) {
-        let (ends, attr) = (Ends::of(qp), qp.query());
+        let (ends, attr) = (ConnectionInfo::of(qp), qp.query());
         let AddressVector { flow_label, .. } = attr.address;
         let (local, remote) = (qp.qpn(), attr.dest_qpn);
         let entropy = wire::source_port(flow_label, local, remote);
@@ -47,24 +48,24 @@ impl Recorder {
         let mut state = self.state.borrow_mut();
         let mut transcript = state.take().and_then(|state| state.transcript);
         if let Some((_, transcript)) = &mut transcript {
-            transcript.set_ends(ends);
+            transcript.set_connection(ends);
         }
         *state = Some(Box::new(State { ends, way, transcript }));
     }
 
     /// A frame has left that stands for `taken` bytes of its body.
     #[cold]
-    pub(crate) fn sent(&self, memory: &Registry, head: &Head, prefix: &[u8], body: Body<'_>, taken: u32) {
+    pub(crate) fn sent(&self, memory: &Registry, head: &FrameHead, prefix: &[u8], body: SendBody<'_>, taken: u32) {
         let mut read = |at: u32, out: &mut [u8]| match body {
-            Body::Bytes(bytes) => copy(bytes, at, out),
-            Body::List { pd, sgl, offset, .. } => {
+            SendBody::Bytes(bytes) => copy(bytes, at, out),
+            SendBody::List { pd, sgl, offset, .. } => {
                 memory.gather(pd, sgl, u64::from(offset) + u64::from(at), out).is_ok()
             }
-            Body::Remote { who, rkey, addr, .. } => {
+            SendBody::Remote { who, rkey, addr, .. } => {
                 memory.remote_read(who, rkey, addr.wrapping_add(at.into()), out).is_ok()
             }
         };
-        let bytes = Bytes { len_bytes: taken, read: &mut read };
+        let bytes = PayloadSource { len_bytes: taken, read: &mut read };
         self.write(|transcript, unsent| {
             transcript.sent(head, prefix, bytes, &mut |way, packet, comment| unsent.add(way, packet, comment));
         });
@@ -72,12 +73,12 @@ impl Recorder {
 
     /// A frame has arrived.
     #[cold]
-    pub(crate) fn arrived(&self, head: &Head, body: &FrameBody<'_>) {
+    pub(crate) fn arrived(&self, head: &FrameHead, body: &FrameBody<'_>) {
         let mut front = [0; FRONT_BYTES];
         body.front(&mut front);
-        let prefix = prefix_bytes(head.kind);
+        let prefix = head.kind.prefix_bytes();
         let mut read = |at: u32, out: &mut [u8]| body.copy_out(prefix, at, out);
-        let bytes = Bytes { len_bytes: body.len_bytes(prefix), read: &mut read };
+        let bytes = PayloadSource { len_bytes: body.len_bytes(prefix), read: &mut read };
         self.write(|transcript, unsent| {
             transcript.arrived(head, &front, bytes, &mut |way, packet, comment| unsent.add(way, packet, comment));
         });
@@ -85,13 +86,13 @@ impl Recorder {
 
     /// A request has ended that needed no frame.
     #[cold]
-    pub(crate) fn done(&self, memory: &Registry, deed: &Deed<'_>, outcome: Outcome) {
-        let mut read = |at: u32, out: &mut [u8]| match deed.payload {
+    pub(crate) fn done(&self, memory: &Registry, direct: &DirectRequest<'_>, outcome: DirectOutcome) {
+        let mut read = |at: u32, out: &mut [u8]| match direct.payload {
             Payload::Inline(bytes) => copy(bytes, at, out),
-            Payload::Sgl(sgl) => memory.gather(deed.pd, sgl, at.into(), out).is_ok(),
+            Payload::Sgl(sgl) => memory.gather(direct.pd, sgl, at.into(), out).is_ok(),
         };
         self.write(|transcript, unsent| {
-            transcript.done(deed, outcome, &mut read, &mut |way, packet, comment| unsent.add(way, packet, comment));
+            transcript.done(direct, outcome, &mut read, &mut |way, packet, comment| unsent.add(way, packet, comment));
         });
     }
 

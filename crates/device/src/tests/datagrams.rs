@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use transport::{CompletionOp, Datagram, Mtu, QpType, SendOp, Status};
+use transport::{CompletionOp, Mtu, QpType, SendOp, Status, UdDestination};
 use wire::{Gid, Grh, Qpn};
 
 use super::rig::*;
@@ -14,7 +14,7 @@ pub(super) fn group_gid() -> Gid {
     Gid::from(IpAddr::from(GROUP))
 }
 
-pub(super) fn send_datagram(from: &Node, to: Datagram, op: SendOp, data: &[u8]) {
+pub(super) fn send_datagram(from: &Node, to: UdDestination, op: SendOp, data: &[u8]) {
     from.write(0, data);
     let mut wr = from.send_wr(1, op, 0, data.len());
     wr.datagram = Some(Box::new(to));
@@ -63,7 +63,7 @@ pub(super) fn a_wrong_queue_key_is_dropped_and_counted() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Ud));
         b.post_recv(7, 0, 200);
-        let wrong = Datagram { remote_qkey: wire::QKey(1), ..a.datagram_to(b.gid, b.qp.qpn()) };
+        let wrong = UdDestination { remote_qkey: wire::QKey(1), ..a.datagram_to(b.gid, b.qp.qpn()) };
         send_datagram(&a, wrong, SendOp::Send, b"nobody reads this");
         wait_for("the drop", || b.device.counters().get("drop_qkey") == 1);
         send_datagram(&a, a.datagram_to(b.gid, b.qp.qpn()), SendOp::Send, b"but this");

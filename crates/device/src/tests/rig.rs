@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use smallvec::smallvec;
 use transport::{
-    Access, AddressVector, AttrMask, Completion, Datagram, Mtu, Payload, QpAttr, QpCaps, QpState, QpType, RecvWr,
-    RemoteAddr, SendFlags, SendOp, SendWr, Sge, Status,
+    Access, AddressVector, AttrMask, Completion, Mtu, Payload, QpAttr, QpCaps, QpState, QpType, RecvWr, RemoteAddr,
+    SendFlags, SendOp, SendWr, Sge, Status, UdDestination,
 };
 use udp::PortGroup;
 use wire::{Gid, Psn, QKey, Qpn};
@@ -151,8 +151,8 @@ impl Node {
     }
 
     /// A datagram to another node.
-    pub(crate) fn datagram_to(&self, to: Gid, remote_qpn: Qpn) -> Datagram {
-        Datagram { address: AddressVector::new(self.gid, to), remote_qpn, remote_qkey: QKEY }
+    pub(crate) fn datagram_to(&self, to: Gid, remote_qpn: Qpn) -> UdDestination {
+        UdDestination { address: AddressVector::new(self.gid, to), remote_qpn, remote_qkey: QKEY }
     }
 
     pub(crate) fn connect(&self, to: &Node, mtu: Mtu) {

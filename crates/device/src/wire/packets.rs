@@ -1,6 +1,6 @@
 //! What arrives, packet by packet: is it one, and for whom?
 
-use transport::{Arrival, Time};
+use transport::{RecvMeta, Time};
 use udp::Datagram;
 use wire::icrc::{Check, Sealer};
 use wire::{Gid, ICRC_LEN, Packet, Qpn};
@@ -14,7 +14,7 @@ const MIN_PACKET_BYTES: usize = wire::Bth::LEN + ICRC_LEN;
 /// What the packets of one datagram have in common.
 pub(crate) struct Inbound {
     sealer: Sealer,
-    pub(crate) arrival: Arrival,
+    pub(crate) arrival: RecvMeta,
     pub(crate) interface: u32,
     pub(crate) now: Time,
     /// What becomes of the acknowledges.
@@ -47,7 +47,7 @@ impl Inbound {
     #[cold]
     fn new(datagram: &Datagram<'_>, now: Time, acks: Acks) -> Inbound {
         let flow = datagram.flow();
-        let arrival = Arrival {
+        let arrival = RecvMeta {
             source: Gid::from(flow.source.to_canonical()),
             destination: Gid::from(flow.destination.to_canonical()),
             traffic_class: datagram.traffic_class,

@@ -1,8 +1,8 @@
 //! Posting work requests.
 
 use device::{
-    AtomicOp, Datagram, LKey, Payload, PostFailure, QKey, Qpn, RKey, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr,
-    Sge, Sgl,
+    AtomicOp, LKey, Payload, PostFailure, QKey, Qpn, RKey, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Sgl,
+    UdDestination,
 };
 use smallvec::SmallVec;
 
@@ -279,10 +279,10 @@ pub(crate) unsafe fn inline(
 /// # Safety
 /// Its address handle is null or exists.
 #[inline]
-pub(crate) unsafe fn datagram(ud: &ibv_send_wr_ud) -> Result<Datagram, Errno> {
+pub(crate) unsafe fn datagram(ud: &ibv_send_wr_ud) -> Result<UdDestination, Errno> {
     // SAFETY: the caller's promise.
     let address = unsafe { AhObject::whatever_handle(ud.ah) }?;
-    Ok(Datagram { address: *address, remote_qpn: Qpn::new(ud.remote_qpn), remote_qkey: QKey(ud.remote_qkey) })
+    Ok(UdDestination { address: *address, remote_qpn: Qpn::new(ud.remote_qpn), remote_qkey: QKey(ud.remote_qkey) })
 }
 
 /// What a request does. Each opcode has its member of the union.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use transport::{AttrMask, Datagram, QpAttr, QpCounters, QpState, Reason};
+use transport::{AttrMask, QpAttr, QpCounters, QpState, Reason, UdDestination};
 use wire::{Gid, Psn, QKey, Qpn};
 
 use super::core::QpCore;
@@ -122,10 +122,10 @@ impl UdEndpoint {
         self.core.device().counters()
     }
 
-    fn datagram(&self, to: &AddressHandle) -> Result<Datagram, PostError> {
+    fn datagram(&self, to: &AddressHandle) -> Result<UdDestination, PostError> {
         let source = self.core.source_for(to.gid(), self.gid);
         let source = source.ok_or(PostError::NoRoute(to.gid().ip()))?;
-        Ok(Datagram { address: to.vector(source), remote_qpn: to.qpn(), remote_qkey: to.qkey() })
+        Ok(UdDestination { address: to.vector(source), remote_qpn: to.qpn(), remote_qkey: to.qkey() })
     }
 }
 

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use device::{
-    Access, AddressVector, AttrMask, Cq, Datagram, Gid, Mr, Mtu, PKey, Payload, QKey, Qp, QpAttr, QpCaps, QpSpec,
-    QpState, QpType, Qpn, RecvWr, SendFlags, SendOp, SendWr, Sge,
+    Access, AddressVector, AttrMask, Cq, Gid, Mr, Mtu, PKey, Payload, QKey, Qp, QpAttr, QpCaps, QpSpec, QpState,
+    QpType, Qpn, RecvWr, SendFlags, SendOp, SendWr, Sge, UdDestination,
 };
 use smallvec::smallvec;
 
@@ -133,7 +133,7 @@ impl End {
             op: SendOp::Send,
             flags: SendFlags::empty(),
             payload,
-            datagram: Some(Box::new(Datagram { address, remote_qpn: qpn, remote_qkey: KEY })),
+            datagram: Some(Box::new(UdDestination { address, remote_qpn: qpn, remote_qkey: KEY })),
             xrc_srq: None,
         };
         Ok(self.qp.post_send([wr])?)

@@ -1,7 +1,7 @@
 //! What applications of UD queue pairs ask for.
 
 use faults::Rng;
-use transport::{AddressVector, Datagram, SendOp};
+use transport::{AddressVector, SendOp, UdDestination};
 use wire::{QKey, Qpn};
 
 use super::draft::Draft;
@@ -24,7 +24,7 @@ impl World {
         };
         let to = rng.below(self.ends.len() as u64) as usize;
         let mut draft = Draft::new(op, payload, len);
-        let mut datagram = Datagram {
+        let mut datagram = UdDestination {
             address: self.draw_path(rng, e, to),
             remote_qpn: self.ends[to].qp.qpn(),
             remote_qkey: pick(rng, &[QKEY, QKEY, OWN_QKEY]),
@@ -61,7 +61,7 @@ impl World {
 }
 
 /// Makes an address under which nobody may receive.
-fn spoil(rng: &mut Rng, datagram: &mut Datagram) {
+fn spoil(rng: &mut Rng, datagram: &mut UdDestination) {
     match rng.chance(0.5) {
         true => datagram.remote_qkey = QKey(QKEY.0 ^ 1),
         false => datagram.remote_qpn = Qpn::new(datagram.remote_qpn.get() ^ 0x8000),

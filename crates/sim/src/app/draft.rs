@@ -1,7 +1,7 @@
 //! A send work request before it is posted, and its way into the queue and the accounts.
 
 use faults::Rng;
-use transport::{CompletionOp, Datagram, Payload, QpType, SendFlags, SendOp, SendWr};
+use transport::{CompletionOp, Payload, QpType, SendFlags, SendOp, SendWr, UdDestination};
 
 use crate::area::{Piece, scattered};
 use crate::check::sends::{Effect, Posted};
@@ -34,7 +34,7 @@ pub(super) struct Draft {
     /// The message, if it uses a receive work request of the receiver.
     pub(super) message: Option<Content>,
     pub(super) only: Option<usize>,
-    pub(super) datagram: Option<Datagram>,
+    pub(super) datagram: Option<UdDestination>,
     pub(super) through: Option<usize>,
     pub(super) invalidates: Option<usize>,
     pub(super) fence: bool,

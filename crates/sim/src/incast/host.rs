@@ -79,7 +79,7 @@ pub(super) struct Surroundings {
 
 impl Host for Surroundings {
     type Memory = Nothing;
-    type Path = transport::shm::path::NoPath<Nothing>;
+    type Path = transport::shm::path::NoShmPath<Nothing>;
 
     fn memory(&self) -> &Nothing {
         &self.memory

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use transport::{
-    Access, AddressVector, Arrival, AttrMask, LKey, MAX_PACKET_BYTES, Payload, PdId, Qp, QpAttr, QpCaps, QpInit,
-    QpState, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Sgl, Time, Tuning,
+    Access, AddressVector, AttrMask, LKey, MAX_PACKET_BYTES, Payload, PdId, Qp, QpAttr, QpCaps, QpInit, QpState,
+    QpType, RecvMeta, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Sgl, Time, Tuning,
 };
 use wire::{Gid, Packet, Qpn, RKey};
 
@@ -355,7 +355,7 @@ impl End {
 
     fn take_in(&mut self, source: Gid, bytes: &[u8], ecn_ce: bool, now: Time) {
         let Ok(packet) = Packet::parse(bytes) else { return };
-        let arrival = Arrival { source, destination: self.gid, traffic_class: 0, hop_limit: 64, ecn_ce };
+        let arrival = RecvMeta { source, destination: self.gid, traffic_class: 0, hop_limit: 64, ecn_ce };
         // A drop is counted by the queue pair itself.
         let _ = self.qp.handle_packet(&packet, &arrival, now, &mut self.host);
     }

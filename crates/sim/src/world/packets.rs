@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use faults::Verdict;
 use smallvec::SmallVec;
-use transport::{Arrival, CqSide, DropReason, QpType, Status, Time, Transmit};
+use transport::{CqSide, DropReason, QpType, RecvMeta, Status, Time, Transmit};
 use wire::icrc::{self, Check};
 use wire::{Flow, Gid, ICRC_LEN, Packet, Qpn};
 
@@ -89,7 +89,7 @@ impl World {
     }
 
     fn deliver(&mut self, e: usize, packet: &Packet<'_>, flight: &Flight) -> Outcome {
-        let arrival = Arrival {
+        let arrival = RecvMeta {
             source: flight.flow.source.into(),
             destination: flight.flow.destination.into(),
             traffic_class: flight.traffic_class,

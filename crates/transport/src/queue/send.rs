@@ -6,7 +6,7 @@ use wire::Psn;
 
 use crate::completion::CompletionOp;
 use crate::memory::AtomicOp;
-use crate::wr::{Datagram, Payload, SendFlags, SendOp, SendWr};
+use crate::wr::{Payload, SendFlags, SendOp, SendWr, UdDestination};
 
 /// Cost in the window of a packet beyond its payload: what a socket buffer keeps for it.
 pub(crate) const PACKET_OVERHEAD_BYTES: u64 = 128;
@@ -18,7 +18,7 @@ pub(crate) struct SendWqe {
     pub(crate) op: SendOp,
     pub(crate) flags: SendFlags,
     pub(crate) payload: Payload,
-    pub(crate) datagram: Option<Box<Datagram>>,
+    pub(crate) datagram: Option<Box<UdDestination>>,
     /// Message length in bytes.
     pub(crate) len_bytes: u32,
     /// First PSN; for READs, of the response.

@@ -33,7 +33,7 @@ use crate::congestion::Evidence;
 use crate::core::Core;
 use crate::drop::DropReason;
 use crate::host::{Host, QpEvent};
-use crate::qp::{Arrival, Failure, Transmit};
+use crate::qp::{Failure, RecvMeta, Transmit};
 use crate::state;
 use crate::time::Time;
 use pace::Pace;
@@ -98,7 +98,7 @@ impl Rc {
         &mut self,
         core: &mut Core,
         packet: &Packet<'_>,
-        arrival: &Arrival,
+        arrival: &RecvMeta,
         now: Time,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
@@ -315,8 +315,8 @@ impl Rc {
     }
 
     /// What may be acknowledged in a while is acknowledged with what leaves next.
-    pub(crate) fn acknowledge_now(&mut self) {
-        self.responder.acknowledge_now();
+    pub(crate) fn ack_now(&mut self) {
+        self.responder.ack_now();
     }
 
     pub(crate) fn handle_timeout(&mut self, core: &mut Core, now: Time) {

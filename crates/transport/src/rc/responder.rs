@@ -120,7 +120,7 @@ impl Responder {
     /// Gives back the receive WQE of a message that will not be finished.
     pub(crate) fn flush(&mut self, core: &Core, host: &mut impl Host) {
         self.reorder = None;
-        self.acknowledge_now();
+        self.ack_now();
         if let Inbound::Send { wr, .. } = core::mem::take(&mut self.inbound) {
             let c = Completion::failure(wr.wr_id, core.qpn, CompletionOp::Recv, Status::WorkRequestFlushed);
             self.complete(core, c, host);

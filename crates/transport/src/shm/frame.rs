@@ -13,10 +13,13 @@ use wire::Qpn;
 /// Bytes of a head.
 pub const HEAD_BYTES: usize = 28;
 
+/// Bytes in front of the data of a WRITE frame: 8 of address, 4 of key.
+pub(crate) const WRITE_PREFIX_BYTES: usize = 12;
+
 /// What a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Kind {
+pub enum FrameKind {
     /// Part of a SEND.
     Send = 1,
     /// Part of a WRITE that the peer has to carry out. The body begins with the address of the part.
@@ -25,8 +28,8 @@ pub enum Kind {
     Notice = 3,
     /// A READ that the peer has to carry out. The body is the address.
     Read = 4,
-    /// An atomic, an ATOMIC WRITE or a FLUSH that the peer has to carry out; see [`Errand`](super::errand::Errand).
-    Errand = 5,
+    /// An atomic, an ATOMIC WRITE or a FLUSH that the peer has to carry out; see [`RemoteOp`](super::remote_op::RemoteOp).
+    RemoteOp = 5,
     /// We tried an access that the peer's memory refused: its queue pair has failed, too.
     Refused = 6,
     /// A whole packet, for a UD queue pair. Nobody answers it.
@@ -41,29 +44,29 @@ pub enum Kind {
     NotReady = 19,
     /// Part of the answer to a READ.
     Data = 20,
-    /// The answer to an errand.
+    /// The answer to an remote_op.
     Result = 21,
     /// The lent memory of `request` cannot be reached from here: send copies.
     Unlent = 22,
 }
 
-impl Kind {
-    fn from_byte(byte: u8) -> Option<Kind> {
-        const ALL: [Kind; 14] = [
-            Kind::Send,
-            Kind::Write,
-            Kind::Notice,
-            Kind::Read,
-            Kind::Errand,
-            Kind::Refused,
-            Kind::Datagram,
-            Kind::Ack,
-            Kind::RnrNak,
-            Kind::Nak,
-            Kind::NotReady,
-            Kind::Data,
-            Kind::Result,
-            Kind::Unlent,
+impl FrameKind {
+    fn from_byte(byte: u8) -> Option<FrameKind> {
+        const ALL: [FrameKind; 14] = [
+            FrameKind::Send,
+            FrameKind::Write,
+            FrameKind::Notice,
+            FrameKind::Read,
+            FrameKind::RemoteOp,
+            FrameKind::Refused,
+            FrameKind::Datagram,
+            FrameKind::Ack,
+            FrameKind::RnrNak,
+            FrameKind::Nak,
+            FrameKind::NotReady,
+            FrameKind::Data,
+            FrameKind::Result,
+            FrameKind::Unlent,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
@@ -71,20 +74,26 @@ impl Kind {
     /// Whether its sender wants to hear if nobody takes it.
     #[inline]
     pub fn wants_answer(self) -> bool {
-        self.is_request() && !matches!(self, Kind::Refused | Kind::Datagram)
+        self.is_request() && !matches!(self, FrameKind::Refused | FrameKind::Datagram)
+    }
+
+    /// Bytes of the body in front of the data of a message.
+    #[inline]
+    pub fn prefix_bytes(self) -> usize {
+        if self == FrameKind::Write { WRITE_PREFIX_BYTES } else { 0 }
     }
 
     /// Whether it is for the responder.
     #[inline]
     pub fn is_request(self) -> bool {
-        (self as u8) < Kind::Ack as u8
+        (self as u8) < FrameKind::Ack as u8
     }
 }
 
 bitflags::bitflags! {
     /// More about a frame.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub struct Flags: u8 {
+    pub struct FrameFlags: u8 {
         /// It begins a message.
         const FIRST = 1;
         /// It ends one.
@@ -102,11 +111,11 @@ bitflags::bitflags! {
 
 /// The head of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Head {
+pub struct FrameHead {
     /// What it is.
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// More about it.
-    pub flags: Flags,
+    pub flags: FrameFlags,
     /// Code of a NAK, timer of an RNR NAK; in a request, a number that `NotReady` gives back.
     pub code: u16,
     /// Who says it.
@@ -123,16 +132,16 @@ pub struct Head {
     pub value: u32,
 }
 
-impl Head {
+impl FrameHead {
     /// A head with nothing but its kind and its ends.
-    pub fn new(kind: Kind, src: Qpn, dst: Qpn) -> Head {
-        Head { kind, flags: Flags::empty(), code: 0, src, dst, request: 0, ack: 0, len_bytes: 0, value: 0 }
+    pub fn new(kind: FrameKind, src: Qpn, dst: Qpn) -> FrameHead {
+        FrameHead { kind, flags: FrameFlags::empty(), code: 0, src, dst, request: 0, ack: 0, len_bytes: 0, value: 0 }
     }
 
     /// The answer to a request that nobody here takes.
-    pub fn not_ready(&self) -> Head {
+    pub fn not_ready(&self) -> FrameHead {
         let (code, request) = (self.code, self.request);
-        Head { code, request, ..Head::new(Kind::NotReady, self.dst, self.src) }
+        FrameHead { code, request, ..FrameHead::new(FrameKind::NotReady, self.dst, self.src) }
     }
 
     /// As bytes of a frame.
@@ -156,12 +165,12 @@ impl Head {
 
     /// From bytes of a frame; nothing if they are none.
     #[inline]
-    pub fn decode(bytes: &[u8; HEAD_BYTES]) -> Option<Head> {
+    pub fn decode(bytes: &[u8; HEAD_BYTES]) -> Option<FrameHead> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let qpn = |at: usize| (word(at) <= Qpn::MULTICAST.get()).then(|| Qpn::new(word(at)));
-        Some(Head {
-            kind: Kind::from_byte(bytes[0])?,
-            flags: Flags::from_bits(bytes[1])?,
+        Some(FrameHead {
+            kind: FrameKind::from_byte(bytes[0])?,
+            flags: FrameFlags::from_bits(bytes[1])?,
             code: u16::from_le_bytes([bytes[2], bytes[3]]),
             src: qpn(4)?,
             dst: qpn(8)?,
@@ -179,16 +188,16 @@ mod tests {
 
     #[test]
     fn a_head_is_its_bytes() {
-        let head = Head {
-            flags: Flags::FIRST | Flags::IMM,
+        let head = FrameHead {
+            flags: FrameFlags::FIRST | FrameFlags::IMM,
             code: 0x1234,
             request: 7,
             ack: u32::MAX,
             len_bytes: 1 << 31,
             value: 0xdead_beef,
-            ..Head::new(Kind::Send, Qpn::new(0x012345), Qpn::new(0xfffffe))
+            ..FrameHead::new(FrameKind::Send, Qpn::new(0x012345), Qpn::new(0xfffffe))
         };
-        assert_eq!(Head::decode(&head.encode()), Some(head));
+        assert_eq!(FrameHead::decode(&head.encode()), Some(head));
     }
 
     #[test]
@@ -202,7 +211,7 @@ mod tests {
                 *byte = (state >> 56) as u8 & 0x1f;
             }
             (bytes[7], bytes[11]) = (0, bytes[11] & 1);
-            if let Some(head) = Head::decode(&bytes) {
+            if let Some(head) = FrameHead::decode(&bytes) {
                 assert_eq!(head.encode(), bytes);
                 heads += 1;
             }

@@ -17,25 +17,25 @@
 //! What differs: a peer whose process is stopped is waited for without a limit; a UC message that the
 //! receiver has no buffer for is lost as always, but none is lost on the way.
 
-mod at_once;
-pub mod errand;
 pub mod frame;
+mod inline;
+pub(crate) mod nak;
 pub mod path;
+pub mod remote_op;
 mod requester;
 mod responder;
-pub mod transcript;
 mod wait;
 
 use crate::attr::{QpAttr, QpState};
 use crate::core::Core;
 use crate::drop::DropReason;
 use crate::host::{Host, QpEvent};
-use crate::qp::{Arrival, Failure, Transmit};
+use crate::qp::{Failure, RecvMeta, Transmit};
 use crate::state;
 use crate::time::Time;
 use crate::wr::SendWr;
-use frame::{Head, Kind};
-use path::{Arrived, Body, Path, Stop};
+use frame::{FrameHead, FrameKind};
+use path::{ReceivedBody, SendBody, ShmError, ShmPath};
 use requester::Requester;
 use responder::Responder;
 
@@ -73,7 +73,7 @@ impl Shm {
         &mut self,
         _core: &mut Core,
         _packet: &wire::Packet<'_>,
-        _arrival: &Arrival,
+        _arrival: &RecvMeta,
         _now: Time,
         _host: &mut impl Host,
     ) -> Result<(), DropReason> {
@@ -88,7 +88,7 @@ impl Shm {
         _out: &mut [u8],
         host: &mut impl Host,
     ) -> Option<Transmit> {
-        self.go_on(core, true, host);
+        self.progress(core, true, host);
         None
     }
 
@@ -96,18 +96,18 @@ impl Shm {
     pub(crate) fn handle_frame<H: Host>(
         &mut self,
         core: &mut Core,
-        head: &Head,
-        body: &impl Arrived<Memory = H::Memory>,
+        head: &FrameHead,
+        body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
     ) -> Result<(), DropReason> {
         if state::completes(core.state()) {
             let acknowledged = self.requester.acknowledge(core, head.ack, host);
-            if head.kind == Kind::Ack {
+            if head.kind == FrameKind::Ack {
                 self.note_drained(core, host);
                 return acknowledged;
             }
         }
-        if head.kind == Kind::Refused {
+        if head.kind == FrameKind::Refused {
             return self.responder.peer_was_refused(core, head, host);
         }
         if head.kind.is_request() {
@@ -117,8 +117,8 @@ impl Shm {
             return Err(DropReason::QpState);
         }
         let outcome = match head.kind {
-            Kind::Data => self.requester.handle_data(core, head, body, host),
-            Kind::Result => self.requester.handle_result(core, head, body, host),
+            FrameKind::Data => self.requester.handle_data(core, head, body, host),
+            FrameKind::Result => self.requester.handle_result(core, head, body, host),
             _ => self.requester.handle_nak(core, head, host),
         };
         self.note_drained(core, host);
@@ -127,13 +127,13 @@ impl Shm {
 
     /// Carries a request out while it is posted, if nothing is in its way.
     #[inline]
-    pub(crate) fn at_once(&mut self, core: &mut Core, wr: &SendWr, host: &mut impl Host) -> bool {
-        !self.responder.has_answer() && self.requester.at_once(core, wr, host)
+    pub(crate) fn execute_inline(&mut self, core: &mut Core, wr: &SendWr, host: &mut impl Host) -> bool {
+        !self.responder.has_answer() && self.requester.execute_inline(core, wr, host)
     }
 
     /// Sends whatever can be sent; acknowledges that wait too, if `with_acks`.
     #[inline]
-    pub(crate) fn go_on(&mut self, core: &mut Core, with_acks: bool, host: &mut impl Host) {
+    pub(crate) fn progress(&mut self, core: &mut Core, with_acks: bool, host: &mut impl Host) {
         if !self.tell(host) {
             return;
         }
@@ -141,7 +141,7 @@ impl Shm {
             return self.full(host);
         }
         if !core.sq.is_empty() {
-            self.requester.go_on(core, self.responder.done(), host);
+            self.requester.progress(core, self.responder.done(), host);
             if self.requester.has_spoken() {
                 self.responder.has_told();
             }
@@ -157,7 +157,7 @@ impl Shm {
     fn tell(&mut self, host: &mut impl Host) -> bool {
         let Some(head) = self.requester.urgent else { return true };
         let Some(path) = host.path() else { return true };
-        if path.send(host.memory(), &head, &[], Body::Bytes(&[])) == Err(Stop::Full) {
+        if path.send(host.memory(), &head, &[], SendBody::Bytes(&[])) == Err(ShmError::LaneFull) {
             self.full(host);
             return false;
         }
@@ -178,22 +178,22 @@ impl Shm {
     }
 
     /// A frame was lost: the message begins again.
-    pub(crate) fn lose_frame(&mut self, head: &Head) {
+    pub(crate) fn lose_frame(&mut self, head: &FrameHead) {
         self.responder.lose(head);
     }
 
-    pub(crate) fn wants_to_go_on(&self, core: &Core) -> bool {
+    pub(crate) fn has_work(&self, core: &Core) -> bool {
         !self.requester.wait.is_for_room()
-            && (self.responder.has_urgent() || self.requester.urgent.is_some() || self.requester.wants_to_go_on(core))
+            && (self.responder.has_urgent() || self.requester.urgent.is_some() || self.requester.has_work(core))
     }
 
     /// Whether it waits for room in the lane.
-    pub(crate) fn waits_for_room(&self) -> bool {
+    pub(crate) fn waits_for_lane(&self) -> bool {
         self.requester.wait.is_for_room()
     }
 
-    pub(crate) fn look_for_room(&mut self) {
-        self.requester.look_for_room();
+    pub(crate) fn resume_sending(&mut self) {
+        self.requester.resume_sending();
     }
 
     /// Whether the peer is yet to hear of a refusal.

@@ -2,33 +2,32 @@
 
 use wire::RKey;
 
-use super::errand::Errand;
-use super::frame::Head;
-use super::transcript::{Deed, Outcome};
+use super::frame::FrameHead;
+use super::remote_op::RemoteOp;
 use crate::memory::{Accessor, MemoryError, PdId, Sge};
 use crate::time::Time;
-use crate::wr::{Payload, RemoteAddr};
+use crate::wr::{Payload, RemoteAddr, SendOp};
 
 /// Why something was not done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stop {
-    /// The lane is full: try again.
-    Full,
+pub enum ShmError {
+    /// The lane is full: try again when it has room.
+    LaneFull,
     /// The peer's process is gone.
-    Dead,
+    PeerDead,
     /// There is no queue pair that would let us (yet).
     NotReady,
     /// Our own memory refused.
     Local(MemoryError),
     /// The peer's memory refused.
     Remote(MemoryError),
-    /// We cannot reach that memory: the peer has to do it.
-    Elsewhere,
+    /// This process cannot reach that memory: a frame has to ask the peer for it.
+    NeedsFrame,
 }
 
 /// The bytes of a frame after its head.
 #[derive(Clone, Copy, Debug)]
-pub enum Body<'a> {
+pub enum SendBody<'a> {
     /// Bytes at hand.
     Bytes(&'a [u8]),
     /// What is left of a list of ours from `offset` on.
@@ -57,12 +56,42 @@ pub enum Body<'a> {
     },
 }
 
+/// A request that this processor executes in the peer's memory, without a frame.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectRequest<'a> {
+    /// What it does.
+    pub op: &'a SendOp,
+    /// Its bytes, or where the result is.
+    pub payload: &'a Payload,
+    /// The domain of the keys in `payload`.
+    pub pd: PdId,
+    /// Length of the message in bytes.
+    pub len_bytes: u32,
+    /// The peer is asked for an event.
+    pub solicited: bool,
+}
+
+/// The outcome of a [`DirectRequest`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DirectOutcome {
+    /// Executed.
+    Done,
+    /// Executed; this was the value in the peer's memory before.
+    Value(u64),
+    /// Executed, and a notice frame with this request number asks the peer for a receive WQE.
+    NoticeSent(u32),
+    /// The peer's memory refused the access.
+    Refused(MemoryError),
+    /// The peer has no queue pair that is ready, or its process is gone.
+    NoAnswer,
+}
+
 /// The way to the peer: a lane for frames, and its memory as far as our processor reaches it.
 ///
 /// Every access is checked as the peer itself would: its queue pair must be ready, belong to us
 /// and allow the access, and the key too. An access of several bytes becomes visible in
 /// ascending order as far as the last word is concerned.
-pub trait Path {
+pub trait ShmPath {
     /// The memory that our own lists name.
     type Memory: ?Sized;
 
@@ -73,28 +102,36 @@ pub trait Path {
     /// message is marked by `LAST`, lent bytes by `LENT`. Returns the bytes of the body that it stands for.
     ///
     /// # Errors
-    /// [`Stop::Full`], [`Stop::Dead`], [`Stop::Local`]; [`Stop::Remote`] for a body of that kind.
-    fn send(&self, memory: &Self::Memory, head: &Head, prefix: &[u8], body: Body<'_>) -> Result<u32, Stop>;
+    /// [`ShmError::LaneFull`], [`ShmError::PeerDead`], [`ShmError::Local`]; [`ShmError::Remote`] for a body of that kind.
+    fn send(&self, memory: &Self::Memory, head: &FrameHead, prefix: &[u8], body: SendBody<'_>)
+    -> Result<u32, ShmError>;
 
     /// Carries out a WRITE. One of no bytes needs no key, but a queue pair that allows it.
     ///
     /// # Errors
-    /// See [`Stop`]; nothing was written then, unless the peer took its memory away meanwhile.
-    fn write(&self, memory: &Self::Memory, pd: PdId, payload: &Payload, to: RemoteAddr) -> Result<(), Stop>;
+    /// See [`ShmError`]; nothing was written then, unless the peer took its memory away meanwhile.
+    fn write(&self, memory: &Self::Memory, pd: PdId, payload: &Payload, to: RemoteAddr) -> Result<(), ShmError>;
 
     /// Carries out a READ into a list of ours; one of no bytes likewise.
     ///
     /// # Errors
-    /// See [`Stop`].
-    fn read(&self, memory: &Self::Memory, pd: PdId, sgl: &[Sge], len_bytes: u32, from: RemoteAddr) -> Result<(), Stop>;
+    /// See [`ShmError`].
+    fn read(
+        &self,
+        memory: &Self::Memory,
+        pd: PdId,
+        sgl: &[Sge],
+        len_bytes: u32,
+        from: RemoteAddr,
+    ) -> Result<(), ShmError>;
 
     /// Carries out anything else; the value before, if it is an atomic.
     ///
     /// # Errors
-    /// See [`Stop`].
-    fn errand(&self, memory: &Self::Memory, errand: &Errand, rkey: RKey) -> Result<u64, Stop>;
+    /// See [`ShmError`].
+    fn remote_op(&self, memory: &Self::Memory, remote_op: &RemoteOp, rkey: RKey) -> Result<u64, ShmError>;
 
-    /// Whether somebody records what would have been on the wire (see [`transcript`](super::transcript)).
+    /// Whether somebody records what would have been on the wire (see [`transcript`](crate::transcript)).
     #[inline]
     fn is_recorded(&self) -> bool {
         false
@@ -102,11 +139,11 @@ pub trait Path {
 
     /// A request has ended that no frame tells of, or not all. Does nothing if nobody records.
     #[inline]
-    fn note(&self, _memory: &Self::Memory, _deed: &Deed<'_>, _outcome: Outcome) {}
+    fn record(&self, _memory: &Self::Memory, _request: &DirectRequest<'_>, _outcome: DirectOutcome) {}
 }
 
 /// The body of a frame that has arrived.
-pub trait Arrived {
+pub trait ReceivedBody {
     /// The memory that our own lists name.
     type Memory: ?Sized;
 
@@ -119,46 +156,47 @@ pub trait Arrived {
     /// Copies everything after `prefix` bytes to a list of ours, from `offset` on.
     ///
     /// # Errors
-    /// [`Stop::Local`], or [`Stop::Elsewhere`] if it is lent and we cannot reach it.
-    fn scatter(&self, memory: &Self::Memory, prefix: usize, pd: PdId, sgl: &[Sge], offset: u64) -> Result<(), Stop>;
+    /// [`ShmError::Local`], or [`ShmError::NeedsFrame`] if it is lent and we cannot reach it.
+    fn scatter(&self, memory: &Self::Memory, prefix: usize, pd: PdId, sgl: &[Sge], offset: u64)
+    -> Result<(), ShmError>;
 
     /// Likewise to what a key of ours opens for the peer.
     ///
     /// # Errors
-    /// [`Stop::Local`] if the key does not open it.
-    fn write(&self, memory: &Self::Memory, prefix: usize, who: Accessor, to: RemoteAddr) -> Result<(), Stop>;
+    /// [`ShmError::Local`] if the key does not open it.
+    fn write(&self, memory: &Self::Memory, prefix: usize, who: Accessor, to: RemoteAddr) -> Result<(), ShmError>;
 }
 
 /// The path of a host whose queue pairs all speak packets: there is none.
 #[derive(Debug)]
-pub enum NoPath<M: ?Sized> {
+pub enum NoShmPath<M: ?Sized> {
     /// Cannot be made.
     #[doc(hidden)]
     Never(core::convert::Infallible, core::marker::PhantomData<M>),
 }
 
-impl<M: ?Sized> Path for NoPath<M> {
+impl<M: ?Sized> ShmPath for NoShmPath<M> {
     type Memory = M;
 
     fn now(&self) -> Time {
         match *self {
-            NoPath::Never(never, _) => match never {},
+            NoShmPath::Never(never, _) => match never {},
         }
     }
 
-    fn send(&self, _: &M, _: &Head, _: &[u8], _: Body<'_>) -> Result<u32, Stop> {
-        Err(Stop::Dead)
+    fn send(&self, _: &M, _: &FrameHead, _: &[u8], _: SendBody<'_>) -> Result<u32, ShmError> {
+        Err(ShmError::PeerDead)
     }
 
-    fn write(&self, _: &M, _: PdId, _: &Payload, _: RemoteAddr) -> Result<(), Stop> {
-        Err(Stop::Dead)
+    fn write(&self, _: &M, _: PdId, _: &Payload, _: RemoteAddr) -> Result<(), ShmError> {
+        Err(ShmError::PeerDead)
     }
 
-    fn read(&self, _: &M, _: PdId, _: &[Sge], _: u32, _: RemoteAddr) -> Result<(), Stop> {
-        Err(Stop::Dead)
+    fn read(&self, _: &M, _: PdId, _: &[Sge], _: u32, _: RemoteAddr) -> Result<(), ShmError> {
+        Err(ShmError::PeerDead)
     }
 
-    fn errand(&self, _: &M, _: &Errand, _: RKey) -> Result<u64, Stop> {
-        Err(Stop::Dead)
+    fn remote_op(&self, _: &M, _: &RemoteOp, _: RKey) -> Result<u64, ShmError> {
+        Err(ShmError::PeerDead)
     }
 }

@@ -13,16 +13,14 @@
 mod answers;
 mod direct;
 mod frames;
-mod notes;
+mod record;
 
-use core::time::Duration;
+use wire::Qpn;
 
-pub(super) use answers::nak_code;
-use wire::{NakCode, Qpn};
-
-use super::errand::{ERRAND_BYTES, Errand};
-use super::frame::{Flags, Head, Kind};
-use super::path::{Arrived, Body, Path, Stop};
+use super::frame::{FrameFlags, FrameHead, FrameKind, WRITE_PREFIX_BYTES};
+use super::nak::{nak_code, remote_refusal};
+use super::path::{ReceivedBody, SendBody, ShmError, ShmPath};
+use super::remote_op::{REMOTE_OP_BYTES, RemoteOp};
 use super::wait::Wait;
 use crate::attr::{QpState, QpType};
 use crate::core::Core;
@@ -48,7 +46,7 @@ enum Asked {
     Data {
         received: u32,
     },
-    /// The result of an errand.
+    /// The result of an remote_op.
     Result,
 }
 
@@ -83,7 +81,7 @@ pub(crate) struct Requester {
     /// The next WQE cannot be carried out; it fails when those before it are done.
     blocked: Option<Reason>,
     /// Something to tell the peer.
-    pub(crate) urgent: Option<Head>,
+    pub(crate) urgent: Option<FrameHead>,
     failure: Option<Failure>,
 }
 
@@ -154,13 +152,13 @@ impl Requester {
     }
 
     /// Whether there is a WQE to go on with.
-    pub(crate) fn wants_to_go_on(&self, core: &Core) -> bool {
+    pub(crate) fn has_work(&self, core: &Core) -> bool {
         self.may_work(core) && core.sq.get(self.issued).is_some_and(|wqe| self.may_begin(wqe))
     }
 
     /// Carries out whatever can be carried out now.
     #[inline]
-    pub(crate) fn go_on(&mut self, core: &mut Core, ack: u32, host: &mut impl Host) {
+    pub(crate) fn progress(&mut self, core: &mut Core, ack: u32, host: &mut impl Host) {
         while self.may_work(core) && self.issued < core.sq.len() {
             if self.step(core, ack, host) == Step::Wait {
                 return;
@@ -203,19 +201,19 @@ impl Requester {
             SendOp::WriteImm(remote, _) => self.write_imm(core, ack, remote, host),
             SendOp::Read(remote) => self.read(core, ack, remote, host),
             SendOp::LocalInvalidate(_) | SendOp::Bind(_) => self.local(core, host),
-            SendOp::Atomic(..) | SendOp::AtomicWrite(_) | SendOp::Flush { .. } => self.errand(core, ack, host),
+            SendOp::Atomic(..) | SendOp::AtomicWrite(_) | SendOp::Flush { .. } => self.remote_op(core, ack, host),
         };
         match outcome {
             Ok(()) => Step::Done,
-            Err(Stop::Elsewhere) => self.ask_for_write(core, ack, host),
+            Err(ShmError::NeedsFrame) => self.ask_for_write(core, ack, host),
             Err(stop) => self.stopped(core, stop, host),
         }
     }
 
     /// A bind or an invalidate of our own.
-    fn local(&mut self, core: &mut Core, host: &mut impl Host) -> Result<(), Stop> {
+    fn local(&mut self, core: &mut Core, host: &mut impl Host) -> Result<(), ShmError> {
         let who = core.accessor();
-        let wqe = core.sq.head().ok_or(Stop::Full)?;
+        let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
         let outcome = match &wqe.op {
             SendOp::Bind(bind) => host.memory().bind(who, bind).map_err(Reason::BindRefused),
             SendOp::LocalInvalidate(rkey) => host.memory().invalidate(who, *rkey).map_err(Reason::InvalidateRefused),
@@ -238,12 +236,14 @@ impl Requester {
 
     /// A step could not be made.
     #[cold]
-    fn stopped(&mut self, core: &mut Core, stop: Stop, host: &mut impl Host) -> Step {
+    fn stopped(&mut self, core: &mut Core, stop: ShmError, host: &mut impl Host) -> Step {
         self.note_stop(core, stop, host);
         match stop {
-            Stop::Full => self.wait.for_room(now(host)),
-            Stop::Local(error) => self.blocked = Some(Reason::LocalMemory(error)),
-            Stop::Dead | Stop::NotReady | Stop::Elsewhere | Stop::Remote(_) if core.qp_type == QpType::Uc => {
+            ShmError::LaneFull => self.wait.for_room(now(host)),
+            ShmError::Local(error) => self.blocked = Some(Reason::LocalMemory(error)),
+            ShmError::PeerDead | ShmError::NotReady | ShmError::NeedsFrame | ShmError::Remote(_)
+                if core.qp_type == QpType::Uc =>
+            {
                 // Nobody would have heard of the loss.
                 let begun = self.sent_bytes > 0;
                 self.lose_begun(core, host);
@@ -253,9 +253,9 @@ impl Requester {
                 }
                 return Step::Done;
             }
-            Stop::Dead => self.peer_died(core, host),
-            Stop::NotReady | Stop::Elsewhere => self.not_ready(core, host),
-            Stop::Remote(error) => self.refused(core, error, host),
+            ShmError::PeerDead => self.peer_died(core, host),
+            ShmError::NotReady | ShmError::NeedsFrame => self.not_ready(core, host),
+            ShmError::Remote(error) => self.refused(core, error, host),
         }
         Step::Wait
     }
@@ -272,16 +272,16 @@ impl Requester {
     /// The peer's memory refused what our own processor tried: as if it had sent a NAK.
     fn refused(&mut self, core: &mut Core, error: MemoryError, host: &mut impl Host) {
         core.counters.rx_error_naks += 1;
-        let mut head = self.head(core, Kind::Refused, 0);
+        let mut head = self.head(core, FrameKind::Refused, 0);
         head.code = error as u16;
         if let Some(wqe) = core.sq.head()
             && matches!(wqe.op, SendOp::WriteImm(..))
         {
-            head.flags |= Flags::IMM;
+            head.flags |= FrameFlags::IMM;
             head.len_bytes = wqe.len_bytes;
         }
-        let told = path(host).and_then(|path| path.send(host.memory(), &head, &[], Body::Bytes(&[])));
-        if told == Err(Stop::Full) {
+        let told = path(host).and_then(|path| path.send(host.memory(), &head, &[], SendBody::Bytes(&[])));
+        if told == Err(ShmError::LaneFull) {
             self.urgent = Some(head);
         }
         self.blocked = Some(Reason::PeerRefused(remote_refusal(error)));
@@ -297,9 +297,9 @@ impl Requester {
     }
 
     #[inline]
-    fn head(&self, core: &Core, kind: Kind, ack: u32) -> Head {
+    fn head(&self, core: &Core, kind: FrameKind, ack: u32) -> FrameHead {
         let request = self.una.wrapping_add(self.issued as u32);
-        Head { request, ack, code: self.attempt, ..Head::new(kind, core.qpn, core.attr.dest_qpn) }
+        FrameHead { request, ack, code: self.attempt, ..FrameHead::new(kind, core.qpn, core.attr.dest_qpn) }
     }
 
     /// The peer's process is gone: what waits for it fails, or is lost (UC).
@@ -320,41 +320,27 @@ impl Requester {
     }
 
     /// The time is a good one to look for room in the lane again.
-    pub(crate) fn look_for_room(&mut self) {
-        self.wait.look_for_room();
+    pub(crate) fn resume_sending(&mut self) {
+        self.wait.resume_sending();
     }
 
     /// The peer's number, for frames that are not about a request.
-    pub(crate) fn plain_head(core: &Core, kind: Kind) -> Head {
+    pub(crate) fn plain_head(core: &Core, kind: FrameKind) -> FrameHead {
         let to: Qpn = core.attr.dest_qpn;
-        Head::new(kind, core.qpn, to)
+        FrameHead::new(kind, core.qpn, to)
     }
 }
-
-/// What a peer is told whose request our memory refuses (IB specification 9.7.5.2).
-pub(super) fn remote_refusal(error: MemoryError) -> NakCode {
-    match error {
-        MemoryError::Misaligned => NakCode::InvalidRequest,
-        _ => NakCode::RemoteAccessError,
-    }
-}
-
-/// Bytes in front of the part of a WRITE: address and key.
-pub(crate) const WRITE_PREFIX_BYTES: usize = 12;
 
 /// The path of a host that has one.
 #[inline]
-pub(super) fn path<H: Host>(host: &H) -> Result<&H::Path, Stop> {
-    host.path().ok_or(Stop::Dead)
+pub(super) fn path<H: Host>(host: &H) -> Result<&H::Path, ShmError> {
+    host.path().ok_or(ShmError::PeerDead)
 }
 
 fn now<H: Host>(host: &H) -> crate::time::Time {
-    host.path().map_or(crate::time::Time(0), Path::now)
+    host.path().map_or(crate::time::Time(0), ShmPath::now)
 }
 
 fn is_send(op: &SendOp) -> bool {
     matches!(op, SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_))
 }
-
-/// How long a wait for the peer lasts at first and at most.
-pub(super) const PEER_WAITS: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(10));

@@ -7,10 +7,10 @@ mod requests;
 
 use wire::{NakCode, RKey};
 
-use super::errand::{ERRAND_BYTES, Errand};
-use super::frame::{Flags, Head, Kind};
-use super::path::{Arrived, Body, Path, Stop};
-use super::requester::{Requester, WRITE_PREFIX_BYTES, path};
+use super::frame::{FrameFlags, FrameHead, FrameKind, WRITE_PREFIX_BYTES};
+use super::path::{ReceivedBody, SendBody, ShmError, ShmPath};
+use super::remote_op::{REMOTE_OP_BYTES, RemoteOp};
+use super::requester::{Requester, path};
 use crate::attr::QpType;
 use crate::completion::{Completion, CompletionOp, Status};
 use crate::core::Core;
@@ -86,8 +86,8 @@ pub(crate) struct Responder {
     /// We asked the peer to begin again at `expected`: what comes before that is dropped.
     rewinding: bool,
     reading: Option<Reading>,
-    /// A NAK, or the result of an errand, with its body.
-    answer: Option<(Head, [u8; 8])>,
+    /// A NAK, or the result of an remote_op, with its body.
+    answer: Option<(FrameHead, [u8; 8])>,
     failure: Option<Failure>,
 }
 
@@ -116,7 +116,7 @@ impl Responder {
     }
 
     /// A frame of a request was lost on the way.
-    pub(crate) fn lose(&mut self, head: &Head) {
+    pub(crate) fn lose(&mut self, head: &FrameHead) {
         if head.request == self.expected {
             self.rewinding = true;
             self.hold();
@@ -152,11 +152,11 @@ impl Responder {
     pub(crate) fn handle_request<H: Host>(
         &mut self,
         core: &mut Core,
-        head: &Head,
-        body: &impl Arrived<Memory = H::Memory>,
+        head: &FrameHead,
+        body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
     ) -> Result<(), DropReason> {
-        let first = head.flags.contains(Flags::FIRST);
+        let first = head.flags.contains(FrameFlags::FIRST);
         let in_order = first == self.inbound.is_between_messages();
         if (head.request != self.expected || !in_order || self.reading.is_some()) && !self.begins_anew(core, head) {
             core.counters.out_of_sequence_requests += 1;
@@ -174,8 +174,8 @@ impl Responder {
 
     /// UC: the first part of a message begins one in any case (9.8.2.2); what came before it is lost.
     #[cold]
-    fn begins_anew(&mut self, core: &mut Core, head: &Head) -> bool {
-        let begins = core.qp_type == QpType::Uc && head.flags.contains(Flags::FIRST) && !self.rewinding;
+    fn begins_anew(&mut self, core: &mut Core, head: &FrameHead) -> bool {
+        let begins = core.qp_type == QpType::Uc && head.flags.contains(FrameFlags::FIRST) && !self.rewinding;
         if begins {
             core.counters.messages_dropped += u64::from(!matches!(self.inbound, Inbound::None | Inbound::Dropped));
             self.hold();
@@ -188,8 +188,8 @@ impl Responder {
     fn execute<H: Host>(
         &mut self,
         core: &mut Core,
-        head: &Head,
-        body: &impl Arrived<Memory = H::Memory>,
+        head: &FrameHead,
+        body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
     ) -> Result<(), Refusal> {
         if u64::from(head.len_bytes) > MAX_MESSAGE_BYTES {
@@ -201,16 +201,16 @@ impl Responder {
                 self.drop_rest(head);
                 Ok(())
             }
-            (Kind::Send, Inbound::Send { .. }) => self.take_send(core, head, body, host),
-            (Kind::Write, Inbound::Write { .. }) => self.take_write(core, head, body, host),
-            (Kind::Send, _) if begins => self.take_send(core, head, body, host),
-            (Kind::Write, _) if begins => self.take_write(core, head, body, host),
-            (Kind::Notice, _) if begins => self.take_notice(core, head, host),
-            (Kind::Read | Kind::Errand, _) if core.qp_type == QpType::Uc => {
+            (FrameKind::Send, Inbound::Send { .. }) => self.take_send(core, head, body, host),
+            (FrameKind::Write, Inbound::Write { .. }) => self.take_write(core, head, body, host),
+            (FrameKind::Send, _) if begins => self.take_send(core, head, body, host),
+            (FrameKind::Write, _) if begins => self.take_write(core, head, body, host),
+            (FrameKind::Notice, _) if begins => self.take_notice(core, head, host),
+            (FrameKind::Read | FrameKind::RemoteOp, _) if core.qp_type == QpType::Uc => {
                 Err(Refusal::Invalid("a request that UC does not have"))
             }
-            (Kind::Read, _) if begins => self.take_read(core, head, body, host),
-            (Kind::Errand, _) if begins => self.take_errand(core, head, body, host),
+            (FrameKind::Read, _) if begins => self.take_read(core, head, body, host),
+            (FrameKind::RemoteOp, _) if begins => self.take_remote_op(core, head, body, host),
             _ => Err(Refusal::Invalid("frames out of order")),
         }
     }

@@ -2,13 +2,15 @@
 
 use core::time::Duration;
 
-use super::requester::PEER_WAITS;
 use crate::attr::QpAttr;
 use crate::time::Time;
 
 /// How long until the lane is looked at again, at first and at most. Whoever drives the queue pair looks sooner
-/// ([`Qp::look_for_room`](crate::Qp::look_for_room)), since many may wait for one lane.
+/// ([`Qp::resume_sending`](crate::Qp::resume_sending)), since many may wait for one lane.
 const ROOM_WAITS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(1));
+
+/// The first and the longest wait for a peer that is not ready.
+const PEER_WAITS: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(10));
 
 /// A wait for room and a wait for the peer; both may be on.
 #[derive(Debug)]
@@ -100,11 +102,11 @@ impl Wait {
             self.until = Time::NEVER;
         }
         if self.room_until <= now {
-            self.look_for_room();
+            self.resume_sending();
         }
     }
 
-    pub(crate) fn look_for_room(&mut self) {
+    pub(crate) fn resume_sending(&mut self) {
         self.room_until = Time::NEVER;
     }
 }

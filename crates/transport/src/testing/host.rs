@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::memory::TestMemory;
-use super::path::TestPath;
+use super::shm_path::TestPath;
 use crate::budget::ReorderBudget;
 use crate::completion::{Completion, Status};
 use crate::host::{CqSide, Host, QpEvent};

@@ -8,9 +8,9 @@ use super::host::TestHost;
 use crate::attr::{AttrMask, Mtu, QpAttr, QpCaps, QpInit, QpState, QpType, Tuning};
 use crate::drop::DropReason;
 use crate::memory::{Access, PdId};
-use crate::qp::{Arrival, MAX_PACKET_BYTES, Qp, Transmit};
+use crate::qp::{MAX_PACKET_BYTES, Qp, RecvMeta, Transmit};
 use crate::time::Time;
-use crate::wr::{AddressVector, Datagram, Payload, RecvWr, SendFlags, SendOp, SendWr, Sgl};
+use crate::wr::{AddressVector, Payload, RecvWr, SendFlags, SendOp, SendWr, Sgl, UdDestination};
 
 /// The protection domain of test nodes.
 pub(crate) const PD: PdId = PdId(7);
@@ -180,10 +180,10 @@ impl Node {
         Some((out, transmit))
     }
 
-    /// Takes in a packet that `transmit` describes.
+    /// Takes in a packet that `transmit` derecorders.
     pub(crate) fn take_in(&mut self, bytes: &[u8], transmit: &Transmit, now: Time) -> Result<(), DropReason> {
         let packet = Packet::parse(bytes).expect("a well-formed packet");
-        let arrival = Arrival {
+        let arrival = RecvMeta {
             source: transmit.address.source,
             destination: transmit.address.destination,
             traffic_class: transmit.address.traffic_class,
@@ -205,6 +205,6 @@ pub(crate) fn recv_wr(wr_id: u64, sgl: Sgl) -> RecvWr {
 }
 
 /// The destination of a UD send.
-pub(crate) fn datagram(address: AddressVector, remote_qpn: Qpn) -> Box<Datagram> {
-    Box::new(Datagram { address, remote_qpn, remote_qkey: QKEY })
+pub(crate) fn datagram(address: AddressVector, remote_qpn: Qpn) -> Box<UdDestination> {
+    Box::new(UdDestination { address, remote_qpn, remote_qkey: QKEY })
 }

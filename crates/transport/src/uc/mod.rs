@@ -17,7 +17,7 @@ use crate::attr::{QpAttr, QpState};
 use crate::core::Core;
 use crate::drop::DropReason;
 use crate::host::{Host, QpEvent};
-use crate::qp::{Arrival, Failure, Transmit};
+use crate::qp::{Failure, RecvMeta, Transmit};
 use crate::time::Time;
 use requester::Requester;
 use responder::Responder;
@@ -56,7 +56,7 @@ impl Uc {
         &mut self,
         core: &mut Core,
         packet: &Packet<'_>,
-        arrival: &Arrival,
+        arrival: &RecvMeta,
         _now: Time,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {

@@ -12,10 +12,10 @@ use crate::attr::{QpAttr, QpState};
 use crate::core::Core;
 use crate::drop::DropReason;
 use crate::host::{Host, QpEvent};
-use crate::qp::{Arrival, Failure, Transmit};
+use crate::qp::{Failure, RecvMeta, Transmit};
 use crate::state;
 use crate::time::Time;
-use crate::wr::Datagram;
+use crate::wr::UdDestination;
 use responder::Responder;
 
 /// The UD part of a queue pair.
@@ -49,7 +49,7 @@ impl Ud {
         &mut self,
         core: &mut Core,
         packet: &Packet<'_>,
-        arrival: &Arrival,
+        arrival: &RecvMeta,
         _now: Time,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
@@ -87,17 +87,17 @@ impl Ud {
     }
 
     /// What is sent next, and its length in bytes.
-    pub(crate) fn next_datagram(&self, core: &Core) -> Option<(Datagram, u32)> {
+    pub(crate) fn next_datagram(&self, core: &Core) -> Option<(UdDestination, u32)> {
         let head = core.sq.head().filter(|head| self.wants_transmit(core) && state::futile(core, head).is_none())?;
         head.datagram.as_deref().map(|datagram| (*datagram, head.len_bytes))
     }
 
-    /// Nothing is sent until then, or until [`go_on`](Ud::go_on).
+    /// Nothing is sent until then, or until [`progress`](Ud::progress).
     pub(crate) fn hold(&mut self, until: Time) {
         self.held_until = Some(until);
     }
 
-    pub(crate) fn go_on(&mut self) {
+    pub(crate) fn progress(&mut self) {
         self.held_until = None;
     }
 

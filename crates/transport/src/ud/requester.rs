@@ -9,7 +9,7 @@ use crate::qp::Transmit;
 use crate::queue::send::SendWqe;
 use crate::reason::Reason;
 use crate::state;
-use crate::wr::{Datagram, SendFlags, SendOp};
+use crate::wr::{SendFlags, SendOp, UdDestination};
 
 /// In a work request: use the queue pair's own key instead.
 const OWN_QKEY: u32 = 1 << 31;
@@ -31,7 +31,7 @@ pub(crate) fn send_next(core: &mut Core, out: &mut [u8], host: &mut impl Host) -
 fn build(
     core: &Core,
     wqe: &SendWqe,
-    datagram: &Datagram,
+    datagram: &UdDestination,
     out: &mut [u8],
     host: &mut impl Host,
 ) -> Result<usize, Reason> {
@@ -57,13 +57,13 @@ fn build(
 
 /// The key of the work request, or the queue pair's own if the request asks for it by the
 /// high bit: so only a privileged program can send a key that has it (IB specification 10.2.5).
-fn qkey(core: &Core, datagram: &Datagram) -> QKey {
+fn qkey(core: &Core, datagram: &UdDestination) -> QKey {
     let QKey(wanted) = datagram.remote_qkey;
     if wanted & OWN_QKEY != 0 { core.attr.qkey } else { datagram.remote_qkey }
 }
 
 /// Of the flow label if there is one, else of the queue pair, as Linux does.
-fn source_port(core: &Core, datagram: &Datagram) -> u16 {
+fn source_port(core: &Core, datagram: &UdDestination) -> u16 {
     match datagram.address.flow_label {
         0 => wire::source_port_ud(core.qpn),
         label => wire::source_port(label, core.qpn, datagram.remote_qpn),

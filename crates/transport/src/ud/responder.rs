@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::drop::DropReason;
 use crate::host::{CqSide, Host};
 use crate::memory::{Memory, MemoryError};
-use crate::qp::{Arrival, Failure};
+use crate::qp::{Failure, RecvMeta};
 use crate::reason::Reason;
 use crate::wr::RecvWr;
 
@@ -42,7 +42,7 @@ impl Responder {
         &mut self,
         core: &mut Core,
         packet: &Packet<'_>,
-        arrival: &Arrival,
+        arrival: &RecvMeta,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         check_qkey(core, packet)?;
@@ -55,7 +55,7 @@ impl Responder {
         &mut self,
         core: &mut Core,
         packet: &Packet<'_>,
-        arrival: &Arrival,
+        arrival: &RecvMeta,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         let byte_len = Grh::LEN + packet.payload().len();
@@ -102,10 +102,10 @@ fn copy(
     core: &Core,
     wr: &RecvWr,
     packet: &Packet<'_>,
-    arrival: &Arrival,
+    arrival: &RecvMeta,
     host: &mut impl Host,
 ) -> Result<(), MemoryError> {
-    let Arrival { source, destination, traffic_class, hop_limit, .. } = *arrival;
+    let RecvMeta { source, destination, traffic_class, hop_limit, .. } = *arrival;
     let grh = Grh::new(source, destination, traffic_class, hop_limit, packet.bytes().len());
     host.memory().scatter(core.recv_pd, &wr.sgl, 0, &grh.encode())?;
     if packet.payload().is_empty() {
@@ -114,7 +114,7 @@ fn copy(
     host.memory().scatter(core.recv_pd, &wr.sgl, Grh::LEN as u64, packet.payload())
 }
 
-fn complete(core: &Core, packet: &Packet<'_>, arrival: &Arrival, wr: &RecvWr, byte_len: u32, host: &mut impl Host) {
+fn complete(core: &Core, packet: &Packet<'_>, arrival: &RecvMeta, wr: &RecvWr, byte_len: u32, host: &mut impl Host) {
     let completion = Completion {
         imm: packet.imm(),
         src_qpn: packet.deth().map_or_else(Default::default, |deth| deth.src_qpn),

@@ -1,7 +1,7 @@
 //! Packets that no wire has seen: what went through shared memory.
 
 use transport::AddressVector;
-use transport::shm::transcript;
+use transport::transcript;
 use wire::{Flow, ICRC_LEN, Qpn, icrc};
 
 use super::{Capture, Direction, Meta, Place, hop_limit};
@@ -63,9 +63,9 @@ impl<'a> Unsent<'a> {
     }
 
     /// Adds a packet, BTH to pad. The ICRC is that of the bytes as they are here.
-    pub(crate) fn add(&mut self, direction: transcript::Direction, packet: &[u8], comment: Option<&'static str>) {
+    pub(crate) fn add(&mut self, direction: transcript::PacketDirection, packet: &[u8], comment: Option<&'static str>) {
         let [sent, received] = self.metas;
-        let meta = if direction == transcript::Direction::Sent { sent } else { received };
+        let meta = if direction == transcript::PacketDirection::Sent { sent } else { received };
         self.bytes.extend_from_slice(packet);
         self.bytes.extend_from_slice(&icrc::compute(&meta.flow, meta.identification, packet).to_le_bytes());
         const _: () = assert!(size_of::<u32>() == ICRC_LEN);

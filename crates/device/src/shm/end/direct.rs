@@ -2,8 +2,8 @@
 
 use memory::Registry;
 use shm::Hazard;
-use transport::shm::errand::Errand;
-use transport::shm::path::Stop;
+use transport::shm::path::ShmError;
+use transport::shm::remote_op::RemoteOp;
 use transport::{Access, MemoryError, Payload, PdId, RemoteAddr, Sge};
 use wire::RKey;
 
@@ -14,14 +14,14 @@ use crate::shm::{far, own};
 impl End {
     /// Begins an access, if there is a peer and it may be.
     #[inline]
-    fn enter(&self) -> Result<Hazard<'_>, Stop> {
+    fn enter(&self) -> Result<Hazard<'_>, ShmError> {
         if self.link.is_dead() {
-            return Err(Stop::Dead);
+            return Err(ShmError::PeerDead);
         }
         if !self.link.is_direct() {
-            return Err(Stop::Elsewhere);
+            return Err(ShmError::NeedsFrame);
         }
-        self.link.enter(self.ours.index()).ok_or(Stop::Dead)
+        self.link.enter(self.ours.index()).ok_or(ShmError::PeerDead)
     }
 
     #[inline]
@@ -31,7 +31,7 @@ impl End {
         pd: PdId,
         payload: &Payload,
         to: RemoteAddr,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ShmError> {
         let _hazard = self.enter()?;
         let peer = self.link.peer();
         let mut recent = self.recent.borrow_mut();
@@ -45,12 +45,12 @@ impl End {
         }
         match recent.place(&self.link, &qp, to, len_bytes, Access::REMOTE_WRITE)? {
             Place::Far(address) => far::write(peer, address, memory, pd, payload, len_bytes as usize),
-            Place::Mapped(object, _) if !object.is_writable() => Err(Stop::Elsewhere),
+            Place::Mapped(object, _) if !object.is_writable() => Err(ShmError::NeedsFrame),
             Place::Mapped(object, at) => {
-                let to = object.span().part(at, len_bytes as usize).ok_or(Stop::Elsewhere)?;
+                let to = object.span().part(at, len_bytes as usize).ok_or(ShmError::NeedsFrame)?;
                 match payload {
                     Payload::Inline(bytes) => to.write(bytes),
-                    Payload::Sgl(sgl) => memory.gather_to(pd, sgl, 0, to).map_err(Stop::Local)?,
+                    Payload::Sgl(sgl) => memory.gather_to(pd, sgl, 0, to).map_err(ShmError::Local)?,
                 }
                 Ok(())
             }
@@ -65,7 +65,7 @@ impl End {
         sgl: &[Sge],
         len_bytes: u32,
         from: RemoteAddr,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ShmError> {
         let _hazard = self.enter()?;
         let peer = self.link.peer();
         let mut recent = self.recent.borrow_mut();
@@ -79,43 +79,43 @@ impl End {
         match recent.place(&self.link, &qp, from, len_bytes.into(), Access::REMOTE_READ)? {
             Place::Far(address) => far::read(peer, address, memory, pd, sgl, 0, len_bytes as usize),
             Place::Mapped(object, at) => {
-                let from = object.span().part(at, len_bytes as usize).ok_or(Stop::Elsewhere)?;
-                memory.scatter_from(pd, sgl, 0, from).map_err(Stop::Local)
+                let from = object.span().part(at, len_bytes as usize).ok_or(ShmError::NeedsFrame)?;
+                memory.scatter_from(pd, sgl, 0, from).map_err(ShmError::Local)
             }
         }
     }
 
     #[inline]
-    pub(crate) fn errand_there(&self, memory: &Registry, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
+    pub(crate) fn remote_op_there(&self, memory: &Registry, remote_op: &RemoteOp, rkey: RKey) -> Result<u64, ShmError> {
         let _hazard = self.enter()?;
         let peer = self.link.peer();
         let mut recent = self.recent.borrow_mut();
-        let qp = recent.queue_pair(peer, self.theirs, self.ours, errand.access())?;
+        let qp = recent.queue_pair(peer, self.theirs, self.ours, remote_op.access())?;
         if self.link.is_own() {
-            return own::errand(memory, &qp, errand, rkey);
+            return own::remote_op(memory, &qp, remote_op, rkey);
         }
-        let (addr, len_bytes) = match errand {
-            Errand::Atomic(addr, _) | Errand::Write(addr, _) => (*addr, 8),
+        let (addr, len_bytes) = match remote_op {
+            RemoteOp::Atomic(addr, _) | RemoteOp::Write(addr, _) => (*addr, 8),
             // It is between the peer's processor and its memory.
-            Errand::Flush { .. } => return Err(Stop::Elsewhere),
+            RemoteOp::Flush { .. } => return Err(ShmError::NeedsFrame),
         };
         let remote = RemoteAddr { addr, rkey };
         // Only a mapped word can be changed at once.
-        let Place::Mapped(object, at) = recent.place(&self.link, &qp, remote, len_bytes, errand.access())? else {
-            return Err(Stop::Elsewhere);
+        let Place::Mapped(object, at) = recent.place(&self.link, &qp, remote, len_bytes, remote_op.access())? else {
+            return Err(ShmError::NeedsFrame);
         };
-        let word = object.span().part(at, 8).ok_or(Stop::Elsewhere)?;
+        let word = object.span().part(at, 8).ok_or(ShmError::NeedsFrame)?;
         if !object.is_writable() || !addr.is_multiple_of(8) || !word.is_word() {
             // The peer answers as it would on the wire.
-            return Err(Stop::Elsewhere);
+            return Err(ShmError::NeedsFrame);
         }
-        match errand {
-            Errand::Atomic(_, op) => word.atomic(*op).ok_or(Stop::Remote(MemoryError::Misaligned)),
-            Errand::Write(_, value) => {
+        match remote_op {
+            RemoteOp::Atomic(_, op) => word.atomic(*op).ok_or(ShmError::Remote(MemoryError::Misaligned)),
+            RemoteOp::Write(_, value) => {
                 word.write(value);
                 Ok(0)
             }
-            Errand::Flush { .. } => Err(Stop::Elsewhere),
+            RemoteOp::Flush { .. } => Err(ShmError::NeedsFrame),
         }
     }
 }

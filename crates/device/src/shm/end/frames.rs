@@ -3,8 +3,8 @@
 use memory::Registry;
 use shm::MAX_FRAME_BYTES;
 use smallvec::SmallVec;
-use transport::shm::frame::{Flags, HEAD_BYTES, Head};
-use transport::shm::path::{Body, Stop};
+use transport::shm::frame::{FrameFlags, FrameHead, HEAD_BYTES};
+use transport::shm::path::{SendBody, ShmError};
 use transport::{Accessor, Memory, PdId, Sge};
 use wire::RKey;
 
@@ -22,7 +22,7 @@ const MAX_PART_BYTES: u32 = (MAX_FRAME_BYTES - HEAD_BYTES - 64) as u32;
 impl End {
     /// Sends a frame whose body is there.
     #[inline]
-    fn send_bytes(&self, head: &Head, prefix: &[u8], bytes: &[u8]) -> Result<(), Stop> {
+    fn send_bytes(&self, head: &FrameHead, prefix: &[u8], bytes: &[u8]) -> Result<(), ShmError> {
         let mut lane = self.link.producer(self.lane);
         let Some(mut room) = lane.reserve(HEAD_BYTES + prefix.len() + bytes.len()) else { return Err(self.no_room()) };
         room.write(0, &head.encode());
@@ -37,28 +37,28 @@ impl End {
     fn send_list(
         &self,
         memory: &Registry,
-        head: &mut Head,
+        head: &mut FrameHead,
         prefix: &[u8],
         (pd, sgl, offset): (PdId, &[Sge], u32),
         left_bytes: u32,
-    ) -> Result<u32, Stop> {
+    ) -> Result<u32, ShmError> {
         let part = left_bytes.min(MAX_PART_BYTES);
-        head.flags.set(Flags::LAST, part == left_bytes);
+        head.flags.set(FrameFlags::LAST, part == left_bytes);
         let at = HEAD_BYTES + prefix.len();
         let mut lane = self.link.producer(self.lane);
         let Some(mut room) = lane.reserve(at + part as usize) else { return Err(self.no_room()) };
         room.write(0, &head.encode());
         room.write(HEAD_BYTES, prefix);
         if part > 0 {
-            let to = room.span(at, part as usize).ok_or(Stop::Full)?;
-            memory.gather_to(pd, sgl, offset.into(), to).map_err(Stop::Local)?;
+            let to = room.span(at, part as usize).ok_or(ShmError::LaneFull)?;
+            memory.gather_to(pd, sgl, offset.into(), to).map_err(ShmError::Local)?;
         }
         room.commit();
         Ok(part)
     }
 
     /// Says where all of a list is, if all of it can be mapped by the peer.
-    fn lend(&self, memory: &Registry, head: &mut Head, pd: PdId, sgl: &[Sge]) -> Result<bool, Stop> {
+    fn lend(&self, memory: &Registry, head: &mut FrameHead, pd: PdId, sgl: &[Sge]) -> Result<bool, ShmError> {
         let mut bytes: SmallVec<[u8; LENT_BYTES * MAX_LENT]> = SmallVec::new();
         let parts = sgl.iter().filter(|sge| sge.len_bytes > 0);
         if parts.clone().count() > MAX_LENT {
@@ -68,13 +68,13 @@ impl End {
             let Some(lent) = self.lend_entry(memory, pd, sge)? else { return Ok(false) };
             bytes.extend(lent.encode());
         }
-        head.flags |= Flags::LENT | Flags::LAST;
+        head.flags |= FrameFlags::LENT | FrameFlags::LAST;
         self.send_bytes(head, &[], &bytes)?;
         Ok(true)
     }
 
-    fn lend_entry(&self, memory: &Registry, pd: PdId, sge: &Sge) -> Result<Option<Lent>, Stop> {
-        let place = memory.locate(pd, sge).map_err(Stop::Local)?;
+    fn lend_entry(&self, memory: &Registry, pd: PdId, sge: &Sge) -> Result<Option<Lent>, ShmError> {
+        let place = memory.locate(pd, sge).map_err(ShmError::Local)?;
         if self.link.is_own() {
             return Ok(own::lend(memory, sge));
         }
@@ -83,8 +83,8 @@ impl End {
 
     /// The lane takes no frame: it is full, or there is nobody.
     #[cold]
-    fn no_room(&self) -> Stop {
-        if self.link.is_dead() { Stop::Dead } else { Stop::Full }
+    fn no_room(&self) -> ShmError {
+        if self.link.is_dead() { ShmError::PeerDead } else { ShmError::LaneFull }
     }
 
     #[cold]
@@ -92,10 +92,10 @@ impl End {
     pub(crate) fn send_and_record(
         &self,
         memory: &Registry,
-        head: &Head,
+        head: &FrameHead,
         prefix: &[u8],
-        body: Body<'_>,
-    ) -> Result<u32, Stop> {
+        body: SendBody<'_>,
+    ) -> Result<u32, ShmError> {
         let taken = self.send_frame(memory, head, prefix, body)?;
         self.recorder.sent(memory, head, prefix, body, taken);
         Ok(taken)
@@ -105,25 +105,25 @@ impl End {
     pub(crate) fn send_frame(
         &self,
         memory: &Registry,
-        head: &Head,
+        head: &FrameHead,
         prefix: &[u8],
-        body: Body<'_>,
-    ) -> Result<u32, Stop> {
+        body: SendBody<'_>,
+    ) -> Result<u32, ShmError> {
         let mut head = *head;
         match body {
-            Body::Bytes(bytes) => {
-                head.flags |= Flags::LAST;
+            SendBody::Bytes(bytes) => {
+                head.flags |= FrameFlags::LAST;
                 self.send_bytes(&head, prefix, bytes)?;
                 Ok(bytes.len() as u32)
             }
-            Body::List { pd, sgl, offset, left_bytes, may_lend } => {
+            SendBody::List { pd, sgl, offset, left_bytes, may_lend } => {
                 let whole = may_lend && offset == 0 && left_bytes >= LEND_FROM_BYTES;
                 if whole && self.lend(memory, &mut head, pd, sgl)? {
                     return Ok(left_bytes);
                 }
                 self.send_list(memory, &mut head, prefix, (pd, sgl, offset), left_bytes)
             }
-            Body::Remote { who, rkey, addr, left_bytes } => {
+            SendBody::Remote { who, rkey, addr, left_bytes } => {
                 self.send_remote(memory, &mut head, (who, rkey, addr), left_bytes)
             }
         }
@@ -133,15 +133,15 @@ impl End {
     fn send_remote(
         &self,
         memory: &Registry,
-        head: &mut Head,
+        head: &mut FrameHead,
         (who, rkey, addr): (Accessor, RKey, u64),
         left_bytes: u32,
-    ) -> Result<u32, Stop> {
+    ) -> Result<u32, ShmError> {
         let part = left_bytes.min(MAX_PART_BYTES);
         let mut bytes: SmallVec<[u8; 1024]> = SmallVec::new();
         bytes.resize(part as usize, 0);
-        memory.remote_read(who, rkey, addr, &mut bytes).map_err(Stop::Remote)?;
-        head.flags.set(Flags::LAST, part == left_bytes);
+        memory.remote_read(who, rkey, addr, &mut bytes).map_err(ShmError::Remote)?;
+        head.flags.set(FrameFlags::LAST, part == left_bytes);
         self.send_bytes(head, &[], &bytes)?;
         Ok(part)
     }

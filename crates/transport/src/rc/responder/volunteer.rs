@@ -42,12 +42,12 @@ impl Responder {
 
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         if self.next_timeout() <= now {
-            self.acknowledge_now();
+            self.ack_now();
         }
     }
 
     /// What was not acknowledged is now.
-    pub(crate) fn acknowledge_now(&mut self) {
+    pub(crate) fn ack_now(&mut self) {
         if core::mem::take(&mut self.volunteer) != Volunteer::No {
             self.responses.acknowledge(self.expected.sub(1), self.msn);
         }

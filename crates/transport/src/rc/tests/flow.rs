@@ -236,7 +236,7 @@ fn what_nobody_waits_for_is_acknowledged_in_a_while() {
     // Who goes does not wait.
     pair.a.send(quiet(41));
     while pair.round(&mut |_, _| Verdict::Pass) {}
-    pair.b.qp.acknowledge_now();
+    pair.b.qp.ack_now();
     assert!(pair.b.qp.ack_due());
     pair.pump();
     assert_eq!((acks(&pair) - before, pair.a.qp.in_flight_bytes()), (3, 0));

@@ -24,30 +24,35 @@ impl Requester {
     }
 
     /// A NAK of whatever kind for one of our requests; those before it are acknowledged.
-    pub(crate) fn handle_nak(&mut self, core: &mut Core, head: &Head, host: &mut impl Host) -> Result<(), DropReason> {
+    pub(crate) fn handle_nak(
+        &mut self,
+        core: &mut Core,
+        head: &FrameHead,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
         let index = head.request.wrapping_sub(self.una) as usize;
         let is_uc = core.qp_type == QpType::Uc;
         let is_known = match head.kind {
             // What was begun anew in the meantime is answered anew. It tells nothing of those before.
-            Kind::NotReady => is_uc || head.code == 0 || head.code == self.attempt,
-            Kind::RnrNak | Kind::Nak => !is_uc,
+            FrameKind::NotReady => is_uc || head.code == 0 || head.code == self.attempt,
+            FrameKind::RnrNak | FrameKind::Nak => !is_uc,
             _ => true,
         };
         if index >= self.issued + usize::from(self.sent_bytes > 0) || !is_known {
             return Err(DropReason::GhostResponse);
         }
-        if head.kind == Kind::NotReady && !is_uc {
+        if head.kind == FrameKind::NotReady && !is_uc {
             self.not_ready(core, host);
             return Ok(());
         }
         self.acknowledge(core, head.request, host)?;
         match head.kind {
-            Kind::NotReady => self.lose(core, host),
-            Kind::Unlent => {
+            FrameKind::NotReady => self.lose(core, host),
+            FrameKind::Unlent => {
                 self.copies = COPIES;
                 self.rewind();
             }
-            Kind::RnrNak => self.receiver_not_ready(core, head.code, host),
+            FrameKind::RnrNak => self.receiver_not_ready(core, head.code, host),
             _ => {
                 core.counters.rx_error_naks += 1;
                 self.rewind();
@@ -89,8 +94,8 @@ impl Requester {
     pub(crate) fn handle_data<H: Host>(
         &mut self,
         core: &mut Core,
-        head: &Head,
-        body: &impl Arrived<Memory = H::Memory>,
+        head: &FrameHead,
+        body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
     ) -> Result<(), DropReason> {
         let (Asked::Data { received }, true) = (self.asked, head.request == self.una) else {
@@ -99,7 +104,7 @@ impl Requester {
         let wqe = core.sq.head().ok_or(DropReason::GhostResponse)?;
         let Payload::Sgl(sgl) = &wqe.payload else { return Err(DropReason::BadResponse) };
         let len = body.len_bytes(0);
-        let ends = head.flags.contains(Flags::LAST);
+        let ends = head.flags.contains(FrameFlags::LAST);
         let fits = len <= wqe.len_bytes - received && ends == (received + len == wqe.len_bytes);
         if !fits {
             self.rewind();
@@ -118,12 +123,12 @@ impl Requester {
         Ok(())
     }
 
-    /// The answer to an errand.
+    /// The answer to an remote_op.
     pub(crate) fn handle_result<H: Host>(
         &mut self,
         core: &mut Core,
-        head: &Head,
-        body: &impl Arrived<Memory = H::Memory>,
+        head: &FrameHead,
+        body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
     ) -> Result<(), DropReason> {
         if self.asked != Asked::Result || head.request != self.una {
@@ -155,19 +160,9 @@ pub(super) fn is_before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-pub(super) fn local_reason(stop: Stop) -> Reason {
+pub(super) fn local_reason(stop: ShmError) -> Reason {
     match stop {
-        Stop::Local(error) => Reason::LocalMemory(error),
+        ShmError::Local(error) => Reason::LocalMemory(error),
         _ => Reason::BadResponse,
     }
-}
-
-pub(in crate::shm) fn nak_code(code: u16) -> NakCode {
-    const ALL: [NakCode; 4] = [
-        NakCode::InvalidRequest,
-        NakCode::RemoteAccessError,
-        NakCode::RemoteOperationalError,
-        NakCode::InvalidRdRequest,
-    ];
-    ALL.into_iter().find(|known| *known as u16 == code).unwrap_or(NakCode::RemoteOperationalError)
 }

@@ -2,23 +2,23 @@
 
 use super::frames::mark;
 use super::*;
-use crate::shm::transcript::Outcome;
+use crate::shm::path::DirectOutcome;
 
 impl Requester {
     /// A WRITE by our own processor, at the head of the queue.
     #[inline]
-    pub(super) fn write(&mut self, core: &mut Core, remote: RemoteAddr, host: &mut impl Host) -> Result<(), Stop> {
+    pub(super) fn write(&mut self, core: &mut Core, remote: RemoteAddr, host: &mut impl Host) -> Result<(), ShmError> {
         self.write_now(core, remote, host)?;
-        self.note_head(core, Outcome::Done, host);
+        self.note_head(core, DirectOutcome::Done, host);
         self.complete(core, host);
         Ok(())
     }
 
     #[inline]
-    pub(super) fn write_now<H: Host>(&mut self, core: &mut Core, remote: RemoteAddr, host: &H) -> Result<(), Stop> {
-        let wqe = core.sq.head().ok_or(Stop::Full)?;
+    pub(super) fn write_now<H: Host>(&mut self, core: &mut Core, remote: RemoteAddr, host: &H) -> Result<(), ShmError> {
+        let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
         if self.sent_bytes > 0 {
-            return Err(Stop::Elsewhere);
+            return Err(ShmError::NeedsFrame);
         }
         path(host)?.write(host.memory(), core.pd, &wqe.payload, remote)?;
         core.counters.tx_packets += 1;
@@ -33,7 +33,7 @@ impl Requester {
         ack: u32,
         remote: RemoteAddr,
         host: &mut impl Host,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ShmError> {
         if !core.sq.head().is_some_and(|wqe| wqe.executed) {
             self.write_now(core, remote, host)?;
             if let Some(wqe) = core.sq.get_mut(0) {
@@ -41,13 +41,13 @@ impl Requester {
             }
             self.begun = self.begun.max(1);
         }
-        let wqe = core.sq.head().ok_or(Stop::Full)?;
-        let mut head = self.head(core, Kind::Notice, ack);
+        let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
+        let mut head = self.head(core, FrameKind::Notice, ack);
         head.len_bytes = wqe.len_bytes;
         mark(&mut head, wqe);
-        head.flags |= Flags::FIRST | Flags::LAST;
-        path(host)?.send(host.memory(), &head, &[], Body::Bytes(&[]))?;
-        self.note(core, wqe, Outcome::Told(head.request), host);
+        head.flags |= FrameFlags::FIRST | FrameFlags::LAST;
+        path(host)?.send(host.memory(), &head, &[], SendBody::Bytes(&[]))?;
+        self.note(core, wqe, DirectOutcome::NoticeSent(head.request), host);
         self.note_whole();
         Ok(())
     }
@@ -60,37 +60,37 @@ impl Requester {
         ack: u32,
         remote: RemoteAddr,
         host: &mut impl Host,
-    ) -> Result<(), Stop> {
-        let wqe = core.sq.head().ok_or(Stop::Full)?;
-        let Payload::Sgl(sgl) = &wqe.payload else { return Err(Stop::Local(MemoryError::NoPermission)) };
+    ) -> Result<(), ShmError> {
+        let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
+        let Payload::Sgl(sgl) = &wqe.payload else { return Err(ShmError::Local(MemoryError::NoPermission)) };
         match path(host)?.read(host.memory(), core.pd, sgl, wqe.len_bytes, remote) {
             Ok(()) => {
-                self.note(core, wqe, Outcome::Done, host);
+                self.note(core, wqe, DirectOutcome::Done, host);
                 self.complete(core, host);
                 Ok(())
             }
-            Err(Stop::Elsewhere) => self.ask_for_read(core, ack, remote, host),
+            Err(ShmError::NeedsFrame) => self.ask_for_read(core, ack, remote, host),
             Err(stop) => Err(stop),
         }
     }
 
     /// An atomic and the like by our own processor, or else by the peer.
     #[inline]
-    pub(super) fn errand(&mut self, core: &mut Core, ack: u32, host: &mut impl Host) -> Result<(), Stop> {
-        let wqe = core.sq.head().ok_or(Stop::Full)?;
+    pub(super) fn remote_op(&mut self, core: &mut Core, ack: u32, host: &mut impl Host) -> Result<(), ShmError> {
+        let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
         let value = atomic_write_value(core.pd, wqe, host)?;
-        let Some((errand, rkey)) = Errand::of(&wqe.op, value) else { return Err(Stop::NotReady) };
-        match path(host)?.errand(host.memory(), &errand, rkey) {
+        let Some((remote_op, rkey)) = RemoteOp::of(&wqe.op, value) else { return Err(ShmError::NotReady) };
+        match path(host)?.remote_op(host.memory(), &remote_op, rkey) {
             Ok(before) => {
-                self.note(core, wqe, Outcome::Value(before), host);
+                self.note(core, wqe, DirectOutcome::Value(before), host);
                 self.complete_with(core, before, host)
             }
-            Err(Stop::Elsewhere) => {
-                let mut head = self.head(core, Kind::Errand, ack);
+            Err(ShmError::NeedsFrame) => {
+                let mut head = self.head(core, FrameKind::RemoteOp, ack);
                 head.value = rkey.0;
-                head.flags = Flags::FIRST | Flags::LAST;
-                let bytes: [u8; ERRAND_BYTES] = errand.encode();
-                path(host)?.send(host.memory(), &head, &bytes, Body::Bytes(&[]))?;
+                head.flags = FrameFlags::FIRST | FrameFlags::LAST;
+                let bytes: [u8; REMOTE_OP_BYTES] = remote_op.encode();
+                path(host)?.send(host.memory(), &head, &bytes, SendBody::Bytes(&[]))?;
                 self.asked = Asked::Result;
                 self.note_whole();
                 Ok(())
@@ -100,10 +100,10 @@ impl Requester {
     }
 
     /// Completes the head, with the result of an atomic.
-    pub(super) fn complete_with(&mut self, core: &mut Core, before: u64, host: &mut impl Host) -> Result<(), Stop> {
-        let wqe = core.sq.head().ok_or(Stop::Full)?;
+    pub(super) fn complete_with(&mut self, core: &mut Core, before: u64, host: &mut impl Host) -> Result<(), ShmError> {
+        let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
         if let (SendOp::Atomic(..), Payload::Sgl(sgl)) = (&wqe.op, &wqe.payload) {
-            host.memory().scatter(core.pd, sgl, 0, &before.to_ne_bytes()).map_err(Stop::Local)?;
+            host.memory().scatter(core.pd, sgl, 0, &before.to_ne_bytes()).map_err(ShmError::Local)?;
         }
         self.complete(core, host);
         Ok(())
@@ -111,13 +111,13 @@ impl Requester {
 }
 
 /// The eight bytes of an ATOMIC WRITE.
-pub(super) fn atomic_write_value<H: Host>(pd: PdId, wqe: &SendWqe, host: &H) -> Result<[u8; 8], Stop> {
+pub(super) fn atomic_write_value<H: Host>(pd: PdId, wqe: &SendWqe, host: &H) -> Result<[u8; 8], ShmError> {
     let mut value = [0; 8];
     if matches!(wqe.op, SendOp::AtomicWrite(_)) {
         match &wqe.payload {
             Payload::Inline(bytes) if bytes.len() == 8 => value.copy_from_slice(bytes),
-            Payload::Sgl(sgl) => host.memory().gather(pd, sgl, 0, &mut value).map_err(Stop::Local)?,
-            Payload::Inline(_) => return Err(Stop::Local(MemoryError::OutOfBounds)),
+            Payload::Sgl(sgl) => host.memory().gather(pd, sgl, 0, &mut value).map_err(ShmError::Local)?,
+            Payload::Inline(_) => return Err(ShmError::Local(MemoryError::OutOfBounds)),
         }
     }
     Ok(value)

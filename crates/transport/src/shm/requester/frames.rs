@@ -5,13 +5,13 @@ use super::*;
 impl Requester {
     /// One more frame of a SEND.
     #[inline]
-    pub(super) fn send(&mut self, core: &mut Core, ack: u32, host: &mut impl Host) -> Result<(), Stop> {
-        let wqe = &core.sq.get(self.issued).ok_or(Stop::Full)?;
-        let mut head = self.head(core, Kind::Send, ack);
+    pub(super) fn send(&mut self, core: &mut Core, ack: u32, host: &mut impl Host) -> Result<(), ShmError> {
+        let wqe = &core.sq.get(self.issued).ok_or(ShmError::LaneFull)?;
+        let mut head = self.head(core, FrameKind::Send, ack);
         head.len_bytes = wqe.len_bytes;
         mark(&mut head, wqe);
         if self.sent_bytes == 0 {
-            head.flags |= Flags::FIRST;
+            head.flags |= FrameFlags::FIRST;
         }
         let taken = self.send_part(core, host, &head, &[], wqe)?;
         self.note_part(core, taken);
@@ -24,19 +24,19 @@ impl Requester {
         &self,
         core: &Core,
         host: &H,
-        head: &Head,
+        head: &FrameHead,
         prefix: &[u8],
         wqe: &SendWqe,
-    ) -> Result<u32, Stop> {
+    ) -> Result<u32, ShmError> {
         let offset = self.sent_bytes;
         let body = match &wqe.payload {
-            Payload::Inline(bytes) => Body::Bytes(bytes.get(offset as usize..).unwrap_or_default()),
-            Payload::Sgl(sgl) => Body::List {
+            Payload::Inline(bytes) => SendBody::Bytes(bytes.get(offset as usize..).unwrap_or_default()),
+            Payload::Sgl(sgl) => SendBody::List {
                 pd: core.pd,
                 sgl,
                 offset,
                 left_bytes: wqe.len_bytes - offset,
-                may_lend: self.copies == 0 && head.kind == Kind::Send,
+                may_lend: self.copies == 0 && head.kind == FrameKind::Send,
             },
         };
         path(host)?.send(host.memory(), head, prefix, body)
@@ -72,10 +72,10 @@ impl Requester {
         }
     }
 
-    pub(super) fn send_write_part(&mut self, core: &mut Core, ack: u32, host: &mut impl Host) -> Result<(), Stop> {
-        let wqe = core.sq.get(self.issued).ok_or(Stop::Full)?;
-        let (SendOp::Write(remote) | SendOp::WriteImm(remote, _)) = wqe.op else { return Err(Stop::NotReady) };
-        let mut head = self.head(core, Kind::Write, ack);
+    pub(super) fn send_write_part(&mut self, core: &mut Core, ack: u32, host: &mut impl Host) -> Result<(), ShmError> {
+        let wqe = core.sq.get(self.issued).ok_or(ShmError::LaneFull)?;
+        let (SendOp::Write(remote) | SendOp::WriteImm(remote, _)) = wqe.op else { return Err(ShmError::NotReady) };
+        let mut head = self.head(core, FrameKind::Write, ack);
         head.len_bytes = wqe.len_bytes;
         let immediate = mark(&mut head, wqe);
         // The key travels before the address, since `value` may be the immediate.
@@ -84,7 +84,7 @@ impl Requester {
         prefix[8..12].copy_from_slice(&remote.rkey.0.to_le_bytes());
         head.value = immediate.unwrap_or(0);
         if self.sent_bytes == 0 {
-            head.flags |= Flags::FIRST;
+            head.flags |= FrameFlags::FIRST;
         }
         let taken = self.send_part(core, host, &head, &prefix, wqe)?;
         self.note_part(core, taken);
@@ -97,13 +97,13 @@ impl Requester {
         ack: u32,
         remote: RemoteAddr,
         host: &impl Host,
-    ) -> Result<(), Stop> {
-        let wqe = core.sq.head().ok_or(Stop::Full)?;
-        let mut head = self.head(core, Kind::Read, ack);
+    ) -> Result<(), ShmError> {
+        let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
+        let mut head = self.head(core, FrameKind::Read, ack);
         head.len_bytes = wqe.len_bytes;
         head.value = remote.rkey.0;
-        head.flags = Flags::FIRST | Flags::LAST;
-        path(host)?.send(host.memory(), &head, &remote.addr.to_le_bytes(), Body::Bytes(&[]))?;
+        head.flags = FrameFlags::FIRST | FrameFlags::LAST;
+        path(host)?.send(host.memory(), &head, &remote.addr.to_le_bytes(), SendBody::Bytes(&[]))?;
         self.asked = Asked::Data { received: 0 };
         self.note_whole();
         Ok(())
@@ -112,16 +112,16 @@ impl Requester {
 
 /// Marks what the peer's completion shows; returns the immediate data.
 #[inline]
-pub(super) fn mark(head: &mut Head, wqe: &SendWqe) -> Option<u32> {
-    head.flags.set(Flags::SOLICITED, wqe.flags.contains(SendFlags::SOLICITED));
+pub(super) fn mark(head: &mut FrameHead, wqe: &SendWqe) -> Option<u32> {
+    head.flags.set(FrameFlags::SOLICITED, wqe.flags.contains(SendFlags::SOLICITED));
     match wqe.op {
         SendOp::SendImm(imm) | SendOp::WriteImm(_, imm) => {
-            head.flags |= Flags::IMM;
+            head.flags |= FrameFlags::IMM;
             head.value = imm;
             Some(imm)
         }
         SendOp::SendInvalidate(rkey) => {
-            head.flags |= Flags::INVALIDATE;
+            head.flags |= FrameFlags::INVALIDATE;
             head.value = rkey.0;
             None
         }

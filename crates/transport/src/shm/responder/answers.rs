@@ -12,8 +12,8 @@ impl Responder {
         if !(with_ack && self.ack_due()) {
             return true;
         }
-        let head = Head { ack: self.expected, ..Requester::plain_head(core, Kind::Ack) };
-        if send(&head, &[], Body::Bytes(&[]), host) == Err(Stop::Full) {
+        let head = FrameHead { ack: self.expected, ..Requester::plain_head(core, FrameKind::Ack) };
+        if send(&head, &[], SendBody::Bytes(&[]), host) == Err(ShmError::LaneFull) {
             return false;
         }
         core.counters.tx_acks += 1;
@@ -24,8 +24,8 @@ impl Responder {
     pub(super) fn answer_now(&mut self, core: &mut Core, host: &mut impl Host) -> bool {
         if let Some((head, bytes)) = &self.answer {
             // A NAK acknowledges what lies before the request that it is about.
-            let head = Head { ack: self.expected, ..*head };
-            if send(&head, bytes, Body::Bytes(&[]), host) == Err(Stop::Full) {
+            let head = FrameHead { ack: self.expected, ..*head };
+            if send(&head, bytes, SendBody::Bytes(&[]), host) == Err(ShmError::LaneFull) {
                 return false;
             }
             self.answer = None;
@@ -39,8 +39,8 @@ impl Responder {
                     self.reading =
                         Some(Reading { rkey, addr: addr.wrapping_add(taken.into()), left_bytes: left_bytes - taken });
                 }
-                Err(Stop::Full) => return false,
-                Err(Stop::Remote(error)) => return self.fail_reading(core, error, host),
+                Err(ShmError::LaneFull) => return false,
+                Err(ShmError::Remote(error)) => return self.fail_reading(core, error, host),
                 Err(_) => self.reading = None,
             }
         }
@@ -54,10 +54,11 @@ impl Responder {
         addr: u64,
         left_bytes: u32,
         host: &mut impl Host,
-    ) -> Result<u32, Stop> {
-        let head = Head { request: self.expected, ack: self.expected, ..Requester::plain_head(core, Kind::Data) };
+    ) -> Result<u32, ShmError> {
+        let head =
+            FrameHead { request: self.expected, ack: self.expected, ..Requester::plain_head(core, FrameKind::Data) };
         let who: Accessor = core.accessor();
-        send(&head, &[], Body::Remote { who, rkey, addr, left_bytes }, host)
+        send(&head, &[], SendBody::Remote { who, rkey, addr, left_bytes }, host)
     }
 
     pub(super) fn finish_reading(&mut self) {
@@ -70,12 +71,12 @@ impl Responder {
     /// The memory was taken away while it was read.
     pub(super) fn fail_reading(&mut self, core: &mut Core, error: MemoryError, host: &mut impl Host) -> bool {
         self.reading = None;
-        let head = Head { request: self.expected, ..Requester::plain_head(core, Kind::Read) };
+        let head = FrameHead { request: self.expected, ..Requester::plain_head(core, FrameKind::Read) };
         let _ = self.refuse(core, &head, Refusal::Access(error), host);
         self.answer_now(core, host)
     }
 }
 
-pub(super) fn send<H: Host>(head: &Head, prefix: &[u8], body: Body<'_>, host: &H) -> Result<u32, Stop> {
+pub(super) fn send<H: Host>(head: &FrameHead, prefix: &[u8], body: SendBody<'_>, host: &H) -> Result<u32, ShmError> {
     path(host)?.send(host.memory(), head, prefix, body)
 }

@@ -3,8 +3,8 @@
 use super::*;
 
 impl Responder {
-    pub(super) fn drop_rest(&mut self, head: &Head) {
-        if head.flags.contains(Flags::LAST) {
+    pub(super) fn drop_rest(&mut self, head: &FrameHead) {
+        if head.flags.contains(FrameFlags::LAST) {
             self.inbound = Inbound::None;
             self.expected = self.expected.wrapping_add(1);
         }
@@ -22,7 +22,7 @@ impl Responder {
     pub(super) fn refuse(
         &mut self,
         core: &mut Core,
-        head: &Head,
+        head: &FrameHead,
         refusal: Refusal,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
@@ -32,10 +32,10 @@ impl Responder {
         if core.qp_type == QpType::Uc {
             return self.refuse_unreliable(core, head, refusal, host);
         }
-        let mut nak = Head { request: head.request, ..Requester::plain_head(core, Kind::Nak) };
+        let mut nak = FrameHead { request: head.request, ..Requester::plain_head(core, FrameKind::Nak) };
         if let Refusal::NotReady = refusal {
             core.counters.tx_rnr_naks += 1;
-            (nak.kind, nak.code) = (Kind::RnrNak, u16::from(core.attr.min_rnr_timer));
+            (nak.kind, nak.code) = (FrameKind::RnrNak, u16::from(core.attr.min_rnr_timer));
             self.rewinding = true;
             self.hold();
             self.answer = Some((nak, [0; 8]));
@@ -52,7 +52,7 @@ impl Responder {
             Refusal::Local(e) => (NakCode::RemoteOperationalError, Reason::LocalMemory(*e), None),
             _ => (NakCode::InvalidRequest, Reason::MessageTooLong, None),
         };
-        if matches!((&refusal, head.kind), (Refusal::Access(_), Kind::Write | Kind::Notice)) {
+        if matches!((&refusal, head.kind), (Refusal::Access(_), FrameKind::Write | FrameKind::Notice)) {
             self.take_recv_to_fail(core, head, host);
         }
         self.fail_inbound(core, reason, host);
@@ -63,10 +63,10 @@ impl Responder {
     }
 
     /// The message is to begin again.
-    pub(super) fn want_copies(&mut self, core: &Core, head: &Head) -> Result<(), DropReason> {
+    pub(super) fn want_copies(&mut self, core: &Core, head: &FrameHead) -> Result<(), DropReason> {
         self.rewinding = true;
         self.hold();
-        let nak = Head { request: head.request, ..Requester::plain_head(core, Kind::Unlent) };
+        let nak = FrameHead { request: head.request, ..Requester::plain_head(core, FrameKind::Unlent) };
         self.answer = Some((nak, [0; 8]));
         Err(DropReason::Refused)
     }
@@ -75,7 +75,7 @@ impl Responder {
     pub(super) fn refuse_unreliable(
         &mut self,
         core: &mut Core,
-        head: &Head,
+        head: &FrameHead,
         refusal: Refusal,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
@@ -100,8 +100,8 @@ impl Responder {
 
     /// The peer may not write, and its WRITE has immediate data and would be one packet: a receive WQE that is posted
     /// completes with a local access error, as on the wire.
-    pub(super) fn take_recv_to_fail(&mut self, core: &mut Core, head: &Head, host: &mut impl Host) {
-        let takes_one = head.flags.contains(Flags::IMM) && head.len_bytes <= core.mtu();
+    pub(super) fn take_recv_to_fail(&mut self, core: &mut Core, head: &FrameHead, host: &mut impl Host) {
+        let takes_one = head.flags.contains(FrameFlags::IMM) && head.len_bytes <= core.mtu();
         if takes_one
             && self.inbound.is_between_messages()
             && let Ok(wr) = self.take_recv(core, host)
@@ -126,7 +126,7 @@ impl Responder {
     pub(crate) fn peer_was_refused(
         &mut self,
         core: &mut Core,
-        head: &Head,
+        head: &FrameHead,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         if core.qp_type == QpType::Uc {

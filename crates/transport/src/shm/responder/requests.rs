@@ -7,8 +7,8 @@ impl Responder {
     pub(super) fn take_send<H: Host>(
         &mut self,
         core: &mut Core,
-        head: &Head,
-        body: &impl Arrived<Memory = H::Memory>,
+        head: &FrameHead,
+        body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
     ) -> Result<(), Refusal> {
         if self.inbound.is_between_messages() {
@@ -24,12 +24,13 @@ impl Responder {
         check_part(*received, len, head)?;
         if len > 0 {
             let copied = body.scatter(host.memory(), 0, core.recv_pd, &wr.sgl, u64::from(*received));
-            copied
-                .map_err(|stop| if let Stop::Local(error) = stop { Refusal::Local(error) } else { Refusal::Unlent })?;
+            copied.map_err(
+                |stop| if let ShmError::Local(error) = stop { Refusal::Local(error) } else { Refusal::Unlent },
+            )?;
         }
         *received += len;
         count(core, len);
-        if head.flags.contains(Flags::LAST) { self.finish_send(core, head, host) } else { Ok(()) }
+        if head.flags.contains(FrameFlags::LAST) { self.finish_send(core, head, host) } else { Ok(()) }
     }
 
     /// The receive WQE that a message given up has left, or the next one.
@@ -42,8 +43,13 @@ impl Responder {
     }
 
     #[inline]
-    pub(super) fn finish_send(&mut self, core: &mut Core, head: &Head, host: &mut impl Host) -> Result<(), Refusal> {
-        if head.flags.contains(Flags::INVALIDATE) {
+    pub(super) fn finish_send(
+        &mut self,
+        core: &mut Core,
+        head: &FrameHead,
+        host: &mut impl Host,
+    ) -> Result<(), Refusal> {
+        if head.flags.contains(FrameFlags::INVALIDATE) {
             if core.qp_type == QpType::Uc {
                 return Err(Refusal::Invalid("a request that UC does not have"));
             }
@@ -61,8 +67,8 @@ impl Responder {
     pub(super) fn take_write<H: Host>(
         &mut self,
         core: &mut Core,
-        head: &Head,
-        body: &impl Arrived<Memory = H::Memory>,
+        head: &FrameHead,
+        body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
     ) -> Result<(), Refusal> {
         check_allowed(core, Access::REMOTE_WRITE)?;
@@ -82,8 +88,8 @@ impl Responder {
             let checked = host.memory().check_remote(who, to.rkey, to.addr, all, Access::REMOTE_WRITE);
             checked.map_err(Refusal::Access)?;
         }
-        let last = head.flags.contains(Flags::LAST);
-        let notice = match last && head.flags.contains(Flags::IMM) {
+        let last = head.flags.contains(FrameFlags::LAST);
+        let notice = match last && head.flags.contains(FrameFlags::IMM) {
             true => Some(self.take_recv(core, host)?),
             false => None,
         };
@@ -94,7 +100,7 @@ impl Responder {
                 // It completes with the reason, as that of a SEND; UC keeps it for the next message.
                 self.inbound = Inbound::Send { wr, received: 0 };
             }
-            let Stop::Local(error) = stop else { return Err(Refusal::Invalid("a WRITE without its bytes")) };
+            let ShmError::Local(error) = stop else { return Err(Refusal::Invalid("a WRITE without its bytes")) };
             return Err(Refusal::Access(error));
         }
         count(core, len);
@@ -107,9 +113,14 @@ impl Responder {
     }
 
     /// A WRITE that was done takes its receive WQE.
-    pub(super) fn take_notice(&mut self, core: &mut Core, head: &Head, host: &mut impl Host) -> Result<(), Refusal> {
+    pub(super) fn take_notice(
+        &mut self,
+        core: &mut Core,
+        head: &FrameHead,
+        host: &mut impl Host,
+    ) -> Result<(), Refusal> {
         check_allowed(core, Access::REMOTE_WRITE)?;
-        if !head.flags.contains(Flags::IMM) {
+        if !head.flags.contains(FrameFlags::IMM) {
             return Err(Refusal::Invalid("a notice without immediate data"));
         }
         let wr = self.take_recv(core, host)?;
@@ -122,8 +133,8 @@ impl Responder {
     pub(super) fn take_read<H: Host>(
         &mut self,
         core: &mut Core,
-        head: &Head,
-        body: &impl Arrived<Memory = H::Memory>,
+        head: &FrameHead,
+        body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
     ) -> Result<(), Refusal> {
         check_allowed(core, Access::REMOTE_READ)?;
@@ -140,25 +151,25 @@ impl Responder {
         Ok(())
     }
 
-    pub(super) fn take_errand<H: Host>(
+    pub(super) fn take_remote_op<H: Host>(
         &mut self,
         core: &mut Core,
-        head: &Head,
-        body: &impl Arrived<Memory = H::Memory>,
+        head: &FrameHead,
+        body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
     ) -> Result<(), Refusal> {
-        let mut bytes = [0; ERRAND_BYTES];
+        let mut bytes = [0; REMOTE_OP_BYTES];
         body.front(&mut bytes);
-        let errand = Errand::decode(&bytes).ok_or(Refusal::Invalid("an errand that is none"))?;
-        check_allowed(core, errand.access())?;
-        let outcome = errand.carry_out(host.memory(), core.accessor(), RKey(head.value));
+        let remote_op = RemoteOp::decode(&bytes).ok_or(Refusal::Invalid("an remote_op that is none"))?;
+        check_allowed(core, remote_op.access())?;
+        let outcome = remote_op.execute(host.memory(), core.accessor(), RKey(head.value));
         let before = match outcome {
             Ok(before) => before,
             Err(MemoryError::Misaligned) => return Err(Refusal::Invalid(MISALIGNED)),
             Err(error) => return Err(Refusal::Access(error)),
         };
         count(core, 0);
-        let answer = Head { request: head.request, ..Requester::plain_head(core, Kind::Result) };
+        let answer = FrameHead { request: head.request, ..Requester::plain_head(core, FrameKind::Result) };
         self.answer = Some((answer, before.to_le_bytes()));
         self.expected = self.expected.wrapping_add(1);
         Ok(())
@@ -166,9 +177,9 @@ impl Responder {
 }
 
 /// The parts of a message add up to its length, and the last one is the last.
-pub(super) fn check_part(before: u32, len: u32, head: &Head) -> Result<(), Refusal> {
+pub(super) fn check_part(before: u32, len: u32, head: &FrameHead) -> Result<(), Refusal> {
     let fits = len <= head.len_bytes.saturating_sub(before)
-        && head.flags.contains(Flags::LAST) == (before + len == head.len_bytes);
+        && head.flags.contains(FrameFlags::LAST) == (before + len == head.len_bytes);
     if fits { Ok(()) } else { Err(Refusal::Invalid("a message whose parts do not add up to its length")) }
 }
 
@@ -182,17 +193,17 @@ pub(super) fn count(core: &mut Core, len: u32) {
     core.counters.rx_bytes += u64::from(len);
 }
 
-pub(super) fn complete_notice(core: &Core, wr: RecvWr, head: &Head, host: &mut impl Host) {
+pub(super) fn complete_notice(core: &Core, wr: RecvWr, head: &FrameHead, host: &mut impl Host) {
     let completion = Completion::success(wr.wr_id, core.qpn, CompletionOp::RecvWriteImm, head.len_bytes);
     host.complete(CqSide::Recv, with_notice(completion, head, core));
 }
 
 #[inline]
-pub(super) fn with_notice(completion: Completion, head: &Head, core: &Core) -> Completion {
+pub(super) fn with_notice(completion: Completion, head: &FrameHead, core: &Core) -> Completion {
     Completion {
-        imm: head.flags.contains(Flags::IMM).then_some(head.value),
-        invalidated: head.flags.contains(Flags::INVALIDATE).then_some(RKey(head.value)),
-        solicited: head.flags.contains(Flags::SOLICITED),
+        imm: head.flags.contains(FrameFlags::IMM).then_some(head.value),
+        invalidated: head.flags.contains(FrameFlags::INVALIDATE).then_some(RKey(head.value)),
+        solicited: head.flags.contains(FrameFlags::SOLICITED),
         src_qpn: core.attr.dest_qpn,
         ..completion
     }

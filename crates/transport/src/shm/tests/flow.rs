@@ -252,9 +252,9 @@ fn a_full_lane_does_not_shorten_the_wait_for_a_receiver() {
     pair.go(Side::B, true);
     pair.deliver(Side::A);
     pair.go(Side::A, true);
-    assert!(pair.a.qp.waits_for_room());
+    assert!(pair.a.qp.waits_for_lane());
     pair.shared.room[0].set(9);
-    pair.a.qp.look_for_room();
+    pair.a.qp.resume_sending();
     pair.go(Side::A, true);
     assert_eq!((pair.a.qp.next_timeout(), pair.a.qp.counters().rx_rnr_naks), (Some(until), 1));
 }

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::memory::Access;
-use crate::shm::frame::{Flags, HEAD_BYTES, Head};
-use crate::shm::transcript::Direction::{self, Received, Sent};
-use crate::shm::transcript::{Bytes, Deed, Ends, FRONT_BYTES, Outcome, Transcript};
+use crate::shm::frame::{FrameFlags, FrameHead, HEAD_BYTES};
+use crate::shm::path::{DirectOutcome, DirectRequest};
 use crate::testing::{Node, Pair, Side, Verdict};
+use crate::transcript::PacketDirection::{self, Received, Sent};
+use crate::transcript::{ConnectionInfo, FRONT_BYTES, PayloadSource, Transcript};
 use crate::wr::{RemoteAddr, SendFlags};
 use wire::{Bth, Extensions, FlushLevel, FlushPlacement, Opcode, Packet, Syndrome, SyndromeKind};
 
@@ -65,7 +66,7 @@ fn written_down(setup: &Setup, way: Way, play: impl Fn(&mut Node, &mut Node)) ->
     play(a, b);
     pair.run();
     [Side::A, Side::B].map(|side| {
-        let of = |direction: Direction| {
+        let of = |direction: PacketDirection| {
             let packets = pair.packets(side).into_iter();
             packets.filter(|(way, _)| *way == direction).map(|(_, bytes)| plain(&bytes)).collect()
         };
@@ -276,10 +277,10 @@ fn a_request_that_nobody_answers_is_there_once() {
 fn whatever_is_told_becomes_packets_or_nothing() {
     for qp_type in [QpType::Rc, QpType::Uc] {
         let pair = ShmPair::connected(&Setup { qp_type, ..everything() });
-        let mut transcript = Transcript::new(Ends::of(&pair.a.qp));
+        let mut transcript = Transcript::new(ConnectionInfo::of(&pair.a.qp));
         let mut random = random::Rng(7);
         let (mut packets, mut bytes_shown) = (0, 0);
-        let show = &mut |_: Direction, packet: &[u8], _: Option<&str>| {
+        let show = &mut |_: PacketDirection, packet: &[u8], _: Option<&str>| {
             assert!(Packet::parse(packet).is_ok(), "{packet:?}");
             packets += 1;
             bytes_shown += packet.len();
@@ -293,18 +294,31 @@ fn whatever_is_told_becomes_packets_or_nothing() {
                 reads
             };
             match random.below(4) {
-                0 => transcript.sent(&head, &front[..random.below(33) as usize], Bytes { len_bytes, read }, show),
+                0 => {
+                    transcript.sent(&head, &front[..random.below(33) as usize], PayloadSource { len_bytes, read }, show)
+                }
                 1 => {
                     let remote = RemoteAddr { addr: 1, rkey: wire::RKey(2) };
                     let op =
                         [SendOp::WriteImm(remote, 1), SendOp::Read(remote), SendOp::AtomicWrite(remote), SendOp::Send];
                     let op = &op[random.below(4) as usize];
-                    let outcomes = [Outcome::Done, Outcome::Value(1), Outcome::Told(head.request), Outcome::NoAnswer];
+                    let outcomes = [
+                        DirectOutcome::Done,
+                        DirectOutcome::Value(1),
+                        DirectOutcome::NoticeSent(head.request),
+                        DirectOutcome::NoAnswer,
+                    ];
                     let outcome = outcomes[random.below(4) as usize];
-                    let deed = Deed { op, payload: &Payload::empty(), pd: crate::PdId(1), len_bytes, solicited: true };
-                    transcript.done(&deed, outcome, read, show);
+                    let direct = DirectRequest {
+                        op,
+                        payload: &Payload::empty(),
+                        pd: crate::PdId(1),
+                        len_bytes,
+                        solicited: true,
+                    };
+                    transcript.done(&direct, outcome, read, show);
                 }
-                _ => transcript.arrived(&head, &front, Bytes { len_bytes, read }, show),
+                _ => transcript.arrived(&head, &front, PayloadSource { len_bytes, read }, show),
             }
         }
         assert!(packets > 10_000 && bytes_shown < 200_000_000, "{packets} {bytes_shown}");
@@ -312,7 +326,7 @@ fn whatever_is_told_becomes_packets_or_nothing() {
 }
 
 /// A frame with small numbers, so that some fit together.
-fn nonsense(random: &mut random::Rng) -> (Head, [u8; FRONT_BYTES]) {
+fn nonsense(random: &mut random::Rng) -> (FrameHead, [u8; FRONT_BYTES]) {
     let mut front = [0; FRONT_BYTES];
     front.fill_with(|| random.below(6) as u8);
     loop {
@@ -322,8 +336,11 @@ fn nonsense(random: &mut random::Rng) -> (Head, [u8; FRONT_BYTES]) {
         (bytes[7], bytes[11]) = (0, 0);
         // Also some that are far off, and some that begin messages.
         bytes[12 + random.below(8) as usize] = random.below(256) as u8;
-        if let Some(head) = Head::decode(&bytes) {
-            return (Head { flags: head.flags | Flags::from_bits_truncate(random.below(2) as u8), ..head }, front);
+        if let Some(head) = FrameHead::decode(&bytes) {
+            return (
+                FrameHead { flags: head.flags | FrameFlags::from_bits_truncate(random.below(2) as u8), ..head },
+                front,
+            );
         }
     }
 }
@@ -350,8 +367,9 @@ fn random_requests_are_those_of_the_wire() {
         let shared = shm.shared.clone();
         random::play(seed, shm, ShmPair::node, ShmPair::run);
         for (side, wire) in wire.iter().enumerate() {
-            let scribe = shared.scribes[side].borrow();
-            let sent = scribe.iter().flat_map(|scribe| &scribe.packets).filter(|(direction, _)| *direction == Sent);
+            let recorder = shared.recorders[side].borrow();
+            let sent =
+                recorder.iter().flat_map(|recorder| &recorder.packets).filter(|(direction, _)| *direction == Sent);
             let shm: Vec<Plain> = sent.map(|(_, bytes)| plain(bytes)).filter(counts).collect();
             let seen_by = |packets: &[Plain], packet: &Plain| {
                 let mut same = packets.iter().filter(|other| counts(other) && other.bth.psn == packet.bth.psn);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::attr::QpState;
 use crate::completion::Completion;
-use crate::shm::frame::{Flags, HEAD_BYTES, Head, Kind};
+use crate::shm::frame::{FrameFlags, FrameHead, FrameKind, HEAD_BYTES};
 use crate::testing::{Frame, Node, Pair, Side};
 use crate::wr::{RemoteAddr, SendFlags};
 
@@ -143,7 +143,7 @@ fn every_interleaving_completes_everything_once_and_in_order() {
                 }
                 4 => pair.shared.room[index].set(1 + rng.below(5) as usize),
                 5 => drop(pair.elapse()),
-                6 => pair.node(side).qp.look_for_room(),
+                6 => pair.node(side).qp.resume_sending(),
                 7 if kills && rng.below(100) == 0 => pair.kill(side),
                 7..9 => pair.go(side, rng.below(2) == 0),
                 _ => drop(pair.deliver(side)),
@@ -167,7 +167,7 @@ fn random_frame(rng: &mut Rng, pair: &ShmPair, target: &Buffer) -> Frame {
     let mut bytes = [0u8; HEAD_BYTES];
     bytes[0] = [1, 2, 3, 4, 5, 6, 16, 17, 18, 19, 20, 21, 22][rng.below(13) as usize];
     bytes[1] = rng.below(32) as u8;
-    let mut head = Head::decode(&bytes).expect("a head");
+    let mut head = FrameHead::decode(&bytes).expect("a head");
     (head.src, head.dst) = (pair.a.qp.qpn(), pair.b.qp.qpn());
     // Numbers near those that are in use, which begin where the PSNs do.
     let number = |rng: &mut Rng| 0xff_fffdu32.wrapping_add(rng.below(8) as u32).wrapping_sub(2);
@@ -234,8 +234,8 @@ fn acknowledges_beyond_what_was_sent_are_refused_and_old_ones_are_not_counted() 
     pair.go(Side::B, true);
     let first = setup().first_psn.get();
     for (ack, done, drops) in [(3, 0, 1), (1, 1, 1), (0, 1, 1), (1, 1, 1), (3, 1, 2), (2, 2, 2)] {
-        let mut head = Head::new(Kind::Ack, pair.a.qp.qpn(), pair.b.qp.qpn());
-        (head.ack, head.flags) = (first + ack, Flags::empty());
+        let mut head = FrameHead::new(FrameKind::Ack, pair.a.qp.qpn(), pair.b.qp.qpn());
+        (head.ack, head.flags) = (first + ack, FrameFlags::empty());
         pair.inject(Side::B, &Frame { head, bytes: Vec::new(), lent: None });
         assert_eq!((pair.b.host.sent.len(), pair.dropped.len()), (done, drops), "{ack}");
     }

@@ -1,22 +1,22 @@
 //! What a recorder is told of requests that need no frame.
 
 use super::*;
-use crate::shm::transcript::{Deed, Outcome};
+use crate::shm::path::{DirectOutcome, DirectRequest};
 
 impl Requester {
     /// A request of the queue has ended, or the peer is told of it by a frame.
     #[inline]
-    pub(super) fn note<H: Host>(&self, core: &Core, wqe: &SendWqe, outcome: Outcome, host: &H) {
+    pub(super) fn note<H: Host>(&self, core: &Core, wqe: &SendWqe, outcome: DirectOutcome, host: &H) {
         if let Some(path) = host.path() {
             let solicited = wqe.flags.contains(SendFlags::SOLICITED);
             let (op, payload, pd, len_bytes) = (&wqe.op, &wqe.payload, core.pd, wqe.len_bytes);
-            path.note(host.memory(), &Deed { op, payload, pd, len_bytes, solicited }, outcome);
+            path.record(host.memory(), &DirectRequest { op, payload, pd, len_bytes, solicited }, outcome);
         }
     }
 
     /// Likewise the oldest one.
     #[inline]
-    pub(super) fn note_head<H: Host>(&self, core: &Core, outcome: Outcome, host: &H) {
+    pub(super) fn note_head<H: Host>(&self, core: &Core, outcome: DirectOutcome, host: &H) {
         if let Some(wqe) = core.sq.head() {
             self.note(core, wqe, outcome, host);
         }
@@ -24,7 +24,7 @@ impl Requester {
 
     /// A request that our own processor would have carried out has found nobody, or was refused.
     #[cold]
-    pub(super) fn note_stop(&self, core: &Core, stop: Stop, host: &impl Host) {
+    pub(super) fn note_stop(&self, core: &Core, stop: ShmError, host: &impl Host) {
         let Some(wqe) = core.sq.get(self.issued) else { return };
         let is_direct = match wqe.op {
             SendOp::Write(_) | SendOp::WriteImm(..) => !wqe.executed && self.sent_bytes == 0,
@@ -32,9 +32,9 @@ impl Requester {
             _ => false,
         };
         let outcome = match stop {
-            Stop::Remote(error) => Outcome::Refused(error),
-            Stop::Dead | Stop::NotReady | Stop::Elsewhere => Outcome::NoAnswer,
-            Stop::Full | Stop::Local(_) => return,
+            ShmError::Remote(error) => DirectOutcome::Refused(error),
+            ShmError::PeerDead | ShmError::NotReady | ShmError::NeedsFrame => DirectOutcome::NoAnswer,
+            ShmError::LaneFull | ShmError::Local(_) => return,
         };
         if is_direct {
             self.note(core, wqe, outcome, host);

@@ -7,12 +7,12 @@ use std::rc::Rc;
 use wire::{Qpn, RKey};
 
 use super::memory::TestMemory;
-use super::scribe::Scribe;
+use super::recorder::Recorder;
 use crate::memory::{Access, Accessor, Memory, MemoryError, PdId, Sge};
-use crate::shm::errand::Errand;
-use crate::shm::frame::{Flags, Head};
-use crate::shm::path::{Arrived, Body, Path, Stop};
-use crate::shm::transcript::{Deed, Outcome};
+use crate::shm::frame::{FrameFlags, FrameHead};
+use crate::shm::path::{DirectOutcome, DirectRequest};
+use crate::shm::path::{ReceivedBody, SendBody, ShmError, ShmPath};
+use crate::shm::remote_op::RemoteOp;
 use crate::time::Time;
 use crate::wr::{Payload, RemoteAddr};
 
@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     /// WRITEs that were carried out directly.
     pub(crate) direct_writes: Cell<u32>,
     /// Who writes down the packets of each, if somebody does.
-    pub(crate) scribes: [RefCell<Option<Scribe>>; 2],
+    pub(crate) recorders: [RefCell<Option<Recorder>>; 2],
 }
 
 /// What a peer sees of a queue pair that is ready.
@@ -53,7 +53,7 @@ pub(crate) struct View {
 /// A frame in a lane.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
-    pub(crate) head: Head,
+    pub(crate) head: FrameHead,
     pub(crate) bytes: Vec<u8>,
     pub(crate) lent: Option<(PdId, Vec<Sge>)>,
 }
@@ -81,58 +81,64 @@ impl Shared {
             views: Default::default(),
             memories,
             direct_writes: Cell::new(0),
-            scribes: Default::default(),
+            recorders: Default::default(),
         }
     }
 }
 
 impl TestPath {
-    fn push(&self, head: Head, bytes: Vec<u8>, lent: Option<(PdId, Vec<Sge>)>) -> Result<(), Stop> {
+    fn push(&self, head: FrameHead, bytes: Vec<u8>, lent: Option<(PdId, Vec<Sge>)>) -> Result<(), ShmError> {
         if self.shared.dead[1 - self.side].get() {
-            return Err(Stop::Dead);
+            return Err(ShmError::PeerDead);
         }
         let mut lane = self.shared.lanes[self.side].borrow_mut();
         if lane.len() >= self.shared.room[self.side].get() {
-            return Err(Stop::Full);
+            return Err(ShmError::LaneFull);
         }
         // As in a real lane, a head is its bytes.
-        let head = Head::decode(&head.encode()).expect("a head");
+        let head = FrameHead::decode(&head.encode()).expect("a head");
         lane.push_back(Frame { head, bytes, lent });
         Ok(())
     }
 
-    fn send_frame(&self, memory: &TestMemory, head: &Head, prefix: &[u8], body: Body<'_>) -> Result<u32, Stop> {
+    fn send_frame(
+        &self,
+        memory: &TestMemory,
+        head: &FrameHead,
+        prefix: &[u8],
+        body: SendBody<'_>,
+    ) -> Result<u32, ShmError> {
         let mut head = *head;
         let mut bytes = prefix.to_vec();
         let most = self.shared.frame_bytes.get();
         match body {
-            Body::Bytes(more) => {
-                head.flags |= Flags::LAST;
+            SendBody::Bytes(more) => {
+                head.flags |= FrameFlags::LAST;
                 bytes.extend(more);
                 self.push(head, bytes, None)?;
                 Ok(more.len() as u32)
             }
-            Body::List { pd, sgl, offset, left_bytes, may_lend } => {
+            SendBody::List { pd, sgl, offset, left_bytes, may_lend } => {
                 if may_lend && self.shared.lends[self.side].get() && offset == 0 && left_bytes > 0 {
-                    memory.check_local(pd, sgl, false).map_err(Stop::Local)?;
-                    head.flags |= Flags::LENT | Flags::LAST;
+                    memory.check_local(pd, sgl, false).map_err(ShmError::Local)?;
+                    head.flags |= FrameFlags::LENT | FrameFlags::LAST;
                     self.push(head, bytes, Some((pd, sgl.to_vec())))?;
                     return Ok(left_bytes);
                 }
                 let part = most.min(left_bytes);
-                head.flags.set(Flags::LAST, part == left_bytes);
+                head.flags.set(FrameFlags::LAST, part == left_bytes);
                 let mut piece = vec![0; part as usize];
-                memory.gather(pd, sgl, offset.into(), &mut piece).map_err(Stop::Local)?;
+                memory.gather(pd, sgl, offset.into(), &mut piece).map_err(ShmError::Local)?;
                 bytes.extend(piece);
                 self.push(head, bytes, None)?;
                 Ok(part)
             }
-            Body::Remote { who, rkey, addr, left_bytes } => {
+            SendBody::Remote { who, rkey, addr, left_bytes } => {
                 let part = most.min(left_bytes);
-                head.flags.set(Flags::LAST, part == left_bytes);
+                head.flags.set(FrameFlags::LAST, part == left_bytes);
                 let mut piece = vec![0; part as usize];
                 if part > 0 {
-                    memory.remote_read(who, rkey, addr, &mut piece).map_err(Stop::Remote)?;
+                    memory.remote_read(who, rkey, addr, &mut piece).map_err(ShmError::Remote)?;
                 }
                 bytes.extend(piece);
                 self.push(head, bytes, None)?;
@@ -142,39 +148,39 @@ impl TestPath {
     }
 
     /// The peer's queue pair, if it is ready for us and allows this.
-    fn peer(&self, access: Access) -> Result<(Accessor, &TestMemory), Stop> {
+    fn peer(&self, access: Access) -> Result<(Accessor, &TestMemory), ShmError> {
         let peer = 1 - self.side;
         if self.shared.dead[peer].get() {
-            return Err(Stop::Dead);
+            return Err(ShmError::PeerDead);
         }
-        let view = self.shared.views[peer].get().filter(|view| view.peer == self.qpn).ok_or(Stop::NotReady)?;
+        let view = self.shared.views[peer].get().filter(|view| view.peer == self.qpn).ok_or(ShmError::NotReady)?;
         if !view.access.contains(access) {
-            return Err(Stop::Remote(MemoryError::NoPermission));
+            return Err(ShmError::Remote(MemoryError::NoPermission));
         }
         Ok((view.who, &self.shared.memories[peer]))
     }
 
-    fn reach(&self) -> Result<(), Stop> {
-        if self.shared.reachable[1 - self.side].get() { Ok(()) } else { Err(Stop::Elsewhere) }
+    fn reach(&self) -> Result<(), ShmError> {
+        if self.shared.reachable[1 - self.side].get() { Ok(()) } else { Err(ShmError::NeedsFrame) }
     }
 }
 
-impl Path for TestPath {
+impl ShmPath for TestPath {
     type Memory = TestMemory;
 
     fn now(&self) -> Time {
         self.shared.now.get()
     }
 
-    fn send(&self, memory: &TestMemory, head: &Head, prefix: &[u8], body: Body<'_>) -> Result<u32, Stop> {
+    fn send(&self, memory: &TestMemory, head: &FrameHead, prefix: &[u8], body: SendBody<'_>) -> Result<u32, ShmError> {
         let taken = self.send_frame(memory, head, prefix, body)?;
-        if let Some(scribe) = &mut *self.shared.scribes[self.side].borrow_mut() {
-            scribe.sent(memory, head, prefix, body, taken);
+        if let Some(recorder) = &mut *self.shared.recorders[self.side].borrow_mut() {
+            recorder.sent(memory, head, prefix, body, taken);
         }
         Ok(taken)
     }
 
-    fn write(&self, memory: &TestMemory, pd: PdId, payload: &Payload, to: RemoteAddr) -> Result<(), Stop> {
+    fn write(&self, memory: &TestMemory, pd: PdId, payload: &Payload, to: RemoteAddr) -> Result<(), ShmError> {
         let (who, theirs) = self.peer(Access::REMOTE_WRITE)?;
         let mut bytes = vec![0; payload.len_bytes() as usize];
         if bytes.is_empty() {
@@ -183,37 +189,44 @@ impl Path for TestPath {
         self.reach()?;
         match payload {
             Payload::Inline(inline) => bytes.copy_from_slice(inline),
-            Payload::Sgl(sgl) => memory.gather(pd, sgl, 0, &mut bytes).map_err(Stop::Local)?,
+            Payload::Sgl(sgl) => memory.gather(pd, sgl, 0, &mut bytes).map_err(ShmError::Local)?,
         }
-        theirs.remote_write(who, to.rkey, to.addr, &bytes).map_err(Stop::Remote)?;
+        theirs.remote_write(who, to.rkey, to.addr, &bytes).map_err(ShmError::Remote)?;
         self.shared.direct_writes.set(self.shared.direct_writes.get() + 1);
         Ok(())
     }
 
-    fn read(&self, memory: &TestMemory, pd: PdId, sgl: &[Sge], len_bytes: u32, from: RemoteAddr) -> Result<(), Stop> {
+    fn read(
+        &self,
+        memory: &TestMemory,
+        pd: PdId,
+        sgl: &[Sge],
+        len_bytes: u32,
+        from: RemoteAddr,
+    ) -> Result<(), ShmError> {
         let (who, theirs) = self.peer(Access::REMOTE_READ)?;
         if len_bytes == 0 {
             return Ok(());
         }
         self.reach()?;
         let mut bytes = vec![0; len_bytes as usize];
-        theirs.remote_read(who, from.rkey, from.addr, &mut bytes).map_err(Stop::Remote)?;
-        memory.scatter(pd, sgl, 0, &bytes).map_err(Stop::Local)
+        theirs.remote_read(who, from.rkey, from.addr, &mut bytes).map_err(ShmError::Remote)?;
+        memory.scatter(pd, sgl, 0, &bytes).map_err(ShmError::Local)
     }
 
-    fn errand(&self, _: &TestMemory, errand: &Errand, rkey: RKey) -> Result<u64, Stop> {
-        let (who, theirs) = self.peer(errand.access())?;
+    fn remote_op(&self, _: &TestMemory, remote_op: &RemoteOp, rkey: RKey) -> Result<u64, ShmError> {
+        let (who, theirs) = self.peer(remote_op.access())?;
         self.reach()?;
-        errand.carry_out(theirs, who, rkey).map_err(Stop::Remote)
+        remote_op.execute(theirs, who, rkey).map_err(ShmError::Remote)
     }
 
     fn is_recorded(&self) -> bool {
-        self.shared.scribes[self.side].borrow().is_some()
+        self.shared.recorders[self.side].borrow().is_some()
     }
 
-    fn note(&self, memory: &TestMemory, deed: &Deed<'_>, outcome: Outcome) {
-        if let Some(scribe) = &mut *self.shared.scribes[self.side].borrow_mut() {
-            scribe.done(memory, deed, outcome);
+    fn record(&self, memory: &TestMemory, request: &DirectRequest<'_>, outcome: DirectOutcome) {
+        if let Some(recorder) = &mut *self.shared.recorders[self.side].borrow_mut() {
+            recorder.done(memory, request, outcome);
         }
     }
 }
@@ -242,7 +255,7 @@ pub(crate) struct Delivered<'a> {
     pub(crate) from: usize,
 }
 
-impl Arrived for Delivered<'_> {
+impl ReceivedBody for Delivered<'_> {
     type Memory = TestMemory;
 
     fn len_bytes(&self, prefix: usize) -> u32 {
@@ -258,21 +271,21 @@ impl Arrived for Delivered<'_> {
         out[len..].fill(0);
     }
 
-    fn scatter(&self, memory: &TestMemory, prefix: usize, pd: PdId, sgl: &[Sge], offset: u64) -> Result<(), Stop> {
+    fn scatter(&self, memory: &TestMemory, prefix: usize, pd: PdId, sgl: &[Sge], offset: u64) -> Result<(), ShmError> {
         let Some((lender, list)) = &self.frame.lent else {
-            return memory.scatter(pd, sgl, offset, &self.frame.bytes[prefix..]).map_err(Stop::Local);
+            return memory.scatter(pd, sgl, offset, &self.frame.bytes[prefix..]).map_err(ShmError::Local);
         };
         if !self.shared.lent_reachable.get() {
-            return Err(Stop::Elsewhere);
+            return Err(ShmError::NeedsFrame);
         }
         let mut bytes = vec![0; self.len_bytes(0) as usize];
         let lent = self.shared.memories[self.from].gather(*lender, list, 0, &mut bytes);
-        lent.map_err(|_| Stop::Elsewhere)?;
-        memory.scatter(pd, sgl, offset, &bytes).map_err(Stop::Local)
+        lent.map_err(|_| ShmError::NeedsFrame)?;
+        memory.scatter(pd, sgl, offset, &bytes).map_err(ShmError::Local)
     }
 
-    fn write(&self, memory: &TestMemory, prefix: usize, who: Accessor, to: RemoteAddr) -> Result<(), Stop> {
-        let bytes = self.frame.bytes.get(prefix..).ok_or(Stop::Elsewhere)?;
-        memory.remote_write(who, to.rkey, to.addr, bytes).map_err(Stop::Local)
+    fn write(&self, memory: &TestMemory, prefix: usize, who: Accessor, to: RemoteAddr) -> Result<(), ShmError> {
+        let bytes = self.frame.bytes.get(prefix..).ok_or(ShmError::NeedsFrame)?;
+        memory.remote_write(who, to.rkey, to.addr, bytes).map_err(ShmError::Local)
     }
 }

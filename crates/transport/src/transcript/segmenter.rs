@@ -2,11 +2,11 @@
 
 use wire::{Aeth, Bth, Extensions, Ieth, ImmDt, Opcode, Psn, Reth, Syndrome};
 
-use super::Bytes;
+use super::PayloadSource;
 
 /// The opcodes of a message's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Series {
+pub(super) enum MessageKind {
     Send,
     Write,
     Response,
@@ -14,8 +14,8 @@ pub(super) enum Series {
 
 /// A SEND, a WRITE or the response to a READ.
 #[derive(Debug)]
-pub(super) struct Message {
-    pub(super) series: Series,
+pub(super) struct Segmenter {
+    pub(super) kind: MessageKind,
     /// Of the request.
     pub(super) number: u32,
     pub(super) first_psn: Psn,
@@ -37,10 +37,10 @@ pub(super) struct Message {
     pub(super) rest: Vec<u8>,
 }
 
-impl Message {
-    pub(super) fn new(series: Series, number: u32, first_psn: Psn, mtu: u32, len_bytes: u32) -> Message {
-        Message {
-            series,
+impl Segmenter {
+    pub(super) fn new(kind: MessageKind, number: u32, first_psn: Psn, mtu: u32, len_bytes: u32) -> Segmenter {
+        Segmenter {
+            kind,
             number,
             first_psn,
             mtu,
@@ -67,7 +67,7 @@ impl Message {
     }
 
     /// Takes the next bytes, and gives each packet that they fill. False if they could not be had.
-    pub(super) fn feed(&mut self, bytes: Bytes<'_>, packet: &mut dyn FnMut(Bth, &Extensions, &[u8])) -> bool {
+    pub(super) fn feed(&mut self, bytes: PayloadSource<'_>, packet: &mut dyn FnMut(Bth, &Extensions, &[u8])) -> bool {
         let mut taken = 0;
         while !self.is_whole() {
             let have = self.rest.len() as u32;
@@ -94,7 +94,7 @@ impl Message {
             opcode: self.opcode(first, last),
             psn: self.first_psn.add(self.packets),
             solicited: last && self.solicited,
-            ack_req: last && self.series != Series::Response,
+            ack_req: last && self.kind != MessageKind::Response,
             ..Bth::default()
         };
         if !self.hidden {
@@ -107,8 +107,8 @@ impl Message {
     fn extensions(&self, first: bool, last: bool) -> Extensions {
         let aeth = Aeth { syndrome: Syndrome::ACK_UNLIMITED, msn: self.msn };
         Extensions {
-            reth: (first && self.series == Series::Write).then_some(self.reth),
-            aeth: ((first || last) && self.series == Series::Response).then_some(aeth),
+            reth: (first && self.kind == MessageKind::Write).then_some(self.reth),
+            aeth: ((first || last) && self.kind == MessageKind::Response).then_some(aeth),
             imm: self.imm.filter(|_| last).map(ImmDt),
             ieth: self.invalidate.filter(|_| last).map(|rkey| Ieth(wire::RKey(rkey))),
             ..Extensions::default()
@@ -118,25 +118,25 @@ impl Message {
     fn opcode(&self, first: bool, last: bool) -> Opcode {
         use Opcode as O;
         let (imm, invalidate) = (self.imm.is_some(), self.invalidate.is_some());
-        match (self.series, first, last) {
-            (Series::Send, true, false) => O::RC_SEND_FIRST,
-            (Series::Send, false, false) => O::RC_SEND_MIDDLE,
-            (Series::Send, false, true) if imm => O::RC_SEND_LAST_IMM,
-            (Series::Send, false, true) if invalidate => O::RC_SEND_LAST_INVALIDATE,
-            (Series::Send, false, true) => O::RC_SEND_LAST,
-            (Series::Send, true, true) if imm => O::RC_SEND_ONLY_IMM,
-            (Series::Send, true, true) if invalidate => O::RC_SEND_ONLY_INVALIDATE,
-            (Series::Send, true, true) => O::RC_SEND_ONLY,
-            (Series::Write, true, false) => O::RC_WRITE_FIRST,
-            (Series::Write, false, false) => O::RC_WRITE_MIDDLE,
-            (Series::Write, false, true) if imm => O::RC_WRITE_LAST_IMM,
-            (Series::Write, false, true) => O::RC_WRITE_LAST,
-            (Series::Write, true, true) if imm => O::RC_WRITE_ONLY_IMM,
-            (Series::Write, true, true) => O::RC_WRITE_ONLY,
-            (Series::Response, true, false) => O::RC_READ_RESPONSE_FIRST,
-            (Series::Response, false, false) => O::RC_READ_RESPONSE_MIDDLE,
-            (Series::Response, false, true) => O::RC_READ_RESPONSE_LAST,
-            (Series::Response, true, true) => O::RC_READ_RESPONSE_ONLY,
+        match (self.kind, first, last) {
+            (MessageKind::Send, true, false) => O::RC_SEND_FIRST,
+            (MessageKind::Send, false, false) => O::RC_SEND_MIDDLE,
+            (MessageKind::Send, false, true) if imm => O::RC_SEND_LAST_IMM,
+            (MessageKind::Send, false, true) if invalidate => O::RC_SEND_LAST_INVALIDATE,
+            (MessageKind::Send, false, true) => O::RC_SEND_LAST,
+            (MessageKind::Send, true, true) if imm => O::RC_SEND_ONLY_IMM,
+            (MessageKind::Send, true, true) if invalidate => O::RC_SEND_ONLY_INVALIDATE,
+            (MessageKind::Send, true, true) => O::RC_SEND_ONLY,
+            (MessageKind::Write, true, false) => O::RC_WRITE_FIRST,
+            (MessageKind::Write, false, false) => O::RC_WRITE_MIDDLE,
+            (MessageKind::Write, false, true) if imm => O::RC_WRITE_LAST_IMM,
+            (MessageKind::Write, false, true) => O::RC_WRITE_LAST,
+            (MessageKind::Write, true, true) if imm => O::RC_WRITE_ONLY_IMM,
+            (MessageKind::Write, true, true) => O::RC_WRITE_ONLY,
+            (MessageKind::Response, true, false) => O::RC_READ_RESPONSE_FIRST,
+            (MessageKind::Response, false, false) => O::RC_READ_RESPONSE_MIDDLE,
+            (MessageKind::Response, false, true) => O::RC_READ_RESPONSE_LAST,
+            (MessageKind::Response, true, true) => O::RC_READ_RESPONSE_ONLY,
         }
     }
 }
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     /// The packets of a message that comes in parts: opcode, PSN, bytes.
-    fn cut(mut message: Message, parts: &[usize]) -> Vec<(Opcode, u32, Vec<u8>)> {
+    fn cut(mut message: Segmenter, parts: &[usize]) -> Vec<(Opcode, u32, Vec<u8>)> {
         let all: Vec<u8> = (0..parts.iter().sum::<usize>()).map(|at| (at % 251) as u8).collect();
         let mut packets = Vec::new();
         let mut before = 0;
@@ -156,7 +156,7 @@ mod tests {
                 out.copy_from_slice(&all[at..at + out.len()]);
                 true
             };
-            let bytes = Bytes { len_bytes: *part as u32, read: &mut read };
+            let bytes = PayloadSource { len_bytes: *part as u32, read: &mut read };
             assert!(message.feed(bytes, &mut |bth, extensions, payload| {
                 assert!(extensions.fit(bth.opcode.info().expect("an opcode")), "{bth:?} {extensions:?}");
                 packets.push((bth.opcode, bth.psn.get(), payload.to_vec()));
@@ -168,8 +168,8 @@ mod tests {
         packets
     }
 
-    fn send(len_bytes: u32) -> Message {
-        Message::new(Series::Send, 0, Psn::new(0xff_ffff), 256, len_bytes)
+    fn send(len_bytes: u32) -> Segmenter {
+        Segmenter::new(MessageKind::Send, 0, Psn::new(0xff_ffff), 256, len_bytes)
     }
 
     fn opcodes(packets: &[(Opcode, u32, Vec<u8>)]) -> Vec<Opcode> {
@@ -190,7 +190,7 @@ mod tests {
         for (len, expected) in table {
             let packets = cut(send(len), &[len as usize]);
             assert_eq!(opcodes(&packets), expected, "{len}");
-            assert_eq!(packets.len() as u32, Message::packets_of(len, 256));
+            assert_eq!(packets.len() as u32, Segmenter::packets_of(len, 256));
             let psns: Vec<u32> = packets.iter().map(|(_, psn, _)| *psn).collect();
             assert_eq!(psns, [0xff_ffff, 0, 1][..packets.len()], "PSNs wrap");
         }
@@ -208,14 +208,14 @@ mod tests {
     #[test]
     fn the_ends_carry_more() {
         use Opcode as O;
-        let series = |series, len| Message::new(series, 0, Psn::new(0), 256, len);
-        let imm = |series_, len| Message { imm: Some(7), ..series(series_, len) };
-        assert_eq!(opcodes(&cut(imm(Series::Send, 300), &[300])), [O::RC_SEND_FIRST, O::RC_SEND_LAST_IMM]);
-        assert_eq!(opcodes(&cut(imm(Series::Write, 0), &[0])), [O::RC_WRITE_ONLY_IMM]);
-        assert_eq!(opcodes(&cut(imm(Series::Write, 300), &[300])), [O::RC_WRITE_FIRST, O::RC_WRITE_LAST_IMM]);
-        let invalidate = Message { invalidate: Some(9), ..send(3) };
+        let kind = |kind, len| Segmenter::new(kind, 0, Psn::new(0), 256, len);
+        let imm = |series_, len| Segmenter { imm: Some(7), ..kind(series_, len) };
+        assert_eq!(opcodes(&cut(imm(MessageKind::Send, 300), &[300])), [O::RC_SEND_FIRST, O::RC_SEND_LAST_IMM]);
+        assert_eq!(opcodes(&cut(imm(MessageKind::Write, 0), &[0])), [O::RC_WRITE_ONLY_IMM]);
+        assert_eq!(opcodes(&cut(imm(MessageKind::Write, 300), &[300])), [O::RC_WRITE_FIRST, O::RC_WRITE_LAST_IMM]);
+        let invalidate = Segmenter { invalidate: Some(9), ..send(3) };
         assert_eq!(opcodes(&cut(invalidate, &[3])), [O::RC_SEND_ONLY_INVALIDATE]);
-        let response = opcodes(&cut(series(Series::Response, 700), &[700]));
+        let response = opcodes(&cut(kind(MessageKind::Response, 700), &[700]));
         assert_eq!(response, [O::RC_READ_RESPONSE_FIRST, O::RC_READ_RESPONSE_MIDDLE, O::RC_READ_RESPONSE_LAST]);
     }
 
@@ -223,7 +223,7 @@ mod tests {
     fn bytes_that_are_gone_end_it() {
         let mut packets = 0;
         let mut read = |at: u32, _: &mut [u8]| at < 256;
-        let fed = send(600).feed(Bytes { len_bytes: 600, read: &mut read }, &mut |_, _, _| packets += 1);
+        let fed = send(600).feed(PayloadSource { len_bytes: 600, read: &mut read }, &mut |_, _, _| packets += 1);
         assert_eq!((fed, packets), (false, 1));
     }
 }

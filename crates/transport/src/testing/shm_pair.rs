@@ -5,14 +5,14 @@ use std::rc::Rc;
 
 use super::node::{Node, Setup};
 use super::pair::Side;
-use super::path::{Delivered, Frame, Shared, TestPath, View};
-use super::scribe::Scribe;
+use super::recorder::Recorder;
+use super::shm_path::{Delivered, Frame, Shared, TestPath, View};
 use crate::attr::QpState;
 use crate::drop::DropReason;
-use crate::shm::frame::Kind;
-use crate::shm::path::Arrived;
-use crate::shm::transcript::{Bytes, Direction, Ends, FRONT_BYTES, prefix_bytes};
+use crate::shm::frame::FrameKind;
+use crate::shm::path::ReceivedBody;
 use crate::time::Time;
+use crate::transcript::{ConnectionInfo, FRONT_BYTES, PacketDirection, PayloadSource};
 
 /// Two queue pairs with lanes between them.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct ShmPair {
     pub(crate) b: Node,
     pub(crate) shared: Rc<Shared>,
     /// Every frame that arrived: by whom it was sent, what.
-    pub(crate) sent: Vec<(Side, Kind)>,
+    pub(crate) sent: Vec<(Side, FrameKind)>,
     /// Every frame that was ignored: by whom, why.
     pub(crate) dropped: Vec<(Side, DropReason)>,
 }
@@ -68,14 +68,18 @@ impl ShmPair {
 
     /// Writes down from now on what both would have sent.
     pub(crate) fn write_down(&mut self) {
-        for (scribe, node) in self.shared.scribes.iter().zip([&self.a, &self.b]) {
-            *scribe.borrow_mut() = Some(Scribe::new(Ends::of(&node.qp)));
+        for (recorder, node) in self.shared.recorders.iter().zip([&self.a, &self.b]) {
+            *recorder.borrow_mut() = Some(Recorder::new(ConnectionInfo::of(&node.qp)));
         }
     }
 
     /// What is written down at one end: requests and answers from there and to there.
-    pub(crate) fn packets(&self, side: Side) -> Vec<(Direction, Vec<u8>)> {
-        self.shared.scribes[index(side)].borrow().as_ref().map(|scribe| scribe.packets.clone()).unwrap_or_default()
+    pub(crate) fn packets(&self, side: Side) -> Vec<(PacketDirection, Vec<u8>)> {
+        self.shared.recorders[index(side)]
+            .borrow()
+            .as_ref()
+            .map(|recorder| recorder.packets.clone())
+            .unwrap_or_default()
     }
 
     pub(crate) fn node(&mut self, side: Side) -> &mut Node {
@@ -90,9 +94,9 @@ impl ShmPair {
         for (view, node) in self.shared.views.iter().zip([&self.a, &self.b]) {
             let attr = node.qp.query();
             let ready = matches!(attr.state, QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe);
-            let scribe = &self.shared.scribes[usize::from(!std::ptr::eq(node, &self.a))];
-            if let Some(scribe) = &mut *scribe.borrow_mut() {
-                scribe.transcript.set_ends(Ends::of(&node.qp));
+            let recorder = &self.shared.recorders[usize::from(!std::ptr::eq(node, &self.a))];
+            if let Some(recorder) = &mut *recorder.borrow_mut() {
+                recorder.transcript.set_connection(ConnectionInfo::of(&node.qp));
             }
             let who = crate::memory::Accessor { pd: super::node::PD, qpn: node.qp.qpn() };
             view.set(ready.then_some(View { who, peer: attr.dest_qpn, access: attr.access }));
@@ -103,7 +107,7 @@ impl ShmPair {
     pub(crate) fn go(&mut self, side: Side, with_acks: bool) {
         self.publish();
         let node = self.node(side);
-        node.qp.go_on(with_acks, &mut node.host);
+        node.qp.progress(with_acks, &mut node.host);
     }
 
     /// The next frame for `side`, if there is one, arrives.
@@ -144,8 +148,8 @@ impl ShmPair {
                     quiet = false;
                 }
                 let node = self.node(side);
-                if node.qp.waits_for_room() {
-                    node.qp.look_for_room();
+                if node.qp.waits_for_lane() {
+                    node.qp.resume_sending();
                 }
                 quiet &= !node.qp.wants_transmit();
             }
@@ -210,12 +214,12 @@ impl ShmPair {
 
 /// As the device would, of a frame that has arrived.
 fn record(shared: &Shared, side: Side, frame: &Frame, body: &Delivered<'_>) {
-    if let Some(scribe) = &mut *shared.scribes[index(side)].borrow_mut() {
+    if let Some(recorder) = &mut *shared.recorders[index(side)].borrow_mut() {
         let mut front = [0; FRONT_BYTES];
         body.front(&mut front);
-        let prefix = prefix_bytes(frame.head.kind);
+        let prefix = frame.head.kind.prefix_bytes();
         let read = &mut |at: u32, out: &mut [u8]| body.copy_out(prefix, at, out);
-        scribe.arrived(&frame.head, &front, Bytes { len_bytes: body.len_bytes(prefix), read });
+        recorder.arrived(&frame.head, &front, PayloadSource { len_bytes: body.len_bytes(prefix), read });
     }
 }
 

@@ -2,50 +2,60 @@
 
 use wire::{AtomicEth, Extensions, Feth, FlushLevel, FlushPlacement, Opcode, RKey, Reth};
 
-use super::numbers::Answer;
+use super::psn_tracker::ExpectedResponse;
 use crate::memory::{Access, AtomicOp};
-use crate::shm::errand::Errand;
+use crate::shm::remote_op::RemoteOp;
 use crate::wr::RemoteAddr;
 
 /// One request packet, but for its numbers.
 #[derive(Debug)]
-pub(super) struct Single {
+pub(super) struct SinglePacket {
     pub(super) opcode: Opcode,
     pub(super) extensions: Extensions,
     /// The eight bytes of an ATOMIC WRITE.
     pub(super) payload: Option<[u8; 8]>,
-    pub(super) answer: Answer,
+    pub(super) answer: ExpectedResponse,
 }
 
-impl Single {
-    pub(super) fn read(from: RemoteAddr, len_bytes: u32) -> Single {
+impl SinglePacket {
+    pub(super) fn read(from: RemoteAddr, len_bytes: u32) -> SinglePacket {
         let extensions = Extensions { reth: Some(reth(from, len_bytes)), ..Extensions::default() };
-        Single { opcode: Opcode::RC_READ_REQUEST, extensions, payload: None, answer: Answer::Data(len_bytes) }
+        SinglePacket {
+            opcode: Opcode::RC_READ_REQUEST,
+            extensions,
+            payload: None,
+            answer: ExpectedResponse::Data(len_bytes),
+        }
     }
 
-    pub(super) fn errand(errand: &Errand, rkey: RKey) -> Single {
-        match *errand {
-            Errand::Atomic(addr, op) => atomic(RemoteAddr { addr, rkey }, op),
-            Errand::Write(addr, value) => {
+    pub(super) fn remote_op(remote_op: &RemoteOp, rkey: RKey) -> SinglePacket {
+        match *remote_op {
+            RemoteOp::Atomic(addr, op) => atomic(RemoteAddr { addr, rkey }, op),
+            RemoteOp::Write(addr, value) => {
                 let extensions = Extensions { reth: Some(reth(RemoteAddr { addr, rkey }, 8)), ..Extensions::default() };
-                Single { opcode: Opcode::RC_ATOMIC_WRITE, extensions, payload: Some(value), answer: Answer::Empty }
+                SinglePacket {
+                    opcode: Opcode::RC_ATOMIC_WRITE,
+                    extensions,
+                    payload: Some(value),
+                    answer: ExpectedResponse::Empty,
+                }
             }
-            Errand::Flush { range, access } => flush(range, access, rkey),
+            RemoteOp::Flush { range, access } => flush(range, access, rkey),
         }
     }
 }
 
-fn atomic(at: RemoteAddr, op: AtomicOp) -> Single {
+fn atomic(at: RemoteAddr, op: AtomicOp) -> SinglePacket {
     let (opcode, swap_or_add, compare) = match op {
         AtomicOp::CompareSwap { compare, swap } => (Opcode::RC_COMPARE_SWAP, swap, compare),
         AtomicOp::FetchAdd { add } => (Opcode::RC_FETCH_ADD, add, 0),
     };
     let atomic_eth = AtomicEth { addr: at.addr, rkey: at.rkey, swap_or_add, compare };
     let extensions = Extensions { atomic_eth: Some(atomic_eth), ..Extensions::default() };
-    Single { opcode, extensions, payload: None, answer: Answer::Value }
+    SinglePacket { opcode, extensions, payload: None, answer: ExpectedResponse::Value }
 }
 
-fn flush(range: Option<(u64, u64)>, access: Access, rkey: RKey) -> Single {
+fn flush(range: Option<(u64, u64)>, access: Access, rkey: RKey) -> SinglePacket {
     let mut placement = FlushPlacement::empty();
     placement.set(FlushPlacement::GLOBAL, access.contains(Access::FLUSH_GLOBAL));
     placement.set(FlushPlacement::PERSISTENT, access.contains(Access::FLUSH_PERSISTENT));
@@ -56,7 +66,7 @@ fn flush(range: Option<(u64, u64)>, access: Access, rkey: RKey) -> Single {
         reth: Some(reth(RemoteAddr { addr, rkey }, len_bytes as u32)),
         ..Extensions::default()
     };
-    Single { opcode: Opcode::RC_FLUSH, extensions, payload: None, answer: Answer::Empty }
+    SinglePacket { opcode: Opcode::RC_FLUSH, extensions, payload: None, answer: ExpectedResponse::Empty }
 }
 
 pub(super) fn reth(at: RemoteAddr, len_bytes: u32) -> Reth {

@@ -9,8 +9,8 @@ const MAX_OPEN: usize = 1 << 16;
 
 /// What a request is answered with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Answer {
-    Acknowledge,
+pub(super) enum ExpectedResponse {
+    Ack,
     /// READ responses of so many bytes.
     Data(u32),
     /// The value before an atomic.
@@ -21,11 +21,11 @@ pub(super) enum Answer {
 
 /// A request that is not answered yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Open {
+pub(super) struct OpenRequest {
     pub(super) number: u32,
     pub(super) first_psn: Psn,
     pub(super) packets: u32,
-    pub(super) answer: Answer,
+    pub(super) answer: ExpectedResponse,
     /// All its packets were given.
     pub(super) whole: bool,
     /// It comes again for a reason that the wire does not have, and is not to be shown twice.
@@ -33,17 +33,17 @@ pub(super) struct Open {
 }
 
 #[derive(Debug)]
-pub(super) struct Numbers {
+pub(super) struct PsnTracker {
     next_psn: Psn,
     /// Requests that were carried out.
     msn: u32,
     /// In order.
-    open: VecDeque<Open>,
+    open: VecDeque<OpenRequest>,
 }
 
-impl Numbers {
-    pub(super) fn new(first_psn: Psn) -> Numbers {
-        Numbers { next_psn: first_psn, msn: 0, open: VecDeque::new() }
+impl PsnTracker {
+    pub(super) fn new(first_psn: Psn) -> PsnTracker {
+        PsnTracker { next_psn: first_psn, msn: 0, open: VecDeque::new() }
     }
 
     pub(super) fn next_psn(&self) -> Psn {
@@ -62,7 +62,7 @@ impl Numbers {
     }
 
     /// A request begins; the one with the same number before, again.
-    pub(super) fn begin(&mut self, number: u32, packets: u32, answer: Answer) -> Open {
+    pub(super) fn begin(&mut self, number: u32, packets: u32, answer: ExpectedResponse) -> OpenRequest {
         if let Some(index) = self.index_of(number) {
             let known = self.open[index];
             if (known.packets, known.answer) == (packets, answer) {
@@ -79,7 +79,7 @@ impl Numbers {
         if self.open.len() == MAX_OPEN {
             self.open.pop_front();
         }
-        let open = Open { number, first_psn: self.take(packets), packets, answer, whole: false, shown: false };
+        let open = OpenRequest { number, first_psn: self.take(packets), packets, answer, whole: false, shown: false };
         self.open.push_back(open);
         open
     }
@@ -100,7 +100,7 @@ impl Numbers {
         self.msn = self.msn.wrapping_add(1);
     }
 
-    pub(super) fn find(&self, number: u32) -> Option<Open> {
+    pub(super) fn find(&self, number: u32) -> Option<OpenRequest> {
         self.index_of(number).map(|index| self.open[index])
     }
 
@@ -128,11 +128,11 @@ impl Numbers {
 mod tests {
     use super::*;
 
-    const ACK: Answer = Answer::Acknowledge;
+    const ACK: ExpectedResponse = ExpectedResponse::Ack;
 
     #[test]
     fn psns_follow_each_other_and_come_again_with_their_request() {
-        let mut numbers = Numbers::new(Psn::new(0xff_fffe));
+        let mut numbers = PsnTracker::new(Psn::new(0xff_fffe));
         let psns: Vec<u32> = [(8, 3), (9, 1), (10, 2)]
             .map(|(number, packets)| numbers.begin(number, packets, ACK).first_psn.get())
             .into();
@@ -146,16 +146,16 @@ mod tests {
 
     #[test]
     fn another_request_with_the_same_number_takes_its_place() {
-        let mut numbers = Numbers::new(Psn::new(0));
+        let mut numbers = PsnTracker::new(Psn::new(0));
         numbers.begin(1, 5, ACK);
         numbers.begin(2, 5, ACK);
-        assert_eq!(numbers.begin(1, 1, Answer::Value).first_psn.get(), 0);
+        assert_eq!(numbers.begin(1, 1, ExpectedResponse::Value).first_psn.get(), 0);
         assert_eq!(numbers.begin(2, 1, ACK).first_psn.get(), 1);
     }
 
     #[test]
     fn numbers_may_be_anything() {
-        let mut numbers = Numbers::new(Psn::new(0));
+        let mut numbers = PsnTracker::new(Psn::new(0));
         let mut state = 1u64;
         for _ in 0..100_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -4,8 +4,8 @@
 //! Whatever does not go well here is tried again from the queue, where it gets its error. And whatever somebody
 //! records goes through the queue, where it is told of.
 
-use super::errand::Errand;
-use super::path::Path;
+use super::path::ShmPath;
+use super::remote_op::RemoteOp;
 use super::requester::{Requester, path};
 use crate::attr::QpState;
 use crate::completion::Completion;
@@ -19,7 +19,7 @@ use crate::wr::{Payload, SendFlags, SendOp, SendWr};
 impl Requester {
     /// Carries a checked request out, if it can be done at once. True if it is done with.
     #[inline]
-    pub(crate) fn at_once<H: Host>(&mut self, core: &mut Core, wr: &SendWr, host: &mut H) -> bool {
+    pub(crate) fn execute_inline<H: Host>(&mut self, core: &mut Core, wr: &SendWr, host: &mut H) -> bool {
         if !core.sq.is_empty() || core.state() != QpState::Rts || !self.is_idle() {
             return false;
         }
@@ -33,7 +33,7 @@ impl Requester {
                 to_peer.read(host.memory(), core.pd, sgl, wr.payload.len_bytes() as u32, *remote).is_ok()
             }
             (SendOp::Atomic(remote, op), Payload::Sgl(sgl)) => {
-                match to_peer.errand(host.memory(), &Errand::Atomic(remote.addr, *op), remote.rkey) {
+                match to_peer.remote_op(host.memory(), &RemoteOp::Atomic(remote.addr, *op), remote.rkey) {
                     Err(_) => false,
                     Ok(before) => match host.memory().scatter(core.pd, sgl, 0, &before.to_ne_bytes()) {
                         Ok(()) => true,
