@@ -1,7 +1,7 @@
-//! What one packet costs on the hot path: headers in and out, ICRC, and the
+//! The cost of one packet on the hot path: decoding and encoding headers, the ICRC, and the
 //! search for an unknown identification.
 //!
-//! The lines named `crc32fast` are the floor: the same number of bytes in one piece.
+//! The lines named `crc32fast` are the lower bound: the same number of bytes in one piece.
 #![allow(missing_docs, reason = "criterion_group! makes an undocumented function")]
 
 use std::hint::black_box;

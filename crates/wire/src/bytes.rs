@@ -1,5 +1,5 @@
-//! Big-endian fields at fixed places of an array. The places are constants of this
-//! crate, never a peer's choice, so going past the end is a bug that the tests show.
+//! Big-endian fields at fixed offsets of an array. The offsets are constants of this
+//! crate, never a peer's choice. An access past the end is a bug that the tests show.
 
 /// The `N` bytes at `at`.
 #[inline(always)]

@@ -1,7 +1,7 @@
-//! End-to-end credits: how an acknowledge tells in 5 bits how many receive WQEs are
+//! End-to-end credits: the 5-bit code in which an ACK tells how many receive WQEs are
 //! posted (IB specification 9.7.7.2).
 
-/// The code that says "no end-to-end flow control": send without counting.
+/// The code for "no end-to-end flow control": the requester sends without counting credits.
 pub const CREDIT_CODE_UNLIMITED: u8 = 31;
 
 /// Credits of the codes 0 to 30, about two codes for each power of two.
@@ -16,7 +16,7 @@ pub fn credit_code(count: u32) -> u8 {
     (CREDITS.partition_point(|&credits| credits <= count) - 1) as u8
 }
 
-/// How many credits a code grants; `None` for [`CREDIT_CODE_UNLIMITED`]. The low 5 bits count.
+/// The number of credits that a code grants; `None` for [`CREDIT_CODE_UNLIMITED`]. Only the low 5 bits count.
 #[inline]
 pub fn credit_count(code: u8) -> Option<u32> {
     CREDITS.get(usize::from(code & 0x1f)).copied()

@@ -1,5 +1,5 @@
-//! The extension headers of one packet as a plain value: what [`Packet`](crate::Packet)
-//! views, and the way back to bytes. For tools, captures and tests; a fast path writes
+//! The extension headers of one packet as a plain value: decoded from a [`Packet`](crate::Packet),
+//! and encoded back to bytes. Tools, captures and tests use it; a fast path writes
 //! the one or two headers that it needs itself.
 
 use crate::header::{
@@ -10,19 +10,19 @@ use crate::opcode::{HeaderSet, OpcodeInfo};
 /// The headers between BTH and payload, in the order of the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Extensions {
-    /// UD: who sends.
+    /// UD: the sending queue pair and the queue key.
     pub deth: Option<Deth>,
-    /// XRC: which shared receive queue.
+    /// XRC: the shared receive queue that receives.
     pub xrceth: Option<XrcEth>,
-    /// FLUSH: what for.
+    /// FLUSH: placement and selectivity.
     pub feth: Option<Feth>,
-    /// WRITE, READ, FLUSH: which memory.
+    /// WRITE, READ, FLUSH: the remote memory.
     pub reth: Option<Reth>,
     /// Atomic request.
     pub atomic_eth: Option<AtomicEth>,
-    /// Answer.
+    /// ACK, NAK or READ response.
     pub aeth: Option<Aeth>,
-    /// Answer to an atomic.
+    /// Response to an atomic request.
     pub atomic_ack: Option<AtomicAckEth>,
     /// Immediate data.
     pub imm: Option<ImmDt>,
@@ -30,16 +30,16 @@ pub struct Extensions {
     pub ieth: Option<Ieth>,
     /// Congestion notification.
     pub cnp: Option<Cnp>,
-    /// Selective acknowledge.
+    /// Bitmap of a selective ACK.
     pub sack: Option<Sack>,
-    /// Acknowledge brought along by a request.
+    /// ACK that travels inside a request.
     pub piggyback: Option<Piggyback>,
-    /// Proof that the packet comes from the other end.
+    /// Proof that the packet comes from the connected peer.
     pub cookie: Option<Cookie>,
 }
 
 impl Extensions {
-    /// Which of them there are.
+    /// The set of headers that are present.
     pub fn set(&self) -> HeaderSet {
         let mut set = HeaderSet::empty();
         set.set(HeaderSet::DETH, self.deth.is_some());
@@ -58,7 +58,7 @@ impl Extensions {
         set
     }
 
-    /// Whether these are exactly the headers that an opcode has.
+    /// Whether the headers are exactly those of an opcode.
     pub fn fit(&self, info: &OpcodeInfo) -> bool {
         self.set() == info.headers
     }
@@ -74,7 +74,7 @@ impl Extensions {
         out.extend_from_slice(&[0; 3][..pad]);
     }
 
-    /// Appends the headers alone.
+    /// Appends the headers only.
     pub fn encode(&self, out: &mut Vec<u8>) {
         append(out, self.deth.map(|header| header.encode()));
         append(out, self.xrceth.map(|header| header.encode()));

@@ -9,10 +9,10 @@ pub const ROCE_PORT: u16 = 4791;
 
 /// Lowest UDP source port that RoCEv2 senders use by custom.
 const SOURCE_PORT_MIN: u32 = 0xc000;
-/// How many there are: 2^14.
+/// There are 2^14 of these ports; the mask selects one.
 const SOURCE_PORT_MASK: u32 = 0x3fff;
 
-/// Where packets come from and go to. The destination port is always [`ROCE_PORT`].
+/// Source and destination of packets. The destination port is always [`ROCE_PORT`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Flow {
     /// The sender's address.
@@ -47,7 +47,7 @@ impl Flow {
         Flow { source: self.destination, destination: self.source, source_port: self.source_port }
     }
 
-    /// A flow that mixes versions cannot exist on a wire; it counts as IPv6.
+    /// A flow that mixes IP versions cannot exist on a wire; it counts as IPv6.
     #[inline]
     pub(crate) fn addresses(&self) -> Addresses {
         match (self.source.to_canonical(), self.destination.to_canonical()) {
@@ -64,12 +64,12 @@ fn ipv6(address: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// The UDP source port of a connected queue pair, as Linux chooses it: entropy for the
-/// network's load balancing, always the same for one connection, in both directions if both
-/// ends use the same (or no) flow label.
+/// The UDP source port of a connected queue pair, as Linux chooses it. The port is entropy for the
+/// network's load balancing. It is constant for one connection, and the same in both directions if
+/// both ends use the same (or no) flow label.
 ///
-/// The 20 bits of the flow label (or, if zero, of a hash of the two QPNs) are folded
-/// into the 14 that a port from 0xc000 up has.
+/// The function folds the 20 bits of the flow label (or, if it is zero, of a hash of the two QPNs)
+/// into the 14 bits that a port from 0xc000 up has.
 pub fn source_port(flow_label: u32, local: Qpn, remote: Qpn) -> u16 {
     let label = match flow_label & 0xf_ffff {
         0 => flow_label_of(local, remote),
@@ -79,8 +79,8 @@ pub fn source_port(flow_label: u32, local: Qpn, remote: Qpn) -> u16 {
     (SOURCE_PORT_MIN | folded) as u16
 }
 
-/// The UDP source port of a UD queue pair, as Linux chooses it: a hash of its number,
-/// whatever the destination.
+/// The UDP source port of a UD queue pair, as Linux chooses it: a hash of its number.
+/// It does not depend on the destination.
 pub fn source_port_ud(qpn: Qpn) -> u16 {
     /// 2^32 divided by the square of the golden ratio.
     const GOLDEN: u32 = 0x61c8_8647;
@@ -88,7 +88,7 @@ pub fn source_port_ud(qpn: Qpn) -> u16 {
     (SOURCE_PORT_MIN + (hash & SOURCE_PORT_MASK)) as u16
 }
 
-/// A flow label of 20 bits that both ends of a connection compute alike.
+/// A flow label of 20 bits; both ends of a connection compute the same one.
 fn flow_label_of(local: Qpn, remote: Qpn) -> u32 {
     let product = u64::from(local.get()) * u64::from(remote.get());
     let product = product ^ product >> 20;
@@ -100,7 +100,7 @@ fn flow_label_of(local: Qpn, remote: Qpn) -> u32 {
 mod tests {
     use super::*;
 
-    /// Ports seen in captures of the Linux driver.
+    /// The expected ports come from captures of the Linux driver.
     #[test]
     fn ports_are_those_of_linux() {
         assert_eq!(source_port(0, Qpn::new(0x11), Qpn::new(0x11)), 49441);

@@ -1,5 +1,5 @@
-//! Whole frames: Ethernet II, IPv4 or IPv6, UDP. For captures, simulated networks and tests;
-//! on the real path the kernel makes them.
+//! Whole frames: Ethernet II, IPv4 or IPv6, UDP. Captures, simulated networks and tests use them;
+//! on a real network the kernel builds the frames.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -18,7 +18,7 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// The most payload that fits a UDP datagram over IPv4 (one of IPv6 has room for 20 bytes more).
 pub const MAX_UDP_PAYLOAD_BYTES: usize = 0xffff - Ipv4::LEN - Udp::LEN;
 
-/// What a frame holds.
+/// The fields of a decoded frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame<'a> {
     /// Addresses and source port.
@@ -37,12 +37,12 @@ pub struct Frame<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{len_bytes} bytes do not fit a UDP datagram")]
 pub struct TooLong {
-    /// Its length.
+    /// The payload's length.
     pub len_bytes: usize,
 }
 
-/// Appends the frame that carries `udp_payload`, with right checksums. Ethernet addresses
-/// are made up from the IP addresses.
+/// Appends the frame that carries `udp_payload`, with correct checksums. The Ethernet addresses
+/// are derived from the IP addresses.
 ///
 /// # Errors
 /// If the payload does not fit a UDP datagram; `out` is unchanged then.
@@ -92,10 +92,10 @@ pub fn encode(
     Ok(())
 }
 
-/// Takes a frame apart; `None` if it is not UDP to the RoCEv2 port in an untagged Ethernet
+/// Decodes a frame; `None` if it is not UDP to the RoCEv2 port in an untagged Ethernet
 /// frame, has IP options or extension headers, is a fragment, or its lengths or its IPv4
-/// header checksum are wrong. The UDP checksum is not looked at: some senders leave it
-/// out, in captures it is often unfinished, and the ICRC covers the same bytes.
+/// header checksum are wrong. The UDP checksum is not checked: some senders leave it
+/// out, in captures it is often incomplete, and the ICRC covers the same bytes.
 pub fn decode(frame: &[u8]) -> Option<Frame<'_>> {
     let (ethernet, packet) = frame.split_first_chunk::<ETHERNET_LEN>()?;
     match u16_at(ethernet, 12) {
@@ -145,8 +145,8 @@ fn ethernet(source: IpAddr, destination: IpAddr, ethertype: u16, out: &mut Vec<u
     out.extend_from_slice(&ethertype.to_be_bytes());
 }
 
-/// The group's address for multicast (RFC 1112, RFC 2464), else a locally administered one
-/// with the last four octets of the IP address.
+/// The group's Ethernet address for multicast (RFC 1112, RFC 2464). For unicast, a locally
+/// administered address with the last four octets of the IP address.
 fn mac(address: IpAddr) -> [u8; 6] {
     match address {
         IpAddr::V4(v4) => mac_v4(v4),

@@ -18,7 +18,7 @@ impl Gid {
         }
     }
 
-    /// Whether packets to this GID reach every member of a multicast group.
+    /// Whether this GID is a multicast group.
     pub fn is_multicast(self) -> bool {
         self.ip().is_multicast()
     }

@@ -1,5 +1,5 @@
 //! Global routing header: the 40 bytes before the payload in a UD receive buffer. RoCEv2 has none
-//! on the wire; what stands there instead is the IP header (Annex A17).
+//! on the wire; the buffer holds the IP header in its place (Annex A17).
 
 use core::net::IpAddr;
 
@@ -8,7 +8,7 @@ use crate::flow::{Addresses, Flow};
 use crate::gid::Gid;
 use crate::ip::{Ipv4, Ipv6, Udp};
 
-/// Who sent a UD packet, and how it travelled.
+/// The addresses and IP header fields of a received UD packet.
 ///
 /// ```text
 ///  bytes 0..20        20..40
@@ -35,7 +35,7 @@ impl Grh {
     /// Bytes in the receive buffer.
     pub const LEN: usize = 40;
 
-    /// The header of a packet between two GIDs, of which BTH to pad are `ib_len_bytes` long.
+    /// The header of a packet between two GIDs. `ib_len_bytes` is the packet's length from BTH to pad.
     pub fn new(source: Gid, destination: Gid, traffic_class: u8, hop_limit: u8, ib_len_bytes: usize) -> Grh {
         Grh {
             source,
@@ -47,8 +47,8 @@ impl Grh {
         }
     }
 
-    /// Reads whichever IP header stands there; `None` if none does. The first twenty
-    /// bytes may be anything before an IPv4 header: its checksum decides.
+    /// Reads the IPv4 or IPv6 header; `None` if there is neither. The first twenty bytes before
+    /// an IPv4 header may have any contents: the checksum of the IPv4 header decides.
     pub fn decode(bytes: &[u8; Grh::LEN]) -> Option<Grh> {
         let last = bytes.last_chunk::<{ Ipv4::LEN }>()?;
         match Ipv4::decode(last) {
@@ -57,7 +57,7 @@ impl Grh {
         }
     }
 
-    /// The 40 bytes: an IPv4 header in the last twenty if both GIDs are IPv4 addresses,
+    /// Writes the 40 bytes: an IPv4 header in the last twenty if both GIDs are IPv4 addresses,
     /// else an IPv6 header.
     pub fn encode(&self) -> [u8; Grh::LEN] {
         match self.addresses() {
@@ -159,7 +159,7 @@ mod tests {
         bytes[39] ^= 1;
         assert_eq!(Grh::decode(&[0; 40]), None);
         assert_eq!(Grh::decode(&[0xff; 40]), None);
-        // Now it reads as an IPv6 header, but its next header is not UDP.
+        // The bytes read as an IPv6 header, but its next header is not UDP.
         assert_eq!(Grh::decode(&bytes), None);
     }
 }

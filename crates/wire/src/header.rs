@@ -1,7 +1,7 @@
 //! The headers as values. Each has its length, a `decode` that accepts every byte
 //! pattern, and an `encode` that writes reserved bits as zero.
 //!
-//! Which of them a packet has is not known here; see [`OpcodeInfo`](crate::OpcodeInfo).
+//! [`OpcodeInfo`](crate::OpcodeInfo) says which of them a packet has; this module does not know.
 
 mod aeth;
 mod atomic;

@@ -1,5 +1,5 @@
-//! The invariant CRC that ends every packet: CRC-32 over everything that does not change
-//! on the way (Annex A17).
+//! The invariant CRC at the end of every packet: CRC-32 over all fields that routers do not
+//! change (Annex A17).
 //!
 //! ```text
 //!  8 bytes of ones | IP | UDP | BTH | extension headers | payload | pad  ->  ICRC
@@ -9,13 +9,13 @@
 //! class, flow label and hop limit; the UDP checksum; in the BTH the byte with FECN and BECN.
 //! On the wire the result is little-endian: [`u32::to_le_bytes`].
 //!
-//! The IPv4 identification is covered too, but a UDP socket does not show it. So
-//! [`check`] is given a guess, and solves for the real one if the guess is wrong: that
-//! leaves 16 of the 32 bits to find errors with. IPv4 packets are taken to have "don't
+//! The CRC covers the IPv4 identification too, but a UDP socket does not show it. The caller
+//! gives [`check`] a guess. If the guess is wrong, `check` solves for the real identification, which
+//! leaves 16 of the 32 bits to detect errors. The module assumes that IPv4 packets have "don't
 //! fragment" set, as RoCEv2 senders do.
 //!
-//! This module owns the arithmetic only. Whether a packet with an unexpected
-//! identification is welcome, the caller decides.
+//! This module owns the arithmetic only. The caller decides whether it accepts a packet with an
+//! unexpected identification.
 
 mod image;
 mod sealer;
@@ -32,21 +32,21 @@ use crate::ip::{Ipv4, Udp};
 
 pub use sealer::Sealer;
 
-/// What [`check`] found.
+/// The result of [`check`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Check {
-    /// Right, with the expected identification if it is IPv4.
+    /// The ICRC is correct; for IPv4, with the expected identification.
     Good,
-    /// Right if this is the packet's IPv4 identification, which was not the expected one.
+    /// The ICRC is correct if the packet has this IPv4 identification, which is not the expected one.
     Identification(u16),
-    /// Wrong: the packet was damaged, or is no packet.
+    /// The ICRC is wrong: the packet is damaged or not a packet.
     Bad,
 }
 
-/// The ICRC of a packet, of which `ib` is BTH to pad. `identification` is the IPv4
-/// header's; IPv6 has none and ignores it.
+/// The ICRC of a packet; `ib` is the packet from BTH to pad. `identification` is the field of the
+/// IPv4 header; it is ignored for IPv6.
 ///
-/// Fewer bytes than a BTH are no packet; they count as if zeros followed.
+/// Fewer bytes than a BTH are not a packet; they count as if zeros followed.
 #[inline]
 pub fn compute(flow: &Flow, identification: u16, ib: &[u8]) -> u32 {
     let short;
@@ -73,9 +73,9 @@ pub fn compute(flow: &Flow, identification: u16, ib: &[u8]) -> u32 {
 
 /// Checks a packet from BTH to ICRC, as a UDP socket delivers it.
 ///
-/// If the ICRC is not right with the expected identification, and the flow is IPv4, the
-/// identification that makes it right is computed. A packet with one flipped bit is always
-/// found bad; other damage passes as [`Check::Identification`] with probability 2^-16.
+/// If the ICRC is wrong with the expected identification and the flow is IPv4, the function computes
+/// the identification that makes it correct. It always rejects a packet with one flipped bit;
+/// other damage passes as [`Check::Identification`] with probability 2^-16.
 #[inline]
 pub fn check(flow: &Flow, ib_and_icrc: &[u8], expected_identification: u16) -> Check {
     let Some((ib, icrc)) = ib_and_icrc.split_last_chunk::<ICRC_LEN>() else {
@@ -87,7 +87,7 @@ pub fn check(flow: &Flow, ib_and_icrc: &[u8], expected_identification: u16) -> C
     explain(flow, ib, compute(flow, expected_identification, ib) ^ u32::from_le_bytes(*icrc), expected_identification)
 }
 
-/// What it means that the ICRC is different from what was expected by so much.
+/// The verdict on a packet whose ICRC differs from the expected one by `difference` (their XOR).
 #[inline]
 fn explain(flow: &Flow, ib: &[u8], difference: u32, expected_identification: u16) -> Check {
     match difference {
@@ -96,14 +96,14 @@ fn explain(flow: &Flow, ib: &[u8], difference: u32, expected_identification: u16
     }
 }
 
-/// What varies of the UDP header of a packet with so many bytes from BTH to pad. Longer packets than UDP can carry have
-/// no ICRC that anyone could compare; their length wraps.
+/// The variable fields of the UDP header of a packet with `ib_bytes` bytes from BTH to pad. The length of packets
+/// that UDP cannot carry wraps: no such packet exists whose ICRC could be compared.
 #[inline]
 fn udp_of(flow: &Flow, ib_bytes: usize) -> image::Udp {
     image::Udp { source_port: flow.source_port, len_bytes: ib_bytes.wrapping_add(Udp::LEN + ICRC_LEN) as u16 }
 }
 
-/// Not inlined: between peers of this library the expected identification is right.
+/// Not inlined: between peers of this library the expected identification is correct.
 #[cold]
 #[inline(never)]
 fn check_identification(flow: &Flow, ib: &[u8], difference: u32, expected: u16) -> Check {

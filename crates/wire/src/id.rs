@@ -1,4 +1,4 @@
-//! The small numbers that name things on the wire, each a type of its own.
+//! Identifiers and keys on the wire, each a type of its own.
 
 use core::fmt;
 
@@ -19,7 +19,7 @@ impl Qpn {
         Qpn(value & 0xff_ffff)
     }
 
-    /// The number, at most `0xff_ffff`.
+    /// The 24-bit value.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -65,7 +65,7 @@ impl Psn {
         Psn(value & 0xff_ffff)
     }
 
-    /// The number, at most `0xff_ffff`.
+    /// The 24-bit value.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -88,8 +88,8 @@ impl Psn {
         self.add(1)
     }
 
-    /// How far this PSN lies after `from`, in packets: negative when it lies before,
-    /// always in `-0x80_0000..=0x7f_ffff`.
+    /// The number of packets from `from` to this PSN; negative if this PSN lies before `from`.
+    /// Always in `-0x80_0000..=0x7f_ffff`.
     pub const fn distance(self, from: Psn) -> i32 {
         ((self.0.wrapping_sub(from.0) << 8) as i32) >> 8
     }
@@ -149,8 +149,8 @@ impl PKey {
     /// The default partition, full member.
     pub const DEFAULT: PKey = PKey(0xffff);
 
-    /// Whether packets with key `other` may enter a QP that has this key: same
-    /// partition, and at least one of the two a full member (IB specification 10.9.3).
+    /// Whether a QP that has this key accepts packets with key `other`. Both must be in the same
+    /// partition, and at least one of them a full member (IB specification 10.9.3).
     pub const fn admits(self, other: PKey) -> bool {
         self.0 & 0x7fff == other.0 & 0x7fff && (self.0 | other.0) & 0x8000 != 0
     }

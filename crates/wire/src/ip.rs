@@ -1,5 +1,5 @@
 //! IP and UDP headers, as far as RoCEv2 needs them: without options and extensions,
-//! never fragmented (Annex A17). Frames, GRHs and the ICRC are made of them.
+//! never fragmented (Annex A17). Frames, GRHs and the ICRC use them.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,14 +10,14 @@ use crate::flow::ROCE_PORT;
 const UDP: u8 = 17;
 const VERSION_4_IHL_5: u8 = 0x45;
 const DONT_FRAGMENT: u16 = 0x4000;
-/// More fragments, or not the first.
+/// The "more fragments" flag and the fragment offset.
 const FRAGMENT_MASK: u16 = 0x3fff;
 
 /// An IPv4 header of 20 bytes before UDP, "don't fragment" set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ipv4 {
     pub(crate) tos: u8,
-    /// Header and all that follows.
+    /// Length of the header and everything after it.
     pub(crate) total_len_bytes: u16,
     pub(crate) identification: u16,
     pub(crate) ttl: u8,
@@ -28,7 +28,7 @@ pub(crate) struct Ipv4 {
 impl Ipv4 {
     pub(crate) const LEN: usize = 20;
 
-    /// Accepts only what a RoCEv2 receiver may see: no options, no fragment, UDP, right checksum.
+    /// Accepts only headers that a RoCEv2 receiver may see: no options, no fragment, UDP, correct checksum.
     pub(crate) fn decode(bytes: &[u8; Ipv4::LEN]) -> Option<Ipv4> {
         let plain = bytes[0] == VERSION_4_IHL_5
             && u16_at(bytes, 6) & FRAGMENT_MASK == 0
@@ -44,7 +44,7 @@ impl Ipv4 {
         })
     }
 
-    /// With its checksum.
+    /// Computes the checksum.
     pub(crate) fn encode(&self) -> [u8; Ipv4::LEN] {
         let mut bytes = [0; Ipv4::LEN];
         bytes[0] = VERSION_4_IHL_5;
@@ -68,7 +68,7 @@ pub(crate) struct Ipv6 {
     pub(crate) traffic_class: u8,
     /// 20 bits.
     pub(crate) flow_label: u32,
-    /// All that follows the header.
+    /// Length of everything after the header.
     pub(crate) payload_len_bytes: u16,
     pub(crate) hop_limit: u8,
     pub(crate) source: Ipv6Addr,
@@ -109,7 +109,7 @@ impl Ipv6 {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Udp {
     pub(crate) source_port: u16,
-    /// Header and payload.
+    /// Length of header and payload.
     pub(crate) len_bytes: u16,
     pub(crate) checksum: u16,
 }
@@ -135,8 +135,8 @@ impl Udp {
         bytes
     }
 
-    /// The same with its checksum over the pseudo-header of `source` and `destination`
-    /// (octets of either version) and the payload. Never 0, which would mean "none".
+    /// Adds the checksum over the pseudo-header of `source` and `destination`
+    /// (octets of either IP version) and the payload. It is never 0, which would mean "no checksum".
     pub(crate) fn with_checksum(self, source: &[u8], destination: &[u8], payload: &[u8]) -> Udp {
         let bare = Udp { checksum: 0, ..self };
         // The length is 32 bits wide for IPv6; its high half is zero and adds nothing.
@@ -146,7 +146,7 @@ impl Udp {
     }
 }
 
-/// The Internet checksum (RFC 1071) of pieces, of which only the last may have odd length.
+/// The Internet checksum (RFC 1071) over several pieces. Only the last may have odd length.
 fn checksum(pieces: &[&[u8]]) -> u16 {
     let mut sum: u64 = pieces.iter().map(|piece| sum_words(piece)).sum();
     while sum > 0xffff {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv4_refuses_what_is_not_plain() {
+    fn ipv4_refuses_options_fragments_and_other_protocols() {
         let header = Ipv4 {
             tos: 0x2e,
             total_len_bytes: 1000,

@@ -1,4 +1,4 @@
-//! RoCEv2 packet formats: what a packet's bytes mean, and nothing about what to do with them.
+//! RoCEv2 packet formats. This crate decodes and encodes packets; the transport acts on them.
 //!
 //! A RoCEv2 packet is an InfiniBand transport packet in a UDP datagram (Annex A17):
 //!
@@ -8,13 +8,13 @@
 //! ```
 //!
 //! - [`Opcode`] and its one table say which extension headers follow the [`Bth`].
-//! - [`Packet`] is the view over received bytes: checked once, then fields are read at
-//!   their places. Each header is also a plain value ([`Bth`], [`Reth`], [`Aeth`], ...) that
-//!   decodes from and encodes to an array; [`Extensions`] holds those of one packet.
-//! - [`icrc`] computes and checks the checksum that ends every packet.
+//! - [`Packet`] is the view over received bytes. It checks them once, then reads fields at
+//!   their offsets. Each header is also a plain value ([`Bth`], [`Reth`], [`Aeth`], ...) that
+//!   decodes from and encodes to an array; [`Extensions`] holds the headers of one packet.
+//! - [`icrc`] computes and checks the checksum at the end of every packet.
 //! - [`frame`] wraps a datagram in Ethernet and IP, for captures and simulation.
 //! - [`Syndrome`], [`credit_code`], [`rnr_timer`] and [`ack_timeout`] translate the codes
-//!   that acknowledges and queue pair attributes carry.
+//!   in ACKs, NAKs and queue pair attributes.
 //!
 //! Everything is pure: no allocation on decode, no clock, no socket. Bytes come from
 //! hostile peers: no function panics on any of them.

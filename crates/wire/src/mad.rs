@@ -7,14 +7,15 @@
 //!      1         7        2         3       4 bytes      8            2        2       4        232
 //! ```
 //!
-//! [`decode`] and [`encode`] translate between the bytes and a [`MadHeader`] with a [`Message`];
-//! every message is a plain value that holds all of its fields as the wire has them: codes stay
-//! codes, and private data has its whole fixed length. Reserved bits are ignored and sent as zero.
+//! [`decode`] and [`encode`] translate between the bytes and a [`MadHeader`] with a [`Message`].
+//! Every message is a plain value with all fields as they are on the wire: codes stay codes, and
+//! private data has its whole fixed length. Receivers ignore reserved bits, senders clear them.
 //! [`packet`] wraps a MAD in its BTH and DETH.
 //!
-//! What to do with a message is not known here.
+//! The connection manager that acts on messages is not in this crate.
 
 mod bits;
+mod body;
 mod disconnect;
 mod lap;
 mod mra;
@@ -27,6 +28,7 @@ mod sidr;
 #[cfg(test)]
 mod tests;
 
+pub use body::{BODY_LEN, Body, HEADER_LEN, MAD_LEN};
 pub use disconnect::{Drep, Dreq, Rtu};
 pub use lap::{Apr, Lap, apr_status};
 pub use mra::{About, Mra};
@@ -38,16 +40,6 @@ pub use sidr::{SidrRep, SidrReq, sidr_status};
 
 use crate::bytes::{array_at, put, u16_at, u32_at, u64_at};
 
-/// Bytes of a MAD, header included.
-pub const MAD_LEN: usize = 256;
-/// Bytes of a message after the header.
-pub const BODY_LEN: usize = MAD_LEN - HEADER_LEN;
-/// Bytes of the header.
-pub const HEADER_LEN: usize = 24;
-
-/// A message's bytes after the header.
-pub type Body = [u8; BODY_LEN];
-
 const BASE_VERSION: u8 = 1;
 /// The management class of communication management.
 const CLASS: u8 = 0x07;
@@ -55,7 +47,7 @@ const CLASS_VERSION: u8 = 2;
 /// ComMgtSend: the one method of the class.
 const METHOD_SEND: u8 = 0x03;
 
-/// Which message a MAD carries (IB specification 12.6, table 99).
+/// The code of the message that a MAD carries (IB specification 12.6, table 99).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Attribute(pub u16);
 
@@ -72,7 +64,7 @@ impl Attribute {
     pub const RTU: Attribute = Attribute(0x0014);
     /// Request for communication release.
     pub const DREQ: Attribute = Attribute(0x0015);
-    /// Reply to it.
+    /// Reply to a request for communication release.
     pub const DREP: Attribute = Attribute(0x0016);
     /// Service id resolution request.
     pub const SIDR_REQ: Attribute = Attribute(0x0017);
@@ -84,14 +76,14 @@ impl Attribute {
     pub const APR: Attribute = Attribute(0x001a);
 }
 
-/// What of the header differs from message to message.
+/// The variable fields of the MAD header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct MadHeader {
     /// Status, zero in requests.
     pub status: u16,
     /// Class specific, zero.
     pub class_specific: u16,
-    /// The same in a request and in what answers it.
+    /// A response repeats the id of its request.
     pub transaction_id: u64,
     /// Attribute modifier. Linux carries the options of an enhanced connection establishment (ECE) in it.
     pub modifier: u32,
@@ -114,17 +106,17 @@ pub enum Message {
     Apr(Apr),
 }
 
-/// Why a MAD is none of the connection manager's.
+/// The reason why [`decode`] refuses a MAD.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum MadError {
-    /// Base version, class or class version is another.
+    /// Base version, class or class version differs from communication management.
     #[error("base version {base_version}, class {class:#04x} version {class_version} is not communication management")]
     Class {
         /// The base version.
         base_version: u8,
         /// The management class.
         class: u8,
-        /// Its version.
+        /// The class version.
         class_version: u8,
     },
     /// The method is not "send".
@@ -165,7 +157,7 @@ pub fn decode(mad: &[u8; MAD_LEN]) -> Result<(MadHeader, Message), MadError> {
     Ok((header, message))
 }
 
-/// Checks class and method, and tells the attribute, which may be unknown.
+/// Checks class and method and returns the attribute, which may be unknown.
 ///
 /// # Errors
 /// The MAD belongs to another class, or its method is not "send".
@@ -180,7 +172,7 @@ pub fn attribute(mad: &[u8; MAD_LEN]) -> Result<Attribute, MadError> {
     Ok(Attribute(u16_at(mad, 16)))
 }
 
-/// Writes a whole MAD.
+/// Writes a whole MAD, with reserved bytes zero.
 pub fn encode(header: &MadHeader, message: &Message) -> [u8; MAD_LEN] {
     let mut mad = [0; MAD_LEN];
     put(&mut mad, 0, [BASE_VERSION, CLASS, CLASS_VERSION, METHOD_SEND]);
@@ -194,7 +186,7 @@ pub fn encode(header: &MadHeader, message: &Message) -> [u8; MAD_LEN] {
 }
 
 impl Message {
-    /// Its attribute.
+    /// The message's attribute code.
     pub fn attribute(&self) -> Attribute {
         match self {
             Message::Req(_) => Attribute::REQ,
@@ -211,8 +203,8 @@ impl Message {
         }
     }
 
-    /// The communication id by which its receiver knows the connection: for a SIDR_REP the request
-    /// id. `None` for REQ and SIDR_REQ, which open something new.
+    /// The receiver's communication id of the connection; for a SIDR_REP the request id.
+    /// `None` for REQ and SIDR_REQ, which begin an exchange.
     pub fn receiver_id(&self) -> Option<u32> {
         match self {
             Message::Req(_) | Message::SidrReq(_) => None,

@@ -1,10 +1,10 @@
-//! Opcodes, and the one table that says what each means (IB specification 9.2, Annex A14
-//! for XRC, Annex A17 for CNP, Annex A19 for FLUSH and ATOMIC WRITE). A few are Longarm's own, out of
-//! those that are left to manufacturers (0xc0 to 0xff).
+//! Opcodes, and the one table of their meanings (IB specification 9.2, Annex A14
+//! for XRC, Annex A17 for CNP, Annex A19 for FLUSH and ATOMIC WRITE). Some are Longarm's own, from
+//! the range that is reserved for manufacturers (0xc0 to 0xff).
 //!
 //! The high three bits name the service, the low five the operation and the packet's
-//! position in its message. Which headers follow, whether there is a payload and whether
-//! a receive WQE is needed comes from the table, so that no other code asks for codes.
+//! position in its message. The table says which headers follow, whether there is a payload and
+//! whether the packet uses a receive WQE. No other code compares opcode numbers.
 
 mod check;
 mod table;
@@ -25,7 +25,7 @@ pub struct Opcode(pub u8);
 
 /// The bits of an opcode that name its service.
 const SERVICE: u8 = 0xe0;
-/// What they are in the opcodes that are Longarm's own.
+/// The service bits of the opcodes that are Longarm's own.
 const OWN: u8 = 0xc0;
 
 /// The transport service that an opcode belongs to, numbered as its high three bits.
@@ -48,7 +48,7 @@ pub enum Service {
     Own = 6,
 }
 
-/// What a packet does.
+/// The operation that a packet belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Operation {
@@ -58,27 +58,27 @@ pub enum Operation {
     Write,
     /// An RDMA READ request.
     ReadRequest,
-    /// Part of the answer to an RDMA READ.
+    /// Part of the response to an RDMA READ.
     ReadResponse,
-    /// An acknowledge or NAK.
+    /// An ACK or NAK.
     Acknowledge,
-    /// Longarm's own: which packets are missing.
+    /// Longarm's own: an ACK with a bitmap of the packets that arrived ([`Sack`]).
     SelectiveAcknowledge,
-    /// The answer to an atomic.
+    /// The response to an atomic request.
     AtomicAcknowledge,
     /// An atomic compare-and-swap request.
     CompareSwap,
     /// An atomic fetch-and-add request.
     FetchAdd,
-    /// A FLUSH request, answered with a READ response of no bytes.
+    /// A FLUSH request; the response is a READ response of no bytes.
     Flush,
-    /// An ATOMIC WRITE request, answered likewise.
+    /// An ATOMIC WRITE request; the response is a READ response of no bytes.
     AtomicWrite,
     /// A congestion notification.
     Cnp,
 }
 
-/// Where in its message a packet stands.
+/// The position of a packet in its message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Position {
@@ -157,16 +157,16 @@ impl HeaderSet {
     }
 }
 
-/// What the table says about an opcode.
+/// An opcode's row of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpcodeInfo {
     /// Its name, like `RC_SEND_FIRST`.
     pub name: &'static str,
-    /// Its service.
+    /// The transport service.
     pub service: Service,
-    /// What it does.
+    /// The operation.
     pub operation: Operation,
-    /// Where in the message it stands.
+    /// The packet's position in its message.
     pub position: Position,
     /// The extension headers after the BTH.
     pub headers: HeaderSet,
@@ -174,34 +174,34 @@ pub struct OpcodeInfo {
     pub payload: bool,
     /// Whether the receiver takes a receive WQE when this packet arrives.
     pub uses_recv_wqe: bool,
-    /// Where each extension header starts in the packet, by bit number; 0: it has none.
+    /// The offset of each extension header in the packet, by bit number; 0: not present.
     offsets: [u8; HEADER_LENS.len()],
     /// Length of BTH and extension headers.
     header_len_bytes: u8,
 }
 
 impl Opcode {
-    /// What the opcode means; `None` for the unknown.
+    /// The opcode's row of the table; `None` if the opcode is unknown.
     #[inline]
     pub fn info(self) -> Option<&'static OpcodeInfo> {
         table::TABLE[usize::from(self.0)].as_ref()
     }
 
-    /// Longarm's own form of a request that is one packet and brings an acknowledge along, as a [`Piggyback`];
-    /// `None` where there is none. Only a peer that has said that it understands these may get one.
+    /// Longarm's own form of a request that is one packet and carries an ACK, as a [`Piggyback`];
+    /// `None` if the request has no such form. Only a peer that has announced support may get one.
     #[inline]
     pub fn with_acknowledge(self) -> Option<Opcode> {
         let own = Opcode(self.0 | OWN);
         own.info().filter(|info| self.0 & SERVICE == 0 && info.headers.contains(HeaderSet::PIGGYBACK)).map(|_| own)
     }
 
-    /// The request that [`with_acknowledge`](Opcode::with_acknowledge) made this of.
+    /// The inverse of [`with_acknowledge`](Opcode::with_acknowledge): the plain request.
     pub fn without_acknowledge(self) -> Option<Opcode> {
         let request = Opcode(self.0 & !SERVICE);
         (request.with_acknowledge() == Some(self)).then_some(request)
     }
 
-    /// Every opcode that has a meaning, by number.
+    /// Every known opcode, by number.
     pub fn all() -> impl Iterator<Item = Opcode> {
         (0..=u8::MAX).map(Opcode).filter(|opcode| opcode.info().is_some())
     }
@@ -214,13 +214,13 @@ impl OpcodeInfo {
         self.header_len_bytes as usize
     }
 
-    /// Whether a requester sends it (else a responder does, or it is a CNP).
+    /// Whether a requester sends it. All others are responses or CNPs.
     pub const fn is_request(&self) -> bool {
         use Operation::{AtomicWrite, CompareSwap, FetchAdd, Flush, ReadRequest, Send, Write};
         matches!(self.operation, Send | Write | ReadRequest | CompareSwap | FetchAdd | Flush | AtomicWrite)
     }
 
-    /// Whether a responder sends it, to be handled by the completer.
+    /// Whether a responder sends it; the completer handles it.
     pub const fn is_response(&self) -> bool {
         use Operation::{Acknowledge, AtomicAcknowledge, ReadResponse, SelectiveAcknowledge};
         matches!(self.operation, ReadResponse | Acknowledge | AtomicAcknowledge | SelectiveAcknowledge)
@@ -236,7 +236,7 @@ impl OpcodeInfo {
         matches!(self.position, Position::Last | Position::Only)
     }
 
-    /// Where a header starts in the packet. `header` is one bit.
+    /// The offset of a header in the packet. `header` is one bit.
     #[inline]
     pub(crate) fn offset_of(&self, header: HeaderSet) -> Option<usize> {
         let bit = header.bits().trailing_zeros() as usize;
@@ -246,7 +246,7 @@ impl OpcodeInfo {
         }
     }
 
-    /// Completes a row of the table; everything that follows from the rest is computed.
+    /// Completes a row of the table: computes all fields that follow from the arguments.
     const fn new(
         name: &'static str,
         code: u8,
@@ -269,7 +269,7 @@ impl OpcodeInfo {
 }
 
 /// # Panics
-/// When a code has no service, which the compiler sees: the table is a constant.
+/// If a code has no service. The table is a constant, so the panic is a compile error.
 const fn service_of(code: u8) -> Service {
     match code >> 5 {
         0 => Service::Rc,
@@ -288,7 +288,7 @@ const fn carries_payload(operation: Operation) -> bool {
     matches!(operation, Send | Write | ReadResponse | AtomicWrite)
 }
 
-/// A SEND takes a WQE as it starts, a WRITE with immediate as it ends.
+/// The first packet of a SEND takes a receive WQE; of a WRITE with immediate, the last.
 const fn takes_recv_wqe(operation: Operation, position: Position, headers: HeaderSet) -> bool {
     match operation {
         Operation::Send => matches!(position, Position::First | Position::Only),

@@ -1,7 +1,7 @@
-//! The view over a packet's bytes: checked once, then fields are read at their places.
+//! The view over a packet's bytes. It checks them once, then reads fields at their offsets.
 //!
-//! It covers BTH to pad; the ICRC belongs to [`icrc`](crate::icrc). It knows what one packet
-//! may look like, not whether it fits a queue pair: that is the transport's.
+//! It covers BTH to pad; the ICRC belongs to [`icrc`](crate::icrc). It checks the form of one
+//! packet; the transport checks whether the packet fits a queue pair.
 
 #[cfg(test)]
 mod tests;
@@ -13,24 +13,24 @@ use crate::header::{
 use crate::id::{Psn, Qpn, RKey};
 use crate::opcode::{HeaderSet, Opcode, OpcodeInfo};
 
-/// Why bytes are no packet.
+/// The reason why [`Packet::parse`] refuses bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum DecodeError {
     /// The bytes end before the headers that the opcode announces.
     #[error("{have} bytes do not hold the {need} bytes of headers")]
     Truncated {
-        /// Bytes needed.
+        /// Bytes of headers that the opcode has.
         need: usize,
-        /// Bytes there.
+        /// Bytes that were given.
         have: usize,
     },
-    /// The opcode has no meaning.
+    /// The opcode is not in the table.
     #[error("unknown opcode {0}")]
     UnknownOpcode(Opcode),
     /// The transport header version is not 0.
     #[error("unknown transport header version {0}")]
     UnknownVersion(u8),
-    /// More padding than payload.
+    /// The pad count exceeds the bytes after the headers.
     #[error("{pad} bytes of padding in {body} bytes of payload")]
     PadExceedsPayload {
         /// The pad count.
@@ -46,7 +46,7 @@ pub enum DecodeError {
     UnexpectedPayload(usize),
 }
 
-/// A packet from BTH to pad, whose lengths are known to be right.
+/// A packet from BTH to pad, whose lengths [`Packet::parse`] has checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     bytes: &'a [u8],
@@ -90,13 +90,13 @@ impl<'a> Packet<'a> {
         Bth::decode(self.base())
     }
 
-    /// The opcode, known to the table.
+    /// The opcode; it is in the table.
     #[inline]
     pub fn opcode(&self) -> Opcode {
         Opcode(self.bytes[0])
     }
 
-    /// What the table says about the opcode.
+    /// The opcode's row of the table.
     #[inline]
     pub fn info(&self) -> &'static OpcodeInfo {
         self.info
@@ -114,31 +114,31 @@ impl<'a> Packet<'a> {
         self.bth().dest_qpn
     }
 
-    /// The RDMA header, if the opcode has one; so for all below.
+    /// The RDMA header. As for all headers below: `None` if the opcode has none.
     #[inline]
     pub fn reth(&self) -> Option<Reth> {
         self.header(HeaderSet::RETH).map(Reth::decode)
     }
 
-    /// The acknowledge header.
+    /// The ACK header.
     #[inline]
     pub fn aeth(&self) -> Option<Aeth> {
         self.header(HeaderSet::AETH).map(Aeth::decode)
     }
 
-    /// The atomic request's header.
+    /// The header of an atomic request.
     #[inline]
     pub fn atomic_eth(&self) -> Option<AtomicEth> {
         self.header(HeaderSet::ATOMIC_ETH).map(AtomicEth::decode)
     }
 
-    /// The atomic answer's header.
+    /// The header of an atomic response.
     #[inline]
     pub fn atomic_ack(&self) -> Option<AtomicAckEth> {
         self.header(HeaderSet::ATOMIC_ACK).map(AtomicAckEth::decode)
     }
 
-    /// Immediate data, host order.
+    /// Immediate data, in host order.
     #[inline]
     pub fn imm(&self) -> Option<u32> {
         self.header(HeaderSet::IMM).map(|bytes| ImmDt::decode(bytes).0)
@@ -168,25 +168,25 @@ impl<'a> Packet<'a> {
         self.header(HeaderSet::FETH).map(Feth::decode)
     }
 
-    /// The selective acknowledge's bitmap.
+    /// The bitmap of a selective ACK.
     #[inline]
     pub fn sack(&self) -> Option<Sack> {
         self.header(HeaderSet::SACK).map(Sack::decode)
     }
 
-    /// The acknowledge that a request brings along.
+    /// The ACK that a request carries.
     #[inline]
     pub fn piggyback(&self) -> Option<Piggyback> {
         self.header(HeaderSet::PIGGYBACK).map(Piggyback::decode)
     }
 
-    /// The cookie of a packet of Longarm's own.
+    /// The cookie in a packet with an opcode of Longarm's own.
     #[inline]
     pub fn cookie(&self) -> Option<Cookie> {
         self.header(HeaderSet::COOKIE).map(Cookie::decode)
     }
 
-    /// What a congestion notification says.
+    /// The bytes after the BTH of a congestion notification.
     #[inline]
     pub fn cnp(&self) -> Option<Cnp> {
         self.header(HeaderSet::CNP).map(Cnp::decode)
@@ -220,7 +220,7 @@ impl<'a> Packet<'a> {
 
     #[inline]
     fn base(&self) -> &'a [u8; Bth::LEN] {
-        // `parse` asked for at least the BTH: every opcode's headers begin with it.
+        // `parse` checked the length of the headers, and every opcode's headers begin with the BTH.
         self.bytes.first_chunk().expect("a packet has a BTH")
     }
 
@@ -231,7 +231,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Checks what follows the headers.
+/// Checks the length of payload and padding.
 #[inline]
 fn check_body(info: &OpcodeInfo, body: usize, pad: u8) -> Result<(), DecodeError> {
     if !info.payload && body != 0 {

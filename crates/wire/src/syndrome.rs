@@ -1,4 +1,4 @@
-//! The AETH syndrome: acknowledge, RNR NAK or NAK (IB specification 9.3).
+//! The AETH syndrome: ACK, RNR NAK or NAK (IB specification 9.3).
 
 use core::fmt;
 
@@ -14,36 +14,36 @@ use crate::credit::credit_count;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Syndrome(pub u8);
 
-/// What a [`Syndrome`] says.
+/// The decoded form of a [`Syndrome`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SyndromeKind {
-    /// Everything up to this PSN arrived.
+    /// All packets up to this PSN arrived.
     Ack {
         /// Receive WQEs that the responder has posted; `None`: no end-to-end flow control.
         credits: Option<u32>,
     },
-    /// No receive WQE: come again after a while.
+    /// No receive WQE is posted: the requester shall retry after a delay.
     RnrNak {
-        /// How long to wait, for [`rnr_timer`](crate::rnr_timer).
+        /// The delay, as a code for [`rnr_timer`](crate::rnr_timer).
         timer: u8,
     },
     /// The request failed.
     Nak(NakCode),
-    /// No meaning: a peer that sends this is broken.
+    /// A reserved value: a peer that sends it is broken.
     Reserved,
 }
 
-/// Why a responder refused (IB specification 9.7.5.2).
+/// The responder's reason for a NAK (IB specification 9.7.5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum NakCode {
     /// Packets are missing before this one.
     PsnSequenceError = 0,
-    /// The request is malformed or may not be made.
+    /// The request is malformed or not permitted.
     InvalidRequest = 1,
-    /// Key, range or right refused.
+    /// Wrong key, range or access right.
     RemoteAccessError = 2,
-    /// The responder failed in the middle.
+    /// The responder failed while it executed the request.
     RemoteOperationalError = 3,
     /// RD only: the EE context or Q_Key does not fit.
     InvalidRdRequest = 4,
@@ -56,25 +56,25 @@ const KIND_RNR: u8 = 1;
 const KIND_NAK: u8 = 3;
 
 impl Syndrome {
-    /// An acknowledge of a responder without end-to-end flow control.
+    /// An ACK of a responder without end-to-end flow control.
     pub const ACK_UNLIMITED: Syndrome = Syndrome::ack(crate::CREDIT_CODE_UNLIMITED);
 
-    /// An acknowledge with a [`credit_code`](crate::credit_code), of which the low 5 bits count.
+    /// An ACK with a [`credit_code`](crate::credit_code); only its low 5 bits count.
     pub const fn ack(credit_code: u8) -> Syndrome {
         Syndrome::new(KIND_ACK, credit_code)
     }
 
-    /// An RNR NAK with a timer code, of which the low 5 bits count.
+    /// An RNR NAK with a timer code; only its low 5 bits count.
     pub const fn rnr(timer_code: u8) -> Syndrome {
         Syndrome::new(KIND_RNR, timer_code)
     }
 
-    /// A NAK.
+    /// A NAK with this code.
     pub const fn nak(code: NakCode) -> Syndrome {
         Syndrome::new(KIND_NAK, code as u8)
     }
 
-    /// What it says.
+    /// Decodes the byte.
     #[inline]
     pub fn kind(self) -> SyndromeKind {
         let code = self.0 & CODE_MASK;
@@ -95,7 +95,7 @@ impl Syndrome {
 }
 
 impl NakCode {
-    /// All of them, by number.
+    /// All codes, by number.
     pub const ALL: [NakCode; 5] = [
         NakCode::PsnSequenceError,
         NakCode::InvalidRequest,
@@ -104,7 +104,7 @@ impl NakCode {
         NakCode::InvalidRdRequest,
     ];
 
-    /// The one with this number, if there is one.
+    /// The code with this number; `None` if it is reserved.
     pub fn from_code(code: u8) -> Option<NakCode> {
         NakCode::ALL.get(usize::from(code)).copied()
     }

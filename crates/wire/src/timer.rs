@@ -1,4 +1,4 @@
-//! Times that attributes and NAKs carry as 5-bit codes.
+//! Times that queue pair attributes and NAKs carry as 5-bit codes.
 
 use core::time::Duration;
 
@@ -8,16 +8,16 @@ const RNR_TENS_OF_US: [u32; 32] = [
     6144, 8192, 12288, 16384, 24576, 32768, 49152,
 ];
 
-/// How long a requester waits at least after an RNR NAK with this timer code, 10 µs to
-/// 655.36 ms (code 0). The low 5 bits count.
+/// The shortest time that a requester waits after an RNR NAK with this timer code: 10 µs to
+/// 655.36 ms (code 0). Only the low 5 bits count.
 #[inline]
 pub fn rnr_timer(code: u8) -> Duration {
     let tens_of_us = RNR_TENS_OF_US[usize::from(code & 0x1f)];
     Duration::from_micros(u64::from(tens_of_us) * 10)
 }
 
-/// The acknowledge timeout of a queue pair: 4.096 µs · 2^code, `None` (for ever) for code 0
-/// (IB specification 9.7.6.1.3). The low 5 bits count.
+/// The ACK timeout of a queue pair: 4.096 µs · 2^code, `None` (no timeout) for code 0
+/// (IB specification 9.7.6.1.3). Only the low 5 bits count.
 #[inline]
 pub fn ack_timeout(code: u8) -> Option<Duration> {
     match code & 0x1f {

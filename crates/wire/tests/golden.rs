@@ -1,5 +1,5 @@
-//! Everything that the Linux driver sent in the golden captures: it decodes, encodes to the same
-//! bytes again, and its ICRC is right. See `golden/README.md`.
+//! Every packet of the Linux driver in the golden captures decodes, encodes to the same
+//! bytes again, and has a correct ICRC. See `golden/README.md`.
 
 mod support;
 
@@ -11,10 +11,10 @@ use longarm_wire::{
     ICRC_LEN, NakCode, Opcode, Packet, Qpn, ROCE_PORT, Service, SyndromeKind, source_port, source_port_ud,
 };
 
-/// How many RoCE packets each capture holds, counted by another program.
+/// The number of RoCE packets in all captures, counted by another program.
 const PACKETS: usize = 763;
 
-/// Captures of programs that make their own connections, so without a flow label.
+/// Captures of programs that connect without the connection manager, and so have no flow label.
 const WITHOUT_FLOW_LABEL: [&str; 15] = [
     "atomic_cas",
     "atomic_fa",
@@ -33,7 +33,7 @@ const WITHOUT_FLOW_LABEL: [&str; 15] = [
     "write_lat",
 ];
 
-/// Whether a frame is UDP to the RoCE port, looked at without the crate's help.
+/// Whether a frame is UDP to the RoCE port; does not use the crate's decoder.
 fn is_roce(frame: &[u8]) -> bool {
     let udp = match (frame[12], frame[13]) {
         (0x08, 0x00) if frame[14 + 9] == 17 => 14 + 4 * usize::from(frame[14] & 15),
@@ -83,8 +83,8 @@ fn every_frame_encodes_to_the_same_ip_header_and_payload() {
         frame::encode(&frame.flow, frame.identification, frame.tos, frame.ttl, frame.payload, &mut encoded)
             .expect("it fits");
         assert_eq!(encoded.len(), bytes.len(), "{name}");
-        // All but the Ethernet addresses, which are made up, and the UDP checksum, which the
-        // driver leaves out.
+        // All fields but the Ethernet addresses, which the crate makes up, and the UDP checksum,
+        // which the driver leaves out.
         let udp = bytes.len() - frame.payload.len() - 8;
         assert_eq!(encoded[12..udp + 6], bytes[12..udp + 6], "{name}");
         assert_eq!(encoded[udp + 8..], bytes[udp + 8..], "{name}");
@@ -137,7 +137,7 @@ fn damaged_packets_are_bad() {
 }
 
 #[test]
-fn the_captures_hold_what_they_are_kept_for() {
+fn the_captures_hold_all_opcodes_they_are_kept_for() {
     let mut opcodes = BTreeSet::new();
     let mut kinds = BTreeSet::new();
     let mut pads = BTreeSet::new();
@@ -174,7 +174,7 @@ fn the_captures_hold_what_they_are_kept_for() {
 fn source_ports_of_ud_are_hashes_of_the_sender() {
     let mut checked = 0;
     each_packet(|name, _, frame, packet| {
-        // One of the peers in this capture is a program with a port of its own.
+        // One of the peers in this capture is a program that chooses its own port.
         let Some(deth) = packet.deth().filter(|_| name != "hostcheck") else {
             return;
         };
@@ -187,7 +187,7 @@ fn source_ports_of_ud_are_hashes_of_the_sender() {
 
 #[test]
 fn source_ports_of_connections_are_hashes_of_both_ends() {
-    // Capture and port of each connection: who is where.
+    // The QPNs at each address, for each capture and port.
     let mut connections: BTreeMap<(String, u16), BTreeMap<_, Qpn>> = BTreeMap::new();
     each_packet(|name, _, frame, packet| {
         if packet.info().service != Service::Ud {

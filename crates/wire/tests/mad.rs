@@ -1,5 +1,5 @@
-//! The connection manager's MADs in the golden captures: every one decodes, encodes to the same 256
-//! bytes, and travels in the packet that we would put it in.
+//! The connection manager's MADs in the golden captures: each decodes, encodes to the same 256
+//! bytes, and its packet equals the one that this crate would build.
 
 mod support;
 
@@ -16,7 +16,7 @@ fn each_mad_packet(mut check: impl FnMut(&str, &[u8])) {
     for (name, pcap) in support::golden_captures() {
         for bytes in support::frames(&pcap) {
             let Some(frame) = frame::decode(bytes) else { continue };
-            // Other UDP packets of the machines, and their ARP, are no business of this test.
+            // The captures also hold other UDP packets of the machines, and their ARP.
             if frame.payload.len() < ICRC_LEN || !is_roce(bytes) {
                 continue;
             }
@@ -66,7 +66,7 @@ fn every_packet_is_the_one_that_we_would_send() {
     assert_eq!(checked, 32);
 }
 
-/// What another decoder says of the REQ in `rping`.
+/// The fields of the REQ in `rping`, as another decoder shows them.
 #[test]
 fn the_request_of_rping() {
     let mut found = None;
@@ -95,7 +95,7 @@ fn the_request_of_rping() {
     assert_eq!(req.private_data[..4], [0, 0x40, 0x92, 0x8c]);
 }
 
-/// REQ and REP say what their receiver shall send first.
+/// REQ and REP carry the first PSN that their receiver shall send.
 #[test]
 fn the_starting_psn_is_what_the_sender_receives_first() {
     let (_, pcap) = support::golden_captures().into_iter().find(|(name, _)| name == "rping").expect("a capture");
@@ -116,7 +116,7 @@ fn the_starting_psn_is_what_the_sender_receives_first() {
     assert_eq!((announced.len(), announced), (2, first));
 }
 
-/// Bytes of which most are a message, so that more than the first check is reached.
+/// Bytes that mostly form a message, so that they pass the first check.
 fn almost_mads() -> impl Strategy<Value = [u8; mad::MAD_LEN]> {
     let attributes = prop_oneof![9 => Attribute::REQ.0..=Attribute::APR.0, 1 => any::<u16>()];
     let first = prop_oneof![9 => Just([1, 7, 2, 3]), 1 => any::<[u8; 4]>()];

@@ -1,4 +1,4 @@
-//! What holds for all inputs: no panic on any bytes, and values survive the wire.
+//! Properties of all inputs: no bytes cause a panic, and values survive encoding and decoding.
 
 use core::net::IpAddr;
 
@@ -16,7 +16,7 @@ fn bytes(max_len: usize) -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 0..max_len)
 }
 
-/// Bytes that begin like a packet, so that more than the first check is reached.
+/// Bytes that begin like a packet, so that they pass the first check.
 fn almost_packets() -> impl Strategy<Value = Vec<u8>> {
     let opcodes: Vec<u8> = Opcode::all().map(|opcode| opcode.0).collect();
     let pads = prop_oneof![Just(0), any::<u8>().prop_map(|flags| flags & 0xf0)];

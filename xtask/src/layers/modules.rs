@@ -12,7 +12,6 @@ const LARGER_CIRCLES: &[(&str, usize)] = &[
     ("longarm-cli", 17),
     ("longarm-device", 40),
     ("longarm-hub", 9),
-    ("longarm-wire", 8),
     ("longarm-udp", 5),
     ("longarm-memory", 21),
     ("longarm-transport", 30),

@@ -1,4 +1,4 @@
-//! Frames against hand-made bytes, and back.
+//! Frames compared with hand-written bytes, in both directions.
 
 use super::*;
 
@@ -105,7 +105,7 @@ fn other_frames_are_not_ours() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn a_payload_that_does_not_fit_is_refused() {
     for flow in flows() {
         let mut out = vec![1, 2, 3];
         let payload = vec![0; MAX_UDP_PAYLOAD_BYTES + 1];

@@ -3,12 +3,12 @@
 use crate::bytes::{put_u24, u24_at};
 use crate::syndrome::Syndrome;
 
-/// What the responder says: an acknowledge, a NAK, credits.
+/// The responder's answer: an ACK or NAK, and credits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Aeth {
-    /// Acknowledge or which NAK.
+    /// ACK with credits, RNR NAK with its timer, or NAK with its code.
     pub syndrome: Syndrome,
-    /// Message sequence number: messages the responder has completed, 24 bits, circular.
+    /// Message sequence number: messages that the responder has completed, 24 bits, circular.
     pub msn: u32,
 }
 

@@ -1,19 +1,18 @@
-//! Atomic extended transport headers: the request's and the answer's
-//! (IB specification 9.3).
+//! Atomic extended transport headers of request and response (IB specification 9.3).
 
 use crate::bytes::{put, u32_at, u64_at};
 use crate::id::RKey;
 
-/// Which eight bytes an atomic request means and what to do with them.
+/// The target (eight bytes of remote memory) and the operands of an atomic request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AtomicEth {
-    /// Address, as the responder's region numbers it; a multiple of 8.
+    /// Address in the responder's memory region; a multiple of 8.
     pub addr: u64,
     /// The responder's key.
     pub rkey: RKey,
-    /// CompareSwap: the new value. FetchAdd: what to add.
+    /// CompareSwap: the new value. FetchAdd: the addend.
     pub swap_or_add: u64,
-    /// CompareSwap: the value that must be there. FetchAdd: nothing.
+    /// CompareSwap: the expected value. FetchAdd: unused.
     pub compare: u64,
 }
 
@@ -44,7 +43,7 @@ impl AtomicEth {
     }
 }
 
-/// The answer to an atomic request.
+/// The response to an atomic request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AtomicAckEth {
     /// The value before the operation.

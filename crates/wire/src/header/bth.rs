@@ -11,11 +11,11 @@ use crate::opcode::Opcode;
 ///  byte 0        1                  2..4    4             5..8       8               9..12
 ///  | opcode | SE M pad(2) TVer(4) | P_Key | F B resv(6) | dest QP | A reserved(7) | PSN |
 /// ```
-/// The reserved bits are zero, and receivers ignore them (IB specification 9.2). Longarm says in them that it
-/// understands selective retransmission, and proves what was agreed; see [`Mark`].
+/// The specification has senders clear the reserved bits and receivers ignore them (IB specification 9.2).
+/// Longarm uses them to offer selective retransmission and to prove the agreement; see [`Mark`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bth {
-    /// What the packet is and which headers follow.
+    /// Service, operation and position of the packet; it determines the headers that follow.
     pub opcode: Opcode,
     /// SE: the receiver's completion may raise an event.
     pub solicited: bool,
@@ -23,18 +23,19 @@ pub struct Bth {
     pub migrated: bool,
     /// Bytes of padding after the payload, 0 to 3.
     pub pad: u8,
-    /// TVer, 4 bits: 0 is the only version there is.
+    /// TVer, 4 bits: 0 is the only defined version.
     pub version: u8,
     /// Partition key.
     pub pkey: PKey,
-    /// Congestion was met on the way (FECN). RoCEv2 uses the IP header's ECN bits instead.
+    /// The packet met congestion (FECN). RoCEv2 uses the IP header's ECN bits instead.
     pub fecn: bool,
-    /// Congestion was met in the other direction (BECN): set in a CNP.
+    /// Packets in the other direction met congestion (BECN): set in a CNP.
     pub becn: bool,
     /// The receiving queue pair.
     pub dest_qpn: Qpn,
-    /// The receiver shall acknowledge soon. In an answer it means nothing; beside a `mark` it says there that the
-    /// responder takes requests that bring an acknowledge along ([`Opcode::with_acknowledge`]).
+    /// In a request: the responder shall acknowledge soon. In a response the specification gives it no meaning.
+    /// There, together with a `mark`, it says that the responder accepts requests that carry an ACK
+    /// ([`Opcode::with_acknowledge`]).
     pub ack_req: bool,
     /// The reserved bits. (The ICRC covers only those beside AckReq.)
     pub mark: Mark,

@@ -2,11 +2,11 @@
 
 use crate::header::Cookie;
 
-/// What follows the BTH of a congestion notification packet: reserved bytes, which receivers ignore. To a peer that
-/// shares a [`Cookie`] with us the first four are that cookie, so that nobody else can forge one.
+/// The reserved bytes after the BTH of a congestion notification packet, which receivers ignore. Between peers
+/// that share a [`Cookie`] the first four are that cookie, so that a third party cannot forge a notification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cnp {
-    /// Zero where no cookie was agreed.
+    /// Zero if the peers share no cookie.
     pub cookie: Cookie,
 }
 
@@ -14,14 +14,14 @@ impl Cnp {
     /// Bytes on the wire.
     pub const LEN: usize = 16;
 
-    /// Reads the cookie, and ignores the rest.
+    /// Reads the cookie and ignores the rest.
     #[inline]
     pub fn decode(reserved: &[u8; Cnp::LEN]) -> Cnp {
         let [a, b, c, d, ..] = *reserved;
         Cnp { cookie: Cookie::decode(&[a, b, c, d]) }
     }
 
-    /// Writes the cookie, and zeros behind it.
+    /// Writes the cookie, followed by zeros.
     #[inline]
     pub fn encode(&self) -> [u8; Cnp::LEN] {
         let mut bytes = [0; Cnp::LEN];

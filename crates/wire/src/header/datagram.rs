@@ -3,7 +3,7 @@
 use crate::bytes::{put, put_u24, u24_at, u32_at};
 use crate::id::{QKey, Qpn};
 
-/// Who sent a UD packet, and with what right.
+/// The sender of a UD packet and its queue key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Deth {
     /// Must equal the receiving queue pair's key.

@@ -8,17 +8,17 @@
 use crate::bytes::{put, u32_at};
 
 bitflags::bitflags! {
-    /// What a FLUSH is to achieve, with the bits of `enum ibv_placement_type`.
+    /// The placement that a FLUSH guarantees, with the bits of `enum ibv_placement_type`.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct FlushPlacement: u8 {
-        /// Everything that was written before is visible to all who can reach the memory.
+        /// All earlier writes are visible to every reader of the memory.
         const GLOBAL = 1;
-        /// Everything that was written before survives a loss of power.
+        /// All earlier writes survive a loss of power.
         const PERSISTENT = 1 << 1;
     }
 }
 
-/// How much a FLUSH is about, numbered as `enum ibv_selectivity_level`; 2 bits.
+/// The extent of a FLUSH, numbered as `enum ibv_selectivity_level`; 2 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct FlushLevel(pub u8);
 
@@ -32,9 +32,9 @@ impl FlushLevel {
 /// FLUSH extended transport header; a RETH follows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Feth {
-    /// What is to be achieved; bits without a name are kept.
+    /// The wanted placement; bits without a name are kept.
     pub placement: FlushPlacement,
-    /// How much it is about.
+    /// The extent of memory that it covers.
     pub level: FlushLevel,
 }
 
@@ -56,7 +56,7 @@ impl Feth {
         }
     }
 
-    /// Writes both fields, of each the bits that fit.
+    /// Writes the bits of both fields that fit.
     #[inline]
     pub fn encode(&self) -> [u8; Feth::LEN] {
         let placement = u32::from(self.placement.bits()) & PLACEMENT_MASK;

@@ -1,8 +1,8 @@
-//! What Longarm says in the reserved bits of the base transport header, and the cookie that it proves.
+//! Longarm's use of the reserved bits of the base transport header, and the cookie behind them.
 //!
 //! Two Longarm ends agree on selective retransmission in packets that are in sequence. The responder draws a
-//! [`Cookie`] and tells it in an ACK ([`Opcode::ACKNOWLEDGE_COOKIE`](crate::Opcode::ACKNOWLEDGE_COOKIE)). Short
-//! packets of Longarm's own carry the whole cookie; every other packet carries its 13-bit [`Mark`].
+//! [`Cookie`] and sends it in an ACK ([`Opcode::ACKNOWLEDGE_COOKIE`](crate::Opcode::ACKNOWLEDGE_COOKIE)). Short
+//! packets with opcodes of Longarm's own carry the whole cookie; every other packet carries its 13-bit [`Mark`].
 
 use core::fmt;
 
@@ -15,9 +15,9 @@ use core::fmt;
 pub struct Mark(u16);
 
 impl Mark {
-    /// All bits zero, as the specification demands of a sender: nothing is said.
+    /// All bits zero, as the specification demands of a sender: no offer and no cookie.
     pub const NONE: Mark = Mark(0);
-    /// In requests: the requester understands selective retransmission and knows no cookie yet. It stays in the 7
+    /// In requests: the requester understands selective retransmission and has no cookie yet. It uses only the 7
     /// bits beside AckReq.
     pub const OFFER: Mark = Mark(0x53);
     /// Number of bits.
@@ -26,7 +26,7 @@ impl Mark {
     const LOW_BITS: u32 = 7;
     const LOW: u16 = (1 << Mark::LOW_BITS) - 1;
 
-    /// From the reserved bits of bytes 4 and 8.
+    /// Joins the reserved bits of bytes 4 and 8.
     #[inline]
     pub(crate) const fn from_bytes(high: u8, low: u8) -> Mark {
         Mark(((high & 0x3f) as u16) << Mark::LOW_BITS | low as u16 & Mark::LOW)
@@ -60,7 +60,7 @@ impl fmt::Debug for Mark {
     }
 }
 
-/// A number that only the two ends of a connection know; the receiver of requests draws it.
+/// A random number that only the two ends of a connection know; the responder draws it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Cookie(pub u32);
 
@@ -80,8 +80,8 @@ impl Cookie {
         self.0.to_be_bytes()
     }
 
-    /// What packets without room for the cookie carry: its low bits. One of those in byte 4 is always set, so that
-    /// it is neither [`Mark::NONE`] nor [`Mark::OFFER`]. 8064 of the 8192 patterns are possible.
+    /// The low bits of the cookie, for packets without room for all of it. One of the bits in byte 4 is always set,
+    /// so that the mark is neither [`Mark::NONE`] nor [`Mark::OFFER`]. 8064 of the 8192 patterns are possible.
     pub const fn mark(self) -> Mark {
         let mark = Mark::from_bits(self.0 as u16);
         match mark.high() {
@@ -91,7 +91,7 @@ impl Cookie {
     }
 }
 
-/// Logs are not told what it is.
+/// Hides the number: a cookie in a log would let its readers forge packets.
 impl fmt::Debug for Cookie {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Cookie(..)")
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cookie_never_marks_like_an_offer_or_like_nothing() {
+    fn the_mark_of_a_cookie_is_neither_offer_nor_none() {
         let mut marks = std::collections::BTreeSet::new();
         for bits in 0..1 << Mark::BITS {
             let mark = Cookie(0xabcd_0000 | bits).mark();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_stays_beside_ack_req() {
+    fn an_offer_uses_the_bits_beside_ack_req_only() {
         assert_eq!((Mark::OFFER.high(), Mark::OFFER.low()), (0, 0x53));
     }
 }

@@ -1,11 +1,11 @@
-//! An acknowledge inside a request: Longarm's own header, which only travels between two ends that both know it
+//! An ACK inside a request: a header of Longarm's own, used only between two ends that both support it
 //! (see [`Opcode::with_acknowledge`](crate::Opcode::with_acknowledge)).
 
 use super::Aeth;
 use crate::bytes::{put_u24, u24_at};
 use crate::id::Psn;
 
-/// What a packet of its own would acknowledge.
+/// The contents of an ACK that travels inside a request.
 ///
 /// ```text
 ///  byte 0..4   4          5..8
@@ -13,9 +13,9 @@ use crate::id::Psn;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Piggyback {
-    /// What the responder says.
+    /// ACK or NAK, and the MSN.
     pub aeth: Aeth,
-    /// About which packet: the PSN that the acknowledge would have.
+    /// The PSN that a separate ACK packet would have.
     pub psn: Psn,
 }
 

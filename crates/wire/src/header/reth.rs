@@ -3,10 +3,10 @@
 use crate::bytes::{put, u32_at, u64_at};
 use crate::id::RKey;
 
-/// Which remote memory a WRITE or READ request means, for the whole message.
+/// The remote memory of a WRITE or READ request, for the whole message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reth {
-    /// First address, as the responder's region numbers it.
+    /// First address in the responder's memory region.
     pub addr: u64,
     /// The responder's key.
     pub rkey: RKey,

@@ -1,15 +1,15 @@
-//! Selective acknowledge: Longarm's own header, which only travels between two ends that both know it
+//! Selective ACK: a header of Longarm's own, used only between two ends that both support it
 //! (see [`Mark`](crate::Mark)).
 
-/// Which packets arrived although packets before them are missing, counted from the packet's PSN,
-/// before which nothing is missing.
+/// A bitmap of packets that arrived although packets before them are missing. It counts from the PSN
+/// of the packet that carries it; all packets before that PSN arrived.
 ///
 /// ```text
 ///  bit 0 of word 0: the packet with the PSN itself, bit 1: the next one, ... bit 63 of word 3: PSN + 255
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sack {
-    /// One bit a packet, lowest bit first.
+    /// One bit for each packet, lowest bit first.
     pub arrived: [u64; Sack::WORDS],
 }
 
@@ -18,7 +18,7 @@ impl Sack {
     pub const LEN: usize = Sack::WORDS * 8;
     /// Words of the bitmap.
     pub const WORDS: usize = 4;
-    /// Packets that it can speak of.
+    /// Number of packets that the bitmap covers.
     pub const BITS: u32 = 64 * Sack::WORDS as u32;
 
     /// Reads every field.
@@ -39,13 +39,13 @@ impl Sack {
         bytes
     }
 
-    /// Whether the packet `offset` after the packet's PSN arrived; not for those beyond the bitmap.
+    /// Whether the packet `offset` after the PSN arrived; `false` beyond the bitmap.
     #[inline]
     pub fn has(&self, offset: u32) -> bool {
         self.arrived.get(offset as usize / 64).is_some_and(|word| word >> (offset % 64) & 1 != 0)
     }
 
-    /// Notes that the packet `offset` after the PSN arrived. What the bitmap has no room for is not noted.
+    /// Notes that the packet `offset` after the PSN arrived. Offsets beyond the bitmap are ignored.
     #[inline]
     pub fn set(&mut self, offset: u32) {
         if let Some(word) = self.arrived.get_mut(offset as usize / 64) {
@@ -59,7 +59,7 @@ impl Sack {
         Some(index as u32 * 64 + 63 - word.leading_zeros())
     }
 
-    /// The same packets counted from a PSN that is `by` further on.
+    /// The same packets, counted from a PSN that lies `by` packets later.
     #[must_use]
     pub fn forward(&self, by: u32) -> Sack {
         let mut moved = Sack::default();

@@ -1,4 +1,4 @@
-//! The headers of one word: immediate data and the key to invalidate (IB specification
+//! Headers of one 32-bit word: immediate data and the key to invalidate (IB specification
 //! 9.3), and the shared receive queue of XRC (Annex A14).
 
 use crate::bytes::{put_u24, u24_at};
@@ -25,7 +25,7 @@ impl ImmDt {
     }
 }
 
-/// Invalidate extended transport header: the key that a SEND with invalidate ends.
+/// Invalidate extended transport header: the key that a SEND with invalidate revokes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ieth(pub RKey);
 
@@ -46,7 +46,7 @@ impl Ieth {
     }
 }
 
-/// XRC extended transport header: which shared receive queue an XRC request means.
+/// XRC extended transport header: the shared receive queue that an XRC request addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct XrcEth {
     /// Number of the shared receive queue, 24 bits.

@@ -1,4 +1,4 @@
-//! Each header against bytes written by hand.
+//! Each header compared with bytes written by hand.
 
 use super::*;
 use crate::id::{PKey, Psn, QKey, Qpn, RKey};

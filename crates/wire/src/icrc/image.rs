@@ -1,8 +1,8 @@
-//! What the ICRC covers before the extension headers, in one piece: eight bytes of ones,
-//! then IP header, UDP header and BTH with the changeable fields masked.
+//! The bytes that the ICRC covers before the extension headers, in one piece: eight bytes of ones,
+//! then IP header, UDP header and BTH with the variant fields masked.
 //!
-//! Built from 32-bit words like the diagrams of the RFCs: stores of single fields that
-//! wider loads read back at once would cost more than the CRC itself.
+//! The image is built from 32-bit words, like the diagrams of the RFCs. Stores of single fields,
+//! followed by wider loads of the same bytes, would cost more than the CRC itself.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ use crate::flow::ROCE_PORT;
 use crate::header::Bth;
 use crate::ip::Ipv4;
 
-/// What varies of the UDP header.
+/// The variable fields of the UDP header.
 #[derive(Clone, Copy)]
 pub(super) struct Udp {
     pub(super) source_port: u16,
@@ -22,8 +22,8 @@ const IPV4_LEN: usize = 48;
 /// Length with IPv6: 8 + 40 + 8 + 12.
 const IPV6_LEN: usize = 68;
 
-/// Stands for a field that changes on the way, and for the eight bytes in front: where
-/// InfiniBand has its local routing header, which changes too.
+/// Stands for a field that routers change, and for the eight bytes in front. InfiniBand has its
+/// local routing header there, which changes too.
 const MASKED: u16 = 0xffff;
 const ONES: u32 = 0xffff_ffff;
 

@@ -1,9 +1,9 @@
-//! The ICRC of the packets of one flow, quicker than each by itself.
+//! The ICRC of the packets of one flow, with cached CRC prefixes.
 //!
-//! What comes before the BTH is the same for all packets of a flow that have one length, but for the IPv4
-//! identification. So its CRC is kept, for a few lengths, and goes on over the packet as it is; CRC is linear, so
-//! what the identification and the masked byte of the BTH change is added to the result. For short packets that
-//! saves a third of the work.
+//! The bytes before the BTH are the same for all packets of a flow that have one length, except for the IPv4
+//! identification. The sealer keeps their CRC for a few lengths and continues it over the unmasked packet. CRC is
+//! linear, so it adds the changes from the identification and from the masked byte of the BTH to the result. For
+//! short packets this saves a third of the work.
 
 use core::cell::Cell;
 
@@ -15,20 +15,20 @@ use crate::header::Bth;
 use crate::icrc::{Check, IPV4_BYTES_AFTER_IDENTIFICATION, compute, explain, image, solve, udp_of};
 use crate::ip::Udp;
 
-/// Lengths that are known at a time: each has one place where it can be. An acknowledge, the shortest packet, shares
-/// none with full packets.
+/// Number of cached lengths; the cache is direct-mapped. An ACK, the shortest packet, shares no entry with
+/// full packets.
 const LENGTHS: usize = 4;
-/// Longer packets than the largest path MTU with all headers are not worth knowing.
+/// Packets longer than the largest path MTU with all headers are not cached.
 const LONGEST_BYTES: usize = 4352;
-/// Of a group of segments each has the identification of its place.
+/// The segments of a GSO group have consecutive identifications, starting at 0.
 const IDENTIFICATIONS: usize = 64;
 
-/// The byte of the BTH with FECN, BECN and six bits of the [`Mark`](crate::Mark), which counts as ones.
+/// The byte of the BTH with FECN, BECN and six bits of the [`Mark`](crate::Mark); the ICRC counts it as ones.
 const MASKED_BYTE: usize = 4;
 
 static ZEROS: [u8; LONGEST_BYTES] = [0; LONGEST_BYTES];
 
-/// What an identification changes in the CRC of everything before the BTH.
+/// The change that an identification makes to the CRC of the bytes before the BTH.
 static OF_IDENTIFICATION: [u32; IDENTIFICATIONS] = {
     let mut changes = [0; IDENTIFICATIONS];
     let mut identification = 0;
@@ -45,43 +45,43 @@ static OF_IDENTIFICATION: [u32; IDENTIFICATIONS] = {
 pub struct Sealer {
     flow: Flow,
     has_identifications: bool,
-    known: [Cell<Known>; LENGTHS],
+    cache: [Cell<CachedLength>; LENGTHS],
 }
 
-/// What is the same for all packets of one length.
+/// The cached CRC parts of all packets of one length.
 #[derive(Clone, Copy, Default, Debug)]
-struct Known {
-    /// From BTH to pad. 0: nothing is known yet.
+struct CachedLength {
+    /// Length from BTH to pad. 0: the entry is empty.
     len_bytes: u16,
-    /// Of the last packet of an unknown length: worth knowing if it comes once more.
+    /// Length of the last packet that missed the cache; a second miss in a row with this length fills the entry.
     other_len_bytes: u16,
-    /// CRC of what comes before the BTH, with identification 0.
+    /// CRC of the bytes before the BTH, with identification 0.
     before: u32,
-    /// What it changes that the masked byte counts as ones where it is zero.
+    /// The change to the CRC because the masked byte counts as ones where it is zero.
     masked: u32,
-    /// What each bit of the masked byte changes, lowest first.
+    /// The change that each bit of the masked byte makes, lowest bit first.
     of_bits: [u32; 8],
 }
 
 impl Sealer {
-    /// For packets of this flow.
+    /// A sealer for packets of this flow, with an empty cache.
     pub fn new(flow: Flow) -> Sealer {
-        Sealer { flow, has_identifications: flow.is_ipv4(), known: Default::default() }
+        Sealer { flow, has_identifications: flow.is_ipv4(), cache: Default::default() }
     }
 
-    /// Where its packets come from and go to.
+    /// The addresses of its packets.
     #[inline]
     pub fn flow(&self) -> &Flow {
         &self.flow
     }
 
-    /// As [`compute`](super::compute).
+    /// The same result as [`compute`](super::compute).
     #[inline]
     pub fn compute(&self, identification: u16, ib: &[u8]) -> u32 {
-        self.quick(identification, ib).unwrap_or_else(|| compute(&self.flow, identification, ib))
+        self.from_cache(identification, ib).unwrap_or_else(|| compute(&self.flow, identification, ib))
     }
 
-    /// As [`check`](super::check).
+    /// The same result as [`check`](super::check).
     #[inline]
     pub fn check(&self, ib_and_icrc: &[u8], expected_identification: u16) -> Check {
         let Some((ib, icrc)) = ib_and_icrc.split_last_chunk::<ICRC_LEN>() else { return Check::Bad };
@@ -92,41 +92,41 @@ impl Sealer {
         explain(&self.flow, ib, difference, expected_identification)
     }
 
-    /// `None` if too little is known yet, or the packet is not a common one.
+    /// The ICRC from the cache; `None` if the cache lacks the packet's length or the identification is uncommon.
     #[inline]
-    fn quick(&self, identification: u16, ib: &[u8]) -> Option<u32> {
-        let place = &self.known[ib.len() / 4 % LENGTHS];
-        let known = place.get();
-        if usize::from(known.len_bytes) != ib.len() {
-            self.meet(place, ib.len());
+    fn from_cache(&self, identification: u16, ib: &[u8]) -> Option<u32> {
+        let entry = &self.cache[ib.len() / 4 % LENGTHS];
+        let cached = entry.get();
+        if usize::from(cached.len_bytes) != ib.len() {
+            self.note_miss(entry, ib.len());
             return None;
         }
         let change = OF_IDENTIFICATION.get(usize::from(identification))?;
         let byte = *ib.get(MASKED_BYTE)?;
-        let masked = if byte == 0 { known.masked } else { known.masked ^ of_byte(&known.of_bits, byte) };
-        let before = known.before ^ if self.has_identifications { *change } else { 0 };
+        let masked = if byte == 0 { cached.masked } else { cached.masked ^ of_byte(&cached.of_bits, byte) };
+        let before = cached.before ^ if self.has_identifications { *change } else { 0 };
         let mut hasher = Hasher::new_with_initial(before);
         hasher.update(ib);
         Some(hasher.finalize() ^ masked)
     }
 
-    /// A packet of an unknown length: the second makes it known.
+    /// Handles a packet whose length is not cached: the second such packet fills the entry.
     #[cold]
-    fn meet(&self, place: &Cell<Known>, len_bytes: usize) {
+    fn note_miss(&self, entry: &Cell<CachedLength>, len_bytes: usize) {
         let Ok(len) = u16::try_from(len_bytes) else { return };
-        let known = place.get();
-        if !(Bth::LEN..LONGEST_BYTES).contains(&len_bytes) || known.other_len_bytes != len {
-            place.set(Known { other_len_bytes: len, ..known });
+        let cached = entry.get();
+        if !(Bth::LEN..LONGEST_BYTES).contains(&len_bytes) || cached.other_len_bytes != len {
+            entry.set(CachedLength { other_len_bytes: len, ..cached });
             return;
         }
         let before = before_bth(&self.flow, len_bytes);
         let change = |byte| of_masked_byte(len_bytes, byte);
         let of_bits = core::array::from_fn(|bit| change(1 << bit));
-        place.set(Known { len_bytes: len, other_len_bytes: 0, before, masked: change(0xff), of_bits });
+        entry.set(CachedLength { len_bytes: len, other_len_bytes: 0, before, masked: change(0xff), of_bits });
     }
 }
 
-/// CRC of what comes before the BTH of a packet, with identification 0.
+/// CRC of the bytes before the BTH of a packet, with identification 0.
 fn before_bth(flow: &Flow, len_bytes: usize) -> u32 {
     let (udp, bth) = (udp_of(flow, len_bytes), &[0; Bth::LEN]);
     let cut = |image: &[u8]| crc32fast::hash(&image[..image.len() - Bth::LEN]);
@@ -136,7 +136,7 @@ fn before_bth(flow: &Flow, len_bytes: usize) -> u32 {
     }
 }
 
-/// What it changes in the CRC of a packet of this length that its masked byte is `byte` instead of zero.
+/// The change in the CRC of a packet of this length when its masked byte is `byte` instead of zero.
 fn of_masked_byte(len_bytes: usize, byte: u8) -> u32 {
     let with = |byte: u8| {
         let mut hasher = Hasher::new();
@@ -147,7 +147,7 @@ fn of_masked_byte(len_bytes: usize, byte: u8) -> u32 {
     with(byte) ^ with(0)
 }
 
-/// The same from what each bit changes: CRC is linear.
+/// The same change, composed of the changes of single bits: CRC is linear.
 #[inline]
 fn of_byte(of_bits: &[u32; 8], byte: u8) -> u32 {
     let changes =
@@ -159,7 +159,7 @@ fn of_byte(of_bits: &[u32; 8], byte: u8) -> u32 {
 mod tests {
     use super::*;
 
-    /// Through all states of knowing, and whatever the masked byte and the identification are.
+    /// In all states of the cache, for any masked byte and identification.
     #[test]
     fn agrees_with_the_plain_computation() {
         let v4 = Flow { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into(), source_port: 0xc001 };
@@ -192,10 +192,14 @@ mod tests {
     fn a_length_is_known_from_its_second_packet_on() {
         let flow = Flow { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into(), source_port: 0xc001 };
         let sealer = Sealer::new(flow);
-        let quick = |len: usize| sealer.quick(0, &vec![0; len]).is_some();
-        assert_eq!([quick(76), quick(76), quick(76)], [false, false, true]);
-        assert_eq!([quick(92), quick(76), quick(92), quick(92)], [false, true, false, true], "of the same place");
-        assert_eq!([quick(5000), quick(5000), quick(5000)], [false; 3], "too long");
-        assert!(sealer.quick(0, &[0x3f; 92]).is_some(), "a mark costs nothing");
+        let from_cache = |len: usize| sealer.from_cache(0, &vec![0; len]).is_some();
+        assert_eq!([from_cache(76), from_cache(76), from_cache(76)], [false, false, true]);
+        assert_eq!(
+            [from_cache(92), from_cache(76), from_cache(92), from_cache(92)],
+            [false, true, false, true],
+            "of the same entry"
+        );
+        assert_eq!([from_cache(5000), from_cache(5000), from_cache(5000)], [false; 3], "too long");
+        assert!(sealer.from_cache(0, &[0x3f; 92]).is_some(), "a mark costs nothing");
     }
 }

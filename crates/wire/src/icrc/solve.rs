@@ -1,10 +1,10 @@
-//! Solving for the IPv4 identification: CRC is linear.
+//! Solves for the IPv4 identification of a packet. This works because CRC is linear.
 //!
 //! Two packets that differ in the identification alone have ICRCs that differ by
 //! `d(x) · x^(32 + 8n) mod P`, where the polynomial `d` of 16 coefficients is the difference
 //! of the identifications, `n` counts the bytes after it, and `P` is the CRC's polynomial.
-//! `x` has an inverse modulo `P`, so `d` is the ICRCs' difference times `x^-(32 + 8n)`,
-//! and a difference for which that has more than 16 coefficients has another cause.
+//! `x` has an inverse modulo `P`, so `d` is the difference of the ICRCs times `x^-(32 + 8n)`.
+//! If that product has more than 16 coefficients, the difference has another cause.
 //!
 //! Polynomials are written as the CRC writes them, reflected: bit 31 is the
 //! coefficient of `x^0`, bit 0 that of `x^31`.
@@ -21,7 +21,7 @@ static INVERSE_NEAR: [u32; 256] = powers(divide_by_x(ONE, 32), 8);
 /// `x^-(8 · 256 · i)`.
 static INVERSE_FAR: [u32; 256] = powers(ONE, 8 * 256);
 
-/// Which bits of the identification must flip to explain `difference` of the ICRCs, if
+/// The bits of the identification that must flip to explain `difference` of the ICRCs, if
 /// `bytes_after` bytes follow the identification in the packet. Packets beyond 64 KiB do not exist.
 pub(super) fn identification_difference(difference: u32, bytes_after: usize) -> Option<u16> {
     let [near, far] = u16::try_from(bytes_after).ok()?.to_le_bytes();
@@ -31,7 +31,7 @@ pub(super) fn identification_difference(difference: u32, bytes_after: usize) -> 
     (d & 0xffff == 0).then_some(((d >> 16) as u16).swap_bytes())
 }
 
-/// What an identification other than 0 changes in the CRC, if `bytes_after` bytes follow it.
+/// The change that an identification other than 0 makes to the CRC, if `bytes_after` bytes follow it.
 pub(super) const fn of_identification(identification: u16, bytes_after: usize) -> u32 {
     let mut change = (identification.swap_bytes() as u32) << 16;
     let mut times = 32 + 8 * bytes_after;
@@ -101,9 +101,9 @@ mod tests {
         }
     }
 
-    /// Against the definition: run the CRC over the two bytes and the zeros after them.
+    /// Compares with the definition: runs the CRC over the two bytes and the zeros after them.
     #[test]
-    fn solves_what_the_crc_makes_of_every_bit() {
+    fn every_bit_of_the_identification_is_solved() {
         for bytes_after in [0, 1, 22, 34, 255, 256, 257, 4170, 65_535] {
             for flipped in (0..16).map(|bit| 1u16 << bit).chain([0xffff, 0xa5c3]) {
                 let difference = crc_difference(flipped, bytes_after);
@@ -119,8 +119,8 @@ mod tests {
         assert_eq!(identification_difference(1, 65_536), None);
     }
 
-    /// A flipped bit elsewhere in the packet is no identification: neither in the header
-    /// words and the ones before it (`x^16` and up), nor up to 16 KiB after it (`x^-1` and down).
+    /// A flipped bit elsewhere in the packet never passes as an identification. The test covers the header
+    /// words and the ones before it (`x^16` and up), and 16 KiB after it (`x^-1` and down).
     #[test]
     fn no_single_bit_elsewhere_looks_like_an_identification() {
         let x = ONE >> 1;

@@ -1,4 +1,4 @@
-//! The ICRC against a straight reference, and against damage.
+//! The ICRC compared with a straightforward reference, and on damaged packets.
 
 use super::*;
 use crate::frame;
@@ -34,7 +34,7 @@ fn reference(flow: &Flow, identification: u16, ib: &[u8]) -> u32 {
     let mut datagram = ib.to_vec();
     datagram.extend_from_slice(&[0; ICRC_LEN]);
     frame::encode(flow, identification, 0x2e, 61, &datagram, &mut frame).expect("it fits");
-    // What follows the Ethernet header, without the ICRC.
+    // The bytes after the Ethernet header, without the ICRC.
     let mut covered = frame[14..frame.len() - ICRC_LEN].to_vec();
     let udp = if flow.is_ipv4() { 20 } else { 40 };
     let masked: &[usize] = if flow.is_ipv4() { &[1, 8, 10, 11] } else { &[1, 2, 3, 7] };
@@ -98,8 +98,8 @@ fn ipv6_has_no_identification() {
     assert_eq!(check(&flow_v6(), &foreign, 0), Check::Bad);
 }
 
-/// See `solve::tests`: with one flipped bit the difference is never that of an
-/// identification, whether the right one was expected or not.
+/// See `solve::tests`: the difference that one flipped bit makes never passes as that of an
+/// identification, with a right or a wrong guess.
 #[test]
 fn one_flipped_bit_is_bad_except_where_routers_may_flip() {
     for flow in [flow_v4(), flow_v6()] {

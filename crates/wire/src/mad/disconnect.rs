@@ -1,7 +1,7 @@
 //! RTU, DREQ and DREP: ready to use, and the two messages of a release
 //! (IB specification 12.6.9 to 12.6.11).
 
-use super::{BODY_LEN, Body};
+use super::body::{BODY_LEN, Body};
 use crate::bytes::{array_at, put, put_u24, u24_at, u32_at};
 use crate::id::Qpn;
 
@@ -10,9 +10,9 @@ use crate::id::Qpn;
 pub struct Rtu {
     /// The sender's communication id.
     pub local_id: u32,
-    /// The receiver's.
+    /// The receiver's communication id.
     pub remote_id: u32,
-    /// The consumer's.
+    /// The consumer's data.
     pub private_data: [u8; Rtu::PRIVATE_LEN],
 }
 
@@ -21,11 +21,11 @@ pub struct Rtu {
 pub struct Dreq {
     /// The sender's communication id.
     pub local_id: u32,
-    /// The receiver's.
+    /// The receiver's communication id.
     pub remote_id: u32,
     /// The receiver's queue pair.
     pub remote_qpn: Qpn,
-    /// The consumer's.
+    /// The consumer's data.
     pub private_data: [u8; Dreq::PRIVATE_LEN],
 }
 
@@ -34,13 +34,13 @@ pub struct Dreq {
 pub struct Drep {
     /// The sender's communication id.
     pub local_id: u32,
-    /// The receiver's.
+    /// The receiver's communication id.
     pub remote_id: u32,
-    /// The consumer's.
+    /// The consumer's data.
     pub private_data: [u8; Drep::PRIVATE_LEN],
 }
 
-/// Where private data begins in RTU and DREP.
+/// Offset of the private data in RTU and DREP.
 const PRIVATE: usize = 8;
 const DREQ_PRIVATE: usize = 12;
 

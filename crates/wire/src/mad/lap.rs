@@ -1,6 +1,7 @@
-//! LAP and APR: load an alternate path, and the answer (IB specification 12.8.1 and 12.8.2).
+//! LAP and APR: load an alternate path, and the response (IB specification 12.8.1 and 12.8.2).
 
-use super::{BODY_LEN, Body, bits};
+use super::bits;
+use super::body::{BODY_LEN, Body};
 use crate::bytes::{array_at, put, put_u24, u16_at, u24_at, u32_at};
 use crate::gid::Gid;
 use crate::id::Qpn;
@@ -10,11 +11,11 @@ use crate::id::Qpn;
 pub struct Lap {
     /// The sender's communication id.
     pub local_id: u32,
-    /// The receiver's.
+    /// The receiver's communication id.
     pub remote_id: u32,
     /// The receiver's queue pair.
     pub remote_qpn: Qpn,
-    /// How long the receiver may take to answer, 5 bits: 4.096 µs · 2^code.
+    /// The longest time that the receiver may take to respond, 5 bits: 4.096 µs · 2^code.
     pub remote_response_timeout: u8,
     /// LID of the sender's port.
     pub local_lid: u16,
@@ -36,13 +37,13 @@ pub struct Lap {
     pub service_level: u8,
     /// Packets need no router.
     pub subnet_local: bool,
-    /// Acknowledge timeout of the sender's end, 5 bits.
+    /// ACK timeout of the sender's queue pair, 5 bits.
     pub local_ack_timeout: u8,
-    /// The consumer's.
+    /// The consumer's data.
     pub private_data: [u8; Lap::PRIVATE_LEN],
 }
 
-/// What an APR says (IB specification 12.8.2.1): those that are used here.
+/// Status codes of an APR (IB specification 12.8.2.1), as far as Longarm uses them.
 pub mod apr_status {
     /// The path was loaded.
     pub const LOADED: u8 = 0;
@@ -54,20 +55,20 @@ pub mod apr_status {
     pub const REJECTED: u8 = 3;
 }
 
-/// Answers a LAP.
+/// The response to a LAP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Apr {
     /// The sender's communication id.
     pub local_id: u32,
-    /// The receiver's.
+    /// The receiver's communication id.
     pub remote_id: u32,
-    /// Bytes of additional information that count. A peer may claim more than there are.
+    /// Valid bytes of the additional information. A peer may claim more than the field holds.
     pub info_len: u8,
     /// See [`apr_status`].
     pub status: u8,
     /// Additional information.
     pub info: [u8; Apr::INFO_LEN],
-    /// The consumer's.
+    /// The consumer's data.
     pub private_data: [u8; Apr::PRIVATE_LEN],
 }
 
@@ -101,7 +102,7 @@ impl Lap {
         }
     }
 
-    /// Writes every field; of small ones the low bits.
+    /// Writes every field; fields of less than a byte keep their low bits only.
     pub fn encode(&self) -> Body {
         let mut bytes = [0; BODY_LEN];
         put(&mut bytes, 0, self.local_id.to_be_bytes());

@@ -1,9 +1,10 @@
 //! MRA: message receipt acknowledgment (IB specification 12.6.6).
 
-use super::{BODY_LEN, Body, bits};
+use super::bits;
+use super::body::{BODY_LEN, Body};
 use crate::bytes::{array_at, put, u32_at};
 
-/// Which message an MRA speaks of, 2 bits.
+/// The message that an MRA confirms, 2 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct About(pub u8);
 
@@ -16,18 +17,18 @@ impl About {
     pub const LAP: About = About(2);
 }
 
-/// Says that an answer will take longer.
+/// Confirms the receipt of a message whose response will take longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mra {
     /// The sender's communication id.
     pub local_id: u32,
-    /// The receiver's.
+    /// The receiver's communication id.
     pub remote_id: u32,
     /// The message that was received.
     pub about: About,
-    /// How long the answer may take, 5 bits: 4.096 µs · 2^code.
+    /// The longest time that the response may take, 5 bits: 4.096 µs · 2^code.
     pub service_timeout: u8,
-    /// The consumer's.
+    /// The consumer's data.
     pub private_data: [u8; Mra::PRIVATE_LEN],
 }
 
@@ -48,7 +49,7 @@ impl Mra {
         }
     }
 
-    /// Writes every field; of small ones the low bits.
+    /// Writes every field; fields of less than a byte keep their low bits only.
     pub fn encode(&self) -> Body {
         let mut bytes = [0; BODY_LEN];
         put(&mut bytes, 0, self.local_id.to_be_bytes());

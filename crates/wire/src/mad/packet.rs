@@ -4,7 +4,7 @@
 //!  | BTH 12 | DETH 8 | MAD 256 | ICRC 4 |
 //! ```
 
-use super::MAD_LEN;
+use super::body::MAD_LEN;
 use crate::ICRC_LEN;
 use crate::bytes::put;
 use crate::header::{Bth, Deth};
@@ -15,28 +15,28 @@ use crate::packet::{DecodeError, Packet};
 /// Bytes of a MAD's UDP payload, ICRC included.
 pub const PACKET_LEN: usize = MAD + MAD_LEN + ICRC_LEN;
 
-/// The key of every QP1 (IB specification 3.5.3).
+/// The Q_Key of every QP1 (IB specification 3.5.3).
 pub const GSI_QKEY: QKey = QKey(0x8001_0000);
 
 /// The default partition, full membership.
 const DEFAULT_PKEY: PKey = PKey(0xffff);
-/// All but the membership bit.
+/// The bits of a P_Key without the membership bit.
 const PARTITION: u16 = 0x7fff;
 const MAD: usize = Bth::LEN + Deth::LEN;
 
-/// Why a packet carries no MAD for QP1.
+/// The reason why [`parse`] finds no MAD for QP1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum MadPacketError {
-    /// No packet at all.
+    /// The bytes are not a packet.
     #[error(transparent)]
     Packet(#[from] DecodeError),
     /// The opcode is not UD SEND ONLY.
     #[error("opcode {0} carries no MAD")]
     Opcode(Opcode),
-    /// Another queue pair is meant.
+    /// The destination is another queue pair.
     #[error("queue pair {0} is not QP1")]
     QueuePair(Qpn),
-    /// Another partition than the default one.
+    /// The packet is not in the default partition.
     #[error("partition {0:#06x} is not the default one")]
     Partition(u16),
     /// The key is not QP1's.
@@ -47,10 +47,10 @@ pub enum MadPacketError {
     Length(usize),
 }
 
-/// A MAD as it came.
+/// A received MAD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MadPacket<'a> {
-    /// The packet's sequence number; it says nothing more than that.
+    /// The packet's sequence number. QP1 is a datagram service and does not check it.
     pub psn: Psn,
     /// The sending queue pair, QP1 as a rule.
     pub src_qpn: Qpn,
@@ -65,7 +65,7 @@ pub fn encode(psn: Psn, mad: &[u8; MAD_LEN]) -> [u8; PACKET_LEN] {
         opcode: Opcode::UD_SEND_ONLY,
         pkey: DEFAULT_PKEY,
         dest_qpn: Qpn::GSI,
-        // As Linux rxe sends them, though nobody acknowledges a datagram.
+        // Linux rxe sets the bit, although no peer acknowledges a datagram.
         ack_req: true,
         psn,
         ..Bth::default()
@@ -78,10 +78,10 @@ pub fn encode(psn: Psn, mad: &[u8; MAD_LEN]) -> [u8; PACKET_LEN] {
     bytes
 }
 
-/// Reads the MAD of a packet, of which `ib` is BTH to pad, without the ICRC.
+/// Reads the MAD of a packet; `ib` is the packet from BTH to pad, without the ICRC.
 ///
 /// # Errors
-/// The bytes are no packet, or not one that QP1 would take.
+/// The bytes are not a packet, or QP1 does not accept the packet.
 pub fn parse(ib: &[u8]) -> Result<MadPacket<'_>, MadPacketError> {
     let packet = Packet::parse(ib)?;
     let bth = packet.bth();

@@ -1,4 +1,4 @@
-//! A path as REQ carries it twice (IB specification 12.6.5).
+//! The fields of a path. A REQ has two: the primary and the alternate one (IB specification 12.6.5).
 
 use super::bits;
 use crate::bytes::{array_at, put, u16_at, u32_at};
@@ -33,7 +33,7 @@ pub struct PathFields {
     pub service_level: u8,
     /// Packets need no router.
     pub subnet_local: bool,
-    /// Acknowledge timeout of the sender's end, 5 bits: 4.096 µs · 2^code.
+    /// ACK timeout of the sender's queue pair, 5 bits: 4.096 µs · 2^code.
     pub local_ack_timeout: u8,
 }
 

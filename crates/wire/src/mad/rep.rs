@@ -1,6 +1,7 @@
 //! REP: reply to a request for communication (IB specification 12.6.8).
 
-use super::{BODY_LEN, Body, bits};
+use super::bits;
+use super::body::{BODY_LEN, Body};
 use crate::bytes::{array_at, put, put_u24, u24_at, u32_at, u64_at};
 use crate::id::{Psn, Qpn};
 
@@ -9,7 +10,7 @@ use crate::id::{Psn, Qpn};
 pub struct Rep {
     /// The sender's communication id.
     pub local_id: u32,
-    /// The receiver's.
+    /// The receiver's communication id.
     pub remote_id: u32,
     /// For datagrams only.
     pub qkey: u32,
@@ -17,27 +18,27 @@ pub struct Rep {
     pub qpn: Qpn,
     /// For reliable datagrams only, 24 bits.
     pub eecn: u32,
-    /// First PSN that the receiver of this message is to send: the sender's receive queue begins with it.
+    /// First PSN that the receiver of this message shall send: the sender's receive queue begins with it.
     pub starting_psn: Psn,
-    /// Vendor of the enhanced connection establishment, 24 bits; zero: none.
+    /// Vendor id of the enhanced connection establishment (ECE), 24 bits; zero: none.
     pub vendor_id: u32,
-    /// Inbound READ and atomic operations that the sender takes at a time.
+    /// Inbound READ and atomic operations that the sender accepts at a time.
     pub responder_resources: u8,
     /// Outbound READ and atomic operations that the sender wants at a time.
     pub initiator_depth: u8,
-    /// How long the sender takes to acknowledge a packet, 5 bits: 4.096 µs · 2^code.
+    /// The longest time that the sender takes to acknowledge a packet, 5 bits: 4.096 µs · 2^code.
     pub target_ack_delay: u8,
-    /// What became of the alternate path, 2 bits; zero: accepted, or none was offered.
+    /// The fate of the alternate path, 2 bits; zero: accepted, or none was offered.
     pub failover_accepted: u8,
     /// The sender has end-to-end flow control.
     pub flow_control: bool,
-    /// Retries after RNR NAKs, 3 bits; 7: for ever.
+    /// Retries after RNR NAKs, 3 bits; 7: unlimited.
     pub rnr_retry_count: u8,
     /// The sender's queue pair has a shared receive queue.
     pub srq: bool,
     /// GUID of the sender's device.
     pub ca_guid: u64,
-    /// The consumer's.
+    /// The consumer's data.
     pub private_data: [u8; Rep::PRIVATE_LEN],
 }
 
@@ -69,7 +70,7 @@ impl Rep {
         }
     }
 
-    /// Writes every field; of small ones the low bits.
+    /// Writes every field; fields of less than a byte keep their low bits only.
     pub fn encode(&self) -> Body {
         let mut bytes = [0; BODY_LEN];
         let [_, vendor_high, vendor_middle, vendor_low] = self.vendor_id.to_be_bytes();

@@ -1,6 +1,8 @@
 //! REQ: request for communication (IB specification 12.6.5).
 
-use super::{BODY_LEN, Body, PathFields, bits};
+use super::bits;
+use super::body::{BODY_LEN, Body};
+use super::path::PathFields;
 use crate::bytes::{array_at, put, put_u24, u16_at, u24_at, u32_at, u64_at};
 use crate::id::{PKey, Psn, Qpn};
 
@@ -9,9 +11,9 @@ use crate::id::{PKey, Psn, Qpn};
 pub struct Req {
     /// The sender's communication id.
     pub local_id: u32,
-    /// Vendor of the enhanced connection establishment, 24 bits; zero: none.
+    /// Vendor id of the enhanced connection establishment (ECE), 24 bits; zero: none.
     pub vendor_id: u32,
-    /// Who is wanted.
+    /// The service that the sender wants to reach.
     pub service_id: u64,
     /// GUID of the sender's device.
     pub ca_guid: u64,
@@ -19,7 +21,7 @@ pub struct Req {
     pub qkey: u32,
     /// The sender's queue pair.
     pub qpn: Qpn,
-    /// Inbound READ and atomic operations that the sender takes at a time.
+    /// Inbound READ and atomic operations that the sender accepts at a time.
     pub responder_resources: u8,
     /// For reliable datagrams only, 24 bits.
     pub eecn: u32,
@@ -27,17 +29,17 @@ pub struct Req {
     pub initiator_depth: u8,
     /// For reliable datagrams only, 24 bits.
     pub remote_eecn: u32,
-    /// How long the receiver may take to answer, 5 bits: 4.096 µs · 2^code.
+    /// The longest time that the receiver may take to respond, 5 bits: 4.096 µs · 2^code.
     pub remote_response_timeout: u8,
     /// The kind of connection.
     pub transport: Transport,
     /// The sender has end-to-end flow control.
     pub flow_control: bool,
-    /// First PSN that the receiver of this message is to send: the sender's receive queue begins with it.
+    /// First PSN that the receiver of this message shall send: the sender's receive queue begins with it.
     pub starting_psn: Psn,
-    /// How long the sender may take to answer, 5 bits: 4.096 µs · 2^code.
+    /// The longest time that the sender may take to respond, 5 bits: 4.096 µs · 2^code.
     pub local_response_timeout: u8,
-    /// Retries after acknowledge timeouts, 3 bits.
+    /// Retries after ACK timeouts, 3 bits.
     pub retry_count: u8,
     /// Partition.
     pub pkey: PKey,
@@ -45,22 +47,22 @@ pub struct Req {
     pub mtu: u8,
     /// For reliable datagrams only.
     pub rdc_exists: bool,
-    /// Retries after RNR NAKs, 3 bits; 7: for ever.
+    /// Retries after RNR NAKs, 3 bits; 7: unlimited.
     pub rnr_retry_count: u8,
-    /// How often messages are repeated, 4 bits.
+    /// Number of times that the sender repeats a CM message, 4 bits.
     pub max_cm_retries: u8,
     /// The sender's queue pair has a shared receive queue.
     pub srq: bool,
-    /// The path.
+    /// The path of the connection.
     pub primary: PathFields,
     /// The path for migration; all zero: none.
     pub alternate: PathFields,
-    /// The consumer's.
+    /// The consumer's data.
     pub private_data: [u8; Req::PRIVATE_LEN],
 }
 
-/// The kind of connection: transport service type (2 bits), and the extended one (3 bits) that
-/// counts if the first is 3.
+/// The kind of connection: the transport service type (2 bits), and the extended type (3 bits),
+/// which is valid if the first is 3.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Transport {
     /// Transport service type.
@@ -117,7 +119,7 @@ impl Req {
         }
     }
 
-    /// Writes every field; of small ones the low bits.
+    /// Writes every field; fields of less than a byte keep their low bits only.
     pub fn encode(&self) -> Body {
         let mut bytes = [0; BODY_LEN];
         put(&mut bytes, 0, self.local_id.to_be_bytes());

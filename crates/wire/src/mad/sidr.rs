@@ -1,58 +1,58 @@
-//! SIDR_REQ and SIDR_REP: who serves a service id with datagrams (IB specification 12.11).
+//! SIDR_REQ and SIDR_REP: finding the UD queue pair that serves a service id (IB specification 12.11).
 
-use super::{BODY_LEN, Body};
+use super::body::{BODY_LEN, Body};
 use crate::bytes::{array_at, put, put_u24, u16_at, u24_at, u32_at, u64_at};
 use crate::id::{PKey, QKey, Qpn};
 
 /// Asks for the queue pair that serves a service id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SidrReq {
-    /// Chosen by the sender, repeated in the answer.
+    /// Chosen by the sender, repeated in the response.
     pub request_id: u32,
     /// Partition.
     pub pkey: PKey,
-    /// Who is wanted.
+    /// The service that the sender wants to reach.
     pub service_id: u64,
-    /// The consumer's.
+    /// The consumer's data.
     pub private_data: [u8; SidrReq::PRIVATE_LEN],
 }
 
-/// What a SIDR_REP says (IB specification 12.11.2.2).
+/// Status codes of a SIDR_REP (IB specification 12.11.2.2).
 pub mod sidr_status {
     /// The queue pair is valid.
     pub const VALID: u8 = 0;
-    /// Nobody offers this service.
+    /// No process offers this service.
     pub const UNSUPPORTED: u8 = 1;
     /// The consumer refuses.
     pub const REJECTED: u8 = 2;
-    /// No queue pair can be had.
+    /// No queue pair is available.
     pub const NO_QP: u8 = 3;
-    /// Ask elsewhere.
+    /// Another port or host serves the service id.
     pub const REDIRECT: u8 = 4;
     /// The version is not supported.
     pub const UNSUPPORTED_VERSION: u8 = 5;
 }
 
-/// Answers a SIDR_REQ.
+/// The response to a SIDR_REQ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SidrRep {
-    /// That of the request.
+    /// The id of the request.
     pub request_id: u32,
     /// See [`sidr_status`].
     pub status: u8,
-    /// Bytes of additional information that count. A peer may claim more than there are.
+    /// Valid bytes of the additional information. A peer may claim more than the field holds.
     pub info_len: u8,
-    /// Vendor of the enhanced connection establishment, 24 bits; zero: none.
+    /// Vendor id of the enhanced connection establishment (ECE), 24 bits; zero: none.
     pub vendor_id: u32,
     /// The queue pair that serves.
     pub qpn: Qpn,
-    /// That of the request.
+    /// The service id of the request.
     pub service_id: u64,
     /// The queue pair's key.
     pub qkey: QKey,
     /// Additional information.
     pub info: [u8; SidrRep::INFO_LEN],
-    /// The consumer's.
+    /// The consumer's data.
     pub private_data: [u8; SidrRep::PRIVATE_LEN],
 }
 

@@ -1,4 +1,4 @@
-//! Places of fields, and bytes that are refused.
+//! Offsets of fields, and bytes that are refused.
 
 #![allow(clippy::unusual_byte_groupings)] // the groups are fields
 
@@ -8,7 +8,7 @@ use crate::header::Bth;
 use crate::id::{PKey, Psn, QKey, Qpn};
 use packet::MadPacketError;
 
-/// A MAD of one message with every byte after the header different from its neighbours.
+/// A MAD of one message; every byte after the header differs from the bytes beside it.
 fn patterned(attribute: Attribute) -> [u8; MAD_LEN] {
     let mut mad = [0; MAD_LEN];
     mad[..4].copy_from_slice(&[1, 7, 2, 3]);
@@ -116,7 +116,7 @@ fn small_fields_have_their_bits() {
 }
 
 #[test]
-fn strangers_are_refused() {
+fn other_classes_and_methods_are_refused() {
     let good = patterned(Attribute::RTU);
     assert!(decode(&good).is_ok());
     for (at, value, error) in [
@@ -134,7 +134,7 @@ fn strangers_are_refused() {
 }
 
 #[test]
-fn who_receives_is_known_but_for_requests() {
+fn only_requests_have_no_receiver_id() {
     for (attribute, id) in [
         (Attribute::REQ, None),
         (Attribute::SIDR_REQ, None),

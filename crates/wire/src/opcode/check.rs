@@ -1,5 +1,5 @@
-//! Compile-time checks of the opcode table: rules that hold across rows, so that a
-//! slip of the pen in one of them does not compile.
+//! Compile-time checks of the opcode table: rules that hold across rows, so that an
+//! error in one row does not compile.
 
 use super::table::{BUILT, ROWS};
 use super::{HeaderSet, OpcodeInfo, Operation, Position, Service};
@@ -20,7 +20,7 @@ const fn check_table() {
     assert!(rows == ROWS, "a row is lost");
 }
 
-/// Which headers an operation has at which position.
+/// Checks the headers of an operation at its position.
 const fn check_row(info: &OpcodeInfo) {
     let headers = info.headers;
     let starts = info.starts_message();
@@ -55,7 +55,7 @@ const fn check_row(info: &OpcodeInfo) {
     check_service(info);
 }
 
-/// Which headers a service adds, and which operations it has.
+/// Checks the headers that a service adds, and its operations.
 const fn check_service(info: &OpcodeInfo) {
     let ud = matches!(info.service, Service::Ud);
     assert!(info.headers.contains(HeaderSet::DETH) == ud);
@@ -79,7 +79,7 @@ const fn check_service(info: &OpcodeInfo) {
     }
 }
 
-/// The low five bits mean the same in every service, up to the service's own header.
+/// Checks that the low five bits mean the same in every service, up to the service's own header.
 const fn check_against_rc(code: usize, info: &OpcodeInfo) {
     if matches!(info.service, Service::Cnp) || matches!(info.service, Service::Own) && info.is_response() {
         return;

@@ -1,8 +1,8 @@
-//! The opcode table: one row for each opcode, the only place that knows the numbers.
+//! The opcode table: one row for each opcode. No other file has the numbers.
 
 use super::{HeaderSet, Opcode, OpcodeInfo, Operation, Position};
 
-/// Makes a named constant and a table entry of each row
+/// Makes a named constant and a table entry from each row
 /// `NAME = code: Operation Position [EXTENSION HEADERS];`.
 macro_rules! opcodes {
     ($($name:ident = $code:literal: $operation:ident $position:ident [$($header:ident)*];)*) => {
@@ -17,10 +17,10 @@ macro_rules! opcodes {
         /// Number of rows.
         pub(super) const ROWS: usize = [$($code),*].len();
 
-        /// What each opcode means, by number.
+        /// The rows by opcode number.
         pub(super) static TABLE: [Option<OpcodeInfo>; 256] = BUILT;
 
-        /// The same for the compile-time checks, which cannot read a static.
+        /// The same rows for the compile-time checks, which cannot read a static.
         pub(super) const BUILT: [Option<OpcodeInfo>; 256] = {
             let mut table: [Option<OpcodeInfo>; 256] = [None; 256];
             $(

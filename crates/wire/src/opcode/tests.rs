@@ -1,4 +1,4 @@
-//! The table against facts written down a second time, by hand.
+//! The table compared with facts written a second time, by hand.
 
 use super::*;
 
@@ -78,7 +78,7 @@ fn headers_follow_each_other_without_gaps() {
 }
 
 #[test]
-fn who_takes_a_receive_wqe() {
+fn packets_that_take_a_receive_wqe() {
     let takers: Vec<String> =
         Opcode::all().filter(|opcode| info(*opcode).uses_recv_wqe).map(|opcode| opcode.to_string()).collect();
     let of_connected = |service: &str| {
@@ -99,7 +99,7 @@ fn who_takes_a_receive_wqe() {
 }
 
 #[test]
-fn who_carries_a_payload() {
+fn packets_that_carry_a_payload() {
     for opcode in Opcode::all() {
         let name = opcode.to_string();
         let carries = ["SEND", "WRITE", "READ_RESPONSE"].iter().any(|part| name.contains(part));
@@ -125,7 +125,7 @@ fn names_agree_with_service_position_and_headers() {
 }
 
 #[test]
-fn a_request_that_brings_an_acknowledge_is_the_request_in_all_else() {
+fn a_request_that_carries_an_ack_is_otherwise_the_plain_request() {
     let mut found = 0;
     for opcode in Opcode::all() {
         let Some(own) = opcode.with_acknowledge() else { continue };

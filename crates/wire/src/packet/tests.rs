@@ -1,11 +1,11 @@
-//! What parses and what does not.
+//! Bytes that parse, and bytes that `Packet::parse` refuses.
 
 use super::*;
 use crate::header::{Cnp, Cookie, FlushLevel, FlushPlacement, Piggyback, Sack};
 use crate::id::{PKey, QKey};
 use crate::syndrome::Syndrome;
 
-/// Every header with its own contents.
+/// Every header, each with different contents.
 fn all_headers() -> Extensions {
     Extensions {
         deth: Some(Deth { qkey: QKey(0x1111_1111), src_qpn: Qpn::new(0x12_1212) }),
@@ -32,7 +32,7 @@ fn all_headers() -> Extensions {
     }
 }
 
-/// Those of [`all_headers`] that an opcode has.
+/// The subset of [`all_headers`] that an opcode has.
 fn headers_of(info: &OpcodeInfo) -> Extensions {
     let all = all_headers();
     let has = |header| info.headers.contains(header);

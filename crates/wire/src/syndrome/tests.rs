@@ -1,4 +1,4 @@
-//! Every one of the 256 syndromes, and those seen in captures.
+//! All 256 syndromes, and those in captures of the Linux driver.
 
 use super::*;
 use crate::CREDIT_CODE_UNLIMITED;

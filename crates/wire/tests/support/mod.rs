@@ -3,7 +3,7 @@
 /// Splits a little-endian pcap file (either time resolution) into its frames.
 ///
 /// # Panics
-/// If it is not one, or ends within a frame.
+/// If the bytes are not such a file, or end within a frame.
 pub(crate) fn frames(pcap: &[u8]) -> Vec<&[u8]> {
     const HEADER_LEN: usize = 24;
     const RECORD_HEADER_LEN: usize = 16;
