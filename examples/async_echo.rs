@@ -1,6 +1,6 @@
-//! An echo in async code: many requests on their way, and no thread for any of them.
+//! An echo server in async code: many requests are in flight, and none needs a thread.
 //!
-//! Shows that requests, and connections themselves, are futures, on whatever executor; here one that
+//! Shows that requests and connections are futures that run on any executor; the one here
 //! only blocks.
 
 mod roles;
@@ -46,7 +46,7 @@ async fn answer(listener: &Listener<Rc>, ahead: usize) -> Result<()> {
     Ok(())
 }
 
-/// Sends every message back in capitals, in the buffer it came in, until an empty one comes.
+/// Sends every message back in capitals, in the same buffer, until an empty message arrives.
 async fn echo(qp: &QueuePair<Rc>, ready: Vec<longarm::InFlight<longarm::Message>>) -> Result<u32> {
     let mut ready = std::collections::VecDeque::from(ready);
     let mut answered = 0;
@@ -68,7 +68,7 @@ async fn call(address: &str, calls: usize, ahead: usize) -> Result<()> {
     let endpoint = Endpoint::connect(address, b"").await?;
     for first in (0..calls).step_by(ahead.max(1)) {
         let numbers = first..calls.min(first + ahead);
-        // All of them are on their way before the first is awaited.
+        // All requests are posted before the first is awaited.
         let mut answers = Vec::new();
         for number in numbers {
             let answer = endpoint.recv(endpoint.allocate(MESSAGE_BYTES)?).start();
@@ -84,7 +84,7 @@ async fn call(address: &str, calls: usize, ahead: usize) -> Result<()> {
             }
         }
     }
-    // No more calls: the other side hears that after everything else, and hangs up.
+    // An empty message ends the calls: the server gets it after all others and disconnects.
     let _over = endpoint.send_inline(b"").start();
     endpoint.disconnected().await;
     println!("{calls} calls, {ahead} at a time, all answered");

@@ -1,7 +1,7 @@
-//! A lock made of COMPARE-AND-SWAP, in memory that nobody's program guards.
+//! A lock made of COMPARE-AND-SWAP, in memory that no program guards.
 //!
 //! Shows one-sided atomics between many clients, and that the requests of one
-//! connection are carried out in order: the value is written before the lock is released.
+//! connection execute in order: the WRITE of the value precedes the release of the lock.
 
 mod roles;
 
@@ -36,7 +36,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// Has the memory: a lock, and the value that it protects.
+/// Owns the memory: a lock, and the value that it protects.
 fn host(listener: &Listener<Rc>, clients: u64, turns: u64) -> Result<()> {
     let domain = Context::open()?.protection_domain()?;
     let cq = domain.context().completion_queue()?;
@@ -52,7 +52,7 @@ fn host(listener: &Listener<Rc>, clients: u64, turns: u64) -> Result<()> {
     }
     for (qp, done) in connections {
         done.wait(PATIENCE)?;
-        // The client hangs up first: if the acknowledge of its last message was lost it asks once more.
+        // The client disconnects first: if the ACK of its last message was lost, it sends the message again.
         qp.disconnected().wait(PATIENCE);
     }
 
@@ -64,7 +64,7 @@ fn host(listener: &Listener<Rc>, clients: u64, turns: u64) -> Result<()> {
     }
 }
 
-/// Takes the lock, reads the value, writes one more, and releases the lock; again and again.
+/// Takes the lock, reads the value, writes the value plus one and releases the lock; `turns` times.
 fn increment(address: &str, turns: u64) -> Result<()> {
     let endpoint = Endpoint::connect(address, b"").wait(PATIENCE)?;
     let memory = RemoteKey::from_bytes(&endpoint.private_data()[..RemoteKey::ENCODED_BYTES])?;
@@ -77,7 +77,7 @@ fn increment(address: &str, turns: u64) -> Result<()> {
         buffer = endpoint.read(buffer, &place).wait(PATIENCE)?;
         let value = u64::from_ne_bytes(buffer[..].try_into()?);
         buffer.copy_from_slice(&(value + 1).to_ne_bytes());
-        // No need to wait in between: the lock is released behind the write.
+        // The WRITE needs no wait: the release follows it in order.
         let written = endpoint.write(buffer, &place).start();
         lock.release(&endpoint)?;
         buffer = written.wait(PATIENCE)?;
@@ -87,14 +87,14 @@ fn increment(address: &str, turns: u64) -> Result<()> {
     Ok(())
 }
 
-/// A word that is free, or holds the number of who has the lock.
+/// A word that is free or holds the number of the lock's owner.
 struct Lock {
     word: RemoteKey,
     owner: u64,
 }
 
 impl Lock {
-    /// Waits until the lock is ours; returns how many attempts it took.
+    /// Waits until this client has the lock; returns the number of attempts.
     fn take(&self, qp: &QueuePair<Rc>) -> Result<u64> {
         for attempt in 1.. {
             let holder = qp.compare_swap(&self.word, FREE, self.owner).wait(PATIENCE)?;

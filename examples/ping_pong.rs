@@ -1,4 +1,4 @@
-//! Ping-pong: two processes throw a message to and fro, and measure how long it takes.
+//! Ping-pong: two processes send a message back and forth and measure the round trip.
 //!
 //! Shows a reliable connection, SEND and RECV, and how buffers move into requests and back.
 
@@ -34,45 +34,45 @@ fn main() -> Result<()> {
     }
 }
 
-/// Throws every ball back, until an empty one comes.
+/// Sends every ball back until an empty one arrives.
 fn pong(listener: &Listener<Rc>, bytes: usize) -> Result<()> {
     let request = listener.accept().wait(PATIENCE)?;
     let endpoint = request.endpoint()?;
-    // The first ball may come as soon as we are connected, so hold out a hand before.
-    let mut hand = endpoint.recv(endpoint.allocate(bytes)?).start();
+    // The first ball may arrive as soon as the connection is up, so post the receive before.
+    let mut receive = endpoint.recv(endpoint.allocate(bytes)?).start();
     let mut spare = endpoint.allocate(bytes)?;
     let endpoint = request.accept(endpoint, b"").wait(PATIENCE)?;
     loop {
-        let ball = hand.wait(PATIENCE)?;
+        let ball = receive.wait(PATIENCE)?;
         if ball.is_empty() {
             return Ok(());
         }
-        hand = endpoint.recv(spare).start();
+        receive = endpoint.recv(spare).start();
         spare = endpoint.send(ball.into_buffer()).wait(PATIENCE)?;
     }
 }
 
-/// Throws a ball `rounds` times, waits for it each time, and says how long that took.
+/// Sends a ball `rounds` times, waits for it each time, and prints the times.
 fn ping(address: &str, bytes: usize, rounds: u32) -> Result<()> {
     let route = Route::to(address)?;
     let endpoint = route.rc()?;
-    let [mut ball, mut hand] = [endpoint.allocate(bytes)?, endpoint.allocate(bytes)?];
+    let [mut ball, mut spare] = [endpoint.allocate(bytes)?, endpoint.allocate(bytes)?];
     let endpoint = longarm::connect(&route, endpoint, b"").wait(PATIENCE)?;
 
     let mut times = Vec::new();
     for round in 0..rounds {
         mark(&mut ball, round);
         let start = Instant::now();
-        let catch = endpoint.recv(hand).start();
+        let receive = endpoint.recv(spare).start();
         let throw = endpoint.send(ball).start();
-        hand = catch.wait(PATIENCE)?.into_buffer();
+        spare = receive.wait(PATIENCE)?.into_buffer();
         times.push(start.elapsed());
         ball = throw.wait(PATIENCE)?;
-        if hand[..] != ball[..] {
+        if spare[..] != ball[..] {
             return Err(format!("the ball of round {round} came back changed").into());
         }
     }
-    // The game is over: the other one hears that after everything else, and hangs up.
+    // An empty message ends the game: the peer gets it after all others and disconnects.
     let _over = endpoint.send_inline(b"").start();
     endpoint.disconnected().wait(PATIENCE);
 

@@ -1,4 +1,4 @@
-//! A counter that others count, while its owner sleeps.
+//! A counter that other processes increment while its owner sleeps.
 //!
 //! Shows memory exposed under a key, one-sided READ and FETCH-ADD, and that the
 //! owner's program takes no part in them.
@@ -34,16 +34,16 @@ fn main() -> Result<()> {
     }
 }
 
-/// Owns the counter, and does nothing with it.
+/// Exposes the counter, waits for the clients to finish and prints the value.
 fn own(listener: &Listener<Rc>, others: usize) -> Result<()> {
     let domain = Context::open()?.protection_domain()?;
     let cq = domain.context().completion_queue()?;
 
-    // Eight bytes that others may read and do atomics on, and the key to them.
+    // Eight bytes that peers may read and do atomics on, and the key to them.
     let counter = domain.expose(8, Access::REMOTE_READ | Access::REMOTE_ATOMIC)?;
     let key = counter.key().to_bytes();
 
-    // Each of the others gets a connection and the key. When it is done it says so.
+    // Each client gets a connection and the key. It sends a message when it is done.
     let connect = || -> Result<(Connection<Rc>, InFlight<Message>)> {
         let request = listener.accept().wait(PATIENCE)?;
         let qp = domain.rc(&cq).on(&request.context()?).build()?;
@@ -52,13 +52,13 @@ fn own(listener: &Listener<Rc>, others: usize) -> Result<()> {
     };
     let connections: Result<Vec<_>> = (0..others).map(|_| connect()).collect();
 
-    // Sleep. Whatever happens to the counter meanwhile happens without this thread.
+    // This thread sleeps and takes no part in the operations on the counter.
     let mut added = 0;
     for (qp, farewell) in connections? {
         let farewell = farewell.wait(PATIENCE)?;
         println!("{} says goodbye: {}", qp.peer_addr(), String::from_utf8_lossy(&farewell));
         added += std::str::from_utf8(&farewell)?.parse::<u64>()?;
-        // The other hangs up first: if the acknowledge of its farewell was lost it asks once more.
+        // The client disconnects first: if the ACK of its last message was lost, it sends the message again.
         qp.disconnected().wait(PATIENCE);
     }
 
@@ -67,7 +67,7 @@ fn own(listener: &Listener<Rc>, others: usize) -> Result<()> {
     if value == added { Ok(()) } else { Err(format!("{added} were added").into()) }
 }
 
-/// Adds to somebody else's counter.
+/// Adds to the owner's counter.
 fn count(address: &str, adds: u64) -> Result<()> {
     let endpoint = Endpoint::connect(address, b"").wait(PATIENCE)?;
     let counter = RemoteKey::from_bytes(&endpoint.private_data()[..RemoteKey::ENCODED_BYTES])?;

@@ -1,7 +1,7 @@
-//! A chat by datagrams: no server, everybody hears everybody, and who is found can be whispered to.
+//! A chat by datagrams: no server, every member hears all others, and can whisper to a member that it has found.
 //!
-//! Shows an unreliable datagram endpoint, a multicast group, the source of a message, and how an endpoint
-//! is found by address and port.
+//! Shows an unreliable datagram endpoint, a multicast group, the source of a message, and the lookup of
+//! an endpoint by address and port.
 
 mod roles;
 
@@ -36,7 +36,7 @@ fn main() -> Result<()> {
 
     let whisper = args.all("--whisper").last();
     let endpoint = Arc::new(match whisper {
-        // Not every device leads there.
+        // Not every device has a route to the address.
         Some(address) => Route::to(address)?.ud()?,
         None => Endpoint::ud()?,
     });
@@ -70,7 +70,7 @@ fn main() -> Result<()> {
     })
 }
 
-/// Asks who is there, and where to send what is for them only.
+/// Asks the member at `address` for its name and the address handle for private messages.
 fn find(endpoint: &UdEndpoint, address: &str) -> Result<AddressHandle> {
     let found = endpoint.look_up(address, b"").wait(PATIENCE)?;
     let name = String::from_utf8_lossy(&found.private_data);
@@ -78,7 +78,7 @@ fn find(endpoint: &UdEndpoint, address: &str) -> Result<AddressHandle> {
     Ok(found.address)
 }
 
-/// Tells whoever asks where to send what is for us only.
+/// Answers lookups with this member's name and endpoint.
 fn be_found(listener: &Listener<Ud>, endpoint: &UdEndpoint, name: &str) {
     while let Ok(request) = listener.accept().wait(std::time::Duration::MAX) {
         if let Err(error) = request.answer(endpoint, name.as_bytes()) {
@@ -87,7 +87,7 @@ fn be_found(listener: &Listener<Ud>, endpoint: &UdEndpoint, name: &str) {
     }
 }
 
-/// Starts somebody else, hears the greeting, and answers.
+/// Starts another member, waits for its greeting, and answers.
 fn greet(mouth: &Mouth, ears: Ears, other: &str, group: IpAddr) -> Result<()> {
     let words = ["--name", other, "--say", "hello", "--hear", "1", "--group", &group.to_string()];
     let other = Other::start(words.map(str::to_owned))?;
@@ -98,16 +98,16 @@ fn greet(mouth: &Mouth, ears: Ears, other: &str, group: IpAddr) -> Result<()> {
 
 struct Mouth<'e> {
     endpoint: &'e Endpoint<UdEndpoint>,
-    /// Everybody, or one.
+    /// The group, or one member.
     to: AddressHandle,
     name: String,
 }
 
 impl Mouth<'_> {
-    /// Says something.
+    /// Sends a line of text.
     fn say(&self, text: &str) -> Result<()> {
         let line = format!("{}: {text}", self.name);
-        // A datagram is one packet; what is too long for it is cut.
+        // A datagram is one packet; longer lines are cut.
         let len = line.len().min(self.endpoint.max_message_bytes() as usize);
         let buffer = self.endpoint.allocate(len)?.with(&line.as_bytes()[..len]);
         self.endpoint.send_to(buffer, &self.to).wait(PATIENCE)?;
@@ -121,7 +121,7 @@ struct Ears<'e> {
 }
 
 impl<'e> Ears<'e> {
-    /// Posts buffers for what will be said. Messages that find none are lost.
+    /// Posts buffers for received messages. Messages that find no buffer are lost.
     fn open(endpoint: &'e Endpoint<UdEndpoint>) -> Result<Ears<'e>> {
         let len = endpoint.max_message_bytes() as usize;
         let buffers = endpoint.protection_domain().allocate_many(LINES_AHEAD, len)?;
@@ -129,7 +129,7 @@ impl<'e> Ears<'e> {
         Ok(Ears { endpoint, posted })
     }
 
-    /// Prints what others say, until so many messages were heard.
+    /// Prints the messages of other members; returns after `messages` of them.
     fn listen(mut self, messages: usize) -> Result<()> {
         let (start, mut heard) = (Instant::now(), 0);
         while heard < messages {

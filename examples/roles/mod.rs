@@ -1,4 +1,4 @@
-//! What the examples share: arguments, and starting the other side.
+//! Shared by the examples: arguments, and the start of the other side.
 #![allow(dead_code, reason = "each example uses part of it")]
 
 use std::error::Error;
@@ -25,17 +25,16 @@ impl fmt::Debug for Complaint {
     }
 }
 
-/// How long to wait for the other side before giving up. The connection manager repeats a lost message
-/// after some seconds.
+/// The longest wait for the other side. The connection manager repeats a lost message after some seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Which part to play.
+/// The side that this process takes.
 pub(crate) enum Role {
-    /// `--listen ADDRESS`: wait for the other side there.
+    /// `--listen ADDRESS`: waits for the other side at this address.
     Listen(String),
-    /// `--connect ADDRESS`: go to the other side.
+    /// `--connect ADDRESS`: connects to the other side.
     Connect(String),
-    /// Neither: both, in two processes on this machine.
+    /// Neither argument: both sides, in two processes on this machine.
     Both,
 }
 
@@ -45,7 +44,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Reads the arguments. Prints `help` and exits if that is asked for.
+    /// Reads the arguments. On `--help` prints `help` and exits.
     pub(crate) fn parse(help: &str, known: &[&str]) -> Result<Args> {
         let mut given = Vec::new();
         let mut words = std::env::args().skip(1);
@@ -91,7 +90,7 @@ impl Args {
     }
 }
 
-/// The other side, started by us.
+/// The process of the other side, started by this one.
 pub(crate) struct Other(Child);
 
 impl Other {
@@ -100,7 +99,7 @@ impl Other {
         Ok(Other(Command::new(std::env::current_exe()?).args(arguments).spawn()?))
     }
 
-    /// Waits until it is done, and well.
+    /// Waits for the process; fails unless it succeeds.
     pub(crate) fn finish(mut self) -> Result<()> {
         let status = self.0.wait()?;
         if status.success() { Ok(()) } else { Err(format!("the other side: {status}").into()) }
@@ -108,7 +107,7 @@ impl Other {
 }
 
 impl Drop for Other {
-    /// Does not outlive us.
+    /// Kills the process, so that it does not outlive this one.
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

@@ -4,8 +4,8 @@
 #
 #   build.sh KERNEL DIRECTORY      KERNEL: 6.1 or 6.12
 #
-# Leaves vmlinuz, initrd.gz and root.img in DIRECTORY/KERNEL. Does nothing if they
-# are there and were built by this very file. Needs root and apt; installs what is missing.
+# Writes vmlinuz, initrd.gz and root.img to DIRECTORY/KERNEL. Does nothing if this version
+# of the file has built them already. Needs root and apt; installs missing packages.
 set -euo pipefail
 
 kernel=$1
@@ -20,7 +20,7 @@ host_packages=(qemu-system-x86 busybox-static mmdebstrap debian-archive-keyring 
 guest_packages=busybox-static,rdma-core,ibverbs-utils,ibverbs-providers,rdmacm-utils,perftest,qperf,nvme-cli
 guest_packages+=,iproute2,iputils-ping,kmod,procps,ethtool
 
-# What the initramfs loads, and what may be loaded later.
+# The modules that the initramfs loads, and those that the guest may load later.
 boot_modules=(virtio_pci virtio_blk 9pnet_virtio 9p overlay ext4 crc32c_generic)
 modules=(virtio_net virtio_console ib_uverbs ib_umad rdma_rxe rdma_cm rdma_ucm
     sch_netem nvme-rdma nvmet-rdma nvmet loop brd null_blk crc32_generic crc32_pclmul crc32c-intel libcrc32c)
@@ -38,7 +38,7 @@ install_host_packages() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# Everything but kernel and modules, for all kernels: a directory that is kept.
+# Everything but kernel and modules: a directory that all kernels share and later runs reuse.
 make_root() {
     local names
     names=$(sha256sum <<<"$guest_packages" | cut -c1-16)
@@ -55,7 +55,7 @@ make_root() {
     echo guest > "$root/etc/hostname"
 }
 
-# Debian's package of the kernel, unpacked: $release, $unpacked. Fetched by the root file system's apt.
+# Fetches Debian's package of the kernel with the root file system's apt and unpacks it. Sets $release, $unpacked.
 fetch_kernel() {
     local name=linux-image-$kernel-amd64
     [ "$kernel" = 6.1 ] && name=linux-image-amd64
@@ -74,7 +74,7 @@ fetch_kernel() {
     depmod -b "$unpacked" "$release"
 }
 
-# copy_modules DESTINATION MODULE...: these and all that they need
+# copy_modules DESTINATION MODULE...: copies these modules and their dependencies
 copy_modules() {
     local to=$1/lib/modules/$release module; shift
     mkdir -p "$to"
@@ -91,7 +91,7 @@ make_image() {
     say "image"
     rm -rf "$root/lib/modules"
     copy_modules "$root" "${boot_modules[@]}" "${modules[@]}"
-    # Read-only in the guest, under an overlay: neither journal nor checksums.
+    # The guest mounts it read-only under an overlay, so it needs neither journal nor checksums.
     rm -f "$out/root.img"
     mke2fs -q -t ext4 -O '^has_journal,^metadata_csum' -m 0 -d "$root" "$out/root.img" 900M
     rm -rf "$root/lib/modules"

@@ -1,6 +1,6 @@
 /*
- * calls ADDRESS: calls whose results only the kernel decides, on an address of this host. The same lines must come of
- * Soft-RoCE with rdma-core and of Longarm.
+ * calls ADDRESS: calls whose results the kernel decides alone, on an address of this host. Soft-RoCE with rdma-core
+ * and Longarm must print the same lines.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -78,7 +78,7 @@ static void twice(void)
 	says("destroy", rdma_destroy_id(id));
 }
 
-/* What a child may do with its parent's channel and id. */
+/* Calls of a child on its parent's channel and id. */
 static void child(struct rdma_cm_id *id)
 {
 	struct rdma_cm_event *event;

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Builds siw.ko, the software iWARP driver, for the guest: Debian's kernels come without it, Debian's
-# sources with it.
+# Builds siw.ko, the software iWARP driver, for the guest: Debian's kernels lack it, Debian's
+# sources have it.
 #
-#   siw.sh KERNEL DIRECTORY      KERNEL: 6.1 or 6.12, for which build.sh has been run
+#   siw.sh KERNEL DIRECTORY      KERNEL: 6.1 or 6.12; run build.sh for it first
 #
-# Leaves siw.ko in DIRECTORY/KERNEL. Does nothing if it is there for that kernel. Needs root and apt.
+# Writes siw.ko to DIRECTORY/KERNEL. Does nothing if it is there for that kernel. Needs root and apt.
 set -euo pipefail
 
 kernel=$1
@@ -30,7 +30,7 @@ work=$lab/siw-$kernel
 rm -rf "$work"; mkdir -p "$work"/{packages,headers,source}
 trap 'rm -rf "$work"' EXIT
 
-# The packages, fetched by the apt of the guest's root file system.
+# The apt of the guest's root file system fetches the packages.
 root=$(ls -td "$lab"/root-* | head -1)
 common=linux-headers-${release%-amd64}-common
 cp /etc/resolv.conf "$root/etc/resolv.conf"

@@ -1,17 +1,17 @@
-//! Captures of the wire: made by tcpdump, read here.
+//! Captures of the wire: tcpdump writes them, this module reads them.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long tcpdump may take to open the wire.
+/// The longest time that tcpdump may take to open the interface.
 const PATIENCE: Duration = Duration::from_secs(15);
 const NAP: Duration = Duration::from_millis(20);
-/// How long the last packets may take to reach the file.
+/// The time that the last packets may take to reach the file.
 const LAST: Duration = Duration::from_millis(300);
 
-/// A capture under way; it ends with this value.
+/// A running capture; dropping the value ends it.
 pub(crate) struct Capture {
     tcpdump: Child,
     file: PathBuf,

@@ -1,69 +1,69 @@
-//! One program with its options, and how its success is judged. The words are those of the
+//! One program with its options, and the criterion of its success. The terms are those of the
 //! tables of programs in `crates/cli/tests/programs`.
 
 use std::time::Duration;
 
-use crate::exchange::{Exchange, Place};
+use crate::exchange::{DeviceAddresses, Exchange};
 use crate::ready::Listens;
 
-/// What tells of success beside the exit status of both sides.
+/// The criterion of success beside the exit status of both sides.
 #[derive(Clone, Copy)]
 pub(crate) enum Judge {
-    /// Both sides say all of these words.
+    /// Both sides print all of these texts.
     Says(&'static [&'static str]),
-    /// The client says them.
+    /// The client prints all of these texts.
     ClientSays(&'static [&'static str]),
-    /// The client prints at least so many lines of numbers.
+    /// The client prints at least this number of rows of numbers.
     Rows(usize),
 }
 
-/// A program that must run between Longarm and Soft-RoCE, either being the server.
+/// A program that must run between Longarm and Soft-RoCE, with either as the server.
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
     pub(crate) program: &'static str,
-    /// The client's, if it is another.
+    /// The client's program, if it differs.
     pub(crate) client_program: Option<&'static str>,
     /// Options of both sides. In all options `{device}`, `{gid}` and `{own}` are the side's own device, GID and
     /// address, `{server}` is the server's address, and `{meeting}` its IPv4 address.
     pub(crate) options: &'static str,
-    /// How device and GID are told to this program.
+    /// The options that give device and GID to this program.
     pub(crate) place: &'static str,
-    /// Options of one side.
+    /// Options of the server only, and of the client only.
     pub(crate) server: &'static str,
     pub(crate) client: &'static str,
-    /// By what one sees that the server takes connections.
+    /// The sign that the server accepts connections.
     pub(crate) listens: Listens,
-    /// The server goes on when its client has ended.
-    pub(crate) lives: bool,
-    /// Longer than both sides take, emulated, on a busy machine.
+    /// The server keeps running after its client has ended.
+    pub(crate) outlives_client: bool,
+    /// A limit that both sides stay below, even emulated on a busy machine.
     pub(crate) patience: Duration,
     pub(crate) judge: Judge,
     /// The link's MTU in bytes.
     pub(crate) mtu: u32,
-    /// A plan of faults on our side.
+    /// A plan of faults on Longarm's side.
     pub(crate) faults: Option<&'static str>,
-    /// What the guest's queueing discipline netem does to packets of the guest.
+    /// Options of the guest's queueing discipline netem for packets that the guest sends.
     pub(crate) netem: Option<&'static str>,
-    /// Which of them can be, and why no other.
+    /// The possible roles and address families, and the reason why others are not.
     pub(crate) roles: &'static [Role],
     pub(crate) families: &'static [Family],
     pub(crate) limit: &'static str,
     /// The program compares the data.
     pub(crate) verified: bool,
-    /// Part of the short run.
+    /// The case is part of the short run.
     pub(crate) short: bool,
-    /// How often it may be tried until it succeeds.
+    /// The number of attempts until it must have succeeded.
     pub(crate) attempts: usize,
 }
 
-/// Which side Longarm is.
+/// Longarm's side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     Client,
     Server,
 }
 
-/// Which addresses are used.
+/// The address family of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Family {
     V4,
@@ -73,15 +73,15 @@ pub(crate) enum Family {
 pub(crate) const ROLES: [Role; 2] = [Role::Client, Role::Server];
 pub(crate) const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
-/// The MTU of plain Ethernet, and one that carries RDMA's largest.
+/// The MTU of plain Ethernet, and one that carries the largest path MTU of RDMA.
 pub(crate) const ETHERNET: u32 = 1500;
 pub(crate) const JUMBO: u32 = 4200;
 
-/// Where programs meet over TCP to tell each other their queue pairs.
+/// The TCP port at which programs exchange their queue pair numbers.
 const MEETING: Listens = Listens::Tcp(18515);
 
-/// Words that programs use when they go on after a failure.
-const NEVER: [&str; 6] =
+/// Texts that programs print when they continue after a failure.
+const FAILURE_TEXTS: [&str; 6] =
     ["invalid data", "Completion with error", "Failed to", "Couldn't", "Completion error", "longarm: "];
 
 impl Case {
@@ -105,7 +105,7 @@ impl Case {
             server: "",
             client: "{meeting}",
             listens: MEETING,
-            lives: false,
+            outlives_client: false,
             patience: Duration::from_secs(30),
             judge,
             mtu: ETHERNET,
@@ -125,7 +125,7 @@ impl Case {
         Case { client: "-s {server}", listens: Listens::Rdma, ..Case::new(program, options, "", judge) }
     }
 
-    /// Perftest, connecting by the connection manager.
+    /// A program of perftest that connects by the connection manager.
     pub(crate) const fn perf_connects(program: &'static str, options: &'static str) -> Case {
         let case = Case::new(program, options, "-d {device} -F", Judge::Rows(1));
         Case { client: "{server}", listens: Listens::Rdma, ..case }
@@ -141,7 +141,7 @@ impl Case {
         Case { client, ..self }
     }
 
-    /// The client is another program.
+    /// The client runs another program.
     pub(crate) const fn client_program(self, program: &'static str) -> Case {
         Case { client_program: Some(program), ..self }
     }
@@ -150,28 +150,28 @@ impl Case {
         Case { listens, ..self }
     }
 
-    /// The server has to be ended.
-    pub(crate) const fn lives(self) -> Case {
-        Case { lives: true, ..self }
+    /// The server does not end by itself; the run stops it.
+    pub(crate) const fn outlives_client(self) -> Case {
+        Case { outlives_client: true, ..self }
     }
 
-    /// Only over these addresses.
+    /// Limits the case to these address families.
     pub(crate) const fn over(self, families: &'static [Family], limit: &'static str) -> Case {
         Case { families, limit, ..self }
     }
 
-    /// Longarm has only these roles.
+    /// Limits Longarm to these roles.
     pub(crate) const fn only_as(self, roles: &'static [Role], limit: &'static str) -> Case {
         Case { roles, limit, ..self }
     }
 
-    /// The client connects a second time as soon as it is told to over the first connection, and the server, being
-    /// slow, may not listen again yet. Then the program gives up; so its word to connect takes its time.
+    /// The server tells the client over the first connection to connect a second time. A slow server may not
+    /// listen again by then, and the program gives up. A delay of the guest's packets gives the server time.
     pub(crate) const fn listens_late(self) -> Case {
         Case { netem: Some("delay 50ms"), attempts: 4, ..self }
     }
 
-    /// May take so many seconds.
+    /// Sets the time limit, in seconds.
     pub(crate) const fn patience(self, seconds: u64) -> Case {
         Case { patience: Duration::from_secs(seconds), ..self }
     }
@@ -184,13 +184,13 @@ impl Case {
         Case { faults: Some(plan), attempts: self.attempts_with_loss(), ..self }
     }
 
-    /// The same for packets of the guest.
+    /// Faults on packets that the guest sends.
     pub(crate) const fn netem(self, what: &'static str) -> Case {
         Case { netem: Some(what), attempts: self.attempts_with_loss(), ..self }
     }
 
-    /// The last acknowledge of a program that has ended can be lost as well, and then nobody is there any
-    /// more to send it again, so that the peer rightly complains. Perftest's say goodbye over TCP.
+    /// The last ACK of a program that has ended can be lost too. No process is left to repeat it, so the
+    /// peer rightly reports an error. Programs of perftest end together, by a message over TCP.
     const fn attempts_with_loss(&self) -> usize {
         match self.judge {
             Judge::Says(_) | Judge::ClientSays(_) => 4,
@@ -198,13 +198,13 @@ impl Case {
         }
     }
 
-    /// The program ends while messages of its peer are still under way to it, and the peer may complain.
+    /// The program ends while messages of its peer are still in flight to it, and the peer may report an error.
     pub(crate) const fn stragglers(self) -> Case {
         Case { attempts: 2, ..self }
     }
 
-    /// rxe's own acknowledge timeout (67 ms) can pass while a slow guest still sends. If the acknowledge of
-    /// all comes while rxe sends it again, kernel 6.1 sometimes stops there for ever.
+    /// rxe's own ACK timeout (67 ms) can expire while a slow guest still sends. If the ACK of the whole
+    /// message arrives while rxe retransmits, kernel 6.1 sometimes hangs for ever.
     pub(crate) const fn long_messages(self) -> Case {
         Case { attempts: 3, ..self }
     }
@@ -217,7 +217,7 @@ impl Case {
         Case { short: true, ..self }
     }
 
-    /// What distinguishes it, as a person would type it.
+    /// Program and distinguishing options, as a user would type them.
     pub(crate) fn name(&self) -> String {
         let mut name = format!("{} {}", self.program, self.options);
         if self.mtu != ETHERNET {
@@ -240,8 +240,14 @@ impl Case {
         self.roles.contains(&role) && self.families.contains(&family)
     }
 
-    /// What is run on both sides.
-    pub(crate) fn exchange<'a>(&'a self, ours: &Place, theirs: &Place, role: Role, family: Family) -> Exchange<'a> {
+    /// The commands of both sides.
+    pub(crate) fn exchange<'a>(
+        &'a self,
+        ours: &DeviceAddresses,
+        theirs: &DeviceAddresses,
+        role: Role,
+        family: Family,
+    ) -> Exchange<'a> {
         let server = if role == Role::Server { ours } else { theirs };
         let their_role = if role == Role::Server { Role::Client } else { Role::Server };
         Exchange {
@@ -253,7 +259,7 @@ impl Case {
     }
 
     /// The command of the side that has this role.
-    fn line(&self, role: Role, own: &Place, server: &Place, family: Family) -> String {
+    fn line(&self, role: Role, own: &DeviceAddresses, server: &DeviceAddresses, family: Family) -> String {
         let (program, side) = match role {
             Role::Server => (self.program, self.server),
             Role::Client => (self.client_program.unwrap_or(self.program), self.client),
@@ -267,10 +273,10 @@ impl Case {
         format!("{program} {}", options.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
-    /// What is missing in what both sides said, or should not be there.
+    /// An expected text that is missing in the output, or an unwanted one that is present.
     pub(crate) fn problem(&self, client: &str, server: &str) -> Option<String> {
         let both = [client, server];
-        if let Some(word) = NEVER.iter().find(|word| both.iter().any(|said| said.contains(**word))) {
+        if let Some(word) = FAILURE_TEXTS.iter().find(|word| both.iter().any(|said| said.contains(**word))) {
             return Some(format!("it said {word:?}"));
         }
         match self.judge {
@@ -290,7 +296,7 @@ impl Case {
     }
 }
 
-/// A line of four numbers or more, and nothing else.
+/// Whether a line consists of four numbers or more.
 fn is_row(line: &str) -> bool {
     let mut count = 0;
     line.split_whitespace().all(|word| {

@@ -1,4 +1,4 @@
-//! What one host sent in two captures of the same exchange, field by field.
+//! Compares the packets that one host sent in two captures of the same exchange, field by field.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
@@ -12,23 +12,24 @@ use crate::fields::{Captured, Field};
 /// All differences of one kind.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Clone)]
 pub(crate) struct Difference {
-    /// The field, or what is missing or repeated.
+    /// The field, or a packet that is missing or repeated.
     pub(crate) field: String,
-    /// Ours and theirs.
+    /// Longarm's value and the other one.
     pub(crate) ours: String,
     pub(crate) theirs: String,
-    /// The opcodes of packets in which it was seen.
+    /// The opcodes of packets with this difference.
     pub(crate) opcodes: Vec<String>,
     pub(crate) count: usize,
 }
 
-/// One end's part of a capture: packets by their stream and place in it.
-struct Sent {
-    /// Stream, and PSN relative to its first or the message's number; the first packet there, and how many there were.
+/// The packets of one host in a capture, by their stream and position in it.
+struct SentPackets {
+    /// Key: stream, and PSN relative to the first one or the message's number. Value: the first packet at this
+    /// position, and the number of packets there.
     packets: BTreeMap<(Stream, u32), (Vec<Field>, usize)>,
 }
 
-/// Packets that are numbered together. Queue pairs have numbers in the order in which they appear.
+/// Packets with a common numbering. Queue pairs have numbers in the order in which they appear.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Stream {
     /// Requests of a queue pair.
@@ -39,14 +40,14 @@ enum Stream {
     Messages(u16),
 }
 
-/// Compares what `ours` sent in one capture with what `theirs` sent in the other.
+/// Compares the packets of `ours` in one capture with those of `theirs` in the other.
 pub(crate) fn compare(
     (our_pcap, ours): (&[u8], IpAddr),
     (their_pcap, theirs): (&[u8], IpAddr),
 ) -> Result<Vec<Difference>, String> {
-    let ours = Sent::new(our_pcap, ours)?;
-    let theirs = Sent::new(their_pcap, theirs)?;
-    let mut found = Found::default();
+    let ours = SentPackets::new(our_pcap, ours)?;
+    let theirs = SentPackets::new(their_pcap, theirs)?;
+    let mut found = Differences::default();
     for (place, (fields, times)) in &ours.packets {
         match theirs.packets.get(place) {
             Some((other, _)) => found.packet(fields, other),
@@ -61,22 +62,22 @@ pub(crate) fn compare(
     Ok(found.differences.into_values().collect())
 }
 
-impl Sent {
-    fn new(pcap: &[u8], sender: IpAddr) -> Result<Sent, String> {
+impl SentPackets {
+    fn new(pcap: &[u8], sender: IpAddr) -> Result<SentPackets, String> {
         let all: Vec<Captured<'_>> = frames(pcap)?.into_iter().filter_map(Captured::new).collect();
         if all.is_empty() {
             return Err("a capture without packets".into());
         }
         let (messages, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|packet| packet.mad().is_some());
-        let numbers = Numbers::new(&all, sender);
+        let numbers = CaptureNumbers::new(&all, sender);
         let mut conversation = Conversation::default();
         let mut packets: BTreeMap<(Stream, u32), (Vec<Field>, usize)> = BTreeMap::new();
         for packet in messages.iter().chain(&all).filter(|packet| packet.source == sender) {
-            let place = packet.mad().map_or_else(|| numbers.place(packet), |mad| conversation.place(mad));
+            let place = packet.mad().map_or_else(|| numbers.position(packet), |mad| conversation.position(mad));
             let entry = packets.entry(place).or_insert_with(|| (numbers.fields(packet), 0));
             entry.1 += 1;
         }
-        Ok(Sent { packets })
+        Ok(SentPackets { packets })
     }
 }
 
@@ -87,8 +88,8 @@ struct Conversation {
 }
 
 impl Conversation {
-    /// The first message of its kind is 0; one that is sent again keeps its number.
-    fn place(&mut self, mad: &[u8; MAD_LEN]) -> (Stream, u32) {
+    /// The stream and number of a message. The first of its kind is 0; a repeated message keeps its number.
+    fn position(&mut self, mad: &[u8; MAD_LEN]) -> (Stream, u32) {
         let kind = mad::attribute(mad).map_or(0, |attribute| attribute.0);
         let messages = self.messages.entry(kind).or_default();
         let number = messages.iter().position(|other| other == mad).unwrap_or_else(|| {
@@ -100,25 +101,25 @@ impl Conversation {
 }
 
 /// A queue pair of a host: two hosts can have the same numbers.
-type End = (IpAddr, Qpn);
+type QpAddress = (IpAddr, Qpn);
 
-/// What the numbers of a capture mean relative to its beginning.
+/// Queue pairs and first PSNs of a capture, to which its numbers are relative.
 #[derive(Default)]
-struct Numbers {
-    /// Queue pairs of the other host, in the order in which our host first sent to them.
-    queue_pairs: HashMap<End, usize>,
+struct CaptureNumbers {
+    /// Queue pairs of the other host, in the order in which the compared host first sent to them.
+    queue_pairs: HashMap<QpAddress, usize>,
     /// The first PSN of requests to a queue pair.
-    first: HashMap<End, u32>,
-    /// Connections: the queue pair at the other end of one that our host sends to.
-    ends: HashMap<End, End>,
+    first: HashMap<QpAddress, u32>,
+    /// Connections: maps a queue pair to the one at the other end.
+    ends: HashMap<QpAddress, QpAddress>,
 }
 
-/// No exchange here has more PSNs.
+/// A bound that the number of PSNs of each exchange stays below.
 const WINDOW: u32 = 1 << 16;
 
-impl Numbers {
-    fn new(all: &[Captured<'_>], sender: IpAddr) -> Numbers {
-        let mut numbers = Numbers::default();
+impl CaptureNumbers {
+    fn new(all: &[Captured<'_>], sender: IpAddr) -> CaptureNumbers {
+        let mut numbers = CaptureNumbers::default();
         for packet in all {
             if packet.source == sender {
                 let next = numbers.queue_pairs.len();
@@ -133,9 +134,9 @@ impl Numbers {
         numbers
     }
 
-    /// A response joins the two ends of a connection: it bears the PSN of a request to where it comes from.
+    /// A response joins the two ends of a connection: it has the PSN of a request to its source.
     fn join(&mut self, response: &Captured<'_>) {
-        let asked = |(end, first): (&End, &u32)| {
+        let asked = |(end, first): (&QpAddress, &u32)| {
             let near = response.psn.get().wrapping_sub(*first) & 0xff_ffff < WINDOW;
             (near && end.0 == response.source).then_some(*end)
         };
@@ -145,15 +146,15 @@ impl Numbers {
         }
     }
 
-    /// Without responses: if there is one queue pair at each end, they belong together.
+    /// Without responses: if each host has one queue pair, the two belong together.
     fn join_the_only(&mut self, all: &[Captured<'_>], sender: IpAddr) {
-        let own: HashSet<End> = all.iter().filter(|packet| packet.source != sender).map(Captured::end).collect();
+        let own: HashSet<QpAddress> = all.iter().filter(|packet| packet.source != sender).map(Captured::end).collect();
         if let (Some(own), 1, 1) = (own.iter().next(), own.len(), self.queue_pairs.len()) {
             self.ends.extend(self.queue_pairs.keys().map(|peer| (*peer, *own)));
         }
     }
 
-    fn place(&self, packet: &Captured<'_>) -> (Stream, u32) {
+    fn position(&self, packet: &Captured<'_>) -> (Stream, u32) {
         let responses = packet.info.is_response();
         let to = packet.end();
         let requests_to = if responses { self.ends.get(&to) } else { Some(&to) };
@@ -182,13 +183,13 @@ impl Numbers {
     }
 }
 
-/// Differences, those of the same kind together.
+/// Differences, grouped by kind.
 #[derive(Default)]
-struct Found {
+struct Differences {
     differences: BTreeMap<(String, String, String, String), Difference>,
 }
 
-impl Found {
+impl Differences {
     fn packet(&mut self, ours: &[Field], theirs: &[Field]) {
         for (name, value) in ours {
             match theirs.iter().find(|(other, _)| other == name) {
@@ -207,7 +208,7 @@ impl Found {
     fn add(&mut self, field: &str, packet: &[Field], ours: &str, theirs: &str) {
         let named = |field| packet.iter().find(|(name, _)| *name == field).map(|(_, value)| value.as_str());
         let opcode = named("MAD").or_else(|| named("opcode")).unwrap_or("?").to_owned();
-        // Messages of the connection manager are kept apart.
+        // Messages of the connection manager are separate kinds.
         let kind = named("MAD").unwrap_or_default().to_owned();
         let key = (field.to_owned(), ours.to_owned(), theirs.to_owned(), kind);
         let difference = self.differences.entry(key).or_insert_with(|| Difference {

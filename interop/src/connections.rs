@@ -1,4 +1,4 @@
-//! What is run that connects by the connection manager.
+//! The cases whose programs connect by the connection manager.
 
 use crate::case::{Case, FAMILIES, Family, Judge, Role};
 use crate::ready::Listens;
@@ -8,7 +8,7 @@ const fn perf(program: &'static str, options: &'static str) -> Case {
     Case::perf_connects(program, options).listens_late().over(&[Family::V4], "IPv4 only")
 }
 
-/// The last word of ten of rping's messages.
+/// The last of ten messages of rping.
 const PINGED: Judge = Judge::Says(&["ping data: rdma-ping-9"]);
 
 /// rping, with options of both sides.
@@ -23,12 +23,12 @@ const fn rping_verified(options: &'static str) -> Case {
     Case { judge: PINGED, ..rping(options) }.verified()
 }
 
-/// Examples that tell their result.
+/// An example program of librdmacm that prints its result.
 pub(crate) const fn example(program: &'static str, options: &'static str) -> Case {
     Case::connects(program, options, Judge::Says(&["test complete", "return status 0"])).server("-b {own}")
 }
 
-/// Programs of rsockets.
+/// An example program of rsockets.
 pub(crate) const fn stream(program: &'static str, options: &'static str) -> Case {
     Case::connects(program, options, Judge::ClientSays(&["Gb/sec"])).server("-b {own}")
 }
@@ -51,7 +51,7 @@ pub(crate) const CONNECTIONS: Group = Group {
         Case { judge: Judge::ClientSays(&["ping data: rdma-ping-9"]), ..rping("-v -V -C 10") }
             .server("-s -P -a {own}")
             .over(&FAMILIES, "server with `-P`")
-            .lives()
+            .outlives_client()
             .verified(),
         example("ucmatose", "").short(),
         example("ucmatose", "-c 10 -C 5 -S 4096"),
@@ -60,10 +60,10 @@ pub(crate) const CONNECTIONS: Group = Group {
         Case::connects("rdma_server", "", Judge::Says(&["end 0"])).server("-s {own}").client_program("rdma_client"),
         Case::connects("cmtime", "-c 20", Judge::ClientSays(&["resolve addr :", "disconnect   :"]))
             .server("-b {own}")
-            .lives(),
+            .outlives_client(),
         Case::connects("rcopy", "", Judge::ClientSays(&["bytes", "seconds"]))
             .client("/bin/bash {server}:copied")
-            .lives()
+            .outlives_client()
             .over(&[Family::V4], "of a file; IPv4 only"),
         mckey("-m 239.7.7.7", "239.7.7.7").over(&[Family::V4], "rxe joins no IPv6 group").short(),
     ],
@@ -102,7 +102,7 @@ pub(crate) const PERFTEST_CM: Group = Group {
     ],
 };
 
-/// A lost message of the connection manager is sent again after seconds.
+/// The connection manager repeats a lost message after some seconds.
 pub(crate) const CONNECTION_FAULTS: Group = Group {
     title: "Connections while packets are lost, repeated and reordered",
     cases: &[

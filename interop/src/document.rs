@@ -1,4 +1,4 @@
-//! `docs/interop-matrix.md`, from the tables; only tests need it.
+//! Generates `docs/interop-matrix.md` from the tables; only tests use it.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! One program on both sides of the wire, once.
+//! One run of a program on both sides of the wire.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,27 +10,27 @@ use crate::guest::{Guest, Job};
 use crate::local::{Local, Program};
 use crate::namespace;
 
-/// How long a side may go on after the other. (rxe takes a retry count of 7 as endless.)
-const FAREWELL: Duration = Duration::from_secs(8);
-/// How long one look at the guest waits.
+/// The longest time that a side may run after the other has ended. (rxe takes a retry count of 7 as endless.)
+const MAX_LAG: Duration = Duration::from_secs(8);
+/// The time that one poll of the guest waits.
 const NAP: Duration = Duration::from_millis(10);
 /// Both sides of the wire.
 pub(crate) struct Wire {
     pub(crate) local: Local,
     pub(crate) guest: Guest,
-    /// Our device and the indices of its IPv4 and IPv6 GIDs, and the guest's.
-    pub(crate) ours: Place,
-    pub(crate) theirs: Place,
-    /// The link's, in bytes.
+    /// Longarm's device and addresses, and the guest's.
+    pub(crate) ours: DeviceAddresses,
+    pub(crate) theirs: DeviceAddresses,
+    /// The link's MTU in bytes.
     pub(crate) mtu: u32,
-    /// What the guest's queueing discipline does.
+    /// The options of the guest's queueing discipline.
     pub(crate) netem: Option<&'static str>,
-    /// Where captures of all cases go, if they are wanted.
+    /// The directory for captures of all cases; `None`: no captures.
     pub(crate) captures: Option<PathBuf>,
 }
 
 /// A device, its IPv4 and IPv6 addresses and the indices of their GIDs.
-pub(crate) struct Place {
+pub(crate) struct DeviceAddresses {
     pub(crate) device: String,
     addresses: [&'static str; 2],
     gids: [usize; 2],
@@ -42,24 +42,29 @@ pub(crate) const OUR_V6: &str = "fd77::1";
 pub(crate) const THEIR_V4: &str = "10.77.0.11";
 pub(crate) const THEIR_V6: &str = "fd77::b";
 
-/// What became of a program on both sides. A status of `None`: it went on, and was ended.
+/// Exit status and output of both sides. A status of `None`: the program did not end and was stopped.
 pub(crate) struct Outcome {
     pub(crate) client: (Option<i32>, String),
     pub(crate) server: (Option<i32>, String),
 }
 
-/// What is run on both sides.
+/// The commands of both sides.
 pub(crate) struct Exchange<'a> {
     pub(crate) ours: String,
     pub(crate) theirs: String,
-    /// Longarm's.
+    /// Longarm's role.
     pub(crate) role: Role,
     pub(crate) case: &'a Case,
 }
 
-impl Place {
-    /// Finds the addresses in what `ibv_devinfo -v` says.
-    pub(crate) fn new(device: &str, devinfo: &str, v4: &'static str, v6: &'static str) -> Result<Place, String> {
+impl DeviceAddresses {
+    /// Finds the addresses' GID indices in the output of `ibv_devinfo -v`.
+    pub(crate) fn new(
+        device: &str,
+        devinfo: &str,
+        v4: &'static str,
+        v6: &'static str,
+    ) -> Result<DeviceAddresses, String> {
         let index = |address: &str| {
             let line =
                 devinfo.lines().find(|line| line.contains("GID[") && line.contains(&format!("{address}, RoCE v2")));
@@ -67,7 +72,7 @@ impl Place {
             index.ok_or_else(|| format!("{device} has no GID of {address}:\n{devinfo}"))
         };
         let gids = [index(&format!("::ffff:{v4}"))?, index(v6)?];
-        Ok(Place { device: device.to_owned(), addresses: [v4, v6], gids })
+        Ok(DeviceAddresses { device: device.to_owned(), addresses: [v4, v6], gids })
     }
 
     /// The index of a family's GID.
@@ -86,8 +91,8 @@ impl Wire {
     pub(crate) fn perform(&mut self, exchange: &Exchange<'_>) -> Result<Outcome, String> {
         let (mut ours, theirs) = self.begin(exchange)?;
         let (our_status, their_status) = self.ended(&mut ours, theirs, exchange)?;
-        let ours = (our_status, ours.said());
-        let theirs = (their_status, self.guest.said(theirs));
+        let ours = (our_status, ours.output());
+        let theirs = (their_status, self.guest.output(theirs));
         Ok(match exchange.role {
             Role::Client => Outcome { client: ours, server: theirs },
             Role::Server => Outcome { client: theirs, server: ours },
@@ -105,7 +110,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Changes what the guest's queueing discipline does to what it sends.
+    /// Sets the options of the guest's queueing discipline.
     fn set_netem(&mut self, netem: Option<&'static str>) -> Result<(), String> {
         if self.netem != netem {
             self.netem = netem;
@@ -115,17 +120,17 @@ impl Wire {
         Ok(())
     }
 
-    /// Captures the wire into a file named after the program that is started next on our side.
+    /// Captures the wire into a file named after the program that starts next on Longarm's side.
     pub(crate) fn capture(&self) -> Result<Option<Capture>, String> {
         let file = |run: &PathBuf| run.join(format!("{}.pcap", self.local.next_name()));
         self.captures.as_ref().map(|run| Capture::start(namespace::LINK, &file(run))).transpose()
     }
 
-    /// Starts both sides, and lets them run.
+    /// Starts both sides and returns while they run.
     pub(crate) fn begin(&mut self, exchange: &Exchange<'_>) -> Result<(Program, Job), String> {
         let Case { listens, patience, faults, netem, .. } = *exchange.case;
         self.set_netem(netem)?;
-        let limit = patience + FAREWELL;
+        let limit = patience + MAX_LAG;
         Ok(match exchange.role {
             Role::Client => {
                 let server = self.guest.start(&exchange.theirs, limit)?;
@@ -134,21 +139,21 @@ impl Wire {
             }
             Role::Server => {
                 let server = self.local.start(&exchange.ours, faults)?;
-                // If it does not listen, the client will tell.
+                // If the server does not listen, the client reports it.
                 listens.wait(&self.local);
                 (server, self.guest.start(&exchange.theirs, limit)?)
             }
         })
     }
 
-    /// Waits for the end of both sides; the one that goes on long after the other is ended.
+    /// Waits for the end of both sides, and stops a side that runs too long after the other.
     fn ended(
         &mut self,
         ours: &mut Program,
         theirs: Job,
         exchange: &Exchange<'_>,
     ) -> Result<(Option<i32>, Option<i32>), String> {
-        let Case { lives, patience, .. } = *exchange.case;
+        let Case { outlives_client, patience, .. } = *exchange.case;
         let start = Instant::now();
         let mut first_end = None;
         loop {
@@ -156,14 +161,14 @@ impl Wire {
             if statuses.0.is_some() || statuses.1.is_some() {
                 first_end.get_or_insert_with(Instant::now);
             }
-            let late = start.elapsed() > patience || first_end.is_some_and(|end| end.elapsed() > FAREWELL);
+            let late = start.elapsed() > patience || first_end.is_some_and(|end| end.elapsed() > MAX_LAG);
             let (client, server) = match exchange.role {
                 Role::Client => (statuses.0, &mut statuses.1),
                 Role::Server => (statuses.1, &mut statuses.0),
             };
-            let over = client.is_some() && (server.is_some() || lives);
+            let over = client.is_some() && (server.is_some() || outlives_client);
             let unended = server.is_none() && exchange.role == Role::Client;
-            if lives && client.is_some() {
+            if outlives_client && client.is_some() {
                 server.get_or_insert(0);
             }
             if (late || over) && (statuses.1.is_none() || unended) {
@@ -177,7 +182,7 @@ impl Wire {
 }
 
 impl Outcome {
-    /// Which side did not end well.
+    /// The side that failed or did not end.
     pub(crate) fn problem(&self) -> Option<String> {
         [("client", self.client.0), ("server", self.server.0)].into_iter().find_map(|(side, status)| match status {
             Some(0) => None,

@@ -1,9 +1,9 @@
-//! Differences between Longarm's packets and Soft-RoCE's that are meant. A difference that is not here
-//! fails the run. `docs/interop.md` says more about each.
+//! Intended differences between Longarm's packets and those of Soft-RoCE. A difference that is not
+//! here fails the run. `docs/interop.md` explains each.
 
 use crate::compare::Difference;
 
-/// A difference that is meant: where, and why.
+/// An intended difference: its place and its reason.
 pub(crate) struct Explained {
     /// The field, as the comparison names it.
     pub(crate) field: &'static str,
@@ -29,7 +29,7 @@ const fn meant(
 const HANGS_UP: &str = "both ends hang up, and who comes first sends DREQ";
 const SHUTS_DOWN: &str = "the end that shuts down first says so, the other one acknowledges it";
 
-/// All that are known.
+/// All intended differences.
 pub(crate) const ALL: [Explained; 18] = [
     meant(
         "IPv4 identification",
@@ -92,7 +92,7 @@ pub(crate) const ALL: [Explained; 18] = [
     },
 ];
 
-/// Why there is such a difference, if it is known.
+/// The reason for a difference, if it is intended.
 pub(crate) fn by(difference: &Difference, capture: &str) -> Option<&'static str> {
     let fits = |known: &&Explained| {
         known.field == difference.field

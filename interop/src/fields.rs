@@ -1,5 +1,5 @@
-//! A packet as a list of named fields, those that two runs of the same exchange can share:
-//! numbers that are drawn anew (queue pairs, keys, addresses, first PSNs) are left out or made relative.
+//! A packet as a list of named fields. Numbers that differ between two runs of the same exchange
+//! (queue pairs, keys, addresses, first PSNs) are left out or made relative.
 
 use std::net::IpAddr;
 
@@ -25,7 +25,7 @@ pub(crate) struct Captured<'a> {
 pub(crate) type Field = (&'static str, String);
 
 impl<'a> Captured<'a> {
-    /// Takes a frame apart, `None` if it is no RoCEv2 packet.
+    /// Decodes a frame; `None` if it is not a RoCEv2 packet.
     pub(crate) fn new(bytes: &'a [u8]) -> Option<Captured<'a>> {
         let frame = frame::decode(bytes)?;
         let (ib, _) = frame.payload.split_at_checked(frame.payload.len().checked_sub(ICRC_LEN)?)?;
@@ -100,7 +100,7 @@ impl<'a> Captured<'a> {
             fields.extend(credits.map(|credits| ("AETH credits", credits.map_or("none".into(), |c| c.to_string()))));
             fields.push(("AETH MSN", aeth.msn.to_string()));
         }
-        // Examples of rdmacm-utils tell their queue pair this way.
+        // Examples of rdmacm-utils send their QPN as immediate data.
         let own = self.datagram_source().map(Qpn::get);
         let immediate = |imm| if own == Some(imm) { "own queue pair".to_owned() } else { format!("{imm:#x}") };
         fields.extend(self.packet.imm().map(|imm| ("immediate data", immediate(imm))));
@@ -108,7 +108,7 @@ impl<'a> Captured<'a> {
         fields
     }
 
-    /// The queue pair that a datagram says it comes from.
+    /// The source queue pair of a datagram.
     pub(crate) fn datagram_source(&self) -> Option<Qpn> {
         self.packet.deth().map(|deth| deth.src_qpn)
     }
@@ -118,7 +118,7 @@ impl<'a> Captured<'a> {
         mad::packet::parse(self.frame.payload.split_at_checked(self.packet.bytes().len())?.0).ok().map(|mad| mad.mad)
     }
 
-    /// Where it goes to.
+    /// The destination address and queue pair.
     pub(crate) fn end(&self) -> (IpAddr, Qpn) {
         (self.frame.flow.destination, self.dest_qpn)
     }
@@ -128,7 +128,7 @@ impl<'a> Captured<'a> {
         icrc::compute(&self.frame.flow, self.frame.identification, ib).to_le_bytes() == icrc
     }
 
-    /// The IP header and what follows.
+    /// The frame from the IP header on.
     fn ip(&self) -> &'a [u8] {
         &self.bytes[14..]
     }

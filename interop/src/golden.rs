@@ -1,5 +1,5 @@
-//! The exchanges of the golden captures (`crates/wire/tests/golden`), with Longarm in place of one end: what it
-//! sends is compared, field by field, with what Soft-RoCE sent there.
+//! Repeats the exchanges of the golden captures (`crates/wire/tests/golden`) with Longarm at one end, and
+//! compares its packets, field by field, with those of Soft-RoCE in the capture.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -8,12 +8,13 @@ use crate::capture::Capture;
 use crate::case::{Case, Family, ROLES, Role};
 use crate::compare::{Difference, compare};
 use crate::exchange::{OUR_V4, OUR_V6, Wire};
-use crate::run::Tally;
-use crate::{Options, connections, explained, namespace};
+use crate::options::Options;
+use crate::tally::RunTally;
+use crate::{connections, explained, namespace};
 
 const CAPTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/wire/tests/golden");
 
-/// A capture and what made it.
+/// A capture and the case that made it.
 pub(crate) struct Golden {
     pub(crate) name: &'static str,
     pub(crate) case: Case,
@@ -77,8 +78,8 @@ impl Golden {
     }
 }
 
-/// Performs, captures and compares all that the options ask for.
-pub(crate) fn all(wire: &mut Wire, options: &Options, run: &Path, tally: &mut Tally) -> Result<(), String> {
+/// Performs, captures and compares the exchanges that the options select.
+pub(crate) fn all(wire: &mut Wire, options: &Options, run: &Path, tally: &mut RunTally) -> Result<(), String> {
     let brief = ["rc_pingpong_mtu256", "read_bw", "rc_pingpong_v6", "rping_v6", "ucmatose"];
     let chosen = GOLDEN.iter().filter(|golden| !options.short || brief.contains(&golden.name));
     for golden in chosen.filter(|golden| format!("golden {}", golden.name).contains(&options.only)) {
@@ -108,7 +109,7 @@ pub(crate) fn all(wire: &mut Wire, options: &Options, run: &Path, tally: &mut Ta
     Ok(())
 }
 
-/// Performs the exchange of a capture; the pcap, or what went wrong.
+/// Performs the exchange of a capture; returns the pcap, or the problem.
 fn capture(wire: &mut Wire, golden: &Golden, role: Role, run: &Path) -> Result<Result<Vec<u8>, String>, String> {
     let capture = Capture::start(namespace::LINK, &run.join(format!("{}-{role:?}.pcap", golden.name)))?;
     let exchange = golden.case.exchange(&wire.ours, &wire.theirs, role, golden.family);
@@ -120,7 +121,7 @@ fn capture(wire: &mut Wire, golden: &Golden, role: Role, run: &Path) -> Result<R
     })
 }
 
-/// Prints the differences, and returns those without an explanation.
+/// Prints the differences and returns those without an explanation.
 fn report(title: &str, capture: &str, found: &[Difference], verbose: bool) -> String {
     let (known, new): (Vec<_>, Vec<_>) =
         found.iter().partition(|difference| explained::by(difference, capture).is_some());
@@ -136,7 +137,7 @@ fn line(difference: &Difference) -> String {
     format!("{field}: {ours}, rxe {theirs} ({count} packets, {})", opcodes.join(", "))
 }
 
-/// Compares two files: ours and the address of the host in it, another and its.
+/// Compares two files; each is followed by the address of the host to compare.
 pub(crate) fn compare_files(names: &[String]) -> Result<(), String> {
     let [ours, our_address, theirs, their_address] = names else {
         return Err("two files and two addresses".into());
@@ -161,7 +162,7 @@ fn address(text: &str) -> IpAddr {
 mod tests {
     use super::*;
 
-    /// The capture that `name` stands for, and its hosts: server and client.
+    /// The golden capture `name`, and its hosts: server and client.
     fn golden_capture(name: &str) -> (Vec<u8>, [IpAddr; 2]) {
         (read(&format!("{CAPTURES}/{name}.pcap")).unwrap(), GOLDEN_V4.map(address))
     }

@@ -1,4 +1,4 @@
-//! The virtual machine, and the channel on which it takes commands (`guest/init.sh` is its other end).
+//! The virtual machine, and the channel for its commands (`guest/init.sh` is the other end).
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use crate::lab;
 
-/// Emulated, on a busy machine.
+/// The longest boot of an emulated guest on a busy machine.
 const BOOT: Duration = Duration::from_secs(180);
-/// How long one read of the channel waits.
+/// The time that one read of the channel waits.
 const NAP: Duration = Duration::from_millis(20);
 
-/// A running guest; it ends with this value.
+/// A running guest; dropping the value ends it.
 pub(crate) struct Guest {
     machine: Child,
     channel: UnixStream,
@@ -32,7 +32,7 @@ pub(crate) struct Guest {
 pub(crate) struct Job(u32);
 
 impl Guest {
-    /// Boots the guest of `kernel` on the wire `link`; its files are in `run`.
+    /// Boots the guest of `kernel` on the link `link`; its files are in `run`.
     pub(crate) fn boot(kernel: &str, link: &str, run: &Path) -> Result<Guest, String> {
         let share = run.join("lab");
         std::fs::create_dir_all(share.join("out")).map_err(|e| format!("{}: {e}", share.display()))?;
@@ -61,15 +61,15 @@ impl Guest {
         Ok(guest)
     }
 
-    /// Starts a shell command, which may run for so long.
+    /// Starts a shell command that may run for `limit`.
     pub(crate) fn start(&mut self, command: &str, limit: Duration) -> Result<Job, String> {
         assert!(!command.contains('\n'), "a command is one line");
         self.jobs += 1;
-        self.say(&format!("start {} {} {command}\n", self.jobs, limit.as_secs().max(1)))?;
+        self.send_line(&format!("start {} {} {command}\n", self.jobs, limit.as_secs().max(1)))?;
         Ok(Job(self.jobs))
     }
 
-    /// Waits for the end of a command: its exit status, `None` if it goes on.
+    /// Waits for the end of a command: its exit status, `None` if it still runs.
     pub(crate) fn wait(&mut self, job: Job, patience: Duration) -> Result<Option<i32>, String> {
         let ended = self.until(patience, |guest| guest.exits.contains_key(&job.0));
         match ended {
@@ -79,39 +79,39 @@ impl Guest {
         }
     }
 
-    /// Ends a command.
+    /// Kills a command.
     pub(crate) fn stop(&mut self, job: Job) -> Result<(), String> {
-        self.say(&format!("stop {}\n", job.0))?;
+        self.send_line(&format!("stop {}\n", job.0))?;
         self.wait(job, Duration::from_secs(10)).map(drop)
     }
 
-    /// What a command has said so far.
-    pub(crate) fn said(&self, job: Job) -> String {
+    /// The output of a command so far.
+    pub(crate) fn output(&self, job: Job) -> String {
         let bytes = std::fs::read(self.out.join(job.0.to_string())).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Runs a command to its successful end and returns what it said.
+    /// Runs a command to its successful end and returns its output.
     pub(crate) fn run(&mut self, command: &str) -> Result<String, String> {
         let limit = Duration::from_secs(60);
         let job = self.start(command, limit)?;
         match self.wait(job, limit)? {
-            Some(0) => Ok(self.said(job)),
-            status => Err(format!("in the guest, {command}: {status:?}\n{}", self.said(job))),
+            Some(0) => Ok(self.output(job)),
+            status => Err(format!("in the guest, {command}: {status:?}\n{}", self.output(job))),
         }
     }
 
-    /// Ends the machine as a power failure does.
+    /// Kills the machine, like a power failure.
     pub(crate) fn kill(&mut self) {
         let _ = self.machine.kill();
         let _ = self.machine.wait();
     }
 
-    fn say(&mut self, line: &str) -> Result<(), String> {
+    fn send_line(&mut self, line: &str) -> Result<(), String> {
         self.channel.write_all(line.as_bytes()).map_err(|e| format!("the guest's channel: {e}"))
     }
 
-    /// Reads what the guest says until something holds.
+    /// Reads the guest's lines until `holds` returns true.
     fn until(&mut self, patience: Duration, holds: impl Fn(&Guest) -> bool) -> Result<(), String> {
         let start = Instant::now();
         while !holds(self) {
@@ -134,12 +134,12 @@ impl Guest {
         }
         while let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.unread.drain(..=end).collect();
-            self.hear(&String::from_utf8_lossy(&line));
+            self.handle_line(&String::from_utf8_lossy(&line));
         }
         Ok(())
     }
 
-    fn hear(&mut self, line: &str) {
+    fn handle_line(&mut self, line: &str) {
         match line.split_whitespace().collect::<Vec<_>>()[..] {
             ["ready", release] => self.release = release.to_owned(),
             ["exit", id, status] => {
@@ -154,7 +154,7 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        let _ = self.say("quit\n");
+        let _ = self.send_line("quit\n");
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(5) && self.machine.try_wait().is_ok_and(|status| status.is_none()) {
             std::thread::sleep(NAP);
@@ -183,7 +183,7 @@ fn machine(image: &Path, link: &str, share: &Path, socket: &Path) -> Command {
     command
 }
 
-/// Connects to the machine's socket as soon as it is there.
+/// Connects to the machine's socket as soon as it exists.
 fn connect(socket: &Path, machine: &mut Child) -> Result<UnixStream, String> {
     let start = Instant::now();
     loop {

@@ -1,12 +1,12 @@
-//! What a run needs: the guest's image, built once, and a directory of its own.
+//! The requirements of a run: the guest's image, built once, and a directory of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the guest's scripts are.
+/// The directory of the guest's scripts.
 pub(crate) const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
 
-/// Why there can be no lab on this machine.
+/// The reason why this machine cannot run the lab, if there is one.
 pub(crate) fn missing() -> Option<String> {
     let root = std::fs::metadata("/proc/self").map(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0).unwrap_or(false);
     if !root {
@@ -27,7 +27,7 @@ pub(crate) fn missing() -> Option<String> {
     }
 }
 
-/// The directory of all that is built: `LONGARM_LAB`, or in the user's cache.
+/// The directory of built files: `LONGARM_LAB`, or one in the user's cache.
 pub(crate) fn directory() -> PathBuf {
     if let Some(lab) = std::env::var_os("LONGARM_LAB") {
         return lab.into();
@@ -36,7 +36,7 @@ pub(crate) fn directory() -> PathBuf {
     home.join(".cache/longarm-lab")
 }
 
-/// Builds the guest if it is not there.
+/// Builds the guest unless it is built already.
 pub(crate) fn build(kernel: &str) -> Result<(), String> {
     if !["6.1", "6.12"].contains(&kernel) {
         return Err(format!("no kernel {kernel}: 6.1 or 6.12"));
@@ -46,7 +46,7 @@ pub(crate) fn build(kernel: &str) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("the guest was not built: {status}")) }
 }
 
-/// Builds the driver siw for the guest if it is not there; without it one goes on.
+/// Builds the driver siw for the guest unless it is built already. A failure only leaves siw out.
 pub(crate) fn build_siw(kernel: &str) {
     let status = Command::new("bash").arg(format!("{SCRIPTS}/siw.sh")).arg(kernel).arg(directory()).status();
     if !status.is_ok_and(|status| status.success()) {
@@ -54,7 +54,7 @@ pub(crate) fn build_siw(kernel: &str) {
     }
 }
 
-/// A fresh directory for this run's files; those of runs that have ended are removed.
+/// A fresh directory for this run's files; removes those of runs that have ended.
 pub(crate) fn run_directory() -> Result<PathBuf, String> {
     let runs = directory().join("runs");
     for run in std::fs::read_dir(&runs).into_iter().flatten().flatten() {

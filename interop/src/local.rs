@@ -1,4 +1,4 @@
-//! Programs on our side of the wire, on Longarm's device.
+//! Programs on Longarm's side of the wire.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const NAP: Duration = Duration::from_millis(10);
 
-/// Our side: where the command is, and where it keeps its files.
+/// Longarm's side: the path of the command `longarm`, and the directory of its files.
 pub(crate) struct Local {
     command: PathBuf,
     run: PathBuf,
@@ -16,7 +16,7 @@ pub(crate) struct Local {
     hubs: u32,
 }
 
-/// A program that runs; it ends with this value.
+/// A running program; dropping the value ends it.
 pub(crate) struct Program {
     child: Child,
     said: PathBuf,
@@ -33,13 +33,13 @@ impl Local {
         Ok(Local { command, run: run.to_owned(), programs: 0, hubs: 0 })
     }
 
-    /// From now on another hub serves, which looks at the interfaces as they are now.
+    /// Switches to a new hub, which reads the interfaces again.
     pub(crate) fn new_hub(&mut self) {
         let _ = self.longarm().args(["down", "--force"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
         self.hubs += 1;
     }
 
-    /// The name of the file for what the program says that is started next.
+    /// The name of the output file of the program that starts next.
     pub(crate) fn next_name(&self) -> String {
         format!("ours-{}", self.programs)
     }
@@ -57,16 +57,16 @@ impl Local {
         Ok(Program { child, said })
     }
 
-    /// Runs a program to its successful end and returns what it said.
+    /// Runs a program to its successful end and returns its output.
     pub(crate) fn run(&mut self, line: &str) -> Result<String, String> {
         let mut program = self.start(line, None)?;
         match program.wait(Duration::from_secs(60)) {
-            Some(0) => Ok(program.said()),
-            status => Err(format!("{line}: {status:?}\n{}", program.said())),
+            Some(0) => Ok(program.output()),
+            status => Err(format!("{line}: {status:?}\n{}", program.output())),
         }
     }
 
-    /// Makes a program of a source file, against the system's libraries.
+    /// Compiles a source file to a program, against the system's libraries.
     pub(crate) fn compile(&self, source: &str, program: &str) -> Result<(), String> {
         let mut cc = Command::new("cc");
         cc.args(["-o", program, source, "-lrdmacm", "-libverbs"]).current_dir(&self.run);
@@ -74,8 +74,8 @@ impl Local {
         if status.success() { Ok(()) } else { Err(format!("cc {source}: {status}")) }
     }
 
-    /// Whether a program takes connections by the connection manager.
-    pub(crate) fn takes_connections(&self) -> bool {
+    /// Whether a program listens at the connection manager.
+    pub(crate) fn listens_at_cm(&self) -> bool {
         let status = self.longarm().args(["status", "--json"]).stderr(Stdio::null()).output();
         status.is_ok_and(|status| String::from_utf8_lossy(&status.stdout).contains("\"listening\":true"))
     }
@@ -100,7 +100,7 @@ impl Local {
 }
 
 impl Program {
-    /// Waits for its end: its exit status, `None` if it goes on. Killed by signal N is 128 + N.
+    /// Waits for its end: its exit status, `None` if it still runs. Killed by signal N is 128 + N.
     pub(crate) fn wait(&mut self, patience: Duration) -> Option<i32> {
         let start = Instant::now();
         loop {
@@ -115,14 +115,14 @@ impl Program {
         }
     }
 
-    /// Kills it, without a chance to say goodbye.
+    /// Kills it with SIGKILL, so that it cannot disconnect.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// What it has said so far.
-    pub(crate) fn said(&self) -> String {
+    /// Its output so far.
+    pub(crate) fn output(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.said).unwrap_or_default()).into_owned()
     }
 }
@@ -130,7 +130,7 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         let group = format!("-{}", self.child.id());
-        // Nobody may be left in it.
+        // No process of the group may survive.
         let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! A message of the connection manager as a list of named fields. Numbers that are drawn anew for each
-//! connection (communication and transaction ids, queue pairs, PSNs, GUIDs) and addresses are left out.
+//! A message of the connection manager as a list of named fields. The list omits addresses, and numbers that
+//! differ for each connection (communication and transaction ids, queue pairs, PSNs, GUIDs).
 
 use std::fmt::Debug;
 
@@ -9,7 +9,7 @@ use crate::fields::Field;
 
 /// The RDMA IP CM header before a program's private data (IB specification, Annex A11).
 const IP_HEADER_LEN: usize = 36;
-/// How much of a program's private data is compared: rsockets tell version, flags and credits in it, then keys.
+/// Number of compared bytes of a program's private data: rsockets send version, flags and credits, then keys.
 const PRIVATE_LEN: usize = 8;
 
 /// The message's name, and its fields.

@@ -8,8 +8,8 @@
 //!  └──────────────────────────────────────┘            └──────────────────────────────┘
 //! ```
 //!
-//! One boot serves all cases. [`tables`] says what is run and how success is judged,
-//! [`golden`] which exchanges are captured and compared with what two Soft-RoCE hosts sent.
+//! One boot serves all cases. [`tables`] lists the programs and their criteria of success,
+//! [`golden`] the exchanges that are captured and compared with those of two Soft-RoCE hosts.
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -27,46 +27,18 @@ mod lab;
 mod local;
 mod mads;
 mod namespace;
+mod options;
 mod ready;
 mod run;
 mod speed;
 mod tables;
+mod tally;
 mod trials;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-
-/// Runs Longarm against Linux Soft-RoCE (rxe) in a virtual machine.
-#[derive(Parser)]
-struct Options {
-    /// A few cases of each kind; says so and succeeds where the lab cannot be had.
-    #[arg(long)]
-    short: bool,
-    /// Only cases whose group and name contain this, of all tables.
-    #[arg(long, default_value = "")]
-    only: String,
-    /// The guest's kernel: 6.1 or 6.12.
-    #[arg(long, default_value = "6.1")]
-    kernel: String,
-    /// Runs each case so often.
-    #[arg(long, default_value_t = 1)]
-    repeat: u32,
-    /// Also captures the wire during each case, into the run's directory.
-    #[arg(long)]
-    capture: bool,
-    /// Says all differences of packets, also those that have an explanation.
-    #[arg(short, long)]
-    verbose: bool,
-    /// Measures in the guest instead: perftest's programs on rxe, siw and Longarm; files of what they
-    /// said go to this directory.
-    #[arg(long, value_name = "DIRECTORY")]
-    speed: Option<PathBuf>,
-    /// Only compares a capture's packets of one address with those of another capture and address.
-    #[arg(long, num_args = 4, value_names = ["OURS", "ADDRESS", "GOLDEN", "ADDRESS"])]
-    compare: Option<Vec<String>>,
-}
+use options::Options;
 
 fn main() -> ExitCode {
     match perform(&Options::parse()) {

@@ -1,16 +1,16 @@
-//! The run's own network: a namespace that nobody else sees, with one wire to the guest.
+//! The run's own network: a namespace that no other process sees, with one wire to the guest.
 //!
-//! Processes have a namespace of their own as well: when the run ends, however it ends, so do
-//! the virtual machine, the hub and the programs.
+//! The run has a process namespace of its own as well. When the run ends, for any reason, the kernel
+//! ends the virtual machine, the hub and the programs.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Tells the program that it is inside, and the run's directory.
+/// The variable that says that the program runs in the namespaces; its value is the run's directory.
 const MARK: &str = "LONGARM_INTEROP_RUN";
 
-/// The wire's name on our side.
+/// The wire's interface on Longarm's side.
 pub(crate) const LINK: &str = "lab0";
 
 /// The run's directory, if this process is already in the namespaces.
@@ -30,7 +30,7 @@ pub(crate) fn enter(run: &Path) -> Result<(), String> {
     Err(format!("unshare, of util-linux: {error}"))
 }
 
-/// Makes the wire, with our addresses on it.
+/// Makes the wire, with Longarm's addresses on it.
 pub(crate) fn set_up() -> Result<(), String> {
     shell(&format!(
         "mount -t sysfs sysfs /sys
@@ -43,7 +43,7 @@ pub(crate) fn set_up() -> Result<(), String> {
     set_mtu(1500)
 }
 
-/// Sets the wire's MTU on our side, in bytes.
+/// Sets the wire's MTU on Longarm's side, in bytes.
 pub(crate) fn set_mtu(mtu: u32) -> Result<(), String> {
     shell(&format!("ip link set {LINK} mtu {mtu} up"))
 }

@@ -1,4 +1,4 @@
-//! How one sees, on either side, that a server is ready for its client.
+//! Detects, on either side, that a server is ready for its client.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -7,23 +7,23 @@ use crate::guest::Guest;
 use crate::local::Local;
 use crate::namespace;
 
-/// How long a server may take.
+/// The longest time that a server may take to become ready.
 const PATIENCE: Duration = Duration::from_secs(15);
 const NAP: Duration = Duration::from_millis(20);
 
-/// What a server does when it is ready.
+/// The sign that a server is ready.
 #[derive(Clone, Copy)]
 pub(crate) enum Listens {
     /// It listens at a TCP port.
     Tcp(u16),
     /// It listens at any port of the connection manager.
     Rdma,
-    /// It has joined a multicast group, of which `ip maddr` shows this.
+    /// It has joined a multicast group, which `ip maddr` shows as this text.
     Group(&'static str),
 }
 
 impl Listens {
-    /// Waits for a server in the guest; if it is not ready, the client will tell.
+    /// Waits for a server in the guest. If it does not become ready, the client reports it.
     pub(crate) fn wait_in_guest(self, guest: &mut Guest) -> Result<(), String> {
         let is_ready = match self {
             Listens::Tcp(port) => format!("grep -q ':{port:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6"),
@@ -34,7 +34,7 @@ impl Listens {
         guest.wait(job, PATIENCE * 2).map(drop)
     }
 
-    /// Waits for a server on our side.
+    /// Waits for a server on Longarm's side.
     pub(crate) fn wait(self, local: &Local) -> bool {
         let start = Instant::now();
         while start.elapsed() < PATIENCE {
@@ -49,7 +49,7 @@ impl Listens {
     fn is_ready(self, local: &Local) -> bool {
         match self {
             Listens::Tcp(port) => listens_for_tcp(port),
-            Listens::Rdma => local.takes_connections(),
+            Listens::Rdma => local.listens_at_cm(),
             Listens::Group(shown) => {
                 let groups = Command::new("ip").args(["maddr", "show", "dev", namespace::LINK]).output();
                 groups.is_ok_and(|groups| String::from_utf8_lossy(&groups.stdout).contains(shown))
@@ -58,7 +58,7 @@ impl Listens {
     }
 }
 
-/// Whether somebody in this namespace listens at a TCP port.
+/// Whether a process in this namespace listens at a TCP port.
 fn listens_for_tcp(port: u16) -> bool {
     let pattern = format!(":{port:04X} ");
     let tables =

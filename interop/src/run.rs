@@ -1,20 +1,22 @@
-//! The whole run, inside of its namespaces: boots the guest, then one case after the other.
+//! The whole run, inside its namespaces: boots the guest and runs the cases one by one.
 
 use std::path::Path;
 use std::time::Instant;
 
 use crate::case::{Case, ETHERNET, FAMILIES, Family, ROLES, Role};
-use crate::exchange::{OUR_V4, OUR_V6, Place, THEIR_V4, THEIR_V6, Wire};
+use crate::exchange::{DeviceAddresses, OUR_V4, OUR_V6, THEIR_V4, THEIR_V6, Wire};
 use crate::guest::Guest;
 use crate::local::Local;
+use crate::options::Options;
 use crate::tables::Group;
-use crate::{Options, golden, namespace, tables, trials};
+use crate::tally::RunTally;
+use crate::{golden, namespace, tables, trials};
 
-/// Our device on the wire, and the guest's.
+/// Longarm's device on the wire, and the guest's.
 const OURS: &str = "la_lab0";
 const THEIRS: &str = "rxe0";
 
-/// Runs what the options ask for; its failures are in the error.
+/// Runs the cases that the options select; the error lists the failures.
 pub(crate) fn all(options: &Options, run: &Path) -> Result<(), String> {
     let start = Instant::now();
     namespace::set_up()?;
@@ -22,12 +24,12 @@ pub(crate) fn all(options: &Options, run: &Path) -> Result<(), String> {
     let mut guest = Guest::boot(&options.kernel, namespace::LINK, run)?;
     println!("interop: Linux {} with Soft-RoCE is up after {:.1} s", guest.release, start.elapsed().as_secs_f32());
     let devinfo = guest.run(&format!("ibv_devinfo -v -d {THEIRS}"))?;
-    let theirs = Place::new(THEIRS, &devinfo, THEIR_V4, THEIR_V6)?;
-    let ours = Place::new(OURS, &local.run(&format!("ibv_devinfo -v -d {OURS}"))?, OUR_V4, OUR_V6)?;
+    let theirs = DeviceAddresses::new(THEIRS, &devinfo, THEIR_V4, THEIR_V6)?;
+    let ours = DeviceAddresses::new(OURS, &local.run(&format!("ibv_devinfo -v -d {OURS}"))?, OUR_V4, OUR_V6)?;
     let captures = options.capture.then(|| run.to_owned());
     let mut wire = Wire { local, guest, ours, theirs, mtu: ETHERNET, netem: None, captures };
 
-    let mut tally = Tally::default();
+    let mut tally = RunTally::default();
     for group in &tables::GROUPS {
         let chosen: Vec<&Case> = group.cases.iter().filter(|case| is_chosen(group, case, options)).collect();
         if !chosen.is_empty() {
@@ -43,30 +45,12 @@ pub(crate) fn all(options: &Options, run: &Path) -> Result<(), String> {
     tally.report(start)
 }
 
-/// What has been run, and what failed.
-#[derive(Default)]
-pub(crate) struct Tally {
-    pub(crate) count: usize,
-    pub(crate) failures: Vec<String>,
-}
-
-impl Tally {
-    fn report(&self, start: Instant) -> Result<(), String> {
-        let seconds = start.elapsed().as_secs_f32();
-        println!("interop: {} runs in {seconds:.0} s, {} failed", self.count, self.failures.len());
-        if self.failures.is_empty() {
-            return Ok(());
-        }
-        Err(format!("{} of {} failed:\n{}", self.failures.len(), self.count, self.failures.join("\n")))
-    }
-}
-
 fn is_chosen(group: &Group, case: &Case, options: &Options) -> bool {
     (case.short || !options.short) && format!("{}: {}", group.title, case.name()).contains(&options.only)
 }
 
-/// Runs a case with Longarm as client and as server, over IPv4 and IPv6; briefly: one of each.
-fn each_way(wire: &mut Wire, case: &Case, briefly: bool, tally: &mut Tally) -> Result<(), String> {
+/// Runs a case with Longarm as client and as server, over IPv4 and IPv6. In brief: one family for each role.
+fn each_way(wire: &mut Wire, case: &Case, briefly: bool, tally: &mut RunTally) -> Result<(), String> {
     let ways = ROLES.into_iter().flat_map(|role| FAMILIES.into_iter().map(move |family| (role, family)));
     wire.set_mtu(case.mtu)?;
     for (role, family) in ways.filter(|way| case.can(*way) && (!briefly || is_brief(case, *way))) {
@@ -84,7 +68,7 @@ fn is_brief(case: &Case, (role, family): (Role, Family)) -> bool {
     case.families.len() == 1 || (role == Role::Client) == (family == Family::V4)
 }
 
-/// What went wrong with the attempts at a case, up to the first that succeeded.
+/// The problems of the attempts at a case, up to the first that succeeds.
 fn failures(wire: &mut Wire, case: &Case, role: Role, family: Family) -> Result<Vec<String>, String> {
     let mut failures = Vec::new();
     for attempt in 1..=case.attempts {

@@ -1,38 +1,38 @@
-//! How fast: perftest's programs in the guest alone, on the kernel's drivers and on Longarm in
+//! Measures speed: perftest's programs in the guest alone, on the kernel's drivers and on Longarm in
 //! turn, two processes on its two processors.
 //!
-//! What clients say goes to files `DRIVER-PROGRAM-BYTES-ROUND`; `longarm compare --guest` reads them.
+//! The output of clients goes to files `DRIVER-PROGRAM-BYTES-ROUND`; `longarm compare --guest` reads them.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::Options;
 use crate::guest::Guest;
+use crate::options::Options;
 use crate::{lab, namespace};
 
-/// A driver, or a way of Longarm.
-struct Driver {
-    /// In the files' names.
+/// A driver, or a path of Longarm (wire or shm).
+struct GuestDriver {
+    /// The name in the files' names.
     name: &'static str,
-    /// Makes its device; takes away what another may have made.
+    /// The command that makes its device and removes those of other drivers.
     device: &'static str,
-    /// Before a program.
+    /// Goes before the program on the command line.
     prefix: &'static str,
     /// Options of every program, the client's address last.
     options: &'static str,
     address: &'static str,
-    /// How one sees that a server listens.
+    /// The command that succeeds when a server listens.
     listens: &'static str,
 }
 
 const LISTENS_TCP: &str = "grep -q ':4A38 .* 0A ' /proc/net/tcp /proc/net/tcp6";
 const LISTENS_THERE: &str = "ip netns exec la grep -q ':4A38 .* 0A ' /proc/net/tcp /proc/net/tcp6";
-// In a network namespace of its own: in the first one rxe keeps RoCEv2's port.
+// Longarm runs in a network namespace of its own: rxe holds RoCEv2's port in the initial one.
 const LONGARM: &str = "ip netns exec la /tmp/longarm run -- ";
 
-/// In the order in which they take turns.
-const DRIVERS: [Driver; 4] = [
-    Driver {
+/// In the order in which they run.
+const DRIVERS: [GuestDriver; 4] = [
+    GuestDriver {
         name: "longarm",
         device: "true",
         prefix: LONGARM,
@@ -40,7 +40,7 @@ const DRIVERS: [Driver; 4] = [
         address: "127.0.0.1",
         listens: LISTENS_THERE,
     },
-    Driver {
+    GuestDriver {
         name: "rxe",
         device: "rdma link delete siw0 2>/dev/null; rdma link add rxe0 type rxe netdev eth0 2>/dev/null; true",
         prefix: "",
@@ -48,7 +48,7 @@ const DRIVERS: [Driver; 4] = [
         address: "10.77.0.11",
         listens: LISTENS_TCP,
     },
-    Driver {
+    GuestDriver {
         name: "longarm_wire",
         device: "true",
         prefix: "env LONGARM_LOCAL=off ip netns exec la /tmp/longarm run -- ",
@@ -56,8 +56,8 @@ const DRIVERS: [Driver; 4] = [
         address: "127.0.0.1",
         listens: LISTENS_THERE,
     },
-    // iWARP has no connections but those of the connection manager, which takes the only device.
-    Driver {
+    // iWARP only has connections of the connection manager, which uses the only device.
+    GuestDriver {
         name: "siw",
         device: "rdma link delete rxe0 2>/dev/null; rdma link add siw0 type siw netdev eth0",
         prefix: "",
@@ -67,7 +67,7 @@ const DRIVERS: [Driver; 4] = [
     },
 ];
 
-/// A program with its message size in bytes, and how many messages a run has.
+/// A program, its message size in bytes, and the number of messages of a run.
 const WORK: [(&str, u32, u32); 7] = [
     ("ib_send_lat", 64, 1000),
     ("ib_write_lat", 64, 1000),
@@ -78,15 +78,15 @@ const WORK: [(&str, u32, u32); 7] = [
     ("ib_read_bw", 65_536, 1000),
 ];
 
-/// A run may take so long.
+/// The time limit of one run.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Boots the guest and measures everything so often; files go to `to`.
+/// Boots the guest and measures everything `options.repeat` times; files go to `to`.
 pub(crate) fn all(options: &Options, to: &Path, run: &Path) -> Result<(), String> {
     let start = Instant::now();
     namespace::set_up()?;
     std::fs::create_dir_all(to).map_err(|e| format!("{}: {e}", to.display()))?;
-    let has_siw = bring(run, &options.kernel)?;
+    let has_siw = copy_to_share(run, &options.kernel)?;
     let mut guest = Guest::boot(&options.kernel, namespace::LINK, run)?;
     println!("interop: Linux {} is up after {:.1} s", guest.release, start.elapsed().as_secs_f32());
     guest.run("cp /lab/longarm /lab/libibverbs.so /tmp && ip link set eth0 mtu 4200")?;
@@ -107,21 +107,21 @@ pub(crate) fn all(options: &Options, to: &Path, run: &Path) -> Result<(), String
     Ok(())
 }
 
-/// Puts Longarm, and siw if it is built, where the guest sees them. Whether there is siw.
-fn bring(run: &Path, kernel: &str) -> Result<bool, String> {
+/// Copies Longarm, and siw if it is built, to the guest's share. Returns whether siw is there.
+fn copy_to_share(run: &Path, kernel: &str) -> Result<bool, String> {
     let this = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
     let share = run.join("lab");
     std::fs::create_dir_all(&share).map_err(|e| format!("{}: {e}", share.display()))?;
-    // The library is where cargo puts it.
+    // Cargo puts the library into `deps`.
     for (file, name) in [("longarm", "longarm"), ("deps/libibverbs.so", "libibverbs.so")] {
         std::fs::copy(this.with_file_name(file), share.join(name)).map_err(|e| format!("{file}: {e}"))?;
     }
     Ok(std::fs::copy(lab::directory().join(kernel).join("siw.ko"), share.join("siw.ko")).is_ok())
 }
 
-/// One run: what the client said, and its failure.
-fn once(guest: &mut Guest, driver: &Driver, program: &str, bytes: u32, count: u32) -> Result<String, String> {
-    let Driver { device, prefix, address, listens, .. } = driver;
+/// One run: returns the client's output; the error says that it failed.
+fn once(guest: &mut Guest, driver: &GuestDriver, program: &str, bytes: u32, count: u32) -> Result<String, String> {
+    let GuestDriver { device, prefix, address, listens, .. } = driver;
     let results = if program.ends_with("_lat") { "-H" } else { "-N --report_gbits" };
     let line = format!("{prefix}{program} -F -p 19000 -s {bytes} -n {count} {results} {}", driver.options);
     let command = format!(
@@ -131,6 +131,6 @@ fn once(guest: &mut Guest, driver: &Driver, program: &str, bytes: u32, count: u3
     );
     let job = guest.start(&command, PATIENCE)?;
     let status = guest.wait(job, PATIENCE * 2)?;
-    let said = guest.said(job);
+    let said = guest.output(job);
     Ok(if status == Some(0) { said } else { format!("{said}\nthe client's status: {status:?}\n") })
 }

@@ -1,4 +1,4 @@
-//! What is run. Iterations are few: the guest is emulated.
+//! The programs that are run. Iterations are few because the guest is emulated.
 
 use crate::case::Case;
 use crate::connections::{CONNECTION_FAULTS, CONNECTIONS, PERFTEST_CM, STREAMS};

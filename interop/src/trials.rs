@@ -1,29 +1,29 @@
-//! What is no exchange of two programs: consumers in the guest's kernel, and ends that die.
+//! Tests that are not exchanges of two programs: consumers in the guest's kernel, and ends that die.
 
 use std::time::{Duration, Instant};
 
-use crate::Options;
 use crate::case::{Case, Family, Role};
 use crate::connections::{example, rping};
 use crate::exchange::Wire;
 use crate::guest::Job;
 use crate::lab;
 use crate::local::Program;
+use crate::options::Options;
 use crate::ready::Listens;
-use crate::run::Tally;
+use crate::tally::RunTally;
 
-/// Something that is tried, and what has to come of it.
+/// A test with its required outcome.
 pub(crate) struct Trial {
     pub(crate) name: &'static str,
     pub(crate) outcome: &'static str,
-    perform: fn(&mut Wire) -> Result<Verdict, String>,
+    perform: fn(&mut Wire) -> Result<TrialResult, String>,
     short: bool,
 }
 
 /// The problem, if there is one.
-type Verdict = Result<(), String>;
+type TrialResult = Result<(), String>;
 
-/// All, in this order; the guest does not survive the last ones.
+/// All trials, in this order; the guest does not survive the last ones.
 pub(crate) const TRIALS: [Trial; 9] = [
     Trial {
         name: "calls of the connection manager on one host: a second resolution, a child of fork",
@@ -32,26 +32,26 @@ pub(crate) const TRIALS: [Trial; 9] = [
         short: true,
     },
     Trial {
-        name: "nvme connect (kernel) to a port where nobody listens",
+        name: "nvme connect (kernel) to a port without a listener",
         outcome: "refused at once: invalid service id",
         perform: nvme_is_refused,
         short: true,
     },
     Trial {
-        name: "rstream to nvmet (kernel), whose private data are others",
+        name: "rstream to nvmet (kernel), whose private data differs",
         outcome: "rejected: connection refused",
         perform: nvmet_refuses,
         short: false,
     },
     Trial {
         name: "our client is killed while it sends",
-        outcome: "the guest's server hears of it and ends",
+        outcome: "the guest's server notices and ends",
         perform: |wire| ours_is_killed(wire, Role::Client),
         short: false,
     },
     Trial {
         name: "our server is killed while it sends",
-        outcome: "the guest's client hears of it and ends",
+        outcome: "the guest's client notices and ends",
         perform: |wire| ours_is_killed(wire, Role::Server),
         short: false,
     },
@@ -63,7 +63,7 @@ pub(crate) const TRIALS: [Trial; 9] = [
     },
     Trial {
         name: "the guest's server is killed while it sends",
-        outcome: "our client hears of it and ends",
+        outcome: "our client notices and ends",
         perform: theirs_is_killed,
         short: false,
     },
@@ -81,17 +81,17 @@ pub(crate) const TRIALS: [Trial; 9] = [
     },
 ];
 
-/// How long a death may take to be heard of.
-const NEWS: Duration = Duration::from_secs(15);
-/// Longer than an acknowledge timeout of 2.1 s takes eight times.
+/// The longest time until a peer's death is noticed.
+const DETECTION: Duration = Duration::from_secs(15);
+/// Longer than eight ACK timeouts of 2.1 s.
 const ALL_REPETITIONS: Duration = Duration::from_secs(60);
-/// After so long a connection is in full swing.
-const SWING: Duration = Duration::from_secs(2);
-/// Pings without end.
+/// The time after which a connection is well under way.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// Pings until it is stopped.
 const ENDLESS: Case = rping("-v");
 
-/// Tries what the options ask for.
-pub(crate) fn all(wire: &mut Wire, options: &Options, tally: &mut Tally) -> Result<(), String> {
+/// Runs the trials that the options select.
+pub(crate) fn all(wire: &mut Wire, options: &Options, tally: &mut RunTally) -> Result<(), String> {
     let chosen = TRIALS.iter().filter(|trial| trial.short || !options.short);
     for trial in chosen.filter(|trial| format!("trial {}", trial.name).contains(&options.only)) {
         let start = Instant::now();
@@ -104,27 +104,27 @@ pub(crate) fn all(wire: &mut Wire, options: &Options, tally: &mut Tally) -> Resu
     Ok(())
 }
 
-/// Runs one program of ours, each side on its own address, and compares what it says.
-fn calls_say_the_same(wire: &mut Wire) -> Result<Verdict, String> {
-    // The guest sees that directory as well.
+/// Runs one test program on each side, on the side's own address, and compares the output.
+fn calls_say_the_same(wire: &mut Wire) -> Result<TrialResult, String> {
+    // The guest shares that directory.
     wire.local.compile(&format!("{}/calls.c", lab::SCRIPTS), "lab/calls")?;
     let ours = wire.local.run(&format!("lab/calls {}", wire.ours.address(Family::V4)))?;
     let theirs = wire.guest.run(&format!("/lab/calls {}", wire.theirs.address(Family::V4)))?;
     Ok(if ours == theirs { Ok(()) } else { Err(format!("other lines; ours:\n{ours}\ntheirs:\n{theirs}")) })
 }
 
-fn nvme_is_refused(wire: &mut Wire) -> Result<Verdict, String> {
+fn nvme_is_refused(wire: &mut Wire) -> Result<TrialResult, String> {
     let listener = wire.local.start("ucmatose", None)?;
     if !Listens::Rdma.wait(&wire.local) {
-        return Ok(Err(format!("ucmatose does not listen: {}", listener.said())));
+        return Ok(Err(format!("ucmatose does not listen: {}", listener.output())));
     }
     wire.guest.run("modprobe nvme-rdma; dmesg -C")?;
     for family in [Family::V4, Family::V6] {
         let connect = format!("nvme connect -t rdma -a {} -s 4420 -n nothing", wire.ours.address(family));
-        let job = wire.guest.start(&connect, NEWS)?;
-        let status = wire.guest.wait(job, NEWS * 2)?;
+        let job = wire.guest.start(&connect, DETECTION)?;
+        let status = wire.guest.wait(job, DETECTION * 2)?;
         if !matches!(status, Some(1..=123)) {
-            return Ok(Err(format!("{connect}: {status:?}\n{}", wire.guest.said(job))));
+            return Ok(Err(format!("{connect}: {status:?}\n{}", wire.guest.output(job))));
         }
     }
     let log = wire.guest.run("dmesg")?;
@@ -132,45 +132,45 @@ fn nvme_is_refused(wire: &mut Wire) -> Result<Verdict, String> {
     Ok(if refusals == 2 { Ok(()) } else { Err(format!("{refusals} refusals\n{log}")) })
 }
 
-fn nvmet_refuses(wire: &mut Wire) -> Result<Verdict, String> {
+fn nvmet_refuses(wire: &mut Wire) -> Result<TrialResult, String> {
     wire.guest.run(
         "modprobe nvmet-rdma; mount -t configfs configfs /sys/kernel/config; cd /sys/kernel/config/nvmet; mkdir -p ports/1 subsystems/lab; \
          echo ipv4 > ports/1/addr_adrfam; echo rdma > ports/1/addr_trtype; echo 10.77.0.11 > ports/1/addr_traddr; \
          echo 4420 > ports/1/addr_trsvcid; ln -s /sys/kernel/config/nvmet/subsystems/lab ports/1/subsystems/lab",
     )?;
     let mut program = wire.local.start("rstream -s 10.77.0.11 -p 4420 -I 1 -C 1 -T b", None)?;
-    let status = program.wait(NEWS);
+    let status = program.wait(DETECTION);
     wire.guest.run("rm /sys/kernel/config/nvmet/ports/1/subsystems/lab")?;
-    let said = program.said();
+    let said = program.output();
     let rejected = said.contains("Connection refused") && status.is_some_and(|status| status != 0);
     Ok(if rejected { Ok(()) } else { Err(format!("{status:?}\n{said}")) })
 }
 
-fn ours_is_killed(wire: &mut Wire, role: Role) -> Result<Verdict, String> {
+fn ours_is_killed(wire: &mut Wire, role: Role) -> Result<TrialResult, String> {
     let (mut ours, theirs) = under_way(wire, &ENDLESS, role)?;
     ours.kill();
     theirs_ends(wire, theirs)
 }
 
-fn theirs_is_killed(wire: &mut Wire) -> Result<Verdict, String> {
+fn theirs_is_killed(wire: &mut Wire) -> Result<TrialResult, String> {
     let (mut ours, theirs) = under_way(wire, &ENDLESS, Role::Client)?;
     wire.guest.run("busybox killall -9 rping")?;
-    wire.guest.wait(theirs, NEWS)?;
-    Ok(match ours.wait(NEWS) {
-        Some(_) if ours.said().contains("client DISCONNECT EVENT") => Ok(()),
-        status => Err(format!("{status:?}\n{}", ours.said())),
+    wire.guest.wait(theirs, DETECTION)?;
+    Ok(match ours.wait(DETECTION) {
+        Some(_) if ours.output().contains("client DISCONNECT EVENT") => Ok(()),
+        status => Err(format!("{status:?}\n{}", ours.output())),
     })
 }
 
-fn hub_is_killed(wire: &mut Wire) -> Result<Verdict, String> {
+fn hub_is_killed(wire: &mut Wire) -> Result<TrialResult, String> {
     const LONG: Case = rping("-v -V -C 1000");
     let (mut ours, theirs) = under_way(wire, &LONG, Role::Client)?;
     if ours.wait(Duration::ZERO).is_some() {
-        return Ok(Err(format!("it ended too early:\n{}", ours.said())));
+        return Ok(Err(format!("it ended too early:\n{}", ours.output())));
     }
     wire.local.kill_hub()?;
-    let statuses = (ours.wait(ALL_REPETITIONS), wire.guest.wait(theirs, NEWS)?);
-    let pings = ours.said().matches("ping data: rdma-ping-").count();
+    let statuses = (ours.wait(ALL_REPETITIONS), wire.guest.wait(theirs, DETECTION)?);
+    let pings = ours.output().matches("ping data: rdma-ping-").count();
     if statuses != (Some(0), Some(0)) || pings != 1000 {
         return Ok(Err(format!("{statuses:?}, {pings} pings")));
     }
@@ -184,7 +184,7 @@ fn hub_is_killed(wire: &mut Wire) -> Result<Verdict, String> {
     Ok(Ok(()))
 }
 
-fn guest_dies(wire: &mut Wire) -> Result<Verdict, String> {
+fn guest_dies(wire: &mut Wire) -> Result<TrialResult, String> {
     const ALWAYS_SENDING: Case = Case::perf_connects("ib_write_bw", "-R -D 100 -s 4096").listens_late();
     let mut said = String::new();
     for _ in 0..ALWAYS_SENDING.attempts {
@@ -194,39 +194,39 @@ fn guest_dies(wire: &mut Wire) -> Result<Verdict, String> {
             return Ok(fails(&mut ours, ALL_REPETITIONS));
         }
         wire.guest.stop(theirs)?;
-        said = ours.said();
+        said = ours.output();
     }
     Ok(Err(format!("it ended too early:\n{said}")))
 }
 
-fn guest_is_dead(wire: &mut Wire) -> Result<Verdict, String> {
+fn guest_is_dead(wire: &mut Wire) -> Result<TrialResult, String> {
     wire.guest.kill();
     let mut ours = wire.local.start("rping -c -a 10.77.0.11 -C 1", None)?;
-    Ok(fails(&mut ours, NEWS))
+    Ok(fails(&mut ours, DETECTION))
 }
 
 /// Starts a case that runs for long.
 fn under_way(wire: &mut Wire, case: &Case, role: Role) -> Result<(Program, Job), String> {
     let exchange = case.exchange(&wire.ours, &wire.theirs, role, Family::V4);
     let both = wire.begin(&exchange)?;
-    std::thread::sleep(SWING);
+    std::thread::sleep(WARM_UP);
     Ok(both)
 }
 
 /// The guest's program must end by itself.
-fn theirs_ends(wire: &mut Wire, theirs: Job) -> Result<Verdict, String> {
-    let status = wire.guest.wait(theirs, NEWS)?;
+fn theirs_ends(wire: &mut Wire, theirs: Job) -> Result<TrialResult, String> {
+    let status = wire.guest.wait(theirs, DETECTION)?;
     if status.is_some() {
         return Ok(Ok(()));
     }
     wire.guest.stop(theirs)?;
-    Ok(Err(format!("the guest's program goes on\n{}", wire.guest.said(theirs))))
+    Ok(Err(format!("the guest's program goes on\n{}", wire.guest.output(theirs))))
 }
 
-/// Our program must end with an error.
-fn fails(ours: &mut Program, patience: Duration) -> Verdict {
+/// Longarm's program must end with an error.
+fn fails(ours: &mut Program, patience: Duration) -> TrialResult {
     match ours.wait(patience) {
         Some(status) if status != 0 => Ok(()),
-        status => Err(format!("{status:?}\n{}", ours.said())),
+        status => Err(format!("{status:?}\n{}", ours.output())),
     }
 }

@@ -1,13 +1,13 @@
-//! Longarm beside its peers: builds it, and leaves the rest to `longarm compare`; the virtual
-//! machine to `longarm-interop`. And what callgrind counts.
+//! Compares Longarm with its peers. This module builds Longarm; `longarm compare` does the rest, and
+//! `longarm-interop` runs the virtual machine. It also starts the counts of callgrind.
 
 use crate::packages;
 use crate::run::{root, run};
 
-/// Asks for the virtual machine.
+/// The argument that asks for the virtual machine.
 const VM: &str = "--vm";
 
-/// Runs what the arguments ask for; see `cargo xtask compare --help`.
+/// Runs the comparison that the arguments select; see `cargo xtask compare --help`.
 pub(crate) fn compare(args: &[&str]) -> Result<(), String> {
     let (vm, mut args): (Vec<&str>, Vec<&str>) = args.iter().partition(|arg| **arg == VM);
     if !args.contains(&"--help") {
@@ -26,7 +26,7 @@ pub(crate) fn compare(args: &[&str]) -> Result<(), String> {
     run("cargo", &[&["run", "--quiet", "--release", "--package", "longarm-cli", "--", "compare"], &args[..]].concat())
 }
 
-/// Counts instructions and cache misses of each message, or of the rows named.
+/// Counts instructions and cache misses of each message, for all rows or the named ones.
 pub(crate) fn count(rows: &[&str]) -> Result<(), String> {
     packages::install()?;
     let example = ["run", "--quiet", "--release", "--package", "longarm-device", "--features", "testing", "--example"];

@@ -11,7 +11,7 @@ pub(crate) fn all(seconds: &str) -> Result<(), String> {
     targets.sort();
     for target in targets {
         let time = format!("-max_total_time={seconds}");
-        // The sanitizer's flags are unstable; the stable compiler takes them when told so.
+        // The sanitizer's flags are unstable; this variable makes the stable compiler accept them.
         run_with("cargo", &["fuzz", "run", &target, "--", &time], &[("RUSTC_BOOTSTRAP", "1")])?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Longarm's own chores. `cargo xtask` lists them.
+//! Longarm's development tasks. `cargo xtask` lists them.
 #![forbid(unsafe_code)]
 
 mod compare;

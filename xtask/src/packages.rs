@@ -1,8 +1,8 @@
-//! The Debian packages that tests need, installed if a program of theirs is missing.
+//! Installs the Debian packages that tests need, if a program of theirs is missing.
 
 use crate::run::{exists, run, run_with};
 
-/// A program or a file, and the package that brings it.
+/// A program or a file, and the package that contains it.
 const NEEDED: [(&str, &str); 27] = [
     ("tshark", "tshark"),
     ("ip", "iproute2"),
@@ -33,7 +33,7 @@ const NEEDED: [(&str, &str); 27] = [
     ("/usr/include/rdma/rdma_cma.h", "librdmacm-dev"),
 ];
 
-/// Likewise, for the programs that take long to install.
+/// The same for the programs that take long to install.
 const HEAVY: [(&str, &str); 4] = [
     ("ceph-mon", "ceph-mon"),
     ("ceph-osd", "ceph-osd"),
@@ -41,7 +41,7 @@ const HEAVY: [(&str, &str); 4] = [
     ("/usr/share/doc/python3-venv", "python3-venv"),
 ];
 
-/// Installs what is missing; as an ordinary user with sudo.
+/// Installs the missing packages; an ordinary user needs sudo.
 pub(crate) fn install() -> Result<(), String> {
     install_of(&NEEDED)
 }
@@ -71,7 +71,7 @@ fn install_of(needed: &[(&str, &'static str)]) -> Result<(), String> {
     run_with(program, &[&prefix[..], &install, &missing].concat(), &[])
 }
 
-/// Whether a program is on the path, or a file at its place.
+/// Whether a program is on the path, or a file exists.
 fn is_there(needed: &str) -> bool {
     if needed.starts_with('/') { std::path::Path::new(needed).exists() } else { exists(needed) }
 }

@@ -1,22 +1,23 @@
-//! Programs of others on the device: those of every run, and those that take long to install.
+//! Third-party programs on the device: those of every run, and those that take long to install.
 
 use std::path::{Path, PathBuf};
 
 use crate::packages;
 use crate::run::{root, run, run_with};
 
-/// Where Python packages for tests are.
+/// The directory of Python packages for tests.
 const ENVIRONMENT: &str = "target/heavy-python";
 const PYTHON_PACKAGES: [&str; 4] =
     ["nixl==1.5.1", "nixl-cu12==1.5.1", "mooncake-transfer-engine-non-cuda==0.3.13.post1", "numpy"];
 
-/// Runs those that are part of every run of the tests.
+/// Runs the programs that are part of every test run.
 pub(crate) fn light() -> Result<(), String> {
     packages::install()?;
     run("cargo", &["test", "-p", "longarm-cli", "--test", "programs"])
 }
 
-/// Some 100 MB of Debian's packages and 120 MB of Python's are loaded, once.
+/// Runs the programs that take long to install. The first run loads some 100 MB of Debian packages and
+/// 120 MB of Python packages.
 pub(crate) fn heavy() -> Result<(), String> {
     packages::install_heavy()?;
     let python = python()?;
@@ -29,14 +30,14 @@ pub(crate) fn heavy() -> Result<(), String> {
     )
 }
 
-/// A Python with the packages, which are loaded from PyPI once.
+/// A Python with the packages; the first call loads them from PyPI.
 fn python() -> Result<PathBuf, String> {
     let environment = root().join(ENVIRONMENT);
     let python = environment.join("bin/python");
     if !is_complete(&environment) {
         run("python3", &["-m", "venv", ENVIRONMENT])?;
         let pip = format!("{ENVIRONMENT}/bin/pip");
-        // Without what they can use beside: PyTorch alone has gigabytes.
+        // Without their optional dependencies: PyTorch alone has gigabytes.
         run(&pip, &[&["install", "--quiet", "--no-deps"][..], &PYTHON_PACKAGES].concat())?;
         std::fs::write(environment.join("complete"), PYTHON_PACKAGES.join("\n")).map_err(|error| error.to_string())?;
     }

@@ -1,4 +1,4 @@
-//! Running other programs, loudly.
+//! Runs other programs and shows their output.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,7 +9,7 @@ pub(crate) fn root() -> PathBuf {
     manifest.parent().map(PathBuf::from).unwrap_or(manifest)
 }
 
-/// Runs a program in the root of the repository; its failure is ours.
+/// Runs a program in the root of the repository; fails if the program fails.
 pub(crate) fn run(program: &str, args: &[&str]) -> Result<(), String> {
     run_with(program, args, &[])
 }
@@ -26,7 +26,7 @@ pub(crate) fn run_with(program: &str, args: &[&str], env: &[(&str, &str)]) -> Re
     if status.success() { Ok(()) } else { Err(format!("{program} {} failed: {status}", args.join(" "))) }
 }
 
-/// Whether a program can be found.
+/// Whether a program is on the path.
 pub(crate) fn exists(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);

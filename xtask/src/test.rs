@@ -1,9 +1,9 @@
-//! Everything that CI checks, in the order in which it fails fastest.
+//! All checks of CI, in the order in which they fail fastest.
 
 use crate::run::{run, run_with};
 use crate::{interop, layers, packages};
 
-/// All of it.
+/// Runs all checks.
 pub(crate) fn all() -> Result<(), String> {
     before_tests()?;
     tests()?;
@@ -13,7 +13,7 @@ pub(crate) fn all() -> Result<(), String> {
     Ok(())
 }
 
-/// What one wants before each commit.
+/// Runs the quick checks for every commit.
 pub(crate) fn quick() -> Result<(), String> {
     before_tests()?;
     run_with("cargo", &["test", "--workspace", "--quiet"], &[("LONGARM_SIM_SEEDS", "30")])

@@ -1,4 +1,4 @@
-//! Which file of a crate imports which, with re-exports followed to the file that defines the name.
+//! The imports between the files of a crate. Re-exports are followed to the file that defines the name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,14 +8,14 @@ use petgraph::graphmap::DiGraphMap;
 
 use super::source::{Module, ModulePath, modules_of};
 
-/// Re-exports that lead to one name at most.
+/// The longest chain of re-exports that leads to one name.
 const MAX_HOPS: usize = 16;
 
 /// The import graph of a crate: for each file, named by its module, the files that it imports from.
 pub(super) struct ImportGraph(BTreeMap<ModulePath, BTreeSet<ModulePath>>);
 
 impl ImportGraph {
-    /// Of the crate with this root file.
+    /// The graph of the crate with this root file.
     ///
     /// # Errors
     /// If a source file cannot be read or parsed.
@@ -38,12 +38,12 @@ impl ImportGraph {
         self.0.iter().flat_map(|(from, all)| all.iter().map(move |to| (from, to)))
     }
 
-    /// How many files the crate has.
+    /// The number of files of the crate.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The files that import each other around, the largest circle first; none of fewer than two files.
+    /// The sets of files that import each other in a circle, the largest first; each has two files or more.
     pub(super) fn circles(&self) -> Vec<Vec<&ModulePath>> {
         let names: Vec<&ModulePath> = self.0.keys().collect();
         let number = |path: &ModulePath| names.binary_search(&path).ok();
@@ -60,7 +60,7 @@ impl ImportGraph {
     }
 }
 
-/// The module that defines what `used` names in the module `at`; `None` if it is of another crate.
+/// The module that defines the path `used` in the module `at`; `None` if that is another crate's.
 fn resolve(modules: &BTreeMap<ModulePath, Module>, at: &[String], used: &[String], hops: usize) -> Option<ModulePath> {
     let (mut here, mut rest) = start(modules, at, used)?;
     while let [name, behind @ ..] = rest {

@@ -1,5 +1,5 @@
-//! The layer rule: dependencies between our crates point down, and the pure ones
-//! use nothing that touches the machine. [`modules`] holds the same inside of crates.
+//! The layer rule: dependencies between the workspace's crates point down, and the pure crates
+//! use nothing that touches the machine. [`modules`] checks the same inside crates.
 
 mod graph;
 mod modules;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// A crate, and those of ours that it may use.
+/// A crate, and the crates of the workspace that it may use.
 const LAYERS: &[(&str, &[&str])] = &[
     ("longarm-guest", &[]),
     ("longarm-wire", &[]),
@@ -66,7 +66,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// Crates that know no socket, no clock, no pointer; and all that they may use.
+/// Crates without sockets, clocks and pointers; and all crates that they may use.
 const PURE: &[(&str, &[&str])] = &[
     ("longarm-wire", &["bitflags", "crc32fast", "thiserror"]),
     ("longarm-faults", &["thiserror"]),
@@ -116,13 +116,13 @@ fn packages() -> Result<Vec<Value>, String> {
     metadata["packages"].as_array().cloned().ok_or_else(|| "cargo metadata names no packages".to_string())
 }
 
-/// What a package uses outside of its tests.
+/// The crates that a package uses outside its tests.
 fn dependencies(package: &Value) -> Vec<String> {
     let all = package["dependencies"].as_array().into_iter().flatten();
     all.filter(|d| d["kind"].as_str() != Some("dev")).filter_map(|d| d["name"].as_str().map(String::from)).collect()
 }
 
-/// The root file of a package: of its library, or of its program if it has none.
+/// The root file of a package: that of its library, or of its program if it has no library.
 fn library_root(package: &Value) -> Option<&str> {
     let targets = package["targets"].as_array()?;
     let of_kind = |kinds: &[&str]| {

@@ -1,4 +1,4 @@
-//! The modules of a crate as its source files have them: items, imports and the paths that each file uses.
+//! Reads the modules of a crate from its source files: items, imports and the paths that each file uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 use syn::visit::Visit;
 use syn::{Attribute, Item, UseTree};
 
-/// A module, as the names that lead to it from the crate's root.
+/// A module, as its path of names from the crate's root.
 pub(super) type ModulePath = Vec<String>;
 
-/// The source of one module, without what only tests compile.
+/// The source of one module, without code that only tests compile.
 #[derive(Debug, Default)]
 pub(super) struct Module {
     /// Names that the module itself defines.
     pub(super) items: BTreeSet<String>,
     /// Names that it imports or re-exports, with the path behind each.
     pub(super) imports: BTreeMap<String, Vec<String>>,
-    /// Modules whose names it imports all at once.
+    /// Modules that it imports with a glob.
     pub(super) globs: Vec<Vec<String>>,
     /// Every path of at least two segments that its code uses, imports included.
     pub(super) uses: BTreeSet<Vec<String>>,
-    /// The module whose file holds it: itself, or one around it if it is written inline.
+    /// The module whose file holds it: itself, or an outer one if it is inline.
     pub(super) file: ModulePath,
 }
 
@@ -53,7 +53,7 @@ fn read_file(
     Ok(())
 }
 
-/// Enters a module with its inline modules; `children` gets those that have files of their own.
+/// Adds a module and its inline modules; `children` gets the modules that have files of their own.
 fn enter(
     items: &[Item],
     path: ModulePath,
@@ -152,7 +152,7 @@ impl<'ast> Visit<'ast> for Paths<'_> {
     }
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        // An import within a function.
+        // An import inside a function.
         let mut module = Module::default();
         module.import(&item.tree, Vec::new());
         self.0.extend(module.uses);
