@@ -1,4 +1,4 @@
-//! What an access costs: lookup, pin, checks, copy.
+//! The cost of an access: lookup, pin, checks, copy.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -108,12 +108,12 @@ fn registration(c: &mut Criterion) {
     });
 }
 
-/// Registering memory of the program's, all touched, and giving it back; with adoption it moves
-/// into a memfd and out again.
+/// Registers memory of the program, all of it touched, and deregisters it. With adoption the memory moves
+/// into a memfd and back.
 fn adoption(c: &mut Criterion) {
     let mut group = c.benchmark_group("register and deregister");
     for (name, len_bytes) in [("4 KiB", 4 << 10), ("1 MiB", 1 << 20), ("64 MiB", 64 << 20)] {
-        // A page more, so that as many whole ones lie in it.
+        // One page more, so that the aligned range has the full number of whole pages.
         let mut memory = vec![1u8; len_bytes + 4096];
         for adopt in [false, true] {
             let setup = Setup::new();

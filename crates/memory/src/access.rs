@@ -1,7 +1,7 @@
-//! The access path: what queue pairs do with memory, check after check.
+//! The access path: the checks and copies of a queue pair's access to registered memory.
 //!
-//! Each access pins one entry, compares the key, asks for domain, rights and range,
-//! copies, and unpins. Nothing is remembered from one access to the next.
+//! Each access pins one table entry, compares the key, checks domain, rights and range, copies, and unpins.
+//! No access relies on the checks of an earlier one.
 
 mod between;
 
@@ -22,7 +22,7 @@ impl Memory for Registry {
     fn gather(&self, pd: PdId, sgl: &[Sge], offset: u64, out: &mut [u8]) -> Result<(), MemoryError> {
         walk(sgl, offset, out.len(), |piece, at, len| {
             let grant = self.admit_local(pd, piece, false)?;
-            // SAFETY: pinned until after the copy, rights checked.
+            // SAFETY: the grant stays pinned until after the copy, and `admit_local` has checked its rights.
             unsafe { grant.read(piece.addr, &mut out[at..at + len]) }
         })
     }
@@ -31,7 +31,7 @@ impl Memory for Registry {
     fn scatter(&self, pd: PdId, sgl: &[Sge], offset: u64, data: &[u8]) -> Result<(), MemoryError> {
         walk(sgl, offset, data.len(), |piece, at, len| {
             let grant = self.admit_local(pd, piece, true)?;
-            // SAFETY: pinned until after the copy, rights checked.
+            // SAFETY: the grant stays pinned until after the copy, and `admit_local` has checked its rights.
             unsafe { grant.write(piece.addr, &data[at..at + len]) }
         })
     }
@@ -66,7 +66,7 @@ impl Memory for Registry {
             return Ok(());
         }
         let grant = self.admit_remote(who, rkey, Access::REMOTE_WRITE)?;
-        // SAFETY: pinned until after the copy, rights checked.
+        // SAFETY: the grant stays pinned until after the copy, and `admit_remote` has checked its rights.
         unsafe { grant.write(addr, data) }
     }
 
@@ -76,17 +76,18 @@ impl Memory for Registry {
             return Ok(());
         }
         let grant = self.admit_remote(who, rkey, Access::REMOTE_READ)?;
-        // SAFETY: pinned until after the copy, rights checked.
+        // SAFETY: the grant stays pinned until after the copy, and `admit_remote` has checked its rights.
         unsafe { grant.read(addr, out) }
     }
 
     #[inline]
     fn remote_atomic(&self, who: Accessor, rkey: RKey, addr: u64, op: AtomicOp) -> Result<u64, MemoryError> {
         let grant = self.admit_remote(who, rkey, Access::REMOTE_ATOMIC)?;
-        // SAFETY: pinned until after the operation, rights checked.
+        // SAFETY: the grant stays pinned until after the operation, and `admit_remote` has checked its
+        // rights.
         let word = unsafe { grant.word(addr) }?;
-        // Both the address that the peer gave and the one behind it must be aligned;
-        // they differ for regions with a numbering of their own.
+        // Both the peer's address and the address of the bytes must be aligned. They differ for regions that
+        // number their bytes from another base.
         match addr.is_multiple_of(8) {
             true => word.atomic(op).ok_or(MemoryError::Misaligned),
             false => Err(MemoryError::Misaligned),
@@ -96,7 +97,7 @@ impl Memory for Registry {
     #[inline]
     fn remote_atomic_write(&self, who: Accessor, rkey: RKey, addr: u64, value: [u8; 8]) -> Result<(), MemoryError> {
         let grant = self.admit_remote(who, rkey, Access::REMOTE_WRITE)?;
-        // SAFETY: pinned until after the store, rights checked.
+        // SAFETY: the grant stays pinned until after the store, and `admit_remote` has checked its rights.
         let word = unsafe { grant.word(addr) }?;
         if !addr.is_multiple_of(8) || !word.is_word() {
             return Err(MemoryError::Misaligned);
@@ -116,7 +117,7 @@ impl Memory for Registry {
         if let Some((addr, len_bytes)) = range {
             grant.first_byte(addr, len_bytes)?;
         }
-        // The caches of processors agree with each other, so what is left is the order.
+        // Processor caches are coherent, so only the order is left to enforce.
         fence(SeqCst);
         Ok(())
     }
@@ -150,9 +151,9 @@ impl Registry {
     }
 }
 
-/// Calls `each` for every part of the list that holds some of the `len` bytes after
-/// `offset`: with the list entry cut to begin there, and where the part lies in the
-/// buffer. A list that is too short is refused before anything is touched.
+/// Calls `each` for every list entry that holds some of the `len` bytes after `offset`. `each` gets the
+/// entry, cut to begin at those bytes, their position in the buffer, and their count. A list that is too
+/// short is refused before any copy.
 #[inline(always)]
 fn walk(
     sgl: &[Sge],

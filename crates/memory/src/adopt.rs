@@ -1,9 +1,9 @@
-//! Memory that the program allocated itself (its heap, its mappings) made reachable for peers
-//! on the same host.
+//! Adoption: memory that the program allocated itself (its heap, its mappings) becomes reachable for peers on
+//! the same host.
 //!
-//! A peer can map a memfd, but not another process' private pages. So when memory is registered,
-//! its whole pages may be moved into a memfd *in place*: the program keeps its pointers, and what is
-//! behind them is shared from then on. When the last key over them ends they become private again.
+//! A peer can map a memfd, but not another process' private pages. When the program registers memory, its
+//! whole pages may therefore move into a memfd *in place*. The program keeps its pointers, and the memory
+//! behind them is shared. When the last key over the pages ends, they become private again.
 //!
 //! ```text
 //!   registered ── may move? (proof) ──► copied to the memfd (moves, store) ── mremap over the range ──► adopted
@@ -12,30 +12,32 @@
 //!   reached by process_vm or frames               fork ──► private in one step (give_up, fork) ◄─────────┘
 //! ```
 //!
-//! **When.** By default ([`Adoption::Safe`]) only where it is proven that the program sees what it would see with a
-//! network card: see [`proof`]. With [`Adoption::Always`] wherever the kernel can stop those who write meanwhile
-//! (userfaultfd, `freeze`); a program that uses io_uring, direct I/O or threads beside it may then read wrong bytes.
+//! **When.** By default ([`Adoption::Safe`]) pages move only where it is proven that the program sees the
+//! same as with a network card: see [`proof`]. With [`Adoption::Always`] they move wherever the kernel can
+//! stop concurrent writers (userfaultfd, `freeze`). A program that also uses io_uring, direct I/O or threads
+//! may then read wrong bytes.
 //!
-//! **What ends it.** Pages move back only while that is proven as well: after the last key has ended they stay where
-//! they are if the program has threads by then, or a descriptor that may hold pages. At a `fork` all adoption is
-//! given up ([`give_up`]), or, if somebody may hold pages, the child gets a copy ([`fork`]). `madvise` passes
-//! through [`advice`].
+//! **The end.** Pages move back only while that is proven as well. If the program has threads when the last
+//! key ends, or a descriptor that may hold pages, the pages stay in the memfd. A `fork` gives up all adoption
+//! ([`give_up`]); if pages may be held, the child gets a copy instead ([`fork`]). `madvise` passes through
+//! [`advice`].
 //!
-//! What the program may notice all the same:
-//! - Registered pages count as shared memory: against the limit of the control
-//!   group, not against `vm.overcommit`. If there is no room ([`room`]), nothing is adopted.
-//! - `mlock`, NUMA policies and protection keys of the range are lost. Transparent huge pages are those of shared memory
-//!   while it is adopted. Afterwards the range stays a mapping of its own, which does not join its neighbours.
-//! - The child of a bare `clone` system call, which runs no handlers, shares adopted pages with its parent. (One of
-//!   `vfork` or `posix_spawn` shares all memory anyway until it executes another program.)
+//! The program may still notice:
+//! - Registered pages count as shared memory: against the limit of the control group, not against
+//!   `vm.overcommit`. If there is no room ([`room`]), nothing is adopted.
+//! - `mlock`, NUMA policies and protection keys of the range are lost. While the range is adopted, its
+//!   transparent huge pages are those of shared memory. Afterwards the range stays a mapping of its own,
+//!   which the kernel does not merge with adjacent ones.
+//! - The child of a bare `clone` system call, which runs no handlers, shares adopted pages with its parent.
+//!   (A child of `vfork` or `posix_spawn` shares all memory anyway until it executes another program.)
 //! - Pages that were adopted at a fork take memory until both processes have ended.
 //!
-//! The other ways are slower or not one-sided. `process_vm_writev` costs more than a microsecond
-//! at any size, against some 40 ns for 4 KiB through a mapping, and can do no atomics; a copy
-//! through a ring needs the target's processor. They remain for what is not adopted.
+//! The alternatives are slower or not one-sided. `process_vm_writev` is a system call for each access and can
+//! do no atomics. A copy through a ring needs the target's processor. Both remain for memory that is not
+//! adopted.
 //!
 //! Registrations that overlap share a window of the memfd. A program may unmap memory before it deregisters
-//! it, or move it with mremap(2); so mappings are looked for by their file before they are touched.
+//! it, or move it with mremap(2). So this module finds mappings by their file before it changes them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -72,18 +74,18 @@ use held::{Held, Number};
 use moves::{Pages, Part, Refused, Then};
 use store::{Store, Window};
 
-/// Adopted ranges of this process, whichever registry they are registered in. They do not overlap.
+/// The adopted ranges of this process, for all registries. They do not overlap.
 static TABLE: Mutex<Table> = Mutex::new(Table::new());
 
 struct Table {
     store: Option<Store>,
-    /// By first byte. Those that no key leads to could not be moved back yet.
+    /// By first byte. Ranges without a key are still here if they could not be moved back yet.
     adopted: BTreeMap<usize, Arc<Adopted>>,
     held: Held,
     mirrors: Mirrors,
 }
 
-/// Pages of the program in a window of the store.
+/// Pages of the program that lie in a window of the store.
 #[derive(Debug)]
 pub(crate) struct Adopted {
     window: Window,
@@ -109,15 +111,15 @@ impl Object for Adopted {
     }
 }
 
-/// A registration, as far as the pages under it are concerned; it ends when this is dropped.
+/// The adoption side of one registration; dropping it ends the registration.
 #[derive(Debug)]
 pub(crate) struct Hold {
     range: Range<usize>,
     number: Number,
 }
 
-/// Notes that a range is being registered, and says where it lies, if any of it is or can be adopted. `plain` is what the
-/// survey said of its whole pages.
+/// Records that a range is being registered. If any of it is or can be adopted, also returns its place.
+/// `plain` is the result of the survey of its whole pages.
 ///
 /// # Safety
 /// If `plain`, the whole pages of the range must be private anonymous memory of the program, and
@@ -127,20 +129,20 @@ pub(crate) unsafe fn lodge(range: Range<usize>, plain: bool, mode: Adoption) -> 
         return (None, None);
     }
     let mut table = lock();
-    // SAFETY: passed on to the caller.
+    // SAFETY: this function's contract is that of `place`.
     let found = unsafe { table.place(&range, plain, mode) };
     found.as_ref().err().unwrap_or(&Verdict::Adopted).tell(&range);
     let number = table.held.insert(&range);
     (found.ok(), Some(Hold { range, number }))
 }
 
-/// Counts somebody in who tells peers of keys.
+/// Adds a mirror, which tells peers of keys.
 pub(crate) fn add_mirror(mirror: &Arc<dyn Mirror>) {
     lock().mirrors.add(mirror);
 }
 
 impl Drop for Hold {
-    /// Pages that no key leads to become private again, if nobody can notice.
+    /// Makes pages that no key covers private again, if nobody can notice.
     fn drop(&mut self) {
         let mut table = lock();
         table.held.remove(&self.range, self.number);
@@ -153,14 +155,15 @@ impl Table {
         Table { store: None, adopted: BTreeMap::new(), held: Held::new(), mirrors: Mirrors::new() }
     }
 
-    /// Where a range lies, moved there if need be.
+    /// The place of a range. Moves the range there if necessary.
     ///
     /// # Safety
     /// As [`lodge`].
     unsafe fn place(&mut self, range: &Range<usize>, plain: bool, mode: Adoption) -> Result<Lodging, Verdict> {
         let pages = whole_pages(range.clone());
         if self.over(range).next().is_some() && !self.held.overlaps(range) {
-            // What was left behind may be movable now; or the program has put other memory there.
+            // Pages that could not move back may be movable by this time; or the program has mapped other
+            // memory there.
             self.give_back(range);
         }
         let mut over = self.over(range);
@@ -172,16 +175,18 @@ impl Table {
                 if !plain || pages.is_empty() || stack::overlaps(&pages) || !is_plain(range) {
                     return Err(Verdict::Unsuitable);
                 }
-                // SAFETY: passed on to the caller.
+                // SAFETY: the contract of `lodge`: if `plain`, the pages are private anonymous memory of the
+                // program, registered by their owner.
                 unsafe { self.adopt(pages, mode) }?
             }
         };
         adopted.lodge(range).ok_or(Verdict::Registered)
     }
 
-    /// The adopted ranges that a range overlaps.
+    /// The adopted ranges that overlap a range.
     fn over<'a>(&'a self, range: &Range<usize>) -> impl Iterator<Item = &'a Arc<Adopted>> + use<'a> {
-        // They do not overlap each other, so no range before the last that begins before ours can reach into it.
+        // Adopted ranges do not overlap. Of those that begin before this range, only the last can reach into
+        // it.
         let before = self.adopted.range(..range.start).next_back();
         let range = range.clone();
         let found = before.into_iter().chain(self.adopted.range(range.start..range.end.max(range.start)));
@@ -205,7 +210,8 @@ impl Table {
         fork::watch().map_err(refused)?;
         let window = store::window(&mut self.store, &range).map_err(refused)?;
         let pages = Pages { range: range.clone(), offset: window.start };
-        // SAFETY: passed on to the caller; and this thread's stack is elsewhere.
+        // SAFETY: the contract of `lodge` makes these private anonymous pages; and `place` has excluded this
+        // thread's stack.
         let moved = unsafe { moves::into_memfd(&pages, &window.fd, writers) };
         if let Err(Refused::AsItWas(error)) = moved {
             return Err(refused(error));
@@ -213,13 +219,14 @@ impl Table {
         let adopted = Arc::new(Adopted { window, range: range.clone(), mode });
         self.adopted.insert(range.start, Arc::clone(&adopted));
         match moved {
-            // Some of it lies in the window now. It is not told of, and moves back when it can.
+            // Some of the range lies in the window already. Peers do not hear of it, and it moves back when
+            // it can.
             Err(_) => Err(Verdict::Refused),
             Ok(()) => Ok(adopted),
         }
     }
 
-    /// Moves pages back that overlap a range and that no key leads to.
+    /// Moves pages back that overlap a range and that no key covers.
     fn give_back(&mut self, range: &Range<usize>) {
         let free: Vec<Arc<Adopted>> =
             self.over(range).filter(|adopted| !self.held.overlaps(&adopted.range)).cloned().collect();
@@ -232,7 +239,8 @@ impl Table {
 }
 
 impl Adopted {
-    /// Where a range lies in it. Nothing if a whole page is elsewhere, or the program has put other memory there.
+    /// The place of a range in these pages. `None` if a whole page of it is elsewhere, or the program has
+    /// mapped other memory there.
     fn lodge(self: Arc<Self>, range: &Range<usize>) -> Option<Lodging> {
         let inside = overlap(range, &self.range);
         let (skip_front, skip_back) = (inside.start - range.start, range.end - inside.end);
@@ -259,17 +267,18 @@ impl Adopted {
         bytes == range.len()
     }
 
-    /// Makes its pages private again, wherever the program has moved them. Whether none is left in the window.
+    /// Makes the pages private again, wherever the program has moved them. Returns true if none is left in
+    /// the window.
     fn move_back(&self) -> bool {
         let parts = mapped_parts(|mapping| self.window.is_in(mapping));
-        // The child of a fork may still look at what its parent had adopted.
+        // The child of a fork may still read its parent's adopted pages.
         let unseen = !give_up::is_over();
         let then = if unseen && are_apart(&parts) { Then::Free } else { Then::Keep };
         let mut all = true;
         for part in &parts {
             let movable = !stack::overlaps(&part.pages.range);
             let writers = movable.then(|| Writers::for_moving_back(self.mode).ok()).flatten();
-            // SAFETY: the window is mapped there, as was just seen, and no key leads there.
+            // SAFETY: `mapped_parts` has just found the window mapped there, and no key covers it.
             all &= writers.is_some_and(|writers| unsafe { moves::out_of_memfd(part, &self.window.fd, writers, then) });
         }
         if all && unseen {
@@ -279,7 +288,7 @@ impl Adopted {
     }
 }
 
-/// The mappings of adopted pages that fit.
+/// The mappings of adopted pages that satisfy `fits`.
 fn mapped_parts(fits: impl Fn(&probe::Mapping) -> bool) -> Vec<Part> {
     let mut parts = Vec::new();
     probe::visit_all(|mapping, _| {
@@ -291,7 +300,8 @@ fn mapped_parts(fits: impl Fn(&probe::Mapping) -> bool) -> Vec<Part> {
     parts
 }
 
-/// Whether no two mappings show the same bytes of the file. mremap(2) can make a second mapping of shared pages.
+/// True if no two mappings show the same bytes of the file. mremap(2) can make a second mapping of shared
+/// pages.
 fn are_apart(parts: &[Part]) -> bool {
     let mut spans: Vec<Range<u64>> =
         parts.iter().map(|part| part.pages.offset..part.pages.offset + part.pages.range.len() as u64).collect();

@@ -1,21 +1,21 @@
-//! The system calls that change mappings and copy between processes, made by ourselves.
+//! System calls that change mappings and copy between processes, made directly.
 //!
-//! Programs put functions of their own in the place of the C library's: UCX patches `mmap`, `munmap`, `madvise` and
-//! `mremap` to hear of memory that goes, and its `mremap` does not pass on the fifth argument, the address
-//! that `MREMAP_FIXED` is about. Nothing of what is done here takes memory away from the program, so
-//! nobody need hear of it; and the addresses must arrive.
+//! Programs replace these functions of the C library. UCX patches `mmap`, `munmap`, `madvise` and `mremap` to
+//! learn of memory that goes away. Its `mremap` does not pass on the fifth argument, the address for
+//! `MREMAP_FIXED`, but that address must arrive. The calls of this library take no memory away from the
+//! program, so no hook needs to see them.
 //!
-//! AddressSanitizer does so with `process_vm_readv` and `process_vm_writev`: it looks whether the program has marked its
-//! side for the sanitizer, which is no affair of a device.
+//! AddressSanitizer replaces `process_vm_readv` and `process_vm_writev`: it checks whether the program has
+//! poisoned the local bytes. A device ignores such marks.
 //!
-//! Our own `madvise`, which comes before the C library's, remembers which addresses the program has marked. Marks of ours
-//! do not belong there.
+//! This library's own `madvise`, which comes before the C library's, records the program's advice. The
+//! library's own calls must not be recorded.
 //!
-//! Each is as its manual page says, `MAP_FAILED` and -1 with `errno` included.
+//! Each function behaves as its manual page says, `MAP_FAILED` and -1 with `errno` included.
 
 use core::ffi::{c_int, c_ulong, c_void};
 
-/// Words, as the kernel takes them: of a smaller number the upper half would be undefined.
+/// Whole words, as the kernel takes them: in a smaller integer the upper half would be undefined.
 const ONE: c_ulong = 1;
 const NO_FLAGS: c_ulong = 0;
 
@@ -29,7 +29,7 @@ pub(crate) unsafe fn mmap(
     fd: c_int,
     offset: i64,
 ) -> *mut c_void {
-    // SAFETY: passed on to the caller; the number of bytes is used as an unsigned word.
+    // SAFETY: this function's contract is that of mmap(2); the kernel takes each argument as a word.
     let result = unsafe { libc::syscall(libc::SYS_mmap, start, len_bytes, rights, flags, fd, offset) };
     core::ptr::with_exposed_provenance_mut(result as usize)
 }
@@ -37,17 +37,17 @@ pub(crate) unsafe fn mmap(
 /// # Safety
 /// As munmap(2).
 pub(crate) unsafe fn munmap(start: *mut c_void, len_bytes: usize) -> c_int {
-    // SAFETY: passed on to the caller.
+    // SAFETY: this function's contract is that of munmap(2).
     unsafe { libc::syscall(libc::SYS_munmap, start, len_bytes) as c_int }
 }
 
-/// Moves a mapping over whatever is at `to`.
+/// Moves a mapping to `to`, over the mapping there.
 ///
 /// # Safety
 /// As mremap(2) with `MREMAP_FIXED`.
 pub(crate) unsafe fn move_to(start: *mut c_void, len_bytes: usize, to: *mut c_void) -> *mut c_void {
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-    // SAFETY: passed on to the caller.
+    // SAFETY: this function's contract is that of mremap(2).
     let result = unsafe { libc::syscall(libc::SYS_mremap, start, len_bytes, len_bytes, flags, to) };
     core::ptr::with_exposed_provenance_mut(result as usize)
 }
@@ -55,7 +55,7 @@ pub(crate) unsafe fn move_to(start: *mut c_void, len_bytes: usize, to: *mut c_vo
 /// # Safety
 /// As madvise(2).
 pub unsafe fn madvise(start: *mut c_void, len_bytes: usize, advice: c_int) -> c_int {
-    // SAFETY: passed on to the caller.
+    // SAFETY: this function's contract is that of madvise(2).
     unsafe { libc::syscall(libc::SYS_madvise, start, len_bytes, advice) as c_int }
 }
 
@@ -64,7 +64,8 @@ pub unsafe fn madvise(start: *mut c_void, len_bytes: usize, advice: c_int) -> c_
 /// # Safety
 /// As process_vm_readv(2).
 pub unsafe fn process_vm_readv(pid: i32, to: &libc::iovec, from: &libc::iovec) -> isize {
-    // SAFETY: passed on to the caller; one part on each side, no flags.
+    // SAFETY: this function's contract is that of process_vm_readv(2); the counts name the one range on each
+    // side.
     unsafe { libc::syscall(libc::SYS_process_vm_readv, pid, to, ONE, from, ONE, NO_FLAGS) as isize }
 }
 
@@ -73,6 +74,7 @@ pub unsafe fn process_vm_readv(pid: i32, to: &libc::iovec, from: &libc::iovec) -
 /// # Safety
 /// As process_vm_writev(2).
 pub unsafe fn process_vm_writev(pid: i32, from: &libc::iovec, to: &libc::iovec) -> isize {
-    // SAFETY: passed on to the caller; one part on each side, no flags.
+    // SAFETY: this function's contract is that of process_vm_writev(2); the counts name the one range on each
+    // side.
     unsafe { libc::syscall(libc::SYS_process_vm_writev, pid, from, ONE, to, ONE, NO_FLAGS) as isize }
 }

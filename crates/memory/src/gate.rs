@@ -1,4 +1,4 @@
-//! A value that many may use at once and one may take away.
+//! A value that many threads may use at once and one thread may withdraw.
 //!
 //! ```text
 //!            open(value)                      state: | closed | writing | pins |
@@ -9,18 +9,16 @@
 //!              close() waits here
 //! ```
 //!
-//! Why it is sound. All that matters happens in one atomic, so its modification
-//! order decides everything. A pin is counted by the same addition that reads the
-//! closed bit: either it comes before the bit is set, and then `close` counts and
-//! waits for it, or it sees the bit and gives up without having touched the value.
-//! Dropping a pin releases, and the load that finds no pin left acquires (every
-//! change in between is a read-modify-write, so the release sequences hold): what
-//! was done under the pins happens before `close` returns. Opening releases and
-//! pinning acquires: the value is written before it is read. `tests/gate_model.rs`
-//! checks all interleavings of small cases under the memory model.
+//! Soundness: all state is in one atomic, so its modification order decides every race. A pin is counted by
+//! the same addition that reads the closed bit. If the addition comes before the bit is set, `close` counts
+//! the pin and waits for it. Otherwise the pin sees the bit and gives up without having touched the value.
+//! Dropping a pin releases, and the load that finds no pin left acquires. (Every change in between is a
+//! read-modify-write, so the release sequences hold.) Accesses under the pins therefore happen before `close`
+//! returns. Opening releases and pinning acquires: the value is written before it is read.
+//! `tests/gate_model.rs` checks all interleavings of small cases under the memory model.
 //!
-//! A pin that gives up is counted for a moment. Hence `open` and `close` wait for
-//! the count, but such pins are as short as two instructions.
+//! A pin that gives up is counted for a moment. Hence `open` and `close` wait for the count, but such pins
+//! last only two instructions.
 
 use core::ops::Deref;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -34,19 +32,18 @@ const WRITING: u32 = 1 << 30;
 /// The number of pins.
 const PINS: u32 = WRITING - 1;
 
-/// The value and its gate. In this order, so that what a value begins with shares the state's
-/// cache line.
+/// The value and its gate. The order of the fields puts the beginning of the value into the state's cache
+/// line.
 #[repr(C)]
 pub struct Gate<T> {
     state: AtomicU32,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is shared between threads by reference only while pinned, which
-// needs `T: Sync`, and is moved in from another thread by `open`, which needs
-// `T: Send`; the gate orders the two as described above.
+// SAFETY: threads share the value by reference only while it is pinned, which needs `T: Sync`. `open` moves
+// it in from another thread, which needs `T: Send`. The gate orders the two as the module comment explains.
 unsafe impl<T: Send + Sync> Sync for Gate<T> {}
-// SAFETY: owning a gate is owning the value.
+// SAFETY: an owned gate is an owned value.
 unsafe impl<T: Send> Send for Gate<T> {}
 
 impl<T: Copy> Gate<T> {
@@ -55,21 +52,21 @@ impl<T: Copy> Gate<T> {
         Gate { state: AtomicU32::new(CLOSED), value: UnsafeCell::new(value) }
     }
 
-    /// The value, for as long as the pin is held, or nothing if the gate is closed.
+    /// The value, for as long as the pin is held; `None` if the gate is closed.
     #[inline(always)]
     pub fn pin(&self) -> Option<Pin<'_, T>> {
         let pin = Pin { gate: self };
         let before = self.state.fetch_add(1, Acquire);
         debug_assert!(before & PINS < PINS, "one pin per thread cannot count this far");
-        // Dropping the pin takes it back.
+        // If the gate is closed, dropping the pin here takes the count back.
         (before & CLOSED == 0).then_some(pin)
     }
 
-    /// The value if somebody holds a pin, also while the gate is being closed. Waits for nothing: a signal
-    /// handler can learn by it what the thread that it interrupted is doing.
+    /// The value if another pin is held, also while the gate is being closed. Never waits: a signal handler
+    /// can use it to find out which access it has interrupted.
     ///
-    /// A value that is pinned is not written, closed or not, and our own pin is counted by the same
-    /// addition that shows that there was another, and no writer.
+    /// A pinned value is not written, whether the gate is closed or not. One addition counts this pin and
+    /// shows that there was another pin, and no writer.
     pub fn pinned(&self) -> Option<Pin<'_, T>> {
         if self.state.load(Relaxed) & PINS == 0 {
             return None;
@@ -85,8 +82,8 @@ impl<T: Copy> Gate<T> {
     /// If the gate is not closed, or another thread is opening it.
     pub fn open(&self, value: T) {
         self.claim();
-        // SAFETY: the gate is closed, no pin is held and the claim is ours alone, so
-        // nobody reads or writes the value.
+        // SAFETY: the gate is closed, no pin is held and only this thread has the claim, so no other thread
+        // reads or writes the value.
         self.value.with_mut(|place| unsafe { *place = value });
         self.state.fetch_and(!(CLOSED | WRITING), Release);
     }
@@ -131,8 +128,8 @@ impl<T> Deref for Pin<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: a counted pin keeps the value from being written until it is dropped,
-        // and the reference lives no longer than the borrow of the pin.
+        // SAFETY: a counted pin keeps the value from being written until the pin is dropped, and the
+        // reference lives no longer than the borrow of the pin.
         self.gate.value.with(|place| unsafe { &*place })
     }
 }

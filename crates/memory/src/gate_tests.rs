@@ -1,4 +1,4 @@
-//! The gate by itself. Here and not in its own file, which the model check compiles too.
+//! Tests of the gate. They are not in gate.rs because the model check compiles that file too.
 
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Release};

@@ -1,4 +1,4 @@
-//! What a live key grants: which memory, to whom, for what.
+//! The rights of a live key: its memory, its users, and their access.
 
 use transport::{Access, Accessor, LKey, MemoryError, PdId};
 use wire::RKey;
@@ -7,11 +7,11 @@ use crate::far::Backing;
 use crate::shared::Place;
 use crate::span::Span;
 
-/// Any queue pair may come.
+/// No restriction to one queue pair.
 pub(crate) const ANY_QP: u32 = u32::MAX;
 
-/// The contents of a table entry: a memory region, or a bound memory window. What every access
-/// needs comes first, and fits into one cache line with the gate's state.
+/// The contents of a table entry: a memory region, or a bound memory window. The fields that every access
+/// needs come first, in one cache line with the gate's state.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Grant {
@@ -21,34 +21,35 @@ pub(crate) struct Grant {
     pub(crate) rkey: RKey,
     /// The first byte.
     pub(crate) start: *mut u8,
-    /// How peers and lists number the first byte.
+    /// The number of the first byte in peers' requests and in lists.
     pub(crate) base: u64,
-    /// How many bytes; zero if they are not mapped for good.
+    /// The length in bytes; zero if they are not mapped for good.
     pub(crate) len_bytes: u64,
-    /// How many bytes that are not.
+    /// The length in bytes if they are not mapped for good; zero otherwise.
     pub(crate) far_bytes: u64,
-    /// Whose queue pairs may come.
+    /// The protection domain of the queue pairs that may use it.
     pub(crate) pd: PdId,
-    /// What they may do.
+    /// The operations that are allowed.
     pub(crate) access: Access,
-    /// The only queue pair that may come, for a type 2 window, or [`ANY_QP`].
+    /// For a type 2 window the only queue pair that may use it; otherwise [`ANY_QP`].
     pub(crate) only: u32,
-    /// How the bytes are reached.
+    /// The kind of memory.
     pub(crate) backing: Backing,
-    /// Where peers find them.
+    /// The object and offset by which peers on this host can map the bytes.
     pub(crate) place: Option<Place>,
 }
 
 const _: () = assert!(core::mem::offset_of!(Grant, place) <= 56);
 
-// SAFETY: the pointer is used through `Span` alone, under the promise that the owner of
-// the memory gave when it was registered.
+// SAFETY: the pointer is used only through `Span`, under the contract of `Registry::register` that the owner
+// of the memory has accepted.
 unsafe impl Send for Grant {}
-// SAFETY: as for Send.
+// SAFETY: the argument for Send holds for shared use: the fields are plain values, and the pointer is used
+// only through `Span`.
 unsafe impl Sync for Grant {}
 
 impl Grant {
-    /// Nothing, for a table entry that was never used.
+    /// An empty grant, for a table entry that was never used.
     pub(crate) const NONE: Grant = Grant {
         lkey: LKey(0),
         rkey: RKey(0),
@@ -63,7 +64,7 @@ impl Grant {
         place: None,
     };
 
-    /// The same with `len_bytes`, wherever this kind of memory keeps them.
+    /// The same grant with `len_bytes`, in the field for its kind of memory.
     pub(crate) fn sized(self, len_bytes: u64) -> Grant {
         match self.backing {
             Backing::Mapped => Grant { len_bytes, far_bytes: 0, ..self },
@@ -71,24 +72,24 @@ impl Grant {
         }
     }
 
-    /// How many bytes there are, of whatever kind.
+    /// The length in bytes, for every kind of memory.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.len_bytes | self.far_bytes
     }
 
-    /// Whether a byte of this process is of those that stay mapped. It is none of on-demand memory, which may be the whole
-    /// address space.
+    /// True if an address of this process belongs to bytes that stay mapped. Never true for on-demand memory,
+    /// which may be the whole address space.
     pub(crate) fn maps(&self, address: usize) -> bool {
         let offset = address.checked_sub(self.start.addr());
         offset.is_some_and(|offset| (offset as u64) < self.len_bytes)
     }
 
-    /// Whether it is a window's.
+    /// True if the grant is a window's.
     pub(crate) fn is_window(&self) -> bool {
         self.lkey == LKey(0)
     }
 
-    /// Whether the owner's queue pair may use it.
+    /// Checks that the owner's queue pair may use it.
     #[inline(always)]
     pub(crate) fn admit_local(&self, pd: PdId, write: bool) -> Result<(), MemoryError> {
         if self.pd != pd {
@@ -100,8 +101,8 @@ impl Grant {
         Ok(())
     }
 
-    /// Whether a peer may do `access` through the queue pair `who` (IB specification
-    /// 10.6.7: a type 2 window serves the queue pair that bound it and no other).
+    /// Checks that a peer may do `access` through the queue pair `who` (IB specification 10.6.7: a type 2
+    /// window serves the queue pair that bound it and no other).
     #[inline(always)]
     pub(crate) fn admit_remote(&self, who: Accessor, access: Access) -> Result<(), MemoryError> {
         if self.pd != who.pd || (self.only != ANY_QP && self.only != who.qpn.get()) {
@@ -113,7 +114,7 @@ impl Grant {
         Ok(())
     }
 
-    /// How far into the memory `addr` lies, if the whole range is inside.
+    /// The offset of `addr` in the memory, if the whole range is inside.
     #[inline(always)]
     pub(crate) fn offset(&self, addr: u64, len_bytes: u64) -> Result<u64, MemoryError> {
         match addr.checked_sub(self.base) {
@@ -122,7 +123,7 @@ impl Grant {
         }
     }
 
-    /// The first byte of a range of whatever kind, if it is all inside.
+    /// The first byte of a range of any kind of memory, if it is all inside.
     #[inline(always)]
     pub(crate) fn first_byte(&self, addr: u64, len_bytes: u64) -> Result<*mut u8, MemoryError> {
         match self.offset(addr, len_bytes) {
@@ -137,7 +138,7 @@ impl Grant {
     /// The grant must be pinned, and its rights checked.
     #[inline(always)]
     pub(crate) unsafe fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), MemoryError> {
-        // SAFETY: passed on to the caller.
+        // SAFETY: this function's contract: the grant is pinned and its rights are checked.
         match unsafe { self.span(addr, out.len()) } {
             Ok(span) => {
                 span.read(out);
@@ -153,7 +154,7 @@ impl Grant {
     /// The grant must be pinned, and its rights checked.
     #[inline(always)]
     pub(crate) unsafe fn write(&self, addr: u64, data: &[u8]) -> Result<(), MemoryError> {
-        // SAFETY: passed on to the caller.
+        // SAFETY: this function's contract: the grant is pinned and its rights are checked.
         match unsafe { self.span(addr, data.len()) } {
             Ok(span) => {
                 span.write(data);
@@ -169,7 +170,7 @@ impl Grant {
     /// The grant must be pinned, and its rights checked.
     #[inline(always)]
     pub(crate) unsafe fn read_to(&self, addr: u64, to: Span<'_>) -> Result<(), MemoryError> {
-        // SAFETY: passed on to the caller.
+        // SAFETY: this function's contract: the grant is pinned and its rights are checked.
         match unsafe { self.span(addr, to.len_bytes()) } {
             Ok(span) => {
                 to.copy_from(span);
@@ -185,7 +186,7 @@ impl Grant {
     /// The grant must be pinned, and its rights checked.
     #[inline(always)]
     pub(crate) unsafe fn write_from(&self, addr: u64, from: Span<'_>) -> Result<(), MemoryError> {
-        // SAFETY: passed on to the caller.
+        // SAFETY: this function's contract: the grant is pinned and its rights are checked.
         match unsafe { self.span(addr, from.len_bytes()) } {
             Ok(span) => {
                 span.copy_from(from);
@@ -201,7 +202,7 @@ impl Grant {
     /// The grant must be pinned for all of `'a`, and its rights checked.
     #[inline(always)]
     pub(crate) unsafe fn word<'a>(&self, addr: u64) -> Result<Span<'a>, MemoryError> {
-        // SAFETY: passed on to the caller.
+        // SAFETY: this function's contract: the grant is pinned for `'a` and its rights are checked.
         unsafe { self.span(addr, 8) }.or_else(|outside| self.word_far(addr, outside))
     }
 
@@ -212,8 +213,8 @@ impl Grant {
     #[inline(always)]
     pub(crate) unsafe fn span<'a>(&self, addr: u64, len_bytes: usize) -> Result<Span<'a>, MemoryError> {
         let offset = self.offset(addr, len_bytes as u64)?;
-        // SAFETY: the range lies inside what the owner promised to keep mapped until the
-        // grant is withdrawn, which the pin delays. Lengths were limited to `isize`.
+        // SAFETY: the range lies inside memory that the owner has promised to keep mapped until the grant is
+        // withdrawn; the pin delays that. `check_spec` has limited lengths to `isize`.
         Ok(unsafe { Span::new(self.start.add(offset as usize), len_bytes) })
     }
 }

@@ -1,17 +1,16 @@
-//! Keys: how a slot of the table becomes a number that tells nothing about it.
+//! Keys: the number for a slot of the table, which reveals nothing about the slot.
 //!
-//! A slot (20 bits) and its generation (4 bits) are permuted secretly into the
-//! key's high 24 bits, the handle; eight bits of tag follow. lkeys and rkeys have
-//! permutations of their own, so neither leads to the other.
+//! A secret permutation maps a slot (20 bits) and its generation (4 bits) to the key's high 24 bits, the
+//! handle. The low eight bits are a tag. lkeys and rkeys have separate permutations, so neither leads to the
+//! other.
 //!
-//! The permutation is a Feistel network of four rounds after Naor and Reingold
-//! (1999): pairwise independent functions outside, random functions inside, here
-//! tables filled from the secret. That is as hard to tell from a random permutation
-//! as a small block allows, and an inverse costs two multiplications and two loads.
+//! The permutation is a Feistel network of four rounds after Naor and Reingold (1999). The outer rounds use
+//! pairwise independent functions, the inner ones random functions, here tables filled from the secret. It is
+//! as hard to distinguish from a random permutation as a small block allows. An inverse costs two
+//! multiplications and two loads.
 //!
-//! A key is dead when its entry holds another. It comes back to life at the
-//! earliest when its slot has been used 4096 times: sixteen generations, and for
-//! each the tag walks through all 256 values.
+//! A key is dead when its entry holds another key. It becomes valid again after 4096 uses of its slot at the
+//! earliest: for each of the sixteen generations the tag takes all 256 values.
 
 use transport::LKey;
 use wire::RKey;
@@ -19,18 +18,18 @@ use wire::RKey;
 use crate::secret::SecretStream;
 use crate::shared::RemoteKeys;
 
-/// Bits of a slot number.
+/// The width of a slot number.
 const SLOT_BITS: u32 = 20;
-/// Slots that can be told apart.
+/// The number of slots.
 pub(crate) const MAX_SLOTS: u32 = 1 << SLOT_BITS;
-/// Generations that can be told apart.
+/// The number of generations of a slot.
 const GENERATIONS: u32 = 16;
-/// Half a handle.
+/// The width of half a handle.
 const HALF_BITS: u32 = 12;
 const HALF_VALUES: usize = 1 << HALF_BITS;
 const HALF_MASK: u32 = HALF_VALUES as u32 - 1;
 
-/// The secrets of both kinds of keys.
+/// The secret permutations of lkeys and rkeys.
 pub(crate) struct Keys {
     local: Permutation,
     remote: Permutation,
@@ -41,8 +40,8 @@ impl Keys {
         Keys { local: Permutation::new(stream), remote: Permutation::new(stream) }
     }
 
-    /// The keys of a slot in its present life, or nothing if this life must be skipped:
-    /// a handle of zero is never given out, so that zero is no key.
+    /// The keys of a slot in its present life, or `None` if this life must be skipped: a handle of zero is
+    /// never given out, so that zero is no key.
     pub(crate) fn make(&self, slot: u32, life: &Life) -> Option<(LKey, RKey)> {
         let name = (life.count % GENERATIONS) << SLOT_BITS | slot;
         let (local, remote) = (self.local.forward(name), self.remote.forward(name));
@@ -50,27 +49,27 @@ impl Keys {
         (local != 0 && remote != 0).then(|| (LKey(join(local, &life.local_tag)), RKey(join(remote, &life.remote_tag))))
     }
 
-    /// What finds the slots of rkeys, for peers.
+    /// The permutation that leads from rkeys to slots, for peers.
     pub(crate) fn to_remote(&self) -> RemoteKeys {
         let Permutation { first, second, third, fourth } = &self.remote;
         let (first, fourth) = ([first.a, first.b], [fourth.a, fourth.b]);
         RemoteKeys { first, fourth, second: **second, third: **third }
     }
 
-    /// The slot that an lkey would belong to. Any number names one.
+    /// The slot that an lkey would belong to. Every number leads to a slot.
     #[inline(always)]
     pub(crate) fn local_slot(&self, key: LKey) -> u32 {
         self.local.backward(key.0 >> 8) & (MAX_SLOTS - 1)
     }
 
-    /// The slot that an rkey would belong to. Any number names one.
+    /// The slot that an rkey would belong to. Every number leads to a slot.
     #[inline(always)]
     pub(crate) fn remote_slot(&self, key: RKey) -> u32 {
         self.remote.backward(key.0 >> 8) & (MAX_SLOTS - 1)
     }
 }
 
-/// How often a slot has been used, which decides its keys.
+/// The number of uses of a slot, which determines its keys.
 #[derive(Clone)]
 pub(crate) struct Life {
     count: u32,
@@ -84,7 +83,7 @@ impl Life {
         Life { count: stream.next_u32() % GENERATIONS, local_tag: Tag::new(stream), remote_tag: Tag::new(stream) }
     }
 
-    /// The next one.
+    /// Moves on to the next life.
     pub(crate) fn advance(&mut self) {
         self.count = self.count.wrapping_add(1);
         if self.count.is_multiple_of(GENERATIONS) {
@@ -94,9 +93,8 @@ impl Life {
     }
 }
 
-/// A walk through all 256 values in an order of its own: a linear congruence whose
-/// multiplier is one more than a multiple of four and whose increment is odd has full
-/// period (Hull and Dobell, 1962).
+/// A walk through all 256 values in a secret order. A linear congruence has full period if its multiplier is
+/// one more than a multiple of four and its increment is odd (Hull and Dobell, 1962).
 #[derive(Clone)]
 struct Tag {
     value: u8,
@@ -154,8 +152,8 @@ impl Permutation {
     }
 }
 
-/// A function of 12 bits whose values at any two places are independent: the high
-/// bits of `a x + b` (Dietzfelbinger, 1996).
+/// A function of 12 bits whose values at any two arguments are independent: the high bits of `a x + b`
+/// (Dietzfelbinger, 1996).
 struct Affine {
     a: u64,
     b: u64,

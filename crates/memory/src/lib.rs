@@ -1,12 +1,11 @@
 //! Memory under keys: protection domains, memory regions, memory windows.
 //!
-//! A [`Registry`] holds what one device may reach. Memory is entered into it by
-//! [`register_region`](Registry::register_region) (memory of ours, safe) or
-//! [`register`](Registry::register) (anybody's, unsafe), which hand out an lkey for
-//! the owner's queue pairs and an rkey for the owner to give to peers. Queue pairs
-//! then reach it through the [`Memory`](transport::Memory) trait alone, by key,
-//! address and length, and every access is checked anew: key alive, protection
-//! domain, rights, bounds.
+//! A [`Registry`] holds the memory that one device may reach. Memory is registered by
+//! [`register_region`](Registry::register_region) (this library's own memory, safe) or
+//! [`register`](Registry::register) (any memory, unsafe). Both return an lkey for the owner's queue pairs and
+//! an rkey for the owner to give to peers. Queue pairs then reach the memory only through the
+//! [`Memory`](transport::Memory) trait, by key, address and length. Every access repeats all checks: key
+//! alive, protection domain, rights, bounds.
 //!
 //! ```text
 //!  key, 32 bits          control (a mutex)                 the access path (no lock)
@@ -18,19 +17,19 @@
 //!  secretly permuted    +------------------------+        +-------------------------------+
 //! ```
 //!
-//! What the crate promises: after [`deregister`](Registry::deregister) returns, no
-//! access to that memory is under way and none will come. A dead key stays dead.
-//! A key tells nothing about another.
+//! Guarantees: after [`deregister`](Registry::deregister) returns, no access to that memory is in progress
+//! and none will follow. A dead key stays dead. A key reveals nothing about another.
 //!
-//! What it does not do: it moves no packets, knows no queue pairs but by number, and
-//! does not stop the owner from changing memory that peers are reading; what they
-//! then read is some mixture of the old and the new.
+//! Out of scope: the crate moves no packets and knows queue pairs only by number. It does not stop the owner
+//! from changing memory that peers are reading; they then read some mixture of the old and the new bytes.
 //!
-//! The unsafe parts have an address each: [`Span`] copies to and from memory that
-//! changes under us, `gate` keeps an entry alive while it is in use, `far` reaches memory
-//! that may be unmapped at any time, `unmapped` what becomes of accesses to memory that must not be
-//! and is, `region` and `probe` talk to the kernel, `adopt` moves the program's own memory to where
-//! peers on the same host can map it.
+//! Each unsafe part has its module:
+//! - [`Span`] copies to and from memory that changes concurrently;
+//! - `gate` keeps an entry alive while it is in use;
+//! - `far` accesses memory that may be unmapped at any time;
+//! - `unmapped` handles accesses to memory that the program has unmapped although it must not;
+//! - `region` and `probe` call the kernel;
+//! - `adopt` moves the program's own memory into a file that peers on the same host can map.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod access;

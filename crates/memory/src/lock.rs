@@ -1,9 +1,9 @@
-//! A lock that costs one atomic operation to take and a store to give back.
+//! A lock that costs one atomic operation to take and a store to release.
 //!
-//! The locks of the hot path are held for some tens of nanoseconds and hardly ever wanted by two
-//! at once. A lock that lets waiters sleep needs a second atomic operation to find out whether
-//! there is one to wake, and on that path each such operation counts. So waiters here look
-//! again: they spin, then yield, then sleep for a moment, in case the holder was scheduled away.
+//! The locks of the hot path are held for some tens of nanoseconds and hardly ever contended. A lock with
+//! sleeping waiters needs a second atomic operation to find out if there is a waiter to wake. On that path
+//! each such operation counts, so waiters here poll the lock. They spin, then yield, then sleep for a moment,
+//! in case the holder was scheduled away.
 
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -11,14 +11,14 @@ use core::time::Duration;
 
 use parking_lot::lock_api::{self, GuardNoSend, RawMutex};
 
-/// Looks before the waiter lets others run, and before it sleeps.
+/// Rounds after which a waiter yields, and rounds after which it sleeps.
 const SPINS: u32 = 128;
 const YIELDS: u32 = 256;
 const NAP: Duration = Duration::from_micros(20);
 
-/// A mutex for what is held for a moment only.
+/// A mutex for values that are held for a moment only.
 pub type QuickMutex<T> = lock_api::Mutex<RawQuick, T>;
-/// What locking a [`QuickMutex`] gives.
+/// The guard of a locked [`QuickMutex`].
 pub type QuickGuard<'a, T> = lock_api::MutexGuard<'a, RawQuick, T>;
 
 /// The lock of a [`QuickMutex`].
@@ -26,8 +26,8 @@ pub struct RawQuick {
     taken: AtomicBool,
 }
 
-// SAFETY: only one caller at a time finds `taken` false and sets it, by one atomic exchange, and
-// nobody else clears it but who unlocks. Taking acquires what giving back released.
+// SAFETY: by one atomic exchange only one caller at a time finds `taken` false and sets it, and only the
+// holder's unlock clears it. Taking acquires the writes that unlocking released.
 unsafe impl RawMutex for RawQuick {
     #[allow(clippy::declare_interior_mutable_const, reason = "the trait wants a constant to start from")]
     const INIT: RawQuick = RawQuick { taken: AtomicBool::new(false) };

@@ -1,10 +1,10 @@
-//! What is told outside when keys and the memory under them come and go, for peers on the
-//! same host that reach the memory by themselves.
+//! Notifications about keys and the memory under them, for peers on the same host that access the memory
+//! themselves.
 //!
-//! The registry checks accesses that come through it. A peer in another process that has
-//! mapped the memory does its own, so two things must hold: it learns of a key before the key
-//! is handed out, and before memory is given back somebody waits until no peer uses it any
-//! more. Both are the business of a [`Mirror`]; without one nothing changes.
+//! The registry checks accesses that come through it. A peer in another process that has mapped the memory
+//! checks its own accesses, so two things must hold. The peer learns of a key before the key is handed out.
+//! Before memory is given back, the registry waits until no peer uses it any more. A [`Mirror`] does both;
+//! without one nothing changes.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -18,51 +18,52 @@ use crate::grant::{ANY_QP, Grant};
 use crate::registry::Registry;
 use crate::shared::{Place, SharedKey};
 
-/// Rights by which peers reach memory. A key without any of them is of no use to them.
+/// Rights by which peers reach memory. A key without any of them is useless to peers.
 const REMOTE_RIGHTS: Access =
     Access::REMOTE_WRITE.union(Access::REMOTE_READ).union(Access::REMOTE_ATOMIC).union(Access::FLUSH_GLOBAL);
 
-/// The part of a memfd that an object is.
+/// An object's part of a memfd.
 #[derive(Clone, Debug)]
 pub struct ObjectFile {
     /// The memfd, sealed against shrinking.
     pub fd: Arc<OwnedFd>,
-    /// Where in it the object begins, in bytes.
+    /// The offset of the object in the memfd, in bytes.
     pub start: u64,
     /// Its length.
     pub len_bytes: u64,
 }
 
-/// Told of keys that peers can use, and of the memory under keys, as they come and go.
+/// Receives notifications of keys that peers can use, and of the memory under them.
 ///
-/// All calls but `closed` for a memory region are made under the registry's lock, so none may
+/// All calls except `closed` for a memory region are made under the registry's lock, so no implementation may
 /// call the registry.
 pub trait Mirror: Send + Sync {
-    /// Memory that peers can map, told before the first key that lies in it. The number is not
-    /// used again in this process.
+    /// Memory that peers can map; called before the first key in it. The number is not used again in this
+    /// process.
     fn object_added(&self, object: u32, file: &ObjectFile);
 
-    /// After the last key that lies in it was closed.
+    /// Called after the last key in the object was closed.
     fn object_removed(&self, object: u32);
 
-    /// A key that peers can use, after its gate was opened.
+    /// A key that peers can use; called after its gate was opened.
     fn opened(&self, slot: u32, key: &SharedKey);
 
-    /// The key of a slot is dead for users in this process, and no access of theirs is under
-    /// way. Returns when the same holds for peers, so it may wait. May be told of a key that
-    /// was being closed while the mirror was set, and so was never opened.
+    /// The key of a slot is dead in this process, and none of the process' accesses by it is in progress.
+    /// Returns when the same holds for peers, so it may wait. It may name a key that was never opened, if the
+    /// key was being closed while the mirror was set.
     fn closed(&self, slot: u32);
 
-    /// Adopted memory [is given up](crate::is_given_up): the keys that lie in such objects live on, without a place.
-    /// Returns when no peer uses that memory any more. Called without the registry's lock, before a fork.
+    /// Adopted memory [is given up](crate::is_given_up): the keys in such objects stay valid, without a
+    /// place. Returns when no peer uses that memory any more. Called before a fork, without the registry's
+    /// lock.
     fn given_up(&self);
 }
 
 impl Registry {
-    /// Sets who is told. What exists already is told at once.
+    /// Sets the mirror and notifies it of all existing objects and keys.
     ///
     /// # Panics
-    /// If it was set before.
+    /// If a mirror was set before.
     pub fn set_mirror(&self, mirror: Arc<dyn Mirror>) {
         let control = self.control.lock();
         control.objects.each(|number, file| mirror.object_added(number, &file));
@@ -74,8 +75,8 @@ impl Registry {
         assert!(set.is_ok(), "a registry has one mirror");
     }
 
-    /// Where the bytes of a list entry lie, if all of them are in one object that peers can map:
-    /// its number, and the offset in it.
+    /// The object number and offset of a list entry's bytes, if all of them are in one object that peers can
+    /// map.
     ///
     /// # Errors
     /// As [`Memory::gather`](transport::Memory::gather).
@@ -87,13 +88,13 @@ impl Registry {
         let Some(place) = grant.place.filter(|place| !adopt::is_given_up(place.object)) else {
             return Ok(None);
         };
-        // In bounds by the range check.
+        // The range check has shown that these are in bounds.
         let from = sge.addr - grant.base;
         let inside = from >= place.skip_front && from + len_bytes <= grant.len_bytes - place.skip_back;
         Ok(inside.then(|| (place.object, place.offset + (from - place.skip_front))))
     }
 
-    /// Tells of a key that was opened. To be called under the lock.
+    /// Notifies the mirror of a key that was opened. The caller must hold the lock.
     pub(crate) fn tell_opened(&self, slot: u32, grant: &Grant) {
         if let Some(mirror) = self.mirror.get()
             && grant.is_shared()
@@ -102,7 +103,7 @@ impl Registry {
         }
     }
 
-    /// Tells of a key whose gate was closed, and waits for peers.
+    /// Notifies the mirror of a key whose gate was closed, and waits for peers.
     pub(crate) fn tell_closed(&self, slot: u32, was_shared: bool) {
         if let Some(mirror) = self.mirror.get()
             && was_shared
@@ -111,7 +112,7 @@ impl Registry {
         }
     }
 
-    /// What a slot grants to peers, if anything.
+    /// The grant of a slot, if peers are told of it.
     fn shared_grant(&self, slot: u32) -> Option<Grant> {
         let grant = *self.table.get(slot)?.pin()?;
         grant.is_shared().then_some(grant)
@@ -119,7 +120,7 @@ impl Registry {
 }
 
 impl Drop for Registry {
-    /// Peers stop as well.
+    /// Closes all keys that peers can use, and waits for the peers.
     fn drop(&mut self) {
         let Some(mirror) = self.mirror.get() else {
             return;
@@ -136,18 +137,18 @@ impl Drop for Registry {
     }
 }
 
-/// Whether peers can use a key with these rights.
+/// True if peers can use a key with these rights.
 pub(crate) fn is_remote(access: Access) -> bool {
     access.intersects(REMOTE_RIGHTS)
 }
 
 impl Grant {
-    /// Whether peers are told of it: they can use it, or it is a window.
+    /// True if peers are told of it: they can use it, or it is a window.
     pub(crate) fn is_shared(&self) -> bool {
         is_remote(self.access) || self.is_window()
     }
 
-    /// What peers are told.
+    /// The part of the grant that peers are told.
     fn to_shared(self) -> SharedKey {
         let on_demand = if self.backing == Backing::OnDemand { Access::ON_DEMAND } else { Access::empty() };
         SharedKey {
@@ -164,8 +165,8 @@ impl Grant {
 }
 
 impl Place {
-    /// The place of `len_bytes` from `from` on within a key's range of `whole_bytes`, all inside.
-    /// Nothing if none of them is in the object.
+    /// The place of `len_bytes` from `from` on within a key's range of `whole_bytes`, all inside. `None` if
+    /// none of these bytes is in the object.
     pub(crate) fn part(self, whole_bytes: u64, from: u64, len_bytes: u64) -> Option<Place> {
         let end = from + len_bytes;
         let (first, last) = (from.max(self.skip_front), end.min(whole_bytes - self.skip_back));

@@ -1,4 +1,4 @@
-//! Memory that peers can map, and how many keys lie in each piece of it.
+//! Memory that peers can map, with the number of keys in each object.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,7 +15,7 @@ pub(crate) trait Object: Send + Sync {
     /// The memfd, if peers can map it.
     fn file(&self) -> Option<&Arc<OwnedFd>>;
 
-    /// Where in it the object begins, in bytes.
+    /// The offset of the object in the memfd, in bytes.
     fn start(&self) -> u64 {
         0
     }
@@ -23,7 +23,7 @@ pub(crate) trait Object: Send + Sync {
     /// Its length.
     fn bytes(&self) -> u64;
 
-    /// A number that no object of this process had before. Nothing when all have been used.
+    /// A number that no object of this process had before. `None` when all have been used.
     fn next_number(&self) -> Option<u32> {
         next_number()
     }
@@ -39,7 +39,7 @@ impl Object for Region {
     }
 }
 
-/// Where a registered range lies.
+/// The place of a registered range.
 pub(crate) struct Lodging {
     pub(crate) object: Arc<dyn Object>,
     /// As in [`Place`].
@@ -58,7 +58,7 @@ impl Lodging {
 /// The objects of a registry that hold keys.
 #[derive(Default)]
 pub(crate) struct Objects {
-    /// By where they are in memory, which is theirs as long as they are in here.
+    /// By address, which is unique while the objects are in this map.
     live: HashMap<usize, Held>,
 }
 
@@ -69,7 +69,8 @@ struct Held {
 }
 
 impl Objects {
-    /// Counts a key, and says where it lies. Nothing when all numbers have been used, or peers cannot map it.
+    /// Counts a key and returns its place. `None` when all numbers have been used, or peers cannot map the
+    /// object.
     pub(crate) fn enter(&mut self, lodging: &Lodging, mirror: Option<&dyn Mirror>) -> Option<Place> {
         let Lodging { object, offset, skip_front, skip_back, .. } = lodging;
         let held = match self.live.entry(name(object)) {
@@ -87,10 +88,10 @@ impl Objects {
         Some(Place { object: held.number, offset: *offset, skip_front: *skip_front, skip_back: *skip_back })
     }
 
-    /// Counts a key off, after it was closed.
+    /// Removes a key from the count, after it was closed.
     pub(crate) fn leave(&mut self, lodging: &Lodging, mirror: Option<&dyn Mirror>) {
         let name = name(&lodging.object);
-        // There is none if there was no number or no file for it.
+        // `enter` stored none if there was no number or no file.
         let Some(held) = self.live.get_mut(&name) else {
             return;
         };
@@ -105,7 +106,7 @@ impl Objects {
         }
     }
 
-    /// All of them.
+    /// Calls `visit` for all objects.
     pub(crate) fn each(&self, mut visit: impl FnMut(u32, ObjectFile)) {
         for held in self.live.values() {
             if let Some(file) = file(&*held.object) {
@@ -123,7 +124,7 @@ fn file(object: &dyn Object) -> Option<ObjectFile> {
     Some(ObjectFile { fd: Arc::clone(object.file()?), start: object.start(), len_bytes: object.bytes() })
 }
 
-/// Adopted objects count from the middle on.
+/// Numbers of adopted objects begin at 2^31, so these end before.
 fn next_number() -> Option<u32> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     NEXT.fetch_update(Relaxed, Relaxed, |number| (number < u32::MAX / 2).then_some(number + 1)).ok()

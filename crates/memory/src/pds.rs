@@ -1,4 +1,4 @@
-//! Protection domains: numbers with a count of what depends on them.
+//! Protection domains: numbers, each with a count of its dependants.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ pub(crate) struct Pds {
 }
 
 impl Pds {
-    /// A new one. Numbers are not used again before all others have been.
+    /// A new domain. A number is not used again before all others have been.
     pub(crate) fn alloc(&mut self) -> PdId {
         loop {
             self.next = self.next.wrapping_add(1);
@@ -26,7 +26,7 @@ impl Pds {
         }
     }
 
-    /// Ends one that nothing depends on.
+    /// Ends a domain that has no dependants.
     pub(crate) fn free(&mut self, pd: PdId) -> Result<(), MrError> {
         match self.uses.get(&pd) {
             None => Err(MrError::UnknownPd),
@@ -38,15 +38,15 @@ impl Pds {
         }
     }
 
-    /// Counts something that depends on it.
+    /// Adds a dependant.
     pub(crate) fn retain(&mut self, pd: PdId) -> Result<(), MrError> {
         *self.uses.get_mut(&pd).ok_or(MrError::UnknownPd)? += 1;
         Ok(())
     }
 
-    /// Counts it off.
+    /// Removes a dependant.
     pub(crate) fn release(&mut self, pd: PdId) {
         let uses = self.uses.get_mut(&pd).filter(|uses| **uses > 0);
-        *uses.expect("what is released was retained") -= 1;
+        *uses.expect("a released domain was retained") -= 1;
     }
 }

@@ -1,5 +1,4 @@
-//! Memory that one owner has for itself: ordinary bytes, until they are lent to
-//! queue pairs.
+//! Memory with one owner: ordinary bytes, until they are lent to queue pairs.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -7,11 +6,10 @@ use std::sync::Arc;
 
 use crate::region::Region;
 
-/// A range of a [`Region`] that belongs to whoever holds this value, as plain bytes.
+/// A range of a [`Region`] that belongs to the holder of this value, as plain bytes.
 ///
-/// A region is cut into pieces that never overlap, so a `&mut [u8]` of a piece is as
-/// exclusive as that of a `Vec`. The region is unmapped when its last piece is gone
-/// and nobody else holds it.
+/// A region is cut into pieces that never overlap, so a `&mut [u8]` of a piece is as exclusive as that of a
+/// `Vec`. The region is unmapped when its last piece and all other references to it are gone.
 #[derive(Debug)]
 pub struct Piece {
     region: Arc<Region>,
@@ -30,22 +28,22 @@ impl Piece {
         Ok(Piece { region, offset: 0, len_bytes })
     }
 
-    /// The region that this is a part of, to register it.
+    /// The region of this piece, to register it.
     ///
     /// # Safety
-    /// The bytes of a piece may be accessed by this way (spans of the region, work
-    /// requests that name it) only while no reference to them is in use; in practice, while
-    /// its owner has put the piece away for the length of a work request.
+    /// The bytes of a piece may be accessed through the region (spans of it, work requests that name it) only
+    /// while no reference to them is in use. In practice the owner sets the piece aside while a work request
+    /// runs.
     pub unsafe fn region(&self) -> &Arc<Region> {
         &self.region
     }
 
-    /// Where the piece begins within its region.
+    /// The offset of the piece in its region, in bytes.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Cuts off what lies from `at` on.
+    /// Splits the piece at `at` and returns the rest.
     ///
     /// # Panics
     /// If `at` lies beyond the end.
@@ -57,7 +55,7 @@ impl Piece {
         rest
     }
 
-    /// Joins a piece to the one that directly follows it. Gives both back if `next` does not.
+    /// Joins a piece to the one that directly follows it. Returns both if `next` does not follow.
     pub fn join(self, next: Piece) -> Result<Piece, (Piece, Piece)> {
         let same = Arc::ptr_eq(&self.region, &next.region);
         if !same || self.offset + self.len_bytes != next.offset {
@@ -71,16 +69,17 @@ impl Deref for Piece {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: mapped as long as the region lives, inside it by construction, and always
-        // initialised (zeros at first). Pieces do not overlap, and `region` asks its
-        // callers to keep their accesses apart from references, so nobody writes it now.
+        // SAFETY: the region stays mapped while it lives; the range lies inside by construction and is always
+        // initialised (zeros at first). Pieces do not overlap, and the contract of `region` keeps other
+        // accesses apart from references, so nobody writes it now.
         unsafe { core::slice::from_raw_parts(self.region.ptr().add(self.offset), self.len_bytes) }
     }
 }
 
 impl DerefMut for Piece {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as for `deref`; and `&mut self` makes this the only reference.
+        // SAFETY: mapped, inside the region and initialised, as in `deref`; and `&mut self` makes this the
+        // only reference.
         unsafe { core::slice::from_raw_parts_mut(self.region.ptr().add(self.offset), self.len_bytes) }
     }
 }

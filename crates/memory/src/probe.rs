@@ -1,14 +1,13 @@
-//! Is it memory at all? Asked once, when anybody's memory is registered.
+//! Checks of a range's mappings, made once when a program registers its own memory.
 //!
-//! `ibv_reg_mr` answers EFAULT for addresses that are not mapped, and for local write
-//! access to pages that cannot be written. Hardware drivers learn that by pinning the pages. Nothing is pinned
-//! here, so the kernel is asked about the mappings instead, which costs the same for
-//! a page as for a terabyte: with the PROCMAP_QUERY request (Linux 6.11), or by
-//! reading /proc/self/maps, or, where there is no /proc, with `msync`, which finds
-//! holes but tells nothing about protection.
+//! `ibv_reg_mr` returns EFAULT for addresses that are not mapped, and for local write access to pages that
+//! cannot be written. Hardware drivers find that out when they pin the pages. This library pins nothing, so
+//! it asks the kernel about the mappings instead, at the same cost for a page as for a terabyte. It uses the
+//! PROCMAP_QUERY request (Linux 6.11), or reads /proc/self/maps. Where there is no /proc it uses `msync`,
+//! which finds holes but does not check protection.
 //!
-//! The answer is about now. Memory that is unmapped or protected while it is
-//! registered breaks the promise made to [`register`](crate::Registry::register).
+//! The answer holds for this moment. A program that unmaps or protects memory while it is registered breaks
+//! the contract of [`register`](crate::Registry::register).
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -18,7 +17,7 @@ use std::sync::OnceLock;
 
 use crate::error::MrError;
 
-/// Names a file for as long as it exists.
+/// Identifies a file for as long as the file exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FileId {
     /// The major number in the upper half, the minor number in the lower.
@@ -42,14 +41,14 @@ pub(crate) struct Mapping {
     pub(crate) shared: bool,
     /// The device and the inode of the file behind it; zeros if there is none.
     pub(crate) file: FileId,
-    /// Where in the file it begins.
+    /// The offset of the mapping in the file, in bytes.
     pub(crate) offset: u64,
-    /// Whether its pages have the ordinary size.
+    /// True if its pages have the ordinary size.
     ordinary: bool,
 }
 
 impl Mapping {
-    /// What the program may do with its bytes, as mprotect(2) takes it.
+    /// The program's rights to the bytes, as mprotect(2) takes them.
     pub(crate) fn rights(&self) -> libc::c_int {
         let right = |has: bool, right: libc::c_int| if has { right } else { libc::PROT_NONE };
         right(self.readable, libc::PROT_READ)
@@ -57,15 +56,15 @@ impl Mapping {
             | right(self.executable, libc::PROT_EXEC)
     }
 
-    /// The part of it that lies in a range, and where in the file that part begins.
+    /// The part of the mapping in a range, and that part's offset in the file.
     pub(crate) fn part(&self, range: &Range<usize>) -> (Range<usize>, u64) {
         let part = overlap(&self.range, range);
         let offset = self.offset + (part.start.saturating_sub(self.range.start)) as u64;
         (part, offset)
     }
 
-    /// Whether it is readable and writable memory of this process alone, with nothing behind
-    /// it, and not the first stack.
+    /// True if it is readable and writable anonymous memory of this process alone, and not the first thread's
+    /// stack.
     fn is_plain(&self) -> bool {
         let rights = self.readable && self.writable && !self.executable;
         let anonymous = !self.shared && self.file.inode == 0 && self.ordinary;
@@ -73,15 +72,15 @@ impl Mapping {
     }
 }
 
-/// What is known of a range that may be registered.
+/// The result of [`survey`] for a range that may be registered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Survey {
-    /// All whole pages in it, of which there are some, are memory of this process alone,
-    /// readable and writable, with nothing behind it.
+    /// The range has whole pages, and all of them are readable and writable anonymous memory of this process
+    /// alone.
     pub(crate) plain: bool,
 }
 
-/// As [`check`], and says what the memory is.
+/// Like [`check`], and also returns the kind of memory.
 pub(crate) fn survey(start: usize, len_bytes: usize, write: bool) -> Result<Survey, MrError> {
     let inner = whole_pages(start..start + len_bytes);
     let mut plain_bytes = 0;
@@ -93,8 +92,8 @@ pub(crate) fn survey(start: usize, len_bytes: usize, write: bool) -> Result<Surv
     Ok(Survey { plain: !inner.is_empty() && plain_bytes == inner.len() })
 }
 
-/// Shows the mappings that a range touches, in ascending order; none if the kernel does not tell. Allocates nothing:
-/// the program's allocator may have called us.
+/// Calls `seen` for the mappings that a range touches, in ascending order; for none if the kernel does not
+/// tell. Allocates nothing: the caller may be the program's allocator.
 pub(crate) fn visit(range: &Range<usize>, mut seen: impl FnMut(&Mapping)) {
     let Ok(maps) = File::open(MAPS) else { return };
     let mut at = range.start;
@@ -116,7 +115,7 @@ pub(crate) fn visit(range: &Range<usize>, mut seen: impl FnMut(&Mapping)) {
     }
 }
 
-/// Shows every mapping of the process and its name. Allocates nothing, either.
+/// Calls `seen` for every mapping of the process and its name. Allocates nothing, like [`visit`].
 pub(crate) fn visit_all(seen: impl FnMut(&Mapping, &[u8])) {
     if let Ok(maps) = File::open(MAPS) {
         visit_lines(&maps, seen);
@@ -124,7 +123,7 @@ pub(crate) fn visit_all(seen: impl FnMut(&Mapping, &[u8])) {
 }
 
 const MAPS: &str = "/proc/self/maps";
-/// A name is cut where a line would be longer.
+/// The buffer for lines; the name in a longer line is cut.
 const LINE_BYTES: usize = 8192;
 
 fn visit_lines(mut maps: impl Read, mut seen: impl FnMut(&Mapping, &[u8])) {
@@ -145,7 +144,7 @@ fn visit_lines(mut maps: impl Read, mut seen: impl FnMut(&Mapping, &[u8])) {
             }
             begin += len + 1;
         }
-        // What is left of a line too long for the buffer does not parse.
+        // The rest of a line that is longer than the buffer does not parse.
         let rest = if begin == 0 && filled == LINE_BYTES { filled } else { begin };
         buffer.copy_within(rest..filled, 0);
         filled -= rest;
@@ -159,16 +158,16 @@ pub(crate) fn whole_pages(range: Range<usize>) -> Range<usize> {
     start..(range.end / page * page).max(start)
 }
 
-/// What two ranges have in common.
+/// The intersection of two ranges.
 pub(crate) fn overlap(one: &Range<usize>, other: &Range<usize>) -> Range<usize> {
     let start = one.start.max(other.start);
     start..one.end.min(other.end).max(start)
 }
 
-/// An address that the kernel put onto the stack of the first thread.
+/// An address on the first thread's stack: the kernel's AT_RANDOM bytes.
 fn on_first_stack() -> usize {
     static ADDRESS: OnceLock<usize> = OnceLock::new();
-    // SAFETY: asks for a number.
+    // SAFETY: only reads a value of the auxiliary vector.
     *ADDRESS.get_or_init(|| unsafe { libc::getauxval(libc::AT_RANDOM) } as usize)
 }
 
@@ -177,8 +176,8 @@ pub(crate) fn check(start: usize, len_bytes: usize, write: bool) -> Result<(), M
     look(start, len_bytes, write, |_| ())
 }
 
-/// Checks it, and shows every mapping on the way. Where the kernel has no list of mappings,
-/// none is shown.
+/// Checks a range like [`check`] and calls `seen` for every mapping. Without a list of mappings from the
+/// kernel it calls `seen` for none.
 fn look(start: usize, len_bytes: usize, write: bool, mut seen: impl FnMut(&Mapping)) -> Result<(), MrError> {
     if len_bytes == 0 {
         return Ok(());
@@ -193,7 +192,7 @@ fn look(start: usize, len_bytes: usize, write: bool, mut seen: impl FnMut(&Mappi
     }
 }
 
-/// Goes from mapping to mapping with `next`, which gives the one that holds an address.
+/// Goes from mapping to mapping; `next` returns the one that holds an address.
 fn walk(
     range: &Range<usize>,
     write: bool,
@@ -212,7 +211,7 @@ fn walk(
     Ok(())
 }
 
-/// Asks the kernel about one mapping after another; nothing if it cannot be asked so.
+/// Queries the kernel for one mapping after another; `None` if the kernel does not know the request.
 fn by_query(
     maps: &File,
     range: &Range<usize>,
@@ -252,7 +251,7 @@ struct ProcmapQuery {
 }
 
 const PROCMAP_QUERY: libc::Ioctl = libc::_IOWR::<ProcmapQuery>(b'f' as u32, 17);
-/// If no mapping holds the address, the first one behind it.
+/// If no mapping holds the address, the query returns the next one above.
 const QUERY_THIS_OR_NEXT: u64 = 0x10;
 const VMA_READABLE: u64 = 1;
 const VMA_WRITABLE: u64 = 2;
@@ -263,7 +262,7 @@ const VMA_SHARED: u64 = 8;
 fn query(maps: &File, at: usize, flags: u64) -> io::Result<Mapping> {
     let size = size_of::<ProcmapQuery>() as u64;
     let mut query = ProcmapQuery { size, query_flags: flags, query_addr: at as u64, ..ProcmapQuery::default() };
-    // SAFETY: the request reads and writes one such structure, whose size it is told.
+    // SAFETY: the request reads and writes one structure of the given size.
     let result = unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY, &mut query) };
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -323,12 +322,12 @@ fn parse(line: &[u8]) -> Option<Mapping> {
         shared: rights.get(3) == Some(&b's'),
         file: FileId::new(number(major)? as u32, number(minor)? as u32, inode.parse().ok()?),
         offset: number(offset)?,
-        // Huge pages have a file behind them.
+        // Pages of another size always have a file behind them.
         ordinary: true,
     })
 }
 
-/// What a line says of a mapping behind the five words about it; empty if it has no name.
+/// The name of a mapping, which follows the five words about it; empty if there is none.
 fn name(line: &[u8]) -> &[u8] {
     let inode = words(line).nth(4);
     let end = inode.map_or(line.len(), |word| word.as_ptr().addr() + word.len() - line.as_ptr().addr());
@@ -339,13 +338,12 @@ fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
 }
 
-/// Asks whether a range has holes. An asynchronous `msync` looks at the mappings and
-/// does nothing else.
+/// Checks a range for holes. An asynchronous `msync` only walks the mappings.
 fn by_msync(range: Range<usize>) -> Result<(), MrError> {
     let page = crate::region::page_bytes();
     let start = range.start / page * page;
     let first = core::ptr::without_provenance_mut(start);
-    // SAFETY: changes nothing, whatever the range.
+    // SAFETY: MS_ASYNC changes nothing, whatever the range.
     match unsafe { libc::msync(first, range.end - start, libc::MS_ASYNC) } {
         0 => Ok(()),
         _ => Err(MrError::Unmapped),

@@ -1,5 +1,5 @@
-//! Memory that the library allocates: shared, so that peers on the same host can map
-//! it, and on huge pages where there are some.
+//! Memory that the library allocates: shared, so that peers on the same host can map it, and on huge pages if
+//! the machine has reserved some.
 
 use std::ffi::CStr;
 use std::io;
@@ -10,17 +10,17 @@ use crate::calls;
 use crate::mirror::ObjectFile;
 use crate::span::Span;
 
-/// The huge page that is asked for.
+/// The size of the huge pages that are requested.
 pub(crate) const HUGE_BYTES: usize = 2 << 20;
 const NAME: &CStr = c"longarm-region";
 
 /// A range of zeroed memory behind a memfd, mapped until it is dropped.
 ///
-/// The memfd is sealed against resizing, so nobody who gets the descriptor can cut
-/// the memory off under those who use it.
+/// The memfd is sealed against resizing, so no holder of the descriptor can cut the memory off under its
+/// users.
 #[derive(Debug)]
 pub struct Region {
-    /// None if the process may make no file of that size: then no peer can map the memory.
+    /// `None` if the process may make no file of that size: then no peer can map the memory.
     fd: Option<Arc<OwnedFd>>,
     start: *mut u8,
     len_bytes: usize,
@@ -28,22 +28,23 @@ pub struct Region {
     huge: bool,
 }
 
-// SAFETY: a region is a mapping and a descriptor, tied to no thread; its bytes are
-// reached through raw pointers and spans only.
+// SAFETY: a region is a mapping and a descriptor, tied to no thread; its bytes are accessed only through raw
+// pointers and spans.
 unsafe impl Send for Region {}
-// SAFETY: as for Send.
+// SAFETY: shared use is sound too: the methods only read the fields, and the bytes are accessed only through
+// raw pointers and spans.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Allocates `len_bytes` of zeros. From 2 MiB on huge pages are taken, and touched at
-    /// once, if enough are reserved on this machine; if not, ordinary ones, which are
-    /// touched when they are first used and may become huge later.
+    /// Allocates `len_bytes` of zeros. From 2 MiB on it takes reserved huge pages and populates them
+    /// immediately, if there are enough on this machine. Otherwise it takes ordinary pages, which are
+    /// populated on first use and may become huge later.
     ///
     /// # Errors
-    /// `InvalidInput` for no bytes, `OutOfMemory` or what the kernel says for too many.
+    /// `InvalidInput` for no bytes, `OutOfMemory` or the kernel's error for too many.
     pub fn allocate(len_bytes: u64) -> io::Result<Region> {
         let len_bytes = check_length(len_bytes)?;
-        // Beyond the limit the kernel would not only refuse but send SIGXFSZ.
+        // Beyond the limit the kernel would not only refuse but also send SIGXFSZ.
         if file_limit_bytes() < round_up(len_bytes, page_bytes())? as u64 {
             return Region::private(len_bytes);
         }
@@ -60,7 +61,7 @@ impl Region {
         self.start
     }
 
-    /// The length that was asked for.
+    /// The length that was requested.
     pub fn len_bytes(&self) -> u64 {
         self.len_bytes as u64
     }
@@ -70,40 +71,39 @@ impl Region {
         self.mapped_bytes as u64
     }
 
-    /// Whether it lies on reserved huge pages.
+    /// True if it lies on reserved huge pages.
     pub fn is_huge(&self) -> bool {
         self.huge
     }
 
-    /// The memfd, for a peer to map.
+    /// The memfd, for a peer to map; `None` if a file size limit prevented one.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd.as_ref().map(|fd| fd.as_fd())
     }
 
-    /// All of it, as peers are told of it.
+    /// The whole region as an object for peers; `None` without a memfd.
     pub fn object_file(&self) -> Option<ObjectFile> {
         let fd = Arc::clone(self.fd.as_ref()?);
         Some(ObjectFile { fd, start: 0, len_bytes: self.mapped_bytes() })
     }
 
-    /// The memfd, to share.
+    /// The memfd, as a shared handle.
     pub(crate) fn file(&self) -> Option<&Arc<OwnedFd>> {
         self.fd.as_ref()
     }
 
-    /// All of it, to copy to and from.
+    /// A span of the whole region, for copies.
     pub fn span(&self) -> Span<'_> {
-        // SAFETY: mapped for reading and writing until dropped; nobody is handed a reference
-        // to the bytes, and who makes one from `ptr` answers for it.
+        // SAFETY: mapped for reading and writing until `self` is dropped. This crate makes no reference to
+        // the bytes except by `Piece`; for references made from `ptr`, their maker answers.
         unsafe { Span::new(self.start, self.len_bytes) }
     }
 
     fn on_huge_pages(len_bytes: usize) -> io::Result<Region> {
         let mapped_bytes = round_up(len_bytes, HUGE_BYTES)?;
         let fd = memfd(NAME, mapped_bytes, libc::MFD_HUGETLB | libc::MFD_HUGE_2MB)?;
-        // The mapping reserves its pages or fails. A control group may still refuse them
-        // when they are touched, and the refusal would be a SIGBUS: so touch them now,
-        // in a way that reports it.
+        // The mapping reserves its pages or fails. A control group may still refuse them on first touch, by a
+        // SIGBUS. So populate them now, with a call that returns an error.
         let region = Region::map(fd, len_bytes, mapped_bytes, true)?;
         region.advise(libc::MADV_POPULATE_WRITE)?;
         Ok(region)
@@ -114,7 +114,7 @@ impl Region {
         let fd = memfd(NAME, mapped_bytes, 0)?;
         let region = Region::map(fd, len_bytes, mapped_bytes, false)?;
         if len_bytes >= HUGE_BYTES {
-            // A wish; the kernel may not know it.
+            // Only a hint; the kernel may not know it.
             let _ = region.advise(libc::MADV_HUGEPAGE);
         }
         Ok(region)
@@ -131,7 +131,7 @@ impl Region {
         Ok(Region { fd: Some(Arc::new(guest::high(fd))), start: start.cast(), len_bytes, mapped_bytes, huge })
     }
 
-    /// Memory that peers reach as they reach a program's own: by `process_vm_readv(2)` or frames.
+    /// Memory that peers access like a program's own: by `process_vm_readv(2)` or frames.
     fn private(len_bytes: usize) -> io::Result<Region> {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
@@ -150,7 +150,7 @@ impl Region {
     }
 
     fn advise(&self, advice: libc::c_int) -> io::Result<()> {
-        // SAFETY: the range is our own mapping, and the advice takes no contents away.
+        // SAFETY: the range is this region's own mapping, and the advice discards no contents.
         let result = unsafe { calls::madvise(self.start.cast(), self.mapped_bytes, advice) };
         checked(result).map(drop)
     }
@@ -158,18 +158,18 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: our own mapping; spans borrow the region, and a registry that
-        // reaches it holds an `Arc` of it.
+        // SAFETY: this region's own mapping. Spans borrow the region, and a registry that reaches it holds an
+        // `Arc` of it, so no access remains.
         let result = unsafe { libc::munmap(self.start.cast(), self.mapped_bytes) };
         debug_assert_eq!(result, 0, "a whole mapping can always be unmapped");
     }
 }
 
-/// The size of an ordinary page.
+/// The size of an ordinary page in bytes.
 pub(crate) fn page_bytes() -> usize {
     static PAGE: OnceLock<usize> = OnceLock::new();
     *PAGE.get_or_init(|| {
-        // SAFETY: asks for a number.
+        // SAFETY: only reads a constant of the system.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         usize::try_from(page).expect("every machine has a page size")
     })
@@ -183,10 +183,11 @@ fn check_length(len_bytes: u64) -> io::Result<usize> {
     usize::try_from(len_bytes).map_err(|_| io::ErrorKind::OutOfMemory.into())
 }
 
-/// The longest file that this process may make (getrlimit(2), `RLIMIT_FSIZE`): beyond it the kernel sends SIGXFSZ.
+/// The longest file that this process may make (getrlimit(2), `RLIMIT_FSIZE`), in bytes: beyond it the kernel
+/// sends SIGXFSZ.
 pub fn file_limit_bytes() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: fills one structure; if it fails, there is no limit that we know of.
+    // SAFETY: fills one structure; if the call fails, the structure keeps "no limit".
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
     limit.rlim_cur
 }
@@ -197,12 +198,12 @@ fn round_up(len_bytes: usize, unit: usize) -> io::Result<usize> {
     fits.ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
-/// A memfd of that size, sealed against changing it.
+/// A memfd of `bytes`, sealed against resizing.
 pub(crate) fn memfd(name: &CStr, bytes: usize, flags: libc::c_uint) -> io::Result<OwnedFd> {
     let flags = flags | libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     let size = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    // SAFETY: plain system calls on a descriptor that is ours from its birth.
+    // SAFETY: plain system calls on a new descriptor that nothing else owns.
     unsafe {
         let fd = checked(libc::memfd_create(name.as_ptr(), flags))?;
         let fd = guest::high(OwnedFd::from_raw_fd(fd));

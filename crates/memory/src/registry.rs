@@ -1,4 +1,4 @@
-//! The registry: protection domains and memory regions, made and unmade.
+//! The registry: creation and end of protection domains and memory regions.
 
 use std::io;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -27,7 +27,7 @@ use crate::table::Table;
 use crate::unmapped::Listed;
 use crate::windows::TypeTwoBinds;
 
-/// What a memory region is made from.
+/// The description of a memory region to register.
 #[derive(Clone, Copy, Debug)]
 pub struct MrSpec {
     /// Its protection domain.
@@ -36,21 +36,21 @@ pub struct MrSpec {
     pub ptr: *mut u8,
     /// Its length. A region of no bytes is allowed; nothing can be reached through it.
     pub len_bytes: u64,
-    /// The address by which lists and peers name the first byte. With
-    /// [`Access::ZERO_BASED`] it is not looked at: they count from zero.
+    /// The address by which lists and peers name the first byte. Ignored with [`Access::ZERO_BASED`]: then
+    /// they count from zero.
     pub iova: u64,
-    /// What may be done with it.
+    /// The operations that are allowed.
     pub access: Access,
 }
 
 impl MrSpec {
-    /// A region that is named by its addresses in this process.
+    /// A region whose bytes are named by their addresses in this process.
     pub fn new(pd: PdId, ptr: *mut u8, len_bytes: u64, access: Access) -> MrSpec {
         MrSpec { pd, ptr, len_bytes, iova: ptr.addr() as u64, access }
     }
 }
 
-/// Names a memory region of a registry, for good: never used again.
+/// Identifies a memory region of a registry; never used again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct MrId {
     slot: u32,
@@ -60,15 +60,15 @@ pub struct MrId {
 /// A registered memory region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MrKeys {
-    /// To deregister it by.
+    /// For [`Registry::deregister`].
     pub id: MrId,
-    /// For the owner's lists.
+    /// For the owner's scatter/gather lists.
     pub lkey: LKey,
     /// For peers.
     pub rkey: RKey,
 }
 
-/// What a memory region is, as its owner may ask.
+/// The properties of a memory region, as its owner may query them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegionInfo {
     /// Its protection domain.
@@ -79,16 +79,16 @@ pub struct RegionInfo {
     pub base: u64,
     /// Its length.
     pub len_bytes: u64,
-    /// What may be done with it.
+    /// The operations that are allowed.
     pub access: Access,
 }
 
 /// All memory that one device may reach.
 ///
-/// Shared between threads as it is. Accesses, by the [`Memory`](transport::Memory)
-/// trait, take no lock; the methods here take one among themselves.
+/// Threads can share it by reference. Accesses by the [`Memory`](transport::Memory) trait take no lock; the
+/// methods here share one.
 pub struct Registry {
-    /// Goes before the table.
+    /// Dropped before the table.
     _listed: Listed,
     pub(crate) keys: Keys,
     pub(crate) table: Table,
@@ -97,7 +97,7 @@ pub struct Registry {
     adoption: AtomicU8,
 }
 
-/// Everything that changes when regions and windows come and go.
+/// The state that changes when regions and windows come and go.
 pub(crate) struct Control {
     pub(crate) pds: Pds,
     pub(crate) slots: Slots,
@@ -106,22 +106,22 @@ pub(crate) struct Control {
 }
 
 impl Registry {
-    /// Memory regions and windows that can exist at once.
+    /// The number of memory regions and windows that can exist at once.
     pub const CAPACITY: u32 = MAX_SLOTS;
 
-    /// An empty registry whose keys come from `seed`: the same seed and the same calls
-    /// give the same keys, as a simulation wants it. Who knows the seed knows the keys;
-    /// a device that peers can reach uses [`from_entropy`](Registry::from_entropy).
+    /// An empty registry whose keys come from `seed`: the same seed and the same calls give the same keys, as
+    /// a simulation needs. Everybody who knows the seed knows the keys; a device that peers can reach uses
+    /// [`from_entropy`](Registry::from_entropy).
     pub fn new(seed: u64) -> Registry {
         let mut secret = [0; 8];
         (secret[0], secret[1]) = (seed as u32, (seed >> 32) as u32);
         Registry::with_secret(secret)
     }
 
-    /// An empty registry whose keys nobody can foresee.
+    /// An empty registry with unpredictable keys.
     ///
     /// # Errors
-    /// If the kernel has no random numbers for us.
+    /// If the kernel returns no random numbers.
     pub fn from_entropy() -> io::Result<Registry> {
         Ok(Registry::with_secret(SecretStream::entropy()?))
     }
@@ -132,7 +132,7 @@ impl Registry {
         copies::prepare();
         let table = Table::new();
         Registry {
-            // SAFETY: the table goes later, and its chunks stay where they are.
+            // SAFETY: `_listed` is dropped before the table, and the chunks do not move when the table does.
             _listed: unsafe { Listed::new(table.chunks()) },
             keys,
             table,
@@ -147,8 +147,8 @@ impl Registry {
         }
     }
 
-    /// Which memory that is registered from now on is moved to where peers on the same host can
-    /// map it, in place. The default is none.
+    /// Selects the memory that later registrations adopt: they move it in place into a file that peers on the
+    /// same host can map. The default is none.
     pub fn set_adoption(&self, which: Adoption) {
         self.adoption.store(which as u8, Relaxed);
     }
@@ -175,8 +175,8 @@ impl Registry {
         self.control.lock().pds.free(pd)
     }
 
-    /// Counts a dependant of a protection domain that is made elsewhere: a queue pair,
-    /// a shared receive queue, an address handle.
+    /// Adds a dependant of a protection domain that another crate makes: a queue pair, a shared receive
+    /// queue, an address handle.
     ///
     /// # Errors
     /// [`MrError::UnknownPd`].
@@ -184,19 +184,19 @@ impl Registry {
         self.control.lock().pds.retain(pd)
     }
 
-    /// Counts it off.
+    /// Removes such a dependant.
     ///
     /// # Panics
-    /// If it was not retained.
+    /// If the domain was not retained.
     pub fn pd_release(&self, pd: PdId) {
         self.control.lock().pds.release(pd);
     }
 
-    /// Registers memory of anybody's.
+    /// Registers any memory of the process.
     ///
-    /// With [`Access::ON_DEMAND`] the range need not be mapped, now or later: an access where
-    /// nothing is mapped is refused. A range of `u64::MAX` bytes from the null pointer on is then
-    /// the whole address space, named by its addresses.
+    /// With [`Access::ON_DEMAND`] the range need not be mapped, now or later: an access where nothing is
+    /// mapped is refused. A range of `u64::MAX` bytes from the null pointer on is then the whole address
+    /// space, named by its addresses.
     ///
     /// # Errors
     /// [`MrError::UnknownPd`], [`MrError::UnknownRights`], [`MrError::NeedsLocalWrite`],
@@ -204,25 +204,27 @@ impl Registry {
     /// [`MrError::NoOnDemand`].
     ///
     /// # Safety
-    /// Until [`deregister`](Registry::deregister) has returned, or the registry is
-    /// dropped: all of the range stays mapped, backed and accessible as registered, unless it is
-    /// on-demand memory, of which only what peers do atomics on must not be unmapped meanwhile;
-    /// with local write access its contents may change at any time, so that nobody
-    /// holds a reference to them or relies on them otherwise; and nobody holds a `&mut`
-    /// to them while the device may read them.
+    /// The following holds until [`deregister`](Registry::deregister) has returned, or the registry is
+    /// dropped:
+    /// - All of the range stays mapped, backed and accessible as registered. Of on-demand memory only the
+    ///   words of peers' atomics must stay mapped.
+    /// - With local write access its contents may change at any time, so nobody holds a reference to them or
+    ///   relies on them otherwise.
+    /// - Nobody holds a `&mut` to the bytes while the device may read them.
     pub unsafe fn register(&self, spec: &MrSpec) -> Result<MrKeys, MrError> {
         let found = self.examine(spec)?;
         self.enter(spec, found)
     }
 
-    /// Makes another registration of a region's keys: other memory, rights or protection domain.
-    /// On return no access by the old one is under way. If it is refused the old one stands.
+    /// Replaces a region's registration under the same keys: other memory, rights or protection domain. On
+    /// return no access by the old registration is in progress. If the call is refused, the old registration
+    /// stays.
     ///
     /// # Errors
     /// As [`register`](Registry::register), and as [`deregister`](Registry::deregister).
     ///
     /// # Safety
-    /// As [`register`](Registry::register); and the old memory is the owner's again.
+    /// As [`register`](Registry::register); on return the old memory belongs to its owner again.
     pub unsafe fn reregister(&self, keys: &MrKeys, spec: &MrSpec) -> Result<(), MrError> {
         let found = self.examine(spec)?;
         self.control.lock().pds.retain(spec.pd)?;
@@ -233,7 +235,7 @@ impl Registry {
                 return Err(error);
             }
         };
-        // The slot is ours alone now, so the wait needs no lock.
+        // The slot belongs to this call alone, so the wait needs no lock.
         self.table.make(keys.id.slot).close();
         self.tell_closed(keys.id.slot, old.shared);
         let mut control = self.control.lock();
@@ -245,8 +247,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Registers no memory at all, for the owner's lists only: whatever the address, reads
-    /// give zeros, and writes, if `access` is [`Access::LOCAL_WRITE`], vanish.
+    /// Registers no memory at all, for the owner's lists only. At any address, reads return zeros. Writes
+    /// vanish; they need [`Access::LOCAL_WRITE`] in `access`.
     ///
     /// # Errors
     /// [`MrError::UnknownPd`], [`MrError::Full`]; [`MrError::UnknownRights`] for any other right.
@@ -258,8 +260,8 @@ impl Registry {
         self.enter(&spec, Found::of(Backing::Null))
     }
 
-    /// Registers a [`Region`], which is kept mapped until it is deregistered. Its bytes
-    /// are named from `iova` on, by default from their address in this process.
+    /// Registers a [`Region`], which stays mapped until it is deregistered. Its bytes are named from `iova`
+    /// on, by default from their address in this process.
     ///
     /// # Errors
     /// As [`register`](Registry::register), but never for unmapped or protected memory.
@@ -276,14 +278,14 @@ impl Registry {
         self.enter(&spec, Found { lodging: Some(Lodging::whole(region)), ..Found::of(Backing::Mapped) })
     }
 
-    /// Ends a memory region. Its keys are dead at once; on return no access to its
-    /// memory is under way and none will come.
+    /// Ends a memory region. Its keys die immediately; on return no access to its memory is in progress and
+    /// none will follow.
     ///
     /// # Errors
     /// [`MrError::UnknownId`]; [`MrError::Busy`] while memory windows are bound to it.
     pub fn deregister(&self, id: MrId) -> Result<(), MrError> {
         let region = self.withdraw(id)?;
-        // The slot is nobody's now, so the wait needs no lock.
+        // The slot belongs to this call alone, so the wait needs no lock.
         self.table.make(id.slot).close();
         self.tell_closed(id.slot, region.shared);
         let mut control = self.control.lock();
@@ -295,7 +297,7 @@ impl Registry {
         Ok(())
     }
 
-    /// What the region of a local key is. Nothing for a key that names none.
+    /// The properties of a local key's region. `None` if no region has this key.
     pub fn region_info(&self, lkey: LKey) -> Option<RegionInfo> {
         let grant = self.pin_local(lkey).ok()?;
         Some(RegionInfo {
@@ -307,12 +309,12 @@ impl Registry {
         })
     }
 
-    /// What leads from a remote key of ours to its slot, for a peer that maps our memory.
+    /// The permutation from remote keys of this registry to slots, for a peer that maps this process' memory.
     pub fn remote_keys(&self) -> RemoteKeys {
         self.keys.to_remote()
     }
 
-    /// The grant of a local key, held until the pin is dropped.
+    /// The grant of a local key, pinned until the pin is dropped.
     #[inline(always)]
     pub(crate) fn pin_local(&self, lkey: LKey) -> Result<Pin<'_, Grant>, MemoryError> {
         let pin = self.pin_slot(self.keys.local_slot(lkey))?;
@@ -322,7 +324,7 @@ impl Registry {
         Ok(pin)
     }
 
-    /// The grant of a remote key, held until the pin is dropped.
+    /// The grant of a remote key, pinned until the pin is dropped.
     #[inline(always)]
     pub(crate) fn pin_remote(&self, rkey: RKey) -> Result<Pin<'_, Grant>, MemoryError> {
         let pin = self.pin_slot(self.keys.remote_slot(rkey))?;
@@ -338,7 +340,7 @@ impl Registry {
         gate.pin().ok_or(MemoryError::BadKey)
     }
 
-    /// Gives a checked region a slot and opens it.
+    /// Takes a slot for a checked region and opens its gate.
     fn enter(&self, spec: &MrSpec, found: Found) -> Result<MrKeys, MrError> {
         let mut control = self.control.lock();
         control.pds.retain(spec.pd)?;
@@ -351,7 +353,8 @@ impl Registry {
         Ok(MrKeys { id, lkey: taken.lkey, rkey: taken.rkey })
     }
 
-    /// How the memory will be reached, if it may be registered so, and where peers find it.
+    /// Checks that the memory may be registered as specified; finds its kind and the place where peers can
+    /// map it.
     fn examine(&self, spec: &MrSpec) -> Result<Found, MrError> {
         check_spec(spec)?;
         let on_demand = spec.access.contains(Access::ON_DEMAND);
@@ -362,13 +365,14 @@ impl Registry {
             true => return Err(MrError::NoOnDemand),
             false => probe::survey(start, len_bytes, spec.access.contains(Access::LOCAL_WRITE))?.plain,
         };
-        // SAFETY: the owner of the memory lends it to us until it is deregistered.
+        // SAFETY: the contract of `register`: the owner lends the memory to the registry until it is
+        // deregistered; `survey` has found `plain`.
         let (lodging, hold) = unsafe { adopt::lodge(range, plain, self.adoption()) };
         let backing = if on_demand { Backing::OnDemand } else { Backing::Mapped };
         Ok(Found { backing, lodging: lodging.filter(|_| !on_demand), hold })
     }
 
-    /// Opens the gate of a slot that belongs to the caller, and tells of it.
+    /// Opens the gate of a slot that belongs to the caller, and notifies the mirror.
     fn open(
         &self,
         control: &mut Control,
@@ -386,14 +390,14 @@ impl Registry {
         self.tell_opened(slot, &grant);
     }
 
-    /// Counts off a key that was closed.
+    /// Removes a closed key from its object's count.
     fn vacate(&self, control: &mut Control, lodging: Option<&Lodging>) {
         if let Some(lodging) = lodging {
             control.objects.leave(lodging, self.mirror.get().map(|mirror| &**mirror));
         }
     }
 
-    /// Takes a region away from its slot, which then belongs to the caller.
+    /// Takes a region out of its slot, which then belongs to the caller.
     fn withdraw(&self, id: MrId) -> Result<RegionRecord, MrError> {
         let slots = &mut self.control.lock().slots;
         if !slots.is_current(id.slot, id.serial) {
@@ -410,7 +414,7 @@ impl Registry {
     }
 }
 
-/// What is known of the memory of a region.
+/// The kind and place of a region's memory.
 struct Found {
     backing: Backing,
     lodging: Option<Lodging>,
@@ -418,13 +422,13 @@ struct Found {
 }
 
 impl Found {
-    /// Memory that is nobody's, or ours.
+    /// Memory that is not adopted: none at all, or this library's own.
     fn of(backing: Backing) -> Found {
         Found { backing, lodging: None, hold: None }
     }
 }
 
-/// What is opened for a region.
+/// The grant of a region.
 fn grant(spec: &MrSpec, (lkey, rkey): (LKey, RKey), backing: Backing) -> Grant {
     let grant = Grant {
         lkey,
@@ -445,7 +449,7 @@ fn is_whole_space(spec: &MrSpec) -> bool {
     on_demand && spec.ptr.is_null() && spec.len_bytes == u64::MAX && base(spec) == 0
 }
 
-/// How the first byte is named.
+/// The number of the first byte in lists and peers' requests.
 fn base(spec: &MrSpec) -> u64 {
     match spec.access.contains(Access::ZERO_BASED) {
         true => 0,
@@ -453,7 +457,7 @@ fn base(spec: &MrSpec) -> u64 {
     }
 }
 
-/// What can be said without looking at the memory.
+/// The checks that do not need the mappings.
 fn check_spec(spec: &MrSpec) -> Result<(), MrError> {
     let writes = Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
     if !Access::all().contains(spec.access) {

@@ -1,5 +1,4 @@
-//! Numbers that nobody can guess who does not know the secret: the key stream of
-//! ChaCha20 (RFC 8439).
+//! Numbers that cannot be guessed without the secret: the key stream of ChaCha20 (RFC 8439).
 
 use std::io;
 

@@ -1,53 +1,53 @@
-//! What a peer on the same host is told of keys, so that it can use them by itself.
+//! The description of keys for peers on the same host, so that they can use the keys themselves.
 //!
-//! Plain values: they travel through memory that both processes map, and whoever reads them
-//! there believes nothing before it has looked.
+//! Plain values: they travel through memory that both processes map, and a reader checks them before it
+//! relies on them.
 
 use transport::{Access, PdId};
 use wire::{Qpn, RKey};
 
-/// Values that twelve bits can have: half a handle.
+/// The number of values of twelve bits, half a handle.
 const HALF_VALUES: usize = 1 << 12;
 const HALF_MASK: u32 = HALF_VALUES as u32 - 1;
 const SLOT_MASK: u32 = crate::keys::MAX_SLOTS - 1;
 
-/// Where the memory of a key lies, if it lies in an object that peers can map.
+/// The place of a key's memory in an object that peers can map.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Place {
     /// The object's number, unique within the owner's process and never used again.
     pub object: u32,
-    /// Where in the object the key's first byte lies that is in it: the byte `skip_front`
-    /// of the key's range.
+    /// The offset in the object of byte `skip_front` of the key's range, the first byte that is in the
+    /// object.
     pub offset: u64,
-    /// How many bytes at the beginning of the key's range are not in the object.
+    /// The number of bytes at the beginning of the key's range that are not in the object.
     pub skip_front: u64,
-    /// How many bytes at its end are not in the object.
+    /// The number of bytes at its end that are not in the object.
     pub skip_back: u64,
 }
 
-/// What a peer must know of a live key.
+/// A peer's knowledge of a live key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SharedKey {
     /// The key.
     pub rkey: RKey,
-    /// Whose queue pairs may come: those of the owner's device in this protection domain.
+    /// The protection domain: the owner's queue pairs in it serve the key.
     pub pd: PdId,
-    /// What they may do.
+    /// The operations that are allowed.
     pub access: Access,
-    /// The only queue pair of the owner that serves it, for a type 2 window.
+    /// For a type 2 window the only queue pair of the owner that serves the key.
     pub only: Option<Qpn>,
-    /// How peers number the first byte.
+    /// The number of the first byte in peers' requests.
     pub base: u64,
-    /// How many bytes.
+    /// The length in bytes.
     pub len_bytes: u64,
     /// The address of the first byte in the owner's process.
     pub start: u64,
-    /// Where the bytes lie, if they can be mapped.
+    /// The place of the bytes, if they can be mapped.
     pub place: Option<Place>,
 }
 
-/// The secret that leads from a remote key to its slot, for peers that may reach the memory
-/// anyway. Any contents are valid: every key leads to some slot.
+/// The secret that leads from a remote key to its slot, for peers that may reach the memory anyway. Any
+/// contents are valid: every key leads to some slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct RemoteKeys {
@@ -60,7 +60,7 @@ pub struct RemoteKeys {
 }
 
 impl RemoteKeys {
-    /// Length as words of 64 bits.
+    /// The length in words of 64 bits.
     pub const WORDS: usize = size_of::<RemoteKeys>() / 8;
 
     /// The slot that a key belongs to, less than 2^20.
@@ -75,14 +75,14 @@ impl RemoteKeys {
         (left << 12 | right) & SLOT_MASK
     }
 
-    /// As words, to be stored somewhere.
+    /// The contents as words, for example to store in shared memory.
     pub fn to_words(&self) -> Box<[u64]> {
         let tables = self.second.chunks_exact(4).chain(self.third.chunks_exact(4));
         let packed = tables.map(|four| four.iter().rev().fold(0, |word, value| word << 16 | u64::from(*value)));
         self.first.into_iter().chain(self.fourth).chain(packed).collect()
     }
 
-    /// From words, of which there must be [`WORDS`](RemoteKeys::WORDS).
+    /// From words; `None` unless there are [`WORDS`](RemoteKeys::WORDS) of them.
     pub fn from_words(words: &[u64]) -> Option<Box<RemoteKeys>> {
         if words.len() != RemoteKeys::WORDS {
             return None;
@@ -101,7 +101,7 @@ fn affine([a, b]: [u64; 2], x: u32) -> u32 {
     (a.wrapping_mul(u64::from(x)).wrapping_add(b) >> 52) as u32
 }
 
-/// The table's value, of which only twelve bits count.
+/// The table's value; only its low twelve bits count.
 #[inline(always)]
 fn table(values: &[u16; HALF_VALUES], at: u32) -> u32 {
     u32::from(values[(at & HALF_MASK) as usize]) & HALF_MASK

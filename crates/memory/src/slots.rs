@@ -1,8 +1,7 @@
-//! Slots: which are free, what the others hold, and whose turn is next.
+//! Slots: their contents, and the queue of free ones.
 //!
-//! Freed slots wait in line, and the line is kept long: a slot is used again only
-//! when [`REUSE_AFTER`] others were freed after it, or no fresh one is left. So a key
-//! stays dead for many thousands of registrations after its region.
+//! Freed slots wait in a long queue. A slot is used again only when [`REUSE_AFTER`] others were freed after
+//! it, or no fresh one is left. So a key stays dead for many thousands of registrations after its region.
 
 use std::collections::VecDeque;
 
@@ -15,12 +14,12 @@ use crate::objects::Lodging;
 use crate::secret::SecretStream;
 use crate::windows::MwType;
 
-/// How many freed slots are kept waiting while there are fresh ones.
+/// The number of freed slots that wait while there are fresh ones.
 const REUSE_AFTER: usize = 1024;
 
-/// What a slot holds, as the control side knows it.
+/// The contents of a slot, on the control side.
 pub(crate) enum Holder {
-    /// Nothing: free, or being made or unmade.
+    /// The slot is free, or its region or window is being made or ended.
     Nobody,
     /// A memory region.
     Region(RegionRecord),
@@ -43,11 +42,11 @@ pub(crate) struct RegionRecord {
     pub(crate) pd: PdId,
     /// Windows bound to it.
     pub(crate) windows: u32,
-    /// Whether peers may have been told of it.
+    /// True if peers may have been told of it.
     pub(crate) shared: bool,
-    /// Where the memory lies, if peers can map it.
+    /// The place of the memory, if peers can map it.
     pub(crate) lodging: Option<Lodging>,
-    /// What keeps its pages where they are.
+    /// Keeps adopted pages in place while the region is registered.
     pub(crate) hold: Option<Hold>,
 }
 
@@ -59,7 +58,7 @@ pub(crate) struct WindowRecord {
     pub(crate) bound: Option<Bound>,
 }
 
-/// What a window is bound to.
+/// The binding of a window.
 #[derive(Clone, Copy)]
 pub(crate) struct Bound {
     /// The region's slot.
@@ -70,7 +69,7 @@ pub(crate) struct Bound {
 
 struct Slot {
     life: Life,
-    /// Lives so far: tells an old identifier from the present one.
+    /// The number of lives so far; it distinguishes an old identifier from the present one.
     serial: u64,
     holder: Holder,
 }
@@ -88,7 +87,7 @@ pub(crate) struct Slots {
     slots: Vec<Slot>,
     free: VecDeque<u32>,
     stream: SecretStream,
-    /// How many there may be.
+    /// The largest number of slots.
     pub(crate) limit: u32,
 }
 
@@ -97,7 +96,7 @@ impl Slots {
         Slots { slots: Vec::new(), free: VecDeque::new(), stream, limit: MAX_SLOTS }
     }
 
-    /// Takes a slot and gives it keys that it did not have before; nothing if all are taken.
+    /// Takes a slot and gives it keys that it did not have before; `None` if all slots are taken.
     pub(crate) fn take(&mut self, keys: &Keys) -> Option<Taken> {
         let slot = self.pick()?;
         let record = &mut self.slots[slot as usize];
@@ -116,17 +115,17 @@ impl Slots {
         self.free.push_back(slot);
     }
 
-    /// Says what a taken slot holds.
+    /// Sets the contents of a taken slot.
     pub(crate) fn set(&mut self, slot: u32, holder: Holder) {
         self.slots[slot as usize].holder = holder;
     }
 
-    /// Takes what a slot holds away, without freeing the slot.
+    /// Takes the contents out of a slot, without freeing the slot.
     pub(crate) fn unset(&mut self, slot: u32) -> Holder {
         core::mem::replace(&mut self.slots[slot as usize].holder, Holder::Nobody)
     }
 
-    /// The region in a slot, whatever its serial.
+    /// The region in a slot, of any serial.
     pub(crate) fn region(&mut self, slot: u32) -> Option<&mut RegionRecord> {
         match &mut self.slots.get_mut(slot as usize)?.holder {
             Holder::Region(region) => Some(region),
@@ -134,7 +133,7 @@ impl Slots {
         }
     }
 
-    /// The window in a slot, whatever its serial.
+    /// The window in a slot, of any serial.
     pub(crate) fn window(&mut self, slot: u32) -> Option<&mut WindowRecord> {
         match &mut self.slots.get_mut(slot as usize)?.holder {
             Holder::Window(window) => Some(window),
@@ -147,7 +146,7 @@ impl Slots {
         (0..).zip(&self.slots).filter(|(_, slot)| slot.holder.is_open()).map(|(number, _)| number)
     }
 
-    /// Whether a slot is still in the life that an identifier was made in.
+    /// True if a slot is still in the life in which an identifier was made.
     pub(crate) fn is_current(&self, slot: u32, serial: u64) -> bool {
         let found = self.slots.get(slot as usize);
         found.is_some_and(|slot| slot.serial == serial)

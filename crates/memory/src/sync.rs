@@ -1,5 +1,5 @@
-//! The primitives of [`gate`](crate::gate). The model check compiles the same gate
-//! against loom's versions of them, which is why they have a module of their own.
+//! The primitives of [`gate`](crate::gate). The model check compiles the same gate against loom's versions of
+//! them, so they have their own module.
 
 pub(crate) use core::sync::atomic::AtomicU32;
 
@@ -23,7 +23,7 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// Lets others run while we wait for them. Spins first: a pin lasts one copy.
+/// Waits a moment: spins at first, since a pin lasts one copy, then yields.
 pub(crate) fn pause(round: u32) {
     if round < 64 {
         core::hint::spin_loop();

@@ -1,5 +1,5 @@
-//! The table that the access path reads: one gate per slot, in chunks that are made
-//! when they are first needed and stay for good, so that no reader ever waits.
+//! The table that the access path reads: one gate per slot. Chunks are made when they are first needed and
+//! never freed before the table, so that no reader ever waits.
 
 use std::sync::OnceLock;
 
@@ -11,16 +11,16 @@ use crate::keys::MAX_SLOTS;
 const CHUNK: usize = 1024;
 const CHUNKS: usize = MAX_SLOTS as usize / CHUNK;
 
-/// An entry has cache lines of its own, since pinning writes to it.
+/// A table entry on its own cache lines, since pinning writes to it.
 #[repr(align(64))]
 pub(crate) struct Entry(Gate<Grant>);
 
-// The second line holds what only peers on the same host need.
+// The second line holds the fields that only peers on the same host need.
 const _: () = assert!(size_of::<Entry>() == 128);
 
 type Chunk = Box<[Entry]>;
 
-/// The chunks of a table. They stay where they are when the table moves.
+/// The chunks of a table. They do not move when the table moves.
 pub(crate) type Chunks = [OnceLock<Chunk>; CHUNKS];
 
 /// The entries of all slots.
@@ -39,22 +39,22 @@ impl Table {
         &self.chunks
     }
 
-    /// The entry of a slot, if any slot near it was ever used.
+    /// The entry of a slot; `None` if no slot of its chunk was ever used.
     #[inline(always)]
     pub(crate) fn get(&self, slot: u32) -> Option<&Gate<Grant>> {
         let chunk = self.chunks.get(slot as usize / CHUNK)?.get()?;
         Some(&chunk[slot as usize % CHUNK].0)
     }
 
-    /// The entry of a slot, made if need be.
+    /// The entry of a slot, made if necessary.
     pub(crate) fn make(&self, slot: u32) -> &Gate<Grant> {
         let chunk = self.chunks[slot as usize / CHUNK].get_or_init(new_chunk);
         &chunk[slot as usize % CHUNK].0
     }
 }
 
-/// Whether an access is under way, just now, in a region that should have this address mapped. A signal
-/// handler may ask.
+/// True if an access is in progress, at this moment, in a region that should have this address mapped. Safe
+/// to call from a signal handler.
 pub(crate) fn is_accessed(chunks: &Chunks, address: usize) -> bool {
     let entries = chunks.iter().filter_map(OnceLock::get).flat_map(|chunk| chunk.iter());
     let mut accessed = entries.filter_map(|entry| entry.0.pinned());

@@ -1,4 +1,4 @@
-//! What several test modules need.
+//! Fixtures that several test modules use.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use wire::Qpn;
 
 use crate::{MrKeys, Region, Registry};
 
-/// Every right that a region can have, but for zero-based addresses.
+/// Every right that a region can have, except zero-based addresses.
 pub(crate) const ALL: Access = Access::LOCAL_WRITE
     .union(Access::REMOTE_WRITE)
     .union(Access::REMOTE_READ)
     .union(Access::REMOTE_ATOMIC)
     .union(Access::MW_BIND);
 
-/// The first address of the regions made here, unless asked otherwise.
+/// The default first address of the regions made here.
 pub(crate) const BASE: u64 = 0x10_0000;
 
 pub(crate) struct Fixture {

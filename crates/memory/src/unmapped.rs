@@ -1,23 +1,23 @@
 //! Registered memory that the program unmaps before it deregisters it.
 //!
-//! A network card holds the pages that it was told of: it goes on to read and write them,
-//! whatever becomes of the addresses. Programs rely on that, some without knowing. UCX
-//! deregisters what the program has freed when it next has time for it, and frees the buffers of posted receives
-//! before it destroys their queue pair. Here such an access is a fault, which would end the process.
+//! A network card holds the pages of registered memory. It continues to read and write them when the
+//! addresses are unmapped or mapped anew. Programs rely on that, some of them unknowingly. UCX deregisters
+//! freed memory later, at its next opportunity, and frees the buffers of posted receives before it destroys
+//! their queue pair. In this library such an access is a fault, which would end the process.
 //!
 //! ```text
 //!   a queue pair copies -> SIGSEGV, nothing is mapped there
 //!     -> in a region that an access has pinned?  yes: a page of zeros is mapped, the copy goes on
-//!                                                no:  whoever handled the signal before us
+//!                                                no:  the handler that was set before
 //! ```
 //!
-//! What is written is lost with the page, what is read is zeros. The page stays: nobody can tell
-//! it from one that the program mapped there since.
+//! Writes are lost with the page, reads return zeros. The page stays: it cannot be distinguished from one
+//! that the program has mapped there since.
 //!
-//! What a card does and this does not: if the program maps other memory at the same addresses
-//! while the key lives, that is what the key leads to. An access to memory that the
-//! program has made unreadable or read-only with mprotect(2) is a fault as before. And a program that handles
-//! SIGSEGV itself, from a later moment on and for good, handles these faults as well.
+//! Differences from a card: if the program maps other memory at the same addresses while the key lives, the
+//! key leads to that memory. An access to memory that the program has made unreadable or read-only with
+//! mprotect(2) remains a fault. And if a program installs its own SIGSEGV handler later and keeps it, that
+//! handler gets these faults as well.
 
 use std::io;
 use std::ptr;
@@ -30,45 +30,46 @@ use crate::table::{Chunks, is_accessed};
 
 mod fault;
 
-/// From now on no access of a queue pair ends this process because the program has unmapped
-/// the memory. It sets a handler for SIGSEGV, which passes on what is not its own.
+/// Installs a handler for SIGSEGV, so that a queue pair's access does not end this process when the program
+/// has unmapped the memory. The handler passes all other faults on.
 ///
 /// # Errors
-/// What sigaction(2) says.
+/// The error of sigaction(2).
 pub fn survive_unmapping() -> io::Result<()> {
     fault::handle()
 }
 
-/// How many pages were put where the program had unmapped registered memory.
+/// The number of pages that were put where the program had unmapped registered memory.
 pub fn unmapped_pages() -> u64 {
     PAGES.load(Relaxed)
 }
 
 static PAGES: AtomicU64 = AtomicU64::new(0);
-/// The tables of all registries.
+/// The list of the tables of all registries.
 static TABLES: AtomicPtr<Link> = AtomicPtr::new(ptr::null_mut());
-/// How many threads are looking through them.
+/// The number of threads that walk the list.
 static LOOKING: AtomicUsize = AtomicUsize::new(0);
 
-/// A place for a table in the list. It is used again, and never freed: a handler cannot wait for a lock.
+/// A list node for a table. It is reused, and never freed: a handler cannot wait for a lock.
 struct Link {
     table: AtomicPtr<Chunks>,
     next: *const Link,
 }
 
-/// A table is in the list until this is dropped.
+/// Keeps a table in the list until it is dropped.
 pub(crate) struct Listed(&'static Link);
 
-// SAFETY: a link changes by atomics alone; what follows it was set before it was shared.
+// SAFETY: a node changes only by atomics; `next` was set before the node was shared.
 unsafe impl Send for Listed {}
-// SAFETY: as for Send.
+// SAFETY: shared use is sound too: a node changes only by atomics, and `next` was set before the node was
+// shared.
 unsafe impl Sync for Listed {}
 
 impl Listed {
-    /// Enters a table.
+    /// Adds a table to the list.
     ///
     /// # Safety
-    /// The chunks must stay where they are until this is dropped.
+    /// The chunks must not move or go before this value is dropped.
     pub(crate) unsafe fn new(chunks: &Chunks) -> Listed {
         let table = ptr::from_ref(chunks).cast_mut();
         let is_free = |link: &&Link| link.table.compare_exchange(ptr::null_mut(), table, SeqCst, Relaxed).is_ok();
@@ -77,7 +78,7 @@ impl Listed {
 }
 
 impl Drop for Listed {
-    /// No handler looks at the table any more when this returns.
+    /// On return no handler reads the table any more.
     fn drop(&mut self) {
         self.0.table.store(ptr::null_mut(), SeqCst);
         while LOOKING.load(SeqCst) > 0 {
@@ -87,7 +88,7 @@ impl Drop for Listed {
 }
 
 /// For the child of a fork, which has one thread.
-extern "C" fn nobody_looks() {
+extern "C" fn reset_readers() {
     LOOKING.store(0, SeqCst);
 }
 
@@ -104,17 +105,17 @@ fn append(table: *mut Chunks) -> &'static Link {
 }
 
 fn links() -> impl Iterator<Item = &'static Link> {
-    // SAFETY: links are never freed, and complete before they are in the list.
+    // SAFETY: nodes are never freed, and complete before they are in the list.
     let follow = |link: *const Link| unsafe { link.as_ref() };
     std::iter::successors(follow(TABLES.load(SeqCst)), move |link| follow(link.next))
 }
 
-/// Puts a page where nothing is mapped, if an access to registered memory is under way there.
-/// Makes no call that a signal handler may not make.
+/// Puts a page where nothing is mapped, if an access to registered memory is in progress there. Makes only
+/// calls that a signal handler may make.
 fn put_page(address: usize) -> bool {
     LOOKING.fetch_add(1, SeqCst);
     let tables = links().map(|link| link.table.load(SeqCst));
-    // SAFETY: who takes a table from the list waits for us before it goes.
+    // SAFETY: `Listed::drop` takes a table from the list and then waits until `LOOKING` is zero.
     let ours = tables.filter_map(|table| unsafe { table.as_ref() }).any(|chunks| is_accessed(chunks, address));
     LOOKING.fetch_sub(1, SeqCst);
     ours && map_zeros(address)
@@ -125,18 +126,18 @@ fn map_zeros(address: usize) -> bool {
     let start = ptr::with_exposed_provenance_mut(address - address % page);
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-    // SAFETY: a new mapping where there is none.
+    // SAFETY: MAP_FIXED_NOREPLACE makes a new mapping only where there is none.
     let mapped = unsafe { calls::mmap(start, page, rights, flags, -1, 0) };
     if mapped == start {
         PAGES.fetch_add(1, Relaxed);
         return true;
     }
     if mapped != libc::MAP_FAILED {
-        // A kernel older than 4.17 took the address for a wish.
-        // SAFETY: our own mapping, which nobody knows.
+        // A kernel older than 4.17 took the address for a hint.
+        // SAFETY: the new mapping, whose address nobody else has.
         unsafe { calls::munmap(mapped, page) };
         return false;
     }
-    // Another thread was quicker, with whatever it mapped there: the access tries again.
+    // If another thread has mapped memory there first, the access is retried.
     io::Error::last_os_error().raw_os_error() == Some(libc::EEXIST)
 }

@@ -1,11 +1,10 @@
-//! Memory windows: remote rights to a part of a region, given and taken back quickly
-//! (IB specification 10.6.7).
+//! Memory windows: remote rights to a part of a region, quickly given and withdrawn (IB specification
+//! 10.6.7).
 //!
-//! Type 1 is bound under any queue pair of its protection domain, may be bound
-//! again at once, and is unbound by a bind of no bytes. Type 2 (of the kind 2B: it
-//! belongs to the queue pair that bound it as well as to the protection domain) must be
-//! invalidated before it is bound again. For both, the consumer chooses the low byte of
-//! the key at each bind; the high 24 bits name the window.
+//! A type 1 window is bound under any queue pair of its protection domain. It may be bound again immediately,
+//! and is unbound by a bind of no bytes. A type 2 window (of the kind 2B: it belongs to the queue pair that
+//! bound it as well as to the protection domain) must be invalidated before it is bound again. For both, the
+//! consumer chooses the low byte of the key at each bind; the high 24 bits identify the window.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +26,7 @@ pub enum MwType {
     Two = 2,
 }
 
-/// Names a memory window of a registry, for good: never used again.
+/// Identifies a memory window of a registry; never used again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct MwId {
     slot: u32,
@@ -37,13 +36,13 @@ pub struct MwId {
 /// An allocated memory window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MwKeys {
-    /// To deallocate it by.
+    /// For [`Registry::dealloc_mw`].
     pub id: MwId,
-    /// Its key until it is first bound. It opens nothing yet.
+    /// Its key until it is first bound. It grants no access yet.
     pub rkey: RKey,
 }
 
-/// What a memory window is at present.
+/// The present state of a memory window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MwInfo {
     /// Its protection domain.
@@ -52,35 +51,35 @@ pub struct MwInfo {
     pub kind: MwType,
     /// Its present key.
     pub rkey: RKey,
-    /// Whether the key opens anything.
+    /// True if the window is bound, so that its key grants access.
     pub bound: bool,
 }
 
-/// What the key of a window is to somebody who invalidates it although it is not bound.
+/// The meaning of an invalidation of a window that is not bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unbound {
-    /// Invalid already: nothing is left to do.
+    /// The key is invalid already: nothing is left to do.
     IsInvalid,
-    /// Not a valid key.
+    /// The key is not valid, so the request fails.
     IsAnError,
 }
 
-/// Which type 2 windows each queue pair has bound: queue pair and slot.
+/// The type 2 windows that each queue pair has bound: pairs of queue pair number and slot.
 #[derive(Default)]
 pub(crate) struct TypeTwoBinds(BTreeSet<(u32, u32)>);
 
-/// What may be granted through a window.
+/// The rights that a window may grant.
 const WINDOW_RIGHTS: Access = Access::REMOTE_WRITE
     .union(Access::REMOTE_READ)
     .union(Access::REMOTE_ATOMIC)
     .union(Access::FLUSH_GLOBAL)
     .union(Access::ZERO_BASED);
 
-/// What changes memory, and so needs a region that its owner may write.
+/// The rights that change memory, and so need a region with local write access.
 const WRITING_RIGHTS: Access = Access::REMOTE_WRITE.union(Access::REMOTE_ATOMIC);
 
 impl Registry {
-    /// Makes a memory window, bound to nothing.
+    /// Makes an unbound memory window.
     ///
     /// # Errors
     /// [`MrError::UnknownPd`], [`MrError::Full`].
@@ -97,7 +96,7 @@ impl Registry {
         Ok(MwKeys { id: MwId { slot: taken.slot, serial: taken.serial }, rkey: taken.rkey })
     }
 
-    /// Ends a memory window, bound or not. On return no access through it is under way.
+    /// Ends a memory window, bound or not. On return no access through it is in progress.
     ///
     /// # Errors
     /// [`MrError::UnknownId`].
@@ -110,7 +109,7 @@ impl Registry {
         Ok(())
     }
 
-    /// What a window is at present.
+    /// The present state of a window.
     ///
     /// # Errors
     /// [`MrError::UnknownId`].
@@ -120,8 +119,8 @@ impl Registry {
         Ok(MwInfo { pd: window.pd, kind: window.kind, rkey: window.rkey, bound: window.bound.is_some() })
     }
 
-    /// Unbinds every type 2 window that a queue pair has bound. To be called when the
-    /// queue pair is destroyed: another may get its number.
+    /// Unbinds every type 2 window that a queue pair has bound. The caller destroys the queue pair; another
+    /// may get its number.
     pub fn release_qp(&self, qpn: Qpn) {
         let mut control = self.control.lock();
         for slot in control.type_two.of(qpn) {
@@ -180,7 +179,7 @@ impl Registry {
         Ok(())
     }
 
-    /// What the window will grant, if it may.
+    /// The grant of the window after the bind, if the bind is allowed.
     fn window_grant(
         &self,
         control: &mut Control,
@@ -188,13 +187,13 @@ impl Registry {
         kind: MwType,
         bind: &BindMw,
     ) -> Result<Grant, MemoryError> {
-        // A region on its way out has left its slot already, though its gate may be open.
+        // A region that is being deregistered has left its slot already, though its gate may still be open.
         let slot = self.keys.local_slot(bind.region);
         control.slots.region(slot).ok_or(MemoryError::BadKey)?;
         let region = *self.pin_local(bind.region)?;
         check_region(&region, who, bind)?;
         let start = region.first_byte(bind.addr, bind.len_bytes)?;
-        // Both number their bytes alike, so the one is as far into the region as the other.
+        // Bind and region use the same numbering, so the difference is the offset in the region.
         let from = bind.addr - region.base;
         let place = region.place.and_then(|place| place.part(region.size_bytes(), from, bind.len_bytes));
         let grant = Grant {
@@ -226,9 +225,9 @@ impl Registry {
         self.tell_opened(slot, &grant);
     }
 
-    /// Takes a window off its region, if it is bound, and waits for accesses under way.
-    /// The wait keeps the lock: it is as long as one copy, or as long as the thread that
-    /// copies, here or in a peer on the same host, is kept off its processor.
+    /// Unbinds a window, if it is bound, and waits for accesses in progress. It waits under the lock. The
+    /// wait lasts one copy; if the copying thread (here or in a peer on the same host) has lost its
+    /// processor, it lasts until that thread runs again.
     fn unbind(&self, control: &mut Control, slot: u32) {
         let window = control.slots.window(slot);
         let Some(bound) = window.and_then(|window| window.bound.take()) else {
@@ -249,7 +248,7 @@ impl Registry {
     }
 }
 
-/// Whether this window may be bound so.
+/// Checks that this window may be bound as requested.
 fn check_window(window: &WindowRecord, who: Accessor, bind: &BindMw) -> Result<(), MemoryError> {
     if window.rkey.0 >> 8 != bind.window.0 >> 8 {
         return Err(MemoryError::BadKey);
@@ -268,7 +267,7 @@ fn check_window(window: &WindowRecord, who: Accessor, bind: &BindMw) -> Result<(
     }
 }
 
-/// Whether a window may be bound to this region so.
+/// Checks that a window may be bound to this region as requested.
 fn check_region(region: &Grant, who: Accessor, bind: &BindMw) -> Result<(), MemoryError> {
     region.admit_local(who.pd, bind.access.intersects(WRITING_RIGHTS))?;
     match region.access.contains(Access::MW_BIND) {

@@ -1,4 +1,4 @@
-//! Adopted memory and `fork`: child and parent have copies of their own, as ever.
+//! Adopted memory and `fork`: child and parent have separate copies.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -26,7 +26,7 @@ impl Fixture {
         let start = memory.as_ptr().cast_mut().cast();
         let access = Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_WRITE;
         let spec = MrSpec::new(pd, start, 8 * WORDS as u64, access);
-        // SAFETY: the vector lives as long as the registry.
+        // SAFETY: the vector outlives the registration.
         let keys = unsafe { registry.register(&spec) }.expect("registered");
         let sge = Sge { addr: spec.iova + 4096, len_bytes: 8, lkey: keys.lkey };
         Fixture { registry, keys, memory, sge, pd }
@@ -37,7 +37,8 @@ impl Fixture {
     }
 }
 
-/// A fork ends adoption for the whole process, so each test has a process of its own: this executable once more. True in there.
+/// A fork ends adoption for the whole process. So each test runs in its own process: this executable once
+/// more. Returns true in there.
 fn is_alone(test: &str) -> bool {
     const ALONE: &str = "LONGARM_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -50,29 +51,29 @@ fn is_alone(test: &str) -> bool {
     false
 }
 
-/// What `child` says in a fork, and what `parent` says meanwhile.
+/// Forks, runs `child` in the child and `parent` in the parent. Returns the result of `child`.
 fn forked(child: impl FnOnce() -> bool, parent: impl FnOnce()) -> bool {
-    // SAFETY: the child calls nothing that needs another thread, and ends at once.
+    // SAFETY: the child calls nothing that needs another thread, and ends by `_exit`.
     match unsafe { libc::fork() } {
         -1 => panic!("no fork: {}", std::io::Error::last_os_error()),
         0 => {
             let code = if child() { 0 } else { 1 };
-            // SAFETY: ends this process.
+            // SAFETY: ends this process without running destructors.
             unsafe { libc::_exit(code) }
         }
         pid => {
             parent();
             let mut status = -1;
-            // SAFETY: waits for our child.
+            // SAFETY: waits for the child of this function.
             assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
             status == 0
         }
     }
 }
 
-/// Two words that both processes see.
+/// Two words that both processes share.
 fn shared_flags() -> &'static [AtomicU64; 2] {
-    // SAFETY: a new page of zeros that stays mapped.
+    // SAFETY: a new page of zeros that is never unmapped.
     unsafe {
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
         let page = libc::mmap(core::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
@@ -135,7 +136,7 @@ fn a_child_may_end_the_registration_and_fork_again() {
     assert_eq!(memory[601].load(Relaxed), 601);
 }
 
-/// From now on userfaultfd(2) is refused to this process, as some containers do.
+/// Makes userfaultfd(2) fail in this process from this call on, as some containers do.
 fn refuse_userfaultfd() -> bool {
     let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let (load, compare, answer) =
@@ -148,7 +149,7 @@ fn refuse_userfaultfd() -> bool {
         statement(answer, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: sets a filter for this process, which is copied.
+    // SAFETY: the kernel copies the filter during the call.
     unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
             && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) == 0
@@ -161,7 +162,7 @@ fn without_userfaultfd_memory_is_adopted_only_if_nobody_else_is_there() {
         return;
     }
     let child = || {
-        // A fork has one thread.
+        // The child of a fork has one thread.
         let alone = refuse_userfaultfd() && Fixture::new().is_adopted();
         let kept = {
             let fixture = Fixture::new();

@@ -1,5 +1,4 @@
-//! Adoption where there is no room for it, in a process of its own since the limits hold for
-//! all of it.
+//! Adoption without room for it. These tests have their own process since the limits hold for all of it.
 
 use longarm_memory::{Adoption, MrKeys, MrSpec, Registry};
 use transport::{Access, PdId, Sge};
@@ -19,7 +18,7 @@ impl Fixture {
 
     fn register(&self, memory: &mut [u8]) -> (MrKeys, Sge) {
         let spec = MrSpec::new(self.pd, memory.as_mut_ptr(), memory.len() as u64, Access::LOCAL_WRITE);
-        // SAFETY: the tests keep the memory until the registration ends, and look at it afterwards.
+        // SAFETY: the tests keep the memory until the registration ends, and read it only afterwards.
         let keys = unsafe { self.registry.register(&spec) }.expect("registered");
         // The byte in the middle.
         (keys, Sge { addr: spec.iova + spec.len_bytes / 2, len_bytes: 1, lkey: keys.lkey })
@@ -29,7 +28,7 @@ impl Fixture {
         self.registry.locate(self.pd, sge).expect("readable").is_some()
     }
 
-    /// Registers memory and gives it back; whether it was adopted.
+    /// Registers and deregisters memory. Returns true if it was adopted.
     fn try_out(&self, len_bytes: usize) -> bool {
         let mut memory: Vec<u8> = (0..len_bytes).map(|at| at as u8).collect();
         let (keys, sge) = self.register(&mut memory);
@@ -52,7 +51,7 @@ fn limit(resource: libc::__rlimit_resource_t, to: u64) -> u64 {
     }
 }
 
-/// One test, since limits are everybody's.
+/// One test, since the limits hold for the whole process.
 #[test]
 fn where_there_is_no_room_nothing_is_adopted_and_nothing_is_lost() {
     let fixture = Fixture::new();
@@ -72,7 +71,7 @@ fn where_there_is_no_room_nothing_is_adopted_and_nothing_is_lost() {
 
     a_thousand_regions_need_one_descriptor(&fixture);
     small_buffers_are_not_adopted(&fixture);
-    // The last, since a fork ends adoption.
+    // The last case, since a fork ends adoption.
     a_child_without_room_for_a_copy_needs_none(&fixture);
 }
 
@@ -91,14 +90,14 @@ fn a_child_without_room_for_a_copy_needs_none(fixture: &Fixture) {
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(sge.addr as usize);
-        // SAFETY: a byte of the vector, which this process has for itself.
+        // SAFETY: a byte of the vector, of which the child has its own copy.
         unsafe {
             byte.write_volatile(4);
             libc::_exit(i32::from(byte.sub(1).read_volatile()) - 3)
         }
     }
     let mut status = 0;
-    // SAFETY: waits for our child.
+    // SAFETY: waits for the child of this function.
     assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
     limit(libc::RLIMIT_AS, before);
     assert_eq!(status, 0, "{status:#x}");
@@ -106,7 +105,7 @@ fn a_child_without_room_for_a_copy_needs_none(fixture: &Fixture) {
     assert!(memory.iter().all(|byte| *byte == 3));
 }
 
-/// Descriptors that are open.
+/// The number of open descriptors.
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("/proc").count()
 }

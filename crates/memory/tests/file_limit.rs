@@ -1,4 +1,4 @@
-//! A limit on file sizes, in a process of its own since it holds for all of it.
+//! A limit on file sizes. The test has its own process since the limit holds for all of it.
 
 use std::sync::Arc;
 
@@ -16,6 +16,6 @@ fn beyond_a_limit_on_file_sizes_memory_is_private() {
     let pd = registry.alloc_pd();
     let keys = registry.register_region(pd, Arc::clone(&large), None, Access::REMOTE_READ).expect("keys");
     registry.deregister(keys.id).expect("registered");
-    // Rounded up to whole huge pages this one would exceed the limit.
+    // Rounded up to whole huge pages this region would exceed the limit.
     assert!(Region::allocate(1 << 20).expect("memory").fd().is_some());
 }

@@ -1,12 +1,11 @@
-//! Model check of the gate: every interleaving of small cases, with the reorderings
-//! that the memory model allows. The gate is the library's own file, compiled here
-//! against loom's atomics.
+//! Model check of the gate: every interleaving of small cases, with the reorderings that the memory model
+//! allows. The gate is the library's own file, compiled here against loom's atomics.
 
 mod sync {
     pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::sync::atomic::AtomicU32;
 
-    /// The model needs to know that somebody else must run first.
+    /// Tells the model that another thread must run first.
     pub(crate) fn pause(_round: u32) {
         loom::thread::yield_now();
     }
@@ -22,8 +21,7 @@ use loom::sync::Arc;
 use loom::thread;
 use sync::UnsafeCell;
 
-/// A gate before memory that the model watches: reading and writing it at once, or
-/// without an order between the two, fails.
+/// A gate before memory that the model watches: concurrent or unordered reads and writes of it fail.
 struct Guarded {
     gate: Gate<u32>,
     memory: UnsafeCell<u32>,
@@ -31,7 +29,7 @@ struct Guarded {
 
 // SAFETY: the model checks that accesses to the memory are ordered.
 unsafe impl Sync for Guarded {}
-// SAFETY: as for Sync.
+// SAFETY: the model checks that accesses to the memory are ordered.
 unsafe impl Send for Guarded {}
 
 impl Guarded {
@@ -46,24 +44,24 @@ impl Guarded {
         guarded
     }
 
-    /// What the owner does with memory that nobody else reaches.
+    /// The owner's write to memory that no other thread can reach.
     fn own(&self, value: u32) {
-        // SAFETY: the model fails if anybody else is there.
+        // SAFETY: the model fails if another thread accesses the memory.
         self.memory.with_mut(|memory| unsafe { *memory = value });
     }
 
-    /// What an access does; the value of the gate and the memory must belong together.
+    /// An access; the value of the gate and the memory must agree.
     fn access(&self) -> Option<u32> {
         let pin = self.gate.pin()?;
-        // SAFETY: the model fails if anybody writes meanwhile.
+        // SAFETY: the model fails if another thread writes meanwhile.
         let seen = self.memory.with(|memory| unsafe { *memory });
         assert_eq!(seen, *pin);
         Some(seen)
     }
 }
 
-/// Runs `body` under the model; more threads get a bound on preemptions, which keeps
-/// the number of interleavings in the thousands.
+/// Runs `body` under the model. With more threads `preemptions` bounds the number of interleavings to
+/// thousands.
 fn check(preemptions: Option<usize>, body: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = preemptions;
@@ -103,7 +101,7 @@ fn two_readers_and_a_closer() {
 }
 
 #[test]
-fn what_is_put_in_is_seen_whole() {
+fn an_opened_value_is_seen_whole() {
     check(None, || {
         let guarded = Guarded::closed();
         let reader = {
@@ -151,7 +149,7 @@ fn closing_again_waits_again() {
 }
 
 #[test]
-fn opening_comes_after_the_old_pins_without_other_help() {
+fn opening_is_ordered_after_the_old_pins() {
     check(Some(3), || {
         let guarded = Guarded::open(1);
         let told = Arc::new(sync::AtomicU32::new(0));
@@ -176,14 +174,14 @@ fn opening_comes_after_the_old_pins_without_other_help() {
 }
 
 #[test]
-fn who_looks_at_pinned_values_sees_them_whole() {
+fn pinned_sees_whole_values() {
     check(Some(3), || {
         let guarded = Guarded::open(1);
         let reader = {
             let guarded = guarded.clone();
             thread::spawn(move || guarded.access())
         };
-        let looker = {
+        let observer = {
             let guarded = guarded.clone();
             thread::spawn(move || guarded.gate.pinned().map(|value| *value))
         };
@@ -191,6 +189,6 @@ fn who_looks_at_pinned_values_sees_them_whole() {
         guarded.own(2);
         guarded.gate.open(2);
         assert!(matches!(reader.join().expect("no panic"), None | Some(1 | 2)));
-        assert!(matches!(looker.join().expect("no panic"), None | Some(1 | 2)));
+        assert!(matches!(observer.join().expect("no panic"), None | Some(1 | 2)));
     });
 }

@@ -1,4 +1,4 @@
-//! Keys tell nothing about each other: sanity, not proof.
+//! Keys reveal nothing about each other: a sanity check, not a proof.
 
 mod common;
 
@@ -11,7 +11,7 @@ use wire::RKey;
 
 const REGIONS: usize = 10_000;
 
-/// Keys of many regions in the order in which they were made.
+/// Keys of many regions in the order of their registration.
 fn many(registry: &Registry) -> Vec<MrKeys> {
     let pd = registry.alloc_pd();
     let (memory, first) = region(registry, pd, 64);
@@ -22,7 +22,7 @@ fn many(registry: &Registry) -> Vec<MrKeys> {
     std::iter::once(first).chain(more).collect()
 }
 
-/// How often the most frequent value comes.
+/// The number of occurrences of the most frequent value.
 fn most_frequent(values: impl Iterator<Item = u32>) -> usize {
     let mut counts = HashMap::new();
     for value in values {
@@ -31,8 +31,8 @@ fn most_frequent(values: impl Iterator<Item = u32>) -> usize {
     counts.into_values().max().unwrap_or(0)
 }
 
-/// That no simple relation leads from the one number to the other. Differences of random handles
-/// meet by chance: 10,000 among 2^24 at most a few times each.
+/// Checks that no simple relation leads from one number to the other. Differences of random handles coincide
+/// by chance: for 10,000 among 2^24 at most a few times each.
 fn assert_unrelated(pairs: &[(u32, u32)], what: &str) {
     for (name, relation) in [
         ("difference", (|a, b| b.wrapping_sub(a)) as fn(u32, u32) -> u32),
@@ -58,8 +58,8 @@ fn no_key_leads_to_another() {
         let next = |key: fn(&MrKeys) -> u32| -> Vec<(u32, u32)> {
             keys.windows(2).map(|w| (key(&w[0]), key(&w[1]))).collect()
         };
-        assert_unrelated(&next(|k| k.rkey.0), "rkeys of neighbours");
-        assert_unrelated(&next(|k| k.lkey.0), "lkeys of neighbours");
+        assert_unrelated(&next(|k| k.rkey.0), "successive rkeys");
+        assert_unrelated(&next(|k| k.lkey.0), "successive lkeys");
     }
 }
 

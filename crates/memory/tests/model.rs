@@ -1,5 +1,5 @@
-//! The registry against a model: random calls with extreme numbers, and after each the
-//! same answer and the same bytes. The model reckons in 128 bits, where nothing wraps.
+//! The registry against a model: random calls with extreme numbers. After each call both return the same
+//! result and hold the same bytes. The model computes in 128 bits, where nothing wraps.
 
 mod common;
 
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use transport::{Access, AtomicOp, LKey, Memory, MemoryError, PdId, Sge};
 use wire::RKey;
 
-/// One call. Regions and domains are meant by number, modulo how many there are.
+/// One call. Numbers select regions and domains modulo their count.
 #[derive(Clone, Debug)]
 enum Call {
     Register { pd: usize, len: u64, base: u64, access: Access },
@@ -25,17 +25,17 @@ enum Call {
     Gather { pd: usize, list: Vec<Target>, lens: Vec<u32>, offset: u64, len: usize },
 }
 
-/// An address with a key, and the domain of whoever comes.
+/// An address with a key, and the domain of the queue pair that uses them.
 #[derive(Clone, Debug)]
 struct Target {
     pd: usize,
     region: usize,
     addr: Addr,
-    /// Bits of the key to spoil; mostly none.
+    /// Bits of the key to flip; mostly none.
     spoil: u32,
 }
 
-/// Near a region's ends, or anywhere.
+/// Close to a region's ends, or anywhere.
 #[derive(Clone, Debug)]
 enum Addr {
     FromStart(i64),
@@ -56,10 +56,10 @@ struct ModelRegion {
 struct Model {
     registry: Registry,
     pds: Vec<PdId>,
-    /// By order of registration; dead ones stay, so that dead keys are tried.
+    /// By order of registration. Dead regions keep their `keys`, so that dead keys are tried.
     regions: BTreeMap<usize, ModelRegion>,
     keys: Vec<(MrKeys, u64, u64)>,
-    /// Byte counter, so that every write brings new contents.
+    /// A byte counter, so that every write has new contents.
     counter: u8,
 }
 
@@ -74,7 +74,7 @@ impl Model {
         self.pds[number % self.pds.len()]
     }
 
-    /// Key pair and address of a target; keys of nobody while there are no regions.
+    /// Key pair and address of a target; unused keys while there are no regions.
     fn resolve(&self, target: &Target) -> (LKey, RKey, u64) {
         let Some((keys, base, len)) = self.keys.get(target.region % self.keys.len().max(1)) else {
             return (LKey(1), RKey(1), 0);
@@ -88,7 +88,7 @@ impl Model {
         (LKey(spoil(keys.lkey.0)), RKey(spoil(keys.rkey.0)), addr)
     }
 
-    /// What an access should be answered: the region's number and the offset in it.
+    /// The expected result of an access: the region's number and the offset in it.
     fn expect(
         &self,
         found: impl Fn(&ModelRegion) -> bool,
@@ -187,7 +187,7 @@ impl Model {
         let answer = self.registry.remote_atomic(who(pd), rkey, addr, op);
         let right = Access::REMOTE_ATOMIC;
         let expected = self.expect(|r| r.keys.rkey == rkey, pd, right, addr, 8);
-        // Our memory begins at a page, so an offset is as aligned as the memory.
+        // The memory begins at a page, so an offset has the alignment of its address.
         let aligned = |at: usize| addr.is_multiple_of(8) && at.is_multiple_of(8);
         match expected {
             Ok((_, at)) if !aligned(at) => assert_eq!(answer, Err(MemoryError::Misaligned)),
@@ -214,7 +214,7 @@ impl Model {
         assert_eq!(answer, if len == 0 { Ok(()) } else { expected.map(drop) });
     }
 
-    /// Where each byte of a piece of a list lies, or why it must be refused.
+    /// The place of each byte of a part of a list, or the reason for its refusal.
     fn places(
         &self,
         pd: PdId,
@@ -233,8 +233,7 @@ impl Model {
             let take = held.saturating_sub(skip).min((len - places.len()) as u128) as u64;
             if take > 0 {
                 let addr = u64::try_from(u128::from(sge.addr) + skip);
-                // An address past all numbers lies outside of whatever the key opens;
-                // the key is not even looked at.
+                // An address beyond 2^64 lies outside of every region; the key is not even checked.
                 let addr = addr.map_err(|_| MemoryError::OutOfBounds)?;
                 let found = self.expect(|r| r.keys.lkey == sge.lkey, pd, access, addr, take)?;
                 places.extend((0..take as usize).map(|i| (found.0, found.1 + i)));
@@ -269,8 +268,8 @@ impl Model {
         let checked = self.check_local(pd, list);
         let expected = self.places(pd, list, offset, len, Access::LOCAL_WRITE);
         if checked.is_err() {
-            // The entries before the bad one may have been written; the model asks
-            // about lists that were checked, as queue pairs do.
+            // The entries before the bad one may have been written. The model tests only lists that passed
+            // the check, as queue pairs do.
             return;
         }
         let answer = self.registry.scatter(pd, list, offset, &data);
@@ -307,7 +306,7 @@ impl Model {
         }
     }
 
-    /// The bytes of every live region, page padding included, are as the model has them.
+    /// Checks the bytes of every live region against the model's.
     fn compare(&self) {
         for region in self.regions.values() {
             let mut bytes = vec![0; region.bytes.len()];
@@ -328,7 +327,7 @@ fn extreme() -> impl Strategy<Value = u64> {
 }
 
 fn access() -> impl Strategy<Value = Access> {
-    // Mostly everything, so that accesses come through.
+    // Mostly all rights, so that accesses succeed.
     prop_oneof![
         3 => Just(common::ALL),
         1 => (0..32u32).prop_map(Access::from_bits_truncate),

@@ -1,5 +1,5 @@
-//! Regions and windows that go while threads are using them: nothing may touch the
-//! memory once the call that ends them has returned.
+//! Regions and windows that end while threads use them: no access may touch the memory after the call that
+//! ends them has returned.
 
 mod common;
 
@@ -15,7 +15,7 @@ use wire::RKey;
 
 const PAGE: usize = 4096;
 
-/// Pages that are taken away in earnest: whoever still touches them dies of SIGSEGV.
+/// Pages that become inaccessible: a thread that still touches them dies of SIGSEGV.
 struct Pages {
     start: *mut u8,
 }
@@ -24,15 +24,15 @@ impl Pages {
     fn map() -> Pages {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping where the kernel likes it.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, rights, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
         Pages { start: start.cast() }
     }
 
-    /// Nobody may come here any more, but the address stays taken.
+    /// Makes the page inaccessible, but keeps the address reserved.
     fn forbid(&self) {
-        // SAFETY: our own page.
+        // SAFETY: this value's own page.
         let result = unsafe { libc::mprotect(self.start.cast(), PAGE, libc::PROT_NONE) };
         assert_eq!(result, 0);
     }
@@ -40,20 +40,20 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: our own page, and nobody is left who would use it.
+        // SAFETY: this value's own page, which has no user any more.
         unsafe { libc::munmap(self.start.cast(), PAGE) };
     }
 }
 
-/// The present keys, as the threads are told them.
+/// The present keys, as published to the threads.
 #[derive(Default)]
 struct Published {
     both: AtomicU64,
     stop: AtomicBool,
-    /// Accesses that came through, and those that met a dead key.
+    /// Accesses that succeeded, and those with a dead key.
     done: AtomicU64,
     refused: AtomicU64,
-    /// Those that were refused for another reason: there is none.
+    /// Accesses that were refused for another reason: there must be none.
     wrong: AtomicU64,
 }
 
@@ -76,7 +76,7 @@ impl Published {
         };
     }
 
-    /// Waits until the threads have come through `more` times again.
+    /// Waits until the threads have succeeded `more` times again.
     fn wait_for(&self, more: u64) {
         let goal = self.done.load(Relaxed) + more;
         while self.done.load(Relaxed) < goal {
@@ -85,7 +85,7 @@ impl Published {
     }
 }
 
-/// Comes in by every door until told to stop.
+/// Uses every kind of access until told to stop.
 fn hammer(registry: &Registry, pd: PdId, published: &Published) {
     let mut bytes = vec![0x5a; PAGE];
     while !published.stop.load(Relaxed) {
@@ -100,8 +100,8 @@ fn hammer(registry: &Registry, pd: PdId, published: &Published) {
     }
 }
 
-/// Rounds of an owner: many where processors are free, and few where a round takes long
-/// because a thread that is inside was put to sleep.
+/// The rounds of an owner: many where processors are free, few where a round takes long because a thread
+/// inside an access was descheduled.
 fn rounds() -> impl Iterator<Item = u32> {
     let start = Instant::now();
     (0..1000).take_while(move |round| *round < 20 || start.elapsed() < Duration::from_secs(2))
@@ -130,7 +130,7 @@ fn memory_is_left_alone_once_its_region_is_gone() {
         for _ in rounds() {
             let pages = Pages::map();
             let spec = MrSpec { iova: 0, ..MrSpec::new(pd, pages.start, PAGE as u64, ALL) };
-            // SAFETY: mapped until the registry has let it go, which is what is tested.
+            // SAFETY: mapped until `deregister` has returned, as the test requires.
             let keys = unsafe { registry.register(&spec) }.expect("a page");
             published.put(keys.lkey, keys.rkey);
             published.wait_for(20);
@@ -163,7 +163,7 @@ fn an_invalidated_window_writes_no_more() {
             };
             registry.bind(who(pd), &bind).expect("free to be bound");
             rkey = new_rkey;
-            // Local lists have no key here: those accesses are refused.
+            // There is no lkey here: local accesses are refused.
             published.put(LKey(0), rkey);
             published.wait_for(20);
             registry.invalidate(who(pd), rkey).expect("bound by us");

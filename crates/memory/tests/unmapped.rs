@@ -1,5 +1,5 @@
-//! Programs that unmap memory which is registered still, as they may on a network card: the
-//! process goes on. Faults of others end it, or reach whoever handles them, as ever.
+//! Programs that unmap memory while it is registered, as they may with a network card: the process continues.
+//! Other faults still end it, or reach the program's own handler.
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
@@ -14,7 +14,7 @@ const BYTES: usize = 16 << 12;
 const ALL: Access =
     Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_READ).union(Access::REMOTE_ATOMIC);
 
-/// Where the system puts nothing by itself: what is unmapped here stays so.
+/// An address range where the system maps nothing by itself: unmapped pages stay unmapped.
 static NOWHERE: AtomicUsize = AtomicUsize::new(16 << 40);
 
 #[derive(Clone, Copy)]
@@ -25,7 +25,7 @@ impl Mapping {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let mapping = Mapping(NOWHERE.fetch_add(2 * BYTES, Relaxed));
-        // SAFETY: a new mapping.
+        // SAFETY: a new mapping, at an address without one.
         assert_eq!(unsafe { libc::mmap(mapping.ptr().cast(), BYTES, rights, flags, -1, 0) }, mapping.ptr().cast());
         mapping
     }
@@ -39,7 +39,7 @@ impl Mapping {
     }
 
     fn unmap_part(self, offset: usize, len_bytes: usize) {
-        // SAFETY: a mapping of ours, which nothing but the registry reaches.
+        // SAFETY: a mapping of this test, which only the registry uses.
         assert_eq!(unsafe { libc::munmap(self.ptr().wrapping_add(offset).cast(), len_bytes) }, 0);
     }
 }
@@ -52,15 +52,15 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Memory full of sevens.
+    /// Memory filled with sevens.
     fn new(adopt: bool) -> Fixture {
         let registry = Registry::new(7);
         registry.set_adoption(if adopt { Adoption::Always } else { Adoption::Never });
         let mapping = Mapping::new();
-        // SAFETY: all of the mapping.
+        // SAFETY: writes the new mapping, which has this length.
         unsafe { mapping.ptr().write_bytes(7, BYTES) };
         let pd = registry.alloc_pd();
-        // SAFETY: but for the case that is tested it stays mapped.
+        // SAFETY: it stays mapped, except for the case under test.
         let keys =
             unsafe { registry.register(&MrSpec::new(pd, mapping.ptr(), BYTES as u64, ALL)) }.expect("registered");
         Fixture { registry, pd, keys, mapping }
@@ -86,11 +86,11 @@ impl Fixture {
     }
 }
 
-/// Handles faults before the library does: the order in which tests run decides nothing.
+/// Installs a handler before the library does, so that the order of the tests does not matter.
 fn begin() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: a handler that ends the process.
+        // SAFETY: installs a handler that only ends the process.
         unsafe {
             let mut action: libc::sigaction = core::mem::zeroed();
             action.sa_flags = libc::SA_SIGINFO;
@@ -107,26 +107,26 @@ const OWN_HANDLER: c_int = 41;
 const OTHER_ADDRESS: c_int = 42;
 
 extern "C" fn own_handler(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: the kernel's structure; ends the process.
+    // SAFETY: reads the kernel's structure, and ends the process.
     unsafe {
         let same = signal == libc::SIGSEGV && (*info).si_addr().addr() == EXPECTED.load(Relaxed);
         libc::_exit(if same { OWN_HANDLER } else { OTHER_ADDRESS });
     }
 }
 
-/// How a child ends that does this.
+/// The exit status of a child process that runs `child`.
 fn status_of(child: impl FnOnce()) -> c_int {
-    // SAFETY: the child runs what it is given and ends.
+    // SAFETY: the child runs the closure and ends by `_exit`.
     match unsafe { libc::fork() } {
         -1 => panic!("no fork: {}", std::io::Error::last_os_error()),
         0 => {
             child();
-            // SAFETY: ends the child.
+            // SAFETY: ends the child without running destructors.
             unsafe { libc::_exit(0) }
         }
         pid => {
             let mut status = -1;
-            // SAFETY: waits for our child.
+            // SAFETY: waits for the child of this function.
             assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
             status
         }
@@ -172,7 +172,7 @@ fn accesses_to_adopted_memory_that_was_unmapped_go_on() {
 }
 
 #[test]
-fn what_is_still_mapped_is_as_it_was() {
+fn mapped_pages_keep_their_contents() {
     begin();
     let fixture = Fixture::new(false);
     fixture.mapping.unmap_part(8192, 4096);
@@ -219,7 +219,7 @@ fn a_fault_of_the_program_s_own_reaches_its_handler() {
     fixture.mapping.unmap();
     let status = status_of(|| {
         EXPECTED.store(fixture.mapping.0, Relaxed);
-        // SAFETY: a fault, in registered memory that no queue pair is using: it ends this process.
+        // SAFETY: causes a fault in registered memory that no queue pair is using; it ends this process.
         unsafe { fixture.mapping.ptr().write_volatile(1) };
     });
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == OWN_HANDLER, "{status:x}");
@@ -230,7 +230,7 @@ fn an_access_that_is_not_allowed_is_a_fault() {
     begin();
     let fixture = Fixture::new(false);
     let status = status_of(|| {
-        // SAFETY: a mapping of ours.
+        // SAFETY: a mapping of this test.
         assert_eq!(unsafe { libc::mprotect(fixture.mapping.ptr().cast(), BYTES, libc::PROT_READ) }, 0);
         EXPECTED.store(fixture.mapping.0, Relaxed);
         let _ = fixture.registry.remote_write(fixture.who(), fixture.keys.rkey, fixture.at(0), &[1]);
@@ -239,13 +239,13 @@ fn an_access_that_is_not_allowed_is_a_fault() {
 }
 
 #[test]
-fn keys_are_asked_for_before_anything_else() {
+fn keys_are_checked_before_anything_else() {
     begin();
     let fixture = Fixture::new(false);
     fixture.mapping.unmap();
     let sge = Sge { addr: fixture.at(0), len_bytes: 8, lkey: LKey(fixture.keys.lkey.0 ^ 0x100) };
     assert_eq!(fixture.registry.scatter(fixture.pd, &[sge], 0, &[0; 8]), Err(MemoryError::BadKey));
     let mut byte = 0;
-    // SAFETY: asks about a page.
+    // SAFETY: writes the state of one page to one byte.
     assert_eq!(unsafe { libc::mincore(fixture.mapping.ptr().cast(), 1, &mut byte) }, -1, "nothing is mapped");
 }

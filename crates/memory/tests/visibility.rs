@@ -1,4 +1,4 @@
-//! What a poller sees, and when: the last byte last, and no word torn.
+//! A poller's view of a write: the last byte arrives last, and no word is torn.
 
 mod common;
 
@@ -12,10 +12,10 @@ use common::{StopOnDrop, region, sge, who};
 use longarm_memory::{MrKeys, Region, Registry};
 use transport::{AtomicOp, Memory, PdId};
 
-/// The byte of a region, as its owner polls it.
+/// A byte of a region, for its owner to poll.
 fn byte(region: &Region, at: usize) -> &AtomicU8 {
     assert!((at as u64) < region.len_bytes());
-    // SAFETY: inside the region, which lives as long as the reference.
+    // SAFETY: inside the region, which the returned reference keeps borrowed.
     unsafe { AtomicU8::from_ptr(region.ptr().add(at)) }
 }
 
@@ -34,7 +34,7 @@ impl Place {
         Place { registry, pd, memory, keys }
     }
 
-    /// Writes as a peer would, or as the receiving side would by a list of one or two.
+    /// Writes like a peer, or like the receiving side with a list of one or two entries.
     fn write(&self, door: usize, at: usize, data: &[u8]) {
         let (addr, len) = (at as u64, data.len() as u32);
         let written = match door % 3 {
@@ -57,11 +57,10 @@ impl Place {
 /// Messages between two clearings of the memory.
 const LAP: usize = 64;
 const LAPS: usize = 300;
-/// Room of one message.
+/// Bytes for one message.
 const SLOT: usize = 32 << 10;
 
-/// Where a message lies, how long it is, and the byte it is made of: all kinds, the same
-/// for both sides.
+/// Address, length and byte value of a message: all kinds, the same for both sides.
 fn shape(lap: usize, slot: usize) -> (usize, usize, u8) {
     let number = lap * LAP + slot;
     let longest = [100, 2_000, 32_000][number % 3];
@@ -69,8 +68,8 @@ fn shape(lap: usize, slot: usize) -> (usize, usize, u8) {
     (at, 1 + number * 7919 % longest, (number % 255) as u8 + 1)
 }
 
-/// Waits for the last byte of each message of a lap, and looks at the others then.
-/// Gives the number of messages of which a byte came late.
+/// Waits for the last byte of each message of a lap, then checks the others. Returns the number of messages
+/// with a late byte.
 fn poll(memory: &Region, lap: usize) -> usize {
     let mut late = 0;
     let mut seen = vec![0; SLOT];
@@ -92,7 +91,7 @@ fn poll(memory: &Region, lap: usize) -> usize {
 }
 
 #[test]
-fn who_sees_the_last_byte_sees_all_before_it() {
+fn all_bytes_are_visible_with_the_last_one() {
     let place = Place::new();
     let lap_begins = Barrier::new(2);
     let poll_lap = |lap| {
@@ -109,7 +108,7 @@ fn who_sees_the_last_byte_sees_all_before_it() {
             for slot in 0..LAP {
                 let (at, len, mark) = shape(lap, slot);
                 let message = vec![mark; len];
-                // Leaves the poller time to wait for this very message.
+                // Leaves the poller time to wait for this message.
                 (0..500).for_each(|_| std::hint::spin_loop());
                 place.write(slot, at, &message);
             }
@@ -120,11 +119,11 @@ fn who_sees_the_last_byte_sees_all_before_it() {
     assert_eq!(late, 0, "messages whose last byte came before another");
 }
 
-/// How long a word is watched.
+/// The longest time for which a word is watched.
 const ENOUGH: Duration = Duration::from_secs(1);
 
-/// A writer and a reader of one word, both through the registry; the reader must see
-/// one of the two values that the writer goes to and fro between.
+/// A writer and a reader of one word, both through the registry. The writer alternates between two values;
+/// the reader must see one of them.
 fn assert_untorn<const N: usize>(at: usize) {
     let place = Place::new();
     let stop = AtomicBool::new(false);
@@ -200,7 +199,7 @@ fn a_lock_by_compare_and_swap_excludes() {
                     while swap(0, owner) != 0 {
                         thread::yield_now();
                     }
-                    // Not atomic: right only if nobody else is here.
+                    // Not atomic: correct only if no other thread holds the lock.
                     let mut count = [0; 8];
                     registry.remote_read(who, rkey, 8, &mut count).expect("inside");
                     let next = (u64::from_le_bytes(count) + 1).to_le_bytes();

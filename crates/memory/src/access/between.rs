@@ -1,4 +1,5 @@
-//! Copies between the owner's lists and memory that is not in a slice: a peer's, or a ring.
+//! Copies between the owner's scatter/gather lists and memory that is not a slice: a peer's memory, or a
+//! ring.
 
 use transport::{Access, Accessor, LKey, MemoryError, PdId, Sge};
 use wire::RKey;
@@ -9,7 +10,7 @@ use crate::grant::Grant;
 use crate::registry::Registry;
 use crate::span::Span;
 
-/// Memory that a key has opened. It stays open until this is dropped: deregistration waits.
+/// Memory that a key has opened. Deregistration waits until this value is dropped.
 pub struct Opened<'a> {
     start: *mut u8,
     len_bytes: usize,
@@ -17,17 +18,17 @@ pub struct Opened<'a> {
 }
 
 impl Opened<'_> {
-    /// Its bytes, to be used as the key allows.
+    /// The bytes, to be used only as the key's rights allow.
     #[inline(always)]
     pub fn span(&self) -> Span<'_> {
-        // SAFETY: mapped while the grant is pinned, which is until `self` goes.
+        // SAFETY: the memory stays mapped while the grant is pinned, and `self` holds the pin.
         unsafe { Span::new(self.start, self.len_bytes) }
     }
 }
 
 impl Registry {
-    /// What a remote key opens to one of our own queue pairs' peers that is in this process, too. Nothing if these bytes
-    /// are not mapped for good: then only the calls that copy reach them.
+    /// Opens the range of a remote key for a queue pair's peer in this same process. `None` if the bytes are
+    /// not mapped for good: then only the copying calls reach them.
     ///
     /// # Errors
     /// As [`Memory::check_remote`](transport::Memory::check_remote).
@@ -43,40 +44,41 @@ impl Registry {
         opened(self.admit_remote(who, rkey, access)?, addr, len_bytes)
     }
 
-    /// What a local key opens for reading, whosever it is. As [`open_remote`](Registry::open_remote).
+    /// Opens a range of a local key for reading, in any protection domain. `None` as for
+    /// [`open_remote`](Registry::open_remote).
     ///
     /// # Errors
-    /// As [`Memory::gather`](transport::Memory::gather), but for the domain.
+    /// As [`Memory::gather`](transport::Memory::gather), except that the domain is not checked.
     pub fn open_local(&self, lkey: LKey, addr: u64, len_bytes: usize) -> Result<Option<Opened<'_>>, MemoryError> {
         opened(self.pin_local(lkey)?, addr, len_bytes)
     }
 
-    /// As [`Memory::gather`](transport::Memory::gather), into a span: one copy, with the order of
+    /// Like [`Memory::gather`](transport::Memory::gather), into a span: one copy, with the order of
     /// [`Span::write`] for each entry of the list.
     ///
     /// # Errors
-    /// As there.
-    #[inline(always)] // One call on the way of every one-sided request.
+    /// As [`Memory::gather`](transport::Memory::gather).
+    #[inline(always)] // One call on the path of every one-sided request.
     pub fn gather_to(&self, pd: PdId, sgl: &[Sge], offset: u64, to: Span<'_>) -> Result<(), MemoryError> {
         walk(sgl, offset, to.len_bytes(), |piece, at, len| {
             let grant = self.admit_local(pd, piece, false)?;
             let to = to.part(at, len).ok_or(MemoryError::OutOfBounds)?;
-            // SAFETY: pinned until after the copy, rights checked.
+            // SAFETY: the grant stays pinned until after the copy, and `admit_local` has checked its rights.
             unsafe { grant.read_to(piece.addr, to) }
         })
     }
 
-    /// As [`Memory::scatter`](transport::Memory::scatter), from a span: one copy, with the order of
+    /// Like [`Memory::scatter`](transport::Memory::scatter), from a span: one copy, with the order of
     /// [`Span::write`] for each entry of the list.
     ///
     /// # Errors
-    /// As there.
-    #[inline(always)] // One call on the way of every one-sided request.
+    /// As [`Memory::scatter`](transport::Memory::scatter).
+    #[inline(always)] // One call on the path of every one-sided request.
     pub fn scatter_from(&self, pd: PdId, sgl: &[Sge], offset: u64, from: Span<'_>) -> Result<(), MemoryError> {
         walk(sgl, offset, from.len_bytes(), |piece, at, len| {
             let grant = self.admit_local(pd, piece, true)?;
             let from = from.part(at, len).ok_or(MemoryError::OutOfBounds)?;
-            // SAFETY: pinned until after the copy, rights checked.
+            // SAFETY: the grant stays pinned until after the copy, and `admit_local` has checked its rights.
             unsafe { grant.write_from(piece.addr, from) }
         })
     }

@@ -14,7 +14,7 @@ const ALIGN: MemoryError = MemoryError::Misaligned;
 
 const ADD: AtomicOp = AtomicOp::FetchAdd { add: 1 };
 
-/// Ranges of a region of 64 bytes from BASE on, and whether they are inside.
+/// Ranges of a region of 64 bytes from BASE on; true if they are inside.
 const RANGES: [(u64, u32, bool); 14] = [
     (BASE, 64, true),
     (BASE, 1, true),

@@ -1,10 +1,10 @@
-//! What madvise(2) means for adopted memory.
+//! The effect of madvise(2) on adopted memory.
 //!
-//! `MADV_DONTNEED` gives private memory back: the next look finds zeros. In shared memory it changes nothing, so such a
-//! call of the program comes here first, and fresh private pages take the place of adopted ones. That is what a program
-//! sees whose pages a network card holds: the card keeps the old ones.
+//! `MADV_DONTNEED` gives private memory back: the next read finds zeros. In shared memory it changes nothing.
+//! So such a call of the program comes here first, and fresh private pages replace the adopted ones. A
+//! program whose pages a network card holds sees the same: the card keeps the old pages.
 //!
-//! Nothing here allocates or takes a lock: the caller may be the program's allocator.
+//! No function here allocates or takes a lock: the caller may be the program's allocator.
 
 use std::io;
 use std::ops::Range;
@@ -18,15 +18,15 @@ use crate::region::page_bytes;
 
 /// `MADV_DONTNEED_LOCKED` of Linux 5.18.
 const DONTNEED_LOCKED: libc::c_int = 24;
-/// Marks that private pages have and shared ones would lose.
+/// Advice that sets flags on private pages. Moving the pages into shared memory would lose these flags.
 const MARKS: [libc::c_int; 4] = [libc::MADV_WIPEONFORK, libc::MADV_DONTFORK, libc::MADV_MERGEABLE, libc::MADV_DONTDUMP];
-/// Marked ranges that are remembered one by one.
+/// The number of advised ranges that are recorded one by one.
 const MOST_MARKED: usize = 256;
 
-/// A range that was marked, for good: it only keeps memory from being adopted.
+/// A range with such advice. It is never removed, because it only keeps memory from being adopted.
 struct Marked {
     start: AtomicUsize,
-    /// Zero until the beginning is there.
+    /// Zero until `start` is stored.
     end: AtomicUsize,
 }
 
@@ -34,11 +34,11 @@ static MARKED: [Marked; MOST_MARKED] =
     [const { Marked { start: AtomicUsize::new(0), end: AtomicUsize::new(0) } }; MOST_MARKED];
 static MARKED_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// What a program's `madvise` means for adopted pages, which is done here. The rest of the range is for the kernel:
-/// `otherwise` is called for each part of it, or once for all of it if nothing is adopted.
+/// Carries out a program's `madvise` for adopted pages. The rest of the range is left to the kernel:
+/// `otherwise` is called for each part of it, or once for the whole range if nothing is adopted.
 ///
 /// # Errors
-/// What `otherwise` or the kernel says.
+/// The error of `otherwise` or of the kernel.
 ///
 /// # Safety
 /// As madvise(2), by the owner of the range.
@@ -58,7 +58,7 @@ pub unsafe fn advise(
         return otherwise(start, len_bytes);
     };
     let range = start..end;
-    // Up to here everything is done with.
+    // Everything before `done` is finished.
     let (mut done, mut result) = (start, Ok(()));
     probe::visit(&range, |mapping| {
         if result.is_ok() && store::is_adopted(mapping) {
@@ -77,14 +77,14 @@ pub unsafe fn advise(
     if done < end { otherwise(done, end - done) } else { Ok(()) }
 }
 
-/// Puts fresh private pages in the place of others.
+/// Replaces pages by fresh private ones.
 ///
 /// # Safety
 /// Nothing of the range may be needed any more.
 unsafe fn renew(range: &Range<usize>, rights: libc::c_int) -> io::Result<()> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     let start = core::ptr::with_exposed_provenance_mut(range.start);
-    // SAFETY: passed on to the caller.
+    // SAFETY: this function's contract: nobody needs the range any more.
     let mapped = unsafe { calls::mmap(start, range.len(), rights, flags, -1, 0) };
     if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -97,7 +97,8 @@ fn mark(start: usize, len_bytes: usize) {
     }
 }
 
-/// Whether a mark was put on any of a range; always, if there were more marks than are remembered.
+/// True if such advice was given for any byte of a range. Always true once there were more than
+/// [`MOST_MARKED`].
 pub(super) fn was_given(range: &Range<usize>) -> bool {
     let count = MARKED_COUNT.load(Relaxed);
     let marked = |marked: &Marked| {

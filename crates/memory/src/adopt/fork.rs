@@ -1,12 +1,14 @@
-//! What `fork` does with adopted memory.
+//! The handlers of `fork` for adopted memory.
 //!
-//! A fork copies private pages and shares those of a memfd. So before a fork adoption is given up: the pages become
-//! private where they are, and the kernel copies them for the child as it copies all others, when one of the two
-//! writes to them. Nothing is copied here, and what other threads write meanwhile is before or after the fork as ever.
+//! A fork copies private pages and shares those of a memfd. So adoption is given up before a fork: the pages
+//! become private where they are. The kernel then copies them for the child like all others, when one of the
+//! two processes writes to them. These handlers copy nothing. A concurrent store of another thread happens
+//! before or after the fork, as without adoption.
 //!
-//! Only if somebody may hold the pages (see [`holders`]), or waits on a word in them ([`waiters`]), they must stay what
-//! they are. The child then gets a copy that is made before the fork, page by page. So does the kernel with
-//! pages that are pinned; a store of another thread may be in it while an earlier one is not.
+//! The pages must stay shared only if a descriptor may hold them (see [`holders`]), or a thread waits on a
+//! word in them ([`waiters`]). The child then gets a copy that is made before the fork, page by page. The
+//! kernel does the same with pinned pages. Such a copy may contain a store of another thread and lack an
+//! earlier one.
 //!
 //! ```text
 //!   prepare: lock the table; give up, or copy
@@ -14,7 +16,7 @@
 //!   parent:  drop the copies; unlock
 //! ```
 //!
-//! In the child only system calls are made and nothing is allocated or freed.
+//! In the child only system calls are made; nothing is allocated or freed.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -24,30 +26,30 @@ use super::moves::{self, Copy, Part};
 use super::{Adopted, Table, give_up, holders, lock, mapped_parts, proof, waiters};
 use crate::calls;
 
-/// What is kept from `prepare` to the handlers after the fork.
+/// The state that `prepare` keeps for the handlers after the fork.
 struct Forking {
     table: MutexGuard<'static, Table>,
-    /// What the child must not share, and its copy if there was memory for one.
+    /// The mappings that the child must not share, each with its copy if there was memory for one.
     copies: Vec<(Part, Option<Copy>)>,
 }
 
-/// Touched by the thread that holds the table's lock alone.
+/// Accessed only by the thread that holds the table's lock.
 struct Held(UnsafeCell<Option<Forking>>);
 
-// SAFETY: the lock that lies in it keeps threads apart; and it is given back by the thread
-// that took it, or by its copy in the child.
+// SAFETY: only the holder of the table's lock touches the cell, and the cell keeps the guard. The guard is
+// dropped by the thread that took it, or by that thread's copy in the child.
 unsafe impl Sync for Held {}
 
 static HELD: Held = Held(UnsafeCell::new(None));
 
-/// From now on forks by the C library's `fork` are taken care of.
+/// Installs the handlers for the C library's `fork`, once per process.
 ///
 /// # Errors
-/// If the C library has no memory for that.
+/// If the C library has no memory for them.
 pub(super) fn watch() -> io::Result<()> {
     static DONE: OnceLock<libc::c_int> = OnceLock::new();
     let refused = *DONE.get_or_init(|| {
-        // SAFETY: the handlers keep to what they may do, and live as long as the program.
+        // SAFETY: the handlers do only what a fork handler may do, and live as long as the program.
         unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) }
     });
     if refused == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(refused)) }
@@ -57,7 +59,7 @@ extern "C" fn prepare() {
     let table = lock();
     let shared = mapped_parts(|mapping| mapping.shared);
     let copies = if shared.is_empty() { Vec::new() } else { table.part_with(shared) };
-    // SAFETY: this thread holds the lock.
+    // SAFETY: this thread holds the lock of the table.
     unsafe { *HELD.0.get() = Some(Forking { table, copies }) };
 }
 
@@ -67,13 +69,13 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
-    // SAFETY: this thread is the copy of the one that holds the lock.
+    // SAFETY: this thread is the copy of the one that holds the lock, and the child has no other.
     let Some(Forking { mut table, mut copies }) = (unsafe { (*HELD.0.get()).take() }) else {
         return;
     };
     for (part, copy) in &mut copies {
         let put = match copy.take() {
-            // SAFETY: these are the parent's pages, and the copy has what they hold.
+            // SAFETY: the child does not need the parent's pages, since the copy has the same contents.
             Some(copy) => unsafe { copy.put(&part.pages.range) },
             None => Err(io::ErrorKind::OutOfMemory.into()),
         };
@@ -81,22 +83,23 @@ extern "C" fn in_child() {
             take_away(part);
         }
     }
-    // The allocator may be the program's own, and is left alone.
+    // The allocator may be the program's own, so nothing is freed here.
     core::mem::forget(copies);
     core::mem::forget(core::mem::replace(&mut *table, Table::new()));
     give_up::begin_anew();
 }
 
-/// There is no memory for the child's copy: it finds nothing, rather than what its parent writes.
+/// Maps inaccessible pages because there is no memory for the child's copy. Otherwise the child would see its
+/// parent's later writes.
 fn take_away(part: &Part) {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
     let (start, len_bytes) = (core::ptr::with_exposed_provenance_mut(part.pages.range.start), part.pages.range.len());
-    // SAFETY: over the pages, which are the parent's.
+    // SAFETY: replaces the mapping of the parent's pages, which the child must not use.
     unsafe { calls::mmap(start, len_bytes, libc::PROT_NONE, flags, -1, 0) };
 }
 
 impl Table {
-    /// Sees to it that a child will not share these pages: they become private, or it gets copies.
+    /// Makes sure that a child does not share these pages: they become private, or it gets copies.
     fn part_with(&self, shared: Vec<Part>) -> Vec<(Part, Option<Copy>)> {
         let ranges: Vec<_> = shared.iter().map(|part| part.pages.range.clone()).collect();
         let has_threads = !proof::is_alone();
@@ -110,7 +113,8 @@ impl Table {
                 copies.push((part, None));
                 continue;
             };
-            // SAFETY: it is mapped there so, and nobody writes to the file any more: peers are cut off.
+            // SAFETY: `part` describes the present mapping. Nobody writes to the file any more, since the
+            // mirrors have cut off peers.
             let parted =
                 !stay && unsafe { give_up::make_private(&part.pages, part.rights, &adopted.window.fd) }.is_ok();
             if !parted {

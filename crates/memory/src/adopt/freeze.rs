@@ -1,4 +1,4 @@
-//! Stopping whoever writes to a range, with userfaultfd(2).
+//! Stops threads that write to a range, with userfaultfd(2).
 
 use std::io;
 use std::ops::Range;
@@ -46,35 +46,36 @@ const MODE_MISSING: u64 = 1;
 const MODE_WP: u64 = 2;
 const WRITEPROTECT: u64 = 1;
 
-/// What lies behind a range.
+/// The kind of memory behind a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Private anonymous memory. Who touches a page that is not there waits too, even to read.
+    /// Private anonymous memory. A thread that touches a missing page waits too, even to read.
     Private,
-    /// A memfd. Reading goes on.
+    /// A memfd. Readers do not wait.
     Shared,
 }
 
-/// A range whose writers wait until this is dropped. They then try again with what is mapped there.
+/// A frozen range. Its writers wait until this value is dropped, then retry on the mapping that is there by
+/// then.
 #[derive(Debug)]
 pub(super) struct Frozen {
     _fd: OwnedFd,
 }
 
 impl Frozen {
-    /// Lets whoever writes to these pages from now on wait.
+    /// Makes every thread wait that writes to these pages from this moment on.
     ///
     /// # Errors
-    /// What the kernel says: EPERM and ENOSYS where userfaultfd is not allowed, EINVAL if the
-    /// kernel is too old, EBUSY if the program watches the range so itself.
+    /// The kernel's error: EPERM and ENOSYS where userfaultfd is not allowed, EINVAL if the kernel is too
+    /// old, EBUSY if the program itself watches the range with userfaultfd.
     pub(super) fn new(range: &Range<usize>, kind: Kind) -> io::Result<Frozen> {
         let fd = open()?;
         let (start, len) = (range.start as u64, range.len() as u64);
         let mode = if kind == Kind::Private { MODE_MISSING | MODE_WP } else { MODE_WP };
         let mut register = Register { start, len, mode, ioctls: 0 };
         let mut protect = WriteProtect { start, len, mode: WRITEPROTECT };
-        // SAFETY: each request reads and writes one such structure; what becomes of the range
-        // is that accesses wait.
+        // SAFETY: each request reads and writes one structure of its type. The only effect on the range is
+        // that accesses wait.
         unsafe {
             checked(libc::ioctl(fd.as_raw_fd(), UFFDIO_REGISTER, &mut register))?;
             checked(libc::ioctl(fd.as_raw_fd(), UFFDIO_WRITEPROTECT, &mut protect))?;
@@ -83,33 +84,33 @@ impl Frozen {
     }
 }
 
-/// A userfaultfd that catches the kernel's own accesses as well, if we may have one; or else one
-/// that makes them fail.
+/// A userfaultfd that also catches the kernel's own accesses, if the process may have one; otherwise one that
+/// makes them fail.
 fn open() -> io::Result<OwnedFd> {
     let create = |flags: libc::c_int| {
-        // SAFETY: makes a descriptor.
+        // SAFETY: the call takes flags only and returns a new descriptor.
         checked(unsafe { libc::syscall(libc::SYS_userfaultfd, flags | libc::O_CLOEXEC) } as libc::c_int)
     };
     let fd = create(0).or_else(|_| create(USER_MODE_ONLY))?;
-    // SAFETY: ours from its birth.
+    // SAFETY: a new descriptor that nothing else owns.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let mut api = Api { api: UFFD_API, features: FEATURE_PAGEFAULT_FLAG_WP | FEATURE_WP_SHMEM, ioctls: 0 };
-    // SAFETY: reads and writes one such structure.
+    // SAFETY: the request reads and writes one structure of this type.
     checked(unsafe { libc::ioctl(fd.as_raw_fd(), UFFDIO_API, &mut api) })?;
     Ok(fd)
 }
 
-/// Why nobody writes to pages while they move.
+/// The reason why no thread writes to pages while they move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Writers {
-    /// There are none: see [`proof`].
+    /// There are no writers: see [`proof`].
     None,
-    /// The kernel stops them.
+    /// The kernel stops the writers.
     Stopped,
 }
 
 impl Writers {
-    /// For private pages that are to be adopted.
+    /// For private pages that will be adopted.
     pub(super) fn for_moving(range: &Range<usize>, mode: Adoption) -> Result<Writers, Verdict> {
         match mode {
             Adoption::Never => Err(Verdict::Unsuitable),
@@ -118,7 +119,7 @@ impl Writers {
         }
     }
 
-    /// For adopted pages that are to be private again.
+    /// For adopted pages that will be private again.
     pub(super) fn for_moving_back(mode: Adoption) -> Result<Writers, Verdict> {
         match mode {
             Adoption::Always => Writers::stopped_or_none(),
@@ -134,7 +135,7 @@ impl Writers {
         }
     }
 
-    /// Keeps the writers of a range away until what is returned is dropped.
+    /// Keeps the writers of a range away until the returned value is dropped.
     pub(super) fn keep_away(self, range: &Range<usize>, kind: Kind) -> io::Result<Option<Frozen>> {
         match self {
             Writers::None => Ok(None),
@@ -143,15 +144,15 @@ impl Writers {
     }
 }
 
-/// No signal handler runs on this thread as long as it lives: it might wait for a page that this
-/// thread has frozen.
+/// Blocks signals on this thread while the value lives: a handler might wait for a page that this thread has
+/// frozen.
 pub(super) struct NoSignals {
     before: libc::sigset_t,
 }
 
 impl NoSignals {
     pub(super) fn new() -> NoSignals {
-        // SAFETY: all zeros are a set, which is then filled; the mask is this thread's own.
+        // SAFETY: an all-zero `sigset_t` is valid and `sigfillset` fills it; the mask belongs to this thread.
         unsafe {
             let mut all: libc::sigset_t = core::mem::zeroed();
             let mut before: libc::sigset_t = core::mem::zeroed();
@@ -164,7 +165,7 @@ impl NoSignals {
 
 impl Drop for NoSignals {
     fn drop(&mut self) {
-        // SAFETY: as it was.
+        // SAFETY: `before` is the mask that `pthread_sigmask` returned in `new`.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, core::ptr::null_mut()) };
     }
 }

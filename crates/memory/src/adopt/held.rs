@@ -1,17 +1,17 @@
-//! The ranges that are registered now: pages may move only while no key leads to them.
+//! The registered ranges: pages may move only while no key covers them.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// A multiset of ranges that may overlap, sorted by the power of two of their length, so that a search in each class
-/// need not look further back than the class's longest range.
+/// A multiset of ranges that may overlap, in classes by the power of two of their length. A search in a class
+/// then goes back no further than the class's longest range.
 #[derive(Debug)]
 pub(super) struct Held {
     classes: [BTreeSet<(usize, usize, u64)>; usize::BITS as usize],
     next: u64,
 }
 
-/// Names an entry.
+/// Identifies an entry.
 pub(super) type Number = u64;
 
 impl Held {
@@ -19,7 +19,7 @@ impl Held {
         Held { classes: [const { BTreeSet::new() }; usize::BITS as usize], next: 0 }
     }
 
-    /// Adds a range, which is not empty.
+    /// Adds a range, which must not be empty.
     pub(super) fn insert(&mut self, range: &Range<usize>) -> Number {
         self.next += 1;
         self.classes[class(range)].insert((range.start, range.end, self.next));
@@ -30,7 +30,7 @@ impl Held {
         self.classes[class(range)].remove(&(range.start, range.end, number));
     }
 
-    /// Whether any byte of a range is registered.
+    /// True if any byte of a range is registered.
     pub(super) fn overlaps(&self, range: &Range<usize>) -> bool {
         let reaches = |(class, entries): (usize, &BTreeSet<(usize, usize, u64)>)| {
             // Every range of the class is shorter than twice its power of two.

@@ -1,15 +1,16 @@
-//! Who else may hold pages of this process: the kernel, on behalf of a descriptor.
+//! Descriptors through which the kernel may hold pages of this process.
 //!
-//! io_uring keeps the pages of registered buffers, and of reads that are under way; so do AIO, VFIO, GPUs, AF_XDP,
-//! and other RDMA devices. They go on to use those pages after the addresses have got others. No call tells which
-//! pages are held, so the descriptors are looked at: anything that is not known to hold none may hold some.
+//! io_uring keeps the pages of registered buffers, and of reads in progress. So do AIO, VFIO, GPUs, AF_XDP,
+//! and other RDMA devices. They keep using those pages after other pages have been mapped at the same
+//! addresses. No call tells which pages are held, so this module checks the descriptors: any that is not
+//! known to hold no pages may hold some.
 
 use std::fs;
 use std::os::fd::RawFd;
 
 use crate::probe;
 
-/// Descriptors of these kinds never hold memory of a process between two calls.
+/// Anonymous descriptors that never hold memory of a process between two calls.
 const HARMLESS_ANONYMOUS: [&str; 9] = [
     "[eventfd]",
     "[eventpoll]",
@@ -24,16 +25,16 @@ const HARMLESS_ANONYMOUS: [&str; 9] = [
 /// Major numbers of terminals.
 const TERMINALS: [libc::c_uint; 2] = [4, 5];
 const PSEUDO_TERMINALS: core::ops::RangeInclusive<libc::c_uint> = 136..=143;
-/// Major number of /dev/null and its like, and the minor numbers of those that touch no memory themselves: null, zero,
-/// full, random, urandom, kmsg.
+/// Major number of /dev/null and similar devices, and the minor numbers of those that do no I/O into held
+/// pages: null, zero, full, random, urandom, kmsg.
 const MEMORY_DEVICES: libc::c_uint = 1;
 const HARMLESS_MEMORY_DEVICES: [libc::c_uint; 6] = [3, 5, 7, 8, 9, 11];
 const HARMLESS_DOMAINS: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
-/// Rings of AIO and of io_uring are mapped for as long as they work, descriptor or not.
+/// AIO and io_uring rings are mapped for as long as they work, even without a descriptor.
 const RINGS: [&[u8]; 2] = [b"/[aio]", b"anon_inode:[io_uring]"];
 
-/// Whether anybody may hold pages of this process now. `threads`: others may be in the middle of a direct read, which
-/// holds pages until it returns.
+/// True if pages of this process may be held. `threads`: other threads may be in a direct read, which holds
+/// pages until it returns.
 pub(super) fn may_exist(threads: bool) -> bool {
     has_rings() || !descriptors_are_harmless(threads)
 }
@@ -50,7 +51,7 @@ fn descriptors_are_harmless(threads: bool) -> bool {
         let Ok(entry) = entry else { return false };
         let name = entry.file_name();
         let Some(fd) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        // A descriptor that is gone meanwhile is this directory's, or was closed by another thread.
+        // A descriptor that is gone by this time was the directory's own, or another thread closed it.
         if let Ok(target) = fs::read_link(entry.path())
             && !is_harmless(fd, target.as_os_str().as_encoded_bytes(), threads)
         {
@@ -75,7 +76,7 @@ fn is_harmless(fd: RawFd, target: &[u8], threads: bool) -> bool {
 }
 
 fn is_harmless_file(fd: RawFd, threads: bool) -> bool {
-    // SAFETY: all zeros are such a structure, and the call fills it.
+    // SAFETY: an all-zero `stat` is valid, and the call fills it.
     let status = unsafe {
         let mut status: libc::stat = core::mem::zeroed();
         if libc::fstat(fd, &mut status) != 0 {
@@ -97,14 +98,14 @@ fn is_harmless_file(fd: RawFd, threads: bool) -> bool {
     }
 }
 
-/// Whether reads of it go straight into the caller's pages (O_DIRECT of open(2)).
+/// True if reads go directly into the caller's pages (O_DIRECT of open(2)).
 fn is_direct(fd: RawFd) -> bool {
-    // SAFETY: asks for flags.
+    // SAFETY: only reads the descriptor's flags.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
     flags < 0 || flags & libc::O_DIRECT != 0
 }
 
-/// An ordinary socket, which copies what it is given (no MSG_ZEROCOPY).
+/// True for an ordinary socket that copies data (no MSG_ZEROCOPY).
 fn is_harmless_socket(fd: RawFd) -> bool {
     let domain = option(fd, libc::SO_DOMAIN);
     domain.is_some_and(|domain| HARMLESS_DOMAINS.contains(&domain)) && option(fd, libc::SO_ZEROCOPY) != Some(1)
@@ -113,15 +114,15 @@ fn is_harmless_socket(fd: RawFd) -> bool {
 fn option(fd: RawFd, name: libc::c_int) -> Option<libc::c_int> {
     let mut value: libc::c_int = 0;
     let mut len = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: fills one number.
+    // SAFETY: the call writes at most `len` bytes, the size of `value`.
     let got = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, name, (&raw mut value).cast(), &mut len) };
     (got == 0).then_some(value)
 }
 
-/// Whether another process runs in this address space (`CLONE_VM` of clone(2) without `CLONE_THREAD`): a child or the
-/// parent. Its threads are not in our list.
+/// True if another process, a child or the parent, runs in this address space (`CLONE_VM` of clone(2) without
+/// `CLONE_THREAD`). This process's task list does not show its threads.
 pub(super) fn shares_memory_with_relatives() -> bool {
-    // SAFETY: asks for numbers.
+    // SAFETY: these calls take no arguments and cannot fail.
     let (own, parent) = unsafe { (libc::getpid(), libc::getppid()) };
     shares_memory(own, parent) || children().any(|child| shares_memory(own, child))
 }
@@ -129,7 +130,8 @@ pub(super) fn shares_memory_with_relatives() -> bool {
 fn shares_memory(own: libc::pid_t, other: libc::pid_t) -> bool {
     /// `KCMP_VM` of <linux/kcmp.h>.
     const VM: libc::c_long = 1;
-    // SAFETY: compares two processes; an error means that they have nothing in common that we may know of.
+    // SAFETY: only compares two processes. An error means that this process may not inspect the other, so
+    // they share no memory.
     other > 0 && unsafe { libc::syscall(libc::SYS_kcmp, own, other, VM, 0, 0) == 0 }
 }
 

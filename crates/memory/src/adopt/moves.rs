@@ -1,11 +1,11 @@
-//! Moving pages into a memfd and back, in place.
+//! Moves pages into a memfd and back, in place.
 //!
-//! Both ways: freeze a piece of the range, copy it to a mapping elsewhere, put that mapping in
-//! its place with `mremap`, thaw. A piece at a time, so that no writer waits long and not much
-//! memory exists twice.
+//! Both directions: freeze a piece of the range, copy it to a mapping elsewhere, put that mapping in its
+//! place with `mremap`, thaw. One piece at a time, so that no writer waits long and little memory exists
+//! twice.
 //!
-//! While a piece is frozen this thread writes to nothing but its stack and the copy: the
-//! program's heap, and so ours, may lie in the piece.
+//! While a piece is frozen this thread writes only to its stack and the copy: the piece may contain the
+//! program's heap, which this library shares.
 
 use std::fs::File;
 use std::io;
@@ -19,15 +19,16 @@ use crate::probe::FileId;
 use crate::region::{HUGE_BYTES, checked, page_bytes};
 use crate::{calls, copies};
 
-/// How much is moved at once, and so how much memory exists twice for a moment; less where there is no room for so
-/// much. Huge pages fit. Each piece that moves back stays a mapping of its own, so few are better.
+/// Bytes that move at once, and so exist twice for a moment; the smaller number if there is no room for the
+/// larger. Both are whole huge pages. Each piece that moves back stays a mapping of its own, so few pieces
+/// are better.
 const PIECES_BYTES: [usize; 2] = [32 * HUGE_BYTES, 2 * HUGE_BYTES];
-/// How many pages are looked up at once; what is known of them lies on the stack.
+/// Pages that are looked up at once. Their states lie on the stack.
 const LOOK_UP: usize = 256;
 /// Bits of /proc/self/pagemap: the page is in memory, or swapped out.
 const THERE: u64 = 3 << 62;
 
-/// Whole pages of this process, and where in a memfd they lie or shall lie.
+/// Whole pages of this process, and their present or future place in a memfd.
 #[derive(Clone, Debug)]
 pub(super) struct Pages {
     pub(super) range: Range<usize>,
@@ -45,7 +46,7 @@ impl Pages {
 }
 
 impl Pages {
-    /// How large pieces may be, if there is room for any to exist twice.
+    /// The largest size of pieces for which there is room to exist twice.
     fn piece_bytes(&self) -> io::Result<usize> {
         let fit = PIECES_BYTES.into_iter().find(|bytes| room::is_there(self.range.len().min(*bytes)));
         fit.ok_or_else(|| io::ErrorKind::OutOfMemory.into())
@@ -56,23 +57,23 @@ impl Pages {
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) pages: Pages,
-    /// What the program may do with them.
+    /// The program's rights (`PROT_*`).
     pub(super) rights: libc::c_int,
-    /// Or a private copy, since a fork.
+    /// False if it is a private copy since a fork.
     pub(super) shared: bool,
     pub(super) file: FileId,
 }
 
-/// Why pages could not be moved.
+/// The reason why pages could not be moved.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// And everything is as it was.
+    /// All pages are unchanged.
     AsItWas(io::Error),
-    /// And some of them could not be moved back.
+    /// Some pages could not be moved back.
     Stuck,
 }
 
-/// Moves private pages into a memfd that is large enough, and maps that in their place.
+/// Moves private pages into a memfd that is large enough, and maps the memfd in their place.
 ///
 /// # Safety
 /// The pages must be private anonymous memory, readable and writable, and not of this
@@ -83,12 +84,12 @@ pub(super) unsafe fn into_memfd(pages: &Pages, memfd: &impl AsFd, writers: Write
     let pagemap = pagemap().map_err(Refused::AsItWas)?;
     let _quiet = NoSignals::new();
     for piece in pages.pieces(piece_bytes) {
-        // SAFETY: a part of them.
+        // SAFETY: a part of the pages that this function's contract describes.
         if let Err(error) = unsafe { piece_into_memfd(&piece, memfd, &pagemap, writers) } {
             let range = pages.range.start..piece.range.start;
             let pages = Pages { range, ..pages.clone() };
             let moved = Part { pages, rights: READ_WRITE, shared: true, file: FileId::default() };
-            // SAFETY: these have just been moved.
+            // SAFETY: the loop above has just mapped the memfd in these pages.
             let back = unsafe { out_of_memfd(&moved, &memfd, writers, Then::Free) };
             return Err(if back { Refused::AsItWas(error) } else { Refused::Stuck });
         }
@@ -99,14 +100,13 @@ pub(super) unsafe fn into_memfd(pages: &Pages, memfd: &impl AsFd, writers: Write
 unsafe fn piece_into_memfd(pages: &Pages, memfd: BorrowedFd<'_>, pagemap: &File, writers: Writers) -> io::Result<()> {
     let copy = Copy::of_memfd(pages, memfd)?;
     let _still = writers.keep_away(&pages.range, Kind::Private)?;
-    // SAFETY: the pages are readable, and the copy is as long.
+    // SAFETY: the pages are readable, and the copy has the same length.
     unsafe { copy.fill_with_present(pages, pagemap) }?;
-    // SAFETY: the copy holds all that the pages hold, and nobody changes them.
+    // SAFETY: the copy holds all bytes of the pages, and `keep_away` has stopped their writers.
     unsafe { copy.replace(pages, memfd) }.map(drop)
 }
 
-/// Moves pages back into private memory, as far as that is possible. What cannot be moved stays;
-/// whether there was nothing of the kind.
+/// Moves pages back into private memory as far as possible. Returns true if no page had to stay.
 ///
 /// # Safety
 /// The memfd must be mapped in these pages, at this offset, and they must not be of this thread's
@@ -118,7 +118,7 @@ pub(super) unsafe fn out_of_memfd(part: &Part, memfd: &impl AsFd, writers: Write
     let mut all = true;
     for piece in part.pages.pieces(piece_bytes) {
         let piece = Part { pages: piece, ..part.clone() };
-        // SAFETY: a part of them.
+        // SAFETY: a part of the pages that this function's contract describes.
         let moved = unsafe { piece_out_of_memfd(&piece, memfd, &pagemap, writers) }.is_ok();
         if moved && then == Then::Free {
             store::free(&memfd, piece.pages.offset, piece.pages.range.len() as u64);
@@ -131,9 +131,9 @@ pub(super) unsafe fn out_of_memfd(part: &Part, memfd: &impl AsFd, writers: Write
 /// The fate of pages in the memfd that have moved back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Then {
-    /// Nobody else looks at them.
+    /// No other process reads them.
     Free,
-    /// The child of a fork may look at them.
+    /// The child of a fork may read them.
     Keep,
 }
 
@@ -146,18 +146,19 @@ unsafe fn piece_out_of_memfd(part: &Part, memfd: BorrowedFd<'_>, pagemap: &File,
         if writers != Writers::None || part.rights & libc::PROT_READ == 0 {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        // SAFETY: the pages are readable. Those that the program has written since lie over those of the file.
+        // SAFETY: the pages are readable. Pages that the program has written since the fork replace those of
+        // the file.
         unsafe { copy.fill_with_present(pages, pagemap) }?;
     }
     copy.allow(part.rights)?;
-    // SAFETY: the copy holds all that the memfd holds there, and nobody changes it.
+    // SAFETY: the copy holds all bytes of the pages, and `keep_away` has stopped their writers.
     match unsafe { copy.replace(pages, memfd) }? {
         Replaced::ByCopy => Ok(()),
         Replaced::ByMemfd => Err(io::ErrorKind::OutOfMemory.into()),
     }
 }
 
-/// A private copy of pages of a memfd as they are now, for the child of a fork.
+/// A private copy of the present contents of pages of a memfd, for the child of a fork.
 ///
 /// # Errors
 /// If there is no memory for it.
@@ -174,7 +175,7 @@ fn pagemap() -> io::Result<File> {
     File::open("/proc/self/pagemap")
 }
 
-/// What took the place of pages.
+/// The mapping that took the place of pages.
 enum Replaced {
     ByCopy,
     ByMemfd,
@@ -192,8 +193,8 @@ impl Copy {
         let copy = Copy::reserve(&pages.range)?;
         copy.map(libc::MAP_SHARED, memfd.as_raw_fd(), pages.offset)?;
         if copy.len_bytes >= HUGE_BYTES {
-            // A wish.
-            // SAFETY: our own mapping.
+            // MADV_HUGEPAGE is only a hint, so its result does not matter.
+            // SAFETY: the mapping belongs to this value.
             unsafe { calls::madvise(pointer(copy.start), copy.len_bytes, libc::MADV_HUGEPAGE) };
         }
         Ok(copy)
@@ -205,8 +206,8 @@ impl Copy {
         Ok(copy)
     }
 
-    /// As many addresses, as far from a multiple of the huge page as the range itself, so that
-    /// huge pages can move whole.
+    /// Reserves an address range of the same length. It lies at the same offset from a multiple of the huge
+    /// page as the range itself, so that huge pages can move whole.
     fn reserve(range: &Range<usize>) -> io::Result<Copy> {
         let len_bytes = range.len();
         let spare = if len_bytes >= HUGE_BYTES { HUGE_BYTES } else { 0 };
@@ -217,7 +218,7 @@ impl Copy {
             return Err(io::Error::last_os_error());
         }
         let before = if spare == 0 { 0 } else { range.start.wrapping_sub(all.addr()) % HUGE_BYTES };
-        // SAFETY: what is before and behind of our own mapping.
+        // SAFETY: unmaps only the spare parts before and after the range, within the new mapping.
         unsafe {
             if before > 0 {
                 calls::munmap(all, before);
@@ -230,14 +231,14 @@ impl Copy {
     }
 
     fn map(&self, flags: libc::c_int, fd: libc::c_int, offset: u64) -> io::Result<()> {
-        // SAFETY: over our own mapping.
+        // SAFETY: maps over this value's own mapping.
         unsafe { map_at(self.start, self.len_bytes, flags, fd, offset) }
     }
 
-    /// Copies those pages in that are in memory or swapped out.
+    /// Copies those pages that are in memory or swapped out.
     ///
     /// # Safety
-    /// The pages must be readable, and as many as there are here.
+    /// The pages must be readable, and their number must be that of this mapping.
     unsafe fn fill_with_present(&self, pages: &Pages, pagemap: &File) -> io::Result<()> {
         let mut states = [0u64; LOOK_UP];
         let page = page_bytes();
@@ -249,7 +250,7 @@ impl Copy {
             for run in states.chunk_by(|one, other| (one & THERE == 0) == (other & THERE == 0)) {
                 if run[0] & THERE != 0 {
                     let offset = from - pages.range.start + at * page;
-                    // SAFETY: within the pages; they are there, and readable.
+                    // SAFETY: within the pages, which this function's contract makes readable.
                     unsafe { self.fill(offset, pages.range.start + offset, run.len() * page) }?;
                 }
                 at += run.len();
@@ -258,22 +259,22 @@ impl Copy {
         Ok(())
     }
 
-    /// What the program may do with it.
+    /// Sets the program's rights (`PROT_*`).
     fn allow(&self, rights: libc::c_int) -> io::Result<()> {
         if rights == READ_WRITE {
             return Ok(());
         }
-        // SAFETY: our own mapping.
+        // SAFETY: the mapping belongs to this value.
         checked(unsafe { libc::mprotect(pointer(self.start), self.len_bytes, rights) }).map(drop)
     }
 
-    /// Copies bytes in, with memory taken first in a way that reports when there is none.
+    /// Copies bytes in. It first populates the pages by a call that returns an error if there is no memory.
     ///
     /// # Safety
     /// `from` must be readable.
     unsafe fn fill(&self, offset: usize, from: usize, len_bytes: usize) -> io::Result<()> {
         let to: *mut u8 = pointer(self.start + offset);
-        // SAFETY: within our own mapping, which lies elsewhere.
+        // SAFETY: `to` lies within this value's own mapping, which does not overlap `from`.
         unsafe {
             checked(calls::madvise(to.cast(), len_bytes, libc::MADV_POPULATE_WRITE))?;
             copies::copy_apart(pointer(from), to, len_bytes);
@@ -281,11 +282,11 @@ impl Copy {
         Ok(())
     }
 
-    /// Reads what a memfd holds of these pages.
+    /// Reads the memfd's contents of these pages.
     fn read(&self, pages: &Pages, memfd: BorrowedFd<'_>) -> io::Result<()> {
         let (fd, end) = (memfd.as_raw_fd(), pages.offset as i64 + self.len_bytes as i64);
         let mut at = pages.offset as i64;
-        // SAFETY: system calls that write to our own mapping, no more than it holds.
+        // SAFETY: system calls that write only to this value's own mapping, and no more bytes than it has.
         unsafe {
             while at < end {
                 let data = libc::lseek(fd, at, libc::SEEK_DATA);
@@ -294,7 +295,8 @@ impl Copy {
                 }
                 let hole = libc::lseek(fd, data, libc::SEEK_HOLE).clamp(data, end);
                 let to = pointer(self.start + (data - pages.offset as i64) as usize);
-                // At once is cheaper than page by page, and reports when there is no memory.
+                // One call for the whole run is cheaper than a fault for each page, and it returns an error
+                // if there is no memory.
                 checked(calls::madvise(to, (hole - data) as usize, libc::MADV_POPULATE_WRITE))?;
                 at = data;
                 while at < hole {
@@ -309,32 +311,34 @@ impl Copy {
         Ok(())
     }
 
-    /// Takes the place of the pages. Should the kernel fail half way, when the old mapping is gone
-    /// already, the memfd is mapped there: it has all that the pages have.
+    /// Puts the copy in the place of the pages. If the kernel fails after it has removed the old mapping, the
+    /// memfd is mapped there: it has the same contents.
     ///
     /// # Safety
     /// The copy and the memfd must hold all that the pages hold.
     unsafe fn replace(self, pages: &Pages, memfd: BorrowedFd<'_>) -> io::Result<Replaced> {
-        // SAFETY: passed on to the caller.
+        // SAFETY: this function's contract: the copy holds all that the pages hold.
         let Err(error) = (unsafe { self.put(&pages.range) }) else {
             return Ok(Replaced::ByCopy);
         };
         let mut state = 0u8;
-        // SAFETY: asks about one page.
+        // SAFETY: writes the state of one page to one byte.
         let there = unsafe { libc::mincore(pointer(pages.range.start), page_bytes(), &mut state) } == 0;
         if there {
             return Err(error);
         }
         let (start, len_bytes) = (pages.range.start, pages.range.len());
-        // SAFETY: where nothing is mapped, and the program expects these pages.
+        // SAFETY: nothing is mapped there, and the memfd has the bytes that the program expects (this
+        // function's contract).
         unsafe { map_at(start, len_bytes, libc::MAP_SHARED, memfd.as_raw_fd(), pages.offset) }?;
         Ok(Replaced::ByMemfd)
     }
 
     /// # Safety
-    /// Nothing of the range may be needed any more.
+    /// Nobody may need the contents of the range any more.
     pub(super) unsafe fn put(self, range: &Range<usize>) -> io::Result<()> {
-        // SAFETY: moves our own mapping over one that is not needed any more.
+        // SAFETY: moves this value's own mapping over one that is not needed any more (this function's
+        // contract).
         let moved = unsafe { calls::move_to(pointer(self.start), self.len_bytes, pointer(range.start)) };
         if moved == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -346,23 +350,23 @@ impl Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, which nobody else knows.
+        // SAFETY: the mapping belongs to this value, and no other code has its address.
         unsafe { calls::munmap(pointer(self.start), self.len_bytes) };
     }
 }
 
 /// # Safety
-/// Nothing that is mapped there may be needed any more.
+/// Nobody may need the present mapping any more.
 unsafe fn map_at(start: usize, len_bytes: usize, flags: libc::c_int, fd: libc::c_int, offset: u64) -> io::Result<()> {
-    // SAFETY: passed on to the caller.
+    // SAFETY: this function's contract: the present mapping is not needed.
     let mapped =
         unsafe { calls::mmap(pointer(start), len_bytes, READ_WRITE, flags | libc::MAP_FIXED, fd, offset as i64) };
     if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What the kernel knows of pages, from the page with this number on.
+/// Reads the kernel's state of pages (/proc/self/pagemap), from the page with this number on.
 fn look_up(pagemap: &File, first: usize, states: &mut [u64]) -> io::Result<()> {
-    // SAFETY: any bytes are numbers.
+    // SAFETY: any bytes are valid `u64`s.
     let bytes = unsafe { core::slice::from_raw_parts_mut(states.as_mut_ptr().cast::<u8>(), size_of_val(states)) };
     pagemap.read_exact_at(bytes, (first * size_of::<u64>()) as u64)
 }

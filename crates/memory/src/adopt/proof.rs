@@ -1,8 +1,8 @@
-//! Whether pages can move without anybody noticing.
+//! Proves that pages can move without the program noticing.
 //!
-//! A program sees what it would see with a network card only if nobody holds the pages that move, and nobody writes to
-//! them meanwhile. So much can be proven when the program has one thread: every other thread is one of ours, no
-//! descriptor is open that could hold pages, and no key leads to them.
+//! A program sees the same as with a network card only if nobody holds the moving pages and nobody writes to
+//! them meanwhile. That can be proven when the program has one thread. Then every other thread belongs to
+//! this library, no descriptor is open that could hold pages, and no key covers them.
 
 use std::fs;
 use std::ops::Range;
@@ -12,36 +12,38 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use super::advice;
 use super::holders;
 
-/// Which memory of the program is adopted.
+/// Selects the memory of the program that is adopted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Adoption {
     /// None.
     #[default]
     Never,
-    /// That of which it is proven that the program cannot tell.
+    /// Only memory for which it is proven that the program cannot notice.
     Safe,
-    /// All that can be moved. A program that uses io_uring, direct I/O, threads or `fork` beside it may read wrong
-    /// bytes.
+    /// All memory that can be moved. A program that also uses io_uring, direct I/O, threads or `fork` may
+    /// read wrong bytes.
     Always,
 }
 
-/// Why a region was not adopted, or that it was.
+/// The result of an attempt to adopt a region: success, or the reason why not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum Verdict {
-    /// It was: peers on this host map it.
+    /// The region was adopted: peers on this host map it.
     Adopted,
-    /// It is not private memory of whole pages: a file, a stack, shared, read-only, less than a page, on-demand.
+    /// The region is not private memory of whole pages: it is a file, a stack, shared, read-only, less than a
+    /// page, or on-demand.
     Unsuitable,
     /// The program has threads that may write while pages move.
     Threads,
     /// A descriptor is open that may hold pages: io_uring, a GPU, VFIO, AF_XDP.
     Holders,
-    /// Another key leads to the same pages.
+    /// Another key covers the same pages.
     Registered,
-    /// The calls of the program that tell what becomes of the pages do not pass through this library.
+    /// The program's `madvise` and `fork` calls do not pass through this library, so it would not hear of
+    /// changes to the pages.
     Unwatched,
-    /// The program has told the kernel something about the pages that would be lost (madvise(2)).
+    /// The program has given the kernel advice (madvise(2)) that a move would lose.
     Advised,
     /// The process has forked while memory was adopted.
     Forked,
@@ -50,7 +52,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// All of them, in order.
+    /// All variants, in order.
     pub const ALL: [Verdict; 9] = [
         Verdict::Adopted,
         Verdict::Unsuitable,
@@ -63,14 +65,14 @@ impl Verdict {
         Verdict::Refused,
     ];
 
-    /// In a few words, for people.
+    /// A short description, for people.
     pub fn text(self) -> &'static str {
         match self {
             Verdict::Adopted => "moved to shared pages",
             Verdict::Unsuitable => "not whole private pages",
             Verdict::Threads => "the program has threads",
             Verdict::Holders => "a descriptor may hold its pages (io_uring, a GPU, VFIO, AF_XDP)",
-            Verdict::Registered => "another key leads to the same pages",
+            Verdict::Registered => "another key covers the same pages",
             Verdict::Unwatched => "the program's madvise(2) and fork(2) do not pass through this library",
             Verdict::Advised => "madvise(2) was called on it",
             Verdict::Forked => "the process has forked while memory was adopted",
@@ -78,7 +80,7 @@ impl Verdict {
         }
     }
 
-    /// How many regions of this process it was said of.
+    /// The number of regions of this process with this result.
     pub fn count(self) -> u64 {
         COUNTS[self as usize].load(Relaxed)
     }
@@ -86,20 +88,20 @@ impl Verdict {
     pub(super) fn tell(self, range: &Range<usize>) {
         let first = COUNTS[self as usize].fetch_add(1, Relaxed) == 0;
         let level = if first { log::Level::Info } else { log::Level::Debug };
-        let way = if self == Verdict::Adopted { "peers on this host map it" } else { "it stays where it is" };
-        log::log!(level, "{} bytes registered at {:#x}, {way}: {}", range.len(), range.start, self.text());
+        let outcome = if self == Verdict::Adopted { "peers on this host map it" } else { "it stays where it is" };
+        log::log!(level, "{} bytes registered at {:#x}, {outcome}: {}", range.len(), range.start, self.text());
     }
 }
 
 static COUNTS: [AtomicU64; Verdict::ALL.len()] = [const { AtomicU64::new(0) }; Verdict::ALL.len()];
 static WATCHED: AtomicBool = AtomicBool::new(false);
 
-/// From now on every `madvise` of the program passes through [`advise`](crate::advise).
+/// Declares that every `madvise` of the program passes through [`advise`](crate::advise) from this call on.
 pub fn set_advice_watched() {
     WATCHED.store(true, Release);
 }
 
-/// Whether pages can move into shared memory now, and nobody can tell.
+/// Checks that pages can move into shared memory now without the program noticing.
 pub(super) fn may_move(range: &Range<usize>) -> Result<(), Verdict> {
     if !WATCHED.load(Relaxed) {
         return Err(Verdict::Unwatched);
@@ -110,7 +112,7 @@ pub(super) fn may_move(range: &Range<usize>) -> Result<(), Verdict> {
     may_move_back()
 }
 
-/// Whether they can move at all.
+/// Checks that no thread and no descriptor of the program can interfere while pages move.
 pub(super) fn may_move_back() -> Result<(), Verdict> {
     if !is_alone() {
         return Err(Verdict::Threads);
@@ -121,7 +123,8 @@ pub(super) fn may_move_back() -> Result<(), Verdict> {
     Ok(())
 }
 
-/// Whether nobody but this thread runs in this address space, and threads of ours, which write through keys alone.
+/// True if only this thread runs in this address space, besides threads of this library, which write through
+/// keys alone.
 pub(super) fn is_alone() -> bool {
     if !guest::settled() {
         return false;
@@ -137,6 +140,6 @@ pub(super) fn is_alone() -> bool {
 }
 
 fn own_thread() -> i32 {
-    // SAFETY: asks for a number.
+    // SAFETY: the call takes no arguments and cannot fail.
     unsafe { libc::gettid() }
 }

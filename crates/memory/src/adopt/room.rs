@@ -1,22 +1,23 @@
-//! Whether the control groups of this process have room for memory that exists twice for a moment.
+//! Checks that the control groups of this process have room for memory that exists twice for a moment.
 //!
-//! Beyond its limit the kernel ends a process of the group. With a network card the program would have stayed below.
+//! If a group exceeds its limit, the kernel kills one of its processes. With a network card the program would
+//! have stayed below.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Below that nobody looks: the library itself takes as much now and then.
+/// Smaller amounts are not checked: the library itself allocates as much from time to time.
 const LITTLE_BYTES: usize = 256 << 10;
-/// So much must be free besides, for everything else that goes on.
+/// Bytes that must stay free beside the requested ones, for all other allocations.
 const MARGIN_BYTES: u64 = 2 << 20;
 
-/// A kind of hierarchy, with the names of its files.
+/// A version of the control group hierarchy, with its file names.
 struct Hierarchy {
-    /// Where it is mounted as a rule.
+    /// The usual mount point.
     mounted: &'static str,
     limit: &'static str,
     usage: &'static str,
-    /// Lines of `memory.stat` that count pages of files, which the kernel can drop.
+    /// Lines of `memory.stat` that count file pages, which the kernel can drop.
     droppable: [&'static str; 2],
 }
 
@@ -33,7 +34,7 @@ const VERSION_1: Hierarchy = Hierarchy {
     droppable: ["total_inactive_file ", "total_active_file "],
 };
 
-/// Whether so many bytes fit into every group that this process is in. Where nothing is known, they do.
+/// True if this many bytes fit into every control group of this process, or nothing is known of the groups.
 pub(super) fn is_there(bytes: usize) -> bool {
     if bytes < LITTLE_BYTES {
         return true;
@@ -42,7 +43,7 @@ pub(super) fn is_there(bytes: usize) -> bool {
     groups.lines().all(|line| fits_in_line(line, bytes as u64 + MARGIN_BYTES))
 }
 
-/// A line of `/proc/self/cgroup`: `number:controllers:path`.
+/// Checks one line of `/proc/self/cgroup`: `number:controllers:path`.
 fn fits_in_line(line: &str, bytes: u64) -> bool {
     let mut parts = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return true };
@@ -55,7 +56,8 @@ fn fits_in_line(line: &str, bytes: u64) -> bool {
 }
 
 impl Hierarchy {
-    /// The group and those that it lies in. In a container the path may be that of the host; the mount is the group then.
+    /// The group and its ancestors. In a container the path may be that of the host; then the mount point is
+    /// the group.
     fn groups(&self, path: &str) -> Vec<PathBuf> {
         let mounted = Path::new(self.mounted);
         let own = mounted.join(path.trim_start_matches('/'));
@@ -77,7 +79,7 @@ impl Hierarchy {
     }
 }
 
-/// The number in a file; nothing if it is not there or says `max`.
+/// The number in a file; `None` if there is no file or it says `max`.
 fn number(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }

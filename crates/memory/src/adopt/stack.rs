@@ -1,4 +1,4 @@
-//! Where the calling thread's stack is: a thread cannot wait for itself.
+//! The address range of the calling thread's stack: a thread cannot wait for itself.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -7,8 +7,7 @@ thread_local! {
     static STACK: OnceCell<Range<usize>> = const { OnceCell::new() };
 }
 
-/// Whether a range has any of this thread's stack in it. The stacks of others are memory like
-/// any other.
+/// True if a range overlaps this thread's stack. The stacks of other threads are ordinary memory.
 pub(super) fn overlaps(range: &Range<usize>) -> bool {
     STACK.with(|stack| {
         let stack = stack.get_or_init(find);
@@ -16,9 +15,9 @@ pub(super) fn overlaps(range: &Range<usize>) -> bool {
     })
 }
 
-/// All addresses if the C library does not know.
+/// All addresses if the C library does not know the stack.
 fn find() -> Range<usize> {
-    // SAFETY: each call fills what it is given, or fails.
+    // SAFETY: each call fills the variables that it is given, or fails.
     unsafe {
         let mut attributes: libc::pthread_attr_t = core::mem::zeroed();
         if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 
 const PAGE: usize = 4096;
 
-/// Memory of the program's own, private, whole pages.
+/// Private memory of the program, in whole pages.
 struct Program {
     start: usize,
     len_bytes: usize,
@@ -19,11 +19,11 @@ impl Program {
     }
 
     fn with(pages: usize, rights: libc::c_int, flags: libc::c_int, fd: RawFd) -> Program {
-        // Neighbours that cannot be joined, so that what is mapped there is nobody else's.
+        // Inaccessible pages on both sides, so that no other mapping can be merged with this one.
         let len_bytes = pages * page_bytes();
         let fence = page_bytes();
         let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a mapping of our own, and another over its middle.
+        // SAFETY: a new mapping, and a second mapping over its middle.
         unsafe {
             let all = libc::mmap(core::ptr::null_mut(), len_bytes + 2 * fence, libc::PROT_NONE, anonymous, -1, 0);
             assert_ne!(all, libc::MAP_FAILED);
@@ -39,7 +39,7 @@ impl Program {
 
     fn word(&self, at: usize) -> &AtomicU64 {
         assert!(at + 8 <= self.len_bytes);
-        // SAFETY: within the mapping, aligned, and used by atomic operations alone.
+        // SAFETY: within the mapping, aligned, and accessed only by atomic operations.
         unsafe { AtomicU64::from_ptr(core::ptr::with_exposed_provenance_mut(self.start + at)) }
     }
 
@@ -60,12 +60,12 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         let start: *mut core::ffi::c_void = core::ptr::with_exposed_provenance_mut(self.start - page_bytes());
-        // SAFETY: our own mapping, which nobody uses any more.
+        // SAFETY: this value's own mapping, which has no other user at this point.
         unsafe { libc::munmap(start, self.len_bytes + 2 * page_bytes()) };
     }
 }
 
-/// A registration, until it is dropped.
+/// A registration, which ends when it is dropped.
 struct Registered {
     lodging: Lodging,
     _hold: Hold,
@@ -79,10 +79,11 @@ impl core::ops::Deref for Registered {
     }
 }
 
-/// As registration does, of whatever can be moved. Nothing if it is not adopted, and then it is not registered either.
+/// Adopts a range like a registration with [`Adoption::Always`]. `None` if it is not adopted; then it is not
+/// registered either.
 fn register(range: Range<usize>) -> Option<Registered> {
     let plain = probe::survey(range.start, range.len(), false).expect("mapped").plain;
-    // SAFETY: the tests own what they pass.
+    // SAFETY: the tests own the memory that they pass.
     let (lodging, hold) = unsafe { lodge(range, plain, Adoption::Always) };
     Some(Registered { lodging: lodging?, _hold: hold? })
 }
@@ -91,7 +92,7 @@ fn is_shared(range: Range<usize>) -> bool {
     !probe::survey(range.start, range.len(), false).expect("mapped").plain
 }
 
-/// What a peer maps.
+/// A peer's mapping of an object.
 struct Peer {
     start: *mut u8,
     len_bytes: usize,
@@ -102,7 +103,7 @@ impl Peer {
         let len_bytes = lodging.object.bytes() as usize;
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let (fd, from) = (lodging.object.file().expect("a file").as_raw_fd(), lodging.object.start() as i64);
-        // SAFETY: a new mapping.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe { libc::mmap(core::ptr::null_mut(), len_bytes, rights, libc::MAP_SHARED, fd, from) };
         assert_ne!(start, libc::MAP_FAILED);
         Peer { start: start.cast(), len_bytes }
@@ -110,20 +111,20 @@ impl Peer {
 
     fn word(&self, offset: u64) -> &AtomicU64 {
         assert!(offset as usize + 8 <= self.len_bytes);
-        // SAFETY: within the mapping and aligned.
+        // SAFETY: within the mapping, aligned, and accessed only by atomic operations.
         unsafe { AtomicU64::from_ptr(self.start.add(offset as usize).cast()) }
     }
 }
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // SAFETY: our own mapping.
+        // SAFETY: this value's own mapping.
         unsafe { libc::munmap(self.start.cast(), self.len_bytes) };
     }
 }
 
 #[test]
-fn what_was_in_memory_stays_there_and_peers_see_it() {
+fn memory_keeps_its_contents_and_peers_see_them() {
     for pages in [1, 2, 300, 600, 1200] {
         let memory = Program::new(pages);
         memory.fill();
@@ -148,11 +149,11 @@ fn what_was_in_memory_stays_there_and_peers_see_it() {
     }
 }
 
-/// Pages of the window that take memory.
+/// The number of the window's pages that take memory.
 fn resident_pages(lodging: &Lodging) -> usize {
     let peer = Peer::new(lodging);
     let mut states = vec![0u8; peer.len_bytes / PAGE];
-    // SAFETY: fills a byte for each page of our own mapping.
+    // SAFETY: writes one byte for each page of the peer's mapping.
     assert_eq!(unsafe { libc::mincore(peer.start.cast(), peer.len_bytes, states.as_mut_ptr()) }, 0);
     states.iter().filter(|state| **state & 1 == 1).count()
 }
@@ -184,7 +185,7 @@ fn no_store_is_lost_while_memory_moves() {
                     let mut round = 0;
                     while !stop.load(Relaxed) {
                         round += 1;
-                        // A word of each page, which must be as this thread left it.
+                        // One word of each page, which must have this thread's last value.
                         for at in (writer * 8..memory.len_bytes).step_by(PAGE) {
                             let before = memory.word(at).swap(round, Relaxed);
                             assert_eq!(before, round - 1, "a store to {at:#x} was lost");
@@ -197,7 +198,7 @@ fn no_store_is_lost_while_memory_moves() {
         for _ in 0..200 {
             let before = rounds.load(Relaxed);
             let lodging = register(memory.range()).expect("adopted");
-            // Whether a writer has failed is asked below.
+            // The end of the scope reports a failed writer.
             while rounds.load(Relaxed) < before + 2 && !writers.iter().any(|writer| writer.is_finished()) {
                 std::thread::yield_now();
             }
@@ -274,7 +275,7 @@ fn other_kinds_of_memory_are_left_alone() {
     }
     let mixed = Program::new(8);
     let third: *mut core::ffi::c_void = core::ptr::with_exposed_provenance_mut(mixed.start + 2 * PAGE);
-    // SAFETY: a page of our own.
+    // SAFETY: changes the rights of a page of `mixed`.
     assert_eq!(unsafe { libc::mprotect(third, PAGE, libc::PROT_READ) }, 0);
     assert!(register(mixed.range()).is_none(), "read only in part");
     assert!(register(mixed.start + 3 * PAGE..mixed.start + 8 * PAGE).is_some());
@@ -285,7 +286,7 @@ fn other_kinds_of_memory_are_left_alone() {
 
 #[test]
 fn the_stack_of_the_first_thread_is_left_alone() {
-    // SAFETY: asks for a number.
+    // SAFETY: only reads a value of the auxiliary vector.
     let address = unsafe { libc::getauxval(libc::AT_RANDOM) } as usize;
     let pages = address / PAGE * PAGE..address / PAGE * PAGE + PAGE;
     assert!(register(pages).is_none());
@@ -296,7 +297,7 @@ fn memory_that_the_program_took_away_is_forgotten() {
     let memory = Program::new(8);
     memory.fill();
     let lodging = register(memory.range()).expect("adopted");
-    // SAFETY: the program's own memory; fresh pages in its middle, and none at its end.
+    // SAFETY: changes the program's own mapping: fresh pages in its middle, inaccessible ones at its end.
     unsafe {
         let rw = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
@@ -331,7 +332,7 @@ fn a_range_that_the_program_watches_itself_is_left_alone() {
 fn pieces_cover_the_pages() {
     let pages = Pages { range: 0x1000..0x1000 + (200 << 20), offset: 0x3000 };
     let pieces: Vec<Pages> = pages.pieces(64 << 20).collect();
-    // All but the first begin where huge pages do.
+    // All but the first begin at a multiple of a huge page.
     let mut ends: Vec<usize> = pieces.iter().map(|piece| piece.range.end).collect();
     assert_eq!(ends.pop(), Some(pages.range.end));
     assert_eq!(ends, [64 << 20, 128 << 20, 192 << 20]);
@@ -385,12 +386,12 @@ fn a_registry_tells_where_adopted_memory_lies() {
     registry.dealloc_mw(window.id).expect("alive");
 
     // The same memory, so the same pages; then other memory.
-    // SAFETY: as above.
+    // SAFETY: the mapping outlives the registration.
     unsafe { registry.reregister(&keys, &MrSpec { len_bytes: 2 * PAGE as u64, ..spec }) }.expect("accepted");
     assert!(is_shared(memory.start + PAGE..memory.start + 4 * PAGE));
     let last: *mut u8 = core::ptr::with_exposed_provenance_mut(memory.start + 4 * PAGE);
     let other = MrSpec::new(fixture.pd, last, PAGE as u64, ALL);
-    // SAFETY: as above.
+    // SAFETY: the mapping outlives the registration.
     unsafe { registry.reregister(&keys, &other) }.expect("accepted");
     assert!(!is_shared(memory.start..memory.start + 4 * PAGE));
     assert!(is_shared(memory.start + 4 * PAGE..memory.start + 5 * PAGE));

@@ -1,12 +1,12 @@
 //! Threads that wait on a word of memory by its page: futexes shared between processes.
 //!
-//! Such a wait in private memory is kept by process and address, in shared memory by file and offset. If memory
-//! changes its kind, whoever wakes the word looks in another place than the one who waits.
+//! The kernel files such a wait by process and address in private memory, and by file and offset in shared
+//! memory. If the memory changes its kind, the waking thread searches under another key than the waiter's.
 
 use std::fs;
 use std::ops::Range;
 
-/// Whether a thread of this process waits so in one of these ranges, as far as the kernel tells.
+/// True if a thread of this process waits on a word in one of these ranges, as far as the kernel tells.
 pub(super) fn exist(ranges: &[Range<usize>]) -> bool {
     let Ok(tasks) = fs::read_dir("/proc/self/task") else { return true };
     tasks.flatten().any(|task| {
@@ -26,7 +26,7 @@ fn waits(call: &str, ranges: &[Range<usize>]) -> bool {
             let is_private = operation.is_some_and(|operation| operation & libc::FUTEX_PRIVATE_FLAG as usize != 0);
             !is_private && address.is_none_or(|address| ranges.iter().any(|range| range.contains(&address)))
         }
-        // It names several words in a list.
+        // It takes a list of words, which is not parsed here.
         Some(libc::SYS_futex_waitv) => true,
         _ => false,
     }

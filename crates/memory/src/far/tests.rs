@@ -9,8 +9,8 @@ const UNMAPPED: Result<(), MemoryError> = Err(MemoryError::Unmapped);
 const OUTSIDE: Result<(), MemoryError> = Err(MemoryError::OutOfBounds);
 const ADD: AtomicOp = AtomicOp::FetchAdd { add: 1 };
 
-/// Addresses of pages that this test maps and unmaps as it likes. Nobody else gets them, since
-/// they stay reserved without rights.
+/// Addresses of pages that the test maps and unmaps. They stay reserved without rights, so no other mapping
+/// gets them.
 struct Pages {
     start: *mut u8,
     count: usize,
@@ -19,7 +19,7 @@ struct Pages {
 impl Pages {
     fn reserve(count: usize) -> Pages {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a mapping of our own.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe { libc::mmap(core::ptr::null_mut(), count * page_bytes(), libc::PROT_NONE, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
         Pages { start: start.cast(), count }
@@ -29,12 +29,12 @@ impl Pages {
         (self.start.addr() + page * page_bytes() + offset) as u64
     }
 
-    /// Puts fresh zeros there, with these rights.
+    /// Maps a fresh page of zeros with these rights.
     fn map(&self, page: usize, rights: libc::c_int) {
         self.replace(page, rights, libc::MAP_ANONYMOUS, -1);
     }
 
-    /// Takes the page away.
+    /// Makes the page inaccessible.
     fn unmap(&self, page: usize) {
         self.map(page, libc::PROT_NONE);
     }
@@ -42,7 +42,7 @@ impl Pages {
     fn replace(&self, page: usize, rights: libc::c_int, flags: libc::c_int, fd: libc::c_int) {
         let at = self.start.wrapping_add(page * page_bytes());
         let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | flags;
-        // SAFETY: within our own mapping, to which nobody holds a reference.
+        // SAFETY: within this value's own mapping, to which no references exist.
         let mapped = unsafe { libc::mmap(at.cast(), page_bytes(), rights, flags, fd, 0) };
         assert_eq!(mapped.addr(), at.addr());
     }
@@ -57,7 +57,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, which nobody uses any more.
+        // SAFETY: this value's own mapping, which has no other user at this point.
         assert_eq!(unsafe { libc::munmap(self.start.cast(), self.count * page_bytes()) }, 0);
     }
 }
@@ -135,11 +135,11 @@ fn beyond_the_end_of_a_file_there_is_nothing() {
     let fixture = Fixture::new();
     let pages = Pages::reserve(1);
     let keys = pages.register(&fixture, ALL);
-    // SAFETY: a descriptor of our own.
+    // SAFETY: a system call that returns a new descriptor.
     let fd = unsafe { libc::memfd_create(c"empty".as_ptr(), libc::MFD_CLOEXEC) };
     assert!(fd >= 0);
     pages.replace(0, RW, 0, fd);
-    // SAFETY: as above.
+    // SAFETY: closes the descriptor that this test has made.
     unsafe { libc::close(fd) };
     let (registry, who, addr) = (&fixture.registry, fixture.who(1), pages.addr(0, 0));
     assert_eq!(registry.remote_read(who, keys.rkey, addr, &mut [1; 8]), UNMAPPED);

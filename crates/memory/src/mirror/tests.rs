@@ -8,7 +8,7 @@ use super::*;
 use crate::testing::{ALL, BASE, Fixture, sge};
 use crate::{MrKeys, MrSpec, MwType, Region, Span};
 
-/// What was told, in order.
+/// The notifications, in order.
 #[derive(Clone, PartialEq, Debug)]
 enum Told {
     Added(u32, u64),
@@ -20,7 +20,7 @@ enum Told {
 #[derive(Default)]
 struct Log {
     told: Mutex<Vec<Told>>,
-    /// The descriptor that came last.
+    /// The descriptor of the latest object.
     fd: Mutex<Option<Arc<OwnedFd>>>,
 }
 
@@ -61,7 +61,7 @@ fn mirrored() -> (Fixture, Arc<Log>) {
     (fixture, log)
 }
 
-/// The number of the object in the first thing told.
+/// The object number of the first notification.
 fn added(told: &[Told]) -> u32 {
     match told.first() {
         Some(Told::Added(object, _)) => *object,
@@ -90,7 +90,7 @@ fn a_region_of_ours_is_told_with_its_memory_and_taken_back() {
     let fd = log.fd.lock().expect("no panic").take().expect("a descriptor");
     region.span().write(&[7; 100]);
     let mut seen = [0u8; 100];
-    // SAFETY: the kernel fills the array.
+    // SAFETY: the kernel writes at most 100 bytes to the array.
     let count = unsafe { libc::pread(fd.as_raw_fd(), seen.as_mut_ptr().cast(), 100, 0) };
     assert_eq!((count, seen), (100, [7; 100]));
     fixture.registry.deregister(keys.id).expect("alive");
@@ -124,7 +124,7 @@ fn keys_without_remote_rights_are_not_told_but_their_memory_is() {
 }
 
 #[test]
-fn what_exists_before_the_mirror_is_told_when_it_is_set() {
+fn keys_from_before_the_mirror_are_told_when_it_is_set() {
     let fixture = Fixture::new();
     let (_one, kept) = fixture.region(64, ALL);
     let (_two, ended) = fixture.region(64, ALL);
@@ -156,7 +156,7 @@ fn a_second_mirror_is_refused() {
     fixture.registry.set_mirror(log);
 }
 
-/// The key that was told last.
+/// The key of the last notification.
 fn last_key(log: &Log) -> SharedKey {
     match log.take().last() {
         Some(Told::Opened(_, key)) => *key,
@@ -259,7 +259,7 @@ fn a_registry_that_goes_takes_back_everything() {
     assert!(matches!(told[..], [Told::Closed(_), Told::Removed(_), Told::Removed(_)]), "{told:?}");
 }
 
-/// Says that it was asked, and waits to be let go.
+/// A mirror that reports each close and waits for permission to return.
 struct Slow(Mutex<(Sender<()>, Receiver<()>)>);
 
 impl Mirror for Slow {
@@ -270,7 +270,7 @@ impl Mirror for Slow {
     fn closed(&self, _: u32) {
         let (asked, go) = &*self.0.lock().expect("no panic");
         asked.send(()).expect("listened to");
-        // Nobody answers when the registry goes.
+        // The channel is closed when the registry is dropped; then there is no permission.
         let _ = go.recv();
     }
 }

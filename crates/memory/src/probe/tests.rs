@@ -1,7 +1,7 @@
 use super::*;
 use crate::region::page_bytes;
 
-/// Five pages of which each has rights of its own; they go when this is dropped.
+/// Five pages with different rights; unmapped on drop.
 struct Pages {
     start: usize,
 }
@@ -19,7 +19,7 @@ impl Pages {
     fn new() -> Pages {
         let page = page_bytes();
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a mapping of our own, changed before anybody knows of it.
+        // SAFETY: a new mapping, changed before its address leaves this function.
         unsafe {
             let start = libc::mmap(core::ptr::null_mut(), 5 * page, 0, flags, -1, 0);
             assert_ne!(start, libc::MAP_FAILED);
@@ -39,7 +39,7 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         let start = core::ptr::without_provenance_mut(self.start);
-        // SAFETY: the part before the hole is our own, and nobody uses it.
+        // SAFETY: the part before the hole belongs to this value and has no other user.
         let result = unsafe { libc::munmap(start, 3 * page_bytes()) };
         assert_eq!(result, 0);
     }
@@ -48,8 +48,8 @@ impl Drop for Pages {
 /// A page, and an offset in it.
 type Place = (usize, usize);
 
-/// First byte, last byte, for writing; and the answer. The hole may be filled by another
-/// thread's mapping at any time, so it is asked about by the text below instead.
+/// First byte, last byte, for writing; and the expected result. Another thread may map memory in the hole at
+/// any time, so the text below tests holes instead.
 const CASES: [(Place, Place, bool, Result<(), MrError>); 7] = [
     ((0, 0), (0, 4095), true, Ok(())),
     ((0, 7), (0, 7), true, Ok(())),
@@ -87,7 +87,7 @@ fn addresses_that_no_program_has_are_unmapped() {
 }
 
 #[test]
-fn msync_finds_what_is_mapped() {
+fn msync_accepts_mapped_memory() {
     let bytes = vec![0u8; 3 * page_bytes()];
     let start = bytes.as_ptr().addr();
     assert_eq!(by_msync(start..start + bytes.len()), Ok(()));
@@ -144,7 +144,7 @@ fn mappings_are_described_alike_both_ways() {
             text.push(mapping.clone());
         }
     });
-    // Clipped, since a neighbour may join the first page's mapping between the two.
+    // Clipped, since the kernel may merge an adjacent mapping with the first page's between the two reads.
     let said = |found: &[Mapping]| -> Vec<_> {
         found
             .iter()
@@ -161,7 +161,7 @@ fn mappings_are_described_alike_both_ways() {
 }
 
 #[test]
-fn what_a_line_says_is_understood() {
+fn lines_of_the_list_are_parsed() {
     let mut said = Vec::new();
     visit_lines(TEXT.as_bytes(), |mapping, name| {
         let name = String::from_utf8_lossy(name).into_owned();
@@ -178,7 +178,7 @@ fn what_a_line_says_is_understood() {
     assert_eq!(said, expected.map(|(start, plain, file, rights, name)| (start, plain, file, rights, name.to_owned())));
 }
 
-/// Gives a few bytes at a time.
+/// A reader that returns a few bytes at a time.
 struct Trickle<'a>(&'a [u8], usize);
 
 impl Read for Trickle<'_> {

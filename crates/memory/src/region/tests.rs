@@ -20,7 +20,7 @@ fn small_regions_never_lie_on_huge_pages() {
 }
 
 #[test]
-fn what_cannot_be_allocated_is_refused() {
+fn impossible_sizes_are_refused() {
     let refused = |len_bytes| Region::allocate(len_bytes).map(|_| ()).map_err(|e| e.kind());
     assert_eq!(refused(0), Err(io::ErrorKind::InvalidInput));
     for len_bytes in [u64::MAX, u64::MAX / 2, 1 << 62] {
@@ -38,7 +38,7 @@ fn nobody_can_resize_the_memfd() {
         let error = result.expect_err("sealed").raw_os_error();
         assert_eq!(error, Some(libc::EPERM));
     }
-    // SAFETY: as above.
+    // SAFETY: a system call on a live descriptor.
     let seals = unsafe { libc::fcntl(fd, libc::F_GET_SEALS) };
     let expected = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     assert_eq!(seals, expected);

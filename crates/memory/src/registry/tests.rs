@@ -4,12 +4,12 @@ use super::*;
 use crate::testing::{ALL, BASE, Fixture, accessor, contents, sge};
 
 fn register(fixture: &Fixture, spec: &MrSpec) -> Result<MrKeys, MrError> {
-    // SAFETY: the tests pass live memory, or what is refused.
+    // SAFETY: the tests pass live memory, or ranges that are refused.
     unsafe { fixture.registry.register(spec) }
 }
 
 #[test]
-fn what_a_registration_cannot_be_is_refused() {
+fn impossible_registrations_are_refused() {
     let fixture = Fixture::new();
     let mut bytes = [0u8; 64];
     let good = MrSpec::new(fixture.pd, bytes.as_mut_ptr(), 64, ALL);
@@ -96,7 +96,7 @@ fn protection_domains_end_when_nothing_depends_on_them() {
 
 #[test]
 #[should_panic(expected = "was retained")]
-fn what_was_not_retained_cannot_be_released() {
+fn a_domain_without_dependants_cannot_be_released() {
     let Fixture { registry, pd } = Fixture::new();
     registry.pd_release(pd);
 }
@@ -213,7 +213,7 @@ fn a_region_registered_anew_keeps_its_keys_and_nothing_else() {
     let mut bytes = vec![7u8; 128];
     let rights = Access::LOCAL_WRITE | Access::REMOTE_READ;
     let spec = MrSpec { iova: 0x9000, ..MrSpec::new(other_pd, bytes.as_mut_ptr(), 128, rights) };
-    // SAFETY: the vector outlives the registration, and nobody refers to it meanwhile.
+    // SAFETY: the vector outlives the registration, and no reference to it is used meanwhile.
     unsafe { registry.reregister(&keys, &spec) }.unwrap();
     let info = registry.region_info(keys.lkey).unwrap();
     assert_eq!(
@@ -228,11 +228,11 @@ fn a_region_registered_anew_keeps_its_keys_and_nothing_else() {
     assert_eq!(registry.remote_read(fixture.who(1), keys.rkey, 0x9000, &mut read), Err(MemoryError::WrongDomain));
     assert_eq!(registry.free_pd(fixture.pd), Ok(()), "the old domain is free of it");
     let bad = MrSpec { len_bytes: u64::MAX, ..spec };
-    // SAFETY: refused.
+    // SAFETY: the registry refuses the call, so no memory is registered.
     assert_eq!(unsafe { registry.reregister(&keys, &bad) }, Err(MrError::Wraps));
     assert!(registry.region_info(keys.lkey).is_some(), "a refusal changes nothing");
     registry.deregister(keys.id).unwrap();
-    // SAFETY: refused.
+    // SAFETY: the registry refuses the call, so no memory is registered.
     assert_eq!(unsafe { registry.reregister(&keys, &spec) }, Err(MrError::UnknownId));
     registry.free_pd(other_pd).unwrap();
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Memory with room around the part that is used.
+/// A buffer with room around the span under test.
 #[repr(align(64))]
 struct Buffer([u8; 256]);
 
@@ -11,7 +11,7 @@ impl Buffer {
 
     fn span(&mut self, offset: usize, len_bytes: usize) -> Span<'_> {
         assert!(offset + len_bytes <= 256);
-        // SAFETY: inside the buffer, which stays borrowed.
+        // SAFETY: inside the buffer, which the span keeps borrowed.
         unsafe { Span::new(self.0.as_mut_ptr().add(offset), len_bytes) }
     }
 }
@@ -137,7 +137,7 @@ fn spans_that_overlap_are_copied_as_they_were() {
             let mut expected = buffer.0;
             expected.copy_within(from..from + len, to);
             let source = buffer.span(from, len);
-            // SAFETY: inside the buffer, of which only raw copies are made.
+            // SAFETY: inside the buffer, which is accessed only by raw copies here.
             let source = unsafe { Span::new(source.ptr(), len) };
             buffer.span(to, len).copy_from(source);
             assert_eq!(buffer.0, expected, "from {from} to {to}, length {len}");

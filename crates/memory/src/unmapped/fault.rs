@@ -1,4 +1,4 @@
-//! The handler of SIGSEGV, and whom it passes faults on to.
+//! The handler of SIGSEGV, which passes other faults on to the previous one.
 
 use core::ffi::{c_int, c_void};
 use std::io;
@@ -7,14 +7,14 @@ use std::sync::OnceLock;
 
 use libc::{sigaction, siginfo_t};
 
-use super::{nobody_looks, put_page};
+use super::{put_page, reset_readers};
 use crate::region::{checked, page_bytes};
 
 const SIGNAL: c_int = libc::SIGSEGV;
-/// Nothing is mapped at the address, <asm-generic/siginfo.h>.
+/// The fault code for an unmapped address, <asm-generic/siginfo.h>.
 const SEGV_MAPERR: c_int = 1;
 
-/// What was done about the signal before.
+/// The previous action for the signal.
 static BEFORE: OnceLock<sigaction> = OnceLock::new();
 
 /// Sets the handler, once.
@@ -25,19 +25,19 @@ pub(super) fn handle() -> io::Result<()> {
 }
 
 fn set() -> io::Result<()> {
-    // Asked here, since the handler may not.
+    // Cached here, since the handler may not ask for it.
     page_bytes();
-    // SAFETY: the structures are all zeros, which are such ones, or come from the kernel; the
-    // handler keeps to what it may do, and stays loaded.
+    // SAFETY: the structures are zeroed, which is valid for them, or come from the kernel. The handler makes
+    // only calls that a signal handler may make, and stays loaded.
     unsafe {
         let mut action: sigaction = core::mem::zeroed();
         checked(libc::sigaction(SIGNAL, ptr::null(), &mut action))?;
-        match libc::pthread_atfork(None, None, Some(nobody_looks)) {
+        match libc::pthread_atfork(None, None, Some(reset_readers)) {
             0 => {}
             refused => return Err(io::Error::from_raw_os_error(refused)),
         }
         let before = *BEFORE.get_or_init(|| action);
-        // Whoever handled it finds the same signals blocked, and may leave the handler by a jump.
+        // A previous handler still finds the same signals blocked, and may leave by a jump.
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | before.sa_flags & libc::SA_NODEFER;
         action.sa_sigaction = on_fault as *const () as usize;
         checked(libc::sigaction(SIGNAL, &action, ptr::null_mut()))?;
@@ -45,10 +45,10 @@ fn set() -> io::Result<()> {
     Ok(())
 }
 
-/// Called by the kernel.
+/// The signal handler, called by the kernel.
 unsafe extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel's own structure, of a kind that has an address if the code says so; the
-    // thread's own error number.
+    // SAFETY: `info` is the kernel's own structure, which has an address for this code; the error number is
+    // this thread's own.
     let mended = unsafe {
         let errno = *libc::__errno_location();
         let mended = (*info).si_code == SEGV_MAPERR && put_page((*info).si_addr().addr());
@@ -56,15 +56,16 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut
         mended
     };
     if !mended {
-        // SAFETY: as they came.
+        // SAFETY: the arguments are those of the kernel.
         unsafe { pass_on(signal, info, context) }
     }
 }
 
-/// Does what would have been done without us.
+/// Does what the previous action would have done.
 unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let Some(before) = BEFORE.get() else { return };
-    // SAFETY: a handler is called as it was set to be called, by the flag that says how.
+    // SAFETY: the handler is called with the signature that its SA_SIGINFO flag declares, with the kernel's
+    // arguments.
     unsafe {
         if before.sa_flags & libc::SA_RESETHAND != 0 {
             set_default();
@@ -92,7 +93,7 @@ unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
 }
 
 fn set_default() {
-    // SAFETY: all zeros are the default.
+    // SAFETY: an all-zero `sigaction` is valid and means the default action.
     unsafe {
         let default: sigaction = core::mem::zeroed();
         libc::sigaction(SIGNAL, &default, ptr::null_mut());

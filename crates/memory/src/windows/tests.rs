@@ -12,7 +12,7 @@ const DOMAIN: Result<(), MemoryError> = Err(MemoryError::WrongDomain);
 const RIGHT: Result<(), MemoryError> = Err(MemoryError::NoPermission);
 const BOUNDS: Result<(), MemoryError> = Err(MemoryError::OutOfBounds);
 
-/// The queue pair that binds, unless said otherwise.
+/// The default queue pair for binds.
 const QPN: u32 = 0x11;
 
 /// A region of 64 bytes that peers cannot reach, and a window.
@@ -105,7 +105,7 @@ fn a_zero_based_window_counts_from_its_first_byte() {
     assert_eq!(first.bind(&refused), RIGHT);
 }
 
-/// What a bind cannot be, for both types.
+/// Binds that both types refuse.
 fn refused_binds(case: &Case) -> Vec<(BindMw, Result<(), MemoryError>)> {
     let good = case.request();
     let bind = |change: fn(&mut BindMw), error| {
@@ -129,7 +129,7 @@ fn refused_binds(case: &Case) -> Vec<(BindMw, Result<(), MemoryError>)> {
 }
 
 #[test]
-fn what_a_bind_cannot_be_is_refused() {
+fn impossible_binds_are_refused() {
     for kind in [MwType::One, MwType::Two] {
         let case = Case::new(kind);
         for (bind, error) in refused_binds(&case) {
@@ -322,7 +322,7 @@ fn of_the_new_key_only_the_low_byte_is_the_consumers() {
     }
 }
 
-/// A program that has not heard of the window's latest key can bind it all the same.
+/// A program that does not know the window's latest key can still bind it.
 #[test]
 fn any_key_of_the_window_names_it_in_a_bind() {
     let case = Case::new(MwType::One);
