@@ -1,4 +1,5 @@
-//! What the shared memory costs: frames, looks, hazards and keys. Prints the best of several rounds.
+//! The cost of operations on shared memory: frames, polls, hazards and keys. Prints the best of several
+//! rounds.
 
 use std::hint::black_box;
 use std::os::fd::OwnedFd;
@@ -82,7 +83,7 @@ fn alone(couple: &Couple) {
         }
         COUNT / 256 * 256
     });
-    report("a look at one empty lane", || {
+    report("poll one empty lane", || {
         (0..COUNT).for_each(|_| assert_eq!(black_box(b.waiting()), 0));
         COUNT
     });
@@ -115,7 +116,7 @@ fn alone(couple: &Couple) {
     });
 }
 
-/// One thread echoes what the other sends.
+/// One thread echoes the frames of the other.
 fn ping_pong(couple: &Couple, len: usize) {
     let [a, b] = &couple.links;
     let stop = AtomicBool::new(false);
@@ -142,7 +143,7 @@ fn ping_pong(couple: &Couple, len: usize) {
     });
 }
 
-/// One thread sends, the other takes, as fast as they can.
+/// One thread sends and the other receives, as fast as possible.
 fn stream(couple: &Couple, len: usize) {
     let [a, b] = &couple.links;
     let stop = AtomicBool::new(false);

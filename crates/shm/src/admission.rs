@@ -1,11 +1,12 @@
-//! Who may reach this process's memory through the kernel, where Yama restricts that (`ptrace_scope` 1).
+//! Permission for peers to reach this process's memory through the kernel, where Yama restricts that
+//! (`ptrace_scope` 1).
 //!
-//! There a process reaches the memory of its descendants only, and of those that name it (`PR_SET_PTRACER`). A process can
-//! name one other. So the first peer that a link leads to is named, until it ends; for further peers frames carry what
-//! the kernel would copy. Naming everybody would open the process to all programs of its user, debuggers and malware
-//! included. `LONGARM_PTRACER=any` asks for that nevertheless.
+//! There only ancestors reach a process' memory, and the one process that it names by `PR_SET_PTRACER`. So
+//! this process names the first peer that a link leads to, until that peer ends. For further peers frames
+//! carry the bytes that the kernel would copy. Naming all processes would open this one to every program of
+//! its user, debuggers and malware included. `LONGARM_PTRACER=any` requests that nevertheless.
 //!
-//! Where Yama does not restrict, and in processes that have no peer on this host, nothing is done.
+//! Without Yama's restriction, and in processes without a peer on this host, this module does nothing.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -19,7 +20,7 @@ const ANY: &str = "any";
 
 static NAMED: Mutex<Option<Named>> = Mutex::new(None);
 
-/// The process that may reach our memory.
+/// The process that may reach this process' memory.
 struct Named {
     pid: i32,
     /// Readable when it has ended.
@@ -32,7 +33,7 @@ impl Named {
     }
 }
 
-/// Lets a peer reach our memory, if that can be.
+/// Permits a peer to reach this process' memory, if possible.
 pub(crate) fn admit(pid: u32) {
     if !sys::is_ptrace_restricted() {
         return;
@@ -45,9 +46,9 @@ pub(crate) fn admit(pid: u32) {
     }
 }
 
-/// Whom to name for this peer, if somebody is to be named.
+/// The process to name for this peer; `None` if another one is named already.
 fn name(named: &mut Option<Named>, pid: i32) -> Option<i32> {
-    // Taking the right away from a peer that lives would make its requests fail.
+    // Withdrawing the right from a live peer would make its requests fail.
     if named.as_ref().is_some_and(|named| named.pid != pid && !named.has_ended()) {
         return None;
     }

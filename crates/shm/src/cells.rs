@@ -1,4 +1,4 @@
-//! A ring of cells between one producer and one consumer: who may touch what, when.
+//! A ring of cells between one producer and one consumer, with the rules of access to each cell.
 //!
 //! ```text
 //!  cell:   | header, 8 bytes | 56 bytes |      frame: header | body ............ | in 1..n cells
@@ -7,71 +7,70 @@
 //!  ... released | frame | frame | 0 ...      the cell after the last frame always has an empty header
 //! ```
 //!
-//! The producer writes a body, empties the header of the cell that follows the frame, and
-//! then stores the frame's own header, with release. So the consumer never takes for
-//! a header what was body one lap before, and a producer that dies at any instruction leaves an
-//! empty header behind the last whole frame. A frame does not wrap: what is left of the lap is
-//! skipped by a frame without a body.
+//! The producer writes a body and clears the header of the cell that follows the frame. Then it stores the
+//! frame's own header, with release. So the consumer never mistakes body bytes of an earlier lap for a
+//! header. A producer that dies at any instruction leaves an empty header after the last whole frame. A frame
+//! does not wrap: a frame without a body skips the rest of the lap.
 //!
-//! The consumer publishes its position once in a while; the producer looks at it only when
-//! it knows of no more room. Both check what they read: a number that an honest peer
-//! cannot have written means that the ring is broken.
+//! The consumer publishes its position from time to time; the producer reads it only when it knows of no more
+//! room. Both check what they read: a number that no honest peer can have written means that the ring is
+//! broken.
 //!
-//! This file is the protocol alone, so that a model check can run it on small rings.
+//! This file contains only the protocol, so that a model check can run it on small rings.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::sync::AtomicU64;
 
-/// Bytes of a cell.
+/// The size of a cell in bytes.
 pub(crate) const CELL_BYTES: usize = 64;
-/// Bytes of a header.
+/// The size of a header in bytes.
 pub(crate) const HEADER_BYTES: usize = 8;
-/// The length of a frame that only leads to the beginning of the ring.
+/// The length field of a frame that only skips to the beginning of the ring.
 const SKIP: u32 = u32::MAX;
 
 /// The shared words of a ring.
 pub(crate) trait Cells {
-    /// How many cells: a power of two.
+    /// The number of cells: a power of two.
     const COUNT: u64;
     /// The longest body, in bytes.
     const MAX_BODY: usize;
-    /// The header of a cell, which is less than `COUNT`.
+    /// The header of a cell; `index` is less than `COUNT`.
     fn header(&self, index: usize) -> &AtomicU64;
-    /// Up to which cell the consumer has released all, as it published it.
+    /// The consumer's published position: all cells before it are released.
     fn head(&self) -> &AtomicU64;
 }
 
-/// The peer wrote something into the ring's words that no honest peer writes.
+/// The ring holds a value that no honest peer writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Broken;
 
-/// Cells that a body needs.
+/// The number of cells for a body.
 #[inline(always)]
 pub(crate) fn cells_of(body_bytes: usize) -> u64 {
     (HEADER_BYTES + body_bytes).div_ceil(CELL_BYTES) as u64
 }
 
-/// The producer's side. Positions count cells since the ring was made.
+/// The producer's side. Positions count cells since the creation of the ring.
 #[derive(Debug, Default)]
 pub(crate) struct Sender {
-    /// Where the next frame goes.
+    /// The position of the next frame.
     next: u64,
-    /// The consumer's position as last seen.
+    /// The consumer's position as last read.
     head: u64,
-    /// Headers before this position are empty, from `next` on.
+    /// From `next` up to this position (exclusive) all headers are empty.
     empty: u64,
 }
 
 impl Sender {
-    /// Makes room for a body; returns the index of its first cell. Nothing if the ring is full.
+    /// Makes room for a body; returns the index of its first cell. `None` if the ring is full.
     #[inline(always)]
     pub(crate) fn reserve<C: Cells>(&mut self, cells: &C, body_bytes: usize) -> Result<Option<usize>, Broken> {
         let wanted = cells_of(body_bytes);
         let left = C::COUNT - self.next % C::COUNT;
         let skipped = if wanted > left { left } else { 0 };
-        // One more, for the empty header behind it.
-        if !self.has_room::<C>(skipped + wanted + 1) && !self.look::<C>(cells, skipped + wanted + 1)? {
+        // One more cell, for the empty header after the frame.
+        if !self.has_room::<C>(skipped + wanted + 1) && !self.refresh_head::<C>(cells, skipped + wanted + 1)? {
             return Ok(None);
         }
         if skipped > 0 {
@@ -80,16 +79,16 @@ impl Sender {
         Ok(Some((self.next % C::COUNT) as usize))
     }
 
-    /// Whether a quarter of the ring is free, which is what the consumer gives back at once.
+    /// True if a quarter of the ring is free: the consumer publishes its position at least that often.
     pub(crate) fn has_much_room<C: Cells>(&mut self, cells: &C) -> Result<bool, Broken> {
-        Ok(self.has_room::<C>(C::COUNT / 4) || self.look::<C>(cells, C::COUNT / 4)?)
+        Ok(self.has_room::<C>(C::COUNT / 4) || self.refresh_head::<C>(cells, C::COUNT / 4)?)
     }
 
-    /// Shows the consumer the frame whose body was written where [`reserve`](Sender::reserve) said.
+    /// Publishes the frame whose body was written at the index from [`reserve`](Sender::reserve).
     #[inline(always)]
     pub(crate) fn commit<C: Cells>(&mut self, cells: &C, body_bytes: usize) {
         self.publish(cells, cells_of(body_bytes), body_bytes as u32 + 1);
-        // The next frame's follower, now rather than on the next frame's way.
+        // Clears the header after the next frame here, off the latency path of that frame.
         if self.empty == self.next + 1 && self.has_room::<C>(2) {
             self.clear(cells, self.next + 1);
         }
@@ -117,7 +116,7 @@ impl Sender {
     }
 
     #[cold]
-    fn look<C: Cells>(&mut self, cells: &C, count: u64) -> Result<bool, Broken> {
+    fn refresh_head<C: Cells>(&mut self, cells: &C, count: u64) -> Result<bool, Broken> {
         let head = cells.head().load(Acquire);
         if head < self.head || head > self.next {
             return Err(Broken);
@@ -127,35 +126,35 @@ impl Sender {
     }
 }
 
-/// A frame that is there.
+/// A frame that was published.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
-    /// Its first cell.
+    /// The index of its first cell.
     pub(crate) index: usize,
-    /// The length of its body, at most `MAX_BODY`; all of it lies before the end of the ring.
+    /// The length of its body, at most `MAX_BODY`; the body ends before the end of the ring.
     pub(crate) body_bytes: usize,
 }
 
 /// The consumer's side.
 #[derive(Debug, Default)]
 pub(crate) struct Receiver {
-    /// Where the next frame is.
+    /// The position of the next frame.
     next: u64,
-    /// What the producer knows of that.
+    /// The last position that was published to the producer.
     published: u64,
 }
 
 impl Receiver {
-    /// The cell where the next frame will be.
+    /// The index of the next frame's first cell.
     #[inline(always)]
     pub(crate) fn index<C: Cells>(&self) -> usize {
         (self.next % C::COUNT) as usize
     }
 
-    /// The next frame, if it is there.
+    /// The next frame; `None` if there is none yet.
     #[inline(always)]
     pub(crate) fn peek<C: Cells>(&mut self, cells: &C) -> Result<Option<Found>, Broken> {
-        // A frame that skips is followed by one that does not.
+        // A skipping frame is followed by one that does not skip.
         for _ in 0..2 {
             let header = cells.header(self.index::<C>()).load(Acquire);
             if header == 0 {
@@ -180,7 +179,7 @@ impl Receiver {
         Err(Broken)
     }
 
-    /// Gives back the cells of a frame that [`peek`](Receiver::peek) found.
+    /// Releases the cells of a frame that [`peek`](Receiver::peek) returned.
     #[inline(always)]
     pub(crate) fn release<C: Cells>(&mut self, cells: &C, found: Found) {
         self.next += cells_of(found.body_bytes);

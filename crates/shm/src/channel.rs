@@ -1,12 +1,12 @@
-//! Messages on the socket between two processes: objects and their descriptors.
+//! Messages on the socket between two processes: memory objects and their descriptors.
 //!
 //! ```text
 //!   | kind, 4 bytes | object, 4 bytes | start in the file, 8 bytes | length in bytes, 8 bytes |
 //!   + the descriptor, with OFFERED
 //! ```
 //!
-//! (The hub's protocol has a receiver of descriptors too. It is for long messages with many of them;
-//! this one is for a fixed size and at most one.)
+//! (The hub's protocol has its own receiver of descriptors, for long messages with many of them. This one is
+//! for messages of one size with at most one descriptor.)
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -21,10 +21,10 @@ use rustix::net::{
 };
 
 const MESSAGE_BYTES: usize = 24;
-/// Most messages that wait for room in the socket.
+/// The largest number of messages that wait for room in the socket.
 const MAX_WAITING: usize = 4096;
 
-/// What a message says of an object.
+/// The subject of a message about an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Offered = 1,
@@ -44,19 +44,19 @@ pub(crate) struct Extent {
 pub(crate) struct Message {
     pub(crate) kind: Kind,
     pub(crate) object: u32,
-    /// The part of the file that it is.
+    /// The object's part of the file.
     pub(crate) extent: Extent,
     pub(crate) fd: Option<OwnedFd>,
 }
 
-/// What a look at the socket brought.
+/// The result of reading the socket.
 #[derive(Debug)]
 pub(crate) enum Received {
     Message(Message),
     Nothing,
-    /// The other end is gone.
+    /// The other end is closed.
     Closed,
-    /// Something that no honest peer sends.
+    /// A message that no honest peer sends.
     Garbage,
 }
 
@@ -77,13 +77,13 @@ impl Channel {
         self.socket.as_fd()
     }
 
-    /// Nothing comes or goes any more.
+    /// Shuts the socket down in both directions.
     pub(crate) fn end(&self) {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
-    /// Sends a message, now or when there is room. Whether it will be sent: too many may wait
-    /// already, or there may be no descriptor left to keep the object's with.
+    /// Sends a message, or queues it until there is room. False if it will not be sent: too many wait
+    /// already, or no descriptor is left to keep a copy of the object's.
     pub(crate) fn send(&self, kind: Kind, object: u32, extent: Extent, fd: Option<BorrowedFd<'_>>) -> bool {
         let mut waiting = self.waiting.lock();
         self.flush_queue(&mut waiting);
@@ -98,14 +98,14 @@ impl Channel {
         true
     }
 
-    /// Sends what waits, as far as there is room. Whether something still waits.
+    /// Sends queued messages as far as there is room. Returns true if some are still queued.
     pub(crate) fn flush(&self) -> bool {
         let mut waiting = self.waiting.lock();
         self.flush_queue(&mut waiting);
         !waiting.is_empty()
     }
 
-    /// The next message; never waits.
+    /// The next message. Never blocks.
     pub(crate) fn receive(&self) -> Received {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -113,13 +113,13 @@ impl Channel {
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let mut receive =
             || rustix::net::recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags);
-        // A peer that closes before it has read everything leaves this error behind, once, before
-        // what it said.
+        // A peer that closes before it has read everything leaves this error behind, once. The messages that
+        // it sent are still to be read after it.
         let message = match receive() {
             Err(Errno::CONNRESET) => receive(),
             result => result,
         };
-        // More than the one that there is room for the kernel has closed.
+        // There is room for one descriptor; the kernel has closed any others.
         let fd = control.drain().find_map(|message| match message {
             RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
             _ => None,
@@ -136,8 +136,8 @@ impl Channel {
         }
     }
 
-    /// Whether the next message tells that an object came or went. It stays where it is.
-    pub(crate) fn tells_of_object(&self) -> bool {
+    /// True if the next message offers or withdraws an object. The message stays in the socket.
+    pub(crate) fn has_object_news(&self) -> bool {
         let mut kind = [0; 4];
         let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
         let there = rustix::net::recv(&self.socket, &mut kind, flags).is_ok_and(|(bytes, _)| bytes == kind.len());
@@ -153,7 +153,7 @@ impl Channel {
         }
     }
 
-    /// Whether the message is done with: sent, or can never be.
+    /// True if the message is finished: sent, or impossible to send.
     fn try_send(&self, kind: Kind, object: u32, extent: Extent, fd: Option<BorrowedFd<'_>>) -> bool {
         let mut bytes = [0; MESSAGE_BYTES];
         bytes[..4].copy_from_slice(&(kind as u32).to_ne_bytes());
@@ -168,12 +168,12 @@ impl Channel {
         }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let sent = rustix::net::sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut control, flags);
-        // Too many references: descriptors that nobody has read yet, of this user.
+        // TOOMANYREFS: this user has too many descriptors in sockets, not read yet.
         !matches!(sent, Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS))
     }
 }
 
-/// A pair of connected sockets, neither of which ever waits.
+/// A pair of connected sockets, both nonblocking.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

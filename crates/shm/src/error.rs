@@ -1,35 +1,35 @@
-//! Why there is no link, or no longer.
+//! The reasons why a link cannot be opened, or has ended.
 
 use std::io;
 
-/// Why a link could not be opened.
+/// The reason why a link could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// A file could be cut off under us.
+    /// A file is not sealed, so another process could truncate it while it is mapped.
     #[error("a shared file is not sealed against shrinking")]
     Unsealed,
-    /// A file is of another size or version than this library makes.
+    /// A file's size or version is not that of this library.
     #[error("a shared file is not of this version")]
     Foreign,
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot open a link: {0}")]
     System(#[source] io::Error),
 }
 
-/// Why a link is dead.
+/// The reason why a link is dead.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum Death {
     /// The other process has ended, or has closed its socket.
     #[error("the other process is gone")]
     Gone,
-    /// The other process wrote something into a ring that no honest one writes.
-    #[error("the other process spoiled a ring")]
+    /// The other process wrote a value to a ring that no honest one writes.
+    #[error("the other process broke the protocol of a ring")]
     BrokenRing,
     /// The other process sent a message that no honest one sends.
-    #[error("the other process sent a strange message")]
+    #[error("the other process sent an invalid message")]
     BrokenSocket,
-    /// The other process lives but does not end an access to our memory: what we waited for
-    /// is not worth waiting for.
+    /// The other process lives but does not end an access to this process' memory, so waiting longer is
+    /// useless.
     #[error("the other process holds memory for too long")]
     Stuck,
 }

@@ -1,6 +1,6 @@
-//! What a process shows its peers: its keys and queue pairs, and whether it sleeps.
+//! The state that a process publishes to its peers: its keys and queue pairs, and whether it sleeps.
 //!
-//! The file is sealed once it is mapped, so that peers can map it for reading only.
+//! The file is sealed after it is mapped here, so that peers can map it only for reading.
 
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::fence;
@@ -16,38 +16,38 @@ use crate::layout::{EXPORT_MAGIC, ExportArea, KEY_SLOTS, KeyRecord, MAX_SLOTS, Q
 use crate::mapping::Shared;
 use crate::{record, sleep, sys};
 
-/// No queue pair, no object.
+/// No queue pair, or no object.
 const NONE: u32 = u32::MAX;
 
-/// What a peer must know of a queue pair.
+/// A peer's knowledge of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SharedQp {
-    /// The queue pair.
+    /// The number of the queue pair.
     pub qpn: Qpn,
-    /// The only queue pair that may come.
+    /// The only queue pair that may use it.
     pub peer: Qpn,
-    /// Whose keys it opens.
+    /// The protection domain of the keys that it serves.
     pub pd: PdId,
-    /// What peers may do through it.
+    /// The operations that peers may do through it.
     pub access: Access,
 }
 
-/// The memory in which a process shows what it has. Peers map it and cannot write it.
+/// The memory in which a process publishes its keys and queue pairs. Peers map it and cannot write it.
 pub struct Export {
     area: Shared<ExportArea>,
     fd: Arc<OwnedFd>,
-    /// What peers read to see that they reach the right process.
+    /// The number that peers read to check that they reach the right process.
     _nonce: Box<u64>,
-    /// One writer at a time.
+    /// The lock of the only writer.
     writer: Mutex<Written>,
 }
 
-/// How much of it was ever written.
+/// The extent of the records that were ever written.
 #[derive(Default)]
 struct Written {
-    /// The slots of the port that are shown.
+    /// The number of slots of the port that are published.
     port_slots: u8,
-    /// The slots of keys from the first to the last that ever had one.
+    /// One more than the highest slot that ever had a key.
     key_slots: usize,
 }
 
@@ -58,13 +58,14 @@ impl core::fmt::Debug for Export {
 }
 
 impl Export {
-    /// Makes one without keys and queue pairs. `keys` leads peers to the slots of keys.
+    /// Makes an export without keys and queue pairs. `keys` leads peers to the slots of keys.
     ///
     /// # Errors
-    /// What memfd_create(2), ftruncate(2), mmap(2) and sealing say; a kernel before 5.1 has no
+    /// The error of memfd_create(2), ftruncate(2), mmap(2) or sealing; a kernel before 5.1 has no
     /// `F_SEAL_FUTURE_WRITE`.
     pub fn new(keys: &RemoteKeys) -> io::Result<Export> {
-        // Links ask for this, too. In a process with several threads it takes 10 ms once, which no message should.
+        // Links register too. In a process with several threads the first registration takes milliseconds, so
+        // it must not delay a message.
         sys::register_for_barriers();
         let fd = sys::memfd(c"longarm-export", size_of::<ExportArea>())?;
         let area = Shared::<ExportArea>::new(fd.as_fd(), true)?;
@@ -82,17 +83,17 @@ impl Export {
         Ok(Export { area, fd: Arc::new(fd), _nonce: nonce, writer: Mutex::default() })
     }
 
-    /// The file, for peers.
+    /// The file for peers to map.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// The file, for whoever gives it to peers for as long as this process lives.
+    /// The file as a shared handle, for a caller that gives it to peers for as long as this process lives.
     pub fn shared_fd(&self) -> Arc<OwnedFd> {
         self.fd.clone()
     }
 
-    /// Shows a key, in place of whatever the slot held.
+    /// Publishes a key in a slot; it replaces the previous one.
     ///
     /// # Panics
     /// If `slot` is not less than 2^20.
@@ -100,8 +101,8 @@ impl Export {
         self.write_key(slot, |to| store_key(to, key));
     }
 
-    /// Takes a key away. Peers that enter a hazard from now on do not find it; those that did
-    /// before are waited for with [`Link::wait_for_peer_accesses`](crate::Link::wait_for_peer_accesses).
+    /// Removes a key. Peers that enter a hazard after this call do not find it. For those that entered
+    /// before, wait with [`Link::wait_for_peer_accesses`](crate::Link::wait_for_peer_accesses).
     ///
     /// # Panics
     /// If `slot` is not less than 2^20.
@@ -110,8 +111,8 @@ impl Export {
         fence(SeqCst);
     }
 
-    /// Keys that lie in [adopted memory that is given up](memory::is_given_up) have no place from now on. As after
-    /// [`close_key`](Export::close_key), accesses that began before are waited for elsewhere.
+    /// Removes the place of each key in [adopted memory that is given up](memory::is_given_up). As after
+    /// [`close_key`](Export::close_key), the caller must wait for accesses that began before.
     pub fn give_up_places(&self) {
         let written = self.writer.lock();
         for to in &self.area.keys[..written.key_slots] {
@@ -123,8 +124,8 @@ impl Export {
         fence(SeqCst);
     }
 
-    /// Queue pairs whose numbers have this high byte may be shown from now on. False if there are
-    /// [`MAX_SLOTS`] such bytes already.
+    /// Permits queue pairs whose numbers have this high byte. False if there are [`MAX_SLOTS`] such bytes
+    /// already.
     pub fn add_slot(&self, slot: u8) -> bool {
         let mut written = self.writer.lock();
         let part = &self.area.parts.0[usize::from(slot)];
@@ -139,7 +140,7 @@ impl Export {
         fits
     }
 
-    /// Shows a queue pair, in place of whatever was there. `qp.qpn` says where.
+    /// Publishes a queue pair at the place of `qp.qpn`; it replaces the previous one.
     ///
     /// # Panics
     /// If its slot was not [added](Export::add_slot).
@@ -152,30 +153,30 @@ impl Export {
         });
     }
 
-    /// Takes a queue pair away; as [`close_key`](Export::close_key).
+    /// Removes a queue pair; peers' accesses as for [`close_key`](Export::close_key).
     pub fn close_qp(&self, qpn: Qpn) {
         self.write_qp(qpn, |to| to.qpn.store(NONE, Relaxed));
         fence(SeqCst);
     }
 
-    /// Says that this process is about to sleep: senders wake it. One thread at a time. `often` says that it
-    /// will sleep again very soon, which makes the next call cheaper and each frame dearer, until it
-    /// [stays awake](Export::stay_awake).
+    /// Announces that this process is about to sleep: senders must wake it. One thread at a time. `often`
+    /// announces that it will sleep again very soon. Then the next call is cheaper and each frame more
+    /// expensive, until [`stay_awake`](Export::stay_awake).
     ///
-    /// After this returned true, every frame is visible here that was sent by somebody who did
-    /// not see it; so look at all lanes once more, and then block. If it returned
-    /// false, the barrier in other processes failed although it worked when this was made: do not
-    /// block for longer than a frame may be late.
+    /// If this returns true, the caller must check all lanes once more and may then block. A frame whose
+    /// sender did not see the announcement is visible by then. If it returns false, the barrier in other
+    /// processes failed although it worked when the export was made. The caller must then not block for
+    /// longer than a frame may be late.
     pub fn fall_asleep(&self, often: bool) -> bool {
         sleep::fall_asleep(&self.area.asleep.0, often, self.area.start.0.full_fences.load(Relaxed) != 0)
     }
 
-    /// Says that this process is awake.
+    /// Announces that this process is awake.
     pub fn wake_up(&self) {
         sleep::wake_up(&self.area.asleep.0);
     }
 
-    /// Says that this process is awake, and does not sleep often any more.
+    /// Announces that this process is awake, and ends the effect of `often`.
     pub fn stay_awake(&self) {
         sleep::stay_awake(&self.area.asleep.0);
     }
@@ -196,7 +197,7 @@ impl Export {
         record::write(&to.sequence, || store(to));
     }
 
-    /// The memory, for tests that spoil it.
+    /// The memory, for tests that write garbage to it.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> memory::Span<'_> {
         self.area.mapping().span()
@@ -211,7 +212,8 @@ fn store_key(to: &KeyRecord, key: &SharedKey) {
     to.base.store(key.base, Relaxed);
     to.len_bytes.store(key.len_bytes, Relaxed);
     to.start.store(key.start, Relaxed);
-    // Given up since it was looked up, perhaps: asked here, where nobody else writes.
+    // The place may have been given up since the caller found it. Under the writer's lock this check is
+    // final.
     store_place(to, key.place.filter(|place| !memory::is_given_up(place.object)));
 }
 
@@ -224,13 +226,14 @@ fn store_place(to: &KeyRecord, place: Option<Place>) {
     to.skip_back.store(back, Relaxed);
 }
 
-/// A place whose partial pages are no larger than pages are. Others are not shown.
+/// A place in the record's format. `None`, and so not published, if a partial page is longer than 32 bits can
+/// tell.
 fn narrow(place: Place) -> Option<(u32, u64, u32, u32)> {
     let (front, back) = (u32::try_from(place.skip_front).ok()?, u32::try_from(place.skip_back).ok()?);
     (place.object != NONE).then_some((place.object, place.offset, front, back))
 }
 
-/// The key of a record, if it is a possible one.
+/// The key of a record, if the record holds one.
 #[inline]
 pub(crate) fn read_key(from: &KeyRecord) -> Option<(SharedKey, u32)> {
     let (key, number) = record::read(&from.sequence, || {
@@ -256,7 +259,7 @@ pub(crate) fn read_key(from: &KeyRecord) -> Option<(SharedKey, u32)> {
     (key.rkey.0 != 0).then_some((key, number))
 }
 
-/// The queue pair of a record, whichever it is.
+/// The queue pair of a record, if the record holds one.
 #[inline]
 pub(crate) fn read_qp(from: &QpRecord) -> Option<(SharedQp, u32)> {
     let ((qpn, qp), number) = record::read(&from.sequence, || {

@@ -1,4 +1,4 @@
-//! Whatever a peer writes: no panic, nothing outside of the frames, an end to every call.
+//! Peers that write garbage: no panic, no access outside of the frames, an end to every call.
 
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
@@ -24,7 +24,7 @@ impl Dice {
     }
 }
 
-/// What one end does with its link in a round.
+/// One end's use of its link in a round.
 fn use_link(couple: &Couple, dice: &mut Dice) {
     let [a, b] = &couple.links;
     let lane = dice.roll() as usize % LANES;
@@ -63,11 +63,11 @@ proptest! {
                 let mut dice = Dice(seed);
                 let memory = couple.link_memory();
                 while !stop.load(Relaxed) {
-                    // Small values are the more dangerous ones.
+                    // Small values do more damage.
                     let value = if small { dice.roll() % 5000 } else { dice.roll() };
                     let place = dice.roll() as usize % (size_of::<LinkArea>() / 8) * 8;
                     memory.part(place, 8).expect("inside").write(&value.to_ne_bytes());
-                    // The words before the rings, more often.
+                    // The words before the rings are written more often.
                     let place = dice.roll() as usize % 1024 * 8;
                     memory.part(place, 8).expect("inside").write(&value.to_ne_bytes());
                 }
@@ -164,7 +164,7 @@ fn a_record_that_never_stands_still_is_no_key() {
 fn a_wait_on_garbage_ends_with_its_writer() {
     let couple = Couple::new();
     for place in (0..4096).step_by(8) {
-        // All that lies before the rings of the first end.
+        // All words before the rings of the first end.
         couple.link_memory().part(place, 8).expect("inside").write(&[0x5b; 8]);
     }
     let [a, b] = couple.links;

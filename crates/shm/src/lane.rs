@@ -10,21 +10,21 @@ use crate::error::Death;
 use crate::layout::{MAX_FRAME_BYTES, Ring};
 use crate::link::Link;
 
-/// The process' own side of the lanes that it sends on.
+/// This process' own state of a lane that it sends on.
 #[derive(Default)]
 pub(crate) struct Outgoing {
     sender: QuickMutex<Sender>,
 }
 
-/// The process' own side of the lanes that it receives on.
+/// This process' own state of a lane that it receives on.
 #[derive(Default)]
 pub(crate) struct Incoming {
     receiver: QuickMutex<Receiver>,
-    /// The cell where the next frame will be, for a look without the lock.
+    /// The index of the next frame's first cell, for polls without the lock.
     index: AtomicU32,
 }
 
-/// The right to send on a lane. Dropping it announces what was committed.
+/// The right to send on a lane. Dropping it announces the committed frames.
 pub struct Producer<'a> {
     link: &'a Link,
     ring: &'a Ring,
@@ -38,8 +38,8 @@ impl<'a> Producer<'a> {
         Producer { link, ring, lane, sender: outgoing.sender.lock(), unannounced: false }
     }
 
-    /// Room for a frame of `len_bytes`, at most [`MAX_FRAME_BYTES`]. Nothing if the ring is full,
-    /// the frame too long or the link dead.
+    /// Room for a frame of `len_bytes`, at most [`MAX_FRAME_BYTES`]. `None` if the ring is full, the frame
+    /// too long or the link dead.
     #[inline]
     pub fn reserve(&mut self, len_bytes: usize) -> Option<Room<'_, 'a>> {
         if len_bytes > MAX_FRAME_BYTES || self.link.is_dead() {
@@ -54,8 +54,9 @@ impl<'a> Producer<'a> {
         }
     }
 
-    /// Whether so much of the lane is free that those who wait for room should go on: a quarter of it. A peer that
-    /// takes frames gives so much back, sooner or later. True for a link that is dead: nobody need wait for it.
+    /// True if a quarter of the lane is free, so that senders that wait for room should resume. A peer that
+    /// takes frames frees that much sooner or later. Also true for a dead link, since waiting for it is
+    /// useless.
     pub fn has_much_room(&mut self) -> bool {
         self.sender.has_much_room(self.ring).unwrap_or_else(|_| {
             self.link.die(Death::BrokenRing);
@@ -63,7 +64,7 @@ impl<'a> Producer<'a> {
         }) || self.link.is_dead()
     }
 
-    /// Wakes the peer if it sleeps and frames were committed since the last time.
+    /// Wakes the peer if it sleeps and frames were committed since the last call.
     #[inline]
     pub fn announce(&mut self) {
         if self.unannounced {
@@ -72,7 +73,7 @@ impl<'a> Producer<'a> {
         }
     }
 
-    /// A bit in shared memory says that the lane is in use. A peer that takes it away loses frames.
+    /// Sets the bit in shared memory that marks the lane as used. A peer that clears it loses frames.
     #[inline(always)]
     fn open_lane(&self) {
         let (opened, bit) = (self.link.opened_by_us(), 1 << self.lane);
@@ -89,7 +90,7 @@ impl Drop for Producer<'_> {
     }
 }
 
-/// Room for one frame. Dropped without [`commit`](Room::commit), nothing was sent.
+/// Room for one frame. If it is dropped without [`commit`](Room::commit), nothing is sent.
 pub struct Room<'p, 'a> {
     producer: &'p mut Producer<'a>,
     index: usize,
@@ -106,25 +107,26 @@ impl Room<'_, '_> {
     /// Copies `data` to `offset`.
     ///
     /// # Panics
-    /// If it does not fit.
+    /// If the data does not fit.
     #[inline(always)]
     pub fn write(&mut self, offset: usize, data: &[u8]) {
         let fits = offset <= self.len_bytes && data.len() <= self.len_bytes - offset;
         assert!(fits, "a frame is written within its room");
         let to = self.producer.ring.body(self.index).wrapping_add(offset);
-        // SAFETY: the room is ours until it is committed, it lies within the ring, and `data` does
-        // not: nobody makes references to shared memory. What the peer does to it is the peer's loss.
+        // SAFETY: the room belongs to this producer until it is committed and lies within the ring. `data`
+        // does not, since no references to shared memory exist. Concurrent writes of the peer only damage its
+        // own frame.
         unsafe { core::ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) };
     }
 
-    /// The part of `len_bytes` from `offset` on, to copy into; nothing if it is not all inside.
+    /// The part of `len_bytes` from `offset` on, to copy into; `None` if it is not all inside.
     #[inline]
     pub fn span(&mut self, offset: usize, len_bytes: usize) -> Option<Span<'_>> {
-        // SAFETY: the room lies within the ring, which is mapped as long as the link is.
+        // SAFETY: the room lies within the ring, which is mapped for the lifetime of the link.
         unsafe { Span::new(self.producer.ring.body(self.index), self.len_bytes) }.part(offset, len_bytes)
     }
 
-    /// Shows the frame to the peer. It is announced when the producer is dropped.
+    /// Publishes the frame to the peer. It is announced when the producer is dropped.
     #[inline(always)]
     pub fn commit(self) {
         let producer = self.producer;
@@ -135,7 +137,8 @@ impl Room<'_, '_> {
 }
 
 impl Incoming {
-    /// Whether something is there that [`Consumer::peek`] has not given yet. Others may be quicker.
+    /// True if a frame is there that [`Consumer::peek`] has not returned yet. Another thread may take it
+    /// first.
     #[inline(always)]
     pub(crate) fn is_waiting(&self, ring: &Ring) -> bool {
         ring.header(self.index.load(Relaxed) as usize).load(Relaxed) != 0
@@ -156,8 +159,8 @@ impl<'a> Consumer<'a> {
         Some(Consumer { link, ring, incoming, receiver })
     }
 
-    /// The next frame; the same again until it is released. Frames that a peer sent before it died
-    /// are still there. Nothing if there is none, or if the peer spoiled the ring.
+    /// The next frame; the same one until it is released. Frames from a peer that has died are still there.
+    /// `None` if there is no frame, or if the peer broke the ring.
     #[inline]
     pub fn peek(&mut self) -> Option<Frame<'_, 'a>> {
         if self.link.death() == Some(Death::BrokenRing) {
@@ -175,7 +178,7 @@ impl<'a> Consumer<'a> {
     }
 }
 
-/// A frame that is there. The peer may change its bytes at any time: copy out, then look.
+/// A received frame. The peer may change its bytes at any time: copy out, then check.
 pub struct Frame<'c, 'a> {
     consumer: &'c mut Consumer<'a>,
     found: Found,
@@ -188,7 +191,8 @@ impl Frame<'_, '_> {
         self.found.body_bytes
     }
 
-    /// Copies `out.len()` bytes from `offset` on; false, and nothing copied, if they are not all inside.
+    /// Copies `out.len()` bytes from `offset` on. If they are not all inside, returns false and copies
+    /// nothing.
     #[inline(always)]
     #[must_use]
     pub fn copy_out(&self, offset: usize, out: &mut [u8]) -> bool {
@@ -196,19 +200,20 @@ impl Frame<'_, '_> {
             return false;
         }
         let from = self.consumer.ring.body(self.found.index).wrapping_add(offset);
-        // SAFETY: the body lies within the ring, and `out` does not.
+        // SAFETY: the body lies within the ring, and `out` does not, since no references to shared memory
+        // exist.
         unsafe { core::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
         true
     }
 
-    /// The part of `len_bytes` from `offset` on, to copy from; nothing if it is not all inside.
+    /// The part of `len_bytes` from `offset` on, to copy from; `None` if it is not all inside.
     #[inline]
     pub fn span(&self, offset: usize, len_bytes: usize) -> Option<Span<'_>> {
-        // SAFETY: the body lies within the ring, which is mapped as long as the link is.
+        // SAFETY: the body lies within the ring, which is mapped for the lifetime of the link.
         unsafe { Span::new(self.consumer.ring.body(self.found.index), self.found.body_bytes) }.part(offset, len_bytes)
     }
 
-    /// Takes the frame off the lane.
+    /// Removes the frame from the lane.
     #[inline(always)]
     pub fn release(self) {
         let consumer = self.consumer;

@@ -1,4 +1,4 @@
-//! What lies where in the shared memory. Any change of it is a new [`VERSION`].
+//! The layout of the shared memory. Any change to it is a new [`VERSION`].
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering::Acquire;
@@ -16,35 +16,35 @@ pub(crate) const VERSION: u32 = 6;
 pub(crate) const EXPORT_MAGIC: u64 = 0x456d_7261_676e_6f4c;
 pub(crate) const LINK_MAGIC: u64 = 0x4c6d_7261_676e_6f4c;
 
-/// Lanes in each direction of a link.
+/// The number of lanes in each direction of a link.
 pub const LANES: usize = 8;
-/// Longest body of a frame, in bytes.
+/// The longest body of a frame, in bytes.
 pub const MAX_FRAME_BYTES: usize = (16 << 10) + 64;
-/// Hazard words of each end.
+/// The number of hazard words of each end.
 pub(crate) const HAZARDS: usize = 64;
-/// Slots of keys.
+/// The number of slots for keys.
 pub(crate) const KEY_SLOTS: usize = 1 << 20;
-/// Slots of the UDP port that one process may have: the high bytes of its queue pair numbers.
+/// The number of slots of the UDP port that one process may have: the high bytes of its queue pair numbers.
 pub const MAX_SLOTS: usize = 16;
-/// Queue pairs of one slot.
+/// The number of queue pairs of one slot.
 pub(crate) const QPS_PER_SLOT: usize = 1 << 16;
-/// Queue pairs of a process. Pages in which there never was one take no memory.
+/// The number of queue pairs of a process. Unused pages take no memory.
 pub(crate) const QP_SLOTS: usize = MAX_SLOTS * QPS_PER_SLOT;
 const RING_CELLS: usize = 2048;
 
-/// What all files begin with.
+/// The beginning of each file.
 #[repr(C)]
 pub(crate) struct Start {
     pub(crate) magic: AtomicU64,
     pub(crate) version: AtomicU32,
-    /// Export: whether senders need full fences, since the owner has no barrier for all.
+    /// Export: nonzero if senders need full fences, since the owner cannot issue barriers in other processes.
     pub(crate) full_fences: AtomicU32,
     /// Export: a random number, and its address in the owner's process.
     pub(crate) nonce: AtomicU64,
     pub(crate) nonce_address: AtomicU64,
 }
 
-/// A key: one cache line.
+/// The record of a key: one cache line.
 #[repr(C, align(64))]
 pub(crate) struct KeyRecord {
     pub(crate) sequence: AtomicU32,
@@ -61,7 +61,7 @@ pub(crate) struct KeyRecord {
     pub(crate) offset: AtomicU64,
 }
 
-/// A queue pair: half a cache line.
+/// The record of a queue pair: half a cache line.
 #[repr(C, align(32))]
 pub(crate) struct QpRecord {
     pub(crate) sequence: AtomicU32,
@@ -71,22 +71,22 @@ pub(crate) struct QpRecord {
     pub(crate) access: AtomicU32,
 }
 
-/// The file that its owner alone can write.
+/// The file that only its owner can write.
 #[repr(C)]
 pub(crate) struct ExportArea {
     pub(crate) start: Line<Start>,
-    /// Counts: odd while the owner sleeps.
+    /// The owner's sleep word: see [`sleep`](crate::sleep).
     pub(crate) asleep: Line<AtomicU32>,
     pub(crate) remote_keys: [AtomicU64; RemoteKeys::WORDS],
-    /// By the high byte of a queue pair number: which part of `qps`, counted from one, is for it; 0 for none.
+    /// By the high byte of a queue pair number: the part of `qps` for it, counted from one; 0 for none.
     pub(crate) parts: Line<[AtomicU8; 256]>,
     pub(crate) qps: [QpRecord; QP_SLOTS],
     pub(crate) keys: [KeyRecord; KEY_SLOTS],
 }
 
 impl ExportArea {
-    /// Where the record of a queue pair lies in `qps`, if its slot is one of the owner's. Whatever the memory
-    /// says, the place is within bounds.
+    /// The index of a queue pair's record in `qps`, if its slot is one of the owner's. The index is within
+    /// bounds for any contents of the memory.
     #[inline]
     pub(crate) fn place_of(&self, qpn: Qpn) -> Option<usize> {
         let part = self.parts.0[usize::from(qpn.slot())].load(Acquire);
@@ -109,11 +109,11 @@ pub(crate) struct Ring {
     cells: [Cell; RING_CELLS],
 }
 
-// SAFETY: a body is touched through raw copies only, by whom the headers say.
+// SAFETY: bodies are accessed only by raw copies; the headers tell which end may write and which may read.
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    /// Where the body of a frame that begins in cell `index` lies.
+    /// The first byte of the body of a frame that begins in cell `index`.
     #[inline(always)]
     pub(crate) fn body(&self, index: usize) -> *mut u8 {
         let first = (&raw const self.cells).cast_mut().cast::<u8>();
@@ -136,14 +136,14 @@ impl Cells for Ring {
     }
 }
 
-/// What one end writes and the other reads.
+/// The memory that one end writes and the other reads.
 #[repr(C)]
 pub(crate) struct EndArea {
     /// The lanes that this end has ever sent on: one bit each.
     pub(crate) opened: Line<AtomicU32>,
-    /// Accesses of this end to the other's memory.
+    /// The hazard words for accesses of this end to the other's memory.
     pub(crate) hazards: [Line<AtomicU64>; HAZARDS],
-    /// What this end sends.
+    /// The rings on which this end sends.
     pub(crate) rings: [Ring; LANES],
 }
 
@@ -156,21 +156,21 @@ pub(crate) struct LinkArea {
     pub(crate) ends: [EndArea; 2],
 }
 
-// SAFETY: atomics.
+// SAFETY: consists of atomics only.
 unsafe impl Layout for Start {}
-// SAFETY: atomics.
+// SAFETY: consists of atomics only.
 unsafe impl Layout for KeyRecord {}
-// SAFETY: atomics.
+// SAFETY: consists of atomics only.
 unsafe impl Layout for QpRecord {}
-// SAFETY: consists of the above.
+// SAFETY: consists of atomics and of types that implement `Layout`.
 unsafe impl Layout for ExportArea {}
-// SAFETY: an atomic and a cell of bytes.
+// SAFETY: consists of an atomic and a cell of bytes.
 unsafe impl Layout for Cell {}
-// SAFETY: consists of the above.
+// SAFETY: consists of types that implement `Layout`.
 unsafe impl Layout for Ring {}
-// SAFETY: consists of the above.
+// SAFETY: consists of types that implement `Layout`.
 unsafe impl Layout for EndArea {}
-// SAFETY: consists of the above.
+// SAFETY: consists of types that implement `Layout`.
 unsafe impl Layout for LinkArea {}
 
 const _: () = assert!(size_of::<KeyRecord>() == 64 && size_of::<QpRecord>() == 32 && size_of::<Cell>() == 64);

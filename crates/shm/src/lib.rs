@@ -1,4 +1,4 @@
-//! The memory that two processes of one user on one host share: keys, rings, descriptors.
+//! The shared memory of two processes of one user on one host: keys, rings, descriptors.
 //!
 //! ```text
 //!   process A                                              process B
@@ -9,22 +9,22 @@
 //!    │                objects ◄── their descriptors ◄── socket
 //! ```
 //!
-//! An [`Export`] shows what a process has; a [`Link`] joins two processes. With both a process
-//! reads and writes the registered memory of the other by itself, and sends it frames.
+//! An [`Export`] publishes the keys and queue pairs of a process; a [`Link`] joins two processes. With both,
+//! a process reads and writes the registered memory of the other directly, and sends it frames.
 //!
-//! What is promised:
-//! - A process that is killed at any instruction leaves nothing locked and nothing half sent.
-//! - After a key was closed and [`Link::wait_for_peer_accesses`] returned, no honest
-//!   peer uses its memory.
-//! - Whatever a peer writes into shared memory or sends, nothing but its own link suffers: words are
-//!   copied out before they are checked, lengths and positions bounded, files checked to keep their size.
-//!   (It can of course write what it has been given to write: it is a process of the same user.)
+//! Guarantees:
+//! - A process that is killed at any instruction leaves no lock taken and no frame half sent.
+//! - After a key was closed and [`Link::wait_for_peer_accesses`] returned, no honest peer uses its memory.
+//! - Arbitrary bytes from a peer, in shared memory or on the socket, harm only that peer's link. Words are
+//!   copied out before they are checked, lengths and positions are bounded, and files must be sealed against
+//!   shrinking. (The peer can of course write the memory that it was given for writing: it is a process of
+//!   the same user.)
 //!
-//! What the crate does not know: queue pairs but by number, work requests, what a frame
-//! means, who introduces two processes.
+//! Out of scope: the crate knows queue pairs only by number. It knows neither work requests, nor the meaning
+//! of frames, nor the introduction of two processes.
 //!
-//! The unsafe parts have an address each: `mapping` maps files and gives them a layout, `lane` copies
-//! frames, `objects` hands out spans of mapped objects, `sys` and `peer` talk to the kernel.
+//! Each unsafe part has its module: `mapping` maps files and gives them a layout, `lane` copies frames,
+//! `objects` returns spans of mapped objects, `sys` and `peer` call the kernel.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod admission;

@@ -1,4 +1,4 @@
-//! A link between two processes: both map it, and a socket joins them.
+//! A link between two processes: shared memory that both map, and a socket that joins them.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, fence};
@@ -20,11 +20,11 @@ use crate::state::{self, Side, Standing};
 use crate::sync::pause;
 use crate::sys;
 
-/// Rounds of waiting before it sleeps.
+/// Rounds of spinning and yielding before a waiter sleeps.
 const ROUNDS_AWAKE: u32 = 512;
 const NAP: Duration = Duration::from_micros(50);
 
-/// What one process needs of a link beside what it knows of the other process.
+/// One process' part of a link; the [`Introduction`] describes the other process.
 #[derive(Debug)]
 pub struct LinkEnds {
     /// The file that both map.
@@ -33,28 +33,28 @@ pub struct LinkEnds {
     pub socket: OwnedFd,
 }
 
-/// A link to another process, or of a process to itself. A child made by `fork` has neither its memory nor any use
-/// for it.
+/// A link to another process, or of a process to itself. A child made by `fork` does not have the link's
+/// memory and cannot use the link.
 ///
-/// A link to itself is the same thing with one end: this process takes what it has put into the lanes, and waits for
-/// accesses of its own threads. It has no socket, since a process knows its own memory, and it does not die of patience
-/// lost.
+/// A link to itself has one end: this process takes the frames that it has put into the lanes, and waits for
+/// accesses of its own threads. It has no socket, since a process knows its own memory, and it does not die
+/// of a long access.
 pub struct Link {
     pub(crate) area: Shared<LinkArea>,
     side: Side,
     peer: Peer,
-    /// A link to itself has none.
+    /// `None` for a link to itself.
     pub(crate) channel: Option<Channel>,
     outgoing: [Outgoing; LANES],
     incoming: [Incoming; LANES],
-    /// Zero, or one more than the place in [`DEATHS`].
+    /// Zero, or one more than the index in [`DEATHS`].
     death: AtomicU8,
     pub(crate) counters: crate::socket::Counters,
     pub(crate) reader: Mutex<()>,
 }
 
 const DEATHS: [Death; 4] = [Death::Gone, Death::BrokenRing, Death::BrokenSocket, Death::Stuck];
-/// How long an access of the peer may take. The longest that there are copy 2 GiB.
+/// The longest time for an access of the peer. The longest accesses copy 2 GiB.
 const ACCESS_PATIENCE: Duration = Duration::from_secs(30);
 
 impl core::fmt::Debug for Link {
@@ -65,10 +65,10 @@ impl core::fmt::Debug for Link {
 }
 
 impl Link {
-    /// Makes a link for two: what this process keeps, and what it gives to the other.
+    /// Makes a link for two: the part of this process, and the part for the other.
     ///
     /// # Errors
-    /// What memfd_create(2), mmap(2), sealing and socketpair(2) say.
+    /// The error of memfd_create(2), mmap(2), sealing or socketpair(2).
     pub fn create() -> io::Result<(LinkEnds, LinkEnds)> {
         let (file, _area) = make_area()?;
         let (ours, theirs) = channel::pair()?;
@@ -76,7 +76,7 @@ impl Link {
         Ok((LinkEnds { link: file, socket: ours }, LinkEnds { link: copy, socket: theirs }))
     }
 
-    /// Opens one end. The files are checked before anything in them is touched.
+    /// Opens one end. The files are checked before any of their contents is used.
     ///
     /// # Errors
     /// See [`LinkError`].
@@ -90,7 +90,7 @@ impl Link {
         Ok(Link::new(area, side, Peer::open(with)?, Some(Channel::new(ends.socket))))
     }
 
-    /// The link of a process to itself, which is up at once. `export` is its own, `wake` wakes it.
+    /// The link of a process to itself, which is up immediately. `export` is its own, `wake` wakes it.
     ///
     /// # Errors
     /// See [`LinkError`].
@@ -115,30 +115,30 @@ impl Link {
         }
     }
 
-    /// Which end this is.
+    /// The end of the link that this process is.
     #[inline]
     pub fn side(&self) -> Side {
         self.side
     }
 
-    /// Says that this end is ready. What is decided then.
+    /// Confirms that this end is ready. Returns the decision after that.
     pub fn confirm(&self) -> Standing {
         state::confirm(&self.area.state.0, self.side)
     }
 
-    /// What is decided so far.
+    /// The decision so far.
     pub fn standing(&self) -> Standing {
         state::standing(&self.area.state.0)
     }
 
-    /// Waits no longer: the link is up, if the other end confirmed in time, or failed for both.
-    /// True if it is up.
+    /// Ends the wait for the other end: the link is up if the other end has confirmed, otherwise failed for
+    /// both. Returns true if it is up.
     pub fn decide(&self) -> bool {
         state::give_up(&self.area.state.0) == Standing::Up
     }
 
-    /// Waits until both ends have confirmed, for `patience` at most; then decides. True if the
-    /// link is up. A peer that has died meanwhile does not make it fail if it was up before.
+    /// Waits until both ends have confirmed, for at most `patience`; then decides. Returns true if the link
+    /// is up. If the peer dies after both have confirmed, the link is still up.
     pub fn wait_confirmed(&self, patience: Duration) -> bool {
         let begin = Instant::now();
         let mut round = 0;
@@ -155,8 +155,8 @@ impl Link {
         &self.peer
     }
 
-    /// Begins an access to the peer's memory on behalf of a queue pair: enter, look the key up,
-    /// copy, leave. The peer does not take the memory away in between. Nothing if the link is dead.
+    /// Begins an access to the peer's memory on behalf of a queue pair: enter, find the key, copy, leave. The
+    /// peer does not take the memory away in between. `None` if the link is dead.
     #[inline]
     pub fn enter(&self, qp_number: u16) -> Option<Hazard<'_>> {
         let word = &self.ours().hazards[usize::from(qp_number) % HAZARDS].0;
@@ -166,7 +166,8 @@ impl Link {
         }
     }
 
-    /// Other threads have accesses under way; one that ends makes room, if all words are taken.
+    /// Tries all words, since other threads use this queue pair's. If all are taken, waits until an access
+    /// ends.
     #[cold]
     fn enter_elsewhere(&self, qp_number: u16) -> Option<Hazard<'_>> {
         let words = self.ours().hazards.iter().map(|line| &line.0).cycle().skip(usize::from(qp_number) % HAZARDS);
@@ -183,10 +184,10 @@ impl Link {
         }
     }
 
-    /// Returns when no access of the peer to our memory is under way that began before this call, or
-    /// when the link is dead. What was closed in the export before it is then used by
-    /// no honest process. An access is as long as a copy. A peer that is stopped in one, or
-    /// only says that it is in one, loses the link after half a minute.
+    /// Waits until every access of the peer to this process' memory that began before this call has ended, or
+    /// the link is dead. No honest process then uses a key that was closed in the export before the call. An
+    /// access lasts one copy. A peer that is stopped in one, or only claims to be in one, loses the link
+    /// after half a minute.
     pub fn wait_for_peer_accesses(&self) {
         self.wait_for_accesses(ACCESS_PATIENCE);
     }
@@ -197,7 +198,7 @@ impl Link {
         hazard::drain(self.theirs().hazards.iter().map(|line| &line.0), || patience.wait());
     }
 
-    /// The right to send on a lane; waits for other threads of this process that do.
+    /// The right to send on a lane; waits for other threads of this process that have it.
     ///
     /// # Panics
     /// If there is no such lane.
@@ -206,7 +207,7 @@ impl Link {
         Producer::new(self, &self.ours().rings[lane], lane, &self.outgoing[lane])
     }
 
-    /// The right to receive on a lane; nothing if another thread has it.
+    /// The right to receive on a lane; `None` if another thread has it.
     ///
     /// # Panics
     /// If there is no such lane.
@@ -215,7 +216,7 @@ impl Link {
         Consumer::new(self, &self.theirs().rings[lane], &self.incoming[lane])
     }
 
-    /// The lanes on which something waits to be received: one bit each. Takes no lock.
+    /// The lanes with frames to receive: one bit each. Takes no lock.
     #[inline]
     pub fn waiting(&self) -> u8 {
         let theirs = self.theirs();
@@ -229,19 +230,19 @@ impl Link {
         waiting
     }
 
-    /// The socket, to wait on: readable when [`serve_socket`](Link::serve_socket) has something to do. A link to itself
-    /// has none.
+    /// The socket, to wait on: readable when [`serve_socket`](Link::serve_socket) has something to do. `None`
+    /// for a link to itself.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.channel.as_ref().map(Channel::fd)
     }
 
-    /// Whether the link is of no more use.
+    /// True if the link has ended.
     #[inline(always)]
     pub fn is_dead(&self) -> bool {
         self.death.load(Relaxed) != 0
     }
 
-    /// Why it is of no more use. The first reason stays.
+    /// The reason why the link has ended. The first reason stays.
     #[inline]
     pub fn death(&self) -> Option<Death> {
         let number = usize::from(self.death.load(Acquire));
@@ -259,12 +260,12 @@ impl Link {
             && reason != Death::Gone
             && let Some(channel) = &self.channel
         {
-            // Who waits on the socket hears of it, at both ends.
+            // Waiters on the socket wake up, at both ends.
             channel.end();
         }
     }
 
-    /// Looks whether the peer has ended.
+    /// Checks whether the peer has ended.
     pub(crate) fn peer_is_gone(&self) -> bool {
         if !self.peer.is_alive() {
             return true;
@@ -293,7 +294,7 @@ impl Link {
     }
 }
 
-/// The file of a new link.
+/// Makes and seals the file of a new link.
 fn make_area() -> io::Result<(OwnedFd, Shared<LinkArea>)> {
     let file = sys::memfd(c"longarm-link", size_of::<LinkArea>())?;
     let area = Shared::<LinkArea>::new(file.as_fd(), true)?;
@@ -303,7 +304,7 @@ fn make_area() -> io::Result<(OwnedFd, Shared<LinkArea>)> {
     Ok((file, area))
 }
 
-/// An access to a peer's memory that is under way, until it is dropped.
+/// An access to a peer's memory, in progress until it is dropped.
 #[must_use]
 pub struct Hazard<'a> {
     word: &'a AtomicU64,
@@ -317,7 +318,7 @@ impl Drop for Hazard<'_> {
     }
 }
 
-/// Waiting for accesses to end, for so long; then the link is stuck.
+/// A wait for accesses with a limit. Beyond the limit the link is declared stuck.
 struct Patience<'a> {
     link: &'a Link,
     most: Duration,
@@ -330,12 +331,12 @@ impl Patience<'_> {
         Patience { link, most, since: None, round: 0 }
     }
 
-    /// Waits for a moment. False if the link is dead.
+    /// Waits for a moment. Returns false if the link is dead.
     #[cold]
     fn wait(&mut self) -> bool {
         wait(self.round);
         self.round = self.round.saturating_add(1);
-        // Our own threads end what they have begun, however long they are kept from it.
+        // This process' own threads end their accesses, even if they are descheduled for long.
         if self.round < ROUNDS_AWAKE || self.link.side == Side::Both {
             return !self.link.is_dead();
         }

@@ -1,4 +1,4 @@
-//! Memory that is shared with other processes, as mapped here.
+//! Mappings of memory that other processes share.
 
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -10,30 +10,32 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 #[cfg(test)]
 use memory::Span;
 
-/// A mapping, until it is dropped. A child made by `fork` does not have it.
+/// A mapping, unmapped on drop. A child made by `fork` does not have it.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
     len_bytes: usize,
     writable: bool,
-    /// Whose mapping it is: in a child of that process something else may be at its place.
+    /// The process that made the mapping: in its child other memory may lie at this address.
     process: u32,
 }
 
-// SAFETY: a mapping is tied to no thread; its bytes are reached through atomics and spans only.
+// SAFETY: a mapping is tied to no thread; its bytes are accessed only through atomics and spans.
 unsafe impl Send for Mapping {}
-// SAFETY: as for Send.
+// SAFETY: shared use is sound too: the bytes are accessed only through atomics and spans, and the other
+// methods only read fields.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps the first `len_bytes` of a file, shared.
     ///
-    /// The caller has made sure that the file is a memfd that cannot shrink below that.
+    /// The caller must have checked that the file is a memfd that cannot shrink below that length.
     pub(crate) fn new(fd: BorrowedFd<'_>, len_bytes: usize, writable: bool) -> io::Result<Mapping> {
         Mapping::of_part(fd, 0, len_bytes, writable)
     }
 
-    /// Maps `len_bytes` of a file from `start` on, likewise.
+    /// Maps `len_bytes` of a file from `start` on; the caller must have checked it as for
+    /// [`new`](Mapping::new).
     pub(crate) fn of_part(fd: BorrowedFd<'_>, start: u64, len_bytes: usize, writable: bool) -> io::Result<Mapping> {
         let from = libc::off_t::try_from(start).map_err(|_| io::ErrorKind::InvalidInput)?;
         let rights = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
@@ -45,7 +47,7 @@ impl Mapping {
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let mapping = Mapping { start, len_bytes, writable, process: std::process::id() };
-        // SAFETY: the range is our own new mapping.
+        // SAFETY: the range is this function's own new mapping.
         if unsafe { memory::madvise(mapping.start.as_ptr().cast(), len_bytes, libc::MADV_DONTFORK) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -62,15 +64,15 @@ impl Mapping {
         self.len_bytes
     }
 
-    /// Whether it may be written.
+    /// True if it may be written.
     pub(crate) fn is_writable(&self) -> bool {
         self.writable
     }
 
-    /// All of it.
+    /// A span of the whole mapping.
     #[cfg(test)]
     pub(crate) fn span(&self) -> Span<'_> {
-        // SAFETY: mapped until dropped, and no reference to its bytes is ever made but to atomics.
+        // SAFETY: mapped until `self` is dropped; the only references to its bytes are to atomics.
         unsafe { Span::new(self.as_ptr(), self.len_bytes) }
     }
 }
@@ -78,7 +80,8 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if std::process::id() == self.process {
-            // SAFETY: our own mapping, whole; whoever reaches into it borrows it or pins it.
+            // SAFETY: this value's own mapping, whole; every user of its bytes borrows it or holds an `Arc`
+            // of it.
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.len_bytes) };
         }
     }
@@ -95,14 +98,14 @@ pub(crate) unsafe trait Layout {}
 unsafe impl Layout for AtomicU32 {}
 // SAFETY: an atomic.
 unsafe impl Layout for AtomicU64 {}
-// SAFETY: consists of what is sound by itself.
+// SAFETY: an array of a type that implements `Layout`.
 unsafe impl<T: Layout, const N: usize> Layout for [T; N] {}
 
-/// Something that has cache lines of its own.
+/// A value on its own cache lines.
 #[repr(C, align(64))]
 pub(crate) struct Line<T>(pub(crate) T);
 
-// SAFETY: a structure of what is sound by itself, and padding that nobody looks at.
+// SAFETY: a type that implements `Layout`, and padding that nothing reads.
 unsafe impl<T: Layout> Layout for Line<T> {}
 
 /// A mapping with a layout.
@@ -112,7 +115,7 @@ pub(crate) struct Shared<T> {
 }
 
 impl<T: Layout> Shared<T> {
-    /// Maps a file of exactly that size. Through a mapping that is not writable nothing may be stored.
+    /// Maps a file of exactly that size. Nothing may be stored through a mapping that is not writable.
     pub(crate) fn new(fd: BorrowedFd<'_>, writable: bool) -> io::Result<Shared<T>> {
         let mapping = Mapping::new(fd, size_of::<T>(), writable)?;
         assert!(mapping.as_ptr().addr().is_multiple_of(align_of::<T>()), "pages are aligned enough");
@@ -131,8 +134,8 @@ impl<T: Layout> Deref for Shared<T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: mapped until dropped, as large as the layout and aligned; any bytes are a
-        // valid value, and others changing them is what the layout's atomics are for.
+        // SAFETY: mapped until `self` is dropped, large enough and aligned (`new`). By the contract of
+        // `Layout` any bytes are a valid value and may change at any time.
         unsafe { &*self.mapping.as_ptr().cast::<T>() }
     }
 }

@@ -1,8 +1,8 @@
-//! A hash for small numbers that a peer chooses: one multiplication, by a factor that it does not know.
+//! A hash for small numbers that a peer chooses: one multiplication by a factor that the peer does not know.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// Makes hashers of one map.
+/// Makes the hashers of one map.
 #[derive(Clone, Debug)]
 pub(crate) struct NumberHash {
     factor: u64,
@@ -31,7 +31,8 @@ pub(crate) struct NumberHasher {
 impl Hasher for NumberHasher {
     #[inline]
     fn write_u32(&mut self, number: u32) {
-        // The upper half depends on all bits of the number, the lower on few; maps use both ends.
+        // The upper half of the product depends on all bits of the number, the lower half on few; maps use
+        // both ends.
         let product = u64::from(number).wrapping_add(self.hash).wrapping_mul(self.factor);
         self.hash = product ^ product >> 32;
     }

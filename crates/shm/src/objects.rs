@@ -1,4 +1,4 @@
-//! Memory objects of a peer, mapped here: found by number, and mapped for as long as anybody holds them.
+//! Memory objects of a peer, found by number. Each stays mapped for as long as it is held.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,17 +11,17 @@ use crate::mapping::Mapping;
 use crate::number_hash::NumberHash;
 use crate::sys;
 
-/// Most objects of one peer that are mapped at once.
+/// The largest number of mapped objects of one peer.
 pub const MAX_OBJECTS: usize = 4096;
 
-/// Why an object was not mapped.
+/// The reason why an object was not mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Refused {
-    /// There are too many.
+    /// There are too many objects.
     Full,
-    /// It is there already.
+    /// The object is mapped already.
     Twice,
-    /// It is no memfd that keeps its size, is shorter than said, or cannot be mapped.
+    /// The file is no memfd that keeps its size, is shorter than claimed, or cannot be mapped.
     Unfit,
 }
 
@@ -32,22 +32,22 @@ pub struct Object {
 }
 
 impl Object {
-    /// Its bytes. They may be written through it if [`is_writable`](Object::is_writable) says so.
+    /// The bytes of the object. They may be written only if [`is_writable`](Object::is_writable) is true.
     #[inline(always)]
     pub fn span(&self) -> Span<'_> {
-        // SAFETY: mapped for as long as the object is held; the memfd is sealed against shrinking; nobody
-        // makes references to the bytes.
+        // SAFETY: mapped for as long as the object is held; the memfd is sealed against shrinking; no
+        // references to the bytes exist.
         unsafe { Span::new(self.mapping.as_ptr(), self.mapping.len_bytes()) }
     }
 
-    /// Whether it is mapped for writing.
+    /// True if it is mapped for writing.
     #[inline(always)]
     pub fn is_writable(&self) -> bool {
         self.mapping.is_writable()
     }
 }
 
-/// All objects that a peer has told of and not withdrawn, by number.
+/// All objects that the peer has offered and not withdrawn, by number.
 #[derive(Default)]
 pub(crate) struct Objects {
     mapped: QuickMutex<HashMap<u32, Object, NumberHash>>,
@@ -59,10 +59,11 @@ impl Objects {
         self.mapped.lock().get(&object).cloned()
     }
 
-    /// Maps an object, which is a part of a file. The descriptor is closed in any case. One thread at a time calls this.
+    /// Maps an object, which is a part of a file. The descriptor is closed in any case. Only one thread at a
+    /// time may call this.
     pub(crate) fn insert(&self, object: u32, extent: Extent, fd: OwnedFd) -> Result<(), Refused> {
         self.check_new(object)?;
-        // Not under the lock, which is for what takes nanoseconds.
+        // The mapping is made outside of the lock, which is held only for nanoseconds.
         let mapping = Arc::new(map(extent, &fd).ok_or(Refused::Unfit)?);
         self.mapped.lock().insert(object, Object { mapping });
         Ok(())
@@ -77,20 +78,20 @@ impl Objects {
         }
     }
 
-    /// Forgets an object. Who holds it still keeps it mapped.
+    /// Removes an object. It stays mapped while it is held.
     pub(crate) fn remove(&self, object: u32) -> bool {
         let removed = self.mapped.lock().remove(&object);
         removed.is_some()
     }
 
-    /// How many there are.
+    /// The number of objects.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
         self.mapped.lock().len()
     }
 }
 
-/// Maps a part of a file that cannot shrink; for reading only, if it cannot be written.
+/// Maps a part of a file that cannot shrink; only for reading, if it cannot be written.
 fn map(extent: Extent, fd: &OwnedFd) -> Option<Mapping> {
     let seals = sys::seals(fd.as_fd()).ok()?;
     let there = sys::file_bytes(fd.as_fd()).ok()?;

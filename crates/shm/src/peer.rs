@@ -1,4 +1,4 @@
-//! The other process, as it shows itself.
+//! The other process, as its export describes it.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
@@ -18,18 +18,18 @@ use crate::mapping::Shared;
 use crate::objects::{Object, Objects};
 use crate::{record, sleep, sys};
 
-/// How often a peer's memory is tried before it is taken to be out of reach.
+/// Attempts to reach a peer's memory through the kernel before it counts as unreachable.
 const MOST_FAR_FAILURES: u8 = 3;
 
-/// What the hub tells of the other process.
+/// The hub's description of the other process.
 #[derive(Debug)]
 pub struct Introduction {
     /// Its export.
     pub export: OwnedFd,
     /// The eventfd that wakes it.
     pub wake: OwnedFd,
-    /// Its process id, as this process' namespace numbers it (if it does not, nothing is
-    /// reached that way).
+    /// Its process id in this process' namespace. If it has none there, its memory is not reached through the
+    /// kernel.
     pub pid: u32,
 }
 
@@ -39,31 +39,31 @@ pub struct Peer {
     keys: Box<RemoteKeys>,
     pub(crate) objects: Objects,
     bell: OwnedFd,
-    /// The nap that it was woken from last.
+    /// The last nap from which this process has woken it.
     woken: AtomicU32,
     full_fences: bool,
-    /// Its process, if its memory can be reached.
+    /// The process, once its memory could be reached through the kernel.
     far: OnceLock<Far>,
-    /// None if it is this process.
+    /// `None` if the peer is this process.
     pid: Option<u32>,
-    /// How often its memory could not be reached.
+    /// The number of failed attempts to reach its memory.
     far_failures: AtomicU8,
     gone: AtomicBool,
 }
 
-/// What a peer showed, as it was found: to be used again for as long as it has not changed.
+/// A published value as it was found. It may be used again for as long as it has not changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Known<T> {
-    /// What it is.
+    /// The published value.
     pub value: T,
     slot: u32,
     number: u32,
 }
 
-/// A process whose memory was reached once.
+/// A process whose memory was reached through the kernel once.
 struct Far {
     pid: i32,
-    /// Readable when it has ended.
+    /// Readable when the process has ended.
     process: OwnedFd,
 }
 
@@ -82,7 +82,7 @@ impl Peer {
         Peer::map(export.as_fd(), wake, Some(pid))
     }
 
-    /// This process as its own peer. It reaches its own memory without being told where.
+    /// This process as its own peer. It needs no process id to reach its own memory.
     pub(crate) fn itself(export: &Export, wake: OwnedFd) -> Result<Peer, LinkError> {
         Peer::map(export.fd(), wake, None)
     }
@@ -108,7 +108,8 @@ impl Peer {
         Ok(peer)
     }
 
-    /// A live key. Hold a [`Hazard`](crate::Hazard) from before this call until what it led to is done.
+    /// A live key. The caller must hold a [`Hazard`](crate::Hazard) from before this call until it has
+    /// finished with the key's memory.
     #[inline]
     pub fn key(&self, rkey: RKey) -> Option<Known<SharedKey>> {
         let slot = self.keys.slot(rkey) as usize % KEY_SLOTS;
@@ -116,7 +117,7 @@ impl Peer {
         Some(Known { value, slot: slot as u32, number })
     }
 
-    /// A queue pair that may be sent to. As for [`key`](Peer::key).
+    /// A queue pair that frames may be sent to. The caller must hold a hazard as for [`key`](Peer::key).
     #[inline]
     pub fn qp(&self, qpn: Qpn) -> Option<Known<SharedQp>> {
         let slot = self.area.place_of(qpn)?;
@@ -124,26 +125,28 @@ impl Peer {
         Some(Known { value, slot: slot as u32, number })
     }
 
-    /// Whether a key has not changed since it was found. As for [`key`](Peer::key).
+    /// True if a key has not changed since it was found. The caller must hold a hazard as for
+    /// [`key`](Peer::key).
     #[inline(always)]
     pub fn has_key(&self, known: &Known<SharedKey>) -> bool {
         record::is_still(&self.area.keys[known.slot as usize % KEY_SLOTS].sequence, known.number)
     }
 
-    /// Whether a queue pair has not changed since it was found. As for [`key`](Peer::key).
+    /// True if a queue pair has not changed since it was found. The caller must hold a hazard as for
+    /// [`key`](Peer::key).
     #[inline(always)]
     pub fn has_qp(&self, known: &Known<SharedQp>) -> bool {
         record::is_still(&self.area.qps[known.slot as usize % QP_SLOTS].sequence, known.number)
     }
 
-    /// Whether it says that it sleeps.
+    /// True if it has announced that it sleeps.
     #[inline(always)]
     pub fn is_asleep(&self) -> bool {
         self.area.asleep.0.load(Relaxed) & sleep::ASLEEP != 0
     }
 
-    /// Wakes it if it sleeps: to be called after frames were committed. Costs a look at
-    /// its flag while it is awake, and a system call once per nap.
+    /// Wakes it if it sleeps; to be called after frames were committed. Costs a load of its sleep word while
+    /// it is awake, and a system call once per nap.
     #[inline(always)]
     pub fn announce(&self) {
         if sleep::must_wake(&self.area.asleep.0, &self.woken, self.full_fences) {
@@ -151,24 +154,24 @@ impl Peer {
         }
     }
 
-    /// Wakes it, asleep or not.
+    /// Wakes it, asleep or awake.
     #[cold]
     pub fn wake(&self) {
         sys::ring_bell(&self.bell);
     }
 
-    /// An object of it, if it is mapped here; kept mapped for as long as it is held.
-    /// [`Link::object`](crate::Link::object) looks further.
+    /// An object of the peer, if it is mapped here; it stays mapped while it is held.
+    /// [`Link::object`](crate::Link::object) also reads new offers from the socket.
     #[inline]
     pub fn object(&self, object: u32) -> Option<Object> {
         self.objects.get(object)
     }
 
-    /// Whether [`read_far`](Peer::read_far) and [`write_far`](Peer::write_far) work: a number in its memory
-    /// could be read.
+    /// True if [`read_far`](Peer::read_far) and [`write_far`](Peer::write_far) work: a number in the peer's
+    /// memory could be read.
     ///
-    /// Where Yama restricts that, the peer lets us in when it opens its end of the link, which may be after we have
-    /// opened ours. So it is tried again, a few times.
+    /// Where Yama restricts access, the peer must first name this process. It does so when it opens its end
+    /// of the link, perhaps after this end is open. So this function repeats a failed attempt a few times.
     #[inline]
     pub fn reaches_far(&self) -> bool {
         self.far.get().is_some() || self.reaches_far_now()
@@ -190,19 +193,19 @@ impl Peer {
         }
     }
 
-    /// Copies from its memory, by its own addresses (process_vm_readv(2)).
+    /// Copies from the peer's memory, by the peer's own addresses (process_vm_readv(2)).
     ///
     /// # Errors
-    /// `Unsupported` if that does not work here, `NotConnected` if it has ended, else what the
-    /// kernel says: `EFAULT` if the range is not all mapped there.
+    /// `Unsupported` if that does not work here, `NotConnected` if the peer has ended. Otherwise the kernel's
+    /// error: `EFAULT` if a part of the range is not mapped there.
     pub fn read_far(&self, address: u64, to: Span<'_>) -> io::Result<()> {
         let far = self.living()?;
         sys::read_process(far.pid, address, to)?;
-        // Its number may have become another's meanwhile.
+        // The process id may belong to another process by this time.
         self.living().map(drop)
     }
 
-    /// Copies to its memory. If it fails, a part may have been written.
+    /// Copies to the peer's memory. If it fails, a part may have been written.
     ///
     /// # Errors
     /// As [`read_far`](Peer::read_far).
@@ -211,13 +214,13 @@ impl Peer {
         sys::write_process(far.pid, address, from)
     }
 
-    /// A descriptor to wait on that becomes readable when its process ends, if there is one. The
-    /// socket tells of most ends; of one it does not: when a child made by `fork` still has the socket.
+    /// A descriptor that becomes readable when the peer's process ends, if there is one. The socket shows
+    /// most ends, but not if a child made by `fork` still has the socket.
     pub fn process(&self) -> Option<BorrowedFd<'_>> {
         self.far.get().map(|far| far.process.as_fd())
     }
 
-    /// Whether it lives, as far as is known here.
+    /// True unless the peer is known to have ended.
     pub fn is_alive(&self) -> bool {
         !self.gone.load(Acquire)
     }
@@ -226,7 +229,7 @@ impl Peer {
         self.gone.store(true, Release);
     }
 
-    /// Looks whether its process has ended, if that can be seen.
+    /// True if its process has ended. False as well if its memory was never reached.
     pub(crate) fn has_ended(&self) -> bool {
         self.far.get().is_some_and(Far::has_ended)
     }
@@ -246,20 +249,20 @@ impl Far {
     }
 }
 
-/// Reads a number at an address of the process that its export tells. Whoever has it there is
-/// the process that made the export.
+/// Reads the number at the address that a peer's export names. A process with the right number there is the
+/// one that made the export.
 fn probe(pid: u32, address: u64, nonce: u64) -> Option<Far> {
     let pid = i32::try_from(pid).ok()?;
     let process = sys::pidfd(pid)?;
     let mut bytes = [0u8; 8];
-    // SAFETY: our own bytes, borrowed by nobody else for as long as the span lives.
+    // SAFETY: the bytes are a local variable, which only the span uses while it lives.
     let to = unsafe { Span::new(bytes.as_mut_ptr(), bytes.len()) };
     sys::read_process(pid, address, to).ok()?;
     let far = Far { pid, process };
     (u64::from_ne_bytes(bytes) == nonce && !far.has_ended()).then_some(far)
 }
 
-/// A memfd of exactly that size that keeps its size.
+/// Checks for a memfd of exactly that size that is sealed against shrinking.
 pub(crate) fn check_file(fd: BorrowedFd<'_>, len_bytes: usize) -> Result<(), LinkError> {
     let seals = sys::seals(fd).map_err(|_| LinkError::Unsealed)?;
     if seals & libc::F_SEAL_SHRINK == 0 {

@@ -4,33 +4,31 @@
 //!   sender                                     sleeper
 //!   commit the frame                           set ASLEEP
 //!   light fence (for the compiler)             barrier in every process that sends
-//!   ASLEEP? ─► wake                            look at all lanes again, then block
+//!   ASLEEP? ─► wake                            poll all lanes again, then block
 //! ```
 //!
-//! This is Dekker's pattern: both store, then both load, and at least one must see the other's store.
-//! It takes a full fence on both ends; but a fence costs a sender some 20 ns with every frame,
-//! and there are many more frames than naps. So the sleeper pays for both: membarrier(2)
-//! with `MEMBARRIER_CMD_GLOBAL_EXPEDITED` makes every processor that runs a thread of a
-//! registered process go through a full fence before it returns. Wherever in its code the
-//! sender was then, either its store was before that, and the sleeper sees the frame, or its
-//! load comes after, and it sees the flag.
+//! This is Dekker's pattern: both store, then both load, and at least one must see the other's store. It
+//! needs a full fence on both ends. But a fence costs a sender time with every frame, and there are many more
+//! frames than naps. So the sleeper pays for both. membarrier(2) with `MEMBARRIER_CMD_GLOBAL_EXPEDITED` makes
+//! every processor that runs a thread of a registered process execute a full fence before it returns. At that
+//! fence the sender's store either has happened already, and the sleeper sees the frame; or its load comes
+//! later, and it sees the flag.
 //!
-//! Every process that sends registers when its first link is made. Where that is refused (an old
-//! kernel, a filter of system calls) its senders use real fences. Where the sleeper's call
-//! is refused, its export says so when it is made, and all its senders use real fences.
+//! Every process that sends registers when its first link is made. If the kernel refuses that (an old kernel,
+//! a filter of system calls), its senders use real fences. If the kernel refuses the sleeper's call, the
+//! sleeper's export records that when it is made, and all its senders use real fences.
 //!
-//! A barrier in other processes is a system call, though, which interrupts their processors. A sleeper that sleeps
-//! between any two messages sets another bit, [`FENCES`], at the first of these naps, and leaves it. That nap still
-//! takes the barrier, after which every sender sees the bit or has its frame seen; for the naps that follow, senders
-//! pay with a full fence.
+//! A barrier in other processes is a system call, though, and it interrupts their processors. A sleeper that
+//! sleeps between any two messages sets another bit, [`FENCES`], at the first of these naps, and leaves it
+//! set. That nap still issues the barrier. After it every sender either sees the bit or has its frame seen.
+//! During the following naps the senders pay with a full fence.
 //!
-//! The word counts naps, so that senders wake a sleeper once per nap: each process remembers the nap that
-//! it has ended. A sleeper looks at all lanes in each nap between saying so and
-//! blocking, so a frame for which nobody was woken because somebody had been already is seen then
-//! at the latest.
+//! The word counts naps, so that senders wake a sleeper once per nap: each process remembers the last nap
+//! that it has ended. In each nap a sleeper polls all lanes between the announcement and blocking. That poll
+//! finds any frame whose sender did not wake it because this nap had been ended already.
 //!
-//! `tests/models/naps.rs` checks the pattern with full fences; loom knows no membarrier, which
-//! the model has to represent by a full fence at either end.
+//! `tests/models/naps.rs` checks the pattern with full fences. loom has no membarrier, so the model
+//! represents it by a full fence at either end.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -39,12 +37,12 @@ use crate::sys;
 
 /// The owner of the word sleeps, or is about to.
 pub(crate) const ASLEEP: u32 = 1;
-/// Senders fence: the owner sleeps often.
+/// Senders must fence: the owner sleeps often.
 const FENCES: u32 = 2;
-/// Each nap adds this to the word.
+/// The increment of the word for each nap.
 const NAP: u32 = 4;
 
-/// The owner is about to sleep; `often` if it will again very soon. Whether it may block.
+/// The owner is about to sleep; `often` if it will again very soon. Returns true if it may block.
 pub(crate) fn fall_asleep(word: &AtomicU32, often: bool, full_fences: bool) -> bool {
     let before = word.load(Relaxed);
     let fenced = full_fences || (often && before & FENCES != 0);
@@ -64,13 +62,13 @@ pub(crate) fn wake_up(word: &AtomicU32) {
     word.store(word.load(Relaxed) & !ASLEEP, Relaxed);
 }
 
-/// The owner is awake, and will be for long: senders need not fence.
+/// The owner is awake, and will be for long: senders need no fence.
 pub(crate) fn stay_awake(word: &AtomicU32) {
     word.store(word.load(Relaxed) & !(ASLEEP | FENCES), Relaxed);
 }
 
-/// Asked by a sender that has committed a frame: whether it has to wake the owner of `word`.
-/// `ended` is the nap that this process ended last.
+/// True if a sender that has committed a frame must wake the owner of `word`. `ended` is the last nap that
+/// this process has ended.
 #[inline(always)]
 pub(crate) fn must_wake(word: &AtomicU32, ended: &AtomicU32, full_fences: bool) -> bool {
     if full_fences {
@@ -78,11 +76,11 @@ pub(crate) fn must_wake(word: &AtomicU32, ended: &AtomicU32, full_fences: bool) 
     } else {
         compiler_fence(SeqCst);
     }
-    word.load(Relaxed) & (ASLEEP | FENCES) != 0 && is_nap_of_ours_to_end(word, ended)
+    word.load(Relaxed) & (ASLEEP | FENCES) != 0 && ends_nap(word, ended)
 }
 
 #[inline]
-fn is_nap_of_ours_to_end(word: &AtomicU32, ended: &AtomicU32) -> bool {
+fn ends_nap(word: &AtomicU32, ended: &AtomicU32) -> bool {
     fence(SeqCst);
     let nap = word.load(Relaxed);
     nap & ASLEEP != 0 && ended.swap(nap, Relaxed) != nap

@@ -1,4 +1,4 @@
-//! Objects of both processes, told on the socket between them.
+//! Messages about the objects of both processes, on the socket between them.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -11,56 +11,57 @@ use crate::error::Death;
 use crate::link::Link;
 use crate::objects::{Object, Refused};
 
-/// Most messages that are read at once.
+/// The largest number of messages that one call reads.
 const MAX_AT_ONCE: usize = 1024;
 
-/// What was counted on the socket.
+/// The counters of the socket.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     refused: AtomicU64,
 }
 
-/// What came of serving the socket.
+/// The result of serving the socket.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Served {
-    /// Objects of ours that the peer asks for: offer them again if they are still there.
+    /// Objects of this process that the peer asks for: to be offered again if they still exist.
     pub wanted: Vec<u32>,
-    /// Whether the peer has withdrawn objects. Whoever holds one should let go of it: its memory is kept meanwhile.
+    /// True if the peer has withdrawn objects. Holders should drop them: their memory stays allocated
+    /// meanwhile.
     pub withdrawn: bool,
-    /// Whether there is more to read, or something waits for room: serve again soon.
+    /// True if there is more to read, or a message waits for room: serve again soon.
     pub unfinished: bool,
 }
 
 impl Link {
-    /// Tells the peer of an object, or remembers to do so. False if too much waits already; the
-    /// peer will ask for it when it needs it.
+    /// Offers an object to the peer, or queues the offer. False if too much is queued already; the peer will
+    /// ask for the object when it needs it.
     pub fn offer_object(&self, object: u32, file: &ObjectFile) -> bool {
         let extent = Extent { start: file.start, len_bytes: file.len_bytes };
         self.say(Kind::Offered, object, extent, Some(file.fd.as_fd()))
     }
 
-    /// Tells the peer that an object is gone. Nobody uses it: its keys were closed and the peer's
-    /// accesses waited for.
+    /// Tells the peer that an object is gone. Its keys must be closed, and the peer's accesses must have
+    /// ended.
     pub fn withdraw_object(&self, object: u32) -> bool {
         self.say(Kind::Withdrawn, object, Extent::default(), None)
     }
 
-    /// Asks for an object that a key of the peer lies in and that is not here.
+    /// Asks for an object of one of the peer's keys that is not mapped here.
     pub fn want_object(&self, object: u32) -> bool {
         self.say(Kind::Wanted, object, Extent::default(), None)
     }
 
-    /// A process need not tell itself anything.
+    /// Sends a message, unless this is a link to itself: a process knows its own objects.
     fn say(&self, kind: Kind, object: u32, extent: Extent, fd: Option<BorrowedFd<'_>>) -> bool {
         self.channel.as_ref().is_none_or(|channel| channel.send(kind, object, extent, fd))
     }
 
-    /// Objects of the peer that were not mapped: too many, twice the same, or unfit.
+    /// The number of the peer's objects that were not mapped: too many, or unfit.
     pub fn objects_refused(&self) -> u64 {
         self.counters.refused.load(Relaxed)
     }
 
-    /// Reads what is in the socket and sends what waits; never blocks.
+    /// Reads the messages in the socket and sends queued ones. Never blocks.
     pub fn serve_socket(&self) -> Served {
         let mut served = Served::default();
         let (Some(channel), Some(_one)) = (&self.channel, self.reader.try_lock()) else { return served };
@@ -81,9 +82,9 @@ impl Link {
         served
     }
 
-    /// An object of the peer, kept mapped for as long as it is held. If it is not here, what tells of it
-    /// may be in the socket. If that does not help either, [`want_object`](Link::want_object) and do
-    /// without.
+    /// An object of the peer; it stays mapped while it is held. If it is not mapped here, its offer may still
+    /// be in the socket. If it is not there either, call [`want_object`](Link::want_object) and proceed
+    /// without the object.
     #[inline]
     pub fn object(&self, object: u32) -> Option<Object> {
         self.peer().object(object).or_else(|| self.fetch_object(object))
@@ -94,16 +95,16 @@ impl Link {
         let _one = self.reader.lock();
         for _ in 0..MAX_AT_ONCE {
             let found = self.peer().object(object);
-            // What else there is to read is for [`serve_socket`](Link::serve_socket), which can answer.
-            let is_told = self.channel.as_ref().is_some_and(Channel::tells_of_object);
-            if found.is_some() || !is_told || !self.take_message(&mut Served::default()) {
+            // All other messages are left for [`serve_socket`](Link::serve_socket), which can answer them.
+            let has_news = self.channel.as_ref().is_some_and(Channel::has_object_news);
+            if found.is_some() || !has_news || !self.take_message(&mut Served::default()) {
                 return found;
             }
         }
         None
     }
 
-    /// Reads one message. False if there is none.
+    /// Reads one message. False if there is none, or the link is dead.
     fn take_message(&self, served: &mut Served) -> bool {
         let Some(channel) = &self.channel else { return false };
         match channel.receive() {
@@ -119,7 +120,7 @@ impl Link {
         let Message { kind, object, extent, fd } = message;
         match (kind, fd) {
             (Kind::Offered, Some(fd)) => match self.peer().objects.insert(object, extent, fd) {
-                // It was asked for while it was on its way.
+                // The object was requested while its offer was already on its way.
                 Ok(()) | Err(Refused::Twice) => {}
                 Err(Refused::Full | Refused::Unfit) => {
                     self.counters.refused.fetch_add(1, Relaxed);

@@ -1,26 +1,26 @@
-//! Whether a link is used: one word, decided once, the same for both ends.
+//! The decision whether a link is used: one word, decided once, the same for both ends.
 //!
 //! ```text
 //!   0 ── confirm of one ─► 1 or 2 ── confirm of the other ─► 3: up, for ever
 //!   └──────── either gives up ──────┴──► failed, for ever
 //! ```
 //!
-//! Every change is a compare-and-swap from a state that is not final, so there is one first
-//! final state. An end that dies has confirmed or has not; the other decides by giving up,
-//! which fails if the link is up already.
+//! Every change is a compare-and-swap from a state that is not final, so there is one first final state. An
+//! end that dies has confirmed or has not. The other end decides by giving up, which has no effect if the
+//! link is up already.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use crate::sync::AtomicU32;
 
-/// Which end of a link a process is.
+/// The end of a link that a process is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Side {
-    /// It made the link and asked to be introduced.
+    /// The process made the link and asked to be introduced.
     Asked,
     /// The link was offered to it.
     Offered,
-    /// It is both ends: a link of a process to itself.
+    /// The process is both ends: a link to itself.
     Both,
 }
 
@@ -34,7 +34,7 @@ impl Side {
         }
     }
 
-    /// Its place in tables.
+    /// The index of this end in arrays.
     #[inline]
     pub(crate) fn index(self) -> usize {
         match self {
@@ -43,7 +43,7 @@ impl Side {
         }
     }
 
-    /// What it adds to the word when it confirms.
+    /// The bits that this end adds to the word when it confirms.
     fn bits(self) -> u32 {
         match self {
             Side::Asked => 0b01,
@@ -53,31 +53,31 @@ impl Side {
     }
 }
 
-/// What has been decided about a link.
+/// The decision about a link.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Standing {
-    /// Nothing yet.
+    /// There is no decision yet.
     Pending,
-    /// It is used.
+    /// The link is used.
     Up,
-    /// It is never used.
+    /// The link is never used.
     Failed,
 }
 
 const BOTH: u32 = 0b11;
 const FAILED: u32 = 0b100;
 
-/// What the word says.
+/// The decision that the word holds.
 pub(crate) fn standing(word: &AtomicU32) -> Standing {
     decode(word.load(Acquire))
 }
 
-/// One end is ready. What is decided then.
+/// Confirms for one end. Returns the decision after that.
 pub(crate) fn confirm(word: &AtomicU32, side: Side) -> Standing {
     advance(word, |state| state | side.bits())
 }
 
-/// One end waits no longer. What is decided: up or failed.
+/// Ends one end's wait. Returns the decision: up or failed.
 pub(crate) fn give_up(word: &AtomicU32) -> Standing {
     advance(word, |_| FAILED)
 }
@@ -92,7 +92,7 @@ fn decode(state: u32) -> Standing {
 
 fn advance(word: &AtomicU32, next: impl Fn(u32) -> u32) -> Standing {
     let mut state = word.load(Acquire);
-    // An honest peer changes the word once more. One that changes it for ever has failed.
+    // An honest peer changes the word at most once more. If a peer keeps changing it, the link fails.
     for _ in 0..16 {
         if decode(state) != Standing::Pending {
             return decode(state);

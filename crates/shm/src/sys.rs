@@ -11,13 +11,13 @@ const MEMBARRIER_REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
 
 /// A new memfd of that size, not yet sealed.
 pub(crate) fn memfd(name: &core::ffi::CStr, bytes: usize) -> io::Result<OwnedFd> {
-    // Beyond the limit the kernel would not only refuse but send SIGXFSZ.
+    // Beyond the limit the kernel would not only refuse but also send SIGXFSZ.
     if memory::file_limit_bytes() < bytes as u64 {
         return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }
     let size = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: plain system calls on a descriptor that is ours from its birth.
+    // SAFETY: plain system calls on a new descriptor that nothing else owns.
     unsafe {
         let fd = guest::high(OwnedFd::from_raw_fd(checked(libc::memfd_create(name.as_ptr(), flags))?));
         checked(libc::ftruncate(fd.as_raw_fd(), size))?;
@@ -27,36 +27,36 @@ pub(crate) fn memfd(name: &core::ffi::CStr, bytes: usize) -> io::Result<OwnedFd>
 
 /// Seals a memfd (fcntl(2), `F_ADD_SEALS`).
 pub(crate) fn seal(fd: BorrowedFd<'_>, seals: libc::c_int) -> io::Result<()> {
-    // SAFETY: a plain system call.
+    // SAFETY: sets seals of a file; reads and writes no memory.
     checked(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) }).map(drop)
 }
 
 /// The seals of a memfd; an error for anything else.
 pub(crate) fn seals(fd: BorrowedFd<'_>) -> io::Result<libc::c_int> {
-    // SAFETY: a plain system call.
+    // SAFETY: reads seals of a file; reads and writes no memory.
     checked(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) })
 }
 
-/// The size of what is behind a descriptor.
+/// The size of a descriptor's file in bytes.
 pub(crate) fn file_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
     let stat = rustix::fs::fstat(fd)?;
     u64::try_from(stat.st_size).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Asks that barriers of others reach this process too. Whether the kernel agreed.
+/// Registers this process, so that other processes' barriers reach it too. True if the kernel agreed.
 pub(crate) fn register_for_barriers() -> bool {
     static AGREED: OnceLock<bool> = OnceLock::new();
     *AGREED.get_or_init(|| membarrier(MEMBARRIER_REGISTER_GLOBAL_EXPEDITED))
 }
 
-/// A full barrier on every processor that runs a registered process; on return they have all
-/// had it. Whether the kernel did it.
+/// Makes every processor that runs a registered process execute a full barrier before it returns. True if the
+/// kernel did it.
 pub(crate) fn barrier_everywhere() -> bool {
     membarrier(MEMBARRIER_GLOBAL_EXPEDITED)
 }
 
 fn membarrier(command: libc::c_int) -> bool {
-    // SAFETY: membarrier(2) touches no memory of ours.
+    // SAFETY: membarrier(2) accesses no memory of the process.
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
@@ -68,30 +68,31 @@ pub(crate) fn random() -> io::Result<u64> {
     if filled == 8 { Ok(u64::from_ne_bytes(bytes)) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether Yama lets a process reach the memory of others only if they name it.
+/// True if Yama lets a process reach only the memory of its descendants and of processes that name it.
 pub(crate) fn is_ptrace_restricted() -> bool {
     std::fs::read("/proc/sys/kernel/yama/ptrace_scope").is_ok_and(|scope| scope.starts_with(b"1"))
 }
 
-/// Names the process that may reach our memory (prctl(2), `PR_SET_PTRACER`); without one, every process of this user.
+/// Names the process that may reach this process' memory (prctl(2), `PR_SET_PTRACER`); `None` permits every
+/// process of this user.
 pub(crate) fn name_ptracer(pid: Option<i32>) {
     let tracer = pid.map_or(libc::PR_SET_PTRACER_ANY, |pid| pid as libc::c_ulong);
-    // SAFETY: sets a property of this process. If it is refused, peers find out by trying.
+    // SAFETY: sets a property of this process. If it is refused, peers find out when they try.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, tracer, 0, 0, 0) };
 }
 
 /// Copies from another process' memory (process_vm_readv(2)): all of `to`, or an error.
 pub(crate) fn read_process(pid: i32, address: u64, to: Span<'_>) -> io::Result<()> {
     let (local, remote) = (part(to.as_ptr(), to.len_bytes()), part(address as *mut u8, to.len_bytes()));
-    // SAFETY: the kernel writes within the span, which is ours to write.
+    // SAFETY: the kernel writes only within the span, which its maker has opened to writes.
     transferred(unsafe { memory::process_vm_readv(pid, &local, &remote) }, to.len_bytes())
 }
 
-/// Copies to another process' memory (process_vm_writev(2)): all of `from`, or an error, after
-/// which a part may have been written.
+/// Copies to another process' memory (process_vm_writev(2)): all of `from`. After an error a part may have
+/// been written.
 pub(crate) fn write_process(pid: i32, address: u64, from: Span<'_>) -> io::Result<()> {
     let (local, remote) = (part(from.as_ptr(), from.len_bytes()), part(address as *mut u8, from.len_bytes()));
-    // SAFETY: the kernel reads within the span; what it writes is not our memory.
+    // SAFETY: the kernel reads only within the span, and writes only to the other process' memory.
     transferred(unsafe { memory::process_vm_writev(pid, &local, &remote) }, from.len_bytes())
 }
 
@@ -101,7 +102,7 @@ pub(crate) fn pidfd(pid: i32) -> Option<OwnedFd> {
     rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok().map(guest::high)
 }
 
-/// What can be done with a descriptor at this moment.
+/// The events of a descriptor at this moment.
 pub(crate) fn ready_now(fd: BorrowedFd<'_>, events: rustix::event::PollFlags) -> rustix::event::PollFlags {
     let mut one = [rustix::event::PollFd::from_borrowed_fd(fd, events)];
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -114,7 +115,8 @@ pub(crate) fn ready_now(fd: BorrowedFd<'_>, events: rustix::event::PollFlags) ->
 /// Adds one to an eventfd, unless it is full.
 pub(crate) fn ring_bell(bell: &OwnedFd) {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-    // The peer shares the counter and this flag: a full counter must not have us wait.
+    // The peer shares the counter and the file's flags. With a full counter and without O_NONBLOCK this write
+    // would block.
     let ready = fcntl_getfl(bell).and_then(|flags| match flags.contains(OFlags::NONBLOCK) {
         true => Ok(()),
         false => fcntl_setfl(bell, flags | OFlags::NONBLOCK),
@@ -147,7 +149,7 @@ fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
 mod tests {
     use super::*;
 
-    /// A peer that fills the counter of its bell, and clears the flag that both share.
+    /// A peer that fills the counter of its bell, and clears the shared O_NONBLOCK flag.
     #[test]
     fn a_full_bell_blocks_nobody() {
         let bell = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();

@@ -6,7 +6,7 @@ use memory::{RemoteKeys, Span};
 
 use crate::{Export, Introduction, Link, Side};
 
-/// Two processes' worth of exports and the two ends of a link.
+/// The exports of two processes and the two ends of a link.
 pub(crate) struct Couple {
     pub(crate) exports: [Export; 2],
     pub(crate) links: [Link; 2],
@@ -28,7 +28,7 @@ pub(crate) fn introduction(export: &Export, bell: &OwnedFd) -> Introduction {
     Introduction { export, wake: bell.try_clone().expect("a descriptor"), pid: std::process::id() }
 }
 
-/// How often a bell was rung since the last time.
+/// The number of times that a bell was rung since the last call.
 pub(crate) fn rung(bell: &OwnedFd) -> u64 {
     let mut count = [0; 8];
     match rustix::io::read(bell.as_fd(), &mut count) {
@@ -47,7 +47,7 @@ impl Couple {
         Couple { exports, links: [one, other], bells }
     }
 
-    /// All memory that both can reach.
+    /// All memory that both ends can reach.
     pub(crate) fn link_memory(&self) -> Span<'_> {
         self.links[0].area.mapping().span()
     }

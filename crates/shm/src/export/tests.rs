@@ -17,7 +17,7 @@ fn key(rkey: u32) -> SharedKey {
     }
 }
 
-/// The slot that a peer looks in.
+/// The slot in which a peer searches for the key.
 fn slot(rkey: u32) -> u32 {
     crate::testing::plain_keys().slot(RKey(rkey))
 }
@@ -41,7 +41,7 @@ fn a_peer_sees_keys_while_they_are_open() {
 }
 
 #[test]
-fn a_place_that_cannot_be_told_is_not_shown() {
+fn a_place_that_does_not_fit_the_record_is_not_shown() {
     let couple = Couple::new();
     let key = key(77);
     let place = Place { object: 1, offset: 0, skip_front: 1 << 32, skip_back: 0 };
@@ -69,7 +69,7 @@ fn a_queue_pair_is_found_by_its_whole_number() {
 fn queue_pairs_of_several_slots_do_not_mix() {
     let couple = Couple::new();
     let (export, peer) = (&couple.exports[1], couple.links[0].peer());
-    // The last slots of a process, and once more the first.
+    // The largest number of slots of a process, and the first one again.
     let slots: Vec<u8> = (0..MAX_SLOTS as u8).map(|number| 249 - number).collect();
     assert!(slots.iter().chain([&249]).all(|slot| export.add_slot(*slot)));
     assert!(!export.add_slot(1), "there is room for so many");
@@ -88,7 +88,7 @@ fn queue_pairs_of_several_slots_do_not_mix() {
 }
 
 #[test]
-fn what_was_found_once_is_good_until_it_changes() {
+fn a_found_value_is_good_until_it_changes() {
     let couple = Couple::new();
     let (export, peer) = (&couple.exports[1], couple.links[0].peer());
     let key = key(0x1234_5678);
@@ -97,7 +97,7 @@ fn what_was_found_once_is_good_until_it_changes() {
     assert!(peer.has_key(&found));
     export.close_key(slot(key.rkey.0));
     assert!(!peer.has_key(&found));
-    // The same key is another one, as far as who remembers it knows.
+    // The same key opened again counts as changed.
     export.open_key(slot(key.rkey.0), &key);
     assert!(!peer.has_key(&found) && peer.key(key.rkey).is_some_and(|again| peer.has_key(&again)));
     let qp = SharedQp { qpn: Qpn::new(0x03_0011), peer: Qpn::new(9), pd: PdId(1), access: Access::REMOTE_READ };
@@ -114,7 +114,7 @@ fn nobody_else_can_map_it_for_writing() {
     let couple = Couple::new();
     let fd = couple.exports[0].fd();
     let rights = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a mapping that is refused.
+    // SAFETY: the kernel refuses this mapping.
     let start = unsafe {
         use std::os::fd::AsRawFd;
         libc::mmap(core::ptr::null_mut(), 4096, rights, libc::MAP_SHARED, fd.as_raw_fd(), 0)
@@ -131,7 +131,7 @@ fn this_process_reaches_its_own_memory_the_far_way() {
     assert!(peer.reaches_far() && peer.is_alive());
     let from = [1u8, 2, 3, 4];
     let mut to = [0u8; 4];
-    // SAFETY: our own bytes, which nobody else uses meanwhile.
+    // SAFETY: the bytes are a local variable, which only the span uses while it lives.
     let span = unsafe { memory::Span::new(to.as_mut_ptr(), to.len()) };
     peer.read_far((&raw const from).addr() as u64, span).expect("mapped");
     assert_eq!(to, from);

@@ -57,7 +57,7 @@ fn a_full_ring_takes_no_more_until_frames_are_released() {
 }
 
 #[test]
-fn what_is_not_committed_or_not_released_stays() {
+fn only_commit_sends_and_only_release_removes() {
     let couple = Couple::new();
     let [a, b] = &couple.links;
     let mut producer = a.producer(3);

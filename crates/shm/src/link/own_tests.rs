@@ -23,10 +23,10 @@ fn it_is_up_at_once_and_has_no_socket() {
 }
 
 #[test]
-fn what_is_sent_comes_back_in_order() {
+fn sent_frames_come_back_in_order() {
     let (_export, _bell, link) = own();
     for lane in 0..LANES {
-        // More than the ring holds, over and over.
+        // More frames than the ring holds.
         for number in 0..10_000u32 {
             let mut producer = link.producer(lane);
             let mut room = producer.reserve(4).expect("room");
@@ -69,7 +69,7 @@ fn an_access_of_our_own_is_waited_for_and_never_given_up() {
     let hazard = link.enter(3).expect("a word");
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| {
-            // Patience would be at its end at once.
+            // The limit would have passed immediately.
             link.wait_for_accesses(Duration::ZERO);
             left.load(Relaxed)
         });

@@ -19,7 +19,7 @@ fn a_link_is_up_when_both_have_confirmed() {
 }
 
 #[test]
-fn who_waits_no_longer_fails_the_link_for_both() {
+fn an_end_that_gives_up_fails_the_link_for_both() {
     let couple = Couple::new();
     let [a, b] = &couple.links;
     a.confirm();
@@ -50,7 +50,7 @@ fn a_peer_that_ends_no_access_loses_the_link() {
     let _held = a.enter(4);
     b.wait_for_accesses(Duration::from_millis(20));
     assert_eq!(b.death(), Some(Death::Stuck));
-    // Nobody waits again, and both hear of it.
+    // No further call waits, and both ends see the death.
     b.wait_for_peer_accesses();
     assert!(
         rustix::event::poll(
@@ -77,7 +77,7 @@ fn the_owner_waits_for_accesses_that_began_before() {
             b.wait_for_peer_accesses();
             assert!(ended.load(SeqCst), "it came back before the access was over");
         });
-        // Others come and go in the meantime, on the same word.
+        // Other accesses come and go meanwhile, on the same word.
         for _ in 0..100 {
             drop(a.enter(6));
             std::thread::sleep(Duration::from_micros(20));
@@ -101,7 +101,8 @@ fn more_accesses_than_words_wait_for_each_other() {
         held.pop();
         assert!(waiter.join().expect("no panic"));
     });
-    // Words that nobody leaves: the peer has written them, or a thread hangs.
+    // If no word becomes free (the peer has written them, or a thread hangs), the death of the link ends the
+    // wait.
     let last = a.enter(9);
     a.die(Death::Stuck);
     assert!(a.enter(9).is_none());
@@ -118,7 +119,7 @@ fn a_wait_ends_although_others_keep_coming() {
             scope.spawn(|| {
                 let mut held = a.enter(1);
                 while !stop.load(Relaxed) {
-                    // The next begins before the last is over: some word is always taken.
+                    // The next access begins before the last one ends: some word is always taken.
                     held = a.enter(1);
                     std::thread::yield_now();
                 }

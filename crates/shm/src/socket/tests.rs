@@ -14,7 +14,7 @@ fn sealed() -> OwnedFd {
     fd
 }
 
-/// All of a file of so many bytes, or so it is said.
+/// An object that is claimed to be a whole file of this length.
 fn whole(fd: OwnedFd, len_bytes: u64) -> ObjectFile {
     ObjectFile { fd: Arc::new(fd), start: 0, len_bytes }
 }
@@ -69,7 +69,7 @@ fn an_object_that_was_told_of_is_there_at_once() {
     assert!(b.peer().object(2).is_none());
     assert!(b.object(2).is_some() && b.peer().object(1).is_some());
     assert!(b.object(3).is_none());
-    // What is to be answered is left to who can.
+    // Messages that need an answer stay for `serve_socket`.
     assert!(a.want_object(9) && a.offer_object(3, &object()) && a.withdraw_object(1));
     assert!(b.object(3).is_none() && b.object(1).is_some());
     assert_eq!(b.serve_socket().wanted, [9]);
@@ -100,14 +100,14 @@ fn objects_that_could_shrink_or_are_no_memory_are_refused() {
     a.offer_object(2, &whole(couple.bells[0].try_clone().expect("a descriptor"), BYTES as u64));
     a.offer_object(3, &whole(sealed(), BYTES as u64 + 1));
     a.offer_object(4, &whole(sealed(), 0));
-    // Beyond the end, not at a page, beyond all files.
+    // Beyond the end, not at a page boundary, or beyond the largest file.
     for (number, start) in (5..).zip([4097, 1, 4096 + 1, BYTES as u64, u64::MAX - 4095]) {
         a.offer_object(number, &ObjectFile { start, len_bytes: 4096, ..object() });
     }
     b.serve_socket();
     assert_eq!((b.objects_refused(), b.peer().objects.count()), (9, 0));
     assert!(!b.is_dead());
-    // What can only be read is mapped for reading.
+    // A file that cannot be written is mapped for reading.
     let read_only = sealed();
     sys::seal(read_only.as_fd(), libc::F_SEAL_FUTURE_WRITE).expect("sealed");
     a.offer_object(20, &whole(read_only, BYTES as u64));
@@ -116,7 +116,7 @@ fn objects_that_could_shrink_or_are_no_memory_are_refused() {
 }
 
 #[test]
-fn what_the_socket_has_no_room_for_comes_later_and_in_order() {
+fn queued_messages_arrive_later_and_in_order() {
     let couple = Couple::new();
     let [a, b] = &couple.links;
     let file = object();
@@ -146,7 +146,7 @@ fn a_flood_of_objects_ends_at_the_limit() {
     }
     assert_eq!(insert(MAX_OBJECTS as u32), Err(Refused::Full));
     assert_eq!(insert(3), Err(Refused::Twice));
-    // Numbers are never used again, places are.
+    // Object numbers are never used again, but the room in the table is.
     for number in 0..20_000 {
         assert!(objects.remove(number));
         assert_eq!(insert(number + MAX_OBJECTS as u32), Ok(()));
@@ -156,7 +156,7 @@ fn a_flood_of_objects_ends_at_the_limit() {
 }
 
 #[test]
-fn wishes_are_passed_on_and_death_is_seen() {
+fn requests_for_objects_arrive_and_death_is_seen() {
     let couple = Couple::new();
     let [a, b] = couple.links;
     assert!(a.want_object(11) && a.want_object(12));
@@ -170,7 +170,7 @@ fn wishes_are_passed_on_and_death_is_seen() {
 }
 
 #[test]
-fn strange_messages_end_the_link_and_leave_no_descriptor() {
+fn invalid_messages_end_the_link_and_leave_no_descriptor() {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
     use std::io::IoSlice;
     let descriptors = || std::fs::read_dir("/proc/self/fd").expect("ours").count();
@@ -184,8 +184,8 @@ fn strange_messages_end_the_link_and_leave_no_descriptor() {
         assert_eq!(b.death(), Some(Death::BrokenSocket), "{message:?}");
         assert!(!a.is_dead());
     }
-    // More descriptors than a message may have, and some that nobody expects. Other tests open
-    // and close descriptors too, so many are sent.
+    // More descriptors than a message may have, and some without an offer. Many are sent, since other tests
+    // open and close descriptors too.
     let couple = Couple::new();
     let [a, b] = &couple.links;
     let fds = [couple.bells[0].as_fd(); 200];

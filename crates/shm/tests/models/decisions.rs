@@ -1,4 +1,4 @@
-//! One decision per link.
+//! Model: one decision per link.
 
 use crate::check;
 use crate::state::{Side, Standing, confirm, give_up, standing};
@@ -6,7 +6,7 @@ use crate::sync::AtomicU32;
 use loom::sync::Arc;
 use loom::thread;
 
-/// Runs both ends; returns what each takes the decision to be.
+/// Runs both ends; returns each end's view of the decision.
 fn both(end: fn(&AtomicU32, Side) -> Standing, other: fn(&AtomicU32, Side) -> Standing) -> [Standing; 2] {
     let word = Arc::new(AtomicU32::new(0));
     let theirs = word.clone();
@@ -43,7 +43,7 @@ fn an_end_that_dies_after_it_confirmed_leaves_one_decision() {
         match decided {
             Standing::Up => assert_ne!(died, Standing::Failed),
             Standing::Failed => assert_ne!(died, Standing::Up),
-            Standing::Pending => panic!("whoever gives up decides"),
+            Standing::Pending => panic!("giving up always decides"),
         }
     });
 }

@@ -1,4 +1,4 @@
-//! No access is under way after the wait.
+//! Model: no access is in progress after the wait.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
@@ -16,7 +16,7 @@ struct Memory {
 
 // SAFETY: the model fails if accesses to the memory are not ordered.
 unsafe impl Sync for Memory {}
-// SAFETY: as for Sync.
+// SAFETY: the fields are Send themselves, and the model fails if accesses to the memory are not ordered.
 unsafe impl Send for Memory {}
 
 impl Memory {
@@ -25,7 +25,7 @@ impl Memory {
         Arc::new(Memory { words, open: AtomicU32::new(1), memory: UnsafeCell::new(1) })
     }
 
-    /// What a peer does.
+    /// An access of a peer.
     fn access(&self) {
         let (word, taken) = self.enter();
         if self.open.load(Acquire) == 1 {
@@ -35,13 +35,13 @@ impl Memory {
         hazard::leave(word, taken);
     }
 
-    /// Two words suffice for two peers: whoever loses one takes the other.
+    /// Two words suffice for two peers: if one is taken, the other is free.
     fn enter(&self) -> (&AtomicU64, u64) {
         let entered = self.words.iter().find_map(|word| Some((word, hazard::enter(word)?)));
         entered.expect("one of two words is free")
     }
 
-    /// What the owner does with memory that it has taken away.
+    /// The owner takes the memory away from peers, then writes it.
     fn take(&self) {
         self.open.store(0, Relaxed);
         fence(SeqCst);
@@ -50,13 +50,13 @@ impl Memory {
             true
         });
         assert!(drained);
-        // SAFETY: the model fails if anybody is still there.
+        // SAFETY: the model fails if an access is still in progress.
         self.memory.with_mut(|memory| unsafe { *memory = 9 });
     }
 
-    /// What the owner does to give it again.
+    /// The owner opens the memory to peers again.
     fn give(&self) {
-        // SAFETY: the model fails if anybody is there.
+        // SAFETY: the model fails if an access is in progress.
         self.memory.with_mut(|memory| unsafe { *memory = 1 });
         self.open.store(1, Release);
     }
@@ -90,9 +90,9 @@ fn two_peers_whose_accesses_overlap() {
     run(2, &[2, 1]);
 }
 
-/// The memory is given again, and taken again.
+/// The memory is closed, opened and closed again.
 #[test]
-fn what_began_between_two_waits_is_waited_for() {
+fn accesses_that_begin_between_two_waits_are_waited_for() {
     check(2, || {
         let memory = Memory::open();
         let peers: Vec<_> = (0..2)
@@ -108,15 +108,15 @@ fn what_began_between_two_waits_is_waited_for() {
     });
 }
 
-/// A key that a peer has used before, and goes on using for as long as its record has not changed.
+/// A key that a peer has used before, and uses again for as long as its record has not changed.
 struct Remembered {
     memory: Arc<Memory>,
     sequence: AtomicU32,
 }
 
-// SAFETY: as for `Memory`.
+// SAFETY: the model fails if accesses to the memory are not ordered.
 unsafe impl Sync for Remembered {}
-// SAFETY: as for Sync.
+// SAFETY: the fields are Send themselves, and the model fails if accesses to the memory are not ordered.
 unsafe impl Send for Remembered {}
 
 impl Remembered {

@@ -1,7 +1,7 @@
 //! Model checks: every interleaving of small cases, with the reorderings that the memory model
 //! allows. The files are the library's own, compiled here against loom's atomics.
 //!
-//! loom knows no membarrier and no order of sequentially consistent operations but fences; where the
+//! loom has no membarrier, and knows an order of sequentially consistent operations only of fences. Where the
 //! library relies on those, the model has a fence.
 
 mod sync {
@@ -11,7 +11,7 @@ mod sync {
         static HAS_BARRIERS: core::cell::Cell<bool> = const { core::cell::Cell::new(true) };
     }
 
-    /// In the library a membarrier of the other end makes it a full one.
+    /// In the library a membarrier of the other end turns this fence into a full one.
     pub(crate) fn compiler_fence(order: core::sync::atomic::Ordering) {
         if HAS_BARRIERS.get() {
             fence(order);
@@ -25,7 +25,7 @@ mod sync {
         HAS_BARRIERS.set(true);
     }
 
-    /// The model needs to know that somebody else must run first.
+    /// Tells the model that another thread must run first.
     pub(crate) fn pause(_round: u32) {
         loom::thread::yield_now();
     }
@@ -61,8 +61,7 @@ mod naps;
 mod records;
 mod rings;
 
-/// Runs `body` under the model; a bound on preemptions keeps the number of interleavings in the
-/// thousands.
+/// Runs `body` under the model; a bound on preemptions keeps the number of interleavings in the thousands.
 fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);

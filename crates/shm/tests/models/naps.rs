@@ -1,4 +1,4 @@
-//! No frame is missed by who goes to sleep.
+//! Model: a sleeper misses no frame.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -23,7 +23,7 @@ impl World {
         }
     }
 
-    /// Goes to sleep; returns how many frames it saw in its last look.
+    /// Goes to sleep; returns the number of frames that its last poll saw.
     fn nap(&self, often: bool) -> u32 {
         assert!(sleep::fall_asleep(&self.asleep, often, false));
         self.frames.iter().map(|frame| frame.load(Acquire)).sum()
@@ -31,7 +31,7 @@ impl World {
 }
 
 #[test]
-fn what_the_sleeper_does_not_see_rings_the_bell() {
+fn frames_that_the_sleeper_does_not_see_ring_the_bell() {
     check(4, || {
         let world = Arc::new(World::default());
         let senders: Vec<_> = (0..2)
@@ -67,7 +67,7 @@ fn a_second_nap_is_ended_too() {
 
 /// After the first nap of a sleeper that sleeps often there is no barrier any more: the senders fence.
 #[test]
-fn senders_fence_for_one_who_sleeps_often() {
+fn senders_fence_for_a_frequent_sleeper() {
     check(4, || {
         let world = Arc::new(World::default());
         world.nap(true);

@@ -1,4 +1,4 @@
-//! A record is read whole.
+//! Model: a record is read whole.
 
 use core::sync::atomic::Ordering::Relaxed;
 

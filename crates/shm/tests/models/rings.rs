@@ -1,4 +1,4 @@
-//! A small ring: every frame arrives once, whole and in order.
+//! Model: on a small ring every frame arrives once, whole and in order.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -19,7 +19,7 @@ struct Ring {
 
 // SAFETY: the model fails if accesses to the bodies are not ordered.
 unsafe impl Sync for Ring {}
-// SAFETY: as for Sync.
+// SAFETY: the fields are Send themselves, and the model fails if accesses to the bodies are not ordered.
 unsafe impl Send for Ring {}
 
 impl Cells for Ring {
@@ -45,17 +45,17 @@ impl Ring {
     /// Sends a frame as soon as there is room.
     fn send(&self, sender: &mut Sender, number: u32, len: usize) {
         let index = loop {
-            match sender.reserve(self, len).expect("nobody spoils the ring") {
+            match sender.reserve(self, len).expect("the ring is intact") {
                 Some(index) => break index,
                 None => thread::yield_now(),
             }
         };
         for cell in index..index + cells_of(len) as usize {
             if cell > index {
-                // A body that looks like a header of this lap or the next.
+                // Body bytes that look like a header of this lap or the next.
                 self.headers[cell].store((cell as u64 + 1 + 4) << 32 | 9, Relaxed);
             }
-            // SAFETY: the model fails if the consumer is still there.
+            // SAFETY: the model fails if the consumer still reads the body.
             self.bodies[cell].with_mut(|body| unsafe { *body = number });
         }
         sender.commit(self, len);
@@ -63,9 +63,9 @@ impl Ring {
 
     /// Takes a frame, if there is one; returns its number and length.
     fn take(&self, receiver: &mut Receiver) -> Option<(u32, usize)> {
-        let found = receiver.peek(self).expect("nobody spoils the ring")?;
+        let found = receiver.peek(self).expect("the ring is intact")?;
         let cells = found.index..found.index + cells_of(found.body_bytes) as usize;
-        // SAFETY: the model fails if the producer is there.
+        // SAFETY: the model fails if the producer writes the body meanwhile.
         let numbers: Vec<u32> = cells.map(|cell| self.bodies[cell].with(|body| unsafe { *body })).collect();
         assert!(numbers.iter().all(|number| *number == numbers[0]), "a frame is whole");
         receiver.release(self, found);
@@ -77,7 +77,7 @@ fn run(preemptions: usize, lengths: &'static [usize]) {
     run_when(preemptions, lengths, |_, _| true);
 }
 
-/// Sends each frame when the producer `may` go on.
+/// Sends each frame when `may` lets the producer proceed.
 fn run_when(preemptions: usize, lengths: &'static [usize], may: fn(&mut Sender, &Ring) -> bool) {
     check(preemptions, move || {
         let ring = Ring::new();
@@ -118,10 +118,10 @@ fn frames_of_two_cells_that_skip_the_end_of_the_lap() {
     run(2, &[8, 100, 100, 8, 120]);
 }
 
-/// A consumer that finds nothing, or has taken a quarter of the ring, says so.
+/// A consumer that finds no frame, or has taken a quarter of the ring, publishes its position.
 #[test]
-fn who_waits_for_much_room_goes_on() {
-    run_when(2, &[8, 100, 8, 8, 56], |sender, ring| sender.has_much_room(ring).expect("nobody spoils the ring"));
+fn a_producer_that_waits_for_much_room_proceeds() {
+    run_when(2, &[8, 100, 8, 8, 56], |sender, ring| sender.has_much_room(ring).expect("the ring is intact"));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_producer_that_stops_anywhere_leaves_whole_frames() {
             })
         };
         let mut receiver = Receiver::default();
-        // Whatever was done until now is what a dead producer would have left.
+        // A dead producer would leave the frames that were committed until now.
         let seen: Vec<_> = std::iter::from_fn(|| ring.take(&mut receiver)).collect();
         assert!([&[][..], &[(0, 8)], &[(0, 8), (1, 100)]].contains(&seen.as_slice()));
         producer.join().expect("no panic");

@@ -1,4 +1,4 @@
-//! What children do.
+//! The children's roles.
 
 use memory::Region;
 use std::os::fd::AsFd;
@@ -43,7 +43,7 @@ fn far() {
     let expected = couple.receive();
     let now = core::hint::black_box(&*memory);
     couple.send(if now[..] == expected[..] { b"right" } else { b"wrong" });
-    // Until it is killed.
+    // Waits until the parent kills this process.
     couple.receive();
 }
 

@@ -13,7 +13,7 @@ use rustix::net::{
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-/// How long a busy machine may take.
+/// The longest time that a busy machine may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One process' end.
@@ -32,7 +32,7 @@ impl Couple {
         let mut command = Command::new(std::env::current_exe().expect("a path"));
         command.args(["role", "--exact", "--test-threads=1"]).env("LONGARM_TEST_ROLE", role);
         let child = command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).spawn().expect("a child");
-        // The command holds the child's end until it is dropped, and with it the end of the socket.
+        // The command holds the child's end of the socket until it is dropped.
         drop(command);
         let (export, bell) = parts();
         let (keep, give) = Link::create().expect("a link");
@@ -46,7 +46,7 @@ impl Couple {
         Couple { link, export, bell, child: Some(child) }
     }
 
-    /// The child's end: what it needs comes on its standard input.
+    /// The child's end: the descriptors come on its standard input.
     pub(crate) fn inherit() -> Couple {
         let stdin = std::io::stdin();
         let [link, socket, export, wake] = receive(stdin.as_fd());
@@ -103,24 +103,24 @@ pub(crate) fn take(link: &Link) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Waits for a frame asleep: blocks for as long as nobody rings the bell.
+/// Waits for a frame asleep: blocks until the bell rings.
 pub(crate) fn block(link: &Link, export: &Export, bell: BorrowedFd<'_>) -> Vec<u8> {
     loop {
         if let Some(frame) = take(link) {
             return frame;
         }
-        assert!(export.fall_asleep(false), "the kernel knows the barrier or the export says that it does not");
+        assert!(export.fall_asleep(false), "the barrier works, or the export has recorded that it does not");
         if link.waiting() == 0 {
             let patience = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
             let mut fds = [PollFd::from_borrowed_fd(bell, PollFlags::IN)];
-            assert_eq!(poll(&mut fds, Some(&patience)), Ok(1), "a frame woke nobody");
+            assert_eq!(poll(&mut fds, Some(&patience)), Ok(1), "a frame did not ring the bell");
             let _ = rustix::io::read(bell, &mut [0; 8]);
         }
         export.wake_up();
     }
 }
 
-/// Waits until it is so.
+/// Waits until the condition is true.
 pub(crate) fn eventually(mut what: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !what() {

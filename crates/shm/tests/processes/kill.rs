@@ -1,4 +1,4 @@
-//! A process that is killed anywhere leaves whole frames, in order, and nobody waiting.
+//! A process that is killed at any instruction leaves whole frames, in order, and no waiter behind.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ pub(crate) fn stream() {
     }
 }
 
-/// The frame of a number: the number, and bytes that tell of it; mostly short.
+/// The frame for a number: the number, and bytes derived from it; mostly short.
 fn frame(number: u32) -> Vec<u8> {
     let mixed = number.wrapping_mul(0x9e37_79b9);
     let len = match mixed >> 28 {
@@ -41,7 +41,7 @@ fn send(link: &Link, number: u32) -> bool {
     true
 }
 
-/// Lets a child run for a while, kills it, and looks at what it left. Returns how many frames.
+/// Lets a child run for a while, kills it, and checks its frames. Returns the number of frames.
 fn kill_once(patience: Duration) -> u32 {
     let mut couple = Couple::start("stream");
     let (mut seen, mut sent) = (0, 0);
@@ -56,7 +56,7 @@ fn kill_once(patience: Duration) -> u32 {
     }
     couple.kill();
     couple.link.wait_for_peer_accesses();
-    // What it had sent is still there, and then nothing.
+    // The frames that it had sent are still there, and no others.
     while let Some(bytes) = take(&couple.link) {
         assert!(bytes == frame(seen), "frame {seen} is not whole or not in order");
         seen += 1;

@@ -23,7 +23,7 @@ fn objects_are_passed_mapped_and_written() {
     let couple = Couple::start("objects");
     let region = Region::allocate(3 << 20).expect("memory");
     assert!(couple.link.offer_object(7, &region.object_file().expect("a file")));
-    // The child writes into ours and offers one of its own.
+    // The child writes into this process' object and offers one of its own.
     let frame = couple.receive();
     assert_eq!(frame, b"written");
     let mut seen = [0; 5];
@@ -53,7 +53,7 @@ fn memory_is_reached_the_far_way() {
     let peer = couple.link.peer();
     if peer.reaches_far() {
         let mut bytes = *b"12345678";
-        // SAFETY: our own bytes, used by nobody else meanwhile.
+        // SAFETY: the bytes are a local variable, which only the span uses while it lives.
         let span = unsafe { Span::new(bytes.as_mut_ptr(), bytes.len()) };
         peer.read_far(address, span).expect("it is mapped there");
         assert_eq!(&bytes, b"far away");
@@ -65,7 +65,7 @@ fn memory_is_reached_the_far_way() {
     let mut couple = couple;
     couple.kill();
     let mut byte = [0u8];
-    // SAFETY: as above.
+    // SAFETY: the byte is a local variable, which only the span uses while it lives.
     let span = unsafe { Span::new(byte.as_mut_ptr(), 1) };
     assert!(couple.link.peer().read_far(address, span).is_err());
 }
@@ -76,7 +76,7 @@ fn nobody_sleeps_through_a_frame() {
     let rounds: u32 = 3000;
     for round in 0..rounds {
         couple.send(&round.to_ne_bytes());
-        // Each side blocks until it is woken; a frame that woke nobody would end the patience.
+        // Each side blocks until it is woken; if a frame did not ring the bell, the wait would time out.
         let answer = block(&couple.link, &couple.export, couple.bell.as_fd());
         assert_eq!(answer, round.to_ne_bytes());
     }
