@@ -20,7 +20,7 @@ pub(crate) const MAX_DESCRIPTORS: usize = 253;
 
 /// One message as it arrived.
 #[derive(Debug)]
-pub(crate) struct Parcel {
+pub(crate) struct ReceivedMessage {
     /// Its bytes.
     pub(crate) bytes: Vec<u8>,
     /// Its descriptors, closed on `exec`.
@@ -31,9 +31,9 @@ pub(crate) struct Parcel {
     lacks_room: bool,
 }
 
-impl Parcel {
+impl ReceivedMessage {
     /// With its descriptors out of the program's way.
-    pub(crate) fn high(mut self) -> Parcel {
+    pub(crate) fn high(mut self) -> ReceivedMessage {
         self.descriptors = self.descriptors.into_iter().map(guest::high).collect();
         self
     }
@@ -95,7 +95,7 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[Borrowed
 /// Runs `body` while this process's soft limit for open files is as high as it may be.
 ///
 /// The kernel does not let a user send descriptors while more of them than that limit are in
-/// messages that nobody has read. Every hub's [`keeper`](crate::keeper) is such a message, so
+/// messages that nobody has read. Every hub's [`keeper`](crate::daemon) is such a message, so
 /// a user with hubs in several network namespaces would meet the usual limit of 1024.
 fn with_raised_limit<R>(body: impl FnOnce() -> R) -> R {
     let before = rustix::process::getrlimit(Resource::Nofile);
@@ -113,29 +113,36 @@ fn with_raised_limit<R>(body: impl FnOnce() -> R) -> R {
 ///
 /// # Errors
 /// See [`ReceiveError`]. After `TooLong`, `TooManyDescriptors` and `NoDescriptorsLeft` the message is gone.
-pub(crate) fn receive(socket: BorrowedFd<'_>, most_descriptors: usize) -> Result<Parcel, ReceiveError> {
+pub(crate) fn receive(socket: BorrowedFd<'_>, most_descriptors: usize) -> Result<ReceivedMessage, ReceiveError> {
     complete(receive_with(socket, most_descriptors, RecvFlags::empty())?)
 }
 
 /// As [`receive`], but a message whose descriptors could not all be had comes without them.
-pub(crate) fn receive_even_cut(socket: BorrowedFd<'_>, most_descriptors: usize) -> Result<Parcel, ReceiveError> {
+pub(crate) fn receive_even_cut(
+    socket: BorrowedFd<'_>,
+    most_descriptors: usize,
+) -> Result<ReceivedMessage, ReceiveError> {
     receive_with(socket, most_descriptors, RecvFlags::empty())
 }
 
 /// As [`receive`], but the message stays in the queue, and its descriptors are duplicates.
-pub(crate) fn peek(socket: BorrowedFd<'_>, most_descriptors: usize) -> Result<Parcel, ReceiveError> {
+pub(crate) fn peek(socket: BorrowedFd<'_>, most_descriptors: usize) -> Result<ReceivedMessage, ReceiveError> {
     complete(receive_with(socket, most_descriptors, RecvFlags::PEEK)?)
 }
 
-fn complete(parcel: Parcel) -> Result<Parcel, ReceiveError> {
-    match parcel {
-        Parcel { lacks_room: true, .. } => Err(ReceiveError::NoDescriptorsLeft),
-        Parcel { is_cut: true, .. } => Err(ReceiveError::TooManyDescriptors),
-        parcel => Ok(parcel),
+fn complete(message: ReceivedMessage) -> Result<ReceivedMessage, ReceiveError> {
+    match message {
+        ReceivedMessage { lacks_room: true, .. } => Err(ReceiveError::NoDescriptorsLeft),
+        ReceivedMessage { is_cut: true, .. } => Err(ReceiveError::TooManyDescriptors),
+        message => Ok(message),
     }
 }
 
-fn receive_with(socket: BorrowedFd<'_>, most_descriptors: usize, flags: RecvFlags) -> Result<Parcel, ReceiveError> {
+fn receive_with(
+    socket: BorrowedFd<'_>,
+    most_descriptors: usize,
+    flags: RecvFlags,
+) -> Result<ReceivedMessage, ReceiveError> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let room = rustix::cmsg_space!(ScmRights(most_descriptors)).min(space.len());
     let mut control = RecvAncillaryBuffer::new(&mut space[..room]);
@@ -161,7 +168,7 @@ fn receive_with(socket: BorrowedFd<'_>, most_descriptors: usize, flags: RecvFlag
     }
     bytes.truncate(message.bytes);
     let descriptors = if is_cut { Vec::new() } else { descriptors };
-    Ok(Parcel { bytes, descriptors, is_cut, lacks_room })
+    Ok(ReceivedMessage { bytes, descriptors, is_cut, lacks_room })
 }
 
 fn take_descriptors(control: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {

@@ -1,118 +1,92 @@
 //! The hub itself: a process with one thread that waits for messages.
 //!
 //! ```text
-//!   rendezvous socket --accept--> Connection (one per client) --> requests --> Group (slots)
-//!   slot 0 socket ------------> StrayPackets                 \--> Devices <-- monitor
-//!                                   \--MADs--> Relay (ports, numbers, wills) <--MADs-- clients
+//!   server          the event loop: accepts, reads, sends, keeps time
+//!     ├─ listener      the rendezvous socket and the lock
+//!     ├─ clients       one connection per client, each with its unsent messages
+//!     ├─ epoll_set     the descriptors that the thread waits on
+//!     └─ hub           takes each request to the component that serves it
+//!          ├─ udp_port        slot_group (sockets, keeper, slot_table), slot0 (QP1 in)
+//!          ├─ attachments     the slots and files of attached clients
+//!          ├─ introductions   the pairs of clients that share memory
+//!          ├─ relay           ports, managers, early_requests, closing, gsi (QP1 out)
+//!          └─ devices         the network interfaces as RDMA devices
 //! ```
 //!
-//! It is written to be killed: nothing that it knows is not known elsewhere. Slots live in
-//! the kernel and with their owners, devices in the kernel, the lock ends with the process. A
-//! new hub takes the port over with the help of the first client that comes back (see
+//! Imports point down only. A component owns its state and returns what should happen (a reply,
+//! a MAD for some clients, an introduction to send). `hub` queues that with `clients`, and `server` sends it.
+//!
+//! The hub may be killed at any time, as all that it knows is known elsewhere, too. Slots live in
+//! the kernel and with their owners, devices in the kernel, and the lock ends with the process. A
+//! new hub takes over the port with the help of the first client that comes back (see
 //! `keeper`).
 //!
-//! What this module does not do: no payload ever passes through it. The connection manager's
-//! messages (MADs) do; what they mean is known to the processes, here only whom they are for.
+//! What this module does not do: it handles no payload. It carries the messages of the connection manager
+//! (MADs), and reads of them only which process they are for.
 
+mod attachments;
+mod clients;
 mod closing;
-mod connection;
-mod conversation;
 mod devices;
-mod early;
+mod early_requests;
+mod ephemeral;
+mod epoll_set;
 mod error;
-mod group;
+mod foreign_sockets;
 mod gsi;
-mod inherited;
+mod hub;
+mod identity;
 mod introductions;
+mod keeper;
+mod listener;
 mod log_file;
-mod managing;
-mod numbers;
+mod managers;
+mod options;
 mod ports;
-mod recovery;
+mod recipient;
 mod relay;
-mod requests;
-mod routing;
+mod response;
 mod server;
+mod slot0;
+mod slot_group;
+mod slot_table;
 mod status;
-mod stray;
-mod watch;
+mod udp_port;
 
 pub use error::HubError;
+pub(crate) use options::READY;
+pub use options::{Announce, DEFAULT_IDLE_TIMEOUT, DaemonOptions};
 
-use crate::launch::READY;
 use crate::rendezvous::{Lock, Rendezvous};
 use crate::sys;
-use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit};
 use server::Server;
-use std::io::{self, Write};
-use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How to be the hub.
-#[derive(Clone, Debug)]
-pub struct DaemonOptions {
-    /// Directory of the socket, instead of the one that the environment tells.
-    pub runtime_dir: Option<PathBuf>,
-    /// The hub leaves after so long without clients; never without it.
-    pub idle_timeout: Option<Duration>,
-    /// Number of slots, that of the hub itself included.
-    pub slots: usize,
-    /// How long to wait for a client of a hub that died to come back, if the port is taken;
-    /// and after that for the others, before their slots are closed.
-    pub recovery_wait: Duration,
-    /// Whether somebody is waiting to hear that the hub can be reached.
-    pub announce: Announce,
-}
-
-/// How the hub tells that it can be reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Announce {
-    /// Not at all; log messages go to standard error, too. For a hub in the foreground.
-    No,
-    /// By a line on standard error, which then is closed. For a hub started by a client.
-    ToLauncher,
-}
-
-/// The time without clients after which a hub that was started on demand leaves.
-pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-
-impl Default for DaemonOptions {
-    fn default() -> DaemonOptions {
-        DaemonOptions {
-            runtime_dir: None,
-            idle_timeout: Some(DEFAULT_IDLE_TIMEOUT),
-            slots: udp::SLOTS,
-            recovery_wait: Duration::from_secs(3),
-            announce: Announce::No,
-        }
-    }
-}
-
-/// Runs the hub until it is idle for too long or told to leave. If another hub is already
-/// there, returns at once.
+/// Runs the hub until it is idle for too long or told to exit. Returns immediately if another
+/// hub already serves.
 ///
 /// # Errors
 /// See [`HubError`].
 pub fn run(options: &DaemonOptions) -> Result<(), HubError> {
-    // Where a limit forbids a file, writing to it fails, and the hub goes on.
+    // Where a limit forbids a file, writing to it fails, and the hub carries on.
     sys::ignore_file_size_signal();
     let rendezvous = Rendezvous::find(options.runtime_dir.as_deref())?;
     log_file::install(&rendezvous, options.announce == Announce::No);
     let Some(lock) = lock_unless_served(&rendezvous)? else {
-        log::debug!("another hub is there already");
-        announce_ready(options.announce);
+        log::debug!("another hub already serves");
+        options.announce.ready();
         return Ok(());
     };
     raise_limits();
     serve(rendezvous, lock, options).inspect_err(|error| log::error!("{error}"))
 }
 
-/// Takes the lock; `None` if another hub has it and can be reached. Waits while another one
-/// is just coming or going.
+/// Takes the lock; `None` if another hub holds it and can be reached. Waits while another hub
+/// starts or exits.
 fn lock_unless_served(rendezvous: &Rendezvous) -> Result<Option<Lock>, HubError> {
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
     let began = Instant::now();
     loop {
         if let Some(lock) = rendezvous.lock()? {
@@ -121,7 +95,7 @@ fn lock_unless_served(rendezvous: &Rendezvous) -> Result<Option<Lock>, HubError>
         if rendezvous.connect().is_ok() {
             return Ok(None);
         }
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > LOCK_TIMEOUT {
             return Err(HubError::Stuck { path: rendezvous.path().to_owned() });
         }
         thread::sleep(Duration::from_millis(2));
@@ -134,24 +108,13 @@ fn serve(rendezvous: Rendezvous, lock: Lock, options: &DaemonOptions) -> Result<
     let mut server = Server::new(rendezvous, lock, options)?;
     log::info!("hub of user {uid} for network namespace {namespace} at {}", path.display());
     let result = server.run();
-    log::info!("the hub leaves");
-    server.leave();
+    log::info!("the hub exits");
+    server.exit();
     result
 }
 
-/// Tells the client that waits for it, and lets go of its pipe.
-fn announce_ready(announce: Announce) {
-    if announce == Announce::ToLauncher {
-        // The client may have ended meanwhile; that is not the hub's business.
-        let _ = io::stderr().write_all(READY.as_bytes());
-        let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
-        if let Err(error) = null.and_then(rustix::stdio::dup2_stderr) {
-            log::warn!("standard error stays what it was: {error}");
-        }
-    }
-}
-
-/// Slots and clients take descriptors; the usual soft limit of 1024 would be tight. Long answers are files.
+/// Raises two soft limits: slots and clients take descriptors, for which the usual 1024 would be tight, and
+/// long replies are files.
 fn raise_limits() {
     for (resource, name) in [(Resource::Nofile, "open files"), (Resource::Fsize, "file sizes")] {
         let limit = rustix::process::getrlimit(resource);

@@ -21,6 +21,7 @@
 
 mod detach;
 
+use crate::daemon::READY;
 use crate::embedded::{self, BECOME_HUB_VARIABLE, OwnProgram};
 use crate::rendezvous::RUNTIME_DIR_VARIABLE;
 use crate::sys;
@@ -38,9 +39,6 @@ use std::time::Duration;
 
 /// Names the program that is to be the hub.
 pub const HUB_VARIABLE: &str = "LONGARM_HUB";
-
-/// What the hub writes when it, or another one, can be reached.
-pub(crate) const READY: &str = "longarm-hub: ready\n";
 
 /// The hub's arguments: its name in the list of processes, and what a `longarm` that does not
 /// look for the variable would understand, too.

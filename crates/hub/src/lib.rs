@@ -50,17 +50,17 @@
 
 mod channel;
 pub mod client;
+mod closing_messages;
 pub mod counters;
 pub mod daemon;
 pub mod embedded;
-mod identity;
-mod keeper;
+
 mod launch;
 mod mad;
 pub mod message;
 pub mod record;
 mod rendezvous;
-mod slots;
+
 pub mod status;
 mod sys;
 #[cfg(feature = "testing")]

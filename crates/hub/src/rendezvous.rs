@@ -93,12 +93,12 @@ pub(crate) struct Rendezvous {
 
 /// Where the directory is, without a descriptor of it.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct RendezvousLocation {
     path: PathBuf,
     namespace: u64,
 }
 
-impl Place {
+impl RendezvousLocation {
     /// Opens the directory anew, and makes it if it has been removed, for the same network
     /// namespace, whichever this thread's is.
     pub(crate) fn open(&self) -> Result<Rendezvous, RendezvousError> {
@@ -116,8 +116,8 @@ impl Rendezvous {
     }
 
     /// Where it is.
-    pub(crate) fn place(&self) -> Place {
-        Place { path: self.path.clone(), namespace: self.namespace }
+    pub(crate) fn location(&self) -> RendezvousLocation {
+        RendezvousLocation { path: self.path.clone(), namespace: self.namespace }
     }
 
     /// The directory's path.

@@ -7,18 +7,18 @@ use std::process::Command;
 
 /// A directory for a hub, and the end of both with this value.
 #[derive(Debug)]
-pub struct Place(PathBuf);
+pub struct TestHubDir(PathBuf);
 
-impl Place {
+impl TestHubDir {
     /// One of this process's own.
     ///
     /// # Panics
     /// If the system refuses it.
-    pub fn new(name: &str) -> Place {
+    pub fn new(name: &str) -> TestHubDir {
         let path = std::env::temp_dir().join(format!("longarm-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir(&path).expect("a new directory");
-        Place(path)
+        TestHubDir(path)
     }
 
     /// Where the hub is.
@@ -27,7 +27,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestHubDir {
     fn drop(&mut self) {
         let _ = client::shutdown(Some(&self.runtime_dir()), true);
         let _ = fs::remove_dir_all(&self.0);
@@ -39,7 +39,7 @@ impl Drop for Place {
 /// # Panics
 /// If the test does not pass.
 pub fn passes_with_hub(name: &str, mut command: Command) {
-    let place = Place::new(name);
+    let place = TestHubDir::new(name);
     command.env(RUNTIME_DIR_VARIABLE, place.runtime_dir());
     let mut output = None;
     udp::testing::in_new_netns(|| output = Some(command.output().expect("the test binary runs")));

@@ -93,8 +93,8 @@ fn peeking_duplicates_the_descriptors_and_leaves_the_message() {
     send_with(&a, b"kept", &files(MAX_DESCRIPTORS)).unwrap();
     drop(a);
     for _ in 0..3 {
-        let parcel = peek(b.as_fd(), MAX_DESCRIPTORS).unwrap();
-        assert_eq!((parcel.bytes.as_slice(), parcel.descriptors.len()), (&b"kept"[..], MAX_DESCRIPTORS));
+        let message = peek(b.as_fd(), MAX_DESCRIPTORS).unwrap();
+        assert_eq!((message.bytes.as_slice(), message.descriptors.len()), (&b"kept"[..], MAX_DESCRIPTORS));
     }
     assert_eq!(receive(b.as_fd(), MAX_DESCRIPTORS).unwrap().descriptors.len(), MAX_DESCRIPTORS);
     assert!(matches!(peek(b.as_fd(), 1), Err(ReceiveError::Closed)));

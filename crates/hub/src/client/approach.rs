@@ -245,8 +245,8 @@ impl Approach {
     fn greeting(&mut self, now: Instant) -> Result<Greeting, AttachError> {
         let Step::Greeting { socket, deadline, .. } = &self.step else { return Ok(Greeting::WentOn) };
         let (socket, late) = (socket.as_fd(), now >= *deadline);
-        let mut parcel = match channel::receive(socket, MAX_DESCRIPTORS) {
-            Ok(parcel) => parcel.high(),
+        let mut message = match channel::receive(socket, MAX_DESCRIPTORS) {
+            Ok(message) => message.high(),
             Err(ReceiveError::Nothing) if !late => return Ok(Greeting::Waits),
             Err(ReceiveError::Closed) => {
                 self.pause_from(now);
@@ -261,9 +261,9 @@ impl Approach {
                 });
             }
         };
-        parcel.descriptors.iter().for_each(guest::fork::leave_behind);
-        let reply = Reply::decode(&parcel.bytes, &mut parcel.descriptors);
-        self.understand(reply.map_err(AttachError::protocol), parcel.descriptors, now)
+        message.descriptors.iter().for_each(guest::fork::leave_behind);
+        let reply = Reply::decode(&message.bytes, &mut message.descriptors);
+        self.understand(reply.map_err(AttachError::protocol), message.descriptors, now)
     }
 
     fn understand(

@@ -6,10 +6,10 @@
 use super::approach::{Answered, Approach, Opening, Start, wait_until_ready};
 use super::link::{Link, WatchedLink};
 use super::{AttachError, AttachOptions};
-use crate::channel::{self, MAX_DESCRIPTORS, Parcel, ReceiveError};
+use crate::channel::{self, MAX_DESCRIPTORS, ReceiveError, ReceivedMessage};
 use crate::daemon::DEFAULT_IDLE_TIMEOUT;
 use crate::message::{Reply, Request};
-use crate::rendezvous::{Place, Rendezvous};
+use crate::rendezvous::{Rendezvous, RendezvousLocation};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ pub(super) const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Attachment {
     link: WatchedLink,
-    place: Place,
+    location: RendezvousLocation,
     program: String,
     /// Whether a hub that is lost is replaced by a new one.
     start: Start,
@@ -42,13 +42,13 @@ impl Attachment {
         let program = options.program.clone().unwrap_or_else(program_name);
         let opening = Opening { program: program.clone(), request, descriptors };
         let rendezvous = Rendezvous::find(options.runtime_dir.as_deref())?;
-        let place = rendezvous.place();
+        let location = rendezvous.location();
         let Answered { socket, reply, descriptors } =
             Approach::new(rendezvous, opening, start).wait(options.timeout)?;
         let link = WatchedLink::new(Link::Attached(socket))
             .map_err(|source| AttachError::System { what: "attach to the hub", source })?;
         let pid = std::process::id();
-        let attachment = Attachment { link, place, program, start, told_to_leave: false, pid };
+        let attachment = Attachment { link, location, program, start, told_to_leave: false, pid };
         Ok((attachment, reply, descriptors))
     }
 
@@ -83,13 +83,13 @@ impl Attachment {
 
     /// The next message of the hub, maybe without the descriptors that do not fit into this
     /// process, if there is one; why the hub is lost, if it is.
-    pub(super) fn receive(&self) -> Result<Option<Parcel>, String> {
+    pub(super) fn receive(&self) -> Result<Option<ReceivedMessage>, String> {
         let Link::Attached(socket) = self.link.get() else { return Ok(None) };
         match channel::receive_even_cut(socket.as_fd(), MAX_DESCRIPTORS) {
-            Ok(parcel) => {
-                let parcel = parcel.high();
-                parcel.descriptors.iter().for_each(guest::fork::leave_behind);
-                Ok(Some(parcel))
+            Ok(message) => {
+                let message = message.high();
+                message.descriptors.iter().for_each(guest::fork::leave_behind);
+                Ok(Some(message))
             }
             Err(ReceiveError::Nothing) => Ok(None),
             Err(error) => Err(error.to_string()),
@@ -120,7 +120,7 @@ impl Attachment {
     /// The hub is lost: begins to look for another one, to be told `request`.
     pub(super) fn look_for_another(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> io::Result<()> {
         let opening = Opening { program: self.program.clone(), request, descriptors };
-        let rendezvous = self.place.open().map_err(io::Error::other)?;
+        let rendezvous = self.location.open().map_err(io::Error::other)?;
         let start = if self.told_to_leave { Start::Never } else { self.start };
         let approach = Approach::new(rendezvous, opening, start);
         self.link.change(|_| Link::Seeking(Box::new(approach)));

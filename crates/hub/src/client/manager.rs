@@ -22,7 +22,6 @@
 //! What this module does not do: it does not look into MADs.
 
 mod asking;
-mod closing;
 mod error;
 mod hearing;
 mod outgoing;
@@ -35,10 +34,10 @@ pub use types::{BindOptions, Binding, ManagerCounters, ManagerEvent};
 use super::attachment::Attachment;
 use super::query::unexpected;
 use super::{AttachError, AttachOptions};
+use crate::closing_messages::ClosingMessages;
 use crate::mad::ClosingMessage;
 use crate::message::{BindSpec, Reply, Request};
 use crate::record::DeviceRecord;
-use closing::ClosingMessages;
 use outgoing::Outgoing;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;

@@ -4,7 +4,7 @@ use super::approach::Answered;
 use super::attachment::{ANSWER_PATIENCE, Attachment};
 use super::query::unexpected;
 use super::{AttachError, AttachOptions, Introduction, IntroductionRefusal, ShmOffer};
-use crate::channel::{Parcel, ReceiveError};
+use crate::channel::{ReceiveError, ReceivedMessage};
 use crate::counters::CounterPage;
 use crate::message::{ErrorCode, Reply, Request};
 use crate::record::DeviceRecord;
@@ -185,7 +185,9 @@ impl Session {
 
     /// The next message of the hub, if there is one.
     fn receive(&self) -> Result<Option<(Reply, Vec<OwnedFd>)>, String> {
-        let Some(Parcel { bytes, mut descriptors, is_cut, .. }) = self.attachment.receive()? else { return Ok(None) };
+        let Some(ReceivedMessage { bytes, mut descriptors, is_cut, .. }) = self.attachment.receive()? else {
+            return Ok(None);
+        };
         let reply = Reply::decode(&bytes, &mut descriptors).map_err(|error| error.to_string())?;
         // A process that can have no more descriptors does without introductions.
         if is_cut && !is_introduction(&reply) {

@@ -1,8 +1,7 @@
-//! The last messages of processes that are gone.
+//! The queue of closing messages of dead processes.
 //!
-//! Some are sent once. The others ask for an answer, and are repeated until it comes or
-//! nobody is there to give one. All are paced, so that the end of a process with thousands of
-//! connections floods nobody.
+//! Some are sent once. The others (DREQ) ask for an answer, and are repeated until it comes or the attempts are
+//! used up. All are paced: the end of a process with thousands of connections must not flood a peer.
 //!
 //! What this module does not do: it neither sends nor reads a clock.
 
@@ -12,55 +11,54 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use wire::mad::{self, Message};
 
-/// How often a message that wants an answer is sent.
+/// How often a message that asks for an answer is sent.
 const ATTEMPTS: u8 = 5;
 /// The time between two of them: 4.096 microseconds times 2 to the power of 18.
 const INTERVAL: Duration = Duration::from_micros(1_073_742);
-/// Messages that go out at once.
+/// Messages in one burst.
 const BURST: usize = 200;
 /// The time between two bursts.
 const PACE: Duration = Duration::from_millis(10);
-/// Most messages that are kept.
-const MAX_KEPT: usize = 1 << 18;
+/// Most messages in the queue.
+const MAX_QUEUED: usize = 1 << 18;
 
 /// Messages that are still to be sent.
 #[derive(Debug, Default)]
 pub(super) struct ClosingQueue {
-    /// Those that were not sent yet.
-    fresh: VecDeque<ClosingMessage>,
-    /// Those that were, with the time of the next attempt and the attempts left, in the order of
+    /// Messages not sent yet.
+    unsent: VecDeque<ClosingMessage>,
+    /// Messages to repeat: the time of the next attempt, the attempts left, the message. In the order of
     /// that time.
-    again: VecDeque<(Instant, u8, MadPacket)>,
-    /// Those among them that have no answer yet.
-    unanswered: HashSet<Name>,
+    repeating: VecDeque<(Instant, u8, MadPacket)>,
+    /// The messages among `repeating` without an answer.
+    unanswered: HashSet<AnswerKey>,
     next_burst: Option<Instant>,
 }
 
-/// What an answer is known by.
+/// Identifies the answer to a message.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Name {
+struct AnswerKey {
     remote: IpAddr,
     transaction: u64,
-    /// The communication id of the process that is gone.
+    /// The communication id of the dead process.
     id: u32,
 }
 
-/// What became of messages in one step.
+/// The outcome of [`ClosingQueue::take_due`].
 #[derive(Debug, Default)]
-pub(super) struct Step {
-    /// To be sent now.
+pub(super) struct DueMessages {
     pub(super) send: Vec<MadPacket>,
-    /// How many were given up.
+    /// The number of messages given up.
     pub(super) unanswered: u64,
 }
 
 impl ClosingQueue {
-    /// Takes the wills of a process. Returns how many it has no room for.
-    pub(super) fn take(&mut self, wills: impl IntoIterator<Item = ClosingMessage>) -> u64 {
+    /// Takes the closing messages of a dead process. Returns how many it has no room for.
+    pub(super) fn take(&mut self, messages: impl IntoIterator<Item = ClosingMessage>) -> u64 {
         let mut dropped = 0;
-        for will in wills {
-            if self.fresh.len() + self.again.len() < MAX_KEPT {
-                self.fresh.push_back(will);
+        for message in messages {
+            if self.unsent.len() + self.repeating.len() < MAX_QUEUED {
+                self.unsent.push_back(message);
             } else {
                 dropped += 1;
             }
@@ -69,56 +67,56 @@ impl ClosingQueue {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.fresh.is_empty() && self.again.is_empty()
+        self.unsent.is_empty() && self.repeating.is_empty()
     }
 
-    /// An answer arrived. Returns whether it is one to a message of these.
+    /// A MAD has arrived. Returns whether it answers one of these messages.
     pub(super) fn answered(&mut self, packet: &MadPacket) -> bool {
         let Ok((header, Message::Drep(drep))) = mad::decode(&packet.mad) else { return false };
         let remote = packet.remote.to_canonical();
-        self.unanswered.remove(&Name { remote, transaction: header.transaction_id, id: drep.remote_id })
+        self.unanswered.remove(&AnswerKey { remote, transaction: header.transaction_id, id: drep.remote_id })
     }
 
-    /// What is due now.
-    pub(super) fn step(&mut self, now: Instant) -> Step {
-        let mut step = Step::default();
+    /// Takes the messages that are due.
+    pub(super) fn take_due(&mut self, now: Instant) -> DueMessages {
+        let mut due = DueMessages::default();
         if self.next_burst.is_some_and(|at| now < at) {
-            return step;
+            return due;
         }
-        while step.send.len() < BURST && self.again.front().is_some_and(|(due, ..)| *due <= now) {
-            let Some((_, left, packet)) = self.again.pop_front() else { break };
-            let Some(name) = name(&packet).filter(|name| self.unanswered.contains(name)) else { continue };
+        while due.send.len() < BURST && self.repeating.front().is_some_and(|(at, ..)| *at <= now) {
+            let (_, left, packet) = self.repeating.pop_front().expect("its front is due");
+            let Some(key) = answer_key(&packet).filter(|key| self.unanswered.contains(key)) else { continue };
             if left == 0 {
-                self.unanswered.remove(&name);
-                step.unanswered += 1;
+                self.unanswered.remove(&key);
+                due.unanswered += 1;
                 continue;
             }
-            step.send.push(packet.clone());
-            self.again.push_back((now + INTERVAL, left - 1, packet));
+            due.send.push(packet.clone());
+            self.repeating.push_back((now + INTERVAL, left - 1, packet));
         }
-        while step.send.len() < BURST {
-            let Some(ClosingMessage { packet, until_answered }) = self.fresh.pop_front() else { break };
-            step.send.push(packet.clone());
-            if until_answered && let Some(name) = name(&packet) {
-                self.unanswered.insert(name);
-                self.again.push_back((now + INTERVAL, ATTEMPTS - 1, packet));
+        while due.send.len() < BURST {
+            let Some(ClosingMessage { packet, until_answered }) = self.unsent.pop_front() else { break };
+            due.send.push(packet.clone());
+            if until_answered && let Some(key) = answer_key(&packet) {
+                self.unanswered.insert(key);
+                self.repeating.push_back((now + INTERVAL, ATTEMPTS - 1, packet));
             }
         }
-        self.next_burst = (!step.send.is_empty()).then(|| now + PACE);
-        step
+        self.next_burst = (!due.send.is_empty()).then(|| now + PACE);
+        due
     }
 
-    /// When [`step`](ClosingQueue::step) has something to do.
+    /// The time of the next [`take_due`](ClosingQueue::take_due).
     pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
-        let due = if self.fresh.is_empty() { self.again.front().map(|(due, ..)| *due)? } else { now };
-        Some(self.next_burst.map_or(due, |at| due.max(at)))
+        let due = if self.unsent.is_empty() { self.repeating.front().map(|(at, ..)| *at)? } else { now };
+        Some(self.next_burst.map_or(due, |burst| due.max(burst)))
     }
 }
 
-/// What the answer will be known by, if there is one: that to a DREQ.
-fn name(packet: &MadPacket) -> Option<Name> {
+/// The key of the answer to a DREQ. Other messages get no answer.
+fn answer_key(packet: &MadPacket) -> Option<AnswerKey> {
     let Ok((header, Message::Dreq(dreq))) = mad::decode(&packet.mad) else { return None };
-    Some(Name { remote: packet.remote.to_canonical(), transaction: header.transaction_id, id: dreq.local_id })
+    Some(AnswerKey { remote: packet.remote.to_canonical(), transaction: header.transaction_id, id: dreq.local_id })
 }
 
 #[cfg(test)]
@@ -133,7 +131,7 @@ mod tests {
         MadPacket { local, remote, interface: 0, traffic_class: 0, mad: mad::encode(&header, message) }
     }
 
-    fn will(transaction: u8, until_answered: bool) -> ClosingMessage {
+    fn dreq(transaction: u8, until_answered: bool) -> ClosingMessage {
         let private_data = [0; Dreq::PRIVATE_LEN];
         let id = 0x0010_0000 + u32::from(transaction);
         let dreq = Dreq { local_id: id, remote_id: 9, remote_qpn: Qpn::new(1), private_data };
@@ -148,56 +146,56 @@ mod tests {
 
     /// Runs until nothing is left. Returns the messages' transactions with the time of each, and
     /// how many were given up.
-    fn run(closing: &mut ClosingQueue, start: Instant) -> (Vec<(u8, Duration)>, u64) {
+    fn run(queue: &mut ClosingQueue, start: Instant) -> (Vec<(u8, Duration)>, u64) {
         let (mut sent, mut unanswered, mut now) = (Vec::new(), 0, start);
-        while let Some(at) = closing.next_deadline(now) {
+        while let Some(at) = queue.next_deadline(now) {
             now = at.max(now);
-            let step = closing.step(now);
-            sent.extend(step.send.iter().map(|packet| (packet.mad[15], now - start)));
-            unanswered += step.unanswered;
+            let due = queue.take_due(now);
+            sent.extend(due.send.iter().map(|packet| (packet.mad[15], now - start)));
+            unanswered += due.unanswered;
         }
-        assert!(closing.is_empty() && closing.unanswered.is_empty());
+        assert!(queue.is_empty() && queue.unanswered.is_empty());
         (sent, unanswered)
     }
 
     #[test]
     fn a_message_that_wants_no_answer_is_sent_once() {
-        let mut closing = ClosingQueue::default();
-        assert_eq!(closing.take([will(1, false)]), 0);
-        let (sent, unanswered) = run(&mut closing, Instant::now());
+        let mut queue = ClosingQueue::default();
+        assert_eq!(queue.take([dreq(1, false)]), 0);
+        let (sent, unanswered) = run(&mut queue, Instant::now());
         assert_eq!((sent, unanswered), (vec![(1, Duration::ZERO)], 0));
     }
 
     #[test]
     fn a_message_that_nobody_answers_is_sent_five_times() {
-        let mut closing = ClosingQueue::default();
-        closing.take([will(1, true)]);
-        let (sent, unanswered) = run(&mut closing, Instant::now());
+        let mut queue = ClosingQueue::default();
+        queue.take([dreq(1, true)]);
+        let (sent, unanswered) = run(&mut queue, Instant::now());
         let expected: Vec<_> = (0..5).map(|i| (1, INTERVAL * i)).collect();
         assert_eq!((sent, unanswered), (expected, 1));
     }
 
     #[test]
     fn an_answer_ends_it() {
-        let mut closing = ClosingQueue::default();
-        closing.take([will(1, true), will(2, true)]);
+        let mut queue = ClosingQueue::default();
+        queue.take([dreq(1, true), dreq(2, true)]);
         let start = Instant::now();
-        assert_eq!(closing.step(start).send.len(), 2);
-        assert!(!closing.answered(&answer(3)), "of somebody else");
+        assert_eq!(queue.take_due(start).send.len(), 2);
+        assert!(!queue.answered(&answer(3)), "of somebody else");
         let other_remote = MadPacket { remote: [192, 0, 2, 3].into(), ..answer(1) };
-        assert!(!closing.answered(&other_remote));
-        assert!(closing.answered(&answer(1)));
-        assert!(!closing.answered(&answer(1)), "once is enough");
-        let (sent, unanswered) = run(&mut closing, start);
+        assert!(!queue.answered(&other_remote));
+        assert!(queue.answered(&answer(1)));
+        assert!(!queue.answered(&answer(1)), "once is enough");
+        let (sent, unanswered) = run(&mut queue, start);
         assert!(sent.iter().all(|(transaction, _)| *transaction == 2), "{sent:?}");
         assert_eq!((sent.len(), unanswered), (4, 1));
     }
 
     #[test]
     fn thousands_are_paced() {
-        let mut closing = ClosingQueue::default();
-        closing.take((0..5000).map(|_| will(0, false)));
-        let (sent, _) = run(&mut closing, Instant::now());
+        let mut queue = ClosingQueue::default();
+        queue.take((0..5000).map(|_| dreq(0, false)));
+        let (sent, _) = run(&mut queue, Instant::now());
         assert_eq!(sent.len(), 5000);
         for window in sent.chunks(BURST).collect::<Vec<_>>().windows(2) {
             assert_eq!(window[1][0].1 - window[0][0].1, PACE);
@@ -206,8 +204,8 @@ mod tests {
 
     #[test]
     fn there_is_a_limit() {
-        let mut closing = ClosingQueue::default();
-        assert_eq!(closing.take((0..MAX_KEPT + 3).map(|_| will(0, false))), 3);
-        assert_eq!(closing.take([will(1, true)]), 1);
+        let mut queue = ClosingQueue::default();
+        assert_eq!(queue.take((0..MAX_QUEUED + 3).map(|_| dreq(0, false))), 3);
+        assert_eq!(queue.take([dreq(1, true)]), 1);
     }
 }

@@ -1,5 +1,6 @@
-//! QP1 on the wire: packets made of MADs, and MADs taken out of packets.
+//! QP1 on the wire: MADs into packets, and packets into MADs.
 
+use super::devices::is_link_local;
 use crate::mad::{MAD_BYTES, MadPacket};
 use crate::status::MadCounters;
 use std::collections::BTreeSet;
@@ -11,45 +12,46 @@ use wire::icrc::{self, Check};
 use wire::mad::packet::{self, MadPacketError};
 use wire::{Flow, ICRC_LEN, Psn, Qpn};
 
-/// Why a MAD did not go out.
+/// Why a MAD was not sent.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unsent {
+pub(super) enum MadSendError {
     /// No socket for the source port.
     #[error("no socket: {0}")]
     Socket(#[from] io::Error),
-    /// The system did not take it.
+    /// The system refused it.
     #[error(transparent)]
     Send(SendError),
 }
 
-/// The sending half of QP1.
+/// The sender of QP1.
 #[derive(Debug)]
-pub(super) struct Gsi {
+pub(super) struct GsiSender {
     pool: TxPool,
     psn: Psn,
     /// Addresses that MADs were sent from: each may have opened a socket.
     sources: BTreeSet<IpAddr>,
-    /// Whether there may be a socket that is not watched yet.
+    /// Whether a socket may have been opened since the last [`take_unwatched`](GsiSender::take_unwatched).
     unwatched: bool,
 }
 
-/// A MAD that came back.
+/// A MAD that the network could not deliver.
 #[derive(Debug)]
-pub(super) struct Returned {
-    /// The MAD with the addresses that it was sent with, but for our own.
+pub(super) struct UndeliveredMad {
     pub(super) mad: [u8; MAD_BYTES],
+    /// The address that it was sent to.
     pub(super) remote: IpAddr,
+    /// The network's reason.
     pub(super) errno: u32,
 }
 
-impl Gsi {
-    /// Sends nothing yet, and will never wait.
-    pub(super) fn new() -> Gsi {
-        Gsi { pool: TxPool::reporting(0), psn: Psn::default(), sources: BTreeSet::new(), unwatched: false }
+impl GsiSender {
+    /// Opens no socket yet.
+    pub(super) fn new() -> GsiSender {
+        GsiSender { pool: TxPool::reporting(0), psn: Psn::default(), sources: BTreeSet::new(), unwatched: false }
     }
 
-    /// Sends a MAD. All go out from the same UDP source port, as Linux' do.
-    pub(super) fn send(&mut self, mad: &MadPacket) -> Result<(), Unsent> {
+    /// Sends a MAD, without waiting. All MADs have the same UDP source port, as in Linux.
+    pub(super) fn send(&mut self, mad: &MadPacket) -> Result<(), MadSendError> {
         let (source, destination) = (mad.local.to_canonical(), mad.remote.to_canonical());
         let wanted = wire::source_port_ud(Qpn::GSI);
         let source_port = self.pool.source_port(wanted, Family::of(&destination))?;
@@ -67,37 +69,32 @@ impl Gsi {
             bytes: &bytes,
         };
         let mut outcome = Ok(());
-        self.pool.send(&[group], |_, error| outcome = Err(Unsent::Send(error)));
+        self.pool.send(&[group], |_, error| outcome = Err(MadSendError::Send(error)));
         self.psn = self.psn.next();
         outcome
     }
 
-    /// The sockets to watch for errors, if there may be new ones since the last call.
+    /// The sockets to watch for errors, if one may have been opened since the last call.
     pub(super) fn take_unwatched(&mut self) -> Option<impl Iterator<Item = BorrowedFd<'_>>> {
         std::mem::take(&mut self.unwatched).then(|| self.pool.descriptors())
     }
 
-    /// Takes the MADs that came back.
-    pub(super) fn take_returned(&self) -> Vec<Returned> {
+    /// Takes the MADs that the network could not deliver.
+    pub(super) fn take_undelivered(&self) -> Vec<UndeliveredMad> {
         let mut returned = Vec::new();
         self.pool.take_undelivered(|packet| {
             let whole = packet.payload.len().checked_sub(ICRC_LEN).map(|len| packet::parse(&packet.payload[..len]));
             let errno = packet.error.raw_os_error().and_then(|errno| u32::try_from(errno).ok());
             if let (Some(Ok(mad)), Some(errno)) = (whole, errno) {
-                returned.push(Returned { mad: *mad.mad, remote: packet.destination, errno });
+                returned.push(UndeliveredMad { mad: *mad.mad, remote: packet.destination, errno });
             }
         });
         returned
     }
 }
 
-/// Whether an address means something else on every link.
-pub(super) fn is_link_local(address: IpAddr) -> bool {
-    matches!(address.to_canonical(), IpAddr::V6(v6) if v6.is_unicast_link_local())
-}
-
-/// Takes the MAD out of a packet for QP1, from BTH to ICRC; counts why it is none. `index` is the
-/// packet's place in its datagram.
+/// Takes the MAD out of a packet for QP1 (BTH to ICRC), or counts why there is none. `index` is the number of
+/// the packet in its datagram.
 pub(super) fn open(flow: &Flow, index: u16, bytes: &[u8], counters: &mut MadCounters) -> Option<[u8; MAD_BYTES]> {
     if icrc::check(flow, bytes, index) == Check::Bad {
         counters.drop_icrc += 1;
@@ -130,14 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mad_comes_out_whatever_the_identification() {
+    fn a_packet_becomes_its_mad() {
         let mad = std::array::from_fn(|i| i as u8);
         let bytes = seal(packet::encode(Psn::new(5), &mad).to_vec());
         assert_eq!(open(&flow(), 0, &bytes, &mut MadCounters::default()), Some(mad));
     }
 
     #[test]
-    fn what_is_none_is_counted_by_its_reason() {
+    fn other_packets_are_counted_by_reason() {
         let good = packet::encode(Psn::new(5), &[7; MAD_BYTES]).to_vec();
         let changed = |at: usize, value: u8| {
             let mut bytes = good.clone();

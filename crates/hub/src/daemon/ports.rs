@@ -1,88 +1,87 @@
-//! The ports of the RDMA port spaces: who has which, and who listens.
+//! The ports of the RDMA port spaces: their owners and listeners.
 //!
-//! The rules are those of Linux' connection manager. A port space has its own ports, which have
-//! nothing to do with those of TCP or UDP. Two bindings of one port get on if no destination
-//! belongs to both, or if both allow reuse; who listens must be alone, and from then on allows no
+//! The rules are those of Linux' connection manager. A port space has its own ports, independent of
+//! those of TCP or UDP. Two bindings of one port are compatible if no destination belongs to both, or if
+//! both allow reuse. A listener must be the only binding of its destinations, and from then on allows no
 //! reuse. The unspecified IPv6 address covers IPv4, too, unless its owner wants one family only.
-//! (Where a wildcard is in the way Linux says that the address is not available; here every port
-//! in use is in use.)
+//!
+//! One difference: where a wildcard is in the way, Linux reports that the address is not available; this table
+//! reports that the port is in use.
 //!
 //! What this module does not do: it knows neither sockets nor interfaces nor randomness.
 
-mod address;
+mod bind_scope;
 #[cfg(test)]
 mod tests;
 
-pub(super) use address::Scope;
+pub(super) use bind_scope::BindScope;
 
+use super::response::ClientId;
 use crate::message::{BindRefusal, BindSpec};
 use crate::status::PortStatus;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
-/// A client's connection.
-pub(super) type Owner = u64;
-
 /// Most ports of one client.
 pub(super) const MAX_BINDINGS: usize = 1 << 16;
 
-/// The port spaces that there are: IPoIB, TCP, UDP and IB.
+/// The known port spaces: IPoIB, TCP, UDP and IB.
 const SPACES: [u16; 4] = [0x0002, 0x0106, 0x0111, 0x013f];
 
 /// All ports in use.
 #[derive(Debug, Default)]
 pub(super) struct PortTable {
-    ports: HashMap<Key, Vec<Entry>>,
-    owners: HashMap<Owner, BTreeMap<u64, Key>>,
+    ports: HashMap<PortKey, Vec<PortBinding>>,
+    owners: HashMap<ClientId, BTreeMap<u64, PortKey>>,
 }
 
 /// A port of a port space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct PortKey {
     space: u16,
     port: u16,
 }
 
 /// One binding.
 #[derive(Debug)]
-struct Entry {
-    owner: Owner,
+struct PortBinding {
+    owner: ClientId,
     token: u64,
-    scope: Scope,
+    scope: BindScope,
     address: SocketAddr,
     reuse: bool,
     listening: bool,
 }
 
-impl Entry {
-    fn is(&self, owner: Owner, token: u64) -> bool {
+impl PortBinding {
+    fn is(&self, owner: ClientId, token: u64) -> bool {
         self.owner == owner && self.token == token
     }
 }
 
-/// Where ports for those who do not care come from.
+/// The ports to choose from for a client that asks for any port.
 #[derive(Clone, Debug)]
-pub(super) struct Ephemeral {
+pub(super) struct EphemeralPorts {
     /// The system's range.
     pub(super) range: RangeInclusive<u16>,
-    /// Where in it to begin to look, of all numbers.
+    /// Selects the first port to try, modulo the size of the range.
     pub(super) start: u16,
 }
 
 impl PortTable {
-    /// Binds a port, any if the wish's is 0. Returns it.
+    /// Binds the specified port, or any if it is 0. Returns the port.
     pub(super) fn bind(
         &mut self,
-        owner: Owner,
+        owner: ClientId,
         token: u64,
-        wish: &BindSpec,
-        ephemeral: impl FnOnce() -> Ephemeral,
+        spec: &BindSpec,
+        ephemeral: impl FnOnce() -> EphemeralPorts,
     ) -> Result<u16, BindRefusal> {
-        if !SPACES.contains(&wish.space) {
+        if !SPACES.contains(&spec.space) {
             return Err(BindRefusal::UnknownSpace);
         }
-        let scope = Scope::of(wish.address, wish.afonly).ok_or(BindRefusal::InvalidAddress)?;
+        let scope = BindScope::of(spec.address, spec.afonly).ok_or(BindRefusal::InvalidAddress)?;
         let tokens = self.owners.get(&owner);
         if tokens.is_some_and(|tokens| tokens.contains_key(&token)) {
             return Err(BindRefusal::UnknownToken);
@@ -90,21 +89,21 @@ impl PortTable {
         if tokens.is_some_and(|tokens| tokens.len() >= MAX_BINDINGS) {
             return Err(BindRefusal::TooMany);
         }
-        let port = match wish.address.port() {
-            0 => self.any_port(wish.space, &scope, &ephemeral()).ok_or(BindRefusal::NoPort)?,
-            port if self.is_free(Key { space: wish.space, port }, &scope, wish.reuse) => port,
+        let port = match spec.address.port() {
+            0 => self.any_port(spec.space, &scope, &ephemeral()).ok_or(BindRefusal::NoPort)?,
+            port if self.is_free(PortKey { space: spec.space, port }, &scope, spec.reuse) => port,
             _ => return Err(BindRefusal::InUse),
         };
-        let key = Key { space: wish.space, port };
-        let address = SocketAddr::new(wish.address.ip(), port);
-        let entry = Entry { owner, token, scope, address, reuse: wish.reuse, listening: false };
+        let key = PortKey { space: spec.space, port };
+        let address = SocketAddr::new(spec.address.ip(), port);
+        let entry = PortBinding { owner, token, scope, address, reuse: spec.reuse, listening: false };
         self.ports.entry(key).or_default().push(entry);
         self.owners.entry(owner).or_default().insert(token, key);
         Ok(port)
     }
 
-    /// Listens on a port. Returns it.
-    pub(super) fn listen(&mut self, owner: Owner, token: u64) -> Result<u16, BindRefusal> {
+    /// Listens on a port. Returns the port.
+    pub(super) fn listen(&mut self, owner: ClientId, token: u64) -> Result<u16, BindRefusal> {
         let key = self.owners.get(&owner).and_then(|tokens| tokens.get(&token)).copied();
         let key = key.ok_or(BindRefusal::UnknownToken)?;
         let entries = self.ports.get_mut(&key).ok_or(BindRefusal::UnknownToken)?;
@@ -119,8 +118,8 @@ impl PortTable {
         Ok(key.port)
     }
 
-    /// Gives a port back. Returns whether it was there.
-    pub(super) fn unbind(&mut self, owner: Owner, token: u64) -> bool {
+    /// Gives a port back. Returns whether the client had it.
+    pub(super) fn unbind(&mut self, owner: ClientId, token: u64) -> bool {
         let Some(tokens) = self.owners.get_mut(&owner) else { return false };
         let Some(key) = tokens.remove(&token) else { return false };
         if tokens.is_empty() {
@@ -131,27 +130,27 @@ impl PortTable {
     }
 
     /// Gives all ports of a client back.
-    pub(super) fn forget(&mut self, owner: Owner) {
+    pub(super) fn remove_owner(&mut self, owner: ClientId) {
         for key in self.owners.remove(&owner).unwrap_or_default().into_values() {
             self.remove(key, |entry| entry.owner == owner);
         }
     }
 
-    /// Whose requests for connections to this port and destination are; `interface` is the one
-    /// that a link-local destination belongs to.
-    pub(super) fn route(&self, space: u16, port: u16, destination: IpAddr, interface: u32) -> Option<Owner> {
-        let entries = self.ports.get(&Key { space, port })?;
+    /// The client that gets connection requests for a port and destination. `interface` is that of a
+    /// link-local destination.
+    pub(super) fn route(&self, space: u16, port: u16, destination: IpAddr, interface: u32) -> Option<ClientId> {
+        let entries = self.ports.get(&PortKey { space, port })?;
         let fitting = entries.iter().filter(|entry| entry.listening && entry.scope.covers(destination, interface));
         fitting.max_by_key(|entry| entry.scope.precision()).map(|entry| entry.owner)
     }
 
-    /// How many ports a client has.
-    pub(super) fn count(&self, owner: Owner) -> usize {
+    /// The number of ports of a client.
+    pub(super) fn count(&self, owner: ClientId) -> usize {
         self.owners.get(&owner).map_or(0, BTreeMap::len)
     }
 
     /// The ports of a client, in the order of its tokens.
-    pub(super) fn of(&self, owner: Owner) -> impl Iterator<Item = PortStatus> {
+    pub(super) fn of(&self, owner: ClientId) -> impl Iterator<Item = PortStatus> {
         let tokens = self.owners.get(&owner).into_iter().flatten();
         tokens.filter_map(move |(token, key)| {
             let entry = self.ports.get(key)?.iter().find(|entry| entry.is(owner, *token))?;
@@ -159,7 +158,7 @@ impl PortTable {
         })
     }
 
-    fn remove(&mut self, key: Key, which: impl Fn(&Entry) -> bool) {
+    fn remove(&mut self, key: PortKey, which: impl Fn(&PortBinding) -> bool) {
         if let Some(entries) = self.ports.get_mut(&key) {
             entries.retain(|entry| !which(entry));
             if entries.is_empty() {
@@ -168,20 +167,20 @@ impl PortTable {
         }
     }
 
-    /// Whether a further binding gets on with those that there are.
-    fn is_free(&self, key: Key, scope: &Scope, reuse: bool) -> bool {
+    /// Whether a further binding is compatible with all present ones.
+    fn is_free(&self, key: PortKey, scope: &BindScope, reuse: bool) -> bool {
         let entries = self.ports.get(&key).map_or(&[][..], Vec::as_slice);
         entries.iter().all(|entry| (reuse && entry.reuse) || !entry.scope.overlaps(scope))
     }
 
-    /// A port that gets on with all that there are, from a start on and round. One that somebody
-    /// has with other addresses is as good as an unused one.
-    fn any_port(&self, space: u16, scope: &Scope, ephemeral: &Ephemeral) -> Option<u16> {
+    /// A port that is compatible with all bindings. A port that is bound with other addresses is as good as an
+    /// unused one.
+    fn any_port(&self, space: u16, scope: &BindScope, ephemeral: &EphemeralPorts) -> Option<u16> {
         let (low, high) = (u32::from(*ephemeral.range.start()).max(1), u32::from(*ephemeral.range.end()));
         let count = (high + 1).checked_sub(low).filter(|count| *count > 0)?;
         let candidates = (0..count).map(|i| low + (u32::from(ephemeral.start) + i) % count);
         let mut ports = candidates.filter_map(|port| u16::try_from(port).ok());
-        // Reuse is for ports that were asked for: nobody wants to share a port by chance.
-        ports.find(|port| self.is_free(Key { space, port: *port }, scope, false))
+        // Reuse is for ports that a client names: no client wants to share a port by chance.
+        ports.find(|port| self.is_free(PortKey { space, port: *port }, scope, false))
     }
 }

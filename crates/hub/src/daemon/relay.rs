@@ -1,70 +1,270 @@
 //! MADs on their way through the hub: from QP1 to processes, and from processes to QP1.
 //!
 //! ```text
-//!   slot 0 ─► recipient? ─► its connection's outbox
-//!                 └ nobody: a refusal, if there is one ─┐  (requests wait a little: early.rs)
-//!   clients ─► source ours? ──────────────────────────────┴─► Gsi ─► UDP 4791
-//!   closing (wills of the dead) ────────────────────────┘
+//!   slot 0 ─► recipient? ─► MadDelivery, for the client's outbox
+//!                 └ no process: a refusal, if there is one ─┐  (requests wait a little: early_requests)
+//!   clients ─► source ours? ───────────────────────────────┴─► GsiSender ─► UDP 4791
+//!   closing messages of dead clients ───────────────────────┘
 //! ```
+//!
+//! It owns everything about clients that manage connections: numbers, ports, closing messages.
+//!
+//! What this module does not do: it does not know the clients' connections. The caller puts deliveries into
+//! their outboxes and [reports](MadRelay::count_delivery) the outcome.
 
-use super::closing::ClosingQueue;
-use super::early::Early;
-use super::gsi::{self, Gsi, Returned};
-use super::numbers::Numbers;
-use super::ports::{Owner, PortTable};
-use super::routing::{self, Recipient};
-use super::server::Server;
-use super::watch::Source;
-use crate::mad::{ClosingMessage, Frame, MadPacket};
+use super::closing::{ClosingQueue, DueMessages};
+use super::devices::owning_interface;
+use super::early_requests::EarlyRequests;
+use super::ephemeral;
+use super::gsi::{GsiSender, UndeliveredMad};
+use super::managers::{Managers, ManagingClient};
+use super::ports::{BindScope, PortTable};
+use super::recipient::{self, Recipient};
+use super::response::{ClientId, ClientResponse};
+use crate::mad::{Frame, MadPacket};
+use crate::message::{BindRefusal, BindSpec, Reply, Request};
 use crate::record::DeviceRecord;
-use crate::status::MadCounters;
-use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use crate::status::{MAX_PORTS_SHOWN, MadCounters, ManagerStatus};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::BorrowedFd;
 use std::time::Instant;
-use wire::Gid;
 use wire::mad::{self, Message};
 
-/// The bits of a traffic class that say something about congestion, not about the service.
+/// The bits of a traffic class that are about congestion, not about the service.
 const ECN: u8 = 0b11;
 
-/// What the hub knows about managing clients as a whole.
+/// The frame of a MAD, and the clients that get it.
 #[derive(Debug)]
-pub(super) struct Relay {
-    pub(super) ports: PortTable,
-    pub(super) numbers: Numbers,
-    pub(super) closing: ClosingQueue,
-    pub(super) counters: MadCounters,
-    pub(super) gsi: Gsi,
-    pub(super) early: Early,
+pub(super) struct MadDelivery {
+    pub(super) clients: Vec<ClientId>,
+    pub(super) frame: Vec<u8>,
 }
 
-impl Relay {
-    pub(super) fn new() -> Relay {
-        Relay {
+/// The relay between QP1 and the clients that manage connections.
+#[derive(Debug)]
+pub(super) struct MadRelay {
+    ports: PortTable,
+    managers: Managers,
+    closing: ClosingQueue,
+    gsi: GsiSender,
+    early: EarlyRequests,
+    counters: MadCounters,
+}
+
+impl MadRelay {
+    pub(super) fn new() -> MadRelay {
+        MadRelay {
             ports: PortTable::default(),
-            numbers: Numbers::new(random()),
+            managers: Managers::new(ephemeral::random()),
             closing: ClosingQueue::default(),
+            gsi: GsiSender::new(),
+            early: EarlyRequests::default(),
             counters: MadCounters::default(),
-            gsi: Gsi::new(),
-            early: Early::default(),
         }
     }
 
-    /// Sends a MAD whose source has been checked.
-    fn send(&mut self, packet: &MadPacket) {
-        match self.gsi.send(packet) {
-            Ok(()) => self.counters.sent += 1,
-            Err(error) => {
-                self.counters.drop_unsent += 1;
-                log::debug!("a MAD for {} was not sent: {error}", packet.remote);
+    pub(super) fn counters(&self) -> &MadCounters {
+        &self.counters
+    }
+
+    pub(super) fn counters_mut(&mut self) -> &mut MadCounters {
+        &mut self.counters
+    }
+
+    /// A client manages connections from now on. Returns its number, `wanted` if that is free; `None` if there is
+    /// none.
+    pub(super) fn add_client(&mut self, id: ClientId, wanted: Option<u16>) -> Option<u16> {
+        self.managers.add(id, wanted)
+    }
+
+    /// Frees a dead client's ports and number, and takes its closing messages. Returns how many they are.
+    pub(super) fn remove_client(&mut self, id: ClientId) -> usize {
+        let Some(client) = self.managers.remove(id) else { return 0 };
+        self.ports.remove_owner(id);
+        let count = client.closing.len();
+        self.counters.closing_dropped += self.closing.take(client.closing.into_messages());
+        count
+    }
+
+    /// Handles a managing client's request about a port.
+    pub(super) fn change_port(&mut self, id: ClientId, request: &Request, devices: &[DeviceRecord]) -> ClientResponse {
+        let (token, outcome) = match *request {
+            // A client of an earlier hub keeps a port whose address has gone.
+            Request::Bind { token, spec, again: false, .. } if !is_available(&spec, devices) => {
+                (token, Err(BindRefusal::NotAvailable))
             }
+            Request::Bind { token, spec, listening, .. } => (token, self.bind(id, token, &spec, listening)),
+            Request::Listen { token } => (token, self.ports.listen(id, token)),
+            Request::Unbind { token } => {
+                // An unknown token changes nothing.
+                self.ports.unbind(id, token);
+                return ClientResponse::None;
+            }
+            _ => unreachable!("the caller passes requests about ports only"),
+        };
+        match outcome {
+            Ok(port) => Reply::Bound { token, port }.into(),
+            Err(refusal) => Reply::NotBound { token, refusal }.into(),
         }
     }
 
-    /// Sends a process's MAD if it is sound. Returns whether it is.
-    pub(super) fn send_for_client(&mut self, mut packet: MadPacket, devices: &[DeviceRecord]) -> bool {
-        let Some(interface) = own_interface(devices, packet.local, packet.interface) else {
+    /// Binds a port, and listens on it if asked to.
+    fn bind(&mut self, id: ClientId, token: u64, spec: &BindSpec, listening: bool) -> Result<u16, BindRefusal> {
+        let port = self.ports.bind(id, token, spec, ephemeral::system_ports)?;
+        if listening {
+            self.ports.listen(id, token).inspect_err(|_| {
+                self.ports.unbind(id, token);
+            })?;
+        }
+        Ok(port)
+    }
+
+    /// Takes a client's frame. `None` if it is malformed, or of a kind that only the hub sends.
+    pub(super) fn take_frame(&mut self, id: ClientId, bytes: &[u8], devices: &[DeviceRecord]) -> Option<()> {
+        let frame = Frame::decode(bytes)?;
+        let client = self.managers.get_mut(id).expect("only a managing client sends frames");
+        match frame {
+            Frame::Mad(packet) => {
+                let was_sound = self.send_checked(packet, devices);
+                self.managers.get_mut(id)?.mads_sent += u64::from(was_sound);
+            }
+            Frame::SetClosingMessage(key, message) => {
+                self.counters.closing_dropped += u64::from(!client.closing.set(key, message));
+            }
+            Frame::ClearClosingMessage(key) => drop(client.closing.clear(key)),
+            Frame::Undelivered(..) => return None,
+        }
+        Some(())
+    }
+
+    /// Takes a MAD that has arrived at QP1. Returns the delivery, if it is for a client.
+    pub(super) fn receive(&mut self, mut packet: MadPacket, devices: &[DeviceRecord]) -> Option<MadDelivery> {
+        let Ok((_, message)) = mad::decode(&packet.mad) else {
+            self.counters.drop_class += 1;
+            return None;
+        };
+        self.counters.received += 1;
+        // MADs of this host itself arrive on the loop-back interface.
+        if let Some(interface) = owning_interface(devices, packet.local, packet.interface) {
+            packet.interface = interface;
+        }
+        if self.closing.answered(&packet) {
+            self.counters.closing_answered += 1;
+            return None;
+        }
+        let clients = self.recipients(&packet, &message);
+        if clients.is_empty() && self.may_be_early(&packet, &message) {
+            return None;
+        }
+        self.deliver_or_refuse(packet, clients)
+    }
+
+    /// Takes the early requests whose listener has come, or whose time is over.
+    pub(super) fn take_early(&mut self, now: Instant) -> Vec<MadDelivery> {
+        let ports = &self.ports;
+        let due = self.early.take(now, |packet| match mad::decode(&packet.mad) {
+            Ok((_, message)) => listener(ports, packet, &message).is_some(),
+            Err(_) => false,
+        });
+        let deliveries = due.into_iter().filter_map(|packet| {
+            let (_, message) = mad::decode(&packet.mad).expect("only a decoded request waits");
+            let clients = self.recipients(&packet, &message);
+            self.deliver_or_refuse(packet, clients)
+        });
+        deliveries.collect()
+    }
+
+    /// Takes the MADs that the network could not deliver, for the clients that sent them.
+    pub(super) fn take_undelivered(&mut self) -> Vec<MadDelivery> {
+        let undelivered = self.gsi.take_undelivered();
+        self.counters.undelivered += undelivered.len() as u64;
+        let deliveries = undelivered.into_iter().filter_map(|UndeliveredMad { mad, remote, errno }| {
+            let sender = recipient::sender(&mad).and_then(|number| self.managers.with_number(number))?;
+            let local = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+            let packet = MadPacket { local, remote, interface: 0, traffic_class: 0, mad };
+            Some(MadDelivery { clients: vec![sender], frame: Frame::Undelivered(errno, packet).encode() })
+        });
+        deliveries.collect()
+    }
+
+    /// Counts a delivery of a MAD that has arrived: whether the client's outbox had room.
+    pub(super) fn count_delivery(&mut self, was_queued: bool) {
+        match was_queued {
+            true => self.counters.delivered += 1,
+            false => self.counters.drop_unread += 1,
+        }
+    }
+
+    /// Sends the closing messages that are due.
+    pub(super) fn send_closing_messages(&mut self, now: Instant, devices: &[DeviceRecord]) {
+        let DueMessages { send, unanswered } = self.closing.take_due(now);
+        self.counters.closing_unanswered += unanswered;
+        for packet in send {
+            self.counters.closing_sent += u64::from(self.send_checked(packet, devices));
+        }
+    }
+
+    /// Whether closing messages of dead clients have yet to be sent or answered.
+    pub(super) fn has_closing_messages(&self) -> bool {
+        !self.closing.is_empty()
+    }
+
+    /// The time of the next [`take_early`](MadRelay::take_early) or
+    /// [`send_closing_messages`](MadRelay::send_closing_messages).
+    pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        [self.closing.next_deadline(now), self.early.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// The sockets of QP1 to watch for errors, if one may have been opened since the last call.
+    pub(super) fn take_unwatched(&mut self) -> Option<impl Iterator<Item = BorrowedFd<'_>>> {
+        self.gsi.take_unwatched()
+    }
+
+    /// A client's part of the status, without the parts that its connection knows.
+    pub(super) fn client_status(&self, id: ClientId) -> Option<ManagerStatus> {
+        let ManagingClient { number, closing, mads_sent } = self.managers.get(id)?;
+        Some(ManagerStatus {
+            number: *number,
+            ports: self.ports.of(id).take(MAX_PORTS_SHOWN).collect(),
+            ports_total: self.ports.count(id) as u64,
+            closing_messages: closing.len() as u64,
+            mads_sent: *mads_sent,
+            ..ManagerStatus::default()
+        })
+    }
+
+    /// The clients that get a MAD: none, one, or all that might know what it is about.
+    fn recipients(&self, packet: &MadPacket, message: &Message) -> Vec<ClientId> {
+        match recipient::of(message) {
+            Recipient::Number(number) => self.managers.with_number(number).into_iter().collect(),
+            Recipient::Port(..) => listener(&self.ports, packet, message).into_iter().collect(),
+            Recipient::Anybody => self.managers.ids().collect(),
+            Recipient::Nobody => Vec::new(),
+        }
+    }
+
+    /// Keeps a request without a listener for a while, if it is one. Returns whether it waits.
+    fn may_be_early(&mut self, packet: &MadPacket, message: &Message) -> bool {
+        matches!(recipient::of(message), Recipient::Port(..)) && self.early.hold(Instant::now(), packet)
+    }
+
+    fn deliver_or_refuse(&mut self, packet: MadPacket, clients: Vec<ClientId>) -> Option<MadDelivery> {
+        if !clients.is_empty() {
+            return Some(MadDelivery { clients, frame: Frame::Mad(packet).encode() });
+        }
+        match cm::refuse(&packet.mad) {
+            Some(mad) => {
+                self.counters.refused += 1;
+                self.send(&MadPacket { mad, traffic_class: packet.traffic_class & !ECN, ..packet });
+            }
+            None => self.counters.drop_nobody += 1,
+        }
+        None
+    }
+
+    /// Sends a client's MAD if its source is this host's and its content sound. Returns whether they are.
+    fn send_checked(&mut self, mut packet: MadPacket, devices: &[DeviceRecord]) -> bool {
+        let Some(interface) = owning_interface(devices, packet.local, packet.interface) else {
             self.counters.drop_source += 1;
             return false;
         };
@@ -78,207 +278,34 @@ impl Relay {
         true
     }
 
-    /// Sends what is due of those who are gone.
-    pub(super) fn carry_out(&mut self, now: Instant, devices: &[DeviceRecord]) {
-        if self.closing.is_empty() {
-            return;
-        }
-        let step = self.closing.step(now);
-        self.counters.closing_unanswered += step.unanswered;
-        for packet in step.send {
-            self.counters.closing_sent += u64::from(self.send_for_client(packet, devices));
-        }
-    }
-
-    /// A process is gone.
-    pub(super) fn bury(&mut self, owner: Owner, number: u16, wills: impl IntoIterator<Item = ClosingMessage>) {
-        self.ports.forget(owner);
-        self.numbers.release(number);
-        self.counters.closing_dropped += self.closing.take(wills);
-    }
-
-    /// Who is to have a MAD: nobody, one, or all who might know what is meant.
-    fn owners(&self, packet: &MadPacket, message: &Message) -> Vec<Owner> {
-        match routing::recipient(message) {
-            Recipient::Number(number) => self.numbers.owner(number).into_iter().collect(),
-            Recipient::Port(space, port) => {
-                self.ports.route(space, port, packet.local, packet.interface).into_iter().collect()
-            }
-            Recipient::Anybody => self.numbers.owners().collect(),
-            Recipient::Nobody => Vec::new(),
-        }
-    }
-
-    /// Whether a MAD for nobody waits, since its listener may be about to come.
-    fn may_be_early(&mut self, packet: &MadPacket, message: &Message) -> bool {
-        matches!(routing::recipient(message), Recipient::Port(..)) && self.early.hold(Instant::now(), packet)
-    }
-
-    /// Takes the requests that need not wait any more.
-    fn take_early(&mut self, now: Instant) -> Vec<MadPacket> {
-        let ports = &self.ports;
-        self.early.take(now, |packet| match mad::decode(&packet.mad).map(|(_, message)| routing::recipient(&message)) {
-            Ok(Recipient::Port(space, port)) => ports.route(space, port, packet.local, packet.interface).is_some(),
-            _ => false,
-        })
-    }
-
-    /// Answers a MAD for nobody, if there is an answer.
-    fn refuse(&mut self, packet: &MadPacket) {
-        match cm::refuse(&packet.mad) {
-            Some(mad) => {
-                self.counters.refused += 1;
-                self.send(&MadPacket { mad, traffic_class: packet.traffic_class & !ECN, ..packet.clone() });
-            }
-            None => self.counters.drop_nobody += 1,
-        }
-    }
-}
-
-impl Server {
-    /// Takes what has arrived in slot 0, and gives MADs to whom they belong.
-    pub(super) fn receive_stray_packets(&mut self) {
-        let mut concerned = BTreeSet::new();
-        for packet in self.port.take_stray_packets(&mut self.counters, &mut self.relay.counters) {
-            self.relay_inward(packet, &mut concerned);
-        }
-        concerned.into_iter().for_each(|id| self.flush(id));
-    }
-
-    /// Tells processes which of their MADs came back.
-    pub(super) fn return_undelivered(&mut self) {
-        for Returned { mad, remote, errno } in self.relay.gsi.take_returned() {
-            self.relay.counters.undelivered += 1;
-            let Some(owner) = routing::sender(&mad).and_then(|number| self.relay.numbers.owner(number)) else {
-                continue;
-            };
-            let local = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-            let packet = MadPacket { local, remote, interface: 0, traffic_class: 0, mad };
-            let Some(connection) = self.connections.get_mut(&owner) else { continue };
-            if connection.give_mad(Frame::Undelivered(errno, packet).encode()) {
-                self.flush(owner);
-            }
-        }
-    }
-
-    /// Watches sockets of QP1 that were opened lately.
-    pub(super) fn watch_gsi(&mut self) {
-        let Some(sockets) = self.relay.gsi.take_unwatched() else { return };
-        for socket in sockets {
-            if let Err(error) = self.watch.add_for_errors(socket, Source::Undelivered) {
-                log::warn!("cannot watch QP1 for errors: {error}");
-            }
-        }
-    }
-
-    fn relay_inward(&mut self, mut packet: MadPacket, concerned: &mut BTreeSet<Owner>) {
-        let Ok((_, message)) = mad::decode(&packet.mad) else {
-            self.relay.counters.drop_class += 1;
-            return;
-        };
-        self.relay.counters.received += 1;
-        // What comes from this host itself arrives on the loop-back interface.
-        if let Some(interface) = own_interface(self.devices.list(), packet.local, packet.interface) {
-            packet.interface = interface;
-        }
-        if self.relay.closing.answered(&packet) {
-            self.relay.counters.closing_answered += 1;
-            return;
-        }
-        let owners = self.relay.owners(&packet, &message);
-        if owners.is_empty() {
-            if !self.relay.may_be_early(&packet, &message) {
-                self.relay.refuse(&packet);
-            }
-            return;
-        }
-        self.hand_out(packet, owners, concerned);
-    }
-
-    /// Requests that came before their listener, now that there is one or none will come.
-    pub(super) fn relay_early(&mut self, now: Instant) {
-        let mut concerned = BTreeSet::new();
-        for packet in self.relay.take_early(now) {
-            let Ok((_, message)) = mad::decode(&packet.mad) else { continue };
-            let owners = self.relay.owners(&packet, &message);
-            match owners.is_empty() {
-                true => self.relay.refuse(&packet),
-                false => self.hand_out(packet, owners, &mut concerned),
-            }
-        }
-        concerned.into_iter().for_each(|id| self.flush(id));
-    }
-
-    fn hand_out(&mut self, packet: MadPacket, owners: Vec<Owner>, concerned: &mut BTreeSet<Owner>) {
-        let frame = Frame::Mad(packet).encode();
-        for owner in owners {
-            let Some(connection) = self.connections.get_mut(&owner) else { continue };
-            if connection.give_mad(frame.clone()) {
-                self.relay.counters.delivered += 1;
-                concerned.insert(owner);
-            } else {
-                self.relay.counters.drop_unread += 1;
+    fn send(&mut self, packet: &MadPacket) {
+        match self.gsi.send(packet) {
+            Ok(()) => self.counters.sent += 1,
+            Err(error) => {
+                self.counters.drop_unsent += 1;
+                log::debug!("a MAD for {} was not sent: {error}", packet.remote);
             }
         }
     }
 }
 
-/// The interface of this host that has an address; of several, as link-local addresses may be on,
-/// the one that is `said`. For a link-local address no other will do, unless none is said.
-pub(super) fn own_interface(devices: &[DeviceRecord], address: IpAddr, said: u32) -> Option<u32> {
-    let gid = Gid::from(address.to_canonical());
-    let having = || devices.iter().filter(|device| device.valid_gids().any(|(_, own)| own == gid));
-    if having().any(|device| device.interface_index == said) {
-        return Some(said);
+/// The client that listens on the port that a request names.
+fn listener(ports: &PortTable, packet: &MadPacket, message: &Message) -> Option<ClientId> {
+    match recipient::of(message) {
+        Recipient::Port(space, port) => ports.route(space, port, packet.local, packet.interface),
+        _ => None,
     }
-    let any = having().next().map(|device| device.interface_index);
-    any.filter(|_| said == 0 || !gsi::is_link_local(address))
 }
 
-/// A number that nobody foresees; not for secrets.
-pub(super) fn random() -> u16 {
-    RandomState::new().hash_one(0) as u16
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::Guid;
-
-    fn device(index: u32, addresses: &[&str]) -> DeviceRecord {
-        DeviceRecord {
-            name: format!("la_eth{index}"),
-            interface: format!("eth{index}"),
-            interface_index: index,
-            node_guid: Guid(1),
-            port_guid: Guid(2),
-            mtu_bytes: 1500,
-            link_up: true,
-            speed_mbps: 0,
-            loopback: false,
-            preferred: false,
-            gids: addresses.iter().map(|address| Gid::from(address.parse::<IpAddr>().unwrap())).collect(),
-        }
-    }
-
-    #[test]
-    fn addresses_of_this_host_have_their_interface() {
-        let devices = [device(3, &["192.0.2.1", "fe80::1"]), device(4, &["192.0.2.1", "fe80::1", "fe80::2"])];
-        let cases = [
-            ("192.0.2.1", 0, Some(3)),
-            ("192.0.2.1", 4, Some(4)),
-            ("192.0.2.1", 1, Some(3)),
-            ("::ffff:192.0.2.1", 0, Some(3)),
-            ("192.0.2.2", 3, None),
-            ("0.0.0.0", 0, None),
-            ("::", 0, None),
-            ("fe80::1", 4, Some(4)),
-            ("fe80::2", 0, Some(4)),
-            ("fe80::2", 3, None),
-            ("fe80::2", 1, None),
-        ];
-        for (address, said, interface) in cases {
-            assert_eq!(own_interface(&devices, address.parse().unwrap(), said), interface, "{address} on {said}");
-        }
+/// Whether an address to bind to is one of this host's. The port table refuses addresses that cannot be bound at
+/// all.
+fn is_available(spec: &BindSpec, devices: &[DeviceRecord]) -> bool {
+    let interface = match spec.address {
+        SocketAddr::V4(_) => 0,
+        SocketAddr::V6(v6) => v6.scope_id(),
+    };
+    match BindScope::of(spec.address, spec.afonly) {
+        Some(BindScope::V4(_) | BindScope::V6(..)) => owning_interface(devices, spec.address.ip(), interface).is_some(),
+        Some(BindScope::AnyV4 | BindScope::AnyV6 | BindScope::Any) | None => true,
     }
 }

@@ -1,343 +1,206 @@
-//! The loop: what happened, who is concerned, and when to look again.
+//! The event loop: waits, reads from clients, has the hub handle it, and sends.
 
-use super::DaemonOptions;
-use super::connection::{Connection, Stage};
-use super::devices::Devices;
+use super::clients::Clients;
+use super::epoll_set::{EpollSet, EventSource};
 use super::error::HubError;
-use super::introductions::Introductions;
-use super::recovery::Port;
-use super::relay::Relay;
-use super::watch::{Source, Watch};
-use crate::channel;
+use super::foreign_sockets;
+use super::hub::Hub;
+use super::listener::HubListener;
+use super::options::DaemonOptions;
+use super::response::{ClientId, ClientResponse};
+use crate::channel::ReceiveError;
+use crate::mad::Frame;
 use crate::message::{ErrorCode, Reply};
-use crate::rendezvous::{self, Lock, Rendezvous, RendezvousError};
-use crate::status::HubCounters;
-use rustix::io::Errno;
-use rustix::net::SocketFlags;
-use std::collections::BTreeMap;
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use crate::rendezvous::{Lock, Rendezvous};
 use std::time::{Duration, Instant};
 
-/// Most connections at once: every slot's owner, and as many who only ask.
-const MAX_CONNECTIONS: usize = 512;
+/// Most frames read from one client before the others get a turn.
+const MAX_FRAMES: usize = 64;
 
-/// Connections accepted before the hub looks after the others again.
-const MAX_ACCEPTS: usize = 32;
-
-/// How long a connection may do nothing without being attached.
-const IDLE_CONNECTION: Duration = Duration::from_secs(30);
-
-/// How often the hub looks whether its socket is still there, and at the devices.
+/// The time between two checks of the socket file and of the devices.
 const HOUSEKEEPING: Duration = Duration::from_secs(10);
 
-/// How long no connections are accepted after descriptors ran out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// All that the hub is.
+/// The hub's one thread with everything that it serves.
 #[derive(Debug)]
 pub(super) struct Server {
-    pub(super) rendezvous: Rendezvous,
-    pub(super) options: DaemonOptions,
-    pub(super) watch: Watch,
-    pub(super) connections: BTreeMap<u64, Connection>,
-    pub(super) devices: Devices,
-    pub(super) port: Port,
-    pub(super) counters: HubCounters,
-    pub(super) relay: Relay,
-    pub(super) introductions: Introductions,
-    pub(super) started: Instant,
-    /// Set when the hub was told to leave.
-    pub(super) leaving: bool,
-    lock: Lock,
-    listener: OwnedFd,
-    socket_inode: Option<u64>,
-    next_id: u64,
-    /// Since when nobody has been attached.
+    epoll: EpollSet,
+    listener: HubListener,
+    clients: Clients,
+    hub: Hub,
+    /// When the last member left.
     alone_since: Instant,
     next_housekeeping: Instant,
-    accept_again: Option<Instant>,
-}
-
-/// What to do with a connection after its request.
-#[derive(Debug)]
-pub(super) enum Answer {
-    /// Say this.
-    Say(Reply, Vec<OwnedFd>),
-    /// Say this and close the connection.
-    Last(Reply),
-    /// Say nothing yet.
-    Later,
 }
 
 impl Server {
+    /// Listens, binds the port or begins to wait for it, and announces that clients can connect.
     pub(super) fn new(rendezvous: Rendezvous, lock: Lock, options: &DaemonOptions) -> Result<Server, HubError> {
         let now = Instant::now();
-        let port = Port::bind(options, rendezvous.namespace())?;
-        let listener = rendezvous.listen()?;
-        let watch = Watch::new().map_err(HubError::system("wait for clients"))?;
-        watch.add(&listener, Source::Listener).map_err(HubError::system("wait for clients"))?;
-        let devices = Devices::new().map_err(HubError::system("list the network interfaces"))?;
-        watch.add(&devices, Source::Devices).map_err(HubError::system("watch the interfaces"))?;
-        let server = Server {
-            socket_inode: rendezvous.socket_inode(),
-            rendezvous,
-            lock,
-            options: options.clone(),
-            watch,
-            connections: BTreeMap::new(),
-            devices,
-            port,
-            counters: HubCounters::default(),
-            relay: Relay::new(),
-            introductions: Introductions::default(),
-            started: now,
-            leaving: false,
-            listener,
-            next_id: 0,
-            alone_since: now,
-            next_housekeeping: now + HOUSEKEEPING,
-            accept_again: None,
-        };
-        server.watch_port()?;
-        // Also if the port is still wanted: who waits may be the one that brings the keeper.
-        super::announce_ready(options.announce);
+        let hub = Hub::new(options, rendezvous.namespace(), rendezvous.path())?;
+        let epoll = EpollSet::new().map_err(HubError::system("wait for clients"))?;
+        let listener = HubListener::new(rendezvous, lock, &epoll)?;
+        epoll.add(&hub.devices, EventSource::Devices).map_err(HubError::system("watch the interfaces"))?;
+        let clients = Clients::default();
+        let mut server =
+            Server { epoll, listener, clients, hub, alone_since: now, next_housekeeping: now + HOUSEKEEPING };
+        server.watch_new_sockets()?;
+        // Also without the port: the client that waits may be the one with the keeper.
+        options.announce.ready();
         Ok(server)
     }
 
-    /// Serves until it is time to leave.
+    /// Serves until the hub is told to exit or idle for too long.
     pub(super) fn run(&mut self) -> Result<(), HubError> {
         loop {
             let timeout = self.next_deadline().map(|at| at.saturating_duration_since(Instant::now()));
-            let sources = self.watch.wait(timeout).map_err(HubError::system("wait for clients"))?;
+            let sources = self.epoll.wait(timeout).map_err(HubError::system("wait for clients"))?;
             for source in sources {
                 self.handle(source)?;
+                self.flush();
             }
-            self.watch_gsi();
-            self.tick(Instant::now())?;
-            if self.leaving || self.has_been_idle() {
-                self.say_goodbye();
+            let ticked = self.tick(Instant::now());
+            self.flush();
+            ticked?;
+            self.watch_new_sockets()?;
+            if self.hub.is_told_to_exit || self.has_been_idle() {
+                self.announce_exit();
                 return Ok(());
             }
         }
     }
 
-    /// Whether nobody has needed the hub for so long that it leaves.
-    fn has_been_idle(&mut self) -> bool {
-        let now = Instant::now();
-        let over = self.idle_end().is_some_and(|end| now >= end);
-        if over && self.is_port_held_elsewhere() {
-            self.alone_since = now;
-            return false;
-        }
-        over
-    }
-
-    fn handle(&mut self, source: Source) -> Result<(), HubError> {
-        match source {
-            Source::Listener => self.accept(),
-            Source::Stray => self.receive_stray_packets(),
-            Source::Undelivered => self.return_undelivered(),
-            Source::Devices => {
-                let changed = self.devices.take_changes();
-                self.tell_devices(changed);
-            }
-            Source::Connection(id) => self.converse(id)?,
-            Source::Process(id) => self.drop_connection(id, "its process ended"),
-        }
-        Ok(())
-    }
-
-    /// When something has to be done even if nothing happens.
-    fn next_deadline(&self) -> Option<Instant> {
-        let unattached = self.connections.values().filter(|c| may_expire(c));
-        let expiry = unattached.map(|c| c.since + IDLE_CONNECTION).min();
-        let wills = self.relay.closing.next_deadline(Instant::now());
-        let early = self.relay.early.next_deadline();
-        let fixed = [Some(self.next_housekeeping), self.accept_again, self.port.next_deadline(), wills, early];
-        fixed.into_iter().chain([self.idle_end(), expiry]).flatten().min()
-    }
-
-    /// When the hub leaves if nobody comes.
-    fn idle_end(&self) -> Option<Instant> {
-        let idle = self.connections.is_empty() && self.relay.closing.is_empty();
-        let timeout = self.options.idle_timeout.filter(|_| idle);
-        // A time that no clock will ever show is never.
-        timeout.and_then(|timeout| self.alone_since.checked_add(timeout))
-    }
-
-    /// Does what is due.
-    fn tick(&mut self, now: Instant) -> Result<(), HubError> {
-        self.advance_port(now)?;
-        self.relay.carry_out(now, self.devices.list());
-        self.relay_early(now);
-        let expired = self.connections.iter().filter(|(_, c)| may_expire(c) && now >= c.since + IDLE_CONNECTION);
-        for id in expired.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.drop_connection(id, "it did nothing");
-        }
-        if self.accept_again.is_some_and(|at| now >= at) {
-            self.accept_again = None;
-            self.watch.add(&self.listener, Source::Listener).map_err(HubError::system("accept clients"))?;
-        }
-        if now >= self.next_housekeeping {
-            self.next_housekeeping = now + HOUSEKEEPING;
-            let changed = self.devices.list_again();
-            self.tell_devices(changed);
-            self.listen_again_if_lost()?;
-        }
-        Ok(())
-    }
-
-    /// Whoever cleans up old files may have removed the socket, or the whole directory.
-    fn listen_again_if_lost(&mut self) -> Result<(), HubError> {
-        if self.rendezvous.socket_inode() == self.socket_inode {
-            return Ok(());
-        }
-        log::warn!("{} was removed, and is made again", self.rendezvous.socket_path().display());
-        match self.listen_again() {
-            Ok(true) => {}
-            Ok(false) => log::error!("another process has the lock now"),
-            Err(error) => log::error!("{error}"),
-        }
-        Ok(())
-    }
-
-    /// Returns whether it worked; not if another process has the lock.
-    fn listen_again(&mut self) -> Result<bool, RendezvousError> {
-        let rendezvous = self.rendezvous.place().open()?;
-        if !rendezvous.same_lock_file(&self.lock) {
-            let Some(lock) = rendezvous.lock()? else { return Ok(false) };
-            self.lock = lock;
-        }
-        self.listener = rendezvous.listen()?;
-        self.socket_inode = rendezvous.socket_inode();
-        self.rendezvous = rendezvous;
-        // Watches the new socket at the next opportunity, with the retries that there are.
-        self.accept_again = Some(Instant::now());
-        Ok(true)
-    }
-
     /// Removes the hub's files; the lock is released last.
-    pub(super) fn leave(self) {
-        self.rendezvous.leave(self.lock);
+    pub(super) fn exit(self) {
+        self.listener.close();
     }
 
-    fn accept(&mut self) {
-        for _ in 0..MAX_ACCEPTS {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            match rustix::net::accept_with(&self.listener, flags) {
-                Ok(socket) => self.welcome(socket),
-                Err(Errno::AGAIN) => return,
-                Err(Errno::INTR | Errno::CONNABORTED) => {}
-                Err(error) => return self.pause_accepting(error),
+    fn handle(&mut self, source: EventSource) -> Result<(), HubError> {
+        match source {
+            EventSource::Listener => {
+                for socket in self.listener.accept(&self.epoll) {
+                    self.clients.admit(socket, &self.epoll, &mut self.hub.counters);
+                }
+            }
+            EventSource::Slot0 => self.hub.receive_slot0(&mut self.clients),
+            EventSource::Undelivered => self.hub.return_undelivered(&mut self.clients),
+            EventSource::Devices => self.hub.read_device_monitor(&mut self.clients),
+            EventSource::Connection(id) => self.read(id)?,
+            EventSource::Process(id) => self.drop_client(id, "its process ended"),
+        }
+        Ok(())
+    }
+
+    /// Reads one request of a client, or several frames. No more, so that all clients get a turn.
+    fn read(&mut self, id: ClientId) -> Result<(), HubError> {
+        for _ in 0..MAX_FRAMES {
+            if !self.read_message(id)? {
+                break;
             }
         }
+        Ok(())
     }
 
-    /// Without this, a hub that has no descriptors left would try for ever.
-    fn pause_accepting(&mut self, error: Errno) {
-        log::warn!("cannot accept a connection: {error}");
-        if self.watch.remove(&self.listener).is_ok() {
-            self.accept_again = Some(Instant::now() + ACCEPT_PAUSE);
+    /// Returns whether the message was a frame.
+    fn read_message(&mut self, id: ClientId) -> Result<bool, HubError> {
+        let Some(connection) = self.clients.get(id) else { return Ok(false) };
+        if connection.has_outgoing() {
+            self.clients.mark_unflushed(id);
+            return Ok(false);
         }
-    }
-
-    /// Takes a new connection, or tells it why not.
-    fn welcome(&mut self, socket: OwnedFd) {
-        self.counters.connections += 1;
-        let peer = match rendezvous::own_peer(socket.as_fd()) {
-            Ok(Ok(peer)) => peer,
-            Ok(Err(stranger)) => {
-                self.counters.refused_users += 1;
-                log::warn!("refused process {} of user {}", stranger.pid, stranger.uid);
-                let uid = rustix::process::geteuid().as_raw();
-                let reason = format!("this is the hub of user {uid}, and you are user {}", stranger.uid);
-                return refuse(&socket, ErrorCode::WrongUser, &reason);
+        match connection.receive() {
+            Ok(message) => {
+                let was_frame = Frame::is_frame(&message.bytes);
+                self.hub.handle_message(&mut self.clients, id, message)?;
+                return Ok(was_frame);
             }
-            Err(error) => return log::warn!("cannot tell who connected: {error}"),
-        };
-        if self.connections.len() >= MAX_CONNECTIONS {
-            self.counters.refused_others += 1;
-            let reason = format!("{MAX_CONNECTIONS} connections are the most");
-            return refuse(&socket, ErrorCode::TooManyConnections, &reason);
+            Err(ReceiveError::Nothing) => {}
+            Err(ReceiveError::Closed) => self.drop_client(id, "it closed the connection"),
+            Err(error @ (ReceiveError::TooLong | ReceiveError::TooManyDescriptors)) => {
+                self.hub.counters.malformed += 1;
+                self.clients.respond(id, ClientResponse::Final(Reply::error(ErrorCode::Malformed, error)));
+            }
+            Err(error @ ReceiveError::NoDescriptorsLeft) => {
+                log::warn!("{error}");
+                let reply = Reply::error(ErrorCode::System, format!("the hub: {error}"));
+                self.clients.respond(id, ClientResponse::Final(reply));
+            }
+            Err(ReceiveError::System(error)) => self.drop_client(id, &error.to_string()),
         }
-        let id = self.next_id;
-        self.next_id += 1;
-        let connection = Connection::new(socket, peer);
-        match self.watch_connection(id, &connection) {
-            Ok(()) => drop(self.connections.insert(id, connection)),
-            Err(error) => log::warn!("cannot watch a connection: {error}"),
+        Ok(false)
+    }
+
+    /// Sends what was queued, and drops the clients that are to be closed.
+    fn flush(&mut self) {
+        for (id, reason) in self.clients.flush(&self.epoll, self.hub.devices.list()) {
+            self.drop_client(id, &reason);
         }
     }
 
-    fn watch_connection(&self, id: u64, connection: &Connection) -> io::Result<()> {
-        self.watch.add(connection, Source::Connection(id))?;
-        match connection.process() {
-            Some(process) => self.watch.add(process, Source::Process(id)),
-            None => Ok(()),
-        }
-    }
-
-    /// Forgets a client and takes its slots back.
-    pub(super) fn drop_connection(&mut self, id: u64, reason: &str) {
-        let Some(mut connection) = self.connections.remove(&id) else { return };
-        self.bury(id, &mut connection);
-        self.introductions.forget(id);
-        let Connection { pid, program, slots, .. } = &connection;
-        if connection.is_attached() {
-            self.counters.detached += 1;
-            self.port.take_back(slots, id);
-            log::info!("detached process {pid} ({program}) from slots {slots:?}: {reason}");
-        } else {
-            log::debug!("connection of process {pid} ({program}) ends: {reason}");
-        }
+    fn drop_client(&mut self, id: ClientId, reason: &str) {
+        let Some(connection) = self.clients.remove(id) else { return };
+        self.hub.remove_client(id, &connection, reason);
         if connection.is_member() {
             self.alone_since = Instant::now();
         }
     }
 
-    fn tell_devices(&mut self, changed: io::Result<bool>) {
-        match changed {
-            Ok(true) => {}
-            Ok(false) => return,
-            Err(error) => return log::warn!("cannot list the devices: {error}"),
+    /// Watches sockets that the hub has opened since the last call.
+    fn watch_new_sockets(&mut self) -> Result<(), HubError> {
+        if let Some(slot0) = self.hub.port.take_new_slot0() {
+            self.epoll.add(slot0, EventSource::Slot0).map_err(HubError::system("watch slot 0"))?;
         }
-        let attached = self.connections.iter_mut().filter(|(_, c)| c.is_member());
-        let mut ready = Vec::new();
-        for (id, connection) in attached {
-            connection.devices_due = true;
-            if !connection.has_outgoing() {
-                ready.push(*id);
+        for socket in self.hub.relay.take_unwatched().into_iter().flatten() {
+            if let Err(error) = self.epoll.add_for_errors(socket, EventSource::Undelivered) {
+                log::warn!("cannot watch QP1 for errors: {error}");
             }
         }
-        ready.into_iter().for_each(|id| self.flush(id));
+        Ok(())
     }
 
-    /// Tells the clients that no new hub is needed.
-    fn say_goodbye(&mut self) {
-        for id in self.connections.keys().copied().collect::<Vec<_>>() {
-            self.give(id, Answer::Say(Reply::Leaving, Vec::new()));
+    /// The time of the next [`tick`](Server::tick), if there is no event before.
+    fn next_deadline(&self) -> Option<Instant> {
+        let hub = self.hub.next_deadline(Instant::now());
+        let own = [Some(self.next_housekeeping), self.listener.next_deadline(), self.idle_end()];
+        own.into_iter().chain([hub, self.clients.next_expiry()]).flatten().min()
+    }
+
+    /// Does everything that is due.
+    fn tick(&mut self, now: Instant) -> Result<(), HubError> {
+        self.hub.tick(now, &mut self.clients)?;
+        for id in self.clients.expired(now) {
+            self.drop_client(id, "it did nothing");
         }
-    }
-
-    /// Watches slot 0, if the port is held.
-    pub(super) fn watch_port(&self) -> Result<(), HubError> {
-        match self.port.stray_packets() {
-            Some(stray) => self.watch.add(stray, Source::Stray).map_err(HubError::system("watch slot 0")),
-            None => Ok(()),
+        if now >= self.next_housekeeping {
+            self.next_housekeeping = now + HOUSEKEEPING;
+            self.hub.refresh_devices(&mut self.clients);
+            self.listener.restore_if_removed();
         }
+        self.listener.resume(now, &self.epoll)
     }
-}
 
-/// Whether a connection is closed if it does nothing.
-fn may_expire(connection: &Connection) -> bool {
-    matches!(connection.stage, Stage::Fresh | Stage::Greeted)
-}
+    /// When the hub exits if no client connects.
+    fn idle_end(&self) -> Option<Instant> {
+        let timeout = self.hub.idle_timeout().filter(|_| self.clients.is_empty());
+        // A time beyond the clock's range is never.
+        timeout.and_then(|timeout| self.alone_since.checked_add(timeout))
+    }
 
-/// Tells a connection that is not taken why.
-fn refuse(socket: &OwnedFd, code: ErrorCode, reason: &str) {
-    if let Ok((bytes, None)) = Reply::error(code, reason).encode() {
-        // It is not taken whether it hears that or not.
-        let _ = channel::send(socket.as_fd(), &bytes, &[]);
+    /// Whether the hub has had no clients for so long that it exits.
+    fn has_been_idle(&mut self) -> bool {
+        let now = Instant::now();
+        let is_over = self.idle_end().is_some_and(|end| now >= end);
+        if is_over && self.hub.holds_port() && foreign_sockets::exist() {
+            self.alone_since = now;
+            return false;
+        }
+        is_over
+    }
+
+    /// Tells the clients that they need not start a new hub.
+    fn announce_exit(&mut self) {
+        for id in self.clients.iter().map(|(id, _)| id).collect::<Vec<_>>() {
+            self.clients.respond(id, Reply::Leaving.into());
+        }
+        self.flush();
     }
 }

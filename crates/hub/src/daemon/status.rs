@@ -1,65 +1,87 @@
 //! The hub's state for people and programs.
 
-use super::connection::Connection;
-use super::server::Server;
-use crate::counters::Snapshot;
+use super::attachments::Attachments;
+use super::clients::{ClientConnection, Clients};
+use super::introductions::Introductions;
+use super::relay::MadRelay;
+use super::response::ClientId;
+use super::slot_group::SlotGroup;
 use crate::message::VERSION;
-use crate::status::{ClientStatus, MAX_PORTS_SHOWN, ManagerStatus, Status};
-use std::os::fd::AsFd;
+use crate::status::{ClientStatus, ManagerStatus, Status};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-impl Server {
-    /// Everything that the hub knows now.
-    pub(super) fn status(&self) -> Status {
-        let attached = self.connections.iter().filter(|(_, connection)| connection.is_attached());
-        let group = self.port.group();
+/// The part of the status that never changes.
+#[derive(Debug)]
+pub(super) struct HubIdentity {
+    started: Instant,
+    namespace: u64,
+    runtime_dir: String,
+}
+
+impl HubIdentity {
+    /// That of a hub that starts now.
+    pub(super) fn new(namespace: u64, runtime_dir: &Path) -> HubIdentity {
+        HubIdentity { started: Instant::now(), namespace, runtime_dir: runtime_dir.display().to_string() }
+    }
+}
+
+/// The components that know a part of the status.
+pub(super) struct StatusSources<'a> {
+    /// The slots, if the hub has the port.
+    pub(super) port: Option<&'a SlotGroup>,
+    pub(super) clients: &'a Clients,
+    pub(super) attachments: &'a Attachments,
+    pub(super) introductions: &'a Introductions,
+    pub(super) relay: &'a MadRelay,
+}
+
+impl StatusSources<'_> {
+    /// The status, without the idle timeout and the hub's own counters.
+    pub(super) fn compose(&self, identity: &HubIdentity) -> Status {
+        let group = self.port;
         Status {
             version: VERSION,
             pid: std::process::id(),
             uid: rustix::process::geteuid().as_raw(),
-            uptime_ms: milliseconds(self.started.elapsed()),
-            network_namespace: self.rendezvous.namespace(),
-            runtime_dir: self.rendezvous.path().display().to_string(),
-            idle_timeout_ms: self.options.idle_timeout.map(milliseconds),
+            uptime_ms: milliseconds(identity.started.elapsed()),
+            network_namespace: identity.namespace,
+            runtime_dir: identity.runtime_dir.clone(),
             slots: group.map_or(0, |group| group.capacity() as u32),
             free_slots: group.map_or(0, |group| group.free() as u32),
             receive_buffer_bytes: group.map_or(0, |group| group.receive_buffer_bytes()),
             recovered: group.is_some_and(|group| group.recovered()),
-            clients: attached.map(|(id, connection)| self.client(*id, connection)).collect(),
-            managers: self.connections.iter().filter_map(|(id, connection)| self.manager(*id, connection)).collect(),
-            counters: self.counters.clone(),
-            mads: self.relay.counters.clone(),
+            clients: self.clients.iter().filter_map(|(id, client)| self.client(id, client)).collect(),
+            managers: self.clients.iter().filter_map(|(id, client)| self.manager(id, client)).collect(),
+            mads: self.relay.counters().clone(),
+            ..Status::default()
         }
     }
 
-    fn client(&self, id: u64, connection: &Connection) -> ClientStatus {
-        let page = connection.belongings.counters.as_ref();
-        ClientStatus {
+    fn client(&self, id: ClientId, connection: &ClientConnection) -> Option<ClientStatus> {
+        let client = self.attachments.get(id)?;
+        Some(ClientStatus {
             pid: connection.pid,
             program: connection.program.clone(),
-            slots: connection.slots.clone(),
-            attached_ms: milliseconds(Instant::now().saturating_duration_since(connection.since)),
+            slots: client.slots.clone(),
+            attached_ms: milliseconds(client.age()),
             introductions: self.introductions.count(id),
-            counters: page.and_then(|page| Snapshot::read(page.as_fd()).ok()),
-        }
+            counters: client.counters(),
+        })
     }
 
-    fn manager(&self, id: u64, connection: &Connection) -> Option<ManagerStatus> {
-        let managing = connection.managing.as_ref()?;
+    fn manager(&self, id: ClientId, connection: &ClientConnection) -> Option<ManagerStatus> {
         Some(ManagerStatus {
-            number: managing.number,
             pid: connection.pid,
             program: connection.program.clone(),
-            ports: self.relay.ports.of(id).take(MAX_PORTS_SHOWN).collect(),
-            ports_total: self.relay.ports.count(id) as u64,
-            closing_messages: managing.closing.len() as u64,
             mads_delivered: connection.mads_delivered,
-            mads_sent: managing.sent,
             mads_lost: connection.mads_lost,
+            ..self.relay.client_status(id)?
         })
     }
 }
 
-fn milliseconds(duration: Duration) -> u64 {
+/// A duration in whole milliseconds.
+pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

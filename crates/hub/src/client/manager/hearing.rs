@@ -2,7 +2,7 @@
 
 use super::asking::PortAnswer;
 use super::{ManagerEvent, ManagerSession};
-use crate::channel::{Parcel, ReceiveError};
+use crate::channel::{ReceiveError, ReceivedMessage};
 use crate::client::AttachError;
 use crate::client::approach::Answered;
 use crate::mad::{Frame, MadPacket};
@@ -20,7 +20,9 @@ pub(super) enum Heard {
 impl ManagerSession {
     /// The next message of the hub, if there is one.
     pub(super) fn receive(&self) -> Result<Option<Heard>, String> {
-        let Some(Parcel { bytes, mut descriptors, is_cut, .. }) = self.attachment.receive()? else { return Ok(None) };
+        let Some(ReceivedMessage { bytes, mut descriptors, is_cut, .. }) = self.attachment.receive()? else {
+            return Ok(None);
+        };
         if is_cut {
             return Err(ReceiveError::NoDescriptorsLeft.to_string());
         }

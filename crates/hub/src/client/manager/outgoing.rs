@@ -4,7 +4,7 @@
 //! bounded by what they are about: there is at most one entry for each closing message, which says what the
 //! message is when its turn comes.
 
-use super::closing::ClosingMessages;
+use crate::closing_messages::ClosingMessages;
 use crate::mad::{Frame, MadPacket};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;

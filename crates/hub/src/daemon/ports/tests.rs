@@ -23,10 +23,10 @@ impl Table {
         Table { table: PortTable::default(), next_token: 0 }
     }
 
-    fn bind_for(&mut self, owner: Owner, space: u16, address: &str, options: Options) -> Result<u64, BindRefusal> {
+    fn bind_for(&mut self, owner: ClientId, space: u16, address: &str, options: Options) -> Result<u64, BindRefusal> {
         self.next_token += 1;
-        let wish = BindSpec { space, address: address.parse().unwrap(), reuse: options.reuse, afonly: options.afonly };
-        self.table.bind(owner, self.next_token, &wish, || panic!("a port was asked for"))?;
+        let spec = BindSpec { space, address: address.parse().unwrap(), reuse: options.reuse, afonly: options.afonly };
+        self.table.bind(owner, self.next_token, &spec, || panic!("a port was asked for"))?;
         Ok(self.next_token)
     }
 
@@ -36,11 +36,11 @@ impl Table {
 
     fn any(&mut self, address: &str, range: RangeInclusive<u16>, start: u16) -> Result<u16, BindRefusal> {
         self.next_token += 1;
-        let wish = BindSpec { space: TCP, address: address.parse().unwrap(), reuse: false, afonly: false };
-        self.table.bind(1, self.next_token, &wish, || Ephemeral { range, start })
+        let spec = BindSpec { space: TCP, address: address.parse().unwrap(), reuse: false, afonly: false };
+        self.table.bind(1, self.next_token, &spec, || EphemeralPorts { range, start })
     }
 
-    fn route(&self, port: u16, destination: &str) -> Option<Owner> {
+    fn route(&self, port: u16, destination: &str) -> Option<ClientId> {
         self.table.route(TCP, port, destination.parse().unwrap(), 3)
     }
 }
@@ -128,7 +128,7 @@ fn the_most_specific_listener_gets_the_request() {
         assert_eq!(table.route(port, destination), owner, "{destination} port {port}");
     }
     assert_eq!(table.table.route(UDP, 9, "fd00::1".parse().unwrap(), 0), None, "another port space");
-    table.table.forget(6);
+    table.table.remove_owner(6);
     assert_eq!(table.route(9, "fd00::1"), None, "gone");
 }
 
@@ -151,10 +151,10 @@ fn ephemeral_ports_come_from_the_range_and_go_round() {
 #[test]
 fn ephemeral_ports_are_not_shared_by_chance() {
     let mut table = Table::new();
-    let wish = BindSpec { space: TCP, address: "0.0.0.0:0".parse().unwrap(), reuse: true, afonly: false };
-    let one = || Ephemeral { range: 50..=51, start: 0 };
-    assert_eq!(table.table.bind(1, 900, &wish, one), Ok(50));
-    assert_eq!(table.table.bind(2, 900, &wish, one), Ok(51));
+    let spec = BindSpec { space: TCP, address: "0.0.0.0:0".parse().unwrap(), reuse: true, afonly: false };
+    let one = || EphemeralPorts { range: 50..=51, start: 0 };
+    assert_eq!(table.table.bind(1, 900, &spec, one), Ok(50));
+    assert_eq!(table.table.bind(2, 900, &spec, one), Ok(51));
     assert_eq!(table.bind("0.0.0.0:50", REUSE), Ok(1), "but if asked for");
 }
 
@@ -168,10 +168,10 @@ fn what_cannot_be_bound() {
     for space in [0, 1, 3, 0x0107, u16::MAX] {
         assert_eq!(table.bind_for(1, space, "0.0.0.0:7", plain), Err(BindRefusal::UnknownSpace), "{space}");
     }
-    let wish = BindSpec { space: TCP, address: "0.0.0.0:7".parse().unwrap(), reuse: true, afonly: false };
+    let spec = BindSpec { space: TCP, address: "0.0.0.0:7".parse().unwrap(), reuse: true, afonly: false };
     let none = || panic!("a port was asked for");
-    assert_eq!(table.table.bind(1, 5, &wish, none), Ok(7));
-    assert_eq!(table.table.bind(1, 5, &wish, none), Err(BindRefusal::UnknownToken), "one token, two ports");
+    assert_eq!(table.table.bind(1, 5, &spec, none), Ok(7));
+    assert_eq!(table.table.bind(1, 5, &spec, none), Err(BindRefusal::UnknownToken), "one token, two ports");
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn a_client_has_its_limit() {
     }
     assert_eq!(table.bind("192.0.2.1:7", Options::default()), Err(BindRefusal::TooMany));
     assert!(table.bind_for(2, TCP, "192.0.2.1:7", Options::default()).is_ok(), "another one has room");
-    table.table.forget(1);
+    table.table.remove_owner(1);
     assert_eq!((table.table.count(1), table.table.count(2)), (0, 1));
     assert_eq!(table.table.ports.len(), 1, "nothing is left behind");
     assert!(table.bind("10.0.0.1:1", Options::default()).is_ok());

@@ -1,6 +1,6 @@
-//! Slot 0: packets for QP0, QP1 and for nobody.
+//! The receiver of slot 0, whose QPNs belong to the hub: MADs for QP1, and packets that no client has.
 //!
-//! QP1 is where the connection manager's messages arrive. All else is counted.
+//! The connection manager's messages arrive at QP1. All other packets are counted and dropped.
 
 use super::gsi;
 use crate::mad::MadPacket;
@@ -10,25 +10,25 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use udp::{Datagram, RxBatch, RxSocket};
 use wire::{Bth, ICRC_LEN, Qpn};
 
-/// Datagrams read before the hub looks after its clients again.
+/// Batches of datagrams read for one event.
 const MAX_BATCHES: usize = 16;
 
-/// The receiver of slot 0.
+/// Slot 0's socket.
 #[derive(Debug)]
-pub(super) struct StrayPackets {
+pub(super) struct Slot0Receiver {
     socket: RxSocket,
     batch: RxBatch,
 }
 
-impl StrayPackets {
+impl Slot0Receiver {
     /// Receives on slot 0's socket.
-    pub(super) fn new(socket: OwnedFd) -> io::Result<StrayPackets> {
-        Ok(StrayPackets { socket: RxSocket::new(socket)?, batch: RxBatch::new(4) })
+    pub(super) fn new(socket: OwnedFd) -> io::Result<Slot0Receiver> {
+        Ok(Slot0Receiver { socket: RxSocket::new(socket)?, batch: RxBatch::new(4) })
     }
 
-    /// Takes the MADs that are there, and counts the rest; bounded, so that a flood does not keep
-    /// the hub from its clients.
-    pub(super) fn take(&mut self, hub: &mut HubCounters, mads: &mut MadCounters) -> io::Result<Vec<MadPacket>> {
+    /// Takes the MADs that have arrived, and counts the other packets. Reads a limited number, so that a flood does
+    /// not keep the hub from its clients.
+    pub(super) fn receive(&mut self, hub: &mut HubCounters, mads: &mut MadCounters) -> io::Result<Vec<MadPacket>> {
         let mut taken = Vec::new();
         for _ in 0..MAX_BATCHES {
             if self.socket.recv(&mut self.batch)? == 0 {
@@ -42,7 +42,7 @@ impl StrayPackets {
     }
 }
 
-impl AsFd for StrayPackets {
+impl AsFd for Slot0Receiver {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -70,7 +70,7 @@ fn take_datagram(
     }
 }
 
-/// Returns the destination of what may be a packet.
+/// Counts a packet. Returns its destination, unless it is too short for a RoCEv2 packet.
 fn count_packet(packet: &[u8], counters: &mut HubCounters) -> Option<Qpn> {
     let header = packet.first_chunk::<{ Bth::LEN }>().filter(|_| packet.len() >= Bth::LEN + ICRC_LEN);
     let destination = header.map(|header| Bth::decode(header).dest_qpn);
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_are_told_apart_by_their_destination() {
+    fn packets_are_counted_by_their_destination() {
         let packet = |qpn: u32, len: usize| {
             let mut bytes = vec![0; len];
             bytes[5..8].copy_from_slice(&qpn.to_be_bytes()[1..]);

@@ -1,36 +1,36 @@
-//! Requests that come before their listener.
+//! Connection requests that arrive before their listener.
 //!
-//! Programs tell their peer by other means that they are about to listen, and the peer's request may be
-//! faster than the listening: perftest does so. Linux' own way through the kernel is short enough for
-//! this to go well; ours is longer, so the hub waits a little before it refuses.
+//! Programs such as perftest tell the peer by other means that they are about to listen. The peer's request
+//! may then arrive before `rdma_listen` has reached the hub. In Linux the call takes too little time for
+//! this to happen. So the hub waits a little before it refuses a request.
 
 use crate::mad::MadPacket;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// How long a request waits for its listener.
-const PATIENCE: Duration = Duration::from_millis(100);
+const LISTENER_WAIT: Duration = Duration::from_millis(100);
 
-/// Requests that wait at most. What is more is refused at once.
-const MOST: usize = 64;
+/// Most requests that wait; further ones are refused.
+const MAX_WAITING: usize = 64;
 
 /// The requests that wait, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Early {
+pub(super) struct EarlyRequests {
     held: VecDeque<(Instant, MadPacket)>,
 }
 
-impl Early {
-    /// Keeps a request for a while; false if too many wait.
+impl EarlyRequests {
+    /// Keeps a request for a while. Returns whether there was room.
     pub(super) fn hold(&mut self, now: Instant, packet: &MadPacket) -> bool {
-        let has_room = self.held.len() < MOST;
+        let has_room = self.held.len() < MAX_WAITING;
         if has_room {
-            self.held.push_back((now + PATIENCE, packet.clone()));
+            self.held.push_back((now + LISTENER_WAIT, packet.clone()));
         }
         has_room
     }
 
-    /// Takes those that have a listener now or have waited long enough.
+    /// Takes the requests that have a listener or have waited long enough.
     pub(super) fn take(&mut self, now: Instant, has_listener: impl Fn(&MadPacket) -> bool) -> Vec<MadPacket> {
         let (taken, held) = self.held.drain(..).partition(|(until, packet)| *until <= now || has_listener(packet));
         self.held = held;
@@ -38,7 +38,7 @@ impl Early {
         taken.into_iter().map(|(_, packet)| packet).collect()
     }
 
-    /// When the oldest has waited long enough.
+    /// When the oldest request has waited long enough.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.held.front().map(|(until, _)| *until)
     }
@@ -55,20 +55,20 @@ mod tests {
     }
 
     #[test]
-    fn a_request_waits_for_its_listener_or_its_time() {
-        let (now, mut early) = (Instant::now(), Early::default());
+    fn a_request_waits_for_its_listener_or_its_deadline() {
+        let (now, mut early) = (Instant::now(), EarlyRequests::default());
         assert!(early.hold(now, &request(1)) && early.hold(now, &request(2)));
-        assert_eq!(early.next_deadline(), Some(now + PATIENCE));
+        assert_eq!(early.next_deadline(), Some(now + LISTENER_WAIT));
         assert_eq!(early.take(now, |_| false), []);
         assert_eq!(early.take(now, |packet| packet.mad[0] == 2), [request(2)]);
-        assert_eq!(early.take(now + PATIENCE, |_| false), [request(1)]);
+        assert_eq!(early.take(now + LISTENER_WAIT, |_| false), [request(1)]);
         assert_eq!(early.next_deadline(), None);
     }
 
     #[test]
-    fn a_flood_is_refused_at_once() {
-        let (now, mut early) = (Instant::now(), Early::default());
-        assert!((0..MOST).all(|_| early.hold(now, &request(1))));
+    fn the_number_of_waiting_requests_is_limited() {
+        let (now, mut early) = (Instant::now(), EarlyRequests::default());
+        assert!((0..MAX_WAITING).all(|_| early.hold(now, &request(1))));
         assert!(!early.hold(now, &request(1)));
     }
 }

@@ -1,61 +1,59 @@
-//! Who has which slot. Pure bookkeeping: descriptors and sockets are elsewhere.
+//! The owner of each slot.
+//!
+//! What this module does not do: it holds no socket, and opens and closes nothing.
 //!
 //! ```text
 //!            take               release
 //!   free ----------> taken -----------------> free, last in the queue
 //!    ^                 ^
-//!    | settle          | claim
+//!    | free_orphans    | claim
 //!    +---- orphan -----+        (only after taking over from a hub that died)
 //! ```
 //!
 //! Free slots are queued: the one that was freed longest ago is taken first, so that late
 //! packets for an ended process do not reach the next one.
 
+use super::response::ClientId;
 use std::collections::VecDeque;
 
-/// The owner of slots: a connection's number, never used twice.
-pub(crate) type Owner = u64;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// The hub keeps it.
+enum SlotState {
+    /// The hub's own.
     Reserved,
-    /// Nobody has it; it is in the queue.
+    /// In the queue.
     Free,
-    /// A process that was there before this hub may have it. It is not in the queue.
+    /// A client of an earlier hub may have it. Not in the queue.
     Orphan,
-    Taken(Owner),
+    Taken(ClientId),
 }
 
-/// The slots of one port group.
 #[derive(Debug)]
-pub(crate) struct SlotTable {
-    states: Vec<State>,
+pub(super) struct SlotTable {
+    states: Vec<SlotState>,
     queue: VecDeque<u8>,
 }
 
 impl SlotTable {
     /// `count` slots of which all but slot 0 are free.
-    pub(crate) fn new(count: usize) -> SlotTable {
+    pub(super) fn new(count: usize) -> SlotTable {
         SlotTable::recovered(&vec![false; count])
     }
 
-    /// The slots of an earlier hub. Those that are `open` may belong to processes which are
-    /// still to come and claim them.
-    pub(crate) fn recovered(open: &[bool]) -> SlotTable {
+    /// The slots of an earlier hub. The `open` ones may belong to clients that have yet to claim them.
+    pub(super) fn recovered(open: &[bool]) -> SlotTable {
         let count = open.len();
         assert!((2..=256).contains(&count), "{count} slots");
-        let state = |open: &bool| if *open { State::Orphan } else { State::Free };
-        let mut states: Vec<State> = open.iter().map(state).collect();
-        states[0] = State::Reserved;
-        let free = (0..count).filter(|slot| states[*slot] == State::Free);
+        let state = |open: &bool| if *open { SlotState::Orphan } else { SlotState::Free };
+        let mut states: Vec<SlotState> = open.iter().map(state).collect();
+        states[0] = SlotState::Reserved;
+        let free = (0..count).filter(|slot| states[*slot] == SlotState::Free);
         let queue = free.map(|slot| slot as u8).collect();
         SlotTable { states, queue }
     }
 
     /// Takes the `wanted` slot if it is free, else the one that has been free for longest.
-    pub(crate) fn take(&mut self, wanted: Option<u8>, owner: Owner) -> Option<u8> {
-        let wanted = wanted.filter(|slot| self.state(*slot) == Some(State::Free));
+    pub(super) fn take(&mut self, wanted: Option<u8>, owner: ClientId) -> Option<u8> {
+        let wanted = wanted.filter(|slot| self.state(*slot) == Some(SlotState::Free));
         let slot = match wanted {
             Some(slot) => slot,
             None => self.queue.front().copied()?,
@@ -64,73 +62,74 @@ impl SlotTable {
         Some(slot)
     }
 
-    /// Takes exactly this slot for the process that had it under an earlier hub.
-    pub(crate) fn claim(&mut self, slot: u8, owner: Owner) -> Claim {
+    /// Takes exactly this slot for the client that had it under an earlier hub.
+    pub(super) fn claim(&mut self, slot: u8, owner: ClientId) -> SlotClaim {
         match self.state(slot) {
-            Some(State::Orphan) => {
+            Some(SlotState::Orphan) => {
                 self.set_taken(slot, owner);
-                Claim::StillOpen
+                SlotClaim::StillOpen
             }
-            Some(State::Free) => {
+            Some(SlotState::Free) => {
                 self.set_taken(slot, owner);
-                Claim::WasClosed
+                SlotClaim::WasClosed
             }
-            Some(State::Taken(other)) if other == owner => Claim::StillOpen,
-            Some(State::Taken(_) | State::Reserved) | None => Claim::Refused,
+            Some(SlotState::Taken(other)) if other == owner => SlotClaim::StillOpen,
+            Some(SlotState::Taken(_) | SlotState::Reserved) | None => SlotClaim::Refused,
         }
     }
 
     /// Gives a slot back. Returns whether it was `owner`'s.
-    pub(crate) fn release(&mut self, slot: u8, owner: Owner) -> bool {
-        let owned = self.state(slot) == Some(State::Taken(owner));
+    pub(super) fn release(&mut self, slot: u8, owner: ClientId) -> bool {
+        let owned = self.state(slot) == Some(SlotState::Taken(owner));
         if owned {
-            self.states[usize::from(slot)] = State::Free;
+            self.states[usize::from(slot)] = SlotState::Free;
             self.queue.push_back(slot);
         }
         owned
     }
 
-    /// The orphans become free. Returns them, to be closed. They go to the end of the queue,
-    /// so that an owner who turns up late most likely still finds his slot.
-    pub(crate) fn settle(&mut self) -> Vec<u8> {
+    /// Frees the orphans and returns them. They go to the end of the queue, so that an owner that comes
+    /// late most likely still gets its slot.
+    pub(super) fn free_orphans(&mut self) -> Vec<u8> {
         let count = self.states.len();
-        let orphans = (0..count).filter(|slot| self.states[*slot] == State::Orphan);
+        let orphans = (0..count).filter(|slot| self.states[*slot] == SlotState::Orphan);
         let orphans: Vec<u8> = orphans.map(|slot| slot as u8).collect();
         for slot in &orphans {
-            self.states[usize::from(*slot)] = State::Free;
+            self.states[usize::from(*slot)] = SlotState::Free;
             self.queue.push_back(*slot);
         }
         orphans
     }
 
     /// Number of slots for clients.
-    pub(crate) fn capacity(&self) -> usize {
+    pub(super) fn capacity(&self) -> usize {
         self.states.len() - 1
     }
 
-    /// Number of slots that could be taken now.
-    pub(crate) fn free(&self) -> usize {
+    /// Number of free slots.
+    pub(super) fn free(&self) -> usize {
         self.queue.len()
     }
 
-    fn state(&self, slot: u8) -> Option<State> {
+    fn state(&self, slot: u8) -> Option<SlotState> {
         self.states.get(usize::from(slot)).copied()
     }
 
-    fn set_taken(&mut self, slot: u8, owner: Owner) {
-        self.states[usize::from(slot)] = State::Taken(owner);
+    fn set_taken(&mut self, slot: u8, owner: ClientId) {
+        self.states[usize::from(slot)] = SlotState::Taken(owner);
         self.queue.retain(|queued| *queued != slot);
+        debug_assert_eq!(self.states.iter().filter(|state| **state == SlotState::Free).count(), self.queue.len());
     }
 }
 
 /// The outcome of [`SlotTable::claim`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Claim {
-    /// It is the claimer's, and packets never stopped coming in.
+pub(super) enum SlotClaim {
+    /// The client has the slot, and its socket never stopped receiving.
     StillOpen,
-    /// It is the claimer's, but was closed meanwhile.
+    /// The client has the slot, but the socket was closed in the meantime.
     WasClosed,
-    /// Somebody else has it.
+    /// Another client has it, or there is no such slot.
     Refused,
 }
 
@@ -138,11 +137,11 @@ pub(crate) enum Claim {
 mod tests {
     use super::*;
 
-    const A: Owner = 10;
-    const B: Owner = 11;
+    const A: ClientId = 10;
+    const B: ClientId = 11;
 
     #[test]
-    fn slots_go_round() {
+    fn freed_slots_go_to_the_end_of_the_queue() {
         let mut slots = SlotTable::new(4);
         assert_eq!([slots.take(None, A), slots.take(None, A)], [Some(1), Some(2)]);
         assert!(slots.release(1, A));
@@ -153,11 +152,11 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_is_granted_if_the_slot_is_free() {
+    fn the_wanted_slot_is_taken_if_it_is_free() {
         let mut slots = SlotTable::new(6);
         assert_eq!(slots.take(Some(4), A), Some(4));
-        for wish in [4, 0, 6, 255] {
-            assert_ne!(slots.take(Some(wish), A), Some(wish));
+        for wanted in [4, 0, 6, 255] {
+            assert_ne!(slots.take(Some(wanted), A), Some(wanted));
         }
     }
 
@@ -172,33 +171,33 @@ mod tests {
     }
 
     #[test]
-    fn after_a_takeover_owners_claim_what_they_had() {
+    fn after_a_takeover_owners_claim_their_slots() {
         let mut slots = SlotTable::recovered(&[true, true, false, true, true]);
-        assert_eq!(slots.claim(3, A), Claim::StillOpen);
-        assert_eq!(slots.claim(3, A), Claim::StillOpen, "once more by the same");
-        assert_eq!(slots.claim(3, B), Claim::Refused);
-        assert_eq!([slots.claim(0, A), slots.claim(5, A)], [Claim::Refused; 2]);
-        assert_eq!(slots.settle(), [1, 4]);
-        assert!(slots.settle().is_empty());
-        assert_eq!(slots.claim(4, B), Claim::WasClosed, "late, but nobody else has it");
+        assert_eq!(slots.claim(3, A), SlotClaim::StillOpen);
+        assert_eq!(slots.claim(3, A), SlotClaim::StillOpen, "once more by the same");
+        assert_eq!(slots.claim(3, B), SlotClaim::Refused);
+        assert_eq!([slots.claim(0, A), slots.claim(5, A)], [SlotClaim::Refused; 2]);
+        assert_eq!(slots.free_orphans(), [1, 4]);
+        assert!(slots.free_orphans().is_empty());
+        assert_eq!(slots.claim(4, B), SlotClaim::WasClosed, "late, but nobody else has it");
         assert_eq!([slots.take(None, B), slots.take(None, B)], [Some(2), Some(1)]);
-        assert_eq!(slots.claim(1, A), Claim::Refused, "too late");
+        assert_eq!(slots.claim(1, A), SlotClaim::Refused, "too late");
     }
 
     #[test]
-    fn newcomers_do_not_get_what_may_have_an_owner() {
+    fn new_clients_get_no_orphan() {
         let mut slots = SlotTable::recovered(&[true, true, false]);
         assert_eq!(slots.take(Some(1), A), Some(2));
         assert_eq!(slots.take(None, A), None);
-        slots.settle();
+        slots.free_orphans();
         assert_eq!(slots.take(None, A), Some(1));
     }
 
     #[test]
-    fn no_slot_is_ever_in_two_places() {
+    fn no_slot_has_two_owners() {
         let mut slots = SlotTable::new(9);
         let mut random = 0x9e37_79b9_7f4a_7c15u64;
-        let mut held: Vec<(u8, Owner)> = Vec::new();
+        let mut held: Vec<(u8, ClientId)> = Vec::new();
         for step in 0..20_000u64 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step | 1);
             let owner = (random >> 60) & 3;

@@ -23,7 +23,7 @@ const DEVICE_PREFIX: &str = "la_";
 const MAX_GIDS: usize = 256;
 
 /// What tells this machine from others: its machine-id, else the name it has in the network.
-pub(crate) fn machine() -> String {
+pub(super) fn machine() -> String {
     let files = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
     let ids = files.iter().filter_map(|path| std::fs::read_to_string(path).ok());
     let id = ids.map(|id| id.trim().to_owned()).find(|id| !id.is_empty());
@@ -32,7 +32,7 @@ pub(crate) fn machine() -> String {
 }
 
 /// The devices that there are now, where `known` were there before.
-pub(crate) fn devices(machine: &str, interfaces: &[Interface], known: &[DeviceRecord]) -> Vec<DeviceRecord> {
+pub(super) fn devices(machine: &str, interfaces: &[Interface], known: &[DeviceRecord]) -> Vec<DeviceRecord> {
     let node_guid = node_guid(machine, interfaces);
     let mut devices: Vec<DeviceRecord> = interfaces
         .iter()

@@ -21,7 +21,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The receiving end of the socket pair with the message.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(super) struct Keeper {
     socket: OwnedFd,
 }
 
@@ -41,7 +41,7 @@ const FORMAT: u32 = 1;
 
 /// Why a keeper is of no use.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum KeeperError {
+pub(super) enum KeeperError {
     /// It is no keeper.
     #[error("it is no keeper: {0}")]
     NoKeeper(String),
@@ -68,7 +68,7 @@ impl Keeper {
     /// # Errors
     /// As `socketpair(2)` and `sendmsg(2)`; `ETOOMANYREFS` if this user already has more
     /// descriptors in unread messages than the limit for open files.
-    pub(crate) fn new(sockets: &[BorrowedFd<'_>], namespace: u64) -> io::Result<Keeper> {
+    pub(super) fn new(sockets: &[BorrowedFd<'_>], namespace: u64) -> io::Result<Keeper> {
         assert!(sockets.len() <= MAX_DESCRIPTORS, "{} sockets in one message", sockets.len());
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, sender) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -81,22 +81,22 @@ impl Keeper {
 
     /// Takes a keeper that a client brought, and duplicates of its sockets in the order of
     /// their slots.
-    pub(crate) fn open(socket: OwnedFd, namespace: u64) -> Result<(Keeper, Vec<OwnedFd>), KeeperError> {
+    pub(super) fn open(socket: OwnedFd, namespace: u64) -> Result<(Keeper, Vec<OwnedFd>), KeeperError> {
         require_socket(&socket)?;
-        let parcel = channel::peek(socket.as_fd(), MAX_DESCRIPTORS).map_err(|error| match error {
+        let message = channel::peek(socket.as_fd(), MAX_DESCRIPTORS).map_err(|error| match error {
             ReceiveError::TooManyDescriptors | ReceiveError::NoDescriptorsLeft => KeeperError::NoRoom(error),
             other => KeeperError::NoKeeper(other.to_string()),
         })?;
         let note: Note =
-            serde_json::from_slice(&parcel.bytes).map_err(|error| KeeperError::NoKeeper(error.to_string()))?;
+            serde_json::from_slice(&message.bytes).map_err(|error| KeeperError::NoKeeper(error.to_string()))?;
         if note.longarm_keeper != FORMAT {
             return Err(KeeperError::NoKeeper(format!("its format is {}", note.longarm_keeper)));
         }
         if note.namespace != namespace {
             return Err(KeeperError::OtherNamespace(note.namespace));
         }
-        compare(&note.cookies, &parcel.descriptors)?;
-        Ok((Keeper { socket }, parcel.descriptors))
+        compare(&note.cookies, &message.descriptors)?;
+        Ok((Keeper { socket }, message.descriptors))
     }
 }
 
@@ -138,7 +138,7 @@ fn compare(cookies: &[u64], sockets: &[OwnedFd]) -> Result<(), KeeperError> {
 }
 
 /// Whether a descriptor is the socket with this cookie.
-pub(crate) fn is_same_socket(socket: BorrowedFd<'_>, cookie: u64) -> bool {
+pub(super) fn is_same_socket(socket: BorrowedFd<'_>, cookie: u64) -> bool {
     rustix::net::sockopt::socket_cookie(socket).is_ok_and(|own| own == cookie)
 }
 

@@ -1,4 +1,4 @@
-//! Whom a MAD is for, as far as the MAD tells.
+//! The recipient and the sender of a MAD, as far as the MAD itself names them.
 
 use wire::mad::{self, Message, reason};
 
@@ -7,19 +7,18 @@ use wire::mad::{self, Message, reason};
 pub(super) enum Recipient {
     /// The process with this number.
     Number(u16),
-    /// Whoever listens on this port of this space.
+    /// The process that listens on this port of this space: space, then port.
     Port(u16, u16),
-    /// Any process may know what is meant: the peer gave up before it learnt an id of ours.
+    /// Any process may know the connection: the peer gave up before it learnt our communication id.
     Anybody,
-    /// No process.
     Nobody,
 }
 
 /// The high bits of a communication id are its process's number.
 const NUMBER_SHIFT: u32 = 20;
 
-/// Tells a message's receiver by the communication id in it, or by its service id.
-pub(super) fn recipient(message: &Message) -> Recipient {
+/// The recipient by the communication id in a message, or by its service id.
+pub(super) fn of(message: &Message) -> Recipient {
     match message {
         Message::Req(req) => port_of(req.service_id),
         Message::SidrReq(req) => port_of(req.service_id),
@@ -31,7 +30,7 @@ pub(super) fn recipient(message: &Message) -> Recipient {
     }
 }
 
-/// The number of the process that sent a message, by the communication id that it made.
+/// The number of the process that sent a request, by the communication id that it chose.
 pub(super) fn sender(mad: &[u8; 256]) -> Option<u16> {
     let (_, message) = mad::decode(mad).ok()?;
     let id = match message {
@@ -67,10 +66,10 @@ mod tests {
     #[test]
     fn communication_ids_name_their_process() {
         let rtu = |remote_id| Message::Rtu(Rtu { local_id: 7, remote_id, private_data: [0; Rtu::PRIVATE_LEN] });
-        assert_eq!(recipient(&rtu(0xfff0_0001)), Recipient::Number(4095));
-        assert_eq!(recipient(&rtu(0x001f_ffff)), Recipient::Number(1));
-        assert_eq!(recipient(&rtu(0x000f_ffff)), Recipient::Nobody);
+        assert_eq!(of(&rtu(0xfff0_0001)), Recipient::Number(4095));
+        assert_eq!(of(&rtu(0x001f_ffff)), Recipient::Number(1));
+        assert_eq!(of(&rtu(0x000f_ffff)), Recipient::Nobody);
         let drep = Drep { local_id: 1 << 20, remote_id: 2 << 20, private_data: [0; Drep::PRIVATE_LEN] };
-        assert_eq!(recipient(&Message::Drep(drep)), Recipient::Number(2));
+        assert_eq!(of(&Message::Drep(drep)), Recipient::Number(2));
     }
 }
