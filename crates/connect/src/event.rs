@@ -1,34 +1,32 @@
-//! What happens to ids.
+//! The kinds of events, and their parameters.
 
 use transport::AddressVector;
-use wire::{QKey, Qpn};
+use wire::{Gid, QKey, Qpn};
 
-use crate::id::Id;
-
-/// What happened, numbered as `enum rdma_cm_event_type`.
+/// The kind of an event, numbered as `enum rdma_cm_event_type`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u32)]
 pub enum EventKind {
     /// The destination's address is resolved, and the id bound to a device.
     AddrResolved = 0,
-    /// It could not be.
+    /// The destination's address could not be resolved.
     AddrError = 1,
     /// The route is resolved: the id may connect.
     RouteResolved = 2,
-    /// It could not be.
+    /// The route could not be resolved.
     RouteError = 3,
-    /// Somebody wants to connect: the event's id is a new one.
+    /// A peer wants to connect: the event's id is a new one.
     ConnectRequest = 4,
     /// The peer has accepted; the caller takes its queue pair to RTS and calls
-    /// [`Id::establish`].
+    /// [`Id::establish`](crate::Id::establish).
     ConnectResponse = 5,
-    /// The connection could not be made, for a reason of this side.
+    /// The connection could not be made, for a reason on this side.
     ConnectError = 6,
     /// The peer does not answer.
     Unreachable = 7,
     /// The peer refused; the status is the reason (IB specification 12.6.7.2).
     Rejected = 8,
-    /// The connection stands; or, for datagrams, the peer's queue pair is known.
+    /// The connection is established; or, for datagrams, the peer's queue pair is known.
     Established = 9,
     /// The connection ended.
     Disconnected = 10,
@@ -36,37 +34,22 @@ pub enum EventKind {
     DeviceRemoval = 11,
     /// The group is joined.
     MulticastJoin = 12,
-    /// It could not be, or was left by the network.
+    /// The group could not be joined, or the network left it.
     MulticastError = 13,
     /// The address of the id moved to another device.
     AddrChange = 14,
     /// The queue pair's number may be used again.
     TimewaitExit = 15,
-    /// What the caller looked up is there ([`Id::post`], as all that follow).
+    /// An address lookup of the caller has succeeded. This kind and the following are
+    /// [posted](crate::Id::post) by the caller.
     AddrinfoResolved = 16,
-    /// It is not.
+    /// An address lookup of the caller has failed.
     AddrinfoError = 17,
     /// The caller's own.
     User = 18,
 }
 
-/// Something that happened to an id.
-#[derive(Clone, Debug)]
-pub struct Event {
-    /// Whose event it is. A [`ConnectRequest`](EventKind::ConnectRequest)'s is the new id, which
-    /// goes with its last handle: who drops the event rejects the request.
-    pub id: Id,
-    /// The listening id of a connect request.
-    pub listener: Option<Id>,
-    /// What happened.
-    pub kind: EventKind,
-    /// Zero; a negative errno; or the reason of a rejection, positive.
-    pub status: i32,
-    /// More about it.
-    pub param: Param,
-}
-
-/// What comes with an event.
+/// The parameters of an event.
 #[derive(Clone, Debug, Default)]
 pub enum Param {
     /// Nothing.
@@ -76,31 +59,30 @@ pub enum Param {
     Conn(ConnParam),
     /// About datagrams or a multicast group.
     Datagram(DatagramParam),
-    /// What the poster of an event said ([`Id::post`]).
+    /// A word of the event's poster ([`Id::post`](crate::Id::post)).
     Argument(u64),
 }
 
-/// Private data, as long as the message's field has room: what the peer did not fill is zero.
+/// Private data, as long as the message's field; zero behind the peer's bytes.
 pub type PrivateData = Vec<u8>;
 
-/// Parameters of a connection: what a caller wants, or what the peer said.
-/// `struct rdma_conn_param`.
+/// Parameters of a connection: the caller's, or those that the peer has sent. `struct rdma_conn_param`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConnParam {
     /// Bytes for the peer's program. At most 56 when connecting, 196 when accepting (for
     /// datagrams: 180 and 136).
     pub private_data: PrivateData,
-    /// READs and atomics that this side takes from the peer at a time.
+    /// READs and atomics that this side accepts at a time.
     pub responder_resources: u8,
     /// READs and atomics that this side sends at a time.
     pub initiator_depth: u8,
-    /// End-to-end flow control is there.
+    /// Whether there is end-to-end flow control.
     pub flow_control: bool,
-    /// How often a request is sent again without an answer, 0 to 7.
+    /// Retransmissions after an ACK timeout, 0 to 7.
     pub retry_count: u8,
-    /// How often after an RNR NAK, 0 to 7; 7 is for ever.
+    /// Retransmissions after an RNR NAK, 0 to 7; 7 means without limit.
     pub rnr_retry_count: u8,
-    /// The queue pair uses a shared receive queue.
+    /// Whether the queue pair uses a shared receive queue.
     pub srq: bool,
     /// The queue pair's number.
     pub qpn: Qpn,
@@ -108,7 +90,7 @@ pub struct ConnParam {
     pub qkey: Option<QKey>,
 }
 
-/// Where to send datagrams. `struct rdma_ud_param`.
+/// The destination of datagrams. `struct rdma_ud_param`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatagramParam {
     /// Bytes from the peer's program.
@@ -117,6 +99,31 @@ pub struct DatagramParam {
     pub address: AddressVector,
     /// The peer's queue pair, or [`Qpn::MULTICAST`].
     pub qpn: Qpn,
-    /// Its key.
+    /// The queue pair's key.
     pub qkey: QKey,
+}
+
+/// The key of the queue pairs that exchange datagrams, `RDMA_UDP_QKEY`.
+pub(crate) const UDP_QKEY: QKey = QKey(0x0123_4567);
+
+/// An event without its id.
+#[derive(Debug)]
+pub(crate) struct EventDetails {
+    pub(crate) kind: EventKind,
+    pub(crate) status: i32,
+    pub(crate) param: Param,
+}
+
+impl EventDetails {
+    /// With status 0.
+    pub(crate) fn new(kind: EventKind, param: Param) -> EventDetails {
+        EventDetails { kind, status: 0, param }
+    }
+
+    /// Whether it reports that this group was joined.
+    pub(crate) fn is_join_of(&self, group: Gid) -> bool {
+        let is_of_group =
+            |param: &Param| matches!(param, Param::Datagram(joined) if joined.address.destination == group);
+        self.kind == EventKind::MulticastJoin && is_of_group(&self.param)
+    }
 }

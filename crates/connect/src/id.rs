@@ -1,80 +1,64 @@
-//! Ids: what a program holds of a connection.
+//! Ids: a program's handle of a connection, `struct rdma_cm_id`.
+//!
+//! What this module does not do: it only locks the process's state and passes each call on to `connections`.
 
-mod attr;
-mod bind;
-mod connect;
-mod multicast;
-mod options;
-mod post;
-mod resolve;
-
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
-use transport::{AddressVector, Mtu, QpType};
-use wire::Gid;
+use cm::Ece;
+use transport::{AddressVector, AttrMask, Mtu, QpAttr, QpState, QpType};
+use wire::{Gid, QKey};
 
+use crate::connections::{Binding, Connections, IdKey, IdPhase, IdState, attributes};
 use crate::error::Error;
-use crate::process::{Hold, ProcessRef};
-use crate::queue::EventQueue;
+use crate::event::{ConnParam, EventDetails, EventKind, Param};
+use crate::event_queue::{EventId, EventQueue, QueuedEvent};
+use crate::process::{ProcessRef, SessionHold};
 use crate::space::PortSpace;
-use crate::state::{Entry, State};
 
-pub use connect::CONSUMER_DEFINED;
-pub(crate) use resolve::with_scope;
+/// The reason of a rejection by the program (IB specification 12.6.7.2).
+pub const CONSUMER_DEFINED: u16 = 28;
 
-/// Tells the ids of a process apart. Never used again.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct IdKey(pub u64);
-
-/// The device that an id is bound to.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Binding {
-    /// Its name.
-    pub device: String,
-    /// The GID that packets leave from.
-    pub gid: Gid,
-    /// Its index in the port's table.
-    pub gid_index: usize,
-    /// The network interface.
-    pub interface: u32,
-    /// Payload per packet at most.
-    pub mtu: Mtu,
-}
-
-/// A communication identifier: `struct rdma_cm_id`. A cheap handle; with the last one it is
-/// [destroyed](Id::destroy).
+/// A communication identifier: `struct rdma_cm_id`. A cheap handle; dropping the last one
+/// [destroys](Id::destroy) the id.
 #[derive(Clone, Debug)]
 pub struct Id {
-    handle: Arc<Handle>,
+    handle: Arc<IdHandle>,
 }
 
-/// What all handles of an id share.
+/// The part that all handles of an id share.
 #[derive(Debug)]
-pub(crate) struct Handle {
+pub(crate) struct IdHandle {
     process: ProcessRef,
     key: IdKey,
     cookie: AtomicU64,
-    /// Connect requests that nobody has fetched.
-    waiting: AtomicU32,
+    /// Connect requests that wait to be fetched.
+    unfetched: Arc<AtomicU32>,
 }
 
-impl Handle {
-    pub(crate) fn requests_waiting(&self) -> u32 {
-        self.waiting.load(Relaxed)
+impl IdHandle {
+    pub(crate) fn new(process: ProcessRef, key: IdKey) -> IdHandle {
+        IdHandle { process, key, cookie: AtomicU64::new(0), unfetched: Arc::default() }
     }
 
-    pub(crate) fn request_waits(&self) {
-        self.waiting.fetch_add(1, Relaxed);
+    pub(crate) fn process(&self) -> &ProcessRef {
+        &self.process
     }
 
-    pub(crate) fn request_fetched(&self) {
-        self.waiting.fetch_sub(1, Relaxed);
+    /// The count of connect requests that wait to be fetched, for as long as there is a handle.
+    pub(crate) fn unfetched(&self) -> Weak<AtomicU32> {
+        Arc::downgrade(&self.unfetched)
+    }
+
+    /// A connect request was fetched.
+    pub(crate) fn count_fetched(&self) {
+        let before = self.unfetched.fetch_sub(1, Relaxed);
+        assert_ne!(before, 0, "a queued request was counted");
     }
 }
 
-impl Drop for Handle {
+impl Drop for IdHandle {
     fn drop(&mut self) {
         self.process.drop_id(self.key);
     }
@@ -88,103 +72,339 @@ impl Id {
     pub fn new(queue: &EventQueue, space: PortSpace, qp_type: QpType) -> Result<Id, Error> {
         let process = ProcessRef::get()?;
         let mut state = process.lock()?;
-        Ok(Id::enter(process.clone(), &mut state, Entry::new(queue.clone(), space, qp_type)))
+        let key = state.connections.add(IdState::new(space, qp_type));
+        Ok(state.enter(process.clone(), key, queue.clone()))
     }
 
-    /// Enters a new id into the tables.
-    pub(crate) fn enter(process: ProcessRef, state: &mut State, entry: Entry) -> Id {
-        let key = state.next_key();
-        let handle = Handle { process, key, cookie: AtomicU64::new(0), waiting: AtomicU32::new(0) };
-        let handle = Arc::new(handle);
-        state.insert(key, entry.held_by(&handle));
+    pub(crate) fn of(handle: Arc<IdHandle>) -> Id {
         Id { handle }
     }
 
-    pub(crate) fn of(handle: Arc<Handle>) -> Id {
-        Id { handle }
+    /// Keeps the session with the hub, also after this id is gone.
+    pub fn keep(&self) -> SessionHold {
+        self.handle.process.hold()
     }
 
-    /// Keeps what all ids of the process share, also when this one has gone.
-    pub fn keep(&self) -> Hold {
-        self.handle.process.keep()
-    }
-
-    /// Tells it from others.
+    /// Identifies the id within the process.
     pub fn key(&self) -> IdKey {
         self.handle.key
     }
 
-    /// A word of the caller's; zero for the new id of a connect request.
+    /// The caller's word; zero for the new id of a connect request.
     pub fn cookie(&self) -> u64 {
         self.handle.cookie.load(Relaxed)
     }
 
-    /// Sets it.
+    /// Stores a word of the caller.
     pub fn set_cookie(&self, cookie: u64) {
         self.handle.cookie.store(cookie, Relaxed);
     }
 
-    /// Its port space.
+    /// The port space.
     pub fn space(&self) -> PortSpace {
-        self.look(|entry| entry.space).unwrap_or(PortSpace::Tcp)
+        self.read(|id| id.space).unwrap_or(PortSpace::Tcp)
     }
 
-    /// The transport service of its queue pair.
+    /// The transport service of the queue pair.
     pub fn qp_type(&self) -> QpType {
-        self.look(|entry| entry.qp_type).unwrap_or(QpType::Rc)
+        self.read(|id| id.qp_type).unwrap_or(QpType::Rc)
     }
 
     /// The local address and port, once bound.
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.look(|entry| entry.local)?
+        self.read(|id| id.local)?
     }
 
-    /// The peer's, once known.
+    /// The peer's address and port, once known.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.look(|entry| entry.peer)?
+        self.read(|id| id.peer)?
     }
 
     /// The device, once bound to a specific address.
     pub fn binding(&self) -> Option<Binding> {
-        self.look(|entry| entry.binding.clone())?
+        self.read(|id| id.binding.clone())?
     }
 
-    /// The way to the peer, once resolved.
+    /// The path to the peer, once resolved.
     pub fn path(&self) -> Option<AddressVector> {
-        self.look(Entry::path)?
+        self.read(IdState::path)?
     }
 
-    /// Where its events go.
+    /// The queue of the id's events.
     pub fn queue(&self) -> Option<EventQueue> {
-        self.look(|entry| entry.queue.clone())
+        self.handle.process.lock().ok()?.queue(self.key()).cloned()
     }
 
-    /// Lets its events go elsewhere; those that wait already go along.
+    /// Sends its events to another queue; those that wait move there.
     ///
     /// # Errors
     /// [`Error::State`] after [`destroy`](Id::destroy).
     pub fn migrate(&self, queue: &EventQueue) -> Result<(), Error> {
-        self.change(|state, key| {
-            state.entry(key)?;
-            state.migrate(key, queue);
+        self.handle.process.change(|state| {
+            state.connections.get_mut(self.key())?;
+            state.migrate(self.key(), queue);
             Ok(())
         })
     }
 
-    /// Ends it: no more events, those that wait are dropped; the port is free; a peer is told.
-    /// What it held for its connection lives on until the connection's numbers are safe to use
-    /// again. Every other call gives [`Error::State`] afterwards.
+    /// Ends the id: no more events, those that wait are dropped; the port is free; the peer is told.
+    /// The id's connection number stays reserved until the network holds no packets of the connection.
+    /// Every other call gives [`Error::State`] afterwards.
     pub fn destroy(&self) {
-        self.handle.process.destroy(self.handle.key);
+        self.handle.process.destroy(self.key());
     }
 
-    fn look<T>(&self, look: impl FnOnce(&Entry) -> T) -> Option<T> {
+    /// Binds to an address, which may be the wildcard, and a port; 0 takes a free one. A specific
+    /// address binds to its device. `rdma_bind_addr(3)`.
+    ///
+    /// # Errors
+    /// If it is bound already, the port is in use, or no device has the address.
+    pub fn bind(&self, address: SocketAddr) -> Result<(), Error> {
+        self.change(|connections, key| connections.bind(key, address))
+    }
+
+    /// Takes connect requests from now on. At most `backlog` of them wait to be fetched; 0 stands for a usual
+    /// number. Binds an unbound id to any port first. `rdma_listen(3)`.
+    ///
+    /// # Errors
+    /// If the id has a destination, or another id listens on the port.
+    pub fn listen(&self, backlog: u32) -> Result<(), Error> {
+        self.change(|connections, key| connections.listen(key, backlog))
+    }
+
+    /// Whether it takes connect requests.
+    pub fn is_listening(&self) -> bool {
+        self.read(|id| id.phase == IdPhase::Listening).unwrap_or(false)
+    }
+
+    /// Finds the address and the device that packets to `destination` leave from. Binds an unbound id first, to
+    /// `source` if it is given, and to a free port.
+    /// [`AddrResolved`](EventKind::AddrResolved) follows. `rdma_resolve_addr(3)`.
+    ///
+    /// # Errors
+    /// If there is no route, no device has the address, or the id has a destination or listens.
+    pub fn resolve_addr(&self, source: Option<SocketAddr>, destination: SocketAddr) -> Result<(), Error> {
+        self.change(|connections, key| connections.resolve_addr(key, source, destination))
+    }
+
+    /// Resolves the route, which on Ethernet is known with the address.
+    /// [`RouteResolved`](EventKind::RouteResolved) follows. `rdma_resolve_route(3)`.
+    ///
+    /// # Errors
+    /// Before the address is resolved.
+    pub fn resolve_route(&self) -> Result<(), Error> {
+        self.change(Connections::resolve_route)
+    }
+
+    /// Sends a request to the peer. For a connection it is answered by
+    /// [`ConnectResponse`](EventKind::ConnectResponse), [`Rejected`](EventKind::Rejected) or
+    /// [`Unreachable`](EventKind::Unreachable); for datagrams, by
+    /// [`Established`](EventKind::Established) with the peer's queue pair. `rdma_connect(3)`.
+    ///
+    /// # Errors
+    /// If the route is not resolved, or there is more private data than 56 bytes (180 for datagrams).
+    pub fn connect(&self, param: &ConnParam) -> Result<(), Error> {
+        self.change(|connections, key| connections.connect(key, param))
+    }
+
+    /// Confirms on either side: [`confirm`](Id::confirm) or [`notify`](Id::notify).
+    ///
+    /// # Errors
+    /// As theirs.
+    pub fn establish(&self) -> Result<(), Error> {
+        self.change(Connections::establish)
+    }
+
+    /// The active side confirms after [`ConnectResponse`](EventKind::ConnectResponse), with its queue pair
+    /// ready to send. `rdma_establish(3)`.
+    ///
+    /// # Errors
+    /// [`Error::Connected`] if the connection is established; [`Error::State`] if there is nothing to
+    /// confirm.
+    pub fn confirm(&self) -> Result<(), Error> {
+        self.change(Connections::confirm)
+    }
+
+    /// The passive side has received data, although the peer has not confirmed yet:
+    /// [`Established`](EventKind::Established) follows. `rdma_notify(3)`.
+    ///
+    /// # Errors
+    /// As of [`confirm`](Id::confirm).
+    pub fn notify(&self) -> Result<(), Error> {
+        self.change(Connections::notify_established)
+    }
+
+    /// Accepts a peer's request. [`Established`](EventKind::Established) follows when the peer has confirmed. For
+    /// datagrams it only tells the peer the queue pair's number. `rdma_accept(3)`.
+    ///
+    /// # Errors
+    /// If the id does not come from a [`ConnectRequest`](EventKind::ConnectRequest) or was answered, or there
+    /// is more private data than 196 bytes (136 for datagrams).
+    pub fn accept(&self, param: &ConnParam) -> Result<(), Error> {
+        self.change(|connections, key| connections.accept(key, param))
+    }
+
+    /// Refuses a peer's request. `reason` is the status of the peer's event; [`CONSUMER_DEFINED`] if the program
+    /// has none. `rdma_reject(3)`.
+    ///
+    /// # Errors
+    /// As [`accept`](Id::accept), with at most 148 bytes of private data (136 for datagrams).
+    pub fn reject(&self, private_data: &[u8], reason: u16) -> Result<(), Error> {
+        self.change(|connections, key| connections.reject(key, private_data, reason))
+    }
+
+    /// Ends the connection, or agrees to its end: [`Disconnected`](EventKind::Disconnected)
+    /// follows on both sides. The caller has taken its queue pair to the error state before. As in Linux, nothing
+    /// happens before the connection is established, after its end, and to datagrams. `rdma_disconnect(3)`.
+    ///
+    /// # Errors
+    /// If there never was a connection.
+    pub fn disconnect(&self) -> Result<(), Error> {
+        self.change(Connections::disconnect)
+    }
+
+    /// Joins a multicast group: [`MulticastJoin`](EventKind::MulticastJoin) has the address to send to.
+    /// `rdma_join_multicast(3)`.
+    ///
+    /// # Errors
+    /// If the address is no group's, or the id not bound to a device.
+    pub fn join(&self, group: IpAddr, qkey: Option<QKey>) -> Result<(), Error> {
+        self.change(|connections, key| connections.join_group(key, group, qkey))
+    }
+
+    /// Leaves a group: a [`MulticastJoin`](EventKind::MulticastJoin) that was not fetched is dropped.
+    /// `rdma_leave_multicast(3)`.
+    ///
+    /// # Errors
+    /// [`Error::State`] after [`destroy`](Id::destroy).
+    pub fn leave(&self, group: IpAddr) -> Result<(), Error> {
+        let (owner, group) = (self.key(), Gid::from(group));
+        self.handle.process.change(|state| {
+            let queue = state.queue(owner).ok_or(Error::State("it was destroyed"))?;
+            // These events hold no ids: they may be dropped here.
+            queue.take(|event| event.owner == owner && event.details.is_join_of(group));
+            Ok(())
+        })
+    }
+
+    /// Appends an event of the caller's own to the queue, `rdma_write_cm_event(3)`. Does nothing
+    /// after [`destroy`](Id::destroy).
+    pub fn post(&self, kind: EventKind, status: i32, param: Param) {
+        let id = EventId::Known(Arc::downgrade(&self.handle));
+        let event = QueuedEvent { owner: self.key(), id, details: EventDetails { kind, status, param } };
+        // The lock excludes `destroy`, after which nothing may be queued.
+        if let Ok(state) = self.handle.process.lock()
+            && let Some(queue) = state.queue(self.key())
+        {
+            queue.push(event);
+        }
+    }
+
+    /// The attributes that take the queue pair to `state`: Init, Rtr or Rts. `rdma_init_qp_attr(3)`.
+    ///
+    /// # Errors
+    /// If the id does not know them yet, or the state is another.
+    pub fn qp_attr(&self, state: QpState) -> Result<(QpAttr, AttrMask), Error> {
+        self.read(|id| attributes(id, state)).unwrap_or(Err(Error::State("it was destroyed")))
+    }
+
+    /// Sets the type of service or traffic class of all packets of the id: the DSCP in the
+    /// high six bits. This and the following are options, `rdma_set_option(3)`.
+    ///
+    /// # Errors
+    /// [`Error::State`] after [`destroy`](Id::destroy), as of all options.
+    pub fn set_tos(&self, tos: u8) -> Result<(), Error> {
+        self.set(|id| {
+            id.tos = tos;
+            Ok(())
+        })
+    }
+
+    /// Lets several ids bind to the port, as long as none of them listens.
+    ///
+    /// # Errors
+    /// If it listens already; to take it back, if it is bound already.
+    pub fn set_reuse_addr(&self, reuse: bool) -> Result<(), Error> {
+        self.set(|id| {
+            let is_too_late = if reuse { id.phase == IdPhase::Listening } else { id.phase != IdPhase::Idle };
+            if is_too_late {
+                return Err(Error::State("it is bound already"));
+            }
+            id.reuse = reuse;
+            Ok(())
+        })
+    }
+
+    /// Makes the wildcard of IPv6 exclude IPv4.
+    ///
+    /// # Errors
+    /// If it listens already, or has a destination.
+    pub fn set_v6_only(&self, only: bool) -> Result<(), Error> {
+        self.set(|id| {
+            if !matches!(id.phase, IdPhase::Idle | IdPhase::Bound) {
+                return Err(Error::State("it is more than bound already"));
+            }
+            id.v6_only = only;
+            Ok(())
+        })
+    }
+
+    /// Sets the queue pair's ACK timeout: 4.096 µs · 2^code, 5 bits.
+    ///
+    /// # Errors
+    /// If the code has more bits, or the queue pair expects no ACKs.
+    pub fn set_ack_timeout(&self, code: u8) -> Result<(), Error> {
+        self.set(|id| {
+            if code > 31 {
+                return Err(Error::Invalid("an ACK timeout has five bits"));
+            }
+            if !id.qp_type.is_reliable() {
+                return Err(Error::Invalid("only reliable connections have ACKs"));
+            }
+            id.ack_timeout = Some(code);
+            Ok(())
+        })
+    }
+
+    /// Sets vendor options for the peer, for the next request, accept or answer to a datagram lookup.
+    /// `rdma_set_local_ece(3)`.
+    ///
+    /// # Errors
+    /// [`Error::State`] after [`destroy`](Id::destroy).
+    pub fn set_ece(&self, ece: Ece) -> Result<(), Error> {
+        self.set(|id| {
+            id.local_ece = ece;
+            Ok(())
+        })
+    }
+
+    /// The vendor options that the peer has sent; all zero if none. `rdma_get_remote_ece(3)`.
+    pub fn remote_ece(&self) -> Ece {
+        self.read(|id| id.remote_ece).unwrap_or_default()
+    }
+
+    /// Limits the payload per packet further than the interface does; a request asks for the result.
+    ///
+    /// # Errors
+    /// If the id is not bound to a device.
+    pub fn set_mtu(&self, mtu: Mtu) -> Result<(), Error> {
+        self.set(|id| {
+            let binding = id.binding.as_mut().ok_or(Error::State("it is bound to no device"))?;
+            binding.mtu = binding.mtu.min(mtu);
+            Ok(())
+        })
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&IdState) -> T) -> Option<T> {
         let state = self.handle.process.lock().ok()?;
-        state.find(self.handle.key).map(look)
+        state.connections.get(self.key()).map(read)
     }
 
-    /// Does something with the id, then sends what there is to be sent.
-    fn change<T>(&self, change: impl FnOnce(&mut State, IdKey) -> Result<T, Error>) -> Result<T, Error> {
-        self.handle.process.change(|state| change(state, self.handle.key))
+    fn set(&self, set: impl FnOnce(&mut IdState) -> Result<(), Error>) -> Result<(), Error> {
+        self.change(|connections, key| set(connections.get_mut(key)?))
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Connections, IdKey) -> Result<T, Error>) -> Result<T, Error> {
+        self.handle.process.change(|state| change(&mut state.connections, self.key()))
     }
 }

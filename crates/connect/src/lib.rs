@@ -3,42 +3,46 @@
 //! ```text
 //!  rdma_* (C)    r* (rsockets)    longarm::{connect, listen}
 //!       \             |             /
-//!        Id ── EventQueue                    this crate: who is bound to what, what an id may do now
+//!        Id ── EventQueue         id, event_queue: the callers' handles
 //!         │        ▲
-//!     cm::Manager ─┘  one thread: MADs in, timers
+//!       process ───┘              the lock, the thread, the owner of each id's events
 //!         │
-//!     hub::client::manager ── hub ── QP1 on UDP 4791
+//!     connections                 the state of the ids; returns events
+//!      │       │
+//!  cm::Manager hub::client::manager ── hub ── QP1 on UDP 4791
 //! ```
 //!
-//! An [`Id`] is a communication identifier: bound to an address, listening, or one end of a
-//! connection. What happens to it arrives as [`Event`]s in its [`EventQueue`]. The crate makes no
-//! queue pair and touches none: it says which attributes one needs for its next state
-//! ([`Id::qp_attr`]), and carries its number to the peer.
+//! Imports point down, but for one circle: events hold ids, ids hold the process, and the process holds the queues of
+//! events.
 //!
-//! Everything of a process shares one session with the hub and one thread, both started with the
-//! first id. If the process dies, the hub tells the peers in its place; if the hub dies, the
-//! session finds a new one and connections do not notice.
+//! An [`Id`] is a communication identifier: bound to an address, listening, or one end of a
+//! connection. Its [`Event`]s arrive in its [`EventQueue`]. The crate makes no queue pair. It tells which
+//! attributes one needs for its next state ([`Id::qp_attr`]), and sends the queue pair's number to the peer.
+//!
+//! All ids of a process share one session with the hub and one thread, both started with the
+//! first id. If the process dies, the hub sends its closing messages to the peers. If the hub dies, the
+//! session finds a new one, and connections stay.
 //!
 //! What this crate does not know: queue pairs, completion queues, memory, the verbs ABI.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod connections;
 mod error;
 mod event;
+mod event_queue;
 mod id;
+mod injected_faults;
 mod process;
-mod queue;
 mod random;
-mod route;
 mod space;
-mod state;
-mod unreliable;
+mod takeover;
 
 pub use cm::Ece;
+pub use connections::{Binding, IdKey};
 pub use error::Error;
-pub use event::{ConnParam, DatagramParam, Event, EventKind, Param, PrivateData};
-pub use id::{Binding, CONSUMER_DEFINED, Id, IdKey};
-pub use process::Hold;
-pub use process::takeover::take_over;
-pub use queue::EventQueue;
+pub use event::{ConnParam, DatagramParam, EventKind, Param, PrivateData};
+pub use event_queue::{Event, EventQueue};
+pub use id::{CONSUMER_DEFINED, Id};
+pub use process::{SessionHold, take_over};
 pub use space::PortSpace;

@@ -1,17 +1,16 @@
-//! Which device, which address.
+//! Devices and addresses of this host.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
 
 use hub::DeviceRecord;
 use transport::Mtu;
 use wire::Gid;
 
+use super::id_state::Binding;
 use crate::error::Error;
-use crate::id::Binding;
 
-/// The device that has an address. `interface` matters for link-local addresses only, and may be
-/// 0 for others.
-pub(crate) fn binding(devices: &[DeviceRecord], address: IpAddr, interface: u32) -> Result<Binding, Error> {
+/// The device that has an address. `interface` is that of a link-local address; 0 means any.
+pub(super) fn binding(devices: &[DeviceRecord], address: IpAddr, interface: u32) -> Result<Binding, Error> {
     let gid = Gid::from(address);
     let here = |device: &&DeviceRecord| interface == 0 || device.interface_index == interface || !is_scoped(address);
     let found = devices.iter().filter(here).find_map(|device| {
@@ -30,9 +29,9 @@ pub(crate) fn binding(devices: &[DeviceRecord], address: IpAddr, interface: u32)
 
 /// The address that packets to `destination` leave from.
 ///
-/// A host without a network has no route for multicast groups. Their members are all on this host then, and
-/// packets leave by loop-back, which needs no route for IPv4 groups.
-pub(crate) fn source(destination: SocketAddr) -> Result<IpAddr, Error> {
+/// A host without a network has no route for multicast groups. Then all members are on this host, and packets
+/// leave by loop-back, which needs no route for IPv4 groups.
+pub(super) fn source(destination: SocketAddr) -> Result<IpAddr, Error> {
     let unreachable = [libc::ENETUNREACH, libc::EHOSTUNREACH].map(Some);
     match udp::source_toward(destination.ip(), scope(destination)) {
         Err(error) if unreachable.contains(&error.raw_os_error()) => match destination.ip() {
@@ -44,29 +43,37 @@ pub(crate) fn source(destination: SocketAddr) -> Result<IpAddr, Error> {
 }
 
 /// The interface that a link-local address names, 0 for others.
-pub(crate) fn scope(address: SocketAddr) -> u32 {
+pub(super) fn scope(address: SocketAddr) -> u32 {
     match address {
         SocketAddr::V6(v6) => v6.scope_id(),
         SocketAddr::V4(_) => 0,
     }
 }
 
-/// Whether an address means nothing without its interface.
-pub(crate) fn is_scoped(address: IpAddr) -> bool {
+/// Whether an address is of one link only.
+fn is_scoped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
 
-/// An address with its IPv4-mapped form undone.
-pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+/// An IPv4-mapped address as IPv4; others unchanged.
+pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
         IpAddr::V6(_) => address,
     }
 }
 
-/// The flow label of a connection between two ports, from which both ends make their UDP source
-/// port: 20 bits, not zero.
-pub(crate) fn flow_label(local: u16, remote: u16) -> u32 {
+/// An address of this host with its scope, if it needs one.
+pub(super) fn with_scope(ip: IpAddr, port: u16, interface: u32) -> SocketAddr {
+    match ip {
+        IpAddr::V6(v6) if is_scoped(ip) => SocketAddrV6::new(v6, port, 0, interface).into(),
+        _ => SocketAddr::new(ip, port),
+    }
+}
+
+/// The flow label of a connection between two ports, not zero. Both sides derive their UDP source port from
+/// it.
+pub(super) fn flow_label(local: u16, remote: u16) -> u32 {
     let mixed = (u32::from(local) << 16 | u32::from(remote)).wrapping_mul(0x9e37_79b1);
     (mixed >> 12).max(1)
 }
@@ -92,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn link_local_addresses_are_told_apart_by_interface() {
+    fn a_link_local_address_needs_its_interface() {
         let devices = [device("a", 2, &["192.0.2.1", "fe80::1"]), device("b", 3, &["fe80::1"])];
         let of = |address: &str, interface| binding(&devices, address.parse().unwrap(), interface);
         assert_eq!(of("fe80::1", 3).unwrap().device, "b");

@@ -1,0 +1,50 @@
+//! The connection manager's events about an id, as its owner gets them.
+
+use super::active;
+use super::id_state::{IdPhase, IdState};
+use crate::event::{ConnParam, EventDetails, EventKind, Param};
+
+/// Takes in an event. Returns the event for the id's owner, if it is to hear of it. `unreachable_status` is the
+/// status if the peer does not answer.
+pub(super) fn take_in(id: &mut IdState, event: &cm::Event, unreachable_status: i32) -> Option<EventDetails> {
+    match event {
+        cm::Event::Reply(reply) => Some(active::on_reply(id, reply)),
+        cm::Event::SidrReply(reply) => Some(active::on_sidr_reply(id, reply)),
+        // Its private data is dropped: no call of a program sends any.
+        cm::Event::ReadyToUse { .. } => Some(established(id)),
+        cm::Event::Rejected(rejection) => rejected(id, rejection),
+        cm::Event::Unreachable | cm::Event::SidrUnreachable => {
+            let (kind, status) = (EventKind::Unreachable, unreachable_status);
+            Some(ended(id, EventDetails { kind, status, param: Param::None }))
+        }
+        cm::Event::DisconnectRequest { .. } | cm::Event::Disconnected { .. } => disconnected(id),
+        cm::Event::TimewaitExit => Some(EventDetails::new(EventKind::TimewaitExit, Param::None)),
+        cm::Event::Request(_) | cm::Event::SidrRequest(_) | cm::Event::Delayed { .. } => None,
+    }
+}
+
+/// The peer has confirmed, or its data has arrived.
+pub(super) fn established(id: &mut IdState) -> EventDetails {
+    id.phase = IdPhase::Established;
+    EventDetails::new(EventKind::Established, Param::Conn(ConnParam::default()))
+}
+
+/// The peer refuses, or ends an established connection that it has not confirmed.
+fn rejected(id: &mut IdState, rejection: &cm::RejectReceived) -> Option<EventDetails> {
+    if id.phase == IdPhase::Established {
+        return disconnected(id);
+    }
+    let param = ConnParam { private_data: rejection.private_data.to_vec(), ..ConnParam::default() };
+    let (kind, status) = (EventKind::Rejected, rejection.reason.into());
+    Some(ended(id, EventDetails { kind, status, param: Param::Conn(param) }))
+}
+
+/// The end of a connection is reported once.
+fn disconnected(id: &mut IdState) -> Option<EventDetails> {
+    (id.phase != IdPhase::Ended).then(|| ended(id, EventDetails::new(EventKind::Disconnected, Param::None)))
+}
+
+fn ended(id: &mut IdState, event: EventDetails) -> EventDetails {
+    id.phase = IdPhase::Ended;
+    event
+}
