@@ -1,4 +1,4 @@
-//! Finding the hub, or starting it, and getting one answer from it, without ever waiting.
+//! Connects to the hub, starts one if necessary, and gets the answer to one request. Never waits.
 //!
 //! ```text
 //!              nobody listens            ready
@@ -6,13 +6,13 @@
 //!    ^  | connected                  | failed
 //!    |  v                            v
 //!    | greeting ----> answered     error
-//!    |  | the hub left or died
+//!    |  | the hub exited or died
 //!    +--+
 //! ```
 //!
-//! After an error it can go on: the caller decides whether to give up.
+//! It can continue after an error: the caller decides whether to give up.
 
-use super::AttachError;
+use super::error::AttachError;
 use crate::channel::{self, MAX_DESCRIPTORS, ReceiveError};
 use crate::launch::{self, Launch, Progress};
 use crate::message::{Reply, Request, VERSION};
@@ -24,40 +24,37 @@ use std::time::{Duration, Instant};
 
 /// Pause after the first failed attempt; doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
-/// Longest pause between attempts to connect. Well below the time for which a new hub waits
-/// for the clients of an old one.
+/// Longest pause between attempts to connect. Well below the time that a new hub waits
+/// for the clients of a dead one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Pause after the first failed start of a hub; doubles with each further one.
 const FIRST_LAUNCH_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_LAUNCH_PAUSE: Duration = Duration::from_secs(30);
-/// How long a hub may take to come up, including the wait for clients of an old one.
-const LAUNCH_PATIENCE: Duration = Duration::from_secs(15);
-/// How long a hub may take to answer, including that wait.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+/// The time that a hub may take to start, including the wait for clients of a dead one.
+const LAUNCH_TIMEOUT: Duration = Duration::from_secs(15);
+/// The time that a hub may take to answer, including that wait.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What to say to the hub.
+/// The first request to a hub, after the hello.
 #[derive(Debug)]
-pub(super) struct Opening {
-    /// The program's name.
+pub(super) struct FirstRequest {
+    /// The program's name, for the hello.
     pub(super) program: String,
-    /// The request after the hello.
     pub(super) request: Request,
-    /// The request's descriptors.
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
-/// Whether a hub is started if there is none.
+/// Whether to start a hub if there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Start {
-    /// No.
+pub(super) enum StartPolicy {
     Never,
-    /// Yes, and it is to leave after so long without clients.
+    /// Yes. The hub exits after this time without clients; never if there is none.
     OnDemand(Option<Duration>),
 }
 
 /// The hub's answer.
 #[derive(Debug)]
-pub(super) struct Answered {
+pub(super) struct HubAnswer {
     /// The connection.
     pub(super) socket: OwnedFd,
     /// The reply, no error.
@@ -66,78 +63,78 @@ pub(super) struct Answered {
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
-/// On the way to an answer.
+/// An attempt to get an answer from a hub.
 #[derive(Debug)]
-pub(super) struct Approach {
+pub(super) struct HubConnector {
     rendezvous: Rendezvous,
-    opening: Opening,
-    start: Start,
-    step: Step,
+    first: FirstRequest,
+    start: StartPolicy,
+    state: ConnectorState,
     pause: Duration,
     launch_pause: Duration,
     next_launch: Instant,
 }
 
 #[derive(Debug)]
-enum Step {
+enum ConnectorState {
     Pausing { until: Instant },
     Launching { launch: Launch, deadline: Instant },
     Greeting { socket: OwnedFd, welcomed: bool, deadline: Instant },
 }
 
-impl Approach {
-    pub(super) fn new(rendezvous: Rendezvous, opening: Opening, start: Start) -> Approach {
+impl HubConnector {
+    pub(super) fn new(rendezvous: Rendezvous, first: FirstRequest, start: StartPolicy) -> HubConnector {
         let now = Instant::now();
-        Approach {
+        HubConnector {
             rendezvous,
-            opening,
+            first,
             start,
-            step: Step::Pausing { until: now },
+            state: ConnectorState::Pausing { until: now },
             pause: FIRST_PAUSE,
             launch_pause: FIRST_LAUNCH_PAUSE,
             next_launch: now,
         }
     }
 
-    /// Goes on as far as it can without waiting. `Ok(None)`: to be called again when
-    /// [`poll_fd`](Approach::poll_fd) is readable or at [`wake`](Approach::wake).
-    pub(super) fn advance(&mut self, now: Instant) -> Result<Option<Answered>, AttachError> {
+    /// Advances as far as it can without waiting. After `Ok(None)` the caller calls it again when
+    /// [`poll_fd`](HubConnector::poll_fd) is readable, or at [`wake`](HubConnector::wake).
+    pub(super) fn advance(&mut self, now: Instant) -> Result<Option<HubAnswer>, AttachError> {
         loop {
-            let went_on = match &mut self.step {
-                Step::Pausing { until } if now < *until => return Ok(None),
-                Step::Pausing { .. } => self.connect(now)?,
-                Step::Launching { .. } => self.launching(now)?,
-                Step::Greeting { .. } => match self.greeting(now)? {
-                    Greeting::Answered(answered) => return Ok(Some(*answered)),
-                    Greeting::WentOn => true,
-                    Greeting::Waits => false,
+            let has_advanced = match &mut self.state {
+                ConnectorState::Pausing { until } if now < *until => return Ok(None),
+                ConnectorState::Pausing { .. } => self.connect(now)?,
+                ConnectorState::Launching { .. } => self.launching(now)?,
+                ConnectorState::Greeting { .. } => match self.greeting(now)? {
+                    Handshake::Answered(answered) => return Ok(Some(*answered)),
+                    Handshake::Advanced => true,
+                    Handshake::Waiting => false,
                 },
             };
-            if !went_on {
+            if !has_advanced {
                 return Ok(None);
             }
         }
     }
 
-    /// Readable when it can go on, if it waits for something.
+    /// Readable when it can advance, if it waits for a descriptor.
     pub(super) fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
-        match &self.step {
-            Step::Pausing { .. } => None,
-            Step::Launching { launch, .. } => Some(launch.poll_fd()),
-            Step::Greeting { socket, .. } => Some(socket.as_fd()),
+        match &self.state {
+            ConnectorState::Pausing { .. } => None,
+            ConnectorState::Launching { launch, .. } => Some(launch.poll_fd()),
+            ConnectorState::Greeting { socket, .. } => Some(socket.as_fd()),
         }
     }
 
-    /// When it wants to go on at the latest.
+    /// The latest time for the next call.
     pub(super) fn wake(&self) -> Instant {
-        match &self.step {
-            Step::Pausing { until } => *until,
-            Step::Launching { deadline, .. } | Step::Greeting { deadline, .. } => *deadline,
+        match &self.state {
+            ConnectorState::Pausing { until } => *until,
+            ConnectorState::Launching { deadline, .. } | ConnectorState::Greeting { deadline, .. } => *deadline,
         }
     }
 
-    /// Goes on, waiting where necessary, until there is an answer.
-    pub(super) fn wait(mut self, timeout: Duration) -> Result<Answered, AttachError> {
+    /// Waits until there is an answer.
+    pub(super) fn wait(mut self, timeout: Duration) -> Result<HubAnswer, AttachError> {
         const FOR_EVER: Duration = Duration::from_secs(1 << 32);
         let end = Instant::now() + timeout.min(FOR_EVER);
         loop {
@@ -153,21 +150,21 @@ impl Approach {
     }
 
     fn doing(&self) -> &'static str {
-        match &self.step {
-            Step::Pausing { .. } => "connecting to the hub",
-            Step::Launching { .. } => "starting the hub",
-            Step::Greeting { .. } => "waiting for the hub's answer",
+        match &self.state {
+            ConnectorState::Pausing { .. } => "connecting to the hub",
+            ConnectorState::Launching { .. } => "starting the hub",
+            ConnectorState::Greeting { .. } => "waiting for the hub's answer",
         }
     }
 
-    /// Connects, or starts a hub. Returns whether it can go on at once.
+    /// Connects, or starts a hub. Returns whether it has advanced.
     fn connect(&mut self, now: Instant) -> Result<bool, AttachError> {
         match self.rendezvous.connect() {
             Ok(socket) => self.greet(socket, now),
             Err(ConnectError::Busy) => Ok(self.pause_from(now)),
             Err(ConnectError::NobodyListens) => match self.start {
-                Start::OnDemand(idle_timeout) => self.launch(idle_timeout, now),
-                Start::Never => {
+                StartPolicy::OnDemand(idle_timeout) => self.launch(idle_timeout, now),
+                StartPolicy::Never => {
                     self.pause_from(now);
                     Err(AttachError::NotRunning)
                 }
@@ -184,28 +181,28 @@ impl Approach {
         }
     }
 
-    /// Says hello and the request at once; the hub answers one after the other.
+    /// Sends the hello and the request together; the hub answers one after the other.
     fn greet(&mut self, socket: OwnedFd, now: Instant) -> Result<bool, AttachError> {
-        let program = self.opening.program.clone();
+        let program = self.first.program.clone();
         let hello = Request::Hello { version: VERSION, pid: std::process::id(), program };
-        let descriptors: Vec<_> = self.opening.descriptors.iter().map(|fd| fd.as_fd()).collect();
+        let descriptors: Vec<_> = self.first.descriptors.iter().map(|fd| fd.as_fd()).collect();
         let sent = channel::send(socket.as_fd(), &hello.encode(), &[])
-            .and_then(|()| channel::send(socket.as_fd(), &self.opening.request.encode(), &descriptors));
+            .and_then(|()| channel::send(socket.as_fd(), &self.first.request.encode(), &descriptors));
         match sent {
-            // A hub that closed at once may have said why.
+            // A hub that has closed the connection may have sent the reason.
             Err(source) if !matches!(source.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
                 self.pause_from(now);
                 Err(AttachError::System { what: "talk to the hub", source })
             }
             _ => {
-                self.step = Step::Greeting { socket, welcomed: false, deadline: now + ANSWER_PATIENCE };
+                self.state = ConnectorState::Greeting { socket, welcomed: false, deadline: now + ANSWER_TIMEOUT };
                 Ok(true)
             }
         }
     }
 
-    /// Starts a hub, unless the last attempt is too short ago. A hub belongs to the network
-    /// namespace of the thread that starts it, so it must be the right one.
+    /// Starts a hub, unless the last attempt was too recent. A hub belongs to the network
+    /// namespace of the thread that starts it, which must be this connector's.
     fn launch(&mut self, idle_timeout: Option<Duration>, now: Instant) -> Result<bool, AttachError> {
         let here = rendezvous::network_namespace().is_ok_and(|n| n == self.rendezvous.namespace());
         if now < self.next_launch || !here {
@@ -214,7 +211,7 @@ impl Approach {
         self.next_launch = now + self.launch_pause;
         match launch::start(self.rendezvous.path(), idle_timeout) {
             Ok(launch) => {
-                self.step = Step::Launching { launch, deadline: now + LAUNCH_PATIENCE };
+                self.state = ConnectorState::Launching { launch, deadline: now + LAUNCH_TIMEOUT };
                 Ok(true)
             }
             Err(reason) => Err(self.launch_failed(reason, now)),
@@ -222,16 +219,16 @@ impl Approach {
     }
 
     fn launching(&mut self, now: Instant) -> Result<bool, AttachError> {
-        let Step::Launching { launch, deadline } = &mut self.step else { return Ok(true) };
+        let ConnectorState::Launching { launch, deadline } = &mut self.state else { return Ok(true) };
         match launch.progress() {
             Progress::Ready => {
                 self.next_launch = now;
-                self.step = Step::Pausing { until: now };
+                self.state = ConnectorState::Pausing { until: now };
                 Ok(true)
             }
             Progress::Failed(reason) => Err(self.launch_failed(reason, now)),
             Progress::Pending if now < *deadline => Ok(false),
-            Progress::Pending => Err(self.launch_failed("it does not come up".into(), now)),
+            Progress::Pending => Err(self.launch_failed("it does not start".into(), now)),
         }
     }
 
@@ -242,15 +239,15 @@ impl Approach {
     }
 
     /// Reads the hub's answers.
-    fn greeting(&mut self, now: Instant) -> Result<Greeting, AttachError> {
-        let Step::Greeting { socket, deadline, .. } = &self.step else { return Ok(Greeting::WentOn) };
+    fn greeting(&mut self, now: Instant) -> Result<Handshake, AttachError> {
+        let ConnectorState::Greeting { socket, deadline, .. } = &self.state else { return Ok(Handshake::Advanced) };
         let (socket, late) = (socket.as_fd(), now >= *deadline);
         let mut message = match channel::receive(socket, MAX_DESCRIPTORS) {
             Ok(message) => message.high(),
-            Err(ReceiveError::Nothing) if !late => return Ok(Greeting::Waits),
+            Err(ReceiveError::Nothing) if !late => return Ok(Handshake::Waiting),
             Err(ReceiveError::Closed) => {
                 self.pause_from(now);
-                return Ok(Greeting::WentOn);
+                return Ok(Handshake::Advanced);
             }
             Err(error) => {
                 self.pause_from(now);
@@ -271,12 +268,12 @@ impl Approach {
         reply: Result<Reply, AttachError>,
         descriptors: Vec<OwnedFd>,
         now: Instant,
-    ) -> Result<Greeting, AttachError> {
-        let Step::Greeting { welcomed, .. } = &mut self.step else { return Ok(Greeting::WentOn) };
+    ) -> Result<Handshake, AttachError> {
+        let ConnectorState::Greeting { welcomed, .. } = &mut self.state else { return Ok(Handshake::Advanced) };
         let error = match reply {
             Ok(Reply::Welcome { version: VERSION, .. }) if !*welcomed => {
                 *welcomed = true;
-                return Ok(Greeting::WentOn);
+                return Ok(Handshake::Advanced);
             }
             Ok(Reply::Welcome { version, .. }) if !*welcomed => AttachError::Version { hub: version, ours: VERSION },
             Ok(Reply::Error { code, reason }) => AttachError::from_reply(code, reason),
@@ -288,30 +285,32 @@ impl Approach {
         Err(error)
     }
 
-    fn answered(&mut self, reply: Reply, descriptors: Vec<OwnedFd>, now: Instant) -> Greeting {
-        match std::mem::replace(&mut self.step, Step::Pausing { until: now }) {
-            Step::Greeting { socket, .. } => Greeting::Answered(Box::new(Answered { socket, reply, descriptors })),
-            step => {
-                self.step = step;
-                Greeting::WentOn
+    fn answered(&mut self, reply: Reply, descriptors: Vec<OwnedFd>, now: Instant) -> Handshake {
+        match std::mem::replace(&mut self.state, ConnectorState::Pausing { until: now }) {
+            ConnectorState::Greeting { socket, .. } => {
+                Handshake::Answered(Box::new(HubAnswer { socket, reply, descriptors }))
+            }
+            state => {
+                self.state = state;
+                Handshake::Advanced
             }
         }
     }
 
-    /// Pauses before the next attempt, each time longer, and not all processes alike.
+    /// Pauses before the next attempt: longer each time, and not the same time in all processes.
     fn pause_from(&mut self, now: Instant) -> bool {
         let spread = Duration::from_micros(u64::from(std::process::id() % 16) * 250);
-        self.step = Step::Pausing { until: now + self.pause + spread };
+        self.state = ConnectorState::Pausing { until: now + self.pause + spread };
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         false
     }
 }
 
 /// The outcome of reading an answer.
-enum Greeting {
-    Answered(Box<Answered>),
-    WentOn,
-    Waits,
+enum Handshake {
+    Answered(Box<HubAnswer>),
+    Advanced,
+    Waiting,
 }
 
 /// Waits until a descriptor is readable, or for `timeout`.

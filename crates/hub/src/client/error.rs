@@ -1,20 +1,20 @@
-//! Why a program has no session with the hub.
+//! The error of attaching to the hub.
 
-use crate::message::ErrorCode;
+use crate::message::{ErrorCode, Reply};
 use crate::rendezvous::RendezvousError;
 use std::io;
 
-/// Why attaching did not work, in words for the user of the program.
+/// The reason why attaching failed, for the user of the program.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// The hub could not be started, or ended at once. `reason` is its own last word, for
-    /// example that UDP port 4791 is taken and by whom.
+    /// The hub could not be started, or ended during its start. `reason` is its own message, for
+    /// example that UDP port 4791 is taken and by which process.
     #[error("the Longarm hub could not be started: {reason}")]
     HubFailed {
-        /// What the hub said.
+        /// The hub's message.
         reason: String,
     },
-    /// No hub runs and none was to be started.
+    /// No hub runs, and the caller wants none started.
     #[error("no Longarm hub is running for this user and network namespace")]
     NotRunning,
     /// The hub speaks another version of the protocol.
@@ -28,16 +28,16 @@ pub enum AttachError {
         /// This program's version.
         ours: u32,
     },
-    /// There is no place for a hub's socket.
+    /// There is no directory for a hub's socket.
     #[error(transparent)]
     Rendezvous(#[from] RendezvousError),
     /// All slots are in use.
     #[error("no slot of UDP port 4791 is free: {reason}")]
     NoSlot {
-        /// What the hub said.
+        /// The hub's message.
         reason: String,
     },
-    /// The hub did not want to.
+    /// The hub refused.
     #[error("the hub refused: {reason}")]
     Refused {
         /// The kind of refusal.
@@ -45,35 +45,35 @@ pub enum AttachError {
         /// Its reason.
         reason: String,
     },
-    /// The process at the other end belongs to somebody else.
+    /// The process at the other end belongs to another user.
     #[error("the socket at {path} is served by user {uid}, not by this user")]
     WrongUser {
         /// The socket.
         path: String,
-        /// Who serves it.
+        /// Its user.
         uid: u32,
     },
-    /// The hub's answer brings descriptors, and this process may have no more.
+    /// The hub's answer has descriptors, and this process may have no more.
     #[error("this process may have no more descriptors: raise its limit for open files (`ulimit -n`)")]
     NoDescriptorsLeft,
-    /// What came back makes no sense.
+    /// The hub's answer makes no sense.
     #[error("the hub answered nonsense: {reason}")]
     Protocol {
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// It took too long.
     #[error("timed out while {doing}")]
     TimedOut {
-        /// What was under way.
+        /// The step that took too long.
         doing: &'static str,
     },
     /// The system refused.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The attempted step.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -97,7 +97,7 @@ impl AttachError {
         }
     }
 
-    /// What an error reply means to a client.
+    /// The error that an error reply stands for.
     pub(super) fn from_reply(code: ErrorCode, reason: String) -> AttachError {
         match code {
             ErrorCode::NoPort => AttachError::HubFailed { reason },
@@ -111,7 +111,12 @@ impl AttachError {
         }
     }
 
-    /// Nonsense from the hub.
+    /// A reply that does not belong to the request.
+    pub(super) fn unexpected(reply: &Reply) -> AttachError {
+        AttachError::protocol(format!("unexpected reply {reply:?}"))
+    }
+
+    /// An answer that makes no sense.
     pub(super) fn protocol(reason: impl ToString) -> AttachError {
         AttachError::Protocol { reason: reason.to_string() }
     }

@@ -1,11 +1,11 @@
-//! What every session with the hub lives on: a connection that is found again when its hub dies.
+//! A session's connection to the hub. When the hub dies it finds or starts another one.
 //!
-//! What this module does not do: it knows nothing of what a session says, but for the request
-//! that it opens with.
+//! What this module does not do: it knows no messages of the protocol but the first request.
 
-use super::approach::{Answered, Approach, Opening, Start, wait_until_ready};
-use super::link::{Link, WatchedLink};
-use super::{AttachError, AttachOptions};
+use super::connector::{FirstRequest, HubAnswer, HubConnector, StartPolicy, wait_until_ready};
+use super::error::AttachError;
+use super::hub_link::{HubLink, LinkState};
+use super::options::AttachOptions;
 use crate::channel::{self, MAX_DESCRIPTORS, ReceiveError, ReceivedMessage};
 use crate::daemon::DEFAULT_IDLE_TIMEOUT;
 use crate::message::{Reply, Request};
@@ -14,77 +14,82 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How long the hub may take to answer an attached process.
-pub(super) const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+/// The time that the hub may take to answer an attached process.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection to whichever hub there is.
+/// The connection.
 #[derive(Debug)]
-pub(super) struct Attachment {
-    link: WatchedLink,
+pub(super) struct HubConnection {
+    link: HubLink,
     location: RendezvousLocation,
     program: String,
-    /// Whether a hub that is lost is replaced by a new one.
-    start: Start,
-    /// Whether the hub was told to leave, so that nobody wants a new one.
-    told_to_leave: bool,
+    /// Whether to start a new hub when this one dies.
+    start: StartPolicy,
+    /// Whether the hub was told to exit: then no new one is started.
+    told_to_exit: bool,
     /// The process that attached.
     pid: u32,
 }
 
-impl Attachment {
+impl HubConnection {
     /// Finds or starts a hub, and waits for its answer to `request`.
     pub(super) fn open(
         options: &AttachOptions,
         request: Request,
         descriptors: Vec<OwnedFd>,
-    ) -> Result<(Attachment, Reply, Vec<OwnedFd>), AttachError> {
-        let start = if options.start_hub { Start::OnDemand(Some(DEFAULT_IDLE_TIMEOUT)) } else { Start::Never };
+    ) -> Result<(HubConnection, Reply, Vec<OwnedFd>), AttachError> {
+        let start =
+            if options.start_hub { StartPolicy::OnDemand(Some(DEFAULT_IDLE_TIMEOUT)) } else { StartPolicy::Never };
         let program = options.program.clone().unwrap_or_else(program_name);
-        let opening = Opening { program: program.clone(), request, descriptors };
+        let first = FirstRequest { program: program.clone(), request, descriptors };
         let rendezvous = Rendezvous::find(options.runtime_dir.as_deref())?;
         let location = rendezvous.location();
-        let Answered { socket, reply, descriptors } =
-            Approach::new(rendezvous, opening, start).wait(options.timeout)?;
-        let link = WatchedLink::new(Link::Attached(socket))
+        let HubAnswer { socket, reply, descriptors } =
+            HubConnector::new(rendezvous, first, start).wait(options.timeout)?;
+        let link = HubLink::new(LinkState::Attached(socket))
             .map_err(|source| AttachError::System { what: "attach to the hub", source })?;
         let pid = std::process::id();
-        let attachment = Attachment { link, location, program, start, told_to_leave: false, pid };
-        Ok((attachment, reply, descriptors))
+        let connection = HubConnection { link, location, program, start, told_to_exit: false, pid };
+        Ok((connection, reply, descriptors))
     }
 
-    /// Whether this is the process that attached, and not a forked child.
+    /// Whether this is the process that attached, not a forked child.
     pub(super) fn is_ours(&self) -> bool {
         std::process::id() == self.pid
     }
 
-    /// A forked child goes on with it: the process that attached has ended.
+    /// A forked child takes the connection over from the process that attached, which has ended.
     pub(super) fn take_over(&mut self) {
         self.pid = std::process::id();
     }
 
     pub(super) fn is_attached(&self) -> bool {
-        matches!(self.link.get(), Link::Attached(_))
+        matches!(self.link.get(), LinkState::Attached(_))
     }
 
-    /// Whether a hub that is not there is worth waiting for.
+    /// Whether a hub is connected or may be later.
     pub(super) fn expects_hub(&self) -> bool {
-        matches!(self.start, Start::OnDemand(_)) && !self.told_to_leave && !matches!(self.link.get(), Link::Over)
+        matches!(self.start, StartPolicy::OnDemand(_))
+            && !self.told_to_exit
+            && !matches!(self.link.get(), LinkState::Over)
     }
 
-    /// The hub was told to leave.
-    pub(super) fn leaving(&mut self) {
-        self.told_to_leave = true;
+    /// The hub was told to exit.
+    pub(super) fn hub_exits(&mut self) {
+        self.told_to_exit = true;
     }
 
-    /// Readable when there is something to do; the same for ever.
+    /// Readable when there is something to do. The descriptor never changes.
     pub(super) fn poll_fd(&self) -> BorrowedFd<'_> {
         self.link.poll_fd()
     }
 
-    /// The next message of the hub, maybe without the descriptors that do not fit into this
-    /// process, if there is one; why the hub is lost, if it is.
+    /// Reads the hub's next message, if there is one. Descriptors beyond this process's limit are missing.
+    ///
+    /// # Errors
+    /// The reason if the hub is lost.
     pub(super) fn receive(&self) -> Result<Option<ReceivedMessage>, String> {
-        let Link::Attached(socket) = self.link.get() else { return Ok(None) };
+        let LinkState::Attached(socket) = self.link.get() else { return Ok(None) };
         match channel::receive_even_cut(socket.as_fd(), MAX_DESCRIPTORS) {
             Ok(message) => {
                 let message = message.high();
@@ -96,69 +101,70 @@ impl Attachment {
         }
     }
 
-    /// Sends one message; never waits.
+    /// Sends one message, without waiting.
     ///
     /// # Errors
     /// `WouldBlock` if there is no room; `NotConnected` while there is no hub; else as `sendmsg(2)`.
     pub(super) fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         match self.link.get() {
-            Link::Attached(socket) => channel::send(socket.as_fd(), bytes, descriptors),
-            Link::Seeking(_) | Link::Over => Err(io::ErrorKind::NotConnected.into()),
+            LinkState::Attached(socket) => channel::send(socket.as_fd(), bytes, descriptors),
+            LinkState::Connecting(_) | LinkState::Over => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 
-    /// Whether [`poll_fd`](Attachment::poll_fd) is to be readable when there is room to send, too.
+    /// Makes [`poll_fd`](HubConnection::poll_fd) readable also when there is room to send.
     pub(super) fn want_room(&mut self, wanted: bool) {
         self.link.want_room(wanted);
     }
 
-    /// Waits until [`poll_fd`](Attachment::poll_fd) is readable, or for `timeout`.
+    /// Waits until [`poll_fd`](HubConnection::poll_fd) is readable, or for `timeout`.
     pub(super) fn wait(&self, timeout: Duration) -> Result<(), AttachError> {
         wait_until_ready(Some(self.poll_fd()), timeout)
     }
 
-    /// The hub is lost: begins to look for another one, to be told `request`.
-    pub(super) fn look_for_another(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> io::Result<()> {
-        let opening = Opening { program: self.program.clone(), request, descriptors };
+    /// The hub is lost: begins to connect to another one, with `request` as the first request.
+    pub(super) fn reconnect(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> io::Result<()> {
+        let first = FirstRequest { program: self.program.clone(), request, descriptors };
         let rendezvous = self.location.open().map_err(io::Error::other)?;
-        let start = if self.told_to_leave { Start::Never } else { self.start };
-        let approach = Approach::new(rendezvous, opening, start);
-        self.link.change(|_| Link::Seeking(Box::new(approach)));
+        let start = if self.told_to_exit { StartPolicy::Never } else { self.start };
+        let connector = HubConnector::new(rendezvous, first, start);
+        self.link.change(|_| LinkState::Connecting(Box::new(connector)));
         Ok(())
     }
 
-    /// Goes on looking for a hub, without waiting.
+    /// Continues to connect, without waiting.
     ///
     /// # Errors
-    /// What stood in the way this time; it can go on nevertheless.
-    pub(super) fn seek(&mut self, now: Instant) -> Result<Option<Answered>, AttachError> {
+    /// The obstacle this time; the next call may succeed.
+    pub(super) fn advance(&mut self, now: Instant) -> Result<Option<HubAnswer>, AttachError> {
         let mut outcome = Ok(None);
         self.link.change(|mut link| {
-            if let Link::Seeking(approach) = &mut link {
-                outcome = approach.advance(now);
+            if let LinkState::Connecting(connector) = &mut link {
+                outcome = connector.advance(now);
             }
             link
         });
         outcome
     }
 
-    /// A new hub has answered as it should.
-    pub(super) fn found(&mut self, socket: OwnedFd) {
-        self.link.change(|_| Link::Attached(socket));
-        self.told_to_leave = false;
+    /// A new hub has given the right answer.
+    pub(super) fn reconnected(&mut self, socket: OwnedFd) {
+        self.link.change(|_| LinkState::Attached(socket));
+        self.told_to_exit = false;
     }
 
-    /// No hub will have this process.
+    /// No hub takes this process back.
     pub(super) fn give_up(&mut self) {
-        self.link.change(|_| Link::Over);
+        self.link.change(|_| LinkState::Over);
     }
 
-    /// When there is something to do at the latest. What came right behind an answer is read at once.
-    pub(super) fn wake_after_seeking(&self, now: Instant) -> Option<Instant> {
+    /// The latest time for the next call, after [`advance`](HubConnection::advance). After an answer that is now: further
+    /// messages may have followed it.
+    pub(super) fn wake_after_advance(&self, now: Instant) -> Option<Instant> {
         match self.link.get() {
-            Link::Seeking(approach) => Some(approach.wake()),
-            Link::Attached(_) => Some(now),
-            Link::Over => None,
+            LinkState::Connecting(connector) => Some(connector.wake()),
+            LinkState::Attached(_) => Some(now),
+            LinkState::Over => None,
         }
     }
 }

@@ -1,72 +1,71 @@
-//! A session's connection: there, being looked for, or given up; and one descriptor to watch
-//! for all of that.
+//! The socket of a session, or the attempt to connect one; behind one descriptor that never changes.
 
-use super::approach::Approach;
+use super::connector::HubConnector;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// How a session is connected.
+/// The state of a session's connection.
 #[derive(Debug)]
-pub(super) enum Link {
-    /// The hub knows this process.
+pub(super) enum LinkState {
+    /// The hub knows this process by this socket.
     Attached(OwnedFd),
-    /// Looking for a hub.
-    Seeking(Box<Approach>),
-    /// No hub will have this process.
+    /// An attempt to connect.
+    Connecting(Box<HubConnector>),
+    /// No hub takes this process back.
     Over,
 }
 
-impl Link {
-    /// What to watch, if there is something.
+impl LinkState {
+    /// The descriptor to watch, if there is one.
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Link::Attached(socket) => Some(socket.as_fd()),
-            Link::Seeking(approach) => approach.poll_fd(),
-            Link::Over => None,
+            LinkState::Attached(socket) => Some(socket.as_fd()),
+            LinkState::Connecting(connector) => connector.poll_fd(),
+            LinkState::Over => None,
         }
     }
 }
 
-/// A link behind an epoll instance, which is the same for all its life.
+/// A connection behind an epoll instance.
 #[derive(Debug)]
-pub(super) struct WatchedLink {
+pub(super) struct HubLink {
     epoll: OwnedFd,
-    link: Link,
+    state: LinkState,
     /// Whether to watch for room to send, too.
     room: bool,
 }
 
-impl WatchedLink {
-    pub(super) fn new(link: Link) -> io::Result<WatchedLink> {
+impl HubLink {
+    pub(super) fn new(state: LinkState) -> io::Result<HubLink> {
         let epoll = guest::high(epoll::create(epoll::CreateFlags::CLOEXEC)?);
-        let mut watched = WatchedLink { epoll, link, room: false };
+        let mut watched = HubLink { epoll, state, room: false };
         watched.watch()?;
         Ok(watched)
     }
 
-    pub(super) fn get(&self) -> &Link {
-        &self.link
+    pub(super) fn get(&self) -> &LinkState {
+        &self.state
     }
 
-    /// Changes the link by `step`, which gets the old one and says what the new one is.
+    /// Changes the state: `step` gets the old one and returns the new one.
     ///
-    /// A descriptor must be taken from the epoll instance before it is closed: if a forked
-    /// child has a copy it would stay there, and seem readable for ever.
-    pub(super) fn change(&mut self, step: impl FnOnce(Link) -> Link) {
-        if let Some(fd) = self.link.fd() {
-            // It may be there not at all if watching it failed.
+    /// A descriptor must be removed from the epoll instance before it is closed. If a forked
+    /// child has a copy, it would stay there and be readable without end.
+    pub(super) fn change(&mut self, step: impl FnOnce(LinkState) -> LinkState) {
+        if let Some(fd) = self.state.fd() {
+            // It is not there if watching it has failed.
             let _ = epoll::delete(&self.epoll, fd);
         }
-        self.link = step(std::mem::replace(&mut self.link, Link::Over));
+        self.state = step(std::mem::replace(&mut self.state, LinkState::Over));
         if let Err(error) = self.watch() {
             log::warn!("cannot watch the connection to the hub: {error}");
         }
     }
 
-    /// Whether to watch an attached link for room to send, too. A changed link is not.
+    /// Whether to watch an attached socket for room to send, too. Any change of state ends that.
     pub(super) fn want_room(&mut self, wanted: bool) {
-        let Link::Attached(socket) = &self.link else { return };
+        let LinkState::Attached(socket) = &self.state else { return };
         if self.room == wanted {
             return;
         }
@@ -77,14 +76,14 @@ impl WatchedLink {
         }
     }
 
-    /// Readable when the link has something to do.
+    /// Readable when there is something to do.
     pub(super) fn poll_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
 
     fn watch(&mut self) -> io::Result<()> {
         self.room = false;
-        match self.link.fd() {
+        match self.state.fd() {
             Some(fd) => Ok(epoll::add(&self.epoll, fd, EventData::new_u64(0), EventFlags::IN)?),
             None => Ok(()),
         }

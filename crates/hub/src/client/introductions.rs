@@ -1,146 +1,135 @@
-//! Being introduced to other processes of this user, to share memory with them.
+//! Introductions to other processes of this user, to share memory with them.
 //!
-//! What this module does not do: it neither makes nor looks at what is shared.
+//! What this module does not do: it neither makes nor reads the shared memory.
 
-use super::AttachError;
-use super::session::{Session, SessionEvent};
+use super::error::AttachError;
+use super::hub_connection::HubConnection;
 use crate::message::{IntroductionRefusal, Reply, Request};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// What every process that is introduced to this one gets. The hub has it as long as the
-/// process is attached, and each new hub gets it again.
+/// This process's offer to share memory. The hub keeps it as long as the process is attached, passes it to every process
+/// that it introduces, and gets it again after its death.
 #[derive(Clone, Debug)]
 pub struct ShmOffer {
-    /// What this process shows to all others.
+    /// The memory that this process exports to all others.
     pub export: Arc<OwnedFd>,
-    /// What the others wake it with.
+    /// The doorbell that wakes this process.
     pub wake: Arc<OwnedFd>,
 }
 
-/// What only the process gets that is asked for.
+/// The descriptors for one introduction, which only the asked process gets.
 #[derive(Debug)]
 pub struct ShmLinkOffer {
-    /// Memory for the two of them.
+    /// Memory for the two processes.
     pub link: OwnedFd,
-    /// Its end of a socket pair.
+    /// The asked process's end of a socket pair.
     pub socket: OwnedFd,
 }
 
-/// Who asked for an introduction.
+/// The process that requested an introduction.
 #[derive(Debug)]
 pub enum RequestedBy {
-    /// This process did, by [`Session::introduce`].
+    /// This process did, by [`Session::introduce`](super::Session::introduce).
     ThisProcess,
-    /// The other process did, and offers this link.
+    /// The peer did, and offers this link.
     Peer(ShmLinkOffer),
 }
 
-/// Two processes were introduced to each other.
+/// The introduction of this process and another one, the peer.
 #[derive(Debug)]
 pub struct Introduction {
-    /// The other one's slot: the one that this process asked for, or the other one's first.
+    /// The peer's slot: the one that this process asked for, or the peer's first.
     pub slot: u8,
-    /// All slots that the other one had at that time.
+    /// All slots that the peer had at that time.
     pub slots: Vec<u8>,
-    /// Who asked.
+    /// The process that requested it.
     pub requested_by: RequestedBy,
-    /// What the other one shows.
+    /// The memory that the peer exports.
     pub export: OwnedFd,
-    /// What wakes the other one.
+    /// The doorbell that wakes the peer.
     pub wake: OwnedFd,
-    /// The other one's process, by the number that it has for the hub; 0 if the hub cannot see it.
-    /// For a process in another process namespace than the hub, it is no number of anything: use
+    /// The peer's process number as the hub sees it; 0 if the hub cannot see the process.
+    /// If the hub is in another process namespace, this number belongs to no process: use
     /// it only where a mistake would be noticed.
     pub pid: u32,
 }
 
 impl ShmOffer {
-    /// Copies of both, to send.
+    /// Copies of both descriptors, to send.
     pub(super) fn copies(&self) -> io::Result<[OwnedFd; 2]> {
         Ok([guest::copy(&*self.export)?, guest::copy(&*self.wake)?])
     }
 }
 
-impl Session {
-    /// Asks the hub to introduce this process to the one that has `slot`, and to give it the
-    /// link. Does not wait: the answer is an event for this slot,
-    /// [`SessionEvent::Introduced`] with [`RequestedBy::ThisProcess`] or [`SessionEvent::NotIntroduced`].
-    /// Every call that returned `Ok` gets one, unless the session is dropped before.
-    ///
-    /// Only processes of the same user are introduced that both attached with a
-    /// [`ShmOffer`], and two only once as long as both stay attached to one hub. If both ask at
-    /// the same time, one gets [`RequestedBy::Peer`] and after it
-    /// [`IntroductionRefusal::Already`]; the other one gets [`RequestedBy::ThisProcess`]. A new hub does not
-    /// know who had been introduced by the last one: then it is the asked process' to refuse
-    /// the second link.
-    ///
-    /// # Errors
-    /// [`AttachError::NotRunning`] while no hub is there, or in a forked child;
-    /// [`AttachError::System`] if the hub does not read (`EAGAIN`) or as `sendmsg(2)`.
-    pub fn introduce(&mut self, slot: u8, offer: ShmLinkOffer) -> Result<(), AttachError> {
-        if !self.attachment.is_ours() || !self.is_attached() {
-            return Err(AttachError::NotRunning);
-        }
+/// The outcome of an introduction: the refusal names the slot that was asked for.
+pub(super) type IntroductionOutcome = Result<Introduction, (u8, IntroductionRefusal)>;
+
+/// The requests that the hub has yet to answer.
+#[derive(Debug, Default)]
+pub(super) struct IntroductionRequests {
+    /// The slots that were asked for, oldest first.
+    pending: VecDeque<u8>,
+}
+
+impl IntroductionRequests {
+    /// Sends a request.
+    pub(super) fn send(&mut self, hub: &HubConnection, slot: u8, offer: &ShmLinkOffer) -> Result<(), AttachError> {
         let failed = |source| AttachError::System { what: "ask the hub for an introduction", source };
         let descriptors = [offer.link.as_fd(), offer.socket.as_fd()];
-        self.attachment.send(&Request::Introduce { slot }.encode(), &descriptors).map_err(failed)?;
-        self.introducing.push_back(slot);
+        hub.send(&Request::Introduce { slot }.encode(), &descriptors).map_err(failed)?;
+        self.pending.push_back(slot);
         Ok(())
     }
 
-    /// What the hub says about introductions.
-    pub(super) fn hear_of_introduction(&mut self, reply: Reply, descriptors: Vec<OwnedFd>) {
+    /// Takes in the hub's message about an introduction.
+    pub(super) fn take_in(&mut self, reply: Reply, descriptors: Vec<OwnedFd>) -> Option<IntroductionOutcome> {
         match reply {
             Reply::Introduction { slot, slots, pid } => match <[OwnedFd; 4]>::try_from(descriptors) {
                 Ok([link, socket, export, wake]) => {
                     let requested_by = RequestedBy::Peer(ShmLinkOffer { link, socket });
-                    self.introduced(Introduction { slot, slots, requested_by, export, wake, pid });
+                    Some(Ok(Introduction { slot, slots, requested_by, export, wake, pid }))
                 }
-                Err(_) => log::warn!("an introduction came without its descriptors: are too many open?"),
+                Err(_) => {
+                    log::warn!("an introduction came without its descriptors: are too many open?");
+                    None
+                }
             },
-            Reply::Introduced { slot, slots, pid } if self.answered(slot) => {
-                match <[OwnedFd; 2]>::try_from(descriptors) {
+            Reply::Introduced { slot, slots, pid } if self.is_answer(slot) => {
+                Some(match <[OwnedFd; 2]>::try_from(descriptors) {
                     Ok([export, wake]) => {
-                        self.introduced(Introduction {
-                            slot,
-                            slots,
-                            requested_by: RequestedBy::ThisProcess,
-                            export,
-                            wake,
-                            pid,
-                        });
+                        let requested_by = RequestedBy::ThisProcess;
+                        Ok(Introduction { slot, slots, requested_by, export, wake, pid })
                     }
-                    Err(_) => self.not_introduced(slot, IntroductionRefusal::System),
-                }
+                    Err(_) => Err((slot, IntroductionRefusal::System)),
+                })
             }
-            Reply::NotIntroduced { slot, refusal } if self.answered(slot) => self.not_introduced(slot, refusal),
-            other => log::warn!("the hub answered what nobody asked: {other:?}"),
+            Reply::NotIntroduced { slot, refusal } if self.is_answer(slot) => Some(Err((slot, refusal))),
+            other => {
+                log::warn!("the hub answered a request that this process did not send: {other:?}");
+                None
+            }
         }
     }
 
-    /// The hub is lost: it will not answer any more.
-    pub(super) fn give_up_introductions(&mut self) {
-        for slot in std::mem::take(&mut self.introducing) {
-            self.not_introduced(slot, IntroductionRefusal::HubLost);
-        }
+    /// The hub is lost: it will answer none of the requests. Returns their slots.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = u8> + use<> {
+        std::mem::take(&mut self.pending).into_iter()
     }
 
-    /// Whether this was the next to be answered; from now on it is.
-    fn answered(&mut self, slot: u8) -> bool {
-        let is_next = self.introducing.front() == Some(&slot);
+    /// Whether this slot's request is the next to be answered. Removes it then.
+    fn is_answer(&mut self, slot: u8) -> bool {
+        let is_next = self.pending.front() == Some(&slot);
         if is_next {
-            self.introducing.pop_front();
+            self.pending.pop_front();
         }
         is_next
     }
+}
 
-    fn introduced(&mut self, introduction: Introduction) {
-        self.events.push_back(SessionEvent::Introduced(introduction));
-    }
-
-    fn not_introduced(&mut self, slot: u8, reason: IntroductionRefusal) {
-        self.events.push_back(SessionEvent::NotIntroduced { slot, reason });
-    }
+/// Whether a message is about introductions.
+pub(super) fn is_introduction(reply: &Reply) -> bool {
+    matches!(reply, Reply::Introduction { .. } | Reply::Introduced { .. } | Reply::NotIntroduced { .. })
 }

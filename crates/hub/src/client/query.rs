@@ -1,8 +1,8 @@
-//! Asking the hub one thing, as commands do.
+//! Single requests to the hub, for commands.
 
-use super::AttachError;
-use super::approach::{Approach, Opening, Start};
-use super::attachment::program_name;
+use super::connector::{FirstRequest, HubConnector, StartPolicy};
+use super::error::AttachError;
+use super::hub_connection::program_name;
 use crate::message::{Reply, Request};
 use crate::record::DeviceRecord;
 use crate::rendezvous::Rendezvous;
@@ -12,22 +12,21 @@ use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The running hub's state. `runtime_dir` is for a hub in another directory than the
-/// environment tells; so it is for the other functions.
+/// The running hub's state. Here and below, `runtime_dir` replaces the directory that the environment names.
 ///
 /// # Errors
 /// [`AttachError::NotRunning`] if there is no hub; others as they say.
 pub fn status(runtime_dir: Option<&Path>) -> Result<Status, AttachError> {
-    match ask(runtime_dir, Request::Status, Start::Never)? {
+    match ask(runtime_dir, Request::Status, StartPolicy::Never)? {
         Reply::Status(status) => Ok(*status),
-        other => Err(unexpected(&other)),
+        other => Err(AttachError::unexpected(&other)),
     }
 }
 
-/// The directory of hubs, made if there is none. Needs no hub: one may die at any time.
+/// The directory of hubs, made if there is none. Needs no running hub.
 ///
 /// # Errors
-/// [`AttachError`] of a directory that cannot be had or is not safe.
+/// [`AttachError`] if the directory cannot be made or is not safe.
 pub fn runtime_dir(runtime_dir: Option<&Path>) -> Result<PathBuf, AttachError> {
     Ok(Rendezvous::find(runtime_dir)?.path().to_owned())
 }
@@ -37,55 +36,49 @@ pub fn runtime_dir(runtime_dir: Option<&Path>) -> Result<PathBuf, AttachError> {
 /// # Errors
 /// See [`AttachError`].
 pub fn devices(runtime_dir: Option<&Path>) -> Result<Vec<DeviceRecord>, AttachError> {
-    let start = Start::OnDemand(Some(crate::daemon::DEFAULT_IDLE_TIMEOUT));
+    let start = StartPolicy::OnDemand(Some(crate::daemon::DEFAULT_IDLE_TIMEOUT));
     match ask(runtime_dir, Request::Devices, start)? {
         Reply::Devices { devices } => Ok(devices),
-        other => Err(unexpected(&other)),
+        other => Err(AttachError::unexpected(&other)),
     }
 }
 
-/// Makes sure that a hub runs, and that it leaves only after `idle_timeout` without clients;
-/// never without it.
+/// Makes sure that a hub runs, and that it exits only after `idle_timeout` without clients; never if there is none.
 ///
 /// # Errors
 /// See [`AttachError`].
 pub fn up(runtime_dir: Option<&Path>, idle_timeout: Option<Duration>) -> Result<(), AttachError> {
     let milliseconds = |timeout: Duration| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
     let request = Request::KeepUp { idle_timeout_ms: idle_timeout.map(milliseconds) };
-    done(ask(runtime_dir, request, Start::OnDemand(idle_timeout))?)
+    done(ask(runtime_dir, request, StartPolicy::OnDemand(idle_timeout))?)
 }
 
-/// Tells the hub to leave. Processes that are attached keep working without it; without
-/// `force` it stays if there are any.
+/// Tells the hub to exit. Attached processes continue without it; without `force` it stays if there are any.
 ///
 /// # Errors
 /// [`AttachError::NotRunning`] if there is no hub; [`AttachError::Refused`] with the names of
 /// the attached processes; others as they say.
 pub fn shutdown(runtime_dir: Option<&Path>, force: bool) -> Result<(), AttachError> {
-    done(ask(runtime_dir, Request::Shutdown { force }, Start::Never)?)
+    done(ask(runtime_dir, Request::Shutdown { force }, StartPolicy::Never)?)
 }
 
-/// Asks whether the hub answers.
+/// Succeeds if the hub answers.
 ///
 /// # Errors
 /// [`AttachError::NotRunning`] if there is no hub; others as they say.
 pub fn ping(runtime_dir: Option<&Path>) -> Result<(), AttachError> {
-    done(ask(runtime_dir, Request::Ping, Start::Never)?)
+    done(ask(runtime_dir, Request::Ping, StartPolicy::Never)?)
 }
 
-fn ask(runtime_dir: Option<&Path>, request: Request, start: Start) -> Result<Reply, AttachError> {
+fn ask(runtime_dir: Option<&Path>, request: Request, start: StartPolicy) -> Result<Reply, AttachError> {
     let rendezvous = Rendezvous::find(runtime_dir)?;
-    let opening = Opening { program: program_name(), request, descriptors: Vec::new() };
-    Ok(Approach::new(rendezvous, opening, start).wait(TIMEOUT)?.reply)
+    let first = FirstRequest { program: program_name(), request, descriptors: Vec::new() };
+    Ok(HubConnector::new(rendezvous, first, start).wait(TIMEOUT)?.reply)
 }
 
 fn done(reply: Reply) -> Result<(), AttachError> {
     match reply {
         Reply::Done => Ok(()),
-        other => Err(unexpected(&other)),
+        other => Err(AttachError::unexpected(&other)),
     }
-}
-
-pub(super) fn unexpected(reply: &Reply) -> AttachError {
-    AttachError::protocol(format!("unexpected reply {reply:?}"))
 }

@@ -70,7 +70,7 @@ impl Manager {
     }
 
     /// A port of this host's, listening.
-    pub fn listen(&mut self, space: u16, address: &str) -> manager::Binding {
+    pub fn listen(&mut self, space: u16, address: &str) -> manager::BoundPort {
         let binding = self.session.bind(space, address.parse().unwrap(), Default::default()).unwrap();
         self.session.listen(binding.token).unwrap();
         binding

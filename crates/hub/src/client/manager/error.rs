@@ -1,12 +1,12 @@
-//! Why a port is not to be had.
+//! The error of binding a port.
 
-use crate::client::AttachError;
+use crate::client::error::AttachError;
 use crate::message::BindRefusal;
 
-/// Why binding or listening did not work.
+/// The reason why binding or listening failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Somebody has the port.
+    /// Another binding has the port.
     #[error("the port is in use")]
     InUse,
     /// The address is not one of this host's devices.
@@ -15,7 +15,7 @@ pub enum BindError {
     /// No port of the system's ephemeral range is free.
     #[error("no ephemeral port is free")]
     NoPort,
-    /// This process has as many ports as it may have.
+    /// This process has its most ports already.
     #[error("this process has too many ports")]
     TooMany,
     /// There is no such port space.
@@ -24,10 +24,10 @@ pub enum BindError {
     /// A link-local address without its interface, or a multicast address.
     #[error("the address cannot be bound")]
     InvalidAddress,
-    /// The token is none of this session's ports.
+    /// This session has no port with the token.
     #[error("no such port of this process")]
     UnknownToken,
-    /// No hub runs, and none is to be started or this is a forked child.
+    /// No hub runs and the session starts none, or this is a forked child.
     #[error("no Longarm hub is running for this user and network namespace")]
     NotRunning,
     /// The hub did not answer in time.
@@ -39,7 +39,7 @@ pub enum BindError {
 }
 
 impl BindError {
-    /// The nearest error number, that of Linux' connection manager where it has one.
+    /// The nearest error number; that of Linux' connection manager if it has one.
     pub fn errno(&self) -> i32 {
         match self {
             BindError::InUse => libc::EADDRINUSE,

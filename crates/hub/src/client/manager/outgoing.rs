@@ -1,4 +1,4 @@
-//! What the hub is still to be told, in order.
+//! The queue of messages to the hub.
 //!
 //! MADs are bounded: beyond the limit new ones are lost, as on a network. Requests and closing messages are
 //! bounded by what they are about: there is at most one entry for each closing message, which says what the
@@ -6,74 +6,75 @@
 
 use crate::closing_messages::ClosingMessages;
 use crate::mad::{Frame, MadPacket};
+use crate::message::Request;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 
 /// Most MADs that wait.
 pub(super) const MAX_MADS: usize = 1 << 15;
 
-/// One thing to be said.
+/// One message.
 #[derive(Debug)]
-enum Item {
+enum OutgoingItem {
     Mad(Vec<u8>),
     Request(Vec<u8>),
     ClosingMessage(u32),
 }
 
-/// The queue.
+/// The messages that wait, in order.
 #[derive(Debug, Default)]
-pub(super) struct Outgoing {
-    items: VecDeque<Item>,
+pub(super) struct OutgoingQueue {
+    items: VecDeque<OutgoingItem>,
     mads: usize,
     closing: BTreeSet<u32>,
 }
 
-impl Outgoing {
+impl OutgoingQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
     /// Forgets everything, for a new hub.
     pub(super) fn clear(&mut self) {
-        *self = Outgoing::default();
+        *self = OutgoingQueue::default();
     }
 
-    /// Returns whether there was room.
-    pub(super) fn mad(&mut self, packet: &MadPacket) -> bool {
+    /// Appends a MAD. Returns whether there was room.
+    pub(super) fn push_mad(&mut self, packet: &MadPacket) -> bool {
         let room = self.mads < MAX_MADS;
         if room {
             self.mads += 1;
-            self.items.push_back(Item::Mad(Frame::Mad(packet.clone()).encode()));
+            self.items.push_back(OutgoingItem::Mad(Frame::Mad(packet.clone()).encode()));
         }
         room
     }
 
-    pub(super) fn request(&mut self, bytes: Vec<u8>) {
-        self.items.push_back(Item::Request(bytes));
+    pub(super) fn push_request(&mut self, request: &Request) {
+        self.items.push_back(OutgoingItem::Request(request.encode()));
     }
 
     /// The closing message with this key is another one now, or is gone.
-    pub(super) fn closing_message(&mut self, key: u32) {
+    pub(super) fn push_closing_message(&mut self, key: u32) {
         if self.closing.insert(key) {
-            self.items.push_back(Item::ClosingMessage(key));
+            self.items.push_back(OutgoingItem::ClosingMessage(key));
         }
     }
 
-    /// Says as much as `send` takes. Its error `WouldBlock` ends that for now; after any other
-    /// the hub is lost, which is noticed where its messages are read.
+    /// Sends as much as `send` takes. Stops at its first error: after `WouldBlock` a later call continues; after any
+    /// other the hub is lost, which reading its messages reveals.
     pub(super) fn flush(&mut self, closing: &ClosingMessages, mut send: impl FnMut(&[u8]) -> io::Result<()>) {
         while let Some(item) = self.items.front() {
             let sent = match item {
-                Item::Mad(bytes) | Item::Request(bytes) => send(bytes),
-                Item::ClosingMessage(key) => send(&closing.frame(*key)),
+                OutgoingItem::Mad(bytes) | OutgoingItem::Request(bytes) => send(bytes),
+                OutgoingItem::ClosingMessage(key) => send(&closing.frame(*key)),
             };
             if sent.is_err() {
                 return;
             }
             match self.items.pop_front() {
-                Some(Item::Mad(_)) => self.mads -= 1,
-                Some(Item::ClosingMessage(key)) => drop(self.closing.remove(&key)),
-                Some(Item::Request(_)) | None => {}
+                Some(OutgoingItem::Mad(_)) => self.mads -= 1,
+                Some(OutgoingItem::ClosingMessage(key)) => drop(self.closing.remove(&key)),
+                Some(OutgoingItem::Request(_)) | None => {}
             }
         }
     }
@@ -89,7 +90,7 @@ mod tests {
         MadPacket { local, remote: local, interface: 0, traffic_class: 0, mad: [mark; MAD_BYTES] }
     }
 
-    fn sent(outgoing: &mut Outgoing, closing: &ClosingMessages, room: usize) -> Vec<Frame> {
+    fn sent(outgoing: &mut OutgoingQueue, closing: &ClosingMessages, room: usize) -> Vec<Frame> {
         let mut frames = Vec::new();
         outgoing.flush(closing, |bytes| {
             if frames.len() == room {
@@ -102,9 +103,9 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_waits_in_order() {
-        let (mut outgoing, closing) = (Outgoing::default(), ClosingMessages::default());
-        (0..5).for_each(|mark| assert!(outgoing.mad(&packet(mark))));
+    fn messages_without_room_wait_in_order() {
+        let (mut outgoing, closing) = (OutgoingQueue::default(), ClosingMessages::default());
+        (0..5).for_each(|mark| assert!(outgoing.push_mad(&packet(mark))));
         let marks = |frames: Vec<Frame>| {
             frames
                 .into_iter()
@@ -120,33 +121,33 @@ mod tests {
     }
 
     #[test]
-    fn mads_beyond_the_limit_are_lost() {
-        let (mut outgoing, closing) = (Outgoing::default(), ClosingMessages::default());
+    fn mads_beyond_the_limit_are_dropped() {
+        let (mut outgoing, closing) = (OutgoingQueue::default(), ClosingMessages::default());
         for _ in 0..MAX_MADS {
-            assert!(outgoing.mad(&packet(0)));
+            assert!(outgoing.push_mad(&packet(0)));
         }
-        assert!(!outgoing.mad(&packet(1)));
+        assert!(!outgoing.push_mad(&packet(1)));
         assert_eq!(sent(&mut outgoing, &closing, 1).len(), 1);
-        assert!(outgoing.mad(&packet(1)), "there is room again");
+        assert!(outgoing.push_mad(&packet(1)), "there is room again");
     }
 
     #[test]
     fn a_will_is_told_once_as_it_is_then() {
-        let (mut outgoing, mut closing) = (Outgoing::default(), ClosingMessages::default());
+        let (mut outgoing, mut closing) = (OutgoingQueue::default(), ClosingMessages::default());
         let message = |mark| ClosingMessage { packet: packet(mark), until_answered: true };
         for mark in 0..9 {
             closing.set(7, message(mark));
-            outgoing.closing_message(7);
+            outgoing.push_closing_message(7);
         }
         closing.set(8, message(1));
-        outgoing.closing_message(8);
+        outgoing.push_closing_message(8);
         closing.clear(8);
-        outgoing.closing_message(8);
+        outgoing.push_closing_message(8);
         assert_eq!(
             sent(&mut outgoing, &closing, 9),
             [Frame::SetClosingMessage(7, message(8)), Frame::ClearClosingMessage(8)]
         );
-        outgoing.closing_message(7);
+        outgoing.push_closing_message(7);
         assert_eq!(sent(&mut outgoing, &closing, 9), [Frame::SetClosingMessage(7, message(8))]);
     }
 }

@@ -1,64 +1,71 @@
-//! Asking a hub about a port, whichever there is.
+//! The bound ports of a session, as a new hub must know them.
 
-use super::{BindError, ManagerSession};
-use crate::client::attachment::ANSWER_PATIENCE;
-use crate::message::{BindRefusal, Request};
-use std::time::Instant;
+use crate::message::{BindRefusal, BindSpec, Request};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The port, or why not.
+/// The hub's answer about a port: the port, or the refusal.
 pub(super) type PortAnswer = Result<u16, BindRefusal>;
 
-/// Whether there is an answer about a port.
-enum Answer {
-    Now(PortAnswer),
-    /// Not before this time, or something can be read.
-    Later(Option<Instant>),
+/// A bound port.
+#[derive(Clone, Copy, Debug)]
+struct PortRecord {
+    spec: BindSpec,
+    listening: bool,
 }
 
-impl ManagerSession {
-    /// Asks about a port until a hub has answered. Returns the port.
-    pub(super) fn ask(&mut self, token: u64, request: &Request) -> Result<u16, BindError> {
-        if !self.attachment.is_ours() {
-            return Err(BindError::NotRunning);
-        }
-        let end = Instant::now() + ANSWER_PATIENCE;
-        let mut told = None;
-        loop {
-            if self.is_attached() && told != Some(self.hub) {
-                told = Some(self.hub);
-                self.tell(request);
-            }
-            let now = Instant::now();
-            match self.answer(token, now)? {
-                Answer::Now(Ok(port)) => return Ok(port),
-                Answer::Now(Err(refusal)) => return Err(refusal.into()),
-                Answer::Later(_) if now >= end => return Err(BindError::TimedOut),
-                Answer::Later(wake) => {
-                    let until = wake.map_or(end, |wake| wake.min(end));
-                    self.attachment.wait(until.saturating_duration_since(now))?;
-                }
-            }
+/// All bound ports by token.
+#[derive(Debug, Default)]
+pub(super) struct BoundPorts {
+    by_token: BTreeMap<u64, PortRecord>,
+    /// Ports that a new hub has yet to answer about.
+    unconfirmed: BTreeSet<u64>,
+    next_token: u64,
+}
+
+impl BoundPorts {
+    /// A token that was never used.
+    pub(super) fn new_token(&mut self) -> u64 {
+        self.next_token += 1;
+        self.next_token - 1
+    }
+
+    pub(super) fn contains(&self, token: u64) -> bool {
+        self.by_token.contains_key(&token)
+    }
+
+    /// The hub has bound a port.
+    pub(super) fn add(&mut self, token: u64, mut spec: BindSpec, port: u16) {
+        spec.address.set_port(port);
+        let before = self.by_token.insert(token, PortRecord { spec, listening: false });
+        assert!(before.is_none(), "a token is used once");
+    }
+
+    /// The hub has made a port a listening one, unless the port was lost in the meantime.
+    pub(super) fn set_listening(&mut self, token: u64) {
+        if let Some(port) = self.by_token.get_mut(&token) {
+            port.listening = true;
         }
     }
 
-    /// Hears what there is until the answer about a port is among it.
-    fn answer(&mut self, token: u64, now: Instant) -> Result<Answer, BindError> {
-        while self.is_attached() {
-            match self.receive() {
-                Ok(Some(heard)) => match self.hear(heard) {
-                    Some((about, outcome)) if about == token => return Ok(Answer::Now(outcome)),
-                    _ => {}
-                },
-                Ok(None) => {
-                    self.flush();
-                    return Ok(Answer::Later(None));
-                }
-                Err(reason) => self.lose_hub(&reason),
-            }
-        }
-        if !self.attachment.expects_hub() {
-            return Err(BindError::NotRunning);
-        }
-        Ok(Answer::Later(self.seek(now)))
+    /// Forgets a port. Returns whether there was one.
+    pub(super) fn remove(&mut self, token: u64) -> bool {
+        self.by_token.remove(&token).is_some()
+    }
+
+    /// The requests that give a new hub all ports.
+    pub(super) fn bind_again(&mut self) -> Vec<Request> {
+        self.unconfirmed = self.by_token.keys().copied().collect();
+        let requests = self.by_token.iter().map(|(token, port)| Request::Bind {
+            token: *token,
+            spec: port.spec,
+            listening: port.listening,
+            again: true,
+        });
+        requests.collect()
+    }
+
+    /// Whether an answer is to one of those requests. The next answer about this port is not.
+    pub(super) fn take_unconfirmed(&mut self, token: u64) -> bool {
+        self.unconfirmed.remove(&token)
     }
 }

@@ -1,32 +1,32 @@
-//! What a session for managing connections takes and gives.
+//! Events, options and counters of a session for managing connections.
 
 use crate::mad::MadPacket;
 use crate::record::DeviceRecord;
 
-/// What happened, from [`ManagerSession::next_event`](super::ManagerSession::next_event).
+/// An event of [`ManagerSession::next_event`](super::ManagerSession::next_event).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ManagerEvent {
     /// A MAD arrived.
     Mad(MadPacket),
-    /// The network could not deliver a MAD that begins something (REQ, SIDR_REQ). A hint: who is on
-    /// the way may have made it up. The local address is not known.
+    /// The network could not deliver a REQ or SIDR_REQ. Only a hint: any host on the
+    /// path can forge it. The local address is not known.
     Undelivered {
         /// The MAD.
         packet: MadPacket,
-        /// Why: `ECONNREFUSED` if the other host has no RDMA, `EHOSTUNREACH` if there is none.
+        /// The reason: `ECONNREFUSED` if the other host has no RDMA, `EHOSTUNREACH` if there is none.
         errno: i32,
     },
-    /// Addresses, MTU or link state changed; here is the whole new list.
+    /// Addresses, MTU or link state changed: the whole new list.
     DevicesChanged(Vec<DeviceRecord>),
-    /// The hub is gone. The session looks for a new one; MADs are lost until then.
+    /// The hub is gone. The session looks for a new one; MADs are dropped until then.
     HubLost,
-    /// A new hub knows this process, with what it had.
+    /// A new hub knows this process, its ports and its closing messages.
     Reattached,
-    /// The process has another number, for communication ids made from now on: its old one had
-    /// been given away when it came back.
+    /// The process has a new number for future communication ids: another process had
+    /// its old one when it came back.
     Renumbered(u16),
-    /// A port had been given away when the process came back to a new hub. Its token means
-    /// nothing any more.
+    /// Another process had the port when this one came back to a new hub. The token is
+    /// invalid.
     BindingLost {
         /// The port's token.
         token: u64,
@@ -36,27 +36,28 @@ pub enum ManagerEvent {
 /// How to bind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BindOptions {
-    /// `RDMA_OPTION_ID_REUSEADDR`: shares the port with others that have this set, as long as
-    /// nobody listens.
+    /// `RDMA_OPTION_ID_REUSEADDR`: shares the port with other bindings that have this set, as long as
+    /// none listens.
     pub reuse: bool,
-    /// `RDMA_OPTION_ID_AFONLY`: the unspecified IPv6 address does not stand for IPv4, too.
+    /// `RDMA_OPTION_ID_AFONLY`: the unspecified IPv6 address does not include IPv4.
     pub afonly: bool,
 }
 
 /// A port of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Binding {
-    /// Its name for [`ManagerSession::listen`](super::ManagerSession::listen) and [`ManagerSession::unbind`](super::ManagerSession::unbind). Never used again.
+pub struct BoundPort {
+    /// Identifies the port for [`ManagerSession::listen`](super::ManagerSession::listen) and
+    /// [`ManagerSession::unbind`](super::ManagerSession::unbind). Never used again.
     pub token: u64,
     /// The port.
     pub port: u16,
 }
 
-/// What the session has given up, and how often.
+/// The messages that a session has dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ManagerCounters {
-    /// MADs not sent because there was no hub, or it did not read.
+    /// MADs dropped because there was no hub, or it did not read.
     pub mads_dropped: u64,
-    /// ClosingMessages not kept since there were too many (131,072).
+    /// Closing messages dropped because there were too many (131,072).
     pub closing_dropped: u64,
 }
