@@ -11,12 +11,10 @@ const LARGEST_CIRCLE: usize = 3;
 const LARGER_CIRCLES: &[(&str, usize)] = &[
     ("longarm-cli", 17),
     ("longarm-device", 40),
-    ("longarm-hub", 9),
     ("longarm-udp", 5),
     ("longarm-memory", 21),
     ("longarm-transport", 30),
     ("longarm-ibverbs", 22),
-    ("longarm-connect", 14),
     ("longarm-rsocket", 9),
     ("longarm", 42),
     ("longarm-sim", 4),

@@ -21,7 +21,7 @@ const MAX_LEFT_OVER: usize = 4096;
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum ClientStage {
+pub(crate) enum ClientStage {
     /// It has not said hello.
     New,
     /// It may ask questions, attach, or manage connections.
@@ -47,19 +47,19 @@ struct OutgoingMessage {
 /// While its outbox is not empty the hub reads nothing from the client. A client that floods the hub or
 /// does not read stops only itself.
 #[derive(Debug)]
-pub(in super::super) struct ClientConnection {
+pub(crate) struct ClientConnection {
     socket: OwnedFd,
     process: Option<OwnedFd>,
     /// The process as the kernel names it.
-    pub(in super::super) peer: Peer,
+    pub(crate) peer: Peer,
     /// The process's number; the client's own word if the kernel does not tell.
-    pub(in super::super) pid: u32,
-    pub(in super::super) program: String,
-    pub(in super::super) stage: ClientStage,
+    pub(crate) pid: u32,
+    pub(crate) program: String,
+    pub(crate) stage: ClientStage,
     /// MADs queued for it.
-    pub(in super::super) mads_delivered: u64,
+    pub(crate) mads_delivered: u64,
     /// MADs dropped because it did not read.
-    pub(in super::super) mads_lost: u64,
+    pub(crate) mads_lost: u64,
     /// When it last sent something.
     active_at: Instant,
     /// Whether it has yet to be told about a change of the devices. Several changes become one message.
@@ -99,12 +99,12 @@ impl ClientConnection {
     }
 
     /// Whether it is attached or manages connections: then it hears about devices, and keeps the hub alive.
-    pub(in super::super) fn is_member(&self) -> bool {
+    pub(crate) fn is_member(&self) -> bool {
         matches!(self.stage, ClientStage::Attached | ClientStage::Managing)
     }
 
     /// Takes the client's hello. Returns the answer.
-    pub(in super::super) fn greet(&mut self, version: u32, pid: u32, program: &str) -> ClientResponse {
+    pub(crate) fn greet(&mut self, version: u32, pid: u32, program: &str) -> ClientResponse {
         let welcome = Reply::Welcome { version: VERSION, pid: std::process::id() };
         if version != VERSION {
             return ClientResponse::Final(welcome);
@@ -118,7 +118,7 @@ impl ClientConnection {
     }
 
     /// The client has sent something.
-    pub(in super::super) fn mark_active(&mut self) {
+    pub(crate) fn mark_active(&mut self) {
         self.active_at = Instant::now();
     }
 
@@ -129,17 +129,17 @@ impl ClientConnection {
     }
 
     /// Reads one message, without waiting.
-    pub(in super::super) fn receive(&self) -> Result<ReceivedMessage, ReceiveError> {
+    pub(crate) fn receive(&self) -> Result<ReceivedMessage, ReceiveError> {
         channel::receive(self.as_fd(), MAX_DESCRIPTORS)
     }
 
     /// Reads the messages that a client sent before it closed.
-    pub(in super::super) fn left_over(&self) -> impl Iterator<Item = ReceivedMessage> + '_ {
+    pub(crate) fn left_over(&self) -> impl Iterator<Item = ReceivedMessage> + '_ {
         (0..MAX_LEFT_OVER).map_while(|_| self.receive().ok())
     }
 
     /// Whether the outbox holds a message.
-    pub(in super::super) fn has_outgoing(&self) -> bool {
+    pub(crate) fn has_outgoing(&self) -> bool {
         !self.outbox.is_empty()
     }
 

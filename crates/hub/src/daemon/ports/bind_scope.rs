@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// A set of destination addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum BindScope {
+pub(crate) enum BindScope {
     /// One address.
     V4(Ipv4Addr),
     /// One address; the interface if it is link-local, else 0.
@@ -20,7 +20,7 @@ pub(in super::super) enum BindScope {
 impl BindScope {
     /// The destinations of an address to bind to. `None` if no host has such an address, or if it is link-local
     /// without its interface.
-    pub(in super::super) fn of(address: SocketAddr, afonly: bool) -> Option<BindScope> {
+    pub(crate) fn of(address: SocketAddr, afonly: bool) -> Option<BindScope> {
         let interface = match address {
             SocketAddr::V4(_) => 0,
             SocketAddr::V6(v6) => v6.scope_id(),
@@ -37,11 +37,11 @@ impl BindScope {
     }
 
     /// Whether a destination belongs to both.
-    pub(in super::super) fn overlaps(&self, other: &BindScope) -> bool {
+    pub(crate) fn overlaps(&self, other: &BindScope) -> bool {
         self.contains(other) || other.contains(self)
     }
 
-    pub(in super::super) fn covers(&self, destination: IpAddr, interface: u32) -> bool {
+    pub(crate) fn covers(&self, destination: IpAddr, interface: u32) -> bool {
         self.contains(&match destination.to_canonical() {
             IpAddr::V4(v4) => BindScope::V4(v4),
             IpAddr::V6(v6) => BindScope::V6(v6, if v6.is_unicast_link_local() { interface } else { 0 }),
@@ -49,7 +49,7 @@ impl BindScope {
     }
 
     /// The higher, the fewer destinations.
-    pub(in super::super) fn precision(&self) -> u8 {
+    pub(crate) fn precision(&self) -> u8 {
         match self {
             BindScope::V4(_) | BindScope::V6(..) => 2,
             BindScope::AnyV4 | BindScope::AnyV6 => 1,
