@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 
-use ::connect::{EventQueue, Hold, Id};
+use ::connect::{EventQueue, Id, SessionHold};
 use parking_lot::RwLock;
 
 use crate::abi::*;
@@ -20,7 +20,7 @@ static CHANNELS: RwLock<BTreeMap<usize, Channel>> = RwLock::new(BTreeMap::new())
 struct Channel {
     queue: EventQueue,
     /// Once it had an id: the next one need not attach this process to the hub anew.
-    hold: Option<Hold>,
+    hold: Option<SessionHold>,
 }
 
 /// `rdma_create_event_channel(3)`.
