@@ -5,8 +5,8 @@
 
 use wire::Bth;
 
+use crate::limits::MAX_PACKET_BYTES;
 use crate::memory::{Memory, MemoryError, PdId};
-use crate::qp::MAX_PACKET_BYTES;
 use crate::wr::Payload;
 
 /// Writes one packet into a buffer, front to back. The base transport header

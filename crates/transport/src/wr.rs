@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 use wire::{FlushLevel, FlushPlacement, Gid, QKey, Qpn, RKey};
 
+use crate::completion::CompletionOp;
 use crate::memory::{AtomicOp, BindMw, Sge};
 
 /// A scatter/gather list; two entries fit without allocation.
@@ -57,6 +58,55 @@ pub enum SendOp {
     LocalInvalidate(RKey),
     /// Binds a memory window of our own.
     Bind(BindMw),
+}
+
+impl SendOp {
+    /// The operation in the completion of the request.
+    #[inline]
+    pub fn completion_op(&self) -> CompletionOp {
+        match self {
+            SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_) => CompletionOp::Send,
+            SendOp::Write(_) | SendOp::WriteImm(..) => CompletionOp::Write,
+            SendOp::Read(_) => CompletionOp::Read,
+            SendOp::Atomic(_, AtomicOp::CompareSwap { .. }) => CompletionOp::CompareSwap,
+            SendOp::Atomic(_, AtomicOp::FetchAdd { .. }) => CompletionOp::FetchAdd,
+            SendOp::AtomicWrite(_) => CompletionOp::AtomicWrite,
+            SendOp::Flush { .. } => CompletionOp::Flush,
+            SendOp::LocalInvalidate(_) => CompletionOp::LocalInvalidate,
+            SendOp::Bind(_) => CompletionOp::BindMw,
+        }
+    }
+
+    /// The requester executes it alone: no packets.
+    #[inline]
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self, SendOp::LocalInvalidate(_) | SendOp::Bind(_))
+    }
+
+    /// A SEND of any kind.
+    #[inline]
+    pub(crate) fn is_send(&self) -> bool {
+        matches!(self, SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_))
+    }
+
+    /// READs, atomics, ATOMIC WRITE and FLUSH: each has a response of its own and counts for `max_rd_atomic`
+    /// (Annex A19).
+    #[inline]
+    pub(crate) fn is_read_or_atomic(&self) -> bool {
+        self.has_result() || matches!(self, SendOp::AtomicWrite(_) | SendOp::Flush { .. })
+    }
+
+    /// The response is written to the payload's buffers.
+    #[inline]
+    pub(crate) fn has_result(&self) -> bool {
+        matches!(self, SendOp::Read(_) | SendOp::Atomic(..))
+    }
+
+    /// It uses a receive WQE of the peer.
+    #[inline]
+    pub(crate) fn uses_recv(&self) -> bool {
+        self.is_send() || matches!(self, SendOp::WriteImm(..))
+    }
 }
 
 /// An address in the peer's memory.

@@ -4,8 +4,6 @@ use std::collections::VecDeque;
 
 use wire::Psn;
 
-use crate::completion::CompletionOp;
-use crate::memory::AtomicOp;
 use crate::wr::{Payload, SendFlags, SendOp, SendWr, UdDestination};
 
 /// Cost in the window of a packet beyond its payload: what a socket buffer keeps for it.
@@ -42,59 +40,6 @@ impl SendWqe {
     pub(crate) fn end_psn(&self) -> Psn {
         self.first_psn.add(self.packets)
     }
-
-    /// What the completion calls it.
-    pub(crate) fn completion_op(&self) -> CompletionOp {
-        completion_op(&self.op)
-    }
-
-    /// Carried out by the requester alone: no packets.
-    pub(crate) fn is_local(&self) -> bool {
-        matches!(self.op, SendOp::LocalInvalidate(_) | SendOp::Bind(_))
-    }
-
-    /// Answered by a response of its own, under the limit of `max_rd_atomic`.
-    pub(crate) fn is_read_or_atomic(&self) -> bool {
-        is_read_or_atomic(&self.op)
-    }
-
-    /// Whether its payload is where the result goes.
-    pub(crate) fn has_result(&self) -> bool {
-        has_result(&self.op)
-    }
-
-    /// Uses a receive WQE of the peer.
-    pub(crate) fn uses_recv(&self) -> bool {
-        uses_recv(&self.op)
-    }
-}
-
-/// What the completion of `op` calls it.
-pub(crate) fn completion_op(op: &SendOp) -> CompletionOp {
-    match op {
-        SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_) => CompletionOp::Send,
-        SendOp::Write(_) | SendOp::WriteImm(..) => CompletionOp::Write,
-        SendOp::Read(_) => CompletionOp::Read,
-        SendOp::Atomic(_, AtomicOp::CompareSwap { .. }) => CompletionOp::CompareSwap,
-        SendOp::Atomic(_, AtomicOp::FetchAdd { .. }) => CompletionOp::FetchAdd,
-        SendOp::AtomicWrite(_) => CompletionOp::AtomicWrite,
-        SendOp::Flush { .. } => CompletionOp::Flush,
-        SendOp::LocalInvalidate(_) => CompletionOp::LocalInvalidate,
-        SendOp::Bind(_) => CompletionOp::BindMw,
-    }
-}
-
-/// READs, atomics, and what is answered and limited as they are (Annex A19).
-pub(crate) fn is_read_or_atomic(op: &SendOp) -> bool {
-    has_result(op) || matches!(op, SendOp::AtomicWrite(_) | SendOp::Flush { .. })
-}
-
-pub(crate) fn has_result(op: &SendOp) -> bool {
-    matches!(op, SendOp::Read(_) | SendOp::Atomic(..))
-}
-
-fn uses_recv(op: &SendOp) -> bool {
-    matches!(op, SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_) | SendOp::WriteImm(..))
 }
 
 fn packets(op: &SendOp, len_bytes: u32, mtu: u32) -> u32 {
@@ -124,7 +69,7 @@ impl SendQueue {
     pub(crate) fn push(&mut self, wr: SendWr, mtu: u32) {
         let len_bytes = wr.payload.len_bytes() as u32;
         let packets = packets(&wr.op, len_bytes, mtu);
-        self.recvs_used += u64::from(uses_recv(&wr.op));
+        self.recvs_used += u64::from(wr.op.uses_recv());
         self.wqes.push_back(SendWqe {
             wr_id: wr.wr_id,
             op: wr.op,
@@ -187,7 +132,7 @@ impl SendQueue {
             None => self.recvs_used,
             Some(head) => {
                 let begun_send = head.first_psn.before(una) && !matches!(head.op, SendOp::WriteImm(..));
-                head.recvs_used - u64::from(head.uses_recv() && !begun_send)
+                head.recvs_used - u64::from(head.op.uses_recv() && !begun_send)
             }
         }
     }

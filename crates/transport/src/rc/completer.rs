@@ -7,11 +7,11 @@
 use wire::{Aeth, NakCode, Operation, Packet, Piggyback, Psn, SyndromeKind};
 
 use crate::congestion::Congestion;
-use crate::core::Core;
 use crate::drop::DropReason;
+use crate::failure::QpFailure;
 use crate::host::Host;
 use crate::memory::{Memory, MemoryError};
-use crate::qp::Failure;
+use crate::qp_core::QpCore;
 use crate::queue::send::SendWqe;
 use crate::rc::requester::Requester;
 use crate::reason::Reason;
@@ -22,7 +22,7 @@ impl Requester {
     /// Takes in an ACK, a NAK, or a response with data.
     pub(super) fn handle_response(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         now: Time,
         host: &mut impl Host,
@@ -40,7 +40,7 @@ impl Requester {
 
     fn handle_acknowledge(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         now: Time,
         host: &mut impl Host,
@@ -52,7 +52,7 @@ impl Requester {
     /// Takes in the acknowledge that a request has brought along, which is proven.
     pub(super) fn handle_piggyback(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         along: &Piggyback,
         now: Time,
         host: &mut impl Host,
@@ -64,7 +64,7 @@ impl Requester {
 
     fn handle_aeth(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         psn: Psn,
         aeth: Aeth,
         now: Time,
@@ -85,7 +85,7 @@ impl Requester {
 
     fn handle_ack(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         psn: Psn,
         credits: Option<u32>,
         now: Time,
@@ -107,7 +107,7 @@ impl Requester {
 
     /// A probe acknowledged alone, and not with what was sent after it, has filled a gap:
     /// what followed was dropped by the peer and is sent again.
-    fn conclude_probe(&mut self, core: &Core, acknowledged: Psn, now: Time) {
+    fn conclude_probe(&mut self, core: &QpCore, acknowledged: Psn, now: Time) {
         let Some(probed) = self.probed else { return };
         if acknowledged.before(probed) {
             return;
@@ -119,21 +119,21 @@ impl Requester {
         }
     }
 
-    pub(super) fn imply_nak(&mut self, core: &mut Core, now: Time) {
+    pub(super) fn imply_nak(&mut self, core: &mut QpCore, now: Time) {
         core.counters.implied_naks += 1;
         self.rewind_after_loss(core, now);
     }
 
     /// Everything before `upto` has arrived. Stops before a READ or atomic that is
     /// unanswered; tells how far it came.
-    pub(super) fn acknowledge(&mut self, core: &mut Core, upto: Psn, now: Time, host: &mut impl Host) -> Psn {
+    pub(super) fn acknowledge(&mut self, core: &mut QpCore, upto: Psn, now: Time, host: &mut impl Host) -> Psn {
         let mut reached = self.una;
         for index in 0.. {
             let Some(wqe) = core.sq.get(index) else { break };
-            if wqe.is_local() {
+            if wqe.op.is_local() {
                 continue;
             }
-            if !wqe.first_psn.before(upto) || wqe.is_read_or_atomic() {
+            if !wqe.first_psn.before(upto) || wqe.op.is_read_or_atomic() {
                 break;
             }
             reached = if wqe.end_psn().before(upto) { wqe.end_psn() } else { upto };
@@ -144,7 +144,7 @@ impl Requester {
         self.una
     }
 
-    fn move_una(&mut self, core: &mut Core, to: Psn, now: Time, host: &mut impl Host) {
+    fn move_una(&mut self, core: &mut QpCore, to: Psn, now: Time, host: &mut impl Host) {
         let packets = to.distance(self.una) as u64;
         self.una = to;
         self.futile = 0;
@@ -158,7 +158,7 @@ impl Requester {
 
     fn handle_nak(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         psn: Psn,
         code: NakCode,
         now: Time,
@@ -174,14 +174,14 @@ impl Requester {
             self.rewind_after_loss(core, now);
         } else {
             core.counters.rx_error_naks += 1;
-            self.failure = Some(Failure::SendQueue(Reason::PeerRefused(code)));
+            self.failure = Some(QpFailure::SendQueue(Reason::PeerRefused(code)));
         }
         Ok(())
     }
 
     fn handle_rnr_nak(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         psn: Psn,
         timer: u8,
         now: Time,
@@ -201,7 +201,7 @@ impl Requester {
         if core.attr.rnr_retry != 7 {
             self.retry.rnr_retries += 1;
             if self.retry.rnr_retries > core.attr.rnr_retry {
-                self.failure = Some(Failure::SendQueue(Reason::ReceiverNotReady { retries: core.attr.rnr_retry }));
+                self.failure = Some(QpFailure::SendQueue(Reason::ReceiverNotReady { retries: core.attr.rnr_retry }));
                 return Ok(());
             }
         }
@@ -212,7 +212,7 @@ impl Requester {
 
     /// Takes a response with data at its PSN. Requests before it are acknowledged by it.
     /// Tells whether it is the one that is due.
-    fn reach(&mut self, core: &mut Core, psn: Psn, now: Time, host: &mut impl Host) -> Result<bool, DropReason> {
+    fn reach(&mut self, core: &mut QpCore, psn: Psn, now: Time, host: &mut impl Host) -> Result<bool, DropReason> {
         if !self.is_outstanding(psn) {
             return Err(DropReason::GhostResponse);
         }
@@ -225,7 +225,7 @@ impl Requester {
 
     fn handle_read_response(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         now: Time,
         host: &mut impl Host,
@@ -247,7 +247,7 @@ impl Requester {
             return Err(self.bad_response());
         }
         if let Err(refused) = store(core, head, offset, packet.payload(), host) {
-            self.failure = Some(Failure::SendQueue(Reason::LocalMemory(refused)));
+            self.failure = Some(QpFailure::SendQueue(Reason::LocalMemory(refused)));
             return Ok(());
         }
         self.move_una(core, self.una.next(), now, host);
@@ -256,7 +256,7 @@ impl Requester {
 
     fn handle_atomic_response(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         now: Time,
         host: &mut impl Host,
@@ -270,7 +270,7 @@ impl Requester {
             return Err(self.bad_response());
         };
         if let Err(refused) = store(core, head, 0, &original.to_ne_bytes(), host) {
-            self.failure = Some(Failure::SendQueue(Reason::LocalMemory(refused)));
+            self.failure = Some(QpFailure::SendQueue(Reason::LocalMemory(refused)));
             return Ok(());
         }
         self.move_una(core, self.una.next(), now, host);
@@ -279,7 +279,7 @@ impl Requester {
 
     /// A response that fits no request ends the connection (9.9.2, bad response).
     fn bad_response(&mut self) -> DropReason {
-        self.failure = Some(Failure::SendQueue(Reason::BadResponse));
+        self.failure = Some(QpFailure::SendQueue(Reason::BadResponse));
         DropReason::BadResponse
     }
 }
@@ -291,7 +291,7 @@ fn check_ack_syndrome(aeth: Option<Aeth>) -> Result<(), DropReason> {
     }
 }
 
-fn store(core: &Core, wqe: &SendWqe, offset: u64, data: &[u8], host: &impl Host) -> Result<(), MemoryError> {
+fn store(core: &QpCore, wqe: &SendWqe, offset: u64, data: &[u8], host: &impl Host) -> Result<(), MemoryError> {
     match &wqe.payload {
         _ if data.is_empty() => Ok(()),
         Payload::Sgl(sgl) => host.memory().scatter(core.pd, sgl, offset, data),

@@ -30,10 +30,11 @@ use wire::{Operation, Packet, Service};
 
 use crate::attr::{QpAttr, QpState, QpType, Tuning};
 use crate::congestion::Evidence;
-use crate::core::Core;
 use crate::drop::DropReason;
+use crate::failure::QpFailure;
 use crate::host::{Host, QpEvent};
-use crate::qp::{Failure, RecvMeta, Transmit};
+use crate::network::{RecvMeta, Transmit};
+use crate::qp_core::QpCore;
 use crate::state;
 use crate::time::Time;
 use pace::Pace;
@@ -50,7 +51,7 @@ const LATELY: Duration = Duration::from_millis(10);
 pub(crate) struct Rc {
     requester: Requester,
     responder: Responder,
-    failure: Option<Failure>,
+    failure: Option<QpFailure>,
     drained_event_due: bool,
     pace: Pace,
     /// When a packet left last.
@@ -69,13 +70,13 @@ impl Rc {
         }
     }
 
-    pub(crate) fn query(&self, core: &Core, attr: &mut QpAttr) {
+    pub(crate) fn query(&self, core: &QpCore, attr: &mut QpAttr) {
         attr.sq_psn = self.requester.next_psn();
         attr.rq_psn = self.responder.expected_psn();
         attr.draining = core.state() == QpState::Sqd && !self.requester.is_drained();
     }
 
-    pub(crate) fn entered(&mut self, core: &mut Core, from: QpState, now: Time, host: &mut impl Host) {
+    pub(crate) fn entered(&mut self, core: &mut QpCore, from: QpState, now: Time, host: &mut impl Host) {
         match (from, core.state()) {
             (QpState::Init, QpState::Rtr) => self.responder.start(core),
             (QpState::Rtr, QpState::Rts) => self.requester.start(core),
@@ -88,7 +89,7 @@ impl Rc {
 
     /// The queue pair enters the error state: what a message had taken is given back.
     /// Responses that are due (a NAK above all) still leave.
-    pub(crate) fn failed(&mut self, core: &mut Core, host: &mut impl Host) {
+    pub(crate) fn failed(&mut self, core: &mut QpCore, host: &mut impl Host) {
         self.requester.stop();
         self.pace = Pace::default();
         self.responder.flush(core, host);
@@ -96,7 +97,7 @@ impl Rc {
 
     pub(crate) fn handle_packet(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         arrival: &RecvMeta,
         now: Time,
@@ -131,7 +132,7 @@ impl Rc {
     /// it by the cookie it once told us. The packet is taken if the request is.
     fn handle_both(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         now: Time,
         host: &mut impl Host,
@@ -153,7 +154,7 @@ impl Rc {
 
     fn handle_response(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         now: Time,
         host: &mut impl Host,
@@ -167,7 +168,12 @@ impl Rc {
         outcome
     }
 
-    fn handle_request(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), DropReason> {
+    fn handle_request(
+        &mut self,
+        core: &mut QpCore,
+        packet: &Packet<'_>,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
         let outcome = self.responder.handle_request(core, packet, host);
         self.failure = self.responder.take_failure();
         outcome
@@ -177,7 +183,7 @@ impl Rc {
     /// acknowledge last: it is the shortest packet and so fits the end of a batch.
     pub(crate) fn poll_transmit(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         now: Time,
         out: &mut [u8],
         host: &mut impl Host,
@@ -196,7 +202,7 @@ impl Rc {
         Some(self.pace.sent(core, transmit, now))
     }
 
-    fn poll_data(&mut self, core: &mut Core, now: Time, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
+    fn poll_data(&mut self, core: &mut QpCore, now: Time, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
         if self.responder.has_urgent() {
             return self.poll_responder(core, out, host);
         }
@@ -216,24 +222,24 @@ impl Rc {
 
     /// The acknowledge that the next request may bring along. Several packets that leave together are one group, of
     /// which a plain acknowledge is the shorter end; so this is for a request that leaves alone.
-    fn acknowledge_along(&self, core: &Core, now: Time) -> Option<Along> {
+    fn acknowledge_along(&self, core: &QpCore, now: Time) -> Option<Along> {
         let alone = self.requester.peer_takes_piggybacks && self.last_sent != now;
         if alone { self.responder.lone_acknowledge(core) } else { None }
     }
 
-    fn poll_responder(&mut self, core: &mut Core, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
+    fn poll_responder(&mut self, core: &mut QpCore, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
         let transmit = self.responder.poll_transmit(core, out, host);
         self.failure = self.responder.take_failure();
         transmit
     }
 
     #[inline]
-    pub(crate) fn is_idle(&self, core: &Core) -> bool {
+    pub(crate) fn is_idle(&self, core: &QpCore) -> bool {
         let nothing_to_say = !self.responder.has_urgent() && !self.responder.has_ack();
         nothing_to_say && !self.pace.notification_due() && self.requester.is_through(core)
     }
 
-    pub(crate) fn wants_transmit(&self, core: &Core) -> bool {
+    pub(crate) fn wants_transmit(&self, core: &QpCore) -> bool {
         match self.pace.waits_until() {
             _ if self.pace.notification_due() => true,
             Some(_) => self.responder.has_urgent() && !self.responder.sends_data(),
@@ -246,7 +252,7 @@ impl Rc {
         self.requester.held = hold;
     }
 
-    pub(crate) fn is_held_back(&self, core: &Core) -> bool {
+    pub(crate) fn is_held_back(&self, core: &QpCore) -> bool {
         self.requester.is_held_back(core)
     }
 
@@ -257,7 +263,7 @@ impl Rc {
     }
 
     /// Window cost of what was sent and is not answered.
-    pub(crate) fn in_flight_bytes(&self, core: &Core) -> u64 {
+    pub(crate) fn in_flight_bytes(&self, core: &QpCore) -> u64 {
         if core.sq.is_empty() { 0 } else { self.requester.on_the_way(core) }
     }
 
@@ -265,7 +271,7 @@ impl Rc {
         self.responder.has_ack() && (self.pace.waits_until().is_none() || !self.responder.sends_data())
     }
 
-    pub(crate) fn recv_posted(&mut self, core: &Core) {
+    pub(crate) fn recv_posted(&mut self, core: &QpCore) {
         self.responder.recv_posted(core);
     }
 
@@ -282,7 +288,7 @@ impl Rc {
     }
 
     /// Congestion is notified: by the peer, if that can be proven; else perhaps (docs/security.md).
-    fn handle_cnp(&mut self, core: &mut Core, packet: &Packet<'_>, now: Time) -> Result<(), DropReason> {
+    fn handle_cnp(&mut self, core: &mut QpCore, packet: &Packet<'_>, now: Time) -> Result<(), DropReason> {
         let evidence = self.evidence_of(packet, now)?;
         core.counters.rx_cnps += 1;
         if core.tuning.dcqcn.enabled {
@@ -319,7 +325,7 @@ impl Rc {
         self.responder.ack_now();
     }
 
-    pub(crate) fn handle_timeout(&mut self, core: &mut Core, now: Time) {
+    pub(crate) fn handle_timeout(&mut self, core: &mut QpCore, now: Time) {
         self.pace.time_passed(now);
         self.responder.handle_timeout(now);
         if state::completes(core.state()) {
@@ -328,7 +334,7 @@ impl Rc {
         }
     }
 
-    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+    pub(crate) fn take_failure(&mut self) -> Option<QpFailure> {
         self.failure.take()
     }
 
@@ -338,7 +344,7 @@ impl Rc {
     }
 
     /// The event that SQD promised, once nothing is on the way any more (10.3.1, SQD).
-    fn note_drained(&mut self, core: &Core, host: &mut impl Host) {
+    fn note_drained(&mut self, core: &QpCore, host: &mut impl Host) {
         if self.drained_event_due && core.state() == QpState::Sqd && self.requester.is_drained() {
             self.drained_event_due = false;
             host.event(QpEvent::SendQueueDrained);

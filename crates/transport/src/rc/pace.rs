@@ -5,9 +5,9 @@ use wire::{Bth, Cnp, Cookie, Opcode};
 
 use crate::congestion::Evidence;
 use crate::congestion::dcqcn::{Notifier, RateLimit};
-use crate::core::Core;
+use crate::network::Transmit;
 use crate::packet::Builder;
-use crate::qp::Transmit;
+use crate::qp_core::QpCore;
 use crate::time::Time;
 
 /// The ECN bits of the traffic class (RFC 3168).
@@ -26,7 +26,7 @@ pub(super) struct Pace {
 
 impl Pace {
     /// A packet came with a mark of congestion.
-    pub(super) fn marked(&mut self, core: &Core, now: Time) {
+    pub(super) fn marked(&mut self, core: &QpCore, now: Time) {
         if core.tuning.dcqcn.enabled {
             self.notifier.marked(core.tuning.dcqcn.cnp_interval, now);
         }
@@ -38,7 +38,7 @@ impl Pace {
 
     /// The CNP (Annex A17.9): nothing but a base header with BECN, and 16 reserved bytes.
     /// The cookie proves it, if both ends share one.
-    pub(super) fn notify(&mut self, core: &mut Core, cookie: Cookie, out: &mut [u8]) -> Transmit {
+    pub(super) fn notify(&mut self, core: &mut QpCore, cookie: Cookie, out: &mut [u8]) -> Transmit {
         self.notifier.due = false;
         core.counters.tx_cnps += 1;
         let opcode = Opcode::CNP;
@@ -49,7 +49,7 @@ impl Pace {
 
     /// A CNP has come. The first one finds packets leaving at `rate` bytes per second. One that nobody can prove
     /// counts at most once per interval.
-    pub(super) fn notified(&mut self, core: &Core, rate: u64, evidence: Evidence, now: Time) {
+    pub(super) fn notified(&mut self, core: &QpCore, rate: u64, evidence: Evidence, now: Time) {
         if evidence != Evidence::Proven {
             let interval = core.tuning.dcqcn.cnp_interval;
             if self.unproven_at.is_some_and(|last| now.since(last) < interval) {
@@ -74,7 +74,7 @@ impl Pace {
     }
 
     /// Whether the time of the next packet has not come.
-    pub(super) fn must_wait(&mut self, core: &mut Core, now: Time) -> bool {
+    pub(super) fn must_wait(&mut self, core: &mut QpCore, now: Time) -> bool {
         let blocked = self.limit.as_mut().and_then(|limit| limit.blocked(now));
         if self.limit.as_ref().is_some_and(|limit| limit.is_over()) {
             self.limit = None;
@@ -96,7 +96,7 @@ impl Pace {
 
     /// A packet leaves: it counts, and says that marks are understood here.
     #[inline]
-    pub(super) fn sent(&mut self, core: &Core, mut transmit: Transmit, now: Time) -> Transmit {
+    pub(super) fn sent(&mut self, core: &QpCore, mut transmit: Transmit, now: Time) -> Transmit {
         if let Some(limit) = &mut self.limit {
             limit.sent(transmit.len_bytes as u64, now);
         }

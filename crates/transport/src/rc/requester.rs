@@ -22,10 +22,11 @@ use wire::{Cookie, Piggyback, Psn};
 
 use crate::attr::{QpState, Tuning};
 use crate::congestion::{Aimd, Congestion, Evidence};
-use crate::core::Core;
+use crate::failure::QpFailure;
 use crate::host::Host;
 use crate::memory::Memory;
-use crate::qp::{Failure, Transmit};
+use crate::network::Transmit;
+use crate::qp_core::QpCore;
 use crate::queue::send::{PACKET_OVERHEAD_BYTES, SendWqe};
 use crate::rc::agreement::Agreement;
 use crate::rc::parts::ReadParts;
@@ -101,7 +102,7 @@ pub(crate) struct Requester {
     pub(super) held: bool,
     /// The WQE at the cursor cannot be sent; it fails when those before it are done.
     pub(super) blocked: Option<Reason>,
-    pub(super) failure: Option<Failure>,
+    pub(super) failure: Option<QpFailure>,
 }
 
 impl Requester {
@@ -137,7 +138,7 @@ impl Requester {
     }
 
     /// RTR to RTS: the send queue is empty and PSNs begin at `sq_psn`.
-    pub(crate) fn start(&mut self, core: &Core) {
+    pub(crate) fn start(&mut self, core: &QpCore) {
         let first = core.attr.sq_psn;
         (self.next, self.una, self.sent) = (first, first, first);
         self.congestion.restart(u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES);
@@ -199,20 +200,20 @@ impl Requester {
     }
 
     /// A failure, also the one of a blocked WQE when its turn has come.
-    pub(crate) fn take_failure(&mut self, core: &Core) -> Option<Failure> {
+    pub(crate) fn take_failure(&mut self, core: &QpCore) -> Option<QpFailure> {
         if self.failure.is_none() && self.cursor.wqe == 0 && !core.sq.is_empty() {
-            self.failure = self.blocked.take().map(Failure::SendQueue);
+            self.failure = self.blocked.take().map(QpFailure::SendQueue);
         }
         self.failure.take()
     }
 
     /// Whether all that was posted was sent, and nothing of it is to be sent again now.
     #[inline]
-    pub(crate) fn is_through(&self, core: &Core) -> bool {
+    pub(crate) fn is_through(&self, core: &QpCore) -> bool {
         self.cursor.wqe == core.sq.len() && !self.probe_due && self.scoreboard.is_none()
     }
 
-    pub(crate) fn wants_transmit(&self, core: &Core) -> bool {
+    pub(crate) fn wants_transmit(&self, core: &QpCore) -> bool {
         if self.probe_due {
             return true;
         }
@@ -220,7 +221,7 @@ impl Requester {
             return may_repair;
         }
         match core.sq.get(self.cursor.wqe) {
-            Some(wqe) if self.may_work(core, wqe) => wqe.is_local() || self.may_send(core, wqe),
+            Some(wqe) if self.may_work(core, wqe) => wqe.op.is_local() || self.may_send(core, wqe),
             _ => false,
         }
     }
@@ -229,7 +230,7 @@ impl Requester {
     /// brings it along.
     pub(crate) fn poll_transmit(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         now: Time,
         along: &mut Option<Along>,
         out: &mut [u8],
@@ -246,7 +247,7 @@ impl Requester {
             if !self.may_work(core, wqe) {
                 return None;
             }
-            if !wqe.is_local() {
+            if !wqe.op.is_local() {
                 return if self.may_send(core, wqe) { self.send_next(core, now, along, out, host) } else { None };
             }
             self.execute_local(core, host)?;
@@ -254,7 +255,7 @@ impl Requester {
     }
 
     /// What is missing at the peer comes first: whether anything is, and may be sent now.
-    fn may_repair_now(&self, core: &Core) -> Option<bool> {
+    fn may_repair_now(&self, core: &QpCore) -> Option<bool> {
         let may_repair = self.may_repair(core)?;
         let state_allows = state::completes(core.state());
         Some(may_repair && state_allows && self.blocked.is_none() && !self.retry.waits_for_receiver())
@@ -275,7 +276,7 @@ impl Requester {
 
     fn send_next(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         now: Time,
         along: &mut Option<Along>,
         out: &mut [u8],
@@ -302,7 +303,7 @@ impl Requester {
                 return None;
             }
         };
-        if wqe.is_read_or_atomic() {
+        if wqe.op.is_read_or_atomic() {
             self.note_read(matches!(wqe.op, SendOp::Read(_)), psn.add(step));
         }
         self.count(core, psn, ack_req, now);
@@ -313,16 +314,16 @@ impl Requester {
 
     /// Whether the packet at the cursor may bring an acknowledge along: it is a message of its own, was never sent,
     /// is the last that leaves now, and stays within the path MTU.
-    fn may_bring(&self, core: &Core, wqe: &SendWqe) -> bool {
+    fn may_bring(&self, core: &QpCore, wqe: &SendWqe) -> bool {
         let is_last = self.cursor.wqe + 1 == core.sq.len();
         let is_one = wqe.packets == 1 && wqe.len_bytes + (Piggyback::LEN + Cookie::LEN) as u32 <= core.mtu();
-        self.peer_takes_piggybacks && is_last && is_one && !wqe.is_read_or_atomic() && self.is_new()
+        self.peer_takes_piggybacks && is_last && is_one && !wqe.op.is_read_or_atomic() && self.is_new()
     }
 
     /// A long WRITE goes to a peer like us as WRITEs of one packet each. Its packets then have one length, and
     /// those that leave together are not cut behind the first, which alone would have an address. Decided
     /// before the first packet leaves: what is sent again has the same form.
-    fn choose_form(&mut self, core: &mut Core) {
+    fn choose_form(&mut self, core: &mut QpCore) {
         let (is_new, is_like_us) = (self.is_new(), self.peer_volunteers);
         if is_new && let Some(wqe) = core.sq.get_mut(self.cursor.wqe) {
             wqe.in_pieces = is_like_us && matches!(wqe.op, SendOp::Write(_));
@@ -331,25 +332,25 @@ impl Requester {
 
     /// Whether an acknowledge is to be asked for whatever the message is: after many packets, and with the last that
     /// may leave now, unless one that was asked for lately will come.
-    fn is_answer_due(&self, core: &Core, is_last: bool) -> bool {
+    fn is_answer_due(&self, core: &QpCore, is_last: bool) -> bool {
         let (since, interval) = (self.since_ack_request + 1, self.ack_request_interval(core));
         since >= interval || is_last && (since >= interval / 2 || !self.awaits_answer())
     }
 
     /// Several acknowledges a window, so that the loss of one packet or one acknowledge stops nothing; fewer where
     /// it is large.
-    fn ack_request_interval(&self, core: &Core) -> u32 {
+    fn ack_request_interval(&self, core: &QpCore) -> u32 {
         let part = if self.window_holds_groups(core) { 2 } else { 4 };
         (packets_in(self.congestion.window_bytes(), packet_cost(core)) / part).clamp(1, ACK_REQUEST_INTERVAL)
     }
 
     /// Whether the end of a message asks for an acknowledge. Where nobody waits for its completion, and a peer like
     /// us acknowledges it in a while by itself, an acknowledge at once would only cost both sides time.
-    fn wants_answer(&self, core: &Core, wqe: &SendWqe) -> bool {
-        let awaited = core.signal_all || wqe.flags.contains(SendFlags::SIGNALED) || wqe.is_read_or_atomic();
+    fn wants_answer(&self, core: &QpCore, wqe: &SendWqe) -> bool {
+        let awaited = core.signal_all || wqe.flags.contains(SendFlags::SIGNALED) || wqe.op.is_read_or_atomic();
         let crowded = core.sq.len() * 2 > core.caps.max_send_wr as usize && (wqe.packets == 1 || !self.awaits_answer());
         // Acknowledges bring credits: without them the requester would stop when they are used up.
-        let poor = wqe.uses_recv() && self.credit_limit.saturating_sub(wqe.recvs_used) < self.few_credits;
+        let poor = wqe.op.uses_recv() && self.credit_limit.saturating_sub(wqe.recvs_used) < self.few_credits;
         awaited || crowded || poor || !self.peer_volunteers || core.state() != QpState::Rts
     }
 
@@ -358,7 +359,7 @@ impl Requester {
         self.una.before(self.sent) && self.asked.is_some_and(|asked| !asked.before(self.una))
     }
 
-    pub(super) fn count(&mut self, core: &mut Core, psn: Psn, ack_req: bool, now: Time) {
+    pub(super) fn count(&mut self, core: &mut QpCore, psn: Psn, ack_req: bool, now: Time) {
         self.since_ack_request = if ack_req { 0 } else { self.since_ack_request + 1 };
         self.retry.arm_if_idle(now);
         if ack_req {
@@ -371,7 +372,7 @@ impl Requester {
         }
     }
 
-    fn advance(&mut self, core: &Core, step: u32) {
+    fn advance(&mut self, core: &QpCore, step: u32) {
         self.next = self.next.add(step);
         if self.sent.before(self.next) {
             self.sent = self.next;
@@ -383,7 +384,7 @@ impl Requester {
     }
 
     /// Carries out the bind or invalidate at the cursor; `None` if it fails.
-    fn execute_local(&mut self, core: &mut Core, host: &mut impl Host) -> Option<()> {
+    fn execute_local(&mut self, core: &mut QpCore, host: &mut impl Host) -> Option<()> {
         let who = core.accessor();
         let wqe = core.sq.get_mut(self.cursor.wqe)?;
         let outcome = match &wqe.op {
@@ -406,9 +407,9 @@ impl Requester {
     }
 
     /// Completes WQEs at the head whose last PSN is acknowledged.
-    pub(super) fn complete_done(&mut self, core: &mut Core, host: &mut impl Host) {
+    pub(super) fn complete_done(&mut self, core: &mut QpCore, host: &mut impl Host) {
         while let Some(head) = core.sq.head() {
-            let done = if head.is_local() { head.executed } else { !self.una.before(head.end_psn()) };
+            let done = if head.op.is_local() { head.executed } else { !self.una.before(head.end_psn()) };
             if !done {
                 break;
             }
@@ -429,7 +430,7 @@ impl Requester {
 }
 
 /// What a full packet takes of the window.
-fn packet_cost(core: &Core) -> u64 {
+fn packet_cost(core: &QpCore) -> u64 {
     u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES
 }
 

@@ -19,11 +19,13 @@ use std::collections::VecDeque;
 use wire::{Cookie, NakCode, Operation, Packet, Position, Psn, RKey, Syndrome};
 
 use crate::completion::{Completion, CompletionOp, Status};
-use crate::core::Core;
 use crate::drop::DropReason;
+use crate::failure::QpFailure;
 use crate::host::{CqSide, Host, QpEvent};
+use crate::limits::MAX_MESSAGE_BYTES;
 use crate::memory::{Accessor, Memory, MemoryError, PdId};
-use crate::qp::{Failure, MAX_MESSAGE_BYTES, Transmit};
+use crate::network::Transmit;
+use crate::qp_core::QpCore;
 use crate::rc::agreement::Invitation;
 use crate::rc::reorder::Reorder;
 use crate::rc::response::{Along, Note, Response, Responses};
@@ -85,12 +87,12 @@ pub(crate) struct Responder {
     receiver_not_ready: bool,
     /// The last acknowledge said that no receive WQE is posted.
     starved: bool,
-    failure: Option<Failure>,
+    failure: Option<QpFailure>,
 }
 
 impl Responder {
     /// INIT to RTR.
-    pub(crate) fn start(&mut self, core: &mut Core) {
+    pub(crate) fn start(&mut self, core: &mut QpCore) {
         let invitation = Invitation::new(core.draw_cookie());
         let (expected, pd, recv_pd) = (core.attr.rq_psn, core.pd, core.recv_pd);
         *self = Responder { expected, pd, recv_pd, invitation, ..Responder::default() };
@@ -113,12 +115,12 @@ impl Responder {
         self.responses.sends_data()
     }
 
-    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+    pub(crate) fn take_failure(&mut self) -> Option<QpFailure> {
         self.failure.take()
     }
 
     /// Gives back the receive WQE of a message that will not be finished.
-    pub(crate) fn flush(&mut self, core: &Core, host: &mut impl Host) {
+    pub(crate) fn flush(&mut self, core: &QpCore, host: &mut impl Host) {
         self.reorder = None;
         self.ack_now();
         if let Inbound::Send { wr, .. } = core::mem::take(&mut self.inbound) {
@@ -128,7 +130,7 @@ impl Responder {
     }
 
     /// A receive WQE was posted: tell a peer that was told there are none (9.7.7.2).
-    pub(crate) fn recv_posted(&mut self, core: &Core) {
+    pub(crate) fn recv_posted(&mut self, core: &QpCore) {
         if core::mem::take(&mut self.starved) && !core.shared_recv {
             self.responses.acknowledge(self.expected.sub(1), self.msn);
         }
@@ -136,7 +138,7 @@ impl Responder {
 
     pub(crate) fn handle_request(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
@@ -153,7 +155,7 @@ impl Responder {
 
     fn handle_expected(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
@@ -170,7 +172,7 @@ impl Responder {
         Ok(())
     }
 
-    fn execute(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
+    fn execute(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
         self.check_opcode_order(packet)?;
         if core.is_xrc() {
             self.check_xrc_srq(packet, host)?;
@@ -221,11 +223,11 @@ impl Responder {
         Ok(())
     }
 
-    fn accessor(&self, core: &Core) -> Accessor {
+    fn accessor(&self, core: &QpCore) -> Accessor {
         Accessor { pd: self.pd, qpn: core.qpn }
     }
 
-    fn take_recv(&self, core: &mut Core, host: &mut impl Host) -> Result<RecvWr, Refusal> {
+    fn take_recv(&self, core: &mut QpCore, host: &mut impl Host) -> Result<RecvWr, Refusal> {
         let wr = match core.is_xrc() {
             false => core.take_recv(host),
             true if host.inject_receiver_not_ready() => None,
@@ -234,14 +236,14 @@ impl Responder {
         wr.ok_or(Refusal::NotReady)
     }
 
-    fn complete(&self, core: &Core, completion: Completion, host: &mut impl Host) {
+    fn complete(&self, core: &QpCore, completion: Completion, host: &mut impl Host) {
         match core.is_xrc() {
             false => host.complete(CqSide::Recv, completion),
             true => host.complete_xrc(self.xrc_srq, completion),
         }
     }
 
-    fn execute_send(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
+    fn execute_send(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
         check_packet_length(core, packet)?;
         if packet.info().starts_message() {
             let wr = self.take_recv(core, host)?;
@@ -260,7 +262,7 @@ impl Responder {
         if packet.info().ends_message() { self.finish_send(core, packet, host) } else { Ok(()) }
     }
 
-    fn finish_send(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
+    fn finish_send(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
         if let Some(rkey) = packet.ieth() {
             host.memory().remote_invalidate(self.accessor(core), rkey).map_err(Refusal::Access)?;
         }
@@ -272,7 +274,7 @@ impl Responder {
     }
 
     /// Tells the peer why not, and what becomes of this queue pair.
-    fn refuse(&mut self, core: &mut Core, refusal: Refusal, host: &mut impl Host) -> DropReason {
+    fn refuse(&mut self, core: &mut QpCore, refusal: Refusal, host: &mut impl Host) -> DropReason {
         let (psn, msn) = (self.expected, self.msn);
         if let Refusal::NotReady = refusal {
             core.counters.tx_rnr_naks += 1;
@@ -299,12 +301,12 @@ impl Responder {
         };
         self.fail_inbound(core, reason, host);
         self.responses.refuse(Response::Nak { psn, msn, code });
-        self.failure = Some(Failure::QueuePair(reason, event));
+        self.failure = Some(QpFailure::QueuePair(reason, event));
         dropped
     }
 
     /// The receive WQE of the refused message completes with the reason.
-    fn fail_inbound(&mut self, core: &mut Core, reason: Reason, host: &mut impl Host) {
+    fn fail_inbound(&mut self, core: &mut QpCore, reason: Reason, host: &mut impl Host) {
         if let Inbound::Send { wr, .. } = core::mem::take(&mut self.inbound) {
             let status = match reason {
                 Reason::LocalMemory(_) | Reason::MessageTooLong => reason.status(),
@@ -316,7 +318,12 @@ impl Responder {
     }
 
     /// Builds the next response.
-    pub(crate) fn poll_transmit(&mut self, core: &mut Core, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
+    pub(crate) fn poll_transmit(
+        &mut self,
+        core: &mut QpCore,
+        out: &mut [u8],
+        host: &mut impl Host,
+    ) -> Option<Transmit> {
         if !self.responses.has_any() {
             return None;
         }
@@ -340,7 +347,7 @@ impl Responder {
                 core.counters.tx_error_naks += 1;
                 self.responses.refuse(Response::Nak { psn, msn: self.msn, code: NakCode::RemoteAccessError });
                 let reason = Reason::PeerAccessRefused(refused);
-                self.failure = Some(Failure::QueuePair(reason, Some(QpEvent::AccessError)));
+                self.failure = Some(QpFailure::QueuePair(reason, Some(QpEvent::AccessError)));
                 let len_bytes = self.responses.build(core, &note, out, host)?.ok()?;
                 Some(core.transmit(len_bytes))
             }
@@ -348,14 +355,14 @@ impl Responder {
     }
 
     /// The acknowledge that waits, if it is all there is to say and may travel inside a request.
-    pub(crate) fn lone_acknowledge(&self, core: &Core) -> Option<Along> {
+    pub(crate) fn lone_acknowledge(&self, core: &QpCore) -> Option<Along> {
         let cookie = self.invitation.shared()?;
         let piggyback = self.responses.lone_acknowledge(self.syndrome(core))?;
         Some(Along { piggyback, cookie })
     }
 
     /// A request has brought the acknowledge along.
-    pub(crate) fn acknowledged(&mut self, core: &mut Core) {
+    pub(crate) fn acknowledged(&mut self, core: &mut QpCore) {
         self.note_starved(core);
         self.responses.drop_lone_acknowledge();
         core.counters.tx_acks += 1;
@@ -378,7 +385,7 @@ impl Responder {
     }
 
     /// The syndrome of a positive acknowledge: how many receive WQEs are posted.
-    fn syndrome(&self, core: &Core) -> Syndrome {
+    fn syndrome(&self, core: &QpCore) -> Syndrome {
         match counts_credits(core) {
             true => Syndrome::ack(wire::credit_code(core.rq.len())),
             false => Syndrome::ACK_UNLIMITED,
@@ -386,7 +393,7 @@ impl Responder {
     }
 
     /// An acknowledge is about to tell of the receive WQEs that are posted.
-    fn note_starved(&mut self, core: &Core) {
+    fn note_starved(&mut self, core: &QpCore) {
         if counts_credits(core) {
             self.starved = core.rq.is_empty();
         }
@@ -394,7 +401,7 @@ impl Responder {
 }
 
 /// Whether acknowledges tell how many receive WQEs are posted.
-fn counts_credits(core: &Core) -> bool {
+fn counts_credits(core: &QpCore) -> bool {
     !core.shared_recv && core.tuning.advertise_credits
 }
 
@@ -403,7 +410,7 @@ fn next_msn(msn: u32) -> u32 {
 }
 
 /// Middle packets are full, last ones not empty, none longer than the path MTU (9.7.4.1.6).
-fn check_packet_length(core: &Core, packet: &Packet<'_>) -> Result<(), Refusal> {
+fn check_packet_length(core: &QpCore, packet: &Packet<'_>) -> Result<(), Refusal> {
     let (len, mtu) = (packet.payload().len(), core.mtu() as usize);
     let fits = match packet.info().position {
         Position::First | Position::Middle => len == mtu,
@@ -413,7 +420,7 @@ fn check_packet_length(core: &Core, packet: &Packet<'_>) -> Result<(), Refusal> 
     if fits { Ok(()) } else { Err(Refusal::Invalid("a packet whose length does not fit its place in the message")) }
 }
 
-fn with_notice(completion: Completion, packet: &Packet<'_>, core: &Core) -> Completion {
+fn with_notice(completion: Completion, packet: &Packet<'_>, core: &QpCore) -> Completion {
     Completion {
         imm: packet.imm(),
         invalidated: packet.ieth(),

@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 
 use wire::{Aeth, AtomicAckEth, Bth, Cookie, Mark, NakCode, Opcode, Piggyback, Psn, RKey, Sack, Syndrome};
 
-use crate::core::Core;
 use crate::host::Host;
 use crate::memory::{Accessor, Memory, MemoryError, PdId};
 use crate::packet::Builder;
+use crate::qp_core::QpCore;
 use crate::rc::reorder::Reorder;
 
 /// A READ request whose response is under way.
@@ -120,7 +120,7 @@ pub(super) struct Note<'a> {
 }
 
 impl Note<'_> {
-    fn bth(&self, core: &Core, opcode: Opcode, psn: Psn) -> Bth {
+    fn bth(&self, core: &QpCore, opcode: Opcode, psn: Psn) -> Bth {
         Bth { psn, mark: self.mark, ack_req: self.piggyback, ..core.bth(opcode) }
     }
 
@@ -262,7 +262,7 @@ impl Responses {
     /// may have its answer, and its owner was free to take the memory away then.
     pub(super) fn build(
         &mut self,
-        core: &Core,
+        core: &QpCore,
         note: &Note<'_>,
         out: &mut [u8],
         host: &impl Host,
@@ -306,7 +306,7 @@ impl Responses {
 }
 
 /// An ACK or NAK; to a peer that has yet to be told the cookie, in the form that tells it.
-fn acknowledge(core: &Core, note: &Note<'_>, psn: Psn, syndrome: Syndrome, msn: u32, out: &mut [u8]) -> usize {
+fn acknowledge(core: &QpCore, note: &Note<'_>, psn: Psn, syndrome: Syndrome, msn: u32, out: &mut [u8]) -> usize {
     let Some(cookie) = note.to_tell else {
         return short(core, note, Opcode::RC_ACKNOWLEDGE, psn, syndrome, msn, out).finish();
     };
@@ -317,7 +317,7 @@ fn acknowledge(core: &Core, note: &Note<'_>, psn: Psn, syndrome: Syndrome, msn: 
 
 /// A packet that begins with an AETH.
 fn short<'a>(
-    core: &Core,
+    core: &QpCore,
     note: &Note<'_>,
     opcode: Opcode,
     psn: Psn,
@@ -332,7 +332,7 @@ fn short<'a>(
 
 /// The same of Longarm's own, whose opcode is the same for RC and XRC.
 fn own<'a>(
-    core: &Core,
+    core: &QpCore,
     note: &Note<'_>,
     opcode: Opcode,
     psn: Psn,
@@ -346,7 +346,7 @@ fn own<'a>(
 }
 
 /// A selective acknowledge: in its first part a NAK for the missing packet.
-fn missing<'a>(core: &Core, note: &Note<'_>, psn: Psn, msn: u32, out: &'a mut [u8]) -> Builder<'a> {
+fn missing<'a>(core: &QpCore, note: &Note<'_>, psn: Psn, msn: u32, out: &'a mut [u8]) -> Builder<'a> {
     let syndrome = Syndrome::nak(NakCode::PsnSequenceError);
     let mut builder = own(core, note, Opcode::SELECTIVE_ACKNOWLEDGE, psn, syndrome, msn, out);
     builder.push(note.sack(psn).encode());
@@ -356,7 +356,7 @@ fn missing<'a>(core: &Core, note: &Note<'_>, psn: Psn, msn: u32, out: &'a mut [u
 
 /// The next packet of a READ response; moves the job on.
 fn read_packet(
-    core: &Core,
+    core: &QpCore,
     job: &mut ReadJob,
     note: &Note<'_>,
     out: &mut [u8],

@@ -15,10 +15,10 @@
 use wire::{Cookie, Packet, Psn, Sack, SyndromeKind};
 
 use crate::congestion::Congestion;
-use crate::core::Core;
 use crate::drop::DropReason;
 use crate::host::Host;
-use crate::qp::Transmit;
+use crate::network::Transmit;
+use crate::qp_core::QpCore;
 use crate::queue::send::PACKET_OVERHEAD_BYTES;
 use crate::rc::agreement::Answer;
 use crate::rc::requester::{Cursor, Part, Requester, packet_number};
@@ -31,7 +31,7 @@ impl Requester {
     /// What an answer says about the agreement. AckReq beside a mark says that the peer takes requests that bring
     /// acknowledges along: in an answer it has no other meaning.
     #[inline]
-    pub(super) fn hear(&mut self, packet: &Packet<'_>, core: &Core) -> Result<(), DropReason> {
+    pub(super) fn hear(&mut self, packet: &Packet<'_>, core: &QpCore) -> Result<(), DropReason> {
         let bth = packet.bth();
         let told = packet.cookie();
         if told.is_some() && packet.sack().is_some() && told != self.agreement.shared() {
@@ -55,14 +55,14 @@ impl Requester {
     }
 
     /// Whether a request that brings an acknowledge along, and this cookie, may be the peer's.
-    pub(super) fn is_proven_by(&self, cookie: Cookie, core: &Core) -> bool {
+    pub(super) fn is_proven_by(&self, cookie: Cookie, core: &QpCore) -> bool {
         core.tuning.piggyback && !core.is_xrc() && self.agreement.shared() == Some(cookie)
     }
 
     /// A selective acknowledge: everything before its PSN has arrived, and what its bitmap says.
     pub(super) fn handle_selective(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         now: Time,
         host: &mut impl Host,
@@ -95,7 +95,7 @@ impl Requester {
     }
 
     /// The oldest unacknowledged packet is another one.
-    pub(super) fn advance_scoreboard(&mut self, core: &Core) {
+    pub(super) fn advance_scoreboard(&mut self, core: &QpCore) {
         let Some(board) = &mut self.scoreboard else { return };
         board.advance(self.una);
         self.note_missing(core);
@@ -105,7 +105,7 @@ impl Requester {
     }
 
     /// What was sent before the last packet that arrived, and did not arrive, is lost.
-    fn note_missing(&mut self, core: &Core) {
+    fn note_missing(&mut self, core: &QpCore) {
         let Some(board) = &mut self.scoreboard else { return };
         // After going back, what follows the cursor is sent again in any case.
         let end = Some(board.end_of_missing()).filter(|end| end.before(self.next)).unwrap_or(self.next);
@@ -135,7 +135,7 @@ impl Requester {
     }
 
     /// Counts what of the window is not on the way: it has arrived, or it is lost and was not sent again.
-    fn settle_credit(&mut self, core: &Core) {
+    fn settle_credit(&mut self, core: &QpCore) {
         self.not_on_the_way = 0;
         let Some(board) = &self.scoreboard else { return };
         let (mut psn, mut index) = (self.una, 0);
@@ -148,7 +148,7 @@ impl Requester {
                 continue;
             }
             // A READ that arrived is on the way back.
-            if board.has_arrived(psn) && !wqe.is_read_or_atomic() {
+            if board.has_arrived(psn) && !wqe.op.is_read_or_atomic() {
                 bytes += packets_cost(core, index, packet_number(wqe, psn), 1);
             }
             psn = psn.next();
@@ -161,7 +161,7 @@ impl Requester {
     }
 
     /// Whether a missing packet is to be sent again, and may be now.
-    pub(super) fn may_repair(&self, core: &Core) -> Option<bool> {
+    pub(super) fn may_repair(&self, core: &QpCore) -> Option<bool> {
         let (psn, _) = self.scoreboard.as_ref()?.due()?;
         let cursor = find(core, psn)?;
         let cost = packets_cost(core, cursor.wqe, cursor.packet, 1);
@@ -171,7 +171,7 @@ impl Requester {
     /// Sends the next missing packet again.
     pub(super) fn send_repair(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         now: Time,
         out: &mut [u8],
         host: &mut impl Host,
@@ -216,7 +216,7 @@ impl Requester {
 }
 
 /// Where the packet with `psn` comes from; it lies within a bitmap's length of the head.
-fn find(core: &Core, psn: Psn) -> Option<Cursor> {
+fn find(core: &QpCore, psn: Psn) -> Option<Cursor> {
     let mut index = 0;
     loop {
         let wqe = core.sq.get(index)?;
@@ -229,7 +229,7 @@ fn find(core: &Core, psn: Psn) -> Option<Cursor> {
 }
 
 /// Cost in the window of `packets` of a WQE from `packet` on.
-fn packets_cost(core: &Core, wqe: usize, packet: u32, packets: u32) -> u64 {
+fn packets_cost(core: &QpCore, wqe: usize, packet: u32, packets: u32) -> u64 {
     let cost = |packet| core.sq.cost_at(wqe, packet, core.mtu());
     cost(packet + packets).saturating_sub(cost(packet)).max(PACKET_OVERHEAD_BYTES)
 }

@@ -9,17 +9,16 @@ use super::remote_op::RemoteOp;
 use super::requester::{Requester, path};
 use crate::attr::QpState;
 use crate::completion::Completion;
-use crate::core::Core;
 use crate::host::{CqSide, Host};
 use crate::memory::Memory;
-use crate::queue::send::completion_op;
+use crate::qp_core::QpCore;
 use crate::reason::Reason;
 use crate::wr::{Payload, SendFlags, SendOp, SendWr};
 
 impl Requester {
     /// Carries a checked request out, if it can be done at once. True if it is done with.
     #[inline]
-    pub(crate) fn execute_inline<H: Host>(&mut self, core: &mut Core, wr: &SendWr, host: &mut H) -> bool {
+    pub(crate) fn execute_inline<H: Host>(&mut self, core: &mut QpCore, wr: &SendWr, host: &mut H) -> bool {
         if !core.sq.is_empty() || core.state() != QpState::Rts || !self.is_idle() {
             return false;
         }
@@ -57,14 +56,14 @@ impl Requester {
 }
 
 #[inline]
-fn note_done(core: &mut Core, wr: &SendWr, host: &mut impl Host) {
+fn note_done(core: &mut QpCore, wr: &SendWr, host: &mut impl Host) {
     let len_bytes = wr.payload.len_bytes() as u32;
     core.counters.tx_packets += 1;
     if matches!(wr.op, SendOp::Write(_)) {
         core.counters.tx_bytes += u64::from(len_bytes);
     }
     if core.signal_all || wr.flags.contains(SendFlags::SIGNALED) {
-        let completion = Completion::success(wr.wr_id, core.qpn, completion_op(&wr.op), len_bytes);
+        let completion = Completion::success(wr.wr_id, core.qpn, wr.op.completion_op(), len_bytes);
         host.complete(CqSide::Send, completion);
     }
 }

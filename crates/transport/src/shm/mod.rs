@@ -27,10 +27,10 @@ mod responder;
 mod wait;
 
 use crate::attr::{QpAttr, QpState};
-use crate::core::Core;
 use crate::drop::DropReason;
+use crate::failure::QpFailure;
 use crate::host::{Host, QpEvent};
-use crate::qp::{Failure, RecvMeta, Transmit};
+use crate::qp_core::QpCore;
 use crate::state;
 use crate::time::Time;
 use crate::wr::SendWr;
@@ -41,18 +41,18 @@ use responder::Responder;
 
 /// The part of a queue pair that has its peer on this host.
 #[derive(Debug, Default)]
-pub(crate) struct Shm {
+pub(crate) struct ShmQp {
     requester: Requester,
     responder: Responder,
     drained_event_due: bool,
 }
 
-impl Shm {
-    pub(crate) fn query(&self, core: &Core, attr: &mut QpAttr) {
+impl ShmQp {
+    pub(crate) fn query(&self, core: &QpCore, attr: &mut QpAttr) {
         attr.draining = core.state() == QpState::Sqd && !self.requester.is_drained();
     }
 
-    pub(crate) fn entered(&mut self, core: &mut Core, from: QpState, _now: Time, host: &mut impl Host) {
+    pub(crate) fn entered(&mut self, core: &mut QpCore, from: QpState, host: &mut impl Host) {
         match (from, core.state()) {
             (QpState::Init, QpState::Rtr) => self.responder.start(core),
             (QpState::Rtr, QpState::Rts) => self.requester.start(core),
@@ -63,39 +63,15 @@ impl Shm {
         self.note_drained(core, host);
     }
 
-    pub(crate) fn failed(&mut self, core: &mut Core, host: &mut impl Host) {
+    pub(crate) fn failed(&mut self, core: &mut QpCore, host: &mut impl Host) {
         self.requester.stop();
         self.responder.flush(core, host);
-    }
-
-    /// No packet is for it.
-    pub(crate) fn handle_packet(
-        &mut self,
-        _core: &mut Core,
-        _packet: &wire::Packet<'_>,
-        _arrival: &RecvMeta,
-        _now: Time,
-        _host: &mut impl Host,
-    ) -> Result<(), DropReason> {
-        Err(DropReason::WrongService)
-    }
-
-    /// It sends none either, but this is the time to go on.
-    pub(crate) fn poll_transmit(
-        &mut self,
-        core: &mut Core,
-        _now: Time,
-        _out: &mut [u8],
-        host: &mut impl Host,
-    ) -> Option<Transmit> {
-        self.progress(core, true, host);
-        None
     }
 
     #[inline]
     pub(crate) fn handle_frame<H: Host>(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         head: &FrameHead,
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
@@ -127,13 +103,13 @@ impl Shm {
 
     /// Carries a request out while it is posted, if nothing is in its way.
     #[inline]
-    pub(crate) fn execute_inline(&mut self, core: &mut Core, wr: &SendWr, host: &mut impl Host) -> bool {
+    pub(crate) fn execute_inline(&mut self, core: &mut QpCore, wr: &SendWr, host: &mut impl Host) -> bool {
         !self.responder.has_answer() && self.requester.execute_inline(core, wr, host)
     }
 
     /// Sends whatever can be sent; acknowledges that wait too, if `with_acks`.
     #[inline]
-    pub(crate) fn progress(&mut self, core: &mut Core, with_acks: bool, host: &mut impl Host) {
+    pub(crate) fn progress(&mut self, core: &mut QpCore, with_acks: bool, host: &mut impl Host) {
         if !self.tell(host) {
             return;
         }
@@ -173,7 +149,7 @@ impl Shm {
 
     /// Whether the peer must hear of something that our requester found.
     #[inline]
-    pub(crate) fn has_news(&self) -> bool {
+    pub(crate) fn has_refusal(&self) -> bool {
         self.requester.urgent.is_some() && !self.requester.wait.is_for_room()
     }
 
@@ -182,7 +158,7 @@ impl Shm {
         self.responder.lose(head);
     }
 
-    pub(crate) fn has_work(&self, core: &Core) -> bool {
+    pub(crate) fn has_work(&self, core: &QpCore) -> bool {
         !self.requester.wait.is_for_room()
             && (self.responder.has_urgent() || self.requester.urgent.is_some() || self.requester.has_work(core))
     }
@@ -213,25 +189,25 @@ impl Shm {
         self.requester.handle_timeout(now);
     }
 
-    pub(crate) fn peer_died(&mut self, core: &mut Core, host: &mut impl Host) {
+    pub(crate) fn peer_died(&mut self, core: &mut QpCore, host: &mut impl Host) {
         self.requester.peer_died(core, host);
         self.note_drained(core, host);
     }
 
     /// The queue pair forgets its connection. What it has taken or refused is told before, or
     /// the peer would wait for it.
-    pub(crate) fn part(&mut self, core: &mut Core, host: &mut impl Host) {
+    pub(crate) fn send_last_frames(&mut self, core: &mut QpCore, host: &mut impl Host) {
         if self.tell(host) {
             self.responder.answer(core, true, host);
         }
     }
 
     #[inline]
-    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+    pub(crate) fn take_failure(&mut self) -> Option<QpFailure> {
         self.responder.take_failure().or_else(|| self.requester.take_failure())
     }
 
-    fn note_drained(&mut self, core: &Core, host: &mut impl Host) {
+    fn note_drained(&mut self, core: &QpCore, host: &mut impl Host) {
         if self.drained_event_due && core.state() == QpState::Sqd && self.requester.is_drained() {
             self.drained_event_due = false;
             host.event(QpEvent::SendQueueDrained);

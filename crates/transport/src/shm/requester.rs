@@ -23,11 +23,11 @@ use super::path::{ReceivedBody, SendBody, ShmError, ShmPath};
 use super::remote_op::{REMOTE_OP_BYTES, RemoteOp};
 use super::wait::Wait;
 use crate::attr::{QpState, QpType};
-use crate::core::Core;
 use crate::drop::DropReason;
+use crate::failure::QpFailure;
 use crate::host::Host;
 use crate::memory::{Memory, MemoryError, PdId};
-use crate::qp::Failure;
+use crate::qp_core::QpCore;
 use crate::queue::send::SendWqe;
 use crate::reason::Reason;
 use crate::state;
@@ -82,7 +82,7 @@ pub(crate) struct Requester {
     blocked: Option<Reason>,
     /// Something to tell the peer.
     pub(crate) urgent: Option<FrameHead>,
-    failure: Option<Failure>,
+    failure: Option<QpFailure>,
 }
 
 impl Default for Requester {
@@ -106,7 +106,7 @@ impl Default for Requester {
 
 impl Requester {
     /// RTR to RTS: requests are numbered from the starting PSN on.
-    pub(crate) fn start(&mut self, core: &Core) {
+    pub(crate) fn start(&mut self, core: &QpCore) {
         *self = Requester { una: core.attr.sq_psn.get(), ..Requester::default() };
     }
 
@@ -133,9 +133,9 @@ impl Requester {
 
     /// A failure, also the one of a blocked WQE when its turn has come.
     #[inline]
-    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+    pub(crate) fn take_failure(&mut self) -> Option<QpFailure> {
         if self.issued == 0 && self.failure.is_none() && self.blocked.is_some() {
-            self.failure = self.blocked.take().map(Failure::SendQueue);
+            self.failure = self.blocked.take().map(QpFailure::SendQueue);
         }
         self.failure.take()
     }
@@ -152,13 +152,13 @@ impl Requester {
     }
 
     /// Whether there is a WQE to go on with.
-    pub(crate) fn has_work(&self, core: &Core) -> bool {
+    pub(crate) fn has_work(&self, core: &QpCore) -> bool {
         self.may_work(core) && core.sq.get(self.issued).is_some_and(|wqe| self.may_begin(wqe))
     }
 
     /// Carries out whatever can be carried out now.
     #[inline]
-    pub(crate) fn progress(&mut self, core: &mut Core, ack: u32, host: &mut impl Host) {
+    pub(crate) fn progress(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) {
         while self.may_work(core) && self.issued < core.sq.len() {
             if self.step(core, ack, host) == Step::Wait {
                 return;
@@ -168,7 +168,7 @@ impl Requester {
 
     /// Whether the queue pair may work at all.
     #[inline]
-    fn may_work(&self, core: &Core) -> bool {
+    fn may_work(&self, core: &QpCore) -> bool {
         let state_allows = match core.state() {
             QpState::Rts => true,
             QpState::Sqd => self.issued < self.begun,
@@ -180,11 +180,11 @@ impl Requester {
     /// Whether a WQE need not wait for those before it.
     #[inline]
     fn may_begin(&self, wqe: &SendWqe) -> bool {
-        self.issued == 0 || self.asked == Asked::Nothing && is_send(&wqe.op) && !wqe.flags.contains(SendFlags::FENCE)
+        self.issued == 0 || self.asked == Asked::Nothing && wqe.op.is_send() && !wqe.flags.contains(SendFlags::FENCE)
     }
 
     #[inline]
-    fn step(&mut self, core: &mut Core, ack: u32, host: &mut impl Host) -> Step {
+    fn step(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) -> Step {
         let Some(wqe) = core.sq.get(self.issued) else { return Step::Wait };
         if !self.may_begin(wqe) {
             return Step::Wait;
@@ -211,7 +211,7 @@ impl Requester {
     }
 
     /// A bind or an invalidate of our own.
-    fn local(&mut self, core: &mut Core, host: &mut impl Host) -> Result<(), ShmError> {
+    fn local(&mut self, core: &mut QpCore, host: &mut impl Host) -> Result<(), ShmError> {
         let who = core.accessor();
         let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
         let outcome = match &wqe.op {
@@ -228,7 +228,7 @@ impl Requester {
 
     /// The head was carried out without a frame.
     #[inline]
-    fn complete(&mut self, core: &mut Core, host: &mut impl Host) {
+    fn complete(&mut self, core: &mut QpCore, host: &mut impl Host) {
         self.wait.progress();
         self.begun = self.begun.saturating_sub(1);
         core.complete_head(host);
@@ -236,7 +236,7 @@ impl Requester {
 
     /// A step could not be made.
     #[cold]
-    fn stopped(&mut self, core: &mut Core, stop: ShmError, host: &mut impl Host) -> Step {
+    fn stopped(&mut self, core: &mut QpCore, stop: ShmError, host: &mut impl Host) -> Step {
         self.note_stop(core, stop, host);
         match stop {
             ShmError::LaneFull => self.wait.for_room(now(host)),
@@ -261,7 +261,7 @@ impl Requester {
     }
 
     /// The peer is not there (yet): tries again until its time is over.
-    fn not_ready(&mut self, core: &mut Core, host: &mut impl Host) {
+    fn not_ready(&mut self, core: &mut QpCore, host: &mut impl Host) {
         self.rewind();
         if !self.wait.for_peer(now(host), &core.attr) {
             core.counters.ack_timeouts += u64::from(core.attr.retry_count) + 1;
@@ -270,7 +270,7 @@ impl Requester {
     }
 
     /// The peer's memory refused what our own processor tried: as if it had sent a NAK.
-    fn refused(&mut self, core: &mut Core, error: MemoryError, host: &mut impl Host) {
+    fn refused(&mut self, core: &mut QpCore, error: MemoryError, host: &mut impl Host) {
         core.counters.rx_error_naks += 1;
         let mut head = self.head(core, FrameKind::Refused, 0);
         head.code = error as u16;
@@ -297,13 +297,13 @@ impl Requester {
     }
 
     #[inline]
-    fn head(&self, core: &Core, kind: FrameKind, ack: u32) -> FrameHead {
+    fn head(&self, core: &QpCore, kind: FrameKind, ack: u32) -> FrameHead {
         let request = self.una.wrapping_add(self.issued as u32);
         FrameHead { request, ack, code: self.attempt, ..FrameHead::new(kind, core.qpn, core.attr.dest_qpn) }
     }
 
     /// The peer's process is gone: what waits for it fails, or is lost (UC).
-    pub(crate) fn peer_died(&mut self, core: &mut Core, host: &mut impl Host) {
+    pub(crate) fn peer_died(&mut self, core: &mut QpCore, host: &mut impl Host) {
         if core.sq.is_empty() || !state::completes(core.state()) {
             return;
         }
@@ -325,7 +325,7 @@ impl Requester {
     }
 
     /// The peer's number, for frames that are not about a request.
-    pub(crate) fn plain_head(core: &Core, kind: FrameKind) -> FrameHead {
+    pub(crate) fn plain_head(core: &QpCore, kind: FrameKind) -> FrameHead {
         let to: Qpn = core.attr.dest_qpn;
         FrameHead::new(kind, core.qpn, to)
     }
@@ -339,8 +339,4 @@ pub(super) fn path<H: Host>(host: &H) -> Result<&H::Path, ShmError> {
 
 fn now<H: Host>(host: &H) -> crate::time::Time {
     host.path().map_or(crate::time::Time(0), ShmPath::now)
-}
-
-fn is_send(op: &SendOp) -> bool {
-    matches!(op, SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_))
 }

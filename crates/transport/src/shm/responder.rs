@@ -13,11 +13,12 @@ use super::remote_op::{REMOTE_OP_BYTES, RemoteOp};
 use super::requester::{Requester, path};
 use crate::attr::QpType;
 use crate::completion::{Completion, CompletionOp, Status};
-use crate::core::Core;
 use crate::drop::DropReason;
+use crate::failure::QpFailure;
 use crate::host::{CqSide, Host, QpEvent};
+use crate::limits::MAX_MESSAGE_BYTES;
 use crate::memory::{Access, Accessor, Memory, MemoryError};
-use crate::qp::{Failure, MAX_MESSAGE_BYTES};
+use crate::qp_core::QpCore;
 use crate::reason::Reason;
 use crate::wr::{RecvWr, RemoteAddr};
 
@@ -88,13 +89,13 @@ pub(crate) struct Responder {
     reading: Option<Reading>,
     /// A NAK, or the result of an remote_op, with its body.
     answer: Option<(FrameHead, [u8; 8])>,
-    failure: Option<Failure>,
+    failure: Option<QpFailure>,
 }
 
 impl Responder {
     /// INIT to RTR: requests are numbered from the starting PSN on, so that what was meant for an
     /// earlier connection is not taken for one of this.
-    pub(crate) fn start(&mut self, core: &Core) {
+    pub(crate) fn start(&mut self, core: &QpCore) {
         let first = core.attr.rq_psn.get();
         *self = Responder { expected: first, told: first, ..Responder::default() };
     }
@@ -134,12 +135,12 @@ impl Responder {
     }
 
     #[inline]
-    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+    pub(crate) fn take_failure(&mut self) -> Option<QpFailure> {
         self.failure.take()
     }
 
     /// Gives back the receive WQE of a message that will not be finished.
-    pub(crate) fn flush(&mut self, core: &Core, host: &mut impl Host) {
+    pub(crate) fn flush(&mut self, core: &QpCore, host: &mut impl Host) {
         self.reading = None;
         self.hold();
         if let Some(wr) = self.spare.take() {
@@ -151,7 +152,7 @@ impl Responder {
     #[inline]
     pub(crate) fn handle_request<H: Host>(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         head: &FrameHead,
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
@@ -174,7 +175,7 @@ impl Responder {
 
     /// UC: the first part of a message begins one in any case (9.8.2.2); what came before it is lost.
     #[cold]
-    fn begins_anew(&mut self, core: &mut Core, head: &FrameHead) -> bool {
+    fn begins_anew(&mut self, core: &mut QpCore, head: &FrameHead) -> bool {
         let begins = core.qp_type == QpType::Uc && head.flags.contains(FrameFlags::FIRST) && !self.rewinding;
         if begins {
             core.counters.messages_dropped += u64::from(!matches!(self.inbound, Inbound::None | Inbound::Dropped));
@@ -187,7 +188,7 @@ impl Responder {
     #[inline]
     fn execute<H: Host>(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         head: &FrameHead,
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,

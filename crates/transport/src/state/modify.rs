@@ -4,15 +4,15 @@ use wire::Gid;
 
 use super::table;
 use crate::attr::{AttrMask, QpAttr, QpState, QpType};
-use crate::core::Core;
 use crate::error::ModifyError;
+use crate::qp_core::QpCore;
 use crate::wr::AddressVector;
 
 /// Flow labels have 20 bits.
 pub(super) const MAX_FLOW_LABEL: u32 = 0xf_ffff;
 
 /// Checks a modify against the table and each value, and says where it leads.
-pub(crate) fn check(core: &Core, attr: &QpAttr, mask: AttrMask) -> Result<QpState, ModifyError> {
+pub(crate) fn check(core: &QpCore, attr: &QpAttr, mask: AttrMask) -> Result<QpState, ModifyError> {
     let from = core.state();
     check_claim(from, attr, mask)?;
     let to = target(from, attr, mask);
@@ -25,7 +25,7 @@ pub(crate) fn check(core: &Core, attr: &QpAttr, mask: AttrMask) -> Result<QpStat
 }
 
 /// Takes over the attributes that the mask names.
-pub(crate) fn apply(core: &mut Core, attr: &QpAttr, mask: AttrMask) {
+pub(crate) fn apply(core: &mut QpCore, attr: &QpAttr, mask: AttrMask) {
     let draining = core.state() == QpState::Rts && target(QpState::Rts, attr, mask) == QpState::Sqd;
     if draining {
         // The wish belongs to this step: an earlier one is forgotten.
@@ -74,7 +74,7 @@ fn none(bits: AttrMask, error: impl FnOnce(AttrMask) -> ModifyError) -> Result<(
 
 /// Values that the types leave open. PSNs and QPNs fit by type; what the port carries is known to the
 /// device alone, and comes with the path MTU.
-fn check_values(core: &Core, attr: &QpAttr, mask: AttrMask) -> Result<(), ModifyError> {
+fn check_values(core: &QpCore, attr: &QpAttr, mask: AttrMask) -> Result<(), ModifyError> {
     let ranges = [
         (AttrMask::PORT, "port", attr.port.into(), 1, 1),
         (AttrMask::PKEY_INDEX, "pkey_index", attr.pkey_index.into(), 0, 0),

@@ -6,10 +6,10 @@
 use wire::{FlushLevel, FlushPlacement};
 
 use crate::attr::{QpState, QpType};
-use crate::core::Core;
 use crate::error::PostError;
-use crate::qp::MAX_MESSAGE_BYTES;
-use crate::queue::send::{SendWqe, has_result, is_read_or_atomic};
+use crate::limits::MAX_MESSAGE_BYTES;
+use crate::qp_core::QpCore;
+use crate::queue::send::SendWqe;
 use crate::reason::Reason;
 use crate::state::modify::{MAX_FLOW_LABEL, check_ends};
 use crate::wr::{AddressVector, Payload, RecvWr, SendOp, SendWr};
@@ -19,7 +19,7 @@ const MAX_SRQ_NUMBER: u32 = 0xff_ffff;
 
 /// Checks a send work request. Passing in Error or SQE means that it will be flushed. Tells whether it has a chance: if
 /// not, it fails in its turn ([`futile`]).
-pub(crate) fn check_send(core: &Core, wr: &SendWr) -> Result<bool, PostError> {
+pub(crate) fn check_send(core: &QpCore, wr: &SendWr) -> Result<bool, PostError> {
     check_send_state(core.state())?;
     if core.qp_type == QpType::XrcRecv {
         return Err(PostError::NotForService { op: "sends" });
@@ -38,7 +38,7 @@ pub(crate) fn check_send(core: &Core, wr: &SendWr) -> Result<bool, PostError> {
 
 /// Why a request that was taken can only fail when its turn comes.
 #[inline]
-pub(crate) fn futile(core: &Core, wqe: &SendWqe) -> Option<Reason> {
+pub(crate) fn futile(core: &QpCore, wqe: &SendWqe) -> Option<Reason> {
     if !serves(core.qp_type, &wqe.op) {
         return Some(Reason::NotForService(name(&wqe.op)));
     }
@@ -47,7 +47,7 @@ pub(crate) fn futile(core: &Core, wqe: &SendWqe) -> Option<Reason> {
 }
 
 /// Checks a receive work request. Passing in Error means that it will be flushed.
-pub(crate) fn check_recv(core: &Core, wr: &RecvWr) -> Result<(), PostError> {
+pub(crate) fn check_recv(core: &QpCore, wr: &RecvWr) -> Result<(), PostError> {
     let state = core.state();
     if state == QpState::Reset {
         return Err(PostError::WrongState { state });
@@ -123,10 +123,10 @@ fn check_xrc_srq(service: QpType, wr: &SendWr) -> Result<(), PostError> {
     if fits { Ok(()) } else { Err(PostError::XrcSrq) }
 }
 
-fn check_payload(core: &Core, wr: &SendWr) -> Result<(), PostError> {
+fn check_payload(core: &QpCore, wr: &SendWr) -> Result<(), PostError> {
     match &wr.payload {
         Payload::Sgl(sgl) => check_sges(sgl.len(), core.caps.max_send_sge),
-        Payload::Inline(_) if has_result(&wr.op) => Err(PostError::InlineResult),
+        Payload::Inline(_) if wr.op.has_result() => Err(PostError::InlineResult),
         // Its eight bytes are part of the request.
         Payload::Inline(bytes) if bytes.len() == 8 && matches!(wr.op, SendOp::AtomicWrite(_)) => Ok(()),
         Payload::Inline(bytes) if bytes.len() > core.caps.max_inline_bytes as usize => {
@@ -158,11 +158,11 @@ fn check_flush(placement: FlushPlacement, level: FlushLevel, len_bytes: u64) -> 
     if known && !placement.is_empty() && len_bytes == 0 { Ok(()) } else { Err(PostError::Flush) }
 }
 
-fn check_read_depth(core: &Core, op: &SendOp) -> Result<(), PostError> {
-    if is_read_or_atomic(op) && core.attr.max_rd_atomic == 0 { Err(PostError::NoReadDepth) } else { Ok(()) }
+fn check_read_depth(core: &QpCore, op: &SendOp) -> Result<(), PostError> {
+    if op.is_read_or_atomic() && core.attr.max_rd_atomic == 0 { Err(PostError::NoReadDepth) } else { Ok(()) }
 }
 
-fn check_room(core: &Core) -> Result<(), PostError> {
+fn check_room(core: &QpCore) -> Result<(), PostError> {
     let capacity = core.caps.max_send_wr;
     if core.sq.len() >= capacity as usize { Err(PostError::QueueFull { capacity }) } else { Ok(()) }
 }

@@ -8,7 +8,7 @@ use wire::{Bth, Extensions, Opcode, Packet};
 use super::node::{Node, Setup};
 use crate::attr::QpType;
 use crate::drop::DropReason;
-use crate::qp::Transmit;
+use crate::network::Transmit;
 use crate::time::Time;
 use crate::wr::AddressVector;
 

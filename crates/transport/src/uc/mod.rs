@@ -14,10 +14,11 @@ mod responder;
 use wire::{Operation, Packet, Service};
 
 use crate::attr::{QpAttr, QpState};
-use crate::core::Core;
 use crate::drop::DropReason;
+use crate::failure::QpFailure;
 use crate::host::{Host, QpEvent};
-use crate::qp::{Failure, RecvMeta, Transmit};
+use crate::network::{RecvMeta, Transmit};
+use crate::qp_core::QpCore;
 use crate::time::Time;
 use requester::Requester;
 use responder::Responder;
@@ -27,18 +28,18 @@ use responder::Responder;
 pub(crate) struct Uc {
     requester: Requester,
     responder: Responder,
-    failure: Option<Failure>,
+    failure: Option<QpFailure>,
     drained_event_due: bool,
 }
 
 impl Uc {
-    pub(crate) fn query(&self, core: &Core, attr: &mut QpAttr) {
+    pub(crate) fn query(&self, core: &QpCore, attr: &mut QpAttr) {
         attr.sq_psn = self.requester.next_psn(core);
         attr.rq_psn = self.responder.expected_psn();
         attr.draining = core.state() == QpState::Sqd && self.requester.is_mid_message();
     }
 
-    pub(crate) fn entered(&mut self, core: &mut Core, from: QpState, _now: Time, host: &mut impl Host) {
+    pub(crate) fn entered(&mut self, core: &mut QpCore, from: QpState, _now: Time, host: &mut impl Host) {
         match (from, core.state()) {
             (QpState::Init, QpState::Rtr) => self.responder = Responder::starting_at(core.attr.rq_psn),
             (QpState::Rts, QpState::Sqd) => self.drained_event_due = core.attr.notify_drained,
@@ -48,13 +49,13 @@ impl Uc {
     }
 
     /// The queue pair enters the error state: a receive WQE that is in use is flushed first.
-    pub(crate) fn failed(&mut self, core: &mut Core, host: &mut impl Host) {
+    pub(crate) fn failed(&mut self, core: &mut QpCore, host: &mut impl Host) {
         self.responder.flush(core, host);
     }
 
     pub(crate) fn handle_packet(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         arrival: &RecvMeta,
         _now: Time,
@@ -80,7 +81,7 @@ impl Uc {
 
     pub(crate) fn poll_transmit(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         _now: Time,
         out: &mut [u8],
         host: &mut impl Host,
@@ -91,23 +92,23 @@ impl Uc {
                 transmit
             }
             Err(reason) => {
-                self.failure = Some(Failure::SendQueue(reason));
+                self.failure = Some(QpFailure::SendQueue(reason));
                 None
             }
         }
     }
 
-    pub(crate) fn wants_transmit(&self, core: &Core) -> bool {
+    pub(crate) fn wants_transmit(&self, core: &QpCore) -> bool {
         self.requester.wants_transmit(core)
     }
 
     #[inline]
-    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+    pub(crate) fn take_failure(&mut self) -> Option<QpFailure> {
         self.failure.take()
     }
 
     /// The event that SQD promised, once no message is half sent (10.3.1, SQD).
-    fn note_drained(&mut self, core: &Core, host: &mut impl Host) {
+    fn note_drained(&mut self, core: &QpCore, host: &mut impl Host) {
         if self.drained_event_due && core.state() == QpState::Sqd && !self.requester.is_mid_message() {
             self.drained_event_due = false;
             host.event(QpEvent::SendQueueDrained);

@@ -3,11 +3,11 @@
 use wire::{Bth, ImmDt, Opcode, Psn, Reth};
 
 use crate::attr::QpState;
-use crate::core::Core;
 use crate::host::Host;
 use crate::memory::Memory;
+use crate::network::Transmit;
 use crate::packet::Builder;
-use crate::qp::Transmit;
+use crate::qp_core::QpCore;
 use crate::queue::send::SendWqe;
 use crate::reason::Reason;
 use crate::state;
@@ -36,7 +36,7 @@ impl Requester {
     }
 
     /// The PSN of the next packet.
-    pub(crate) fn next_psn(&self, core: &Core) -> Psn {
+    pub(crate) fn next_psn(&self, core: &QpCore) -> Psn {
         match core.sq.head() {
             Some(head) => head.first_psn.add(self.sent_packets),
             None => core.sq.end_psn(),
@@ -44,7 +44,7 @@ impl Requester {
     }
 
     /// RTS sends everything, SQD finishes the message that it has begun.
-    pub(crate) fn wants_transmit(&self, core: &Core) -> bool {
+    pub(crate) fn wants_transmit(&self, core: &QpCore) -> bool {
         match core.state() {
             QpState::Rts => !core.sq.is_empty(),
             QpState::Sqd => self.is_mid_message(),
@@ -55,13 +55,13 @@ impl Requester {
     /// The next packet. An error is the end of the oldest WQE.
     pub(crate) fn poll_transmit(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         out: &mut [u8],
         host: &mut impl Host,
     ) -> Result<Option<Transmit>, Reason> {
         while self.wants_transmit(core) {
             match core.sq.head() {
-                Some(head) if head.is_local() => {
+                Some(head) if head.op.is_local() => {
                     execute_local(core, head, host)?;
                     core.complete_head(host);
                 }
@@ -71,7 +71,12 @@ impl Requester {
         Ok(None)
     }
 
-    fn send_next(&mut self, core: &mut Core, out: &mut [u8], host: &mut impl Host) -> Result<Option<Transmit>, Reason> {
+    fn send_next(
+        &mut self,
+        core: &mut QpCore,
+        out: &mut [u8],
+        host: &mut impl Host,
+    ) -> Result<Option<Transmit>, Reason> {
         let Some(head) = core.sq.head() else { return Ok(None) };
         if let Some(reason) = state::futile(core, head) {
             return Err(reason);
@@ -100,8 +105,14 @@ impl Requester {
     }
 }
 
-fn build(core: &Core, wqe: &SendWqe, segment: &Segment, out: &mut [u8], host: &mut impl Host) -> Result<usize, Reason> {
-    let solicited = segment.last && wqe.uses_recv() && wqe.flags.contains(SendFlags::SOLICITED);
+fn build(
+    core: &QpCore,
+    wqe: &SendWqe,
+    segment: &Segment,
+    out: &mut [u8],
+    host: &mut impl Host,
+) -> Result<usize, Reason> {
+    let solicited = segment.last && wqe.op.uses_recv() && wqe.flags.contains(SendFlags::SOLICITED);
     let bth = Bth { psn: segment.psn, solicited, ..core.bth(opcode(&wqe.op, segment)) };
     let mut builder = Builder::new(out, bth);
     push_headers(&mut builder, wqe, segment);
@@ -138,7 +149,7 @@ fn opcode(op: &SendOp, segment: &Segment) -> Opcode {
     }
 }
 
-fn execute_local(core: &Core, wqe: &SendWqe, host: &mut impl Host) -> Result<(), Reason> {
+fn execute_local(core: &QpCore, wqe: &SendWqe, host: &mut impl Host) -> Result<(), Reason> {
     match &wqe.op {
         SendOp::Bind(bind) => host.memory().bind(core.accessor(), bind).map_err(Reason::BindRefused),
         SendOp::LocalInvalidate(rkey) => {

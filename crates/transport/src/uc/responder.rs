@@ -14,11 +14,12 @@
 use wire::{Operation, Packet, Position, Psn, RKey, Reth};
 
 use crate::completion::{Completion, CompletionOp, Status};
-use crate::core::Core;
 use crate::drop::DropReason;
+use crate::failure::QpFailure;
 use crate::host::{CqSide, Host};
+use crate::limits::MAX_MESSAGE_BYTES;
 use crate::memory::{Access, Memory, MemoryError};
-use crate::qp::{Failure, MAX_MESSAGE_BYTES};
+use crate::qp_core::QpCore;
 use crate::reason::Reason;
 use crate::wr::RecvWr;
 
@@ -63,7 +64,7 @@ pub(crate) struct Responder {
     inbound: Inbound,
     /// A receive WQE that was taken for a message that was dropped.
     spare: Option<RecvWr>,
-    failure: Option<Failure>,
+    failure: Option<QpFailure>,
 }
 
 impl Responder {
@@ -76,12 +77,12 @@ impl Responder {
         self.expected
     }
 
-    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+    pub(crate) fn take_failure(&mut self) -> Option<QpFailure> {
         self.failure.take()
     }
 
     /// Gives back the receive WQE that is held.
-    pub(crate) fn flush(&mut self, core: &Core, host: &mut impl Host) {
+    pub(crate) fn flush(&mut self, core: &QpCore, host: &mut impl Host) {
         self.release();
         self.inbound = Inbound::Idle;
         if let Some(wr) = self.spare.take() {
@@ -92,7 +93,7 @@ impl Responder {
 
     pub(crate) fn handle_request(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
@@ -114,7 +115,7 @@ impl Responder {
     }
 
     /// The expected PSN follows whatever arrives, except late packets.
-    fn check_psn(&mut self, core: &mut Core, packet: &Packet<'_>) -> Result<(), DropReason> {
+    fn check_psn(&mut self, core: &mut QpCore, packet: &Packet<'_>) -> Result<(), DropReason> {
         let psn = packet.psn();
         let ahead = psn.distance(self.expected);
         if (-LATE_PACKETS..0).contains(&ahead) {
@@ -129,7 +130,7 @@ impl Responder {
         Ok(())
     }
 
-    fn execute(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Fault> {
+    fn execute(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Fault> {
         self.check_opcode_order(core, packet)?;
         check_packet_length(core, packet)?;
         match packet.info().operation {
@@ -140,7 +141,7 @@ impl Responder {
 
     /// Middle and Last continue what First began. First and Only begin a message
     /// in any case: one that is still under way has lost its end.
-    fn check_opcode_order(&mut self, core: &mut Core, packet: &Packet<'_>) -> Result<(), DropReason> {
+    fn check_opcode_order(&mut self, core: &mut QpCore, packet: &Packet<'_>) -> Result<(), DropReason> {
         let info = packet.info();
         if info.starts_message() {
             if matches!(self.inbound, Inbound::Send { .. } | Inbound::Write { .. }) {
@@ -156,7 +157,7 @@ impl Responder {
         }
     }
 
-    fn execute_send(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Fault> {
+    fn execute_send(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Fault> {
         if packet.info().starts_message() {
             let wr = self.take_recv(core, host)?;
             self.inbound = Inbound::Send { wr, received: 0 };
@@ -180,13 +181,13 @@ impl Responder {
         Ok(())
     }
 
-    fn finish_send(&mut self, core: &Core, packet: &Packet<'_>, host: &mut impl Host) {
+    fn finish_send(&mut self, core: &QpCore, packet: &Packet<'_>, host: &mut impl Host) {
         if let Inbound::Send { wr, received } = core::mem::take(&mut self.inbound) {
             complete(core, packet, wr.wr_id, CompletionOp::Recv, received as u32, host);
         }
     }
 
-    fn execute_write(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Fault> {
+    fn execute_write(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Fault> {
         if let Some(reth) = packet.reth() {
             check_write(core, &reth, host)?;
             let Reth { rkey, addr, len_bytes } = reth;
@@ -216,7 +217,7 @@ impl Responder {
         Ok(())
     }
 
-    fn take_recv(&mut self, core: &mut Core, host: &mut impl Host) -> Result<RecvWr, DropReason> {
+    fn take_recv(&mut self, core: &mut QpCore, host: &mut impl Host) -> Result<RecvWr, DropReason> {
         match self.spare.take() {
             Some(wr) => Ok(wr),
             None => core.take_recv(host).ok_or(DropReason::NoRecvWqe),
@@ -224,7 +225,7 @@ impl Responder {
     }
 
     /// The packet is refused, and with it the rest of its message.
-    fn give_up(&mut self, core: &mut Core, packet: &Packet<'_>, reason: DropReason) {
+    fn give_up(&mut self, core: &mut QpCore, packet: &Packet<'_>, reason: DropReason) {
         self.lose(core, reason);
         if packet.info().ends_message() {
             self.inbound = Inbound::Idle;
@@ -233,7 +234,7 @@ impl Responder {
 
     /// One message more is lost, unless this one was lost already. Its receive WQE
     /// waits for the next.
-    fn lose(&mut self, core: &mut Core, reason: DropReason) {
+    fn lose(&mut self, core: &mut QpCore, reason: DropReason) {
         if !matches!(self.inbound, Inbound::Dropped(_)) {
             core.counters.messages_dropped += 1;
             self.release();
@@ -249,16 +250,16 @@ impl Responder {
     }
 
     /// A receive buffer of ours is refused: its WQE fails, and the queue pair with it.
-    fn fail(&mut self, core: &mut Core, wr_id: u64, refused: MemoryError, host: &mut impl Host) {
+    fn fail(&mut self, core: &mut QpCore, wr_id: u64, refused: MemoryError, host: &mut impl Host) {
         let reason = Reason::LocalMemory(refused);
         self.inbound = Inbound::Idle;
         core.fail_recv(wr_id, reason.status(), reason, host);
-        self.failure = Some(Failure::QueuePair(reason, None));
+        self.failure = Some(QpFailure::QueuePair(reason, None));
     }
 }
 
 /// First and Middle are full, Last has something, Only fits (IB specification 9.8.2.2).
-fn check_packet_length(core: &Core, packet: &Packet<'_>) -> Result<(), DropReason> {
+fn check_packet_length(core: &QpCore, packet: &Packet<'_>) -> Result<(), DropReason> {
     let (len, mtu) = (packet.payload().len(), core.mtu() as usize);
     let fits = match packet.info().position {
         Position::First | Position::Middle => len == mtu,
@@ -269,7 +270,7 @@ fn check_packet_length(core: &Core, packet: &Packet<'_>) -> Result<(), DropReaso
 }
 
 /// What the first packet of a WRITE says, judged for the whole message.
-fn check_write(core: &Core, reth: &Reth, host: &impl Host) -> Result<(), DropReason> {
+fn check_write(core: &QpCore, reth: &Reth, host: &impl Host) -> Result<(), DropReason> {
     if !core.attr.access.contains(Access::REMOTE_WRITE) {
         return Err(DropReason::UcAccess);
     }
@@ -294,7 +295,7 @@ fn left_after(packet: &Packet<'_>, left_bytes: u32) -> Result<u32, DropReason> {
     }
 }
 
-fn complete(core: &Core, packet: &Packet<'_>, wr_id: u64, op: CompletionOp, byte_len: u32, host: &mut impl Host) {
+fn complete(core: &QpCore, packet: &Packet<'_>, wr_id: u64, op: CompletionOp, byte_len: u32, host: &mut impl Host) {
     let completion = Completion {
         imm: packet.imm(),
         solicited: packet.bth().solicited,

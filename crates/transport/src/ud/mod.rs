@@ -9,10 +9,11 @@ mod responder;
 use wire::{Packet, Service};
 
 use crate::attr::{QpAttr, QpState};
-use crate::core::Core;
 use crate::drop::DropReason;
+use crate::failure::QpFailure;
 use crate::host::{Host, QpEvent};
-use crate::qp::{Failure, RecvMeta, Transmit};
+use crate::network::{RecvMeta, Transmit};
+use crate::qp_core::QpCore;
 use crate::state;
 use crate::time::Time;
 use crate::wr::UdDestination;
@@ -22,32 +23,32 @@ use responder::Responder;
 #[derive(Debug, Default)]
 pub(crate) struct Ud {
     responder: Responder,
-    failure: Option<Failure>,
+    failure: Option<QpFailure>,
     /// Nothing is sent before this.
     held_until: Option<Time>,
 }
 
 impl Ud {
-    pub(crate) fn query(&self, core: &Core, attr: &mut QpAttr) {
+    pub(crate) fn query(&self, core: &QpCore, attr: &mut QpAttr) {
         attr.sq_psn = core.sq.head().map_or(core.sq.end_psn(), |head| head.first_psn);
         attr.path_mtu = core.tuning.max_datagram;
     }
 
     /// A datagram has left or not begun: SQD is drained at once (10.3.1, SQD).
-    pub(crate) fn entered(&mut self, core: &mut Core, from: QpState, _now: Time, host: &mut impl Host) {
+    pub(crate) fn entered(&mut self, core: &mut QpCore, from: QpState, _now: Time, host: &mut impl Host) {
         if (from, core.state()) == (QpState::Rts, QpState::Sqd) && core.attr.notify_drained {
             host.event(QpEvent::SendQueueDrained);
         }
     }
 
     /// The queue pair enters the error state: a receive WQE that is held is flushed first.
-    pub(crate) fn failed(&mut self, core: &mut Core, host: &mut impl Host) {
+    pub(crate) fn failed(&mut self, core: &mut QpCore, host: &mut impl Host) {
         self.responder.flush(core, host);
     }
 
     pub(crate) fn handle_packet(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         arrival: &RecvMeta,
         _now: Time,
@@ -65,7 +66,7 @@ impl Ud {
 
     pub(crate) fn poll_transmit(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         _now: Time,
         out: &mut [u8],
         host: &mut impl Host,
@@ -76,28 +77,28 @@ impl Ud {
         match requester::send_next(core, out, host) {
             Ok(transmit) => transmit,
             Err(reason) => {
-                self.failure = Some(Failure::SendQueue(reason));
+                self.failure = Some(QpFailure::SendQueue(reason));
                 None
             }
         }
     }
 
-    pub(crate) fn wants_transmit(&self, core: &Core) -> bool {
+    pub(crate) fn wants_transmit(&self, core: &QpCore) -> bool {
         self.held_until.is_none() && core.state() == QpState::Rts && !core.sq.is_empty()
     }
 
     /// What is sent next, and its length in bytes.
-    pub(crate) fn next_datagram(&self, core: &Core) -> Option<(UdDestination, u32)> {
+    pub(crate) fn next_datagram(&self, core: &QpCore) -> Option<(UdDestination, u32)> {
         let head = core.sq.head().filter(|head| self.wants_transmit(core) && state::futile(core, head).is_none())?;
         head.datagram.as_deref().map(|datagram| (*datagram, head.len_bytes))
     }
 
-    /// Nothing is sent until then, or until [`progress`](Ud::progress).
+    /// Nothing is sent until then, or until [`resume`](Ud::resume).
     pub(crate) fn hold(&mut self, until: Time) {
         self.held_until = Some(until);
     }
 
-    pub(crate) fn progress(&mut self) {
+    pub(crate) fn resume(&mut self) {
         self.held_until = None;
     }
 
@@ -110,7 +111,7 @@ impl Ud {
     }
 
     #[inline]
-    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+    pub(crate) fn take_failure(&mut self) -> Option<QpFailure> {
         self.failure.take()
     }
 }

@@ -2,10 +2,10 @@
 
 use wire::{Bth, Deth, ImmDt, Opcode, QKey};
 
-use crate::core::Core;
 use crate::host::Host;
+use crate::network::Transmit;
 use crate::packet::Builder;
-use crate::qp::Transmit;
+use crate::qp_core::QpCore;
 use crate::queue::send::SendWqe;
 use crate::reason::Reason;
 use crate::state;
@@ -15,7 +15,7 @@ use crate::wr::{SendFlags, SendOp, UdDestination};
 const OWN_QKEY: u32 = 1 << 31;
 
 /// Sends the oldest WQE. An error is its end.
-pub(crate) fn send_next(core: &mut Core, out: &mut [u8], host: &mut impl Host) -> Result<Option<Transmit>, Reason> {
+pub(crate) fn send_next(core: &mut QpCore, out: &mut [u8], host: &mut impl Host) -> Result<Option<Transmit>, Reason> {
     let Some(wqe) = core.sq.head() else { return Ok(None) };
     if let Some(reason) = state::futile(core, wqe) {
         return Err(reason);
@@ -29,7 +29,7 @@ pub(crate) fn send_next(core: &mut Core, out: &mut [u8], host: &mut impl Host) -
 }
 
 fn build(
-    core: &Core,
+    core: &QpCore,
     wqe: &SendWqe,
     datagram: &UdDestination,
     out: &mut [u8],
@@ -57,13 +57,13 @@ fn build(
 
 /// The key of the work request, or the queue pair's own if the request asks for it by the
 /// high bit: so only a privileged program can send a key that has it (IB specification 10.2.5).
-fn qkey(core: &Core, datagram: &UdDestination) -> QKey {
+fn qkey(core: &QpCore, datagram: &UdDestination) -> QKey {
     let QKey(wanted) = datagram.remote_qkey;
     if wanted & OWN_QKEY != 0 { core.attr.qkey } else { datagram.remote_qkey }
 }
 
 /// Of the flow label if there is one, else of the queue pair, as Linux does.
-fn source_port(core: &Core, datagram: &UdDestination) -> u16 {
+fn source_port(core: &QpCore, datagram: &UdDestination) -> u16 {
     match datagram.address.flow_label {
         0 => wire::source_port_ud(core.qpn),
         label => wire::source_port(label, core.qpn, datagram.remote_qpn),

@@ -10,11 +10,12 @@ use wire::{Grh, Packet};
 
 use crate::attr::Mtu;
 use crate::completion::{Completion, CompletionOp, Status};
-use crate::core::Core;
 use crate::drop::DropReason;
+use crate::failure::QpFailure;
 use crate::host::{CqSide, Host};
 use crate::memory::{Memory, MemoryError};
-use crate::qp::{Failure, RecvMeta};
+use crate::network::RecvMeta;
+use crate::qp_core::QpCore;
 use crate::reason::Reason;
 use crate::wr::RecvWr;
 
@@ -22,16 +23,16 @@ use crate::wr::RecvWr;
 pub(crate) struct Responder {
     /// A receive WQE that was too short for the datagram it was taken for.
     spare: Option<RecvWr>,
-    failure: Option<Failure>,
+    failure: Option<QpFailure>,
 }
 
 impl Responder {
-    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+    pub(crate) fn take_failure(&mut self) -> Option<QpFailure> {
         self.failure.take()
     }
 
     /// Gives back the receive WQE that is held.
-    pub(crate) fn flush(&mut self, core: &Core, host: &mut impl Host) {
+    pub(crate) fn flush(&mut self, core: &QpCore, host: &mut impl Host) {
         if let Some(wr) = self.spare.take() {
             let c = Completion::failure(wr.wr_id, core.qpn, CompletionOp::Recv, Status::WorkRequestFlushed);
             host.complete(CqSide::Recv, c);
@@ -40,7 +41,7 @@ impl Responder {
 
     pub(crate) fn handle_datagram(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         arrival: &RecvMeta,
         host: &mut impl Host,
@@ -53,7 +54,7 @@ impl Responder {
 
     fn receive(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         arrival: &RecvMeta,
         host: &mut impl Host,
@@ -74,7 +75,7 @@ impl Responder {
         Ok(())
     }
 
-    fn take_recv(&mut self, core: &mut Core, host: &mut impl Host) -> Result<RecvWr, DropReason> {
+    fn take_recv(&mut self, core: &mut QpCore, host: &mut impl Host) -> Result<RecvWr, DropReason> {
         match self.spare.take() {
             Some(wr) => Ok(wr),
             None => core.take_recv(host).ok_or(DropReason::NoRecvWqe),
@@ -82,16 +83,16 @@ impl Responder {
     }
 
     /// A receive buffer of ours is refused: its WQE fails, and the queue pair with it.
-    fn fail(&mut self, core: &mut Core, wr: &RecvWr, refused: MemoryError, host: &mut impl Host) -> DropReason {
+    fn fail(&mut self, core: &mut QpCore, wr: &RecvWr, refused: MemoryError, host: &mut impl Host) -> DropReason {
         let reason = Reason::LocalMemory(refused);
         core.fail_recv(wr.wr_id, reason.status(), reason, host);
-        self.failure = Some(Failure::QueuePair(reason, None));
+        self.failure = Some(QpFailure::QueuePair(reason, None));
         DropReason::LocalMemory
     }
 }
 
 /// Who does not know the queue key is not heard.
-fn check_qkey(core: &Core, packet: &Packet<'_>) -> Result<(), DropReason> {
+fn check_qkey(core: &QpCore, packet: &Packet<'_>) -> Result<(), DropReason> {
     match packet.deth() {
         Some(deth) if deth.qkey == core.attr.qkey => Ok(()),
         _ => Err(DropReason::QKey),
@@ -99,7 +100,7 @@ fn check_qkey(core: &Core, packet: &Packet<'_>) -> Result<(), DropReason> {
 }
 
 fn copy(
-    core: &Core,
+    core: &QpCore,
     wr: &RecvWr,
     packet: &Packet<'_>,
     arrival: &RecvMeta,
@@ -114,7 +115,7 @@ fn copy(
     host.memory().scatter(core.recv_pd, &wr.sgl, Grh::LEN as u64, packet.payload())
 }
 
-fn complete(core: &Core, packet: &Packet<'_>, arrival: &RecvMeta, wr: &RecvWr, byte_len: u32, host: &mut impl Host) {
+fn complete(core: &QpCore, packet: &Packet<'_>, arrival: &RecvMeta, wr: &RecvWr, byte_len: u32, host: &mut impl Host) {
     let completion = Completion {
         imm: packet.imm(),
         src_qpn: packet.deth().map_or_else(Default::default, |deth| deth.src_qpn),

@@ -1,9 +1,10 @@
 //! What is sent again: probes, timeouts, and the way back to the oldest unacknowledged packet.
 
 use crate::congestion::Congestion;
-use crate::core::Core;
+use crate::failure::QpFailure;
 use crate::host::Host;
-use crate::qp::{Failure, Transmit};
+use crate::network::Transmit;
+use crate::qp_core::QpCore;
 use crate::rc::requester::{Cursor, Part, Requester, packet_number};
 use crate::rc::retry::Due;
 use crate::reason::Reason;
@@ -11,14 +12,14 @@ use crate::time::Time;
 use crate::wr::SendOp;
 
 impl Requester {
-    pub(super) fn cursor_to_una(&mut self, core: &Core) {
+    pub(super) fn cursor_to_una(&mut self, core: &QpCore) {
         let packet = core.sq.head().map_or(0, |head| packet_number(head, self.una));
         self.cursor = Cursor { wqe: 0, packet };
         self.next = self.una;
     }
 
     /// Goes back to the oldest unacknowledged packet.
-    pub(in crate::rc) fn rewind(&mut self, core: &Core, now: Time) {
+    pub(in crate::rc) fn rewind(&mut self, core: &QpCore, now: Time) {
         self.cursor_to_una(core);
         self.reads.clear();
         self.forget_scoreboard();
@@ -37,7 +38,7 @@ impl Requester {
     /// repeats them: so every time without progress the window shrinks and the wait grows.
     /// Such times are not counted against `retry_count`, the acknowledge timeout
     /// counts how long there was no progress; unless there is none.
-    pub(in crate::rc) fn rewind_after_loss(&mut self, core: &Core, now: Time) {
+    pub(in crate::rc) fn rewind_after_loss(&mut self, core: &QpCore, now: Time) {
         match self.last_rewind {
             Some((una, at)) if una == self.una => {
                 if now.since(at) < self.retry.quiet_period(self.futile) {
@@ -55,7 +56,7 @@ impl Requester {
     }
 
     /// Counts a retry; tells whether it was one too many.
-    pub(super) fn count_retry(&mut self, core: &Core) -> bool {
+    pub(super) fn count_retry(&mut self, core: &QpCore) -> bool {
         self.retry.retries += 1;
         let retries = core.attr.retry_count;
         let failed = self.retry.retries > retries;
@@ -64,12 +65,12 @@ impl Requester {
                 0 => Reason::NoAnswer { retries },
                 _ => Reason::SequenceErrors { retries },
             };
-            self.failure = Some(Failure::SendQueue(reason));
+            self.failure = Some(QpFailure::SendQueue(reason));
         }
         failed
     }
 
-    pub(crate) fn handle_timeout(&mut self, core: &mut Core, now: Time) {
+    pub(crate) fn handle_timeout(&mut self, core: &mut QpCore, now: Time) {
         self.retry.touch(now);
         match self.retry.expire(now) {
             Due::Nothing | Due::RnrOver => {}
@@ -81,7 +82,7 @@ impl Requester {
     /// Sends the oldest packet again. Of READs and atomics the oldest is asked for again, not all: the peer may
     /// only be slow, and would answer everything twice. If its answer comes and nothing else does, the others
     /// were lost too.
-    pub(super) fn probe(&mut self, core: &mut Core, now: Time) {
+    pub(super) fn probe(&mut self, core: &mut QpCore, now: Time) {
         core.counters.probes += 1;
         self.retry.rewound();
         if self.probed_read.take() == Some(self.una) {
@@ -91,7 +92,7 @@ impl Requester {
         }
     }
 
-    pub(super) fn time_out(&mut self, core: &mut Core, now: Time) {
+    pub(super) fn time_out(&mut self, core: &mut QpCore, now: Time) {
         core.counters.ack_timeouts += 1;
         self.agreement.relax();
         if self.count_retry(core) {
@@ -103,7 +104,7 @@ impl Requester {
 
     pub(super) fn send_probe(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         now: Time,
         out: &mut [u8],
         host: &mut impl Host,
@@ -115,13 +116,13 @@ impl Requester {
             SendOp::Read(_) => self.part_again(core, self.una).unwrap_or(1).min(head.packets - packet),
             _ => 1,
         };
-        let (is_read, is_answered) = (matches!(head.op, SendOp::Read(_)), head.is_read_or_atomic());
+        let (is_read, is_answered) = (matches!(head.op, SendOp::Read(_)), head.op.is_read_or_atomic());
         let cursor = Cursor { wqe: 0, packet };
         let part = Part { cursor, step, psn: self.una, ack_req: true, along: None };
         let len_bytes = match self.build(core, &part, out, host) {
             Ok(len_bytes) => len_bytes,
             Err(refused) => {
-                self.failure = Some(Failure::SendQueue(Reason::LocalMemory(refused)));
+                self.failure = Some(QpFailure::SendQueue(Reason::LocalMemory(refused)));
                 return None;
             }
         };

@@ -2,10 +2,10 @@
 
 use wire::{AtomicEth, Bth, Feth, Ieth, ImmDt, Opcode, Psn, Reth, XrcEth};
 
-use crate::core::Core;
 use crate::host::Host;
 use crate::memory::{AtomicOp, MemoryError};
 use crate::packet::Builder;
+use crate::qp_core::QpCore;
 use crate::queue::send::SendWqe;
 use crate::rc::requester::{Cursor, Requester};
 use crate::rc::response::Along;
@@ -25,7 +25,7 @@ pub(in crate::rc) struct Part {
 impl Requester {
     pub(in crate::rc) fn build(
         &self,
-        core: &Core,
+        core: &QpCore,
         part: &Part,
         out: &mut [u8],
         host: &impl Host,
@@ -37,7 +37,7 @@ impl Requester {
         let opcode = opcode(&wqe.op, first, last);
         let with_ack = along.and_then(|along| Some((opcode.with_acknowledge()?, along)));
         let (opcode, along) = with_ack.map_or((opcode, None), |(both, along)| (both, Some(along)));
-        let solicited = last && wqe.flags.contains(SendFlags::SOLICITED) && wqe.uses_recv();
+        let solicited = last && wqe.flags.contains(SendFlags::SOLICITED) && wqe.op.uses_recv();
         let bth = Bth { psn, ack_req, solicited, mark: self.agreement.request_mark(), ..core.bth(opcode) };
         let mut builder = Builder::new(out, bth);
         if core.is_xrc() {
@@ -50,7 +50,7 @@ impl Requester {
             builder.push(along.piggyback.encode());
             builder.push(along.cookie.encode());
         }
-        if !wqe.has_result() {
+        if !wqe.op.has_result() {
             builder.gather(host.memory(), core.pd, &wqe.payload, offset, rest.min(core.mtu()) as usize)?;
         }
         Ok(builder.finish())

@@ -4,7 +4,7 @@ use wire::Psn;
 
 use crate::attr::QpState;
 use crate::congestion::Congestion;
-use crate::core::Core;
+use crate::qp_core::QpCore;
 use crate::queue::send::{PACKET_OVERHEAD_BYTES, SendWqe};
 use crate::rc::requester::{FEW_CREDITS, Requester, packet_cost, packet_number, packets_in};
 use crate::wr::{SendFlags, SendOp};
@@ -16,11 +16,11 @@ const MIN_GROUPS: u64 = 4;
 
 impl Requester {
     /// Whether the queue pair may work on this WQE at all: state, RNR wait, fence.
-    pub(super) fn may_work(&self, core: &Core, wqe: &SendWqe) -> bool {
+    pub(super) fn may_work(&self, core: &QpCore, wqe: &SendWqe) -> bool {
         let begun = wqe.first_psn.before(self.sent);
         let state_allows = match core.state() {
             QpState::Rts => true,
-            QpState::Sqd => begun && !wqe.is_local(),
+            QpState::Sqd => begun && !wqe.op.is_local(),
             _ => false,
         };
         let fenced = wqe.flags.contains(SendFlags::FENCE) && self.cursor.packet == 0 && !self.reads.is_empty();
@@ -29,13 +29,13 @@ impl Requester {
 
     /// Whether the packet at the cursor fits the window, the credits, the READ depth and the parts of READs,
     /// and is not held back.
-    pub(super) fn may_send(&self, core: &Core, wqe: &SendWqe) -> bool {
+    pub(super) fn may_send(&self, core: &QpCore, wqe: &SendWqe) -> bool {
         !(self.held && self.is_new()) && self.fits(core, wqe)
     }
 
     /// Whether a packet that was never sent could leave now, if it were not held back.
-    pub(crate) fn is_held_back(&self, core: &Core) -> bool {
-        let could = |wqe: &SendWqe| self.may_work(core, wqe) && !wqe.is_local() && self.fits(core, wqe);
+    pub(crate) fn is_held_back(&self, core: &QpCore) -> bool {
+        let could = |wqe: &SendWqe| self.may_work(core, wqe) && !wqe.op.is_local() && self.fits(core, wqe);
         self.held && self.is_new() && core.sq.get(self.cursor.wqe).is_some_and(could)
     }
 
@@ -44,10 +44,10 @@ impl Requester {
         !self.next.before(self.sent)
     }
 
-    pub(super) fn fits(&self, core: &Core, wqe: &SendWqe) -> bool {
+    pub(super) fn fits(&self, core: &QpCore, wqe: &SendWqe) -> bool {
         let idle = self.next == self.una;
-        let has_credit = idle || self.cursor.packet != 0 || !wqe.uses_recv() || wqe.recvs_used <= self.credit_limit;
-        let has_depth = !wqe.is_read_or_atomic() || self.reads.len() < usize::from(core.attr.max_rd_atomic);
+        let has_credit = idle || self.cursor.packet != 0 || !wqe.op.uses_recv() || wqe.recvs_used <= self.credit_limit;
+        let has_depth = !wqe.op.is_read_or_atomic() || self.reads.len() < usize::from(core.attr.max_rd_atomic);
         let waits_for_front = self.cursor.packet != 0 && self.read_parts.is_cut_at(self.next);
         has_credit
             && has_depth
@@ -60,7 +60,7 @@ impl Requester {
     /// costs the system much more than a packet in it; none while an acknowledge is on the way that will make
     /// more room. Where all that waits fits, or the window holds few groups, or something was lost, there is no
     /// bound.
-    pub(super) fn next_burst(&self, core: &Core) -> u32 {
+    pub(super) fn next_burst(&self, core: &QpCore) -> u32 {
         let room = self.room(core);
         if !self.window_holds_groups(core) || self.scoreboard.is_some() {
             return u32::MAX;
@@ -76,17 +76,17 @@ impl Requester {
     }
 
     /// Whether the window is so large that only whole groups need leave.
-    pub(super) fn window_holds_groups(&self, core: &Core) -> bool {
+    pub(super) fn window_holds_groups(&self, core: &QpCore) -> bool {
         self.congestion.window_bytes() >= MIN_GROUPS * u64::from(GROUP_PACKETS) * packet_cost(core)
     }
 
     /// Bytes of the window that are free.
-    pub(in crate::rc) fn room(&self, core: &Core) -> u64 {
+    pub(in crate::rc) fn room(&self, core: &QpCore) -> u64 {
         self.congestion.window_bytes().saturating_sub(self.on_the_way(core))
     }
 
     /// Bytes of the window that are taken.
-    pub(crate) fn on_the_way(&self, core: &Core) -> u64 {
+    pub(crate) fn on_the_way(&self, core: &QpCore) -> u64 {
         let mtu = core.mtu();
         let una_packet = core.sq.head().map_or(0, |head| packet_number(head, self.una));
         let in_flight = core.sq.cost_at(self.cursor.wqe, self.cursor.packet, mtu) - core.sq.cost_at(0, una_packet, mtu);
@@ -94,7 +94,7 @@ impl Requester {
     }
 
     /// Bytes of the window that the next step wants: a packet, or a worthwhile part of a READ.
-    pub(super) fn needed_room(&self, core: &Core, wqe: &SendWqe) -> u64 {
+    pub(super) fn needed_room(&self, core: &QpCore, wqe: &SendWqe) -> u64 {
         let packets = if matches!(wqe.op, SendOp::Read(_)) { self.read_part(core, wqe) } else { 1 };
         let bytes = (u64::from(packets) * u64::from(core.mtu())).min(u64::from(wqe.len_bytes));
         bytes + u64::from(packets) * PACKET_OVERHEAD_BYTES
@@ -102,7 +102,7 @@ impl Requester {
 
     /// Response packets that one READ request asks for: what is left, or half a window; what was asked
     /// for before, up to the end of that part, if it fits the window.
-    pub(super) fn read_part(&self, core: &Core, wqe: &SendWqe) -> u32 {
+    pub(super) fn read_part(&self, core: &QpCore, wqe: &SendWqe) -> u32 {
         let packet_bytes = u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES;
         let depth = u64::from(core.attr.max_rd_atomic.clamp(1, 2));
         let part = match self.part_again(core, self.next) {
@@ -113,20 +113,20 @@ impl Requester {
     }
 
     /// Response packets from `psn` on that a READ sent again asks for; `None` if they were never asked for.
-    pub(in crate::rc) fn part_again(&self, core: &Core, psn: Psn) -> Option<u32> {
+    pub(in crate::rc) fn part_again(&self, core: &QpCore, psn: Psn) -> Option<u32> {
         let packet_bytes = u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES;
         let rest = self.read_parts.rest_of_part(psn)?;
         Some(rest.min(packets_in(self.congestion.window_bytes(), packet_bytes)))
     }
 
     /// Whether nothing more can leave after this packet: then it must ask for an acknowledge.
-    pub(super) fn fills_window(&self, core: &Core, wqe: &SendWqe) -> bool {
+    pub(super) fn fills_window(&self, core: &QpCore, wqe: &SendWqe) -> bool {
         self.room(core) < self.needed_room(core, wqe) + u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES
     }
 
     /// News about the peer's receive WQEs: beyond what it had used up at PSN `una`,
     /// it has `credits` posted.
-    pub(in crate::rc) fn credited(&mut self, core: &Core, credits: Option<u32>) {
+    pub(in crate::rc) fn credited(&mut self, core: &QpCore, credits: Option<u32>) {
         let Some(credits) = credits else {
             self.credit_limit = u64::MAX;
             return;

@@ -7,16 +7,16 @@ use wire::{NakCode, Operation, Packet, Psn};
 
 use super::Responder;
 use crate::budget::Share;
-use crate::core::Core;
 use crate::drop::DropReason;
 use crate::host::Host;
+use crate::qp_core::QpCore;
 use crate::rc::reorder::{Kept, Reorder};
 use crate::rc::response::Response;
 
 impl Responder {
     pub(super) fn handle_ahead(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
@@ -30,7 +30,7 @@ impl Responder {
 
     /// One NAK says that something is missing; another only when the peer has begun to send again
     /// and lost again (its PSNs go back).
-    fn refuse_ahead(&mut self, core: &mut Core, psn: Psn) {
+    fn refuse_ahead(&mut self, core: &mut QpCore, psn: Psn) {
         if self.reorder.is_some() {
             return;
         }
@@ -41,14 +41,14 @@ impl Responder {
         }
     }
 
-    fn refuse_sequence(&mut self, core: &mut Core) {
+    fn refuse_sequence(&mut self, core: &mut QpCore) {
         core.counters.tx_sequence_naks += 1;
         self.responses.refuse(Response::Nak { psn: self.expected, msn: self.msn, code: NakCode::PsnSequenceError });
     }
 
     /// Keeps a packet that came early, and tells the peer if that is news. READs and atomics are not kept:
     /// asking again costs the peer a small packet, and nothing is answered twice.
-    fn keep(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> bool {
+    fn keep(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> bool {
         let psn = packet.psn();
         let may_be_kept = matches!(packet.info().operation, Operation::Send | Operation::Write);
         if self.reorder.is_none() && !may_be_kept {
@@ -82,13 +82,13 @@ impl Responder {
         matches!(kept, Kept::New | Kept::Already)
     }
 
-    pub(super) fn tell_missing(&mut self, core: &mut Core) {
+    pub(super) fn tell_missing(&mut self, core: &mut QpCore) {
         core.counters.tx_selective_acks += 1;
         self.responses.tell_missing(self.expected, self.msn);
     }
 
     /// A packet came in its turn: those that waited for it have theirs.
-    pub(super) fn resume(&mut self, core: &mut Core, host: &mut impl Host) {
+    pub(super) fn resume(&mut self, core: &mut QpCore, host: &mut impl Host) {
         let mut resumed = false;
         while let Some(bytes) = self.reorder.as_mut().and_then(|reorder| reorder.take(self.expected)) {
             // It was parsed when it came; its bytes are the same.

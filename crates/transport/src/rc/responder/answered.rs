@@ -4,9 +4,9 @@ use wire::{FlushLevel, FlushPlacement, Operation, Packet, Psn, Reth};
 
 use super::write::check_allowed;
 use super::{Refusal, Responder, next_msn};
-use crate::core::Core;
 use crate::host::Host;
 use crate::memory::{Access, AtomicOp, Memory, MemoryError};
+use crate::qp_core::QpCore;
 use crate::rc::response::{ReadJob, Response};
 
 /// Bytes that atomics work on.
@@ -15,7 +15,7 @@ const WORD_BYTES: u32 = 8;
 impl Responder {
     pub(super) fn execute_read(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         host: &mut impl Host,
     ) -> Result<(), Refusal> {
@@ -31,7 +31,7 @@ impl Responder {
 
     pub(super) fn execute_atomic(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         host: &mut impl Host,
     ) -> Result<(), Refusal> {
@@ -57,7 +57,7 @@ impl Responder {
         Ok(())
     }
 
-    fn remember_atomic(&mut self, core: &Core, psn: Psn, original: u64) {
+    fn remember_atomic(&mut self, core: &QpCore, psn: Psn, original: u64) {
         if self.atomics.len() >= usize::from(core.attr.max_dest_rd_atomic.max(1)) {
             self.atomics.pop_front();
         }
@@ -67,7 +67,7 @@ impl Responder {
     /// One store of eight bytes (Annex A19), with the rights of a WRITE.
     pub(super) fn execute_atomic_write(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         host: &mut impl Host,
     ) -> Result<(), Refusal> {
@@ -90,7 +90,7 @@ impl Responder {
     /// Everything before has been carried out already: what is left is that everybody sees it.
     pub(super) fn execute_flush(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         host: &mut impl Host,
     ) -> Result<(), Refusal> {
@@ -123,7 +123,7 @@ impl Responder {
     }
 
     /// READs and atomics beyond what was agreed are refused (9.7.4.1.3).
-    fn check_resources(&self, core: &Core) -> Result<(), Refusal> {
+    fn check_resources(&self, core: &QpCore) -> Result<(), Refusal> {
         if self.responses.outstanding() < usize::from(core.attr.max_dest_rd_atomic) {
             Ok(())
         } else {
@@ -157,6 +157,6 @@ fn flush_rights(placement: FlushPlacement) -> Result<Access, Refusal> {
     Ok(access)
 }
 
-pub(super) fn response_packets(core: &Core, len_bytes: u32) -> u32 {
+pub(super) fn response_packets(core: &QpCore, len_bytes: u32) -> u32 {
     len_bytes.div_ceil(core.mtu()).max(1)
 }

@@ -4,16 +4,16 @@ use wire::{Operation, Packet, Psn};
 
 use super::Responder;
 use super::answered::response_packets;
-use crate::core::Core;
 use crate::drop::DropReason;
 use crate::host::Host;
+use crate::qp_core::QpCore;
 use crate::rc::response::Response;
 
 impl Responder {
     /// Answers again what was answered before (9.7.5.1.4); nothing is executed twice.
     pub(super) fn handle_duplicate(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
@@ -33,7 +33,7 @@ impl Responder {
         }
     }
 
-    fn repeat_read(&mut self, core: &mut Core, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), DropReason> {
+    fn repeat_read(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), DropReason> {
         let reth = packet.reth().ok_or(DropReason::StaleDuplicate)?;
         if core.is_xrc() && self.check_xrc_srq(packet, host).is_err() {
             return Err(DropReason::StaleDuplicate);
@@ -58,7 +58,7 @@ impl Responder {
     }
 
     /// It was carried out; that is all there is to say again.
-    fn repeat_empty(&mut self, core: &Core, psn: Psn) -> Result<(), DropReason> {
+    fn repeat_empty(&mut self, core: &QpCore, psn: Psn) -> Result<(), DropReason> {
         if self.repeats_too_many(core) {
             return Err(DropReason::StaleDuplicate);
         }
@@ -66,7 +66,7 @@ impl Responder {
         Ok(())
     }
 
-    fn repeats_too_many(&self, core: &Core) -> bool {
+    fn repeats_too_many(&self, core: &QpCore) -> bool {
         self.responses.repeats() > usize::from(core.attr.max_dest_rd_atomic)
     }
 }

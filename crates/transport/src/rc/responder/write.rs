@@ -4,16 +4,16 @@ use wire::{Packet, RKey, Reth};
 
 use super::{Inbound, Refusal, Responder, check_packet_length, with_notice};
 use crate::completion::{Completion, CompletionOp};
-use crate::core::Core;
 use crate::host::Host;
+use crate::limits::MAX_MESSAGE_BYTES;
 use crate::memory::{Access, Memory, MemoryError};
-use crate::qp::MAX_MESSAGE_BYTES;
+use crate::qp_core::QpCore;
 use crate::wr::RecvWr;
 
 impl Responder {
     pub(super) fn execute_write(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         packet: &Packet<'_>,
         host: &mut impl Host,
     ) -> Result<(), Refusal> {
@@ -64,7 +64,7 @@ impl Responder {
 
     /// The peer may not write, and its WRITE is one packet with immediate data: a receive WQE that is posted completes
     /// with a local access error. (Of a longer WRITE nobody knows yet whether it will take one.)
-    fn take_recv_to_fail(&mut self, core: &mut Core, host: &mut impl Host) {
+    fn take_recv_to_fail(&mut self, core: &mut QpCore, host: &mut impl Host) {
         if let Ok(wr) = self.take_recv(core, host) {
             self.fail_with_message(wr);
         }
@@ -76,17 +76,17 @@ impl Responder {
     }
 
     /// Checks the whole range of a WRITE at its first packet.
-    fn begin_write(&self, core: &Core, reth: &Reth, host: &impl Host) -> Result<(RKey, u64, u32, u32), Refusal> {
+    fn begin_write(&self, core: &QpCore, reth: &Reth, host: &impl Host) -> Result<(RKey, u64, u32, u32), Refusal> {
         self.check_range(core, reth, Access::REMOTE_WRITE, host)?;
         Ok((reth.rkey, reth.addr, reth.len_bytes, reth.len_bytes))
     }
 
-    pub(super) fn check_read(&self, core: &Core, reth: &Reth, host: &impl Host) -> Result<(), Refusal> {
+    pub(super) fn check_read(&self, core: &QpCore, reth: &Reth, host: &impl Host) -> Result<(), Refusal> {
         self.check_range(core, reth, Access::REMOTE_READ, host)
     }
 
     /// Checks right, length and, if there is any, the whole range of a WRITE or READ.
-    fn check_range(&self, core: &Core, reth: &Reth, access: Access, host: &impl Host) -> Result<(), Refusal> {
+    fn check_range(&self, core: &QpCore, reth: &Reth, access: Access, host: &impl Host) -> Result<(), Refusal> {
         check_allowed(core, access)?;
         check_message_length(reth.len_bytes)?;
         if reth.len_bytes == 0 {
@@ -98,7 +98,7 @@ impl Responder {
     }
 }
 
-pub(super) fn check_allowed(core: &Core, access: Access) -> Result<(), Refusal> {
+pub(super) fn check_allowed(core: &QpCore, access: Access) -> Result<(), Refusal> {
     if core.attr.access.contains(access) { Ok(()) } else { Err(Refusal::Access(MemoryError::NoPermission)) }
 }
 

@@ -7,7 +7,7 @@ use wire::{Packet, Psn};
 
 use super::*;
 use crate::attr::QpState;
-use crate::qp::Transmit;
+use crate::network::Transmit;
 use crate::testing::{Side, Verdict};
 
 /// The next packet of `a`, which is also kept to be delivered again.

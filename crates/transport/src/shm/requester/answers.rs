@@ -4,7 +4,7 @@ use super::*;
 
 impl Requester {
     /// The peer has carried out every request before `upto`.
-    pub(crate) fn acknowledge(&mut self, core: &mut Core, upto: u32, host: &mut impl Host) -> Result<(), DropReason> {
+    pub(crate) fn acknowledge(&mut self, core: &mut QpCore, upto: u32, host: &mut impl Host) -> Result<(), DropReason> {
         let count = upto.wrapping_sub(self.una) as usize;
         if count == 0 || is_before(upto, self.una) {
             return Ok(());
@@ -26,7 +26,7 @@ impl Requester {
     /// A NAK of whatever kind for one of our requests; those before it are acknowledged.
     pub(crate) fn handle_nak(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         head: &FrameHead,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
@@ -56,14 +56,14 @@ impl Requester {
             _ => {
                 core.counters.rx_error_naks += 1;
                 self.rewind();
-                self.failure = Some(Failure::SendQueue(Reason::PeerRefused(nak_code(head.code))));
+                self.failure = Some(QpFailure::SendQueue(Reason::PeerRefused(nak_code(head.code))));
             }
         }
         Ok(())
     }
 
     /// UC: nobody took the oldest message that was begun.
-    pub(super) fn lose(&mut self, core: &mut Core, host: &mut impl Host) {
+    pub(super) fn lose(&mut self, core: &mut QpCore, host: &mut impl Host) {
         core.counters.messages_dropped += 1;
         match self.issued {
             0 => self.sent_bytes = 0,
@@ -74,26 +74,26 @@ impl Requester {
     }
 
     /// UC: nobody will take what was begun.
-    pub(super) fn lose_begun(&mut self, core: &mut Core, host: &mut impl Host) {
+    pub(super) fn lose_begun(&mut self, core: &mut QpCore, host: &mut impl Host) {
         while self.issued > 0 || self.sent_bytes > 0 {
             self.lose(core, host);
         }
     }
 
-    pub(super) fn receiver_not_ready(&mut self, core: &mut Core, code: u16, host: &impl Host) {
+    pub(super) fn receiver_not_ready(&mut self, core: &mut QpCore, code: u16, host: &impl Host) {
         core.counters.rx_rnr_naks += 1;
         self.rewind();
         let limit = core.attr.rnr_retry;
         let retries = self.wait.for_receiver(now(host), wire::rnr_timer((code & 0x1f) as u8));
         if limit != RNR_RETRY_FOREVER && retries > limit {
-            self.failure = Some(Failure::SendQueue(Reason::ReceiverNotReady { retries: limit }));
+            self.failure = Some(QpFailure::SendQueue(Reason::ReceiverNotReady { retries: limit }));
         }
     }
 
     /// A part of the answer to a READ.
     pub(crate) fn handle_data<H: Host>(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         head: &FrameHead,
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
@@ -108,12 +108,12 @@ impl Requester {
         let fits = len <= wqe.len_bytes - received && ends == (received + len == wqe.len_bytes);
         if !fits {
             self.rewind();
-            self.failure = Some(Failure::SendQueue(Reason::BadResponse));
+            self.failure = Some(QpFailure::SendQueue(Reason::BadResponse));
             return Err(DropReason::BadResponse);
         }
         if let Err(stop) = body.scatter(host.memory(), 0, core.pd, sgl, u64::from(received)) {
             self.rewind();
-            self.failure = Some(Failure::SendQueue(local_reason(stop)));
+            self.failure = Some(QpFailure::SendQueue(local_reason(stop)));
             return Ok(());
         }
         self.asked = Asked::Data { received: received + len };
@@ -126,7 +126,7 @@ impl Requester {
     /// The answer to an remote_op.
     pub(crate) fn handle_result<H: Host>(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         head: &FrameHead,
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
@@ -140,13 +140,13 @@ impl Requester {
         self.issued = 0;
         match self.complete_with(core, u64::from_le_bytes(before), host) {
             Ok(()) => self.una = self.una.wrapping_add(1),
-            Err(stop) => self.failure = Some(Failure::SendQueue(local_reason(stop))),
+            Err(stop) => self.failure = Some(QpFailure::SendQueue(local_reason(stop))),
         }
         Ok(())
     }
 
     /// The head has its answer.
-    pub(super) fn answered(&mut self, core: &mut Core, host: &mut impl Host) {
+    pub(super) fn answered(&mut self, core: &mut QpCore, host: &mut impl Host) {
         self.asked = Asked::Nothing;
         self.issued = 0;
         self.una = self.una.wrapping_add(1);

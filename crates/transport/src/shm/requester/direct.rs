@@ -7,7 +7,12 @@ use crate::shm::path::DirectOutcome;
 impl Requester {
     /// A WRITE by our own processor, at the head of the queue.
     #[inline]
-    pub(super) fn write(&mut self, core: &mut Core, remote: RemoteAddr, host: &mut impl Host) -> Result<(), ShmError> {
+    pub(super) fn write(
+        &mut self,
+        core: &mut QpCore,
+        remote: RemoteAddr,
+        host: &mut impl Host,
+    ) -> Result<(), ShmError> {
         self.write_now(core, remote, host)?;
         self.note_head(core, DirectOutcome::Done, host);
         self.complete(core, host);
@@ -15,7 +20,12 @@ impl Requester {
     }
 
     #[inline]
-    pub(super) fn write_now<H: Host>(&mut self, core: &mut Core, remote: RemoteAddr, host: &H) -> Result<(), ShmError> {
+    pub(super) fn write_now<H: Host>(
+        &mut self,
+        core: &mut QpCore,
+        remote: RemoteAddr,
+        host: &H,
+    ) -> Result<(), ShmError> {
         let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
         if self.sent_bytes > 0 {
             return Err(ShmError::NeedsFrame);
@@ -29,7 +39,7 @@ impl Requester {
     /// A WRITE by our own processor, and then a notice that takes a receive WQE.
     pub(super) fn write_imm(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         ack: u32,
         remote: RemoteAddr,
         host: &mut impl Host,
@@ -56,7 +66,7 @@ impl Requester {
     #[inline]
     pub(super) fn read(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         ack: u32,
         remote: RemoteAddr,
         host: &mut impl Host,
@@ -76,7 +86,7 @@ impl Requester {
 
     /// An atomic and the like by our own processor, or else by the peer.
     #[inline]
-    pub(super) fn remote_op(&mut self, core: &mut Core, ack: u32, host: &mut impl Host) -> Result<(), ShmError> {
+    pub(super) fn remote_op(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) -> Result<(), ShmError> {
         let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
         let value = atomic_write_value(core.pd, wqe, host)?;
         let Some((remote_op, rkey)) = RemoteOp::of(&wqe.op, value) else { return Err(ShmError::NotReady) };
@@ -100,7 +110,12 @@ impl Requester {
     }
 
     /// Completes the head, with the result of an atomic.
-    pub(super) fn complete_with(&mut self, core: &mut Core, before: u64, host: &mut impl Host) -> Result<(), ShmError> {
+    pub(super) fn complete_with(
+        &mut self,
+        core: &mut QpCore,
+        before: u64,
+        host: &mut impl Host,
+    ) -> Result<(), ShmError> {
         let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
         if let (SendOp::Atomic(..), Payload::Sgl(sgl)) = (&wqe.op, &wqe.payload) {
             host.memory().scatter(core.pd, sgl, 0, &before.to_ne_bytes()).map_err(ShmError::Local)?;

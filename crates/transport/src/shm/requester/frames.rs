@@ -5,7 +5,7 @@ use super::*;
 impl Requester {
     /// One more frame of a SEND.
     #[inline]
-    pub(super) fn send(&mut self, core: &mut Core, ack: u32, host: &mut impl Host) -> Result<(), ShmError> {
+    pub(super) fn send(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) -> Result<(), ShmError> {
         let wqe = &core.sq.get(self.issued).ok_or(ShmError::LaneFull)?;
         let mut head = self.head(core, FrameKind::Send, ack);
         head.len_bytes = wqe.len_bytes;
@@ -22,7 +22,7 @@ impl Requester {
     #[inline]
     pub(super) fn send_part<H: Host>(
         &self,
-        core: &Core,
+        core: &QpCore,
         host: &H,
         head: &FrameHead,
         prefix: &[u8],
@@ -44,7 +44,7 @@ impl Requester {
 
     /// So much more of the WQE has left.
     #[inline]
-    pub(super) fn note_part(&mut self, core: &mut Core, taken: u32) {
+    pub(super) fn note_part(&mut self, core: &mut QpCore, taken: u32) {
         core.counters.tx_packets += 1;
         core.counters.tx_bytes += u64::from(taken);
         self.sent_bytes += taken;
@@ -65,14 +65,19 @@ impl Requester {
     }
 
     /// A WRITE that the peer has to do.
-    pub(super) fn ask_for_write(&mut self, core: &mut Core, ack: u32, host: &mut impl Host) -> Step {
+    pub(super) fn ask_for_write(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) -> Step {
         match self.send_write_part(core, ack, host) {
             Ok(()) => Step::Done,
             Err(stop) => self.stopped(core, stop, host),
         }
     }
 
-    pub(super) fn send_write_part(&mut self, core: &mut Core, ack: u32, host: &mut impl Host) -> Result<(), ShmError> {
+    pub(super) fn send_write_part(
+        &mut self,
+        core: &mut QpCore,
+        ack: u32,
+        host: &mut impl Host,
+    ) -> Result<(), ShmError> {
         let wqe = core.sq.get(self.issued).ok_or(ShmError::LaneFull)?;
         let (SendOp::Write(remote) | SendOp::WriteImm(remote, _)) = wqe.op else { return Err(ShmError::NotReady) };
         let mut head = self.head(core, FrameKind::Write, ack);
@@ -93,7 +98,7 @@ impl Requester {
 
     pub(super) fn ask_for_read(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         ack: u32,
         remote: RemoteAddr,
         host: &impl Host,

@@ -5,7 +5,7 @@ use super::*;
 impl Responder {
     /// Sends what must be said, an acknowledge included if `with_ack`. False: the lane is full.
     #[inline]
-    pub(crate) fn answer(&mut self, core: &mut Core, with_ack: bool, host: &mut impl Host) -> bool {
+    pub(crate) fn answer(&mut self, core: &mut QpCore, with_ack: bool, host: &mut impl Host) -> bool {
         if self.answer.is_some() || self.reading.is_some() {
             return self.answer_now(core, host);
         }
@@ -21,7 +21,7 @@ impl Responder {
         true
     }
 
-    pub(super) fn answer_now(&mut self, core: &mut Core, host: &mut impl Host) -> bool {
+    pub(super) fn answer_now(&mut self, core: &mut QpCore, host: &mut impl Host) -> bool {
         if let Some((head, bytes)) = &self.answer {
             // A NAK acknowledges what lies before the request that it is about.
             let head = FrameHead { ack: self.expected, ..*head };
@@ -49,7 +49,7 @@ impl Responder {
 
     pub(super) fn send_data(
         &self,
-        core: &Core,
+        core: &QpCore,
         rkey: RKey,
         addr: u64,
         left_bytes: u32,
@@ -69,7 +69,7 @@ impl Responder {
     }
 
     /// The memory was taken away while it was read.
-    pub(super) fn fail_reading(&mut self, core: &mut Core, error: MemoryError, host: &mut impl Host) -> bool {
+    pub(super) fn fail_reading(&mut self, core: &mut QpCore, error: MemoryError, host: &mut impl Host) -> bool {
         self.reading = None;
         let head = FrameHead { request: self.expected, ..Requester::plain_head(core, FrameKind::Read) };
         let _ = self.refuse(core, &head, Refusal::Access(error), host);

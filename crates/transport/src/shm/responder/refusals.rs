@@ -21,7 +21,7 @@ impl Responder {
     #[cold]
     pub(super) fn refuse(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         head: &FrameHead,
         refusal: Refusal,
         host: &mut impl Host,
@@ -58,12 +58,12 @@ impl Responder {
         self.fail_inbound(core, reason, host);
         nak.code = code as u16;
         self.answer = Some((nak, [0; 8]));
-        self.failure = Some(Failure::QueuePair(reason, event));
+        self.failure = Some(QpFailure::QueuePair(reason, event));
         Err(DropReason::Refused)
     }
 
     /// The message is to begin again.
-    pub(super) fn want_copies(&mut self, core: &Core, head: &FrameHead) -> Result<(), DropReason> {
+    pub(super) fn want_copies(&mut self, core: &QpCore, head: &FrameHead) -> Result<(), DropReason> {
         self.rewinding = true;
         self.hold();
         let nak = FrameHead { request: head.request, ..Requester::plain_head(core, FrameKind::Unlent) };
@@ -74,7 +74,7 @@ impl Responder {
     /// UC: what cannot be taken is dropped in silence, but for a failure of our own memory.
     pub(super) fn refuse_unreliable(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         head: &FrameHead,
         refusal: Refusal,
         host: &mut impl Host,
@@ -84,7 +84,7 @@ impl Responder {
             Refusal::Local(error) => {
                 let reason = Reason::LocalMemory(error);
                 self.fail_inbound(core, reason, host);
-                self.failure = Some(Failure::QueuePair(reason, None));
+                self.failure = Some(QpFailure::QueuePair(reason, None));
                 DropReason::LocalMemory
             }
             Refusal::NotReady => DropReason::NoRecvWqe,
@@ -100,7 +100,7 @@ impl Responder {
 
     /// The peer may not write, and its WRITE has immediate data and would be one packet: a receive WQE that is posted
     /// completes with a local access error, as on the wire.
-    pub(super) fn take_recv_to_fail(&mut self, core: &mut Core, head: &FrameHead, host: &mut impl Host) {
+    pub(super) fn take_recv_to_fail(&mut self, core: &mut QpCore, head: &FrameHead, host: &mut impl Host) {
         let takes_one = head.flags.contains(FrameFlags::IMM) && head.len_bytes <= core.mtu();
         if takes_one
             && self.inbound.is_between_messages()
@@ -111,7 +111,7 @@ impl Responder {
     }
 
     /// The receive WQE of the refused message completes with the reason.
-    pub(super) fn fail_inbound(&mut self, core: &mut Core, reason: Reason, host: &mut impl Host) {
+    pub(super) fn fail_inbound(&mut self, core: &mut QpCore, reason: Reason, host: &mut impl Host) {
         if let Some(wr) = core::mem::take(&mut self.inbound).into_wr() {
             let status = match reason {
                 Reason::LocalMemory(_) | Reason::MessageTooLong => reason.status(),
@@ -125,7 +125,7 @@ impl Responder {
     /// The peer's processor was refused by our memory: our queue pair fails as if we had refused.
     pub(crate) fn peer_was_refused(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         head: &FrameHead,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
@@ -139,7 +139,7 @@ impl Responder {
         };
         self.take_recv_to_fail(core, head, host);
         self.fail_inbound(core, reason, host);
-        self.failure = Some(Failure::QueuePair(reason, Some(event)));
+        self.failure = Some(QpFailure::QueuePair(reason, Some(event)));
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ impl Responder {
     #[inline]
     pub(super) fn take_send<H: Host>(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         head: &FrameHead,
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
@@ -35,7 +35,7 @@ impl Responder {
 
     /// The receive WQE that a message given up has left, or the next one.
     #[inline]
-    pub(super) fn take_recv(&mut self, core: &mut Core, host: &mut impl Host) -> Result<RecvWr, Refusal> {
+    pub(super) fn take_recv(&mut self, core: &mut QpCore, host: &mut impl Host) -> Result<RecvWr, Refusal> {
         match self.spare.take() {
             Some(wr) => Ok(wr),
             None => core.take_recv(host).ok_or(Refusal::NotReady),
@@ -45,7 +45,7 @@ impl Responder {
     #[inline]
     pub(super) fn finish_send(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         head: &FrameHead,
         host: &mut impl Host,
     ) -> Result<(), Refusal> {
@@ -66,7 +66,7 @@ impl Responder {
     /// A part of a WRITE that the peer's processor cannot do.
     pub(super) fn take_write<H: Host>(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         head: &FrameHead,
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
@@ -115,7 +115,7 @@ impl Responder {
     /// A WRITE that was done takes its receive WQE.
     pub(super) fn take_notice(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         head: &FrameHead,
         host: &mut impl Host,
     ) -> Result<(), Refusal> {
@@ -132,7 +132,7 @@ impl Responder {
 
     pub(super) fn take_read<H: Host>(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         head: &FrameHead,
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
@@ -153,7 +153,7 @@ impl Responder {
 
     pub(super) fn take_remote_op<H: Host>(
         &mut self,
-        core: &mut Core,
+        core: &mut QpCore,
         head: &FrameHead,
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
@@ -183,23 +183,23 @@ pub(super) fn check_part(before: u32, len: u32, head: &FrameHead) -> Result<(), 
     if fits { Ok(()) } else { Err(Refusal::Invalid("a message whose parts do not add up to its length")) }
 }
 
-pub(super) fn check_allowed(core: &Core, access: Access) -> Result<(), Refusal> {
+pub(super) fn check_allowed(core: &QpCore, access: Access) -> Result<(), Refusal> {
     if core.attr.access.contains(access) { Ok(()) } else { Err(Refusal::Access(MemoryError::NoPermission)) }
 }
 
 #[inline]
-pub(super) fn count(core: &mut Core, len: u32) {
+pub(super) fn count(core: &mut QpCore, len: u32) {
     core.counters.rx_packets += 1;
     core.counters.rx_bytes += u64::from(len);
 }
 
-pub(super) fn complete_notice(core: &Core, wr: RecvWr, head: &FrameHead, host: &mut impl Host) {
+pub(super) fn complete_notice(core: &QpCore, wr: RecvWr, head: &FrameHead, host: &mut impl Host) {
     let completion = Completion::success(wr.wr_id, core.qpn, CompletionOp::RecvWriteImm, head.len_bytes);
     host.complete(CqSide::Recv, with_notice(completion, head, core));
 }
 
 #[inline]
-pub(super) fn with_notice(completion: Completion, head: &FrameHead, core: &Core) -> Completion {
+pub(super) fn with_notice(completion: Completion, head: &FrameHead, core: &QpCore) -> Completion {
     Completion {
         imm: head.flags.contains(FrameFlags::IMM).then_some(head.value),
         invalidated: head.flags.contains(FrameFlags::INVALIDATE).then_some(RKey(head.value)),

@@ -9,7 +9,7 @@ use crate::completion::{Completion, CompletionOp, Status};
 use crate::counters::QpCounters;
 use crate::host::{CqSide, Host, QpEvent};
 use crate::memory::{Accessor, PdId};
-use crate::qp::{RecvMeta, Transmit};
+use crate::network::{RecvMeta, Transmit};
 use crate::queue::recv::RecvQueue;
 use crate::queue::send::SendQueue;
 use crate::reason::Reason;
@@ -19,7 +19,7 @@ use crate::wr::{AddressVector, RecvWr, SendFlags};
 const XRC_OPCODE_BITS: u8 = Opcode::XRC_SEND_FIRST.0;
 
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct QpCore {
     pub(crate) qpn: Qpn,
     pub(crate) qp_type: QpType,
     pub(crate) pd: PdId,
@@ -44,9 +44,9 @@ pub(crate) struct Core {
     pub(crate) established: bool,
 }
 
-impl Core {
-    pub(crate) fn new(init: &QpInit) -> Core {
-        Core {
+impl QpCore {
+    pub(crate) fn new(init: &QpInit) -> QpCore {
+        QpCore {
             qpn: init.qpn,
             qp_type: init.qp_type,
             pd: init.pd,
@@ -70,6 +70,15 @@ impl Core {
             failure: None,
             established: false,
         }
+    }
+
+    /// To state Reset: drops everything posted, and every attribute.
+    pub(crate) fn reset(&mut self) {
+        self.attr = QpAttr::default();
+        self.rq.clear();
+        self.failure = None;
+        self.established = false;
+        self.sq.restart(wire::Psn::default());
     }
 
     pub(crate) fn state(&self) -> QpState {
@@ -148,7 +157,7 @@ impl Core {
     pub(crate) fn complete_head(&mut self, host: &mut impl Host) {
         let Some(wqe) = self.sq.head() else { return };
         let signaled = self.signal_all || wqe.flags.contains(SendFlags::SIGNALED);
-        let completion = Completion::success(wqe.wr_id, self.qpn, wqe.completion_op(), wqe.len_bytes);
+        let completion = Completion::success(wqe.wr_id, self.qpn, wqe.op.completion_op(), wqe.len_bytes);
         self.sq.drop_head();
         if signaled {
             host.complete(CqSide::Send, completion);
@@ -158,7 +167,7 @@ impl Core {
     /// Completes the oldest send WQE as failed; always reported.
     pub(crate) fn fail_head(&mut self, reason: Reason, host: &mut impl Host) {
         let Some(wqe) = self.sq.pop() else { return };
-        let mut completion = Completion::failure(wqe.wr_id, self.qpn, wqe.completion_op(), reason.status());
+        let mut completion = Completion::failure(wqe.wr_id, self.qpn, wqe.op.completion_op(), reason.status());
         completion.vendor_err = reason.code();
         host.complete(CqSide::Send, completion);
     }
@@ -178,7 +187,7 @@ impl Core {
     /// Flushes the send queue (IB specification 10.3.1, error state).
     pub(crate) fn flush_send(&mut self, host: &mut impl Host) {
         while let Some(wqe) = self.sq.pop() {
-            let c = Completion::failure(wqe.wr_id, self.qpn, wqe.completion_op(), Status::WorkRequestFlushed);
+            let c = Completion::failure(wqe.wr_id, self.qpn, wqe.op.completion_op(), Status::WorkRequestFlushed);
             host.complete(CqSide::Send, c);
         }
     }
