@@ -229,7 +229,7 @@ fn connected(qp_type: QpType, pd: PdId, owner: &mut Owner) -> Qp {
     ];
     for (state, mask) in steps {
         attr.state = state;
-        qp.modify(&attr, AttrMask::STATE | mask, Time(0), owner).expect("a step of the table");
+        qp.modify(&attr, AttrMask::STATE | mask, owner).expect("a step of the table");
     }
     qp
 }

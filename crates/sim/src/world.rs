@@ -215,7 +215,7 @@ impl World {
 
     /// Moves an end's queue pair to another state.
     pub(crate) fn step(&mut self, e: usize, (attr, mask): Step) -> Outcome {
-        let moved = self.with_qp(e, None, |qp, now, host| qp.modify(&attr, mask, now, host));
+        let moved = self.with_qp(e, None, |qp, _, host| qp.modify(&attr, mask, host));
         ensure!("a legal modify is taken", moved.is_ok(), "end {e} to {:?}: {moved:?}", attr.state);
         let state = attr.state;
         self.trace.note(self.clock.now(), &[2, e as u64, state as u64], || format!("q{e} is in {state:?}"));

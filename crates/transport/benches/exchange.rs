@@ -167,7 +167,7 @@ impl Node {
             [(QpState::Init, init | M::PKEY_INDEX | M::PORT), (QpState::Rtr, rtr), (QpState::Rts, rts | M::SQ_PSN)]
         {
             let attr = QpAttr { state, ..attr };
-            self.qp.modify(&attr, mask | M::STATE, Time(0), &mut self.host).expect("a step of the table");
+            self.qp.modify(&attr, mask | M::STATE, &mut self.host).expect("a step of the table");
         }
     }
 

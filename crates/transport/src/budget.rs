@@ -26,15 +26,15 @@ impl ReorderBudget {
 
 /// What one queue pair has taken of a budget; given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct BudgetShare {
     budget: Option<Arc<ReorderBudget>>,
     taken_bytes: usize,
 }
 
-impl Share {
+impl BudgetShare {
     /// Nothing of `budget` yet. Without a budget there is no bound here.
-    pub(crate) fn new(budget: Option<Arc<ReorderBudget>>) -> Share {
-        Share { budget, taken_bytes: 0 }
+    pub(crate) fn new(budget: Option<Arc<ReorderBudget>>) -> BudgetShare {
+        BudgetShare { budget, taken_bytes: 0 }
     }
 
     /// Takes `bytes` more, all or nothing.
@@ -58,7 +58,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
         self.give_back(self.taken_bytes);
     }
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn shares_never_exceed_the_budget_and_come_back() {
         let budget = Arc::new(ReorderBudget::new(100));
-        let (mut one, mut two) = (Share::new(Some(budget.clone())), Share::new(Some(budget.clone())));
+        let (mut one, mut two) = (BudgetShare::new(Some(budget.clone())), BudgetShare::new(Some(budget.clone())));
         assert!(one.take(60));
         assert!(!two.take(41));
         assert!(two.take(40));
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn nobody_gives_back_more_than_was_taken() {
         let budget = Arc::new(ReorderBudget::new(100));
-        let mut share = Share::new(Some(budget.clone()));
+        let mut share = BudgetShare::new(Some(budget.clone()));
         assert!(share.take(5));
         share.give_back(50);
         assert_eq!(budget.left_bytes(), 100);
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn without_a_budget_there_is_no_bound() {
-        let mut share = Share::new(None);
+        let mut share = BudgetShare::new(None);
         assert!(share.take(usize::MAX));
         share.give_back(7);
     }

@@ -17,22 +17,22 @@ use crate::wr::Payload;
 ///      ^ push, push, ...   ^ gather or room    ^ finish
 /// ```
 #[derive(Debug)]
-pub(crate) struct Builder<'a> {
+pub(crate) struct PacketBuilder<'a> {
     out: &'a mut [u8],
     bth: Bth,
     len_bytes: usize,
     payload_bytes: usize,
 }
 
-impl<'a> Builder<'a> {
+impl<'a> PacketBuilder<'a> {
     /// Starts a packet.
     ///
     /// # Panics
     /// If `out` has less than [`MAX_PACKET_BYTES`]: that is the caller's promise.
     #[inline]
-    pub(crate) fn new(out: &'a mut [u8], bth: Bth) -> Builder<'a> {
+    pub(crate) fn new(out: &'a mut [u8], bth: Bth) -> PacketBuilder<'a> {
         assert!(out.len() >= MAX_PACKET_BYTES, "no room for a packet");
-        Builder { out, bth, len_bytes: Bth::LEN, payload_bytes: 0 }
+        PacketBuilder { out, bth, len_bytes: Bth::LEN, payload_bytes: 0 }
     }
 
     /// Appends an encoded extension header. All of them come before the payload.

@@ -19,7 +19,7 @@ mod table;
 mod tests;
 
 pub(crate) use modify::{apply, check};
-pub(crate) use post::{check_recv, check_send, futile};
+pub(crate) use post::{check_recv, check_send, unsupported};
 
 use crate::attr::QpState;
 

@@ -8,17 +8,17 @@ use crate::failure::QpFailure;
 use crate::host::Host;
 use crate::network::{RecvMeta, Transmit};
 use crate::qp_core::QpCore;
-use crate::rc::Rc;
+use crate::rc::RcQp;
 use crate::time::Time;
-use crate::uc::Uc;
-use crate::ud::Ud;
+use crate::uc::UcQp;
+use crate::ud::UdQp;
 
 #[derive(Debug)]
 pub(crate) enum WireQp {
     /// Also both ends of XRC.
-    Rc(Box<Rc>),
-    Uc(Box<Uc>),
-    Ud(Box<Ud>),
+    Rc(Box<RcQp>),
+    Uc(Box<UcQp>),
+    Ud(Box<UdQp>),
 }
 
 /// Calls the same method of each service.
@@ -35,30 +35,10 @@ macro_rules! each_service {
 impl WireQp {
     pub(crate) fn new(core: &QpCore) -> WireQp {
         match core.qp_type {
-            QpType::Rc | QpType::XrcSend | QpType::XrcRecv => WireQp::Rc(Box::new(Rc::new(&core.tuning))),
+            QpType::Rc | QpType::XrcSend | QpType::XrcRecv => WireQp::Rc(Box::new(RcQp::new(&core.tuning))),
             QpType::Uc => WireQp::Uc(Box::default()),
             QpType::Ud => WireQp::Ud(Box::default()),
         }
-    }
-
-    #[inline]
-    pub(crate) fn rc(&self) -> Option<&Rc> {
-        if let WireQp::Rc(rc) = self { Some(rc) } else { None }
-    }
-
-    #[inline]
-    pub(crate) fn rc_mut(&mut self) -> Option<&mut Rc> {
-        if let WireQp::Rc(rc) = self { Some(rc) } else { None }
-    }
-
-    #[inline]
-    pub(crate) fn ud(&self) -> Option<&Ud> {
-        if let WireQp::Ud(ud) = self { Some(ud) } else { None }
-    }
-
-    #[inline]
-    pub(crate) fn ud_mut(&mut self) -> Option<&mut Ud> {
-        if let WireQp::Ud(ud) = self { Some(ud) } else { None }
     }
 
     pub(crate) fn query(&self, core: &QpCore, attr: &mut QpAttr) {
@@ -66,8 +46,8 @@ impl WireQp {
     }
 
     /// The queue pair has come from state `from` to its present one.
-    pub(crate) fn entered(&mut self, core: &mut QpCore, from: QpState, now: Time, host: &mut impl Host) {
-        each_service!(self, service => service.entered(core, from, now, host));
+    pub(crate) fn entered(&mut self, core: &mut QpCore, from: QpState, host: &mut impl Host) {
+        each_service!(self, service => service.entered(core, from, host));
     }
 
     /// The queue pair enters the error state. A receive WQE that is in use is flushed first.

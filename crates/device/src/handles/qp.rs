@@ -152,7 +152,7 @@ impl Qp {
         }
         let attr = &QpAttr { port_mtu: self.port_mtu(mask), ..*attr };
         self.work(|qp, host| {
-            qp.modify(attr, mask, clock::now(), host)?;
+            qp.modify(attr, mask, host)?;
             host.shm.inspect(|end| end.learn(qp));
             Ok(())
         })?;

@@ -11,7 +11,7 @@ use memory::Registry;
 use transport::shm::frame::FrameHead;
 use transport::shm::path::{DirectOutcome, DirectRequest};
 use transport::shm::path::{ReceivedBody, SendBody};
-use transport::transcript::{ConnectionInfo, FRONT_BYTES, PayloadSource, Transcript};
+use transport::transcript::{CapturedConnection, FRONT_BYTES, PayloadSource, Transcript};
 use transport::{AddressVector, Memory, Payload, Qp};
 
 use super::arrived::FrameBody;
@@ -28,7 +28,7 @@ pub(crate) struct Recorder {
 
 /// What the packets have in common, and how far the present capture is, by its number.
 struct State {
-    ends: ConnectionInfo,
+    ends: CapturedConnection,
     way: Way,
     transcript: Option<(u32, Transcript)>,
 }
@@ -40,7 +40,7 @@ impl Recorder {
 
     /// The queue pair was modified.
     pub(crate) fn learn(&self, qp: &Qp) {
-        let (ends, attr) = (ConnectionInfo::of(qp), qp.query());
+        let (ends, attr) = (CapturedConnection::of(qp), qp.query());
         let AddressVector { flow_label, .. } = attr.address;
         let (local, remote) = (qp.qpn(), attr.dest_qpn);
         let entropy = wire::source_port(flow_label, local, remote);

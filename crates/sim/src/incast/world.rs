@@ -349,7 +349,7 @@ impl End {
             [(QpState::Init, M::ACCESS_FLAGS | M::PKEY_INDEX | M::PORT), (QpState::Rtr, to_rtr), (QpState::Rts, to_rts)]
         {
             let attr = QpAttr { state, ..attr };
-            self.qp.modify(&attr, mask | M::STATE, Time(0), &mut self.host).expect("a step of the table");
+            self.qp.modify(&attr, mask | M::STATE, &mut self.host).expect("a step of the table");
         }
     }
 

@@ -9,9 +9,9 @@ fn bth() -> Bth {
     Bth { opcode: Opcode::RC_WRITE_ONLY_IMM, dest_qpn: Qpn::new(7), psn: Psn::new(9), pad: 3, ..Bth::default() }
 }
 
-fn built(build: impl FnOnce(&mut Builder<'_>)) -> Vec<u8> {
+fn built(build: impl FnOnce(&mut PacketBuilder<'_>)) -> Vec<u8> {
     let mut out = vec![0xa5; MAX_PACKET_BYTES];
-    let mut builder = Builder::new(&mut out, bth());
+    let mut builder = PacketBuilder::new(&mut out, bth());
     build(&mut builder);
     let len_bytes = builder.finish();
     assert!(out[len_bytes..].iter().all(|byte| *byte == 0xa5), "nothing is written past the end");
@@ -57,7 +57,7 @@ fn payload_past_its_end_is_refused() {
     let memory = TestMemory::default();
     let buffer = memory.region(16);
     let mut out = vec![0; MAX_PACKET_BYTES];
-    let mut builder = Builder::new(&mut out, bth());
+    let mut builder = PacketBuilder::new(&mut out, bth());
     for payload in [Payload::Sgl(buffer.sgl()), Payload::Inline(SmallVec::from_elem(0, 16))] {
         for (offset, len) in [(0, 17), (16, 1), (u64::MAX, 1), (u64::MAX - 3, 8)] {
             let refused = builder.gather(&memory, PD, &payload, offset, len);
@@ -70,6 +70,6 @@ fn payload_past_its_end_is_refused() {
 fn nothing_needs_no_memory() {
     let memory = TestMemory::default();
     let mut out = vec![0; MAX_PACKET_BYTES];
-    let mut builder = Builder::new(&mut out, bth());
+    let mut builder = PacketBuilder::new(&mut out, bth());
     assert_eq!(builder.gather(&memory, PD, &Payload::Sgl(Sgl::new()), 0, 0), Ok(()));
 }

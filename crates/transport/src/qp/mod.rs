@@ -122,21 +122,15 @@ impl Qp {
     }
 
     /// Changes attributes and state by the table of state transitions (`state/table.rs`).
-    pub fn modify(
-        &mut self,
-        attr: &QpAttr,
-        mask: AttrMask,
-        now: Time,
-        host: &mut impl Host,
-    ) -> Result<(), ModifyError> {
+    pub fn modify(&mut self, attr: &QpAttr, mask: AttrMask, host: &mut impl Host) -> Result<(), ModifyError> {
         let target = state::check(&self.core, attr, mask)?;
         let from = self.core.state();
         state::apply(&mut self.core, attr, mask);
-        self.enter(from, target, now, host);
+        self.enter(from, target, host);
         Ok(())
     }
 
-    fn enter(&mut self, from: QpState, to: QpState, now: Time, host: &mut impl Host) {
+    fn enter(&mut self, from: QpState, to: QpState, host: &mut impl Host) {
         match to {
             QpState::Error if from != QpState::Error => self.fail(Reason::Requested, host),
             QpState::Reset => self.reset(host),
@@ -146,7 +140,7 @@ impl Qp {
                     self.core.failure = None;
                 }
                 match &mut self.path {
-                    QpPath::Wire(wire) => wire.entered(&mut self.core, from, now, host),
+                    QpPath::Wire(wire) => wire.entered(&mut self.core, from, host),
                     QpPath::Shm(shm) => shm.entered(&mut self.core, from, host),
                 }
             }
@@ -240,7 +234,8 @@ impl Qp {
     /// travels with other packets.
     pub fn ack_due(&self) -> bool {
         match &self.path {
-            QpPath::Wire(wire) => wire.rc().is_some_and(|rc| rc.ack_due()),
+            QpPath::Wire(WireQp::Rc(rc)) => rc.ack_due(),
+            QpPath::Wire(_) => false,
             QpPath::Shm(shm) => shm.ack_due(),
         }
     }

@@ -6,7 +6,7 @@ use super::{Qp, QpPath};
 use crate::drop::DropReason;
 use crate::host::Host;
 use crate::network::{RecvMeta, Transmit};
-use crate::rc::Rc;
+use crate::rc::RcQp;
 use crate::state;
 use crate::time::Time;
 use crate::wire_qp::WireQp;
@@ -91,7 +91,7 @@ impl Qp {
     /// RC: probes and timeouts since the peer's last response.
     #[inline]
     pub fn unanswered_probes(&self) -> u32 {
-        self.rc().map_or(0, Rc::unanswered_probes)
+        self.rc().map_or(0, RcQp::unanswered_probes)
     }
 
     /// RC: bytes per second to which congestion notifications have limited it; `None`: no limit.
@@ -103,34 +103,30 @@ impl Qp {
     /// its payload in bytes.
     #[inline]
     pub fn next_datagram(&self) -> Option<(UdDestination, u32)> {
-        match &self.path {
-            QpPath::Wire(wire) => wire.ud()?.next_datagram(&self.core),
-            QpPath::Shm(_) => None,
-        }
+        let QpPath::Wire(WireQp::Ud(ud)) = &self.path else { return None };
+        ud.next_datagram(&self.core)
     }
 
     /// UD: defers datagrams until then, or until [`resume_sending`](Qp::resume_sending): the lane to a process on
     /// this host is full.
     pub fn hold_datagrams(&mut self, until: Time) {
-        if let QpPath::Wire(wire) = &mut self.path
-            && let Some(ud) = wire.ud_mut()
-        {
+        if let QpPath::Wire(WireQp::Ud(ud)) = &mut self.path {
             ud.hold(until);
         }
     }
 
     #[cfg(test)]
     pub(crate) fn own_cookie(&self) -> Option<wire::Cookie> {
-        self.rc().map(Rc::own_cookie)
+        self.rc().map(RcQp::own_cookie)
     }
 
     #[inline]
-    fn rc(&self) -> Option<&Rc> {
+    fn rc(&self) -> Option<&RcQp> {
         if let QpPath::Wire(WireQp::Rc(rc)) = &self.path { Some(rc) } else { None }
     }
 
     #[inline]
-    fn rc_mut(&mut self) -> Option<&mut Rc> {
+    fn rc_mut(&mut self) -> Option<&mut RcQp> {
         if let QpPath::Wire(WireQp::Rc(rc)) = &mut self.path { Some(rc) } else { None }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct SendWqe {
     /// Local operations only: carried out.
     pub(crate) executed: bool,
     /// WRITEs only: every packet is a WRITE of its own.
-    pub(crate) in_pieces: bool,
+    pub(crate) as_single_writes: bool,
 }
 
 impl SendWqe {
@@ -83,7 +83,7 @@ impl SendQueue {
             recvs_used: self.recvs_used,
             xrc_srq: wr.xrc_srq.unwrap_or(0),
             executed: false,
-            in_pieces: false,
+            as_single_writes: false,
         });
         self.next_psn = self.next_psn.add(packets);
         self.cost += u64::from(len_bytes) + u64::from(packets) * PACKET_OVERHEAD_BYTES;

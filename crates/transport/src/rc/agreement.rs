@@ -25,7 +25,7 @@ use crate::drop::DropReason;
 
 /// The responder's half.
 #[derive(Debug, Default)]
-pub(super) struct Invitation {
+pub(super) struct ResponderAgreement {
     /// `None`: selective retransmission is off.
     cookie: Option<Cookie>,
     mark: Mark,
@@ -37,20 +37,20 @@ pub(super) struct Invitation {
     suspect: Option<Psn>,
 }
 
-impl Invitation {
-    pub(super) fn new(cookie: Option<Cookie>) -> Invitation {
+impl ResponderAgreement {
+    pub(super) fn new(cookie: Option<Cookie>) -> ResponderAgreement {
         let mark = cookie.map_or(Mark::NONE, Cookie::mark);
-        Invitation { cookie, mark, ..Invitation::default() }
+        ResponderAgreement { cookie, mark, ..ResponderAgreement::default() }
     }
 
     /// Whether a request that carries `mark` may be looked at at all.
     #[inline]
     pub(super) fn admits(&mut self, mark: Mark, psn: Psn, expected: Psn) -> bool {
-        !self.agreed || mark == self.mark || self.admits_stranger(psn, expected)
+        !self.agreed || mark == self.mark || self.admits_unmarked(psn, expected)
     }
 
     #[cold]
-    fn admits_stranger(&mut self, psn: Psn, expected: Psn) -> bool {
+    fn admits_unmarked(&mut self, psn: Psn, expected: Psn) -> bool {
         let comes_again = psn == expected && self.suspect == Some(psn);
         if psn == expected {
             self.suspect = Some(psn);
@@ -60,7 +60,7 @@ impl Invitation {
 
     /// A request came in its turn.
     #[inline]
-    pub(super) fn note_in_turn(&mut self, mark: Mark) {
+    pub(super) fn note_in_order(&mut self, mark: Mark) {
         self.agreed = self.is_proven_by(mark);
         self.peer_understands = self.agreed || self.cookie.is_some() && mark == Mark::OFFER;
     }
@@ -85,7 +85,7 @@ impl Invitation {
     }
 
     /// The cookie, if the peer has yet to be told.
-    pub(super) fn to_tell(&self) -> Option<Cookie> {
+    pub(super) fn untold_cookie(&self) -> Option<Cookie> {
         self.cookie.filter(|_| self.peer_understands && !self.agreed)
     }
 
@@ -107,7 +107,7 @@ impl Invitation {
 
 /// What kind of answer it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Answer {
+pub(super) enum AnswerKind {
     /// To what is outstanding: a request has arrived.
     Positive,
     /// A NAK of what is outstanding.
@@ -118,7 +118,7 @@ pub(super) enum Answer {
 
 /// The requester's half.
 #[derive(Debug, Default)]
-pub(super) struct Agreement {
+pub(super) struct RequesterAgreement {
     /// What requests carry.
     mark: Mark,
     /// The peer's, once it has told us.
@@ -127,10 +127,10 @@ pub(super) struct Agreement {
     strict: bool,
 }
 
-impl Agreement {
+impl RequesterAgreement {
     /// Offers it, if it is to be made.
-    pub(super) fn new(offers: bool) -> Agreement {
-        Agreement { mark: if offers { Mark::OFFER } else { Mark::NONE }, ..Agreement::default() }
+    pub(super) fn new(offers: bool) -> RequesterAgreement {
+        RequesterAgreement { mark: if offers { Mark::OFFER } else { Mark::NONE }, ..RequesterAgreement::default() }
     }
 
     #[inline]
@@ -156,7 +156,12 @@ impl Agreement {
 
     /// An answer came that carries `mark`, and perhaps tells a cookie.
     #[inline]
-    pub(super) fn hear(&mut self, mark: Mark, told: Option<Cookie>, answer: Answer) -> Result<(), DropReason> {
+    pub(super) fn check_mark(
+        &mut self,
+        mark: Mark,
+        told: Option<Cookie>,
+        answer: AnswerKind,
+    ) -> Result<(), DropReason> {
         if let Some(cookie) = self.cookie {
             if mark == cookie.mark() && told.is_none_or(|told| told == cookie) {
                 self.strict = true;
@@ -166,23 +171,23 @@ impl Agreement {
                 return Err(DropReason::NotAgreed);
             }
         }
-        if answer != Answer::Ghost {
+        if answer != AnswerKind::Ghost {
             self.learn(mark, told, answer);
         }
         Ok(())
     }
 
     /// Nothing is agreed yet, or no longer: what does the answer say about the peer?
-    fn learn(&mut self, mark: Mark, told: Option<Cookie>, answer: Answer) {
+    fn learn(&mut self, mark: Mark, told: Option<Cookie>, answer: AnswerKind) {
         let was_made = self.cookie.is_some();
         match told {
             _ if self.mark == Mark::NONE => {}
             Some(cookie) if cookie.mark() == mark => {
-                *self = Agreement { mark, cookie: Some(cookie), strict: true };
+                *self = RequesterAgreement { mark, cookie: Some(cookie), strict: true };
             }
-            _ if was_made => *self = Agreement::new(true),
+            _ if was_made => *self = RequesterAgreement::new(true),
             // Who sends a NAK may not have had a request in its turn, and so no offer.
-            _ if mark == Mark::NONE && answer == Answer::Positive => *self = Agreement::new(false),
+            _ if mark == Mark::NONE && answer == AnswerKind::Positive => *self = RequesterAgreement::new(false),
             // The peer understands the offer; an ACK will tell the cookie.
             _ => {}
         }
@@ -201,93 +206,93 @@ mod tests {
     const COOKIE: Cookie = Cookie(0x1234_5678);
     const OTHER: Cookie = Cookie(0x9abc_def0);
 
-    fn agreed() -> (Agreement, Invitation) {
-        let (mut agreement, mut invitation) = (Agreement::new(true), Invitation::new(Some(COOKIE)));
-        invitation.note_in_turn(agreement.request_mark());
-        let told = invitation.to_tell();
-        assert_eq!(agreement.hear(invitation.answer_mark(), told, Answer::Positive), Ok(()));
-        invitation.note_in_turn(agreement.request_mark());
-        assert!(agreement.is_made() && invitation.is_agreed());
-        (agreement, invitation)
+    fn agreed() -> (RequesterAgreement, ResponderAgreement) {
+        let (mut requester, mut responder) = (RequesterAgreement::new(true), ResponderAgreement::new(Some(COOKIE)));
+        responder.note_in_order(requester.request_mark());
+        let told = responder.untold_cookie();
+        assert_eq!(requester.check_mark(responder.answer_mark(), told, AnswerKind::Positive), Ok(()));
+        responder.note_in_order(requester.request_mark());
+        assert!(requester.is_made() && responder.is_agreed());
+        (requester, responder)
     }
 
     #[test]
     fn an_offer_a_cookie_and_a_mark_make_it() {
-        let (agreement, invitation) = agreed();
-        assert_eq!((agreement.shared(), invitation.shared()), (Some(COOKIE), Some(COOKIE)));
-        assert_eq!((agreement.request_mark(), invitation.answer_mark()), (COOKIE.mark(), COOKIE.mark()));
-        assert_eq!(invitation.to_tell(), None);
+        let (requester, responder) = agreed();
+        assert_eq!((requester.shared(), responder.shared()), (Some(COOKIE), Some(COOKIE)));
+        assert_eq!((requester.request_mark(), responder.answer_mark()), (COOKIE.mark(), COOKIE.mark()));
+        assert_eq!(responder.untold_cookie(), None);
     }
 
     #[test]
     fn an_answer_that_answers_nothing_teaches_nothing() {
-        let mut agreement = Agreement::new(true);
-        assert_eq!(agreement.hear(OTHER.mark(), Some(OTHER), Answer::Ghost), Ok(()));
-        assert_eq!(agreement.hear(Mark::NONE, None, Answer::Ghost), Ok(()));
-        assert_eq!((agreement.is_made(), agreement.request_mark()), (false, Mark::OFFER));
+        let mut requester = RequesterAgreement::new(true);
+        assert_eq!(requester.check_mark(OTHER.mark(), Some(OTHER), AnswerKind::Ghost), Ok(()));
+        assert_eq!(requester.check_mark(Mark::NONE, None, AnswerKind::Ghost), Ok(()));
+        assert_eq!((requester.is_made(), requester.request_mark()), (false, Mark::OFFER));
     }
 
     #[test]
     fn a_cookie_beside_another_mark_is_none() {
-        let mut agreement = Agreement::new(true);
-        assert_eq!(agreement.hear(OTHER.mark(), Some(COOKIE), Answer::Positive), Ok(()));
-        assert!(!agreement.is_made());
+        let mut requester = RequesterAgreement::new(true);
+        assert_eq!(requester.check_mark(OTHER.mark(), Some(COOKIE), AnswerKind::Positive), Ok(()));
+        assert!(!requester.is_made());
     }
 
     #[test]
     fn an_unmarked_answer_ends_the_offer() {
-        let mut agreement = Agreement::new(true);
-        assert_eq!(agreement.hear(Mark::NONE, None, Answer::Positive), Ok(()));
-        assert_eq!(agreement.request_mark(), Mark::NONE);
-        assert_eq!(agreement.hear(COOKIE.mark(), Some(COOKIE), Answer::Positive), Ok(()));
-        assert!(!agreement.is_made(), "it was not asked for any more");
+        let mut requester = RequesterAgreement::new(true);
+        assert_eq!(requester.check_mark(Mark::NONE, None, AnswerKind::Positive), Ok(()));
+        assert_eq!(requester.request_mark(), Mark::NONE);
+        assert_eq!(requester.check_mark(COOKIE.mark(), Some(COOKIE), AnswerKind::Positive), Ok(()));
+        assert!(!requester.is_made(), "it was not asked for any more");
     }
 
     #[test]
     fn an_unmarked_nak_ends_nothing() {
-        let mut agreement = Agreement::new(true);
-        assert_eq!(agreement.hear(Mark::NONE, None, Answer::Negative), Ok(()));
-        assert_eq!(agreement.request_mark(), Mark::OFFER);
-        assert_eq!(agreement.hear(COOKIE.mark(), Some(COOKIE), Answer::Negative), Ok(()));
-        assert!(agreement.is_made());
+        let mut requester = RequesterAgreement::new(true);
+        assert_eq!(requester.check_mark(Mark::NONE, None, AnswerKind::Negative), Ok(()));
+        assert_eq!(requester.request_mark(), Mark::OFFER);
+        assert_eq!(requester.check_mark(COOKIE.mark(), Some(COOKIE), AnswerKind::Negative), Ok(()));
+        assert!(requester.is_made());
     }
 
     #[test]
     fn once_made_only_the_mark_counts() {
-        let (mut agreement, mut invitation) = agreed();
+        let (mut requester, mut responder) = agreed();
         for (mark, told) in [(Mark::NONE, None), (Mark::OFFER, None), (OTHER.mark(), None), (OTHER.mark(), Some(OTHER))]
         {
-            assert_eq!(agreement.hear(mark, told, Answer::Positive), Err(DropReason::NotAgreed));
-            assert!(!invitation.admits(mark, Psn::new(4), Psn::new(5)));
-            assert!(!invitation.admits(mark, Psn::new(6), Psn::new(5)));
-            assert!(!invitation.admits(mark, Psn::new(6), Psn::new(5)), "however often");
+            assert_eq!(requester.check_mark(mark, told, AnswerKind::Positive), Err(DropReason::NotAgreed));
+            assert!(!responder.admits(mark, Psn::new(4), Psn::new(5)));
+            assert!(!responder.admits(mark, Psn::new(6), Psn::new(5)));
+            assert!(!responder.admits(mark, Psn::new(6), Psn::new(5)), "however often");
         }
-        assert_eq!(agreement.hear(COOKIE.mark(), None, Answer::Positive), Ok(()));
-        assert!(invitation.admits(COOKIE.mark(), Psn::new(6), Psn::new(5)));
+        assert_eq!(requester.check_mark(COOKIE.mark(), None, AnswerKind::Positive), Ok(()));
+        assert!(responder.admits(COOKIE.mark(), Psn::new(6), Psn::new(5)));
     }
 
     #[test]
     fn a_request_in_its_turn_without_the_mark_has_to_come_twice() {
-        let (_, mut invitation) = agreed();
-        assert!(!invitation.admits(Mark::NONE, Psn::new(5), Psn::new(5)));
-        assert!(!invitation.admits(Mark::NONE, Psn::new(6), Psn::new(6)), "another one");
-        assert!(invitation.admits(Mark::NONE, Psn::new(6), Psn::new(6)));
-        invitation.note_in_turn(Mark::NONE);
-        assert!(!invitation.is_agreed() && !invitation.peer_understands());
-        assert!(invitation.admits(Mark::NONE, Psn::new(7), Psn::new(7)));
+        let (_, mut responder) = agreed();
+        assert!(!responder.admits(Mark::NONE, Psn::new(5), Psn::new(5)));
+        assert!(!responder.admits(Mark::NONE, Psn::new(6), Psn::new(6)), "another one");
+        assert!(responder.admits(Mark::NONE, Psn::new(6), Psn::new(6)));
+        responder.note_in_order(Mark::NONE);
+        assert!(!responder.is_agreed() && !responder.peer_understands());
+        assert!(responder.admits(Mark::NONE, Psn::new(7), Psn::new(7)));
     }
 
     #[test]
     fn after_a_timeout_a_peer_that_was_reset_is_heard() {
-        let (mut agreement, _) = agreed();
-        agreement.relax();
-        assert_eq!(agreement.hear(Mark::NONE, None, Answer::Positive), Ok(()));
-        assert_eq!((agreement.is_made(), agreement.request_mark()), (false, Mark::OFFER));
-        let (mut agreement, _) = agreed();
-        agreement.relax();
-        assert_eq!(agreement.hear(COOKIE.mark(), None, Answer::Ghost), Ok(()));
+        let (mut requester, _) = agreed();
+        requester.relax();
+        assert_eq!(requester.check_mark(Mark::NONE, None, AnswerKind::Positive), Ok(()));
+        assert_eq!((requester.is_made(), requester.request_mark()), (false, Mark::OFFER));
+        let (mut requester, _) = agreed();
+        requester.relax();
+        assert_eq!(requester.check_mark(COOKIE.mark(), None, AnswerKind::Ghost), Ok(()));
         assert_eq!(
-            agreement.hear(Mark::NONE, None, Answer::Positive),
+            requester.check_mark(Mark::NONE, None, AnswerKind::Positive),
             Err(DropReason::NotAgreed),
             "it is the same as before"
         );
@@ -295,12 +300,12 @@ mod tests {
 
     #[test]
     fn where_it_is_off_nothing_is_made() {
-        let mut invitation = Invitation::new(None);
+        let mut responder = ResponderAgreement::new(None);
         for mark in [Mark::OFFER, Mark::NONE, Cookie::default().mark()] {
-            invitation.note_in_turn(mark);
-            assert!(!invitation.is_agreed() && !invitation.peer_understands() && !invitation.is_proven_by(mark));
-            assert_eq!((invitation.answer_mark(), invitation.to_tell()), (Mark::NONE, None));
-            assert!(invitation.admits(mark, Psn::new(9), Psn::new(5)));
+            responder.note_in_order(mark);
+            assert!(!responder.is_agreed() && !responder.peer_understands() && !responder.is_proven_by(mark));
+            assert_eq!((responder.answer_mark(), responder.untold_cookie()), (Mark::NONE, None));
+            assert!(responder.admits(mark, Psn::new(9), Psn::new(5)));
         }
     }
 }

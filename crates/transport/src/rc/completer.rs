@@ -13,12 +13,12 @@ use crate::host::Host;
 use crate::memory::{Memory, MemoryError};
 use crate::qp_core::QpCore;
 use crate::queue::send::SendWqe;
-use crate::rc::requester::Requester;
+use crate::rc::requester::RcRequester;
 use crate::reason::Reason;
 use crate::time::Time;
 use crate::wr::{Payload, SendOp};
 
-impl Requester {
+impl RcRequester {
     /// Takes in an ACK, a NAK, or a response with data.
     pub(super) fn handle_response(
         &mut self,
@@ -27,9 +27,8 @@ impl Requester {
         now: Time,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
-        self.retry.touch(now);
-        self.hear(packet, core)?;
-        self.retry.heard();
+        self.check_mark(packet, core)?;
+        self.retry.answered();
         match packet.info().operation {
             Operation::ReadResponse => self.handle_read_response(core, packet, now, host),
             Operation::AtomicAcknowledge => self.handle_atomic_response(core, packet, now, host),
@@ -53,13 +52,12 @@ impl Requester {
     pub(super) fn handle_piggyback(
         &mut self,
         core: &mut QpCore,
-        along: &Piggyback,
+        piggyback_ack: &Piggyback,
         now: Time,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
-        self.retry.touch(now);
-        self.retry.heard();
-        self.handle_aeth(core, along.psn, along.aeth, now, host)
+        self.retry.answered();
+        self.handle_aeth(core, piggyback_ack.psn, piggyback_ack.aeth, now, host)
     }
 
     fn handle_aeth(
@@ -97,7 +95,7 @@ impl Requester {
         }
         let reached = self.acknowledge(core, psn.next(), now, host);
         if reached == psn.next() {
-            self.credited(core, credits);
+            self.credits.update(core.sq.recvs_used_before(self.una), credits);
         } else {
             self.imply_nak(core, now);
         }
@@ -108,11 +106,7 @@ impl Requester {
     /// A probe acknowledged alone, and not with what was sent after it, has filled a gap:
     /// what followed was dropped by the peer and is sent again.
     fn conclude_probe(&mut self, core: &QpCore, acknowledged: Psn, now: Time) {
-        let Some(probed) = self.probed else { return };
-        if acknowledged.before(probed) {
-            return;
-        }
-        self.probed = None;
+        let Some(probed) = self.probe.conclude(acknowledged) else { return };
         if acknowledged == probed && self.una.before(self.sent) {
             self.congestion.on_loss(self.una, self.sent);
             self.rewind(core, now);
@@ -147,7 +141,7 @@ impl Requester {
     fn move_una(&mut self, core: &mut QpCore, to: Psn, now: Time, host: &mut impl Host) {
         let packets = to.distance(self.una) as u64;
         self.una = to;
-        self.futile = 0;
+        self.futile_rewinds = 0;
         self.congestion.on_acked(packets * u64::from(core.mtu()));
         self.retry.progress(to, now, to.before(self.sent));
         self.complete_done(core, host);
@@ -168,7 +162,7 @@ impl Requester {
             return Err(DropReason::GhostResponse);
         }
         self.acknowledge(core, psn, now, host);
-        self.probed = None;
+        self.probe.forget_psn();
         if code == NakCode::PsnSequenceError {
             core.counters.rx_sequence_naks += 1;
             self.rewind_after_loss(core, now);
@@ -212,7 +206,13 @@ impl Requester {
 
     /// Takes a response with data at its PSN. Requests before it are acknowledged by it.
     /// Tells whether it is the one that is due.
-    fn reach(&mut self, core: &mut QpCore, psn: Psn, now: Time, host: &mut impl Host) -> Result<bool, DropReason> {
+    fn acknowledge_before(
+        &mut self,
+        core: &mut QpCore,
+        psn: Psn,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<bool, DropReason> {
         if !self.is_outstanding(psn) {
             return Err(DropReason::GhostResponse);
         }
@@ -230,7 +230,7 @@ impl Requester {
         now: Time,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
-        if !self.reach(core, packet.psn(), now, host)? {
+        if !self.acknowledge_before(core, packet.psn(), now, host)? {
             return Err(DropReason::OutOfSequence);
         }
         check_ack_syndrome(packet.aeth())?;
@@ -261,7 +261,7 @@ impl Requester {
         now: Time,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
-        if !self.reach(core, packet.psn(), now, host)? {
+        if !self.acknowledge_before(core, packet.psn(), now, host)? {
             return Err(DropReason::OutOfSequence);
         }
         check_ack_syndrome(packet.aeth())?;

@@ -10,13 +10,17 @@
 //! ```
 //! The requester builds request packets from WQEs and sends them again after a
 //! loss. The completer reads the responses and completes WQEs. Both share the
-//! state in [`Requester`]. The responder carries out the peer's requests.
+//! state in [`RcRequester`]. The responder carries out the peer's requests.
 
 mod agreement;
 mod completer;
+mod credits;
+mod delayed_ack;
 mod pace;
-mod parts;
+mod probe;
+mod reads;
 mod reorder;
+mod request;
 mod requester;
 mod responder;
 mod response;
@@ -37,10 +41,10 @@ use crate::network::{RecvMeta, Transmit};
 use crate::qp_core::QpCore;
 use crate::state;
 use crate::time::Time;
-use pace::Pace;
-use requester::Requester;
-use responder::Responder;
-use response::Along;
+use pace::RcPacing;
+use requester::RcRequester;
+use responder::RcResponder;
+use response::PiggybackAck;
 
 /// A congestion notification that cannot be proven counts so long after a packet was sent, and a loss corroborates
 /// it so long.
@@ -48,24 +52,24 @@ const LATELY: Duration = Duration::from_millis(10);
 
 /// The RC part of a queue pair.
 #[derive(Debug)]
-pub(crate) struct Rc {
-    requester: Requester,
-    responder: Responder,
+pub(crate) struct RcQp {
+    requester: RcRequester,
+    responder: RcResponder,
     failure: Option<QpFailure>,
     drained_event_due: bool,
-    pace: Pace,
+    pace: RcPacing,
     /// When a packet left last.
     last_sent: Time,
 }
 
-impl Rc {
-    pub(crate) fn new(tuning: &Tuning) -> Rc {
-        Rc {
-            requester: Requester::new(tuning),
-            responder: Responder::default(),
+impl RcQp {
+    pub(crate) fn new(tuning: &Tuning) -> RcQp {
+        RcQp {
+            requester: RcRequester::new(tuning),
+            responder: RcResponder::default(),
             failure: None,
             drained_event_due: false,
-            pace: Pace::default(),
+            pace: RcPacing::default(),
             last_sent: Time::NEVER,
         }
     }
@@ -76,14 +80,13 @@ impl Rc {
         attr.draining = core.state() == QpState::Sqd && !self.requester.is_drained();
     }
 
-    pub(crate) fn entered(&mut self, core: &mut QpCore, from: QpState, now: Time, host: &mut impl Host) {
+    pub(crate) fn entered(&mut self, core: &mut QpCore, from: QpState, host: &mut impl Host) {
         match (from, core.state()) {
             (QpState::Init, QpState::Rtr) => self.responder.start(core),
             (QpState::Rtr, QpState::Rts) => self.requester.start(core),
             (QpState::Rts, QpState::Sqd) => self.drained_event_due = core.attr.notify_drained,
             _ => {}
         }
-        self.requester.retry_mut().touch(now);
         self.note_drained(core, host);
     }
 
@@ -91,7 +94,7 @@ impl Rc {
     /// Responses that are due (a NAK above all) still leave.
     pub(crate) fn failed(&mut self, core: &mut QpCore, host: &mut impl Host) {
         self.requester.stop();
-        self.pace = Pace::default();
+        self.pace = RcPacing::default();
         self.responder.flush(core, host);
     }
 
@@ -115,10 +118,10 @@ impl Rc {
             Operation::Cnp => self.handle_cnp(core, packet, now),
             _ if info.is_response() => self.handle_response(core, packet, now, host),
             _ if core.qp_type == QpType::XrcSend => Err(DropReason::WrongService),
-            _ if info.service == Service::Own => self.handle_both(core, packet, now, host),
+            _ if info.service == Service::Own => self.handle_piggybacked(core, packet, now, host),
             _ => {
                 let outcome = self.handle_request(core, packet, host);
-                self.responder.touch(now);
+                self.responder.note_time(now);
                 outcome
             }
         };
@@ -130,7 +133,7 @@ impl Rc {
 
     /// A request that brings an acknowledge along is the acknowledge, and then the request; from a peer that proves
     /// it by the cookie it once told us. The packet is taken if the request is.
-    fn handle_both(
+    fn handle_piggybacked(
         &mut self,
         core: &mut QpCore,
         packet: &Packet<'_>,
@@ -138,8 +141,9 @@ impl Rc {
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         let proven = packet.cookie().filter(|cookie| self.requester.is_proven_by(*cookie, core));
-        let along = proven.and(packet.piggyback()).ok_or(DropReason::NotAgreed)?;
-        if !state::completes(core.state()) || self.requester.handle_piggyback(core, &along, now, host).is_err() {
+        let piggyback_ack = proven.and(packet.piggyback()).ok_or(DropReason::NotAgreed)?;
+        if !state::completes(core.state()) || self.requester.handle_piggyback(core, &piggyback_ack, now, host).is_err()
+        {
             core.counters.refused_piggybacks += 1;
         }
         self.failure = self.requester.take_failure(core);
@@ -148,7 +152,7 @@ impl Rc {
             return Ok(());
         }
         let outcome = self.handle_request(core, packet, host);
-        self.responder.touch(now);
+        self.responder.note_time(now);
         outcome
     }
 
@@ -206,11 +210,11 @@ impl Rc {
         if self.responder.has_urgent() {
             return self.poll_responder(core, out, host);
         }
-        let mut along = self.acknowledge_along(core, now);
-        let waits = along.is_some();
-        let transmit = self.requester.poll_transmit(core, now, &mut along, out, host);
-        if waits && along.is_none() && transmit.is_some() {
-            self.responder.acknowledged(core);
+        let mut piggyback_ack = self.piggyback_ack(core, now);
+        let waits = piggyback_ack.is_some();
+        let transmit = self.requester.poll_transmit(core, now, &mut piggyback_ack, out, host);
+        if waits && piggyback_ack.is_none() && transmit.is_some() {
+            self.responder.ack_piggybacked(core);
         }
         self.failure = self.requester.take_failure(core);
         self.note_drained(core, host);
@@ -222,9 +226,9 @@ impl Rc {
 
     /// The acknowledge that the next request may bring along. Several packets that leave together are one group, of
     /// which a plain acknowledge is the shorter end; so this is for a request that leaves alone.
-    fn acknowledge_along(&self, core: &QpCore, now: Time) -> Option<Along> {
+    fn piggyback_ack(&self, core: &QpCore, now: Time) -> Option<PiggybackAck> {
         let alone = self.requester.peer_takes_piggybacks && self.last_sent != now;
-        if alone { self.responder.lone_acknowledge(core) } else { None }
+        if alone { self.responder.lone_ack(core) } else { None }
     }
 
     fn poll_responder(&mut self, core: &mut QpCore, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
@@ -236,7 +240,7 @@ impl Rc {
     #[inline]
     pub(crate) fn is_idle(&self, core: &QpCore) -> bool {
         let nothing_to_say = !self.responder.has_urgent() && !self.responder.has_ack();
-        nothing_to_say && !self.pace.notification_due() && self.requester.is_through(core)
+        nothing_to_say && !self.pace.notification_due() && self.requester.has_sent_all(core)
     }
 
     pub(crate) fn wants_transmit(&self, core: &QpCore) -> bool {
@@ -264,7 +268,7 @@ impl Rc {
 
     /// Window cost of what was sent and is not answered.
     pub(crate) fn in_flight_bytes(&self, core: &QpCore) -> u64 {
-        if core.sq.is_empty() { 0 } else { self.requester.on_the_way(core) }
+        if core.sq.is_empty() { 0 } else { self.requester.window_in_use(core) }
     }
 
     pub(crate) fn ack_due(&self) -> bool {

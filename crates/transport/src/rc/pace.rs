@@ -6,7 +6,7 @@ use wire::{Bth, Cnp, Cookie, Opcode};
 use crate::congestion::Evidence;
 use crate::congestion::dcqcn::{Notifier, RateLimit};
 use crate::network::Transmit;
-use crate::packet::Builder;
+use crate::packet::PacketBuilder;
 use crate::qp_core::QpCore;
 use crate::time::Time;
 
@@ -16,7 +16,7 @@ const ECN_MASK: u8 = 0b11;
 const ECT_0: u8 = 0b10;
 
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct RcPacing {
     notifier: Notifier,
     limit: Option<Box<RateLimit>>,
     /// When a notification that nobody can prove last counted.
@@ -24,7 +24,7 @@ pub(super) struct Pace {
     waits_until: Option<Time>,
 }
 
-impl Pace {
+impl RcPacing {
     /// A packet came with a mark of congestion.
     pub(super) fn marked(&mut self, core: &QpCore, now: Time) {
         if core.tuning.dcqcn.enabled {
@@ -42,7 +42,7 @@ impl Pace {
         self.notifier.due = false;
         core.counters.tx_cnps += 1;
         let opcode = Opcode::CNP;
-        let mut builder = Builder::new(out, Bth { opcode, becn: true, ..core.bth(opcode) });
+        let mut builder = PacketBuilder::new(out, Bth { opcode, becn: true, ..core.bth(opcode) });
         builder.push(Cnp { cookie }.encode());
         core.transmit(builder.finish())
     }

@@ -10,14 +10,14 @@ use std::collections::VecDeque;
 
 use wire::{Psn, Sack};
 
-use crate::budget::Share;
+use crate::budget::BudgetShare;
 
 /// What a kept packet costs beside its bytes.
 const OVERHEAD_BYTES: usize = 64;
 
 /// What became of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kept {
+pub(super) enum KeepOutcome {
     /// It is kept.
     New,
     /// It was kept before.
@@ -32,13 +32,13 @@ pub(super) enum Kept {
 #[derive(Debug)]
 pub(super) struct Reorder {
     packets: VecDeque<(Psn, Box<[u8]>)>,
-    share: Share,
+    share: BudgetShare,
     /// The last packet that was not kept: it has to come again.
     refused: Option<Psn>,
 }
 
 impl Reorder {
-    pub(super) fn new(share: Share) -> Reorder {
+    pub(super) fn new(share: BudgetShare) -> Reorder {
         Reorder { packets: VecDeque::new(), share, refused: None }
     }
 
@@ -47,24 +47,24 @@ impl Reorder {
     }
 
     /// Keeps a packet (BTH to pad) whose turn comes after that of `expected`.
-    pub(super) fn keep(&mut self, expected: Psn, psn: Psn, bytes: &[u8]) -> Kept {
+    pub(super) fn keep(&mut self, expected: Psn, psn: Psn, bytes: &[u8]) -> KeepOutcome {
         let ahead = psn.distance(expected);
         let at = self.packets.partition_point(|(kept, _)| kept.before(psn));
         if let Some((_, kept)) = self.packets.get(at).filter(|(kept, _)| *kept == psn) {
             if are_copies(kept, bytes) {
-                return Kept::Already;
+                return KeepOutcome::Already;
             }
             self.forget(at);
             self.refuse(psn);
-            return Kept::Conflict;
+            return KeepOutcome::Conflict;
         }
         let fits = (1..Sack::BITS as i32).contains(&ahead);
         if !fits || !self.share.take(bytes.len() + OVERHEAD_BYTES) {
             self.refuse(psn);
-            return Kept::NoRoom;
+            return KeepOutcome::NoRoom;
         }
         self.packets.insert(at, (psn, bytes.into()));
-        Kept::New
+        KeepOutcome::New
     }
 
     fn forget(&mut self, at: usize) {
@@ -135,7 +135,7 @@ mod tests {
 
     fn reorder(budget_bytes: usize) -> (Reorder, Arc<ReorderBudget>) {
         let budget = Arc::new(ReorderBudget::new(budget_bytes));
-        (Reorder::new(Share::new(Some(budget.clone()))), budget)
+        (Reorder::new(BudgetShare::new(Some(budget.clone()))), budget)
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
         let expected = psn(0xff_fffe); // PSNs wrap
         for number in [3, 1, 2, 1] {
             let outcome = kept.keep(expected, expected.add(number), &[number as u8; 100]);
-            assert_eq!(outcome == Kept::Already, number == 1 && kept.packets.len() == 3);
+            assert_eq!(outcome == KeepOutcome::Already, number == 1 && kept.packets.len() == 3);
         }
         assert_eq!(kept.sack(expected, expected).arrived, [0b1110, 0, 0, 0]);
         assert_eq!(kept.highest(), Some(expected.add(3)));
@@ -172,25 +172,25 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_remembered_as_refused() {
         let (mut kept, _) = reorder(2 * (100 + OVERHEAD_BYTES));
-        assert_eq!(kept.keep(psn(0), psn(Sack::BITS), &[0; 100]), Kept::NoRoom);
-        assert_eq!(kept.keep(psn(0), psn(Sack::BITS - 1), &[0; 100]), Kept::New);
-        assert_eq!(kept.keep(psn(0), psn(4), &[0; 100]), Kept::New);
-        assert_eq!(kept.keep(psn(0), psn(5), &[0; 100]), Kept::NoRoom);
+        assert_eq!(kept.keep(psn(0), psn(Sack::BITS), &[0; 100]), KeepOutcome::NoRoom);
+        assert_eq!(kept.keep(psn(0), psn(Sack::BITS - 1), &[0; 100]), KeepOutcome::New);
+        assert_eq!(kept.keep(psn(0), psn(4), &[0; 100]), KeepOutcome::New);
+        assert_eq!(kept.keep(psn(0), psn(5), &[0; 100]), KeepOutcome::NoRoom);
         assert!(kept.has_refused(psn(Sack::BITS)));
         assert!(!kept.has_refused(psn(Sack::BITS + 1)));
-        assert_eq!(kept.keep(psn(0), psn(0), &[0; 100]), Kept::NoRoom, "its turn is now");
+        assert_eq!(kept.keep(psn(0), psn(0), &[0; 100]), KeepOutcome::NoRoom, "its turn is now");
     }
 
     #[test]
     fn of_two_that_claim_one_psn_neither_is_kept() {
         let (mut kept, budget) = reorder(1 << 20);
         let packet = |ack_req: u8, last: u8| [0x04, 0, 0, 0, 0, 0, 0, 0, ack_req | 0x11, 0, 0, 2, last];
-        assert_eq!(kept.keep(psn(0), psn(2), &packet(0, 1)), Kept::New);
-        assert_eq!(kept.keep(psn(0), psn(2), &packet(0x80, 1)), Kept::Already);
-        assert_eq!(kept.keep(psn(0), psn(2), &packet(0, 9)), Kept::Conflict);
+        assert_eq!(kept.keep(psn(0), psn(2), &packet(0, 1)), KeepOutcome::New);
+        assert_eq!(kept.keep(psn(0), psn(2), &packet(0x80, 1)), KeepOutcome::Already);
+        assert_eq!(kept.keep(psn(0), psn(2), &packet(0, 9)), KeepOutcome::Conflict);
         assert!(kept.is_empty() && kept.has_refused(psn(2)));
         assert_eq!(budget.left_bytes(), 1 << 20);
-        assert_eq!(kept.keep(psn(0), psn(2), &packet(0, 1)), Kept::New, "it comes again");
-        assert_eq!(kept.keep(psn(0), psn(2), &packet(0, 1)[..12]), Kept::Conflict, "another length");
+        assert_eq!(kept.keep(psn(0), psn(2), &packet(0, 1)), KeepOutcome::New, "it comes again");
+        assert_eq!(kept.keep(psn(0), psn(2), &packet(0, 1)[..12]), KeepOutcome::Conflict, "another length");
     }
 }

@@ -12,11 +12,8 @@
 //!    acknowledged      to be sent (again)   never sent
 //! ```
 
-mod again;
-mod build;
-mod room;
-
-use std::collections::VecDeque;
+mod retransmit;
+mod window;
 
 use wire::{Cookie, Piggyback, Psn};
 
@@ -28,70 +25,49 @@ use crate::memory::Memory;
 use crate::network::Transmit;
 use crate::qp_core::QpCore;
 use crate::queue::send::{PACKET_OVERHEAD_BYTES, SendWqe};
-use crate::rc::agreement::Agreement;
-use crate::rc::parts::ReadParts;
-use crate::rc::response::Along;
-use crate::rc::retry::Retry;
+use crate::rc::agreement::RequesterAgreement;
+use crate::rc::credits::PeerCredits;
+use crate::rc::probe::Probe;
+use crate::rc::reads::OutstandingReads;
+use crate::rc::request::{RequestPart, SendCursor, build_request};
+use crate::rc::response::PiggybackAck;
+use crate::rc::retry::RetryTimers;
 use crate::rc::scoreboard::Scoreboard;
 use crate::reason::Reason;
 use crate::state;
 use crate::time::Time;
 use crate::wr::{SendFlags, SendOp};
-pub(super) use build::{Part, packet_number};
 
 /// Packets of one message after which an acknowledge is asked for in any case, if the window is large.
 const ACK_REQUEST_INTERVAL: u32 = 32;
-/// With fewer receive WQEs known at the peer, or fewer than half of those that it told of last, every message that
-/// takes one asks for an acknowledge.
-const FEW_CREDITS: u64 = 8;
-
-/// Where the next packet comes from.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cursor {
-    /// Index of the WQE in the send queue.
-    pub(super) wqe: usize,
-    /// Number of the packet within it.
-    pub(super) packet: u32,
-}
 
 #[derive(Debug)]
-pub(crate) struct Requester {
-    pub(super) cursor: Cursor,
+pub(crate) struct RcRequester {
+    pub(super) cursor: SendCursor,
     /// PSN of the cursor.
     pub(super) next: Psn,
     /// The oldest unacknowledged PSN. It lies in the head of the send queue.
     pub(super) una: Psn,
     /// The PSN after the highest ever sent.
     pub(super) sent: Psn,
-    /// Ends of the READ and atomic requests that are outstanding.
-    reads: VecDeque<Psn>,
-    /// How READs that are sent again may be cut.
-    pub(super) read_parts: ReadParts,
-    /// Requests that use a receive WQE of the peer may go up to this count (9.7.7.2).
-    credit_limit: u64,
-    /// So many left of them are few.
-    few_credits: u64,
+    pub(super) reads: OutstandingReads,
+    pub(super) credits: PeerCredits,
     pub(super) congestion: Aimd,
-    pub(super) retry: Retry,
+    pub(super) retry: RetryTimers,
     since_ack_request: u32,
-    /// The next packet is the oldest unacknowledged one, sent again to learn what was lost.
-    probe_due: bool,
-    /// The PSN of the last probe, while its answer may still tell of loss behind it.
-    pub(super) probed: Option<Psn>,
-    /// The PSN after the READ or atomic that the last probe asked for again.
-    probed_read: Option<Psn>,
+    pub(super) probe: Probe,
     /// Where and when the cursor last went back.
     last_rewind: Option<(Psn, Time)>,
     /// How often that was for nothing since the last progress.
-    pub(super) futile: u32,
+    pub(super) futile_rewinds: u32,
     /// Whether the peer has agreed to selective retransmission, and what proves it.
-    pub(super) agreement: Agreement,
+    pub(super) agreement: RequesterAgreement,
     /// What arrived out of order and what is missing, while anything is.
     pub(super) scoreboard: Option<Box<Scoreboard>>,
     /// Window cost of what is neither acknowledged nor on the way, by the scoreboard.
-    pub(super) not_on_the_way: u64,
+    pub(super) not_in_flight: u64,
     /// The peer acknowledges in a while what does not ask for it.
-    pub(super) peer_volunteers: bool,
+    pub(super) peer_delays_acks: bool,
     /// The peer understands requests that bring an acknowledge along.
     pub(super) peer_takes_piggybacks: bool,
     /// The last PSN that has asked for an acknowledge.
@@ -105,29 +81,25 @@ pub(crate) struct Requester {
     pub(super) failure: Option<QpFailure>,
 }
 
-impl Requester {
-    pub(crate) fn new(tuning: &Tuning) -> Requester {
-        Requester {
-            cursor: Cursor::default(),
+impl RcRequester {
+    pub(crate) fn new(tuning: &Tuning) -> RcRequester {
+        RcRequester {
+            cursor: SendCursor::default(),
             next: Psn::default(),
             una: Psn::default(),
             sent: Psn::default(),
-            reads: VecDeque::new(),
-            read_parts: ReadParts::default(),
-            credit_limit: u64::MAX,
-            few_credits: FEW_CREDITS,
+            reads: OutstandingReads::default(),
+            credits: PeerCredits::default(),
             congestion: Aimd::new(tuning.window_initial_bytes, tuning.window_max_bytes),
-            retry: Retry::new(tuning),
+            retry: RetryTimers::new(tuning),
             since_ack_request: 0,
-            probe_due: false,
-            probed: None,
-            probed_read: None,
+            probe: Probe::default(),
             last_rewind: None,
-            futile: 0,
-            agreement: Agreement::new(tuning.selective),
+            futile_rewinds: 0,
+            agreement: RequesterAgreement::new(tuning.selective),
             scoreboard: None,
-            not_on_the_way: 0,
-            peer_volunteers: false,
+            not_in_flight: 0,
+            peer_delays_acks: false,
             peer_takes_piggybacks: false,
             asked: None,
             burst: 0,
@@ -147,25 +119,20 @@ impl Requester {
 
     /// Nothing more is sent.
     pub(crate) fn stop(&mut self) {
-        self.cursor = Cursor::default();
+        self.cursor = SendCursor::default();
         self.reads.clear();
-        self.read_parts.clear();
         self.forget_scoreboard();
         self.retry.disarm();
         self.blocked = None;
-        self.probe_due = false;
+        self.probe.clear();
     }
 
     pub(crate) fn next_psn(&self) -> Psn {
         self.next
     }
 
-    pub(crate) fn retry(&self) -> &Retry {
+    pub(crate) fn retry(&self) -> &RetryTimers {
         &self.retry
-    }
-
-    pub(crate) fn retry_mut(&mut self) -> &mut Retry {
-        &mut self.retry
     }
 
     /// Whether everything that was begun has been acknowledged.
@@ -209,12 +176,12 @@ impl Requester {
 
     /// Whether all that was posted was sent, and nothing of it is to be sent again now.
     #[inline]
-    pub(crate) fn is_through(&self, core: &QpCore) -> bool {
-        self.cursor.wqe == core.sq.len() && !self.probe_due && self.scoreboard.is_none()
+    pub(crate) fn has_sent_all(&self, core: &QpCore) -> bool {
+        self.cursor.wqe == core.sq.len() && !self.probe.is_due() && self.scoreboard.is_none()
     }
 
     pub(crate) fn wants_transmit(&self, core: &QpCore) -> bool {
-        if self.probe_due {
+        if self.probe.is_due() {
             return true;
         }
         if let Some(may_repair) = self.may_repair_now(core) {
@@ -232,11 +199,11 @@ impl Requester {
         &mut self,
         core: &mut QpCore,
         now: Time,
-        along: &mut Option<Along>,
+        piggyback_ack: &mut Option<PiggybackAck>,
         out: &mut [u8],
         host: &mut impl Host,
     ) -> Option<Transmit> {
-        if self.probe_due {
+        if self.probe.is_due() {
             return self.send_probe(core, now, out, host);
         }
         if let Some(may_repair) = self.may_repair_now(core) {
@@ -248,7 +215,11 @@ impl Requester {
                 return None;
             }
             if !wqe.op.is_local() {
-                return if self.may_send(core, wqe) { self.send_next(core, now, along, out, host) } else { None };
+                return if self.may_send(core, wqe) {
+                    self.send_next(core, now, piggyback_ack, out, host)
+                } else {
+                    None
+                };
             }
             self.execute_local(core, host)?;
         }
@@ -263,14 +234,14 @@ impl Requester {
 
     fn forget_scoreboard(&mut self) {
         self.scoreboard = None;
-        self.not_on_the_way = 0;
+        self.not_in_flight = 0;
     }
 
     /// Notes a READ or atomic request up to `end`.
     fn note_read(&mut self, is_read: bool, end: Psn) {
-        self.reads.push_back(end);
+        self.reads.push(end);
         if is_read {
-            self.read_parts.note(end, self.next.before(self.sent));
+            self.reads.note_part(end, self.next.before(self.sent));
         }
     }
 
@@ -278,12 +249,12 @@ impl Requester {
         &mut self,
         core: &mut QpCore,
         now: Time,
-        along: &mut Option<Along>,
+        piggyback_ack: &mut Option<PiggybackAck>,
         out: &mut [u8],
         host: &mut impl Host,
     ) -> Option<Transmit> {
         if self.cursor.packet == 0 && core.sq.get(self.cursor.wqe)?.packets > 1 {
-            self.choose_form(core);
+            self.choose_segmentation(core);
         }
         let wqe = core.sq.get(self.cursor.wqe)?;
         let step = if matches!(wqe.op, SendOp::Read(_)) { self.read_part(core, wqe) } else { 1 };
@@ -294,9 +265,9 @@ impl Requester {
         let last = self.cursor.packet + step == wqe.packets;
         let ack_req = last && self.wants_answer(core, wqe) || self.is_answer_due(core, fills);
         let psn = self.next;
-        let along = if self.may_bring(core, wqe) { along.take() } else { None };
-        let part = Part { cursor: self.cursor, step, psn, ack_req, along };
-        let len_bytes = match self.build(core, &part, out, host) {
+        let piggyback_ack = if self.may_piggyback(core, wqe) { piggyback_ack.take() } else { None };
+        let part = RequestPart { cursor: self.cursor, step, psn, ack_req, piggyback_ack };
+        let len_bytes = match build_request(core, self.agreement.request_mark(), &part, out, host) {
             Ok(len_bytes) => len_bytes,
             Err(refused) => {
                 self.blocked = Some(Reason::LocalMemory(refused));
@@ -314,7 +285,7 @@ impl Requester {
 
     /// Whether the packet at the cursor may bring an acknowledge along: it is a message of its own, was never sent,
     /// is the last that leaves now, and stays within the path MTU.
-    fn may_bring(&self, core: &QpCore, wqe: &SendWqe) -> bool {
+    fn may_piggyback(&self, core: &QpCore, wqe: &SendWqe) -> bool {
         let is_last = self.cursor.wqe + 1 == core.sq.len();
         let is_one = wqe.packets == 1 && wqe.len_bytes + (Piggyback::LEN + Cookie::LEN) as u32 <= core.mtu();
         self.peer_takes_piggybacks && is_last && is_one && !wqe.op.is_read_or_atomic() && self.is_new()
@@ -323,10 +294,10 @@ impl Requester {
     /// A long WRITE goes to a peer like us as WRITEs of one packet each. Its packets then have one length, and
     /// those that leave together are not cut behind the first, which alone would have an address. Decided
     /// before the first packet leaves: what is sent again has the same form.
-    fn choose_form(&mut self, core: &mut QpCore) {
-        let (is_new, is_like_us) = (self.is_new(), self.peer_volunteers);
+    fn choose_segmentation(&mut self, core: &mut QpCore) {
+        let (is_new, is_longarm) = (self.is_new(), self.peer_delays_acks);
         if is_new && let Some(wqe) = core.sq.get_mut(self.cursor.wqe) {
-            wqe.in_pieces = is_like_us && matches!(wqe.op, SendOp::Write(_));
+            wqe.as_single_writes = is_longarm && matches!(wqe.op, SendOp::Write(_));
         }
     }
 
@@ -350,8 +321,8 @@ impl Requester {
         let awaited = core.signal_all || wqe.flags.contains(SendFlags::SIGNALED) || wqe.op.is_read_or_atomic();
         let crowded = core.sq.len() * 2 > core.caps.max_send_wr as usize && (wqe.packets == 1 || !self.awaits_answer());
         // Acknowledges bring credits: without them the requester would stop when they are used up.
-        let poor = wqe.op.uses_recv() && self.credit_limit.saturating_sub(wqe.recvs_used) < self.few_credits;
-        awaited || crowded || poor || !self.peer_volunteers || core.state() != QpState::Rts
+        let poor = self.credits.are_few_after(wqe);
+        awaited || crowded || poor || !self.peer_delays_acks || core.state() != QpState::Rts
     }
 
     /// Whether an acknowledge was asked for and has not come.
@@ -379,7 +350,7 @@ impl Requester {
         }
         self.cursor.packet += step;
         if core.sq.get(self.cursor.wqe).is_some_and(|wqe| self.cursor.packet >= wqe.packets) {
-            self.cursor = Cursor { wqe: self.cursor.wqe + 1, packet: 0 };
+            self.cursor = SendCursor { wqe: self.cursor.wqe + 1, packet: 0 };
         }
     }
 
@@ -401,7 +372,7 @@ impl Requester {
             return None;
         }
         wqe.executed = true;
-        self.cursor = Cursor { wqe: self.cursor.wqe + 1, packet: 0 };
+        self.cursor = SendCursor { wqe: self.cursor.wqe + 1, packet: 0 };
         self.complete_done(core, host);
         Some(())
     }
@@ -415,14 +386,11 @@ impl Requester {
             }
             core.complete_head(host);
             self.cursor = match self.cursor.wqe {
-                0 => Cursor::default(),
-                n => Cursor { wqe: n - 1, ..self.cursor },
+                0 => SendCursor::default(),
+                n => SendCursor { wqe: n - 1, ..self.cursor },
             };
         }
-        while self.reads.front().is_some_and(|end| !self.una.before(*end)) {
-            self.reads.pop_front();
-        }
-        self.read_parts.acknowledge(self.una);
+        self.reads.acknowledge(self.una);
         if self.next.before(self.una) {
             self.cursor_to_una(core);
         }

@@ -8,10 +8,9 @@
 //!   └─ behind: duplicate, answered again, never executed again
 //! ```
 
-mod ahead;
-mod answered;
 mod duplicates;
-mod volunteer;
+mod out_of_order;
+mod reads_atomics;
 mod write;
 
 use std::collections::VecDeque;
@@ -26,16 +25,17 @@ use crate::limits::MAX_MESSAGE_BYTES;
 use crate::memory::{Accessor, Memory, MemoryError, PdId};
 use crate::network::Transmit;
 use crate::qp_core::QpCore;
-use crate::rc::agreement::Invitation;
+use crate::rc::agreement::ResponderAgreement;
+use crate::rc::delayed_ack::DelayedAck;
 use crate::rc::reorder::Reorder;
-use crate::rc::response::{Along, Note, Response, Responses};
+use crate::rc::response::{PiggybackAck, Response, ResponseContext, Responses};
 use crate::reason::Reason;
+use crate::time::Time;
 use crate::wr::RecvWr;
-use volunteer::Volunteer;
 
 /// The message that is arriving.
 #[derive(Debug, Default)]
-enum Inbound {
+enum RcInbound {
     #[default]
     None,
     /// A SEND, into the receive WQE that its first packet took.
@@ -46,7 +46,7 @@ enum Inbound {
 
 /// Why a request is not carried out.
 #[derive(Debug)]
-enum Refusal {
+enum RcRefusal {
     /// The peer broke a rule: NAK invalid request.
     Invalid(&'static str),
     /// The peer may not do this: NAK remote access error.
@@ -62,7 +62,7 @@ enum Refusal {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Responder {
+pub(crate) struct RcResponder {
     expected: Psn,
     msn: u32,
     /// Whose keys count: the queue pair's domain, for XRC that of the shared receive queue.
@@ -71,7 +71,7 @@ pub(crate) struct Responder {
     recv_pd: PdId,
     /// XRC: the shared receive queue of the message that is arriving.
     xrc_srq: u32,
-    inbound: Inbound,
+    inbound: RcInbound,
     responses: Responses,
     /// Results of the latest atomics, for duplicates.
     atomics: VecDeque<(Psn, u64)>,
@@ -80,22 +80,21 @@ pub(crate) struct Responder {
     /// Packets that came before their turn.
     reorder: Option<Box<Reorder>>,
     /// Whether the peer has agreed to selective retransmission, and what proves it.
-    invitation: Invitation,
-    /// Something has arrived that did not ask for an acknowledge, and when it gets one all the same.
-    volunteer: Volunteer,
+    agreement: ResponderAgreement,
+    delayed_ack: DelayedAck,
     /// An RNR NAK told the peer to wait with the expected PSN.
     receiver_not_ready: bool,
     /// The last acknowledge said that no receive WQE is posted.
-    starved: bool,
+    advertised_empty: bool,
     failure: Option<QpFailure>,
 }
 
-impl Responder {
+impl RcResponder {
     /// INIT to RTR.
     pub(crate) fn start(&mut self, core: &mut QpCore) {
-        let invitation = Invitation::new(core.draw_cookie());
+        let agreement = ResponderAgreement::new(core.draw_cookie());
         let (expected, pd, recv_pd) = (core.attr.rq_psn, core.pd, core.recv_pd);
-        *self = Responder { expected, pd, recv_pd, invitation, ..Responder::default() };
+        *self = RcResponder { expected, pd, recv_pd, agreement, ..RcResponder::default() };
     }
 
     pub(crate) fn expected_psn(&self) -> Psn {
@@ -123,7 +122,7 @@ impl Responder {
     pub(crate) fn flush(&mut self, core: &QpCore, host: &mut impl Host) {
         self.reorder = None;
         self.ack_now();
-        if let Inbound::Send { wr, .. } = core::mem::take(&mut self.inbound) {
+        if let RcInbound::Send { wr, .. } = core::mem::take(&mut self.inbound) {
             let c = Completion::failure(wr.wr_id, core.qpn, CompletionOp::Recv, Status::WorkRequestFlushed);
             self.complete(core, c, host);
         }
@@ -131,7 +130,32 @@ impl Responder {
 
     /// A receive WQE was posted: tell a peer that was told there are none (9.7.7.2).
     pub(crate) fn recv_posted(&mut self, core: &QpCore) {
-        if core::mem::take(&mut self.starved) && !core.shared_recv {
+        if core::mem::take(&mut self.advertised_empty) && !core.shared_recv {
+            self.responses.acknowledge(self.expected.sub(1), self.msn);
+        }
+    }
+
+    /// The time of the packet that was just handled.
+    #[inline]
+    pub(crate) fn note_time(&mut self, now: Time) {
+        self.delayed_ack.stamp(now);
+    }
+
+    /// `Time::NEVER` if there is none.
+    #[inline]
+    pub(crate) fn next_timeout(&self) -> Time {
+        self.delayed_ack.due_at()
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        if self.delayed_ack.due_at() <= now {
+            self.ack_now();
+        }
+    }
+
+    /// A delayed ACK becomes due.
+    pub(crate) fn ack_now(&mut self) {
+        if self.delayed_ack.take() {
             self.responses.acknowledge(self.expected.sub(1), self.msn);
         }
     }
@@ -143,12 +167,12 @@ impl Responder {
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         let bth = packet.bth();
-        if !self.invitation.admits(bth.mark, bth.psn, self.expected) {
+        if !self.agreement.admits(bth.mark, bth.psn, self.expected) {
             return Err(DropReason::NotAgreed);
         }
         match bth.psn.distance(self.expected) {
             0 => self.handle_expected(core, packet, host),
-            1.. => self.handle_ahead(core, packet, host),
+            1.. => self.handle_out_of_order(core, packet, host),
             _ => self.handle_duplicate(core, packet, host),
         }
     }
@@ -160,19 +184,19 @@ impl Responder {
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         self.ahead = None;
-        self.invitation.note_in_turn(packet.bth().mark);
+        self.agreement.note_in_order(packet.bth().mark);
         core.note_established(host);
         self.receiver_not_ready = false;
         if let Err(refusal) = self.execute(core, packet, host) {
             return Err(self.refuse(core, refusal, host));
         }
         if self.reorder.is_some() {
-            self.resume(core, host);
+            self.execute_kept(core, host);
         }
         Ok(())
     }
 
-    fn execute(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
+    fn execute(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), RcRefusal> {
         self.check_opcode_order(packet)?;
         if core.is_xrc() {
             self.check_xrc_srq(packet, host)?;
@@ -184,40 +208,40 @@ impl Responder {
             Operation::CompareSwap | Operation::FetchAdd => return self.execute_atomic(core, packet, host),
             Operation::AtomicWrite => return self.execute_atomic_write(core, packet, host),
             Operation::Flush => return self.execute_flush(core, packet, host),
-            _ => return Err(Refusal::Invalid("an opcode that is no request")),
+            _ => return Err(RcRefusal::Invalid("an opcode that is no request")),
         }
         let ends = packet.info().ends_message();
         self.expected = self.expected.next();
         self.msn = if ends { next_msn(self.msn) } else { self.msn };
         if packet.bth().ack_req {
-            self.volunteer = Volunteer::No;
+            self.delayed_ack.cancel();
             self.responses.acknowledge(packet.psn(), self.msn);
-        } else if ends && self.invitation.is_agreed() && self.volunteer == Volunteer::No {
-            self.volunteer = Volunteer::InAWhile;
+        } else if ends && self.agreement.is_agreed() {
+            self.delayed_ack.owe();
         }
         Ok(())
     }
 
     /// First after the end of a message, Middle and Last after its beginning (9.7.4.1.2).
-    fn check_opcode_order(&self, packet: &Packet<'_>) -> Result<(), Refusal> {
+    fn check_opcode_order(&self, packet: &Packet<'_>) -> Result<(), RcRefusal> {
         let info = packet.info();
         let fits = match (&self.inbound, info.position) {
-            (Inbound::None, Position::First | Position::Only) => true,
-            (Inbound::Send { .. }, Position::Middle | Position::Last) => info.operation == Operation::Send,
-            (Inbound::Write { .. }, Position::Middle | Position::Last) => info.operation == Operation::Write,
+            (RcInbound::None, Position::First | Position::Only) => true,
+            (RcInbound::Send { .. }, Position::Middle | Position::Last) => info.operation == Operation::Send,
+            (RcInbound::Write { .. }, Position::Middle | Position::Last) => info.operation == Operation::Write,
             _ => false,
         };
-        if fits { Ok(()) } else { Err(Refusal::Invalid("opcodes out of order")) }
+        if fits { Ok(()) } else { Err(RcRefusal::Invalid("opcodes out of order")) }
     }
 
     /// Every request of a message names the same shared receive queue, which must be there.
     /// It tells whose keys count.
-    fn check_xrc_srq(&mut self, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
-        let srq = packet.xrceth().ok_or(Refusal::Invalid("an XRC request without its header"))?.srq;
+    fn check_xrc_srq(&mut self, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), RcRefusal> {
+        let srq = packet.xrceth().ok_or(RcRefusal::Invalid("an XRC request without its header"))?.srq;
         if !packet.info().starts_message() && srq != self.xrc_srq {
-            return Err(Refusal::Invalid("a message for more than one shared receive queue"));
+            return Err(RcRefusal::Invalid("a message for more than one shared receive queue"));
         }
-        self.pd = host.xrc_srq(srq).ok_or(Refusal::NoSrq)?;
+        self.pd = host.xrc_srq(srq).ok_or(RcRefusal::NoSrq)?;
         self.recv_pd = self.pd;
         self.xrc_srq = srq;
         Ok(())
@@ -227,13 +251,13 @@ impl Responder {
         Accessor { pd: self.pd, qpn: core.qpn }
     }
 
-    fn take_recv(&self, core: &mut QpCore, host: &mut impl Host) -> Result<RecvWr, Refusal> {
+    fn take_recv(&self, core: &mut QpCore, host: &mut impl Host) -> Result<RecvWr, RcRefusal> {
         let wr = match core.is_xrc() {
             false => core.take_recv(host),
             true if host.inject_receiver_not_ready() => None,
             true => host.take_xrc_recv(self.xrc_srq),
         };
-        wr.ok_or(Refusal::NotReady)
+        wr.ok_or(RcRefusal::NotReady)
     }
 
     fn complete(&self, core: &QpCore, completion: Completion, host: &mut impl Host) {
@@ -243,30 +267,30 @@ impl Responder {
         }
     }
 
-    fn execute_send(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
+    fn execute_send(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), RcRefusal> {
         check_packet_length(core, packet)?;
         if packet.info().starts_message() {
             let wr = self.take_recv(core, host)?;
             let capacity = wr.capacity_bytes().min(MAX_MESSAGE_BYTES) as u32;
-            self.inbound = Inbound::Send { wr, received: 0, capacity };
+            self.inbound = RcInbound::Send { wr, received: 0, capacity };
         }
-        let Inbound::Send { wr, received, capacity } = &mut self.inbound else { return Ok(()) };
+        let RcInbound::Send { wr, received, capacity } = &mut self.inbound else { return Ok(()) };
         let data = packet.payload();
         if data.len() > (*capacity - *received) as usize {
-            return Err(Refusal::TooLong);
+            return Err(RcRefusal::TooLong);
         }
         if !data.is_empty() {
-            host.memory().scatter(self.recv_pd, &wr.sgl, u64::from(*received), data).map_err(Refusal::Local)?;
+            host.memory().scatter(self.recv_pd, &wr.sgl, u64::from(*received), data).map_err(RcRefusal::Local)?;
         }
         *received += data.len() as u32;
         if packet.info().ends_message() { self.finish_send(core, packet, host) } else { Ok(()) }
     }
 
-    fn finish_send(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Refusal> {
+    fn finish_send(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), RcRefusal> {
         if let Some(rkey) = packet.ieth() {
-            host.memory().remote_invalidate(self.accessor(core), rkey).map_err(Refusal::Access)?;
+            host.memory().remote_invalidate(self.accessor(core), rkey).map_err(RcRefusal::Access)?;
         }
-        if let Inbound::Send { wr, received, .. } = core::mem::take(&mut self.inbound) {
+        if let RcInbound::Send { wr, received, .. } = core::mem::take(&mut self.inbound) {
             let completion = Completion::success(wr.wr_id, core.qpn, CompletionOp::Recv, received);
             self.complete(core, with_notice(completion, packet, core), host);
         }
@@ -274,9 +298,9 @@ impl Responder {
     }
 
     /// Tells the peer why not, and what becomes of this queue pair.
-    fn refuse(&mut self, core: &mut QpCore, refusal: Refusal, host: &mut impl Host) -> DropReason {
+    fn refuse(&mut self, core: &mut QpCore, refusal: RcRefusal, host: &mut impl Host) -> DropReason {
         let (psn, msn) = (self.expected, self.msn);
-        if let Refusal::NotReady = refusal {
+        if let RcRefusal::NotReady = refusal {
             core.counters.tx_rnr_naks += 1;
             self.ahead = Some(psn);
             self.receiver_not_ready = true;
@@ -284,20 +308,20 @@ impl Responder {
             return DropReason::ReceiverNotReady;
         }
         core.counters.tx_error_naks += 1;
-        let dropped = if let Refusal::NoSrq = refusal { DropReason::XrcSrq } else { DropReason::Refused };
+        let dropped = if let RcRefusal::NoSrq = refusal { DropReason::XrcSrq } else { DropReason::Refused };
         let (code, reason, event) = match refusal {
-            Refusal::Invalid(what) => {
+            RcRefusal::Invalid(what) => {
                 (NakCode::InvalidRequest, Reason::PeerBrokeProtocol(what), Some(QpEvent::RequestError))
             }
-            Refusal::Access(e) => {
+            RcRefusal::Access(e) => {
                 (NakCode::RemoteAccessError, Reason::PeerAccessRefused(e), Some(QpEvent::AccessError))
             }
-            Refusal::Local(e) => (NakCode::RemoteOperationalError, Reason::LocalMemory(e), None),
-            Refusal::NoSrq => {
+            RcRefusal::Local(e) => (NakCode::RemoteOperationalError, Reason::LocalMemory(e), None),
+            RcRefusal::NoSrq => {
                 let what = "it names a shared receive queue that the XRC domain does not have";
                 (NakCode::InvalidRdRequest, Reason::PeerBrokeProtocol(what), Some(QpEvent::RequestError))
             }
-            Refusal::TooLong | Refusal::NotReady => (NakCode::InvalidRequest, Reason::MessageTooLong, None),
+            RcRefusal::TooLong | RcRefusal::NotReady => (NakCode::InvalidRequest, Reason::MessageTooLong, None),
         };
         self.fail_inbound(core, reason, host);
         self.responses.refuse(Response::Nak { psn, msn, code });
@@ -307,7 +331,7 @@ impl Responder {
 
     /// The receive WQE of the refused message completes with the reason.
     fn fail_inbound(&mut self, core: &mut QpCore, reason: Reason, host: &mut impl Host) {
-        if let Inbound::Send { wr, .. } = core::mem::take(&mut self.inbound) {
+        if let RcInbound::Send { wr, .. } = core::mem::take(&mut self.inbound) {
             let status = match reason {
                 Reason::LocalMemory(_) | Reason::MessageTooLong => reason.status(),
                 Reason::PeerAccessRefused(_) => Status::LocalAccess,
@@ -328,13 +352,13 @@ impl Responder {
             return None;
         }
         let syndrome = self.syndrome(core);
-        self.note_starved(core);
-        let note = Note {
+        self.note_advertised(core);
+        let note = ResponseContext {
             syndrome,
-            mark: self.invitation.answer_mark(),
-            piggyback: self.invitation.peer_understands() && core.tuning.piggyback && !core.is_xrc(),
-            to_tell: self.invitation.to_tell(),
-            own: self.invitation.own().unwrap_or_default(),
+            mark: self.agreement.answer_mark(),
+            piggyback: self.agreement.peer_understands() && core.tuning.piggyback && !core.is_xrc(),
+            untold_cookie: self.agreement.untold_cookie(),
+            own: self.agreement.own().unwrap_or_default(),
             reorder: self.reorder.as_deref(),
             expected: self.expected,
         };
@@ -355,33 +379,33 @@ impl Responder {
     }
 
     /// The acknowledge that waits, if it is all there is to say and may travel inside a request.
-    pub(crate) fn lone_acknowledge(&self, core: &QpCore) -> Option<Along> {
-        let cookie = self.invitation.shared()?;
-        let piggyback = self.responses.lone_acknowledge(self.syndrome(core))?;
-        Some(Along { piggyback, cookie })
+    pub(crate) fn lone_ack(&self, core: &QpCore) -> Option<PiggybackAck> {
+        let cookie = self.agreement.shared()?;
+        let piggyback = self.responses.lone_ack(self.syndrome(core))?;
+        Some(PiggybackAck { piggyback, cookie })
     }
 
     /// A request has brought the acknowledge along.
-    pub(crate) fn acknowledged(&mut self, core: &mut QpCore) {
-        self.note_starved(core);
-        self.responses.drop_lone_acknowledge();
+    pub(crate) fn ack_piggybacked(&mut self, core: &mut QpCore) {
+        self.note_advertised(core);
+        self.responses.drop_lone_ack();
         core.counters.tx_acks += 1;
         core.counters.tx_piggybacks += 1;
     }
 
     #[cfg(test)]
     pub(crate) fn own_cookie(&self) -> Cookie {
-        self.invitation.cookie().unwrap_or_default()
+        self.agreement.cookie().unwrap_or_default()
     }
 
     /// Our cookie, if the peer knows it, or will know it soon.
     pub(crate) fn told_cookie(&self) -> Option<Cookie> {
-        self.invitation.own()
+        self.agreement.own()
     }
 
     /// Our cookie, if the peer has proven that it knows it.
     pub(crate) fn shared_cookie(&self) -> Option<Cookie> {
-        self.invitation.shared()
+        self.agreement.shared()
     }
 
     /// The syndrome of a positive acknowledge: how many receive WQEs are posted.
@@ -393,9 +417,9 @@ impl Responder {
     }
 
     /// An acknowledge is about to tell of the receive WQEs that are posted.
-    fn note_starved(&mut self, core: &QpCore) {
+    fn note_advertised(&mut self, core: &QpCore) {
         if counts_credits(core) {
-            self.starved = core.rq.is_empty();
+            self.advertised_empty = core.rq.is_empty();
         }
     }
 }
@@ -410,14 +434,14 @@ fn next_msn(msn: u32) -> u32 {
 }
 
 /// Middle packets are full, last ones not empty, none longer than the path MTU (9.7.4.1.6).
-fn check_packet_length(core: &QpCore, packet: &Packet<'_>) -> Result<(), Refusal> {
+fn check_packet_length(core: &QpCore, packet: &Packet<'_>) -> Result<(), RcRefusal> {
     let (len, mtu) = (packet.payload().len(), core.mtu() as usize);
     let fits = match packet.info().position {
         Position::First | Position::Middle => len == mtu,
         Position::Last => (1..=mtu).contains(&len),
         Position::Only => len <= core.longest_single_packet(),
     };
-    if fits { Ok(()) } else { Err(Refusal::Invalid("a packet whose length does not fit its place in the message")) }
+    if fits { Ok(()) } else { Err(RcRefusal::Invalid("a packet whose length does not fit its place in the message")) }
 }
 
 fn with_notice(completion: Completion, packet: &Packet<'_>, core: &QpCore) -> Completion {

@@ -10,7 +10,7 @@ use wire::{Aeth, AtomicAckEth, Bth, Cookie, Mark, NakCode, Opcode, Piggyback, Ps
 
 use crate::host::Host;
 use crate::memory::{Accessor, Memory, MemoryError, PdId};
-use crate::packet::Builder;
+use crate::packet::PacketBuilder;
 use crate::qp_core::QpCore;
 use crate::rc::reorder::Reorder;
 
@@ -102,7 +102,7 @@ impl Response {
 
 /// What every response says beside its own.
 #[derive(Debug)]
-pub(super) struct Note<'a> {
+pub(super) struct ResponseContext<'a> {
     /// The syndrome of a positive acknowledge.
     pub(super) syndrome: Syndrome,
     /// What proves it.
@@ -110,7 +110,7 @@ pub(super) struct Note<'a> {
     /// The peer may send us requests that bring acknowledges along.
     pub(super) piggyback: bool,
     /// The cookie, if acknowledges tell it.
-    pub(super) to_tell: Option<Cookie>,
+    pub(super) untold_cookie: Option<Cookie>,
     /// The cookie.
     pub(super) own: Cookie,
     /// What came before its turn.
@@ -119,7 +119,7 @@ pub(super) struct Note<'a> {
     pub(super) expected: Psn,
 }
 
-impl Note<'_> {
+impl ResponseContext<'_> {
     fn bth(&self, core: &QpCore, opcode: Opcode, psn: Psn) -> Bth {
         Bth { psn, mark: self.mark, ack_req: self.piggyback, ..core.bth(opcode) }
     }
@@ -131,7 +131,7 @@ impl Note<'_> {
 
 /// An acknowledge that a request brings along, and what proves it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Along {
+pub(super) struct PiggybackAck {
     pub(super) piggyback: Piggyback,
     pub(super) cookie: Cookie,
 }
@@ -160,7 +160,7 @@ impl Responses {
     }
 
     /// What is due, if it is one plain acknowledge, in the form in which a request brings it along.
-    pub(super) fn lone_acknowledge(&self, syndrome: Syndrome) -> Option<Piggyback> {
+    pub(super) fn lone_ack(&self, syndrome: Syndrome) -> Option<Piggyback> {
         match self.queue.front() {
             Some(Response::Acknowledge { psn, msn }) if self.queue.len() == 1 => {
                 Some(Piggyback { aeth: Aeth { syndrome, msn: *msn }, psn: *psn })
@@ -170,7 +170,7 @@ impl Responses {
     }
 
     /// It has left so.
-    pub(super) fn drop_lone_acknowledge(&mut self) {
+    pub(super) fn drop_lone_ack(&mut self) {
         debug_assert!(self.queue.len() == 1 && self.ends_plain());
         self.pop_front();
     }
@@ -207,7 +207,7 @@ impl Responses {
     }
 
     /// Tells that the packet with `psn` is missing, and covers what an acknowledge before it would say.
-    pub(super) fn tell_missing(&mut self, psn: Psn, msn: u32) {
+    pub(super) fn push_sack(&mut self, psn: Psn, msn: u32) {
         self.pop_plain_tail();
         self.queue.push_back(Response::Missing { psn, msn });
     }
@@ -263,7 +263,7 @@ impl Responses {
     pub(super) fn build(
         &mut self,
         core: &QpCore,
-        note: &Note<'_>,
+        note: &ResponseContext<'_>,
         out: &mut [u8],
         host: &impl Host,
     ) -> Option<Result<usize, (Psn, MemoryError)>> {
@@ -306,8 +306,15 @@ impl Responses {
 }
 
 /// An ACK or NAK; to a peer that has yet to be told the cookie, in the form that tells it.
-fn acknowledge(core: &QpCore, note: &Note<'_>, psn: Psn, syndrome: Syndrome, msn: u32, out: &mut [u8]) -> usize {
-    let Some(cookie) = note.to_tell else {
+fn acknowledge(
+    core: &QpCore,
+    note: &ResponseContext<'_>,
+    psn: Psn,
+    syndrome: Syndrome,
+    msn: u32,
+    out: &mut [u8],
+) -> usize {
+    let Some(cookie) = note.untold_cookie else {
         return short(core, note, Opcode::RC_ACKNOWLEDGE, psn, syndrome, msn, out).finish();
     };
     let mut builder = own(core, note, Opcode::ACKNOWLEDGE_COOKIE, psn, syndrome, msn, out);
@@ -318,14 +325,14 @@ fn acknowledge(core: &QpCore, note: &Note<'_>, psn: Psn, syndrome: Syndrome, msn
 /// A packet that begins with an AETH.
 fn short<'a>(
     core: &QpCore,
-    note: &Note<'_>,
+    note: &ResponseContext<'_>,
     opcode: Opcode,
     psn: Psn,
     syndrome: Syndrome,
     msn: u32,
     out: &'a mut [u8],
-) -> Builder<'a> {
-    let mut builder = Builder::new(out, note.bth(core, opcode, psn));
+) -> PacketBuilder<'a> {
+    let mut builder = PacketBuilder::new(out, note.bth(core, opcode, psn));
     builder.push(Aeth { syndrome, msn }.encode());
     builder
 }
@@ -333,20 +340,20 @@ fn short<'a>(
 /// The same of Longarm's own, whose opcode is the same for RC and XRC.
 fn own<'a>(
     core: &QpCore,
-    note: &Note<'_>,
+    note: &ResponseContext<'_>,
     opcode: Opcode,
     psn: Psn,
     syndrome: Syndrome,
     msn: u32,
     out: &'a mut [u8],
-) -> Builder<'a> {
-    let mut builder = Builder::new(out, Bth { opcode, ..note.bth(core, opcode, psn) });
+) -> PacketBuilder<'a> {
+    let mut builder = PacketBuilder::new(out, Bth { opcode, ..note.bth(core, opcode, psn) });
     builder.push(Aeth { syndrome, msn }.encode());
     builder
 }
 
 /// A selective acknowledge: in its first part a NAK for the missing packet.
-fn missing<'a>(core: &QpCore, note: &Note<'_>, psn: Psn, msn: u32, out: &'a mut [u8]) -> Builder<'a> {
+fn missing<'a>(core: &QpCore, note: &ResponseContext<'_>, psn: Psn, msn: u32, out: &'a mut [u8]) -> PacketBuilder<'a> {
     let syndrome = Syndrome::nak(NakCode::PsnSequenceError);
     let mut builder = own(core, note, Opcode::SELECTIVE_ACKNOWLEDGE, psn, syndrome, msn, out);
     builder.push(note.sack(psn).encode());
@@ -358,7 +365,7 @@ fn missing<'a>(core: &QpCore, note: &Note<'_>, psn: Psn, msn: u32, out: &'a mut 
 fn read_packet(
     core: &QpCore,
     job: &mut ReadJob,
-    note: &Note<'_>,
+    note: &ResponseContext<'_>,
     out: &mut [u8],
     host: &impl Host,
 ) -> Result<usize, MemoryError> {
@@ -369,7 +376,7 @@ fn read_packet(
         (false, false) => Opcode::RC_READ_RESPONSE_MIDDLE,
         (false, true) => Opcode::RC_READ_RESPONSE_LAST,
     };
-    let mut builder = Builder::new(out, note.bth(core, opcode, job.psn));
+    let mut builder = PacketBuilder::new(out, note.bth(core, opcode, job.psn));
     if job.fresh || last {
         builder.push(Aeth { syndrome: note.syndrome, msn: job.msn }.encode());
     }

@@ -21,7 +21,7 @@ const MAX_QUIET_PERIOD: Duration = Duration::from_millis(1);
 
 /// What a timer asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Due {
+pub(crate) enum TimerDue {
     /// Nothing yet.
     Nothing,
     /// Send the oldest packet again.
@@ -33,7 +33,7 @@ pub(crate) enum Due {
 }
 
 #[derive(Debug)]
-pub(crate) struct Retry {
+pub(crate) struct RetryTimers {
     min_timeout: Duration,
     timeout: Option<Duration>,
     deadline: Option<Time>,
@@ -44,16 +44,15 @@ pub(crate) struct Retry {
     rnr_until: Option<Time>,
     round_trip: Option<Duration>,
     sample: Option<(Psn, Time)>,
-    now: Time,
     /// Timeouts and sequence errors since the last progress.
     pub(crate) retries: u8,
     /// RNR NAKs since the last progress.
     pub(crate) rnr_retries: u8,
 }
 
-impl Retry {
-    pub(crate) fn new(tuning: &Tuning) -> Retry {
-        Retry {
+impl RetryTimers {
+    pub(crate) fn new(tuning: &Tuning) -> RetryTimers {
+        RetryTimers {
             min_timeout: tuning.min_ack_timeout,
             timeout: None,
             deadline: None,
@@ -63,7 +62,6 @@ impl Retry {
             rnr_until: None,
             round_trip: None,
             sample: None,
-            now: Time(0),
             retries: 0,
             rnr_retries: 0,
         }
@@ -72,11 +70,6 @@ impl Retry {
     /// Takes the timeout from the attributes; code 0 means for ever.
     pub(crate) fn configure(&mut self, attr: &QpAttr) {
         self.timeout = wire::ack_timeout(attr.timeout).map(|t| t.max(self.min_timeout));
-    }
-
-    /// Notes the time of this call.
-    pub(crate) fn touch(&mut self, now: Time) {
-        self.now = self.now.max(now);
     }
 
     /// A request has left: from now on an answer is waited for.
@@ -111,7 +104,7 @@ impl Retry {
 
     /// The peer has answered, whatever it said.
     #[inline]
-    pub(crate) fn heard(&mut self) {
+    pub(crate) fn answered(&mut self) {
         self.unanswered = 0;
     }
 
@@ -158,23 +151,23 @@ impl Retry {
     }
 
     /// Which timer has run out, if any, and sets the next.
-    pub(crate) fn expire(&mut self, now: Time) -> Due {
+    pub(crate) fn expire(&mut self, now: Time) -> TimerDue {
         let passed = |at: Option<Time>| at.is_some_and(|at| at <= now);
         if passed(self.rnr_until) {
             self.rnr_until = None;
-            Due::RnrOver
+            TimerDue::RnrOver
         } else if passed(self.deadline) {
             self.probes = 0;
             self.unanswered = self.unanswered.saturating_add(1);
             self.arm(now);
-            Due::Timeout
+            TimerDue::Timeout
         } else if passed(self.probe_at) {
             self.probes += 1;
             self.unanswered = self.unanswered.saturating_add(1);
             self.probe_at = Some(now + self.probe_delay());
-            Due::Probe
+            TimerDue::Probe
         } else {
-            Due::Nothing
+            TimerDue::Nothing
         }
     }
 

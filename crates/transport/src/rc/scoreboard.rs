@@ -15,14 +15,14 @@ struct Hole {
     psn: Psn,
     /// PSNs that it takes: more than one for a READ.
     packets: u32,
-    /// Sent again and not known to be lost once more.
-    sent: Option<Sent>,
+    /// Retransmission again and not known to be lost once more.
+    sent: Option<Retransmission>,
     times: u8,
 }
 
 /// When a packet was sent again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Sent {
+struct Retransmission {
     /// How many were sent again before.
     order: u64,
     /// The first PSN that was new then.
@@ -130,7 +130,7 @@ impl Scoreboard {
         let order = self.order;
         self.order += 1;
         if let Some(hole) = self.holes.iter_mut().find(|hole| hole.psn == psn) {
-            hole.sent = Some(Sent { order, frontier });
+            hole.sent = Some(Retransmission { order, frontier });
             hole.times = hole.times.saturating_add(1);
         }
     }

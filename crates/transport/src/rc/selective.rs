@@ -20,37 +20,38 @@ use crate::host::Host;
 use crate::network::Transmit;
 use crate::qp_core::QpCore;
 use crate::queue::send::PACKET_OVERHEAD_BYTES;
-use crate::rc::agreement::Answer;
-use crate::rc::requester::{Cursor, Part, Requester, packet_number};
+use crate::rc::agreement::AnswerKind;
+use crate::rc::request::{RequestPart, SendCursor, build_request, packet_number};
+use crate::rc::requester::RcRequester;
 use crate::rc::scoreboard::Scoreboard;
 use crate::reason::Reason;
 use crate::time::Time;
 use crate::wr::SendOp;
 
-impl Requester {
+impl RcRequester {
     /// What an answer says about the agreement. AckReq beside a mark says that the peer takes requests that bring
     /// acknowledges along: in an answer it has no other meaning.
     #[inline]
-    pub(super) fn hear(&mut self, packet: &Packet<'_>, core: &QpCore) -> Result<(), DropReason> {
+    pub(super) fn check_mark(&mut self, packet: &Packet<'_>, core: &QpCore) -> Result<(), DropReason> {
         let bth = packet.bth();
         let told = packet.cookie();
         if told.is_some() && packet.sack().is_some() && told != self.agreement.shared() {
             return Err(DropReason::NotAgreed);
         }
-        self.agreement.hear(bth.mark, told, self.kind_of(packet))?;
+        self.agreement.check_mark(bth.mark, told, self.kind_of(packet))?;
         let is_made = self.agreement.is_made();
-        self.peer_volunteers = is_made;
+        self.peer_delays_acks = is_made;
         self.peer_takes_piggybacks = is_made && bth.ack_req && core.tuning.piggyback && !core.is_xrc();
         Ok(())
     }
 
     #[inline]
-    fn kind_of(&self, packet: &Packet<'_>) -> Answer {
+    fn kind_of(&self, packet: &Packet<'_>) -> AnswerKind {
         let syndrome = packet.aeth().map(|aeth| aeth.syndrome.kind());
         match syndrome {
-            _ if !self.is_outstanding(packet.psn()) => Answer::Ghost,
-            None | Some(SyndromeKind::Ack { .. }) => Answer::Positive,
-            Some(_) => Answer::Negative,
+            _ if !self.is_outstanding(packet.psn()) => AnswerKind::Ghost,
+            None | Some(SyndromeKind::Ack { .. }) => AnswerKind::Positive,
+            Some(_) => AnswerKind::Negative,
         }
     }
 
@@ -86,7 +87,7 @@ impl Requester {
             self.imply_nak(core, now);
             return Ok(());
         }
-        self.probed = None;
+        self.probe.forget_psn();
         if sack.highest().is_some() && !self.retry.waits_for_receiver() {
             self.scoreboard.get_or_insert_with(|| Box::new(Scoreboard::new(psn))).merge(psn, &sack);
             self.note_missing(core);
@@ -118,7 +119,7 @@ impl Requester {
                 continue;
             }
             let packets = match wqe.op {
-                SendOp::Read(_) => self.read_parts.rest_of_part(psn).unwrap_or(1).max(1),
+                SendOp::Read(_) => self.reads.parts().rest_of_part(psn).unwrap_or(1).max(1),
                 _ => 1,
             };
             if !board.has_arrived(psn) && board.note_missing(psn, packets) {
@@ -131,12 +132,12 @@ impl Requester {
             self.congestion.on_missing(u64::from(lost) * packet_bytes, self.una, self.sent);
             self.retry.rewound();
         }
-        self.settle_credit(core);
+        self.update_not_in_flight(core);
     }
 
     /// Counts what of the window is not on the way: it has arrived, or it is lost and was not sent again.
-    fn settle_credit(&mut self, core: &QpCore) {
-        self.not_on_the_way = 0;
+    fn update_not_in_flight(&mut self, core: &QpCore) {
+        self.not_in_flight = 0;
         let Some(board) = &self.scoreboard else { return };
         let (mut psn, mut index) = (self.una, 0);
         let end = board.highest().map_or(self.una, Psn::next);
@@ -154,10 +155,10 @@ impl Requester {
             psn = psn.next();
         }
         let due = board.all_due().filter_map(|(psn, packets)| {
-            let Cursor { wqe, packet } = find(core, psn)?;
+            let SendCursor { wqe, packet } = find(core, psn)?;
             Some(packets_cost(core, wqe, packet, packets))
         });
-        self.not_on_the_way = bytes + due.sum::<u64>();
+        self.not_in_flight = bytes + due.sum::<u64>();
     }
 
     /// Whether a missing packet is to be sent again, and may be now.
@@ -165,7 +166,7 @@ impl Requester {
         let (psn, _) = self.scoreboard.as_ref()?.due()?;
         let cursor = find(core, psn)?;
         let cost = packets_cost(core, cursor.wqe, cursor.packet, 1);
-        Some(self.room(core) >= cost || self.on_the_way(core) == 0)
+        Some(self.room(core) >= cost || self.window_in_use(core) == 0)
     }
 
     /// Sends the next missing packet again.
@@ -183,21 +184,21 @@ impl Requester {
             SendOp::Read(_) => self.part_again(core, psn).unwrap_or(1).min(wqe.packets - cursor.packet),
             _ => 1,
         };
-        let part = Part { cursor, step, psn, ack_req: !more, along: None };
-        let len_bytes = match self.build(core, &part, out, host) {
+        let part = RequestPart { cursor, step, psn, ack_req: !more, piggyback_ack: None };
+        let len_bytes = match build_request(core, self.agreement.request_mark(), &part, out, host) {
             Ok(len_bytes) => len_bytes,
             Err(refused) => {
                 // Going back finds the same refusal in its turn, and reports it.
                 self.blocked = Some(Reason::LocalMemory(refused));
                 self.scoreboard = None;
-                self.settle_credit(core);
+                self.update_not_in_flight(core);
                 self.cursor = cursor;
                 self.next = psn;
                 return None;
             }
         };
         if matches!(wqe.op, SendOp::Read(_)) {
-            self.read_parts.note(psn.add(step), true);
+            self.reads.note_part(psn.add(step), true);
         }
         self.count(core, psn, !more, now);
         core.counters.repaired_packets += 1;
@@ -205,7 +206,7 @@ impl Requester {
         if let Some(board) = &mut self.scoreboard {
             board.sent_again(psn, frontier);
         }
-        self.settle_credit(core);
+        self.update_not_in_flight(core);
         Some(core.transmit(len_bytes))
     }
 
@@ -216,13 +217,13 @@ impl Requester {
 }
 
 /// Where the packet with `psn` comes from; it lies within a bitmap's length of the head.
-fn find(core: &QpCore, psn: Psn) -> Option<Cursor> {
+fn find(core: &QpCore, psn: Psn) -> Option<SendCursor> {
     let mut index = 0;
     loop {
         let wqe = core.sq.get(index)?;
         if psn.before(wqe.end_psn()) {
             let packet = packet_number(wqe, psn);
-            return (!psn.before(wqe.first_psn)).then_some(Cursor { wqe: index, packet });
+            return (!psn.before(wqe.first_psn)).then_some(SendCursor { wqe: index, packet });
         }
         index += 1;
     }

@@ -47,7 +47,7 @@ pub enum FrameKind {
     /// The answer to an remote_op.
     Result = 21,
     /// The lent memory of `request` cannot be reached from here: send copies.
-    Unlent = 22,
+    SendCopies = 22,
 }
 
 impl FrameKind {
@@ -66,7 +66,7 @@ impl FrameKind {
             FrameKind::NotReady,
             FrameKind::Data,
             FrameKind::Result,
-            FrameKind::Unlent,
+            FrameKind::SendCopies,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }

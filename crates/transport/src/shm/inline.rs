@@ -6,7 +6,7 @@
 
 use super::path::ShmPath;
 use super::remote_op::RemoteOp;
-use super::requester::{Requester, path};
+use super::requester::{ShmRequester, path};
 use crate::attr::QpState;
 use crate::completion::Completion;
 use crate::host::{CqSide, Host};
@@ -15,7 +15,7 @@ use crate::qp_core::QpCore;
 use crate::reason::Reason;
 use crate::wr::{Payload, SendFlags, SendOp, SendWr};
 
-impl Requester {
+impl ShmRequester {
     /// Carries a checked request out, if it can be done at once. True if it is done with.
     #[inline]
     pub(crate) fn execute_inline<H: Host>(&mut self, core: &mut QpCore, wr: &SendWr, host: &mut H) -> bool {

@@ -36,14 +36,14 @@ use crate::time::Time;
 use crate::wr::SendWr;
 use frame::{FrameHead, FrameKind};
 use path::{ReceivedBody, SendBody, ShmError, ShmPath};
-use requester::Requester;
-use responder::Responder;
+use requester::ShmRequester;
+use responder::ShmResponder;
 
 /// The part of a queue pair that has its peer on this host.
 #[derive(Debug, Default)]
 pub(crate) struct ShmQp {
-    requester: Requester,
-    responder: Responder,
+    requester: ShmRequester,
+    responder: ShmResponder,
     drained_event_due: bool,
 }
 
@@ -84,7 +84,7 @@ impl ShmQp {
             }
         }
         if head.kind == FrameKind::Refused {
-            return self.responder.peer_was_refused(core, head, host);
+            return self.responder.handle_refused(core, head, host);
         }
         if head.kind.is_request() {
             return self.responder.handle_request(core, head, body, host);
@@ -110,38 +110,38 @@ impl ShmQp {
     /// Sends whatever can be sent; acknowledges that wait too, if `with_acks`.
     #[inline]
     pub(crate) fn progress(&mut self, core: &mut QpCore, with_acks: bool, host: &mut impl Host) {
-        if !self.tell(host) {
+        if !self.send_refused(host) {
             return;
         }
-        if !self.responder.answer(core, false, host) {
-            return self.full(host);
+        if !self.responder.send_replies(core, false, host) {
+            return self.wait_for_lane(host);
         }
         if !core.sq.is_empty() {
-            self.requester.progress(core, self.responder.done(), host);
-            if self.requester.has_spoken() {
-                self.responder.has_told();
+            self.requester.progress(core, self.responder.expected(), host);
+            if self.requester.take_sent_ack() {
+                self.responder.note_acked();
             }
             self.note_drained(core, host);
         }
         let due = with_acks || self.responder.has_urgent();
-        if due && !self.responder.answer(core, true, host) {
-            self.full(host);
+        if due && !self.responder.send_replies(core, true, host) {
+            self.wait_for_lane(host);
         }
     }
 
     /// What our requester has to say to the peer's responder. False: it could not.
-    fn tell(&mut self, host: &mut impl Host) -> bool {
-        let Some(head) = self.requester.urgent else { return true };
+    fn send_refused(&mut self, host: &mut impl Host) -> bool {
+        let Some(head) = self.requester.refusal else { return true };
         let Some(path) = host.path() else { return true };
         if path.send(host.memory(), &head, &[], SendBody::Bytes(&[])) == Err(ShmError::LaneFull) {
-            self.full(host);
+            self.wait_for_lane(host);
             return false;
         }
-        self.requester.urgent = None;
+        self.requester.refusal = None;
         true
     }
 
-    fn full(&mut self, host: &mut impl Host) {
+    fn wait_for_lane(&mut self, host: &mut impl Host) {
         if let Some(path) = host.path() {
             self.requester.wait.for_room(path.now());
         }
@@ -150,7 +150,7 @@ impl ShmQp {
     /// Whether the peer must hear of something that our requester found.
     #[inline]
     pub(crate) fn has_refusal(&self) -> bool {
-        self.requester.urgent.is_some() && !self.requester.wait.is_for_room()
+        self.requester.refusal.is_some() && !self.requester.wait.is_for_room()
     }
 
     /// A frame was lost: the message begins again.
@@ -160,7 +160,7 @@ impl ShmQp {
 
     pub(crate) fn has_work(&self, core: &QpCore) -> bool {
         !self.requester.wait.is_for_room()
-            && (self.responder.has_urgent() || self.requester.urgent.is_some() || self.requester.has_work(core))
+            && (self.responder.has_urgent() || self.requester.refusal.is_some() || self.requester.has_work(core))
     }
 
     /// Whether it waits for room in the lane.
@@ -197,8 +197,8 @@ impl ShmQp {
     /// The queue pair forgets its connection. What it has taken or refused is told before, or
     /// the peer would wait for it.
     pub(crate) fn send_last_frames(&mut self, core: &mut QpCore, host: &mut impl Host) {
-        if self.tell(host) {
-            self.responder.answer(core, true, host);
+        if self.send_refused(host) {
+            self.responder.send_replies(core, true, host);
         }
     }
 

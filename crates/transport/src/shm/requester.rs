@@ -21,14 +21,14 @@ use super::frame::{FrameFlags, FrameHead, FrameKind, WRITE_PREFIX_BYTES};
 use super::nak::{nak_code, remote_refusal};
 use super::path::{ReceivedBody, SendBody, ShmError, ShmPath};
 use super::remote_op::{REMOTE_OP_BYTES, RemoteOp};
-use super::wait::Wait;
+use super::wait::ShmWait;
 use crate::attr::{QpState, QpType};
 use crate::drop::DropReason;
 use crate::failure::QpFailure;
 use crate::host::Host;
 use crate::memory::{Memory, MemoryError, PdId};
 use crate::qp_core::QpCore;
-use crate::queue::send::SendWqe;
+use crate::queue::send::{SendQueue, SendWqe};
 use crate::reason::Reason;
 use crate::state;
 use crate::wr::{Payload, RemoteAddr, SendFlags, SendOp};
@@ -40,7 +40,7 @@ const COPIES: u32 = 64;
 
 /// What the head of the queue waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Asked {
+enum PendingAnswer {
     Nothing,
     /// The bytes of a READ; so many are here.
     Data {
@@ -52,7 +52,7 @@ enum Asked {
 
 /// How a step ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Step {
+enum StepResult {
     /// Another may follow.
     Done,
     /// It must wait for something.
@@ -60,7 +60,7 @@ enum Step {
 }
 
 #[derive(Debug)]
-pub(crate) struct Requester {
+pub(crate) struct ShmRequester {
     /// WQEs at the front of the queue whose frames have all left.
     issued: usize,
     /// WQEs at the front that were begun, now or before they were to be sent again.
@@ -69,50 +69,50 @@ pub(crate) struct Requester {
     una: u32,
     /// What was sent of the WQE after those issued.
     sent_bytes: u32,
-    asked: Asked,
+    pending: PendingAnswer,
     /// Messages that are not lent: the peer could not reach what one lent.
     copies: u32,
     /// Changes with every new beginning, so that a late `NotReady` is not taken for a new one.
     /// Never zero.
     attempt: u16,
     /// A frame with an acknowledge has left.
-    spoke: bool,
-    pub(crate) wait: Wait,
+    sent_ack: bool,
+    pub(crate) wait: ShmWait,
     /// The next WQE cannot be carried out; it fails when those before it are done.
     blocked: Option<Reason>,
     /// Something to tell the peer.
-    pub(crate) urgent: Option<FrameHead>,
+    pub(crate) refusal: Option<FrameHead>,
     failure: Option<QpFailure>,
 }
 
-impl Default for Requester {
-    fn default() -> Requester {
-        Requester {
+impl Default for ShmRequester {
+    fn default() -> ShmRequester {
+        ShmRequester {
             issued: 0,
             begun: 0,
             una: 0,
             sent_bytes: 0,
-            asked: Asked::Nothing,
+            pending: PendingAnswer::Nothing,
             copies: 0,
             attempt: 1,
-            spoke: false,
-            wait: Wait::default(),
+            sent_ack: false,
+            wait: ShmWait::default(),
             blocked: None,
-            urgent: None,
+            refusal: None,
             failure: None,
         }
     }
 }
 
-impl Requester {
+impl ShmRequester {
     /// RTR to RTS: requests are numbered from the starting PSN on.
     pub(crate) fn start(&mut self, core: &QpCore) {
-        *self = Requester { una: core.attr.sq_psn.get(), ..Requester::default() };
+        *self = ShmRequester { una: core.attr.sq_psn.get(), ..ShmRequester::default() };
     }
 
     /// Nothing more is sent, but for what the peer must know.
     pub(crate) fn stop(&mut self) {
-        *self = Requester { urgent: self.urgent, failure: self.failure, ..Requester::default() };
+        *self = ShmRequester { refusal: self.refusal, failure: self.failure, ..ShmRequester::default() };
     }
 
     /// The send queue goes on after an error (UC): nothing of it is under way.
@@ -127,8 +127,8 @@ impl Requester {
 
     /// Whether frames have left since the last question: they carry the acknowledge.
     #[inline]
-    pub(crate) fn has_spoken(&mut self) -> bool {
-        core::mem::take(&mut self.spoke)
+    pub(crate) fn take_sent_ack(&mut self) -> bool {
+        core::mem::take(&mut self.sent_ack)
     }
 
     /// A failure, also the one of a blocked WQE when its turn has come.
@@ -160,7 +160,7 @@ impl Requester {
     #[inline]
     pub(crate) fn progress(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) {
         while self.may_work(core) && self.issued < core.sq.len() {
-            if self.step(core, ack, host) == Step::Wait {
+            if self.step(core, ack, host) == StepResult::Wait {
                 return;
             }
         }
@@ -180,20 +180,21 @@ impl Requester {
     /// Whether a WQE need not wait for those before it.
     #[inline]
     fn may_begin(&self, wqe: &SendWqe) -> bool {
-        self.issued == 0 || self.asked == Asked::Nothing && wqe.op.is_send() && !wqe.flags.contains(SendFlags::FENCE)
+        self.issued == 0
+            || self.pending == PendingAnswer::Nothing && wqe.op.is_send() && !wqe.flags.contains(SendFlags::FENCE)
     }
 
     #[inline]
-    fn step(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) -> Step {
-        let Some(wqe) = core.sq.get(self.issued) else { return Step::Wait };
+    fn step(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) -> StepResult {
+        let Some(wqe) = core.sq.get(self.issued) else { return StepResult::Wait };
         if !self.may_begin(wqe) {
-            return Step::Wait;
+            return StepResult::Wait;
         }
         if core.qp_type == QpType::Uc
-            && let Some(reason) = state::futile(core, wqe)
+            && let Some(reason) = state::unsupported(core, wqe)
         {
             self.block(reason);
-            return Step::Wait;
+            return StepResult::Wait;
         }
         let outcome = match wqe.op {
             SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_) => self.send(core, ack, host),
@@ -204,16 +205,22 @@ impl Requester {
             SendOp::Atomic(..) | SendOp::AtomicWrite(_) | SendOp::Flush { .. } => self.remote_op(core, ack, host),
         };
         match outcome {
-            Ok(()) => Step::Done,
+            Ok(()) => StepResult::Done,
             Err(ShmError::NeedsFrame) => self.ask_for_write(core, ack, host),
-            Err(stop) => self.stopped(core, stop, host),
+            Err(error) => self.handle_error(core, error, host),
         }
     }
 
-    /// A bind or an invalidate of our own.
+    /// The WQE that the present step works on: the first that is not issued.
+    #[inline]
+    fn current<'a>(&self, queue: &'a SendQueue) -> &'a SendWqe {
+        queue.get(self.issued).expect("a step begins only if the queue holds its WQE")
+    }
+
+    /// Binds a window of ours or invalidates a key of ours.
     fn local(&mut self, core: &mut QpCore, host: &mut impl Host) -> Result<(), ShmError> {
         let who = core.accessor();
-        let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
+        let wqe = self.current(&core.sq);
         let outcome = match &wqe.op {
             SendOp::Bind(bind) => host.memory().bind(who, bind).map_err(Reason::BindRefused),
             SendOp::LocalInvalidate(rkey) => host.memory().invalidate(who, *rkey).map_err(Reason::InvalidateRefused),
@@ -236,9 +243,9 @@ impl Requester {
 
     /// A step could not be made.
     #[cold]
-    fn stopped(&mut self, core: &mut QpCore, stop: ShmError, host: &mut impl Host) -> Step {
-        self.note_stop(core, stop, host);
-        match stop {
+    fn handle_error(&mut self, core: &mut QpCore, error: ShmError, host: &mut impl Host) -> StepResult {
+        self.record_error(core, error, host);
+        match error {
             ShmError::LaneFull => self.wait.for_room(now(host)),
             ShmError::Local(error) => self.blocked = Some(Reason::LocalMemory(error)),
             ShmError::PeerDead | ShmError::NotReady | ShmError::NeedsFrame | ShmError::Remote(_)
@@ -251,13 +258,13 @@ impl Requester {
                     core.counters.messages_dropped += 1;
                     self.complete(core, host);
                 }
-                return Step::Done;
+                return StepResult::Done;
             }
             ShmError::PeerDead => self.peer_died(core, host),
             ShmError::NotReady | ShmError::NeedsFrame => self.not_ready(core, host),
             ShmError::Remote(error) => self.refused(core, error, host),
         }
-        Step::Wait
+        StepResult::Wait
     }
 
     /// The peer is not there (yet): tries again until its time is over.
@@ -280,9 +287,9 @@ impl Requester {
             head.flags |= FrameFlags::IMM;
             head.len_bytes = wqe.len_bytes;
         }
-        let told = path(host).and_then(|path| path.send(host.memory(), &head, &[], SendBody::Bytes(&[])));
-        if told == Err(ShmError::LaneFull) {
-            self.urgent = Some(head);
+        let acked = path(host).and_then(|path| path.send(host.memory(), &head, &[], SendBody::Bytes(&[])));
+        if acked == Err(ShmError::LaneFull) {
+            self.refusal = Some(head);
         }
         self.blocked = Some(Reason::PeerRefused(remote_refusal(error)));
     }
@@ -291,7 +298,7 @@ impl Requester {
     fn rewind(&mut self) {
         self.issued = 0;
         self.sent_bytes = 0;
-        self.asked = Asked::Nothing;
+        self.pending = PendingAnswer::Nothing;
         self.blocked = None;
         self.attempt = self.attempt.checked_add(1).unwrap_or(1);
     }

@@ -10,7 +10,7 @@ use wire::{NakCode, RKey};
 use super::frame::{FrameFlags, FrameHead, FrameKind, WRITE_PREFIX_BYTES};
 use super::path::{ReceivedBody, SendBody, ShmError, ShmPath};
 use super::remote_op::{REMOTE_OP_BYTES, RemoteOp};
-use super::requester::{Requester, path};
+use super::requester::{ShmRequester, path};
 use crate::attr::QpType;
 use crate::completion::{Completion, CompletionOp, Status};
 use crate::drop::DropReason;
@@ -29,7 +29,7 @@ const MISALIGNED: &str = "an address that is no multiple of 8";
 
 /// The message that is arriving.
 #[derive(Debug, Default)]
-enum Inbound {
+enum ShmInbound {
     #[default]
     None,
     Send {
@@ -43,84 +43,84 @@ enum Inbound {
     Dropped,
 }
 
-impl Inbound {
+impl ShmInbound {
     #[inline]
     fn is_between_messages(&self) -> bool {
-        matches!(self, Inbound::None)
+        matches!(self, ShmInbound::None)
     }
 
     fn into_wr(self) -> Option<RecvWr> {
         match self {
-            Inbound::Send { wr, .. } => Some(wr),
-            Inbound::None | Inbound::Write { .. } | Inbound::Dropped => None,
+            ShmInbound::Send { wr, .. } => Some(wr),
+            ShmInbound::None | ShmInbound::Write { .. } | ShmInbound::Dropped => None,
         }
     }
 }
 
 /// The rest of an answer to a READ.
 #[derive(Debug)]
-struct Reading {
+struct ReadInProgress {
     rkey: RKey,
     addr: u64,
     left_bytes: u32,
 }
 
 /// Why a request is not carried out.
-enum Refusal {
+enum ShmRefusal {
     Invalid(&'static str),
     Access(MemoryError),
     NotReady,
     Local(MemoryError),
     TooLong,
-    Unlent,
+    SendCopies,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Responder {
+pub(crate) struct ShmResponder {
     /// The number of the next request: those before it were carried out.
     expected: u32,
     /// What the peer was last told of that.
-    told: u32,
-    inbound: Inbound,
+    acked: u32,
+    inbound: ShmInbound,
     /// A receive WQE that a message took that was given up: the next one's.
     spare: Option<RecvWr>,
     /// We asked the peer to begin again at `expected`: what comes before that is dropped.
     rewinding: bool,
-    reading: Option<Reading>,
+    reading: Option<ReadInProgress>,
     /// A NAK, or the result of an remote_op, with its body.
     answer: Option<(FrameHead, [u8; 8])>,
     failure: Option<QpFailure>,
 }
 
-impl Responder {
+impl ShmResponder {
     /// INIT to RTR: requests are numbered from the starting PSN on, so that what was meant for an
     /// earlier connection is not taken for one of this.
     pub(crate) fn start(&mut self, core: &QpCore) {
         let first = core.attr.rq_psn.get();
-        *self = Responder { expected: first, told: first, ..Responder::default() };
+        *self = ShmResponder { expected: first, acked: first, ..ShmResponder::default() };
     }
 
     #[inline]
-    pub(crate) fn done(&self) -> u32 {
+    pub(crate) fn expected(&self) -> u32 {
         self.expected
     }
 
     /// A frame left that carries the acknowledge.
     #[inline]
-    pub(crate) fn has_told(&mut self) {
-        self.told = self.expected;
+    pub(crate) fn note_acked(&mut self) {
+        self.acked = self.expected;
     }
 
     #[inline]
     pub(crate) fn ack_due(&self) -> bool {
-        self.told != self.expected
+        self.acked != self.expected
     }
 
     /// A frame of a request was lost on the way.
     pub(crate) fn lose(&mut self, head: &FrameHead) {
         if head.request == self.expected {
             self.rewinding = true;
-            self.hold();
+            self.keep_recv();
         }
     }
 
@@ -131,7 +131,7 @@ impl Responder {
 
     /// Whether something has to leave that must not wait.
     pub(crate) fn has_urgent(&self) -> bool {
-        self.answer.is_some() || self.reading.is_some() || self.expected.wrapping_sub(self.told) >= ACK_INTERVAL
+        self.answer.is_some() || self.reading.is_some() || self.expected.wrapping_sub(self.acked) >= ACK_INTERVAL
     }
 
     #[inline]
@@ -142,7 +142,7 @@ impl Responder {
     /// Gives back the receive WQE of a message that will not be finished.
     pub(crate) fn flush(&mut self, core: &QpCore, host: &mut impl Host) {
         self.reading = None;
-        self.hold();
+        self.keep_recv();
         if let Some(wr) = self.spare.take() {
             let c = Completion::failure(wr.wr_id, core.qpn, CompletionOp::Recv, Status::WorkRequestFlushed);
             host.complete(CqSide::Recv, c);
@@ -159,7 +159,8 @@ impl Responder {
     ) -> Result<(), DropReason> {
         let first = head.flags.contains(FrameFlags::FIRST);
         let in_order = first == self.inbound.is_between_messages();
-        if (head.request != self.expected || !in_order || self.reading.is_some()) && !self.begins_anew(core, head) {
+        if (head.request != self.expected || !in_order || self.reading.is_some()) && !self.restarts_message(core, head)
+        {
             core.counters.out_of_sequence_requests += 1;
             // Behind a request that we refused for the moment; or of another connection, and
             // then the peer is to know that it is not here.
@@ -175,11 +176,12 @@ impl Responder {
 
     /// UC: the first part of a message begins one in any case (9.8.2.2); what came before it is lost.
     #[cold]
-    fn begins_anew(&mut self, core: &mut QpCore, head: &FrameHead) -> bool {
+    fn restarts_message(&mut self, core: &mut QpCore, head: &FrameHead) -> bool {
         let begins = core.qp_type == QpType::Uc && head.flags.contains(FrameFlags::FIRST) && !self.rewinding;
         if begins {
-            core.counters.messages_dropped += u64::from(!matches!(self.inbound, Inbound::None | Inbound::Dropped));
-            self.hold();
+            core.counters.messages_dropped +=
+                u64::from(!matches!(self.inbound, ShmInbound::None | ShmInbound::Dropped));
+            self.keep_recv();
             self.expected = head.request;
         }
         begins
@@ -192,27 +194,27 @@ impl Responder {
         head: &FrameHead,
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ShmRefusal> {
         if u64::from(head.len_bytes) > MAX_MESSAGE_BYTES {
-            return Err(Refusal::Invalid("a message of more than 2^31 bytes"));
+            return Err(ShmRefusal::Invalid("a message of more than 2^31 bytes"));
         }
         let begins = self.inbound.is_between_messages();
         match (head.kind, &self.inbound) {
-            (_, Inbound::Dropped) => {
+            (_, ShmInbound::Dropped) => {
                 self.drop_rest(head);
                 Ok(())
             }
-            (FrameKind::Send, Inbound::Send { .. }) => self.take_send(core, head, body, host),
-            (FrameKind::Write, Inbound::Write { .. }) => self.take_write(core, head, body, host),
-            (FrameKind::Send, _) if begins => self.take_send(core, head, body, host),
-            (FrameKind::Write, _) if begins => self.take_write(core, head, body, host),
-            (FrameKind::Notice, _) if begins => self.take_notice(core, head, host),
+            (FrameKind::Send, ShmInbound::Send { .. }) => self.execute_send(core, head, body, host),
+            (FrameKind::Write, ShmInbound::Write { .. }) => self.execute_write(core, head, body, host),
+            (FrameKind::Send, _) if begins => self.execute_send(core, head, body, host),
+            (FrameKind::Write, _) if begins => self.execute_write(core, head, body, host),
+            (FrameKind::Notice, _) if begins => self.execute_notice(core, head, host),
             (FrameKind::Read | FrameKind::RemoteOp, _) if core.qp_type == QpType::Uc => {
-                Err(Refusal::Invalid("a request that UC does not have"))
+                Err(ShmRefusal::Invalid("a request that UC does not have"))
             }
-            (FrameKind::Read, _) if begins => self.take_read(core, head, body, host),
-            (FrameKind::RemoteOp, _) if begins => self.take_remote_op(core, head, body, host),
-            _ => Err(Refusal::Invalid("frames out of order")),
+            (FrameKind::Read, _) if begins => self.execute_read(core, head, body, host),
+            (FrameKind::RemoteOp, _) if begins => self.execute_remote_op(core, head, body, host),
+            _ => Err(ShmRefusal::Invalid("frames out of order")),
         }
     }
 }

@@ -14,7 +14,7 @@ const PEER_WAITS: (Duration, Duration) = (Duration::from_micros(100), Duration::
 
 /// A wait for room and a wait for the peer; both may be on.
 #[derive(Debug)]
-pub(crate) struct Wait {
+pub(crate) struct ShmWait {
     /// Something of this has changed since the last progress.
     used: bool,
     /// Until when the peer is left alone; never if it is not.
@@ -28,9 +28,9 @@ pub(crate) struct Wait {
     rnr_retries: u8,
 }
 
-impl Default for Wait {
-    fn default() -> Wait {
-        Wait {
+impl Default for ShmWait {
+    fn default() -> ShmWait {
+        ShmWait {
             used: false,
             until: Time::NEVER,
             delay: Duration::ZERO,
@@ -42,7 +42,7 @@ impl Default for Wait {
     }
 }
 
-impl Wait {
+impl ShmWait {
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.used && (self.until != Time::NEVER || self.is_for_room())
@@ -62,7 +62,7 @@ impl Wait {
     #[inline]
     pub(crate) fn progress(&mut self) {
         if self.used {
-            *self = Wait::default();
+            *self = ShmWait::default();
         }
     }
 

@@ -18,7 +18,7 @@ use crate::wr::{AddressVector, Payload, RecvWr, SendOp, SendWr};
 const MAX_SRQ_NUMBER: u32 = 0xff_ffff;
 
 /// Checks a send work request. Passing in Error or SQE means that it will be flushed. Tells whether it has a chance: if
-/// not, it fails in its turn ([`futile`]).
+/// not, it fails in its turn ([`unsupported`]).
 pub(crate) fn check_send(core: &QpCore, wr: &SendWr) -> Result<bool, PostError> {
     check_send_state(core.state())?;
     if core.qp_type == QpType::XrcRecv {
@@ -38,7 +38,7 @@ pub(crate) fn check_send(core: &QpCore, wr: &SendWr) -> Result<bool, PostError> 
 
 /// Why a request that was taken can only fail when its turn comes.
 #[inline]
-pub(crate) fn futile(core: &QpCore, wqe: &SendWqe) -> Option<Reason> {
+pub(crate) fn unsupported(core: &QpCore, wqe: &SendWqe) -> Option<Reason> {
     if !serves(core.qp_type, &wqe.op) {
         return Some(Reason::NotForService(name(&wqe.op)));
     }

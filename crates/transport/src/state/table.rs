@@ -11,7 +11,7 @@ use crate::attr::QpType::{self, Rc, Uc, Ud, XrcRecv, XrcSend};
 
 /// One line of the table.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct Transition {
     from: &'static [QpState],
     to: QpState,
     services: &'static [QpType],
@@ -48,7 +48,7 @@ const ALL: &[QpType] = &[Rc, Uc, Ud, XrcSend, XrcRecv];
 const CONNECTED: &[QpType] = &[Rc, Uc, XrcSend, XrcRecv];
 
 #[rustfmt::skip]
-const TABLE: &[Step] = &[
+const TABLE: &[Transition] = &[
     //   from     to     services         required                                   optional
     step(ANY,     Reset, ALL,             &[],                                       &[]),
     step(ANY,     Error, ALL,             &[],                                       &[]),
@@ -105,8 +105,8 @@ const fn step(
     services: &'static [QpType],
     required: &[AttrMask],
     optional: &[AttrMask],
-) -> Step {
-    Step { from, to, services, required: union(required), optional: union(optional) }
+) -> Transition {
+    Transition { from, to, services, required: union(required), optional: union(optional) }
 }
 
 const fn union(masks: &[AttrMask]) -> AttrMask {
@@ -120,7 +120,7 @@ const fn union(masks: &[AttrMask]) -> AttrMask {
 }
 
 /// The step `from` → `to` of a service, if there is one.
-pub(crate) fn find(from: QpState, to: QpState, service: QpType) -> Option<&'static Step> {
+pub(crate) fn find(from: QpState, to: QpState, service: QpType) -> Option<&'static Transition> {
     TABLE.iter().find(|step| step.is(from, to, service))
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn count(from: QpState, to: QpState, service: QpType) -> usize {
     TABLE.iter().filter(|step| step.is(from, to, service)).count()
 }
 
-impl Step {
+impl Transition {
     fn is(&self, from: QpState, to: QpState, service: QpType) -> bool {
         self.to == to && self.from.contains(&from) && self.services.contains(&service)
     }

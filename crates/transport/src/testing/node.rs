@@ -7,8 +7,10 @@ use wire::{Gid, Packet, Psn, QKey, Qpn};
 use super::host::TestHost;
 use crate::attr::{AttrMask, Mtu, QpAttr, QpCaps, QpInit, QpState, QpType, Tuning};
 use crate::drop::DropReason;
+use crate::limits::MAX_PACKET_BYTES;
 use crate::memory::{Access, PdId};
-use crate::qp::{MAX_PACKET_BYTES, Qp, RecvMeta, Transmit};
+use crate::network::{RecvMeta, Transmit};
+use crate::qp::Qp;
 use crate::time::Time;
 use crate::wr::{AddressVector, Payload, RecvWr, SendFlags, SendOp, SendWr, Sgl, UdDestination};
 
@@ -98,7 +100,7 @@ impl Node {
 
     /// Modifies at time zero, which must go well.
     pub(crate) fn modify(&mut self, attr: &QpAttr, mask: AttrMask) {
-        self.qp.modify(attr, mask, Time(0), &mut self.host).expect("modify");
+        self.qp.modify(attr, mask, &mut self.host).expect("modify");
     }
 
     /// Moves to `state` and nothing else.

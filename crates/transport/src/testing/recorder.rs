@@ -5,7 +5,7 @@ use crate::memory::Memory;
 use crate::shm::frame::FrameHead;
 use crate::shm::path::SendBody;
 use crate::shm::path::{DirectOutcome, DirectRequest};
-use crate::transcript::{ConnectionInfo, PacketDirection, PayloadSource, Transcript};
+use crate::transcript::{CapturedConnection, PacketDirection, PayloadSource, Transcript};
 use crate::wr::Payload;
 
 /// The packets of one end.
@@ -16,7 +16,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(ends: ConnectionInfo) -> Recorder {
+    pub(crate) fn new(ends: CapturedConnection) -> Recorder {
         Recorder { transcript: Transcript::new(ends), packets: Vec::new() }
     }
 

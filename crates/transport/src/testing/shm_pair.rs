@@ -12,7 +12,7 @@ use crate::drop::DropReason;
 use crate::shm::frame::FrameKind;
 use crate::shm::path::ReceivedBody;
 use crate::time::Time;
-use crate::transcript::{ConnectionInfo, FRONT_BYTES, PacketDirection, PayloadSource};
+use crate::transcript::{CapturedConnection, FRONT_BYTES, PacketDirection, PayloadSource};
 
 /// Two queue pairs with lanes between them.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl ShmPair {
     /// Writes down from now on what both would have sent.
     pub(crate) fn write_down(&mut self) {
         for (recorder, node) in self.shared.recorders.iter().zip([&self.a, &self.b]) {
-            *recorder.borrow_mut() = Some(Recorder::new(ConnectionInfo::of(&node.qp)));
+            *recorder.borrow_mut() = Some(Recorder::new(CapturedConnection::of(&node.qp)));
         }
     }
 
@@ -96,7 +96,7 @@ impl ShmPair {
             let ready = matches!(attr.state, QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe);
             let recorder = &self.shared.recorders[usize::from(!std::ptr::eq(node, &self.a))];
             if let Some(recorder) = &mut *recorder.borrow_mut() {
-                recorder.transcript.set_connection(ConnectionInfo::of(&node.qp));
+                recorder.transcript.set_connection(CapturedConnection::of(&node.qp));
             }
             let who = crate::memory::Accessor { pd: super::node::PD, qpn: node.qp.qpn() };
             view.set(ready.then_some(View { who, peer: attr.dest_qpn, access: attr.access }));

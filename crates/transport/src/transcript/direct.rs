@@ -3,12 +3,14 @@
 use wire::Syndrome;
 
 use super::packet_writer::{PacketRole, RoleSink};
+use super::payload::PayloadSource;
 use super::psn_tracker::{ExpectedResponse, OpenRequest};
 use super::request_stream::{RequestStream, packets_of};
 use super::segmenter::{MessageKind, Segmenter};
-use super::single_packet::{SinglePacket, reth};
-use super::{DirectOutcome, DirectRequest, PayloadSource};
+use super::single_request::{SingleRequest, reth};
 use crate::shm::nak::remote_refusal;
+use crate::shm::path::DirectOutcome;
+use crate::shm::path::DirectRequest;
 use crate::shm::remote_op::RemoteOp;
 use crate::wr::SendOp;
 
@@ -88,13 +90,13 @@ impl RequestStream {
 }
 
 /// The request packet of a direct that has but one.
-fn single_of(direct: &DirectRequest<'_>, read: &mut ReadPayload<'_>) -> Option<SinglePacket> {
+fn single_of(direct: &DirectRequest<'_>, read: &mut ReadPayload<'_>) -> Option<SingleRequest> {
     if let SendOp::Read(from) = *direct.op {
-        return Some(SinglePacket::read(from, direct.len_bytes));
+        return Some(SingleRequest::read(from, direct.len_bytes));
     }
     let mut value = [0; 8];
     if matches!(direct.op, SendOp::AtomicWrite(_)) && !read(0, &mut value) {
         return None;
     }
-    RemoteOp::of(direct.op, value).map(|(remote_op, rkey)| SinglePacket::remote_op(&remote_op, rkey))
+    RemoteOp::of(direct.op, value).map(|(remote_op, rkey)| SingleRequest::remote_op(&remote_op, rkey))
 }

@@ -15,53 +15,25 @@
 //!
 //! Pure: memory is asked for through closures, addresses and the ICRC are others' matter.
 
+mod connection;
 mod direct;
 mod packet_writer;
+mod payload;
 mod psn_tracker;
 mod request_stream;
 mod segmenter;
-mod single_packet;
+mod single_request;
 
-use wire::{PKey, Psn, Qpn};
-
-use crate::attr::{Mtu, QpType};
-use crate::qp::Qp;
 use crate::shm::frame::{FrameHead, FrameKind};
 use crate::shm::path::{DirectOutcome, DirectRequest};
 use crate::shm::remote_op::REMOTE_OP_BYTES;
+pub use connection::CapturedConnection;
 use packet_writer::PacketRole;
+pub use payload::PayloadSource;
 use request_stream::RequestStream;
 
 /// Bytes at the front of a frame's body that a transcript looks at, at most.
 pub const FRONT_BYTES: usize = REMOTE_OP_BYTES;
-
-/// What all packets of a connection have in common.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ConnectionInfo {
-    is_reliable: bool,
-    local: Qpn,
-    remote: Qpn,
-    path_mtu: Mtu,
-    pkey: PKey,
-    sq_psn: Psn,
-    rq_psn: Psn,
-}
-
-impl ConnectionInfo {
-    /// Those of a queue pair, as its attributes are now.
-    pub fn of(qp: &Qp) -> ConnectionInfo {
-        let attr = qp.query();
-        ConnectionInfo {
-            is_reliable: qp.qp_type() != QpType::Uc,
-            local: qp.qpn(),
-            remote: attr.dest_qpn,
-            path_mtu: attr.packet_mtu(),
-            pkey: attr.pkey,
-            sq_psn: attr.sq_psn,
-            rq_psn: attr.rq_psn,
-        }
-    }
-}
 
 /// Whether a packet would have left or come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,27 +44,13 @@ pub enum PacketDirection {
     Sent,
 }
 
-/// Bytes of a message that are still in some memory.
-pub struct PayloadSource<'a> {
-    /// How many.
-    pub len_bytes: u32,
-    /// Copies as many as fit from an offset on; false if they cannot be had any more.
-    pub read: &'a mut dyn FnMut(u32, &mut [u8]) -> bool,
-}
-
-impl core::fmt::Debug for PayloadSource<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("PayloadSource").field("len_bytes", &self.len_bytes).finish_non_exhaustive()
-    }
-}
-
 /// Takes a packet, BTH to pad without ICRC, and maybe a comment for who reads the capture.
 pub type PacketSink<'a> = dyn FnMut(PacketDirection, &[u8], Option<&'static str>) + 'a;
 
 /// Where a connection is, as far as it was watched.
 #[derive(Debug)]
 pub struct Transcript {
-    ends: ConnectionInfo,
+    ends: CapturedConnection,
     /// Our requests and the peer's answers; from the first request on.
     ours: Option<RequestStream>,
     /// The peer's requests and our answers.
@@ -101,12 +59,12 @@ pub struct Transcript {
 
 impl Transcript {
     /// One that begins now.
-    pub fn new(ends: ConnectionInfo) -> Transcript {
+    pub fn new(ends: CapturedConnection) -> Transcript {
         Transcript { ends, ours: None, theirs: None }
     }
 
     /// The queue pair was modified.
-    pub fn set_connection(&mut self, ends: ConnectionInfo) {
+    pub fn set_connection(&mut self, ends: CapturedConnection) {
         if self.ends.sq_psn != ends.sq_psn {
             self.ours = None;
         }
@@ -177,10 +135,10 @@ fn acknowledged(head: &FrameHead) -> u32 {
     if matches!(head.kind, FrameKind::Data | FrameKind::Result) { head.request } else { head.ack }
 }
 
-fn ours_of<'a>(ours: &'a mut Option<RequestStream>, ends: &ConnectionInfo) -> &'a mut RequestStream {
+fn ours_of<'a>(ours: &'a mut Option<RequestStream>, ends: &CapturedConnection) -> &'a mut RequestStream {
     ours.get_or_insert_with(|| RequestStream::new(ends, ends.local, ends.remote, ends.sq_psn))
 }
 
-fn theirs_of<'a>(theirs: &'a mut Option<RequestStream>, ends: &ConnectionInfo) -> &'a mut RequestStream {
+fn theirs_of<'a>(theirs: &'a mut Option<RequestStream>, ends: &CapturedConnection) -> &'a mut RequestStream {
     theirs.get_or_insert_with(|| RequestStream::new(ends, ends.remote, ends.local, ends.rq_psn))
 }

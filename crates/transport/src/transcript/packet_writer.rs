@@ -2,9 +2,9 @@
 
 use wire::{Bth, Extensions, Opcode, PKey, Psn, Qpn};
 
-use super::PayloadSource;
+use super::payload::PayloadSource;
 use super::segmenter::Segmenter;
-use super::single_packet::SinglePacket;
+use super::single_request::SingleRequest;
 
 /// The bits that make an opcode of RC one of UC.
 const UC_OPCODE_BITS: u8 = Opcode::UC_SEND_FIRST.0;
@@ -40,7 +40,7 @@ impl PacketWriter {
         })
     }
 
-    pub(super) fn single(&mut self, single: &SinglePacket, psn: Psn, out: &mut RoleSink<'_>) {
+    pub(super) fn single(&mut self, single: &SingleRequest, psn: Psn, out: &mut RoleSink<'_>) {
         let payload = single.payload.as_ref().map_or(&[][..], |value| value);
         let bth = Bth { opcode: single.opcode, psn, ack_req: true, ..Bth::default() };
         self.write(bth, &single.extensions, payload, PacketRole::Request, out);

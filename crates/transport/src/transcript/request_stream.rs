@@ -2,15 +2,17 @@
 
 use wire::{Aeth, AtomicAckEth, Bth, Extensions, Opcode, Psn, Qpn, RKey, Syndrome};
 
+use super::connection::CapturedConnection;
 use super::packet_writer::{PacketRole, PacketWriter, RoleSink};
+use super::payload::PayloadSource;
 use super::psn_tracker::{ExpectedResponse, OpenRequest, PsnTracker};
 use super::segmenter::{MessageKind, Segmenter};
-use super::single_packet::{SinglePacket, reth};
-use super::{ConnectionInfo, DirectOutcome, PayloadSource};
+use super::single_request::{SingleRequest, reth};
 use crate::limits::MAX_MESSAGE_BYTES;
 use crate::memory::MemoryError;
 use crate::shm::frame::{FrameFlags, FrameHead, FrameKind};
 use crate::shm::nak::{nak_code, remote_refusal};
+use crate::shm::path::DirectOutcome;
 use crate::shm::remote_op::{REMOTE_OP_BYTES, RemoteOp};
 use crate::wr::RemoteAddr;
 
@@ -32,8 +34,8 @@ pub(super) struct RequestStream {
 }
 
 impl RequestStream {
-    pub(super) fn new(ends: &ConnectionInfo, requester: Qpn, responder: Qpn, first_psn: Psn) -> RequestStream {
-        let ConnectionInfo { is_reliable, pkey, path_mtu, .. } = *ends;
+    pub(super) fn new(ends: &CapturedConnection, requester: Qpn, responder: Qpn, first_psn: Psn) -> RequestStream {
+        let CapturedConnection { is_reliable, pkey, path_mtu, .. } = *ends;
         RequestStream {
             writer: PacketWriter { is_reliable, requester, responder, pkey, packet: Vec::new() },
             mtu: path_mtu.bytes(),
@@ -59,12 +61,12 @@ impl RequestStream {
             FrameKind::Notice => self.notice(head, out),
             FrameKind::Read if self.writer.is_reliable => {
                 let from = RemoteAddr { addr: word(front), rkey: RKey(head.value) };
-                self.begin_single(head.request, &SinglePacket::read(from, head.len_bytes), out);
+                self.begin_single(head.request, &SingleRequest::read(from, head.len_bytes), out);
             }
             FrameKind::RemoteOp if self.writer.is_reliable => {
                 let remote_op = front.first_chunk::<REMOTE_OP_BYTES>().and_then(RemoteOp::decode);
                 let Some(remote_op) = remote_op else { return };
-                self.begin_single(head.request, &SinglePacket::remote_op(&remote_op, RKey(head.value)), out);
+                self.begin_single(head.request, &SingleRequest::remote_op(&remote_op, RKey(head.value)), out);
             }
             // What was refused was not seen here; only that it was.
             FrameKind::Refused => {
@@ -85,7 +87,7 @@ impl RequestStream {
         match head.kind {
             FrameKind::RnrNak => self.respond(psn, Syndrome::rnr(head.code as u8), out),
             FrameKind::Nak => self.respond(psn, Syndrome::nak(nak_code(head.code)), out),
-            FrameKind::Unlent => self.numbers.will_repeat(),
+            FrameKind::SendCopies => self.numbers.will_repeat(),
             FrameKind::Data => {
                 if let Some(open) = open {
                     self.data(&open, bytes, out);
@@ -144,7 +146,7 @@ impl RequestStream {
         self.writer.feed(&mut message, nothing, PacketRole::Request, &mut |role, packet, _| out(role, packet, comment));
     }
 
-    fn begin_single(&mut self, number: u32, single: &SinglePacket, out: &mut RoleSink<'_>) {
+    fn begin_single(&mut self, number: u32, single: &SingleRequest, out: &mut RoleSink<'_>) {
         let open = self.numbers.begin(number, packets_of(single, self.mtu), single.answer);
         self.writer.single(single, open.first_psn, out);
     }
@@ -216,7 +218,7 @@ fn message_of(head: &FrameHead, front: &[u8], open: &OpenRequest, writer: &Packe
 }
 
 /// PSNs that a request takes: a READ, those of its response.
-pub(super) fn packets_of(single: &SinglePacket, mtu: u32) -> u32 {
+pub(super) fn packets_of(single: &SingleRequest, mtu: u32) -> u32 {
     if let ExpectedResponse::Data(len_bytes) = single.answer { Segmenter::packets_of(len_bytes, mtu) } else { 1 }
 }
 

@@ -2,7 +2,7 @@
 
 use wire::{Aeth, Bth, Extensions, Ieth, ImmDt, Opcode, Psn, Reth, Syndrome};
 
-use super::PayloadSource;
+use super::payload::PayloadSource;
 
 /// The opcodes of a message's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -20,28 +20,28 @@ use crate::host::{Host, QpEvent};
 use crate::network::{RecvMeta, Transmit};
 use crate::qp_core::QpCore;
 use crate::time::Time;
-use requester::Requester;
-use responder::Responder;
+use requester::UcRequester;
+use responder::UcResponder;
 
 /// The UC part of a queue pair.
 #[derive(Debug, Default)]
-pub(crate) struct Uc {
-    requester: Requester,
-    responder: Responder,
+pub(crate) struct UcQp {
+    requester: UcRequester,
+    responder: UcResponder,
     failure: Option<QpFailure>,
     drained_event_due: bool,
 }
 
-impl Uc {
+impl UcQp {
     pub(crate) fn query(&self, core: &QpCore, attr: &mut QpAttr) {
         attr.sq_psn = self.requester.next_psn(core);
         attr.rq_psn = self.responder.expected_psn();
         attr.draining = core.state() == QpState::Sqd && self.requester.is_mid_message();
     }
 
-    pub(crate) fn entered(&mut self, core: &mut QpCore, from: QpState, _now: Time, host: &mut impl Host) {
+    pub(crate) fn entered(&mut self, core: &mut QpCore, from: QpState, host: &mut impl Host) {
         match (from, core.state()) {
-            (QpState::Init, QpState::Rtr) => self.responder = Responder::starting_at(core.attr.rq_psn),
+            (QpState::Init, QpState::Rtr) => self.responder = UcResponder::starting_at(core.attr.rq_psn),
             (QpState::Rts, QpState::Sqd) => self.drained_event_due = core.attr.notify_drained,
             _ => {}
         }

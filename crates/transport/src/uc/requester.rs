@@ -6,7 +6,7 @@ use crate::attr::QpState;
 use crate::host::Host;
 use crate::memory::Memory;
 use crate::network::Transmit;
-use crate::packet::Builder;
+use crate::packet::PacketBuilder;
 use crate::qp_core::QpCore;
 use crate::queue::send::SendWqe;
 use crate::reason::Reason;
@@ -14,7 +14,7 @@ use crate::state;
 use crate::wr::{SendFlags, SendOp};
 
 #[derive(Debug, Default)]
-pub(crate) struct Requester {
+pub(crate) struct UcRequester {
     /// Packets of the oldest WQE that have left.
     sent_packets: u32,
 }
@@ -29,7 +29,7 @@ struct Segment {
     last: bool,
 }
 
-impl Requester {
+impl UcRequester {
     /// Whether the oldest WQE has left in part.
     pub(crate) fn is_mid_message(&self) -> bool {
         self.sent_packets != 0
@@ -78,7 +78,7 @@ impl Requester {
         host: &mut impl Host,
     ) -> Result<Option<Transmit>, Reason> {
         let Some(head) = core.sq.head() else { return Ok(None) };
-        if let Some(reason) = state::futile(core, head) {
+        if let Some(reason) = state::unsupported(core, head) {
             return Err(reason);
         }
         let segment = self.segment(head, core.mtu());
@@ -114,7 +114,7 @@ fn build(
 ) -> Result<usize, Reason> {
     let solicited = segment.last && wqe.op.uses_recv() && wqe.flags.contains(SendFlags::SOLICITED);
     let bth = Bth { psn: segment.psn, solicited, ..core.bth(opcode(&wqe.op, segment)) };
-    let mut builder = Builder::new(out, bth);
+    let mut builder = PacketBuilder::new(out, bth);
     push_headers(&mut builder, wqe, segment);
     builder
         .gather(host.memory(), core.pd, &wqe.payload, segment.offset, segment.len_bytes)
@@ -123,7 +123,7 @@ fn build(
 }
 
 /// The address goes with the first packet, the immediate data with the last.
-fn push_headers(builder: &mut Builder<'_>, wqe: &SendWqe, segment: &Segment) {
+fn push_headers(builder: &mut PacketBuilder<'_>, wqe: &SendWqe, segment: &Segment) {
     if let (SendOp::Write(to) | SendOp::WriteImm(to, _), true) = (&wqe.op, segment.first) {
         builder.push(Reth { addr: to.addr, rkey: to.rkey, len_bytes: wqe.len_bytes }.encode());
     }

@@ -31,7 +31,7 @@ const LATE_PACKETS: i32 = 4096;
 
 /// The message that is arriving.
 #[derive(Debug, Default)]
-enum Inbound {
+enum UcInbound {
     /// None: the next packet begins one.
     #[default]
     Idle,
@@ -45,32 +45,32 @@ enum Inbound {
 
 /// Why a message is given up.
 #[derive(Debug)]
-enum Fault {
+enum UcFault {
     /// The message is dropped.
     Drop(DropReason),
     /// Our own receive WQE, the one with this number, is at fault: the queue pair fails.
     Local(u64, MemoryError),
 }
 
-impl From<DropReason> for Fault {
-    fn from(reason: DropReason) -> Fault {
-        Fault::Drop(reason)
+impl From<DropReason> for UcFault {
+    fn from(reason: DropReason) -> UcFault {
+        UcFault::Drop(reason)
     }
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Responder {
+pub(crate) struct UcResponder {
     expected: Psn,
-    inbound: Inbound,
+    inbound: UcInbound,
     /// A receive WQE that was taken for a message that was dropped.
     spare: Option<RecvWr>,
     failure: Option<QpFailure>,
 }
 
-impl Responder {
+impl UcResponder {
     /// Init to RTR.
-    pub(crate) fn starting_at(expected: Psn) -> Responder {
-        Responder { expected, ..Responder::default() }
+    pub(crate) fn starting_at(expected: Psn) -> UcResponder {
+        UcResponder { expected, ..UcResponder::default() }
     }
 
     pub(crate) fn expected_psn(&self) -> Psn {
@@ -84,7 +84,7 @@ impl Responder {
     /// Gives back the receive WQE that is held.
     pub(crate) fn flush(&mut self, core: &QpCore, host: &mut impl Host) {
         self.release();
-        self.inbound = Inbound::Idle;
+        self.inbound = UcInbound::Idle;
         if let Some(wr) = self.spare.take() {
             let c = Completion::failure(wr.wr_id, core.qpn, CompletionOp::Recv, Status::WorkRequestFlushed);
             host.complete(CqSide::Recv, c);
@@ -103,11 +103,11 @@ impl Responder {
                 core.note_established(host);
                 Ok(())
             }
-            Err(Fault::Drop(reason)) => {
+            Err(UcFault::Drop(reason)) => {
                 self.give_up(core, packet, reason);
                 Err(reason)
             }
-            Err(Fault::Local(wr_id, refused)) => {
+            Err(UcFault::Local(wr_id, refused)) => {
                 self.fail(core, wr_id, refused, host);
                 Err(DropReason::LocalMemory)
             }
@@ -130,7 +130,7 @@ impl Responder {
         Ok(())
     }
 
-    fn execute(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Fault> {
+    fn execute(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), UcFault> {
         self.check_opcode_order(core, packet)?;
         check_packet_length(core, packet)?;
         match packet.info().operation {
@@ -144,35 +144,35 @@ impl Responder {
     fn check_opcode_order(&mut self, core: &mut QpCore, packet: &Packet<'_>) -> Result<(), DropReason> {
         let info = packet.info();
         if info.starts_message() {
-            if matches!(self.inbound, Inbound::Send { .. } | Inbound::Write { .. }) {
+            if matches!(self.inbound, UcInbound::Send { .. } | UcInbound::Write { .. }) {
                 self.lose(core, DropReason::UcInvalid);
             }
-            self.inbound = Inbound::Idle;
+            self.inbound = UcInbound::Idle;
             return Ok(());
         }
         match (&self.inbound, info.operation) {
-            (Inbound::Send { .. }, Operation::Send) | (Inbound::Write { .. }, Operation::Write) => Ok(()),
-            (Inbound::Dropped(reason), _) => Err(*reason),
+            (UcInbound::Send { .. }, Operation::Send) | (UcInbound::Write { .. }, Operation::Write) => Ok(()),
+            (UcInbound::Dropped(reason), _) => Err(*reason),
             _ => Err(DropReason::UcInvalid),
         }
     }
 
-    fn execute_send(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Fault> {
+    fn execute_send(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), UcFault> {
         if packet.info().starts_message() {
             let wr = self.take_recv(core, host)?;
-            self.inbound = Inbound::Send { wr, received: 0 };
+            self.inbound = UcInbound::Send { wr, received: 0 };
         }
-        let Inbound::Send { wr, received } = &mut self.inbound else {
-            return Err(Fault::Drop(DropReason::UcInvalid));
+        let UcInbound::Send { wr, received } = &mut self.inbound else {
+            return Err(UcFault::Drop(DropReason::UcInvalid));
         };
         let data = packet.payload();
         let end = *received + data.len() as u64;
         if end > wr.capacity_bytes().min(MAX_MESSAGE_BYTES) {
-            return Err(Fault::Drop(DropReason::UcTooLong));
+            return Err(UcFault::Drop(DropReason::UcTooLong));
         }
         if !data.is_empty() {
             let written = host.memory().scatter(core.recv_pd, &wr.sgl, *received, data);
-            written.map_err(|refused| Fault::Local(wr.wr_id, refused))?;
+            written.map_err(|refused| UcFault::Local(wr.wr_id, refused))?;
         }
         *received = end;
         if packet.info().ends_message() {
@@ -182,19 +182,19 @@ impl Responder {
     }
 
     fn finish_send(&mut self, core: &QpCore, packet: &Packet<'_>, host: &mut impl Host) {
-        if let Inbound::Send { wr, received } = core::mem::take(&mut self.inbound) {
+        if let UcInbound::Send { wr, received } = core::mem::take(&mut self.inbound) {
             complete(core, packet, wr.wr_id, CompletionOp::Recv, received as u32, host);
         }
     }
 
-    fn execute_write(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), Fault> {
+    fn execute_write(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), UcFault> {
         if let Some(reth) = packet.reth() {
             check_write(core, &reth, host)?;
             let Reth { rkey, addr, len_bytes } = reth;
-            self.inbound = Inbound::Write { rkey, addr, left_bytes: len_bytes, total_bytes: len_bytes };
+            self.inbound = UcInbound::Write { rkey, addr, left_bytes: len_bytes, total_bytes: len_bytes };
         }
-        let Inbound::Write { rkey, addr, left_bytes, total_bytes } = self.inbound else {
-            return Err(Fault::Drop(DropReason::UcInvalid));
+        let UcInbound::Write { rkey, addr, left_bytes, total_bytes } = self.inbound else {
+            return Err(UcFault::Drop(DropReason::UcInvalid));
         };
         let left_bytes = left_after(packet, left_bytes)?;
         let notice = match packet.imm() {
@@ -204,12 +204,12 @@ impl Responder {
         let data = packet.payload();
         if !data.is_empty() && host.memory().remote_write(core.accessor(), rkey, addr, data).is_err() {
             self.spare = notice.or(self.spare.take());
-            return Err(Fault::Drop(DropReason::UcAccess));
+            return Err(UcFault::Drop(DropReason::UcAccess));
         }
         let addr = addr.wrapping_add(data.len() as u64);
         self.inbound = match packet.info().ends_message() {
-            true => Inbound::Idle,
-            false => Inbound::Write { rkey, addr, left_bytes, total_bytes },
+            true => UcInbound::Idle,
+            false => UcInbound::Write { rkey, addr, left_bytes, total_bytes },
         };
         if let Some(wr) = notice {
             complete(core, packet, wr.wr_id, CompletionOp::RecvWriteImm, total_bytes, host);
@@ -228,23 +228,23 @@ impl Responder {
     fn give_up(&mut self, core: &mut QpCore, packet: &Packet<'_>, reason: DropReason) {
         self.lose(core, reason);
         if packet.info().ends_message() {
-            self.inbound = Inbound::Idle;
+            self.inbound = UcInbound::Idle;
         }
     }
 
     /// One message more is lost, unless this one was lost already. Its receive WQE
     /// waits for the next.
     fn lose(&mut self, core: &mut QpCore, reason: DropReason) {
-        if !matches!(self.inbound, Inbound::Dropped(_)) {
+        if !matches!(self.inbound, UcInbound::Dropped(_)) {
             core.counters.messages_dropped += 1;
             self.release();
-            self.inbound = Inbound::Dropped(reason);
+            self.inbound = UcInbound::Dropped(reason);
         }
     }
 
     fn release(&mut self) {
         match core::mem::take(&mut self.inbound) {
-            Inbound::Send { wr, .. } => self.spare = Some(wr),
+            UcInbound::Send { wr, .. } => self.spare = Some(wr),
             other => self.inbound = other,
         }
     }
@@ -252,7 +252,7 @@ impl Responder {
     /// A receive buffer of ours is refused: its WQE fails, and the queue pair with it.
     fn fail(&mut self, core: &mut QpCore, wr_id: u64, refused: MemoryError, host: &mut impl Host) {
         let reason = Reason::LocalMemory(refused);
-        self.inbound = Inbound::Idle;
+        self.inbound = UcInbound::Idle;
         core.fail_recv(wr_id, reason.status(), reason, host);
         self.failure = Some(QpFailure::QueuePair(reason, None));
     }

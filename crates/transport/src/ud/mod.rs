@@ -17,25 +17,25 @@ use crate::qp_core::QpCore;
 use crate::state;
 use crate::time::Time;
 use crate::wr::UdDestination;
-use responder::Responder;
+use responder::UdResponder;
 
 /// The UD part of a queue pair.
 #[derive(Debug, Default)]
-pub(crate) struct Ud {
-    responder: Responder,
+pub(crate) struct UdQp {
+    responder: UdResponder,
     failure: Option<QpFailure>,
     /// Nothing is sent before this.
     held_until: Option<Time>,
 }
 
-impl Ud {
+impl UdQp {
     pub(crate) fn query(&self, core: &QpCore, attr: &mut QpAttr) {
         attr.sq_psn = core.sq.head().map_or(core.sq.end_psn(), |head| head.first_psn);
         attr.path_mtu = core.tuning.max_datagram;
     }
 
     /// A datagram has left or not begun: SQD is drained at once (10.3.1, SQD).
-    pub(crate) fn entered(&mut self, core: &mut QpCore, from: QpState, _now: Time, host: &mut impl Host) {
+    pub(crate) fn entered(&mut self, core: &mut QpCore, from: QpState, host: &mut impl Host) {
         if (from, core.state()) == (QpState::Rts, QpState::Sqd) && core.attr.notify_drained {
             host.event(QpEvent::SendQueueDrained);
         }
@@ -89,11 +89,12 @@ impl Ud {
 
     /// What is sent next, and its length in bytes.
     pub(crate) fn next_datagram(&self, core: &QpCore) -> Option<(UdDestination, u32)> {
-        let head = core.sq.head().filter(|head| self.wants_transmit(core) && state::futile(core, head).is_none())?;
+        let head =
+            core.sq.head().filter(|head| self.wants_transmit(core) && state::unsupported(core, head).is_none())?;
         head.datagram.as_deref().map(|datagram| (*datagram, head.len_bytes))
     }
 
-    /// Nothing is sent until then, or until [`resume`](Ud::resume).
+    /// Nothing is sent until then, or until [`resume`](UdQp::resume).
     pub(crate) fn hold(&mut self, until: Time) {
         self.held_until = Some(until);
     }

@@ -4,7 +4,7 @@ use wire::{Bth, Deth, ImmDt, Opcode, QKey};
 
 use crate::host::Host;
 use crate::network::Transmit;
-use crate::packet::Builder;
+use crate::packet::PacketBuilder;
 use crate::qp_core::QpCore;
 use crate::queue::send::SendWqe;
 use crate::reason::Reason;
@@ -17,7 +17,7 @@ const OWN_QKEY: u32 = 1 << 31;
 /// Sends the oldest WQE. An error is its end.
 pub(crate) fn send_next(core: &mut QpCore, out: &mut [u8], host: &mut impl Host) -> Result<Option<Transmit>, Reason> {
     let Some(wqe) = core.sq.head() else { return Ok(None) };
-    if let Some(reason) = state::futile(core, wqe) {
+    if let Some(reason) = state::unsupported(core, wqe) {
         return Err(reason);
     }
     let datagram = wqe.datagram.as_deref().expect("posting asks for an address");
@@ -46,7 +46,7 @@ fn build(
         solicited: wqe.flags.contains(SendFlags::SOLICITED),
         ..core.bth(opcode)
     };
-    let mut builder = Builder::new(out, bth);
+    let mut builder = PacketBuilder::new(out, bth);
     builder.push(Deth { qkey: qkey(core, datagram), src_qpn: core.qpn }.encode());
     if let Some(imm) = imm {
         builder.push(imm.encode());

@@ -20,13 +20,13 @@ use crate::reason::Reason;
 use crate::wr::RecvWr;
 
 #[derive(Debug, Default)]
-pub(crate) struct Responder {
+pub(crate) struct UdResponder {
     /// A receive WQE that was too short for the datagram it was taken for.
     spare: Option<RecvWr>,
     failure: Option<QpFailure>,
 }
 
-impl Responder {
+impl UdResponder {
     pub(crate) fn take_failure(&mut self) -> Option<QpFailure> {
         self.failure.take()
     }

@@ -2,14 +2,14 @@
 
 use wire::{Operation, Packet, Psn};
 
-use super::Responder;
-use super::answered::response_packets;
+use super::RcResponder;
+use super::reads_atomics::response_packets;
 use crate::drop::DropReason;
 use crate::host::Host;
 use crate::qp_core::QpCore;
 use crate::rc::response::Response;
 
-impl Responder {
+impl RcResponder {
     /// Answers again what was answered before (9.7.5.1.4); nothing is executed twice.
     pub(super) fn handle_duplicate(
         &mut self,
@@ -23,7 +23,7 @@ impl Responder {
             Operation::CompareSwap | Operation::FetchAdd => self.repeat_atomic(packet.psn()),
             Operation::AtomicWrite | Operation::Flush => self.repeat_empty(core, packet.psn()),
             _ if self.reorder.is_some() && !self.receiver_not_ready => {
-                self.tell_missing(core);
+                self.push_sack(core);
                 Ok(())
             }
             _ => {

@@ -2,14 +2,14 @@
 
 use super::*;
 
-impl Requester {
+impl ShmRequester {
     /// The peer has carried out every request before `upto`.
     pub(crate) fn acknowledge(&mut self, core: &mut QpCore, upto: u32, host: &mut impl Host) -> Result<(), DropReason> {
         let count = upto.wrapping_sub(self.una) as usize;
         if count == 0 || is_before(upto, self.una) {
             return Ok(());
         }
-        let answered = if self.asked == Asked::Nothing { self.issued } else { 0 };
+        let answered = if self.pending == PendingAnswer::Nothing { self.issued } else { 0 };
         if count > answered {
             return Err(DropReason::GhostResponse);
         }
@@ -48,7 +48,7 @@ impl Requester {
         self.acknowledge(core, head.request, host)?;
         match head.kind {
             FrameKind::NotReady => self.lose(core, host),
-            FrameKind::Unlent => {
+            FrameKind::SendCopies => {
                 self.copies = COPIES;
                 self.rewind();
             }
@@ -98,7 +98,7 @@ impl Requester {
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
     ) -> Result<(), DropReason> {
-        let (Asked::Data { received }, true) = (self.asked, head.request == self.una) else {
+        let (PendingAnswer::Data { received }, true) = (self.pending, head.request == self.una) else {
             return Err(DropReason::GhostResponse);
         };
         let wqe = core.sq.head().ok_or(DropReason::GhostResponse)?;
@@ -111,12 +111,12 @@ impl Requester {
             self.failure = Some(QpFailure::SendQueue(Reason::BadResponse));
             return Err(DropReason::BadResponse);
         }
-        if let Err(stop) = body.scatter(host.memory(), 0, core.pd, sgl, u64::from(received)) {
+        if let Err(error) = body.scatter(host.memory(), 0, core.pd, sgl, u64::from(received)) {
             self.rewind();
-            self.failure = Some(QpFailure::SendQueue(local_reason(stop)));
+            self.failure = Some(QpFailure::SendQueue(local_reason(error)));
             return Ok(());
         }
-        self.asked = Asked::Data { received: received + len };
+        self.pending = PendingAnswer::Data { received: received + len };
         if ends {
             self.answered(core, host);
         }
@@ -131,23 +131,23 @@ impl Requester {
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
     ) -> Result<(), DropReason> {
-        if self.asked != Asked::Result || head.request != self.una {
+        if self.pending != PendingAnswer::Result || head.request != self.una {
             return Err(DropReason::GhostResponse);
         }
         let mut before = [0; 8];
         body.front(&mut before);
-        self.asked = Asked::Nothing;
+        self.pending = PendingAnswer::Nothing;
         self.issued = 0;
         match self.complete_with(core, u64::from_le_bytes(before), host) {
             Ok(()) => self.una = self.una.wrapping_add(1),
-            Err(stop) => self.failure = Some(QpFailure::SendQueue(local_reason(stop))),
+            Err(error) => self.failure = Some(QpFailure::SendQueue(local_reason(error))),
         }
         Ok(())
     }
 
     /// The head has its answer.
     pub(super) fn answered(&mut self, core: &mut QpCore, host: &mut impl Host) {
-        self.asked = Asked::Nothing;
+        self.pending = PendingAnswer::Nothing;
         self.issued = 0;
         self.una = self.una.wrapping_add(1);
         self.complete(core, host);
@@ -160,8 +160,8 @@ pub(super) fn is_before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-pub(super) fn local_reason(stop: ShmError) -> Reason {
-    match stop {
+pub(super) fn local_reason(error: ShmError) -> Reason {
+    match error {
         ShmError::Local(error) => Reason::LocalMemory(error),
         _ => Reason::BadResponse,
     }

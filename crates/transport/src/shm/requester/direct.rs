@@ -1,10 +1,10 @@
 //! What our own processor does on the peer's memory.
 
-use super::frames::mark;
+use super::frames::set_notice_fields;
 use super::*;
 use crate::shm::path::DirectOutcome;
 
-impl Requester {
+impl ShmRequester {
     /// A WRITE by our own processor, at the head of the queue.
     #[inline]
     pub(super) fn write(
@@ -13,20 +13,20 @@ impl Requester {
         remote: RemoteAddr,
         host: &mut impl Host,
     ) -> Result<(), ShmError> {
-        self.write_now(core, remote, host)?;
-        self.note_head(core, DirectOutcome::Done, host);
+        self.write_direct(core, remote, host)?;
+        self.record_head(core, DirectOutcome::Done, host);
         self.complete(core, host);
         Ok(())
     }
 
     #[inline]
-    pub(super) fn write_now<H: Host>(
+    pub(super) fn write_direct<H: Host>(
         &mut self,
         core: &mut QpCore,
         remote: RemoteAddr,
         host: &H,
     ) -> Result<(), ShmError> {
-        let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
+        let wqe = self.current(&core.sq);
         if self.sent_bytes > 0 {
             return Err(ShmError::NeedsFrame);
         }
@@ -45,20 +45,20 @@ impl Requester {
         host: &mut impl Host,
     ) -> Result<(), ShmError> {
         if !core.sq.head().is_some_and(|wqe| wqe.executed) {
-            self.write_now(core, remote, host)?;
+            self.write_direct(core, remote, host)?;
             if let Some(wqe) = core.sq.get_mut(0) {
                 wqe.executed = true;
             }
             self.begun = self.begun.max(1);
         }
-        let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
+        let wqe = self.current(&core.sq);
         let mut head = self.head(core, FrameKind::Notice, ack);
         head.len_bytes = wqe.len_bytes;
-        mark(&mut head, wqe);
+        set_notice_fields(&mut head, wqe);
         head.flags |= FrameFlags::FIRST | FrameFlags::LAST;
         path(host)?.send(host.memory(), &head, &[], SendBody::Bytes(&[]))?;
-        self.note(core, wqe, DirectOutcome::NoticeSent(head.request), host);
-        self.note_whole();
+        self.record(core, wqe, DirectOutcome::NoticeSent(head.request), host);
+        self.mark_issued();
         Ok(())
     }
 
@@ -71,28 +71,28 @@ impl Requester {
         remote: RemoteAddr,
         host: &mut impl Host,
     ) -> Result<(), ShmError> {
-        let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
+        let wqe = self.current(&core.sq);
         let Payload::Sgl(sgl) = &wqe.payload else { return Err(ShmError::Local(MemoryError::NoPermission)) };
         match path(host)?.read(host.memory(), core.pd, sgl, wqe.len_bytes, remote) {
             Ok(()) => {
-                self.note(core, wqe, DirectOutcome::Done, host);
+                self.record(core, wqe, DirectOutcome::Done, host);
                 self.complete(core, host);
                 Ok(())
             }
             Err(ShmError::NeedsFrame) => self.ask_for_read(core, ack, remote, host),
-            Err(stop) => Err(stop),
+            Err(error) => Err(error),
         }
     }
 
     /// An atomic and the like by our own processor, or else by the peer.
     #[inline]
     pub(super) fn remote_op(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) -> Result<(), ShmError> {
-        let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
+        let wqe = self.current(&core.sq);
         let value = atomic_write_value(core.pd, wqe, host)?;
         let Some((remote_op, rkey)) = RemoteOp::of(&wqe.op, value) else { return Err(ShmError::NotReady) };
         match path(host)?.remote_op(host.memory(), &remote_op, rkey) {
             Ok(before) => {
-                self.note(core, wqe, DirectOutcome::Value(before), host);
+                self.record(core, wqe, DirectOutcome::Value(before), host);
                 self.complete_with(core, before, host)
             }
             Err(ShmError::NeedsFrame) => {
@@ -101,11 +101,11 @@ impl Requester {
                 head.flags = FrameFlags::FIRST | FrameFlags::LAST;
                 let bytes: [u8; REMOTE_OP_BYTES] = remote_op.encode();
                 path(host)?.send(host.memory(), &head, &bytes, SendBody::Bytes(&[]))?;
-                self.asked = Asked::Result;
-                self.note_whole();
+                self.pending = PendingAnswer::Result;
+                self.mark_issued();
                 Ok(())
             }
-            Err(stop) => Err(stop),
+            Err(error) => Err(error),
         }
     }
 
@@ -116,7 +116,7 @@ impl Requester {
         before: u64,
         host: &mut impl Host,
     ) -> Result<(), ShmError> {
-        let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
+        let wqe = self.current(&core.sq);
         if let (SendOp::Atomic(..), Payload::Sgl(sgl)) = (&wqe.op, &wqe.payload) {
             host.memory().scatter(core.pd, sgl, 0, &before.to_ne_bytes()).map_err(ShmError::Local)?;
         }

@@ -2,19 +2,19 @@
 
 use super::*;
 
-impl Requester {
+impl ShmRequester {
     /// One more frame of a SEND.
     #[inline]
     pub(super) fn send(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) -> Result<(), ShmError> {
-        let wqe = &core.sq.get(self.issued).ok_or(ShmError::LaneFull)?;
+        let wqe = self.current(&core.sq);
         let mut head = self.head(core, FrameKind::Send, ack);
         head.len_bytes = wqe.len_bytes;
-        mark(&mut head, wqe);
+        set_notice_fields(&mut head, wqe);
         if self.sent_bytes == 0 {
             head.flags |= FrameFlags::FIRST;
         }
         let taken = self.send_part(core, host, &head, &[], wqe)?;
-        self.note_part(core, taken);
+        self.count_sent(core, taken);
         Ok(())
     }
 
@@ -44,11 +44,11 @@ impl Requester {
 
     /// So much more of the WQE has left.
     #[inline]
-    pub(super) fn note_part(&mut self, core: &mut QpCore, taken: u32) {
+    pub(super) fn count_sent(&mut self, core: &mut QpCore, taken: u32) {
         core.counters.tx_packets += 1;
         core.counters.tx_bytes += u64::from(taken);
         self.sent_bytes += taken;
-        self.spoke = true;
+        self.sent_ack = true;
         self.begun = self.begun.max(self.issued + 1);
         if core.sq.get(self.issued).is_some_and(|wqe| self.sent_bytes >= wqe.len_bytes) {
             self.issued += 1;
@@ -58,17 +58,17 @@ impl Requester {
     }
 
     /// The head of the queue has left in one frame.
-    pub(super) fn note_whole(&mut self) {
+    pub(super) fn mark_issued(&mut self) {
         self.issued = 1;
         self.begun = self.begun.max(1);
-        self.spoke = true;
+        self.sent_ack = true;
     }
 
     /// A WRITE that the peer has to do.
-    pub(super) fn ask_for_write(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) -> Step {
+    pub(super) fn ask_for_write(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) -> StepResult {
         match self.send_write_part(core, ack, host) {
-            Ok(()) => Step::Done,
-            Err(stop) => self.stopped(core, stop, host),
+            Ok(()) => StepResult::Done,
+            Err(error) => self.handle_error(core, error, host),
         }
     }
 
@@ -78,11 +78,11 @@ impl Requester {
         ack: u32,
         host: &mut impl Host,
     ) -> Result<(), ShmError> {
-        let wqe = core.sq.get(self.issued).ok_or(ShmError::LaneFull)?;
+        let wqe = self.current(&core.sq);
         let (SendOp::Write(remote) | SendOp::WriteImm(remote, _)) = wqe.op else { return Err(ShmError::NotReady) };
         let mut head = self.head(core, FrameKind::Write, ack);
         head.len_bytes = wqe.len_bytes;
-        let immediate = mark(&mut head, wqe);
+        let immediate = set_notice_fields(&mut head, wqe);
         // The key travels before the address, since `value` may be the immediate.
         let mut prefix = [0; WRITE_PREFIX_BYTES];
         prefix[..8].copy_from_slice(&remote.addr.wrapping_add(u64::from(self.sent_bytes)).to_le_bytes());
@@ -92,7 +92,7 @@ impl Requester {
             head.flags |= FrameFlags::FIRST;
         }
         let taken = self.send_part(core, host, &head, &prefix, wqe)?;
-        self.note_part(core, taken);
+        self.count_sent(core, taken);
         Ok(())
     }
 
@@ -103,21 +103,21 @@ impl Requester {
         remote: RemoteAddr,
         host: &impl Host,
     ) -> Result<(), ShmError> {
-        let wqe = core.sq.head().ok_or(ShmError::LaneFull)?;
+        let wqe = self.current(&core.sq);
         let mut head = self.head(core, FrameKind::Read, ack);
         head.len_bytes = wqe.len_bytes;
         head.value = remote.rkey.0;
         head.flags = FrameFlags::FIRST | FrameFlags::LAST;
         path(host)?.send(host.memory(), &head, &remote.addr.to_le_bytes(), SendBody::Bytes(&[]))?;
-        self.asked = Asked::Data { received: 0 };
-        self.note_whole();
+        self.pending = PendingAnswer::Data { received: 0 };
+        self.mark_issued();
         Ok(())
     }
 }
 
 /// Marks what the peer's completion shows; returns the immediate data.
 #[inline]
-pub(super) fn mark(head: &mut FrameHead, wqe: &SendWqe) -> Option<u32> {
+pub(super) fn set_notice_fields(head: &mut FrameHead, wqe: &SendWqe) -> Option<u32> {
     head.flags.set(FrameFlags::SOLICITED, wqe.flags.contains(SendFlags::SOLICITED));
     match wqe.op {
         SendOp::SendImm(imm) | SendOp::WriteImm(_, imm) => {

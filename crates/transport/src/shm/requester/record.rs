@@ -3,10 +3,10 @@
 use super::*;
 use crate::shm::path::{DirectOutcome, DirectRequest};
 
-impl Requester {
+impl ShmRequester {
     /// A request of the queue has ended, or the peer is told of it by a frame.
     #[inline]
-    pub(super) fn note<H: Host>(&self, core: &QpCore, wqe: &SendWqe, outcome: DirectOutcome, host: &H) {
+    pub(super) fn record<H: Host>(&self, core: &QpCore, wqe: &SendWqe, outcome: DirectOutcome, host: &H) {
         if let Some(path) = host.path() {
             let solicited = wqe.flags.contains(SendFlags::SOLICITED);
             let (op, payload, pd, len_bytes) = (&wqe.op, &wqe.payload, core.pd, wqe.len_bytes);
@@ -16,28 +16,28 @@ impl Requester {
 
     /// Likewise the oldest one.
     #[inline]
-    pub(super) fn note_head<H: Host>(&self, core: &QpCore, outcome: DirectOutcome, host: &H) {
+    pub(super) fn record_head<H: Host>(&self, core: &QpCore, outcome: DirectOutcome, host: &H) {
         if let Some(wqe) = core.sq.head() {
-            self.note(core, wqe, outcome, host);
+            self.record(core, wqe, outcome, host);
         }
     }
 
     /// A request that our own processor would have carried out has found nobody, or was refused.
     #[cold]
-    pub(super) fn note_stop(&self, core: &QpCore, stop: ShmError, host: &impl Host) {
+    pub(super) fn record_error(&self, core: &QpCore, error: ShmError, host: &impl Host) {
         let Some(wqe) = core.sq.get(self.issued) else { return };
         let is_direct = match wqe.op {
             SendOp::Write(_) | SendOp::WriteImm(..) => !wqe.executed && self.sent_bytes == 0,
             SendOp::Read(_) | SendOp::Atomic(..) | SendOp::AtomicWrite(_) | SendOp::Flush { .. } => true,
             _ => false,
         };
-        let outcome = match stop {
+        let outcome = match error {
             ShmError::Remote(error) => DirectOutcome::Refused(error),
             ShmError::PeerDead | ShmError::NotReady | ShmError::NeedsFrame => DirectOutcome::NoAnswer,
             ShmError::LaneFull | ShmError::Local(_) => return,
         };
         if is_direct {
-            self.note(core, wqe, outcome, host);
+            self.record(core, wqe, outcome, host);
         }
     }
 }

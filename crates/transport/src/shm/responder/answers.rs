@@ -2,26 +2,26 @@
 
 use super::*;
 
-impl Responder {
+impl ShmResponder {
     /// Sends what must be said, an acknowledge included if `with_ack`. False: the lane is full.
     #[inline]
-    pub(crate) fn answer(&mut self, core: &mut QpCore, with_ack: bool, host: &mut impl Host) -> bool {
+    pub(crate) fn send_replies(&mut self, core: &mut QpCore, with_ack: bool, host: &mut impl Host) -> bool {
         if self.answer.is_some() || self.reading.is_some() {
-            return self.answer_now(core, host);
+            return self.send_pending(core, host);
         }
         if !(with_ack && self.ack_due()) {
             return true;
         }
-        let head = FrameHead { ack: self.expected, ..Requester::plain_head(core, FrameKind::Ack) };
+        let head = FrameHead { ack: self.expected, ..ShmRequester::plain_head(core, FrameKind::Ack) };
         if send(&head, &[], SendBody::Bytes(&[]), host) == Err(ShmError::LaneFull) {
             return false;
         }
         core.counters.tx_acks += 1;
-        self.told = self.expected;
+        self.acked = self.expected;
         true
     }
 
-    pub(super) fn answer_now(&mut self, core: &mut QpCore, host: &mut impl Host) -> bool {
+    pub(super) fn send_pending(&mut self, core: &mut QpCore, host: &mut impl Host) -> bool {
         if let Some((head, bytes)) = &self.answer {
             // A NAK acknowledges what lies before the request that it is about.
             let head = FrameHead { ack: self.expected, ..*head };
@@ -29,15 +29,18 @@ impl Responder {
                 return false;
             }
             self.answer = None;
-            self.told = self.expected;
+            self.acked = self.expected;
         }
         while let Some(reading) = &self.reading {
-            let Reading { rkey, addr, left_bytes } = *reading;
+            let ReadInProgress { rkey, addr, left_bytes } = *reading;
             match self.send_data(core, rkey, addr, left_bytes, host) {
                 Ok(taken) if taken >= left_bytes => self.finish_reading(),
                 Ok(taken) => {
-                    self.reading =
-                        Some(Reading { rkey, addr: addr.wrapping_add(taken.into()), left_bytes: left_bytes - taken });
+                    self.reading = Some(ReadInProgress {
+                        rkey,
+                        addr: addr.wrapping_add(taken.into()),
+                        left_bytes: left_bytes - taken,
+                    });
                 }
                 Err(ShmError::LaneFull) => return false,
                 Err(ShmError::Remote(error)) => return self.fail_reading(core, error, host),
@@ -56,7 +59,7 @@ impl Responder {
         host: &mut impl Host,
     ) -> Result<u32, ShmError> {
         let head =
-            FrameHead { request: self.expected, ack: self.expected, ..Requester::plain_head(core, FrameKind::Data) };
+            FrameHead { request: self.expected, ack: self.expected, ..ShmRequester::plain_head(core, FrameKind::Data) };
         let who: Accessor = core.accessor();
         send(&head, &[], SendBody::Remote { who, rkey, addr, left_bytes }, host)
     }
@@ -65,15 +68,15 @@ impl Responder {
         self.reading = None;
         self.expected = self.expected.wrapping_add(1);
         // The data says it.
-        self.told = self.expected;
+        self.acked = self.expected;
     }
 
     /// The memory was taken away while it was read.
     pub(super) fn fail_reading(&mut self, core: &mut QpCore, error: MemoryError, host: &mut impl Host) -> bool {
         self.reading = None;
-        let head = FrameHead { request: self.expected, ..Requester::plain_head(core, FrameKind::Read) };
-        let _ = self.refuse(core, &head, Refusal::Access(error), host);
-        self.answer_now(core, host)
+        let head = FrameHead { request: self.expected, ..ShmRequester::plain_head(core, FrameKind::Read) };
+        let _ = self.refuse(core, &head, ShmRefusal::Access(error), host);
+        self.send_pending(core, host)
     }
 }
 

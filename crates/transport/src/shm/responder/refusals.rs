@@ -2,16 +2,16 @@
 
 use super::*;
 
-impl Responder {
+impl ShmResponder {
     pub(super) fn drop_rest(&mut self, head: &FrameHead) {
         if head.flags.contains(FrameFlags::LAST) {
-            self.inbound = Inbound::None;
+            self.inbound = ShmInbound::None;
             self.expected = self.expected.wrapping_add(1);
         }
     }
 
     /// Gives up the message that is arriving, but keeps its receive WQE for the next one.
-    pub(super) fn hold(&mut self) {
+    pub(super) fn keep_recv(&mut self) {
         if let Some(wr) = core::mem::take(&mut self.inbound).into_wr() {
             self.spare = Some(wr);
         }
@@ -23,36 +23,36 @@ impl Responder {
         &mut self,
         core: &mut QpCore,
         head: &FrameHead,
-        refusal: Refusal,
+        refusal: ShmRefusal,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
-        if let Refusal::Unlent = refusal {
-            return self.want_copies(core, head);
+        if let ShmRefusal::SendCopies = refusal {
+            return self.request_copies(core, head);
         }
         if core.qp_type == QpType::Uc {
             return self.refuse_unreliable(core, head, refusal, host);
         }
-        let mut nak = FrameHead { request: head.request, ..Requester::plain_head(core, FrameKind::Nak) };
-        if let Refusal::NotReady = refusal {
+        let mut nak = FrameHead { request: head.request, ..ShmRequester::plain_head(core, FrameKind::Nak) };
+        if let ShmRefusal::NotReady = refusal {
             core.counters.tx_rnr_naks += 1;
             (nak.kind, nak.code) = (FrameKind::RnrNak, u16::from(core.attr.min_rnr_timer));
             self.rewinding = true;
-            self.hold();
+            self.keep_recv();
             self.answer = Some((nak, [0; 8]));
             return Err(DropReason::ReceiverNotReady);
         }
         core.counters.tx_error_naks += 1;
         let (code, reason, event) = match &refusal {
-            Refusal::Invalid(what) => {
+            ShmRefusal::Invalid(what) => {
                 (NakCode::InvalidRequest, Reason::PeerBrokeProtocol(what), Some(QpEvent::RequestError))
             }
-            Refusal::Access(e) => {
+            ShmRefusal::Access(e) => {
                 (NakCode::RemoteAccessError, Reason::PeerAccessRefused(*e), Some(QpEvent::AccessError))
             }
-            Refusal::Local(e) => (NakCode::RemoteOperationalError, Reason::LocalMemory(*e), None),
+            ShmRefusal::Local(e) => (NakCode::RemoteOperationalError, Reason::LocalMemory(*e), None),
             _ => (NakCode::InvalidRequest, Reason::MessageTooLong, None),
         };
-        if matches!((&refusal, head.kind), (Refusal::Access(_), FrameKind::Write | FrameKind::Notice)) {
+        if matches!((&refusal, head.kind), (ShmRefusal::Access(_), FrameKind::Write | FrameKind::Notice)) {
             self.take_recv_to_fail(core, head, host);
         }
         self.fail_inbound(core, reason, host);
@@ -63,10 +63,10 @@ impl Responder {
     }
 
     /// The message is to begin again.
-    pub(super) fn want_copies(&mut self, core: &QpCore, head: &FrameHead) -> Result<(), DropReason> {
+    pub(super) fn request_copies(&mut self, core: &QpCore, head: &FrameHead) -> Result<(), DropReason> {
         self.rewinding = true;
-        self.hold();
-        let nak = FrameHead { request: head.request, ..Requester::plain_head(core, FrameKind::Unlent) };
+        self.keep_recv();
+        let nak = FrameHead { request: head.request, ..ShmRequester::plain_head(core, FrameKind::SendCopies) };
         self.answer = Some((nak, [0; 8]));
         Err(DropReason::Refused)
     }
@@ -76,24 +76,24 @@ impl Responder {
         &mut self,
         core: &mut QpCore,
         head: &FrameHead,
-        refusal: Refusal,
+        refusal: ShmRefusal,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         core.counters.messages_dropped += 1;
         let dropped = match refusal {
-            Refusal::Local(error) => {
+            ShmRefusal::Local(error) => {
                 let reason = Reason::LocalMemory(error);
                 self.fail_inbound(core, reason, host);
                 self.failure = Some(QpFailure::QueuePair(reason, None));
                 DropReason::LocalMemory
             }
-            Refusal::NotReady => DropReason::NoRecvWqe,
-            Refusal::TooLong => DropReason::UcTooLong,
-            Refusal::Access(_) => DropReason::UcAccess,
-            Refusal::Invalid(_) | Refusal::Unlent => DropReason::UcInvalid,
+            ShmRefusal::NotReady => DropReason::NoRecvWqe,
+            ShmRefusal::TooLong => DropReason::UcTooLong,
+            ShmRefusal::Access(_) => DropReason::UcAccess,
+            ShmRefusal::Invalid(_) | ShmRefusal::SendCopies => DropReason::UcInvalid,
         };
-        self.hold();
-        self.inbound = Inbound::Dropped;
+        self.keep_recv();
+        self.inbound = ShmInbound::Dropped;
         self.drop_rest(head);
         Err(dropped)
     }
@@ -106,7 +106,7 @@ impl Responder {
             && self.inbound.is_between_messages()
             && let Ok(wr) = self.take_recv(core, host)
         {
-            self.inbound = Inbound::Send { wr, received: 0 };
+            self.inbound = ShmInbound::Send { wr, received: 0 };
         }
     }
 
@@ -123,7 +123,7 @@ impl Responder {
     }
 
     /// The peer's processor was refused by our memory: our queue pair fails as if we had refused.
-    pub(crate) fn peer_was_refused(
+    pub(crate) fn handle_refused(
         &mut self,
         core: &mut QpCore,
         head: &FrameHead,

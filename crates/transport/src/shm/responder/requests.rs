@@ -2,31 +2,31 @@
 
 use super::*;
 
-impl Responder {
+impl ShmResponder {
     #[inline]
-    pub(super) fn take_send<H: Host>(
+    pub(super) fn execute_send<H: Host>(
         &mut self,
         core: &mut QpCore,
         head: &FrameHead,
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ShmRefusal> {
         if self.inbound.is_between_messages() {
             let wr = self.take_recv(core, host)?;
             let too_long = u64::from(head.len_bytes) > wr.capacity_bytes();
-            self.inbound = Inbound::Send { wr, received: 0 };
+            self.inbound = ShmInbound::Send { wr, received: 0 };
             if too_long {
-                return Err(Refusal::TooLong);
+                return Err(ShmRefusal::TooLong);
             }
         }
-        let Inbound::Send { wr, received } = &mut self.inbound else { return Ok(()) };
+        let ShmInbound::Send { wr, received } = &mut self.inbound else { return Ok(()) };
         let len = body.len_bytes(0);
         check_part(*received, len, head)?;
         if len > 0 {
             let copied = body.scatter(host.memory(), 0, core.recv_pd, &wr.sgl, u64::from(*received));
-            copied.map_err(
-                |stop| if let ShmError::Local(error) = stop { Refusal::Local(error) } else { Refusal::Unlent },
-            )?;
+            copied.map_err(|error| {
+                if let ShmError::Local(error) = error { ShmRefusal::Local(error) } else { ShmRefusal::SendCopies }
+            })?;
         }
         *received += len;
         count(core, len);
@@ -35,10 +35,10 @@ impl Responder {
 
     /// The receive WQE that a message given up has left, or the next one.
     #[inline]
-    pub(super) fn take_recv(&mut self, core: &mut QpCore, host: &mut impl Host) -> Result<RecvWr, Refusal> {
+    pub(super) fn take_recv(&mut self, core: &mut QpCore, host: &mut impl Host) -> Result<RecvWr, ShmRefusal> {
         match self.spare.take() {
             Some(wr) => Ok(wr),
-            None => core.take_recv(host).ok_or(Refusal::NotReady),
+            None => core.take_recv(host).ok_or(ShmRefusal::NotReady),
         }
     }
 
@@ -48,15 +48,15 @@ impl Responder {
         core: &mut QpCore,
         head: &FrameHead,
         host: &mut impl Host,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ShmRefusal> {
         if head.flags.contains(FrameFlags::INVALIDATE) {
             if core.qp_type == QpType::Uc {
-                return Err(Refusal::Invalid("a request that UC does not have"));
+                return Err(ShmRefusal::Invalid("a request that UC does not have"));
             }
-            host.memory().remote_invalidate(core.accessor(), RKey(head.value)).map_err(Refusal::Access)?;
+            host.memory().remote_invalidate(core.accessor(), RKey(head.value)).map_err(ShmRefusal::Access)?;
         }
         self.expected = self.expected.wrapping_add(1);
-        if let Inbound::Send { wr, received } = core::mem::take(&mut self.inbound) {
+        if let ShmInbound::Send { wr, received } = core::mem::take(&mut self.inbound) {
             let completion = Completion::success(wr.wr_id, core.qpn, CompletionOp::Recv, received);
             host.complete(CqSide::Recv, with_notice(completion, head, core));
         }
@@ -64,13 +64,13 @@ impl Responder {
     }
 
     /// A part of a WRITE that the peer's processor cannot do.
-    pub(super) fn take_write<H: Host>(
+    pub(super) fn execute_write<H: Host>(
         &mut self,
         core: &mut QpCore,
         head: &FrameHead,
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ShmRefusal> {
         check_allowed(core, Access::REMOTE_WRITE)?;
         let mut prefix = [0; WRITE_PREFIX_BYTES];
         body.front(&mut prefix);
@@ -79,14 +79,14 @@ impl Responder {
             addr: u64::from_le_bytes(addr.try_into().unwrap_or_default()),
             rkey: RKey(u32::from_le_bytes(rkey.try_into().unwrap_or_default())),
         };
-        let written = if let Inbound::Write { written } = self.inbound { written } else { 0 };
+        let written = if let ShmInbound::Write { written } = self.inbound { written } else { 0 };
         let len = body.len_bytes(WRITE_PREFIX_BYTES);
         check_part(written, len, head)?;
         let who = core.accessor();
         if written == 0 && head.len_bytes > 0 {
             let all = u64::from(head.len_bytes);
             let checked = host.memory().check_remote(who, to.rkey, to.addr, all, Access::REMOTE_WRITE);
-            checked.map_err(Refusal::Access)?;
+            checked.map_err(ShmRefusal::Access)?;
         }
         let last = head.flags.contains(FrameFlags::LAST);
         let notice = match last && head.flags.contains(FrameFlags::IMM) {
@@ -94,17 +94,17 @@ impl Responder {
             false => None,
         };
         if len > 0
-            && let Err(stop) = body.write(host.memory(), WRITE_PREFIX_BYTES, who, to)
+            && let Err(error) = body.write(host.memory(), WRITE_PREFIX_BYTES, who, to)
         {
             if let Some(wr) = notice {
                 // It completes with the reason, as that of a SEND; UC keeps it for the next message.
-                self.inbound = Inbound::Send { wr, received: 0 };
+                self.inbound = ShmInbound::Send { wr, received: 0 };
             }
-            let ShmError::Local(error) = stop else { return Err(Refusal::Invalid("a WRITE without its bytes")) };
-            return Err(Refusal::Access(error));
+            let ShmError::Local(error) = error else { return Err(ShmRefusal::Invalid("a WRITE without its bytes")) };
+            return Err(ShmRefusal::Access(error));
         }
         count(core, len);
-        self.inbound = if last { Inbound::None } else { Inbound::Write { written: written + len } };
+        self.inbound = if last { ShmInbound::None } else { ShmInbound::Write { written: written + len } };
         self.expected = self.expected.wrapping_add(u32::from(last));
         if let Some(wr) = notice {
             complete_notice(core, wr, head, host);
@@ -113,15 +113,15 @@ impl Responder {
     }
 
     /// A WRITE that was done takes its receive WQE.
-    pub(super) fn take_notice(
+    pub(super) fn execute_notice(
         &mut self,
         core: &mut QpCore,
         head: &FrameHead,
         host: &mut impl Host,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ShmRefusal> {
         check_allowed(core, Access::REMOTE_WRITE)?;
         if !head.flags.contains(FrameFlags::IMM) {
-            return Err(Refusal::Invalid("a notice without immediate data"));
+            return Err(ShmRefusal::Invalid("a notice without immediate data"));
         }
         let wr = self.take_recv(core, host)?;
         self.expected = self.expected.wrapping_add(1);
@@ -130,13 +130,13 @@ impl Responder {
         Ok(())
     }
 
-    pub(super) fn take_read<H: Host>(
+    pub(super) fn execute_read<H: Host>(
         &mut self,
         core: &mut QpCore,
         head: &FrameHead,
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ShmRefusal> {
         check_allowed(core, Access::REMOTE_READ)?;
         let mut addr = [0; 8];
         body.front(&mut addr);
@@ -144,32 +144,32 @@ impl Responder {
         if head.len_bytes > 0 {
             let all = u64::from(head.len_bytes);
             let checked = host.memory().check_remote(core.accessor(), rkey, addr, all, Access::REMOTE_READ);
-            checked.map_err(Refusal::Access)?;
+            checked.map_err(ShmRefusal::Access)?;
         }
         count(core, 0);
-        self.reading = Some(Reading { rkey, addr, left_bytes: head.len_bytes });
+        self.reading = Some(ReadInProgress { rkey, addr, left_bytes: head.len_bytes });
         Ok(())
     }
 
-    pub(super) fn take_remote_op<H: Host>(
+    pub(super) fn execute_remote_op<H: Host>(
         &mut self,
         core: &mut QpCore,
         head: &FrameHead,
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ShmRefusal> {
         let mut bytes = [0; REMOTE_OP_BYTES];
         body.front(&mut bytes);
-        let remote_op = RemoteOp::decode(&bytes).ok_or(Refusal::Invalid("an remote_op that is none"))?;
+        let remote_op = RemoteOp::decode(&bytes).ok_or(ShmRefusal::Invalid("an remote_op that is none"))?;
         check_allowed(core, remote_op.access())?;
         let outcome = remote_op.execute(host.memory(), core.accessor(), RKey(head.value));
         let before = match outcome {
             Ok(before) => before,
-            Err(MemoryError::Misaligned) => return Err(Refusal::Invalid(MISALIGNED)),
-            Err(error) => return Err(Refusal::Access(error)),
+            Err(MemoryError::Misaligned) => return Err(ShmRefusal::Invalid(MISALIGNED)),
+            Err(error) => return Err(ShmRefusal::Access(error)),
         };
         count(core, 0);
-        let answer = FrameHead { request: head.request, ..Requester::plain_head(core, FrameKind::Result) };
+        let answer = FrameHead { request: head.request, ..ShmRequester::plain_head(core, FrameKind::Result) };
         self.answer = Some((answer, before.to_le_bytes()));
         self.expected = self.expected.wrapping_add(1);
         Ok(())
@@ -177,14 +177,14 @@ impl Responder {
 }
 
 /// The parts of a message add up to its length, and the last one is the last.
-pub(super) fn check_part(before: u32, len: u32, head: &FrameHead) -> Result<(), Refusal> {
+pub(super) fn check_part(before: u32, len: u32, head: &FrameHead) -> Result<(), ShmRefusal> {
     let fits = len <= head.len_bytes.saturating_sub(before)
         && head.flags.contains(FrameFlags::LAST) == (before + len == head.len_bytes);
-    if fits { Ok(()) } else { Err(Refusal::Invalid("a message whose parts do not add up to its length")) }
+    if fits { Ok(()) } else { Err(ShmRefusal::Invalid("a message whose parts do not add up to its length")) }
 }
 
-pub(super) fn check_allowed(core: &QpCore, access: Access) -> Result<(), Refusal> {
-    if core.attr.access.contains(access) { Ok(()) } else { Err(Refusal::Access(MemoryError::NoPermission)) }
+pub(super) fn check_allowed(core: &QpCore, access: Access) -> Result<(), ShmRefusal> {
+    if core.attr.access.contains(access) { Ok(()) } else { Err(ShmRefusal::Access(MemoryError::NoPermission)) }
 }
 
 #[inline]

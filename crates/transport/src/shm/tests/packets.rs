@@ -6,7 +6,7 @@ use crate::shm::frame::{FrameFlags, FrameHead, HEAD_BYTES};
 use crate::shm::path::{DirectOutcome, DirectRequest};
 use crate::testing::{Node, Pair, Side, Verdict};
 use crate::transcript::PacketDirection::{self, Received, Sent};
-use crate::transcript::{ConnectionInfo, FRONT_BYTES, PayloadSource, Transcript};
+use crate::transcript::{CapturedConnection, FRONT_BYTES, PayloadSource, Transcript};
 use crate::wr::{RemoteAddr, SendFlags};
 use wire::{Bth, Extensions, FlushLevel, FlushPlacement, Opcode, Packet, Syndrome, SyndromeKind};
 
@@ -277,7 +277,7 @@ fn a_request_that_nobody_answers_is_there_once() {
 fn whatever_is_told_becomes_packets_or_nothing() {
     for qp_type in [QpType::Rc, QpType::Uc] {
         let pair = ShmPair::connected(&Setup { qp_type, ..everything() });
-        let mut transcript = Transcript::new(ConnectionInfo::of(&pair.a.qp));
+        let mut transcript = Transcript::new(CapturedConnection::of(&pair.a.qp));
         let mut random = random::Rng(7);
         let (mut packets, mut bytes_shown) = (0, 0);
         let show = &mut |_: PacketDirection, packet: &[u8], _: Option<&str>| {

@@ -11,7 +11,7 @@ use crate::time::Time;
 use crate::wr::{AddressVector, Payload, SendOp};
 
 fn modify(node: &mut Node, attr: &QpAttr, mask: M) -> Result<(), ModifyError> {
-    node.qp.modify(attr, mask, Time(0), &mut node.host)
+    node.qp.modify(attr, mask, &mut node.host)
 }
 
 /// A queue pair of `service` in `state`, reached by the shortest way.

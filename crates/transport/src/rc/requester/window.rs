@@ -6,7 +6,8 @@ use crate::attr::QpState;
 use crate::congestion::Congestion;
 use crate::qp_core::QpCore;
 use crate::queue::send::{PACKET_OVERHEAD_BYTES, SendWqe};
-use crate::rc::requester::{FEW_CREDITS, Requester, packet_cost, packet_number, packets_in};
+use crate::rc::request::packet_number;
+use crate::rc::requester::{RcRequester, packet_cost, packets_in};
 use crate::wr::{SendFlags, SendOp};
 
 /// Packets of the largest path MTU that leave in one piece.
@@ -14,7 +15,7 @@ const GROUP_PACKETS: u32 = 15;
 /// Where fewer groups fit the window each packet leaves as soon as it may.
 const MIN_GROUPS: u64 = 4;
 
-impl Requester {
+impl RcRequester {
     /// Whether the queue pair may work on this WQE at all: state, RNR wait, fence.
     pub(super) fn may_work(&self, core: &QpCore, wqe: &SendWqe) -> bool {
         let begun = wqe.first_psn.before(self.sent);
@@ -46,9 +47,9 @@ impl Requester {
 
     pub(super) fn fits(&self, core: &QpCore, wqe: &SendWqe) -> bool {
         let idle = self.next == self.una;
-        let has_credit = idle || self.cursor.packet != 0 || !wqe.op.uses_recv() || wqe.recvs_used <= self.credit_limit;
+        let has_credit = idle || self.cursor.packet != 0 || self.credits.allow(wqe);
         let has_depth = !wqe.op.is_read_or_atomic() || self.reads.len() < usize::from(core.attr.max_rd_atomic);
-        let waits_for_front = self.cursor.packet != 0 && self.read_parts.is_cut_at(self.next);
+        let waits_for_front = self.cursor.packet != 0 && self.reads.parts().is_cut_at(self.next);
         has_credit
             && has_depth
             && self.fits_bitmap(self.next.next())
@@ -82,15 +83,15 @@ impl Requester {
 
     /// Bytes of the window that are free.
     pub(in crate::rc) fn room(&self, core: &QpCore) -> u64 {
-        self.congestion.window_bytes().saturating_sub(self.on_the_way(core))
+        self.congestion.window_bytes().saturating_sub(self.window_in_use(core))
     }
 
     /// Bytes of the window that are taken.
-    pub(crate) fn on_the_way(&self, core: &QpCore) -> u64 {
+    pub(crate) fn window_in_use(&self, core: &QpCore) -> u64 {
         let mtu = core.mtu();
         let una_packet = core.sq.head().map_or(0, |head| packet_number(head, self.una));
         let in_flight = core.sq.cost_at(self.cursor.wqe, self.cursor.packet, mtu) - core.sq.cost_at(0, una_packet, mtu);
-        in_flight.saturating_sub(self.not_on_the_way)
+        in_flight.saturating_sub(self.not_in_flight)
     }
 
     /// Bytes of the window that the next step wants: a packet, or a worthwhile part of a READ.
@@ -115,23 +116,12 @@ impl Requester {
     /// Response packets from `psn` on that a READ sent again asks for; `None` if they were never asked for.
     pub(in crate::rc) fn part_again(&self, core: &QpCore, psn: Psn) -> Option<u32> {
         let packet_bytes = u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES;
-        let rest = self.read_parts.rest_of_part(psn)?;
+        let rest = self.reads.parts().rest_of_part(psn)?;
         Some(rest.min(packets_in(self.congestion.window_bytes(), packet_bytes)))
     }
 
     /// Whether nothing more can leave after this packet: then it must ask for an acknowledge.
     pub(super) fn fills_window(&self, core: &QpCore, wqe: &SendWqe) -> bool {
         self.room(core) < self.needed_room(core, wqe) + u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES
-    }
-
-    /// News about the peer's receive WQEs: beyond what it had used up at PSN `una`,
-    /// it has `credits` posted.
-    pub(in crate::rc) fn credited(&mut self, core: &QpCore, credits: Option<u32>) {
-        let Some(credits) = credits else {
-            self.credit_limit = u64::MAX;
-            return;
-        };
-        self.credit_limit = core.sq.recvs_used_before(self.una) + u64::from(credits);
-        self.few_credits = FEW_CREDITS.min(u64::from(credits) / 2 + 1);
     }
 }

@@ -5,43 +5,43 @@
 
 use wire::{NakCode, Operation, Packet, Psn};
 
-use super::Responder;
-use crate::budget::Share;
+use super::RcResponder;
+use crate::budget::BudgetShare;
 use crate::drop::DropReason;
 use crate::host::Host;
 use crate::qp_core::QpCore;
-use crate::rc::reorder::{Kept, Reorder};
+use crate::rc::reorder::{KeepOutcome, Reorder};
 use crate::rc::response::Response;
 
-impl Responder {
-    pub(super) fn handle_ahead(
+impl RcResponder {
+    pub(super) fn handle_out_of_order(
         &mut self,
         core: &mut QpCore,
         packet: &Packet<'_>,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         core.counters.out_of_sequence_requests += 1;
-        match self.invitation.is_proven_by(packet.bth().mark) && self.keep(core, packet, host) {
+        match self.agreement.is_proven_by(packet.bth().mark) && self.keep(core, packet, host) {
             true => Ok(()),
             false => Err(DropReason::OutOfSequence),
         }
-        .inspect_err(|_| self.refuse_ahead(core, packet.psn()))
+        .inspect_err(|_| self.nak_gap(core, packet.psn()))
     }
 
     /// One NAK says that something is missing; another only when the peer has begun to send again
     /// and lost again (its PSNs go back).
-    fn refuse_ahead(&mut self, core: &mut QpCore, psn: Psn) {
+    fn nak_gap(&mut self, core: &mut QpCore, psn: Psn) {
         if self.reorder.is_some() {
             return;
         }
         let known = self.ahead.is_some_and(|highest| highest.before(psn));
         self.ahead = Some(psn);
         if !known {
-            self.refuse_sequence(core);
+            self.nak_sequence(core);
         }
     }
 
-    fn refuse_sequence(&mut self, core: &mut QpCore) {
+    fn nak_sequence(&mut self, core: &mut QpCore) {
         core.counters.tx_sequence_naks += 1;
         self.responses.refuse(Response::Nak { psn: self.expected, msn: self.msn, code: NakCode::PsnSequenceError });
     }
@@ -55,13 +55,14 @@ impl Responder {
             return false;
         }
         let expected = self.expected;
-        let reorder =
-            self.reorder.get_or_insert_with(|| Box::new(Reorder::new(Share::new(host.reorder_budget().cloned()))));
+        let reorder = self
+            .reorder
+            .get_or_insert_with(|| Box::new(Reorder::new(BudgetShare::new(host.reorder_budget().cloned()))));
         let kept = match may_be_kept {
             true => reorder.keep(expected, psn, packet.bytes()),
             false => {
                 reorder.refuse(psn);
-                Kept::NoRoom
+                KeepOutcome::NoRoom
             }
         };
         if reorder.is_empty() {
@@ -69,26 +70,26 @@ impl Responder {
             return false;
         }
         match kept {
-            Kept::New => core.counters.kept_packets += 1,
-            Kept::Already => core.counters.duplicate_requests += 1,
-            Kept::Conflict => core.counters.conflicting_packets += 1,
-            Kept::NoRoom => core.counters.unkept_packets += 1,
+            KeepOutcome::New => core.counters.kept_packets += 1,
+            KeepOutcome::Already => core.counters.duplicate_requests += 1,
+            KeepOutcome::Conflict => core.counters.conflicting_packets += 1,
+            KeepOutcome::NoRoom => core.counters.unkept_packets += 1,
         }
         let follows = self.ahead.is_some_and(|last| last.next() == psn);
         self.ahead = Some(psn);
-        if (!follows || packet.bth().ack_req || kept == Kept::Conflict) && !self.receiver_not_ready {
-            self.tell_missing(core);
+        if (!follows || packet.bth().ack_req || kept == KeepOutcome::Conflict) && !self.receiver_not_ready {
+            self.push_sack(core);
         }
-        matches!(kept, Kept::New | Kept::Already)
+        matches!(kept, KeepOutcome::New | KeepOutcome::Already)
     }
 
-    pub(super) fn tell_missing(&mut self, core: &mut QpCore) {
+    pub(super) fn push_sack(&mut self, core: &mut QpCore) {
         core.counters.tx_selective_acks += 1;
-        self.responses.tell_missing(self.expected, self.msn);
+        self.responses.push_sack(self.expected, self.msn);
     }
 
     /// A packet came in its turn: those that waited for it have theirs.
-    pub(super) fn resume(&mut self, core: &mut QpCore, host: &mut impl Host) {
+    pub(super) fn execute_kept(&mut self, core: &mut QpCore, host: &mut impl Host) {
         let mut resumed = false;
         while let Some(bytes) = self.reorder.as_mut().and_then(|reorder| reorder.take(self.expected)) {
             // It was parsed when it came; its bytes are the same.
@@ -103,7 +104,7 @@ impl Responder {
         self.ahead = reorder.highest();
         if !reorder.is_empty() {
             if resumed || self.responses.ends_plain() {
-                self.tell_missing(core);
+                self.push_sack(core);
             }
             return;
         }
@@ -111,7 +112,7 @@ impl Responder {
         self.reorder = None;
         if refused {
             // More was sent than could be kept, and nothing else would tell.
-            self.refuse_sequence(core);
+            self.nak_sequence(core);
         }
     }
 }

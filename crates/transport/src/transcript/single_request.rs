@@ -9,7 +9,7 @@ use crate::wr::RemoteAddr;
 
 /// One request packet, but for its numbers.
 #[derive(Debug)]
-pub(super) struct SinglePacket {
+pub(super) struct SingleRequest {
     pub(super) opcode: Opcode,
     pub(super) extensions: Extensions,
     /// The eight bytes of an ATOMIC WRITE.
@@ -17,10 +17,10 @@ pub(super) struct SinglePacket {
     pub(super) answer: ExpectedResponse,
 }
 
-impl SinglePacket {
-    pub(super) fn read(from: RemoteAddr, len_bytes: u32) -> SinglePacket {
+impl SingleRequest {
+    pub(super) fn read(from: RemoteAddr, len_bytes: u32) -> SingleRequest {
         let extensions = Extensions { reth: Some(reth(from, len_bytes)), ..Extensions::default() };
-        SinglePacket {
+        SingleRequest {
             opcode: Opcode::RC_READ_REQUEST,
             extensions,
             payload: None,
@@ -28,12 +28,12 @@ impl SinglePacket {
         }
     }
 
-    pub(super) fn remote_op(remote_op: &RemoteOp, rkey: RKey) -> SinglePacket {
+    pub(super) fn remote_op(remote_op: &RemoteOp, rkey: RKey) -> SingleRequest {
         match *remote_op {
             RemoteOp::Atomic(addr, op) => atomic(RemoteAddr { addr, rkey }, op),
             RemoteOp::Write(addr, value) => {
                 let extensions = Extensions { reth: Some(reth(RemoteAddr { addr, rkey }, 8)), ..Extensions::default() };
-                SinglePacket {
+                SingleRequest {
                     opcode: Opcode::RC_ATOMIC_WRITE,
                     extensions,
                     payload: Some(value),
@@ -45,17 +45,17 @@ impl SinglePacket {
     }
 }
 
-fn atomic(at: RemoteAddr, op: AtomicOp) -> SinglePacket {
+fn atomic(at: RemoteAddr, op: AtomicOp) -> SingleRequest {
     let (opcode, swap_or_add, compare) = match op {
         AtomicOp::CompareSwap { compare, swap } => (Opcode::RC_COMPARE_SWAP, swap, compare),
         AtomicOp::FetchAdd { add } => (Opcode::RC_FETCH_ADD, add, 0),
     };
     let atomic_eth = AtomicEth { addr: at.addr, rkey: at.rkey, swap_or_add, compare };
     let extensions = Extensions { atomic_eth: Some(atomic_eth), ..Extensions::default() };
-    SinglePacket { opcode, extensions, payload: None, answer: ExpectedResponse::Value }
+    SingleRequest { opcode, extensions, payload: None, answer: ExpectedResponse::Value }
 }
 
-fn flush(range: Option<(u64, u64)>, access: Access, rkey: RKey) -> SinglePacket {
+fn flush(range: Option<(u64, u64)>, access: Access, rkey: RKey) -> SingleRequest {
     let mut placement = FlushPlacement::empty();
     placement.set(FlushPlacement::GLOBAL, access.contains(Access::FLUSH_GLOBAL));
     placement.set(FlushPlacement::PERSISTENT, access.contains(Access::FLUSH_PERSISTENT));
@@ -66,7 +66,7 @@ fn flush(range: Option<(u64, u64)>, access: Access, rkey: RKey) -> SinglePacket 
         reth: Some(reth(RemoteAddr { addr, rkey }, len_bytes as u32)),
         ..Extensions::default()
     };
-    SinglePacket { opcode: Opcode::RC_FLUSH, extensions, payload: None, answer: ExpectedResponse::Empty }
+    SingleRequest { opcode: Opcode::RC_FLUSH, extensions, payload: None, answer: ExpectedResponse::Empty }
 }
 
 pub(super) fn reth(at: RemoteAddr, len_bytes: u32) -> Reth {

@@ -1,66 +1,73 @@
 //! One request packet from its WQE.
 
-use wire::{AtomicEth, Bth, Feth, Ieth, ImmDt, Opcode, Psn, Reth, XrcEth};
+use wire::{AtomicEth, Bth, Feth, Ieth, ImmDt, Mark, Opcode, Psn, Reth, XrcEth};
 
 use crate::host::Host;
 use crate::memory::{AtomicOp, MemoryError};
-use crate::packet::Builder;
+use crate::packet::PacketBuilder;
 use crate::qp_core::QpCore;
 use crate::queue::send::SendWqe;
-use crate::rc::requester::{Cursor, Requester};
-use crate::rc::response::Along;
+use crate::rc::response::PiggybackAck;
 use crate::wr::{RemoteAddr, SendFlags, SendOp};
 
-/// Which packet, and what it says beside its WQE.
-pub(in crate::rc) struct Part {
-    pub(in crate::rc) cursor: Cursor,
-    /// PSNs that it takes.
-    pub(in crate::rc) step: u32,
-    pub(in crate::rc) psn: Psn,
-    pub(in crate::rc) ack_req: bool,
-    /// The acknowledge that it brings along.
-    pub(in crate::rc) along: Option<Along>,
+/// The place of a packet in the send queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SendCursor {
+    /// Index of the WQE in the send queue.
+    pub(super) wqe: usize,
+    /// Number of the packet within it.
+    pub(super) packet: u32,
 }
 
-impl Requester {
-    pub(in crate::rc) fn build(
-        &self,
-        core: &QpCore,
-        part: &Part,
-        out: &mut [u8],
-        host: &impl Host,
-    ) -> Result<usize, MemoryError> {
-        let Part { cursor, step, psn, ack_req, along } = *part;
-        let Some(wqe) = core.sq.get(cursor.wqe) else { return Err(MemoryError::OutOfBounds) };
-        let first = wqe.in_pieces || cursor.packet == 0;
-        let last = wqe.in_pieces || cursor.packet + step == wqe.packets;
-        let opcode = opcode(&wqe.op, first, last);
-        let with_ack = along.and_then(|along| Some((opcode.with_acknowledge()?, along)));
-        let (opcode, along) = with_ack.map_or((opcode, None), |(both, along)| (both, Some(along)));
-        let solicited = last && wqe.flags.contains(SendFlags::SOLICITED) && wqe.op.uses_recv();
-        let bth = Bth { psn, ack_req, solicited, mark: self.agreement.request_mark(), ..core.bth(opcode) };
-        let mut builder = Builder::new(out, bth);
-        if core.is_xrc() {
-            builder.push(XrcEth { srq: wqe.xrc_srq }.encode());
-        }
-        let offset = u64::from(cursor.packet) * u64::from(core.mtu());
-        let rest = wqe.len_bytes - offset as u32;
-        push_headers(&mut builder, wqe, offset, rest.min(step.saturating_mul(core.mtu())), first, last);
-        if let Some(along) = along {
-            builder.push(along.piggyback.encode());
-            builder.push(along.cookie.encode());
-        }
-        if !wqe.op.has_result() {
-            builder.gather(host.memory(), core.pd, &wqe.payload, offset, rest.min(core.mtu()) as usize)?;
-        }
-        Ok(builder.finish())
+/// One request packet: its place, its PSN, and the fields that do not come from its WQE.
+pub(super) struct RequestPart {
+    pub(super) cursor: SendCursor,
+    /// PSNs that it takes.
+    pub(super) step: u32,
+    pub(super) psn: Psn,
+    pub(super) ack_req: bool,
+    /// The acknowledge that it brings along.
+    pub(super) piggyback_ack: Option<PiggybackAck>,
+}
+
+/// Writes the packet to `out` and returns its length. `mark` is the requester's mark of selective retransmission.
+pub(super) fn build_request(
+    core: &QpCore,
+    mark: Mark,
+    part: &RequestPart,
+    out: &mut [u8],
+    host: &impl Host,
+) -> Result<usize, MemoryError> {
+    let RequestPart { cursor, step, psn, ack_req, piggyback_ack } = *part;
+    let wqe = core.sq.get(cursor.wqe).expect("the cursor points into the send queue");
+    let first = wqe.as_single_writes || cursor.packet == 0;
+    let last = wqe.as_single_writes || cursor.packet + step == wqe.packets;
+    let opcode = opcode(&wqe.op, first, last);
+    let with_ack = piggyback_ack.and_then(|piggyback_ack| Some((opcode.with_acknowledge()?, piggyback_ack)));
+    let (opcode, piggyback_ack) = with_ack.map_or((opcode, None), |(both, piggyback_ack)| (both, Some(piggyback_ack)));
+    let solicited = last && wqe.flags.contains(SendFlags::SOLICITED) && wqe.op.uses_recv();
+    let bth = Bth { psn, ack_req, solicited, mark: mark, ..core.bth(opcode) };
+    let mut builder = PacketBuilder::new(out, bth);
+    if core.is_xrc() {
+        builder.push(XrcEth { srq: wqe.xrc_srq }.encode());
     }
+    let offset = u64::from(cursor.packet) * u64::from(core.mtu());
+    let rest = wqe.len_bytes - offset as u32;
+    push_headers(&mut builder, wqe, offset, rest.min(step.saturating_mul(core.mtu())), first, last);
+    if let Some(piggyback_ack) = piggyback_ack {
+        builder.push(piggyback_ack.piggyback.encode());
+        builder.push(piggyback_ack.cookie.encode());
+    }
+    if !wqe.op.has_result() {
+        builder.gather(host.memory(), core.pd, &wqe.payload, offset, rest.min(core.mtu()) as usize)?;
+    }
+    Ok(builder.finish())
 }
 
 /// Extension headers in wire order. `part_bytes` is what a READ request asks for, or a piece of a WRITE has.
-fn push_headers(builder: &mut Builder<'_>, wqe: &SendWqe, offset: u64, part_bytes: u32, first: bool, last: bool) {
+fn push_headers(builder: &mut PacketBuilder<'_>, wqe: &SendWqe, offset: u64, part_bytes: u32, first: bool, last: bool) {
     match wqe.op {
-        SendOp::Write(to) if wqe.in_pieces => builder.push(reth(to, offset, part_bytes).encode()),
+        SendOp::Write(to) if wqe.as_single_writes => builder.push(reth(to, offset, part_bytes).encode()),
         SendOp::Write(to) | SendOp::WriteImm(to, _) if first => builder.push(reth(to, 0, wqe.len_bytes).encode()),
         SendOp::Read(from) => builder.push(reth(from, offset, part_bytes).encode()),
         SendOp::Atomic(at, op) => builder.push(atomic_eth(at, op).encode()),
@@ -91,7 +98,7 @@ fn atomic_eth(at: RemoteAddr, op: AtomicOp) -> AtomicEth {
 }
 
 /// The number of the packet with `psn` within its WQE.
-pub(in crate::rc) fn packet_number(wqe: &SendWqe, psn: Psn) -> u32 {
+pub(super) fn packet_number(wqe: &SendWqe, psn: Psn) -> u32 {
     psn.distance(wqe.first_psn).max(0) as u32
 }
 

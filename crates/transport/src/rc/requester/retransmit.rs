@@ -5,28 +5,27 @@ use crate::failure::QpFailure;
 use crate::host::Host;
 use crate::network::Transmit;
 use crate::qp_core::QpCore;
-use crate::rc::requester::{Cursor, Part, Requester, packet_number};
-use crate::rc::retry::Due;
+use crate::rc::request::{RequestPart, SendCursor, build_request, packet_number};
+use crate::rc::requester::RcRequester;
+use crate::rc::retry::TimerDue;
 use crate::reason::Reason;
 use crate::time::Time;
 use crate::wr::SendOp;
 
-impl Requester {
+impl RcRequester {
     pub(super) fn cursor_to_una(&mut self, core: &QpCore) {
         let packet = core.sq.head().map_or(0, |head| packet_number(head, self.una));
-        self.cursor = Cursor { wqe: 0, packet };
+        self.cursor = SendCursor { wqe: 0, packet };
         self.next = self.una;
     }
 
     /// Goes back to the oldest unacknowledged packet.
     pub(in crate::rc) fn rewind(&mut self, core: &QpCore, now: Time) {
         self.cursor_to_una(core);
-        self.reads.clear();
+        self.reads.rewind();
         self.forget_scoreboard();
         self.blocked = None;
-        self.probe_due = false;
-        self.probed = None;
-        self.probed_read = None;
+        self.probe.clear();
         self.since_ack_request = 0;
         self.retry.rewound();
         self.last_rewind = Some((self.una, now));
@@ -41,10 +40,10 @@ impl Requester {
     pub(in crate::rc) fn rewind_after_loss(&mut self, core: &QpCore, now: Time) {
         match self.last_rewind {
             Some((una, at)) if una == self.una => {
-                if now.since(at) < self.retry.quiet_period(self.futile) {
+                if now.since(at) < self.retry.quiet_period(self.futile_rewinds) {
                     return;
                 }
-                self.futile += 1;
+                self.futile_rewinds += 1;
                 self.congestion.on_loss_again();
                 if !self.retry.has_timeout() && self.count_retry(core) {
                     return;
@@ -61,7 +60,7 @@ impl Requester {
         let retries = core.attr.retry_count;
         let failed = self.retry.retries > retries;
         if failed {
-            let reason = match self.futile {
+            let reason = match self.futile_rewinds {
                 0 => Reason::NoAnswer { retries },
                 _ => Reason::SequenceErrors { retries },
             };
@@ -71,11 +70,10 @@ impl Requester {
     }
 
     pub(crate) fn handle_timeout(&mut self, core: &mut QpCore, now: Time) {
-        self.retry.touch(now);
         match self.retry.expire(now) {
-            Due::Nothing | Due::RnrOver => {}
-            Due::Probe => self.probe(core, now),
-            Due::Timeout => self.time_out(core, now),
+            TimerDue::Nothing | TimerDue::RnrOver => {}
+            TimerDue::Probe => self.probe(core, now),
+            TimerDue::Timeout => self.time_out(core, now),
         }
     }
 
@@ -85,10 +83,10 @@ impl Requester {
     pub(super) fn probe(&mut self, core: &mut QpCore, now: Time) {
         core.counters.probes += 1;
         self.retry.rewound();
-        if self.probed_read.take() == Some(self.una) {
+        if self.probe.take_answered_read(self.una) {
             self.rewind(core, now);
         } else {
-            self.probe_due = self.una.before(self.sent);
+            self.probe.request(self.una.before(self.sent));
         }
     }
 
@@ -109,7 +107,6 @@ impl Requester {
         out: &mut [u8],
         host: &mut impl Host,
     ) -> Option<Transmit> {
-        self.probe_due = false;
         let head = core.sq.head()?;
         let packet = packet_number(head, self.una);
         let step = match head.op {
@@ -117,24 +114,29 @@ impl Requester {
             _ => 1,
         };
         let (is_read, is_answered) = (matches!(head.op, SendOp::Read(_)), head.op.is_read_or_atomic());
-        let cursor = Cursor { wqe: 0, packet };
-        let part = Part { cursor, step, psn: self.una, ack_req: true, along: None };
-        let len_bytes = match self.build(core, &part, out, host) {
+        let cursor = SendCursor { wqe: 0, packet };
+        let part = RequestPart { cursor, step, psn: self.una, ack_req: true, piggyback_ack: None };
+        let len_bytes = match build_request(core, self.agreement.request_mark(), &part, out, host) {
             Ok(len_bytes) => len_bytes,
             Err(refused) => {
+                self.probe.failed();
                 self.failure = Some(QpFailure::SendQueue(Reason::LocalMemory(refused)));
                 return None;
             }
         };
         let end = self.una.add(step);
-        (self.probed, self.probed_read) = if is_answered { (None, Some(end)) } else { (Some(self.una), None) };
+        if is_answered {
+            self.probe.sent_read(end)
+        } else {
+            self.probe.sent(self.una)
+        }
         self.count(core, self.una, true, now);
         if is_read {
-            self.read_parts.note(end, true);
+            self.reads.note_part(end, true);
         }
         if self.next == self.una {
             if is_answered {
-                self.reads.push_back(end);
+                self.reads.push(end);
             }
             self.advance(core, step);
         }

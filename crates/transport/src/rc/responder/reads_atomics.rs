@@ -3,7 +3,7 @@
 use wire::{FlushLevel, FlushPlacement, Operation, Packet, Psn, Reth};
 
 use super::write::check_allowed;
-use super::{Refusal, Responder, next_msn};
+use super::{RcRefusal, RcResponder, next_msn};
 use crate::host::Host;
 use crate::memory::{Access, AtomicOp, Memory, MemoryError};
 use crate::qp_core::QpCore;
@@ -12,14 +12,14 @@ use crate::rc::response::{ReadJob, Response};
 /// Bytes that atomics work on.
 const WORD_BYTES: u32 = 8;
 
-impl Responder {
+impl RcResponder {
     pub(super) fn execute_read(
         &mut self,
         core: &mut QpCore,
         packet: &Packet<'_>,
         host: &mut impl Host,
-    ) -> Result<(), Refusal> {
-        let reth = packet.reth().ok_or(Refusal::Invalid("a READ without an address"))?;
+    ) -> Result<(), RcRefusal> {
+        let reth = packet.reth().ok_or(RcRefusal::Invalid("a READ without an address"))?;
         self.check_read(core, &reth, host)?;
         self.check_resources(core)?;
         let psn = self.expected;
@@ -34,8 +34,8 @@ impl Responder {
         core: &mut QpCore,
         packet: &Packet<'_>,
         host: &mut impl Host,
-    ) -> Result<(), Refusal> {
-        let eth = packet.atomic_eth().ok_or(Refusal::Invalid("an atomic without an address"))?;
+    ) -> Result<(), RcRefusal> {
+        let eth = packet.atomic_eth().ok_or(RcRefusal::Invalid("an atomic without an address"))?;
         check_allowed(core, Access::REMOTE_ATOMIC)?;
         self.check_resources(core)?;
         let op = match packet.info().operation {
@@ -45,8 +45,8 @@ impl Responder {
         let original =
             host.memory().remote_atomic(self.accessor(core), eth.rkey, eth.addr, op).map_err(
                 |refused| match refused {
-                    MemoryError::Misaligned => Refusal::Invalid("an atomic at an address that is no multiple of 8"),
-                    other => Refusal::Access(other),
+                    MemoryError::Misaligned => RcRefusal::Invalid("an atomic at an address that is no multiple of 8"),
+                    other => RcRefusal::Access(other),
                 },
             )?;
         let psn = self.expected;
@@ -70,18 +70,18 @@ impl Responder {
         core: &mut QpCore,
         packet: &Packet<'_>,
         host: &mut impl Host,
-    ) -> Result<(), Refusal> {
-        let reth = packet.reth().ok_or(Refusal::Invalid("an ATOMIC WRITE without an address"))?;
+    ) -> Result<(), RcRefusal> {
+        let reth = packet.reth().ok_or(RcRefusal::Invalid("an ATOMIC WRITE without an address"))?;
         check_allowed(core, Access::REMOTE_WRITE)?;
         self.check_resources(core)?;
         let value = <[u8; WORD_BYTES as usize]>::try_from(packet.payload());
         let (Ok(value), WORD_BYTES) = (value, reth.len_bytes) else {
-            return Err(Refusal::Invalid("an ATOMIC WRITE of other than 8 bytes"));
+            return Err(RcRefusal::Invalid("an ATOMIC WRITE of other than 8 bytes"));
         };
         let written = host.memory().remote_atomic_write(self.accessor(core), reth.rkey, reth.addr, value);
         written.map_err(|refused| match refused {
-            MemoryError::Misaligned => Refusal::Invalid("an ATOMIC WRITE to an address that is no multiple of 8"),
-            other => Refusal::Access(other),
+            MemoryError::Misaligned => RcRefusal::Invalid("an ATOMIC WRITE to an address that is no multiple of 8"),
+            other => RcRefusal::Access(other),
         })?;
         self.answer_without_data();
         Ok(())
@@ -93,9 +93,9 @@ impl Responder {
         core: &mut QpCore,
         packet: &Packet<'_>,
         host: &mut impl Host,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RcRefusal> {
         let (Some(feth), Some(reth)) = (packet.feth(), packet.reth()) else {
-            return Err(Refusal::Invalid("a FLUSH without its headers"));
+            return Err(RcRefusal::Invalid("a FLUSH without its headers"));
         };
         let access = flush_rights(feth.placement)?;
         check_allowed(core, access)?;
@@ -103,9 +103,9 @@ impl Responder {
         let range = match feth.level {
             FlushLevel::RANGE => Some((reth.addr, u64::from(reth.len_bytes))),
             FlushLevel::MR => None,
-            _ => return Err(Refusal::Invalid("a FLUSH of an unknown level")),
+            _ => return Err(RcRefusal::Invalid("a FLUSH of an unknown level")),
         };
-        host.memory().remote_flush(self.accessor(core), reth.rkey, range, access).map_err(Refusal::Access)?;
+        host.memory().remote_flush(self.accessor(core), reth.rkey, range, access).map_err(RcRefusal::Access)?;
         self.answer_without_data();
         Ok(())
     }
@@ -123,11 +123,11 @@ impl Responder {
     }
 
     /// READs and atomics beyond what was agreed are refused (9.7.4.1.3).
-    fn check_resources(&self, core: &QpCore) -> Result<(), Refusal> {
+    fn check_resources(&self, core: &QpCore) -> Result<(), RcRefusal> {
         if self.responses.outstanding() < usize::from(core.attr.max_dest_rd_atomic) {
             Ok(())
         } else {
-            Err(Refusal::Invalid("more READs and atomics at once than max_dest_rd_atomic"))
+            Err(RcRefusal::Invalid("more READs and atomics at once than max_dest_rd_atomic"))
         }
     }
 
@@ -147,9 +147,9 @@ impl Responder {
 }
 
 /// The rights that a FLUSH takes, one for each placement that it asks for.
-fn flush_rights(placement: FlushPlacement) -> Result<Access, Refusal> {
+fn flush_rights(placement: FlushPlacement) -> Result<Access, RcRefusal> {
     if placement.is_empty() || !FlushPlacement::all().contains(placement) {
-        return Err(Refusal::Invalid("a FLUSH of an unknown placement"));
+        return Err(RcRefusal::Invalid("a FLUSH of an unknown placement"));
     }
     let mut access = Access::empty();
     access.set(Access::FLUSH_GLOBAL, placement.contains(FlushPlacement::GLOBAL));
