@@ -105,7 +105,7 @@ pub struct QpCaps {
     pub max_inline_bytes: u32,
 }
 
-/// What a queue pair is made with.
+/// The parameters of a new queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QpInit {
     /// Its number.
@@ -122,7 +122,7 @@ pub struct QpInit {
     pub shared_recv: Option<PdId>,
     /// How it behaves where the specification leaves a choice.
     pub tuning: Tuning,
-    /// Random, and known to nobody else: the cookies that prove packets of a peer are drawn from it.
+    /// Random, and secret: the cookies that prove packets of a peer are drawn from it.
     pub secret: u64,
 }
 
@@ -133,17 +133,16 @@ pub struct Tuning {
     pub window_initial_bytes: u32,
     /// At most.
     pub window_max_bytes: u32,
-    /// Acknowledges carry the number of posted receive WQEs (9.7.7.2), else "no flow control".
+    /// ACKs carry the number of posted receive WQEs (9.7.7.2), else "no flow control".
     pub advertise_credits: bool,
-    /// Selective retransmission with peers that understand it too: after a loss only what is missing is sent
-    /// again. With others it is go-back-N as the specification says.
+    /// Selective retransmission with peers that support it: after a loss only the missing packets are sent again.
+    /// Other peers get go-back-N.
     pub selective: bool,
-    /// Requests bring acknowledges along, with peers that understand that: one packet instead of two. Needs
-    /// `selective`.
+    /// Requests carry ACKs (piggyback), with peers that support it: one packet instead of two. Needs `selective`.
     pub piggyback: bool,
-    /// Lower bound of the acknowledge timeout: a scheduler's delay is no loss.
+    /// Lower bound of the ACK timeout: a delay by the scheduler is no loss.
     pub min_ack_timeout: Duration,
-    /// RC: how congestion that switches mark is told and obeyed.
+    /// RC: congestion control by marks of switches (DCQCN).
     pub dcqcn: Dcqcn,
     /// UD: payload of a datagram at most, which is the port's MTU. A UD queue pair
     /// has no `path_mtu` of its own (IB specification 11.2.5.2: RC and UC only).
@@ -219,13 +218,13 @@ bitflags::bitflags! {
 /// The attributes themselves. Only those that the mask names count in a modify.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QpAttr {
-    /// Where to go, or where it is.
+    /// The state to enter (modify), or the present one (query).
     pub state: QpState,
-    /// Where the caller believes it is.
+    /// The state that the caller assumes; the call fails if it is another.
     pub current_state: QpState,
     /// Ask for [`QpEvent::SendQueueDrained`](crate::QpEvent::SendQueueDrained).
     pub notify_drained: bool,
-    /// What peers may do through this queue pair.
+    /// The rights of peers through this queue pair.
     pub access: Access,
     /// Index in the partition key table: 0 only.
     pub pkey_index: u16,
@@ -240,11 +239,11 @@ pub struct QpAttr {
     /// RC, UC: the largest payload that the port carries, which may be less. Taken over with `path_mtu`;
     /// see [`packet_mtu`](QpAttr::packet_mtu).
     pub port_mtu: Mtu,
-    /// RC: acknowledge timeout code, 4.096 µs · 2^code; 0 waits for ever. 5 bits.
+    /// RC: ACK timeout code, 4.096 µs · 2^code; 0 means no timeout. 5 bits.
     pub timeout: u8,
-    /// RC: how often a request is sent again without an answer. 3 bits.
+    /// RC: retransmissions of a request without an answer. 3 bits.
     pub retry_count: u8,
-    /// RC: how often after an RNR NAK; 7 is for ever. 3 bits.
+    /// RC: retransmissions after an RNR NAK; 7 means without limit. 3 bits.
     pub rnr_retry: u8,
     /// First PSN that the peer will send.
     pub rq_psn: Psn,
@@ -265,9 +264,9 @@ pub struct QpAttr {
 }
 
 impl QpAttr {
-    /// RC, UC: payload of a full packet. Programs may ask for a path MTU that the port does not carry; rxe
-    /// and mlx5 accept it, and lose every packet that is too long. Here packets are as long as the port
-    /// carries: two ends of the same kind on the same network get along.
+    /// RC, UC: payload of a full packet. Programs may ask for a path MTU that the port does not carry; rxe and mlx5
+    /// accept it, and lose every packet that is too long. Here packets are at most as long as the port carries, so
+    /// two ends on the same network agree.
     pub fn packet_mtu(&self) -> Mtu {
         self.path_mtu.min(self.port_mtu)
     }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many bytes of packets that came before their turn all queue pairs of a device may keep together.
+/// A bound on the bytes of out-of-order packets that all queue pairs of a device keep together.
 #[derive(Debug)]
 pub struct ReorderBudget {
     left_bytes: AtomicUsize,
 }
 
 impl ReorderBudget {
-    /// What a device should give its queue pairs together: enough for 64 of them that keep all they may.
+    /// The budget of a device: enough for 64 queue pairs that keep as much as they may.
     pub const DEFAULT_BYTES: usize = 64 << 20;
 
     /// A budget of `bytes`.
@@ -18,13 +18,13 @@ impl ReorderBudget {
         ReorderBudget { left_bytes: AtomicUsize::new(bytes) }
     }
 
-    /// What nobody has taken.
+    /// Bytes that are free.
     pub fn left_bytes(&self) -> usize {
         self.left_bytes.load(Ordering::Relaxed)
     }
 }
 
-/// What one queue pair has taken of a budget; given back when it is dropped.
+/// The bytes that one queue pair has taken of a budget. They return when it is dropped.
 #[derive(Debug)]
 pub(crate) struct BudgetShare {
     budget: Option<Arc<ReorderBudget>>,

@@ -1,4 +1,4 @@
-//! Completions: what became of a work request.
+//! Completions: the outcome of a work request.
 
 use wire::{Qpn, RKey};
 
@@ -10,7 +10,7 @@ pub enum Status {
     Success = 0,
     /// A list is shorter than the message, or the message longer than allowed.
     LocalLength = 1,
-    /// The queue pair failed in a way of its own.
+    /// The queue pair failed for a reason of this device.
     LocalQpOperation = 2,
     /// A local key, range or right was refused.
     LocalProtection = 4,
@@ -42,7 +42,7 @@ pub enum Status {
     General = 21,
 }
 
-/// What kind of work request completed, numbered as `enum ibv_wc_opcode`.
+/// The operation that completed, numbered as `enum ibv_wc_opcode`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u32)]
 pub enum CompletionOp {
@@ -75,9 +75,9 @@ pub enum CompletionOp {
 pub struct Completion {
     /// The work request's own number.
     pub wr_id: u64,
-    /// What became of it. If it failed, only `wr_id`, `status`, `qpn` and `vendor_err` count.
+    /// The outcome. After a failure only `wr_id`, `status`, `qpn` and `vendor_err` are valid.
     pub status: Status,
-    /// What it was.
+    /// The operation.
     pub op: CompletionOp,
     /// Bytes received, or read. For UD it includes the 40 bytes of the GRH.
     pub byte_len: u32,

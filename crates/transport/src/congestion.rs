@@ -1,16 +1,15 @@
 //! How much one queue pair keeps in flight: a window in bytes that grows with
 //! success and shrinks with loss.
 //!
-//! RC has no flow control of its own on a lossy network, and everything that this
-//! process receives goes through one socket buffer. So the requester bounds what
-//! it has sent (and the READ responses it has asked for) by a window. Beside it [`dcqcn`] limits the rate
-//! once the network has said that it is congested.
+//! RC has no flow control of its own on a lossy network, and all queue pairs of a process receive through one socket
+//! buffer. So a window bounds the bytes that the requester has sent and the READ responses that it has asked for.
+//! [`dcqcn`] limits the rate as well, once the network has reported congestion.
 
 pub(crate) mod dcqcn;
 
 use wire::Psn;
 
-/// What speaks for a congestion notification.
+/// The evidence for a congestion notification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Evidence {
     /// It carries the cookie that only the peer knows.
@@ -23,7 +22,7 @@ pub(crate) enum Evidence {
     None,
 }
 
-/// The questions a requester asks, and the news it gives.
+/// The congestion window: the requester reads it and reports ACKs and losses to it.
 pub(crate) trait Congestion {
     /// Bytes that may be in flight now, overhead included.
     fn window_bytes(&self) -> u64;
@@ -33,7 +32,7 @@ pub(crate) trait Congestion {
     fn on_loss(&mut self, una: Psn, sent: Psn);
     /// Selective retransmission: these bytes of what was sent are known to be lost, and no others.
     fn on_missing(&mut self, lost_bytes: u64, una: Psn, sent: Psn);
-    /// What was sent again after a loss was lost too.
+    /// A retransmission was lost too.
     fn on_loss_again(&mut self);
     /// Nothing came back for a whole timeout.
     fn on_timeout(&mut self);
@@ -41,10 +40,9 @@ pub(crate) trait Congestion {
     fn on_congestion_notification(&mut self, evidence: Evidence, una: Psn, sent: Psn);
 }
 
-/// Additive increase, multiplicative decrease: slow start, then one packet per
-/// window; a quarter off for a loss, at most once per window in flight. Where it is known how much was lost, as
-/// much comes off, but no more than that quarter: an overrun buffer loses many packets of a window, a bad
-/// cable one.
+/// Additive increase, multiplicative decrease: slow start, then one packet per window. A loss takes a quarter off,
+/// at most once per window in flight. If the number of lost bytes is known, only those come off, up to that quarter:
+/// an overrun buffer loses many packets of a window, a bad cable one.
 #[derive(Debug)]
 pub(crate) struct Aimd {
     window_bytes: u64,
@@ -53,13 +51,13 @@ pub(crate) struct Aimd {
     initial_bytes: u64,
     packet_bytes: u64,
     recovery_end: Option<Psn>,
-    /// What losses of this window in flight leave at least.
+    /// The lower bound that losses within the present window leave.
     floor_bytes: u64,
 }
 
 /// A loss does not push the window below this many packets; a timeout does.
 const MIN_LOSS_PACKETS: u64 = 8;
-/// What a timeout leaves.
+/// The window after a timeout.
 const MIN_PACKETS: u64 = 2;
 
 impl Aimd {

@@ -1,4 +1,4 @@
-//! What a queue pair counts.
+//! The counters of a queue pair.
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
@@ -44,11 +44,11 @@ counters! {
     rx_error_naks,
     /// The same, sent.
     tx_error_naks,
-    /// Acknowledges sent.
+    /// ACKs and other responses sent.
     tx_acks,
-    /// Of these, such as a request has brought along.
+    /// ACKs of these that a request has carried (piggyback).
     tx_piggybacks,
-    /// Such as came along with a request and were refused, unlike the request.
+    /// ACKs carried by a request that were refused, unlike the request.
     refused_piggybacks,
     /// Duplicate requests received.
     duplicate_requests,
@@ -60,13 +60,13 @@ counters! {
     unkept_packets,
     /// Requests ahead of sequence that differ from one kept with the same PSN: both have to come again.
     conflicting_packets,
-    /// Selective acknowledges sent: they say which packets are missing.
+    /// Selective ACKs sent: they name the missing packets.
     tx_selective_acks,
     /// The same, received.
     rx_selective_acks,
-    /// Packets sent again because a selective acknowledge said that they are missing.
+    /// Packets sent again because a selective ACK named them as missing.
     repaired_packets,
-    /// Selective acknowledges that name packets that were never sent.
+    /// Selective ACKs that name packets that were never sent.
     impossible_notices,
     /// READ responses that were missing and asked for again.
     implied_naks,
@@ -78,6 +78,6 @@ counters! {
     rx_cnps,
     /// The same, sent.
     tx_cnps,
-    /// Times that a packet had to wait for its time because CNPs had lowered the rate.
+    /// Times that a packet waited because CNPs had lowered the rate.
     paced_packets,
 }

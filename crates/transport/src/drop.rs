@@ -1,8 +1,8 @@
-//! Why a queue pair ignored a packet.
+//! The reason for which a queue pair ignored a packet.
 
 macro_rules! drop_reasons {
     ($($(#[$doc:meta])* $name:ident = $text:literal),+ $(,)?) => {
-        /// Why a packet was dropped without an answer. One counter each.
+        /// The reason for which a packet was dropped without an answer. One counter each.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[repr(u8)]
         pub enum DropReason {
@@ -37,7 +37,7 @@ drop_reasons! {
     WrongSource = "wrong_source",
     /// A UD packet with the wrong queue key.
     QKey = "qkey",
-    /// A request ahead of sequence; a NAK was sent or is already on its way.
+    /// A request ahead of sequence; a NAK was sent or is queued.
     OutOfSequence = "out_of_sequence",
     /// A duplicate atomic or READ that is too old to repeat.
     StaleDuplicate = "stale_duplicate",
@@ -45,12 +45,12 @@ drop_reasons! {
     GhostResponse = "ghost_response",
     /// A response with an impossible length or role.
     BadResponse = "bad_response",
-    /// It uses what was not agreed on, or lacks the mark that was.
+    /// It uses an extension that was not agreed on, or lacks the mark that was.
     NotAgreed = "not_agreed",
     /// A congestion notification that cannot be the peer's: without the cookie that was agreed, or although nothing
     /// was sent lately.
     UnprovenCnp = "unproven_cnp",
-    /// An acknowledge with a reserved syndrome.
+    /// An ACK with a reserved syndrome.
     ReservedSyndrome = "reserved_syndrome",
     /// UC: part of a message whose beginning was lost.
     UcGap = "uc_gap",

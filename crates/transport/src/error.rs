@@ -2,13 +2,13 @@
 
 use crate::attr::{AttrMask, QpState};
 
-/// Why a work request was refused at once.
+/// The reason for which a work request was refused at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PostError {
     /// ENOMEM
     #[error("the work queue is full: it holds {capacity} work requests")]
     QueueFull {
-        /// What it holds.
+        /// Its capacity.
         capacity: u32,
     },
     /// EINVAL
@@ -20,7 +20,7 @@ pub enum PostError {
     /// EINVAL
     #[error("a queue pair in state {state:?} takes no such work requests")]
     WrongState {
-        /// Where it is.
+        /// Its present state.
         state: QpState,
     },
     /// EINVAL
@@ -77,23 +77,23 @@ impl PostError {
     }
 }
 
-/// Why `modify_qp` was refused. Nothing has changed then.
+/// The reason for which `modify_qp` was refused. Nothing has changed then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ModifyError {
     /// The state table has no such step.
     #[error("a queue pair cannot go from {from:?} to {to:?}")]
     NoTransition {
-        /// Where it is.
+        /// Its present state.
         from: QpState,
-        /// Where it was to go.
+        /// The state that was asked for.
         to: QpState,
     },
     /// `current_state` was given and is not the state.
     #[error("the queue pair is in {is:?}, not in {claimed:?}")]
     NotInState {
-        /// Where it is.
+        /// Its present state.
         is: QpState,
-        /// What was claimed.
+        /// The state in the call.
         claimed: QpState,
     },
     /// Attributes are missing.
@@ -107,13 +107,13 @@ pub enum ModifyError {
     Value {
         /// Which attribute.
         attribute: &'static str,
-        /// What was given.
+        /// The value in the call.
         value: u64,
     },
     /// RC, UC: the address vector leads nowhere.
     #[error("the path cannot be used: {0}")]
     Path(&'static str),
-    /// What this device cannot do.
+    /// A feature that this device does not have.
     #[error("{0} is not supported by this device")]
     Unsupported(&'static str),
 }

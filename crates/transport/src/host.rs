@@ -1,5 +1,4 @@
-//! What a queue pair asks of its surroundings: memory, a place for completions
-//! and events, receive WQEs of a shared queue.
+//! The services of the device to a queue pair: memory, completion queues, events, shared receive queues.
 
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use crate::memory::{Memory, PdId};
 use crate::shm::path::ShmPath;
 use crate::wr::RecvWr;
 
-/// Which completion queue of the pair.
+/// One of the two completion queues of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CqSide {
     /// Of the send queue.
@@ -35,20 +34,19 @@ pub enum QpEvent {
     LastWqeReached,
 }
 
-/// The surroundings of a queue pair during one call. Everything is called back
-/// from within the call; nothing is kept. What is said of shared receive queues here is
-/// that there are none.
+/// The device's services to one queue pair during one call. The queue pair calls back from within the call and keeps
+/// nothing. The default methods describe a device without shared receive queues.
 pub trait Host {
     /// Memory under keys.
     type Memory: Memory + ?Sized;
 
-    /// The way to a peer on the same host.
+    /// The shared-memory path to a peer on the same host.
     type Path: ShmPath<Memory = Self::Memory> + ?Sized;
 
     /// The memory that the device knows.
     fn memory(&self) -> &Self::Memory;
 
-    /// The way to the peer, if it was connected so (see [`Qp::set_shm`](crate::Qp::set_shm)).
+    /// The shared-memory path to the peer, if the queue pair uses one (see [`Qp::set_shm`](crate::Qp::set_shm)).
     fn path(&self) -> Option<&Self::Path>;
 
     /// Appends to one of the pair's completion queues.
@@ -77,8 +75,8 @@ pub trait Host {
     /// XRC target: appends to the completion queue of that queue.
     fn complete_xrc(&mut self, _srq: u32, _completion: Completion) {}
 
-    /// What all queue pairs of the device may keep of packets that came before their turn. `None`: each
-    /// its own bound (1 MiB of payload) and no other. Asked only after a loss.
+    /// The bound on out-of-order packets of all queue pairs of the device. `None`: only the bound of each queue pair
+    /// (1 MiB of payload). Called only after a loss.
     fn reorder_budget(&self) -> Option<&Arc<ReorderBudget>> {
         None
     }

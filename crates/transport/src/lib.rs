@@ -1,11 +1,9 @@
 //! RDMA queue pairs as values: RC, XRC, UC and UD, sans-IO.
 //!
-//! A [`Qp`] takes work requests, packets and the passing of time, and gives
-//! packets, completions and events. It knows no socket, no clock, no pointer and no lock:
-//! time comes in as an argument, memory is reached by key through a narrow trait,
-//! and everything else it needs it asks of its [`Host`]. So the same code runs on
-//! sockets, in tests of two values and a loop, and in a simulator where a seed
-//! replays any failure.
+//! A [`Qp`] takes work requests, packets and the passing of time, and gives packets, completions and events. It
+//! knows no socket, no clock, no pointer and no lock. Time comes in as an argument, memory is reached by key through
+//! a narrow trait, and its [`Host`] supplies the rest. So the same code runs on sockets, in tests of two values and
+//! a loop, and in a simulator where a seed replays any failure.
 //!
 //! ```text
 //!  post_send ─►┌───────────┐ requests          ┌───────────┐─► completions

@@ -1,4 +1,4 @@
-//! What a queue pair asks of memory: copies under a key, nothing else.
+//! The memory interface of a queue pair: copies under a key, nothing else.
 //!
 //! The transport never sees a pointer. It names memory as the verbs do, by key,
 //! address and length, and the implementation checks every access: key alive,
@@ -7,8 +7,7 @@
 use wire::RKey;
 
 bitflags::bitflags! {
-    /// What may be done with a memory region or window, and through a queue pair.
-    /// The bits are those of `enum ibv_access_flags`.
+    /// Rights of a memory region or window, or of a queue pair's peer.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct Access: u32 {
         /// The owner's queue pairs may write (receive buffers, results of READs and atomics).
@@ -48,7 +47,7 @@ pub struct LKey(pub u32);
 /// One entry of a scatter/gather list.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Sge {
-    /// Where the bytes start, as the region numbers its addresses.
+    /// The first byte, as the region numbers its addresses.
     pub addr: u64,
     /// How many bytes. Here zero means none (the verbs layer maps its own rule to this).
     pub len_bytes: u32,
@@ -56,7 +55,7 @@ pub struct Sge {
     pub lkey: LKey,
 }
 
-/// Who reaches for memory from afar: the responder's queue pair.
+/// The responder's queue pair, on whose behalf a peer accesses memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Accessor {
     /// The protection domain of the queue pair.
@@ -106,8 +105,8 @@ impl BindMw {
     }
 }
 
-/// Why an access was refused. The first three are told to a peer as a remote
-/// access error, and to the owner as a local protection error.
+/// The reason for which an access was refused. A peer sees the first three as a remote access error, the owner as a
+/// local protection error.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum MemoryError {
     /// The key names nothing alive.
@@ -142,13 +141,13 @@ impl MemoryError {
 /// Memory under keys. Every method checks everything, every time: a region may
 /// be deregistered between two packets of one message.
 pub trait Memory {
-    /// Copies `out.len()` bytes, from `offset` on, of what the list `sgl` names.
-    /// The list must hold that many bytes after `offset` (`OutOfBounds` if not).
+    /// Copies `out.len()` bytes from the buffers of the list `sgl`, from `offset` on. The list must hold that many
+    /// bytes after `offset` (`OutOfBounds` if not).
     fn gather(&self, pd: PdId, sgl: &[Sge], offset: u64, out: &mut [u8]) -> Result<(), MemoryError>;
 
-    /// Copies `data` to what the list `sgl` names, from `offset` on. Needs `LOCAL_WRITE`.
-    /// Bytes become visible in ascending order as far as an aligned last word is
-    /// concerned: who sees the last byte sees all before it.
+    /// Copies `data` to the buffers of the list `sgl`, from `offset` on. Needs `LOCAL_WRITE`. Bytes become visible
+    /// in ascending order as far as an aligned last word is concerned: a reader that sees the last byte sees all
+    /// before it.
     fn scatter(&self, pd: PdId, sgl: &[Sge], offset: u64, data: &[u8]) -> Result<(), MemoryError>;
 
     /// Checks that the whole list may be used, `write` for the receiving side.
@@ -178,9 +177,8 @@ pub trait Memory {
     /// Writes eight bytes at a peer's request, in one store. Needs `REMOTE_WRITE`.
     fn remote_atomic_write(&self, who: Accessor, rkey: RKey, addr: u64, value: [u8; 8]) -> Result<(), MemoryError>;
 
-    /// Makes what was written before visible to everybody. `range`, address and length, is
-    /// checked; without one all of the region or window is meant. `access` is which of the two
-    /// flush rights it takes.
+    /// Makes earlier writes visible to all observers. `range` (address and length) is checked; `None` means the
+    /// whole region or window. `access` names the flush right that is needed.
     fn remote_flush(
         &self,
         who: Accessor,

@@ -24,7 +24,7 @@ pub struct RecvMeta {
 pub struct Transmit {
     /// Its length from BTH to pad; the ICRC is yet to come.
     pub len_bytes: usize,
-    /// Where to.
+    /// The destination.
     pub address: AddressVector,
     /// The UDP source port of its flow.
     pub source_port: u16,

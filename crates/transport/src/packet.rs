@@ -1,7 +1,7 @@
 //! Building packets: base transport header, extension headers, payload, pad.
 //!
-//! Shared by all services. The bytes of a message are copied exactly once, from
-//! where the work request says into the packet. What a packet says is not decided here.
+//! Shared by all services. The bytes of a message are copied exactly once, from the buffers of the work request into
+//! the packet. The requesters and responders decide the contents.
 
 use wire::Bth;
 

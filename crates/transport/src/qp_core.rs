@@ -1,4 +1,4 @@
-//! What every queue pair has, whatever its service: identity, attributes, queues, counters.
+//! The state that all queue pairs share: identity, attributes, queues, counters.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -26,9 +26,9 @@ pub(crate) struct QpCore {
     pub(crate) caps: QpCaps,
     pub(crate) signal_all: bool,
     pub(crate) shared_recv: bool,
-    /// Where the buffers of receive WQEs must lie: the queue pair's domain, or that of its shared queue.
+    /// The protection domain of receive buffers: the queue pair's, or that of its shared queue.
     pub(crate) recv_pd: PdId,
-    /// What the opcodes of the service have beyond those of RC or UC: the high bits of XRC's.
+    /// The high bits of XRC's opcodes; zero for RC and UC, whose codes are tabled.
     opcode_bits: u8,
     pub(crate) tuning: Tuning,
     secret: u64,
@@ -90,8 +90,8 @@ impl QpCore {
         self.attr.packet_mtu().bytes()
     }
 
-    /// Payload bytes that a message of one packet may have: a peer whose port carries more than ours may
-    /// send what was agreed.
+    /// The most payload of a message of one packet. A peer whose port carries more than ours may send as much as was
+    /// agreed.
     pub(crate) fn longest_single_packet(&self) -> usize {
         self.attr.path_mtu.bytes() as usize
     }
@@ -136,8 +136,8 @@ impl QpCore {
         }
     }
 
-    /// A new cookie for the peer, if selective retransmission may be agreed on. Earlier ones, which earlier peers
-    /// know, tell nothing about it.
+    /// A new cookie for the peer, if selective retransmission is enabled. It cannot be derived from earlier cookies,
+    /// which earlier peers know.
     pub(crate) fn draw_cookie(&mut self) -> Option<Cookie> {
         let mut hasher = DefaultHasher::new();
         (self.secret, self.cookies_drawn).hash(&mut hasher);
@@ -153,7 +153,7 @@ impl QpCore {
         if self.shared_recv { host.take_shared_recv() } else { self.rq.take().map(|(wr, _)| wr) }
     }
 
-    /// Completes the oldest send WQE, which went well. Unsignaled ones leave no trace.
+    /// Completes the oldest send WQE with success. Unsignaled ones leave no completion.
     pub(crate) fn complete_head(&mut self, host: &mut impl Host) {
         let Some(wqe) = self.sq.head() else { return };
         let signaled = self.signal_all || wqe.flags.contains(SendFlags::SIGNALED);

@@ -1,11 +1,11 @@
-//! Why a queue pair failed, in words that a person can act on.
+//! The reason for which a queue pair failed, in words that a person can act on.
 
 use core::fmt;
 
 use crate::completion::Status;
 use crate::memory::MemoryError;
 
-/// Why a queue pair left its working states by itself.
+/// The reason for which a queue pair left its working states by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
     /// `modify_qp` asked for it.

@@ -1,5 +1,5 @@
-//! What a queue pair may do in which state: the table of state transitions, the
-//! checks of `modify_qp` against it, and the checks of work requests as they are posted.
+//! The states of a queue pair: the table of state transitions, the checks of `modify_qp` against it, and the checks
+//! of work requests as they are posted.
 //!
 //! ```text
 //!             INIT       RTR        RTS            RTS ─► SQD ─► RTS   (drain the send queue)
@@ -23,12 +23,12 @@ pub(crate) use post::{check_recv, check_send, unsupported};
 
 use crate::attr::QpState;
 
-/// Whether packets are looked at (IB specification 10.3.1).
+/// Whether the queue pair takes packets in this state (IB specification 10.3.1).
 pub(crate) fn receives(state: QpState) -> bool {
     matches!(state, QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe)
 }
 
-/// Whether requests go on: answers to them are looked at, and timers run (IB specification 10.3.1).
+/// Whether requests proceed in this state: responses are taken, and timers run (IB specification 10.3.1).
 pub(crate) fn completes(state: QpState) -> bool {
     matches!(state, QpState::Rts | QpState::Sqd)
 }

@@ -1,4 +1,4 @@
-//! Work requests: what the caller asks for.
+//! Work requests.
 
 use smallvec::SmallVec;
 use wire::{FlushLevel, FlushPlacement, Gid, QKey, Qpn, RKey};
@@ -22,14 +22,14 @@ bitflags::bitflags! {
     }
 }
 
-/// What a send work request does.
+/// The operation of a send work request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendOp {
     /// Into the peer's next receive WQE.
     Send,
-    /// Likewise, with 32 bits of immediate data in host order.
+    /// The same with 32 bits of immediate data in host order.
     SendImm(u32),
-    /// Likewise, and invalidates a key of the peer.
+    /// The same; it also invalidates a key of the peer.
     SendInvalidate(RKey),
     /// Into the peer's memory.
     Write(RemoteAddr),
@@ -39,19 +39,19 @@ pub enum SendOp {
     Read(RemoteAddr),
     /// On eight bytes of the peer's memory; the old value comes back.
     Atomic(RemoteAddr, AtomicOp),
-    /// Into eight bytes of the peer's memory at once: nobody sees a part of them. It is in order
-    /// with READs and atomics and counts as one of them.
+    /// Into eight bytes of the peer's memory in one store. It is in order with READs and atomics and counts as one
+    /// of them.
     AtomicWrite(RemoteAddr),
-    /// Completes when what was written to the peer's memory before is where it is to be. It
-    /// has no payload, and counts as a READ.
+    /// Completes when earlier writes to the peer's memory have reached the placement. It has no payload, and counts
+    /// as a READ.
     Flush {
-        /// From where on; the key alone counts for [`FlushLevel::MR`].
+        /// The first byte; only the key counts for [`FlushLevel::MR`].
         remote: RemoteAddr,
         /// How many bytes, for [`FlushLevel::RANGE`].
         len_bytes: u32,
-        /// Where it is to be.
+        /// The placement that the writes must reach.
         placement: FlushPlacement,
-        /// How much it is about.
+        /// A range or the whole region.
         level: FlushLevel,
     },
     /// Invalidates a key of our own.
@@ -144,7 +144,7 @@ impl Payload {
     }
 }
 
-/// Where packets go: the part of an address handle that RoCEv2 uses.
+/// The path of packets: the part of an address handle that RoCEv2 uses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct AddressVector {
     /// Our own address.
@@ -183,13 +183,13 @@ pub struct UdDestination {
 pub struct SendWr {
     /// The caller's own number, given back in the completion.
     pub wr_id: u64,
-    /// What to do.
+    /// The operation.
     pub op: SendOp,
-    /// How.
+    /// Its flags.
     pub flags: SendFlags,
     /// The bytes to send, or where the result goes (READ, atomics).
     pub payload: Payload,
-    /// Where to, on a UD queue pair only. Apart from the rest, which is moved about more quickly that way.
+    /// The destination, on a UD queue pair only. It is boxed because that makes the request smaller to move.
     pub datagram: Option<Box<UdDestination>>,
     /// Which shared receive queue of the peer, on an XRC initiator only: its number, 24 bits.
     /// Every request has one, WRITEs and READs too: it tells the protection domain of the keys.
@@ -201,7 +201,7 @@ pub struct SendWr {
 pub struct RecvWr {
     /// The caller's own number, given back in the completion.
     pub wr_id: u64,
-    /// Where the bytes go.
+    /// The receive buffers.
     pub sgl: Sgl,
 }
 

@@ -7,7 +7,6 @@ use transport::{
 };
 use wire::{Gid, Qpn};
 
-use crate::clock;
 use crate::engine::scratch::Scratch;
 use crate::engine::{Engine, EngineRef};
 use crate::error::{Error, PostFailure};

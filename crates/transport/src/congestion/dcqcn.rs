@@ -14,7 +14,7 @@
 //!    one of them F times                       target += R_AI, then likewise      additive
 //!    both more than F times                    target += i R_HAI, then likewise   hyper
 //! ```
-//! Nothing of this exists before the first CNP, and nothing after the rate has come back to the line's.
+//! A queue pair has no rate limit before the first CNP, and none after the rate has returned to the line rate.
 
 use core::time::Duration;
 
@@ -24,8 +24,8 @@ use crate::time::Time;
 /// Parameters of DCQCN. The defaults are those of the paper where it names them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dcqcn {
-    /// Packets leave as ECN-capable, marks are told by CNPs, and CNPs are obeyed. Without it a CNP takes a
-    /// part of the window, once per window.
+    /// Packets leave as ECN-capable, the receiver reports marks by CNPs, and the sender obeys CNPs. Without it a CNP
+    /// takes a part of the window, once per window.
     pub enabled: bool,
     /// Rate in bytes per second at which there is no limit any more.
     pub line_rate: u64,
@@ -37,7 +37,7 @@ pub struct Dcqcn {
     pub hyper_increase: u64,
     /// g is one over this.
     pub alpha_divisor: u32,
-    /// Without a CNP for so long alpha shrinks once.
+    /// Alpha decays once per this time without a CNP.
     pub alpha_timer: Duration,
     /// Time of an increase.
     pub increase_timer: Duration,
@@ -47,8 +47,8 @@ pub struct Dcqcn {
     pub fast_recovery_steps: u32,
     /// Shortest time between two CNPs of one queue pair.
     pub cnp_interval: Duration,
-    /// Packets may leave so much before their time, several at once: at high rates a system call carries
-    /// many, at low rates every packet waits for its time. (Larger bursts make an incast's queue and cuts larger.)
+    /// Packets may leave this long before their time, several at once. At high rates one system call carries many;
+    /// at low rates every packet waits. (Larger bursts lengthen an incast's queue and deepen the cuts.)
     pub burst: Duration,
 }
 
@@ -71,7 +71,7 @@ impl Default for Dcqcn {
     }
 }
 
-/// After so many increases by time alone without one packet, the limit is forgotten.
+/// The limit ends after this many increases by time alone without one packet.
 const MAX_IDLE_STEPS: u64 = 4000;
 
 /// The rate limit of a queue pair that received CNPs.
@@ -168,7 +168,7 @@ impl RateLimit {
         Duration::from_nanos((bytes as f64 * 1e9 / self.rate) as u64)
     }
 
-    /// What the passing of time brings.
+    /// Applies the timers that have passed: alpha decay and rate increases.
     fn pass(&mut self, now: Time) {
         let g = 1.0 / f64::from(self.parameters.alpha_divisor.max(1));
         let mut steps = 0;

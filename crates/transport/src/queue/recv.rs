@@ -29,6 +29,7 @@ impl RecvQueue {
             return Err(PostError::QueueFull { capacity: self.capacity });
         }
         self.wqes.push_back(wr);
+        debug_assert!(self.wqes.len() <= self.capacity as usize, "the queue holds what its capacity allows");
         Ok(())
     }
 

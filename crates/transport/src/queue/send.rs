@@ -85,6 +85,7 @@ impl SendQueue {
             executed: false,
             as_single_writes: false,
         });
+        debug_assert!(packets <= 1 << 23, "the PSNs of one request are comparable");
         self.next_psn = self.next_psn.add(packets);
         self.cost += u64::from(len_bytes) + u64::from(packets) * PACKET_OVERHEAD_BYTES;
     }

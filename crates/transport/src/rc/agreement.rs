@@ -1,8 +1,8 @@
 //! The agreement on selective retransmission: how two Longarm ends make it, and how packets prove it.
 //!
-//! Each direction of a connection has an agreement of its own, made in packets that are in sequence, so it works
-//! however the two queue pairs were connected. The responder draws a [`Cookie`]. Whoever proves it has read the
-//! responder's packets; a blind attacker has not.
+//! Each direction of a connection has its own agreement, made in packets that are in sequence. So it needs no help
+//! of the connection setup. The responder draws a [`Cookie`]. A peer that proves the cookie has read the responder's
+//! packets; a blind attacker has not.
 //!
 //! ```text
 //!  requester                                responder
@@ -43,7 +43,7 @@ impl ResponderAgreement {
         ResponderAgreement { cookie, mark, ..ResponderAgreement::default() }
     }
 
-    /// Whether a request that carries `mark` may be looked at at all.
+    /// Whether a request with `mark` may be processed.
     #[inline]
     pub(super) fn admits(&mut self, mark: Mark, psn: Psn, expected: Psn) -> bool {
         !self.agreed || mark == self.mark || self.admits_unmarked(psn, expected)
@@ -79,7 +79,7 @@ impl ResponderAgreement {
         self.peer_understands
     }
 
-    /// What answers carry.
+    /// The mark of responses.
     pub(super) fn answer_mark(&self) -> Mark {
         if self.peer_understands { self.mark } else { Mark::NONE }
     }
@@ -94,7 +94,7 @@ impl ResponderAgreement {
         self.cookie.filter(|_| self.agreed)
     }
 
-    /// What our packets carry that need a whole cookie; the peer has been told, or will be.
+    /// The cookie for packets of ours that must carry one whole. The peer has been told, or will be.
     pub(super) fn own(&self) -> Option<Cookie> {
         self.cookie.filter(|_| self.peer_understands)
     }
@@ -105,7 +105,7 @@ impl ResponderAgreement {
     }
 }
 
-/// What kind of answer it is.
+/// The kind of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AnswerKind {
     /// To what is outstanding: a request has arrived.
@@ -119,7 +119,7 @@ pub(super) enum AnswerKind {
 /// The requester's half.
 #[derive(Debug, Default)]
 pub(super) struct RequesterAgreement {
-    /// What requests carry.
+    /// The mark of requests.
     mark: Mark,
     /// The peer's, once it has told us.
     cookie: Option<Cookie>,
@@ -186,7 +186,7 @@ impl RequesterAgreement {
                 *self = RequesterAgreement { mark, cookie: Some(cookie), strict: true };
             }
             _ if was_made => *self = RequesterAgreement::new(true),
-            // Who sends a NAK may not have had a request in its turn, and so no offer.
+            // A peer that sends a NAK may not have had a request in sequence, and so no offer.
             _ if mark == Mark::NONE && answer == AnswerKind::Positive => *self = RequesterAgreement::new(false),
             // The peer understands the offer; an ACK will tell the cookie.
             _ => {}

@@ -1,8 +1,7 @@
-//! The completer: what the peer's responses say about the WQEs that wait for them.
+//! The completer: takes responses and completes the WQEs that wait for them.
 //!
-//! Responses come in PSN order. An acknowledge covers everything before it, but
-//! never a READ or atomic whose own response is missing: then that response was
-//! lost, and the request is sent again from there (implied NAK, 9.7.5.1.2).
+//! Responses come in PSN order. An ACK covers everything before it, but never a READ or atomic whose own response is
+//! missing: then that response was lost, and the request is sent again from there (implied NAK, 9.7.5.1.2).
 
 use wire::{Aeth, NakCode, Operation, Packet, Piggyback, Psn, SyndromeKind};
 
@@ -19,7 +18,7 @@ use crate::time::Time;
 use crate::wr::{Payload, SendOp};
 
 impl RcRequester {
-    /// Takes in an ACK, a NAK, or a response with data.
+    /// Takes an ACK, a NAK, or a response with data.
     pub(super) fn handle_response(
         &mut self,
         core: &mut QpCore,
@@ -30,8 +29,7 @@ impl RcRequester {
         self.check_mark(packet, core)?;
         self.retry.answered();
         match packet.info().operation {
-            Operation::ReadResponse => self.handle_read_response(core, packet, now, host),
-            Operation::AtomicAcknowledge => self.handle_atomic_response(core, packet, now, host),
+            Operation::ReadResponse | Operation::AtomicAcknowledge => self.handle_data(core, packet, now, host),
             Operation::SelectiveAcknowledge => self.handle_selective(core, packet, now, host),
             _ => self.handle_acknowledge(core, packet, now, host),
         }
@@ -48,7 +46,7 @@ impl RcRequester {
         self.handle_aeth(core, packet.psn(), aeth, now, host)
     }
 
-    /// Takes in the acknowledge that a request has brought along, which is proven.
+    /// Takes the ACK that a request has carried, which the cookie has proven.
     pub(super) fn handle_piggyback(
         &mut self,
         core: &mut QpCore,
@@ -223,7 +221,8 @@ impl RcRequester {
         Ok(false)
     }
 
-    fn handle_read_response(
+    /// Takes the packet of a READ response, or the response to an atomic, whose turn it is.
+    fn handle_data(
         &mut self,
         core: &mut QpCore,
         packet: &Packet<'_>,
@@ -234,42 +233,14 @@ impl RcRequester {
             return Err(DropReason::OutOfSequence);
         }
         check_ack_syndrome(packet.aeth())?;
-        let mtu = u64::from(core.mtu());
-        let Some(head) = core.sq.head() else { return Err(self.bad_response()) };
-        let offset = self.una.distance(head.first_psn).max(0) as u64 * mtu;
-        let expected = match head.op {
-            SendOp::Read(_) => (u64::from(head.len_bytes) - offset).min(mtu),
-            // A READ response of no bytes says that it is done (Annex A19).
-            SendOp::AtomicWrite(_) | SendOp::Flush { .. } => 0,
-            _ => return Err(self.bad_response()),
-        };
-        if packet.payload().len() as u64 != expected {
+        let head = core.sq.head().expect("an outstanding PSN lies in a WQE");
+        let original = packet.atomic_ack().map(|eth| eth.original.to_ne_bytes());
+        let data = original.as_ref().map_or(packet.payload(), |value| value);
+        let offset = self.una.distance(head.first_psn).max(0) as u64 * u64::from(core.mtu());
+        if !fits_request(core, head, packet.info().operation, offset, data) {
             return Err(self.bad_response());
         }
-        if let Err(refused) = store(core, head, offset, packet.payload(), host) {
-            self.failure = Some(QpFailure::SendQueue(Reason::LocalMemory(refused)));
-            return Ok(());
-        }
-        self.move_una(core, self.una.next(), now, host);
-        Ok(())
-    }
-
-    fn handle_atomic_response(
-        &mut self,
-        core: &mut QpCore,
-        packet: &Packet<'_>,
-        now: Time,
-        host: &mut impl Host,
-    ) -> Result<(), DropReason> {
-        if !self.acknowledge_before(core, packet.psn(), now, host)? {
-            return Err(DropReason::OutOfSequence);
-        }
-        check_ack_syndrome(packet.aeth())?;
-        let original = packet.atomic_ack().ok_or(DropReason::BadResponse)?.original;
-        let Some(head) = core.sq.head().filter(|head| matches!(head.op, SendOp::Atomic(..))) else {
-            return Err(self.bad_response());
-        };
-        if let Err(refused) = store(core, head, 0, &original.to_ne_bytes(), host) {
+        if let Err(refused) = store(core, head, offset, data, host) {
             self.failure = Some(QpFailure::SendQueue(Reason::LocalMemory(refused)));
             return Ok(());
         }
@@ -281,6 +252,20 @@ impl RcRequester {
     fn bad_response(&mut self) -> DropReason {
         self.failure = Some(QpFailure::SendQueue(Reason::BadResponse));
         DropReason::BadResponse
+    }
+}
+
+/// Whether a response of this kind with this data answers the request at the head of the queue.
+fn fits_request(core: &QpCore, head: &SendWqe, operation: Operation, offset: u64, data: &[u8]) -> bool {
+    let len_bytes = data.len() as u64;
+    match (operation, head.op) {
+        (Operation::AtomicAcknowledge, SendOp::Atomic(..)) => true,
+        (Operation::ReadResponse, SendOp::Read(_)) => {
+            len_bytes == (u64::from(head.len_bytes) - offset).min(core.mtu().into())
+        }
+        // A READ response of no bytes says that the request is executed (Annex A19).
+        (Operation::ReadResponse, SendOp::AtomicWrite(_) | SendOp::Flush { .. }) => len_bytes == 0,
+        _ => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Delayed ACKs: the responder's ACK for requests that did not ask for one.
 //!
-//! A Longarm requester does not ask for an ACK where nobody waits for the completion. The ACK leaves
+//! A Longarm requester does not ask for an ACK for an unsignaled request. The ACK leaves
 //! together with the next one that is asked for, or else after a delay that is shorter than the requester's first
 //! probe. So a program that answers each message with one of its own pays for one ACK in many messages.
 

@@ -8,9 +8,9 @@
 //!  (peer's requester) ── requests ─► responder ─► memory, receive completions
 //!  (peer's completer) ◄─ responses ─ responder
 //! ```
-//! The requester builds request packets from WQEs and sends them again after a
-//! loss. The completer reads the responses and completes WQEs. Both share the
-//! state in [`RcRequester`]. The responder carries out the peer's requests.
+//! The requester builds request packets from WQEs and sends them again after a loss. The completer reads the
+//! responses and completes WQEs. Both share the state in [`RcRequester`]. The responder executes the peer's
+//! requests.
 
 mod agreement;
 mod completer;
@@ -46,8 +46,8 @@ use requester::RcRequester;
 use responder::RcResponder;
 use response::PiggybackAck;
 
-/// A congestion notification that cannot be proven counts so long after a packet was sent, and a loss corroborates
-/// it so long.
+/// An unproven congestion notification counts for this long after a packet was sent. A loss corroborates it for as
+/// long.
 const LATELY: Duration = Duration::from_millis(10);
 
 /// The RC part of a queue pair.
@@ -90,8 +90,8 @@ impl RcQp {
         self.note_drained(core, host);
     }
 
-    /// The queue pair enters the error state: what a message had taken is given back.
-    /// Responses that are due (a NAK above all) still leave.
+    /// The queue pair enters the error state: the receive WQE of an unfinished message is flushed. Responses that
+    /// are due (a NAK above all) still leave.
     pub(crate) fn failed(&mut self, core: &mut QpCore, host: &mut impl Host) {
         self.requester.stop();
         self.pace = RcPacing::default();
@@ -131,8 +131,8 @@ impl RcQp {
         outcome
     }
 
-    /// A request that brings an acknowledge along is the acknowledge, and then the request; from a peer that proves
-    /// it by the cookie it once told us. The packet is taken if the request is.
+    /// A request that carries an ACK: the ACK first, and then the request. The peer proves it by the cookie that it
+    /// once told us. The packet counts as taken if the request is.
     fn handle_piggybacked(
         &mut self,
         core: &mut QpCore,
@@ -183,8 +183,8 @@ impl RcQp {
         outcome
     }
 
-    /// Responses that carry data or a NAK go first, then requests, and a plain
-    /// acknowledge last: it is the shortest packet and so fits the end of a batch.
+    /// READ responses and NAKs go first, then requests, and a plain ACK last: it is the shortest packet and so fits
+    /// the end of a batch.
     pub(crate) fn poll_transmit(
         &mut self,
         core: &mut QpCore,
@@ -197,7 +197,7 @@ impl RcQp {
             return Some(self.pace.notify(core, cookie.unwrap_or_default(), out));
         }
         if self.pace.is_limited() && self.pace.must_wait(core, now) {
-            // What says no more than an acknowledge does not wait.
+            // A short response does not wait for its time.
             let is_short = self.responder.has_urgent() && !self.responder.sends_data();
             return if is_short { self.poll_responder(core, out, host) } else { None };
         }
@@ -224,8 +224,8 @@ impl RcQp {
         self.poll_responder(core, out, host)
     }
 
-    /// The acknowledge that the next request may bring along. Several packets that leave together are one group, of
-    /// which a plain acknowledge is the shorter end; so this is for a request that leaves alone.
+    /// The ACK that the next request may carry. Packets that leave together are one group, and a plain ACK fits its
+    /// end; so only a request that leaves alone carries an ACK.
     fn piggyback_ack(&self, core: &QpCore, now: Time) -> Option<PiggybackAck> {
         let alone = self.requester.peer_takes_piggybacks && self.last_sent != now;
         if alone { self.responder.lone_ack(core) } else { None }
@@ -251,7 +251,7 @@ impl RcQp {
         }
     }
 
-    /// From now on requests that were never sent leave, or do not.
+    /// Holds requests that were never sent, or releases them.
     pub(crate) fn hold_requests(&mut self, hold: bool) {
         self.requester.held = hold;
     }
@@ -291,7 +291,7 @@ impl RcQp {
         self.pace.rate()
     }
 
-    /// Congestion is notified: by the peer, if that can be proven; else perhaps (docs/security.md).
+    /// Takes a CNP. It counts in full if the cookie proves it, else by the evidence for it (docs/security.md).
     fn handle_cnp(&mut self, core: &mut QpCore, packet: &Packet<'_>, now: Time) -> Result<(), DropReason> {
         let evidence = self.evidence_of(packet, now)?;
         core.counters.rx_cnps += 1;
@@ -324,7 +324,7 @@ impl RcQp {
         self.requester.awaits_answer()
     }
 
-    /// What may be acknowledged in a while is acknowledged with what leaves next.
+    /// Makes a delayed ACK due.
     pub(crate) fn ack_now(&mut self) {
         self.responder.ack_now();
     }
@@ -347,7 +347,7 @@ impl RcQp {
         self.responder.own_cookie()
     }
 
-    /// The event that SQD promised, once nothing is on the way any more (10.3.1, SQD).
+    /// Gives the event for SQD once nothing is outstanding (10.3.1, SQD).
     fn note_drained(&mut self, core: &QpCore, host: &mut impl Host) {
         if self.drained_event_due && core.state() == QpState::Sqd && self.requester.is_drained() {
             self.drained_event_due = false;
@@ -356,8 +356,8 @@ impl RcQp {
     }
 }
 
-/// Whether the outcome of a packet shows that its PSN was right, or near: a mark of congestion on anything else may
-/// be anybody's.
+/// Whether the outcome of a packet shows that its PSN was right, or near. Anybody may have sent a congestion mark on
+/// any other packet.
 fn is_from_a_peer_in_sequence(outcome: Result<(), DropReason>) -> bool {
     matches!(outcome, Ok(()) | Err(DropReason::OutOfSequence | DropReason::ReceiverNotReady))
 }

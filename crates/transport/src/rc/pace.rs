@@ -1,5 +1,5 @@
-//! The pace of a reliable connection: the congestion notifications that it owes its peer, and when its own next
-//! packet may leave. While no CNP has come, all of this is one comparison.
+//! The pacing of a reliable connection: the congestion notifications that it owes its peer, and the time of its own
+//! next packet. Before the first CNP this costs one comparison.
 
 use wire::{Bth, Cnp, Cookie, Opcode};
 
@@ -19,7 +19,7 @@ const ECT_0: u8 = 0b10;
 pub(super) struct RcPacing {
     notifier: Notifier,
     limit: Option<Box<RateLimit>>,
-    /// When a notification that nobody can prove last counted.
+    /// The time of the last unproven notification that counted.
     unproven_at: Option<Time>,
     waits_until: Option<Time>,
 }
@@ -47,8 +47,8 @@ impl RcPacing {
         core.transmit(builder.finish())
     }
 
-    /// A CNP has come. The first one finds packets leaving at `rate` bytes per second. One that nobody can prove
-    /// counts at most once per interval.
+    /// A CNP has come. The first one finds packets leaving at `rate` bytes per second. An unproven one counts at
+    /// most once per interval.
     pub(super) fn notified(&mut self, core: &QpCore, rate: u64, evidence: Evidence, now: Time) {
         if evidence != Evidence::Proven {
             let interval = core.tuning.dcqcn.cnp_interval;
@@ -84,7 +84,7 @@ impl RcPacing {
         blocked.is_some()
     }
 
-    /// Until when data waits.
+    /// The time until which data waits.
     #[inline]
     pub(super) fn waits_until(&self) -> Option<Time> {
         self.waits_until

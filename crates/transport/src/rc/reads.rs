@@ -1,9 +1,10 @@
-//! The parts in which READs were asked for: how one that is sent again may be cut.
+//! Outstanding READs and atomics, and the parts in which READs were asked for: a retransmission may be cut only
+//! there.
 //!
-//! A peer takes a duplicate READ only if it lies within a request that it has carried out, and nobody here
-//! knows which requests arrived. So a READ sent again never crosses the end of a part that was ever asked for.
-//! Linux's software driver also forgets the front of a request when a later part of it is asked for again. So a
-//! part that does not begin where a request first did is not asked for before everything ahead of it is there.
+//! A peer takes a duplicate READ only if it lies within a request that it has executed, and the requester does not
+//! know which requests arrived. So a retransmitted READ never crosses the end of a part that was ever asked for.
+//! Linux's software driver also forgets the front of a request when a later part of it is asked for again. So a part
+//! that does not begin where a request first did is not asked for before everything ahead of it is there.
 
 use std::collections::VecDeque;
 
@@ -60,7 +61,7 @@ impl OutstandingReads {
     }
 }
 
-/// Where parts of READs ended that were ever asked for, beyond what is acknowledged, in PSN order.
+/// The ends of all parts of READs that were ever asked for, beyond the acknowledged ones, in PSN order.
 #[derive(Debug, Default)]
 pub(super) struct ReadParts {
     ends: VecDeque<PartEnd>,

@@ -1,7 +1,7 @@
-//! Request packets that came before their turn, kept by the responder until those before them are there.
+//! Request packets ahead of sequence, which the responder keeps until those before them have come.
 //!
-//! Nothing about them is checked or carried out here: each is handled in its turn, as if it arrived then.
-//! So keeping them changes no order and no answer; it only saves the peer from sending them again.
+//! Nothing about them is checked or executed here: the responder handles each in its turn, as if it arrived then. So
+//! keeping them changes no order and no answer; it only saves the peer from sending them again.
 //!
 //! Bounds: a queue pair keeps packets of one bitmap, [`Sack::BITS`], so at most 1 MiB of payload; all queue pairs
 //! of a device together no more than its [`ReorderBudget`](crate::ReorderBudget).
@@ -12,17 +12,17 @@ use wire::{Psn, Sack};
 
 use crate::budget::BudgetShare;
 
-/// What a kept packet costs beside its bytes.
+/// The cost of a kept packet beside its bytes.
 const OVERHEAD_BYTES: usize = 64;
 
-/// What became of a packet.
+/// The outcome of an attempt to keep a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum KeepOutcome {
     /// It is kept.
     New,
     /// It was kept before.
     Already,
-    /// Another packet with its PSN was kept. One of the two is not the peer's: neither is kept.
+    /// Another packet with its PSN was kept. One of the two is forged: neither is kept.
     Conflict,
     /// There is no room for it.
     NoRoom,
@@ -64,6 +64,7 @@ impl Reorder {
             return KeepOutcome::NoRoom;
         }
         self.packets.insert(at, (psn, bytes.into()));
+        debug_assert!(self.packets.len() < Sack::BITS as usize, "one bitmap covers the kept packets");
         KeepOutcome::New
     }
 
@@ -85,7 +86,7 @@ impl Reorder {
         self.refused.is_some_and(|refused| !refused.before(expected))
     }
 
-    /// The packet whose turn it is, if it is here. Those whose turn is over are forgotten.
+    /// The packet with PSN `expected`, if it is kept. Older ones are dropped.
     pub(super) fn take(&mut self, expected: Psn) -> Option<Box<[u8]>> {
         while self.packets.front().is_some_and(|(psn, _)| !expected.before(*psn)) {
             let (psn, bytes) = self.packets.pop_front()?;
@@ -102,7 +103,7 @@ impl Reorder {
         self.packets.back().map(|(psn, _)| *psn)
     }
 
-    /// What is kept, counted from `psn`; everything from there to before `expected` has been carried out.
+    /// The bitmap of kept packets, counted from `psn`; all from there to before `expected` have been executed.
     pub(super) fn sack(&self, psn: Psn, expected: Psn) -> Sack {
         let mut sack = Sack::default();
         let done = expected.distance(psn).clamp(0, Sack::BITS as i32);

@@ -26,7 +26,7 @@ pub(super) struct RequestPart {
     pub(super) step: u32,
     pub(super) psn: Psn,
     pub(super) ack_req: bool,
-    /// The acknowledge that it brings along.
+    /// The ACK that it carries.
     pub(super) piggyback_ack: Option<PiggybackAck>,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn build_request(
     let with_ack = piggyback_ack.and_then(|piggyback_ack| Some((opcode.with_acknowledge()?, piggyback_ack)));
     let (opcode, piggyback_ack) = with_ack.map_or((opcode, None), |(both, piggyback_ack)| (both, Some(piggyback_ack)));
     let solicited = last && wqe.flags.contains(SendFlags::SOLICITED) && wqe.op.uses_recv();
-    let bth = Bth { psn, ack_req, solicited, mark: mark, ..core.bth(opcode) };
+    let bth = Bth { psn, ack_req, solicited, mark, ..core.bth(opcode) };
     let mut builder = PacketBuilder::new(out, bth);
     if core.is_xrc() {
         builder.push(XrcEth { srq: wqe.xrc_srq }.encode());

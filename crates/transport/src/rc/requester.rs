@@ -1,10 +1,9 @@
 //! The requester: request packets from WQEs, in PSN order, within the window.
 //!
-//! It walks a cursor over the send queue. After a loss the cursor goes back to the
-//! oldest unacknowledged packet (go-back-N, 9.7.5.1.1) and the same code builds the
-//! packets again. A READ is asked for in parts no larger than the window allows, so
-//! that its response never overruns the socket it arrives at; after a loss it goes
-//! on at the first missing packet.
+//! It walks a cursor over the send queue. After a loss the cursor goes back to the oldest unacknowledged packet
+//! (go-back-N, 9.7.5.1.1) and the same code builds the packets again. A READ is asked for in parts no larger than
+//! the window, so that its response never overruns the socket it arrives at. After a loss it continues at the first
+//! missing packet.
 //!
 //! ```text
 //!   una              next (cursor)        sent
@@ -38,7 +37,7 @@ use crate::state;
 use crate::time::Time;
 use crate::wr::{SendFlags, SendOp};
 
-/// Packets of one message after which an acknowledge is asked for in any case, if the window is large.
+/// A message asks for an ACK at least every so many packets, if the window is large.
 const ACK_REQUEST_INTERVAL: u32 = 32;
 
 #[derive(Debug)]
@@ -56,27 +55,28 @@ pub(crate) struct RcRequester {
     pub(super) retry: RetryTimers,
     since_ack_request: u32,
     pub(super) probe: Probe,
-    /// Where and when the cursor last went back.
+    /// The PSN and the time of the last rewind.
     last_rewind: Option<(Psn, Time)>,
-    /// How often that was for nothing since the last progress.
+    /// Rewinds since then that brought no progress.
     pub(super) futile_rewinds: u32,
     /// Whether the peer has agreed to selective retransmission, and what proves it.
     pub(super) agreement: RequesterAgreement,
-    /// What arrived out of order and what is missing, while anything is.
+    /// The packets that arrived out of order and those that are missing, after a loss.
     pub(super) scoreboard: Option<Box<Scoreboard>>,
-    /// Window cost of what is neither acknowledged nor on the way, by the scoreboard.
+    /// Window cost of packets that have arrived or are lost, by the scoreboard: sent, not acknowledged, and not in
+    /// flight.
     pub(super) not_in_flight: u64,
-    /// The peer acknowledges in a while what does not ask for it.
+    /// The peer sends a delayed ACK for requests that do not ask for one.
     pub(super) peer_delays_acks: bool,
-    /// The peer understands requests that bring an acknowledge along.
+    /// The peer takes requests that carry an ACK.
     pub(super) peer_takes_piggybacks: bool,
-    /// The last PSN that has asked for an acknowledge.
+    /// The last PSN that asked for an ACK.
     asked: Option<Psn>,
-    /// Packets that may still leave before the room in the window is looked at again.
+    /// Packets that may still leave before the room in the window is computed again.
     burst: u32,
     /// Nothing that was never sent may leave.
     pub(super) held: bool,
-    /// The WQE at the cursor cannot be sent; it fails when those before it are done.
+    /// The reason for which the WQE at the cursor cannot be sent. It fails when those before it are done.
     pub(super) blocked: Option<Reason>,
     pub(super) failure: Option<QpFailure>,
 }
@@ -174,7 +174,7 @@ impl RcRequester {
         self.failure.take()
     }
 
-    /// Whether all that was posted was sent, and nothing of it is to be sent again now.
+    /// Whether all posted requests were sent, and none is to be sent again now.
     #[inline]
     pub(crate) fn has_sent_all(&self, core: &QpCore) -> bool {
         self.cursor.wqe == core.sq.len() && !self.probe.is_due() && self.scoreboard.is_none()
@@ -193,8 +193,8 @@ impl RcRequester {
         }
     }
 
-    /// Builds the next request packet, and carries out local operations on the way. Takes `along` if the packet
-    /// brings it along.
+    /// Builds the next request packet, and executes local operations before it. Takes `piggyback_ack` if the packet
+    /// carries it.
     pub(crate) fn poll_transmit(
         &mut self,
         core: &mut QpCore,
@@ -203,6 +203,7 @@ impl RcRequester {
         out: &mut [u8],
         host: &mut impl Host,
     ) -> Option<Transmit> {
+        self.debug_check(core);
         if self.probe.is_due() {
             return self.send_probe(core, now, out, host);
         }
@@ -225,7 +226,15 @@ impl RcRequester {
         }
     }
 
-    /// What is missing at the peer comes first: whether anything is, and may be sent now.
+    /// The cursor lies in the PSN window and in the send queue.
+    #[inline]
+    fn debug_check(&self, core: &QpCore) {
+        debug_assert!(!self.next.before(self.una) && !self.sent.before(self.next), "una <= next <= sent");
+        debug_assert!(self.cursor.wqe <= core.sq.len(), "the cursor is in the send queue");
+        debug_assert!(core.sq.is_empty() || !core.sq.end_psn().before(self.sent), "only posted requests are sent");
+    }
+
+    /// Missing packets come first: whether there are any, and whether one may be sent now.
     fn may_repair_now(&self, core: &QpCore) -> Option<bool> {
         let may_repair = self.may_repair(core)?;
         let state_allows = state::completes(core.state());
@@ -283,17 +292,17 @@ impl RcRequester {
         Some(core.transmit(len_bytes))
     }
 
-    /// Whether the packet at the cursor may bring an acknowledge along: it is a message of its own, was never sent,
-    /// is the last that leaves now, and stays within the path MTU.
+    /// Whether the packet at the cursor may carry an ACK: it is a message of its own, was never sent, is the last
+    /// that leaves now, and stays within the path MTU.
     fn may_piggyback(&self, core: &QpCore, wqe: &SendWqe) -> bool {
         let is_last = self.cursor.wqe + 1 == core.sq.len();
         let is_one = wqe.packets == 1 && wqe.len_bytes + (Piggyback::LEN + Cookie::LEN) as u32 <= core.mtu();
         self.peer_takes_piggybacks && is_last && is_one && !wqe.op.is_read_or_atomic() && self.is_new()
     }
 
-    /// A long WRITE goes to a peer like us as WRITEs of one packet each. Its packets then have one length, and
-    /// those that leave together are not cut behind the first, which alone would have an address. Decided
-    /// before the first packet leaves: what is sent again has the same form.
+    /// A long WRITE goes to a Longarm peer as WRITEs of one packet each. All its packets have the same length then,
+    /// so those that leave together form one group; otherwise the first, which alone has an address, would be
+    /// longer. Decided before the first packet leaves: retransmissions have the same form.
     fn choose_segmentation(&mut self, core: &mut QpCore) {
         let (is_new, is_longarm) = (self.is_new(), self.peer_delays_acks);
         if is_new && let Some(wqe) = core.sq.get_mut(self.cursor.wqe) {
@@ -301,31 +310,31 @@ impl RcRequester {
         }
     }
 
-    /// Whether an acknowledge is to be asked for whatever the message is: after many packets, and with the last that
-    /// may leave now, unless one that was asked for lately will come.
+    /// Whether to ask for an ACK, whatever the message is: after many packets, and with the last one that may leave
+    /// now, unless one was asked for lately.
     fn is_answer_due(&self, core: &QpCore, is_last: bool) -> bool {
         let (since, interval) = (self.since_ack_request + 1, self.ack_request_interval(core));
         since >= interval || is_last && (since >= interval / 2 || !self.awaits_answer())
     }
 
-    /// Several acknowledges a window, so that the loss of one packet or one acknowledge stops nothing; fewer where
-    /// it is large.
+    /// Several ACKs per window, so that the loss of one packet or one ACK stops nothing; fewer where the window is
+    /// large.
     fn ack_request_interval(&self, core: &QpCore) -> u32 {
         let part = if self.window_holds_groups(core) { 2 } else { 4 };
         (packets_in(self.congestion.window_bytes(), packet_cost(core)) / part).clamp(1, ACK_REQUEST_INTERVAL)
     }
 
-    /// Whether the end of a message asks for an acknowledge. Where nobody waits for its completion, and a peer like
-    /// us acknowledges it in a while by itself, an acknowledge at once would only cost both sides time.
+    /// Whether the end of a message asks for an ACK. If no completion depends on it, and a Longarm peer sends a
+    /// delayed ACK anyway, an immediate ACK would only cost both sides time.
     fn wants_answer(&self, core: &QpCore, wqe: &SendWqe) -> bool {
         let awaited = core.signal_all || wqe.flags.contains(SendFlags::SIGNALED) || wqe.op.is_read_or_atomic();
         let crowded = core.sq.len() * 2 > core.caps.max_send_wr as usize && (wqe.packets == 1 || !self.awaits_answer());
-        // Acknowledges bring credits: without them the requester would stop when they are used up.
+        // ACKs bring credits: without them the requester would stop when they are used up.
         let poor = self.credits.are_few_after(wqe);
         awaited || crowded || poor || !self.peer_delays_acks || core.state() != QpState::Rts
     }
 
-    /// Whether an acknowledge was asked for and has not come.
+    /// Whether an ACK was asked for and has not come.
     pub(crate) fn awaits_answer(&self) -> bool {
         self.una.before(self.sent) && self.asked.is_some_and(|asked| !asked.before(self.una))
     }
@@ -354,7 +363,7 @@ impl RcRequester {
         }
     }
 
-    /// Carries out the bind or invalidate at the cursor; `None` if it fails.
+    /// Executes the bind or invalidate at the cursor; `None` if it fails.
     fn execute_local(&mut self, core: &mut QpCore, host: &mut impl Host) -> Option<()> {
         let who = core.accessor();
         let wqe = core.sq.get_mut(self.cursor.wqe)?;
@@ -397,7 +406,7 @@ impl RcRequester {
     }
 }
 
-/// What a full packet takes of the window.
+/// The window cost of a full packet.
 fn packet_cost(core: &QpCore) -> u64 {
     u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES
 }

@@ -1,4 +1,4 @@
-//! The responder: carries out the peer's requests, each through the same named steps.
+//! The responder: executes the peer's requests, each through the same named steps.
 //!
 //! ```text
 //!  PSN ─► opcode order ─► operation allowed ─► length ─► receive WQE ─► key ─► execute ─► acknowledge
@@ -44,7 +44,7 @@ enum RcInbound {
     Write { rkey: RKey, addr: u64, left_bytes: u32, total_bytes: u32 },
 }
 
-/// Why a request is not carried out.
+/// The reason for which a request is not executed.
 #[derive(Debug)]
 enum RcRefusal {
     /// The peer broke a rule: NAK invalid request.
@@ -65,9 +65,9 @@ enum RcRefusal {
 pub(crate) struct RcResponder {
     expected: Psn,
     msn: u32,
-    /// Whose keys count: the queue pair's domain, for XRC that of the shared receive queue.
+    /// The protection domain of remote keys: the queue pair's, for XRC that of the shared receive queue.
     pd: PdId,
-    /// Where the buffers of receive WQEs must lie.
+    /// The protection domain of receive buffers.
     recv_pd: PdId,
     /// XRC: the shared receive queue of the message that is arriving.
     xrc_srq: u32,
@@ -75,7 +75,7 @@ pub(crate) struct RcResponder {
     responses: Responses,
     /// Results of the latest atomics, for duplicates.
     atomics: VecDeque<(Psn, u64)>,
-    /// A NAK is on its way for the expected PSN: the highest PSN seen since.
+    /// A NAK was sent for the expected PSN: the highest PSN seen since.
     ahead: Option<Psn>,
     /// Packets that came before their turn.
     reorder: Option<Box<Reorder>>,
@@ -84,7 +84,7 @@ pub(crate) struct RcResponder {
     delayed_ack: DelayedAck,
     /// An RNR NAK told the peer to wait with the expected PSN.
     receiver_not_ready: bool,
-    /// The last acknowledge said that no receive WQE is posted.
+    /// The last ACK said that no receive WQE is posted.
     advertised_empty: bool,
     failure: Option<QpFailure>,
 }
@@ -128,7 +128,7 @@ impl RcResponder {
         }
     }
 
-    /// A receive WQE was posted: tell a peer that was told there are none (9.7.7.2).
+    /// A receive WQE was posted: sends an ACK if the last one said that there are none (9.7.7.2).
     pub(crate) fn recv_posted(&mut self, core: &QpCore) {
         if core::mem::take(&mut self.advertised_empty) && !core.shared_recv {
             self.responses.acknowledge(self.expected.sub(1), self.msn);
@@ -234,8 +234,8 @@ impl RcResponder {
         if fits { Ok(()) } else { Err(RcRefusal::Invalid("opcodes out of order")) }
     }
 
-    /// Every request of a message names the same shared receive queue, which must be there.
-    /// It tells whose keys count.
+    /// Checks that every request of a message names the same shared receive queue, and that the queue exists. It
+    /// tells the protection domain of keys.
     fn check_xrc_srq(&mut self, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), RcRefusal> {
         let srq = packet.xrceth().ok_or(RcRefusal::Invalid("an XRC request without its header"))?.srq;
         if !packet.info().starts_message() && srq != self.xrc_srq {
@@ -297,7 +297,7 @@ impl RcResponder {
         Ok(())
     }
 
-    /// Tells the peer why not, and what becomes of this queue pair.
+    /// Queues the NAK, and sets the failure of this queue pair.
     fn refuse(&mut self, core: &mut QpCore, refusal: RcRefusal, host: &mut impl Host) -> DropReason {
         let (psn, msn) = (self.expected, self.msn);
         if let RcRefusal::NotReady = refusal {
@@ -329,7 +329,7 @@ impl RcResponder {
         dropped
     }
 
-    /// The receive WQE of the refused message completes with the reason.
+    /// Completes the receive WQE of the refused message with the reason.
     fn fail_inbound(&mut self, core: &mut QpCore, reason: Reason, host: &mut impl Host) {
         if let RcInbound::Send { wr, .. } = core::mem::take(&mut self.inbound) {
             let status = match reason {
@@ -378,14 +378,14 @@ impl RcResponder {
         }
     }
 
-    /// The acknowledge that waits, if it is all there is to say and may travel inside a request.
+    /// The waiting ACK, if it is the only response and a request may carry it.
     pub(crate) fn lone_ack(&self, core: &QpCore) -> Option<PiggybackAck> {
         let cookie = self.agreement.shared()?;
         let piggyback = self.responses.lone_ack(self.syndrome(core))?;
         Some(PiggybackAck { piggyback, cookie })
     }
 
-    /// A request has brought the acknowledge along.
+    /// A request has carried the ACK.
     pub(crate) fn ack_piggybacked(&mut self, core: &mut QpCore) {
         self.note_advertised(core);
         self.responses.drop_lone_ack();
@@ -408,7 +408,7 @@ impl RcResponder {
         self.agreement.shared()
     }
 
-    /// The syndrome of a positive acknowledge: how many receive WQEs are posted.
+    /// The syndrome of an ACK: the number of posted receive WQEs.
     fn syndrome(&self, core: &QpCore) -> Syndrome {
         match counts_credits(core) {
             true => Syndrome::ack(wire::credit_code(core.rq.len())),
@@ -416,7 +416,7 @@ impl RcResponder {
         }
     }
 
-    /// An acknowledge is about to tell of the receive WQEs that are posted.
+    /// An ACK with the number of posted receive WQEs is about to leave.
     fn note_advertised(&mut self, core: &QpCore) {
         if counts_credits(core) {
             self.advertised_empty = core.rq.is_empty();
@@ -424,7 +424,7 @@ impl RcResponder {
     }
 }
 
-/// Whether acknowledges tell how many receive WQEs are posted.
+/// Whether ACKs tell how many receive WQEs are posted.
 fn counts_credits(core: &QpCore) -> bool {
     !core.shared_recv && core.tuning.advertise_credits
 }

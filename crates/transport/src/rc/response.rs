@@ -1,8 +1,7 @@
-//! What the responder has to say, in PSN order, and the packets that say it.
+//! The queue of responses, in PSN order, and the packets that carry them.
 //!
-//! READ responses are built packet by packet when they leave; memory is read then.
-//! A plain acknowledge at the end of the queue is widened instead of followed by
-//! another: that is how acknowledges are coalesced (9.7.5.1.2).
+//! READ responses are built packet by packet when they leave; memory is read then. A plain ACK at the end of the
+//! queue is widened instead of followed by another: so ACKs are coalesced (9.7.5.1.2).
 
 use std::collections::VecDeque;
 
@@ -14,14 +13,14 @@ use crate::packet::PacketBuilder;
 use crate::qp_core::QpCore;
 use crate::rc::reorder::Reorder;
 
-/// A READ request whose response is under way.
+/// A READ request whose response is being sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadJob {
     /// PSN of the next response packet.
     pub(super) psn: Psn,
     /// The PSN after the last.
     pub(super) end: Psn,
-    /// Whose key it is.
+    /// The protection domain of the key.
     pub(super) pd: PdId,
     pub(super) addr: u64,
     pub(super) rkey: RKey,
@@ -30,7 +29,7 @@ pub(super) struct ReadJob {
     pub(super) msn: u32,
     /// No packet has left yet.
     pub(super) fresh: bool,
-    /// It was answered in whole before: nobody may be waiting for it.
+    /// It was answered in whole before: the peer may have the answer.
     pub(super) repeated: bool,
 }
 
@@ -51,7 +50,8 @@ pub(super) enum Response {
         msn: u32,
         timer: u8,
     },
-    /// Longarm's own: the packet with this PSN is missing; which after it are not, is filled in as it leaves.
+    /// Longarm's selective ACK: the packet with this PSN is missing. The bitmap of those after it is filled in as it
+    /// leaves.
     Missing {
         psn: Psn,
         msn: u32,
@@ -100,22 +100,22 @@ impl Response {
     }
 }
 
-/// What every response says beside its own.
+/// The fields that every response carries beside its own.
 #[derive(Debug)]
 pub(super) struct ResponseContext<'a> {
     /// The syndrome of a positive acknowledge.
     pub(super) syndrome: Syndrome,
-    /// What proves it.
+    /// The mark that proves it.
     pub(super) mark: Mark,
-    /// The peer may send us requests that bring acknowledges along.
+    /// The peer may send requests that carry ACKs.
     pub(super) piggyback: bool,
-    /// The cookie, if acknowledges tell it.
+    /// The cookie, if ACKs tell it.
     pub(super) untold_cookie: Option<Cookie>,
     /// The cookie.
     pub(super) own: Cookie,
-    /// What came before its turn.
+    /// The packets that came ahead of sequence.
     pub(super) reorder: Option<&'a Reorder>,
-    /// Whose turn it is.
+    /// The next PSN in sequence.
     pub(super) expected: Psn,
 }
 
@@ -129,7 +129,7 @@ impl ResponseContext<'_> {
     }
 }
 
-/// An acknowledge that a request brings along, and what proves it.
+/// An ACK for a request to carry, with the cookie that proves it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PiggybackAck {
     pub(super) piggyback: Piggyback,
@@ -147,7 +147,7 @@ pub(super) struct Responses {
 }
 
 impl Responses {
-    /// Something other than a lone plain acknowledge waits.
+    /// Something other than a lone plain ACK waits.
     pub(super) fn has_urgent(&self) -> bool {
         match self.queue.front() {
             None => false,
@@ -159,7 +159,7 @@ impl Responses {
         !self.queue.is_empty()
     }
 
-    /// What is due, if it is one plain acknowledge, in the form in which a request brings it along.
+    /// The lone plain ACK in the form in which a request carries it, if it is the only response.
     pub(super) fn lone_ack(&self, syndrome: Syndrome) -> Option<Piggyback> {
         match self.queue.front() {
             Some(Response::Acknowledge { psn, msn }) if self.queue.len() == 1 => {
@@ -169,7 +169,7 @@ impl Responses {
         }
     }
 
-    /// It has left so.
+    /// The lone ACK has left with a request.
     pub(super) fn drop_lone_ack(&mut self) {
         debug_assert!(self.queue.len() == 1 && self.ends_plain());
         self.pop_front();
@@ -200,24 +200,24 @@ impl Responses {
         self.queue.push_back(Response::Acknowledge { psn, msn });
     }
 
-    /// A NAK covers what a plain acknowledge before it would say.
+    /// Queues a NAK. It replaces a plain ACK before it.
     pub(super) fn refuse(&mut self, nak: Response) {
         self.pop_plain_tail();
         self.queue.push_back(nak);
     }
 
-    /// Tells that the packet with `psn` is missing, and covers what an acknowledge before it would say.
+    /// Queues a selective ACK: the packet with `psn` is missing. It replaces an ACK before it.
     pub(super) fn push_sack(&mut self, psn: Psn, msn: u32) {
         self.pop_plain_tail();
         self.queue.push_back(Response::Missing { psn, msn });
     }
 
-    /// Whether the last response is a plain acknowledge.
+    /// Whether the last response is a plain ACK.
     pub(super) fn ends_plain(&self) -> bool {
         self.queue.back().is_some_and(Response::is_plain)
     }
 
-    /// A later acknowledge, selective or not, says all that an earlier one does.
+    /// A later ACK, selective or not, covers an earlier one.
     fn pop_plain_tail(&mut self) {
         let covered = |last: &Response| last.is_plain() || matches!(last, Response::Missing { .. });
         if self.queue.back().is_some_and(covered) {
@@ -231,8 +231,8 @@ impl Responses {
         self.queue.push_back(response);
     }
 
-    /// Puts the response to a repeated READ or atomic at its place in PSN order,
-    /// instead of one for the same PSNs that has not left yet: then it is still the first.
+    /// Inserts the response to a repeated READ or atomic in PSN order. It replaces one for the same PSNs that has
+    /// not left yet, and then counts as the first.
     pub(super) fn repeat_data(&mut self, mut response: Response, end: Psn) {
         let start = response.psn();
         let mut first = false;
@@ -249,12 +249,17 @@ impl Responses {
         self.recount();
     }
 
+    fn debug_check(&self) {
+        debug_assert!(self.with_data + self.repeats <= self.queue.len(), "each counted response is queued");
+    }
+
     fn recount(&mut self) {
         (self.with_data, self.repeats) = (0, 0);
         for repeated in self.queue.iter_mut().filter_map(Response::repeated) {
             self.repeats += usize::from(*repeated);
             self.with_data += usize::from(!*repeated);
         }
+        self.debug_check();
     }
 
     /// Builds the next response packet. An error: the memory of a READ is no longer
@@ -302,6 +307,7 @@ impl Responses {
             Some(false) => self.with_data -= 1,
             None => {}
         }
+        self.debug_check();
     }
 }
 
@@ -352,7 +358,7 @@ fn own<'a>(
     builder
 }
 
-/// A selective acknowledge: in its first part a NAK for the missing packet.
+/// A selective ACK: its first part is a NAK for the missing packet.
 fn missing<'a>(core: &QpCore, note: &ResponseContext<'_>, psn: Psn, msn: u32, out: &'a mut [u8]) -> PacketBuilder<'a> {
     let syndrome = Syndrome::nak(NakCode::PsnSequenceError);
     let mut builder = own(core, note, Opcode::SELECTIVE_ACKNOWLEDGE, psn, syndrome, msn, out);

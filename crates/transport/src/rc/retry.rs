@@ -1,4 +1,4 @@
-//! When a requester stops waiting: acknowledge timeout, early probe, RNR timer.
+//! The timers of a requester: ACK timeout, early probe, RNR timer.
 //!
 //! The timeout of the queue pair (9.7.6.1.3) says when an unanswered request
 //! counts against `retry_count`. It is coarse, usually tens of milliseconds.
@@ -19,7 +19,7 @@ const MAX_PROBE_DELAY: Duration = Duration::from_millis(100);
 /// The longest time for which a repeated sign of loss is no news.
 const MAX_QUIET_PERIOD: Duration = Duration::from_millis(1);
 
-/// What a timer asks for.
+/// The action that a timer asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TimerDue {
     /// Nothing yet.
@@ -67,7 +67,7 @@ impl RetryTimers {
         }
     }
 
-    /// Takes the timeout from the attributes; code 0 means for ever.
+    /// Takes the timeout from the attributes; code 0 means none.
     pub(crate) fn configure(&mut self, attr: &QpAttr) {
         self.timeout = wire::ack_timeout(attr.timeout).map(|t| t.max(self.min_timeout));
     }
@@ -91,7 +91,7 @@ impl RetryTimers {
         self.retries = 0;
         self.rnr_retries = 0;
         self.probes = 0;
-        // It got ready before we thought.
+        // The receiver is ready earlier than it said.
         self.rnr_until = None;
         if let Some((psn, sent)) = self.sample
             && psn.before(una)
@@ -102,7 +102,7 @@ impl RetryTimers {
         if outstanding { self.arm(now) } else { self.disarm() }
     }
 
-    /// The peer has answered, whatever it said.
+    /// The peer has answered, be it an ACK or a NAK.
     #[inline]
     pub(crate) fn answered(&mut self) {
         self.unanswered = 0;
@@ -114,23 +114,23 @@ impl RetryTimers {
         self.unanswered
     }
 
-    /// What was sent is sent again: a sample across that would lie.
+    /// Packets are sent again: a round-trip sample across that would be wrong.
     pub(crate) fn rewound(&mut self) {
         self.sample = None;
     }
 
-    /// Waits as an RNR NAK asks for; nothing else runs meanwhile.
+    /// Waits as an RNR NAK asks for; no other timer runs meanwhile.
     pub(crate) fn wait_for_receiver(&mut self, until: Time) {
         self.disarm();
         self.rnr_until = Some(until);
     }
 
-    /// Whether an RNR wait is under way.
+    /// Whether the requester waits after an RNR NAK.
     pub(crate) fn waits_for_receiver(&self) -> bool {
         self.rnr_until.is_some()
     }
 
-    /// Whether silence is counted.
+    /// Whether the queue pair has an ACK timeout.
     pub(crate) fn has_timeout(&self) -> bool {
         self.timeout.is_some()
     }
@@ -176,8 +176,8 @@ impl RetryTimers {
         self.round_trip
     }
 
-    /// How long a repeated sign of the same loss is no news: about one round trip, and
-    /// twice as long each of the `times` that sending again was of no use.
+    /// The time for which a repeated sign of the same loss is ignored: about one round trip, doubled by each of the
+    /// `times` that a retransmission was of no use.
     pub(crate) fn quiet_period(&self, times: u32) -> Duration {
         let base = self.round_trip.unwrap_or(MAX_QUIET_PERIOD).min(MAX_QUIET_PERIOD);
         (base * (1 << times.min(8))).min(MAX_PROBE_DELAY)

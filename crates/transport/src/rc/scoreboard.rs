@@ -1,12 +1,12 @@
-//! What the requester knows about packets beyond the oldest unacknowledged one: which arrived, and which are
-//! missing and so are sent again, each alone (the scoreboard of RFC 6675, with packets instead of bytes).
+//! The requester's scoreboard beyond the oldest unacknowledged packet: the packets that arrived, and the missing
+//! ones, each of which is sent again alone (as in RFC 6675, with packets instead of bytes).
 //!
 //! A packet sent again may be lost again. That is known when something arrives that was sent after it: either
 //! another packet that was sent again later, or one that was new when this one was sent again.
 
 use wire::{Psn, Sack};
 
-/// Beyond these a packet is no longer sent again for selective acknowledges; the timeout decides.
+/// After this many retransmissions selective ACKs no longer cause another; the timeout decides.
 const MAX_TIMES: u8 = 16;
 
 /// A packet that is missing.
@@ -40,7 +40,7 @@ pub(super) struct Scoreboard {
     order: u64,
     /// One more than the latest of them that arrived.
     arrived_order: u64,
-    /// What was new when the latest of them that arrived was sent: all before it was sent before.
+    /// The first new PSN when the latest of them that arrived was sent: all before it were sent before.
     overtaken: Option<Psn>,
 }
 
@@ -60,7 +60,7 @@ impl Scoreboard {
         self.settle();
     }
 
-    /// A selective acknowledge from `base` on.
+    /// Takes a selective ACK from `base` on.
     pub(super) fn merge(&mut self, base: Psn, sack: &Sack) {
         self.advance(base);
         let sack = match self.base.distance(base) {
@@ -97,7 +97,7 @@ impl Scoreboard {
         !known
     }
 
-    /// Looks which of those that were sent again are lost once more; how many PSNs they take.
+    /// Finds retransmissions that are lost once more; returns how many PSNs they take.
     pub(super) fn note_lost_again(&mut self) -> u32 {
         let (highest, arrived_order) = (self.highest(), self.arrived_order);
         let mut lost = 0;
@@ -153,6 +153,7 @@ impl Scoreboard {
             }
             !filled
         });
+        debug_assert!(self.holes.is_sorted_by(|a, b| a.psn.before(b.psn)), "holes are in PSN order, each once");
         self.arrived_order = arrived_order;
         self.overtaken = overtaken.filter(|overtaken| base.before(*overtaken));
     }

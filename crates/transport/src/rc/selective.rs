@@ -1,16 +1,16 @@
 //! Selective retransmission, the requester's half: between two Longarm peers only what is missing is sent again.
 //!
-//! Both ends have agreed on it first (see [`agreement`](super::agreement)). When packets come before their turn, the
-//! responder keeps them and tells which are missing; the requester sends these again, and no others. Until it is
-//! agreed, and with everybody else, losses are repaired by go-back-N.
+//! Both ends have agreed on it first (see [`agreement`](super::agreement)). The responder keeps packets ahead of
+//! sequence and names the missing ones; the requester sends only those again. Until it is agreed, and with any other
+//! peer, losses are repaired by go-back-N.
 //!
 //! ```text
 //!  10  11  12  13  14     ──── 11 lost ──►  expects 11, keeps 12 13 14
 //!                         ◄──────────────  missing 11; here: 12 13 14
 //!  11                     ──────────────►  carries out 11 12 13 14
 //! ```
-//! What has arrived or is known to be lost is not on the way, so the window goes on meanwhile, as far as one
-//! bitmap reaches.
+//! Packets that have arrived or are lost are not in flight, so the window moves on meanwhile, up to the length of
+//! one bitmap.
 
 use wire::{Cookie, Packet, Psn, Sack, SyndromeKind};
 
@@ -29,8 +29,8 @@ use crate::time::Time;
 use crate::wr::SendOp;
 
 impl RcRequester {
-    /// What an answer says about the agreement. AckReq beside a mark says that the peer takes requests that bring
-    /// acknowledges along: in an answer it has no other meaning.
+    /// Learns from a response about the agreement. AckReq beside a mark says that the peer takes requests that carry
+    /// ACKs: in a response it has no other meaning.
     #[inline]
     pub(super) fn check_mark(&mut self, packet: &Packet<'_>, core: &QpCore) -> Result<(), DropReason> {
         let bth = packet.bth();
@@ -55,12 +55,12 @@ impl RcRequester {
         }
     }
 
-    /// Whether a request that brings an acknowledge along, and this cookie, may be the peer's.
+    /// Whether a request that carries an ACK and this cookie may be the peer's.
     pub(super) fn is_proven_by(&self, cookie: Cookie, core: &QpCore) -> bool {
         core.tuning.piggyback && !core.is_xrc() && self.agreement.shared() == Some(cookie)
     }
 
-    /// A selective acknowledge: everything before its PSN has arrived, and what its bitmap says.
+    /// Takes a selective ACK: everything before its PSN has arrived, and the packets in its bitmap.
     pub(super) fn handle_selective(
         &mut self,
         core: &mut QpCore,
@@ -105,7 +105,7 @@ impl RcRequester {
         }
     }
 
-    /// What was sent before the last packet that arrived, and did not arrive, is lost.
+    /// Marks as lost: packets sent before the last one that arrived, and that did not arrive.
     fn note_missing(&mut self, core: &QpCore) {
         let Some(board) = &mut self.scoreboard else { return };
         // After going back, what follows the cursor is sent again in any case.
@@ -135,7 +135,7 @@ impl RcRequester {
         self.update_not_in_flight(core);
     }
 
-    /// Counts what of the window is not on the way: it has arrived, or it is lost and was not sent again.
+    /// Computes the part of the window that is not in flight: arrived, or lost and not sent again.
     fn update_not_in_flight(&mut self, core: &QpCore) {
         self.not_in_flight = 0;
         let Some(board) = &self.scoreboard else { return };
@@ -148,7 +148,7 @@ impl RcRequester {
                 index += 1;
                 continue;
             }
-            // A READ that arrived is on the way back.
+            // Of a READ that arrived the response is in flight.
             if board.has_arrived(psn) && !wqe.op.is_read_or_atomic() {
                 bytes += packets_cost(core, index, packet_number(wqe, psn), 1);
             }
@@ -188,7 +188,7 @@ impl RcRequester {
         let len_bytes = match build_request(core, self.agreement.request_mark(), &part, out, host) {
             Ok(len_bytes) => len_bytes,
             Err(refused) => {
-                // Going back finds the same refusal in its turn, and reports it.
+                // The rewind finds the same refusal in its turn, and reports it.
                 self.blocked = Some(Reason::LocalMemory(refused));
                 self.scoreboard = None;
                 self.update_not_in_flight(core);
@@ -216,7 +216,7 @@ impl RcRequester {
     }
 }
 
-/// Where the packet with `psn` comes from; it lies within a bitmap's length of the head.
+/// The place of the packet with `psn`; it lies within a bitmap's length of the head.
 fn find(core: &QpCore, psn: Psn) -> Option<SendCursor> {
     let mut index = 0;
     loop {

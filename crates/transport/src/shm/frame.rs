@@ -1,7 +1,7 @@
-//! Frames: what two queue pairs on one host say to each other.
+//! Frames: the messages between two queue pairs on one host.
 //!
-//! A frame is a head of 28 bytes and a body. It travels in a lane: in order, whole, never lost.
-//! So there is no checksum, no path MTU and no PSN, only the number of the request.
+//! A frame is a head of 28 bytes and a body. It travels in a lane: in order, whole, never lost. So it has no
+//! checksum, no path MTU and no PSN, only the number of the request.
 //!
 //! ```text
 //!  0     1      2      4     8     12       16     20      24      28
@@ -16,35 +16,35 @@ pub const HEAD_BYTES: usize = 28;
 /// Bytes in front of the data of a WRITE frame: 8 of address, 4 of key.
 pub(crate) const WRITE_PREFIX_BYTES: usize = 12;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum FrameKind {
     /// Part of a SEND.
     Send = 1,
-    /// Part of a WRITE that the peer has to carry out. The body begins with the address of the part.
+    /// Part of a WRITE that the peer executes. The body begins with address and key of the part.
     Write = 2,
-    /// A WRITE that was carried out takes a receive WQE.
+    /// A WRITE with immediate data was executed; it uses a receive WQE.
     Notice = 3,
-    /// A READ that the peer has to carry out. The body is the address.
+    /// A READ that the peer executes. The body is the address.
     Read = 4,
-    /// An atomic, an ATOMIC WRITE or a FLUSH that the peer has to carry out; see [`RemoteOp`](super::remote_op::RemoteOp).
+    /// An atomic, ATOMIC WRITE or FLUSH that the peer executes; see [`RemoteOp`](super::remote_op::RemoteOp).
     RemoteOp = 5,
-    /// We tried an access that the peer's memory refused: its queue pair has failed, too.
+    /// The sender tried an access that the receiver's memory refused: the receiver's queue pair fails, too.
     Refused = 6,
     /// A whole packet, for a UD queue pair. Nobody answers it.
     Datagram = 7,
-    /// Every request before `ack` was carried out.
+    /// Every request before `ack` was executed.
     Ack = 16,
     /// No receive WQE for `request`; `code` is the timer (table 45).
     RnrNak = 17,
     /// `request` was refused; `code` is the NAK's.
     Nak = 18,
-    /// There is no queue pair here (yet) that would take `request`.
+    /// No queue pair here takes `request` (yet).
     NotReady = 19,
     /// Part of the answer to a READ.
     Data = 20,
-    /// The answer to an remote_op.
+    /// The result of a remote operation.
     Result = 21,
     /// The lent memory of `request` cannot be reached from here: send copies.
     SendCopies = 22,
@@ -71,7 +71,7 @@ impl FrameKind {
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
 
-    /// Whether its sender wants to hear if nobody takes it.
+    /// Whether its sender expects [`FrameKind::NotReady`] if no queue pair takes it.
     #[inline]
     pub fn wants_answer(self) -> bool {
         self.is_request() && !matches!(self, FrameKind::Refused | FrameKind::Datagram)
@@ -91,7 +91,7 @@ impl FrameKind {
 }
 
 bitflags::bitflags! {
-    /// More about a frame.
+    /// Flags of a frame.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct FrameFlags: u8 {
         /// It begins a message.
@@ -104,7 +104,7 @@ bitflags::bitflags! {
         const INVALIDATE = 1 << 3;
         /// The sender asks for an event.
         const SOLICITED = 1 << 4;
-        /// The body says where the bytes are, in the sender's memory.
+        /// The body names the bytes in the sender's memory instead of carrying them.
         const LENT = 1 << 5;
     }
 }
@@ -112,19 +112,19 @@ bitflags::bitflags! {
 /// The head of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameHead {
-    /// What it is.
+    /// Its kind.
     pub kind: FrameKind,
-    /// More about it.
+    /// Flags of the frame.
     pub flags: FrameFlags,
     /// Code of a NAK, timer of an RNR NAK; in a request, a number that `NotReady` gives back.
     pub code: u16,
-    /// Who says it.
+    /// The sender.
     pub src: Qpn,
-    /// To whom.
+    /// The receiver.
     pub dst: Qpn,
     /// The number of the request that it is, or that it answers; wraps.
     pub request: u32,
-    /// How many requests of the peer were carried out; wraps.
+    /// Number of requests of the peer that were executed; wraps.
     pub ack: u32,
     /// Length of the whole message in bytes.
     pub len_bytes: u32,
@@ -138,13 +138,13 @@ impl FrameHead {
         FrameHead { kind, flags: FrameFlags::empty(), code: 0, src, dst, request: 0, ack: 0, len_bytes: 0, value: 0 }
     }
 
-    /// The answer to a request that nobody here takes.
+    /// The answer to a request that no queue pair here takes.
     pub fn not_ready(&self) -> FrameHead {
         let (code, request) = (self.code, self.request);
         FrameHead { code, request, ..FrameHead::new(FrameKind::NotReady, self.dst, self.src) }
     }
 
-    /// As bytes of a frame.
+    /// The bytes of the head.
     #[inline]
     pub fn encode(&self) -> [u8; HEAD_BYTES] {
         let words = [
@@ -163,7 +163,7 @@ impl FrameHead {
         bytes
     }
 
-    /// From bytes of a frame; nothing if they are none.
+    /// The head from its bytes; `None` if they are not a valid head.
     #[inline]
     pub fn decode(bytes: &[u8; HEAD_BYTES]) -> Option<FrameHead> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

@@ -1,8 +1,8 @@
-//! One-sided requests that are done while they are posted, and never enter the queue.
+//! One-sided operations that are executed while they are posted, and never enter the queue.
 //!
-//! Nothing is before them, nothing is waited for, and the peer's memory is mapped: the usual case.
-//! Whatever does not go well here is tried again from the queue, where it gets its error. And whatever somebody
-//! records goes through the queue, where it is told of.
+//! This is the usual case: the queue is empty, no ACK is awaited, and the peer's memory is mapped. After an error the
+//! request enters the queue, fails there and gets its status. A captured connection always uses the queue, which
+//! reports each request to the capture.
 
 use super::path::ShmPath;
 use super::remote_op::RemoteOp;
@@ -16,7 +16,7 @@ use crate::reason::Reason;
 use crate::wr::{Payload, SendFlags, SendOp, SendWr};
 
 impl ShmRequester {
-    /// Carries a checked request out, if it can be done at once. True if it is done with.
+    /// Executes a checked request, if that is possible at once. True if it needs no place in the queue.
     #[inline]
     pub(crate) fn execute_inline<H: Host>(&mut self, core: &mut QpCore, wr: &SendWr, host: &mut H) -> bool {
         if !core.sq.is_empty() || core.state() != QpState::Rts || !self.is_idle() {
@@ -37,7 +37,7 @@ impl ShmRequester {
                     Ok(before) => match host.memory().scatter(core.pd, sgl, 0, &before.to_ne_bytes()) {
                         Ok(()) => true,
                         Err(refused) => {
-                            // It was done, and must not be done again.
+                            // It was executed, and must not be executed again.
                             core.sq.push(wr.clone(), 1);
                             self.block(Reason::LocalMemory(refused));
                             return true;

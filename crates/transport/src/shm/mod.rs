@@ -1,21 +1,20 @@
 //! Connections on one host: RC and UC without packets.
 //!
-//! The same roles as on the wire, but the peer's process is one lane away, and its memory under
-//! our own processor's hands:
+//! The same roles as on the wire, but the peer's process is one lane away, and this processor reaches its memory:
 //!
 //! ```text
-//!  send queue ─► requester ── SEND, acknowledges, NAKs: frames ──► lane ──► (peer's responder)
+//!  send queue ─► requester ── SEND, ACKs, NAKs: frames ──► lane ──► (peer's responder)
 //!  completions ◄────┤
 //!                   └── WRITE, READ, atomics: done at once ──► the peer's memory
 //!  (peer's requester) ── frames ──► lane ──► responder ──► memory, receive completions
 //! ```
 //!
-//! A lane loses nothing, so nothing is sent again but after an RNR NAK, or while the peer's queue pair
-//! is not there yet. What ends a connection is what ends it on the wire: a refused request, RNR retries
-//! used up, a peer that is not there for `retry_count` timeouts, the death of its process.
+//! A lane loses nothing, so nothing is sent again but after an RNR NAK, or while the peer's queue pair is not there
+//! yet. A connection ends for the same reasons as on the wire: a refused request, RNR retries used up, a peer that
+//! is absent for `retry_count` timeouts, the death of its process.
 //!
-//! What differs: a peer whose process is stopped is waited for without a limit; a UC message that the
-//! receiver has no buffer for is lost as always, but none is lost on the way.
+//! Two things differ. A requester waits without a limit for a peer whose process is stopped. A UC message that finds
+//! no receive WQE is lost as on the wire, but none is lost between the ends.
 
 pub mod frame;
 mod inline;
@@ -101,13 +100,13 @@ impl ShmQp {
         outcome
     }
 
-    /// Carries a request out while it is posted, if nothing is in its way.
+    /// Executes a request while it is posted, if nothing is before it.
     #[inline]
     pub(crate) fn execute_inline(&mut self, core: &mut QpCore, wr: &SendWr, host: &mut impl Host) -> bool {
         !self.responder.has_answer() && self.requester.execute_inline(core, wr, host)
     }
 
-    /// Sends whatever can be sent; acknowledges that wait too, if `with_acks`.
+    /// Sends and executes until the queue is empty or has to wait; a waiting ACK leaves too, if `with_acks`.
     #[inline]
     pub(crate) fn progress(&mut self, core: &mut QpCore, with_acks: bool, host: &mut impl Host) {
         if !self.send_refused(host) {
@@ -129,7 +128,7 @@ impl ShmQp {
         }
     }
 
-    /// What our requester has to say to the peer's responder. False: it could not.
+    /// Sends the `Refused` frame that waits. False: the lane is full.
     fn send_refused(&mut self, host: &mut impl Host) -> bool {
         let Some(head) = self.requester.refusal else { return true };
         let Some(path) = host.path() else { return true };
@@ -147,7 +146,7 @@ impl ShmQp {
         }
     }
 
-    /// Whether the peer must hear of something that our requester found.
+    /// Whether a `Refused` frame waits, and not for room.
     #[inline]
     pub(crate) fn has_refusal(&self) -> bool {
         self.requester.refusal.is_some() && !self.requester.wait.is_for_room()
@@ -194,8 +193,7 @@ impl ShmQp {
         self.note_drained(core, host);
     }
 
-    /// The queue pair forgets its connection. What it has taken or refused is told before, or
-    /// the peer would wait for it.
+    /// The queue pair leaves its connection. ACKs and NAKs that wait leave before, or the peer would wait for them.
     pub(crate) fn send_last_frames(&mut self, core: &mut QpCore, host: &mut impl Host) {
         if self.send_refused(host) {
             self.responder.send_replies(core, true, host);

@@ -1,4 +1,4 @@
-//! What a queue pair asks of the way to its peer on the same host.
+//! The shared-memory path to a peer: the interface that the device implements for a queue pair.
 
 use wire::RKey;
 
@@ -8,14 +8,14 @@ use crate::memory::{Accessor, MemoryError, PdId, Sge};
 use crate::time::Time;
 use crate::wr::{Payload, RemoteAddr, SendOp};
 
-/// Why something was not done.
+/// The reason for which a frame was not sent or an operation not executed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShmError {
     /// The lane is full: try again when it has room.
     LaneFull,
     /// The peer's process is gone.
     PeerDead,
-    /// There is no queue pair that would let us (yet).
+    /// The peer has no queue pair that is ready for us (yet).
     NotReady,
     /// Our own memory refused.
     Local(MemoryError),
@@ -30,7 +30,7 @@ pub enum ShmError {
 pub enum SendBody<'a> {
     /// Bytes at hand.
     Bytes(&'a [u8]),
-    /// What is left of a list of ours from `offset` on.
+    /// The rest of a list of ours from `offset` on.
     List {
         /// The domain of its keys.
         pd: PdId,
@@ -40,12 +40,12 @@ pub enum SendBody<'a> {
         offset: u32,
         /// Bytes that are left.
         left_bytes: u32,
-        /// The frame may say where the bytes are instead of bringing them.
+        /// The frame may name the bytes (lend them) instead of carrying them.
         may_lend: bool,
     },
-    /// What a key of ours opens, for the answer to a READ.
+    /// Memory under a key of ours, for the response to a READ.
     Remote {
-        /// Who reads.
+        /// The queue pair that reads.
         who: Accessor,
         /// The key.
         rkey: RKey,
@@ -59,9 +59,9 @@ pub enum SendBody<'a> {
 /// A request that this processor executes in the peer's memory, without a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectRequest<'a> {
-    /// What it does.
+    /// The operation.
     pub op: &'a SendOp,
-    /// Its bytes, or where the result is.
+    /// Its bytes, or the buffers of its result.
     pub payload: &'a Payload,
     /// The domain of the keys in `payload`.
     pub pd: PdId,
@@ -86,7 +86,11 @@ pub enum DirectOutcome {
     NoAnswer,
 }
 
-/// The way to the peer: a lane for frames, and its memory as far as our processor reaches it.
+/// The path to the peer: a lane for frames, and direct access to its memory as far as this process reaches it.
+///
+/// Each access passes the peer's own checks: its queue pair must be ready, connected to this one and allow the
+/// access, and so must the key. An access of several bytes becomes visible in ascending order as far as the last
+/// word is concerned.
 ///
 /// Every access is checked as the peer itself would: its queue pair must be ready, belong to us
 /// and allow the access, and the key too. An access of several bytes becomes visible in
@@ -106,13 +110,13 @@ pub trait ShmPath {
     fn send(&self, memory: &Self::Memory, head: &FrameHead, prefix: &[u8], body: SendBody<'_>)
     -> Result<u32, ShmError>;
 
-    /// Carries out a WRITE. One of no bytes needs no key, but a queue pair that allows it.
+    /// Executes a WRITE. One of no bytes needs no key, but a queue pair that allows it.
     ///
     /// # Errors
     /// See [`ShmError`]; nothing was written then, unless the peer took its memory away meanwhile.
     fn write(&self, memory: &Self::Memory, pd: PdId, payload: &Payload, to: RemoteAddr) -> Result<(), ShmError>;
 
-    /// Carries out a READ into a list of ours; one of no bytes likewise.
+    /// Executes a READ into a list of ours. One of no bytes needs no key, but a queue pair that allows it.
     ///
     /// # Errors
     /// See [`ShmError`].
@@ -125,19 +129,19 @@ pub trait ShmPath {
         from: RemoteAddr,
     ) -> Result<(), ShmError>;
 
-    /// Carries out anything else; the value before, if it is an atomic.
+    /// Executes an atomic, ATOMIC WRITE or FLUSH. Returns the old value, if it is an atomic.
     ///
     /// # Errors
     /// See [`ShmError`].
     fn remote_op(&self, memory: &Self::Memory, remote_op: &RemoteOp, rkey: RKey) -> Result<u64, ShmError>;
 
-    /// Whether somebody records what would have been on the wire (see [`transcript`](crate::transcript)).
+    /// Whether a capture records this connection (see [`transcript`](crate::transcript)).
     #[inline]
     fn is_recorded(&self) -> bool {
         false
     }
 
-    /// A request has ended that no frame tells of, or not all. Does nothing if nobody records.
+    /// A request has ended that no frame shows, or not all of it. Does nothing without a capture.
     #[inline]
     fn record(&self, _memory: &Self::Memory, _request: &DirectRequest<'_>, _outcome: DirectOutcome) {}
 }
@@ -160,14 +164,14 @@ pub trait ReceivedBody {
     fn scatter(&self, memory: &Self::Memory, prefix: usize, pd: PdId, sgl: &[Sge], offset: u64)
     -> Result<(), ShmError>;
 
-    /// Likewise to what a key of ours opens for the peer.
+    /// Copies everything after `prefix` bytes to memory under a key of ours, on behalf of the peer.
     ///
     /// # Errors
     /// [`ShmError::Local`] if the key does not open it.
     fn write(&self, memory: &Self::Memory, prefix: usize, who: Accessor, to: RemoteAddr) -> Result<(), ShmError>;
 }
 
-/// The path of a host whose queue pairs all speak packets: there is none.
+/// The path of a device without shared memory: there is none.
 #[derive(Debug)]
 pub enum NoShmPath<M: ?Sized> {
     /// Cannot be made.

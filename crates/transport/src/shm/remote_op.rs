@@ -1,14 +1,14 @@
-//! Requests of a few words: atomics, ATOMIC WRITE, FLUSH.
+//! One-sided operations without bulk data: atomics, ATOMIC WRITE, FLUSH.
 
 use wire::{FlushLevel, FlushPlacement, RKey};
 
 use crate::memory::{Access, Accessor, AtomicOp, Memory, MemoryError};
 use crate::wr::SendOp;
 
-/// Bytes of an remote_op in a frame.
+/// Bytes of a remote operation in a frame.
 pub const REMOTE_OP_BYTES: usize = 32;
 
-/// What is to be done, but for the key.
+/// A remote operation without its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RemoteOp {
     /// An atomic on eight bytes.
@@ -25,7 +25,7 @@ pub enum RemoteOp {
 }
 
 impl RemoteOp {
-    /// What a work request asks for, with its key. `value` is the payload of an ATOMIC WRITE.
+    /// The operation of a work request, with its key. `value` is the payload of an ATOMIC WRITE.
     pub(crate) fn of(op: &SendOp, value: [u8; 8]) -> Option<(RemoteOp, RKey)> {
         match *op {
             SendOp::Atomic(remote, op) => Some((RemoteOp::Atomic(remote.addr, op), remote.rkey)),
@@ -47,7 +47,7 @@ impl RemoteOp {
         }
     }
 
-    /// Does it on memory of ours.
+    /// Executes it on memory of ours. Returns the old value, if it is an atomic.
     ///
     /// # Errors
     /// If the key does not allow it.
@@ -59,7 +59,7 @@ impl RemoteOp {
         }
     }
 
-    /// As bytes of a frame.
+    /// The bytes of a frame's body.
     pub(crate) fn encode(&self) -> [u8; REMOTE_OP_BYTES] {
         let words = match *self {
             RemoteOp::Atomic(addr, AtomicOp::CompareSwap { compare, swap }) => [1, addr, compare, swap],
@@ -75,7 +75,7 @@ impl RemoteOp {
         bytes
     }
 
-    /// From bytes of a frame; nothing if they are none.
+    /// The operation from the bytes of a frame's body; `None` if they are not valid.
     pub(crate) fn decode(bytes: &[u8; REMOTE_OP_BYTES]) -> Option<RemoteOp> {
         let mut words = [0; 4];
         for (word, place) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {

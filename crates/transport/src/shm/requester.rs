@@ -1,9 +1,8 @@
-//! The requester: carries WQEs out, in order.
+//! The requester: executes WQEs in order.
 //!
-//! SENDs go as frames and stay in the queue until they are acknowledged. WRITEs, READs and atomics
-//! are done at once by our own processor, as soon as everything before them is acknowledged: a
-//! request that is refused must not have been overtaken by a later one. What we cannot reach
-//! goes as a frame, too, and the peer carries it out.
+//! SENDs go as frames and stay in the queue until they are acknowledged. This processor executes WRITEs, READs and
+//! atomics directly, as soon as everything before them is acknowledged: a refused SEND must not be overtaken by a
+//! later WRITE. If this process cannot reach the memory, a frame asks the peer to execute the operation.
 //!
 //! ```text
 //!  send queue │ issued: frames that left │ part sent │ not begun ...
@@ -33,20 +32,21 @@ use crate::reason::Reason;
 use crate::state;
 use crate::wr::{Payload, RemoteAddr, SendFlags, SendOp};
 
-/// For ever (IB specification 9.7.5.2.8).
+/// The code for retries without a limit (IB specification 9.7.5.2.8).
 const RNR_RETRY_FOREVER: u8 = 7;
-/// Messages that are copied into the lane after one that the peer could not reach, before lending is tried again.
+/// After the peer could not reach lent memory, this many messages are copied into the lane before lending is tried
+/// again.
 const COPIES: u32 = 64;
 
-/// What the head of the queue waits for.
+/// The answer that the head of the queue waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PendingAnswer {
     Nothing,
-    /// The bytes of a READ; so many are here.
+    /// The bytes of a READ; this many are here.
     Data {
         received: u32,
     },
-    /// The result of an remote_op.
+    /// The result of a remote operation.
     Result,
 }
 
@@ -63,24 +63,23 @@ enum StepResult {
 pub(crate) struct ShmRequester {
     /// WQEs at the front of the queue whose frames have all left.
     issued: usize,
-    /// WQEs at the front that were begun, now or before they were to be sent again.
+    /// WQEs at the front that were begun, also those that are to be sent again.
     begun: usize,
     /// The number of the first request that is not acknowledged.
     una: u32,
-    /// What was sent of the WQE after those issued.
+    /// Bytes sent of the first WQE that is not issued.
     sent_bytes: u32,
     pending: PendingAnswer,
-    /// Messages that are not lent: the peer could not reach what one lent.
+    /// Messages that are still to be copied instead of lent.
     copies: u32,
-    /// Changes with every new beginning, so that a late `NotReady` is not taken for a new one.
-    /// Never zero.
+    /// Changes with every rewind, so that a late `NotReady` is not taken for a new one. Never zero.
     attempt: u16,
-    /// A frame with an acknowledge has left.
+    /// A frame that carries the ACK has left.
     sent_ack: bool,
     pub(crate) wait: ShmWait,
-    /// The next WQE cannot be carried out; it fails when those before it are done.
+    /// The reason for which the next WQE cannot be executed. It fails when those before it are done.
     blocked: Option<Reason>,
-    /// Something to tell the peer.
+    /// A `Refused` frame that waits for room in the lane.
     pub(crate) refusal: Option<FrameHead>,
     failure: Option<QpFailure>,
 }
@@ -110,12 +109,12 @@ impl ShmRequester {
         *self = ShmRequester { una: core.attr.sq_psn.get(), ..ShmRequester::default() };
     }
 
-    /// Nothing more is sent, but for what the peer must know.
+    /// Nothing more is sent, but a waiting `Refused` frame.
     pub(crate) fn stop(&mut self) {
         *self = ShmRequester { refusal: self.refusal, failure: self.failure, ..ShmRequester::default() };
     }
 
-    /// The send queue goes on after an error (UC): nothing of it is under way.
+    /// The send queue proceeds after an error (UC): no request is outstanding.
     pub(crate) fn restart(&mut self) {
         (self.issued, self.begun) = (0, 0);
         self.rewind();
@@ -125,7 +124,7 @@ impl ShmRequester {
         self.begun == 0
     }
 
-    /// Whether frames have left since the last question: they carry the acknowledge.
+    /// Whether a frame that carries the ACK has left since the last call.
     #[inline]
     pub(crate) fn take_sent_ack(&mut self) -> bool {
         core::mem::take(&mut self.sent_ack)
@@ -140,7 +139,7 @@ impl ShmRequester {
         self.failure.take()
     }
 
-    /// Whether a request could be carried out at once if the queue is empty.
+    /// Whether a request could be executed inline if the queue is empty.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
         !self.wait.is_on() && self.blocked.is_none() && self.failure.is_none()
@@ -151,14 +150,15 @@ impl ShmRequester {
         self.blocked = Some(reason);
     }
 
-    /// Whether there is a WQE to go on with.
+    /// Whether the next WQE may begin.
     pub(crate) fn has_work(&self, core: &QpCore) -> bool {
         self.may_work(core) && core.sq.get(self.issued).is_some_and(|wqe| self.may_begin(wqe))
     }
 
-    /// Carries out whatever can be carried out now.
+    /// Works on WQEs until the queue is empty or has to wait.
     #[inline]
     pub(crate) fn progress(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) {
+        debug_assert!(self.issued <= self.begun && self.begun <= core.sq.len(), "issued <= begun <= posted");
         while self.may_work(core) && self.issued < core.sq.len() {
             if self.step(core, ack, host) == StepResult::Wait {
                 return;
@@ -233,7 +233,7 @@ impl ShmRequester {
         Ok(())
     }
 
-    /// The head was carried out without a frame.
+    /// Completes the head, which was executed without a frame.
     #[inline]
     fn complete(&mut self, core: &mut QpCore, host: &mut impl Host) {
         self.wait.progress();
@@ -241,7 +241,7 @@ impl ShmRequester {
         core.complete_head(host);
     }
 
-    /// A step could not be made.
+    /// A step failed.
     #[cold]
     fn handle_error(&mut self, core: &mut QpCore, error: ShmError, host: &mut impl Host) -> StepResult {
         self.record_error(core, error, host);
@@ -251,7 +251,7 @@ impl ShmRequester {
             ShmError::PeerDead | ShmError::NotReady | ShmError::NeedsFrame | ShmError::Remote(_)
                 if core.qp_type == QpType::Uc =>
             {
-                // Nobody would have heard of the loss.
+                // On the wire the loss would go unnoticed.
                 let begun = self.sent_bytes > 0;
                 self.lose_begun(core, host);
                 if !begun {
@@ -267,7 +267,7 @@ impl ShmRequester {
         StepResult::Wait
     }
 
-    /// The peer is not there (yet): tries again until its time is over.
+    /// The peer is not ready: retries until the timeouts are used up.
     fn not_ready(&mut self, core: &mut QpCore, host: &mut impl Host) {
         self.rewind();
         if !self.wait.for_peer(now(host), &core.attr) {
@@ -276,7 +276,7 @@ impl ShmRequester {
         }
     }
 
-    /// The peer's memory refused what our own processor tried: as if it had sent a NAK.
+    /// The peer's memory refused a direct access: the request fails as after a NAK, and a frame tells the peer.
     fn refused(&mut self, core: &mut QpCore, error: MemoryError, host: &mut impl Host) {
         core.counters.rx_error_naks += 1;
         let mut head = self.head(core, FrameKind::Refused, 0);
@@ -326,12 +326,12 @@ impl ShmRequester {
         self.wait.expire(now);
     }
 
-    /// The time is a good one to look for room in the lane again.
+    /// The lane may have room again.
     pub(crate) fn resume_sending(&mut self) {
         self.wait.resume_sending();
     }
 
-    /// The peer's number, for frames that are not about a request.
+    /// The head of a frame that is not about a request of ours.
     pub(crate) fn plain_head(core: &QpCore, kind: FrameKind) -> FrameHead {
         let to: Qpn = core.attr.dest_qpn;
         FrameHead::new(kind, core.qpn, to)

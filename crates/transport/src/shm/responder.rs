@@ -1,5 +1,5 @@
-//! The responder: takes the peer's requests in order, each through the steps that a packet takes
-//! on the wire (`rc::responder`), but that PSNs and packet lengths are no matter here.
+//! The responder: takes the peer's requests in order, each through the steps that a packet takes on the wire
+//! (`rc::responder`), without PSNs and packet lengths.
 
 mod answers;
 mod refusals;
@@ -22,7 +22,7 @@ use crate::qp_core::QpCore;
 use crate::reason::Reason;
 use crate::wr::{RecvWr, RemoteAddr};
 
-/// Requests after which an acknowledge leaves even if more are at hand.
+/// After this many requests an ACK leaves even if more are at hand.
 const ACK_INTERVAL: u32 = 64;
 
 const MISALIGNED: &str = "an address that is no multiple of 8";
@@ -65,7 +65,7 @@ struct ReadInProgress {
     left_bytes: u32,
 }
 
-/// Why a request is not carried out.
+/// The reason for which a request is not executed.
 enum ShmRefusal {
     Invalid(&'static str),
     Access(MemoryError),
@@ -77,17 +77,17 @@ enum ShmRefusal {
 
 #[derive(Debug, Default)]
 pub(crate) struct ShmResponder {
-    /// The number of the next request: those before it were carried out.
+    /// The number of the next request: those before it were executed.
     expected: u32,
-    /// What the peer was last told of that.
+    /// The `expected` of the last ACK.
     acked: u32,
     inbound: ShmInbound,
-    /// A receive WQE that a message took that was given up: the next one's.
+    /// A receive WQE of a message that was given up: the next message uses it.
     spare: Option<RecvWr>,
-    /// We asked the peer to begin again at `expected`: what comes before that is dropped.
+    /// The peer was asked to begin again at `expected`: earlier frames are dropped.
     rewinding: bool,
     reading: Option<ReadInProgress>,
-    /// A NAK, or the result of an remote_op, with its body.
+    /// A NAK, or the result of a remote operation, with its body.
     answer: Option<(FrameHead, [u8; 8])>,
     failure: Option<QpFailure>,
 }
@@ -105,7 +105,7 @@ impl ShmResponder {
         self.expected
     }
 
-    /// A frame left that carries the acknowledge.
+    /// A frame that carries the ACK has left.
     #[inline]
     pub(crate) fn note_acked(&mut self) {
         self.acked = self.expected;
@@ -116,7 +116,7 @@ impl ShmResponder {
         self.acked != self.expected
     }
 
-    /// A frame of a request was lost on the way.
+    /// A frame of a request was lost.
     pub(crate) fn lose(&mut self, head: &FrameHead) {
         if head.request == self.expected {
             self.rewinding = true;
@@ -162,8 +162,8 @@ impl ShmResponder {
         if (head.request != self.expected || !in_order || self.reading.is_some()) && !self.restarts_message(core, head)
         {
             core.counters.out_of_sequence_requests += 1;
-            // Behind a request that we refused for the moment; or of another connection, and
-            // then the peer is to know that it is not here.
+            // It follows a request that was refused for the moment; or it belongs to another connection, and then
+            // the peer has to learn that it is gone.
             return Err(if self.rewinding { DropReason::OutOfSequence } else { DropReason::QpState });
         }
         self.rewinding = false;

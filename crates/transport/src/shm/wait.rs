@@ -1,11 +1,11 @@
-//! What a requester waits for without an answer under way: room, a receiver, a peer.
+//! The waits of a requester: for room in the lane, for a receiver, for a peer.
 
 use core::time::Duration;
 
 use crate::attr::QpAttr;
 use crate::time::Time;
 
-/// How long until the lane is looked at again, at first and at most. Whoever drives the queue pair looks sooner
+/// The first and the longest wait until the lane is tried again. The device tries sooner
 /// ([`Qp::resume_sending`](crate::Qp::resume_sending)), since many may wait for one lane.
 const ROOM_WAITS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(1));
 
@@ -17,10 +17,10 @@ const PEER_WAITS: (Duration, Duration) = (Duration::from_micros(100), Duration::
 pub(crate) struct ShmWait {
     /// Something of this has changed since the last progress.
     used: bool,
-    /// Until when the peer is left alone; never if it is not.
+    /// The time until which the peer is left alone; never if it is not.
     until: Time,
     delay: Duration,
-    /// When the lane is looked at again; never if it is not full.
+    /// When the lane is tried again; never if it is not full.
     room_until: Time,
     room_delay: Duration,
     /// Since when the peer is not there.
@@ -58,7 +58,7 @@ impl ShmWait {
         self.is_on().then_some(self.until.min(self.room_until))
     }
 
-    /// Something went well.
+    /// A request has made progress.
     #[inline]
     pub(crate) fn progress(&mut self) {
         if self.used {
@@ -89,7 +89,7 @@ impl ShmWait {
     /// Returns how many times it was so since the last progress.
     pub(crate) fn for_receiver(&mut self, now: Time, delay: Duration) -> u8 {
         self.used = true;
-        // It is there.
+        // The peer is there.
         self.missing_since = None;
         self.rnr_retries = self.rnr_retries.saturating_add(1);
         self.delay = Duration::ZERO;

@@ -28,7 +28,7 @@ pub(crate) fn check(core: &QpCore, attr: &QpAttr, mask: AttrMask) -> Result<QpSt
 pub(crate) fn apply(core: &mut QpCore, attr: &QpAttr, mask: AttrMask) {
     let draining = core.state() == QpState::Rts && target(QpState::Rts, attr, mask) == QpState::Sqd;
     if draining {
-        // The wish belongs to this step: an earlier one is forgotten.
+        // The request for an event belongs to this step: an earlier one is forgotten.
         core.attr.notify_drained = false;
     }
     take_over(&mut core.attr, attr, mask);
@@ -55,7 +55,7 @@ fn check_claim(is: QpState, attr: &QpAttr, mask: AttrMask) -> Result<(), ModifyE
     Ok(())
 }
 
-/// What no step can bring, because the device does not have it.
+/// Refuses attributes that the device does not have.
 fn check_supported(mask: AttrMask) -> Result<(), ModifyError> {
     let unsupported = [
         (AttrMask::ALT_PATH, "an alternate path"),
@@ -72,8 +72,8 @@ fn none(bits: AttrMask, error: impl FnOnce(AttrMask) -> ModifyError) -> Result<(
     if bits.is_empty() { Ok(()) } else { Err(error(bits)) }
 }
 
-/// Values that the types leave open. PSNs and QPNs fit by type; what the port carries is known to the
-/// device alone, and comes with the path MTU.
+/// Checks the values that the types leave open. PSNs and QPNs fit by type. Only the device knows the port's MTU; it
+/// comes with the path MTU.
 fn check_values(core: &QpCore, attr: &QpAttr, mask: AttrMask) -> Result<(), ModifyError> {
     let ranges = [
         (AttrMask::PORT, "port", attr.port.into(), 1, 1),

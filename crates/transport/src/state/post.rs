@@ -1,7 +1,7 @@
-//! Work requests as they are posted: what is refused at once.
+//! The checks of work requests as they are posted.
 //!
-//! Keys and ranges are not judged here: they may change until the request runs. What the service of the queue pair lacks
-//! and datagrams that are too long are taken, and fail when their turn comes, as with other devices.
+//! Keys and ranges are not checked here: they may change until the request runs. Operations that the service lacks
+//! and datagrams that are too long are accepted, and fail when their turn comes, as with other devices.
 
 use wire::{FlushLevel, FlushPlacement};
 
@@ -17,8 +17,8 @@ use crate::wr::{AddressVector, Payload, RecvWr, SendOp, SendWr};
 /// Numbers of shared receive queues have 24 bits in the XRCETH.
 const MAX_SRQ_NUMBER: u32 = 0xff_ffff;
 
-/// Checks a send work request. Passing in Error or SQE means that it will be flushed. Tells whether it has a chance: if
-/// not, it fails in its turn ([`unsupported`]).
+/// Checks a send work request. In Error or SQE the caller flushes it. The result is false if the request can only
+/// fail in its turn ([`unsupported`]).
 pub(crate) fn check_send(core: &QpCore, wr: &SendWr) -> Result<bool, PostError> {
     check_send_state(core.state())?;
     if core.qp_type == QpType::XrcRecv {
@@ -36,7 +36,7 @@ pub(crate) fn check_send(core: &QpCore, wr: &SendWr) -> Result<bool, PostError> 
     Ok(serves)
 }
 
-/// Why a request that was taken can only fail when its turn comes.
+/// The reason for which an accepted request can only fail when its turn comes.
 #[inline]
 pub(crate) fn unsupported(core: &QpCore, wqe: &SendWqe) -> Option<Reason> {
     if !serves(core.qp_type, &wqe.op) {
@@ -105,7 +105,7 @@ fn check_address(service: QpType, wr: &SendWr) -> Result<(), PostError> {
     }
 }
 
-/// What an address handle could not be made of.
+/// Checks an address as the creation of an address handle does.
 fn check_datagram(address: &AddressVector) -> Result<(), PostError> {
     if address.flow_label > MAX_FLOW_LABEL {
         return Err(PostError::Path("its flow label has more than 20 bits"));
@@ -113,7 +113,7 @@ fn check_datagram(address: &AddressVector) -> Result<(), PostError> {
     check_ends(address).map_err(PostError::Path)
 }
 
-/// Local operations go to no shared receive queue, and may name one all the same.
+/// Local operations use no shared receive queue, and may name one all the same.
 fn check_xrc_srq(service: QpType, wr: &SendWr) -> Result<(), PostError> {
     let fits = match (service, wr.xrc_srq) {
         (QpType::XrcSend, Some(srq)) => srq <= MAX_SRQ_NUMBER,

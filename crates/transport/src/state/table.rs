@@ -2,8 +2,8 @@
 //! it needs and those it may bring besides (IB specification 11.2.5.2; the content is what
 //! `ibv_modify_qp(3)` documents and Linux enforces).
 //!
-//! Attributes that this device cannot honour (alternate path, path migration) stand here
-//! all the same: whether a step takes them is one question, whether the device can do it another.
+//! The table has the attributes that this device does not support (alternate path, path migration), too: whether a
+//! step takes them is one question, whether the device can do it another.
 
 use crate::attr::AttrMask;
 use crate::attr::QpState::{self, Error, Init, Reset, Rtr, Rts, Sqd, Sqe};
@@ -135,7 +135,7 @@ impl Transition {
         self.to == to && self.from.contains(&from) && self.services.contains(&service)
     }
 
-    /// What it takes: required, optional, and the target itself.
+    /// The attributes that the step accepts: required, optional, and the state itself.
     pub(crate) fn allowed(&self) -> AttrMask {
         self.required | self.optional | STATE
     }

@@ -1,4 +1,4 @@
-//! Requests that were carried out, or refused, without a frame.
+//! Requests that were executed, or refused, without a frame.
 
 use wire::Syndrome;
 
@@ -89,7 +89,7 @@ impl RequestStream {
     }
 }
 
-/// The request packet of a direct that has but one.
+/// The packet of a direct request that takes only one.
 fn single_of(direct: &DirectRequest<'_>, read: &mut ReadPayload<'_>) -> Option<SingleRequest> {
     if let SendOp::Read(from) = *direct.op {
         return Some(SingleRequest::read(from, direct.len_bytes));

@@ -1,19 +1,20 @@
-//! What would have been on the wire: the packets of a connection that has none.
+//! Captures of shared-memory connections: the packets that the wire would have carried.
 //!
-//! For captures. Whoever records tells a [`Transcript`] of every frame that was sent or has arrived, and of every
-//! request that was carried out without one, and gets the packets in which the wire would have said the same:
+//! The device reports to a [`Transcript`] every frame that was sent or has arrived, and every request that was
+//! executed without one. The transcript gives the packets of the same exchange on the wire:
 //!
 //! ```text
-//!  frame sent ──────┐              ┌─ requests of ours ── answers of the peer ─┐
-//!  frame arrived ───┼─ Transcript ─┤                                           ├─► packets, BTH to pad
-//!  DirectRequest, DirectOutcome ───┘              └─ requests of the peer ── answers of ours ─┘
+//!  frame sent ───────┐              ┌─ requests of ours ── answers of the peer ─┐
+//!  frame arrived ────┼─ Transcript ─┤                                           ├─► packets, BTH to pad
+//!  direct request ───┘              └─ requests of the peer ── answers of ours ─┘
 //! ```
 //!
-//! Messages are cut by the path MTU, PSNs follow each other, a request that is sent again has the PSNs that it had.
-//! What nobody but the peer can know is missing: what its processor does in our memory takes no PSN here, and the
-//! numbers begin at the queue pair's starting PSN when the recording begins.
+//! Messages are cut by the path MTU, PSNs are consecutive, and a request that is sent again keeps its PSNs.
 //!
-//! Pure: memory is asked for through closures, addresses and the ICRC are others' matter.
+//! Direct accesses of the peer's processor to our memory are not seen: they take no PSN here. The numbers begin at
+//! the queue pair's starting PSN when the capture begins.
+//!
+//! Pure: closures read the memory; the device adds addresses and the ICRC.
 
 mod connection;
 mod direct;
@@ -32,7 +33,7 @@ use packet_writer::PacketRole;
 pub use payload::PayloadSource;
 use request_stream::RequestStream;
 
-/// Bytes at the front of a frame's body that a transcript looks at, at most.
+/// The bytes at the front of a frame's body that a transcript needs, at most.
 pub const FRONT_BYTES: usize = REMOTE_OP_BYTES;
 
 /// Whether a packet would have left or come.
@@ -44,10 +45,10 @@ pub enum PacketDirection {
     Sent,
 }
 
-/// Takes a packet, BTH to pad without ICRC, and maybe a comment for who reads the capture.
+/// Takes a packet, BTH to pad without ICRC, and perhaps a comment for the reader of the capture.
 pub type PacketSink<'a> = dyn FnMut(PacketDirection, &[u8], Option<&'static str>) + 'a;
 
-/// Where a connection is, as far as it was watched.
+/// The state of a captured connection.
 #[derive(Debug)]
 pub struct Transcript {
     ends: CapturedConnection,
@@ -80,7 +81,7 @@ impl Transcript {
             theirs.acknowledge(acknowledged(head), &mut |_, packet, comment| sink(Sent, packet, comment));
         }
         match head.kind {
-            // The direct that it belongs to was told of.
+            // The direct request that it belongs to was reported.
             FrameKind::Notice | FrameKind::Refused | FrameKind::Datagram => {}
             kind if kind.is_request() => {
                 ours_of(ours, ends).request(head, front, bytes, &mut |role, packet, comment| {
@@ -111,8 +112,8 @@ impl Transcript {
         }
     }
 
-    /// A request of ours has ended that needed no frame. `read` copies bytes of its payload, also of what
-    /// a READ has brought.
+    /// A request of ours has ended that needed no frame. `read` copies bytes of its payload, also of the result of a
+    /// READ.
     pub fn done(
         &mut self,
         direct: &DirectRequest<'_>,
@@ -130,7 +131,8 @@ impl Transcript {
     }
 }
 
-/// What a frame acknowledges; an answer that brings something does so by itself for its request.
+/// The request number up to which a frame acknowledges. Data and results acknowledge their own request by
+/// themselves.
 fn acknowledged(head: &FrameHead) -> u32 {
     if matches!(head.kind, FrameKind::Data | FrameKind::Result) { head.request } else { head.ack }
 }

@@ -1,4 +1,4 @@
-//! What packets are written on, and what all those of one direction have in common.
+//! Writes packets with the fields that all those of one direction share.
 
 use wire::{Bth, Extensions, Opcode, PKey, Psn, Qpn};
 
@@ -8,7 +8,7 @@ use super::single_request::SingleRequest;
 
 /// The bits that make an opcode of RC one of UC.
 const UC_OPCODE_BITS: u8 = Opcode::UC_SEND_FIRST.0;
-/// Which way a packet goes.
+/// The role of a packet: from the requester, or from the responder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PacketRole {
     Request,
@@ -16,7 +16,7 @@ pub(super) enum PacketRole {
 }
 
 pub(super) type RoleSink<'a> = dyn FnMut(PacketRole, &[u8], Option<&'static str>) + 'a;
-/// What packets are written on.
+/// Writes the packets of one direction into one buffer.
 #[derive(Debug)]
 pub(super) struct PacketWriter {
     pub(super) is_reliable: bool,

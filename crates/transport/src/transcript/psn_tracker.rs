@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use wire::Psn;
 
-/// Requests without an answer that are remembered at most; older ones are forgotten.
+/// The most requests without an answer that are remembered; older ones are forgotten.
 const MAX_OPEN: usize = 1 << 16;
 
-/// What a request is answered with.
+/// The response that a request gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ExpectedResponse {
     Ack,
@@ -26,9 +26,9 @@ pub(super) struct OpenRequest {
     pub(super) first_psn: Psn,
     pub(super) packets: u32,
     pub(super) answer: ExpectedResponse,
-    /// All its packets were given.
+    /// All its packets were written.
     pub(super) whole: bool,
-    /// It comes again for a reason that the wire does not have, and is not to be shown twice.
+    /// It is sent again for a reason that the wire does not have, and must not appear twice.
     pub(super) shown: bool,
 }
 
@@ -54,7 +54,7 @@ impl PsnTracker {
         self.msn
     }
 
-    /// PSNs that nobody acknowledges.
+    /// Takes PSNs that no ACK covers.
     pub(super) fn take(&mut self, packets: u32) -> Psn {
         let first = self.next_psn;
         self.next_psn = first.add(packets);
@@ -84,7 +84,7 @@ impl PsnTracker {
         open
     }
 
-    /// Everything before `upto` was carried out; the last PSN of that, if it is news.
+    /// Everything before `upto` was executed. Returns the last PSN of that, if it is new.
     pub(super) fn acknowledge(&mut self, upto: u32) -> Option<Psn> {
         let mut last = None;
         while let Some(open) = self.open.front().filter(|open| (open.number.wrapping_sub(upto) as i32) < 0) {
@@ -111,7 +111,7 @@ impl PsnTracker {
         }
     }
 
-    /// What is open will come again, for a reason that the wire does not have.
+    /// Open requests will be sent again, for a reason that the wire does not have.
     pub(super) fn will_repeat(&mut self) {
         for open in &mut self.open {
             open.shown = open.whole;

@@ -17,7 +17,8 @@ use crate::shm::remote_op::{REMOTE_OP_BYTES, RemoteOp};
 use crate::wr::RemoteAddr;
 
 const NOT_HERE: &str = "the peer's processor has written the bytes of this WRITE: they were not seen here";
-/// What a [`DirectRequest`](super::DirectRequest) without a frame of its own is called; no request of a frame has it at the same time.
+/// The number of a [`DirectRequest`](crate::shm::path::DirectRequest) without a frame. No request of a frame has it
+/// at the same time.
 const NO_NUMBER: u32 = 0;
 
 #[derive(Debug)]
@@ -25,11 +26,11 @@ pub(super) struct RequestStream {
     pub(super) writer: PacketWriter,
     pub(super) mtu: u32,
     pub(super) numbers: PsnTracker,
-    /// The SEND or WRITE that is on its way.
+    /// The SEND or WRITE that is being sent.
     message: Option<Segmenter>,
     /// The response that is.
     response: Option<Segmenter>,
-    /// Nobody answered the last request, which was shown.
+    /// The last request was written and not answered.
     pub(super) hangs: bool,
 }
 
@@ -68,7 +69,7 @@ impl RequestStream {
                 let Some(remote_op) = remote_op else { return };
                 self.begin_single(head.request, &SingleRequest::remote_op(&remote_op, RKey(head.value)), out);
             }
-            // What was refused was not seen here; only that it was.
+            // The refused access itself was not seen here.
             FrameKind::Refused => {
                 let error = MemoryError::from_number(head.code);
                 self.respond(self.numbers.next_psn(), Syndrome::nak(remote_refusal(error)), out);
@@ -108,7 +109,7 @@ impl RequestStream {
         if let (DirectOutcome::NoticeSent(number), true) = (outcome, self.writer.is_reliable) {
             return self.numbers.begin(number, packets, answer);
         }
-        // What nobody answers comes again with the same PSNs.
+        // An unanswered request is sent again with the same PSNs.
         let keeps = outcome == DirectOutcome::NoAnswer && self.writer.is_reliable;
         let first_psn = if keeps { self.numbers.next_psn() } else { self.numbers.take(packets) };
         OpenRequest { number: NO_NUMBER, first_psn, packets, answer, whole: false, shown: false }
@@ -134,7 +135,7 @@ impl RequestStream {
         }
     }
 
-    /// The peer has carried out a WRITE with immediate data.
+    /// The peer has executed a WRITE with immediate data.
     fn notice(&mut self, head: &FrameHead, out: &mut RoleSink<'_>) {
         let open = self.open(DirectOutcome::NoticeSent(head.request), 1, ExpectedResponse::Ack);
         let mut message = Segmenter {
@@ -184,7 +185,7 @@ impl RequestStream {
         self.writer.write(bth, &extensions, &[], PacketRole::Response, out);
     }
 
-    /// An acknowledge or NAK; UC has none.
+    /// An ACK or NAK; UC has none.
     pub(super) fn respond(&mut self, psn: Psn, syndrome: Syndrome, out: &mut RoleSink<'_>) {
         if self.writer.is_reliable {
             let aeth = Some(Aeth { syndrome, msn: self.numbers.msn() });
@@ -194,7 +195,7 @@ impl RequestStream {
     }
 }
 
-/// The message that a frame begins. What no packet can say is left out.
+/// The message that a frame begins, without flags that no packet can carry.
 fn message_of(head: &FrameHead, front: &[u8], open: &OpenRequest, writer: &PacketWriter, mtu: u32) -> Segmenter {
     let (kind, to) = match head.kind {
         FrameKind::Write => {

@@ -21,14 +21,14 @@ pub(super) struct Segmenter {
     pub(super) first_psn: Psn,
     pub(super) mtu: u32,
     pub(super) len_bytes: u32,
-    /// WRITE: where to.
+    /// WRITE: the remote address.
     pub(super) reth: Reth,
     pub(super) imm: Option<u32>,
     pub(super) invalidate: Option<u32>,
     pub(super) solicited: bool,
     /// Responses: the MSN.
     pub(super) msn: u32,
-    /// Nobody is to see it.
+    /// Its packets are not written.
     pub(super) hidden: bool,
     /// Bytes in packets.
     pub(super) at: u32,

@@ -1,6 +1,5 @@
-//! Unreliable connection (IB specification 9.8.2): messages as on a reliable one, but
-//! nothing is acknowledged and nothing sent again. What arrives incomplete is
-//! dropped as a whole, in silence.
+//! Unreliable connection (IB specification 9.8.2): messages as on a reliable one, but nothing is acknowledged and
+//! nothing sent again. The responder drops incomplete messages as a whole, in silence.
 //!
 //! ```text
 //!  send queue ─► requester ── requests ──► (peer's responder)
@@ -107,7 +106,7 @@ impl UcQp {
         self.failure.take()
     }
 
-    /// The event that SQD promised, once no message is half sent (10.3.1, SQD).
+    /// Gives the event for SQD once no message is half sent (10.3.1, SQD).
     fn note_drained(&mut self, core: &QpCore, host: &mut impl Host) {
         if self.drained_event_due && core.state() == QpState::Sqd && !self.requester.is_mid_message() {
             self.drained_event_due = false;

@@ -94,6 +94,7 @@ impl UcRequester {
 
     fn segment(&self, wqe: &SendWqe, mtu: u32) -> Segment {
         let packet = self.sent_packets;
+        debug_assert!(packet < wqe.packets, "a WQE completes with its last packet");
         let offset = u64::from(packet) * u64::from(mtu);
         Segment {
             psn: wqe.first_psn.add(packet),

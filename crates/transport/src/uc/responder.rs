@@ -1,5 +1,5 @@
-//! The UC responder: puts messages together, and drops those of which a part is
-//! missing or wrong (IB specification 9.8.2.2). The peer is never told.
+//! The UC responder: assembles messages, and drops those of which a part is missing or wrong (IB specification
+//! 9.8.2.2). The peer is never told.
 //!
 //! ```text
 //!  PSN ─► opcode order ─► length ─► receive WQE ─► key ─► execute ─► complete
@@ -8,8 +8,8 @@
 //!   ├─ ahead: a gap; the message under way is dropped, a First or Only begins a new one
 //!   └─ behind: late or a duplicate
 //! ```
-//! A receive WQE that a dropped SEND had taken serves the next message. Bytes that a
-//! dropped message had brought stay where they are.
+//! A receive WQE that a dropped SEND had taken serves the next message. Bytes of a dropped message that were written
+//! stay written.
 
 use wire::{Operation, Packet, Position, Psn, RKey, Reth};
 
@@ -43,7 +43,7 @@ enum UcInbound {
     Dropped(DropReason),
 }
 
-/// Why a message is given up.
+/// The reason for which a message is given up.
 #[derive(Debug)]
 enum UcFault {
     /// The message is dropped.
@@ -139,8 +139,7 @@ impl UcResponder {
         }
     }
 
-    /// Middle and Last continue what First began. First and Only begin a message
-    /// in any case: one that is still under way has lost its end.
+    /// Middle and Last continue a message. First and Only begin one in any case: an unfinished one has lost its end.
     fn check_opcode_order(&mut self, core: &mut QpCore, packet: &Packet<'_>) -> Result<(), DropReason> {
         let info = packet.info();
         if info.starts_message() {
@@ -269,7 +268,7 @@ fn check_packet_length(core: &QpCore, packet: &Packet<'_>) -> Result<(), DropRea
     if fits { Ok(()) } else { Err(DropReason::UcInvalid) }
 }
 
-/// What the first packet of a WRITE says, judged for the whole message.
+/// Checks the first packet of a WRITE for the whole message.
 fn check_write(core: &QpCore, reth: &Reth, host: &impl Host) -> Result<(), DropReason> {
     if !core.attr.access.contains(Access::REMOTE_WRITE) {
         return Err(DropReason::UcAccess);
@@ -286,7 +285,7 @@ fn check_write(core: &QpCore, reth: &Reth, host: &impl Host) -> Result<(), DropR
         .map_err(|_| DropReason::UcAccess)
 }
 
-/// What is left of a WRITE after this packet: nothing if and only if it is the last.
+/// The bytes that are left of a WRITE after this packet: none if and only if it is the last.
 fn left_after(packet: &Packet<'_>, left_bytes: u32) -> Result<u32, DropReason> {
     let left = left_bytes.checked_sub(packet.payload().len() as u32);
     match left {

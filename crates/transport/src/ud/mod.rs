@@ -1,5 +1,5 @@
-//! Unreliable datagram (IB specification 9.8.3): each message is one packet, to and from
-//! anybody who knows the queue key.
+//! Unreliable datagram (IB specification 9.8.3): each message is one packet, to and from any queue pair that knows
+//! the queue key.
 //!
 //! Drops are silent, and a receive WQE is used only for what arrives whole.
 
@@ -87,14 +87,14 @@ impl UdQp {
         self.held_until.is_none() && core.state() == QpState::Rts && !core.sq.is_empty()
     }
 
-    /// What is sent next, and its length in bytes.
+    /// The destination of the next datagram, and its length in bytes.
     pub(crate) fn next_datagram(&self, core: &QpCore) -> Option<(UdDestination, u32)> {
         let head =
             core.sq.head().filter(|head| self.wants_transmit(core) && state::unsupported(core, head).is_none())?;
         head.datagram.as_deref().map(|datagram| (*datagram, head.len_bytes))
     }
 
-    /// Nothing is sent until then, or until [`resume`](UdQp::resume).
+    /// Defers sending until then, or until [`resume`](UdQp::resume).
     pub(crate) fn hold(&mut self, until: Time) {
         self.held_until = Some(until);
     }

@@ -3,8 +3,8 @@
 //! ```text
 //!  receive buffer:  | GRH or IP header, 40 bytes | payload |
 //! ```
-//! A datagram that does not fit the buffer is dropped, and the WQE serves the next one, as
-//! Linux does it: if it failed the WQE and so the queue pair, any peer could stop it.
+//! A datagram that does not fit the buffer is dropped, and the WQE serves the next one, as Linux does it. If the WQE
+//! failed, and the queue pair with it, any peer could stop it.
 
 use wire::{Grh, Packet};
 
@@ -91,7 +91,7 @@ impl UdResponder {
     }
 }
 
-/// Who does not know the queue key is not heard.
+/// A sender must know the queue key.
 fn check_qkey(core: &QpCore, packet: &Packet<'_>) -> Result<(), DropReason> {
     match packet.deth() {
         Some(deth) if deth.qkey == core.attr.qkey => Ok(()),

@@ -1,4 +1,4 @@
-//! What is sent again: probes, timeouts, and the way back to the oldest unacknowledged packet.
+//! Retransmission: probes, timeouts, and the rewind to the oldest unacknowledged packet.
 
 use crate::congestion::Congestion;
 use crate::failure::QpFailure;
@@ -19,7 +19,7 @@ impl RcRequester {
         self.next = self.una;
     }
 
-    /// Goes back to the oldest unacknowledged packet.
+    /// Rewinds to the oldest unacknowledged packet.
     pub(in crate::rc) fn rewind(&mut self, core: &QpCore, now: Time) {
         self.cursor_to_una(core);
         self.reads.rewind();
@@ -31,12 +31,11 @@ impl RcRequester {
         self.last_rewind = Some((self.una, now));
     }
 
-    /// Goes back after a sign of loss, unless this loss is known already.
+    /// Rewinds after a sign of loss, unless this loss is known already.
     ///
-    /// Where losses come from a receive buffer that is too small, sending again at once only
-    /// repeats them: so every time without progress the window shrinks and the wait grows.
-    /// Such times are not counted against `retry_count`, the acknowledge timeout
-    /// counts how long there was no progress; unless there is none.
+    /// If a small receive buffer causes the losses, an immediate retransmission only repeats them: so every time
+    /// without progress the window shrinks and the wait grows. Such times do not count against `retry_count`: the
+    /// ACK timeout counts how long there was no progress, if it is set.
     pub(in crate::rc) fn rewind_after_loss(&mut self, core: &QpCore, now: Time) {
         match self.last_rewind {
             Some((una, at)) if una == self.una => {
@@ -77,9 +76,8 @@ impl RcRequester {
         }
     }
 
-    /// Sends the oldest packet again. Of READs and atomics the oldest is asked for again, not all: the peer may
-    /// only be slow, and would answer everything twice. If its answer comes and nothing else does, the others
-    /// were lost too.
+    /// Sends the oldest packet again. Of READs and atomics only the oldest is asked for again: the peer may only be
+    /// slow, and would answer everything twice. If its answer comes and nothing else does, the others were lost too.
     pub(super) fn probe(&mut self, core: &mut QpCore, now: Time) {
         core.counters.probes += 1;
         self.retry.rewound();

@@ -1,4 +1,4 @@
-//! What may leave: state, fences, credits, READ depth, and the room in the window.
+//! The limits of sending: state, fences, credits, READ depth, and the room in the window.
 
 use wire::Psn;
 
@@ -12,7 +12,7 @@ use crate::wr::{SendFlags, SendOp};
 
 /// Packets of the largest path MTU that leave in one piece.
 const GROUP_PACKETS: u32 = 15;
-/// Where fewer groups fit the window each packet leaves as soon as it may.
+/// With fewer groups in the window each packet leaves as soon as it may.
 const MIN_GROUPS: u64 = 4;
 
 impl RcRequester {
@@ -58,9 +58,8 @@ impl RcRequester {
     }
 
     /// Packets that may leave one after the other: as many whole groups as the window has room for, since a group
-    /// costs the system much more than a packet in it; none while an acknowledge is on the way that will make
-    /// more room. Where all that waits fits, or the window holds few groups, or something was lost, there is no
-    /// bound.
+    /// costs the system much more than a packet in it. None while an ACK is to come that will make more room. There
+    /// is no bound if all waiting packets fit, if the window holds few groups, or after a loss.
     pub(super) fn next_burst(&self, core: &QpCore) -> u32 {
         let room = self.room(core);
         if !self.window_holds_groups(core) || self.scoreboard.is_some() {
@@ -76,7 +75,7 @@ impl RcRequester {
         }
     }
 
-    /// Whether the window is so large that only whole groups need leave.
+    /// Whether the window is so large that only whole groups leave.
     pub(super) fn window_holds_groups(&self, core: &QpCore) -> bool {
         self.congestion.window_bytes() >= MIN_GROUPS * u64::from(GROUP_PACKETS) * packet_cost(core)
     }
@@ -94,7 +93,7 @@ impl RcRequester {
         in_flight.saturating_sub(self.not_in_flight)
     }
 
-    /// Bytes of the window that the next step wants: a packet, or a worthwhile part of a READ.
+    /// Bytes of the window that the next step needs: a packet, or a worthwhile part of a READ.
     pub(super) fn needed_room(&self, core: &QpCore, wqe: &SendWqe) -> u64 {
         let packets = if matches!(wqe.op, SendOp::Read(_)) { self.read_part(core, wqe) } else { 1 };
         let bytes = (u64::from(packets) * u64::from(core.mtu())).min(u64::from(wqe.len_bytes));
@@ -120,7 +119,7 @@ impl RcRequester {
         Some(rest.min(packets_in(self.congestion.window_bytes(), packet_bytes)))
     }
 
-    /// Whether nothing more can leave after this packet: then it must ask for an acknowledge.
+    /// Whether nothing more can leave after this packet: then it must ask for an ACK.
     pub(super) fn fills_window(&self, core: &QpCore, wqe: &SendWqe) -> bool {
         self.room(core) < self.needed_room(core, wqe) + u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES
     }

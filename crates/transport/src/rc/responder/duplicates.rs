@@ -1,4 +1,4 @@
-//! Requests that come again.
+//! Duplicate requests.
 
 use wire::{Operation, Packet, Psn};
 
@@ -57,7 +57,7 @@ impl RcResponder {
         Ok(())
     }
 
-    /// It was carried out; that is all there is to say again.
+    /// It was executed; the response says no more than that.
     fn repeat_empty(&mut self, core: &QpCore, psn: Psn) -> Result<(), DropReason> {
         if self.repeats_too_many(core) {
             return Err(DropReason::StaleDuplicate);

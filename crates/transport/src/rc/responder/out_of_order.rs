@@ -1,7 +1,7 @@
-//! Requests that come before their turn: something before them was lost, or is late.
+//! Requests ahead of sequence: something before them was lost, or is late.
 //!
-//! A peer that proves that it has agreed to selective retransmission is told what is missing, and what came early
-//! is kept. Everybody else gets the NAK of the specification and sends again from the missing packet on.
+//! A peer that proves the agreement on selective retransmission is told which packets are missing, and early packets
+//! are kept. Any other peer gets the NAK of the specification and sends again from the missing packet on.
 
 use wire::{NakCode, Operation, Packet, Psn};
 
@@ -28,8 +28,8 @@ impl RcResponder {
         .inspect_err(|_| self.nak_gap(core, packet.psn()))
     }
 
-    /// One NAK says that something is missing; another only when the peer has begun to send again
-    /// and lost again (its PSNs go back).
+    /// One NAK says that something is missing; another only when the peer has begun to send again and lost again
+    /// (its PSNs go back).
     fn nak_gap(&mut self, core: &mut QpCore, psn: Psn) {
         if self.reorder.is_some() {
             return;
@@ -46,8 +46,8 @@ impl RcResponder {
         self.responses.refuse(Response::Nak { psn: self.expected, msn: self.msn, code: NakCode::PsnSequenceError });
     }
 
-    /// Keeps a packet that came early, and tells the peer if that is news. READs and atomics are not kept:
-    /// asking again costs the peer a small packet, and nothing is answered twice.
+    /// Keeps a packet that came early, and sends a selective ACK if it tells something new. READs and atomics are
+    /// not kept: the peer asks again with a small packet, and nothing is answered twice.
     fn keep(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> bool {
         let psn = packet.psn();
         let may_be_kept = matches!(packet.info().operation, Operation::Send | Operation::Write);
@@ -88,7 +88,7 @@ impl RcResponder {
         self.responses.push_sack(self.expected, self.msn);
     }
 
-    /// A packet came in its turn: those that waited for it have theirs.
+    /// A packet in sequence has come: executes the kept ones that follow it.
     pub(super) fn execute_kept(&mut self, core: &mut QpCore, host: &mut impl Host) {
         let mut resumed = false;
         while let Some(bytes) = self.reorder.as_mut().and_then(|reorder| reorder.take(self.expected)) {
@@ -111,7 +111,7 @@ impl RcResponder {
         let refused = reorder.has_refused(self.expected);
         self.reorder = None;
         if refused {
-            // More was sent than could be kept, and nothing else would tell.
+            // More packets came than could be kept, and no other response would tell.
             self.nak_sequence(core);
         }
     }

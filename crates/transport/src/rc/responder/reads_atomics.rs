@@ -87,7 +87,7 @@ impl RcResponder {
         Ok(())
     }
 
-    /// Everything before has been carried out already: what is left is that everybody sees it.
+    /// All earlier requests have been executed already: FLUSH makes them visible.
     pub(super) fn execute_flush(
         &mut self,
         core: &mut QpCore,

@@ -62,8 +62,8 @@ impl RcResponder {
         Ok(())
     }
 
-    /// The peer may not write, and its WRITE is one packet with immediate data: a receive WQE that is posted completes
-    /// with a local access error. (Of a longer WRITE nobody knows yet whether it will take one.)
+    /// The peer may not write, and its WRITE is one packet with immediate data: a posted receive WQE completes with
+    /// a local access error. (Whether a longer WRITE will use one is not known yet.)
     fn take_recv_to_fail(&mut self, core: &mut QpCore, host: &mut impl Host) {
         if let Ok(wr) = self.take_recv(core, host) {
             self.fail_with_message(wr);

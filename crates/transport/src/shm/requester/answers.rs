@@ -1,9 +1,9 @@
-//! What the peer answers: acknowledges, NAKs, data.
+//! The peer's answers: ACKs, NAKs, data.
 
 use super::*;
 
 impl ShmRequester {
-    /// The peer has carried out every request before `upto`.
+    /// The peer has executed every request before `upto`.
     pub(crate) fn acknowledge(&mut self, core: &mut QpCore, upto: u32, host: &mut impl Host) -> Result<(), DropReason> {
         let count = upto.wrapping_sub(self.una) as usize;
         if count == 0 || is_before(upto, self.una) {
@@ -33,7 +33,7 @@ impl ShmRequester {
         let index = head.request.wrapping_sub(self.una) as usize;
         let is_uc = core.qp_type == QpType::Uc;
         let is_known = match head.kind {
-            // What was begun anew in the meantime is answered anew. It tells nothing of those before.
+            // A request that was sent again meanwhile is answered again. This tells nothing of those before it.
             FrameKind::NotReady => is_uc || head.code == 0 || head.code == self.attempt,
             FrameKind::RnrNak | FrameKind::Nak => !is_uc,
             _ => true,
@@ -62,7 +62,7 @@ impl ShmRequester {
         Ok(())
     }
 
-    /// UC: nobody took the oldest message that was begun.
+    /// UC: the oldest message that was begun is lost.
     pub(super) fn lose(&mut self, core: &mut QpCore, host: &mut impl Host) {
         core.counters.messages_dropped += 1;
         match self.issued {
@@ -73,7 +73,7 @@ impl ShmRequester {
         self.complete(core, host);
     }
 
-    /// UC: nobody will take what was begun.
+    /// UC: all messages that were begun are lost.
     pub(super) fn lose_begun(&mut self, core: &mut QpCore, host: &mut impl Host) {
         while self.issued > 0 || self.sent_bytes > 0 {
             self.lose(core, host);
@@ -123,7 +123,7 @@ impl ShmRequester {
         Ok(())
     }
 
-    /// The answer to an remote_op.
+    /// Takes the result of a remote operation.
     pub(crate) fn handle_result<H: Host>(
         &mut self,
         core: &mut QpCore,
@@ -145,7 +145,7 @@ impl ShmRequester {
         Ok(())
     }
 
-    /// The head has its answer.
+    /// Completes the head, whose answer is complete.
     pub(super) fn answered(&mut self, core: &mut QpCore, host: &mut impl Host) {
         self.pending = PendingAnswer::Nothing;
         self.issued = 0;

@@ -1,11 +1,11 @@
-//! What our own processor does on the peer's memory.
+//! One-sided operations that this processor executes in the peer's memory.
 
 use super::frames::set_notice_fields;
 use super::*;
 use crate::shm::path::DirectOutcome;
 
 impl ShmRequester {
-    /// A WRITE by our own processor, at the head of the queue.
+    /// Executes the WRITE at the head of the queue.
     #[inline]
     pub(super) fn write(
         &mut self,
@@ -36,7 +36,7 @@ impl ShmRequester {
         Ok(())
     }
 
-    /// A WRITE by our own processor, and then a notice that takes a receive WQE.
+    /// Executes a WRITE, and sends a notice that uses a receive WQE.
     pub(super) fn write_imm(
         &mut self,
         core: &mut QpCore,
@@ -62,7 +62,7 @@ impl ShmRequester {
         Ok(())
     }
 
-    /// A READ by our own processor, or else by the peer.
+    /// Executes a READ, or asks the peer for it.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -84,7 +84,7 @@ impl ShmRequester {
         }
     }
 
-    /// An atomic and the like by our own processor, or else by the peer.
+    /// Executes an atomic, ATOMIC WRITE or FLUSH, or asks the peer for it.
     #[inline]
     pub(super) fn remote_op(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) -> Result<(), ShmError> {
         let wqe = self.current(&core.sq);

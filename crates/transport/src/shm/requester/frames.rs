@@ -1,4 +1,4 @@
-//! What goes to the peer as frames: SENDs, and what only the peer can carry out.
+//! Requests that go to the peer as frames: SENDs, and operations that only the peer can execute.
 
 use super::*;
 
@@ -42,7 +42,7 @@ impl ShmRequester {
         path(host)?.send(host.memory(), head, prefix, body)
     }
 
-    /// So much more of the WQE has left.
+    /// Counts bytes of the WQE that have left.
     #[inline]
     pub(super) fn count_sent(&mut self, core: &mut QpCore, taken: u32) {
         core.counters.tx_packets += 1;
@@ -64,7 +64,7 @@ impl ShmRequester {
         self.sent_ack = true;
     }
 
-    /// A WRITE that the peer has to do.
+    /// Sends a WRITE that the peer executes.
     pub(super) fn ask_for_write(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) -> StepResult {
         match self.send_write_part(core, ack, host) {
             Ok(()) => StepResult::Done,
@@ -83,7 +83,7 @@ impl ShmRequester {
         let mut head = self.head(core, FrameKind::Write, ack);
         head.len_bytes = wqe.len_bytes;
         let immediate = set_notice_fields(&mut head, wqe);
-        // The key travels before the address, since `value` may be the immediate.
+        // The prefix carries address and key, since `value` may be the immediate data.
         let mut prefix = [0; WRITE_PREFIX_BYTES];
         prefix[..8].copy_from_slice(&remote.addr.wrapping_add(u64::from(self.sent_bytes)).to_le_bytes());
         prefix[8..12].copy_from_slice(&remote.rkey.0.to_le_bytes());
@@ -115,7 +115,7 @@ impl ShmRequester {
     }
 }
 
-/// Marks what the peer's completion shows; returns the immediate data.
+/// Sets the fields that the peer's completion shows; returns the immediate data.
 #[inline]
 pub(super) fn set_notice_fields(head: &mut FrameHead, wqe: &SendWqe) -> Option<u32> {
     head.flags.set(FrameFlags::SOLICITED, wqe.flags.contains(SendFlags::SOLICITED));

@@ -1,10 +1,10 @@
-//! What a recorder is told of requests that need no frame.
+//! Reports to a capture: requests that need no frame.
 
 use super::*;
 use crate::shm::path::{DirectOutcome, DirectRequest};
 
 impl ShmRequester {
-    /// A request of the queue has ended, or the peer is told of it by a frame.
+    /// A request of the queue has ended, or a notice frame tells the peer of it.
     #[inline]
     pub(super) fn record<H: Host>(&self, core: &QpCore, wqe: &SendWqe, outcome: DirectOutcome, host: &H) {
         if let Some(path) = host.path() {
@@ -14,7 +14,7 @@ impl ShmRequester {
         }
     }
 
-    /// Likewise the oldest one.
+    /// The oldest request has ended.
     #[inline]
     pub(super) fn record_head<H: Host>(&self, core: &QpCore, outcome: DirectOutcome, host: &H) {
         if let Some(wqe) = core.sq.head() {
@@ -22,7 +22,7 @@ impl ShmRequester {
         }
     }
 
-    /// A request that our own processor would have carried out has found nobody, or was refused.
+    /// A direct operation found no ready peer, or was refused.
     #[cold]
     pub(super) fn record_error(&self, core: &QpCore, error: ShmError, host: &impl Host) {
         let Some(wqe) = core.sq.get(self.issued) else { return };

@@ -1,9 +1,9 @@
-//! What leaves for the peer: NAKs, results, data, acknowledges.
+//! The responder's frames: NAKs, results, data, ACKs.
 
 use super::*;
 
 impl ShmResponder {
-    /// Sends what must be said, an acknowledge included if `with_ack`. False: the lane is full.
+    /// Sends pending answers, and an ACK if `with_ack`. False: the lane is full.
     #[inline]
     pub(crate) fn send_replies(&mut self, core: &mut QpCore, with_ack: bool, host: &mut impl Host) -> bool {
         if self.answer.is_some() || self.reading.is_some() {
@@ -67,7 +67,7 @@ impl ShmResponder {
     pub(super) fn finish_reading(&mut self) {
         self.reading = None;
         self.expected = self.expected.wrapping_add(1);
-        // The data says it.
+        // The data acknowledges the request.
         self.acked = self.expected;
     }
 

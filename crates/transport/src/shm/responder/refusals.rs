@@ -1,4 +1,4 @@
-//! What is not carried out: what the peer is told, and what becomes of the receive WQE.
+//! Refused requests: the NAK to the peer, and the fate of the receive WQE.
 
 use super::*;
 
@@ -17,7 +17,7 @@ impl ShmResponder {
         }
     }
 
-    /// Tells the peer why not, and what becomes of this queue pair.
+    /// Queues the NAK, and sets the failure of this queue pair.
     #[cold]
     pub(super) fn refuse(
         &mut self,
@@ -71,7 +71,7 @@ impl ShmResponder {
         Err(DropReason::Refused)
     }
 
-    /// UC: what cannot be taken is dropped in silence, but for a failure of our own memory.
+    /// UC: a refused message is dropped in silence, except after a failure of our own memory.
     pub(super) fn refuse_unreliable(
         &mut self,
         core: &mut QpCore,
@@ -98,7 +98,7 @@ impl ShmResponder {
         Err(dropped)
     }
 
-    /// The peer may not write, and its WRITE has immediate data and would be one packet: a receive WQE that is posted
+    /// The peer may not write, and its WRITE has immediate data and would be one packet: a posted receive WQE
     /// completes with a local access error, as on the wire.
     pub(super) fn take_recv_to_fail(&mut self, core: &mut QpCore, head: &FrameHead, host: &mut impl Host) {
         let takes_one = head.flags.contains(FrameFlags::IMM) && head.len_bytes <= core.mtu();
@@ -122,7 +122,7 @@ impl ShmResponder {
         }
     }
 
-    /// The peer's processor was refused by our memory: our queue pair fails as if we had refused.
+    /// Our memory refused the peer's direct access: our queue pair fails as after a NAK of ours.
     pub(crate) fn handle_refused(
         &mut self,
         core: &mut QpCore,

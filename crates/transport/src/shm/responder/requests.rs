@@ -1,4 +1,4 @@
-//! Each kind of request, carried out.
+//! The execution of each kind of request.
 
 use super::*;
 
@@ -63,7 +63,7 @@ impl ShmResponder {
         Ok(())
     }
 
-    /// A part of a WRITE that the peer's processor cannot do.
+    /// A part of a WRITE that the peer could not execute directly.
     pub(super) fn execute_write<H: Host>(
         &mut self,
         core: &mut QpCore,
@@ -112,7 +112,7 @@ impl ShmResponder {
         Ok(())
     }
 
-    /// A WRITE that was done takes its receive WQE.
+    /// A WRITE that the peer has executed uses a receive WQE.
     pub(super) fn execute_notice(
         &mut self,
         core: &mut QpCore,
@@ -160,7 +160,7 @@ impl ShmResponder {
     ) -> Result<(), ShmRefusal> {
         let mut bytes = [0; REMOTE_OP_BYTES];
         body.front(&mut bytes);
-        let remote_op = RemoteOp::decode(&bytes).ok_or(ShmRefusal::Invalid("an remote_op that is none"))?;
+        let remote_op = RemoteOp::decode(&bytes).ok_or(ShmRefusal::Invalid("an unknown remote operation"))?;
         check_allowed(core, remote_op.access())?;
         let outcome = remote_op.execute(host.memory(), core.accessor(), RKey(head.value));
         let before = match outcome {
