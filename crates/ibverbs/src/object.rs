@@ -131,3 +131,9 @@ pub(crate) fn next_handle() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     NEXT.fetch_add(1, Relaxed)
 }
+
+/// A pointer that may cross threads: it is followed only while its object is known to live.
+pub(crate) struct ObjectPointer<T>(pub(crate) *mut T);
+
+// SAFETY: only a number until somebody follows it, under the rule above.
+unsafe impl<T> Send for ObjectPointer<T> {}

@@ -40,11 +40,10 @@ pub(crate) use crate::verbs::address::{
 pub(crate) use crate::verbs::buffer::{
     ibv_alloc_buf, ibv_export_buf_dmabuf_fd, ibv_free_buf, ibv_reg_buf_mr, ibv_reg_mr_ex,
 };
-pub(crate) use crate::verbs::channel::{
-    ibv_ack_cq_events, ibv_create_comp_channel, ibv_destroy_comp_channel, ibv_get_cq_event,
-};
-pub(crate) use crate::verbs::context::{ibv_close_device, ibv_open_device};
-pub(crate) use crate::verbs::cq::{ibv_create_cq, ibv_destroy_cq, ibv_resize_cq};
+pub(crate) use crate::verbs::channel::{ibv_create_comp_channel, ibv_destroy_comp_channel};
+pub(crate) use crate::verbs::cq::{ibv_destroy_cq, ibv_resize_cq};
+pub(crate) use crate::verbs::cq_create::ibv_create_cq;
+pub(crate) use crate::verbs::cq_event::{ibv_ack_cq_events, ibv_get_cq_event};
 pub(crate) use crate::verbs::domain::{ibv_alloc_pd, ibv_dealloc_pd};
 pub(crate) use crate::verbs::events::{ibv_ack_async_event, ibv_get_async_event};
 pub(crate) use crate::verbs::from_kernel::{
@@ -61,6 +60,7 @@ pub(crate) use crate::verbs::multicast::{ibv_attach_mcast, ibv_detach_mcast};
 pub(crate) use crate::verbs::names::{
     ibv_event_type_str, ibv_node_type_str, ibv_port_state_str, ibv_wc_status_str, ibv_wr_opcode_str,
 };
+pub(crate) use crate::verbs::open::{ibv_close_device, ibv_open_device};
 pub(crate) use crate::verbs::port::{ibv_query_port, ibv_query_port_speed};
 pub(crate) use crate::verbs::qp::{ibv_destroy_qp, ibv_qp_to_qp_ex};
 pub(crate) use crate::verbs::qp_attr::{ibv_modify_qp, ibv_query_qp, ibv_query_qp_data_in_order};

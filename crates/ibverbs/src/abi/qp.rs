@@ -55,6 +55,29 @@ pub struct ibv_qp_init_attr_ex {
     pub send_ops_flags: u64,
 }
 
+impl ibv_qp_init_attr_ex {
+    /// The attributes that the plain structure has too.
+    pub fn plain(&self) -> ibv_qp_init_attr {
+        let ibv_qp_init_attr_ex { qp_context, send_cq, recv_cq, srq, cap, qp_type, sq_sig_all, .. } = *self;
+        ibv_qp_init_attr { qp_context, send_cq, recv_cq, srq, cap, qp_type, sq_sig_all }
+    }
+
+    /// The extended structure with these attributes, and none that only it has.
+    pub fn of(plain: &ibv_qp_init_attr) -> ibv_qp_init_attr_ex {
+        let ibv_qp_init_attr { qp_context, send_cq, recv_cq, srq, cap, qp_type, sq_sig_all } = *plain;
+        ibv_qp_init_attr_ex {
+            qp_context,
+            send_cq,
+            recv_cq,
+            srq,
+            cap,
+            qp_type,
+            sq_sig_all,
+            ..<Self as super::Zeroed>::zeroed()
+        }
+    }
+}
+
 #[repr(C)]
 pub struct ibv_qp_open_attr {
     pub comp_mask: u32,

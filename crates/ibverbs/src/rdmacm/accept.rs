@@ -2,8 +2,8 @@
 
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
-use crate::rdmacm::happened::CONSUMER_REJECT;
-use crate::rdmacm::id::{self, Depth, IdOwn};
+use crate::rdmacm::id_object::{IdOwn, of};
+use crate::rdmacm::id_state::Depth;
 use crate::rdmacm::{param, states, sync};
 
 /// `rdma_accept(3)`: the id's queue pair is ready when the peer learns of it.
@@ -14,7 +14,7 @@ pub(crate) unsafe extern "C" fn rdma_accept(c: *mut rdma_cm_id, given: *mut rdma
     minus_one(|| {
         // SAFETY: the caller's promise.
         unsafe {
-            let own = id::of(c)?;
+            let own = of(c)?;
             let depth = depth(c, own, given)?;
             let wanted = param::wanted(given, depth, (*c).qp);
             if own.is_ud() {
@@ -77,7 +77,7 @@ const VENDOR_OPTION_NOT_SUPPORTED: u16 = 35;
 /// Null or an id that exists; null or `len` bytes to read.
 pub(crate) unsafe extern "C" fn rdma_reject(c: *mut rdma_cm_id, data: *const c_void, len: u8) -> c_int {
     // SAFETY: passed on.
-    minus_one(|| unsafe { reject(c, data, len, CONSUMER_REJECT) })
+    minus_one(|| unsafe { reject(c, data, len, ::connect::CONSUMER_DEFINED) })
 }
 
 /// `rdma_reject_ece`: because of the peer's options.
@@ -93,6 +93,6 @@ pub(crate) unsafe extern "C" fn rdma_reject_ece(c: *mut rdma_cm_id, data: *const
 /// As [`rdma_reject`].
 unsafe fn reject(c: *mut rdma_cm_id, data: *const c_void, len: u8, reason: u16) -> Result<c_int, Errno> {
     // SAFETY: the caller's promise.
-    unsafe { id::of(c)?.id.reject(param::private_data(data, len), reason) }?;
+    unsafe { of(c)?.id.reject(param::private_data(data, len), reason) }?;
     Ok(0)
 }

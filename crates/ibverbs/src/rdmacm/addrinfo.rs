@@ -9,8 +9,9 @@ use libc::sockaddr;
 
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one, otherwise};
+use crate::rdmacm::id_object::of;
 use crate::rdmacm::resolver::{self, Answer, Hints, Question, Unresolved};
-use crate::rdmacm::{address, id, sync};
+use crate::rdmacm::{address, sync};
 
 /// `rdma_getaddrinfo(3)`: zero, −1 with errno, or a code of `getaddrinfo(3)`.
 ///
@@ -177,7 +178,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addrinfo(
 ) -> c_int {
     minus_one(|| {
         // SAFETY: the caller's promise.
-        let (own, question) = unsafe { (id::of(c)?, question(node, service, hints)?) };
+        let (own, question) = unsafe { (of(c)?, question(node, service, hints)?) };
         let asks_nothing = question.node.is_none() && question.service.is_none() && !question.hints.given;
         if asks_nothing || question.hints.flags & (RAI_SA | RAI_DNS) == RAI_SA | RAI_DNS {
             return Err(Errno::INVAL);
@@ -211,7 +212,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addrinfo(
 pub(crate) unsafe extern "C" fn rdma_query_addrinfo(c: *mut rdma_cm_id, info: *mut *mut rdma_addrinfo) -> c_int {
     minus_one(|| {
         // SAFETY: the caller's promise.
-        let (own, place) = unsafe { (id::of(c)?, info.as_mut().ok_or(Errno::INVAL)?) };
+        let (own, place) = unsafe { (of(c)?, info.as_mut().ok_or(Errno::INVAL)?) };
         let answers = Arc::clone(&own.state.lock().answers);
         let answers = answers.lock();
         if answers.is_empty() {

@@ -4,7 +4,8 @@ use libc::sockaddr;
 
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
-use crate::rdmacm::{address, id, route, sync};
+use crate::rdmacm::id_object::of;
+use crate::rdmacm::{address, route, sync};
 
 /// `rdma_bind_addr(3)`: with a specific address the id is bound to the address's device as well.
 ///
@@ -14,7 +15,7 @@ pub(crate) unsafe extern "C" fn rdma_bind_addr(c: *mut rdma_cm_id, address: *mut
     minus_one(|| {
         // SAFETY: the caller's promise.
         unsafe {
-            let own = id::of(c)?;
+            let own = of(c)?;
             own.id.bind(address::read(address)?)?;
             route::refresh(c, own)?;
         }
@@ -30,7 +31,7 @@ pub(crate) unsafe extern "C" fn rdma_listen(c: *mut rdma_cm_id, backlog: c_int) 
     minus_one(|| {
         // SAFETY: the caller's promise.
         unsafe {
-            let own = id::of(c)?;
+            let own = of(c)?;
             // As in Linux: nothing and less mean as many as the system thinks right.
             own.id.listen(u32::try_from(backlog).unwrap_or(0))?;
             route::refresh(c, own)?;
@@ -65,7 +66,7 @@ pub(super) unsafe fn resolve_addr(
 ) -> Result<(), Errno> {
     // SAFETY: the caller's promise.
     unsafe {
-        let own = id::of(c)?;
+        let own = of(c)?;
         let destination = address::read(destination)?;
         let source = if source.is_null() { None } else { Some(address::read(source)?) };
         own.id.resolve_addr(source, destination)?;
@@ -92,7 +93,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_route(c: *mut rdma_cm_id, _timeout_
 pub(super) unsafe fn resolve_route(c: *mut rdma_cm_id) -> Result<(), Errno> {
     // SAFETY: the caller's promise.
     unsafe {
-        id::of(c)?.id.resolve_route()?;
+        of(c)?.id.resolve_route()?;
         sync::complete(c)
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
-use crate::rdmacm::id::{self, Depth, IdOwn};
+use crate::rdmacm::id_object::{IdOwn, of};
+use crate::rdmacm::id_state::Depth;
 use crate::rdmacm::{param, states, sync};
 
 /// `rdma_connect(3)`: for datagrams it asks for the peer's queue pair.
@@ -13,7 +14,7 @@ pub(crate) unsafe extern "C" fn rdma_connect(c: *mut rdma_cm_id, given: *mut rdm
     minus_one(|| {
         // SAFETY: the caller's promise.
         unsafe {
-            let own = id::of(c)?;
+            let own = of(c)?;
             let depth = depth(c, own, given)?;
             let mut wanted = param::wanted(given, depth, (*c).qp);
             own.state.lock().depth = depth;
@@ -56,7 +57,7 @@ pub(crate) unsafe extern "C" fn rdma_establish(c: *mut rdma_cm_id) -> c_int {
     minus_one(|| {
         // SAFETY: the caller's promise.
         unsafe {
-            let own = id::of(c)?;
+            let own = of(c)?;
             if !(*c).qp.is_null() {
                 return Err(Errno::INVAL);
             }
@@ -73,7 +74,7 @@ pub(crate) unsafe extern "C" fn rdma_establish(c: *mut rdma_cm_id) -> c_int {
 pub(crate) unsafe extern "C" fn rdma_notify(c: *mut rdma_cm_id, event: c_int) -> c_int {
     minus_one(|| {
         // SAFETY: the caller's promise.
-        let own = unsafe { id::of(c) }?;
+        let own = unsafe { of(c) }?;
         if event != IBV_EVENT_COMM_EST {
             return Err(Errno::INVAL);
         }
@@ -90,7 +91,7 @@ pub(crate) unsafe extern "C" fn rdma_disconnect(c: *mut rdma_cm_id) -> c_int {
     minus_one(|| {
         // SAFETY: the caller's promise.
         unsafe {
-            let own = id::of(c)?;
+            let own = of(c)?;
             if (*c).verbs.is_null() {
                 return Err(Errno::INVAL);
             }

@@ -14,26 +14,26 @@ use crate::abi::*;
 use crate::boundary::{Errno, otherwise, pointer};
 use crate::device_list::{self, ListedDevice};
 use crate::verbs::context::Context;
-use crate::verbs::import::Shared;
-use crate::verbs::{context, domain, xrc};
+use crate::verbs::shared::SharedState;
+use crate::verbs::{context, domain, open, teardown, xrc};
 
 /// A device that ids use.
 #[derive(Clone, Copy)]
-pub(super) struct Opened {
+pub(super) struct DeviceHandles {
     pub(super) context: *mut ibv_context,
     /// The domain of ids whose program names none.
     pub(super) pd: *mut ibv_pd,
 }
 
 /// All of them. They are of the process that opened them, not of its children.
-struct Table {
+struct DeviceTable {
     process: u32,
-    devices: Vec<Entry>,
+    devices: Vec<OpenDevice>,
 }
 
-struct Entry {
+struct OpenDevice {
     name: String,
-    opened: Opened,
+    opened: DeviceHandles,
     /// Whether it is open now.
     is_open: bool,
     /// A program has got it from `rdma_get_devices`, or has used it without an id.
@@ -43,9 +43,9 @@ struct Entry {
 }
 
 // SAFETY: contexts and domains are used by any thread; contexts never go, domains with the table's lock held.
-unsafe impl Send for Entry {}
+unsafe impl Send for OpenDevice {}
 
-static TABLE: Mutex<Table> = Mutex::new(Table { process: 0, devices: Vec::new() });
+static TABLE: Mutex<DeviceTable> = Mutex::new(DeviceTable { process: 0, devices: Vec::new() });
 
 /// Ids and channels that exist.
 static USERS: AtomicUsize = AtomicUsize::new(0);
@@ -64,18 +64,18 @@ pub(super) fn discount_user() {
 }
 
 /// Closes what nobody needs any more. Called when something has gone that may have been the last.
-pub(crate) fn close_if_idle() {
+fn close_if_idle() {
     if OPEN.load(SeqCst) == 0 || USERS.load(SeqCst) > 0 {
         return;
     }
     // Whoever has the table opens or closes just now.
     let Some(mut table) = TABLE.try_lock() else { return };
     if table.process == std::process::id() && table.is_idle() {
-        table.devices.iter_mut().filter(|entry| entry.is_open && !entry.stays).for_each(Entry::close);
+        table.devices.iter_mut().filter(|entry| entry.is_open && !entry.stays).for_each(OpenDevice::close);
     }
 }
 
-impl Entry {
+impl OpenDevice {
     /// What of it keeps the device's engine: the context, the domain and the XRC domain.
     fn holds(&self) -> usize {
         if self.is_open { 2 + usize::from(!self.xrcd.is_null()) } else { 0 }
@@ -88,14 +88,14 @@ impl Entry {
                 xrc::close_xrcd(std::mem::replace(&mut self.xrcd, std::ptr::null_mut()));
             }
             domain::ibv_dealloc_pd(std::mem::replace(&mut self.opened.pd, std::ptr::null_mut()));
-            context::retire(self.opened.context);
+            context::retire(self.opened.context, reopen);
         }
         self.is_open = false;
         OPEN.fetch_sub(1, SeqCst);
     }
 }
 
-impl Table {
+impl DeviceTable {
     fn forget_those_of_a_parent(&mut self) {
         let process = std::process::id();
         if self.process != process {
@@ -107,34 +107,35 @@ impl Table {
 
     /// Whether nothing exists in this process but what the table itself has made.
     fn is_idle(&self) -> bool {
-        let own: usize = self.devices.iter().map(Entry::holds).sum();
+        let own: usize = self.devices.iter().map(OpenDevice::holds).sum();
         let open = self.devices.iter().find(|entry| entry.is_open);
         // SAFETY: an open context.
         let context = open.and_then(|entry| unsafe { Context::of(entry.opened.context) }.ok());
         USERS.load(SeqCst) == 0 && context.is_some_and(|context| context.device.holds() == own)
     }
 
-    fn open(&mut self, listed: &Arc<ListedDevice>) -> Result<Opened, Errno> {
+    fn open(&mut self, listed: &Arc<ListedDevice>) -> Result<DeviceHandles, Errno> {
         let name = &listed.info().name;
         let known = self.devices.iter_mut().find(|entry| entry.name == *name);
         if let Some(known) = known.as_ref().filter(|known| known.is_open) {
             return Ok(known.opened);
         }
-        let shared = Shared::new(listed.clone())?;
+        let shared = SharedState::new(listed.clone())?;
         let context = match &known {
             // SAFETY: it was retired; whoever has the table's lock opens alone.
             Some(known) => unsafe { context::revive(known.opened.context, shared) }.map(|()| known.opened.context)?,
-            None => context::open(shared)?,
+            None => open::open(shared)?,
         };
         // SAFETY: an open context, on which nothing is if that fails.
-        let pd = unsafe { created(domain::ibv_alloc_pd(context)).inspect_err(|_| context::retire(context))? };
+        let pd = unsafe { created(domain::ibv_alloc_pd(context)).inspect_err(|_| context::retire(context, reopen))? };
         OPEN.fetch_add(1, SeqCst);
-        let opened = Opened { context, pd };
+        teardown::listen(close_if_idle);
+        let opened = DeviceHandles { context, pd };
         match known {
             Some(known) => (known.opened, known.is_open) = (opened, true),
             None => {
                 let (name, xrcd) = (name.clone(), std::ptr::null_mut());
-                self.devices.push(Entry { name, opened, is_open: true, stays: false, xrcd });
+                self.devices.push(OpenDevice { name, opened, is_open: true, stays: false, xrcd });
             }
         }
         Ok(opened)
@@ -150,7 +151,7 @@ pub(super) fn created<T>(object: *mut T) -> Result<*mut T, Errno> {
 ///
 /// # Errors
 /// ENODEV if the process may not see the device, and whatever opening it says.
-pub(super) fn open(name: &str) -> Result<Opened, Errno> {
+pub(super) fn open(name: &str) -> Result<DeviceHandles, Errno> {
     let mut table = TABLE.lock();
     table.forget_those_of_a_parent();
     if let Some(known) = table.devices.iter().find(|entry| entry.is_open && entry.name == name) {
@@ -166,7 +167,7 @@ pub(super) fn open(name: &str) -> Result<Opened, Errno> {
 /// # Errors
 /// ENODEV if it is none of ours, and whatever opening it says.
 #[cold]
-pub(crate) fn reopen(context: *mut ibv_context) -> Result<(), Errno> {
+fn reopen(context: *mut ibv_context) -> Result<(), Errno> {
     let mut table = TABLE.lock();
     table.forget_those_of_a_parent();
     let mut known = table.devices.iter();

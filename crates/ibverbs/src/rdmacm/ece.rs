@@ -5,7 +5,7 @@ use ::connect::Ece;
 
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
-use crate::rdmacm::id;
+use crate::rdmacm::id_object::of;
 
 /// `rdma_set_local_ece(3)`: EINVAL with a queue pair of the id's, which would have its own options.
 ///
@@ -14,7 +14,7 @@ use crate::rdmacm::id;
 pub(crate) unsafe extern "C" fn rdma_set_local_ece(c: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int {
     minus_one(|| {
         // SAFETY: the caller's promise.
-        let (own, has_qp, ece) = unsafe { (id::of(c)?, !(*c).qp.is_null(), ece.as_ref().ok_or(Errno::INVAL)?) };
+        let (own, has_qp, ece) = unsafe { (of(c)?, !(*c).qp.is_null(), ece.as_ref().ok_or(Errno::INVAL)?) };
         if has_qp || ece.vendor_id == 0 || ece.comp_mask != 0 {
             return Err(Errno::INVAL);
         }
@@ -30,7 +30,7 @@ pub(crate) unsafe extern "C" fn rdma_set_local_ece(c: *mut rdma_cm_id, ece: *mut
 pub(crate) unsafe extern "C" fn rdma_get_remote_ece(c: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int {
     minus_one(|| {
         // SAFETY: the caller's promise.
-        let (own, has_qp, place) = unsafe { (id::of(c)?, !(*c).qp.is_null(), ece.as_mut().ok_or(Errno::INVAL)?) };
+        let (own, has_qp, place) = unsafe { (of(c)?, !(*c).qp.is_null(), ece.as_mut().ok_or(Errno::INVAL)?) };
         if has_qp {
             return Err(Errno::INVAL);
         }

@@ -5,14 +5,11 @@ use device::QpType;
 
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one, otherwise};
-use crate::rdmacm::{address, bind, event, id, options, qp, route, srq, sync};
+use crate::rdmacm::event_object::{acknowledge, release_shown, uncount};
+use crate::rdmacm::id_object::of;
+use crate::rdmacm::id_state::QpTemplate;
+use crate::rdmacm::{address, bind, event, id, options, qp, route, srq};
 use crate::verbs::wait::{self, Attempt};
-
-/// How queue pairs are made for the connect requests of a listener.
-pub(super) struct Passive {
-    pd: *mut ibv_pd,
-    attr: ibv_qp_init_attr,
-}
 
 /// `rdma_create_ep(3)`: a synchronous id. An active one is resolved and has its queue pair; a passive one
 /// is bound.
@@ -73,7 +70,7 @@ unsafe fn active(
         }
         if info.ai_connect_len > 0 && !info.ai_connect.is_null() {
             let preamble = std::slice::from_raw_parts(info.ai_connect.cast::<u8>(), info.ai_connect_len);
-            id::of(c)?.state.lock().preamble = preamble.to_vec();
+            of(c)?.state.lock().preamble = preamble.to_vec();
         }
         Ok(())
     }
@@ -89,12 +86,12 @@ unsafe fn passive(
 ) -> Result<(), Errno> {
     // SAFETY: the caller's promise.
     unsafe {
-        let own = id::of(c)?;
+        let own = of(c)?;
         own.id.bind(address::read(info.ai_src_addr)?)?;
         route::refresh(c, own)?;
         if let Some(attr) = attr {
             let attr = ibv_qp_init_attr { qp_type: info.ai_qp_type, ..*attr };
-            own.state.lock().passive = Some(Passive { pd, attr });
+            own.state.lock().passive = Some(QpTemplate { pd, attr });
         }
         Ok(())
     }
@@ -137,9 +134,9 @@ pub(crate) unsafe extern "C-unwind" fn rdma_get_request(listener: *mut rdma_cm_i
 unsafe fn next_request(listener: *mut rdma_cm_id, place: &mut *mut rdma_cm_id) -> Result<Attempt, Errno> {
     // SAFETY: the caller's promise.
     unsafe {
-        let own = id::of(listener)?;
+        let own = of(listener)?;
         let channel = own.waits_on().filter(|_| own.id.is_listening()).ok_or(Errno::INVAL)?;
-        sync::release(listener);
+        release_shown(listener);
         let mut event = std::ptr::null_mut();
         if let Attempt::WaitAt(fd) = event::attempt(channel, &mut event)? {
             return Ok(Attempt::WaitAt(fd));
@@ -154,12 +151,12 @@ unsafe fn next_request(listener: *mut rdma_cm_id, place: &mut *mut rdma_cm_id) -
         if let Some((pd, mut attr)) = passive
             && let Err(error) = qp::create(new, pd, &mut attr)
         {
-            event::acknowledge(event);
+            acknowledge(event);
             let _ = id::destroy(new);
             return Err(error);
         }
         // The new id holds it now, however long the listener lives.
-        event::uncount(event);
+        uncount(event);
         (&raw mut (*new).event).write(event);
         *place = new;
         Ok(Attempt::Done)

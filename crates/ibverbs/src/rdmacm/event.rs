@@ -1,38 +1,16 @@
 //! Fetching and acknowledging events.
 
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 
-use ::connect::{Event, EventKind, EventQueue};
+use ::connect::{EventKind, EventQueue};
 use parking_lot::Mutex;
 
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
-use crate::object::Object;
-use crate::rdmacm::{channel, happened, id, param};
-use crate::verbs::events::Unacked;
+use crate::rdmacm::event_object::{self, EventObject, EventOwn};
+use crate::rdmacm::fetched::FetchedEvent;
+use crate::rdmacm::{channel, event_effects, id_object, param};
 use crate::verbs::wait::{self, Attempt};
-
-type EventObject = Object<rdma_cm_event, EventOwn>;
-
-/// What belongs to an event: the bytes that its parameters point to, and whose count it is in.
-struct EventOwn {
-    _private_data: Vec<u8>,
-    counted: Mutex<Option<Arc<Unacked>>>,
-}
-
-/// An event on its way to the program, counted with the id that waits for its acknowledge: the
-/// listener's for a connect request.
-pub(super) struct Fetched {
-    pub(super) event: Event,
-    /// The structure of the event's id.
-    pub(super) id: *mut rdma_cm_id,
-    /// Of the listener of a connect request, else null.
-    pub(super) listener: *mut rdma_cm_id,
-    /// The program's own pointer in place of private data.
-    pub(super) shown_context: *mut c_void,
-    counted: Arc<Unacked>,
-}
 
 /// `rdma_get_cm_event(3)`: blocks unless the descriptor is set not to.
 ///
@@ -82,35 +60,35 @@ pub(super) fn attempt(channel: *mut rdma_event_channel, place: &mut *mut rdma_cm
 }
 
 /// Takes the oldest event; `Some(None)` if its id goes.
-fn queue_next(queue: &EventQueue) -> Option<Option<Fetched>> {
-    let held = id::hold_ids();
+fn queue_next(queue: &EventQueue) -> Option<Option<FetchedEvent>> {
+    let held = id_object::hold_ids();
     let event = queue.next()?;
-    let owner = id::structure_of(event.listener.as_ref().unwrap_or(&event.id));
+    let owner = id_object::structure_of(event.listener.as_ref().unwrap_or(&event.id));
     // SAFETY: null, or kept by what we hold.
-    let Ok(own) = (unsafe { id::of(owner) }) else { return Some(None) };
+    let Ok(own) = (unsafe { id_object::of(owner) }) else { return Some(None) };
     own.unacked.fetched();
     let counted = own.unacked.clone();
     let (id, listener) = match event.kind {
         // Before anybody fetches what comes next for it.
         // SAFETY: a listener, likewise.
-        EventKind::ConnectRequest => (unsafe { id::present_like(owner, event.id.clone()) }, owner),
+        EventKind::ConnectRequest => (unsafe { id_object::present_like(owner, event.id.clone()) }, owner),
         _ => (owner, std::ptr::null_mut()),
     };
     drop(held);
-    Some(Some(Fetched { event, id, listener, shown_context: std::ptr::null_mut(), counted }))
+    Some(Some(FetchedEvent { event, id, listener, shown_context: std::ptr::null_mut(), counted }))
 }
 
 /// Does what belongs to an event, and puts it in C's words. `None` if the program is not told.
 ///
 /// # Safety
 /// Its ids are kept by its count.
-unsafe fn tell(mut fetched: Fetched) -> Option<*mut rdma_cm_event> {
+unsafe fn tell(mut fetched: FetchedEvent) -> Option<*mut rdma_cm_event> {
     // SAFETY: the caller's promise.
-    if !unsafe { happened::act_on(&mut fetched) } {
+    if !unsafe { event_effects::apply(&mut fetched) } {
         fetched.counted.acknowledged();
         return None;
     }
-    let Fetched { event, id, listener, shown_context, counted } = fetched;
+    let FetchedEvent { event, id, listener, shown_context, counted } = fetched;
     let mut c = rdma_cm_event::zeroed();
     (c.id, c.listen_id) = (id, listener);
     (c.event, c.status) = (event.kind as c_int, event.status);
@@ -132,30 +110,7 @@ pub(crate) unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> 
             return Err(Errno::INVAL);
         }
         // SAFETY: the caller's promise.
-        unsafe { acknowledge(event) };
+        unsafe { event_object::acknowledge(event) };
         Ok(0)
     })
-}
-
-/// # Safety
-/// Fetched and not acknowledged.
-pub(super) unsafe fn acknowledge(event: *mut rdma_cm_event) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        uncount(event);
-        EventObject::free(event);
-    }
-}
-
-/// Lets its id go without waiting for its acknowledge.
-///
-/// # Safety
-/// Fetched and not acknowledged.
-pub(super) unsafe fn uncount(event: *mut rdma_cm_event) {
-    // SAFETY: the caller's promise.
-    let Ok(own) = (unsafe { EventObject::of(event) }) else { return };
-    let counted = own.counted.lock().take();
-    if let Some(unacked) = counted {
-        unacked.acknowledged();
-    }
 }

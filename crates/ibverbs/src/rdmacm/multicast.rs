@@ -1,28 +1,14 @@
 //! Multicast groups of an id, and its queue pair's attachment to them.
 
-use std::net::IpAddr;
-
-use ::connect::{EventKind, Param};
 use device::Gid;
 use libc::sockaddr;
 
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
-use crate::rdmacm::event::Fetched;
-use crate::rdmacm::{address, id, sync};
+use crate::rdmacm::id_object::of;
+use crate::rdmacm::id_state::MulticastGroup;
+use crate::rdmacm::{address, sync};
 use crate::verbs::multicast;
-
-/// A group that an id is in, or is about to join.
-pub(super) struct Group {
-    address: IpAddr,
-    /// Shown with the event.
-    context: *mut c_void,
-    /// What is sent to the group shall be received.
-    receives: bool,
-    /// Its event was fetched.
-    joined: bool,
-    attached: bool,
-}
 
 /// `rdma_join_multicast(3)`.
 ///
@@ -72,10 +58,10 @@ pub(crate) unsafe extern "C" fn rdma_join_multicast_ex(
 unsafe fn join(c: *mut rdma_cm_id, group: *const sockaddr, context: *mut c_void, receives: bool) -> Result<(), Errno> {
     // SAFETY: the caller's promise.
     unsafe {
-        let own = id::of(c)?;
+        let own = of(c)?;
         let address = address::read(group)?.ip();
         // Before its event can be there.
-        own.state.lock().groups.push(Group { address, context, receives, joined: false, attached: false });
+        own.state.lock().groups.push(MulticastGroup { address, context, receives, joined: false, attached: false });
         if let Err(error) = own.id.join(address, None) {
             let groups = &mut own.state.lock().groups;
             let place = groups.iter().rposition(|group| group.address == address);
@@ -83,34 +69,6 @@ unsafe fn join(c: *mut rdma_cm_id, group: *const sockaddr, context: *mut c_void,
             return Err(error.into());
         }
         sync::complete(c)
-    }
-}
-
-/// A group is joined, or could not be: the queue pair is attached, and the event shows the program's own
-/// pointer as its private data.
-///
-/// # Safety
-/// The event's id exists.
-pub(super) unsafe fn joined(fetched: &mut Fetched) {
-    let c = fetched.id;
-    // SAFETY: the caller's promise.
-    let Ok(own) = (unsafe { id::of(c) }) else { return };
-    let Param::Datagram(param) = &fetched.event.param else { return };
-    let gid = param.address.destination;
-    let mut state = own.state.lock();
-    let awaited = |group: &&mut Group| !group.joined && Gid::from(group.address) == gid;
-    let Some(group) = state.groups.iter_mut().find(awaited) else { return };
-    group.joined = true;
-    fetched.shown_context = group.context;
-    // SAFETY: the caller's promise.
-    let qp = unsafe { (*c).qp };
-    if fetched.event.kind != EventKind::MulticastJoin || !group.receives || qp.is_null() {
-        return;
-    }
-    // SAFETY: a queue pair of the program's.
-    match unsafe { multicast::ibv_attach_mcast(qp, &ibv_gid { raw: gid.0 }, 0) } {
-        0 => group.attached = true,
-        errno => (fetched.event.kind, fetched.event.status) = (EventKind::MulticastError, -errno),
     }
 }
 
@@ -122,7 +80,7 @@ pub(crate) unsafe extern "C" fn rdma_leave_multicast(c: *mut rdma_cm_id, group: 
     minus_one(|| {
         // SAFETY: the caller's promise.
         unsafe {
-            let own = id::of(c)?;
+            let own = of(c)?;
             let address = address::read(group)?.ip();
             let group = {
                 let groups = &mut own.state.lock().groups;

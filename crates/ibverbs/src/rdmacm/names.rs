@@ -4,7 +4,7 @@ use ::connect::{EventKind, Param};
 
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
-use crate::rdmacm::id;
+use crate::rdmacm::id_object::of;
 
 /// By number.
 const EVENTS: [&std::ffi::CStr; 20] = [
@@ -48,7 +48,7 @@ pub(crate) unsafe extern "C" fn rdma_write_cm_event(
 ) -> c_int {
     minus_one(|| {
         // SAFETY: the caller's promise.
-        let own = unsafe { id::of(c) }?;
+        let own = unsafe { of(c) }?;
         if event != RDMA_CM_EVENT_USER {
             return Err(Errno::INVAL);
         }

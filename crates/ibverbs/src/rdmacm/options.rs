@@ -2,7 +2,7 @@
 
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
-use crate::rdmacm::id::{self, IdOwn};
+use crate::rdmacm::id_object::{IdOwn, of};
 use crate::rdmacm::sync;
 
 /// `rdma_set_option(3)`: ENOSYS for one that nobody knows.
@@ -19,7 +19,7 @@ pub(crate) unsafe extern "C" fn rdma_set_option(
     minus_one(|| {
         // SAFETY: the caller's promise.
         unsafe {
-            let own = id::of(c)?;
+            let own = of(c)?;
             if value.is_null() {
                 return Err(Errno::INVAL);
             }
@@ -73,7 +73,7 @@ pub(super) unsafe fn set_path(c: *mut rdma_cm_id, value: *const c_void, len: siz
     }
     // SAFETY: the caller's promise.
     unsafe {
-        id::of(c)?.id.resolve_route()?;
+        of(c)?.id.resolve_route()?;
         sync::complete(c)
     }
 }

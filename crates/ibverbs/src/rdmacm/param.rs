@@ -5,7 +5,7 @@ use device::Qpn;
 
 use crate::abi::*;
 use crate::boundary::Errno;
-use crate::rdmacm::id::Depth;
+use crate::rdmacm::id_state::Depth;
 use crate::verbs::address;
 use crate::verbs::context::Context;
 

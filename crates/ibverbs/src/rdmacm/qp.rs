@@ -3,7 +3,7 @@
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one, otherwise};
 use crate::rdmacm::devices::{self, created};
-use crate::rdmacm::id::{self, IdOwn};
+use crate::rdmacm::id_object::{IdOwn, of};
 use crate::rdmacm::{queues, states};
 use crate::verbs::{qp, qp_create};
 
@@ -29,11 +29,7 @@ pub(crate) unsafe extern "C" fn rdma_create_qp(
 /// # Safety
 /// As [`rdma_create_qp`].
 pub(super) unsafe fn create(c: *mut rdma_cm_id, pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr) -> Result<(), Errno> {
-    let mut extended = ibv_qp_init_attr_ex::zeroed();
-    extended.qp_context = attr.qp_context;
-    (extended.send_cq, extended.recv_cq, extended.srq) = (attr.send_cq, attr.recv_cq, attr.srq);
-    extended.cap = attr.cap;
-    (extended.qp_type, extended.sq_sig_all) = (attr.qp_type, attr.sq_sig_all);
+    let mut extended = ibv_qp_init_attr_ex::of(attr);
     if !pd.is_null() {
         (extended.pd, extended.comp_mask) = (pd, IBV_QP_INIT_ATTR_PD);
     }
@@ -60,7 +56,7 @@ pub(crate) unsafe extern "C" fn rdma_create_qp_ex(c: *mut rdma_cm_id, attr: *mut
 unsafe fn create_extended(c: *mut rdma_cm_id, attr: &mut ibv_qp_init_attr_ex) -> Result<(), Errno> {
     // SAFETY: the caller's promise.
     unsafe {
-        let own = id::of(c)?;
+        let own = of(c)?;
         let bound = !(*c).verbs.is_null();
         if !(*c).qp.is_null() || !bound || attr.qp_type != own.id.qp_type() as c_int {
             return Err(Errno::INVAL);
@@ -127,7 +123,7 @@ pub(crate) unsafe extern "C" fn rdma_destroy_qp(c: *mut rdma_cm_id) {
     otherwise((), || {
         // SAFETY: the caller's promise.
         unsafe {
-            let Ok(own) = id::of(c) else { return };
+            let Ok(own) = of(c) else { return };
             let qp = (*c).qp;
             if !qp.is_null() && qp::destroy(qp) == 0 {
                 (&raw mut (*c).qp).write(std::ptr::null_mut());

@@ -4,33 +4,21 @@
 use crate::abi::*;
 use crate::boundary::Errno;
 use crate::rdmacm::devices::created;
-use crate::rdmacm::id::IdOwn;
-use crate::verbs::{channel, cq};
+use crate::rdmacm::id_object::IdOwn;
+use crate::rdmacm::id_state::OwnQueue;
+use crate::verbs::{channel, cq, cq_create};
 
-/// What the library made for an id.
-#[derive(Default)]
-pub(super) struct Made {
-    send: Option<Queue>,
-    recv: Option<Queue>,
-}
-
-#[derive(Clone, Copy)]
-struct Queue {
-    cq: *mut ibv_cq,
-    channel: *mut ibv_comp_channel,
-}
-
-impl Queue {
+impl OwnQueue {
     /// # Safety
     /// An id that exists, bound to a device.
-    unsafe fn new(c: *mut rdma_cm_id, entries: u32) -> Result<Queue, Errno> {
+    unsafe fn new(c: *mut rdma_cm_id, entries: u32) -> Result<OwnQueue, Errno> {
         let entries = c_int::try_from(entries.max(1)).map_err(|_| Errno::INVAL)?;
         // SAFETY: the caller's promise.
         unsafe {
             let channel = created(channel::ibv_create_comp_channel((*c).verbs))?;
             // Programs find the id in the completion queue (`rdma_get_send_comp`).
-            let cq = cq::ibv_create_cq((*c).verbs, entries, c.cast(), channel, 0);
-            created(cq).map(|cq| Queue { cq, channel }).inspect_err(|_| {
+            let cq = cq_create::ibv_create_cq((*c).verbs, entries, c.cast(), channel, 0);
+            created(cq).map(|cq| OwnQueue { cq, channel }).inspect_err(|_| {
                 channel::ibv_destroy_comp_channel(channel);
             })
         }
@@ -55,7 +43,7 @@ impl Queue {
 pub(super) unsafe fn make_send(c: *mut rdma_cm_id, own: &IdOwn, entries: u32) -> Result<*mut ibv_cq, Errno> {
     // SAFETY: the caller's promise.
     unsafe {
-        let queue = Queue::new(c, entries)?;
+        let queue = OwnQueue::new(c, entries)?;
         (&raw mut (*c).send_cq_channel).write(queue.channel);
         (&raw mut (*c).send_cq).write(queue.cq);
         own.state.lock().queues.send = Some(queue);
@@ -73,7 +61,7 @@ pub(super) unsafe fn make_recv(c: *mut rdma_cm_id, own: &IdOwn, entries: u32) ->
     }
     // SAFETY: the caller's promise.
     unsafe {
-        let queue = Queue::new(c, entries)?;
+        let queue = OwnQueue::new(c, entries)?;
         (&raw mut (*c).recv_cq_channel).write(queue.channel);
         (&raw mut (*c).recv_cq).write(queue.cq);
         own.state.lock().queues.recv = Some(queue);

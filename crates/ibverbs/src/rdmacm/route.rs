@@ -7,7 +7,7 @@ use device::{AddressVector, Gid};
 
 use crate::abi::*;
 use crate::boundary::Errno;
-use crate::rdmacm::id::IdOwn;
+use crate::rdmacm::id_object::IdOwn;
 use crate::rdmacm::{address, devices};
 use crate::verbs::context::Context;
 

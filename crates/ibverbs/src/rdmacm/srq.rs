@@ -3,7 +3,7 @@
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one, otherwise};
 use crate::rdmacm::devices::{self, created};
-use crate::rdmacm::id::{self, IdOwn};
+use crate::rdmacm::id_object::{IdOwn, of};
 use crate::rdmacm::queues;
 use crate::verbs::srq;
 
@@ -19,7 +19,7 @@ pub(crate) unsafe extern "C" fn rdma_create_srq(
     minus_one(|| {
         // SAFETY: the caller's promise.
         unsafe {
-            let own = id::of(c)?;
+            let own = of(c)?;
             let attr = attr.as_ref().ok_or(Errno::INVAL)?;
             let mut extended = ibv_srq_init_attr_ex::zeroed();
             (extended.srq_context, extended.attr) = (attr.srq_context, attr.attr);
@@ -41,7 +41,7 @@ pub(crate) unsafe extern "C" fn rdma_create_srq(
 pub(crate) unsafe extern "C" fn rdma_create_srq_ex(c: *mut rdma_cm_id, attr: *mut ibv_srq_init_attr_ex) -> c_int {
     minus_one(|| {
         // SAFETY: the caller's promise.
-        unsafe { create(c, id::of(c)?, attr.as_mut().ok_or(Errno::INVAL)?) }?;
+        unsafe { create(c, of(c)?, attr.as_mut().ok_or(Errno::INVAL)?) }?;
         Ok(0)
     })
 }
@@ -94,7 +94,7 @@ pub(crate) unsafe extern "C" fn rdma_destroy_srq(c: *mut rdma_cm_id) {
     otherwise((), || {
         // SAFETY: the caller's promise.
         unsafe {
-            let Ok(own) = id::of(c) else { return };
+            let Ok(own) = of(c) else { return };
             let srq = (*c).srq;
             if !srq.is_null() && srq::ibv_destroy_srq(srq) == 0 {
                 (&raw mut (*c).srq).write(std::ptr::null_mut());

@@ -4,9 +4,10 @@ use device::{AttrMask, QpAttr, QpState};
 
 use crate::abi::*;
 use crate::boundary::Errno;
-use crate::rdmacm::id::{Depth, IdOwn};
+use crate::rdmacm::id_object::{IdOwn, of};
+use crate::rdmacm::id_state::Depth;
 use crate::verbs::context::Context;
-use crate::verbs::{address, qp_attr};
+use crate::verbs::qp_attr;
 
 /// A new queue pair of a connection: receives may be posted.
 ///
@@ -86,7 +87,7 @@ pub(crate) unsafe extern "C" fn rdma_init_qp_attr(
     crate::boundary::minus_one(|| {
         // SAFETY: the caller's promise.
         unsafe {
-            let own = super::id::of(c)?;
+            let own = of(c)?;
             let (attr, mask) = (attr.as_mut().ok_or(Errno::INVAL)?, mask.as_mut().ok_or(Errno::INVAL)?);
             let context = Context::of((*c).verbs)?;
             let state = qp_attr::state(attr.qp_state)?;
@@ -94,30 +95,10 @@ pub(crate) unsafe extern "C" fn rdma_init_qp_attr(
                 return Err(Errno::INVAL);
             }
             let (wanted, which) = own.id.qp_attr(state)?;
-            *attr = in_c(context, &wanted);
+            *attr = qp_attr::in_c(context, &wanted);
             attr.qp_state = state as c_int;
             *mask = which.bits() as c_int;
         }
         Ok(0)
     })
-}
-
-fn in_c(context: &Context, wanted: &QpAttr) -> ibv_qp_attr {
-    let mut attr = ibv_qp_attr::zeroed();
-    attr.path_mtu = wanted.path_mtu as c_int;
-    attr.qkey = wanted.qkey.0;
-    attr.rq_psn = wanted.rq_psn.get();
-    attr.sq_psn = wanted.sq_psn.get();
-    attr.dest_qp_num = wanted.dest_qpn.get();
-    attr.qp_access_flags = wanted.access.bits();
-    attr.ah_attr = address::attr_of(context, &wanted.address);
-    attr.pkey_index = wanted.pkey_index;
-    attr.port_num = wanted.port;
-    attr.max_rd_atomic = wanted.max_rd_atomic;
-    attr.max_dest_rd_atomic = wanted.max_dest_rd_atomic;
-    attr.min_rnr_timer = wanted.min_rnr_timer;
-    attr.timeout = wanted.timeout;
-    attr.retry_cnt = wanted.retry_count;
-    attr.rnr_retry = wanted.rnr_retry;
-    attr
 }

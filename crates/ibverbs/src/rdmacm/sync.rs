@@ -2,7 +2,8 @@
 
 use crate::abi::*;
 use crate::boundary::Errno;
-use crate::rdmacm::{event, id};
+use crate::rdmacm::event_object::release_shown;
+use crate::rdmacm::{event, id_object};
 
 /// Waits for the event of a call if the id is synchronous.
 ///
@@ -14,26 +15,11 @@ use crate::rdmacm::{event, id};
 pub(super) unsafe fn complete(id: *mut rdma_cm_id) -> Result<(), Errno> {
     // SAFETY: the caller's promise.
     unsafe {
-        let Some(channel) = id::of(id)?.waits_on() else { return Ok(()) };
-        release(id);
+        let Some(channel) = id_object::of(id)?.waits_on() else { return Ok(()) };
+        release_shown(id);
         let event = event::next(channel)?;
         (&raw mut (*id).event).write(event);
         outcome((*event).event, (*event).status)
-    }
-}
-
-/// Acknowledges the event that an id shows.
-///
-/// # Safety
-/// An id that exists.
-pub(super) unsafe fn release(id: *mut rdma_cm_id) {
-    // SAFETY: the caller's promise: what the id shows was fetched by us.
-    unsafe {
-        let place = &raw mut (*id).event;
-        let event = place.replace(std::ptr::null_mut());
-        if !event.is_null() {
-            event::acknowledge(event);
-        }
     }
 }
 

@@ -6,12 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use device::CompChannel;
 
 use crate::abi::*;
-use crate::boundary::{Errno, errno, otherwise, pointer};
-use crate::object::{Object, count_acknowledged};
-use crate::rdmacm::devices;
+use crate::boundary::{errno, pointer};
+use crate::object::Object;
 use crate::verbs::context::Context;
-use crate::verbs::cq::CqObject;
-use crate::verbs::wait::{self, Attempt};
+use crate::verbs::{teardown, wait};
 
 /// What belongs to a channel.
 pub(crate) struct ChannelOwn {
@@ -47,7 +45,7 @@ pub(crate) unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_
             ChannelObject::of(channel)?.channel.destroy()?;
             ChannelObject::free(channel);
         }
-        devices::close_if_idle();
+        teardown::object_destroyed();
         Ok(())
     })
 }
@@ -63,45 +61,4 @@ pub(crate) unsafe fn count_user(channel: *mut ibv_comp_channel, begins: bool) {
         // SAFETY: as above.
         unsafe { (&raw mut (*channel).refcnt).write(users as c_int) };
     }
-}
-
-/// `ibv_get_cq_event(3)`: blocks unless the descriptor is set not to.
-///
-/// # Safety
-/// A channel that exists, and places for the answer.
-pub(crate) unsafe extern "C-unwind" fn ibv_get_cq_event(
-    channel: *mut ibv_comp_channel,
-    cq: *mut *mut ibv_cq,
-    cq_context: *mut *mut c_void,
-) -> c_int {
-    wait::until(|| {
-        // SAFETY: the caller's promise.
-        let own = unsafe { ChannelObject::of(channel) }?;
-        if cq.is_null() || cq_context.is_null() {
-            return Err(Errno::INVAL);
-        }
-        let Some(cookie) = own.channel.next() else { return Ok(Attempt::WaitAt(own.channel.fd().as_raw_fd())) };
-        let of: *mut ibv_cq = std::ptr::with_exposed_provenance_mut(cookie as usize);
-        // SAFETY: the cookie is the queue's address; it waits for our acknowledge before it goes.
-        unsafe {
-            *cq = of;
-            *cq_context = (*of).cq_context;
-        }
-        Ok(Attempt::Done)
-    })
-}
-
-/// `ibv_ack_cq_events(3)`.
-///
-/// # Safety
-/// A queue that exists.
-pub(crate) unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, count: c_uint) {
-    otherwise((), || {
-        // SAFETY: the caller's promise.
-        if let Ok(own) = unsafe { CqObject::whatever_handle(cq) } {
-            // SAFETY: as above; a destroy waits for what comes next.
-            unsafe { count_acknowledged(&raw mut (*cq).comp_events_completed, count) };
-            own.acknowledge(count);
-        }
-    });
 }

@@ -1,160 +1,12 @@
 //! Completion queues.
 
-use device::{Cq, CqSpec};
-use parking_lot::{Condvar, Mutex};
-
 use crate::abi::*;
 use crate::boundary::hot::otherwise;
-use crate::boundary::{Errno, errno, pointer};
-use crate::object::{Object, next_handle};
-use crate::rdmacm::devices;
-use crate::verbs::channel::{self, ChannelObject};
-use crate::verbs::context::{self, Context};
-use crate::verbs::cq_ex::Cursor;
-use crate::verbs::events::{Pointer, Unacked};
-use crate::verbs::wc;
-
-/// What belongs to a completion queue. Every one has the extended structure, which begins with
-/// the plain one.
-pub(crate) struct CqOwn {
-    pub(crate) cq: Cq,
-    pub(crate) unacked: Unacked,
-    /// Where an extended poll stands.
-    pub(crate) cursor: Cursor,
-    acknowledged: (Mutex<()>, Condvar),
-}
-
-/// Behind either view of a queue.
-pub(crate) struct CqObject;
-
-impl CqObject {
-    /// # Safety
-    /// Null, or created.
-    #[inline]
-    pub(crate) unsafe fn of<'a>(cq: *mut ibv_cq) -> Result<&'a CqOwn, Errno> {
-        // SAFETY: the caller's promise; `ibv_cq_ex` begins with an `ibv_cq`.
-        unsafe { Object::<ibv_cq_ex, CqOwn>::of(cq.cast()) }
-    }
-
-    /// For what a driver does without the kernel.
-    ///
-    /// # Safety
-    /// As [`of`](Self::of).
-    #[inline]
-    pub(crate) unsafe fn whatever_handle<'a>(cq: *mut ibv_cq) -> Result<&'a CqOwn, Errno> {
-        // SAFETY: the caller's promise, as above.
-        unsafe { Object::<ibv_cq_ex, CqOwn>::whatever_handle(cq.cast()) }
-    }
-}
-
-impl CqOwn {
-    /// Counts events as acknowledged, and lets a destroy that waits for them go on.
-    pub(crate) fn acknowledge(&self, count: u32) {
-        self.cq.ack_events(count);
-        let (lock, changed) = &self.acknowledged;
-        drop(lock.lock());
-        changed.notify_all();
-    }
-
-    /// Waits until every event that a program fetched is acknowledged.
-    fn wait_for_acknowledges(&self) {
-        let (lock, changed) = &self.acknowledged;
-        let mut guard = lock.lock();
-        while self.cq.unacked_events() > 0 {
-            changed.wait(&mut guard);
-        }
-        drop(guard);
-        self.unacked.wait();
-    }
-}
-
-/// What a queue is made with, by whichever verb.
-pub(crate) struct NewCq {
-    pub(crate) cqe: u32,
-    pub(crate) cq_context: *mut c_void,
-    pub(crate) channel: *mut ibv_comp_channel,
-    pub(crate) comp_vector: i64,
-    pub(crate) timestamps: bool,
-}
-
-/// `ibv_create_cq(3)`.
-///
-/// # Safety
-/// An open context; a channel that exists, or null.
-pub(crate) unsafe extern "C" fn ibv_create_cq(
-    context: *mut ibv_context,
-    cqe: c_int,
-    cq_context: *mut c_void,
-    channel: *mut ibv_comp_channel,
-    comp_vector: c_int,
-) -> *mut ibv_cq {
-    pointer(|| {
-        let cqe = u32::try_from(cqe).map_err(|_| Errno::INVAL)?;
-        let new = NewCq { cqe, cq_context, channel, comp_vector: comp_vector.into(), timestamps: false };
-        // SAFETY: passed on.
-        unsafe { create(context, &new) }.map(|cq| cq.cast())
-    })
-}
-
-/// # Safety
-/// As [`ibv_create_cq`].
-pub(crate) unsafe fn create(context: *mut ibv_context, new: &NewCq) -> Result<*mut ibv_cq_ex, Errno> {
-    // SAFETY: the caller's promise.
-    let own = unsafe { Context::of(context) }?;
-    if !(0..i64::from(context::comp_vectors())).contains(&new.comp_vector) {
-        return Err(Errno::INVAL);
-    }
-    // SAFETY: the caller's promise.
-    let channel = match new.channel.is_null() {
-        true => None,
-        false => {
-            // SAFETY: the caller's promise.
-            let (channel, its) = unsafe { (ChannelObject::of(new.channel)?, (*new.channel).context) };
-            context::same(its, context)?;
-            Some(&channel.channel)
-        }
-    };
-    // The cookie must be the object's address, which is there only with the object: make room first.
-    let place = Box::new(std::mem::MaybeUninit::<Object<ibv_cq_ex, CqOwn>>::uninit());
-    let c: *mut ibv_cq_ex = Box::into_raw(place).cast();
-    let cookie = c.expose_provenance() as u64;
-    let spec = CqSpec { capacity: new.cqe, channel, cookie, timestamps: new.timestamps };
-    let cq = own.device.create_cq_with(&spec).map_err(|error| {
-        // SAFETY: made above, and nothing is in it.
-        drop(unsafe { Box::from_raw(c.cast::<std::mem::MaybeUninit<Object<ibv_cq_ex, CqOwn>>>()) });
-        Errno::from(error)
-    })?;
-    let own_part = CqOwn {
-        cq,
-        unacked: Unacked::default(),
-        cursor: Cursor::default(),
-        acknowledged: (Mutex::new(()), Condvar::new()),
-    };
-    // SAFETY: room for just this.
-    unsafe {
-        Object::write(c, structure(context, new), own_part);
-        if !new.channel.is_null() {
-            channel::count_user(new.channel, true);
-        }
-    }
-    own.slots.lock().cqs.insert(cookie, Pointer(c.cast()));
-    Ok(c)
-}
-
-fn structure(context: *mut ibv_context, new: &NewCq) -> ibv_cq_ex {
-    let base = ibv_cq {
-        context,
-        channel: new.channel,
-        cq_context: new.cq_context,
-        handle: next_handle(),
-        cqe: new.cqe as c_int,
-        mutex: libc::PTHREAD_MUTEX_INITIALIZER,
-        cond: libc::PTHREAD_COND_INITIALIZER,
-        comp_events_completed: 0,
-        async_events_completed: 0,
-    };
-    crate::verbs::cq_ex::table(base)
-}
+use crate::boundary::{Errno, errno};
+use crate::object::Object;
+use crate::verbs::context::Context;
+use crate::verbs::cq_object::{CqObject, CqOwn};
+use crate::verbs::{channel, teardown, wc};
 
 /// `ibv_destroy_cq(3)`: EBUSY while queue pairs use it; waits for acknowledges.
 ///
@@ -167,14 +19,14 @@ pub(crate) unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
         own.cq.destroy()?;
         // SAFETY: as above.
         unsafe {
-            Context::of((*cq).context)?.slots.lock().cqs.remove(&own.cq.cookie());
+            Context::of((*cq).context)?.targets.lock().cqs.remove(&own.cq.cookie());
             own.wait_for_acknowledges();
             if !(*cq).channel.is_null() {
                 channel::count_user((*cq).channel, false);
             }
             Object::<ibv_cq_ex, CqOwn>::free(cq.cast());
         }
-        devices::close_if_idle();
+        teardown::object_destroyed();
         Ok(())
     })
 }

@@ -1,84 +1,15 @@
 //! Extended completion queues: one completion at a time, field by field.
 
-use std::cell::UnsafeCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use device::{Completion, monotonic_ns};
-use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
 
 use crate::abi::*;
 use crate::boundary::hot::otherwise;
-use crate::boundary::{Errno, pointer};
 use crate::object::Object;
-use crate::verbs::context::Context;
-use crate::verbs::cq::{self, CqOwn, NewCq};
-use crate::verbs::domain::PdObject;
+use crate::verbs::cq_object::CqOwn;
 use crate::verbs::wc;
-
-/// The completion that an extended poll stands at. The lock is held from a successful
-/// `start_poll` to `end_poll`, as providers do it: other threads wait.
-pub(crate) struct Cursor {
-    lock: RawMutex,
-    at: UnsafeCell<Option<(Completion, u64)>>,
-}
-
-impl Default for Cursor {
-    fn default() -> Cursor {
-        Cursor { lock: RawMutex::INIT, at: UnsafeCell::new(None) }
-    }
-}
-
-const SUPPORTED_FIELDS: u64 =
-    IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-
-/// `ibv_create_cq_ex(3)`.
-///
-/// # Safety
-/// An open context and readable attributes.
-pub(crate) unsafe extern "C" fn create_cq_ex(
-    context: *mut ibv_context,
-    attr: *mut ibv_cq_init_attr_ex,
-) -> *mut ibv_cq_ex {
-    pointer(|| {
-        // SAFETY: the caller's promise.
-        let attr = unsafe {
-            Context::of(context)?;
-            attr.as_ref().ok_or(Errno::INVAL)?
-        };
-        check(attr)?;
-        let new = NewCq {
-            cqe: attr.cqe,
-            cq_context: attr.cq_context,
-            channel: attr.channel,
-            comp_vector: attr.comp_vector.into(),
-            timestamps: attr.wc_flags & !IBV_WC_STANDARD_FLAGS != 0,
-        };
-        // SAFETY: passed on.
-        unsafe { cq::create(context, &new) }
-    })
-}
-
-fn check(attr: &ibv_cq_init_attr_ex) -> Result<(), Errno> {
-    if attr.comp_mask & !(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) != 0 {
-        return Err(Errno::INVAL);
-    }
-    if attr.wc_flags & !SUPPORTED_FIELDS != 0 {
-        return Err(Errno::NOT_SUPPORTED);
-    }
-    if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0 {
-        let unknown = attr.flags & !(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN);
-        // An overrun cannot be ignored here: completions would be lost unseen.
-        if unknown != 0 || attr.flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0 {
-            return Err(Errno::NOT_SUPPORTED);
-        }
-    }
-    if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD != 0 {
-        // SAFETY: a domain that exists, as a program must give.
-        unsafe { PdObject::of(attr.parent_domain) }?;
-    }
-    Ok(())
-}
 
 /// The structure with its functions.
 pub(crate) fn table(base: ibv_cq) -> ibv_cq_ex {
@@ -124,7 +55,7 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
         }
         own.cursor.lock.lock();
         // SAFETY: as above, and the lock is held.
-        let started = unsafe { advance(cq, own, Batch::Begins) };
+        let started = unsafe { advance(cq, own, PollBatch::Begins) };
         if started != 0 {
             // SAFETY: locked above.
             unsafe { own.cursor.lock.unlock() };
@@ -138,7 +69,7 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
 unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
     otherwise(libc::EIO, || {
         // SAFETY: the caller's promise.
-        unsafe { CqExObject::whatever_handle(cq).map_or(libc::EINVAL, |own| advance(cq, own, Batch::GoesOn)) }
+        unsafe { CqExObject::whatever_handle(cq).map_or(libc::EINVAL, |own| advance(cq, own, PollBatch::GoesOn)) }
     })
 }
 
@@ -154,7 +85,7 @@ unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
 
 /// A batch ends where the queue ends, or before a completion whose event the program has not fetched.
 /// The program then polls for that one when it has the event, and finds it.
-enum Batch {
+enum PollBatch {
     Begins,
     GoesOn,
 }
@@ -163,7 +94,7 @@ enum Batch {
 ///
 /// # Safety
 /// The cursor's lock is held.
-unsafe fn advance(cq: *mut ibv_cq_ex, own: &CqOwn, batch: Batch) -> c_int {
+unsafe fn advance(cq: *mut ibv_cq_ex, own: &CqOwn, batch: PollBatch) -> c_int {
     let set = |completion: &Completion, at_ns| {
         // SAFETY: the lock is held; the program reads the two fields of the structure.
         unsafe {
@@ -173,8 +104,8 @@ unsafe fn advance(cq: *mut ibv_cq_ex, own: &CqOwn, batch: Batch) -> c_int {
         }
     };
     let polled = match batch {
-        Batch::Begins => own.cq.poll_each(1, set),
-        Batch::GoesOn => own.cq.poll_on(set),
+        PollBatch::Begins => own.cq.poll_each(1, set),
+        PollBatch::GoesOn => own.cq.poll_on(set),
     };
     match polled {
         Ok(0) => libc::ENOENT,

@@ -11,7 +11,7 @@ use crate::boundary::{Errno, errno, pointer};
 use crate::object::{Object, next_handle};
 use crate::verbs::context::Context;
 use crate::verbs::domain::PdObject;
-use crate::verbs::mr::{self, Kept};
+use crate::verbs::mr::{self, MrBacking};
 
 /// All device memory of one context, in bytes.
 pub(crate) const MAX_DM_BYTES: u64 = 16 << 20;
@@ -166,6 +166,6 @@ pub(crate) unsafe extern "C" fn reg_dm_mr(
             let start = own.region.ptr().add(offset as usize);
             domain.pd.register(start, length as u64, 0, access)
         }?;
-        Ok(mr::present_other(pd, domain, mr, Kept::DeviceMemory { _region: own.region.clone() }, length))
+        Ok(mr::present_other(pd, domain, mr, MrBacking::DeviceMemory { _region: own.region.clone() }, length))
     })
 }

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
 use crate::object::{Object, next_handle};
-use crate::rdmacm::devices;
 use crate::verbs::context::{self, Context};
+use crate::verbs::teardown;
 
 /// What belongs to a protection domain; a parent domain shares it with the one it was made of.
 pub(crate) struct PdOwn {
@@ -84,7 +84,7 @@ pub(crate) unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
             Context::of((*pd).context)?.shared.withdraw::<ibv_pd>((*pd).handle);
             PdObject::free(pd);
         }
-        devices::close_if_idle();
+        teardown::object_destroyed();
         Ok(())
     })
 }

@@ -1,63 +1,17 @@
 //! Asynchronous events.
 
-use std::collections::HashMap;
 use std::os::fd::AsRawFd;
 
-use device::{AsyncEvent, QpEvent, Qpn, SrqId};
-use parking_lot::{Condvar, Mutex};
+use device::{AsyncEvent, QpEvent};
 
 use crate::abi::*;
 use crate::boundary::Errno;
 use crate::object::count_acknowledged;
 use crate::verbs::context::Context;
-use crate::verbs::cq::CqObject;
-use crate::verbs::qp::QpObject;
+use crate::verbs::cq_object::CqObject;
+use crate::verbs::qp_object::QpObject;
 use crate::verbs::srq::SrqObject;
 use crate::verbs::wait::{self, Attempt};
-
-/// Objects that events may be about. Who holds the lock may use the pointers.
-#[derive(Default)]
-pub(crate) struct EventSlots {
-    pub(crate) qps: HashMap<Qpn, Pointer<ibv_qp>>,
-    pub(crate) srqs: HashMap<SrqId, Pointer<ibv_srq>>,
-    pub(crate) cqs: HashMap<u64, Pointer<ibv_cq>>,
-}
-
-/// A pointer that may cross threads: it is followed only while its object is known to live.
-pub(crate) struct Pointer<T>(pub(crate) *mut T);
-
-// SAFETY: only a number until somebody follows it, under the rule above.
-unsafe impl<T> Send for Pointer<T> {}
-
-/// Events about an object that a program has fetched and not acknowledged: destroying the
-/// object waits for them, as `ibv_get_async_event(3)` says.
-#[derive(Default)]
-pub(crate) struct Unacked {
-    count: Mutex<u32>,
-    none: Condvar,
-}
-
-impl Unacked {
-    pub(crate) fn fetched(&self) {
-        *self.count.lock() += 1;
-    }
-
-    pub(crate) fn acknowledged(&self) {
-        let mut count = self.count.lock();
-        *count = count.saturating_sub(1);
-        if *count == 0 {
-            self.none.notify_all();
-        }
-    }
-
-    /// Waits until all are acknowledged.
-    pub(crate) fn wait(&self) {
-        let mut count = self.count.lock();
-        while *count > 0 {
-            self.none.wait(&mut count);
-        }
-    }
-}
 
 /// `ibv_get_async_event(3)`: blocks unless the descriptor is set not to.
 ///
@@ -70,8 +24,8 @@ pub(crate) unsafe extern "C-unwind" fn ibv_get_async_event(
     wait::until(|| {
         // SAFETY: the caller's promise.
         let (own, event) = unsafe { (Context::of(context)?, event.as_mut().ok_or(Errno::INVAL)?) };
-        while let Some(happened) = own.device.next_event() {
-            if let Some(told) = tell(own, happened) {
+        while let Some(event_of_device) = own.device.next_event() {
+            if let Some(told) = tell(own, event_of_device) {
                 *event = told;
                 return Ok(Attempt::Done);
             }
@@ -81,12 +35,12 @@ pub(crate) unsafe extern "C-unwind" fn ibv_get_async_event(
 }
 
 /// The event in C's words, counted as fetched; `None` if its object is gone.
-fn tell(own: &Context, happened: AsyncEvent) -> Option<ibv_async_event> {
-    let slots = own.slots.lock();
+fn tell(own: &Context, event_of_device: AsyncEvent) -> Option<ibv_async_event> {
+    let targets = own.targets.lock();
     let mut told = ibv_async_event::zeroed();
-    match happened {
+    match event_of_device {
         AsyncEvent::Qp { qpn, event } => {
-            let qp = slots.qps.get(&qpn)?.0;
+            let qp = targets.qps.get(&qpn)?.0;
             // SAFETY: it lives while it is in the table.
             unsafe { QpObject::whatever_handle(qp) }.ok()?.unacked.fetched();
             told.element.qp = qp;
@@ -100,14 +54,14 @@ fn tell(own: &Context, happened: AsyncEvent) -> Option<ibv_async_event> {
             };
         }
         AsyncEvent::CqError { cookie, .. } => {
-            let cq = slots.cqs.get(&cookie)?.0;
+            let cq = targets.cqs.get(&cookie)?.0;
             // SAFETY: as above.
             unsafe { CqObject::whatever_handle(cq) }.ok()?.unacked.fetched();
             told.element.cq = cq;
             told.event_type = IBV_EVENT_CQ_ERR;
         }
         AsyncEvent::SrqLimitReached(id) => {
-            let srq = slots.srqs.get(&id)?.0;
+            let srq = targets.srqs.get(&id)?.0;
             // SAFETY: as above.
             unsafe { SrqObject::whatever_handle(srq) }.ok()?.unacked.fetched();
             told.element.srq = srq;

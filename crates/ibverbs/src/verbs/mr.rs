@@ -1,6 +1,5 @@
 //! Memory regions.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use device::{Access, Mr, Pd, Region};
@@ -9,23 +8,24 @@ use parking_lot::Mutex;
 use crate::abi::*;
 use crate::boundary::{Errno, errno, otherwise, pointer};
 use crate::object::{Object, next_handle};
+use crate::verbs::advised::AdvisedRegion;
 use crate::verbs::context::Context;
 use crate::verbs::domain::{PdObject, PdOwn};
 
 /// What belongs to a memory region.
 pub(crate) struct MrOwn {
-    state: Mutex<State>,
+    state: Mutex<MrState>,
 }
 
-struct State {
+struct MrState {
     mr: Mr,
-    spec: Spec,
-    kept: Kept,
+    spec: Registration,
+    kept: MrBacking,
 }
 
 /// What must last as long as the registration.
 #[derive(Clone)]
-pub(crate) enum Kept {
+pub(crate) enum MrBacking {
     /// The program answers for its memory.
     Nothing,
     /// Device memory.
@@ -39,25 +39,13 @@ pub(crate) enum Kept {
 
 /// What a region was registered with.
 #[derive(Clone)]
-struct Spec {
+struct Registration {
     pd: Pd,
     addr: *mut c_void,
     length: usize,
     iova: u64,
     access: Access,
 }
-
-/// What `ibv_advise_mr` must know of a region.
-pub(crate) struct Registered {
-    pd: *mut ibv_pd,
-    range: Range<u64>,
-    /// From an address of the region to one of the process.
-    shift: u64,
-    writable: bool,
-}
-
-// SAFETY: the pointer is compared, never followed.
-unsafe impl Send for Registered {}
 
 pub(crate) type MrObject = Object<ibv_mr, MrOwn>;
 
@@ -128,12 +116,12 @@ pub(crate) unsafe fn register(
     if addr.addr() as u64 % page_bytes() != iova % page_bytes() {
         return Err(Errno::INVAL);
     }
-    let spec = Spec { pd: own.pd.clone(), addr, length, iova, access: access(flags)? };
+    let spec = Registration { pd: own.pd.clone(), addr, length, iova, access: access(flags)? };
     // SAFETY: passed on.
     let mr = unsafe { spec.register() }?;
     // SAFETY: allocated, says the caller.
     let context = unsafe { (*pd).context };
-    Ok(present(context, pd, mr, spec, Kept::Nothing))
+    Ok(present(context, pd, mr, spec, MrBacking::Nothing))
 }
 
 fn page_bytes() -> u64 {
@@ -142,7 +130,7 @@ fn page_bytes() -> u64 {
 }
 
 /// Gives the program an object for a region.
-fn present(context: *mut ibv_context, pd: *mut ibv_pd, mr: Mr, spec: Spec, kept: Kept) -> *mut ibv_mr {
+fn present(context: *mut ibv_context, pd: *mut ibv_pd, mr: Mr, spec: Registration, kept: MrBacking) -> *mut ibv_mr {
     let c = ibv_mr {
         context,
         pd,
@@ -153,7 +141,7 @@ fn present(context: *mut ibv_context, pd: *mut ibv_pd, mr: Mr, spec: Spec, kept:
         rkey: mr.rkey().0,
     };
     note(&c, &mr, &spec);
-    let object = MrObject::leak(c, MrOwn { state: Mutex::new(State { mr, spec, kept }) });
+    let object = MrObject::leak(c, MrOwn { state: Mutex::new(MrState { mr, spec, kept }) });
     // SAFETY: the context of an allocated domain; the object is withdrawn when it goes.
     if let Ok(own) = unsafe { Context::of(context) } {
         // SAFETY: likewise.
@@ -165,20 +153,21 @@ fn present(context: *mut ibv_context, pd: *mut ibv_pd, mr: Mr, spec: Spec, kept:
 impl MrOwn {
     /// Another handle of the same region.
     pub(crate) fn copy(&self) -> MrOwn {
-        let State { mr, spec, kept } = &*self.state.lock();
-        MrOwn { state: Mutex::new(State { mr: mr.clone(), spec: spec.clone(), kept: kept.clone() }) }
+        let MrState { mr, spec, kept } = &*self.state.lock();
+        MrOwn { state: Mutex::new(MrState { mr: mr.clone(), spec: spec.clone(), kept: kept.clone() }) }
     }
 }
 
 /// A region that is not the program's memory.
-pub(crate) fn present_other(pd: *mut ibv_pd, own: &PdOwn, mr: Mr, kept: Kept, length: usize) -> *mut ibv_mr {
-    let spec = Spec { pd: own.pd.clone(), addr: std::ptr::null_mut(), length, iova: mr.addr(), access: mr.access() };
+pub(crate) fn present_other(pd: *mut ibv_pd, own: &PdOwn, mr: Mr, kept: MrBacking, length: usize) -> *mut ibv_mr {
+    let spec =
+        Registration { pd: own.pd.clone(), addr: std::ptr::null_mut(), length, iova: mr.addr(), access: mr.access() };
     // SAFETY: an allocated domain, as the callers have checked.
     let context = unsafe { (*pd).context };
     present(context, pd, mr, spec, kept)
 }
 
-impl Spec {
+impl Registration {
     /// # Safety
     /// As [`ibv_reg_mr`].
     unsafe fn register(&self) -> Result<Mr, Errno> {
@@ -189,9 +178,9 @@ impl Spec {
 }
 
 /// Notes a region for advice.
-fn note(c: &ibv_mr, mr: &Mr, spec: &Spec) {
+fn note(c: &ibv_mr, mr: &Mr, spec: &Registration) {
     let start = mr.addr();
-    let registered = Registered {
+    let region = AdvisedRegion {
         pd: c.pd,
         range: start..start.saturating_add(mr.len_bytes()),
         shift: (spec.addr as u64).wrapping_sub(start),
@@ -199,7 +188,7 @@ fn note(c: &ibv_mr, mr: &Mr, spec: &Spec) {
     };
     // SAFETY: the context of an allocated domain.
     if let Ok(context) = unsafe { Context::of(c.context) } {
-        context.regions.lock().insert(c.lkey, registered);
+        context.regions.lock().insert(c.lkey, region);
     }
 }
 
@@ -215,7 +204,7 @@ pub(crate) unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
         // SAFETY: as above; nobody uses it any more.
         unsafe {
             let context = Context::of((*mr).context)?;
-            context.regions.lock().remove(&(*mr).lkey);
+            context.regions.lock().remove((*mr).lkey);
             context.shared.withdraw::<ibv_mr>((*mr).handle);
             MrObject::free(mr);
         }
@@ -269,7 +258,7 @@ unsafe fn merge<'a>(
     addr: *mut c_void,
     length: size_t,
     access_flags: c_int,
-) -> Result<(&'a MrOwn, Spec, *mut ibv_pd), Errno> {
+) -> Result<(&'a MrOwn, Registration, *mut ibv_pd), Errno> {
     // SAFETY: the caller's promise.
     let own = unsafe { MrObject::of(mr) }?;
     if flags == 0 || flags & !REREG_FLAGS != 0 {
@@ -277,7 +266,7 @@ unsafe fn merge<'a>(
     }
     let mut spec = {
         let state = own.state.lock();
-        if !matches!(state.kept, Kept::Nothing) {
+        if !matches!(state.kept, MrBacking::Nothing) {
             return Err(Errno::NOT_SUPPORTED);
         }
         state.spec.clone()
@@ -303,7 +292,7 @@ unsafe fn merge<'a>(
 
 /// # Safety
 /// As [`ibv_rereg_mr`].
-unsafe fn replace(mr: *mut ibv_mr, own: &MrOwn, spec: Spec, pd: *mut ibv_pd) -> Result<(), Errno> {
+unsafe fn replace(mr: *mut ibv_mr, own: &MrOwn, spec: Registration, pd: *mut ibv_pd) -> Result<(), Errno> {
     let mut state = own.state.lock();
     let (ptr, len_bytes) = (spec.addr.cast(), spec.length as u64);
     // SAFETY: passed on.
@@ -314,7 +303,7 @@ unsafe fn replace(mr: *mut ibv_mr, own: &MrOwn, spec: Spec, pd: *mut ibv_pd) -> 
         (c.pd, c.addr, c.length) = (pd, spec.addr, spec.length);
         note(c, &new, &spec);
     }
-    *state = State { mr: new, spec, kept: Kept::Nothing };
+    *state = MrState { mr: new, spec, kept: MrBacking::Nothing };
     Ok(())
 }
 
@@ -327,7 +316,7 @@ pub(crate) unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
         // SAFETY: the caller's promise.
         let own = unsafe { PdObject::of(pd) }?;
         let mr = own.pd.register_null(Access::LOCAL_WRITE)?;
-        Ok(present_other(pd, own, mr, Kept::Null, usize::MAX))
+        Ok(present_other(pd, own, mr, MrBacking::Null, usize::MAX))
     })
 }
 
@@ -361,7 +350,7 @@ pub(crate) unsafe extern "C" fn advise_mr(
         }
         // SAFETY: the caller's promise.
         for sge in unsafe { std::slice::from_raw_parts(list, count as usize) } {
-            let (addr, len_bytes) = located(context, pd, sge, advice == ADVICE_PREFETCH_WRITE)?;
+            let (addr, len_bytes) = context.regions.lock().locate(pd, sge, advice == ADVICE_PREFETCH_WRITE)?;
             let done = prefetch(addr, len_bytes, advice);
             if flags & ADVISE_FLUSH != 0 {
                 done?;
@@ -371,28 +360,12 @@ pub(crate) unsafe extern "C" fn advise_mr(
     })
 }
 
-/// Where the bytes of an entry lie, if the region allows the advice.
-fn located(context: &Context, pd: *mut ibv_pd, sge: &ibv_sge, write: bool) -> Result<(usize, usize), Errno> {
-    let regions = context.regions.lock();
-    let lkey = sge.lkey;
-    let region = regions.get(&lkey).filter(|region| region.pd == pd).ok_or(Errno(libc::ENOENT))?;
-    let end = sge.addr.checked_add(u64::from(sge.length)).ok_or(Errno(libc::EFAULT))?;
-    if sge.addr < region.range.start || end > region.range.end {
-        return Err(Errno(libc::EFAULT));
-    }
-    if write && !region.writable {
-        return Err(Errno(libc::EPERM));
-    }
-    Ok((sge.addr.wrapping_add(region.shift) as usize, sge.length as usize))
-}
-
 /// Faults the pages in; with no-fault nothing need be done: there is no table of the device to fill.
 fn prefetch(addr: usize, len_bytes: usize, advice: c_int) -> Result<(), Errno> {
     if advice == ADVICE_PREFETCH_NO_FAULT || len_bytes == 0 {
         return Ok(());
     }
-    // SAFETY: only asks for the size.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    let page = page_bytes() as usize;
     let start = addr & !(page - 1);
     let how = if advice == ADVICE_PREFETCH_WRITE { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
     // SAFETY: populating changes no byte; a range that is not mapped is refused.

@@ -4,7 +4,7 @@ use device::Gid;
 
 use crate::abi::*;
 use crate::boundary::{Errno, errno};
-use crate::verbs::qp::QpObject;
+use crate::verbs::qp_object::QpObject;
 
 /// `ibv_attach_mcast(3)`.
 ///

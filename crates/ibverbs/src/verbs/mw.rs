@@ -7,7 +7,7 @@ use crate::boundary::{Errno, errno, pointer};
 use crate::object::{Object, next_handle};
 use crate::verbs::domain::PdObject;
 use crate::verbs::mr;
-use crate::verbs::qp::QpObject;
+use crate::verbs::qp_object::QpObject;
 
 pub(crate) type MwObject = Object<ibv_mw, Mw>;
 
@@ -76,48 +76,6 @@ pub(crate) unsafe extern "C" fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: 
 /// The next key of a window: its low byte counts up (`ibv_inc_rkey(3)`).
 fn next_key(rkey: u32) -> u32 {
     (rkey & !0xff) | (rkey.wrapping_add(1) & 0xff)
-}
-
-/// The key that a bind gives a type 2 window. The program finds it in the window's structure once the bind is posted:
-/// of the key that it chose, only the low byte counts.
-pub(crate) struct NewKey {
-    window: *mut ibv_mw,
-    before: u32,
-    after: u32,
-}
-
-impl Default for NewKey {
-    fn default() -> NewKey {
-        NewKey { window: std::ptr::null_mut(), before: 0, after: 0 }
-    }
-}
-
-impl NewKey {
-    /// # Safety
-    /// A window that exists for as long as this is used.
-    pub(crate) unsafe fn of(window: *mut ibv_mw, op: &SendOp) -> NewKey {
-        // SAFETY: the caller's promise.
-        let (before, kind) = unsafe { ((*window).rkey, (*window).r#type) };
-        match op {
-            SendOp::Bind(bind) if kind == IBV_MW_TYPE_2 => NewKey { window, before, after: bind.bound_rkey().0 },
-            _ => NewKey::default(),
-        }
-    }
-
-    pub(crate) fn tell(&self) {
-        self.write(self.after);
-    }
-
-    pub(crate) fn take_back(&self) {
-        self.write(self.before);
-    }
-
-    fn write(&self, rkey: u32) {
-        if !self.window.is_null() {
-            // SAFETY: it exists, as whoever made this has promised.
-            unsafe { (&raw mut (*self.window).rkey).write(rkey) };
-        }
-    }
 }
 
 /// The operation that binds a window.

@@ -10,12 +10,13 @@ use crate::abi::*;
 use crate::boundary::Errno;
 use crate::boundary::hot::errno;
 use crate::verbs::address::AhObject;
-use crate::verbs::mw::{self, NewKey};
-use crate::verbs::qp::{QpObject, QpOwn};
+use crate::verbs::mw;
+use crate::verbs::qp_object::{QpObject, QpOwn};
 use crate::verbs::srq::SrqObject;
+use crate::verbs::window_key::WindowKey;
 
 /// A linked list of C's, walked once. The first request that cannot be understood ends it.
-struct List<W, T> {
+struct PostedList<W, T> {
     next: *mut W,
     /// The one handed out last, for `bad_wr`.
     at: *mut W,
@@ -24,25 +25,25 @@ struct List<W, T> {
 }
 
 /// A request of a list: knows its successor.
-trait Linked {
+trait LinkedRequest {
     fn next(&self) -> *mut Self;
 }
 
-impl Linked for ibv_send_wr {
+impl LinkedRequest for ibv_send_wr {
     fn next(&self) -> *mut Self {
         self.next
     }
 }
 
-impl Linked for ibv_recv_wr {
+impl LinkedRequest for ibv_recv_wr {
     fn next(&self) -> *mut Self {
         self.next
     }
 }
 
-impl<W, T> List<W, T> {
-    fn new(first: *mut W, translate: T) -> List<W, T> {
-        List { next: first, at: std::ptr::null_mut(), translate, error: None }
+impl<W, T> PostedList<W, T> {
+    fn new(first: *mut W, translate: T) -> PostedList<W, T> {
+        PostedList { next: first, at: std::ptr::null_mut(), translate, error: None }
     }
 
     /// What the verb returns: the errno of the request that was refused, which `bad` names then.
@@ -63,7 +64,7 @@ impl<W, T> List<W, T> {
     }
 }
 
-impl<W: Linked, R, T: FnMut(&W) -> Result<R, Errno>> Iterator for List<W, T> {
+impl<W: LinkedRequest, R, T: FnMut(&W) -> Result<R, Errno>> Iterator for PostedList<W, T> {
     type Item = R;
 
     #[inline]
@@ -86,12 +87,12 @@ impl<W: Linked, R, T: FnMut(&W) -> Result<R, Errno>> Iterator for List<W, T> {
 /// The bind that was handed out last. Its window has its new key already, which a refused post takes back.
 struct LastBind {
     wr: *const ibv_send_wr,
-    key: NewKey,
+    key: WindowKey,
 }
 
 impl Default for LastBind {
     fn default() -> LastBind {
-        LastBind { wr: std::ptr::null(), key: NewKey::default() }
+        LastBind { wr: std::ptr::null(), key: WindowKey::default() }
     }
 }
 
@@ -118,7 +119,7 @@ pub(crate) unsafe extern "C" fn post_send(
         // SAFETY: the caller's promise.
         let own = unsafe { QpObject::whatever_handle(qp) }?;
         let mut bind = LastBind::default();
-        let mut list = List::new(first, |wr: &ibv_send_wr| send_wr(own, wr, &mut bind));
+        let mut list = PostedList::new(first, |wr: &ibv_send_wr| send_wr(own, wr, &mut bind));
         let posted = own.qp.post_send(&mut list);
         let at = list.at;
         // SAFETY: the caller's promise.
@@ -142,7 +143,7 @@ pub(crate) unsafe extern "C" fn post_recv(
     errno(|| {
         // SAFETY: the caller's promise.
         let own = unsafe { QpObject::whatever_handle(qp) }?;
-        let mut list = List::new(first, recv_wr);
+        let mut list = PostedList::new(first, recv_wr);
         let posted = own.qp.post_recv(&mut list);
         // SAFETY: the caller's promise.
         unsafe { list.outcome(posted, bad) }
@@ -161,7 +162,7 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
     errno(|| {
         // SAFETY: the caller's promise.
         let own = unsafe { SrqObject::whatever_handle(srq) }?;
-        let mut list = List::new(first, recv_wr);
+        let mut list = PostedList::new(first, recv_wr);
         let posted = own.srq.post(&mut list);
         // SAFETY: the caller's promise.
         unsafe { list.outcome(posted, bad) }
@@ -310,7 +311,7 @@ fn operation(wr: &ibv_send_wr, last_bind: &mut LastBind) -> Result<SendOp, Errno
             // SAFETY: as above; a window that exists, or null, as the program must give.
             let op = unsafe { mw::bind_op(wr.extra.bind_mw.mw, wr.extra.bind_mw.rkey, &wr.extra.bind_mw.bind_info) }?;
             // SAFETY: a window that exists.
-            *last_bind = LastBind { wr, key: unsafe { NewKey::of(wr.extra.bind_mw.mw, &op) } };
+            *last_bind = LastBind { wr, key: unsafe { WindowKey::of(wr.extra.bind_mw.mw, &op) } };
             last_bind.key.tell();
             op
         }

@@ -6,7 +6,7 @@ use crate::abi::*;
 use crate::boundary::{Errno, errno};
 use crate::verbs::address;
 use crate::verbs::context::Context;
-use crate::verbs::qp::{QpObject, QpOwn};
+use crate::verbs::qp_object::{QpObject, QpOwn};
 
 /// `ibv_modify_qp(3)`.
 ///
@@ -132,28 +132,34 @@ pub(crate) unsafe extern "C" fn ibv_query_qp(
 }
 
 fn describe(context: &Context, own: &QpOwn) -> ibv_qp_attr {
-    let is = own.qp.query();
-    let mut attr = ibv_qp_attr::zeroed();
-    attr.qp_state = is.state as c_int;
-    attr.cur_qp_state = is.state as c_int;
-    attr.path_mtu = is.path_mtu as c_int;
-    attr.qkey = is.qkey.0;
-    attr.rq_psn = is.rq_psn.get();
-    attr.sq_psn = is.sq_psn.get();
-    attr.dest_qp_num = is.dest_qpn.get();
-    attr.qp_access_flags = is.access.bits();
+    let current = own.qp.query();
+    let mut attr = in_c(context, &current);
+    attr.qp_state = current.state as c_int;
+    attr.cur_qp_state = current.state as c_int;
     attr.cap = caps(own);
-    attr.ah_attr = address::attr_of(context, &is.address);
-    attr.pkey_index = is.pkey_index;
-    attr.en_sqd_async_notify = is.notify_drained.into();
-    attr.sq_draining = is.draining.into();
-    attr.max_rd_atomic = is.max_rd_atomic;
-    attr.max_dest_rd_atomic = is.max_dest_rd_atomic;
-    attr.min_rnr_timer = is.min_rnr_timer;
-    attr.port_num = is.port;
-    attr.timeout = is.timeout;
-    attr.retry_cnt = is.retry_count;
-    attr.rnr_retry = is.rnr_retry;
+    attr.en_sqd_async_notify = current.notify_drained.into();
+    attr.sq_draining = current.draining.into();
+    attr
+}
+
+/// The attributes of the device in C's structure. States, sizes and draining are left zero.
+pub(crate) fn in_c(context: &Context, device: &QpAttr) -> ibv_qp_attr {
+    let mut attr = ibv_qp_attr::zeroed();
+    attr.path_mtu = device.path_mtu as c_int;
+    attr.qkey = device.qkey.0;
+    attr.rq_psn = device.rq_psn.get();
+    attr.sq_psn = device.sq_psn.get();
+    attr.dest_qp_num = device.dest_qpn.get();
+    attr.qp_access_flags = device.access.bits();
+    attr.ah_attr = address::attr_of(context, &device.address);
+    attr.pkey_index = device.pkey_index;
+    attr.port_num = device.port;
+    attr.max_rd_atomic = device.max_rd_atomic;
+    attr.max_dest_rd_atomic = device.max_dest_rd_atomic;
+    attr.min_rnr_timer = device.min_rnr_timer;
+    attr.timeout = device.timeout;
+    attr.retry_cnt = device.retry_count;
+    attr.rnr_retry = device.rnr_retry;
     attr
 }
 

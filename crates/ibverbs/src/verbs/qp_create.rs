@@ -6,14 +6,15 @@ use device::{Cq, QpCaps, QpSpec, QpType, Srq};
 
 use crate::abi::*;
 use crate::boundary::{Errno, pointer};
-use crate::object::{Object, next_handle};
+use crate::object::{Object, ObjectPointer, next_handle};
 use crate::verbs::context::{self, Context};
-use crate::verbs::cq::CqObject;
+use crate::verbs::cq_object::CqObject;
 use crate::verbs::domain::PdObject;
-use crate::verbs::events::{Pointer, Unacked};
-use crate::verbs::qp::QpOwn;
-use crate::verbs::qp_ex::{self, Builder};
+use crate::verbs::qp_ex;
+use crate::verbs::qp_object::QpOwn;
 use crate::verbs::srq::SrqObject;
+use crate::verbs::unacked::Unacked;
+use crate::verbs::wr_builder::WrBuilder;
 use crate::verbs::xrc::XrcdObject;
 
 /// `ibv_create_qp(3)`.
@@ -31,7 +32,7 @@ pub(crate) unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp
             // It belongs to an XRC domain, which only the extended verb can name.
             return Err(Errno::INVAL);
         }
-        let mut wanted = Wanted::of(attr);
+        let mut wanted = QpRequest::of(attr);
         wanted.pd = pd;
         // SAFETY: passed on.
         let qp = unsafe { create(context, &wanted) }?;
@@ -59,7 +60,7 @@ pub(crate) unsafe extern "C" fn create_qp_ex(context: *mut ibv_context, attr: *m
             Context::of(context)?;
             attr.as_mut().ok_or(Errno::INVAL)?
         };
-        let wanted = Wanted::of_extended(attr)?;
+        let wanted = QpRequest::of_extended(attr)?;
         // SAFETY: passed on.
         let qp = unsafe { create(context, &wanted) }?;
         attr.cap = wanted.granted();
@@ -67,31 +68,19 @@ pub(crate) unsafe extern "C" fn create_qp_ex(context: *mut ibv_context, attr: *m
     })
 }
 
-/// What a program asks for, by whichever verb.
-struct Wanted {
-    qp_context: *mut c_void,
-    send_cq: *mut ibv_cq,
-    recv_cq: *mut ibv_cq,
-    srq: *mut ibv_srq,
-    cap: ibv_qp_cap,
-    qp_type: c_int,
-    signal_all: bool,
+/// The queue pair that a program asks for, by either verb.
+struct QpRequest {
+    plain: ibv_qp_init_attr,
     pd: *mut ibv_pd,
     xrcd: *mut ibv_xrcd,
     operations: u64,
     blocks_own_multicast: bool,
 }
 
-impl Wanted {
-    fn of(attr: &ibv_qp_init_attr) -> Wanted {
-        Wanted {
-            qp_context: attr.qp_context,
-            send_cq: attr.send_cq,
-            recv_cq: attr.recv_cq,
-            srq: attr.srq,
-            cap: attr.cap,
-            qp_type: attr.qp_type,
-            signal_all: attr.sq_sig_all != 0,
+impl QpRequest {
+    fn of(attr: &ibv_qp_init_attr) -> QpRequest {
+        QpRequest {
+            plain: *attr,
             pd: std::ptr::null_mut(),
             xrcd: std::ptr::null_mut(),
             operations: 0,
@@ -99,7 +88,7 @@ impl Wanted {
         }
     }
 
-    fn of_extended(attr: &ibv_qp_init_attr_ex) -> Result<Wanted, Errno> {
+    fn of_extended(attr: &ibv_qp_init_attr_ex) -> Result<QpRequest, Errno> {
         let has = |flag| attr.comp_mask & flag != 0;
         if attr.comp_mask & !KNOWN_ATTRIBUTES != 0 {
             return Err(Errno::INVAL);
@@ -112,25 +101,18 @@ impl Wanted {
         if unsupported {
             return Err(Errno::NOT_SUPPORTED);
         }
-        let operations = if has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) { attr.send_ops_flags } else { 0 };
-        Ok(Wanted {
-            qp_context: attr.qp_context,
-            send_cq: attr.send_cq,
-            recv_cq: attr.recv_cq,
-            srq: attr.srq,
-            cap: attr.cap,
-            qp_type: attr.qp_type,
-            signal_all: attr.sq_sig_all != 0,
+        Ok(QpRequest {
             pd: if has(IBV_QP_INIT_ATTR_PD) { attr.pd } else { std::ptr::null_mut() },
             xrcd: if has(IBV_QP_INIT_ATTR_XRCD) { attr.xrcd } else { std::ptr::null_mut() },
-            operations,
+            operations: if has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) { attr.send_ops_flags } else { 0 },
             blocks_own_multicast: create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB != 0,
+            ..QpRequest::of(&attr.plain())
         })
     }
 
     /// The service, if this device has it.
     fn service(&self) -> Result<QpType, Errno> {
-        let qp_type = match self.qp_type {
+        let qp_type = match self.plain.qp_type {
             IBV_QPT_RC => QpType::Rc,
             IBV_QPT_UC => QpType::Uc,
             IBV_QPT_UD => QpType::Ud,
@@ -145,21 +127,25 @@ impl Wanted {
         Ok(qp_type)
     }
 
+    fn signals_all(&self) -> bool {
+        self.plain.sq_sig_all != 0
+    }
+
     fn receives_of_its_own(&self) -> bool {
-        self.srq.is_null() && !matches!(self.qp_type, IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV)
+        self.plain.srq.is_null() && !matches!(self.plain.qp_type, IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV)
     }
 
     /// The sizes it gets: those it asked for, and no receive queue where none is used. Inline data may
     /// fill the room of the list's entries, as with other devices: programs send a few bytes inline without
     /// having asked.
     fn granted(&self) -> ibv_qp_cap {
-        let mut cap = self.cap;
+        let mut cap = self.plain.cap;
         let room = cap.max_send_sge.saturating_mul(size_of::<ibv_sge>() as u32);
         cap.max_inline_data = cap.max_inline_data.max(room);
         if !self.receives_of_its_own() {
             (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
         }
-        if self.qp_type == IBV_QPT_XRC_RECV {
+        if self.plain.qp_type == IBV_QPT_XRC_RECV {
             (cap.max_send_wr, cap.max_send_sge, cap.max_inline_data) = (0, 0, 0);
         }
         cap
@@ -179,7 +165,7 @@ impl Wanted {
 
 /// # Safety
 /// An open context, and objects that exist.
-unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Result<*mut ibv_qp, Errno> {
+unsafe fn create(context: *mut ibv_context, wanted: &QpRequest) -> Result<*mut ibv_qp, Errno> {
     // SAFETY: the caller's promise.
     let own = unsafe { Context::of(context) }?;
     let qp_type = wanted.service()?;
@@ -201,14 +187,14 @@ unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Result<*mut ibv_
     let part = QpOwn {
         qp,
         caps: wanted.caps(),
-        signal_all: wanted.signal_all,
+        signal_all: wanted.signals_all(),
         unacked: Unacked::default(),
-        builder: Builder::default(),
+        builder: WrBuilder::default(),
         extended: wanted.operations != 0,
         handles: Arc::default(),
     };
     let c: *mut ibv_qp = Object::leak(qp_ex::table(base), part).cast();
-    own.slots.lock().qps.insert(qpn, Pointer(c));
+    own.targets.lock().qps.insert(qpn, ObjectPointer(c));
     Ok(c)
 }
 
@@ -217,29 +203,29 @@ unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Result<*mut ibv_
 unsafe fn with_queues(
     own: &Context,
     context: *mut ibv_context,
-    wanted: &Wanted,
+    wanted: &QpRequest,
     qp_type: QpType,
 ) -> Result<device::Qp, Errno> {
     // SAFETY: the caller's promise.
-    let (pd, send_cq) = unsafe { (PdObject::of(wanted.pd)?, queue(context, wanted.send_cq)?) };
+    let (pd, send_cq) = unsafe { (PdObject::of(wanted.pd)?, queue(context, wanted.plain.send_cq)?) };
     // SAFETY: the caller's promise.
     context::same(unsafe { (*wanted.pd).context }, context)?;
     let recv_cq = match qp_type {
         QpType::XrcSend => send_cq,
         // SAFETY: the caller's promise.
-        _ => unsafe { queue(context, wanted.recv_cq) }?,
+        _ => unsafe { queue(context, wanted.plain.recv_cq) }?,
     };
-    let srq: Option<&Srq> = match wanted.srq.is_null() || qp_type == QpType::XrcSend {
+    let srq: Option<&Srq> = match wanted.plain.srq.is_null() || qp_type == QpType::XrcSend {
         true => None,
         false => {
             // SAFETY: the caller's promise.
-            let (srq, its) = unsafe { (SrqObject::of(wanted.srq)?, (*wanted.srq).context) };
+            let (srq, its) = unsafe { (SrqObject::of(wanted.plain.srq)?, (*wanted.plain.srq).context) };
             context::same(its, context)?;
             Some(&srq.srq)
         }
     };
     let spec =
-        QpSpec { qp_type, pd: &pd.pd, send_cq, recv_cq, srq, caps: wanted.caps(), signal_all: wanted.signal_all };
+        QpSpec { qp_type, pd: &pd.pd, send_cq, recv_cq, srq, caps: wanted.caps(), signal_all: wanted.signals_all() };
     Ok(own.device.create_qp(&spec)?)
 }
 
@@ -256,18 +242,18 @@ unsafe fn queue<'a>(context: *mut ibv_context, cq: *mut ibv_cq) -> Result<&'a Cq
     }
 }
 
-fn structure(context: *mut ibv_context, wanted: &Wanted, qp_num: u32) -> ibv_qp {
+fn structure(context: *mut ibv_context, wanted: &QpRequest, qp_num: u32) -> ibv_qp {
     ibv_qp {
         context,
-        qp_context: wanted.qp_context,
+        qp_context: wanted.plain.qp_context,
         pd: wanted.pd,
-        send_cq: wanted.send_cq,
-        recv_cq: wanted.recv_cq,
-        srq: wanted.srq,
+        send_cq: wanted.plain.send_cq,
+        recv_cq: wanted.plain.recv_cq,
+        srq: wanted.plain.srq,
         handle: next_handle(),
         qp_num,
         state: device::QpState::Reset as c_int,
-        qp_type: wanted.qp_type,
+        qp_type: wanted.plain.qp_type,
         mutex: libc::PTHREAD_MUTEX_INITIALIZER,
         cond: libc::PTHREAD_COND_INITIALIZER,
         events_completed: 0,

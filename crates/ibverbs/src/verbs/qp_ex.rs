@@ -4,12 +4,9 @@
 //! providers do it. What is wrong with a request is remembered and told by `ibv_wr_complete`;
 //! then nothing of the list is posted.
 
-use std::cell::UnsafeCell;
-
 use device::{
     AtomicOp, FlushLevel, FlushPlacement, Payload, QpType, RKey, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Sgl,
 };
-use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
 use smallvec::SmallVec;
 
@@ -17,29 +14,10 @@ use crate::abi::*;
 use crate::boundary::Errno;
 use crate::boundary::hot::{errno, otherwise};
 use crate::object::Object;
-use crate::verbs::mw::{self, NewKey};
-use crate::verbs::post;
-use crate::verbs::qp::QpOwn;
-
-/// The list under construction.
-pub(crate) struct Builder {
-    lock: RawMutex,
-    list: UnsafeCell<List>,
-}
-
-#[derive(Default)]
-struct List {
-    requests: Vec<SendWr>,
-    /// Keys of the windows that the list binds.
-    keys: Vec<NewKey>,
-    error: Option<Errno>,
-}
-
-impl Default for Builder {
-    fn default() -> Builder {
-        Builder { lock: RawMutex::INIT, list: UnsafeCell::default() }
-    }
-}
+use crate::verbs::qp_object::QpOwn;
+use crate::verbs::window_key::WindowKey;
+use crate::verbs::wr_builder::WrList;
+use crate::verbs::{mw, post};
 
 /// The operations that a service has.
 pub(crate) fn operations_of(qp_type: QpType) -> u64 {
@@ -96,7 +74,7 @@ type QpExObject = Object<ibv_qp_ex, QpOwn>;
 /// # Safety
 /// A queue pair that exists, between `wr_start` and `wr_complete` or `wr_abort`, on one thread.
 #[inline]
-unsafe fn building<'a>(qp: *mut ibv_qp_ex) -> Option<(&'a QpOwn, &'a mut List)> {
+unsafe fn building<'a>(qp: *mut ibv_qp_ex) -> Option<(&'a QpOwn, &'a mut WrList)> {
     // SAFETY: the caller's promise; the lock is held by this thread since `wr_start`.
     unsafe {
         let own = QpExObject::whatever_handle(qp).ok()?;
@@ -121,7 +99,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     errno(|| {
         // SAFETY: the caller's promise.
         let (own, list) = unsafe { building(qp) }.ok_or(Errno::INVAL)?;
-        let result = list.post(own);
+        let result = list.post(&own.qp);
         list.clear();
         // SAFETY: locked by `wr_start`.
         unsafe { own.builder.lock.unlock() };
@@ -140,27 +118,6 @@ unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
             unsafe { own.builder.lock.unlock() };
         }
     });
-}
-
-impl List {
-    /// Posts all or nothing: there must be room for the whole list.
-    fn post(&mut self, own: &QpOwn) -> Result<(), Errno> {
-        if let Some(error) = self.error {
-            return Err(error);
-        }
-        if self.requests.len() > own.qp.send_room() as usize {
-            return Err(Errno::NOMEM);
-        }
-        own.qp.post_send(self.requests.drain(..)).map_err(|failure| Errno::from(failure.error))?;
-        self.keys.iter().for_each(NewKey::tell);
-        Ok(())
-    }
-
-    fn clear(&mut self) {
-        self.requests.clear();
-        self.keys.clear();
-        self.error = None;
-    }
 }
 
 /// Begins a request.
@@ -277,7 +234,7 @@ unsafe extern "C" fn wr_bind_mw(qp: *mut ibv_qp_ex, window: *mut ibv_mw, rkey: u
     unsafe {
         let op = info.as_ref().ok_or(Errno::INVAL).and_then(|info| mw::bind_op(window, rkey, info));
         if let (Ok(op), Some((_, list))) = (&op, building(qp)) {
-            list.keys.push(NewKey::of(window, op));
+            list.keys.push(WindowKey::of(window, op));
         }
         begin(qp, op);
     }

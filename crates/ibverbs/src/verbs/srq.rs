@@ -4,11 +4,11 @@ use device::{Srq, SrqAttr};
 
 use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
-use crate::object::{Object, next_handle};
+use crate::object::{Object, ObjectPointer, next_handle};
 use crate::verbs::context::{self, Context};
-use crate::verbs::cq::CqObject;
+use crate::verbs::cq_object::CqObject;
 use crate::verbs::domain::PdObject;
-use crate::verbs::events::{Pointer, Unacked};
+use crate::verbs::unacked::Unacked;
 use crate::verbs::xrc::XrcdObject;
 
 /// What belongs to a shared receive queue.
@@ -58,7 +58,7 @@ fn present(
     };
     let id = srq.id();
     let object = SrqObject::leak(c, SrqOwn { srq, unacked: Unacked::default() });
-    own.slots.lock().srqs.insert(id, Pointer(object));
+    own.targets.lock().srqs.insert(id, ObjectPointer(object));
     object
 }
 

@@ -10,10 +10,11 @@ use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
 use crate::object::{Object, next_handle};
 use crate::verbs::context::Context;
-use crate::verbs::events::Unacked;
-use crate::verbs::import::{FileId, file_id};
-use crate::verbs::qp::{QpObject, QpOwn};
-use crate::verbs::qp_ex::{self, Builder};
+use crate::verbs::qp_ex;
+use crate::verbs::qp_object::{QpObject, QpOwn};
+use crate::verbs::shared::{FileId, file_id};
+use crate::verbs::unacked::Unacked;
+use crate::verbs::wr_builder::WrBuilder;
 
 /// What belongs to an XRC domain's handle. Handles opened on one file share the domain.
 pub(crate) struct XrcdOwn {
@@ -117,8 +118,8 @@ pub(crate) unsafe extern "C" fn open_qp(context: *mut ibv_context, attr: *mut ib
 
 /// The target queue pair of that number.
 fn target(own: &Context, qp_num: u32) -> Result<(Qp, Arc<()>), Errno> {
-    let slots = own.slots.lock();
-    let found = slots.qps.get(&Qpn::new(qp_num)).ok_or(Errno::INVAL)?;
+    let targets = own.targets.lock();
+    let found = targets.qps.get(&Qpn::new(qp_num)).ok_or(Errno::INVAL)?;
     // SAFETY: it lives while it is in the table.
     let own = unsafe { QpObject::whatever_handle(found.0) }?;
     if own.qp.qp_type() == device::QpType::XrcRecv {
@@ -149,7 +150,7 @@ fn second_handle(context: *mut ibv_context, qp: Qp, handles: Arc<()>, qp_context
         qp,
         signal_all: false,
         unacked: Unacked::default(),
-        builder: Builder::default(),
+        builder: WrBuilder::default(),
         extended: false,
         handles,
     };

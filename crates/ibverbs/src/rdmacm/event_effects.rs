@@ -1,19 +1,22 @@
 //! What belongs to an event before the program sees it: its queue pair goes on, and the structure
 //! shows what is new.
 
-use ::connect::{EventKind, Param};
+use ::connect::{CONSUMER_DEFINED, EventKind, Param};
+use device::Gid;
 
 use crate::abi::*;
 use crate::boundary::Errno;
-use crate::rdmacm::event::Fetched;
-use crate::rdmacm::id::{self, Depth, IdOwn};
-use crate::rdmacm::{multicast, route, states};
+use crate::rdmacm::fetched::FetchedEvent;
+use crate::rdmacm::id_object::{IdOwn, of};
+use crate::rdmacm::id_state::{Depth, MulticastGroup};
+use crate::rdmacm::{id, route, states};
+use crate::verbs::multicast;
 
 /// Does it; false if the program is not told of the event.
 ///
 /// # Safety
 /// The ids of the event exist.
-pub(super) unsafe fn act_on(fetched: &mut Fetched) -> bool {
+pub(super) unsafe fn apply(fetched: &mut FetchedEvent) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
         match fetched.event.kind {
@@ -24,7 +27,7 @@ pub(super) unsafe fn act_on(fetched: &mut Fetched) -> bool {
             EventKind::Rejected => ended(fetched, true),
             EventKind::Disconnected => ended(fetched, false),
             EventKind::MulticastJoin | EventKind::MulticastError => {
-                multicast::joined(fetched);
+                joined(fetched);
                 true
             }
             _ => true,
@@ -36,10 +39,10 @@ pub(super) unsafe fn act_on(fetched: &mut Fetched) -> bool {
 ///
 /// # Safety
 /// The event's id exists.
-unsafe fn shown(fetched: &mut Fetched, otherwise: EventKind) -> bool {
+unsafe fn shown(fetched: &mut FetchedEvent, otherwise: EventKind) -> bool {
     // SAFETY: the caller's promise.
     let shown = unsafe {
-        id::of(fetched.id).and_then(|own| {
+        of(fetched.id).and_then(|own| {
             route::refresh(fetched.id, own)?;
             if fetched.event.kind == EventKind::RouteResolved {
                 route::show_path(fetched.id, own);
@@ -57,7 +60,7 @@ unsafe fn shown(fetched: &mut Fetched, otherwise: EventKind) -> bool {
 ///
 /// # Safety
 /// Both exist.
-unsafe fn request(fetched: &Fetched) -> bool {
+unsafe fn request(fetched: &FetchedEvent) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
         let (new, listener) = (fetched.id, fetched.listener);
@@ -75,14 +78,14 @@ unsafe fn request(fetched: &Fetched) -> bool {
 unsafe fn set_up(new: *mut rdma_cm_id, listener: *mut rdma_cm_id, param: &Param) -> Result<(), Errno> {
     // SAFETY: the caller's promise.
     unsafe {
-        let own = id::of(new)?;
+        let own = of(new)?;
         if let Param::Conn(conn) = param {
             let depth = Depth { responder: conn.responder_resources, initiator: conn.initiator_depth };
             own.state.lock().depth = depth;
         }
         route::refresh(new, own)?;
         route::show_path(new, own);
-        if id::of(listener)?.waits_on().is_some() {
+        if of(listener)?.waits_on().is_some() {
             id::migrate(new, std::ptr::null_mut())?;
         }
     }
@@ -94,10 +97,10 @@ unsafe fn set_up(new: *mut rdma_cm_id, listener: *mut rdma_cm_id, param: &Param)
 ///
 /// # Safety
 /// The event's id exists.
-unsafe fn response(fetched: &mut Fetched) -> bool {
+unsafe fn response(fetched: &mut FetchedEvent) -> bool {
     let c = fetched.id;
     // SAFETY: the caller's promise.
-    let Ok(own) = (unsafe { id::of(c) }) else { return false };
+    let Ok(own) = (unsafe { of(c) }) else { return false };
     // SAFETY: likewise.
     if unsafe { (*c).qp.is_null() } {
         return true;
@@ -123,23 +126,20 @@ unsafe fn finish(c: *mut rdma_cm_id, own: &IdOwn) -> Result<(), Errno> {
         if done.is_err() {
             let _ = states::fail((*c).qp);
             // The peer waits for an answer.
-            let _ = own.id.reject(&[], CONSUMER_REJECT);
+            let _ = own.id.reject(&[], CONSUMER_DEFINED);
         }
         done
     }
 }
-
-/// "The consumer decided so" (IB specification 12.6.7.2).
-pub(super) const CONSUMER_REJECT: u16 = 28;
 
 /// The connection ended, or was refused: its queue pair sends no more. Nothing is told about one that could not be
 /// made, which the program knows.
 ///
 /// # Safety
 /// The event's id exists.
-unsafe fn ended(fetched: &Fetched, refused: bool) -> bool {
+unsafe fn ended(fetched: &FetchedEvent, refused: bool) -> bool {
     // SAFETY: the caller's promise.
-    let Ok(own) = (unsafe { id::of(fetched.id) }) else { return false };
+    let Ok(own) = (unsafe { of(fetched.id) }) else { return false };
     if own.state.lock().failed {
         return false;
     }
@@ -148,4 +148,32 @@ unsafe fn ended(fetched: &Fetched, refused: bool) -> bool {
         let _ = unsafe { states::fail((*fetched.id).qp) };
     }
     true
+}
+
+/// A group is joined, or could not be: the queue pair is attached, and the event shows the program's own
+/// pointer as its private data.
+///
+/// # Safety
+/// The event's id exists.
+unsafe fn joined(fetched: &mut FetchedEvent) {
+    let c = fetched.id;
+    // SAFETY: the caller's promise.
+    let Ok(own) = (unsafe { of(c) }) else { return };
+    let Param::Datagram(param) = &fetched.event.param else { return };
+    let gid = param.address.destination;
+    let mut state = own.state.lock();
+    let awaited = |group: &&mut MulticastGroup| !group.joined && Gid::from(group.address) == gid;
+    let Some(group) = state.groups.iter_mut().find(awaited) else { return };
+    group.joined = true;
+    fetched.shown_context = group.context;
+    // SAFETY: the caller's promise.
+    let qp = unsafe { (*c).qp };
+    if fetched.event.kind != EventKind::MulticastJoin || !group.receives || qp.is_null() {
+        return;
+    }
+    // SAFETY: a queue pair of the program's.
+    match unsafe { multicast::ibv_attach_mcast(qp, &ibv_gid { raw: gid.0 }, 0) } {
+        0 => group.attached = true,
+        errno => (fetched.event.kind, fetched.event.status) = (EventKind::MulticastError, -errno),
+    }
 }
