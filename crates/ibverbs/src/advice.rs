@@ -7,6 +7,7 @@ use std::io;
 use std::sync::OnceLock;
 
 use crate::abi::{c_int, c_void};
+use crate::boundary::{Errno, set_errno};
 
 type Madvise = unsafe extern "C" fn(*mut c_void, usize, c_int) -> c_int;
 
@@ -45,8 +46,7 @@ unsafe fn watched(start: *mut c_void, len_bytes: usize, advice: c_int) -> c_int 
     match unsafe { device::advise(start.expose_provenance(), len_bytes, advice, otherwise) } {
         Ok(()) => 0,
         Err(error) => {
-            // SAFETY: the address of this thread's errno.
-            unsafe { *libc::__errno_location() = error.raw_os_error().unwrap_or(libc::EINVAL) };
+            set_errno(Errno(error.raw_os_error().unwrap_or(libc::EINVAL)));
             -1
         }
     }

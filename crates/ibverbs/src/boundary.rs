@@ -4,51 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi::c_int;
 
-/// An errno.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Errno(pub(crate) c_int);
+pub(crate) use ::rsocket::Errno;
 
-impl Errno {
-    pub(crate) const INVAL: Errno = Errno(libc::EINVAL);
-    pub(crate) const NOENT: Errno = Errno(libc::ENOENT);
-    pub(crate) const NOMEM: Errno = Errno(libc::ENOMEM);
-    pub(crate) const NOT_SUPPORTED: Errno = Errno(libc::EOPNOTSUPP);
-
-    pub(crate) fn set(self) {
-        // SAFETY: the address of this thread's errno.
-        unsafe { *libc::__errno_location() = self.0 };
-    }
-
-    pub(crate) fn last() -> Errno {
-        Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
-    }
-}
-
-impl From<device::Error> for Errno {
-    fn from(error: device::Error) -> Errno {
-        log::debug!("{error}");
-        Errno(error.errno())
-    }
-}
-
-impl From<device::OpenError> for Errno {
-    fn from(error: device::OpenError) -> Errno {
-        log::debug!("{error}");
-        Errno(error.errno())
-    }
-}
-
-impl From<connect::Error> for Errno {
-    fn from(error: connect::Error) -> Errno {
-        log::debug!("{error}");
-        Errno(error.errno())
-    }
-}
-
-impl From<std::io::Error> for Errno {
-    fn from(error: std::io::Error) -> Errno {
-        Errno(error.raw_os_error().unwrap_or(libc::EIO))
-    }
+/// Sets the errno of this thread.
+pub(crate) fn set_errno(errno: Errno) {
+    // SAFETY: the address is that of this thread's errno.
+    unsafe { *libc::__errno_location() = errno.0 };
 }
 
 /// Runs a verb; if it panics the caller sees an I/O error instead.
@@ -71,16 +32,26 @@ pub(crate) fn errno(verb: impl FnOnce() -> Result<(), Errno>) -> c_int {
 
 /// For verbs that return a number, or −1 and set errno.
 pub(crate) fn minus_one(verb: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
-    guarded(verb).unwrap_or_else(|error| {
-        error.set();
-        -1
+    or_minus_one(guarded(verb))
+}
+
+/// For calls that return zero, or −1 and set errno.
+pub(crate) fn zero(call: impl FnOnce() -> Result<(), Errno>) -> c_int {
+    minus_one(|| call().map(|()| 0))
+}
+
+#[inline(always)]
+fn or_minus_one<N: From<i8>>(outcome: Result<N, Errno>) -> N {
+    outcome.unwrap_or_else(|error| {
+        set_errno(error);
+        N::from(-1)
     })
 }
 
 /// For verbs that return a pointer, or null and set errno.
 pub(crate) fn pointer<T>(verb: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T {
     guarded(verb).unwrap_or_else(|error| {
-        error.set();
+        set_errno(error);
         std::ptr::null_mut()
     })
 }
@@ -92,12 +63,18 @@ pub(crate) fn otherwise<T>(fallback: T, verb: impl FnOnce() -> T) -> T {
 
 /// The same for verbs of the hot path, which have no point of cancellation in them.
 pub(crate) mod hot {
-    use super::{Errno, as_errno, c_int, caught};
+    use super::{Errno, as_errno, c_int, caught, or_minus_one};
 
     /// As [`errno`](super::errno).
     #[inline(always)]
     pub(crate) fn errno(verb: impl FnOnce() -> Result<(), Errno>) -> c_int {
         as_errno(caught(verb))
+    }
+
+    /// For calls that return a number of bytes, or −1 and set errno.
+    #[inline(always)]
+    pub(crate) fn counted(call: impl FnOnce() -> Result<usize, Errno>) -> libc::ssize_t {
+        or_minus_one(caught(|| call().map(|count| count as libc::ssize_t)))
     }
 
     /// As [`otherwise`](super::otherwise).
@@ -118,7 +95,7 @@ fn as_errno(outcome: Result<(), Errno>) -> c_int {
 #[cold]
 fn refused(error: Errno) -> c_int {
     log::debug!("refused: {}", std::io::Error::from_raw_os_error(error.0));
-    error.set();
+    set_errno(error);
     error.0
 }
 

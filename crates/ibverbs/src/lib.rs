@@ -26,6 +26,7 @@ mod object;
 mod private;
 mod rdmacm;
 mod rsocket;
+mod socket_address;
 mod symbols;
 mod verbs;
 

@@ -4,16 +4,16 @@
 //! their own, find none, and never call the rest of this interface.
 
 use crate::abi::{c_int, c_void};
-use crate::boundary::Errno;
+use crate::boundary::{Errno, set_errno};
 
 /// Stands for every function that only providers call.
 pub(crate) extern "C" fn not_supported() -> c_int {
-    Errno::NOT_SUPPORTED.set();
+    set_errno(Errno::NOT_SUPPORTED);
     Errno::NOT_SUPPORTED.0
 }
 
 /// Likewise, for those that return a pointer.
 pub(crate) extern "C" fn no_pointer() -> *mut c_void {
-    Errno::NOT_SUPPORTED.set();
+    set_errno(Errno::NOT_SUPPORTED);
     std::ptr::null_mut()
 }

@@ -233,7 +233,7 @@ impl Datagram {
             (SOL_RDMA, RDMA_SQSIZE) => Ok(value::of_int(settings.send_queue.into())),
             (SOL_RDMA, RDMA_RQSIZE) => Ok(value::of_int(settings.recv_queue.into())),
             (SOL_RDMA, RDMA_INLINE) => Ok(value::of_int(settings.inline.into())),
-            (SOL_RDMA, _) => Err(Errno::NOTSUP),
+            (SOL_RDMA, _) => Err(Errno::NOT_SUPPORTED),
             (libc::SOL_SOCKET, libc::SO_RCVBUF) => Ok(value::of_int(settings.recv_buffer as i32)),
             (libc::SOL_SOCKET, libc::SO_SNDBUF) => Ok(value::of_int(settings.send_buffer as i32)),
             _ => sys::get_option(self.udp(), level, name, max),

@@ -1,4 +1,4 @@
-//! Why a call was refused: errno, as the socket calls have it.
+//! Error numbers: the errno of refused calls.
 
 use std::fmt;
 
@@ -6,14 +6,27 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(pub i32);
 
-/// What the calls of this crate return.
+/// The result of the calls of this crate.
 pub type Result<T> = std::result::Result<T, Errno>;
 
 impl Errno {
-    pub(crate) const AGAIN: Errno = Errno(libc::EAGAIN);
-    pub(crate) const BADF: Errno = Errno(libc::EBADF);
-    pub(crate) const INVAL: Errno = Errno(libc::EINVAL);
-    pub(crate) const NOTSUP: Errno = Errno(libc::ENOTSUP);
+    /// The call would block.
+    pub const AGAIN: Errno = Errno(libc::EAGAIN);
+    /// The descriptor is not open.
+    pub const BADF: Errno = Errno(libc::EBADF);
+    /// An argument is invalid.
+    pub const INVAL: Errno = Errno(libc::EINVAL);
+    /// The object named does not exist.
+    pub const NOENT: Errno = Errno(libc::ENOENT);
+    /// Memory or another resource is used up.
+    pub const NOMEM: Errno = Errno(libc::ENOMEM);
+    /// This device or socket does not support the call (`EOPNOTSUPP`).
+    pub const NOT_SUPPORTED: Errno = Errno(libc::EOPNOTSUPP);
+
+    /// The errno of the last system call of this thread that failed.
+    pub fn last() -> Errno {
+        std::io::Error::last_os_error().into()
+    }
 }
 
 impl fmt::Debug for Errno {

@@ -58,12 +58,12 @@ pub fn socket(domain: i32, kind: i32, protocol: i32) -> Result<RawFd> {
     let v6 = match domain {
         libc::AF_INET => false,
         libc::AF_INET6 => true,
-        _ => return Err(Errno::NOTSUP),
+        _ => return Err(Errno::NOT_SUPPORTED),
     };
     match (kind, protocol) {
         (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => table::insert(Socket::Stream(Stream::new()?.into())),
         (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => table::insert(Socket::Datagram(Datagram::new(v6)?)),
-        _ => Err(Errno::NOTSUP),
+        _ => Err(Errno::NOT_SUPPORTED),
     }
 }
 

@@ -1,11 +1,12 @@
 //! Socket addresses.
 
-use std::net::{Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::SocketAddr;
 
 use libc::{sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage};
 
 use crate::abi::*;
 use crate::boundary::Errno;
+use crate::socket_address::{v4, v6};
 
 /// Reads an address that a program gave.
 ///
@@ -27,53 +28,6 @@ pub(super) unsafe fn read(address: *const sockaddr) -> Result<SocketAddr, Errno>
             _ => Err(Errno::INVAL),
         }
     }
-}
-
-fn v4(address: &sockaddr_in) -> SocketAddr {
-    let ip = address.sin_addr.s_addr.to_ne_bytes();
-    SocketAddrV4::new(ip.into(), u16::from_be(address.sin_port)).into()
-}
-
-fn v6(address: &sockaddr_in6) -> SocketAddr {
-    let ip = Ipv6Addr::from(address.sin6_addr.s6_addr);
-    let (port, flow) = (u16::from_be(address.sin6_port), u32::from_be(address.sin6_flowinfo));
-    SocketAddrV6::new(ip, port, flow, address.sin6_scope_id).into()
-}
-
-/// An address in C's words.
-pub(crate) fn storage(address: SocketAddr) -> sockaddr_storage {
-    // SAFETY: all zero is an address of no family.
-    let mut storage: sockaddr_storage = unsafe { std::mem::zeroed() };
-    let place = &raw mut storage;
-    // SAFETY: the storage has room for an address of any family, and its alignment.
-    unsafe {
-        match address {
-            SocketAddr::V4(address) => {
-                let to = &mut *place.cast::<sockaddr_in>();
-                to.sin_family = libc::AF_INET as libc::sa_family_t;
-                to.sin_port = address.port().to_be();
-                to.sin_addr.s_addr = u32::from_ne_bytes(address.ip().octets());
-            }
-            SocketAddr::V6(address) => {
-                let to = &mut *place.cast::<sockaddr_in6>();
-                to.sin6_family = libc::AF_INET6 as libc::sa_family_t;
-                to.sin6_port = address.port().to_be();
-                to.sin6_flowinfo = address.flowinfo().to_be();
-                to.sin6_addr.s6_addr = address.ip().octets();
-                to.sin6_scope_id = address.scope_id();
-            }
-        }
-    }
-    storage
-}
-
-/// How many bytes of a [`storage`] are the address.
-pub(crate) fn length(address: SocketAddr) -> libc::socklen_t {
-    let bytes = match address {
-        SocketAddr::V4(_) => size_of::<sockaddr_in>(),
-        SocketAddr::V6(_) => size_of::<sockaddr_in6>(),
-    };
-    bytes as libc::socklen_t
 }
 
 /// `rdma_get_src_port(3)`: big-endian, zero if there is none.
@@ -109,7 +63,7 @@ mod tests {
     fn addresses_survive_the_way_to_c_and_back() {
         for text in ["127.0.0.1:7471", "0.0.0.0:0", "[::1]:1", "[fe80::1%3]:65535"] {
             let address: SocketAddr = text.parse().unwrap();
-            let storage = storage(address);
+            let storage = crate::socket_address::storage(address);
             // SAFETY: a whole storage.
             assert_eq!(unsafe { read((&raw const storage).cast()) }, Ok(address));
         }
@@ -117,7 +71,7 @@ mod tests {
 
     #[test]
     fn other_families_are_refused() {
-        let mut storage = storage("1.2.3.4:5".parse().unwrap());
+        let mut storage = crate::socket_address::storage("1.2.3.4:5".parse().unwrap());
         for (family, error) in [(AF_IB, Errno(libc::ENODEV)), (libc::AF_UNIX, Errno::INVAL), (0, Errno::INVAL)] {
             storage.ss_family = family as libc::sa_family_t;
             // SAFETY: a whole storage.

@@ -12,6 +12,7 @@ use crate::boundary::{Errno, minus_one, otherwise};
 use crate::rdmacm::id_object::of;
 use crate::rdmacm::resolver::{self, Answer, Hints, Question, Unresolved};
 use crate::rdmacm::{address, sync};
+use crate::socket_address;
 
 /// `rdma_getaddrinfo(3)`: zero, −1 with errno, or a code of `getaddrinfo(3)`.
 ///
@@ -68,7 +69,7 @@ unsafe fn hinted(address: *const sockaddr, length: libc::socklen_t) -> Result<Op
     }
     // SAFETY: the caller's promise.
     let known = unsafe { address::read(address) }?;
-    if length < address::length(known) { Err(Errno::INVAL) } else { Ok(Some(known)) }
+    if length < socket_address::length(known) { Err(Errno::INVAL) } else { Ok(Some(known)) }
 }
 
 /// # Safety
@@ -120,8 +121,8 @@ fn entry(answer: &Answer, next: *mut rdma_addrinfo) -> Result<*mut rdma_addrinfo
 
 fn stored(address: Option<SocketAddr>, place: &mut *mut sockaddr, length: &mut libc::socklen_t) -> Result<(), Errno> {
     if let Some(address) = address {
-        *place = allocated(address::storage(address))?.cast();
-        *length = address::length(address);
+        *place = allocated(socket_address::storage(address))?.cast();
+        *length = socket_address::length(address);
     }
     Ok(())
 }

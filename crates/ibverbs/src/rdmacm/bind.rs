@@ -6,6 +6,7 @@ use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
 use crate::rdmacm::id_object::of;
 use crate::rdmacm::{address, route, sync};
+use crate::socket_address;
 
 /// `rdma_bind_addr(3)`: with a specific address the id is bound to the address's device as well.
 ///
@@ -71,7 +72,7 @@ pub(super) unsafe fn resolve_addr(
         let source = if source.is_null() { None } else { Some(address::read(source)?) };
         own.id.resolve_addr(source, destination)?;
         // What was asked for is shown at once; the rest with the event.
-        (&raw mut (*c).route.addr.dst_storage).write(address::storage(destination));
+        (&raw mut (*c).route.addr.dst_storage).write(socket_address::storage(destination));
         sync::complete(c)
     }
 }

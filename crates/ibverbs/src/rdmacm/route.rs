@@ -7,8 +7,9 @@ use device::{AddressVector, Gid};
 
 use crate::abi::*;
 use crate::boundary::Errno;
+use crate::rdmacm::devices;
 use crate::rdmacm::id_object::IdOwn;
-use crate::rdmacm::{address, devices};
+use crate::socket_address;
 use crate::verbs::context::Context;
 
 /// The one partition, big-endian in every structure.
@@ -60,10 +61,10 @@ unsafe fn addresses(c: *mut rdma_cm_id, id: &Id) {
     // SAFETY: the caller's promise.
     unsafe {
         if let Some(local) = id.local_addr() {
-            (&raw mut (*c).route.addr.src_storage).write(address::storage(local));
+            (&raw mut (*c).route.addr.src_storage).write(socket_address::storage(local));
         }
         if let Some(peer) = id.peer_addr() {
-            (&raw mut (*c).route.addr.dst_storage).write(address::storage(peer));
+            (&raw mut (*c).route.addr.dst_storage).write(socket_address::storage(peer));
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Socket addresses of C.
 
-use std::net::{Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::SocketAddr;
 
-use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage, socklen_t};
+use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 
 use crate::boundary::Errno;
+use crate::socket_address::{length, storage, v4, v6};
 
 /// Reads an address of `len` bytes.
 ///
@@ -24,16 +25,11 @@ pub(super) unsafe fn read(address: *const sockaddr, len: socklen_t) -> Result<So
         match c_int::from((&raw const (*address).sa_family).read_unaligned()) {
             libc::AF_INET => {
                 long_enough(size_of::<sockaddr_in>())?;
-                let v4 = address.cast::<sockaddr_in>().read_unaligned();
-                let ip = v4.sin_addr.s_addr.to_ne_bytes();
-                Ok(SocketAddrV4::new(ip.into(), u16::from_be(v4.sin_port)).into())
+                Ok(v4(&address.cast::<sockaddr_in>().read_unaligned()))
             }
             libc::AF_INET6 => {
                 long_enough(size_of::<sockaddr_in6>())?;
-                let v6 = address.cast::<sockaddr_in6>().read_unaligned();
-                let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
-                let (port, flow) = (u16::from_be(v6.sin6_port), u32::from_be(v6.sin6_flowinfo));
-                Ok(SocketAddrV6::new(ip, port, flow, v6.sin6_scope_id).into())
+                Ok(v6(&address.cast::<sockaddr_in6>().read_unaligned()))
             }
             _ => Err(Errno(libc::EAFNOSUPPORT)),
         }
@@ -48,41 +44,12 @@ pub(super) unsafe fn write(address: SocketAddr, to: *mut sockaddr, len: *mut soc
     if len.is_null() {
         return;
     }
-    let (storage, whole) = storage(address);
+    let (storage, whole) = (storage(address), length(address) as usize);
     // SAFETY: not more than there is room for, and not more than a storage has.
     unsafe {
         let room = if to.is_null() { 0 } else { (len.read_unaligned() as usize).min(whole) };
         std::ptr::copy_nonoverlapping((&raw const storage).cast::<u8>(), to.cast::<u8>(), room);
         len.write_unaligned(whole as socklen_t);
-    }
-}
-
-fn storage(address: SocketAddr) -> (sockaddr_storage, usize) {
-    // SAFETY: these structures are numbers, for which zero is good.
-    unsafe {
-        let mut storage: sockaddr_storage = std::mem::zeroed();
-        let place = &raw mut storage;
-        let len = match address {
-            SocketAddr::V4(v4) => {
-                let mut out: sockaddr_in = std::mem::zeroed();
-                out.sin_family = libc::AF_INET as libc::sa_family_t;
-                out.sin_port = v4.port().to_be();
-                out.sin_addr.s_addr = u32::from_ne_bytes(v4.ip().octets());
-                place.cast::<sockaddr_in>().write(out);
-                size_of::<sockaddr_in>()
-            }
-            SocketAddr::V6(v6) => {
-                let mut out: sockaddr_in6 = std::mem::zeroed();
-                out.sin6_family = libc::AF_INET6 as libc::sa_family_t;
-                out.sin6_port = v6.port().to_be();
-                out.sin6_flowinfo = v6.flowinfo().to_be();
-                out.sin6_addr.s6_addr = v6.ip().octets();
-                out.sin6_scope_id = v6.scope_id();
-                place.cast::<sockaddr_in6>().write(out);
-                size_of::<sockaddr_in6>()
-            }
-        };
-        (storage, len)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Sending and receiving.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::address;
 use crate::boundary::Errno;
+use crate::boundary::hot::counted;
 
 /// Vectors of one call at most, as the system has it.
 const MAX_VECTORS: usize = 1024;
@@ -150,17 +150,6 @@ pub(crate) unsafe extern "C" fn rwritev(socket: c_int, iov: *const iovec, iovcnt
         let parts = unsafe { slices(iov, usize::try_from(iovcnt).unwrap_or(usize::MAX)) }?;
         Ok(::rsocket::send(socket, &parts, 0, None)?)
     })
-}
-
-/// A count, or −1 and errno.
-pub(super) fn counted(call: impl FnOnce() -> Result<usize, Errno>) -> ssize_t {
-    match catch_unwind(AssertUnwindSafe(call)).unwrap_or(Err(Errno(libc::EIO))) {
-        Ok(count) => count as ssize_t,
-        Err(error) => {
-            error.set();
-            -1
-        }
-    }
 }
 
 fn check_no_control(message: &msghdr) -> Result<(), Errno> {

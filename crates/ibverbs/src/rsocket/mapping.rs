@@ -2,9 +2,9 @@
 
 use libc::{c_int, c_void, off_t, size_t};
 
-use super::data::{bytes, counted};
-use super::names::zero;
-use crate::boundary::Errno;
+use super::data::bytes;
+use crate::boundary::hot::counted;
+use crate::boundary::{Errno, zero};
 
 /// Offers memory to the peer (`PROT_WRITE`) at an offset, −1 for its address.
 ///

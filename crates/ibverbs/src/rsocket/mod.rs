@@ -12,11 +12,3 @@ pub(crate) mod names;
 pub(crate) mod options;
 pub(crate) mod polling;
 pub(crate) mod select;
-
-use crate::boundary::Errno;
-
-impl From<::rsocket::Errno> for Errno {
-    fn from(error: ::rsocket::Errno) -> Errno {
-        Errno(error.0)
-    }
-}

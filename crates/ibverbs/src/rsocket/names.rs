@@ -5,7 +5,7 @@ use std::net::Shutdown;
 use libc::{c_int, sockaddr, socklen_t};
 
 use super::address;
-use crate::boundary::{Errno, minus_one};
+use crate::boundary::{Errno, minus_one, zero};
 
 /// As socket(2).
 pub(crate) extern "C" fn rsocket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
@@ -95,9 +95,4 @@ pub(crate) unsafe extern "C" fn rgetsockname(socket: c_int, addr: *mut sockaddr,
         unsafe { address::write(own, addr, addrlen) };
         Ok(())
     })
-}
-
-/// Zero, or −1 and errno.
-pub(super) fn zero(call: impl FnOnce() -> Result<(), Errno>) -> c_int {
-    minus_one(|| call().map(|()| 0))
 }

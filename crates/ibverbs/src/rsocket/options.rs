@@ -2,8 +2,7 @@
 
 use libc::{c_int, c_void, socklen_t};
 
-use super::names::zero;
-use crate::boundary::{Errno, minus_one};
+use crate::boundary::{Errno, minus_one, zero};
 
 /// As setsockopt(2).
 ///

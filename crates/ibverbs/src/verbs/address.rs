@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use device::{AddressVector, Gid, PortInfo};
 
 use crate::abi::*;
-use crate::boundary::{Errno, errno, minus_one, pointer};
+use crate::boundary::{Errno, errno, minus_one, pointer, set_errno};
 use crate::object::{Object, next_handle};
 use crate::verbs::context::Context;
 use crate::verbs::domain::PdObject;
@@ -203,7 +203,7 @@ pub(crate) unsafe extern "C" fn ibv_create_ah_from_wc(
 ) -> *mut ibv_ah {
     let mut attr = ibv_ah_attr::zeroed();
     if pd.is_null() {
-        Errno::INVAL.set();
+        set_errno(Errno::INVAL);
         return std::ptr::null_mut();
     }
     // SAFETY: passed on.
@@ -223,6 +223,6 @@ pub(crate) extern "C" fn ibv_resolve_eth_l2_from_gid(
     _mac: *mut u8,
     _vid: *mut u16,
 ) -> c_int {
-    Errno::NOT_SUPPORTED.set();
+    set_errno(Errno::NOT_SUPPORTED);
     -1
 }

@@ -10,7 +10,7 @@ use crate::object::count_acknowledged;
 use crate::verbs::context::Context;
 use crate::verbs::cq_object::CqObject;
 use crate::verbs::qp_object::QpObject;
-use crate::verbs::srq::SrqObject;
+use crate::verbs::srq_object::SrqObject;
 use crate::verbs::wait::{self, Attempt};
 
 /// `ibv_get_async_event(3)`: blocks unless the descriptor is set not to.

@@ -34,6 +34,7 @@ pub(crate) mod rates;
 pub(crate) mod refused;
 pub(crate) mod shared;
 pub(crate) mod srq;
+pub(crate) mod srq_object;
 pub(crate) mod sysfs;
 pub(crate) mod teardown;
 pub(crate) mod unacked;

@@ -6,7 +6,7 @@ use device::{Access, Mr, Pd, Region};
 use parking_lot::Mutex;
 
 use crate::abi::*;
-use crate::boundary::{Errno, errno, otherwise, pointer};
+use crate::boundary::{Errno, errno, otherwise, pointer, set_errno};
 use crate::object::{Object, next_handle};
 use crate::verbs::advised::AdvisedRegion;
 use crate::verbs::context::Context;
@@ -230,7 +230,7 @@ pub(crate) unsafe extern "C" fn ibv_rereg_mr(
         let (own, spec, new_pd) = match changed {
             Ok(changed) => changed,
             Err(error) => {
-                error.set();
+                set_errno(error);
                 return IBV_REREG_MR_ERR_INPUT;
             }
         };
@@ -238,7 +238,7 @@ pub(crate) unsafe extern "C" fn ibv_rereg_mr(
         match unsafe { replace(mr, own, spec, new_pd) } {
             Ok(()) => 0,
             Err(error) => {
-                error.set();
+                set_errno(error);
                 IBV_REREG_MR_ERR_CMD
             }
         }

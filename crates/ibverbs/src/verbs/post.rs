@@ -12,7 +12,7 @@ use crate::boundary::hot::errno;
 use crate::verbs::address::AhObject;
 use crate::verbs::mw;
 use crate::verbs::qp_object::{QpObject, QpOwn};
-use crate::verbs::srq::SrqObject;
+use crate::verbs::srq_object::SrqObject;
 use crate::verbs::window_key::WindowKey;
 
 /// A linked list of C's, walked once. The first request that cannot be understood ends it.

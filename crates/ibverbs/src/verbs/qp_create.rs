@@ -12,7 +12,7 @@ use crate::verbs::cq_object::CqObject;
 use crate::verbs::domain::PdObject;
 use crate::verbs::qp_ex;
 use crate::verbs::qp_object::QpOwn;
-use crate::verbs::srq::SrqObject;
+use crate::verbs::srq_object::SrqObject;
 use crate::verbs::unacked::Unacked;
 use crate::verbs::wr_builder::WrBuilder;
 use crate::verbs::xrc::XrcdObject;

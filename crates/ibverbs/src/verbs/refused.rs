@@ -1,14 +1,14 @@
 //! Verbs that cannot exist in software here, refused as their man pages say.
 
 use crate::abi::*;
-use crate::boundary::Errno;
+use crate::boundary::{Errno, set_errno};
 
 macro_rules! refused {
     ($($(#[$doc:meta])* $name:ident($($argument:ty),*) -> $type:ty = $answer:expr;)+) => {
         $(
             $(#[$doc])*
             pub(crate) extern "C" fn $name($(_: $argument),*) -> $type {
-                Errno::NOT_SUPPORTED.set();
+                set_errno(Errno::NOT_SUPPORTED);
                 $answer
             }
         )+

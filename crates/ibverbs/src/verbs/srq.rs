@@ -4,20 +4,13 @@ use device::{Srq, SrqAttr};
 
 use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
-use crate::object::{Object, ObjectPointer, next_handle};
+use crate::object::{ObjectPointer, next_handle};
 use crate::verbs::context::{self, Context};
 use crate::verbs::cq_object::CqObject;
 use crate::verbs::domain::PdObject;
+use crate::verbs::srq_object::{SrqObject, SrqOwn};
 use crate::verbs::unacked::Unacked;
 use crate::verbs::xrc::XrcdObject;
-
-/// What belongs to a shared receive queue.
-pub(crate) struct SrqOwn {
-    pub(crate) srq: Srq,
-    pub(crate) unacked: Unacked,
-}
-
-pub(crate) type SrqObject = Object<ibv_srq, SrqOwn>;
 
 /// `ibv_create_srq(3)`.
 ///

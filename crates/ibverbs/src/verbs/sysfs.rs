@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use guest::environment;
 
 use crate::abi::*;
-use crate::boundary::{Errno, minus_one};
+use crate::boundary::{Errno, minus_one, set_errno};
 
 /// Names a generated tree, for programs that run without one at the usual place.
 const SYSFS: &str = "LONGARM_SYSFS";
@@ -73,6 +73,6 @@ pub(crate) unsafe extern "C" fn ibv_read_sysfs_file(
 /// `ibv_read_ibdev_sysfs_file`, private but used: it takes a printf format, which is not served;
 /// programs reach it only with devices of the kernel's.
 pub(crate) extern "C" fn ibv_read_ibdev_sysfs_file() -> c_int {
-    Errno::NOT_SUPPORTED.set();
+    set_errno(Errno::NOT_SUPPORTED);
     -1
 }

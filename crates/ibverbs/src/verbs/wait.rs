@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use crate::abi::c_int;
-use crate::boundary::{Errno, minus_one};
+use crate::boundary::{Errno, minus_one, set_errno};
 
 /// What an attempt to get an event ends with.
 pub(crate) enum Attempt {
@@ -38,7 +38,7 @@ pub(crate) fn until(attempt: impl Fn() -> Result<Attempt, Errno> + Copy) -> c_in
         });
         let Some(fd) = at else { return tried };
         if let Err(error) = wait(fd, poll) {
-            error.set();
+            set_errno(error);
             return -1;
         }
     }

@@ -86,7 +86,7 @@ impl Core {
             RDMA_SQSIZE => self.settings.send_queue = size,
             RDMA_RQSIZE => self.settings.recv_queue = size,
             RDMA_INLINE => self.settings.inline = size,
-            _ => return Err(Errno::NOTSUP),
+            _ => return Err(Errno::NOT_SUPPORTED),
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ impl Core {
     }
 
     fn try_accept(&mut self, request: &[u8]) -> Result<()> {
-        let greeting = Greeting::decode(request).ok_or(Errno::NOTSUP)?;
+        let greeting = Greeting::decode(request).ok_or(Errno::NOT_SUPPORTED)?;
         let endpoint = self.make_endpoint()?;
         self.flow = Some(Flow::new(&endpoint, &greeting).ok_or(Errno(libc::EPROTO))?);
         endpoint.bring_up(&self.id, &[QpState::Init, QpState::Rtr, QpState::Rts])?;
@@ -98,7 +98,7 @@ impl Core {
     /// The peer accepts.
     fn replied(&mut self, param: &Param) -> Result<()> {
         let Param::Conn(conn) = param else { return Err(Errno(libc::EPROTO)) };
-        let greeting = Greeting::decode(&conn.private_data).ok_or(Errno::NOTSUP)?;
+        let greeting = Greeting::decode(&conn.private_data).ok_or(Errno::NOT_SUPPORTED)?;
         let endpoint = self.endpoint.clone().ok_or(Errno::INVAL)?;
         self.flow = Some(Flow::new(&endpoint, &greeting).ok_or(Errno(libc::EPROTO))?);
         endpoint.bring_up(&self.id, &[QpState::Rtr, QpState::Rts])?;

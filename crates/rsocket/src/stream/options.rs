@@ -78,7 +78,7 @@ impl Stream {
                 libc::IPPROTO_TCP => core.set_tcp_option(name, value)?,
                 libc::IPPROTO_IPV6 => core.set_ipv6_option(name, value)?,
                 SOL_RDMA => core.set_rdma_option(name, value)?,
-                _ => return Err(Errno::NOTSUP),
+                _ => return Err(Errno::NOT_SUPPORTED),
             }
             let after = core.options.keepalive;
             (before.on != after.on || (after.on && before.idle != after.idle)).then_some(after)
@@ -98,7 +98,7 @@ impl Stream {
             libc::IPPROTO_TCP => core.tcp_option(name),
             libc::IPPROTO_IPV6 if name == libc::IPV6_V6ONLY => Ok(value::of_bool(core.options.v6_only)),
             SOL_RDMA => core.rdma_option(name),
-            _ => Err(Errno::NOTSUP),
+            _ => Err(Errno::NOT_SUPPORTED),
         }
     }
 }
@@ -124,7 +124,7 @@ impl Core {
             libc::SO_OOBINLINE => self.options.oob_inline = boolean(value)?,
             libc::SO_RCVTIMEO => self.options.recv_timeout = value::time(value)?,
             libc::SO_SNDTIMEO => self.options.send_timeout = value::time(value)?,
-            _ => return Err(Errno::NOTSUP),
+            _ => return Err(Errno::NOT_SUPPORTED),
         }
         Ok(())
     }
@@ -149,7 +149,7 @@ impl Core {
             }
             libc::SO_TYPE => value::of_int(libc::SOCK_STREAM),
             libc::SO_ACCEPTCONN => value::of_bool(self.phase == Phase::Listening),
-            _ => return Err(Errno::NOTSUP),
+            _ => return Err(Errno::NOT_SUPPORTED),
         })
     }
 
@@ -162,7 +162,7 @@ impl Core {
                 self.options.keepalive.idle = Some(Duration::from_secs(seconds.ok_or(Errno::INVAL)?));
             }
             libc::TCP_NODELAY => self.options.no_delay = boolean(value)?,
-            _ => return Err(Errno::NOTSUP),
+            _ => return Err(Errno::NOT_SUPPORTED),
         }
         Ok(())
     }
@@ -173,13 +173,13 @@ impl Core {
             libc::TCP_KEEPIDLE => value::of_int(self.options.keepalive.idle.map_or(0, |time| time.as_secs() as i32)),
             libc::TCP_NODELAY => value::of_bool(self.options.no_delay),
             libc::TCP_MAXSEG => value::of_int(self.id.binding().map_or(SEGMENT, |binding| binding.mtu.bytes() as i32)),
-            _ => return Err(Errno::NOTSUP),
+            _ => return Err(Errno::NOT_SUPPORTED),
         })
     }
 
     fn set_ipv6_option(&mut self, name: i32, value: &[u8]) -> Result<()> {
         if name != libc::IPV6_V6ONLY {
-            return Err(Errno::NOTSUP);
+            return Err(Errno::NOT_SUPPORTED);
         }
         self.options.v6_only = boolean(value)?;
         Ok(self.id.set_v6_only(self.options.v6_only)?)
@@ -199,7 +199,7 @@ impl Core {
             RDMA_RQSIZE => self.settings.recv_queue = size,
             RDMA_INLINE => self.settings.inline = size,
             RDMA_IOMAPSIZE => self.settings.mappings = tellable(size),
-            _ => return Err(Errno::NOTSUP),
+            _ => return Err(Errno::NOT_SUPPORTED),
         }
         Ok(())
     }
@@ -211,7 +211,7 @@ impl Core {
             RDMA_INLINE => value::of_int(self.settings.inline.into()),
             RDMA_IOMAPSIZE => value::of_int(self.settings.mappings.into()),
             RDMA_ROUTE => self.id.path().map(|path| value::of_path(&path)).unwrap_or_default(),
-            _ => return Err(Errno::NOTSUP),
+            _ => return Err(Errno::NOT_SUPPORTED),
         })
     }
 }

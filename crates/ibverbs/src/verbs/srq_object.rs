@@ -1,0 +1,15 @@
+//! The objects behind shared receive queues.
+
+use device::Srq;
+
+use crate::abi::*;
+use crate::object::Object;
+use crate::verbs::unacked::Unacked;
+
+/// What belongs to a shared receive queue.
+pub(crate) struct SrqOwn {
+    pub(crate) srq: Srq,
+    pub(crate) unacked: Unacked,
+}
+
+pub(crate) type SrqObject = Object<ibv_srq, SrqOwn>;
