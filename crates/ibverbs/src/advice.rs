@@ -1,4 +1,4 @@
-//! The program's `madvise`, which comes here first: it says what becomes of registered pages (`memory::advise`).
+//! The program's calls of `madvise`, which come here first: they change the fate of registered pages (`memory::advise`).
 //!
 //! Programs find this function instead of the C library's because they are linked to this library, and it comes first.
 //! One that was linked in another way (`dlopen`, a copy of its own) does not; then no memory of it is adopted.
@@ -19,7 +19,7 @@ type Madvise = unsafe extern "C" fn(*mut c_void, usize, c_int) -> c_int;
 #[unsafe(no_mangle)]
 #[allow(unreachable_pub, reason = "the symbol is what is reached")]
 pub unsafe extern "C" fn madvise(start: *mut c_void, len_bytes: usize, advice: c_int) -> c_int {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the contract of madvise(2), which the program keeps.
     unsafe { watched(start, len_bytes, advice) }
 }
 
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn madvise(start: *mut c_void, len_bytes: usize, advice: c
 pub(crate) fn watch() {
     #[cfg(not(test))]
     {
-        // SAFETY: looks a name up.
+        // SAFETY: `dlsym` takes a string and changes nothing.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"madvise".as_ptr()) };
         if found == madvise as *const () as *mut c_void && next().is_some() {
             device::set_advice_watched();
@@ -38,11 +38,11 @@ pub(crate) fn watch() {
 #[cfg_attr(test, allow(dead_code, reason = "only the shared library exports it"))]
 unsafe fn watched(start: *mut c_void, len_bytes: usize, advice: c_int) -> c_int {
     let otherwise = |start: usize, len_bytes: usize| {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the contract of madvise(2), which the program keeps.
         let result = unsafe { by_the_library(start, len_bytes, advice) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     };
-    // SAFETY: passed on to the caller.
+    // SAFETY: the contract of madvise(2), which the program keeps.
     match unsafe { device::advise(start.expose_provenance(), len_bytes, advice, otherwise) } {
         Ok(()) => 0,
         Err(error) => {
@@ -55,7 +55,7 @@ unsafe fn watched(start: *mut c_void, len_bytes: usize, advice: c_int) -> c_int 
 /// The C library's function, or whatever somebody has put in its place.
 unsafe fn by_the_library(start: usize, len_bytes: usize, advice: c_int) -> c_int {
     let start = core::ptr::with_exposed_provenance_mut(start);
-    // SAFETY: passed on to the caller.
+    // SAFETY: the contract of madvise(2), which the program keeps.
     unsafe {
         match next() {
             Some(madvise) => madvise(start, len_bytes, advice),

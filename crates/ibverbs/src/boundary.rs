@@ -1,4 +1,29 @@
-//! The border to C: errno, and no panic beyond it.
+//! The border to C: errno, panics, and the contracts of the verbs.
+//!
+//! # Contracts
+//!
+//! Every verb is an `unsafe` function, since a C program calls it. The program keeps the rules of the man page; nothing
+//! here can check them. `# Safety` sections state these rules in short, and SAFETY comments name the function whose
+//! contract they rely on. The words in them stand for the following:
+//!
+//! * **An object** is *open*, *created*, *allocated*, *registered*, or just *exists*: its pointer came from the verb that
+//!   makes such objects, and no verb has destroyed the object. The program destroys it neither before the call returns nor
+//!   in another thread meanwhile.
+//! * **Our part of an object** lies behind the program's structure (`object.rs`). No program writes to it, and it stays in
+//!   place until the object is destroyed. So references to it are valid for the whole call. All of it may be used by any
+//!   thread.
+//! * **The program's part** may be written by the program at any time. We read and write its fields through raw pointers,
+//!   or through a reference only in verbs that are documented to change the structure.
+//! * **Readable**: the pointer is null, or aligned and valid for reads of its type. Nobody writes there until the call
+//!   returns.
+//! * **A place**, *to write*, *room for n*: the pointer is null, or aligned and valid for reads and writes of its type, or of
+//!   n values. Nobody else uses it until the call returns.
+//! * **Bytes**: the pointer is null, or names as many bytes as the length next to it says.
+//! * **A string** is null, or ends with a zero byte.
+//! * **A list of requests** ends with a null; each request is readable, and so are the entries and the inline bytes that it
+//!   names.
+//! * **Registered memory** stays mapped until it is deregistered. Peers and the program may write to it at any time, so we
+//!   copy it and never make a reference to it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,20 +37,20 @@ pub(crate) fn set_errno(errno: Errno) {
     unsafe { *libc::__errno_location() = errno.0 };
 }
 
-/// Runs a verb; if it panics the caller sees an I/O error instead.
+/// Runs a verb. If it panics, the caller gets `EIO`.
 #[inline(always)]
 fn caught<T>(verb: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     catch_unwind(AssertUnwindSafe(verb)).unwrap_or(Err(Errno(libc::EIO)))
 }
 
-/// Likewise, and no thread is cancelled in it: `pthread_cancel(3)` would unwind it through code that does not
-/// expect that. It is at the program's next point of cancellation.
+/// Runs a verb as [`caught`] does, with cancellation disabled: `pthread_cancel(3)` would unwind the thread through code
+/// that does not expect it. The thread is cancelled at the program's next cancellation point.
 fn guarded<T>(verb: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     let _uncancelled = Uncancelled::new();
     caught(verb)
 }
 
-/// For verbs that return zero or an errno; most set it as well.
+/// For verbs that return zero or an errno, which is set as well.
 pub(crate) fn errno(verb: impl FnOnce() -> Result<(), Errno>) -> c_int {
     as_errno(guarded(verb))
 }
@@ -56,12 +81,12 @@ pub(crate) fn pointer<T>(verb: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T
     })
 }
 
-/// For anything else.
+/// For verbs with any other result: `fallback` if they panic.
 pub(crate) fn otherwise<T>(fallback: T, verb: impl FnOnce() -> T) -> T {
     guarded(|| Ok(verb())).unwrap_or(fallback)
 }
 
-/// The same for verbs of the hot path, which have no point of cancellation in them.
+/// The same for verbs of the hot path, which contain no cancellation point.
 pub(crate) mod hot {
     use super::{Errno, as_errno, c_int, caught, or_minus_one};
 
@@ -103,10 +128,10 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// As libc has it on Linux.
+/// The value of libc on Linux.
 const PTHREAD_CANCEL_DISABLE: c_int = 1;
 
-/// While this lives the thread is not cancelled.
+/// The thread is not cancelled while this lives.
 struct Uncancelled {
     before: c_int,
 }
@@ -114,7 +139,7 @@ struct Uncancelled {
 impl Uncancelled {
     fn new() -> Uncancelled {
         let mut before = 0;
-        // SAFETY: a place of ours; the call changes nothing but this thread's state.
+        // SAFETY: `before` is a place for the old state; the call changes this thread's state only.
         unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
         Uncancelled { before }
     }
@@ -122,7 +147,7 @@ impl Uncancelled {
 
 impl Drop for Uncancelled {
     fn drop(&mut self) {
-        // SAFETY: the state that the thread had; nobody wants to know the one that it has.
+        // SAFETY: the state that the thread had before; the call accepts null for the place of the old state.
         unsafe { pthread_setcancelstate(self.before, std::ptr::null_mut()) };
     }
 }

@@ -1,4 +1,4 @@
-//! `ibv_get_device_list` and what is asked of a device before it is opened.
+//! `ibv_get_device_list`, and the queries of devices that are not open yet.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ pub(crate) struct ListedDevice {
 
 // SAFETY: the C part is written once, before anybody else sees it.
 unsafe impl Send for ListedDevice {}
-// SAFETY: likewise.
+// SAFETY: the C part is written once, before anybody else sees it.
 unsafe impl Sync for ListedDevice {}
 
-/// What a provider's table of functions would be: its address tells libmlx5 and libefa that the
+/// A stand-in for a provider's table of functions: its address tells libmlx5 and libefa that the
 /// device is none of theirs.
 static NO_PROVIDER: [usize; 64] = [0; 64];
 
@@ -51,7 +51,7 @@ impl ListedDevice {
     /// # Safety
     /// Null, or from a list that was not freed.
     unsafe fn of<'a>(device: *mut ibv_device) -> Result<&'a ListedDevice, Errno> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `of`: null, or from a list that was not freed.
         unsafe { device.cast::<ListedDevice>().as_ref() }.ok_or(Errno::INVAL)
     }
 
@@ -93,7 +93,7 @@ fn visible() -> Result<Vec<DeviceInfo>, Errno> {
     Ok(visible)
 }
 
-/// Likewise, as lists hold them.
+/// The same devices as lists hold them.
 pub(crate) fn listed() -> Result<Vec<Arc<ListedDevice>>, Errno> {
     Ok((0..).zip(visible()?).map(|(index, info)| ListedDevice::new(info, index)).collect())
 }
@@ -107,7 +107,7 @@ pub(crate) unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *
         crate::verbs::log::start();
         let mut list: Vec<*mut ibv_device> =
             listed()?.into_iter().map(|listed| Arc::into_raw(listed).cast_mut().cast()).collect();
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_get_device_list`: `count` is null or can be written.
         if let Some(count) = unsafe { count.as_mut() } {
             *count = list.len() as c_int;
         }
@@ -142,7 +142,7 @@ pub(crate) unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> 
     if device.is_null() {
         return std::ptr::null();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `ibv_get_device_name` (its Safety section).
     unsafe { (&raw const (*device).name).cast() }
 }
 
@@ -151,7 +151,7 @@ pub(crate) unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> 
 /// # Safety
 /// As [`ibv_get_device_name`].
 pub(crate) unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `ibv_get_device_guid`, which is that of `ibv_get_device_name`.
     unsafe { ListedDevice::of(device) }.map_or(0, |listed| listed.info.node_guid.to_be())
 }
 

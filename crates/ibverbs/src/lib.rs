@@ -9,12 +9,34 @@
 //! ```
 //!
 //! Every object that a program holds is a structure of the header ([`abi`]) with ours right behind
-//! it (`object`). A call checks what it was given, turns it into words of the device, and turns
-//! the answer into what the verb's man page says: an errno returned or set, a pointer or null.
+//! it (`object`). A call checks its arguments, translates them for the device, and translates the
+//! result as the verb's man page says: an errno returned or set, a pointer or null.
 //! No panic leaves it (`boundary`).
 //!
-//! A caller that hands over a pointer to nothing, or uses an object after destroying it, has
-//! broken the contract of C, and nothing here can notice.
+//! A caller that passes an invalid pointer, or uses an object after destroying it, breaks the
+//! contract of the verb (`boundary`, Contracts), and nothing here can notice.
+//!
+//! # Layers
+//!
+//! Modules import from the lines below them only:
+//!
+//! ```text
+//!  symbols       every exported function by its name
+//!  rdmacm        calls: ep, accept, connect, bind, qp, srq, multicast, options
+//!                sync (waits for the event of a call) ─► event (fetches) ─► event_effects (applies)
+//!                id ─► event_object, id_object ─► id_state, channel, devices
+//!  rsocket       socket calls, on the crate `rsocket`
+//!  verbs         open (devices, tables of functions) and import
+//!                calls by object: qp, post, qp_ex, cq, cq_ex, mr, mw, srq, domain, events
+//!                our parts of objects: qp_object, cq_object, srq_object
+//!                context ─► shared, advised; leaves: unacked, window_key, wr_builder, teardown, wait, wc
+//!  device_list, object, socket_address
+//!  boundary      errno, panics, contracts
+//!  abi           the structures of the headers
+//! ```
+//!
+//! Objects do not know what uses them: `verbs` tells the connection manager of destroyed objects through
+//! `verbs::teardown`, and a retired context is opened again by the function that retired it.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![cfg_attr(test, allow(dead_code, reason = "only the shared library exports them"))]
 

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::abi::*;
 use crate::boundary::Errno;
 
-/// A structure of C that programs see, and what belongs to it.
+/// A structure of C that programs see, with our part behind it.
 ///
 /// Programs read and write the first part as they like; we touch it through raw pointers only.
 #[repr(C)]
 pub(crate) struct Object<C, O> {
     c: UnsafeCell<C>,
-    /// What the structure's `handle` must be.
+    /// The correct value of the structure's `handle`.
     handle: u32,
     pub(crate) own: O,
 }
@@ -42,7 +42,8 @@ macro_rules! structures {
     };
     (@handle $this:ident) => { 0 };
     (@handle $this:ident, $($field:ident).+) => {
-        // SAFETY: the caller's promise; no reference is made to what the program may change.
+        // SAFETY: the contract of `handle`: it exists; the program may write to it meanwhile; no reference is made to
+        // what the program may change.
         unsafe { (&raw const (*$this).$($field).+).read() }
     };
 }
@@ -64,7 +65,7 @@ structures!(
 
 impl<C: Structure, O> Object<C, O> {
     fn new(c: C, own: O) -> Object<C, O> {
-        // SAFETY: it is here.
+        // SAFETY: `c` is a live value of this function.
         let handle = unsafe { C::handle(&c) };
         Object { c: UnsafeCell::new(c), handle, own }
     }
@@ -79,24 +80,24 @@ impl<C: Structure, O> Object<C, O> {
     /// # Safety
     /// `place` is a boxed place for this type that nothing is in.
     pub(crate) unsafe fn write(place: *mut C, c: C, own: O) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `write`: `place` is a boxed place for this type that nothing is in.
         unsafe { place.cast::<Self>().write(Object::new(c, own)) };
     }
 
-    /// What belongs to a structure that a program gave us: ENOENT if the program has changed its handle.
+    /// Our part of an object that a program gave us: ENOENT if the program has changed its handle.
     ///
     /// # Safety
     /// Null, or from [`leak`](Self::leak) with these types and not freed.
     #[inline]
     pub(crate) unsafe fn of<'a>(c: *mut C) -> Result<&'a O, Errno> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `of`: null, or from [`leak`](Self::leak) with these types and not freed.
         unsafe {
             let own = Self::whatever_handle(c)?;
             if C::handle(c) == (*c.cast::<Self>()).handle { Ok(own) } else { Err(Errno::NOENT) }
         }
     }
 
-    /// The same for what a driver does without the kernel, which uses no handle: posting, polling and the like.
+    /// The same for calls that a driver serves without the kernel and so without the handle, such as posting and polling.
     ///
     /// # Safety
     /// As [`of`](Self::of).
@@ -105,14 +106,15 @@ impl<C: Structure, O> Object<C, O> {
         if c.is_null() {
             return Err(Errno::INVAL);
         }
-        // SAFETY: the caller's promise. Only our part is referred to, which nobody changes.
+        // SAFETY: the contract of `whatever_handle`, which is that of `of`. Only our part is referred to, which
+        // nobody changes.
         Ok(unsafe { &(*c.cast::<Self>()).own })
     }
 
     /// # Safety
     /// From [`leak`](Self::leak) with these types, and never used again.
     pub(crate) unsafe fn free(c: *mut C) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `free`: from [`leak`](Self::leak) with these types, and never used again.
         drop(unsafe { Box::from_raw(c.cast::<Self>()) });
     }
 }
@@ -122,7 +124,8 @@ impl<C: Structure, O> Object<C, O> {
 /// # Safety
 /// A field of an object that exists.
 pub(crate) unsafe fn count_acknowledged(field: *mut u32, count: u32) {
-    // SAFETY: the caller's promise; the field is aligned as its structure is.
+    // SAFETY: the contract of `count_acknowledged`: a field of an object that exists; the field is aligned as its
+    // structure is.
     unsafe { AtomicU32::from_ptr(field) }.fetch_add(count, Relaxed);
 }
 
@@ -132,8 +135,8 @@ pub(crate) fn next_handle() -> u32 {
     NEXT.fetch_add(1, Relaxed)
 }
 
-/// A pointer that may cross threads: it is followed only while its object is known to live.
+/// A pointer that may cross threads: it is dereferenced only while its object is known to exist.
 pub(crate) struct ObjectPointer<T>(pub(crate) *mut T);
 
-// SAFETY: only a number until somebody follows it, under the rule above.
+// SAFETY: it is only a number; a lock of the table that holds it guards every dereference.
 unsafe impl<T> Send for ObjectPointer<T> {}

@@ -12,7 +12,7 @@ pub(crate) extern "C" fn not_supported() -> c_int {
     Errno::NOT_SUPPORTED.0
 }
 
-/// Likewise, for those that return a pointer.
+/// The same for functions that return a pointer.
 pub(crate) extern "C" fn no_pointer() -> *mut c_void {
     set_errno(Errno::NOT_SUPPORTED);
     std::ptr::null_mut()

@@ -15,7 +15,7 @@ pub(crate) fn v6(address: &sockaddr_in6) -> SocketAddr {
     SocketAddrV6::new(ip, port, flow, address.sin6_scope_id).into()
 }
 
-/// An address in C's words.
+/// An address as C's structure.
 pub(crate) fn storage(address: SocketAddr) -> sockaddr_storage {
     // SAFETY: all zero is an address of no family.
     let mut storage: sockaddr_storage = unsafe { std::mem::zeroed() };
@@ -42,7 +42,7 @@ pub(crate) fn storage(address: SocketAddr) -> sockaddr_storage {
     storage
 }
 
-/// How many bytes of a [`storage`] are the address.
+/// The number of bytes of a [`storage`] that the address takes.
 pub(crate) fn length(address: SocketAddr) -> libc::socklen_t {
     let bytes = match address {
         SocketAddr::V4(_) => size_of::<sockaddr_in>(),

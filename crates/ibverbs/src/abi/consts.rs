@@ -5,7 +5,7 @@ use super::{c_int, c_uint};
 pub const IBV_NODE_CA: c_int = 1;
 pub const IBV_TRANSPORT_IB: c_int = 0;
 pub const IBV_GID_TYPE_ROCE_V2: u32 = 2;
-/// What the private `ibv_query_gid_type` calls RoCE v2 (`enum ibv_gid_type_sysfs`).
+/// RoCE v2 in the private `ibv_query_gid_type` (`enum ibv_gid_type_sysfs`).
 pub const IBV_GID_TYPE_SYSFS_ROCE_V2: c_int = 1;
 pub const IBV_LINK_LAYER_ETHERNET: u8 = 2;
 pub const IBV_PORT_ACTIVE: c_int = 4;

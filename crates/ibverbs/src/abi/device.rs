@@ -22,7 +22,7 @@ pub struct ibv_device {
     pub ibdev_path: [c_char; IBV_SYSFS_PATH_MAX],
 }
 
-/// What follows `ibv_device` in memory: providers compare `ops` with their own to see
+/// The fields that follow `ibv_device` in memory: providers compare `ops` with their own to see
 /// whether a device is theirs (`struct verbs_device`, private to rdma-core).
 #[repr(C)]
 pub struct verbs_device {

@@ -35,11 +35,11 @@ pub use libc::{c_char, c_int, c_uint, c_void, pthread_cond_t, pthread_mutex_t, s
 /// A structure of C that is valid when all its bytes are zero.
 ///
 /// # Safety
-/// It must be.
+/// All bytes zero are a valid value of the type.
 pub unsafe trait Zeroed: Sized {
     /// All bytes zero.
     fn zeroed() -> Self {
-        // SAFETY: what the trait promises.
+        // SAFETY: the contract of `Zeroed`: all bytes zero are a valid value.
         unsafe { std::mem::zeroed() }
     }
 }

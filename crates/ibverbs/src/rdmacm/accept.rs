@@ -12,7 +12,7 @@ use crate::rdmacm::{param, states, sync};
 /// Null or an id that exists; null or readable parameters.
 pub(crate) unsafe extern "C" fn rdma_accept(c: *mut rdma_cm_id, given: *mut rdma_conn_param) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_accept`: null or an id that exists; null or readable parameters.
         unsafe {
             let own = of(c)?;
             let depth = depth(c, own, given)?;
@@ -37,7 +37,7 @@ unsafe fn accept_connection(
     wanted: &::connect::ConnParam,
     depth: Depth,
 ) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `accept_connection`: an id that exists.
     unsafe {
         if !(*c).qp.is_null() {
             states::connect(c, own, Some(depth))?;
@@ -49,12 +49,12 @@ unsafe fn accept_connection(
     }
 }
 
-/// What the program says; else what the peer asked for, as far as the device can.
+/// The program's depths, else those that the peer asked for, within the device's limit.
 ///
 /// # Safety
 /// An id that exists; null or readable parameters.
 unsafe fn depth(c: *mut rdma_cm_id, own: &IdOwn, given: *const rdma_conn_param) -> Result<Depth, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `depth`: an id that exists; null or readable parameters.
     let (most, given) = unsafe { (param::device_depth(c)?, given.as_ref()) };
     let asked = own.state.lock().depth;
     let said = |said: Option<u8>, any, asked: u8| match said {
@@ -76,7 +76,7 @@ const VENDOR_OPTION_NOT_SUPPORTED: u16 = 35;
 /// # Safety
 /// Null or an id that exists; null or `len` bytes to read.
 pub(crate) unsafe extern "C" fn rdma_reject(c: *mut rdma_cm_id, data: *const c_void, len: u8) -> c_int {
-    // SAFETY: passed on.
+    // SAFETY: the contract of `rdma_reject` includes that of `reject`.
     minus_one(|| unsafe { reject(c, data, len, ::connect::CONSUMER_DEFINED) })
 }
 
@@ -85,14 +85,14 @@ pub(crate) unsafe extern "C" fn rdma_reject(c: *mut rdma_cm_id, data: *const c_v
 /// # Safety
 /// As [`rdma_reject`].
 pub(crate) unsafe extern "C" fn rdma_reject_ece(c: *mut rdma_cm_id, data: *const c_void, len: u8) -> c_int {
-    // SAFETY: passed on.
+    // SAFETY: the contract of `rdma_reject_ece` includes that of `reject`.
     minus_one(|| unsafe { reject(c, data, len, VENDOR_OPTION_NOT_SUPPORTED) })
 }
 
 /// # Safety
 /// As [`rdma_reject`].
 unsafe fn reject(c: *mut rdma_cm_id, data: *const c_void, len: u8, reason: u16) -> Result<c_int, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `reject`, which is that of `rdma_reject`.
     unsafe { of(c)?.id.reject(param::private_data(data, len), reason) }?;
     Ok(0)
 }

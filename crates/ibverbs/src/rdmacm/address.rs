@@ -19,7 +19,8 @@ pub(super) unsafe fn read(address: *const sockaddr) -> Result<SocketAddr, Errno>
     if address.is_null() {
         return Err(Errno::INVAL);
     }
-    // SAFETY: the caller's promise; C's structures may lie anywhere.
+    // SAFETY: the contract of `read`: null, or an address as long as its family's are; C's structures may lie
+    // anywhere.
     unsafe {
         match c_int::from((&raw const (*address).sa_family).read_unaligned()) {
             libc::AF_INET => Ok(v4(&address.cast::<sockaddr_in>().read_unaligned())),
@@ -35,7 +36,7 @@ pub(super) unsafe fn read(address: *const sockaddr) -> Result<SocketAddr, Errno>
 /// # Safety
 /// An id that exists.
 pub(crate) unsafe extern "C" fn rdma_get_src_port(id: *mut rdma_cm_id) -> u16 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `rdma_get_src_port`: an id that exists.
     unsafe { if id.is_null() { 0 } else { port(&raw const (*id).route.addr.src_storage) } }
 }
 
@@ -44,14 +45,14 @@ pub(crate) unsafe extern "C" fn rdma_get_src_port(id: *mut rdma_cm_id) -> u16 {
 /// # Safety
 /// An id that exists.
 pub(crate) unsafe extern "C" fn rdma_get_dst_port(id: *mut rdma_cm_id) -> u16 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `rdma_get_dst_port`: an id that exists.
     unsafe { if id.is_null() { 0 } else { port(&raw const (*id).route.addr.dst_storage) } }
 }
 
 /// # Safety
 /// Room for an address of any family.
 unsafe fn port(address: *const sockaddr_storage) -> u16 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `port`: room for an address of any family.
     unsafe { read(address.cast()) }.map_or(0, |address| address.port().to_be())
 }
 

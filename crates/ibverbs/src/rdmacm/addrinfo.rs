@@ -25,7 +25,7 @@ pub(crate) unsafe extern "C" fn rdma_getaddrinfo(
     res: *mut *mut rdma_addrinfo,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_getaddrinfo`: strings, hints, or null; a place for the list.
         let (question, place) = unsafe { (question(node, service, hints)?, res.as_mut().ok_or(Errno::INVAL)?) };
         match resolver::resolve(&question) {
             Ok(answers) => *place = list(&answers)?,
@@ -43,7 +43,7 @@ unsafe fn question(
     service: *const c_char,
     hints: *const rdma_addrinfo,
 ) -> Result<Question, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `question`, which is that of `rdma_getaddrinfo`.
     unsafe {
         let hints = match hints.as_ref() {
             None => Hints::default(),
@@ -67,7 +67,7 @@ unsafe fn hinted(address: *const sockaddr, length: libc::socklen_t) -> Result<Op
     if address.is_null() || length == 0 {
         return Ok(None);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `hinted`: null, or an address of that length.
     let known = unsafe { address::read(address) }?;
     if length < socket_address::length(known) { Err(Errno::INVAL) } else { Ok(Some(known)) }
 }
@@ -75,7 +75,7 @@ unsafe fn hinted(address: *const sockaddr, length: libc::socklen_t) -> Result<Op
 /// # Safety
 /// Null, or a string.
 unsafe fn text(text: *const c_char) -> Option<CString> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `text`: null, or a string.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_owned())
 }
 
@@ -87,7 +87,7 @@ fn list(answers: &[Answer]) -> Result<*mut rdma_addrinfo, Errno> {
         match entry(answer, first) {
             Ok(entry) => first = entry,
             Err(error) => {
-                // SAFETY: made here.
+                // SAFETY: this function made the list, and hands it to nobody.
                 unsafe { rdma_freeaddrinfo(first) };
                 return Err(error);
             }
@@ -111,7 +111,7 @@ fn entry(answer: &Answer, next: *mut rdma_addrinfo) -> Result<*mut rdma_addrinfo
     let filled = stored(answer.source, &mut c.ai_src_addr, &mut c.ai_src_len)
         .and_then(|()| stored(answer.destination, &mut c.ai_dst_addr, &mut c.ai_dst_len));
     if let Err(error) = filled {
-        // SAFETY: likewise, and it is in no list.
+        // SAFETY: made just now; whatever it holds is freed with it; and it is in no list.
         unsafe { rdma_freeaddrinfo(place) };
         return Err(error);
     }
@@ -134,7 +134,7 @@ fn allocated<T: Copy>(value: T) -> Result<*mut T, Errno> {
     if place.is_null() {
         return Err(Errno::NOMEM);
     }
-    // SAFETY: room for one.
+    // SAFETY: `malloc` gave room for one value of this type, aligned for any type of C.
     unsafe { place.write(value) };
     Ok(place)
 }
@@ -147,7 +147,8 @@ pub(crate) unsafe extern "C" fn rdma_freeaddrinfo(res: *mut rdma_addrinfo) {
     otherwise((), || {
         let mut next = res;
         while !next.is_null() {
-            // SAFETY: the caller's promise: all are of `malloc` or null.
+            // SAFETY: the contract of `rdma_freeaddrinfo`: null, or a list that was not freed; all are of `malloc` or
+            // null.
             unsafe {
                 let entry = next.read();
                 for part in [
@@ -178,7 +179,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addrinfo(
     hints: *const rdma_addrinfo,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_resolve_addrinfo`: null or an id that exists; strings, hints, or null.
         let (own, question) = unsafe { (of(c)?, question(node, service, hints)?) };
         let asks_nothing = question.node.is_none() && question.service.is_none() && !question.hints.given;
         if asks_nothing || question.hints.flags & (RAI_SA | RAI_DNS) == RAI_SA | RAI_DNS {
@@ -200,7 +201,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addrinfo(
             };
             id.post(kind, status, Param::None);
         })?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_resolve_addrinfo`: null or an id that exists; strings, hints, or null.
         unsafe { sync::complete(c) }?;
         Ok(0)
     })
@@ -212,7 +213,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addrinfo(
 /// Null or an id that exists; a place for the list.
 pub(crate) unsafe extern "C" fn rdma_query_addrinfo(c: *mut rdma_cm_id, info: *mut *mut rdma_addrinfo) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_query_addrinfo`: null or an id that exists; a place for the list.
         let (own, place) = unsafe { (of(c)?, info.as_mut().ok_or(Errno::INVAL)?) };
         let answers = Arc::clone(&own.state.lock().answers);
         let answers = answers.lock();

@@ -14,7 +14,7 @@ use crate::socket_address;
 /// Null or an id that exists; null or an address.
 pub(crate) unsafe extern "C" fn rdma_bind_addr(c: *mut rdma_cm_id, address: *mut sockaddr) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_bind_addr`: null or an id that exists; null or an address.
         unsafe {
             let own = of(c)?;
             own.id.bind(address::read(address)?)?;
@@ -30,7 +30,7 @@ pub(crate) unsafe extern "C" fn rdma_bind_addr(c: *mut rdma_cm_id, address: *mut
 /// Null or an id that exists.
 pub(crate) unsafe extern "C" fn rdma_listen(c: *mut rdma_cm_id, backlog: c_int) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_listen`: null or an id that exists.
         unsafe {
             let own = of(c)?;
             // As in Linux: nothing and less mean as many as the system thinks right.
@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addr(
     _timeout_ms: c_int,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_resolve_addr`: null or an id that exists; null or addresses.
         unsafe { resolve_addr(c, source, destination) }?;
         Ok(0)
     })
@@ -65,13 +65,13 @@ pub(super) unsafe fn resolve_addr(
     source: *const sockaddr,
     destination: *const sockaddr,
 ) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `resolve_addr`, which is that of `rdma_resolve_addr`.
     unsafe {
         let own = of(c)?;
         let destination = address::read(destination)?;
         let source = if source.is_null() { None } else { Some(address::read(source)?) };
         own.id.resolve_addr(source, destination)?;
-        // What was asked for is shown at once; the rest with the event.
+        // The destination is shown immediately, the rest with the event.
         (&raw mut (*c).route.addr.dst_storage).write(socket_address::storage(destination));
         sync::complete(c)
     }
@@ -83,7 +83,7 @@ pub(super) unsafe fn resolve_addr(
 /// Null or an id that exists.
 pub(crate) unsafe extern "C" fn rdma_resolve_route(c: *mut rdma_cm_id, _timeout_ms: c_int) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_resolve_route`: null or an id that exists.
         unsafe { resolve_route(c) }?;
         Ok(0)
     })
@@ -92,7 +92,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_route(c: *mut rdma_cm_id, _timeout_
 /// # Safety
 /// As [`rdma_resolve_route`].
 pub(super) unsafe fn resolve_route(c: *mut rdma_cm_id) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `resolve_route`, which is that of `rdma_resolve_route`.
     unsafe {
         of(c)?.id.resolve_route()?;
         sync::complete(c)

@@ -19,7 +19,7 @@ static CHANNELS: RwLock<BTreeMap<usize, Channel>> = RwLock::new(BTreeMap::new())
 
 struct Channel {
     queue: EventQueue,
-    /// Once it had an id: the next one need not attach this process to the hub anew.
+    /// Set by the first id: later ones need not attach this process to the hub again.
     hold: Option<SessionHold>,
 }
 
@@ -48,17 +48,17 @@ pub(super) fn queue_of(channel: *mut rdma_event_channel) -> Result<EventQueue, E
     CHANNELS.read().get(&channel.addr()).map(|known| known.queue.clone()).ok_or(Errno(libc::EBADF))
 }
 
-/// An id has come to a channel.
+/// Keeps the process attached to the hub as long as a channel exists that has had an id.
 pub(super) fn keep(channel: *mut rdma_event_channel, id: &Id) {
     if let Some(known) = CHANNELS.write().get_mut(&channel.addr()) {
         known.hold.get_or_insert_with(|| id.keep());
     }
 }
 
-/// `rdma_destroy_event_channel(3)`. Who waits on it waits on, as the kernel lets it.
+/// `rdma_destroy_event_channel(3)`. Threads that wait on it keep waiting, as with the kernel.
 ///
-/// The channel is forgotten last, since all else takes time: rping has a thread that may come to the channel once more
-/// before the program ends, and would find none.
+/// The channel leaves the table last, since the other steps take time: rping has a thread that may use the channel once
+/// more before the program ends.
 pub(crate) extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_channel) {
     otherwise((), || {
         let hold = match CHANNELS.write().get_mut(&channel.addr()) {

@@ -12,7 +12,7 @@ use crate::rdmacm::{param, states, sync};
 /// Null or an id that exists; null or readable parameters.
 pub(crate) unsafe extern "C" fn rdma_connect(c: *mut rdma_cm_id, given: *mut rdma_conn_param) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_connect`: null or an id that exists; null or readable parameters.
         unsafe {
             let own = of(c)?;
             let depth = depth(c, own, given)?;
@@ -31,10 +31,10 @@ pub(crate) unsafe extern "C" fn rdma_connect(c: *mut rdma_cm_id, given: *mut rdm
 /// # Safety
 /// An id that exists; null or readable parameters.
 unsafe fn depth(c: *mut rdma_cm_id, own: &IdOwn, given: *const rdma_conn_param) -> Result<Depth, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `depth`: an id that exists; null or readable parameters.
     let (most, given, has_qp) = unsafe { (param::device_depth(c)?, given.as_ref(), !(*c).qp.is_null()) };
     let Some(given) = given else {
-        // Nobody says which queue pair connects.
+        // Neither the id nor the parameters name a queue pair.
         let nothing_said = !has_qp && !own.is_ud();
         return if nothing_said { Err(Errno::INVAL) } else { Ok(Depth { responder: most, initiator: most }) };
     };
@@ -55,7 +55,7 @@ unsafe fn depth(c: *mut rdma_cm_id, own: &IdOwn, given: *const rdma_conn_param) 
 /// Null or an id that exists.
 pub(crate) unsafe extern "C" fn rdma_establish(c: *mut rdma_cm_id) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_establish`: null or an id that exists.
         unsafe {
             let own = of(c)?;
             if !(*c).qp.is_null() {
@@ -73,7 +73,7 @@ pub(crate) unsafe extern "C" fn rdma_establish(c: *mut rdma_cm_id) -> c_int {
 /// Null or an id that exists.
 pub(crate) unsafe extern "C" fn rdma_notify(c: *mut rdma_cm_id, event: c_int) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_notify`: null or an id that exists.
         let own = unsafe { of(c) }?;
         if event != IBV_EVENT_COMM_EST {
             return Err(Errno::INVAL);
@@ -89,7 +89,7 @@ pub(crate) unsafe extern "C" fn rdma_notify(c: *mut rdma_cm_id, event: c_int) ->
 /// Null or an id that exists.
 pub(crate) unsafe extern "C" fn rdma_disconnect(c: *mut rdma_cm_id) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_disconnect`: null or an id that exists.
         unsafe {
             let own = of(c)?;
             if (*c).verbs.is_null() {

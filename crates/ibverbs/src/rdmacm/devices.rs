@@ -25,7 +25,7 @@ pub(super) struct DeviceHandles {
     pub(super) pd: *mut ibv_pd,
 }
 
-/// All of them. They are of the process that opened them, not of its children.
+/// All devices that ids use. They belong to the process that opened them, not to its children.
 struct DeviceTable {
     process: u32,
     devices: Vec<OpenDevice>,
@@ -34,11 +34,11 @@ struct DeviceTable {
 struct OpenDevice {
     name: String,
     opened: DeviceHandles,
-    /// Whether it is open now.
+    /// True while the device is open.
     is_open: bool,
     /// A program has got it from `rdma_get_devices`, or has used it without an id.
     stays: bool,
-    /// Of ids whose program names none; null until one is needed.
+    /// The XRC domain for ids whose program names none; null until one is needed.
     xrcd: *mut ibv_xrcd,
 }
 
@@ -52,23 +52,24 @@ static USERS: AtomicUsize = AtomicUsize::new(0);
 /// Devices that are open.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
-/// An id or a channel comes.
+/// Counts an id or a channel that was made.
 pub(super) fn count_user() {
     USERS.fetch_add(1, SeqCst);
 }
 
-/// An id or a channel has gone.
+/// Counts an id or a channel that was destroyed.
 pub(super) fn discount_user() {
-    USERS.fetch_sub(1, SeqCst);
+    let before = USERS.fetch_sub(1, SeqCst);
+    assert!(before > 0, "more ids and channels were destroyed than made");
     close_if_idle();
 }
 
-/// Closes what nobody needs any more. Called when something has gone that may have been the last.
+/// Closes the devices that nothing uses. Called after an object was destroyed that may have been the last.
 fn close_if_idle() {
     if OPEN.load(SeqCst) == 0 || USERS.load(SeqCst) > 0 {
         return;
     }
-    // Whoever has the table opens or closes just now.
+    // The holder of the lock opens or closes devices itself.
     let Some(mut table) = TABLE.try_lock() else { return };
     if table.process == std::process::id() && table.is_idle() {
         table.devices.iter_mut().filter(|entry| entry.is_open && !entry.stays).for_each(OpenDevice::close);
@@ -76,13 +77,13 @@ fn close_if_idle() {
 }
 
 impl OpenDevice {
-    /// What of it keeps the device's engine: the context, the domain and the XRC domain.
+    /// The number of its objects that keep the device's engine: the context, the domain and the XRC domain.
     fn holds(&self) -> usize {
         if self.is_open { 2 + usize::from(!self.xrcd.is_null()) } else { 0 }
     }
 
     fn close(&mut self) {
-        // SAFETY: ours; nothing else was made on them, as was just seen.
+        // SAFETY: the table made these objects, and `is_idle` found no others on the device.
         unsafe {
             if !self.xrcd.is_null() {
                 xrc::close_xrcd(std::mem::replace(&mut self.xrcd, std::ptr::null_mut()));
@@ -96,7 +97,7 @@ impl OpenDevice {
 }
 
 impl DeviceTable {
-    fn forget_those_of_a_parent(&mut self) {
+    fn forget_parents_devices(&mut self) {
         let process = std::process::id();
         if self.process != process {
             self.process = process;
@@ -105,11 +106,11 @@ impl DeviceTable {
         }
     }
 
-    /// Whether nothing exists in this process but what the table itself has made.
+    /// True if this process has no objects but those that the table itself made.
     fn is_idle(&self) -> bool {
         let own: usize = self.devices.iter().map(OpenDevice::holds).sum();
         let open = self.devices.iter().find(|entry| entry.is_open);
-        // SAFETY: an open context.
+        // SAFETY: the table holds open contexts only while `is_open` is set.
         let context = open.and_then(|entry| unsafe { Context::of(entry.opened.context) }.ok());
         USERS.load(SeqCst) == 0 && context.is_some_and(|context| context.device.holds() == own)
     }
@@ -150,10 +151,10 @@ pub(super) fn created<T>(object: *mut T) -> Result<*mut T, Errno> {
 /// The context of a device.
 ///
 /// # Errors
-/// ENODEV if the process may not see the device, and whatever opening it says.
+/// ENODEV if the process may not see the device, and the errors of opening it.
 pub(super) fn open(name: &str) -> Result<DeviceHandles, Errno> {
     let mut table = TABLE.lock();
-    table.forget_those_of_a_parent();
+    table.forget_parents_devices();
     if let Some(known) = table.devices.iter().find(|entry| entry.is_open && entry.name == name) {
         return Ok(known.opened);
     }
@@ -165,11 +166,11 @@ pub(super) fn open(name: &str) -> Result<DeviceHandles, Errno> {
 /// Opens a device again whose context a program has remembered.
 ///
 /// # Errors
-/// ENODEV if it is none of ours, and whatever opening it says.
+/// ENODEV if the table does not know the context, and the errors of opening a device.
 #[cold]
 fn reopen(context: *mut ibv_context) -> Result<(), Errno> {
     let mut table = TABLE.lock();
-    table.forget_those_of_a_parent();
+    table.forget_parents_devices();
     let mut known = table.devices.iter();
     let place = known.position(|entry| entry.opened.context == context).ok_or(Errno(libc::ENODEV))?;
     let listed = device_list::listed()?;
@@ -180,7 +181,7 @@ fn reopen(context: *mut ibv_context) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Whether the process may see a device that is not the loop-back one.
+/// True if the process may see a device other than the loop-back one.
 pub(super) fn reach_a_network() -> bool {
     device_list::listed().is_ok_and(|listed| listed.iter().any(|listed| !listed.info().loopback))
 }
@@ -192,7 +193,7 @@ pub(super) fn xrcd(context: *mut ibv_context) -> Result<*mut ibv_xrcd, Errno> {
     if entry.xrcd.is_null() {
         let comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
         let mut attr = ibv_xrcd_init_attr { comp_mask, fd: -1, oflags: libc::O_CREAT };
-        // SAFETY: an open context.
+        // SAFETY: the table holds open contexts only while `is_open` is set.
         entry.xrcd = created(unsafe { xrc::open_xrcd(context, &raw mut attr) })?;
     }
     Ok(entry.xrcd)
@@ -209,13 +210,13 @@ pub(crate) unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut
             return Err(Errno(libc::ENODEV));
         }
         let mut table = TABLE.lock();
-        table.forget_those_of_a_parent();
+        table.forget_parents_devices();
         let mut array = Vec::with_capacity(listed.len() + 1);
         for device in &listed {
             array.push(table.open(device)?.context);
         }
         table.devices.iter_mut().for_each(|entry| entry.stays |= entry.is_open);
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_get_devices`: `count` is null or can be written.
         if let Some(count) = unsafe { count.as_mut() } {
             *count = array.len() as c_int;
         }

@@ -13,7 +13,7 @@ use crate::rdmacm::id_object::of;
 /// Null or an id that exists; null or readable options.
 pub(crate) unsafe extern "C" fn rdma_set_local_ece(c: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_set_local_ece`: null or an id that exists; null or readable options.
         let (own, has_qp, ece) = unsafe { (of(c)?, !(*c).qp.is_null(), ece.as_ref().ok_or(Errno::INVAL)?) };
         if has_qp || ece.vendor_id == 0 || ece.comp_mask != 0 {
             return Err(Errno::INVAL);
@@ -29,7 +29,7 @@ pub(crate) unsafe extern "C" fn rdma_set_local_ece(c: *mut rdma_cm_id, ece: *mut
 /// Null or an id that exists; null or a place for the options.
 pub(crate) unsafe extern "C" fn rdma_get_remote_ece(c: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_get_remote_ece`: null or an id that exists; null or a place for the options.
         let (own, has_qp, place) = unsafe { (of(c)?, !(*c).qp.is_null(), ece.as_mut().ok_or(Errno::INVAL)?) };
         if has_qp {
             return Err(Errno::INVAL);

@@ -15,7 +15,7 @@ use crate::verbs::wait::{self, Attempt};
 /// is bound.
 ///
 /// # Safety
-/// A place for the id; what `rdma_getaddrinfo` gave; a domain and attributes, or null.
+/// A place for the id; a list of `rdma_getaddrinfo`; a domain and attributes, or null.
 pub(crate) unsafe extern "C" fn rdma_create_ep(
     c: *mut *mut rdma_cm_id,
     res: *mut rdma_addrinfo,
@@ -23,7 +23,7 @@ pub(crate) unsafe extern "C" fn rdma_create_ep(
     attr: *mut ibv_qp_init_attr,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_create_ep` (its Safety section).
         unsafe {
             let (place, info) = (c.as_mut().ok_or(Errno::INVAL)?, res.as_ref().ok_or(Errno::INVAL)?);
             let qp_type = service(info.ai_qp_type)?;
@@ -55,7 +55,7 @@ unsafe fn active(
     pd: *mut ibv_pd,
     attr: Option<&mut ibv_qp_init_attr>,
 ) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `active`: a new id; otherwise as [`rdma_create_ep`].
     unsafe {
         let source = if info.ai_src_len == 0 { std::ptr::null() } else { info.ai_src_addr.cast_const() };
         bind::resolve_addr(c, source, info.ai_dst_addr)?;
@@ -84,7 +84,7 @@ unsafe fn passive(
     pd: *mut ibv_pd,
     attr: Option<&mut ibv_qp_init_attr>,
 ) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `passive`: a new id; otherwise as [`rdma_create_ep`].
     unsafe {
         let own = of(c)?;
         own.id.bind(address::read(info.ai_src_addr)?)?;
@@ -102,14 +102,14 @@ unsafe fn passive(
 /// # Safety
 /// Null or an id that exists.
 pub(crate) unsafe extern "C" fn rdma_destroy_ep(c: *mut rdma_cm_id) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `rdma_destroy_ep`: null or an id that exists.
     otherwise((), || unsafe { end(c) });
 }
 
 /// # Safety
 /// As [`rdma_destroy_ep`].
 unsafe fn end(c: *mut rdma_cm_id) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `end`, which is that of `rdma_destroy_ep`.
     unsafe {
         if c.is_null() {
             return;
@@ -125,14 +125,14 @@ unsafe fn end(c: *mut rdma_cm_id) {
 /// # Safety
 /// Null or an id that exists; a place for the new one.
 pub(crate) unsafe extern "C-unwind" fn rdma_get_request(listener: *mut rdma_cm_id, c: *mut *mut rdma_cm_id) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `rdma_get_request`: null or an id that exists; a place for the new one.
     wait::until(|| unsafe { next_request(listener, c.as_mut().ok_or(Errno::INVAL)?) })
 }
 
 /// # Safety
 /// Null or an id that exists.
 unsafe fn next_request(listener: *mut rdma_cm_id, place: &mut *mut rdma_cm_id) -> Result<Attempt, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `next_request`: null or an id that exists.
     unsafe {
         let own = of(listener)?;
         let channel = own.waits_on().filter(|_| own.id.is_listening()).ok_or(Errno::INVAL)?;

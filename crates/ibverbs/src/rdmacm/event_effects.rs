@@ -1,5 +1,5 @@
-//! What belongs to an event before the program sees it: its queue pair goes on, and the structure
-//! shows what is new.
+//! The effects of an event before the program sees it: its queue pair changes state, and the id's structure
+//! is updated.
 
 use ::connect::{CONSUMER_DEFINED, EventKind, Param};
 use device::Gid;
@@ -12,12 +12,12 @@ use crate::rdmacm::id_state::{Depth, MulticastGroup};
 use crate::rdmacm::{id, route, states};
 use crate::verbs::multicast;
 
-/// Does it; false if the program is not told of the event.
+/// Applies them; false if the program is not told of the event.
 ///
 /// # Safety
 /// The ids of the event exist.
 pub(super) unsafe fn apply(fetched: &mut FetchedEvent) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `apply`: the ids of the event exist.
     unsafe {
         match fetched.event.kind {
             EventKind::ConnectRequest => request(fetched),
@@ -40,7 +40,7 @@ pub(super) unsafe fn apply(fetched: &mut FetchedEvent) -> bool {
 /// # Safety
 /// The event's id exists.
 unsafe fn shown(fetched: &mut FetchedEvent, otherwise: EventKind) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `shown`: the event's id exists.
     let shown = unsafe {
         of(fetched.id).and_then(|own| {
             route::refresh(fetched.id, own)?;
@@ -56,12 +56,12 @@ unsafe fn shown(fetched: &mut FetchedEvent, otherwise: EventKind) -> bool {
     true
 }
 
-/// A new id, of the listener's kind. One that cannot be made is rejected.
+/// Sets up the new id of a connect request. If that fails, the request is rejected.
 ///
 /// # Safety
 /// Both exist.
 unsafe fn request(fetched: &FetchedEvent) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `request`: both exist.
     unsafe {
         let (new, listener) = (fetched.id, fetched.listener);
         if let Err(error) = set_up(new, listener, &fetched.event.param) {
@@ -76,7 +76,7 @@ unsafe fn request(fetched: &FetchedEvent) -> bool {
 /// # Safety
 /// Both exist.
 unsafe fn set_up(new: *mut rdma_cm_id, listener: *mut rdma_cm_id, param: &Param) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `set_up`: both exist.
     unsafe {
         let own = of(new)?;
         if let Param::Conn(conn) = param {
@@ -99,13 +99,13 @@ unsafe fn set_up(new: *mut rdma_cm_id, listener: *mut rdma_cm_id, param: &Param)
 /// The event's id exists.
 unsafe fn response(fetched: &mut FetchedEvent) -> bool {
     let c = fetched.id;
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `response`: the event's id exists.
     let Ok(own) = (unsafe { of(c) }) else { return false };
-    // SAFETY: likewise.
+    // SAFETY: the contract of `response`: the event's id exists.
     if unsafe { (*c).qp.is_null() } {
         return true;
     }
-    // SAFETY: likewise.
+    // SAFETY: the contract of `response`: the event's id exists.
     match unsafe { finish(c, own) } {
         Ok(()) => fetched.event.kind = EventKind::Established,
         Err(Errno(errno)) => {
@@ -120,7 +120,7 @@ unsafe fn response(fetched: &mut FetchedEvent) -> bool {
 /// # Safety
 /// An id that exists, with a queue pair.
 unsafe fn finish(c: *mut rdma_cm_id, own: &IdOwn) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `finish`: an id that exists, with a queue pair.
     unsafe {
         let done = states::connect(c, own, None).and_then(|()| Ok(own.id.confirm()?));
         if done.is_err() {
@@ -132,19 +132,20 @@ unsafe fn finish(c: *mut rdma_cm_id, own: &IdOwn) -> Result<(), Errno> {
     }
 }
 
-/// The connection ended, or was refused: its queue pair sends no more. Nothing is told about one that could not be
-/// made, which the program knows.
+/// The connection ended, or was refused: its queue pair stops. The program is not told if the connection could not be
+/// made, since it knows that.
 ///
 /// # Safety
 /// The event's id exists.
 unsafe fn ended(fetched: &FetchedEvent, refused: bool) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `ended`: the event's id exists.
     let Ok(own) = (unsafe { of(fetched.id) }) else { return false };
     if own.state.lock().failed {
         return false;
     }
     if refused {
-        // SAFETY: likewise. A queue pair of the program's own may be in any state.
+        // SAFETY: the contract of `ended`: the event's id exists. A queue pair of the program's own may be in any
+        // state.
         let _ = unsafe { states::fail((*fetched.id).qp) };
     }
     true
@@ -157,7 +158,7 @@ unsafe fn ended(fetched: &FetchedEvent, refused: bool) -> bool {
 /// The event's id exists.
 unsafe fn joined(fetched: &mut FetchedEvent) {
     let c = fetched.id;
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `joined`: the event's id exists.
     let Ok(own) = (unsafe { of(c) }) else { return };
     let Param::Datagram(param) = &fetched.event.param else { return };
     let gid = param.address.destination;
@@ -166,7 +167,7 @@ unsafe fn joined(fetched: &mut FetchedEvent) {
     let Some(group) = state.groups.iter_mut().find(awaited) else { return };
     group.joined = true;
     fetched.shown_context = group.context;
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `joined`: the event's id exists.
     let qp = unsafe { (*c).qp };
     if fetched.event.kind != EventKind::MulticastJoin || !group.receives || qp.is_null() {
         return;

@@ -10,7 +10,7 @@ use crate::verbs::unacked::Unacked;
 
 pub(super) type EventObject = Object<rdma_cm_event, EventOwn>;
 
-/// What belongs to an event: the bytes that its parameters point to, and whose count it is in.
+/// Our part of an event: the bytes that its parameters point to, and the count that it is in.
 pub(super) struct EventOwn {
     pub(super) _private_data: Vec<u8>,
     pub(super) counted: Mutex<Option<Arc<Unacked>>>,
@@ -19,19 +19,19 @@ pub(super) struct EventOwn {
 /// # Safety
 /// Fetched and not acknowledged.
 pub(super) unsafe fn acknowledge(event: *mut rdma_cm_event) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `acknowledge`: fetched and not acknowledged.
     unsafe {
         uncount(event);
         EventObject::free(event);
     }
 }
 
-/// Lets its id go without waiting for its acknowledge.
+/// Takes an event out of its id's count, so that the id can be destroyed before the event is acknowledged.
 ///
 /// # Safety
 /// Fetched and not acknowledged.
 pub(super) unsafe fn uncount(event: *mut rdma_cm_event) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `uncount`: fetched and not acknowledged.
     let Ok(own) = (unsafe { EventObject::of(event) }) else { return };
     let counted = own.counted.lock().take();
     if let Some(unacked) = counted {
@@ -44,7 +44,7 @@ pub(super) unsafe fn uncount(event: *mut rdma_cm_event) {
 /// # Safety
 /// An id that exists.
 pub(super) unsafe fn release_shown(id: *mut rdma_cm_id) {
-    // SAFETY: the caller's promise: what the id shows was fetched by us.
+    // SAFETY: the contract of `release_shown`: an id that exists; what the id shows was fetched by us.
     unsafe {
         let place = &raw mut (*id).event;
         let event = place.replace(std::ptr::null_mut());

@@ -7,13 +7,13 @@ use ::connect::Event;
 use crate::abi::*;
 use crate::verbs::unacked::Unacked;
 
-/// An event on its way to the program, counted with the id that waits for its acknowledge: the
-/// listener's for a connect request.
+/// An event on its way to the program. It counts with the id that waits until the program acknowledges it: the
+/// listener for a connect request.
 pub(super) struct FetchedEvent {
     pub(super) event: Event,
     /// The structure of the event's id.
     pub(super) id: *mut rdma_cm_id,
-    /// Of the listener of a connect request, else null.
+    /// The structure of a connect request's listener, else null.
     pub(super) listener: *mut rdma_cm_id,
     /// The program's own pointer in place of private data.
     pub(super) shown_context: *mut c_void,

@@ -22,7 +22,7 @@ pub(crate) unsafe extern "C" fn rdma_create_id(
 ) -> c_int {
     minus_one(|| {
         log::start();
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_create_id`: a channel that exists, or null; a place for the id.
         unsafe {
             let place = id.as_mut().ok_or(Errno::INVAL)?;
             *place = create(channel, context, ps, None)?;
@@ -45,7 +45,7 @@ pub(super) unsafe fn create(
     let id = Id::new(&channel::queue_of(channel)?, space, qp_type.unwrap_or(space.qp_type()))?;
     channel::keep(channel, &id);
     let c = present(id, channel, context);
-    // SAFETY: just made.
+    // SAFETY: the object was made in the line above.
     unsafe { of(c) }?.state.lock().own_channel = own_channel;
     Ok(c)
 }
@@ -56,7 +56,7 @@ pub(super) unsafe fn create(
 /// Null, or created.
 pub(crate) unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
     minus_one(|| {
-        // SAFETY: passed on.
+        // SAFETY: the contract of `rdma_destroy_id` includes that of `destroy`.
         unsafe { destroy(id) }?;
         Ok(0)
     })
@@ -65,14 +65,14 @@ pub(crate) unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
 /// # Safety
 /// Null, or created; never used again.
 pub(super) unsafe fn destroy(id: *mut rdma_cm_id) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `destroy`: null, or created; never used again.
     let own = unsafe { of(id) }?;
     own.id.destroy();
     {
         let _held = hold_ids();
         own.id.set_cookie(0);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `destroy`: null, or created; never used again.
     unsafe { event_object::release_shown(id) };
     own.unacked.wait();
     // SAFETY: no event that is about it can be told any more.
@@ -87,7 +87,7 @@ pub(super) unsafe fn destroy(id: *mut rdma_cm_id) -> Result<(), Errno> {
 /// Null, or created; a channel that exists, or null.
 pub(crate) unsafe extern "C" fn rdma_migrate_id(id: *mut rdma_cm_id, channel: *mut rdma_event_channel) -> c_int {
     minus_one(|| {
-        // SAFETY: passed on.
+        // SAFETY: the contract of `rdma_migrate_id` includes that of `migrate`.
         unsafe { migrate(id, channel) }?;
         Ok(0)
     })
@@ -96,7 +96,7 @@ pub(crate) unsafe extern "C" fn rdma_migrate_id(id: *mut rdma_cm_id, channel: *m
 /// # Safety
 /// As [`rdma_migrate_id`].
 pub(super) unsafe fn migrate(id: *mut rdma_cm_id, channel: *mut rdma_event_channel) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `migrate`, which is that of `rdma_migrate_id`.
     let own = unsafe { of(id) }?;
     if channel.is_null() && own.waits_on().is_some() {
         return Err(Errno::INVAL);
@@ -104,7 +104,7 @@ pub(super) unsafe fn migrate(id: *mut rdma_cm_id, channel: *mut rdma_event_chann
     let new = if channel.is_null() { Some(OwnChannel::new()?) } else { None };
     let channel = new.as_ref().map_or(channel, OwnChannel::c);
     own.id.migrate(&channel::queue_of(channel)?)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `migrate`, which is that of `rdma_migrate_id`.
     unsafe {
         event_object::release_shown(id);
         (&raw mut (*id).channel).write(channel);

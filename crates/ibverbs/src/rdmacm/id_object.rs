@@ -14,7 +14,7 @@ use crate::rdmacm::devices;
 use crate::rdmacm::id_state::IdState;
 use crate::verbs::unacked::Unacked;
 
-/// What belongs to an id.
+/// Our part of an id.
 pub(crate) struct IdOwn {
     pub(super) id: Id,
     /// Events that its owner fetched and has not acknowledged: destroying it waits for them.
@@ -24,26 +24,26 @@ pub(crate) struct IdOwn {
 
 pub(super) type IdObject = Object<rdma_cm_id, IdOwn>;
 
-/// Held while an event is taken out of a queue and counted as its id's, and while an id goes: so no event is told
-/// about an id that has gone.
+/// Held while an event is taken out of a queue and counted with its id, and while an id is destroyed: so no event
+/// about a destroyed id reaches the program.
 static DELIVERY: Mutex<()> = Mutex::new(());
 
-/// Keeps ids from going.
+/// Keeps all ids from being destroyed while the guard lives.
 pub(super) fn hold_ids() -> MutexGuard<'static, ()> {
     DELIVERY.lock()
 }
 
-/// What belongs to an id that a program gave us.
+/// Our part of an id that a program gave us.
 ///
 /// # Safety
 /// Null, or created.
 pub(super) unsafe fn of<'a>(id: *mut rdma_cm_id) -> Result<&'a IdOwn, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `of`: null, or created.
     unsafe { IdObject::of(id) }
 }
 
 impl IdOwn {
-    /// Whether it carries datagrams.
+    /// True if it carries datagrams.
     pub(super) fn is_ud(&self) -> bool {
         self.id.qp_type() == QpType::Ud
     }
@@ -67,17 +67,17 @@ pub(super) fn present(id: Id, channel: *mut rdma_event_channel, context: *mut c_
     object
 }
 
-/// That of the id of a connect request.
+/// The structure for the id of a connect request.
 ///
 /// # Safety
 /// The listener exists.
 pub(super) unsafe fn present_like(listener: *mut rdma_cm_id, id: Id) -> *mut rdma_cm_id {
-    // SAFETY: the caller's promise; programs may write to it.
+    // SAFETY: the contract of `present_like`: the listener exists; programs may write to it.
     let (channel, context) = unsafe { ((*listener).channel, (*listener).context) };
     present(id, channel, context)
 }
 
-/// The structure of an id; null if it goes. Who asks holds [`hold_ids`].
+/// The structure of an id; null if the id is being destroyed. Callers hold the guard of [`hold_ids`].
 pub(super) fn structure_of(id: &Id) -> *mut rdma_cm_id {
     std::ptr::with_exposed_provenance_mut(id.cookie() as usize)
 }

@@ -12,34 +12,34 @@ use crate::rdmacm::resolver::Answers;
 /// The state of an id that changes.
 #[derive(Default)]
 pub(super) struct IdState {
-    /// It is synchronous, and waits on this.
+    /// The channel that a synchronous id waits on.
     pub(super) own_channel: Option<OwnChannel>,
-    /// What `path_rec` points to.
+    /// The record that `path_rec` points to.
     pub(super) path: Option<Box<ibv_sa_path_rec>>,
     /// READs and atomics at a time, as the peer or the program wants it.
     pub(super) depth: Depth,
     /// The queue pair could not be connected, and nothing more is told about that connection.
     pub(super) failed: bool,
-    /// How queue pairs of its connect requests are made.
+    /// The template for queue pairs of its connect requests.
     pub(super) passive: Option<QpTemplate>,
-    /// What comes before the private data of its requests (`ai_connect`).
+    /// Bytes before the private data of its requests (`ai_connect`).
     pub(super) preamble: Vec<u8>,
     pub(super) groups: Vec<MulticastGroup>,
     pub(super) queues: OwnQueues,
-    /// What `rdma_resolve_addrinfo` found.
+    /// The results of `rdma_resolve_addrinfo`.
     pub(super) answers: Arc<Mutex<Answers>>,
 }
 
-/// READs and atomics at a time.
+/// READs and atomics in flight at the same time.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Depth {
-    /// That are answered.
+    /// Requests that this side serves.
     pub(super) responder: u8,
-    /// That are asked.
+    /// Requests that this side sends.
     pub(super) initiator: u8,
 }
 
-/// How queue pairs are made for the connect requests of a listener.
+/// The template for queue pairs of a listener's connect requests.
 pub(super) struct QpTemplate {
     pub(super) pd: *mut ibv_pd,
     pub(super) attr: ibv_qp_init_attr,
@@ -50,14 +50,14 @@ pub(super) struct MulticastGroup {
     pub(super) address: IpAddr,
     /// Shown with the event.
     pub(super) context: *mut c_void,
-    /// What is sent to the group shall be received.
+    /// The id receives datagrams to the group.
     pub(super) receives: bool,
-    /// Its event was fetched.
+    /// The program has fetched the event of the join.
     pub(super) joined: bool,
     pub(super) attached: bool,
 }
 
-/// What the library made for an id.
+/// The completion queues that the library made for an id.
 #[derive(Default)]
 pub(super) struct OwnQueues {
     pub(super) send: Option<OwnQueue>,

@@ -20,7 +20,7 @@ pub(crate) unsafe extern "C" fn rdma_join_multicast(
     context: *mut c_void,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_join_multicast`: null or an id that exists; null or an address.
         unsafe { join(c, group, context, true) }?;
         Ok(0)
     })
@@ -36,7 +36,7 @@ pub(crate) unsafe extern "C" fn rdma_join_multicast_ex(
     context: *mut c_void,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_join_multicast_ex`: null or an id that exists; null or readable attributes.
         unsafe {
             let attr = attr.as_ref().ok_or(Errno::INVAL)?;
             if attr.comp_mask != RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS {
@@ -56,7 +56,7 @@ pub(crate) unsafe extern "C" fn rdma_join_multicast_ex(
 /// # Safety
 /// As [`rdma_join_multicast`].
 unsafe fn join(c: *mut rdma_cm_id, group: *const sockaddr, context: *mut c_void, receives: bool) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `join`, which is that of `rdma_join_multicast`.
     unsafe {
         let own = of(c)?;
         let address = address::read(group)?.ip();
@@ -78,7 +78,7 @@ unsafe fn join(c: *mut rdma_cm_id, group: *const sockaddr, context: *mut c_void,
 /// Null or an id that exists; null or an address.
 pub(crate) unsafe extern "C" fn rdma_leave_multicast(c: *mut rdma_cm_id, group: *mut sockaddr) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_leave_multicast`: null or an id that exists; null or an address.
         unsafe {
             let own = of(c)?;
             let address = address::read(group)?.ip();
@@ -89,7 +89,7 @@ pub(crate) unsafe extern "C" fn rdma_leave_multicast(c: *mut rdma_cm_id, group: 
             };
             own.id.leave(address)?;
             if group.attached && !(*c).qp.is_null() {
-                // It may be another queue pair by now.
+                // The id may have another queue pair, which is not attached; then this fails.
                 multicast::ibv_detach_mcast((*c).qp, &ibv_gid { raw: Gid::from(address).0 }, 0);
             }
         }

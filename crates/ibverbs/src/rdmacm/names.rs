@@ -47,7 +47,7 @@ pub(crate) unsafe extern "C" fn rdma_write_cm_event(
     argument: u64,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_write_cm_event`: null or an id that exists.
         let own = unsafe { of(c) }?;
         if event != RDMA_CM_EVENT_USER {
             return Err(Errno::INVAL);

@@ -17,7 +17,7 @@ pub(crate) unsafe extern "C" fn rdma_set_option(
     len: size_t,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_set_option`: null or an id that exists; null or `len` bytes to read.
         unsafe {
             let own = of(c)?;
             if value.is_null() {
@@ -53,11 +53,11 @@ fn flag(value: &[u8]) -> Result<bool, Errno> {
     Ok(c_int::from_ne_bytes(value) != 0)
 }
 
-/// Of the paths of InfiniBand that a program may name, the one that a connection takes.
+/// The flags of the InfiniBand path that a connection takes, among those that a program may name.
 const USED: u32 = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_OUTBOUND | IBV_PATH_FLAG_INBOUND_REVERSE;
 
-/// Takes the place of resolving the route. On Ethernet the network knows the way: what the records say of it means
-/// nothing, but there must be one to use.
+/// Sets the path instead of resolving the route. On Ethernet the network chooses the path, so the contents of the
+/// records do not matter, but one of them must be usable.
 ///
 /// # Safety
 /// An id that exists; `len` bytes to read.
@@ -66,12 +66,12 @@ pub(super) unsafe fn set_path(c: *mut rdma_cm_id, value: *const c_void, len: siz
     if value.is_null() || len == 0 || !len.is_multiple_of(ENTRY) {
         return Err(Errno::INVAL);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `set_path`: an id that exists; `len` bytes to read.
     let flags = |i: usize| unsafe { value.byte_add(i * ENTRY).cast::<u32>().read_unaligned() };
     if !(0..len / ENTRY).any(|i| flags(i) & USED == USED) {
         return Err(Errno::INVAL);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `set_path`: an id that exists; `len` bytes to read.
     unsafe {
         of(c)?.id.resolve_route()?;
         sync::complete(c)

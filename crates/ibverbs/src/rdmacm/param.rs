@@ -1,4 +1,4 @@
-//! Parameters of connections and datagrams, between C's words and ours.
+//! Parameters of connections and datagrams, translated from and to C's structures.
 
 use ::connect::{ConnParam, DatagramParam, Param};
 use device::Qpn;
@@ -9,7 +9,7 @@ use crate::rdmacm::id_state::Depth;
 use crate::verbs::address;
 use crate::verbs::context::Context;
 
-/// Puts an event's parameters in C's words. Returns what they point to.
+/// Translates an event's parameters for C. Returns the private data that they point to.
 ///
 /// # Safety
 /// The event's id exists.
@@ -22,7 +22,7 @@ pub(super) unsafe fn describe(c: &mut rdma_cm_event, param: Param) -> Vec<u8> {
             private_data
         }
         Param::Datagram(datagram) => {
-            // SAFETY: the caller's promise; null or open.
+            // SAFETY: the contract of `describe`: the event's id exists; null or open.
             let context = unsafe { c.id.as_ref().and_then(|id| Context::of(id.verbs).ok()) };
             c.param.ud = to_peer(&datagram, context);
             datagram.private_data
@@ -34,7 +34,7 @@ pub(super) unsafe fn describe(c: &mut rdma_cm_event, param: Param) -> Vec<u8> {
     }
 }
 
-/// Null for none: programs look at the pointer.
+/// Null for no private data: programs check the pointer.
 fn pointer(private_data: &[u8]) -> *const c_void {
     if private_data.is_empty() { std::ptr::null() } else { private_data.as_ptr().cast() }
 }
@@ -69,7 +69,7 @@ fn to_peer(datagram: &DatagramParam, context: Option<&Context>) -> rdma_ud_param
     ud
 }
 
-/// What a program says when it connects or accepts; retries for ever if it says nothing.
+/// The parameters with which a program connects or accepts; retries are unlimited if it gives none.
 ///
 /// # Safety
 /// Null, or readable with what it points to; the queue pair is null or exists.
@@ -81,7 +81,7 @@ pub(super) unsafe fn wanted(given: *const rdma_conn_param, depth: Depth, qp: *co
         rnr_retry_count: MOST_RETRIES,
         ..ConnParam::default()
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `wanted`: null, or readable with what it points to; the queue pair is null or exists.
     unsafe {
         if let Some(given) = given.as_ref() {
             wanted.private_data = private_data(given.private_data, given.private_data_len).to_vec();
@@ -98,7 +98,7 @@ pub(super) unsafe fn wanted(given: *const rdma_conn_param, depth: Depth, qp: *co
     wanted
 }
 
-/// What three bits hold.
+/// The largest number of three bits.
 const MOST_RETRIES: u8 = 7;
 
 /// # Safety
@@ -107,7 +107,7 @@ pub(super) unsafe fn private_data<'a>(data: *const c_void, len: u8) -> &'a [u8] 
     if data.is_null() {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `private_data`: null, or `len` bytes to read.
     unsafe { std::slice::from_raw_parts(data.cast(), len.into()) }
 }
 
@@ -116,6 +116,6 @@ pub(super) unsafe fn private_data<'a>(data: *const c_void, len: u8) -> &'a [u8] 
 /// # Safety
 /// An id that exists.
 pub(super) unsafe fn device_depth(c: *mut rdma_cm_id) -> Result<u8, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `device_depth`: an id that exists.
     Ok(unsafe { Context::of((*c).verbs) }?.device.limits().max_rd_atomic)
 }

@@ -18,7 +18,7 @@ pub(crate) unsafe extern "C" fn rdma_create_qp(
     attr: *mut ibv_qp_init_attr,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_create_qp` (its Safety section).
         unsafe {
             create(c, pd, attr.as_mut().ok_or(Errno::INVAL)?)?;
         }
@@ -33,7 +33,7 @@ pub(super) unsafe fn create(c: *mut rdma_cm_id, pd: *mut ibv_pd, attr: &mut ibv_
     if !pd.is_null() {
         (extended.pd, extended.comp_mask) = (pd, IBV_QP_INIT_ATTR_PD);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `create`, which is that of `rdma_create_qp`.
     unsafe { create_extended(c, &mut extended) }?;
     attr.cap = extended.cap;
     Ok(())
@@ -45,7 +45,7 @@ pub(super) unsafe fn create(c: *mut rdma_cm_id, pd: *mut ibv_pd, attr: &mut ibv_
 /// Null or an id that exists; attributes to read, whose sizes are written.
 pub(crate) unsafe extern "C" fn rdma_create_qp_ex(c: *mut rdma_cm_id, attr: *mut ibv_qp_init_attr_ex) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_create_qp_ex` (its Safety section).
         unsafe { create_extended(c, attr.as_mut().ok_or(Errno::INVAL)?) }?;
         Ok(0)
     })
@@ -54,7 +54,7 @@ pub(crate) unsafe extern "C" fn rdma_create_qp_ex(c: *mut rdma_cm_id, attr: *mut
 /// # Safety
 /// As [`rdma_create_qp_ex`].
 unsafe fn create_extended(c: *mut rdma_cm_id, attr: &mut ibv_qp_init_attr_ex) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `create_extended`, which is that of `rdma_create_qp_ex`.
     unsafe {
         let own = of(c)?;
         let bound = !(*c).verbs.is_null();
@@ -66,12 +66,12 @@ unsafe fn create_extended(c: *mut rdma_cm_id, attr: &mut ibv_qp_init_attr_ex) ->
     }
 }
 
-/// Fills in what the program leaves to the library.
+/// Fills in the attributes that the program leaves to the library.
 ///
 /// # Safety
 /// An id that exists, bound to a device.
 unsafe fn complete(c: *mut rdma_cm_id, own: &IdOwn, attr: &mut ibv_qp_init_attr_ex) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `complete`: an id that exists, bound to a device.
     unsafe {
         if attr.comp_mask & IBV_QP_INIT_ATTR_PD == 0 || attr.pd.is_null() {
             attr.comp_mask |= IBV_QP_INIT_ATTR_PD;
@@ -101,7 +101,7 @@ unsafe fn complete(c: *mut rdma_cm_id, own: &IdOwn, attr: &mut ibv_qp_init_attr_
 /// # Safety
 /// An id that exists, bound to a device; complete attributes.
 unsafe fn make(c: *mut rdma_cm_id, own: &IdOwn, attr: &mut ibv_qp_init_attr_ex) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `make`: an id that exists, bound to a device; complete attributes.
     unsafe {
         let qp = created(qp_create::create_qp_ex((*c).verbs, attr))?;
         let ready = if own.is_ud() { states::initialize_datagrams(qp, own) } else { states::initialize(qp, own) };
@@ -121,7 +121,7 @@ unsafe fn make(c: *mut rdma_cm_id, own: &IdOwn, attr: &mut ibv_qp_init_attr_ex) 
 /// Null or an id that exists.
 pub(crate) unsafe extern "C" fn rdma_destroy_qp(c: *mut rdma_cm_id) {
     otherwise((), || {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_destroy_qp`: null or an id that exists.
         unsafe {
             let Ok(own) = of(c) else { return };
             let qp = (*c).qp;

@@ -13,7 +13,7 @@ impl OwnQueue {
     /// An id that exists, bound to a device.
     unsafe fn new(c: *mut rdma_cm_id, entries: u32) -> Result<OwnQueue, Errno> {
         let entries = c_int::try_from(entries.max(1)).map_err(|_| Errno::INVAL)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `new`: an id that exists, bound to a device.
         unsafe {
             let channel = created(channel::ibv_create_comp_channel((*c).verbs))?;
             // Programs find the id in the completion queue (`rdma_get_send_comp`).
@@ -25,9 +25,9 @@ impl OwnQueue {
     }
 
     /// # Safety
-    /// Nobody uses it any more.
+    /// Nothing uses it.
     unsafe fn destroy(self) {
-        // SAFETY: the caller's promise. It stays if something uses it all the same.
+        // SAFETY: the contract of `destroy`: nobody uses it any more. It stays if something uses it all the same.
         unsafe {
             if cq::ibv_destroy_cq(self.cq) == 0 {
                 channel::ibv_destroy_comp_channel(self.channel);
@@ -36,12 +36,12 @@ impl OwnQueue {
     }
 }
 
-/// A queue for what an id sends.
+/// A completion queue for an id's sends.
 ///
 /// # Safety
 /// `c` is the structure that `own` belongs to; it is bound to a device.
 pub(super) unsafe fn make_send(c: *mut rdma_cm_id, own: &IdOwn, entries: u32) -> Result<*mut ibv_cq, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `make_send`: `c` is the structure that `own` belongs to; it is bound to a device.
     unsafe {
         let queue = OwnQueue::new(c, entries)?;
         (&raw mut (*c).send_cq_channel).write(queue.channel);
@@ -51,7 +51,7 @@ pub(super) unsafe fn make_send(c: *mut rdma_cm_id, own: &IdOwn, entries: u32) ->
     }
 }
 
-/// A queue for what an id receives. The one that a shared receive queue of the id has serves as well.
+/// A completion queue for an id's receives. It is also that of the id's shared receive queue.
 ///
 /// # Safety
 /// As [`make_send`].
@@ -59,7 +59,7 @@ pub(super) unsafe fn make_recv(c: *mut rdma_cm_id, own: &IdOwn, entries: u32) ->
     if let Some(queue) = own.state.lock().queues.recv {
         return Ok(queue.cq);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `make_recv`, which is that of `make_send`.
     unsafe {
         let queue = OwnQueue::new(c, entries)?;
         (&raw mut (*c).recv_cq_channel).write(queue.channel);
@@ -69,13 +69,13 @@ pub(super) unsafe fn make_recv(c: *mut rdma_cm_id, own: &IdOwn, entries: u32) ->
     }
 }
 
-/// Ends what the library made for an id and nothing uses any more.
+/// Destroys the queues that the library made for an id, as far as nothing uses them.
 ///
 /// # Safety
 /// As [`make_send`].
 pub(super) unsafe fn destroy(c: *mut rdma_cm_id, own: &IdOwn) {
     let mut state = own.state.lock();
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `destroy`, which is that of `make_send`.
     unsafe {
         let (has_qp, has_srq) = (!(*c).qp.is_null(), !(*c).srq.is_null());
         let send = if has_qp { None } else { state.queues.send.take() };

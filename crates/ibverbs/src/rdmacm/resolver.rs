@@ -7,14 +7,14 @@ use std::net::SocketAddr;
 use crate::abi::*;
 use crate::rdmacm::address;
 
-/// What is asked.
+/// The arguments of a resolution.
 pub(super) struct Question {
     pub(super) node: Option<CString>,
     pub(super) service: Option<CString>,
     pub(super) hints: Hints,
 }
 
-/// What the caller says of the answer that it wants.
+/// The caller's hints about the results that it wants.
 #[derive(Clone, Default)]
 pub(super) struct Hints {
     pub(super) given: bool,
@@ -36,10 +36,10 @@ pub(super) struct Answer {
     pub(super) destination: Option<SocketAddr>,
 }
 
-/// What was found; at first nothing.
+/// The results.
 pub(super) type Answers = Vec<Answer>;
 
-/// Why there is no answer: a code of `getaddrinfo(3)`, or an errno.
+/// The error of a resolution: a code of `getaddrinfo(3)`, or an errno.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Unresolved {
     /// A code of `getaddrinfo(3)`.
@@ -61,14 +61,14 @@ pub(super) fn resolve(question: &Question) -> Result<Answers, Unresolved> {
         return Err(Unresolved::Code(libc::EAI_BADFLAGS));
     }
     if hints.flags & RAI_SA != 0 {
-        // There is no subnet administrator to ask.
+        // RoCE has no subnet administrator.
         return Err(Unresolved::Errno(libc::EOPNOTSUPP));
     }
     let found = look_up(question, &sockets_hints(hints)?)?;
     Ok(found.into_iter().map(|(address, socket_type)| answer(hints, address, socket_type)).collect())
 }
 
-/// Without a name, what the hints have is the answer.
+/// Without a name, the hints are the result.
 fn copied(hints: &Hints) -> Answer {
     Answer {
         flags: hints.flags,
@@ -98,7 +98,7 @@ fn sockets_hints(hints: &Hints) -> Result<libc::addrinfo, Unresolved> {
     Ok(sockets)
 }
 
-/// What the hints' service would be among sockets; a stream if they do not say.
+/// The socket type that corresponds to the hints' service; a stream if they name none.
 fn socket_type(hints: &Hints) -> c_int {
     match (hints.qp_type, hints.port_space) {
         (IBV_QPT_UD, _) | (0, RDMA_PS_UDP) => libc::SOCK_DGRAM,

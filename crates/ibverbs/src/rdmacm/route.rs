@@ -1,4 +1,4 @@
-//! What a structure shows of where its id is bound: device, addresses, path.
+//! The fields of a structure that show its id's device, addresses and path.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ use crate::verbs::context::Context;
 const PKEY: u16 = 0xffff;
 /// "Exactly", of MTU, rate and lifetime (IB specification 15.2.5.16).
 const EXACTLY: u8 = 2;
-/// How long a packet lives: 4.096 µs · 2^16, as Linux has it for Ethernet.
+/// The lifetime of a packet: 4.096 µs · 2^16, as Linux has it for Ethernet.
 const PACKET_LIFE_TIME: u8 = 16;
 
 /// Brings the structure up to date.
@@ -27,7 +27,8 @@ const PACKET_LIFE_TIME: u8 = 16;
 /// # Safety
 /// `c` is the structure that `own` belongs to.
 pub(super) unsafe fn refresh(c: *mut rdma_cm_id, own: &IdOwn) -> Result<(), Errno> {
-    // SAFETY: the caller's promise; programs may write to it, so nothing refers to it.
+    // SAFETY: the contract of `refresh`: `c` is the structure that `own` belongs to; programs may write to it, so
+    // nothing refers to it.
     unsafe {
         addresses(c, &own.id);
         let Some(binding) = own.id.binding() else { return Ok(()) };
@@ -47,7 +48,7 @@ pub(super) unsafe fn refresh(c: *mut rdma_cm_id, own: &IdOwn) -> Result<(), Errn
     Ok(())
 }
 
-/// Whether an id that is bound to a loop-back address shows no device yet. Linux takes such an address as a wildcard,
+/// True if an id that is bound to a loop-back address shows no device yet. Linux takes such an address as a wildcard,
 /// and programs such as libfabric count on it: they bind to "localhost" and then use another device. Where the
 /// loop-back device is the only one, it is meant.
 fn may_be_any_device(id: &Id) -> bool {
@@ -58,7 +59,7 @@ fn may_be_any_device(id: &Id) -> bool {
 /// # Safety
 /// A structure that exists.
 unsafe fn addresses(c: *mut rdma_cm_id, id: &Id) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `addresses`: a structure that exists.
     unsafe {
         if let Some(local) = id.local_addr() {
             (&raw mut (*c).route.addr.src_storage).write(socket_address::storage(local));
@@ -75,7 +76,7 @@ unsafe fn gids(c: *mut rdma_cm_id, binding: &Binding, peer: Option<SocketAddr>) 
     let dgid = peer.map(|peer| Gid::from(peer.ip())).unwrap_or_default();
     let shown =
         rdma_ib_addr { sgid: ibv_gid { raw: binding.gid.0 }, dgid: ibv_gid { raw: dgid.0 }, pkey: PKEY.to_be() };
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `gids`: a structure that exists.
     unsafe { (&raw mut (*c).route.addr.addr).write(shown) };
 }
 
@@ -88,7 +89,8 @@ pub(super) unsafe fn show_path(c: *mut rdma_cm_id, own: &IdOwn) {
     // SAFETY: null or open.
     let speed_mbps = unsafe { Context::of((*c).verbs) }.map_or(0, |context| context.device.port().speed_mbps);
     let mut record = Box::new(record(&binding, &path, speed_mbps));
-    // SAFETY: the caller's promise. The record lives until the next one is shown, or as long as the id.
+    // SAFETY: the contract of `show_path`, which is that of `refresh`. The record lives until the next one is shown,
+    // or as long as the id.
     unsafe {
         (&raw mut (*c).route.path_rec).write(&raw mut *record);
         (&raw mut (*c).route.num_paths).write(1);
@@ -112,7 +114,7 @@ fn record(binding: &Binding, path: &AddressVector, speed_mbps: u32) -> ibv_sa_pa
     record
 }
 
-/// The largest `enum ibv_rate` that is no faster, of those that Ethernet has; 10 Gb/s if nobody knows.
+/// The largest `enum ibv_rate` of Ethernet that is not faster than the link; 10 Gb/s if the speed is unknown.
 fn rate(speed_mbps: u32) -> u8 {
     const RATES: [(u32, u8); 7] =
         [(400_000, 21), (200_000, 17), (100_000, 16), (40_000, 7), (25_000, 15), (10_000, 3), (2_500, 2)];

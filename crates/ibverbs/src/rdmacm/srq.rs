@@ -17,7 +17,8 @@ pub(crate) unsafe extern "C" fn rdma_create_srq(
     attr: *mut ibv_srq_init_attr,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_create_srq`: null or an id that exists; a domain or null; readable
+        // attributes.
         unsafe {
             let own = of(c)?;
             let attr = attr.as_ref().ok_or(Errno::INVAL)?;
@@ -40,7 +41,7 @@ pub(crate) unsafe extern "C" fn rdma_create_srq(
 /// Null or an id that exists; readable attributes.
 pub(crate) unsafe extern "C" fn rdma_create_srq_ex(c: *mut rdma_cm_id, attr: *mut ibv_srq_init_attr_ex) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_create_srq_ex`: null or an id that exists; readable attributes.
         unsafe { create(c, of(c)?, attr.as_mut().ok_or(Errno::INVAL)?) }?;
         Ok(0)
     })
@@ -49,7 +50,7 @@ pub(crate) unsafe extern "C" fn rdma_create_srq_ex(c: *mut rdma_cm_id, attr: *mu
 /// # Safety
 /// `c` is the structure that `own` belongs to.
 unsafe fn create(c: *mut rdma_cm_id, own: &IdOwn, attr: &mut ibv_srq_init_attr_ex) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `create`: `c` is the structure that `own` belongs to.
     unsafe {
         if !(*c).srq.is_null() || (*c).verbs.is_null() {
             return Err(Errno::INVAL);
@@ -62,12 +63,12 @@ unsafe fn create(c: *mut rdma_cm_id, own: &IdOwn, attr: &mut ibv_srq_init_attr_e
     }
 }
 
-/// Fills in what the program leaves to the library.
+/// Fills in the attributes that the program leaves to the library.
 ///
 /// # Safety
 /// An id that exists, bound to a device.
 unsafe fn complete(c: *mut rdma_cm_id, own: &IdOwn, attr: &mut ibv_srq_init_attr_ex) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `complete`: an id that exists, bound to a device.
     unsafe {
         if attr.comp_mask & IBV_SRQ_INIT_ATTR_PD == 0 || attr.pd.is_null() {
             attr.comp_mask |= IBV_SRQ_INIT_ATTR_PD;
@@ -92,7 +93,7 @@ unsafe fn complete(c: *mut rdma_cm_id, own: &IdOwn, attr: &mut ibv_srq_init_attr
 /// Null or an id that exists.
 pub(crate) unsafe extern "C" fn rdma_destroy_srq(c: *mut rdma_cm_id) {
     otherwise((), || {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_destroy_srq`: null or an id that exists.
         unsafe {
             let Ok(own) = of(c) else { return };
             let srq = (*c).srq;

@@ -1,4 +1,4 @@
-//! Taking a queue pair through its states.
+//! The state transitions of an id's queue pair.
 
 use device::{AttrMask, QpAttr, QpState};
 
@@ -14,7 +14,7 @@ use crate::verbs::qp_attr;
 /// # Safety
 /// A queue pair that exists.
 pub(super) unsafe fn initialize(qp: *mut ibv_qp, own: &IdOwn) -> Result<(), Errno> {
-    // SAFETY: passed on.
+    // SAFETY: the contract of `initialize` includes that of `step`.
     unsafe { step(qp, own, QpState::Init, |_| ()) }
 }
 
@@ -24,7 +24,7 @@ pub(super) unsafe fn initialize(qp: *mut ibv_qp, own: &IdOwn) -> Result<(), Errn
 /// A queue pair that exists.
 pub(super) unsafe fn initialize_datagrams(qp: *mut ibv_qp, own: &IdOwn) -> Result<(), Errno> {
     let ready = |state| QpAttr { state, ..QpAttr::default() };
-    // SAFETY: passed on.
+    // SAFETY: the contract of `initialize_datagrams` includes that of `step`.
     unsafe {
         step(qp, own, QpState::Init, |_| ())?;
         qp_attr::apply(qp, &ready(QpState::Rtr), AttrMask::STATE)?;
@@ -37,10 +37,10 @@ pub(super) unsafe fn initialize_datagrams(qp: *mut ibv_qp, own: &IdOwn) -> Resul
 /// # Safety
 /// An id that exists, with a queue pair.
 pub(super) unsafe fn connect(c: *mut rdma_cm_id, own: &IdOwn, depth: Option<Depth>) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `connect`: an id that exists, with a queue pair.
     unsafe {
         let qp = (*c).qp;
-        // Again: what the peer may do is known only now.
+        // INIT once more: the peer's rights are known only now.
         step(qp, own, QpState::Init, |_| ())?;
         step(qp, own, QpState::Rtr, |attr| {
             attr.max_dest_rd_atomic = depth.map_or(attr.max_dest_rd_atomic, |depth| depth.responder);
@@ -57,11 +57,11 @@ unsafe fn step(qp: *mut ibv_qp, own: &IdOwn, state: QpState, adjust: impl Fn(&mu
     let (mut attr, mask) = own.id.qp_attr(state)?;
     attr.state = state;
     adjust(&mut attr);
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `step`: a queue pair that exists.
     unsafe { qp_attr::apply(qp, &attr, mask) }
 }
 
-/// It sends and receives no more; what is posted is flushed. Nothing without a queue pair.
+/// Moves the queue pair to the error state, which flushes posted requests. Does nothing for null.
 ///
 /// # Safety
 /// Null, or a queue pair that exists.
@@ -70,12 +70,12 @@ pub(super) unsafe fn fail(qp: *mut ibv_qp) -> Result<(), Errno> {
         return Ok(());
     }
     let attr = QpAttr { state: QpState::Error, ..QpAttr::default() };
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `fail`: null, or a queue pair that exists.
     unsafe { qp_attr::apply(qp, &attr, AttrMask::STATE) }
 }
 
-/// `rdma_init_qp_attr(3)`: what a queue pair of the program's own needs for the state that the
-/// attributes name.
+/// `rdma_init_qp_attr(3)`: the attributes that a queue pair of the program's own needs for the state that
+/// they name.
 ///
 /// # Safety
 /// Null or an id that exists; attributes to read and write, a mask to write.
@@ -85,7 +85,7 @@ pub(crate) unsafe extern "C" fn rdma_init_qp_attr(
     mask: *mut c_int,
 ) -> c_int {
     crate::boundary::minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rdma_init_qp_attr` (its Safety section).
         unsafe {
             let own = of(c)?;
             let (attr, mask) = (attr.as_mut().ok_or(Errno::INVAL)?, mask.as_mut().ok_or(Errno::INVAL)?);

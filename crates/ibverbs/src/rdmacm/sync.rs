@@ -8,12 +8,12 @@ use crate::rdmacm::{event, id_object};
 /// Waits for the event of a call if the id is synchronous.
 ///
 /// # Errors
-/// What the event says.
+/// The errno that the event stands for.
 ///
 /// # Safety
 /// An id that exists.
 pub(super) unsafe fn complete(id: *mut rdma_cm_id) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `complete`: an id that exists.
     unsafe {
         let Some(channel) = id_object::of(id)?.waits_on() else { return Ok(()) };
         release_shown(id);
@@ -23,7 +23,7 @@ pub(super) unsafe fn complete(id: *mut rdma_cm_id) -> Result<(), Errno> {
     }
 }
 
-/// What an event means for the call that waited for it: ECONNREFUSED for a rejection, else its
+/// The result of the call that waited for an event: ECONNREFUSED after a rejection, else the event's
 /// status.
 fn outcome(kind: c_int, status: c_int) -> Result<(), Errno> {
     match (kind, status) {

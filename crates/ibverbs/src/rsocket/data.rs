@@ -16,7 +16,7 @@ const MAX_VECTORS: usize = 1024;
 /// # Safety
 /// `buf` points to `len` writable bytes.
 pub(crate) unsafe extern "C" fn rrecv(socket: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `rrecv`: `buf` points to `len` writable bytes.
     counted(|| Ok(::rsocket::recv(socket, &mut [unsafe { room(buf, len) }], flags)?.0))
 }
 
@@ -33,10 +33,10 @@ pub(crate) unsafe extern "C" fn rrecvfrom(
     addrlen: *mut socklen_t,
 ) -> ssize_t {
     counted(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rrecvfrom` (its Safety section).
         let (received, from) = ::rsocket::recv(socket, &mut [unsafe { room(buf, len) }], flags)?;
         if let Some(from) = from.filter(|_| received > 0) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the contract of `rrecvfrom` (its Safety section).
             unsafe { address::write(from, src_addr, addrlen) };
         }
         Ok(received)
@@ -49,15 +49,15 @@ pub(crate) unsafe extern "C" fn rrecvfrom(
 /// As recvmsg(2).
 pub(crate) unsafe extern "C" fn rrecvmsg(socket: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
     counted(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rrecvmsg`: as recvmsg(2).
         let message = unsafe { msg.as_mut() }.ok_or(Errno(libc::EFAULT))?;
         check_no_control(message)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rrecvmsg`: as recvmsg(2).
         let mut parts = unsafe { rooms(message.msg_iov, message.msg_iovlen) }?;
         let (received, from) = ::rsocket::recv(socket, &mut parts, flags)?;
         message.msg_flags = 0;
         if let Some(from) = from {
-            // SAFETY: the caller's promise.
+            // SAFETY: the contract of `rrecvmsg`: as recvmsg(2).
             unsafe { address::write(from, message.msg_name.cast(), &mut message.msg_namelen) };
         }
         Ok(received)
@@ -69,8 +69,8 @@ pub(crate) unsafe extern "C" fn rrecvmsg(socket: c_int, msg: *mut msghdr, flags:
 /// # Safety
 /// `buf` points to `len` bytes.
 pub(crate) unsafe extern "C" fn rsend(socket: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t {
-    // SAFETY: the caller's promise.
-    counted(|| Ok(::rsocket::send(socket, &[unsafe { bytes(buf, len) }], flags, None)?))
+    // SAFETY: the contract of `rsend`: `buf` points to `len` bytes.
+    counted(|| ::rsocket::send(socket, &[unsafe { bytes(buf, len) }], flags, None))
 }
 
 /// As sendto(2).
@@ -86,10 +86,10 @@ pub(crate) unsafe extern "C" fn rsendto(
     addrlen: socklen_t,
 ) -> ssize_t {
     counted(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rsendto`: `buf` points to `len` bytes, `dest_addr` is null or points to `addrlen`.
         let to = unsafe { destination(dest_addr, addrlen) }?;
-        // SAFETY: the caller's promise.
-        Ok(::rsocket::send(socket, &[unsafe { bytes(buf, len) }], flags, to)?)
+        // SAFETY: the contract of `rsendto`: `buf` points to `len` bytes, `dest_addr` is null or points to `addrlen`.
+        ::rsocket::send(socket, &[unsafe { bytes(buf, len) }], flags, to)
     })
 }
 
@@ -99,14 +99,14 @@ pub(crate) unsafe extern "C" fn rsendto(
 /// As sendmsg(2).
 pub(crate) unsafe extern "C" fn rsendmsg(socket: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
     counted(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rsendmsg`: as sendmsg(2).
         let message = unsafe { msg.as_ref() }.ok_or(Errno(libc::EFAULT))?;
         check_no_control(message)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rsendmsg`: as sendmsg(2).
         let to = unsafe { destination(message.msg_name.cast(), message.msg_namelen) }?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rsendmsg`: as sendmsg(2).
         let parts = unsafe { slices(message.msg_iov, message.msg_iovlen) }?;
-        Ok(::rsocket::send(socket, &parts, flags, to)?)
+        ::rsocket::send(socket, &parts, flags, to)
     })
 }
 
@@ -115,7 +115,7 @@ pub(crate) unsafe extern "C" fn rsendmsg(socket: c_int, msg: *const msghdr, flag
 /// # Safety
 /// `buf` points to `count` writable bytes.
 pub(crate) unsafe extern "C" fn rread(socket: c_int, buf: *mut c_void, count: size_t) -> ssize_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `rread`: `buf` points to `count` writable bytes.
     unsafe { rrecv(socket, buf, count, 0) }
 }
 
@@ -125,7 +125,7 @@ pub(crate) unsafe extern "C" fn rread(socket: c_int, buf: *mut c_void, count: si
 /// As readv(2).
 pub(crate) unsafe extern "C" fn rreadv(socket: c_int, iov: *const iovec, iovcnt: c_int) -> ssize_t {
     counted(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rreadv`: as readv(2).
         let mut parts = unsafe { rooms(iov, usize::try_from(iovcnt).unwrap_or(usize::MAX)) }?;
         Ok(::rsocket::recv(socket, &mut parts, 0)?.0)
     })
@@ -136,7 +136,7 @@ pub(crate) unsafe extern "C" fn rreadv(socket: c_int, iov: *const iovec, iovcnt:
 /// # Safety
 /// `buf` points to `count` bytes.
 pub(crate) unsafe extern "C" fn rwrite(socket: c_int, buf: *const c_void, count: size_t) -> ssize_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `rwrite`: `buf` points to `count` bytes.
     unsafe { rsend(socket, buf, count, 0) }
 }
 
@@ -146,9 +146,9 @@ pub(crate) unsafe extern "C" fn rwrite(socket: c_int, buf: *const c_void, count:
 /// As writev(2).
 pub(crate) unsafe extern "C" fn rwritev(socket: c_int, iov: *const iovec, iovcnt: c_int) -> ssize_t {
     counted(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rwritev`: as writev(2).
         let parts = unsafe { slices(iov, usize::try_from(iovcnt).unwrap_or(usize::MAX)) }?;
-        Ok(::rsocket::send(socket, &parts, 0, None)?)
+        ::rsocket::send(socket, &parts, 0, None)
     })
 }
 
@@ -163,7 +163,7 @@ unsafe fn destination(to: *const sockaddr, len: socklen_t) -> Result<Option<std:
     if to.is_null() || len == 0 {
         return Ok(None);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `destination`: null, or `len` bytes.
     unsafe { address::read(to, len) }.map(Some)
 }
 
@@ -173,7 +173,8 @@ pub(super) unsafe fn bytes<'a>(buf: *const c_void, len: usize) -> IoSlice<'a> {
     if buf.is_null() {
         return IoSlice::new(&[]);
     }
-    // SAFETY: the caller's promise; no object is longer than that.
+    // SAFETY: the contract of `bytes`: `buf` points to `len` bytes that nobody changes meanwhile; no object is longer
+    // than that.
     IoSlice::new(unsafe { std::slice::from_raw_parts(buf.cast(), len.min(isize::MAX as usize)) })
 }
 
@@ -183,7 +184,8 @@ unsafe fn room<'a>(buf: *mut c_void, len: usize) -> IoSliceMut<'a> {
     if buf.is_null() {
         return IoSliceMut::new(&mut []);
     }
-    // SAFETY: the caller's promise; no object is longer than that.
+    // SAFETY: the contract of `room`: `buf` points to `len` bytes that nobody else uses meanwhile; no object is
+    // longer than that.
     IoSliceMut::new(unsafe { std::slice::from_raw_parts_mut(buf.cast(), len.min(isize::MAX as usize)) })
 }
 
@@ -191,7 +193,7 @@ unsafe fn room<'a>(buf: *mut c_void, len: usize) -> IoSliceMut<'a> {
 /// `count` vectors, each with readable bytes.
 unsafe fn slices<'a>(iov: *const iovec, count: usize) -> Result<Vec<IoSlice<'a>>, Errno> {
     check_count(iov, count)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `slices`: `count` vectors, each with readable bytes.
     Ok((0..count).map(|at| unsafe { bytes((*iov.add(at)).iov_base, (*iov.add(at)).iov_len) }).collect())
 }
 
@@ -199,7 +201,7 @@ unsafe fn slices<'a>(iov: *const iovec, count: usize) -> Result<Vec<IoSlice<'a>>
 /// `count` vectors, each with writable bytes.
 unsafe fn rooms<'a>(iov: *const iovec, count: usize) -> Result<Vec<IoSliceMut<'a>>, Errno> {
     check_count(iov, count)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `rooms`: `count` vectors, each with writable bytes.
     Ok((0..count).map(|at| unsafe { room((*iov.add(at)).iov_base, (*iov.add(at)).iov_len) }).collect())
 }
 

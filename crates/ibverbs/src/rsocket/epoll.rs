@@ -31,7 +31,7 @@ pub(crate) unsafe extern "C" fn repoll_ctl(set: c_int, op: c_int, fd: c_int, eve
             if event.is_null() {
                 return Err(Errno(libc::EFAULT));
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: the contract of `repoll_ctl`: `event` is null or readable.
             let epoll_event { events, u64: data } = unsafe { event.read_unaligned() };
             Ok(Interest { events, data })
         };
@@ -58,7 +58,7 @@ pub(crate) unsafe extern "C" fn repoll_wait(set: c_int, events: *mut epoll_event
         }
         let happened = ::rsocket::epoll_wait(set, max, timeout)?;
         for (i, Interest { events: bits, data }) in happened.iter().enumerate() {
-            // SAFETY: the caller's promise: `max` at most have happened.
+            // SAFETY: the contract of `repoll_wait`: `events` has room for `max`; `max` at most have happened.
             unsafe { events.add(i).write_unaligned(epoll_event { events: *bits, u64: *data }) };
         }
         Ok(happened.len() as c_int)

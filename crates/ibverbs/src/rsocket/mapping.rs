@@ -26,7 +26,7 @@ pub(crate) unsafe extern "C" fn riomap(
         let remote = if writable { device::Access::REMOTE_WRITE } else { device::Access::empty() };
         let access = device::Access::LOCAL_WRITE | remote;
         let pd = ::rsocket::protection_domain(socket)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `riomap`: the memory stays until [`riounmap`] or the socket's end.
         let mr = unsafe { pd.register(buf.cast(), len as u64, buf.addr() as u64, access) }?;
         let offset = u64::try_from(offset).ok();
         Ok(::rsocket::map(socket, mr, offset, writable)? as usize)
@@ -35,7 +35,7 @@ pub(crate) unsafe extern "C" fn riomap(
 
 /// Ends that.
 pub(crate) extern "C" fn riounmap(socket: c_int, buf: *mut c_void, len: size_t) -> c_int {
-    zero(|| Ok(::rsocket::unmap(socket, buf.addr() as u64, len as u64)?))
+    zero(|| ::rsocket::unmap(socket, buf.addr() as u64, len as u64))
 }
 
 /// Writes into the peer's memory at an offset.
@@ -51,7 +51,7 @@ pub(crate) unsafe extern "C" fn riowrite(
 ) -> size_t {
     counted(|| {
         let offset = u64::try_from(offset).map_err(|_| Errno::INVAL)?;
-        // SAFETY: the caller's promise.
-        Ok(::rsocket::write_mapped(socket, &unsafe { bytes(buf, count) }, offset, flags)?)
+        // SAFETY: the contract of `riowrite`: `buf` points to `count` bytes.
+        ::rsocket::write_mapped(socket, &unsafe { bytes(buf, count) }, offset, flags)
     }) as size_t
 }

@@ -11,7 +11,7 @@ use crate::boundary::{Errno, minus_one, zero};
 pub(crate) extern "C" fn rsocket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     minus_one(|| {
         crate::verbs::log::start();
-        Ok(::rsocket::socket(domain, kind, protocol)?)
+        ::rsocket::socket(domain, kind, protocol)
     })
 }
 
@@ -20,13 +20,13 @@ pub(crate) extern "C" fn rsocket(domain: c_int, kind: c_int, protocol: c_int) ->
 /// # Safety
 /// `addr` points to `addrlen` bytes.
 pub(crate) unsafe extern "C" fn rbind(socket: c_int, addr: *const sockaddr, addrlen: socklen_t) -> c_int {
-    // SAFETY: the caller's promise.
-    zero(|| Ok(::rsocket::bind(socket, unsafe { address::read(addr, addrlen) }?)?))
+    // SAFETY: the contract of `rbind`: `addr` points to `addrlen` bytes.
+    zero(|| ::rsocket::bind(socket, unsafe { address::read(addr, addrlen) }?))
 }
 
 /// As listen(2).
 pub(crate) extern "C" fn rlisten(socket: c_int, backlog: c_int) -> c_int {
-    zero(|| Ok(::rsocket::listen(socket, backlog)?))
+    zero(|| ::rsocket::listen(socket, backlog))
 }
 
 /// As accept(2).
@@ -37,7 +37,7 @@ pub(crate) unsafe extern "C" fn raccept(socket: c_int, addr: *mut sockaddr, addr
     minus_one(|| {
         let accepted = ::rsocket::accept(socket)?;
         if let Ok(peer) = ::rsocket::peer_addr(accepted) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the contract of `raccept`: `addrlen` is null or points to the writable bytes at `addr`.
             unsafe { address::write(peer, addr, addrlen) };
         }
         Ok(accepted)
@@ -49,8 +49,8 @@ pub(crate) unsafe extern "C" fn raccept(socket: c_int, addr: *mut sockaddr, addr
 /// # Safety
 /// `addr` points to `addrlen` bytes.
 pub(crate) unsafe extern "C" fn rconnect(socket: c_int, addr: *const sockaddr, addrlen: socklen_t) -> c_int {
-    // SAFETY: the caller's promise.
-    zero(|| Ok(::rsocket::connect(socket, unsafe { address::read(addr, addrlen) }?)?))
+    // SAFETY: the contract of `rconnect`: `addr` points to `addrlen` bytes.
+    zero(|| ::rsocket::connect(socket, unsafe { address::read(addr, addrlen) }?))
 }
 
 /// As shutdown(2).
@@ -62,13 +62,13 @@ pub(crate) extern "C" fn rshutdown(socket: c_int, how: c_int) -> c_int {
             libc::SHUT_RDWR => Shutdown::Both,
             _ => return Err(Errno::INVAL),
         };
-        Ok(::rsocket::shutdown(socket, how)?)
+        ::rsocket::shutdown(socket, how)
     })
 }
 
 /// As close(2).
 pub(crate) extern "C" fn rclose(socket: c_int) -> c_int {
-    zero(|| Ok(::rsocket::close(socket)?))
+    zero(|| ::rsocket::close(socket))
 }
 
 /// As getpeername(2).
@@ -78,7 +78,7 @@ pub(crate) extern "C" fn rclose(socket: c_int) -> c_int {
 pub(crate) unsafe extern "C" fn rgetpeername(socket: c_int, addr: *mut sockaddr, addrlen: *mut socklen_t) -> c_int {
     zero(|| {
         let peer = ::rsocket::peer_addr(socket)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rgetpeername`: `addrlen` points to the writable bytes at `addr`.
         unsafe { address::write(peer, addr, addrlen) };
         Ok(())
     })
@@ -91,7 +91,7 @@ pub(crate) unsafe extern "C" fn rgetpeername(socket: c_int, addr: *mut sockaddr,
 pub(crate) unsafe extern "C" fn rgetsockname(socket: c_int, addr: *mut sockaddr, addrlen: *mut socklen_t) -> c_int {
     zero(|| {
         let own = ::rsocket::local_addr(socket)?.unwrap_or_else(|| ([0, 0, 0, 0], 0).into());
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rgetsockname`: `addrlen` points to the writable bytes at `addr`.
         unsafe { address::write(own, addr, addrlen) };
         Ok(())
     })

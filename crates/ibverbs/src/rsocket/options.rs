@@ -19,9 +19,9 @@ pub(crate) unsafe extern "C" fn rsetsockopt(
         if optval.is_null() && optlen > 0 {
             return Err(Errno(libc::EFAULT));
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rsetsockopt`: `optval` points to `optlen` bytes.
         let value = unsafe { super::data::bytes(optval, optlen as usize) };
-        Ok(::rsocket::set_option(socket, level, optname, &value)?)
+        ::rsocket::set_option(socket, level, optname, &value)
     })
 }
 
@@ -40,7 +40,8 @@ pub(crate) unsafe extern "C" fn rgetsockopt(
         if optval.is_null() || optlen.is_null() {
             return Err(Errno(libc::EFAULT));
         }
-        // SAFETY: the caller's promise; no more is written than there is room for.
+        // SAFETY: the contract of `rgetsockopt`: `optlen` points to the number of writable bytes at `optval`; no more
+        // is written than there is room for.
         unsafe {
             let room = optlen.read_unaligned() as usize;
             let value = ::rsocket::option(socket, level, optname, room)?;
@@ -61,9 +62,9 @@ pub(crate) extern "C" fn rfcntl(socket: c_int, cmd: c_int, argument: c_int) -> c
             ::rsocket::set_status_flags(socket, argument & !libc::O_ACCMODE)?;
             Ok(0)
         }
-        // A descriptor of ours goes no further in any case.
-        libc::F_GETFD => ::rsocket::status_flags(socket).map(|_| libc::FD_CLOEXEC).map_err(Errno::from),
-        libc::F_SETFD => ::rsocket::status_flags(socket).map(|_| 0).map_err(Errno::from),
+        // Our descriptors are closed at exec in any case.
+        libc::F_GETFD => ::rsocket::status_flags(socket).map(|_| libc::FD_CLOEXEC),
+        libc::F_SETFD => ::rsocket::status_flags(socket).map(|_| 0),
         _ => Err(Errno::NOT_SUPPORTED),
     })
 }

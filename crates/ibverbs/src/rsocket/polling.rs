@@ -17,7 +17,7 @@ pub(crate) unsafe extern "C" fn rpoll(fds: *mut pollfd, nfds: nfds_t, timeout: c
         }
         let fds = match count {
             0 => &mut [][..],
-            // SAFETY: the caller's promise.
+            // SAFETY: the contract of `rpoll`: `fds` points to `nfds` entries.
             _ => unsafe { std::slice::from_raw_parts_mut(fds, count) },
         };
         Ok(::rsocket::poll(fds, timeout)? as c_int)
@@ -37,9 +37,9 @@ pub(crate) unsafe extern "C" fn rselect(
 ) -> c_int {
     minus_one(|| {
         let nfds = usize::try_from(nfds).ok().filter(|nfds| *nfds <= libc::FD_SETSIZE).ok_or(Errno::INVAL)?;
-        // SAFETY: the caller's promise, up to what a set has.
+        // SAFETY: the contract of `rselect`: each set is null or has room for `nfds` bits; up to what a set has.
         let sets = unsafe { Sets::new(nfds, [readfds, writefds, exceptfds]) };
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `rselect`: each set is null or has room for `nfds` bits.
         let timeout = unsafe { timeout.as_ref() }.map_or(Ok(-1), milliseconds)?;
         let mut fds = sets.wanted();
         ::rsocket::poll(&mut fds, timeout)?;

@@ -2,7 +2,7 @@
 
 use libc::{c_int, c_short, fd_set, pollfd};
 
-/// What select(2) calls readable, writable and exceptional, in words of poll(2).
+/// The events of poll(2) for select(2)'s readable, writable and exceptional.
 const WANTED: [c_short; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
 const TOLD: [c_short; 3] =
     [libc::POLLIN | libc::POLLHUP | libc::POLLERR, libc::POLLOUT | libc::POLLERR, libc::POLLPRI | libc::POLLNVAL];
@@ -20,7 +20,7 @@ impl Sets {
         Sets { nfds, sets }
     }
 
-    /// What to poll for.
+    /// The entries to poll.
     pub(super) fn wanted(&self) -> Vec<pollfd> {
         let events = |fd: usize| {
             let asked = self.sets.iter().zip(WANTED).filter(|(set, _)| is_set(**set, fd));
@@ -30,7 +30,7 @@ impl Sets {
         (0..self.nfds).filter_map(entry).collect()
     }
 
-    /// Leaves in the sets what is so; returns how many that are.
+    /// Leaves the descriptors that are ready in the sets; returns how many.
     pub(super) fn tell(&self, fds: &[pollfd]) -> c_int {
         let mut count = 0;
         for (set, (wanted, told)) in self.sets.iter().zip(WANTED.into_iter().zip(TOLD)) {
@@ -66,7 +66,7 @@ mod tests {
             libc::FD_SET(5, &mut read);
             libc::FD_SET(5, &mut write);
         }
-        // SAFETY: they live as long.
+        // SAFETY: both sets outlive `sets`.
         let sets = unsafe { Sets::new(8, [&mut read, &mut write, std::ptr::null_mut()]) };
         let mut fds = sets.wanted();
         assert_eq!(fds.iter().map(|fd| (fd.fd, fd.events)).collect::<Vec<_>>(), [(3, 1), (5, 5)]);

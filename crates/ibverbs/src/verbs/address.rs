@@ -1,4 +1,4 @@
-//! Address handles, and paths in the device's words.
+//! Address handles, and paths as the device takes them.
 
 use std::net::IpAddr;
 
@@ -30,7 +30,7 @@ fn first_v4(port: &PortInfo) -> Option<Gid> {
     port.gids.iter().copied().find(|gid| gid.0[..12] == MAPPED_PREFIX)
 }
 
-/// How the GID of an IPv4 address begins.
+/// The first bytes of an IPv4 address's GID.
 const MAPPED_PREFIX: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
 /// The address behind a LID: the port's own with another low half.
@@ -41,7 +41,7 @@ fn by_lid(port: &PortInfo, lid: u16) -> Result<AddressVector, Errno> {
     Ok(AddressVector::new(source, destination))
 }
 
-/// An address in the device's words. RoCE goes by GID, so there should be a global route; without
+/// An address as the device takes it. RoCE addresses by GID, so there should be a global route; without
 /// one the LID decides, see [`lid`].
 pub(crate) fn vector(context: &Context, attr: &ibv_ah_attr) -> Result<AddressVector, Errno> {
     if attr.port_num > 1 {
@@ -61,14 +61,14 @@ pub(crate) fn vector(context: &Context, attr: &ibv_ah_attr) -> Result<AddressVec
         source,
         destination,
         flow_label: attr.grh.flow_label & 0xf_ffff,
-        // Zero and one are what programs put that know InfiniBand subnets only; the kernel's
-        // RoCE takes the route's limit then.
+        // Programs that know InfiniBand subnets only set zero or one. The kernel's RoCE takes
+        // the route's limit then.
         hop_limit: if attr.grh.hop_limit > 1 { attr.grh.hop_limit } else { HOP_LIMIT },
         traffic_class: attr.grh.traffic_class,
     })
 }
 
-/// The way back: a path as `ibv_query_qp` tells it.
+/// An address vector in C's structure, as `ibv_query_qp` reports it.
 pub(crate) fn attr_of(context: &Context, vector: &AddressVector) -> ibv_ah_attr {
     let mut attr = ibv_ah_attr::zeroed();
     if vector.destination == Gid::default() {
@@ -93,7 +93,7 @@ pub(crate) fn attr_of(context: &Context, vector: &AddressVector) -> ibv_ah_attr 
 /// An allocated domain and readable attributes.
 pub(crate) unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_create_ah`: an allocated domain and readable attributes.
         let (context, attr) = unsafe {
             PdObject::of(pd)?;
             ((*pd).context, attr.as_ref().ok_or(Errno::INVAL)?)
@@ -101,9 +101,9 @@ pub(crate) unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah
         if attr.port_num != 1 {
             return Err(Errno::INVAL);
         }
-        // SAFETY: the context of an allocated domain.
+        // SAFETY: a context stays open while domains are allocated on it.
         let vector = vector(unsafe { Context::of(context) }?, attr)?;
-        // SAFETY: an allocated domain.
+        // SAFETY: `PdObject::of` found the domain allocated.
         let (own, most) = unsafe { (PdObject::of(pd)?, Context::of(context)?.device.limits().max_ah) };
         let one_more = |handles: u32| (handles < most).then(|| handles + 1);
         HANDLES.fetch_update(Relaxed, Relaxed, one_more).map_err(|_| Errno::NOMEM)?;
@@ -118,7 +118,7 @@ pub(crate) unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah
 /// Null, or created.
 pub(crate) unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_destroy_ah`: null, or created.
         unsafe {
             AhObject::of(ah)?;
             // The domain lives as long as it has users.
@@ -130,7 +130,7 @@ pub(crate) unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
     })
 }
 
-/// `ibv_init_ah_from_wc(3)`: the way back to the sender of a datagram.
+/// `ibv_init_ah_from_wc(3)`: the address of a datagram's sender.
 ///
 /// # Safety
 /// An open context, a completion and its GRH to read, and attributes to write.
@@ -142,7 +142,7 @@ pub(crate) unsafe extern "C" fn ibv_init_ah_from_wc(
     attr: *mut ibv_ah_attr,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_init_ah_from_wc` (its Safety section).
         let (context, wc, attr) =
             unsafe { (Context::of(context)?, wc.as_ref().ok_or(Errno::INVAL)?, attr.as_mut().ok_or(Errno::INVAL)?) };
         if port != 1 {
@@ -151,7 +151,7 @@ pub(crate) unsafe extern "C" fn ibv_init_ah_from_wc(
         *attr = ibv_ah_attr::zeroed();
         (attr.port_num, attr.sl, attr.src_path_bits, attr.dlid) = (port, wc.sl, wc.dlid_path_bits, wc.slid);
         if wc.wc_flags & IBV_WC_GRH != 0 {
-            // SAFETY: the caller's promise.
+            // SAFETY: the contract of `ibv_init_ah_from_wc` (its Safety section).
             attr.grh = answer(context, unsafe { grh.as_ref() }.ok_or(Errno::INVAL)?)?;
             attr.is_global = 1;
         }
@@ -206,7 +206,7 @@ pub(crate) unsafe extern "C" fn ibv_create_ah_from_wc(
         set_errno(Errno::INVAL);
         return std::ptr::null_mut();
     }
-    // SAFETY: passed on.
+    // SAFETY: the contract of `ibv_create_ah_from_wc` includes that of `ibv_init_ah_from_wc`.
     unsafe {
         match ibv_init_ah_from_wc((*pd).context, port, wc, grh, &raw mut attr) {
             0 => ibv_create_ah(pd, &raw mut attr),

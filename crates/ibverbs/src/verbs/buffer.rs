@@ -26,7 +26,7 @@ const PAGE_BYTES: usize = 4096;
 /// A domain that exists and a place for the handle.
 pub(crate) unsafe extern "C" fn ibv_alloc_buf(pd: *mut ibv_pd, size: size_t, handle: *mut *mut ibv_buf) -> *mut c_void {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_alloc_buf`: a domain that exists and a place for the handle.
         let handle = unsafe {
             PdObject::of(pd)?;
             handle.as_mut().ok_or(Errno::INVAL)?
@@ -50,7 +50,7 @@ pub(crate) unsafe extern "C" fn ibv_alloc_buf(pd: *mut ibv_pd, size: size_t, han
 pub(crate) unsafe extern "C" fn ibv_free_buf(buf: *mut ibv_buf) {
     otherwise((), || {
         if !buf.is_null() {
-            // SAFETY: the caller's promise; made above.
+            // SAFETY: the contract of `ibv_free_buf`: null, or allocated and not registered any more; made above.
             unsafe {
                 let buf = Box::from_raw(buf.cast::<Buffer>());
                 dealloc(buf.start, buf.layout);
@@ -63,11 +63,11 @@ impl Buffer {
     /// # Safety
     /// Null, or allocated.
     unsafe fn of<'a>(buf: *mut ibv_buf) -> Result<&'a Buffer, Errno> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `of`: null, or allocated.
         unsafe { buf.cast::<Buffer>().as_ref() }.ok_or(Errno::INVAL)
     }
 
-    /// Whether a region of that domain may be that part of it.
+    /// Checks that a region of that domain may cover that part of the buffer.
     fn admits(&self, pd: *mut ibv_pd, addr: *mut c_void, length: size_t) -> Result<(), Errno> {
         let offset = (addr as usize).checked_sub(self.start as usize).ok_or(Errno::INVAL)?;
         let end = offset.checked_add(length).ok_or(Errno::INVAL)?;
@@ -80,7 +80,7 @@ impl Buffer {
 /// # Safety
 /// Null, or allocated.
 pub(crate) unsafe extern "C" fn ibv_export_buf_dmabuf_fd(buf: *mut ibv_buf) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `ibv_export_buf_dmabuf_fd`: null, or allocated.
     minus_one(|| unsafe { Buffer::of(buf) }.and(Err(Errno(libc::ENODATA))))
 }
 
@@ -96,7 +96,7 @@ pub(crate) unsafe extern "C" fn ibv_reg_buf_mr(
     access: c_int,
 ) -> *mut ibv_mr {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_reg_buf_mr`: a domain and a buffer that exist.
         unsafe {
             Buffer::of(buf)?.admits(pd, addr, length)?;
             mr::register(pd, addr, length, addr as u64, access as c_uint)
@@ -117,7 +117,7 @@ const MASK_BUF: u64 = 1 << 5;
 /// A domain that exists and readable attributes.
 pub(crate) unsafe extern "C" fn ibv_reg_mr_ex(pd: *mut ibv_pd, attr: *mut ibv_mr_init_attr) -> *mut ibv_mr {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_reg_mr_ex`: a domain that exists and readable attributes.
         let attr = unsafe { attr.as_ref().ok_or(Errno::INVAL)? };
         let has = |flag| attr.comp_mask & flag != 0;
         let known = MASK_IOVA | MASK_ADDR | MASK_FD | MASK_FD_OFFSET | MASK_DMAH | MASK_BUF;
@@ -135,7 +135,7 @@ pub(crate) unsafe extern "C" fn ibv_reg_mr_ex(pd: *mut ibv_pd, attr: *mut ibv_mr
             unsafe { Buffer::of(attr.buf) }?.admits(pd, attr.addr, attr.length)?;
         }
         let iova = if has(MASK_IOVA) { attr.iova } else { attr.addr as u64 };
-        // SAFETY: passed on.
+        // SAFETY: the contract of `ibv_reg_mr_ex` includes that of `mr::register`.
         unsafe { mr::register(pd, attr.addr, attr.length, iova, attr.access as c_uint) }
     })
 }

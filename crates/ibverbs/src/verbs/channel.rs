@@ -11,7 +11,7 @@ use crate::object::Object;
 use crate::verbs::context::Context;
 use crate::verbs::{teardown, wait};
 
-/// What belongs to a channel.
+/// Our part of a completion channel.
 pub(crate) struct ChannelOwn {
     pub(crate) channel: CompChannel,
     /// Completion queues that use it, for the structure's `refcnt`.
@@ -26,7 +26,7 @@ pub(crate) type ChannelObject = Object<ibv_comp_channel, ChannelOwn>;
 /// An open context.
 pub(crate) unsafe extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_create_comp_channel`: an open context.
         let channel = unsafe { Context::of(context) }?.device.create_channel()?;
         wait::make_blocking(channel.fd())?;
         let c = ibv_comp_channel { context, fd: channel.fd().as_raw_fd(), refcnt: 0 };
@@ -40,7 +40,7 @@ pub(crate) unsafe extern "C" fn ibv_create_comp_channel(context: *mut ibv_contex
 /// Null, or created.
 pub(crate) unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_destroy_comp_channel`: null, or created.
         unsafe {
             ChannelObject::of(channel)?.channel.destroy()?;
             ChannelObject::free(channel);
@@ -55,10 +55,10 @@ pub(crate) unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_
 /// # Safety
 /// A channel that exists.
 pub(crate) unsafe fn count_user(channel: *mut ibv_comp_channel, begins: bool) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `count_user`: a channel that exists.
     if let Ok(own) = unsafe { ChannelObject::of(channel) } {
         let users = if begins { own.users.fetch_add(1, Relaxed) + 1 } else { own.users.fetch_sub(1, Relaxed) - 1 };
-        // SAFETY: as above.
+        // SAFETY: the contract of `count_user`: a channel that exists.
         unsafe { (&raw mut (*channel).refcnt).write(users as c_int) };
     }
 }

@@ -1,4 +1,4 @@
-//! `ibv_open_device`, and what an open context keeps.
+//! Open contexts: the structure that programs see, and our part.
 
 use std::collections::HashMap;
 use std::mem::{MaybeUninit, offset_of};
@@ -21,10 +21,10 @@ use crate::verbs::wait;
 #[repr(C)]
 struct ContextObject {
     c: verbs_context,
-    /// Whether `own` is there.
+    /// True while `own` is initialised.
     open: AtomicBool,
     own: MaybeUninit<Context>,
-    /// What `c` points to.
+    /// The device that `c` points to.
     _listed: Arc<ListedDevice>,
     /// Opens the context again after it was retired.
     reopen: OnceLock<Reopen>,
@@ -33,10 +33,10 @@ struct ContextObject {
 /// Opens a retired context again.
 pub(crate) type Reopen = fn(*mut ibv_context) -> Result<(), Errno>;
 
-/// What belongs to an open context.
+/// Our part of an open context.
 pub(crate) struct Context {
     pub(crate) device: Device,
-    /// What it shares with contexts imported from it.
+    /// The state that it shares with contexts imported from it.
     pub(crate) shared: Arc<SharedState>,
     /// Queue pairs and shared receive queues by number, for events about them.
     pub(crate) targets: Mutex<EventTargets>,
@@ -47,7 +47,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// What belongs to a context that a program gave us.
+    /// Our part of a context that a program gave us.
     ///
     /// # Safety
     /// Null, or open.
@@ -56,17 +56,18 @@ impl Context {
             return Err(Errno::INVAL);
         }
         let object = whole(context);
-        // SAFETY: the caller's promise; only our part is referred to, and it is there while `open` says so.
+        // SAFETY: the contract of `of`: null, or open; only our part is referred to, and it is there while `open`
+        // says so.
         unsafe {
             if !(*object).open.load(Acquire) {
-                let reopen = (*object).reopen.get().expect("a context that is not open was retired");
+                let reopen = (*object).reopen.get().ok_or(Errno(libc::ENODEV))?;
                 reopen(context)?;
             }
             Ok((*object).own.assume_init_ref())
         }
     }
 
-    /// A handle of a queue pair goes: no event is told through it any more.
+    /// Removes a handle of a queue pair from the targets of events.
     pub(crate) fn forget_qp(&self, qpn: Qpn, handle: *mut ibv_qp) {
         let mut targets = self.targets.lock();
         if targets.qps.get(&qpn).is_some_and(|known| known.0 == handle) {
@@ -79,7 +80,7 @@ impl Context {
     }
 }
 
-/// Objects that events may be about. Who holds the lock may use the pointers.
+/// Objects that events may be about. A holder of the lock may use the pointers.
 #[derive(Default)]
 pub(crate) struct EventTargets {
     pub(crate) qps: HashMap<Qpn, ObjectPointer<ibv_qp>>,
@@ -96,7 +97,7 @@ fn whole(context: *mut ibv_context) -> *mut ContextObject {
     context.wrapping_byte_sub(offset_of!(ContextObject, c) + offset_of!(verbs_context, context)).cast()
 }
 
-/// Everything of a context on a device but its table of functions.
+/// Our part of a context on a device.
 pub(super) fn start(shared: Arc<SharedState>) -> Result<Context, Errno> {
     let device = Device::open(&OpenOptions { name: Some(shared.listed.info().name.clone()) })?;
     wait::make_blocking(device.event_fd())?;
@@ -124,19 +125,21 @@ pub(super) fn present(own: Context, c: verbs_context) -> *mut ibv_context {
 pub(super) unsafe fn destroy(context: *mut ibv_context) {
     // SAFETY: the contract of this function; `present` boxed it.
     unsafe {
+        (*whole(context)).open.store(false, Release);
         (*whole(context)).own.assume_init_drop();
         drop(Box::from_raw(whole(context)));
     }
 }
 
-/// Gives back everything that a context holds. The structure stays where it is, for programs that still look at it. If it
-/// is one of the connection manager's, the next call with it opens it again.
+/// Gives back everything that a context holds. The structure stays in place for programs that have remembered it. The
+/// next call with it opens the context again, by `reopen`.
 ///
 /// # Safety
 /// Open, with nothing made on it that is still there.
 pub(crate) unsafe fn retire(context: *mut ibv_context, reopen: Reopen) {
     let object = whole(context);
-    // SAFETY: the caller's promise; whoever comes later sees that it is gone.
+    // SAFETY: the contract of `retire`: open, with nothing made on it that is still there; whoever comes later sees
+    // that it is gone.
     unsafe {
         let _ = (*object).reopen.set(reopen);
         (*object).open.store(false, Release);
@@ -151,7 +154,8 @@ pub(crate) unsafe fn retire(context: *mut ibv_context, reopen: Reopen) {
 pub(crate) unsafe fn revive(context: *mut ibv_context, shared: Arc<SharedState>) -> Result<(), Errno> {
     let own = start(shared)?;
     let object = whole(context);
-    // SAFETY: the caller's promise: nothing is in its place.
+    // SAFETY: the contract of `revive`: [Retired](retire), and no other thread does the same; nothing is in its
+    // place.
     unsafe {
         (&raw mut (*context).cmd_fd).write(own.shared.cmd_fd());
         (&raw mut (*context).async_fd).write(own.device.event_fd().as_raw_fd());
@@ -161,7 +165,7 @@ pub(crate) unsafe fn revive(context: *mut ibv_context, shared: Arc<SharedState>)
     Ok(())
 }
 
-/// Completion vectors: as many as processors, as the kernel's drivers have it. They change nothing.
+/// Completion vectors: as many as processors, as in the kernel's drivers. They have no effect.
 pub(crate) fn comp_vectors() -> c_int {
     std::thread::available_parallelism().map_or(1, |n| n.get() as c_int)
 }

@@ -8,19 +8,19 @@ use crate::verbs::context::Context;
 use crate::verbs::cq_object::{CqObject, CqOwn};
 use crate::verbs::{channel, teardown, wc};
 
-/// `ibv_destroy_cq(3)`: EBUSY while queue pairs use it; waits for acknowledges.
+/// `ibv_destroy_cq(3)`: EBUSY while queue pairs use it; waits until fetched events are acknowledged.
 ///
 /// # Safety
 /// Null, or created.
 pub(crate) unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_destroy_cq`: null, or created.
         let own = unsafe { CqObject::of(cq) }?;
         own.cq.destroy()?;
-        // SAFETY: as above.
+        // SAFETY: the contract of `ibv_destroy_cq`: null, or created.
         unsafe {
             Context::of((*cq).context)?.targets.lock().cqs.remove(&own.cq.cookie());
-            own.wait_for_acknowledges();
+            own.wait_until_acknowledged();
             if !(*cq).channel.is_null() {
                 channel::count_user((*cq).channel, false);
             }
@@ -37,10 +37,10 @@ pub(crate) unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
 /// Null, or created.
 pub(crate) unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_resize_cq`: null, or created.
         let own = unsafe { CqObject::of(cq) }?;
         own.cq.resize(u32::try_from(cqe).map_err(|_| Errno::INVAL)?)?;
-        // SAFETY: as above.
+        // SAFETY: the contract of `ibv_resize_cq`: null, or created.
         unsafe { (&raw mut (*cq).cqe).write(cqe) };
         Ok(())
     })
@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_
 /// Null, or created; readable attributes.
 pub(crate) unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `modify_cq`: null, or created; readable attributes.
         let attr = unsafe {
             CqObject::of(cq)?;
             attr.as_ref().ok_or(Errno::INVAL)?
@@ -67,7 +67,7 @@ pub(crate) unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify
 /// A queue that exists, and room for `entries` completions.
 pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, entries: c_int, out: *mut ibv_wc) -> c_int {
     otherwise(-libc::EIO, || {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `poll_cq`: a queue that exists, and room for `entries` completions.
         let Ok(own) = (unsafe { CqObject::whatever_handle(cq) }) else { return -libc::EINVAL };
         if entries <= 0 || out.is_null() {
             return if entries == 0 { 0 } else { -libc::EINVAL };
@@ -90,7 +90,7 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, entries: c_int, out: *m
 /// Null, or created.
 pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `req_notify_cq`: null, or created.
         let own = unsafe { CqObject::whatever_handle(cq) }?;
         own.cq.arm(solicited_only != 0).map_err(|_| Errno(libc::EIO))
     })

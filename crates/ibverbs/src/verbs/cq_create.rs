@@ -11,7 +11,7 @@ use crate::verbs::cq_ex;
 use crate::verbs::cq_object::CqOwn;
 use crate::verbs::domain::PdObject;
 
-/// What a queue is made with, by whichever verb.
+/// The arguments that make a queue, by either verb.
 pub(crate) struct NewCq {
     pub(crate) cqe: u32,
     pub(crate) cq_context: *mut c_void,
@@ -34,7 +34,7 @@ pub(crate) unsafe extern "C" fn ibv_create_cq(
     pointer(|| {
         let cqe = u32::try_from(cqe).map_err(|_| Errno::INVAL)?;
         let new = NewCq { cqe, cq_context, channel, comp_vector: comp_vector.into(), timestamps: false };
-        // SAFETY: passed on.
+        // SAFETY: the contract of `ibv_create_cq` includes that of `create`.
         unsafe { create(context, &new) }.map(|cq| cq.cast())
     })
 }
@@ -42,16 +42,16 @@ pub(crate) unsafe extern "C" fn ibv_create_cq(
 /// # Safety
 /// As [`ibv_create_cq`].
 pub(crate) unsafe fn create(context: *mut ibv_context, new: &NewCq) -> Result<*mut ibv_cq_ex, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `create`, which is that of `ibv_create_cq`.
     let own = unsafe { Context::of(context) }?;
     if !(0..i64::from(context::comp_vectors())).contains(&new.comp_vector) {
         return Err(Errno::INVAL);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `create`, which is that of `ibv_create_cq`.
     let channel = match new.channel.is_null() {
         true => None,
         false => {
-            // SAFETY: the caller's promise.
+            // SAFETY: the contract of `create`, which is that of `ibv_create_cq`.
             let (channel, its) = unsafe { (ChannelObject::of(new.channel)?, (*new.channel).context) };
             context::same(its, context)?;
             Some(&channel.channel)
@@ -63,11 +63,11 @@ pub(crate) unsafe fn create(context: *mut ibv_context, new: &NewCq) -> Result<*m
     let cookie = c.expose_provenance() as u64;
     let spec = CqSpec { capacity: new.cqe, channel, cookie, timestamps: new.timestamps };
     let cq = own.device.create_cq_with(&spec).map_err(|error| {
-        // SAFETY: made above, and nothing is in it.
+        // SAFETY: this function boxed the place above, and nothing is in it.
         drop(unsafe { Box::from_raw(c.cast::<std::mem::MaybeUninit<Object<ibv_cq_ex, CqOwn>>>()) });
         Errno::from(error)
     })?;
-    // SAFETY: room for just this.
+    // SAFETY: the place was made above, for an object of these types.
     unsafe {
         Object::write(c, structure(context, new), CqOwn::new(cq));
         if !new.channel.is_null() {
@@ -105,7 +105,7 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
     attr: *mut ibv_cq_init_attr_ex,
 ) -> *mut ibv_cq_ex {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `create_cq_ex`: an open context and readable attributes.
         let attr = unsafe {
             Context::of(context)?;
             attr.as_ref().ok_or(Errno::INVAL)?
@@ -118,7 +118,7 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
             comp_vector: attr.comp_vector.into(),
             timestamps: attr.wc_flags & !IBV_WC_STANDARD_FLAGS != 0,
         };
-        // SAFETY: passed on.
+        // SAFETY: the contract of `create_cq_ex` includes that of `create`.
         unsafe { create(context, &new) }
     })
 }
@@ -138,7 +138,7 @@ fn check(attr: &ibv_cq_init_attr_ex) -> Result<(), Errno> {
         }
     }
     if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD != 0 {
-        // SAFETY: a domain that exists, as a program must give.
+        // SAFETY: the contract of `create_cq_ex`: readable attributes name a domain that exists.
         unsafe { PdObject::of(attr.parent_domain) }?;
     }
     Ok(())

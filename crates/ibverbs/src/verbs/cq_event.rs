@@ -19,7 +19,7 @@ pub(crate) unsafe extern "C-unwind" fn ibv_get_cq_event(
     cq_context: *mut *mut c_void,
 ) -> c_int {
     wait::until(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_get_cq_event`: a channel that exists, and places for the answer.
         let own = unsafe { ChannelObject::of(channel) }?;
         if cq.is_null() || cq_context.is_null() {
             return Err(Errno::INVAL);
@@ -41,9 +41,9 @@ pub(crate) unsafe extern "C-unwind" fn ibv_get_cq_event(
 /// A queue that exists.
 pub(crate) unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, count: c_uint) {
     otherwise((), || {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_ack_cq_events`: a queue that exists.
         if let Ok(own) = unsafe { CqObject::whatever_handle(cq) } {
-            // SAFETY: as above; a destroy waits for what comes next.
+            // SAFETY: the contract of `ibv_ack_cq_events`: a queue that exists; a destroy waits for what comes next.
             unsafe { count_acknowledged(&raw mut (*cq).comp_events_completed, count) };
             own.acknowledge(count);
         }

@@ -47,17 +47,17 @@ type CqExObject = Object<ibv_cq_ex, CqOwn>;
 /// A queue that exists.
 unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {
     otherwise(libc::EIO, || {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `start_poll`: a queue that exists.
         let (own, attr) = unsafe { (CqExObject::whatever_handle(cq), attr.as_ref()) };
         let Ok(own) = own else { return libc::EINVAL };
         if attr.is_some_and(|attr| attr.comp_mask != 0) {
             return libc::EINVAL;
         }
         own.cursor.lock.lock();
-        // SAFETY: as above, and the lock is held.
+        // SAFETY: the contract of `start_poll`: a queue that exists; and the lock is held.
         let started = unsafe { advance(cq, own, PollBatch::Begins) };
         if started != 0 {
-            // SAFETY: locked above.
+            // SAFETY: this function locked it above.
             unsafe { own.cursor.lock.unlock() };
         }
         started
@@ -68,7 +68,7 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
 /// Between a successful `start_poll` and `end_poll`.
 unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
     otherwise(libc::EIO, || {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `next_poll`: between a successful `start_poll` and `end_poll`.
         unsafe { CqExObject::whatever_handle(cq).map_or(libc::EINVAL, |own| advance(cq, own, PollBatch::GoesOn)) }
     })
 }
@@ -76,7 +76,7 @@ unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
 /// # Safety
 /// After a successful `start_poll`, once.
 unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `end_poll`: after a successful `start_poll`, once.
     if let Ok(own) = unsafe { CqExObject::whatever_handle(cq) } {
         // SAFETY: locked by `start_poll`.
         unsafe { own.cursor.lock.unlock() };
@@ -114,13 +114,13 @@ unsafe fn advance(cq: *mut ibv_cq_ex, own: &CqOwn, batch: PollBatch) -> c_int {
     }
 }
 
-/// Something of the current completion.
+/// Reads a field of the current completion.
 ///
 /// # Safety
 /// Between `start_poll` and `end_poll`.
 #[inline]
 unsafe fn current<T: Default>(cq: *mut ibv_cq_ex, read: impl FnOnce(&Completion, u64) -> T) -> T {
-    // SAFETY: the caller's promise: this thread holds the cursor's lock.
+    // SAFETY: the contract of `current`: between `start_poll` and `end_poll`; this thread holds the cursor's lock.
     unsafe {
         let Ok(own) = CqExObject::whatever_handle(cq) else { return T::default() };
         (*own.cursor.at.get()).as_ref().map_or_else(T::default, |(completion, at_ns)| read(completion, *at_ns))
@@ -135,7 +135,7 @@ macro_rules! readers {
             /// # Safety
             /// Between `start_poll` and `end_poll`.
             unsafe extern "C" fn $name(cq: *mut ibv_cq_ex) -> $type {
-                // SAFETY: passed on.
+                // SAFETY: the contract of the generated function includes that of `current`.
                 unsafe { current(cq, |$completion: &Completion, $at_ns: u64| $value) }
             }
         )+
@@ -162,7 +162,7 @@ readers! {
 /// # Safety
 /// Between `start_poll` and `end_poll`; a place for the answer.
 unsafe extern "C" fn read_tm_info(_cq: *mut ibv_cq_ex, info: *mut ibv_wc_tm_info) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `read_tm_info`: between `start_poll` and `end_poll`; a place for the answer.
     if let Some(info) = unsafe { info.as_mut() } {
         *info = ibv_wc_tm_info { tag: 0, r#priv: 0 };
     }

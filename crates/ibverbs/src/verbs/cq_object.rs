@@ -11,12 +11,12 @@ use crate::boundary::Errno;
 use crate::object::Object;
 use crate::verbs::unacked::Unacked;
 
-/// What belongs to a completion queue. Every one has the extended structure, which begins with
+/// Our part of a completion queue. Every queue has the extended structure, which begins with
 /// the plain one.
 pub(crate) struct CqOwn {
     pub(crate) cq: Cq,
     pub(crate) unacked: Unacked,
-    /// Where an extended poll stands.
+    /// The position of an extended poll.
     pub(crate) cursor: PollCursor,
     acknowledged: (Mutex<()>, Condvar),
 }
@@ -29,17 +29,17 @@ impl CqObject {
     /// Null, or created.
     #[inline]
     pub(crate) unsafe fn of<'a>(cq: *mut ibv_cq) -> Result<&'a CqOwn, Errno> {
-        // SAFETY: the caller's promise; `ibv_cq_ex` begins with an `ibv_cq`.
+        // SAFETY: the contract of `of`: null, or created; `ibv_cq_ex` begins with an `ibv_cq`.
         unsafe { Object::<ibv_cq_ex, CqOwn>::of(cq.cast()) }
     }
 
-    /// For what a driver does without the kernel.
+    /// For calls that a driver serves without the kernel.
     ///
     /// # Safety
     /// As [`of`](Self::of).
     #[inline]
     pub(crate) unsafe fn whatever_handle<'a>(cq: *mut ibv_cq) -> Result<&'a CqOwn, Errno> {
-        // SAFETY: the caller's promise, as above.
+        // SAFETY: the contract of `whatever_handle`, which is that of `of`. The extended structure begins with the plain one.
         unsafe { Object::<ibv_cq_ex, CqOwn>::whatever_handle(cq.cast()) }
     }
 }
@@ -54,7 +54,7 @@ impl CqOwn {
         }
     }
 
-    /// Counts events as acknowledged, and lets a destroy that waits for them go on.
+    /// Counts events as acknowledged, and wakes a destroy that waits for them.
     pub(crate) fn acknowledge(&self, count: u32) {
         self.cq.ack_events(count);
         let (lock, changed) = &self.acknowledged;
@@ -63,7 +63,7 @@ impl CqOwn {
     }
 
     /// Waits until every event that a program fetched is acknowledged.
-    pub(super) fn wait_for_acknowledges(&self) {
+    pub(super) fn wait_until_acknowledged(&self) {
         let (lock, changed) = &self.acknowledged;
         let mut guard = lock.lock();
         while self.cq.unacked_events() > 0 {
@@ -74,7 +74,7 @@ impl CqOwn {
     }
 }
 
-/// The completion that an extended poll stands at. The lock is held from a successful
+/// The current completion of an extended poll. The lock is held from a successful
 /// `start_poll` to `end_poll`, as providers do it: other threads wait.
 pub(crate) struct PollCursor {
     pub(super) lock: RawMutex,

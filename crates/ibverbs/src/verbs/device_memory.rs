@@ -16,7 +16,7 @@ use crate::verbs::mr::{self, MrBacking};
 /// All device memory of one context, in bytes.
 pub(crate) const MAX_DM_BYTES: u64 = 16 << 20;
 
-/// What belongs to a piece of device memory.
+/// Our part of device memory.
 pub(crate) struct DmOwn {
     region: Arc<Region>,
     len_bytes: u64,
@@ -38,7 +38,7 @@ pub(crate) type DmObject = Object<ibv_dm, DmOwn>;
 /// An open context and readable attributes.
 pub(crate) unsafe extern "C" fn alloc_dm(context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr) -> *mut ibv_dm {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `alloc_dm`: an open context and readable attributes.
         let (own, attr) = unsafe { (Context::of(context)?, attr.as_ref().ok_or(Errno::INVAL)?) };
         if attr.comp_mask != 0 || attr.length == 0 || attr.log_align_req > 12 {
             return Err(Errno::INVAL);
@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn alloc_dm(context: *mut ibv_context, attr: *mut i
         *used += len_bytes;
         let part = DmOwn { region, len_bytes, copying: Mutex::new(()) };
         let object = DmObject::leak(structure(context, next_handle()), part);
-        // SAFETY: it is withdrawn when it goes.
+        // SAFETY: the verb that destroys the object withdraws it first.
         unsafe { own.shared.offer(object) };
         Ok(object)
     })
@@ -74,12 +74,12 @@ pub(crate) fn structure(context: *mut ibv_context, handle: u32) -> ibv_dm {
 /// Null, or allocated.
 pub(crate) unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `free_dm`: null, or allocated.
         let own = unsafe { DmObject::of(dm) }?;
         if Arc::strong_count(&own.region) > 1 {
             return Err(Errno(libc::EBUSY));
         }
-        // SAFETY: as above.
+        // SAFETY: the contract of `free_dm`: null, or allocated.
         unsafe {
             let context = Context::of((*dm).context)?;
             *context.dm_bytes.lock() -= own.len_bytes;
@@ -90,7 +90,7 @@ pub(crate) unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
     })
 }
 
-/// Offsets and lengths of copies are multiples of this, as the devices have it that programs know.
+/// Offsets and lengths of copies are multiples of this, as with other devices.
 const ALIGN: u64 = 4;
 
 /// The bytes from `offset` on; `None` if there is nothing to copy.
@@ -113,11 +113,11 @@ fn span(own: &DmOwn, offset: u64, host: *const c_void, length: size_t) -> Result
 /// Allocated memory, and `length` readable bytes.
 unsafe extern "C" fn memcpy_to_dm(dm: *mut ibv_dm, offset: u64, host: *const c_void, length: size_t) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `memcpy_to_dm`: allocated memory, and `length` readable bytes.
         let own = unsafe { DmObject::whatever_handle(dm) }?;
         let Some(span) = span(own, offset, host, length)? else { return Ok(()) };
         let _alone = own.copying.lock();
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `memcpy_to_dm`: allocated memory, and `length` readable bytes.
         span.write(unsafe { std::slice::from_raw_parts(host.cast(), length) });
         Ok(())
     })
@@ -129,11 +129,11 @@ unsafe extern "C" fn memcpy_to_dm(dm: *mut ibv_dm, offset: u64, host: *const c_v
 /// Allocated memory, and `length` writable bytes.
 unsafe extern "C" fn memcpy_from_dm(host: *mut c_void, dm: *mut ibv_dm, offset: u64, length: size_t) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `memcpy_from_dm`: allocated memory, and `length` writable bytes.
         let own = unsafe { DmObject::whatever_handle(dm) }?;
         let Some(span) = span(own, offset, host, length)? else { return Ok(()) };
         let _alone = own.copying.lock();
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `memcpy_from_dm`: allocated memory, and `length` writable bytes.
         span.read(unsafe { std::slice::from_raw_parts_mut(host.cast(), length) });
         Ok(())
     })
@@ -151,7 +151,7 @@ pub(crate) unsafe extern "C" fn reg_dm_mr(
     flags: c_uint,
 ) -> *mut ibv_mr {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `reg_dm_mr`: an allocated domain and allocated device memory.
         let (domain, own) = unsafe { (PdObject::of(pd)?, DmObject::of(dm)?) };
         let access = mr::access(flags)?;
         if !access.contains(Access::ZERO_BASED) {

@@ -11,7 +11,7 @@ use crate::object::{Object, next_handle};
 use crate::verbs::context::{self, Context};
 use crate::verbs::teardown;
 
-/// What belongs to a protection domain; a parent domain shares it with the one it was made of.
+/// Our part of a protection domain. A parent domain shares the device's domain with its base.
 pub(crate) struct PdOwn {
     pub(crate) pd: Pd,
     parent: Option<Arc<Users>>,
@@ -19,11 +19,11 @@ pub(crate) struct PdOwn {
     td: Option<Arc<Users>>,
 }
 
-/// How many parent domains and address handles use a domain.
+/// The number of parent domains and address handles that use a domain.
 pub(crate) type Users = Mutex<u32>;
 
 impl PdOwn {
-    /// Another domain that is the same as `base` underneath, and keeps it alive.
+    /// A domain that has the device's domain of `base`, and keeps `base` alive.
     pub(crate) fn on(base: &PdOwn, td: Option<Arc<Users>>) -> PdOwn {
         for users in [Some(&base.users), td.as_ref()].into_iter().flatten() {
             *users.lock() += 1;
@@ -31,16 +31,18 @@ impl PdOwn {
         PdOwn { pd: base.pd.clone(), parent: Some(base.users.clone()), users: Arc::default(), td }
     }
 
-    /// An address handle of the domain comes or goes.
+    /// Counts an address handle that was made (`comes`) or destroyed.
     pub(crate) fn count_user(&self, comes: bool) {
         let mut users = self.users.lock();
         *users = if comes { *users + 1 } else { users.saturating_sub(1) };
     }
 
-    /// It does not use its parent and its thread domain any more.
-    pub(crate) fn let_go(&self) {
+    /// Gives its parent and its thread domain back.
+    pub(crate) fn release_parents(&self) {
         for users in [&self.parent, &self.td].into_iter().flatten() {
-            *users.lock() -= 1;
+            let mut users = users.lock();
+            assert!(*users > 0, "a domain without users is released");
+            *users -= 1;
         }
     }
 }
@@ -54,11 +56,11 @@ type TdObject = Object<ibv_td, Arc<Users>>;
 /// An open context.
 pub(crate) unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_alloc_pd`: an open context.
         let pd = unsafe { Context::of(context) }?.device.alloc_pd()?;
         let own = PdOwn { pd, parent: None, users: Arc::default(), td: None };
         let object = PdObject::leak(ibv_pd { context, handle: next_handle() }, own);
-        // SAFETY: it is withdrawn when it goes.
+        // SAFETY: the verb that destroys the object withdraws it first.
         unsafe { Context::of(context)?.shared.offer(object) };
         Ok(object)
     })
@@ -70,7 +72,7 @@ pub(crate) unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut 
 /// Null, or allocated.
 pub(crate) unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_dealloc_pd`: null, or allocated.
         let own = unsafe { PdObject::of(pd) }?;
         if *own.users.lock() > 0 {
             return Err(Errno(libc::EBUSY));
@@ -78,8 +80,8 @@ pub(crate) unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
         if own.parent.is_none() {
             own.pd.destroy()?;
         }
-        own.let_go();
-        // SAFETY: as above.
+        own.release_parents();
+        // SAFETY: the contract of `ibv_dealloc_pd`: null, or allocated.
         unsafe {
             Context::of((*pd).context)?.shared.withdraw::<ibv_pd>((*pd).handle);
             PdObject::free(pd);
@@ -89,14 +91,14 @@ pub(crate) unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     })
 }
 
-/// `ibv_alloc_td(3)`: a promise of the program to use what belongs to it from one thread at a
-/// time. Nothing here is faster for it.
+/// `ibv_alloc_td(3)`: the program promises to use objects of the domain from one thread at a
+/// time. This library does not use the promise.
 ///
 /// # Safety
 /// An open context and readable attributes.
 pub(crate) unsafe extern "C" fn alloc_td(context: *mut ibv_context, attr: *mut ibv_td_init_attr) -> *mut ibv_td {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `alloc_td`: an open context and readable attributes.
         let attr = unsafe {
             Context::of(context)?;
             attr.as_ref().ok_or(Errno::INVAL)?
@@ -114,12 +116,12 @@ pub(crate) unsafe extern "C" fn alloc_td(context: *mut ibv_context, attr: *mut i
 /// Null, or allocated.
 pub(crate) unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `dealloc_td`: null, or allocated.
         let users = unsafe { TdObject::of(td) }?;
         if *users.lock() > 0 {
             return Err(Errno(libc::EBUSY));
         }
-        // SAFETY: as above.
+        // SAFETY: the contract of `dealloc_td`: null, or allocated.
         unsafe { TdObject::free(td) };
         Ok(())
     })
@@ -140,7 +142,7 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
     attr: *mut ibv_parent_domain_init_attr,
 ) -> *mut ibv_pd {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `alloc_parent_domain`: an open context and readable attributes.
         let (attr, base) = unsafe {
             Context::of(context)?;
             let attr = attr.as_ref().ok_or(Errno::INVAL)?;
@@ -149,12 +151,12 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
         if attr.comp_mask & !(PARENT_ALLOCATORS | PARENT_PD_CONTEXT | PARENT_ALLOW_CC_UNPROTECTED_ALLOC) != 0 {
             return Err(Errno::INVAL);
         }
-        // SAFETY: an allocated domain.
+        // SAFETY: `PdObject::of` found the domain allocated.
         context::same(unsafe { (*attr.pd).context }, context)?;
-        // SAFETY: null or allocated, says the caller.
+        // SAFETY: the contract of `alloc_parent_domain`: a readable attribute names null or an allocated thread domain.
         let td = (!attr.td.is_null()).then(|| unsafe { TdObject::of(attr.td) }).transpose()?.cloned();
         let object = PdObject::leak(ibv_pd { context, handle: next_handle() }, PdOwn::on(base, td));
-        // SAFETY: it is withdrawn when it goes.
+        // SAFETY: the verb that destroys the object withdraws it first.
         unsafe { Context::of(context)?.shared.offer(object) };
         Ok(object)
     })

@@ -22,7 +22,7 @@ pub(crate) unsafe extern "C-unwind" fn ibv_get_async_event(
     event: *mut ibv_async_event,
 ) -> c_int {
     wait::until(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_get_async_event`: an open context, and an event to write.
         let (own, event) = unsafe { (Context::of(context)?, event.as_mut().ok_or(Errno::INVAL)?) };
         while let Some(event_of_device) = own.device.next_event() {
             if let Some(told) = tell(own, event_of_device) {
@@ -34,14 +34,14 @@ pub(crate) unsafe extern "C-unwind" fn ibv_get_async_event(
     })
 }
 
-/// The event in C's words, counted as fetched; `None` if its object is gone.
+/// The event as C's structure, counted as fetched; `None` if its object is gone.
 fn tell(own: &Context, event_of_device: AsyncEvent) -> Option<ibv_async_event> {
     let targets = own.targets.lock();
     let mut told = ibv_async_event::zeroed();
     match event_of_device {
         AsyncEvent::Qp { qpn, event } => {
             let qp = targets.qps.get(&qpn)?.0;
-            // SAFETY: it lives while it is in the table.
+            // SAFETY: an object exists while the table of event targets knows it; its lock is held.
             unsafe { QpObject::whatever_handle(qp) }.ok()?.unacked.fetched();
             told.element.qp = qp;
             told.event_type = match event {
@@ -55,14 +55,14 @@ fn tell(own: &Context, event_of_device: AsyncEvent) -> Option<ibv_async_event> {
         }
         AsyncEvent::CqError { cookie, .. } => {
             let cq = targets.cqs.get(&cookie)?.0;
-            // SAFETY: as above.
+            // SAFETY: an object exists while the table of event targets knows it; its lock is held.
             unsafe { CqObject::whatever_handle(cq) }.ok()?.unacked.fetched();
             told.element.cq = cq;
             told.event_type = IBV_EVENT_CQ_ERR;
         }
         AsyncEvent::SrqLimitReached(id) => {
             let srq = targets.srqs.get(&id)?.0;
-            // SAFETY: as above.
+            // SAFETY: an object exists while the table of event targets knows it; its lock is held.
             unsafe { SrqObject::whatever_handle(srq) }.ok()?.unacked.fetched();
             told.element.srq = srq;
             told.event_type = IBV_EVENT_SRQ_LIMIT_REACHED;
@@ -85,7 +85,8 @@ fn tell(own: &Context, event_of_device: AsyncEvent) -> Option<ibv_async_event> {
 /// # Safety
 /// An event that was fetched and not yet acknowledged.
 pub(crate) unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
-    // SAFETY: the caller's promise: the event's object still lives.
+    // SAFETY: the contract of `ibv_ack_async_event`: an event that was fetched and not yet acknowledged; the event's
+    // object still lives.
     unsafe {
         let Some(event) = event.as_ref() else { return };
         let (cq, qp, srq) = (event.element.cq, event.element.qp, event.element.srq);

@@ -8,7 +8,7 @@ use crate::abi::*;
 /// # Safety
 /// Both can be used.
 pub(crate) unsafe extern "C" fn ibv_copy_ah_attr_from_kern(to: *mut ibv_ah_attr, from: *const ib_uverbs_ah_attr) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `ibv_copy_ah_attr_from_kern`: both can be used.
     unsafe { to.write(ah_attr(&*from)) };
 }
 
@@ -35,7 +35,7 @@ fn ah_attr(from: &ib_uverbs_ah_attr) -> ibv_ah_attr {
 /// # Safety
 /// Both can be used.
 pub(crate) unsafe extern "C" fn ibv_copy_qp_attr_from_kern(to: *mut ibv_qp_attr, from: *const ib_uverbs_qp_attr) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `ibv_copy_qp_attr_from_kern`: both can be used.
     let from = unsafe { &*from };
     let mut attr = ibv_qp_attr::zeroed();
     attr.qp_state = from.qp_state as c_int;
@@ -58,7 +58,7 @@ pub(crate) unsafe extern "C" fn ibv_copy_qp_attr_from_kern(to: *mut ibv_qp_attr,
     (attr.min_rnr_timer, attr.port_num, attr.timeout) = (from.min_rnr_timer, from.port_num, from.timeout);
     (attr.retry_cnt, attr.rnr_retry) = (from.retry_cnt, from.rnr_retry);
     (attr.alt_port_num, attr.alt_timeout) = (from.alt_port_num, from.alt_timeout);
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `ibv_copy_qp_attr_from_kern`: both can be used.
     unsafe { to.write(attr) };
 }
 
@@ -67,7 +67,7 @@ pub(crate) unsafe extern "C" fn ibv_copy_qp_attr_from_kern(to: *mut ibv_qp_attr,
 /// # Safety
 /// Both can be used.
 pub(crate) unsafe extern "C" fn ibv_copy_path_rec_from_kern(to: *mut ibv_sa_path_rec, from: *const ib_user_path_rec) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `ibv_copy_path_rec_from_kern`: both can be used.
     let from = unsafe { &*from };
     let path = ibv_sa_path_rec {
         dgid: ibv_gid { raw: from.dgid },
@@ -90,7 +90,7 @@ pub(crate) unsafe extern "C" fn ibv_copy_path_rec_from_kern(to: *mut ibv_sa_path
         packet_life_time: from.packet_life_time,
         preference: from.preference,
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `ibv_copy_path_rec_from_kern`: both can be used.
     unsafe { to.write(path) };
 }
 
@@ -99,7 +99,7 @@ pub(crate) unsafe extern "C" fn ibv_copy_path_rec_from_kern(to: *mut ibv_sa_path
 /// # Safety
 /// Both can be used.
 pub(crate) unsafe extern "C" fn ibv_copy_path_rec_to_kern(to: *mut ib_user_path_rec, from: *const ibv_sa_path_rec) {
-    // SAFETY: the caller's promise; all bytes of a GID are valid.
+    // SAFETY: the contract of `ibv_copy_path_rec_to_kern`: both can be used; all bytes of a GID are valid.
     unsafe {
         let from = &*from;
         to.write(ib_user_path_rec {

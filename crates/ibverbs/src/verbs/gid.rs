@@ -11,7 +11,7 @@ const GID_TABLE: usize = 16;
 /// The one partition.
 const DEFAULT_PKEY: u16 = 0xffff;
 
-/// How long the GID table is.
+/// The length of the GID table.
 pub(crate) fn table_len(port: &PortInfo) -> usize {
     port.gids.len().max(GID_TABLE)
 }
@@ -27,7 +27,7 @@ pub(crate) unsafe extern "C" fn ibv_query_gid(
     gid: *mut ibv_gid,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_query_gid`: an open context and a place for the answer.
         let (context, gid) = unsafe { (Context::of(context)?, gid.as_mut().ok_or(Errno::INVAL)?) };
         *gid = ibv_gid { raw: at(context, port.into(), i64::from(index))?.0 };
         Ok(0)
@@ -42,7 +42,7 @@ fn at(context: &Context, port: u32, index: i64) -> Result<Gid, Errno> {
     }
 }
 
-/// What callers know of `struct ibv_gid_entry`: it has had one size so far.
+/// Checks the caller's size of `struct ibv_gid_entry`, which has had one size so far.
 fn check_entry_size(entry_size: size_t) -> Result<(), Errno> {
     if entry_size < size_of::<ibv_gid_entry>() { Err(Errno::INVAL) } else { Ok(()) }
 }
@@ -70,7 +70,7 @@ pub(crate) unsafe extern "C" fn _ibv_query_gid_ex(
     entry_size: size_t,
 ) -> c_int {
     crate::boundary::errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `_ibv_query_gid_ex` (its Safety section).
         let context = unsafe { Context::of(context) }?;
         if flags != 0 || out.is_null() {
             return Err(Errno::INVAL);
@@ -80,7 +80,7 @@ pub(crate) unsafe extern "C" fn _ibv_query_gid_ex(
         if gid == Gid::default() {
             return Err(Errno(libc::ENODATA));
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `_ibv_query_gid_ex` (its Safety section).
         unsafe { out.write(entry(&context.device.info(), index as usize, gid)) };
         Ok(())
     })
@@ -98,7 +98,7 @@ pub(crate) unsafe extern "C" fn _ibv_query_gid_table(
     entry_size: size_t,
 ) -> isize {
     let listed = || {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `_ibv_query_gid_table` (its Safety section).
         let context = unsafe { Context::of(context) }?;
         if flags != 0 || out.is_null() {
             return Err(Errno::INVAL);
@@ -110,7 +110,8 @@ pub(crate) unsafe extern "C" fn _ibv_query_gid_table(
             if count == max_entries {
                 return Err(Errno::INVAL);
             }
-            // SAFETY: the caller's promise; entries lie `entry_size` bytes apart.
+            // SAFETY: the contract of `_ibv_query_gid_table` (its Safety section); entries lie `entry_size` bytes
+            // apart.
             unsafe { out.byte_add(count * entry_size).write_unaligned(entry(&info, index, gid)) };
             count += 1;
         }
@@ -130,7 +131,7 @@ pub(crate) unsafe extern "C" fn ibv_query_gid_type(
     kind: *mut c_int,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_query_gid_type`: an open context and a place for the answer.
         let (context, kind) = unsafe { (Context::of(context)?, kind.as_mut().ok_or(Errno::INVAL)?) };
         at(context, port.into(), index.into())?;
         *kind = IBV_GID_TYPE_SYSFS_ROCE_V2;
@@ -149,7 +150,7 @@ pub(crate) unsafe extern "C" fn ibv_query_pkey(
     pkey: *mut u16,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_query_pkey`: an open context and a place for the answer.
         let pkey = unsafe {
             Context::of(context)?;
             pkey.as_mut().ok_or(Errno::INVAL)?
@@ -168,7 +169,7 @@ pub(crate) unsafe extern "C" fn ibv_query_pkey(
 /// An open context.
 pub(crate) unsafe extern "C" fn ibv_get_pkey_index(context: *mut ibv_context, port: u8, pkey: u16) -> c_int {
     minus_one(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_get_pkey_index`: an open context.
         unsafe { Context::of(context) }?;
         if port != 1 || u16::from_be(pkey) != DEFAULT_PKEY {
             return Err(Errno::INVAL);

@@ -1,4 +1,4 @@
-//! Sharing objects between contexts: `ibv_import_device` and what follows.
+//! Sharing objects between contexts: `ibv_import_device` and the imports of objects.
 //!
 //! A context is known by the file behind its `cmd_fd`. Objects live in their process here, so a
 //! copy of the descriptor serves within the process that opened the context; another process is
@@ -31,10 +31,10 @@ pub(crate) extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
 /// An open context.
 pub(crate) unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, handle: u32) -> *mut ibv_pd {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_import_pd`: an open context.
         let own = unsafe { Context::of(context) }?;
         let part = own.shared.with(handle, |pd: *mut ibv_pd| {
-            // SAFETY: it exists while it is known.
+            // SAFETY: an object exists while the table knows it, and `with` holds the table's lock.
             Ok(PdOwn::on(unsafe { PdObject::whatever_handle(pd) }?, None))
         })?;
         Ok(PdObject::leak(ibv_pd { context, handle }, part))
@@ -47,10 +47,10 @@ pub(crate) unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, handle:
 /// An imported domain.
 pub(crate) unsafe extern "C" fn ibv_unimport_pd(pd: *mut ibv_pd) {
     otherwise((), || {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_unimport_pd`: an imported domain.
         unsafe {
             if let Ok(own) = PdObject::whatever_handle(pd) {
-                own.let_go();
+                own.release_parents();
                 PdObject::free(pd);
             }
         }
@@ -63,13 +63,13 @@ pub(crate) unsafe extern "C" fn ibv_unimport_pd(pd: *mut ibv_pd) {
 /// A domain that exists.
 pub(crate) unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *mut ibv_mr {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_import_mr`: a domain that exists.
         let (context, own) = unsafe {
             PdObject::of(pd)?;
             ((*pd).context, Context::of((*pd).context)?)
         };
         own.shared.with(handle, |mr: *mut ibv_mr| {
-            // SAFETY: it exists while it is known.
+            // SAFETY: an object exists while the table knows it, and `with` holds the table's lock.
             let (copy, c) = unsafe { (MrObject::whatever_handle(mr)?.copy(), &*mr) };
             let c = ibv_mr {
                 context,
@@ -92,7 +92,7 @@ pub(crate) unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *
 pub(crate) unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
     otherwise((), || {
         if !mr.is_null() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the contract of `ibv_unimport_mr`: an imported region.
             unsafe { MrObject::free(mr) };
         }
     });
@@ -104,10 +104,10 @@ pub(crate) unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
 /// An open context.
 pub(crate) unsafe extern "C" fn ibv_import_dm(context: *mut ibv_context, handle: u32) -> *mut ibv_dm {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_import_dm`: an open context.
         let own = unsafe { Context::of(context) }?;
         own.shared.with(handle, |dm: *mut ibv_dm| {
-            // SAFETY: it exists while it is known.
+            // SAFETY: an object exists while the table knows it, and `with` holds the table's lock.
             let copy = unsafe { DmObject::whatever_handle(dm) }?.copy();
             Ok(DmObject::leak(device_memory::structure(context, handle), copy))
         })
@@ -121,7 +121,7 @@ pub(crate) unsafe extern "C" fn ibv_import_dm(context: *mut ibv_context, handle:
 pub(crate) unsafe extern "C" fn ibv_unimport_dm(dm: *mut ibv_dm) {
     otherwise((), || {
         if !dm.is_null() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the contract of `ibv_unimport_dm`: imported device memory.
             unsafe { DmObject::free(dm) };
         }
     });

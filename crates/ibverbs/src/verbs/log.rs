@@ -1,5 +1,5 @@
-//! The library's log: silent unless `LONGARM_LOG` asks (`debug` says why a verb refused), but for what makes every
-//! call fail, which programs cannot say.
+//! The library's log: silent unless `LONGARM_LOG` is set (`debug` says why a verb refused). One exception is logged
+//! always: an error that makes every call fail, since programs cannot report it.
 
 use std::io::Write;
 use std::sync::Once;
@@ -7,7 +7,7 @@ use std::sync::Once;
 use env_logger::Builder;
 
 const VARIABLE: &str = "LONGARM_LOG";
-/// What is said without being asked: that there is no hub.
+/// The filter without the variable: errors of the process's connection to the hub.
 const UNASKED: &str = "off,connect::process=error";
 
 /// Starts it, once.

@@ -12,7 +12,7 @@ use crate::verbs::advised::AdvisedRegion;
 use crate::verbs::context::Context;
 use crate::verbs::domain::{PdObject, PdOwn};
 
-/// What belongs to a memory region.
+/// Our part of a memory region.
 pub(crate) struct MrOwn {
     state: Mutex<MrState>,
 }
@@ -23,21 +23,21 @@ struct MrState {
     kept: MrBacking,
 }
 
-/// What must last as long as the registration.
+/// The owner of a region's bytes.
 #[derive(Clone)]
 pub(crate) enum MrBacking {
     /// The program answers for its memory.
     Nothing,
     /// Device memory.
     DeviceMemory {
-        /// Its bytes.
+        /// The bytes, which must outlast the registration.
         _region: Arc<Region>,
     },
-    /// There is no memory: everything written vanishes.
+    /// No memory: writes have no effect.
     Null,
 }
 
-/// What a region was registered with.
+/// The arguments of a registration.
 #[derive(Clone)]
 struct Registration {
     pd: Pd,
@@ -67,7 +67,7 @@ pub(crate) unsafe extern "C" fn ibv_reg_mr(
     length: size_t,
     flags: c_int,
 ) -> *mut ibv_mr {
-    // SAFETY: passed on.
+    // SAFETY: the contract of `ibv_reg_mr` includes that of `ibv_reg_mr_iova2`.
     unsafe { ibv_reg_mr_iova2(pd, addr, length, addr as u64, flags as c_uint) }
 }
 
@@ -82,11 +82,11 @@ pub(crate) unsafe extern "C" fn ibv_reg_mr_iova(
     iova: u64,
     flags: c_int,
 ) -> *mut ibv_mr {
-    // SAFETY: passed on.
+    // SAFETY: the contract of `ibv_reg_mr_iova` includes that of `ibv_reg_mr_iova2`.
     unsafe { ibv_reg_mr_iova2(pd, addr, length, iova, flags as c_uint) }
 }
 
-/// `ibv_reg_mr_iova2`: what the header's `ibv_reg_mr` calls for optional flags.
+/// `ibv_reg_mr_iova2`: the header's `ibv_reg_mr` calls it for optional flags.
 ///
 /// # Safety
 /// As [`ibv_reg_mr`].
@@ -97,7 +97,7 @@ pub(crate) unsafe extern "C" fn ibv_reg_mr_iova2(
     iova: u64,
     flags: c_uint,
 ) -> *mut ibv_mr {
-    // SAFETY: passed on.
+    // SAFETY: the contract of `ibv_reg_mr_iova2` includes that of `register`.
     pointer(|| unsafe { register(pd, addr, length, iova, flags) })
 }
 
@@ -110,22 +110,22 @@ pub(crate) unsafe fn register(
     iova: u64,
     flags: c_uint,
 ) -> Result<*mut ibv_mr, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `register`, which is that of `ibv_reg_mr`.
     let own = unsafe { PdObject::of(pd) }?;
     // The kernel asks for it, whatever the device.
     if addr.addr() as u64 % page_bytes() != iova % page_bytes() {
         return Err(Errno::INVAL);
     }
     let spec = Registration { pd: own.pd.clone(), addr, length, iova, access: access(flags)? };
-    // SAFETY: passed on.
+    // SAFETY: the contract of `register` includes that of `register`.
     let mr = unsafe { spec.register() }?;
-    // SAFETY: allocated, says the caller.
+    // SAFETY: the contract of `register`, which is that of `ibv_reg_mr`: an allocated domain.
     let context = unsafe { (*pd).context };
     Ok(present(context, pd, mr, spec, MrBacking::Nothing))
 }
 
 fn page_bytes() -> u64 {
-    // SAFETY: asks for a number.
+    // SAFETY: `sysconf` takes and returns numbers.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
 }
 
@@ -144,7 +144,7 @@ fn present(context: *mut ibv_context, pd: *mut ibv_pd, mr: Mr, spec: Registratio
     let object = MrObject::leak(c, MrOwn { state: Mutex::new(MrState { mr, spec, kept }) });
     // SAFETY: the context of an allocated domain; the object is withdrawn when it goes.
     if let Ok(own) = unsafe { Context::of(context) } {
-        // SAFETY: likewise.
+        // SAFETY: the context of an allocated domain; the object is withdrawn when it goes.
         unsafe { own.shared.offer(object) };
     }
     object
@@ -186,7 +186,7 @@ fn note(c: &ibv_mr, mr: &Mr, spec: &Registration) {
         shift: (spec.addr as u64).wrapping_sub(start),
         writable: spec.access.contains(Access::LOCAL_WRITE),
     };
-    // SAFETY: the context of an allocated domain.
+    // SAFETY: a context stays open while domains are allocated on it.
     if let Ok(context) = unsafe { Context::of(c.context) } {
         context.regions.lock().insert(c.lkey, region);
     }
@@ -198,10 +198,10 @@ fn note(c: &ibv_mr, mr: &Mr, spec: &Registration) {
 /// Null, or registered.
 pub(crate) unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_dereg_mr`: null, or registered.
         let own = unsafe { MrObject::of(mr) }?;
         own.state.lock().mr.deregister()?;
-        // SAFETY: as above; nobody uses it any more.
+        // SAFETY: the contract of `ibv_dereg_mr`: null, or registered; nobody uses it any more.
         unsafe {
             let context = Context::of((*mr).context)?;
             context.regions.lock().remove((*mr).lkey);
@@ -225,7 +225,7 @@ pub(crate) unsafe extern "C" fn ibv_rereg_mr(
     access_flags: c_int,
 ) -> c_int {
     otherwise(IBV_REREG_MR_ERR_INPUT, || {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_rereg_mr`: as [`ibv_reg_mr`], and a registered region.
         let changed = unsafe { merge(mr, flags, pd, addr, length, access_flags) };
         let (own, spec, new_pd) = match changed {
             Ok(changed) => changed,
@@ -234,7 +234,7 @@ pub(crate) unsafe extern "C" fn ibv_rereg_mr(
                 return IBV_REREG_MR_ERR_INPUT;
             }
         };
-        // SAFETY: passed on.
+        // SAFETY: the contract of `ibv_rereg_mr` includes that of `replace`.
         match unsafe { replace(mr, own, spec, new_pd) } {
             Ok(()) => 0,
             Err(error) => {
@@ -247,7 +247,7 @@ pub(crate) unsafe extern "C" fn ibv_rereg_mr(
 
 const REREG_FLAGS: c_int = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
 
-/// What the region is to be, checked.
+/// The region's arguments with the changes that the program asks for, checked.
 ///
 /// # Safety
 /// As [`ibv_rereg_mr`].
@@ -259,7 +259,7 @@ unsafe fn merge<'a>(
     length: size_t,
     access_flags: c_int,
 ) -> Result<(&'a MrOwn, Registration, *mut ibv_pd), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `merge`, which is that of `ibv_rereg_mr`.
     let own = unsafe { MrObject::of(mr) }?;
     if flags == 0 || flags & !REREG_FLAGS != 0 {
         return Err(Errno::INVAL);
@@ -274,7 +274,7 @@ unsafe fn merge<'a>(
     // SAFETY: a registered region.
     let mut new_pd = unsafe { (*mr).pd };
     if flags & IBV_REREG_MR_CHANGE_PD != 0 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `merge`, which is that of `ibv_rereg_mr`.
         spec.pd = unsafe { PdObject::of(pd) }?.pd.clone();
         new_pd = pd;
     }
@@ -295,7 +295,7 @@ unsafe fn merge<'a>(
 unsafe fn replace(mr: *mut ibv_mr, own: &MrOwn, spec: Registration, pd: *mut ibv_pd) -> Result<(), Errno> {
     let mut state = own.state.lock();
     let (ptr, len_bytes) = (spec.addr.cast(), spec.length as u64);
-    // SAFETY: passed on.
+    // SAFETY: the contract of `replace` includes that of `reregister`.
     let new = unsafe { state.mr.reregister(&spec.pd, ptr, len_bytes, spec.iova, spec.access) }?;
     // SAFETY: a registered region; the verb changes the structure.
     unsafe {
@@ -307,13 +307,13 @@ unsafe fn replace(mr: *mut ibv_mr, own: &MrOwn, spec: Registration, pd: *mut ibv
     Ok(())
 }
 
-/// `ibv_alloc_null_mr(3)`: reads give zeros, writes vanish.
+/// `ibv_alloc_null_mr(3)`: reads give zeros, writes have no effect.
 ///
 /// # Safety
 /// An allocated domain.
 pub(crate) unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `alloc_null_mr`: an allocated domain.
         let own = unsafe { PdObject::of(pd) }?;
         let mr = own.pd.register_null(Access::LOCAL_WRITE)?;
         Ok(present_other(pd, own, mr, MrBacking::Null, usize::MAX))
@@ -337,7 +337,7 @@ pub(crate) unsafe extern "C" fn advise_mr(
     count: u32,
 ) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `advise_mr`: an allocated domain and `count` readable entries.
         let context = unsafe {
             PdObject::of(pd)?;
             Context::of((*pd).context)?
@@ -348,7 +348,7 @@ pub(crate) unsafe extern "C" fn advise_mr(
         if !(ADVICE_PREFETCH..=ADVICE_PREFETCH_NO_FAULT).contains(&advice) {
             return Err(Errno::NOT_SUPPORTED);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `advise_mr`: an allocated domain and `count` readable entries.
         for sge in unsafe { std::slice::from_raw_parts(list, count as usize) } {
             let (addr, len_bytes) = context.regions.lock().locate(pd, sge, advice == ADVICE_PREFETCH_WRITE)?;
             let done = prefetch(addr, len_bytes, advice);
@@ -360,7 +360,7 @@ pub(crate) unsafe extern "C" fn advise_mr(
     })
 }
 
-/// Faults the pages in; with no-fault nothing need be done: there is no table of the device to fill.
+/// Faults the pages in. The no-fault advice needs nothing, since this device has no page table to fill.
 fn prefetch(addr: usize, len_bytes: usize, advice: c_int) -> Result<(), Errno> {
     if advice == ADVICE_PREFETCH_NO_FAULT || len_bytes == 0 {
         return Ok(());

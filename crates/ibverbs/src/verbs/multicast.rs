@@ -12,7 +12,7 @@ use crate::verbs::qp_object::QpObject;
 /// A queue pair that exists and a readable GID.
 pub(crate) unsafe extern "C" fn ibv_attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_attach_mcast`: a queue pair that exists and a readable GID.
         let (own, gid) = unsafe { (QpObject::of(qp)?, group(gid)?) };
         Ok(own.qp.attach_multicast(gid)?)
     })
@@ -24,7 +24,7 @@ pub(crate) unsafe extern "C" fn ibv_attach_mcast(qp: *mut ibv_qp, gid: *const ib
 /// A queue pair that exists and a readable GID.
 pub(crate) unsafe extern "C" fn ibv_detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_detach_mcast`: a queue pair that exists and a readable GID.
         let (own, gid) = unsafe { (QpObject::of(qp)?, group(gid)?) };
         Ok(own.qp.detach_multicast(gid)?)
     })
@@ -33,6 +33,6 @@ pub(crate) unsafe extern "C" fn ibv_detach_mcast(qp: *mut ibv_qp, gid: *const ib
 /// # Safety
 /// Null, or readable.
 unsafe fn group(gid: *const ibv_gid) -> Result<Gid, Errno> {
-    // SAFETY: the caller's promise; all bytes of a GID are valid.
+    // SAFETY: the contract of `group`: null, or readable; all bytes of a GID are valid.
     unsafe { gid.as_ref().map(|gid| Gid(gid.raw)) }.ok_or(Errno::INVAL)
 }

@@ -17,7 +17,7 @@ pub(crate) type MwObject = Object<ibv_mw, Mw>;
 /// An allocated domain.
 pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, mw_type: c_int) -> *mut ibv_mw {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `alloc_mw`: an allocated domain.
         let own = unsafe { PdObject::of(pd) }?;
         let kind = match mw_type {
             IBV_MW_TYPE_1 => MwType::One,
@@ -25,7 +25,7 @@ pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, mw_type: c_int) -> *mu
             _ => return Err(Errno::INVAL),
         };
         let mw = own.pd.alloc_mw(kind)?;
-        // SAFETY: an allocated domain.
+        // SAFETY: `PdObject::of` found the domain allocated.
         let context = unsafe { (*pd).context };
         let c = ibv_mw { context, pd, rkey: mw.rkey().0, handle: next_handle(), r#type: mw_type };
         Ok(MwObject::leak(c, mw))
@@ -38,7 +38,7 @@ pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, mw_type: c_int) -> *mu
 /// Null, or allocated.
 pub(crate) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `dealloc_mw`: null, or allocated.
         unsafe {
             MwObject::of(mw)?.destroy()?;
             MwObject::free(mw);
@@ -53,21 +53,21 @@ pub(crate) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
 /// A queue pair and a window that exist, and a readable bind.
 pub(crate) unsafe extern "C" fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `bind_mw`: a queue pair and a window that exist, and a readable bind.
         let (own, window, bind) = unsafe {
             (QpObject::whatever_handle(qp)?, MwObject::whatever_handle(mw)?, bind.as_ref().ok_or(Errno::INVAL)?)
         };
         if window.mw_type() != MwType::One {
             return Err(Errno::INVAL);
         }
-        // SAFETY: an existing window.
+        // SAFETY: the contract of `bind_mw`: a window that exists.
         let present = unsafe { (*mw).rkey };
         let next = next_key(present);
         let op = SendOp::Bind(binding(present, next, &bind.bind_info)?);
         let flags = SendFlags::from_bits_truncate(bind.send_flags & !IBV_SEND_INLINE);
         let wr = SendWr { wr_id: bind.wr_id, op, flags, ..blank() };
         own.qp.post_send([wr]).map_err(|failure| Errno::from(failure.error))?;
-        // SAFETY: as above; the verb gives the window its new key.
+        // SAFETY: an existing window; the verb gives the window its new key.
         unsafe { (*mw).rkey = next };
         Ok(())
     })
@@ -86,13 +86,13 @@ pub(crate) unsafe fn bind_op(window: *mut ibv_mw, rkey: u32, info: &ibv_mw_bind_
     if window.is_null() {
         return Err(Errno::INVAL);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `bind_op`: a window that exists, or null.
     Ok(SendOp::Bind(binding(unsafe { (*window).rkey }, rkey, info)?))
 }
 
-/// A bind in the device's words.
+/// A bind as the device takes it.
 pub(crate) fn binding(window: u32, new_rkey: u32, info: &ibv_mw_bind_info) -> Result<BindMw, Errno> {
-    // SAFETY: null or a registered region, as a program must give.
+    // SAFETY: a bind names null or a registered region (`boundary.rs`, Contracts).
     let region = unsafe { info.mr.as_ref() }.map_or(0, |mr| mr.lkey);
     if region == 0 && info.length > 0 {
         return Err(Errno::INVAL);

@@ -20,7 +20,7 @@ use crate::verbs::{
 /// Null, or from a list that was not freed.
 pub(crate) unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_open_device`: null, or from a list that was not freed.
         let listed = unsafe { ListedDevice::hold(device) }?;
         open(SharedState::new(listed)?)
     })
@@ -33,7 +33,7 @@ pub(crate) fn open(shared: Arc<SharedState>) -> Result<*mut ibv_context, Errno> 
     Ok(context::present(own, c))
 }
 
-/// `ibv_close_device(3)`: what was made on the context lives on until the process ends.
+/// `ibv_close_device(3)`: objects made on the context live until the process ends.
 ///
 /// # Safety
 /// Null, or open.
@@ -49,7 +49,7 @@ pub(crate) unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c
     })
 }
 
-/// Everything that programs read of a context.
+/// The structure of a context that programs read.
 fn table(device: &Device, shared: &SharedState) -> verbs_context {
     let mut table = verbs_context::zeroed();
     table.sz = size_of::<verbs_context>();

@@ -7,7 +7,7 @@ use crate::boundary::{Errno, errno};
 use crate::verbs::context::Context;
 use crate::verbs::{address, gid};
 
-/// What a caller of the symbol `ibv_query_port` has room for: the structure as it was when the
+/// The room of a caller of the symbol `ibv_query_port`: the size that the structure had when the
 /// symbol was made.
 const COMPAT_BYTES: usize = 48;
 
@@ -20,11 +20,11 @@ const DISABLED: u8 = 3;
 /// # Safety
 /// An open context and 48 bytes for the answer.
 pub(crate) unsafe extern "C" fn ibv_query_port(context: *mut ibv_context, port: u8, attr: *mut ibv_port_attr) -> c_int {
-    // SAFETY: passed on.
+    // SAFETY: the contract of `ibv_query_port` includes that of `query_port`.
     unsafe { query_port(context, port, attr, COMPAT_BYTES) }
 }
 
-/// `ibv_query_port(3)`, as the header calls it: with what the caller has room for.
+/// `ibv_query_port(3)`, as the header calls it, with the caller's room.
 ///
 /// # Safety
 /// An open context and `room` bytes for the answer.
@@ -35,14 +35,15 @@ pub(crate) unsafe extern "C" fn query_port(
     room: size_t,
 ) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `query_port`: an open context and `room` bytes for the answer.
         let own = unsafe { Context::of(context) }?;
         if port != 1 || attr.is_null() {
             return Err(Errno::INVAL);
         }
         let answer = describe(own);
         let known = room.min(size_of::<ibv_port_attr>());
-        // SAFETY: the caller's promise; what it has room for beyond our structure is zeroed.
+        // SAFETY: the contract of `query_port`: an open context and `room` bytes for the answer; what it has room for
+        // beyond our structure is zeroed.
         unsafe {
             std::ptr::copy_nonoverlapping((&raw const answer).cast::<u8>(), attr.cast::<u8>(), known);
             attr.cast::<u8>().add(known).write_bytes(0, room - known);
@@ -111,7 +112,7 @@ fn speed(mbps: u32) -> Speed {
 /// An open context and a place for the answer.
 pub(crate) unsafe extern "C" fn ibv_query_port_speed(context: *mut ibv_context, port: u32, speed: *mut u64) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_query_port_speed`: an open context and a place for the answer.
         let (own, speed) = unsafe { (Context::of(context)?, speed.as_mut().ok_or(Errno::INVAL)?) };
         if port != 1 {
             return Err(Errno::INVAL);

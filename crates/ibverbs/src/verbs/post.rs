@@ -46,7 +46,7 @@ impl<W, T> PostedList<W, T> {
         PostedList { next: first, at: std::ptr::null_mut(), translate, error: None }
     }
 
-    /// What the verb returns: the errno of the request that was refused, which `bad` names then.
+    /// The verb's result: the errno of the request that was refused, if one was. `bad` is set to that request.
     ///
     /// # Safety
     /// `bad` is null or can be written.
@@ -56,7 +56,7 @@ impl<W, T> PostedList<W, T> {
             (None, Err(failure)) => Errno::from(failure.error),
             (None, Ok(())) => return Ok(()),
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `outcome`: `bad` is null or can be written.
         if let Some(bad) = unsafe { bad.as_mut() } {
             *bad = self.at;
         }
@@ -116,13 +116,13 @@ pub(crate) unsafe extern "C" fn post_send(
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `post_send` (its Safety section).
         let own = unsafe { QpObject::whatever_handle(qp) }?;
         let mut bind = LastBind::default();
         let mut list = PostedList::new(first, |wr: &ibv_send_wr| send_wr(own, wr, &mut bind));
         let posted = own.qp.post_send(&mut list);
         let at = list.at;
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `post_send` (its Safety section).
         let outcome = unsafe { list.outcome(posted, bad) };
         if outcome.is_err() {
             bind.undo(at);
@@ -141,11 +141,11 @@ pub(crate) unsafe extern "C" fn post_recv(
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `post_recv`, which is that of `post_send`.
         let own = unsafe { QpObject::whatever_handle(qp) }?;
         let mut list = PostedList::new(first, recv_wr);
         let posted = own.qp.post_recv(&mut list);
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `post_recv`, which is that of `post_send`.
         unsafe { list.outcome(posted, bad) }
     })
 }
@@ -160,11 +160,11 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `post_srq_recv`, which is that of `post_send`.
         let own = unsafe { SrqObject::whatever_handle(srq) }?;
         let mut list = PostedList::new(first, recv_wr);
         let posted = own.srq.post(&mut list);
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `post_srq_recv`, which is that of `post_send`.
         unsafe { list.outcome(posted, bad) }
     })
 }
@@ -209,8 +209,8 @@ pub(crate) fn wr_is_datagram(own: &QpOwn) -> bool {
     own.qp.qp_type() == device::QpType::Ud
 }
 
-/// Whether a request of UD has the member with the address. The others fail in their turn: their members mean
-/// something else.
+/// True if a request of UD has the union's member with the address. Requests with other opcodes fail later, and
+/// their members mean something else.
 fn names_address(opcode: c_int) -> bool {
     matches!(opcode, IBV_WR_SEND | IBV_WR_SEND_WITH_IMM)
 }
@@ -233,7 +233,7 @@ fn takes_payload(op: &SendOp) -> bool {
 pub(crate) unsafe fn entries<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [ibv_sge], Errno> {
     match usize::try_from(count) {
         Ok(0) => Ok(&[]),
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `entries`: `list` has `count` entries if there are any.
         Ok(count) if !list.is_null() => Ok(unsafe { std::slice::from_raw_parts(list, count) }),
         _ => Err(Errno::INVAL),
     }
@@ -268,25 +268,25 @@ pub(crate) unsafe fn inline(
             return Err(Errno::INVAL);
         }
         if len_bytes > 0 {
-            // SAFETY: the caller's promise.
+            // SAFETY: the contract of `inline`: the pieces can be read.
             bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(start, len_bytes) });
         }
     }
     Ok(bytes)
 }
 
-/// Where a datagram goes.
+/// The destination of a datagram.
 ///
 /// # Safety
 /// Its address handle is null or exists.
 #[inline]
 pub(crate) unsafe fn datagram(ud: &ibv_send_wr_ud) -> Result<UdDestination, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `datagram`: its address handle is null or exists.
     let address = unsafe { AhObject::whatever_handle(ud.ah) }?;
     Ok(UdDestination { address: *address, remote_qpn: Qpn::new(ud.remote_qpn), remote_qkey: QKey(ud.remote_qkey) })
 }
 
-/// What a request does. Each opcode has its member of the union.
+/// The operation of a request. Each opcode has its member of the union.
 #[inline]
 fn operation(wr: &ibv_send_wr, last_bind: &mut LastBind) -> Result<SendOp, Errno> {
     let imm = u32::from_be(wr.imm_data);
@@ -308,9 +308,10 @@ fn operation(wr: &ibv_send_wr, last_bind: &mut LastBind) -> Result<SendOp, Errno
         IBV_WR_ATOMIC_WRITE => SendOp::AtomicWrite(remote),
         IBV_WR_LOCAL_INV => SendOp::LocalInvalidate(RKey(wr.imm_data)),
         IBV_WR_BIND_MW => {
-            // SAFETY: as above; a window that exists, or null, as the program must give.
+            // SAFETY: the members are integers and pointers, valid whatever the program wrote; a window that exists,
+            // or null, as the program must give.
             let op = unsafe { mw::bind_op(wr.extra.bind_mw.mw, wr.extra.bind_mw.rkey, &wr.extra.bind_mw.bind_info) }?;
-            // SAFETY: a window that exists.
+            // SAFETY: `bind_op` accepted the window, so it is not null, and it exists.
             *last_bind = LastBind { wr, key: unsafe { WindowKey::of(wr.extra.bind_mw.mw, &op) } };
             last_bind.key.tell();
             op

@@ -14,29 +14,29 @@ use crate::verbs::qp_object::{QpObject, QpOwn};
 /// # Safety
 /// Null, or created.
 pub(crate) unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
-    // SAFETY: passed on.
+    // SAFETY: the contract of `ibv_destroy_qp` includes that of `QpObject::of`.
     match unsafe { QpObject::of(qp) } {
         Ok(own) if own.qp.is_in_multicast() => errno(|| Err(Errno(libc::EBUSY))),
-        // SAFETY: passed on.
+        // SAFETY: the contract of `ibv_destroy_qp` includes that of `destroy`.
         _ => unsafe { destroy(qp) },
     }
 }
 
-/// Likewise, and it leaves its multicast groups.
+/// Destroys a queue pair, which leaves its multicast groups.
 ///
 /// # Safety
 /// As [`ibv_destroy_qp`].
 pub(crate) unsafe fn destroy(qp: *mut ibv_qp) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `destroy`, which is that of `ibv_destroy_qp`.
         let own = unsafe { QpObject::of(qp) }?;
         if Arc::strong_count(&own.handles) == 1 {
             own.qp.destroy()?;
         }
-        // SAFETY: as above.
+        // SAFETY: the contract of `destroy`, which is that of `ibv_destroy_qp`.
         unsafe { Context::of((*qp).context) }?.forget_qp(own.qp.qpn(), qp);
         own.unacked.wait();
-        // SAFETY: as above.
+        // SAFETY: the contract of `destroy`, which is that of `ibv_destroy_qp`.
         unsafe { Object::<ibv_qp_ex, QpOwn>::free(qp.cast()) };
         Ok(())
     })
@@ -47,7 +47,7 @@ pub(crate) unsafe fn destroy(qp: *mut ibv_qp) -> c_int {
 /// # Safety
 /// Null, or created.
 pub(crate) unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `ibv_qp_to_qp_ex`: null, or created.
     match unsafe { QpObject::whatever_handle(qp) } {
         Ok(own) if own.extended => qp.cast(),
         _ => std::ptr::null_mut(),

@@ -14,14 +14,14 @@ use crate::verbs::qp_object::{QpObject, QpOwn};
 /// A queue pair that exists and readable attributes.
 pub(crate) unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_modify_qp`: a queue pair that exists and readable attributes.
         let (own, context, attr) = unsafe {
             let own = QpObject::of(qp)?;
             (own, Context::of((*qp).context)?, attr.as_ref().ok_or(Errno::INVAL)?)
         };
-        let mask = AttrMask::from_bits(mask as u32).ok_or(Errno::INVAL)? - unheeded(own.qp.qp_type());
+        let mask = AttrMask::from_bits(mask as u32).ok_or(Errno::INVAL)? - unused_attributes(own.qp.qp_type());
         let wanted = wanted(context, attr, mask)?;
-        // SAFETY: as above.
+        // SAFETY: the contract of `ibv_modify_qp`: a queue pair that exists and readable attributes.
         unsafe { apply(qp, &wanted, mask) }
     })
 }
@@ -31,18 +31,18 @@ pub(crate) unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp
 /// # Safety
 /// A queue pair that exists.
 pub(crate) unsafe fn apply(qp: *mut ibv_qp, wanted: &QpAttr, mask: AttrMask) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `apply`: a queue pair that exists.
     unsafe {
         let own = QpObject::of(qp)?;
-        own.qp.modify(wanted, mask - unheeded(own.qp.qp_type()))?;
+        own.qp.modify(wanted, mask - unused_attributes(own.qp.qp_type()))?;
         (&raw mut (*qp).state).write(own.qp.state() as c_int);
     }
     Ok(())
 }
 
-/// Attributes that one end of an XRC connection has no use for and programs name all the same; the
-/// kernel drops them before it looks (`modify_qp_mask`).
-fn unheeded(qp_type: QpType) -> AttrMask {
+/// Attributes that one end of an XRC connection does not use, though programs name them. The
+/// kernel drops them before its checks (`modify_qp_mask`).
+fn unused_attributes(qp_type: QpType) -> AttrMask {
     match qp_type {
         QpType::XrcSend => AttrMask::MAX_DEST_RD_ATOMIC | AttrMask::MIN_RNR_TIMER,
         QpType::XrcRecv => AttrMask::MAX_QP_RD_ATOMIC | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY,
@@ -50,7 +50,7 @@ fn unheeded(qp_type: QpType) -> AttrMask {
     }
 }
 
-/// The attributes that the mask names, in the device's words.
+/// The attributes that the mask names, as the device takes them.
 fn wanted(context: &Context, attr: &ibv_qp_attr, mask: AttrMask) -> Result<QpAttr, Errno> {
     let mut wanted = QpAttr::default();
     if mask.contains(AttrMask::STATE) {
@@ -60,14 +60,14 @@ fn wanted(context: &Context, attr: &ibv_qp_attr, mask: AttrMask) -> Result<QpAtt
         wanted.current_state = state(attr.cur_qp_state)?;
     }
     if mask.contains(AttrMask::ACCESS_FLAGS) {
-        // What is about regions only means nothing for a queue pair.
+        // Flags of regions mean nothing for a queue pair.
         wanted.access = Access::from_bits_truncate(attr.qp_access_flags);
     }
     if mask.contains(AttrMask::AV) {
         wanted.address = address::vector(context, &attr.ah_attr)?;
     }
     if mask.contains(AttrMask::PATH_MTU) {
-        // Up to the port's maximum, as rxe and mlx5 have it: packets are no longer than the port carries.
+        // Up to the port's maximum, as with rxe and mlx5: a port carries no longer packets.
         wanted.path_mtu = mtu(attr.path_mtu)?;
     }
     if mask.contains(AttrMask::DEST_QPN) {
@@ -105,7 +105,7 @@ fn mtu(number: c_int) -> Result<Mtu, Errno> {
     Mtu::ALL.into_iter().find(|mtu| *mtu as c_int == number).ok_or(Errno::INVAL)
 }
 
-/// `ibv_query_qp(3)`. The mask is a hint: everything is told.
+/// `ibv_query_qp(3)`. The mask is a hint: all attributes are reported.
 ///
 /// # Safety
 /// A queue pair that exists, and places for the answer.
@@ -116,7 +116,7 @@ pub(crate) unsafe extern "C" fn ibv_query_qp(
     init: *mut ibv_qp_init_attr,
 ) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_query_qp`: a queue pair that exists, and places for the answer.
         unsafe {
             let own = QpObject::of(qp)?;
             let context = Context::of((*qp).context)?;

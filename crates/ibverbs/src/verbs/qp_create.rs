@@ -23,18 +23,18 @@ use crate::verbs::xrc::XrcdObject;
 /// An allocated domain; attributes to read, whose sizes are written.
 pub(crate) unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_create_qp`: an allocated domain; attributes to read, whose sizes are written.
         let (context, attr) = unsafe {
             PdObject::of(pd)?;
             ((*pd).context, attr.as_mut().ok_or(Errno::INVAL)?)
         };
         if attr.qp_type == IBV_QPT_XRC_RECV {
-            // It belongs to an XRC domain, which only the extended verb can name.
+            // Such a queue pair belongs to an XRC domain, which only the extended verb can name.
             return Err(Errno::INVAL);
         }
         let mut wanted = QpRequest::of(attr);
         wanted.pd = pd;
-        // SAFETY: passed on.
+        // SAFETY: the contract of `ibv_create_qp` includes that of `create`.
         let qp = unsafe { create(context, &wanted) }?;
         attr.cap = wanted.granted();
         Ok(qp)
@@ -55,13 +55,13 @@ const KNOWN_ATTRIBUTES: u32 = IBV_QP_INIT_ATTR_PD
 /// An open context; attributes to read, whose sizes are written.
 pub(crate) unsafe extern "C" fn create_qp_ex(context: *mut ibv_context, attr: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `create_qp_ex`: an open context; attributes to read, whose sizes are written.
         let attr = unsafe {
             Context::of(context)?;
             attr.as_mut().ok_or(Errno::INVAL)?
         };
         let wanted = QpRequest::of_extended(attr)?;
-        // SAFETY: passed on.
+        // SAFETY: the contract of `create_qp_ex` includes that of `create`.
         let qp = unsafe { create(context, &wanted) }?;
         attr.cap = wanted.granted();
         Ok(qp)
@@ -166,17 +166,17 @@ impl QpRequest {
 /// # Safety
 /// An open context, and objects that exist.
 unsafe fn create(context: *mut ibv_context, wanted: &QpRequest) -> Result<*mut ibv_qp, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `create`: an open context, and objects that exist.
     let own = unsafe { Context::of(context) }?;
     let qp_type = wanted.service()?;
     let qp = match qp_type {
         QpType::XrcRecv => {
-            // SAFETY: the caller's promise.
+            // SAFETY: the contract of `create`: an open context, and objects that exist.
             let (xrcd, its) = unsafe { (XrcdObject::of(wanted.xrcd)?, (*wanted.xrcd).context) };
             context::same(its, context)?;
             own.device.create_xrc_recv_qp(&xrcd.xrcd)?
         }
-        // SAFETY: passed on.
+        // SAFETY: the contract of `create` includes that of `with_queues`.
         _ => unsafe { with_queues(own, context, wanted, qp_type) }?,
     };
     if wanted.blocks_own_multicast {
@@ -206,19 +206,19 @@ unsafe fn with_queues(
     wanted: &QpRequest,
     qp_type: QpType,
 ) -> Result<device::Qp, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `with_queues`, which is that of `create`.
     let (pd, send_cq) = unsafe { (PdObject::of(wanted.pd)?, queue(context, wanted.plain.send_cq)?) };
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `with_queues`, which is that of `create`.
     context::same(unsafe { (*wanted.pd).context }, context)?;
     let recv_cq = match qp_type {
         QpType::XrcSend => send_cq,
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `with_queues`, which is that of `create`.
         _ => unsafe { queue(context, wanted.plain.recv_cq) }?,
     };
     let srq: Option<&Srq> = match wanted.plain.srq.is_null() || qp_type == QpType::XrcSend {
         true => None,
         false => {
-            // SAFETY: the caller's promise.
+            // SAFETY: the contract of `with_queues`, which is that of `create`.
             let (srq, its) = unsafe { (SrqObject::of(wanted.plain.srq)?, (*wanted.plain.srq).context) };
             context::same(its, context)?;
             Some(&srq.srq)
@@ -234,7 +234,7 @@ unsafe fn with_queues(
 /// # Safety
 /// Null, or created.
 unsafe fn queue<'a>(context: *mut ibv_context, cq: *mut ibv_cq) -> Result<&'a Cq, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `queue`: null, or created.
     unsafe {
         let own = CqObject::of(cq)?;
         context::same((*cq).context, context)?;

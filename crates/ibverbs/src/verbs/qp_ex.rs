@@ -75,7 +75,7 @@ type QpExObject = Object<ibv_qp_ex, QpOwn>;
 /// A queue pair that exists, between `wr_start` and `wr_complete` or `wr_abort`, on one thread.
 #[inline]
 unsafe fn building<'a>(qp: *mut ibv_qp_ex) -> Option<(&'a QpOwn, &'a mut WrList)> {
-    // SAFETY: the caller's promise; the lock is held by this thread since `wr_start`.
+    // SAFETY: the contract of `building` (its Safety section); the lock is held by this thread since `wr_start`.
     unsafe {
         let own = QpExObject::whatever_handle(qp).ok()?;
         Some((own, &mut *own.builder.list.get()))
@@ -86,7 +86,7 @@ unsafe fn building<'a>(qp: *mut ibv_qp_ex) -> Option<(&'a QpOwn, &'a mut WrList)
 /// A queue pair that exists.
 unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
     otherwise((), || {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `wr_start`: a queue pair that exists.
         if let Ok(own) = unsafe { QpExObject::whatever_handle(qp) } {
             own.builder.lock.lock();
         }
@@ -97,7 +97,7 @@ unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
 /// After `wr_start`.
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `wr_complete`: after `wr_start`.
         let (own, list) = unsafe { building(qp) }.ok_or(Errno::INVAL)?;
         let result = list.post(&own.qp);
         list.clear();
@@ -111,7 +111,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
 /// After `wr_start`.
 unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
     otherwise((), || {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `wr_abort`: after `wr_start`.
         if let Some((own, list)) = unsafe { building(qp) } {
             list.clear();
             // SAFETY: locked by `wr_start`.
@@ -127,7 +127,7 @@ unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
 #[inline]
 unsafe fn begin(qp: *mut ibv_qp_ex, op: Result<SendOp, Errno>) {
     otherwise((), || {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `begin`, which is that of `building`.
         let (Some((_, list)), wr_id, flags) = (unsafe { (building(qp), (*qp).wr_id, (*qp).wr_flags) }) else { return };
         match op {
             Ok(op) => {
@@ -146,10 +146,10 @@ unsafe fn begin(qp: *mut ibv_qp_ex, op: Result<SendOp, Errno>) {
 #[inline]
 unsafe fn set(qp: *mut ibv_qp_ex, setter: impl FnOnce(&QpOwn, &mut SendWr) -> Result<(), Errno>) {
     otherwise((), || {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `set`, which is that of `building`.
         let Some((own, list)) = (unsafe { building(qp) }) else { return };
         let result = match list.requests.last_mut() {
-            // Its bytes came with it; programs that set a list all the same mean them.
+            // The request has its bytes already; a list that a program sets in addition names the same bytes.
             Some(SendWr { op: SendOp::AtomicWrite(_), payload: Payload::Inline(_), .. }) => Ok(()),
             Some(request) => setter(own, request),
             None => Err(Errno::INVAL),
@@ -172,7 +172,7 @@ macro_rules! requests {
             /// # Safety
             /// After `wr_start`, on the same thread.
             unsafe extern "C" fn $name(qp: *mut ibv_qp_ex, $($argument: $type),*) {
-                // SAFETY: passed on.
+                // SAFETY: the contract of the generated function includes that of `begin`.
                 unsafe { begin(qp, $op) }
             }
         )+
@@ -201,7 +201,7 @@ requests! {
 /// # Safety
 /// After `wr_start`, on the same thread; eight bytes to read.
 unsafe extern "C" fn wr_atomic_write(qp: *mut ibv_qp_ex, rkey: u32, addr: u64, bytes: *const c_void) {
-    // SAFETY: passed on.
+    // SAFETY: the contract of `wr_atomic_write` includes that of `is_null`.
     unsafe {
         if bytes.is_null() {
             return begin(qp, Err(Errno::INVAL));
@@ -230,7 +230,7 @@ fn flush(rkey: u32, addr: u64, length: size_t, kind: u8, level: u8) -> Result<Se
 /// # Safety
 /// After `wr_start`, on the same thread; a window that exists until the list is posted or dropped, and a readable bind.
 unsafe extern "C" fn wr_bind_mw(qp: *mut ibv_qp_ex, window: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of `wr_bind_mw` (its Safety section).
     unsafe {
         let op = info.as_ref().ok_or(Errno::INVAL).and_then(|info| mw::bind_op(window, rkey, info));
         if let (Ok(op), Some((_, list))) = (&op, building(qp)) {
@@ -243,7 +243,7 @@ unsafe extern "C" fn wr_bind_mw(qp: *mut ibv_qp_ex, window: *mut ibv_mw, rkey: u
 /// # Safety
 /// After `wr_start`, on the same thread; an address handle that exists.
 unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, remote_qpn: u32, remote_qkey: u32) {
-    // SAFETY: passed on.
+    // SAFETY: the contract of `wr_set_ud_addr` includes that of `set`.
     unsafe {
         set(qp, |_, request| {
             request.datagram = Some(Box::new(post::datagram(&ibv_send_wr_ud { ah, remote_qpn, remote_qkey })?));
@@ -255,7 +255,7 @@ unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, remote_
 /// # Safety
 /// After `wr_start`, on the same thread.
 unsafe extern "C" fn wr_set_xrc_srqn(qp: *mut ibv_qp_ex, remote_srqn: u32) {
-    // SAFETY: passed on.
+    // SAFETY: the contract of `wr_set_xrc_srqn` includes that of `set`.
     unsafe {
         set(qp, |_, request| {
             request.xrc_srq = Some(remote_srqn);
@@ -267,7 +267,7 @@ unsafe extern "C" fn wr_set_xrc_srqn(qp: *mut ibv_qp_ex, remote_srqn: u32) {
 /// # Safety
 /// After `wr_start`, on the same thread; the bytes can be read.
 unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut c_void, length: size_t) {
-    // SAFETY: passed on.
+    // SAFETY: the contract of `wr_set_inline_data` includes that of `set`.
     unsafe {
         set(qp, |own, request| {
             request.payload = Payload::Inline(post::inline(own, std::iter::once((addr.cast_const().cast(), length)))?);
@@ -279,7 +279,7 @@ unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut c_void, l
 /// # Safety
 /// After `wr_start`, on the same thread; the list and its bytes can be read.
 unsafe extern "C" fn wr_set_inline_data_list(qp: *mut ibv_qp_ex, count: size_t, list: *const ibv_data_buf) {
-    // SAFETY: passed on.
+    // SAFETY: the contract of `wr_set_inline_data_list` includes that of `set`.
     unsafe {
         set(qp, |own, request| {
             if list.is_null() && count > 0 {
@@ -296,14 +296,14 @@ unsafe extern "C" fn wr_set_inline_data_list(qp: *mut ibv_qp_ex, count: size_t, 
 /// # Safety
 /// After `wr_start`, on the same thread.
 unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {
-    // SAFETY: passed on.
+    // SAFETY: the contract of `wr_set_sge` includes that of `set`.
     unsafe { set(qp, |own, request| set_list(own, request, std::iter::once(ibv_sge { addr, length, lkey }))) };
 }
 
 /// # Safety
 /// After `wr_start`, on the same thread; the list can be read.
 unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: size_t, list: *const ibv_sge) {
-    // SAFETY: passed on.
+    // SAFETY: the contract of `wr_set_sge_list` includes that of `set`.
     unsafe {
         set(qp, |own, request| {
             let count = c_int::try_from(count).map_err(|_| Errno::INVAL)?;

@@ -10,7 +10,7 @@ use crate::object::Object;
 use crate::verbs::unacked::Unacked;
 use crate::verbs::wr_builder::WrBuilder;
 
-/// What belongs to a queue pair.
+/// Our part of a queue pair.
 pub(crate) struct QpOwn {
     pub(crate) qp: Qp,
     pub(crate) caps: QpCaps,
@@ -18,7 +18,7 @@ pub(crate) struct QpOwn {
     pub(crate) unacked: Unacked,
     /// The list that `ibv_wr_*` builds.
     pub(crate) builder: WrBuilder,
-    /// It was made with operations for `ibv_wr_*`, so it may be used as extended.
+    /// The program asked for the operations of `ibv_wr_*`, so it may use the extended structure.
     pub(crate) extended: bool,
     /// Shared by all handles of it (`ibv_open_qp`): the last one destroys it.
     pub(crate) handles: Arc<()>,
@@ -33,17 +33,17 @@ impl QpObject {
     /// Null, or created.
     #[inline]
     pub(crate) unsafe fn of<'a>(qp: *mut ibv_qp) -> Result<&'a QpOwn, Errno> {
-        // SAFETY: the caller's promise; `ibv_qp_ex` begins with an `ibv_qp`.
+        // SAFETY: the contract of `of`: null, or created; `ibv_qp_ex` begins with an `ibv_qp`.
         unsafe { Object::<ibv_qp_ex, QpOwn>::of(qp.cast()) }
     }
 
-    /// For what a driver does without the kernel.
+    /// For calls that a driver serves without the kernel.
     ///
     /// # Safety
     /// As [`of`](Self::of).
     #[inline]
     pub(crate) unsafe fn whatever_handle<'a>(qp: *mut ibv_qp) -> Result<&'a QpOwn, Errno> {
-        // SAFETY: the caller's promise, as above.
+        // SAFETY: the contract of `whatever_handle`, which is that of `of`. The extended structure begins with the plain one.
         unsafe { Object::<ibv_qp_ex, QpOwn>::whatever_handle(qp.cast()) }
     }
 }

@@ -1,4 +1,4 @@
-//! What the device can do, told honestly.
+//! The device's capabilities and limits.
 
 use device::{DeviceInfo, Limits, monotonic_ns};
 
@@ -13,7 +13,7 @@ const VENDOR_PART_ID: u32 = 1;
 const FIRMWARE: &str = env!("CARGO_PKG_VERSION");
 /// Timestamps are nanoseconds.
 const CLOCK_KHZ: u64 = 1_000_000;
-/// Acknowledges take up to about a millisecond: 4.096 µs · 2^8.
+/// ACKs take up to about a millisecond: 4.096 µs · 2^8.
 const ACK_DELAY: u8 = 8;
 
 const ODP_RC: u32 = IBV_ODP_SUPPORT_SEND
@@ -33,14 +33,14 @@ const ODP_UD: u32 = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPOR
 /// An open context and a place for the answer.
 pub(crate) unsafe extern "C" fn ibv_query_device(context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_query_device`: an open context and a place for the answer.
         let (own, attr) = unsafe { (Context::of(context)?, attr.as_mut().ok_or(Errno::INVAL)?) };
         *attr = basic(&own.device.info(), &own.device.limits());
         Ok(())
     })
 }
 
-/// `ibv_query_device_ex(3)`, with what the caller has room for.
+/// `ibv_query_device_ex(3)`, with the caller's room.
 ///
 /// # Safety
 /// An open context, readable input or null, and `room` bytes for the answer.
@@ -51,14 +51,15 @@ pub(crate) unsafe extern "C" fn query_device_ex(
     room: size_t,
 ) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `query_device_ex` (its Safety section).
         let (own, input) = unsafe { (Context::of(context)?, input.as_ref()) };
         if input.is_some_and(|input| input.comp_mask != 0) || attr.is_null() || room < size_of::<ibv_device_attr>() {
             return Err(Errno::INVAL);
         }
         let answer = extended(own);
         let known = room.min(size_of::<ibv_device_attr_ex>());
-        // SAFETY: the caller's promise; what it has room for beyond our structure is zeroed.
+        // SAFETY: the contract of `query_device_ex` (its Safety section); what it has room for beyond our structure
+        // is zeroed.
         unsafe {
             std::ptr::copy_nonoverlapping((&raw const answer).cast::<u8>(), attr.cast::<u8>(), known);
             attr.cast::<u8>().add(known).write_bytes(0, room - known);
@@ -138,7 +139,7 @@ fn extended(own: &Context) -> ibv_device_attr_ex {
 /// An open context and values to read and write.
 pub(crate) unsafe extern "C" fn query_rt_values(context: *mut ibv_context, values: *mut ibv_values_ex) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `query_rt_values`: an open context and values to read and write.
         let values = unsafe {
             Context::of(context)?;
             values.as_mut().ok_or(Errno::INVAL)?

@@ -1,4 +1,4 @@
-//! Verbs that cannot exist in software here, refused as their man pages say.
+//! Verbs that this software device does not have, refused as their man pages say.
 
 use crate::abi::*;
 use crate::boundary::{Errno, set_errno};
@@ -15,7 +15,7 @@ macro_rules! refused {
     };
 }
 
-// Where no argument is named, the function does not look at those it gets: the caller keeps them where it put them.
+// A function without named arguments ignores those that it gets; in C's calling convention the caller removes them.
 refused! {
     /// `ibv_reg_dmabuf_mr(3)`: memory of other devices cannot be reached by copying.
     ibv_reg_dmabuf_mr() -> *mut ibv_mr = std::ptr::null_mut();

@@ -11,7 +11,7 @@ use crate::boundary::Errno;
 use crate::device_list::ListedDevice;
 use crate::object::ObjectPointer;
 
-/// What contexts share that were opened or imported one from the other.
+/// The state that a context shares with those imported from it.
 pub(crate) struct SharedState {
     pub(crate) listed: Arc<ListedDevice>,
     fd: OwnedFd,
@@ -67,7 +67,7 @@ pub(crate) fn file_id(fd: c_int) -> Result<FileId, Errno> {
 
 impl SharedState {
     pub(crate) fn new(listed: Arc<ListedDevice>) -> Result<Arc<SharedState>, Errno> {
-        // SAFETY: a name, and a flag.
+        // SAFETY: the call takes a string and a flag.
         let fd = unsafe { libc::memfd_create(c"longarm-context".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
             return Err(Errno::last());
@@ -95,9 +95,9 @@ impl SharedState {
     /// Makes an object known.
     ///
     /// # Safety
-    /// It exists until it is [withdrawn](Self::withdraw).
+    /// The object exists until it is [withdrawn](Self::withdraw).
     pub(crate) unsafe fn offer<T: Shareable>(&self, object: *mut T) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `offer`: it exists until it is [withdrawn](Self::withdraw).
         let handle = unsafe { &*object }.handle();
         T::place(&mut self.objects.lock()).insert(handle, ObjectPointer(object));
     }

@@ -18,7 +18,7 @@ use crate::verbs::xrc::XrcdObject;
 /// An allocated domain; attributes to read, whose sizes are written.
 pub(crate) unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_create_srq`: an allocated domain; attributes to read, whose sizes are written.
         let (own, attr) = unsafe { (PdObject::of(pd)?, attr.as_ref().ok_or(Errno::INVAL)?) };
         check(&attr.attr)?;
         // SAFETY: an allocated domain and its context.
@@ -70,23 +70,23 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
     attr: *mut ibv_srq_init_attr_ex,
 ) -> *mut ibv_srq {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `create_srq_ex`: an open context and readable attributes.
         let (own, attr) = unsafe { (Context::of(context)?, attr.as_ref().ok_or(Errno::INVAL)?) };
         let has = |flag| attr.comp_mask & flag != 0;
         if attr.comp_mask & !KNOWN_ATTRIBUTES != 0 || !has(IBV_SRQ_INIT_ATTR_PD) {
             return Err(Errno::INVAL);
         }
         check(&attr.attr)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `create_srq_ex`: an open context and readable attributes.
         let (pd, its) = unsafe { (PdObject::of(attr.pd)?, (*attr.pd).context) };
         context::same(its, context)?;
         let ibv_srq_attr { max_wr, max_sge, .. } = attr.attr;
         let srq = match if has(IBV_SRQ_INIT_ATTR_TYPE) { attr.srq_type } else { IBV_SRQT_BASIC } {
             IBV_SRQT_BASIC => own.device.create_srq(&pd.pd, max_wr, max_sge, 0)?,
             IBV_SRQT_XRC if has(IBV_SRQ_INIT_ATTR_XRCD) && has(IBV_SRQ_INIT_ATTR_CQ) => {
-                // SAFETY: the caller's promise.
+                // SAFETY: the contract of `create_srq_ex`: an open context and readable attributes.
                 let (xrcd, cq) = unsafe { (XrcdObject::of(attr.xrcd)?, CqObject::of(attr.cq)?) };
-                // SAFETY: likewise.
+                // SAFETY: the contract of `create_srq_ex`: an open context and readable attributes.
                 for its in unsafe { [(*attr.xrcd).context, (*attr.cq).context] } {
                     context::same(its, context)?;
                 }
@@ -105,7 +105,7 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
 /// A queue that exists and readable attributes.
 pub(crate) unsafe extern "C" fn ibv_modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_modify_srq`: a queue that exists and readable attributes.
         let (own, attr) = unsafe { (SrqObject::of(srq)?, attr.as_ref().ok_or(Errno::INVAL)?) };
         if mask & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0 {
             return Err(Errno::INVAL);
@@ -127,7 +127,7 @@ pub(crate) unsafe extern "C" fn ibv_modify_srq(srq: *mut ibv_srq, attr: *mut ibv
 /// A queue that exists and a place for the answer.
 pub(crate) unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_query_srq`: a queue that exists and a place for the answer.
         let (own, attr) = unsafe { (SrqObject::of(srq)?, attr.as_mut().ok_or(Errno::INVAL)?) };
         let is = own.srq.query();
         *attr = ibv_srq_attr { max_wr: is.max_wr, max_sge: is.max_sge, srq_limit: is.limit };
@@ -135,16 +135,16 @@ pub(crate) unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_
     })
 }
 
-/// `ibv_destroy_srq(3)`: EBUSY while queue pairs use it; waits for acknowledges.
+/// `ibv_destroy_srq(3)`: EBUSY while queue pairs use it; waits until fetched events are acknowledged.
 ///
 /// # Safety
 /// Null, or created.
 pub(crate) unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_destroy_srq`: null, or created.
         let own = unsafe { SrqObject::of(srq) }?;
         own.srq.destroy()?;
-        // SAFETY: as above.
+        // SAFETY: the contract of `ibv_destroy_srq`: null, or created.
         unsafe {
             Context::of((*srq).context)?.forget_srq(own.srq.id());
             own.unacked.wait();
@@ -160,7 +160,7 @@ pub(crate) unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
 /// A queue that exists and a place for the answer.
 pub(crate) unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `get_srq_num`: a queue that exists and a place for the answer.
         let (own, place) = unsafe { (SrqObject::of(srq)?, number.as_mut().ok_or(Errno::INVAL)?) };
         *place = own.srq.number().ok_or(Errno::NOT_SUPPORTED)?;
         Ok(())

@@ -6,7 +6,7 @@ use crate::abi::*;
 use crate::object::Object;
 use crate::verbs::unacked::Unacked;
 
-/// What belongs to a shared receive queue.
+/// Our part of a shared receive queue.
 pub(crate) struct SrqOwn {
     pub(crate) srq: Srq,
     pub(crate) unacked: Unacked,

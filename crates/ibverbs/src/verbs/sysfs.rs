@@ -1,4 +1,4 @@
-//! Where programs find the device's files.
+//! The place of the device's files.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::io::Read;
@@ -13,7 +13,7 @@ use crate::boundary::{Errno, minus_one, set_errno};
 
 /// Names a generated tree, for programs that run without one at the usual place.
 const SYSFS: &str = "LONGARM_SYSFS";
-/// What rdma-core takes.
+/// The variable of rdma-core.
 const SYSFS_OF_RDMA_CORE: &str = "SYSFS_PATH";
 
 fn path() -> &'static CString {
@@ -49,10 +49,11 @@ pub(crate) unsafe extern "C" fn ibv_read_sysfs_file(
         if dir.is_null() || file.is_null() || (buf.is_null() && size > 0) {
             return Err(Errno::INVAL);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `ibv_read_sysfs_file`: two strings, and `size` bytes to write.
         let (dir, file) = unsafe { (CStr::from_ptr(dir), CStr::from_ptr(file)) };
         let path = Path::new(OsStr::from_bytes(dir.to_bytes())).join(OsStr::from_bytes(file.to_bytes()));
-        // SAFETY: the caller's promise; made initialised first.
+        // SAFETY: the contract of `ibv_read_sysfs_file`: two strings, and `size` bytes to write; made initialised
+        // first.
         let buffer = unsafe {
             buf.write_bytes(0, size);
             std::slice::from_raw_parts_mut(buf.cast::<u8>(), size)

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use crate::abi::c_int;
 use crate::boundary::{Errno, minus_one, set_errno};
 
-/// What an attempt to get an event ends with.
+/// The outcome of an attempt to get an event.
 pub(crate) enum Attempt {
     /// The caller has its event.
     Done,
@@ -13,7 +13,7 @@ pub(crate) enum Attempt {
     WaitAt(RawFd),
 }
 
-/// Makes a descriptor one that blocks, as programs expect it: they set `O_NONBLOCK` themselves.
+/// Makes a descriptor blocking, as programs expect it: they set `O_NONBLOCK` themselves.
 pub(crate) fn make_blocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: a descriptor that is open while it is borrowed.
     let done = unsafe {
@@ -44,8 +44,8 @@ pub(crate) fn until(attempt: impl Fn() -> Result<Attempt, Errno> + Copy) -> c_in
     }
 }
 
-/// Waits until the descriptor is readable. `EAGAIN` at once if the program has set it not to block,
-/// `EINTR` if a signal came whose handler wants system calls interrupted. Nobody is cancelled here.
+/// Waits until the descriptor is readable: `EAGAIN` immediately if the program has made it non-blocking,
+/// `EINTR` after a signal whose handler interrupts system calls. This is no cancellation point.
 pub(crate) fn readable(fd: RawFd) -> Result<(), Errno> {
     wait(fd, poll_uncancelled)
 }
@@ -53,7 +53,7 @@ pub(crate) fn readable(fd: RawFd) -> Result<(), Errno> {
 /// Waits for the end of the process.
 pub(crate) fn for_ever() -> ! {
     loop {
-        // SAFETY: no entries.
+        // SAFETY: no entries, so nothing is read.
         unsafe { poll_uncancelled(std::ptr::null_mut(), 0, -1) };
     }
 }
@@ -65,7 +65,7 @@ unsafe extern "C-unwind" {
     fn poll(entries: *mut libc::pollfd, count: libc::nfds_t, timeout_ms: c_int) -> c_int;
 }
 
-/// `poll(2)` without the point of cancellation, and without a timeout.
+/// `poll(2)` without a cancellation point, and without a timeout.
 unsafe extern "C-unwind" fn poll_uncancelled(entries: *mut libc::pollfd, count: libc::nfds_t, _: c_int) -> c_int {
     let (no_timeout, same_signals) = (std::ptr::null::<libc::timespec>(), std::ptr::null::<libc::sigset_t>());
     // SAFETY: the caller's entries, and what the call allows to be null.
@@ -83,7 +83,7 @@ fn wait(fd: RawFd, poll: Poll) -> Result<(), Errno> {
     }
     loop {
         let mut entry = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry, ours.
+        // SAFETY: one entry, which lives on this stack.
         if unsafe { poll(&raw mut entry, 1, -1) } >= 0 {
             return Ok(());
         }
@@ -94,14 +94,14 @@ fn wait(fd: RawFd, poll: Poll) -> Result<(), Errno> {
     }
 }
 
-/// Whether some handler was installed without SA_RESTART. `poll(2)` is always interrupted; the
-/// `read(2)` that programs know from rdma-core only by such handlers.
+/// True if a handler was installed without SA_RESTART. Every handler interrupts `poll(2)`, but only such handlers
+/// interrupt the `read(2)` of rdma-core.
 fn signals_interrupt() -> bool {
     (1..=libc::SIGRTMAX()).any(handler_interrupts)
 }
 
 fn handler_interrupts(signal: c_int) -> bool {
-    // SAFETY: only asks; a zeroed sigaction is one.
+    // SAFETY: the call only writes to `action`; a zeroed `sigaction` is valid.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0

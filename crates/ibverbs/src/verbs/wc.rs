@@ -1,4 +1,4 @@
-//! Completions in C's words.
+//! Completions as C's structure.
 
 use device::Completion;
 

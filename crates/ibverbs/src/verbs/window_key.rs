@@ -22,7 +22,7 @@ impl WindowKey {
     /// # Safety
     /// A window that exists for as long as this is used.
     pub(crate) unsafe fn of(window: *mut ibv_mw, op: &SendOp) -> WindowKey {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `of`: a window that exists for as long as this is used.
         let (before, kind) = unsafe { ((*window).rkey, (*window).r#type) };
         match op {
             SendOp::Bind(bind) if kind == IBV_MW_TYPE_2 => WindowKey { window, before, after: bind.bound_rkey().0 },
@@ -40,7 +40,7 @@ impl WindowKey {
 
     fn write(&self, rkey: u32) {
         if !self.window.is_null() {
-            // SAFETY: it exists, as whoever made this has promised.
+            // SAFETY: the contract of `WindowKey::of`: the window exists as long as its key is used.
             unsafe { (&raw mut (*self.window).rkey).write(rkey) };
         }
     }

@@ -16,7 +16,7 @@ use crate::verbs::shared::{FileId, file_id};
 use crate::verbs::unacked::Unacked;
 use crate::verbs::wr_builder::WrBuilder;
 
-/// What belongs to an XRC domain's handle. Handles opened on one file share the domain.
+/// Our part of an XRC domain's handle. Handles opened on one file share the domain.
 pub(crate) struct XrcdOwn {
     pub(crate) xrcd: Arc<Xrcd>,
     file: Option<FileId>,
@@ -34,7 +34,7 @@ static BY_FILE: Mutex<Option<HashMap<FileId, Arc<Xrcd>>>> = Mutex::new(None);
 /// An open context and readable attributes.
 pub(crate) unsafe extern "C" fn open_xrcd(context: *mut ibv_context, attr: *mut ibv_xrcd_init_attr) -> *mut ibv_xrcd {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `open_xrcd`: an open context and readable attributes.
         let (own, attr) = unsafe { (Context::of(context)?, attr.as_ref().ok_or(Errno::INVAL)?) };
         let needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
         if attr.comp_mask != needed || attr.oflags & !(libc::O_CREAT | libc::O_EXCL) != 0 {
@@ -71,7 +71,7 @@ fn of_file(own: &Context, file: FileId, oflags: c_int) -> Result<XrcdOwn, Errno>
 /// Null, or open.
 pub(crate) unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
     errno(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `close_xrcd`: null, or open.
         let own = unsafe { XrcdObject::of(xrcd) }?;
         let mut known = BY_FILE.lock();
         // The table of files holds one more.
@@ -82,7 +82,7 @@ pub(crate) unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
                 known.remove(&file);
             }
         }
-        // SAFETY: as above.
+        // SAFETY: the contract of `close_xrcd`: null, or open.
         unsafe { XrcdObject::free(xrcd) };
         Ok(())
     })
@@ -96,7 +96,7 @@ const OPEN_NEEDED: u32 = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_O
 /// An open context and readable attributes.
 pub(crate) unsafe extern "C" fn open_qp(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp {
     pointer(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `open_qp`: an open context and readable attributes.
         let (own, attr) = unsafe { (Context::of(context)?, attr.as_ref().ok_or(Errno::INVAL)?) };
         let known = OPEN_NEEDED | IBV_QP_OPEN_ATTR_CONTEXT;
         if attr.comp_mask & OPEN_NEEDED != OPEN_NEEDED || attr.comp_mask & !known != 0 {
@@ -105,7 +105,7 @@ pub(crate) unsafe extern "C" fn open_qp(context: *mut ibv_context, attr: *mut ib
         if attr.qp_type != IBV_QPT_XRC_RECV {
             return Err(Errno::INVAL);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of `open_qp`: an open context and readable attributes.
         unsafe { XrcdObject::of(attr.xrcd) }?;
         let (qp, handles) = target(own, attr.qp_num)?;
         let qp_context = match attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT {
@@ -120,7 +120,7 @@ pub(crate) unsafe extern "C" fn open_qp(context: *mut ibv_context, attr: *mut ib
 fn target(own: &Context, qp_num: u32) -> Result<(Qp, Arc<()>), Errno> {
     let targets = own.targets.lock();
     let found = targets.qps.get(&Qpn::new(qp_num)).ok_or(Errno::INVAL)?;
-    // SAFETY: it lives while it is in the table.
+    // SAFETY: an object exists while the table of event targets knows it; its lock is held.
     let own = unsafe { QpObject::whatever_handle(found.0) }?;
     if own.qp.qp_type() == device::QpType::XrcRecv {
         Ok((own.qp.clone(), own.handles.clone()))
