@@ -22,9 +22,9 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 use self::core::Core;
 use crate::errno::{Errno, Result};
 use crate::protocol::datagram::Inquiry;
-use crate::service;
+use crate::rdma_options::{RDMA_INLINE, RDMA_RQSIZE, RDMA_SQSIZE, SOL_RDMA};
+use crate::service::{self, Responder};
 use crate::settings::LOW_WATER;
-use crate::stream::options::{RDMA_INLINE, RDMA_RQSIZE, RDMA_SQSIZE, SOL_RDMA};
 use crate::wait::{self, Bell, Bells, Patience};
 use crate::{sys, value};
 
@@ -47,10 +47,6 @@ impl Datagram {
     /// The number of its descriptor: that of its UDP socket.
     pub(crate) fn fd(&self) -> RawFd {
         self.udp.as_raw_fd()
-    }
-
-    pub(crate) fn udp(&self) -> BorrowedFd<'_> {
-        self.udp.as_fd()
     }
 
     pub(crate) fn bind(self: &Arc<Self>, address: SocketAddr) -> Result<()> {
@@ -80,7 +76,8 @@ impl Datagram {
             let any: IpAddr = if self.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
             rustix::net::bind(&self.udp, &SocketAddr::new(any, 0))?;
         }
-        service::answer_for(self)
+        let responder: Arc<dyn Responder> = self.clone();
+        service::answer_for(responder)
     }
 
     pub(crate) fn local_addr(&self) -> Result<SocketAddr> {
@@ -128,7 +125,7 @@ impl Datagram {
         Ok(())
     }
 
-    /// Receives one datagram, of which what does not fit is lost, and who sent it.
+    /// Receives one datagram and its sender. Bytes that do not fit are lost.
     pub(crate) fn recv(&self, parts: &mut [IoSliceMut<'_>], flags: i32) -> Result<(usize, SocketAddr)> {
         if !self.lock().started {
             return Err(Errno::INVAL);
@@ -148,32 +145,9 @@ impl Datagram {
         Ok((data.len() - rest.len(), source))
     }
 
-    /// Takes what has come over UDP.
-    pub(crate) fn answer(&self) {
-        let mut buffer = [0; LOW_WATER as usize];
-        while let Some((len, from)) = peers::receive(self.udp(), &mut buffer) {
-            let Some((inquiry, data)) = Inquiry::split(&buffer[..len]) else { continue };
-            let mut core = self.lock();
-            if let Err(error) = core.know(&self.udp, from) {
-                log::debug!("an inquiry of {from} cannot be answered: {error}");
-                continue;
-            }
-            core.learn(from, inquiry.qpn);
-            let answer = core.inquiry(from, false).filter(|_| inquiry.data);
-            if inquiry.data {
-                core.forward(from, data);
-            }
-            drop(core);
-            if let Some(answer) = answer {
-                let _ = self.send_over_udp(&answer, &[], from, libc::MSG_DONTWAIT);
-            }
-            self.bells.ring();
-        }
-    }
-
     /// Ends it when everything was sent.
     pub(crate) fn close(&self) {
-        service::answer_no_more(self);
+        service::stop_answering(self.fd());
         while let Err(Errno(libc::EINTR)) = self.until(Patience::ENDLESS, |core| core.is_all_sent()).map(drop) {}
         self.lock().close();
         self.bells.ring();
@@ -304,6 +278,35 @@ impl Datagram {
             (true, _) => Ok(Some(core)),
             (false, true) => Err(Errno::BADF),
             (false, false) => Ok(None),
+        }
+    }
+}
+
+impl Responder for Datagram {
+    fn udp(&self) -> BorrowedFd<'_> {
+        self.udp.as_fd()
+    }
+
+    /// Takes the datagrams and inquiries that have come over UDP.
+    fn answer(&self) {
+        let mut buffer = [0; LOW_WATER as usize];
+        while let Some((len, from)) = peers::receive(self.udp(), &mut buffer) {
+            let Some((inquiry, data)) = Inquiry::split(&buffer[..len]) else { continue };
+            let mut core = self.lock();
+            if let Err(error) = core.know(&self.udp, from) {
+                log::debug!("an inquiry of {from} cannot be answered: {error}");
+                continue;
+            }
+            core.learn(from, inquiry.qpn);
+            let answer = core.inquiry(from, false).filter(|_| inquiry.data);
+            if inquiry.data {
+                core.forward(from, data);
+            }
+            drop(core);
+            if let Some(answer) = answer {
+                let _ = self.send_over_udp(&answer, &[], from, libc::MSG_DONTWAIT);
+            }
+            self.bells.ring();
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::table;
 
 static SETS: RwLock<Option<HashMap<RawFd, Arc<Set>>>> = RwLock::new(None);
 
-/// What is wanted of a descriptor, or has happened to it: bits of epoll(7), and the caller's own word.
+/// Events that are wanted of a descriptor, or have happened: bits of epoll(7), and the caller's own word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interest {
     /// `EPOLLIN` and so on.
@@ -26,7 +26,7 @@ pub struct Interest {
     pub data: u64,
 }
 
-/// What to do with a set.
+/// A change of a set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     /// `EPOLL_CTL_ADD`.
@@ -48,11 +48,11 @@ struct Set {
 #[derive(Default)]
 struct Members {
     wanted: BTreeMap<RawFd, Interest>,
-    /// Who is told first next time, so that everybody's turn comes.
+    /// The first descriptor of the next report, so that all of them get their turn.
     first: RawFd,
 }
 
-/// The bits of epoll's that are the same in poll(2): what may be told.
+/// The bits of epoll that are the same in poll(2), and may be reported.
 const TOLD: u32 = 0x27ff;
 const ONESHOT: u32 = libc::EPOLLONESHOT as u32;
 
@@ -86,7 +86,7 @@ pub fn epoll_control(set: RawFd, fd: RawFd, change: Change) -> Result<()> {
 }
 
 /// Waits until something happens to a member: `epoll_wait(2)`. Returns `max` at most. A negative timeout is
-/// for ever.
+/// forever.
 ///
 /// # Errors
 /// `EBADF`; `EINVAL` if `max` is zero; `EINTR` after a signal.
@@ -122,7 +122,7 @@ pub(crate) fn close(set: RawFd) -> Result<()> {
     gone.map(|set| set.wake()).ok_or(Errno::BADF)
 }
 
-/// A descriptor is closed: no set has it any more.
+/// Removes a closed descriptor from all sets.
 pub(crate) fn forget(fd: RawFd) {
     for set in SETS.read().iter().flat_map(HashMap::values) {
         set.members.lock().wanted.remove(&fd);
@@ -144,15 +144,15 @@ impl Members {
         Ok(())
     }
 
-    /// What to poll: those who come first now, then the others.
+    /// The entries to poll, in the order of the next report.
     fn polled(&self) -> Vec<libc::pollfd> {
         let order = self.wanted.range(self.first..).chain(self.wanted.range(..self.first));
-        // Who was told once is not asked again.
+        // A one-shot descriptor that was reported is not polled again.
         let asked = order.filter(|(_, wanted)| wanted.events & !ONESHOT != 0);
         asked.map(|(&fd, wanted)| entry(fd, (wanted.events & TOLD) as i16)).collect()
     }
 
-    /// What is told of a descriptor that something happened to.
+    /// The report of a descriptor with events.
     fn tell(&mut self, fd: RawFd, revents: i16) -> Option<Interest> {
         if revents & libc::POLLNVAL != 0 {
             // Closed: it leaves the set by itself.
@@ -246,7 +246,7 @@ mod tests {
         control(Change::Modify(wanted(IN, 9))).unwrap();
         assert_eq!(epoll_wait(set, 4, -1), Ok(vec![wanted(IN, 9)]));
         drop(there);
-        assert_eq!(epoll_wait(set, 4, 1), Ok(vec![]), "what is closed is out");
+        assert_eq!(epoll_wait(set, 4, 1), Ok(vec![]), "a closed descriptor is removed");
         crate::close(set).unwrap();
         assert_eq!(epoll_wait(set, 4, 0), Err(Errno::BADF));
     }

@@ -10,15 +10,15 @@
 //! A socket is named by the number of a descriptor that it holds, so that no other descriptor of
 //! the process has it. But it is good for the calls of this crate only; [`poll`] knows both kinds.
 //!
-//! Every call does what the one of the same name does for sockets (`rsocket(7)` says where not), and
+//! Every call behaves as the one of the same name for sockets (`rsocket(7)` lists the exceptions), and
 //! refuses with the errno that it has. Where this differs from librdmacm:
 //! - `accept` does not wait until the peer has heard of it; the first call on data does.
 //! - Vectors are filled and sent whole, not their first part alone.
 //! - SO_RCVTIMEO and SO_SNDTIMEO are heeded.
-//! - A peer's death ends the connection at once when the connection manager learns of it.
+//! - A peer's death ends the connection as soon as the connection manager learns of it.
 //! - Datagrams work on RoCE, and those that one packet does not hold go over UDP.
 //!
-//! What this crate does not do: iWARP's messages by SEND, AF_IB addresses, and paths of the
+//! This crate does not support: iWARP's messages by SEND, AF_IB addresses, and paths of the
 //! program's choice (RDMA_ROUTE is accepted and has no effect: on RoCE addresses are the path).
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -29,6 +29,7 @@ mod epoll;
 mod errno;
 mod polling;
 mod protocol;
+mod rdma_options;
 mod service;
 mod settings;
 mod stream;
@@ -48,7 +49,7 @@ use crate::table::{Socket, find};
 pub use crate::epoll::{Change, Interest, epoll_control, epoll_create, epoll_wait};
 pub use crate::errno::{Errno, Result};
 pub use crate::polling::poll;
-pub use crate::stream::options::{RDMA_INLINE, RDMA_IOMAPSIZE, RDMA_ROUTE, RDMA_RQSIZE, RDMA_SQSIZE, SOL_RDMA};
+pub use crate::rdma_options::{RDMA_INLINE, RDMA_IOMAPSIZE, RDMA_ROUTE, RDMA_RQSIZE, RDMA_SQSIZE, SOL_RDMA};
 
 /// A new socket: `AF_INET` or `AF_INET6`, `SOCK_STREAM` or `SOCK_DGRAM`.
 ///
@@ -160,7 +161,7 @@ pub fn send(fd: RawFd, parts: &[IoSlice<'_>], flags: i32, to: Option<SocketAddr>
     }
 }
 
-/// Its own address, if it has one.
+/// The local address of a socket, if it has one.
 ///
 /// # Errors
 /// `EBADF`.

@@ -1,4 +1,4 @@
-//! Waiting for many sockets and other descriptors at once.
+//! Waiting for many sockets and other descriptors.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::wait::{Bell, Patience};
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Waits as poll(2) does, for sockets of this crate and other descriptors alike; a negative timeout
-/// is for ever. Returns how many have something to tell.
+/// waits forever. Returns the number of entries with events.
 ///
 /// # Errors
 /// `EINTR` after a signal.

@@ -1,10 +1,10 @@
-//! The protocol, apart from all input and output: what is on the wire, and who may send what when.
+//! The protocol, without input and output: the messages on the wire, and the permission to send them.
 //!
 //! ```text
 //!  message    the 32 bits of immediate data that come with every WRITE
-//!  buffer     what names a buffer of the peer: in lists that peers write, and at the start
+//!  buffer     names of a peer's buffer: in lists that peers write, and at the start
 //!  greeting   the private data of connection requests and replies
-//!  incoming   our receive buffer: what is there to read, what the peer may fill, its credits
+//!  incoming   our receive buffer: bytes to read, room that the peer may fill, its credits
 //!  outgoing   the peer's buffers and our credits; slots of the send queue
 //!  ring       where bytes to be sent wait until they were
 //!  datagram   the headers of datagram sockets
@@ -20,7 +20,7 @@ pub(crate) mod message;
 pub(crate) mod outgoing;
 pub(crate) mod ring;
 
-/// The peer broke the rules: the connection cannot go on.
+/// The peer broke the protocol: the connection must end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Violation {
     /// More bytes than it was given room for.

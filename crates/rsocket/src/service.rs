@@ -1,42 +1,55 @@
-//! The thread behind the sockets: it answers inquiries that come over UDP, and sends what keeps
-//! connections alive. It runs while there is anything of the kind.
+//! The thread behind the sockets: it answers inquiries that come over UDP, and sends messages that
+//! keep connections alive. It runs while sockets need it.
 
-use std::os::fd::{OwnedFd, RawFd};
-use std::sync::Arc;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 
-use crate::datagram::Datagram;
 use crate::errno::Result;
-use crate::table::{self, Socket};
+
+/// A datagram socket, which answers inquiries.
+pub(crate) trait Responder: std::fmt::Debug + Send + Sync {
+    /// The socket that inquiries come to.
+    fn udp(&self) -> BorrowedFd<'_>;
+    /// Answers the inquiries that have come.
+    fn answer(&self);
+}
+
+/// A connection that needs a message from time to time.
+pub(crate) trait KeptAlive: std::fmt::Debug + Send + Sync {
+    /// Sends the message.
+    fn keep_alive(&self);
+}
 
 #[derive(Debug)]
-struct Service {
+struct ServiceState {
     /// Wakes the thread; none while there is no thread.
     wake: Option<Arc<OwnedFd>>,
-    /// Whose thread it is: a forked child has none.
+    /// The process of the thread: a forked child has none.
     process: u32,
-    datagrams: Vec<Arc<Datagram>>,
-    alive: Vec<Alive>,
+    datagrams: Vec<Arc<dyn Responder>>,
+    alive: Vec<KeepaliveTimer>,
 }
 
 /// A connection to be kept alive.
 #[derive(Debug)]
-struct Alive {
+struct KeepaliveTimer {
     fd: RawFd,
+    connection: Weak<dyn KeptAlive>,
     every: Duration,
     next: Instant,
 }
 
-static SERVICE: Mutex<Service> =
-    Mutex::new(Service { wake: None, process: 0, datagrams: Vec::new(), alive: Vec::new() });
+static SERVICE: Mutex<ServiceState> =
+    Mutex::new(ServiceState { wake: None, process: 0, datagrams: Vec::new(), alive: Vec::new() });
 
 /// The thread has ended.
 static ENDED: Condvar = Condvar::new();
 
-/// Waits until the thread has closed what it had, if nothing is left for it to do.
+/// Waits until the thread has ended and closed its descriptors, if no socket needs it.
 pub(crate) fn wait_for_its_end() {
     let mut service = SERVICE.lock();
     while service.wake.is_some() && service.is_idle() && service.process == std::process::id() {
@@ -44,35 +57,35 @@ pub(crate) fn wait_for_its_end() {
     }
 }
 
-/// Answers for a datagram socket from now on.
-pub(crate) fn answer_for(socket: &Arc<Datagram>) -> Result<()> {
-    change(|service| service.datagrams.push(Arc::clone(socket)))
+/// Answers inquiries to a datagram socket.
+pub(crate) fn answer_for(socket: Arc<dyn Responder>) -> Result<()> {
+    change(|service| service.datagrams.push(socket))
 }
 
-/// Does so no more.
-pub(crate) fn answer_no_more(socket: &Datagram) {
-    let _ = change(|service| service.datagrams.retain(|other| !std::ptr::eq(&**other, socket)));
+/// Stops answering inquiries to a datagram socket.
+pub(crate) fn stop_answering(socket: RawFd) {
+    let _ = change(|service| service.datagrams.retain(|other| other.udp().as_raw_fd() != socket));
 }
 
-/// Keeps the connection of a stream socket alive; time and again.
-pub(crate) fn keep_alive(fd: RawFd, every: Duration) -> Result<()> {
+/// Keeps the connection of a stream socket alive, with a message per interval.
+pub(crate) fn keep_alive(fd: RawFd, every: Duration, connection: Weak<dyn KeptAlive>) -> Result<()> {
     let next = Instant::now() + every;
     change(|service| {
         service.alive.retain(|alive| alive.fd != fd);
-        service.alive.push(Alive { fd, every, next });
+        service.alive.push(KeepaliveTimer { fd, connection, every, next });
     })
 }
 
-/// Does so no more.
-pub(crate) fn keep_alive_no_more(fd: RawFd) -> Result<()> {
+/// Stops the messages of a stream socket.
+pub(crate) fn stop_keeping_alive(fd: RawFd) -> Result<()> {
     change(|service| service.alive.retain(|alive| alive.fd != fd))
 }
 
-fn change(change: impl FnOnce(&mut Service)) -> Result<()> {
+fn change(change: impl FnOnce(&mut ServiceState)) -> Result<()> {
     let mut service = SERVICE.lock();
     let process = std::process::id();
     if service.process != process {
-        *service = Service { wake: None, process, datagrams: Vec::new(), alive: Vec::new() };
+        *service = ServiceState { wake: None, process, datagrams: Vec::new(), alive: Vec::new() };
     }
     change(&mut service);
     match &service.wake {
@@ -90,16 +103,16 @@ fn change(change: impl FnOnce(&mut Service)) -> Result<()> {
     Ok(())
 }
 
-impl Service {
+impl ServiceState {
     fn is_idle(&self) -> bool {
         self.datagrams.is_empty() && self.alive.is_empty()
     }
 
-    /// The connections whose time has come, and when the next one's will.
-    fn due(&mut self, now: Instant) -> (Vec<RawFd>, Option<Instant>) {
+    /// The connections that are due, and the time at which the next one is.
+    fn due(&mut self, now: Instant) -> (Vec<Weak<dyn KeptAlive>>, Option<Instant>) {
         let mut due = Vec::new();
         for alive in self.alive.iter_mut().filter(|alive| alive.next <= now) {
-            due.push(alive.fd);
+            due.push(alive.connection.clone());
             alive.next = now + alive.every;
         }
         (due, self.alive.iter().map(|alive| alive.next).min())
@@ -120,19 +133,13 @@ fn run(wake: Arc<OwnedFd>) {
             let (due, next) = service.due(now);
             (service.datagrams.clone(), due, next)
         };
-        due.into_iter().for_each(keep_one_alive);
+        due.iter().filter_map(Weak::upgrade).for_each(|connection| connection.keep_alive());
         serve(&wake, &datagrams, next.map(|next| next.saturating_duration_since(now)));
     }
 }
 
-fn keep_one_alive(fd: RawFd) {
-    if let Ok(Socket::Stream(stream)) = table::find(fd) {
-        stream.keep_alive();
-    }
-}
-
-/// Waits, and answers what has come.
-fn serve(wake: &OwnedFd, datagrams: &[Arc<Datagram>], patience: Option<Duration>) {
+/// Waits, and answers the inquiries that have come.
+fn serve(wake: &OwnedFd, datagrams: &[Arc<dyn Responder>], patience: Option<Duration>) {
     let mut fds = vec![PollFd::new(wake, PollFlags::IN)];
     fds.extend(datagrams.iter().map(|socket| PollFd::from_borrowed_fd(socket.udp(), PollFlags::IN)));
     let timeout = patience.and_then(|patience| Timespec::try_from(patience).ok());
@@ -150,14 +157,27 @@ fn serve(wake: &OwnedFd, datagrams: &[Arc<Datagram>], patience: Option<Duration>
 mod tests {
     use super::*;
 
+    #[derive(Debug)]
+    struct Nothing;
+
+    impl KeptAlive for Nothing {
+        fn keep_alive(&self) {}
+    }
+
     #[test]
-    fn times_come_again() {
+    fn each_interval_is_due_once() {
         let now = Instant::now();
         let every = Duration::from_secs(5);
-        let alive = vec![Alive { fd: 7, every, next: now }, Alive { fd: 8, every, next: now + every * 2 }];
-        let mut service = Service { wake: None, process: 0, datagrams: Vec::new(), alive };
-        assert_eq!(service.due(now), (vec![7], Some(now + every)));
-        assert_eq!(service.due(now), (vec![], Some(now + every)));
-        assert_eq!(service.due(now + every * 2).0, [7, 8]);
+        let connection: Arc<dyn KeptAlive> = Arc::new(Nothing);
+        let timer = |fd, next| KeepaliveTimer { fd, connection: Arc::downgrade(&connection), every, next };
+        let alive = vec![timer(7, now), timer(8, now + every * 2)];
+        let mut service = ServiceState { wake: None, process: 0, datagrams: Vec::new(), alive };
+        let mut due = |now| {
+            let (due, next) = service.due(now);
+            (due.len(), next)
+        };
+        assert_eq!(due(now), (1, Some(now + every)));
+        assert_eq!(due(now), (0, Some(now + every)));
+        assert_eq!(due(now + every * 2).0, 2);
     }
 }

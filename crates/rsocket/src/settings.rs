@@ -1,4 +1,4 @@
-//! Sizes of sockets: what the administrator, the program or nobody asked for.
+//! Sizes of sockets: those of the administrator, of the program, or the defaults.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::protocol::greeting::tellable;
 
-/// Where an administrator sets defaults, one number per file: `rsocket(7)`.
+/// The directory in which an administrator sets defaults, one number per file: `rsocket(7)`.
 const DIRECTORY: &str = "/etc/rdma/rsocket";
 const MIN_QUEUE: u16 = 16;
 const MAX_QUEUE: u16 = 0xfffe;
@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     pub(crate) mappings: u16,
 }
 
-/// What the administrator set.
+/// The number that the administrator set.
 struct Defaults {
     settings: Settings,
     polling: Duration,
@@ -43,7 +43,7 @@ fn defaults() -> &'static Defaults {
     DEFAULTS.get_or_init(|| Defaults::read(Path::new(DIRECTORY)))
 }
 
-/// How long a call looks for what it wants before it sleeps.
+/// The time for which a call polls before it sleeps.
 pub(crate) fn polling_time() -> Duration {
     defaults().polling
 }
@@ -68,7 +68,7 @@ impl Defaults {
 }
 
 impl Settings {
-    /// What a new socket has.
+    /// The settings of a new socket.
     pub(crate) fn of_new_sockets() -> Settings {
         defaults().settings
     }

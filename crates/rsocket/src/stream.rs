@@ -7,17 +7,19 @@
 //! ```
 //!
 //! One lock guards the state and is never held while bytes are copied or anything is waited for.
-//! Besides, callers of one direction take turns. Whoever needs the peer pumps: takes completions
-//! and connection events, whatever they are about, and looks whether that helped.
+//! Besides, callers of one direction take turns. A call that needs the peer pumps: it takes all completions
+//! and connection events, and then tests its condition again.
 
 mod closing;
 mod core;
 mod endpoint;
 mod flow;
 mod joining;
+mod mapped;
 mod mapping;
 mod opening;
-pub(crate) mod options;
+mod option_state;
+mod options;
 mod receiving;
 mod sending;
 mod work;
@@ -30,8 +32,8 @@ use ::connect::{EventQueue, Id, PortSpace};
 use parking_lot::{Mutex, MutexGuard};
 
 use self::core::{Core, Phase};
-use self::mapping::Mapped;
-use self::options::Options;
+use self::mapped::Mapped;
+use self::option_state::StreamOptions;
 use crate::errno::{Errno, Result};
 use crate::settings::{Settings, polling_time};
 use crate::wait::{self, Bell, Bells, Patience};
@@ -55,7 +57,7 @@ impl Stream {
     }
 
     fn with(id: Id, queue: EventQueue, settings: Settings) -> Stream {
-        let core = Core::new(id, queue.clone(), settings, Options::default());
+        let core = Core::new(id, queue.clone(), settings, StreamOptions::default());
         Stream {
             queue,
             core: Mutex::new(core),
@@ -104,7 +106,7 @@ impl Stream {
         self.core.lock()
     }
 
-    /// Pumps, and tells those who wait.
+    /// Pumps, and wakes the waiting threads.
     fn pump(&self, core: &mut Core) {
         if core.pump() {
             self.bells.ring();
@@ -164,7 +166,7 @@ impl Stream {
         }
     }
 
-    /// What `poll` would tell of it now.
+    /// The events that `poll` would report.
     pub(crate) fn revents(&self, events: i16) -> i16 {
         let mut core = self.lock();
         self.pump(&mut core);
@@ -197,8 +199,8 @@ impl Stream {
     }
 }
 
-impl Options {
-    /// How long a call may wait.
+impl StreamOptions {
+    /// The time that a call may wait.
     fn patience(&self, flags: i32, timeout: Option<std::time::Duration>) -> Patience {
         match timeout {
             _ if self.nonblocking || flags & libc::MSG_DONTWAIT != 0 => Patience::NONE,
@@ -231,7 +233,7 @@ impl Core {
                     found |= write;
                 }
                 match self.phase {
-                    // As of a socket of the system's: first what is there is read.
+                    // As with sockets of the system, the remaining data is read first.
                     Phase::Disconnected if self.has_data() && read != 0 => found,
                     Phase::Disconnected => found | libc::POLLHUP,
                     Phase::Broken => found | libc::POLLERR,

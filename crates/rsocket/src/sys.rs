@@ -26,9 +26,9 @@ pub(crate) fn poll(fds: &mut [libc::pollfd], timeout: Option<&Timespec>) -> Resu
     usize::try_from(count).map_err(|_| last())
 }
 
-/// Whether some descriptor has this number.
+/// True if a descriptor with this number is open.
 pub(crate) fn is_open(fd: RawFd) -> bool {
-    // SAFETY: only asks.
+    // SAFETY: the call takes a number, which the kernel checks, and changes nothing.
     unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn remove(fd: RawFd) -> Result<Socket> {
     place.and_then(Option::take).ok_or(Errno::BADF)
 }
 
-/// Whether there is no socket.
+/// True if there is no socket.
 pub(crate) fn is_empty() -> bool {
     TABLE.read().iter().all(Option::is_none)
 }
@@ -61,7 +61,7 @@ impl Socket {
         }
     }
 
-    /// What `poll` would tell of it now.
+    /// The events that `poll` would report.
     pub(crate) fn revents(&self, events: i16) -> i16 {
         match self {
             Socket::Stream(stream) => stream.revents(events),

@@ -16,7 +16,7 @@ pub(crate) fn boolean(value: &[u8]) -> Result<bool> {
     int(value).map(|value| value != 0)
 }
 
-/// A `struct timeval`; zero is for ever.
+/// A `struct timeval`; zero waits forever.
 pub(crate) fn time(value: &[u8]) -> Result<Option<Duration>> {
     let (Some(seconds), Some(micros)) = (value.first_chunk::<8>(), value.get(8..).and_then(|rest| rest.first_chunk()))
     else {

@@ -1,6 +1,6 @@
 //! Waiting for sockets, from several threads at once.
 //!
-//! Whoever waits sleeps on the descriptors of a socket's completions and connection events. But one
+//! A waiting thread sleeps on the descriptors of a socket's completions and connection events. But one
 //! thread may take the completion that another waits for, or shut the socket down: therefore each
 //! has a bell besides, hung up at the socket while it waits, and rings those of the others when it
 //! has changed anything.
@@ -19,7 +19,7 @@ use crate::errno::{Errno, Result};
 #[derive(Debug)]
 pub(crate) struct Bell {
     fd: OwnedFd,
-    /// Whose it is: a forked child would ring its parent's.
+    /// The process that made it: a forked child must not ring its parent's bell.
     process: u32,
 }
 
@@ -30,7 +30,7 @@ thread_local! {
 /// The bells of all threads, for as long as there are sockets.
 static KEPT: Mutex<Vec<Arc<Bell>>> = Mutex::new(Vec::new());
 
-/// There is no socket any more: nobody need be woken. Whoever waits nevertheless keeps its bell.
+/// The last socket is closed: nobody need be woken. A thread that waits nevertheless keeps its bell.
 pub(crate) fn forget_bells() {
     let forgotten = std::mem::take(&mut *KEPT.lock());
     drop(forgotten);
@@ -114,7 +114,7 @@ impl Drop for Hung<'_> {
     }
 }
 
-/// How long a call may wait.
+/// The time that a call may wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     until: Until,
@@ -133,12 +133,12 @@ impl Patience {
     /// As long as it takes.
     pub(crate) const ENDLESS: Patience = Patience { until: Until::Ever };
 
-    /// That long; a time beyond all clocks is none.
+    /// Patience of that length; without a limit if no clock can count it.
     pub(crate) fn of(time: Duration) -> Patience {
         Patience { until: Instant::now().checked_add(time).map_or(Until::Ever, Until::Then) }
     }
 
-    /// Whether nothing is waited for.
+    /// True if the call must not wait.
     pub(crate) fn is_none(self) -> bool {
         matches!(self.until, Until::Now)
     }

@@ -101,7 +101,7 @@ fn unread_datagrams_wait() {
                 assert_eq!(readable(server), 1);
             }
         }
-        // The first may take another way, until the peer's queue pair is known, and be overtaken.
+        // The first datagrams go over UDP until the peer's queue pair is known, and may be overtaken.
         let mut got: Vec<Vec<u8>> = (0..COUNT).map(|_| recv(server, 8).0).collect();
         got.sort_by_key(|bytes| u32::from_ne_bytes(bytes[..].try_into().unwrap()));
         assert!(got.iter().zip(0..COUNT).all(|(bytes, at)| bytes[..] == at.to_ne_bytes()));
@@ -110,7 +110,7 @@ fn unread_datagrams_wait() {
     });
 }
 
-/// One look, which takes what has come.
+/// Polls once, which takes the datagrams that have come.
 fn readable(fd: RawFd) -> usize {
     rsocket::poll(&mut [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }], 0).unwrap()
 }

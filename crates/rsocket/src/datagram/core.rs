@@ -14,8 +14,8 @@ use super::peers;
 use crate::devices::{self, Shared};
 use crate::errno::{Errno, Result};
 use crate::protocol::datagram::{Inquiry, Source};
+use crate::rdma_options::{RDMA_INLINE, RDMA_RQSIZE, RDMA_SQSIZE};
 use crate::settings::Settings;
-use crate::stream::options::{RDMA_INLINE, RDMA_RQSIZE, RDMA_SQSIZE};
 use crate::value;
 
 /// Peers remembered; those forgotten are asked again.
@@ -23,7 +23,7 @@ const MAX_PEERS: usize = 1 << 14;
 const BATCH: usize = 64;
 const MAX_QUEUE: i32 = 0xfffe;
 
-/// What the lock of a datagram socket guards.
+/// The state of a datagram socket, which its lock guards.
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) started: bool,
@@ -40,7 +40,7 @@ pub(super) struct Core {
     inbox: Inbox,
 }
 
-/// What all ends share.
+/// The state that all queue pairs of a socket share.
 #[derive(Debug)]
 struct Queues {
     channel: CompChannel,
@@ -56,7 +56,7 @@ struct Queues {
 struct Peer {
     /// The end that it is sent to from.
     end: usize,
-    /// Its queue pair, once it told us.
+    /// Its queue pair, once it has told us.
     remote: Option<(AddressVector, Qpn)>,
 }
 
@@ -91,7 +91,7 @@ impl Core {
         Ok(())
     }
 
-    /// Twice what was asked for, while there is no buffer.
+    /// Twice the size asked for, while there is no buffer.
     pub(super) fn set_buffer(&mut self, recv: bool, bytes: i32) {
         if self.queues.is_none() {
             let size = (bytes.max(0) as u32).saturating_mul(2);
@@ -139,19 +139,19 @@ impl Core {
         peer.remote = self.ends.get(peer.end).map(|end| (end.path_to(from), Qpn::new(qpn)));
     }
 
-    /// What to tell the peer over UDP.
+    /// The inquiry to send to the peer over UDP.
     pub(super) fn inquiry(&self, to: SocketAddr, data: bool) -> Option<Inquiry> {
         let end = self.ends.get(self.peers.get(&to)?.end)?;
         Some(Inquiry { data, qpn: end.qpn().get(), address: end.source.ip() })
     }
 
-    /// Whether so many bytes can go to the peer's queue pair.
+    /// True if so many bytes can go to the peer's queue pair.
     pub(super) fn is_direct(&self, to: SocketAddr, len: usize) -> bool {
         let end = |peer: &Peer| self.ends.get(peer.end);
         self.peers.get(&to).is_some_and(|peer| peer.remote.is_some() && end(peer).is_some_and(|end| len <= end.room()))
     }
 
-    /// Whether there is a slot to send from; a socket that has sent nothing has them all.
+    /// True if there is a slot to send from; a socket that has sent nothing has all of them.
     pub(super) fn can_send(&self) -> bool {
         self.queues.as_ref().is_none_or(|queues| !queues.free.is_empty())
     }
@@ -178,7 +178,7 @@ impl Core {
         sent
     }
 
-    /// A datagram came over UDP. It is lost if there is no room.
+    /// Takes a datagram that came over UDP. It is lost if there is no room.
     pub(super) fn forward(&mut self, source: SocketAddr, data: &[u8]) {
         if self.inbox.has_room(data.len(), self.settings.recv_buffer) {
             self.inbox.push(Arrival::Copied { source, data: data.to_vec() });
@@ -197,7 +197,7 @@ impl Core {
         }
     }
 
-    /// It was read.
+    /// Releases a datagram that was read.
     pub(super) fn forget_first(&mut self) {
         if let Some(Arrival::Received { end, slot, .. }) = self.inbox.pop() {
             self.receive_again(end, slot);
@@ -233,7 +233,7 @@ impl Core {
         }
     }
 
-    /// A datagram is in a slot. It is copied out while there is room, so that the slot takes another one at once: a
+    /// A datagram is in a slot. It is copied out while there is room, so that the slot takes another one immediately: a
     /// program that reads late then loses no more than with a socket of the system.
     fn arrived(&mut self, end: usize, slot: u16, len: u32) {
         let is_copied = self.inbox.has_room(len as usize, self.settings.recv_buffer);
@@ -247,7 +247,7 @@ impl Core {
         self.receive_again(end, slot);
     }
 
-    /// The sender and the first bytes of what is in a slot.
+    /// The sender and the first bytes of the datagram in a slot.
     fn read(&self, end: usize, slot: u16, len: u32) -> Option<(SocketAddr, Vec<u8>)> {
         let mut bytes = self.ends.get(end)?.received(slot, len);
         let (source, data_bytes) = Source::split(&bytes).map(|(source, data)| (source.0, data.len()))?;
@@ -261,7 +261,7 @@ impl Core {
         }
     }
 
-    /// Asks for an event at the next completion, unless one is on its way.
+    /// Asks for an event at the next completion, unless one is pending.
     pub(super) fn arm(&mut self) -> Result<()> {
         match &mut self.queues {
             Some(queues) if !queues.armed => {

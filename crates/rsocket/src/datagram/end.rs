@@ -18,7 +18,7 @@ const KEY: QKey = QKey(0x0123_4567);
 /// Bytes before every received datagram: the global route header.
 pub(super) const GRH_BYTES: u32 = 40;
 
-/// What a datagram's work request was for.
+/// The purpose of a datagram's work request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Work {
     Receive { end: usize, slot: u16 },
@@ -98,7 +98,7 @@ impl End {
         self.qp.qpn()
     }
 
-    /// How a peer is reached.
+    /// The address vector for a peer.
     pub(super) fn path_to(&self, to: SocketAddr) -> AddressVector {
         AddressVector::new(Gid::from(self.source.ip()), Gid::from(to.ip()))
     }
@@ -126,7 +126,7 @@ impl End {
         bytes
     }
 
-    /// Sends what the payload names.
+    /// Sends the bytes that the payload names.
     pub(super) fn send(&self, slot: u16, payload: Payload, address: AddressVector, qpn: Qpn) -> Result<()> {
         let wr = SendWr {
             wr_id: Work::Send { slot }.encode(),
@@ -140,7 +140,7 @@ impl End {
     }
 }
 
-/// Where a slot begins in a buffer.
+/// The offset of a slot in a buffer.
 pub(super) fn offset(slot: u16) -> u32 {
     u32::from(slot) * LOW_WATER
 }

@@ -18,7 +18,7 @@ pub(super) fn receive(udp: BorrowedFd<'_>, buffer: &mut [u8]) -> Option<(usize, 
     Some((len, internet(from?)?))
 }
 
-/// The local address that datagrams to `to` leave from: the socket's own, or if that is any, what
+/// The local address that datagrams to `to` leave from: the socket's own, or if that is a wildcard, the one that
 /// the system chooses.
 pub(super) fn source_for(udp: BorrowedFd<'_>, to: SocketAddr) -> Result<SocketAddr> {
     let mut own = local_addr(udp)?;

@@ -1,6 +1,6 @@
-//! How buffers of the peer are named: address, key and length.
+//! The names of the peer's buffers: address, key and length.
 
-/// Whose order the bytes of a list are in: the writer uses the reader's, as the greeting told it.
+/// The byte order of a list: the writer uses the reader's, which the greeting names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ByteOrder {
     Little,
@@ -43,7 +43,7 @@ impl ByteOrder {
 /// A buffer that a peer may write to (`struct rs_sge`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Buffer {
-    /// Where it starts.
+    /// Its first address.
     pub(crate) addr: u64,
     /// The remote key.
     pub(crate) key: u32,
@@ -71,9 +71,9 @@ impl Buffer {
 /// A buffer of the application's that peers may write to directly (`struct rs_iomap`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Mapping {
-    /// What peers call its first byte.
+    /// The offset by which peers name its first byte.
     pub(crate) offset: u64,
-    /// Where it is.
+    /// Its place in memory.
     pub(crate) buffer: Buffer,
 }
 
@@ -92,7 +92,7 @@ impl Mapping {
         Mapping { offset: order.u64(part(bytes, 0)), buffer: Buffer::decode(&part(bytes, 8), order) }
     }
 
-    /// What is left of the buffer from `offset` on, if that is inside.
+    /// The rest of the buffer from `offset` on, if that is inside.
     pub(crate) fn at_offset(&self, offset: u64) -> Option<Buffer> {
         let into = offset.checked_sub(self.offset)?;
         let into = u32::try_from(into).ok().filter(|into| *into < self.buffer.len)?;

@@ -12,7 +12,7 @@ const TAG: u32 = 0x5555_5555;
 const OP_DATA: u8 = 0;
 const OP_CONTROL: u8 = 7;
 
-/// Who sent a datagram (`struct ds_header`). Ports and addresses are in network order.
+/// The sender of a datagram (`struct ds_header`). Ports and addresses are in network order.
 ///
 /// ```text
 ///  0 version (4 or 6)  1 length  2 port   4 IPv4 address
@@ -45,7 +45,7 @@ impl Source {
         }
     }
 
-    /// It, and the data behind it; nothing if there is none that we know.
+    /// The header and the data behind it; `None` for an unknown version or family.
     pub(crate) fn split(bytes: &[u8]) -> Option<(Source, &[u8])> {
         let head: &[u8; Source::V4_BYTES] = bytes.first_chunk()?;
         let port = u16::from_be_bytes(part(head, 2));
@@ -65,7 +65,7 @@ impl Source {
     }
 }
 
-/// What goes over UDP (`struct ds_udp_header`), in network order.
+/// The header of datagrams over UDP (`struct ds_udp_header`), in network order.
 ///
 /// ```text
 ///  0 tag  4 version  5 operation  6 length  7 reserved  8 queue pair (low 24 bits)  12 address
@@ -97,7 +97,7 @@ impl Inquiry {
         }
     }
 
-    /// It, and the data behind it; nothing if there is none that we know.
+    /// The header and the data behind it; `None` for an unknown version or family.
     pub(crate) fn split(bytes: &[u8]) -> Option<(Inquiry, &[u8])> {
         let head: &[u8; Inquiry::V4_BYTES] = bytes.first_chunk()?;
         let data = match head[5] {

@@ -14,16 +14,16 @@ const FLAG_BIG_ENDIAN: u8 = 1;
 /// A list of mappings follows the list of buffers.
 const FLAG_IOMAP: u8 = 2;
 
-/// What both ends tell each other first.
+/// The first message of each end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Greeting {
-    /// How the sender's lists are to be written.
+    /// The byte order of the sender's lists.
     pub(crate) order: ByteOrder,
     /// Messages that it can receive.
     pub(crate) credits: u16,
     /// Entries of its list of mappings; `None` if it knows no such thing.
     pub(crate) mappings: Option<u16>,
-    /// Its list of buffers of ours; the length is in entries.
+    /// Its list of our buffers; the length is in entries.
     pub(crate) list: Buffer,
     /// Its first receive buffer.
     pub(crate) buffer: Buffer,
@@ -47,7 +47,7 @@ impl Greeting {
         out
     }
 
-    /// Nothing if it is of another version, or too short.
+    /// `None` if it has another version, or is too short.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Greeting> {
         let bytes: &[u8; Greeting::BYTES] = bytes.first_chunk()?;
         if bytes[0] != VERSION {

@@ -1,4 +1,4 @@
-//! The receive buffer: what is there to read, what the peer may still fill, and its credits.
+//! The receive buffer: bytes to read, room that the peer may fill, and its credits.
 //!
 //! The buffer has two halves. The peer is told of one at a time, fills it from its start to its
 //! end, in messages that never leave it, and goes on with the next that it was told of. A half is
@@ -16,7 +16,7 @@ pub(crate) struct Incoming {
     messages: VecDeque<u32>,
     /// Bytes in them.
     ready: u32,
-    /// Where reading goes on.
+    /// The position of the next byte to read.
     read_at: u32,
     /// Bytes that the peer was told of and has not filled.
     open: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Incoming {
     due: u16,
 }
 
-/// What to tell the peer.
+/// News for the peer: credits and free halves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Grant {
     /// It may send up to this message; the low 16 bits count.
@@ -76,12 +76,12 @@ impl Incoming {
         self.consumed = self.consumed.wrapping_add(1);
     }
 
-    /// Whether there is anything to read.
+    /// True if there are bytes to read.
     pub(crate) fn is_ready(&self) -> bool {
         self.ready > 0
     }
 
-    /// What can be read, in order: places and lengths; the second is empty unless it goes round.
+    /// The bytes to read, in order, as positions and lengths; the second is empty unless they wrap around.
     pub(crate) fn readable(&self, max: usize) -> [(u32, u32); 2] {
         let len = u32::try_from(max).unwrap_or(u32::MAX).min(self.ready);
         let first = len.min(2 * self.half - self.read_at);
@@ -106,12 +106,12 @@ impl Incoming {
         }
     }
 
-    /// Whether the peer should hear from us: a half is free, or half of the credits are.
+    /// True if the peer should hear from us: a half is free, or half of the credits are.
     pub(crate) fn is_grant_due(&self) -> bool {
         self.free >= self.half || self.consumed.wrapping_sub(self.due).cast_signed() >= 0
     }
 
-    /// What to tell it; it counts as told.
+    /// The news for the peer, which count as told.
     pub(crate) fn grant(&mut self) -> Grant {
         self.due = self.consumed.wrapping_add(self.capacity / 2);
         let limit = u32::from(self.consumed) + u32::from(self.capacity);

@@ -23,11 +23,11 @@ pub(crate) enum Message {
     Credit(u32),
     /// That entry of the list of mapped buffers has changed.
     Iomap(u32),
-    /// The sender neither sends nor receives any more.
+    /// The sender has stopped sending and receiving.
     Disconnect,
     /// Nothing.
     Keepalive,
-    /// The sender sends no more.
+    /// The sender has stopped sending.
     Shutdown,
     /// None that we know: ignored.
     Unknown(u32),
@@ -47,7 +47,7 @@ impl Message {
         }
     }
 
-    /// What 32 bits in host order say.
+    /// The message in 32 bits of host order.
     pub(crate) fn decode(bits: u32) -> Message {
         let data = bits & MAX_DATA;
         match (bits >> SHIFT, data) {

@@ -1,10 +1,10 @@
-//! What we may send: slots of the send queue, credits, and the buffers that the peer told us of.
+//! Permission to send: slots of the send queue, credits, and the buffers that the peer named.
 
 use super::buffer::Buffer;
 
 /// Entries of our list of the peer's buffers.
 pub(crate) const ENTRIES: usize = 2;
-/// Messages about credits and the end of the connection that may be under way. Their slots in the
+/// Messages about credits and the end of the connection that may be in flight. Their slots in the
 /// send queue are theirs alone, so that data never holds them up.
 pub(crate) const CONTROL_SLOTS: u16 = 4;
 
@@ -18,9 +18,9 @@ pub(crate) struct Outgoing {
     slots: u16,
     all_slots: u16,
     control: u16,
-    /// What is left of the buffer that is being filled.
+    /// The rest of the buffer that is being filled.
     target: Buffer,
-    /// Where in our list that buffer was.
+    /// The entry of our list with that buffer.
     entry: usize,
 }
 
@@ -42,12 +42,12 @@ impl Outgoing {
         self.target = buffer;
     }
 
-    /// Whether a message for which credits count can be sent.
+    /// True if a message that needs a credit can be sent.
     pub(crate) fn can_send(&self) -> bool {
         self.slots > 0 && self.sent != self.limit
     }
 
-    /// Whether data can be sent.
+    /// True if data can be sent.
     pub(crate) fn can_send_data(&self) -> bool {
         self.can_send() && self.target.len > 0
     }
@@ -76,7 +76,7 @@ impl Outgoing {
         self.take_slot();
     }
 
-    /// Takes a slot alone: the peer does not notice what is sent.
+    /// Takes a slot without a credit: the peer does not notice the message.
     pub(crate) fn take_slot(&mut self) {
         self.slots = self.slots.saturating_sub(1);
     }
@@ -98,7 +98,7 @@ impl Outgoing {
         free
     }
 
-    /// Whether a control message can be sent.
+    /// True if a control message can be sent.
     pub(crate) fn has_control(&self) -> bool {
         self.control > 0
     }
@@ -108,7 +108,7 @@ impl Outgoing {
         self.control = CONTROL_SLOTS.min(self.control + 1);
     }
 
-    /// Whether all that was sent is done.
+    /// True if everything that was sent is complete.
     pub(crate) fn is_done(&self) -> bool {
         self.slots == self.all_slots && self.control == CONTROL_SLOTS
     }

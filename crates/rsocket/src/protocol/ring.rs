@@ -22,7 +22,7 @@ impl Ring {
         self.free
     }
 
-    /// Takes `len` bytes, or what there is.
+    /// Takes `len` bytes, or as many as there are.
     pub(crate) fn take(&mut self, len: u32) -> Place {
         let len = len.min(self.free);
         let first = len.min(self.size - self.next);

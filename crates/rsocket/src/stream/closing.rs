@@ -4,10 +4,10 @@ use std::net::Shutdown;
 
 use super::Stream;
 use super::core::{Core, Phase};
-use super::options::Linger;
+use super::option_state::Linger;
 use crate::errno::{Errno, Result};
 use crate::protocol::message::Message;
-use crate::service;
+use crate::service::{self, KeptAlive};
 
 impl Stream {
     /// Ends one direction or both, and waits until everything sent has arrived.
@@ -69,12 +69,14 @@ impl Stream {
 
     fn forget_keepalive(&self) {
         if self.lock().options.keepalive.on {
-            let _ = service::keep_alive_no_more(self.fd());
+            let _ = service::stop_keeping_alive(self.fd());
         }
     }
+}
 
-    /// Sees whether the peer is there.
-    pub(crate) fn keep_alive(&self) {
+impl KeptAlive for Stream {
+    /// Probes the peer.
+    fn keep_alive(&self) {
         let mut core = self.lock();
         if core.is_connected() {
             let sent = core.flow.as_mut().map_or(Ok(()), super::flow::Flow::keep_alive);
@@ -84,7 +86,7 @@ impl Stream {
 }
 
 impl Core {
-    /// What the peer is to be told.
+    /// The message that tells the peer.
     fn shut(&mut self, how: Shutdown) -> Option<Message> {
         match how {
             Shutdown::Both => (self.readable, self.writable) = (false, false),

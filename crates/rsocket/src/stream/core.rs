@@ -7,7 +7,7 @@ use device::{Completion, Status};
 
 use super::endpoint::Endpoint;
 use super::flow::{Flow, Meaning};
-use super::options::Options;
+use super::option_state::StreamOptions;
 use crate::errno::{Errno, Result};
 use crate::protocol::message::Message;
 use crate::settings::Settings;
@@ -15,16 +15,16 @@ use crate::settings::Settings;
 /// Completions taken at a time.
 const BATCH: usize = 64;
 
-/// How far a stream socket has come.
+/// The phase of a stream socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// Made, bound perhaps.
     Fresh,
     /// Waiting for connections.
     Listening,
-    /// Looking for the destination's device.
+    /// Resolving the destination's device.
     ResolvingAddr,
-    /// Looking for the way there.
+    /// Resolving the route.
     ResolvingRoute,
     /// Waiting for the peer's reply.
     Connecting,
@@ -40,7 +40,7 @@ pub(crate) enum Phase {
     Broken,
 }
 
-/// What the lock of a stream socket guards.
+/// The state of a stream socket, which its lock guards.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(super) id: Id,
@@ -50,10 +50,10 @@ pub(crate) struct Core {
     pub(super) readable: bool,
     /// We may still send.
     pub(super) writable: bool,
-    /// What SO_ERROR tells next.
+    /// The error that SO_ERROR reports next.
     pub(super) error: Option<Errno>,
     pub(super) settings: Settings,
-    pub(super) options: Options,
+    pub(super) options: StreamOptions,
     pub(super) endpoint: Option<Arc<Endpoint>>,
     pub(super) flow: Option<Flow>,
     armed: bool,
@@ -61,7 +61,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(id: Id, queue: EventQueue, settings: Settings, options: Options) -> Core {
+    pub(super) fn new(id: Id, queue: EventQueue, settings: Settings, options: StreamOptions) -> Core {
         Core {
             id,
             queue,
@@ -78,7 +78,7 @@ impl Core {
         }
     }
 
-    /// Whether a connection is being made.
+    /// True while a connection is being made.
     pub(super) fn is_opening(&self) -> bool {
         use Phase::{Accepting, Connecting, ResolvingAddr, ResolvingRoute};
         matches!(self.phase, ResolvingAddr | ResolvingRoute | Connecting | Accepting)
@@ -88,17 +88,17 @@ impl Core {
         self.phase == Phase::Connected
     }
 
-    /// Whether there is data to read.
+    /// True if there is data to read.
     pub(super) fn has_data(&self) -> bool {
         self.flow.as_ref().is_some_and(|flow| flow.incoming.is_ready())
     }
 
-    /// Whether data can be sent now.
+    /// True if data can be sent.
     pub(super) fn can_send_data(&mut self) -> bool {
         self.writable && self.flow.as_mut().is_some_and(Flow::can_send_data)
     }
 
-    /// Whether all that was sent has arrived.
+    /// True if everything that was sent has arrived.
     pub(super) fn is_all_sent(&self) -> bool {
         self.flow.as_ref().is_none_or(|flow| flow.outgoing.is_done())
     }
@@ -108,7 +108,7 @@ impl Core {
         (self.phase, self.readable, self.writable) = (Phase::Connected, true, true);
     }
 
-    /// It is over.
+    /// The connection has ended.
     pub(super) fn ended(&mut self, phase: Phase, error: Option<Errno>) {
         (self.phase, self.readable, self.writable) = (phase, false, false);
         if error.is_some() {
@@ -123,7 +123,7 @@ impl Core {
         }
         let mut news = self.pump_completions();
         while let Some(event) = self.queue.next() {
-            // What the peer sent before it disconnected is there already.
+            // Data that the peer sent before it disconnected is already there.
             self.pump_completions();
             self.happened(event);
             news = true;
@@ -141,7 +141,7 @@ impl Core {
         self.check(granted);
     }
 
-    /// Asks for an event at the next completion, unless one is on its way.
+    /// Asks for an event at the next completion, unless one is pending.
     pub(super) fn arm(&mut self) -> Result<()> {
         if let (Some(endpoint), Some(_), false) = (&self.endpoint, &self.flow, self.armed) {
             endpoint.arm()?;
@@ -150,7 +150,7 @@ impl Core {
         Ok(())
     }
 
-    /// The connection breaks where something of ours was refused.
+    /// Breaks the connection if the device refused a request.
     pub(super) fn check(&mut self, result: Result<()>) {
         if let (Err(error), true) = (result, self.is_connected()) {
             self.ended(Phase::Broken, Some(error));
@@ -238,7 +238,7 @@ impl Core {
         self.error.take()
     }
 
-    /// Ends everything at once.
+    /// Ends the connection immediately.
     pub(super) fn close(&mut self) {
         if let Some(endpoint) = &self.endpoint {
             endpoint.destroy();

@@ -19,9 +19,9 @@ use crate::protocol::outgoing::ENTRIES;
 use crate::protocol::ring::Place;
 use crate::settings::Settings;
 
-/// What is sent inline whatever the setting for data: entries of lists.
+/// The largest entry of a list, which is sent inline whatever the setting for data.
 const MIN_INLINE: usize = 64;
-/// Where the list of mappings begins in the memory that the peer writes: behind that of buffers.
+/// The offset of the list of mappings in the memory that the peer writes: after the list of buffers.
 const MAPPINGS: usize = ENTRIES * Buffer::BYTES;
 /// The receive buffer begins at a multiple of this.
 const ALIGNMENT: usize = 64;
@@ -86,7 +86,7 @@ impl Endpoint {
         &self.qp
     }
 
-    /// What to tell the peer at first.
+    /// The greeting for the peer.
     pub(super) fn greeting(&self) -> Greeting {
         let key = self.recv.rkey().0;
         Greeting {
@@ -117,7 +117,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Destroys the queue pair: nothing is under way any more.
+    /// Destroys the queue pair, so that no request is in flight.
     pub(super) fn destroy(&self) {
         if let Err(error) = self.qp.destroy() {
             log::debug!("{error}");
@@ -167,7 +167,7 @@ impl Endpoint {
         let (addr, rest) = (entry * Buffer::BYTES, entry * Buffer::BYTES + size_of::<u64>());
         let mut bytes = [0; Buffer::BYTES];
         let (first, last) = bytes.split_at_mut(size_of::<u64>());
-        // The key and the length were written last and in one: what they tell, the address is there.
+        // The peer writes the key and the length last, as one word. Once they are there the address is too.
         self.at(rest, last.len())?.read(last);
         if last[4..] == [0; 4] {
             return None;
@@ -177,7 +177,7 @@ impl Endpoint {
         Some(Buffer::decode(&bytes, ByteOrder::NATIVE))
     }
 
-    /// What the peer has mapped at an offset, and how much of it there is.
+    /// The buffer that the peer has mapped at an offset, from that offset on.
     pub(super) fn mapped(&self, offset: u64) -> Option<Buffer> {
         (0..usize::from(self.settings.mappings)).find_map(|index| {
             let mut bytes = [0; Mapping::BYTES];

@@ -28,7 +28,7 @@ pub(crate) struct Flow {
     used: u32,
 }
 
-/// Where the peer's lists are.
+/// The peer's lists.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(super) order: ByteOrder,
@@ -39,25 +39,25 @@ pub(crate) struct Peer {
     pub(super) mappings: Buffer,
 }
 
-/// What a completion means to the connection.
+/// The meaning of a completion for the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Meaning {
-    /// Nothing more.
+    /// No consequence.
     Nothing,
     /// The peer sent something.
     Heard,
-    /// The peer sends no more.
+    /// The peer has stopped sending.
     PeerShut,
     /// The peer has gone.
     PeerGone,
-    /// It has heard that we go.
+    /// The peer has received our disconnect message.
     SaidGoodbye,
     /// A request failed.
     Failed(Status),
 }
 
 impl Flow {
-    /// Nothing if the greeting makes no sense.
+    /// `None` if the greeting is invalid.
     pub(super) fn new(endpoint: &Arc<Endpoint>, greeting: &Greeting) -> Option<Flow> {
         let settings = endpoint.settings();
         let entry = 1u32.checked_rem(greeting.list.len)?;
@@ -77,12 +77,12 @@ impl Flow {
         })
     }
 
-    /// Whether a message for which credits count can be sent.
+    /// True if a message that needs a credit can be sent.
     pub(super) fn can_send(&mut self) -> bool {
         self.outgoing.can_send() && self.ring.free() >= LOW_WATER
     }
 
-    /// Whether data can be sent.
+    /// True if data can be sent.
     pub(super) fn can_send_data(&mut self) -> bool {
         if let Some(entry) = self.outgoing.wanted_entry()
             && let Some(buffer) = self.endpoint.take_buffer(entry)
@@ -157,7 +157,7 @@ impl Flow {
         self.endpoint.write(work, Buffer::default(), Some(message), Payload::empty())
     }
 
-    /// Sends nothing, to see whether the peer is there: a WRITE of no bytes, of which it learns nothing.
+    /// Probes the peer with a WRITE of zero bytes, which its program does not notice.
     pub(super) fn keep_alive(&mut self) -> Result<()> {
         if !self.outgoing.take_control() {
             return Ok(());
@@ -167,7 +167,7 @@ impl Flow {
 }
 
 impl Peer {
-    /// Where our next free half goes.
+    /// The entry of the peer's list for our next free half.
     fn next_entry(&mut self) -> Buffer {
         let into = u64::from(self.entry) * Buffer::BYTES as u64;
         self.entry = (self.entry + 1) % self.list.len;

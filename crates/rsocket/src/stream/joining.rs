@@ -43,7 +43,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Connects. A non-blocking socket goes on by itself, whenever it is used or polled.
+    /// Connects. A non-blocking socket continues whenever it is used or polled.
     pub(crate) fn connect(&self, address: SocketAddr) -> Result<()> {
         let patience = {
             let mut core = self.lock();
@@ -86,7 +86,7 @@ impl Stream {
 }
 
 impl Core {
-    /// What came of connecting; an error is told once.
+    /// The outcome of connecting; an error is reported once.
     fn outcome(&mut self) -> Result<()> {
         match self.phase {
             Phase::Failed | Phase::Broken => Err(self.take_error().unwrap_or(Errno(libc::ECONNREFUSED))),

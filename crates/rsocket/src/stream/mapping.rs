@@ -7,6 +7,7 @@ use device::Mr;
 use super::Stream;
 use super::core::Core;
 use super::endpoint::inline;
+use super::mapped::Mapped;
 use super::sending::Source;
 use super::work::Work;
 use crate::errno::{Errno, Result};
@@ -16,17 +17,6 @@ use crate::wait::Patience;
 
 const FIRST_PIECE: u32 = 2048;
 const LONGEST_PIECE: u32 = 65536;
-
-/// A mapped buffer.
-#[derive(Debug)]
-pub(crate) struct Mapped {
-    mr: Mr,
-    offset: u64,
-    /// The entry of the peer's list that it has; none if the peer is not to write there.
-    entry: Option<u32>,
-    /// The peer knows.
-    told: bool,
-}
 
 impl Stream {
     /// The protection domain to register memory in, once there is a connection or one is made.
@@ -51,7 +41,7 @@ impl Stream {
         Ok(offset)
     }
 
-    /// Ends a mapping: the peer cannot write there any more when this returns.
+    /// Ends a mapping. When this returns the peer cannot write there.
     pub(crate) fn unmap(&self, addr: u64, len: u64) -> Result<()> {
         let mut mapped = self.mapped.lock();
         let at = mapped.iter().position(|mapped| mapped.mr.addr() == addr && mapped.mr.len_bytes() == len);
@@ -61,7 +51,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Tells the peer of mappings that it has not heard of. For the one whose turn it is to send.
+    /// Tells the peer of new mappings. The caller has the turn to send.
     pub(super) fn announce(&self, patience: Patience) -> Result<()> {
         while let Some((entry, mapping)) = self.untold() {
             let mut core = self.writable(patience, Core::can_send_message)?;
@@ -80,8 +70,8 @@ impl Stream {
         })
     }
 
-    /// Writes into what the peer has mapped at `offset`; fewer bytes than asked where its mappings
-    /// end, patience or the connection.
+    /// Writes into the memory that the peer has mapped at `offset`. Writes fewer bytes if its mappings,
+    /// the patience or the connection end.
     pub(crate) fn write_mapped(&self, bytes: &[u8], offset: u64, flags: i32) -> Result<usize> {
         let patience = self.patience_to_send(flags);
         self.ready(patience)?;

@@ -1,4 +1,4 @@
-//! How connections come about, on either side, and what the connection manager says later.
+//! Opening connections, on either side, and later events of the connection manager.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Core {
         Ok(self.id.accept(&param(&endpoint))?)
     }
 
-    /// Something happened to the id.
+    /// Handles an event of the id.
     pub(super) fn happened(&mut self, event: Event) {
         if self.is_connected() {
             if matches!(event.kind, EventKind::Disconnected | EventKind::DeviceRemoval) {
@@ -87,7 +87,7 @@ impl Core {
         }
     }
 
-    /// The way is known: asks the peer.
+    /// The route is resolved: sends the request to the peer.
     fn request(&mut self) -> Result<()> {
         let endpoint = self.make_endpoint()?;
         endpoint.bring_up(&self.id, &[QpState::Init])?;

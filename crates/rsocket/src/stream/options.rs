@@ -1,75 +1,24 @@
 //! Options of stream sockets.
 
 use std::mem::offset_of;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Stream;
 use super::core::{Core, Phase};
+use super::option_state::Linger;
 use crate::errno::{Errno, Result};
 use crate::protocol::greeting::tellable;
-use crate::service;
+use crate::rdma_options::{RDMA_INLINE, RDMA_IOMAPSIZE, RDMA_ROUTE, RDMA_RQSIZE, RDMA_SQSIZE, SOL_RDMA};
+use crate::service::{self, KeptAlive};
 use crate::value::{self, boolean, int};
 
-/// `SOL_RDMA` and its options, of `<rdma/rsocket.h>`.
-pub const SOL_RDMA: i32 = 0x10000;
-/// Requests in the send queue.
-pub const RDMA_SQSIZE: i32 = 0;
-/// Requests in the receive queue.
-pub const RDMA_RQSIZE: i32 = 1;
-/// Bytes up to which data is sent inline.
-pub const RDMA_INLINE: i32 = 2;
-/// Buffers that the peer may map at a time.
-pub const RDMA_IOMAPSIZE: i32 = 3;
-/// The path, as an array of `struct ibv_path_data`.
-pub const RDMA_ROUTE: i32 = 4;
-
-const KEEPALIVE_FILE: &str = "/proc/sys/net/ipv4/tcp_keepalive_time";
-const KEEPALIVE: Duration = Duration::from_secs(7200);
-/// What TCP_MAXSEG tells before there is a path.
+/// The value of TCP_MAXSEG before there is a path.
 const SEGMENT: i32 = 2048;
 const MAX_QUEUE: i32 = 0xfffe;
 
-/// Options that are remembered.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Options {
-    pub(super) nonblocking: bool,
-    /// All flags of `F_SETFL`.
-    pub(super) status_flags: i32,
-    reuse_address: bool,
-    oob_inline: bool,
-    no_delay: bool,
-    v6_only: bool,
-    pub(super) linger: Option<Linger>,
-    pub(super) keepalive: Keepalive,
-    pub(super) recv_timeout: Option<Duration>,
-    pub(super) send_timeout: Option<Duration>,
-}
-
-/// `struct linger`, as it was set.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Linger {
-    pub(super) on: bool,
-    pub(super) seconds: i32,
-}
-
-/// Whether and how often to see that the peer is there.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Keepalive {
-    pub(super) on: bool,
-    pub(super) idle: Option<Duration>,
-}
-
-impl Keepalive {
-    fn time(self) -> Duration {
-        self.idle.unwrap_or_else(|| {
-            let text = std::fs::read_to_string(KEEPALIVE_FILE).unwrap_or_default();
-            text.trim().parse().map_or(KEEPALIVE, Duration::from_secs)
-        })
-    }
-}
-
 impl Stream {
-    pub(crate) fn set_option(&self, level: i32, name: i32, value: &[u8]) -> Result<()> {
+    pub(crate) fn set_option(self: &Arc<Self>, level: i32, name: i32, value: &[u8]) -> Result<()> {
         let keepalive = {
             let mut core = self.lock();
             let before = core.options.keepalive;
@@ -84,8 +33,11 @@ impl Stream {
             (before.on != after.on || (after.on && before.idle != after.idle)).then_some(after)
         };
         match keepalive {
-            Some(keepalive) if keepalive.on => service::keep_alive(self.fd(), keepalive.time()),
-            Some(_) => service::keep_alive_no_more(self.fd()),
+            Some(keepalive) if keepalive.on => {
+                let connection: Arc<dyn KeptAlive> = self.clone();
+                service::keep_alive(self.fd(), keepalive.time(), Arc::downgrade(&connection))
+            }
+            Some(_) => service::stop_keeping_alive(self.fd()),
             None => Ok(()),
         }
     }
@@ -216,7 +168,7 @@ impl Core {
     }
 }
 
-/// Twice what was asked for, as the system's sockets have it.
+/// Twice the size asked for, as with sockets of the system.
 fn buffer_size(value: &[u8]) -> Result<u32> {
     Ok((int(value)?.max(0) as u32).saturating_mul(2))
 }

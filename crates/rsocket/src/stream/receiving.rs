@@ -43,7 +43,7 @@ impl<'a, 'b> Sink<'a, 'b> {
 }
 
 impl Stream {
-    /// Receives what is there, or all that was asked for with `MSG_WAITALL`. Nothing is the end.
+    /// Receives the bytes that are there, or all that were asked for with `MSG_WAITALL`. Zero bytes are the end.
     pub(crate) fn recv(&self, parts: &mut [IoSliceMut<'_>], flags: i32) -> Result<usize> {
         let patience = {
             let core = self.lock();
@@ -90,7 +90,7 @@ impl Stream {
 }
 
 impl Core {
-    /// What is read where there is nothing and will be nothing.
+    /// The result of reading when no byte is there and none will come.
     fn end(&mut self) -> Result<usize> {
         match self.take_error() {
             Some(error) if self.phase == Phase::Broken => Err(error),

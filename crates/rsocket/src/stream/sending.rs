@@ -145,7 +145,7 @@ impl Stream {
         posted
     }
 
-    /// The state, as soon as the test holds or nothing can be sent any more: that is an error.
+    /// The state, as soon as the test holds. An error if nothing more can be sent.
     pub(super) fn writable(
         &self,
         patience: Patience,
@@ -170,14 +170,14 @@ impl Core {
         Some(Room { endpoint: self.endpoint.clone()?, place, to })
     }
 
-    /// Likewise in a buffer that the peer has mapped, of which it does not hear.
+    /// The same in a buffer that the peer has mapped, without notice to the peer.
     pub(super) fn reserve_mapped(&mut self, left: usize, longest: u32, to: Buffer) -> Option<Room> {
         let (len, place) = self.place(left, longest, to.len)?;
         self.flow.as_mut()?.outgoing.take_slot();
         Some(Room { endpoint: self.endpoint.clone()?, place, to: Buffer { len, ..to } })
     }
 
-    /// How much of it goes at once, and its place in the send buffer unless it goes inline.
+    /// The bytes of one piece, and their place in the send buffer unless they go inline.
     fn place(&mut self, left: usize, longest: u32, room: u32) -> Option<(u32, Option<Place>)> {
         let inline = u32::from(self.settings.inline);
         let flow = self.flow.as_mut()?;

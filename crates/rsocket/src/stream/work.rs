@@ -1,4 +1,4 @@
-//! What a work request was for: the number that its completion brings back.
+//! The purpose of a work request, in the number that its completion brings back.
 
 /// The purpose of a work request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,7 +11,7 @@ pub(crate) enum Work {
     Control,
     /// The last one of them.
     Disconnect,
-    /// Nothing of ours.
+    /// Not a request of this crate.
     Unknown,
 }
 
