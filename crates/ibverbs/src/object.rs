@@ -13,7 +13,7 @@ use crate::boundary::Errno;
 ///
 /// Programs read and write the first part as they like; we touch it through raw pointers only.
 #[repr(C)]
-pub(crate) struct Object<C, O> {
+pub(crate) struct CObject<C, O> {
     c: UnsafeCell<C>,
     /// The correct value of the structure's `handle`.
     handle: u32,
@@ -63,16 +63,16 @@ structures!(
     rdma_cm_event,
 );
 
-impl<C: Structure, O> Object<C, O> {
-    fn new(c: C, own: O) -> Object<C, O> {
+impl<C: Structure, O> CObject<C, O> {
+    fn new(c: C, own: O) -> CObject<C, O> {
         // SAFETY: `c` is a live value of this function.
         let handle = unsafe { C::handle(&c) };
-        Object { c: UnsafeCell::new(c), handle, own }
+        CObject { c: UnsafeCell::new(c), handle, own }
     }
 
     /// Makes one; it lives until [`free`](Self::free).
     pub(crate) fn leak(c: C, own: O) -> *mut C {
-        Box::into_raw(Box::new(Object::new(c, own))).cast()
+        Box::into_raw(Box::new(CObject::new(c, own))).cast()
     }
 
     /// Makes one where there is room for it already.
@@ -81,7 +81,7 @@ impl<C: Structure, O> Object<C, O> {
     /// `place` is a boxed place for this type that nothing is in.
     pub(crate) unsafe fn write(place: *mut C, c: C, own: O) {
         // SAFETY: the contract of `write`: `place` is a boxed place for this type that nothing is in.
-        unsafe { place.cast::<Self>().write(Object::new(c, own)) };
+        unsafe { place.cast::<Self>().write(CObject::new(c, own)) };
     }
 
     /// Our part of an object that a program gave us: ENOENT if the program has changed its handle.

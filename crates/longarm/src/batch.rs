@@ -11,7 +11,7 @@ use crate::error::PostError;
 use crate::flight::{Delivery, Lend, Loan, Ticket};
 use crate::qp::{QpCore, Rc};
 use crate::remote::RemoteKey;
-use crate::request::Request;
+use crate::request::SendRequest;
 
 /// A list of send work requests that are posted together: the device starts them all at once,
 /// with as few packets and system calls as they need.
@@ -29,7 +29,7 @@ use crate::request::Request;
 #[must_use = "nothing is posted until `post` is called"]
 pub struct Batch<'q, S> {
     qp: &'q QpCore,
-    requests: SmallVec<[(Request, Delivery); 1]>,
+    requests: SmallVec<[(SendRequest, Delivery); 1]>,
     service: PhantomData<S>,
 }
 
@@ -38,7 +38,7 @@ impl<'q, S> Batch<'q, S> {
         Batch { qp, requests: SmallVec::new(), service: PhantomData }
     }
 
-    fn add(mut self, request: Request) -> Batch<'q, S> {
+    fn add(mut self, request: SendRequest) -> Batch<'q, S> {
         self.requests.push((request, Delivery::Poll));
         self
     }
@@ -51,32 +51,32 @@ impl<'q, S> Batch<'q, S> {
 
     /// Adds a [send](crate::QueuePair::send).
     pub fn send(self, buffer: impl Lend) -> Batch<'q, S> {
-        self.add(Request::send(buffer.lend()))
+        self.add(SendRequest::send(buffer.lend()))
     }
 
     /// Adds a [send with immediate data](crate::QueuePair::send_with_imm).
     pub fn send_with_imm(self, buffer: impl Lend, imm: u32) -> Batch<'q, S> {
-        self.add(Request::send_with_imm(buffer.lend(), imm))
+        self.add(SendRequest::send_with_imm(buffer.lend(), imm))
     }
 
     /// Adds an [inline send](crate::QueuePair::send_inline).
     pub fn send_inline(self, bytes: &[u8]) -> Batch<'q, S> {
-        self.add(Request::send_inline(bytes))
+        self.add(SendRequest::send_inline(bytes))
     }
 
     /// Adds a [write](crate::QueuePair::write).
     pub fn write(self, buffer: impl Lend, to: &RemoteKey) -> Batch<'q, S> {
-        self.add(Request::write(buffer.lend(), to))
+        self.add(SendRequest::write(buffer.lend(), to))
     }
 
     /// Adds a [write with immediate data](crate::QueuePair::write_with_imm).
     pub fn write_with_imm(self, buffer: impl Lend, to: &RemoteKey, imm: u32) -> Batch<'q, S> {
-        self.add(Request::write_with_imm(buffer.lend(), to, imm))
+        self.add(SendRequest::write_with_imm(buffer.lend(), to, imm))
     }
 
     /// Adds an [inline write](crate::QueuePair::write_inline).
     pub fn write_inline(self, bytes: &[u8], to: &RemoteKey) -> Batch<'q, S> {
-        self.add(Request::write_inline(bytes, to))
+        self.add(SendRequest::write_inline(bytes, to))
     }
 
     /// The last request starts only when all READs and atomics before it have completed.
@@ -117,18 +117,18 @@ impl<'q, S> Batch<'q, S> {
 impl Batch<'_, Rc> {
     /// Adds a [read](crate::QueuePair::read).
     pub fn read(self, buffer: impl Lend, from: &RemoteKey) -> Self {
-        self.add(Request::read(buffer.lend(), from))
+        self.add(SendRequest::read(buffer.lend(), from))
     }
 
     /// Adds a [compare-and-swap](crate::QueuePair::compare_swap).
     pub fn compare_swap(self, at: &RemoteKey, compare: u64, swap: u64) -> Self {
-        let request = Request::atomic(AtomicOp::CompareSwap { compare, swap }, at, &self.qp.domain);
+        let request = SendRequest::atomic(AtomicOp::CompareSwap { compare, swap }, at, &self.qp.domain);
         self.add(request)
     }
 
     /// Adds a [fetch-and-add](crate::QueuePair::fetch_add).
     pub fn fetch_add(self, at: &RemoteKey, add: u64) -> Self {
-        let request = Request::atomic(AtomicOp::FetchAdd { add }, at, &self.qp.domain);
+        let request = SendRequest::atomic(AtomicOp::FetchAdd { add }, at, &self.qp.domain);
         self.add(request)
     }
 }

@@ -9,7 +9,7 @@ use wire::{Grh, QKey, Qpn, RKey};
 use crate::address::AddressHandle;
 use crate::buffer::Buffer;
 use crate::error::WorkError;
-use crate::flight::{Failure, FinishedRequest, GRH_BYTES, Key, Lend, Loan, Loanable, Ticket};
+use crate::flight::{Failure, FinishedRequest, GRH_BYTES, Lend, Loan, Loanable, RequestKey, Ticket};
 use crate::window::{BoundWindow, Window};
 
 /// The outcome of one posted work request, with the buffers that it had borrowed.
@@ -21,7 +21,7 @@ pub struct Completion {
 }
 
 impl Completion {
-    pub(crate) fn new(key: Key, mut done: FinishedRequest, reason: Option<Reason>) -> Completion {
+    pub(crate) fn new(key: RequestKey, mut done: FinishedRequest, reason: Option<Reason>) -> Completion {
         if done.is_ok() && matches!(done.op, CompletionOp::Recv | CompletionOp::RecvWriteImm) {
             let len_bytes = received_bytes(&done);
             done.loan.set_len(len_bytes);

@@ -11,7 +11,7 @@ use faults::FaultPlan;
 use wire::Gid;
 
 use crate::events::Events;
-use crate::flight::Key;
+use crate::flight::RequestKey;
 
 /// An open device: one network interface of this machine, as an RDMA device.
 ///
@@ -123,7 +123,7 @@ impl Context {
 
     /// A number for a work queue. The numbers repeat after 2^24 queues.
     pub(crate) fn next_queue(&self) -> u32 {
-        self.core.queues.fetch_add(1, Relaxed) % Key::MAX_QUEUES
+        self.core.queues.fetch_add(1, Relaxed) % RequestKey::MAX_QUEUES
     }
 
     pub(crate) fn next_cookie(&self) -> u64 {

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::ResourceError;
 pub(crate) use id::DomainId;
 
-use crate::scratch::{CHUNK_BYTES, Scratch, ScratchPool};
+use crate::scratch::{CHUNK_BYTES, ScratchPiece, ScratchPool};
 
 /// A protection domain. Memory and queue pairs work together only within one.
 ///
@@ -85,7 +85,7 @@ impl ProtectionDomain {
     }
 
     /// A piece of scratch memory.
-    pub(crate) fn scratch(&self) -> Result<Scratch, device::Error> {
+    pub(crate) fn scratch(&self) -> Result<ScratchPiece, device::Error> {
         self.core.scratch.take(|| {
             let (piece, mr) = self.core.pd.allocate_private(CHUNK_BYTES)?;
             Ok(Buffer::new(piece, mr, self.id()))

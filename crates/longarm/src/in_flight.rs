@@ -11,7 +11,7 @@ use device::CqError;
 use crate::completion::Outcome;
 use crate::error::WorkError;
 use crate::flight::{Delivery, Failure, FinishedRequest, Loan, Ticket};
-use crate::posted::Posted;
+use crate::posted::PostedRequest;
 
 /// A work request in flight: a future of its result. `T` as in [`Work`](crate::Work).
 ///
@@ -28,7 +28,7 @@ enum InFlightState {
     /// The request was not posted.
     Failed(Failure),
     Posted {
-        posted: Posted,
+        posted: PostedRequest,
         /// The completion queue counts this future as a waiter.
         waiting: bool,
     },
@@ -36,7 +36,7 @@ enum InFlightState {
 }
 
 impl<T: Outcome> InFlight<T> {
-    pub(crate) fn new(posted: Result<Posted, Failure>) -> InFlight<T> {
+    pub(crate) fn new(posted: Result<PostedRequest, Failure>) -> InFlight<T> {
         let state = match posted {
             Ok(posted) => InFlightState::Posted { posted, waiting: false },
             Err(failure) => InFlightState::Failed(failure),

@@ -9,17 +9,17 @@ use device::CqError;
 use crate::completion::Completion;
 use crate::cq::CqCore;
 use crate::error::WaitError;
-use crate::flight::{Delivery, FinishedRequest, Key, RequestStatus, WorkQueue};
+use crate::flight::{Delivery, FinishedRequest, RequestKey, RequestStatus, WorkQueue};
 
 /// A request that the device has taken: where its completion will be entered.
 #[derive(Debug)]
-pub(crate) struct Posted {
+pub(crate) struct PostedRequest {
     pub(crate) queue: Arc<WorkQueue>,
     pub(crate) cq: Arc<CqCore>,
-    pub(crate) key: Key,
+    pub(crate) key: RequestKey,
 }
 
-impl Posted {
+impl PostedRequest {
     pub(crate) fn completion(&self, done: FinishedRequest) -> Completion {
         let failed = !done.is_ok();
         let reason = failed.then(|| self.queue.reason()).flatten();

@@ -10,13 +10,13 @@ use transport::{CompletionOp, RecvWr};
 use crate::completion::Message;
 use crate::domain::DomainId;
 use crate::error::PostError;
-use crate::flight::{Delivery, Failure, Key, Loan, PreparedRequest, Ticket, WorkQueue};
+use crate::flight::{Delivery, Failure, Loan, PreparedRequest, RequestKey, Ticket, WorkQueue};
 use crate::in_flight::InFlight;
-use crate::posted::Posted;
+use crate::posted::PostedRequest;
 
 /// A queue pair or a shared receive queue, to which receive buffers are posted.
 pub(crate) trait ReceiveTarget {
-    fn post_recv(&self, loan: Loan, delivery: Delivery) -> Result<Posted, Failure>;
+    fn post_recv(&self, loan: Loan, delivery: Delivery) -> Result<PostedRequest, Failure>;
 }
 
 /// Posts a receive request with `post`, which hands it to the device.
@@ -26,7 +26,7 @@ pub(crate) fn post_recv(
     loan: Loan,
     delivery: Delivery,
     post: impl FnOnce(RecvWr) -> Result<(), device::PostFailure>,
-) -> Result<Key, Failure> {
+) -> Result<RequestKey, Failure> {
     if !loan.is_of(domain) {
         return Err(Failure::not_posted(PostError::OtherDomain, loan));
     }
@@ -64,7 +64,7 @@ impl<'q> Receive<'q> {
         Receive { target, loan: Err(Failure::not_posted(why, loan)) }
     }
 
-    fn submit(self, delivery: Delivery) -> Result<Posted, Failure> {
+    fn submit(self, delivery: Delivery) -> Result<PostedRequest, Failure> {
         self.target.post_recv(self.loan?, delivery)
     }
 

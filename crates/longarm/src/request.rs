@@ -11,7 +11,7 @@ use crate::window::WindowCore;
 
 /// A send work request with its loan.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct SendRequest {
     op: SendOp,
     pub(crate) flags: SendFlags,
     payload: Payload,
@@ -21,61 +21,61 @@ pub(crate) struct Request {
     refused: Option<PostError>,
 }
 
-impl Request {
-    fn new(op: SendOp, loan: Loan) -> Request {
-        Request { op, flags: SendFlags::SIGNALED, payload: loan.gather(), datagram: None, loan, refused: None }
+impl SendRequest {
+    fn new(op: SendOp, loan: Loan) -> SendRequest {
+        SendRequest { op, flags: SendFlags::SIGNALED, payload: loan.gather(), datagram: None, loan, refused: None }
     }
 
-    fn inline(op: SendOp, bytes: &[u8]) -> Request {
-        Request { payload: Payload::Inline(bytes.into()), ..Request::new(op, Loan::None) }
+    fn inline(op: SendOp, bytes: &[u8]) -> SendRequest {
+        SendRequest { payload: Payload::Inline(bytes.into()), ..SendRequest::new(op, Loan::None) }
     }
 
-    pub(crate) fn send(loan: Loan) -> Request {
-        Request::new(SendOp::Send, loan)
+    pub(crate) fn send(loan: Loan) -> SendRequest {
+        SendRequest::new(SendOp::Send, loan)
     }
 
-    pub(crate) fn send_with_imm(loan: Loan, imm: u32) -> Request {
-        Request::new(SendOp::SendImm(imm), loan)
+    pub(crate) fn send_with_imm(loan: Loan, imm: u32) -> SendRequest {
+        SendRequest::new(SendOp::SendImm(imm), loan)
     }
 
-    pub(crate) fn send_with_invalidate(loan: Loan, key: RKey) -> Request {
-        Request::new(SendOp::SendInvalidate(key), loan)
+    pub(crate) fn send_with_invalidate(loan: Loan, key: RKey) -> SendRequest {
+        SendRequest::new(SendOp::SendInvalidate(key), loan)
     }
 
-    pub(crate) fn send_inline(bytes: &[u8]) -> Request {
-        Request::inline(SendOp::Send, bytes)
+    pub(crate) fn send_inline(bytes: &[u8]) -> SendRequest {
+        SendRequest::inline(SendOp::Send, bytes)
     }
 
-    pub(crate) fn write(loan: Loan, to: &RemoteKey) -> Request {
+    pub(crate) fn write(loan: Loan, to: &RemoteKey) -> SendRequest {
         let len_bytes = loan.len_bytes();
-        Request::new(SendOp::Write(to.remote_addr()), loan).fitting(len_bytes, to)
+        SendRequest::new(SendOp::Write(to.remote_addr()), loan).fitting(len_bytes, to)
     }
 
-    pub(crate) fn write_with_imm(loan: Loan, to: &RemoteKey, imm: u32) -> Request {
+    pub(crate) fn write_with_imm(loan: Loan, to: &RemoteKey, imm: u32) -> SendRequest {
         let len_bytes = loan.len_bytes();
-        Request::new(SendOp::WriteImm(to.remote_addr(), imm), loan).fitting(len_bytes, to)
+        SendRequest::new(SendOp::WriteImm(to.remote_addr(), imm), loan).fitting(len_bytes, to)
     }
 
-    pub(crate) fn write_inline(bytes: &[u8], to: &RemoteKey) -> Request {
-        Request::inline(SendOp::Write(to.remote_addr()), bytes).fitting(bytes.len() as u64, to)
+    pub(crate) fn write_inline(bytes: &[u8], to: &RemoteKey) -> SendRequest {
+        SendRequest::inline(SendOp::Write(to.remote_addr()), bytes).fitting(bytes.len() as u64, to)
     }
 
     /// The buffers get the length of the range before the device has them. After a failed
     /// READ their contents are undefined.
-    pub(crate) fn read(mut loan: Loan, from: &RemoteKey) -> Request {
+    pub(crate) fn read(mut loan: Loan, from: &RemoteKey) -> SendRequest {
         let (remote_bytes, capacity_bytes) = (from.len_bytes(), loan.capacity_bytes());
         let fits = match &loan {
             Loan::Region(_) => remote_bytes == capacity_bytes,
             _ => remote_bytes <= capacity_bytes,
         };
         loan.set_len(remote_bytes);
-        let mut request = Request::new(SendOp::Read(from.remote_addr()), loan);
+        let mut request = SendRequest::new(SendOp::Read(from.remote_addr()), loan);
         request.refused = (!fits).then_some(PostError::BufferTooShort { remote_bytes, capacity_bytes });
         request
     }
 
     /// The result goes to scratch memory of `domain`.
-    pub(crate) fn atomic(op: AtomicOp, at: &RemoteKey, domain: &ProtectionDomain) -> Request {
+    pub(crate) fn atomic(op: AtomicOp, at: &RemoteKey, domain: &ProtectionDomain) -> SendRequest {
         let (loan, mut refused) = match domain.scratch() {
             Ok(scratch) => (Loan::Word(scratch), None),
             Err(error) => (Loan::None, Some(PostError::Device(error))),
@@ -83,19 +83,19 @@ impl Request {
         if at.len_bytes() != 8 || !at.addr().is_multiple_of(8) {
             refused = Some(PostError::NotAWord);
         }
-        Request { refused, ..Request::new(SendOp::Atomic(at.remote_addr(), op), loan) }
+        SendRequest { refused, ..SendRequest::new(SendOp::Atomic(at.remote_addr(), op), loan) }
     }
 
-    pub(crate) fn bind(mut window: WindowCore) -> Request {
-        Request::new(window.bind(), Loan::Window(window))
+    pub(crate) fn bind(mut window: WindowCore) -> SendRequest {
+        SendRequest::new(window.bind(), Loan::Window(window))
     }
 
-    pub(crate) fn unbind(mut window: WindowCore) -> Request {
-        Request::new(window.unbind(), Loan::Window(window))
+    pub(crate) fn unbind(mut window: WindowCore) -> SendRequest {
+        SendRequest::new(window.unbind(), Loan::Window(window))
     }
 
     /// Sends it as a datagram, or tells why it cannot be.
-    pub(crate) fn to(mut self, destination: Result<UdDestination, PostError>) -> Request {
+    pub(crate) fn to(mut self, destination: Result<UdDestination, PostError>) -> SendRequest {
         match destination {
             Ok(datagram) => self.datagram = Some(datagram),
             Err(error) => self.refused = Some(error),
@@ -103,7 +103,7 @@ impl Request {
         self
     }
 
-    fn fitting(mut self, len_bytes: u64, key: &RemoteKey) -> Request {
+    fn fitting(mut self, len_bytes: u64, key: &RemoteKey) -> SendRequest {
         let remote_bytes = key.len_bytes();
         self.refused = (len_bytes > remote_bytes).then_some(PostError::RemoteTooShort { len_bytes, remote_bytes });
         self

@@ -21,20 +21,23 @@ pub(crate) struct ScratchPool {
 }
 
 /// One piece. Dropping it puts it back.
-pub(crate) struct Scratch {
+pub(crate) struct ScratchPiece {
     buffer: Option<Buffer>,
     pool: Weak<ScratchPool>,
 }
 
 impl ScratchPool {
     /// Takes a piece; `more` makes a buffer of [`CHUNK_BYTES`] when there is none left.
-    pub(crate) fn take<E>(self: &Arc<ScratchPool>, more: impl FnOnce() -> Result<Buffer, E>) -> Result<Scratch, E> {
+    pub(crate) fn take<E>(
+        self: &Arc<ScratchPool>,
+        more: impl FnOnce() -> Result<Buffer, E>,
+    ) -> Result<ScratchPiece, E> {
         let idle = self.idle.lock().pop();
         let buffer = match idle {
             Some(buffer) => buffer,
             None => self.grow(more()?),
         };
-        Ok(Scratch { buffer: Some(buffer), pool: Arc::downgrade(self) })
+        Ok(ScratchPiece { buffer: Some(buffer), pool: Arc::downgrade(self) })
     }
 
     fn grow(&self, chunk: Buffer) -> Buffer {
@@ -45,7 +48,7 @@ impl ScratchPool {
     }
 }
 
-impl Scratch {
+impl ScratchPiece {
     pub(crate) fn bytes(&self) -> &[u8] {
         self.buffer.as_deref().unwrap_or_default()
     }
@@ -63,7 +66,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchPiece {
     fn drop(&mut self) {
         if let (Some(buffer), Some(pool)) = (self.buffer.take(), self.pool.upgrade()) {
             pool.idle.lock().push(buffer);
@@ -71,7 +74,7 @@ impl Drop for Scratch {
     }
 }
 
-impl fmt::Debug for Scratch {
+impl fmt::Debug for ScratchPiece {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Scratch")
     }

@@ -8,7 +8,7 @@ use crate::cq::CompletionQueue;
 use crate::domain::ProtectionDomain;
 use crate::error::ResourceError;
 use crate::flight::{Delivery, Failure, Loan, WorkQueue};
-use crate::posted::Posted;
+use crate::posted::PostedRequest;
 use crate::receive::{Receive, ReceiveTarget, post_recv};
 
 /// A shared receive queue. Messages of all queue pairs that use it land in the buffers posted
@@ -107,10 +107,10 @@ impl SharedReceiveQueue {
 const LIST_LEN: u32 = 4;
 
 impl ReceiveTarget for SrqCore {
-    fn post_recv(&self, loan: Loan, delivery: Delivery) -> Result<Posted, Failure> {
+    fn post_recv(&self, loan: Loan, delivery: Delivery) -> Result<PostedRequest, Failure> {
         let post = |wr| self.srq.post([wr]);
         let key = post_recv(&self.queue, self.domain.id(), loan, delivery, post)?;
-        Ok(Posted { queue: Arc::clone(&self.queue), cq: Arc::clone(self.cq.core()), key })
+        Ok(PostedRequest { queue: Arc::clone(&self.queue), cq: Arc::clone(self.cq.core()), key })
     }
 }
 

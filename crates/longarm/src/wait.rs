@@ -47,7 +47,7 @@ fn sleep<T>(
 ) -> Result<Option<T>, CqError> {
     let start = Instant::now();
     let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
-    let _waiting = Waiting::on(cq);
+    let _waiting = CqWaiter::on(cq);
     loop {
         if let Some(found) = ready(Some(&waker)) {
             return Ok(Some(found));
@@ -82,16 +82,16 @@ pub(crate) fn park<T>(timeout: Duration, mut ready: impl FnMut(&mut TaskContext<
 }
 
 /// Counts as a waiter while it lives.
-pub(crate) struct Waiting<'a>(&'a CqCore);
+pub(crate) struct CqWaiter<'a>(&'a CqCore);
 
-impl<'a> Waiting<'a> {
-    pub(crate) fn on(cq: &'a CqCore) -> Waiting<'a> {
+impl<'a> CqWaiter<'a> {
+    pub(crate) fn on(cq: &'a CqCore) -> CqWaiter<'a> {
         cq.enter();
-        Waiting(cq)
+        CqWaiter(cq)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for CqWaiter<'_> {
     fn drop(&mut self) {
         self.0.leave();
     }

@@ -10,7 +10,7 @@ use crate::completion::Outcome;
 use crate::flight::{Delivery, Failure, Ticket};
 use crate::in_flight::InFlight;
 use crate::qp::QpCore;
-use crate::request::Request;
+use crate::request::SendRequest;
 
 /// A send work request that has not been posted yet. `T` is the type of its result.
 ///
@@ -24,12 +24,12 @@ use crate::request::Request;
 #[must_use = "nothing is posted until it is awaited, waited for, started or posted"]
 pub struct Work<'q, T> {
     qp: &'q QpCore,
-    request: Request,
+    request: SendRequest,
     outcome: PhantomData<fn() -> T>,
 }
 
 impl<'q, T: Outcome> Work<'q, T> {
-    pub(crate) fn new(qp: &'q QpCore, request: Request) -> Work<'q, T> {
+    pub(crate) fn new(qp: &'q QpCore, request: SendRequest) -> Work<'q, T> {
         Work { qp, request, outcome: PhantomData }
     }
 

@@ -19,29 +19,29 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 
-use self::core::Core;
+use self::core::DatagramState;
 use crate::errno::{Errno, Result};
 use crate::protocol::datagram::Inquiry;
 use crate::rdma_options::{RDMA_INLINE, RDMA_RQSIZE, RDMA_SQSIZE, SOL_RDMA};
-use crate::service::{self, Responder};
+use crate::service::{self, InquiryResponder};
 use crate::settings::LOW_WATER;
-use crate::wait::{self, Bell, Bells, Patience};
+use crate::wait::{self, Bell, Bells, CallPatience};
 use crate::{sys, value};
 
 /// A datagram socket.
 #[derive(Debug)]
-pub(crate) struct Datagram {
+pub(crate) struct DatagramSocket {
     udp: OwnedFd,
     v6: bool,
-    core: Mutex<Core>,
+    core: Mutex<DatagramState>,
     bells: Bells,
 }
 
-impl Datagram {
-    pub(crate) fn new(v6: bool) -> Result<Arc<Datagram>> {
+impl DatagramSocket {
+    pub(crate) fn new(v6: bool) -> Result<Arc<DatagramSocket>> {
         let family = if v6 { AddressFamily::INET6 } else { AddressFamily::INET };
         let udp = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::empty(), None)?;
-        Ok(Arc::new(Datagram { udp, v6, core: Mutex::new(Core::new()), bells: Bells::default() }))
+        Ok(Arc::new(DatagramSocket { udp, v6, core: Mutex::new(DatagramState::new()), bells: Bells::default() }))
     }
 
     /// The number of its descriptor: that of its UDP socket.
@@ -76,7 +76,7 @@ impl Datagram {
             let any: IpAddr = if self.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
             rustix::net::bind(&self.udp, &SocketAddr::new(any, 0))?;
         }
-        let responder: Arc<dyn Responder> = self.clone();
+        let responder: Arc<dyn InquiryResponder> = self.clone();
         service::answer_for(responder)
     }
 
@@ -148,7 +148,7 @@ impl Datagram {
     /// Ends it when everything was sent.
     pub(crate) fn close(&self) {
         service::stop_answering(self.fd());
-        while let Err(Errno(libc::EINTR)) = self.until(Patience::ENDLESS, |core| core.is_all_sent()).map(drop) {}
+        while let Err(Errno(libc::EINTR)) = self.until(CallPatience::ENDLESS, |core| core.is_all_sent()).map(drop) {}
         self.lock().close();
         self.bells.ring();
     }
@@ -214,21 +214,25 @@ impl Datagram {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Core> {
+    fn lock(&self) -> MutexGuard<'_, DatagramState> {
         self.core.lock()
     }
 
-    fn patience(&self, flags: i32, sending: bool) -> Patience {
+    fn patience(&self, flags: i32, sending: bool) -> CallPatience {
         let core = self.lock();
         match if sending { core.send_timeout } else { core.recv_timeout } {
-            _ if (flags & libc::MSG_DONTWAIT) != 0 || core.status_flags & libc::O_NONBLOCK != 0 => Patience::NONE,
-            Some(timeout) => Patience::of(timeout),
-            None => Patience::ENDLESS,
+            _ if (flags & libc::MSG_DONTWAIT) != 0 || core.status_flags & libc::O_NONBLOCK != 0 => CallPatience::NONE,
+            Some(timeout) => CallPatience::of(timeout),
+            None => CallPatience::ENDLESS,
         }
     }
 
     /// The state, as soon as the test holds or the socket is closed.
-    fn until(&self, patience: Patience, test: impl Fn(&mut Core) -> bool) -> Result<MutexGuard<'_, Core>> {
+    fn until(
+        &self,
+        patience: CallPatience,
+        test: impl Fn(&mut DatagramState) -> bool,
+    ) -> Result<MutexGuard<'_, DatagramState>> {
         let start = std::time::Instant::now();
         loop {
             let core = self.look(&test)?;
@@ -262,14 +266,14 @@ impl Datagram {
 
     /// A program that does not want to wait will ask again: on a busy machine that would burn the time that it needs when a
     /// datagram comes, so it naps before it looks once more.
-    fn look_again(&self, test: &impl Fn(&mut Core) -> bool) -> Result<Option<MutexGuard<'_, Core>>> {
+    fn look_again(&self, test: &impl Fn(&mut DatagramState) -> bool) -> Result<Option<MutexGuard<'_, DatagramState>>> {
         let cq = self.lock().cq().cloned();
         let Some(cq) = cq else { return Ok(None) };
         cq.rest();
         self.look(test)
     }
 
-    fn look(&self, test: &impl Fn(&mut Core) -> bool) -> Result<Option<MutexGuard<'_, Core>>> {
+    fn look(&self, test: &impl Fn(&mut DatagramState) -> bool) -> Result<Option<MutexGuard<'_, DatagramState>>> {
         let mut core = self.lock();
         if core.pump() {
             self.bells.ring();
@@ -282,7 +286,7 @@ impl Datagram {
     }
 }
 
-impl Responder for Datagram {
+impl InquiryResponder for DatagramSocket {
     fn udp(&self) -> BorrowedFd<'_> {
         self.udp.as_fd()
     }

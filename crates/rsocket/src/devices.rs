@@ -11,7 +11,7 @@ use crate::errno::{Errno, Result};
 
 /// An open device.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedDevice {
     pub(crate) device: Device,
     pub(crate) pd: Pd,
     name: String,
@@ -19,12 +19,12 @@ pub(crate) struct Opened {
 }
 
 /// A hold on an open device.
-pub(crate) type Shared = Arc<Opened>;
+pub(crate) type SharedDevices = Arc<OpenedDevice>;
 
-static OPEN: Mutex<Vec<Weak<Opened>>> = Mutex::new(Vec::new());
+static OPEN: Mutex<Vec<Weak<OpenedDevice>>> = Mutex::new(Vec::new());
 
 /// The device of that name. A forked child opens its own.
-pub(crate) fn open(name: &str) -> Result<Shared> {
+pub(crate) fn open(name: &str) -> Result<SharedDevices> {
     let process = std::process::id();
     let mut open = OPEN.lock();
     open.retain(|known| known.strong_count() > 0);
@@ -33,13 +33,13 @@ pub(crate) fn open(name: &str) -> Result<Shared> {
         return Ok(known);
     }
     let device = Device::open(&OpenOptions { name: Some(name.to_owned()) })?;
-    let shared = Arc::new(Opened { pd: device.alloc_pd()?, device, name: name.to_owned(), process });
+    let shared = Arc::new(OpenedDevice { pd: device.alloc_pd()?, device, name: name.to_owned(), process });
     open.push(Arc::downgrade(&shared));
     Ok(shared)
 }
 
 /// The device that has an address.
-pub(crate) fn with_address(address: IpAddr) -> Result<Shared> {
+pub(crate) fn with_address(address: IpAddr) -> Result<SharedDevices> {
     let all = Device::list()?;
     let found = all.iter().find(|info| info.port.gid_index(address).is_some());
     open(&found.ok_or(Errno(libc::EADDRNOTAVAIL))?.name)

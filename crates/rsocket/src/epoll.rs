@@ -40,13 +40,13 @@ pub enum Change {
 /// A set.
 struct Set {
     _name: OwnedFd,
-    members: Mutex<Members>,
+    members: Mutex<SetMembers>,
     /// Wake those who wait, when the set changes.
     waiting: Mutex<Vec<Arc<OwnedFd>>>,
 }
 
 #[derive(Default)]
-struct Members {
+struct SetMembers {
     wanted: BTreeMap<RawFd, Interest>,
     /// The first descriptor of the next report, so that all of them get their turn.
     first: RawFd,
@@ -133,7 +133,7 @@ fn find(set: RawFd) -> Result<Arc<Set>> {
     SETS.read().as_ref().and_then(|sets| sets.get(&set).cloned()).ok_or(Errno::BADF)
 }
 
-impl Members {
+impl SetMembers {
     fn change(&mut self, fd: RawFd, change: Change) -> Result<()> {
         match (change, self.wanted.contains_key(&fd)) {
             (Change::Add(_), true) => return Err(Errno(libc::EEXIST)),

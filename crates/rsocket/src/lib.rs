@@ -42,9 +42,9 @@ use std::io::{IoSlice, IoSliceMut};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::RawFd;
 
-use crate::datagram::Datagram;
-use crate::stream::Stream;
-use crate::table::{Socket, find};
+use crate::datagram::DatagramSocket;
+use crate::stream::StreamSocket;
+use crate::table::{AnySocket, find};
 
 pub use crate::epoll::{Change, Interest, epoll_control, epoll_create, epoll_wait};
 pub use crate::errno::{Errno, Result};
@@ -62,8 +62,8 @@ pub fn socket(domain: i32, kind: i32, protocol: i32) -> Result<RawFd> {
         _ => return Err(Errno::NOT_SUPPORTED),
     };
     match (kind, protocol) {
-        (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => table::insert(Socket::Stream(Stream::new()?.into())),
-        (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => table::insert(Socket::Datagram(Datagram::new(v6)?)),
+        (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => table::insert(AnySocket::Stream(StreamSocket::new()?.into())),
+        (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => table::insert(AnySocket::Datagram(DatagramSocket::new(v6)?)),
         _ => Err(Errno::NOT_SUPPORTED),
     }
 }
@@ -74,8 +74,8 @@ pub fn socket(domain: i32, kind: i32, protocol: i32) -> Result<RawFd> {
 /// As bind(2).
 pub fn bind(fd: RawFd, address: SocketAddr) -> Result<()> {
     match &find(fd)? {
-        Socket::Stream(stream) => stream.bind(address),
-        Socket::Datagram(datagram) => datagram.bind(address),
+        AnySocket::Stream(stream) => stream.bind(address),
+        AnySocket::Datagram(datagram) => datagram.bind(address),
     }
 }
 
@@ -92,8 +92,8 @@ pub fn listen(fd: RawFd, backlog: i32) -> Result<()> {
 /// # Errors
 /// As accept(2).
 pub fn accept(fd: RawFd) -> Result<RawFd> {
-    let accepted = stream(fd, Errno(libc::EOPNOTSUPP), Stream::accept)?;
-    table::insert(Socket::Stream(accepted.into()))
+    let accepted = stream(fd, Errno(libc::EOPNOTSUPP), StreamSocket::accept)?;
+    table::insert(AnySocket::Stream(accepted.into()))
 }
 
 /// Connects; a datagram socket has one peer then.
@@ -102,8 +102,8 @@ pub fn accept(fd: RawFd) -> Result<RawFd> {
 /// As connect(2); `EINPROGRESS` if the socket is non-blocking.
 pub fn connect(fd: RawFd, address: SocketAddr) -> Result<()> {
     match &find(fd)? {
-        Socket::Stream(stream) => stream.connect(address),
-        Socket::Datagram(datagram) => datagram.connect(address),
+        AnySocket::Stream(stream) => stream.connect(address),
+        AnySocket::Datagram(datagram) => datagram.connect(address),
     }
 }
 
@@ -113,8 +113,8 @@ pub fn connect(fd: RawFd, address: SocketAddr) -> Result<()> {
 /// As shutdown(2).
 pub fn shutdown(fd: RawFd, how: Shutdown) -> Result<()> {
     match &find(fd)? {
-        Socket::Stream(stream) => stream.shutdown(how),
-        Socket::Datagram(_) => Ok(()),
+        AnySocket::Stream(stream) => stream.shutdown(how),
+        AnySocket::Datagram(_) => Ok(()),
     }
 }
 
@@ -126,8 +126,8 @@ pub fn close(fd: RawFd) -> Result<()> {
     let Ok(socket) = table::remove(fd) else { return epoll::close(fd) };
     epoll::forget(fd);
     match &socket {
-        Socket::Stream(stream) => stream.close(),
-        Socket::Datagram(datagram) => datagram.close(),
+        AnySocket::Stream(stream) => stream.close(),
+        AnySocket::Datagram(datagram) => datagram.close(),
     }
     drop(socket);
     service::wait_for_its_end();
@@ -144,8 +144,8 @@ pub fn close(fd: RawFd) -> Result<()> {
 /// As recvfrom(2).
 pub fn recv(fd: RawFd, parts: &mut [IoSliceMut<'_>], flags: i32) -> Result<(usize, Option<SocketAddr>)> {
     match &find(fd)? {
-        Socket::Stream(stream) => Ok((stream.recv(parts, flags)?, stream.peer_addr().ok())),
-        Socket::Datagram(datagram) => datagram.recv(parts, flags).map(|(len, from)| (len, Some(from))),
+        AnySocket::Stream(stream) => Ok((stream.recv(parts, flags)?, stream.peer_addr().ok())),
+        AnySocket::Datagram(datagram) => datagram.recv(parts, flags).map(|(len, from)| (len, Some(from))),
     }
 }
 
@@ -155,9 +155,9 @@ pub fn recv(fd: RawFd, parts: &mut [IoSliceMut<'_>], flags: i32) -> Result<(usiz
 /// As sendto(2).
 pub fn send(fd: RawFd, parts: &[IoSlice<'_>], flags: i32, to: Option<SocketAddr>) -> Result<usize> {
     match (&find(fd)?, to) {
-        (Socket::Stream(_), Some(_)) => Err(Errno(libc::EISCONN)),
-        (Socket::Stream(stream), None) => stream.send(parts, flags),
-        (Socket::Datagram(datagram), to) => datagram.send(parts, flags, to),
+        (AnySocket::Stream(_), Some(_)) => Err(Errno(libc::EISCONN)),
+        (AnySocket::Stream(stream), None) => stream.send(parts, flags),
+        (AnySocket::Datagram(datagram), to) => datagram.send(parts, flags, to),
     }
 }
 
@@ -167,8 +167,8 @@ pub fn send(fd: RawFd, parts: &[IoSlice<'_>], flags: i32, to: Option<SocketAddr>
 /// `EBADF`.
 pub fn local_addr(fd: RawFd) -> Result<Option<SocketAddr>> {
     match &find(fd)? {
-        Socket::Stream(stream) => Ok(stream.local_addr()),
-        Socket::Datagram(datagram) => datagram.local_addr().map(Some),
+        AnySocket::Stream(stream) => Ok(stream.local_addr()),
+        AnySocket::Datagram(datagram) => datagram.local_addr().map(Some),
     }
 }
 
@@ -178,8 +178,8 @@ pub fn local_addr(fd: RawFd) -> Result<Option<SocketAddr>> {
 /// `ENOTCONN`.
 pub fn peer_addr(fd: RawFd) -> Result<SocketAddr> {
     match &find(fd)? {
-        Socket::Stream(stream) => stream.peer_addr(),
-        Socket::Datagram(datagram) => datagram.peer_addr(),
+        AnySocket::Stream(stream) => stream.peer_addr(),
+        AnySocket::Datagram(datagram) => datagram.peer_addr(),
     }
 }
 
@@ -189,8 +189,8 @@ pub fn peer_addr(fd: RawFd) -> Result<SocketAddr> {
 /// As setsockopt(2); `ENOTSUP` for an option that a stream does not have.
 pub fn set_option(fd: RawFd, level: i32, name: i32, value: &[u8]) -> Result<()> {
     match &find(fd)? {
-        Socket::Stream(stream) => stream.set_option(level, name, value),
-        Socket::Datagram(datagram) => datagram.set_option(level, name, value),
+        AnySocket::Stream(stream) => stream.set_option(level, name, value),
+        AnySocket::Datagram(datagram) => datagram.set_option(level, name, value),
     }
 }
 
@@ -200,8 +200,8 @@ pub fn set_option(fd: RawFd, level: i32, name: i32, value: &[u8]) -> Result<()> 
 /// As getsockopt(2).
 pub fn option(fd: RawFd, level: i32, name: i32, max: usize) -> Result<Vec<u8>> {
     match &find(fd)? {
-        Socket::Stream(stream) => stream.option(level, name),
-        Socket::Datagram(datagram) => datagram.option(level, name, max),
+        AnySocket::Stream(stream) => stream.option(level, name),
+        AnySocket::Datagram(datagram) => datagram.option(level, name, max),
     }
 }
 
@@ -211,8 +211,8 @@ pub fn option(fd: RawFd, level: i32, name: i32, max: usize) -> Result<Vec<u8>> {
 /// `EBADF`.
 pub fn status_flags(fd: RawFd) -> Result<i32> {
     Ok(match &find(fd)? {
-        Socket::Stream(stream) => stream.status_flags(),
-        Socket::Datagram(datagram) => datagram.status_flags(),
+        AnySocket::Stream(stream) => stream.status_flags(),
+        AnySocket::Datagram(datagram) => datagram.status_flags(),
     })
 }
 
@@ -222,8 +222,8 @@ pub fn status_flags(fd: RawFd) -> Result<i32> {
 /// `EBADF`.
 pub fn set_status_flags(fd: RawFd, flags: i32) -> Result<()> {
     match &find(fd)? {
-        Socket::Stream(stream) => stream.set_status_flags(flags),
-        Socket::Datagram(datagram) => datagram.set_status_flags(flags),
+        AnySocket::Stream(stream) => stream.set_status_flags(flags),
+        AnySocket::Datagram(datagram) => datagram.set_status_flags(flags),
     }
     Ok(())
 }
@@ -233,7 +233,7 @@ pub fn set_status_flags(fd: RawFd, flags: i32) -> Result<()> {
 /// # Errors
 /// `EINVAL` unless it is a connected stream.
 pub fn protection_domain(fd: RawFd) -> Result<device::Pd> {
-    stream(fd, Errno::INVAL, Stream::pd)
+    stream(fd, Errno::INVAL, StreamSocket::pd)
 }
 
 /// Lets the peer, if it is `writable`, write into registered memory directly, from `offset` on; without
@@ -263,9 +263,9 @@ pub fn write_mapped(fd: RawFd, bytes: &[u8], offset: u64, flags: i32) -> Result<
 }
 
 /// Does something with a stream socket; a datagram socket refuses.
-fn stream<T>(fd: RawFd, refused: Errno, act: impl FnOnce(&Stream) -> Result<T>) -> Result<T> {
+fn stream<T>(fd: RawFd, refused: Errno, act: impl FnOnce(&StreamSocket) -> Result<T>) -> Result<T> {
     match &find(fd)? {
-        Socket::Stream(stream) => act(stream),
-        Socket::Datagram(_) => Err(refused),
+        AnySocket::Stream(stream) => act(stream),
+        AnySocket::Datagram(_) => Err(refused),
     }
 }

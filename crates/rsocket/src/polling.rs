@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 use crate::errno::{Errno, Result};
 use crate::settings::polling_time;
 use crate::sys;
-use crate::table::{self, Socket};
-use crate::wait::{Bell, Patience};
+use crate::table::{self, AnySocket};
+use crate::wait::{Bell, CallPatience};
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -18,12 +18,12 @@ use std::os::fd::{AsFd, AsRawFd};
 /// # Errors
 /// `EINTR` after a signal.
 pub fn poll(fds: &mut [libc::pollfd], timeout_ms: i32) -> Result<usize> {
-    let sockets: SmallVec<[Option<Socket>; 8]> = fds.iter().map(|fd| table::find(fd.fd).ok()).collect();
+    let sockets: SmallVec<[Option<AnySocket>; 8]> = fds.iter().map(|fd| table::find(fd.fd).ok()).collect();
     let start = Instant::now();
     let patience = match u64::try_from(timeout_ms) {
-        Ok(0) => Patience::NONE,
-        Ok(timeout) => Patience::of(Duration::from_millis(timeout)),
-        Err(_) => Patience::ENDLESS,
+        Ok(0) => CallPatience::NONE,
+        Ok(timeout) => CallPatience::of(Duration::from_millis(timeout)),
+        Err(_) => CallPatience::ENDLESS,
     };
     loop {
         let found = look(fds, &sockets)?;
@@ -38,7 +38,7 @@ pub fn poll(fds: &mut [libc::pollfd], timeout_ms: i32) -> Result<usize> {
 }
 
 /// Looks at everything once.
-fn look(fds: &mut [libc::pollfd], sockets: &[Option<Socket>]) -> Result<usize> {
+fn look(fds: &mut [libc::pollfd], sockets: &[Option<AnySocket>]) -> Result<usize> {
     let mut others: SmallVec<[libc::pollfd; 8]> = SmallVec::new();
     for (fd, socket) in fds.iter_mut().zip(sockets) {
         match socket {
@@ -54,7 +54,7 @@ fn look(fds: &mut [libc::pollfd], sockets: &[Option<Socket>]) -> Result<usize> {
     Ok(fds.iter().filter(|fd| fd.revents != 0).count())
 }
 
-fn sleep(fds: &mut [libc::pollfd], sockets: &[Option<Socket>], patience: Patience) -> Result<usize> {
+fn sleep(fds: &mut [libc::pollfd], sockets: &[Option<AnySocket>], patience: CallPatience) -> Result<usize> {
     let bell = Bell::mine()?;
     let _hung: SmallVec<[_; 8]> = sockets.iter().flatten().map(|socket| socket.bells().hang(&bell)).collect();
     let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };

@@ -22,7 +22,7 @@ pub(crate) mod ring;
 
 /// The peer broke the protocol: the connection must end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub(crate) enum Violation {
+pub(crate) enum ProtocolViolation {
     /// More bytes than it was given room for.
     #[error("the peer says it wrote {announced} bytes where it had room for {room}")]
     NoRoom {

@@ -11,7 +11,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 use crate::errno::Result;
 
 /// A datagram socket, which answers inquiries.
-pub(crate) trait Responder: std::fmt::Debug + Send + Sync {
+pub(crate) trait InquiryResponder: std::fmt::Debug + Send + Sync {
     /// The socket that inquiries come to.
     fn udp(&self) -> BorrowedFd<'_>;
     /// Answers the inquiries that have come.
@@ -30,7 +30,7 @@ struct ServiceState {
     wake: Option<Arc<OwnedFd>>,
     /// The process of the thread: a forked child has none.
     process: u32,
-    datagrams: Vec<Arc<dyn Responder>>,
+    datagrams: Vec<Arc<dyn InquiryResponder>>,
     alive: Vec<KeepaliveTimer>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn wait_for_its_end() {
 }
 
 /// Answers inquiries to a datagram socket.
-pub(crate) fn answer_for(socket: Arc<dyn Responder>) -> Result<()> {
+pub(crate) fn answer_for(socket: Arc<dyn InquiryResponder>) -> Result<()> {
     change(|service| service.datagrams.push(socket))
 }
 
@@ -139,7 +139,7 @@ fn run(wake: Arc<OwnedFd>) {
 }
 
 /// Waits, and answers the inquiries that have come.
-fn serve(wake: &OwnedFd, datagrams: &[Arc<dyn Responder>], patience: Option<Duration>) {
+fn serve(wake: &OwnedFd, datagrams: &[Arc<dyn InquiryResponder>], patience: Option<Duration>) {
     let mut fds = vec![PollFd::new(wake, PollFlags::IN)];
     fds.extend(datagrams.iter().map(|socket| PollFd::from_borrowed_fd(socket.udp(), PollFlags::IN)));
     let timeout = patience.and_then(|patience| Timespec::try_from(patience).ok());

@@ -31,34 +31,34 @@ use std::time::Instant;
 use ::connect::{EventQueue, Id, PortSpace};
 use parking_lot::{Mutex, MutexGuard};
 
-use self::core::{Core, Phase};
+use self::core::{StreamPhase, StreamState};
 use self::mapped::Mapped;
 use self::option_state::StreamOptions;
 use crate::errno::{Errno, Result};
 use crate::settings::{Settings, polling_time};
-use crate::wait::{self, Bell, Bells, Patience};
+use crate::wait::{self, Bell, Bells, CallPatience};
 
 /// A stream socket.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub(crate) struct StreamSocket {
     queue: EventQueue,
-    core: Mutex<Core>,
+    core: Mutex<StreamState>,
     bells: Bells,
     sending: Mutex<()>,
     receiving: Mutex<()>,
     mapped: Mutex<Vec<Mapped>>,
 }
 
-impl Stream {
-    pub(crate) fn new() -> Result<Stream> {
+impl StreamSocket {
+    pub(crate) fn new() -> Result<StreamSocket> {
         let queue = EventQueue::new()?;
         let id = Id::new(&queue, PortSpace::Tcp, device::QpType::Rc)?;
-        Ok(Stream::with(id, queue, Settings::of_new_sockets()))
+        Ok(StreamSocket::with(id, queue, Settings::of_new_sockets()))
     }
 
-    fn with(id: Id, queue: EventQueue, settings: Settings) -> Stream {
-        let core = Core::new(id, queue.clone(), settings, StreamOptions::default());
-        Stream {
+    fn with(id: Id, queue: EventQueue, settings: Settings) -> StreamSocket {
+        let core = StreamState::new(id, queue.clone(), settings, StreamOptions::default());
+        StreamSocket {
             queue,
             core: Mutex::new(core),
             bells: Bells::default(),
@@ -80,10 +80,10 @@ impl Stream {
     pub(crate) fn listen(&self, backlog: i32) -> Result<()> {
         let mut core = self.lock();
         match core.phase {
-            Phase::Listening => Ok(()),
-            Phase::Fresh => {
+            StreamPhase::Listening => Ok(()),
+            StreamPhase::Fresh => {
                 core.id.listen(u32::try_from(backlog).unwrap_or(0))?;
-                core.phase = Phase::Listening;
+                core.phase = StreamPhase::Listening;
                 Ok(())
             }
             _ => Err(Errno::INVAL),
@@ -97,17 +97,17 @@ impl Stream {
     pub(crate) fn peer_addr(&self) -> Result<SocketAddr> {
         let core = self.lock();
         match core.phase {
-            Phase::Fresh | Phase::Listening => Err(Errno(libc::ENOTCONN)),
+            StreamPhase::Fresh | StreamPhase::Listening => Err(Errno(libc::ENOTCONN)),
             _ => core.id.peer_addr().ok_or(Errno(libc::ENOTCONN)),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Core> {
+    fn lock(&self) -> MutexGuard<'_, StreamState> {
         self.core.lock()
     }
 
     /// Pumps, and wakes the waiting threads.
-    fn pump(&self, core: &mut Core) {
+    fn pump(&self, core: &mut StreamState) {
         if core.pump() {
             self.bells.ring();
         }
@@ -117,7 +117,11 @@ impl Stream {
     ///
     /// # Errors
     /// `EAGAIN` when patience ends, `EINTR` after a signal.
-    fn until(&self, patience: Patience, test: impl Fn(&mut Core) -> bool) -> Result<MutexGuard<'_, Core>> {
+    fn until(
+        &self,
+        patience: CallPatience,
+        test: impl Fn(&mut StreamState) -> bool,
+    ) -> Result<MutexGuard<'_, StreamState>> {
         let start = Instant::now();
         loop {
             let mut core = self.lock();
@@ -137,7 +141,11 @@ impl Stream {
         self.asleep_until(patience, test)
     }
 
-    fn asleep_until(&self, patience: Patience, test: impl Fn(&mut Core) -> bool) -> Result<MutexGuard<'_, Core>> {
+    fn asleep_until(
+        &self,
+        patience: CallPatience,
+        test: impl Fn(&mut StreamState) -> bool,
+    ) -> Result<MutexGuard<'_, StreamState>> {
         let bell = Bell::mine()?;
         let _hung = self.bells.hang(&bell);
         loop {
@@ -157,9 +165,9 @@ impl Stream {
     }
 
     /// As [`until`](Stream::until) without end, whatever signals come.
-    fn surely_until(&self, test: impl Fn(&mut Core) -> bool) -> Result<MutexGuard<'_, Core>> {
+    fn surely_until(&self, test: impl Fn(&mut StreamState) -> bool) -> Result<MutexGuard<'_, StreamState>> {
         loop {
-            match self.until(Patience::ENDLESS, &test) {
+            match self.until(CallPatience::ENDLESS, &test) {
                 Err(Errno(libc::EINTR)) => {}
                 other => return other,
             }
@@ -201,28 +209,28 @@ impl Stream {
 
 impl StreamOptions {
     /// The time that a call may wait.
-    fn patience(&self, flags: i32, timeout: Option<std::time::Duration>) -> Patience {
+    fn patience(&self, flags: i32, timeout: Option<std::time::Duration>) -> CallPatience {
         match timeout {
-            _ if self.nonblocking || flags & libc::MSG_DONTWAIT != 0 => Patience::NONE,
-            Some(timeout) => Patience::of(timeout),
-            None => Patience::ENDLESS,
+            _ if self.nonblocking || flags & libc::MSG_DONTWAIT != 0 => CallPatience::NONE,
+            Some(timeout) => CallPatience::of(timeout),
+            None => CallPatience::ENDLESS,
         }
     }
 }
 
-impl Core {
+impl StreamState {
     fn revents(&mut self, events: i16, queue: BorrowedFd<'_>) -> i16 {
         let (read, write) = (events & (libc::POLLIN | libc::POLLRDNORM), events & (libc::POLLOUT | libc::POLLWRNORM));
         match self.phase {
-            Phase::Fresh => 0,
-            Phase::Listening => {
+            StreamPhase::Fresh => 0,
+            StreamPhase::Listening => {
                 if has_request(queue) {
                     read
                 } else {
                     0
                 }
             }
-            Phase::Failed => read | write | libc::POLLERR,
+            StreamPhase::Failed => read | write | libc::POLLERR,
             _ if self.is_opening() => 0,
             _ => {
                 let mut found = 0;
@@ -234,9 +242,9 @@ impl Core {
                 }
                 match self.phase {
                     // As with sockets of the system, the remaining data is read first.
-                    Phase::Disconnected if self.has_data() && read != 0 => found,
-                    Phase::Disconnected => found | libc::POLLHUP,
-                    Phase::Broken => found | libc::POLLERR,
+                    StreamPhase::Disconnected if self.has_data() && read != 0 => found,
+                    StreamPhase::Disconnected => found | libc::POLLHUP,
+                    StreamPhase::Broken => found | libc::POLLERR,
                     _ => found,
                 }
             }

@@ -5,22 +5,22 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use crate::datagram::Datagram;
+use crate::datagram::DatagramSocket;
 use crate::errno::{Errno, Result};
-use crate::stream::Stream;
+use crate::stream::StreamSocket;
 use crate::wait::Bells;
 
 /// A socket.
 #[derive(Clone, Debug)]
-pub(crate) enum Socket {
-    Stream(Arc<Stream>),
-    Datagram(Arc<Datagram>),
+pub(crate) enum AnySocket {
+    Stream(Arc<StreamSocket>),
+    Datagram(Arc<DatagramSocket>),
 }
 
-static TABLE: RwLock<Vec<Option<Socket>>> = RwLock::new(Vec::new());
+static TABLE: RwLock<Vec<Option<AnySocket>>> = RwLock::new(Vec::new());
 
 /// Enters a socket; returns its number.
-pub(crate) fn insert(socket: Socket) -> Result<RawFd> {
+pub(crate) fn insert(socket: AnySocket) -> Result<RawFd> {
     let fd = socket.fd();
     let index = usize::try_from(fd).map_err(|_| Errno::BADF)?;
     let mut table = TABLE.write();
@@ -35,14 +35,14 @@ pub(crate) fn insert(socket: Socket) -> Result<RawFd> {
 ///
 /// # Errors
 /// `EBADF` if there is none.
-pub(crate) fn find(fd: RawFd) -> Result<Socket> {
+pub(crate) fn find(fd: RawFd) -> Result<AnySocket> {
     let table = TABLE.read();
     let place = usize::try_from(fd).ok().and_then(|index| table.get(index));
     place.and_then(Option::clone).ok_or(Errno::BADF)
 }
 
 /// Takes a socket out.
-pub(crate) fn remove(fd: RawFd) -> Result<Socket> {
+pub(crate) fn remove(fd: RawFd) -> Result<AnySocket> {
     let mut table = TABLE.write();
     let place = usize::try_from(fd).ok().and_then(|index| table.get_mut(index));
     place.and_then(Option::take).ok_or(Errno::BADF)
@@ -53,34 +53,34 @@ pub(crate) fn is_empty() -> bool {
     TABLE.read().iter().all(Option::is_none)
 }
 
-impl Socket {
+impl AnySocket {
     fn fd(&self) -> RawFd {
         match self {
-            Socket::Stream(stream) => stream.fd(),
-            Socket::Datagram(datagram) => datagram.fd(),
+            AnySocket::Stream(stream) => stream.fd(),
+            AnySocket::Datagram(datagram) => datagram.fd(),
         }
     }
 
     /// The events that `poll` would report.
     pub(crate) fn revents(&self, events: i16) -> i16 {
         match self {
-            Socket::Stream(stream) => stream.revents(events),
-            Socket::Datagram(datagram) => datagram.revents(events),
+            AnySocket::Stream(stream) => stream.revents(events),
+            AnySocket::Datagram(datagram) => datagram.revents(events),
         }
     }
 
     /// Makes sure that its descriptors tell of news, and gives them to `each`.
     pub(crate) fn arm(&self, each: impl FnMut(RawFd)) -> Result<()> {
         match self {
-            Socket::Stream(stream) => stream.arm(each),
-            Socket::Datagram(datagram) => datagram.arm(each),
+            AnySocket::Stream(stream) => stream.arm(each),
+            AnySocket::Datagram(datagram) => datagram.arm(each),
         }
     }
 
     pub(crate) fn bells(&self) -> &Bells {
         match self {
-            Socket::Stream(stream) => stream.bells(),
-            Socket::Datagram(datagram) => datagram.bells(),
+            AnySocket::Stream(stream) => stream.bells(),
+            AnySocket::Datagram(datagram) => datagram.bells(),
         }
     }
 }

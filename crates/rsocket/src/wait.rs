@@ -116,7 +116,7 @@ impl Drop for Hung<'_> {
 
 /// The time that a call may wait.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct CallPatience {
     until: Until,
 }
 
@@ -127,15 +127,15 @@ enum Until {
     Ever,
 }
 
-impl Patience {
+impl CallPatience {
     /// Not at all.
-    pub(crate) const NONE: Patience = Patience { until: Until::Now };
+    pub(crate) const NONE: CallPatience = CallPatience { until: Until::Now };
     /// As long as it takes.
-    pub(crate) const ENDLESS: Patience = Patience { until: Until::Ever };
+    pub(crate) const ENDLESS: CallPatience = CallPatience { until: Until::Ever };
 
     /// Patience of that length; without a limit if no clock can count it.
-    pub(crate) fn of(time: Duration) -> Patience {
-        Patience { until: Instant::now().checked_add(time).map_or(Until::Ever, Until::Then) }
+    pub(crate) fn of(time: Duration) -> CallPatience {
+        CallPatience { until: Instant::now().checked_add(time).map_or(Until::Ever, Until::Then) }
     }
 
     /// True if the call must not wait.
@@ -160,7 +160,7 @@ impl Patience {
 ///
 /// # Errors
 /// `EAGAIN` when patience ends, `EINTR` after a signal.
-pub(crate) fn sleep(fds: &[BorrowedFd<'_>], bell: &Bell, patience: Patience) -> Result<()> {
+pub(crate) fn sleep(fds: &[BorrowedFd<'_>], bell: &Bell, patience: CallPatience) -> Result<()> {
     let left = patience.left()?;
     let mut polled: smallvec::SmallVec<[PollFd<'_>; 4]> =
         fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
@@ -186,9 +186,9 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| bells.ring());
         });
-        sleep(&[], &mine, Patience::ENDLESS).unwrap();
+        sleep(&[], &mine, CallPatience::ENDLESS).unwrap();
         bells.ring();
-        assert_eq!(sleep(&[], &mine, Patience::of(Duration::from_millis(1))), Err(Errno::AGAIN));
+        assert_eq!(sleep(&[], &mine, CallPatience::of(Duration::from_millis(1))), Err(Errno::AGAIN));
     }
 
     #[test]
@@ -198,6 +198,6 @@ mod tests {
         drop(bells.hang(&bell));
         bells.ring();
         assert!(bells.hung.lock().is_empty());
-        assert!(Patience::NONE.is_none() && Patience::NONE.left().is_err());
+        assert!(CallPatience::NONE.is_none() && CallPatience::NONE.left().is_err());
     }
 }

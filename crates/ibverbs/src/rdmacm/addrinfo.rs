@@ -10,7 +10,7 @@ use libc::sockaddr;
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one, otherwise};
 use crate::rdmacm::id_object::of;
-use crate::rdmacm::resolver::{self, Answer, Hints, Question, Unresolved};
+use crate::rdmacm::resolver::{self, ResolveHints, ResolveRequest, ResolvedAddress, Unresolved};
 use crate::rdmacm::{address, sync};
 use crate::socket_address;
 
@@ -42,12 +42,12 @@ unsafe fn question(
     node: *const c_char,
     service: *const c_char,
     hints: *const rdma_addrinfo,
-) -> Result<Question, Errno> {
+) -> Result<ResolveRequest, Errno> {
     // SAFETY: the contract of `question`, which is that of `rdma_getaddrinfo`.
     unsafe {
         let hints = match hints.as_ref() {
-            None => Hints::default(),
-            Some(hints) => Hints {
+            None => ResolveHints::default(),
+            Some(hints) => ResolveHints {
                 given: true,
                 flags: hints.ai_flags,
                 family: hints.ai_family,
@@ -57,7 +57,7 @@ unsafe fn question(
                 destination: hinted(hints.ai_dst_addr, hints.ai_dst_len)?,
             },
         };
-        Ok(Question { node: text(node), service: text(service), hints })
+        Ok(ResolveRequest { node: text(node), service: text(service), hints })
     }
 }
 
@@ -81,7 +81,7 @@ unsafe fn text(text: *const c_char) -> Option<CString> {
 
 /// The list that a program gets; null for no answers. Entries and what they point to are each allocated by
 /// `malloc(3)`: programs make some of their own and have `rdma_freeaddrinfo` free them.
-fn list(answers: &[Answer]) -> Result<*mut rdma_addrinfo, Errno> {
+fn list(answers: &[ResolvedAddress]) -> Result<*mut rdma_addrinfo, Errno> {
     let mut first = std::ptr::null_mut();
     for answer in answers.iter().rev() {
         match entry(answer, first) {
@@ -96,7 +96,7 @@ fn list(answers: &[Answer]) -> Result<*mut rdma_addrinfo, Errno> {
     Ok(first)
 }
 
-fn entry(answer: &Answer, next: *mut rdma_addrinfo) -> Result<*mut rdma_addrinfo, Errno> {
+fn entry(answer: &ResolvedAddress, next: *mut rdma_addrinfo) -> Result<*mut rdma_addrinfo, Errno> {
     let mut c = rdma_addrinfo::zeroed();
     c.ai_flags = answer.flags;
     (c.ai_qp_type, c.ai_port_space) = (answer.qp_type, answer.port_space);

@@ -15,9 +15,9 @@ use crate::rdmacm::devices;
 use crate::verbs::{log, wait};
 
 /// All channels that exist, by the address of the structure that programs see.
-static CHANNELS: RwLock<BTreeMap<usize, Channel>> = RwLock::new(BTreeMap::new());
+static CHANNELS: RwLock<BTreeMap<usize, EventChannel>> = RwLock::new(BTreeMap::new());
 
-struct Channel {
+struct EventChannel {
     queue: EventQueue,
     /// Set by the first id: later ones need not attach this process to the hub again.
     hold: Option<SessionHold>,
@@ -35,7 +35,7 @@ fn create() -> Result<*mut rdma_event_channel, Errno> {
     let queue = EventQueue::new()?;
     wait::make_blocking(queue.fd())?;
     let channel = Box::into_raw(Box::new(rdma_event_channel { fd: queue.fd().as_raw_fd() }));
-    CHANNELS.write().insert(channel.addr(), Channel { queue, hold: None });
+    CHANNELS.write().insert(channel.addr(), EventChannel { queue, hold: None });
     devices::count_user();
     Ok(channel)
 }

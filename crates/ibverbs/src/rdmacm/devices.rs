@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::abi::*;
 use crate::boundary::{Errno, otherwise, pointer};
 use crate::device_list::{self, ListedDevice};
-use crate::verbs::context::Context;
+use crate::verbs::context::ContextOwn;
 use crate::verbs::shared::SharedState;
 use crate::verbs::{context, domain, open, teardown, xrc};
 
@@ -111,7 +111,7 @@ impl DeviceTable {
         let own: usize = self.devices.iter().map(OpenDevice::holds).sum();
         let open = self.devices.iter().find(|entry| entry.is_open);
         // SAFETY: the table holds open contexts only while `is_open` is set.
-        let context = open.and_then(|entry| unsafe { Context::of(entry.opened.context) }.ok());
+        let context = open.and_then(|entry| unsafe { ContextOwn::of(entry.opened.context) }.ok());
         USERS.load(SeqCst) == 0 && context.is_some_and(|context| context.device.holds() == own)
     }
 

@@ -9,7 +9,7 @@ use crate::rdmacm::event_object::{acknowledge, release_shown, uncount};
 use crate::rdmacm::id_object::of;
 use crate::rdmacm::id_state::QpTemplate;
 use crate::rdmacm::{address, bind, event, id, options, qp, route, srq};
-use crate::verbs::wait::{self, Attempt};
+use crate::verbs::wait::{self, EventAttempt};
 
 /// `rdma_create_ep(3)`: a synchronous id. An active one is resolved and has its queue pair; a passive one
 /// is bound.
@@ -131,15 +131,15 @@ pub(crate) unsafe extern "C-unwind" fn rdma_get_request(listener: *mut rdma_cm_i
 
 /// # Safety
 /// Null or an id that exists.
-unsafe fn next_request(listener: *mut rdma_cm_id, place: &mut *mut rdma_cm_id) -> Result<Attempt, Errno> {
+unsafe fn next_request(listener: *mut rdma_cm_id, place: &mut *mut rdma_cm_id) -> Result<EventAttempt, Errno> {
     // SAFETY: the contract of `next_request`: null or an id that exists.
     unsafe {
         let own = of(listener)?;
         let channel = own.waits_on().filter(|_| own.id.is_listening()).ok_or(Errno::INVAL)?;
         release_shown(listener);
         let mut event = std::ptr::null_mut();
-        if let Attempt::WaitAt(fd) = event::attempt(channel, &mut event)? {
-            return Ok(Attempt::WaitAt(fd));
+        if let EventAttempt::WaitAt(fd) = event::attempt(channel, &mut event)? {
+            return Ok(EventAttempt::WaitAt(fd));
         }
         if (*event).event != RDMA_CM_EVENT_CONNECT_REQUEST || (*event).status != 0 {
             (&raw mut (*listener).event).write(event);
@@ -159,6 +159,6 @@ unsafe fn next_request(listener: *mut rdma_cm_id, place: &mut *mut rdma_cm_id) -
         uncount(event);
         (&raw mut (*new).event).write(event);
         *place = new;
-        Ok(Attempt::Done)
+        Ok(EventAttempt::Done)
     }
 }

@@ -10,7 +10,7 @@ use crate::boundary::{Errno, minus_one};
 use crate::rdmacm::event_object::{self, EventObject, EventOwn};
 use crate::rdmacm::fetched::FetchedEvent;
 use crate::rdmacm::{channel, event_effects, id_object, param};
-use crate::verbs::wait::{self, Attempt};
+use crate::verbs::wait::{self, EventAttempt};
 
 /// `rdma_get_cm_event(3)`: blocks unless the descriptor is set not to.
 ///
@@ -36,14 +36,14 @@ pub(crate) unsafe extern "C-unwind" fn rdma_get_cm_event(
 /// Waits for the next event that the program is told of.
 pub(super) fn next(channel: *mut rdma_event_channel) -> Result<*mut rdma_cm_event, Errno> {
     let mut event = std::ptr::null_mut();
-    while let Attempt::WaitAt(fd) = attempt(channel, &mut event)? {
+    while let EventAttempt::WaitAt(fd) = attempt(channel, &mut event)? {
         wait::readable(fd)?;
     }
     Ok(event)
 }
 
 /// Takes the next event that the program is told of, if there is one.
-pub(super) fn attempt(channel: *mut rdma_event_channel, place: &mut *mut rdma_cm_event) -> Result<Attempt, Errno> {
+pub(super) fn attempt(channel: *mut rdma_event_channel, place: &mut *mut rdma_cm_event) -> Result<EventAttempt, Errno> {
     let queue = channel::queue_of(channel)?;
     if !queue.is_ours() && !::connect::take_over() {
         // A forked child would take events of its living parent.
@@ -53,10 +53,10 @@ pub(super) fn attempt(channel: *mut rdma_event_channel, place: &mut *mut rdma_cm
         // SAFETY: `queue_next` counted the event with its id, which keeps the id.
         if let Some(told) = event.and_then(|fetched| unsafe { tell(fetched) }) {
             *place = told;
-            return Ok(Attempt::Done);
+            return Ok(EventAttempt::Done);
         }
     }
-    Ok(Attempt::WaitAt(queue.fd().as_raw_fd()))
+    Ok(EventAttempt::WaitAt(queue.fd().as_raw_fd()))
 }
 
 /// Takes the oldest event; `Some(None)` if its id is being destroyed.

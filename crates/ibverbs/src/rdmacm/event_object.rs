@@ -5,10 +5,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::abi::*;
-use crate::object::Object;
+use crate::object::CObject;
 use crate::verbs::unacked::Unacked;
 
-pub(super) type EventObject = Object<rdma_cm_event, EventOwn>;
+pub(super) type EventObject = CObject<rdma_cm_event, EventOwn>;
 
 /// Our part of an event: the bytes that its parameters point to, and the count that it is in.
 pub(super) struct EventOwn {

@@ -8,7 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::abi::*;
 use crate::boundary::Errno;
-use crate::object::Object;
+use crate::object::CObject;
 use crate::rdmacm::channel::OwnChannel;
 use crate::rdmacm::devices;
 use crate::rdmacm::id_state::IdState;
@@ -22,7 +22,7 @@ pub(crate) struct IdOwn {
     pub(super) state: Mutex<IdState>,
 }
 
-pub(super) type IdObject = Object<rdma_cm_id, IdOwn>;
+pub(super) type IdObject = CObject<rdma_cm_id, IdOwn>;
 
 /// Held while an event is taken out of a queue and counted with its id, and while an id is destroyed: so no event
 /// about a destroyed id reaches the program.

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::abi::*;
 use crate::rdmacm::channel::OwnChannel;
-use crate::rdmacm::resolver::Answers;
+use crate::rdmacm::resolver::ResolvedAddresses;
 
 /// The state of an id that changes.
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub(super) struct IdState {
     pub(super) groups: Vec<MulticastGroup>,
     pub(super) queues: OwnQueues,
     /// The results of `rdma_resolve_addrinfo`.
-    pub(super) answers: Arc<Mutex<Answers>>,
+    pub(super) answers: Arc<Mutex<ResolvedAddresses>>,
 }
 
 /// READs and atomics in flight at the same time.

@@ -7,7 +7,7 @@ use crate::abi::*;
 use crate::boundary::Errno;
 use crate::rdmacm::id_state::Depth;
 use crate::verbs::address;
-use crate::verbs::context::Context;
+use crate::verbs::context::ContextOwn;
 
 /// Translates an event's parameters for C. Returns the private data that they point to.
 ///
@@ -23,7 +23,7 @@ pub(super) unsafe fn describe(c: &mut rdma_cm_event, param: Param) -> Vec<u8> {
         }
         Param::Datagram(datagram) => {
             // SAFETY: the contract of `describe`: the event's id exists; null or open.
-            let context = unsafe { c.id.as_ref().and_then(|id| Context::of(id.verbs).ok()) };
+            let context = unsafe { c.id.as_ref().and_then(|id| ContextOwn::of(id.verbs).ok()) };
             c.param.ud = to_peer(&datagram, context);
             datagram.private_data
         }
@@ -57,7 +57,7 @@ fn connection(conn: &ConnParam, private_data: *const c_void) -> rdma_conn_param 
     }
 }
 
-fn to_peer(datagram: &DatagramParam, context: Option<&Context>) -> rdma_ud_param {
+fn to_peer(datagram: &DatagramParam, context: Option<&ContextOwn>) -> rdma_ud_param {
     let mut ud = rdma_ud_param::zeroed();
     ud.private_data = pointer(&datagram.private_data);
     ud.private_data_len = length(&datagram.private_data);
@@ -117,5 +117,5 @@ pub(super) unsafe fn private_data<'a>(data: *const c_void, len: u8) -> &'a [u8] 
 /// An id that exists.
 pub(super) unsafe fn device_depth(c: *mut rdma_cm_id) -> Result<u8, Errno> {
     // SAFETY: the contract of `device_depth`: an id that exists.
-    Ok(unsafe { Context::of((*c).verbs) }?.device.limits().max_rd_atomic)
+    Ok(unsafe { ContextOwn::of((*c).verbs) }?.device.limits().max_rd_atomic)
 }

@@ -8,15 +8,15 @@ use crate::abi::*;
 use crate::rdmacm::address;
 
 /// The arguments of a resolution.
-pub(super) struct Question {
+pub(super) struct ResolveRequest {
     pub(super) node: Option<CString>,
     pub(super) service: Option<CString>,
-    pub(super) hints: Hints,
+    pub(super) hints: ResolveHints,
 }
 
 /// The caller's hints about the results that it wants.
 #[derive(Clone, Default)]
-pub(super) struct Hints {
+pub(super) struct ResolveHints {
     pub(super) given: bool,
     pub(super) flags: c_int,
     pub(super) family: c_int,
@@ -28,7 +28,7 @@ pub(super) struct Hints {
 
 /// One result.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Answer {
+pub(super) struct ResolvedAddress {
     pub(super) flags: c_int,
     pub(super) qp_type: c_int,
     pub(super) port_space: c_int,
@@ -37,7 +37,7 @@ pub(super) struct Answer {
 }
 
 /// The results.
-pub(super) type Answers = Vec<Answer>;
+pub(super) type ResolvedAddresses = Vec<ResolvedAddress>;
 
 /// The error of a resolution: a code of `getaddrinfo(3)`, or an errno.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -52,7 +52,7 @@ pub(super) enum Unresolved {
 const FLAGS: c_int = RAI_PASSIVE | RAI_NUMERICHOST | RAI_NOROUTE | RAI_FAMILY | RAI_SA | RAI_DNS;
 
 /// Resolves; may take as long as the name service does.
-pub(super) fn resolve(question: &Question) -> Result<Answers, Unresolved> {
+pub(super) fn resolve(question: &ResolveRequest) -> Result<ResolvedAddresses, Unresolved> {
     let hints = &question.hints;
     if question.node.is_none() && question.service.is_none() {
         return if hints.given { Ok(vec![copied(hints)]) } else { Err(Unresolved::Errno(libc::EINVAL)) };
@@ -69,8 +69,8 @@ pub(super) fn resolve(question: &Question) -> Result<Answers, Unresolved> {
 }
 
 /// Without a name, the hints are the result.
-fn copied(hints: &Hints) -> Answer {
-    Answer {
+fn copied(hints: &ResolveHints) -> ResolvedAddress {
+    ResolvedAddress {
         flags: hints.flags,
         qp_type: hints.qp_type,
         port_space: hints.port_space,
@@ -79,7 +79,7 @@ fn copied(hints: &Hints) -> Answer {
     }
 }
 
-fn sockets_hints(hints: &Hints) -> Result<libc::addrinfo, Unresolved> {
+fn sockets_hints(hints: &ResolveHints) -> Result<libc::addrinfo, Unresolved> {
     // SAFETY: all zero is one that says nothing.
     let mut sockets: libc::addrinfo = unsafe { std::mem::zeroed() };
     if hints.flags & RAI_PASSIVE != 0 {
@@ -99,14 +99,14 @@ fn sockets_hints(hints: &Hints) -> Result<libc::addrinfo, Unresolved> {
 }
 
 /// The socket type that corresponds to the hints' service; a stream if they name none.
-fn socket_type(hints: &Hints) -> c_int {
+fn socket_type(hints: &ResolveHints) -> c_int {
     match (hints.qp_type, hints.port_space) {
         (IBV_QPT_UD, _) | (0, RDMA_PS_UDP) => libc::SOCK_DGRAM,
         _ => libc::SOCK_STREAM,
     }
 }
 
-fn protocol(hints: &Hints) -> c_int {
+fn protocol(hints: &ResolveHints) -> c_int {
     match hints.port_space {
         RDMA_PS_UDP => libc::IPPROTO_UDP,
         RDMA_PS_TCP => libc::IPPROTO_TCP,
@@ -114,7 +114,7 @@ fn protocol(hints: &Hints) -> c_int {
     }
 }
 
-fn look_up(question: &Question, hints: &libc::addrinfo) -> Result<Vec<(SocketAddr, c_int)>, Unresolved> {
+fn look_up(question: &ResolveRequest, hints: &libc::addrinfo) -> Result<Vec<(SocketAddr, c_int)>, Unresolved> {
     let text = |text: &Option<CString>| text.as_ref().map_or(std::ptr::null(), |text| text.as_ptr());
     let mut list: *mut libc::addrinfo = std::ptr::null_mut();
     // SAFETY: strings or nulls, hints, and a place for the list.
@@ -138,11 +138,11 @@ fn look_up(question: &Question, hints: &libc::addrinfo) -> Result<Vec<(SocketAdd
     Ok(found)
 }
 
-fn answer(hints: &Hints, address: SocketAddr, socket_type: c_int) -> Answer {
+fn answer(hints: &ResolveHints, address: SocketAddr, socket_type: c_int) -> ResolvedAddress {
     let is_datagram = socket_type == libc::SOCK_DGRAM;
     let is_passive = hints.flags & RAI_PASSIVE != 0;
     let or = |said: c_int, otherwise| if said != 0 { said } else { otherwise };
-    Answer {
+    ResolvedAddress {
         flags: hints.flags,
         qp_type: or(hints.qp_type, if is_datagram { IBV_QPT_UD } else { IBV_QPT_RC }),
         port_space: or(hints.port_space, if is_datagram { RDMA_PS_UDP } else { RDMA_PS_TCP }),
@@ -155,29 +155,31 @@ fn answer(hints: &Hints, address: SocketAddr, socket_type: c_int) -> Answer {
 mod tests {
     use super::*;
 
-    fn ask(node: Option<&str>, service: Option<&str>, hints: Hints) -> Result<Answers, Unresolved> {
+    fn ask(node: Option<&str>, service: Option<&str>, hints: ResolveHints) -> Result<ResolvedAddresses, Unresolved> {
         let text = |text: Option<&str>| text.map(|text| CString::new(text).unwrap());
-        resolve(&Question { node: text(node), service: text(service), hints })
+        resolve(&ResolveRequest { node: text(node), service: text(service), hints })
     }
 
     #[test]
     fn an_address_is_a_reliable_destination_by_default() {
-        let found = ask(Some("127.0.0.1"), Some("7471"), Hints::default()).unwrap();
+        let found = ask(Some("127.0.0.1"), Some("7471"), ResolveHints::default()).unwrap();
         let destination = Some("127.0.0.1:7471".parse().unwrap());
-        let expected = Answer { flags: 0, qp_type: IBV_QPT_RC, port_space: RDMA_PS_TCP, source: None, destination };
+        let expected =
+            ResolvedAddress { flags: 0, qp_type: IBV_QPT_RC, port_space: RDMA_PS_TCP, source: None, destination };
         assert_eq!(found, [expected]);
     }
 
     #[test]
     fn a_port_space_of_datagrams_means_datagrams() {
-        let hints = Hints { given: true, port_space: RDMA_PS_UDP, ..Hints::default() };
+        let hints = ResolveHints { given: true, port_space: RDMA_PS_UDP, ..ResolveHints::default() };
         let found = ask(Some("::1"), Some("7471"), hints).unwrap();
         assert_eq!((found[0].qp_type, found[0].port_space), (IBV_QPT_UD, RDMA_PS_UDP));
     }
 
     #[test]
     fn what_is_passive_has_a_source_only() {
-        let hints = Hints { given: true, flags: RAI_PASSIVE, port_space: RDMA_PS_TCP, ..Hints::default() };
+        let hints =
+            ResolveHints { given: true, flags: RAI_PASSIVE, port_space: RDMA_PS_TCP, ..ResolveHints::default() };
         let found = ask(None, Some("7471"), hints).unwrap();
         let source = found.iter().find_map(|answer| answer.source).unwrap();
         assert!(source.ip().is_unspecified() && source.port() == 7471, "{source}");
@@ -186,21 +188,22 @@ mod tests {
 
     #[test]
     fn refusals_have_the_codes_of_the_man_page() {
-        let hints = |flags, family| Hints { given: true, flags, family, ..Hints::default() };
+        let hints = |flags, family| ResolveHints { given: true, flags, family, ..ResolveHints::default() };
         let node = Some("127.0.0.1");
-        assert_eq!(ask(None, None, Hints::default()), Err(Unresolved::Errno(libc::EINVAL)));
+        assert_eq!(ask(None, None, ResolveHints::default()), Err(Unresolved::Errno(libc::EINVAL)));
         assert_eq!(ask(node, None, hints(1 << 9, 0)), Err(Unresolved::Code(libc::EAI_BADFLAGS)));
         assert_eq!(ask(node, None, hints(RAI_FAMILY, AF_IB)), Err(Unresolved::Code(libc::EAI_FAMILY)));
         assert_eq!(ask(node, None, hints(RAI_SA, 0)), Err(Unresolved::Errno(libc::EOPNOTSUPP)));
         assert_eq!(ask(Some("no number"), None, hints(RAI_NUMERICHOST, 0)), Err(Unresolved::Code(libc::EAI_NONAME)));
-        let inconsistent = Hints { given: true, qp_type: IBV_QPT_UD, port_space: RDMA_PS_TCP, ..Hints::default() };
+        let inconsistent =
+            ResolveHints { given: true, qp_type: IBV_QPT_UD, port_space: RDMA_PS_TCP, ..ResolveHints::default() };
         assert_eq!(ask(node, None, inconsistent), Err(Unresolved::Code(libc::EAI_SOCKTYPE)));
     }
 
     #[test]
     fn hints_alone_are_the_answer() {
         let source = Some("127.0.0.1:1".parse().unwrap());
-        let hints = Hints { given: true, qp_type: IBV_QPT_RC, source, ..Hints::default() };
+        let hints = ResolveHints { given: true, qp_type: IBV_QPT_RC, source, ..ResolveHints::default() };
         assert_eq!(ask(None, None, hints).unwrap()[0].source, source);
     }
 }

@@ -10,7 +10,7 @@ use crate::boundary::Errno;
 use crate::rdmacm::devices;
 use crate::rdmacm::id_object::IdOwn;
 use crate::socket_address;
-use crate::verbs::context::Context;
+use crate::verbs::context::ContextOwn;
 
 /// The one partition, big-endian in every structure.
 const PKEY: u16 = 0xffff;
@@ -87,7 +87,7 @@ unsafe fn gids(c: *mut rdma_cm_id, binding: &Binding, peer: Option<SocketAddr>) 
 pub(super) unsafe fn show_path(c: *mut rdma_cm_id, own: &IdOwn) {
     let (Some(binding), Some(path)) = (own.id.binding(), own.id.path()) else { return };
     // SAFETY: null or open.
-    let speed_mbps = unsafe { Context::of((*c).verbs) }.map_or(0, |context| context.device.port().speed_mbps);
+    let speed_mbps = unsafe { ContextOwn::of((*c).verbs) }.map_or(0, |context| context.device.port().speed_mbps);
     let mut record = Box::new(record(&binding, &path, speed_mbps));
     // SAFETY: the contract of `show_path`, which is that of `refresh`. The record lives until the next one is shown,
     // or as long as the id.

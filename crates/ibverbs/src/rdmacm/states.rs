@@ -6,7 +6,7 @@ use crate::abi::*;
 use crate::boundary::Errno;
 use crate::rdmacm::id_object::{IdOwn, of};
 use crate::rdmacm::id_state::Depth;
-use crate::verbs::context::Context;
+use crate::verbs::context::ContextOwn;
 use crate::verbs::qp_attr;
 
 /// A new queue pair of a connection: receives may be posted.
@@ -89,7 +89,7 @@ pub(crate) unsafe extern "C" fn rdma_init_qp_attr(
         unsafe {
             let own = of(c)?;
             let (attr, mask) = (attr.as_mut().ok_or(Errno::INVAL)?, mask.as_mut().ok_or(Errno::INVAL)?);
-            let context = Context::of((*c).verbs)?;
+            let context = ContextOwn::of((*c).verbs)?;
             let state = qp_attr::state(attr.qp_state)?;
             if !matches!(state, QpState::Init | QpState::Rtr | QpState::Rts) {
                 return Err(Errno::INVAL);

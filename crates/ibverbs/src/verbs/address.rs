@@ -8,14 +8,14 @@ use device::{AddressVector, Gid, PortInfo};
 
 use crate::abi::*;
 use crate::boundary::{Errno, errno, minus_one, pointer, set_errno};
-use crate::object::{Object, next_handle};
-use crate::verbs::context::Context;
+use crate::object::{CObject, next_handle};
+use crate::verbs::context::ContextOwn;
 use crate::verbs::domain::PdObject;
 
 /// Address handles of this process.
 static HANDLES: AtomicU32 = AtomicU32::new(0);
 
-pub(crate) type AhObject = Object<ibv_ah, AddressVector>;
+pub(crate) type AhObject = CObject<ibv_ah, AddressVector>;
 
 /// The hop limit of packets whose program has no opinion.
 const HOP_LIMIT: u8 = 64;
@@ -43,7 +43,7 @@ fn by_lid(port: &PortInfo, lid: u16) -> Result<AddressVector, Errno> {
 
 /// An address as the device takes it. RoCE addresses by GID, so there should be a global route; without
 /// one the LID decides, see [`lid`].
-pub(crate) fn vector(context: &Context, attr: &ibv_ah_attr) -> Result<AddressVector, Errno> {
+pub(crate) fn vector(context: &ContextOwn, attr: &ibv_ah_attr) -> Result<AddressVector, Errno> {
     if attr.port_num > 1 {
         return Err(Errno::INVAL);
     }
@@ -69,7 +69,7 @@ pub(crate) fn vector(context: &Context, attr: &ibv_ah_attr) -> Result<AddressVec
 }
 
 /// An address vector in C's structure, as `ibv_query_qp` reports it.
-pub(crate) fn attr_of(context: &Context, vector: &AddressVector) -> ibv_ah_attr {
+pub(crate) fn attr_of(context: &ContextOwn, vector: &AddressVector) -> ibv_ah_attr {
     let mut attr = ibv_ah_attr::zeroed();
     if vector.destination == Gid::default() {
         return attr;
@@ -102,9 +102,9 @@ pub(crate) unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah
             return Err(Errno::INVAL);
         }
         // SAFETY: a context stays open while domains are allocated on it.
-        let vector = vector(unsafe { Context::of(context) }?, attr)?;
+        let vector = vector(unsafe { ContextOwn::of(context) }?, attr)?;
         // SAFETY: `PdObject::of` found the domain allocated.
-        let (own, most) = unsafe { (PdObject::of(pd)?, Context::of(context)?.device.limits().max_ah) };
+        let (own, most) = unsafe { (PdObject::of(pd)?, ContextOwn::of(context)?.device.limits().max_ah) };
         let one_more = |handles: u32| (handles < most).then(|| handles + 1);
         HANDLES.fetch_update(Relaxed, Relaxed, one_more).map_err(|_| Errno::NOMEM)?;
         own.count_user(true);
@@ -144,7 +144,7 @@ pub(crate) unsafe extern "C" fn ibv_init_ah_from_wc(
     minus_one(|| {
         // SAFETY: the contract of `ibv_init_ah_from_wc` (its Safety section).
         let (context, wc, attr) =
-            unsafe { (Context::of(context)?, wc.as_ref().ok_or(Errno::INVAL)?, attr.as_mut().ok_or(Errno::INVAL)?) };
+            unsafe { (ContextOwn::of(context)?, wc.as_ref().ok_or(Errno::INVAL)?, attr.as_mut().ok_or(Errno::INVAL)?) };
         if port != 1 {
             return Err(Errno::INVAL);
         }
@@ -162,7 +162,7 @@ pub(crate) unsafe extern "C" fn ibv_init_ah_from_wc(
 /// The route back along a received GRH. The one that stands for an IPv4 header has it in its
 /// last 20 bytes (RoCEv2 annex A17.4.5.2); nothing else can have a 4 in its first half byte there
 /// and the version of IPv6 nowhere.
-fn answer(context: &Context, grh: &ibv_grh) -> Result<ibv_global_route, Errno> {
+fn answer(context: &ContextOwn, grh: &ibv_grh) -> Result<ibv_global_route, Errno> {
     // SAFETY: a GRH is 40 bytes, all of them valid.
     let bytes: [u8; 40] = unsafe { std::mem::transmute_copy(grh) };
     let (sender, receiver, flow_label, traffic_class) = match (bytes[0] >> 4, bytes[20] >> 4) {

@@ -10,7 +10,7 @@ use crate::verbs::domain::PdObject;
 use crate::verbs::mr;
 
 /// Behind the opaque `struct ibv_buf`: ordinary memory of whole pages.
-pub(crate) struct Buffer {
+pub(crate) struct AllocatedBuffer {
     pd: *mut ibv_pd,
     start: *mut u8,
     /// As the program asked for it; the pages have room for more.
@@ -38,7 +38,7 @@ pub(crate) unsafe extern "C" fn ibv_alloc_buf(pd: *mut ibv_pd, size: size_t, han
         if start.is_null() {
             return Err(Errno::NOMEM);
         }
-        *handle = Box::into_raw(Box::new(Buffer { pd, start, len_bytes: size, layout })).cast();
+        *handle = Box::into_raw(Box::new(AllocatedBuffer { pd, start, len_bytes: size, layout })).cast();
         Ok(start.cast())
     })
 }
@@ -52,19 +52,19 @@ pub(crate) unsafe extern "C" fn ibv_free_buf(buf: *mut ibv_buf) {
         if !buf.is_null() {
             // SAFETY: the contract of `ibv_free_buf`: null, or allocated and not registered any more; made above.
             unsafe {
-                let buf = Box::from_raw(buf.cast::<Buffer>());
+                let buf = Box::from_raw(buf.cast::<AllocatedBuffer>());
                 dealloc(buf.start, buf.layout);
             }
         }
     });
 }
 
-impl Buffer {
+impl AllocatedBuffer {
     /// # Safety
     /// Null, or allocated.
-    unsafe fn of<'a>(buf: *mut ibv_buf) -> Result<&'a Buffer, Errno> {
+    unsafe fn of<'a>(buf: *mut ibv_buf) -> Result<&'a AllocatedBuffer, Errno> {
         // SAFETY: the contract of `of`: null, or allocated.
-        unsafe { buf.cast::<Buffer>().as_ref() }.ok_or(Errno::INVAL)
+        unsafe { buf.cast::<AllocatedBuffer>().as_ref() }.ok_or(Errno::INVAL)
     }
 
     /// Checks that a region of that domain may cover that part of the buffer.
@@ -81,7 +81,7 @@ impl Buffer {
 /// Null, or allocated.
 pub(crate) unsafe extern "C" fn ibv_export_buf_dmabuf_fd(buf: *mut ibv_buf) -> c_int {
     // SAFETY: the contract of `ibv_export_buf_dmabuf_fd`: null, or allocated.
-    minus_one(|| unsafe { Buffer::of(buf) }.and(Err(Errno(libc::ENODATA))))
+    minus_one(|| unsafe { AllocatedBuffer::of(buf) }.and(Err(Errno(libc::ENODATA))))
 }
 
 /// `ibv_reg_buf_mr(3)`.
@@ -98,7 +98,7 @@ pub(crate) unsafe extern "C" fn ibv_reg_buf_mr(
     pointer(|| {
         // SAFETY: the contract of `ibv_reg_buf_mr`: a domain and a buffer that exist.
         unsafe {
-            Buffer::of(buf)?.admits(pd, addr, length)?;
+            AllocatedBuffer::of(buf)?.admits(pd, addr, length)?;
             mr::register(pd, addr, length, addr as u64, access as c_uint)
         }
     })
@@ -132,7 +132,7 @@ pub(crate) unsafe extern "C" fn ibv_reg_mr_ex(pd: *mut ibv_pd, attr: *mut ibv_mr
         }
         if has(MASK_BUF) {
             // SAFETY: the mask says that the structure has the member.
-            unsafe { Buffer::of(attr.buf) }?.admits(pd, attr.addr, attr.length)?;
+            unsafe { AllocatedBuffer::of(attr.buf) }?.admits(pd, attr.addr, attr.length)?;
         }
         let iova = if has(MASK_IOVA) { attr.iova } else { attr.addr as u64 };
         // SAFETY: the contract of `ibv_reg_mr_ex` includes that of `mr::register`.

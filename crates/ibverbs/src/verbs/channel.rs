@@ -7,8 +7,8 @@ use device::CompChannel;
 
 use crate::abi::*;
 use crate::boundary::{errno, pointer};
-use crate::object::Object;
-use crate::verbs::context::Context;
+use crate::object::CObject;
+use crate::verbs::context::ContextOwn;
 use crate::verbs::{teardown, wait};
 
 /// Our part of a completion channel.
@@ -18,7 +18,7 @@ pub(crate) struct ChannelOwn {
     users: AtomicU32,
 }
 
-pub(crate) type ChannelObject = Object<ibv_comp_channel, ChannelOwn>;
+pub(crate) type ChannelObject = CObject<ibv_comp_channel, ChannelOwn>;
 
 /// `ibv_create_comp_channel(3)`.
 ///
@@ -27,7 +27,7 @@ pub(crate) type ChannelObject = Object<ibv_comp_channel, ChannelOwn>;
 pub(crate) unsafe extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
     pointer(|| {
         // SAFETY: the contract of `ibv_create_comp_channel`: an open context.
-        let channel = unsafe { Context::of(context) }?.device.create_channel()?;
+        let channel = unsafe { ContextOwn::of(context) }?.device.create_channel()?;
         wait::make_blocking(channel.fd())?;
         let c = ibv_comp_channel { context, fd: channel.fd().as_raw_fd(), refcnt: 0 };
         Ok(ChannelObject::leak(c, ChannelOwn { channel, users: AtomicU32::new(0) }))

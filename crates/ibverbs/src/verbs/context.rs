@@ -23,7 +23,7 @@ struct ContextObject {
     c: verbs_context,
     /// True while `own` is initialised.
     open: AtomicBool,
-    own: MaybeUninit<Context>,
+    own: MaybeUninit<ContextOwn>,
     /// The device that `c` points to.
     _listed: Arc<ListedDevice>,
     /// Opens the context again after it was retired.
@@ -34,7 +34,7 @@ struct ContextObject {
 pub(crate) type Reopen = fn(*mut ibv_context) -> Result<(), Errno>;
 
 /// Our part of an open context.
-pub(crate) struct Context {
+pub(crate) struct ContextOwn {
     pub(crate) device: Device,
     /// The state that it shares with contexts imported from it.
     pub(crate) shared: Arc<SharedState>,
@@ -46,12 +46,12 @@ pub(crate) struct Context {
     pub(crate) dm_bytes: Mutex<u64>,
 }
 
-impl Context {
+impl ContextOwn {
     /// Our part of a context that a program gave us.
     ///
     /// # Safety
     /// Null, or open.
-    pub(crate) unsafe fn of<'a>(context: *mut ibv_context) -> Result<&'a Context, Errno> {
+    pub(crate) unsafe fn of<'a>(context: *mut ibv_context) -> Result<&'a ContextOwn, Errno> {
         if context.is_null() {
             return Err(Errno::INVAL);
         }
@@ -98,18 +98,18 @@ fn whole(context: *mut ibv_context) -> *mut ContextObject {
 }
 
 /// Our part of a context on a device.
-pub(super) fn start(shared: Arc<SharedState>) -> Result<Context, Errno> {
+pub(super) fn start(shared: Arc<SharedState>) -> Result<ContextOwn, Errno> {
     let device = Device::open(&OpenOptions { name: Some(shared.listed.info().name.clone()) })?;
     wait::make_blocking(device.event_fd())?;
     crate::advice::watch();
     if let Err(error) = device::survive_unmapping() {
         log::warn!("memory that is unmapped before it is deregistered may end this program: {error}");
     }
-    Ok(Context { device, shared, targets: Mutex::default(), regions: Mutex::default(), dm_bytes: Mutex::new(0) })
+    Ok(ContextOwn { device, shared, targets: Mutex::default(), regions: Mutex::default(), dm_bytes: Mutex::new(0) })
 }
 
 /// Makes a context, with the structure that programs see.
-pub(super) fn present(own: Context, c: verbs_context) -> *mut ibv_context {
+pub(super) fn present(own: ContextOwn, c: verbs_context) -> *mut ibv_context {
     let listed = own.shared.listed.clone();
     let (open, reopen) = (AtomicBool::new(true), OnceLock::new());
     let object = ContextObject { c, open, own: MaybeUninit::new(own), _listed: listed, reopen };

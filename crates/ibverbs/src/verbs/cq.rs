@@ -3,8 +3,8 @@
 use crate::abi::*;
 use crate::boundary::hot::otherwise;
 use crate::boundary::{Errno, errno};
-use crate::object::Object;
-use crate::verbs::context::Context;
+use crate::object::CObject;
+use crate::verbs::context::ContextOwn;
 use crate::verbs::cq_object::{CqObject, CqOwn};
 use crate::verbs::{channel, teardown, wc};
 
@@ -19,12 +19,12 @@ pub(crate) unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
         own.cq.destroy()?;
         // SAFETY: the contract of `ibv_destroy_cq`: null, or created.
         unsafe {
-            Context::of((*cq).context)?.targets.lock().cqs.remove(&own.cq.cookie());
+            ContextOwn::of((*cq).context)?.targets.lock().cqs.remove(&own.cq.cookie());
             own.wait_until_acknowledged();
             if !(*cq).channel.is_null() {
                 channel::count_user((*cq).channel, false);
             }
-            Object::<ibv_cq_ex, CqOwn>::free(cq.cast());
+            CObject::<ibv_cq_ex, CqOwn>::free(cq.cast());
         }
         teardown::object_destroyed();
         Ok(())

@@ -4,9 +4,9 @@ use device::CqSpec;
 
 use crate::abi::*;
 use crate::boundary::{Errno, pointer};
-use crate::object::{Object, ObjectPointer, next_handle};
+use crate::object::{CObject, ObjectPointer, next_handle};
 use crate::verbs::channel::{self, ChannelObject};
-use crate::verbs::context::{self, Context};
+use crate::verbs::context::{self, ContextOwn};
 use crate::verbs::cq_ex;
 use crate::verbs::cq_object::CqOwn;
 use crate::verbs::domain::PdObject;
@@ -43,7 +43,7 @@ pub(crate) unsafe extern "C" fn ibv_create_cq(
 /// As [`ibv_create_cq`].
 pub(crate) unsafe fn create(context: *mut ibv_context, new: &NewCq) -> Result<*mut ibv_cq_ex, Errno> {
     // SAFETY: the contract of `create`, which is that of `ibv_create_cq`.
-    let own = unsafe { Context::of(context) }?;
+    let own = unsafe { ContextOwn::of(context) }?;
     if !(0..i64::from(context::comp_vectors())).contains(&new.comp_vector) {
         return Err(Errno::INVAL);
     }
@@ -58,18 +58,18 @@ pub(crate) unsafe fn create(context: *mut ibv_context, new: &NewCq) -> Result<*m
         }
     };
     // The cookie must be the object's address, which is there only with the object: make room first.
-    let place = Box::new(std::mem::MaybeUninit::<Object<ibv_cq_ex, CqOwn>>::uninit());
+    let place = Box::new(std::mem::MaybeUninit::<CObject<ibv_cq_ex, CqOwn>>::uninit());
     let c: *mut ibv_cq_ex = Box::into_raw(place).cast();
     let cookie = c.expose_provenance() as u64;
     let spec = CqSpec { capacity: new.cqe, channel, cookie, timestamps: new.timestamps };
     let cq = own.device.create_cq_with(&spec).map_err(|error| {
         // SAFETY: this function boxed the place above, and nothing is in it.
-        drop(unsafe { Box::from_raw(c.cast::<std::mem::MaybeUninit<Object<ibv_cq_ex, CqOwn>>>()) });
+        drop(unsafe { Box::from_raw(c.cast::<std::mem::MaybeUninit<CObject<ibv_cq_ex, CqOwn>>>()) });
         Errno::from(error)
     })?;
     // SAFETY: the place was made above, for an object of these types.
     unsafe {
-        Object::write(c, structure(context, new), CqOwn::new(cq));
+        CObject::write(c, structure(context, new), CqOwn::new(cq));
         if !new.channel.is_null() {
             channel::count_user(new.channel, true);
         }
@@ -107,7 +107,7 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
     pointer(|| {
         // SAFETY: the contract of `create_cq_ex`: an open context and readable attributes.
         let attr = unsafe {
-            Context::of(context)?;
+            ContextOwn::of(context)?;
             attr.as_ref().ok_or(Errno::INVAL)?
         };
         check(attr)?;

@@ -7,7 +7,7 @@ use crate::boundary::{Errno, otherwise};
 use crate::object::count_acknowledged;
 use crate::verbs::channel::ChannelObject;
 use crate::verbs::cq_object::CqObject;
-use crate::verbs::wait::{self, Attempt};
+use crate::verbs::wait::{self, EventAttempt};
 
 /// `ibv_get_cq_event(3)`: blocks unless the descriptor is set not to.
 ///
@@ -24,14 +24,14 @@ pub(crate) unsafe extern "C-unwind" fn ibv_get_cq_event(
         if cq.is_null() || cq_context.is_null() {
             return Err(Errno::INVAL);
         }
-        let Some(cookie) = own.channel.next() else { return Ok(Attempt::WaitAt(own.channel.fd().as_raw_fd())) };
+        let Some(cookie) = own.channel.next() else { return Ok(EventAttempt::WaitAt(own.channel.fd().as_raw_fd())) };
         let of: *mut ibv_cq = std::ptr::with_exposed_provenance_mut(cookie as usize);
         // SAFETY: the cookie is the queue's address; it waits for our acknowledge before it goes.
         unsafe {
             *cq = of;
             *cq_context = (*of).cq_context;
         }
-        Ok(Attempt::Done)
+        Ok(EventAttempt::Done)
     })
 }
 

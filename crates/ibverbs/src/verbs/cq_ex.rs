@@ -7,7 +7,7 @@ use parking_lot::lock_api::RawMutex as _;
 
 use crate::abi::*;
 use crate::boundary::hot::otherwise;
-use crate::object::Object;
+use crate::object::CObject;
 use crate::verbs::cq_object::CqOwn;
 use crate::verbs::wc;
 
@@ -39,7 +39,7 @@ pub(crate) fn table(base: ibv_cq) -> ibv_cq_ex {
     }
 }
 
-type CqExObject = Object<ibv_cq_ex, CqOwn>;
+type CqExObject = CObject<ibv_cq_ex, CqOwn>;
 
 /// `ibv_start_poll(3)`: ENOENT if there is nothing; then `ibv_end_poll` must not be called.
 ///

@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex, RawMutex};
 
 use crate::abi::*;
 use crate::boundary::Errno;
-use crate::object::Object;
+use crate::object::CObject;
 use crate::verbs::unacked::Unacked;
 
 /// Our part of a completion queue. Every queue has the extended structure, which begins with
@@ -30,7 +30,7 @@ impl CqObject {
     #[inline]
     pub(crate) unsafe fn of<'a>(cq: *mut ibv_cq) -> Result<&'a CqOwn, Errno> {
         // SAFETY: the contract of `of`: null, or created; `ibv_cq_ex` begins with an `ibv_cq`.
-        unsafe { Object::<ibv_cq_ex, CqOwn>::of(cq.cast()) }
+        unsafe { CObject::<ibv_cq_ex, CqOwn>::of(cq.cast()) }
     }
 
     /// For calls that a driver serves without the kernel.
@@ -40,7 +40,7 @@ impl CqObject {
     #[inline]
     pub(crate) unsafe fn whatever_handle<'a>(cq: *mut ibv_cq) -> Result<&'a CqOwn, Errno> {
         // SAFETY: the contract of `whatever_handle`, which is that of `of`. The extended structure begins with the plain one.
-        unsafe { Object::<ibv_cq_ex, CqOwn>::whatever_handle(cq.cast()) }
+        unsafe { CObject::<ibv_cq_ex, CqOwn>::whatever_handle(cq.cast()) }
     }
 }
 

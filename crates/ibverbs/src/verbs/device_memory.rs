@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
-use crate::object::{Object, next_handle};
-use crate::verbs::context::Context;
+use crate::object::{CObject, next_handle};
+use crate::verbs::context::ContextOwn;
 use crate::verbs::domain::PdObject;
 use crate::verbs::mr::{self, MrBacking};
 
@@ -30,7 +30,7 @@ impl DmOwn {
     }
 }
 
-pub(crate) type DmObject = Object<ibv_dm, DmOwn>;
+pub(crate) type DmObject = CObject<ibv_dm, DmOwn>;
 
 /// `ibv_alloc_dm(3)`.
 ///
@@ -39,7 +39,7 @@ pub(crate) type DmObject = Object<ibv_dm, DmOwn>;
 pub(crate) unsafe extern "C" fn alloc_dm(context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr) -> *mut ibv_dm {
     pointer(|| {
         // SAFETY: the contract of `alloc_dm`: an open context and readable attributes.
-        let (own, attr) = unsafe { (Context::of(context)?, attr.as_ref().ok_or(Errno::INVAL)?) };
+        let (own, attr) = unsafe { (ContextOwn::of(context)?, attr.as_ref().ok_or(Errno::INVAL)?) };
         if attr.comp_mask != 0 || attr.length == 0 || attr.log_align_req > 12 {
             return Err(Errno::INVAL);
         }
@@ -81,7 +81,7 @@ pub(crate) unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
         }
         // SAFETY: the contract of `free_dm`: null, or allocated.
         unsafe {
-            let context = Context::of((*dm).context)?;
+            let context = ContextOwn::of((*dm).context)?;
             *context.dm_bytes.lock() -= own.len_bytes;
             context.shared.withdraw::<ibv_dm>((*dm).handle);
             DmObject::free(dm);

@@ -7,24 +7,24 @@ use parking_lot::Mutex;
 
 use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
-use crate::object::{Object, next_handle};
-use crate::verbs::context::{self, Context};
+use crate::object::{CObject, next_handle};
+use crate::verbs::context::{self, ContextOwn};
 use crate::verbs::teardown;
 
 /// Our part of a protection domain. A parent domain shares the device's domain with its base.
 pub(crate) struct PdOwn {
     pub(crate) pd: Pd,
-    parent: Option<Arc<Users>>,
-    users: Arc<Users>,
-    td: Option<Arc<Users>>,
+    parent: Option<Arc<DomainUsers>>,
+    users: Arc<DomainUsers>,
+    td: Option<Arc<DomainUsers>>,
 }
 
 /// The number of parent domains and address handles that use a domain.
-pub(crate) type Users = Mutex<u32>;
+pub(crate) type DomainUsers = Mutex<u32>;
 
 impl PdOwn {
     /// A domain that has the device's domain of `base`, and keeps `base` alive.
-    pub(crate) fn on(base: &PdOwn, td: Option<Arc<Users>>) -> PdOwn {
+    pub(crate) fn on(base: &PdOwn, td: Option<Arc<DomainUsers>>) -> PdOwn {
         for users in [Some(&base.users), td.as_ref()].into_iter().flatten() {
             *users.lock() += 1;
         }
@@ -47,8 +47,8 @@ impl PdOwn {
     }
 }
 
-pub(crate) type PdObject = Object<ibv_pd, PdOwn>;
-type TdObject = Object<ibv_td, Arc<Users>>;
+pub(crate) type PdObject = CObject<ibv_pd, PdOwn>;
+type TdObject = CObject<ibv_td, Arc<DomainUsers>>;
 
 /// `ibv_alloc_pd(3)`.
 ///
@@ -57,11 +57,11 @@ type TdObject = Object<ibv_td, Arc<Users>>;
 pub(crate) unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     pointer(|| {
         // SAFETY: the contract of `ibv_alloc_pd`: an open context.
-        let pd = unsafe { Context::of(context) }?.device.alloc_pd()?;
+        let pd = unsafe { ContextOwn::of(context) }?.device.alloc_pd()?;
         let own = PdOwn { pd, parent: None, users: Arc::default(), td: None };
         let object = PdObject::leak(ibv_pd { context, handle: next_handle() }, own);
         // SAFETY: the verb that destroys the object withdraws it first.
-        unsafe { Context::of(context)?.shared.offer(object) };
+        unsafe { ContextOwn::of(context)?.shared.offer(object) };
         Ok(object)
     })
 }
@@ -83,7 +83,7 @@ pub(crate) unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
         own.release_parents();
         // SAFETY: the contract of `ibv_dealloc_pd`: null, or allocated.
         unsafe {
-            Context::of((*pd).context)?.shared.withdraw::<ibv_pd>((*pd).handle);
+            ContextOwn::of((*pd).context)?.shared.withdraw::<ibv_pd>((*pd).handle);
             PdObject::free(pd);
         }
         teardown::object_destroyed();
@@ -100,7 +100,7 @@ pub(crate) unsafe extern "C" fn alloc_td(context: *mut ibv_context, attr: *mut i
     pointer(|| {
         // SAFETY: the contract of `alloc_td`: an open context and readable attributes.
         let attr = unsafe {
-            Context::of(context)?;
+            ContextOwn::of(context)?;
             attr.as_ref().ok_or(Errno::INVAL)?
         };
         if attr.comp_mask != 0 {
@@ -144,7 +144,7 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
     pointer(|| {
         // SAFETY: the contract of `alloc_parent_domain`: an open context and readable attributes.
         let (attr, base) = unsafe {
-            Context::of(context)?;
+            ContextOwn::of(context)?;
             let attr = attr.as_ref().ok_or(Errno::INVAL)?;
             (attr, PdObject::of(attr.pd)?)
         };
@@ -157,7 +157,7 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
         let td = (!attr.td.is_null()).then(|| unsafe { TdObject::of(attr.td) }).transpose()?.cloned();
         let object = PdObject::leak(ibv_pd { context, handle: next_handle() }, PdOwn::on(base, td));
         // SAFETY: the verb that destroys the object withdraws it first.
-        unsafe { Context::of(context)?.shared.offer(object) };
+        unsafe { ContextOwn::of(context)?.shared.offer(object) };
         Ok(object)
     })
 }

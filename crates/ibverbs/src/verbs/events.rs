@@ -7,11 +7,11 @@ use device::{AsyncEvent, QpEvent};
 use crate::abi::*;
 use crate::boundary::Errno;
 use crate::object::count_acknowledged;
-use crate::verbs::context::Context;
+use crate::verbs::context::ContextOwn;
 use crate::verbs::cq_object::CqObject;
 use crate::verbs::qp_object::QpObject;
 use crate::verbs::srq_object::SrqObject;
-use crate::verbs::wait::{self, Attempt};
+use crate::verbs::wait::{self, EventAttempt};
 
 /// `ibv_get_async_event(3)`: blocks unless the descriptor is set not to.
 ///
@@ -23,19 +23,19 @@ pub(crate) unsafe extern "C-unwind" fn ibv_get_async_event(
 ) -> c_int {
     wait::until(|| {
         // SAFETY: the contract of `ibv_get_async_event`: an open context, and an event to write.
-        let (own, event) = unsafe { (Context::of(context)?, event.as_mut().ok_or(Errno::INVAL)?) };
+        let (own, event) = unsafe { (ContextOwn::of(context)?, event.as_mut().ok_or(Errno::INVAL)?) };
         while let Some(event_of_device) = own.device.next_event() {
             if let Some(told) = tell(own, event_of_device) {
                 *event = told;
-                return Ok(Attempt::Done);
+                return Ok(EventAttempt::Done);
             }
         }
-        Ok(Attempt::WaitAt(own.device.event_fd().as_raw_fd()))
+        Ok(EventAttempt::WaitAt(own.device.event_fd().as_raw_fd()))
     })
 }
 
 /// The event as C's structure, counted as fetched; `None` if its object is gone.
-fn tell(own: &Context, event_of_device: AsyncEvent) -> Option<ibv_async_event> {
+fn tell(own: &ContextOwn, event_of_device: AsyncEvent) -> Option<ibv_async_event> {
     let targets = own.targets.lock();
     let mut told = ibv_async_event::zeroed();
     match event_of_device {

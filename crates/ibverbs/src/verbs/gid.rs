@@ -4,7 +4,7 @@ use device::{DeviceInfo, Gid, PortInfo};
 
 use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
-use crate::verbs::context::Context;
+use crate::verbs::context::ContextOwn;
 
 /// Entries of the GID table that are shown, used or not: as a NIC has a fixed number.
 const GID_TABLE: usize = 16;
@@ -28,13 +28,13 @@ pub(crate) unsafe extern "C" fn ibv_query_gid(
 ) -> c_int {
     minus_one(|| {
         // SAFETY: the contract of `ibv_query_gid`: an open context and a place for the answer.
-        let (context, gid) = unsafe { (Context::of(context)?, gid.as_mut().ok_or(Errno::INVAL)?) };
+        let (context, gid) = unsafe { (ContextOwn::of(context)?, gid.as_mut().ok_or(Errno::INVAL)?) };
         *gid = ibv_gid { raw: at(context, port.into(), i64::from(index))?.0 };
         Ok(0)
     })
 }
 
-fn at(context: &Context, port: u32, index: i64) -> Result<Gid, Errno> {
+fn at(context: &ContextOwn, port: u32, index: i64) -> Result<Gid, Errno> {
     let info = context.device.port();
     match usize::try_from(index) {
         Ok(index) if port == 1 && index < table_len(&info) => Ok(info.gids.get(index).copied().unwrap_or_default()),
@@ -71,7 +71,7 @@ pub(crate) unsafe extern "C" fn _ibv_query_gid_ex(
 ) -> c_int {
     crate::boundary::errno(|| {
         // SAFETY: the contract of `_ibv_query_gid_ex` (its Safety section).
-        let context = unsafe { Context::of(context) }?;
+        let context = unsafe { ContextOwn::of(context) }?;
         if flags != 0 || out.is_null() {
             return Err(Errno::INVAL);
         }
@@ -99,7 +99,7 @@ pub(crate) unsafe extern "C" fn _ibv_query_gid_table(
 ) -> isize {
     let listed = || {
         // SAFETY: the contract of `_ibv_query_gid_table` (its Safety section).
-        let context = unsafe { Context::of(context) }?;
+        let context = unsafe { ContextOwn::of(context) }?;
         if flags != 0 || out.is_null() {
             return Err(Errno::INVAL);
         }
@@ -132,7 +132,7 @@ pub(crate) unsafe extern "C" fn ibv_query_gid_type(
 ) -> c_int {
     minus_one(|| {
         // SAFETY: the contract of `ibv_query_gid_type`: an open context and a place for the answer.
-        let (context, kind) = unsafe { (Context::of(context)?, kind.as_mut().ok_or(Errno::INVAL)?) };
+        let (context, kind) = unsafe { (ContextOwn::of(context)?, kind.as_mut().ok_or(Errno::INVAL)?) };
         at(context, port.into(), index.into())?;
         *kind = IBV_GID_TYPE_SYSFS_ROCE_V2;
         Ok(0)
@@ -152,7 +152,7 @@ pub(crate) unsafe extern "C" fn ibv_query_pkey(
     minus_one(|| {
         // SAFETY: the contract of `ibv_query_pkey`: an open context and a place for the answer.
         let pkey = unsafe {
-            Context::of(context)?;
+            ContextOwn::of(context)?;
             pkey.as_mut().ok_or(Errno::INVAL)?
         };
         if port != 1 || index != 0 {
@@ -170,7 +170,7 @@ pub(crate) unsafe extern "C" fn ibv_query_pkey(
 pub(crate) unsafe extern "C" fn ibv_get_pkey_index(context: *mut ibv_context, port: u8, pkey: u16) -> c_int {
     minus_one(|| {
         // SAFETY: the contract of `ibv_get_pkey_index`: an open context.
-        unsafe { Context::of(context) }?;
+        unsafe { ContextOwn::of(context) }?;
         if port != 1 || u16::from_be(pkey) != DEFAULT_PKEY {
             return Err(Errno::INVAL);
         }

@@ -6,7 +6,7 @@
 
 use crate::abi::*;
 use crate::boundary::{Errno, otherwise, pointer};
-use crate::verbs::context::Context;
+use crate::verbs::context::ContextOwn;
 use crate::verbs::device_memory::{self, DmObject};
 use crate::verbs::domain::{PdObject, PdOwn};
 use crate::verbs::mr::MrObject;
@@ -32,7 +32,7 @@ pub(crate) extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
 pub(crate) unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, handle: u32) -> *mut ibv_pd {
     pointer(|| {
         // SAFETY: the contract of `ibv_import_pd`: an open context.
-        let own = unsafe { Context::of(context) }?;
+        let own = unsafe { ContextOwn::of(context) }?;
         let part = own.shared.with(handle, |pd: *mut ibv_pd| {
             // SAFETY: an object exists while the table knows it, and `with` holds the table's lock.
             Ok(PdOwn::on(unsafe { PdObject::whatever_handle(pd) }?, None))
@@ -66,7 +66,7 @@ pub(crate) unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *
         // SAFETY: the contract of `ibv_import_mr`: a domain that exists.
         let (context, own) = unsafe {
             PdObject::of(pd)?;
-            ((*pd).context, Context::of((*pd).context)?)
+            ((*pd).context, ContextOwn::of((*pd).context)?)
         };
         own.shared.with(handle, |mr: *mut ibv_mr| {
             // SAFETY: an object exists while the table knows it, and `with` holds the table's lock.
@@ -105,7 +105,7 @@ pub(crate) unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
 pub(crate) unsafe extern "C" fn ibv_import_dm(context: *mut ibv_context, handle: u32) -> *mut ibv_dm {
     pointer(|| {
         // SAFETY: the contract of `ibv_import_dm`: an open context.
-        let own = unsafe { Context::of(context) }?;
+        let own = unsafe { ContextOwn::of(context) }?;
         own.shared.with(handle, |dm: *mut ibv_dm| {
             // SAFETY: an object exists while the table knows it, and `with` holds the table's lock.
             let copy = unsafe { DmObject::whatever_handle(dm) }?.copy();

@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 
 use crate::abi::*;
 use crate::boundary::{Errno, errno, otherwise, pointer, set_errno};
-use crate::object::{Object, next_handle};
+use crate::object::{CObject, next_handle};
 use crate::verbs::advised::AdvisedRegion;
-use crate::verbs::context::Context;
+use crate::verbs::context::ContextOwn;
 use crate::verbs::domain::{PdObject, PdOwn};
 
 /// Our part of a memory region.
@@ -47,7 +47,7 @@ struct Registration {
     access: Access,
 }
 
-pub(crate) type MrObject = Object<ibv_mr, MrOwn>;
+pub(crate) type MrObject = CObject<ibv_mr, MrOwn>;
 
 /// The device's words for C's flags: optional ones that it does not know are ignored, as
 /// `ibv_reg_mr(3)` says, any other is refused.
@@ -143,7 +143,7 @@ fn present(context: *mut ibv_context, pd: *mut ibv_pd, mr: Mr, spec: Registratio
     note(&c, &mr, &spec);
     let object = MrObject::leak(c, MrOwn { state: Mutex::new(MrState { mr, spec, kept }) });
     // SAFETY: the context of an allocated domain; the object is withdrawn when it goes.
-    if let Ok(own) = unsafe { Context::of(context) } {
+    if let Ok(own) = unsafe { ContextOwn::of(context) } {
         // SAFETY: the context of an allocated domain; the object is withdrawn when it goes.
         unsafe { own.shared.offer(object) };
     }
@@ -187,7 +187,7 @@ fn note(c: &ibv_mr, mr: &Mr, spec: &Registration) {
         writable: spec.access.contains(Access::LOCAL_WRITE),
     };
     // SAFETY: a context stays open while domains are allocated on it.
-    if let Ok(context) = unsafe { Context::of(c.context) } {
+    if let Ok(context) = unsafe { ContextOwn::of(c.context) } {
         context.regions.lock().insert(c.lkey, region);
     }
 }
@@ -203,7 +203,7 @@ pub(crate) unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
         own.state.lock().mr.deregister()?;
         // SAFETY: the contract of `ibv_dereg_mr`: null, or registered; nobody uses it any more.
         unsafe {
-            let context = Context::of((*mr).context)?;
+            let context = ContextOwn::of((*mr).context)?;
             context.regions.lock().remove((*mr).lkey);
             context.shared.withdraw::<ibv_mr>((*mr).handle);
             MrObject::free(mr);
@@ -340,7 +340,7 @@ pub(crate) unsafe extern "C" fn advise_mr(
         // SAFETY: the contract of `advise_mr`: an allocated domain and `count` readable entries.
         let context = unsafe {
             PdObject::of(pd)?;
-            Context::of((*pd).context)?
+            ContextOwn::of((*pd).context)?
         };
         if flags & !ADVISE_FLUSH != 0 || count == 0 || list.is_null() {
             return Err(Errno::INVAL);

@@ -4,12 +4,12 @@ use device::{Access, BindMw, LKey, Mw, MwType, Payload, RKey, SendFlags, SendOp,
 
 use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
-use crate::object::{Object, next_handle};
+use crate::object::{CObject, next_handle};
 use crate::verbs::domain::PdObject;
 use crate::verbs::mr;
 use crate::verbs::qp_object::QpObject;
 
-pub(crate) type MwObject = Object<ibv_mw, Mw>;
+pub(crate) type MwObject = CObject<ibv_mw, Mw>;
 
 /// `ibv_alloc_mw(3)`.
 ///

@@ -4,7 +4,7 @@ use device::PortState;
 
 use crate::abi::*;
 use crate::boundary::{Errno, errno};
-use crate::verbs::context::Context;
+use crate::verbs::context::ContextOwn;
 use crate::verbs::{address, gid};
 
 /// The room of a caller of the symbol `ibv_query_port`: the size that the structure had when the
@@ -36,7 +36,7 @@ pub(crate) unsafe extern "C" fn query_port(
 ) -> c_int {
     errno(|| {
         // SAFETY: the contract of `query_port`: an open context and `room` bytes for the answer.
-        let own = unsafe { Context::of(context) }?;
+        let own = unsafe { ContextOwn::of(context) }?;
         if port != 1 || attr.is_null() {
             return Err(Errno::INVAL);
         }
@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn query_port(
     })
 }
 
-fn describe(own: &Context) -> ibv_port_attr {
+fn describe(own: &ContextOwn) -> ibv_port_attr {
     let port = own.device.port();
     let limits = own.device.limits();
     let speed = speed(port.speed_mbps);
@@ -113,7 +113,7 @@ fn speed(mbps: u32) -> Speed {
 pub(crate) unsafe extern "C" fn ibv_query_port_speed(context: *mut ibv_context, port: u32, speed: *mut u64) -> c_int {
     errno(|| {
         // SAFETY: the contract of `ibv_query_port_speed`: an open context and a place for the answer.
-        let (own, speed) = unsafe { (Context::of(context)?, speed.as_mut().ok_or(Errno::INVAL)?) };
+        let (own, speed) = unsafe { (ContextOwn::of(context)?, speed.as_mut().ok_or(Errno::INVAL)?) };
         if port != 1 {
             return Err(Errno::INVAL);
         }

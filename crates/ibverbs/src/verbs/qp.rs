@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::abi::*;
 use crate::boundary::{Errno, errno};
-use crate::object::Object;
-use crate::verbs::context::Context;
+use crate::object::CObject;
+use crate::verbs::context::ContextOwn;
 use crate::verbs::qp_object::{QpObject, QpOwn};
 
 /// `ibv_destroy_qp(3)`: waits until fetched events are acknowledged. EBUSY while it is attached to
@@ -34,10 +34,10 @@ pub(crate) unsafe fn destroy(qp: *mut ibv_qp) -> c_int {
             own.qp.destroy()?;
         }
         // SAFETY: the contract of `destroy`, which is that of `ibv_destroy_qp`.
-        unsafe { Context::of((*qp).context) }?.forget_qp(own.qp.qpn(), qp);
+        unsafe { ContextOwn::of((*qp).context) }?.forget_qp(own.qp.qpn(), qp);
         own.unacked.wait();
         // SAFETY: the contract of `destroy`, which is that of `ibv_destroy_qp`.
-        unsafe { Object::<ibv_qp_ex, QpOwn>::free(qp.cast()) };
+        unsafe { CObject::<ibv_qp_ex, QpOwn>::free(qp.cast()) };
         Ok(())
     })
 }

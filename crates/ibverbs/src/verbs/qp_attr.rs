@@ -5,7 +5,7 @@ use device::{Access, AttrMask, Mtu, Psn, QKey, QpAttr, QpState, QpType, Qpn};
 use crate::abi::*;
 use crate::boundary::{Errno, errno};
 use crate::verbs::address;
-use crate::verbs::context::Context;
+use crate::verbs::context::ContextOwn;
 use crate::verbs::qp_object::{QpObject, QpOwn};
 
 /// `ibv_modify_qp(3)`.
@@ -17,7 +17,7 @@ pub(crate) unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp
         // SAFETY: the contract of `ibv_modify_qp`: a queue pair that exists and readable attributes.
         let (own, context, attr) = unsafe {
             let own = QpObject::of(qp)?;
-            (own, Context::of((*qp).context)?, attr.as_ref().ok_or(Errno::INVAL)?)
+            (own, ContextOwn::of((*qp).context)?, attr.as_ref().ok_or(Errno::INVAL)?)
         };
         let mask = AttrMask::from_bits(mask as u32).ok_or(Errno::INVAL)? - unused_attributes(own.qp.qp_type());
         let wanted = wanted(context, attr, mask)?;
@@ -51,7 +51,7 @@ fn unused_attributes(qp_type: QpType) -> AttrMask {
 }
 
 /// The attributes that the mask names, as the device takes them.
-fn wanted(context: &Context, attr: &ibv_qp_attr, mask: AttrMask) -> Result<QpAttr, Errno> {
+fn wanted(context: &ContextOwn, attr: &ibv_qp_attr, mask: AttrMask) -> Result<QpAttr, Errno> {
     let mut wanted = QpAttr::default();
     if mask.contains(AttrMask::STATE) {
         wanted.state = state(attr.qp_state)?;
@@ -119,7 +119,7 @@ pub(crate) unsafe extern "C" fn ibv_query_qp(
         // SAFETY: the contract of `ibv_query_qp`: a queue pair that exists, and places for the answer.
         unsafe {
             let own = QpObject::of(qp)?;
-            let context = Context::of((*qp).context)?;
+            let context = ContextOwn::of((*qp).context)?;
             let attr = attr.as_mut().ok_or(Errno::INVAL)?;
             *attr = describe(context, own);
             (&raw mut (*qp).state).write(attr.qp_state);
@@ -131,7 +131,7 @@ pub(crate) unsafe extern "C" fn ibv_query_qp(
     })
 }
 
-fn describe(context: &Context, own: &QpOwn) -> ibv_qp_attr {
+fn describe(context: &ContextOwn, own: &QpOwn) -> ibv_qp_attr {
     let current = own.qp.query();
     let mut attr = in_c(context, &current);
     attr.qp_state = current.state as c_int;
@@ -143,7 +143,7 @@ fn describe(context: &Context, own: &QpOwn) -> ibv_qp_attr {
 }
 
 /// The attributes of the device in C's structure. States, sizes and draining are left zero.
-pub(crate) fn in_c(context: &Context, device: &QpAttr) -> ibv_qp_attr {
+pub(crate) fn in_c(context: &ContextOwn, device: &QpAttr) -> ibv_qp_attr {
     let mut attr = ibv_qp_attr::zeroed();
     attr.path_mtu = device.path_mtu as c_int;
     attr.qkey = device.qkey.0;

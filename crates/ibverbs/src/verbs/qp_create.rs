@@ -6,8 +6,8 @@ use device::{Cq, QpCaps, QpSpec, QpType, Srq};
 
 use crate::abi::*;
 use crate::boundary::{Errno, pointer};
-use crate::object::{Object, ObjectPointer, next_handle};
-use crate::verbs::context::{self, Context};
+use crate::object::{CObject, ObjectPointer, next_handle};
+use crate::verbs::context::{self, ContextOwn};
 use crate::verbs::cq_object::CqObject;
 use crate::verbs::domain::PdObject;
 use crate::verbs::qp_ex;
@@ -57,7 +57,7 @@ pub(crate) unsafe extern "C" fn create_qp_ex(context: *mut ibv_context, attr: *m
     pointer(|| {
         // SAFETY: the contract of `create_qp_ex`: an open context; attributes to read, whose sizes are written.
         let attr = unsafe {
-            Context::of(context)?;
+            ContextOwn::of(context)?;
             attr.as_mut().ok_or(Errno::INVAL)?
         };
         let wanted = QpRequest::of_extended(attr)?;
@@ -167,7 +167,7 @@ impl QpRequest {
 /// An open context, and objects that exist.
 unsafe fn create(context: *mut ibv_context, wanted: &QpRequest) -> Result<*mut ibv_qp, Errno> {
     // SAFETY: the contract of `create`: an open context, and objects that exist.
-    let own = unsafe { Context::of(context) }?;
+    let own = unsafe { ContextOwn::of(context) }?;
     let qp_type = wanted.service()?;
     let qp = match qp_type {
         QpType::XrcRecv => {
@@ -193,7 +193,7 @@ unsafe fn create(context: *mut ibv_context, wanted: &QpRequest) -> Result<*mut i
         extended: wanted.operations != 0,
         handles: Arc::default(),
     };
-    let c: *mut ibv_qp = Object::leak(qp_ex::table(base), part).cast();
+    let c: *mut ibv_qp = CObject::leak(qp_ex::table(base), part).cast();
     own.targets.lock().qps.insert(qpn, ObjectPointer(c));
     Ok(c)
 }
@@ -201,7 +201,7 @@ unsafe fn create(context: *mut ibv_context, wanted: &QpRequest) -> Result<*mut i
 /// # Safety
 /// As [`create`].
 unsafe fn with_queues(
-    own: &Context,
+    own: &ContextOwn,
     context: *mut ibv_context,
     wanted: &QpRequest,
     qp_type: QpType,

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use crate::abi::*;
 use crate::boundary::Errno;
 use crate::boundary::hot::{errno, otherwise};
-use crate::object::Object;
+use crate::object::CObject;
 use crate::verbs::qp_object::QpOwn;
 use crate::verbs::window_key::WindowKey;
 use crate::verbs::wr_builder::WrList;
@@ -67,7 +67,7 @@ pub(crate) fn table(base: ibv_qp) -> ibv_qp_ex {
     table
 }
 
-type QpExObject = Object<ibv_qp_ex, QpOwn>;
+type QpExObject = CObject<ibv_qp_ex, QpOwn>;
 
 /// The queue pair and its list.
 ///

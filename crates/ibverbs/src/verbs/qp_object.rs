@@ -6,7 +6,7 @@ use device::{Qp, QpCaps};
 
 use crate::abi::*;
 use crate::boundary::Errno;
-use crate::object::Object;
+use crate::object::CObject;
 use crate::verbs::unacked::Unacked;
 use crate::verbs::wr_builder::WrBuilder;
 
@@ -34,7 +34,7 @@ impl QpObject {
     #[inline]
     pub(crate) unsafe fn of<'a>(qp: *mut ibv_qp) -> Result<&'a QpOwn, Errno> {
         // SAFETY: the contract of `of`: null, or created; `ibv_qp_ex` begins with an `ibv_qp`.
-        unsafe { Object::<ibv_qp_ex, QpOwn>::of(qp.cast()) }
+        unsafe { CObject::<ibv_qp_ex, QpOwn>::of(qp.cast()) }
     }
 
     /// For calls that a driver serves without the kernel.
@@ -44,6 +44,6 @@ impl QpObject {
     #[inline]
     pub(crate) unsafe fn whatever_handle<'a>(qp: *mut ibv_qp) -> Result<&'a QpOwn, Errno> {
         // SAFETY: the contract of `whatever_handle`, which is that of `of`. The extended structure begins with the plain one.
-        unsafe { Object::<ibv_qp_ex, QpOwn>::whatever_handle(qp.cast()) }
+        unsafe { CObject::<ibv_qp_ex, QpOwn>::whatever_handle(qp.cast()) }
     }
 }

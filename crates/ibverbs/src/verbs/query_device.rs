@@ -4,7 +4,7 @@ use device::{DeviceInfo, Limits, monotonic_ns};
 
 use crate::abi::*;
 use crate::boundary::{Errno, errno};
-use crate::verbs::context::Context;
+use crate::verbs::context::ContextOwn;
 use crate::verbs::device_memory::MAX_DM_BYTES;
 
 /// A vendor of our own: an identifier that is locally administered, so nobody's.
@@ -34,7 +34,7 @@ const ODP_UD: u32 = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPOR
 pub(crate) unsafe extern "C" fn ibv_query_device(context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
     errno(|| {
         // SAFETY: the contract of `ibv_query_device`: an open context and a place for the answer.
-        let (own, attr) = unsafe { (Context::of(context)?, attr.as_mut().ok_or(Errno::INVAL)?) };
+        let (own, attr) = unsafe { (ContextOwn::of(context)?, attr.as_mut().ok_or(Errno::INVAL)?) };
         *attr = basic(&own.device.info(), &own.device.limits());
         Ok(())
     })
@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn query_device_ex(
 ) -> c_int {
     errno(|| {
         // SAFETY: the contract of `query_device_ex` (its Safety section).
-        let (own, input) = unsafe { (Context::of(context)?, input.as_ref()) };
+        let (own, input) = unsafe { (ContextOwn::of(context)?, input.as_ref()) };
         if input.is_some_and(|input| input.comp_mask != 0) || attr.is_null() || room < size_of::<ibv_device_attr>() {
             return Err(Errno::INVAL);
         }
@@ -113,7 +113,7 @@ fn basic(info: &DeviceInfo, limits: &Limits) -> ibv_device_attr {
     attr
 }
 
-fn extended(own: &Context) -> ibv_device_attr_ex {
+fn extended(own: &ContextOwn) -> ibv_device_attr_ex {
     let mut attr = ibv_device_attr_ex::zeroed();
     attr.orig_attr = basic(&own.device.info(), &own.device.limits());
     attr.odp_caps = ibv_odp_caps {
@@ -141,7 +141,7 @@ pub(crate) unsafe extern "C" fn query_rt_values(context: *mut ibv_context, value
     errno(|| {
         // SAFETY: the contract of `query_rt_values`: an open context and values to read and write.
         let values = unsafe {
-            Context::of(context)?;
+            ContextOwn::of(context)?;
             values.as_mut().ok_or(Errno::INVAL)?
         };
         if values.comp_mask & !IBV_VALUES_MASK_RAW_CLOCK != 0 {

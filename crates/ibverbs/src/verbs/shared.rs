@@ -49,13 +49,13 @@ macro_rules! shareable {
 shareable!(ibv_pd: pds, ibv_mr: mrs, ibv_dm: dms);
 
 /// Contexts of this process, by the file behind their descriptor.
-static CONTEXTS: Mutex<Vec<(FileId, Weak<SharedState>)>> = Mutex::new(Vec::new());
+static CONTEXTS: Mutex<Vec<(FileIdentity, Weak<SharedState>)>> = Mutex::new(Vec::new());
 
 /// A file: device and inode.
-pub(crate) type FileId = (u64, u64);
+pub(crate) type FileIdentity = (u64, u64);
 
 /// The file behind a descriptor of a program's.
-pub(crate) fn file_id(fd: c_int) -> Result<FileId, Errno> {
+pub(crate) fn file_id(fd: c_int) -> Result<FileIdentity, Errno> {
     if fd < 0 {
         return Err(Errno(libc::EBADF));
     }
@@ -83,7 +83,7 @@ impl SharedState {
     }
 
     /// The state of an open context that has this file.
-    pub(super) fn by_file(id: FileId) -> Option<Arc<SharedState>> {
+    pub(super) fn by_file(id: FileIdentity) -> Option<Arc<SharedState>> {
         CONTEXTS.lock().iter().find(|(known, _)| *known == id).and_then(|(_, shared)| shared.upgrade())
     }
 

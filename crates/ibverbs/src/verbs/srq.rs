@@ -5,7 +5,7 @@ use device::{Srq, SrqAttr};
 use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
 use crate::object::{ObjectPointer, next_handle};
-use crate::verbs::context::{self, Context};
+use crate::verbs::context::{self, ContextOwn};
 use crate::verbs::cq_object::CqObject;
 use crate::verbs::domain::PdObject;
 use crate::verbs::srq_object::{SrqObject, SrqOwn};
@@ -22,7 +22,7 @@ pub(crate) unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd, attr: *mut ibv_s
         let (own, attr) = unsafe { (PdObject::of(pd)?, attr.as_ref().ok_or(Errno::INVAL)?) };
         check(&attr.attr)?;
         // SAFETY: an allocated domain and its context.
-        let (context, pd_context) = unsafe { (Context::of((*pd).context)?, (*pd).context) };
+        let (context, pd_context) = unsafe { (ContextOwn::of((*pd).context)?, (*pd).context) };
         // The limit is armed by `ibv_modify_srq`; here it is "irrelevant", says the man page.
         let srq = context.device.create_srq(&own.pd, attr.attr.max_wr, attr.attr.max_sge, 0)?;
         Ok(present(context, pd_context, pd, srq, attr.srq_context))
@@ -34,7 +34,7 @@ fn check(attr: &ibv_srq_attr) -> Result<(), Errno> {
 }
 
 fn present(
-    own: &Context,
+    own: &ContextOwn,
     context: *mut ibv_context,
     pd: *mut ibv_pd,
     srq: Srq,
@@ -71,7 +71,7 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
 ) -> *mut ibv_srq {
     pointer(|| {
         // SAFETY: the contract of `create_srq_ex`: an open context and readable attributes.
-        let (own, attr) = unsafe { (Context::of(context)?, attr.as_ref().ok_or(Errno::INVAL)?) };
+        let (own, attr) = unsafe { (ContextOwn::of(context)?, attr.as_ref().ok_or(Errno::INVAL)?) };
         let has = |flag| attr.comp_mask & flag != 0;
         if attr.comp_mask & !KNOWN_ATTRIBUTES != 0 || !has(IBV_SRQ_INIT_ATTR_PD) {
             return Err(Errno::INVAL);
@@ -146,7 +146,7 @@ pub(crate) unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
         own.srq.destroy()?;
         // SAFETY: the contract of `ibv_destroy_srq`: null, or created.
         unsafe {
-            Context::of((*srq).context)?.forget_srq(own.srq.id());
+            ContextOwn::of((*srq).context)?.forget_srq(own.srq.id());
             own.unacked.wait();
             SrqObject::free(srq);
         }

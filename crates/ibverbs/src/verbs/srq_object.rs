@@ -3,7 +3,7 @@
 use device::Srq;
 
 use crate::abi::*;
-use crate::object::Object;
+use crate::object::CObject;
 use crate::verbs::unacked::Unacked;
 
 /// Our part of a shared receive queue.
@@ -12,4 +12,4 @@ pub(crate) struct SrqOwn {
     pub(crate) unacked: Unacked,
 }
 
-pub(crate) type SrqObject = Object<ibv_srq, SrqOwn>;
+pub(crate) type SrqObject = CObject<ibv_srq, SrqOwn>;

@@ -6,7 +6,7 @@ use crate::abi::c_int;
 use crate::boundary::{Errno, minus_one, set_errno};
 
 /// The outcome of an attempt to get an event.
-pub(crate) enum Attempt {
+pub(crate) enum EventAttempt {
     /// The caller has its event.
     Done,
     /// There is none until this descriptor is readable.
@@ -27,11 +27,11 @@ pub(crate) fn make_blocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
 ///
 /// In between it waits, and can be cancelled there as rdma-core can in its `read(2)`: `pthread_cancel(3)` unwinds
 /// the thread out of `poll(2)` through this function and the verb, neither of which may own anything then.
-pub(crate) fn until(attempt: impl Fn() -> Result<Attempt, Errno> + Copy) -> c_int {
+pub(crate) fn until(attempt: impl Fn() -> Result<EventAttempt, Errno> + Copy) -> c_int {
     loop {
         let mut at = None;
         let tried = minus_one(|| {
-            if let Attempt::WaitAt(fd) = attempt()? {
+            if let EventAttempt::WaitAt(fd) = attempt()? {
                 at = Some(fd);
             }
             Ok(0)

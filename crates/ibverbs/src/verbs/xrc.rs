@@ -8,24 +8,24 @@ use parking_lot::Mutex;
 
 use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
-use crate::object::{Object, next_handle};
-use crate::verbs::context::Context;
+use crate::object::{CObject, next_handle};
+use crate::verbs::context::ContextOwn;
 use crate::verbs::qp_ex;
 use crate::verbs::qp_object::{QpObject, QpOwn};
-use crate::verbs::shared::{FileId, file_id};
+use crate::verbs::shared::{FileIdentity, file_id};
 use crate::verbs::unacked::Unacked;
 use crate::verbs::wr_builder::WrBuilder;
 
 /// Our part of an XRC domain's handle. Handles opened on one file share the domain.
 pub(crate) struct XrcdOwn {
     pub(crate) xrcd: Arc<Xrcd>,
-    file: Option<FileId>,
+    file: Option<FileIdentity>,
 }
 
-pub(crate) type XrcdObject = Object<ibv_xrcd, XrcdOwn>;
+pub(crate) type XrcdObject = CObject<ibv_xrcd, XrcdOwn>;
 
 /// Domains of this process that are known by a file.
-static BY_FILE: Mutex<Option<HashMap<FileId, Arc<Xrcd>>>> = Mutex::new(None);
+static BY_FILE: Mutex<Option<HashMap<FileIdentity, Arc<Xrcd>>>> = Mutex::new(None);
 
 /// `ibv_open_xrcd(3)`. Without a file (fd −1) the domain is this handle's alone. With one, all
 /// handles of this process on that file share it; processes do not share domains here.
@@ -35,7 +35,7 @@ static BY_FILE: Mutex<Option<HashMap<FileId, Arc<Xrcd>>>> = Mutex::new(None);
 pub(crate) unsafe extern "C" fn open_xrcd(context: *mut ibv_context, attr: *mut ibv_xrcd_init_attr) -> *mut ibv_xrcd {
     pointer(|| {
         // SAFETY: the contract of `open_xrcd`: an open context and readable attributes.
-        let (own, attr) = unsafe { (Context::of(context)?, attr.as_ref().ok_or(Errno::INVAL)?) };
+        let (own, attr) = unsafe { (ContextOwn::of(context)?, attr.as_ref().ok_or(Errno::INVAL)?) };
         let needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
         if attr.comp_mask != needed || attr.oflags & !(libc::O_CREAT | libc::O_EXCL) != 0 {
             return Err(Errno::INVAL);
@@ -49,7 +49,7 @@ pub(crate) unsafe extern "C" fn open_xrcd(context: *mut ibv_context, attr: *mut 
     })
 }
 
-fn of_file(own: &Context, file: FileId, oflags: c_int) -> Result<XrcdOwn, Errno> {
+fn of_file(own: &ContextOwn, file: FileIdentity, oflags: c_int) -> Result<XrcdOwn, Errno> {
     let mut known = BY_FILE.lock();
     let known = known.get_or_insert_default();
     let xrcd = match known.get(&file) {
@@ -97,7 +97,7 @@ const OPEN_NEEDED: u32 = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_O
 pub(crate) unsafe extern "C" fn open_qp(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp {
     pointer(|| {
         // SAFETY: the contract of `open_qp`: an open context and readable attributes.
-        let (own, attr) = unsafe { (Context::of(context)?, attr.as_ref().ok_or(Errno::INVAL)?) };
+        let (own, attr) = unsafe { (ContextOwn::of(context)?, attr.as_ref().ok_or(Errno::INVAL)?) };
         let known = OPEN_NEEDED | IBV_QP_OPEN_ATTR_CONTEXT;
         if attr.comp_mask & OPEN_NEEDED != OPEN_NEEDED || attr.comp_mask & !known != 0 {
             return Err(Errno::INVAL);
@@ -117,7 +117,7 @@ pub(crate) unsafe extern "C" fn open_qp(context: *mut ibv_context, attr: *mut ib
 }
 
 /// The target queue pair of that number.
-fn target(own: &Context, qp_num: u32) -> Result<(Qp, Arc<()>), Errno> {
+fn target(own: &ContextOwn, qp_num: u32) -> Result<(Qp, Arc<()>), Errno> {
     let targets = own.targets.lock();
     let found = targets.qps.get(&Qpn::new(qp_num)).ok_or(Errno::INVAL)?;
     // SAFETY: an object exists while the table of event targets knows it; its lock is held.
@@ -154,5 +154,5 @@ fn second_handle(context: *mut ibv_context, qp: Qp, handles: Arc<()>, qp_context
         extended: false,
         handles,
     };
-    Object::leak(qp_ex::table(c), own).cast()
+    CObject::leak(qp_ex::table(c), own).cast()
 }

@@ -24,18 +24,18 @@ pub(super) struct CmConnection {
     dispatcher: Arc<Dispatcher>,
     id: Id,
     peer: SocketAddr,
-    progress: Mutex<Progress>,
+    progress: Mutex<CmProgress>,
 }
 
-struct Progress {
-    phase: Phase,
+struct CmProgress {
+    phase: CmPhase,
     connector: Option<QpConnector>,
     /// The peer's reply, until a future takes it.
     reply: Option<PeerReply>,
     waiters: Waiters,
 }
 
-enum Phase {
+enum CmPhase {
     /// An answer is missing: the peer's, or our own.
     Waiting,
     Up,
@@ -63,7 +63,8 @@ impl CmConnection {
     /// For an id that has a peer; its events come here from now on.
     pub(super) fn new(dispatcher: &Arc<Dispatcher>, id: Id) -> Result<Arc<CmConnection>, ConnectError> {
         let peer = id.peer_addr().ok_or(ConnectError::Malformed("the request names no address"))?;
-        let progress = Progress { phase: Phase::Waiting, connector: None, reply: None, waiters: Waiters::default() };
+        let progress =
+            CmProgress { phase: CmPhase::Waiting, connector: None, reply: None, waiters: Waiters::default() };
         let cm =
             Arc::new(CmConnection { dispatcher: Arc::clone(dispatcher), id, peer, progress: Mutex::new(progress) });
         let handler: Arc<dyn CmEventHandler> = cm.clone();
@@ -81,11 +82,11 @@ impl CmConnection {
 
     /// True if the peer still waits for our answer.
     pub(super) fn is_waiting(&self) -> bool {
-        matches!(self.progress.lock().phase, Phase::Waiting)
+        matches!(self.progress.lock().phase, CmPhase::Waiting)
     }
 
     pub(super) fn is_up(&self) -> bool {
-        self.dispatcher.is_ours() && matches!(self.progress.lock().phase, Phase::Up)
+        self.dispatcher.is_ours() && matches!(self.progress.lock().phase, CmPhase::Up)
     }
 
     /// The outcome of the attempt. Callers poll until it is ready, and not again.
@@ -98,15 +99,15 @@ impl CmConnection {
             return Poll::Ready(Err(ConnectError::Forked));
         }
         let mut progress = self.progress.lock();
-        let Progress { phase, reply, waiters, .. } = &mut *progress;
+        let CmProgress { phase, reply, waiters, .. } = &mut *progress;
         let failed = match phase {
-            Phase::Waiting => {
+            CmPhase::Waiting => {
                 waiters.note(slot, task.waker());
                 return Poll::Pending;
             }
             // Even if the connection has ended, the peer's reply is still there.
-            Phase::Up | Phase::Over => None,
-            Phase::Failed(error) => error.take(),
+            CmPhase::Up | CmPhase::Over => None,
+            CmPhase::Failed(error) => error.take(),
         };
         Poll::Ready(reply.take().filter(|_| failed.is_none()).ok_or(failed.unwrap_or(ConnectError::Gone(self.peer))))
     }
@@ -118,11 +119,11 @@ impl CmConnection {
         }
         let mut progress = self.progress.lock();
         match progress.phase {
-            Phase::Waiting | Phase::Up => {
+            CmPhase::Waiting | CmPhase::Up => {
                 progress.waiters.note(slot, task.waker());
                 Poll::Pending
             }
-            Phase::Over | Phase::Failed(_) => Poll::Ready(()),
+            CmPhase::Over | CmPhase::Failed(_) => Poll::Ready(()),
         }
     }
 
@@ -151,7 +152,7 @@ impl CmConnection {
         self.stop();
         self.dispatcher.forget(self.id.key());
         self.id.destroy();
-        self.enter(Phase::Over, None);
+        self.enter(CmPhase::Over, None);
     }
 
     fn stop(&self) {
@@ -163,10 +164,10 @@ impl CmConnection {
 
     /// Goes on to another phase and tells who waits. Nothing comes after the end, though an event
     /// may be under way when the program ends it.
-    fn enter(&self, phase: Phase, reply: Option<PeerReply>) {
+    fn enter(&self, phase: CmPhase, reply: Option<PeerReply>) {
         let wakers = {
             let mut progress = self.progress.lock();
-            if matches!(progress.phase, Phase::Over | Phase::Failed(_)) {
+            if matches!(progress.phase, CmPhase::Over | CmPhase::Failed(_)) {
                 return;
             }
             progress.phase = phase;
@@ -178,7 +179,7 @@ impl CmConnection {
 
     /// The queue pair is left alone: it may be of use for another attempt, and goes with the future.
     fn fail(&self, error: ConnectError) {
-        self.enter(Phase::Failed(Some(error)), None);
+        self.enter(CmPhase::Failed(Some(error)), None);
     }
 }
 

@@ -13,7 +13,7 @@ use super::CompletionChannel;
 use crate::completion::Completion;
 use crate::context::Context;
 use crate::error::ResourceError;
-use crate::flight::{CompletionEffects, Key, Loan, WorkQueue};
+use crate::flight::{CompletionEffects, Loan, RequestKey, WorkQueue};
 
 /// Completions taken from the device in one poll.
 const BATCH: usize = 32;
@@ -55,7 +55,7 @@ impl CompletionSorter {
             self.raw.clear();
             let count = device.poll(&mut self.raw, BATCH).inspect_err(|_| self.alert())?;
             for completion in &self.raw {
-                let queue = Key::from_wr_id(completion.wr_id).queue();
+                let queue = RequestKey::from_wr_id(completion.wr_id).queue();
                 if let Some(queue) = self.queues.get(&queue) {
                     queue.complete(completion, &mut self.effects);
                 }
@@ -191,7 +191,7 @@ impl CqCore {
     }
 
     /// Takes the completion of one posted request out of those for poll mode.
-    pub(crate) fn take_one(&self, key: Key) -> Option<Completion> {
+    pub(crate) fn take_one(&self, key: RequestKey) -> Option<Completion> {
         self.locked(|sorter| {
             let at = sorter.effects.ready.iter().position(|(k, _)| *k == key)?;
             sorter.claim(at)

@@ -14,7 +14,7 @@ use device::CqError;
 use crate::completion::Completion;
 use crate::context::Context;
 use crate::error::ResourceError;
-use crate::wait::Waiting;
+use crate::wait::CqWaiter;
 
 pub use channel::CompletionChannel;
 pub(crate) use core::CqCore;
@@ -100,7 +100,7 @@ impl CompletionQueue {
     /// # Errors
     /// As [`poll`](CompletionQueue::poll).
     pub async fn next(&self) -> Result<Completion, CqError> {
-        let _waiting = Waiting::on(&self.core);
+        let _waiting = CqWaiter::on(&self.core);
         poll_fn(|task| self.poll_next(task)).await
     }
 

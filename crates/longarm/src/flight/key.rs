@@ -15,22 +15,24 @@ const GENERATION_BITS: u32 = 20;
 ///  └───────────────┴──────────────────┴──────────────────┘
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Key(u64);
+pub(crate) struct RequestKey(u64);
 
-impl Key {
+impl RequestKey {
     /// Slots that one queue may have.
     pub(crate) const MAX_SLOTS: usize = 1 << SLOT_BITS;
     /// Queue numbers are below this.
     pub(crate) const MAX_QUEUES: u32 = 1 << 24;
 
-    pub(crate) fn new(queue: u32, slot: u32, generation: u32) -> Key {
-        debug_assert!(queue < Key::MAX_QUEUES && (slot as usize) < Key::MAX_SLOTS);
+    pub(crate) fn new(queue: u32, slot: u32, generation: u32) -> RequestKey {
+        debug_assert!(queue < RequestKey::MAX_QUEUES && (slot as usize) < RequestKey::MAX_SLOTS);
         let generation = generation & ((1 << GENERATION_BITS) - 1);
-        Key(u64::from(queue) << (SLOT_BITS + GENERATION_BITS) | u64::from(generation) << SLOT_BITS | u64::from(slot))
+        RequestKey(
+            u64::from(queue) << (SLOT_BITS + GENERATION_BITS) | u64::from(generation) << SLOT_BITS | u64::from(slot),
+        )
     }
 
-    pub(crate) fn from_wr_id(wr_id: u64) -> Key {
-        Key(wr_id)
+    pub(crate) fn from_wr_id(wr_id: u64) -> RequestKey {
+        RequestKey(wr_id)
     }
 
     pub(crate) fn wr_id(self) -> u64 {
@@ -42,14 +44,14 @@ impl Key {
     }
 
     pub(crate) fn slot(self) -> usize {
-        self.0 as usize & (Key::MAX_SLOTS - 1)
+        self.0 as usize & (RequestKey::MAX_SLOTS - 1)
     }
 }
 
 /// Names a posted work request, to recognise its [`Completion`](crate::Completion) or
 /// to wait for it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Ticket(pub(crate) Key);
+pub struct Ticket(pub(crate) RequestKey);
 
 impl fmt::Debug for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,7 +6,7 @@ use wire::QKey;
 use crate::buffer::Buffer;
 use crate::domain::DomainId;
 use crate::region::RegionSlice;
-use crate::scratch::Scratch;
+use crate::scratch::ScratchPiece;
 use crate::window::WindowCore;
 
 /// Memory that a work request has lent to the device.
@@ -22,10 +22,10 @@ pub(crate) enum Loan {
     /// Part of a region that peers reach too.
     Region(RegionSlice),
     /// The place of an atomic's result.
-    Word(Scratch),
+    Word(ScratchPiece),
     /// A datagram's receive buffer, with a place for the GRH in front of it, and the Q_Key
     /// that senders use.
-    Datagram(Scratch, Buffer, QKey),
+    Datagram(ScratchPiece, Buffer, QKey),
     /// A memory window that is being bound or unbound.
     Window(WindowCore),
 }

@@ -22,7 +22,7 @@ mod queue;
 mod slots;
 
 pub use failure::Failure;
-pub(crate) use key::Key;
+pub(crate) use key::RequestKey;
 pub use key::Ticket;
 pub use loan::Lend;
 pub(crate) use loan::Loan;

@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 use transport::{Completion, CompletionOp, Reason, Status};
 use wire::Qpn;
 
-use super::slots::{Delivery, FinishedRequest, LentRequest, SlotState, SlotTable};
-use super::{Key, Loan};
+use super::slots::{Delivery, FinishedRequest, LentRequest, RequestSlots, SlotState};
+use super::{Loan, RequestKey};
 
 /// A request about to be posted.
 #[derive(Debug)]
@@ -23,13 +23,13 @@ pub(crate) struct PreparedRequest {
 }
 
 /// The keys of requests that were entered, and whether each is signaled.
-pub(crate) type EnteredKeys = SmallVec<[(Key, bool); 1]>;
+pub(crate) type EnteredKeys = SmallVec<[(RequestKey, bool); 1]>;
 
 /// The consequences of completions: collected under locks, carried out without them.
 #[derive(Debug, Default)]
 pub(crate) struct CompletionEffects {
     /// Completions for poll mode.
-    pub(crate) ready: VecDeque<(Key, FinishedRequest)>,
+    pub(crate) ready: VecDeque<(RequestKey, FinishedRequest)>,
     /// Waiters to wake.
     pub(crate) wakers: Vec<Waker>,
     /// Memory that nobody waits for.
@@ -38,9 +38,9 @@ pub(crate) struct CompletionEffects {
 
 #[derive(Debug)]
 struct RequestTable {
-    slots: SlotTable,
+    slots: RequestSlots,
     /// Send queues complete in order: requests in the order of posting.
-    order: VecDeque<Key>,
+    order: VecDeque<RequestKey>,
     /// Unsignaled requests since the last signaled one.
     unsignaled: u32,
 }
@@ -68,7 +68,7 @@ impl WorkQueue {
             id,
             depth,
             in_order,
-            inner: Mutex::new(RequestTable { slots: SlotTable::new(id), order: VecDeque::new(), unsignaled: 0 }),
+            inner: Mutex::new(RequestTable { slots: RequestSlots::new(id), order: VecDeque::new(), unsignaled: 0 }),
             unclaimed: AtomicU32::new(0),
             posting: Mutex::new(()),
             qp: OnceLock::new(),
@@ -110,7 +110,7 @@ impl WorkQueue {
         Some(entries.drain(..).map(|entry| self.enter_one(&mut inner, entry)).collect())
     }
 
-    fn enter_one(&self, inner: &mut RequestTable, entry: PreparedRequest) -> (Key, bool) {
+    fn enter_one(&self, inner: &mut RequestTable, entry: PreparedRequest) -> (RequestKey, bool) {
         let signaled = entry.signaled || self.must_signal(inner);
         inner.unsignaled = if signaled { 0 } else { inner.unsignaled + 1 };
         let key =
@@ -127,7 +127,7 @@ impl WorkQueue {
     }
 
     /// Takes back a request that the device has refused. It was the last entered.
-    pub(crate) fn withdraw(&self, key: Key) -> Loan {
+    pub(crate) fn withdraw(&self, key: RequestKey) -> Loan {
         let mut inner = self.inner.lock();
         if self.in_order {
             inner.order.retain(|k| *k != key);
@@ -140,7 +140,7 @@ impl WorkQueue {
 
     /// Takes in a completion of the device. A stale one is ignored.
     pub(crate) fn complete(&self, completion: &Completion, effects: &mut CompletionEffects) {
-        let key = Key::from_wr_id(completion.wr_id);
+        let key = RequestKey::from_wr_id(completion.wr_id);
         let inner = &mut *self.inner.lock();
         if !matches!(inner.slots.get_mut(key), Some(SlotState::Lent(_))) {
             return;
@@ -153,7 +153,7 @@ impl WorkQueue {
 
     /// Unsignaled requests before a completed one have succeeded: failures are always reported. A
     /// signaled one would have its own report still to come.
-    fn complete_earlier(&self, inner: &mut RequestTable, key: Key, qpn: Qpn, effects: &mut CompletionEffects) {
+    fn complete_earlier(&self, inner: &mut RequestTable, key: RequestKey, qpn: Qpn, effects: &mut CompletionEffects) {
         while let Some(earlier) = inner.order.pop_front().filter(|earlier| *earlier != key) {
             match inner.slots.get_mut(earlier) {
                 Some(SlotState::Lent(lent)) if !lent.signaled => {
@@ -165,7 +165,13 @@ impl WorkQueue {
         }
     }
 
-    fn finish(&self, slots: &mut SlotTable, key: Key, completion: Completion, effects: &mut CompletionEffects) {
+    fn finish(
+        &self,
+        slots: &mut RequestSlots,
+        key: RequestKey,
+        completion: Completion,
+        effects: &mut CompletionEffects,
+    ) {
         let Some(SlotState::Lent(lent)) = slots.get_mut(key) else { return };
         let op = if completion.status == Status::Success { completion.op } else { lent.op };
         let done = FinishedRequest { completion, op, loan: std::mem::take(&mut lent.loan) };
@@ -203,7 +209,7 @@ impl WorkQueue {
     }
 
     /// Asks for the result of a request. If there is none yet, `waker` will be called.
-    pub(crate) fn take_or_wait(&self, key: Key, waker: Option<&Waker>) -> RequestStatus {
+    pub(crate) fn take_or_wait(&self, key: RequestKey, waker: Option<&Waker>) -> RequestStatus {
         let mut inner = self.inner.lock();
         match inner.slots.get_mut(key) {
             Some(SlotState::Lent(lent)) => {
@@ -220,7 +226,7 @@ impl WorkQueue {
 
     /// Ends the wait for a request that is still in flight and redirects its completion to `delivery`.
     /// Returns the result if it came just before.
-    pub(crate) fn stop_waiting(&self, key: Key, delivery: Delivery) -> Option<FinishedRequest> {
+    pub(crate) fn stop_waiting(&self, key: RequestKey, delivery: Delivery) -> Option<FinishedRequest> {
         let mut inner = self.inner.lock();
         match inner.slots.get_mut(key)? {
             SlotState::Lent(lent) => {

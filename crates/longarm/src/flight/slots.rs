@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use transport::{Completion, CompletionOp, Status};
 
-use super::{Key, Loan};
+use super::{Loan, RequestKey};
 
 /// The receiver of a request's completion.
 #[derive(Debug)]
@@ -57,16 +57,16 @@ struct RequestSlot {
 
 /// All slots of one queue. They are made as they are needed and used again.
 #[derive(Debug)]
-pub(crate) struct SlotTable {
+pub(crate) struct RequestSlots {
     queue: u32,
     slots: Vec<RequestSlot>,
     free: Vec<u32>,
     lent: u32,
 }
 
-impl SlotTable {
-    pub(crate) fn new(queue: u32) -> SlotTable {
-        SlotTable { queue, slots: Vec::new(), free: Vec::new(), lent: 0 }
+impl RequestSlots {
+    pub(crate) fn new(queue: u32) -> RequestSlots {
+        RequestSlots { queue, slots: Vec::new(), free: Vec::new(), lent: 0 }
     }
 
     /// Requests that the device has.
@@ -77,10 +77,10 @@ impl SlotTable {
     /// True if `count` more slots are free. Finished requests whose result nobody has taken
     /// yet use slots too.
     pub(crate) fn has_room(&self, count: usize) -> bool {
-        self.free.len() + (Key::MAX_SLOTS - self.slots.len()) >= count
+        self.free.len() + (RequestKey::MAX_SLOTS - self.slots.len()) >= count
     }
 
-    pub(crate) fn insert(&mut self, lent: LentRequest) -> Key {
+    pub(crate) fn insert(&mut self, lent: LentRequest) -> RequestKey {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(RequestSlot::default());
             self.slots.len() as u32 - 1
@@ -88,17 +88,17 @@ impl SlotTable {
         let slot = &mut self.slots[index as usize];
         slot.state = SlotState::Lent(lent);
         self.lent += 1;
-        Key::new(self.queue, index, slot.generation)
+        RequestKey::new(self.queue, index, slot.generation)
     }
 
     /// The state of a request; `None` if the key is stale.
-    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut SlotState> {
+    pub(crate) fn get_mut(&mut self, key: RequestKey) -> Option<&mut SlotState> {
         let slot = self.slots.get_mut(key.slot())?;
-        (Key::new(self.queue, key.slot() as u32, slot.generation) == key).then_some(&mut slot.state)
+        (RequestKey::new(self.queue, key.slot() as u32, slot.generation) == key).then_some(&mut slot.state)
     }
 
     /// Takes a request out, whatever its state.
-    pub(crate) fn remove(&mut self, key: Key) -> Option<SlotState> {
+    pub(crate) fn remove(&mut self, key: RequestKey) -> Option<SlotState> {
         let state = std::mem::take(self.get_mut(key)?);
         self.lent -= u32::from(matches!(state, SlotState::Lent(_)));
         let slot = &mut self.slots[key.slot()];
@@ -108,7 +108,7 @@ impl SlotTable {
     }
 
     /// Ends a lent request whose waiter will come for the result.
-    pub(crate) fn finish(&mut self, key: Key, done: FinishedRequest) {
+    pub(crate) fn finish(&mut self, key: RequestKey, done: FinishedRequest) {
         if let Some(state @ SlotState::Lent(_)) = self.get_mut(key) {
             *state = SlotState::Done(done);
             self.lent -= 1;
@@ -125,13 +125,13 @@ impl SlotTable {
     }
 
     /// Keys of all requests that the device has.
-    pub(crate) fn lent_keys(&self) -> Vec<Key> {
+    pub(crate) fn lent_keys(&self) -> Vec<RequestKey> {
         let lent = |(_, slot): &(usize, &RequestSlot)| matches!(slot.state, SlotState::Lent(_));
         self.slots
             .iter()
             .enumerate()
             .filter(lent)
-            .map(|(index, slot)| Key::new(self.queue, index as u32, slot.generation))
+            .map(|(index, slot)| RequestKey::new(self.queue, index as u32, slot.generation))
             .collect()
     }
 }

@@ -16,20 +16,20 @@ fn entry(op: CompletionOp, signaled: bool, delivery: Delivery) -> PreparedReques
     PreparedRequest { loan: Loan::List(Vec::new()), op, signaled, delivery }
 }
 
-fn enter_all(queue: &WorkQueue, entries: impl IntoIterator<Item = PreparedRequest>) -> Vec<(Key, bool)> {
+fn enter_all(queue: &WorkQueue, entries: impl IntoIterator<Item = PreparedRequest>) -> Vec<(RequestKey, bool)> {
     let mut entries: SmallVec<_> = entries.into_iter().collect();
     queue.enter(&mut entries).expect("room").to_vec()
 }
 
-fn enter(queue: &WorkQueue, signaled: bool, delivery: Delivery) -> Key {
+fn enter(queue: &WorkQueue, signaled: bool, delivery: Delivery) -> RequestKey {
     enter_all(queue, [entry(CompletionOp::Send, signaled, delivery)])[0].0
 }
 
-fn success(key: Key) -> Completion {
+fn success(key: RequestKey) -> Completion {
     Completion::success(key.wr_id(), QPN, CompletionOp::Send, 0)
 }
 
-fn ready(effects: &CompletionEffects) -> Vec<(Key, Status)> {
+fn ready(effects: &CompletionEffects) -> Vec<(RequestKey, Status)> {
     effects.ready.iter().map(|(key, done)| (*key, done.completion.status)).collect()
 }
 
@@ -49,11 +49,11 @@ fn counting_waker() -> (Arc<Calls>, Waker) {
 
 #[test]
 fn keys_keep_their_parts() {
-    let key = Key::new(0xab_cdef, 0x1_2345, 0xf_6789);
+    let key = RequestKey::new(0xab_cdef, 0x1_2345, 0xf_6789);
     assert_eq!((key.queue(), key.slot()), (0xab_cdef, 0x1_2345));
-    assert_eq!(Key::from_wr_id(key.wr_id()), key);
-    assert_ne!(Key::new(1, 2, 3), Key::new(1, 2, 4));
-    assert_eq!(Key::new(1, 2, 1 << 20), Key::new(1, 2, 0));
+    assert_eq!(RequestKey::from_wr_id(key.wr_id()), key);
+    assert_ne!(RequestKey::new(1, 2, 3), RequestKey::new(1, 2, 4));
+    assert_eq!(RequestKey::new(1, 2, 1 << 20), RequestKey::new(1, 2, 0));
 }
 
 #[test]

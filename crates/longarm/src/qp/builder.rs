@@ -109,7 +109,7 @@ impl<S: Service> QpBuilder<S> {
     /// Makes it on this device instead of the domain's; its events come from that context. All
     /// devices of a process are one engine, so memory and completion queues serve queue pairs on any
     /// of them. Which device a connection needs, the addresses decide: see
-    /// [`Route::context`](crate::Route::context) and [`Request::context`](crate::Request::context).
+    /// [`Route::context`](crate::Route::context) and [`SendRequest::context`](crate::Request::context).
     pub fn on(mut self, context: &Context) -> QpBuilder<S> {
         self.resources.context = context.clone();
         self

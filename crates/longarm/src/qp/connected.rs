@@ -18,7 +18,7 @@ use crate::error::{ResourceError, WaitError};
 use crate::flight::{Lend, Loan, Ticket};
 use crate::receive::Receive;
 use crate::remote::RemoteKey;
-use crate::request::Request;
+use crate::request::SendRequest;
 use crate::window::{BoundWindow, Window};
 use crate::work::Work;
 
@@ -43,35 +43,35 @@ impl<S: Connected> QueuePair<S> {
 
     /// Sends the buffer's contents into the peer's next receive buffer.
     pub fn send<B: Lend>(&self, buffer: B) -> Work<'_, B> {
-        Work::new(&self.core, Request::send(buffer.lend()))
+        Work::new(&self.core, SendRequest::send(buffer.lend()))
     }
 
     /// As [`send`](QueuePair::send), with 32 bits of immediate data.
     pub fn send_with_imm<B: Lend>(&self, buffer: B, imm: u32) -> Work<'_, B> {
-        Work::new(&self.core, Request::send_with_imm(buffer.lend(), imm))
+        Work::new(&self.core, SendRequest::send_with_imm(buffer.lend(), imm))
     }
 
     /// Sends bytes that are copied before the call returns. Their number is limited; see
     /// [`inline_bytes`](super::QpBuilder::inline_bytes).
     pub fn send_inline(&self, bytes: &[u8]) -> Work<'_, ()> {
-        Work::new(&self.core, Request::send_inline(bytes))
+        Work::new(&self.core, SendRequest::send_inline(bytes))
     }
 
     /// Writes the buffer's contents to the peer's memory, from the start of `to` on. The peer's
     /// program takes no part and is not told.
     pub fn write<B: Lend>(&self, buffer: B, to: &RemoteKey) -> Work<'_, B> {
-        Work::new(&self.core, Request::write(buffer.lend(), to))
+        Work::new(&self.core, SendRequest::write(buffer.lend(), to))
     }
 
     /// As [`write`](QueuePair::write), and uses up a receive buffer of the peer to tell it, with
     /// 32 bits of immediate data.
     pub fn write_with_imm<B: Lend>(&self, buffer: B, to: &RemoteKey, imm: u32) -> Work<'_, B> {
-        Work::new(&self.core, Request::write_with_imm(buffer.lend(), to, imm))
+        Work::new(&self.core, SendRequest::write_with_imm(buffer.lend(), to, imm))
     }
 
     /// Writes bytes that are copied before the call returns, as for [`send_inline`](QueuePair::send_inline).
     pub fn write_inline(&self, bytes: &[u8], to: &RemoteKey) -> Work<'_, ()> {
-        Work::new(&self.core, Request::write_inline(bytes, to))
+        Work::new(&self.core, SendRequest::write_inline(bytes, to))
     }
 
     /// Posts a buffer for a message of the peer.
@@ -87,13 +87,13 @@ impl<S: Connected> QueuePair<S> {
     /// Makes a window usable: it gets a new key, under which the peer has the rights of the window's
     /// access.
     pub fn bind<'r>(&self, window: Window<'r>) -> Work<'_, BoundWindow<'r>> {
-        Work::new(&self.core, Request::bind(window.into_core()))
+        Work::new(&self.core, SendRequest::bind(window.into_core()))
     }
 
     /// Revokes a window's key, in order with other requests. (Dropping the window revokes
     /// it too, immediately.)
     pub fn unbind<'r>(&self, window: BoundWindow<'r>) -> Work<'_, Window<'r>> {
-        Work::new(&self.core, Request::unbind(window.into_core()))
+        Work::new(&self.core, SendRequest::unbind(window.into_core()))
     }
 
     /// Waits for a request that was [posted](Work::post).
@@ -148,13 +148,13 @@ impl QueuePair<Rc> {
     /// As [`send`](QueuePair::send), and invalidates a key of the peer's: a memory window of
     /// type 2 that it has bound on this connection.
     pub fn send_with_invalidate<B: Lend>(&self, buffer: B, key: RKey) -> Work<'_, B> {
-        Work::new(&self.core, Request::send_with_invalidate(buffer.lend(), key))
+        Work::new(&self.core, SendRequest::send_with_invalidate(buffer.lend(), key))
     }
 
     /// Reads all of `from`, in the peer's memory, into the buffer. The peer's program takes no
     /// part.
     pub fn read<B: Lend>(&self, buffer: B, from: &RemoteKey) -> Work<'_, B> {
-        Work::new(&self.core, Request::read(buffer.lend(), from))
+        Work::new(&self.core, SendRequest::read(buffer.lend(), from))
     }
 
     /// Stores `swap` in the peer's word `at` if it holds `compare`, and returns what it held
@@ -170,7 +170,7 @@ impl QueuePair<Rc> {
     }
 
     fn atomic(&self, at: &RemoteKey, op: AtomicOp) -> Work<'_, u64> {
-        let request = Request::atomic(op, at, &self.core.domain);
+        let request = SendRequest::atomic(op, at, &self.core.domain);
         Work::new(&self.core, request)
     }
 }

@@ -13,10 +13,10 @@ use crate::context::Context;
 use crate::cq::{CompletionQueue, CqCore};
 use crate::domain::ProtectionDomain;
 use crate::error::{PostError, ResourceError, WaitError};
-use crate::flight::{Delivery, Failure, Key, Loan, Ticket, WorkQueue};
-use crate::posted::Posted;
+use crate::flight::{Delivery, Failure, Loan, RequestKey, Ticket, WorkQueue};
+use crate::posted::PostedRequest;
 use crate::receive::{ReceiveTarget, post_recv};
-use crate::request::Request;
+use crate::request::SendRequest;
 use crate::srq::SharedReceiveQueue;
 
 /// The resources that a queue pair is made of, and its sizes.
@@ -45,10 +45,10 @@ pub(crate) struct QpCore {
 
 /// Requests that the device has not taken, with why.
 #[derive(Debug)]
-pub(crate) struct Rejected {
+pub(crate) struct RejectedRequests {
     pub(crate) error: PostError,
     /// The requests before the refused one, which were posted.
-    pub(crate) posted: Vec<Key>,
+    pub(crate) posted: Vec<RequestKey>,
     /// The loans of the others, in order.
     pub(crate) loans: Vec<Loan>,
 }
@@ -136,8 +136,8 @@ impl QpCore {
         self.srq.is_some()
     }
 
-    pub(crate) fn send_posted(&self, key: Key) -> Posted {
-        Posted { queue: Arc::clone(&self.send), cq: Arc::clone(&self.send_cq), key }
+    pub(crate) fn send_posted(&self, key: RequestKey) -> PostedRequest {
+        PostedRequest { queue: Arc::clone(&self.send), cq: Arc::clone(&self.send_cq), key }
     }
 
     /// Waits for the request behind a ticket.
@@ -146,14 +146,14 @@ impl QpCore {
     }
 
     /// The request behind a ticket, if it was posted to one of our queues.
-    fn posted(&self, key: Key) -> Option<Posted> {
+    fn posted(&self, key: RequestKey) -> Option<PostedRequest> {
         let pairs = [(&self.send, &self.send_cq), (&self.recv, &self.recv_cq)];
         let (queue, cq) = pairs.into_iter().find(|(queue, _)| queue.id() == key.queue())?;
-        Some(Posted { queue: Arc::clone(queue), cq: Arc::clone(cq), key })
+        Some(PostedRequest { queue: Arc::clone(queue), cq: Arc::clone(cq), key })
     }
 
     /// Posts one send request.
-    pub(crate) fn post_send(&self, request: Request, delivery: Delivery) -> Result<Key, Failure> {
+    pub(crate) fn post_send(&self, request: SendRequest, delivery: Delivery) -> Result<RequestKey, Failure> {
         let posted = self.post_sends(smallvec![(request, delivery)]);
         posted.map(|keys| keys[0]).map_err(|mut rejected| {
             let loan = rejected.loans.pop().unwrap_or_default();
@@ -164,19 +164,19 @@ impl QpCore {
     /// Posts send requests as one doorbell, in order; the first that is refused ends it.
     pub(crate) fn post_sends(
         &self,
-        mut requests: SmallVec<[(Request, Delivery); 1]>,
-    ) -> Result<SmallVec<[Key; 1]>, Rejected> {
+        mut requests: SmallVec<[(SendRequest, Delivery); 1]>,
+    ) -> Result<SmallVec<[RequestKey; 1]>, RejectedRequests> {
         let domain = self.domain.id();
         let checked = requests.iter_mut().try_for_each(|(request, _)| request.check(domain));
         if let Err(error) = checked {
-            return Err(Rejected::all(error, requests.into_iter().map(|(r, _)| r.into_loan())));
+            return Err(RejectedRequests::all(error, requests.into_iter().map(|(r, _)| r.into_loan())));
         }
         let _order = self.send.posting();
         let parts = requests.into_iter().map(|(request, delivery)| request.into_parts(delivery));
         let (mut wrs, mut entries): (SmallVec<[SendWr; 1]>, SmallVec<_>) = parts.unzip();
         let Some(entered) = self.send.enter(&mut entries) else {
             let full = PostError::QueueFull { depth: self.send.depth() };
-            return Err(Rejected::all(full, entries.into_iter().map(|entry| entry.loan)));
+            return Err(RejectedRequests::all(full, entries.into_iter().map(|entry| entry.loan)));
         };
         for (wr, (key, signaled)) in wrs.iter_mut().zip(&entered) {
             wr.wr_id = key.wr_id();
@@ -191,13 +191,13 @@ impl QpCore {
 }
 
 impl ReceiveTarget for QpCore {
-    fn post_recv(&self, loan: Loan, delivery: Delivery) -> Result<Posted, Failure> {
+    fn post_recv(&self, loan: Loan, delivery: Delivery) -> Result<PostedRequest, Failure> {
         if self.srq.is_some() {
             return Err(Failure::not_posted(PostError::SharedReceive, loan));
         }
         let post = |wr: RecvWr| self.qp.post_recv([wr]);
         let key = post_recv(&self.recv, self.domain.id(), loan, delivery, post)?;
-        Ok(Posted { queue: Arc::clone(&self.recv), cq: Arc::clone(&self.recv_cq), key })
+        Ok(PostedRequest { queue: Arc::clone(&self.recv), cq: Arc::clone(&self.recv_cq), key })
     }
 }
 
@@ -223,15 +223,15 @@ impl Drop for QpCore {
     }
 }
 
-impl Rejected {
-    fn all(error: PostError, loans: impl Iterator<Item = Loan>) -> Rejected {
-        Rejected { error, posted: Vec::new(), loans: loans.collect() }
+impl RejectedRequests {
+    fn all(error: PostError, loans: impl Iterator<Item = Loan>) -> RejectedRequests {
+        RejectedRequests { error, posted: Vec::new(), loans: loans.collect() }
     }
 }
 
-fn withdraw(queue: &WorkQueue, keys: &[Key], failure: device::PostFailure) -> Rejected {
+fn withdraw(queue: &WorkQueue, keys: &[RequestKey], failure: device::PostFailure) -> RejectedRequests {
     let (posted, refused) = keys.split_at(failure.index.min(keys.len()));
-    Rejected {
+    RejectedRequests {
         error: PostError::Device(failure.error),
         posted: posted.to_vec(),
         loans: refused.iter().map(|key| queue.withdraw(*key)).collect(),

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::error::{PostError, ResourceError, WaitError};
 use crate::flight::{Lend, Loan, Ticket};
 use crate::receive::Receive;
-use crate::request::Request;
+use crate::request::SendRequest;
 use crate::work::Work;
 
 /// An endpoint for unreliable datagrams: a UD queue pair, ready to send to anybody and to
@@ -46,19 +46,19 @@ impl UdEndpoint {
 
     /// Sends the buffer's contents as one datagram.
     pub fn send_to<B: Lend>(&self, buffer: B, to: &AddressHandle) -> Work<'_, B> {
-        Work::new(&self.core, Request::send(buffer.lend()).to(self.datagram(to)))
+        Work::new(&self.core, SendRequest::send(buffer.lend()).to(self.datagram(to)))
     }
 
     /// As [`send_to`](UdEndpoint::send_to), with 32 bits of immediate data.
     pub fn send_to_with_imm<B: Lend>(&self, buffer: B, to: &AddressHandle, imm: u32) -> Work<'_, B> {
-        let request = Request::send_with_imm(buffer.lend(), imm);
+        let request = SendRequest::send_with_imm(buffer.lend(), imm);
         Work::new(&self.core, request.to(self.datagram(to)))
     }
 
     /// Sends bytes that are copied before the call returns. Their number is limited; see
     /// [`inline_bytes`](super::QpBuilder::inline_bytes).
     pub fn send_inline_to(&self, bytes: &[u8], to: &AddressHandle) -> Work<'_, ()> {
-        let request = Request::send_inline(bytes);
+        let request = SendRequest::send_inline(bytes);
         Work::new(&self.core, request.to(self.datagram(to)))
     }
 

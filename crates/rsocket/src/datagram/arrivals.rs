@@ -9,7 +9,7 @@ const OVERHEAD_BYTES: usize = 64;
 
 /// A datagram that nobody has read.
 #[derive(Debug)]
-pub(super) enum Arrival {
+pub(super) enum ArrivedDatagram {
     /// It lies in a slot of an end's receive buffer, header and all.
     Received { end: usize, slot: u16, len: u32 },
     /// A copy: its slot takes the next datagram already, or it came over UDP.
@@ -19,7 +19,7 @@ pub(super) enum Arrival {
 /// Datagrams in the order of their arrival.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    arrivals: VecDeque<Arrival>,
+    arrivals: VecDeque<ArrivedDatagram>,
     copied_bytes: usize,
 }
 
@@ -29,26 +29,26 @@ impl Inbox {
         self.copied_bytes + len + OVERHEAD_BYTES <= most as usize
     }
 
-    pub(super) fn push(&mut self, arrival: Arrival) {
+    pub(super) fn push(&mut self, arrival: ArrivedDatagram) {
         self.copied_bytes += cost(&arrival);
         self.arrivals.push_back(arrival);
     }
 
-    pub(super) fn first(&self) -> Option<&Arrival> {
+    pub(super) fn first(&self) -> Option<&ArrivedDatagram> {
         self.arrivals.front()
     }
 
-    pub(super) fn pop(&mut self) -> Option<Arrival> {
+    pub(super) fn pop(&mut self) -> Option<ArrivedDatagram> {
         let arrival = self.arrivals.pop_front()?;
         self.copied_bytes -= cost(&arrival);
         Some(arrival)
     }
 }
 
-fn cost(arrival: &Arrival) -> usize {
+fn cost(arrival: &ArrivedDatagram) -> usize {
     match arrival {
-        Arrival::Received { .. } => 0,
-        Arrival::Copied { data, .. } => data.len() + OVERHEAD_BYTES,
+        ArrivedDatagram::Received { .. } => 0,
+        ArrivedDatagram::Copied { data, .. } => data.len() + OVERHEAD_BYTES,
     }
 }
 
@@ -62,10 +62,10 @@ mod tests {
         let mut inbox = Inbox::default();
         let mut copies = 0;
         while inbox.has_room(36, MOST) {
-            inbox.push(Arrival::Copied { source: ([127, 0, 0, 1], 1).into(), data: vec![0; 36] });
+            inbox.push(ArrivedDatagram::Copied { source: ([127, 0, 0, 1], 1).into(), data: vec![0; 36] });
             copies += 1;
         }
-        inbox.push(Arrival::Received { end: 0, slot: 0, len: 8 });
+        inbox.push(ArrivedDatagram::Received { end: 0, slot: 0, len: 8 });
         assert_eq!(copies, 40);
         inbox.pop();
         assert!(inbox.has_room(36, MOST) && !inbox.has_room(37, MOST));

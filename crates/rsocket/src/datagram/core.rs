@@ -8,12 +8,12 @@ use std::time::Duration;
 use device::{Access, AddressVector, CompChannel, Completion, Cq, Mr, Payload, Qpn, Sge, Status};
 use smallvec::{SmallVec, smallvec};
 
-use super::arrivals::{Arrival, Inbox};
-use super::end::{End, GRH_BYTES, Work, offset};
+use super::arrivals::{ArrivedDatagram, Inbox};
+use super::end::{DatagramQp, GRH_BYTES, Work, offset};
 use super::peers;
-use crate::devices::{self, Shared};
+use crate::devices::{self, SharedDevices};
 use crate::errno::{Errno, Result};
-use crate::protocol::datagram::{Inquiry, Source};
+use crate::protocol::datagram::{DatagramSource, Inquiry};
 use crate::rdma_options::{RDMA_INLINE, RDMA_RQSIZE, RDMA_SQSIZE};
 use crate::settings::Settings;
 use crate::value;
@@ -25,7 +25,7 @@ const MAX_QUEUE: i32 = 0xfffe;
 
 /// The state of a datagram socket, which its lock guards.
 #[derive(Debug)]
-pub(super) struct Core {
+pub(super) struct DatagramState {
     pub(super) started: bool,
     pub(super) closed: bool,
     /// The one peer of a connected socket.
@@ -35,8 +35,8 @@ pub(super) struct Core {
     pub(super) send_timeout: Option<Duration>,
     pub(super) settings: Settings,
     queues: Option<Queues>,
-    ends: Vec<End>,
-    peers: HashMap<SocketAddr, Peer>,
+    ends: Vec<DatagramQp>,
+    peers: HashMap<SocketAddr, DatagramPeer>,
     inbox: Inbox,
 }
 
@@ -53,16 +53,16 @@ struct Queues {
 
 /// A destination.
 #[derive(Debug)]
-struct Peer {
+struct DatagramPeer {
     /// The end that it is sent to from.
     end: usize,
     /// Its queue pair, once it has told us.
     remote: Option<(AddressVector, Qpn)>,
 }
 
-impl Core {
-    pub(super) fn new() -> Core {
-        Core {
+impl DatagramState {
+    pub(super) fn new() -> DatagramState {
+        DatagramState {
             started: false,
             closed: false,
             peer: None,
@@ -115,7 +115,7 @@ impl Core {
         if self.peers.len() >= MAX_PEERS {
             self.peers.clear();
         }
-        self.peers.insert(to, Peer { end, remote: None });
+        self.peers.insert(to, DatagramPeer { end, remote: None });
         Ok(())
     }
 
@@ -129,7 +129,7 @@ impl Core {
         let queues = self.queues.as_ref().ok_or(Errno::INVAL)?;
         let capacity = u32::from(self.settings.send_queue) + u32::from(self.settings.recv_queue) * (index as u32 + 1);
         queues.cq.resize(capacity)?;
-        self.ends.push(End::new(index, source, &shared, &queues.cq, &self.settings)?);
+        self.ends.push(DatagramQp::new(index, source, &shared, &queues.cq, &self.settings)?);
         Ok(index)
     }
 
@@ -147,7 +147,7 @@ impl Core {
 
     /// True if so many bytes can go to the peer's queue pair.
     pub(super) fn is_direct(&self, to: SocketAddr, len: usize) -> bool {
-        let end = |peer: &Peer| self.ends.get(peer.end);
+        let end = |peer: &DatagramPeer| self.ends.get(peer.end);
         self.peers.get(&to).is_some_and(|peer| peer.remote.is_some() && end(peer).is_some_and(|end| len <= end.room()))
     }
 
@@ -164,10 +164,12 @@ impl Core {
     /// Sends to the queue pair of a peer that is known, from a slot that is there.
     pub(super) fn send(&mut self, to: SocketAddr, data: &[u8]) -> Result<()> {
         let Some(queues) = &mut self.queues else { return Err(Errno::INVAL) };
-        let Some(Peer { end, remote: Some((address, qpn)) }) = self.peers.get(&to) else { return Err(Errno::INVAL) };
+        let Some(DatagramPeer { end, remote: Some((address, qpn)) }) = self.peers.get(&to) else {
+            return Err(Errno::INVAL);
+        };
         let end = self.ends.get(*end).ok_or(Errno::INVAL)?;
-        let mut bytes = Vec::with_capacity(Source::MAX_BYTES + data.len());
-        Source(end.source).encode(&mut bytes);
+        let mut bytes = Vec::with_capacity(DatagramSource::MAX_BYTES + data.len());
+        DatagramSource(end.source).encode(&mut bytes);
         bytes.extend_from_slice(data);
         let slot = queues.free.pop().ok_or(Errno::AGAIN)?;
         let payload = queues.payload(slot, &bytes, self.settings.inline);
@@ -181,7 +183,7 @@ impl Core {
     /// Takes a datagram that came over UDP. It is lost if there is no room.
     pub(super) fn forward(&mut self, source: SocketAddr, data: &[u8]) {
         if self.inbox.has_room(data.len(), self.settings.recv_buffer) {
-            self.inbox.push(Arrival::Copied { source, data: data.to_vec() });
+            self.inbox.push(ArrivedDatagram::Copied { source, data: data.to_vec() });
         }
     }
 
@@ -192,14 +194,14 @@ impl Core {
     /// The oldest datagram, and who sent it.
     pub(super) fn first(&self) -> Option<(SocketAddr, Vec<u8>)> {
         match self.inbox.first()? {
-            Arrival::Copied { source, data } => Some((*source, data.clone())),
-            Arrival::Received { end, slot, len } => self.read(*end, *slot, *len),
+            ArrivedDatagram::Copied { source, data } => Some((*source, data.clone())),
+            ArrivedDatagram::Received { end, slot, len } => self.read(*end, *slot, *len),
         }
     }
 
     /// Releases a datagram that was read.
     pub(super) fn forget_first(&mut self) {
-        if let Some(Arrival::Received { end, slot, .. }) = self.inbox.pop() {
+        if let Some(ArrivedDatagram::Received { end, slot, .. }) = self.inbox.pop() {
             self.receive_again(end, slot);
         }
     }
@@ -237,10 +239,10 @@ impl Core {
     /// program that reads late then loses no more than with a socket of the system.
     fn arrived(&mut self, end: usize, slot: u16, len: u32) {
         let is_copied = self.inbox.has_room(len as usize, self.settings.recv_buffer);
-        let seen_bytes = if is_copied { len } else { len.min(Source::MAX_BYTES as u32) };
+        let seen_bytes = if is_copied { len } else { len.min(DatagramSource::MAX_BYTES as u32) };
         match self.read(end, slot, seen_bytes) {
-            Some(_) if !is_copied => return self.inbox.push(Arrival::Received { end, slot, len }),
-            Some((source, data)) => self.inbox.push(Arrival::Copied { source, data }),
+            Some(_) if !is_copied => return self.inbox.push(ArrivedDatagram::Received { end, slot, len }),
+            Some((source, data)) => self.inbox.push(ArrivedDatagram::Copied { source, data }),
             // There is no header before it.
             None => {}
         }
@@ -250,7 +252,7 @@ impl Core {
     /// The sender and the first bytes of the datagram in a slot.
     fn read(&self, end: usize, slot: u16, len: u32) -> Option<(SocketAddr, Vec<u8>)> {
         let mut bytes = self.ends.get(end)?.received(slot, len);
-        let (source, data_bytes) = Source::split(&bytes).map(|(source, data)| (source.0, data.len()))?;
+        let (source, data_bytes) = DatagramSource::split(&bytes).map(|(source, data)| (source.0, data.len()))?;
         bytes.drain(..bytes.len() - data_bytes);
         Some((source, bytes))
     }
@@ -290,7 +292,7 @@ impl Core {
 }
 
 impl Queues {
-    fn new(shared: &Shared, settings: &Settings) -> Result<Queues> {
+    fn new(shared: &SharedDevices, settings: &Settings) -> Result<Queues> {
         let channel = shared.device.create_channel()?;
         let capacity = u32::from(settings.send_queue) + u32::from(settings.recv_queue);
         let cq = shared.device.create_cq(capacity, Some(&channel), 0)?;

@@ -8,9 +8,9 @@ use device::{
 };
 use smallvec::smallvec;
 
-use crate::devices::Shared;
+use crate::devices::SharedDevices;
 use crate::errno::Result;
-use crate::protocol::datagram::Source;
+use crate::protocol::datagram::DatagramSource;
 use crate::settings::{LOW_WATER, Settings};
 
 /// The key of every datagram queue pair of the connection manager's (`RDMA_UDP_QKEY`).
@@ -46,7 +46,7 @@ impl Work {
 
 /// One local address of a datagram socket.
 #[derive(Debug)]
-pub(super) struct End {
+pub(super) struct DatagramQp {
     /// Its number among the socket's.
     index: usize,
     /// The address and port that peers see.
@@ -56,11 +56,17 @@ pub(super) struct End {
     settings: Settings,
     mtu: Mtu,
     /// Last: it is closed when all else has gone.
-    _device: Shared,
+    _device: SharedDevices,
 }
 
-impl End {
-    pub(super) fn new(index: usize, source: SocketAddr, shared: &Shared, cq: &Cq, settings: &Settings) -> Result<End> {
+impl DatagramQp {
+    pub(super) fn new(
+        index: usize,
+        source: SocketAddr,
+        shared: &SharedDevices,
+        cq: &Cq,
+        settings: &Settings,
+    ) -> Result<DatagramQp> {
         let (device, pd) = (&shared.device, &shared.pd);
         let caps = QpCaps {
             max_send_wr: settings.send_queue.into(),
@@ -72,7 +78,7 @@ impl End {
         let (qp_type, send_cq, recv_cq) = (QpType::Ud, cq, cq);
         let qp = device.create_qp(&QpSpec { qp_type, pd, send_cq, recv_cq, srq: None, caps, signal_all: true })?;
         let recv = pd.allocate((settings.recv_buffer + GRH_BYTES) as usize, Access::LOCAL_WRITE)?;
-        let end = End {
+        let end = DatagramQp {
             index,
             source,
             qp,
@@ -105,7 +111,7 @@ impl End {
 
     /// Bytes of data that fit a datagram.
     pub(super) fn room(&self) -> usize {
-        (LOW_WATER as usize).min(self.mtu.bytes() as usize) - Source(self.source).bytes()
+        (LOW_WATER as usize).min(self.mtu.bytes() as usize) - DatagramSource(self.source).bytes()
     }
 
     /// Lets a datagram arrive in that slot.

@@ -1,6 +1,6 @@
 //! The headers of datagram sockets.
 //!
-//! A datagram goes from queue pair to queue pair with a [`Source`] before it. As long as the number
+//! A datagram goes from queue pair to queue pair with a [`DatagramSource`] before it. As long as the number
 //! of the peer's queue pair is not known it goes over UDP instead, with an [`Inquiry`] before it;
 //! who gets one answers with an inquiry without data, and both know each other's number then.
 
@@ -19,16 +19,16 @@ const OP_CONTROL: u8 = 7;
 ///                                         4 flow information  8 IPv6 address
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Source(pub(crate) SocketAddr);
+pub(crate) struct DatagramSource(pub(crate) SocketAddr);
 
-impl Source {
+impl DatagramSource {
     /// The most bytes of one.
     pub(crate) const MAX_BYTES: usize = 24;
     const V4_BYTES: usize = 8;
 
     /// Bytes of this one.
     pub(crate) fn bytes(&self) -> usize {
-        if self.0.is_ipv4() { Source::V4_BYTES } else { Source::MAX_BYTES }
+        if self.0.is_ipv4() { DatagramSource::V4_BYTES } else { DatagramSource::MAX_BYTES }
     }
 
     /// Appends it.
@@ -46,19 +46,19 @@ impl Source {
     }
 
     /// The header and the data behind it; `None` for an unknown version or family.
-    pub(crate) fn split(bytes: &[u8]) -> Option<(Source, &[u8])> {
-        let head: &[u8; Source::V4_BYTES] = bytes.first_chunk()?;
+    pub(crate) fn split(bytes: &[u8]) -> Option<(DatagramSource, &[u8])> {
+        let head: &[u8; DatagramSource::V4_BYTES] = bytes.first_chunk()?;
         let port = u16::from_be_bytes(part(head, 2));
         match (head[0], usize::from(head[1])) {
-            (4, Source::V4_BYTES) => {
+            (4, DatagramSource::V4_BYTES) => {
                 let ip = Ipv4Addr::from(part::<4>(head, 4));
-                Some((Source(SocketAddrV4::new(ip, port).into()), &bytes[Source::V4_BYTES..]))
+                Some((DatagramSource(SocketAddrV4::new(ip, port).into()), &bytes[DatagramSource::V4_BYTES..]))
             }
-            (6, Source::MAX_BYTES) => {
-                let whole: &[u8; Source::MAX_BYTES] = bytes.first_chunk()?;
+            (6, DatagramSource::MAX_BYTES) => {
+                let whole: &[u8; DatagramSource::MAX_BYTES] = bytes.first_chunk()?;
                 let flow = u32::from_be_bytes(part(whole, 4));
                 let ip = Ipv6Addr::from(part::<16>(whole, 8));
-                Some((Source(SocketAddrV6::new(ip, port, flow, 0).into()), &bytes[Source::MAX_BYTES..]))
+                Some((DatagramSource(SocketAddrV6::new(ip, port, flow, 0).into()), &bytes[DatagramSource::MAX_BYTES..]))
             }
             _ => None,
         }
@@ -128,17 +128,17 @@ mod tests {
     #[test]
     fn sources() {
         for (text, head) in [("10.0.0.1:258", &[4, 8, 1, 2, 10, 0, 0, 1][..]), ("[::1]:1", &[6, 24, 0, 1][..])] {
-            let source = Source(text.parse().unwrap());
+            let source = DatagramSource(text.parse().unwrap());
             let mut bytes = Vec::new();
             source.encode(&mut bytes);
             assert_eq!(&bytes[..head.len()], head);
             assert_eq!(bytes.len(), source.bytes());
             bytes.extend_from_slice(b"hello");
-            assert_eq!(Source::split(&bytes), Some((source, &b"hello"[..])));
-            assert_eq!(Source::split(&bytes[..source.bytes() - 1]), None);
+            assert_eq!(DatagramSource::split(&bytes), Some((source, &b"hello"[..])));
+            assert_eq!(DatagramSource::split(&bytes[..source.bytes() - 1]), None);
         }
-        assert_eq!(Source::split(&[4, 24, 0, 0, 0, 0, 0, 0]), None);
-        assert_eq!(Source::split(&[]), None);
+        assert_eq!(DatagramSource::split(&[4, 24, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(DatagramSource::split(&[]), None);
     }
 
     #[test]

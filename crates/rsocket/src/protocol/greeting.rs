@@ -6,7 +6,7 @@
 //! 24 the first buffer: address, key, bytes                      all in network order
 //! ```
 
-use super::buffer::{Buffer, ByteOrder, part};
+use super::buffer::{ByteOrder, PeerBuffer, part};
 
 const VERSION: u8 = 1;
 /// The sender is a big-endian machine.
@@ -16,7 +16,7 @@ const FLAG_IOMAP: u8 = 2;
 
 /// The first message of each end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Greeting {
+pub(crate) struct StreamGreeting {
     /// The byte order of the sender's lists.
     pub(crate) order: ByteOrder,
     /// Messages that it can receive.
@@ -24,17 +24,17 @@ pub(crate) struct Greeting {
     /// Entries of its list of mappings; `None` if it knows no such thing.
     pub(crate) mappings: Option<u16>,
     /// Its list of our buffers; the length is in entries.
-    pub(crate) list: Buffer,
+    pub(crate) list: PeerBuffer,
     /// Its first receive buffer.
-    pub(crate) buffer: Buffer,
+    pub(crate) buffer: PeerBuffer,
 }
 
-impl Greeting {
+impl StreamGreeting {
     /// Bytes of one.
     pub(crate) const BYTES: usize = 40;
 
-    pub(crate) fn encode(&self) -> [u8; Greeting::BYTES] {
-        let mut out = [0; Greeting::BYTES];
+    pub(crate) fn encode(&self) -> [u8; StreamGreeting::BYTES] {
+        let mut out = [0; StreamGreeting::BYTES];
         out[0] = VERSION;
         out[1] = if self.order == ByteOrder::Big { FLAG_BIG_ENDIAN } else { 0 };
         out[2..4].copy_from_slice(&self.credits.to_be_bytes());
@@ -48,17 +48,17 @@ impl Greeting {
     }
 
     /// `None` if it has another version, or is too short.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Greeting> {
-        let bytes: &[u8; Greeting::BYTES] = bytes.first_chunk()?;
+    pub(crate) fn decode(bytes: &[u8]) -> Option<StreamGreeting> {
+        let bytes: &[u8; StreamGreeting::BYTES] = bytes.first_chunk()?;
         if bytes[0] != VERSION {
             return None;
         }
-        Some(Greeting {
+        Some(StreamGreeting {
             order: if bytes[1] & FLAG_BIG_ENDIAN != 0 { ByteOrder::Big } else { ByteOrder::Little },
             credits: u16::from_be_bytes(part(bytes, 2)),
             mappings: (bytes[1] & FLAG_IOMAP != 0).then(|| unscaled(bytes[7])),
-            list: Buffer::decode(&part(bytes, 8), ByteOrder::Big),
-            buffer: Buffer::decode(&part(bytes, 24), ByteOrder::Big),
+            list: PeerBuffer::decode(&part(bytes, 8), ByteOrder::Big),
+            buffer: PeerBuffer::decode(&part(bytes, 24), ByteOrder::Big),
         })
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn reads_and_writes_what_linux_does() {
         let linux = bytes(LINUX);
-        let greeting = Greeting::decode(&linux).unwrap();
+        let greeting = StreamGreeting::decode(&linux).unwrap();
         assert_eq!(greeting.order, ByteOrder::Little);
         assert_eq!((greeting.credits, greeting.mappings), (384, Some(0)));
         assert_eq!((greeting.list.len, greeting.buffer.len), (2, 1 << 19));
@@ -101,11 +101,11 @@ mod tests {
     #[test]
     fn refuses_what_is_no_greeting() {
         let linux = bytes(LINUX);
-        assert_eq!(Greeting::decode(&linux[..39]), None);
-        assert_eq!(Greeting::decode(&[0; 56]), None);
-        assert_eq!(Greeting::decode(&[]), None);
-        let without = Greeting { mappings: None, ..Greeting::decode(&linux).unwrap() };
-        assert_eq!(Greeting::decode(&without.encode()), Some(without));
+        assert_eq!(StreamGreeting::decode(&linux[..39]), None);
+        assert_eq!(StreamGreeting::decode(&[0; 56]), None);
+        assert_eq!(StreamGreeting::decode(&[]), None);
+        let without = StreamGreeting { mappings: None, ..StreamGreeting::decode(&linux).unwrap() };
+        assert_eq!(StreamGreeting::decode(&without.encode()), Some(without));
     }
 
     #[test]

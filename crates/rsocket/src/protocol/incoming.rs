@@ -6,11 +6,11 @@
 
 use std::collections::VecDeque;
 
-use super::Violation;
+use super::ProtocolViolation;
 
 /// Our side of the peer's sending.
 #[derive(Debug)]
-pub(crate) struct Incoming {
+pub(crate) struct ReceiveBuffer {
     half: u32,
     /// Bytes of each message that has not been read to its end.
     messages: VecDeque<u32>,
@@ -34,19 +34,19 @@ pub(crate) struct Incoming {
 
 /// News for the peer: credits and free halves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Grant {
+pub(crate) struct CreditGrant {
     /// It may send up to this message; the low 16 bits count.
     pub(crate) limit: u32,
     /// The half of the buffer that it may fill, by its first byte.
     pub(crate) half: Option<u32>,
 }
 
-impl Incoming {
+impl ReceiveBuffer {
     /// A buffer of `size` bytes, of which the peer was told the first half, for `capacity`
     /// messages.
-    pub(crate) fn new(size: u32, capacity: u16) -> Incoming {
+    pub(crate) fn new(size: u32, capacity: u16) -> ReceiveBuffer {
         let half = size / 2;
-        Incoming {
+        ReceiveBuffer {
             half,
             messages: VecDeque::new(),
             ready: 0,
@@ -61,11 +61,11 @@ impl Incoming {
     }
 
     /// The peer filled the next `len` bytes.
-    pub(crate) fn arrived(&mut self, len: u32) -> Result<(), Violation> {
+    pub(crate) fn arrived(&mut self, len: u32) -> Result<(), ProtocolViolation> {
         if self.messages.len() > usize::from(self.capacity) {
-            return Err(Violation::NoCredit);
+            return Err(ProtocolViolation::NoCredit);
         }
-        self.open = self.open.checked_sub(len).ok_or(Violation::NoRoom { announced: len, room: self.open })?;
+        self.open = self.open.checked_sub(len).ok_or(ProtocolViolation::NoRoom { announced: len, room: self.open })?;
         self.ready += len;
         self.messages.push_back(len);
         Ok(())
@@ -112,17 +112,17 @@ impl Incoming {
     }
 
     /// The news for the peer, which count as told.
-    pub(crate) fn grant(&mut self) -> Grant {
+    pub(crate) fn grant(&mut self) -> CreditGrant {
         self.due = self.consumed.wrapping_add(self.capacity / 2);
         let limit = u32::from(self.consumed) + u32::from(self.capacity);
         if self.free < self.half {
-            return Grant { limit, half: None };
+            return CreditGrant { limit, half: None };
         }
         let half = self.next_half;
         self.free -= self.half;
         self.open += self.half;
         self.next_half = self.half - half;
-        Grant { limit, half: Some(half) }
+        CreditGrant { limit, half: Some(half) }
     }
 }
 
@@ -132,15 +132,15 @@ mod tests {
 
     #[test]
     fn the_second_half_is_told_at_once() {
-        let mut incoming = Incoming::new(128, 8);
+        let mut incoming = ReceiveBuffer::new(128, 8);
         assert!(incoming.is_grant_due());
-        assert_eq!(incoming.grant(), Grant { limit: 8, half: Some(64) });
+        assert_eq!(incoming.grant(), CreditGrant { limit: 8, half: Some(64) });
         assert!(!incoming.is_grant_due());
     }
 
     #[test]
     fn bytes_are_read_in_order_and_round() {
-        let mut incoming = Incoming::new(128, 8);
+        let mut incoming = ReceiveBuffer::new(128, 8);
         incoming.grant();
         incoming.arrived(60).unwrap();
         incoming.arrived(4).unwrap();
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(incoming.readable(1000), [(0, 128), (0, 0)]);
         assert_eq!(incoming.readable(10), [(0, 10), (0, 0)]);
         incoming.consume(100);
-        assert_eq!(incoming.grant(), Grant { limit: 10, half: Some(0) });
+        assert_eq!(incoming.grant(), CreditGrant { limit: 10, half: Some(0) });
         incoming.arrived(50).unwrap();
         assert_eq!(incoming.readable(1000), [(100, 28), (0, 50)]);
         incoming.consume(78);
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn credits_are_due_when_half_of_them_are_free() {
-        let mut incoming = Incoming::new(128, 4);
+        let mut incoming = ReceiveBuffer::new(128, 4);
         incoming.grant();
         for _ in 0..4 {
             incoming.arrived(1).unwrap();
@@ -167,13 +167,13 @@ mod tests {
         assert!(!incoming.is_grant_due());
         incoming.consume(1);
         assert!(incoming.is_grant_due());
-        assert_eq!(incoming.grant(), Grant { limit: 6, half: None });
+        assert_eq!(incoming.grant(), CreditGrant { limit: 6, half: None });
         assert!(!incoming.is_grant_due());
     }
 
     #[test]
     fn sequence_numbers_wrap() {
-        let mut incoming = Incoming::new(2, 4);
+        let mut incoming = ReceiveBuffer::new(2, 4);
         for _ in 0..70_000 {
             while incoming.is_grant_due() {
                 incoming.grant();
@@ -186,18 +186,18 @@ mod tests {
 
     #[test]
     fn a_peer_that_lies_is_found_out() {
-        let mut incoming = Incoming::new(128, 2);
-        assert_eq!(incoming.arrived(65), Err(Violation::NoRoom { announced: 65, room: 64 }));
+        let mut incoming = ReceiveBuffer::new(128, 2);
+        assert_eq!(incoming.arrived(65), Err(ProtocolViolation::NoRoom { announced: 65, room: 64 }));
         for _ in 0..3 {
             incoming.arrived(0).unwrap();
         }
-        assert_eq!(incoming.arrived(0), Err(Violation::NoCredit));
+        assert_eq!(incoming.arrived(0), Err(ProtocolViolation::NoCredit));
         assert_eq!(incoming.readable(100), [(0, 0), (0, 0)]);
     }
 
     #[test]
     fn empty_messages_go_with_the_next_read() {
-        let mut incoming = Incoming::new(128, 4);
+        let mut incoming = ReceiveBuffer::new(128, 4);
         incoming.grant();
         incoming.arrived(0).unwrap();
         incoming.arrived(3).unwrap();

@@ -15,7 +15,7 @@ const SHUTDOWN: u32 = 2;
 
 /// A message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Message {
+pub(crate) enum StreamMessage {
     /// So many bytes were written into the receive buffer.
     Data(u32),
     /// The sequence number up to which the receiver may send, of which the low 16 bits count. An
@@ -33,31 +33,31 @@ pub(crate) enum Message {
     Unknown(u32),
 }
 
-impl Message {
+impl StreamMessage {
     /// The 32 bits, in host order. What does not fit the 29 bits is cut off.
     pub(crate) fn encode(self) -> u32 {
         match self {
-            Message::Data(len) => word(DATA, len),
-            Message::Credit(limit) => word(CREDIT, limit),
-            Message::Iomap(index) => word(IOMAP, index),
-            Message::Disconnect => word(CONTROL, DISCONNECT),
-            Message::Keepalive => word(CONTROL, KEEPALIVE),
-            Message::Shutdown => word(CONTROL, SHUTDOWN),
-            Message::Unknown(bits) => bits,
+            StreamMessage::Data(len) => word(DATA, len),
+            StreamMessage::Credit(limit) => word(CREDIT, limit),
+            StreamMessage::Iomap(index) => word(IOMAP, index),
+            StreamMessage::Disconnect => word(CONTROL, DISCONNECT),
+            StreamMessage::Keepalive => word(CONTROL, KEEPALIVE),
+            StreamMessage::Shutdown => word(CONTROL, SHUTDOWN),
+            StreamMessage::Unknown(bits) => bits,
         }
     }
 
     /// The message in 32 bits of host order.
-    pub(crate) fn decode(bits: u32) -> Message {
+    pub(crate) fn decode(bits: u32) -> StreamMessage {
         let data = bits & MAX_DATA;
         match (bits >> SHIFT, data) {
-            (DATA, len) => Message::Data(len),
-            (CREDIT, limit) => Message::Credit(limit),
-            (IOMAP, index) => Message::Iomap(index),
-            (CONTROL, DISCONNECT) => Message::Disconnect,
-            (CONTROL, KEEPALIVE) => Message::Keepalive,
-            (CONTROL, SHUTDOWN) => Message::Shutdown,
-            _ => Message::Unknown(bits),
+            (DATA, len) => StreamMessage::Data(len),
+            (CREDIT, limit) => StreamMessage::Credit(limit),
+            (IOMAP, index) => StreamMessage::Iomap(index),
+            (CONTROL, DISCONNECT) => StreamMessage::Disconnect,
+            (CONTROL, KEEPALIVE) => StreamMessage::Keepalive,
+            (CONTROL, SHUTDOWN) => StreamMessage::Shutdown,
+            _ => StreamMessage::Unknown(bits),
         }
     }
 }
@@ -73,18 +73,18 @@ mod tests {
     #[test]
     fn bits_as_a_peer_of_linux_sends_them() {
         let table = [
-            (0x8000_0180, Message::Credit(384)),
-            (0x0000_0010, Message::Data(16)),
-            (0x0000_0064, Message::Data(100)),
-            (0xe000_0000, Message::Disconnect),
-            (0xe000_0001, Message::Keepalive),
-            (0xe000_0002, Message::Shutdown),
-            (0xc000_0003, Message::Iomap(3)),
-            (0x2000_0001, Message::Unknown(0x2000_0001)),
-            (0xe000_0003, Message::Unknown(0xe000_0003)),
+            (0x8000_0180, StreamMessage::Credit(384)),
+            (0x0000_0010, StreamMessage::Data(16)),
+            (0x0000_0064, StreamMessage::Data(100)),
+            (0xe000_0000, StreamMessage::Disconnect),
+            (0xe000_0001, StreamMessage::Keepalive),
+            (0xe000_0002, StreamMessage::Shutdown),
+            (0xc000_0003, StreamMessage::Iomap(3)),
+            (0x2000_0001, StreamMessage::Unknown(0x2000_0001)),
+            (0xe000_0003, StreamMessage::Unknown(0xe000_0003)),
         ];
         for (bits, message) in table {
-            assert_eq!(Message::decode(bits), message);
+            assert_eq!(StreamMessage::decode(bits), message);
             assert_eq!(message.encode(), bits);
         }
     }

@@ -1,6 +1,6 @@
 //! Permission to send: slots of the send queue, credits, and the buffers that the peer named.
 
-use super::buffer::Buffer;
+use super::buffer::PeerBuffer;
 
 /// Entries of our list of the peer's buffers.
 pub(crate) const ENTRIES: usize = 2;
@@ -10,7 +10,7 @@ pub(crate) const CONTROL_SLOTS: u16 = 4;
 
 /// Our side of our sending.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct SendBudget {
     /// Messages sent for which credits count.
     sent: u16,
     /// The message that we may not send.
@@ -19,16 +19,24 @@ pub(crate) struct Outgoing {
     all_slots: u16,
     control: u16,
     /// The rest of the buffer that is being filled.
-    target: Buffer,
+    target: PeerBuffer,
     /// The entry of our list with that buffer.
     entry: usize,
 }
 
-impl Outgoing {
+impl SendBudget {
     /// With a send queue of `queue` requests, the peer's first buffer and credits.
-    pub(crate) fn new(queue: u16, buffer: Buffer, credits: u16) -> Outgoing {
+    pub(crate) fn new(queue: u16, buffer: PeerBuffer, credits: u16) -> SendBudget {
         let slots = queue.saturating_sub(CONTROL_SLOTS);
-        Outgoing { sent: 0, limit: credits, slots, all_slots: slots, control: CONTROL_SLOTS, target: buffer, entry: 0 }
+        SendBudget {
+            sent: 0,
+            limit: credits,
+            slots,
+            all_slots: slots,
+            control: CONTROL_SLOTS,
+            target: buffer,
+            entry: 0,
+        }
     }
 
     /// The entry of the list that the next buffer will be in, if this one is full: the caller looks
@@ -38,7 +46,7 @@ impl Outgoing {
     }
 
     /// The next buffer.
-    pub(crate) fn refill(&mut self, buffer: Buffer) {
+    pub(crate) fn refill(&mut self, buffer: PeerBuffer) {
         self.target = buffer;
     }
 
@@ -58,10 +66,10 @@ impl Outgoing {
     }
 
     /// Takes the place of `len` bytes in the peer's buffer, a slot and a credit.
-    pub(crate) fn send_data(&mut self, len: u32) -> Buffer {
+    pub(crate) fn send_data(&mut self, len: u32) -> PeerBuffer {
         self.send();
         let len = len.min(self.target.len);
-        let place = Buffer { len, ..self.target };
+        let place = PeerBuffer { len, ..self.target };
         self.target.addr = self.target.addr.wrapping_add(len.into());
         self.target.len -= len;
         if self.target.len == 0 {
@@ -118,16 +126,16 @@ impl Outgoing {
 mod tests {
     use super::*;
 
-    fn buffer(len: u32) -> Buffer {
-        Buffer { addr: 1000, key: 7, len }
+    fn buffer(len: u32) -> PeerBuffer {
+        PeerBuffer { addr: 1000, key: 7, len }
     }
 
     #[test]
     fn buffers_are_filled_one_after_the_other() {
-        let mut out = Outgoing::new(20, buffer(10), 100);
+        let mut out = SendBudget::new(20, buffer(10), 100);
         assert_eq!((out.wanted_entry(), out.room()), (None, 10));
-        assert_eq!(out.send_data(4), Buffer { addr: 1000, key: 7, len: 4 });
-        assert_eq!(out.send_data(100), Buffer { addr: 1004, key: 7, len: 6 });
+        assert_eq!(out.send_data(4), PeerBuffer { addr: 1000, key: 7, len: 4 });
+        assert_eq!(out.send_data(100), PeerBuffer { addr: 1004, key: 7, len: 6 });
         assert_eq!(out.wanted_entry(), Some(1));
         assert!(out.can_send() && !out.can_send_data());
         out.refill(buffer(1));
@@ -137,7 +145,7 @@ mod tests {
 
     #[test]
     fn credits_and_slots_run_out() {
-        let mut out = Outgoing::new(6, buffer(1000), 3);
+        let mut out = SendBudget::new(6, buffer(1000), 3);
         out.send_data(1);
         out.send_data(1);
         assert!(!out.can_send_data(), "slots");
@@ -154,7 +162,7 @@ mod tests {
 
     #[test]
     fn control_messages_have_slots_of_their_own() {
-        let mut out = Outgoing::new(4, buffer(10), 10);
+        let mut out = SendBudget::new(4, buffer(10), 10);
         assert!(!out.can_send_data());
         for _ in 0..CONTROL_SLOTS {
             assert!(out.take_control());

@@ -2,19 +2,19 @@
 
 /// Places in a buffer that is used round and round; requests are done in order.
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub(crate) struct BufferRing {
     size: u32,
     next: u32,
     free: u32,
 }
 
 /// A place: one piece, or two where it goes round.
-pub(crate) type Place = [(u32, u32); 2];
+pub(crate) type RingPlace = [(u32, u32); 2];
 
-impl Ring {
+impl BufferRing {
     /// All of `size` bytes are free.
-    pub(crate) fn new(size: u32) -> Ring {
-        Ring { size, next: 0, free: size }
+    pub(crate) fn new(size: u32) -> BufferRing {
+        BufferRing { size, next: 0, free: size }
     }
 
     /// Bytes that are free.
@@ -23,7 +23,7 @@ impl Ring {
     }
 
     /// Takes `len` bytes, or as many as there are.
-    pub(crate) fn take(&mut self, len: u32) -> Place {
+    pub(crate) fn take(&mut self, len: u32) -> RingPlace {
         let len = len.min(self.free);
         let first = len.min(self.size - self.next);
         let place = [(self.next, first), (0, len - first)];
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn goes_round() {
-        let mut ring = Ring::new(10);
+        let mut ring = BufferRing::new(10);
         assert_eq!(ring.take(6), [(0, 6), (0, 0)]);
         assert_eq!(ring.free(), 4);
         ring.release(6);

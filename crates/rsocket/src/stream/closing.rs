@@ -2,30 +2,30 @@
 
 use std::net::Shutdown;
 
-use super::Stream;
-use super::core::{Core, Phase};
+use super::StreamSocket;
+use super::core::{StreamPhase, StreamState};
 use super::option_state::Linger;
 use crate::errno::{Errno, Result};
-use crate::protocol::message::Message;
+use crate::protocol::message::StreamMessage;
 use crate::service::{self, KeptAlive};
 
-impl Stream {
+impl StreamSocket {
     /// Ends one direction or both, and waits until everything sent has arrived.
     pub(crate) fn shutdown(&self, how: Shutdown) -> Result<()> {
         let message = {
             // The peer has our reply, or soon will: it is to hear of the end as well.
-            let mut core = self.surely_until(|core| core.phase != Phase::Accepting)?;
+            let mut core = self.surely_until(|core| core.phase != StreamPhase::Accepting)?;
             match core.phase {
-                Phase::Fresh => return Err(Errno(libc::ENOTCONN)),
-                Phase::Listening => {
+                StreamPhase::Fresh => return Err(Errno(libc::ENOTCONN)),
+                StreamPhase::Listening => {
                     core.id.destroy();
-                    core.ended(Phase::Disconnected, None);
+                    core.ended(StreamPhase::Disconnected, None);
                     None
                 }
-                Phase::Connected => core.shut(how),
+                StreamPhase::Connected => core.shut(how),
                 _ if core.is_opening() => {
                     core.id.destroy();
-                    core.ended(Phase::Failed, Some(Errno(libc::ECONNRESET)));
+                    core.ended(StreamPhase::Failed, Some(Errno(libc::ECONNRESET)));
                     None
                 }
                 _ => None,
@@ -43,7 +43,7 @@ impl Stream {
             drop(self.surely_until(|core| !core.is_connected() || core.is_all_sent())?);
         }
         let core = self.lock();
-        if core.phase == Phase::Disconnected && core.flow.is_some() {
+        if core.phase == StreamPhase::Disconnected && core.flow.is_some() {
             // The peer may have been first.
             let _ = core.id.disconnect();
         }
@@ -57,7 +57,7 @@ impl Stream {
         let gracefully = {
             let core = self.lock();
             let cut = core.options.linger == Some(Linger { on: true, seconds: 0 });
-            !cut && matches!(core.phase, Phase::Connected | Phase::Accepting)
+            !cut && matches!(core.phase, StreamPhase::Connected | StreamPhase::Accepting)
         };
         if gracefully {
             let _ = self.shutdown(Shutdown::Both);
@@ -74,28 +74,28 @@ impl Stream {
     }
 }
 
-impl KeptAlive for Stream {
+impl KeptAlive for StreamSocket {
     /// Probes the peer.
     fn keep_alive(&self) {
         let mut core = self.lock();
         if core.is_connected() {
-            let sent = core.flow.as_mut().map_or(Ok(()), super::flow::Flow::keep_alive);
+            let sent = core.flow.as_mut().map_or(Ok(()), super::flow::StreamFlow::keep_alive);
             core.check(sent);
         }
     }
 }
 
-impl Core {
+impl StreamState {
     /// The message that tells the peer.
-    fn shut(&mut self, how: Shutdown) -> Option<Message> {
+    fn shut(&mut self, how: Shutdown) -> Option<StreamMessage> {
         match how {
             Shutdown::Both => (self.readable, self.writable) = (false, false),
             Shutdown::Write => self.writable = false,
             Shutdown::Read => self.readable = false,
         }
         match (self.readable, self.writable) {
-            (false, false) => Some(Message::Disconnect),
-            (true, false) => Some(Message::Shutdown),
+            (false, false) => Some(StreamMessage::Disconnect),
+            (true, false) => Some(StreamMessage::Shutdown),
             _ => None,
         }
     }

@@ -6,10 +6,10 @@ use connect::{EventQueue, Id};
 use device::{Completion, Status};
 
 use super::endpoint::Endpoint;
-use super::flow::{Flow, Meaning};
+use super::flow::{Meaning, StreamFlow};
 use super::option_state::StreamOptions;
 use crate::errno::{Errno, Result};
-use crate::protocol::message::Message;
+use crate::protocol::message::StreamMessage;
 use crate::settings::Settings;
 
 /// Completions taken at a time.
@@ -17,7 +17,7 @@ const BATCH: usize = 64;
 
 /// The phase of a stream socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
+pub(crate) enum StreamPhase {
     /// Made, bound perhaps.
     Fresh,
     /// Waiting for connections.
@@ -42,10 +42,10 @@ pub(crate) enum Phase {
 
 /// The state of a stream socket, which its lock guards.
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct StreamState {
     pub(super) id: Id,
     pub(super) queue: EventQueue,
-    pub(super) phase: Phase,
+    pub(super) phase: StreamPhase,
     /// The peer may still send.
     pub(super) readable: bool,
     /// We may still send.
@@ -55,17 +55,17 @@ pub(crate) struct Core {
     pub(super) settings: Settings,
     pub(super) options: StreamOptions,
     pub(super) endpoint: Option<Arc<Endpoint>>,
-    pub(super) flow: Option<Flow>,
+    pub(super) flow: Option<StreamFlow>,
     armed: bool,
     taken: Vec<Completion>,
 }
 
-impl Core {
-    pub(super) fn new(id: Id, queue: EventQueue, settings: Settings, options: StreamOptions) -> Core {
-        Core {
+impl StreamState {
+    pub(super) fn new(id: Id, queue: EventQueue, settings: Settings, options: StreamOptions) -> StreamState {
+        StreamState {
             id,
             queue,
-            phase: Phase::Fresh,
+            phase: StreamPhase::Fresh,
             readable: false,
             writable: false,
             error: None,
@@ -80,12 +80,12 @@ impl Core {
 
     /// True while a connection is being made.
     pub(super) fn is_opening(&self) -> bool {
-        use Phase::{Accepting, Connecting, ResolvingAddr, ResolvingRoute};
+        use StreamPhase::{Accepting, Connecting, ResolvingAddr, ResolvingRoute};
         matches!(self.phase, ResolvingAddr | ResolvingRoute | Connecting | Accepting)
     }
 
     pub(super) fn is_connected(&self) -> bool {
-        self.phase == Phase::Connected
+        self.phase == StreamPhase::Connected
     }
 
     /// True if there is data to read.
@@ -95,7 +95,7 @@ impl Core {
 
     /// True if data can be sent.
     pub(super) fn can_send_data(&mut self) -> bool {
-        self.writable && self.flow.as_mut().is_some_and(Flow::can_send_data)
+        self.writable && self.flow.as_mut().is_some_and(StreamFlow::can_send_data)
     }
 
     /// True if everything that was sent has arrived.
@@ -105,11 +105,11 @@ impl Core {
 
     /// Data may flow.
     pub(super) fn connected(&mut self) {
-        (self.phase, self.readable, self.writable) = (Phase::Connected, true, true);
+        (self.phase, self.readable, self.writable) = (StreamPhase::Connected, true, true);
     }
 
     /// The connection has ended.
-    pub(super) fn ended(&mut self, phase: Phase, error: Option<Errno>) {
+    pub(super) fn ended(&mut self, phase: StreamPhase, error: Option<Errno>) {
         (self.phase, self.readable, self.writable) = (phase, false, false);
         if error.is_some() {
             self.error = error;
@@ -118,7 +118,7 @@ impl Core {
 
     /// Does whatever there is to do; whether anything has changed.
     pub(super) fn pump(&mut self) -> bool {
-        if self.phase == Phase::Listening {
+        if self.phase == StreamPhase::Listening {
             return false;
         }
         let mut news = self.pump_completions();
@@ -137,7 +137,7 @@ impl Core {
         if !self.is_connected() {
             return;
         }
-        let granted = self.flow.as_mut().map_or(Ok(()), Flow::grant);
+        let granted = self.flow.as_mut().map_or(Ok(()), StreamFlow::grant);
         self.check(granted);
     }
 
@@ -153,7 +153,7 @@ impl Core {
     /// Breaks the connection if the device refused a request.
     pub(super) fn check(&mut self, result: Result<()>) {
         if let (Err(error), true) = (result, self.is_connected()) {
-            self.ended(Phase::Broken, Some(error));
+            self.ended(StreamPhase::Broken, Some(error));
         }
     }
 
@@ -177,7 +177,7 @@ impl Core {
         }
         self.taken = taken;
         if news && self.is_connected() {
-            let replenished = self.flow.as_mut().map_or(Ok(()), Flow::replenish);
+            let replenished = self.flow.as_mut().map_or(Ok(()), StreamFlow::replenish);
             self.check(replenished);
         }
         news
@@ -189,10 +189,12 @@ impl Core {
             Ok(meaning) => meaning,
             Err(violation) => {
                 log::warn!("rsocket: {violation}");
-                return self.ended(Phase::Broken, Some(Errno(libc::EPROTO)));
+                return self.ended(StreamPhase::Broken, Some(Errno(libc::EPROTO)));
             }
         };
-        if matches!(meaning, Meaning::Heard | Meaning::PeerShut | Meaning::PeerGone) && self.phase == Phase::Accepting {
+        if matches!(meaning, Meaning::Heard | Meaning::PeerShut | Meaning::PeerGone)
+            && self.phase == StreamPhase::Accepting
+        {
             self.heard_before_ready();
         }
         if self.is_connected() {
@@ -204,8 +206,8 @@ impl Core {
         match meaning {
             Meaning::Nothing | Meaning::Heard => {}
             Meaning::PeerShut if self.writable => self.readable = false,
-            Meaning::PeerShut | Meaning::PeerGone | Meaning::SaidGoodbye => self.ended(Phase::Disconnected, None),
-            Meaning::Failed(status) => self.ended(Phase::Broken, Some(errno_of(status))),
+            Meaning::PeerShut | Meaning::PeerGone | Meaning::SaidGoodbye => self.ended(StreamPhase::Disconnected, None),
+            Meaning::Failed(status) => self.ended(StreamPhase::Broken, Some(errno_of(status))),
         }
     }
 
@@ -218,7 +220,7 @@ impl Core {
     }
 
     /// Sends a control message, if there is a place for it and somebody to hear it.
-    pub(super) fn control(&mut self, message: Message) -> Result<()> {
+    pub(super) fn control(&mut self, message: StreamMessage) -> Result<()> {
         let connected = self.is_connected();
         let flow = self.flow.as_mut().filter(|_| connected);
         match flow {
@@ -244,7 +246,7 @@ impl Core {
             endpoint.destroy();
         }
         self.id.destroy();
-        self.ended(Phase::Disconnected, None);
+        self.ended(StreamPhase::Disconnected, None);
     }
 }
 

@@ -10,19 +10,19 @@ use device::{
 use smallvec::SmallVec;
 
 use super::work::Work;
-use crate::devices::Shared;
+use crate::devices::SharedDevices;
 use crate::errno::{Errno, Result};
-use crate::protocol::buffer::{Buffer, ByteOrder, Mapping};
-use crate::protocol::greeting::Greeting;
-use crate::protocol::message::Message;
+use crate::protocol::buffer::{BufferMapping, ByteOrder, PeerBuffer};
+use crate::protocol::greeting::StreamGreeting;
+use crate::protocol::message::StreamMessage;
 use crate::protocol::outgoing::ENTRIES;
-use crate::protocol::ring::Place;
+use crate::protocol::ring::RingPlace;
 use crate::settings::Settings;
 
 /// The largest entry of a list, which is sent inline whatever the setting for data.
 const MIN_INLINE: usize = 64;
 /// The offset of the list of mappings in the memory that the peer writes: after the list of buffers.
-const MAPPINGS: usize = ENTRIES * Buffer::BYTES;
+const MAPPINGS: usize = ENTRIES * PeerBuffer::BYTES;
 /// The receive buffer begins at a multiple of this.
 const ALIGNMENT: usize = 64;
 
@@ -43,11 +43,11 @@ pub(crate) struct Endpoint {
     buffer_at: usize,
     settings: Settings,
     /// Last: it is closed when all else has gone.
-    _device: Shared,
+    _device: SharedDevices,
 }
 
 impl Endpoint {
-    pub(super) fn new(shared: &Shared, settings: &Settings) -> Result<Endpoint> {
+    pub(super) fn new(shared: &SharedDevices, settings: &Settings) -> Result<Endpoint> {
         let (device, pd) = (&shared.device, &shared.pd);
         let settings = settings.for_stream();
         let channel = device.create_channel()?;
@@ -62,7 +62,7 @@ impl Endpoint {
         };
         let (qp_type, send_cq, recv_cq) = (QpType::Rc, &cq, &cq);
         let qp = device.create_qp(&QpSpec { qp_type, pd, send_cq, recv_cq, srq: None, caps, signal_all: true })?;
-        let lists = MAPPINGS + usize::from(settings.mappings) * Mapping::BYTES;
+        let lists = MAPPINGS + usize::from(settings.mappings) * BufferMapping::BYTES;
         let buffer_at = lists.next_multiple_of(ALIGNMENT);
         let send = pd.allocate(settings.send_buffer as usize, Access::LOCAL_WRITE)?;
         let recv =
@@ -87,21 +87,21 @@ impl Endpoint {
     }
 
     /// The greeting for the peer.
-    pub(super) fn greeting(&self) -> Greeting {
+    pub(super) fn greeting(&self) -> StreamGreeting {
         let key = self.recv.rkey().0;
-        Greeting {
+        StreamGreeting {
             order: ByteOrder::NATIVE,
             credits: self.settings.recv_queue,
             mappings: Some(self.settings.mappings),
-            list: Buffer { addr: self.recv.addr(), key, len: ENTRIES as u32 },
-            buffer: Buffer { len: self.settings.recv_buffer / 2, ..self.half(0) },
+            list: PeerBuffer { addr: self.recv.addr(), key, len: ENTRIES as u32 },
+            buffer: PeerBuffer { len: self.settings.recv_buffer / 2, ..self.half(0) },
         }
     }
 
     /// The half of the receive buffer that begins there, as the peer is told.
-    pub(super) fn half(&self, offset: u32) -> Buffer {
+    pub(super) fn half(&self, offset: u32) -> PeerBuffer {
         let addr = self.recv.addr() + self.buffer_at as u64 + u64::from(offset);
-        Buffer { addr, key: self.recv.rkey().0, len: self.settings.recv_buffer / 2 }
+        PeerBuffer { addr, key: self.recv.rkey().0, len: self.settings.recv_buffer / 2 }
     }
 
     /// Takes the queue pair through `states`, as the id knows how, and fills its receive queue in
@@ -151,7 +151,13 @@ impl Endpoint {
     }
 
     /// Writes to the peer; with a message it takes notice.
-    pub(super) fn write(&self, work: Work, to: Buffer, message: Option<Message>, payload: Payload) -> Result<()> {
+    pub(super) fn write(
+        &self,
+        work: Work,
+        to: PeerBuffer,
+        message: Option<StreamMessage>,
+        payload: Payload,
+    ) -> Result<()> {
         let remote = RemoteAddr { addr: to.addr, rkey: RKey(to.key) };
         let op = match message {
             Some(message) => SendOp::WriteImm(remote, message.encode()),
@@ -163,9 +169,9 @@ impl Endpoint {
 
     /// The next buffer of the peer's, if it has put one into that entry of the list. The entry is
     /// cleared; the peer writes there again only when the buffer is full.
-    pub(super) fn take_buffer(&self, entry: usize) -> Option<Buffer> {
-        let (addr, rest) = (entry * Buffer::BYTES, entry * Buffer::BYTES + size_of::<u64>());
-        let mut bytes = [0; Buffer::BYTES];
+    pub(super) fn take_buffer(&self, entry: usize) -> Option<PeerBuffer> {
+        let (addr, rest) = (entry * PeerBuffer::BYTES, entry * PeerBuffer::BYTES + size_of::<u64>());
+        let mut bytes = [0; PeerBuffer::BYTES];
         let (first, last) = bytes.split_at_mut(size_of::<u64>());
         // The peer writes the key and the length last, as one word. Once they are there the address is too.
         self.at(rest, last.len())?.read(last);
@@ -174,15 +180,15 @@ impl Endpoint {
         }
         self.at(addr, first.len())?.read(first);
         self.at(rest, size_of::<u64>())?.write(&[0; size_of::<u64>()]);
-        Some(Buffer::decode(&bytes, ByteOrder::NATIVE))
+        Some(PeerBuffer::decode(&bytes, ByteOrder::NATIVE))
     }
 
     /// The buffer that the peer has mapped at an offset, from that offset on.
-    pub(super) fn mapped(&self, offset: u64) -> Option<Buffer> {
+    pub(super) fn mapped(&self, offset: u64) -> Option<PeerBuffer> {
         (0..usize::from(self.settings.mappings)).find_map(|index| {
-            let mut bytes = [0; Mapping::BYTES];
-            self.at(MAPPINGS + index * Mapping::BYTES, Mapping::BYTES)?.read(&mut bytes);
-            Mapping::decode(&bytes, ByteOrder::NATIVE).at_offset(offset)
+            let mut bytes = [0; BufferMapping::BYTES];
+            self.at(MAPPINGS + index * BufferMapping::BYTES, BufferMapping::BYTES)?.read(&mut bytes);
+            BufferMapping::decode(&bytes, ByteOrder::NATIVE).at_offset(offset)
         })
     }
 
@@ -197,7 +203,7 @@ impl Endpoint {
     }
 
     /// The list for a place in the send buffer.
-    pub(super) fn gathered(&self, place: &Place) -> Payload {
+    pub(super) fn gathered(&self, place: &RingPlace) -> Payload {
         let entry = |(offset, len): &(u32, u32)| Sge {
             addr: self.send.addr() + u64::from(*offset),
             len_bytes: *len,

@@ -7,36 +7,36 @@ use device::{Completion, Payload, Status};
 use super::endpoint::{Endpoint, inline};
 use super::work::Work;
 use crate::errno::Result;
-use crate::protocol::Violation;
-use crate::protocol::buffer::{Buffer, ByteOrder};
-use crate::protocol::greeting::Greeting;
-use crate::protocol::incoming::Incoming;
-use crate::protocol::message::Message;
-use crate::protocol::outgoing::Outgoing;
-use crate::protocol::ring::Ring;
+use crate::protocol::ProtocolViolation;
+use crate::protocol::buffer::{ByteOrder, PeerBuffer};
+use crate::protocol::greeting::StreamGreeting;
+use crate::protocol::incoming::ReceiveBuffer;
+use crate::protocol::message::StreamMessage;
+use crate::protocol::outgoing::SendBudget;
+use crate::protocol::ring::BufferRing;
 use crate::settings::LOW_WATER;
 
 /// Both directions of a connection.
 #[derive(Debug)]
-pub(crate) struct Flow {
+pub(crate) struct StreamFlow {
     endpoint: Arc<Endpoint>,
-    pub(super) incoming: Incoming,
-    pub(super) outgoing: Outgoing,
-    pub(super) ring: Ring,
-    pub(super) peer: Peer,
+    pub(super) incoming: ReceiveBuffer,
+    pub(super) outgoing: SendBudget,
+    pub(super) ring: BufferRing,
+    pub(super) peer: StreamPeer,
     /// Receives that were used up and not replaced.
     used: u32,
 }
 
 /// The peer's lists.
 #[derive(Debug)]
-pub(crate) struct Peer {
+pub(crate) struct StreamPeer {
     pub(super) order: ByteOrder,
-    list: Buffer,
+    list: PeerBuffer,
     /// The entry that our next free half goes into.
     entry: u32,
     /// Its list of mappings; the length is in entries.
-    pub(super) mappings: Buffer,
+    pub(super) mappings: PeerBuffer,
 }
 
 /// The meaning of a completion for the connection.
@@ -56,23 +56,23 @@ pub(crate) enum Meaning {
     Failed(Status),
 }
 
-impl Flow {
+impl StreamFlow {
     /// `None` if the greeting is invalid.
-    pub(super) fn new(endpoint: &Arc<Endpoint>, greeting: &Greeting) -> Option<Flow> {
+    pub(super) fn new(endpoint: &Arc<Endpoint>, greeting: &StreamGreeting) -> Option<StreamFlow> {
         let settings = endpoint.settings();
         let entry = 1u32.checked_rem(greeting.list.len)?;
-        let behind = u64::from(greeting.list.len) * Buffer::BYTES as u64;
-        let mappings = Buffer {
+        let behind = u64::from(greeting.list.len) * PeerBuffer::BYTES as u64;
+        let mappings = PeerBuffer {
             addr: greeting.list.addr.wrapping_add(behind),
             key: greeting.list.key,
             len: greeting.mappings.unwrap_or(0).into(),
         };
-        Some(Flow {
+        Some(StreamFlow {
             endpoint: Arc::clone(endpoint),
-            incoming: Incoming::new(settings.recv_buffer, settings.recv_queue),
-            outgoing: Outgoing::new(settings.send_queue, greeting.buffer, greeting.credits),
-            ring: Ring::new(settings.send_buffer),
-            peer: Peer { order: greeting.order, list: greeting.list, entry, mappings },
+            incoming: ReceiveBuffer::new(settings.recv_buffer, settings.recv_queue),
+            outgoing: SendBudget::new(settings.send_queue, greeting.buffer, greeting.credits),
+            ring: BufferRing::new(settings.send_buffer),
+            peer: StreamPeer { order: greeting.order, list: greeting.list, entry, mappings },
             used: 0,
         })
     }
@@ -93,11 +93,11 @@ impl Flow {
     }
 
     /// A request is done.
-    pub(super) fn completed(&mut self, completion: &Completion) -> std::result::Result<Meaning, Violation> {
+    pub(super) fn completed(&mut self, completion: &Completion) -> std::result::Result<Meaning, ProtocolViolation> {
         let failed = completion.status != Status::Success;
         let meaning = match Work::decode(completion.wr_id) {
             Work::Receive if failed => return Ok(Meaning::Nothing),
-            Work::Receive => return self.heard(completion.imm.map(Message::decode)),
+            Work::Receive => return self.heard(completion.imm.map(StreamMessage::decode)),
             Work::Data(bytes) => {
                 self.outgoing.slot_free();
                 self.ring.release(bytes);
@@ -116,15 +116,15 @@ impl Flow {
         Ok(if failed { Meaning::Failed(completion.status) } else { meaning })
     }
 
-    fn heard(&mut self, message: Option<Message>) -> std::result::Result<Meaning, Violation> {
+    fn heard(&mut self, message: Option<StreamMessage>) -> std::result::Result<Meaning, ProtocolViolation> {
         self.used += 1;
         match message {
-            Some(Message::Data(len)) => self.incoming.arrived(len)?,
-            Some(Message::Credit(limit)) => self.outgoing.credit(limit),
-            Some(Message::Iomap(_)) => self.incoming.arrived_empty(),
-            Some(Message::Disconnect) => return Ok(Meaning::PeerGone),
-            Some(Message::Shutdown) => return Ok(Meaning::PeerShut),
-            Some(Message::Keepalive | Message::Unknown(_)) | None => {}
+            Some(StreamMessage::Data(len)) => self.incoming.arrived(len)?,
+            Some(StreamMessage::Credit(limit)) => self.outgoing.credit(limit),
+            Some(StreamMessage::Iomap(_)) => self.incoming.arrived_empty(),
+            Some(StreamMessage::Disconnect) => return Ok(Meaning::PeerGone),
+            Some(StreamMessage::Shutdown) => return Ok(Meaning::PeerShut),
+            Some(StreamMessage::Keepalive | StreamMessage::Unknown(_)) | None => {}
         }
         Ok(Meaning::Heard)
     }
@@ -141,20 +141,20 @@ impl Flow {
     pub(super) fn grant(&mut self) -> Result<()> {
         while self.incoming.is_grant_due() && self.outgoing.take_control() {
             let grant = self.incoming.grant();
-            let message = Some(Message::Credit(grant.limit));
+            let message = Some(StreamMessage::Credit(grant.limit));
             let (to, payload) = match grant.half {
                 Some(offset) => (self.peer.next_entry(), inline(&self.endpoint.half(offset).encode(self.peer.order))),
-                None => (Buffer::default(), Payload::empty()),
+                None => (PeerBuffer::default(), Payload::empty()),
             };
             self.endpoint.write(Work::Control, to, message, payload)?;
         }
         Ok(())
     }
 
-    /// Sends a control message, for which [`Outgoing::take_control`] was asked.
-    pub(super) fn control(&self, message: Message) -> Result<()> {
-        let work = if message == Message::Disconnect { Work::Disconnect } else { Work::Control };
-        self.endpoint.write(work, Buffer::default(), Some(message), Payload::empty())
+    /// Sends a control message, for which [`SendBudget::take_control`] was asked.
+    pub(super) fn control(&self, message: StreamMessage) -> Result<()> {
+        let work = if message == StreamMessage::Disconnect { Work::Disconnect } else { Work::Control };
+        self.endpoint.write(work, PeerBuffer::default(), Some(message), Payload::empty())
     }
 
     /// Probes the peer with a WRITE of zero bytes, which its program does not notice.
@@ -162,15 +162,15 @@ impl Flow {
         if !self.outgoing.take_control() {
             return Ok(());
         }
-        self.endpoint.write(Work::Control, Buffer::default(), None, Payload::empty())
+        self.endpoint.write(Work::Control, PeerBuffer::default(), None, Payload::empty())
     }
 }
 
-impl Peer {
+impl StreamPeer {
     /// The entry of the peer's list for our next free half.
-    fn next_entry(&mut self) -> Buffer {
-        let into = u64::from(self.entry) * Buffer::BYTES as u64;
+    fn next_entry(&mut self) -> PeerBuffer {
+        let into = u64::from(self.entry) * PeerBuffer::BYTES as u64;
         self.entry = (self.entry + 1) % self.list.len;
-        Buffer { addr: self.list.addr.wrapping_add(into), ..self.list }
+        PeerBuffer { addr: self.list.addr.wrapping_add(into), ..self.list }
     }
 }

@@ -4,20 +4,20 @@ use std::net::SocketAddr;
 
 use connect::{Event, EventKind, EventQueue, Id, Param, PortSpace};
 
-use super::Stream;
-use super::core::{Core, Phase};
+use super::StreamSocket;
+use super::core::{StreamPhase, StreamState};
 use crate::errno::{Errno, Result};
-use crate::wait::{self, Bell, Patience};
+use crate::wait::{self, Bell, CallPatience};
 
-impl Stream {
+impl StreamSocket {
     /// The next connection. It is the caller's before the peer has our reply; data waits for that.
-    pub(crate) fn accept(&self) -> Result<Stream> {
+    pub(crate) fn accept(&self) -> Result<StreamSocket> {
         let bell = Bell::mine()?;
         let _hung = self.bells.hang(&bell);
         loop {
             let patience = {
                 let core = self.lock();
-                if core.phase != Phase::Listening {
+                if core.phase != StreamPhase::Listening {
                     return Err(Errno::INVAL);
                 }
                 core.options.patience(0, core.options.recv_timeout)
@@ -34,11 +34,11 @@ impl Stream {
         }
     }
 
-    fn welcome(&self, event: Event) -> Result<Stream> {
+    fn welcome(&self, event: Event) -> Result<StreamSocket> {
         let Param::Conn(conn) = event.param else { return Err(Errno(libc::EPROTO)) };
         let queue = EventQueue::new()?;
         event.id.migrate(&queue)?;
-        let stream = Stream::with(event.id, queue, self.lock().settings);
+        let stream = StreamSocket::with(event.id, queue, self.lock().settings);
         stream.lock().accept(&conn.private_data)?;
         Ok(stream)
     }
@@ -48,12 +48,12 @@ impl Stream {
         let patience = {
             let mut core = self.lock();
             match core.phase {
-                Phase::Fresh => core.open(address)?,
-                Phase::Failed => {
+                StreamPhase::Fresh => core.open(address)?,
+                StreamPhase::Failed => {
                     core.id = Id::new(&self.queue, PortSpace::Tcp, device::QpType::Rc)?;
                     core.open(address)?;
                 }
-                Phase::Listening => return Err(Errno(libc::EOPNOTSUPP)),
+                StreamPhase::Listening => return Err(Errno(libc::EOPNOTSUPP)),
                 _ if core.is_opening() => {
                     core.pump();
                     if core.is_opening() && core.options.nonblocking {
@@ -72,24 +72,24 @@ impl Stream {
     }
 
     /// Waits until it is connected, for calls on data.
-    pub(super) fn ready(&self, patience: Patience) -> Result<()> {
+    pub(super) fn ready(&self, patience: CallPatience) -> Result<()> {
         if self.lock().is_connected() {
             return Ok(());
         }
         let mut core = self.until(patience, |core| !core.is_opening())?;
         match core.phase {
-            Phase::Fresh | Phase::Listening => Err(Errno(libc::ENOTCONN)),
-            Phase::Failed => core.outcome(),
+            StreamPhase::Fresh | StreamPhase::Listening => Err(Errno(libc::ENOTCONN)),
+            StreamPhase::Failed => core.outcome(),
             _ => Ok(()),
         }
     }
 }
 
-impl Core {
+impl StreamState {
     /// The outcome of connecting; an error is reported once.
     fn outcome(&mut self) -> Result<()> {
         match self.phase {
-            Phase::Failed | Phase::Broken => Err(self.take_error().unwrap_or(Errno(libc::ECONNREFUSED))),
+            StreamPhase::Failed | StreamPhase::Broken => Err(self.take_error().unwrap_or(Errno(libc::ECONNREFUSED))),
             _ => Ok(()),
         }
     }

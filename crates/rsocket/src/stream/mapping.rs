@@ -4,21 +4,21 @@ use std::io::IoSlice;
 
 use device::Mr;
 
-use super::Stream;
-use super::core::Core;
+use super::StreamSocket;
+use super::core::StreamState;
 use super::endpoint::inline;
 use super::mapped::Mapped;
-use super::sending::Source;
+use super::sending::SendSource;
 use super::work::Work;
 use crate::errno::{Errno, Result};
-use crate::protocol::buffer::{Buffer, Mapping};
-use crate::protocol::message::Message;
-use crate::wait::Patience;
+use crate::protocol::buffer::{BufferMapping, PeerBuffer};
+use crate::protocol::message::StreamMessage;
+use crate::wait::CallPatience;
 
 const FIRST_PIECE: u32 = 2048;
 const LONGEST_PIECE: u32 = 65536;
 
-impl Stream {
+impl StreamSocket {
     /// The protection domain to register memory in, once there is a connection or one is made.
     pub(crate) fn pd(&self) -> Result<device::Pd> {
         self.lock().endpoint.as_ref().map(|endpoint| endpoint.pd().clone()).ok_or(Errno::INVAL)
@@ -52,9 +52,9 @@ impl Stream {
     }
 
     /// Tells the peer of new mappings. The caller has the turn to send.
-    pub(super) fn announce(&self, patience: Patience) -> Result<()> {
+    pub(super) fn announce(&self, patience: CallPatience) -> Result<()> {
         while let Some((entry, mapping)) = self.untold() {
-            let mut core = self.writable(patience, Core::can_send_message)?;
+            let mut core = self.writable(patience, StreamState::can_send_message)?;
             core.announce(entry, &mapping)?;
             drop(core);
             self.mapped.lock().iter_mut().filter(|mapped| mapped.entry == Some(entry)).for_each(|m| m.told = true);
@@ -62,11 +62,11 @@ impl Stream {
         Ok(())
     }
 
-    fn untold(&self) -> Option<(u32, Mapping)> {
+    fn untold(&self) -> Option<(u32, BufferMapping)> {
         self.mapped.lock().iter().find(|mapped| !mapped.told).and_then(|mapped| {
             let len = u32::try_from(mapped.mr.len_bytes()).unwrap_or(u32::MAX);
-            let buffer = Buffer { addr: mapped.mr.addr(), key: mapped.mr.rkey().0, len };
-            Some((mapped.entry?, Mapping { offset: mapped.offset, buffer }))
+            let buffer = PeerBuffer { addr: mapped.mr.addr(), key: mapped.mr.rkey().0, len };
+            Some((mapped.entry?, BufferMapping { offset: mapped.offset, buffer }))
         })
     }
 
@@ -77,7 +77,7 @@ impl Stream {
         self.ready(patience)?;
         let _turn = self.sending.lock();
         let parts = [IoSlice::new(bytes)];
-        let mut source = Source::new(&parts);
+        let mut source = SendSource::new(&parts);
         let written = self.announce(patience).and_then(|()| self.write_pieces(&mut source, offset, patience));
         match written {
             Err(error) if source.left == bytes.len() => Err(error),
@@ -85,10 +85,10 @@ impl Stream {
         }
     }
 
-    fn write_pieces(&self, source: &mut Source<'_, '_>, mut offset: u64, patience: Patience) -> Result<()> {
+    fn write_pieces(&self, source: &mut SendSource<'_, '_>, mut offset: u64, patience: CallPatience) -> Result<()> {
         let mut longest = FIRST_PIECE;
         while source.left > 0 {
-            let mut core = self.writable(patience, Core::can_send_message)?;
+            let mut core = self.writable(patience, StreamState::can_send_message)?;
             let Some(to) = core.endpoint.as_ref().and_then(|endpoint| endpoint.mapped(offset)) else { break };
             let room = core.reserve_mapped(source.left, longest, to).ok_or(Errno::INVAL)?;
             drop(core);
@@ -100,18 +100,18 @@ impl Stream {
     }
 }
 
-impl Core {
+impl StreamState {
     fn can_send_message(&mut self) -> bool {
-        self.writable && self.flow.as_mut().is_some_and(super::flow::Flow::can_send)
+        self.writable && self.flow.as_mut().is_some_and(super::flow::StreamFlow::can_send)
     }
 
     /// Writes an entry of the peer's list of mappings.
-    fn announce(&mut self, entry: u32, mapping: &Mapping) -> Result<()> {
+    fn announce(&mut self, entry: u32, mapping: &BufferMapping) -> Result<()> {
         let (Some(flow), Some(endpoint)) = (&mut self.flow, &self.endpoint) else { return Err(Errno::INVAL) };
         let list = flow.peer.mappings;
-        let into = u64::from(entry) * Mapping::BYTES as u64;
-        let to = Buffer { addr: list.addr.wrapping_add(into), ..list };
+        let into = u64::from(entry) * BufferMapping::BYTES as u64;
+        let to = PeerBuffer { addr: list.addr.wrapping_add(into), ..list };
         flow.outgoing.send();
-        endpoint.write(Work::Data(0), to, Some(Message::Iomap(entry)), inline(&mapping.encode(flow.peer.order)))
+        endpoint.write(Work::Data(0), to, Some(StreamMessage::Iomap(entry)), inline(&mapping.encode(flow.peer.order)))
     }
 }

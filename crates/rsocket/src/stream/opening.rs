@@ -6,25 +6,25 @@ use std::sync::Arc;
 use connect::{ConnParam, Event, EventKind, Param};
 use device::QpState;
 
-use super::core::{Core, Phase};
+use super::core::{StreamPhase, StreamState};
 use super::endpoint::Endpoint;
-use super::flow::Flow;
+use super::flow::StreamFlow;
 use crate::devices;
 use crate::errno::{Errno, Result};
-use crate::protocol::greeting::Greeting;
+use crate::protocol::greeting::StreamGreeting;
 
 /// Most of both retry counters; for receivers not ready it means without end.
 const RETRIES: u8 = 7;
 /// Rejected by the consumer (IB specification 12.6.7.2).
 const REASON_CONSUMER: u16 = 28;
 
-impl Core {
+impl StreamState {
     /// Begins to connect.
     pub(super) fn open(&mut self, destination: SocketAddr) -> Result<()> {
-        self.phase = Phase::ResolvingAddr;
+        self.phase = StreamPhase::ResolvingAddr;
         let begun = self.id.resolve_addr(None, destination).map_err(Errno::from);
         if begun.is_err() {
-            self.ended(Phase::Failed, None);
+            self.ended(StreamPhase::Failed, None);
         }
         begun
     }
@@ -40,11 +40,11 @@ impl Core {
     }
 
     fn try_accept(&mut self, request: &[u8]) -> Result<()> {
-        let greeting = Greeting::decode(request).ok_or(Errno::NOT_SUPPORTED)?;
+        let greeting = StreamGreeting::decode(request).ok_or(Errno::NOT_SUPPORTED)?;
         let endpoint = self.make_endpoint()?;
-        self.flow = Some(Flow::new(&endpoint, &greeting).ok_or(Errno(libc::EPROTO))?);
+        self.flow = Some(StreamFlow::new(&endpoint, &greeting).ok_or(Errno(libc::EPROTO))?);
         endpoint.bring_up(&self.id, &[QpState::Init, QpState::Rtr, QpState::Rts])?;
-        self.phase = Phase::Accepting;
+        self.phase = StreamPhase::Accepting;
         Ok(self.id.accept(&param(&endpoint))?)
     }
 
@@ -52,7 +52,7 @@ impl Core {
     pub(super) fn happened(&mut self, event: Event) {
         if self.is_connected() {
             if matches!(event.kind, EventKind::Disconnected | EventKind::DeviceRemoval) {
-                self.ended(Phase::Disconnected, None);
+                self.ended(StreamPhase::Disconnected, None);
             }
             return;
         }
@@ -62,19 +62,19 @@ impl Core {
         if let Err(error) = self.opened(&event) {
             log::debug!("no connection: {:?}, {error}", event.kind);
             self.close_endpoint();
-            self.ended(Phase::Failed, Some(error));
+            self.ended(StreamPhase::Failed, Some(error));
         }
     }
 
     fn opened(&mut self, event: &Event) -> Result<()> {
         match (self.phase, event.kind) {
-            (Phase::ResolvingAddr, EventKind::AddrResolved) => {
-                self.phase = Phase::ResolvingRoute;
+            (StreamPhase::ResolvingAddr, EventKind::AddrResolved) => {
+                self.phase = StreamPhase::ResolvingRoute;
                 Ok(self.id.resolve_route()?)
             }
-            (Phase::ResolvingRoute, EventKind::RouteResolved) => self.request(),
-            (Phase::Connecting, EventKind::ConnectResponse) => self.replied(&event.param),
-            (Phase::Accepting, EventKind::Established) => {
+            (StreamPhase::ResolvingRoute, EventKind::RouteResolved) => self.request(),
+            (StreamPhase::Connecting, EventKind::ConnectResponse) => self.replied(&event.param),
+            (StreamPhase::Accepting, EventKind::Established) => {
                 self.connected();
                 Ok(())
             }
@@ -91,16 +91,16 @@ impl Core {
     fn request(&mut self) -> Result<()> {
         let endpoint = self.make_endpoint()?;
         endpoint.bring_up(&self.id, &[QpState::Init])?;
-        self.phase = Phase::Connecting;
+        self.phase = StreamPhase::Connecting;
         Ok(self.id.connect(&param(&endpoint))?)
     }
 
     /// The peer accepts.
     fn replied(&mut self, param: &Param) -> Result<()> {
         let Param::Conn(conn) = param else { return Err(Errno(libc::EPROTO)) };
-        let greeting = Greeting::decode(&conn.private_data).ok_or(Errno::NOT_SUPPORTED)?;
+        let greeting = StreamGreeting::decode(&conn.private_data).ok_or(Errno::NOT_SUPPORTED)?;
         let endpoint = self.endpoint.clone().ok_or(Errno::INVAL)?;
-        self.flow = Some(Flow::new(&endpoint, &greeting).ok_or(Errno(libc::EPROTO))?);
+        self.flow = Some(StreamFlow::new(&endpoint, &greeting).ok_or(Errno(libc::EPROTO))?);
         endpoint.bring_up(&self.id, &[QpState::Rtr, QpState::Rts])?;
         self.id.establish()?;
         self.connected();

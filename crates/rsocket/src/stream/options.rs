@@ -4,8 +4,8 @@ use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Stream;
-use super::core::{Core, Phase};
+use super::StreamSocket;
+use super::core::{StreamPhase, StreamState};
 use super::option_state::Linger;
 use crate::errno::{Errno, Result};
 use crate::protocol::greeting::tellable;
@@ -17,7 +17,7 @@ use crate::value::{self, boolean, int};
 const SEGMENT: i32 = 2048;
 const MAX_QUEUE: i32 = 0xfffe;
 
-impl Stream {
+impl StreamSocket {
     pub(crate) fn set_option(self: &Arc<Self>, level: i32, name: i32, value: &[u8]) -> Result<()> {
         let keepalive = {
             let mut core = self.lock();
@@ -55,12 +55,12 @@ impl Stream {
     }
 }
 
-impl Core {
+impl StreamState {
     fn set_socket_option(&mut self, name: i32, value: &[u8]) -> Result<()> {
         match name {
             libc::SO_REUSEADDR => {
                 self.options.reuse_address = boolean(value)?;
-                if self.phase == Phase::Fresh {
+                if self.phase == StreamPhase::Fresh {
                     self.id.set_reuse_addr(self.options.reuse_address)?;
                 }
             }
@@ -100,7 +100,7 @@ impl Core {
                 value::of_int(self.take_error().map_or(0, |error| error.0))
             }
             libc::SO_TYPE => value::of_int(libc::SOCK_STREAM),
-            libc::SO_ACCEPTCONN => value::of_bool(self.phase == Phase::Listening),
+            libc::SO_ACCEPTCONN => value::of_bool(self.phase == StreamPhase::Listening),
             _ => return Err(Errno::NOT_SUPPORTED),
         })
     }
@@ -138,7 +138,7 @@ impl Core {
     }
 
     fn set_rdma_option(&mut self, name: i32, value: &[u8]) -> Result<()> {
-        if !matches!(self.phase, Phase::Fresh | Phase::Listening) {
+        if !matches!(self.phase, StreamPhase::Fresh | StreamPhase::Listening) {
             return Err(Errno::INVAL);
         }
         if name == RDMA_ROUTE {

@@ -2,13 +2,13 @@
 
 use std::io::IoSliceMut;
 
-use super::Stream;
-use super::core::{Core, Phase};
+use super::StreamSocket;
+use super::core::{StreamPhase, StreamState};
 use crate::errno::Result;
-use crate::wait::Patience;
+use crate::wait::CallPatience;
 
 /// Room of the caller's, in several places, of which some is filled.
-struct Sink<'a, 'b> {
+struct ReceiveSink<'a, 'b> {
     parts: &'a mut [IoSliceMut<'b>],
     /// The part that is being filled, and how far it is.
     part: usize,
@@ -16,10 +16,10 @@ struct Sink<'a, 'b> {
     left: usize,
 }
 
-impl<'a, 'b> Sink<'a, 'b> {
-    fn new(parts: &'a mut [IoSliceMut<'b>]) -> Sink<'a, 'b> {
+impl<'a, 'b> ReceiveSink<'a, 'b> {
+    fn new(parts: &'a mut [IoSliceMut<'b>]) -> ReceiveSink<'a, 'b> {
         let left = parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
-        Sink { parts, part: 0, at: 0, left }
+        ReceiveSink { parts, part: 0, at: 0, left }
     }
 
     /// Copies a span in, as far as there is room.
@@ -42,7 +42,7 @@ impl<'a, 'b> Sink<'a, 'b> {
     }
 }
 
-impl Stream {
+impl StreamSocket {
     /// Receives the bytes that are there, or all that were asked for with `MSG_WAITALL`. Zero bytes are the end.
     pub(crate) fn recv(&self, parts: &mut [IoSliceMut<'_>], flags: i32) -> Result<usize> {
         let patience = {
@@ -51,7 +51,7 @@ impl Stream {
         };
         self.ready(patience)?;
         let _turn = self.receiving.lock();
-        let mut sink = Sink::new(parts);
+        let mut sink = ReceiveSink::new(parts);
         let room = sink.left;
         loop {
             match self.recv_some(&mut sink, flags, patience) {
@@ -64,7 +64,7 @@ impl Stream {
         Ok(room - sink.left)
     }
 
-    fn recv_some(&self, sink: &mut Sink<'_, '_>, flags: i32, patience: Patience) -> Result<usize> {
+    fn recv_some(&self, sink: &mut ReceiveSink<'_, '_>, flags: i32, patience: CallPatience) -> Result<usize> {
         let mut core = self.lock();
         if !core.has_data() {
             drop(core);
@@ -89,11 +89,11 @@ impl Stream {
     }
 }
 
-impl Core {
+impl StreamState {
     /// The result of reading when no byte is there and none will come.
     fn end(&mut self) -> Result<usize> {
         match self.take_error() {
-            Some(error) if self.phase == Phase::Broken => Err(error),
+            Some(error) if self.phase == StreamPhase::Broken => Err(error),
             _ => Ok(0),
         }
     }

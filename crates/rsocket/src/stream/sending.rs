@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use device::{Payload, Span};
 
-use super::Stream;
-use super::core::{Core, Phase};
+use super::StreamSocket;
+use super::core::{StreamPhase, StreamState};
 use super::endpoint::{Endpoint, inline};
 use super::work::Work;
 use crate::errno::{Errno, Result};
-use crate::protocol::buffer::Buffer;
-use crate::protocol::message::Message;
-use crate::protocol::ring::Place;
-use crate::wait::Patience;
+use crate::protocol::buffer::PeerBuffer;
+use crate::protocol::message::StreamMessage;
+use crate::protocol::ring::RingPlace;
+use crate::wait::CallPatience;
 
 /// A long transfer begins with a short piece, so that the peer has something to do, and goes on with
 /// ever longer ones.
@@ -21,17 +21,17 @@ const FIRST_PIECE: u32 = 2048;
 const LONGEST_PIECE: u32 = 65536;
 
 /// Bytes of the caller's, in several places, of which some were taken.
-pub(super) struct Source<'a, 'b> {
+pub(super) struct SendSource<'a, 'b> {
     parts: &'a [IoSlice<'b>],
     /// Taken from the first part.
     taken: usize,
     pub(super) left: usize,
 }
 
-impl<'a, 'b> Source<'a, 'b> {
-    pub(super) fn new(parts: &'a [IoSlice<'b>]) -> Source<'a, 'b> {
+impl<'a, 'b> SendSource<'a, 'b> {
+    pub(super) fn new(parts: &'a [IoSlice<'b>]) -> SendSource<'a, 'b> {
         let left = parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
-        Source { parts, taken: 0, left }
+        SendSource { parts, taken: 0, left }
     }
 
     /// Copies the next bytes out, a span full.
@@ -81,26 +81,26 @@ impl<'a, 'b> Source<'a, 'b> {
 }
 
 /// Room for a piece: where it waits, if it does, and where it goes.
-pub(super) struct Room {
+pub(super) struct SendRoom {
     endpoint: Arc<Endpoint>,
-    place: Option<Place>,
-    to: Buffer,
+    place: Option<RingPlace>,
+    to: PeerBuffer,
 }
 
-impl Room {
+impl SendRoom {
     /// Bytes of it.
     pub(super) fn len(&self) -> u32 {
         self.to.len
     }
 }
 
-impl Stream {
+impl StreamSocket {
     /// Sends; fewer bytes than asked if patience ends, or the connection.
     pub(crate) fn send(&self, parts: &[IoSlice<'_>], flags: i32) -> Result<usize> {
         let patience = self.patience_to_send(flags);
         self.ready(patience)?;
         let _turn = self.sending.lock();
-        let mut source = Source::new(parts);
+        let mut source = SendSource::new(parts);
         let all = source.left;
         let sent = self.announce(patience).and_then(|()| self.send_pieces(&mut source, patience));
         match sent {
@@ -109,27 +109,32 @@ impl Stream {
         }
     }
 
-    pub(super) fn patience_to_send(&self, flags: i32) -> Patience {
+    pub(super) fn patience_to_send(&self, flags: i32) -> CallPatience {
         let core = self.lock();
         core.options.patience(flags, core.options.send_timeout)
     }
 
-    fn send_pieces(&self, source: &mut Source<'_, '_>, patience: Patience) -> Result<()> {
+    fn send_pieces(&self, source: &mut SendSource<'_, '_>, patience: CallPatience) -> Result<()> {
         let mut longest = FIRST_PIECE;
         while source.left > 0 {
-            let mut core = self.writable(patience, Core::can_send_data)?;
+            let mut core = self.writable(patience, StreamState::can_send_data)?;
             let room = core.reserve(source.left, longest).ok_or(Errno::INVAL)?;
             drop(core);
             longest = LONGEST_PIECE.min(2 * longest);
-            let message = Some(Message::Data(room.to.len));
+            let message = Some(StreamMessage::Data(room.to.len));
             self.send_piece(source, &room, message)?;
         }
         Ok(())
     }
 
     /// Copies a piece and sends it off. What fails here breaks the connection: its place is taken.
-    pub(super) fn send_piece(&self, source: &mut Source<'_, '_>, room: &Room, message: Option<Message>) -> Result<()> {
-        let Room { endpoint, place, to } = room;
+    pub(super) fn send_piece(
+        &self,
+        source: &mut SendSource<'_, '_>,
+        room: &SendRoom,
+        message: Option<StreamMessage>,
+    ) -> Result<()> {
+        let SendRoom { endpoint, place, to } = room;
         let (work, payload) = match place {
             None => (Work::Data(0), source.take(to.len as usize)),
             Some(place) => {
@@ -148,9 +153,9 @@ impl Stream {
     /// The state, as soon as the test holds. An error if nothing more can be sent.
     pub(super) fn writable(
         &self,
-        patience: Patience,
-        test: impl Fn(&mut Core) -> bool,
-    ) -> Result<parking_lot::MutexGuard<'_, Core>> {
+        patience: CallPatience,
+        test: impl Fn(&mut StreamState) -> bool,
+    ) -> Result<parking_lot::MutexGuard<'_, StreamState>> {
         let mut core = self.lock();
         if !(core.writable && test(&mut core)) {
             drop(core);
@@ -160,25 +165,25 @@ impl Stream {
     }
 }
 
-impl Core {
+impl StreamState {
     /// Reserves room for a piece of the next `left` bytes, where there is some.
-    fn reserve(&mut self, left: usize, longest: u32) -> Option<Room> {
+    fn reserve(&mut self, left: usize, longest: u32) -> Option<SendRoom> {
         let room = self.flow.as_ref()?.outgoing.room();
         let (len, place) = self.place(left, longest, room)?;
         let flow = self.flow.as_mut()?;
         let to = flow.outgoing.send_data(len);
-        Some(Room { endpoint: self.endpoint.clone()?, place, to })
+        Some(SendRoom { endpoint: self.endpoint.clone()?, place, to })
     }
 
     /// The same in a buffer that the peer has mapped, without notice to the peer.
-    pub(super) fn reserve_mapped(&mut self, left: usize, longest: u32, to: Buffer) -> Option<Room> {
+    pub(super) fn reserve_mapped(&mut self, left: usize, longest: u32, to: PeerBuffer) -> Option<SendRoom> {
         let (len, place) = self.place(left, longest, to.len)?;
         self.flow.as_mut()?.outgoing.take_slot();
-        Some(Room { endpoint: self.endpoint.clone()?, place, to: Buffer { len, ..to } })
+        Some(SendRoom { endpoint: self.endpoint.clone()?, place, to: PeerBuffer { len, ..to } })
     }
 
     /// The bytes of one piece, and their place in the send buffer unless they go inline.
-    fn place(&mut self, left: usize, longest: u32, room: u32) -> Option<(u32, Option<Place>)> {
+    fn place(&mut self, left: usize, longest: u32, room: u32) -> Option<(u32, Option<RingPlace>)> {
         let inline = u32::from(self.settings.inline);
         let flow = self.flow.as_mut()?;
         let len = u32::try_from(left).unwrap_or(u32::MAX).min(longest).min(room);
@@ -191,8 +196,8 @@ impl Core {
 
     fn why_not_writable(&mut self) -> Errno {
         match self.phase {
-            Phase::Broken => self.take_error().unwrap_or(Errno(libc::EPIPE)),
-            Phase::Disconnected => Errno(libc::ECONNRESET),
+            StreamPhase::Broken => self.take_error().unwrap_or(Errno(libc::EPIPE)),
+            StreamPhase::Disconnected => Errno(libc::ECONNRESET),
             _ => Errno(libc::EPIPE),
         }
     }

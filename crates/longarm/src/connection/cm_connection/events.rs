@@ -3,7 +3,7 @@
 use ::connect::{CONSUMER_DEFINED, ConnParam, DatagramParam, Event, EventKind, Param};
 use wire::mad::{reason, sidr_status};
 
-use super::{CmConnection, PeerEndpoint, PeerReply, Phase};
+use super::{CmConnection, CmPhase, PeerEndpoint, PeerReply};
 use crate::address::AddressHandle;
 use crate::connection::dispatch::CmEventHandler;
 use crate::error::{ConnectError, Refusal};
@@ -19,7 +19,7 @@ impl CmConnection {
         match ready {
             Ok(info) => {
                 let reply = PeerReply { endpoint: PeerEndpoint::Connected(info), private_data: reply.private_data };
-                self.enter(Phase::Up, Some(reply));
+                self.enter(CmPhase::Up, Some(reply));
             }
             Err(error) => {
                 // The peer may have gone meanwhile.
@@ -32,7 +32,7 @@ impl CmConnection {
     fn found(&self, param: DatagramParam) {
         let address = AddressHandle::of_vector(&param.address, param.qpn, param.qkey);
         let reply = PeerReply { endpoint: PeerEndpoint::Datagrams(address), private_data: param.private_data };
-        self.enter(Phase::Up, Some(reply));
+        self.enter(CmPhase::Up, Some(reply));
     }
 
     fn refused(&self, refusal: Refusal, private_data: Vec<u8>) {
@@ -44,13 +44,13 @@ impl CmConnection {
     fn ended(&self) {
         let (is_waiting, has_answered) = {
             let progress = self.progress.lock();
-            (matches!(progress.phase, Phase::Waiting), progress.reply.is_some())
+            (matches!(progress.phase, CmPhase::Waiting), progress.reply.is_some())
         };
         if is_waiting && !has_answered {
             return self.fail(ConnectError::Gone(self.peer));
         }
         self.stop();
-        self.enter(Phase::Over, None);
+        self.enter(CmPhase::Over, None);
     }
 }
 
@@ -59,7 +59,7 @@ impl CmEventHandler for CmConnection {
         match (event.kind, event.param) {
             (EventKind::ConnectResponse, Param::Conn(reply)) => self.accepted(reply),
             (EventKind::Established, Param::Datagram(param)) => self.found(param),
-            (EventKind::Established, _) => self.enter(Phase::Up, None),
+            (EventKind::Established, _) => self.enter(CmPhase::Up, None),
             (EventKind::Rejected, Param::Conn(param)) => {
                 self.refused(Refusal(event.status as u16), param.private_data);
             }
