@@ -14,9 +14,6 @@ const LARGER_CIRCLES: &[(&str, usize)] = &[
     ("longarm-udp", 5),
     ("longarm-memory", 21),
     ("longarm-transport", 30),
-    ("longarm-ibverbs", 22),
-    ("longarm-rsocket", 9),
-    ("longarm", 42),
     ("longarm-sim", 4),
 ];
 

@@ -1,6 +1,7 @@
 //! GIDs, address handles, paths.
 
-use super::{c_int, ibv_context, ibv_pd, zeroed};
+use super::zeroed::zeroed;
+use super::{c_int, ibv_context, ibv_pd};
 
 #[repr(C)]
 #[derive(Clone, Copy)]

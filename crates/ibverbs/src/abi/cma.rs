@@ -2,9 +2,10 @@
 
 use libc::{sockaddr, sockaddr_storage, socklen_t};
 
+use super::zeroed::zeroed;
 use super::{
     c_char, c_int, c_void, ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_gid, ibv_pd, ibv_qp,
-    ibv_sa_path_rec, ibv_srq, size_t, zeroed,
+    ibv_sa_path_rec, ibv_srq, size_t,
 };
 
 #[repr(C)]

@@ -1,5 +1,6 @@
 //! Contexts: the tables of functions that the header's inline verbs call, and events.
 
+use super::zeroed::zeroed;
 use super::*;
 
 /// An entry that no header has called for many years.

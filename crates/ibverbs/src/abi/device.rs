@@ -1,6 +1,7 @@
 //! Devices, ports, and their attributes.
 
-use super::{c_char, c_int, c_uint, c_void, ibv_context, zeroed};
+use super::zeroed::zeroed;
+use super::{c_char, c_int, c_uint, c_void, ibv_context};
 
 pub const IBV_SYSFS_NAME_MAX: usize = 64;
 pub const IBV_SYSFS_PATH_MAX: usize = 256;

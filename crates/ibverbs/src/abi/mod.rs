@@ -17,6 +17,7 @@ mod memory;
 mod qp;
 mod srq;
 mod wr;
+mod zeroed;
 
 pub use address::*;
 pub use cma::*;
@@ -29,27 +30,6 @@ pub use memory::*;
 pub use qp::*;
 pub use srq::*;
 pub use wr::*;
+pub use zeroed::Zeroed;
 
 pub use libc::{c_char, c_int, c_uint, c_void, pthread_cond_t, pthread_mutex_t, size_t};
-
-/// A structure of C that is valid when all its bytes are zero.
-///
-/// # Safety
-/// All bytes zero are a valid value of the type.
-pub unsafe trait Zeroed: Sized {
-    /// All bytes zero.
-    fn zeroed() -> Self {
-        // SAFETY: the contract of `Zeroed`: all bytes zero are a valid value.
-        unsafe { std::mem::zeroed() }
-    }
-}
-
-macro_rules! zeroed {
-    ($($name:ty),+ $(,)?) => {
-        $(
-            // SAFETY: only integers, pointers and `Option`s of functions.
-            unsafe impl $crate::abi::Zeroed for $name {}
-        )+
-    };
-}
-pub(crate) use zeroed;

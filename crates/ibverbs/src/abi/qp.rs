@@ -1,8 +1,9 @@
 //! Queue pairs, plain and extended.
 
+use super::zeroed::zeroed;
 use super::{
     c_int, c_uint, c_void, ibv_ah, ibv_ah_attr, ibv_context, ibv_cq, ibv_data_buf, ibv_mw, ibv_mw_bind_info, ibv_pd,
-    ibv_sge, ibv_srq, ibv_xrcd, pthread_cond_t, pthread_mutex_t, size_t, zeroed,
+    ibv_sge, ibv_srq, ibv_xrcd, pthread_cond_t, pthread_mutex_t, size_t,
 };
 
 #[repr(C)]
@@ -73,7 +74,7 @@ impl ibv_qp_init_attr_ex {
             cap,
             qp_type,
             sq_sig_all,
-            ..<Self as super::Zeroed>::zeroed()
+            ..<Self as super::zeroed::Zeroed>::zeroed()
         }
     }
 }

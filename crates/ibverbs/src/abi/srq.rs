@@ -1,6 +1,7 @@
 //! Shared receive queues.
 
-use super::{c_int, c_void, ibv_context, ibv_cq, ibv_pd, ibv_xrcd, pthread_cond_t, pthread_mutex_t, zeroed};
+use super::zeroed::zeroed;
+use super::{c_int, c_void, ibv_context, ibv_cq, ibv_pd, ibv_xrcd, pthread_cond_t, pthread_mutex_t};
 
 #[repr(C)]
 pub struct ibv_srq {

@@ -1,6 +1,7 @@
 //! Work requests and work completions.
 
-use super::{c_int, c_uint, c_void, ibv_ah, ibv_mw, ibv_mw_bind_info, size_t, zeroed};
+use super::zeroed::zeroed;
+use super::{c_int, c_uint, c_void, ibv_ah, ibv_mw, ibv_mw_bind_info, size_t};
 
 /// Programs have it in packed structures of theirs, at any address (libiscsi does).
 #[repr(C, packed)]
