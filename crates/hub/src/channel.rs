@@ -1,6 +1,6 @@
 //! Whole messages with descriptors over a Unix `SOCK_SEQPACKET` socket.
 //!
-//! What this module does not do: it neither waits nor looks into a message.
+//! What this module does not do: it neither waits nor reads a message's content.
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -18,32 +18,32 @@ pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// Most descriptors that ever travel with one message: the kernel's own limit.
 pub(crate) const MAX_DESCRIPTORS: usize = 253;
 
-/// One message as it arrived.
+/// A message that has arrived.
 #[derive(Debug)]
 pub(crate) struct ReceivedMessage {
     /// Its bytes.
     pub(crate) bytes: Vec<u8>,
     /// Its descriptors, closed on `exec`.
     pub(crate) descriptors: Vec<OwnedFd>,
-    /// Whether more descriptors belong to it than could be had.
+    /// Whether some of its descriptors are missing.
     pub(crate) is_cut: bool,
-    /// Whether this process could not have as many as were expected.
+    /// Whether they are missing because this process may have no more.
     lacks_room: bool,
 }
 
 impl ReceivedMessage {
-    /// With its descriptors out of the program's way.
+    /// Moves its descriptors to high numbers, which programs do not use.
     pub(crate) fn high(mut self) -> ReceivedMessage {
         self.descriptors = self.descriptors.into_iter().map(guest::high).collect();
         self
     }
 }
 
-/// Why nothing could be received.
+/// The reason why nothing was received.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReceiveError {
-    /// Nothing is there yet.
-    #[error("nothing is there")]
+    /// There is no message yet.
+    #[error("there is no message")]
     Nothing,
     /// The other end is closed (or sent an empty message, which looks the same).
     #[error("the connection is closed")]
@@ -95,8 +95,8 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[Borrowed
 /// Runs `body` while this process's soft limit for open files is as high as it may be.
 ///
 /// The kernel does not let a user send descriptors while more of them than that limit are in
-/// messages that nobody has read. Every hub's [`keeper`](crate::daemon) is such a message, so
-/// a user with hubs in several network namespaces would meet the usual limit of 1024.
+/// unread messages. Every hub's keeper is such a message. So
+/// a user with hubs in several network namespaces would reach the usual limit of 1024.
 fn with_raised_limit<R>(body: impl FnOnce() -> R) -> R {
     let before = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: before.maximum, ..before };
@@ -108,8 +108,8 @@ fn with_raised_limit<R>(body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Receives one message with at most `most_descriptors`; never waits. Whatever else came
-/// along is closed.
+/// Receives one message with at most `most_descriptors`, without waiting. Further descriptors
+/// are closed.
 ///
 /// # Errors
 /// See [`ReceiveError`]. After `TooLong`, `TooManyDescriptors` and `NoDescriptorsLeft` the message is gone.
@@ -117,7 +117,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, most_descriptors: usize) -> Result
     complete(receive_with(socket, most_descriptors, RecvFlags::empty())?)
 }
 
-/// As [`receive`], but a message whose descriptors could not all be had comes without them.
+/// As [`receive`], but a message with missing descriptors is returned without any.
 pub(crate) fn receive_even_cut(
     socket: BorrowedFd<'_>,
     most_descriptors: usize,
@@ -146,12 +146,12 @@ fn receive_with(
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let room = rustix::cmsg_space!(ScmRights(most_descriptors)).min(space.len());
     let mut control = RecvAncillaryBuffer::new(&mut space[..room]);
-    // One byte more than allowed, so that a longer message is told from the longest.
+    // One byte more than allowed tells a longer message from the longest.
     let mut bytes = vec![0; MAX_MESSAGE_BYTES + 1];
     let flags = flags | RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let mut receive = || rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags);
-    // A peer that closes before it has read everything leaves this error behind, once, before
-    // what it said: the reason for closing, most likely.
+    // A peer that closes without reading everything leaves this error, once. Its last messages, probably the reason
+    // for closing, follow.
     let message = match receive() {
         Err(Errno::CONNRESET) => receive(),
         result => result,
@@ -162,7 +162,7 @@ fn receive_with(
     }
     let is_cut = message.flags.contains(ReturnFlags::CTRUNC) || descriptors.len() > most_descriptors;
     let lacks_room = is_cut && descriptors.len() < most_descriptors;
-    // An empty message looks like a closed connection; one with too much beside it is no better.
+    // An empty message looks like a closed connection.
     if message.bytes == 0 && !is_cut {
         return Err(ReceiveError::Closed);
     }

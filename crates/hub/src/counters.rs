@@ -1,9 +1,9 @@
 //! Counters of one process, in a page that the hub can read.
 //!
-//! A client makes a [`CounterPage`] with names that it chooses, adds to its cells as it goes
-//! (plain atomics, no system call), and gives the page's descriptor to the hub when it
-//! attaches. The hub reads a [`Snapshot`] when somebody asks for the status: it copies the
-//! whole page first and checks the copy, as the client may be hostile or half dead.
+//! A client makes a [`CounterPage`] with names that it chooses, and adds to its cells
+//! (plain atomics, no system call). It gives the page's descriptor to the hub when it
+//! attaches. For a status request the hub reads a [`Snapshot`]. It copies the
+//! whole page first and checks the copy, as the client may be hostile or dying.
 //!
 //! The page is a memfd whose size is sealed. Layout, all integers in native order:
 //!
@@ -15,7 +15,7 @@
 //!   +--------+-------+---------+------------------+---------+---------+----
 //! ```
 //!
-//! What this module does not do: it gives no meaning to a name.
+//! What this module does not do: it interprets no name.
 
 mod mapping;
 #[cfg(test)]
@@ -49,7 +49,7 @@ const CELL_ALIGN: usize = 64;
 /// ```
 #[derive(Debug)]
 pub struct CounterPage {
-    /// None where the process may have no file of that size: then only this process sees the page.
+    /// `None` if a limit forbids a file of that size: then only this process sees the page.
     memfd: Option<OwnedFd>,
     mapping: Mapping,
     cells_at: usize,
@@ -62,7 +62,7 @@ impl CounterPage {
     /// # Errors
     /// [`PageError::Name`] if a name is empty or holds a control character,
     /// [`PageError::TooLarge`] if the page would exceed [`MAX_PAGE_BYTES`],
-    /// [`PageError::System`] if the memory cannot be had.
+    /// [`PageError::System`] if the system refuses the memory.
     pub fn create(names: &[&str]) -> Result<CounterPage, PageError> {
         let header = header(names)?;
         let cells_at = header.len();
@@ -84,10 +84,10 @@ impl CounterPage {
         Ok(CounterPage { memfd, mapping, cells_at, cells: names.len() })
     }
 
-    /// The counter of the name with this index. Cells may be used from any thread.
+    /// The counter of the name with this index, for any thread.
     ///
     /// # Panics
-    /// If there are not so many names.
+    /// If there are fewer names.
     pub fn cell(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.cells, "cell {index} of {}", self.cells);
         self.mapping.cell(self.cells_at + index * CELL_BYTES)
@@ -103,7 +103,7 @@ impl CounterPage {
         self.cells == 0
     }
 
-    /// The values as the hub would see them now.
+    /// The values as the hub reads them.
     ///
     /// # Errors
     /// As [`Snapshot::read`]; `Malformed` if the page has no file.
@@ -111,23 +111,23 @@ impl CounterPage {
         Snapshot::read(self.file().ok_or(PageError::Malformed { what: "it has no file" })?)
     }
 
-    /// The page's file, for the hub; none where a limit on file sizes forbids it.
+    /// The page's file, for the hub; `None` if a limit on file sizes forbids it.
     pub fn file(&self) -> Option<BorrowedFd<'_>> {
         self.memfd.as_ref().map(|memfd| memfd.as_fd())
     }
 }
 
-/// The values of a page at one moment (each by itself: they are not read atomically together).
+/// The values of a page. Each is read atomically, but not all of them together.
 ///
-/// As text it is a map from name to value.
+/// Serialized, it is a map from name to value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot(Vec<(String, u64)>);
 
 impl Snapshot {
-    /// Copies a page that somebody else writes, and checks the copy.
+    /// Copies another process's page, and checks the copy.
     ///
-    /// Never blocks and never faults, whatever the descriptor is: only memfds that cannot
-    /// shrink are read.
+    /// Never blocks and never faults, for any descriptor: it reads only memfds that cannot
+    /// shrink.
     ///
     /// # Errors
     /// [`PageError::Malformed`] if it is not a counter page, [`PageError::System`] if it
@@ -171,10 +171,10 @@ impl Snapshot {
     }
 }
 
-/// Why a counter page could not be made or read.
+/// The reason why a counter page could not be made or read.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
-    /// A name that cannot stand in the page.
+    /// The page cannot hold the name.
     #[error("{name:?} cannot be a counter's name: names are not empty and have no control characters")]
     Name {
         /// The name.
@@ -183,13 +183,13 @@ pub enum PageError {
     /// Too many names, or too long ones.
     #[error("a counter page of {len_bytes} bytes is too large, the most is {MAX_PAGE_BYTES}")]
     TooLarge {
-        /// What it would need.
+        /// The size that it would need.
         len_bytes: usize,
     },
-    /// Somebody else's page is not one.
+    /// The other process's page is malformed.
     #[error("not a counter page: {what}")]
     Malformed {
-        /// What is wrong with it.
+        /// The fault.
         what: &'static str,
     },
     /// The system refused.

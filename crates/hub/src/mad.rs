@@ -1,5 +1,5 @@
-//! Management datagrams between the hub and its clients, and what goes with them, as binary
-//! frames on the same socket as the protocol's text.
+//! Management datagrams and closing messages between the hub and its clients: binary
+//! frames on the socket of the text protocol.
 //!
 //! ```text
 //!  byte 0      1       2               3         4..8   8..12       12..28   28..44    44..300
@@ -9,7 +9,7 @@
 //! Numbers are in network order, addresses are GIDs (IPv4 in its IPv4-mapped form). A frame that
 //! withdraws a closing message ends after its key. Text begins with `{`, which is no kind of a frame.
 //!
-//! What this module does not do: it does not look into a MAD.
+//! What this module does not do: it does not read a MAD.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -18,14 +18,14 @@ use wire::Gid;
 /// Bytes of a management datagram (IB specification 13.4.1).
 pub const MAD_BYTES: usize = 256;
 
-/// A management datagram of QP1 with the addresses of its packet, as this host sees them.
+/// A management datagram of QP1 with the addresses of its packet.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MadPacket {
-    /// The address of this host that it comes from or was sent to.
+    /// The address of this host: the source or the destination.
     pub local: IpAddr,
-    /// The other end's address.
+    /// The peer's address.
     pub remote: IpAddr,
-    /// Index of the interface that `local` belongs to. To send, 0 leaves it to the routing table
+    /// Index of the interface with `local`. To send, 0 leaves the choice to the routing table,
     /// unless `remote` is link-local.
     pub interface: u32,
     /// IPv4 type of service or IPv6 traffic class.
@@ -46,12 +46,12 @@ impl fmt::Debug for MadPacket {
     }
 }
 
-/// What is to be sent when its client is gone.
+/// A message that the hub sends when the client is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClosingMessage {
     /// The message.
     pub(crate) packet: MadPacket,
-    /// Whether it is repeated until it is answered.
+    /// Whether the hub repeats it until the peer answers.
     pub(crate) until_answered: bool,
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum Frame {
     Mad(MadPacket),
     /// Send this when the client is gone. Replaces an earlier one with this key.
     SetClosingMessage(u32, ClosingMessage),
-    /// Forget the closing message with this key.
+    /// Withdraws the closing message with this key.
     ClearClosingMessage(u32),
     /// A MAD that the network could not deliver, and the errno that tells why.
     Undelivered(u32, MadPacket),
@@ -96,7 +96,7 @@ impl Frame {
         }
     }
 
-    /// Reads a frame; `None` unless every byte is as it must be.
+    /// Reads a frame; `None` if any byte is wrong.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Frame> {
         let (&[kind, flags, traffic_class, reserved, a, b, c, d], rest) = bytes.split_first_chunk::<SHORT_BYTES>()?;
         let key = u32::from_be_bytes([a, b, c, d]);
@@ -130,7 +130,7 @@ fn long(kind: u8, flags: u8, key: u32, packet: &MadPacket) -> Vec<u8> {
     bytes
 }
 
-/// What follows the head of a long frame. The addresses are of one family.
+/// Reads the part of a long frame behind the head. Both addresses must be of one family.
 fn packet(traffic_class: u8, rest: &[u8]) -> Option<MadPacket> {
     let (interface, rest) = rest.split_first_chunk::<4>()?;
     let (local, rest) = rest.split_first_chunk::<16>()?;

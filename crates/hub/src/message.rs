@@ -1,16 +1,16 @@
 //! The protocol between the hub and its clients: one JSON object per message.
 //!
-//! A client begins with [`Request::Hello`]; the hub answers every request with one
-//! [`Reply`], and sends an attached or managing client [`Reply::DevicesChanged`] and
-//! [`Reply::Leaving`] unasked, and an attached one [`Reply::Introduction`]. Descriptors travel beside a message; which ones is said at each.
+//! A client begins with [`Request::Hello`]. The hub answers every request with one
+//! [`Reply`]. Without a request it sends [`Reply::DevicesChanged`] and [`Reply::Leaving`] to attached and managing
+//! clients, and [`Reply::Introduction`] to attached ones. Each message lists the descriptors that are sent with it.
 //!
-//! Messages about management datagrams are binary (see `mad`) and not answered; nor is
+//! Messages about management datagrams are binary (see `mad`). They get no answer; nor does
 //! [`Request::Unbind`].
 //!
 //! A message has at most 64 KiB. A reply that would be longer travels as the content of a
 //! sealed memfd, announced by [`Reply::InFile`].
 //!
-//! What this module does not do: it judges no message, it only gives it a type.
+//! What this module does not do: it decides nothing about a message, it only gives it a type.
 
 use crate::record::DeviceRecord;
 use crate::status::Status;
@@ -26,33 +26,33 @@ pub use crate::channel::MAX_MESSAGE_BYTES;
 pub use introductions::IntroductionRefusal;
 pub use ports::{BindRefusal, BindSpec};
 
-/// The protocol's version. Both ends must speak the same.
+/// The protocol's version. Hub and client must have the same.
 pub const VERSION: u32 = 3;
 
-/// Longest name of a program that is kept.
+/// Longest name of a program; longer ones are cut.
 pub const MAX_PROGRAM_CHARS: usize = 64;
 
-/// What a client wants.
+/// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum Request {
-    /// Must come first.
+    /// The first message.
     Hello {
-        /// The version that the client speaks.
+        /// The client's version of the protocol.
         version: u32,
-        /// The client's idea of its process number, used where the kernel's is not visible.
+        /// The client's own process number, used if the kernel does not tell the hub.
         pid: u32,
         /// The program's name.
         program: String,
     },
-    /// A slot, please. Descriptors: the counter page, if `counters`; the export and the wake of
+    /// Asks for a slot. Descriptors: the counter page, if `counters`; the export and the wake of
     /// its shm offer, if `shm`.
     Attach {
-        /// The slot that the client would like best.
+        /// The preferred slot.
         slot: Option<u8>,
-        /// Whether a counter page comes along.
+        /// Whether a counter page is sent.
         counters: bool,
-        /// Whether an shm offer comes along.
+        /// Whether an shm offer is sent.
         #[serde(rename = "local")]
         shm: bool,
     },
@@ -61,80 +61,80 @@ pub enum Request {
     Reattach {
         /// The slots that the client has.
         slots: Vec<u8>,
-        /// Whether a counter page comes along.
+        /// Whether a counter page is sent.
         counters: bool,
-        /// Whether an shm offer comes along.
+        /// Whether an shm offer is sent.
         #[serde(rename = "local")]
         shm: bool,
     },
-    /// The attached client wants to share memory with the one that has this slot. Descriptors:
-    /// the link, and the other one's end of a socket pair.
+    /// The attached client wants to share memory with the owner of this slot, the peer. Descriptors:
+    /// the link, and the peer's end of a socket pair.
     Introduce {
-        /// Any slot of the other one.
+        /// Any slot of the peer.
         slot: u8,
     },
     /// More slots for an attached client.
     MoreSlots {
-        /// How many.
+        /// Their number.
         count: u8,
     },
     /// The attached client gives one of its slots back.
     Release {
-        /// Which.
+        /// The slot.
         slot: u8,
     },
     /// The client manages connections: it gets the MADs for its number and its ports.
     Manage {
-        /// The number that it had under a hub that died.
+        /// The number that it had with a hub that died.
         number: Option<u16>,
     },
     /// A managing client wants a port.
     Bind {
-        /// The client's name for it.
+        /// The client's identifier for it.
         token: u64,
-        /// What it wants.
+        /// The port space, address and port.
         #[serde(rename = "wish")]
         spec: BindSpec,
-        /// Whether to listen at once.
+        /// Whether to listen as well.
         listening: bool,
-        /// Whether it had it under a hub that died: the address need not exist any more.
+        /// Whether the client had the port with a hub that died. Then the address need not exist.
         again: bool,
     },
-    /// Requests for connections to this port are for the client.
+    /// Connection requests to this port are for the client from now on.
     Listen {
         /// The port.
         token: u64,
     },
     /// The client gives a port back. Not answered.
     Unbind {
-        /// Which.
+        /// The port.
         token: u64,
     },
-    /// How is everything?
+    /// Asks for the hub's state.
     Status,
-    /// Which devices are there?
+    /// Asks for the devices.
     Devices,
-    /// Are you there?
+    /// Asks for an answer.
     Ping,
-    /// Changes after how long without clients the hub leaves.
+    /// Changes the time without clients after which the hub exits.
     KeepUp {
-        /// The time; for ever without it.
+        /// The time; never if there is none.
         idle_timeout_ms: Option<u64>,
     },
-    /// Leave.
+    /// Makes the hub exit.
     Shutdown {
-        /// Even if clients are attached. Their connections survive.
+        /// Also if clients are attached. Their connections survive.
         force: bool,
     },
 }
 
-/// What the hub says.
+/// A message of the hub. Each says which request it answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub enum Reply {
     /// To `Hello`. If the versions differ the connection ends.
     Welcome {
-        /// The version that the hub speaks.
+        /// The hub's version of the protocol.
         version: u32,
         /// The hub's process.
         pid: u32,
@@ -161,32 +161,32 @@ pub enum Reply {
     },
     /// To `Bind` and `Listen`: done.
     Bound {
-        /// The port's name.
+        /// The client's identifier for the port.
         token: u64,
         /// The port.
         port: u16,
     },
-    /// To `Bind` and `Listen`: not to be had.
+    /// To `Bind` and `Listen`: refused.
     NotBound {
-        /// The port's name.
+        /// The client's identifier for the port.
         token: u64,
-        /// Why.
+        /// The reason.
         refusal: BindRefusal,
     },
-    /// To `Introduce`: done. Descriptors: the other one's export and wake.
+    /// To `Introduce`: done. Descriptors: the peer's export and wake.
     Introduced {
         /// The slot that was asked for.
         slot: u8,
-        /// All slots that the other one has now.
+        /// All slots of the peer.
         slots: Vec<u8>,
-        /// The other one's process as the hub sees it; 0 if it is out of sight.
+        /// The peer's process as the hub sees it; 0 if it cannot.
         pid: u32,
     },
-    /// To `Introduce`: it was not done.
+    /// To `Introduce`: refused.
     NotIntroduced {
         /// The slot that was asked for.
         slot: u8,
-        /// Why.
+        /// The reason.
         refusal: IntroductionRefusal,
     },
     /// To `Status`.
@@ -198,35 +198,35 @@ pub enum Reply {
     },
     /// To `Release`, `Ping`, `KeepUp` and `Shutdown`: done.
     Done,
-    /// To anything.
+    /// To any request.
     Error {
-        /// What kind of error.
+        /// The kind of error.
         code: ErrorCode,
         /// For people.
         reason: String,
     },
-    /// Unasked: the devices changed.
+    /// Without a request: the devices changed.
     DevicesChanged {
         /// All of them.
         devices: Vec<DeviceRecord>,
     },
-    /// Unasked: somebody else wants to share memory. Descriptors: the link, this one's end of a
-    /// socket pair, the other one's export and wake.
+    /// Without a request: a peer wants to share memory. Descriptors: the link, this client's end of a
+    /// socket pair, the peer's export and wake.
     Introduction {
-        /// The other one's first slot.
+        /// The peer's first slot.
         slot: u8,
-        /// All slots that the other one has now.
+        /// All slots of the peer.
         slots: Vec<u8>,
-        /// The other one's process as the hub sees it; 0 if it is out of sight.
+        /// The peer's process as the hub sees it; 0 if it cannot.
         pid: u32,
     },
-    /// Unasked: the hub was told to leave. Clients need not start another one.
+    /// Without a request: the hub was told to exit. Clients need not start another one.
     Leaving,
-    /// The reply is too long: it is the content of the memfd that is the first descriptor.
+    /// The reply is too long for a message: the first descriptor is a memfd with it.
     InFile,
 }
 
-/// Kinds of errors that a client may want to tell apart.
+/// The kind of an error, for clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
@@ -250,10 +250,10 @@ pub enum ErrorCode {
     System,
 }
 
-/// A reply that does not make sense.
+/// The reason why a message cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// It is no message of the protocol.
+    /// It is not a message of the protocol.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
     /// The file of a long reply cannot be read.
@@ -270,7 +270,7 @@ impl Request {
     /// Reads a message.
     ///
     /// # Errors
-    /// If it is none of the protocol.
+    /// If it is not a message of the protocol.
     pub fn decode(bytes: &[u8]) -> Result<Request, DecodeError> {
         Ok(serde_json::from_slice(bytes)?)
     }
@@ -282,8 +282,7 @@ impl Reply {
         Reply::Error { code, reason: reason.to_string() }
     }
 
-    /// The message's bytes, and the file that must go along as its first descriptor if the
-    /// reply is a long one.
+    /// The message's bytes. A long reply is in the file, which must be sent as the first descriptor.
     ///
     /// # Errors
     /// If the file cannot be made.
@@ -298,7 +297,7 @@ impl Reply {
     /// Reads a message, taking its file, if there is one, out of `descriptors`.
     ///
     /// # Errors
-    /// If it is none of the protocol.
+    /// If it is not a message of the protocol.
     pub fn decode(bytes: &[u8], descriptors: &mut Vec<OwnedFd>) -> Result<Reply, DecodeError> {
         let reply = serde_json::from_slice(bytes)?;
         if reply != Reply::InFile {
@@ -319,7 +318,7 @@ fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     serde_json::to_vec(message).expect("messages have string keys and no failing serializer")
 }
 
-/// A program's name as it may be kept and shown: printable and not too long.
+/// A program's name, made printable and cut to [`MAX_PROGRAM_CHARS`].
 pub fn clean_program(name: &str) -> String {
     let printable = name.chars().map(|c| if c.is_control() { '?' } else { c });
     printable.take(MAX_PROGRAM_CHARS).collect()

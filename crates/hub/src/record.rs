@@ -1,4 +1,4 @@
-//! What the hub tells its clients about a device.
+//! The record of a device, which the hub sends to its clients.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -31,7 +31,7 @@ pub struct DeviceRecord {
     pub interface: String,
     /// The network interface's index.
     pub interface_index: u32,
-    /// Identifies the machine's (or container's) whole set of devices; the same on all.
+    /// Identifies the machine or container; the same for all of its devices.
     #[serde(with = "guid_text")]
     pub node_guid: Guid,
     /// Identifies this device's port; stable across runs.
@@ -41,14 +41,14 @@ pub struct DeviceRecord {
     pub mtu_bytes: u32,
     /// Whether packets can flow: the port is active.
     pub link_up: bool,
-    /// The link's speed, 0 if nobody knows.
+    /// The link's speed; 0 if unknown.
     pub speed_mbps: u32,
     /// Whether it is the loop-back interface.
     pub loopback: bool,
     /// Whether this is the device for programs that name none.
     pub preferred: bool,
-    /// The GID table. An index keeps its GID for as long as the address exists; a vanished
-    /// one leaves a hole ([`Gid::default`], all zero) that a new address may fill.
+    /// The GID table. An index keeps its GID for as long as the address exists. A removed
+    /// address leaves a hole ([`Gid::default`], all zero) that a new one may fill.
     #[serde(with = "gid_texts")]
     pub gids: Vec<Gid>,
 }
@@ -60,7 +60,7 @@ impl DeviceRecord {
     }
 }
 
-/// The device to use when none is named: the preferred one, else the first.
+/// The device for programs that name none: the preferred one, else the first.
 pub fn preferred(devices: &[DeviceRecord]) -> Option<&DeviceRecord> {
     devices.iter().find(|device| device.preferred).or(devices.first())
 }

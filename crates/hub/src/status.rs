@@ -1,10 +1,10 @@
-//! What the hub knows, as it shows it to people and programs.
+//! The hub's state, for people and programs.
 
 use crate::counters::Snapshot;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// The hub's state at one moment. Times are durations, as the two ends may be in different
+/// The hub's state at one moment. Times are durations, as hub and client may be in different
 /// time namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
@@ -14,30 +14,30 @@ pub struct Status {
     pub pid: u32,
     /// The hub's user.
     pub uid: u32,
-    /// How long the hub has been running.
+    /// The time since the hub started.
     pub uptime_ms: u64,
     /// The network namespace: the inode number of `/proc/self/ns/net`.
     pub network_namespace: u64,
     /// Directory of the hub's socket and log.
     pub runtime_dir: String,
-    /// After how long without clients the hub leaves; never without it.
+    /// The time without clients after which the hub exits; never if there is none.
     pub idle_timeout_ms: Option<u64>,
-    /// How many slots there are for clients.
+    /// The number of slots for clients.
     pub slots: u32,
-    /// How many of them are free.
+    /// The number of free ones.
     pub free_slots: u32,
     /// Receive buffer of each slot, as the kernel accounts it.
     pub receive_buffer_bytes: u64,
-    /// Whether this hub took the port over from one that died.
+    /// Whether this hub took the port over from a dead one.
     pub recovered: bool,
-    /// The attached processes, in the order in which they came.
+    /// The attached processes, in the order of their connections.
     pub clients: Vec<ClientStatus>,
-    /// The processes that manage connections, in the order in which they came.
+    /// The processes that manage connections, in the order of their connections.
     #[serde(default)]
     pub managers: Vec<ManagerStatus>,
     /// The hub's own counters.
     pub counters: HubCounters,
-    /// What the hub counts about management datagrams.
+    /// Counters of management datagrams.
     #[serde(default)]
     pub mads: MadCounters,
 }
@@ -45,18 +45,18 @@ pub struct Status {
 /// One attached process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientStatus {
-    /// Its number.
+    /// The process's number.
     pub pid: u32,
     /// Its program.
     pub program: String,
     /// Its slots: the high bytes of its QPNs.
     pub slots: Vec<u8>,
-    /// For how long it has been attached to this hub.
+    /// The time since it attached to this hub.
     pub attached_ms: u64,
-    /// With how many other processes the hub has introduced it to share memory.
+    /// The number of processes that the hub has introduced it to.
     #[serde(default)]
     pub introductions: u32,
-    /// Its counters, if it shows any that can be read.
+    /// Its counters, if it has a page that can be read.
     pub counters: Option<Snapshot>,
 }
 
@@ -71,16 +71,16 @@ pub struct ManagerStatus {
     pub program: String,
     /// Its ports, the first [`MAX_PORTS_SHOWN`] of them.
     pub ports: Vec<PortStatus>,
-    /// How many ports it has.
+    /// The number of its ports.
     pub ports_total: u64,
-    /// How many last messages wait for its end.
+    /// The number of closing messages that it has left with the hub.
     #[serde(rename = "wills")]
     pub closing_messages: u64,
-    /// MADs that it was given.
+    /// MADs queued for it.
     pub mads_delivered: u64,
     /// MADs that it has sent.
     pub mads_sent: u64,
-    /// MADs that it lost because it did not read.
+    /// MADs dropped because it did not read.
     pub mads_lost: u64,
 }
 
@@ -92,9 +92,9 @@ pub const MAX_PORTS_SHOWN: usize = 64;
 pub struct PortStatus {
     /// The port space.
     pub space: u16,
-    /// The address, maybe unspecified, and the port.
+    /// The address, which may be unspecified, and the port.
     pub address: SocketAddr,
-    /// Whether requests for connections are taken.
+    /// Whether it takes connection requests.
     pub listening: bool,
 }
 
@@ -111,14 +111,14 @@ impl PortStatus {
     }
 }
 
-/// What the hub counts about management datagrams (MADs).
+/// The hub's counters of management datagrams (MADs).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MadCounters {
     /// MADs of the connection manager that arrived.
     pub received: u64,
-    /// MADs given to a process.
+    /// MADs queued for a process.
     pub delivered: u64,
-    /// MADs for nobody, answered by the hub.
+    /// MADs for no process, answered by the hub.
     pub refused: u64,
     /// MADs sent, those of the hub included.
     pub sent: u64,
@@ -132,47 +132,47 @@ pub struct MadCounters {
     pub drop_qkey: u64,
     /// MADs that are not the connection manager's.
     pub drop_class: u64,
-    /// MADs for nobody that have no answer.
+    /// MADs for no process that get no answer.
     pub drop_nobody: u64,
-    /// MADs lost because the process did not read them.
+    /// MADs dropped because the process did not read.
     pub drop_unread: u64,
-    /// MADs that a process wanted to send from an address that is not this host's.
+    /// MADs of a process with a source address that is not this host's.
     pub drop_source: u64,
-    /// MADs that a process wanted to send and that are none of the connection manager.
+    /// MADs of a process that are not the connection manager's.
     pub drop_unsound: u64,
-    /// MADs that the system did not take.
+    /// MADs that the system did not send.
     pub drop_unsent: u64,
     /// MADs that the network could not deliver.
     #[serde(default)]
     pub undelivered: u64,
-    /// Last messages of processes that are gone, repetitions included.
+    /// Closing messages sent, repetitions included.
     #[serde(rename = "wills_sent")]
     pub closing_sent: u64,
-    /// Last messages that were answered.
+    /// Closing messages that were answered.
     #[serde(rename = "wills_answered")]
     pub closing_answered: u64,
-    /// Last messages that nobody answered.
+    /// Closing messages that no peer answered.
     #[serde(rename = "wills_unanswered")]
     pub closing_unanswered: u64,
-    /// Last messages not kept, as there were too many.
+    /// Closing messages dropped because there were too many.
     #[serde(rename = "wills_dropped")]
     pub closing_dropped: u64,
 }
 
-/// What the hub counts.
+/// The hub's counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HubCounters {
     /// Connections accepted.
     pub connections: u64,
     /// Processes attached.
     pub attached: u64,
-    /// Processes that came back after the death of another hub.
+    /// Processes that came back after the death of an earlier hub.
     pub reattached: u64,
     /// Attached processes that ended, or closed their session.
     pub detached: u64,
     /// Connections refused because the process is another user's.
     pub refused_users: u64,
-    /// Connections refused because there were too many, or the client speaks another version.
+    /// Connections refused because there were too many, or the client has another version.
     pub refused_others: u64,
     /// Messages that made no sense.
     pub malformed: u64,
@@ -185,7 +185,7 @@ pub struct HubCounters {
     pub introduced: u64,
     /// Packets for QP0 or QP1.
     pub management_packets: u64,
-    /// Packets for a QPN that belongs to nobody.
+    /// Packets for a QPN that no process has.
     pub stray_packets: u64,
     /// Packets to the port that are no RoCEv2 packets.
     pub alien_packets: u64,

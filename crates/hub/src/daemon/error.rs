@@ -1,19 +1,19 @@
-//! Why the hub ended.
+//! The errors that end the hub.
 
 use crate::rendezvous::RendezvousError;
 use std::io;
 use std::path::PathBuf;
 
-/// Why the hub could not start or go on, in words for the user of a program that wanted it.
+/// The reason why the hub could not start or continue, for the user of the program that wants it.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
-    /// There is no place to meet.
+    /// The directory for the socket cannot be used.
     #[error(transparent)]
     Rendezvous(#[from] RendezvousError),
-    /// The UDP port could not be had.
+    /// The UDP port could not be bound.
     #[error(transparent)]
     Port(#[from] udp::BindError),
-    /// A process of this user has the port, but none came with what a new hub needs to take
+    /// A process of this user has the port, but no client has sent the keeper that a new hub needs to take
     /// it over.
     #[error(
         "{0}. If that is left from a Longarm hub that was killed, the processes that used it did not \
@@ -29,9 +29,9 @@ pub enum HubError {
     /// The system refused.
     #[error("the hub cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The attempted step.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

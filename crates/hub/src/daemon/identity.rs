@@ -1,15 +1,15 @@
 //! From network interfaces to devices: names, GUIDs and GID tables.
 //!
-//! Every interface that is up and has an address is a device. A device that is known stays
-//! known while its interface exists, with its link down if need be, so that programs which
-//! have it open see a port event and not a vanished device.
+//! Every interface that is up and has an address is a device. A known device stays
+//! known while its interface exists, if necessary with its link down. So programs that
+//! have it open see a port event, not a removed device.
 //!
-//! GUIDs are the same in every run: a port's is the EUI-64 of the interface's MAC address,
-//! or, where there is none, a hash of the node's GUID and the interface's name; the node's is
-//! a hash of the machine's identity and of its lowest MAC address, which tells containers of
-//! one machine apart.
+//! GUIDs are the same in every run. A port's GUID is the EUI-64 of the interface's MAC address
+//! or, without one, a hash of the node's GUID and the interface's name. The node's GUID is
+//! a hash of the machine's identity and of its lowest MAC address, which distinguishes containers of
+//! one machine.
 //!
-//! What this module does not do: it asks the system for nothing but the machine's identity.
+//! What this module does not do: it reads nothing from the system but the machine's identity.
 
 use crate::record::{DeviceRecord, Guid};
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ const DEVICE_PREFIX: &str = "la_";
 /// Most GIDs of a device, as many as ports of real devices commonly have.
 const MAX_GIDS: usize = 256;
 
-/// What tells this machine from others: its machine-id, else the name it has in the network.
+/// The machine's identity: its machine-id, else its host name.
 pub(super) fn machine() -> String {
     let files = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
     let ids = files.iter().filter_map(|path| std::fs::read_to_string(path).ok());
@@ -31,7 +31,7 @@ pub(super) fn machine() -> String {
     id.unwrap_or_else(host)
 }
 
-/// The devices that there are now, where `known` were there before.
+/// The devices of these interfaces. `known` are the devices so far.
 pub(super) fn devices(machine: &str, interfaces: &[Interface], known: &[DeviceRecord]) -> Vec<DeviceRecord> {
     let node_guid = node_guid(machine, interfaces);
     let mut devices: Vec<DeviceRecord> = interfaces
@@ -47,7 +47,7 @@ pub(super) fn devices(machine: &str, interfaces: &[Interface], known: &[DeviceRe
     devices
 }
 
-/// A device is its interface's as long as that keeps its number and its name.
+/// Whether a device is this interface's, which has kept its number and its name.
 fn is_of(device: &DeviceRecord, interface: &Interface) -> bool {
     (device.interface_index, device.interface.as_str()) == (interface.index, &interface.name)
 }
@@ -73,8 +73,8 @@ fn device(node_guid: Guid, interface: &Interface, before: Option<&DeviceRecord>)
     })
 }
 
-/// Index of the device for programs that name none: the first whose link is up that other
-/// machines can reach, else the first whose link is up, else loop-back.
+/// Index of the device for programs that name none. The first that is up and that other machines can
+/// reach; else loop-back if it is up; else the first that is up; else the first.
 fn preferred(devices: &[DeviceRecord]) -> Option<usize> {
     let reachable = |device: &DeviceRecord| device.valid_gids().any(|(_, gid)| !is_local(gid.ip())) && !device.loopback;
     let tests: [&dyn Fn(&DeviceRecord) -> bool; 4] = [
@@ -86,7 +86,7 @@ fn preferred(devices: &[DeviceRecord]) -> Option<usize> {
     tests.iter().find_map(|test| devices.iter().position(test))
 }
 
-/// An address that leads nowhere without saying through which interface.
+/// Whether an address is of this host or one link only.
 fn is_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_link_local() || v4.is_loopback(),
@@ -94,7 +94,7 @@ fn is_local(address: IpAddr) -> bool {
     }
 }
 
-/// The GIDs of an interface: addresses that work everywhere before link-local ones, IPv4
+/// The GIDs of an interface: global addresses before link-local ones, IPv4
 /// before IPv6, else in the system's order.
 fn gids_of(interface: &Interface) -> Vec<Gid> {
     let mut addresses: Vec<IpAddr> = interface.addresses.iter().map(|a| a.address).collect();
@@ -104,7 +104,7 @@ fn gids_of(interface: &Interface) -> Vec<Gid> {
     addresses.into_iter().map(Gid::from).collect()
 }
 
-/// The table after a change: what stays keeps its index, what is new fills the holes.
+/// The table after a change: remaining GIDs keep their index, new ones fill the holes.
 fn gid_table(before: &[Gid], mut now: Vec<Gid>) -> Vec<Gid> {
     let keep = |gid: &Gid| if now.contains(gid) { *gid } else { Gid::default() };
     let mut table: Vec<Gid> = before.iter().map(keep).collect();
@@ -151,8 +151,8 @@ fn local_guid(parts: &[&[u8]]) -> u64 {
     (hash(parts) & !UNIVERSAL_AND_GROUP) | 1
 }
 
-/// 64-bit FNV-1a over all parts, each ended by its length, and a final mix. Not for secrets;
-/// it only has to be the same in every run and version.
+/// 64-bit FNV-1a over all parts, each followed by its length, and a final mix. The same in every run and
+/// version; not for secrets.
 fn hash(parts: &[&[u8]]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for part in parts {

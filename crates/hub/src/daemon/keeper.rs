@@ -1,13 +1,13 @@
-//! What keeps the port's sockets alive when the hub dies.
+//! The keeper: a message in the kernel that keeps the port's sockets open when the hub dies.
 //!
 //! The sockets of a port group keep their places only while all of them are open somewhere.
 //! So the hub puts copies of all of them into a *keeper*: a message with every descriptor,
 //! sent into a socket pair and never read. Each client holds the receiving end. As long as
-//! one process holds it, the kernel holds the sockets. A client brings it to the next hub,
-//! which looks into the queue without taking the message out (`MSG_PEEK` makes duplicates).
+//! one process holds it, the kernel holds the sockets. A client sends it to the next hub,
+//! which reads the message without removing it (`MSG_PEEK` makes duplicates).
 //!
-//! The message's text says which sockets these are, by their cookies, and in which order.
-//! Whoever brings a keeper may have forged it; so all is compared with what the kernel says
+//! The message's text lists the cookies of the sockets in the order of their slots.
+//! A client can forge a keeper. So the hub compares everything with the kernel's information
 //! about the sockets.
 //!
 //! What this module does not do: it does not bind, open or close anything.
@@ -28,7 +28,7 @@ pub(super) struct Keeper {
 /// The message's text.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
-    /// Tells it from other things that a client might bring.
+    /// Tells it from other messages that a client might send.
     longarm_keeper: u32,
     /// The network namespace of the sockets.
     namespace: u64,
@@ -39,10 +39,10 @@ struct Note {
 /// The format's version. A hub of another version cannot take the sockets over.
 const FORMAT: u32 = 1;
 
-/// Why a keeper is of no use.
+/// The reason why a keeper is of no use.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeeperError {
-    /// It is no keeper.
+    /// It is not a keeper.
     #[error("it is no keeper: {0}")]
     NoKeeper(String),
     /// It belongs to another network namespace.
@@ -51,7 +51,7 @@ pub(super) enum KeeperError {
     /// A socket is not the one that it should be.
     #[error("socket {0} is not the one that was kept")]
     OtherSocket(usize),
-    /// The group has sockets that are not in the keeper, or it is no group at all.
+    /// The group has sockets that are not in the keeper, or fewer than two.
     #[error("it holds {kept} of the {on_port} sockets on the port")]
     Incomplete { kept: usize, on_port: usize },
     /// The descriptors do not fit into this process.
@@ -79,7 +79,7 @@ impl Keeper {
         Ok(Keeper { socket })
     }
 
-    /// Takes a keeper that a client brought, and duplicates of its sockets in the order of
+    /// Takes a keeper that a client has sent. Returns it with duplicates of its sockets in the order of
     /// their slots.
     pub(super) fn open(socket: OwnedFd, namespace: u64) -> Result<(Keeper, Vec<OwnedFd>), KeeperError> {
         require_socket(&socket)?;
@@ -106,7 +106,7 @@ impl AsFd for Keeper {
     }
 }
 
-/// A client may bring any descriptor; reading from some kinds of files could block.
+/// Refuses all other files: a client may send any descriptor, and reading from some kinds of files blocks.
 fn require_socket(socket: &OwnedFd) -> Result<(), KeeperError> {
     let no_keeper = || KeeperError::NoKeeper("it is no Unix packet socket".into());
     let domain = rustix::net::sockopt::socket_domain(socket).map_err(|_| no_keeper())?;

@@ -1,7 +1,6 @@
 //! The hub's log: a file of bounded size in the runtime directory.
 //!
-//! All hubs of a user append to one file, `hub.log`. When it is full it becomes `hub.log.1`,
-//! and the one before is gone.
+//! All hubs of a user append to one file, `hub.log`. When it is full it replaces `hub.log.1`.
 
 use crate::rendezvous::Rendezvous;
 use log::{LevelFilter, Log, Metadata, Record};
@@ -51,7 +50,7 @@ impl Log for LogFile {
         if self.to_stderr {
             let _ = io::stderr().write_all(line.as_bytes());
         }
-        // A hub that cannot write its log still works.
+        // A hub that cannot write its log continues.
         let mut file = self.file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let _ = append(self.directory.as_fd(), &mut file, line.as_bytes());
     }
@@ -59,7 +58,7 @@ impl Log for LogFile {
     fn flush(&self) {}
 }
 
-/// Appends a line to the file in `directory`, after making room if it is full.
+/// Appends a line to the file in `directory`, and rotates a full file before.
 fn append(directory: BorrowedFd<'_>, file: &mut Option<File>, line: &[u8]) -> io::Result<()> {
     if let Some(open) = file
         && rustix::fs::fstat(&*open)?.st_size as u64 + line.len() as u64 > MAX_BYTES

@@ -1,28 +1,28 @@
-//! What the hub says about introductions.
+//! Refusals of introductions.
 
 use serde::{Deserialize, Serialize};
 
-/// Why two clients were not introduced to each other.
+/// The reason why the hub does not introduce two clients to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IntroductionRefusal {
-    /// Nobody has the slot.
+    /// No client has the slot.
     UnknownSlot,
     /// The slot is the asking client's own.
     Yourself,
-    /// The other one is another user's.
+    /// The peer is another user's.
     OtherUser,
     /// One of the two attached without an shm offer.
     NoOffer,
-    /// They were introduced to each other before, whoever asked, and that one stands.
+    /// They were introduced before, at the request of either, and that introduction is valid.
     Already {
-        /// All slots that the other one has now.
+        /// All slots of the peer.
         slots: Vec<u8>,
     },
-    /// The other one does not read what the hub tells it.
+    /// The peer does not read the hub's messages.
     NotListening,
-    /// The system refused: no descriptors are left, most likely.
+    /// The system refused; probably no descriptors are left.
     System,
-    /// The hub ended before it answered. No hub says this: the session does.
+    /// The hub ended before it answered. The session reports this, not the hub.
     HubLost,
 }

@@ -22,7 +22,7 @@ pub(super) fn file(content: &[u8]) -> io::Result<OwnedFd> {
     Ok(memfd)
 }
 
-/// The content of somebody else's memfd, if it is one that cannot change any more.
+/// The content of another process's memfd, if its seals forbid changes.
 pub(super) fn content(memfd: BorrowedFd<'_>) -> Result<Vec<u8>, DecodeError> {
     let seals = rustix::fs::fcntl_get_seals(memfd).map_err(|_| DecodeError::File("is no memfd"))?;
     if !seals.contains(SealFlags::SHRINK | SealFlags::WRITE) {
