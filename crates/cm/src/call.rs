@@ -1,4 +1,4 @@
-//! What the caller says: arguments of [`Manager`](crate::Manager)'s calls.
+//! Arguments of [`Manager`](crate::Manager)'s calls.
 //!
 //! Times are codes of 5 bits as everywhere in the specification: 4.096 µs · 2^code.
 
@@ -7,14 +7,14 @@ use core::time::Duration;
 
 use wire::{PKey, Psn, QKey, Qpn};
 
-/// The addresses of a message's packets as this end sees them.
+/// The addresses of a message's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Route {
-    /// Ours.
+    /// This host's.
     pub local: IpAddr,
     /// The peer's.
     pub remote: IpAddr,
-    /// The network interface; zero: any.
+    /// The network interface; zero means any.
     pub interface: u32,
     /// Traffic class (TOS) of the packets.
     pub traffic_class: u8,
@@ -42,7 +42,7 @@ pub enum QpType {
     Xrc,
 }
 
-/// Enhanced connection establishment, as Linux has it. All zero: none.
+/// Enhanced connection establishment, as in Linux. All zero means none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Ece {
     /// 24 bits.
@@ -51,36 +51,36 @@ pub struct Ece {
     pub options: u32,
 }
 
-/// What [`connect`](crate::Manager::connect) asks a peer for.
+/// A request of [`connect`](crate::Manager::connect).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectRequest<'a> {
-    /// Where the REQ goes, and what the GIDs of the path are made of.
+    /// The addresses of the REQ, and of the path's GIDs.
     pub route: Route,
-    /// Who is wanted.
+    /// The requested service.
     pub service_id: u64,
     /// The kind of connection.
     pub qp_type: QpType,
     /// Our queue pair.
     pub qpn: Qpn,
-    /// First PSN that the peer is to send to us.
+    /// The first PSN that we expect from the peer.
     pub starting_psn: Psn,
-    /// Inbound READ and atomic operations that we take at a time.
+    /// Inbound READ and atomic operations that we accept at a time.
     pub responder_resources: u8,
-    /// Outbound READ and atomic operations that we want at a time.
+    /// Outbound READ and atomic operations that we send at a time.
     pub initiator_depth: u8,
     /// End-to-end flow control.
     pub flow_control: bool,
-    /// Retries after acknowledge timeouts, at most 7.
+    /// Retries after ACK timeouts, at most 7.
     pub retry_count: u8,
-    /// Retries after RNR NAKs, at most 7, which means for ever.
+    /// Retries after RNR NAKs, at most 7, which means without limit.
     pub rnr_retry_count: u8,
     /// Our queue pair has a shared receive queue.
     pub srq: bool,
     /// Path MTU code: 1 is 256 bytes, 5 is 4096.
     pub mtu: u8,
-    /// How long a packet lives at most, as a time code.
+    /// The longest lifetime of a packet, as a time code.
     pub packet_lifetime: u8,
-    /// How long our device takes to acknowledge, as a time code.
+    /// Our device's ACK delay, as a time code.
     pub ack_delay: u8,
     /// Flow label of the connection's packets, 20 bits.
     pub flow_label: u32,
@@ -88,15 +88,15 @@ pub struct ConnectRequest<'a> {
     pub traffic_class: u8,
     /// Hop limit of the connection's packets.
     pub hop_limit: u8,
-    /// Static rate code of the path; zero: the port's.
+    /// Static rate code of the path; zero means the port's.
     pub packet_rate: u8,
     /// Partition.
     pub pkey: PKey,
-    /// How long the peer may take to answer, as a time code.
+    /// The time that the peer may take to answer, as a time code.
     pub remote_response_timeout: u8,
-    /// How long we may take to answer, as a time code.
+    /// The time that we may take to answer, as a time code.
     pub local_response_timeout: u8,
-    /// How often messages are repeated, at most 15.
+    /// Most repetitions of a message, at most 15.
     pub max_retries: u8,
     /// Enhanced connection establishment.
     pub ece: Ece,
@@ -105,7 +105,7 @@ pub struct ConnectRequest<'a> {
 }
 
 impl ConnectRequest<'_> {
-    /// A reliable connection with what the Linux RDMA CM asks for over rxe where the caller says nothing else.
+    /// A reliable connection with the defaults of the Linux RDMA CM over rxe.
     pub fn new(route: Route, service_id: u64, qpn: Qpn, starting_psn: Psn) -> Self {
         ConnectRequest {
             route,
@@ -136,22 +136,22 @@ impl ConnectRequest<'_> {
     }
 }
 
-/// What [`accept`](crate::Manager::accept) agrees to.
+/// The answer of [`accept`](crate::Manager::accept).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectReply<'a> {
     /// Our queue pair.
     pub qpn: Qpn,
-    /// First PSN that the peer is to send to us.
+    /// The first PSN that we expect from the peer.
     pub starting_psn: Psn,
-    /// Inbound READ and atomic operations that we take at a time.
+    /// Inbound READ and atomic operations that we accept at a time.
     pub responder_resources: u8,
-    /// Outbound READ and atomic operations that we want at a time.
+    /// Outbound READ and atomic operations that we send at a time.
     pub initiator_depth: u8,
-    /// How long our device takes to acknowledge, as a time code.
+    /// Our device's ACK delay, as a time code.
     pub ack_delay: u8,
     /// End-to-end flow control.
     pub flow_control: bool,
-    /// Retries after RNR NAKs, at most 7, which means for ever.
+    /// Retries after RNR NAKs, at most 7, which means without limit.
     pub rnr_retry_count: u8,
     /// Our queue pair has a shared receive queue.
     pub srq: bool,
@@ -162,7 +162,7 @@ pub struct ConnectReply<'a> {
 }
 
 impl ConnectReply<'_> {
-    /// What the Linux RDMA CM answers over rxe where the caller says nothing else.
+    /// With the defaults of the Linux RDMA CM over rxe.
     pub fn new(qpn: Qpn, starting_psn: Psn) -> Self {
         ConnectReply {
             qpn,
@@ -179,18 +179,18 @@ impl ConnectReply<'_> {
     }
 }
 
-/// What [`sidr_request`](crate::Manager::sidr_request) asks a peer for.
+/// A request of [`sidr_request`](crate::Manager::sidr_request).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SidrRequest<'a> {
-    /// Where the request goes.
+    /// The addresses of the request.
     pub route: Route,
-    /// Who is wanted.
+    /// The requested service.
     pub service_id: u64,
     /// Partition.
     pub pkey: PKey,
-    /// How long one request waits for its answer.
+    /// The time that one request waits for its answer.
     pub timeout: Duration,
-    /// How often it is repeated.
+    /// Most repetitions.
     pub max_retries: u8,
     /// At most 216 bytes.
     pub private_data: &'a [u8],
@@ -210,7 +210,7 @@ impl SidrRequest<'_> {
     }
 }
 
-/// What [`sidr_reply`](crate::Manager::sidr_reply) answers.
+/// The answer of [`sidr_reply`](crate::Manager::sidr_reply).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SidrReply<'a> {
     /// See [`wire::mad::sidr_status`]: zero if the queue pair is valid.
@@ -229,9 +229,9 @@ pub struct SidrReply<'a> {
 
 /// Remote and local CM response timeout that the Linux RDMA CM sends.
 pub const LINUX_RESPONSE_TIMEOUT: u8 = 20;
-/// How often the Linux RDMA CM repeats.
+/// Most repetitions of the Linux RDMA CM.
 pub const LINUX_MAX_RETRIES: u8 = 15;
-/// The packet lifetime that the Linux RDMA CM takes a RoCE path to have.
+/// The packet lifetime that the Linux RDMA CM assumes for RoCE paths.
 pub const LINUX_PACKET_LIFETIME: u8 = 18;
-/// How long rxe says it takes to acknowledge.
+/// The ACK delay that rxe reports.
 pub const LINUX_ACK_DELAY: u8 = 15;

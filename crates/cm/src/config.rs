@@ -1,13 +1,13 @@
-//! What a manager is made with.
+//! Configuration of a manager.
 
-/// Of a [`Manager`](crate::Manager).
+/// The configuration of a [`Manager`](crate::Manager).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// The high 12 bits of the communication ids: who in this host the messages are for. 1 to 4095.
+    /// The high 12 bits of the communication ids, 1 to 4095: they identify the process on this host.
     pub number: u16,
     /// GUID of this node's device.
     pub guid: u64,
-    /// Where communication and transaction ids begin. Whoever knows it knows the ids, so it shall be random.
+    /// The seed of communication and transaction ids. It must be random, since the ids follow from it.
     pub seed: u64,
     /// Most connections and datagram requests of peers that are not established or answered yet. A REQ
     /// beyond them is dropped: its sender repeats it.

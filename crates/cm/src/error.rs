@@ -1,6 +1,6 @@
-//! What a call may fail with.
+//! The error of a call.
 
-/// Why a call was refused. Nothing has changed then.
+/// The reason why a call was refused. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum Error {
     /// No connection has this id.

@@ -1,30 +1,30 @@
-//! What comes out of a [`Manager`](crate::Manager).
+//! The outputs of a [`Manager`](crate::Manager).
 
 use wire::mad::{Drep, Dreq, MAD_LEN, Mra, Rej, Rep, Req, Rtu, SidrRep, SidrReq};
 use wire::{Gid, PKey, Psn, QKey, Qpn};
 
 use crate::call::{ConnId, Ece, QpType, Route};
 
-/// What to do, or what happened.
+/// A message to send, or an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Output {
+pub enum ManagerOutput {
     /// Send a MAD from QP1 to QP1.
     Send {
-        /// Where to.
+        /// The addresses.
         route: Route,
-        /// What.
+        /// The message.
         mad: [u8; MAD_LEN],
     },
-    /// Something happened to a connection that the caller has not destroyed.
+    /// An event of a connection that the caller has not destroyed.
     Event {
-        /// Which.
+        /// The connection.
         id: ConnId,
-        /// What.
+        /// Its event.
         event: Event,
     },
 }
 
-/// What happened to a connection.
+/// An event of a connection.
 ///
 /// ```text
 ///  active:   Delayed* (Reply | Rejected | Unreachable)
@@ -32,79 +32,79 @@ pub enum Output {
 ///  then:     (DisconnectRequest | Disconnected | Rejected)? TimewaitExit?
 ///  datagram: SidrRequest, or SidrReply | SidrUnreachable
 /// ```
-/// A `DisconnectRequest` may come instead of `ReadyToUse`: the RTU was lost. After `Unreachable`, and after a `Rejected`
-/// of what was not established unless the reason is a stale connection, nothing more comes. The id stays until it is
-/// destroyed.
+/// If the RTU is lost, a `DisconnectRequest` may come instead of `ReadyToUse`. `Unreachable` is the last event. So is a
+/// `Rejected` before the connection was established, unless the reason is a stale connection. The id stays until the caller
+/// destroys it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A peer asks for a connection; the id is new. Accept, delay or reject it, or destroy the id.
     Request(RequestReceived),
     /// The peer agrees. Confirm or reject it, or destroy the id.
     Reply(ReplyReceived),
-    /// The peer has confirmed: established. Does not come if [`established`](crate::Manager::established) was
-    /// called before.
+    /// The peer has confirmed: the connection is established. Does not come after a call of
+    /// [`established`](crate::Manager::established).
     ReadyToUse {
         /// Private data.
         private_data: [u8; Rtu::PRIVATE_LEN],
     },
-    /// The peer needs more time; so does the answer.
+    /// The peer needs more time for its answer.
     Delayed {
-        /// How much, as a time code.
+        /// The additional time, as a time code.
         service_timeout: u8,
         /// Private data.
         private_data: [u8; Mra::PRIVATE_LEN],
     },
-    /// The peer refuses or has given up. An established connection ends with it too, if the peer never
-    /// knew that it was one.
+    /// The peer refuses or has given up. Also ends an established connection, if the peer never
+    /// took it for established.
     Rejected(RejectReceived),
-    /// A REQ or REP was repeated to the limit and nobody answered.
+    /// The peer has not answered any repetition of a REQ or REP.
     Unreachable,
     /// The peer wants to disconnect. [`disconnect`](crate::Manager::disconnect) agrees, and so does destroying the id.
     DisconnectRequest {
         /// Private data.
         private_data: [u8; Dreq::PRIVATE_LEN],
     },
-    /// The connection is gone: our DREQ was answered, crossed one of the peer, or was repeated to the limit.
+    /// The connection is gone: our DREQ was answered, crossed the peer's, or was repeated to the limit.
     Disconnected {
-        /// Private data of the answer; `None`: there was none.
+        /// Private data of the answer; `None` without an answer.
         private_data: Option<[u8; Drep::PRIVATE_LEN]>,
     },
-    /// No packet of the connection is on its way any more: its queue pair may be used again.
+    /// The network holds no packet of the connection: its queue pair may be used again.
     TimewaitExit,
-    /// A peer asks who serves a service id; the id is new. Reply, or destroy the id.
+    /// A peer asks for the queue pair of a service; the id is new. Reply, or destroy the id.
     SidrRequest(SidrRequestReceived),
     /// The answer to our request.
     SidrReply(SidrReplyReceived),
-    /// A SIDR_REQ was repeated to the limit and nobody answered.
+    /// The peer has not answered any repetition of a SIDR_REQ.
     SidrUnreachable,
 }
 
 /// A REQ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestReceived {
-    /// The way it came, and the answer will go.
+    /// The addresses of the request, and of the answer.
     pub route: Route,
-    /// Who is wanted.
+    /// The requested service.
     pub service_id: u64,
     /// The kind of connection.
     pub qp_type: QpType,
     /// The peer's queue pair.
     pub remote_qpn: Qpn,
-    /// First PSN that we are to send to the peer.
+    /// The first PSN that the peer expects.
     pub starting_psn: Psn,
-    /// Inbound READ and atomic operations that the peer takes at a time.
+    /// Inbound READ and atomic operations that the peer accepts at a time.
     pub responder_resources: u8,
-    /// Outbound READ and atomic operations that the peer wants at a time.
+    /// Outbound READ and atomic operations that the peer sends at a time.
     pub initiator_depth: u8,
     /// The peer has end-to-end flow control.
     pub flow_control: bool,
-    /// Retries after acknowledge timeouts.
+    /// Retries after ACK timeouts.
     pub retry_count: u8,
     /// Retries after RNR NAKs that the peer makes.
     pub rnr_retry_count: u8,
     /// The peer's queue pair has a shared receive queue.
     pub srq: bool,
-    /// Path MTU code. A peer may send one that means nothing.
+    /// Path MTU code, which may be invalid.
     pub mtu: u8,
     /// GUID of the peer's device.
     pub remote_guid: u64,
@@ -120,11 +120,11 @@ pub struct RequestReceived {
     pub hop_limit: u8,
     /// Static rate code of the path.
     pub packet_rate: u8,
-    /// Acknowledge timeout for our queue pair, as a time code.
+    /// ACK timeout for our queue pair, as a time code.
     pub ack_timeout: u8,
     /// Partition.
     pub pkey: PKey,
-    /// How long we may take to answer, as a time code.
+    /// The time that we may take to answer, as a time code.
     pub response_timeout: u8,
     /// Enhanced connection establishment.
     pub ece: Ece,
@@ -137,11 +137,11 @@ pub struct RequestReceived {
 pub struct ReplyReceived {
     /// The peer's queue pair.
     pub remote_qpn: Qpn,
-    /// First PSN that we are to send to the peer.
+    /// The first PSN that the peer expects.
     pub starting_psn: Psn,
-    /// Inbound READ and atomic operations that the peer takes at a time.
+    /// Inbound READ and atomic operations that the peer accepts at a time.
     pub responder_resources: u8,
-    /// Outbound READ and atomic operations that the peer wants at a time.
+    /// Outbound READ and atomic operations that the peer sends at a time.
     pub initiator_depth: u8,
     /// The peer has end-to-end flow control.
     pub flow_control: bool,
@@ -151,7 +151,7 @@ pub struct ReplyReceived {
     pub srq: bool,
     /// GUID of the peer's device.
     pub remote_guid: u64,
-    /// Acknowledge timeout for our queue pair, as a time code, made of the packet lifetime and the peer's delay.
+    /// ACK timeout for our queue pair, as a time code: from the packet lifetime and the peer's ACK delay.
     pub ack_timeout: u8,
     /// Enhanced connection establishment.
     pub ece: Ece,
@@ -164,7 +164,7 @@ pub struct ReplyReceived {
 pub struct RejectReceived {
     /// See [`wire::mad::reason`].
     pub reason: u16,
-    /// Bytes of `info` that count, at most 72.
+    /// Valid bytes of `info`, at most 72.
     pub info_len: u8,
     /// Additional reject information.
     pub info: [u8; Rej::INFO_LEN],
@@ -175,9 +175,9 @@ pub struct RejectReceived {
 /// A SIDR_REQ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SidrRequestReceived {
-    /// The way it came, and the answer will go.
+    /// The addresses of the request, and of the answer.
     pub route: Route,
-    /// Who is wanted.
+    /// The requested service.
     pub service_id: u64,
     /// Partition.
     pub pkey: PKey,
@@ -196,7 +196,7 @@ pub struct SidrReplyReceived {
     pub qkey: QKey,
     /// Enhanced connection establishment.
     pub ece: Ece,
-    /// Bytes of `info` that count, at most 72.
+    /// Valid bytes of `info`, at most 72.
     pub info_len: u8,
     /// Additional information.
     pub info: [u8; SidrRep::INFO_LEN],
@@ -204,13 +204,13 @@ pub struct SidrReplyReceived {
     pub private_data: [u8; SidrRep::PRIVATE_LEN],
 }
 
-/// What somebody else shall say if the owner of a connection dies now.
+/// The message that the hub sends to the peer if this process dies now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClosingMad {
-    /// Where to.
+    /// The addresses.
     pub route: Route,
-    /// What.
+    /// The message.
     pub mad: [u8; MAD_LEN],
-    /// It is a DREQ: to be repeated until a DREP comes, within reason.
+    /// Whether it is a DREQ, which is repeated until a DREP comes or the attempts are used up.
     pub until_answered: bool,
 }

@@ -1,18 +1,18 @@
 //! Communication and transaction ids.
 //!
-//! A communication id is a number of 12 bits, by which the host finds the process, and a counter of 20 bits.
-//! The counter's values are scattered by a secret permutation: all of them come up before one comes again,
-//! so that an old message does not meet a new connection, and a stranger does not guess the next.
+//! A communication id has a number of 12 bits, which identifies the process on its host, and a counter of 20 bits.
+//! A secret permutation scatters the counter's values. Each value comes once before one is repeated.
+//! So an old message does not match a new connection, and a stranger cannot guess the next id.
 
 /// Bits of a communication id below the number.
 pub(crate) const COUNTER_BITS: u32 = 20;
 const COUNTER_MASK: u32 = (1 << COUNTER_BITS) - 1;
-/// How many ids there are for a number.
+/// The number of ids for one process number.
 pub(crate) const COUNT: usize = 1 << COUNTER_BITS;
 
-/// Where ids come from.
+/// Generates the ids.
 #[derive(Debug)]
-pub(crate) struct Ids {
+pub(crate) struct IdGenerator {
     number: u16,
     counter: u32,
     factor: u32,
@@ -20,11 +20,11 @@ pub(crate) struct Ids {
     transactions: u32,
 }
 
-impl Ids {
-    pub(crate) fn new(number: u16, seed: u64) -> Ids {
+impl IdGenerator {
+    pub(crate) fn new(number: u16, seed: u64) -> IdGenerator {
         let mut state = seed;
         let mut draw = || mix(&mut state) as u32;
-        Ids { number, counter: draw(), factor: draw() | 1, flip: draw(), transactions: draw() }
+        IdGenerator { number, counter: draw(), factor: draw() | 1, flip: draw(), transactions: draw() }
     }
 
     pub(crate) fn set_number(&mut self, number: u16) {
@@ -38,7 +38,7 @@ impl Ids {
         u32::from(self.number) << COUNTER_BITS | scattered & COUNTER_MASK
     }
 
-    /// The high half of the transaction ids of what connections begin. The low half is the connection's id.
+    /// The high half of the transaction ids that our connections choose. The low half is the connection's id.
     pub(crate) fn transactions(&self) -> u64 {
         u64::from(self.transactions) << 32
     }
@@ -59,8 +59,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_ids_come_up_before_one_comes_again() {
-        let mut ids = Ids::new(0xabc, 7);
+    fn every_id_comes_once_before_one_is_repeated() {
+        let mut ids = IdGenerator::new(0xabc, 7);
         let all: BTreeSet<u32> = (0..COUNT).map(|_| ids.next()).collect();
         assert_eq!(all.len(), COUNT);
         assert!(all.iter().all(|id| id >> COUNTER_BITS == 0xabc));
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn seeds_make_other_ids() {
         let first = |seed| {
-            let mut ids = Ids::new(1, seed);
+            let mut ids = IdGenerator::new(1, seed);
             [ids.next(), ids.next(), ids.next()]
         };
         assert_eq!(first(1), first(1));
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn the_number_changes_for_ids_to_come() {
-        let mut ids = Ids::new(1, 1);
+        let mut ids = IdGenerator::new(1, 1);
         ids.set_number(4095);
         assert_eq!(ids.next() >> COUNTER_BITS, 4095);
         assert_eq!(ids.transactions() as u32, 0);

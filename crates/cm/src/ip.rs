@@ -27,7 +27,7 @@ pub const fn space_and_port(service_id: u64) -> Option<(u16, u16)> {
     }
 }
 
-/// Addresses and source port of the one who connects.
+/// Addresses and source port of the connecting side.
 ///
 /// ```text
 ///  byte 0                1                   2             4              20
@@ -35,7 +35,7 @@ pub const fn space_and_port(service_id: u64) -> Option<(u16, u16)> {
 ///           1                  1                  2              16             16
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Header {
+pub struct IpCmHeader {
     /// Its address.
     pub source: IpAddr,
     /// Its port.
@@ -46,12 +46,12 @@ pub struct Header {
 
 const VERSION: u8 = 0;
 
-impl Header {
+impl IpCmHeader {
     /// Bytes at the beginning of private data.
     pub const LEN: usize = 36;
 
-    /// Reads the header. `None`: the version is not 0.0, or the IP version is neither 4 nor 6.
-    pub fn decode(bytes: &[u8; Header::LEN]) -> Option<Header> {
+    /// Reads the header. `None` if the version is not 0.0, or the IP version neither 4 nor 6.
+    pub fn decode(bytes: &[u8; IpCmHeader::LEN]) -> Option<IpCmHeader> {
         if bytes[0] != VERSION {
             return None;
         }
@@ -63,17 +63,17 @@ impl Header {
                 _ => None,
             }
         };
-        Some(Header { source: ip(4)?, source_port: u16::from_be_bytes([bytes[2], bytes[3]]), destination: ip(20)? })
+        Some(IpCmHeader { source: ip(4)?, source_port: u16::from_be_bytes([bytes[2], bytes[3]]), destination: ip(20)? })
     }
 
     /// Reads the header at the beginning of private data.
-    pub fn of_private_data(private_data: &[u8]) -> Option<Header> {
-        Header::decode(private_data.first_chunk()?)
+    pub fn of_private_data(private_data: &[u8]) -> Option<IpCmHeader> {
+        IpCmHeader::decode(private_data.first_chunk()?)
     }
 
     /// Writes the header. IPv4 if both addresses are, else IPv6, with IPv4 addresses mapped.
-    pub fn encode(&self) -> [u8; Header::LEN] {
-        let mut bytes = [0; Header::LEN];
+    pub fn encode(&self) -> [u8; IpCmHeader::LEN] {
+        let mut bytes = [0; IpCmHeader::LEN];
         bytes[0] = VERSION;
         bytes[2..4].copy_from_slice(&self.source_port.to_be_bytes());
         match (self.source, self.destination) {
@@ -112,26 +112,27 @@ mod tests {
 
     #[test]
     fn headers_of_both_versions() {
-        let v4 = Header { source: [10, 0, 0, 1].into(), source_port: 0x1234, destination: [10, 0, 0, 2].into() };
+        let v4 = IpCmHeader { source: [10, 0, 0, 1].into(), source_port: 0x1234, destination: [10, 0, 0, 2].into() };
         let bytes = v4.encode();
         assert_eq!(bytes[..4], [0, 0x40, 0x12, 0x34]);
         assert_eq!((&bytes[4..16], &bytes[16..20]), (&[0; 12][..], &[10, 0, 0, 1][..]));
-        assert_eq!(Header::decode(&bytes), Some(v4));
+        assert_eq!(IpCmHeader::decode(&bytes), Some(v4));
 
         let v6: Ipv6Addr = "fd77::b".parse().expect("an address");
-        let v6 = Header { source: v6.into(), source_port: 9, destination: Ipv6Addr::LOCALHOST.into() };
+        let v6 = IpCmHeader { source: v6.into(), source_port: 9, destination: Ipv6Addr::LOCALHOST.into() };
         assert_eq!(v6.encode()[1], 0x60);
-        assert_eq!(Header::of_private_data(&v6.encode()), Some(v6));
+        assert_eq!(IpCmHeader::of_private_data(&v6.encode()), Some(v6));
     }
 
     #[test]
-    fn what_is_no_header() {
-        let good = Header { source: [10, 0, 0, 1].into(), source_port: 1, destination: [10, 0, 0, 2].into() }.encode();
+    fn malformed_headers_are_refused() {
+        let good =
+            IpCmHeader { source: [10, 0, 0, 1].into(), source_port: 1, destination: [10, 0, 0, 2].into() }.encode();
         for (at, value) in [(0, 0x10), (0, 0x01), (1, 0x00), (1, 0x50)] {
             let mut bytes = good;
             bytes[at] = value;
-            assert_eq!(Header::decode(&bytes), None);
+            assert_eq!(IpCmHeader::decode(&bytes), None);
         }
-        assert_eq!(Header::of_private_data(&good[..35]), None);
+        assert_eq!(IpCmHeader::of_private_data(&good[..35]), None);
     }
 }

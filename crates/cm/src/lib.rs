@@ -2,13 +2,13 @@
 //! clocks or threads.
 //!
 //! ```text
-//!  calls: connect, accept, ...  ─►  ┌─────────┐  ─► Output::Send   MADs for QP1
-//!  receive(route, mad)          ─►  │ Manager │  ─► Output::Event  Request, Reply, ReadyToUse, ...
+//!  calls: connect, accept, ...  ─►  ┌─────────┐  ─► ManagerOutput::Send   MADs for QP1
+//!  receive(route, mad)          ─►  │ Manager │  ─► ManagerOutput::Event  Request, Reply, ReadyToUse, ...
 //!  expire(now)                  ─►  └─────────┘  ─► next_timeout
 //! ```
 //! A [`Manager`] holds every connection of one process. Time is an argument of every call, a
 //! [`Duration`](core::time::Duration) since any fixed start; [`Manager::poll`] is to be called until `None` after each.
-//! It does not know listeners: whoever hands it a REQ or SIDR_REQ has found one, and takes the event.
+//! It does not know listeners: the caller finds one before it passes a REQ or SIDR_REQ in.
 //!
 //! ```text
 //!  active                                                        passive
@@ -26,8 +26,8 @@
 //!     ▼          Event::TimewaitExit                                 ▼             Event::TimewaitExit
 //!  Idle: until the caller destroys the id                         Idle
 //! ```
-//! Messages come from strangers: one that does not fit changes nothing and is counted ([`Counters`]), and memory that
-//! they can make it hold is limited.
+//! Messages come from strangers. A message that does not fit changes nothing and is counted ([`Counters`]). The memory
+//! that strangers can make it hold is limited.
 #![forbid(unsafe_code)]
 
 mod call;
@@ -51,7 +51,8 @@ pub use config::Config;
 pub use counters::Counters;
 pub use error::Error;
 pub use event::{
-    ClosingMad, Event, Output, RejectReceived, ReplyReceived, RequestReceived, SidrReplyReceived, SidrRequestReceived,
+    ClosingMad, Event, ManagerOutput, RejectReceived, ReplyReceived, RequestReceived, SidrReplyReceived,
+    SidrRequestReceived,
 };
 pub use manager::Manager;
 pub use refuse::refuse;

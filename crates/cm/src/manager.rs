@@ -1,4 +1,4 @@
-//! All connections of one process: what the steps in the modules below have in common.
+//! All connections of one process: the state changes that the modules below share.
 
 mod active;
 mod calls;
@@ -18,37 +18,37 @@ use crate::call::{ConnId, Route};
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::error::Error;
-use crate::event::{Event, Output};
-use crate::ids::{COUNT, Ids};
+use crate::event::{Event, ManagerOutput};
+use crate::ids::{COUNT, IdGenerator};
 use crate::messages;
-use crate::table::{Connection, State, Table};
+use crate::table::{CmConnection, CmState, ConnectionTable};
 use crate::time;
 
-/// How often the REJ that takes a REP back is repeated.
+/// The number of repetitions of the REJ that withdraws a REP.
 const WITHDRAWALS: u8 = 8;
-/// How many of a peer's repetitions an answer outlives.
+/// A kept answer outlives so many of the peer's repetitions.
 const MEMORY: u32 = 3;
 
 /// All connections of one process.
 ///
-/// Times are since any fixed start, the same for all calls. After each call, send and deliver what
-/// [`poll`](Manager::poll) gives, and call [`expire`](Manager::expire) at [`next_timeout`](Manager::next_timeout).
+/// Times are since any fixed start, the same for all calls. After each call, carry out the outputs of
+/// [`poll`](Manager::poll), and call [`expire`](Manager::expire) at [`next_timeout`](Manager::next_timeout).
 #[derive(Debug)]
 pub struct Manager {
-    table: Table,
-    ids: Ids,
+    table: ConnectionTable,
+    ids: IdGenerator,
     guid: u64,
     half_open_limit: usize,
-    outputs: VecDeque<Output>,
+    outputs: VecDeque<ManagerOutput>,
     counters: Counters,
 }
 
 impl Manager {
-    /// One without connections.
+    /// A manager without connections.
     pub fn new(config: Config) -> Manager {
         Manager {
-            table: Table::default(),
-            ids: Ids::new(config.number, config.seed),
+            table: ConnectionTable::default(),
+            ids: IdGenerator::new(config.number, config.seed),
             guid: config.guid,
             half_open_limit: config.half_open_limit,
             outputs: VecDeque::new(),
@@ -56,39 +56,39 @@ impl Manager {
         }
     }
 
-    /// The number of ids that are made from now on; those that exist keep theirs.
+    /// Sets the number of future communication ids; existing ones keep theirs.
     pub fn set_number(&mut self, number: u16) {
         self.ids.set_number(number);
     }
 
-    /// What to do or to know next, oldest first.
-    pub fn poll(&mut self) -> Option<Output> {
+    /// Takes the oldest output.
+    pub fn poll(&mut self) -> Option<ManagerOutput> {
         self.outputs.pop_front()
     }
 
-    /// When [`expire`](Manager::expire) has something to do.
+    /// The time of the next [`expire`](Manager::expire).
     pub fn next_timeout(&self) -> Option<Duration> {
         self.table.first_deadline()
     }
 
-    /// What became of messages.
+    /// Counters of messages.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Communication ids that are taken: connections that the caller has not destroyed, and others whose end
-    /// is not over.
+    /// The number of communication ids in use: of connections that the caller has not destroyed, and of those that
+    /// have not ended yet.
     pub fn ids_in_use(&self) -> usize {
         self.table.len()
     }
 
     /// Takes a free communication id for a connection.
-    fn insert(&mut self, connection: impl FnOnce(u32) -> Result<Connection, Error>) -> Result<u32, Error> {
+    fn insert(&mut self, connection: impl FnOnce(u32) -> Result<CmConnection, Error>) -> Result<u32, Error> {
         if self.table.len() >= COUNT {
             return Err(Error::NoIds);
         }
         let mut id = self.ids.next();
-        // Zero stands for "not known" in messages.
+        // Zero means "unknown" in messages.
         while id == 0 || self.table.contains(id) {
             id = self.ids.next();
         }
@@ -97,21 +97,21 @@ impl Manager {
     }
 
     /// A connection that the caller has not destroyed.
-    fn owned(&self, id: ConnId) -> Result<&Connection, Error> {
+    fn owned(&self, id: ConnId) -> Result<&CmConnection, Error> {
         self.table.get(id.0).filter(|connection| connection.owned).ok_or(Error::UnknownId)
     }
 
-    /// One that is also in one of these states.
-    fn owned_in(&self, id: ConnId, states: &[State]) -> Result<&Connection, Error> {
+    /// Likewise, if it is in one of these states.
+    fn owned_in(&self, id: ConnId, states: &[CmState]) -> Result<&CmConnection, Error> {
         self.owned(id).and_then(|c| if states.contains(&c.state()) { Ok(c) } else { Err(Error::InvalidState) })
     }
 
     fn transmit(&mut self, route: Route, mad: [u8; MAD_LEN]) {
         self.counters.sent += 1;
-        self.outputs.push_back(Output::Send { route, mad });
+        self.outputs.push_back(ManagerOutput::Send { route, mad });
     }
 
-    /// Sends a message that is not kept.
+    /// Sends a message that is never repeated.
     fn send(&mut self, id: u32, transaction: u64, message: Message) {
         if let Some(connection) = self.table.get(id) {
             self.transmit(connection.route, messages::encode(transaction, message));
@@ -133,8 +133,8 @@ impl Manager {
         self.send_kept(id);
     }
 
-    /// Enters a state in which the kept message is repeated until it is answered.
-    fn enter_repeating(&mut self, now: Duration, id: u32, state: State) {
+    /// Enters a state that repeats the kept message until the peer answers.
+    fn enter_repeating(&mut self, now: Duration, id: u32, state: CmState) {
         if let Some(connection) = self.table.get_mut(id) {
             connection.retry.left = connection.retry.limit;
             let deadline = now + connection.retry.interval;
@@ -142,27 +142,27 @@ impl Manager {
         }
     }
 
-    /// Enters TIME-WAIT: from now on the peer's queue pair may be another connection's.
+    /// Enters TIME-WAIT: from now on the peer's queue pair may have another connection.
     fn enter_time_wait(&mut self, now: Duration, id: u32) {
         if let Some(connection) = self.table.get(id) {
             let length = time::time_wait(connection.ack_timeout);
             self.table.unlink_qpn(id);
-            self.table.enter(id, State::TimeWait, Some(now + length));
+            self.table.enter(id, CmState::TimeWait, Some(now + length));
         }
     }
 
-    /// Takes back a REP: nothing acknowledges a REJ, so it is repeated a few times.
+    /// Withdraws a REP. Nothing acknowledges a REJ, so it is repeated a few times.
     fn enter_withdrawn(&mut self, now: Duration, id: u32) {
         if let Some(connection) = self.table.get_mut(id) {
             connection.retry.limit = WITHDRAWALS;
             self.table.unlink_qpn(id);
-            self.enter_repeating(now, id, State::Withdrawn);
+            self.enter_repeating(now, id, CmState::Withdrawn);
         }
     }
 
-    /// Keeps a refused or answered request for as long as its sender may repeat it, even if two of its
+    /// Keeps the answer to a request for as long as its sender may repeat it, even if two
     /// repetitions are lost.
-    fn remember(&mut self, now: Duration, id: u32, state: State) {
+    fn remember(&mut self, now: Duration, id: u32, state: CmState) {
         if self.table.memories() >= self.half_open_limit {
             return self.settle(id);
         }
@@ -182,12 +182,12 @@ impl Manager {
         }
     }
 
-    /// Nothing more will come: the id waits to be destroyed, or goes.
+    /// The connection is over: the id waits for its owner to destroy it, or is removed if there is no owner.
     fn settle(&mut self, id: u32) {
         match self.table.get(id).map(|connection| connection.owned) {
             Some(true) => {
                 self.table.unlink(id);
-                self.table.enter(id, State::Idle, None);
+                self.table.enter(id, CmState::Idle, None);
             }
             Some(false) => self.table.remove(id),
             None => {}
@@ -196,7 +196,7 @@ impl Manager {
 
     fn event(&mut self, id: u32, event: Event) {
         if self.table.get(id).is_some_and(|connection| connection.owned) {
-            self.outputs.push_back(Output::Event { id: ConnId(id), event });
+            self.outputs.push_back(ManagerOutput::Event { id: ConnId(id), event });
         }
     }
 }

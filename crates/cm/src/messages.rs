@@ -1,4 +1,4 @@
-//! Making messages of calls and connections.
+//! Messages made of calls and connections.
 
 use wire::mad::{
     self, About, Drep, Dreq, MAD_LEN, MadHeader, Message, Mra, PathFields, Rej, Rejected, Rep, Req, Rtu, SidrRep,
@@ -9,7 +9,7 @@ use wire::{Gid, QKey, Qpn};
 use crate::call::{ConnectReply, ConnectRequest, QpType, SidrReply, SidrRequest};
 use crate::error::Error;
 use crate::refuse::rej;
-use crate::table::Connection;
+use crate::table::CmConnection;
 use crate::time;
 
 /// RoCE has no LIDs: Linux sends the permissive one.
@@ -20,12 +20,12 @@ pub(crate) fn encode(transaction: u64, message: Message) -> [u8; MAD_LEN] {
     encode_with(transaction, 0, message)
 }
 
-/// The same with an attribute modifier.
+/// Likewise with an attribute modifier.
 pub(crate) fn encode_with(transaction_id: u64, modifier: u32, message: Message) -> [u8; MAD_LEN] {
     mad::encode(&MadHeader { transaction_id, modifier, ..MadHeader::default() }, &message)
 }
 
-/// Private data with zeros after it.
+/// Private data, padded with zeros.
 pub(crate) fn private<const N: usize>(data: &[u8]) -> Result<[u8; N], Error> {
     let mut whole = [0; N];
     let part = whole.get_mut(..data.len()).ok_or(Error::PrivateDataTooLong { len: data.len(), limit: N })?;
@@ -33,7 +33,7 @@ pub(crate) fn private<const N: usize>(data: &[u8]) -> Result<[u8; N], Error> {
     Ok(whole)
 }
 
-/// Additional information with zeros after it, and how much it is.
+/// Additional information padded with zeros, and its length.
 pub(crate) fn info<const N: usize>(data: &[u8]) -> Result<([u8; N], u8), Error> {
     let too_long = Error::InfoTooLong { len: data.len(), limit: N };
     let whole = private(data).map_err(|_| too_long)?;
@@ -94,7 +94,7 @@ fn transport(qp_type: QpType) -> Transport {
     }
 }
 
-/// The kind of connection of a REQ; `None`: one that does not exist here.
+/// The kind of connection of a REQ; `None` if it is not supported.
 pub(crate) fn qp_type(transport: Transport) -> Option<QpType> {
     match transport.service {
         0 => Some(QpType::Rc),
@@ -104,7 +104,7 @@ pub(crate) fn qp_type(transport: Transport) -> Option<QpType> {
     }
 }
 
-pub(crate) fn rep(id: u32, guid: u64, connection: &Connection, reply: &ConnectReply<'_>) -> Result<Rep, Error> {
+pub(crate) fn rep(id: u32, guid: u64, connection: &CmConnection, reply: &ConnectReply<'_>) -> Result<Rep, Error> {
     Ok(Rep {
         local_id: id,
         remote_id: connection.remote_or_zero(),
@@ -125,13 +125,13 @@ pub(crate) fn rep(id: u32, guid: u64, connection: &Connection, reply: &ConnectRe
     })
 }
 
-pub(crate) fn rtu(id: u32, connection: &Connection, private_data: &[u8]) -> Result<Rtu, Error> {
+pub(crate) fn rtu(id: u32, connection: &CmConnection, private_data: &[u8]) -> Result<Rtu, Error> {
     Ok(Rtu { local_id: id, remote_id: connection.remote_or_zero(), private_data: private(private_data)? })
 }
 
 pub(crate) fn mra(
     id: u32,
-    connection: &Connection,
+    connection: &CmConnection,
     about: About,
     service_timeout: u8,
     private_data: &[u8],
@@ -140,17 +140,17 @@ pub(crate) fn mra(
     Ok(Mra { local_id: id, remote_id, about, service_timeout, private_data: private(private_data)? })
 }
 
-pub(crate) fn dreq(id: u32, connection: &Connection, private_data: [u8; Dreq::PRIVATE_LEN]) -> Dreq {
+pub(crate) fn dreq(id: u32, connection: &CmConnection, private_data: [u8; Dreq::PRIVATE_LEN]) -> Dreq {
     Dreq { local_id: id, remote_id: connection.remote_or_zero(), remote_qpn: connection.remote_qpn, private_data }
 }
 
-pub(crate) fn drep(id: u32, connection: &Connection, private_data: [u8; Drep::PRIVATE_LEN]) -> Drep {
+pub(crate) fn drep(id: u32, connection: &CmConnection, private_data: [u8; Drep::PRIVATE_LEN]) -> Drep {
     Drep { local_id: id, remote_id: connection.remote_or_zero(), private_data }
 }
 
-/// What tells the peer that we waited in vain, or do not wait any longer: our GUID and id name the connection,
-/// since the peer's id may not be known.
-pub(crate) fn timeout(id: u32, guid: u64, connection: &Connection) -> Rej {
+/// The REJ that tells the peer that we do not wait any longer. Our GUID and id name the connection,
+/// since the peer's id may be unknown.
+pub(crate) fn timeout(id: u32, guid: u64, connection: &CmConnection) -> Rej {
     let mut rej = rej(id, connection.remote_or_zero(), Rejected::OTHER, reason::TIMEOUT);
     rej.info[..8].copy_from_slice(&guid.to_be_bytes());
     rej.info_len = 8;
@@ -166,7 +166,7 @@ pub(crate) fn sidr_req(id: u32, request: &SidrRequest<'_>) -> Result<SidrReq, Er
     })
 }
 
-pub(crate) fn sidr_rep(connection: &Connection, reply: &SidrReply<'_>) -> Result<SidrRep, Error> {
+pub(crate) fn sidr_rep(connection: &CmConnection, reply: &SidrReply<'_>) -> Result<SidrRep, Error> {
     let (info, info_len) = info(reply.info)?;
     Ok(SidrRep {
         request_id: connection.remote_or_zero(),
@@ -182,7 +182,7 @@ pub(crate) fn sidr_rep(connection: &Connection, reply: &SidrReply<'_>) -> Result
 }
 
 /// A refusal of a datagram request.
-pub(crate) fn sidr_refusal(connection: &Connection, status: u8) -> SidrRep {
+pub(crate) fn sidr_refusal(connection: &CmConnection, status: u8) -> SidrRep {
     SidrRep {
         request_id: connection.remote_or_zero(),
         status,

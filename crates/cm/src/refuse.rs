@@ -1,11 +1,11 @@
-//! Answers to messages that belong to nobody. They need no state.
+//! Answers to messages without a connection or listener. They need no state.
 
 use wire::mad::{
     self, Apr, Drep, MAD_LEN, MadHeader, Message, Rej, Rejected, SidrRep, apr_status, reason, sidr_status,
 };
 use wire::{QKey, Qpn};
 
-/// What to answer to a MAD that no connection and no listener wants, on the way that it came.
+/// The answer to a MAD without a connection or listener, for the MAD's sender.
 ///
 /// REQ, REP and RTU are rejected, a DREQ is agreed to, LAP and SIDR_REQ are answered with an error. Everything
 /// else gets no answer, so that two ends never refuse each other's refusals.
@@ -20,7 +20,7 @@ fn answer(message: &Message) -> Option<Message> {
     let answer = match message {
         Message::Req(req) => Message::Rej(rej(0, req.local_id, Rejected::REQ, reason::INVALID_SERVICE_ID)),
         Message::Rep(rep) => Message::Rej(rej(rep.remote_id, rep.local_id, Rejected::REP, reason::INVALID_COMM_ID)),
-        // Whoever confirms believes that it is connected.
+        // The sender takes the connection for established.
         Message::Rtu(rtu) => Message::Rej(rej(rtu.remote_id, rtu.local_id, Rejected::OTHER, reason::INVALID_COMM_ID)),
         Message::Dreq(dreq) => Message::Drep(Drep {
             local_id: dreq.remote_id,

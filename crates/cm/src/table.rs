@@ -1,5 +1,5 @@
-//! All connections, and the ways to find one: by our id, by the peer's, by the peer's queue pair, by
-//! time. States, deadlines and keys change here only, so that the ways agree.
+//! All connections, and their indexes: by our id, by the peer's, by the peer's queue pair, by
+//! time. States, deadlines and keys change only here, so that the indexes agree.
 
 mod connection;
 
@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wire::Qpn;
 
-pub(crate) use connection::{Connection, Retry, State};
+pub(crate) use connection::{CmConnection, CmState, RetryTimer};
 
 use crate::call::Route;
 
 /// A peer's connection: address and GUID, and the communication id there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct RemoteKey(IpAddr, u64, u32);
+pub(crate) struct RemoteIdKey(IpAddr, u64, u32);
 
 /// A peer's queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -25,9 +25,9 @@ pub(crate) struct QpnKey(IpAddr, u64, u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct SidrKey(IpAddr, u32);
 
-impl RemoteKey {
-    pub(crate) fn new(route: &Route, guid: u64, id: u32) -> RemoteKey {
-        RemoteKey(route.remote.to_canonical(), guid, id)
+impl RemoteIdKey {
+    pub(crate) fn new(route: &Route, guid: u64, id: u32) -> RemoteIdKey {
+        RemoteIdKey(route.remote.to_canonical(), guid, id)
     }
 }
 
@@ -44,9 +44,9 @@ impl SidrKey {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Table {
-    connections: BTreeMap<u32, Connection>,
-    by_remote: BTreeMap<RemoteKey, u32>,
+pub(crate) struct ConnectionTable {
+    connections: BTreeMap<u32, CmConnection>,
+    by_remote: BTreeMap<RemoteIdKey, u32>,
     by_qpn: BTreeMap<QpnKey, u32>,
     by_sidr: BTreeMap<SidrKey, u32>,
     timers: BTreeSet<(Duration, u32)>,
@@ -54,17 +54,17 @@ pub(crate) struct Table {
     memories: usize,
 }
 
-impl Table {
+impl ConnectionTable {
     pub(crate) fn len(&self) -> usize {
         self.connections.len()
     }
 
-    /// Connections that peers opened and nobody has decided on.
+    /// The number of connections that peers opened and the caller has not decided on.
     pub(crate) fn half_open(&self) -> usize {
         self.half_open
     }
 
-    /// Connections kept only to repeat an answer.
+    /// The number of connections kept only to repeat an answer.
     pub(crate) fn memories(&self) -> usize {
         self.memories
     }
@@ -73,15 +73,15 @@ impl Table {
         self.connections.contains_key(&id)
     }
 
-    pub(crate) fn get(&self, id: u32) -> Option<&Connection> {
+    pub(crate) fn get(&self, id: u32) -> Option<&CmConnection> {
         self.connections.get(&id)
     }
 
-    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Connection> {
+    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut CmConnection> {
         self.connections.get_mut(&id)
     }
 
-    pub(crate) fn with_remote(&self, key: RemoteKey) -> Option<u32> {
+    pub(crate) fn with_remote(&self, key: RemoteIdKey) -> Option<u32> {
         self.by_remote.get(&key).copied()
     }
 
@@ -94,7 +94,7 @@ impl Table {
     }
 
     /// Adds a connection under a free id.
-    pub(crate) fn insert(&mut self, id: u32, connection: Connection) {
+    pub(crate) fn insert(&mut self, id: u32, connection: CmConnection) {
         self.count(connection.place.state, 1);
         let before = self.connections.insert(id, connection);
         debug_assert!(before.is_none(), "the id is free");
@@ -109,7 +109,7 @@ impl Table {
     }
 
     /// Changes state and deadline.
-    pub(crate) fn enter(&mut self, id: u32, state: State, deadline: Option<Duration>) {
+    pub(crate) fn enter(&mut self, id: u32, state: CmState, deadline: Option<Duration>) {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
         };
@@ -131,15 +131,15 @@ impl Table {
         }
     }
 
-    /// Makes the connection found by the peer's id.
-    pub(crate) fn link_remote(&mut self, id: u32, key: RemoteKey) {
+    /// Indexes the connection by the peer's id.
+    pub(crate) fn link_remote(&mut self, id: u32, key: RemoteIdKey) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.place.remote_key = Some(key);
             self.by_remote.insert(key, id);
         }
     }
 
-    /// Makes the connection found by the peer's queue pair.
+    /// Indexes the connection by the peer's queue pair.
     pub(crate) fn link_qpn(&mut self, id: u32, key: QpnKey) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.place.qpn_key = Some(key);
@@ -147,7 +147,7 @@ impl Table {
         }
     }
 
-    /// Makes the request found by the peer's request id.
+    /// Indexes the request by the peer's request id.
     pub(crate) fn link_sidr(&mut self, id: u32, key: SidrKey) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.place.sidr_key = Some(key);
@@ -163,7 +163,7 @@ impl Table {
         }
     }
 
-    /// Nothing finds the connection any more but our id, and no time comes for it.
+    /// Removes the connection from all indexes but that by our id, and its timer.
     pub(crate) fn unlink(&mut self, id: u32) {
         self.unlink_qpn(id);
         self.set_deadline(id, None);
@@ -183,14 +183,14 @@ impl Table {
         self.timers.first().map(|(deadline, _)| *deadline)
     }
 
-    /// A connection whose deadline has come; it has none any more then.
+    /// Takes a connection whose deadline has come, and clears the deadline.
     pub(crate) fn pop_due(&mut self, now: Duration) -> Option<u32> {
         let (_, id) = self.timers.first().copied().filter(|(deadline, _)| *deadline <= now)?;
         self.set_deadline(id, None);
         Some(id)
     }
 
-    fn count(&mut self, state: State, change: isize) {
+    fn count(&mut self, state: CmState, change: isize) {
         if state.is_half_open() {
             self.half_open = self.half_open.saturating_add_signed(change);
         }

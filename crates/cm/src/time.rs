@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// Shortest and longest time between two repetitions, whatever the peer's code says.
+/// Shortest and longest time between two repetitions, for any code of the peer.
 const ANSWER: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(20));
 /// Longest time that an MRA adds.
 const LONGEST_SERVICE: Duration = Duration::from_secs(120);
@@ -14,23 +14,23 @@ pub fn of_code(code: u8) -> Duration {
     Duration::from_nanos(4096 << (code & 0x1f))
 }
 
-/// How long a peer wants us to wait for its answer, within reason.
+/// The time that a peer takes for its answer, within limits.
 pub(crate) fn of_peer(code: u8) -> Duration {
     of_code(code).clamp(ANSWER.0, ANSWER.1)
 }
 
-/// How much longer a peer wants us to wait, within reason.
+/// The additional time that a peer asks for, within limits.
 pub(crate) fn of_peer_service(code: u8) -> Duration {
     of_code(code).min(LONGEST_SERVICE)
 }
 
-/// How long TIME-WAIT is: the acknowledge timeout of the path, within reason.
+/// The length of TIME-WAIT: the path's ACK timeout, within limits.
 pub(crate) fn time_wait(ack_timeout: u8) -> Duration {
     of_code(ack_timeout).clamp(ANSWER.0, LONGEST_TIME_WAIT)
 }
 
-/// The acknowledge timeout code of a path: twice the packet lifetime and the delay of the end that
-/// acknowledges, rounded as Linux does it, so that the sum of the powers is about right.
+/// The ACK timeout code of a path: twice the packet lifetime plus the ACK delay, rounded as in Linux. The
+/// sum of the powers is approximate.
 pub(crate) fn ack_timeout(ack_delay: u8, packet_lifetime: u8) -> u8 {
     let (ack_delay, round_trip) = (ack_delay.min(31), packet_lifetime.min(30) + 1);
     let code = if round_trip >= ack_delay {
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn acknowledge_timeouts_of_linux() {
+    fn ack_timeouts_of_linux() {
         for (delay, lifetime, code) in
             [(15, 18, 19), (15, 16, 17), (15, 15, 17), (15, 14, 16), (15, 13, 16), (15, 5, 15)]
         {

@@ -1,4 +1,4 @@
-//! Making a connection, and what goes wrong on the way.
+//! Making a connection, and its failures.
 
 mod support;
 
@@ -17,7 +17,7 @@ fn rejected(event: &Event) -> RejectReceived {
 }
 
 #[test]
-fn three_messages_and_what_they_say() {
+fn three_messages_make_a_connection() {
     let mut pair = Pair::default();
     let asked = ConnectRequest {
         qp_type: QpType::Uc,
@@ -152,7 +152,7 @@ fn the_client_may_reject_the_reply() {
 }
 
 #[test]
-fn nobody_answers_a_request() {
+fn an_unanswered_request_is_given_up() {
     let mut pair = Pair::default();
     let client = pair.ends[CLIENT].connect(pair.now, &ConnectRequest { max_retries: 3, ..request() }).expect("an id");
     for _ in 0..4 {
@@ -169,7 +169,7 @@ fn nobody_answers_a_request() {
 }
 
 #[test]
-fn nobody_confirms_a_reply() {
+fn an_unconfirmed_reply_is_given_up() {
     let mut pair = Pair::default();
     let (client, server) = pair.requested();
     pair.ends[SERVER].accept(pair.now, server, &reply()).expect("a request");
@@ -187,7 +187,7 @@ fn nobody_confirms_a_reply() {
 }
 
 #[test]
-fn whoever_delays_is_waited_for() {
+fn a_delayed_answer_is_waited_for() {
     let mut pair = Pair::default();
     let (client, server) = pair.requested();
     // 4.096 µs · 2^23 = 34 s.
@@ -247,7 +247,7 @@ fn data_may_come_before_the_rtu() {
 }
 
 #[test]
-fn both_ends_may_ask_each_other() {
+fn both_sides_may_request() {
     let mut pair = Pair::default();
     let a = pair.ends[CLIENT].connect(pair.now, &request()).expect("an id");
     let other = ConnectRequest { route: route(SERVER), qpn: Qpn::new(0x22), ..request() };
@@ -329,12 +329,12 @@ fn a_rejection_that_meets_the_rtu_ends_the_connection() {
 }
 
 #[test]
-fn a_reply_that_is_taken_back_is_taken_back_for_sure() {
+fn the_rejection_of_a_withdrawn_reply_is_repeated() {
     let mut pair = Pair::default();
     let (client, server) = pair.replied();
     pair.ends[CLIENT].confirm(pair.now, client, &[]).expect("a reply");
     pair.ends[SERVER].destroy(pair.now, server);
-    // REJ and RTU are both lost: the client believes that it is connected.
+    // REJ and RTU are both lost: the client takes the connection for established.
     pair.collect();
     pair.inbox = Default::default();
     assert!(pair.next_timer(SERVER));
@@ -345,7 +345,7 @@ fn a_reply_that_is_taken_back_is_taken_back_for_sure() {
 }
 
 #[test]
-fn a_confirmation_for_nobody_is_refused() {
+fn an_rtu_without_a_connection_is_refused() {
     let mut pair = Pair::default();
     let (client, _) = pair.replied();
     pair.ends[SERVER] = cm::Manager::new(cm::Config::new(2, 0xaaaa_0001, 55));
@@ -380,7 +380,7 @@ fn calls_in_the_wrong_state_change_nothing() {
 }
 
 #[test]
-fn private_data_that_is_too_long_is_an_error_not_cut() {
+fn too_long_private_data_is_an_error() {
     let mut pair = Pair::default();
     let now = pair.now;
     let long = [1; 256];
@@ -412,7 +412,7 @@ fn private_data_that_is_too_long_is_an_error_not_cut() {
 }
 
 #[test]
-fn a_flood_of_requests_fills_only_what_it_may() {
+fn half_open_connections_are_limited() {
     let mut pair = Pair::default();
     let config = cm::Config { half_open_limit: 3, ..cm::Config::new(2, 0xaaaa_0001, 1) };
     pair.ends[SERVER] = cm::Manager::new(config);

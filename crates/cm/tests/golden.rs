@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use cm::{
-    Config, ConnId, ConnectReply, ConnectRequest, Ece, Event, Manager, Output, Route, SidrReply, SidrRequest, ip,
+    Config, ConnId, ConnectReply, ConnectRequest, Ece, Event, Manager, ManagerOutput, Route, SidrReply, SidrRequest, ip,
 };
 use wire::mad::{self, Attribute, Message};
 use wire::{ICRC_LEN, frame};
@@ -14,7 +14,7 @@ use wire::{ICRC_LEN, frame};
 const NOW: Duration = Duration::ZERO;
 const CAPTURES: [&str; 6] = ["rping", "rping_v6", "ucmatose", "udaddy", "rstream", "send_bw_cm"];
 
-/// A MAD and who sent it.
+/// A MAD and its sender.
 struct Captured {
     source: IpAddr,
     mad: [u8; 256],
@@ -58,7 +58,7 @@ fn conversations(name: &str) -> BTreeMap<u32, Vec<Captured>> {
     all
 }
 
-/// What of a MAD is the same in every exchange: all but transaction and communication ids.
+/// A MAD without transaction and communication ids: the same in every exchange.
 fn without_ids(mad: &[u8; 256]) -> [u8; 256] {
     let mut mad = *mad;
     let requests = [Attribute::SIDR_REQ, Attribute::SIDR_REP, Attribute::REQ].map(Ok);
@@ -77,7 +77,7 @@ fn trimmed(private_data: &[u8]) -> &[u8] {
     &private_data[..len]
 }
 
-/// Two managers that speak like the captured machines.
+/// Two managers in the place of the captured machines.
 struct Ends {
     managers: BTreeMap<IpAddr, Manager>,
     ids: BTreeMap<IpAddr, ConnId>,
@@ -93,9 +93,9 @@ impl Ends {
         self.managers.get_mut(&ip).expect("a manager")
     }
 
-    /// What an end sends next equals the captured MAD, and is handed to the other end.
+    /// Checks that an end's next MAD equals the captured one, and passes it to the other end.
     fn compare(&mut self, name: &str, captured: &Captured) {
-        let Some(Output::Send { route: way, mad }) = self.at(captured.source).poll() else {
+        let Some(ManagerOutput::Send { route: way, mad }) = self.at(captured.source).poll() else {
             panic!("{name}: nothing is sent")
         };
         let what = mad::attribute(&captured.mad);
@@ -104,14 +104,14 @@ impl Ends {
         assert!(differences.is_empty(), "{name}: {what:x?} differs at {differences:?}");
         self.at(way.remote).receive(NOW, &route(way.remote, way.local), &mad);
         while let Some(output) = self.at(way.remote).poll() {
-            let Output::Event { id, event } = output else { panic!("{name}: an answer by itself") };
+            let ManagerOutput::Event { id, event } = output else { panic!("{name}: an answer by itself") };
             if matches!(event, Event::Request(_) | Event::SidrRequest(_)) {
                 self.ids.insert(way.remote, id);
             }
         }
     }
 
-    /// Does what made the captured end send its message, with only that chosen which its program chose.
+    /// Makes the call that made the captured end send its message, with the choices of its program.
     fn act(&mut self, captured: &Captured, peer: IpAddr) {
         let source = captured.source;
         let id = self.ids.get(&source).copied().unwrap_or(ConnId(0));
@@ -217,9 +217,9 @@ fn the_ip_header_of_requests() {
                 Message::SidrReq(req) => (req.service_id, req.private_data.to_vec()),
                 other => panic!("{name} begins with {other:?}"),
             };
-            let header = ip::Header::of_private_data(&private_data).expect("the header");
+            let header = ip::IpCmHeader::of_private_data(&private_data).expect("the header");
             assert_eq!(header.source, conversation[0].source, "{name}");
-            assert_eq!(header.encode(), private_data[..ip::Header::LEN], "{name}");
+            assert_eq!(header.encode(), private_data[..ip::IpCmHeader::LEN], "{name}");
             let (space, port) = ip::space_and_port(service_id).expect("an IP service");
             assert_eq!(space, if name == "udaddy" { ip::SPACE_UDP } else { ip::SPACE_TCP });
             assert_eq!(ip::service_id(space, port), service_id);

@@ -1,11 +1,11 @@
-//! Whatever arrives, and whatever the caller does: no panic, no event for nobody, nothing kept for ever.
+//! Any messages and any calls cause no panic, no event of an unknown id, and no memory that stays for ever.
 
 mod support;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use cm::{Config, ConnId, Event, Manager, Output};
+use cm::{Config, ConnId, Event, Manager, ManagerOutput};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::{SERVER, reply, request, route, sidr_reply, sidr_request};
@@ -14,7 +14,7 @@ use wire::mad::{self, Attribute};
 /// A step of the outside world.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Bytes that may be a message, with its ids replaced by known ones if so wanted.
+    /// Bytes that may be a message, with known ids if wanted.
     Mad { bytes: Vec<u8>, attribute: u16, ids: (Option<usize>, Option<usize>), stranger: bool },
     /// A call for the n-th id.
     Call { which: u8, id: usize },
@@ -38,7 +38,7 @@ struct World {
     manager: Manager,
     now: Duration,
     held: Vec<ConnId>,
-    /// Ids of the peers that messages spoke of.
+    /// Communication ids of peers in messages so far.
     remote: Vec<u32>,
     sent: usize,
 }
@@ -89,12 +89,12 @@ impl World {
     fn check(&mut self) {
         while let Some(output) = self.manager.poll() {
             match output {
-                Output::Event { id, event: Event::Request(_) | Event::SidrRequest(_) } => {
+                ManagerOutput::Event { id, event: Event::Request(_) | Event::SidrRequest(_) } => {
                     assert!(!self.held.contains(&id), "a new id");
                     self.held.push(id);
                 }
-                Output::Event { id, event } => assert!(self.held.contains(&id), "{event:?} for nobody"),
-                Output::Send { mad, .. } => {
+                ManagerOutput::Event { id, event } => assert!(self.held.contains(&id), "{event:?} for nobody"),
+                ManagerOutput::Send { mad, .. } => {
                     self.sent += 1;
                     assert!(mad::decode(&mad).is_ok());
                 }
@@ -148,7 +148,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn nothing_breaks(steps in vec(step(), 1..60)) {
+    fn any_steps_are_survived(steps in vec(step(), 1..60)) {
         let config = Config { half_open_limit: 8, ..Config::new(1, 7, 1) };
         let start = Duration::from_secs(1);
         let (held, remote) = (Vec::new(), vec![7]);

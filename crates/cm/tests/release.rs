@@ -1,4 +1,4 @@
-//! The end of a connection, in every state, asked for by either end or both.
+//! The end of a connection in every state, by either side or both.
 
 mod support;
 
@@ -10,7 +10,7 @@ use wire::Qpn;
 use wire::mad::{Attribute, Drep, Message, Rejected, reason};
 
 #[test]
-fn one_end_asks_and_the_other_agrees() {
+fn one_side_disconnects_and_the_other_agrees() {
     for first in [CLIENT, SERVER] {
         let mut pair = Pair::default();
         let (client, server) = pair.connected();
@@ -35,7 +35,7 @@ fn one_end_asks_and_the_other_agrees() {
 }
 
 #[test]
-fn both_ends_ask_at_once() {
+fn both_sides_disconnect_together() {
     let mut pair = Pair::default();
     let (client, server) = pair.connected();
     pair.ends[CLIENT].disconnect(pair.now, client, &[]).expect("established");
@@ -69,7 +69,7 @@ fn a_lost_dreq_or_drep_is_sent_again() {
 }
 
 #[test]
-fn nobody_answers_a_dreq() {
+fn an_unanswered_dreq_is_given_up() {
     let mut pair = Pair::default();
     let (client, server) = pair.connected();
     pair.ends[CLIENT].disconnect(pair.now, client, &[]).expect("established");
@@ -170,7 +170,7 @@ fn time_wait_keeps_the_id_but_not_the_peers_queue_pair() {
     pair.finish(again);
 }
 
-/// The messages that an end sends when its owner leaves, and the same from its closing_mad.
+/// The message that an end sends when its owner destroys the id. It equals the closing message.
 fn leaves(mut pair: Pair, end: usize, id: cm::ConnId) -> Option<Message> {
     let closing_mad = pair.ends[end].closing_mad(id);
     let other = |end: usize| 1 - end;
@@ -194,7 +194,7 @@ fn leaves(mut pair: Pair, end: usize, id: cm::ConnId) -> Option<Message> {
 }
 
 #[test]
-fn leaving_tells_the_peer_what_it_waits_for() {
+fn destroying_an_id_ends_the_wait_of_the_peer() {
     let is_rej = |message: Option<Message>, expected: u16, about: Rejected| {
         assert!(
             matches!(message, Some(Message::Rej(rej)) if rej.reason == expected && rej.rejected == about),
@@ -235,8 +235,8 @@ fn leaving_tells_the_peer_what_it_waits_for() {
 }
 
 #[test]
-fn a_client_that_leaves_ends_the_request_at_the_server() {
-    // The server never learned the client's mind: it finds the request by the client's GUID and id.
+fn a_destroyed_request_ends_at_the_server() {
+    // The client does not know the server's id: the server finds the request by the client's GUID and id.
     for accepted in [false, true] {
         let mut pair = Pair::default();
         let (client, server) = pair.requested();
@@ -254,7 +254,7 @@ fn a_client_that_leaves_ends_the_request_at_the_server() {
 }
 
 #[test]
-fn an_end_that_knows_nothing_refuses_what_it_can() {
+fn messages_without_a_connection_are_refused() {
     let mut pair = Pair::default();
     let (client, server) = pair.requested();
     pair.ends[CLIENT] = Manager::new(cm::Config::new(1, 0xaaaa_0000, 1234));
@@ -315,7 +315,7 @@ fn an_alternate_path_is_not_loaded() {
 }
 
 #[test]
-fn a_drep_that_nobody_asked_for() {
+fn an_unexpected_drep_is_counted() {
     let mut pair = Pair::default();
     let (client, server) = pair.connected();
     let drep = Drep { local_id: client.0, remote_id: server.0, private_data: [0; 224] };

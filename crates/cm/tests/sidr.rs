@@ -1,4 +1,4 @@
-//! Datagrams: who serves a service id.
+//! Datagrams: the queue pair of a service id.
 
 mod support;
 
@@ -49,7 +49,7 @@ fn a_lost_answer_is_repeated_and_the_request_is_one() {
 }
 
 #[test]
-fn nobody_answers() {
+fn an_unanswered_request_is_given_up() {
     let mut pair = Pair::default();
     let asked = SidrRequest { max_retries: 2, ..sidr_request() };
     let client = pair.ends[CLIENT].sidr_request(pair.now, &asked).expect("an id");
@@ -65,7 +65,7 @@ fn nobody_answers() {
 
 #[test]
 fn refusals() {
-    // By one who does not want to, and by nobody at all.
+    // By a listener that refuses, and without a listener.
     let mut pair = Pair::default();
     let (client, server) = asked(&mut pair);
     assert!(pair.ends[SERVER].closing_mad(server).is_some());
@@ -85,7 +85,7 @@ fn refusals() {
 }
 
 #[test]
-fn what_does_not_fit_is_an_error() {
+fn too_long_data_is_an_error() {
     let mut pair = Pair::default();
     let long = [0; 256];
     let request = SidrRequest { private_data: &long[..217], ..sidr_request() };

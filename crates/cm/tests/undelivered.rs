@@ -1,4 +1,4 @@
-//! What the network brings back.
+//! Messages that the network could not deliver.
 
 mod support;
 
@@ -7,7 +7,7 @@ use support::{CLIENT, Pair, SERVER, request, sidr_request};
 use wire::mad::Attribute;
 
 #[test]
-fn a_first_message_that_comes_back_ends_the_wait() {
+fn an_undelivered_first_message_ends_the_wait() {
     let mut pair = Pair::default();
     let client = pair.ends[CLIENT].connect(pair.now, &request()).expect("a free id");
     pair.collect();
@@ -26,7 +26,7 @@ fn a_first_message_that_comes_back_ends_the_wait() {
 }
 
 #[test]
-fn what_was_not_sent_cannot_come_back() {
+fn unsent_messages_are_not_believed() {
     let mut pair = Pair::default();
     pair.ends[CLIENT].connect(pair.now, &request()).expect("a free id");
     pair.collect();
@@ -38,7 +38,7 @@ fn what_was_not_sent_cannot_come_back() {
 }
 
 #[test]
-fn later_messages_are_repeated_whatever_comes_back() {
+fn later_messages_are_repeated_nevertheless() {
     let mut pair = Pair::default();
     let (_, server) = pair.requested();
     pair.ends[SERVER].accept(pair.now, server, &support::reply()).expect("a request");

@@ -42,7 +42,7 @@ use crate::event::{ConnParam, EventDetails, EventKind, Param};
 use crate::injected_faults::InjectedFaults;
 use closing::{ClosingTracker, mad_packet};
 use id_table::IdTable;
-use passive::{Refusal, RequestedId};
+use passive::{RequestRefusal, RequestedId};
 
 /// The status of an event about a peer that has not answered in time.
 const TIMED_OUT: i32 = -libc::ETIMEDOUT;
@@ -301,8 +301,8 @@ impl Connections {
     pub(crate) fn settle(&mut self) {
         while let Some(output) = self.cm.poll() {
             match output {
-                cm::Output::Send { route, mad } => self.send(&route, &mad),
-                cm::Output::Event { id, event } => self.on_cm_event(id, &event),
+                cm::ManagerOutput::Send { route, mad } => self.send(&route, &mad),
+                cm::ManagerOutput::Event { id, event } => self.on_cm_event(id, &event),
             }
         }
         self.closing.update(&self.cm, &mut self.session);
@@ -384,7 +384,7 @@ impl Connections {
         self.notices.push_back(Notice { owner: listener, new_id: Some(key), event });
     }
 
-    fn refuse(&mut self, conn: ConnId, Refusal(reason): Refusal, is_datagram: bool) {
+    fn refuse(&mut self, conn: ConnId, RequestRefusal(reason): RequestRefusal, is_datagram: bool) {
         let now = self.now();
         // The request may be gone already.
         let _ = match is_datagram {

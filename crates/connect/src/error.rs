@@ -1,16 +1,16 @@
-//! Why a call was refused.
+//! The error of a call on an id.
 
 use std::io;
 
-/// Why a call on an id was refused. Nothing has changed then, unless it says otherwise.
+/// The reason why a call on an id was refused. The id has not changed, unless the call's documentation says otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The id is not in a state for this: not bound, not resolved, connected already.
     #[error("the id cannot do that now: {0}")]
     State(&'static str),
-    /// The connection stands already.
-    #[error("the connection stands already")]
+    /// The connection is established already.
+    #[error("the connection is established already")]
     Connected,
     /// An argument makes no sense.
     #[error("{0}")]
@@ -18,10 +18,10 @@ pub enum Error {
     /// The port is in use.
     #[error("the port is in use")]
     InUse,
-    /// The address is none of this host's, or none that a device has.
+    /// No device of this host has the address.
     #[error("no device of this host has the address {0}")]
     NotAvailable(std::net::IpAddr),
-    /// There is no way to the destination.
+    /// There is no route to the destination.
     #[error("there is no route to {0}")]
     Unreachable(std::net::IpAddr),
     /// More private data than the message holds.
@@ -40,7 +40,7 @@ pub enum Error {
     Hub(#[from] hub::client::AttachError),
     /// The hub refused a port.
     #[error(transparent)]
-    Bind(hub::client::manager::BindError),
+    Bind(hub::client::manager::PortBindError),
     /// The connection manager refused.
     #[error(transparent)]
     Cm(#[from] cm::Error),
@@ -66,8 +66,8 @@ impl Error {
     }
 }
 
-impl From<hub::client::manager::BindError> for Error {
-    fn from(error: hub::client::manager::BindError) -> Error {
+impl From<hub::client::manager::PortBindError> for Error {
+    fn from(error: hub::client::manager::PortBindError) -> Error {
         match error.errno() {
             libc::EADDRINUSE => Error::InUse,
             _ => Error::Bind(error),

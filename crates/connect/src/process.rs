@@ -30,7 +30,7 @@ const LOCK_WAIT: Duration = Duration::from_secs(1);
 static PROCESS: Mutex<Option<Weak<ProcessGuard>>> = Mutex::new(None);
 
 /// Everything that the ids of a process share.
-pub(crate) struct Process {
+pub(crate) struct ProcessInstance {
     /// The process that made it, or the child that has taken it over.
     pid: AtomicU32,
     state: Mutex<ProcessState>,
@@ -136,18 +136,18 @@ pub struct SessionHold(#[allow(dead_code, reason = "it only keeps the session")]
 
 #[derive(Debug)]
 struct ProcessGuard {
-    process: Arc<Process>,
+    process: Arc<ProcessInstance>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl fmt::Debug for Process {
+impl fmt::Debug for ProcessInstance {
     /// Without the state: every id prints it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Process").field("pid", &self.pid.load(SeqCst)).finish_non_exhaustive()
+        f.debug_struct("ProcessInstance").field("pid", &self.pid.load(SeqCst)).finish_non_exhaustive()
     }
 }
 
-impl Process {
+impl ProcessInstance {
     fn is_ours(&self) -> bool {
         self.pid.load(SeqCst) == std::process::id()
     }
@@ -295,9 +295,9 @@ impl ProcessRef {
 }
 
 impl Deref for ProcessRef {
-    type Target = Process;
+    type Target = ProcessInstance;
 
-    fn deref(&self) -> &Process {
+    fn deref(&self) -> &ProcessInstance {
         &self.0.process
     }
 }
@@ -334,7 +334,7 @@ fn start() -> Result<ProcessRef, Error> {
     let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(std::io::Error::from)?;
     let wake = guest::high(wake);
     let connections = Connections::new(session, faults, Instant::now());
-    let process = Arc::new(Process {
+    let process = Arc::new(ProcessInstance {
         pid: AtomicU32::new(std::process::id()),
         state: Mutex::new(ProcessState { connections, owners: HashMap::new(), garbage: Vec::new() }),
         dropped: Mutex::default(),
@@ -349,12 +349,12 @@ fn start() -> Result<ProcessRef, Error> {
     Ok(ProcessRef(guard))
 }
 
-fn spawn(process: Arc<Process>, session: OwnedFd) -> std::io::Result<JoinHandle<()>> {
+fn spawn(process: Arc<ProcessInstance>, session: OwnedFd) -> std::io::Result<JoinHandle<()>> {
     guest::spawn("longarm-cm", move || serve(&process, &session))
 }
 
 /// The thread.
-fn serve(process: &Process, session: &OwnedFd) {
+fn serve(process: &ProcessInstance, session: &OwnedFd) {
     while !process.stop.load(SeqCst) {
         let timeout = process.round().map(|wait| {
             // A little late rather than a little early.

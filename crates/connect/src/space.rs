@@ -2,8 +2,8 @@
 
 use transport::QpType;
 
-/// A space of port numbers, and with it the kind of service; `enum rdma_port_space`. None of them
-/// is TCP's or UDP's own: the same number may be in use there.
+/// A space of port numbers, and with it the kind of service; `enum rdma_port_space`. The ports are
+/// independent of those of TCP and UDP.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u16)]
 pub enum PortSpace {
@@ -25,7 +25,7 @@ impl PortSpace {
             .find(|space| *space as u32 == number)
     }
 
-    /// The transport service that an id of this space has when nobody says otherwise.
+    /// The default transport service of an id of this space.
     pub fn qp_type(self) -> QpType {
         match self {
             PortSpace::Tcp | PortSpace::Ib => QpType::Rc,

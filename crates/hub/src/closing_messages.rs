@@ -1,7 +1,7 @@
 //! The closing messages of one process: a DREQ or REJ for each connection, which the hub sends to the
 //! peer when the process dies.
 
-use crate::mad::{ClosingMessage, Frame};
+use crate::mad::{ClosingMessage, HubFrame};
 use std::collections::BTreeMap;
 
 /// Most closing messages of one process.
@@ -44,8 +44,8 @@ impl ClosingMessages {
     /// The frame that gives the hub the current message of a key, or withdraws it.
     pub(crate) fn frame(&self, key: u32) -> Vec<u8> {
         match self.by_key.get(&key) {
-            Some(message) => Frame::SetClosingMessage(key, message.clone()).encode(),
-            None => Frame::ClearClosingMessage(key).encode(),
+            Some(message) => HubFrame::SetClosingMessage(key, message.clone()).encode(),
+            None => HubFrame::ClearClosingMessage(key).encode(),
         }
     }
 }

@@ -22,7 +22,7 @@ mod mapping;
 mod tests;
 mod text;
 
-use mapping::Mapping;
+use mapping::PageMapping;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::process::{Resource, getrlimit};
 use std::io;
@@ -51,7 +51,7 @@ const CELL_ALIGN: usize = 64;
 pub struct CounterPage {
     /// `None` if a limit forbids a file of that size: then only this process sees the page.
     memfd: Option<OwnedFd>,
-    mapping: Mapping,
+    mapping: PageMapping,
     cells_at: usize,
     cells: usize,
 }
@@ -80,7 +80,8 @@ impl CounterPage {
             }
             Err(error) => return Err(PageError::System(error)),
         };
-        let mapping = Mapping::new(memfd.as_ref().map(|memfd| memfd.as_fd()), len_bytes).map_err(PageError::System)?;
+        let mapping =
+            PageMapping::new(memfd.as_ref().map(|memfd| memfd.as_fd()), len_bytes).map_err(PageError::System)?;
         Ok(CounterPage { memfd, mapping, cells_at, cells: names.len() })
     }
 
@@ -212,10 +213,10 @@ fn header(names: &[&str]) -> Result<Vec<u8>, PageError> {
     Ok(header)
 }
 
-/// A memfd that starts with `header`, has exactly `len_bytes`, and keeps that size for good.
+/// A memfd with `header` at its start, sealed at a size of `len_bytes`.
 fn sealed_memfd(header: &[u8], len_bytes: usize) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // Beyond the limit the kernel would not only refuse but send SIGXFSZ.
+    // Beyond the limit the kernel would refuse and also send SIGXFSZ.
     if getrlimit(Resource::Fsize).current.is_some_and(|most_bytes| most_bytes < len_bytes as u64) {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
@@ -230,8 +231,8 @@ fn sealed_memfd(header: &[u8], len_bytes: usize) -> io::Result<OwnedFd> {
     Ok(memfd)
 }
 
-/// All bytes of somebody else's memfd. Asking for the seals comes first: only memory-backed
-/// files have any, so nothing that could block or call back is read.
+/// All bytes of another process's memfd. The check of the seals comes first: only memory-backed
+/// files have seals, so reading cannot block or call that process.
 fn copy_of_page(memfd: BorrowedFd<'_>) -> Result<Vec<u8>, PageError> {
     let malformed = |what| PageError::Malformed { what };
     let seals = rustix::fs::fcntl_get_seals(memfd).map_err(|_| malformed("it is no memfd"))?;
@@ -260,7 +261,7 @@ fn u32_at(page: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u32::from_ne_bytes(bytes.try_into().ok()?)).ok()
 }
 
-/// A name as it may be shown on a terminal.
+/// A name that is safe to show on a terminal.
 fn printable(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

@@ -57,7 +57,7 @@ pub use error::HubError;
 pub(crate) use options::READY;
 pub use options::{Announce, DEFAULT_IDLE_TIMEOUT, DaemonOptions};
 
-use crate::rendezvous::{Lock, Rendezvous};
+use crate::rendezvous::{HubLock, Rendezvous};
 use crate::sys;
 use rustix::process::{Resource, Rlimit};
 use server::Server;
@@ -85,7 +85,7 @@ pub fn run(options: &DaemonOptions) -> Result<(), HubError> {
 
 /// Takes the lock; `None` if another hub holds it and can be reached. Waits while another hub
 /// starts or exits.
-fn lock_unless_served(rendezvous: &Rendezvous) -> Result<Option<Lock>, HubError> {
+fn lock_unless_served(rendezvous: &Rendezvous) -> Result<Option<HubLock>, HubError> {
     const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
     let began = Instant::now();
     loop {
@@ -102,7 +102,7 @@ fn lock_unless_served(rendezvous: &Rendezvous) -> Result<Option<Lock>, HubError>
     }
 }
 
-fn serve(rendezvous: Rendezvous, lock: Lock, options: &DaemonOptions) -> Result<(), HubError> {
+fn serve(rendezvous: Rendezvous, lock: HubLock, options: &DaemonOptions) -> Result<(), HubError> {
     let (uid, namespace) = (rustix::process::geteuid().as_raw(), rendezvous.namespace());
     let path = rendezvous.socket_path();
     let mut server = Server::new(rendezvous, lock, options)?;

@@ -1,16 +1,16 @@
 //! The hub inside every program that links this crate.
 //!
 //! A program that uses the Rust crate is often the only file of Longarm on a machine. So each
-//! such program can be the hub, too: a function that the loader runs before `main` looks for
-//! an environment variable ([`BECOME_HUB_VARIABLE`]); if it is there, the process runs the
-//! hub and ends, and `main` never begins. To start a hub, a client executes its own program
-//! once more with that variable (`own_program`). Where this crate is in a shared library, which
-//! programs in C load at run time, the loader is told to load it before `main` as well.
+//! such program can be the hub, too. The loader runs a function before `main`, which reads
+//! an environment variable ([`BECOME_HUB_VARIABLE`]). If it is set, the process runs the
+//! hub and ends, and `main` never starts. To start a hub, a client executes its own program
+//! with that variable (`own_program`). If this crate is in a shared library, which
+//! programs in C load at run time, `LD_PRELOAD` makes the loader load it before `main`.
 //!
-//! The program's own copy is preferred to an installed `longarm` command: it is always there,
-//! and always speaks the client's version of the protocol.
+//! The program's own copy is preferred to an installed `longarm` command: it always exists,
+//! and always has the client's version of the protocol.
 //!
-//! The variable is ignored in programs which run with more rights than their caller, since
+//! Programs with more rights than their caller ignore the variable, since
 //! the environment is the caller's.
 //!
 //! What this module does not do: it starts nothing; that is `launch`.
@@ -30,18 +30,16 @@ pub const BECOME_HUB_VARIABLE: &str = "LONGARM_BECOME_HUB";
 const IDLE_TIMEOUT: &str = "idle_timeout_ms=";
 const NEVER: &str = "never";
 
-/// What to execute with the variable so that it becomes the hub.
+/// A program that becomes the hub if it is executed with the variable.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OwnProgram {
     pub(crate) path: PathBuf,
-    /// The library that the loader has to put before the program, because the code that looks
-    /// for the variable is in it.
+    /// The library with the code that reads the variable, which the loader must load before the program's `main`.
     pub(crate) preload: Option<PathBuf>,
 }
 
-/// This program once more, if the code that looks for the variable will run before `main` for
-/// certain: because it is in the executable itself, or because it is in a shared library and
-/// the executable has a loader that can be told to load it (`LD_PRELOAD`).
+/// This program, if the code that reads the variable is certain to run before `main`. That code must be in
+/// the executable, or in a shared library that the executable's loader can load first (`LD_PRELOAD`).
 pub(crate) fn own_program() -> Option<OwnProgram> {
     let path = PathBuf::from("/proc/self/exe");
     if !path.exists() {
@@ -71,17 +69,17 @@ fn parse(value: &str) -> Option<DaemonOptions> {
     Some(DaemonOptions { idle_timeout, announce: Announce::ToLauncher, ..DaemonOptions::default() })
 }
 
-/// What the hook runs: the hub if the variable asks for it. Returns the exit code then.
+/// Runs the hub if the variable asks for it. Returns the exit code then.
 fn become_hub_if_asked() -> Option<i32> {
     let value = environment::var_os(BECOME_HUB_VARIABLE)?;
-    // In lists of processes; without it the hub would be called `exe`.
+    // For lists of processes: without it the name would be `exe`.
     let _ = rustix::thread::set_name(c"longarm-hub");
     let result = match value.to_str().and_then(parse) {
         Some(options) => daemon::run(&options).map_err(|error| error.to_string()),
         None => Err(format!("{BECOME_HUB_VARIABLE}={} is not understood", value.display())),
     };
     let Err(reason) = result else { return Some(0) };
-    // Where there is nobody to hear it, there is nothing else to do.
+    // If no process reads it, the reason is lost.
     let _ = writeln!(io::stderr(), "{reason}");
     Some(1)
 }

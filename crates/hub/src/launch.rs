@@ -1,17 +1,16 @@
 //! Starting a hub.
 //!
-//! The hub is a process of its own: in a session of its own, a child of `init` and not of the
-//! application, with none of the application's descriptors, signal settings, scheduling or
-//! working directory. The application's `wait` and its `SIGCHLD` handler never hear of it.
+//! The hub is a process in a session of its own, and a child of `init`, not of the
+//! application. It has none of the application's descriptors, signal settings, scheduling or
+//! working directory. The application's `wait` and its `SIGCHLD` handler never report it.
 //!
-//! The hub's standard error is a pipe to the application until it is ready. So the reason for
-//! a failure reaches the application, whoever found it: the hub, the loader, or a program
-//! that is no hub at all.
+//! The hub's standard error is a pipe to the application until it is ready. So the application gets the reason for
+//! a failure from the hub, from the loader, or from a program that is not a hub.
 //!
-//! The program is, in this order: `$LONGARM_HUB`, for those who want a particular one; the
-//! application itself, if need be with the shared library that this code is in loaded before
+//! The program is, in this order: `$LONGARM_HUB`; the
+//! application itself, if necessary with this code's shared library loaded before
 //! it (see [`embedded`](crate::embedded)); `longarm` beside the application;
-//! `longarm` in `$PATH`. All of them are told by [`BECOME_HUB_VARIABLE`] to be the hub.
+//! `longarm` in `$PATH`. [`BECOME_HUB_VARIABLE`] tells the program to be the hub.
 //!
 //! A program with more rights than its caller (set-user-ID) starts only itself, with the ids of its effective user and
 //! without its caller's environment. With file capabilities it starts no hub: the kernel would give the hub the
@@ -37,17 +36,17 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::time::Duration;
 
-/// Names the program that is to be the hub.
+/// The environment variable that names the program to run as the hub.
 pub const HUB_VARIABLE: &str = "LONGARM_HUB";
 
-/// The hub's arguments: its name in the list of processes, and what a `longarm` that does not
-/// look for the variable would understand, too.
+/// The hub's arguments: its name in the list of processes, and the command for a `longarm` that does not
+/// read the variable.
 const ARGUMENTS: [&CStr; 2] = [c"longarm-hub", c"hub"];
 
-/// What the loader loads before a program. The application's own is not the hub's affair.
+/// The loader's list of libraries to load first. The application's own list is not for the hub.
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 
-/// Longest report of a failure that is kept.
+/// Longest report of a failure; the rest is dropped.
 const MAX_REPORT_BYTES: usize = 4 << 10;
 
 /// A hub that is being started.
@@ -58,14 +57,14 @@ pub(crate) struct Launch {
     report: Vec<u8>,
 }
 
-/// How far a [`Launch`] is.
+/// The progress of a [`Launch`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// Not yet.
+pub(crate) enum LaunchProgress {
+    /// The hub is not ready yet.
     Pending,
-    /// A hub can be reached.
+    /// Clients can reach the hub.
     Ready,
-    /// It ended; this is what it said.
+    /// It ended, with this report.
     Failed(String),
 }
 
@@ -100,19 +99,19 @@ impl Launch {
         self.pipe.as_fd()
     }
 
-    /// Reads what the hub said so far; does not wait.
-    pub(crate) fn progress(&mut self) -> Progress {
+    /// Reads the hub's output so far, without waiting.
+    pub(crate) fn progress(&mut self) -> LaunchProgress {
         let mut chunk = [0; 512];
         loop {
             match rustix::io::read(&self.pipe, &mut chunk) {
-                Ok(0) => return Progress::Failed(self.reason()),
+                Ok(0) => return LaunchProgress::Failed(self.reason()),
                 Ok(len) => self.keep(&chunk[..len]),
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Progress::Pending,
-                Err(error) => return Progress::Failed(error.to_string()),
+                Err(Errno::AGAIN) => return LaunchProgress::Pending,
+                Err(error) => return LaunchProgress::Failed(error.to_string()),
             }
             if self.says_ready() {
-                return Progress::Ready;
+                return LaunchProgress::Ready;
             }
         }
     }
@@ -122,7 +121,7 @@ impl Launch {
         self.report.extend_from_slice(&chunk[..chunk.len().min(room)]);
     }
 
-    /// Whether a line of the report says so. (The loader or others may have said something
+    /// Whether a line of the report says so. (The loader and others may have written lines
     /// before.)
     fn says_ready(&self) -> bool {
         self.report.split_inclusive(|byte| *byte == b'\n').any(|line| line == READY.as_bytes())
@@ -131,7 +130,7 @@ impl Launch {
     fn reason(&self) -> String {
         let text = String::from_utf8_lossy(&self.report);
         match text.trim() {
-            "" => "it ended without a word".into(),
+            "" => "it ended without a message".into(),
             text => text.to_owned(),
         }
     }
@@ -144,7 +143,7 @@ fn candidates() -> Vec<OwnProgram> {
         return vec![alone(program.into())];
     }
     if !environment::is_trusted() {
-        // A hard link puts the program into a directory of its caller's.
+        // By a hard link its caller can put the program into any directory.
         return embedded::own_program().into_iter().collect();
     }
     let beside = env::current_exe().ok().and_then(|path| Some(path.parent()?.join("longarm")));
@@ -154,7 +153,7 @@ fn candidates() -> Vec<OwnProgram> {
     embedded::own_program().into_iter().chain(installed).collect()
 }
 
-/// This process's environment, if it may be obeyed, with what tells the program to be the hub.
+/// The hub's environment: this process's, if that can be trusted, and the variables for the hub.
 fn variables(runtime_dir: &Path, idle_timeout: Option<Duration>) -> Vec<CString> {
     let ours = [BECOME_HUB_VARIABLE, RUNTIME_DIR_VARIABLE, PRELOAD_VARIABLE];
     let inherited = environment::all().into_iter().filter(|(name, _)| !ours.iter().any(|own| *own == name));
@@ -165,7 +164,7 @@ fn variables(runtime_dir: &Path, idle_timeout: Option<Duration>) -> Vec<CString>
     inherited.chain(own).filter_map(|(name, value)| variable(name, &value)).collect()
 }
 
-/// Variables that tell the loader to load a library before the program, and AddressSanitizer to let it.
+/// Variables that make the loader load a library before the program, and AddressSanitizer permit it.
 fn preloading(library: &Path) -> impl Iterator<Item = CString> {
     let mut all = vec![variable(PRELOAD_VARIABLE.into(), library.as_os_str())];
     if sanitizer::is_present() {

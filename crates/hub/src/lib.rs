@@ -69,7 +69,7 @@ pub mod testing;
 
 pub use counters::{CounterPage, Snapshot};
 pub use launch::HUB_VARIABLE;
-pub use mad::{MAD_BYTES, MadPacket};
+pub use mad::{AddressedMad, MAD_BYTES};
 pub use record::{DeviceRecord, Guid, preferred};
 pub use rendezvous::{RUNTIME_DIR_VARIABLE, RendezvousError};
 pub use status::Status;

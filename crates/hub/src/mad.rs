@@ -20,7 +20,7 @@ pub const MAD_BYTES: usize = 256;
 
 /// A management datagram of QP1 with the addresses of its packet.
 #[derive(Clone, PartialEq, Eq)]
-pub struct MadPacket {
+pub struct AddressedMad {
     /// The address of this host: the source or the destination.
     pub local: IpAddr,
     /// The peer's address.
@@ -34,9 +34,9 @@ pub struct MadPacket {
     pub mad: [u8; MAD_BYTES],
 }
 
-impl fmt::Debug for MadPacket {
+impl fmt::Debug for AddressedMad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MadPacket")
+        f.debug_struct("AddressedMad")
             .field("local", &self.local)
             .field("remote", &self.remote)
             .field("interface", &self.interface)
@@ -50,22 +50,22 @@ impl fmt::Debug for MadPacket {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClosingMessage {
     /// The message.
-    pub(crate) packet: MadPacket,
+    pub(crate) packet: AddressedMad,
     /// Whether the hub repeats it until the peer answers.
     pub(crate) until_answered: bool,
 }
 
 /// A binary message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
+pub(crate) enum HubFrame {
     /// A MAD to send, or one that arrived.
-    Mad(MadPacket),
+    Mad(AddressedMad),
     /// Send this when the client is gone. Replaces an earlier one with this key.
     SetClosingMessage(u32, ClosingMessage),
     /// Withdraws the closing message with this key.
     ClearClosingMessage(u32),
     /// A MAD that the network could not deliver, and the errno that tells why.
-    Undelivered(u32, MadPacket),
+    Undelivered(u32, AddressedMad),
 }
 
 const MAD: u8 = 1;
@@ -77,7 +77,7 @@ const UNTIL_ANSWERED: u8 = 1;
 const SHORT_BYTES: usize = 8;
 const LONG_BYTES: usize = 44 + MAD_BYTES;
 
-impl Frame {
+impl HubFrame {
     /// Whether a message is a frame, not text.
     pub(crate) fn is_frame(bytes: &[u8]) -> bool {
         matches!(bytes.first(), Some(&(MAD | SET_CLOSING_MESSAGE | CLEAR_CLOSING_MESSAGE | UNDELIVERED)))
@@ -86,29 +86,32 @@ impl Frame {
     /// The frame's bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
-            Frame::Mad(packet) => long(MAD, 0, 0, packet),
-            Frame::SetClosingMessage(key, message) => {
+            HubFrame::Mad(packet) => long(MAD, 0, 0, packet),
+            HubFrame::SetClosingMessage(key, message) => {
                 let flags = if message.until_answered { UNTIL_ANSWERED } else { 0 };
                 long(SET_CLOSING_MESSAGE, flags, *key, &message.packet)
             }
-            Frame::Undelivered(errno, packet) => long(UNDELIVERED, 0, *errno, packet),
-            Frame::ClearClosingMessage(key) => head(CLEAR_CLOSING_MESSAGE, 0, 0, *key).to_vec(),
+            HubFrame::Undelivered(errno, packet) => long(UNDELIVERED, 0, *errno, packet),
+            HubFrame::ClearClosingMessage(key) => head(CLEAR_CLOSING_MESSAGE, 0, 0, *key).to_vec(),
         }
     }
 
     /// Reads a frame; `None` if any byte is wrong.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Frame> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<HubFrame> {
         let (&[kind, flags, traffic_class, reserved, a, b, c, d], rest) = bytes.split_first_chunk::<SHORT_BYTES>()?;
         let key = u32::from_be_bytes([a, b, c, d]);
         match (kind, flags, reserved) {
-            (MAD, 0, 0) if key == 0 => Some(Frame::Mad(packet(traffic_class, rest)?)),
+            (MAD, 0, 0) if key == 0 => Some(HubFrame::Mad(packet(traffic_class, rest)?)),
             (SET_CLOSING_MESSAGE, 0 | UNTIL_ANSWERED, 0) => {
                 let packet = packet(traffic_class, rest)?;
-                Some(Frame::SetClosingMessage(key, ClosingMessage { packet, until_answered: flags == UNTIL_ANSWERED }))
+                Some(HubFrame::SetClosingMessage(
+                    key,
+                    ClosingMessage { packet, until_answered: flags == UNTIL_ANSWERED },
+                ))
             }
-            (UNDELIVERED, 0, 0) => Some(Frame::Undelivered(key, packet(traffic_class, rest)?)),
+            (UNDELIVERED, 0, 0) => Some(HubFrame::Undelivered(key, packet(traffic_class, rest)?)),
             (CLEAR_CLOSING_MESSAGE, 0, 0) if traffic_class == 0 && rest.is_empty() => {
-                Some(Frame::ClearClosingMessage(key))
+                Some(HubFrame::ClearClosingMessage(key))
             }
             _ => None,
         }
@@ -120,7 +123,7 @@ fn head(kind: u8, flags: u8, traffic_class: u8, key: u32) -> [u8; SHORT_BYTES] {
     [kind, flags, traffic_class, 0, a, b, c, d]
 }
 
-fn long(kind: u8, flags: u8, key: u32, packet: &MadPacket) -> Vec<u8> {
+fn long(kind: u8, flags: u8, key: u32, packet: &AddressedMad) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(LONG_BYTES);
     bytes.extend_from_slice(&head(kind, flags, packet.traffic_class, key));
     bytes.extend_from_slice(&packet.interface.to_be_bytes());
@@ -131,14 +134,14 @@ fn long(kind: u8, flags: u8, key: u32, packet: &MadPacket) -> Vec<u8> {
 }
 
 /// Reads the part of a long frame behind the head. Both addresses must be of one family.
-fn packet(traffic_class: u8, rest: &[u8]) -> Option<MadPacket> {
+fn packet(traffic_class: u8, rest: &[u8]) -> Option<AddressedMad> {
     let (interface, rest) = rest.split_first_chunk::<4>()?;
     let (local, rest) = rest.split_first_chunk::<16>()?;
     let (remote, mad) = rest.split_first_chunk::<16>()?;
     let (local, remote) = (Gid(*local).ip(), Gid(*remote).ip());
     let mad = <[u8; MAD_BYTES]>::try_from(mad).ok()?;
     let interface = u32::from_be_bytes(*interface);
-    let whole = MadPacket { local, remote, interface, traffic_class, mad };
+    let whole = AddressedMad { local, remote, interface, traffic_class, mad };
     (local.is_ipv4() == remote.is_ipv4()).then_some(whole)
 }
 
@@ -146,8 +149,8 @@ fn packet(traffic_class: u8, rest: &[u8]) -> Option<MadPacket> {
 mod tests {
     use super::*;
 
-    fn mad_packet() -> MadPacket {
-        MadPacket {
+    fn mad_packet() -> AddressedMad {
+        AddressedMad {
             local: [192, 0, 2, 1].into(),
             remote: [192, 0, 2, 2].into(),
             interface: 3,
@@ -156,15 +159,15 @@ mod tests {
         }
     }
 
-    fn frames() -> Vec<Frame> {
-        let v6 = MadPacket { local: "fe80::1".parse().unwrap(), remote: "fe80::2".parse().unwrap(), ..mad_packet() };
+    fn frames() -> Vec<HubFrame> {
+        let v6 = AddressedMad { local: "fe80::1".parse().unwrap(), remote: "fe80::2".parse().unwrap(), ..mad_packet() };
         vec![
-            Frame::Mad(mad_packet()),
-            Frame::Mad(v6.clone()),
-            Frame::SetClosingMessage(7, ClosingMessage { packet: v6, until_answered: true }),
-            Frame::SetClosingMessage(u32::MAX, ClosingMessage { packet: mad_packet(), until_answered: false }),
-            Frame::ClearClosingMessage(0xffff_0000),
-            Frame::Undelivered(111, mad_packet()),
+            HubFrame::Mad(mad_packet()),
+            HubFrame::Mad(v6.clone()),
+            HubFrame::SetClosingMessage(7, ClosingMessage { packet: v6, until_answered: true }),
+            HubFrame::SetClosingMessage(u32::MAX, ClosingMessage { packet: mad_packet(), until_answered: false }),
+            HubFrame::ClearClosingMessage(0xffff_0000),
+            HubFrame::Undelivered(111, mad_packet()),
         ]
     }
 
@@ -172,8 +175,8 @@ mod tests {
     fn frames_survive_their_bytes() {
         for frame in frames() {
             let bytes = frame.encode();
-            assert!(Frame::is_frame(&bytes));
-            assert_eq!(Frame::decode(&bytes), Some(frame));
+            assert!(HubFrame::is_frame(&bytes));
+            assert_eq!(HubFrame::decode(&bytes), Some(frame));
         }
     }
 
@@ -182,9 +185,9 @@ mod tests {
         for frame in frames() {
             let bytes = frame.encode();
             for len in 0..bytes.len() {
-                assert_eq!(Frame::decode(&bytes[..len]), None, "{frame:?} cut to {len} bytes");
+                assert_eq!(HubFrame::decode(&bytes[..len]), None, "{frame:?} cut to {len} bytes");
             }
-            assert_eq!(Frame::decode(&[bytes.as_slice(), &[0]].concat()), None, "{frame:?} with more");
+            assert_eq!(HubFrame::decode(&[bytes.as_slice(), &[0]].concat()), None, "{frame:?} with more");
         }
     }
 
@@ -194,20 +197,20 @@ mod tests {
             for frame in frames() {
                 let mut bytes = frame.encode();
                 bytes[at] = value;
-                assert_eq!(Frame::decode(&bytes), None, "byte {at} of {frame:?} is {value}");
+                assert_eq!(HubFrame::decode(&bytes), None, "byte {at} of {frame:?} is {value}");
             }
         }
-        let mut with_key = Frame::Mad(mad_packet()).encode();
+        let mut with_key = HubFrame::Mad(mad_packet()).encode();
         with_key[7] = 1;
-        assert_eq!(Frame::decode(&with_key), None, "a MAD has no key");
-        let mut mixed = Frame::Mad(mad_packet()).encode();
+        assert_eq!(HubFrame::decode(&with_key), None, "a MAD has no key");
+        let mut mixed = HubFrame::Mad(mad_packet()).encode();
         mixed[12] = 0xfe;
-        assert_eq!(Frame::decode(&mixed), None, "the addresses are of two families");
+        assert_eq!(HubFrame::decode(&mixed), None, "the addresses are of two families");
     }
 
     #[test]
     fn text_is_no_frame() {
-        assert!(!Frame::is_frame(br#"{"request":"ping"}"#));
-        assert!(!Frame::is_frame(b""));
+        assert!(!HubFrame::is_frame(br#"{"request":"ping"}"#));
+        assert!(!HubFrame::is_frame(b""));
     }
 }

@@ -252,7 +252,7 @@ pub enum ErrorCode {
 
 /// The reason why a message cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum DecodeError {
+pub enum MessageError {
     /// It is not a message of the protocol.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
@@ -271,7 +271,7 @@ impl Request {
     ///
     /// # Errors
     /// If it is not a message of the protocol.
-    pub fn decode(bytes: &[u8]) -> Result<Request, DecodeError> {
+    pub fn decode(bytes: &[u8]) -> Result<Request, MessageError> {
         Ok(serde_json::from_slice(bytes)?)
     }
 }
@@ -298,17 +298,17 @@ impl Reply {
     ///
     /// # Errors
     /// If it is not a message of the protocol.
-    pub fn decode(bytes: &[u8], descriptors: &mut Vec<OwnedFd>) -> Result<Reply, DecodeError> {
+    pub fn decode(bytes: &[u8], descriptors: &mut Vec<OwnedFd>) -> Result<Reply, MessageError> {
         let reply = serde_json::from_slice(bytes)?;
         if reply != Reply::InFile {
             return Ok(reply);
         }
         if descriptors.is_empty() {
-            return Err(DecodeError::File("is missing"));
+            return Err(MessageError::File("is missing"));
         }
         let file = descriptors.remove(0);
         match serde_json::from_slice(&long::content(file.as_fd())?)? {
-            Reply::InFile => Err(DecodeError::File("leads to another file")),
+            Reply::InFile => Err(MessageError::File("leads to another file")),
             reply => Ok(reply),
         }
     }

@@ -1,17 +1,17 @@
-//! Where hub and clients of one user and one network namespace meet.
+//! The directory with the socket where the clients of one user and one network namespace find their hub.
 //!
-//! The place is a private directory: `$LONGARM_RUNTIME_DIR`, else `longarm` in
+//! It is `$LONGARM_RUNTIME_DIR`, else `longarm` in
 //! `$XDG_RUNTIME_DIR` or in `/run/user/UID` if that is ours, else `/run/longarm` for root and
-//! `/tmp/longarm-UID` for others (`directory` tells what if another user made that). It must
-//! be a directory of our own that nobody else can enter. Files in it carry the inode number
+//! `/tmp/longarm-UID` for others (see `directory` if another user has made that). The directory must
+//! be ours and closed to all others. The names of its files hold the inode number
 //! of the network namespace: `hub-4026531840.sock` is the socket, `.lock` the lock that the
-//! one hub holds. `hub.log` is shared by the hubs of all namespaces.
+//! one hub holds. The hubs of all namespaces share `hub.log`.
 //!
-//! The directory is opened once and checked through its descriptor; everything in it is then
-//! reached through that descriptor, so it cannot be exchanged in between, and its path may be
+//! The directory is opened once and checked through its descriptor. All files in it are
+//! reached through that descriptor, so no process can exchange it in between. Its path may be
 //! longer than a socket address.
 //!
-//! What this module does not do: it says nothing over a connection.
+//! What this module does not do: it sends nothing over a connection.
 
 mod directory;
 mod lock;
@@ -19,9 +19,9 @@ mod lock;
 mod tests;
 
 pub use directory::RUNTIME_DIR_VARIABLE;
-pub(crate) use lock::Lock;
+pub(crate) use lock::HubLock;
 
-use crate::sys::{self, Peer};
+use crate::sys::{self, PeerProcess};
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -30,10 +30,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Connections that may wait for the hub to accept them.
+/// Most connections that wait for the hub to accept them.
 const BACKLOG: i32 = 128;
 
-/// Why there is no place to meet.
+/// The reason why the directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RendezvousError {
     /// The directory is not private.
@@ -41,17 +41,17 @@ pub enum RendezvousError {
     Unsafe {
         /// The directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
     /// The system refused.
     #[error("cannot {what} {path}: {source}")]
     System {
-        /// What was tried.
+        /// The attempted step.
         what: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -66,13 +66,13 @@ impl RendezvousError {
     }
 }
 
-/// Why there is no connection.
+/// The reason why a client cannot connect.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ConnectError {
-    /// Nobody listens.
-    #[error("nobody listens")]
+pub(crate) enum HubConnectError {
+    /// No hub listens.
+    #[error("no hub listens")]
     NobodyListens,
-    /// Too many others are waiting to be accepted.
+    /// Too many other connections wait to be accepted.
     #[error("the hub is busy")]
     Busy,
     /// Another user listens.
@@ -83,7 +83,7 @@ pub(crate) enum ConnectError {
     System(#[source] io::Error),
 }
 
-/// The directory and the names in it.
+/// The open directory, and the names in it.
 #[derive(Debug)]
 pub(crate) struct Rendezvous {
     directory: OwnedFd,
@@ -91,7 +91,7 @@ pub(crate) struct Rendezvous {
     namespace: u64,
 }
 
-/// Where the directory is, without a descriptor of it.
+/// The path of the directory, to open it again.
 #[derive(Debug)]
 pub(crate) struct RendezvousLocation {
     path: PathBuf,
@@ -99,8 +99,8 @@ pub(crate) struct RendezvousLocation {
 }
 
 impl RendezvousLocation {
-    /// Opens the directory anew, and makes it if it has been removed, for the same network
-    /// namespace, whichever this thread's is.
+    /// Opens the directory again, and makes it if it was removed. The network
+    /// namespace stays the same, also if this thread is in another one.
     pub(crate) fn open(&self) -> Result<Rendezvous, RendezvousError> {
         let (path, directory) = directory::open(Some(&self.path))?;
         Ok(Rendezvous { directory, path, namespace: self.namespace })
@@ -108,14 +108,13 @@ impl RendezvousLocation {
 }
 
 impl Rendezvous {
-    /// Finds the place for this thread's network namespace, and makes the directory if
+    /// Finds the directory for this thread's network namespace, and makes it if
     /// necessary. `runtime_dir` overrides the environment.
     pub(crate) fn find(runtime_dir: Option<&Path>) -> Result<Rendezvous, RendezvousError> {
         let (path, directory) = directory::open(runtime_dir)?;
         Ok(Rendezvous { directory, path, namespace: network_namespace()? })
     }
 
-    /// Where it is.
     pub(crate) fn location(&self) -> RendezvousLocation {
         RendezvousLocation { path: self.path.clone(), namespace: self.namespace }
     }
@@ -140,8 +139,8 @@ impl Rendezvous {
         self.path.join(self.file("sock"))
     }
 
-    /// Listens on the socket. The caller holds the [`Lock`], so a socket file that is there
-    /// belongs to a hub that died, and is replaced.
+    /// Listens on the socket. The caller holds the [`HubLock`], so a socket file that is there
+    /// belongs to a dead hub, and is replaced.
     pub(crate) fn listen(&self) -> Result<OwnedFd, RendezvousError> {
         let failed = |what| move |error: Errno| self.error(what, error);
         let socket = socket().map_err(failed("open a socket for"))?;
@@ -152,7 +151,7 @@ impl Rendezvous {
     }
 
     /// Connects to the hub without waiting, and checks that it is this user's.
-    pub(crate) fn connect(&self) -> Result<OwnedFd, ConnectError> {
+    pub(crate) fn connect(&self) -> Result<OwnedFd, HubConnectError> {
         let connect = || {
             let socket = guest::high(socket()?);
             guest::fork::leave_behind(&socket);
@@ -160,13 +159,13 @@ impl Rendezvous {
             Ok(socket)
         };
         let socket = connect().map_err(|error: Errno| match error {
-            Errno::NOENT | Errno::CONNREFUSED => ConnectError::NobodyListens,
-            Errno::AGAIN | Errno::INTR => ConnectError::Busy,
-            other => ConnectError::System(other.into()),
+            Errno::NOENT | Errno::CONNREFUSED => HubConnectError::NobodyListens,
+            Errno::AGAIN | Errno::INTR => HubConnectError::Busy,
+            other => HubConnectError::System(other.into()),
         })?;
-        match own_peer(socket.as_fd()).map_err(ConnectError::System)? {
+        match own_peer(socket.as_fd()).map_err(HubConnectError::System)? {
             Ok(_) => Ok(socket),
-            Err(stranger) => Err(ConnectError::WrongUser { uid: stranger.uid }),
+            Err(stranger) => Err(HubConnectError::WrongUser { uid: stranger.uid }),
         }
     }
 
@@ -190,7 +189,7 @@ impl Rendezvous {
         format!("hub-{}.{extension}", self.namespace)
     }
 
-    /// The socket's address, by way of the directory's descriptor.
+    /// The socket's address, which names the directory's descriptor.
     fn address(&self) -> Result<SocketAddrUnix, Errno> {
         let directory = self.directory.as_raw_fd();
         SocketAddrUnix::new(format!("/proc/self/fd/{directory}/{}", self.file("sock")))
@@ -206,8 +205,8 @@ fn socket() -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
 }
 
-/// Who is at the other end: `Ok` if it is this user, `Err` if it is somebody else.
-pub(crate) fn own_peer(socket: BorrowedFd<'_>) -> io::Result<Result<Peer, Peer>> {
+/// The process at the other end: `Ok` if it is this user's, `Err` if it is another user's.
+pub(crate) fn own_peer(socket: BorrowedFd<'_>) -> io::Result<Result<PeerProcess, PeerProcess>> {
     let peer = sys::peer(socket)?;
     let own = peer.uid == rustix::process::geteuid().as_raw();
     Ok(if own { Ok(peer) } else { Err(peer) })

@@ -1,25 +1,25 @@
-//! System calls that no safe library offers in the form needed here, each behind one safe
-//! function. With `counters::mapping`, `embedded::hook` and `launch::detach` this is all the
-//! `unsafe` code of the crate.
+//! System calls that no safe library offers in this form, each behind one safe
+//! function. The only other `unsafe` code of the crate is in `counters::mapping`, `embedded::hook` and
+//! `launch::detach`.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Who is at the other end of a Unix socket.
+/// The process at the other end of a Unix socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Peer {
-    /// Its process; 0 if that cannot be seen from our process namespace.
+pub(crate) struct PeerProcess {
+    /// Its number; 0 if our process namespace does not contain it.
     pub(crate) pid: u32,
     /// Its effective user when it connected or listened, in our user namespace.
     pub(crate) uid: u32,
 }
 
-/// Asks the kernel who is at the other end (`SO_PEERCRED`).
+/// The process at the other end (`SO_PEERCRED`).
 ///
-/// rustix has this call too, but its process number cannot be 0, as it is for a peer in
+/// rustix has this call, too, but does not support the process number 0 of a peer in
 /// another process namespace.
-pub(crate) fn peer(socket: BorrowedFd<'_>) -> io::Result<Peer> {
+pub(crate) fn peer(socket: BorrowedFd<'_>) -> io::Result<PeerProcess> {
     let mut raw = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes, the size of `raw`, all of whose bit
@@ -30,7 +30,7 @@ pub(crate) fn peer(socket: BorrowedFd<'_>) -> io::Result<Peer> {
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(Peer { pid: u32::try_from(raw.pid).unwrap_or(0), uid: raw.uid })
+    Ok(PeerProcess { pid: u32::try_from(raw.pid).unwrap_or(0), uid: raw.uid })
 }
 
 /// Whether a socket has a packet filter (`SO_ATTACH_FILTER`), as closed slots have.
@@ -53,15 +53,15 @@ pub(crate) fn has_filter(socket: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(instructions > 0)
 }
 
-/// Lets writing beyond the limit for file sizes fail instead of ending the process.
+/// Makes writing beyond the limit for file sizes fail instead of ending the process.
 pub(crate) fn ignore_file_size_signal() {
-    // SAFETY: ignoring a signal calls nothing.
+    // SAFETY: SIG_IGN is a valid disposition for SIGXFSZ.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// Whether the file of this program has capabilities, which every process that executes it gets.
 pub(crate) fn has_file_capabilities() -> bool {
-    // SAFETY: two strings that end with a zero; with a size of 0 the kernel writes nothing.
+    // SAFETY: both strings end with a zero, and with a size of 0 the kernel writes nothing.
     let len_bytes =
         unsafe { libc::getxattr(c"/proc/self/exe".as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) };
     len_bytes >= 0
@@ -77,7 +77,7 @@ mod tests {
     fn the_peer_of_a_pair_is_this_process() {
         let (a, _b) = UnixStream::pair().unwrap();
         let uid = rustix::process::geteuid().as_raw();
-        assert_eq!(peer(a.as_fd()).unwrap(), Peer { pid: std::process::id(), uid });
+        assert_eq!(peer(a.as_fd()).unwrap(), PeerProcess { pid: std::process::id(), uid });
     }
 
     #[test]

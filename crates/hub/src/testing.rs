@@ -5,12 +5,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A directory for a hub, and the end of both with this value.
+/// A directory for a hub. Dropping it ends the hub and removes the directory.
 #[derive(Debug)]
 pub struct TestHubDir(PathBuf);
 
 impl TestHubDir {
-    /// One of this process's own.
+    /// A directory of this process's own.
     ///
     /// # Panics
     /// If the system refuses it.
@@ -21,7 +21,7 @@ impl TestHubDir {
         TestHubDir(path)
     }
 
-    /// Where the hub is.
+    /// The hub's directory.
     pub fn runtime_dir(&self) -> PathBuf {
         self.0.join("run")
     }

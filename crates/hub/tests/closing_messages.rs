@@ -3,8 +3,8 @@
 mod common;
 
 use common::mads::{Manager, TCP, drep, id, message, packet, transaction};
-use common::{Client, Place, eventually, kill, play_role_if_asked};
-use longarm_hub::MadPacket;
+use common::{Client, TestHub, eventually, kill, play_role_if_asked};
+use longarm_hub::AddressedMad;
 use udp::testing::in_new_netns;
 use wire::mad::Message;
 
@@ -14,14 +14,14 @@ fn role() {
 }
 
 /// The DREQ in a MAD: the sender's id and its transaction.
-fn dreq_of(packet: &MadPacket) -> (u32, u64) {
+fn dreq_of(packet: &AddressedMad) -> (u32, u64) {
     match message(packet) {
         Message::Dreq(dreq) => (dreq.local_id, transaction(packet)),
         other => panic!("{other:?}"),
     }
 }
 
-fn answer(peer: &mut Manager, dreq: &MadPacket) {
+fn answer(peer: &mut Manager, dreq: &AddressedMad) {
     let Message::Dreq(request) = message(dreq) else { panic!("no DREQ") };
     let answer = drep(request.remote_id, request.local_id);
     peer.session.send_mad(&packet("127.0.0.1", "127.0.0.1", transaction(dreq), answer));
@@ -30,7 +30,7 @@ fn answer(peer: &mut Manager, dreq: &MadPacket) {
 #[test]
 fn closing_messages_of_a_killed_process_repeat_until_they_are_answered() {
     in_new_netns(|| {
-        let place = Place::new("killed");
+        let place = TestHub::new("killed");
         let mut peer = Manager::new(&place);
         let (mut client, number) = Client::managing(&place);
         client.tell("listen 127.0.0.1:7");
@@ -62,7 +62,7 @@ fn closing_messages_of_a_killed_process_repeat_until_they_are_answered() {
 #[test]
 fn a_process_that_disconnects_leaves_no_closing_message() {
     in_new_netns(|| {
-        let place = Place::new("goodbye");
+        let place = TestHub::new("goodbye");
         let mut peer = Manager::new(&place);
         for _ in 0..20 {
             let (mut client, number) = Client::managing(&place);
@@ -81,7 +81,7 @@ fn a_process_that_disconnects_leaves_no_closing_message() {
 #[test]
 fn a_forked_child_keeps_nothing_alive() {
     in_new_netns(|| {
-        let place = Place::new("forked");
+        let place = TestHub::new("forked");
         let mut peer = Manager::new(&place);
         let (mut client, number) = Client::managing(&place);
         client.tell("listen 127.0.0.1:7");
@@ -102,7 +102,7 @@ fn a_forked_child_keeps_nothing_alive() {
 #[test]
 fn closing_messages_outlive_the_hub() {
     in_new_netns(|| {
-        let place = Place::new("outlive");
+        let place = TestHub::new("outlive");
         let mut peer = Manager::new(&place);
         let (mut client, number) = Client::managing(&place);
         for key in 0..50 {
@@ -133,7 +133,7 @@ fn closing_messages_outlive_the_hub() {
 #[test]
 fn a_hub_that_is_told_to_leave_sends_no_closing_messages() {
     in_new_netns(|| {
-        let place = Place::new("leaves");
+        let place = TestHub::new("leaves");
         let mut peer = Manager::new(&place);
         let (mut client, _) = Client::managing(&place);
         client.tell(&format!("closing 11 {}", id(peer.session.number(), 3)));

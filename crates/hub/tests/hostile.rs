@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Client, Place, Random, Raw, descriptors, eventually, kill, play_role_if_asked, send_to_slot};
+use common::{Client, Random, Raw, TestHub, descriptors, eventually, kill, play_role_if_asked, send_to_slot};
 use longarm_hub::client::attach;
 use longarm_hub::status::HubCounters;
 use std::fs::File;
@@ -17,7 +17,7 @@ fn role() {
 
 /// A hub with one honest client, who must notice nothing.
 struct Scene {
-    place: Place,
+    place: TestHub,
     honest: Client,
     slot: u8,
     hub: u32,
@@ -26,7 +26,7 @@ struct Scene {
 
 impl Scene {
     fn new(name: &str) -> Scene {
-        let place = Place::new(name);
+        let place = TestHub::new(name);
         let (honest, slot) = Client::attached(&place);
         let hub = place.status().pid;
         eventually("the hub has closed what it does not need", || place.status().clients.len() == 1);
@@ -295,7 +295,7 @@ fn too_many_connections_are_told_so() {
 #[test]
 fn forged_keepers_do_not_stand_in_the_way_of_the_true_one() {
     in_new_netns(|| {
-        let place = Place::new("forged");
+        let place = TestHub::new("forged");
         let (mut honest, slot) = Client::attached(&place);
         let thief = Raw::greeted(&place);
         thief.say(r#"{"request":"attach","slot":null,"counters":false,"local":false}"#);
@@ -329,6 +329,6 @@ fn forged_keepers_do_not_stand_in_the_way_of_the_true_one() {
     });
 }
 
-fn try_connect(place: &Place) -> bool {
+fn try_connect(place: &TestHub) -> bool {
     longarm_hub::client::ping(Some(&place.dir())).is_ok()
 }

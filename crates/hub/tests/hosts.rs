@@ -3,8 +3,8 @@
 mod common;
 
 use common::mads::{Manager, UDP, id, message, sidr_req};
-use common::{Place, play_role_if_asked};
-use longarm_hub::MadPacket;
+use common::{TestHub, play_role_if_asked};
+use longarm_hub::AddressedMad;
 use longarm_hub::client::manager::ManagerEvent;
 use std::net::IpAddr;
 use udp::testing::{Capture, Host, hosts, in_new_netns};
@@ -34,7 +34,7 @@ fn link_local(address: &IpAddr) -> bool {
 fn mads_cross_the_wire_over_all_kinds_of_addresses() {
     in_new_netns(|| {
         let (left, right) = hosts(1500);
-        let (left_place, right_place) = (Place::new("left"), Place::new("right"));
+        let (left_place, right_place) = (TestHub::new("left"), TestHub::new("right"));
         let mut a = left.run(|| Manager::new(&left_place));
         let mut b = right.run(|| Manager::new(&right_place));
         let local = || Some((interface(&left, link_local)?, interface(&right, link_local)?));
@@ -73,7 +73,7 @@ fn mads_cross_the_wire_over_all_kinds_of_addresses() {
 fn a_request_to_a_host_without_rdma_comes_back() {
     in_new_netns(|| {
         let (left, right) = hosts(1500);
-        let place = Place::new("refused");
+        let place = TestHub::new("refused");
         let mut a = left.run(|| Manager::new(&place));
         let pairs = [(left.v4.to_string(), right.v4.to_string()), (left.v6.to_string(), right.v6.to_string())];
         for (ours, theirs) in pairs {
@@ -95,7 +95,7 @@ fn a_request_to_a_host_without_rdma_comes_back() {
 fn packets_look_as_linux_sends_them() {
     in_new_netns(|| {
         let (left, right) = hosts(1500);
-        let (left_place, right_place) = (Place::new("wire-left"), Place::new("wire-right"));
+        let (left_place, right_place) = (TestHub::new("wire-left"), TestHub::new("wire-right"));
         let mut a = left.run(|| Manager::new(&left_place));
         let mut b = right.run(|| Manager::new(&right_place));
         let (index, _) = interface(&right, |_| true).unwrap();
@@ -104,7 +104,7 @@ fn packets_look_as_linux_sends_them() {
         let (ours, theirs) = (left.v4.to_string(), right.v4.to_string());
         for (port, listens) in [(7, true), (8, false)] {
             let request = sidr_req(id(a.session.number(), 1), UDP, port);
-            let sent = MadPacket { traffic_class: 0x68, ..common::mads::packet(&ours, &theirs, 9, request) };
+            let sent = AddressedMad { traffic_class: 0x68, ..common::mads::packet(&ours, &theirs, 9, request) };
             a.session.send_mad(&sent);
             if listens {
                 assert_eq!(b.expect_mad().traffic_class, 0x68);

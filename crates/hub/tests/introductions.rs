@@ -3,7 +3,7 @@
 mod common;
 
 use common::sharing::{file, heard, link, next_event, offer, text, write};
-use common::{Client, Place, Raw, descriptors, eventually, is_alive, play_role_if_asked};
+use common::{Client, Raw, TestHub, descriptors, eventually, is_alive, play_role_if_asked};
 use longarm_hub::client::{
     AttachError, AttachOptions, Introduction, IntroductionRefusal, RequestedBy, Session, SessionEvent, attach,
 };
@@ -15,7 +15,7 @@ fn role() {
     play_role_if_asked();
 }
 
-fn sharing(place: &Place, name: &str) -> Session {
+fn sharing(place: &TestHub, name: &str) -> Session {
     attach(&AttachOptions { shm: Some(offer(name)), ..place.options() }).unwrap()
 }
 
@@ -42,7 +42,7 @@ fn refusal(session: &mut Session, expected: u8) -> IntroductionRefusal {
 #[test]
 fn both_get_what_the_other_one_shows_and_a_link() {
     in_new_netns(|| {
-        let place = Place::new("introduced");
+        let place = TestHub::new("introduced");
         let (mut a, mut b) = (sharing(&place, "a"), sharing(&place, "b"));
         b.more_slots(2).unwrap();
         let slots: Vec<u8> = b.slots().iter().map(|slot| slot.number).collect();
@@ -76,7 +76,7 @@ fn both_get_what_the_other_one_shows_and_a_link() {
 #[test]
 fn processes_hear_whose_they_are() {
     in_new_netns(|| {
-        let place = Place::new("processes");
+        let place = TestHub::new("processes");
         let client = Client::start(&place, "sharer");
         let slot: u8 = client.expect("attached ").parse().unwrap();
         let mut session = sharing(&place, "test");
@@ -96,7 +96,7 @@ fn processes_hear_whose_they_are() {
 #[test]
 fn of_crossing_requests_the_first_stands() {
     in_new_netns(|| {
-        let place = Place::new("crossing");
+        let place = TestHub::new("crossing");
         let (mut a, mut b) = (sharing(&place, "a"), sharing(&place, "b"));
         let (slot_a, slot_b) = (a.slot(), b.slot());
         a.introduce(slot_b, link("from a").0).unwrap();
@@ -117,7 +117,7 @@ fn of_crossing_requests_the_first_stands() {
 #[test]
 fn nobody_is_introduced_to_nobody_or_himself_or_without_an_offer() {
     in_new_netns(|| {
-        let place = Place::new("nobody");
+        let place = TestHub::new("nobody");
         let (mut a, mut silent) = (sharing(&place, "a"), attach(&place.options()).unwrap());
         let (slot_a, slot_silent) = (a.slot(), silent.slot());
         for slot in [0, 200, 255] {
@@ -141,7 +141,7 @@ fn nobody_is_introduced_to_nobody_or_himself_or_without_an_offer() {
 #[test]
 fn who_has_gone_is_forgotten_with_all_its_descriptors() {
     in_new_netns(|| {
-        let place = Place::new("gone");
+        let place = TestHub::new("gone");
         let mut a = sharing(&place, "a");
         let hub = place.status().pid;
         let before = descriptors(hub);
@@ -165,7 +165,7 @@ fn who_has_gone_is_forgotten_with_all_its_descriptors() {
 #[test]
 fn a_new_hub_gets_the_offers_and_introduces_anew() {
     in_new_netns(|| {
-        let place = Place::new("anew");
+        let place = TestHub::new("anew");
         let client = Client::start(&place, "sharer");
         let slot: u8 = client.expect("attached ").parse().unwrap();
         let mut session = sharing(&place, "test");
@@ -196,7 +196,7 @@ fn a_new_hub_gets_the_offers_and_introduces_anew() {
 #[test]
 fn without_a_hub_there_are_no_introductions() {
     in_new_netns(|| {
-        let place = Place::new("without");
+        let place = TestHub::new("without");
         let (mut a, b) = (sharing(&place, "a"), sharing(&place, "b"));
         longarm_hub::client::shutdown(Some(&place.dir()), true).unwrap();
         assert!(matches!(next_event(&mut a), SessionEvent::HubLost));
@@ -209,7 +209,7 @@ fn without_a_hub_there_are_no_introductions() {
 #[test]
 fn who_does_not_read_stops_nobody() {
     in_new_netns(|| {
-        let place = Place::new("deaf");
+        let place = TestHub::new("deaf");
         let _honest = attach(&place.options()).unwrap();
         let deaf = Raw::greeted(&place);
         let (export, wake) = (file("export"), file("wake"));
@@ -237,7 +237,7 @@ fn who_does_not_read_stops_nobody() {
 #[test]
 fn who_may_have_no_more_descriptors_keeps_the_hub() {
     in_new_netns(|| {
-        let place = Place::new("limit");
+        let place = TestHub::new("limit");
         let mut client = Client::start(&place, "sharer");
         let slot: u8 = client.expect("attached ").parse().unwrap();
         let (mut a, mut b) = (sharing(&place, "a"), sharing(&place, "b"));
@@ -259,7 +259,7 @@ fn who_may_have_no_more_descriptors_keeps_the_hub() {
 #[test]
 fn the_wrong_number_of_descriptors_ends_the_connection() {
     in_new_netns(|| {
-        let place = Place::new("numbers");
+        let place = TestHub::new("numbers");
         let session = sharing(&place, "honest");
         let hub = place.status().pid;
         let before = descriptors(hub);

@@ -3,7 +3,7 @@
 mod common;
 
 use common::mads::{Manager, TCP, id, message, packet, rtu, sidr_req};
-use common::{Place, Random, Raw, descriptors, eventually, play_role_if_asked};
+use common::{Random, Raw, TestHub, descriptors, eventually, play_role_if_asked};
 use longarm_hub::client::manager::BindOptions;
 use std::net::UdpSocket;
 use udp::testing::in_new_netns;
@@ -17,7 +17,7 @@ fn role() {
 
 /// A hub with one honest client, who must notice nothing.
 struct Scene {
-    place: Place,
+    place: TestHub,
     honest: Manager,
     hub: u32,
     descriptors: usize,
@@ -25,7 +25,7 @@ struct Scene {
 
 impl Scene {
     fn new(name: &str) -> Scene {
-        let place = Place::new(name);
+        let place = TestHub::new(name);
         let mut honest = Manager::new(&place);
         honest.listen(TCP, "127.0.0.1:7");
         let hub = place.status().pid;

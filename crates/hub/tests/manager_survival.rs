@@ -3,7 +3,7 @@
 mod common;
 
 use common::mads::{Manager, TCP, UDP, id, message, packet, sidr_req};
-use common::{Client, Place, eventually, play_role_if_asked};
+use common::{Client, TestHub, eventually, play_role_if_asked};
 use longarm_hub::client::manager::{BindOptions, ManagerEvent};
 use udp::testing::in_new_netns;
 use wire::mad::Message;
@@ -20,7 +20,7 @@ fn reattached(event: &ManagerEvent) -> Option<()> {
 #[test]
 fn numbers_ports_and_wills_outlive_the_hub() {
     in_new_netns(|| {
-        let place = Place::new("survives");
+        let place = TestHub::new("survives");
         let (mut a, mut b) = (Manager::new(&place), Manager::new(&place));
         let numbers = [a.session.number(), b.session.number()];
         a.listen(UDP, "127.0.0.1:7");
@@ -31,7 +31,7 @@ fn numbers_ports_and_wills_outlive_the_hub() {
             a.session.set_closing_message(key, &packet("127.0.0.1", "127.0.0.1", 1, sidr_req(1, TCP, 1)), false);
         }
         (0..100).for_each(|key| a.session.clear_closing_message(key));
-        let ports = |place: &Place| place.status().managers.iter().map(|m| m.ports.clone()).collect::<Vec<_>>();
+        let ports = |place: &TestHub| place.status().managers.iter().map(|m| m.ports.clone()).collect::<Vec<_>>();
         eventually("the hub knows all", || {
             a.step();
             let status = place.status();
@@ -63,7 +63,7 @@ fn numbers_ports_and_wills_outlive_the_hub() {
 #[test]
 fn binding_waits_for_the_next_hub() {
     in_new_netns(|| {
-        let place = Place::new("waits");
+        let place = TestHub::new("waits");
         let mut a = Manager::new(&place);
         let first = a.session.bind(TCP, "0.0.0.0:7".parse().unwrap(), BindOptions::default()).unwrap();
         place.kill_hub();
@@ -81,7 +81,7 @@ fn binding_waits_for_the_next_hub() {
 #[test]
 fn what_somebody_else_has_meanwhile_is_lost_and_told() {
     in_new_netns(|| {
-        let place = Place::new("meanwhile");
+        let place = TestHub::new("meanwhile");
         let mut a = Manager::new(&place);
         let number = a.session.number();
         let lost = a.listen(TCP, "127.0.0.1:7");
@@ -111,7 +111,7 @@ fn what_somebody_else_has_meanwhile_is_lost_and_told() {
 #[test]
 fn a_process_with_slots_and_a_manager_find_the_same_new_hub() {
     in_new_netns(|| {
-        let place = Place::new("both");
+        let place = TestHub::new("both");
         let (client, _) = Client::attached(&place);
         let mut a = Manager::new(&place);
         a.listen(TCP, "127.0.0.1:7");
@@ -132,7 +132,7 @@ fn a_process_with_slots_and_a_manager_find_the_same_new_hub() {
 #[test]
 fn the_hub_stays_as_long_as_connections_are_managed() {
     in_new_netns(|| {
-        let place = Place::new("stays");
+        let place = TestHub::new("stays");
         let (mut a, mut b) = (Manager::new(&place), Manager::new(&place));
         let hub = place.status().pid;
         longarm_hub::client::up(Some(&place.dir()), Some(std::time::Duration::ZERO)).unwrap();
@@ -148,7 +148,7 @@ fn the_hub_stays_as_long_as_connections_are_managed() {
 #[test]
 fn sessions_do_not_pile_up() {
     in_new_netns(|| {
-        let place = Place::new("pile");
+        let place = TestHub::new("pile");
         let mut a = Manager::new(&place);
         let hub = place.status().pid;
         let before = common::descriptors(hub);

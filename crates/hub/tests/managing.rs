@@ -3,9 +3,9 @@
 mod common;
 
 use common::mads::{Manager, TCP, UDP, address, drep, dreq, id, message, packet, rtu, sidr_req, transaction};
-use common::{Place, eventually, play_role_if_asked};
-use longarm_hub::MadPacket;
-use longarm_hub::client::manager::{BindError, BindOptions};
+use common::{TestHub, eventually, play_role_if_asked};
+use longarm_hub::AddressedMad;
+use longarm_hub::client::manager::{BindOptions, PortBindError};
 use longarm_hub::client::{self, attach};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use udp::testing::in_new_netns;
@@ -16,27 +16,27 @@ fn role() {
     play_role_if_asked();
 }
 
-fn bind(manager: &mut Manager, address: &str) -> Result<u16, BindError> {
+fn bind(manager: &mut Manager, address: &str) -> Result<u16, PortBindError> {
     manager.session.bind(TCP, address.parse().unwrap(), BindOptions::default()).map(|binding| binding.port)
 }
 
 #[test]
 fn ports_are_shared_out_between_processes() {
     in_new_netns(|| {
-        let place = Place::new("ports");
+        let place = TestHub::new("ports");
         let (mut a, mut b) = (Manager::new(&place), Manager::new(&place));
         assert_ne!(a.session.number(), b.session.number());
         assert!((1..=4095).contains(&a.session.number()));
         assert!(a.session.devices().iter().any(|device| device.loopback));
         assert_eq!(bind(&mut a, "127.0.0.1:7471").unwrap(), 7471);
         let in_use = bind(&mut b, "0.0.0.0:7471").unwrap_err();
-        assert!(matches!(in_use, BindError::InUse) && in_use.errno() == libc::EADDRINUSE);
+        assert!(matches!(in_use, PortBindError::InUse) && in_use.errno() == libc::EADDRINUSE);
         assert_eq!(bind(&mut b, "[::1]:7471").unwrap(), 7471);
         let elsewhere = bind(&mut b, "198.51.100.7:1").unwrap_err();
-        assert!(matches!(elsewhere, BindError::NotAvailable) && elsewhere.errno() == libc::EADDRNOTAVAIL);
-        assert!(matches!(bind(&mut b, "[fe80::1]:1"), Err(BindError::InvalidAddress)));
-        assert!(matches!(bind(&mut b, "[fe80::1%1]:1"), Err(BindError::NotAvailable)));
-        assert!(matches!(b.session.listen(99), Err(BindError::UnknownToken)));
+        assert!(matches!(elsewhere, PortBindError::NotAvailable) && elsewhere.errno() == libc::EADDRNOTAVAIL);
+        assert!(matches!(bind(&mut b, "[fe80::1]:1"), Err(PortBindError::InvalidAddress)));
+        assert!(matches!(bind(&mut b, "[fe80::1%1]:1"), Err(PortBindError::NotAvailable)));
+        assert!(matches!(b.session.listen(99), Err(PortBindError::UnknownToken)));
         let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
         let range: Vec<u16> = range.split_whitespace().map(|n| n.parse().unwrap()).collect();
         let port = bind(&mut b, "0.0.0.0:0").unwrap();
@@ -50,16 +50,16 @@ fn ports_are_shared_out_between_processes() {
 #[test]
 fn reuse_and_listening() {
     in_new_netns(|| {
-        let place = Place::new("reuse");
+        let place = TestHub::new("reuse");
         let (mut a, mut b) = (Manager::new(&place), Manager::new(&place));
         let reuse = BindOptions { reuse: true, afonly: false };
         let wish = "127.0.0.1:7".parse().unwrap();
         let one = a.session.bind(TCP, wish, reuse).unwrap();
         let two = b.session.bind(TCP, wish, reuse).unwrap();
-        assert!(matches!(a.session.listen(one.token), Err(BindError::InUse)));
+        assert!(matches!(a.session.listen(one.token), Err(PortBindError::InUse)));
         b.session.unbind(two.token);
         eventually("it is alone", || a.session.listen(one.token).is_ok());
-        assert!(matches!(b.session.bind(TCP, wish, reuse), Err(BindError::InUse)));
+        assert!(matches!(b.session.bind(TCP, wish, reuse), Err(PortBindError::InUse)));
         assert!(b.session.bind(UDP, wish, reuse).is_ok());
         let afonly = BindOptions { reuse: false, afonly: true };
         assert!(b.session.bind(TCP, "[::]:7".parse().unwrap(), BindOptions::default()).is_err());
@@ -74,7 +74,7 @@ fn reuse_and_listening() {
 #[test]
 fn mads_go_by_number() {
     in_new_netns(|| {
-        let place = Place::new("number");
+        let place = TestHub::new("number");
         let (mut a, mut b) = (Manager::new(&place), Manager::new(&place));
         for own in ["127.0.0.1", "::1"] {
             let got = a.exchange(&mut b, own, own, 0);
@@ -82,7 +82,7 @@ fn mads_go_by_number() {
             b.exchange(&mut a, own, own, 1);
         }
         let message = rtu(id(a.session.number(), 1), id(b.session.number(), 2));
-        a.session.send_mad(&MadPacket { traffic_class: 0xb8, ..packet("::1", "::1", 1, message) });
+        a.session.send_mad(&AddressedMad { traffic_class: 0xb8, ..packet("::1", "::1", 1, message) });
         assert_eq!(b.expect_mad().traffic_class, 0xb8);
         let mads = place.status().mads;
         assert_eq!((mads.received, mads.delivered, mads.sent, mads.refused), (5, 5, 5, 0));
@@ -92,7 +92,7 @@ fn mads_go_by_number() {
 #[test]
 fn requests_go_to_who_listens() {
     in_new_netns(|| {
-        let place = Place::new("listen");
+        let place = TestHub::new("listen");
         let (mut a, mut b, mut c) = (Manager::new(&place), Manager::new(&place), Manager::new(&place));
         let request = |address: &str, port| packet(address, address, 5, sidr_req(id(1, 1), UDP, port));
         b.session.bind(UDP, "127.0.0.1:7".parse().unwrap(), BindOptions::default()).unwrap();
@@ -123,7 +123,7 @@ fn requests_go_to_who_listens() {
 #[test]
 fn who_is_gone_is_answered_for() {
     in_new_netns(|| {
-        let place = Place::new("gone");
+        let place = TestHub::new("gone");
         let mut a = Manager::new(&place);
         let own = id(a.session.number(), 1);
         let nobody = id(a.session.number() % 4095 + 1, 9);
@@ -157,7 +157,7 @@ fn who_is_gone_is_answered_for() {
 #[test]
 fn nobody_sends_from_a_foreign_address_or_anything_but_the_managers_messages() {
     in_new_netns(|| {
-        let place = Place::new("foreign-source");
+        let place = TestHub::new("foreign-source");
         let (mut a, mut b) = (Manager::new(&place), Manager::new(&place));
         let to_b = |a: &Manager, b: &Manager| rtu(id(a.session.number(), 1), id(b.session.number(), 1));
         for source in ["198.51.100.7", "127.0.0.2", "0.0.0.0"] {
@@ -180,7 +180,7 @@ fn nobody_sends_from_a_foreign_address_or_anything_but_the_managers_messages() {
 #[test]
 fn the_descriptor_tells_of_mads() {
     in_new_netns(|| {
-        let place = Place::new("poll");
+        let place = TestHub::new("poll");
         let (mut a, mut b) = (Manager::new(&place), Manager::new(&place));
         while b.session.maintain(std::time::Instant::now()).is_some() {}
         let readable = |manager: &Manager, timeout| {
@@ -198,7 +198,7 @@ fn the_descriptor_tells_of_mads() {
 #[test]
 fn who_sends_more_than_fits_loses_nothing_of_a_few_thousand() {
     in_new_netns(|| {
-        let place = Place::new("burst");
+        let place = TestHub::new("burst");
         let mut a = Manager::new(&place);
         let before = a.session.counters();
         // To nobody, so that the hub has nothing to deliver.
@@ -218,7 +218,7 @@ fn who_sends_more_than_fits_loses_nothing_of_a_few_thousand() {
 #[test]
 fn a_managing_process_keeps_the_hub_and_is_named() {
     in_new_netns(|| {
-        let place = Place::new("in-use");
+        let place = TestHub::new("in-use");
         let a = Manager::new(&place);
         let session = attach(&place.options()).unwrap();
         let error = client::shutdown(Some(&place.dir()), false).unwrap_err().to_string();

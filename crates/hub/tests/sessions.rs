@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Client, Place, descriptors, eventually, is_alive, play_role_if_asked, send_to_slot};
+use common::{Client, TestHub, descriptors, eventually, is_alive, play_role_if_asked, send_to_slot};
 use longarm_hub::client::{self, AttachError, AttachOptions, attach};
 use longarm_hub::{CounterPage, preferred};
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ fn role() {
 #[test]
 fn attaching_starts_a_hub_and_gives_a_slot_and_devices() {
     in_new_netns(|| {
-        let place = Place::new("attach");
+        let place = TestHub::new("attach");
         let page = Arc::new(CounterPage::create(&["packets_sent"]).unwrap());
         let options = AttachOptions { program: Some("a test".into()), counters: Some(page.clone()), ..place.options() };
         let session = attach(&options).unwrap();
@@ -48,7 +48,7 @@ fn attaching_starts_a_hub_and_gives_a_slot_and_devices() {
 #[test]
 fn the_directory_is_known_without_a_hub() {
     in_new_netns(|| {
-        let place = Place::new("directory");
+        let place = TestHub::new("directory");
         let options = place.options();
         let before = client::runtime_dir(options.runtime_dir.as_deref()).unwrap();
         assert!(matches!(client::ping(options.runtime_dir.as_deref()), Err(AttachError::NotRunning)));
@@ -60,7 +60,7 @@ fn the_directory_is_known_without_a_hub() {
 #[test]
 fn the_hub_is_no_child_and_shares_nothing() {
     in_new_netns(|| {
-        let place = Place::new("child");
+        let place = TestHub::new("child");
         let _session = attach(&place.options()).unwrap();
         let hub = place.status().pid;
         let stat = std::fs::read_to_string(format!("/proc/{hub}/stat")).unwrap();
@@ -77,7 +77,7 @@ fn the_hub_is_no_child_and_shares_nothing() {
 #[test]
 fn packets_go_to_the_slot_s_owner() {
     in_new_netns(|| {
-        let place = Place::new("packets");
+        let place = TestHub::new("packets");
         let (mut a, slot_a) = Client::attached(&place);
         let (mut b, slot_b) = Client::attached(&place);
         assert_ne!(slot_a, slot_b);
@@ -102,7 +102,7 @@ fn packets_go_to_the_slot_s_owner() {
 #[test]
 fn a_freed_slot_rests_and_gets_nothing() {
     in_new_netns(|| {
-        let place = Place::new("freed");
+        let place = TestHub::new("freed");
         let (client, slot) = Client::attached(&place);
         client.quit();
         eventually("it is free", || place.status().clients.is_empty());
@@ -122,7 +122,7 @@ fn a_freed_slot_rests_and_gets_nothing() {
 #[test]
 fn a_process_may_have_several_slots() {
     in_new_netns(|| {
-        let place = Place::new("several");
+        let place = TestHub::new("several");
         let (mut client, first) = Client::attached(&place);
         client.tell("more 3");
         let more: Vec<u8> = client.expect("more ").split(' ').map(|n| n.parse().unwrap()).collect();
@@ -151,7 +151,7 @@ fn a_process_may_have_several_slots() {
 #[test]
 fn when_all_slots_are_taken_the_next_one_is_told() {
     in_new_netns(|| {
-        let place = Place::new("full");
+        let place = TestHub::new("full");
         let mut sessions = Vec::new();
         for _ in 0..3 {
             let mut session = attach(&place.options()).unwrap();
@@ -175,7 +175,7 @@ fn when_all_slots_are_taken_the_next_one_is_told() {
 #[test]
 fn changes_of_interfaces_are_told() {
     in_new_netns(|| {
-        let place = Place::new("devices");
+        let place = TestHub::new("devices");
         let (mut client, _) = Client::attached(&place);
         let ip = |arguments: &str| {
             let status = std::process::Command::new("ip").args(arguments.split(' ')).status();
@@ -194,7 +194,7 @@ fn changes_of_interfaces_are_told() {
 #[test]
 fn an_idle_hub_leaves_and_removes_its_files() {
     in_new_netns(|| {
-        let place = Place::new("idle");
+        let place = TestHub::new("idle");
         client::up(Some(&place.dir()), Some(Duration::from_millis(300))).unwrap();
         let session = attach(&place.options()).unwrap();
         let hub = place.status().pid;
@@ -211,7 +211,7 @@ fn an_idle_hub_leaves_and_removes_its_files() {
 #[test]
 fn up_keeps_a_hub_and_down_ends_it() {
     in_new_netns(|| {
-        let place = Place::new("up");
+        let place = TestHub::new("up");
         let dir = place.dir();
         client::up(Some(&dir), None).unwrap();
         client::ping(Some(&dir)).unwrap();
@@ -240,7 +240,7 @@ fn up_keeps_a_hub_and_down_ends_it() {
 #[test]
 fn without_permission_no_hub_is_started() {
     in_new_netns(|| {
-        let place = Place::new("never");
+        let place = TestHub::new("never");
         let options = AttachOptions { start_hub: false, ..place.options() };
         assert!(matches!(attach(&options), Err(AttachError::NotRunning)));
         client::up(Some(&place.dir()), Some(Duration::from_secs(60))).unwrap();
@@ -251,7 +251,7 @@ fn without_permission_no_hub_is_started() {
 #[test]
 fn attaching_and_detaching_leaks_nothing_here() {
     in_new_netns(|| {
-        let place = Place::new("leaks");
+        let place = TestHub::new("leaks");
         let _keeps_it = attach(&place.options()).unwrap();
         let hub = place.status().pid;
         // It may still have the connection that asked for the status.

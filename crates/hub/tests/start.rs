@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Client, Place, play_role_if_asked};
+use common::{Client, TestHub, play_role_if_asked};
 use longarm_hub::embedded::BECOME_HUB_VARIABLE;
 use longarm_hub::{HUB_VARIABLE, RUNTIME_DIR_VARIABLE};
 use std::env;
@@ -19,7 +19,7 @@ fn role() {
 #[test]
 fn the_application_has_no_child() {
     in_new_netns(|| {
-        let place = Place::new("childless");
+        let place = TestHub::new("childless");
         let client = Client::start(&place, "childless");
         assert_eq!(
             client.expect("signals "),
@@ -31,7 +31,7 @@ fn the_application_has_no_child() {
 #[test]
 fn an_application_without_standard_descriptors_starts_one_too() {
     in_new_netns(|| {
-        let place = Place::new("stdio");
+        let place = TestHub::new("stdio");
         Client::start(&place, "without stdio").expect("attached ");
     });
 }
@@ -40,7 +40,7 @@ fn an_application_without_standard_descriptors_starts_one_too() {
 fn many_hubs_of_one_user_do_not_stand_in_each_other_s_way() {
     use std::os::unix::fs::PermissionsExt;
     in_new_netns(|| {
-        let place = Place::new("crowded");
+        let place = TestHub::new("crowded");
         // For the process that becomes another user.
         std::fs::set_permissions(place.dir().parent().unwrap(), std::fs::Permissions::from_mode(0o777)).unwrap();
         let mut client = Client::start(&place, "crowded");
@@ -58,7 +58,7 @@ fn many_hubs_of_one_user_do_not_stand_in_each_other_s_way() {
 #[test]
 fn the_user_may_choose_the_hub() {
     in_new_netns(|| {
-        let place = Place::new("choice");
+        let place = TestHub::new("choice");
         let own = env::current_exe().unwrap();
         let client = Client::start_with(&place, "outcome", &[(HUB_VARIABLE, own.to_str().unwrap())]);
         client.expect("attached ");
@@ -70,12 +70,12 @@ fn the_user_may_choose_the_hub() {
 #[test]
 fn a_hub_that_cannot_be_started_is_explained() {
     in_new_netns(|| {
-        let place = Place::new("failing");
+        let place = TestHub::new("failing");
         let error = |program: &str| Client::start_with(&place, "outcome", &[(HUB_VARIABLE, program)]).expect("error ");
         let text = error("/no/such/program");
         assert!(text.contains("could not be started: /no/such/program: No such file"), "{text}");
         let text = error("/bin/false");
-        assert!(text.contains("it ended without a word"), "{text}");
+        assert!(text.contains("it ended without a message"), "{text}");
         // A program that does not know what to do with it, and says so.
         let text = error("/bin/ls");
         assert!(text.contains("cannot access 'hub'"), "{text}");
@@ -85,7 +85,7 @@ fn a_hub_that_cannot_be_started_is_explained() {
 #[test]
 fn the_hub_s_own_words_reach_the_program() {
     in_new_netns(|| {
-        let place = Place::new("words");
+        let place = TestHub::new("words");
         let _taken = UdpSocket::bind("127.0.0.1:4791").unwrap();
         let text = Client::start(&place, "outcome").expect("error ");
         let expected = "the Longarm hub could not be started: UDP port 4791, which RoCEv2 needs, is taken by process";
@@ -96,7 +96,7 @@ fn the_hub_s_own_words_reach_the_program() {
 #[test]
 fn the_directory_s_problem_reaches_the_program() {
     use std::os::unix::fs::PermissionsExt;
-    let place = Place::new("mode");
+    let place = TestHub::new("mode");
     std::fs::create_dir(place.dir()).unwrap();
     std::fs::set_permissions(place.dir(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let text = Client::start(&place, "outcome").expect("error ");
@@ -105,7 +105,7 @@ fn the_directory_s_problem_reaches_the_program() {
 
 #[test]
 fn a_value_that_nobody_wrote_makes_no_hub() {
-    let place = Place::new("value");
+    let place = TestHub::new("value");
     let mut command = Command::new(env::current_exe().unwrap());
     command.env(BECOME_HUB_VARIABLE, "please").env(RUNTIME_DIR_VARIABLE, place.dir());
     let output = command.stdin(Stdio::null()).output().unwrap();

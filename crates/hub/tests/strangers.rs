@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, Raw, listen, socket_path};
+use common::{Raw, TestHub, listen, socket_path};
 use longarm_hub::client::{AttachError, AttachOptions, attach};
 use longarm_hub::message::ErrorCode;
 use std::fs::{self, Permissions};
@@ -41,7 +41,7 @@ fn another_user_s_process_is_refused() {
         return;
     }
     in_new_netns(|| {
-        let place = Place::new("refused");
+        let place = TestHub::new("refused");
         let _session = attach(&place.options()).unwrap();
         // As if somebody had opened the directory to everyone.
         set_mode(&place.dir(), 0o755);
@@ -69,7 +69,7 @@ fn another_user_s_hub_is_refused() {
         return;
     }
     in_new_netns(|| {
-        let place = Place::new("impostor");
+        let place = TestHub::new("impostor");
         fs::create_dir(place.dir()).unwrap();
         set_mode(place.dir().parent().unwrap(), 0o755);
         set_mode(&place.dir(), 0o777);
@@ -83,7 +83,7 @@ fn another_user_s_hub_is_refused() {
 
 /// What attaching comes to if the hub says `replies` and then closes the connection.
 fn outcome(name: &str, replies: &[(&str, &[BorrowedFd<'_>])]) -> AttachError {
-    let place = Place::new(name);
+    let place = TestHub::new(name);
     fs::create_dir(place.dir()).unwrap();
     set_mode(&place.dir(), 0o700);
     let listener = listen(&place);

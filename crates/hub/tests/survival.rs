@@ -3,7 +3,7 @@
 mod common;
 
 use common::{
-    Client, PATIENCE, Place, descriptors, eventually, is_alive, kill, play_role_if_asked, resume, send_to_slot, stop,
+    Client, PATIENCE, TestHub, descriptors, eventually, is_alive, kill, play_role_if_asked, resume, send_to_slot, stop,
 };
 use longarm_hub::client::{self, attach};
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ fn role() {
 #[test]
 fn a_hundred_killed_clients_leave_nothing_behind() {
     in_new_netns(|| {
-        let place = Place::new("hundred");
+        let place = TestHub::new("hundred");
         client::up(Some(&place.dir()), None).unwrap();
         // Once before, so that what the hub keeps for ever is there.
         Client::attached(&place).0.kill();
@@ -49,7 +49,7 @@ fn a_hundred_killed_clients_leave_nothing_behind() {
 #[test]
 fn clients_survive_the_hub_and_keep_their_slots() {
     in_new_netns(|| {
-        let place = Place::new("survive");
+        let place = TestHub::new("survive");
         let (mut a, slot_a) = Client::attached(&place);
         let (mut b, slot_b) = Client::attached(&place);
         a.tell("more 2");
@@ -91,7 +91,7 @@ fn exchange(client: &mut Client, slot: u8, mark: u8) {
 #[test]
 fn the_slots_of_those_who_died_with_the_hub_are_closed_and_free() {
     in_new_netns(|| {
-        let place = Place::new("died");
+        let place = TestHub::new("died");
         let (a, slot_a) = Client::attached(&place);
         let (b, slot_b) = Client::attached(&place);
         stop(b.pid());
@@ -113,7 +113,7 @@ fn the_slots_of_those_who_died_with_the_hub_are_closed_and_free() {
 #[test]
 fn a_client_that_was_stopped_for_long_still_has_its_slot() {
     in_new_netns(|| {
-        let place = Place::new("stopped");
+        let place = TestHub::new("stopped");
         let (a, _) = Client::attached(&place);
         let (mut b, slot_b) = Client::attached(&place);
         stop(b.pid());
@@ -137,7 +137,7 @@ fn a_client_that_was_stopped_for_long_still_has_its_slot() {
 #[test]
 fn a_slot_that_went_to_somebody_else_is_not_given_back() {
     in_new_netns(|| {
-        let place = Place::new("gone");
+        let place = TestHub::new("gone");
         let (a, _) = Client::attached(&place);
         let (b, slot_b) = Client::attached(&place);
         stop(b.pid());
@@ -159,7 +159,7 @@ fn a_slot_that_went_to_somebody_else_is_not_given_back() {
 #[test]
 fn a_stopped_client_is_no_obstacle_for_a_new_hub() {
     in_new_netns(|| {
-        let place = Place::new("last");
+        let place = TestHub::new("last");
         let (a, slot) = Client::attached(&place);
         stop(a.pid());
         let hub = place.kill_hub();
@@ -176,7 +176,7 @@ fn a_stopped_client_is_no_obstacle_for_a_new_hub() {
 #[test]
 fn a_child_of_a_client_does_not_keep_its_slot() {
     in_new_netns(|| {
-        let place = Place::new("fork");
+        let place = TestHub::new("fork");
         let (mut client, _) = Client::attached(&place);
         client.tell("fork");
         let child: u32 = client.expect("forked ").parse().unwrap();
@@ -190,7 +190,7 @@ fn a_child_of_a_client_does_not_keep_its_slot() {
 #[test]
 fn a_child_that_outlives_its_parent_does_not_keep_the_port() {
     in_new_netns(|| {
-        let place = Place::new("fork-port");
+        let place = TestHub::new("fork-port");
         let (mut client, _) = Client::attached(&place);
         client.tell("fork");
         let child: u32 = client.expect("forked ").parse().unwrap();
@@ -206,7 +206,7 @@ fn a_child_that_outlives_its_parent_does_not_keep_the_port() {
 #[test]
 fn the_hub_stays_while_a_child_without_handlers_keeps_its_sockets() {
     in_new_netns(|| {
-        let place = Place::new("clone-port");
+        let place = TestHub::new("clone-port");
         let idle = Duration::from_millis(200);
         client::up(Some(&place.dir()), Some(idle)).unwrap();
         let (mut client, _) = Client::attached(&place);
@@ -232,7 +232,7 @@ fn a_new_hub_takes_the_sockets_from_a_child_without_handlers() {
         return;
     }
     in_new_netns(|| {
-        let place = Place::new("clone-keeper");
+        let place = TestHub::new("clone-keeper");
         let (mut client, _) = Client::attached(&place);
         client.tell("clone");
         let child: u32 = client.expect("cloned ").parse().unwrap();
@@ -252,7 +252,7 @@ fn a_new_hub_takes_the_sockets_from_a_child_without_handlers() {
 #[test]
 fn twenty_processes_at_once_start_one_hub() {
     in_new_netns(|| {
-        let place = Place::new("twenty");
+        let place = TestHub::new("twenty");
         for _ in 0..3 {
             let clients: Vec<Client> = (0..20).map(|_| Client::start(&place, "outcome")).collect();
             let slots: BTreeSet<String> = clients.iter().map(|c| c.expect("attached ")).collect();
@@ -265,7 +265,7 @@ fn twenty_processes_at_once_start_one_hub() {
 }
 
 /// The hubs that run in this place.
-fn hubs(place: &Place) -> Vec<u32> {
+fn hubs(place: &TestHub) -> Vec<u32> {
     let runs_here = |pid: &u32| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let wanted = format!("LONGARM_RUNTIME_DIR={}", place.dir().display());
@@ -289,7 +289,7 @@ fn hubs(place: &Place) -> Vec<u32> {
 #[test]
 fn the_removed_socket_comes_back() {
     in_new_netns(|| {
-        let place = Place::new("removed");
+        let place = TestHub::new("removed");
         let (client, _) = Client::attached(&place);
         let hub = place.status().pid;
         std::fs::remove_dir_all(place.dir()).unwrap();
@@ -303,7 +303,7 @@ fn the_removed_socket_comes_back() {
 #[test]
 fn a_foreign_socket_on_the_port_is_named() {
     in_new_netns(|| {
-        let place = Place::new("foreign");
+        let place = TestHub::new("foreign");
         let socket = UdpSocket::bind("0.0.0.0:4791").unwrap();
         let error = attach(&place.options()).unwrap_err().to_string();
         assert!(error.contains("UDP port 4791") && error.contains("taken"), "{error}");

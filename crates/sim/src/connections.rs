@@ -23,7 +23,7 @@ mod plan;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cm::{ConnId, Event, Output};
+use cm::{ConnId, Event, ManagerOutput};
 use faults::Rng;
 use transport::Time;
 use wire::mad::{self, Attribute};
@@ -228,11 +228,11 @@ impl World {
     fn settle(&mut self, node: usize) -> Outcome {
         while let Some(output) = self.nodes[node].manager.poll() {
             match output {
-                Output::Send { route: way, mad } => {
+                ManagerOutput::Send { route: way, mad } => {
                     ensure!("messages leave from their node", way.local == address(node), "{way:?}");
                     self.send(node, node_of(way.remote), &mad);
                 }
-                Output::Event { id, event } => {
+                ManagerOutput::Event { id, event } => {
                     let name = name_of(&event);
                     self.see(name);
                     let facts = [node as u64, u64::from(id.0)];

@@ -1,40 +1,40 @@
-//! The active end: REP; and what either end hears while it waits: MRA and REJ.
+//! The active side: REP; and for both sides MRA and REJ.
 
 use core::time::Duration;
 
 use wire::mad::{About, Message, Mra, Rej, Rejected, Rep, reason};
 
 use super::Manager;
-use super::receive::Incoming;
+use super::receive::IncomingMad;
 use crate::call::Ece;
 use crate::event::{Event, RejectReceived, ReplyReceived};
 use crate::messages;
 use crate::refuse::rej;
-use crate::table::{QpnKey, RemoteKey, State};
+use crate::table::{CmState, QpnKey, RemoteIdKey};
 use crate::time;
 
 impl Manager {
-    /// The peer agrees: for the first time, or once more because our RTU or MRA was lost.
-    pub(super) fn on_rep(&mut self, incoming: &Incoming<'_>, rep: &Rep) {
+    /// The peer agrees: for the first time, or again because our RTU or MRA was lost.
+    pub(super) fn on_rep(&mut self, incoming: &IncomingMad<'_>, rep: &Rep) {
         let id = rep.remote_id;
         let Some(connection) = self.find(incoming, id, rep.local_id) else {
             return;
         };
         match (connection.state(), connection.active) {
-            (State::ReqSent, true) => self.on_first_rep(incoming, rep),
-            (State::RepReceived, true) => {
+            (CmState::ReqSent, true) => self.on_first_rep(incoming, rep),
+            (CmState::RepReceived, true) => {
                 let receipt = connection.receipt;
                 self.counters.duplicate += 1;
                 if let Some(mra) = receipt {
                     self.transmit(*incoming.route, mra);
                 }
             }
-            (State::Established | State::Refused, true) => {
+            (CmState::Established | CmState::Refused, true) => {
                 self.counters.duplicate += 1;
                 self.send_kept(id);
             }
             // The peer waits for an RTU that will not come.
-            (State::TimeWait, true) => {
+            (CmState::TimeWait, true) => {
                 self.counters.duplicate += 1;
                 self.refuse(incoming);
             }
@@ -42,7 +42,7 @@ impl Manager {
         }
     }
 
-    fn on_first_rep(&mut self, incoming: &Incoming<'_>, rep: &Rep) {
+    fn on_first_rep(&mut self, incoming: &IncomingMad<'_>, rep: &Rep) {
         let id = rep.remote_id;
         let key = QpnKey::new(incoming.route, rep.ca_guid, rep.qpn);
         if let Some(older) = self.table.with_qpn(key) {
@@ -56,14 +56,14 @@ impl Manager {
         connection.remote_qpn = rep.qpn;
         connection.ack_timeout = time::ack_timeout(rep.target_ack_delay, connection.ack_timeout.saturating_sub(1));
         let reply = reply_of(incoming.header.modifier, rep, connection.ack_timeout);
-        self.table.link_remote(id, RemoteKey::new(incoming.route, rep.ca_guid, rep.local_id));
+        self.table.link_remote(id, RemoteIdKey::new(incoming.route, rep.ca_guid, rep.local_id));
         self.table.link_qpn(id, key);
-        self.table.enter(id, State::RepReceived, None);
+        self.table.enter(id, CmState::RepReceived, None);
         self.event(id, Event::Reply(reply));
     }
 
-    /// The peer's queue pair has a connection here already: both are gone (IB specification 12.9.8.3).
-    fn on_stale_rep(&mut self, incoming: &Incoming<'_>, rep: &Rep, older: u32) {
+    /// The peer's queue pair has an older connection here: both end (IB specification 12.9.8.3).
+    fn on_stale_rep(&mut self, incoming: &IncomingMad<'_>, rep: &Rep, older: u32) {
         let refusal = rej(rep.remote_id, rep.local_id, Rejected::REP, reason::STALE_CONNECTION);
         self.transmit(*incoming.route, messages::encode(incoming.header.transaction_id, Message::Rej(refusal)));
         self.enter_time_wait(incoming.now, rep.remote_id);
@@ -71,22 +71,22 @@ impl Manager {
         self.on_stale(incoming.now, older);
     }
 
-    /// An established connection turns out to be gone at the peer: make sure of it.
+    /// The peer seems to have lost an established connection: sends a DREQ to make sure.
     pub(super) fn on_stale(&mut self, now: Duration, id: u32) {
         self.counters.stale += 1;
-        if self.table.get(id).is_some_and(|connection| connection.state() == State::Established) {
+        if self.table.get(id).is_some_and(|connection| connection.state() == CmState::Established) {
             self.send_dreq(now, id, [0; wire::mad::Dreq::PRIVATE_LEN]);
         }
     }
 
     /// The peer needs more time.
-    pub(super) fn on_mra(&mut self, incoming: &Incoming<'_>, mra: &Mra) {
+    pub(super) fn on_mra(&mut self, incoming: &IncomingMad<'_>, mra: &Mra) {
         let id = mra.remote_id;
         let Some(connection) = self.find(incoming, id, mra.local_id) else {
             return;
         };
         match (connection.state(), mra.about) {
-            (State::ReqSent, About::REQ) | (State::RepSent, About::REP) => {
+            (CmState::ReqSent, About::REQ) | (CmState::RepSent, About::REP) => {
                 let more = time::of_peer_service(mra.service_timeout) + time::of_peer(connection.ack_timeout);
                 self.table.set_deadline(id, Some(incoming.now + more));
                 let event = Event::Delayed { service_timeout: mra.service_timeout, private_data: mra.private_data };
@@ -97,7 +97,7 @@ impl Manager {
     }
 
     /// The peer refuses, or has given up.
-    pub(super) fn on_rej(&mut self, incoming: &Incoming<'_>, rej: &Rej) {
+    pub(super) fn on_rej(&mut self, incoming: &IncomingMad<'_>, rej: &Rej) {
         let Some(id) = self.id_of_rej(incoming, rej) else {
             return;
         };
@@ -105,15 +105,19 @@ impl Manager {
             return;
         };
         match state {
-            State::ReqSent | State::ReqReceived | State::RepSent if rej.reason != reason::STALE_CONNECTION => {
+            CmState::ReqSent | CmState::ReqReceived | CmState::RepSent if rej.reason != reason::STALE_CONNECTION => {
                 self.event(id, Event::Rejected(reject_of(rej)));
                 self.settle(id);
             }
-            State::ReqSent | State::ReqReceived | State::RepSent | State::RepReceived | State::Established => {
+            CmState::ReqSent
+            | CmState::ReqReceived
+            | CmState::RepSent
+            | CmState::RepReceived
+            | CmState::Established => {
                 self.event(id, Event::Rejected(reject_of(rej)));
                 self.enter_time_wait(incoming.now, id);
             }
-            State::DreqSent => {
+            CmState::DreqSent => {
                 self.event(id, Event::Disconnected { private_data: None });
                 self.enter_time_wait(incoming.now, id);
             }
@@ -121,13 +125,13 @@ impl Manager {
         }
     }
 
-    /// Who a REJ is for: by our id, or by the peer's GUID and id if the peer never learned ours.
-    fn id_of_rej(&mut self, incoming: &Incoming<'_>, rej: &Rej) -> Option<u32> {
+    /// The connection of a REJ: by our id, or by the peer's GUID and id if the peer never learned ours.
+    fn id_of_rej(&mut self, incoming: &IncomingMad<'_>, rej: &Rej) -> Option<u32> {
         if rej.reason == reason::TIMEOUT
             && rej.remote_id == 0
             && let Some(guid) = rej.info().first_chunk()
         {
-            let key = RemoteKey::new(incoming.route, u64::from_be_bytes(*guid), rej.local_id);
+            let key = RemoteIdKey::new(incoming.route, u64::from_be_bytes(*guid), rej.local_id);
             let found = self.table.with_remote(key);
             self.counters.unknown += u64::from(found.is_none());
             return found;

@@ -1,4 +1,4 @@
-//! What the caller asks for, but for the end of a connection.
+//! The caller's calls, but for those that end a connection.
 
 use core::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::call::{ConnId, ConnectReply, ConnectRequest};
 use crate::error::Error;
 use crate::messages;
 use crate::refuse::rej;
-use crate::table::{Connection, Retry, State};
+use crate::table::{CmConnection, CmState, RetryTimer};
 use crate::time;
 
 impl Manager {
-    /// Sends a REQ: [`Event::Reply`](crate::Event::Reply), `Rejected` or `Unreachable` will follow.
+    /// Sends a REQ. [`Event::Reply`](crate::Event::Reply), `Rejected` or `Unreachable` follows.
     ///
     /// # Errors
     /// The private data is too long, or no id is free.
@@ -24,29 +24,29 @@ impl Manager {
             let req = messages::req(id, guid, request)?;
             let transaction = transactions | u64::from(id);
             let interval = time::of_code(request.packet_lifetime) * 2 + time::of_code(request.remote_response_timeout);
-            Ok(Connection {
+            Ok(CmConnection {
                 active: true,
                 local_qpn: request.qpn,
                 service_id: request.service_id,
                 transaction,
                 ack_timeout: req.primary.local_ack_timeout,
                 patience: time::of_peer(request.local_response_timeout),
-                retry: Retry::new(interval, req.max_cm_retries),
+                retry: RetryTimer::new(interval, req.max_cm_retries),
                 message: messages::encode_with(transaction, request.ece.options, Message::Req(req)),
-                ..Connection::new(State::ReqSent, request.route)
+                ..CmConnection::new(CmState::ReqSent, request.route)
             })
         })?;
         self.send_kept(id);
-        self.enter_repeating(now, id, State::ReqSent);
+        self.enter_repeating(now, id, CmState::ReqSent);
         Ok(ConnId(id))
     }
 
-    /// Sends the REP to a REQ: `ReadyToUse`, `Rejected` or `Unreachable` will follow.
+    /// Sends the REP to a REQ. `ReadyToUse`, `Rejected` or `Unreachable` follows.
     ///
     /// # Errors
     /// The id has no undecided request, or the private data is too long.
     pub fn accept(&mut self, now: Duration, id: ConnId, reply: &ConnectReply<'_>) -> Result<(), Error> {
-        let connection = self.owned_in(id, &[State::ReqReceived])?;
+        let connection = self.owned_in(id, &[CmState::ReqReceived])?;
         let rep = messages::rep(id.0, self.guid, connection, reply)?;
         let mad = messages::encode_with(connection.transaction, reply.ece.options, Message::Rep(rep));
         if let Some(connection) = self.table.get_mut(id.0) {
@@ -54,7 +54,7 @@ impl Manager {
             connection.receipt = None;
         }
         self.keep_and_send(id.0, mad);
-        self.enter_repeating(now, id.0, State::RepSent);
+        self.enter_repeating(now, id.0, CmState::RepSent);
         Ok(())
     }
 
@@ -63,11 +63,11 @@ impl Manager {
     /// # Errors
     /// The id has no undecided reply, or the private data is too long.
     pub fn confirm(&mut self, _now: Duration, id: ConnId, private_data: &[u8]) -> Result<(), Error> {
-        let connection = self.owned_in(id, &[State::RepReceived])?;
+        let connection = self.owned_in(id, &[CmState::RepReceived])?;
         let rtu = messages::rtu(id.0, connection, private_data)?;
         let mad = messages::encode(connection.transaction, Message::Rtu(rtu));
         self.keep_and_send(id.0, mad);
-        self.table.enter(id.0, State::Established, None);
+        self.table.enter(id.0, CmState::Established, None);
         Ok(())
     }
 
@@ -77,8 +77,8 @@ impl Manager {
     /// # Errors
     /// The id waits for no RTU.
     pub fn established(&mut self, _now: Duration, id: ConnId) -> Result<(), Error> {
-        self.owned_in(id, &[State::RepSent, State::Established])?;
-        self.table.enter(id.0, State::Established, None);
+        self.owned_in(id, &[CmState::RepSent, CmState::Established])?;
+        self.table.enter(id.0, CmState::Established, None);
         Ok(())
     }
 
@@ -95,8 +95,8 @@ impl Manager {
         Ok(())
     }
 
-    /// The same, but the MRA is sent only when the REQ or REP comes again: whoever answers in time saves
-    /// a message. The Linux RDMA CM does so for all requests and replies, with 24.
+    /// Likewise, but sends the MRA only when the REQ or REP comes again. An answer in time saves the
+    /// message. The Linux RDMA CM does so for all requests and replies, with 24.
     ///
     /// # Errors
     /// As of [`delay`](Manager::delay).
@@ -107,7 +107,7 @@ impl Manager {
         service_timeout: u8,
         private_data: &[u8],
     ) -> Result<(), Error> {
-        let connection = self.owned_in(id, &[State::ReqReceived, State::RepReceived])?;
+        let connection = self.owned_in(id, &[CmState::ReqReceived, CmState::RepReceived])?;
         let about = if connection.active { About::REP } else { About::REQ };
         let mra = messages::mra(id.0, connection, about, service_timeout, private_data)?;
         let mad = messages::encode(connection.transaction, Message::Mra(mra));
@@ -117,8 +117,8 @@ impl Manager {
         Ok(())
     }
 
-    /// Sends a REJ to a REQ or REP, or takes a REP back that is not confirmed. No event follows but, in the last
-    /// case, `TimewaitExit`: not soon, since the REJ is repeated (nothing acknowledges it).
+    /// Sends a REJ to a REQ or REP, or withdraws a REP that is not confirmed. In the last case `TimewaitExit`
+    /// follows, after some time: the REJ is repeated, since nothing acknowledges it. Else no event follows.
     ///
     /// # Errors
     /// The id has nothing to reject, or the information (72 bytes) or private data (148) is too long.
@@ -130,11 +130,11 @@ impl Manager {
         info: &[u8],
         private_data: &[u8],
     ) -> Result<(), Error> {
-        let connection = self.owned_in(id, &[State::ReqReceived, State::RepReceived, State::RepSent])?;
+        let connection = self.owned_in(id, &[CmState::ReqReceived, CmState::RepReceived, CmState::RepSent])?;
         let (rejected, next) = match connection.state() {
-            State::ReqReceived => (Rejected::REQ, State::Refused),
-            State::RepReceived => (Rejected::REP, State::Refused),
-            _ => (Rejected::OTHER, State::Withdrawn),
+            CmState::ReqReceived => (Rejected::REQ, CmState::Refused),
+            CmState::RepReceived => (Rejected::REP, CmState::Refused),
+            _ => (Rejected::OTHER, CmState::Withdrawn),
         };
         let mut rej = rej(id.0, connection.remote_or_zero(), rejected, reason);
         (rej.info, rej.info_len) = messages::info(info)?;
@@ -142,7 +142,7 @@ impl Manager {
         let mad = messages::encode(connection.transaction, Message::Rej(rej));
         self.keep_and_send(id.0, mad);
         match next {
-            State::Withdrawn => self.enter_withdrawn(now, id.0),
+            CmState::Withdrawn => self.enter_withdrawn(now, id.0),
             _ => self.remember(now, id.0, next),
         }
         Ok(())

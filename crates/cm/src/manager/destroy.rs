@@ -1,4 +1,4 @@
-//! The caller leaves: by itself, or because it dies.
+//! The end of an id: destroyed by the caller, or by the death of the process.
 
 use core::time::Duration;
 
@@ -6,50 +6,50 @@ use wire::mad::{Drep, Dreq, Message, Rejected, reason, sidr_status};
 
 use super::Manager;
 use crate::call::ConnId;
-use crate::event::{ClosingMad, Output};
+use crate::event::{ClosingMad, ManagerOutput};
 use crate::messages;
 use crate::refuse::rej;
-use crate::table::{Connection, State};
+use crate::table::{CmConnection, CmState};
 
 impl Manager {
-    /// The caller forgets the id. The peer is told what ends its wait: REJ (timeout) after a REQ, REJ
-    /// (consumer) while the connection is being made, DREQ, DREP or a refusing SIDR_REP. A DREQ is repeated until it
-    /// is answered, and TIME-WAIT goes on, inside. No event of this id comes any more.
+    /// Forgets the id. The peer gets the message that ends its wait: REJ (timeout) after a REQ, REJ
+    /// (consumer) while the connection is being made, DREQ, DREP or a refusing SIDR_REP. The manager still repeats a DREQ
+    /// until it is answered, and completes TIME-WAIT. No further event of this id comes.
     pub fn destroy(&mut self, now: Duration, id: ConnId) {
         let Ok(connection) = self.owned(id) else {
             return;
         };
         let state = connection.state();
-        self.outputs.retain(|output| !matches!(output, Output::Event { id: of, .. } if *of == id));
+        self.outputs.retain(|output| !matches!(output, ManagerOutput::Event { id: of, .. } if *of == id));
         if let Some(connection) = self.table.get_mut(id.0) {
             connection.owned = false;
         }
         let id = id.0;
         match state {
-            State::ReqSent => {
+            CmState::ReqSent => {
                 self.send_timeout(id);
                 self.settle(id);
             }
-            State::ReqReceived | State::RepReceived => {
+            CmState::ReqReceived | CmState::RepReceived => {
                 self.send_last(id);
-                self.remember(now, id, State::Refused);
+                self.remember(now, id, CmState::Refused);
             }
-            State::RepSent => {
+            CmState::RepSent => {
                 self.send_last(id);
                 self.enter_withdrawn(now, id);
             }
-            State::Established => self.send_dreq(now, id, [0; Dreq::PRIVATE_LEN]),
-            State::DreqReceived => self.send_drep(now, id, [0; Drep::PRIVATE_LEN]),
-            State::SidrReqReceived => {
+            CmState::Established => self.send_dreq(now, id, [0; Dreq::PRIVATE_LEN]),
+            CmState::DreqReceived => self.send_drep(now, id, [0; Drep::PRIVATE_LEN]),
+            CmState::SidrReqReceived => {
                 self.send_last(id);
-                self.remember(now, id, State::SidrAnswered);
+                self.remember(now, id, CmState::SidrAnswered);
             }
-            State::SidrReqSent | State::Idle => self.settle(id),
-            State::DreqSent | State::TimeWait | State::Refused | State::Withdrawn | State::SidrAnswered => {}
+            CmState::SidrReqSent | CmState::Idle => self.settle(id),
+            CmState::DreqSent | CmState::TimeWait | CmState::Refused | CmState::Withdrawn | CmState::SidrAnswered => {}
         }
     }
 
-    /// What somebody else shall send if this process dies now. `None`: nothing; the peer knows already, or
+    /// The message for the peer if this process dies now. `None` if the peer knows already, or
     /// learns it from the answer to its next message.
     pub fn closing_mad(&self, id: ConnId) -> Option<ClosingMad> {
         let connection = self.table.get(id.0)?;
@@ -73,24 +73,24 @@ impl Manager {
         }
     }
 
-    fn last_message(&self, id: u32, connection: &Connection) -> Option<Message> {
+    fn last_message(&self, id: u32, connection: &CmConnection) -> Option<Message> {
         let reject = |rejected| Message::Rej(rej(id, connection.remote_or_zero(), rejected, reason::CONSUMER));
         Some(match connection.state() {
-            State::ReqSent => Message::Rej(messages::timeout(id, self.guid, connection)),
-            State::ReqReceived => reject(Rejected::REQ),
-            State::RepReceived => reject(Rejected::REP),
-            State::RepSent => reject(Rejected::OTHER),
-            State::Established | State::DreqSent => {
+            CmState::ReqSent => Message::Rej(messages::timeout(id, self.guid, connection)),
+            CmState::ReqReceived => reject(Rejected::REQ),
+            CmState::RepReceived => reject(Rejected::REP),
+            CmState::RepSent => reject(Rejected::OTHER),
+            CmState::Established | CmState::DreqSent => {
                 Message::Dreq(messages::dreq(id, connection, [0; Dreq::PRIVATE_LEN]))
             }
-            State::DreqReceived => Message::Drep(messages::drep(id, connection, [0; Drep::PRIVATE_LEN])),
-            State::SidrReqReceived => Message::SidrRep(messages::sidr_refusal(connection, sidr_status::REJECTED)),
-            State::TimeWait
-            | State::Refused
-            | State::Withdrawn
-            | State::SidrReqSent
-            | State::SidrAnswered
-            | State::Idle => return None,
+            CmState::DreqReceived => Message::Drep(messages::drep(id, connection, [0; Drep::PRIVATE_LEN])),
+            CmState::SidrReqReceived => Message::SidrRep(messages::sidr_refusal(connection, sidr_status::REJECTED)),
+            CmState::TimeWait
+            | CmState::Refused
+            | CmState::Withdrawn
+            | CmState::SidrReqSent
+            | CmState::SidrAnswered
+            | CmState::Idle => return None,
         })
     }
 }

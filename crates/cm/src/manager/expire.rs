@@ -1,4 +1,4 @@
-//! Time passes.
+//! Timeouts.
 
 use core::time::Duration;
 
@@ -7,53 +7,54 @@ use wire::mad::{MAD_LEN, Message, decode};
 use super::Manager;
 use crate::event::Event;
 use crate::messages;
-use crate::table::{Connection, State};
+use crate::table::{CmConnection, CmState};
 
 impl Manager {
-    /// Does what is due at `now`: repeats messages, gives up, ends TIME-WAIT.
+    /// Does everything that is due at `now`: repeats messages, gives up, ends TIME-WAIT.
     pub fn expire(&mut self, now: Duration) {
         while let Some(id) = self.table.pop_due(now) {
             let Some(state) = self.table.get(id).map(|connection| connection.state()) else {
                 continue;
             };
             match state {
-                State::ReqSent | State::RepSent | State::DreqSent | State::SidrReqSent | State::Withdrawn => {
+                CmState::ReqSent | CmState::RepSent | CmState::DreqSent | CmState::SidrReqSent | CmState::Withdrawn => {
                     self.repeat(now, id, state);
                 }
-                State::TimeWait => {
+                CmState::TimeWait => {
                     self.event(id, Event::TimewaitExit);
                     self.settle(id);
                 }
-                State::Refused | State::SidrAnswered => self.settle(id),
+                CmState::Refused | CmState::SidrAnswered => self.settle(id),
                 // These wait for the caller, not for time.
-                State::ReqReceived
-                | State::RepReceived
-                | State::Established
-                | State::DreqReceived
-                | State::SidrReqReceived
-                | State::Idle => {}
+                CmState::ReqReceived
+                | CmState::RepReceived
+                | CmState::Established
+                | CmState::DreqReceived
+                | CmState::SidrReqReceived
+                | CmState::Idle => {}
             }
         }
     }
 
-    /// The network says that a message could not be delivered: whoever waits for the answer to a first one
-    /// (REQ, SIDR_REQ) is told at once that the peer is unreachable. Anything else is repeated as usual, since the
-    /// network may be wrong, or somebody on it may lie.
+    /// The network reports that it could not deliver a message. After a first message (REQ, SIDR_REQ) the caller hears
+    /// without delay that the peer is unreachable. All others are repeated as usual, since the report
+    /// may be wrong or forged.
     pub fn undelivered(&mut self, now: Duration, mad: &[u8; MAD_LEN]) {
         let Ok((header, message)) = decode(mad) else { return };
         let (id, waiting) = match message {
-            Message::Req(req) => (req.local_id, State::ReqSent),
-            Message::SidrReq(req) => (req.request_id, State::SidrReqSent),
+            Message::Req(req) => (req.local_id, CmState::ReqSent),
+            Message::SidrReq(req) => (req.request_id, CmState::SidrReqSent),
             _ => return,
         };
-        let waits =
-            |connection: &Connection| connection.state() == waiting && connection.transaction == header.transaction_id;
+        let waits = |connection: &CmConnection| {
+            connection.state() == waiting && connection.transaction == header.transaction_id
+        };
         if self.table.get(id).is_some_and(waits) {
             self.give_up(now, id, waiting);
         }
     }
 
-    fn repeat(&mut self, now: Duration, id: u32, state: State) {
+    fn repeat(&mut self, now: Duration, id: u32, state: CmState) {
         let Some(connection) = self.table.get_mut(id) else {
             return;
         };
@@ -63,19 +64,19 @@ impl Manager {
         connection.retry.left = left;
         let deadline = now + connection.retry.interval;
         self.table.set_deadline(id, Some(deadline));
-        self.counters.repeated += u64::from(state != State::Withdrawn);
+        self.counters.repeated += u64::from(state != CmState::Withdrawn);
         self.send_kept(id);
     }
 
-    /// Nobody answers.
-    fn give_up(&mut self, now: Duration, id: u32, state: State) {
+    /// The peer does not answer.
+    fn give_up(&mut self, now: Duration, id: u32, state: CmState) {
         match state {
-            State::DreqSent => {
+            CmState::DreqSent => {
                 self.event(id, Event::Disconnected { private_data: None });
                 self.enter_time_wait(now, id);
             }
-            State::Withdrawn => self.enter_time_wait(now, id),
-            State::SidrReqSent => {
+            CmState::Withdrawn => self.enter_time_wait(now, id),
+            CmState::SidrReqSent => {
                 self.event(id, Event::SidrUnreachable);
                 self.settle(id);
             }

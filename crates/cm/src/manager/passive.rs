@@ -1,20 +1,20 @@
-//! The passive end: REQ and RTU.
+//! The passive side: REQ and RTU.
 
 use wire::mad::{Message, Rejected, Req, Rtu, reason};
 
 use super::Manager;
-use super::receive::Incoming;
+use super::receive::IncomingMad;
 use crate::call::{Ece, QpType, Route};
 use crate::event::{Event, RequestReceived};
 use crate::messages;
 use crate::refuse::rej;
-use crate::table::{Connection, QpnKey, RemoteKey, Retry, State};
+use crate::table::{CmConnection, CmState, QpnKey, RemoteIdKey, RetryTimer};
 use crate::time;
 
 impl Manager {
-    /// A request: one that is known, one of a queue pair that is connected, or a new one.
-    pub(super) fn on_req(&mut self, incoming: &Incoming<'_>, req: &Req) {
-        let key = RemoteKey::new(incoming.route, req.ca_guid, req.local_id);
+    /// A request: a repeated one, one of a connected queue pair, or a new one.
+    pub(super) fn on_req(&mut self, incoming: &IncomingMad<'_>, req: &Req) {
+        let key = RemoteIdKey::new(incoming.route, req.ca_guid, req.local_id);
         if let Some(id) = self.table.with_remote(key) {
             if !self.is_replaced(id, incoming, req) {
                 return self.on_repeated_req(id, incoming, req);
@@ -32,34 +32,34 @@ impl Manager {
         self.on_new_req(incoming, req, qp_type, key);
     }
 
-    /// Whether a known id is the peer's new request after one that was rejected.
-    fn is_replaced(&self, id: u32, incoming: &Incoming<'_>, req: &Req) -> bool {
+    /// Whether the peer uses a known id for a new request after a rejected one.
+    fn is_replaced(&self, id: u32, incoming: &IncomingMad<'_>, req: &Req) -> bool {
         self.table.get(id).is_some_and(|connection| {
-            connection.state() == State::Refused
+            connection.state() == CmState::Refused
                 && (connection.transaction, connection.remote_qpn, connection.service_id)
                     != (incoming.header.transaction_id, req.qpn, req.service_id)
         })
     }
 
-    fn on_repeated_req(&mut self, id: u32, incoming: &Incoming<'_>, req: &Req) {
+    fn on_repeated_req(&mut self, id: u32, incoming: &IncomingMad<'_>, req: &Req) {
         self.counters.duplicate += 1;
         let Some(connection) = self.table.get(id) else {
             return;
         };
         match connection.state() {
-            State::ReqReceived => {
+            CmState::ReqReceived => {
                 if let Some(mra) = connection.receipt {
                     self.transmit(*incoming.route, mra);
                 }
             }
-            State::RepSent | State::Withdrawn => self.send_kept(id),
-            State::Refused if !connection.active => self.repeat_memory(incoming.now, id),
-            State::TimeWait => self.reject_req(incoming, req, reason::STALE_CONNECTION),
+            CmState::RepSent | CmState::Withdrawn => self.send_kept(id),
+            CmState::Refused if !connection.active => self.repeat_memory(incoming.now, id),
+            CmState::TimeWait => self.reject_req(incoming, req, reason::STALE_CONNECTION),
             _ => {}
         }
     }
 
-    fn on_new_req(&mut self, incoming: &Incoming<'_>, req: &Req, qp_type: QpType, key: RemoteKey) {
+    fn on_new_req(&mut self, incoming: &IncomingMad<'_>, req: &Req, qp_type: QpType, key: RemoteIdKey) {
         let inserted = self.half_open_room()
             && self.insert(|_| Ok(connection_of(incoming, req))).is_ok_and(|id| {
                 self.table.link_remote(id, key);
@@ -72,28 +72,28 @@ impl Manager {
         }
     }
 
-    /// Whether one more undecided request is welcome.
+    /// Whether there is room for one more undecided request.
     pub(super) fn half_open_room(&self) -> bool {
         self.table.half_open() < self.half_open_limit
     }
 
-    fn reject_req(&mut self, incoming: &Incoming<'_>, req: &Req, reason: u16) {
+    fn reject_req(&mut self, incoming: &IncomingMad<'_>, req: &Req, reason: u16) {
         let answer = Message::Rej(rej(0, req.local_id, Rejected::REQ, reason));
         self.transmit(*incoming.route, messages::encode(incoming.header.transaction_id, answer));
     }
 
     /// The peer confirms.
-    pub(super) fn on_rtu(&mut self, incoming: &Incoming<'_>, rtu: &Rtu) {
+    pub(super) fn on_rtu(&mut self, incoming: &IncomingMad<'_>, rtu: &Rtu) {
         let Some(connection) = self.find(incoming, rtu.remote_id, rtu.local_id) else {
             return;
         };
         match connection.state() {
-            State::RepSent => {
-                self.table.enter(rtu.remote_id, State::Established, None);
+            CmState::RepSent => {
+                self.table.enter(rtu.remote_id, CmState::Established, None);
                 self.event(rtu.remote_id, Event::ReadyToUse { private_data: rtu.private_data });
             }
-            State::Established if !connection.active => self.counters.duplicate += 1,
-            State::Withdrawn => {
+            CmState::Established if !connection.active => self.counters.duplicate += 1,
+            CmState::Withdrawn => {
                 self.unexpected();
                 self.send_kept(rtu.remote_id);
             }
@@ -102,9 +102,9 @@ impl Manager {
     }
 }
 
-fn connection_of(incoming: &Incoming<'_>, req: &Req) -> Connection {
+fn connection_of(incoming: &IncomingMad<'_>, req: &Req) -> CmConnection {
     let round_trip = time::of_peer(req.primary.local_ack_timeout);
-    Connection {
+    CmConnection {
         remote_id: Some(req.local_id),
         remote_guid: req.ca_guid,
         remote_qpn: req.qpn,
@@ -112,8 +112,8 @@ fn connection_of(incoming: &Incoming<'_>, req: &Req) -> Connection {
         transaction: incoming.header.transaction_id,
         ack_timeout: req.primary.local_ack_timeout,
         patience: time::of_peer(req.remote_response_timeout) + round_trip,
-        retry: Retry::new(time::of_peer(req.local_response_timeout), req.max_cm_retries),
-        ..Connection::new(State::ReqReceived, *incoming.route)
+        retry: RetryTimer::new(time::of_peer(req.local_response_timeout), req.max_cm_retries),
+        ..CmConnection::new(CmState::ReqReceived, *incoming.route)
     }
 }
 

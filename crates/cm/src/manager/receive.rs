@@ -1,4 +1,4 @@
-//! A MAD comes in: who is it for?
+//! Incoming MADs: each goes to the handler of its kind.
 
 use core::time::Duration;
 
@@ -8,10 +8,10 @@ use super::Manager;
 use crate::call::Route;
 use crate::messages;
 use crate::refuse::{apr, refuse};
-use crate::table::{Connection, State};
+use crate::table::{CmConnection, CmState};
 
-/// A message and what came with it.
-pub(super) struct Incoming<'a> {
+/// A MAD with its header, route and time.
+pub(super) struct IncomingMad<'a> {
     pub(super) now: Duration,
     pub(super) route: &'a Route,
     pub(super) header: MadHeader,
@@ -19,15 +19,15 @@ pub(super) struct Incoming<'a> {
 }
 
 impl Manager {
-    /// Takes a MAD that came on `route`. Whatever its bytes are, at most one answer and one event come of it, and one
-    /// DREQ of a connection that it proves to be stale.
+    /// Takes a MAD that came on `route`. Any bytes cause at most one answer and one event, and one
+    /// DREQ for a connection that they prove to be stale.
     pub fn receive(&mut self, now: Duration, route: &Route, mad: &[u8; MAD_LEN]) {
         self.counters.received += 1;
         let Ok((header, message)) = mad::decode(mad) else {
             self.counters.malformed += 1;
             return;
         };
-        let incoming = Incoming { now, route, header, mad };
+        let incoming = IncomingMad { now, route, header, mad };
         match &message {
             Message::Req(req) => self.on_req(&incoming, req),
             Message::Mra(mra) => self.on_mra(&incoming, mra),
@@ -43,8 +43,8 @@ impl Manager {
         }
     }
 
-    /// The connection of a message that names both ids. `None`: it has been refused or dropped.
-    pub(super) fn find(&mut self, incoming: &Incoming<'_>, local: u32, remote: u32) -> Option<&Connection> {
+    /// The connection of a message that names both ids. `None` if the message was refused or dropped.
+    pub(super) fn find(&mut self, incoming: &IncomingMad<'_>, local: u32, remote: u32) -> Option<&CmConnection> {
         if !self.is_known(local, incoming) {
             return None;
         }
@@ -60,8 +60,8 @@ impl Manager {
         self.table.get(local)
     }
 
-    fn is_known(&mut self, local: u32, incoming: &Incoming<'_>) -> bool {
-        let known = self.table.get(local).is_some_and(|connection| connection.state() != State::Idle);
+    fn is_known(&mut self, local: u32, incoming: &IncomingMad<'_>) -> bool {
+        let known = self.table.get(local).is_some_and(|connection| connection.state() != CmState::Idle);
         if !known {
             self.counters.unknown += 1;
             self.refuse(incoming);
@@ -69,8 +69,8 @@ impl Manager {
         known
     }
 
-    /// Answers as one who knows nothing.
-    pub(super) fn refuse(&mut self, incoming: &Incoming<'_>) {
+    /// Sends the answer for messages without a connection.
+    pub(super) fn refuse(&mut self, incoming: &IncomingMad<'_>) {
         if let Some(answer) = refuse(incoming.mad) {
             self.transmit(*incoming.route, answer);
         }
@@ -81,8 +81,8 @@ impl Manager {
         self.counters.unexpected += 1;
     }
 
-    /// There are no alternate paths.
-    fn on_lap(&mut self, incoming: &Incoming<'_>, lap: &Lap) {
+    /// Alternate paths are not supported.
+    fn on_lap(&mut self, incoming: &IncomingMad<'_>, lap: &Lap) {
         let Some(connection) = self.find(incoming, lap.remote_id, lap.local_id) else {
             return;
         };
@@ -94,7 +94,7 @@ impl Manager {
         self.transmit(*incoming.route, mad);
     }
 
-    /// Nobody asked.
+    /// No LAP was sent.
     fn on_apr(&mut self, _apr: &Apr) {
         self.unexpected();
     }

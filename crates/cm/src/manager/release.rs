@@ -5,27 +5,27 @@ use core::time::Duration;
 use wire::mad::{Drep, Dreq, Message};
 
 use super::Manager;
-use super::receive::Incoming;
+use super::receive::IncomingMad;
 use crate::call::ConnId;
 use crate::error::Error;
 use crate::event::Event;
 use crate::messages;
-use crate::table::State;
+use crate::table::CmState;
 
 impl Manager {
-    /// Sends a DREQ: [`Event::Disconnected`] will follow. After a [`Event::DisconnectRequest`] it sends the DREP (of
-    /// which the private data is), and only `TimewaitExit` follows. Nothing happens if a DREQ is under way.
+    /// Sends a DREQ; [`Event::Disconnected`] follows. After a [`Event::DisconnectRequest`] it sends the DREP, with the
+    /// private data, and only `TimewaitExit` follows. Does nothing if a DREQ was sent.
     ///
     /// # Errors
     /// There is no connection to release, or the private data is too long: 220 bytes fit a DREQ, 224 a DREP.
     pub fn disconnect(&mut self, now: Duration, id: ConnId, private_data: &[u8]) -> Result<(), Error> {
-        let connection = self.owned_in(id, &[State::Established, State::DreqSent, State::DreqReceived])?;
+        let connection = self.owned_in(id, &[CmState::Established, CmState::DreqSent, CmState::DreqReceived])?;
         match connection.state() {
-            State::Established => {
+            CmState::Established => {
                 let private_data = messages::private(private_data)?;
                 self.send_dreq(now, id.0, private_data);
             }
-            State::DreqReceived => {
+            CmState::DreqReceived => {
                 let private_data = messages::private(private_data)?;
                 self.send_drep(now, id.0, private_data);
             }
@@ -43,7 +43,7 @@ impl Manager {
         connection.transaction = transaction;
         connection.message = messages::encode(transaction, Message::Dreq(messages::dreq(id, connection, private_data)));
         self.send_kept(id);
-        self.enter_repeating(now, id, State::DreqSent);
+        self.enter_repeating(now, id, CmState::DreqSent);
     }
 
     /// Agrees to the release that the peer asked for.
@@ -58,14 +58,16 @@ impl Manager {
     }
 
     /// The peer wants to disconnect.
-    pub(super) fn on_dreq(&mut self, incoming: &Incoming<'_>, dreq: &Dreq) {
+    pub(super) fn on_dreq(&mut self, incoming: &IncomingMad<'_>, dreq: &Dreq) {
         let id = dreq.remote_id;
         let Some(connection) = self.find(incoming, id, dreq.local_id) else {
             return;
         };
         let state = connection.state();
-        // A DREQ before we know the peer's id or after a rejection: nothing to keep, the peer may forget it.
-        if connection.remote_id.is_none() || matches!(state, State::Refused | State::ReqReceived | State::Withdrawn) {
+        // A DREQ before we know the peer's id or after a rejection: the peer may forget the connection.
+        if connection.remote_id.is_none()
+            || matches!(state, CmState::Refused | CmState::ReqReceived | CmState::Withdrawn)
+        {
             self.unexpected();
             return self.refuse(incoming);
         }
@@ -74,18 +76,18 @@ impl Manager {
             return;
         }
         match state {
-            State::RepSent | State::RepReceived | State::Established => {
+            CmState::RepSent | CmState::RepReceived | CmState::Established => {
                 self.take_transaction(id, incoming);
-                self.table.enter(id, State::DreqReceived, None);
+                self.table.enter(id, CmState::DreqReceived, None);
                 self.event(id, Event::DisconnectRequest { private_data: dreq.private_data });
             }
-            // Both want it: each DREQ answers the other (IB specification 12.9.7).
-            State::DreqSent => {
+            // Both sides disconnect: each DREQ answers the other (IB specification 12.9.7).
+            CmState::DreqSent => {
                 self.take_transaction(id, incoming);
                 self.send_drep(incoming.now, id, [0; Drep::PRIVATE_LEN]);
                 self.event(id, Event::Disconnected { private_data: None });
             }
-            State::TimeWait => {
+            CmState::TimeWait => {
                 self.counters.duplicate += 1;
                 self.refuse(incoming);
             }
@@ -94,19 +96,19 @@ impl Manager {
     }
 
     /// The answer to a DREQ has its transaction id.
-    fn take_transaction(&mut self, id: u32, incoming: &Incoming<'_>) {
+    fn take_transaction(&mut self, id: u32, incoming: &IncomingMad<'_>) {
         if let Some(connection) = self.table.get_mut(id) {
             connection.transaction = incoming.header.transaction_id;
         }
     }
 
     /// The peer agrees to disconnect.
-    pub(super) fn on_drep(&mut self, incoming: &Incoming<'_>, drep: &Drep) {
+    pub(super) fn on_drep(&mut self, incoming: &IncomingMad<'_>, drep: &Drep) {
         let id = drep.remote_id;
         let Some(connection) = self.find(incoming, id, drep.local_id) else {
             return;
         };
-        if connection.state() != State::DreqSent {
+        if connection.state() != CmState::DreqSent {
             return self.unexpected();
         }
         self.event(id, Event::Disconnected { private_data: Some(drep.private_data) });

@@ -5,16 +5,16 @@ use core::time::Duration;
 use wire::mad::{Message, SidrRep, SidrReq};
 
 use super::Manager;
-use super::receive::Incoming;
+use super::receive::IncomingMad;
 use crate::call::{ConnId, Ece, SidrReply, SidrRequest};
 use crate::error::Error;
 use crate::event::{Event, SidrReplyReceived, SidrRequestReceived};
 use crate::messages;
-use crate::table::{Connection, Retry, SidrKey, State};
+use crate::table::{CmConnection, CmState, RetryTimer, SidrKey};
 use crate::time;
 
 impl Manager {
-    /// Sends a SIDR_REQ: [`Event::SidrReply`] or [`Event::SidrUnreachable`] will follow.
+    /// Sends a SIDR_REQ. [`Event::SidrReply`] or [`Event::SidrUnreachable`] follows.
     ///
     /// # Errors
     /// The private data is too long, or no id is free.
@@ -23,17 +23,17 @@ impl Manager {
         let id = self.insert(|id| {
             let transaction = transactions | u64::from(id);
             let message = Message::SidrReq(messages::sidr_req(id, request)?);
-            Ok(Connection {
+            Ok(CmConnection {
                 active: true,
                 service_id: request.service_id,
                 transaction,
-                retry: Retry::new(request.timeout, request.max_retries),
+                retry: RetryTimer::new(request.timeout, request.max_retries),
                 message: messages::encode(transaction, message),
-                ..Connection::new(State::SidrReqSent, request.route)
+                ..CmConnection::new(CmState::SidrReqSent, request.route)
             })
         })?;
         self.send_kept(id);
-        self.enter_repeating(now, id, State::SidrReqSent);
+        self.enter_repeating(now, id, CmState::SidrReqSent);
         Ok(ConnId(id))
     }
 
@@ -42,19 +42,19 @@ impl Manager {
     /// # Errors
     /// The id has no unanswered request, or the information (72 bytes) or private data (136) is too long.
     pub fn sidr_reply(&mut self, now: Duration, id: ConnId, reply: &SidrReply<'_>) -> Result<(), Error> {
-        let connection = self.owned_in(id, &[State::SidrReqReceived])?;
+        let connection = self.owned_in(id, &[CmState::SidrReqReceived])?;
         let rep = messages::sidr_rep(connection, reply)?;
         let mad = messages::encode_with(connection.transaction, reply.ece.options, Message::SidrRep(rep));
         self.keep_and_send(id.0, mad);
-        self.remember(now, id.0, State::SidrAnswered);
+        self.remember(now, id.0, CmState::SidrAnswered);
         Ok(())
     }
 
-    pub(super) fn on_sidr_req(&mut self, incoming: &Incoming<'_>, req: &SidrReq) {
+    pub(super) fn on_sidr_req(&mut self, incoming: &IncomingMad<'_>, req: &SidrReq) {
         let key = SidrKey::new(incoming.route, req.request_id);
         if let Some(id) = self.table.with_sidr(key) {
             let same = self.table.get(id).is_some_and(|connection| {
-                connection.state() == State::SidrReqReceived
+                connection.state() == CmState::SidrReqReceived
                     || (connection.transaction, connection.service_id)
                         == (incoming.header.transaction_id, req.service_id)
             });
@@ -76,14 +76,15 @@ impl Manager {
 
     fn on_repeated_sidr_req(&mut self, now: Duration, id: u32) {
         self.counters.duplicate += 1;
-        if self.table.get(id).is_some_and(|connection| connection.state() == State::SidrAnswered) {
+        if self.table.get(id).is_some_and(|connection| connection.state() == CmState::SidrAnswered) {
             self.repeat_memory(now, id);
         }
     }
 
-    pub(super) fn on_sidr_rep(&mut self, incoming: &Incoming<'_>, rep: &SidrRep) {
+    pub(super) fn on_sidr_rep(&mut self, incoming: &IncomingMad<'_>, rep: &SidrRep) {
         let id = rep.request_id;
-        let Some(connection) = self.table.get(id).filter(|connection| connection.state() == State::SidrReqSent) else {
+        let Some(connection) = self.table.get(id).filter(|connection| connection.state() == CmState::SidrReqSent)
+        else {
             self.counters.unknown += 1;
             return;
         };
@@ -96,18 +97,18 @@ impl Manager {
     }
 }
 
-fn connection_of(incoming: &Incoming<'_>, req: &SidrReq) -> Connection {
-    Connection {
+fn connection_of(incoming: &IncomingMad<'_>, req: &SidrReq) -> CmConnection {
+    CmConnection {
         remote_id: Some(req.request_id),
         service_id: req.service_id,
         transaction: incoming.header.transaction_id,
-        // The request does not tell how long its sender waits: what the Linux RDMA CM does.
+        // The request does not contain its sender's timeout: this is that of the Linux RDMA CM.
         patience: time::of_code(crate::LINUX_RESPONSE_TIMEOUT),
-        ..Connection::new(State::SidrReqReceived, *incoming.route)
+        ..CmConnection::new(CmState::SidrReqReceived, *incoming.route)
     }
 }
 
-fn request_of(incoming: &Incoming<'_>, req: &SidrReq) -> SidrRequestReceived {
+fn request_of(incoming: &IncomingMad<'_>, req: &SidrReq) -> SidrRequestReceived {
     SidrRequestReceived {
         route: *incoming.route,
         service_id: req.service_id,

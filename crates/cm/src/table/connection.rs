@@ -5,12 +5,12 @@ use core::time::Duration;
 use wire::Qpn;
 use wire::mad::MAD_LEN;
 
-use super::{QpnKey, RemoteKey, SidrKey};
+use super::{QpnKey, RemoteIdKey, SidrKey};
 use crate::call::Route;
 
-/// The states of chapter 12.9.7. Having received an MRA is no state of its own: it only moves the deadline.
+/// The states of chapter 12.9.7. An MRA leads to no state of its own: it only moves the deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
+pub(crate) enum CmState {
     /// Active: waits for a REP.
     ReqSent,
     /// Passive: waits for the caller's decision.
@@ -19,69 +19,69 @@ pub(crate) enum State {
     RepSent,
     /// Active: waits for the caller's decision.
     RepReceived,
-    /// Both ends agree.
+    /// Both sides agree.
     Established,
     /// Waits for a DREP.
     DreqSent,
     /// Waits for the caller's DREP.
     DreqReceived,
-    /// Packets may still be on their way.
+    /// The network may still hold packets.
     TimeWait,
-    /// The caller rejected; the REJ is repeated if it did not arrive.
+    /// The caller rejected; the REJ is repeated when the request is.
     Refused,
-    /// The caller rejected after its REP: the peer may believe that it is connected, so the REJ is repeated a few
+    /// The caller rejected after its REP. The peer may take the connection for established, so the REJ is repeated a few
     /// times.
     Withdrawn,
     /// Waits for a SIDR_REP.
     SidrReqSent,
     /// Waits for the caller's answer.
     SidrReqReceived,
-    /// Answered; the SIDR_REP is repeated if it did not arrive.
+    /// Answered; the SIDR_REP is repeated when the request is.
     SidrAnswered,
     /// Over; waits to be destroyed.
     Idle,
 }
 
-impl State {
-    /// A peer opened it, and nothing is decided.
+impl CmState {
+    /// Whether a peer opened it and the caller has not decided.
     pub(crate) fn is_half_open(self) -> bool {
-        matches!(self, State::ReqReceived | State::RepSent | State::SidrReqReceived)
+        matches!(self, CmState::ReqReceived | CmState::RepSent | CmState::SidrReqReceived)
     }
 
-    /// It is kept only to repeat an answer.
+    /// Whether it is kept only to repeat an answer.
     pub(crate) fn is_memory(self) -> bool {
-        matches!(self, State::Refused | State::SidrAnswered)
+        matches!(self, CmState::Refused | CmState::SidrAnswered)
     }
 }
 
-/// How a message is repeated.
+/// The repetition of a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Retry {
+pub(crate) struct RetryTimer {
     pub(crate) interval: Duration,
     pub(crate) limit: u8,
     pub(crate) left: u8,
 }
 
-impl Retry {
-    pub(crate) fn new(interval: Duration, limit: u8) -> Retry {
-        Retry { interval, limit, left: limit }
+impl RetryTimer {
+    pub(crate) fn new(interval: Duration, limit: u8) -> RetryTimer {
+        RetryTimer { interval, limit, left: limit }
     }
 }
 
-/// What the table alone changes.
+/// The fields that the table's indexes depend on. Only the table changes them.
 #[derive(Debug)]
-pub(crate) struct Place {
-    pub(super) state: State,
+pub(crate) struct IndexedFields {
+    pub(super) state: CmState,
     pub(super) deadline: Option<Duration>,
-    pub(super) remote_key: Option<RemoteKey>,
+    pub(super) remote_key: Option<RemoteIdKey>,
     pub(super) qpn_key: Option<QpnKey>,
     pub(super) sidr_key: Option<SidrKey>,
 }
 
 /// A connection or a datagram request.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    pub(crate) place: Place,
+pub(crate) struct CmConnection {
+    pub(crate) place: IndexedFields,
     /// The caller still has the id.
     pub(crate) owned: bool,
     /// We sent the REQ.
@@ -93,23 +93,23 @@ pub(crate) struct Connection {
     pub(crate) remote_qpn: Qpn,
     pub(crate) local_qpn: Qpn,
     pub(crate) service_id: u64,
-    /// Of the exchange under way.
+    /// The transaction id of the current exchange.
     pub(crate) transaction: u64,
-    /// Acknowledge timeout code of the path: how long TIME-WAIT is.
+    /// ACK timeout code of the path: the length of TIME-WAIT.
     pub(crate) ack_timeout: u8,
-    /// How long the peer of a REQ waits before it repeats it.
+    /// The time after which the peer repeats its REQ.
     pub(crate) patience: Duration,
-    pub(crate) retry: Retry,
-    /// The last message sent: what is repeated.
+    pub(crate) retry: RetryTimer,
+    /// The last message sent, for repetition.
     pub(crate) message: [u8; MAD_LEN],
-    /// An MRA for a REQ or REP that comes again.
+    /// The MRA for a REQ or REP that comes again.
     pub(crate) receipt: Option<[u8; MAD_LEN]>,
 }
 
-impl Connection {
-    pub(crate) fn new(state: State, route: Route) -> Connection {
-        Connection {
-            place: Place { state, deadline: None, remote_key: None, qpn_key: None, sidr_key: None },
+impl CmConnection {
+    pub(crate) fn new(state: CmState, route: Route) -> CmConnection {
+        CmConnection {
+            place: IndexedFields { state, deadline: None, remote_key: None, qpn_key: None, sidr_key: None },
             owned: true,
             active: false,
             route,
@@ -121,13 +121,13 @@ impl Connection {
             transaction: 0,
             ack_timeout: 0,
             patience: Duration::ZERO,
-            retry: Retry::new(Duration::ZERO, 0),
+            retry: RetryTimer::new(Duration::ZERO, 0),
             message: [0; MAD_LEN],
             receipt: None,
         }
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> CmState {
         self.place.state
     }
 

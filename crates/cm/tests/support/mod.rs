@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use cm::{
-    Config, ConnId, ConnectReply, ConnectRequest, Event, Manager, Output, RequestReceived, Route, SidrReply,
+    Config, ConnId, ConnectReply, ConnectRequest, Event, Manager, ManagerOutput, RequestReceived, Route, SidrReply,
     SidrRequest,
 };
 use wire::mad::{self, Attribute, Message};
@@ -15,7 +15,7 @@ pub const CLIENT: usize = 0;
 pub const SERVER: usize = 1;
 pub const SERVICE: u64 = 0x0106_1c06;
 
-/// Two ends, the messages under way in each direction, and what the ends were told.
+/// Two ends, the messages in each direction, and the ends' events.
 pub struct Pair {
     pub now: Duration,
     pub ends: [Manager; 2],
@@ -67,34 +67,34 @@ impl Default for Pair {
 }
 
 impl Pair {
-    /// Moves what an end wants to say into the other's inbox, and its events to `events`.
+    /// Moves an end's messages into the other's inbox, and its events to `events`.
     pub fn collect(&mut self) {
         for end in [CLIENT, SERVER] {
             while let Some(output) = self.ends[end].poll() {
                 match output {
-                    Output::Send { route: way, mad } => {
+                    ManagerOutput::Send { route: way, mad } => {
                         assert_eq!((way.local, way.remote), (route(end).local, route(end).remote));
                         self.inbox[1 - end].push_back(mad);
                     }
-                    Output::Event { id, event } => self.events[end].push_back((id, event)),
+                    ManagerOutput::Event { id, event } => self.events[end].push_back((id, event)),
                 }
             }
         }
     }
 
-    /// What is on the way to an end, taken off it.
+    /// Takes the messages for an end, which are lost to it.
     pub fn take(&mut self, end: usize) -> Vec<Attribute> {
         self.collect();
         self.inbox[end].drain(..).map(|mad| attribute(&mad)).collect()
     }
 
-    /// Hands one message over.
+    /// Delivers one message.
     pub fn give(&mut self, end: usize, mad: &[u8; 256]) {
         self.ends[end].receive(self.now, &route(end), mad);
         self.collect();
     }
 
-    /// Hands messages over until none is on the way.
+    /// Delivers messages until there are none.
     pub fn deliver(&mut self) {
         self.collect();
         loop {
@@ -156,7 +156,7 @@ impl Pair {
         (client, server)
     }
 
-    /// A connection that both ends know.
+    /// An established connection.
     pub fn connected(&mut self) -> (ConnId, ConnId) {
         let (client, server) = self.replied();
         self.ends[CLIENT].confirm(self.now, client, &[]).expect("the right state");
@@ -166,7 +166,7 @@ impl Pair {
         (client, server)
     }
 
-    /// Destroys, waits for everything to end, and looks that nothing is left.
+    /// Destroys the ids, waits for everything to end, and checks that nothing is left.
     pub fn finish(&mut self, ids: (ConnId, ConnId)) {
         self.ends[CLIENT].destroy(self.now, ids.0);
         self.ends[SERVER].destroy(self.now, ids.1);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cm::ConnId;
-use cm::ip::Header;
+use cm::ip::IpCmHeader;
 use transport::{AddressVector, QpType};
 use wire::mad::{Req, SidrReq};
 use wire::{Gid, QKey};
@@ -114,12 +114,12 @@ pub(super) fn retry_limits(param: &ConnParam) -> Result<(u8, u8), Error> {
 
 /// The caller's private data behind the header with the addresses (IB specification A11).
 fn with_header(id: &IdState, private_data: &[u8], room: usize) -> Result<Vec<u8>, Error> {
-    let max = room - Header::LEN;
+    let max = room - IpCmHeader::LEN;
     if private_data.len() > max {
         return Err(Error::PrivateData { asked: private_data.len(), max });
     }
     let (Some(local), Some(peer)) = (id.local, id.peer) else { return Err(Error::State("it has no route")) };
-    let header = Header { source: local.ip(), source_port: local.port(), destination: peer.ip() };
+    let header = IpCmHeader { source: local.ip(), source_port: local.port(), destination: peer.ip() };
     Ok([&header.encode()[..], private_data].concat())
 }
 

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 use cm::ConnId;
-use hub::client::manager::{MadPacket, ManagerSession};
+use hub::client::manager::{AddressedMad, ManagerSession};
 
 /// The time between two checks of released connections.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -72,8 +72,8 @@ impl ClosingTracker {
 }
 
 /// The packet of a MAD on a route.
-pub(super) fn mad_packet(route: &cm::Route, mad: &[u8; 256]) -> MadPacket {
-    MadPacket {
+pub(super) fn mad_packet(route: &cm::Route, mad: &[u8; 256]) -> AddressedMad {
+    AddressedMad {
         local: route.local,
         remote: route.remote,
         interface: route.interface,

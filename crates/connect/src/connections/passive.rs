@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cm::ip::Header;
+use cm::ip::IpCmHeader;
 use hub::DeviceRecord;
 use transport::{AddressVector, Mtu, QpType};
 use wire::mad::{reason, sidr_status};
@@ -17,7 +17,7 @@ use crate::event::{ConnParam, DatagramParam, Param, UDP_QKEY};
 
 /// The reason of a REJ that refuses a request (IB specification 12.6.7.2).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refusal(pub(super) u16);
+pub(super) struct RequestRefusal(pub(super) u16);
 
 /// The common part of REQ and SIDR_REQ.
 struct IncomingRequest<'a> {
@@ -39,7 +39,7 @@ pub(super) fn on_request(
     ids: &IdTable,
     devices: &[DeviceRecord],
     request: &cm::RequestReceived,
-) -> Result<RequestedId, Refusal> {
+) -> Result<RequestedId, RequestRefusal> {
     let incoming = IncomingRequest {
         service_id: request.service_id,
         route: &request.route,
@@ -62,7 +62,7 @@ pub(super) fn on_request(
         mtu,
     });
     let param = Param::Conn(ConnParam {
-        private_data: request.private_data[Header::LEN..].to_vec(),
+        private_data: request.private_data[IpCmHeader::LEN..].to_vec(),
         responder_resources: request.initiator_depth,
         initiator_depth: request.responder_resources,
         flow_control: request.flow_control,
@@ -80,7 +80,7 @@ pub(super) fn on_sidr_request(
     ids: &IdTable,
     devices: &[DeviceRecord],
     request: &cm::SidrRequestReceived,
-) -> Result<RequestedId, Refusal> {
+) -> Result<RequestedId, RequestRefusal> {
     let incoming = IncomingRequest {
         service_id: request.service_id,
         route: &request.route,
@@ -89,30 +89,31 @@ pub(super) fn on_sidr_request(
     };
     let (listener, id) = incoming.new_id(ids, devices)?;
     let address = id.path().unwrap_or_else(|| AddressVector::new(Gid::default(), Gid::default()));
-    let private_data = request.private_data[Header::LEN..].to_vec();
+    let private_data = request.private_data[IpCmHeader::LEN..].to_vec();
     let param = Param::Datagram(DatagramParam { private_data, address, qpn: Qpn::default(), qkey: QKey(0) });
     Ok(RequestedId { listener, id, param })
 }
 
 impl IncomingRequest<'_> {
     /// Finds the listener and makes the new id.
-    fn new_id(&self, ids: &IdTable, devices: &[DeviceRecord]) -> Result<(IdKey, IdState), Refusal> {
-        let header = Header::of_private_data(self.private_data).ok_or(Refusal(reason::CONSUMER))?;
+    fn new_id(&self, ids: &IdTable, devices: &[DeviceRecord]) -> Result<(IdKey, IdState), RequestRefusal> {
+        let header = IpCmHeader::of_private_data(self.private_data).ok_or(RequestRefusal(reason::CONSUMER))?;
         let (local, remote) = (self.route.local.to_canonical(), self.route.remote.to_canonical());
         if (header.destination.to_canonical(), header.source.to_canonical()) != (local, remote) {
             // The sender lies about its address, or the network has translated the addresses.
-            return Err(Refusal(reason::CONSUMER));
+            return Err(RequestRefusal(reason::CONSUMER));
         }
-        let (key, listener) = ids.listener(self.service_id, local).ok_or(Refusal(reason::INVALID_SERVICE_ID))?;
+        let (key, listener) = ids.listener(self.service_id, local).ok_or(RequestRefusal(reason::INVALID_SERVICE_ID))?;
         if !are_compatible(listener.qp_type, self.qp_type) {
-            return Err(Refusal(reason::INVALID_TRANSPORT));
+            return Err(RequestRefusal(reason::INVALID_TRANSPORT));
         }
-        let unfetched = listener.unfetched_requests().ok_or(Refusal(reason::INVALID_SERVICE_ID))?;
+        let unfetched = listener.unfetched_requests().ok_or(RequestRefusal(reason::INVALID_SERVICE_ID))?;
         if unfetched >= listener.backlog {
-            return Err(Refusal(reason::CONSUMER));
+            return Err(RequestRefusal(reason::CONSUMER));
         }
         let interface = self.route.interface;
-        let binding = route::binding(devices, local, interface).map_err(|_| Refusal(reason::INVALID_SERVICE_ID))?;
+        let binding =
+            route::binding(devices, local, interface).map_err(|_| RequestRefusal(reason::INVALID_SERVICE_ID))?;
         let mut id = IdState::new(listener.space, listener.qp_type);
         id.binding = Some(binding);
         id.ack_timeout = listener.ack_timeout;
@@ -202,8 +203,8 @@ fn are_compatible(listener: QpType, requested: QpType) -> bool {
 }
 
 /// The path MTU that the peer has chosen, if our interface has it.
-fn mtu(code: u8, id: &IdState) -> Result<Mtu, Refusal> {
-    let mtu = Mtu::ALL.into_iter().find(|mtu| *mtu as u8 == code).ok_or(Refusal(reason::INVALID_MTU))?;
+fn mtu(code: u8, id: &IdState) -> Result<Mtu, RequestRefusal> {
+    let mtu = Mtu::ALL.into_iter().find(|mtu| *mtu as u8 == code).ok_or(RequestRefusal(reason::INVALID_MTU))?;
     let fits = id.binding.as_ref().is_some_and(|binding| mtu <= binding.mtu);
-    if fits { Ok(mtu) } else { Err(Refusal(reason::INVALID_MTU)) }
+    if fits { Ok(mtu) } else { Err(RequestRefusal(reason::INVALID_MTU)) }
 }

@@ -14,9 +14,9 @@
 
 use super::error::AttachError;
 use crate::channel::{self, MAX_DESCRIPTORS, ReceiveError};
-use crate::launch::{self, Launch, Progress};
+use crate::launch::{self, Launch, LaunchProgress};
 use crate::message::{Reply, Request, VERSION};
-use crate::rendezvous::{self, ConnectError, Rendezvous};
+use crate::rendezvous::{self, HubConnectError, Rendezvous};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -161,20 +161,20 @@ impl HubConnector {
     fn connect(&mut self, now: Instant) -> Result<bool, AttachError> {
         match self.rendezvous.connect() {
             Ok(socket) => self.greet(socket, now),
-            Err(ConnectError::Busy) => Ok(self.pause_from(now)),
-            Err(ConnectError::NobodyListens) => match self.start {
+            Err(HubConnectError::Busy) => Ok(self.pause_from(now)),
+            Err(HubConnectError::NobodyListens) => match self.start {
                 StartPolicy::OnDemand(idle_timeout) => self.launch(idle_timeout, now),
                 StartPolicy::Never => {
                     self.pause_from(now);
                     Err(AttachError::NotRunning)
                 }
             },
-            Err(ConnectError::WrongUser { uid }) => {
+            Err(HubConnectError::WrongUser { uid }) => {
                 self.pause_from(now);
                 let path = self.rendezvous.socket_path().display().to_string();
                 Err(AttachError::WrongUser { path, uid })
             }
-            Err(ConnectError::System(source)) => {
+            Err(HubConnectError::System(source)) => {
                 self.pause_from(now);
                 Err(AttachError::System { what: "connect to the hub", source })
             }
@@ -221,14 +221,14 @@ impl HubConnector {
     fn launching(&mut self, now: Instant) -> Result<bool, AttachError> {
         let ConnectorState::Launching { launch, deadline } = &mut self.state else { return Ok(true) };
         match launch.progress() {
-            Progress::Ready => {
+            LaunchProgress::Ready => {
                 self.next_launch = now;
                 self.state = ConnectorState::Pausing { until: now };
                 Ok(true)
             }
-            Progress::Failed(reason) => Err(self.launch_failed(reason, now)),
-            Progress::Pending if now < *deadline => Ok(false),
-            Progress::Pending => Err(self.launch_failed("it does not start".into(), now)),
+            LaunchProgress::Failed(reason) => Err(self.launch_failed(reason, now)),
+            LaunchProgress::Pending if now < *deadline => Ok(false),
+            LaunchProgress::Pending => Err(self.launch_failed("it does not start".into(), now)),
         }
     }
 

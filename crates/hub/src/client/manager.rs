@@ -27,7 +27,7 @@ mod ports;
 mod session;
 mod types;
 
-pub use crate::mad::MadPacket;
-pub use error::BindError;
+pub use crate::mad::AddressedMad;
+pub use error::PortBindError;
 pub use session::{ManagerSession, manage};
 pub use types::{BindOptions, BoundPort, ManagerCounters, ManagerEvent};

@@ -1,4 +1,4 @@
-//! The writer's mapping of a counter page: the one place with `unsafe` in `counters`.
+//! The writer's mapping of a counter page. All `unsafe` code of `counters` is here.
 #![allow(unsafe_code)]
 
 use rustix::mm::{MapFlags, ProtFlags};
@@ -9,20 +9,20 @@ use std::sync::atomic::AtomicU64;
 
 /// A shared, writable mapping of a whole memfd, only ever used through atomics.
 #[derive(Debug)]
-pub(super) struct Mapping {
+pub(super) struct PageMapping {
     base: NonNull<u8>,
     len_bytes: usize,
 }
 
-// SAFETY: the mapping belongs to no thread, and all access to it is by atomic operations.
-unsafe impl Send for Mapping {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Mapping {}
+// SAFETY: the mapping is memory of the whole process, and every access to it is an atomic operation.
+unsafe impl Send for PageMapping {}
+// SAFETY: a shared reference gives out `&AtomicU64` only, which any thread may use.
+unsafe impl Sync for PageMapping {}
 
-impl Mapping {
-    /// Maps the first `len_bytes` of a memfd, which must be sealed against shrinking so that
-    /// access to the mapping cannot fault; memory of this process alone if there is none.
-    pub(super) fn new(memfd: Option<BorrowedFd<'_>>, len_bytes: usize) -> io::Result<Mapping> {
+impl PageMapping {
+    /// Maps the first `len_bytes` of a memfd; without one, private memory. The memfd must be sealed against
+    /// shrinking, so that access to the mapping cannot fault.
+    pub(super) fn new(memfd: Option<BorrowedFd<'_>>, len_bytes: usize) -> io::Result<PageMapping> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let anywhere = std::ptr::null_mut();
         // SAFETY: a new mapping at an address that the kernel chooses replaces nothing.
@@ -33,7 +33,7 @@ impl Mapping {
             }
         }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Mapping { base, len_bytes })
+        Ok(PageMapping { base, len_bytes })
     }
 
     /// The counter at a byte offset.
@@ -49,7 +49,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for PageMapping {
     fn drop(&mut self) {
         // SAFETY: this is the mapping that `new` made, and references into it borrow `self`.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len_bytes) };

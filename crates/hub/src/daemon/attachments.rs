@@ -6,7 +6,7 @@ use super::response::{ClientId, ClientResponse, RequestError};
 use super::slot_group::SlotGroup;
 use crate::counters::Snapshot;
 use crate::message::{ErrorCode, Reply, Request};
-use crate::sys::Peer;
+use crate::sys::PeerProcess;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -53,7 +53,7 @@ impl ClientFiles {
 #[derive(Debug)]
 pub(super) struct AttachedClient {
     /// The process as the kernel names it.
-    pub(super) peer: Peer,
+    pub(super) peer: PeerProcess,
     /// Its slots, never none; the first one is its name in introductions.
     pub(super) slots: Vec<u8>,
     files: ClientFiles,
@@ -61,7 +61,7 @@ pub(super) struct AttachedClient {
 }
 
 impl AttachedClient {
-    pub(super) fn new(peer: Peer, slots: Vec<u8>, files: ClientFiles) -> AttachedClient {
+    pub(super) fn new(peer: PeerProcess, slots: Vec<u8>, files: ClientFiles) -> AttachedClient {
         assert!(!slots.is_empty(), "an attached client has a slot");
         AttachedClient { peer, slots, files, since: Instant::now() }
     }
@@ -108,7 +108,7 @@ impl Attachments {
     pub(super) fn attach(
         &mut self,
         id: ClientId,
-        peer: Peer,
+        peer: PeerProcess,
         group: &mut SlotGroup,
         wanted: Option<u8>,
         files: ClientFiles,
@@ -124,7 +124,7 @@ impl Attachments {
     pub(super) fn reattach(
         &mut self,
         id: ClientId,
-        peer: Peer,
+        peer: PeerProcess,
         group: &mut SlotGroup,
         (slots, proofs): (&[u8], &[OwnedFd]),
         files: ClientFiles,

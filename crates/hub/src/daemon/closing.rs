@@ -5,7 +5,7 @@
 //!
 //! What this module does not do: it neither sends nor reads a clock.
 
-use crate::mad::{ClosingMessage, MadPacket};
+use crate::mad::{AddressedMad, ClosingMessage};
 use std::collections::{HashSet, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ pub(super) struct ClosingQueue {
     unsent: VecDeque<ClosingMessage>,
     /// Messages to repeat: the time of the next attempt, the attempts left, the message. In the order of
     /// that time.
-    repeating: VecDeque<(Instant, u8, MadPacket)>,
+    repeating: VecDeque<(Instant, u8, AddressedMad)>,
     /// The messages among `repeating` without an answer.
     unanswered: HashSet<AnswerKey>,
     next_burst: Option<Instant>,
@@ -47,7 +47,7 @@ struct AnswerKey {
 /// The outcome of [`ClosingQueue::take_due`].
 #[derive(Debug, Default)]
 pub(super) struct DueMessages {
-    pub(super) send: Vec<MadPacket>,
+    pub(super) send: Vec<AddressedMad>,
     /// The number of messages given up.
     pub(super) unanswered: u64,
 }
@@ -71,7 +71,7 @@ impl ClosingQueue {
     }
 
     /// A MAD has arrived. Returns whether it answers one of these messages.
-    pub(super) fn answered(&mut self, packet: &MadPacket) -> bool {
+    pub(super) fn answered(&mut self, packet: &AddressedMad) -> bool {
         let Ok((header, Message::Drep(drep))) = mad::decode(&packet.mad) else { return false };
         let remote = packet.remote.to_canonical();
         self.unanswered.remove(&AnswerKey { remote, transaction: header.transaction_id, id: drep.remote_id })
@@ -114,7 +114,7 @@ impl ClosingQueue {
 }
 
 /// The key of the answer to a DREQ. Other messages get no answer.
-fn answer_key(packet: &MadPacket) -> Option<AnswerKey> {
+fn answer_key(packet: &AddressedMad) -> Option<AnswerKey> {
     let Ok((header, Message::Dreq(dreq))) = mad::decode(&packet.mad) else { return None };
     Some(AnswerKey { remote: packet.remote.to_canonical(), transaction: header.transaction_id, id: dreq.local_id })
 }
@@ -125,10 +125,10 @@ mod tests {
     use wire::Qpn;
     use wire::mad::{Drep, Dreq, MadHeader};
 
-    fn packet(transaction: u8, message: &Message) -> MadPacket {
+    fn packet(transaction: u8, message: &Message) -> AddressedMad {
         let (local, remote) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
         let header = MadHeader { transaction_id: transaction.into(), ..MadHeader::default() };
-        MadPacket { local, remote, interface: 0, traffic_class: 0, mad: mad::encode(&header, message) }
+        AddressedMad { local, remote, interface: 0, traffic_class: 0, mad: mad::encode(&header, message) }
     }
 
     fn dreq(transaction: u8, until_answered: bool) -> ClosingMessage {
@@ -138,7 +138,7 @@ mod tests {
         ClosingMessage { packet: packet(transaction, &Message::Dreq(dreq)), until_answered }
     }
 
-    fn answer(transaction: u8) -> MadPacket {
+    fn answer(transaction: u8) -> AddressedMad {
         let private_data = [0; Drep::PRIVATE_LEN];
         let id = 0x0010_0000 + u32::from(transaction);
         packet(transaction, &Message::Drep(Drep { local_id: 9, remote_id: id, private_data }))
@@ -182,7 +182,7 @@ mod tests {
         let start = Instant::now();
         assert_eq!(queue.take_due(start).send.len(), 2);
         assert!(!queue.answered(&answer(3)), "of somebody else");
-        let other_remote = MadPacket { remote: [192, 0, 2, 3].into(), ..answer(1) };
+        let other_remote = AddressedMad { remote: [192, 0, 2, 3].into(), ..answer(1) };
         assert!(!queue.answered(&other_remote));
         assert!(queue.answered(&answer(1)));
         assert!(!queue.answered(&answer(1)), "once is enough");

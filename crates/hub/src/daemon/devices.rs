@@ -10,18 +10,18 @@ use wire::Gid;
 
 /// The list of devices, kept up to date.
 #[derive(Debug)]
-pub(super) struct Devices {
+pub(super) struct DeviceMonitor {
     machine: String,
     monitor: InterfaceMonitor,
     list: Vec<DeviceRecord>,
 }
 
-impl Devices {
+impl DeviceMonitor {
     /// Lists the devices and begins to watch the interfaces.
-    pub(super) fn new() -> io::Result<Devices> {
+    pub(super) fn new() -> io::Result<DeviceMonitor> {
         // The monitor comes first, so that no change is missed.
         let monitor = InterfaceMonitor::new()?;
-        let mut devices = Devices { machine: identity::machine(), monitor, list: Vec::new() };
+        let mut devices = DeviceMonitor { machine: identity::machine(), monitor, list: Vec::new() };
         devices.refresh()?;
         Ok(devices)
     }
@@ -44,7 +44,7 @@ impl Devices {
     }
 }
 
-impl AsFd for Devices {
+impl AsFd for DeviceMonitor {
     /// Readable when the monitor has messages.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.monitor.as_fd()

@@ -4,7 +4,7 @@
 //! may then arrive before `rdma_listen` has reached the hub. In Linux the call takes too little time for
 //! this to happen. So the hub waits a little before it refuses a request.
 
-use crate::mad::MadPacket;
+use crate::mad::AddressedMad;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -17,12 +17,12 @@ const MAX_WAITING: usize = 64;
 /// The requests that wait, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct EarlyRequests {
-    held: VecDeque<(Instant, MadPacket)>,
+    held: VecDeque<(Instant, AddressedMad)>,
 }
 
 impl EarlyRequests {
     /// Keeps a request for a while. Returns whether there was room.
-    pub(super) fn hold(&mut self, now: Instant, packet: &MadPacket) -> bool {
+    pub(super) fn hold(&mut self, now: Instant, packet: &AddressedMad) -> bool {
         let has_room = self.held.len() < MAX_WAITING;
         if has_room {
             self.held.push_back((now + LISTENER_WAIT, packet.clone()));
@@ -31,10 +31,10 @@ impl EarlyRequests {
     }
 
     /// Takes the requests that have a listener or have waited long enough.
-    pub(super) fn take(&mut self, now: Instant, has_listener: impl Fn(&MadPacket) -> bool) -> Vec<MadPacket> {
+    pub(super) fn take(&mut self, now: Instant, has_listener: impl Fn(&AddressedMad) -> bool) -> Vec<AddressedMad> {
         let (taken, held) = self.held.drain(..).partition(|(until, packet)| *until <= now || has_listener(packet));
         self.held = held;
-        let taken: VecDeque<(Instant, MadPacket)> = taken;
+        let taken: VecDeque<(Instant, AddressedMad)> = taken;
         taken.into_iter().map(|(_, packet)| packet).collect()
     }
 
@@ -49,9 +49,9 @@ mod tests {
     use super::*;
     use std::net::{IpAddr, Ipv4Addr};
 
-    fn request(first_byte: u8) -> MadPacket {
+    fn request(first_byte: u8) -> AddressedMad {
         let local = IpAddr::from(Ipv4Addr::LOCALHOST);
-        MadPacket { local, remote: local, interface: 0, traffic_class: 0, mad: [first_byte; 256] }
+        AddressedMad { local, remote: local, interface: 0, traffic_class: 0, mad: [first_byte; 256] }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! QP1 on the wire: MADs into packets, and packets into MADs.
 
 use super::devices::is_link_local;
-use crate::mad::{MAD_BYTES, MadPacket};
+use crate::mad::{AddressedMad, MAD_BYTES};
 use crate::status::MadCounters;
 use std::collections::BTreeSet;
 use std::io;
@@ -51,7 +51,7 @@ impl GsiSender {
     }
 
     /// Sends a MAD, without waiting. All MADs have the same UDP source port, as in Linux.
-    pub(super) fn send(&mut self, mad: &MadPacket) -> Result<(), MadSendError> {
+    pub(super) fn send(&mut self, mad: &AddressedMad) -> Result<(), MadSendError> {
         let (source, destination) = (mad.local.to_canonical(), mad.remote.to_canonical());
         let wanted = wire::source_port_ud(Qpn::GSI);
         let source_port = self.pool.source_port(wanted, Family::of(&destination))?;

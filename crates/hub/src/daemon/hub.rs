@@ -5,7 +5,7 @@
 
 use super::attachments::{Attachments, ClientFiles, check_slots};
 use super::clients::{ClientConnection, ClientStage, Clients};
-use super::devices::Devices;
+use super::devices::DeviceMonitor;
 use super::error::HubError;
 use super::introductions::Introductions;
 use super::options::DaemonOptions;
@@ -14,7 +14,7 @@ use super::response::{ClientId, ClientResponse, RequestError};
 use super::status::{HubIdentity, StatusSources, milliseconds};
 use super::udp_port::UdpPort;
 use crate::channel::ReceivedMessage;
-use crate::mad::Frame;
+use crate::mad::HubFrame;
 use crate::message::{ErrorCode, Reply, Request, VERSION};
 use crate::status::{HubCounters, Status};
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ enum PortRequest {
 #[derive(Debug)]
 pub(super) struct Hub {
     pub(super) port: UdpPort,
-    pub(super) devices: Devices,
+    pub(super) devices: DeviceMonitor,
     attachments: Attachments,
     introductions: Introductions,
     pub(super) relay: MadRelay,
@@ -51,7 +51,7 @@ impl Hub {
     pub(super) fn new(options: &DaemonOptions, namespace: u64, runtime_dir: &Path) -> Result<Hub, HubError> {
         Ok(Hub {
             port: UdpPort::bind(options, namespace)?,
-            devices: Devices::new().map_err(HubError::system("list the network interfaces"))?,
+            devices: DeviceMonitor::new().map_err(HubError::system("list the network interfaces"))?,
             attachments: Attachments::default(),
             introductions: Introductions::default(),
             relay: MadRelay::new(),
@@ -101,7 +101,7 @@ impl Hub {
         connection.mark_active();
         let stage = connection.stage;
         let ReceivedMessage { bytes, mut descriptors, .. } = message;
-        if stage == ClientStage::Managing && Frame::is_frame(&bytes) {
+        if stage == ClientStage::Managing && HubFrame::is_frame(&bytes) {
             let taken = self.relay.take_frame(id, &bytes, self.devices.list());
             taken.ok_or_else(|| RequestError::Malformed("the frame is not understood".into()))?;
             return Ok(ClientResponse::None);

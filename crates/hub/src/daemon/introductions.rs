@@ -125,14 +125,14 @@ fn refusal_after(error: &io::Error) -> IntroductionRefusal {
 mod tests {
     use super::*;
     use crate::daemon::attachments::ClientFiles;
-    use crate::sys::Peer;
+    use crate::sys::PeerProcess;
     use std::fs::File;
 
     fn client(uid: u32, slots: &[u8], offers: bool) -> AttachedClient {
         let null = || File::open("/dev/null").unwrap().into();
         let descriptors = if offers { vec![null(), null()] } else { Vec::new() };
         let files = ClientFiles::take(false, offers, descriptors).expect("as many as announced");
-        AttachedClient::new(Peer { pid: 7, uid }, slots.to_vec(), files)
+        AttachedClient::new(PeerProcess { pid: 7, uid }, slots.to_vec(), files)
     }
 
     fn refused(

@@ -27,7 +27,7 @@ pub(super) struct Keeper {
 
 /// The message's text.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Note {
+struct KeeperNote {
     /// Tells it from other messages that a client might send.
     longarm_keeper: u32,
     /// The network namespace of the sockets.
@@ -73,7 +73,7 @@ impl Keeper {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, sender) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         let cookies = sockets.iter().map(rustix::net::sockopt::socket_cookie);
-        let note = Note { longarm_keeper: FORMAT, namespace, cookies: cookies.collect::<Result<_, _>>()? };
+        let note = KeeperNote { longarm_keeper: FORMAT, namespace, cookies: cookies.collect::<Result<_, _>>()? };
         let text = serde_json::to_vec(&note).map_err(io::Error::other)?;
         channel::send(sender.as_fd(), &text, sockets)?;
         Ok(Keeper { socket })
@@ -87,7 +87,7 @@ impl Keeper {
             ReceiveError::TooManyDescriptors | ReceiveError::NoDescriptorsLeft => KeeperError::NoRoom(error),
             other => KeeperError::NoKeeper(other.to_string()),
         })?;
-        let note: Note =
+        let note: KeeperNote =
             serde_json::from_slice(&message.bytes).map_err(|error| KeeperError::NoKeeper(error.to_string()))?;
         if note.longarm_keeper != FORMAT {
             return Err(KeeperError::NoKeeper(format!("its format is {}", note.longarm_keeper)));

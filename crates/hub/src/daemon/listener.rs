@@ -2,7 +2,7 @@
 
 use super::epoll_set::{EpollSet, EventSource};
 use super::error::HubError;
-use crate::rendezvous::{Lock, Rendezvous, RendezvousError};
+use crate::rendezvous::{HubLock, Rendezvous, RendezvousError};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use std::os::fd::OwnedFd;
@@ -18,7 +18,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct HubListener {
     rendezvous: Rendezvous,
-    lock: Lock,
+    lock: HubLock,
     socket: OwnedFd,
     inode: Option<u64>,
     /// The time to watch the socket again, while it is not watched.
@@ -27,7 +27,7 @@ pub(super) struct HubListener {
 
 impl HubListener {
     /// Listens and watches the socket.
-    pub(super) fn new(rendezvous: Rendezvous, lock: Lock, epoll: &EpollSet) -> Result<HubListener, HubError> {
+    pub(super) fn new(rendezvous: Rendezvous, lock: HubLock, epoll: &EpollSet) -> Result<HubListener, HubError> {
         let socket = rendezvous.listen()?;
         epoll.add(&socket, EventSource::Listener).map_err(HubError::system("wait for clients"))?;
         Ok(HubListener { inode: rendezvous.socket_inode(), rendezvous, lock, socket, resume_at: None })

@@ -21,7 +21,7 @@ use super::managers::{Managers, ManagingClient};
 use super::ports::{BindScope, PortTable};
 use super::recipient::{self, Recipient};
 use super::response::{ClientId, ClientResponse};
-use crate::mad::{Frame, MadPacket};
+use crate::mad::{AddressedMad, HubFrame};
 use crate::message::{BindRefusal, BindSpec, Reply, Request};
 use crate::record::DeviceRecord;
 use crate::status::{MAX_PORTS_SHOWN, MadCounters, ManagerStatus};
@@ -121,24 +121,24 @@ impl MadRelay {
 
     /// Takes a client's frame. `None` if it is malformed, or of a kind that only the hub sends.
     pub(super) fn take_frame(&mut self, id: ClientId, bytes: &[u8], devices: &[DeviceRecord]) -> Option<()> {
-        let frame = Frame::decode(bytes)?;
+        let frame = HubFrame::decode(bytes)?;
         let client = self.managers.get_mut(id).expect("only a managing client sends frames");
         match frame {
-            Frame::Mad(packet) => {
+            HubFrame::Mad(packet) => {
                 let was_sound = self.send_checked(packet, devices);
                 self.managers.get_mut(id)?.mads_sent += u64::from(was_sound);
             }
-            Frame::SetClosingMessage(key, message) => {
+            HubFrame::SetClosingMessage(key, message) => {
                 self.counters.closing_dropped += u64::from(!client.closing.set(key, message));
             }
-            Frame::ClearClosingMessage(key) => drop(client.closing.clear(key)),
-            Frame::Undelivered(..) => return None,
+            HubFrame::ClearClosingMessage(key) => drop(client.closing.clear(key)),
+            HubFrame::Undelivered(..) => return None,
         }
         Some(())
     }
 
     /// Takes a MAD that has arrived at QP1. Returns the delivery, if it is for a client.
-    pub(super) fn receive(&mut self, mut packet: MadPacket, devices: &[DeviceRecord]) -> Option<MadDelivery> {
+    pub(super) fn receive(&mut self, mut packet: AddressedMad, devices: &[DeviceRecord]) -> Option<MadDelivery> {
         let Ok((_, message)) = mad::decode(&packet.mad) else {
             self.counters.drop_class += 1;
             return None;
@@ -181,8 +181,8 @@ impl MadRelay {
         let deliveries = undelivered.into_iter().filter_map(|UndeliveredMad { mad, remote, errno }| {
             let sender = recipient::sender(&mad).and_then(|number| self.managers.with_number(number))?;
             let local = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-            let packet = MadPacket { local, remote, interface: 0, traffic_class: 0, mad };
-            Some(MadDelivery { clients: vec![sender], frame: Frame::Undelivered(errno, packet).encode() })
+            let packet = AddressedMad { local, remote, interface: 0, traffic_class: 0, mad };
+            Some(MadDelivery { clients: vec![sender], frame: HubFrame::Undelivered(errno, packet).encode() })
         });
         deliveries.collect()
     }
@@ -234,7 +234,7 @@ impl MadRelay {
     }
 
     /// The clients that get a MAD: none, one, or all that might know what it is about.
-    fn recipients(&self, packet: &MadPacket, message: &Message) -> Vec<ClientId> {
+    fn recipients(&self, packet: &AddressedMad, message: &Message) -> Vec<ClientId> {
         match recipient::of(message) {
             Recipient::Number(number) => self.managers.with_number(number).into_iter().collect(),
             Recipient::Port(..) => listener(&self.ports, packet, message).into_iter().collect(),
@@ -244,18 +244,18 @@ impl MadRelay {
     }
 
     /// Keeps a request without a listener for a while, if it is one. Returns whether it waits.
-    fn may_be_early(&mut self, packet: &MadPacket, message: &Message) -> bool {
+    fn may_be_early(&mut self, packet: &AddressedMad, message: &Message) -> bool {
         matches!(recipient::of(message), Recipient::Port(..)) && self.early.hold(Instant::now(), packet)
     }
 
-    fn deliver_or_refuse(&mut self, packet: MadPacket, clients: Vec<ClientId>) -> Option<MadDelivery> {
+    fn deliver_or_refuse(&mut self, packet: AddressedMad, clients: Vec<ClientId>) -> Option<MadDelivery> {
         if !clients.is_empty() {
-            return Some(MadDelivery { clients, frame: Frame::Mad(packet).encode() });
+            return Some(MadDelivery { clients, frame: HubFrame::Mad(packet).encode() });
         }
         match cm::refuse(&packet.mad) {
             Some(mad) => {
                 self.counters.refused += 1;
-                self.send(&MadPacket { mad, traffic_class: packet.traffic_class & !ECN, ..packet });
+                self.send(&AddressedMad { mad, traffic_class: packet.traffic_class & !ECN, ..packet });
             }
             None => self.counters.drop_nobody += 1,
         }
@@ -263,7 +263,7 @@ impl MadRelay {
     }
 
     /// Sends a client's MAD if its source is this host's and its content sound. Returns whether they are.
-    fn send_checked(&mut self, mut packet: MadPacket, devices: &[DeviceRecord]) -> bool {
+    fn send_checked(&mut self, mut packet: AddressedMad, devices: &[DeviceRecord]) -> bool {
         let Some(interface) = owning_interface(devices, packet.local, packet.interface) else {
             self.counters.drop_source += 1;
             return false;
@@ -278,7 +278,7 @@ impl MadRelay {
         true
     }
 
-    fn send(&mut self, packet: &MadPacket) {
+    fn send(&mut self, packet: &AddressedMad) {
         match self.gsi.send(packet) {
             Ok(()) => self.counters.sent += 1,
             Err(error) => {
@@ -290,7 +290,7 @@ impl MadRelay {
 }
 
 /// The client that listens on the port that a request names.
-fn listener(ports: &PortTable, packet: &MadPacket, message: &Message) -> Option<ClientId> {
+fn listener(ports: &PortTable, packet: &AddressedMad, message: &Message) -> Option<ClientId> {
     match recipient::of(message) {
         Recipient::Port(space, port) => ports.route(space, port, packet.local, packet.interface),
         _ => None,

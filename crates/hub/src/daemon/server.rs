@@ -9,9 +9,9 @@ use super::listener::HubListener;
 use super::options::DaemonOptions;
 use super::response::{ClientId, ClientResponse};
 use crate::channel::ReceiveError;
-use crate::mad::Frame;
+use crate::mad::HubFrame;
 use crate::message::{ErrorCode, Reply};
-use crate::rendezvous::{Lock, Rendezvous};
+use crate::rendezvous::{HubLock, Rendezvous};
 use std::time::{Duration, Instant};
 
 /// Most frames read from one client before the others get a turn.
@@ -34,7 +34,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Listens, binds the port or begins to wait for it, and announces that clients can connect.
-    pub(super) fn new(rendezvous: Rendezvous, lock: Lock, options: &DaemonOptions) -> Result<Server, HubError> {
+    pub(super) fn new(rendezvous: Rendezvous, lock: HubLock, options: &DaemonOptions) -> Result<Server, HubError> {
         let now = Instant::now();
         let hub = Hub::new(options, rendezvous.namespace(), rendezvous.path())?;
         let epoll = EpollSet::new().map_err(HubError::system("wait for clients"))?;
@@ -109,7 +109,7 @@ impl Server {
         }
         match connection.receive() {
             Ok(message) => {
-                let was_frame = Frame::is_frame(&message.bytes);
+                let was_frame = HubFrame::is_frame(&message.bytes);
                 self.hub.handle_message(&mut self.clients, id, message)?;
                 return Ok(was_frame);
             }

@@ -3,7 +3,7 @@
 //! The connection manager's messages arrive at QP1. All other packets are counted and dropped.
 
 use super::gsi;
-use crate::mad::MadPacket;
+use crate::mad::AddressedMad;
 use crate::status::{HubCounters, MadCounters};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,7 +28,7 @@ impl Slot0Receiver {
 
     /// Takes the MADs that have arrived, and counts the other packets. Reads a limited number, so that a flood does
     /// not keep the hub from its clients.
-    pub(super) fn receive(&mut self, hub: &mut HubCounters, mads: &mut MadCounters) -> io::Result<Vec<MadPacket>> {
+    pub(super) fn receive(&mut self, hub: &mut HubCounters, mads: &mut MadCounters) -> io::Result<Vec<AddressedMad>> {
         let mut taken = Vec::new();
         for _ in 0..MAX_BATCHES {
             if self.socket.recv(&mut self.batch)? == 0 {
@@ -52,7 +52,7 @@ fn take_datagram(
     datagram: &Datagram<'_>,
     hub: &mut HubCounters,
     counters: &mut MadCounters,
-    taken: &mut Vec<MadPacket>,
+    taken: &mut Vec<AddressedMad>,
 ) {
     let flow = datagram.flow();
     for (index, bytes) in datagram.segments().enumerate() {
@@ -60,7 +60,7 @@ fn take_datagram(
             continue;
         }
         let Some(mad) = gsi::open(&flow, index as u16, bytes, counters) else { continue };
-        taken.push(MadPacket {
+        taken.push(AddressedMad {
             local: flow.destination.to_canonical(),
             remote: flow.source.to_canonical(),
             interface: datagram.interface,

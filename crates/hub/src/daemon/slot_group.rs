@@ -3,7 +3,7 @@
 use super::error::HubError;
 use super::keeper::{self, Keeper, KeeperError};
 use super::response::ClientId;
-use super::slot_table::{SlotClaim, SlotTable};
+use super::slot_table::{PortSlotTable, SlotClaim};
 use crate::sys;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ use udp::PortGroup;
 #[derive(Debug)]
 pub(super) struct SlotGroup {
     ports: PortGroup,
-    table: SlotTable,
+    table: PortSlotTable,
     keeper: Keeper,
     cookies: Vec<u64>,
     recovered: bool,
@@ -26,7 +26,7 @@ impl SlotGroup {
         let sockets: Vec<BorrowedFd<'_>> = ports.descriptors().collect();
         let keeper = Keeper::new(&sockets, namespace)
             .map_err(HubError::system("keep the sockets of the port for the next hub"))?;
-        let table = SlotTable::new(slots);
+        let table = PortSlotTable::new(slots);
         let group = SlotGroup::assemble(ports, table, keeper, false)
             .map_err(HubError::system("identify the sockets of the port"))?;
         group.ports.open_slot(0).map_err(HubError::system("open slot 0"))?;
@@ -38,11 +38,11 @@ impl SlotGroup {
         let (keeper, sockets) = Keeper::open(keeper, namespace)?;
         let ports = PortGroup::from_descriptors(sockets).map_err(|error| KeeperError::NoKeeper(error.to_string()))?;
         let open = ports.descriptors().map(|socket| sys::has_filter(socket).map(|closed| !closed));
-        let table = SlotTable::recovered(&open.collect::<io::Result<Vec<bool>>>()?);
+        let table = PortSlotTable::recovered(&open.collect::<io::Result<Vec<bool>>>()?);
         Ok(SlotGroup::assemble(ports, table, keeper, true)?)
     }
 
-    fn assemble(ports: PortGroup, table: SlotTable, keeper: Keeper, recovered: bool) -> io::Result<SlotGroup> {
+    fn assemble(ports: PortGroup, table: PortSlotTable, keeper: Keeper, recovered: bool) -> io::Result<SlotGroup> {
         let cookies = ports.descriptors().map(rustix::net::sockopt::socket_cookie);
         let cookies = cookies.collect::<Result<_, _>>()?;
         Ok(SlotGroup { ports, table, keeper, cookies, recovered })

@@ -17,7 +17,7 @@ use super::response::ClientId;
 use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SlotState {
+enum PortSlotState {
     /// The hub's own.
     Reserved,
     /// In the queue.
@@ -28,32 +28,32 @@ enum SlotState {
 }
 
 #[derive(Debug)]
-pub(super) struct SlotTable {
-    states: Vec<SlotState>,
+pub(super) struct PortSlotTable {
+    states: Vec<PortSlotState>,
     queue: VecDeque<u8>,
 }
 
-impl SlotTable {
+impl PortSlotTable {
     /// `count` slots of which all but slot 0 are free.
-    pub(super) fn new(count: usize) -> SlotTable {
-        SlotTable::recovered(&vec![false; count])
+    pub(super) fn new(count: usize) -> PortSlotTable {
+        PortSlotTable::recovered(&vec![false; count])
     }
 
     /// The slots of an earlier hub. The `open` ones may belong to clients that have yet to claim them.
-    pub(super) fn recovered(open: &[bool]) -> SlotTable {
+    pub(super) fn recovered(open: &[bool]) -> PortSlotTable {
         let count = open.len();
         assert!((2..=256).contains(&count), "{count} slots");
-        let state = |open: &bool| if *open { SlotState::Orphan } else { SlotState::Free };
-        let mut states: Vec<SlotState> = open.iter().map(state).collect();
-        states[0] = SlotState::Reserved;
-        let free = (0..count).filter(|slot| states[*slot] == SlotState::Free);
+        let state = |open: &bool| if *open { PortSlotState::Orphan } else { PortSlotState::Free };
+        let mut states: Vec<PortSlotState> = open.iter().map(state).collect();
+        states[0] = PortSlotState::Reserved;
+        let free = (0..count).filter(|slot| states[*slot] == PortSlotState::Free);
         let queue = free.map(|slot| slot as u8).collect();
-        SlotTable { states, queue }
+        PortSlotTable { states, queue }
     }
 
     /// Takes the `wanted` slot if it is free, else the one that has been free for longest.
     pub(super) fn take(&mut self, wanted: Option<u8>, owner: ClientId) -> Option<u8> {
-        let wanted = wanted.filter(|slot| self.state(*slot) == Some(SlotState::Free));
+        let wanted = wanted.filter(|slot| self.state(*slot) == Some(PortSlotState::Free));
         let slot = match wanted {
             Some(slot) => slot,
             None => self.queue.front().copied()?,
@@ -65,24 +65,24 @@ impl SlotTable {
     /// Takes exactly this slot for the client that had it under an earlier hub.
     pub(super) fn claim(&mut self, slot: u8, owner: ClientId) -> SlotClaim {
         match self.state(slot) {
-            Some(SlotState::Orphan) => {
+            Some(PortSlotState::Orphan) => {
                 self.set_taken(slot, owner);
                 SlotClaim::StillOpen
             }
-            Some(SlotState::Free) => {
+            Some(PortSlotState::Free) => {
                 self.set_taken(slot, owner);
                 SlotClaim::WasClosed
             }
-            Some(SlotState::Taken(other)) if other == owner => SlotClaim::StillOpen,
-            Some(SlotState::Taken(_) | SlotState::Reserved) | None => SlotClaim::Refused,
+            Some(PortSlotState::Taken(other)) if other == owner => SlotClaim::StillOpen,
+            Some(PortSlotState::Taken(_) | PortSlotState::Reserved) | None => SlotClaim::Refused,
         }
     }
 
     /// Gives a slot back. Returns whether it was `owner`'s.
     pub(super) fn release(&mut self, slot: u8, owner: ClientId) -> bool {
-        let owned = self.state(slot) == Some(SlotState::Taken(owner));
+        let owned = self.state(slot) == Some(PortSlotState::Taken(owner));
         if owned {
-            self.states[usize::from(slot)] = SlotState::Free;
+            self.states[usize::from(slot)] = PortSlotState::Free;
             self.queue.push_back(slot);
         }
         owned
@@ -92,10 +92,10 @@ impl SlotTable {
     /// late most likely still gets its slot.
     pub(super) fn free_orphans(&mut self) -> Vec<u8> {
         let count = self.states.len();
-        let orphans = (0..count).filter(|slot| self.states[*slot] == SlotState::Orphan);
+        let orphans = (0..count).filter(|slot| self.states[*slot] == PortSlotState::Orphan);
         let orphans: Vec<u8> = orphans.map(|slot| slot as u8).collect();
         for slot in &orphans {
-            self.states[usize::from(*slot)] = SlotState::Free;
+            self.states[usize::from(*slot)] = PortSlotState::Free;
             self.queue.push_back(*slot);
         }
         orphans
@@ -111,18 +111,18 @@ impl SlotTable {
         self.queue.len()
     }
 
-    fn state(&self, slot: u8) -> Option<SlotState> {
+    fn state(&self, slot: u8) -> Option<PortSlotState> {
         self.states.get(usize::from(slot)).copied()
     }
 
     fn set_taken(&mut self, slot: u8, owner: ClientId) {
-        self.states[usize::from(slot)] = SlotState::Taken(owner);
+        self.states[usize::from(slot)] = PortSlotState::Taken(owner);
         self.queue.retain(|queued| *queued != slot);
-        debug_assert_eq!(self.states.iter().filter(|state| **state == SlotState::Free).count(), self.queue.len());
+        debug_assert_eq!(self.states.iter().filter(|state| **state == PortSlotState::Free).count(), self.queue.len());
     }
 }
 
-/// The outcome of [`SlotTable::claim`].
+/// The outcome of [`PortSlotTable::claim`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotClaim {
     /// The client has the slot, and its socket never stopped receiving.
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn freed_slots_go_to_the_end_of_the_queue() {
-        let mut slots = SlotTable::new(4);
+        let mut slots = PortSlotTable::new(4);
         assert_eq!([slots.take(None, A), slots.take(None, A)], [Some(1), Some(2)]);
         assert!(slots.release(1, A));
         assert_eq!(slots.take(None, B), Some(3), "the slot just freed rests");
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_wanted_slot_is_taken_if_it_is_free() {
-        let mut slots = SlotTable::new(6);
+        let mut slots = PortSlotTable::new(6);
         assert_eq!(slots.take(Some(4), A), Some(4));
         for wanted in [4, 0, 6, 255] {
             assert_ne!(slots.take(Some(wanted), A), Some(wanted));
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn only_the_owner_gives_back() {
-        let mut slots = SlotTable::new(3);
+        let mut slots = PortSlotTable::new(3);
         let slot = slots.take(None, A).unwrap();
         assert!(!slots.release(slot, B) && !slots.release(0, A) && !slots.release(200, A));
         assert!(slots.release(slot, A));
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn after_a_takeover_owners_claim_their_slots() {
-        let mut slots = SlotTable::recovered(&[true, true, false, true, true]);
+        let mut slots = PortSlotTable::recovered(&[true, true, false, true, true]);
         assert_eq!(slots.claim(3, A), SlotClaim::StillOpen);
         assert_eq!(slots.claim(3, A), SlotClaim::StillOpen, "once more by the same");
         assert_eq!(slots.claim(3, B), SlotClaim::Refused);
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn new_clients_get_no_orphan() {
-        let mut slots = SlotTable::recovered(&[true, true, false]);
+        let mut slots = PortSlotTable::recovered(&[true, true, false]);
         assert_eq!(slots.take(Some(1), A), Some(2));
         assert_eq!(slots.take(None, A), None);
         slots.free_orphans();
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn no_slot_has_two_owners() {
-        let mut slots = SlotTable::new(9);
+        let mut slots = PortSlotTable::new(9);
         let mut random = 0x9e37_79b9_7f4a_7c15u64;
         let mut held: Vec<(u8, ClientId)> = Vec::new();
         for step in 0..20_000u64 {

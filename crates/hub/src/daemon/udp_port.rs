@@ -18,7 +18,7 @@ use super::keeper::KeeperError;
 use super::options::DaemonOptions;
 use super::slot_group::SlotGroup;
 use super::slot0::Slot0Receiver;
-use crate::mad::MadPacket;
+use crate::mad::AddressedMad;
 use crate::status::{HubCounters, MadCounters};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -88,7 +88,7 @@ impl UdpPort {
     }
 
     /// Takes the MADs that have arrived in slot 0, and counts the other packets.
-    pub(super) fn receive(&mut self, hub: &mut HubCounters, mads: &mut MadCounters) -> Vec<MadPacket> {
+    pub(super) fn receive(&mut self, hub: &mut HubCounters, mads: &mut MadCounters) -> Vec<AddressedMad> {
         let PortHold::Held { slot0, .. } = &mut self.state else { return Vec::new() };
         slot0.receive(hub, mads).unwrap_or_else(|error| {
             log::warn!("cannot read slot 0: {error}");

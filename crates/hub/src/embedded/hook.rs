@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-/// The table's entry. `#[used]` keeps it even though nothing refers to it.
+/// The table's entry. `#[used]` keeps it, although no code refers to it.
 #[used]
 #[unsafe(link_section = ".init_array.00101")]
 static ENTRY: extern "C" fn() = before_main;
@@ -17,27 +17,27 @@ extern "C" fn before_main() {
     if guest::environment::var_os(super::BECOME_HUB_VARIABLE).is_none() {
         return;
     }
-    // SAFETY: ignoring a signal calls nothing. Rust does this only right before `main`.
+    // SAFETY: SIG_IGN is a valid disposition for SIGPIPE. Rust itself sets it only right before `main`.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let Some(code) = super::become_hub_if_asked() else { return };
-    // SAFETY: takes an integer and does not return. It runs no exit handlers, which is right
-    // as `main`, which would have registered them, has not begun.
+    // SAFETY: it takes an integer and does not return. It runs no exit handlers; `main`, which would have
+    // registered them, has not started.
     unsafe { libc::_exit(code) }
 }
 
 /// Whether this code is part of the executable, not of a shared library.
 pub(super) fn is_in_executable() -> bool {
     let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return false };
-    // SAFETY: takes and returns plain integers. The entry is where the kernel put the
-    // executable's program headers, 0 if it did not tell.
+    // SAFETY: it takes and returns integers: the address of the executable's program headers, 0 if the kernel has
+    // passed none.
     let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
     let code = before_main as *const () as u64;
     let file_of = |address| maps.lines().find_map(|line| file_at(line, address));
     file_of(code).is_some() && file_of(code) == file_of(headers)
 }
 
-/// The shared library that this code is in: a file that is there still, under a name that fits
-/// in `LD_PRELOAD`, which is a list separated by colons and spaces.
+/// The shared library with this code, if the file still exists. Its name must fit into `LD_PRELOAD`, a list separated
+/// by colons and spaces.
 pub(super) fn library() -> Option<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     let code = before_main as *const () as u64;
@@ -52,14 +52,14 @@ fn path_of(line: &str) -> Option<PathBuf> {
     fits.then(|| PathBuf::from(path))
 }
 
-/// Whether the kernel started this program by way of a loader.
+/// Whether the kernel started this program by a loader.
 pub(super) fn has_loader() -> bool {
-    // SAFETY: takes and returns plain integers: where the loader is, 0 if there is none.
+    // SAFETY: it takes and returns integers: the address of the loader, 0 if there is none.
     unsafe { libc::getauxval(libc::AT_BASE) != 0 }
 }
 
 /// Device and inode of the file that is mapped at an address, if this line of
-/// `/proc/self/maps` tells: `from-to permissions offset device inode path`.
+/// `/proc/self/maps` has it: `from-to permissions offset device inode path`.
 fn file_at(line: &str, address: u64) -> Option<(&str, &str)> {
     let mut columns = line.split_ascii_whitespace();
     let (from, to) = columns.next()?.split_once('-')?;

@@ -32,8 +32,8 @@ const STACK_BYTES: usize = 32 << 10;
 #[repr(C, align(64))]
 struct Stack([MaybeUninit<u8>; STACK_BYTES]);
 
-/// What the children need, all made before they begin: they must not allocate.
-struct Plan {
+/// The data for the children, made before they start: they must not allocate.
+struct ExecPlan {
     path: *const c_char,
     arguments: *const *const c_char,
     environment: *const *const c_char,
@@ -41,7 +41,7 @@ struct Plan {
     inner_stack_end: *mut c_void,
     /// Whether the application has more rights than its caller.
     is_privileged: bool,
-    /// What went wrong, for the application; 0 if nothing did.
+    /// The children's error for the application; 0 if there is none.
     errno: c_int,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn execute(
         let start: *mut u8 = stack.as_mut_ptr().cast();
         start.wrapping_add(STACK_BYTES).cast::<c_void>()
     });
-    let mut plan = Plan {
+    let mut plan = ExecPlan {
         path: path.as_ptr(),
         arguments: arguments.as_ptr(),
         environment: variables.as_ptr(),
@@ -74,11 +74,11 @@ pub(super) fn execute(
         is_privileged: !environment::is_trusted(),
         errno: 0,
     };
-    // SAFETY: `plan` and what it points to live until the call returns, and nobody else
-    // looks at them meanwhile; the stacks, too, are ours alone.
+    // SAFETY: `plan`, the strings and tables that it points to, and the stacks are this function's own, and live until
+    // the call returns. No other thread has a pointer to them.
     let cloned = unsafe { clone_middle(outer_stack_end, &raw mut plan) };
     cloned?;
-    // SAFETY: written by the children, which have ended or executed.
+    // SAFETY: the field is this function's own. The children that wrote to it have ended or executed the program.
     match unsafe { ptr::read_volatile(&raw const plan.errno) } {
         0 => Ok(()),
         errno => Err(io::Error::from_raw_os_error(errno)),
@@ -92,22 +92,21 @@ fn null_terminated(strings: impl Iterator<Item = *const c_char>) -> Vec<*const c
 /// Runs [`middle`] as a child and waits for its end, with signals blocked in both.
 ///
 /// # Safety
-/// `stack_end` is the end of [`STACK_BYTES`] that nobody else uses, `plan` a valid plan, both
-/// until the call returns.
-unsafe fn clone_middle(stack_end: *mut c_void, plan: *mut Plan) -> io::Result<()> {
+/// Until the call returns, `stack_end` must be the end of [`STACK_BYTES`] without another user, and `plan` a
+/// valid plan.
+unsafe fn clone_middle(stack_end: *mut c_void, plan: *mut ExecPlan) -> io::Result<()> {
     let mut all = MaybeUninit::uninit();
     let mut before = MaybeUninit::uninit();
-    // SAFETY: `sigfillset` makes the set; `pthread_sigmask` reads it and writes the old one.
+    // SAFETY: `sigfillset` initializes `all`, which `pthread_sigmask` reads before it initializes `before`.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
     }
-    // SAFETY: by this function's contract; with CLONE_VFORK this thread is suspended until
-    // the child has ended, and so may lend it its memory. No exit signal is given.
+    // SAFETY: the contract of this function gives the child a stack and a plan. With CLONE_VFORK this thread is
+    // suspended until the child has ended, so both do not use the memory at the same time.
     let pid = unsafe { libc::clone(middle, stack_end, libc::CLONE_VM | libc::CLONE_VFORK, plan.cast()) };
     let result = if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
-    // SAFETY: a null status is allowed. The child has ended already. Then the mask is put
-    // back to what was saved above.
+    // SAFETY: `waitpid` accepts a null status. `before` was initialized above.
     unsafe {
         while pid > 0 && libc::waitpid(pid, ptr::null_mut(), libc::__WALL) < 0 && errno() == libc::EINTR {}
         libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
@@ -118,9 +117,9 @@ unsafe fn clone_middle(stack_end: *mut c_void, plan: *mut Plan) -> io::Result<()
 /// The middle process: leads a new session and starts the program, which so becomes an orphan
 /// and is not the session's leader.
 extern "C" fn middle(plan: *mut c_void) -> c_int {
-    let plan: *mut Plan = plan.cast();
-    // SAFETY: `plan` is valid (see `clone_middle`), and the inner stack nobody else's. All
-    // calls are plain system calls.
+    let plan: *mut ExecPlan = plan.cast();
+    // SAFETY: the contract of `clone_middle`: `plan` is valid, and with it its inner stack. All other calls are system
+    // calls on integers.
     unsafe {
         libc::setsid();
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
@@ -133,9 +132,9 @@ extern "C" fn middle(plan: *mut c_void) -> c_int {
 
 /// The process that becomes the program.
 extern "C" fn inner(plan: *mut c_void) -> c_int {
-    let plan: *mut Plan = plan.cast();
-    // SAFETY: `plan` is valid (see `clone_middle`): three open descriptors, and strings and
-    // tables that end with a zero. All calls are plain system calls.
+    let plan: *mut ExecPlan = plan.cast();
+    // SAFETY: the contract of `clone_middle`: `plan` is valid, with three open descriptors, and strings and
+    // tables that end with a zero. All calls are system calls, which neither allocate nor lock.
     unsafe {
         for (number, fd) in (*plan).stdio.iter().enumerate() {
             if libc::dup2(*fd, number as c_int) < 0 {
@@ -159,19 +158,19 @@ extern "C" fn inner(plan: *mut c_void) -> c_int {
     }
 }
 
-/// Makes the effective ids the only ones of this process. Executing a file gives it no other ids from now on, so the
-/// kernel lets the new program trust its environment, which we made. Whether that worked.
+/// Makes the effective ids the only ones of this process, and forbids that executing a file changes them. So the
+/// kernel lets the new program trust its environment, which is the hub's. Returns whether that worked.
 ///
 /// # Safety
 /// Only for a process that is about to execute a program.
 unsafe fn keep_effective_rights() -> bool {
-    // SAFETY: plain system calls on integers. The C library's functions of these names would change the application's
-    // threads, whose memory this process shares.
+    // SAFETY: system calls on integers and one null pointer with a count of 0. The C library's functions of these names
+    // would change the application's threads, whose memory this process shares.
     unsafe {
         let user = libc::geteuid();
-        // The hub of the caller itself needs no group that only the program has.
+        // A hub of the caller's own user needs no group that only the program has.
         let group = if user == libc::getuid() { libc::getgid() } else { libc::getegid() };
-        // Without the right to do that, the groups give no more than the caller has anyway.
+        // If this fails, the groups are the caller's own.
         libc::syscall(libc::SYS_setgroups, 0, ptr::null::<libc::gid_t>());
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
             && libc::syscall(libc::SYS_setresgid, group, group, group) == 0
@@ -179,8 +178,8 @@ unsafe fn keep_effective_rights() -> bool {
     }
 }
 
-/// Ordinary scheduling on all processors: an application that polls on one of its own, maybe
-/// with real-time priority, must not starve the hub, nor the hub disturb it.
+/// Sets ordinary scheduling on all processors. An application that polls on a processor of its own, maybe
+/// with real-time priority, must not starve the hub, and the hub must not disturb it.
 fn default_scheduling() {
     // SAFETY: the kernel reads the two structures, which have the lengths it is told or knows; a
     // failure leaves all as it was. An all-zero `sched_param` is a valid one.
@@ -195,7 +194,7 @@ fn default_scheduling() {
 /// Gives all signals their default actions, then unblocks them.
 ///
 /// # Safety
-/// Only for a process that shares its signal handlers with nobody.
+/// Only for a process that shares its signal handlers with no other.
 unsafe fn default_signals() {
     // SAFETY: an all-zero `sigaction` is a valid one, with the default action (0) and no
     // blocked signals; numbers that cannot be set are refused without effect.

@@ -3,27 +3,27 @@ use std::fs;
 use std::time::Instant;
 
 /// Runs a shell script as a detached process and waits for its end.
-fn script(text: &str) -> Progress {
+fn script(text: &str) -> LaunchProgress {
     let environment: Vec<CString> = vec![c"PATH=/usr/bin:/bin".into(), c"GREETING=hello".into()];
     let text = CString::new(text).unwrap();
     let pipe = execute(Path::new("/bin/sh"), &[c"sh", c"-c", &text], &environment).unwrap();
     wait(&mut Launch { pipe, report: Vec::new() })
 }
 
-fn wait(launch: &mut Launch) -> Progress {
+fn wait(launch: &mut Launch) -> LaunchProgress {
     let began = Instant::now();
     loop {
         match launch.progress() {
-            Progress::Pending => std::thread::sleep(Duration::from_millis(1)),
+            LaunchProgress::Pending => std::thread::sleep(Duration::from_millis(1)),
             progress => return progress,
         }
         assert!(began.elapsed() < Duration::from_secs(60), "{launch:?}");
     }
 }
 
-fn said(progress: Progress) -> String {
+fn said(progress: LaunchProgress) -> String {
     match progress {
-        Progress::Failed(text) => text,
+        LaunchProgress::Failed(text) => text,
         other => panic!("{other:?}"),
     }
 }
@@ -31,7 +31,7 @@ fn said(progress: Progress) -> String {
 #[test]
 fn the_reason_of_a_failure_comes_back() {
     assert_eq!(said(script("echo the port is taken >&2; exit 1")), "the port is taken");
-    assert_eq!(said(script("exit 0")), "it ended without a word");
+    assert_eq!(said(script("exit 0")), "it ended without a message");
     let long = said(script("head -c 100000 /dev/zero | tr '\\0' x >&2"));
     assert_eq!(long.len(), MAX_REPORT_BYTES);
 }
@@ -39,8 +39,8 @@ fn the_reason_of_a_failure_comes_back() {
 #[test]
 fn readiness_is_a_line_of_its_own() {
     let ready = READY.trim_end();
-    assert_eq!(script(&format!("echo warning >&2; echo '{ready}' >&2; sleep 60")), Progress::Ready);
-    assert!(matches!(script(&format!("echo 'not {ready}' >&2")), Progress::Failed(_)));
+    assert_eq!(script(&format!("echo warning >&2; echo '{ready}' >&2; sleep 60")), LaunchProgress::Ready);
+    assert!(matches!(script(&format!("echo 'not {ready}' >&2")), LaunchProgress::Failed(_)));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn the_program_runs_wherever_it_may() {
 
 #[test]
 fn this_process_has_no_child() {
-    assert_eq!(said(script("true")), "it ended without a word");
+    assert_eq!(said(script("true")), "it ended without a message");
     // The parent of a detached process is init or a subreaper, never this process.
     let facts = said(script(
         "read -r pid comm state parent rest < /proc/$$/stat; sleep 0.05; read -r pid comm state parent rest < /proc/$$/stat; echo parent $parent >&2",

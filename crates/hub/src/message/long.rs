@@ -1,6 +1,6 @@
 //! Replies that are too long for a message: the content of a sealed memfd.
 
-use super::DecodeError;
+use super::MessageError;
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -23,21 +23,21 @@ pub(super) fn file(content: &[u8]) -> io::Result<OwnedFd> {
 }
 
 /// The content of another process's memfd, if its seals forbid changes.
-pub(super) fn content(memfd: BorrowedFd<'_>) -> Result<Vec<u8>, DecodeError> {
-    let seals = rustix::fs::fcntl_get_seals(memfd).map_err(|_| DecodeError::File("is no memfd"))?;
+pub(super) fn content(memfd: BorrowedFd<'_>) -> Result<Vec<u8>, MessageError> {
+    let seals = rustix::fs::fcntl_get_seals(memfd).map_err(|_| MessageError::File("is no memfd"))?;
     if !seals.contains(SealFlags::SHRINK | SealFlags::WRITE) {
-        return Err(DecodeError::File("is not sealed"));
+        return Err(MessageError::File("is not sealed"));
     }
-    let stat = rustix::fs::fstat(memfd).map_err(|_| DecodeError::File("has no size"))?;
+    let stat = rustix::fs::fstat(memfd).map_err(|_| MessageError::File("has no size"))?;
     let len_bytes = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
     if len_bytes > MAX_FILE_BYTES {
-        return Err(DecodeError::File("is too long"));
+        return Err(MessageError::File("is too long"));
     }
     let mut content = vec![0; len_bytes as usize];
     let mut filled = 0;
     while filled < content.len() {
         match rustix::io::pread(memfd, &mut content[filled..], filled as u64) {
-            Ok(0) | Err(_) => return Err(DecodeError::File("cannot be read")),
+            Ok(0) | Err(_) => return Err(MessageError::File("cannot be read")),
             Ok(read) => filled += read,
         }
     }

@@ -1,14 +1,14 @@
 //! The private directory.
 //!
-//! Where no directory is named and the user has no session directory, a place is sought that every process of the
-//! user finds again, and that no other user can take away:
+//! If no directory is named and the user has no session directory, it must be one that every process of the
+//! user finds, and that no other user can take away:
 //!
 //! * `/run/longarm`, if `/run` is the user's own (it is root's);
-//! * else `/tmp/longarm-UID`. Anybody may make that one. If it is another user's, the next one is tried:
-//!   `/tmp/longarm-UID-1` and so on. One that is ours already goes before all that could be made.
+//! * else `/tmp/longarm-UID`, which any user may make. If it is another user's, the next one is tried:
+//!   `/tmp/longarm-UID-1` and so on. An existing directory of ours goes before all new ones.
 //!
-//! The `UID` is the user's number outside this user namespace. In `unshare -Ur` everybody is user 0, and all of them
-//! would meet in the directory that root itself has used.
+//! The `UID` is the user's number outside this user namespace. In `unshare -Ur` every user is user 0, and all of them
+//! would use root's directory.
 
 use super::RendezvousError;
 use guest::environment;
@@ -22,26 +22,26 @@ use std::path::{Path, PathBuf};
 /// The environment variable that names the directory.
 pub const RUNTIME_DIR_VARIABLE: &str = "LONGARM_RUNTIME_DIR";
 
-/// Names in a directory that everybody may write to.
+/// The number of names to try in a directory that every user may write to.
 const COMMON_NAMES: usize = 16;
 
-/// Where a directory may be, besides the environment's choice.
-pub(super) struct Places<'a> {
-    /// Has one directory for each user that is logged in.
+/// The parents of possible directories, if the environment names none.
+pub(super) struct BaseDirs<'a> {
+    /// Holds one directory for each user that is logged in.
     pub(super) run_user: &'a Path,
-    /// The system's own.
+    /// The system's.
     pub(super) run: &'a Path,
-    /// Everybody's.
+    /// Open to all users.
     pub(super) common: &'a Path,
 }
 
-impl Places<'static> {
-    fn of_system() -> Places<'static> {
-        Places { run_user: Path::new("/run/user"), run: Path::new("/run"), common: Path::new("/tmp") }
+impl BaseDirs<'static> {
+    fn of_system() -> BaseDirs<'static> {
+        BaseDirs { run_user: Path::new("/run/user"), run: Path::new("/run"), common: Path::new("/tmp") }
     }
 }
 
-/// A user as seen from here, and as seen from outside this user namespace.
+/// A user's number in this user namespace, and outside of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct User {
     pub(super) here: u32,
@@ -60,15 +60,15 @@ impl User {
 pub(super) fn open(runtime_dir: Option<&Path>) -> Result<(PathBuf, OwnedFd), RendezvousError> {
     let user = User::own();
     let variable = |name: &str| environment::var_os(name).map(PathBuf::from);
-    let places = Places::of_system();
+    let places = BaseDirs::of_system();
     match runtime_dir.map(Path::to_owned).or_else(|| choose(user, variable, places.run_user)) {
         Some(path) => make_and_open(path, user.here),
         None => fall_back(user, &places),
     }
 }
 
-/// Chooses the directory, if it need not be sought. Another user's `XDG_RUNTIME_DIR`, as `su` and `sudo` may leave
-/// behind, does not count: what we made there would be in that user's way.
+/// The directory that the environment or the session chooses. Another user's `XDG_RUNTIME_DIR`, which `su` and `sudo`
+/// may leave behind, does not count: our files would be in that user's way.
 pub(super) fn choose(user: User, variable: impl Fn(&str) -> Option<PathBuf>, run_user: &Path) -> Option<PathBuf> {
     let set = |name| variable(name).filter(|path| path.is_absolute());
     if let Some(path) = set(RUNTIME_DIR_VARIABLE) {
@@ -78,8 +78,8 @@ pub(super) fn choose(user: User, variable: impl Fn(&str) -> Option<PathBuf>, run
     session.into_iter().find(|path| is_owned(path, user.here)).map(|path| path.join("longarm"))
 }
 
-/// Opens the directory of a user for whom nothing is set.
-pub(super) fn fall_back(user: User, places: &Places<'_>) -> Result<(PathBuf, OwnedFd), RendezvousError> {
+/// Opens the directory of a user without a session directory.
+pub(super) fn fall_back(user: User, places: &BaseDirs<'_>) -> Result<(PathBuf, OwnedFd), RendezvousError> {
     if is_owned(places.run, user.here)
         && is_closed_to_others(places.run)
         && let Ok(opened) = make_and_open(places.run.join("longarm"), user.here)
@@ -97,7 +97,7 @@ pub(super) fn fall_back(user: User, places: &Places<'_>) -> Result<(PathBuf, Own
     }
     for path in all().filter(|path| owner(path).is_none()) {
         make(&path)?;
-        // Somebody else may have been quicker.
+        // Another user may have been quicker.
         if owner(&path) == Some(user.here) {
             return make_and_open(path, user.here);
         }
@@ -116,8 +116,8 @@ fn all_taken(first: &Path, user: User) -> RendezvousError {
     RendezvousError::Unsafe { path: first.to_owned(), problem }
 }
 
-/// The user's number outside this user namespace, by its `uid_map`: lines of the first number here, the first one
-/// outside, and how many there are.
+/// The user's number outside this user namespace, by its `uid_map`. A line has the first number here, the first one
+/// outside, and their count.
 pub(super) fn outside(here: u32, map: &str) -> u32 {
     let translated = map.lines().find_map(|line| {
         let mut numbers = line.split_ascii_whitespace().map(|number| number.parse::<u32>());
@@ -128,7 +128,7 @@ pub(super) fn outside(here: u32, map: &str) -> u32 {
     translated.unwrap_or(here)
 }
 
-/// Who owns what is there, if something is.
+/// The owner of a file, if it exists.
 fn owner(path: &Path) -> Option<u32> {
     path.symlink_metadata().ok().map(|metadata| metadata.st_uid())
 }
@@ -147,7 +147,7 @@ fn make_and_open(path: PathBuf, uid: u32) -> Result<(PathBuf, OwnedFd), Rendezvo
     Ok((path, directory))
 }
 
-/// Makes the directory (not those above it), unless something of that name is there.
+/// Makes the directory (not its parents), unless the name exists.
 fn make(path: &Path) -> Result<(), RendezvousError> {
     match rustix::fs::mkdir(path, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
@@ -155,7 +155,7 @@ fn make(path: &Path) -> Result<(), RendezvousError> {
     }
 }
 
-/// Opens the directory and checks that it is ours alone.
+/// Opens the directory and checks that it is ours and closed to all others.
 pub(super) fn open_private(path: &Path, uid: u32) -> Result<OwnedFd, RendezvousError> {
     let problem = |problem: String| RendezvousError::Unsafe { path: path.to_owned(), problem };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

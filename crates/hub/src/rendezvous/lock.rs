@@ -1,4 +1,4 @@
-//! The lock that makes sure of one hub.
+//! The lock that only one hub can hold.
 
 use super::{Rendezvous, RendezvousError};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
@@ -8,16 +8,16 @@ use std::os::fd::OwnedFd;
 /// Proof that this process is the only hub of its rendezvous. The kernel releases the lock
 /// when the process ends, however it ends.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub(crate) struct HubLock {
     file: OwnedFd,
 }
 
 impl Rendezvous {
     /// Takes the lock, or returns `None` if another process has it.
     ///
-    /// A hub that leaves removes the file. So after locking one it is checked that it still
-    /// is the file of that name, and if not, all begins again.
-    pub(crate) fn lock(&self) -> Result<Option<Lock>, RendezvousError> {
+    /// A hub that exits removes the file. So this function checks that the locked file
+    /// still has its name; if not, it tries again.
+    pub(crate) fn lock(&self) -> Result<Option<HubLock>, RendezvousError> {
         loop {
             let file = self.open_lock_file()?;
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -26,19 +26,19 @@ impl Rendezvous {
                 Err(error) => return Err(self.error("lock the file beside", error)),
             }
             if self.is_lock_file(&file) {
-                return Ok(Some(Lock { file }));
+                return Ok(Some(HubLock { file }));
             }
         }
     }
 
-    /// Whether the lock's file still is the one of that name.
-    pub(crate) fn same_lock_file(&self, lock: &Lock) -> bool {
+    /// Whether the lock's file still has its name.
+    pub(crate) fn same_lock_file(&self, lock: &HubLock) -> bool {
         self.is_lock_file(&lock.file)
     }
 
-    /// Removes the files of this rendezvous, if they still are those of this lock, and then
+    /// Removes this namespace's files, if they still belong to this lock, and then
     /// releases it.
-    pub(crate) fn leave(&self, lock: Lock) {
+    pub(crate) fn leave(&self, lock: HubLock) {
         if self.same_lock_file(&lock) {
             self.unlink("sock");
             self.unlink("lock");

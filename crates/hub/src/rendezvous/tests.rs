@@ -1,18 +1,18 @@
-use super::directory::{Places, User, choose, fall_back, open_private, outside};
+use super::directory::{BaseDirs, User, choose, fall_back, open_private, outside};
 use super::*;
 use crate::channel;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 /// A directory of its own for each test, removed at the end.
-struct Scratch(PathBuf);
+struct TestDir(PathBuf);
 
-impl Scratch {
-    fn new(name: &str) -> Scratch {
+impl TestDir {
+    fn new(name: &str) -> TestDir {
         let path = std::env::temp_dir().join(format!("longarm-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir(&path).unwrap();
-        Scratch(path)
+        TestDir(path)
     }
 
     fn join(&self, name: &str) -> PathBuf {
@@ -20,7 +20,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TestDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -36,7 +36,7 @@ fn own() -> User {
 
 #[test]
 fn the_environment_chooses_the_directory() {
-    let scratch = Scratch::new("choose");
+    let scratch = TestDir::new("choose");
     let run_user = scratch.join("run");
     let xdg = scratch.join("xdg");
     fs::create_dir(&xdg).unwrap();
@@ -57,7 +57,7 @@ fn the_environment_chooses_the_directory() {
 
 #[test]
 fn another_user_s_session_directory_does_not_count() {
-    let scratch = Scratch::new("stranger");
+    let scratch = TestDir::new("stranger");
     let session = |name: &str| (name == "XDG_RUNTIME_DIR").then(|| scratch.0.clone());
     let stranger = User { here: uid() + 1, outside: uid() + 1 };
     assert_eq!(choose(stranger, session, &scratch.join("run")), None);
@@ -74,16 +74,16 @@ fn users_are_known_by_their_number_outside() {
 }
 
 /// A user's directory in `common` when nothing else is there.
-fn fallback(scratch: &Scratch, user: User) -> Result<String, RendezvousError> {
+fn fallback(scratch: &TestDir, user: User) -> Result<String, RendezvousError> {
     let missing = scratch.join("missing");
-    let places = Places { run_user: &missing, run: &missing, common: &scratch.0 };
+    let places = BaseDirs { run_user: &missing, run: &missing, common: &scratch.0 };
     let (path, _) = fall_back(user, &places)?;
     Ok(path.file_name().unwrap().to_str().unwrap().to_owned())
 }
 
 #[test]
 fn a_user_s_own_directory_goes_before_one_to_be_made() {
-    let scratch = Scratch::new("own");
+    let scratch = TestDir::new("own");
     let user = User { here: uid(), outside: 4711 };
     assert_eq!(fallback(&scratch, user).unwrap(), "longarm-4711");
     assert_eq!(fallback(&scratch, user).unwrap(), "longarm-4711");
@@ -94,7 +94,7 @@ fn a_user_s_own_directory_goes_before_one_to_be_made() {
 
 #[test]
 fn names_that_other_users_took_are_left_alone() {
-    let scratch = Scratch::new("squatted");
+    let scratch = TestDir::new("squatted");
     // What this user makes here is not that one's.
     let stranger = User { here: uid() + 1, outside: 4711 };
     let error = fallback(&scratch, stranger).unwrap_err().to_string();
@@ -105,11 +105,11 @@ fn names_that_other_users_took_are_left_alone() {
 
 #[test]
 fn the_system_s_own_directory_goes_before_everybody_s() {
-    let scratch = Scratch::new("system");
+    let scratch = TestDir::new("system");
     let (run, common) = (scratch.join("run"), scratch.join("tmp"));
     fs::create_dir(&run).unwrap();
     fs::create_dir(&common).unwrap();
-    let places = Places { run_user: &common, run: &run, common: &common };
+    let places = BaseDirs { run_user: &common, run: &run, common: &common };
     let (path, _) = fall_back(User { here: uid(), outside: 4711 }, &places).unwrap();
     assert_eq!(path, run.join("longarm"));
     let stranger = fall_back(User { here: uid() + 1, outside: 4711 }, &places).unwrap_err();
@@ -118,7 +118,7 @@ fn the_system_s_own_directory_goes_before_everybody_s() {
 
 #[test]
 fn only_a_private_directory_is_used() {
-    let scratch = Scratch::new("private");
+    let scratch = TestDir::new("private");
     let place = scratch.join("place");
     assert!(Rendezvous::find(Some(&place)).is_ok());
     assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o700);
@@ -134,7 +134,7 @@ fn only_a_private_directory_is_used() {
 
 #[test]
 fn links_and_files_are_not_used() {
-    let scratch = Scratch::new("links");
+    let scratch = TestDir::new("links");
     let place = scratch.join("place");
     fs::create_dir(&place).unwrap();
     fs::set_permissions(&place, fs::Permissions::from_mode(0o700)).unwrap();
@@ -150,7 +150,7 @@ fn links_and_files_are_not_used() {
 
 #[test]
 fn one_process_has_the_lock() {
-    let scratch = Scratch::new("lock");
+    let scratch = TestDir::new("lock");
     let place = scratch.join("place");
     let first = Rendezvous::find(Some(&place)).unwrap();
     let second = Rendezvous::find(Some(&place)).unwrap();
@@ -165,7 +165,7 @@ fn one_process_has_the_lock() {
 
 #[test]
 fn a_lock_on_a_removed_file_does_not_count() {
-    let scratch = Scratch::new("removed");
+    let scratch = TestDir::new("removed");
     let place = scratch.join("place");
     let rendezvous = Rendezvous::find(Some(&place)).unwrap();
     let old = rendezvous.lock().unwrap().unwrap();
@@ -179,10 +179,10 @@ fn a_lock_on_a_removed_file_does_not_count() {
 
 #[test]
 fn hub_and_client_meet_however_long_the_path_is() {
-    let scratch = Scratch::new("meet");
+    let scratch = TestDir::new("meet");
     let place = scratch.join(&"x".repeat(200));
     let rendezvous = Rendezvous::find(Some(&place)).unwrap();
-    assert!(matches!(rendezvous.connect(), Err(ConnectError::NobodyListens)));
+    assert!(matches!(rendezvous.connect(), Err(HubConnectError::NobodyListens)));
     let listener = rendezvous.listen().unwrap();
     let client = rendezvous.connect().unwrap();
     channel::send(client.as_fd(), b"hello", &[]).unwrap();
@@ -192,7 +192,7 @@ fn hub_and_client_meet_however_long_the_path_is() {
     assert_eq!(peer.pid, std::process::id());
     drop(listener);
     assert!(rendezvous.socket_path().exists());
-    assert!(matches!(rendezvous.connect(), Err(ConnectError::NobodyListens)), "a dead hub's socket");
+    assert!(matches!(rendezvous.connect(), Err(HubConnectError::NobodyListens)), "a dead hub's socket");
     let again = rendezvous.listen().unwrap();
     assert!(rendezvous.connect().is_ok(), "a new hub replaces it");
     drop(again);
@@ -200,7 +200,7 @@ fn hub_and_client_meet_however_long_the_path_is() {
 
 #[test]
 fn a_busy_hub_is_told_from_a_dead_one() {
-    let scratch = Scratch::new("busy");
+    let scratch = TestDir::new("busy");
     let rendezvous = Rendezvous::find(Some(&scratch.join("place"))).unwrap();
     let _listener = rendezvous.listen().unwrap();
     let mut waiting = Vec::new();
@@ -211,5 +211,5 @@ fn a_busy_hub_is_told_from_a_dead_one() {
         }
         assert!(waiting.len() < 1000);
     };
-    assert!(matches!(error, ConnectError::Busy), "{error}");
+    assert!(matches!(error, HubConnectError::Busy), "{error}");
 }

@@ -1,7 +1,7 @@
 //! MADs, and sessions that wait for them.
 
-use super::{PATIENCE, Place};
-use longarm_hub::MadPacket;
+use super::{PATIENCE, TestHub};
+use longarm_hub::AddressedMad;
 use longarm_hub::client::manager::{self, ManagerEvent, ManagerSession};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::net::IpAddr;
@@ -13,9 +13,9 @@ pub const TCP: u16 = 0x0106;
 pub const UDP: u16 = 0x0111;
 
 /// A MAD between two addresses.
-pub fn packet(local: &str, remote: &str, transaction_id: u64, message: Message) -> MadPacket {
+pub fn packet(local: &str, remote: &str, transaction_id: u64, message: Message) -> AddressedMad {
     let header = MadHeader { transaction_id, ..MadHeader::default() };
-    MadPacket {
+    AddressedMad {
         local: local.parse().unwrap(),
         remote: remote.parse().unwrap(),
         interface: 0,
@@ -49,11 +49,11 @@ pub fn sidr_req(request_id: u32, space: u16, port: u16) -> Message {
     Message::SidrReq(SidrReq { request_id, pkey: PKey::DEFAULT, service_id, private_data })
 }
 
-pub fn message(packet: &MadPacket) -> Message {
+pub fn message(packet: &AddressedMad) -> Message {
     mad::decode(&packet.mad).unwrap().1
 }
 
-pub fn transaction(packet: &MadPacket) -> u64 {
+pub fn transaction(packet: &AddressedMad) -> u64 {
     mad::decode(&packet.mad).unwrap().0.transaction_id
 }
 
@@ -65,7 +65,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    pub fn new(place: &Place) -> Manager {
+    pub fn new(place: &TestHub) -> Manager {
         Manager { session: manager::manage(&place.options()).unwrap(), passed: Vec::new() }
     }
 
@@ -102,7 +102,7 @@ impl Manager {
     }
 
     /// Waits for a MAD.
-    pub fn expect_mad(&mut self) -> MadPacket {
+    pub fn expect_mad(&mut self) -> AddressedMad {
         self.expect("a MAD", |event| match event {
             ManagerEvent::Mad(packet) => Some(packet.clone()),
             _ => None,
@@ -115,9 +115,9 @@ impl Manager {
     }
 
     /// Sends a MAD to a session whose address is `remote`, and returns it as it arrived.
-    pub fn exchange(&mut self, to: &mut Manager, local: &str, remote: &str, interface: u32) -> MadPacket {
+    pub fn exchange(&mut self, to: &mut Manager, local: &str, remote: &str, interface: u32) -> AddressedMad {
         let message = rtu(id(self.session.number(), 1), id(to.session.number(), 2));
-        let sent = MadPacket { interface, ..packet(local, remote, 7, message) };
+        let sent = AddressedMad { interface, ..packet(local, remote, 7, message) };
         self.session.send_mad(&sent);
         let got = to.expect_mad();
         assert_eq!(got.mad, sent.mad);

@@ -30,17 +30,17 @@ use std::{env, fs, thread};
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A private directory for a hub, and the end of the hub with the test.
-pub struct Place {
+pub struct TestHub {
     parent: PathBuf,
 }
 
-impl Place {
+impl TestHub {
     /// A place of this test's own.
-    pub fn new(name: &str) -> Place {
+    pub fn new(name: &str) -> TestHub {
         let parent = env::temp_dir().join(format!("longarm-hub-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&parent);
         fs::create_dir(&parent).unwrap();
-        Place { parent }
+        TestHub { parent }
     }
 
     /// The hub's directory.
@@ -74,7 +74,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestHub {
     fn drop(&mut self) {
         // There may be no hub any more.
         let _ = client::shutdown(Some(&self.dir()), true);

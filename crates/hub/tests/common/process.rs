@@ -1,6 +1,6 @@
 //! A client process as the test sees it: commands in, lines out.
 
-use super::{PATIENCE, Place};
+use super::{PATIENCE, TestHub};
 use std::cell::RefCell;
 use std::env;
 use std::io::{BufRead, BufReader, Write};
@@ -19,12 +19,12 @@ pub struct Client {
 
 impl Client {
     /// Starts a process that attaches; does not wait for it.
-    pub fn start(place: &Place, role: &str) -> Client {
+    pub fn start(place: &TestHub, role: &str) -> Client {
         Client::start_with(place, role, &[])
     }
 
     /// As [`start`](Client::start), with more in its environment.
-    pub fn start_with(place: &Place, role: &str, environment: &[(&str, &str)]) -> Client {
+    pub fn start_with(place: &TestHub, role: &str, environment: &[(&str, &str)]) -> Client {
         let mut command = place.command(&env::current_exe().unwrap());
         command.envs(environment.iter().copied());
         command.args(["role", "--exact", "--nocapture", "--test-threads=1"]);
@@ -46,14 +46,14 @@ impl Client {
     }
 
     /// Starts a process that attaches, and waits until it has. Returns its slot, too.
-    pub fn attached(place: &Place) -> (Client, u8) {
+    pub fn attached(place: &TestHub) -> (Client, u8) {
         let client = Client::start(place, "client");
         let slot = client.expect("attached ").parse().unwrap();
         (client, slot)
     }
 
     /// Starts a process that manages connections. Returns its number, too.
-    pub fn managing(place: &Place) -> (Client, u16) {
+    pub fn managing(place: &TestHub) -> (Client, u16) {
         let client = Client::start(place, "manager");
         let number = client.expect("number ").parse().unwrap();
         (client, number)

@@ -1,6 +1,6 @@
 //! Connections that follow no protocol, and hubs that are none.
 
-use super::{PATIENCE, Place};
+use super::{PATIENCE, TestHub};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -19,14 +19,14 @@ pub struct Raw {
 
 impl Raw {
     /// Connects to the hub.
-    pub fn connect(place: &Place) -> Raw {
+    pub fn connect(place: &TestHub) -> Raw {
         let socket = socket();
         rustix::net::connect(&socket, &address(place)).unwrap();
         Raw { socket }
     }
 
     /// Connects to the hub and says hello.
-    pub fn greeted(place: &Place) -> Raw {
+    pub fn greeted(place: &TestHub) -> Raw {
         let raw = Raw::connect(place);
         raw.say(r#"{"request":"hello","version":3,"pid":1,"program":"raw"}"#);
         assert!(raw.hear().unwrap().contains("welcome"));
@@ -83,7 +83,7 @@ impl Raw {
 }
 
 /// Listens where a hub would.
-pub fn listen(place: &Place) -> OwnedFd {
+pub fn listen(place: &TestHub) -> OwnedFd {
     let socket = socket();
     rustix::net::bind(&socket, &address(place)).unwrap();
     rustix::net::listen(&socket, 16).unwrap();
@@ -91,12 +91,12 @@ pub fn listen(place: &Place) -> OwnedFd {
 }
 
 /// The path of the hub's socket.
-pub fn socket_path(place: &Place) -> PathBuf {
+pub fn socket_path(place: &TestHub) -> PathBuf {
     let namespace = std::fs::metadata("/proc/thread-self/ns/net").unwrap().st_ino();
     place.dir().join(format!("hub-{namespace}.sock"))
 }
 
-fn address(place: &Place) -> SocketAddrUnix {
+fn address(place: &TestHub) -> SocketAddrUnix {
     SocketAddrUnix::new(socket_path(place)).unwrap()
 }
 

@@ -5,7 +5,7 @@ use crate::message::BindRefusal;
 
 /// The reason why binding or listening failed.
 #[derive(Debug, thiserror::Error)]
-pub enum BindError {
+pub enum PortBindError {
     /// Another binding has the port.
     #[error("the port is in use")]
     InUse,
@@ -38,32 +38,32 @@ pub enum BindError {
     Hub(#[from] AttachError),
 }
 
-impl BindError {
+impl PortBindError {
     /// The nearest error number; that of Linux' connection manager if it has one.
     pub fn errno(&self) -> i32 {
         match self {
-            BindError::InUse => libc::EADDRINUSE,
-            BindError::NotAvailable | BindError::NoPort => libc::EADDRNOTAVAIL,
-            BindError::TooMany => libc::ENOMEM,
-            BindError::UnknownSpace => libc::EPROTONOSUPPORT,
-            BindError::InvalidAddress | BindError::UnknownToken => libc::EINVAL,
-            BindError::NotRunning => libc::ENODEV,
-            BindError::TimedOut => libc::ETIMEDOUT,
-            BindError::Hub(error) => error.errno(),
+            PortBindError::InUse => libc::EADDRINUSE,
+            PortBindError::NotAvailable | PortBindError::NoPort => libc::EADDRNOTAVAIL,
+            PortBindError::TooMany => libc::ENOMEM,
+            PortBindError::UnknownSpace => libc::EPROTONOSUPPORT,
+            PortBindError::InvalidAddress | PortBindError::UnknownToken => libc::EINVAL,
+            PortBindError::NotRunning => libc::ENODEV,
+            PortBindError::TimedOut => libc::ETIMEDOUT,
+            PortBindError::Hub(error) => error.errno(),
         }
     }
 }
 
-impl From<BindRefusal> for BindError {
-    fn from(refusal: BindRefusal) -> BindError {
+impl From<BindRefusal> for PortBindError {
+    fn from(refusal: BindRefusal) -> PortBindError {
         match refusal {
-            BindRefusal::InUse => BindError::InUse,
-            BindRefusal::NotAvailable => BindError::NotAvailable,
-            BindRefusal::NoPort => BindError::NoPort,
-            BindRefusal::TooMany => BindError::TooMany,
-            BindRefusal::UnknownSpace => BindError::UnknownSpace,
-            BindRefusal::InvalidAddress => BindError::InvalidAddress,
-            BindRefusal::UnknownToken => BindError::UnknownToken,
+            BindRefusal::InUse => PortBindError::InUse,
+            BindRefusal::NotAvailable => PortBindError::NotAvailable,
+            BindRefusal::NoPort => PortBindError::NoPort,
+            BindRefusal::TooMany => PortBindError::TooMany,
+            BindRefusal::UnknownSpace => PortBindError::UnknownSpace,
+            BindRefusal::InvalidAddress => PortBindError::InvalidAddress,
+            BindRefusal::UnknownToken => PortBindError::UnknownToken,
         }
     }
 }

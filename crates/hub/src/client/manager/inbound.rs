@@ -2,15 +2,15 @@
 
 use crate::channel::{ReceiveError, ReceivedMessage};
 use crate::client::hub_connection::HubConnection;
-use crate::mad::{Frame, MadPacket};
+use crate::mad::{AddressedMad, HubFrame};
 use crate::message::Reply;
 
 /// A message of the hub.
 pub(super) enum HubMessage {
     /// A MAD that has arrived.
-    Mad(MadPacket),
+    Mad(AddressedMad),
     /// A MAD that the network could not deliver, with the errno.
-    Undelivered(u32, MadPacket),
+    Undelivered(u32, AddressedMad),
     /// A message of the text protocol.
     Reply(Reply),
 }
@@ -25,13 +25,13 @@ impl HubMessage {
         if is_cut {
             return Err(ReceiveError::NoDescriptorsLeft.to_string());
         }
-        if !Frame::is_frame(&bytes) {
+        if !HubFrame::is_frame(&bytes) {
             let reply = Reply::decode(&bytes, &mut descriptors).map_err(|error| error.to_string())?;
             return Ok(Some(HubMessage::Reply(reply)));
         }
-        match Frame::decode(&bytes) {
-            Some(Frame::Mad(packet)) => Ok(Some(HubMessage::Mad(packet))),
-            Some(Frame::Undelivered(errno, packet)) => Ok(Some(HubMessage::Undelivered(errno, packet))),
+        match HubFrame::decode(&bytes) {
+            Some(HubFrame::Mad(packet)) => Ok(Some(HubMessage::Mad(packet))),
+            Some(HubFrame::Undelivered(errno, packet)) => Ok(Some(HubMessage::Undelivered(errno, packet))),
             _ => Err("it sent a frame that makes no sense".into()),
         }
     }

@@ -5,7 +5,7 @@
 //! message is when its turn comes.
 
 use crate::closing_messages::ClosingMessages;
-use crate::mad::{Frame, MadPacket};
+use crate::mad::{AddressedMad, HubFrame};
 use crate::message::Request;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -40,11 +40,11 @@ impl OutgoingQueue {
     }
 
     /// Appends a MAD. Returns whether there was room.
-    pub(super) fn push_mad(&mut self, packet: &MadPacket) -> bool {
+    pub(super) fn push_mad(&mut self, packet: &AddressedMad) -> bool {
         let room = self.mads < MAX_MADS;
         if room {
             self.mads += 1;
-            self.items.push_back(OutgoingItem::Mad(Frame::Mad(packet.clone()).encode()));
+            self.items.push_back(OutgoingItem::Mad(HubFrame::Mad(packet.clone()).encode()));
         }
         room
     }
@@ -85,18 +85,18 @@ mod tests {
     use super::*;
     use crate::mad::{ClosingMessage, MAD_BYTES};
 
-    fn packet(mark: u8) -> MadPacket {
+    fn packet(mark: u8) -> AddressedMad {
         let local = [127, 0, 0, 1].into();
-        MadPacket { local, remote: local, interface: 0, traffic_class: 0, mad: [mark; MAD_BYTES] }
+        AddressedMad { local, remote: local, interface: 0, traffic_class: 0, mad: [mark; MAD_BYTES] }
     }
 
-    fn sent(outgoing: &mut OutgoingQueue, closing: &ClosingMessages, room: usize) -> Vec<Frame> {
+    fn sent(outgoing: &mut OutgoingQueue, closing: &ClosingMessages, room: usize) -> Vec<HubFrame> {
         let mut frames = Vec::new();
         outgoing.flush(closing, |bytes| {
             if frames.len() == room {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            frames.push(Frame::decode(bytes).unwrap());
+            frames.push(HubFrame::decode(bytes).unwrap());
             Ok(())
         });
         frames
@@ -106,11 +106,11 @@ mod tests {
     fn messages_without_room_wait_in_order() {
         let (mut outgoing, closing) = (OutgoingQueue::default(), ClosingMessages::default());
         (0..5).for_each(|mark| assert!(outgoing.push_mad(&packet(mark))));
-        let marks = |frames: Vec<Frame>| {
+        let marks = |frames: Vec<HubFrame>| {
             frames
                 .into_iter()
                 .map(|f| match f {
-                    Frame::Mad(packet) => packet.mad[0],
+                    HubFrame::Mad(packet) => packet.mad[0],
                     other => panic!("{other:?}"),
                 })
                 .collect::<Vec<_>>()
@@ -145,9 +145,9 @@ mod tests {
         outgoing.push_closing_message(8);
         assert_eq!(
             sent(&mut outgoing, &closing, 9),
-            [Frame::SetClosingMessage(7, message(8)), Frame::ClearClosingMessage(8)]
+            [HubFrame::SetClosingMessage(7, message(8)), HubFrame::ClearClosingMessage(8)]
         );
         outgoing.push_closing_message(7);
-        assert_eq!(sent(&mut outgoing, &closing, 9), [Frame::SetClosingMessage(7, message(8))]);
+        assert_eq!(sent(&mut outgoing, &closing, 9), [HubFrame::SetClosingMessage(7, message(8))]);
     }
 }

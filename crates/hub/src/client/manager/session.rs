@@ -1,6 +1,6 @@
 //! The session of a process that manages connections.
 
-use super::error::BindError;
+use super::error::PortBindError;
 use super::inbound::HubMessage;
 use super::outgoing::OutgoingQueue;
 use super::ports::{BoundPorts, PortAnswer};
@@ -10,7 +10,7 @@ use crate::client::error::AttachError;
 use crate::client::hub_connection::{ANSWER_TIMEOUT, HubConnection};
 use crate::client::options::AttachOptions;
 use crate::closing_messages::ClosingMessages;
-use crate::mad::{ClosingMessage, MadPacket};
+use crate::mad::{AddressedMad, ClosingMessage};
 use crate::message::{BindSpec, Reply, Request};
 use crate::record::DeviceRecord;
 use std::collections::VecDeque;
@@ -137,7 +137,7 @@ impl ManagerSession {
 
     /// Sends a MAD from QP1. Never blocks. The MAD is dropped, and counted, while there is no hub or
     /// too many wait to be sent. The hub drops it if its local address is not this host's.
-    pub fn send_mad(&mut self, packet: &MadPacket) {
+    pub fn send_mad(&mut self, packet: &AddressedMad) {
         if self.can_send() && self.outgoing.push_mad(packet) {
             self.flush();
         } else {
@@ -152,8 +152,8 @@ impl ManagerSession {
     /// set and none listens. Blocks until the hub answers, or a new one if it dies.
     ///
     /// # Errors
-    /// See [`BindError`]; [`BindError::NotRunning`] if there is no hub and none is started.
-    pub fn bind(&mut self, space: u16, address: SocketAddr, options: BindOptions) -> Result<BoundPort, BindError> {
+    /// See [`PortBindError`]; [`PortBindError::NotRunning`] if there is no hub and none is started.
+    pub fn bind(&mut self, space: u16, address: SocketAddr, options: BindOptions) -> Result<BoundPort, PortBindError> {
         let token = self.ports.new_token();
         let spec = BindSpec { space, address, reuse: options.reuse, afonly: options.afonly };
         let request = Request::Bind { token, spec, listening: false, again: false };
@@ -167,11 +167,11 @@ impl ManagerSession {
     /// [`bind`](ManagerSession::bind) does.
     ///
     /// # Errors
-    /// [`BindError::InUse`] if another binding overlaps with this one, as in Linux;
-    /// [`BindError::UnknownToken`]; others as for binding.
-    pub fn listen(&mut self, token: u64) -> Result<(), BindError> {
+    /// [`PortBindError::InUse`] if another binding overlaps with this one, as in Linux;
+    /// [`PortBindError::UnknownToken`]; others as for binding.
+    pub fn listen(&mut self, token: u64) -> Result<(), PortBindError> {
         if !self.ports.contains(token) {
-            return Err(BindError::UnknownToken);
+            return Err(PortBindError::UnknownToken);
         }
         self.ask(token, &Request::Listen { token })?;
         self.ports.set_listening(token);
@@ -189,7 +189,7 @@ impl ManagerSession {
     /// withdrawn it; with `until_answered` once a second, five times or until a DREP with the same
     /// transaction id arrives. Replaces an earlier message with this key. Beyond 131,072 messages new
     /// ones are dropped, and counted.
-    pub fn set_closing_message(&mut self, key: u32, packet: &MadPacket, until_answered: bool) {
+    pub fn set_closing_message(&mut self, key: u32, packet: &AddressedMad, until_answered: bool) {
         if !self.closing.set(key, ClosingMessage { packet: packet.clone(), until_answered }) {
             self.counters.closing_dropped += 1;
             return;
@@ -230,9 +230,9 @@ impl ManagerSession {
     }
 
     /// Asks about a port until a hub has answered. Returns the port.
-    fn ask(&mut self, token: u64, request: &Request) -> Result<u16, BindError> {
+    fn ask(&mut self, token: u64, request: &Request) -> Result<u16, PortBindError> {
         if !self.hub.is_ours() {
-            return Err(BindError::NotRunning);
+            return Err(PortBindError::NotRunning);
         }
         let end = Instant::now() + ANSWER_TIMEOUT;
         let mut asked = None;
@@ -247,7 +247,7 @@ impl ManagerSession {
                 Err(wake) => wake,
             };
             if now >= end {
-                return Err(BindError::TimedOut);
+                return Err(PortBindError::TimedOut);
             }
             let until = wake.map_or(end, |wake| wake.min(end));
             self.hub.wait(until.saturating_duration_since(now))?;
@@ -256,7 +256,7 @@ impl ManagerSession {
 
     /// Takes in messages until the answer about a port is among them. If it is not, the inner error is the
     /// latest time for the next call, or `None` if only the descriptor matters.
-    fn poll_answer(&mut self, token: u64, now: Instant) -> Result<Result<PortAnswer, Option<Instant>>, BindError> {
+    fn poll_answer(&mut self, token: u64, now: Instant) -> Result<Result<PortAnswer, Option<Instant>>, PortBindError> {
         while self.is_attached() {
             match HubMessage::receive(&self.hub) {
                 Ok(Some(message)) => match self.take_in(message) {
@@ -271,7 +271,7 @@ impl ManagerSession {
             }
         }
         if !self.hub.expects_hub() {
-            return Err(BindError::NotRunning);
+            return Err(PortBindError::NotRunning);
         }
         Ok(Err(self.reconnect(now)))
     }

@@ -1,18 +1,18 @@
 //! Events, options and counters of a session for managing connections.
 
-use crate::mad::MadPacket;
+use crate::mad::AddressedMad;
 use crate::record::DeviceRecord;
 
 /// An event of [`ManagerSession::next_event`](super::ManagerSession::next_event).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ManagerEvent {
     /// A MAD arrived.
-    Mad(MadPacket),
+    Mad(AddressedMad),
     /// The network could not deliver a REQ or SIDR_REQ. Only a hint: any host on the
     /// path can forge it. The local address is not known.
     Undelivered {
         /// The MAD.
-        packet: MadPacket,
+        packet: AddressedMad,
         /// The reason: `ECONNREFUSED` if the other host has no RDMA, `EHOSTUNREACH` if there is none.
         errno: i32,
     },

@@ -3,7 +3,7 @@
 use crate::channel::{self, MAX_DESCRIPTORS, ReceiveError, ReceivedMessage};
 use crate::daemon::response::ClientResponse;
 use crate::message::{self, Reply, VERSION};
-use crate::sys::Peer;
+use crate::sys::PeerProcess;
 use rustix::process::{Pid, PidfdFlags};
 use std::collections::VecDeque;
 use std::io;
@@ -51,7 +51,7 @@ pub(crate) struct ClientConnection {
     socket: OwnedFd,
     process: Option<OwnedFd>,
     /// The process as the kernel names it.
-    pub(crate) peer: Peer,
+    pub(crate) peer: PeerProcess,
     /// The process's number; the client's own word if the kernel does not tell.
     pub(crate) pid: u32,
     pub(crate) program: String,
@@ -73,7 +73,7 @@ pub(crate) struct ClientConnection {
 }
 
 impl ClientConnection {
-    pub(super) fn new(socket: OwnedFd, peer: Peer) -> ClientConnection {
+    pub(super) fn new(socket: OwnedFd, peer: PeerProcess) -> ClientConnection {
         ClientConnection {
             socket,
             process: open_process(peer.pid),

@@ -84,7 +84,7 @@ fn group(slots: usize) -> (udp::PortGroup, Vec<u64>) {
 fn keeper_of(sockets: &[BorrowedFd<'_>], cookies: &[u64]) -> OwnedFd {
     let flags = SocketFlags::CLOEXEC;
     let (socket, sender) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-    let note = Note { longarm_keeper: FORMAT, namespace: 7, cookies: cookies.to_vec() };
+    let note = KeeperNote { longarm_keeper: FORMAT, namespace: 7, cookies: cookies.to_vec() };
     channel::send(sender.as_fd(), &serde_json::to_vec(&note).unwrap(), sockets).unwrap();
     socket
 }
