@@ -1,15 +1,15 @@
-//! How often what goes wrong.
+//! The probabilities of faults.
 
 use core::time::Duration;
 
-/// A plan of faults. As text: `seed=7,loss=0.05,dup=0.01,delay=100us`, each part
-/// optional, in any order; see the fields for their names and meanings.
+/// A plan of faults. As text: `seed=7,loss=0.05,dup=0.01,delay=100us`, each part optional, in any order; see
+/// the fields for their names and meanings.
 ///
-/// Probabilities are per packet and independent of each other. Set from code they
-/// are not checked: below zero and NaN act as zero, above one as one.
+/// Probabilities are per packet and independent of each other. Values set from code are not checked: below
+/// zero and NaN act as zero, above one as one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FaultPlan {
-    /// Everything else being equal, the same seed brings the same faults.
+    /// The seed: the same plan with the same seed gives the same faults.
     pub seed: u64,
     /// Probability that a packet is lost.
     pub loss: f64,
@@ -21,12 +21,11 @@ pub struct FaultPlan {
     pub corrupt: f64,
     /// Probability that a receiver with a receive WQE says that it has none.
     pub rnr: f64,
-    /// What a delayed packet waits at least.
+    /// The least time that a delayed packet waits.
     pub delay: Duration,
-    /// What it may wait on top, evenly spread between nothing and this.
+    /// The additional random wait: evenly distributed between nothing and this.
     pub jitter: Duration,
-    /// Probability that a packet is delayed. One unless set, so that `delay` alone
-    /// acts on every packet.
+    /// Probability that a packet is delayed. One by default, so that `delay` alone acts on every packet.
     pub delayed: f64,
 }
 
@@ -47,7 +46,7 @@ impl Default for FaultPlan {
 }
 
 impl FaultPlan {
-    /// Whether the plan leaves every packet alone.
+    /// True if the plan changes no packet.
     pub fn is_harmless(&self) -> bool {
         let waits = self.delayed > 0.0 && !(self.delay.is_zero() && self.jitter.is_zero());
         let strikes = [self.loss, self.dup, self.reorder, self.corrupt, self.rnr];

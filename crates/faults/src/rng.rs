@@ -1,9 +1,8 @@
-//! A small generator of pseudo-random numbers whose sequence never changes:
-//! a seed that showed a failure replays it on every machine and in every release.
+//! A small generator of pseudo-random numbers whose sequence never changes: a seed that showed a failure
+//! replays it on every machine and in every release.
 //!
-//! xoshiro256** (Blackman and Vigna, 2018) makes the numbers, SplitMix64 (Steele,
-//! Lea and Flood, 2014) spreads a seed over its state. Fast and well distributed,
-//! but anybody can predict it: not for keys.
+//! xoshiro256** (Blackman and Vigna, 2018) makes the numbers; SplitMix64 (Steele, Lea and Flood, 2014)
+//! spreads a seed over its state. The numbers are fast and well distributed, but predictable: not for keys.
 
 use core::ops::RangeInclusive;
 
@@ -14,14 +13,14 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// The generator of `seed`. Every seed is good, zero too.
+    /// The generator of `seed`. Every seed is good, including zero.
     pub fn new(seed: u64) -> Rng {
         let mut walk = seed;
         Rng { state: core::array::from_fn(|_| split_mix(&mut walk)) }
     }
 
-    /// Generator number `index` of a family that `seed` names. The members are
-    /// independent of each other, and any one can be had without the ones before it.
+    /// Generator number `index` of the family of `seed`. The members are independent of each other, and each
+    /// can be made without the ones before it.
     pub fn for_index(seed: u64, index: u64) -> Rng {
         let mut walk = seed;
         let base = split_mix(&mut walk);
@@ -48,8 +47,8 @@ impl Rng {
     /// If `bound` is zero: there is no such number.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "no number lies below zero");
-        // The high half of a product falls evenly but for the first few low
-        // halves; those are drawn again (Lemire, 2019).
+        // The high half of a product is evenly distributed except for the first few low halves; those are
+        // drawn again (Lemire, 2019).
         let uneven = bound.wrapping_neg() % bound;
         loop {
             let product = u128::from(self.next_u64()) * u128::from(bound);
@@ -72,15 +71,15 @@ impl Rng {
         }
     }
 
-    /// True with the given probability. Below zero and NaN act as zero, above one as one.
-    /// Always uses one number, whatever the probability.
+    /// True with the given probability. Below zero and NaN act as zero, above one as one. Always uses one
+    /// number.
     pub fn chance(&mut self, probability: f64) -> bool {
         const STEP: f64 = 1.0 / (1u64 << 53) as f64;
         let unit = (self.next_u64() >> 11) as f64 * STEP;
         unit < probability
     }
 
-    /// Fills `out`.
+    /// Fills `out` with random bytes.
     pub fn fill(&mut self, out: &mut [u8]) {
         for chunk in out.chunks_mut(8) {
             let bytes = self.next_u64().to_le_bytes();
@@ -95,7 +94,7 @@ fn split_mix(walk: &mut u64) -> u64 {
     scramble(*walk)
 }
 
-/// The output function of SplitMix64: a bijection in which every input bit counts.
+/// The output function of SplitMix64: a bijection that depends on every input bit.
 fn scramble(value: u64) -> u64 {
     let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

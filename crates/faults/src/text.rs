@@ -1,4 +1,4 @@
-//! A plan as text, both ways.
+//! The text form of a plan: parsing and printing.
 
 use core::fmt;
 use core::str::FromStr;
@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use crate::plan::FaultPlan;
 
-/// Why a text is no fault plan.
+/// The reason why a text is no fault plan.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlanError {
     /// A part without an equals sign.
@@ -15,7 +15,7 @@ pub enum PlanError {
         /// The part as written.
         part: String,
     },
-    /// A name that no fault has.
+    /// A name of no known fault.
     #[error("`{key}` is no fault: known are seed, loss, dup, reorder, corrupt, rnr, delay, jitter and delayed")]
     UnknownKey {
         /// The name as written.
@@ -27,7 +27,7 @@ pub enum PlanError {
         /// The name.
         key: String,
     },
-    /// Not a number, or none between zero and one.
+    /// The value is not a number, or not between zero and one.
     #[error("`{key}={value}`: a probability is a number from 0 to 1")]
     BadProbability {
         /// The name.
@@ -35,7 +35,7 @@ pub enum PlanError {
         /// The value as written.
         value: String,
     },
-    /// Not a time.
+    /// The value is not a time.
     #[error("`{key}={value}`: a time is a number with a unit: 250ns, 100us, 1.5ms or 1s")]
     BadDuration {
         /// The name.
@@ -43,7 +43,7 @@ pub enum PlanError {
         /// The value as written.
         value: String,
     },
-    /// Not a seed.
+    /// The value is not a seed.
     #[error("`seed={value}`: a seed is a whole number below 2^64, decimal or 0x and hexadecimal")]
     BadSeed {
         /// The value as written.
@@ -51,8 +51,8 @@ pub enum PlanError {
     },
 }
 
-/// Units of time in nanoseconds, largest first. A text is tried from the other end,
-/// since `s` ends them all.
+/// Units of time in nanoseconds, largest first. The parser tries them in reverse order, since all of them end
+/// with `s`.
 const UNITS: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 
 impl FromStr for FaultPlan {
@@ -77,8 +77,7 @@ impl FromStr for FaultPlan {
 }
 
 impl fmt::Display for FaultPlan {
-    /// Writes the seed and everything that is not as by default; the result reads
-    /// back as the same plan.
+    /// Writes the seed and all values that differ from the default; the text parses back to the same plan.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = FaultPlan::default();
         write!(f, "seed={}", self.seed)?;
@@ -150,8 +149,7 @@ fn duration(key: &str, value: &str) -> Result<Duration, PlanError> {
     nanoseconds(number, unit_ns).map(Duration::from_nanos).ok_or_else(bad)
 }
 
-/// `number` (digits, perhaps with a point) times the unit; what is finer than a
-/// nanosecond is cut off.
+/// `number` (digits, perhaps with a point) times the unit; fractions of a nanosecond are cut off.
 fn nanoseconds(number: &str, unit_ns: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -167,7 +165,7 @@ fn nanoseconds(number: &str, unit_ns: u64) -> Option<u64> {
     Some(total)
 }
 
-/// A time in the largest unit that keeps it a whole number.
+/// A time in the largest unit in which it is a whole number.
 struct Time(Duration);
 
 impl fmt::Display for Time {

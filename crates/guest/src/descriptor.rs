@@ -1,8 +1,8 @@
 //! Descriptors that leave the low numbers to the program.
 //!
-//! A program counts on low numbers: `select(2)` takes those below 1024 only, and some keep a table by number. So what
-//! this library keeps open gets a number from [`LOWEST`] on, or from the upper half of what the process may have if
-//! that is less.
+//! Programs rely on low numbers: `select(2)` takes only those below 1024, and some programs keep a table by
+//! number. So this library's descriptors get numbers from [`LOWEST`] on. If the process may have too few
+//! descriptors for that, they get numbers from the upper half of its limit.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,12 +11,14 @@ use crate::fork;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, getrlimit};
 
-/// The least number of a descriptor of ours where the process may have that many: what `select(2)` cannot take.
+/// The lowest number of this library's descriptors, if the limit of descriptors permits it: `select(2)`
+/// cannot take these.
 pub const LOWEST: u64 = 1024;
-/// So many numbers from [`LOWEST`] on must be allowed for it to be used.
+/// The number of descriptors from [`LOWEST`] on that the limit must allow for [`LOWEST`] to be used.
 const ROOM: u64 = 1024;
 
-/// The same descriptor under a high number; as it is if there is none left. A forked child closes it if it is a socket.
+/// Moves a descriptor to a high number; returns it unchanged if none is left. A forked child closes it if it
+/// is a socket.
 #[must_use]
 pub fn high(fd: OwnedFd) -> OwnedFd {
     let fd = fcntl_dupfd_cloexec(&fd, lowest(getrlimit(Resource::Nofile).current)).unwrap_or(fd);
@@ -24,7 +26,7 @@ pub fn high(fd: OwnedFd) -> OwnedFd {
     fd
 }
 
-/// A copy of a descriptor, under a high number. A forked child closes it if it is a socket.
+/// Copies a descriptor to a high number. A forked child closes the copy if it is a socket.
 ///
 /// # Errors
 /// If the process may have no more descriptors.
@@ -35,7 +37,7 @@ pub fn copy(fd: impl AsFd) -> io::Result<OwnedFd> {
     Ok(copy)
 }
 
-/// From which number on, with this limit of descriptors.
+/// The lowest number for this library's descriptors under this limit.
 fn lowest(limit: Option<u64>) -> i32 {
     let limit = limit.unwrap_or(u64::MAX);
     let lowest = if limit >= LOWEST + ROOM { LOWEST } else { limit / 2 };

@@ -1,44 +1,44 @@
-//! The environment, which only the program's caller may set.
+//! Environment variables, which only the program's caller may set.
 //!
-//! A program with more rights than its caller (set-user-ID, set-group-ID, file capabilities) runs in an environment
-//! that somebody with fewer rights chose. The kernel marks such a process with `AT_SECURE`. In it every variable looks
-//! unset here, as `secure_getenv(3)` has it: a variable of ours could name a file to overwrite, a directory to make or
-//! a program to execute.
+//! A program with more rights than its caller (set-user-ID, set-group-ID, file capabilities) runs in an
+//! environment that a less privileged user chose. The kernel marks such a process with `AT_SECURE`. In it
+//! every variable appears unset here, as with `secure_getenv(3)`. A variable of this library could name a
+//! file to overwrite, a directory to make or a program to execute.
 //!
-//! The other crates read the environment through this module alone; clippy refuses `std::env::var` there.
+//! The other crates read the environment only through this module; clippy refuses `std::env::var` there.
 #![allow(unsafe_code)]
 
 use std::env;
 use std::ffi::OsString;
 
-/// Whether the environment may be obeyed: the program has no more rights than its caller.
+/// True if the environment may be trusted: the program has no more rights than its caller.
 #[must_use]
 pub fn is_trusted() -> bool {
-    // SAFETY: takes and returns plain integers.
+    // SAFETY: the call takes and returns integers.
     unsafe { libc::getauxval(libc::AT_SECURE) == 0 }
 }
 
-/// The value of a variable, if it is set and may be obeyed.
-// The one place where a variable is read.
+/// The value of a variable, if it is set and the environment is trusted.
+// The only function that reads one variable.
 #[allow(clippy::disallowed_methods)]
 #[must_use]
 pub fn var_os(name: &str) -> Option<OsString> {
     if is_trusted() { env::var_os(name) } else { None }
 }
 
-/// The value of a variable, if it is set to something that is not empty, and may be obeyed.
+/// The value of a variable, if it is set, not empty, and the environment is trusted.
 #[must_use]
 pub fn value(name: &str) -> Option<OsString> {
     var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Likewise as text; nothing if it is no UTF-8.
+/// Like [`var_os`], as text; `None` if the value is not UTF-8.
 #[must_use]
 pub fn text(name: &str) -> Option<String> {
     var_os(name)?.into_string().ok()
 }
 
-/// All variables that may be obeyed.
+/// All variables; none if the environment is not trusted.
 #[allow(clippy::disallowed_methods)]
 #[must_use]
 pub fn all() -> Vec<(OsString, OsString)> {

@@ -1,4 +1,4 @@
-//! Waiting for descriptors, in a way that memory checkers accept.
+//! Waits for descriptors without complaints of memory checkers.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
@@ -7,10 +7,11 @@ use std::time::Duration;
 use rustix::event::epoll::Event;
 use rustix::io::{Errno, Result};
 
-/// Waits until `epoll` has events, but no longer than `longest`, rounded up to milliseconds; `None` is for ever.
+/// Waits until `epoll` has events, but no longer than `longest`, rounded up to milliseconds; `None` means for
+/// ever.
 ///
-/// `rustix::event::epoll::wait` gives the system call five of its six arguments. The kernel does not read the sixth
-/// without a signal mask, but valgrind reports whatever the register holds.
+/// `rustix::event::epoll::wait` passes five of the system call's six arguments. Without a signal mask the
+/// kernel does not read the sixth, but valgrind reports the uninitialised register.
 ///
 /// # Errors
 /// As `epoll_pwait(2)`.
@@ -29,13 +30,13 @@ pub fn epoll_wait(
         libc::syscall(libc::SYS_epoll_pwait, epoll, space.as_mut_ptr(), room, longest, same_signals, 0_usize)
     };
     match usize::try_from(count) {
-        // SAFETY: the kernel wrote the first `count` events, which is not more than there is room for.
+        // SAFETY: the kernel wrote the first `count` events, and `count` is at most `room`.
         Ok(count) => Ok(unsafe { space[..count].assume_init_mut() }),
         Err(_) => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
     }
 }
 
-/// The next whole number of milliseconds.
+/// The duration in milliseconds, rounded up.
 fn milliseconds(duration: Duration) -> i32 {
     i32::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
 }

@@ -1,16 +1,17 @@
-//! What a forked child has of its parent's.
+//! Fork handling: a child must not use its parent's connections.
 //!
-//! A child has copies of our memory and of our descriptors, but none of our threads. Two things follow:
+//! A child has copies of this library's memory and descriptors, but none of its threads. Two things follow:
 //!
-//! * It must not go on with what its parent began: it would steal the parent's packets and wait for locks that nobody
-//!   will release. [`generation`] tells parent and child apart. It costs one relaxed load.
-//! * It must not keep the parent's sockets: a child that outlives its parent would keep the UDP port taken and the hub's
-//!   connection open. So the child closes those that [`leave_behind`] was told of. Their numbers stay taken by something
-//!   harmless, because the child's copies of our objects may close them later.
+//! * It must not continue its parent's work: it would steal the parent's packets and wait for locks that no
+//!   thread will release. [`generation`] tells parent and child apart, at the cost of one relaxed load.
+//! * It must not keep the parent's sockets: a child that outlives its parent would keep the UDP port taken
+//!   and the hub's connection open. So the child closes the sockets that were registered by [`leave_behind`].
+//!   Their numbers stay taken by an eventfd, because the child's copies of this library's objects may close
+//!   them later.
 //!
-//! A child that is made without the C library's `fork` (`clone`, `_Fork`) runs no handler. It still has another
-//! generation: the number lies in a page that the kernel empties for every child (`MADV_WIPEONFORK`). It closes the
-//! sockets when it opens the device itself.
+//! A child that is made without the C library's `fork` (`clone`, `_Fork`) runs no handler. It still has
+//! another generation: the number lies in a page that the kernel clears for every child (`MADV_WIPEONFORK`).
+//! It closes the sockets when it opens the device itself.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -20,42 +21,42 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, Once, PoisonError};
 
-/// A page of its own, since the kernel empties whole pages.
+/// A page for the generation alone, since the kernel clears whole pages.
 #[repr(C, align(4096))]
 struct Page {
-    /// 0 in a child that has not noticed that it is one.
+    /// Zero in a child made without handlers, until it calls [`watch`].
     generation: AtomicU32,
 }
 
 static PAGE: Page = Page { generation: AtomicU32::new(0) };
-/// How many forks lie between this process and the first that called [`watch`], as far as they were noticed.
+/// The number of detected forks between the first process that called [`watch`] and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Most sockets that a child closes.
+/// The largest number of sockets that a child closes.
 const MOST: usize = 2048;
-/// An entry that is free.
+/// The number of a free entry.
 const NONE: i32 = -1;
 
-/// A socket that a child closes. Its number alone could be another file's by then.
+/// A socket that a child closes. The cookie shows that the number has not been reused for another file.
 struct Entry {
     number: AtomicI32,
     cookie: AtomicU64,
 }
 
 static ENTRIES: [Entry; MOST] = [const { Entry { number: AtomicI32::new(NONE), cookie: AtomicU64::new(0) } }; MOST];
-/// Entries from here on were never used.
+/// The index of the first entry that was never used.
 static END: AtomicUsize = AtomicUsize::new(0);
 static WRITER: Mutex<()> = Mutex::new(());
 
-/// Tells this process from its children and from its parent. Never 0 after [`watch`], but in a child that no
-/// handler has told.
+/// A number that differs between this process and its parent and children. Never 0 after [`watch`], except in
+/// a child made without handlers.
 #[inline]
 #[must_use]
 pub fn generation() -> u32 {
     PAGE.generation.load(Relaxed)
 }
 
-/// Notices every fork from now on, and that this process is a child that no handler has told.
+/// Detects every later fork, and also that this process is itself a child made without handlers.
 pub fn watch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(begin);
@@ -66,16 +67,18 @@ pub fn watch() {
 
 fn begin() {
     PAGE.generation.store(1, Relaxed);
-    // Not by `madvise`, where our own function would note the page as one that the program has marked.
+    // A system call, because this library's own `madvise` would record the page as one with the program's
+    // advice.
     let page = (&raw const PAGE).cast_mut();
-    // SAFETY: the page is ours alone and changes only through atomics. Where the kernel refuses, the handler is left.
+    // SAFETY: the page belongs to this module and changes only through atomics. If the kernel refuses, the
+    // handler still works.
     unsafe { libc::syscall(libc::SYS_madvise, page, size_of::<Page>(), libc::MADV_WIPEONFORK) };
-    // SAFETY: the handler only uses atomics and system calls, which is allowed in a child of a process with many
-    // threads, and it lives as long as the program.
+    // SAFETY: the handler uses only atomics and system calls, which are allowed in a child of a process with
+    // many threads. It lives as long as the program.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
-/// Lets children close this socket: they have no use for it. Anything but a socket is left alone.
+/// Registers a socket that children must close: they cannot use it. Descriptors of other kinds are ignored.
 pub fn leave_behind(socket: impl AsFd) {
     let socket = socket.as_fd();
     let Some(cookie) = cookie(socket.as_raw_fd()) else { return };
@@ -87,7 +90,7 @@ pub fn leave_behind(socket: impl AsFd) {
     entry.number.store(socket.as_raw_fd(), Release);
 }
 
-/// An entry that nobody needs: of the same number, which was another socket's then, or free.
+/// An entry to overwrite: one with the same number, which was another socket's, or a free one.
 fn free_entry(socket: BorrowedFd<'_>) -> Option<&'static Entry> {
     let end = END.load(Acquire);
     let used = &ENTRIES[..end];
@@ -106,7 +109,7 @@ fn is_open(entry: &Entry) -> bool {
     cookie(entry.number.load(Acquire)) == Some(entry.cookie.load(Acquire))
 }
 
-/// What the kernel calls a socket; nothing for other files.
+/// The kernel's unique number for a socket; `None` for other files.
 fn cookie(number: i32) -> Option<u64> {
     let mut cookie = 0u64;
     let mut len_bytes = size_of::<u64>() as libc::socklen_t;
@@ -117,41 +120,41 @@ fn cookie(number: i32) -> Option<u64> {
     (result == 0).then_some(cookie)
 }
 
-/// Runs in the child, where only atomics and system calls are allowed.
+/// The handler in the child, where only atomics and system calls are allowed.
 extern "C" fn in_child() {
     let forks = FORKS.fetch_add(1, Relaxed) + 1;
     PAGE.generation.store(forks + 1, Relaxed);
     let end = END.load(Acquire);
-    let mut harmless = NONE;
+    let mut placeholder = NONE;
     for entry in &ENTRIES[..end] {
         if is_open(entry) {
-            replace(entry.number.load(Acquire), &mut harmless);
+            replace(entry.number.load(Acquire), &mut placeholder);
         }
         entry.number.store(NONE, Release);
     }
-    if harmless != NONE {
-        // SAFETY: made by `replace`, and known to nobody else.
-        unsafe { libc::close(harmless) };
+    if placeholder != NONE {
+        // SAFETY: the descriptor was made by `replace`, and nothing else uses it.
+        unsafe { libc::close(placeholder) };
     }
 }
 
-/// Puts something harmless in the place of a descriptor.
-fn replace(number: i32, harmless: &mut i32) {
-    // SAFETY: plain system calls. The descriptor is ours, and what it was is used by nobody in a child.
+/// Replaces a descriptor by a placeholder, an eventfd.
+fn replace(number: i32, placeholder: &mut i32) {
+    // SAFETY: plain system calls. The descriptor belongs to this library, and no thread of the child uses it.
     unsafe {
-        if *harmless == NONE {
-            *harmless = libc::eventfd(0, libc::EFD_CLOEXEC);
+        if *placeholder == NONE {
+            *placeholder = libc::eventfd(0, libc::EFD_CLOEXEC);
         }
-        if *harmless == NONE {
-            // There may be no number left but this one.
+        if *placeholder == NONE {
+            // There may be no free number except this one.
             libc::close(number);
-            *harmless = libc::eventfd(0, libc::EFD_CLOEXEC);
+            *placeholder = libc::eventfd(0, libc::EFD_CLOEXEC);
         }
-        if *harmless == number {
-            // It has taken the place already; the next one needs another.
-            *harmless = NONE;
-        } else if *harmless != NONE {
-            libc::dup3(*harmless, number, libc::O_CLOEXEC);
+        if *placeholder == number {
+            // The eventfd got this number already; the next descriptor needs another eventfd.
+            *placeholder = NONE;
+        } else if *placeholder != NONE {
+            libc::dup3(*placeholder, number, libc::O_CLOEXEC);
         }
     }
 }
@@ -161,16 +164,16 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixDatagram;
 
-    /// Runs `check` in a child made by `make`; whether it said yes.
+    /// Runs `check` in a child made by `make`. Returns the result of `check`.
     fn in_new_process(make: impl FnOnce() -> libc::pid_t, check: impl FnOnce() -> bool) -> bool {
         let child = make();
         if child == 0 {
             let good = check();
-            // SAFETY: ends the child without running what belongs to the parent.
+            // SAFETY: ends the child without running the parent's destructors.
             unsafe { libc::_exit(if good { 0 } else { 1 }) };
         }
         let mut status = 0;
-        // SAFETY: waits for our own child; `status` is ours.
+        // SAFETY: waits for the child of this function; `status` is a local variable.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         status == 0
     }
@@ -186,13 +189,14 @@ mod tests {
         let told = in_new_process(
             || unsafe { libc::fork() },
             || {
-                // SAFETY: asks about a number.
+                // SAFETY: only reads the descriptor's flags.
                 let is_taken = unsafe { libc::fcntl(number, libc::F_GETFD) } == libc::FD_CLOEXEC;
                 generation() > own && cookie(number).is_none() && is_taken && cookie(other).is_some()
             },
         );
         assert!(told, "the child was not told");
-        // SAFETY: as above; a `clone` without a stack is what `fork` does, without its handlers.
+        // SAFETY: the child makes only system calls, and exits; `clone` without a stack is `fork` without its
+        // handlers.
         let untold = in_new_process(
             || unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as libc::pid_t },
             || {
@@ -204,7 +208,7 @@ mod tests {
         assert!(untold, "the child did not notice");
         assert_eq!(generation(), own);
         peer.send(b"x").unwrap();
-        assert_eq!(socket.recv(&mut [0; 8]).unwrap(), 1, "the parent's is as it was");
+        assert_eq!(socket.recv(&mut [0; 8]).unwrap(), 1, "the parent's socket is unchanged");
     }
 
     #[test]
@@ -213,11 +217,11 @@ mod tests {
         let number = rustix::io::fcntl_dupfd_cloexec(&socket, 300).unwrap();
         leave_behind(&number);
         let program_s = UnixDatagram::unbound().unwrap();
-        // As if ours had been closed and the program had got the number.
+        // Simulates that the library's socket was closed and the program got its number.
         let mut number = number;
         rustix::io::dup2(&program_s, &mut number).unwrap();
         // SAFETY: the child makes only system calls, and exits.
         let left = in_new_process(|| unsafe { libc::fork() }, || cookie(number.as_raw_fd()).is_some());
-        assert!(left, "a socket of the program's was closed");
+        assert!(left, "the child closed the program's socket");
     }
 }

@@ -1,14 +1,14 @@
-//! What a library owes the program in whose process it lives.
+//! The duties of a library towards the program in whose process it runs.
 //!
 //! * [`spawn`]: threads that take none of the program's signals.
-//! * [`is_ours`]: which threads those are.
+//! * [`is_ours`]: tells this library's threads from the program's.
 //! * [`high`]: descriptors that leave the low numbers to the program.
-//! * [`fork`]: children that take nothing of ours along.
+//! * [`fork`]: forked children that do not use their parent's connections.
 //! * [`epoll_wait`]: waiting without complaints of valgrind.
-//! * [`sanitizer`]: whether the program was built with AddressSanitizer.
-//! * [`environment`]: variables, which a program with more rights than its caller does not obey.
+//! * [`sanitizer`]: detects programs that were built with AddressSanitizer.
+//! * [`environment`]: variables, which are ignored in a program with more rights than its caller.
 //!
-//! What it does not do: it knows nothing of devices, sockets or what a thread is for.
+//! Out of scope: the crate does not know devices, sockets or the work of a thread.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod descriptor;

@@ -1,37 +1,38 @@
-//! Which threads of the process are ours.
+//! The list of this library's threads in the process.
 //!
-//! Our threads write to the program's memory through keys alone. So whoever must know that nobody writes to some memory
-//! can leave them out of account.
+//! These threads write to the program's memory only through keys. Code that must prove that no thread writes
+//! to some memory can therefore ignore them.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicI64, AtomicUsize};
 use std::time::Duration;
 
-/// More threads than we ever start; one that finds no place counts as the program's.
+/// More threads than this library ever starts; one that finds no free slot counts as the program's.
 const MOST: usize = 1024;
-/// Process and thread number; zero is a free place. A child of a fork has the list, but not the threads.
+/// Process and thread number; zero is a free slot. A child of a fork has the list, but not the threads.
 static OURS: [AtomicI64; MOST] = [const { AtomicI64::new(0) }; MOST];
 
-/// Threads that were asked for and have not entered yet.
+/// The number of threads that were requested and are not in the list yet.
 static STARTING: AtomicUsize = AtomicUsize::new(0);
-/// How often [`settled`] looks: first it yields, then it sleeps in between, for seconds in all.
-const LOOKS: u32 = 2000;
+/// The number of polls of [`settled`]: first it yields between them, then it sleeps, for seconds in all.
+const POLLS: u32 = 2000;
 const YIELDS: u32 = 100;
 const NAP: Duration = Duration::from_millis(1);
 
-/// Whether every thread that [`spawn`](crate::spawn) was asked for is in the list by now; waits a moment for it.
+/// Waits until every thread that [`spawn`](crate::spawn) was asked for is in the list. Returns false if that
+/// takes too long.
 #[must_use]
 pub fn settled() -> bool {
-    for look in 0..LOOKS {
+    for poll in 0..POLLS {
         if STARTING.load(SeqCst) == 0 {
             return true;
         }
-        if look < YIELDS { std::thread::yield_now() } else { std::thread::sleep(NAP) }
+        if poll < YIELDS { std::thread::yield_now() } else { std::thread::sleep(NAP) }
     }
     false
 }
 
-/// A thread is being started until this is dropped, by that thread or by who could not start it.
+/// Marks a thread as starting until dropped, by that thread or by the caller that could not start it.
 pub(crate) struct Starting(());
 
 impl Starting {
@@ -47,14 +48,14 @@ impl Drop for Starting {
     }
 }
 
-/// Whether this thread of this process was started by [`spawn`](crate::spawn).
+/// True if this thread of this process was started by [`spawn`](crate::spawn).
 #[must_use]
 pub fn is_ours(thread: i32) -> bool {
     let entry = entry(thread);
     OURS.iter().any(|place| place.load(SeqCst) == entry)
 }
 
-/// The calling thread is ours until this is dropped.
+/// Keeps the calling thread in the list until dropped.
 pub(crate) struct Entered(Option<&'static AtomicI64>);
 
 impl Entered {
@@ -63,7 +64,7 @@ impl Entered {
         let own_process = entry >> 32;
         let place = OURS.iter().find(|place| {
             let held = place.load(Relaxed);
-            // Threads of a process that this one was forked from are not here.
+            // An entry of another process is left over from before a fork, so its slot is free.
             (held == 0 || held >> 32 != own_process) && place.compare_exchange(held, entry, SeqCst, Relaxed).is_ok()
         });
         Entered(place)
@@ -88,7 +89,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn a_thread_is_in_the_list_when_nobody_is_starting() {
+    fn a_thread_is_in_the_list_when_none_is_starting() {
         for _ in 0..200 {
             let (tell, told) = channel();
             let (end, ended) = channel::<()>();

@@ -1,11 +1,12 @@
 //! Threads that take none of the program's signals.
 //!
-//! The kernel gives a signal that is sent to the process to any thread that does not block it. A program that blocks
-//! `SIGUSR1` in its own threads, to read it from a signalfd, would be killed by it on ours. So our threads block every
-//! signal from their first instruction on: a new thread inherits the mask of the one that makes it.
+//! The kernel gives a signal for the process to any thread that does not block it. A program may block
+//! `SIGUSR1` in its own threads, to read it from a signalfd; on a thread of this library the signal would
+//! kill it. So this library's threads block every signal from their first instruction on: a new thread
+//! inherits the mask of its maker.
 //!
-//! Signals that an instruction raises stay unblocked. A blocked one would end the process without asking its handler,
-//! and `memory::unmapped` has such a handler.
+//! Signals that an instruction raises stay unblocked. A blocked one would end the process without a call of
+//! its handler, and `memory::unmapped` has such a handler.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -22,7 +23,7 @@ const RAISED_BY_INSTRUCTIONS: [libc::c_int; 6] =
 ///
 /// # Errors
 /// If the system has no thread left.
-// The one place where a thread of ours begins.
+// The only function that starts threads of this library.
 #[allow(clippy::disallowed_methods)]
 pub fn spawn<T, F>(name: &str, run: F) -> io::Result<JoinHandle<T>>
 where
@@ -38,7 +39,7 @@ where
     })
 }
 
-/// All signals are blocked in the calling thread while this value lives, but for those that instructions raise.
+/// Blocks all signals in the calling thread while this value lives, except those that instructions raise.
 struct Blocked {
     before: libc::sigset_t,
 }
@@ -47,7 +48,7 @@ impl Blocked {
     fn new() -> Blocked {
         let mut all = MaybeUninit::uninit();
         let mut before = MaybeUninit::uninit();
-        // SAFETY: `sigfillset` makes the set before anything else touches it; the signals removed from it exist;
+        // SAFETY: `sigfillset` initialises the set before any other use; the signals removed from it exist.
         // `pthread_sigmask` reads it and writes the old one, and can fail only for an unknown `how`.
         unsafe {
             libc::sigfillset(all.as_mut_ptr());
@@ -62,7 +63,7 @@ impl Blocked {
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        // SAFETY: the set is the one that the system gave in `new`.
+        // SAFETY: the set is the one that `pthread_sigmask` returned in `new`.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
     }
 }
@@ -86,7 +87,7 @@ mod tests {
     fn a_thread_blocks_what_is_sent_and_not_what_is_raised() {
         let before = blocked();
         let its = spawn("test", blocked).unwrap().join().unwrap();
-        assert_eq!(blocked(), before, "the caller's mask is as it was");
+        assert_eq!(blocked(), before, "the caller's mask is unchanged");
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGUSR1, libc::SIGCHLD, libc::SIGALRM, libc::SIGPIPE, 64] {
             assert!(its & bit(signal) != 0, "signal {signal} is not blocked");
         }

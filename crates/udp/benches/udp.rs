@@ -1,8 +1,7 @@
-//! What the fabric costs by itself, without a queue pair on top: the floors under the device's figures.
+//! The cost of the UDP fabric alone, without a queue pair on top: lower bounds for the device's figures.
 //!
-//! Needs UDP port 4791. Runs two threads on two processors that poll. Each figure is the median of several rounds, with the
-//! range:
-//! `cargo bench -p longarm-udp`.
+//! Needs UDP port 4791. Runs two polling threads on two processors. Prints the median of several rounds, with
+//! the range: `cargo bench -p longarm-udp`.
 
 use longarm_udp::{Family, PortGroup, RxBatch, RxSocket, SLOTS, TxGroup, TxPool};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -17,16 +16,16 @@ const PINGS: u32 = 2_000;
 const BURST: u32 = 20;
 const BURSTS: usize = 1000;
 const STREAM: Duration = Duration::from_millis(100);
-/// As an RC WRITE of 4 KiB: BTH, payload, ICRC.
+/// The size of an RC WRITE packet of 4 KiB: BTH, payload, ICRC.
 const SEGMENT_BYTES: u16 = 12 + 4096 + 4;
 const SEGMENTS: usize = 15;
 const WINDOW_GROUPS: u64 = 16;
 const CLOSED_SLOT: u8 = 2;
-/// Where a packet has its slot.
+/// The offset of the slot in a packet.
 const SLOT_AT: usize = 5;
 
 fn main() {
-    // `cargo test --all-targets` starts benches without this.
+    // `cargo test --all-targets` starts benches without this argument.
     if !std::env::args().any(|argument| argument == "--bench") {
         return println!("a benchmark: use `cargo bench`");
     }
@@ -56,7 +55,7 @@ fn main() {
     }
 }
 
-/// Something to measure, and what it came to in each round.
+/// A measurement, with its result of each round.
 struct Case<'a> {
     what: &'static str,
     unit: &'static str,
@@ -68,7 +67,7 @@ impl<'a> Case<'a> {
         Case { what, unit, round: Box::new(round) }
     }
 
-    /// The time for each packet in bursts of `step`, which handles so many.
+    /// The time for each packet in bursts of `step`, which handles `packets` packets.
     fn burst(what: &'static str, packets: u32, mut step: impl FnMut() + 'a) -> Case<'a> {
         Case::new(what, "ns", move || {
             let start = Instant::now();
@@ -78,8 +77,8 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Runs the cases in turn, so that a machine that is busy or changes its speed disturbs them alike; prints the median,
-/// the least and the greatest of each.
+/// Runs the cases in turn, so that other load and changes of the processor's speed affect all of them
+/// equally. Prints the median, the least and the greatest value of each.
 fn compare(rounds: usize, mut cases: Vec<Case<'_>>) {
     let mut values = vec![Vec::new(); cases.len()];
     for _ in 0..rounds {
@@ -97,7 +96,8 @@ fn each_ns(elapsed: Duration, count: u32) -> f64 {
 }
 
 fn pin(processor: usize) {
-    // SAFETY: an all-zero set is an empty one, `processor` is below its size, and the kernel reads no more than that.
+    // SAFETY: an all-zero set is empty, `processor` is below its size, and the kernel reads no more than its
+    // size.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(processor, &mut set);
@@ -105,7 +105,7 @@ fn pin(processor: usize) {
     }
 }
 
-/// Runs both ends of a ping-pong on two processors. Returns the time of one way, half of a round trip, in us.
+/// Runs both ends of a ping-pong on two processors. Returns the one-way time, half of a round trip, in us.
 fn ping_pong(mut ping: impl FnMut() + Send, mut pong: impl FnMut(&AtomicBool) + Send) -> f64 {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -123,7 +123,7 @@ fn ping_pong(mut ping: impl FnMut() + Send, mut pong: impl FnMut(&AtomicBool) + 
     })
 }
 
-/// The floor: connected sockets, `send` and `recv`, and no control messages.
+/// The lower bound: connected sockets, `send` and `recv`, and no control messages.
 fn plain_ping_pong(address: IpAddr) -> f64 {
     let sockets = [(); 2].map(|()| UdpSocket::bind((address, 0)).expect("a socket"));
     for (socket, peer) in sockets.iter().zip(sockets.iter().rev()) {
@@ -163,7 +163,7 @@ fn send(pool: &TxPool, groups: &[TxGroup<'_>]) {
     pool.send(groups, |_, error| panic!("{error}"));
 }
 
-/// Takes away what an earlier case left behind.
+/// Receives the packets that an earlier case has left behind.
 fn drain(slots: &[RxSocket; 2]) {
     let mut batch = RxBatch::new(1);
     slots.iter().for_each(|slot| while slot.recv(&mut batch).expect("receives") > 0 {});
@@ -171,7 +171,7 @@ fn drain(slots: &[RxSocket; 2]) {
 
 fn fabric_ping_pong(slots: &[RxSocket; 2], address: IpAddr) -> f64 {
     drain(slots);
-    // As two processes, each has sockets of its own.
+    // Each end has its own sockets, like two processes.
     let pools = [TxPool::new(100), TxPool::new(100)];
     let bytes = [0, 1].map(|slot| packets(slot, 64, 1));
     let (to_ping, to_pong) = (group(&pools[1], address, 64, &bytes[0]), group(&pools[0], address, 64, &bytes[1]));
@@ -226,7 +226,7 @@ fn stream(slots: &[RxSocket; 2], address: IpAddr) -> f64 {
     })
 }
 
-/// What one processor needs to send packets of 64 bytes to a closed slot.
+/// The time that one processor needs to send packets of 64 bytes to a closed slot.
 fn sends_by_one_processor(address: IpAddr) {
     let pool = TxPool::new(100);
     let bytes = packets(CLOSED_SLOT, 64, 64);
@@ -246,7 +246,7 @@ fn sends_by_one_processor(address: IpAddr) {
     );
 }
 
-/// What one processor needs to receive packets of 64 bytes, a burst of which was sent before.
+/// The time that one processor needs to receive packets of 64 bytes, after a burst of them was sent.
 fn receives_by_one_processor(slot: &RxSocket, address: IpAddr) {
     let pool = TxPool::new(100);
     let bytes = packets(0, 64, 1);

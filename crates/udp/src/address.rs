@@ -1,6 +1,6 @@
-//! Socket addresses as the kernel lays them out, encoded and decoded by safe code.
+//! The kernel's socket addresses, encoded and decoded by safe code.
 //!
-//! IPv4-mapped IPv6 addresses, as dual-stack sockets report them, are given out as IPv4.
+//! IPv4-mapped IPv6 addresses, as dual-stack sockets report them, are converted to IPv4.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -59,8 +59,8 @@ impl RawAddress {
     /// Room for an address that the kernel will write.
     pub(crate) const EMPTY: RawAddress = RawAddress { bytes: [0; IN6_BYTES], len_bytes: IN6_BYTES as u32 };
 
-    /// The kernel's form of an IP address and port. `scope` is the interface of an IPv6
-    /// link-local address, 0 for the rest.
+    /// The kernel's form of an IP address and port. `scope` is the interface of an IPv6 link-local address, 0
+    /// for all others.
     pub(crate) fn new(address: IpAddr, port: u16, scope: u32) -> RawAddress {
         let mut raw = RawAddress::EMPTY;
         raw.bytes[2..4].copy_from_slice(&port.to_be_bytes());
@@ -100,12 +100,12 @@ impl RawAddress {
         &self.bytes[..self.len_bytes as usize]
     }
 
-    /// All the room, for the kernel to write to.
+    /// The whole buffer, for the kernel to write to.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Records how much the kernel wrote; more than there was room for counts as full.
+    /// Records the number of bytes that the kernel wrote, at most the size of the buffer.
     pub(crate) fn set_len(&mut self, len_bytes: u32) {
         self.len_bytes = len_bytes.min(IN6_BYTES as u32);
     }

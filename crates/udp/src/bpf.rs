@@ -1,4 +1,4 @@
-//! The classic BPF programs that the kernel runs for us, and how they are attached.
+//! The classic BPF programs that the kernel runs for this crate, and the calls that attach them.
 
 use crate::sys;
 use std::io;
@@ -16,9 +16,8 @@ const fn instruction(code: u16, k: u32) -> libc::sock_filter {
     libc::sock_filter { code, jt: 0, jf: 0, k }
 }
 
-/// `ldb [5]; ret a`. In a reuse-port group the program sees the UDP payload, over IPv4 and
-/// IPv6 alike, and returns the index of the socket that gets the packet. A packet too short
-/// to load from gives 0.
+/// `ldb [5]; ret a`. In a reuse-port group the program sees the UDP payload, over IPv4 and IPv6 alike, and
+/// returns the index of the socket that gets the packet. It returns 0 for a packet that is too short.
 const STEER: [libc::sock_filter; 2] = [instruction(LOAD_BYTE, SLOT_OFFSET), instruction(RETURN_A, 0)];
 
 /// `ret #0`: keep nothing.
@@ -29,7 +28,7 @@ pub(crate) fn steer_by_slot(fd: BorrowedFd<'_>) -> io::Result<()> {
     sys::set_filter(fd, libc::SO_ATTACH_REUSEPORT_CBPF, &STEER)
 }
 
-/// Makes a socket receive nothing from now on. What it has queued already stays.
+/// Makes a socket receive nothing after this call. Packets in its queue stay.
 pub(crate) fn drop_all(fd: BorrowedFd<'_>) -> io::Result<()> {
     sys::set_filter(fd, libc::SO_ATTACH_FILTER, &DROP_ALL)
 }

@@ -3,7 +3,7 @@
 //! Each message is `len:8 level:4 type:4 data… padding to 8`, all in the machine's order;
 //! `len` counts the header and the data but not the padding.
 
-/// Size of `struct cmsghdr`; the data follow it at once.
+/// Size of `struct cmsghdr`; the data follow it directly.
 const HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
 const ALIGN_BYTES: usize = size_of::<usize>();
 const LEN_BYTES: usize = size_of::<usize>();
@@ -12,7 +12,7 @@ const fn padded(len_bytes: usize) -> usize {
     len_bytes.next_multiple_of(ALIGN_BYTES)
 }
 
-/// Room that one control message with this many data bytes takes.
+/// The space of one control message with this many data bytes.
 pub(crate) const fn space(data_bytes: usize) -> usize {
     padded(HEADER_BYTES + data_bytes)
 }
@@ -32,7 +32,7 @@ impl<const N: usize> Control<N> {
     /// Adds one message.
     ///
     /// # Panics
-    /// If there is no room: what a buffer must hold is known when it is declared.
+    /// If there is no room: the space that a buffer needs is known when it is declared.
     pub(crate) fn push(&mut self, level: i32, kind: i32, data: &[u8]) {
         let end = self.len_bytes + space(data.len());
         assert!(end <= N, "control buffer of {N} bytes is too small");
@@ -50,12 +50,12 @@ impl<const N: usize> Control<N> {
         &self.bytes[..self.len_bytes]
     }
 
-    /// All the room, for the kernel to write to.
+    /// The whole buffer, for the kernel to write to.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Records how much the kernel wrote.
+    /// Records the number of bytes that the kernel wrote.
     pub(crate) fn set_len(&mut self, len_bytes: usize) {
         self.len_bytes = len_bytes.min(N);
     }

@@ -12,22 +12,22 @@ pub struct Interface {
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// Longest IP packet in bytes, headers included.
+    /// The length of the longest IP packet in bytes, headers included.
     pub mtu: u32,
-    /// Whether it is switched on.
+    /// True if the interface is switched on.
     pub up: bool,
-    /// Whether there is a link, too.
+    /// True if the interface also has a link.
     pub running: bool,
-    /// Whether it only leads to this machine itself.
+    /// True if the interface only leads to this machine itself.
     pub loopback: bool,
-    /// Whether it does multicast. (Loop-back does not say so, yet it does.)
+    /// True if the interface has the multicast flag. (Loop-back has no such flag, yet it does multicast.)
     pub multicast: bool,
     /// Its Ethernet address, if it has one; all zero for loop-back.
     pub mac: Option<[u8; 6]>,
-    /// Its addresses, but those that cannot be used (yet): IPv6 addresses which are being or
-    /// were found to be duplicates.
+    /// Its usable addresses. IPv6 addresses are left out while the kernel checks them for duplicates, and if
+    /// it has found a duplicate.
     pub addresses: Vec<InterfaceAddress>,
-    /// The link's speed, if the driver tells.
+    /// The link's speed, if the driver reports it.
     pub speed_mbps: Option<u32>,
 }
 
@@ -36,14 +36,14 @@ pub struct Interface {
 pub struct InterfaceAddress {
     /// The address.
     pub address: IpAddr,
-    /// Length of the network's prefix in bits.
+    /// The length of the network's prefix in bits.
     pub prefix_len: u8,
 }
 
-/// All interfaces, in the order of their indices.
+/// All interfaces of this thread's network namespace, in the order of their indices.
 ///
 /// # Errors
-/// If the kernel does not answer; as `socket(2)`.
+/// If the kernel does not answer; otherwise as `socket(2)`.
 pub fn interfaces() -> io::Result<Vec<Interface>> {
     let links = netlink::dump(libc::RTM_GETLINK, libc::RTM_NEWLINK, &[0; LINK_HEADER_BYTES])?;
     let addresses = netlink::dump(libc::RTM_GETADDR, libc::RTM_NEWADDR, &[0; ADDRESS_HEADER_BYTES])?;
@@ -60,14 +60,14 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
     Ok(interfaces)
 }
 
-/// Tells when interfaces or their addresses change.
+/// Reports changes of interfaces and their addresses.
 #[derive(Debug)]
 pub struct InterfaceMonitor {
     socket: OwnedFd,
 }
 
 impl InterfaceMonitor {
-    /// Watches this thread's network namespace from now on.
+    /// Watches this thread's network namespace from this call on.
     ///
     /// # Errors
     /// As `socket(2)` and `bind(2)`.
@@ -75,7 +75,7 @@ impl InterfaceMonitor {
         Ok(InterfaceMonitor { socket: netlink::subscribe()? })
     }
 
-    /// Whether anything has changed since the last call. Does not wait.
+    /// True if anything has changed since the last call. Does not wait.
     ///
     /// # Errors
     /// As `recv(2)`.
@@ -95,7 +95,7 @@ impl AsFd for InterfaceMonitor {
 const LINK_HEADER_BYTES: usize = 16;
 /// Size of `struct ifaddrmsg`: family:1 prefix length:1 flags:1 scope:1 index:4.
 const ADDRESS_HEADER_BYTES: usize = 8;
-/// Why an address cannot be used.
+/// Flags of addresses that cannot be used: not yet checked for duplicates, or a duplicate.
 const UNUSABLE: u32 = libc::IFA_F_TENTATIVE | libc::IFA_F_DADFAILED;
 
 fn link(body: &netlink::Body) -> Option<Interface> {
@@ -137,7 +137,7 @@ fn usable_address(body: &netlink::Body) -> Option<(u32, InterfaceAddress)> {
             _ => {}
         }
     }
-    // On point-to-point links the first is the peer's.
+    // On point-to-point links IFA_ADDRESS is the peer's address.
     let address = local.or(address)?;
     let usable = flags & UNUSABLE == 0;
     usable.then_some((u32::from_ne_bytes(index), InterfaceAddress { address, prefix_len }))
@@ -155,7 +155,7 @@ fn integer(data: &[u8]) -> Option<u32> {
     data.try_into().ok().map(u32::from_ne_bytes)
 }
 
-/// A string which the kernel ends with a zero.
+/// A zero-terminated string of the kernel.
 fn text(data: &[u8]) -> String {
     let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
     String::from_utf8_lossy(&data[..end]).into_owned()

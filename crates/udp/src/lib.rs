@@ -1,29 +1,26 @@
 //! The UDP fabric: RoCEv2 packets through ordinary UDP sockets, many per system call.
 //!
-//! What this crate owns:
+//! Contents:
 //!
-//! * [`PortGroup`]: the sockets on UDP port 4791 that share the port between processes. The
-//!   kernel picks the socket by the high byte of the packet's destination QPN, the *slot*.
+//! * [`PortGroup`]: the sockets on UDP port 4791 that share the port between processes. The kernel picks the
+//!   socket by the high byte of the packet's destination QPN, the *slot*.
 //! * [`RxSocket`] and [`RxBatch`]: receiving on one slot, coalesced (`UDP_GRO`) and batched.
-//! * [`TxPool`] and [`TxGroup`]: sending, segmented (`UDP_SEGMENT`) and batched, from sockets
-//!   whose IPv4 identifications are known in advance, so that the caller can compute the ICRC.
-//! * [`interfaces()`]: what network interfaces there are, and [`InterfaceMonitor`]: when that
-//!   changes.
+//! * [`TxPool`] and [`TxGroup`]: sending, segmented (`UDP_SEGMENT`) and batched. The sockets' IPv4
+//!   identifications are known in advance, so that the caller can compute the ICRC.
+//! * [`interfaces()`]: the network interfaces; [`InterfaceMonitor`]: their changes.
 //!
-//! What it does not do: it looks into no packet (the one exception is the steering program,
-//! which runs in the kernel), computes no ICRC, keeps no queue and reads no clock. It knows
-//! nothing of queue pairs.
+//! Out of scope: the crate reads no packet contents (except by the steering program, which runs in the
+//! kernel), computes no ICRC, keeps no queue and reads no clock. It does not know queue pairs.
 //!
-//! All `unsafe` code is in `sys` and its children: one safe function for each system call.
-//! Addresses and control messages are encoded and decoded by safe code.
+//! All `unsafe` code is in `sys` and its children: one safe function for each system call. Addresses and
+//! control messages are encoded and decoded by safe code.
 //!
 //! # Identifications
 //!
-//! The ICRC of a RoCEv2 packet over IPv4 covers the identification field, which a UDP sender
-//! does not choose. Linux leaves it 0 when the socket is unconnected and forbids
-//! fragmentation, and counts up from there by one for each segment of a segmented send. So
-//! for a [`TxGroup`] **segment `i` has identification `i`**, which the tests of this crate
-//! check on captured packets.
+//! The ICRC of a RoCEv2 packet over IPv4 covers the identification field, which a UDP sender does not choose.
+//! Linux leaves the field 0 if the socket is unconnected and forbids fragmentation. For a segmented send it
+//! counts up from 0 by one for each segment. So in a [`TxGroup`] **segment `i` has identification `i`**. The
+//! tests of this crate check that on captured packets.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod address;

@@ -1,13 +1,14 @@
 //! Multicast membership of sockets.
 //!
-//! How Linux treats multicast to a reuse-port group, found by experiment and held by the tests:
+//! The behaviour of Linux for multicast to a reuse-port group, as observed and checked by the tests:
 //!
-//! * Slots play no part. Each socket that has joined the group on the interface gets a copy of its own, each other one
-//!   none. (That takes `IP_MULTICAST_ALL` off: by default every socket on the port gets what any socket has joined.)
-//! * A sender's own machine gets copies, too, if it has members, the sender's process among them.
+//! * Slots play no part. Each socket that has joined the group on the interface gets its own copy, and no
+//!   other socket gets any. (That needs `IP_MULTICAST_ALL` off: by default every socket on the port gets the
+//!   groups of all sockets.)
+//! * The sender's own machine gets copies too if it has members, and so does the sender's process.
 //! * IPv4 multicast works over `lo` as over any interface: join on `lo` and send from 127.0.0.1.
-//! * IPv6 multicast over `lo` fails (`ENETUNREACH`), since the kernel has no route for it there, and takes none but a
-//!   local one, which root can add: `ip -6 route add local ff00::/8 dev lo`. Then it works.
+//! * IPv6 multicast over `lo` fails (`ENETUNREACH`), since the kernel has no route for it there. The kernel
+//!   accepts only a local route, which root can add: `ip -6 route add local ff00::/8 dev lo`. Then it works.
 //! * Over Ethernet both work, for members on this machine and on others.
 
 use crate::address::Family;
@@ -17,8 +18,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::BorrowedFd;
 
-/// Makes a socket receive only the groups that it joins itself. (By default Linux sockets
-/// receive every group that anybody on the machine has joined.)
+/// Makes a socket receive only the groups that it has joined itself. (By default Linux sockets receive every
+/// group that any socket on the machine has joined.)
 pub(crate) fn only_joined(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {
     sys::set(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, 0)?;
     match family {
@@ -57,8 +58,8 @@ pub(crate) fn leave(fd: BorrowedFd<'_>, family: Family, group: IpAddr, interface
 
 /// Leaves every group that the socket may have joined in this network namespace.
 ///
-/// Linux does not tell what a socket has joined. But whatever it has is among what the
-/// machine has, so leaving each of those leaves all of its own, and fails for the rest.
+/// Linux does not tell which groups a socket has joined. But the machine's list contains all of them. Leaving
+/// each group on that list leaves those of this socket, and fails for the rest.
 pub(crate) fn leave_all(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {
     let groups = igmp_groups(&read_table("/proc/thread-self/net/igmp"));
     let groups6 = igmp6_groups(&read_table("/proc/thread-self/net/igmp6"));
@@ -73,7 +74,7 @@ pub(crate) fn leave_all(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {
     Ok(())
 }
 
-/// Refuses what is no multicast group or not of the socket's families.
+/// Refuses an address that is no multicast group, or is not of the socket's families.
 fn checked(family: Family, group: IpAddr) -> io::Result<IpAddr> {
     let group = group.to_canonical();
     let fits = family == Family::V6 || group.is_ipv4();

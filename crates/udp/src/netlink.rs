@@ -1,8 +1,7 @@
-//! Just enough of rtnetlink: dumps of links and addresses, and word that they have changed.
+//! A minimal rtnetlink client: dumps of links and addresses, and notifications of their changes.
 //!
-//! A message is `len:4 type:2 flags:2 sequence:4 port:4` and a body; a body is a fixed
-//! header and attributes, each `len:2 type:2` and data, padded to 4. All in the machine's
-//! order.
+//! A message is `len:4 type:2 flags:2 sequence:4 port:4` and a body. A body is a fixed header and attributes,
+//! each `len:2 type:2` and data, padded to 4. All fields are in the machine's byte order.
 
 use crate::sys;
 use std::io;
@@ -10,14 +9,14 @@ use std::os::fd::{AsFd, OwnedFd};
 
 const MESSAGE_HEADER_BYTES: usize = 16;
 const ATTRIBUTE_HEADER_BYTES: usize = 4;
-/// The kernel puts at most this much of a dump into one read.
+/// The largest part of a dump that the kernel puts into one read, in bytes.
 const READ_BYTES: usize = 32 << 10;
-/// Tries for a dump during which nothing changes.
+/// Attempts at a dump during which nothing changes.
 const MAX_DUMPS: usize = 8;
-/// The kernel answers at once; this is for a broken one.
+/// The longest wait for an answer. The kernel normally answers immediately.
 const ANSWER_TIMEOUT_MS: i32 = 5000;
 
-/// Changes that [`subscribe`] tells of.
+/// The multicast groups of [`subscribe`]: changes of links and addresses.
 const GROUPS: i32 = libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR;
 
 /// The body of one message of a dump.
@@ -59,14 +58,14 @@ pub(crate) fn subscribe() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Empties a socket of [`subscribe`]. Returns whether there was anything.
+/// Empties a socket of [`subscribe`]. Returns true if there were changes.
 pub(crate) fn take_changes(socket: &OwnedFd) -> io::Result<bool> {
     let mut changed = false;
     loop {
         match sys::recv(socket.as_fd(), &mut [], libc::MSG_DONTWAIT | libc::MSG_TRUNC) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(changed),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Changes were lost, so there were some.
+            // The kernel has lost notifications, so there were changes.
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => changed = true,
             result => {
                 result?;
@@ -76,8 +75,7 @@ pub(crate) fn take_changes(socket: &OwnedFd) -> io::Result<bool> {
     }
 }
 
-/// The bodies of all messages of type `answer` that the dump request `request` brings.
-/// `body` is the request's own.
+/// The bodies of all messages of type `answer` in the dump for `request`. `body` is the body of the request.
 pub(crate) fn dump(request: u16, answer: u16, body: &[u8]) -> io::Result<Vec<Body>> {
     for _ in 0..MAX_DUMPS {
         if let Some(bodies) = dump_once(request, answer, body)? {
@@ -87,7 +85,7 @@ pub(crate) fn dump(request: u16, answer: u16, body: &[u8]) -> io::Result<Vec<Bod
     Err(io::Error::new(io::ErrorKind::TimedOut, "network interfaces keep changing"))
 }
 
-/// One dump, or `None` if something changed meanwhile, so that it may be inconsistent.
+/// One dump, or `None` if something changed meanwhile: then it may be inconsistent.
 fn dump_once(request: u16, answer: u16, body: &[u8]) -> io::Result<Option<Vec<Body>>> {
     let socket = open()?;
     sys::send(socket.as_fd(), &request_bytes(request, libc::NLM_F_DUMP, body))?;
@@ -104,7 +102,7 @@ fn dump_once(request: u16, answer: u16, body: &[u8]) -> io::Result<Option<Vec<Bo
     }
 }
 
-/// Makes a change and waits for the kernel's word that it is made.
+/// Makes a change and waits for the kernel's ACK.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn change(request: u16, flags: i32, body: &[u8]) -> io::Result<()> {
     let socket = open()?;
@@ -113,7 +111,7 @@ pub(crate) fn change(request: u16, flags: i32, body: &[u8]) -> io::Result<()> {
     let mut buffer = [0; 4096];
     let len_bytes = sys::recv(socket.as_fd(), &mut buffer, 0)?;
     match take_messages(&buffer[..len_bytes], 0, &mut Vec::new()) {
-        // Success is the error 0.
+        // An ACK is an error message with the number 0.
         Err(error) if error.raw_os_error() == Some(0) => Ok(()),
         result => result.map(drop),
     }
@@ -126,7 +124,7 @@ enum Progress {
     Interrupted,
 }
 
-/// Takes the bodies of one read.
+/// Takes the messages of one read: appends the wanted bodies.
 fn take_messages(mut read: &[u8], answer: u16, bodies: &mut Vec<Body>) -> io::Result<Progress> {
     while let Some(header) = read.first_chunk::<MESSAGE_HEADER_BYTES>() {
         let [a, b, c, d, e, f, g, h, ..] = *header;
@@ -147,7 +145,7 @@ fn take_messages(mut read: &[u8], answer: u16, bodies: &mut Vec<Body>) -> io::Re
     Ok(Progress::More)
 }
 
-/// The body of an error message begins with the negative error number.
+/// The error of an error message, whose body begins with the negative error number.
 fn refusal(body: &[u8]) -> io::Error {
     let errno = body.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
     io::Error::from_raw_os_error(errno.checked_neg().unwrap_or(libc::EIO))

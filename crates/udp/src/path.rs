@@ -1,4 +1,4 @@
-//! What the system knows of the way to a destination.
+//! The system's knowledge of the path to a destination.
 
 use crate::address::{Family, RawAddress};
 use crate::sys;
@@ -7,12 +7,11 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use wire::ROCE_PORT;
 
-/// Longest IP packet in bytes, headers included, that gets to `destination` unfragmented as
-/// far as the system knows: the outgoing interface's MTU, or less if routers said so.
+/// The longest IP packet in bytes, headers included, that reaches `destination` unfragmented as far as the
+/// system knows. It is the outgoing interface's MTU, or less if routers reported less.
 ///
-/// `interface` is the index of the outgoing interface, which IPv6 link-local destinations
-/// need; 0 leaves it to the routing table. Asks by connecting a socket for a moment, which
-/// sends nothing.
+/// `interface` is the index of the outgoing interface, which IPv6 link-local destinations need; 0 leaves it
+/// to the routing table. Connects a socket for a moment, which sends nothing.
 ///
 /// # Errors
 /// As `connect(2)`: `NetworkUnreachable` where there is no route.
@@ -29,8 +28,8 @@ pub fn path_mtu(destination: IpAddr, interface: u32) -> io::Result<u32> {
     u32::try_from(mtu).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// The address that packets to `destination` leave from as the routing table has it. An address of
-/// this machine is reached from itself. `interface` as for [`path_mtu`].
+/// The source address of packets to `destination` by the routing table. The source of an address of this
+/// machine is that address itself. `interface` as for [`path_mtu`].
 ///
 /// # Errors
 /// As `connect(2)`: `NetworkUnreachable` where there is no route.
@@ -42,8 +41,8 @@ pub fn source_toward(destination: IpAddr, interface: u32) -> io::Result<IpAddr> 
     source.map(|source| source.ip()).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Whether an address is one of this machine's, so that packets can be sent from it.
-/// `interface` as for [`path_mtu`].
+/// True if an address is one of this machine's, so that packets can be sent from it. `interface` as for
+/// [`path_mtu`].
 pub(crate) fn is_local(address: IpAddr, interface: u32) -> bool {
     let address = address.to_canonical();
     let bind = || {
@@ -74,7 +73,7 @@ mod tests {
     #[test]
     fn local_addresses_are_told_from_others() {
         assert!(is_local("127.0.0.1".parse().unwrap(), 0));
-        // Set aside for documentation (RFC 5737), so no machine's own.
+        // Reserved for documentation (RFC 5737), so no machine has it.
         assert!(!is_local("198.51.100.77".parse().unwrap(), 0));
     }
 }

@@ -1,21 +1,20 @@
 //! The group of sockets that shares UDP port 4791 between processes.
 //!
-//! All sockets are bound to the port with `SO_REUSEPORT`, so they form one group in the
-//! kernel, numbered in the order of binding. A classic BPF program reads the high byte of a
-//! packet's destination QPN and the kernel gives the packet to the socket of that number,
-//! its *slot*. An index past the end of the group falls back to the kernel's hash over
-//! addresses and ports, so the owner of any slot may see packets that are not its own.
+//! All sockets are bound to the port with `SO_REUSEPORT`, so they form one group in the kernel, numbered in
+//! the order of binding. A classic BPF program reads the high byte of a packet's destination QPN, the *slot*.
+//! The kernel gives the packet to the socket of that number. For an index past the end of the group it uses
+//! its hash over addresses and ports instead. So the owner of any slot may see packets for other slots.
 //!
-//! The numbers hold only while **every** socket of the group stays open somewhere: when one
-//! is closed for good, the last one takes its number. So whoever has one slot should hold
-//! copies of all descriptors ([`MAX_SLOTS`] of them fit one message), which also lets a new
-//! hub take the group over ([`PortGroup::from_descriptors`]).
+//! The numbers hold only while **every** socket of the group stays open somewhere: if one is closed for good,
+//! the last one takes its number. So each owner of a slot should hold copies of all descriptors
+//! ([`MAX_SLOTS`] of them fit one message). With them a new hub can also take the group over
+//! ([`PortGroup::from_descriptors`]).
 //!
-//! A slot that nobody uses is *closed*: a filter drops what arrives for it. Multicast does
-//! not go by slots; see [`RxSocket::join_multicast`](crate::RxSocket::join_multicast).
+//! A slot without an owner is *closed*: a filter drops its packets. Multicast ignores slots; see
+//! [`RxSocket::join_multicast`](crate::RxSocket::join_multicast).
 //!
-//! What this module does not do: it sets only the options that must hold for closed slots
-//! too. [`RxSocket::new`](crate::RxSocket::new) sets what a receiver needs.
+//! This module sets only the options that closed slots need too. [`RxSocket::new`](crate::RxSocket::new) sets
+//! those for receiving.
 
 mod error;
 mod holder;
@@ -31,14 +30,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wire::ROCE_PORT;
 
-/// Slots of an ordinary group.
+/// The number of slots of an ordinary group.
 pub const SLOTS: usize = 250;
 
-/// Most slots of a group: the kernel lets this many descriptors travel in one `SCM_RIGHTS`
-/// message. Below 256, so that there are destination QPNs which belong to no slot.
+/// The largest number of slots of a group: the kernel lets this many descriptors travel in one `SCM_RIGHTS`
+/// message. It is below 256, so some destination QPNs belong to no slot.
 pub const MAX_SLOTS: usize = 253;
 
-/// Receive buffer that each socket asks for.
+/// The receive buffer that each socket asks for.
 const RECEIVE_BUFFER_BYTES: i32 = 4 << 20;
 
 /// The sockets on UDP port 4791, in the order of their slots.
@@ -52,12 +51,12 @@ pub struct PortGroup {
 }
 
 impl PortGroup {
-    /// Learns whether anybody holds the port in this network namespace, by binding it alone
-    /// for a moment.
+    /// Checks that no socket holds the port in this network namespace, by binding the port alone for a
+    /// moment.
     ///
     /// # Errors
-    /// [`BindError::Taken`] with who it seems to be; [`BindError::System`] if sockets cannot
-    /// be had at all.
+    /// [`BindError::Taken`] with the apparent holders; [`BindError::System`] if the system provides no
+    /// sockets at all.
     pub fn probe() -> Result<(), BindError> {
         let family = usable_family();
         bind(&open(family)?, family)
@@ -65,8 +64,8 @@ impl PortGroup {
 
     /// Binds `slots` sockets, all closed, after a [`probe`](PortGroup::probe).
     ///
-    /// Two processes of one user that do this at the same moment could end up in one group,
-    /// so the caller holds a lock of its own meanwhile.
+    /// If two processes of one user do this at the same moment, they could end up in one group. The caller
+    /// must therefore hold its own lock meanwhile.
     ///
     /// # Errors
     /// As [`probe`](PortGroup::probe), and [`BindError::Slots`] if `slots` is 0 or greater
@@ -84,8 +83,8 @@ impl PortGroup {
         Ok(group)
     }
 
-    /// Takes over the sockets of a group, in the order of their slots. Slots stay open or
-    /// closed as they are.
+    /// Takes over the sockets of a group, in the order of their slots. Open slots stay open, closed ones
+    /// closed.
     ///
     /// # Errors
     /// [`BindError::Slots`] for none or too many; [`BindError::Foreign`] if one of them is
@@ -105,7 +104,7 @@ impl PortGroup {
         Ok(PortGroup { sockets, family, receive_buffer_bytes })
     }
 
-    /// Number of slots.
+    /// The number of slots.
     #[expect(clippy::len_without_is_empty, reason = "a group is never empty")]
     pub fn len(&self) -> usize {
         self.sockets.len()
@@ -117,8 +116,8 @@ impl PortGroup {
         self.family
     }
 
-    /// Receive buffer that the kernel granted to each socket, in its own accounting: twice
-    /// what a program asks for, but the overhead of packets counts too.
+    /// The receive buffer that the kernel granted to each socket. In the kernel's accounting it is twice the
+    /// size that was requested, but the overhead of packets counts too.
     pub fn receive_buffer_bytes(&self) -> usize {
         self.receive_buffer_bytes
     }
@@ -133,25 +132,24 @@ impl PortGroup {
         self.sockets.get(slot).map(|fd| fd.as_fd())
     }
 
-    /// Opens a slot for a new owner: nothing older than this call is in its queue.
+    /// Opens a slot for a new owner. Its queue holds no packet from before this call.
     ///
     /// # Errors
-    /// `InvalidInput` if there is no such slot; else as `setsockopt(2)`.
+    /// `InvalidInput` if there is no such slot; otherwise as `setsockopt(2)`.
     pub fn open_slot(&self, slot: usize) -> io::Result<()> {
         self.close_slot(slot)?;
         bpf::drop_none(self.existing(slot)?)
     }
 
-    /// Closes a slot: packets for it are dropped, its queue is emptied, and it leaves all
-    /// multicast groups.
+    /// Closes a slot: its packets are dropped, its queue is emptied, and it leaves all multicast groups.
     ///
     /// # Errors
-    /// `InvalidInput` if there is no such slot; else as `setsockopt(2)`.
+    /// `InvalidInput` if there is no such slot; otherwise as `setsockopt(2)`.
     pub fn close_slot(&self, slot: usize) -> io::Result<()> {
         let fd = self.existing(slot)?;
         bpf::drop_all(fd)?;
         multicast::leave_all(fd, self.family)?;
-        // As `prepare` left it; its last owner may have done without.
+        // The value that `prepare` set; the slot's last owner may have switched it off.
         sys::set(fd, libc::SOL_UDP, libc::UDP_GRO, 1)?;
         drain(fd)
     }
@@ -161,17 +159,16 @@ impl PortGroup {
     }
 }
 
-/// IPv6, whose sockets take IPv4 packets too, if this machine has it.
+/// IPv6, whose sockets receive IPv4 packets too, if this machine has it.
 ///
-/// Where the sysctl `disable_ipv6` is set from the start, sockets can be opened, yet not
-/// bound.
+/// If the sysctl `disable_ipv6` is set from the start, sockets can be opened but not bound.
 fn usable_family() -> Family {
     let any = RawAddress::new(Family::V6.unspecified(), 0, 0);
     let bound = open(Family::V6).is_ok_and(|fd| sys::bind(fd.as_fd(), any.as_bytes()).is_ok());
     if bound { Family::V6 } else { Family::V4 }
 }
 
-/// A UDP socket; of IPv6, one that takes both families.
+/// A UDP socket; for IPv6 a dual-stack one.
 fn open(family: Family) -> Result<OwnedFd, BindError> {
     let open = || {
         let socket = sys::socket(family.raw(), libc::SOCK_DGRAM, 0)?;
@@ -191,7 +188,7 @@ fn bind(socket: &OwnedFd, family: Family) -> Result<(), BindError> {
     })
 }
 
-/// One more socket of the group. It is closed before it is bound, so nothing gets in.
+/// One more socket of the group. It is closed before it is bound, so it receives no packet.
 fn closed_slot(family: Family) -> Result<OwnedFd, BindError> {
     let socket = open(family)?;
     prepare(&socket, family).map_err(BindError::system("prepare a socket on UDP port 4791"))?;
@@ -203,19 +200,19 @@ fn prepare(socket: &OwnedFd, family: Family) -> io::Result<()> {
     let fd = socket.as_fd();
     sys::set(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
     multicast::only_joined(fd, family)?;
-    // The kernel coalesces before it steers, by the option of whichever socket its hash finds.
+    // The kernel coalesces before it steers, by the option of the socket that its hash finds.
     sys::set(fd, libc::SOL_UDP, libc::UDP_GRO, 1)?;
     bpf::drop_all(fd)?;
     enlarge_receive_buffer(fd)
 }
 
-/// Asks for the big receive buffer; a user without privileges gets what `rmem_max` allows.
+/// Requests the big receive buffer; an unprivileged user gets at most `rmem_max`.
 fn enlarge_receive_buffer(fd: BorrowedFd<'_>) -> io::Result<()> {
     sys::set(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
         .or_else(|_| sys::set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER_BYTES))
 }
 
-/// The family of a UDP socket that is bound to the port on all addresses.
+/// The family of a UDP socket that is bound to the port on all addresses; `None` for any other socket.
 fn family_on_port(socket: &OwnedFd) -> Option<Family> {
     let fd = socket.as_fd();
     let protocol = sys::get(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL).ok()?;
@@ -224,7 +221,7 @@ fn family_on_port(socket: &OwnedFd) -> Option<Family> {
     ours.then(|| Family::of(&address.ip()))
 }
 
-/// Empties a socket's queue. Ends, as the socket is closed to new packets.
+/// Empties a socket's queue. The loop ends because the socket is closed to new packets.
 fn drain(fd: BorrowedFd<'_>) -> io::Result<()> {
     loop {
         match sys::recv(fd, &mut [], libc::MSG_DONTWAIT | libc::MSG_TRUNC) {

@@ -14,10 +14,10 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The receiving side of a slot.
+/// The receiving end of a slot.
 ///
-/// Several handles (in several processes) may stand for one socket; options, multicast
-/// membership and the queue are those of the socket.
+/// Several handles (in several processes) may refer to one socket; options, multicast membership and the
+/// queue are those of the socket.
 #[derive(Debug)]
 pub struct RxSocket {
     fd: OwnedFd,
@@ -26,11 +26,12 @@ pub struct RxSocket {
 }
 
 impl RxSocket {
-    /// Makes a UDP socket ready: coalescing on (until only lone packets come for a while), and each datagram comes with its destination address, interface,
-    /// traffic class (so that the ECN bits can be read) and hop limit.
+    /// Prepares a UDP socket. It switches coalescing on, until only lone packets arrive for a while. Each
+    /// datagram then comes with its destination address, interface, traffic class (so that the ECN bits can
+    /// be read) and hop limit.
     ///
     /// # Errors
-    /// `InvalidInput` if it is not an IP socket; else as `setsockopt(2)`.
+    /// `InvalidInput` if it is not an IP socket; otherwise as `setsockopt(2)`.
     pub fn new(fd: OwnedFd) -> io::Result<RxSocket> {
         let family = family(fd.as_fd())?;
         set_options(fd.as_fd(), family)?;
@@ -39,8 +40,8 @@ impl RxSocket {
         Ok(socket)
     }
 
-    /// Sets whether datagrams come with their traffic class and hop limit, which costs a few percent of the time that
-    /// it takes to receive a small one. Otherwise both are 0 in each [`Datagram`].
+    /// Sets whether datagrams come with their traffic class and hop limit. That costs a small part of the
+    /// time to receive a small datagram. Without it both are 0 in each [`Datagram`].
     ///
     /// # Errors
     /// As `setsockopt(2)`.
@@ -55,7 +56,7 @@ impl RxSocket {
         Ok(())
     }
 
-    /// Its receive buffer as the kernel counts, bookkeeping included.
+    /// The receive buffer in the kernel's accounting, bookkeeping included, in bytes.
     ///
     /// # Errors
     /// As `getsockopt(2)`.
@@ -64,13 +65,13 @@ impl RxSocket {
         Ok(usize::try_from(bytes).unwrap_or(0))
     }
 
-    /// Receives what has arrived, without waiting, into `batch`, replacing its contents.
-    /// Returns the number of datagrams, 0 if there was none. Costs one system call.
+    /// Receives the waiting datagrams into `batch`, without blocking, and replaces its contents. Returns the
+    /// number of datagrams, possibly 0. Costs one system call.
     ///
-    /// While [`RxBatch::is_full`] holds afterwards, more may be waiting.
+    /// While [`RxBatch::is_full`] holds after the call, more may be waiting.
     ///
     /// # Errors
-    /// As `recvmsg(2)`, but for the errors that only say that nothing has arrived.
+    /// As `recvmsg(2)`, except for the errors that only mean that no datagram has arrived.
     pub fn recv(&self, batch: &mut RxBatch) -> io::Result<usize> {
         let received = batch.fill(self.fd.as_fd());
         self.coalescing.note(batch, self.fd.as_fd());
@@ -80,8 +81,8 @@ impl RxSocket {
         }
     }
 
-    /// Joins a multicast group on an interface: the socket gets its own copy of every
-    /// datagram to that group on UDP port 4791, whatever its slot.
+    /// Joins a multicast group on an interface: the socket gets its own copy of every datagram to that group
+    /// on UDP port 4791, for any slot.
     ///
     /// # Errors
     /// `AddrInUse` if it has joined already; `InvalidInput` if the address is no multicast
@@ -106,7 +107,7 @@ impl AsFd for RxSocket {
     }
 }
 
-/// Nothing there, interrupted, or the report of an earlier send's fate by ICMP.
+/// True for an empty queue, an interrupted call, or an ICMP report about an earlier send.
 fn is_quiet(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted | ConnectionRefused | HostUnreachable)
@@ -128,7 +129,7 @@ fn set_options(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {
         Family::V6 => {
             // The kernel's software RoCE driver sends no UDP checksums; the ICRC covers the packet.
             sys::set(fd, libc::SOL_UDP, libc::UDP_NO_CHECK6_RX, 1)?;
-            // Tells the IPv4-mapped destination of IPv4 packets, too.
+            // The option also reports the IPv4-mapped destination of IPv4 packets.
             sys::set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)
         }
     }

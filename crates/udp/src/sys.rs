@@ -1,7 +1,7 @@
-//! System calls on sockets, each behind one safe function.
+//! System calls on sockets, each in one safe function.
 //!
-//! Descriptors come in as [`BorrowedFd`], so they are open for as long as the call lasts, and
-//! every pointer handed to the kernel is made from a reference or slice in the same function.
+//! Descriptors come in as [`BorrowedFd`], so they stay open during the call. Every pointer for the kernel is
+//! made from a reference or slice in the same function.
 
 pub(crate) mod link;
 pub(crate) mod mmsg;
@@ -16,7 +16,7 @@ pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// As [`check`], for calls which return a length.
+/// Like [`check`], for calls that return a length.
 fn check_len(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
@@ -24,28 +24,27 @@ fn check_len(result: isize) -> io::Result<usize> {
 /// Opens a socket that is non-blocking and closed on `exec`.
 pub(crate) fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: takes plain integers only.
+    // SAFETY: the call takes integers only.
     let fd = check(unsafe { libc::socket(domain, kind | flags, protocol) })?;
-    // SAFETY: the kernel just returned this descriptor, and nobody else knows it.
+    // SAFETY: the kernel has just returned this descriptor, so nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Binds a socket to an address in the kernel's form.
 pub(crate) fn bind(fd: BorrowedFd<'_>, address: &[u8]) -> io::Result<()> {
     let len = address.len() as libc::socklen_t;
-    // SAFETY: pointer and length describe the slice; the kernel copies it and looks at no
-    // more than `len` bytes.
+    // SAFETY: pointer and length describe the slice; the kernel copies it and reads no more than `len` bytes.
     check(unsafe { libc::bind(fd.as_raw_fd(), address.as_ptr().cast(), len) }).map(drop)
 }
 
-/// Connects a datagram socket (fixes its destination; sends nothing).
+/// Connects a datagram socket: fixes its destination, sends nothing.
 pub(crate) fn connect(fd: BorrowedFd<'_>, address: &[u8]) -> io::Result<()> {
     let len = address.len() as libc::socklen_t;
-    // SAFETY: as for `bind`.
+    // SAFETY: pointer and length describe the slice; the kernel copies it and reads no more than `len` bytes.
     check(unsafe { libc::connect(fd.as_raw_fd(), address.as_ptr().cast(), len) }).map(drop)
 }
 
-/// The address that a socket is bound to, if it is an IP socket.
+/// The local address of a socket; `None` unless it is an IP socket.
 pub(crate) fn local_address(fd: BorrowedFd<'_>) -> io::Result<Option<SocketAddr>> {
     let mut raw = RawAddress::EMPTY;
     let mut len = raw.room().len() as libc::socklen_t;
@@ -58,8 +57,8 @@ pub(crate) fn local_address(fd: BorrowedFd<'_>) -> io::Result<Option<SocketAddr>
 /// Sets a socket option from bytes.
 pub(crate) fn set_bytes(fd: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
     let len = value.len() as libc::socklen_t;
-    // SAFETY: the kernel copies at most `len` bytes from the slice. Options whose value holds
-    // pointers are set by functions of their own (`set_filter`).
+    // SAFETY: the kernel copies at most `len` bytes from the slice. Options whose value holds pointers have
+    // their own function (`set_filter`).
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value.as_ptr().cast(), len) }).map(drop)
 }
 
@@ -82,8 +81,8 @@ pub(crate) fn get(fd: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<i32> 
 pub(crate) fn set_filter(fd: BorrowedFd<'_>, name: i32, program: &[libc::sock_filter]) -> io::Result<()> {
     let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let value = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
-    // SAFETY: `value` is what these options take; it points to `len` instructions, which the
-    // kernel copies (and checks) and does not write to.
+    // SAFETY: `value` is the structure of these options; it points to `len` instructions, which the kernel
+    // copies (and checks) and does not write.
     check(unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
@@ -96,7 +95,7 @@ pub(crate) fn set_filter(fd: BorrowedFd<'_>, name: i32, program: &[libc::sock_fi
     .map(drop)
 }
 
-/// Waits until a socket has one of `events`, at most `timeout_ms`. Returns whether it has.
+/// Waits until a socket has one of `events`, at most `timeout_ms`. Returns true if it has.
 pub(crate) fn wait(fd: BorrowedFd<'_>, events: i16, timeout_ms: i32) -> io::Result<bool> {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
     // SAFETY: one entry, which lives until the call returns.
@@ -106,8 +105,8 @@ pub(crate) fn wait(fd: BorrowedFd<'_>, events: i16, timeout_ms: i32) -> io::Resu
 
 /// Reads from a descriptor; for netlink and packet sockets, where one read is one message.
 pub(crate) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
-    // SAFETY: the kernel writes at most `len` bytes to the slice. With MSG_TRUNC the result
-    // may be greater than the slice; callers treat it as a length only after comparing.
+    // SAFETY: the kernel writes at most `len` bytes to the slice. With MSG_TRUNC the result may be greater
+    // than the slice; callers compare it before they use it as a length.
     check_len(unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) })
 }
 

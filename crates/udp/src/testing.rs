@@ -1,8 +1,7 @@
-//! Network namespaces for tests, so that tests which need UDP port 4791 or interfaces of
-//! their own do not meet each other or the machine's.
+//! Network namespaces for tests. Tests that need UDP port 4791 or their own interfaces then do not disturb
+//! each other or the machine.
 //!
-//! Not part of the public interface; behind the feature `testing`, for the tests of the
-//! other crates.
+//! Not part of the public interface; behind the feature `testing`, for the tests of the other crates.
 //!
 //! ```no_run
 //! # use longarm_udp as udp;

@@ -1,12 +1,11 @@
 //! Sending: batches of packets from sockets whose identifications are known in advance.
 //!
-//! A RoCEv2 sender varies its UDP source port by flow, so that networks can spread the load.
-//! [`TxPool`] has a bounded set of sockets for that, each bound to one port and opened when
-//! it is first wanted. The sockets only send: a filter drops whatever is sent back to them.
-//! Other processes of the same user may have the same ports.
+//! A RoCEv2 sender varies its UDP source port by flow, so that networks can spread the load. [`TxPool`] has a
+//! bounded set of sockets for that, each bound to one port and opened on first use. The sockets only send: a
+//! filter drops all packets that are sent to them. Other processes of the same user may have the same ports.
 //!
-//! The sockets are unconnected and forbid fragmentation, which is what makes segment `i` of a
-//! [`TxGroup`] carry the IPv4 identification `i` (see the crate's documentation).
+//! The sockets are unconnected and forbid fragmentation. Therefore segment `i` of a [`TxGroup`] carries the
+//! IPv4 identification `i` (see the crate's documentation).
 
 mod error;
 mod group;
@@ -28,21 +27,21 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::{Flow, Qpn};
 
-/// Most payload bytes of one [`TxGroup`]: the longest IP packet less room for the IP and UDP
-/// headers and for a link's, so that the kernel keeps it in one piece as long as it can.
+/// The largest payload of one [`TxGroup`] in bytes: the longest IP packet without room for the IP, UDP and
+/// link headers. So the kernel keeps it in one piece as long as it can.
 pub const MAX_GSO_BYTES: usize = 65_536 - 128;
 
-/// Most segments of one [`TxGroup`] (the limit of older kernels; newer ones take more).
+/// The largest number of segments of one [`TxGroup`] (the limit of older kernels; newer ones take more).
 pub const MAX_SEGMENTS: usize = 64;
 
-/// Source ports of one family in use at most. A power of two.
+/// The largest number of source ports in use for one family. A power of two.
 pub const SOURCE_PORTS: usize = 64;
 
-// A batch's groups are the bits of a word, and ports are folded by a mask.
+// The groups of a batch are the bits of a word, and ports are reduced by a mask.
 const _: () = assert!(MAX_MESSAGES == u32::BITS as usize && SOURCE_PORTS.is_power_of_two());
 
-/// Sends packets from many UDP source ports. Any number of threads may use it at once; none
-/// waits for another.
+/// Sends packets from many UDP source ports. Any number of threads may use it at once; none waits for
+/// another.
 #[derive(Debug)]
 pub struct TxPool {
     sockets: Sockets,
@@ -50,14 +49,14 @@ pub struct TxPool {
     events: Events,
 }
 
-/// What happened that is no ordinary send, since the pool was made.
+/// Counts of events since the pool was made, other than ordinary sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxCounters {
     /// Times that a socket's buffer was full and the sender waited for room.
     pub waits: u64,
-    /// Groups given up since there was no room in time.
+    /// Groups dropped because there was no room in time.
     pub dropped: u64,
-    /// ICMP errors about earlier packets, which say nothing about the present ones.
+    /// ICMP errors about earlier packets, which mean nothing for the present ones.
     pub icmp_errors: u64,
     /// Segmented sends that the system refused.
     pub segmentation_refused: u64,
@@ -73,35 +72,34 @@ struct Events {
 }
 
 impl TxPool {
-    /// A pool without sockets. When a socket's buffer is full, senders wait for room, at most
-    /// `wait_ms` for each call of [`send`](TxPool::send).
+    /// A pool without sockets. If a socket's buffer is full, senders wait for room, at most `wait_ms` for
+    /// each call of [`send`](TxPool::send).
     pub fn new(wait_ms: u16) -> TxPool {
         TxPool { sockets: Sockets::new(false), wait_ms: i32::from(wait_ms), events: Events::default() }
     }
 
-    /// As [`new`](TxPool::new), but what the network says of packets that it cannot deliver is kept
-    /// for [`take_undelivered`](TxPool::take_undelivered). Take it before sending: else it may look
-    /// like an error of the next packet.
+    /// Like [`new`](TxPool::new), but keeps the network's reports of undeliverable packets for
+    /// [`take_undelivered`](TxPool::take_undelivered). Take the reports before sending; otherwise one may
+    /// look like an error of the next packet.
     pub fn reporting(wait_ms: u16) -> TxPool {
         TxPool { sockets: Sockets::new(true), wait_ms: i32::from(wait_ms), events: Events::default() }
     }
 
-    /// The source port that stands for `wanted`, which the ICRC of the packets must cover.
-    /// Opens its socket if need be, so that it is best asked once for each flow. The answer
-    /// for a pair of port and family is always the same.
+    /// The actual source port for `wanted`, which the ICRC of the packets must cover. Opens its socket if
+    /// necessary, so callers should ask once for each flow. The answer for a pair of port and family is
+    /// always the same.
     ///
-    /// Ports that agree in their six low bits share one. The port to want is best made with [`port_toward`].
+    /// Ports with the same six low bits share one actual port. [`port_toward`] makes the best `wanted` port.
     ///
     /// # Errors
-    /// As `socket(2)`, `setsockopt(2)`, and `bind(2)` if none of the ports in question is
-    /// free.
+    /// As `socket(2)`, `setsockopt(2)`, and `bind(2)` if no suitable port is free.
     pub fn source_port(&self, wanted: u16, family: Family) -> io::Result<u16> {
         self.sockets.port(wanted, family)
     }
 
-    /// Whether several segments may go out as one [`TxGroup`] on this flow, with this traffic class. Becomes
-    /// false when the system has refused that once; then each segment must be a group of its own
-    /// (and has the identification 0).
+    /// True if several segments may be sent as one [`TxGroup`] on this flow, with this traffic class. Becomes
+    /// false when the system has refused that once. Then each segment must be its own group (and has the
+    /// identification 0).
     #[inline]
     pub fn segmentation_offload(&self, flow: &Flow, traffic_class: u8) -> bool {
         self.events.segmentation_refused.load(Ordering::Relaxed) == 0 || self.takes_segments(flow, traffic_class)
@@ -112,9 +110,9 @@ impl TxPool {
         self.sockets.of(flow, traffic_class).is_none_or(TxSocket::segments)
     }
 
-    /// Sends groups, those of one source in order, with one system call for each
-    /// source (address and port) and 32 groups. Returns how many the system took; for each of the others
-    /// `on_failure` is told its index and why. Takes no lock, and allocates only for the first send from a source.
+    /// Sends groups, those of one source in order, with one system call for each source (address and port)
+    /// and 32 groups. Returns the number of groups that the system took. `on_failure` gets the index and
+    /// error of each other group. Takes no lock, and allocates only for the first send from a source.
     pub fn send(&self, groups: &[TxGroup<'_>], mut on_failure: impl FnMut(usize, SendError)) -> usize {
         let mut wait = Wait::at_most(self.wait_ms);
         let mut taken = 0;
@@ -134,7 +132,7 @@ impl TxPool {
         taken
     }
 
-    /// What happened so far that is no ordinary send.
+    /// The counts of events other than ordinary sends.
     pub fn counters(&self) -> TxCounters {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         TxCounters {
@@ -155,8 +153,8 @@ impl TxPool {
         })
     }
 
-    /// Sends 2 to 32 groups: those of the first one's source, then those of the
-    /// first that is left, and so on.
+    /// Sends 2 to 32 groups: first those of the first group's source, then those of the first remaining
+    /// group's source, and so on.
     fn send_batch(&self, batch: &[TxGroup<'_>], wait: &mut Wait, report: &mut impl FnMut(usize, SendError)) -> usize {
         let mut messages = [TxMessage::EMPTY; MAX_MESSAGES];
         let mut indices = [0; MAX_MESSAGES];
@@ -186,7 +184,7 @@ impl TxPool {
         taken
     }
 
-    /// The socket to send a group from.
+    /// The socket for sending a group.
     fn socket_for(&self, group: &TxGroup<'_>) -> Result<&TxSocket, SendError> {
         group.check()?;
         let port = group.flow.source_port;
@@ -214,19 +212,20 @@ impl Events {
     }
 }
 
-/// The port to want for packets to a queue pair: `entropy`, such as [`wire::source_port`] gives, with the low bits
-/// replaced by those of the destination's slot.
+/// The port to ask for with packets to a queue pair: `entropy`, for example from [`wire::source_port`], with
+/// its low bits replaced by those of the destination's slot.
 ///
-/// Receiving network interfaces coalesce packets of one flow, and the whole then goes to the slot of the first. So
-/// packets for different slots of one destination should differ in their source port, and with this they do as far as
-/// [`SOURCE_PORTS`] reach: only slots that are a multiple of it apart share one.
+/// Receiving network interfaces coalesce packets of one flow, and all of them then go to the slot of the
+/// first. So packets for different slots of one destination should differ in their source port. With this
+/// function they do, as far as [`SOURCE_PORTS`] suffice: only slots whose numbers differ by a multiple of it
+/// share a port.
 pub fn port_toward(remote: Qpn, entropy: u16) -> u16 {
     let mask = SOURCE_PORTS as u16 - 1;
     let slot = (remote.get() >> 16) as u16;
     (entropy & !mask) | (slot & mask)
 }
 
-/// Whether `other` goes out from the socket of `first` and is fit to be sent.
+/// True if `other` is sent from the socket of `first` and is well formed.
 fn goes_with(first: &TxGroup<'_>, other: &TxGroup<'_>) -> bool {
     first.flow.source_port == other.flow.source_port && first.flow.source == other.flow.source && other.check().is_ok()
 }

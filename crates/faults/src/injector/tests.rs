@@ -11,7 +11,7 @@ fn verdicts(text: &str, count: u64) -> Vec<Verdict> {
     (0..count).map(|_| injector.judge()).collect()
 }
 
-/// Six standard deviations around the mean of `PACKETS` draws.
+/// True within six standard deviations around the mean of `PACKETS` draws.
 fn likely(probability: f64, struck: usize) -> bool {
     let mean = PACKETS as f64 * probability;
     let deviation = (mean * (1.0 - probability)).sqrt();

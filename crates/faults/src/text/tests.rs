@@ -83,7 +83,7 @@ fn refusals_name_the_key_and_the_value() {
 }
 
 #[test]
-fn what_is_written_reads_back() {
+fn a_printed_plan_parses_back() {
     let mut rng = Rng::new(11);
     for _ in 0..2000 {
         let plan = any_plan(&mut rng);

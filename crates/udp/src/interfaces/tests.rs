@@ -1,4 +1,4 @@
-//! Interfaces of hosts that the tests make.
+//! Tests with interfaces that they make themselves.
 
 use super::*;
 use crate::testing::{Link, hosts, in_new_netns};
@@ -17,7 +17,7 @@ fn ip_address(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// The kernel notices the loss of a link a little later.
+/// Waits for a condition. The kernel notices the loss of a link a little later.
 fn wait_until(mut done: impl FnMut() -> bool) {
     let waited = (0..PATIENCE_MS).find(|_| {
         let done = done();
@@ -79,7 +79,7 @@ fn addresses_that_may_be_duplicates_are_left_out() {
     in_new_netns(|| {
         let (left, _right) = hosts(1500);
         left.run(|| {
-            // Duplicate detection of this one cannot end while the link is down.
+            // The check of this address for duplicates cannot end while the link is down.
             let link = Link::named("veth0");
             link.set_up(false);
             link.add_address_to_check(ip_address("fd00:9::1"), 64);

@@ -1,4 +1,4 @@
-//! Tables as text, and membership of real sockets.
+//! Tests of the tables as text, and of real sockets' membership.
 
 use super::*;
 use crate::testing::{Host, Link, hosts, in_new_netns};
@@ -43,7 +43,7 @@ fn only_groups_of_the_socket_s_families_are_taken() {
     assert!(!check(Family::V4, "ff05::1") && !check(Family::V6, "10.0.0.1"));
 }
 
-/// Far more than a packet needs from one socket of a machine to another.
+/// Much longer than a packet takes from one socket of a machine to another.
 const PATIENCE_MS: i32 = 5000;
 
 /// Four slots of a machine, all open.
@@ -66,7 +66,7 @@ impl Machine {
         Machine { group, slots, interface }
     }
 
-    /// Sends a packet whose destination QPN, as in all multicasts, is none of a slot.
+    /// Sends a packet whose destination QPN, as in all multicasts, belongs to no slot.
     fn send(&self, source: IpAddr, group: IpAddr, mark: u8) {
         let pool = TxPool::new(1000);
         let source_port = pool.source_port(0xc000, Family::of(&group)).unwrap();
@@ -77,8 +77,8 @@ impl Machine {
         assert_eq!(pool.send(&[group], |_, error| panic!("{error}")), 1);
     }
 
-    /// Waits until the slots `joined` have each got one packet for `group` with this mark, and sees that the others
-    /// have none.
+    /// Waits until each slot in `joined` has received one packet for `group` with this mark. Checks that the
+    /// others have received none.
     fn expect(&self, joined: &[usize], group: IpAddr, mark: u8) {
         let mut batch = RxBatch::new(4);
         for slot in joined {
@@ -146,7 +146,7 @@ fn members_on_both_ends_of_a_link_get_copies() {
 }
 
 #[test]
-fn what_cannot_be_joined_is_refused() {
+fn impossible_groups_are_refused() {
     in_new_netns(|| {
         let machine = Machine::new("lo");
         let kind =

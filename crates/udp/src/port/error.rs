@@ -1,24 +1,24 @@
-//! Why the port could not be had, in words that a person can act on.
+//! Errors of the port group, with texts that tell a person what to do.
 
 use super::holder::{self, Holder};
 use std::fmt;
 use std::io;
 
-/// Why the sockets on UDP port 4791 could not be had.
+/// The reason why the sockets on UDP port 4791 cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Somebody else has the port.
+    /// Another process or the kernel holds the port.
     #[error("UDP port 4791, which RoCEv2 needs, is taken{}", Holders(holders, *rxe_loaded))]
     Taken {
-        /// Whose sockets are on the port, as far as it can be seen.
+        /// The holders of sockets on the port, as far as they are visible.
         holders: Vec<Holder>,
-        /// Whether the kernel's own software RoCE driver (module `rdma_rxe`) is loaded.
+        /// True if the kernel's own software RoCE driver (module `rdma_rxe`) is loaded.
         rxe_loaded: bool,
     },
     /// A group has 1 to [`MAX_SLOTS`](super::MAX_SLOTS) slots.
     #[error("{slots} slots asked for, but a port group has 1 to {}", super::MAX_SLOTS)]
     Slots {
-        /// What was asked for.
+        /// The number of slots asked for.
         slots: usize,
     },
     /// A descriptor that should be a socket of the group is something else.
@@ -27,18 +27,18 @@ pub enum BindError {
         /// Its index.
         index: usize,
     },
-    /// The system refused something else.
+    /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The failed action.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl BindError {
-    /// The port is taken; finds out by whom.
+    /// The error for a taken port, with its holders.
     pub(super) fn taken() -> BindError {
         let rxe_loaded = std::path::Path::new("/sys/module/rdma_rxe").exists();
         BindError::Taken { holders: holder::holders(wire::ROCE_PORT), rxe_loaded }
@@ -49,7 +49,7 @@ impl BindError {
         move |source| BindError::System { what, source }
     }
 
-    /// The nearest error number.
+    /// The best matching error number.
     pub fn errno(&self) -> i32 {
         match self {
             BindError::Taken { .. } => libc::EADDRINUSE,
@@ -60,7 +60,7 @@ impl BindError {
     }
 }
 
-/// The second half of the sentence about a taken port.
+/// The second half of the error text of a taken port.
 struct Holders<'a>(&'a [Holder], bool);
 
 impl fmt::Display for Holders<'_> {

@@ -1,4 +1,4 @@
-//! Who has a UDP port, from the tables in `/proc/net`.
+//! The holders of a UDP port, from the tables in `/proc/net`.
 
 use std::fmt;
 use std::fs;
@@ -10,12 +10,12 @@ pub struct Holder {
     pub uid: u32,
     /// The socket's inode; 0 for sockets of the kernel itself.
     pub inode: u64,
-    /// Number and name of a process that has it open, if it may be seen.
+    /// Number and name of a process that has the socket open, if such a process is visible.
     pub process: Option<(u32, String)>,
 }
 
 impl Holder {
-    /// Whether the socket belongs to the kernel itself, as those of its software RoCE driver.
+    /// True if the socket belongs to the kernel itself, for example to its software RoCE driver.
     pub fn is_kernel(&self) -> bool {
         self.inode == 0
     }
@@ -46,14 +46,14 @@ pub(super) fn holders(port: u16) -> Vec<Holder> {
     holders
 }
 
-/// The inode numbers of all sockets on UDP port 4791 in this thread's network namespace,
-/// whoever has them. Empty if the tables cannot be read.
+/// The inode numbers of all sockets on UDP port 4791 in this thread's network namespace, of all users. Empty
+/// if the tables cannot be read.
 pub fn sockets_on_port() -> Vec<u64> {
     all_sockets(wire::ROCE_PORT).into_iter().map(|(_, inode)| inode).collect()
 }
 
-/// The other processes that have a socket on UDP port 4791 of this thread's network namespace open, as far as they may be
-/// looked into.
+/// The other processes with an open socket on UDP port 4791 of this thread's network namespace. Only
+/// processes whose descriptors are visible are found.
 pub fn other_processes_on_port() -> Vec<(u32, String)> {
     let sockets = sockets_on_port();
     let holds = |pid: &u32| *pid != std::process::id() && socket_inodes(*pid).any(|inode| sockets.contains(&inode));
@@ -82,8 +82,8 @@ fn socket_on(line: &str, port: u16) -> Option<(u32, u64)> {
     Some((columns.get(7)?.parse().ok()?, columns.get(9)?.parse().ok()?))
 }
 
-/// For each socket a process that has it open, found through `/proc/PID/fd` of the processes
-/// that may be looked into.
+/// For each socket one process that has it open, found through `/proc/PID/fd` of the processes whose
+/// descriptors are visible.
 fn processes_of(sockets: &[(u32, u64)]) -> Vec<Option<(u32, String)>> {
     let mut found = vec![None; sockets.len()];
     for pid in processes() {

@@ -1,11 +1,12 @@
-//! The group with real sockets. Each test has UDP port 4791 for itself, in a network namespace of its own.
+//! Tests of the group with real sockets. Each test has its own network namespace, and in it UDP port 4791 for
+//! itself.
 
 use super::*;
 use crate::testing::in_new_netns;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 const LOCALHOSTS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
-/// Far more than a packet needs from one socket of a machine to another.
+/// Much longer than a packet takes from one socket of a machine to another.
 const PATIENCE_MS: i32 = 5000;
 
 /// A payload whose destination QPN has `slot` as its high byte, followed by `mark`.
@@ -113,7 +114,7 @@ fn closed_slots_drop_and_opening_begins_afresh() {
 }
 
 #[test]
-fn a_group_outlives_whoever_bound_it() {
+fn a_group_outlives_the_process_that_bound_it() {
     in_new_netns(|| {
         let group = open_group(5);
         let copies = group.descriptors().map(|fd| fd.try_clone_to_owned().unwrap()).collect();
@@ -159,7 +160,7 @@ fn the_number_of_slots_is_bounded() {
 }
 
 #[test]
-fn whoever_holds_the_port_is_named() {
+fn the_holder_of_the_port_is_named() {
     in_new_netns(|| {
         for address in ["0.0.0.0:4791", "127.0.0.1:4791", "[::]:4791", "[::1]:4791"] {
             PortGroup::probe().unwrap();

@@ -1,4 +1,4 @@
-//! What one receive call brought: datagrams, and the packets in them.
+//! The result of one receive call: datagrams, and the packets in them.
 
 use crate::cmsg::{Control, Message, Messages};
 use crate::sys::mmsg::{self, MAX_MESSAGES, RX_CONTROL_BYTES, RxHeader};
@@ -8,30 +8,30 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use wire::Flow;
 
-/// Room for one datagram, coalesced or not: no IP packet is longer.
+/// The buffer of one datagram, coalesced or not: no IP packet is longer.
 const ROOM_BYTES: usize = 1 << 16;
 
 /// Buffers for the datagrams of one receive call, allocated once.
 ///
-/// The number asked for adapts: it begins with one, which is the shortest way through the kernel, doubles while all
-/// that was asked for comes time after time, and falls back when less than half of it does. Buffers that were never
-/// used take no memory.
+/// The number of requested datagrams adapts. It begins with one, which is the shortest path through the
+/// kernel. It doubles when two successive calls fill the request, and falls when less than half of the
+/// request arrives. Unused buffers take no memory.
 pub struct RxBatch {
     headers: Box<[RxHeader]>,
     data: Vec<u8>,
-    /// What came last time, decoded. Never grows past its capacity.
+    /// The datagrams of the last call, decoded. Never grows past its capacity.
     arrived: Vec<Arrived>,
-    /// What the control messages of the last datagram were, and what they said.
+    /// The last control messages and their meaning.
     last: Box<Said>,
-    /// Datagrams to ask for next time.
+    /// The number of datagrams to request next time.
     window: usize,
-    /// Whether all that was asked for came last time.
+    /// True if the last call returned as many datagrams as it requested.
     full: bool,
     discarded: u64,
 }
 
 impl RxBatch {
-    /// Room for up to `datagrams` at once (at least 1, at most 32).
+    /// A batch for up to `datagrams` at once (at least 1, at most 32).
     pub fn new(datagrams: usize) -> RxBatch {
         let datagrams = datagrams.clamp(1, MAX_MESSAGES);
         RxBatch {
@@ -45,27 +45,27 @@ impl RxBatch {
         }
     }
 
-    /// Whether all that was asked for came last time, so that more may be waiting.
+    /// True if the last call returned as many datagrams as it requested, so that more may be waiting.
     pub fn is_full(&self) -> bool {
         self.full
     }
 
-    /// What comes next does not come in succession with what came last: there was a time with nothing waiting.
+    /// Notes that the queue was empty for a time, so the next datagrams do not directly follow the last ones.
     pub fn pause(&mut self) {
         self.full = false;
     }
 
-    /// Whether there are no datagrams of the last call.
+    /// True if the last call returned no datagrams.
     pub fn is_empty(&self) -> bool {
         self.arrived.is_empty()
     }
 
-    /// Datagrams of the last call.
+    /// The number of datagrams of the last call.
     pub(super) fn len(&self) -> usize {
         self.arrived.len()
     }
 
-    /// Whether the last call brought one packet and no more.
+    /// True if the last call returned exactly one packet.
     pub(super) fn is_lone_packet(&self) -> bool {
         matches!(&*self.arrived, [datagram] if datagram.len_bytes <= datagram.segment_bytes)
     }
@@ -75,13 +75,13 @@ impl RxBatch {
         self.arrived.iter().map(|arrived| arrived.datagram(&self.data))
     }
 
-    /// Datagrams so far that were longer than their buffer or came without their addresses, and so were left out by
-    /// [`iter`](RxBatch::iter).
+    /// The number of discarded datagrams so far: longer than their buffer, or without their addresses.
+    /// [`iter`](RxBatch::iter) leaves them out.
     pub fn discarded(&self) -> u64 {
         self.discarded
     }
 
-    /// Receives once. On an error the batch is empty.
+    /// Receives once. After an error the batch is empty.
     pub(super) fn fill(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
         self.arrived.clear();
         let asked = self.window;
@@ -114,38 +114,38 @@ impl std::fmt::Debug for RxBatch {
 /// The packets of a datagram: all of [`Datagram::segment_bytes`], the last may be shorter.
 pub type Segments<'a> = std::slice::Chunks<'a, u8>;
 
-/// What arrived: one UDP datagram, or several of one flow and size, coalesced by the kernel.
+/// One received UDP datagram, or several of one flow and size that the kernel has coalesced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// Where it came from.
+    /// The sender's address and port.
     pub source: SocketAddr,
-    /// The address that it was sent to: one of this machine, or a multicast group.
+    /// The destination address: one of this machine, or a multicast group.
     pub destination: IpAddr,
-    /// Index of the interface that it arrived on.
+    /// The index of the interface on which it arrived.
     pub interface: u32,
-    /// IPv4 type of service or IPv6 traffic class. The two low bits are ECN; 3 says
-    /// "congestion experienced". Coalesced datagrams agree in it.
+    /// IPv4 type of service or IPv6 traffic class. The two low bits are ECN; 3 means "congestion
+    /// experienced". It is the same for all coalesced datagrams.
     pub traffic_class: u8,
-    /// IPv4 time to live or IPv6 hop limit as it arrived.
+    /// IPv4 time to live or IPv6 hop limit on arrival.
     pub hop_limit: u8,
-    /// Length of each packet in `bytes`, but the last may be shorter. Never 0.
+    /// The length of each packet in `bytes`; the last may be shorter. Never 0.
     pub segment_bytes: usize,
     /// The UDP payload, packet after packet.
     pub bytes: &'a [u8],
 }
 
 impl<'a> Datagram<'a> {
-    /// The packets, each from its BTH to its ICRC. None if the payload is empty.
+    /// The packets, each from its BTH to its ICRC. Yields none if the payload is empty.
     pub fn segments(&self) -> Segments<'a> {
         self.bytes.chunks(self.segment_bytes)
     }
 
-    /// The flow of the packets, for checking their ICRC.
+    /// The flow of the packets, for the check of their ICRC.
     pub fn flow(&self) -> Flow {
         Flow { source: self.source.ip(), destination: self.destination, source_port: self.source.port() }
     }
 
-    /// Whether a router on the way says that there is congestion.
+    /// True if a router on the path has marked congestion (ECN).
     pub fn ecn_ce(&self) -> bool {
         self.traffic_class & 3 == 3
     }
@@ -165,7 +165,8 @@ impl std::fmt::Debug for Datagram<'_> {
     }
 }
 
-/// Control messages, and what they say: those of one flow are the same from datagram to datagram.
+/// Control messages with their meaning. They are the same for all datagrams of one flow, so decoding them
+/// again is rarely necessary.
 struct Said {
     control: Control<RX_CONTROL_BYTES>,
     ancillary: Ancillary,
@@ -187,7 +188,7 @@ impl Said {
     }
 }
 
-/// What the control messages of a datagram say.
+/// The decoded control messages of a datagram.
 #[derive(Default)]
 struct Ancillary {
     destination: Option<IpAddr>,
@@ -241,7 +242,7 @@ impl Ancillary {
     }
 }
 
-/// A received datagram, but for its bytes.
+/// A received datagram without its bytes.
 struct Arrived {
     source: SocketAddr,
     destination: IpAddr,
@@ -249,13 +250,13 @@ struct Arrived {
     traffic_class: u8,
     hop_limit: u8,
     segment_bytes: usize,
-    /// Where its bytes are.
+    /// The offset of its bytes in the batch's data.
     start: usize,
     len_bytes: usize,
 }
 
 impl Arrived {
-    /// `None` if the datagram did not fit its buffer or the kernel did not say where it came from and went to.
+    /// `None` if the datagram did not fit its buffer or the kernel did not report its source and destination.
     fn decode(header: &RxHeader, start: usize, last: &mut Said) -> Option<Arrived> {
         if header.flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 || header.len_bytes > ROOM_BYTES {
             return None;
@@ -292,7 +293,7 @@ mod tests {
     use crate::address::RawAddress;
     use crate::cmsg::Control;
 
-    /// A header as the kernel would fill it for a datagram of 100 bytes in segments of 40.
+    /// The kernel's header for a datagram of 100 bytes in segments of 40.
     fn header() -> RxHeader {
         let mut control = Control::EMPTY;
         control.push(libc::IPPROTO_IP, libc::IP_PKTINFO, &[7, 0, 0, 0, 1, 1, 1, 1, 192, 0, 2, 9]);
@@ -320,9 +321,9 @@ mod tests {
             |header| header.source.set_len(3),
             |header| header.control = Control::EMPTY,
         ];
-        for (i, spoil) in cases.iter().enumerate() {
+        for (i, damage) in cases.iter().enumerate() {
             let mut header = header();
-            spoil(&mut header);
+            damage(&mut header);
             assert!(Arrived::decode(&header, 0, &mut Said::default()).is_none(), "case {i}");
         }
     }

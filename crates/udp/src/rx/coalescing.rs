@@ -1,32 +1,32 @@
-//! When packets of one send shall arrive as one datagram.
+//! The choice whether packets of one send arrive as one datagram (UDP_GRO).
 //!
-//! Streams arrive several times faster so, but for a packet that comes alone the option costs a tenth of its whole
-//! way: presumably the kernel then looks at a cache line that the sender's processor has just written. So a socket that
-//! gets lone packets for the most part does without, and takes the option back when more come together.
+//! Coalescing makes streams arrive several times faster. But it slows a lone packet: presumably the kernel
+//! then reads a cache line that the sender's processor has just written. So a socket that gets mostly lone
+//! packets switches the option off, and switches it on again when several packets arrive together.
 
 use super::batch::RxBatch;
 use crate::sys;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-/// So many lone packets, and no others, are taken for a conversation, and half of it still is one.
+/// This many lone packets count as a conversation; half of them are enough to remain one.
 const CONVERSATION: u32 = 256;
-/// What a datagram that comes with others, or with several packets, takes off.
+/// The number that a datagram with company (other datagrams, or several packets) subtracts.
 const COMPANY: u32 = 8;
 
-/// The state of one socket's option, as its one receiver at a time sees it.
+/// The state of one socket's option, as seen by its only receiver.
 #[derive(Debug, Default)]
 pub(super) struct Coalescing {
-    /// Lone packets of late, up to [`CONVERSATION`].
+    /// The number of recent lone packets, up to [`CONVERSATION`].
     lone: AtomicU32,
-    /// The call before brought something, too.
+    /// True if the previous call returned datagrams too.
     follows: AtomicBool,
-    /// The option is off.
+    /// True if the option is off.
     rests: AtomicBool,
 }
 
 impl Coalescing {
-    /// Sets the option by what a receive call has brought.
+    /// Sets the option by the result of a receive call.
     #[inline]
     pub(super) fn note(&self, batch: &RxBatch, fd: BorrowedFd<'_>) {
         let (found, follows) = (!batch.is_empty(), self.follows.load(Relaxed));
@@ -53,7 +53,7 @@ impl Coalescing {
     }
 }
 
-/// If it cannot be done, packets only arrive more slowly.
+/// Sets the option. If that fails, packets only arrive more slowly.
 #[cold]
 fn set(fd: BorrowedFd<'_>, coalesce: bool) {
     let _ = sys::set(fd, libc::SOL_UDP, libc::UDP_GRO, coalesce.into());

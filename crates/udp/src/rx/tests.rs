@@ -1,4 +1,4 @@
-//! Receiving with real sockets, in network namespaces of their own.
+//! Tests of receiving with real sockets, each in its own network namespace.
 
 mod coalescing;
 
@@ -8,10 +8,10 @@ use crate::{PortGroup, TxGroup, TxPool};
 use std::net::UdpSocket;
 use wire::{Flow, ROCE_PORT};
 
-/// Far more than a packet needs from one socket of a machine to another.
+/// Much longer than a packet takes from one socket of a machine to another.
 const PATIENCE_MS: i32 = 5000;
 
-/// A machine with some open slots, and handles to them.
+/// A group with some open slots, and handles to them.
 fn slots(count: usize) -> (PortGroup, Vec<RxSocket>) {
     let group = PortGroup::bind(count).unwrap();
     let open = |slot| {
@@ -22,13 +22,13 @@ fn slots(count: usize) -> (PortGroup, Vec<RxSocket>) {
     (group, sockets)
 }
 
-/// Receives once something is there.
+/// Waits for a datagram and receives.
 fn receive(socket: &RxSocket, batch: &mut RxBatch) -> usize {
     assert!(sys::wait(socket.as_fd(), libc::POLLIN, PATIENCE_MS).unwrap(), "nothing arrived");
     socket.recv(batch).unwrap()
 }
 
-/// A packet for a slot of `len` bytes that all say `mark`.
+/// A packet of `len` bytes for a slot; all other bytes are `mark`.
 fn packet(slot: u8, mark: u8, len: usize) -> Vec<u8> {
     let mut packet = vec![mark; len];
     packet[5] = slot;
@@ -42,7 +42,7 @@ fn a_datagram_comes_with_its_addresses() {
         let mut batch = RxBatch::new(4);
         assert_eq!(slots[0].recv(&mut batch).unwrap(), 0);
         assert!(batch.is_empty() && !batch.is_full());
-        // Another address of this machine than the one that answers would come from.
+        // For IPv4 the destination is not the default source address of this machine.
         for (from, to) in [("127.0.0.1:0", "127.0.0.5"), ("[::1]:0", "::1")] {
             let sender = UdpSocket::bind(from).unwrap();
             let to: IpAddr = to.parse().unwrap();

@@ -1,10 +1,10 @@
 //! `recvmsg`, `recvmmsg`, `sendmsg` and `sendmmsg`.
 //!
-//! One message takes the plain call, several take the vectored one: the plain one is the
-//! shorter way through the kernel. No function here allocates.
+//! One message uses the plain call, several use the vectored one: the plain one is the shorter path through
+//! the kernel. No function here allocates.
 //!
-//! The calls go to the kernel directly: libc's functions of these names let a thread be cancelled in them, which
-//! takes an atomic operation before and one after each call, and they are what a polling thread does most.
+//! The calls go directly to the kernel. libc's functions of these names are cancellation points, which cost
+//! an atomic operation before and after each call, and a polling thread makes these calls most often.
 
 use super::check_len;
 use crate::address::RawAddress;
@@ -13,18 +13,18 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-/// Most messages in one call.
+/// The largest number of messages in one call.
 pub(crate) const MAX_MESSAGES: usize = 32;
 
-/// Room for the control messages of one received datagram: IPV6_PKTINFO, IP_PKTINFO, two
-/// of traffic class, two of hop limit, and the segment size.
+/// Room for the control messages of one received datagram: IPV6_PKTINFO, IP_PKTINFO, two of traffic class,
+/// two of hop limit, and the segment size.
 pub(crate) const RX_CONTROL_BYTES: usize = space(20) + space(12) + 5 * space(4);
 
 /// Room for the control messages of one send: IPV6_PKTINFO, traffic class, hop limit, and
 /// the segment size.
 pub(crate) const TX_CONTROL_BYTES: usize = space(20) + 2 * space(4) + space(2);
 
-/// What the kernel says about one received datagram.
+/// The kernel's description of one received datagram.
 #[derive(Clone, Copy)]
 pub(crate) struct RxHeader {
     pub(crate) source: RawAddress,
@@ -37,7 +37,7 @@ impl RxHeader {
     pub(crate) const EMPTY: RxHeader =
         RxHeader { source: RawAddress::EMPTY, control: Control::EMPTY, len_bytes: 0, flags: 0 };
 
-    /// Takes over what the kernel wrote into `raw`.
+    /// Copies the kernel's results from `raw`.
     fn finish(&mut self, raw: &libc::msghdr, len_bytes: usize) {
         self.source.set_len(raw.msg_namelen);
         self.control.set_len(raw.msg_controllen);
@@ -59,7 +59,7 @@ impl TxMessage<'_> {
         TxMessage { destination: RawAddress::EMPTY, control: Control::EMPTY, bytes: &[] };
 }
 
-/// Sends neither wait nor raise a signal.
+/// Flags of sends: do not wait, do not raise a signal.
 const TX_FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 const NO_MESSAGE: libc::msghdr = libc::msghdr {
@@ -113,12 +113,11 @@ fn tx_vector(data: &[u8]) -> libc::iovec {
     libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() }
 }
 
-/// Receives datagrams without waiting: `headers[i]` and the `i`th `room_bytes` of `data`
-/// belong to datagram `i`. Returns how many; errors as `recvmmsg(2)`, `WouldBlock` if there
-/// is none.
+/// Receives datagrams without waiting: `headers[i]` and the `i`th `room_bytes` of `data` belong to datagram
+/// `i`. Returns their number; errors as `recvmmsg(2)`, `WouldBlock` if there is none.
 ///
 /// # Panics
-/// If there are no or more than [`MAX_MESSAGES`] headers, or not room in `data` for each.
+/// If there are no or more than [`MAX_MESSAGES`] headers, or `data` has too little room for them.
 pub(crate) fn receive(
     fd: BorrowedFd<'_>,
     headers: &mut [RxHeader],
@@ -135,20 +134,21 @@ pub(crate) fn receive(
 fn receive_one(fd: BorrowedFd<'_>, header: &mut RxHeader, data: &mut [u8]) -> io::Result<()> {
     let mut vector = rx_vector(data);
     let mut raw = rx_message(header, &raw mut vector);
-    // SAFETY: the name, control and data pointers come from exclusive borrows that last until
-    // the end of this function, with their true lengths; `vector` lives as long.
+    // SAFETY: the name, control and data pointers come from exclusive borrows that last until the end of this
+    // function, with their true lengths; `vector` lives as long.
     let result = unsafe { libc::syscall(libc::SYS_recvmsg, fd.as_raw_fd(), &raw mut raw, libc::MSG_DONTWAIT) };
     header.finish(&raw, check_len(result as isize)?);
     Ok(())
 }
 
-/// Takes the oldest error about an earlier send, with the packet that it is about as far as the
-/// network gave it back. `WouldBlock` if there is none.
+/// Takes the oldest error about an earlier send, with the packet as far as the network returned it.
+/// `WouldBlock` if there is none.
 pub(crate) fn receive_error(fd: BorrowedFd<'_>, header: &mut RxHeader, data: &mut [u8]) -> io::Result<()> {
     let mut vector = rx_vector(data);
     let mut raw = rx_message(header, &raw mut vector);
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    // SAFETY: as in `receive_one`.
+    // SAFETY: the name, control and data pointers come from exclusive borrows that last until the end of this
+    // function, with their true lengths; `vector` lives as long.
     let result = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut raw, flags) };
     header.finish(&raw, check_len(result)?);
     Ok(())
@@ -163,9 +163,9 @@ fn receive_many(fd: BorrowedFd<'_>, headers: &mut [RxHeader], data: &mut [u8], r
         *vector = rx_vector(room);
         raw.msg_hdr = rx_message(header, vector);
     }
-    // SAFETY: the first `headers.len()` entries point to disjoint parts of exclusive borrows
-    // that last until the end of this function (there is a header, a room and a vector for
-    // each: asserted above and by the caller), with their true lengths.
+    // SAFETY: there is a header, a room and a vector for each of the first `headers.len()` entries (asserted
+    // above and in `receive`). They point to disjoint parts of exclusive borrows that last until the end of
+    // this function, with their true lengths.
     let result = unsafe {
         libc::syscall(
             libc::SYS_recvmmsg,
@@ -183,8 +183,8 @@ fn receive_many(fd: BorrowedFd<'_>, headers: &mut [RxHeader], data: &mut [u8], r
     Ok(count)
 }
 
-/// Sends messages in order without waiting. Returns how many were taken, at least one;
-/// an error is that of the first message, and none were taken.
+/// Sends messages in order without waiting. Returns the number that the kernel took, at least one. An error
+/// is that of the first message; then the kernel took none.
 ///
 /// # Panics
 /// If there are no or more than [`MAX_MESSAGES`] messages.
@@ -207,7 +207,7 @@ fn transmit_one(fd: BorrowedFd<'_>, message: &TxMessage<'_>) -> io::Result<()> {
     check_len(result as isize).map(drop)
 }
 
-/// Without control messages, `sendto` does and is cheaper.
+/// Sends a message without control messages by `sendto`, which is cheaper.
 fn transmit_plain(fd: BorrowedFd<'_>, message: &TxMessage<'_>) -> io::Result<()> {
     let (bytes, to) = (message.bytes, message.destination.as_bytes());
     // SAFETY: both pointers come from slices that outlive the call, with their true lengths; the kernel only reads
@@ -234,9 +234,9 @@ fn transmit_many(fd: BorrowedFd<'_>, messages: &[TxMessage<'_>]) -> io::Result<u
         *vector = tx_vector(message.bytes);
         raw.msg_hdr = tx_message(message, vector);
     }
-    // SAFETY: the first `messages.len()` entries point to borrows that last until the end of
-    // this function, with their true lengths; the kernel reads through them and writes only
-    // the `msg_len` of the entries themselves.
+    // SAFETY: the first `messages.len()` entries point to borrows that last until the end of this function,
+    // with their true lengths. The kernel reads through them and writes only the `msg_len` of the entries
+    // themselves.
     let result = unsafe {
         libc::syscall(libc::SYS_sendmmsg, fd.as_raw_fd(), raws.as_mut_ptr(), messages.len() as libc::c_uint, TX_FLAGS)
     };

@@ -1,4 +1,4 @@
-//! Captures: the RoCEv2 packets of an interface as they are on the wire.
+//! Captures of the RoCEv2 packets of an interface, in their wire form.
 
 use crate::address::Family;
 use crate::sys;
@@ -6,9 +6,9 @@ use crate::sys::mmsg::{self, RxHeader};
 use std::os::fd::{AsFd, OwnedFd};
 use wire::frame::{self, Frame};
 
-/// Longest frame captured, coalesced ones included.
+/// The longest frame that is captured, coalesced ones included, in bytes.
 const FRAME_BYTES: usize = 1 << 17;
-/// Where `struct sockaddr_ll` has the packet's type.
+/// The offset of the packet's type in `struct sockaddr_ll`.
 const PACKET_TYPE: usize = 10;
 const ETHERTYPE_IPV4: [u8; 2] = [8, 0];
 
@@ -20,14 +20,14 @@ pub struct Capture {
 /// One captured frame that carries a UDP packet to the RoCEv2 port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// Whether this host sent it.
+    /// True if this host sent the frame.
     pub outgoing: bool,
     /// The Ethernet frame.
     pub bytes: Vec<u8>,
 }
 
 impl Capture {
-    /// Captures from now on what passes an interface, in both directions.
+    /// Captures the packets of an interface in both directions, from this call on.
     ///
     /// # Panics
     /// If the system does not allow it.
@@ -35,7 +35,7 @@ impl Capture {
         let every_protocol = (libc::ETH_P_ALL as u16).to_be();
         let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0).expect("a packet socket");
         let _ = sys::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 64 << 20);
-        // `struct sockaddr_ll`: family:2 protocol:2 interface:4 and twelve unused ones.
+        // `struct sockaddr_ll`: family:2 protocol:2 interface:4 and twelve unused bytes.
         let mut address = [0; 20];
         address[..2].copy_from_slice(&(libc::AF_PACKET as u16).to_ne_bytes());
         address[2..4].copy_from_slice(&every_protocol.to_ne_bytes());
@@ -44,7 +44,7 @@ impl Capture {
         Capture { socket }
     }
 
-    /// What was captured since the last call. Waits up to `wait_ms` for the first frame.
+    /// The packets that were captured since the last call. Waits up to `wait_ms` for the first frame.
     ///
     /// # Panics
     /// If the socket fails.
@@ -76,8 +76,7 @@ impl Captured {
         frame::decode(&self.bytes).expect("was decoded when captured")
     }
 
-    /// Whether the IPv4 header forbids fragmentation, and this is no fragment. Always true
-    /// for IPv6.
+    /// True if the packet is no fragment and its IPv4 header forbids fragmentation. Always true for IPv6.
     pub fn is_unfragmentable(&self) -> bool {
         self.family() == Family::V6 || self.bytes[20..22] == [0x40, 0]
     }

@@ -9,7 +9,7 @@ use std::panic::resume_unwind;
 use std::thread;
 use std::time::Duration;
 
-/// Links come up within a second.
+/// The longest wait for a link. Links come up within a second.
 const LINK_PATIENCE_MS: u32 = 10_000;
 
 /// A network namespace with one interface `veth0`.
@@ -21,12 +21,11 @@ pub struct Host {
     pub v6: Ipv6Addr,
 }
 
-/// Two hosts joined by a virtual Ethernet pair with this MTU: 192.0.2.1 and fd00:2::1, and
-/// 192.0.2.2 and fd00:2::2. They vanish when dropped.
+/// Two hosts joined by a virtual Ethernet pair with this MTU: 192.0.2.1 and fd00:2::1, and 192.0.2.2 and
+/// fd00:2::2. They vanish when dropped.
 ///
 /// # Panics
-/// If they cannot be made. Needs to be called within
-/// [`in_new_netns`](super::in_new_netns) (or by root).
+/// If they cannot be made. The caller must be within [`in_new_netns`](super::in_new_netns), or root.
 pub fn hosts(mtu: u32) -> (Host, Host) {
     let (left, right) = (Host::new(1), Host::new(2));
     left.run(|| Link::pair("veth0", mtu, right.netns.as_raw_fd()));
@@ -58,8 +57,7 @@ impl Host {
         });
     }
 
-    /// Waits until packets get to another host: the kernel drops what is sent before it has noticed that there is a
-    /// link.
+    /// Waits until packets reach another host: the kernel drops packets until it has noticed the link.
     fn wait_for(&self, other: &Host) {
         for (ours, theirs) in [(self.v4.into(), other.v4.into()), (self.v6.into(), other.v6.into())] {
             let bind = |address: IpAddr| UdpSocket::bind((address, 0)).expect("the host's address");
@@ -72,8 +70,8 @@ impl Host {
         }
     }
 
-    /// Runs `body` on a thread of this host. Threads, processes and sockets made there stay
-    /// on the host. Panics go through.
+    /// Runs `body` on a thread of this host. Threads, processes and sockets made there stay on the host.
+    /// Panics propagate to the caller.
     ///
     /// # Panics
     /// If `body` does.
@@ -87,19 +85,18 @@ impl Host {
         })
     }
 
-    /// Moves the calling thread to this host, for good.
+    /// Moves the calling thread to this host for good.
     ///
     /// # Panics
     /// If the system does not allow it.
     pub fn enter(&self) {
-        // SAFETY: takes a descriptor, which is open, and a flag; changes only what names of
-        // the network mean for this thread.
+        // SAFETY: takes an open descriptor and a flag; changes only the network namespace of this thread.
         let result = unsafe { libc::setns(self.netns.as_raw_fd(), libc::CLONE_NEWNET) };
         check(result).expect("the host's namespace can be entered");
     }
 }
 
-/// What an interface can do so that the kernel need not segment what is sent.
+/// The interface features that move segmentation from the kernel to the interface.
 const SEGMENTATION: [&str; 5] = [
     "tx-udp-segmentation",
     "tx-tcp-segmentation",
@@ -108,8 +105,8 @@ const SEGMENTATION: [&str; 5] = [
     "tx-tcp-mangleid-segmentation",
 ];
 
-/// Makes the kernel segment what an interface of this thread's network namespace sends, so that captures show single
-/// packets as on a wire.
+/// Makes the kernel segment the packets that an interface of this thread's network namespace sends. Captures
+/// then show single packets, as on a wire.
 ///
 /// # Panics
 /// If the system does not allow it.
@@ -119,8 +116,8 @@ pub fn without_segmentation_offload(interface: &str) {
     }
 }
 
-/// Makes an interface of this thread's network namespace coalesce what it receives, as network cards' drivers do. Of
-/// a virtual pair, takes effect if the other end is [`without_segmentation_offload`].
+/// Makes an interface of this thread's network namespace coalesce received packets, like the drivers of
+/// network cards. For a virtual pair this takes effect if the other end is [`without_segmentation_offload`].
 ///
 /// # Panics
 /// If the system does not allow it.
@@ -128,7 +125,7 @@ pub fn with_receive_coalescing(interface: &str) {
     ethtool::switch(interface, "rx-gro", true).expect("the interface's coalescing can be switched on");
 }
 
-/// Sleeps for a millisecond. Always false, to be tried again.
+/// Sleeps for a millisecond. Always returns false, so that the caller tries again.
 fn sleep_ms() -> bool {
     thread::sleep(Duration::from_millis(1));
     false

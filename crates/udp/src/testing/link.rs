@@ -1,5 +1,5 @@
-//! Setting up interfaces, as the program `ip` does, but without starting processes: a child that is being started has
-//! copies of all descriptors for a moment, and so may hold a port that a test has just closed.
+//! Setup of interfaces, like the program `ip` but without starting processes. A child that is being started
+//! has copies of all descriptors for a moment, so it may hold a port that a test has just closed.
 
 use crate::netlink;
 use std::io;
@@ -18,14 +18,15 @@ impl Link {
     /// The interface of that name.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such interface.
     pub fn named(name: &str) -> Link {
         let interfaces = crate::interfaces().expect("interfaces");
         let found = interfaces.iter().find(|interface| interface.name == name);
         Link { index: found.unwrap_or_else(|| panic!("no interface {name}")).index }
     }
 
-    /// Makes a pair of virtual interfaces of the same name, the other end in the namespace of that descriptor.
+    /// Makes a pair of virtual interfaces of the same name. The other end is in the namespace of the
+    /// descriptor `other_netns`.
     pub fn pair(name: &str, mtu: u32, other_netns: i32) -> Link {
         let mut end = Attributes::default();
         end.push(libc::IFLA_IFNAME, &[name.as_bytes(), &[0]].concat());
@@ -43,7 +44,7 @@ impl Link {
         Link::named(name)
     }
 
-    /// The interface's number.
+    /// The kernel's number for the interface.
     pub fn index(&self) -> u32 {
         self.index
     }
@@ -55,7 +56,7 @@ impl Link {
         request(libc::RTM_NEWLINK, 0, &header, &Attributes::default());
     }
 
-    /// Sets the longest IP packet.
+    /// Sets the length of the longest IP packet.
     pub fn set_mtu(&self, mtu: u32) {
         self.set(libc::IFLA_MTU, &mtu.to_ne_bytes());
     }
@@ -65,7 +66,7 @@ impl Link {
         self.set(libc::IFLA_ADDRESS, &mac);
     }
 
-    /// Adds an address, to be used at once.
+    /// Adds an address that can be used immediately.
     pub fn add_address(&self, address: IpAddr, prefix_len: u8) {
         self.address(libc::RTM_NEWADDR, address, address, prefix_len, libc::IFA_F_NODAD);
     }
@@ -75,17 +76,17 @@ impl Link {
         self.address(libc::RTM_NEWADDR, address, address, prefix_len, 0);
     }
 
-    /// Adds an address whose link leads to one peer.
+    /// Adds an address of a point-to-point link to one peer.
     pub fn add_address_with_peer(&self, address: IpAddr, peer: IpAddr) {
         self.address(libc::RTM_NEWADDR, address, peer, 32, 0);
     }
 
-    /// Takes an address away.
+    /// Removes an address.
     pub fn remove_address(&self, address: IpAddr, prefix_len: u8) {
         self.address(libc::RTM_DELADDR, address, address, prefix_len, 0);
     }
 
-    /// Makes all addresses of a network the machine's own, as `ip route add local` does.
+    /// Makes all addresses of a network the machine's own, like `ip route add local`.
     pub fn add_local_route(&self, network: IpAddr, prefix_len: u8) {
         let (family, bytes) = in_bytes(network);
         let (table, protocol) = (libc::RT_TABLE_LOCAL, libc::RTPROT_BOOT);
@@ -115,7 +116,7 @@ impl Link {
     }
 }
 
-/// Attributes of a request, one after the other.
+/// The attributes of a request, one after the other.
 #[derive(Default)]
 struct Attributes(Vec<u8>);
 

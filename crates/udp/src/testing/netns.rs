@@ -1,16 +1,15 @@
-//! Running a test in a network namespace of its own.
+//! Runs a test in its own network namespace.
 //!
-//! On Linux each thread has its network namespace: threads and processes that it starts
-//! later inherit it. So root runs the test on a new thread in a new namespace. An ordinary
-//! user needs a user namespace for that, which only a process with one thread can enter:
-//! there the test binary is executed once more, for that one test, in a new user and network
-//! namespace, in which it is root.
+//! On Linux each thread has a network namespace, which later threads and processes inherit from it. So root
+//! runs the test on a new thread in a new namespace. An ordinary user needs a user namespace for that, and
+//! only a process with one thread can enter one. There the test binary is executed once more, for that one
+//! test, in a new user and network namespace in which it is root.
 //!
-//! A process that a test starts has copies of all descriptors of the process until it executes its program; so tests
-//! that run beside one another in one process and start some may find a port still held that was just closed.
+//! A process that a test starts has copies of all descriptors of the test's process until it executes its
+//! program. So if tests in one process start such processes concurrently, a port may still be held just after
+//! a test has closed it.
 //!
-//! `/proc/net` and `/sys/class/net` show the namespace of the process; use
-//! `/proc/thread-self/net`.
+//! `/proc/net` and `/sys/class/net` show the namespace of the process; use `/proc/thread-self/net`.
 
 use super::link::Link;
 use std::any::type_name;
@@ -20,18 +19,16 @@ use std::panic::resume_unwind;
 use std::process::Command;
 use std::{env, fs, thread};
 
-/// Set in the test binary that runs in its own namespaces; names the file to be made when
-/// the test has been found and has passed.
+/// Set in the test binary that runs in its own namespaces. Names the file to create when the test has been
+/// found and has passed.
 const PASSED_FILE: &str = "LONGARM_TEST_NETNS_PASSED_FILE";
 
-/// Runs a test in a new network namespace where only `lo` exists and is up. Panics go
-/// through.
+/// Runs a test in a new network namespace where only `lo` exists and is up. Panics propagate to the caller.
 ///
-/// To be called from the test function itself, since an ordinary user's run finds the test
-/// again by its name.
+/// Call it from the test function itself, since an ordinary user's run finds the test again by its name.
 ///
 /// # Panics
-/// If the test does, or if namespaces are not to be had here.
+/// If the test does, or if the system allows no namespaces.
 pub fn in_new_netns<F: FnOnce() + Send>(test: F) {
     if let Ok(passed) = env::var(PASSED_FILE) {
         up_loopback();
@@ -45,13 +42,13 @@ pub fn in_new_netns<F: FnOnce() + Send>(test: F) {
 }
 
 fn is_root() -> bool {
-    // SAFETY: has no arguments and cannot fail.
+    // SAFETY: the call has no arguments and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
 fn unshare(flags: libc::c_int) -> io::Result<()> {
-    // SAFETY: takes plain flags. CLONE_NEWNET and CLONE_NEWUSER change what names of the
-    // system mean for this thread, and no memory or descriptor.
+    // SAFETY: takes flags only. CLONE_NEWNET and CLONE_NEWUSER change namespaces of this thread, and no
+    // memory or descriptor.
     crate::sys::check(unsafe { libc::unshare(flags) }).map(drop)
 }
 
@@ -79,9 +76,8 @@ fn on_new_thread<F: FnOnce() + Send>(test: F) {
     });
 }
 
-/// The name by which the test harness knows the calling test: that of its thread, or, where
-/// it runs on the main thread, the path of the function in which the closure was written
-/// without the crate's name.
+/// The test harness's name for the calling test: the name of its thread. On the main thread it is the path of
+/// the function in which the closure was written, without the crate's name.
 fn test_name<F>() -> String {
     match thread::current().name() {
         Some(name) if name != "main" => name.to_owned(),
@@ -96,8 +92,8 @@ fn in_new_process(test: &str) {
     let passed = env::temp_dir().join(format!("netns-{}-{test}", std::process::id()));
     let mut command = Command::new(env::current_exe().expect("the test binary has a path"));
     command.args([test, "--exact"]).env(PASSED_FILE, &passed);
-    // SAFETY: runs in a forked child that has only this thread; makes system calls and
-    // touches only the copies of two short strings that were made before the fork.
+    // SAFETY: the closure runs in a forked child that has only this thread. It makes system calls and touches
+    // only copies of two short strings that were made before the fork.
     unsafe { command.pre_exec(enter_as_root()) };
     let output = command
         .output()
@@ -112,7 +108,7 @@ fn in_new_process(test: &str) {
 
 /// For the child before it executes the test binary: new namespaces in which the user is root.
 fn enter_as_root() -> impl FnMut() -> io::Result<()> + Send + Sync + 'static {
-    // SAFETY: these have no arguments and cannot fail.
+    // SAFETY: the calls have no arguments and cannot fail.
     let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
     let maps = [
         (c"/proc/self/setgroups", String::from("deny")),
@@ -125,10 +121,10 @@ fn enter_as_root() -> impl FnMut() -> io::Result<()> + Send + Sync + 'static {
     }
 }
 
-/// Writes a file without allocating, as is needed between fork and exec.
+/// Writes a file without allocating, as required between fork and exec.
 fn write_file(path: &std::ffi::CStr, text: &[u8]) -> io::Result<()> {
-    // SAFETY: `path` ends with a zero, and the descriptor is opened, used and closed here,
-    // with the slice's true length.
+    // SAFETY: `path` ends with a zero; the descriptor is opened, used and closed here, with the slice's true
+    // length.
     unsafe {
         let fd = crate::sys::check(libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC))?;
         let written = libc::write(fd, text.as_ptr().cast(), text.len());

@@ -1,23 +1,24 @@
-//! Why a group was not sent.
+//! The reasons why a group is not sent.
 
 use std::io;
 
-/// Why the system did not take a group of packets.
+/// The reason why the system did not take a group of packets.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// No room in the socket's buffer in time. As if the network had lost the packets.
+    /// There was no room in the socket's buffer in time. The caller may treat the packets as lost in the
+    /// network.
     #[error("the socket's send buffer stayed full")]
     Full,
-    /// The packets are longer than what gets to the destination in one piece.
+    /// The packets are longer than the path to the destination allows.
     #[error("packets of this size do not fit the path to the destination{}", Mtu(*path_mtu))]
     TooLong {
-        /// Longest IP packet, headers included, if the system knows it.
+        /// The longest IP packet, headers included, if the system knows it.
         path_mtu: Option<u32>,
     },
-    /// There is no way to the destination: no route, or the interface is down.
+    /// There is no path to the destination: no route, or the interface is down.
     #[error("the destination cannot be reached: {0}")]
     Unreachable(#[source] io::Error),
-    /// A firewall rule or the like forbids it.
+    /// A firewall rule or similar policy forbids the send.
     #[error("the system's policy forbids to send this: {0}")]
     Forbidden(#[source] io::Error),
     /// The flow's source address is not (or no longer) one of this machine.
@@ -26,28 +27,28 @@ pub enum SendError {
     /// The flow's source port did not come from [`TxPool::source_port`](super::TxPool::source_port).
     #[error("UDP source port {port} is not open in this pool")]
     SourcePort {
-        /// The port asked for.
+        /// The source port of the flow.
         port: u16,
     },
-    /// The system cannot send several segments at once on this way.
-    /// [`TxPool::segmentation_offload`](super::TxPool::segmentation_offload) is false from now on.
+    /// The system cannot send several segments at once on this flow.
+    /// [`TxPool::segmentation_offload`](super::TxPool::segmentation_offload) is false after that.
     #[error("the system refuses segmented sends on this flow")]
     SegmentationRefused,
-    /// A group breaks its own rules: it is empty, has no segment size, is too long, has too
-    /// many segments, or mixes IPv4 and IPv6.
+    /// A group is malformed: it is empty, has no segment size, is too long, has too many segments, or mixes
+    /// IPv4 and IPv6.
     #[error("a group of {len_bytes} bytes in segments of {segment_bytes} cannot be sent")]
     Malformed {
-        /// Length of the group.
+        /// The length of the group.
         len_bytes: usize,
-        /// Length of its segments.
+        /// The length of its segments.
         segment_bytes: usize,
     },
-    /// Anything else.
+    /// Any other error of the system.
     #[error(transparent)]
     System(io::Error),
 }
 
-/// The end of the sentence about packets that are too long.
+/// The end of the error text about packets that are too long.
 struct Mtu(Option<u32>);
 
 impl std::fmt::Display for Mtu {

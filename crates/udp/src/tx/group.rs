@@ -8,38 +8,38 @@ use crate::sys::mmsg::{TX_CONTROL_BYTES, TxMessage};
 use std::net::IpAddr;
 use wire::{Flow, ROCE_PORT};
 
-/// Hop limit that packets get by default.
+/// The default hop limit of packets.
 pub(super) const DEFAULT_HOP_LIMIT: u8 = 64;
 
-/// Packets of one flow, back to back, all of the same length but the last, which may be
-/// shorter. Segment `i` has the IPv4 identification `i`.
+/// Consecutive packets of one flow, all of the same length except the last, which may be shorter. Segment `i`
+/// has the IPv4 identification `i`.
 ///
-/// All should be for one slot of the destination, since they may arrive as one.
+/// All packets should be for one slot of the destination, since they may arrive as one datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct TxGroup<'a> {
-    /// Addresses and source port; the port is one that
-    /// [`TxPool::source_port`](super::TxPool::source_port) gave.
+    /// Addresses and source port; the port must come from
+    /// [`TxPool::source_port`](super::TxPool::source_port).
     pub flow: Flow,
     /// IPv4 type of service or IPv6 traffic class, ECN bits included.
     pub traffic_class: u8,
     /// IPv4 time to live or IPv6 hop limit; 0 means 64.
     pub hop_limit: u8,
-    /// Index of the interface to send from, which multicast and link-local destinations
-    /// need; 0 leaves it to the routing table.
+    /// The index of the interface to send from, which multicast and link-local destinations need; 0 leaves it
+    /// to the routing table.
     pub interface: u32,
-    /// Length of each packet but the last.
+    /// The length of each packet except the last.
     pub segment_bytes: u16,
     /// The packets, each from its BTH to its ICRC.
     pub bytes: &'a [u8],
 }
 
 impl<'a> TxGroup<'a> {
-    /// Number of packets in the group.
+    /// The number of packets in the group.
     pub fn segments(&self) -> usize {
         self.bytes.len().div_ceil(usize::from(self.segment_bytes).max(1))
     }
 
-    /// Whether the group can be sent at all.
+    /// Checks that the group is well formed.
     pub(super) fn check(&self) -> Result<(), SendError> {
         let len_bytes = self.bytes.len();
         let fits = self.segment_bytes != 0
@@ -67,7 +67,7 @@ impl<'a> TxGroup<'a> {
         }
     }
 
-    /// Says what the socket's defaults do not.
+    /// The control messages for all values that differ from the socket's defaults.
     fn control(&self, socket: &TxSocket) -> Control<TX_CONTROL_BYTES> {
         let mut control = Control::EMPTY;
         let pktinfo = !socket.has_address() || self.interface != 0;

@@ -1,4 +1,4 @@
-//! One sending socket, and what its errors mean.
+//! One sending socket, and the meaning of its errors.
 
 use super::group::DEFAULT_HOP_LIMIT;
 use super::{SOURCE_PORTS, SendError, TxGroup};
@@ -10,18 +10,18 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Lowest source port used, as RoCEv2 senders do by custom.
+/// The lowest source port, by the custom of RoCEv2 senders.
 const LOWEST_PORT: u16 = 0xc000;
-/// Ports with the same low bits from [`LOWEST_PORT`] up.
+/// The number of ports from [`LOWEST_PORT`] up with the same low bits.
 const ALTERNATIVES: u16 = (u16::MAX - LOWEST_PORT) / SOURCE_PORTS as u16 + 1;
-/// Send buffer that each socket asks for.
+/// The send buffer that each socket asks for.
 const SEND_BUFFER_BYTES: i32 = 4 << 20;
-/// Buffer of a socket that keeps reports of undelivered packets.
+/// The receive buffer of a socket that keeps reports of undelivered packets.
 const REPORT_BUFFER_BYTES: i32 = 64 << 10;
-/// Pending ICMP errors taken from a socket before one message is given up.
+/// The number of pending ICMP errors taken from a socket before one message fails.
 const MAX_ICMP_ERRORS: u64 = 16;
 
-/// How long senders may still wait for room, and what happened on the way.
+/// The remaining time to wait for room, with counts of events during the sends.
 pub(super) struct Wait {
     left_ms: i32,
     pub(super) count: u64,
@@ -51,16 +51,17 @@ impl Wait {
 pub(super) struct TxSocket {
     pub(super) fd: OwnedFd,
     port: u16,
-    /// Whether it sends from one address only.
+    /// True if the socket is bound to one source address.
     has_address: bool,
-    /// The traffic class that its packets have unless the kernel is told another.
+    /// The default traffic class of its packets.
     traffic_class: u8,
-    /// Whether the system has taken every segmented send so far.
+    /// True until the system refuses a segmented send.
     segments: AtomicBool,
 }
 
 impl TxSocket {
-    /// Opens a socket on `wanted` for all addresses, or if that is taken on another port with the same low bits.
+    /// Opens a socket on `wanted` for all addresses. If that port is taken, uses another with the same low
+    /// bits.
     pub(super) fn open(family: Family, wanted: u16, reporting: bool) -> io::Result<TxSocket> {
         let fd = prepared(family, reporting)?;
         let port = bind(fd.as_fd(), family, wanted)?;
@@ -80,12 +81,12 @@ impl TxSocket {
         self.port
     }
 
-    /// Whether the source address is settled, so that the kernel need not be told.
+    /// True if the socket has a fixed source address, so that sends need not name one.
     pub(super) fn has_address(&self) -> bool {
         self.has_address
     }
 
-    /// The traffic class that the kernel need not be told.
+    /// The traffic class of sends that name none.
     pub(super) fn traffic_class(&self) -> u8 {
         self.traffic_class
     }
@@ -94,8 +95,8 @@ impl TxSocket {
         self.segments.load(Ordering::Relaxed)
     }
 
-    /// Sends all messages, in order, but those that the system refuses, for each of which
-    /// `refused` is told. Returns how many it took.
+    /// Sends all messages in order, except those that the system refuses; `refused` is called for each of
+    /// these. Returns the number that the system took.
     pub(super) fn send_all(
         &self,
         messages: &[TxMessage<'_>],
@@ -115,8 +116,8 @@ impl TxSocket {
         taken
     }
 
-    /// Sends as many messages as the system takes at once. An error is that of the first
-    /// one; `WouldBlock` then means that there was no room in time.
+    /// Sends as many messages as the system takes in one call. An error is that of the first message;
+    /// `WouldBlock` then means that there was no room in time.
     pub(super) fn send_first(&self, messages: &[TxMessage<'_>], wait: &mut Wait) -> io::Result<usize> {
         loop {
             let error = match mmsg::transmit(self.fd.as_fd(), messages) {
@@ -134,13 +135,13 @@ impl TxSocket {
         }
     }
 
-    /// What an error of sending `group` means.
+    /// Translates an error of sending `group`.
     pub(super) fn explain(&self, group: &TxGroup<'_>, error: io::Error) -> SendError {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => SendError::Full,
             Some(libc::EMSGSIZE) => too_long(group),
             Some(libc::EPERM | libc::EACCES) => SendError::Forbidden(error),
-            // Linux has several errors for a foreign source address, each with other meanings, too.
+            // Linux has several errors for a foreign source address, and each has other meanings too.
             _ if !path::is_local(group.flow.source, group.interface) => SendError::SourceAddress,
             Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::ENODEV) => {
                 SendError::Unreachable(error)
@@ -150,8 +151,8 @@ impl TxSocket {
         }
     }
 
-    /// `EINVAL` and `EIO` for a segmented send mean that the segments are too long (on older kernels), or that it
-    /// cannot be done on this way.
+    /// `EINVAL` and `EIO` for a segmented send mean that the segments are too long (on older kernels), or
+    /// that segmentation is impossible on this path.
     fn explain_refusal(&self, group: &TxGroup<'_>) -> SendError {
         let headers_bytes = if group.flow.is_ipv4() { 28 } else { 48 };
         let needed = u32::from(group.segment_bytes) + headers_bytes;
@@ -170,7 +171,7 @@ fn too_long(group: &TxGroup<'_>) -> SendError {
     SendError::TooLong { path_mtu }
 }
 
-/// A socket that sends as the ICRC needs it, and receives nothing.
+/// A socket with the sending options that the ICRC needs; it receives nothing.
 fn prepared(family: Family, reporting: bool) -> io::Result<OwnedFd> {
     let socket = guest::high(sys::socket(family.raw(), libc::SOCK_DGRAM, 0)?);
     prepare(socket.as_fd(), family)?;
@@ -180,7 +181,7 @@ fn prepared(family: Family, reporting: bool) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Keeps what the network says of packets that it cannot deliver.
+/// Makes the socket keep the network's reports of undeliverable packets.
 fn report(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {
     sys::set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, REPORT_BUFFER_BYTES)?;
     match family {

@@ -1,8 +1,8 @@
 //! The sockets of a pool, by source port and source address.
 //!
-//! A port is had by a socket for all addresses. The first send from an address with a traffic class opens a further
-//! one for that port, address and class, since sending is cheaper if the kernel need not be told these each time.
-//! Where that cannot be, the socket for all addresses does it.
+//! Each port has a socket for all addresses. The first send from an address with a traffic class opens a
+//! further socket for that port, address and class. Sending from it is cheaper, since the kernel need not be
+//! told these values each time. If that socket cannot be opened, the one for all addresses is used.
 
 use super::SOURCE_PORTS;
 use super::socket::TxSocket;
@@ -13,23 +13,24 @@ use std::net::IpAddr;
 use std::sync::OnceLock;
 use wire::Flow;
 
-/// Source addresses, each with a traffic class, that have sockets of their own.
+/// The number of pairs of source address and traffic class with their own sockets.
 const SOURCES: usize = 16;
 
-/// All sockets of a pool. Read without locks once they are open.
+/// All sockets of a pool. Lookups of open sockets take no lock.
 #[derive(Debug)]
 pub(super) struct Sockets {
     v4: Ports,
     v6: Ports,
     sources: [OnceLock<Box<Source>>; SOURCES],
-    /// Whether undelivered packets are reported.
+    /// True if undelivered packets are reported.
     reporting: bool,
 }
 
-/// The sockets of a family for all addresses; the low bits of the port are the index.
+/// A family's sockets for all addresses, by the low bits of the port.
 type Ports = [OnceLock<TxSocket>; SOURCE_PORTS];
 
-/// The sockets of one source address and traffic class, by the same index; none where it could not be had.
+/// The sockets of one source address and traffic class, by the low bits of the port; `None` if one could not
+/// be opened.
 #[derive(Debug)]
 struct Source {
     address: IpAddr,
@@ -47,7 +48,8 @@ impl Sockets {
         }
     }
 
-    /// The port that stands for `wanted`. Opens its socket if need be; without a descriptor for it, any other serves.
+    /// The actual port for `wanted`. Opens its socket if necessary; if no descriptor is left, returns any
+    /// open port.
     pub(super) fn port(&self, wanted: u16, family: Family) -> io::Result<u16> {
         let place = &self.ports(family)[index_of(wanted)];
         if let Some(socket) = place.get() {
@@ -62,7 +64,7 @@ impl Sockets {
         }
     }
 
-    /// The socket to send a flow's packets of this class from, if its port is open.
+    /// The socket for a flow's packets of this class, if its port is open.
     pub(super) fn of(&self, flow: &Flow, traffic_class: u8) -> Option<&TxSocket> {
         let family = if flow.is_ipv4() { Family::V4 } else { Family::V6 };
         let index = index_of(flow.source_port);
@@ -75,15 +77,15 @@ impl Sockets {
         Some(bound.unwrap_or(any))
     }
 
-    /// All that are open.
+    /// All open sockets.
     pub(super) fn all(&self) -> impl Iterator<Item = &TxSocket> {
         let sources = self.sources.iter().filter_map(OnceLock::get);
         let bound = sources.flat_map(|source| &source.sockets).filter_map(|place| place.get()?.as_ref());
         self.v4.iter().chain(&self.v6).filter_map(OnceLock::get).chain(bound)
     }
 
-    /// The place of a source address and class, the next free one if they have none yet. Link-local addresses have
-    /// none: they belong to a link, and sockets bound to them to that link.
+    /// The entry of a source address and class, or the next free one if they have none yet. `None` for
+    /// link-local addresses: they belong to a link, and sockets bound to them are bound to that link.
     fn source(&self, address: IpAddr, traffic_class: u8) -> Option<&Source> {
         if matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local()) {
             return None;
@@ -107,12 +109,12 @@ impl Source {
     }
 }
 
-/// Whether there are no descriptors left.
+/// True if there are no descriptors left.
 fn is_shortage(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// Where a source port's socket is.
+/// The index of a source port's socket.
 fn index_of(port: u16) -> usize {
     usize::from(port) % SOURCE_PORTS
 }

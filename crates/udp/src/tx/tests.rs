@@ -1,4 +1,4 @@
-//! Sending with real sockets, in network namespaces of their own.
+//! Tests of sending with real sockets, each in its own network namespace.
 
 mod failures;
 mod identification;
@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::thread;
 
-/// Far more than a packet needs from one socket of a machine to another.
+/// Much longer than a packet takes from one socket of a machine to another.
 const PATIENCE_MS: i32 = 5000;
 const LOCALHOSTS: [&str; 2] = ["127.0.0.1", "::1"];
 
@@ -20,7 +20,7 @@ fn ip_address(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// A group on a flow from an address to another (or the same), with defaults for the rest.
+/// A group on a flow between two addresses (or one), with defaults for the rest.
 fn group<'a>(pool: &TxPool, source: &str, destination: &str, segment_bytes: u16, bytes: &'a [u8]) -> TxGroup<'a> {
     let (source, destination) = (ip_address(source), ip_address(destination));
     let source_port = pool.source_port(0xc000, Family::of(&source)).unwrap();
@@ -28,13 +28,13 @@ fn group<'a>(pool: &TxPool, source: &str, destination: &str, segment_bytes: u16,
     TxGroup { flow, traffic_class: 0, hop_limit: 0, interface: 0, segment_bytes, bytes }
 }
 
-/// Sends groups that must all be taken.
+/// Sends groups; the system must take all of them.
 fn send(pool: &TxPool, groups: &[TxGroup<'_>]) {
     let taken = pool.send(groups, |i, error| panic!("group {i}: {error}"));
     assert_eq!(taken, groups.len());
 }
 
-/// A port group with one slot, which takes all packets.
+/// A port group with one slot, which receives all packets.
 struct Receiver {
     _group: PortGroup,
     socket: RxSocket,
@@ -49,7 +49,7 @@ impl Receiver {
         Receiver { _group: group, socket, batch: RxBatch::new(8) }
     }
 
-    /// Source port and payload of the next `count` packets, however coalesced.
+    /// Source port and payload of the next `count` packets, coalesced or not.
     fn packets(&mut self, count: usize) -> Vec<(u16, Vec<u8>)> {
         let mut packets = Vec::new();
         while packets.len() < count {
@@ -63,7 +63,7 @@ impl Receiver {
     }
 }
 
-/// Packets of 8 bytes numbered from `first`, one after the other.
+/// Consecutive packets of 8 bytes, numbered from `first`.
 fn numbered(first: u32, count: u32) -> Vec<u8> {
     (first..first + count).flat_map(|n| [[0; 4], n.to_be_bytes()].concat()).collect()
 }

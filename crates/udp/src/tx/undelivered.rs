@@ -1,4 +1,4 @@
-//! Packets that the network could not deliver, as ICMP and the neighbour tables tell.
+//! Packets that the network could not deliver, as reported by ICMP and the neighbour tables.
 
 use super::TxPool;
 use super::socket::TxSocket;
@@ -7,32 +7,31 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
-/// Longest part of a packet that comes back.
+/// The longest part of a packet that is returned.
 const MAX_BYTES: usize = 2048;
 
-/// A packet that did not arrive. Whoever is on the way may make one up, so it is a hint.
+/// A packet that did not arrive. Anyone on the path can forge the report, so it is only a hint.
 #[derive(Debug)]
 pub struct Undelivered<'a> {
-    /// Where it was sent.
+    /// The destination of the packet.
     pub destination: IpAddr,
-    /// Why: `ConnectionRefused` if nobody there has the port, `HostUnreachable` if nobody has the
-    /// address.
+    /// `ConnectionRefused` if no socket there has the port, `HostUnreachable` if no host has the address.
     pub error: io::Error,
-    /// Its UDP payload, from the start, as far as it came back.
+    /// The beginning of its UDP payload, as far as the network returned it.
     pub payload: &'a [u8],
 }
 
 impl TxPool {
-    /// Takes what has come back so far, for a pool made by [`reporting`](TxPool::reporting). An
-    /// error belongs to the sockets of one port and address, and other processes may have such
-    /// ones: it may go to any of them.
+    /// Takes the reports so far, for a pool made by [`reporting`](TxPool::reporting). A report belongs to a
+    /// port and address. Other processes may have sockets with the same ones, and the kernel may give the
+    /// report to any of them.
     pub fn take_undelivered(&self, mut tell: impl FnMut(Undelivered<'_>)) {
         for socket in self.sockets.all() {
             take(socket, &mut tell);
         }
     }
 
-    /// The sockets, which become readable in error (`EPOLLERR`) when something has come back.
+    /// The sockets, which report an error condition (`EPOLLERR`) when a report is waiting.
     pub fn descriptors(&self) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
         self.sockets.all().map(|socket| socket.fd.as_fd())
     }
@@ -51,7 +50,7 @@ fn take(socket: &TxSocket, tell: &mut impl FnMut(Undelivered<'_>)) {
     }
 }
 
-/// The first field of the `struct sock_extended_err` that comes along.
+/// The first field of the accompanying `struct sock_extended_err`.
 fn errno(header: &RxHeader) -> Option<i32> {
     let is_error = |level, kind| {
         (level, kind) == (libc::IPPROTO_IP, libc::IP_RECVERR)
@@ -68,7 +67,7 @@ mod tests {
     use std::time::{Duration, Instant};
     use wire::Flow;
 
-    /// Nobody receives on the port of RoCE in a new network namespace.
+    /// In a new network namespace no socket receives on the port of RoCE.
     #[test]
     fn a_packet_for_nobody_comes_back() {
         crate::testing::in_new_netns(|| {

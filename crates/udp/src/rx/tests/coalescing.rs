@@ -1,10 +1,10 @@
-//! Coalescing by a receiving interface, over a virtual link that segments on one side and coalesces on the other, as a
-//! wire between two network cards does.
+//! Tests of coalescing by a receiving interface. The virtual link segments on one side and coalesces on the
+//! other, like a wire between two network cards.
 
 use super::*;
 use crate::testing::{Host, hosts, with_receive_coalescing, without_segmentation_offload};
 
-/// Packets of one send.
+/// The number of packets of one send.
 const PACKETS: u8 = 6;
 
 fn wired_hosts() -> (Host, Host) {
@@ -34,8 +34,8 @@ fn next_datagram(slot: &RxSocket) -> Vec<u8> {
     batch.iter().flat_map(|datagram| datagram.segments()).map(|packet| packet[0]).collect()
 }
 
-/// The kernel decides on coalescing before it knows the slot, by the options of whichever socket of the group its hash
-/// finds; so all have to agree, the unused ones, too.
+/// The kernel decides on coalescing before it knows the slot, by the options of the socket that its hash
+/// finds. So all sockets of the group must agree, including the unused ones.
 #[test]
 fn does_not_depend_on_the_flow() {
     in_new_netns(|| {
@@ -50,7 +50,7 @@ fn does_not_depend_on_the_flow() {
     });
 }
 
-/// Why packets for different slots should not share a flow.
+/// The reason why packets for different slots should not share a flow.
 #[test]
 fn mixes_slots_that_share_a_flow() {
     in_new_netns(|| {
@@ -62,7 +62,8 @@ fn mixes_slots_that_share_a_flow() {
     });
 }
 
-/// Lone packets come without coalescing after a while, also if some have company; a stream with it again.
+/// After a while lone packets arrive without coalescing, even if some have company; a stream switches it on
+/// again.
 #[test]
 fn rests_during_a_conversation() {
     in_new_netns(|| {

@@ -1,16 +1,16 @@
-//! What the system refuses, and how the caller hears of it.
+//! Sends that the system refuses, and their errors.
 
 use super::*;
 use crate::testing::hosts;
 
-/// Sends groups and returns how many were taken and the errors of the others.
+/// Sends groups. Returns the number that was taken and the errors of the others.
 fn try_send(pool: &TxPool, groups: &[TxGroup<'_>]) -> (usize, Vec<(usize, SendError)>) {
     let mut errors = Vec::new();
     let taken = pool.send(groups, |i, error| errors.push((i, error)));
     (taken, errors)
 }
 
-/// The error of one group that is not taken.
+/// The error of one group that is refused.
 fn error_of(pool: &TxPool, group: TxGroup<'_>) -> SendError {
     let (taken, mut errors) = try_send(pool, &[group]);
     assert_eq!((taken, errors.len()), (0, 1));
@@ -102,7 +102,7 @@ fn forbidden_destinations_are_told() {
         let (left, _right) = hosts(1500);
         left.run(|| {
             let pool = TxPool::new(0);
-            // Broadcasts, which a socket has to ask for.
+            // A broadcast; a socket needs an option for these.
             let error = error_of(&pool, group(&pool, "192.0.2.1", "192.0.2.255", 8, &[0; 8]));
             assert!(matches!(error, SendError::Forbidden(_)), "{error}");
         });
@@ -138,7 +138,7 @@ fn a_full_buffer_is_waited_for_and_then_told() {
         let (left, _right) = hosts(1500);
         left.run(|| {
             let pool = TxPool::new(3);
-            // Nobody has this address, so what is sent first stays, waiting for address resolution.
+            // No host has this address, so the first packets wait for address resolution.
             let group = group(&pool, "192.0.2.1", "192.0.2.77", 1000, &[0; 30_000]);
             let socket = pool.sockets.of(&group.flow, 0).unwrap();
             sys::set(socket.fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, 0).unwrap();
@@ -161,7 +161,7 @@ fn refused_segmentation_is_told_and_remembered() {
             let group = group(&pool, address, address, 8, &bytes);
             assert!(pool.segmentation_offload(&group.flow, 0));
             let socket = pool.sockets.of(&group.flow, 0).unwrap();
-            // The kernel segments only what it may checksum.
+            // The kernel segments only packets whose checksum it may compute.
             let no_checksum = match address {
                 "::1" => (libc::SOL_UDP, libc::UDP_NO_CHECK6_TX),
                 _ => (libc::SOL_SOCKET, libc::SO_NO_CHECK),

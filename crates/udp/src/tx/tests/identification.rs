@@ -1,11 +1,11 @@
-//! What the ICRC relies on: segment `i` of a group has the IPv4 identification `i` on the wire, and no packet may be
-//! fragmented. Seen in captures of packets that the kernel segments.
+//! The ICRC's assumptions: segment `i` of a group has the IPv4 identification `i` on the wire, and no packet
+//! may be fragmented. Checked on captures of packets that the kernel segments.
 
 use super::*;
 use crate::interfaces;
 use crate::testing::{Capture, Captured, hosts, without_segmentation_offload};
 
-/// Packets of two lengths, by number, that go out in three groups: segmented, alone, segmented with a short end.
+/// Segment size and length of three groups: segmented, single, segmented with a short end.
 const GROUPS: [(u16, usize); 3] = [(400, 4000), (400, 400), (100, 1234)];
 
 fn capture(interface: &str) -> Capture {
@@ -13,7 +13,7 @@ fn capture(interface: &str) -> Capture {
     Capture::new(interfaces.iter().find(|i| i.name == interface).unwrap().index)
 }
 
-/// Sends the groups twice, as a batch and one by one.
+/// Sends the groups twice: as a batch and one by one.
 fn send_groups(pool: &TxPool, source: &str, destination: &str) {
     let bytes = vec![7; 4000];
     let groups = GROUPS.map(|(segment, len)| group(pool, source, destination, segment, &bytes[..len]));
@@ -21,7 +21,7 @@ fn send_groups(pool: &TxPool, source: &str, destination: &str) {
     groups.iter().for_each(|group| send(pool, &[*group]));
 }
 
-/// The next `count` packets that were captured in a direction.
+/// The next `count` captured packets of one direction.
 fn captured(capture: &Capture, outgoing: bool, count: usize) -> Vec<Captured> {
     let mut packets = Vec::new();
     while packets.len() < count {
@@ -32,7 +32,7 @@ fn captured(capture: &Capture, outgoing: bool, count: usize) -> Vec<Captured> {
     packets
 }
 
-/// Checks the packets of one [`send_groups`] against what the ICRC takes for granted.
+/// Checks the packets of one [`send_groups`] against the ICRC's assumptions.
 fn check(packets: &[Captured]) {
     let twice = GROUPS.iter().chain(&GROUPS);
     let expected: Vec<(u16, usize)> = twice
@@ -78,7 +78,7 @@ fn on_ethernet() {
     });
 }
 
-/// Through the sockets for all addresses, since the kernel is told the source of each send then.
+/// Uses the sockets for all addresses, where each send names its source to the kernel.
 #[test]
 fn from_more_addresses_than_have_sockets_of_their_own() {
     in_new_netns(|| {
@@ -92,7 +92,8 @@ fn from_more_addresses_than_have_sockets_of_their_own() {
     });
 }
 
-/// The sockets of slots are not used to send, but could be: they are as the pool's once they forbid fragmentation.
+/// The sockets of slots do not send, but they could: with fragmentation forbidden they behave like the
+/// pool's.
 #[test]
 fn from_dual_stack_sockets() {
     in_new_netns(|| {

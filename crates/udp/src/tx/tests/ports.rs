@@ -1,11 +1,11 @@
-//! Which source port a flow gets.
+//! Tests of the source port that a flow gets.
 
 use super::*;
 use crate::address::RawAddress;
 use std::net::UdpSocket;
 
 #[test]
-fn the_wanted_port_is_had_if_it_is_free() {
+fn a_free_port_is_granted() {
     in_new_netns(|| {
         let pool = TxPool::new(0);
         for (wanted, family) in [(0xc000, Family::V4), (0xffff, Family::V4), (0xc123, Family::V6)] {

@@ -1,4 +1,4 @@
-//! That packets come from the flow's source address, whatever address the system would choose.
+//! Tests that packets have the flow's source address, even if the system would choose another.
 
 use super::*;
 use crate::testing::{Link, hosts};
@@ -74,7 +74,7 @@ fn link_local_addresses_reach_each_other() {
     });
 }
 
-/// An address that goes away and comes back, while sockets are bound to it.
+/// An address that is removed and added again while sockets are bound to it.
 #[test]
 fn that_come_and_go() {
     in_new_netns(|| {
