@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 
 use hub::{DeviceRecord, Guid};
 use memory::Registry;
-use shm::{Export, Introduction, Link, Side};
+use shm::{Export, Introduction, Link, LinkSide};
 use udp::{Interface, PortGroup};
 use wire::Gid;
 
@@ -137,7 +137,8 @@ fn introduce_to(others: &mut Vec<Opened>, engine: &EngineRef, slots: &[u8]) {
 /// As the hub does it.
 fn introduce(a: (&EngineRef, &[u8]), b: (&EngineRef, &[u8])) {
     let (ours, theirs) = Link::create().expect("a link");
-    for ((engine, _), (other, slots), ends, side) in [(a, b, ours, Side::Asked), (b, a, theirs, Side::Offered)] {
+    for ((engine, _), (other, slots), ends, side) in [(a, b, ours, LinkSide::Asked), (b, a, theirs, LinkSide::Offered)]
+    {
         let (shm, far) = (engine.shm.as_ref().expect("it is near"), other.shm.as_ref().expect("it is near"));
         let introduction = Introduction {
             export: far.export.export().fd().try_clone_to_owned().expect("a descriptor"),

@@ -127,7 +127,7 @@ fn be_hostile(word: &str) {
     assert!(matches!(introduction.requested_by, RequestedBy::ThisProcess));
     let with = shm::Introduction { export: introduction.export, wake: introduction.wake, pid: introduction.pid };
     let copies = (ours.link.try_clone().unwrap(), ours.socket.try_clone().unwrap());
-    let link = Link::open(LinkEnds { link: ours.link, socket: ours.socket }, with, shm::Side::Asked).unwrap();
+    let link = Link::open(LinkEnds { link: ours.link, socket: ours.socket }, with, shm::LinkSide::Asked).unwrap();
     link.confirm();
     assert!(link.wait_confirmed(PATIENCE));
     let own = Qpn::new(u32::from(session.slot()) << 16 | 7);

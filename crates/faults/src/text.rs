@@ -95,7 +95,7 @@ impl fmt::Display for FaultPlan {
         }
         for (key, value) in [("delay", self.delay), ("jitter", self.jitter)] {
             if !value.is_zero() {
-                write!(f, ",{key}={}", Time(value))?;
+                write!(f, ",{key}={}", ShortTime(value))?;
             }
         }
         Ok(())
@@ -166,9 +166,9 @@ fn nanoseconds(number: &str, unit_ns: u64) -> Option<u64> {
 }
 
 /// A time in the largest unit in which it is a whole number.
-struct Time(Duration);
+struct ShortTime(Duration);
 
-impl fmt::Display for Time {
+impl fmt::Display for ShortTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.0.as_nanos();
         let exact = UNITS.iter().find(|(_, unit_ns)| ns.is_multiple_of(u128::from(*unit_ns)));

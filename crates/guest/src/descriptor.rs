@@ -22,7 +22,7 @@ const ROOM: u64 = 1024;
 #[must_use]
 pub fn high(fd: OwnedFd) -> OwnedFd {
     let fd = fcntl_dupfd_cloexec(&fd, lowest(getrlimit(Resource::Nofile).current)).unwrap_or(fd);
-    fork::leave_behind(&fd);
+    fork::close_in_children(&fd);
     fd
 }
 
@@ -33,7 +33,7 @@ pub fn high(fd: OwnedFd) -> OwnedFd {
 pub fn copy(fd: impl AsFd) -> io::Result<OwnedFd> {
     let lowest = lowest(getrlimit(Resource::Nofile).current);
     let copy = fcntl_dupfd_cloexec(&fd, lowest).or_else(|_| fcntl_dupfd_cloexec(&fd, 0))?;
-    fork::leave_behind(&copy);
+    fork::close_in_children(&copy);
     Ok(copy)
 }
 

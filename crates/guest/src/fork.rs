@@ -5,7 +5,7 @@
 //! * It must not continue its parent's work: it would steal the parent's packets and wait for locks that no
 //!   thread will release. [`generation`] tells parent and child apart, at the cost of one relaxed load.
 //! * It must not keep the parent's sockets: a child that outlives its parent would keep the UDP port taken
-//!   and the hub's connection open. So the child closes the sockets that were registered by [`leave_behind`].
+//!   and the hub's connection open. So the child closes the sockets that were registered by [`close_in_children`].
 //!   Their numbers stay taken by an eventfd, because the child's copies of this library's objects may close
 //!   them later.
 //!
@@ -23,12 +23,12 @@ use std::sync::{Mutex, Once, PoisonError};
 
 /// A page for the generation alone, since the kernel clears whole pages.
 #[repr(C, align(4096))]
-struct Page {
+struct GenerationPage {
     /// Zero in a child made without handlers, until it calls [`watch`].
     generation: AtomicU32,
 }
 
-static PAGE: Page = Page { generation: AtomicU32::new(0) };
+static PAGE: GenerationPage = GenerationPage { generation: AtomicU32::new(0) };
 /// The number of detected forks between the first process that called [`watch`] and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
@@ -38,12 +38,13 @@ const MOST: usize = 2048;
 const NONE: i32 = -1;
 
 /// A socket that a child closes. The cookie shows that the number has not been reused for another file.
-struct Entry {
+struct SocketEntry {
     number: AtomicI32,
     cookie: AtomicU64,
 }
 
-static ENTRIES: [Entry; MOST] = [const { Entry { number: AtomicI32::new(NONE), cookie: AtomicU64::new(0) } }; MOST];
+static ENTRIES: [SocketEntry; MOST] =
+    [const { SocketEntry { number: AtomicI32::new(NONE), cookie: AtomicU64::new(0) } }; MOST];
 /// The index of the first entry that was never used.
 static END: AtomicUsize = AtomicUsize::new(0);
 static WRITER: Mutex<()> = Mutex::new(());
@@ -72,14 +73,14 @@ fn begin() {
     let page = (&raw const PAGE).cast_mut();
     // SAFETY: the page belongs to this module and changes only through atomics. If the kernel refuses, the
     // handler still works.
-    unsafe { libc::syscall(libc::SYS_madvise, page, size_of::<Page>(), libc::MADV_WIPEONFORK) };
+    unsafe { libc::syscall(libc::SYS_madvise, page, size_of::<GenerationPage>(), libc::MADV_WIPEONFORK) };
     // SAFETY: the handler uses only atomics and system calls, which are allowed in a child of a process with
     // many threads. It lives as long as the program.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
 /// Registers a socket that children must close: they cannot use it. Descriptors of other kinds are ignored.
-pub fn leave_behind(socket: impl AsFd) {
+pub fn close_in_children(socket: impl AsFd) {
     let socket = socket.as_fd();
     let Some(cookie) = cookie(socket.as_raw_fd()) else { return };
     watch();
@@ -91,7 +92,7 @@ pub fn leave_behind(socket: impl AsFd) {
 }
 
 /// An entry to overwrite: one with the same number, which was another socket's, or a free one.
-fn free_entry(socket: BorrowedFd<'_>) -> Option<&'static Entry> {
+fn free_entry(socket: BorrowedFd<'_>) -> Option<&'static SocketEntry> {
     let end = END.load(Acquire);
     let used = &ENTRIES[..end];
     let is = |number: i32| used.iter().find(move |entry| entry.number.load(Acquire) == number);
@@ -105,7 +106,7 @@ fn free_entry(socket: BorrowedFd<'_>) -> Option<&'static Entry> {
     ENTRIES.get(end)
 }
 
-fn is_open(entry: &Entry) -> bool {
+fn is_open(entry: &SocketEntry) -> bool {
     cookie(entry.number.load(Acquire)) == Some(entry.cookie.load(Acquire))
 }
 
@@ -182,7 +183,7 @@ mod tests {
     fn a_child_has_another_generation_and_none_of_the_sockets() {
         let (socket, peer) = UnixDatagram::pair().unwrap();
         let kept = UnixDatagram::unbound().unwrap();
-        leave_behind(&socket);
+        close_in_children(&socket);
         let (number, other, own) = (socket.as_raw_fd(), kept.as_raw_fd(), generation());
         assert_ne!(own, 0);
         // SAFETY: the child makes only system calls, and exits.
@@ -215,7 +216,7 @@ mod tests {
     fn a_number_that_has_become_another_s_is_left_alone() {
         let (socket, _peer) = UnixDatagram::pair().unwrap();
         let number = rustix::io::fcntl_dupfd_cloexec(&socket, 300).unwrap();
-        leave_behind(&number);
+        close_in_children(&number);
         let program_s = UnixDatagram::unbound().unwrap();
         // Simulates that the library's socket was closed and the program got its number.
         let mut number = number;

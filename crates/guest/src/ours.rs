@@ -33,16 +33,16 @@ pub fn settled() -> bool {
 }
 
 /// Marks a thread as starting until dropped, by that thread or by the caller that could not start it.
-pub(crate) struct Starting(());
+pub(crate) struct StartingThread(());
 
-impl Starting {
-    pub(crate) fn new() -> Starting {
+impl StartingThread {
+    pub(crate) fn new() -> StartingThread {
         STARTING.fetch_add(1, SeqCst);
-        Starting(())
+        StartingThread(())
     }
 }
 
-impl Drop for Starting {
+impl Drop for StartingThread {
     fn drop(&mut self) {
         STARTING.fetch_sub(1, SeqCst);
     }
@@ -56,10 +56,10 @@ pub fn is_ours(thread: i32) -> bool {
 }
 
 /// Keeps the calling thread in the list until dropped.
-pub(crate) struct Entered(Option<&'static AtomicI64>);
+pub(crate) struct ListedThread(Option<&'static AtomicI64>);
 
-impl Entered {
-    pub(crate) fn new() -> Entered {
+impl ListedThread {
+    pub(crate) fn new() -> ListedThread {
         let entry = entry(rustix::thread::gettid().as_raw_nonzero().get());
         let own_process = entry >> 32;
         let place = OURS.iter().find(|place| {
@@ -67,11 +67,11 @@ impl Entered {
             // An entry of another process is left over from before a fork, so its slot is free.
             (held == 0 || held >> 32 != own_process) && place.compare_exchange(held, entry, SeqCst, Relaxed).is_ok()
         });
-        Entered(place)
+        ListedThread(place)
     }
 }
 
-impl Drop for Entered {
+impl Drop for ListedThread {
     fn drop(&mut self) {
         if let Some(place) = self.0 {
             place.store(0, SeqCst);

@@ -13,7 +13,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::thread::{Builder, JoinHandle};
 
-use crate::ours::{Entered, Starting};
+use crate::ours::{ListedThread, StartingThread};
 
 /// Signals that an instruction raises, for the thread that executes it.
 const RAISED_BY_INSTRUCTIONS: [libc::c_int; 6] =
@@ -31,9 +31,9 @@ where
     T: Send + 'static,
 {
     let _blocked = Blocked::new();
-    let starting = Starting::new();
+    let starting = StartingThread::new();
     Builder::new().name(name.into()).spawn(|| {
-        let _ours = Entered::new();
+        let _ours = ListedThread::new();
         drop(starting);
         run()
     })

@@ -154,7 +154,7 @@ impl Rendezvous {
     pub(crate) fn connect(&self) -> Result<OwnedFd, HubConnectError> {
         let connect = || {
             let socket = guest::high(socket()?);
-            guest::fork::leave_behind(&socket);
+            guest::fork::close_in_children(&socket);
             rustix::net::connect(&socket, &self.address()?)?;
             Ok(socket)
         };

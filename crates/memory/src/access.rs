@@ -5,7 +5,7 @@
 
 mod between;
 
-pub use between::Opened;
+pub use between::OpenedMemory;
 
 use core::sync::atomic::{Ordering::SeqCst, fence};
 

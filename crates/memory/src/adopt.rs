@@ -46,7 +46,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::mirror::Mirror;
-use crate::objects::{Lodging, Object};
+use crate::objects::{MappableObject, ObjectRange};
 use crate::probe::{self, overlap, survey, whole_pages};
 use crate::region::page_bytes;
 
@@ -54,10 +54,10 @@ mod advice;
 mod fork;
 mod freeze;
 mod give_up;
-mod held;
 mod holders;
 mod moves;
 mod proof;
+mod registered;
 mod room;
 mod stack;
 mod store;
@@ -66,34 +66,34 @@ mod waiters;
 pub use advice::advise;
 pub use give_up::is_given_up;
 pub(crate) use give_up::next_number;
-pub use proof::{Adoption, Verdict, set_advice_watched};
+pub use proof::{Adoption, AdoptionResult, set_advice_watched};
 
 use freeze::Writers;
 use give_up::Mirrors;
-use held::{Held, Number};
-use moves::{Pages, Part, Refused, Then};
-use store::{Store, Window};
+use moves::{AdoptedPart, AfterMove, MoveError, Pages};
+use registered::{Number, RegisteredRanges};
+use store::{Store, StoreWindow};
 
 /// The adopted ranges of this process, for all registries. They do not overlap.
-static TABLE: Mutex<Table> = Mutex::new(Table::new());
+static TABLE: Mutex<AdoptedTable> = Mutex::new(AdoptedTable::new());
 
-struct Table {
+struct AdoptedTable {
     store: Option<Store>,
     /// By first byte. Ranges without a key are still here if they could not be moved back yet.
     adopted: BTreeMap<usize, Arc<Adopted>>,
-    held: Held,
+    registered: RegisteredRanges,
     mirrors: Mirrors,
 }
 
 /// Pages of the program that lie in a window of the store.
 #[derive(Debug)]
 pub(crate) struct Adopted {
-    window: Window,
+    window: StoreWindow,
     range: Range<usize>,
     mode: Adoption,
 }
 
-impl Object for Adopted {
+impl MappableObject for Adopted {
     fn file(&self) -> Option<&Arc<OwnedFd>> {
         Some(&self.window.fd)
     }
@@ -113,7 +113,7 @@ impl Object for Adopted {
 
 /// The adoption side of one registration; dropping it ends the registration.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct RegistrationHold {
     range: Range<usize>,
     number: Number,
 }
@@ -124,16 +124,20 @@ pub(crate) struct Hold {
 /// # Safety
 /// If `plain`, the whole pages of the range must be private anonymous memory of the program, and
 /// the caller must be its owner as [`register`](crate::Registry::register) asks.
-pub(crate) unsafe fn lodge(range: Range<usize>, plain: bool, mode: Adoption) -> (Option<Lodging>, Option<Hold>) {
+pub(crate) unsafe fn enter_range(
+    range: Range<usize>,
+    plain: bool,
+    mode: Adoption,
+) -> (Option<ObjectRange>, Option<RegistrationHold>) {
     if mode == Adoption::Never || range.is_empty() {
         return (None, None);
     }
     let mut table = lock();
     // SAFETY: this function's contract is that of `place`.
     let found = unsafe { table.place(&range, plain, mode) };
-    found.as_ref().err().unwrap_or(&Verdict::Adopted).tell(&range);
-    let number = table.held.insert(&range);
-    (found.ok(), Some(Hold { range, number }))
+    found.as_ref().err().unwrap_or(&AdoptionResult::Adopted).log(&range);
+    let number = table.registered.insert(&range);
+    (found.ok(), Some(RegistrationHold { range, number }))
 }
 
 /// Adds a mirror, which tells peers of keys.
@@ -141,50 +145,60 @@ pub(crate) fn add_mirror(mirror: &Arc<dyn Mirror>) {
     lock().mirrors.add(mirror);
 }
 
-impl Drop for Hold {
+impl Drop for RegistrationHold {
     /// Makes pages that no key covers private again, if nobody can notice.
     fn drop(&mut self) {
         let mut table = lock();
-        table.held.remove(&self.range, self.number);
+        table.registered.remove(&self.range, self.number);
         table.give_back(&self.range);
     }
 }
 
-impl Table {
-    const fn new() -> Table {
-        Table { store: None, adopted: BTreeMap::new(), held: Held::new(), mirrors: Mirrors::new() }
+impl AdoptedTable {
+    const fn new() -> AdoptedTable {
+        AdoptedTable {
+            store: None,
+            adopted: BTreeMap::new(),
+            registered: RegisteredRanges::new(),
+            mirrors: Mirrors::new(),
+        }
     }
 
     /// The place of a range. Moves the range there if necessary.
     ///
     /// # Safety
-    /// As [`lodge`].
-    unsafe fn place(&mut self, range: &Range<usize>, plain: bool, mode: Adoption) -> Result<Lodging, Verdict> {
+    /// As [`enter_range`].
+    unsafe fn place(
+        &mut self,
+        range: &Range<usize>,
+        plain: bool,
+        mode: Adoption,
+    ) -> Result<ObjectRange, AdoptionResult> {
         let pages = whole_pages(range.clone());
-        if self.over(range).next().is_some() && !self.held.overlaps(range) {
+        if self.overlapping(range).next().is_some() && !self.registered.overlaps(range) {
             // Pages that could not move back may be movable by this time; or the program has mapped other
             // memory there.
             self.give_back(range);
         }
-        let mut over = self.over(range);
-        let adopted = match (over.next(), over.next()) {
+        let mut adopted_here = self.overlapping(range);
+        let adopted = match (adopted_here.next(), adopted_here.next()) {
             (Some(adopted), None) => Arc::clone(adopted),
-            (Some(_), Some(_)) => return Err(Verdict::Registered),
+            (Some(_), Some(_)) => return Err(AdoptionResult::Registered),
             (None, _) => {
-                drop(over);
+                drop(adopted_here);
                 if !plain || pages.is_empty() || stack::overlaps(&pages) || !is_plain(range) {
-                    return Err(Verdict::Unsuitable);
+                    return Err(AdoptionResult::Unsuitable);
                 }
-                // SAFETY: the contract of `lodge`: if `plain`, the pages are private anonymous memory of the
+                // SAFETY: the contract of `enter_range`: if `plain`, the pages are private anonymous memory of the
                 // program, registered by their owner.
                 unsafe { self.adopt(pages, mode) }?
             }
         };
-        adopted.lodge(range).ok_or(Verdict::Registered)
+        adopted.place_of(range).ok_or(AdoptionResult::Registered)
     }
 
     /// The adopted ranges that overlap a range.
-    fn over<'a>(&'a self, range: &Range<usize>) -> impl Iterator<Item = &'a Arc<Adopted>> + use<'a> {
+    fn overlapping<'a>(&'a self, range: &Range<usize>) -> impl Iterator<Item = &'a Arc<Adopted>> + use<'a> {
         // Adopted ranges do not overlap. Of those that begin before this range, only the last can reach into
         // it.
         let before = self.adopted.range(..range.start).next_back();
@@ -194,26 +208,26 @@ impl Table {
     }
 
     /// # Safety
-    /// As [`lodge`].
-    unsafe fn adopt(&mut self, range: Range<usize>, mode: Adoption) -> Result<Arc<Adopted>, Verdict> {
-        if self.held.overlaps(&range) {
-            return Err(Verdict::Registered);
+    /// As [`enter_range`].
+    unsafe fn adopt(&mut self, range: Range<usize>, mode: Adoption) -> Result<Arc<Adopted>, AdoptionResult> {
+        if self.registered.overlaps(&range) {
+            return Err(AdoptionResult::Registered);
         }
         if give_up::is_over() {
-            return Err(Verdict::Forked);
+            return Err(AdoptionResult::Forked);
         }
         let writers = Writers::for_moving(&range, mode)?;
         let refused = |error: io::Error| {
             log::debug!("pages cannot be adopted: {error}");
-            Verdict::Refused
+            AdoptionResult::Refused
         };
         fork::watch().map_err(refused)?;
         let window = store::window(&mut self.store, &range).map_err(refused)?;
         let pages = Pages { range: range.clone(), offset: window.start };
-        // SAFETY: the contract of `lodge` makes these private anonymous pages; and `place` has excluded this
+        // SAFETY: the contract of `enter_range` makes these private anonymous pages; and `place` has excluded this
         // thread's stack.
         let moved = unsafe { moves::into_memfd(&pages, &window.fd, writers) };
-        if let Err(Refused::AsItWas(error)) = moved {
+        if let Err(MoveError::Unchanged(error)) = moved {
             return Err(refused(error));
         }
         let adopted = Arc::new(Adopted { window, range: range.clone(), mode });
@@ -221,7 +235,7 @@ impl Table {
         match moved {
             // Some of the range lies in the window already. Peers do not hear of it, and it moves back when
             // it can.
-            Err(_) => Err(Verdict::Refused),
+            Err(_) => Err(AdoptionResult::Refused),
             Ok(()) => Ok(adopted),
         }
     }
@@ -229,7 +243,7 @@ impl Table {
     /// Moves pages back that overlap a range and that no key covers.
     fn give_back(&mut self, range: &Range<usize>) {
         let free: Vec<Arc<Adopted>> =
-            self.over(range).filter(|adopted| !self.held.overlaps(&adopted.range)).cloned().collect();
+            self.overlapping(range).filter(|adopted| !self.registered.overlaps(&adopted.range)).cloned().collect();
         for adopted in free {
             if adopted.move_back() {
                 self.adopted.remove(&adopted.range.start);
@@ -241,13 +255,13 @@ impl Table {
 impl Adopted {
     /// The place of a range in these pages. `None` if a whole page of it is elsewhere, or the program has
     /// mapped other memory there.
-    fn lodge(self: Arc<Self>, range: &Range<usize>) -> Option<Lodging> {
+    fn place_of(self: Arc<Self>, range: &Range<usize>) -> Option<ObjectRange> {
         let inside = overlap(range, &self.range);
         let (skip_front, skip_back) = (inside.start - range.start, range.end - inside.end);
         if skip_front.max(skip_back) >= page_bytes() || give_up::is_over() || !self.is_mapped(&inside) {
             return None;
         }
-        Some(Lodging {
+        Some(ObjectRange {
             offset: (inside.start - self.range.start) as u64,
             skip_front: skip_front as u64,
             skip_back: skip_back as u64,
@@ -273,7 +287,7 @@ impl Adopted {
         let parts = mapped_parts(|mapping| self.window.is_in(mapping));
         // The child of a fork may still read its parent's adopted pages.
         let unseen = !give_up::is_over();
-        let then = if unseen && are_apart(&parts) { Then::Free } else { Then::Keep };
+        let then = if unseen && are_apart(&parts) { AfterMove::Free } else { AfterMove::Keep };
         let mut all = true;
         for part in &parts {
             let movable = !stack::overlaps(&part.pages.range);
@@ -289,12 +303,12 @@ impl Adopted {
 }
 
 /// The mappings of adopted pages that satisfy `fits`.
-fn mapped_parts(fits: impl Fn(&probe::Mapping) -> bool) -> Vec<Part> {
+fn mapped_parts(fits: impl Fn(&probe::MapsEntry) -> bool) -> Vec<AdoptedPart> {
     let mut parts = Vec::new();
     probe::visit_all(|mapping, _| {
         if store::is_adopted(mapping) && fits(mapping) {
             let pages = Pages { range: mapping.range.clone(), offset: mapping.offset };
-            parts.push(Part { pages, rights: mapping.rights(), shared: mapping.shared, file: mapping.file });
+            parts.push(AdoptedPart { pages, rights: mapping.rights(), shared: mapping.shared, file: mapping.file });
         }
     });
     parts
@@ -302,7 +316,7 @@ fn mapped_parts(fits: impl Fn(&probe::Mapping) -> bool) -> Vec<Part> {
 
 /// True if no two mappings show the same bytes of the file. mremap(2) can make a second mapping of shared
 /// pages.
-fn are_apart(parts: &[Part]) -> bool {
+fn are_apart(parts: &[AdoptedPart]) -> bool {
     let mut spans: Vec<Range<u64>> =
         parts.iter().map(|part| part.pages.offset..part.pages.offset + part.pages.range.len() as u64).collect();
     spans.sort_by_key(|span| span.start);
@@ -313,7 +327,7 @@ fn is_plain(range: &Range<usize>) -> bool {
     survey(range.start, range.len(), false).is_ok_and(|found| found.plain)
 }
 
-fn lock() -> MutexGuard<'static, Table> {
+fn lock() -> MutexGuard<'static, AdoptedTable> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

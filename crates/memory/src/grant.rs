@@ -4,7 +4,7 @@ use transport::{Access, Accessor, LKey, MemoryError, PdId};
 use wire::RKey;
 
 use crate::far::Backing;
-use crate::shared::Place;
+use crate::shared::ObjectPlace;
 use crate::span::Span;
 
 /// No restriction to one queue pair.
@@ -36,7 +36,7 @@ pub(crate) struct Grant {
     /// The kind of memory.
     pub(crate) backing: Backing,
     /// The object and offset by which peers on this host can map the bytes.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<ObjectPlace>,
 }
 
 const _: () = assert!(core::mem::offset_of!(Grant, place) <= 56);

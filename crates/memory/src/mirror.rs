@@ -16,7 +16,7 @@ use crate::adopt;
 use crate::far::Backing;
 use crate::grant::{ANY_QP, Grant};
 use crate::registry::Registry;
-use crate::shared::{Place, SharedKey};
+use crate::shared::{ObjectPlace, SharedKey};
 
 /// Rights by which peers reach memory. A key without any of them is useless to peers.
 const REMOTE_RIGHTS: Access =
@@ -95,7 +95,7 @@ impl Registry {
     }
 
     /// Notifies the mirror of a key that was opened. The caller must hold the lock.
-    pub(crate) fn tell_opened(&self, slot: u32, grant: &Grant) {
+    pub(crate) fn notify_opened(&self, slot: u32, grant: &Grant) {
         if let Some(mirror) = self.mirror.get()
             && grant.is_shared()
         {
@@ -104,7 +104,7 @@ impl Registry {
     }
 
     /// Notifies the mirror of a key whose gate was closed, and waits for peers.
-    pub(crate) fn tell_closed(&self, slot: u32, was_shared: bool) {
+    pub(crate) fn notify_closed(&self, slot: u32, was_shared: bool) {
         if let Some(mirror) = self.mirror.get()
             && was_shared
         {
@@ -164,13 +164,13 @@ impl Grant {
     }
 }
 
-impl Place {
+impl ObjectPlace {
     /// The place of `len_bytes` from `from` on within a key's range of `whole_bytes`, all inside. `None` if
     /// none of these bytes is in the object.
-    pub(crate) fn part(self, whole_bytes: u64, from: u64, len_bytes: u64) -> Option<Place> {
+    pub(crate) fn part(self, whole_bytes: u64, from: u64, len_bytes: u64) -> Option<ObjectPlace> {
         let end = from + len_bytes;
         let (first, last) = (from.max(self.skip_front), end.min(whole_bytes - self.skip_back));
-        (first < last).then(|| Place {
+        (first < last).then(|| ObjectPlace {
             object: self.object,
             offset: self.offset + (first - self.skip_front),
             skip_front: first - from,

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::mirror::{Mirror, ObjectFile};
 use crate::region::Region;
-use crate::shared::Place;
+use crate::shared::ObjectPlace;
 
 /// A part of a memfd with registered memory in it.
-pub(crate) trait Object: Send + Sync {
+pub(crate) trait MappableObject: Send + Sync {
     /// The memfd, if peers can map it.
     fn file(&self) -> Option<&Arc<OwnedFd>>;
 
@@ -29,7 +29,7 @@ pub(crate) trait Object: Send + Sync {
     }
 }
 
-impl Object for Region {
+impl MappableObject for Region {
     fn file(&self) -> Option<&Arc<OwnedFd>> {
         Region::file(self)
     }
@@ -40,39 +40,39 @@ impl Object for Region {
 }
 
 /// The place of a registered range.
-pub(crate) struct Lodging {
-    pub(crate) object: Arc<dyn Object>,
-    /// As in [`Place`].
+pub(crate) struct ObjectRange {
+    pub(crate) object: Arc<dyn MappableObject>,
+    /// As in [`ObjectPlace`].
     pub(crate) offset: u64,
     pub(crate) skip_front: u64,
     pub(crate) skip_back: u64,
 }
 
-impl Lodging {
+impl ObjectRange {
     /// All of a region.
-    pub(crate) fn whole(region: Arc<Region>) -> Lodging {
-        Lodging { object: region, offset: 0, skip_front: 0, skip_back: 0 }
+    pub(crate) fn whole(region: Arc<Region>) -> ObjectRange {
+        ObjectRange { object: region, offset: 0, skip_front: 0, skip_back: 0 }
     }
 }
 
 /// The objects of a registry that hold keys.
 #[derive(Default)]
-pub(crate) struct Objects {
+pub(crate) struct ObjectTable {
     /// By address, which is unique while the objects are in this map.
-    live: HashMap<usize, Held>,
+    live: HashMap<usize, LiveObject>,
 }
 
-struct Held {
+struct LiveObject {
     number: u32,
     keys: usize,
-    object: Arc<dyn Object>,
+    object: Arc<dyn MappableObject>,
 }
 
-impl Objects {
+impl ObjectTable {
     /// Counts a key and returns its place. `None` when all numbers have been used, or peers cannot map the
     /// object.
-    pub(crate) fn enter(&mut self, lodging: &Lodging, mirror: Option<&dyn Mirror>) -> Option<Place> {
-        let Lodging { object, offset, skip_front, skip_back, .. } = lodging;
+    pub(crate) fn enter(&mut self, object_range: &ObjectRange, mirror: Option<&dyn Mirror>) -> Option<ObjectPlace> {
+        let ObjectRange { object, offset, skip_front, skip_back, .. } = object_range;
         let held = match self.live.entry(name(object)) {
             Entry::Occupied(held) => held.into_mut(),
             Entry::Vacant(free) => {
@@ -81,16 +81,16 @@ impl Objects {
                 if let Some(mirror) = mirror {
                     mirror.object_added(number, &file);
                 }
-                free.insert(Held { number, keys: 0, object: Arc::clone(object) })
+                free.insert(LiveObject { number, keys: 0, object: Arc::clone(object) })
             }
         };
         held.keys += 1;
-        Some(Place { object: held.number, offset: *offset, skip_front: *skip_front, skip_back: *skip_back })
+        Some(ObjectPlace { object: held.number, offset: *offset, skip_front: *skip_front, skip_back: *skip_back })
     }
 
     /// Removes a key from the count, after it was closed.
-    pub(crate) fn leave(&mut self, lodging: &Lodging, mirror: Option<&dyn Mirror>) {
-        let name = name(&lodging.object);
+    pub(crate) fn leave(&mut self, object_range: &ObjectRange, mirror: Option<&dyn Mirror>) {
+        let name = name(&object_range.object);
         // `enter` stored none if there was no number or no file.
         let Some(held) = self.live.get_mut(&name) else {
             return;
@@ -116,11 +116,11 @@ impl Objects {
     }
 }
 
-fn name(object: &Arc<dyn Object>) -> usize {
+fn name(object: &Arc<dyn MappableObject>) -> usize {
     Arc::as_ptr(object).addr()
 }
 
-fn file(object: &dyn Object) -> Option<ObjectFile> {
+fn file(object: &dyn MappableObject) -> Option<ObjectFile> {
     Some(ObjectFile { fd: Arc::clone(object.file()?), start: object.start(), len_bytes: object.bytes() })
 }
 

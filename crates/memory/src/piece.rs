@@ -31,9 +31,9 @@ impl Piece {
     /// The region of this piece, to register it.
     ///
     /// # Safety
-    /// The bytes of a piece may be accessed through the region (spans of it, work requests that name it) only
-    /// while no reference to them is in use. In practice the owner sets the piece aside while a work request
-    /// runs.
+    /// Accesses through the region are spans of it and work requests that name it. They may touch the bytes of a
+    /// piece only while no reference to these bytes is in use. In practice the
+    /// owner sets the piece aside while a work request runs.
     pub unsafe fn region(&self) -> &Arc<Region> {
         &self.region
     }

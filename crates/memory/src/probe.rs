@@ -19,35 +19,35 @@ use crate::error::MrError;
 
 /// Identifies a file for as long as the file exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct FileId {
+pub(crate) struct InodeId {
     /// The major number in the upper half, the minor number in the lower.
     pub(crate) device: u64,
     pub(crate) inode: u64,
 }
 
-impl FileId {
-    pub(crate) fn new(major: u32, minor: u32, inode: u64) -> FileId {
-        FileId { device: u64::from(major) << 32 | u64::from(minor), inode }
+impl InodeId {
+    pub(crate) fn new(major: u32, minor: u32, inode: u64) -> InodeId {
+        InodeId { device: u64::from(major) << 32 | u64::from(minor), inode }
     }
 }
 
 /// One mapping of the process.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Mapping {
+pub(crate) struct MapsEntry {
     pub(crate) range: Range<usize>,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
     pub(crate) executable: bool,
     pub(crate) shared: bool,
     /// The device and the inode of the file behind it; zeros if there is none.
-    pub(crate) file: FileId,
+    pub(crate) file: InodeId,
     /// The offset of the mapping in the file, in bytes.
     pub(crate) offset: u64,
     /// True if its pages have the ordinary size.
     ordinary: bool,
 }
 
-impl Mapping {
+impl MapsEntry {
     /// The program's rights to the bytes, as mprotect(2) takes them.
     pub(crate) fn rights(&self) -> libc::c_int {
         let right = |has: bool, right: libc::c_int| if has { right } else { libc::PROT_NONE };
@@ -84,7 +84,7 @@ pub(crate) struct Survey {
 pub(crate) fn survey(start: usize, len_bytes: usize, write: bool) -> Result<Survey, MrError> {
     let inner = whole_pages(start..start + len_bytes);
     let mut plain_bytes = 0;
-    look(start, len_bytes, write, |mapping| {
+    check_and_visit(start, len_bytes, write, |mapping| {
         if mapping.is_plain() {
             plain_bytes += overlap(&mapping.range, &inner).len();
         }
@@ -94,7 +94,7 @@ pub(crate) fn survey(start: usize, len_bytes: usize, write: bool) -> Result<Surv
 
 /// Calls `seen` for the mappings that a range touches, in ascending order; for none if the kernel does not
 /// tell. Allocates nothing: the caller may be the program's allocator.
-pub(crate) fn visit(range: &Range<usize>, mut seen: impl FnMut(&Mapping)) {
+pub(crate) fn visit(range: &Range<usize>, mut seen: impl FnMut(&MapsEntry)) {
     let Ok(maps) = File::open(MAPS) else { return };
     let mut at = range.start;
     while at < range.end {
@@ -116,7 +116,7 @@ pub(crate) fn visit(range: &Range<usize>, mut seen: impl FnMut(&Mapping)) {
 }
 
 /// Calls `seen` for every mapping of the process and its name. Allocates nothing, like [`visit`].
-pub(crate) fn visit_all(seen: impl FnMut(&Mapping, &[u8])) {
+pub(crate) fn visit_all(seen: impl FnMut(&MapsEntry, &[u8])) {
     if let Ok(maps) = File::open(MAPS) {
         visit_lines(&maps, seen);
     }
@@ -126,7 +126,7 @@ const MAPS: &str = "/proc/self/maps";
 /// The buffer for lines; the name in a longer line is cut.
 const LINE_BYTES: usize = 8192;
 
-fn visit_lines(mut maps: impl Read, mut seen: impl FnMut(&Mapping, &[u8])) {
+fn visit_lines(mut maps: impl Read, mut seen: impl FnMut(&MapsEntry, &[u8])) {
     let mut buffer = [0u8; LINE_BYTES];
     let mut filled = 0;
     loop {
@@ -173,12 +173,17 @@ fn on_first_stack() -> usize {
 
 /// Checks that all of a range is mapped, may be read and, if asked, written.
 pub(crate) fn check(start: usize, len_bytes: usize, write: bool) -> Result<(), MrError> {
-    look(start, len_bytes, write, |_| ())
+    check_and_visit(start, len_bytes, write, |_| ())
 }
 
 /// Checks a range like [`check`] and calls `seen` for every mapping. Without a list of mappings from the
 /// kernel it calls `seen` for none.
-fn look(start: usize, len_bytes: usize, write: bool, mut seen: impl FnMut(&Mapping)) -> Result<(), MrError> {
+fn check_and_visit(
+    start: usize,
+    len_bytes: usize,
+    write: bool,
+    mut seen: impl FnMut(&MapsEntry),
+) -> Result<(), MrError> {
     if len_bytes == 0 {
         return Ok(());
     }
@@ -196,8 +201,8 @@ fn look(start: usize, len_bytes: usize, write: bool, mut seen: impl FnMut(&Mappi
 fn walk(
     range: &Range<usize>,
     write: bool,
-    seen: &mut impl FnMut(&Mapping),
-    mut next: impl FnMut(usize) -> Option<Mapping>,
+    seen: &mut impl FnMut(&MapsEntry),
+    mut next: impl FnMut(usize) -> Option<MapsEntry>,
 ) -> Result<(), MrError> {
     let mut at = range.start;
     while at < range.end {
@@ -216,7 +221,7 @@ fn by_query(
     maps: &File,
     range: &Range<usize>,
     write: bool,
-    seen: &mut impl FnMut(&Mapping),
+    seen: &mut impl FnMut(&MapsEntry),
 ) -> Option<Result<(), MrError>> {
     let mut unsupported = false;
     let result = walk(range, write, seen, |at| match query(maps, at, 0) {
@@ -259,7 +264,7 @@ const VMA_EXECUTABLE: u64 = 4;
 const VMA_SHARED: u64 = 8;
 
 /// The mapping that holds an address; ENOENT if there is none.
-fn query(maps: &File, at: usize, flags: u64) -> io::Result<Mapping> {
+fn query(maps: &File, at: usize, flags: u64) -> io::Result<MapsEntry> {
     let size = size_of::<ProcmapQuery>() as u64;
     let mut query = ProcmapQuery { size, query_flags: flags, query_addr: at as u64, ..ProcmapQuery::default() };
     // SAFETY: the request reads and writes one structure of the given size.
@@ -267,13 +272,13 @@ fn query(maps: &File, at: usize, flags: u64) -> io::Result<Mapping> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(Mapping {
+    Ok(MapsEntry {
         range: query.vma_start as usize..query.vma_end as usize,
         readable: query.vma_flags & VMA_READABLE != 0,
         writable: query.vma_flags & VMA_WRITABLE != 0,
         executable: query.vma_flags & VMA_EXECUTABLE != 0,
         shared: query.vma_flags & VMA_SHARED != 0,
-        file: FileId::new(query.dev_major, query.dev_minor, query.inode),
+        file: InodeId::new(query.dev_major, query.dev_minor, query.inode),
         offset: query.vma_offset,
         ordinary: query.vma_page_size == crate::region::page_bytes() as u64,
     })
@@ -284,7 +289,7 @@ fn by_text(
     maps: impl BufRead,
     range: &Range<usize>,
     write: bool,
-    seen: &mut impl FnMut(&Mapping),
+    seen: &mut impl FnMut(&MapsEntry),
 ) -> io::Result<Result<(), MrError>> {
     let mut lines = maps.lines();
     let mut failed = None;
@@ -305,7 +310,7 @@ fn by_text(
 }
 
 /// A line such as `7f00dead0000-7f00dead2000 rw-p 00000000 00:00 0`.
-fn parse(line: &[u8]) -> Option<Mapping> {
+fn parse(line: &[u8]) -> Option<MapsEntry> {
     let mut words = words(line);
     let mut word = || core::str::from_utf8(words.next()?).ok();
     let (start, end) = word()?.split_once('-')?;
@@ -314,13 +319,13 @@ fn parse(line: &[u8]) -> Option<Mapping> {
     let (major, minor) = word()?.split_once(':')?;
     let inode = word()?;
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
-    Some(Mapping {
+    Some(MapsEntry {
         range: number(start)? as usize..number(end)? as usize,
         readable: rights.first() == Some(&b'r'),
         writable: rights.get(1) == Some(&b'w'),
         executable: rights.get(2) == Some(&b'x'),
         shared: rights.get(3) == Some(&b's'),
-        file: FileId::new(number(major)? as u32, number(minor)? as u32, inode.parse().ok()?),
+        file: InodeId::new(number(major)? as u32, number(minor)? as u32, inode.parse().ok()?),
         offset: number(offset)?,
         // Pages of another size always have a file behind them.
         ordinary: true,

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use transport::{Access, LKey, MemoryError, PdId};
 use wire::RKey;
 
-use crate::adopt::{self, Adoption, Hold};
+use crate::adopt::{self, Adoption, RegistrationHold};
 use crate::copies;
 use crate::error::MrError;
 use crate::far::{self, Backing};
@@ -16,15 +16,15 @@ use crate::gate::Pin;
 use crate::grant::Grant;
 use crate::keys::{Keys, MAX_SLOTS};
 use crate::mirror::{Mirror, is_remote};
-use crate::objects::{Lodging, Objects};
+use crate::objects::{ObjectRange, ObjectTable};
 use crate::pds::Pds;
 use crate::probe;
 use crate::region::Region;
 use crate::secret::SecretStream;
 use crate::shared::RemoteKeys;
-use crate::slots::{Holder, RegionRecord, Slots};
-use crate::table::Table;
-use crate::unmapped::Listed;
+use crate::slots::{KeySlots, RegionRecord, SlotContents};
+use crate::table::GrantTable;
+use crate::unmapped::ListedTable;
 use crate::windows::TypeTwoBinds;
 
 /// The description of a memory region to register.
@@ -89,20 +89,20 @@ pub struct RegionInfo {
 /// methods here share one.
 pub struct Registry {
     /// Dropped before the table.
-    _listed: Listed,
+    _listed: ListedTable,
     pub(crate) keys: Keys,
-    pub(crate) table: Table,
-    pub(crate) control: Mutex<Control>,
+    pub(crate) table: GrantTable,
+    pub(crate) control: Mutex<RegistryState>,
     pub(crate) mirror: OnceLock<Arc<dyn Mirror>>,
     adoption: AtomicU8,
 }
 
 /// The state that changes when regions and windows come and go.
-pub(crate) struct Control {
+pub(crate) struct RegistryState {
     pub(crate) pds: Pds,
-    pub(crate) slots: Slots,
+    pub(crate) slots: KeySlots,
     pub(crate) type_two: TypeTwoBinds,
-    pub(crate) objects: Objects,
+    pub(crate) objects: ObjectTable,
 }
 
 impl Registry {
@@ -130,17 +130,17 @@ impl Registry {
         let mut stream = SecretStream::new(secret);
         let keys = Keys::new(&mut stream);
         copies::prepare();
-        let table = Table::new();
+        let table = GrantTable::new();
         Registry {
             // SAFETY: `_listed` is dropped before the table, and the chunks do not move when the table does.
-            _listed: unsafe { Listed::new(table.chunks()) },
+            _listed: unsafe { ListedTable::new(table.chunks()) },
             keys,
             table,
-            control: Mutex::new(Control {
+            control: Mutex::new(RegistryState {
                 pds: Pds::default(),
-                slots: Slots::new(stream),
+                slots: KeySlots::new(stream),
                 type_two: TypeTwoBinds::default(),
-                objects: Objects::default(),
+                objects: ObjectTable::default(),
             }),
             mirror: OnceLock::new(),
             adoption: AtomicU8::new(Adoption::Never as u8),
@@ -237,10 +237,10 @@ impl Registry {
         };
         // The slot belongs to this call alone, so the wait needs no lock.
         self.table.make(keys.id.slot).close();
-        self.tell_closed(keys.id.slot, old.shared);
+        self.notify_closed(keys.id.slot, old.shared);
         let mut control = self.control.lock();
         control.pds.release(old.pd);
-        self.vacate(&mut control, old.lodging.as_ref());
+        self.vacate(&mut control, old.object_range.as_ref());
         self.open(&mut control, keys.id.slot, spec, (keys.lkey, keys.rkey), found);
         drop(control);
         drop(old.hold);
@@ -257,7 +257,7 @@ impl Registry {
             return Err(MrError::UnknownRights);
         }
         let spec = MrSpec { iova: 0, ..MrSpec::new(pd, core::ptr::null_mut(), u64::MAX, access) };
-        self.enter(&spec, Found::of(Backing::Null))
+        self.enter(&spec, RegionMemory::of(Backing::Null))
     }
 
     /// Registers a [`Region`], which stays mapped until it is deregistered. Its bytes are named from `iova`
@@ -275,7 +275,10 @@ impl Registry {
         let mut spec = MrSpec::new(pd, region.ptr(), region.len_bytes(), access);
         spec.iova = iova.unwrap_or(spec.iova);
         check_spec(&spec)?;
-        self.enter(&spec, Found { lodging: Some(Lodging::whole(region)), ..Found::of(Backing::Mapped) })
+        self.enter(
+            &spec,
+            RegionMemory { object_range: Some(ObjectRange::whole(region)), ..RegionMemory::of(Backing::Mapped) },
+        )
     }
 
     /// Ends a memory region. Its keys die immediately; on return no access to its memory is in progress and
@@ -287,9 +290,9 @@ impl Registry {
         let region = self.withdraw(id)?;
         // The slot belongs to this call alone, so the wait needs no lock.
         self.table.make(id.slot).close();
-        self.tell_closed(id.slot, region.shared);
+        self.notify_closed(id.slot, region.shared);
         let mut control = self.control.lock();
-        self.vacate(&mut control, region.lodging.as_ref());
+        self.vacate(&mut control, region.object_range.as_ref());
         control.slots.give_back(id.slot);
         control.pds.release(region.pd);
         drop(control);
@@ -341,7 +344,7 @@ impl Registry {
     }
 
     /// Takes a slot for a checked region and opens its gate.
-    fn enter(&self, spec: &MrSpec, found: Found) -> Result<MrKeys, MrError> {
+    fn enter(&self, spec: &MrSpec, found: RegionMemory) -> Result<MrKeys, MrError> {
         let mut control = self.control.lock();
         control.pds.retain(spec.pd)?;
         let Some(taken) = control.slots.take(&self.keys) else {
@@ -355,7 +358,7 @@ impl Registry {
 
     /// Checks that the memory may be registered as specified; finds its kind and the place where peers can
     /// map it.
-    fn examine(&self, spec: &MrSpec) -> Result<Found, MrError> {
+    fn examine(&self, spec: &MrSpec) -> Result<RegionMemory, MrError> {
         check_spec(spec)?;
         let on_demand = spec.access.contains(Access::ON_DEMAND);
         let (start, len_bytes) = (spec.ptr.addr(), usize::try_from(spec.len_bytes).unwrap_or(usize::MAX));
@@ -367,33 +370,33 @@ impl Registry {
         };
         // SAFETY: the contract of `register`: the owner lends the memory to the registry until it is
         // deregistered; `survey` has found `plain`.
-        let (lodging, hold) = unsafe { adopt::lodge(range, plain, self.adoption()) };
+        let (object_range, hold) = unsafe { adopt::enter_range(range, plain, self.adoption()) };
         let backing = if on_demand { Backing::OnDemand } else { Backing::Mapped };
-        Ok(Found { backing, lodging: lodging.filter(|_| !on_demand), hold })
+        Ok(RegionMemory { backing, object_range: object_range.filter(|_| !on_demand), hold })
     }
 
     /// Opens the gate of a slot that belongs to the caller, and notifies the mirror.
     fn open(
         &self,
-        control: &mut Control,
+        control: &mut RegistryState,
         slot: u32,
         spec: &MrSpec,
         keys: (LKey, RKey),
-        Found { backing, lodging, hold }: Found,
+        RegionMemory { backing, object_range, hold }: RegionMemory,
     ) {
         let mirror = self.mirror.get().map(|mirror| &**mirror);
-        let place = lodging.as_ref().and_then(|lodging| control.objects.enter(lodging, mirror));
-        let record = RegionRecord { pd: spec.pd, windows: 0, shared: is_remote(spec.access), lodging, hold };
-        control.slots.set(slot, Holder::Region(record));
+        let place = object_range.as_ref().and_then(|object_range| control.objects.enter(object_range, mirror));
+        let record = RegionRecord { pd: spec.pd, windows: 0, shared: is_remote(spec.access), object_range, hold };
+        control.slots.set(slot, SlotContents::Region(record));
         let grant = Grant { place, ..grant(spec, keys, backing) };
         self.table.make(slot).open(grant);
-        self.tell_opened(slot, &grant);
+        self.notify_opened(slot, &grant);
     }
 
     /// Removes a closed key from its object's count.
-    fn vacate(&self, control: &mut Control, lodging: Option<&Lodging>) {
-        if let Some(lodging) = lodging {
-            control.objects.leave(lodging, self.mirror.get().map(|mirror| &**mirror));
+    fn vacate(&self, control: &mut RegistryState, object_range: Option<&ObjectRange>) {
+        if let Some(object_range) = object_range {
+            control.objects.leave(object_range, self.mirror.get().map(|mirror| &**mirror));
         }
     }
 
@@ -407,7 +410,7 @@ impl Registry {
             None => Err(MrError::UnknownId),
             Some(region) if region.windows > 0 => Err(MrError::Busy),
             Some(_) => match slots.unset(id.slot) {
-                Holder::Region(region) => Ok(region),
+                SlotContents::Region(region) => Ok(region),
                 _ => unreachable!("it was a region a moment ago, under the same lock"),
             },
         }
@@ -415,16 +418,16 @@ impl Registry {
 }
 
 /// The kind and place of a region's memory.
-struct Found {
+struct RegionMemory {
     backing: Backing,
-    lodging: Option<Lodging>,
-    hold: Option<Hold>,
+    object_range: Option<ObjectRange>,
+    hold: Option<RegistrationHold>,
 }
 
-impl Found {
+impl RegionMemory {
     /// Memory that is not adopted: none at all, or this library's own.
-    fn of(backing: Backing) -> Found {
-        Found { backing, lodging: None, hold: None }
+    fn of(backing: Backing) -> RegionMemory {
+        RegionMemory { backing, object_range: None, hold: None }
     }
 }
 

@@ -13,7 +13,7 @@ const SLOT_MASK: u32 = crate::keys::MAX_SLOTS - 1;
 
 /// The place of a key's memory in an object that peers can map.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Place {
+pub struct ObjectPlace {
     /// The object's number, unique within the owner's process and never used again.
     pub object: u32,
     /// The offset in the object of byte `skip_front` of the key's range, the first byte that is in the
@@ -43,7 +43,7 @@ pub struct SharedKey {
     /// The address of the first byte in the owner's process.
     pub start: u64,
     /// The place of the bytes, if they can be mapped.
-    pub place: Option<Place>,
+    pub place: Option<ObjectPlace>,
 }
 
 /// The secret that leads from a remote key to its slot, for peers that may reach the memory anyway. Any

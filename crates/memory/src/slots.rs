@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 use transport::{LKey, PdId};
 use wire::{Qpn, RKey};
 
-use crate::adopt::Hold;
+use crate::adopt::RegistrationHold;
 use crate::keys::{Keys, Life, MAX_SLOTS};
-use crate::objects::Lodging;
+use crate::objects::ObjectRange;
 use crate::secret::SecretStream;
 use crate::windows::MwType;
 
@@ -18,21 +18,21 @@ use crate::windows::MwType;
 const REUSE_AFTER: usize = 1024;
 
 /// The contents of a slot, on the control side.
-pub(crate) enum Holder {
+pub(crate) enum SlotContents {
     /// The slot is free, or its region or window is being made or ended.
-    Nobody,
+    Empty,
     /// A memory region.
     Region(RegionRecord),
     /// A memory window.
     Window(WindowRecord),
 }
 
-impl Holder {
+impl SlotContents {
     fn is_open(&self) -> bool {
         match self {
-            Holder::Nobody => false,
-            Holder::Region(_) => true,
-            Holder::Window(window) => window.bound.is_some(),
+            SlotContents::Empty => false,
+            SlotContents::Region(_) => true,
+            SlotContents::Window(window) => window.bound.is_some(),
         }
     }
 }
@@ -45,9 +45,9 @@ pub(crate) struct RegionRecord {
     /// True if peers may have been told of it.
     pub(crate) shared: bool,
     /// The place of the memory, if peers can map it.
-    pub(crate) lodging: Option<Lodging>,
+    pub(crate) object_range: Option<ObjectRange>,
     /// Keeps adopted pages in place while the region is registered.
-    pub(crate) hold: Option<Hold>,
+    pub(crate) hold: Option<RegistrationHold>,
 }
 
 /// An allocated window.
@@ -67,11 +67,11 @@ pub(crate) struct Bound {
     pub(crate) qpn: Qpn,
 }
 
-struct Slot {
+struct KeySlot {
     life: Life,
     /// The number of lives so far; it distinguishes an old identifier from the present one.
     serial: u64,
-    holder: Holder,
+    holder: SlotContents,
 }
 
 /// A slot just taken, with its keys.
@@ -83,17 +83,17 @@ pub(crate) struct Taken {
 }
 
 /// All slots that were ever used.
-pub(crate) struct Slots {
-    slots: Vec<Slot>,
+pub(crate) struct KeySlots {
+    slots: Vec<KeySlot>,
     free: VecDeque<u32>,
     stream: SecretStream,
     /// The largest number of slots.
     pub(crate) limit: u32,
 }
 
-impl Slots {
-    pub(crate) fn new(stream: SecretStream) -> Slots {
-        Slots { slots: Vec::new(), free: VecDeque::new(), stream, limit: MAX_SLOTS }
+impl KeySlots {
+    pub(crate) fn new(stream: SecretStream) -> KeySlots {
+        KeySlots { slots: Vec::new(), free: VecDeque::new(), stream, limit: MAX_SLOTS }
     }
 
     /// Takes a slot and gives it keys that it did not have before; `None` if all slots are taken.
@@ -111,24 +111,24 @@ impl Slots {
 
     /// Gives back a slot whose gate is closed.
     pub(crate) fn give_back(&mut self, slot: u32) {
-        self.slots[slot as usize].holder = Holder::Nobody;
+        self.slots[slot as usize].holder = SlotContents::Empty;
         self.free.push_back(slot);
     }
 
     /// Sets the contents of a taken slot.
-    pub(crate) fn set(&mut self, slot: u32, holder: Holder) {
+    pub(crate) fn set(&mut self, slot: u32, holder: SlotContents) {
         self.slots[slot as usize].holder = holder;
     }
 
     /// Takes the contents out of a slot, without freeing the slot.
-    pub(crate) fn unset(&mut self, slot: u32) -> Holder {
-        core::mem::replace(&mut self.slots[slot as usize].holder, Holder::Nobody)
+    pub(crate) fn unset(&mut self, slot: u32) -> SlotContents {
+        core::mem::replace(&mut self.slots[slot as usize].holder, SlotContents::Empty)
     }
 
     /// The region in a slot, of any serial.
     pub(crate) fn region(&mut self, slot: u32) -> Option<&mut RegionRecord> {
         match &mut self.slots.get_mut(slot as usize)?.holder {
-            Holder::Region(region) => Some(region),
+            SlotContents::Region(region) => Some(region),
             _ => None,
         }
     }
@@ -136,7 +136,7 @@ impl Slots {
     /// The window in a slot, of any serial.
     pub(crate) fn window(&mut self, slot: u32) -> Option<&mut WindowRecord> {
         match &mut self.slots.get_mut(slot as usize)?.holder {
-            Holder::Window(window) => Some(window),
+            SlotContents::Window(window) => Some(window),
             _ => None,
         }
     }
@@ -157,7 +157,7 @@ impl Slots {
         if !fresh || self.free.len() >= REUSE_AFTER {
             return self.free.pop_front();
         }
-        self.slots.push(Slot { life: Life::new(&mut self.stream), serial: 0, holder: Holder::Nobody });
+        self.slots.push(KeySlot { life: Life::new(&mut self.stream), serial: 0, holder: SlotContents::Empty });
         Some(self.slots.len() as u32 - 1)
     }
 }
@@ -166,10 +166,10 @@ impl Slots {
 mod tests {
     use super::*;
 
-    fn slots(limit: u32) -> (Slots, Keys) {
+    fn slots(limit: u32) -> (KeySlots, Keys) {
         let mut stream = SecretStream::new([1; 8]);
         let keys = Keys::new(&mut stream);
-        let mut slots = Slots::new(stream);
+        let mut slots = KeySlots::new(stream);
         slots.limit = limit;
         (slots, keys)
     }

@@ -13,26 +13,26 @@ const CHUNKS: usize = MAX_SLOTS as usize / CHUNK;
 
 /// A table entry on its own cache lines, since pinning writes to it.
 #[repr(align(64))]
-pub(crate) struct Entry(Gate<Grant>);
+pub(crate) struct GrantEntry(Gate<Grant>);
 
 // The second line holds the fields that only peers on the same host need.
-const _: () = assert!(size_of::<Entry>() == 128);
+const _: () = assert!(size_of::<GrantEntry>() == 128);
 
-type Chunk = Box<[Entry]>;
+type GrantChunk = Box<[GrantEntry]>;
 
 /// The chunks of a table. They do not move when the table moves.
-pub(crate) type Chunks = [OnceLock<Chunk>; CHUNKS];
+pub(crate) type Chunks = [OnceLock<GrantChunk>; CHUNKS];
 
 /// The entries of all slots.
-pub(crate) struct Table {
+pub(crate) struct GrantTable {
     chunks: Box<Chunks>,
 }
 
-impl Table {
-    pub(crate) fn new() -> Table {
-        let chunks: Box<[OnceLock<Chunk>]> = (0..CHUNKS).map(|_| OnceLock::new()).collect();
+impl GrantTable {
+    pub(crate) fn new() -> GrantTable {
+        let chunks: Box<[OnceLock<GrantChunk>]> = (0..CHUNKS).map(|_| OnceLock::new()).collect();
         let Ok(chunks) = chunks.try_into() else { unreachable!("as many as were counted") };
-        Table { chunks }
+        GrantTable { chunks }
     }
 
     pub(crate) fn chunks(&self) -> &Chunks {
@@ -61,8 +61,8 @@ pub(crate) fn is_accessed(chunks: &Chunks, address: usize) -> bool {
     accessed.any(|grant| grant.maps(address))
 }
 
-fn new_chunk() -> Chunk {
-    (0..CHUNK).map(|_| Entry(Gate::closed(Grant::NONE))).collect()
+fn new_chunk() -> GrantChunk {
+    (0..CHUNK).map(|_| GrantEntry(Gate::closed(Grant::NONE))).collect()
 }
 
 #[cfg(test)]
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn only_pinned_memory_that_stays_mapped_is_accessed() {
-        let table = Table::new();
+        let table = GrantTable::new();
         let start = core::ptr::without_provenance_mut(0x10000);
         let region = Grant { start, ..Grant::NONE }.sized(0x1000);
         let everything = Grant { backing: Backing::OnDemand, ..Grant::NONE }.sized(u64::MAX);
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn entries_come_in_chunks_and_are_told_apart() {
-        let table = Table::new();
+        let table = GrantTable::new();
         assert!(table.get(0).is_none() && table.get(MAX_SLOTS - 1).is_none());
         table.make(5);
         assert!(table.get(1023).is_some() && table.get(1024).is_none());

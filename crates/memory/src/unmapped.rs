@@ -46,42 +46,42 @@ pub fn unmapped_pages() -> u64 {
 
 static PAGES: AtomicU64 = AtomicU64::new(0);
 /// The list of the tables of all registries.
-static TABLES: AtomicPtr<Link> = AtomicPtr::new(ptr::null_mut());
+static TABLES: AtomicPtr<TableNode> = AtomicPtr::new(ptr::null_mut());
 /// The number of threads that walk the list.
-static LOOKING: AtomicUsize = AtomicUsize::new(0);
+static READERS: AtomicUsize = AtomicUsize::new(0);
 
 /// A list node for a table. It is reused, and never freed: a handler cannot wait for a lock.
-struct Link {
+struct TableNode {
     table: AtomicPtr<Chunks>,
-    next: *const Link,
+    next: *const TableNode,
 }
 
 /// Keeps a table in the list until it is dropped.
-pub(crate) struct Listed(&'static Link);
+pub(crate) struct ListedTable(&'static TableNode);
 
 // SAFETY: a node changes only by atomics; `next` was set before the node was shared.
-unsafe impl Send for Listed {}
+unsafe impl Send for ListedTable {}
 // SAFETY: shared use is sound too: a node changes only by atomics, and `next` was set before the node was
 // shared.
-unsafe impl Sync for Listed {}
+unsafe impl Sync for ListedTable {}
 
-impl Listed {
+impl ListedTable {
     /// Adds a table to the list.
     ///
     /// # Safety
     /// The chunks must not move or go before this value is dropped.
-    pub(crate) unsafe fn new(chunks: &Chunks) -> Listed {
+    pub(crate) unsafe fn new(chunks: &Chunks) -> ListedTable {
         let table = ptr::from_ref(chunks).cast_mut();
-        let is_free = |link: &&Link| link.table.compare_exchange(ptr::null_mut(), table, SeqCst, Relaxed).is_ok();
-        Listed(links().find(is_free).unwrap_or_else(|| append(table)))
+        let is_free = |node: &&TableNode| node.table.compare_exchange(ptr::null_mut(), table, SeqCst, Relaxed).is_ok();
+        ListedTable(nodes().find(is_free).unwrap_or_else(|| append(table)))
     }
 }
 
-impl Drop for Listed {
+impl Drop for ListedTable {
     /// On return no handler reads the table any more.
     fn drop(&mut self) {
         self.0.table.store(ptr::null_mut(), SeqCst);
-        while LOOKING.load(SeqCst) > 0 {
+        while READERS.load(SeqCst) > 0 {
             std::thread::yield_now();
         }
     }
@@ -89,35 +89,35 @@ impl Drop for Listed {
 
 /// For the child of a fork, which has one thread.
 extern "C" fn reset_readers() {
-    LOOKING.store(0, SeqCst);
+    READERS.store(0, SeqCst);
 }
 
-fn append(table: *mut Chunks) -> &'static Link {
-    let link = Box::leak(Box::new(Link { table: AtomicPtr::new(table), next: ptr::null() }));
+fn append(table: *mut Chunks) -> &'static TableNode {
+    let node = Box::leak(Box::new(TableNode { table: AtomicPtr::new(table), next: ptr::null() }));
     let mut first = TABLES.load(SeqCst);
     loop {
-        link.next = first;
-        match TABLES.compare_exchange(first, link, SeqCst, SeqCst) {
-            Ok(_) => return link,
+        node.next = first;
+        match TABLES.compare_exchange(first, node, SeqCst, SeqCst) {
+            Ok(_) => return node,
             Err(other) => first = other,
         }
     }
 }
 
-fn links() -> impl Iterator<Item = &'static Link> {
+fn nodes() -> impl Iterator<Item = &'static TableNode> {
     // SAFETY: nodes are never freed, and complete before they are in the list.
-    let follow = |link: *const Link| unsafe { link.as_ref() };
-    std::iter::successors(follow(TABLES.load(SeqCst)), move |link| follow(link.next))
+    let follow = |node: *const TableNode| unsafe { node.as_ref() };
+    std::iter::successors(follow(TABLES.load(SeqCst)), move |node| follow(node.next))
 }
 
 /// Puts a page where nothing is mapped, if an access to registered memory is in progress there. Makes only
 /// calls that a signal handler may make.
 fn put_page(address: usize) -> bool {
-    LOOKING.fetch_add(1, SeqCst);
-    let tables = links().map(|link| link.table.load(SeqCst));
-    // SAFETY: `Listed::drop` takes a table from the list and then waits until `LOOKING` is zero.
+    READERS.fetch_add(1, SeqCst);
+    let tables = nodes().map(|node| node.table.load(SeqCst));
+    // SAFETY: `ListedTable::drop` takes a table from the list and then waits until `READERS` is zero.
     let ours = tables.filter_map(|table| unsafe { table.as_ref() }).any(|chunks| is_accessed(chunks, address));
-    LOOKING.fetch_sub(1, SeqCst);
+    READERS.fetch_sub(1, SeqCst);
     ours && map_zeros(address)
 }
 

@@ -13,8 +13,8 @@ use wire::{Qpn, RKey};
 
 use crate::error::MrError;
 use crate::grant::{ANY_QP, Grant};
-use crate::registry::{Control, Registry};
-use crate::slots::{Bound, Holder, WindowRecord};
+use crate::registry::{Registry, RegistryState};
+use crate::slots::{Bound, SlotContents, WindowRecord};
 
 /// The kind of a memory window, numbered as `enum ibv_mw_type`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -91,7 +91,7 @@ impl Registry {
             return Err(MrError::Full);
         };
         let window = WindowRecord { pd, kind, rkey: taken.rkey, bound: None };
-        control.slots.set(taken.slot, Holder::Window(window));
+        control.slots.set(taken.slot, SlotContents::Window(window));
         self.table.make(taken.slot);
         Ok(MwKeys { id: MwId { slot: taken.slot, serial: taken.serial }, rkey: taken.rkey })
     }
@@ -182,7 +182,7 @@ impl Registry {
     /// The grant of the window after the bind, if the bind is allowed.
     fn window_grant(
         &self,
-        control: &mut Control,
+        control: &mut RegistryState,
         who: Accessor,
         kind: MwType,
         bind: &BindMw,
@@ -213,7 +213,7 @@ impl Registry {
         Ok(grant.sized(bind.len_bytes))
     }
 
-    fn put_bound(&self, control: &mut Control, slot: u32, bound: Bound, grant: Grant) {
+    fn put_bound(&self, control: &mut RegistryState, slot: u32, bound: Bound, grant: Grant) {
         let region = control.slots.region(bound.region);
         region.expect("it was found under this lock").windows += 1;
         let window = control.slots.window(slot);
@@ -222,25 +222,25 @@ impl Registry {
             control.type_two.insert(bound.qpn, slot);
         }
         self.table.make(slot).open(grant);
-        self.tell_opened(slot, &grant);
+        self.notify_opened(slot, &grant);
     }
 
     /// Unbinds a window, if it is bound, and waits for accesses in progress. It waits under the lock. The
     /// wait lasts one copy; if the copying thread (here or in a peer on the same host) has lost its
     /// processor, it lasts until that thread runs again.
-    fn unbind(&self, control: &mut Control, slot: u32) {
+    fn unbind(&self, control: &mut RegistryState, slot: u32) {
         let window = control.slots.window(slot);
         let Some(bound) = window.and_then(|window| window.bound.take()) else {
             return;
         };
         self.table.make(slot).close();
-        self.tell_closed(slot, true);
+        self.notify_closed(slot, true);
         control.type_two.remove(bound.qpn, slot);
         let region = control.slots.region(bound.region);
         region.expect("a region outlives its windows").windows -= 1;
     }
 
-    fn window<'a>(&self, control: &'a mut Control, id: MwId) -> Result<&'a mut WindowRecord, MrError> {
+    fn window<'a>(&self, control: &'a mut RegistryState, id: MwId) -> Result<&'a mut WindowRecord, MrError> {
         if !control.slots.is_current(id.slot, id.serial) {
             return Err(MrError::UnknownId);
         }

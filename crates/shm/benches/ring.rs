@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-use longarm_shm::{Export, Introduction, Link, Side};
+use longarm_shm::{Export, Introduction, Link, LinkSide};
 use memory::{Access, PdId, RemoteKeys, SharedKey};
 use rustix::event::{EventfdFlags, eventfd};
 use wire::RKey;
@@ -27,8 +27,8 @@ fn couple() -> Couple {
         Introduction { export, wake: eventfd(0, EventfdFlags::NONBLOCK).expect("a bell"), pid: std::process::id() }
     };
     let (ours, theirs) = Link::create().expect("a link");
-    let one = Link::open(ours, with(&exports[1]), Side::Asked).expect("one end");
-    let other = Link::open(theirs, with(&exports[0]), Side::Offered).expect("the other end");
+    let one = Link::open(ours, with(&exports[1]), LinkSide::Asked).expect("one end");
+    let other = Link::open(theirs, with(&exports[0]), LinkSide::Offered).expect("the other end");
     Couple { exports, links: [one, other] }
 }
 

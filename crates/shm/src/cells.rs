@@ -53,7 +53,7 @@ pub(crate) fn cells_of(body_bytes: usize) -> u64 {
 
 /// The producer's side. Positions count cells since the creation of the ring.
 #[derive(Debug, Default)]
-pub(crate) struct Sender {
+pub(crate) struct RingSender {
     /// The position of the next frame.
     next: u64,
     /// The consumer's position as last read.
@@ -62,7 +62,7 @@ pub(crate) struct Sender {
     empty: u64,
 }
 
-impl Sender {
+impl RingSender {
     /// Makes room for a body; returns the index of its first cell. `None` if the ring is full.
     #[inline(always)]
     pub(crate) fn reserve<C: Cells>(&mut self, cells: &C, body_bytes: usize) -> Result<Option<usize>, Broken> {
@@ -84,7 +84,7 @@ impl Sender {
         Ok(self.has_room::<C>(C::COUNT / 4) || self.refresh_head::<C>(cells, C::COUNT / 4)?)
     }
 
-    /// Publishes the frame whose body was written at the index from [`reserve`](Sender::reserve).
+    /// Publishes the frame whose body was written at the index from [`reserve`](RingSender::reserve).
     #[inline(always)]
     pub(crate) fn commit<C: Cells>(&mut self, cells: &C, body_bytes: usize) {
         self.publish(cells, cells_of(body_bytes), body_bytes as u32 + 1);
@@ -128,7 +128,7 @@ impl Sender {
 
 /// A frame that was published.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundFrame {
     /// The index of its first cell.
     pub(crate) index: usize,
     /// The length of its body, at most `MAX_BODY`; the body ends before the end of the ring.
@@ -137,14 +137,14 @@ pub(crate) struct Found {
 
 /// The consumer's side.
 #[derive(Debug, Default)]
-pub(crate) struct Receiver {
+pub(crate) struct RingReceiver {
     /// The position of the next frame.
     next: u64,
     /// The last position that was published to the producer.
     published: u64,
 }
 
-impl Receiver {
+impl RingReceiver {
     /// The index of the next frame's first cell.
     #[inline(always)]
     pub(crate) fn index<C: Cells>(&self) -> usize {
@@ -153,7 +153,7 @@ impl Receiver {
 
     /// The next frame; `None` if there is none yet.
     #[inline(always)]
-    pub(crate) fn peek<C: Cells>(&mut self, cells: &C) -> Result<Option<Found>, Broken> {
+    pub(crate) fn peek<C: Cells>(&mut self, cells: &C) -> Result<Option<FoundFrame>, Broken> {
         // A skipping frame is followed by one that does not skip.
         for _ in 0..2 {
             let header = cells.header(self.index::<C>()).load(Acquire);
@@ -174,14 +174,14 @@ impl Receiver {
             if body_bytes > C::MAX_BODY || cells_of(body_bytes) > left {
                 return Err(Broken);
             }
-            return Ok(Some(Found { index: self.index::<C>(), body_bytes }));
+            return Ok(Some(FoundFrame { index: self.index::<C>(), body_bytes }));
         }
         Err(Broken)
     }
 
-    /// Releases the cells of a frame that [`peek`](Receiver::peek) returned.
+    /// Releases the cells of a frame that [`peek`](RingReceiver::peek) returned.
     #[inline(always)]
-    pub(crate) fn release<C: Cells>(&mut self, cells: &C, found: Found) {
+    pub(crate) fn release<C: Cells>(&mut self, cells: &C, found: FoundFrame) {
         self.next += cells_of(found.body_bytes);
         if self.next - self.published >= C::COUNT / 4 {
             self.publish(cells);

@@ -26,7 +26,7 @@ const MAX_WAITING: usize = 4096;
 
 /// The subject of a message about an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum MessageKind {
     Offered = 1,
     Withdrawn = 2,
     Wanted = 3,
@@ -42,7 +42,7 @@ pub(crate) struct Extent {
 /// One message.
 #[derive(Debug)]
 pub(crate) struct Message {
-    pub(crate) kind: Kind,
+    pub(crate) kind: MessageKind,
     pub(crate) object: u32,
     /// The object's part of the file.
     pub(crate) extent: Extent,
@@ -62,15 +62,15 @@ pub(crate) enum Received {
 
 /// One end of the socket.
 #[derive(Debug)]
-pub(crate) struct Channel {
+pub(crate) struct ObjectChannel {
     socket: OwnedFd,
     /// Messages that the socket had no room for, in order.
     waiting: Mutex<VecDeque<Message>>,
 }
 
-impl Channel {
-    pub(crate) fn new(socket: OwnedFd) -> Channel {
-        Channel { socket, waiting: Mutex::default() }
+impl ObjectChannel {
+    pub(crate) fn new(socket: OwnedFd) -> ObjectChannel {
+        ObjectChannel { socket, waiting: Mutex::default() }
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -84,7 +84,7 @@ impl Channel {
 
     /// Sends a message, or queues it until there is room. False if it will not be sent: too many wait
     /// already, or no descriptor is left to keep a copy of the object's.
-    pub(crate) fn send(&self, kind: Kind, object: u32, extent: Extent, fd: Option<BorrowedFd<'_>>) -> bool {
+    pub(crate) fn send(&self, kind: MessageKind, object: u32, extent: Extent, fd: Option<BorrowedFd<'_>>) -> bool {
         let mut waiting = self.waiting.lock();
         self.flush_queue(&mut waiting);
         if waiting.is_empty() && self.try_send(kind, object, extent, fd) {
@@ -141,7 +141,7 @@ impl Channel {
         let mut kind = [0; 4];
         let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
         let there = rustix::net::recv(&self.socket, &mut kind, flags).is_ok_and(|(bytes, _)| bytes == kind.len());
-        there && [Kind::Offered as u32, Kind::Withdrawn as u32].contains(&u32::from_ne_bytes(kind))
+        there && [MessageKind::Offered as u32, MessageKind::Withdrawn as u32].contains(&u32::from_ne_bytes(kind))
     }
 
     fn flush_queue(&self, waiting: &mut VecDeque<Message>) {
@@ -154,7 +154,7 @@ impl Channel {
     }
 
     /// True if the message is finished: sent, or impossible to send.
-    fn try_send(&self, kind: Kind, object: u32, extent: Extent, fd: Option<BorrowedFd<'_>>) -> bool {
+    fn try_send(&self, kind: MessageKind, object: u32, extent: Extent, fd: Option<BorrowedFd<'_>>) -> bool {
         let mut bytes = [0; MESSAGE_BYTES];
         bytes[..4].copy_from_slice(&(kind as u32).to_ne_bytes());
         bytes[4..8].copy_from_slice(&object.to_ne_bytes());
@@ -184,9 +184,9 @@ pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 fn decode(bytes: &[u8], fd: Option<OwnedFd>) -> Option<Message> {
     let word = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
     let kind = match word(0)? {
-        1 if fd.is_some() => Kind::Offered,
-        2 => Kind::Withdrawn,
-        3 => Kind::Wanted,
+        1 if fd.is_some() => MessageKind::Offered,
+        2 => MessageKind::Withdrawn,
+        3 => MessageKind::Wanted,
         _ => return None,
     };
     let long = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);

@@ -8,12 +8,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use memory::{Access, PdId, Place, RemoteKeys, SharedKey};
+use memory::{Access, ObjectPlace, PdId, RemoteKeys, SharedKey};
 use parking_lot::Mutex;
 use wire::{Qpn, RKey};
 
 use crate::layout::{EXPORT_MAGIC, ExportArea, KEY_SLOTS, KeyRecord, MAX_SLOTS, QpRecord, VERSION};
-use crate::mapping::Shared;
+use crate::mapping::SharedArea;
 use crate::{record, sleep, sys};
 
 /// No queue pair, or no object.
@@ -34,7 +34,7 @@ pub struct SharedQp {
 
 /// The memory in which a process publishes its keys and queue pairs. Peers map it and cannot write it.
 pub struct Export {
-    area: Shared<ExportArea>,
+    area: SharedArea<ExportArea>,
     fd: Arc<OwnedFd>,
     /// The number that peers read to check that they reach the right process.
     _nonce: Box<u64>,
@@ -68,7 +68,7 @@ impl Export {
         // it must not delay a message.
         sys::register_for_barriers();
         let fd = sys::memfd(c"longarm-export", size_of::<ExportArea>())?;
-        let area = Shared::<ExportArea>::new(fd.as_fd(), true)?;
+        let area = SharedArea::<ExportArea>::new(fd.as_fd(), true)?;
         let nonce = Box::new(sys::random()?);
         for (word, value) in area.remote_keys.iter().zip(keys.to_words()) {
             word.store(value, Relaxed);
@@ -217,7 +217,7 @@ fn store_key(to: &KeyRecord, key: &SharedKey) {
     store_place(to, key.place.filter(|place| !memory::is_given_up(place.object)));
 }
 
-fn store_place(to: &KeyRecord, place: Option<Place>) {
+fn store_place(to: &KeyRecord, place: Option<ObjectPlace>) {
     let none = (NONE, 0, 0, 0);
     let (object, offset, front, back) = place.and_then(narrow).unwrap_or(none);
     to.object.store(object, Relaxed);
@@ -228,7 +228,7 @@ fn store_place(to: &KeyRecord, place: Option<Place>) {
 
 /// A place in the record's format. `None`, and so not published, if a partial page is longer than 32 bits can
 /// tell.
-fn narrow(place: Place) -> Option<(u32, u64, u32, u32)> {
+fn narrow(place: ObjectPlace) -> Option<(u32, u64, u32, u32)> {
     let (front, back) = (u32::try_from(place.skip_front).ok()?, u32::try_from(place.skip_back).ok()?);
     (place.object != NONE).then_some((place.object, place.offset, front, back))
 }
@@ -238,7 +238,7 @@ fn narrow(place: Place) -> Option<(u32, u64, u32, u32)> {
 pub(crate) fn read_key(from: &KeyRecord) -> Option<(SharedKey, u32)> {
     let (key, number) = record::read(&from.sequence, || {
         let object = from.object.load(Relaxed);
-        let place = (object != NONE).then(|| Place {
+        let place = (object != NONE).then(|| ObjectPlace {
             object,
             offset: from.offset.load(Relaxed),
             skip_front: u64::from(from.skip_front.load(Relaxed)),

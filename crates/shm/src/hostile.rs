@@ -7,7 +7,7 @@ use memory::{Access, PdId, RemoteKeys, SharedKey};
 use proptest::prelude::*;
 use wire::{Qpn, RKey};
 
-use crate::cells::{Broken, Cells, Receiver, Sender, cells_of};
+use crate::cells::{Broken, Cells, RingReceiver, RingSender, cells_of};
 use crate::layout::{ExportArea, LinkArea, MAX_FRAME_BYTES};
 use crate::testing::Couple;
 use crate::{Death, LANES, SharedQp};
@@ -111,7 +111,7 @@ proptest! {
         let ring = &couple.links[0].area.ends[1].rings[0];
         let header = if plausible { 1 << 32 | u64::from(length) } else { header };
         ring.header(0).store(header, Relaxed);
-        match Receiver::default().peek(ring) {
+        match RingReceiver::default().peek(ring) {
             Ok(Some(found)) => {
                 prop_assert!(found.body_bytes <= MAX_FRAME_BYTES && header >> 32 == 1);
                 prop_assert!(found.index as u64 + cells_of(found.body_bytes) <= 2048);
@@ -125,7 +125,7 @@ proptest! {
     fn a_position_that_no_consumer_has_breaks_the_ring(head in any::<u64>()) {
         let couple = Couple::new();
         let ring = &couple.links[0].area.ends[0].rings[0];
-        let mut sender = Sender::default();
+        let mut sender = RingSender::default();
         while let Ok(Some(_)) = sender.reserve(ring, 56) {
             sender.commit(ring, 56);
         }

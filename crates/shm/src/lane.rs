@@ -5,21 +5,21 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use memory::{QuickGuard, QuickMutex, Span};
 
-use crate::cells::{Cells, Found, Receiver, Sender};
+use crate::cells::{Cells, FoundFrame, RingReceiver, RingSender};
 use crate::error::Death;
-use crate::layout::{MAX_FRAME_BYTES, Ring};
+use crate::layout::{LaneRing, MAX_FRAME_BYTES};
 use crate::link::Link;
 
 /// This process' own state of a lane that it sends on.
 #[derive(Default)]
-pub(crate) struct Outgoing {
-    sender: QuickMutex<Sender>,
+pub(crate) struct OutgoingLane {
+    sender: QuickMutex<RingSender>,
 }
 
 /// This process' own state of a lane that it receives on.
 #[derive(Default)]
-pub(crate) struct Incoming {
-    receiver: QuickMutex<Receiver>,
+pub(crate) struct IncomingLane {
+    receiver: QuickMutex<RingReceiver>,
     /// The index of the next frame's first cell, for polls without the lock.
     index: AtomicU32,
 }
@@ -27,14 +27,14 @@ pub(crate) struct Incoming {
 /// The right to send on a lane. Dropping it announces the committed frames.
 pub struct Producer<'a> {
     link: &'a Link,
-    ring: &'a Ring,
+    ring: &'a LaneRing,
     lane: usize,
-    sender: QuickGuard<'a, Sender>,
+    sender: QuickGuard<'a, RingSender>,
     unannounced: bool,
 }
 
 impl<'a> Producer<'a> {
-    pub(crate) fn new(link: &'a Link, ring: &'a Ring, lane: usize, outgoing: &'a Outgoing) -> Producer<'a> {
+    pub(crate) fn new(link: &'a Link, ring: &'a LaneRing, lane: usize, outgoing: &'a OutgoingLane) -> Producer<'a> {
         Producer { link, ring, lane, sender: outgoing.sender.lock(), unannounced: false }
     }
 
@@ -136,11 +136,11 @@ impl Room<'_, '_> {
     }
 }
 
-impl Incoming {
+impl IncomingLane {
     /// True if a frame is there that [`Consumer::peek`] has not returned yet. Another thread may take it
     /// first.
     #[inline(always)]
-    pub(crate) fn is_waiting(&self, ring: &Ring) -> bool {
+    pub(crate) fn is_waiting(&self, ring: &LaneRing) -> bool {
         ring.header(self.index.load(Relaxed) as usize).load(Relaxed) != 0
     }
 }
@@ -148,13 +148,13 @@ impl Incoming {
 /// The right to receive on a lane.
 pub struct Consumer<'a> {
     link: &'a Link,
-    ring: &'a Ring,
-    incoming: &'a Incoming,
-    receiver: QuickGuard<'a, Receiver>,
+    ring: &'a LaneRing,
+    incoming: &'a IncomingLane,
+    receiver: QuickGuard<'a, RingReceiver>,
 }
 
 impl<'a> Consumer<'a> {
-    pub(crate) fn new(link: &'a Link, ring: &'a Ring, incoming: &'a Incoming) -> Option<Consumer<'a>> {
+    pub(crate) fn new(link: &'a Link, ring: &'a LaneRing, incoming: &'a IncomingLane) -> Option<Consumer<'a>> {
         let receiver = incoming.receiver.try_lock()?;
         Some(Consumer { link, ring, incoming, receiver })
     }
@@ -167,7 +167,7 @@ impl<'a> Consumer<'a> {
             return None;
         }
         let found = self.receiver.peek(self.ring);
-        self.incoming.index.store(self.receiver.index::<Ring>() as u32, Relaxed);
+        self.incoming.index.store(self.receiver.index::<LaneRing>() as u32, Relaxed);
         match found {
             Ok(found) => found.map(|found| Frame { found, consumer: self }),
             Err(_) => {
@@ -181,7 +181,7 @@ impl<'a> Consumer<'a> {
 /// A received frame. The peer may change its bytes at any time: copy out, then check.
 pub struct Frame<'c, 'a> {
     consumer: &'c mut Consumer<'a>,
-    found: Found,
+    found: FoundFrame,
 }
 
 impl Frame<'_, '_> {
@@ -218,7 +218,7 @@ impl Frame<'_, '_> {
     pub fn release(self) {
         let consumer = self.consumer;
         consumer.receiver.release(consumer.ring, self.found);
-        consumer.incoming.index.store(consumer.receiver.index::<Ring>() as u32, Relaxed);
+        consumer.incoming.index.store(consumer.receiver.index::<LaneRing>() as u32, Relaxed);
     }
 }
 

@@ -8,7 +8,7 @@ use memory::RemoteKeys;
 use wire::Qpn;
 
 use crate::cells::{CELL_BYTES, Cells, HEADER_BYTES};
-use crate::mapping::{Layout, Line};
+use crate::mapping::{CacheLine, Layout};
 
 /// The version of both layouts and of the messages on the socket.
 pub(crate) const VERSION: u32 = 6;
@@ -34,7 +34,7 @@ const RING_CELLS: usize = 2048;
 
 /// The beginning of each file.
 #[repr(C)]
-pub(crate) struct Start {
+pub(crate) struct FileHeader {
     pub(crate) magic: AtomicU64,
     pub(crate) version: AtomicU32,
     /// Export: nonzero if senders need full fences, since the owner cannot issue barriers in other processes.
@@ -74,12 +74,12 @@ pub(crate) struct QpRecord {
 /// The file that only its owner can write.
 #[repr(C)]
 pub(crate) struct ExportArea {
-    pub(crate) start: Line<Start>,
+    pub(crate) start: CacheLine<FileHeader>,
     /// The owner's sleep word: see [`sleep`](crate::sleep).
-    pub(crate) asleep: Line<AtomicU32>,
+    pub(crate) asleep: CacheLine<AtomicU32>,
     pub(crate) remote_keys: [AtomicU64; RemoteKeys::WORDS],
     /// By the high byte of a queue pair number: the part of `qps` for it, counted from one; 0 for none.
-    pub(crate) parts: Line<[AtomicU8; 256]>,
+    pub(crate) parts: CacheLine<[AtomicU8; 256]>,
     pub(crate) qps: [QpRecord; QP_SLOTS],
     pub(crate) keys: [KeyRecord; KEY_SLOTS],
 }
@@ -97,22 +97,22 @@ impl ExportArea {
 
 /// One cell of a ring.
 #[repr(C, align(64))]
-pub(crate) struct Cell {
+pub(crate) struct RingCell {
     header: AtomicU64,
     _body: UnsafeCell<[u8; CELL_BYTES - HEADER_BYTES]>,
 }
 
 /// A ring with the word in which its consumer publishes its position.
 #[repr(C)]
-pub(crate) struct Ring {
-    head: Line<AtomicU64>,
-    cells: [Cell; RING_CELLS],
+pub(crate) struct LaneRing {
+    head: CacheLine<AtomicU64>,
+    cells: [RingCell; RING_CELLS],
 }
 
 // SAFETY: bodies are accessed only by raw copies; the headers tell which end may write and which may read.
-unsafe impl Sync for Ring {}
+unsafe impl Sync for LaneRing {}
 
-impl Ring {
+impl LaneRing {
     /// The first byte of the body of a frame that begins in cell `index`.
     #[inline(always)]
     pub(crate) fn body(&self, index: usize) -> *mut u8 {
@@ -121,7 +121,7 @@ impl Ring {
     }
 }
 
-impl Cells for Ring {
+impl Cells for LaneRing {
     const COUNT: u64 = RING_CELLS as u64;
     const MAX_BODY: usize = MAX_FRAME_BYTES;
 
@@ -140,24 +140,24 @@ impl Cells for Ring {
 #[repr(C)]
 pub(crate) struct EndArea {
     /// The lanes that this end has ever sent on: one bit each.
-    pub(crate) opened: Line<AtomicU32>,
+    pub(crate) opened: CacheLine<AtomicU32>,
     /// The hazard words for accesses of this end to the other's memory.
-    pub(crate) hazards: [Line<AtomicU64>; HAZARDS],
+    pub(crate) hazards: [CacheLine<AtomicU64>; HAZARDS],
     /// The rings on which this end sends.
-    pub(crate) rings: [Ring; LANES],
+    pub(crate) rings: [LaneRing; LANES],
 }
 
 /// The file that both ends write.
 #[repr(C)]
 pub(crate) struct LinkArea {
-    pub(crate) start: Line<Start>,
-    pub(crate) state: Line<AtomicU32>,
-    /// By [`Side`](crate::Side).
+    pub(crate) start: CacheLine<FileHeader>,
+    pub(crate) state: CacheLine<AtomicU32>,
+    /// By [`LinkSide`](crate::LinkSide).
     pub(crate) ends: [EndArea; 2],
 }
 
 // SAFETY: consists of atomics only.
-unsafe impl Layout for Start {}
+unsafe impl Layout for FileHeader {}
 // SAFETY: consists of atomics only.
 unsafe impl Layout for KeyRecord {}
 // SAFETY: consists of atomics only.
@@ -165,13 +165,13 @@ unsafe impl Layout for QpRecord {}
 // SAFETY: consists of atomics and of types that implement `Layout`.
 unsafe impl Layout for ExportArea {}
 // SAFETY: consists of an atomic and a cell of bytes.
-unsafe impl Layout for Cell {}
+unsafe impl Layout for RingCell {}
 // SAFETY: consists of types that implement `Layout`.
-unsafe impl Layout for Ring {}
+unsafe impl Layout for LaneRing {}
 // SAFETY: consists of types that implement `Layout`.
 unsafe impl Layout for EndArea {}
 // SAFETY: consists of types that implement `Layout`.
 unsafe impl Layout for LinkArea {}
 
-const _: () = assert!(size_of::<KeyRecord>() == 64 && size_of::<QpRecord>() == 32 && size_of::<Cell>() == 64);
+const _: () = assert!(size_of::<KeyRecord>() == 64 && size_of::<QpRecord>() == 32 && size_of::<RingCell>() == 64);
 const _: () = assert!(MAX_FRAME_BYTES < RING_CELLS / 4 * CELL_BYTES);

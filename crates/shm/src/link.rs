@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::channel::{self, Channel};
+use crate::channel::{self, ObjectChannel};
 use crate::error::{Death, LinkError};
 use crate::export::Export;
 use crate::hazard;
-use crate::lane::{Consumer, Incoming, Outgoing, Producer};
+use crate::lane::{Consumer, IncomingLane, OutgoingLane, Producer};
 use crate::layout::{EndArea, HAZARDS, LANES, LINK_MAGIC, LinkArea, VERSION};
-use crate::mapping::Shared;
+use crate::mapping::SharedArea;
 use crate::peer::{Introduction, Peer, check_file};
-use crate::state::{self, Side, Standing};
+use crate::state::{self, LinkSide, Standing};
 use crate::sync::pause;
 use crate::sys;
 
@@ -40,16 +40,16 @@ pub struct LinkEnds {
 /// accesses of its own threads. It has no socket, since a process knows its own memory, and it does not die
 /// of a long access.
 pub struct Link {
-    pub(crate) area: Shared<LinkArea>,
-    side: Side,
+    pub(crate) area: SharedArea<LinkArea>,
+    side: LinkSide,
     peer: Peer,
     /// `None` for a link to itself.
-    pub(crate) channel: Option<Channel>,
-    outgoing: [Outgoing; LANES],
-    incoming: [Incoming; LANES],
+    pub(crate) channel: Option<ObjectChannel>,
+    outgoing: [OutgoingLane; LANES],
+    incoming: [IncomingLane; LANES],
     /// Zero, or one more than the index in [`DEATHS`].
     death: AtomicU8,
-    pub(crate) counters: crate::socket::Counters,
+    pub(crate) counters: crate::socket::SocketCounters,
     pub(crate) reader: Mutex<()>,
 }
 
@@ -80,14 +80,14 @@ impl Link {
     ///
     /// # Errors
     /// See [`LinkError`].
-    pub fn open(ends: LinkEnds, with: Introduction, side: Side) -> Result<Link, LinkError> {
+    pub fn open(ends: LinkEnds, with: Introduction, side: LinkSide) -> Result<Link, LinkError> {
         check_file(ends.link.as_fd(), size_of::<LinkArea>())?;
-        let area = Shared::<LinkArea>::new(ends.link.as_fd(), true).map_err(LinkError::System)?;
+        let area = SharedArea::<LinkArea>::new(ends.link.as_fd(), true).map_err(LinkError::System)?;
         let start = &area.start.0;
         if start.magic.load(Acquire) != LINK_MAGIC || start.version.load(Relaxed) != VERSION {
             return Err(LinkError::Foreign);
         }
-        Ok(Link::new(area, side, Peer::open(with)?, Some(Channel::new(ends.socket))))
+        Ok(Link::new(area, side, Peer::open(with)?, Some(ObjectChannel::new(ends.socket))))
     }
 
     /// The link of a process to itself, which is up immediately. `export` is its own, `wake` wakes it.
@@ -96,12 +96,12 @@ impl Link {
     /// See [`LinkError`].
     pub fn to_itself(export: &Export, wake: OwnedFd) -> Result<Link, LinkError> {
         let (_, area) = make_area().map_err(LinkError::System)?;
-        let link = Link::new(area, Side::Both, Peer::itself(export, wake)?, None);
+        let link = Link::new(area, LinkSide::Both, Peer::itself(export, wake)?, None);
         link.confirm();
         Ok(link)
     }
 
-    fn new(area: Shared<LinkArea>, side: Side, peer: Peer, channel: Option<Channel>) -> Link {
+    fn new(area: SharedArea<LinkArea>, side: LinkSide, peer: Peer, channel: Option<ObjectChannel>) -> Link {
         Link {
             area,
             side,
@@ -117,7 +117,7 @@ impl Link {
 
     /// The end of the link that this process is.
     #[inline]
-    pub fn side(&self) -> Side {
+    pub fn side(&self) -> LinkSide {
         self.side
     }
 
@@ -162,16 +162,16 @@ impl Link {
         let word = &self.ours().hazards[usize::from(qp_number) % HAZARDS].0;
         match hazard::enter(word) {
             Some(taken) => Some(Hazard { word, taken }),
-            None => self.enter_elsewhere(qp_number),
+            None => self.enter_any(qp_number),
         }
     }
 
     /// Tries all words, since other threads use this queue pair's. If all are taken, waits until an access
     /// ends.
     #[cold]
-    fn enter_elsewhere(&self, qp_number: u16) -> Option<Hazard<'_>> {
+    fn enter_any(&self, qp_number: u16) -> Option<Hazard<'_>> {
         let words = self.ours().hazards.iter().map(|line| &line.0).cycle().skip(usize::from(qp_number) % HAZARDS);
-        let mut patience = Patience::new(self, ACCESS_PATIENCE);
+        let mut patience = AccessTimeout::new(self, ACCESS_PATIENCE);
         loop {
             for word in words.clone().take(HAZARDS) {
                 if let Some(taken) = hazard::enter(word) {
@@ -194,7 +194,7 @@ impl Link {
 
     fn wait_for_accesses(&self, patience: Duration) {
         fence(SeqCst);
-        let mut patience = Patience::new(self, patience);
+        let mut patience = AccessTimeout::new(self, patience);
         hazard::drain(self.theirs().hazards.iter().map(|line| &line.0), || patience.wait());
     }
 
@@ -233,7 +233,7 @@ impl Link {
     /// The socket, to wait on: readable when [`serve_socket`](Link::serve_socket) has something to do. `None`
     /// for a link to itself.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
-        self.channel.as_ref().map(Channel::fd)
+        self.channel.as_ref().map(ObjectChannel::fd)
     }
 
     /// True if the link has ended.
@@ -295,9 +295,9 @@ impl Link {
 }
 
 /// Makes and seals the file of a new link.
-fn make_area() -> io::Result<(OwnedFd, Shared<LinkArea>)> {
+fn make_area() -> io::Result<(OwnedFd, SharedArea<LinkArea>)> {
     let file = sys::memfd(c"longarm-link", size_of::<LinkArea>())?;
-    let area = Shared::<LinkArea>::new(file.as_fd(), true)?;
+    let area = SharedArea::<LinkArea>::new(file.as_fd(), true)?;
     area.start.0.version.store(VERSION, Relaxed);
     area.start.0.magic.store(LINK_MAGIC, Release);
     sys::seal(file.as_fd(), libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL)?;
@@ -319,16 +319,16 @@ impl Drop for Hazard<'_> {
 }
 
 /// A wait for accesses with a limit. Beyond the limit the link is declared stuck.
-struct Patience<'a> {
+struct AccessTimeout<'a> {
     link: &'a Link,
     most: Duration,
     since: Option<Instant>,
     round: u32,
 }
 
-impl Patience<'_> {
-    fn new(link: &Link, most: Duration) -> Patience<'_> {
-        Patience { link, most, since: None, round: 0 }
+impl AccessTimeout<'_> {
+    fn new(link: &Link, most: Duration) -> AccessTimeout<'_> {
+        AccessTimeout { link, most, since: None, round: 0 }
     }
 
     /// Waits for a moment. Returns false if the link is dead.
@@ -337,7 +337,7 @@ impl Patience<'_> {
         wait(self.round);
         self.round = self.round.saturating_add(1);
         // This process' own threads end their accesses, even if they are descheduled for long.
-        if self.round < ROUNDS_AWAKE || self.link.side == Side::Both {
+        if self.round < ROUNDS_AWAKE || self.link.side == LinkSide::Both {
             return !self.link.is_dead();
         }
         if self.since.get_or_insert_with(Instant::now).elapsed() > self.most {

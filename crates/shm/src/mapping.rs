@@ -12,7 +12,7 @@ use memory::Span;
 
 /// A mapping, unmapped on drop. A child made by `fork` does not have it.
 #[derive(Debug)]
-pub(crate) struct Mapping {
+pub(crate) struct SharedMapping {
     start: NonNull<u8>,
     len_bytes: usize,
     writable: bool,
@@ -21,22 +21,27 @@ pub(crate) struct Mapping {
 }
 
 // SAFETY: a mapping is tied to no thread; its bytes are accessed only through atomics and spans.
-unsafe impl Send for Mapping {}
+unsafe impl Send for SharedMapping {}
 // SAFETY: shared use is sound too: the bytes are accessed only through atomics and spans, and the other
 // methods only read fields.
-unsafe impl Sync for Mapping {}
+unsafe impl Sync for SharedMapping {}
 
-impl Mapping {
+impl SharedMapping {
     /// Maps the first `len_bytes` of a file, shared.
     ///
     /// The caller must have checked that the file is a memfd that cannot shrink below that length.
-    pub(crate) fn new(fd: BorrowedFd<'_>, len_bytes: usize, writable: bool) -> io::Result<Mapping> {
-        Mapping::of_part(fd, 0, len_bytes, writable)
+    pub(crate) fn new(fd: BorrowedFd<'_>, len_bytes: usize, writable: bool) -> io::Result<SharedMapping> {
+        SharedMapping::of_part(fd, 0, len_bytes, writable)
     }
 
     /// Maps `len_bytes` of a file from `start` on; the caller must have checked it as for
-    /// [`new`](Mapping::new).
-    pub(crate) fn of_part(fd: BorrowedFd<'_>, start: u64, len_bytes: usize, writable: bool) -> io::Result<Mapping> {
+    /// [`new`](SharedMapping::new).
+    pub(crate) fn of_part(
+        fd: BorrowedFd<'_>,
+        start: u64,
+        len_bytes: usize,
+        writable: bool,
+    ) -> io::Result<SharedMapping> {
         let from = libc::off_t::try_from(start).map_err(|_| io::ErrorKind::InvalidInput)?;
         let rights = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
         // SAFETY: a new mapping at an address that the kernel chooses.
@@ -46,7 +51,7 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mapping = Mapping { start, len_bytes, writable, process: std::process::id() };
+        let mapping = SharedMapping { start, len_bytes, writable, process: std::process::id() };
         // SAFETY: the range is this function's own new mapping.
         if unsafe { memory::madvise(mapping.start.as_ptr().cast(), len_bytes, libc::MADV_DONTFORK) } != 0 {
             return Err(io::Error::last_os_error());
@@ -77,7 +82,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for SharedMapping {
     fn drop(&mut self) {
         if std::process::id() == self.process {
             // SAFETY: this value's own mapping, whole; every user of its bytes borrows it or holds an `Arc`
@@ -103,33 +108,33 @@ unsafe impl<T: Layout, const N: usize> Layout for [T; N] {}
 
 /// A value on its own cache lines.
 #[repr(C, align(64))]
-pub(crate) struct Line<T>(pub(crate) T);
+pub(crate) struct CacheLine<T>(pub(crate) T);
 
 // SAFETY: a type that implements `Layout`, and padding that nothing reads.
-unsafe impl<T: Layout> Layout for Line<T> {}
+unsafe impl<T: Layout> Layout for CacheLine<T> {}
 
 /// A mapping with a layout.
-pub(crate) struct Shared<T> {
-    mapping: Mapping,
+pub(crate) struct SharedArea<T> {
+    mapping: SharedMapping,
     layout: PhantomData<T>,
 }
 
-impl<T: Layout> Shared<T> {
+impl<T: Layout> SharedArea<T> {
     /// Maps a file of exactly that size. Nothing may be stored through a mapping that is not writable.
-    pub(crate) fn new(fd: BorrowedFd<'_>, writable: bool) -> io::Result<Shared<T>> {
-        let mapping = Mapping::new(fd, size_of::<T>(), writable)?;
+    pub(crate) fn new(fd: BorrowedFd<'_>, writable: bool) -> io::Result<SharedArea<T>> {
+        let mapping = SharedMapping::new(fd, size_of::<T>(), writable)?;
         assert!(mapping.as_ptr().addr().is_multiple_of(align_of::<T>()), "pages are aligned enough");
-        Ok(Shared { mapping, layout: PhantomData })
+        Ok(SharedArea { mapping, layout: PhantomData })
     }
 
     /// The bytes.
     #[cfg(test)]
-    pub(crate) fn mapping(&self) -> &Mapping {
+    pub(crate) fn mapping(&self) -> &SharedMapping {
         &self.mapping
     }
 }
 
-impl<T: Layout> Deref for Shared<T> {
+impl<T: Layout> Deref for SharedArea<T> {
     type Target = T;
 
     #[inline(always)]

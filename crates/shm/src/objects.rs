@@ -7,7 +7,7 @@ use std::sync::Arc;
 use memory::{QuickMutex, Span};
 
 use crate::channel::Extent;
-use crate::mapping::Mapping;
+use crate::mapping::SharedMapping;
 use crate::number_hash::NumberHash;
 use crate::sys;
 
@@ -16,7 +16,7 @@ pub const MAX_OBJECTS: usize = 4096;
 
 /// The reason why an object was not mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Refused {
+pub(crate) enum NotMapped {
     /// There are too many objects.
     Full,
     /// The object is mapped already.
@@ -28,7 +28,7 @@ pub(crate) enum Refused {
 /// An object of the peer, mapped for as long as this is held.
 #[derive(Clone, Debug)]
 pub struct Object {
-    mapping: Arc<Mapping>,
+    mapping: Arc<SharedMapping>,
 }
 
 impl Object {
@@ -49,11 +49,11 @@ impl Object {
 
 /// All objects that the peer has offered and not withdrawn, by number.
 #[derive(Default)]
-pub(crate) struct Objects {
+pub(crate) struct MappedObjects {
     mapped: QuickMutex<HashMap<u32, Object, NumberHash>>,
 }
 
-impl Objects {
+impl MappedObjects {
     #[inline]
     pub(crate) fn get(&self, object: u32) -> Option<Object> {
         self.mapped.lock().get(&object).cloned()
@@ -61,19 +61,19 @@ impl Objects {
 
     /// Maps an object, which is a part of a file. The descriptor is closed in any case. Only one thread at a
     /// time may call this.
-    pub(crate) fn insert(&self, object: u32, extent: Extent, fd: OwnedFd) -> Result<(), Refused> {
+    pub(crate) fn insert(&self, object: u32, extent: Extent, fd: OwnedFd) -> Result<(), NotMapped> {
         self.check_new(object)?;
         // The mapping is made outside of the lock, which is held only for nanoseconds.
-        let mapping = Arc::new(map(extent, &fd).ok_or(Refused::Unfit)?);
+        let mapping = Arc::new(map(extent, &fd).ok_or(NotMapped::Unfit)?);
         self.mapped.lock().insert(object, Object { mapping });
         Ok(())
     }
 
-    fn check_new(&self, object: u32) -> Result<(), Refused> {
+    fn check_new(&self, object: u32) -> Result<(), NotMapped> {
         let mapped = self.mapped.lock();
         match mapped.contains_key(&object) {
-            true => Err(Refused::Twice),
-            false if mapped.len() >= MAX_OBJECTS => Err(Refused::Full),
+            true => Err(NotMapped::Twice),
+            false if mapped.len() >= MAX_OBJECTS => Err(NotMapped::Full),
             false => Ok(()),
         }
     }
@@ -92,7 +92,7 @@ impl Objects {
 }
 
 /// Maps a part of a file that cannot shrink; only for reading, if it cannot be written.
-fn map(extent: Extent, fd: &OwnedFd) -> Option<Mapping> {
+fn map(extent: Extent, fd: &OwnedFd) -> Option<SharedMapping> {
     let seals = sys::seals(fd.as_fd()).ok()?;
     let there = sys::file_bytes(fd.as_fd()).ok()?;
     let end = extent.start.checked_add(extent.len_bytes)?;
@@ -100,6 +100,6 @@ fn map(extent: Extent, fd: &OwnedFd) -> Option<Mapping> {
         return None;
     }
     let len_bytes = usize::try_from(extent.len_bytes).ok()?;
-    let map = |writable| Mapping::of_part(fd.as_fd(), extent.start, len_bytes, writable);
+    let map = |writable| SharedMapping::of_part(fd.as_fd(), extent.start, len_bytes, writable);
     map(true).or_else(|_| map(false)).ok()
 }

@@ -14,8 +14,8 @@ use crate::admission;
 use crate::error::LinkError;
 use crate::export::{Export, SharedQp, read_key, read_qp};
 use crate::layout::{EXPORT_MAGIC, ExportArea, KEY_SLOTS, QP_SLOTS, VERSION};
-use crate::mapping::Shared;
-use crate::objects::{Object, Objects};
+use crate::mapping::SharedArea;
+use crate::objects::{MappedObjects, Object};
 use crate::{record, sleep, sys};
 
 /// Attempts to reach a peer's memory through the kernel before it counts as unreachable.
@@ -35,15 +35,15 @@ pub struct Introduction {
 
 /// The other process: its keys, its queue pairs, its memory.
 pub struct Peer {
-    area: Shared<ExportArea>,
+    area: SharedArea<ExportArea>,
     keys: Box<RemoteKeys>,
-    pub(crate) objects: Objects,
+    pub(crate) objects: MappedObjects,
     bell: OwnedFd,
     /// The last nap from which this process has woken it.
     woken: AtomicU32,
     full_fences: bool,
     /// The process, once its memory could be reached through the kernel.
-    far: OnceLock<Far>,
+    far: OnceLock<ReachableProcess>,
     /// `None` if the peer is this process.
     pid: Option<u32>,
     /// The number of failed attempts to reach its memory.
@@ -53,7 +53,7 @@ pub struct Peer {
 
 /// A published value as it was found. It may be used again for as long as it has not changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Known<T> {
+pub struct FoundRecord<T> {
     /// The published value.
     pub value: T,
     slot: u32,
@@ -61,7 +61,7 @@ pub struct Known<T> {
 }
 
 /// A process whose memory was reached through the kernel once.
-struct Far {
+struct ReachableProcess {
     pid: i32,
     /// Readable when the process has ended.
     process: OwnedFd,
@@ -89,7 +89,7 @@ impl Peer {
 
     fn map(export: BorrowedFd<'_>, wake: OwnedFd, pid: Option<u32>) -> Result<Peer, LinkError> {
         check_file(export, size_of::<ExportArea>())?;
-        let area = Shared::<ExportArea>::new(export, false).map_err(LinkError::System)?;
+        let area = SharedArea::<ExportArea>::new(export, false).map_err(LinkError::System)?;
         let start = &area.start.0;
         if start.magic.load(Acquire) != EXPORT_MAGIC || start.version.load(Relaxed) != VERSION {
             return Err(LinkError::Foreign);
@@ -102,7 +102,7 @@ impl Peer {
         }
         let (woken, gone) = (AtomicU32::new(0), AtomicBool::new(false));
         let (far, far_failures) = (OnceLock::new(), AtomicU8::new(0));
-        let objects = Objects::default();
+        let objects = MappedObjects::default();
         let peer = Peer { area, keys, objects, bell: wake, woken, full_fences, far, pid, far_failures, gone };
         peer.reaches_far();
         Ok(peer)
@@ -111,31 +111,31 @@ impl Peer {
     /// A live key. The caller must hold a [`Hazard`](crate::Hazard) from before this call until it has
     /// finished with the key's memory.
     #[inline]
-    pub fn key(&self, rkey: RKey) -> Option<Known<SharedKey>> {
+    pub fn key(&self, rkey: RKey) -> Option<FoundRecord<SharedKey>> {
         let slot = self.keys.slot(rkey) as usize % KEY_SLOTS;
         let (value, number) = read_key(&self.area.keys[slot]).filter(|(key, _)| key.rkey == rkey)?;
-        Some(Known { value, slot: slot as u32, number })
+        Some(FoundRecord { value, slot: slot as u32, number })
     }
 
     /// A queue pair that frames may be sent to. The caller must hold a hazard as for [`key`](Peer::key).
     #[inline]
-    pub fn qp(&self, qpn: Qpn) -> Option<Known<SharedQp>> {
+    pub fn qp(&self, qpn: Qpn) -> Option<FoundRecord<SharedQp>> {
         let slot = self.area.place_of(qpn)?;
         let (value, number) = read_qp(&self.area.qps[slot]).filter(|(qp, _)| qp.qpn == qpn)?;
-        Some(Known { value, slot: slot as u32, number })
+        Some(FoundRecord { value, slot: slot as u32, number })
     }
 
     /// True if a key has not changed since it was found. The caller must hold a hazard as for
     /// [`key`](Peer::key).
     #[inline(always)]
-    pub fn has_key(&self, known: &Known<SharedKey>) -> bool {
+    pub fn has_key(&self, known: &FoundRecord<SharedKey>) -> bool {
         record::is_still(&self.area.keys[known.slot as usize % KEY_SLOTS].sequence, known.number)
     }
 
     /// True if a queue pair has not changed since it was found. The caller must hold a hazard as for
     /// [`key`](Peer::key).
     #[inline(always)]
-    pub fn has_qp(&self, known: &Known<SharedQp>) -> bool {
+    pub fn has_qp(&self, known: &FoundRecord<SharedQp>) -> bool {
         record::is_still(&self.area.qps[known.slot as usize % QP_SLOTS].sequence, known.number)
     }
 
@@ -231,10 +231,10 @@ impl Peer {
 
     /// True if its process has ended. False as well if its memory was never reached.
     pub(crate) fn has_ended(&self) -> bool {
-        self.far.get().is_some_and(Far::has_ended)
+        self.far.get().is_some_and(ReachableProcess::has_ended)
     }
 
-    fn living(&self) -> io::Result<&Far> {
+    fn living(&self) -> io::Result<&ReachableProcess> {
         let far = self.far.get().ok_or(io::ErrorKind::Unsupported)?;
         if !self.is_alive() || far.has_ended() {
             return Err(io::ErrorKind::NotConnected.into());
@@ -243,7 +243,7 @@ impl Peer {
     }
 }
 
-impl Far {
+impl ReachableProcess {
     fn has_ended(&self) -> bool {
         sys::ready_now(self.process.as_fd(), PollFlags::IN).contains(PollFlags::IN)
     }
@@ -251,14 +251,14 @@ impl Far {
 
 /// Reads the number at the address that a peer's export names. A process with the right number there is the
 /// one that made the export.
-fn probe(pid: u32, address: u64, nonce: u64) -> Option<Far> {
+fn probe(pid: u32, address: u64, nonce: u64) -> Option<ReachableProcess> {
     let pid = i32::try_from(pid).ok()?;
     let process = sys::pidfd(pid)?;
     let mut bytes = [0u8; 8];
     // SAFETY: the bytes are a local variable, which only the span uses while it lives.
     let to = unsafe { Span::new(bytes.as_mut_ptr(), bytes.len()) };
     sys::read_process(pid, address, to).ok()?;
-    let far = Far { pid, process };
+    let far = ReachableProcess { pid, process };
     (u64::from_ne_bytes(bytes) == nonce && !far.has_ended()).then_some(far)
 }
 

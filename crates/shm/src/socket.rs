@@ -6,17 +6,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use memory::ObjectFile;
 
-use crate::channel::{Channel, Extent, Kind, Message, Received};
+use crate::channel::{Extent, Message, MessageKind, ObjectChannel, Received};
 use crate::error::Death;
 use crate::link::Link;
-use crate::objects::{Object, Refused};
+use crate::objects::{NotMapped, Object};
 
 /// The largest number of messages that one call reads.
 const MAX_AT_ONCE: usize = 1024;
 
 /// The counters of the socket.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct SocketCounters {
     refused: AtomicU64,
 }
 
@@ -37,22 +37,22 @@ impl Link {
     /// ask for the object when it needs it.
     pub fn offer_object(&self, object: u32, file: &ObjectFile) -> bool {
         let extent = Extent { start: file.start, len_bytes: file.len_bytes };
-        self.say(Kind::Offered, object, extent, Some(file.fd.as_fd()))
+        self.send_message(MessageKind::Offered, object, extent, Some(file.fd.as_fd()))
     }
 
     /// Tells the peer that an object is gone. Its keys must be closed, and the peer's accesses must have
     /// ended.
     pub fn withdraw_object(&self, object: u32) -> bool {
-        self.say(Kind::Withdrawn, object, Extent::default(), None)
+        self.send_message(MessageKind::Withdrawn, object, Extent::default(), None)
     }
 
     /// Asks for an object of one of the peer's keys that is not mapped here.
     pub fn want_object(&self, object: u32) -> bool {
-        self.say(Kind::Wanted, object, Extent::default(), None)
+        self.send_message(MessageKind::Wanted, object, Extent::default(), None)
     }
 
     /// Sends a message, unless this is a link to itself: a process knows its own objects.
-    fn say(&self, kind: Kind, object: u32, extent: Extent, fd: Option<BorrowedFd<'_>>) -> bool {
+    fn send_message(&self, kind: MessageKind, object: u32, extent: Extent, fd: Option<BorrowedFd<'_>>) -> bool {
         self.channel.as_ref().is_none_or(|channel| channel.send(kind, object, extent, fd))
     }
 
@@ -96,7 +96,7 @@ impl Link {
         for _ in 0..MAX_AT_ONCE {
             let found = self.peer().object(object);
             // All other messages are left for [`serve_socket`](Link::serve_socket), which can answer them.
-            let has_news = self.channel.as_ref().is_some_and(Channel::has_object_news);
+            let has_news = self.channel.as_ref().is_some_and(ObjectChannel::has_object_news);
             if found.is_some() || !has_news || !self.take_message(&mut Served::default()) {
                 return found;
             }
@@ -108,7 +108,7 @@ impl Link {
     fn take_message(&self, served: &mut Served) -> bool {
         let Some(channel) = &self.channel else { return false };
         match channel.receive() {
-            Received::Message(message) => self.heard(message, served),
+            Received::Message(message) => self.handle_message(message, served),
             Received::Nothing => return false,
             Received::Closed => self.die(Death::Gone),
             Received::Garbage => self.die(Death::BrokenSocket),
@@ -116,21 +116,21 @@ impl Link {
         !self.is_dead()
     }
 
-    fn heard(&self, message: Message, served: &mut Served) {
+    fn handle_message(&self, message: Message, served: &mut Served) {
         let Message { kind, object, extent, fd } = message;
         match (kind, fd) {
-            (Kind::Offered, Some(fd)) => match self.peer().objects.insert(object, extent, fd) {
+            (MessageKind::Offered, Some(fd)) => match self.peer().objects.insert(object, extent, fd) {
                 // The object was requested while its offer was already on its way.
-                Ok(()) | Err(Refused::Twice) => {}
-                Err(Refused::Full | Refused::Unfit) => {
+                Ok(()) | Err(NotMapped::Twice) => {}
+                Err(NotMapped::Full | NotMapped::Unfit) => {
                     self.counters.refused.fetch_add(1, Relaxed);
                 }
             },
-            (Kind::Offered, None) => self.die(Death::BrokenSocket),
-            (Kind::Withdrawn, _) => {
+            (MessageKind::Offered, None) => self.die(Death::BrokenSocket),
+            (MessageKind::Withdrawn, _) => {
                 served.withdrawn |= self.peer().objects.remove(object);
             }
-            (Kind::Wanted, _) => served.wanted.push(object),
+            (MessageKind::Wanted, _) => served.wanted.push(object),
         }
     }
 }

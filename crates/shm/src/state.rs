@@ -15,7 +15,7 @@ use crate::sync::AtomicU32;
 
 /// The end of a link that a process is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Side {
+pub enum LinkSide {
     /// The process made the link and asked to be introduced.
     Asked,
     /// The link was offered to it.
@@ -24,13 +24,13 @@ pub enum Side {
     Both,
 }
 
-impl Side {
+impl LinkSide {
     /// The other end.
-    pub fn other(self) -> Side {
+    pub fn other(self) -> LinkSide {
         match self {
-            Side::Asked => Side::Offered,
-            Side::Offered => Side::Asked,
-            Side::Both => Side::Both,
+            LinkSide::Asked => LinkSide::Offered,
+            LinkSide::Offered => LinkSide::Asked,
+            LinkSide::Both => LinkSide::Both,
         }
     }
 
@@ -38,17 +38,17 @@ impl Side {
     #[inline]
     pub(crate) fn index(self) -> usize {
         match self {
-            Side::Asked | Side::Both => 0,
-            Side::Offered => 1,
+            LinkSide::Asked | LinkSide::Both => 0,
+            LinkSide::Offered => 1,
         }
     }
 
     /// The bits that this end adds to the word when it confirms.
     fn bits(self) -> u32 {
         match self {
-            Side::Asked => 0b01,
-            Side::Offered => 0b10,
-            Side::Both => BOTH,
+            LinkSide::Asked => 0b01,
+            LinkSide::Offered => 0b10,
+            LinkSide::Both => BOTH,
         }
     }
 }
@@ -73,7 +73,7 @@ pub(crate) fn standing(word: &AtomicU32) -> Standing {
 }
 
 /// Confirms for one end. Returns the decision after that.
-pub(crate) fn confirm(word: &AtomicU32, side: Side) -> Standing {
+pub(crate) fn confirm(word: &AtomicU32, side: LinkSide) -> Standing {
     advance(word, |state| state | side.bits())
 }
 

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use memory::{RemoteKeys, Span};
 
-use crate::{Export, Introduction, Link, Side};
+use crate::{Export, Introduction, Link, LinkSide};
 
 /// The exports of two processes and the two ends of a link.
 pub(crate) struct Couple {
@@ -42,8 +42,8 @@ impl Couple {
         let exports = [(); 2].map(|()| Export::new(&plain_keys()).expect("an export"));
         let bells = [bell(), bell()];
         let (ours, theirs) = Link::create().expect("a link");
-        let one = Link::open(ours, introduction(&exports[1], &bells[1]), Side::Asked).expect("one end");
-        let other = Link::open(theirs, introduction(&exports[0], &bells[0]), Side::Offered).expect("the other end");
+        let one = Link::open(ours, introduction(&exports[1], &bells[1]), LinkSide::Asked).expect("one end");
+        let other = Link::open(theirs, introduction(&exports[0], &bells[0]), LinkSide::Offered).expect("the other end");
         Couple { exports, links: [one, other], bells }
     }
 

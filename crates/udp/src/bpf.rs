@@ -34,7 +34,7 @@ pub(crate) fn drop_all(fd: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Undoes [`drop_all`]. Does nothing to a socket without a filter.
-pub(crate) fn drop_none(fd: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn accept_all(fd: BorrowedFd<'_>) -> io::Result<()> {
     match sys::set(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0) {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
         result => result,

@@ -20,14 +20,14 @@ pub(crate) const fn space(data_bytes: usize) -> usize {
 /// A control buffer of `N` bytes, for sending or receiving.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-pub(crate) struct Control<const N: usize> {
+pub(crate) struct ControlBuffer<const N: usize> {
     bytes: [u8; N],
     len_bytes: usize,
 }
 
-impl<const N: usize> Control<N> {
+impl<const N: usize> ControlBuffer<N> {
     /// No control messages.
-    pub(crate) const EMPTY: Control<N> = Control { bytes: [0; N], len_bytes: 0 };
+    pub(crate) const EMPTY: ControlBuffer<N> = ControlBuffer { bytes: [0; N], len_bytes: 0 };
 
     /// Adds one message.
     ///
@@ -61,20 +61,20 @@ impl<const N: usize> Control<N> {
     }
 
     /// The messages in the buffer.
-    pub(crate) fn iter(&self) -> Messages<'_> {
-        Messages { rest: self.as_bytes() }
+    pub(crate) fn iter(&self) -> ControlMessages<'_> {
+        ControlMessages { rest: self.as_bytes() }
     }
 }
 
 /// One control message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Message<'a> {
+pub(crate) struct ControlMessage<'a> {
     pub(crate) level: i32,
     pub(crate) kind: i32,
     pub(crate) data: &'a [u8],
 }
 
-impl Message<'_> {
+impl ControlMessage<'_> {
     /// The data as one integer in the machine's order: a byte or four.
     pub(crate) fn integer(&self) -> Option<i32> {
         match self.data {
@@ -86,14 +86,14 @@ impl Message<'_> {
 
 /// Iterator over control messages; ends at the first one that is not whole.
 #[derive(Clone)]
-pub(crate) struct Messages<'a> {
+pub(crate) struct ControlMessages<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Iterator for Messages<'a> {
-    type Item = Message<'a>;
+impl<'a> Iterator for ControlMessages<'a> {
+    type Item = ControlMessage<'a>;
 
-    fn next(&mut self) -> Option<Message<'a>> {
+    fn next(&mut self) -> Option<ControlMessage<'a>> {
         let (len, rest) = self.rest.split_first_chunk::<LEN_BYTES>()?;
         let (level, rest) = rest.split_first_chunk::<4>()?;
         let (kind, rest) = rest.split_first_chunk::<4>()?;
@@ -101,7 +101,7 @@ impl<'a> Iterator for Messages<'a> {
         let data = rest.get(..data_bytes)?;
         self.rest = self.rest.get(space(data_bytes)..).unwrap_or_default();
         let (level, kind) = (i32::from_ne_bytes(*level), i32::from_ne_bytes(*kind));
-        Some(Message { level, kind, data })
+        Some(ControlMessage { level, kind, data })
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn messages_come_back_as_written() {
-        let mut control = Control::<96>::EMPTY;
+        let mut control = ControlBuffer::<96>::EMPTY;
         control.push(1, 2, &[7]);
         control.push(3, 4, &0x0102_0304i32.to_ne_bytes());
         control.push(5, 6, &[9; 12]);
@@ -135,7 +135,7 @@ mod tests {
     fn broken_buffers_end_the_iteration() {
         for fill in [0u8, 1, 15, 0x7f, 0xff] {
             for len in 0..64 {
-                let mut control = Control::<64> { bytes: [fill; 64], len_bytes: 0 };
+                let mut control = ControlBuffer::<64> { bytes: [fill; 64], len_bytes: 0 };
                 control.set_len(len);
                 assert!(control.iter().count() <= 4);
             }
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "too small")]
     fn a_full_buffer_is_a_defect() {
-        let mut control = Control::<16>::EMPTY;
+        let mut control = ControlBuffer::<16>::EMPTY;
         control.push(0, 0, &[1]);
     }
 }

@@ -98,7 +98,7 @@ const ADDRESS_HEADER_BYTES: usize = 8;
 /// Flags of addresses that cannot be used: not yet checked for duplicates, or a duplicate.
 const UNUSABLE: u32 = libc::IFA_F_TENTATIVE | libc::IFA_F_DADFAILED;
 
-fn link(body: &netlink::Body) -> Option<Interface> {
+fn link(body: &netlink::MessageBody) -> Option<Interface> {
     let [_, _, _, _, a, b, c, d, e, f, g, h, ..] = body.header::<LINK_HEADER_BYTES>()?;
     let flags = i32::from_ne_bytes([e, f, g, h]);
     let mut interface = Interface {
@@ -125,7 +125,7 @@ fn link(body: &netlink::Body) -> Option<Interface> {
 }
 
 /// Index of the interface and the address, if it can be used.
-fn usable_address(body: &netlink::Body) -> Option<(u32, InterfaceAddress)> {
+fn usable_address(body: &netlink::MessageBody) -> Option<(u32, InterfaceAddress)> {
     let [_, prefix_len, flags, _, index @ ..] = body.header::<ADDRESS_HEADER_BYTES>()?;
     let mut flags = u32::from(flags);
     let (mut address, mut local) = (None, None);

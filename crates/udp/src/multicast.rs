@@ -3,8 +3,8 @@
 //! The behaviour of Linux for multicast to a reuse-port group, as observed and checked by the tests:
 //!
 //! * Slots play no part. Each socket that has joined the group on the interface gets its own copy, and no
-//!   other socket gets any. (That needs `IP_MULTICAST_ALL` off: by default every socket on the port gets the
-//!   groups of all sockets.)
+//!   other socket gets any. (That needs
+//!   `IP_MULTICAST_ALL` off: by default every socket on the port gets the groups of all sockets.)
 //! * The sender's own machine gets copies too if it has members, and so does the sender's process.
 //! * IPv4 multicast works over `lo` as over any interface: join on `lo` and send from 127.0.0.1.
 //! * IPv6 multicast over `lo` fails (`ENETUNREACH`), since the kernel has no route for it there. The kernel

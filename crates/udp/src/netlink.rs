@@ -20,9 +20,9 @@ const ANSWER_TIMEOUT_MS: i32 = 5000;
 const GROUPS: i32 = libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR;
 
 /// The body of one message of a dump.
-pub(crate) struct Body(Vec<u8>);
+pub(crate) struct MessageBody(Vec<u8>);
 
-impl Body {
+impl MessageBody {
     /// The first `N` bytes.
     pub(crate) fn header<const N: usize>(&self) -> Option<[u8; N]> {
         self.0.first_chunk().copied()
@@ -76,7 +76,7 @@ pub(crate) fn take_changes(socket: &OwnedFd) -> io::Result<bool> {
 }
 
 /// The bodies of all messages of type `answer` in the dump for `request`. `body` is the body of the request.
-pub(crate) fn dump(request: u16, answer: u16, body: &[u8]) -> io::Result<Vec<Body>> {
+pub(crate) fn dump(request: u16, answer: u16, body: &[u8]) -> io::Result<Vec<MessageBody>> {
     for _ in 0..MAX_DUMPS {
         if let Some(bodies) = dump_once(request, answer, body)? {
             return Ok(bodies);
@@ -86,7 +86,7 @@ pub(crate) fn dump(request: u16, answer: u16, body: &[u8]) -> io::Result<Vec<Bod
 }
 
 /// One dump, or `None` if something changed meanwhile: then it may be inconsistent.
-fn dump_once(request: u16, answer: u16, body: &[u8]) -> io::Result<Option<Vec<Body>>> {
+fn dump_once(request: u16, answer: u16, body: &[u8]) -> io::Result<Option<Vec<MessageBody>>> {
     let socket = open()?;
     sys::send(socket.as_fd(), &request_bytes(request, libc::NLM_F_DUMP, body))?;
     let mut bodies = Vec::new();
@@ -95,9 +95,9 @@ fn dump_once(request: u16, answer: u16, body: &[u8]) -> io::Result<Option<Vec<Bo
         sys::wait(socket.as_fd(), libc::POLLIN, ANSWER_TIMEOUT_MS)?;
         let len_bytes = sys::recv(socket.as_fd(), &mut buffer, 0)?;
         match take_messages(&buffer[..len_bytes], answer, &mut bodies)? {
-            Progress::More => {}
-            Progress::Done => return Ok(Some(bodies)),
-            Progress::Interrupted => return Ok(None),
+            DumpProgress::More => {}
+            DumpProgress::Done => return Ok(Some(bodies)),
+            DumpProgress::Interrupted => return Ok(None),
         }
     }
 }
@@ -118,31 +118,31 @@ pub(crate) fn change(request: u16, flags: i32, body: &[u8]) -> io::Result<()> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Progress {
+enum DumpProgress {
     More,
     Done,
     Interrupted,
 }
 
 /// Takes the messages of one read: appends the wanted bodies.
-fn take_messages(mut read: &[u8], answer: u16, bodies: &mut Vec<Body>) -> io::Result<Progress> {
+fn take_messages(mut read: &[u8], answer: u16, bodies: &mut Vec<MessageBody>) -> io::Result<DumpProgress> {
     while let Some(header) = read.first_chunk::<MESSAGE_HEADER_BYTES>() {
         let [a, b, c, d, e, f, g, h, ..] = *header;
         let len_bytes = u32::from_ne_bytes([a, b, c, d]) as usize;
         let (kind, flags) = (u16::from_ne_bytes([e, f]), u16::from_ne_bytes([g, h]));
         let body = read.get(MESSAGE_HEADER_BYTES..len_bytes).ok_or(io::ErrorKind::InvalidData)?;
         if i32::from(flags) & libc::NLM_F_DUMP_INTR != 0 {
-            return Ok(Progress::Interrupted);
+            return Ok(DumpProgress::Interrupted);
         }
         match i32::from(kind) {
-            libc::NLMSG_DONE => return Ok(Progress::Done),
+            libc::NLMSG_DONE => return Ok(DumpProgress::Done),
             libc::NLMSG_ERROR => return Err(refusal(body)),
-            _ if kind == answer => bodies.push(Body(body.to_vec())),
+            _ if kind == answer => bodies.push(MessageBody(body.to_vec())),
             _ => {}
         }
         read = read.get(len_bytes.next_multiple_of(4)..).unwrap_or_default();
     }
-    Ok(Progress::More)
+    Ok(DumpProgress::More)
 }
 
 /// The error of an error message, whose body begins with the negative error number.
@@ -191,9 +191,9 @@ mod tests {
         let done = libc::NLMSG_DONE as u16;
         let read = [message(20, 0, b"one"), message(21, 0, b"other"), message(20, 0, b"two!")];
         let mut bodies = Vec::new();
-        assert_eq!(take_messages(&read.concat(), 20, &mut bodies).unwrap(), Progress::More);
+        assert_eq!(take_messages(&read.concat(), 20, &mut bodies).unwrap(), DumpProgress::More);
         let end = message(done, 0, &[0; 4]);
-        assert_eq!(take_messages(&end, 20, &mut bodies).unwrap(), Progress::Done);
+        assert_eq!(take_messages(&end, 20, &mut bodies).unwrap(), DumpProgress::Done);
         let taken: Vec<_> = bodies.iter().map(|body| body.0.as_slice()).collect();
         assert_eq!(taken, [b"one".as_slice(), b"two!"]);
     }
@@ -205,7 +205,7 @@ mod tests {
         let error = take_messages(&error, 20, &mut bodies).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EPERM));
         let changed = message(20, libc::NLM_F_DUMP_INTR as u16, b"one");
-        assert_eq!(take_messages(&changed, 20, &mut bodies).unwrap(), Progress::Interrupted);
+        assert_eq!(take_messages(&changed, 20, &mut bodies).unwrap(), DumpProgress::Interrupted);
     }
 
     #[test]
@@ -219,12 +219,12 @@ mod tests {
 
     #[test]
     fn attributes_end_where_they_are_broken() {
-        let body = Body([&[9; 4], &[7u8, 0, 1, 0, 1, 2, 3, 0][..], &[200, 0, 2, 0]].concat());
+        let body = MessageBody([&[9; 4], &[7u8, 0, 1, 0, 1, 2, 3, 0][..], &[200, 0, 2, 0]].concat());
         let got: Vec<_> = body.attributes(4).collect();
         #[cfg(target_endian = "little")]
         assert_eq!(got, [(1, [1, 2, 3].as_slice())]);
         assert_eq!(body.header(), Some([9; 4]));
-        assert_eq!(Body(vec![3; 3]).header::<4>(), None);
-        assert_eq!(Body(vec![3; 3]).attributes(4).count(), 0);
+        assert_eq!(MessageBody(vec![3; 3]).header::<4>(), None);
+        assert_eq!(MessageBody(vec![3; 3]).attributes(4).count(), 0);
     }
 }

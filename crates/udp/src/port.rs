@@ -138,7 +138,7 @@ impl PortGroup {
     /// `InvalidInput` if there is no such slot; otherwise as `setsockopt(2)`.
     pub fn open_slot(&self, slot: usize) -> io::Result<()> {
         self.close_slot(slot)?;
-        bpf::drop_none(self.existing(slot)?)
+        bpf::accept_all(self.existing(slot)?)
     }
 
     /// Closes a slot: its packets are dropped, its queue is emptied, and it leaves all multicast groups.

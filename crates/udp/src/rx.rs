@@ -76,7 +76,7 @@ impl RxSocket {
         let received = batch.fill(self.fd.as_fd());
         self.coalescing.note(batch, self.fd.as_fd());
         match received {
-            Err(error) if is_quiet(&error) => Ok(0),
+            Err(error) if means_nothing_arrived(&error) => Ok(0),
             received => received,
         }
     }
@@ -108,7 +108,7 @@ impl AsFd for RxSocket {
 }
 
 /// True for an empty queue, an interrupted call, or an ICMP report about an earlier send.
-fn is_quiet(error: &io::Error) -> bool {
+fn means_nothing_arrived(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted | ConnectionRefused | HostUnreachable)
 }

@@ -21,7 +21,7 @@ pub use undelivered::Undelivered;
 
 use crate::address::Family;
 use crate::sys::mmsg::{MAX_MESSAGES, TxMessage};
-use socket::{TxSocket, Wait};
+use socket::{SendWait, TxSocket};
 use sockets::Sockets;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +46,7 @@ const _: () = assert!(MAX_MESSAGES == u32::BITS as usize && SOURCE_PORTS.is_powe
 pub struct TxPool {
     sockets: Sockets,
     wait_ms: i32,
-    events: Events,
+    events: AtomicTxCounters,
 }
 
 /// Counts of events since the pool was made, other than ordinary sends.
@@ -64,7 +64,7 @@ pub struct TxCounters {
 
 /// The counters behind [`TxCounters`].
 #[derive(Debug, Default)]
-struct Events {
+struct AtomicTxCounters {
     waits: AtomicU64,
     dropped: AtomicU64,
     icmp_errors: AtomicU64,
@@ -75,14 +75,14 @@ impl TxPool {
     /// A pool without sockets. If a socket's buffer is full, senders wait for room, at most `wait_ms` for
     /// each call of [`send`](TxPool::send).
     pub fn new(wait_ms: u16) -> TxPool {
-        TxPool { sockets: Sockets::new(false), wait_ms: i32::from(wait_ms), events: Events::default() }
+        TxPool { sockets: Sockets::new(false), wait_ms: i32::from(wait_ms), events: AtomicTxCounters::default() }
     }
 
     /// Like [`new`](TxPool::new), but keeps the network's reports of undeliverable packets for
     /// [`take_undelivered`](TxPool::take_undelivered). Take the reports before sending; otherwise one may
     /// look like an error of the next packet.
     pub fn reporting(wait_ms: u16) -> TxPool {
-        TxPool { sockets: Sockets::new(true), wait_ms: i32::from(wait_ms), events: Events::default() }
+        TxPool { sockets: Sockets::new(true), wait_ms: i32::from(wait_ms), events: AtomicTxCounters::default() }
     }
 
     /// The actual source port for `wanted`, which the ICRC of the packets must cover. Opens its socket if
@@ -114,7 +114,7 @@ impl TxPool {
     /// and 32 groups. Returns the number of groups that the system took. `on_failure` gets the index and
     /// error of each other group. Takes no lock, and allocates only for the first send from a source.
     pub fn send(&self, groups: &[TxGroup<'_>], mut on_failure: impl FnMut(usize, SendError)) -> usize {
-        let mut wait = Wait::at_most(self.wait_ms);
+        let mut wait = SendWait::at_most(self.wait_ms);
         let mut taken = 0;
         let mut first = 0;
         for batch in groups.chunks(MAX_MESSAGES) {
@@ -143,7 +143,7 @@ impl TxPool {
         }
     }
 
-    fn send_one(&self, group: &TxGroup<'_>, wait: &mut Wait, report: &mut impl FnMut(usize, SendError)) -> usize {
+    fn send_one(&self, group: &TxGroup<'_>, wait: &mut SendWait, report: &mut impl FnMut(usize, SendError)) -> usize {
         let send = |socket: &TxSocket| {
             socket.send_first(&[group.message(socket)], wait).map_err(|error| socket.explain(group, error))
         };
@@ -155,7 +155,12 @@ impl TxPool {
 
     /// Sends 2 to 32 groups: first those of the first group's source, then those of the first remaining
     /// group's source, and so on.
-    fn send_batch(&self, batch: &[TxGroup<'_>], wait: &mut Wait, report: &mut impl FnMut(usize, SendError)) -> usize {
+    fn send_batch(
+        &self,
+        batch: &[TxGroup<'_>],
+        wait: &mut SendWait,
+        report: &mut impl FnMut(usize, SendError),
+    ) -> usize {
         let mut messages = [TxMessage::EMPTY; MAX_MESSAGES];
         let mut indices = [0; MAX_MESSAGES];
         let mut left = u32::MAX >> (MAX_MESSAGES - batch.len());
@@ -172,7 +177,7 @@ impl TxPool {
             };
             let mut count = 0;
             for i in first..batch.len() {
-                if left & 1 << i != 0 && goes_with(&batch[first], &batch[i]) {
+                if left & 1 << i != 0 && has_same_source(&batch[first], &batch[i]) {
                     (messages[count], indices[count]) = (batch[i].message(socket), i);
                     left &= !(1 << i);
                     count += 1;
@@ -201,8 +206,8 @@ impl TxPool {
     }
 }
 
-impl Events {
-    fn add(&self, wait: &Wait) {
+impl AtomicTxCounters {
+    fn add(&self, wait: &SendWait) {
         if wait.count > 0 {
             self.waits.fetch_add(wait.count, Ordering::Relaxed);
         }
@@ -226,6 +231,6 @@ pub fn port_toward(remote: Qpn, entropy: u16) -> u16 {
 }
 
 /// True if `other` is sent from the socket of `first` and is well formed.
-fn goes_with(first: &TxGroup<'_>, other: &TxGroup<'_>) -> bool {
+fn has_same_source(first: &TxGroup<'_>, other: &TxGroup<'_>) -> bool {
     first.flow.source_port == other.flow.source_port && first.flow.source == other.flow.source && other.check().is_ok()
 }

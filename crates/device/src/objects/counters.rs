@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use hub::CounterPage;
 use hub::counters::PageError;
-use memory::Verdict;
+use memory::AdoptionResult;
 use transport::DropReason;
 use udp::SendError;
 use wire::DecodeError;
@@ -106,7 +106,7 @@ counters! {
     TxSegmentationRefused = "tx_segmentation_refused",
     /// Pages that took the place of registered memory which the program had unmapped, in the whole process.
     UnmappedPages = "unmapped_pages",
-    /// Regions that were registered, by where their pages are: see `memory::Verdict`.
+    /// Regions that were registered, by where their pages are: see `memory::AdoptionResult`.
     MrAdopted = "mr_adopted",
     /// Not whole private pages.
     MrUnsuitable = "mr_not_adopted_unsuitable",
@@ -166,15 +166,15 @@ impl Counters {
     pub(crate) fn show_adoption(&self) {
         use Counter::*;
         let all = [
-            (Verdict::Adopted, MrAdopted),
-            (Verdict::Unsuitable, MrUnsuitable),
-            (Verdict::Threads, MrThreads),
-            (Verdict::Holders, MrHolders),
-            (Verdict::Registered, MrRegistered),
-            (Verdict::Unwatched, MrUnwatched),
-            (Verdict::Advised, MrAdvised),
-            (Verdict::Forked, MrForked),
-            (Verdict::Refused, MrRefused),
+            (AdoptionResult::Adopted, MrAdopted),
+            (AdoptionResult::Unsuitable, MrUnsuitable),
+            (AdoptionResult::Threads, MrThreads),
+            (AdoptionResult::Holders, MrHolders),
+            (AdoptionResult::Registered, MrRegistered),
+            (AdoptionResult::Unwatched, MrUnwatched),
+            (AdoptionResult::Advised, MrAdvised),
+            (AdoptionResult::Forked, MrForked),
+            (AdoptionResult::Refused, MrRefused),
         ];
         for (verdict, counter) in all {
             self.add(counter, verdict.count().saturating_sub(self.get(counter)));

@@ -65,7 +65,7 @@ impl ShmLink {
     /// Whether it leads back to this process.
     #[inline]
     pub(crate) fn is_own(&self) -> bool {
-        self.link.side() == shm::Side::Both
+        self.link.side() == shm::LinkSide::Both
     }
 
     #[inline]
@@ -327,10 +327,10 @@ impl Links {
     fn open(&self, introduction: Introduction) -> Result<Link, Box<dyn std::error::Error>> {
         let Introduction { slot, requested_by, export, wake, pid, .. } = introduction;
         let (ends, side) = match requested_by {
-            RequestedBy::Peer(ShmLinkOffer { link, socket }) => (LinkEnds { link, socket }, shm::Side::Offered),
+            RequestedBy::Peer(ShmLinkOffer { link, socket }) => (LinkEnds { link, socket }, shm::LinkSide::Offered),
             RequestedBy::ThisProcess => {
                 let ours = self.state.lock().offered.remove(&slot);
-                (ours.ok_or("an answer that was not asked for")?, shm::Side::Asked)
+                (ours.ok_or("an answer that was not asked for")?, shm::LinkSide::Asked)
             }
         };
         Ok(Link::open(ends, shm::Introduction { export, wake, pid }, side)?)

@@ -4,7 +4,7 @@
 //! which queue pairs are ready. Only the memory is reached otherwise. It need not be mapped once more, since the registry
 //! opens it where it is, of whatever kind it is; and a long SEND is lent by its local key.
 
-use memory::{Opened, Registry};
+use memory::{OpenedMemory, Registry};
 use transport::shm::path::ShmError;
 use transport::shm::remote_op::RemoteOp;
 use transport::{Access, Accessor, LKey, MemoryError, Payload, PdId, RemoteAddr, Sge};
@@ -75,7 +75,7 @@ fn open<'a>(
     at: RemoteAddr,
     len_bytes: usize,
     access: Access,
-) -> Result<Opened<'a>, ShmError> {
+) -> Result<OpenedMemory<'a>, ShmError> {
     let who = Accessor { pd: peer.pd, qpn: peer.qpn };
     let opened = memory.open_remote(who, at.rkey, at.addr, len_bytes, access).map_err(ShmError::Remote)?;
     opened.ok_or(ShmError::NeedsFrame)
@@ -88,7 +88,7 @@ pub(crate) fn lend(memory: &Registry, sge: &Sge) -> Option<Lent> {
 }
 
 /// What was lent, unless its owner has deregistered it meanwhile.
-pub(crate) fn borrowed<'a>(memory: &'a Registry, lent: &Lent) -> Result<Opened<'a>, ShmError> {
+pub(crate) fn borrowed<'a>(memory: &'a Registry, lent: &Lent) -> Result<OpenedMemory<'a>, ShmError> {
     let opened = memory.open_local(LKey(lent.object), lent.offset, lent.len_bytes as usize);
     opened.ok().flatten().ok_or(ShmError::NeedsFrame)
 }

@@ -4,7 +4,7 @@
 //! it says of places is checked against what we have mapped.
 
 use memory::SharedKey;
-use shm::{Known, Object, Peer, SharedQp};
+use shm::{FoundRecord, Object, Peer, SharedQp};
 use transport::shm::path::ShmError;
 use transport::{Access, MemoryError, RemoteAddr};
 use wire::Qpn;
@@ -23,8 +23,8 @@ pub(crate) enum Place<'a> {
 /// looked at. What they allow is checked for each request.
 #[derive(Default)]
 pub(crate) struct Recent {
-    qp: Option<Known<SharedQp>>,
-    key: Option<Known<SharedKey>>,
+    qp: Option<FoundRecord<SharedQp>>,
+    key: Option<FoundRecord<SharedKey>>,
     /// The object that the last mapped key lies in, by number.
     object: Option<(u32, Object)>,
 }

@@ -258,7 +258,7 @@ impl HubConnector {
                 });
             }
         };
-        message.descriptors.iter().for_each(guest::fork::leave_behind);
+        message.descriptors.iter().for_each(guest::fork::close_in_children);
         let reply = Reply::decode(&message.bytes, &mut message.descriptors);
         self.understand(reply.map_err(AttachError::protocol), message.descriptors, now)
     }

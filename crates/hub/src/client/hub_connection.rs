@@ -93,7 +93,7 @@ impl HubConnection {
         match channel::receive_even_cut(socket.as_fd(), MAX_DESCRIPTORS) {
             Ok(message) => {
                 let message = message.high();
-                message.descriptors.iter().for_each(guest::fork::leave_behind);
+                message.descriptors.iter().for_each(guest::fork::close_in_children);
                 Ok(Some(message))
             }
             Err(ReceiveError::Nothing) => Ok(None),

@@ -11,13 +11,13 @@ use crate::registry::Registry;
 use crate::span::Span;
 
 /// Memory that a key has opened. Deregistration waits until this value is dropped.
-pub struct Opened<'a> {
+pub struct OpenedMemory<'a> {
     start: *mut u8,
     len_bytes: usize,
     _grant: Pin<'a, Grant>,
 }
 
-impl Opened<'_> {
+impl OpenedMemory<'_> {
     /// The bytes, to be used only as the key's rights allow.
     #[inline(always)]
     pub fn span(&self) -> Span<'_> {
@@ -40,7 +40,7 @@ impl Registry {
         addr: u64,
         len_bytes: usize,
         access: Access,
-    ) -> Result<Option<Opened<'_>>, MemoryError> {
+    ) -> Result<Option<OpenedMemory<'_>>, MemoryError> {
         opened(self.admit_remote(who, rkey, access)?, addr, len_bytes)
     }
 
@@ -49,7 +49,7 @@ impl Registry {
     ///
     /// # Errors
     /// As [`Memory::gather`](transport::Memory::gather), except that the domain is not checked.
-    pub fn open_local(&self, lkey: LKey, addr: u64, len_bytes: usize) -> Result<Option<Opened<'_>>, MemoryError> {
+    pub fn open_local(&self, lkey: LKey, addr: u64, len_bytes: usize) -> Result<Option<OpenedMemory<'_>>, MemoryError> {
         opened(self.pin_local(lkey)?, addr, len_bytes)
     }
 
@@ -85,11 +85,11 @@ impl Registry {
 }
 
 #[inline(always)]
-fn opened(grant: Pin<'_, Grant>, addr: u64, len_bytes: usize) -> Result<Option<Opened<'_>>, MemoryError> {
+fn opened(grant: Pin<'_, Grant>, addr: u64, len_bytes: usize) -> Result<Option<OpenedMemory<'_>>, MemoryError> {
     match grant.offset(addr, len_bytes as u64) {
         Ok(offset) => {
             let start = grant.start.wrapping_add(offset as usize);
-            Ok(Some(Opened { start, len_bytes, _grant: grant }))
+            Ok(Some(OpenedMemory { start, len_bytes, _grant: grant }))
         }
         Err(outside) => grant.place(addr, len_bytes as u64, outside).map(|_| None),
     }

@@ -22,25 +22,25 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::sync::{MutexGuard, OnceLock};
 
-use super::moves::{self, Copy, Part};
-use super::{Adopted, Table, give_up, holders, lock, mapped_parts, proof, waiters};
+use super::moves::{self, AdoptedPart, PageCopy};
+use super::{Adopted, AdoptedTable, give_up, holders, lock, mapped_parts, proof, waiters};
 use crate::calls;
 
 /// The state that `prepare` keeps for the handlers after the fork.
 struct Forking {
-    table: MutexGuard<'static, Table>,
+    table: MutexGuard<'static, AdoptedTable>,
     /// The mappings that the child must not share, each with its copy if there was memory for one.
-    copies: Vec<(Part, Option<Copy>)>,
+    copies: Vec<(AdoptedPart, Option<PageCopy>)>,
 }
 
 /// Accessed only by the thread that holds the table's lock.
-struct Held(UnsafeCell<Option<Forking>>);
+struct ForkCell(UnsafeCell<Option<Forking>>);
 
 // SAFETY: only the holder of the table's lock touches the cell, and the cell keeps the guard. The guard is
 // dropped by the thread that took it, or by that thread's copy in the child.
-unsafe impl Sync for Held {}
+unsafe impl Sync for ForkCell {}
 
-static HELD: Held = Held(UnsafeCell::new(None));
+static FORKING: ForkCell = ForkCell(UnsafeCell::new(None));
 
 /// Installs the handlers for the C library's `fork`, once per process.
 ///
@@ -58,19 +58,19 @@ pub(super) fn watch() -> io::Result<()> {
 extern "C" fn prepare() {
     let table = lock();
     let shared = mapped_parts(|mapping| mapping.shared);
-    let copies = if shared.is_empty() { Vec::new() } else { table.part_with(shared) };
+    let copies = if shared.is_empty() { Vec::new() } else { table.make_private_or_copy(shared) };
     // SAFETY: this thread holds the lock of the table.
-    unsafe { *HELD.0.get() = Some(Forking { table, copies }) };
+    unsafe { *FORKING.0.get() = Some(Forking { table, copies }) };
 }
 
 extern "C" fn in_parent() {
     // SAFETY: this thread has held the lock since `prepare`.
-    drop(unsafe { (*HELD.0.get()).take() });
+    drop(unsafe { (*FORKING.0.get()).take() });
 }
 
 extern "C" fn in_child() {
     // SAFETY: this thread is the copy of the one that holds the lock, and the child has no other.
-    let Some(Forking { mut table, mut copies }) = (unsafe { (*HELD.0.get()).take() }) else {
+    let Some(Forking { mut table, mut copies }) = (unsafe { (*FORKING.0.get()).take() }) else {
         return;
     };
     for (part, copy) in &mut copies {
@@ -80,27 +80,27 @@ extern "C" fn in_child() {
             None => Err(io::ErrorKind::OutOfMemory.into()),
         };
         if put.is_err() {
-            take_away(part);
+            map_inaccessible(part);
         }
     }
     // The allocator may be the program's own, so nothing is freed here.
     core::mem::forget(copies);
-    core::mem::forget(core::mem::replace(&mut *table, Table::new()));
-    give_up::begin_anew();
+    core::mem::forget(core::mem::replace(&mut *table, AdoptedTable::new()));
+    give_up::reset_in_child();
 }
 
 /// Maps inaccessible pages because there is no memory for the child's copy. Otherwise the child would see its
 /// parent's later writes.
-fn take_away(part: &Part) {
+fn map_inaccessible(part: &AdoptedPart) {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
     let (start, len_bytes) = (core::ptr::with_exposed_provenance_mut(part.pages.range.start), part.pages.range.len());
     // SAFETY: replaces the mapping of the parent's pages, which the child must not use.
     unsafe { calls::mmap(start, len_bytes, libc::PROT_NONE, flags, -1, 0) };
 }
 
-impl Table {
+impl AdoptedTable {
     /// Makes sure that a child does not share these pages: they become private, or it gets copies.
-    fn part_with(&self, shared: Vec<Part>) -> Vec<(Part, Option<Copy>)> {
+    fn make_private_or_copy(&self, shared: Vec<AdoptedPart>) -> Vec<(AdoptedPart, Option<PageCopy>)> {
         let ranges: Vec<_> = shared.iter().map(|part| part.pages.range.clone()).collect();
         let has_threads = !proof::is_alone();
         let stay = holders::may_exist(has_threads) || (has_threads && waiters::exist(&ranges));
@@ -128,7 +128,7 @@ impl Table {
 }
 
 impl Adopted {
-    fn has(&self, part: &Part) -> bool {
+    fn has(&self, part: &AdoptedPart) -> bool {
         self.window.has(part.file, part.pages.offset)
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use super::proof::{self, Adoption, Verdict};
+use super::proof::{self, Adoption, AdoptionResult};
 use crate::region::checked;
 
 /// `struct uffdio_api` of <linux/userfaultfd.h>.
@@ -48,7 +48,7 @@ const WRITEPROTECT: u64 = 1;
 
 /// The kind of memory behind a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum MemoryKind {
     /// Private anonymous memory. A thread that touches a missing page waits too, even to read.
     Private,
     /// A memfd. Readers do not wait.
@@ -68,10 +68,10 @@ impl Frozen {
     /// # Errors
     /// The kernel's error: EPERM and ENOSYS where userfaultfd is not allowed, EINVAL if the kernel is too
     /// old, EBUSY if the program itself watches the range with userfaultfd.
-    pub(super) fn new(range: &Range<usize>, kind: Kind) -> io::Result<Frozen> {
+    pub(super) fn new(range: &Range<usize>, kind: MemoryKind) -> io::Result<Frozen> {
         let fd = open()?;
         let (start, len) = (range.start as u64, range.len() as u64);
-        let mode = if kind == Kind::Private { MODE_MISSING | MODE_WP } else { MODE_WP };
+        let mode = if kind == MemoryKind::Private { MODE_MISSING | MODE_WP } else { MODE_WP };
         let mut register = Register { start, len, mode, ioctls: 0 };
         let mut protect = WriteProtect { start, len, mode: WRITEPROTECT };
         // SAFETY: each request reads and writes one structure of its type. The only effect on the range is
@@ -111,32 +111,32 @@ pub(super) enum Writers {
 
 impl Writers {
     /// For private pages that will be adopted.
-    pub(super) fn for_moving(range: &Range<usize>, mode: Adoption) -> Result<Writers, Verdict> {
+    pub(super) fn for_moving(range: &Range<usize>, mode: Adoption) -> Result<Writers, AdoptionResult> {
         match mode {
-            Adoption::Never => Err(Verdict::Unsuitable),
+            Adoption::Never => Err(AdoptionResult::Unsuitable),
             Adoption::Safe => proof::may_move(range).map(|()| Writers::None),
             Adoption::Always => Writers::stopped_or_none(),
         }
     }
 
     /// For adopted pages that will be private again.
-    pub(super) fn for_moving_back(mode: Adoption) -> Result<Writers, Verdict> {
+    pub(super) fn for_moving_back(mode: Adoption) -> Result<Writers, AdoptionResult> {
         match mode {
             Adoption::Always => Writers::stopped_or_none(),
             _ => proof::may_move_back().map(|()| Writers::None),
         }
     }
 
-    fn stopped_or_none() -> Result<Writers, Verdict> {
+    fn stopped_or_none() -> Result<Writers, AdoptionResult> {
         match open() {
             Ok(_) => Ok(Writers::Stopped),
             Err(_) if proof::is_alone() => Ok(Writers::None),
-            Err(_) => Err(Verdict::Threads),
+            Err(_) => Err(AdoptionResult::Threads),
         }
     }
 
     /// Keeps the writers of a range away until the returned value is dropped.
-    pub(super) fn keep_away(self, range: &Range<usize>, kind: Kind) -> io::Result<Option<Frozen>> {
+    pub(super) fn keep_away(self, range: &Range<usize>, kind: MemoryKind) -> io::Result<Option<Frozen>> {
         match self {
             Writers::None => Ok(None),
             Writers::Stopped => Frozen::new(range, kind).map(Some),

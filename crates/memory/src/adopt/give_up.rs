@@ -69,7 +69,7 @@ impl Mirrors {
 }
 
 /// In the child of a fork: gives up its parent's objects, but not those that it adopts itself later.
-pub(super) fn begin_anew() {
+pub(super) fn reset_in_child() {
     FLOOR.store(NEXT.load(Relaxed), Release);
 }
 

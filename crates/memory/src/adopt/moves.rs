@@ -13,9 +13,9 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
-use super::freeze::{Kind, NoSignals, Writers};
+use super::freeze::{MemoryKind, NoSignals, Writers};
 use super::{room, store};
-use crate::probe::FileId;
+use crate::probe::InodeId;
 use crate::region::{HUGE_BYTES, checked, page_bytes};
 use crate::{calls, copies};
 
@@ -55,20 +55,20 @@ impl Pages {
 
 /// A mapping of adopted pages.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct AdoptedPart {
     pub(super) pages: Pages,
     /// The program's rights (`PROT_*`).
     pub(super) rights: libc::c_int,
     /// False if it is a private copy since a fork.
     pub(super) shared: bool,
-    pub(super) file: FileId,
+    pub(super) file: InodeId,
 }
 
 /// The reason why pages could not be moved.
 #[derive(Debug)]
-pub(super) enum Refused {
+pub(super) enum MoveError {
     /// All pages are unchanged.
-    AsItWas(io::Error),
+    Unchanged(io::Error),
     /// Some pages could not be moved back.
     Stuck,
 }
@@ -78,28 +78,28 @@ pub(super) enum Refused {
 /// # Safety
 /// The pages must be private anonymous memory, readable and writable, and not of this
 /// thread's stack.
-pub(super) unsafe fn into_memfd(pages: &Pages, memfd: &impl AsFd, writers: Writers) -> Result<(), Refused> {
+pub(super) unsafe fn into_memfd(pages: &Pages, memfd: &impl AsFd, writers: Writers) -> Result<(), MoveError> {
     let memfd = memfd.as_fd();
-    let piece_bytes = pages.piece_bytes().map_err(Refused::AsItWas)?;
-    let pagemap = pagemap().map_err(Refused::AsItWas)?;
+    let piece_bytes = pages.piece_bytes().map_err(MoveError::Unchanged)?;
+    let pagemap = pagemap().map_err(MoveError::Unchanged)?;
     let _quiet = NoSignals::new();
     for piece in pages.pieces(piece_bytes) {
         // SAFETY: a part of the pages that this function's contract describes.
         if let Err(error) = unsafe { piece_into_memfd(&piece, memfd, &pagemap, writers) } {
             let range = pages.range.start..piece.range.start;
             let pages = Pages { range, ..pages.clone() };
-            let moved = Part { pages, rights: READ_WRITE, shared: true, file: FileId::default() };
+            let moved = AdoptedPart { pages, rights: READ_WRITE, shared: true, file: InodeId::default() };
             // SAFETY: the loop above has just mapped the memfd in these pages.
-            let back = unsafe { out_of_memfd(&moved, &memfd, writers, Then::Free) };
-            return Err(if back { Refused::AsItWas(error) } else { Refused::Stuck });
+            let back = unsafe { out_of_memfd(&moved, &memfd, writers, AfterMove::Free) };
+            return Err(if back { MoveError::Unchanged(error) } else { MoveError::Stuck });
         }
     }
     Ok(())
 }
 
 unsafe fn piece_into_memfd(pages: &Pages, memfd: BorrowedFd<'_>, pagemap: &File, writers: Writers) -> io::Result<()> {
-    let copy = Copy::of_memfd(pages, memfd)?;
-    let _still = writers.keep_away(&pages.range, Kind::Private)?;
+    let copy = PageCopy::of_memfd(pages, memfd)?;
+    let _still = writers.keep_away(&pages.range, MemoryKind::Private)?;
     // SAFETY: the pages are readable, and the copy has the same length.
     unsafe { copy.fill_with_present(pages, pagemap) }?;
     // SAFETY: the copy holds all bytes of the pages, and `keep_away` has stopped their writers.
@@ -111,16 +111,16 @@ unsafe fn piece_into_memfd(pages: &Pages, memfd: BorrowedFd<'_>, pagemap: &File,
 /// # Safety
 /// The memfd must be mapped in these pages, at this offset, and they must not be of this thread's
 /// stack.
-pub(super) unsafe fn out_of_memfd(part: &Part, memfd: &impl AsFd, writers: Writers, then: Then) -> bool {
+pub(super) unsafe fn out_of_memfd(part: &AdoptedPart, memfd: &impl AsFd, writers: Writers, then: AfterMove) -> bool {
     let memfd = memfd.as_fd();
     let (Ok(pagemap), Ok(piece_bytes)) = (pagemap(), part.pages.piece_bytes()) else { return false };
     let _quiet = NoSignals::new();
     let mut all = true;
     for piece in part.pages.pieces(piece_bytes) {
-        let piece = Part { pages: piece, ..part.clone() };
+        let piece = AdoptedPart { pages: piece, ..part.clone() };
         // SAFETY: a part of the pages that this function's contract describes.
         let moved = unsafe { piece_out_of_memfd(&piece, memfd, &pagemap, writers) }.is_ok();
-        if moved && then == Then::Free {
+        if moved && then == AfterMove::Free {
             store::free(&memfd, piece.pages.offset, piece.pages.range.len() as u64);
         }
         all &= moved;
@@ -130,17 +130,22 @@ pub(super) unsafe fn out_of_memfd(part: &Part, memfd: &impl AsFd, writers: Write
 
 /// The fate of pages in the memfd that have moved back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Then {
+pub(super) enum AfterMove {
     /// No other process reads them.
     Free,
     /// The child of a fork may read them.
     Keep,
 }
 
-unsafe fn piece_out_of_memfd(part: &Part, memfd: BorrowedFd<'_>, pagemap: &File, writers: Writers) -> io::Result<()> {
+unsafe fn piece_out_of_memfd(
+    part: &AdoptedPart,
+    memfd: BorrowedFd<'_>,
+    pagemap: &File,
+    writers: Writers,
+) -> io::Result<()> {
     let pages = &part.pages;
-    let copy = Copy::private(&pages.range)?;
-    let _still = if part.shared { writers.keep_away(&pages.range, Kind::Shared)? } else { None };
+    let copy = PageCopy::private(&pages.range)?;
+    let _still = if part.shared { writers.keep_away(&pages.range, MemoryKind::Shared)? } else { None };
     copy.read(pages, memfd)?;
     if !part.shared {
         if writers != Writers::None || part.rights & libc::PROT_READ == 0 {
@@ -162,8 +167,8 @@ unsafe fn piece_out_of_memfd(part: &Part, memfd: BorrowedFd<'_>, pagemap: &File,
 ///
 /// # Errors
 /// If there is no memory for it.
-pub(super) fn snapshot(part: &Part, memfd: &impl AsFd) -> io::Result<Copy> {
-    let copy = Copy::private(&part.pages.range)?;
+pub(super) fn snapshot(part: &AdoptedPart, memfd: &impl AsFd) -> io::Result<PageCopy> {
+    let copy = PageCopy::private(&part.pages.range)?;
     copy.read(&part.pages, memfd.as_fd())?;
     copy.allow(part.rights)?;
     Ok(copy)
@@ -183,14 +188,14 @@ enum Replaced {
 
 /// A mapping that will take the place of another; unmapped if it does not.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub(super) struct PageCopy {
     start: usize,
     len_bytes: usize,
 }
 
-impl Copy {
-    fn of_memfd(pages: &Pages, memfd: BorrowedFd<'_>) -> io::Result<Copy> {
-        let copy = Copy::reserve(&pages.range)?;
+impl PageCopy {
+    fn of_memfd(pages: &Pages, memfd: BorrowedFd<'_>) -> io::Result<PageCopy> {
+        let copy = PageCopy::reserve(&pages.range)?;
         copy.map(libc::MAP_SHARED, memfd.as_raw_fd(), pages.offset)?;
         if copy.len_bytes >= HUGE_BYTES {
             // MADV_HUGEPAGE is only a hint, so its result does not matter.
@@ -200,15 +205,15 @@ impl Copy {
         Ok(copy)
     }
 
-    fn private(range: &Range<usize>) -> io::Result<Copy> {
-        let copy = Copy::reserve(range)?;
+    fn private(range: &Range<usize>) -> io::Result<PageCopy> {
+        let copy = PageCopy::reserve(range)?;
         copy.map(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?;
         Ok(copy)
     }
 
     /// Reserves an address range of the same length. It lies at the same offset from a multiple of the huge
     /// page as the range itself, so that huge pages can move whole.
-    fn reserve(range: &Range<usize>) -> io::Result<Copy> {
+    fn reserve(range: &Range<usize>) -> io::Result<PageCopy> {
         let len_bytes = range.len();
         let spare = if len_bytes >= HUGE_BYTES { HUGE_BYTES } else { 0 };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -227,7 +232,7 @@ impl Copy {
                 calls::munmap(all.wrapping_byte_add(before + len_bytes), spare - before);
             }
         }
-        Ok(Copy { start: all.addr() + before, len_bytes })
+        Ok(PageCopy { start: all.addr() + before, len_bytes })
     }
 
     fn map(&self, flags: libc::c_int, fd: libc::c_int, offset: u64) -> io::Result<()> {
@@ -348,7 +353,7 @@ impl Copy {
     }
 }
 
-impl Drop for Copy {
+impl Drop for PageCopy {
     fn drop(&mut self) {
         // SAFETY: the mapping belongs to this value, and no other code has its address.
         unsafe { calls::munmap(pointer(self.start), self.len_bytes) };

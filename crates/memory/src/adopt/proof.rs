@@ -28,7 +28,7 @@ pub enum Adoption {
 /// The result of an attempt to adopt a region: success, or the reason why not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
-pub enum Verdict {
+pub enum AdoptionResult {
     /// The region was adopted: peers on this host map it.
     Adopted,
     /// The region is not private memory of whole pages: it is a file, a stack, shared, read-only, less than a
@@ -51,32 +51,32 @@ pub enum Verdict {
     Refused,
 }
 
-impl Verdict {
+impl AdoptionResult {
     /// All variants, in order.
-    pub const ALL: [Verdict; 9] = [
-        Verdict::Adopted,
-        Verdict::Unsuitable,
-        Verdict::Threads,
-        Verdict::Holders,
-        Verdict::Registered,
-        Verdict::Unwatched,
-        Verdict::Advised,
-        Verdict::Forked,
-        Verdict::Refused,
+    pub const ALL: [AdoptionResult; 9] = [
+        AdoptionResult::Adopted,
+        AdoptionResult::Unsuitable,
+        AdoptionResult::Threads,
+        AdoptionResult::Holders,
+        AdoptionResult::Registered,
+        AdoptionResult::Unwatched,
+        AdoptionResult::Advised,
+        AdoptionResult::Forked,
+        AdoptionResult::Refused,
     ];
 
     /// A short description, for people.
     pub fn text(self) -> &'static str {
         match self {
-            Verdict::Adopted => "moved to shared pages",
-            Verdict::Unsuitable => "not whole private pages",
-            Verdict::Threads => "the program has threads",
-            Verdict::Holders => "a descriptor may hold its pages (io_uring, a GPU, VFIO, AF_XDP)",
-            Verdict::Registered => "another key covers the same pages",
-            Verdict::Unwatched => "the program's madvise(2) and fork(2) do not pass through this library",
-            Verdict::Advised => "madvise(2) was called on it",
-            Verdict::Forked => "the process has forked while memory was adopted",
-            Verdict::Refused => "the kernel refused",
+            AdoptionResult::Adopted => "moved to shared pages",
+            AdoptionResult::Unsuitable => "not whole private pages",
+            AdoptionResult::Threads => "the program has threads",
+            AdoptionResult::Holders => "a descriptor may hold its pages (io_uring, a GPU, VFIO, AF_XDP)",
+            AdoptionResult::Registered => "another key covers the same pages",
+            AdoptionResult::Unwatched => "the program's madvise(2) and fork(2) do not pass through this library",
+            AdoptionResult::Advised => "madvise(2) was called on it",
+            AdoptionResult::Forked => "the process has forked while memory was adopted",
+            AdoptionResult::Refused => "the kernel refused",
         }
     }
 
@@ -85,15 +85,16 @@ impl Verdict {
         COUNTS[self as usize].load(Relaxed)
     }
 
-    pub(super) fn tell(self, range: &Range<usize>) {
+    pub(super) fn log(self, range: &Range<usize>) {
         let first = COUNTS[self as usize].fetch_add(1, Relaxed) == 0;
         let level = if first { log::Level::Info } else { log::Level::Debug };
-        let outcome = if self == Verdict::Adopted { "peers on this host map it" } else { "it stays where it is" };
+        let outcome =
+            if self == AdoptionResult::Adopted { "peers on this host map it" } else { "it stays where it is" };
         log::log!(level, "{} bytes registered at {:#x}, {outcome}: {}", range.len(), range.start, self.text());
     }
 }
 
-static COUNTS: [AtomicU64; Verdict::ALL.len()] = [const { AtomicU64::new(0) }; Verdict::ALL.len()];
+static COUNTS: [AtomicU64; AdoptionResult::ALL.len()] = [const { AtomicU64::new(0) }; AdoptionResult::ALL.len()];
 static WATCHED: AtomicBool = AtomicBool::new(false);
 
 /// Declares that every `madvise` of the program passes through [`advise`](crate::advise) from this call on.
@@ -102,23 +103,23 @@ pub fn set_advice_watched() {
 }
 
 /// Checks that pages can move into shared memory now without the program noticing.
-pub(super) fn may_move(range: &Range<usize>) -> Result<(), Verdict> {
+pub(super) fn may_move(range: &Range<usize>) -> Result<(), AdoptionResult> {
     if !WATCHED.load(Relaxed) {
-        return Err(Verdict::Unwatched);
+        return Err(AdoptionResult::Unwatched);
     }
     if advice::was_given(range) {
-        return Err(Verdict::Advised);
+        return Err(AdoptionResult::Advised);
     }
     may_move_back()
 }
 
 /// Checks that no thread and no descriptor of the program can interfere while pages move.
-pub(super) fn may_move_back() -> Result<(), Verdict> {
+pub(super) fn may_move_back() -> Result<(), AdoptionResult> {
     if !is_alone() {
-        return Err(Verdict::Threads);
+        return Err(AdoptionResult::Threads);
     }
     if holders::may_exist(false) {
-        return Err(Verdict::Holders);
+        return Err(AdoptionResult::Holders);
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use crate::probe::{FileId, Mapping};
+use crate::probe::{InodeId, MapsEntry};
 use crate::region::{HUGE_BYTES, checked, file_limit_bytes, memfd, page_bytes};
 
 const NAME: &core::ffi::CStr = c"longarm-adopted";
@@ -30,7 +30,7 @@ const MOST_STORES: usize = 16;
 #[derive(Debug)]
 pub(super) struct Store {
     fd: Arc<OwnedFd>,
-    file: FileId,
+    file: InodeId,
     bytes: u64,
     /// The offset where the next window may begin.
     next: u64,
@@ -38,9 +38,9 @@ pub(super) struct Store {
 
 /// A part of a store.
 #[derive(Clone, Debug)]
-pub(super) struct Window {
+pub(super) struct StoreWindow {
     pub(super) fd: Arc<OwnedFd>,
-    file: FileId,
+    file: InodeId,
     /// The offset of its pages in the file, in bytes.
     pub(super) start: u64,
     pub(super) bytes: u64,
@@ -63,7 +63,7 @@ impl Store {
         Ok(Store { fd: Arc::new(fd), file, bytes, next: 0 })
     }
 
-    fn take(&mut self, range: &Range<usize>) -> Option<Window> {
+    fn take(&mut self, range: &Range<usize>) -> Option<StoreWindow> {
         let bytes = range.len() as u64;
         let gap = GAP_BYTES.min(self.bytes / 64);
         let start = match range.len() < HUGE_BYTES {
@@ -76,7 +76,7 @@ impl Store {
             return None;
         }
         self.next = end;
-        Some(Window { fd: Arc::clone(&self.fd), file: self.file, start, bytes, end })
+        Some(StoreWindow { fd: Arc::clone(&self.fd), file: self.file, start, bytes, end })
     }
 }
 
@@ -84,7 +84,7 @@ impl Store {
 ///
 /// # Errors
 /// As for a new store.
-pub(super) fn window(store: &mut Option<Store>, range: &Range<usize>) -> io::Result<Window> {
+pub(super) fn window(store: &mut Option<Store>, range: &Range<usize>) -> io::Result<StoreWindow> {
     if let Some(window) = store.as_mut().and_then(|store| store.take(range)) {
         return Ok(window);
     }
@@ -94,15 +94,15 @@ pub(super) fn window(store: &mut Option<Store>, range: &Range<usize>) -> io::Res
     Ok(window)
 }
 
-impl Window {
+impl StoreWindow {
     /// True if a mapping shows a part of this window, its gap included.
-    pub(super) fn is_in(&self, mapping: &Mapping) -> bool {
+    pub(super) fn is_in(&self, mapping: &MapsEntry) -> bool {
         let end = mapping.offset + mapping.range.len() as u64;
         mapping.file == self.file && mapping.offset < self.end && end > self.start
     }
 
     /// True if this offset of a store lies in this window.
-    pub(super) fn has(&self, file: FileId, offset: u64) -> bool {
+    pub(super) fn has(&self, file: InodeId, offset: u64) -> bool {
         file == self.file && (self.start..self.end).contains(&offset)
     }
 
@@ -121,14 +121,14 @@ pub(super) fn free(fd: &impl AsFd, start: u64, len_bytes: u64) {
 
 /// Identities of store files, by which their mappings are recognized. A mapping may come from a parent
 /// process.
-struct Known {
+struct KnownFile {
     device: AtomicU64,
     /// Zero until `device` is stored.
     inode: AtomicU64,
 }
 
-static KNOWN: [Known; MOST_STORES] =
-    [const { Known { device: AtomicU64::new(0), inode: AtomicU64::new(0) } }; MOST_STORES];
+static KNOWN: [KnownFile; MOST_STORES] =
+    [const { KnownFile { device: AtomicU64::new(0), inode: AtomicU64::new(0) } }; MOST_STORES];
 
 /// True if this process, or an ancestor by fork, has ever adopted memory.
 #[inline]
@@ -137,16 +137,16 @@ pub(super) fn was_used() -> bool {
 }
 
 /// True if a mapping shows adopted pages, shared or as a private copy.
-pub(super) fn is_adopted(mapping: &Mapping) -> bool {
+pub(super) fn is_adopted(mapping: &MapsEntry) -> bool {
     let known = KNOWN.iter().take_while(|known| known.inode.load(Acquire) != 0);
     known.into_iter().any(|known| {
-        let file = FileId { device: known.device.load(Relaxed), inode: known.inode.load(Relaxed) };
+        let file = InodeId { device: known.device.load(Relaxed), inode: known.inode.load(Relaxed) };
         file == mapping.file
     })
 }
 
 /// Records a store. The caller must hold the table's lock.
-fn remember(file: FileId) -> io::Result<()> {
+fn remember(file: InodeId) -> io::Result<()> {
     let free = KNOWN.iter().find(|known| known.inode.load(Relaxed) == 0);
     let known = free.ok_or_else(|| io::Error::from(io::ErrorKind::QuotaExceeded))?;
     known.device.store(file.device, Relaxed);
@@ -154,12 +154,12 @@ fn remember(file: FileId) -> io::Result<()> {
     Ok(())
 }
 
-fn file_id(fd: &impl AsFd) -> io::Result<FileId> {
+fn file_id(fd: &impl AsFd) -> io::Result<InodeId> {
     // SAFETY: an all-zero `stat` is valid, and the call fills it.
     let status = unsafe {
         let mut status: libc::stat = core::mem::zeroed();
         checked(libc::fstat(fd.as_fd().as_raw_fd(), &mut status))?;
         status
     };
-    Ok(FileId::new(libc::major(status.st_dev), libc::minor(status.st_dev), status.st_ino))
+    Ok(InodeId::new(libc::major(status.st_dev), libc::minor(status.st_dev), status.st_ino))
 }

@@ -67,15 +67,15 @@ impl Drop for Program {
 
 /// A registration, which ends when it is dropped.
 struct Registered {
-    lodging: Lodging,
-    _hold: Hold,
+    object_range: ObjectRange,
+    _hold: RegistrationHold,
 }
 
 impl core::ops::Deref for Registered {
-    type Target = Lodging;
+    type Target = ObjectRange;
 
-    fn deref(&self) -> &Lodging {
-        &self.lodging
+    fn deref(&self) -> &ObjectRange {
+        &self.object_range
     }
 }
 
@@ -84,8 +84,8 @@ impl core::ops::Deref for Registered {
 fn register(range: Range<usize>) -> Option<Registered> {
     let plain = probe::survey(range.start, range.len(), false).expect("mapped").plain;
     // SAFETY: the tests own the memory that they pass.
-    let (lodging, hold) = unsafe { lodge(range, plain, Adoption::Always) };
-    Some(Registered { lodging: lodging?, _hold: hold? })
+    let (object_range, hold) = unsafe { enter_range(range, plain, Adoption::Always) };
+    Some(Registered { object_range: object_range?, _hold: hold? })
 }
 
 fn is_shared(range: Range<usize>) -> bool {
@@ -99,10 +99,10 @@ struct Peer {
 }
 
 impl Peer {
-    fn new(lodging: &Lodging) -> Peer {
-        let len_bytes = lodging.object.bytes() as usize;
+    fn new(object_range: &ObjectRange) -> Peer {
+        let len_bytes = object_range.object.bytes() as usize;
         let rights = libc::PROT_READ | libc::PROT_WRITE;
-        let (fd, from) = (lodging.object.file().expect("a file").as_raw_fd(), lodging.object.start() as i64);
+        let (fd, from) = (object_range.object.file().expect("a file").as_raw_fd(), object_range.object.start() as i64);
         // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe { libc::mmap(core::ptr::null_mut(), len_bytes, rights, libc::MAP_SHARED, fd, from) };
         assert_ne!(start, libc::MAP_FAILED);
@@ -128,18 +128,18 @@ fn memory_keeps_its_contents_and_peers_see_them() {
     for pages in [1, 2, 300, 600, 1200] {
         let memory = Program::new(pages);
         memory.fill();
-        let lodging = register(memory.range()).expect("adopted");
+        let object_range = register(memory.range()).expect("adopted");
         assert!(is_shared(memory.range()));
         memory.assert_filled();
-        let peer = Peer::new(&lodging);
+        let peer = Peer::new(&object_range);
         for (at, word) in memory.words() {
-            assert_eq!(peer.word(lodging.offset + at as u64).load(Relaxed), word.load(Relaxed));
+            assert_eq!(peer.word(object_range.offset + at as u64).load(Relaxed), word.load(Relaxed));
         }
-        peer.word(lodging.offset).store(77, Relaxed);
+        peer.word(object_range.offset).store(77, Relaxed);
         assert_eq!(memory.word(0).load(Relaxed), 77);
         memory.word(8).store(78, Relaxed);
-        assert_eq!(peer.word(lodging.offset + 8).load(Relaxed), 78);
-        drop(lodging);
+        assert_eq!(peer.word(object_range.offset + 8).load(Relaxed), 78);
+        drop(object_range);
         assert!(!is_shared(memory.range()));
         assert_eq!((memory.word(0).load(Relaxed), memory.word(8).load(Relaxed)), (77, 78));
         peer.word(0).store(99, Relaxed);
@@ -150,8 +150,8 @@ fn memory_keeps_its_contents_and_peers_see_them() {
 }
 
 /// The number of the window's pages that take memory.
-fn resident_pages(lodging: &Lodging) -> usize {
-    let peer = Peer::new(lodging);
+fn resident_pages(object_range: &ObjectRange) -> usize {
+    let peer = Peer::new(object_range);
     let mut states = vec![0u8; peer.len_bytes / PAGE];
     // SAFETY: writes one byte for each page of the peer's mapping.
     assert_eq!(unsafe { libc::mincore(peer.start.cast(), peer.len_bytes, states.as_mut_ptr()) }, 0);
@@ -162,11 +162,11 @@ fn resident_pages(lodging: &Lodging) -> usize {
 fn pages_that_were_never_touched_stay_holes() {
     let memory = Program::new(4096);
     memory.word(PAGE * 5).store(5, Relaxed);
-    let lodging = register(memory.range()).expect("adopted");
-    let there = resident_pages(&lodging);
+    let object_range = register(memory.range()).expect("adopted");
+    let there = resident_pages(&object_range);
     assert!(there <= HUGE_BYTES / PAGE, "{there} pages: one, or one huge page");
     memory.word(PAGE * 4000).store(6, Relaxed);
-    drop(lodging);
+    drop(object_range);
     for (at, word) in memory.words() {
         let expected = [(PAGE * 5, 5), (PAGE * 4000, 6)].iter().find(|(place, _)| *place == at).map_or(0, |(_, v)| *v);
         assert_eq!(word.load(Relaxed), expected);
@@ -197,12 +197,12 @@ fn no_store_is_lost_while_memory_moves() {
             .collect();
         for _ in 0..200 {
             let before = rounds.load(Relaxed);
-            let lodging = register(memory.range()).expect("adopted");
+            let object_range = register(memory.range()).expect("adopted");
             // The end of the scope reports a failed writer.
             while rounds.load(Relaxed) < before + 2 && !writers.iter().any(|writer| writer.is_finished()) {
                 std::thread::yield_now();
             }
-            drop(lodging);
+            drop(object_range);
         }
         stop.store(true, Relaxed);
     });
@@ -213,14 +213,14 @@ fn partial_pages_are_left_where_they_are() {
     let memory = Program::new(4);
     memory.fill();
     let range = memory.start + 100..memory.start + 3 * PAGE + 8;
-    let lodging = register(range).expect("adopted");
-    assert_eq!((lodging.offset, lodging.skip_front, lodging.skip_back), (0, PAGE as u64 - 100, 8));
-    assert_eq!(lodging.object.bytes(), 2 * PAGE as u64);
+    let object_range = register(range).expect("adopted");
+    assert_eq!((object_range.offset, object_range.skip_front, object_range.skip_back), (0, PAGE as u64 - 100, 8));
+    assert_eq!(object_range.object.bytes(), 2 * PAGE as u64);
     assert!(!is_shared(memory.start..memory.start + PAGE));
     assert!(is_shared(memory.start + PAGE..memory.start + 3 * PAGE));
     assert!(!is_shared(memory.start + 3 * PAGE..memory.start + 4 * PAGE));
     memory.assert_filled();
-    drop(lodging);
+    drop(object_range);
     memory.assert_filled();
     assert!(register(memory.start + 1..memory.start + 2 * PAGE - 1).is_none(), "no whole page");
     assert!(register(memory.start..memory.start).is_none());
@@ -232,8 +232,8 @@ fn overlapping_registrations_share_an_object() {
     memory.fill();
     let at = |from: usize, to: usize| memory.start + from..memory.start + to;
     let first = register(at(4 * PAGE, 8 * PAGE)).expect("adopted");
-    let same = |lodging: &Registered| Arc::ptr_eq(&lodging.object, &first.object);
-    let place = |lodging: &Registered| (lodging.offset, lodging.skip_front, lodging.skip_back);
+    let same = |object_range: &Registered| Arc::ptr_eq(&object_range.object, &first.object);
+    let place = |object_range: &Registered| (object_range.offset, object_range.skip_front, object_range.skip_back);
     let inner = register(at(5 * PAGE + 7, 5 * PAGE + 9)).expect("in it");
     assert!(same(&inner));
     assert_eq!(place(&inner), (PAGE as u64 + 7, 0, 0));
@@ -296,7 +296,7 @@ fn the_stack_of_the_first_thread_is_left_alone() {
 fn memory_that_the_program_took_away_is_forgotten() {
     let memory = Program::new(8);
     memory.fill();
-    let lodging = register(memory.range()).expect("adopted");
+    let object_range = register(memory.range()).expect("adopted");
     // SAFETY: changes the program's own mapping: fresh pages in its middle, inaccessible ones at its end.
     unsafe {
         let rw = libc::PROT_READ | libc::PROT_WRITE;
@@ -308,7 +308,7 @@ fn memory_that_the_program_took_away_is_forgotten() {
     }
     memory.word(2 * PAGE).store(1234, Relaxed);
     assert!(register(memory.start..memory.start + 4 * PAGE).is_none(), "not where the memfd is");
-    drop(lodging);
+    drop(object_range);
     assert_eq!(memory.word(2 * PAGE).load(Relaxed), 1234);
     assert_eq!(memory.word(2 * PAGE + 8).load(Relaxed), 0);
     for at in (0..2 * PAGE).chain(4 * PAGE..6 * PAGE).step_by(8) {
@@ -321,7 +321,7 @@ fn memory_that_the_program_took_away_is_forgotten() {
 fn a_range_that_the_program_watches_itself_is_left_alone() {
     let memory = Program::new(4);
     memory.fill();
-    let watched = freeze::Frozen::new(&memory.range(), freeze::Kind::Private).expect("allowed here");
+    let watched = freeze::Frozen::new(&memory.range(), freeze::MemoryKind::Private).expect("allowed here");
     assert!(register(memory.range()).is_none());
     drop(watched);
     assert!(register(memory.range()).is_some());
@@ -345,7 +345,7 @@ fn pieces_cover_the_pages() {
 #[test]
 fn a_registry_tells_where_adopted_memory_lies() {
     use crate::testing::{ALL, Fixture, sge};
-    use crate::{MrSpec, MwType, Place};
+    use crate::{MrSpec, MwType, ObjectPlace};
     use transport::{Access, BindMw, Memory};
 
     let (fixture, memory) = (Fixture::new(), Program::new(6));
@@ -382,7 +382,7 @@ fn a_registry_tells_where_adopted_memory_lies() {
     };
     registry.bind(who, &bind).expect("bound");
     let place = registry.pin_remote(window.rkey).expect("open").place;
-    assert_eq!(place, Some(Place { object, offset: 0, skip_front: front - 50, skip_back: 0 }));
+    assert_eq!(place, Some(ObjectPlace { object, offset: 0, skip_front: front - 50, skip_back: 0 }));
     registry.dealloc_mw(window.id).expect("alive");
 
     // The same memory, so the same pages; then other memory.

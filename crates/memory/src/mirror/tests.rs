@@ -84,7 +84,7 @@ fn a_region_of_ours_is_told_with_its_memory_and_taken_back() {
         base: BASE,
         len_bytes: 100,
         start: region.ptr().addr() as u64,
-        place: Some(Place { object, offset: 0, skip_front: 0, skip_back: 0 }),
+        place: Some(ObjectPlace { object, offset: 0, skip_front: 0, skip_back: 0 }),
     };
     assert_eq!(told, [Told::Added(object, region.mapped_bytes()), Told::Opened(slot, key)]);
     let fd = log.fd.lock().expect("no panic").take().expect("a descriptor");
@@ -190,7 +190,7 @@ fn a_window_is_told_with_its_own_place_and_taken_back_whatever_ends_it() {
         base: 0,
         len_bytes: 32,
         start: region.ptr().addr() as u64 + 16,
-        place: Some(Place { object, offset: 16, skip_front: 0, skip_back: 0 }),
+        place: Some(ObjectPlace { object, offset: 16, skip_front: 0, skip_back: 0 }),
     };
     assert_eq!(log.take(), [Told::Opened(slot, expected)]);
     registry.invalidate(who, window.rkey).expect("its own");
@@ -322,7 +322,7 @@ fn local_ranges_are_located() {
 
 #[test]
 fn parts_of_a_place_skip_what_is_outside() {
-    let place = Place { object: 3, offset: 1000, skip_front: 10, skip_back: 20 };
+    let place = ObjectPlace { object: 3, offset: 1000, skip_front: 10, skip_back: 20 };
     let part = |from, len| place.part(100, from, len).map(|p| (p.offset, p.skip_front, p.skip_back));
     for (from, len, expected) in [
         (0, 100, Some((1000, 10, 20))),

@@ -145,14 +145,14 @@ fn mappings_are_described_alike_both_ways() {
         }
     });
     // Clipped, since the kernel may merge an adjacent mapping with the first page's between the two reads.
-    let said = |found: &[Mapping]| -> Vec<_> {
+    let said = |found: &[MapsEntry]| -> Vec<_> {
         found
             .iter()
             .map(|m| (overlap(&m.range, &range), m.readable, m.writable, m.executable, m.shared, m.file))
             .collect()
     };
     assert_eq!(said(&asked), said(&text));
-    let plain: Vec<bool> = asked.iter().map(Mapping::is_plain).collect();
+    let plain: Vec<bool> = asked.iter().map(MapsEntry::is_plain).collect();
     assert_eq!(plain, [true, false, false]);
     assert_eq!(survey(pages.start, page, true), Ok(Survey { plain: true }));
     assert_eq!(survey(pages.start, page - 1, true), Ok(Survey { plain: false }), "no whole page");
@@ -167,13 +167,13 @@ fn lines_of_the_list_are_parsed() {
         let name = String::from_utf8_lossy(name).into_owned();
         said.push((mapping.range.start, mapping.is_plain(), mapping.file, mapping.rights(), name));
     });
-    let (file, memfd) = (FileId::new(8, 1, 77), FileId::new(0, 1, 5));
+    let (file, memfd) = (InodeId::new(8, 1, 77), InodeId::new(0, 1, 5));
     let (r, w, x) = (libc::PROT_READ, libc::PROT_WRITE, libc::PROT_EXEC);
     let expected = [
-        (0x1000, true, FileId::default(), r | w, ""),
+        (0x1000, true, InodeId::default(), r | w, ""),
         (0x3000, false, file, r, "/usr/lib/a file.so"),
         (0x6000, false, memfd, r | w, "/memfd:x (deleted)"),
-        (0xffff_ffff_ff60_0000, false, FileId::default(), x, "[vsyscall]"),
+        (0xffff_ffff_ff60_0000, false, InodeId::default(), x, "[vsyscall]"),
     ];
     assert_eq!(said, expected.map(|(start, plain, file, rights, name)| (start, plain, file, rights, name.to_owned())));
 }

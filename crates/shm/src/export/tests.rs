@@ -1,4 +1,4 @@
-use memory::{Access, PdId, Place, SharedKey};
+use memory::{Access, ObjectPlace, PdId, SharedKey};
 use wire::{Qpn, RKey};
 
 use super::*;
@@ -13,7 +13,7 @@ fn key(rkey: u32) -> SharedKey {
         base: 0x1000,
         len_bytes: 1 << 40,
         start: 0x7f00_0000_1000,
-        place: Some(Place { object: 5, offset: 4096, skip_front: 100, skip_back: 4095 }),
+        place: Some(ObjectPlace { object: 5, offset: 4096, skip_front: 100, skip_back: 4095 }),
     }
 }
 
@@ -44,7 +44,7 @@ fn a_peer_sees_keys_while_they_are_open() {
 fn a_place_that_does_not_fit_the_record_is_not_shown() {
     let couple = Couple::new();
     let key = key(77);
-    let place = Place { object: 1, offset: 0, skip_front: 1 << 32, skip_back: 0 };
+    let place = ObjectPlace { object: 1, offset: 0, skip_front: 1 << 32, skip_back: 0 };
     couple.exports[1].open_key(slot(77), &SharedKey { place: Some(place), ..key });
     assert_eq!(couple.links[0].peer().key(key.rkey).map(|known| known.value), Some(SharedKey { place: None, ..key }));
 }

@@ -16,7 +16,7 @@ fn own() -> (Export, OwnedFd, Link) {
 #[test]
 fn it_is_up_at_once_and_has_no_socket() {
     let (_export, _bell, link) = own();
-    assert_eq!((link.standing(), link.side(), link.side().other()), (Standing::Up, Side::Both, Side::Both));
+    assert_eq!((link.standing(), link.side(), link.side().other()), (Standing::Up, LinkSide::Both, LinkSide::Both));
     assert!(link.wait_confirmed(Duration::ZERO) && link.socket().is_none() && !link.peer_is_gone());
     assert_eq!(link.serve_socket(), crate::Served::default());
     assert!(link.object(1).is_none() && !link.peer().reaches_far());

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn a_link_is_up_when_both_have_confirmed() {
     let couple = Couple::new();
     let [a, b] = &couple.links;
-    assert_eq!((a.standing(), a.side(), b.side()), (Standing::Pending, Side::Asked, Side::Offered));
+    assert_eq!((a.standing(), a.side(), b.side()), (Standing::Pending, LinkSide::Asked, LinkSide::Offered));
     assert_eq!(a.confirm(), Standing::Pending);
     assert_eq!(b.confirm(), Standing::Up);
     assert!(a.wait_confirmed(PATIENCE) && b.wait_confirmed(Duration::ZERO) && a.decide());
@@ -139,7 +139,7 @@ fn files_are_refused_that_are_not_ours() {
     let bell = bell();
     let open = |file: OwnedFd, with: Introduction| {
         let (ends, _theirs) = Link::create().expect("a link");
-        Link::open(LinkEnds { link: file, ..ends }, with, Side::Asked)
+        Link::open(LinkEnds { link: file, ..ends }, with, LinkSide::Asked)
     };
     let good = || Link::create().expect("a link").0.link;
     assert!(open(good(), introduction(&export, &bell)).is_ok());

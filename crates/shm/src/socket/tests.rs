@@ -144,8 +144,8 @@ fn a_flood_of_objects_ends_at_the_limit() {
     for number in 0..MAX_OBJECTS as u32 {
         assert_eq!(insert(number), Ok(()));
     }
-    assert_eq!(insert(MAX_OBJECTS as u32), Err(Refused::Full));
-    assert_eq!(insert(3), Err(Refused::Twice));
+    assert_eq!(insert(MAX_OBJECTS as u32), Err(NotMapped::Full));
+    assert_eq!(insert(3), Err(NotMapped::Twice));
     // Object numbers are never used again, but the room in the table is.
     for number in 0..20_000 {
         assert!(objects.remove(number));

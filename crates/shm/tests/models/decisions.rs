@@ -1,23 +1,23 @@
 //! Model: one decision per link.
 
 use crate::check;
-use crate::state::{Side, Standing, confirm, give_up, standing};
+use crate::state::{LinkSide, Standing, confirm, give_up, standing};
 use crate::sync::AtomicU32;
 use loom::sync::Arc;
 use loom::thread;
 
 /// Runs both ends; returns each end's view of the decision.
-fn both(end: fn(&AtomicU32, Side) -> Standing, other: fn(&AtomicU32, Side) -> Standing) -> [Standing; 2] {
+fn both(end: fn(&AtomicU32, LinkSide) -> Standing, other: fn(&AtomicU32, LinkSide) -> Standing) -> [Standing; 2] {
     let word = Arc::new(AtomicU32::new(0));
     let theirs = word.clone();
-    let peer = thread::spawn(move || other(&theirs, Side::Offered));
-    let mine = end(&word, Side::Asked);
+    let peer = thread::spawn(move || other(&theirs, LinkSide::Offered));
+    let mine = end(&word, LinkSide::Asked);
     let decided = [mine, peer.join().expect("no panic")];
     assert!(decided.iter().all(|end| [standing(&word), Standing::Pending].contains(end)));
     decided
 }
 
-fn patient(word: &AtomicU32, side: Side) -> Standing {
+fn patient(word: &AtomicU32, side: LinkSide) -> Standing {
     confirm(word, side);
     give_up(word)
 }

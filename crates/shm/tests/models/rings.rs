@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::cells::{Cells, Receiver, Sender, cells_of};
+use crate::cells::{Cells, RingReceiver, RingSender, cells_of};
 use crate::check;
 use crate::sync::AtomicU64;
 use loom::cell::UnsafeCell;
@@ -43,7 +43,7 @@ impl Ring {
     }
 
     /// Sends a frame as soon as there is room.
-    fn send(&self, sender: &mut Sender, number: u32, len: usize) {
+    fn send(&self, sender: &mut RingSender, number: u32, len: usize) {
         let index = loop {
             match sender.reserve(self, len).expect("the ring is intact") {
                 Some(index) => break index,
@@ -62,7 +62,7 @@ impl Ring {
     }
 
     /// Takes a frame, if there is one; returns its number and length.
-    fn take(&self, receiver: &mut Receiver) -> Option<(u32, usize)> {
+    fn take(&self, receiver: &mut RingReceiver) -> Option<(u32, usize)> {
         let found = receiver.peek(self).expect("the ring is intact")?;
         let cells = found.index..found.index + cells_of(found.body_bytes) as usize;
         // SAFETY: the model fails if the producer writes the body meanwhile.
@@ -78,13 +78,13 @@ fn run(preemptions: usize, lengths: &'static [usize]) {
 }
 
 /// Sends each frame when `may` lets the producer proceed.
-fn run_when(preemptions: usize, lengths: &'static [usize], may: fn(&mut Sender, &Ring) -> bool) {
+fn run_when(preemptions: usize, lengths: &'static [usize], may: fn(&mut RingSender, &Ring) -> bool) {
     check(preemptions, move || {
         let ring = Ring::new();
         let producer = {
             let ring = ring.clone();
             thread::spawn(move || {
-                let mut sender = Sender::default();
+                let mut sender = RingSender::default();
                 for (number, len) in lengths.iter().enumerate() {
                     while !may(&mut sender, &ring) {
                         thread::yield_now();
@@ -93,7 +93,7 @@ fn run_when(preemptions: usize, lengths: &'static [usize], may: fn(&mut Sender, 
                 }
             })
         };
-        let mut receiver = Receiver::default();
+        let mut receiver = RingReceiver::default();
         for (number, len) in lengths.iter().enumerate() {
             let frame = loop {
                 match ring.take(&mut receiver) {
@@ -131,12 +131,12 @@ fn a_producer_that_stops_anywhere_leaves_whole_frames() {
         let producer = {
             let ring = ring.clone();
             thread::spawn(move || {
-                let mut sender = Sender::default();
+                let mut sender = RingSender::default();
                 ring.send(&mut sender, 0, 8);
                 ring.send(&mut sender, 1, 100);
             })
         };
-        let mut receiver = Receiver::default();
+        let mut receiver = RingReceiver::default();
         // A dead producer would leave the frames that were committed until now.
         let seen: Vec<_> = std::iter::from_fn(|| ring.take(&mut receiver)).collect();
         assert!([&[][..], &[(0, 8)], &[(0, 8), (1, 100)]].contains(&seen.as_slice()));

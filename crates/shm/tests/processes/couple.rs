@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use longarm_shm::{Export, Introduction, Link, LinkEnds, Side};
+use longarm_shm::{Export, Introduction, Link, LinkEnds, LinkSide};
 use memory::RemoteKeys;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{
@@ -40,7 +40,7 @@ impl Couple {
         drop(give);
         let [theirs, wake] = receive(&ours);
         let with = Introduction { export: theirs, wake, pid: child.id() };
-        let link = Link::open(keep, with, Side::Asked).expect("a link");
+        let link = Link::open(keep, with, LinkSide::Asked).expect("a link");
         link.confirm();
         assert!(link.wait_confirmed(PATIENCE));
         Couple { link, export, bell, child: Some(child) }
@@ -54,7 +54,7 @@ impl Couple {
         send(stdin.as_fd(), &[ours.fd(), bell.as_fd()]);
         let parent = rustix::process::getppid().expect("a parent").as_raw_nonzero().get() as u32;
         let with = Introduction { export, wake, pid: parent };
-        let link = Link::open(LinkEnds { link, socket }, with, Side::Offered).expect("a link");
+        let link = Link::open(LinkEnds { link, socket }, with, LinkSide::Offered).expect("a link");
         link.confirm();
         assert!(link.wait_confirmed(PATIENCE));
         Couple { link, export: ours, bell, child: None }

@@ -1,6 +1,6 @@
 //! The result of one receive call: datagrams, and the packets in them.
 
-use crate::cmsg::{Control, Message, Messages};
+use crate::cmsg::{ControlBuffer, ControlMessage, ControlMessages};
 use crate::sys::mmsg::{self, MAX_MESSAGES, RX_CONTROL_BYTES, RxHeader};
 use std::io;
 use std::mem;
@@ -20,9 +20,9 @@ pub struct RxBatch {
     headers: Box<[RxHeader]>,
     data: Vec<u8>,
     /// The datagrams of the last call, decoded. Never grows past its capacity.
-    arrived: Vec<Arrived>,
+    arrived: Vec<ReceivedDatagram>,
     /// The last control messages and their meaning.
-    last: Box<Said>,
+    last: Box<CachedAncillary>,
     /// The number of datagrams to request next time.
     window: usize,
     /// True if the last call returned as many datagrams as it requested.
@@ -89,7 +89,7 @@ impl RxBatch {
         let count = *result.as_ref().unwrap_or(&0);
         self.adapt(asked, count);
         for (i, header) in self.headers[..count].iter().enumerate() {
-            self.arrived.extend(Arrived::decode(header, i * ROOM_BYTES, &mut self.last));
+            self.arrived.extend(ReceivedDatagram::decode(header, i * ROOM_BYTES, &mut self.last));
         }
         self.discarded += (count - self.arrived.len()) as u64;
         result
@@ -167,22 +167,22 @@ impl std::fmt::Debug for Datagram<'_> {
 
 /// Control messages with their meaning. They are the same for all datagrams of one flow, so decoding them
 /// again is rarely necessary.
-struct Said {
-    control: Control<RX_CONTROL_BYTES>,
+struct CachedAncillary {
+    control: ControlBuffer<RX_CONTROL_BYTES>,
     ancillary: Ancillary,
 }
 
-impl Default for Said {
-    fn default() -> Said {
-        Said { control: Control::EMPTY, ancillary: Ancillary::default() }
+impl Default for CachedAncillary {
+    fn default() -> CachedAncillary {
+        CachedAncillary { control: ControlBuffer::EMPTY, ancillary: Ancillary::default() }
     }
 }
 
-impl Said {
+impl CachedAncillary {
     #[inline]
-    fn by(&mut self, control: &Control<RX_CONTROL_BYTES>) -> &Ancillary {
+    fn decode(&mut self, control: &ControlBuffer<RX_CONTROL_BYTES>) -> &Ancillary {
         if self.control.as_bytes() != control.as_bytes() {
-            *self = Said { control: *control, ancillary: Ancillary::read(control.iter()) };
+            *self = CachedAncillary { control: *control, ancillary: Ancillary::read(control.iter()) };
         }
         &self.ancillary
     }
@@ -199,7 +199,7 @@ struct Ancillary {
 }
 
 impl Ancillary {
-    fn read(messages: Messages<'_>) -> Ancillary {
+    fn read(messages: ControlMessages<'_>) -> Ancillary {
         let mut ancillary = Ancillary::default();
         for message in messages {
             ancillary.take(&message);
@@ -207,7 +207,7 @@ impl Ancillary {
         ancillary
     }
 
-    fn take(&mut self, message: &Message<'_>) {
+    fn take(&mut self, message: &ControlMessage<'_>) {
         let byte = || message.integer().unwrap_or(0) as u8;
         match (message.level, message.kind) {
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => self.take_pktinfo(message.data),
@@ -243,7 +243,7 @@ impl Ancillary {
 }
 
 /// A received datagram without its bytes.
-struct Arrived {
+struct ReceivedDatagram {
     source: SocketAddr,
     destination: IpAddr,
     interface: u32,
@@ -255,14 +255,14 @@ struct Arrived {
     len_bytes: usize,
 }
 
-impl Arrived {
+impl ReceivedDatagram {
     /// `None` if the datagram did not fit its buffer or the kernel did not report its source and destination.
-    fn decode(header: &RxHeader, start: usize, last: &mut Said) -> Option<Arrived> {
+    fn decode(header: &RxHeader, start: usize, last: &mut CachedAncillary) -> Option<ReceivedDatagram> {
         if header.flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 || header.len_bytes > ROOM_BYTES {
             return None;
         }
-        let ancillary = last.by(&header.control);
-        Some(Arrived {
+        let ancillary = last.decode(&header.control);
+        Some(ReceivedDatagram {
             source: header.source.decode()?,
             destination: ancillary.destination?,
             interface: ancillary.interface,
@@ -291,11 +291,11 @@ impl Arrived {
 mod tests {
     use super::*;
     use crate::address::RawAddress;
-    use crate::cmsg::Control;
+    use crate::cmsg::ControlBuffer;
 
     /// The kernel's header for a datagram of 100 bytes in segments of 40.
     fn header() -> RxHeader {
-        let mut control = Control::EMPTY;
+        let mut control = ControlBuffer::EMPTY;
         control.push(libc::IPPROTO_IP, libc::IP_PKTINFO, &[7, 0, 0, 0, 1, 1, 1, 1, 192, 0, 2, 9]);
         control.push(libc::SOL_UDP, libc::UDP_GRO, &40i32.to_ne_bytes());
         let source = RawAddress::new("192.0.2.1".parse().unwrap(), 5, 0);
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn whole_datagrams_are_decoded() {
-        let arrived = Arrived::decode(&header(), 10, &mut Said::default()).unwrap();
+        let arrived = ReceivedDatagram::decode(&header(), 10, &mut CachedAncillary::default()).unwrap();
         let data = [3; 200];
         let datagram = arrived.datagram(&data);
         assert_eq!((datagram.bytes.len(), datagram.segments().len()), (100, 3));
@@ -319,12 +319,12 @@ mod tests {
             |header| header.flags = libc::MSG_CTRUNC,
             |header| header.len_bytes = ROOM_BYTES + 1,
             |header| header.source.set_len(3),
-            |header| header.control = Control::EMPTY,
+            |header| header.control = ControlBuffer::EMPTY,
         ];
         for (i, damage) in cases.iter().enumerate() {
             let mut header = header();
             damage(&mut header);
-            assert!(Arrived::decode(&header, 0, &mut Said::default()).is_none(), "case {i}");
+            assert!(ReceivedDatagram::decode(&header, 0, &mut CachedAncillary::default()).is_none(), "case {i}");
         }
     }
 
@@ -333,7 +333,7 @@ mod tests {
         for size in [0, -1, i32::MAX] {
             let mut header = header();
             header.control.push(libc::SOL_UDP, libc::UDP_GRO, &i32::to_ne_bytes(size));
-            let arrived = Arrived::decode(&header, 0, &mut Said::default()).unwrap();
+            let arrived = ReceivedDatagram::decode(&header, 0, &mut CachedAncillary::default()).unwrap();
             assert!(arrived.datagram(&[0; 100]).segments().len() <= 100);
         }
     }

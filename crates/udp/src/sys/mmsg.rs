@@ -3,12 +3,12 @@
 //! One message uses the plain call, several use the vectored one: the plain one is the shorter path through
 //! the kernel. No function here allocates.
 //!
-//! The calls go directly to the kernel. libc's functions of these names are cancellation points, which cost
-//! an atomic operation before and after each call, and a polling thread makes these calls most often.
+//! The calls go directly to the kernel. libc's functions of these names are cancellation
+//! points, which cost an atomic operation before and after each call. A polling thread makes these calls most often.
 
 use super::check_len;
 use crate::address::RawAddress;
-use crate::cmsg::{Control, space};
+use crate::cmsg::{ControlBuffer, space};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
@@ -28,14 +28,14 @@ pub(crate) const TX_CONTROL_BYTES: usize = space(20) + 2 * space(4) + space(2);
 #[derive(Clone, Copy)]
 pub(crate) struct RxHeader {
     pub(crate) source: RawAddress,
-    pub(crate) control: Control<RX_CONTROL_BYTES>,
+    pub(crate) control: ControlBuffer<RX_CONTROL_BYTES>,
     pub(crate) len_bytes: usize,
     pub(crate) flags: i32,
 }
 
 impl RxHeader {
     pub(crate) const EMPTY: RxHeader =
-        RxHeader { source: RawAddress::EMPTY, control: Control::EMPTY, len_bytes: 0, flags: 0 };
+        RxHeader { source: RawAddress::EMPTY, control: ControlBuffer::EMPTY, len_bytes: 0, flags: 0 };
 
     /// Copies the kernel's results from `raw`.
     fn finish(&mut self, raw: &libc::msghdr, len_bytes: usize) {
@@ -50,13 +50,13 @@ impl RxHeader {
 #[derive(Clone, Copy)]
 pub(crate) struct TxMessage<'a> {
     pub(crate) destination: RawAddress,
-    pub(crate) control: Control<TX_CONTROL_BYTES>,
+    pub(crate) control: ControlBuffer<TX_CONTROL_BYTES>,
     pub(crate) bytes: &'a [u8],
 }
 
 impl TxMessage<'_> {
     pub(crate) const EMPTY: TxMessage<'static> =
-        TxMessage { destination: RawAddress::EMPTY, control: Control::EMPTY, bytes: &[] };
+        TxMessage { destination: RawAddress::EMPTY, control: ControlBuffer::EMPTY, bytes: &[] };
 }
 
 /// Flags of sends: do not wait, do not raise a signal.

@@ -28,15 +28,15 @@ impl Link {
     /// Makes a pair of virtual interfaces of the same name. The other end is in the namespace of the
     /// descriptor `other_netns`.
     pub fn pair(name: &str, mtu: u32, other_netns: i32) -> Link {
-        let mut end = Attributes::default();
+        let mut end = AttributeBuffer::default();
         end.push(libc::IFLA_IFNAME, &[name.as_bytes(), &[0]].concat());
         end.push(libc::IFLA_MTU, &mtu.to_ne_bytes());
-        let mut other_end = Attributes(header(0, 0, 0).to_vec());
+        let mut other_end = AttributeBuffer(header(0, 0, 0).to_vec());
         other_end.0.extend_from_slice(&end.0);
         other_end.push(libc::IFLA_NET_NS_FD, &other_netns.to_ne_bytes());
-        let mut data = Attributes::default();
+        let mut data = AttributeBuffer::default();
         data.push(VETH_INFO_PEER, &other_end.0);
-        let mut info = Attributes::default();
+        let mut info = AttributeBuffer::default();
         info.push(libc::IFLA_INFO_KIND, b"veth");
         info.push(libc::IFLA_INFO_DATA, &data.0);
         end.push(libc::IFLA_LINKINFO, &info.0);
@@ -53,7 +53,7 @@ impl Link {
     pub fn set_up(&self, up: bool) {
         let flags = if up { libc::IFF_UP } else { 0 };
         let header = header(self.index, flags as u32, libc::IFF_UP as u32);
-        request(libc::RTM_NEWLINK, 0, &header, &Attributes::default());
+        request(libc::RTM_NEWLINK, 0, &header, &AttributeBuffer::default());
     }
 
     /// Sets the length of the longest IP packet.
@@ -92,14 +92,14 @@ impl Link {
         let (table, protocol) = (libc::RT_TABLE_LOCAL, libc::RTPROT_BOOT);
         let (scope, kind) = (libc::RT_SCOPE_HOST, libc::RTN_LOCAL);
         let header = [family, prefix_len, 0, 0, table, protocol, scope, kind, 0, 0, 0, 0];
-        let mut attributes = Attributes::default();
+        let mut attributes = AttributeBuffer::default();
         attributes.push(libc::RTA_DST, &bytes);
         attributes.push(libc::RTA_OIF, &self.index.to_ne_bytes());
         request(libc::RTM_NEWROUTE, CREATE, &header, &attributes);
     }
 
     fn set(&self, attribute: u16, value: &[u8]) {
-        let mut attributes = Attributes::default();
+        let mut attributes = AttributeBuffer::default();
         attributes.push(attribute, value);
         request(libc::RTM_NEWLINK, 0, &header(self.index, 0, 0), &attributes);
     }
@@ -107,7 +107,7 @@ impl Link {
     fn address(&self, kind: u16, address: IpAddr, peer: IpAddr, prefix_len: u8, flags: u32) {
         let ((family, local), (_, peer)) = (in_bytes(address), in_bytes(peer));
         let [a, b, c, d] = self.index.to_ne_bytes();
-        let mut attributes = Attributes::default();
+        let mut attributes = AttributeBuffer::default();
         attributes.push(libc::IFA_LOCAL, &local);
         attributes.push(libc::IFA_ADDRESS, &peer);
         attributes.push(libc::IFA_FLAGS, &flags.to_ne_bytes());
@@ -118,9 +118,9 @@ impl Link {
 
 /// The attributes of a request, one after the other.
 #[derive(Default)]
-struct Attributes(Vec<u8>);
+struct AttributeBuffer(Vec<u8>);
 
-impl Attributes {
+impl AttributeBuffer {
     fn push(&mut self, kind: u16, data: &[u8]) {
         let len = (4 + data.len()) as u16;
         self.0.extend_from_slice(&len.to_ne_bytes());
@@ -146,7 +146,7 @@ fn in_bytes(address: IpAddr) -> (u8, Vec<u8>) {
     }
 }
 
-fn request(kind: u16, flags: i32, header: &[u8], attributes: &Attributes) {
+fn request(kind: u16, flags: i32, header: &[u8], attributes: &AttributeBuffer) {
     let body = [header, &attributes.0].concat();
     let result: io::Result<()> = netlink::change(kind, flags, &body);
     result.unwrap_or_else(|error| panic!("netlink request {kind} with {body:?}: {error}"));

@@ -10,7 +10,7 @@ pub enum SendError {
     #[error("the socket's send buffer stayed full")]
     Full,
     /// The packets are longer than the path to the destination allows.
-    #[error("packets of this size do not fit the path to the destination{}", Mtu(*path_mtu))]
+    #[error("packets of this size do not fit the path to the destination{}", MtuSuffix(*path_mtu))]
     TooLong {
         /// The longest IP packet, headers included, if the system knows it.
         path_mtu: Option<u32>,
@@ -49,9 +49,9 @@ pub enum SendError {
 }
 
 /// The end of the error text about packets that are too long.
-struct Mtu(Option<u32>);
+struct MtuSuffix(Option<u32>);
 
-impl std::fmt::Display for Mtu {
+impl std::fmt::Display for MtuSuffix {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.map_or(Ok(()), |mtu| write!(f, ", which has an MTU of {mtu}"))
     }

@@ -3,7 +3,7 @@
 use super::socket::TxSocket;
 use super::{MAX_GSO_BYTES, MAX_SEGMENTS, SendError};
 use crate::address::RawAddress;
-use crate::cmsg::Control;
+use crate::cmsg::ControlBuffer;
 use crate::sys::mmsg::{TX_CONTROL_BYTES, TxMessage};
 use std::net::IpAddr;
 use wire::{Flow, ROCE_PORT};
@@ -68,8 +68,8 @@ impl<'a> TxGroup<'a> {
     }
 
     /// The control messages for all values that differ from the socket's defaults.
-    fn control(&self, socket: &TxSocket) -> Control<TX_CONTROL_BYTES> {
-        let mut control = Control::EMPTY;
+    fn control(&self, socket: &TxSocket) -> ControlBuffer<TX_CONTROL_BYTES> {
+        let mut control = ControlBuffer::EMPTY;
         let pktinfo = !socket.has_address() || self.interface != 0;
         let (level, traffic_class, hop_limit) = match self.flow.source.to_canonical() {
             IpAddr::V4(source) => {

@@ -22,15 +22,15 @@ const REPORT_BUFFER_BYTES: i32 = 64 << 10;
 const MAX_ICMP_ERRORS: u64 = 16;
 
 /// The remaining time to wait for room, with counts of events during the sends.
-pub(super) struct Wait {
+pub(super) struct SendWait {
     left_ms: i32,
     pub(super) count: u64,
     pub(super) icmp_errors: u64,
 }
 
-impl Wait {
-    pub(super) fn at_most(wait_ms: i32) -> Wait {
-        Wait { left_ms: wait_ms, count: 0, icmp_errors: 0 }
+impl SendWait {
+    pub(super) fn at_most(wait_ms: i32) -> SendWait {
+        SendWait { left_ms: wait_ms, count: 0, icmp_errors: 0 }
     }
 
     /// Waits a millisecond at a time until there is room. False if there is none in time.
@@ -100,7 +100,7 @@ impl TxSocket {
     pub(super) fn send_all(
         &self,
         messages: &[TxMessage<'_>],
-        wait: &mut Wait,
+        wait: &mut SendWait,
         mut refused: impl FnMut(usize, io::Error),
     ) -> usize {
         let (mut next, mut taken) = (0, 0);
@@ -118,7 +118,7 @@ impl TxSocket {
 
     /// Sends as many messages as the system takes in one call. An error is that of the first message;
     /// `WouldBlock` then means that there was no room in time.
-    pub(super) fn send_first(&self, messages: &[TxMessage<'_>], wait: &mut Wait) -> io::Result<usize> {
+    pub(super) fn send_first(&self, messages: &[TxMessage<'_>], wait: &mut SendWait) -> io::Result<usize> {
         loop {
             let error = match mmsg::transmit(self.fd.as_fd(), messages) {
                 Ok(count) => return Ok(count),

@@ -21,7 +21,7 @@ const SOURCES: usize = 16;
 pub(super) struct Sockets {
     v4: Ports,
     v6: Ports,
-    sources: [OnceLock<Box<Source>>; SOURCES],
+    sources: [OnceLock<Box<SourceSockets>>; SOURCES],
     /// True if undelivered packets are reported.
     reporting: bool,
 }
@@ -32,7 +32,7 @@ type Ports = [OnceLock<TxSocket>; SOURCE_PORTS];
 /// The sockets of one source address and traffic class, by the low bits of the port; `None` if one could not
 /// be opened.
 #[derive(Debug)]
-struct Source {
+struct SourceSockets {
     address: IpAddr,
     traffic_class: u8,
     sockets: [OnceLock<Option<TxSocket>>; SOURCE_PORTS],
@@ -86,11 +86,11 @@ impl Sockets {
 
     /// The entry of a source address and class, or the next free one if they have none yet. `None` for
     /// link-local addresses: they belong to a link, and sockets bound to them are bound to that link.
-    fn source(&self, address: IpAddr, traffic_class: u8) -> Option<&Source> {
+    fn source(&self, address: IpAddr, traffic_class: u8) -> Option<&SourceSockets> {
         if matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local()) {
             return None;
         }
-        let new = || Box::new(Source::new(address, traffic_class));
+        let new = || Box::new(SourceSockets::new(address, traffic_class));
         let mut places = self.sources.iter().map(|place| &**place.get_or_init(new));
         places.find(|source| source.address == address && source.traffic_class == traffic_class)
     }
@@ -103,9 +103,9 @@ impl Sockets {
     }
 }
 
-impl Source {
-    fn new(address: IpAddr, traffic_class: u8) -> Source {
-        Source { address, traffic_class, sockets: array::from_fn(|_| OnceLock::new()) }
+impl SourceSockets {
+    fn new(address: IpAddr, traffic_class: u8) -> SourceSockets {
+        SourceSockets { address, traffic_class, sockets: array::from_fn(|_| OnceLock::new()) }
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 /// A multiset of ranges that may overlap, in classes by the power of two of their length. A search in a class
 /// then goes back no further than the class's longest range.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct RegisteredRanges {
     classes: [BTreeSet<(usize, usize, u64)>; usize::BITS as usize],
     next: u64,
 }
@@ -14,9 +14,9 @@ pub(super) struct Held {
 /// Identifies an entry.
 pub(super) type Number = u64;
 
-impl Held {
-    pub(super) const fn new() -> Held {
-        Held { classes: [const { BTreeSet::new() }; usize::BITS as usize], next: 0 }
+impl RegisteredRanges {
+    pub(super) const fn new() -> RegisteredRanges {
+        RegisteredRanges { classes: [const { BTreeSet::new() }; usize::BITS as usize], next: 0 }
     }
 
     /// Adds a range, which must not be empty.
@@ -59,7 +59,7 @@ mod tests {
             asked in prop::collection::vec((0usize..1300, 0usize..100), 1..40),
         ) {
             let ranges: Vec<Range<usize>> = ranges.into_iter().map(|(start, len)| start..start + len).collect();
-            let mut held = Held::new();
+            let mut held = RegisteredRanges::new();
             let numbers: Vec<Number> = ranges.iter().map(|range| held.insert(range)).collect();
             let mut left = Vec::new();
             for ((range, number), keep) in ranges.iter().zip(numbers).zip(keep) {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_whole_address_space_overlaps_everything() {
-        let mut held = Held::new();
+        let mut held = RegisteredRanges::new();
         let number = held.insert(&(0..usize::MAX));
         assert!(held.overlaps(&(0x7fff_0000..0x7fff_1000)) && held.overlaps(&(0..1)));
         held.remove(&(0..usize::MAX), number);
