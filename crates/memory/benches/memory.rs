@@ -99,7 +99,7 @@ fn registration(c: &mut Criterion) {
             setup.registry.deregister(keys.id)
         });
     });
-    c.bench_function("register and deregister a region of ours", |b| {
+    c.bench_function("register and deregister a region of the library", |b| {
         b.iter(|| {
             let region = setup.region.clone();
             let keys = setup.registry.register_region(setup.pd, region, None, RIGHTS);

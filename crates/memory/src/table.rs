@@ -81,7 +81,7 @@ mod tests {
         }
         let accessed = || [0xffff, 0x10000, 0x10fff, 0x11000].map(|address| is_accessed(table.chunks(), address));
         let _whole_space = table.make(2000).pin();
-        assert_eq!(accessed(), [false; 4], "nobody is there whom a fault could surprise");
+        assert_eq!(accessed(), [false; 4], "no access is pinned");
         let _region = table.make(1).pin();
         assert_eq!(accessed(), [false, true, true, false]);
     }

@@ -70,7 +70,7 @@ fn added(told: &[Told]) -> u32 {
 }
 
 #[test]
-fn a_region_of_ours_is_told_with_its_memory_and_taken_back() {
+fn a_region_is_told_with_its_memory_and_taken_back() {
     let (fixture, log) = mirrored();
     let (region, keys) = fixture.region(100, ALL);
     let told = log.take();

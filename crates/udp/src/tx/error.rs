@@ -19,7 +19,7 @@ pub enum SendError {
     #[error("the destination cannot be reached: {0}")]
     Unreachable(#[source] io::Error),
     /// A firewall rule or similar policy forbids the send.
-    #[error("the system's policy forbids to send this: {0}")]
+    #[error("the system's policy forbids this send: {0}")]
     Forbidden(#[source] io::Error),
     /// The flow's source address is not (or no longer) one of this machine.
     #[error("the source address is not one of this machine")]
