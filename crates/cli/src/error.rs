@@ -1,10 +1,10 @@
-//! What can go wrong in a command, in words that a person can act on.
+//! Errors of commands, with texts that tell the user what to do.
 
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Why a command failed.
+/// The reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("{0}")]

@@ -1,7 +1,7 @@
 //! The `longarm` command.
 #![forbid(unsafe_code)]
 
-/// As in the standard library, but whoever reads our output may go: `longarm status | head`.
+/// Replaces the standard `println!`, which panics when the reader of the output is gone: `longarm status | head`.
 macro_rules! println {
     () => { $crate::output::line(format_args!("")) };
     ($($text:tt)*) => { $crate::output::line(format_args!($($text)*)) };

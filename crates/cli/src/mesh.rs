@@ -1,7 +1,7 @@
-//! `longarm mesh`: processes that all talk to each other, to see what a crowded machine does to them.
+//! `longarm mesh`: processes that all send to each other, to measure a machine with more processes than processors.
 //!
-//! The first process starts the members, and hands each the endpoints of the others over pipes, one line of JSON each
-//! way. Each member has a queue pair for each other one, and one thread that polls.
+//! The first process starts the members, and exchanges their endpoints over pipes, as lines of JSON. Each member
+//! has a queue pair for each other member, and one thread that polls.
 
 mod command;
 mod member;
@@ -13,24 +13,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::perf::EndpointInfo;
 
-/// What a member is told.
+/// A message to a member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Order {
-    /// The endpoints of the others, in their order.
+    /// The endpoints of the other members, in their order.
     Connect(Vec<EndpointInfo>),
-    /// Begin, and send for so long.
+    /// Send for this time.
     Run { milliseconds: u64 },
-    /// Everybody is done.
+    /// All members are done.
     End,
 }
 
-/// What a member says.
+/// A message from a member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Report {
     /// Its endpoints, one for each other member.
     Endpoints(Vec<EndpointInfo>),
     Connected,
-    /// Messages that were completed while the clock ran, how long that was, and packets sent again.
+    /// Messages that completed while the clock ran, that time, and retransmitted packets.
     Done {
         messages: u64,
         seconds: f64,
@@ -39,7 +39,7 @@ enum Report {
     Failed(String),
 }
 
-/// Which of a member's endpoints is for another one: it has none for itself.
+/// The index of a member's endpoint for another member: it has none for itself.
 fn place_of(other: usize, member: usize) -> usize {
     if other < member { other } else { other - 1 }
 }

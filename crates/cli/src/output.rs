@@ -1,15 +1,15 @@
-//! Standard output, whose reader may be gone.
+//! Standard output whose reader may be gone.
 //!
-//! The standard library's `println` panics then. Other commands are ended by SIGPIPE; this one ends with the code that a
-//! shell shows for that. (The signal itself is ignored in Rust programs, as their sockets and pipes want it.)
+//! The standard library's `println` panics in that case. SIGPIPE ends other commands; this one ends with the code
+//! that a shell shows for SIGPIPE. (Rust programs ignore the signal itself, for the sake of sockets and pipes.)
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
 
-/// What a shell shows for a command that SIGPIPE has ended.
+/// The exit status that a shell shows for a command that SIGPIPE has ended.
 const ENDED_BY_SIGPIPE: i32 = 128 + 13;
 
-/// Prints a line, or ends the command.
+/// Prints a line. If the reader is gone, ends the command.
 pub(crate) fn line(text: fmt::Arguments<'_>) {
     let mut stdout = io::stdout().lock();
     let Err(error) = writeln!(stdout, "{text}") else { return };

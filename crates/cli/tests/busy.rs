@@ -1,4 +1,4 @@
-//! A machine with less processor time than its processes want.
+//! Tests on a machine with less processor time than its processes want.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use support::{Hosts, must_succeed, said};
 
-/// The median of half of there and back, in nanoseconds, between two processes on one processor.
+/// The median of half the round trip, in nanoseconds, between two processes on one processor.
 fn median_on_one_core(hosts: &Hosts, local: &str, nap: &str) -> f64 {
     let longarm = hosts.longarm();
     let mut command = Command::new("taskset");
@@ -26,7 +26,7 @@ fn two_that_poll_on_one_core_hand_it_to_each_other() {
     let hosts = Hosts::one("one-core");
     for local in ["off", "on"] {
         let [napping, spinning] = ["on", "off"].map(|nap| median_on_one_core(&hosts, local, nap));
-        // Some hundred times, in fact: who spins has the processor until the scheduler takes it away.
+        // The factor is some hundred in fact: a spinning thread keeps the processor until the scheduler takes it away.
         assert!(napping * 10.0 < spinning, "LONGARM_LOCAL={local}: {napping} ns beside {spinning} ns without naps");
     }
 }

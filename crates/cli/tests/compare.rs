@@ -1,4 +1,4 @@
-//! `longarm compare`, one target of each kind with real peers.
+//! Tests of `longarm compare`: one target of each kind with real peers.
 
 mod support;
 

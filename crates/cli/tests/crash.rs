@@ -1,4 +1,4 @@
-//! kill -9 of a process during traffic: the other learns of it in bounded time, the
+//! kill -9 of a process during traffic: the peer notices in bounded time, the
 //! hub stays, and a new pair connects at once.
 
 mod support;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use support::{Host, Hosts, Running, must_succeed, said, wait_for};
 
-/// Retries of this tool's queue pairs: 8 timeouts of 67 ms, and time to notice.
+/// Longer than the retries of this tool's queue pairs: 8 timeouts of 67 ms, and some time to notice.
 const BOUND: Duration = Duration::from_secs(20);
 
 #[test]

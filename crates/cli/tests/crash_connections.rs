@@ -1,5 +1,5 @@
-//! kill -9 at random moments of a connection's life, with unmodified programs: whoever is left
-//! learns of it in bounded time, and nothing is left at the hub.
+//! kill -9 at various moments of a connection's life, with unmodified programs: the surviving side
+//! notices in bounded time, and nothing is left at the hub.
 
 mod support;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use support::{Hosts, Running, must_succeed, until, wait_for};
 
-/// The hub's last message is there at once; retries of a queue pair whose peer is gone take longer.
+/// The hub's closing message arrives at once; the retries of a queue pair whose peer is gone take longer.
 const BOUND: Duration = Duration::from_secs(60);
 
 struct Scene {
@@ -23,7 +23,7 @@ impl Scene {
         Running(command.spawn().expect("rping, of rdmacm-utils"))
     }
 
-    /// Nothing while there is no hub.
+    /// The hub's status; null while there is no hub.
     fn status(&self) -> serde_json::Value {
         let output = self.hosts.longarm().args(["status", "--json"]).output().expect("the command starts");
         serde_json::from_slice(&output.stdout).unwrap_or_default()
@@ -36,7 +36,7 @@ impl Scene {
         managers.flat_map(|m| m["ports"].as_array().into_iter().flatten()).any(|port| port["listening"] == true)
     }
 
-    /// A server that listens, and a client that has been running for a while.
+    /// Starts a server that listens, and a client; returns `ms` milliseconds later.
     fn start(&self, ms: u64) -> (Running, Running) {
         let server = self.rping(&["-s", "-a", "127.0.0.1"]);
         until(|| self.listens());
@@ -45,13 +45,13 @@ impl Scene {
         (server, client)
     }
 
-    /// Nobody has a port or a closing message any more.
+    /// Whether no port and no closing message is left at the hub.
     fn is_empty(&self) -> bool {
         self.status()["managers"].as_array().is_some_and(Vec::is_empty)
     }
 }
 
-/// While the client starts, connects, and sends.
+/// Moments at which the client starts, connects and sends.
 const MOMENTS_MS: [u64; 8] = [0, 20, 40, 60, 90, 130, 200, 500];
 
 #[test]
@@ -67,7 +67,7 @@ fn a_killed_program_s_peer_ends() {
     for ms in MOMENTS_MS {
         let (mut server, mut client) = scene.start(ms);
         client.kill();
-        // A server that never heard of the client goes on.
+        // A server that never received a message of the client keeps running.
         sleep(Duration::from_millis(300));
         if server.0.try_wait().expect("a child of ours").is_none() && ms < 200 {
             server.kill();
@@ -89,7 +89,7 @@ fn a_killed_hub_is_replaced_while_programs_connect_and_send() {
         for side in [&mut server, &mut client] {
             assert!(side.0.try_wait().expect("a child of ours").is_none(), "after {ms} ms a side ended with the hub");
         }
-        // The port is still the server's.
+        // The server still has the port.
         until(|| scene.status()["pid"].as_u64().is_some_and(|pid| pid.to_string() != hub) && scene.listens());
         client.kill();
         sleep(Duration::from_millis(300));

@@ -1,4 +1,4 @@
-//! `longarm demo`, as a newcomer runs it.
+//! Tests of `longarm demo`, with the default options of a new user.
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Programs that take long to install: Ceph, and wheels of several hundred megabytes. `cargo xtask programs --heavy`
-//! installs and runs them; what they are is in `docs/programs.md`. Each compares its data itself.
+//! installs and runs them; `docs/programs.md` describes them. Each compares its data itself.
 
 mod support;
 
@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use support::Hosts;
 
-/// Longer than any of them takes on a busy machine.
+/// Longer than each of them takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn script(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/heavy")).join(name)
 }
 
-/// Runs a command to its end; every line of `wanted` must be in what it says.
+/// Runs a command to its end; its output must contain every line of `wanted`.
 fn must_say(hosts: &Hosts, command: &mut Command, wanted: &[&str]) {
     let (status, said) = group::ended(hosts, command.current_dir(&hosts.dir), PATIENCE);
     assert!(status.is_some_and(|status| status.success()), "{command:?} ended with {status:?}:\n{said}");
@@ -29,7 +29,7 @@ fn must_say(hosts: &Hosts, command: &mut Command, wanted: &[&str]) {
     println!("{said}");
 }
 
-/// Both sides are the same script of Python, with the packages that the command has installed.
+/// Runs the same Python script as both sides, with the packages that `cargo xtask` has installed.
 fn two_in_python(name: &str, environment: &[(&str, &str)]) {
     let hosts = Hosts::one(name);
     let python = std::env::var("LONGARM_HEAVY_PYTHON").expect("cargo xtask programs --heavy sets LONGARM_HEAVY_PYTHON");

@@ -1,4 +1,4 @@
-//! `up`, `down`, `status`, `devices`.
+//! Tests of `longarm up`, `down`, `status` and `devices`.
 
 mod support;
 
@@ -48,7 +48,7 @@ fn a_reader_that_goes_away_is_no_panic() {
         drop(reader);
         let output =
             hosts.longarm().args(arguments).stdout(writer).stderr(std::process::Stdio::piped()).output().unwrap();
-        // What a shell shows for commands that SIGPIPE ends.
+        // The status that a shell shows for commands that SIGPIPE ends.
         assert_eq!(output.status.code(), Some(141), "{arguments:?}: {}", said(&output));
         assert_eq!(said(&output), "", "{arguments:?}");
     }

@@ -1,4 +1,4 @@
-//! `longarm pair`: two sides, their outputs, their statuses, and their end.
+//! Tests of `longarm pair`: the outputs, statuses and ends of both sides.
 
 mod support;
 
@@ -47,7 +47,7 @@ fn a_server_that_goes_on_is_ended() {
     assert_eq!(late.status.code(), Some(124), "{}", said(&late));
 }
 
-/// The client comes as soon as the server listens, long before the patience is over.
+/// The client starts as soon as the server listens, long before `--wait` is over.
 #[test]
 fn the_client_waits_until_the_server_listens() {
     let hosts = Hosts::one("pair-listens");
@@ -113,8 +113,8 @@ fn is_alive(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-/// No packet may be lost here: the client leaves without waiting for the end of the server,
-/// and nobody would answer the server's repetitions.
+/// No packet may be lost here: the client exits without waiting for the end of the server,
+/// and no process would answer the server's retransmissions.
 #[test]
 fn a_real_program_talks_to_itself() {
     let hosts = Hosts::one("pair-pingpong");

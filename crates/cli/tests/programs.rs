@@ -1,5 +1,5 @@
-//! Unmodified programs of Debian's packages on this device: `cargo xtask packages` installs them.
-//! What is run, and how success is judged, is a table; `docs/programs.md` is written from it.
+//! Unmodified programs of Debian's packages on Longarm; `cargo xtask packages` installs them.
+//! A table lists the programs and their criteria of success; `docs/programs.md` is generated from it.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! rdma-core's own tests, as Debian ships them for pyverbs, on this device.
+//! rdma-core's own tests, which Debian ships with pyverbs, on Longarm.
 
 mod support;
 
@@ -16,11 +16,11 @@ use support::Hosts;
 
 const SUITE: &str = "/usr/share/doc/rdma-core/tests";
 const RUNNER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pyverbs/runner.py");
-/// For one test, and for all of them.
+/// The time limits of one test and of all tests.
 const SECONDS: &str = "30";
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// What the runner says of a test.
+/// The runner's result of a test.
 #[derive(Deserialize)]
 struct Verdict {
     test: String,
@@ -28,7 +28,7 @@ struct Verdict {
     why: String,
 }
 
-/// The suite, unpacked.
+/// Unpacks the suite; returns its directory.
 fn suite(hosts: &Hosts) -> PathBuf {
     let directory = hosts.dir.join("suite/tests");
     std::fs::create_dir_all(&directory).unwrap();

@@ -1,4 +1,4 @@
-//! `longarm run`: what becomes of a program's status, and what the program sees.
+//! Tests of `longarm run`: a program's exit status, and the devices and files that it sees.
 
 mod support;
 
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use support::{Host, Hosts, is_root, must_succeed, said};
 
-/// User and group of nobody, as whom root plays an ordinary user.
+/// User and group "nobody": root runs programs as this ordinary user.
 const NOBODY: &str = "65534";
 
 fn run(hosts: &Hosts, arguments: &[&str]) -> Output {
@@ -56,7 +56,7 @@ fn what_cannot_be_started_says_why() {
     assert!(said(&lost).contains("/no/such.so") && said(&lost).contains("LONGARM_LIB"), "{}", said(&lost));
 }
 
-/// As iproute2's program prints it; the kernel, which that one asks, knows nothing of these devices.
+/// The output has iproute2's format; iproute2's own program asks the kernel, which does not know these devices.
 #[test]
 fn rdma_shows_the_devices_that_programs_see() {
     let hosts = Hosts::one("run-rdma");
@@ -99,7 +99,7 @@ fn what_is_not_about_devices_is_for_the_other_rdma() {
     assert!(said.starts_with("other resource show qp\nlink la_lo/1 "), "{said}");
 }
 
-/// The loader ignores our environment in such a program, so it would run without us.
+/// The loader ignores the environment of such a program, so it would run without Longarm.
 #[test]
 fn a_program_with_rights_of_its_own_is_refused() {
     let hosts = Hosts::one("run-setuid");
@@ -118,7 +118,7 @@ fn a_program_with_rights_of_its_own_is_refused() {
     assert!(said(&output).contains("set-user-ID") && said(&output).contains("sudo longarm run"), "{}", said(&output));
 }
 
-/// What a program in a namespace sees, asked by a shell.
+/// A shell script that prints what a program in a namespace sees.
 const LOOK: &str = "\
     cat /sys/class/infiniband/la_lo/ports/1/state /sys/class/infiniband/la_lo/ports/1/gid_attrs/types/0
     cat /sys/class/infiniband_verbs/uverbs0/ibdev
@@ -140,7 +140,7 @@ fn a_namespace_shows_the_tree_and_the_library() {
     assert!(!outside.contains("infiniband") || Path::new("/sys/class/infiniband").exists());
 }
 
-/// Only root can play somebody else; others have been tested above.
+/// Only root can act as another user; the other tests cover ordinary users.
 #[test]
 fn an_ordinary_user_gets_a_namespace_and_stays_who_he_is() {
     let hosts = Hosts::one("run-user");
@@ -158,8 +158,7 @@ fn own_uid(hosts: &Hosts) -> String {
     text(hosts.command(Host::First, "id").arg("-u").output().unwrap()).trim().to_owned()
 }
 
-/// The command and its library where everybody can read them, in a directory where everybody
-/// can write.
+/// Copies the command and its library to a directory that all users can read and write.
 fn public_copy(dir: &Path) -> PathBuf {
     let public = dir.join("public");
     std::fs::create_dir_all(public.join("deps")).unwrap();
@@ -200,7 +199,7 @@ fn a_verbs_program_needs_the_library_path_only() {
     }
 }
 
-/// A program whose run path comes before the environment and leads to the system's library.
+/// A program whose run path precedes the environment and leads to the system's library.
 const RUN_PATH_PROGRAM: &str = r#"
 #include <stdio.h>
 struct ibv_device;

@@ -1,5 +1,5 @@
-//! Which way the bytes go between two processes: through shared memory if they are one user's on one
-//! host, else by packets; and nobody else gets a mapping.
+//! The path of data between two processes: the shm path if they have the same user and host, else the
+//! wire path. No other process gets a mapping.
 
 mod support;
 
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use support::{Host, Hosts, Running, SECOND_V4, is_root, must_succeed, until};
 
-/// User and group of nobody, as whom root plays another user.
+/// User and group "nobody": root runs programs as this other user.
 const NOBODY: &str = "65534";
 
 /// A client of the hub, as its counters show it.
@@ -20,7 +20,7 @@ impl Seen {
     }
 }
 
-/// What a hub knows of a process.
+/// The hub's status of a process.
 fn seen(mut status: Command, pid: u32) -> Option<Seen> {
     let output = status.args(["status", "--json"]).output().expect("the command starts");
     let status: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
@@ -34,13 +34,13 @@ fn mappings(pid: u32, word: &str) -> usize {
     maps.lines().filter(|line| line.contains(word)).count()
 }
 
-/// A client of `longarm perf` that goes on until it is dropped.
+/// A client of `longarm perf` that runs until it is dropped.
 fn streams(mut command: Command, op: &str, at: &str) -> Running {
     command.args(["perf", op, "-m", "stream", "-D", "60", "--connect", at]).stdout(std::process::Stdio::null());
     Running(command.spawn().expect("the client starts"))
 }
 
-/// Both processes send packets, and neither has a link, or an export but its own.
+/// Checks that both processes send packets, and that neither has a shm link or an export of another process.
 fn use_the_wire(both: &[(&dyn Fn() -> Command, u32)]) {
     for (status, pid) in both {
         until(|| seen(status(), *pid).is_some_and(|seen| seen.get("tx_packets") > 1000));
@@ -52,7 +52,7 @@ fn use_the_wire(both: &[(&dyn Fn() -> Command, u32)]) {
 }
 
 #[test]
-fn neighbours_share_memory_and_send_no_packets() {
+fn peers_on_this_host_share_memory_and_send_no_packets() {
     let hosts = Hosts::one("neighbours");
     for (op, counter) in [("write", "shm_writes"), ("read", "shm_reads"), ("fetch-add", "shm_atomics")] {
         let (server, at) = hosts.server(Host::First, "127.0.0.1", None);
@@ -70,7 +70,7 @@ fn neighbours_share_memory_and_send_no_packets() {
 }
 
 #[test]
-fn either_of_two_neighbours_may_want_packets() {
+fn either_of_two_peers_on_this_host_may_force_packets() {
     let hosts = Hosts::one("switch");
     for of_client in [true, false] {
         let mut server = hosts.command(Host::First, support::LONGARM);
@@ -86,7 +86,7 @@ fn either_of_two_neighbours_may_want_packets() {
 #[test]
 fn the_command_forces_packets() {
     for (option, packets) in [("--wire", true), ("--verbose", false)] {
-        // A host for each: the hub may still know those that have just been killed.
+        // A host for each option: the hub may still list processes that have just been killed.
         let hosts = Hosts::one(option.trim_start_matches('-'));
         let mut pair = hosts.longarm();
         pair.args(["pair", option, "--", "ib_write_bw", "-D", "30"]).stdout(std::process::Stdio::null());
@@ -113,7 +113,7 @@ fn a_process_in_another_namespace_gets_packets() {
     use_the_wire(&[(&first, client.0.id()), (&second, server.0.id())]);
 }
 
-/// Only root can play somebody else.
+/// Only root can act as another user.
 #[test]
 fn another_user_gets_packets() {
     if !is_root() {
@@ -132,7 +132,7 @@ fn another_user_gets_packets() {
     let client = streams(hosts.longarm(), "write", &at);
     let first = || hosts.longarm();
     use_the_wire(&[(&first, client.0.id()), (&as_nobody, server.0.id())]);
-    // Whoever knows where the hub of the first is gets no further.
+    // Another user who knows the runtime directory of the first still cannot attach to its hub.
     let dir = hosts.dir.join("run");
     let mut curious = hosts.command(Host::First, "setpriv");
     curious.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]).arg(&longarm);
@@ -140,7 +140,7 @@ fn another_user_gets_packets() {
     assert!(!output.status.success(), "{}", support::said(&output));
 }
 
-/// The command where everybody can execute it, in a directory where everybody can write.
+/// Copies the command to a directory where all users can execute and write.
 fn public_copy(dir: &Path) -> std::path::PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let public = dir.join("public");

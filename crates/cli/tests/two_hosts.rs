@@ -1,5 +1,5 @@
-//! Two hosts, a wire with MTU 1500 between them, every operation verified: over IPv4
-//! and IPv6, and while the wire loses, repeats, reorders, delays and spoils packets.
+//! Verifies every operation between two hosts that a wire with MTU 1500 joins: over IPv4
+//! and IPv6, and while the wire loses, duplicates, reorders, delays and corrupts packets.
 
 mod support;
 
@@ -32,7 +32,7 @@ fn everything_works_over_ipv6() {
     assert_eq!(text.matches('✓').count(), 14, "{text}");
 }
 
-/// RC must not notice; UC and UD may lose messages, which the demo tells.
+/// RC must not notice; UC and UD may lose messages, which the demo reports.
 #[test]
 fn reliable_connections_survive_loss_duplication_and_reordering() {
     for (name, faults) in [("faults", FAULTS), ("everything", EVERYTHING)] {

@@ -1,5 +1,5 @@
-//! `longarm run` and Python packages that carry a libibverbs of their own, under a name of its own, as auditwheel
-//! makes them.
+//! Tests of `longarm run` with Python packages that contain their own, renamed libibverbs, as auditwheel makes
+//! them.
 
 mod support;
 
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use support::{Host, Hosts, must_succeed, said};
 
-/// What the package brings along: a libibverbs that knows no device.
+/// The package's library: a libibverbs without devices.
 const RENAMED: &str = "libibverbs-1de1263b.so.1.14.48.0";
 const OTHERS_LIBRARY: &str = r#"
 #include <stddef.h>
@@ -16,7 +16,7 @@ void **ibv_get_device_list(int *count) { *count = 0; return NULL; }
 const char *ibv_get_device_name(void *device) { (void)device; return "another"; }
 "#;
 
-/// Its extension, and a main function to be a program as well.
+/// The source of its extension, with a main function so that it also builds as a program.
 const EXTENSION: &str = r#"
 #include <stdio.h>
 struct ibv_device;
@@ -31,14 +31,14 @@ int show(void) {
 int main(void) { return show(); }
 "#;
 
-/// A package below some directory.
+/// A Python package.
 struct Package {
     extension: PathBuf,
     program: PathBuf,
 }
 
 impl Package {
-    /// Makes it: `thing/extension.so`, which finds `thing.libs` by its run path.
+    /// Makes the package: `thing/extension.so`, which finds `thing.libs` by its run path.
     fn new(packages: &Path) -> Package {
         let (own, libs) = (packages.join("thing"), packages.join("thing.libs"));
         std::fs::create_dir_all(&own).expect("a directory");
@@ -65,7 +65,7 @@ impl Package {
         }
     }
 
-    /// Python that loads the extension.
+    /// A Python program that loads the extension.
     fn script(&self) -> String {
         format!("import ctypes; ctypes.CDLL({:?}).show()", self.extension)
     }
@@ -118,7 +118,7 @@ fn a_program_linked_with_a_renamed_copy_finds_the_device() {
     for mode in ["auto", "plain"] {
         assert_eq!(first_line(&run(&hosts, &["--mode", mode, "--", program])), "la_lo", "in mode {mode}");
     }
-    // Nobody can know what a shell starts, unless it is told.
+    // `longarm run` cannot know what a shell starts; `--preload` covers it.
     let shell = ["--preload", "--", "sh", "-c", program];
     assert_eq!(first_line(&run(&hosts, &shell)), "la_lo", "preloaded");
 }

@@ -1,4 +1,4 @@
-//! Bandwidth: one stream, as fast as it goes.
+//! Bandwidth of one stream at full speed.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
@@ -40,7 +40,7 @@ pub(crate) fn tcp_stream(address: IpAddr, duration: Duration) -> io::Result<f64>
     Ok(total as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Bytes per second that arrive of large plain datagrams.
+/// Bytes per second that arrive, of large plain datagrams.
 pub(crate) fn udp_stream(address: IpAddr, duration: Duration) -> io::Result<f64> {
     let (client, server) = (UdpSocket::bind((address, 0))?, UdpSocket::bind((address, 0))?);
     let to = server.local_addr()?;
@@ -56,7 +56,7 @@ pub(crate) fn udp_stream(address: IpAddr, duration: Duration) -> io::Result<f64>
     Ok(bytes as f64 / elapsed.as_secs_f64())
 }
 
-/// A thread on the second core that takes in datagrams until it is stopped.
+/// A thread on the second core that receives datagrams until it is stopped.
 pub(super) struct Sink {
     thread: thread::JoinHandle<io::Result<u64>>,
     stop: Arc<AtomicBool>,
@@ -70,7 +70,7 @@ impl Sink {
         Ok(Sink { thread: thread::spawn(move || drain(&socket, &stopped)), stop })
     }
 
-    /// Ends it; tells how many bytes came.
+    /// Stops the thread; returns the number of received bytes.
     pub(super) fn finish(self) -> io::Result<u64> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| io::Error::other("the UDP sink thread failed"))?

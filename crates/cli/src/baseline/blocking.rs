@@ -1,4 +1,4 @@
-//! Ping-pongs of two processes that sleep in the kernel until the answer is there.
+//! Ping-pongs of two processes that sleep in the kernel until the response arrives.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -22,7 +22,7 @@ pub(crate) struct BlockingArgs {
     size: usize,
     #[arg(long, default_value_t = 20_000)]
     rounds: u32,
-    /// Where the side that answers finds the other one
+    /// Address at which the echoing side finds the measuring one
     #[arg(long)]
     echo: Option<String>,
 }
@@ -35,7 +35,7 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// As the command line has it.
+    /// The word on the command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Socket::Tcp => "tcp",
@@ -44,7 +44,7 @@ impl Socket {
     }
 }
 
-/// `longarm blocking`: half of there and back, as JSON.
+/// `longarm blocking`: half of the round trip, as JSON.
 pub(crate) fn blocking(args: &BlockingArgs) -> Result<(), Error> {
     if let Some(place) = &args.echo {
         return echo(args, place);
@@ -68,7 +68,7 @@ pub(crate) fn blocking(args: &BlockingArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// A socket's name, which goes with this value.
+/// A socket's file; dropping the value removes it.
 struct Socketfile(PathBuf);
 
 impl Drop for Socketfile {
@@ -77,7 +77,7 @@ impl Drop for Socketfile {
     }
 }
 
-/// The other process; it ends with this value.
+/// The echoing process; dropping the value ends it.
 struct Echo(Child);
 
 impl Drop for Echo {
@@ -116,7 +116,7 @@ fn echo(args: &BlockingArgs, place: &str) -> Result<(), Error> {
     }
 }
 
-/// Answers until the other side has gone.
+/// Echoes messages until the other side disconnects.
 fn answer(mut stream: impl Read + Write, size: usize) -> Result<(), Error> {
     let mut message = vec![0; size];
     while stream.read_exact(&mut message).is_ok() {

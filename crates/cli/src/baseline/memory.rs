@@ -1,4 +1,4 @@
-//! What two cores can do without any system call: the floor of everything on one host.
+//! The speed of two cores without any system call: the lower bound of latency on one host.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 
 use super::pin_to_core;
 
-/// Rounds between two readings of the clock.
+/// Rounds between two reads of the clock.
 const TOGETHER: u64 = 256;
-/// The word that ends the other thread.
+/// The value that ends the other thread.
 const END: u64 = u64::MAX;
 
-/// A word alone in its cache lines: processors fetch two neighbours at once.
+/// A word alone in its pair of cache lines: processors fetch two adjacent lines at once.
 #[repr(align(128))]
 #[derive(Default)]
 struct Alone(AtomicU64);
 
-/// Nanoseconds that a word takes from one core to another: the median over samples of half of
-/// there and back, each by a cache line of its own.
+/// Nanoseconds that a word takes from one core to another: the median over samples of half the
+/// round trip. Each direction uses its own cache line.
 pub(crate) fn cache_line_ping_pong(duration: Duration) -> f64 {
     let words = Arc::new([Alone::default(), Alone::default()]);
     let theirs = Arc::clone(&words);
@@ -51,7 +51,7 @@ pub(crate) fn cache_line_ping_pong(duration: Duration) -> f64 {
     samples[samples.len() / 2]
 }
 
-/// Waits until a word is another than the last.
+/// Waits until a word differs from `last`.
 fn next(word: &AtomicU64, last: u64) -> u64 {
     loop {
         match word.load(Acquire) {

@@ -1,4 +1,4 @@
-//! What the network and the memory below can do, measured in the same run: TCP, plain UDP and
+//! The speed of the network and memory below, measured in the same run: TCP, plain UDP and
 //! shared memory between two threads on two cores, both sides polling.
 
 mod bandwidth;
@@ -19,7 +19,7 @@ pub(crate) use segments::{Care, udp_segments};
 
 use std::io;
 
-/// Whether a non-blocking call has nothing to do yet.
+/// Whether a non-blocking call would block.
 fn not_yet(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -1,11 +1,11 @@
-//! Keeping a thread on one core, so that both sides of a measurement do not share one.
+//! Pins threads to cores, so that the two sides of a measurement do not share one.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The cores that the process might use when it began; pinned threads and their
+/// The cores that the process could use at its start; pinned threads and their
 /// children see fewer.
 fn cores() -> &'static [usize] {
     static CORES: OnceLock<Vec<usize>> = OnceLock::new();
@@ -17,7 +17,7 @@ fn cores() -> &'static [usize] {
 
 static PINS: AtomicBool = AtomicBool::new(true);
 
-/// From now on nothing is pinned: the scheduler decides where each thread runs.
+/// Turns pinning off: the scheduler decides where each thread runs.
 pub(crate) fn never_pin() {
     PINS.store(false, Relaxed);
 }
@@ -27,21 +27,21 @@ pub(crate) fn pins() -> bool {
     PINS.load(Relaxed)
 }
 
-/// Pins the calling thread to the `index`-th core of the process, counted round.
-/// Without permission the thread stays where it is.
+/// Pins the calling thread to the `index`-th core of the process, modulo their number.
+/// Without permission the thread stays unpinned.
 pub(crate) fn pin_to_core(index: usize) {
     if pins() && cores().len() >= 2 {
         restrict_to(&cores()[index % cores().len()..][..1]);
     }
 }
 
-/// The core of the client's thread of this index, of so many threads on each side: the two sides
-/// have different ones if there are enough.
+/// The core of the client's thread `index`; each side has `threads` threads. The two sides
+/// use different cores if there are enough.
 fn client_core(index: usize, threads: usize) -> usize {
     if cores().len() >= 2 * threads { 2 * index } else { index }
 }
 
-/// The same of the server's.
+/// The core of the server's thread `index`.
 fn server_core(index: usize, threads: usize) -> usize {
     if cores().len() >= 2 * threads { 2 * index + 1 } else { threads + index }
 }
@@ -61,7 +61,7 @@ pub(crate) fn core_number(index: usize) -> usize {
     cores().get(index % cores().len().max(1)).copied().unwrap_or(0)
 }
 
-/// Lets the calling thread, and the processes it starts, use every core again.
+/// Lets the calling thread, and the processes that it starts, use all cores again.
 pub(crate) fn unpin() {
     restrict_to(cores());
 }

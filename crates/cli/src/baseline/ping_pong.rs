@@ -1,4 +1,4 @@
-//! One-way latency: half the time of a message there and back.
+//! One-way latency: half the time of a round trip.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};

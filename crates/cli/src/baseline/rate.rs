@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::bandwidth::Sink;
 use super::pin_to_core;
 
-/// Messages per second that one thread sends with one system call each, while
+/// Messages per second of one thread that sends each with a system call, while
 /// another thread receives them.
 pub(crate) fn udp_rate(address: IpAddr, len_bytes: usize, duration: Duration) -> io::Result<f64> {
     let (client, server) = (UdpSocket::bind((address, 0))?, UdpSocket::bind((address, 0))?);

@@ -1,5 +1,5 @@
-//! Bandwidth of UDP sockets with segmentation and coalescing, and what copying and checking as RoCEv2 demands takes
-//! of it: a stream without a protocol, so what one with a protocol cannot exceed.
+//! Bandwidth of UDP sockets with segmentation and coalescing, and the cost of the copy and the CRC that RoCEv2
+//! demands. The stream has no protocol, so it is an upper bound for streams with one.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -10,31 +10,31 @@ use std::time::{Duration, Instant};
 
 use super::{not_yet, pin_to_core};
 
-/// Bytes in front of the payload: those of a BTH.
+/// Bytes before the payload, as many as a BTH has.
 const HEADER_BYTES: usize = 12;
 /// Payload of a packet: the largest path MTU.
 const PAYLOAD_BYTES: usize = 4096;
-/// Behind it the CRC.
+/// Header, payload and the CRC after them.
 const SEGMENT_BYTES: usize = HEADER_BYTES + PAYLOAD_BYTES + 4;
-/// As many as one send takes.
+/// The number of segments of one send.
 const SEGMENTS: usize = 15;
-/// Sends that have not been received, at most.
+/// The most sends that are in flight.
 const WINDOW: u64 = 4;
-/// What the receiving socket asks for: more than the window.
+/// The receive buffer that the socket asks for: more than the window.
 const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
 
-/// What is done with the bytes beside sending and receiving them.
+/// The work on the bytes beside sending and receiving them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Care {
-    /// Nothing.
+    /// No work.
     Bare,
-    /// Each end copies the payload once, between its packets and a message.
+    /// Each end copies the payload once, between packets and message.
     Copied,
-    /// Besides each end computes the CRC of each packet.
+    /// Each end copies the payload and computes the CRC of each packet.
     Checked,
 }
 
-/// Payload bytes per second from one thread to another, in messages of `message_bytes` that lie at one place.
+/// Payload bytes per second from one thread to another, in messages of `message_bytes` in one buffer.
 pub(crate) fn udp_segments(address: IpAddr, message_bytes: usize, care: Care, time: Duration) -> io::Result<f64> {
     let (client, server) = (UdpSocket::bind((address, 0))?, UdpSocket::bind((address, 0))?);
     udp::send_in_segments(&client, SEGMENT_BYTES as u16)?;
@@ -69,7 +69,7 @@ impl End {
         End { message: vec![7; len_bytes], at: 0, packets: vec![7; 1 << 16], care }
     }
 
-    /// Sends for a while; tells how long it was.
+    /// Sends for `time`; returns the time that it took.
     fn send(
         &mut self,
         socket: &UdpSocket,
@@ -96,7 +96,7 @@ impl End {
         }
     }
 
-    /// Makes the packet at `start`.
+    /// Builds the packet at `start`.
     fn fill(&mut self, start: usize) {
         let place = self.next_place();
         let packet = &mut self.packets[start..start + SEGMENT_BYTES];
@@ -127,7 +127,7 @@ impl End {
         Ok(())
     }
 
-    /// Takes the packet at `start` in.
+    /// Copies and checks the packet at `start`, as `care` demands.
     fn take(&mut self, start: usize) -> io::Result<()> {
         let place = self.next_place();
         let packet = &self.packets[start..start + SEGMENT_BYTES];
@@ -141,7 +141,7 @@ impl End {
         Ok(())
     }
 
-    /// Where in the message the next packet's payload belongs.
+    /// The offset of the next packet's payload in the message.
     fn next_place(&mut self) -> usize {
         let place = self.at;
         self.at = (self.at + PAYLOAD_BYTES) % self.message.len();

@@ -6,7 +6,7 @@ use device::{Device, DeviceInfo, Gid, PortState};
 
 use crate::error::Error;
 
-/// List the devices: one per network interface that can carry RoCEv2
+/// List the devices: one for each network interface that can carry RoCEv2
 #[derive(Args, Debug)]
 pub(crate) struct DevicesArgs {
     /// Print JSON
@@ -59,7 +59,7 @@ fn speed(mbps: u32) -> String {
     }
 }
 
-/// The table's entries that are in use.
+/// The used entries of the GID table.
 fn gids(device: &DeviceInfo) -> impl Iterator<Item = (usize, std::net::IpAddr)> + '_ {
     device.port.gids.iter().enumerate().filter(|(_, gid)| **gid != Gid::default()).map(|(index, gid)| (index, gid.ip()))
 }

@@ -8,10 +8,10 @@ use hub::daemon::{Announce, DaemonOptions};
 
 use crate::error::Error;
 
-/// Start the hub, and keep it when nobody uses it
+/// Start the hub, and keep it running when no process uses it
 #[derive(Args, Debug)]
 pub(crate) struct UpArgs {
-    /// Leave after so many seconds without clients [default: stay]
+    /// Exit after this number of seconds without clients [default: never]
     #[arg(long, value_name = "SECONDS")]
     idle: Option<u64>,
 }
@@ -19,7 +19,7 @@ pub(crate) struct UpArgs {
 /// Stop the hub
 #[derive(Args, Debug)]
 pub(crate) struct DownArgs {
-    /// Even while programs use it; they keep working, and join the next one
+    /// Stop it even while programs use it; they keep working and join the next hub
     #[arg(long)]
     force: bool,
 }
@@ -27,7 +27,7 @@ pub(crate) struct DownArgs {
 /// Run the hub in the foreground
 #[derive(Args, Debug)]
 pub(crate) struct HubArgs {
-    /// Leave after so many seconds without clients [default: stay]
+    /// Exit after this number of seconds without clients [default: never]
     #[arg(long, value_name = "SECONDS")]
     idle: Option<u64>,
 }

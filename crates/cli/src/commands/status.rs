@@ -10,10 +10,10 @@ use hub::status::{ClientStatus, MadCounters, ManagerStatus, PortStatus};
 use crate::error::Error;
 use crate::report;
 
-/// Show the hub, the processes that use it, and what they have counted
+/// Show the hub, the processes that use it, and their counters
 #[derive(Args, Debug)]
 pub(crate) struct StatusArgs {
-    /// Every counter of every process, not only the main ones and the drops
+    /// Show every counter of every process, not only the main ones and the drops
     #[arg(long)]
     all: bool,
     /// Print JSON
@@ -55,7 +55,7 @@ fn print_hub(status: &Status) {
     print_mads(&status.mads);
 }
 
-/// The connection manager's messages, if there were any.
+/// Prints the counters of the connection manager's messages, if it has sent or received any.
 fn print_mads(mads: &MadCounters) {
     if *mads == MadCounters::default() {
         return;
@@ -126,7 +126,7 @@ fn managers(status: &Status, all: bool) -> Table {
     table
 }
 
-/// The ports, a line each: those that listen, or all.
+/// The ports, one line each: those that listen, or all.
 fn ports(manager: &ManagerStatus, all: bool) -> String {
     let shown = manager.ports.iter().filter(|port| all || port.listening);
     let mut lines: Vec<String> = shown.map(port).collect();
@@ -142,10 +142,10 @@ fn port(port: &PortStatus) -> String {
     format!("{} {} {state}", port.space_name(), port.address)
 }
 
-/// What the main counters begin with: packets, peers on this host, losses.
+/// Prefixes of the main counters: packets, peers on this host, losses.
 const SHOWN: [&str; 4] = ["tx_", "rx_", "near_", "drop_"];
 
-/// The counters that are not zero, a line each.
+/// The counters that are not zero, one line each.
 fn counters(client: &ClientStatus, all: bool) -> String {
     let Some(snapshot) = &client.counters else { return "none published".into() };
     let wanted = |name: &str| all || SHOWN.iter().any(|prefix| name.starts_with(prefix));

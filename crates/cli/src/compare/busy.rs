@@ -1,7 +1,7 @@
-//! `longarm compare --busy`: a machine that has other work to do.
+//! `longarm compare --busy`: measurements on a machine with other work.
 //!
-//! Nothing is pinned but the pairs that share one core. All contenders take turns under the same load; every process,
-//! the load included, ends with this one.
+//! Only the pairs that share one core are pinned. All contenders run in turn under the same load. Every process,
+//! the load included, ends together with this one.
 
 mod load;
 mod rows;
@@ -19,17 +19,17 @@ use load::Load;
 use rows::{Row, rows};
 use task::{Setting, Task};
 
-/// What is measured once a round.
+/// A measurement that runs once per round.
 type Job = (Setting, Task);
 
-/// The figures of all rounds, and what failed.
+/// The figures of all rounds, and the failures.
 #[derive(Default)]
 struct Figures {
     of: BTreeMap<(Job, usize), Vec<f64>>,
     failures: BTreeMap<Job, Vec<String>>,
 }
 
-/// Measures, and prints the table in the form that documents have it.
+/// Measures, and prints the table in the format of the documents.
 pub(super) fn run(rounds: usize, effort: &Effort, wanted: &[String]) -> Result<(), Error> {
     let chosen = |row: &Row| wanted.is_empty() || wanted.iter().any(|id| row.id.eq_ignore_ascii_case(id));
     let rows: Vec<Row> = rows().into_iter().filter(chosen).collect();
@@ -42,7 +42,7 @@ pub(super) fn run(rounds: usize, effort: &Effort, wanted: &[String]) -> Result<(
     let mut figures = Figures::default();
     for round in 1..=rounds {
         eprintln!("busy: round {round} of {rounds}");
-        // One load after the other, so that all who share one come in succession.
+        // Group by load, so that all measurements under one load run in succession.
         for group in jobs.chunk_by(|a, b| a.0 == b.0) {
             let _load = Load::start(group[0].0.spinners())?;
             group.iter().for_each(|job| figures.measure(*job, effort));

@@ -17,38 +17,38 @@ use super::{busy, document, guest, runs};
 use crate::error::Error;
 use crate::perf;
 
-/// Measure Longarm beside UCX, perftest's programs, iperf3 and sockets, and write docs/performance.md
+/// Measure Longarm beside UCX, perftest, iperf3 and sockets, and write docs/performance.md
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
-    /// A short run: fewer and shorter figures, printed only
+    /// Short run: fewer and shorter figures, printed only
     #[arg(long)]
     quick: bool,
-    /// Only these targets, with commas: S1,W2; printed only, without plots
+    /// Only these targets, separated by commas: S1,W2; printed only, without plots
     #[arg(long, value_delimiter = ',', value_name = "TARGETS")]
     rows: Vec<String>,
-    /// Rounds of the table; medians count [default: 5; quick: 2]
+    /// Rounds of the table, which shows medians [default: 5; quick: 2]
     #[arg(long)]
     rounds: Option<usize>,
     /// Rounds of the plots [default: 3; quick or with --rows: 0]
     #[arg(long)]
     plot_rounds: Option<usize>,
-    /// Seconds per figure, about [default: 0.5; quick: 0.2]
+    /// Approximate seconds per figure [default: 0.5; quick: 0.2]
     #[arg(long)]
     seconds: Option<f64>,
     /// Queue pairs of the scale targets [default: 10000; quick: 1000]
     #[arg(long)]
     qps: Option<u32>,
-    /// A busy machine instead: targets B1 to B5, beside processes that compute; printed only
+    /// Targets B1 to B5 instead: a busy machine, with processes that compute; printed only
     #[arg(long)]
     busy: bool,
-    /// Adds this run's ratios to a file of such runs, one in a line, and writes the range over all of them into
+    /// Add this run's ratios to a file with one run per line, and write their range over all runs into
     /// performance.md beside it
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// What programs said in a virtual machine, from `longarm-interop --speed`
+    /// Directory with the results of `longarm-interop --speed` in a virtual machine
     #[arg(long, value_name = "DIR")]
     guest: Option<PathBuf>,
-    /// Where performance.md and the plots go [default: docs; quick or with --rows: nowhere]
+    /// Directory for performance.md and the plots [default: docs; quick or with --rows: none]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct CompareArgs {
 const SIZES: [u32; 7] = [8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20];
 /// Queue pairs of the plots; those of the scale targets are the last.
 const QPS: [u32; 4] = [1, 10, 100, 1000];
-/// Targets that are not about a pair of figures.
+/// Targets that do not compare a pair of figures.
 const IDLE: [&str; 2] = ["C1", "C2"];
 /// The target that needs a virtual machine.
 const GUEST: &str = "C3";
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Error> {
         return run_busy(args);
     }
     let plan = Plan::new(args)?;
-    // First of all, while nothing of this process's memory is free to be used again.
+    // Measure this first: later, freed memory of this process would be reused and hide the cost.
     let idle = plan.idle.then(|| idle_cost(&perf::open(ADDRESS)?, ADDRESS, plan.qps)).transpose()?;
     let mut results = Results::default();
     let mut notes = plan.notes.clone();
@@ -104,7 +104,7 @@ fn run_busy(args: &CompareArgs) -> Result<(), Error> {
     busy::run(args.rounds.unwrap_or(if args.quick { 1 } else { 5 }).max(1), &effort, &args.rows)
 }
 
-/// What is to be done.
+/// The measurements of a run.
 struct Plan {
     rows: Vec<Row>,
     figures: Vec<Figure>,
@@ -154,7 +154,7 @@ impl Plan {
         })
     }
 
-    /// Peers of whom there is no figure at all.
+    /// Notes about peers without any figure.
     fn without_peers(&self, results: &Results) -> Vec<String> {
         let mut missing = distinct(self.rows.iter().filter_map(|row| row.theirs));
         missing.retain(|theirs| !theirs.contender.is_ours());
@@ -170,7 +170,7 @@ impl Plan {
     }
 }
 
-/// Each once, in the order of the first.
+/// Removes duplicates; keeps the order.
 fn distinct(all: impl Iterator<Item = Measure>) -> Vec<Measure> {
     let mut seen = std::collections::BTreeSet::new();
     all.filter(|measure| seen.insert(*measure)).collect()

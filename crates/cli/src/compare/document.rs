@@ -1,10 +1,10 @@
-//! The part of a document that a program writes: between two comments. The rest is people's.
+//! Replaces the generated part of a document, between two comments. Authors write the rest by hand.
 
 use std::path::Path;
 
 use crate::error::Error;
 
-/// Where a program's part begins and ends.
+/// The comments around a generated part.
 pub(super) struct Marks {
     begin: &'static str,
     end: &'static str,
@@ -21,7 +21,7 @@ pub(super) const ALL_RUNS: Marks = Marks {
     end: "<!-- runs: end -->",
 };
 
-/// Puts `text` between the marks of a file, which is made if it is not there.
+/// Writes `text` between the marks of a file; makes the file if there is none.
 pub(super) fn write(path: &Path, marks: &Marks, text: &str) -> Result<(), Error> {
     let before = match std::fs::read_to_string(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => "# Performance\n".into(),
@@ -30,7 +30,7 @@ pub(super) fn write(path: &Path, marks: &Marks, text: &str) -> Result<(), Error>
     std::fs::write(path, replace(&before, marks, text)).map_err(|e| Error::File(path.display().to_string(), e))
 }
 
-/// The document with another text between its marks; at its end if it has none.
+/// The document with another text between its marks, or appended with marks if it has none.
 fn replace(document: &str, Marks { begin, end }: &Marks, text: &str) -> String {
     let ours = format!("{begin}\n\n{}\n\n{end}", text.trim());
     match document.split_once(begin).and_then(|(before, rest)| Some((before, rest.split_once(end)?.1))) {

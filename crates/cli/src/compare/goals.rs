@@ -1,4 +1,4 @@
-//! The project's goals: which figure, beside which, and what the ratio should be.
+//! The project's goals: pairs of figures, and the ratio to reach.
 
 use crate::baseline::Care;
 
@@ -9,16 +9,16 @@ use Quantity::{Bandwidth, Latency, Rate};
 use Verb::{FetchAdd, Read, Send, Write};
 use Way::{Host, Lossy, Wire};
 
-/// What should be reached.
+/// The required ratio or value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Goal {
-    /// Ours is at most so many times the peer's.
+    /// Longarm's figure is at most this multiple of the peer's.
     AtMost(f64),
-    /// Ours is at least so many times the peer's.
+    /// Longarm's figure is at least this multiple of the peer's.
     AtLeast(f64),
-    /// Ours is at most this, whatever the peer has.
+    /// Longarm's figure is at most this value.
     Below(f64),
-    /// Nothing: shown because it tells something.
+    /// No goal: the row is only shown.
     Shown,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Row {
 }
 
 impl Goal {
-    /// Whether it is reached, by our median and the peer's; unknown without the figures.
+    /// Whether the goal is reached, from Longarm's median and the peer's; `None` without the figures.
     pub(super) fn is_reached(self, ours: Option<f64>, theirs: Option<f64>) -> Option<bool> {
         let ratio = ours.zip(theirs).map(|(ours, theirs)| ours / theirs);
         match self {
@@ -43,7 +43,7 @@ impl Goal {
         }
     }
 
-    /// In words; a value is one of `measure`.
+    /// The goal as text; formats values like those of `measure`.
     pub(super) fn words(self, measure: &Measure) -> String {
         match self {
             Goal::AtMost(most) => format!("≤ {most} ×"),
@@ -56,14 +56,14 @@ impl Goal {
 
 const KIB_64: u32 = 64 << 10;
 const MIB: u32 = 1 << 20;
-/// Nanoseconds, of S3.
+/// The goal of S3 in nanoseconds.
 const S3_NS: f64 = 100.0;
 
 fn row(id: &'static str, ours: Measure, theirs: Measure, goal: Goal) -> Row {
     Row { id, ours, theirs: Some(theirs), goal }
 }
 
-/// What the guest of a virtual machine runs: latency and rate of small messages, bandwidth.
+/// The tests in the guest of a virtual machine: latency and rate of small messages, bandwidth.
 pub(super) const GUEST_WORK: [(Quantity, Verb, u32); 7] = [
     (Latency, Send, 64),
     (Latency, Write, 64),
@@ -88,8 +88,8 @@ pub(super) fn guest_rows() -> Vec<Row> {
     rows
 }
 
-/// Every goal that two figures decide, those of many queue pairs with `qps` of them. Rows that
-/// share figures stand together: each figure is measured once a round.
+/// All goals that compare two figures; those of many queue pairs use `qps` of them. Rows that
+/// share figures are adjacent: each figure is measured once per round.
 pub(super) fn rows(qps: u32) -> Vec<Row> {
     [same_host_latency(), same_host_bandwidth(), wire_latency(), wire_bandwidth(), scale(qps)].concat()
 }
@@ -178,15 +178,15 @@ fn scale(qps: u32) -> Vec<Row> {
     for way in [Host, Wire] {
         let of = |qps| Measure { qps, ..new(Api(way), Rate, Send, 64) };
         rows.push(row("C1", of(qps), of(10), Goal::AtLeast(0.9)));
-        // More than one slot of the UDP port has numbers for.
+        // More queue pairs than one slot of the UDP port has numbers for.
         rows.push(row("C1", of(qps * 10), of(10), Goal::Shown));
     }
-    // Without the peer's processor, and with messages whose bytes outweigh the rest.
+    // One case without the peer's processor, and one whose cost is mostly that of the bytes.
     for (quantity, verb, size) in [(Rate, Write, 64), (Bandwidth, Send, KIB_64)] {
         let of = |qps| Measure { qps, ..new(Api(Host), quantity, verb, size) };
         rows.push(row("C1", of(qps), of(10), Goal::AtLeast(0.9)));
     }
-    // One-sided work on one host needs no processor of the target; on the wire, each side's threads do.
+    // One-sided operations on one host need no processor of the target; on the wire the target's threads need one.
     let shared = [(Host, Rate, Read, 8), (Host, Bandwidth, Write, KIB_64)];
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let wire = if cores >= 4 { &[(Wire, Rate, Send, 64)][..] } else { &[] };

@@ -1,5 +1,5 @@
-//! What programs said in the guest of a virtual machine, left there by `longarm-interop --speed`
-//! in one file for each run: `DRIVER-PROGRAM-BYTES-ROUND`.
+//! Reads the output of programs in the guest of a virtual machine. `longarm-interop --speed` writes
+//! one file for each run: `DRIVER-PROGRAM-BYTES-ROUND`.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ pub(super) fn load(directory: &Path, results: &mut Results) -> std::io::Result<(
     Ok(())
 }
 
-/// What a file's name says was measured.
+/// The measurement that a file's name stands for.
 fn measure(name: &str) -> Option<Measure> {
     let mut parts = name.split('-');
     let (driver, program, size, _round) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);

@@ -1,4 +1,4 @@
-//! C2: what an idle process with open queue pairs costs.
+//! C2: the cost of an idle process with open queue pairs.
 
 use std::fs;
 use std::io;

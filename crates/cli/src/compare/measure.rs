@@ -1,20 +1,20 @@
-//! What can be measured: who, doing what.
+//! The space of measurements: contender, operation, quantity and parameters.
 
 use crate::baseline::Care;
 use crate::report::{bytes_per_second, count_per_second, nanoseconds_precise, size};
 
-/// Which way Longarm's messages take.
+/// The path of Longarm's messages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Way {
-    /// Shared memory, which two processes of one host choose by themselves.
+    /// The shm path, which two processes on one host use by default.
     Host,
     /// RoCEv2 over UDP on the loop-back interface.
     Wire,
-    /// The same, with one packet of a hundred lost on each side.
+    /// The wire path with one packet in a hundred lost on each side.
     Lossy,
 }
 
-/// What a guest's programs use.
+/// The driver of programs in the guest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Driver {
     /// Longarm in the guest.
@@ -25,14 +25,14 @@ pub(super) enum Driver {
     Siw,
 }
 
-/// Who is measured.
+/// The measured implementation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Contender {
     /// Longarm's Rust API: `longarm perf`.
     Api(Way),
-    /// Unmodified programs of perftest on Longarm.
+    /// Unmodified perftest programs on Longarm.
     Perftest(Way),
-    /// Unmodified programs of perftest in the guest of a virtual machine.
+    /// Unmodified perftest programs in the guest of a virtual machine.
     Guest(Driver),
     /// UCX with `UCX_TLS=posix,cma,self`.
     UcxShm,
@@ -46,11 +46,11 @@ pub(super) enum Contender {
     Segments(Care),
     /// Stream sockets, both sides polling.
     Tcp,
-    /// Two threads and their caches.
+    /// Two threads that share a cache line.
     Memory,
 }
 
-/// An operation, with what comes closest to it where there are no verbs.
+/// An operation, or its closest equivalent without verbs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Verb {
     Send,
@@ -59,10 +59,10 @@ pub(super) enum Verb {
     FetchAdd,
 }
 
-/// What is looked at.
+/// The measured quantity.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Quantity {
-    /// Nanoseconds: half of there and back, or post to completion of READ and atomics.
+    /// Nanoseconds: half the round trip, or post to completion of READ and atomics.
     Latency,
     /// Payload bytes per second.
     Bandwidth,
@@ -70,7 +70,7 @@ pub(super) enum Quantity {
     Rate,
 }
 
-/// One figure that can be measured.
+/// The definition of one figure.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Measure {
     pub(super) quantity: Quantity,
@@ -80,7 +80,7 @@ pub(super) struct Measure {
     pub(super) qps: u32,
     /// Threads on each side.
     pub(super) threads: u32,
-    /// The target's process does not run meanwhile.
+    /// The target's process is stopped during the measurement.
     pub(super) stopped: bool,
     pub(super) contender: Contender,
 }
@@ -90,7 +90,7 @@ impl Measure {
         Measure { quantity, verb, size_bytes, qps: 1, threads: 1, stopped: false, contender }
     }
 
-    /// Work requests outstanding: as many as fill the path, and no queue that is long in bytes.
+    /// Outstanding work requests: enough to fill the path, but fewer for large messages and for many queue pairs.
     pub(super) fn depth(&self) -> u32 {
         match self.size_bytes {
             _ if self.qps >= 10 => 16,
@@ -100,7 +100,7 @@ impl Measure {
         }
     }
 
-    /// What is done, without by whom.
+    /// The text for operation and quantity, without the contender.
     pub(super) fn what(&self) -> String {
         let verb = match (self.quantity, self.verb) {
             (_, Verb::Send) => "SEND",
@@ -127,7 +127,7 @@ impl Measure {
         what
     }
 
-    /// Who does it, as the table says it.
+    /// The contender's text in the table.
     pub(super) fn who(&self) -> String {
         match (self.contender, self.quantity) {
             (Contender::Perftest(_) | Contender::Guest(_), _) => {
@@ -171,12 +171,12 @@ impl Measure {
         }
     }
 
-    /// Whether this program can measure it; a guest's figures come from elsewhere.
+    /// Whether this program can measure it; a guest's figures come from files.
     pub(super) fn is_ours_to_run(&self) -> bool {
         !matches!(self.contender, Contender::Guest(_))
     }
 
-    /// A figure of it, with its unit.
+    /// Formats a figure with its unit.
     pub(super) fn show(&self, value: f64) -> String {
         match self.quantity {
             Quantity::Latency => nanoseconds_precise(value),
@@ -187,14 +187,14 @@ impl Measure {
 }
 
 impl Verb {
-    /// The target's program has no part in it, and no answer of its own.
+    /// Whether the operation completes without the target's program.
     pub(super) fn is_one_sided(self) -> bool {
         matches!(self, Verb::Read | Verb::FetchAdd)
     }
 }
 
 impl Contender {
-    /// Who it is.
+    /// The contender's name in tables and plots.
     pub(super) fn name(self) -> &'static str {
         match self {
             Contender::Api(Way::Host) => "Longarm, same host",
@@ -219,7 +219,7 @@ impl Contender {
         }
     }
 
-    /// Whether it is Longarm in some way.
+    /// Whether it is Longarm on any path.
     pub(super) fn is_ours(self) -> bool {
         matches!(self, Contender::Api(_) | Contender::Perftest(_) | Contender::Guest(Driver::Longarm(_)))
     }

@@ -1,14 +1,14 @@
 //! `longarm compare`: Longarm and its peers, side by side on this machine.
 //!
 //! ```text
-//!  goals, series: what is to be measured ─► results: rounds, in which all take turns ─► page, plots
-//!                                              │
-//!                                              ▼
-//!                        tools: longarm perf, perftest, ucx_perftest, iperf3, sockets
+//!  goals, series: the measurements ─► results: rounds, all contenders in turn ─► page, plots
+//!                                        │
+//!                                        ▼
+//!                  tools: longarm perf, perftest, ucx_perftest, iperf3, sockets
 //! ```
 //!
-//! Every figure comes from a pair of processes of its own on two cores; ratios are those of
-//! medians. What failed, and what is not installed, is told in place of its figure.
+//! Every figure comes from a new pair of processes on two cores; ratios are those of
+//! medians. A failure, or a program that is not installed, is reported in place of its figure.
 
 mod busy;
 mod command;

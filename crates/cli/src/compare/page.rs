@@ -8,7 +8,7 @@ use super::scale::IdleCost;
 use super::series::Figure;
 use super::stats::Summary;
 
-/// The names of [`cells`].
+/// The headings of [`cells`].
 pub(super) const HEADER: [&str; 9] = [
     "target",
     "what",
@@ -21,7 +21,7 @@ pub(super) const HEADER: [&str; 9] = [
     "reached",
 ];
 
-/// What the page tells.
+/// The contents of the page.
 pub(super) struct Page<'a> {
     pub(super) rows: &'a [Row],
     pub(super) results: &'a Results,
@@ -59,7 +59,7 @@ pub(super) fn cells(row: &Row, results: &Results) -> [String; 9] {
 
 fn spread(row: &Row, Summary { median, lower, upper }: Summary) -> String {
     let [median, lower, upper] = [median, lower, upper].map(|value| row.ours.show(value));
-    // The unit once, where it is the same.
+    // Show the unit once where all three have the same.
     match (median.split_once(' '), lower.split_once(' '), upper.split_once(' ')) {
         (Some((_, unit)), Some((low, a)), Some((high, b))) if unit == a && unit == b => {
             format!("{median} ({low} to {high})")
@@ -68,7 +68,7 @@ fn spread(row: &Row, Summary { median, lower, upper }: Summary) -> String {
     }
 }
 
-/// The cells of what idle queue pairs cost.
+/// The cells of the cost of idle queue pairs.
 pub(super) fn idle_cells(idle: &IdleCost) -> [[String; 9]; 2] {
     let verdict = |reached| if reached { "yes" } else { "**no**" };
     let row = |id: &str, what: String, figure: String, goal: &str, reached| {
@@ -94,7 +94,7 @@ pub(super) fn idle_cells(idle: &IdleCost) -> [[String; 9]; 2] {
 }
 
 impl Page<'_> {
-    /// All of it.
+    /// The whole page as Markdown.
     pub(super) fn markdown(&self) -> String {
         let mut text = format!(
             "Written by `cargo xtask compare`: run it on your machine. The two sides of a pair are pinned to different\n\
@@ -123,7 +123,7 @@ impl Page<'_> {
     }
 }
 
-/// The machine at hand.
+/// A description of this machine.
 pub(super) fn machine() -> String {
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpus

@@ -1,4 +1,4 @@
-//! The figures, as they come in.
+//! Collects figures and failures, round by round.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use super::measure::Measure;
 use super::stats::Summary;
 use super::tools::{self, Effort};
 
-/// A figure that failed so often is not tried again.
+/// The number of failures after which a figure is not tried again.
 const ATTEMPTS: usize = 2;
 
-/// All figures so far, and what could not be measured.
+/// All figures so far, and the failures.
 #[derive(Default)]
 pub(super) struct Results {
     figures: BTreeMap<Measure, Vec<f64>>,
@@ -17,18 +17,18 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// One more figure.
+    /// Adds a figure.
     pub(super) fn add(&mut self, measure: Measure, figure: f64) {
         self.figures.entry(measure).or_default().push(figure);
     }
 
-    /// What a measurement's figures say, if there are any.
+    /// Median and quartiles of a measurement's figures, if there are any.
     pub(super) fn summary(&self, measure: &Measure) -> Option<Summary> {
         Summary::of(self.figures.get(measure)?)
     }
 
-    /// Fills each of `plan` up to `rounds` figures. In each round each has its turn, so what
-    /// the machine does besides falls on all alike.
+    /// Measures each of `plan` until it has `rounds` figures. Each has one turn per round, so other
+    /// load of the machine affects all of them alike.
     pub(super) fn fill(&mut self, plan: &[Measure], rounds: usize, effort: &Effort, title: &str) {
         for round in 1..=rounds {
             eprintln!("{title}: round {round} of {rounds}");
@@ -57,7 +57,7 @@ impl Results {
         self.failures.get(measure).map_or(0, Vec::len)
     }
 
-    /// What failed: how often, out of how many attempts, and why the last time.
+    /// The failures: their number, the number of attempts, and the last reason.
     pub(super) fn failures(&self) -> impl Iterator<Item = String> {
         self.failures.iter().filter_map(|(measure, failures)| {
             let attempts = failures.len() + self.figures.get(measure).map_or(0, Vec::len);

@@ -1,7 +1,7 @@
-//! Runs at different times: what range the ratios have.
+//! Runs at different times: the range of the ratios.
 //!
-//! One run tells what the machine was like at that moment. A file keeps the ratios of each, a line of JSON for a run,
-//! and the page tells the lowest, the median and the highest of them.
+//! One run shows the machine at one moment. A file keeps the ratios of all runs, a line of JSON for each,
+//! and the page shows their minimum, median and maximum.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -26,7 +26,7 @@ struct Run {
     ratios: Vec<Ratio>,
 }
 
-/// The outcome of one row of it.
+/// The result of one row of a run.
 #[derive(Serialize, Deserialize, Debug, PartialEq, Clone)]
 struct Ratio {
     target: String,
@@ -75,7 +75,7 @@ pub(super) fn record(file: &Path, rows: &[Row], results: &Results) -> Result<(),
     document::write(&page, &document::ALL_RUNS, &table(&runs.map_err(|e| failed(e.into()))?))
 }
 
-/// The ratios of all runs, row by row in the order of their first.
+/// The ratios of all runs, row by row, in the order of first occurrence.
 fn table(runs: &[Run]) -> String {
     let all: Vec<&Ratio> = runs.iter().flat_map(|run| &run.ratios).collect();
     let mut machines: Vec<&str> = runs.iter().map(|run| run.machine.as_str()).collect();

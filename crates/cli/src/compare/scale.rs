@@ -1,4 +1,4 @@
-//! C1 and C2: many queue pairs, and what they cost while nothing happens.
+//! C1 and C2: the cost of many idle queue pairs.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use super::idle::{idle_cpu_ns, resident_bytes};
 use crate::error::Error;
 use crate::perf::{Endpoints, Shape, Transport};
 
-/// What idle queue pairs cost.
+/// The cost of idle queue pairs.
 pub(super) struct IdleCost {
     pub(super) qps: u32,
-    /// Resident memory that each added, its queues of depth 16 included.
+    /// Resident memory per queue pair, including its queues of depth 16.
     pub(super) bytes_per_qp: u64,
-    /// CPU time of the whole process per second of idleness.
+    /// CPU time of the whole process per idle second.
     pub(super) cpu_ns_per_second: u64,
 }
 
-/// Makes and connects `qps` queue pairs with each other, and watches them do nothing.
+/// Makes `qps` queue pairs, connects them with each other, and measures them while they are idle.
 pub(super) fn idle_cost(device: &Device, address: IpAddr, qps: u32) -> Result<IdleCost, Error> {
     let shape = Shape { transport: Transport::Rc, qps, depth: 16, region_bytes: 4096, path_mtu: None };
-    // The completion queues and the region are not the queue pairs' own cost: one first.
+    // Make one queue pair first: completion queues and region are not part of a queue pair's cost.
     let warm = Endpoints::new(device, address, Shape { qps: 1, ..shape })?;
     warm.connect(&warm.infos())?;
     let before = resident_bytes()?;

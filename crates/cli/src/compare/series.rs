@@ -1,17 +1,17 @@
-//! What is plotted: latency and bandwidth over the size, rate over the number of queue pairs.
+//! The plots: latency and bandwidth over the size, rate over the number of queue pairs.
 
 use super::measure::{Contender, Measure, Quantity, Verb, Way};
 use super::results::Results;
 use crate::report::{Line, Plot, bytes_per_second, count_per_second, nanoseconds_precise, plot, size};
 
-/// A plot to be.
+/// The definition of a plot.
 pub(super) struct Figure {
-    /// The file's name without its end.
+    /// The file's name without its extension.
     pub(super) name: &'static str,
     title: &'static str,
     quantity: Quantity,
     lines: Vec<Vec<Measure>>,
-    /// What runs along the horizontal axis.
+    /// The parameter on the horizontal axis.
     along: fn(&Measure) -> u32,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn figures(sizes: &[u32], qps: &[u32]) -> Vec<Figure> {
     };
     let all = |quantity, verb| SAME_VERBS.map(|contender| over_sizes(contender, quantity, verb, u32::MAX)).to_vec();
     let mut latency = all(Quantity::Latency, Verb::Send);
-    // A datagram is no larger.
+    // A datagram cannot be larger.
     latency.push(over_sizes(Contender::Udp, Quantity::Latency, Verb::Send, 32 << 10));
     latency.push(over_sizes(Contender::Tcp, Quantity::Latency, Verb::Send, u32::MAX));
     let mut write = all(Quantity::Bandwidth, Verb::Write);
@@ -67,14 +67,14 @@ pub(super) fn figures(sizes: &[u32], qps: &[u32]) -> Vec<Figure> {
 }
 
 impl Figure {
-    /// Everything to be measured for it; contenders take turns.
+    /// The measurements of the plot, ordered so that contenders take turns.
     pub(super) fn plan(&self) -> Vec<Measure> {
         let mut plan: Vec<Measure> = self.lines.iter().flatten().copied().collect();
         plan.sort_by_key(self.along);
         plan
     }
 
-    /// As SVG.
+    /// The plot as SVG.
     pub(super) fn svg(&self, results: &Results) -> Result<String, String> {
         let lines = self.lines.iter().filter_map(|line| {
             let contender = line.first()?.contender;
@@ -95,7 +95,7 @@ impl Figure {
         })
     }
 
-    /// As a table of medians; the best of each column is bold.
+    /// The plot as a table of medians; the best of each column is bold.
     pub(super) fn table(&self, results: &Results) -> String {
         let mut columns: Vec<u32> = self.lines.iter().flatten().map(self.along).collect();
         columns.sort_unstable();

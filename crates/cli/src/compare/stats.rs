@@ -1,17 +1,17 @@
-//! What several rounds of one figure say.
+//! Statistics over several rounds of one figure.
 
 /// Median and quartiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Summary {
     pub(super) median: f64,
-    /// A quarter of the figures are at or below.
+    /// The first quartile.
     pub(super) lower: f64,
-    /// A quarter of the figures are at or above.
+    /// The third quartile.
     pub(super) upper: f64,
 }
 
 impl Summary {
-    /// Of these figures; none if there are none.
+    /// The summary of these figures; `None` if there are none.
     pub(super) fn of(values: &[f64]) -> Option<Summary> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -20,15 +20,15 @@ impl Summary {
     }
 }
 
-/// The value below which `part` of the sorted values are, interpolated between two of them
-/// (the definition that R calls type 7).
+/// The value below which `part` of the sorted values lie, interpolated between two of them
+/// (R's type 7).
 fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
     let place = part * sorted.len().checked_sub(1)? as f64;
     let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
     Some(low + (high - low) * place.fract())
 }
 
-/// The median alone.
+/// The median; `None` without values.
 pub(super) fn median(values: &[f64]) -> Option<f64> {
     Summary::of(values).map(|summary| summary.median)
 }

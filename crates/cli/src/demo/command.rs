@@ -1,4 +1,4 @@
-//! The command line of `longarm demo`, and its course.
+//! The command line of `longarm demo`, and its steps.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -14,16 +14,16 @@ use crate::baseline::pin_to_core;
 use crate::error::Error;
 use crate::perf::{Control, LocalServer, Op, Request, Transport, open, want_packets};
 
-/// Show everything: two processes, every operation verified, then speed beside TCP and UDP
+/// Verify every operation between two processes, then measure them beside TCP and UDP
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
-    /// Where the report and the capture go
+    /// Directory for the report and the capture
     #[arg(long, default_value = "longarm-demo", value_name = "DIR")]
     dir: PathBuf,
     /// The address to use on this host
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), conflicts_with = "connect")]
     address: IpAddr,
-    /// A host that runs `longarm perf-server`, as HOST or HOST:PORT, instead of a process of our own
+    /// A host that runs `longarm perf-server`, as HOST or HOST:PORT, instead of a process on this host
     #[arg(long)]
     connect: Option<String>,
     /// Only verify the operations, measure nothing
@@ -32,7 +32,7 @@ pub(crate) struct DemoArgs {
     /// Verify RC only: UC and UD may lose messages where faults are injected
     #[arg(long, requires = "verify_only")]
     reliable_only: bool,
-    /// Write the table of what was verified as Markdown too
+    /// Also write the table of verified operations as Markdown
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
     /// Seconds per measurement

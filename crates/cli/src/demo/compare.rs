@@ -1,4 +1,4 @@
-//! Speed beside the network's own: latency, bandwidth and message rate.
+//! Compares Longarm with the host's sockets: latency, bandwidth and message rate.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -24,27 +24,27 @@ pub(crate) struct RateRow {
     pub(crate) ours: bool,
 }
 
-/// Everything that was compared.
+/// All measured rows.
 pub(crate) struct Comparison {
     pub(crate) latencies: Vec<LatencyRow>,
     pub(crate) bandwidths: Vec<RateRow>,
     pub(crate) rates: Vec<RateRow>,
 }
 
-/// How long each part takes.
+/// Duration and rounds of each part.
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
     pub(crate) rounds: u32,
     pub(crate) duration: Duration,
 }
 
-/// Steps that [`run`] takes.
+/// The number of progress steps of [`run`].
 pub(crate) const STEPS: usize = 14;
 
 /// Bytes of a small message.
 const SMALL: u32 = 64;
 
-/// Measures all, peers and ourselves in alternation.
+/// Measures all rows, sockets and Longarm in turn.
 pub(crate) fn run(
     control: &mut Control,
     device: &Device,

@@ -1,4 +1,4 @@
-//! The table operation × service: every case that the specification has.
+//! The table operation × service, with every combination of the specification.
 
 use std::net::IpAddr;
 
@@ -13,19 +13,19 @@ pub(crate) struct Matrix {
     pub(crate) rows: Vec<(Op, [Cell; 3])>,
 }
 
-/// One field of it.
+/// A cell of the table.
 #[derive(Clone, Debug)]
 pub(crate) enum Cell {
     /// The service has no such operation.
     None,
-    /// Every size was verified; how many bytes in all.
+    /// All sizes were verified: the number of cases, and of bytes in total.
     Verified { cases: usize, bytes: u64 },
-    /// The first thing that went wrong.
+    /// The first problem.
     Failed(String),
 }
 
 impl Matrix {
-    /// Every operation, nothing run yet.
+    /// A table of all operations without results.
     pub(crate) fn empty() -> Matrix {
         Matrix { rows: Op::ALL.map(|op| (op, [Cell::None, Cell::None, Cell::None])).into() }
     }
@@ -36,7 +36,7 @@ impl Matrix {
 }
 
 impl Cell {
-    /// Two parts of the same field; a failure of either is one of both.
+    /// Merges two parts of the same cell; a failure of either fails both.
     fn join(self, other: Cell) -> Cell {
         match (self, other) {
             (Cell::Failed(problem), _) | (_, Cell::Failed(problem)) => Cell::Failed(problem),
@@ -57,16 +57,16 @@ impl Cell {
     }
 }
 
-/// Which of the sizes.
+/// A subset of the sizes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// SENDs so short that Wireshark takes them for a broken RPC-over-RDMA header.
+    /// SENDs so short that Wireshark decodes them as a broken RPC-over-RDMA header.
     ShortSends,
-    /// Everything else.
+    /// All other cases.
     Rest,
 }
 
-/// Bytes from which a SEND is not short in that sense.
+/// The smallest SEND that [`Part::ShortSends`] does not include, in bytes.
 const SHORT_BYTES: u32 = 32;
 
 impl Part {
@@ -76,7 +76,7 @@ impl Part {
     }
 }
 
-/// What the cases are run with.
+/// Device, peer and options of the cases.
 pub(crate) struct Cases<'a> {
     pub(crate) control: &'a mut Control,
     pub(crate) device: &'a Device,
@@ -115,7 +115,7 @@ impl Cases<'_> {
     }
 }
 
-/// Sizes around every boundary: nothing, one byte, a packet less and more one, many packets.
+/// Sizes around every boundary: zero, one byte, one packet and a byte less or more, many packets.
 fn sizes(op: Op, transport: Transport, mtu: Mtu) -> Vec<u32> {
     let mtu = mtu.bytes();
     match (op.is_atomic(), transport) {

@@ -1,8 +1,8 @@
-//! Telling a person what happens: one line that changes on a terminal, lines elsewhere.
+//! Shows the user the progress: one changing line on a terminal, separate lines elsewhere.
 
 use std::io::{IsTerminal, Write, stderr};
 
-/// Steps of a known number.
+/// The progress of a known number of steps.
 pub(crate) struct Progress {
     done: usize,
     total: usize,
@@ -19,12 +19,12 @@ impl Progress {
         self.done += 1;
         let line = format!("[{:>2}/{}] {what}", self.done, self.total);
         let mut out = stderr().lock();
-        // Nobody is helped if the terminal has gone.
+        // Progress is not worth a failure: the terminal may be gone.
         let _ = if self.terminal { write!(out, "\r\x1b[K{line}") } else { writeln!(out, "{line}") };
         let _ = out.flush();
     }
 
-    /// Leaves the line clean.
+    /// Clears the line.
     pub(crate) fn finish(self) {
         if self.terminal {
             let _ = write!(stderr().lock(), "\r\x1b[K");

@@ -9,7 +9,7 @@ use super::matrix::Matrix;
 use crate::error::Error;
 use crate::report::{Bar, Page, bars, bytes_per_second, count_per_second, nanoseconds};
 
-/// The table operation × service.
+/// Prints the table operation × service.
 pub(super) fn print_matrix(matrix: &Matrix) {
     let mut table = new_table(&["operation", "RC", "UC", "UD"]);
     for row in matrix_rows(matrix) {
@@ -18,7 +18,7 @@ pub(super) fn print_matrix(matrix: &Matrix) {
     println!("{table}");
 }
 
-/// The three comparisons.
+/// Prints the three comparisons.
 pub(super) fn print_comparison(comparison: &Comparison) {
     let mut table = new_table(&["64 B one way", "p50", "p99"]);
     for row in &comparison.latencies {
@@ -37,7 +37,7 @@ fn print_rates(title: &str, rows: &[RateRow], unit: fn(f64) -> String) {
     println!("\n{table}");
 }
 
-/// Beside the first row, which is the network's own.
+/// The ratio to the first row, which is that of a socket.
 fn ratio(row: &RateRow, rows: &[RateRow]) -> String {
     match rows.first() {
         Some(first) if row.ours && first.per_second > 0.0 => format!("{:.2} ×", row.per_second / first.per_second),
@@ -45,7 +45,7 @@ fn ratio(row: &RateRow, rows: &[RateRow]) -> String {
     }
 }
 
-/// Writes the page.
+/// Writes the results as an HTML page.
 pub(super) fn write_page(path: &Path, matrix: &Matrix, comparison: Option<&Comparison>) -> Result<(), Error> {
     let mut page = Page::new("Longarm: RDMA between two processes, over UDP");
     page.paragraph(
@@ -59,7 +59,7 @@ pub(super) fn write_page(path: &Path, matrix: &Matrix, comparison: Option<&Compa
     std::fs::write(path, page.finish()).map_err(|e| Error::File(path.display().to_string(), e))
 }
 
-/// Writes the table of what was verified as Markdown.
+/// Writes the table of verified operations as Markdown.
 pub(super) fn write_markdown(path: &Path, matrix: &Matrix) -> Result<(), Error> {
     let mut text = String::from(
         "# Compatibility\n\nWritten by `cargo xtask tables` from a run of `longarm demo --verify-only`.\n\n\

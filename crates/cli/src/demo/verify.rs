@@ -1,4 +1,4 @@
-//! One operation, verified: bytes that differ at every position go over the wire,
+//! Verifies one operation: bytes that differ at every position go over the wire,
 //! and the side that holds them afterwards compares.
 
 use std::net::IpAddr;
@@ -9,26 +9,26 @@ use device::{Access, AtomicOp, BindMw, Device, Mw, MwType, Payload, RemoteAddr, 
 use crate::error::Error;
 use crate::perf::{Control, EndpointInfo, Endpoints, Op, Reply, Request, Shape, Transport, expect_finish};
 
-/// What immediate data says in every case.
+/// The immediate data of every case.
 const IMMEDIATE: u32 = 0x4c6f_6e67;
-/// Atomics per case, and what fetch-and-add adds each time.
+/// Atomics per case, and the addend of each fetch-and-add.
 const ATOMICS: u64 = 100;
 const ADD: u64 = 3;
-/// How long bytes may take that nobody announces.
+/// The longest time that bytes without a completion may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Length of the SEND that invalidates; it goes to where the WRITE before it does not reach.
+/// Length of the SEND that invalidates; its buffer lies beyond the target of the WRITE before it.
 const NOTICE_BYTES: u32 = 64;
 /// Depth of the queues.
 const DEPTH: u32 = 256;
 
-/// What became of a case.
+/// The result of a case.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdict {
     pub(crate) verified: bool,
     pub(crate) detail: String,
 }
 
-/// The active side of one case.
+/// Runs the active side of one case.
 pub(crate) fn drive(
     control: &mut Control,
     device: &Device,
@@ -55,7 +55,7 @@ pub(crate) fn drive(
     })
 }
 
-/// Carries the operation out; the text is what is wrong with a result that came back to us.
+/// Executes the operation; the text describes a wrong result on the active side.
 fn act(endpoints: &Endpoints, peer: &EndpointInfo, op: Op, size_bytes: u32) -> Result<Option<String>, Error> {
     let remote = peer.remote(0);
     match op {
@@ -86,7 +86,7 @@ fn request(endpoints: &Endpoints, peer: &EndpointInfo, op: SendOp, size_bytes: u
     SendWr { wr_id: 1, op, flags: SendFlags::SIGNALED, payload, datagram: endpoints.datagram(peer), xrc_srq: None }
 }
 
-/// A chain of atomics, each of which must return what the one before left.
+/// A chain of atomics; each must return the value that the previous one left.
 fn atomics(endpoints: &Endpoints, peer: &EndpointInfo, op: Op, remote: RemoteAddr) -> Result<Option<String>, Error> {
     for n in 0..ATOMICS {
         let before = n * ADD;
@@ -104,10 +104,10 @@ fn atomics(endpoints: &Endpoints, peer: &EndpointInfo, op: Op, remote: RemoteAdd
     Ok(None)
 }
 
-/// The key that our SEND invalidated must be refused now; the text says what happened instead.
+/// Checks that the peer refuses the invalidated key; the text describes any other outcome.
 ///
-/// The peer says so once and fails: where packets get lost, that word may, and then it is silent
-/// (IB specification 10.3.1: a queue pair in the error state drops what arrives).
+/// The peer sends one NAK and enters the error state. Where packets get lost, the NAK may be lost too, and
+/// then the peer is silent (IB specification 10.3.1: a queue pair in the error state drops inbound packets).
 fn dead_key(endpoints: &Endpoints, peer: &EndpointInfo, size_bytes: u32, lossy: bool) -> Result<Option<String>, Error> {
     endpoints.qps[0].post_send([request(endpoints, peer, SendOp::Write(peer.remote(0)), size_bytes.max(1))])?;
     let status = endpoints.wait_any(&endpoints.send_cq)?.status;
@@ -115,7 +115,7 @@ fn dead_key(endpoints: &Endpoints, peer: &EndpointInfo, size_bytes: u32, lossy: 
     Ok((!refused).then(|| format!("a WRITE with the invalidated key ended as {status:?}")))
 }
 
-/// The passive side of one case.
+/// Runs the passive side of one case.
 pub(crate) fn serve(
     control: &mut Control,
     device: &Device,
@@ -155,7 +155,7 @@ pub(crate) fn serve(
     Ok(())
 }
 
-/// Binds a window of type 2 over the whole region; the peer gets its key instead of the region's.
+/// Binds a memory window of type 2 over the whole region; the peer gets its key instead of the region's.
 fn open_window(endpoints: &Endpoints, info: &mut EndpointInfo) -> Result<Mw, Error> {
     let window = endpoints.pd.alloc_mw(MwType::Two)?;
     let old = window.rkey();
@@ -182,7 +182,7 @@ fn open_window(endpoints: &Endpoints, info: &mut EndpointInfo) -> Result<Mw, Err
     Ok(window)
 }
 
-/// Waits for the receive completion and compares what it says.
+/// Waits for the receive completion and checks its fields.
 fn check_notice(endpoints: &Endpoints, op: Op, size_bytes: u32) -> Result<Option<String>, Error> {
     let completion = endpoints.wait(&endpoints.recv_cq)?;
     let expected_bytes = if op == Op::SendInvalidate { NOTICE_BYTES } else { size_bytes + endpoints.grh_bytes() };
@@ -196,7 +196,7 @@ fn check_notice(endpoints: &Endpoints, op: Op, size_bytes: u32) -> Result<Option
     Ok(None)
 }
 
-/// Compares memory. A UC WRITE tells nobody that it has arrived: it gets a moment.
+/// Compares memory. A UC WRITE has no completion at the receiver, so the check waits a moment for it.
 fn await_memory(endpoints: &Endpoints, op: Op, size_bytes: u32) -> Option<String> {
     let start = Instant::now();
     loop {
@@ -221,7 +221,7 @@ fn check_memory(endpoints: &Endpoints, op: Op, size_bytes: u32) -> Option<String
     }
 }
 
-/// Says where our region differs from the pattern, if it does.
+/// The first difference between the local region and the pattern, if any.
 fn compare(endpoints: &Endpoints, size_bytes: u32, offset: usize, op: Op) -> Option<String> {
     let (expected, mut found) = (pattern(size_bytes, op), vec![0; size_bytes as usize]);
     endpoints.read_region(offset, &mut found);
@@ -229,8 +229,8 @@ fn compare(endpoints: &Endpoints, size_bytes: u32, offset: usize, op: Op) -> Opt
     Some(format!("byte {at} of {size_bytes} is {:#04x}, not {:#04x}", found[at], expected[at]))
 }
 
-/// Bytes that tell where they belong: none repeats at the distance of a packet. No message
-/// begins like an EtherType with zeros behind it: Wireshark would take it for a frame.
+/// Bytes that identify their position: none repeats at the distance of a packet. No message
+/// begins like an EtherType followed by zeros: Wireshark would decode it as a frame.
 fn pattern(size_bytes: u32, op: Op) -> Vec<u8> {
     let seed = op as u32 * 16 + 13;
     (0..size_bytes).map(|i| (i.wrapping_mul(31).wrapping_add(i >> 8).wrapping_add(seed)) as u8 | 1).collect()

@@ -1,4 +1,4 @@
-//! The first process: it starts the members, and adds up what they did.
+//! The first process: it starts the members and adds up their results.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr};
@@ -10,22 +10,22 @@ use super::{Order, Report, place_of};
 use crate::error::Error;
 use crate::report;
 
-/// Let several processes all talk to each other, and add up what they carried
+/// Let several processes all send to each other, and add up their throughput
 #[derive(Args, Debug)]
 pub(crate) struct MeshArgs {
-    /// Processes
+    /// Number of processes
     #[arg(short, long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=200))]
     processes: u32,
     /// Bytes per message
     #[arg(short, long, default_value_t = 4096)]
     size: u32,
-    /// Messages under way from each process to each other
+    /// Messages in flight from each process to each other
     #[arg(short, long, default_value_t = 8)]
     depth: u32,
     /// Seconds per run
     #[arg(short = 'D', long, default_value_t = 1.0)]
     seconds: f64,
-    /// Runs, each with processes of its own
+    /// Number of runs, each with new processes
     #[arg(short, long, default_value_t = 1)]
     runs: u32,
     /// The address to use
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &MeshArgs) -> Result<(), Error> {
     last.map_or(Ok(()), Err)
 }
 
-/// Messages per second of all together, and packets sent again.
+/// Messages per second of all members together, and retransmitted packets.
 fn once(args: &MeshArgs) -> Result<(f64, u64), Error> {
     let mut members = (0..args.processes).map(|_| Member::start(args)).collect::<Result<Vec<_>, _>>()?;
     let mut endpoints = Vec::new();
@@ -102,7 +102,7 @@ fn unexpected(report: &Report) -> Error {
     }
 }
 
-/// A process of the mesh; it ends with this value.
+/// A process of the mesh; dropping the value ends it.
 struct Member {
     child: Child,
     orders: ChildStdin,

@@ -16,7 +16,7 @@ use crate::perf::{self, EndpointInfo, Endpoints, Op, Shape, Transport, work_requ
 pub(crate) struct MemberArgs {
     #[arg(long)]
     address: IpAddr,
-    /// Other members
+    /// Number of other members
     #[arg(long)]
     others: u32,
     #[arg(long)]
@@ -25,9 +25,9 @@ pub(crate) struct MemberArgs {
     depth: u32,
 }
 
-/// What is outstanding at the end comes within this time.
+/// The longest wait for outstanding messages at the end.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Completions taken at once.
+/// Completions per poll.
 const POLLED: usize = 64;
 
 /// `longarm mesh-member`
@@ -62,7 +62,7 @@ fn serve(args: &MemberArgs, orders: &mut (impl Iterator<Item = std::io::Result<S
     let (messages, seconds) = traffic.run(Duration::from_millis(milliseconds))?;
     let resent_packets = endpoints.qps.iter().map(|qp| qp.counters().retransmitted_packets).sum();
     say(&Report::Done { messages, seconds, resent_packets })?;
-    // The others need our receives until they are done.
+    // The other members need this member's receives until they are done.
     std::thread::scope(|scope| {
         let end = scope.spawn(|| hear(orders));
         while !end.is_finished() {
@@ -72,7 +72,7 @@ fn serve(args: &MemberArgs, orders: &mut (impl Iterator<Item = std::io::Result<S
     })
 }
 
-/// The messages of one member.
+/// Sends the messages of one member.
 struct Traffic<'a> {
     args: &'a MemberArgs,
     endpoints: &'a Endpoints,
@@ -83,7 +83,7 @@ struct Traffic<'a> {
 }
 
 impl Traffic<'_> {
-    /// Sends for so long, then waits for what is outstanding.
+    /// Sends for `time`, then waits for outstanding messages.
     fn run(&mut self, time: Duration) -> Result<(u64, f64), Error> {
         let (start, mut completions) = (Instant::now(), Vec::with_capacity(POLLED));
         for index in 0..self.peers.len() {

@@ -1,4 +1,4 @@
-//! The command line of `longarm pair`, and its course.
+//! The command line of `longarm pair`, and its steps.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -25,19 +25,19 @@ pub(crate) struct PairArgs {
     /// Arguments for the client only, as one text
     #[arg(long, value_name = "ARGS", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
     client_args: String,
-    /// The server's address, as the client is told [default: 127.0.0.1]
+    /// Server address that the client gets [default: 127.0.0.1]
     #[arg(long, conflicts_with = "namespaces")]
     address: Option<String>,
-    /// Seconds until the client is started if the server listens nowhere
+    /// Seconds until the client starts if the server does not listen
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0, value_parser = seconds)]
     wait: f64,
-    /// Seconds after which both are ended, with exit code 124
+    /// Seconds after which both sides are ended, with exit code 124
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<f64>,
-    /// On two hosts made of network namespaces, joined by a wire with MTU 1500
+    /// Run on two hosts made of network namespaces, joined by a wire with MTU 1500
     #[arg(long)]
     namespaces: bool,
-    /// The program and the arguments of both; {server} stands for the address, which else is the client's last argument
+    /// Program, and arguments of both sides; {server} stands for the address, by default the client's last argument
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -52,7 +52,7 @@ Examples:
 Exit status: the client's, or the server's if that fails by itself; 124 after --timeout, 125
 if Longarm itself fails.";
 
-/// What is left of the outputs after both sides have ended.
+/// The longest wait for remaining output after both sides have ended.
 const OUTPUT_PATIENCE: Duration = Duration::from_secs(1);
 
 fn seconds(text: &str) -> Result<f64, String> {

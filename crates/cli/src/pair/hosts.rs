@@ -1,8 +1,8 @@
-//! Where the two sides run: both here, or on two hosts that are network namespaces.
+//! The hosts of the two sides: both are this host, or two network namespaces stand for two hosts.
 //!
-//! A network namespace belongs to a thread: the server's host is this thread's, the client's
-//! is that of a thread which starts the client and stays until it is not needed. An ordinary
-//! user gets a user namespace around both, in which it may make network interfaces.
+//! A network namespace belongs to a thread. The server's host is the namespace of this thread. The
+//! client's host belongs to a second thread, which starts the client and stays as long as it is needed.
+//! An ordinary user gets a user namespace around both, in which it may make network interfaces.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -22,40 +22,40 @@ const SERVER: &str = "server";
 const CLIENT: &str = "client";
 const LOOPBACK: &str = "127.0.0.1";
 
-/// Addresses for documentation (RFC 5737); in these namespaces they are nobody else's.
+/// Addresses for documentation (RFC 5737); no other host in these namespaces has them.
 const SERVER_ADDRESS: &str = "192.0.2.1";
 const CLIENT_ADDRESS: &str = "192.0.2.2";
 
 /// The interface at either end of the wire.
 const WIRE: &str = "wire0";
 
-/// How often the wire is looked at until it is up, and the time between: the kernel takes up to a
+/// The number of checks until the wire is up, and the time between them: the kernel takes up to a
 /// second.
 const CARRIER_LOOKS: usize = 150;
 const CARRIER_PAUSE: Duration = Duration::from_millis(20);
 
-/// The two places.
+/// The two hosts and their environments.
 pub(super) struct Hosts {
     environment: Environment,
     address: String,
     second: Option<Second>,
 }
 
-/// The thread of the client's host.
+/// The thread that owns the client's host.
 struct Second {
     orders: Option<Sender<Order>>,
     results: Receiver<Result<Side, Failure>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A client to be started.
+/// A request to start a client.
 struct Order {
     program: PathBuf,
     arguments: Vec<OsString>,
 }
 
-/// Two programs of one host that take the first device find the loop-back one, whose packets
-/// may be the largest.
+/// Puts the loop-back device first, which has the largest MTU, for two programs of one host that take
+/// the first device.
 fn loopback_first(options: &Options) -> Result<Options, Failure> {
     let mut options = options.clone();
     if options.devices.is_empty() {
@@ -76,7 +76,7 @@ impl Hosts {
         Ok(Hosts { environment, address: address.unwrap_or(LOOPBACK).into(), second: None })
     }
 
-    /// A host for each.
+    /// One host for each side.
     pub(super) fn two(program: &Path, options: &Options) -> Result<Hosts, Failure> {
         new_network()?;
         let second = Second::start(program, options)?;
@@ -105,7 +105,7 @@ impl Hosts {
 }
 
 impl Drop for Hosts {
-    /// Ends the hubs of the two hosts, whose network nobody can reach any more.
+    /// Ends the hubs of the two hosts, whose networks become unreachable.
     fn drop(&mut self) {
         let Some(second) = &mut self.second else { return };
         second.orders = None;
@@ -117,7 +117,7 @@ impl Drop for Hosts {
 }
 
 impl Second {
-    /// Makes the host and the wire to it.
+    /// Makes the second host and the wire to it.
     fn start(program: &Path, options: &Options) -> Result<Second, Failure> {
         let (told, tells) = channel();
         let (wired, wire) = channel();
@@ -126,7 +126,7 @@ impl Second {
         let (program, options) = (program.to_path_buf(), options.clone());
         let thread = thread::spawn(move || {
             let made = unshare_flags(UnshareFlags::NEWNET).map(|()| rustix::thread::gettid().as_raw_nonzero().get());
-            // A channel that is closed means that the others have given up.
+            // A closed channel means that the first thread has given up.
             if told.send(made).is_ok() && wire.recv().is_ok() {
                 let environment =
                     take_wire().and_then(|()| wait_for_carrier()).and_then(|()| prepare(&program, &options));
@@ -147,29 +147,29 @@ impl Second {
     }
 }
 
-/// Starts the client when it is ordered, and stays until there will be no more orders.
+/// Starts a client for each request, and returns when no more requests can come.
 fn serve(environment: Result<Environment, Failure>, orders: &Receiver<Order>, done: &Sender<Result<Side, Failure>>) {
     let Ok(order) = orders.recv() else { return };
     let side = environment.and_then(|e| Side::start(CLIENT, &order.program, &order.arguments, &e));
     if done.send(side).is_ok() {
-        // Ends with an error as soon as the sender is dropped.
+        // `recv` fails as soon as the sender is dropped.
         let _ = orders.recv();
     }
 }
 
-/// Ends this thread's host's hub. If it has gone already, so much the better.
+/// Ends the hub of this thread's host, if it still runs.
 fn end_hub() {
     drop(hub::client::shutdown(None, true));
 }
 
-/// Moves this process, which has one thread, into a network of its own.
+/// Moves this process, which has one thread, into a new network namespace.
 fn new_network() -> Result<(), Failure> {
     match unshare_flags(UnshareFlags::NEWNET) {
         Err(Errno::PERM) => {}
         other => return other.map_err(refused("make a network namespace")),
     }
     unshare_user(UnshareFlags::NEWNET).map_err(|problem| Failure::NoHosts(problem.to_string()))?;
-    // So that `ip` may have it, too.
+    // Lets `ip` inherit the capability.
     let mut own = rustix::thread::capabilities(None).map_err(refused("ask for my capabilities"))?;
     own.inheritable |= CapabilitySet::NET_ADMIN;
     rustix::thread::set_capabilities(None, own).map_err(refused("hand on a capability"))
@@ -179,7 +179,7 @@ fn refused(what: &'static str) -> impl FnOnce(Errno) -> Failure {
     move |error| Failure::system(what)(error.into())
 }
 
-/// Makes the wire from this thread's network to another thread's, and gives it an address.
+/// Makes the wire from this thread's network to that of the thread `other`, and gives this end its address.
 fn make_wire(other: i32) -> Result<(), Failure> {
     ip(&format!(
         "link set lo up\nlink add {WIRE} type veth peer name {WIRE} netns {other}\n\
@@ -187,13 +187,13 @@ fn make_wire(other: i32) -> Result<(), Failure> {
     ))
 }
 
-/// Gives the other end its address.
+/// Gives the client's end its address.
 fn take_wire() -> Result<(), Failure> {
     ip(&format!("link set lo up\naddr add {CLIENT_ADDRESS}/24 dev {WIRE}\nlink set {WIRE} up\n"))
 }
 
-/// Waits until the kernel has seen that both ends are up: a hub or a program that looks earlier
-/// would find the port down. Gives up after a while: then the program may say what is wrong.
+/// Waits until the kernel reports both ends as up: a hub or program that starts earlier would find
+/// the port down. Gives up after a while, so that the program reports the problem.
 fn wait_for_carrier() -> Result<(), Failure> {
     for _ in 0..CARRIER_LOOKS {
         let output = Command::new("ip").args(["-o", "link", "show", WIRE]).stdin(Stdio::null()).output();
@@ -206,9 +206,9 @@ fn wait_for_carrier() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Changes this thread's network.
+/// Runs `ip` in this thread's network, with the right to change it.
 fn ip(changes: &str) -> Result<(), Failure> {
-    // Only a user who is not root needs this: without it `ip` loses the right.
+    // Only ordinary users need this: without it `ip` loses the right.
     let hand_on = |enable| rustix::thread::configure_capability_in_ambient_set(CapabilitySet::NET_ADMIN, enable);
     let ambient = hand_on(true).is_ok();
     let outcome = run_ip(changes);

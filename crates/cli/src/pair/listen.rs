@@ -1,4 +1,4 @@
-//! Whether a process, or one that it started, waits for connections: of TCP, or of RDMA.
+//! Detects whether a process, or a descendant, listens for TCP or RDMA connections.
 
 use std::collections::HashSet;
 use std::fs;
@@ -8,13 +8,13 @@ use super::tree;
 /// The state of a listening socket in `/proc/net/tcp`.
 const LISTEN: &str = "0A";
 
-/// Whether somebody in the tree below `root` listens.
+/// Whether a process in the tree below `root` listens.
 pub(super) fn listens(root: u32) -> bool {
     let tree = tree::of(root);
     listens_for_tcp(root, &tree) || listens_for_rdma(&tree)
 }
 
-/// Whether one of these processes has a port at the hub that takes connections.
+/// Whether one of these processes has a listening port at the hub.
 fn listens_for_rdma(tree: &[u32]) -> bool {
     let Ok(status) = hub::client::status(None) else { return false };
     let theirs = status.managers.iter().filter(|manager| tree.contains(&manager.pid));
@@ -65,7 +65,7 @@ mod tests {
         assert!(listening("").is_empty());
     }
 
-    /// The listener is a child of the process that is asked for.
+    /// The listener is a child of the process that the test asks about.
     #[test]
     fn a_listener_below_a_process_is_found() {
         let python = "import socket,sys; s=socket.socket(); s.bind(('127.0.0.1',0)); sys.stdin.read(1); s.listen(); print(flush=True); sys.stdin.read()";

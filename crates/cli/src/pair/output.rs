@@ -1,4 +1,4 @@
-//! What both sides say, line by line, each line with the name of its side.
+//! Copies the outputs of both sides, line by line, each line with the name of its side.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::Child;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct Outputs {
     sender: Option<Sender<()>>,
-    /// Ends when the last copying thread has.
+    /// Disconnects when the last copying thread ends.
     done: Receiver<()>,
 }
 
@@ -20,7 +20,7 @@ impl Outputs {
         Outputs { sender: Some(sender), done }
     }
 
-    /// Copies a child's outputs to ours.
+    /// Copies a child's outputs to those of this process.
     pub(super) fn copy(&mut self, name: &'static str, child: &mut Child) {
         if let Some(stdout) = child.stdout.take() {
             self.start(move || lines(stdout, name, io::stdout));
@@ -33,13 +33,13 @@ impl Outputs {
     fn start(&mut self, copy: impl FnOnce() -> io::Result<()> + Send + 'static) {
         let alive = self.sender.clone();
         thread::spawn(move || {
-            // If nobody reads us there is nothing to do.
+            // The copy fails if the reader of the output is gone; there is nothing to do then.
             let _ = copy();
             drop(alive);
         });
     }
 
-    /// Waits until everything has been copied, but not for a stray process that keeps a pipe.
+    /// Waits until all output is copied, but at most `patience`: a stray process may keep a pipe open.
     pub(super) fn finish(mut self, patience: Duration) {
         self.sender = None;
         let deadline = Instant::now() + patience;

@@ -1,34 +1,34 @@
-//! The course: the server listens, the client connects, both end.
+//! Waits for the steps of a run: the server listens, the client connects, both end.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::side::{Side, code};
 
-/// From one look to the next.
+/// The time between two polls.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What the other side may take after one has ended as it should, and if it has failed.
+/// The time that the other side may take after one has succeeded, and after one has failed.
 const GRACE: Duration = Duration::from_secs(5);
 const GRACE_AFTER_FAILURE: Duration = Duration::from_secs(2);
 
 /// The exit code of `timeout`.
 const TIMED_OUT: u8 = 124;
 
-/// Whether a server can be connected to.
+/// Whether a client can connect to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readiness {
     Listens,
-    /// It listens nowhere, but is there.
+    /// It runs but does not listen.
     Silent,
     Ended,
 }
 
-/// Waits until a server listens, for as long as `patience`.
+/// Waits until a server listens, at most for `patience`.
 pub(super) fn until_ready(server: &mut Side, patience: Duration) -> Readiness {
     let deadline = Instant::now() + patience;
     loop {
-        // In this order: one that listened and ended is not ready.
+        // Ask in this order: a server that listened and ended is not ready.
         let listens = server.listens();
         if server.ended().is_some() {
             return Readiness::Ended;
@@ -43,8 +43,8 @@ pub(super) fn until_ready(server: &mut Side, patience: Duration) -> Readiness {
     }
 }
 
-/// Waits for the end of both. The exit code is the client's, or the server's if that failed
-/// by itself.
+/// Waits for the end of both sides. Returns the exit code of the client, or of the server if that
+/// failed by itself.
 pub(super) fn until_over(server: &mut Side, client: &mut Side, deadline: Option<Instant>) -> u8 {
     loop {
         if let Some(code) = ended(client) {
@@ -71,13 +71,13 @@ pub(super) fn until_over(server: &mut Side, client: &mut Side, deadline: Option<
 struct Code(u8);
 
 impl Code {
-    /// This one, or the other one's if this is no failure.
+    /// This code if it is a failure, else the other one.
     fn max_failure(self, other: Option<Code>) -> u8 {
         if self.0 == 0 { other.map_or(0, |code| code.0) } else { self.0 }
     }
 }
 
-/// Waits for the other side, and ends it if it does not by itself; `None` then.
+/// Waits for the other side. Ends it and returns `None` if it does not end in time.
 fn rest(side: &mut Side, first: Code, deadline: Option<Instant>) -> Option<Code> {
     let grace = Instant::now() + if first.0 == 0 { GRACE } else { GRACE_AFTER_FAILURE };
     while Instant::now() < grace && !late(deadline) {

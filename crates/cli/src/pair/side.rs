@@ -1,4 +1,4 @@
-//! One side: a process that ends when this one does.
+//! One side: a process that ends together with this one.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,10 +14,10 @@ use rustix::process::Signal;
 use super::{listen, tree};
 use crate::run::{self, Environment, Failure};
 
-/// The hidden command that sees to that.
+/// The hidden command that ties the process to its parent.
 const TIED: &str = "tied";
 
-/// From a request to end to the end by force.
+/// The time between SIGTERM and SIGKILL.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Execute a program that ends with its parent
@@ -37,7 +37,7 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// Starts a program. It ends with this thread, by SIGTERM.
+    /// Starts a program. It gets SIGTERM when this thread ends.
     pub(super) fn start(
         name: &'static str,
         program: &Path,
@@ -55,7 +55,7 @@ impl Side {
         &mut self.child
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().ok().flatten();
@@ -63,12 +63,12 @@ impl Side {
         self.ended
     }
 
-    /// Whether it, or a process that it started, waits for connections.
+    /// Whether the process, or a descendant, listens for connections.
     pub(super) fn listens(&self) -> bool {
         listen::listens(self.child.id())
     }
 
-    /// Ends it and what it started, if it is still there.
+    /// Ends the process and its descendants, if they still run.
     pub(super) fn end(&mut self) {
         let deadline = Instant::now() + LAST_WORDS;
         if self.ended().is_none() {
@@ -90,13 +90,13 @@ impl Drop for Side {
     }
 }
 
-/// The exit code of a shell for that end.
+/// The exit code that a shell shows for this status.
 pub(super) fn code(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     u8::try_from(code & 0xff).unwrap_or(1)
 }
 
-/// The hidden command: ties this process to its parent and executes the program.
+/// The hidden command `tied`: ties this process to its parent and executes the program.
 pub(crate) fn tied(args: &TiedArgs) -> ExitCode {
     let failure = match (tie_to(args.parent), args.command.as_slice()) {
         (Err(error), _) => Failure::system("watch my parent")(error),
@@ -109,7 +109,7 @@ pub(crate) fn tied(args: &TiedArgs) -> ExitCode {
     ExitCode::from(failure.code())
 }
 
-/// Lets this process, and the program that it becomes, end when the parent does.
+/// Makes this process, and the program that it becomes, end together with the parent.
 fn tie_to(parent: i32) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
     let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());

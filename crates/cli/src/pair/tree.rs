@@ -1,10 +1,10 @@
-//! A process and those that it started, from `/proc`.
+//! A process and its descendants, from `/proc`.
 
 use std::fs;
 
 use rustix::process::{Pid, Signal};
 
-/// The process and all that descend from it.
+/// The process and all its descendants.
 pub(super) fn of(root: u32) -> Vec<u32> {
     let all = parents();
     let mut tree = vec![root];
@@ -16,24 +16,24 @@ pub(super) fn of(root: u32) -> Vec<u32> {
     tree
 }
 
-/// Sends a signal to all of them.
+/// Sends a signal to the process and all its descendants.
 pub(super) fn signal(root: u32, signal: Signal) {
     for pid in of(root) {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        // It may have ended meanwhile.
+        // The process may have ended in the meantime.
         pid.map(|pid| rustix::process::kill_process(pid, signal));
     }
 }
 
-/// Every process, with its parent.
+/// All processes with their parents.
 fn parents() -> Vec<(u32, u32)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.filter_map(|pid| Some((pid, parent(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))).collect()
 }
 
-/// The parent in a line of `/proc/PID/stat`: `pid (name) state parent …`, where the name may
-/// have anything in it.
+/// The parent in a line of `/proc/PID/stat`: `pid (name) state parent …`. The name may contain
+/// any character.
 fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }

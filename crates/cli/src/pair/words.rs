@@ -5,16 +5,16 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::run::Failure;
 
-/// What stands for the server's address.
+/// The placeholder for the server's address.
 const PLACEHOLDER: &str = "{server}";
 
-/// The server's arguments: those without the address.
+/// The server's arguments: all without the address.
 pub(super) fn server(command: &[OsString], more: &[String]) -> Vec<OsString> {
     let own = command.iter().filter(|word| !has_placeholder(word)).cloned();
     own.chain(more.iter().map(OsString::from)).collect()
 }
 
-/// The client's arguments: the server's address is at the end, or where the placeholder is.
+/// The client's arguments: the server's address replaces the placeholder, or comes last.
 pub(super) fn client(command: &[OsString], more: &[String], address: &str) -> Vec<OsString> {
     let words: Vec<OsString> = command.iter().cloned().chain(more.iter().map(OsString::from)).collect();
     let placed = words.iter().any(|word| has_placeholder(word));
@@ -30,11 +30,11 @@ fn has_placeholder(word: &OsStr) -> bool {
     word.as_bytes().windows(len).any(|window| window == PLACEHOLDER.as_bytes())
 }
 
-/// Splits a line as a shell does: at blanks outside of quotes; a backslash takes the next
-/// character as it is.
+/// Splits a line like a shell: at blanks outside quotes; a backslash makes the next
+/// character literal.
 ///
 /// # Errors
-/// A quote that does not end.
+/// If a quote does not end.
 pub(super) fn split(line: &str) -> Result<Vec<String>, Failure> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -1,4 +1,4 @@
-//! The side that measures.
+//! The measuring side.
 
 use std::net::IpAddr;
 use std::sync::Barrier;
@@ -17,11 +17,11 @@ use super::{latency, shape, stream};
 use crate::baseline::pin_client;
 use crate::error::Error;
 
-/// What came out of a test.
+/// The result of a test.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Measurement {
     pub(crate) test: Test,
-    /// Latency tests.
+    /// Latency tests: the latencies.
     pub(crate) latency: Option<LatencySummary>,
     /// Stream tests: messages that arrived, per second.
     pub(crate) messages_per_second: f64,
@@ -29,7 +29,7 @@ pub(crate) struct Measurement {
     pub(crate) bytes_per_second: f64,
     /// UC and UD: messages that were sent and did not arrive.
     pub(crate) lost_messages: u64,
-    /// Packets sent again by this side.
+    /// Packets that this side retransmitted.
     pub(crate) retransmitted_packets: u64,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn measure(
     measure_stopped(control, device, address, test, None)
 }
 
-/// The same; in a latency test the process `stop`, which is the server, is stopped while the
+/// Like [`measure`]; in a latency test the process `stop`, the server, is stopped while the
 /// clock runs.
 pub(super) fn measure_stopped(
     control: &mut Control,
@@ -84,7 +84,7 @@ pub(super) fn groups(device: &Device, address: IpAddr, test: &Test) -> Result<Ve
     (0..test.threads).map(|_| Endpoints::new(device, address, shape(test))).collect()
 }
 
-/// Connects the endpoints of each thread with those of the peer's.
+/// Connects the endpoints of each thread with those of the peer.
 pub(super) fn connect(groups: &[Endpoints], test: &Test, peers: &[EndpointInfo]) -> Result<(), Error> {
     if peers.len() != groups.len() * test.qps as usize {
         return Err(Error::Peer(format!("the peer has {} queue pairs for {} threads", peers.len(), groups.len())));
@@ -92,7 +92,7 @@ pub(super) fn connect(groups: &[Endpoints], test: &Test, peers: &[EndpointInfo])
     groups.iter().zip(peers.chunks(test.qps as usize)).try_for_each(|(group, peers)| group.connect(peers))
 }
 
-/// One thread for each group. They begin together; the last one's end counts.
+/// Runs one thread for each group. They begin together; the time runs until the last one ends.
 fn stream(groups: &[Endpoints], peers: &[EndpointInfo], test: &Test) -> Result<Carried, Error> {
     if let [group] = groups {
         return stream::client(group, peers, test);

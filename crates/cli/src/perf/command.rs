@@ -20,66 +20,66 @@ pub(crate) const PORT: u16 = 18_515;
 /// Measure one operation between two processes or two hosts
 #[derive(Args, Debug)]
 pub(crate) struct PerfArgs {
-    /// What to measure
+    /// Operation to measure
     #[arg(value_enum)]
     op: Op,
     /// Transport service
     #[arg(short, long, value_enum, default_value = "rc")]
     transport: Transport,
-    /// What to look at [default: latency for sizes below 4096 bytes, stream from there on]
+    /// Quantity to measure [default: latency for sizes below 4096 bytes, else stream]
     #[arg(short, long, value_enum)]
     mode: Option<Mode>,
-    /// Bytes per message, several with commas, with K or M: 8,4K,1M; or `all` for 2 bytes to 8 MiB
+    /// Bytes per message; several with commas, with suffix K or M: 8,4K,1M; or `all` for 2 bytes to 8 MiB
     #[arg(short, long, default_value = "64")]
     size: String,
     /// Work requests outstanding per queue pair
     #[arg(short, long, default_value_t = 128)]
     depth: u32,
-    /// Queue pairs
+    /// Number of queue pairs
     #[arg(short, long, default_value_t = 1)]
     qps: u32,
-    /// Latency: how many round trips
+    /// Latency: number of round trips
     #[arg(short, long, default_value_t = 20_000)]
     rounds: u32,
-    /// Latency: rounds between two readings of the clock; their mean is one sample
+    /// Latency: rounds between two reads of the clock; their mean is one sample
     #[arg(long, default_value_t = 1, value_name = "ROUNDS")]
     together: u32,
-    /// Stream: threads on each side, each with queue pairs and completion queues of its own
+    /// Stream: threads on each side, each with its own queue pairs and completion queues
     #[arg(short = 'T', long, default_value_t = 1)]
     threads: u32,
-    /// READ and atomics: stop the other process while the latency is measured
+    /// READ and atomics: stop the other process during the measurement
     #[arg(long, conflicts_with = "connect")]
     stopped: bool,
     /// Stream: seconds per size
     #[arg(short = 'D', long, default_value_t = 1.0)]
     seconds: f64,
-    /// A host that runs `longarm perf-server`, as HOST or HOST:PORT [default: a process of its own on this host]
+    /// Host that runs `longarm perf-server`, as HOST or HOST:PORT [default: a new process on this host]
     #[arg(short, long)]
     connect: Option<String>,
-    /// On this host: the address to use [default: 127.0.0.1]
+    /// Address to use on this host [default: 127.0.0.1]
     #[arg(long, conflicts_with = "connect")]
     address: Option<IpAddr>,
-    /// Print JSON, one object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
-    /// Leave it to the scheduler where the two sides run [default: on a core each]
+    /// Let the scheduler place the two sides [default: each on its own core]
     #[arg(long)]
     unpinned: bool,
 }
 
-/// Serve `longarm perf` and `longarm demo` of other processes or hosts
+/// Serve `longarm perf` and `longarm demo` in other processes or on other hosts
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
     /// Address and port to listen on
     #[arg(short, long, default_value_t = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), PORT))]
     bind: SocketAddr,
-    /// End after the first client
+    /// Exit after the first client
     #[arg(long)]
     once: bool,
-    /// Write what this side sends and receives to a pcapng file
+    /// Write the packets that this side sends and receives to a pcapng file
     #[arg(long, value_name = "FILE")]
     capture: Option<std::path::PathBuf>,
-    /// Leave it to the scheduler where this process runs [default: on a core of its own]
+    /// Let the scheduler place this process [default: on its own core]
     #[arg(long)]
     unpinned: bool,
 }
@@ -140,7 +140,7 @@ pub(crate) fn run(args: &PerfArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// The address of a server that a person names.
+/// Resolves the server address that the user gives.
 pub(crate) fn server_address(host: &str) -> Result<SocketAddr, Error> {
     let found = host.to_socket_addrs().or_else(|_| (host, PORT).to_socket_addrs());
     found.ok().and_then(|mut all| all.next()).ok_or_else(|| Error::Usage(format!("cannot find the host {host}")))
@@ -168,7 +168,7 @@ fn tests(args: &PerfArgs) -> Result<Vec<Test>, Error> {
     Ok(tests)
 }
 
-/// `8,4K,1M` or `all`.
+/// Parses `8,4K,1M` or `all`.
 fn sizes(text: &str) -> Result<Vec<u32>, String> {
     if text == "all" {
         return Ok((1..=23).map(|power| 1 << power).collect());

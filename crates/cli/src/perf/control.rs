@@ -1,4 +1,4 @@
-//! The conversation of the two processes: lines of JSON over TCP, with the client asking.
+//! The control protocol between the two processes: lines of JSON over TCP; the client sends requests.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -10,42 +10,42 @@ use serde::{Deserialize, Serialize};
 use super::endpoint::EndpointInfo;
 use super::spec::{Op, Test, Transport};
 
-/// The version of this conversation.
+/// The version of the control protocol.
 pub(crate) const VERSION: u32 = 2;
-/// Longer lines are refused. 262,144 endpoints fit.
+/// The longest line that is accepted; 262,144 endpoints fit.
 const MAX_LINE_BYTES: u64 = 64 << 20;
-/// A peer that says nothing for this long is gone.
+/// A peer that is silent for this long is gone.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What the client asks for.
+/// A request of the client.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Opens the conversation.
+    /// Opens the connection.
     Hello { version: u32 },
-    /// Measure this; here are my endpoints.
+    /// Asks for a measurement; has the client's endpoints.
     Measure { test: Test, endpoints: Vec<EndpointInfo> },
-    /// Verify this; here is my endpoint.
+    /// Asks for a verified operation; has the client's endpoint.
     Verify { op: Op, transport: Transport, size_bytes: u32, endpoint: EndpointInfo },
-    /// I have done my part: what did you see?
+    /// The client is done; asks for the server's results.
     Finish { messages: u64 },
-    /// Leave.
+    /// Ends the connection.
     Bye,
 }
 
-/// What the server answers.
+/// A response of the server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Reply {
-    /// Opens the conversation.
+    /// Opens the connection.
     Hello { version: u32 },
-    /// Mine are ready.
+    /// The server's endpoints are ready.
     Endpoints(Vec<EndpointInfo>),
-    /// What the server saw.
+    /// The server's results.
     Finished { messages: u64, verified: bool, detail: String },
-    /// It cannot be done.
+    /// The server cannot execute the request.
     Failed { reason: String },
 }
 
-/// One end of the conversation.
+/// One end of the control connection.
 pub(crate) struct Control {
     reader: BufReader<TcpStream>,
 }
@@ -58,7 +58,7 @@ impl Control {
         Ok(Control { reader: BufReader::new(stream) })
     }
 
-    /// Connects and opens the conversation.
+    /// Connects and exchanges versions.
     pub(crate) fn connect(address: impl ToSocketAddrs) -> io::Result<Control> {
         let mut control = Control::new(TcpStream::connect(address)?)?;
         match control.ask(&Request::Hello { version: VERSION })? {
@@ -75,12 +75,12 @@ impl Control {
         Control::new(listener.accept()?.0)
     }
 
-    /// Our own address in this conversation: one that the peer can reach.
+    /// The local address of the connection, which the peer can reach.
     pub(crate) fn local(&self) -> io::Result<std::net::SocketAddr> {
         self.reader.get_ref().local_addr()
     }
 
-    /// Asks, and waits for the answer. A refusal is an error.
+    /// Sends a request and waits for the response. [`Reply::Failed`] is an error.
     pub(crate) fn ask(&mut self, request: &Request) -> io::Result<Reply> {
         self.say(request)?;
         match self.hear()? {
@@ -96,7 +96,7 @@ impl Control {
         self.reader.get_mut().write_all(&line)
     }
 
-    /// The next message; `None` when the other end has closed.
+    /// The next message; `None` when the other end has closed the connection.
     pub(crate) fn hear<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let mut line = Vec::new();
         let n = (&mut self.reader).take(MAX_LINE_BYTES).read_until(b'\n', &mut line)?;

@@ -1,4 +1,4 @@
-//! The device objects of one test, and connecting them.
+//! Makes and connects the device objects of one test.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 use super::spec::Transport;
 use crate::error::Error;
 
-/// The queue key of this tool's UD queue pairs.
+/// The Q_Key of this tool's UD queue pairs.
 const QKEY: QKey = QKey(0x4c61_7065);
 /// READs and atomics outstanding per queue pair.
 const RD_ATOMIC: u8 = 16;
 /// The GRH before a UD message.
 pub(crate) const GRH_BYTES: u32 = 40;
-/// Silence for this long is a failure.
+/// A wait of this length without a completion is a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the other process must know of a queue pair.
+/// The attributes of a queue pair that the peer needs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct EndpointInfo {
     pub(crate) address: IpAddr,
@@ -33,10 +33,10 @@ pub(crate) struct EndpointInfo {
     pub(crate) len_bytes: u64,
 }
 
-/// Acknowledge timeout: 67 ms.
+/// ACK timeout code: 67 ms.
 const TIMEOUT: u8 = 14;
 
-/// What peers and windows may do with a region.
+/// The access rights of peers and windows to a region.
 const RIGHTS: Access = Access::LOCAL_WRITE
     .union(Access::REMOTE_WRITE)
     .union(Access::REMOTE_READ)
@@ -49,7 +49,7 @@ impl EndpointInfo {
     }
 }
 
-/// How to make endpoints.
+/// Parameters of endpoints.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) transport: Transport,
@@ -135,7 +135,7 @@ impl Endpoints {
         Ok(self.device.create_qp(&spec)?)
     }
 
-    /// What to tell the peer.
+    /// The attributes for the peer.
     pub(crate) fn infos(&self) -> Vec<EndpointInfo> {
         let info = |(qp, psn): (&Qp, &u32)| EndpointInfo {
             address: self.address,
@@ -149,7 +149,7 @@ impl Endpoints {
         self.qps.iter().zip(&self.psns).map(info).collect()
     }
 
-    /// Connects each queue pair with the peer's of the same number.
+    /// Connects each queue pair with the peer's queue pair of the same index.
     pub(crate) fn connect(&self, peers: &[EndpointInfo]) -> Result<(), Error> {
         if peers.len() != self.qps.len() {
             return Err(Error::Peer(format!("the peer has {} queue pairs, we have {}", peers.len(), self.qps.len())));
@@ -207,25 +207,25 @@ impl Endpoints {
         if self.shape.transport == Transport::Ud { GRH_BYTES } else { 0 }
     }
 
-    /// A list of one entry of our region.
+    /// A scatter/gather list with one entry of the local region.
     pub(crate) fn sgl(&self, offset: u64, len_bytes: u32) -> Sgl {
         Sgl::from_slice(&[Sge { addr: self.mr.addr() + offset, len_bytes, lkey: self.mr.lkey() }])
     }
 
-    /// Posts receives of the queue pair with this index into our region; room for the GRH is
-    /// added. Their completions have the index as their work request's number.
+    /// Posts receives into the local region at the queue pair `index`; adds room for the GRH.
+    /// Their completions have the index as work request id.
     pub(crate) fn post_recvs(&self, index: usize, count: u32, offset: u64, len_bytes: u32) -> Result<(), Error> {
         let sgl = self.sgl(offset, len_bytes + self.grh_bytes());
         Ok(self.qps[index].post_recv((0..count).map(|_| RecvWr { wr_id: index as u64, sgl: sgl.clone() }))?)
     }
 
-    /// Copies from our region.
+    /// Copies from the local region.
     pub(crate) fn read_region(&self, offset: usize, out: &mut [u8]) {
         let part = self.mr.region().and_then(|region| region.span().part(offset, out.len()));
         part.expect("a range of the region that we made").read(out);
     }
 
-    /// Copies into our region.
+    /// Copies into the local region.
     pub(crate) fn write_region(&self, offset: usize, data: &[u8]) {
         let part = self.mr.region().and_then(|region| region.span().part(offset, data.len()));
         part.expect("a range of the region that we made").write(data);
@@ -247,7 +247,7 @@ impl Endpoints {
         Ok(out[0])
     }
 
-    /// A failed completion as an error that says why.
+    /// Turns a failed completion into an error.
     pub(crate) fn check(&self, completion: Completion) -> Result<Completion, Error> {
         if completion.status == Status::Success {
             return Ok(completion);
@@ -270,7 +270,7 @@ fn smaller_mtu(ours: Mtu, theirs_bytes: u32) -> Mtu {
     Mtu::ALL.into_iter().rev().find(|mtu| mtu.bytes() <= theirs_bytes && *mtu <= ours).unwrap_or(Mtu::B256)
 }
 
-/// A PSN that an outsider cannot know, from the randomness of a hasher's keys.
+/// A PSN that outsiders cannot predict, from the random keys of a hasher.
 fn random_psn(index: u32) -> u32 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(index) as u32 & 0xff_ffff

@@ -1,9 +1,9 @@
 //! Latency: one operation at a time.
 //!
-//! Operations with a receiver, and WRITE, go there and back and count half. READ
-//! and atomics need no answer from the peer's program: they count from post to completion.
-//! The clock is read once per sample, which is one round or the mean of several: reading it
-//! costs as much as a cache line needs to the other core.
+//! Operations with a receiver, and WRITE, make a round trip; half of it counts. READ
+//! and atomics need no response from the peer's program: the time from post to completion counts.
+//! A sample is one round or the mean of several. The clock is read once per sample, because a read
+//! costs as much as the transfer of a cache line to the other core.
 
 use std::time::{Duration, Instant};
 
@@ -15,13 +15,13 @@ use super::stats::Latency;
 use super::{half_bytes, work_request};
 use crate::error::Error;
 
-/// Rounds that are not counted, while caches and windows warm up.
+/// Rounds that do not count, while caches and windows warm up.
 const WARM_UP: u32 = 200;
 /// A peer that does not answer for this long is gone.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Receives that are posted in advance, if the queue has room for them; `ib_send_lat` posts 512.
+/// Receives that a side posts in advance if the queue has room; `ib_send_lat` posts 512.
 const RECEIVES: u32 = 64;
-/// Looks at memory between two polls of a queue: a poll drives a device in software.
+/// Reads of memory between two polls of a queue: a poll drives a software device.
 const LOOKS: u32 = 8;
 
 /// One side of a latency test.
@@ -30,11 +30,11 @@ struct Side<'a> {
     peer: &'a EndpointInfo,
     test: &'a Test,
     completions: Vec<Completion>,
-    /// Receives used up and not posted again.
+    /// Receives that are consumed and not yet posted again.
     used: u32,
 }
 
-/// The side that measures. What `hold` returns lives from the end of the warm-up to the end.
+/// Runs the measuring side. The value that `hold` returns lives from the end of the warm-up to the end.
 pub(super) fn client<T>(
     endpoints: &Endpoints,
     peer: &EndpointInfo,
@@ -62,7 +62,7 @@ pub(super) fn client<T>(
     Ok(latency)
 }
 
-/// The side that answers.
+/// Runs the responding side.
 pub(super) fn server(endpoints: &Endpoints, peer: &EndpointInfo, test: &Test) -> Result<(), Error> {
     let mut side = Side::new(endpoints, peer, test);
     if answers(test.op) {
@@ -83,12 +83,12 @@ pub(super) fn prepare(endpoints: &Endpoints, test: &Test) -> Result<(), Error> {
     Ok(())
 }
 
-/// All rounds of a test: whole samples, and those before them.
+/// All rounds of a test: the warm-up and whole samples.
 fn rounds(test: &Test) -> u32 {
     WARM_UP + test.rounds.div_ceil(test.together) * test.together
 }
 
-/// Whether the peer's program answers each message with one of the same kind.
+/// Whether the peer's program responds to each message with one of the same kind.
 fn answers(op: Op) -> bool {
     op.uses_recv() || op == Op::Write
 }
@@ -98,7 +98,7 @@ impl<'a> Side<'a> {
         Side { endpoints, peer, test, completions: Vec::with_capacity(64), used: 0 }
     }
 
-    /// One round of the side that measures.
+    /// One round of the measuring side.
     fn ask(&mut self, round: u32) -> Result<(), Error> {
         if answers(self.test.op) {
             self.post(round)?;
@@ -110,7 +110,7 @@ impl<'a> Side<'a> {
         self.wait(&endpoints.send_cq)
     }
 
-    /// Sends one message. Every 64th asks for a completion, so that the send queue empties.
+    /// Sends one message. Every 64th is signaled, so that the send queue drains.
     fn post(&mut self, round: u32) -> Result<(), Error> {
         let (test, endpoints) = (self.test, self.endpoints);
         let signaled = round % 64 == 63;
@@ -128,7 +128,7 @@ impl<'a> Side<'a> {
         Ok(())
     }
 
-    /// Posts the receives again that were used up: after the answer, which somebody waits for.
+    /// Posts consumed receives again. Called after the response is sent, because the peer waits for that.
     fn post_used(&mut self) -> Result<(), Error> {
         match std::mem::take(&mut self.used) {
             0 => Ok(()),
@@ -155,7 +155,7 @@ impl<'a> Side<'a> {
         self.endpoints.check(self.completions[0]).map(drop)
     }
 
-    /// Looks at the last byte of the message in memory, as `ib_write_lat` does, and polls the
+    /// Reads the last byte of the message in memory, like `ib_write_lat`, and polls the
     /// completion queue in between.
     fn await_write(&mut self, round: u32) -> Result<(), Error> {
         let last = half_bytes(self.test) + self.test.size_bytes.max(1) as usize - 1;
@@ -178,7 +178,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// How long one has waited, with few looks at the clock.
+/// Limits a wait, with few reads of the clock.
 #[derive(Default)]
 struct Patience {
     checks: u32,
@@ -195,7 +195,7 @@ impl Patience {
     }
 }
 
-/// What the last byte of a round's WRITE says: never what the round before said.
+/// The last byte of a round's WRITE; it differs from that of the previous round.
 fn mark(round: u32) -> u8 {
     (round % 251) as u8 + 1
 }

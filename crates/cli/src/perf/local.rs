@@ -1,4 +1,4 @@
-//! A server process of our own, for tests on one host.
+//! A server process on this host, started for one test.
 
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
@@ -7,15 +7,15 @@ use std::process::{Child, Command, Stdio};
 use super::control::Control;
 use crate::error::Error;
 
-/// The server process; it ends with this value.
+/// The server process; dropping the value ends it.
 pub(crate) struct LocalServer {
     child: Child,
     address: SocketAddr,
 }
 
 impl LocalServer {
-    /// Starts this very program as a server on `address`, on a free port, with a plan
-    /// of faults or those of our own environment.
+    /// Starts this program as a server on `address`, at a free port, with the given plan
+    /// of faults or that of this process's environment.
     pub(crate) fn start(address: IpAddr, faults: Option<&str>) -> Result<LocalServer, Error> {
         crate::baseline::unpin();
         let mut command = Command::new(std::env::current_exe()?);
@@ -46,7 +46,7 @@ impl LocalServer {
         Ok(Control::connect(self.address)?)
     }
 
-    /// Its process.
+    /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }

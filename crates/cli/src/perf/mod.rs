@@ -1,8 +1,8 @@
 //! `longarm perf`: one operation, measured between two processes.
 //!
-//! The client drives: it tells the server over a TCP connection what to measure,
-//! both make queue pairs and connect them, the client measures, and asks the server
-//! in the end what it saw.
+//! The client drives: it sends the server the test over a TCP connection, both make
+//! queue pairs and connect them, the client measures, and at the end it asks the server
+//! for its results.
 
 mod client;
 mod command;
@@ -29,7 +29,7 @@ pub(crate) use stats::{Latency, LatencySummary};
 
 use device::{AtomicOp, Payload, SendFlags, SendOp, SendWr};
 
-/// A send work request of the kind that `op` names, from the start of our region
+/// A send work request for the operation `op`, from the start of the local region
 /// to the start of the peer's.
 pub(crate) fn work_request(
     endpoints: &Endpoints,
@@ -52,12 +52,12 @@ pub(crate) fn work_request(
     SendWr { wr_id: 0, op, flags, payload, datagram: endpoints.datagram(peer), xrc_srq: None }
 }
 
-/// Bytes of the region that a test needs: what is sent, and beside it what is received.
+/// Bytes of a test's region: a half for sent data and a half for received data.
 fn region_bytes(test: &Test) -> usize {
     2 * half_bytes(test)
 }
 
-/// Where the received half starts.
+/// The offset of the received half.
 fn half_bytes(test: &Test) -> usize {
     (test.size_bytes as usize + endpoint::GRH_BYTES as usize + 8).next_multiple_of(4096)
 }

@@ -1,4 +1,4 @@
-//! Packets, please, also to processes of this host.
+//! Turns the shm path off, so that processes on this host exchange packets.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -7,8 +7,8 @@ use crate::error::Error;
 
 const LOCAL: &str = "LONGARM_LOCAL";
 
-/// For a command that shows packets: executes this program once more with shared memory turned
-/// off, unless the environment says something about it already.
+/// For a command that shows packets: executes this program again with the shm path turned
+/// off, unless the environment already sets it.
 pub(crate) fn want_packets() -> Result<(), Error> {
     if std::env::var_os(LOCAL).is_some_and(|value| !value.is_empty()) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The side that serves: makes endpoints, answers, and tells what it saw.
+//! The serving side: makes endpoints, responds, and reports its results.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -16,19 +16,19 @@ use crate::baseline::{pin_server, pin_to_core};
 use crate::demo::verify;
 use crate::error::Error;
 
-/// Serves one client until it leaves.
+/// Serves one client until it disconnects.
 pub(super) fn serve(control: &mut Control, capture: Option<&Path>) -> Result<(), Error> {
     let address = control.local()?.ip().to_canonical();
     let device = match prepare(address, capture) {
         Ok(device) => device,
         Err(problem) => {
-            // The client's greeting comes first; the reason is the answer to it.
+            // The client's greeting comes first; the reason is the response to it.
             let _ = control.hear::<Request>()?;
             control.say(&Reply::Failed { reason: problem.to_string() })?;
             return Err(problem);
         }
     };
-    // Only now: the device's own thread is not to share the core.
+    // Pin after the device has started its thread, so that the two do not share the core.
     pin_to_core(1);
     while let Some(request) = control.hear::<Request>()? {
         let outcome = match request {
@@ -47,7 +47,7 @@ pub(super) fn serve(control: &mut Control, capture: Option<&Path>) -> Result<(),
     Ok(())
 }
 
-/// The device that has the address, its packets captured if that is wanted.
+/// Opens the device that has the address, and captures its packets if `capture` names a file.
 fn prepare(address: IpAddr, capture: Option<&Path>) -> Result<Device, Error> {
     let device = super::open(address)?;
     if let Some(path) = capture {
@@ -79,13 +79,13 @@ fn serve_test(
             expect_finish(control)?
         }
         Mode::Stream if test.op.uses_recv() => receive_stream(control, &groups, test)?,
-        // One-sided: this program does nothing, its device serves.
+        // One-sided: the device serves, without this program.
         Mode::Stream => expect_finish(control)?,
     };
     Ok(control.say(&Reply::Finished { messages, verified: true, detail: String::new() })?)
 }
 
-/// Waits for the client's word that it is done.
+/// Waits for the client's message that it is done.
 pub(crate) fn expect_finish(control: &mut Control) -> Result<u64, Error> {
     match control.hear::<Request>()? {
         Some(Request::Finish { messages }) => Ok(messages),
@@ -94,7 +94,7 @@ pub(crate) fn expect_finish(control: &mut Control) -> Result<u64, Error> {
     }
 }
 
-/// Receives, one thread for each group, while another listens for the client's word.
+/// Receives with one thread for each group, while another waits for the client's message.
 fn receive_stream(control: &mut Control, groups: &[Endpoints], test: &Test) -> Result<u64, Error> {
     let (told, arrived) = (OnceLock::new(), AtomicU64::new(0));
     let finished = || match told.get() {

@@ -1,4 +1,4 @@
-//! What is measured.
+//! Operations, services and parameters of a test.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Op {
-    /// Into the peer's receive buffer
+    /// SEND into the peer's receive buffer
     Send,
-    /// The same with 32 bits of immediate data
+    /// SEND with 32 bits of immediate data
     SendImm,
-    /// The same, and invalidates a key of the peer (`demo` only)
+    /// SEND that invalidates a key of the peer (`demo` only)
     #[value(skip)]
     SendInvalidate,
-    /// Into the peer's memory
+    /// WRITE into the peer's memory
     Write,
-    /// The same with 32 bits of immediate data
+    /// WRITE with 32 bits of immediate data
     WriteImm,
-    /// From the peer's memory
+    /// READ from the peer's memory
     Read,
     /// Compare-and-swap on 8 bytes of the peer's memory
     CompareSwap,
@@ -66,7 +66,7 @@ impl Op {
         }
     }
 
-    /// Uses a receive WQE of the peer.
+    /// Whether the operation uses a receive WQE of the peer.
     pub(crate) fn uses_recv(self) -> bool {
         matches!(self, Op::Send | Op::SendImm | Op::SendInvalidate | Op::WriteImm)
     }
@@ -88,13 +88,13 @@ impl Transport {
     }
 }
 
-/// How it is measured.
+/// The kind of measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Mode {
-    /// One at a time; half of there and back, or post to completion for READ and atomics
+    /// One message at a time; half the round trip, or post to completion for READ and atomics
     Latency,
-    /// As many as the depth allows, for a while
+    /// As many messages as the depth allows, for a time
     Stream,
 }
 
@@ -110,17 +110,17 @@ pub(crate) struct Test {
     pub(crate) depth: u32,
     /// Queue pairs.
     pub(crate) qps: u32,
-    /// Threads on each side, each with queue pairs and completion queues of its own.
+    /// Threads on each side, each with its own queue pairs and completion queues.
     pub(crate) threads: u32,
-    /// Latency: how many.
+    /// Latency: number of rounds.
     pub(crate) rounds: u32,
-    /// Latency: so many between two readings of the clock; their mean is one sample.
+    /// Latency: rounds between two reads of the clock; their mean is one sample.
     pub(crate) together: u32,
-    /// Stream: how long.
+    /// Stream: duration.
     pub(crate) duration_ms: u64,
 }
 
-/// The most that a test may ask of a peer.
+/// The largest values that a test may ask of a peer.
 const MAX_SIZE_BYTES: u32 = 1 << 30;
 const MAX_DEPTH: u32 = 8192;
 const MAX_QPS: u32 = 1 << 18;
@@ -132,7 +132,7 @@ impl Test {
         Duration::from_millis(self.duration_ms)
     }
 
-    /// Says what is wrong with it, in the words of the command line.
+    /// Checks the parameters; the error uses the names of the command line.
     pub(crate) fn check(&self) -> Result<(), String> {
         if !self.op.exists_on(self.transport) {
             return Err(format!(

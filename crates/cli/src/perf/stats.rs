@@ -10,24 +10,24 @@ pub(crate) struct Latency {
     histogram: Histogram<u64>,
 }
 
-/// What of them is told.
+/// Percentiles and extremes of the latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LatencySummary {
-    /// Half of all are below, in nanoseconds.
+    /// The median, in nanoseconds.
     pub(crate) p50_ns: u64,
-    /// 99 of 100 are below.
+    /// The 99th percentile, in nanoseconds.
     pub(crate) p99_ns: u64,
-    /// The smallest.
+    /// The smallest, in nanoseconds.
     pub(crate) min_ns: u64,
-    /// The largest.
+    /// The largest, in nanoseconds.
     pub(crate) max_ns: u64,
-    /// How many were measured.
+    /// Number of samples.
     pub(crate) samples: u64,
 }
 
 impl Default for Latency {
     fn default() -> Latency {
-        // Three significant digits up to a minute: valid bounds, so this cannot fail.
+        // Three significant digits up to a minute are valid bounds, so the constructor cannot fail.
         Latency { histogram: Histogram::new_with_max(60_000_000_000, 3).expect("valid bounds of a histogram") }
     }
 }

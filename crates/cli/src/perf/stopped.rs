@@ -1,14 +1,14 @@
-//! A peer that does not run for a while.
+//! Stops a peer's process for a while.
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::Error;
 
-/// A process that is stopped as long as this value lives.
+/// A process that is stopped (SIGSTOP) until the value is dropped.
 pub(super) struct Stopped(Pid);
 
 impl Stopped {
-    /// Stops a process of ours.
+    /// Stops a child process.
     pub(super) fn new(pid: u32) -> Result<Stopped, Error> {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| Error::Peer("the server has no process id".into()))?;

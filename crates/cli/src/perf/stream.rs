@@ -1,4 +1,4 @@
-//! Bandwidth and message rate: as many outstanding as the depth allows, for a while.
+//! Bandwidth and message rate: as many outstanding messages as the depth allows, for a time.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -10,28 +10,28 @@ use super::spec::Test;
 use super::{half_bytes, work_request};
 use crate::error::Error;
 
-/// Completions taken at once.
+/// Completions per poll.
 const POLLED: usize = 64;
-/// What is outstanding at the end comes within this time.
+/// The longest wait for outstanding messages at the end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A stream runs for this part of its duration before the clock starts: queues take memory when they are first used,
+/// The warm-up takes the stream's duration divided by this number: queues take memory when they are first used,
 /// and all queue pairs begin at once.
 const WARM_UP: u32 = 4;
 
-/// What a stream carried.
+/// The messages that a stream carried.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Carried {
     /// All messages.
     pub(super) messages: u64,
-    /// Of these, those that were completed while the clock ran.
+    /// The messages that completed while the clock ran.
     pub(super) counted: u64,
-    /// How long it ran.
+    /// The time on the clock.
     pub(super) elapsed: Duration,
 }
 
 impl Carried {
-    /// Messages per second while the clock ran, if so many arrived in all.
+    /// Messages per second while the clock ran, if `arrived` of all messages arrived.
     pub(super) fn rate(&self, arrived: u64) -> f64 {
         let seconds = self.elapsed.as_secs_f64();
         if self.messages == 0 || seconds == 0.0 {
@@ -40,7 +40,7 @@ impl Carried {
         arrived as f64 * (self.counted as f64 / self.messages as f64) / seconds
     }
 
-    /// What several threads carried at once.
+    /// The sum over several threads that ran at once.
     pub(super) fn together(each: &[Carried]) -> Carried {
         each.iter().fold(Carried::default(), |all, one| Carried {
             messages: all.messages + one.messages,
@@ -50,21 +50,21 @@ impl Carried {
     }
 }
 
-/// Messages that were posted and not yet completed, of one queue pair.
+/// Sends the messages of a thread's queue pairs.
 struct Sender<'a> {
     endpoints: &'a Endpoints,
     peers: &'a [EndpointInfo],
     test: &'a Test,
-    /// Work requests per doorbell; the last of them asks for the completion of all.
+    /// Work requests per doorbell; the last of them is signaled.
     batch: u32,
     outstanding: Vec<u32>,
-    /// Completed.
+    /// Completed messages.
     messages: u64,
-    /// Whether what is completed is followed by more.
+    /// Whether completed messages are followed by new ones.
     goes_on: bool,
 }
 
-/// Warms up, sends for the duration of the test, then waits for what is outstanding.
+/// Warms up, sends for the duration of the test, then waits for outstanding messages.
 pub(super) fn client(endpoints: &Endpoints, peers: &[EndpointInfo], test: &Test) -> Result<Carried, Error> {
     let batch = (test.depth / 4).clamp(1, 32);
     let outstanding = vec![0; endpoints.qps.len()];
@@ -88,7 +88,7 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Takes completions and posts as much again.
+    /// Polls completions and posts as many messages again.
     fn work_until(&mut self, end: Instant) -> Result<(), Error> {
         let mut completions = Vec::with_capacity(POLLED);
         while Instant::now() < end {
@@ -97,7 +97,7 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Waits for what is outstanding.
+    /// Waits for outstanding messages.
     fn finish(&mut self) -> Result<(), Error> {
         self.goes_on = false;
         let (start, mut completions) = (Instant::now(), Vec::with_capacity(POLLED));
@@ -147,8 +147,8 @@ pub(super) fn prepare(endpoints: &Endpoints, test: &Test) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes in messages and posts as many receives again, until `finished` says how many were
-/// sent and as many have `arrived` (here and at other threads), or no more come.
+/// Receives messages and posts as many receives again. Ends when `finished` has the number of sent
+/// messages and as many have `arrived` (here and at other threads), or when no more arrive.
 pub(super) fn server(
     endpoints: &Endpoints,
     test: &Test,

@@ -1,8 +1,8 @@
 //! `rdma` of iproute2, for devices that the kernel does not know.
 //!
 //! iproute2's program asks the kernel by NETLINK_RDMA, which machines without RDMA lack. `longarm run` puts this
-//! one before it in `PATH`. It answers what can be asked about our devices (`dev show`, `link show`,
-//! `system show`) in the same words, and leaves everything else to the other one.
+//! program before it in `PATH`. It answers the queries about Longarm's devices (`dev show`, `link show`,
+//! `system show`) in the same format, and executes iproute2's program for all others.
 
 mod request;
 mod show;
@@ -19,17 +19,17 @@ use clap::Args;
 use crate::error::Error;
 use request::{Object, Request};
 
-/// The name under which this program is `rdma`.
+/// The name that makes this program act as `rdma`.
 pub(crate) const NAME: &str = "rdma";
 
-/// `rdma` of iproute2, about these devices
+/// `rdma` of iproute2, for these devices
 #[derive(Args, Debug)]
 pub(crate) struct RdmaArgs {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
 
-/// The arguments, if this program was called `rdma`.
+/// The arguments, if this program was called as `rdma`.
 pub(crate) fn called() -> Option<RdmaArgs> {
     let mut words = env::args_os();
     let name = words.next()?;
@@ -37,7 +37,7 @@ pub(crate) fn called() -> Option<RdmaArgs> {
     is_ours.then(|| RdmaArgs { arguments: words.collect() })
 }
 
-/// `rdma`.
+/// Answers a query, or executes iproute2's `rdma`.
 pub(crate) fn run(args: &RdmaArgs) -> ExitCode {
     let Some(request) = Request::understand(&args.arguments) else { return other(&args.arguments) };
     match answer(&request) {
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &RdmaArgs) -> ExitCode {
     }
 }
 
-/// What is to be printed; `None` if there is no such device.
+/// The output; `None` if there is no such device.
 fn answer(request: &Request) -> Result<Option<String>, Error> {
     if request.object == Object::System {
         return Ok(Some(show::system(request)));
@@ -69,7 +69,7 @@ fn answer(request: &Request) -> Result<Option<String>, Error> {
     Ok(Some(show::devices(request, &chosen)))
 }
 
-/// Lets iproute2's program take over.
+/// Executes iproute2's program.
 fn other(arguments: &[OsString]) -> ExitCode {
     let own = env::current_exe().and_then(fs::canonicalize).ok();
     let places = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! The command line of `rdma`, as far as it is answered here.
+//! The command line of `rdma`, as far as this program answers it.
 
 use std::ffi::OsString;
 
-/// What is asked about.
+/// The object of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Object {
     Device,
@@ -10,11 +10,11 @@ pub(super) enum Object {
     System,
 }
 
-/// The words for them; any beginning will do, as in iproute2.
+/// The objects' names; any prefix is accepted, as in iproute2.
 const OBJECTS: [(&str, Object); 3] = [("dev", Object::Device), ("link", Object::Link), ("system", Object::System)];
 const COMMANDS: [&str; 2] = ["show", "list"];
 
-/// A question that can be answered.
+/// A query that this program can answer.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Request {
     pub(super) object: Object,
@@ -25,7 +25,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// `None` if that is something for iproute2's program.
+    /// Parses the arguments; `None` if iproute2's program must answer them.
     pub(super) fn understand(arguments: &[OsString]) -> Option<Request> {
         let mut request = Request { object: Object::System, json: false, pretty: false, which: None };
         let mut words = Vec::new();
@@ -65,7 +65,7 @@ impl Request {
         Some(())
     }
 
-    /// Whether it is about that device.
+    /// Whether the query includes this device.
     pub(super) fn names(&self, device: &str) -> bool {
         let port = format!("{device}/1");
         self.which.as_ref().is_none_or(|which| which == device || self.object == Object::Link && *which == port)

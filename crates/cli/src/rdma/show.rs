@@ -1,4 +1,4 @@
-//! The answers, in iproute2's words.
+//! The answers, in iproute2's format.
 
 use std::env;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::request::{Object, Request};
 use crate::run::DEVICES_VARIABLE;
 
-/// The devices that programs here see.
+/// The devices that programs in this environment see.
 pub(super) fn visible(devices: Vec<DeviceInfo>) -> Vec<DeviceInfo> {
     let Ok(names) = env::var(DEVICES_VARIABLE) else { return devices };
     let wanted: Vec<&str> = names.split(',').map(str::trim).collect();
@@ -25,7 +25,7 @@ pub(super) fn system(request: &Request) -> String {
     }
 }
 
-/// One line for each, or one array.
+/// One line for each device, or one JSON array.
 pub(super) fn devices(request: &Request, devices: &[(usize, &DeviceInfo)]) -> String {
     let is_link = request.object == Object::Link;
     if request.json {
@@ -85,7 +85,7 @@ fn device_line(index: usize, device: &DeviceInfo) -> String {
     format!("{index}: {}: node_type ca fw {FIRMWARE} node_guid {guid} sys_image_guid {guid} ", device.name)
 }
 
-/// Four groups of four digits.
+/// A GUID as four groups of four digits.
 fn guid(guid: u64) -> String {
     let group = |shift: u32| format!("{:04x}", guid >> shift & 0xffff);
     [48, 32, 16, 0].map(group).join(":")

@@ -1,8 +1,8 @@
-//! A page that stands alone: headings, tables, charts.
+//! A self-contained HTML page: headings, tables, charts.
 
 use std::fmt::Write;
 
-/// A page as it grows.
+/// A page under construction.
 pub(crate) struct Page {
     body: String,
 }
@@ -26,12 +26,12 @@ impl Page {
         self.add("p", text);
     }
 
-    /// A chart as it comes from [`bars`](crate::report::bars).
+    /// Adds a chart that [`bars`](crate::report::bars) made.
     pub(crate) fn chart(&mut self, svg: &str) {
         self.body.push_str(svg);
     }
 
-    /// A table; a cell's class follows from what it says.
+    /// Adds a table; a cell's text determines its class.
     pub(crate) fn table(&mut self, header: &[String], rows: &[Vec<String>]) {
         self.body.push_str("<table><tr>");
         for cell in header {

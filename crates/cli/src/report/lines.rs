@@ -1,4 +1,4 @@
-//! Line plots as SVG: both axes logarithmic, each line named at the right.
+//! Line plots as SVG: both axes are logarithmic, each line has its name at the right.
 
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
@@ -8,12 +8,12 @@ use plotters::prelude::*;
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
-    /// In a strong colour.
+    /// Drawn in a strong colour: Longarm's results.
     pub(crate) ours: bool,
     pub(crate) dashed: bool,
 }
 
-/// Lines with a title. Values on the axes are shown by these.
+/// Lines with a title, and functions that format the values on the axes.
 pub(crate) struct Plot {
     pub(crate) title: String,
     pub(crate) lines: Vec<Line>,
@@ -29,7 +29,7 @@ const LEFT: i32 = 90;
 const RIGHT: i32 = 640;
 const TOP: i32 = 46;
 const BOTTOM: i32 = 400;
-/// Between names.
+/// Pixels between two names.
 const STEP: i32 = 18;
 const GRID: RGBColor = RGBColor(225, 228, 232);
 const OURS: [RGBColor; 4] =
@@ -43,7 +43,7 @@ const OTHERS: [RGBColor; 6] = [
     RGBColor(90, 90, 90),
 ];
 
-/// Draws a plot.
+/// Draws a plot as SVG.
 pub(crate) fn plot(plot: &Plot) -> Result<String, String> {
     let mut svg = String::new();
     {
@@ -53,7 +53,7 @@ pub(crate) fn plot(plot: &Plot) -> Result<String, String> {
     Ok(svg)
 }
 
-/// Where values lie between two ends, logarithmically.
+/// Maps values to positions between two ends, logarithmically.
 #[derive(Clone, Copy)]
 struct Scale {
     least: f64,
@@ -63,13 +63,13 @@ struct Scale {
 }
 
 impl Scale {
-    /// Over all values that can be shown.
+    /// A scale over all positive finite values.
     fn over(values: impl Iterator<Item = f64>, from: i32, to: i32) -> Scale {
         let (least, most) = values
             .filter(|value| value.is_finite() && *value > 0.0)
             .fold((f64::INFINITY, 0.0f64), |(least, most), value| (least.min(value), most.max(value)));
         let (least, most) = if least <= most { (least, most) } else { (1.0, 1.0) };
-        // A single value has room around it.
+        // A single value gets room around it.
         let (least, most) = if least < most { (least, most) } else { (least / 2.0, most * 2.0) };
         Scale { least, most, from, to }
     }
@@ -79,7 +79,7 @@ impl Scale {
         self.from + (part * f64::from(self.to - self.from)).round() as i32
     }
 
-    /// Powers of ten within, with twice and five times each where those are few.
+    /// The powers of ten in the range, with their multiples by two and five if there are few.
     fn ticks(&self) -> Vec<f64> {
         let powers = self.least.log10().floor() as i32..=self.most.log10().ceil() as i32;
         let factors: &[f64] = if (self.most / self.least).log10() < 3.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };

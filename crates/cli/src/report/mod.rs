@@ -1,4 +1,4 @@
-//! Results for people: numbers with units, tables, plots.
+//! Formats results for readers: numbers with units, tables, plots.
 
 mod html;
 mod lines;

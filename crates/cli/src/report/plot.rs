@@ -4,13 +4,13 @@ use plotters::prelude::*;
 
 /// One bar.
 pub(crate) struct Bar {
-    /// What it shows.
+    /// The name beside the bar.
     pub(crate) name: String,
-    /// How long it is.
+    /// The bar's length.
     pub(crate) value: f64,
-    /// The value in words.
+    /// The formatted value.
     pub(crate) label: String,
-    /// Drawn in the colour of our own results.
+    /// Drawn in the colour of Longarm's results.
     pub(crate) ours: bool,
 }
 
@@ -21,7 +21,7 @@ const NAMES: i32 = 230;
 const OURS: RGBColor = RGBColor(30, 110, 190);
 const OTHERS: RGBColor = RGBColor(160, 165, 172);
 
-/// A chart of horizontal bars, longest at full width.
+/// A chart of horizontal bars; the longest has full width.
 pub(crate) fn bars(title: &str, bars: &[Bar]) -> Result<String, String> {
     let mut svg = String::new();
     let height = TOP + ROW * bars.len() as u32 + 10;

@@ -10,12 +10,12 @@ pub(crate) fn nanoseconds(ns: u64) -> String {
     }
 }
 
-/// The same of fractions: `64.3 ns` below 100 ns, where they count.
+/// The same with a fraction below 100 ns: `64.3 ns`.
 pub(crate) fn nanoseconds_precise(ns: f64) -> String {
     if ns < 99.95 { format!("{ns:.1} ns") } else { nanoseconds(ns.round() as u64) }
 }
 
-/// `4.21 GB/s`, decimal as network people count.
+/// `4.21 GB/s`, with decimal prefixes, as is usual for networks.
 pub(crate) fn bytes_per_second(rate: f64) -> String {
     if rate >= 1e9 { format!("{:.2} GB/s", rate / 1e9) } else { format!("{:.1} MB/s", rate / 1e6) }
 }
@@ -34,7 +34,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// `4.1 MB`: about how many bytes.
+/// `4.1 MB`: a rounded number of bytes.
 pub(crate) fn size_rounded(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),

@@ -1,12 +1,12 @@
-//! Copies of libibverbs and librdmacm that Python packages bring along.
+//! Copies of libibverbs and librdmacm inside Python packages.
 //!
-//! `auditwheel` puts the libraries that an extension needs into its wheel and gives them names of their own, as in
-//! `nixl_cu12.libs/libibverbs-1de1263b.so.1.14.48.0`. The extension asks for that name, through a run path, so neither
-//! the library path nor the system's `libibverbs.so.1` matters to it. Conda keeps the plain name in a directory of
-//! its own. Such copies are replaced where they lie; this module finds them.
+//! `auditwheel` puts the libraries that an extension needs into its wheel and renames them, as in
+//! `nixl_cu12.libs/libibverbs-1de1263b.so.1.14.48.0`. The extension loads that name through a run path, so neither
+//! the library path nor the system's `libibverbs.so.1` affects it. Conda keeps the plain name in its own
+//! directory. `longarm run` replaces such copies in place; this module finds them.
 //!
-//! It looks where Python looks: at the environments of the interpreters on the path and around the program, at those
-//! that variables name, and at those that lie in the working or home directory.
+//! It searches the same places as Python: the environments of the interpreters on the path and around the program,
+//! those that variables name, and those in the working or home directory.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -15,20 +15,20 @@ use std::path::{Path, PathBuf};
 
 use super::program;
 
-/// Libraries that we replace, as their files' names begin.
+/// Prefixes of the file names of libraries that Longarm replaces.
 const STEMS: [&str; 2] = ["libibverbs", "librdmacm"];
 /// Variables that name the root of an environment.
 const ROOTS: [&str; 3] = ["VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONUSERBASE"];
-/// Variables that name a directory with environments in it.
+/// Variables that name a directory that contains environments.
 const SHELVES: [&str; 3] = ["WORKON_HOME", "HOME", "PWD"];
 /// Files that only the root of an environment has.
 const MARKS: [&str; 2] = ["pyvenv.cfg", "conda-meta"];
-/// Most directories that are looked at.
+/// The most directories that the search visits.
 const MAX_DIRECTORIES: usize = 50_000;
-/// How deep below `site-packages` libraries may lie: `nvidia/nccl/lib`.
+/// The largest depth of libraries below `site-packages`: `nvidia/nccl/lib`.
 const DEPTH: usize = 3;
 
-/// Whether a library by that name is a copy of one of ours, maybe renamed: `libibverbs-1de1263b.so.1.14`.
+/// Whether a file name is that of a copy, perhaps renamed: `libibverbs-1de1263b.so.1.14`.
 pub(super) fn is_copy(name: &str) -> bool {
     STEMS.iter().filter_map(|stem| name.strip_prefix(stem)).any(|rest| {
         let (tag, after) = rest.split_once(".so").unwrap_or(("?", ""));
@@ -37,7 +37,7 @@ pub(super) fn is_copy(name: &str) -> bool {
     })
 }
 
-/// All copies that a Python program, or one that starts Python programs, may load.
+/// All copies that a Python program, or a program that starts Python programs, may load.
 pub(super) fn copies(program: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut left = MAX_DIRECTORIES;
@@ -53,7 +53,7 @@ fn prefixes(program: &Path) -> BTreeSet<PathBuf> {
     let interpreter = program::interpreter(program);
     let around = [Some(program), interpreter.as_deref()].into_iter().flatten().filter_map(Path::parent);
     let mut binaries: Vec<PathBuf> = around.map(Path::to_path_buf).chain(env::split_paths(&path)).collect();
-    // What an environment's interpreter is a link to: the environment that it was made from.
+    // An environment's interpreter is a link into the environment that it was made from.
     let real = |dir: &PathBuf| fs::canonicalize(dir.join("python3")).ok()?.parent().map(Path::to_path_buf);
     let shelved = SHELVES.iter().filter_map(env::var_os).flat_map(|shelf| environments_in(Path::new(&shelf)));
     let named = ROOTS.iter().filter_map(env::var_os).map(PathBuf::from).chain(shelved);
@@ -66,13 +66,13 @@ fn prefixes(program: &Path) -> BTreeSet<PathBuf> {
     roots.filter_map(|dir| dir.parent()).map(Path::to_path_buf).chain(named).chain(user).collect()
 }
 
-/// Environments that lie in a directory.
+/// The environments directly in a directory.
 fn environments_in(shelf: &Path) -> Vec<PathBuf> {
     let roots = fs::read_dir(shelf).into_iter().flatten().flatten().map(|entry| entry.path());
     roots.filter(|root| MARKS.iter().any(|mark| root.join(mark).exists())).collect()
 }
 
-/// Where packages lie in environments, and what `PYTHONPATH` names.
+/// The package directories of environments, and those in `PYTHONPATH`.
 fn package_directories(prefixes: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut directories: BTreeSet<PathBuf> = env::var_os("PYTHONPATH")
         .map(|path| env::split_paths(&path).filter(|dir| !dir.as_os_str().is_empty()).collect())
@@ -90,7 +90,7 @@ fn package_directories(prefixes: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     directories.into_iter().filter_map(|dir| fs::canonicalize(dir).ok()).collect()
 }
 
-/// Collects the copies in a directory and those below it.
+/// Collects the copies in a directory and below it.
 fn look(directory: &Path, depth: usize, left: &mut usize, found: &mut Vec<PathBuf>) {
     let Some(rest) = left.checked_sub(1) else { return };
     *left = rest;

@@ -1,4 +1,4 @@
-//! The command line of `longarm run`, and its course.
+//! The command line of `longarm run`, and its steps.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -13,10 +13,10 @@ use super::{install, prepare, program};
 use crate::sysfs;
 use clap::Args;
 
-/// The hidden command that tries whether a namespace can be had.
+/// The hidden command that tests whether a namespace can be made.
 pub(super) const PROBE: &str = "namespace-probe";
 
-/// Run an unmodified RDMA program on this machine's devices
+/// Run an unmodified RDMA program on Longarm's devices
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
@@ -59,13 +59,13 @@ fn start(args: &RunArgs) -> Failure {
     execute(&path, name, arguments, &environment)
 }
 
-/// Lets the program take this process over; returns only if that fails.
+/// Executes the program in this process; returns only if that fails.
 pub(crate) fn execute(path: &Path, name: &OsStr, arguments: &[OsString], environment: &Environment) -> Failure {
     let error = Command::new(path).arg0(name).args(arguments).envs(environment.iter()).exec();
     refusal(path, &error)
 }
 
-/// Why the system did not execute the program.
+/// Explains why the system did not execute the program.
 fn refusal(path: &Path, error: &std::io::Error) -> Failure {
     let missing = program::interpreter(path).filter(|interpreter| !interpreter.exists());
     let reason = match missing {
@@ -75,7 +75,7 @@ fn refusal(path: &Path, error: &std::io::Error) -> Failure {
     Failure::NotExecutable { path: path.into(), reason }
 }
 
-/// The hidden command: tries a namespace and ends.
+/// The hidden command `namespace-probe`: tries to make a namespace and ends.
 pub(crate) fn probe() -> ExitCode {
     let own = std::env::current_exe().unwrap_or_default();
     let tree = sysfs::class_tree(&[]);

@@ -1,33 +1,33 @@
-//! What an executable or a shared library asks the loader for.
+//! Reads the libraries and paths that an executable or shared library asks the loader for.
 //!
-//! Reads the few bytes that tell: the program headers and the dynamic section of a 64-bit
-//! little-endian ELF file (System V ABI, chapters 4 and 5). Nothing in a file is believed:
-//! every offset is checked by the read that uses it, every count has a bound.
+//! The module reads the program headers and the dynamic section of a 64-bit little-endian
+//! ELF file (System V ABI, chapters 4 and 5). It trusts nothing in a file: the read that
+//! uses an offset checks it, and every count has a bound.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// What the loader needs to know of a file.
+/// The loader's view of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Elf {
-    /// The machine it is for (`EM_…`).
+    /// The target machine (`EM_…`).
     pub(crate) machine: u16,
-    /// The loader that it names: an executable that is not static does.
+    /// The loader that it names; `None` for static executables and most libraries.
     pub(crate) interpreter: Option<PathBuf>,
-    /// Its own name, which others use in their list of needed libraries.
+    /// The library's name, which other files use in their list of needed libraries.
     pub(crate) soname: Option<String>,
-    /// Names of the libraries that it needs.
+    /// Names of the needed libraries.
     pub(crate) needed: Vec<String>,
-    /// Directories that come before `LD_LIBRARY_PATH`, separated by colons; none if there is
-    /// a [`Elf::runpath`].
+    /// Directories that the loader searches before `LD_LIBRARY_PATH`, separated by colons. The loader
+    /// ignores them if there is a [`Elf::runpath`].
     pub(crate) rpath: Option<String>,
-    /// Directories that come after `LD_LIBRARY_PATH`.
+    /// Directories that the loader searches after `LD_LIBRARY_PATH`, separated by colons.
     pub(crate) runpath: Option<String>,
 }
 
-/// The size of the names of a file's symbols and libraries that we look through at most.
+/// The largest string table that is searched.
 const MAX_NAMES_BYTES: usize = 4 << 20;
 const MAX_HEADERS: usize = 128;
 const MAX_DYNAMIC: usize = 4096;
@@ -43,10 +43,10 @@ const DT_SONAME: u64 = 14;
 const DT_RPATH: u64 = 15;
 const DT_RUNPATH: u64 = 29;
 
-/// Reads a file; `None` if it is no 64-bit little-endian ELF file.
+/// Reads a file; `None` if it is not a 64-bit little-endian ELF file.
 ///
 /// # Errors
-/// What the system says, and `UnexpectedEof` for a file that ends too early.
+/// The system's error; `UnexpectedEof` for a truncated file.
 pub(crate) fn read(path: &Path) -> io::Result<Option<Elf>> {
     Parts::read(path)?.map(|parts| parts.elf()).transpose()
 }
@@ -58,7 +58,7 @@ pub(crate) fn names_symbol(path: &Path, symbol: &str) -> bool {
     names.is_some_and(|names| names.windows(wanted.len()).any(|window| window == wanted))
 }
 
-/// The tables of a file.
+/// The tables of an open file.
 struct Parts {
     file: File,
     machine: u16,
@@ -82,7 +82,7 @@ impl Parts {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             other => other?,
         }
-        // Magic, 64 bits, little-endian.
+        // Magic number, 64 bits, little-endian.
         if head[..6] != *b"\x7fELF\x02\x01" {
             return Ok(None);
         }
@@ -112,17 +112,17 @@ impl Parts {
         self.dynamic.iter().filter(move |entry| entry.0 == tag).map(|entry| entry.1)
     }
 
-    /// A text of which there is one at most.
+    /// The text of a tag that occurs at most once.
     fn text(&self, tag: u64) -> io::Result<Option<String>> {
         self.values(tag).next().map(|value| self.name(value)).transpose()
     }
 
-    /// A name by its place in the string table.
+    /// A name by its offset in the string table.
     fn name(&self, place: u64) -> io::Result<String> {
         name_at(&self.file, self.string_table()?.saturating_add(place))
     }
 
-    /// Where the string table is in the file. The dynamic section tells its address in memory.
+    /// The file offset of the string table. The dynamic section has only its address in memory.
     fn string_table(&self) -> io::Result<u64> {
         let address = self.values(DT_STRTAB).next().ok_or(io::ErrorKind::InvalidData)?;
         let within =
@@ -152,7 +152,7 @@ fn program_headers(file: &File, head: &[u8; 64]) -> io::Result<Vec<Header>> {
     Ok(bytes.chunks_exact(size).map(header).collect())
 }
 
-/// Tag and value of the entries up to the end mark.
+/// Tags and values of the entries before the end mark.
 fn dynamic(file: &File, section: &Header) -> io::Result<Vec<(u64, u64)>> {
     let count = usize::try_from(section.size / 16).unwrap_or(usize::MAX).min(MAX_DYNAMIC);
     let mut bytes = vec![0; count * 16];
@@ -161,7 +161,7 @@ fn dynamic(file: &File, section: &Header) -> io::Result<Vec<(u64, u64)>> {
     Ok(entries.take_while(|(tag, _)| *tag != 0).collect())
 }
 
-/// A text that ends with a zero.
+/// A zero-terminated text.
 fn name_at(file: &File, offset: u64) -> io::Result<String> {
     let mut bytes = vec![0; MAX_NAME_BYTES];
     let len = file.read_at(&mut bytes, offset)?;
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(read(Path::new("/proc/self/cmdline")).unwrap(), None);
     }
 
-    /// A file cut anywhere, or with any byte changed, is an error or another file, not a panic.
+    /// A file that is truncated or has a changed byte gives an error or another value, never a panic.
     #[test]
     fn broken_files_do_no_harm() {
         let whole = std::fs::read(own()).unwrap();

@@ -1,10 +1,10 @@
-//! The environment of a program on our device.
+//! The environment variables of a program on Longarm's devices.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// Names the directory that stands for `/sys`: `class/infiniband` is below it.
+/// The variable that names the directory in place of `/sys`; it contains `class/infiniband`.
 pub(super) const SYSFS_VARIABLE: &str = "LONGARM_SYSFS";
 
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
@@ -18,7 +18,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// The variables, each with its whole new value.
+    /// The variables with their complete new values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &OsStr)> {
         self.variables.iter().map(|(name, value)| (*name, value.as_os_str()))
     }
@@ -27,30 +27,30 @@ impl Environment {
         self.variables.push((name, value.into()));
     }
 
-    /// Lets the loader look for libraries here first.
+    /// Makes the loader search this directory for libraries first.
     pub(super) fn library_path(&mut self, dir: &Path) {
         self.set(LIBRARY_PATH, first(dir, env::var_os(LIBRARY_PATH)));
     }
 
-    /// Lets programs here be found before others of their names.
+    /// Puts this directory first in `PATH`.
     pub(super) fn programs(&mut self, dir: &Path) {
-        // Without a list the system has one of its own, which ours would hide.
+        // Without the variable the system uses a default list, which a new value would hide.
         if let Some(list) = env::var_os(PATH) {
             self.set(PATH, first(dir, Some(list)));
         }
     }
 
-    /// Lets the loader load a library before all others, whatever a program's run path says.
+    /// Makes the loader load a library before all others, regardless of a program's run path.
     pub(super) fn preload(&mut self, library: &Path) {
         self.set(PRELOAD, first(library, env::var_os(PRELOAD)));
     }
 }
 
-/// A list of paths that begins with `path`, and has it once.
+/// The list of paths with `path` first, and only there.
 fn first(path: &Path, list: Option<OsString>) -> OsString {
     let list = list.unwrap_or_default();
     let rest = env::split_paths(&list).filter(|other| other != path && !other.as_os_str().is_empty());
-    // No path here has a colon: it came out of such a list, or is refused by the loader.
+    // No path here has a colon: it comes from such a list, or the loader refuses it.
     env::join_paths([path.to_path_buf()].into_iter().chain(rest)).unwrap_or_else(|_| path.into())
 }
 

@@ -1,9 +1,9 @@
-//! Why a program was not started, with the exit codes of shells, `env` and `timeout`.
+//! Reasons why a program was not started, with the exit codes of shells, `env` and `timeout`.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a program was not started.
+/// The reason why a program was not started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{name}: there is no such program (looked in PATH){hint}")]
@@ -31,7 +31,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The exit code: 127 and 126 as from a shell, 125 for what is ours.
+    /// The exit code: 127 and 126 as from a shell, 125 for failures of Longarm.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Failure::NotFound { .. } => 127,
@@ -40,7 +40,7 @@ impl Failure {
         }
     }
 
-    /// A failure of the system in something that we wanted.
+    /// Wraps an error of the system with the action that failed.
     pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Failure {
         let what = what.into();
         |source| Failure::System { what, source }

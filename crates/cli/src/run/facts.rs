@@ -1,4 +1,4 @@
-//! What this machine tells of its interfaces, for the files of the devices.
+//! Facts about this machine's network cards, for the files of the devices.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::sysfs::{Described, Place};
 
 const INTERFACES: &str = "/sys/class/net";
 
-/// The devices, numbered in their order, and their places in the machine.
+/// The devices, numbered in order, with their locations in the machine.
 pub(super) fn describe<'a>(devices: &[&'a DeviceRecord]) -> Vec<Described<'a>> {
     let describe = |(number, record): (usize, &&'a DeviceRecord)| Described {
         record,
@@ -19,7 +19,7 @@ pub(super) fn describe<'a>(devices: &[&'a DeviceRecord]) -> Vec<Described<'a>> {
     devices.iter().enumerate().map(describe).collect()
 }
 
-/// The place of a network card, from its directory or, as with virtio, the one above.
+/// The location of a network card, from its directory or, as with virtio, the parent directory.
 fn place(card: &Path) -> Place {
     let Ok(card) = fs::canonicalize(card) else { return Place::NOWHERE };
     let dirs: Vec<PathBuf> =

@@ -1,4 +1,4 @@
-//! Programs of the field that are not on this machine: where they come from, and getting them.
+//! Finds and installs the Debian packages of RDMA programs that this machine lacks.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use super::error::Failure;
 use super::options::Options;
 use super::program;
 
-/// Debian's packages, and how the names of their programs begin.
+/// Debian's packages, and prefixes of their programs' names.
 const PACKAGES: [(&str, &[&str]); 6] = [
     ("perftest", &["ib_", "raw_ethernet_", "run_perftest_"]),
     ("ibverbs-utils", &["ibv_"]),
@@ -18,19 +18,19 @@ const PACKAGES: [(&str, &[&str]); 6] = [
     ("libfabric-bin", &["fi_"]),
 ];
 
-/// The package that brings a program.
+/// The package that contains a program.
 pub(super) fn package_of(name: &str) -> Option<&'static str> {
     let brings = |names: &[&str]| names.iter().any(|begin| name.starts_with(begin));
     PACKAGES.iter().find(|(_, names)| brings(names)).map(|(package, _)| *package)
 }
 
-/// Finds a command's file; if it is not there and the options say so, gets it first.
+/// Finds a command's file. If there is none and the options ask for it, installs its package first.
 ///
 /// # Errors
-/// As [`program::resolve`], and what went wrong with the package.
+/// Those of [`program::resolve`], and failures of the installation.
 pub(crate) fn resolve(command: &OsStr, options: &Options) -> Result<PathBuf, Failure> {
     if command == crate::rdma::NAME {
-        // The program will find ours before the system's, and so do we.
+        // The program finds Longarm's own `rdma` before the system's; this function does the same.
         return std::env::current_exe().map_err(Failure::system("find myself"));
     }
     let name = match program::resolve(command) {
@@ -53,7 +53,7 @@ fn hint(name: &str) -> String {
         .unwrap_or_default()
 }
 
-/// As root by the package manager, with sudo if need be.
+/// Runs the package manager as root, with sudo if needed.
 fn install(package: &str) -> Result<(), Failure> {
     let prefix: &[&str] = match rustix::process::geteuid().is_root() {
         true => &[],
@@ -76,11 +76,11 @@ fn install(package: &str) -> Result<(), Failure> {
         Err(Failure::Usage(format!("`{}` failed", words.join(" "))))
     };
     let install = ["install", "-y", "--no-install-recommends", package];
-    // The list of packages may be old, or not there at all.
+    // The list of packages may be old or missing.
     apt(&install).or_else(|_| apt(&["update"]).and_then(|()| apt(&install)))
 }
 
-/// Whether sudo would do it without asking.
+/// Whether sudo works without a password.
 fn has_sudo() -> bool {
     let mut sudo = Command::new("sudo");
     sudo.args(["-n", "true"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,6 +1,6 @@
-//! Our `libibverbs.so`, and the directory with the names under which programs look for it.
+//! Longarm's `libibverbs.so`, and the directory with the names that programs load it by.
 //!
-//! The library is built with the command but is no part of it. It is `$LONGARM_LIB` (the file
+//! Cargo builds the library with the command, as a separate file. It is `$LONGARM_LIB` (the file
 //! or its directory), or it lies where cargo or an installation put it, see [`places`].
 
 use std::env;
@@ -12,22 +12,22 @@ use std::path::{Path, PathBuf};
 use super::elf;
 use super::error::Failure;
 
-/// Names the library, or the directory it is in.
+/// The variable that names the library or its directory.
 pub(super) const LIBRARY_VARIABLE: &str = "LONGARM_LIB";
 
 const FILE: &str = "libibverbs.so";
 const VERBS: [&str; 2] = ["libibverbs.so.1", "libibverbs.so"];
 const CONNECTIONS: [&str; 2] = ["librdmacm.so.1", "librdmacm.so"];
 
-/// A function by which one knows that the connection manager's library is in the same file.
+/// A function whose presence shows that the file is librdmacm as well.
 const CONNECTIONS_FUNCTION: &str = "rdma_create_event_channel";
 
-/// The library.
+/// Longarm's library file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Library {
     /// The file, without symbolic links.
     pub(super) file: PathBuf,
-    /// The machine it is for, as ELF numbers them.
+    /// The target machine, as an ELF machine number.
     pub(super) machine: u16,
     has_connections: bool,
 }
@@ -36,7 +36,7 @@ impl Library {
     /// Finds the library.
     ///
     /// # Errors
-    /// [`Failure::NoLibrary`], and [`Failure::Usage`] if the file is no library.
+    /// [`Failure::NoLibrary`], and [`Failure::Usage`] if the file is not a library.
     pub(super) fn find() -> Result<Library, Failure> {
         let named = env::var_os(LIBRARY_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
         let executable = env::current_exe().and_then(fs::canonicalize).map_err(Failure::system("find myself"))?;
@@ -58,13 +58,13 @@ impl Library {
         Ok(Library { file, machine: elf.machine, has_connections })
     }
 
-    /// The names under which programs ask for it.
+    /// The names by which programs load it.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         let connections = if self.has_connections { &CONNECTIONS[..] } else { &[] };
         VERBS.iter().chain(connections).copied()
     }
 
-    /// Makes a directory with these names as links, or puts the one that is there right.
+    /// Makes a directory with these names as links, or corrects an existing one.
     /// `runtime_dir` is a directory that only this user can enter.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl Library {
     }
 }
 
-/// Where the library may be; a build by cargo before an installation.
+/// The possible files of the library; a build by cargo comes before an installation.
 fn places(named: Option<&Path>, beside: &Path) -> Vec<PathBuf> {
     if let Some(named) = named {
         return if named.is_dir() { VERBS.map(|name| named.join(name)).to_vec() } else { vec![named.into()] };
@@ -95,7 +95,7 @@ fn places(named: Option<&Path>, beside: &Path) -> Vec<PathBuf> {
     ["deps", ".", "../lib/longarm", "../lib"].iter().map(|dir| clean(beside, dir).join(FILE)).collect()
 }
 
-/// `beside/dir` as one reads it.
+/// `beside/dir` without `.` and `..`.
 fn clean(beside: &Path, dir: &str) -> PathBuf {
     match dir.strip_prefix("../") {
         Some(rest) => beside.parent().unwrap_or(beside).join(rest),
@@ -104,7 +104,7 @@ fn clean(beside: &Path, dir: &str) -> PathBuf {
     }
 }
 
-/// Lets a link point to `target`, or not be there. Others may do the same at the same time.
+/// Makes a link point to `target`, or removes it. Other processes may do the same concurrently.
 pub(super) fn set_link(link: &Path, target: Option<&Path>) -> io::Result<()> {
     let Some(target) = target else {
         return match fs::remove_file(link) {

@@ -1,9 +1,9 @@
-//! `longarm run`: any verbs program, unmodified, on this device.
+//! `longarm run`: runs any unmodified verbs program on Longarm's devices.
 //!
-//! The program finds our `libibverbs.so.1` by the library path, or, if it needs more, in a
-//! namespace where our library and a generated `/sys/class/infiniband` are in place of the
-//! system's. The hub is started first, so that what is wrong is said here. Then the program
-//! takes this process over: terminal, signals and exit status are its own.
+//! The program finds Longarm's `libibverbs.so.1` by the library path. If it needs more, it runs in a
+//! namespace where Longarm's library and a generated `/sys/class/infiniband` replace those of the
+//! system. The command starts the hub first, so that it can report problems. Then it executes the
+//! program in this process: terminal, signals and exit status are the program's.
 
 mod bundled;
 mod command;

@@ -1,10 +1,10 @@
-//! What a program needs: a library path suffices, or it must see our tree in `/sys` and our
-//! library in place of the system's.
+//! Decides how to run a program: with a library path only, or in a namespace with Longarm's tree in `/sys`
+//! and Longarm's library in place of the system's.
 //!
-//! Decided by what the loader would load. A program that links libibverbs or librdmacm, through no
-//! run path of its own, and none of the libraries that are known to read `/sys/class/infiniband`, needs
-//! the library path only. Of all others we do not know: scripts, shells and launchers start
-//! other programs, and some open libibverbs late.
+//! The decision follows the libraries that the loader would load. The library path suffices for a program
+//! that links libibverbs or librdmacm, not through its own run path, and links none of the libraries that
+//! are known to read `/sys/class/infiniband`. All others are unknown: scripts, shells and launchers start
+//! other programs, and some programs open libibverbs late.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -14,38 +14,38 @@ use super::elf::{self, Elf};
 use super::program;
 use super::search::{self, Found, Search};
 
-/// Libraries (the beginnings of their names) that read `/sys/class/infiniband` by its path.
+/// Name prefixes of libraries that read `/sys/class/infiniband` by its path.
 const SYSFS_READERS: [&str; 8] =
     ["libucs.", "libuct", "libucp.", "libnccl", "librccl", "libmpi", "libfabric.", "librte_"];
 
-/// The names that the library path leads to us.
+/// The library names that the library path resolves to Longarm's library.
 const OURS: [&str; 4] = ["libibverbs.so.1", "librdmacm.so.1", "libibverbs.so", "librdmacm.so"];
 
-/// Most libraries of a program that are looked at.
+/// The most libraries of a program that are examined.
 const MAX_LIBRARIES: usize = 1000;
 
-/// What a program needs.
+/// The needs of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Needs {
     pub(super) reach: Reach,
-    /// Libraries that the program's run path finds in place of ours, and copies that Python packages bring along.
+    /// Libraries that the program's run path finds instead of Longarm's, and copies in Python packages.
     pub(super) hidden: Vec<PathBuf>,
-    /// It loads libraries by names that only it knows.
+    /// The program is Python: it loads libraries by names that only it knows.
     pub(super) python: bool,
 }
 
-/// What reaches the program.
+/// The means that give the program Longarm's library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// The library path.
+    /// The library path suffices.
     LibraryPath,
-    /// A namespace, for this reason.
+    /// It needs a namespace, for this reason.
     Namespace(String),
-    /// Perhaps a namespace: nobody knows, for this reason.
+    /// It may need a namespace; it is unknown for this reason.
     Unknown(String),
 }
 
-/// Looks at a program.
+/// Finds the needs of a program.
 pub(super) fn of(program: &Path, search: &Search) -> Needs {
     let unknown = |why: &str| Needs {
         reach: Reach::Unknown(format!("{} {why}", name(program))),
@@ -75,20 +75,20 @@ fn name(program: &Path) -> String {
     program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// What the loader loads with a program.
+/// The libraries that the loader loads with a program.
 #[derive(Default)]
 struct Loaded {
     reader: Option<String>,
     hidden: Vec<PathBuf>,
-    /// One of ours.
+    /// One of them resolves to Longarm's library.
     ours: bool,
 }
 
-/// A file whose needs are to be looked at.
+/// A file whose needed libraries are still to be examined.
 struct Open {
     path: PathBuf,
     elf: Elf,
-    /// The run paths of those that loaded it, which come before the environment.
+    /// The run paths of the files that loaded it, which the loader searches before the environment's.
     inherited: Vec<PathBuf>,
 }
 
@@ -109,7 +109,7 @@ impl Loaded {
         loaded
     }
 
-    /// Notes a needed library; returns it if its own needs matter.
+    /// Notes a needed library; returns it if its own needs must be examined.
     fn look_at(&mut self, name: &str, user: &Open, search: &Search) -> Option<Open> {
         if self.reader.is_none() && SYSFS_READERS.iter().any(|reader| name.starts_with(reader)) {
             self.reader = Some(name.to_owned());
@@ -118,7 +118,7 @@ impl Loaded {
         let file = name.rsplit('/').next().unwrap_or(name);
         if bundled::is_copy(file) {
             self.ours = true;
-            // Our directory has the plain names only.
+            // Longarm's directory has the plain names only.
             let ours_is_found = |found: &Found| !found.before_environment && OURS.contains(&name);
             self.hidden.extend(found.filter(|found| !ours_is_found(found)).map(|found| found.path));
             return None;

@@ -1,4 +1,4 @@
-//! What `longarm run` and `longarm pair` may be told alike.
+//! The common options of `longarm run` and `longarm pair`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,61 +9,61 @@ use hub::DeviceRecord;
 
 use super::error::Failure;
 
-/// How the program finds the device.
+/// The means by which the program finds the device.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// What the program needs, as far as this machine allows
+    /// Choose by the program's needs, as far as this machine allows
     Auto,
     /// The library path only
     Plain,
-    /// A namespace with /sys/class/infiniband, /dev/infiniband and libibverbs of our own
+    /// A namespace with Longarm's /sys/class/infiniband, /dev/infiniband and libibverbs
     Namespace,
 }
 
-/// Which registered memory moves to pages that processes on this host share; safe if nothing is said.
+/// The registered memory that moves to pages that processes on this host share; the default is `safe`.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Adopt {
-    /// Where it is proven that the program cannot tell
+    /// Memory whose move the program provably cannot notice
     Safe,
-    /// Wherever it can be moved: wrong bytes for programs with io_uring, direct I/O or threads beside it
+    /// All memory that can move: wrong bytes for programs that use io_uring, direct I/O or other threads on it
     Always,
-    /// None; processes on this host reach it through the kernel, or its owner serves them
+    /// None; peers on this host reach it through the kernel, or its owner serves them
     Never,
 }
 
-/// The options.
+/// The common options.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// How the program finds the device
+    /// Means by which the program finds the device
     #[arg(long, value_enum, default_value_t = Mode::Auto)]
     pub(crate) mode: Mode,
     /// Inject seeded faults, e.g. seed=7,loss=0.01,reorder=0.02
     #[arg(long, value_name = "PLAN")]
     pub(crate) faults: Option<String>,
-    /// Write every packet to this pcapng file, also those that shared memory has spared
+    /// Write every packet to this pcapng file, including those that shared memory replaces
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<PathBuf>,
-    /// Send packets to processes on this host, too, instead of sharing memory with them
+    /// Send packets to processes on this host too, instead of sharing memory with them
     #[arg(long)]
     pub(crate) wire: bool,
     /// Load the library before all others, for programs that carry a renamed libibverbs
     #[arg(long)]
     pub(crate) preload: bool,
-    /// Which registered memory moves to pages that processes on this host share
+    /// Registered memory that moves to pages that processes on this host share
     #[arg(long, value_enum)]
     pub(crate) adopt: Option<Adopt>,
     /// Show the program only this device (repeatable)
     #[arg(long = "device", value_name = "NAME", value_delimiter = ',')]
     pub(crate) devices: Vec<String>,
-    /// If the program is not there, install the Debian package that brings it
+    /// If the program is missing, install the Debian package that contains it
     #[arg(long)]
     pub(crate) install: bool,
-    /// Tell what is done, and why
+    /// Report the steps and their reasons
     #[arg(short, long)]
     pub(crate) verbose: bool,
 }
 
-/// What the program's library reads: the devices to show.
+/// The variable by which the program's library gets the list of devices to show.
 pub(crate) const DEVICES_VARIABLE: &str = "LONGARM_DEVICES";
 const FAULTS_VARIABLE: &str = "LONGARM_FAULTS";
 const CAPTURE_VARIABLE: &str = "LONGARM_CAPTURE";
@@ -71,14 +71,14 @@ const LOCAL_VARIABLE: &str = "LONGARM_LOCAL";
 const ADOPT_VARIABLE: &str = "LONGARM_ADOPT";
 
 impl Options {
-    /// Says something if asked to.
+    /// Prints a text if `--verbose` is set.
     pub(crate) fn tell(&self, text: impl FnOnce() -> String) {
         if self.verbose {
             eprintln!("longarm: {}", text());
         }
     }
 
-    /// Checks what can be checked before anything is done.
+    /// Checks the options before any step is taken.
     ///
     /// # Errors
     /// [`Failure::Usage`].
@@ -88,10 +88,10 @@ impl Options {
         parsed.map(drop).map_err(|problem| Failure::Usage(format!("--faults {plan}: {problem}")))
     }
 
-    /// The environment that tells these options to the program's library.
+    /// The variables that pass these options to the program's library.
     pub(super) fn variables(&self) -> Vec<(&'static str, OsString)> {
         let faults = self.faults.as_ref().map(|plan| (FAULTS_VARIABLE, plan.into()));
-        // Absolute, since the program may go elsewhere. (That fails for the empty path only.)
+        // Absolute, because the program may change its directory. (`absolute` fails for the empty path only.)
         let capture = self.capture.as_ref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
         let capture = capture.map(|path| (CAPTURE_VARIABLE, path.into()));
         let devices = (!self.devices.is_empty()).then(|| (DEVICES_VARIABLE, self.devices.join(",").into()));
@@ -101,8 +101,8 @@ impl Options {
         [faults, capture, local, adopt, devices].into_iter().flatten().collect()
     }
 
-    /// The devices that the program shall see, in the order of its library: as they are named,
-    /// else the preferred one first.
+    /// The devices that the program shall see, in the order of its library: in the order of the options,
+    /// else with the preferred one first.
     ///
     /// # Errors
     /// [`Failure::Usage`] if one does not exist.

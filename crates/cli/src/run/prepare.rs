@@ -1,4 +1,4 @@
-//! From a program and the options to the environment in which the program can be executed.
+//! Prepares the environment in which a program can be executed, from the program and the options.
 
 use std::env;
 use std::fs;
@@ -16,15 +16,15 @@ use super::search::{Search, fits};
 use super::{command, facts, stable_hash, tools};
 use crate::sysfs::{self, Tree};
 
-/// Trees in the runtime directory that are kept: programs may still read the older ones.
+/// Number of trees that stay in the runtime directory: programs may still read older ones.
 const TREES_KEPT: usize = 8;
 const TREE_PREFIX: &str = "sysfs-";
 
-/// Starts the hub if there is none, and makes everything ready for a program. In namespace
+/// Starts the hub if there is none, and prepares the environment of a program. In namespace
 /// mode this process, which must have one thread, is in the namespace afterwards.
 ///
 /// # Errors
-/// [`Failure`], in words for people.
+/// [`Failure`], with a text for the user.
 pub(crate) fn prepare(program: &Path, options: &Options) -> Result<Environment, Failure> {
     options.check()?;
     let library = Library::find()?;
@@ -67,13 +67,13 @@ pub(crate) fn prepare(program: &Path, options: &Options) -> Result<Environment, 
     Ok(environment)
 }
 
-/// Whether a `longarm run` around this one has made a namespace.
+/// Whether an outer `longarm run` has made a namespace.
 fn is_inside(device: &str) -> bool {
     let root = env::var_os(SYSFS_VARIABLE);
     root.is_some_and(|root| root == namespace::SYSFS_ROOT) && namespace::is_inside(device)
 }
 
-/// Programs that are no `longarm` themselves start a hub with ours, should it be necessary.
+/// Names this command as the program that starts a hub, for programs other than `longarm`.
 fn hub_program(environment: &mut Environment) {
     if env::var_os(hub::HUB_VARIABLE).is_none()
         && let Ok(own) = env::current_exe()
@@ -82,7 +82,7 @@ fn hub_program(environment: &mut Environment) {
     }
 }
 
-/// Decides between the modes; tells why.
+/// Decides between the modes and reports the reason.
 fn wants_namespace(options: &Options, needs: &Needs) -> Result<bool, Failure> {
     let (why, certain) = match (&options.mode, &needs.reach) {
         (Mode::Plain, _) => return Ok(false),
@@ -107,8 +107,8 @@ fn wants_namespace(options: &Options, needs: &Needs) -> Result<bool, Failure> {
     Ok(false)
 }
 
-/// Tries in a child whether a namespace can be had; returns why not. (A process that tried
-/// and failed half-way could not go back.)
+/// Tries in a child process to make a namespace; returns the reason if that fails. (A process
+/// that fails half-way cannot go back.)
 fn probe() -> Result<Option<String>, Failure> {
     let mut child = Command::new("/proc/self/exe");
     let output = child.arg(command::PROBE).stdin(Stdio::null()).output();
@@ -117,7 +117,7 @@ fn probe() -> Result<Option<String>, Failure> {
     Ok((!output.status.success()).then_some(said))
 }
 
-/// The files that our library takes the place of.
+/// The files that Longarm's library replaces.
 fn replaced(library: &Library, needs: &Needs, search: &Search) -> Vec<PathBuf> {
     let system = library.names().flat_map(|name| search.system(name));
     let files = system.chain(needs.hidden.iter().cloned()).filter_map(|path| fs::canonicalize(path).ok());
@@ -127,7 +127,7 @@ fn replaced(library: &Library, needs: &Needs, search: &Search) -> Vec<PathBuf> {
     files
 }
 
-/// Puts the tree into the runtime directory, once for each content; returns what stands for `/sys`.
+/// Writes the tree into the runtime directory, once for each content; returns the directory in place of `/sys`.
 fn write_tree(tree: &Tree, runtime_dir: &Path) -> Result<PathBuf, Failure> {
     let name = format!("{TREE_PREFIX}{:016x}", stable_hash(tree));
     let root = runtime_dir.join(&name);
@@ -136,14 +136,14 @@ fn write_tree(tree: &Tree, runtime_dir: &Path) -> Result<PathBuf, Failure> {
     }
     let write = || {
         remove_oldest(runtime_dir)?;
-        // It removes itself, should anything fail: where there is no room, half a tree takes some.
+        // A temporary directory removes itself on failure: on a full disk half a tree would take space.
         let new = tempfile::Builder::new().prefix("new-").tempdir_in(runtime_dir)?;
         let class = new.path().join("class");
         fs::create_dir(&class)?;
         tree.write(&class)?;
         match fs::rename(new.path(), &root) {
             Ok(()) => drop(new.keep()),
-            // Somebody else was faster.
+            // Another process has written the same tree first.
             Err(_) if root.is_dir() => {}
             Err(error) => return Err(error),
         }
@@ -174,7 +174,7 @@ mod tests {
         let dir = env::temp_dir().join(format!("longarm-no-tree-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let mut tree = Tree::default();
-        // As a full disk would, it fails when a part is there already: the value is in the way of the directory.
+        // Like a full disk, this fails after a part is written: the value occupies the directory's name.
         tree.value("a", 1);
         tree.value("a/b", 2);
         assert!(write_tree(&tree, &dir).is_err());

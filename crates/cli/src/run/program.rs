@@ -1,4 +1,4 @@
-//! Which file a command names, and whether it can be run with our library.
+//! Finds the file of a command, and checks whether it can run with Longarm's library.
 
 use std::env;
 use std::ffi::OsStr;
@@ -10,14 +10,14 @@ use rustix::fs::Access;
 
 use super::error::Failure;
 
-/// Longest first line of a script that counts.
+/// The longest first line of a script that is read.
 const MAX_LINE_BYTES: usize = 256;
 
-/// Finds a command's file as a shell does.
+/// Finds a command's file like a shell.
 ///
 /// # Errors
 /// [`Failure::NotFound`], [`Failure::NotExecutable`], and [`Failure::Privileged`] for a
-/// program that gets rights of its own: the loader ignores our environment there.
+/// program that gets additional rights: the loader ignores the environment of such programs.
 pub(crate) fn resolve(command: &OsStr) -> Result<PathBuf, Failure> {
     let name = || command.to_string_lossy().into_owned();
     let path = find(command).map_err(|near| match near {
@@ -33,7 +33,7 @@ pub(crate) fn resolve(command: &OsStr) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The file, or one of that name that cannot be executed.
+/// The executable file; the error holds a file of that name that is not executable, if there is one.
 fn find(command: &OsStr) -> Result<PathBuf, Option<PathBuf>> {
     let path = Path::new(command);
     if command.as_encoded_bytes().contains(&b'/') {
@@ -53,7 +53,7 @@ fn is_executable(path: &Path) -> bool {
     rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
 
-/// Why the program would run with other rights than ours, if so.
+/// The reason why the program would run with other rights than this process, if there is one.
 fn privilege(path: &Path) -> Option<&'static str> {
     let metadata = fs::metadata(path).ok()?;
     let mode = metadata.permissions().mode();
@@ -69,12 +69,12 @@ fn privilege(path: &Path) -> Option<&'static str> {
     (uid != 0 && capabilities.is_ok_and(|len| len > 0)).then_some("file capabilities")
 }
 
-/// Whether a program is Python, by its name or as a script.
+/// Whether a program is Python or a script of it.
 pub(super) fn runs_python(path: &Path) -> bool {
     is_python(path) || first_line(path).is_some_and(|words| words.iter().any(|word| is_python(Path::new(word))))
 }
 
-/// Whether a file is named as interpreters and their directories are: `python3.11`.
+/// Whether a file is named like an interpreter or its directory: `python3.11`.
 pub(super) fn is_python(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"python"))
 }

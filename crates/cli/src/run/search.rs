@@ -1,5 +1,5 @@
-//! Where the loader finds a library: run paths, `LD_LIBRARY_PATH`, the loader's cache, and
-//! the directories that it always knows (ld.so(8)).
+//! Finds libraries like the loader: run paths, `LD_LIBRARY_PATH`, the loader's cache, and
+//! the default directories (ld.so(8)).
 
 use std::env;
 use std::fs;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use super::elf::{self, Elf};
 
-/// What the loader's cache is, by default.
+/// The default path of the loader's cache.
 const CACHE: &str = "/etc/ld.so.cache";
 
-/// Directories that the loader knows without being told, on common systems.
+/// The loader's default directories on common systems.
 const ALWAYS: [&str; 8] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -22,30 +22,30 @@ const ALWAYS: [&str; 8] = [
     "/usr/lib",
 ];
 
-/// How libraries are found.
+/// The search paths of the loader.
 pub(super) struct Search {
     cache: Vec<PathBuf>,
     library_path: Vec<PathBuf>,
 }
 
-/// A library that was found, and how.
+/// A library that the search found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) path: PathBuf,
-    /// Whether the environment could not have led elsewhere.
+    /// The loader found it before it searched the directories of the environment.
     pub(super) before_environment: bool,
 }
 
 impl Search {
-    /// As it is for a program that this process executes.
+    /// The search paths for a program that this process executes.
     pub(super) fn new() -> Search {
         let library_path = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         let library_path = env::split_paths(&library_path).filter(|dir| !dir.as_os_str().is_empty()).collect();
         Search { cache: cached(&fs::read(CACHE).unwrap_or_default()), library_path }
     }
 
-    /// Finds a library that `user` needs. `inherited` are the directories of the run paths
-    /// that come before the environment, of those that loaded `user`.
+    /// Finds a library that `user` needs. `inherited` are the directories that the loader searches
+    /// before the environment's: the run paths of the files that loaded `user`.
     pub(super) fn find(&self, name: &str, user: &Path, elf: &Elf, inherited: &[PathBuf]) -> Option<Found> {
         let found = |path: PathBuf, before_environment| Found { path, before_environment };
         if name.contains('/') {
@@ -64,7 +64,7 @@ impl Search {
         after.map(|path| found(path, false))
     }
 
-    /// Files of that name where the system keeps its libraries.
+    /// Files of that name in the system's library directories.
     pub(super) fn system(&self, name: &str) -> Vec<PathBuf> {
         let cached = self.cache.iter().filter(|path| path.file_name().is_some_and(|file| file == name)).cloned();
         cached.chain(ALWAYS.iter().map(|dir| Path::new(dir).join(name))).filter(|path| path.is_file()).collect()
@@ -83,7 +83,7 @@ pub(super) fn fits(path: &Path, machine: u16) -> bool {
     elf::read(path).ok().flatten().is_some_and(|elf| elf.machine == machine)
 }
 
-/// The paths in a loader's cache: texts that begin with a slash, in the cache's order.
+/// The paths in a loader's cache: all texts that begin with a slash, in the cache's order.
 fn cached(cache: &[u8]) -> Vec<PathBuf> {
     let texts = cache.split(|byte| *byte == 0).filter(|text| text.first() == Some(&b'/'));
     texts.filter_map(|text| std::str::from_utf8(text).ok()).map(PathBuf::from).collect()

@@ -1,4 +1,4 @@
-//! Programs of ours that take the place of the system's in `PATH`.
+//! Programs of Longarm that replace the system's in `PATH`.
 
 use std::env;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::error::Failure;
 use super::library::set_link;
 
-/// Makes a directory in which this program has their names. `runtime_dir` is one that only this user can enter.
+/// Makes a directory of links to this program with their names. Only this user can enter `runtime_dir`.
 ///
 /// # Errors
 /// [`Failure::System`].

@@ -2,16 +2,16 @@
 
 use super::{DEVICES, Described, NODES, node_name, port};
 
-/// Version of the interface between libibverbs and the kernel that `abi_version` tells.
+/// Version of the interface between libibverbs and the kernel, in the file `abi_version`.
 pub(super) const VERBS_ABI: u32 = 6;
 
-/// Version of the driver's own interface; nobody else has one.
+/// Version of the driver's own interface. Only this driver uses it.
 const DRIVER_ABI: u32 = 1;
 
 /// Major and first minor number of the nodes, as Linux assigns them.
 const NODE_NUMBERS: (usize, usize) = (231, 192);
 
-/// A PCI vendor that nobody is, so that no program takes the device for one that it knows.
+/// An unassigned PCI vendor, so that no program takes the device for one that it knows.
 const VENDOR: &str = "0x0000";
 
 /// The class of InfiniBand controllers.
@@ -38,8 +38,8 @@ pub(super) fn describe(tree: &mut super::Tree, described: &Described<'_>) {
     node(tree, described);
 }
 
-/// What stands for the card. It is not the interface's own, since that may be a card which
-/// programs know and would treat as such.
+/// Adds the directory that stands for the card. It does not describe the interface's real card, which
+/// programs may know and treat specially.
 fn bus_device(tree: &mut super::Tree, dir: &str, described: &Described<'_>) {
     let attributes = [
         ("vendor", VENDOR),

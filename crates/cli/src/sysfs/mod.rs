@@ -1,13 +1,13 @@
 //! A tree like the kernel's `/sys/class/infiniband`, for programs that read it there.
 //!
-//! UCX, NCCL, perftest and others learn things from these files that the verbs interface
-//! does not tell: the type of a GID, the interface behind it, the NUMA node, the counters.
+//! UCX, NCCL, perftest and others read facts from these files that the verbs interface
+//! lacks: the type of a GID, the interface behind it, the NUMA node, the counters.
 //! The layout is that of Linux (`Documentation/ABI/stable/sysfs-class-infiniband`); each
 //! device has one port.
 //!
-//! [`class_tree`] computes the tree from the hub's records alone; [`Tree::write`] puts it
-//! somewhere. The files do not change afterwards, and the counters are zero: `longarm status`
-//! shows those that count.
+//! [`class_tree`] computes the tree from the hub's records alone; [`Tree::write`] writes it to
+//! a directory. The files do not change afterwards, and the counters are zero: `longarm status`
+//! shows the real ones.
 
 mod device;
 mod port;
@@ -26,28 +26,28 @@ pub(crate) const DEVICES: &str = "infiniband";
 /// Directory of their nodes below `/sys/class`.
 pub(crate) const NODES: &str = "infiniband_verbs";
 
-/// What programs find in `/sys` of one device.
+/// The facts about one device that programs find in `/sys`.
 #[derive(Clone, Debug)]
 pub(crate) struct Described<'a> {
-    /// What the hub knows of it.
+    /// The hub's record of the device.
     pub(crate) record: &'a DeviceRecord,
     /// The number of its node: N of `/dev/infiniband/uverbsN`.
     pub(crate) number: usize,
-    /// Where it is in the machine.
+    /// The device's location in the machine.
     pub(crate) place: Place,
 }
 
-/// Where a device is in the machine.
+/// The location of a device in the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The NUMA node, -1 if there is none.
     pub(crate) numa_node: i32,
-    /// The processors near it as a mask, if known.
+    /// The processors of the NUMA node as a mask, if known.
     pub(crate) local_cpus: Option<String>,
 }
 
 impl Place {
-    /// Of a device that is nowhere in particular.
+    /// The location of a device without a NUMA node.
     pub(crate) const NOWHERE: Place = Place { numa_node: -1, local_cpus: None };
 }
 

@@ -5,10 +5,10 @@ use std::net::Ipv6Addr;
 
 use super::{Tree, rate};
 
-/// Entries of the GID table, used or not, unless more are in use: as `ibv_query_port` tells.
+/// The least number of entries of the GID table, used or not, as `ibv_query_port` reports it.
 pub(super) const GID_TABLE_LEN: usize = 16;
 
-/// Capabilities: a connection manager answers, and GIDs are IP addresses (bits 16 and 26).
+/// Capabilities: the port has a connection manager, and GIDs are IP addresses (bits 16 and 26).
 const CAPABILITIES: u32 = 1 << 16 | 1 << 26;
 
 /// The counters that every port has (IBA release 1.5, 16.1.3.5 and 16.1.4.11).
@@ -36,7 +36,7 @@ const COUNTERS: [&str; 21] = [
     "unicast_xmit_packets",
 ];
 
-/// Counters of RoCE, with the names that they have in Linux's Soft-RoCE.
+/// Counters of RoCE, with the names of Linux's Soft-RoCE.
 const HW_COUNTERS: [&str; 16] = [
     "ack_deferred",
     "completer_retry_err",
@@ -84,7 +84,7 @@ pub(super) fn describe(tree: &mut Tree, dir: &str, record: &DeviceRecord) {
     gids(tree, dir, record);
 }
 
-/// The GID table. Linux answers EINVAL for type and interface of an unused entry; here these
+/// Adds the GID table. Linux returns EINVAL for type and interface of an unused entry; here these
 /// files are missing.
 fn gids(tree: &mut Tree, dir: &str, record: &DeviceRecord) {
     for index in 0..record.gids.len().max(GID_TABLE_LEN) {
@@ -99,7 +99,7 @@ fn gids(tree: &mut Tree, dir: &str, record: &DeviceRecord) {
     }
 }
 
-/// Eight groups of four digits.
+/// A GID as eight groups of four digits.
 fn long_form(gid: [u8; 16]) -> String {
     let groups = Ipv6Addr::from(gid).segments().map(|group| format!("{group:04x}"));
     groups.join(":")

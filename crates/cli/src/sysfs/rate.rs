@@ -1,11 +1,10 @@
 //! The text of a port's rate.
 
-/// A link that InfiniBand has a name for: from this speed on, Gb/s in tenths, lanes, a lane's speed.
+/// A link rate that InfiniBand has a name for: the least speed, Gb/s in tenths, lanes, and the lane speed.
 struct Link(u32, u32, u32, &'static str);
 
-/// Ethernet speeds as widths and lane speeds, the fastest first, the same that
-/// `ibv_query_port` tells. A link that does not say (loop-back) counts as the slowest, as in
-/// Linux's Soft-RoCE.
+/// Ethernet speeds as widths and lane speeds, the fastest first, as `ibv_query_port` reports
+/// them. A link without a speed (loop-back) counts as the slowest, as in Linux's Soft-RoCE.
 const LINKS: [Link; 8] = [
     Link(800_000, 8000, 8, "NDR"),
     Link(400_000, 4000, 4, "NDR"),
@@ -18,7 +17,7 @@ const LINKS: [Link; 8] = [
 ];
 const SLOWEST: Link = Link(0, 25, 1, "SDR");
 
-/// As in `ports/1/rate`: `100 Gb/sec (4X EDR)`.
+/// The text of `ports/1/rate`, like `100 Gb/sec (4X EDR)`.
 pub(super) fn text(speed_mbps: u32) -> String {
     let Link(_, tenths, lanes, name) = LINKS.iter().find(|link| speed_mbps >= link.0).unwrap_or(&SLOWEST);
     let fraction = if tenths % 10 == 0 { "" } else { ".5" };

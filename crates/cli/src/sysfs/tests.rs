@@ -4,7 +4,7 @@ use hub::record::Guid;
 use std::net::IpAddr;
 use std::path::Path;
 
-/// What the tree of [`machine`] is, but for the unused GIDs.
+/// The expected tree of [`machine`], without the unused GIDs.
 const GOLDEN: &str = include_str!("golden.txt");
 
 fn record(name: &str) -> DeviceRecord {
@@ -27,7 +27,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// A device near a node of its own, and one whose link is down.
+/// A device with a NUMA node, and one whose link is down.
 fn machine() -> Tree {
     let near = Place { numa_node: 1, local_cpus: Some("ff00".into()) };
     let (eth0, eth1) = (record("eth0"), DeviceRecord { link_up: false, speed_mbps: 0, gids: vec![], ..record("eth1") });
@@ -41,7 +41,7 @@ fn is_unused_gid(line: &&str) -> bool {
     line.contains("/gids/") && line.ends_with("= 0000:0000:0000:0000:0000:0000:0000:0000")
 }
 
-/// `UPDATE_GOLDEN=1` writes the file anew.
+/// `UPDATE_GOLDEN=1` rewrites the file.
 #[test]
 fn the_tree_is_as_agreed() {
     let text = machine().to_text();

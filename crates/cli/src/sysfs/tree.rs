@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// What a name stands for.
+/// An entry of the tree.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Node {
     Directory,
@@ -13,19 +13,19 @@ enum Node {
     Link(String),
 }
 
-/// A tree of files. Directories above a file need not be named.
+/// A tree of files. It makes the directories above a file implicitly.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Tree {
     nodes: BTreeMap<String, Node>,
 }
 
 impl Tree {
-    /// A directory that is there even if nothing is in it.
+    /// Adds a directory, which may stay empty.
     pub(crate) fn directory(&mut self, path: impl Into<String>) {
         self.nodes.insert(path.into(), Node::Directory);
     }
 
-    /// A file with one value and the end of the line, as in sysfs.
+    /// Adds a file with one value and a newline, as in sysfs.
     pub(crate) fn value(&mut self, path: impl Into<String>, value: impl std::fmt::Display) {
         self.nodes.insert(path.into(), Node::File(format!("{value}\n")));
     }
@@ -35,10 +35,10 @@ impl Tree {
         self.nodes.insert(path.into(), Node::Link(target.into()));
     }
 
-    /// Makes the tree below a directory that exists.
+    /// Writes the tree into an existing directory.
     ///
     /// # Errors
-    /// What the system says; a part may be there then.
+    /// The system's error; a part of the tree may be written.
     pub(crate) fn write(&self, below: &Path) -> io::Result<()> {
         for (path, node) in &self.nodes {
             let path = below.join(path);
@@ -54,7 +54,7 @@ impl Tree {
         Ok(())
     }
 
-    /// One line for each name: `path = value`, `path -> target`, `path/`.
+    /// One line for each entry: `path = value`, `path -> target`, `path/`.
     #[cfg(test)]
     pub(super) fn to_text(&self) -> String {
         let line = |(path, node): (&String, &Node)| match node {

@@ -1,5 +1,5 @@
-# Ceph over RDMA in the directory that it runs in: a monitor, an OSD that keeps its data in memory, and clients.
-# An object is put, got and compared; then `rados bench` writes, reads and verifies.
+# Runs Ceph over RDMA in the working directory: a monitor, an OSD that keeps its data in memory, and clients.
+# The script puts an object, gets it and compares; then `rados bench` writes, reads and verifies.
 set -eu
 dir=$PWD
 fsid=11111111-2222-3333-4444-555555555555

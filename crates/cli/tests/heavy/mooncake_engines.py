@@ -1,4 +1,4 @@
-"""Two Mooncake transfer engines: WRITE and READ of 8 MiB, compared. They tell each other by files how far they are."""
+"""Two Mooncake transfer engines: WRITE and READ of 8 MiB, compared. They synchronize by files."""
 import os
 import sys
 import time

@@ -1,11 +1,11 @@
-//! One program with its options, how it is run and how its success is judged.
+//! One program with its options, and the criterion of its success.
 
-/// How a program is run.
+/// The processes and hosts of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
     /// Alone, to its end.
     Alone,
-    /// Alone; it lives until it is killed.
+    /// Alone; it runs until it is killed.
     Lives,
     /// Server and client on one host.
     Pair,
@@ -13,12 +13,12 @@ pub(crate) enum How {
     TwoHosts,
 }
 
-/// What tells of success beside the exit status.
+/// The criterion of success beside the exit status.
 #[derive(Clone, Copy)]
 pub(crate) enum Judge {
-    /// All of these words are said.
+    /// The output contains all of these texts.
     Says(&'static [&'static str]),
-    /// The client prints at least so many lines of numbers.
+    /// The client prints at least this number of rows of numbers.
     Rows(usize),
 }
 
@@ -26,7 +26,7 @@ pub(crate) enum Judge {
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
     pub(crate) program: &'static str,
-    /// What the document calls it, if not by its program.
+    /// The name in the document, if it is not the program's.
     pub(crate) name: &'static str,
     /// Options of both sides; `{server}` is the address, for the client only.
     pub(crate) options: &'static str,
@@ -38,9 +38,9 @@ pub(crate) struct Case {
     pub(crate) environment: &'static str,
     pub(crate) how: How,
     pub(crate) judge: Judge,
-    /// The server goes on when its client has ended.
+    /// The server keeps running after its client has ended.
     pub(crate) serves: bool,
-    /// The server listens on no port of TCP or RDMA that could be waited for.
+    /// The server has no listening TCP or RDMA port to wait for.
     pub(crate) silent: bool,
     /// A plan of faults.
     pub(crate) faults: Option<&'static str>,
@@ -48,11 +48,11 @@ pub(crate) struct Case {
     pub(crate) verified: bool,
 }
 
-/// Words that programs use when they go on after a failure.
+/// Texts that programs print when they continue after a failure.
 pub(crate) const NEVER: [&str; 6] =
     ["invalid data", "Completion with error", "Failed to", "Couldn't", "Completion error", "longarm: "];
 
-/// What `longarm pair` says of a server that goes on.
+/// The message of `longarm pair` about a server that keeps running.
 const SERVED: &str = "longarm: the server goes on; it is ended";
 
 impl Case {
@@ -74,7 +74,7 @@ impl Case {
         }
     }
 
-    /// A program of two sides on one host.
+    /// A program with two sides on one host.
     pub(crate) const fn pair(program: &'static str, options: &'static str, judge: Judge) -> Case {
         Case { how: How::Pair, judge, ..Case::alone(program, options, &[]) }
     }
@@ -126,7 +126,7 @@ impl Case {
 
     /// The arguments of `longarm` for this case.
     pub(crate) fn arguments(&self) -> Vec<&str> {
-        // Long enough for a server that listens, under valgrind on a busy machine, too.
+        // Long enough for a server that listens, even under valgrind on a busy machine.
         let wait = if self.silent { "2" } else { "30" };
         let mut arguments: Vec<&str> = match self.how {
             How::Alone | How::Lives => vec!["run"],
@@ -150,7 +150,7 @@ impl Case {
         self.environment.split_whitespace().map(|pair| pair.split_once('=').expect("NAME=VALUE"))
     }
 
-    /// What is missing in what was said, or should not be there.
+    /// An expected text that is missing in the output, or an unwanted one that is present.
     pub(crate) fn problem(&self, said: &str) -> Option<String> {
         let said = if self.serves { said.replace(SERVED, "") } else { said.to_owned() };
         if let Some(word) = NEVER.iter().find(|word| said.contains(**word)) {
@@ -166,7 +166,7 @@ impl Case {
     }
 }
 
-/// A line of the client's table: four numbers or more, and nothing else.
+/// Whether a line is a row of the client's table: four numbers or more.
 fn is_row(line: &str) -> bool {
     let Some(words) = line.strip_prefix("client│ ") else { return false };
     let mut count = 0;

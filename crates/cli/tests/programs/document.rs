@@ -1,4 +1,4 @@
-//! `docs/programs.md`, from the tables.
+//! Generates `docs/programs.md` from the tables.
 
 use std::fmt::Write;
 
@@ -83,7 +83,7 @@ fn text() -> String {
 fn row(case: &Case) -> String {
     let program = if case.name.is_empty() { case.program } else { case.name };
     let options = match case.program {
-        // Each side's own, in a shell.
+        // Each side has its own commands, in a shell.
         "sh" => case.client.trim_matches('\'').to_owned(),
         _ => both(case),
     };
@@ -97,7 +97,7 @@ fn row(case: &Case) -> String {
     format!("| {program} | {options}{faults} | {result} |\n")
 }
 
-/// The options of both sides; where each has its own, after the side's name.
+/// The options of both sides; different options follow the side's name.
 fn both(case: &Case) -> String {
     let (server, client) = match case.server {
         "" => (String::new(), case.client.replace("{server} ", "")),

@@ -1,4 +1,4 @@
-//! Runs a command with everything that it starts, and ends them together.
+//! Runs a command and its descendants, and ends them together.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::Hosts;
 
-/// Runs a command until its end or the end of patience, and returns what it said.
+/// Runs a command until it ends or `patience` is over, and returns its output.
 pub(crate) fn ended(hosts: &Hosts, command: &mut Command, patience: Duration) -> (Option<ExitStatus>, String) {
     let path = hosts.dir.join("said");
     let file = File::create(&path).expect("a file for the output");
@@ -25,13 +25,13 @@ pub(crate) fn ended(hosts: &Hosts, command: &mut Command, patience: Duration) ->
     (status, String::from_utf8_lossy(&std::fs::read(path).expect("the output")).into_owned())
 }
 
-/// A child and its children, which end with this value.
+/// A child and its descendants; dropping the value ends them.
 struct Group(Child);
 
 impl Drop for Group {
     fn drop(&mut self) {
         let group = format!("-{}", self.0.id());
-        // Nobody may be left in it.
+        // No process of the group may survive.
         let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
         let _ = self.0.wait();
     }

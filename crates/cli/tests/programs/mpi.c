@@ -15,7 +15,7 @@ static uint32_t pattern(int from, int round, int i)
     return (uint32_t)i * 2654435761u ^ (uint32_t)(from * 7919 + round * 104729);
 }
 
-/* A number goes around and every rank adds one. */
+/* A number passes all ranks in a ring; every rank adds one. */
 static int ring(void)
 {
     int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks, token = 0;
@@ -45,7 +45,7 @@ static int sums(void)
     return 1;
 }
 
-/* 4 MiB to the next and from the last, both ways at once. */
+/* 4 MiB to the next rank and from the previous one, in both directions at once. */
 static int large(void)
 {
     int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks, good = 1;
@@ -95,7 +95,7 @@ int main(int argc, char **argv)
 {
     static int (*const steps[])(void) = { ring, sums, large, window };
     static const char *const names[] = { "ring", "sums", "large", "window" };
-    /* The first so many of them: MPICH 4.0 fails at windows, over TCP and its own shared memory as well. */
+    /* The argument limits the number of tests: MPICH 4.0 fails at windows, also over TCP and its own shared memory. */
     int good = 1, all, count = argc > 1 ? atoi(argv[1]) : 4;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -1,6 +1,6 @@
 /*
- * librpma as its users have it: the server shows 8 MiB, the client writes, flushes, reads back, compares, and writes eight
- * bytes atomically; the server compares when the connection is closed. `rpma server|client ADDRESS`.
+ * A program that uses librpma. The server exposes 8 MiB; the client writes, flushes, reads back, compares, and writes
+ * eight bytes atomically; the server compares when the connection is closed. `rpma server|client ADDRESS`.
  */
 #include <librpma.h>
 #include <stdio.h>
@@ -84,7 +84,7 @@ static void serve(const char *address)
 	puts("data compared");
 }
 
-/* The server may need a while to listen. */
+/* Try again until the server listens. */
 static struct rpma_conn *connect_to(struct rpma_peer *peer, const char *address)
 {
 	for (int attempt = 0; attempt < ATTEMPTS; attempt++) {

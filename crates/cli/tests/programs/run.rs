@@ -1,4 +1,4 @@
-//! Runs the cases of a table, one after the other, on a host of their own.
+//! Runs the cases of a table one by one.
 
 use std::time::{Duration, Instant};
 
@@ -6,15 +6,15 @@ use crate::case::{Case, How};
 use crate::group::ended;
 use crate::support::Hosts;
 
-/// Longer than any program takes on a busy machine.
+/// Longer than each program takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// How long a program must live that does not end by itself.
+/// The time that a program without an end must run.
 const LIFE: Duration = Duration::from_millis(700);
-/// With faults: the last acknowledge of a program that has ended can be lost as well, and then
-/// nobody is there any more to send it again, so that the peer rightly complains.
+/// With faults: the last ACK of a program that has ended can be lost too. No process is left to
+/// repeat it, so the peer rightly reports an error.
 const ATTEMPTS_WITH_FAULTS: usize = 4;
-/// Ping-pongs over many queue pairs of one receive queue end as soon as they have counted enough, while
-/// messages of their peer are still under way to them, and the peer may complain then, on any device.
+/// Ping-pongs over many queue pairs with one receive queue end as soon as they have counted enough. Messages of
+/// the peer may still be in flight to them, and then the peer may report an error, on any device.
 const ATTEMPTS_WITH_STRAGGLERS: usize = 2;
 const WITH_STRAGGLERS: &str = "srq_pingpong";
 
@@ -24,7 +24,7 @@ pub(crate) fn all(hosts: &Hosts, cases: &[Case]) {
     assert!(failures.is_empty(), "{} of {} failed:\n{}", failures.len(), cases.len(), failures.join("\n\n"));
 }
 
-/// What went wrong with all attempts at a case.
+/// The last failure if all attempts at a case fail.
 fn last_failure(hosts: &Hosts, case: &Case) -> Option<String> {
     let attempts = match case.faults {
         Some(_) => ATTEMPTS_WITH_FAULTS,
@@ -35,7 +35,7 @@ fn last_failure(hosts: &Hosts, case: &Case) -> Option<String> {
     failures.nth(attempts - 1)
 }
 
-/// What went wrong with a case.
+/// The failure of one attempt at a case.
 fn failure(hosts: &Hosts, case: &Case) -> Option<String> {
     let mut command = hosts.longarm();
     command.args(case.arguments()).envs(case.variables()).current_dir(&hosts.dir);

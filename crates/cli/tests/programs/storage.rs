@@ -1,13 +1,13 @@
-//! Programs of two sides that find each other by files: storage, and a machine that moves.
+//! Programs whose two sides synchronize by files: storage, and the migration of a virtual machine.
 
 use crate::case::{Case, Judge};
 use crate::tables::Family;
 
-/// A machine that takes another one's memory over; it ends when the other side has said so by a file.
+/// The destination of the migration; it ends when the other side makes a file.
 const TAKES_OVER: &str = "'{ until [ -e migrated ]; do sleep 0.1; done; echo pmemsave 0 33554432 b.mem; echo quit; sleep 2; } | \
     qemu-system-x86_64 -accel tcg -m 32 -display none -serial none -nodefaults -monitor stdio \
     -incoming rdma:127.0.0.1:4444 >/dev/null; touch over'";
-/// It stops, saves its memory, and moves it. The other side may need a while to listen: it tries again.
+/// The source: stops, saves its memory and migrates. It tries again until the destination listens.
 const MOVES: &str = "'head -c 8M /dev/urandom > data; \
     { echo stop; echo pmemsave 0 33554432 a.mem; for i in 1 2 3 4 5 6; do \
     echo migrate rdma:{server}:4444; sleep 1; done; echo quit; } | \
@@ -20,14 +20,14 @@ pub(crate) const QEMU: Family = Family {
     cases: &[Case::commands(TAKES_OVER, MOVES, Judge::Says(&["client│ end 0"])).named("qemu-system-x86_64").verified()],
 };
 
-/// A disk that is compared with the data when the other side has ended.
+/// Serves a disk, and compares it with the data when the other side has ended.
 const OFFERS_A_DISK: &str = "'truncate -s 16M disk; tgtd -f --iser pool_sz_mb=64 >tgtd.log 2>&1 & \
     adm=\"tgtadm --lld iser --mode\"; \
     until $adm target --op new --tid 1 -T iqn.x:disk 2>/dev/null; do sleep 0.1; done; \
     $adm logicalunit --op new --tid 1 --lun 1 -b $PWD/disk; \
     $adm target --op bind --tid 1 -I ALL; $adm target --op bind --tid 1 -Q iqn.2008-11.org.linux-kvm; touch ready; \
     until [ -e over ]; do sleep 0.1; done; kill $!; cmp -n 8388608 disk data; echo end $?'";
-/// libiscsi refuses requests of 512 KiB and more over iSER.
+/// Writes and reads the disk. libiscsi refuses requests of 512 KiB and more over iSER.
 const USES_A_DISK: &str = "'until [ -e ready ]; do sleep 0.1; done; head -c 8M /dev/urandom > data; split -b 256k data part.; \
     at=0; for part in part.*; do set -- \"$@\" -c \"write -s $part ${at}k 256k\"; at=$((at + 256)); done; \
     url=iser://{server}/iqn.x:disk/1; qemu-io -f raw \"$@\" -c flush $url >/dev/null && \

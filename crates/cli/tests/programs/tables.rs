@@ -1,9 +1,9 @@
-//! The programs of Debian 12 that must run, with the options they are run with.
+//! The programs of Debian 12 that must run, with their options.
 
 use crate::case::{Case, Judge};
 use crate::storage::{ISER, QEMU, RPMA};
 
-/// A family of programs: one package, or one part of it.
+/// A family of programs: one package, or a part of one.
 pub(crate) struct Family {
     pub(crate) title: &'static str,
     pub(crate) cases: &'static [Case],
@@ -201,7 +201,7 @@ pub(crate) const FAULTS: Family = Family {
     ],
 };
 
-/// A program of two sides that says these words.
+/// A program of two sides whose output contains these texts.
 const fn says(program: &'static str, options: &'static str, words: &'static [&'static str]) -> Case {
     Case::pair(program, options, Judge::Says(words))
 }
@@ -213,7 +213,7 @@ const fn rping(server: &'static str, client: &'static str) -> Case {
         .verified()
 }
 
-/// Examples that tell their result.
+/// An example program of librdmacm that prints its result.
 const fn example(program: &'static str, options: &'static str) -> Case {
     says(program, options, &["client│ test complete", "client│ return status 0"]).client("-s {server}")
 }
@@ -238,7 +238,7 @@ pub(crate) const CONNECTIONS: Family = Family {
         example("udaddy", ""),
         example("udaddy", "-c 5 -C 20 -S 1000"),
         says("mckey", "-m 239.1.2.3", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s").silent(),
-        // Without a network the group is on this host.
+        // Without a network the multicast group is on this host.
         says("mckey", "-m 239.1.2.5", MEMBERS).client("-s {server}").silent(),
         says("mckey", "-m 239.1.2.3 -p 0x0002", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s").silent(),
         says("mckey", "-m 239.1.2.3 -l", MEMBERS).server("-b 127.0.0.1").client("-b {server} -s").silent(),
@@ -250,7 +250,7 @@ pub(crate) const CONNECTIONS: Family = Family {
     ],
 };
 
-/// A server that serves several at once mixes up requests that come together, so each client has its own.
+/// One rping server for several clients mixes up simultaneous requests, so each client has its own server.
 const MANY_SERVERS: &str = "'for i in 1 2 3 4 5 6 7 8; do rping -s -V -C 50 -p 720$i & all=\"$all $!\"; done; \
     for one in $all; do wait $one || exit 1; done; echo all ended well'";
 const MANY_CLIENTS: &str = "'sleep 1; for i in 1 2 3 4 5 6 7 8; do rping -c -V -C 50 -p 720$i -a {server} & \
@@ -259,12 +259,12 @@ const MANY_CLIENTS: &str = "'sleep 1; for i in 1 2 3 4 5 6 7 8; do rping -c -V -
 const MEMBERS: &[&str] = &["server│ data transfers complete", "client│ data transfers complete"];
 const ENDS: Judge = Judge::Says(&["server: end 0", "client: end 0"]);
 
-/// An rsocket program of two sides that tells its result at both.
+/// An rsocket program whose two sides both print their result.
 const fn rsocket(program: &'static str, options: &'static str) -> Case {
     says(program, options, &["server│ custom ", "client│ custom "]).client("-s {server}")
 }
 
-/// A server that does not end by itself: it does when the client has said so by a file.
+/// A server that does not end by itself; the client makes a file to end it.
 const UDPONG: &str = "'rm -f udpong; udpong -b 127.0.0.1 & until [ -e udpong ]; do sleep 0.1; done; kill $!'";
 const RCOPY: &str = "'rm -f rcopy; rcopy & until [ -e rcopy ]; do sleep 0.1; done; kill $!'";
 
@@ -278,7 +278,7 @@ const fn iperf3(client: &'static str) -> Case {
     Case::commands(SERVER, client, Judge::Says(&["client│ iperf Done.", "receiver"])).named("iperf3")
 }
 
-/// A file over HTTPS: a server that ends when the client has said so, with librspreload before both.
+/// A file over HTTPS, with librspreload before both sides; the client ends the server.
 const fn https(client: &'static str) -> Case {
     const SERVER: &str = "'rm -f fetched; cp /usr/bin/curl page; openssl req -x509 -newkey rsa:2048 -nodes -days 2 \
                           -subj /CN=server -keyout key.pem -out cert.pem 2>/dev/null; \
@@ -356,7 +356,7 @@ pub(crate) const FIO: Family = Family {
     cases: &[
         fio("--name=c --rw=write --verb=write --hostname={server}"),
         fio("--name=c --rw=write --verb=read --hostname={server}"),
-        // It asks for no repetition when the receiver has no buffer, so the receiver must be well ahead.
+        // fio does not retry when the receiver has no buffer, so the receiver must be well ahead.
         fio("--name=c --rw=write --verb=send --iodepth=1 --hostname={server}")
             .server("--name=s --rw=read --iodepth=64"),
     ],
@@ -422,7 +422,7 @@ const fn ucx(environment: &'static str, options: &'static str) -> Case {
 const RC_CM: &str = "UCX_TLS=rc_v,self UCX_NET_DEVICES=la_lo:1 UCX_SOCKADDR_TLS_PRIORITY=rdmacm";
 const UD_CM: &str = "UCX_TLS=ud_v,self UCX_NET_DEVICES=la_lo:1 UCX_SOCKADDR_TLS_PRIORITY=rdmacm";
 
-/// Client and server find each other by the connection manager.
+/// Client and server connect by the connection manager.
 const fn io_demo(environment: &'static str, options: &'static str) -> Case {
     let case = Case::pair("io_demo", options, Judge::Says(&["Client exit with status 'OK'"]));
     case.client("-i 200 {server}").environment(environment).serves().verified()
@@ -479,7 +479,7 @@ pub(crate) const MPICH: Family = Family {
     cases: &[mpich(RC, "-n 2 ./mpich 3"), mpich(RC, "-n 4 ./mpich 3"), mpich(UD, "-n 2 ./mpich 3")],
 };
 
-/// All, as the document shows them.
+/// All families, in the order of the document.
 pub(crate) const FAMILIES: [&Family; 21] = [
     &DEVICES,
     &PING_PONG_V4,

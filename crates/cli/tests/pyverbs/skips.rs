@@ -1,10 +1,10 @@
-//! What of rdma-core's own tests passes, and why the rest cannot exist here.
+//! The number of rdma-core's own tests that pass, and the reasons why the others cannot run here.
 #![allow(dead_code)] // Each test file uses its own part.
 
-/// Passed at the least.
+/// The least number of tests that pass.
 pub(crate) const PASSES: usize = 141;
 
-/// The beginning of what a skipped test says, and why that is so.
+/// The beginning of a skipped test's message, and the reason for it.
 pub(crate) const SKIPS: [(&str, &str); 8] = [
     ("Create QP type 8 is not supported", RAW),
     ("Create Raw Packet QP", RAW),

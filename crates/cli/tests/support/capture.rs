@@ -1,4 +1,4 @@
-//! Captures, read without any code of the project: the ICRC here is a second,
+//! Reads captures without any code of the project: the ICRC here is an independent,
 //! bit-by-bit implementation of Annex A17.3.3.
 
 use std::fs::File;
@@ -40,7 +40,7 @@ pub(crate) fn icrc_is_right(frame: &[u8]) -> bool {
     crc32(&[vec![0xff; 8], packet].concat()).to_le_bytes() == icrc[..]
 }
 
-/// Fields that change on the way count as ones.
+/// Sets the fields that routers change to ones.
 fn mask(packet: &mut [u8], v4: bool, udp: usize, bth: usize) {
     if v4 {
         packet[1] = 0xff;

@@ -1,4 +1,4 @@
-//! What tests of the command need: network namespaces of their own, and the command in them.
+//! Support for tests of the command: private network namespaces, and the command in them.
 #![allow(dead_code)] // Each test file uses its own part.
 
 pub(crate) mod capture;
@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 /// The command under test.
 pub(crate) const LONGARM: &str = env!("CARGO_BIN_EXE_longarm");
 
-/// One or two hosts in network namespaces that nobody else uses, joined by a veth pair
-/// with MTU 1500. They end with this value.
+/// One or two hosts in private network namespaces, joined by a veth pair
+/// with MTU 1500. Dropping the value ends them.
 pub(crate) struct Hosts {
     holder: Child,
     second: Option<u32>,
     pub(crate) dir: PathBuf,
 }
 
-/// Which of the hosts.
+/// One of the two hosts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Host {
     First,
@@ -29,7 +29,7 @@ pub(crate) const FIRST_V4: &str = "10.93.0.1";
 pub(crate) const SECOND_V4: &str = "10.93.0.2";
 pub(crate) const SECOND_V6: &str = "fd93::2";
 
-/// Makes the second host and the wire, then says so and waits to be killed.
+/// A script that makes the second host and the wire, prints "ready" and waits to be killed.
 const TWO: &str = "\
     ip link set lo up; sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0 2>/dev/null
     unshare --net sleep 1000 & second=$!
@@ -42,12 +42,12 @@ const TWO: &str = "\
     echo ready $second; exec sleep 1000";
 
 impl Hosts {
-    /// A host that has loop-back only.
+    /// Makes a host with loop-back only.
     pub(crate) fn one(name: &str) -> Hosts {
         Hosts::start(name, "ip link set lo up; echo ready; exec sleep 1000")
     }
 
-    /// Two hosts.
+    /// Makes two hosts.
     pub(crate) fn two(name: &str) -> Hosts {
         Hosts::start(name, TWO)
     }
@@ -96,7 +96,7 @@ impl Hosts {
         self.server_by(command, address)
     }
 
-    /// Likewise, by a command that leads to ours.
+    /// Starts a server by a command that runs `longarm`, as in [`Hosts::server`].
     pub(crate) fn server_by(&self, mut command: Command, address: &str) -> (Running, String) {
         let bind = if address.contains(':') { format!("[{address}]:0") } else { format!("{address}:0") };
         command.args(["perf-server", "--once", "--bind", &bind]).stdout(Stdio::piped());
@@ -118,11 +118,11 @@ impl Drop for Hosts {
     }
 }
 
-/// A process that ends with this value.
+/// A process; dropping the value ends it.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
-    /// Kills it as the kernel's out-of-memory killer would.
+    /// Kills it with SIGKILL, like the kernel's out-of-memory killer.
     pub(crate) fn kill(&mut self) {
         self.0.kill().expect("the process can be killed");
         self.0.wait().expect("the process can be waited for");
@@ -136,14 +136,14 @@ impl Drop for Running {
     }
 }
 
-/// Runs to the end; panics with everything that it said if it fails.
+/// Runs a command to its end; panics with its output if it fails.
 pub(crate) fn must_succeed(command: &mut Command) -> Output {
     let output = command.output().expect("the program starts");
     assert!(output.status.success(), "{command:?} ended with {}:\n{}", output.status, said(&output));
     output
 }
 
-/// Both outputs as text.
+/// Standard output and error output as text.
 pub(crate) fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
@@ -160,7 +160,7 @@ pub(crate) fn wait_for(child: &mut Child, patience: Duration) -> std::process::E
     }
 }
 
-/// Waits until something holds; panics after a while.
+/// Waits until `holds` returns true; panics after 20 s.
 pub(crate) fn until(holds: impl Fn() -> bool) {
     let start = Instant::now();
     while !holds() {

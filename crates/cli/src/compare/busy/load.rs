@@ -1,14 +1,14 @@
-//! Processes that compute and do nothing else.
+//! Processes that only compute.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::error::Error;
 
-/// How long they have the processors before anything is measured.
+/// The time that they run before a measurement starts.
 const HEAD_START: Duration = Duration::from_millis(300);
 
-/// Some of them; they end with this value, and with this process.
+/// A set of computing processes. They end when the value is dropped, or with this process.
 pub(super) struct Load(Vec<Child>);
 
 impl Load {

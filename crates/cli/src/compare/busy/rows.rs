@@ -1,4 +1,4 @@
-//! The goals on a busy machine: what, beside what, and what the ratio should be.
+//! The goals on a busy machine: pairs of tasks, and the ratio to reach.
 
 use super::Job;
 use super::task::{Setting, Task};
@@ -7,7 +7,7 @@ use crate::compare::goals::Goal;
 use crate::compare::measure::{Verb, Way};
 use crate::report::{bytes_per_second, count_per_second, nanoseconds_precise};
 
-/// Places of the figures of a latency test.
+/// Indices of the figures of a latency test.
 const MEDIAN: usize = 0;
 const P99: usize = 1;
 
@@ -17,13 +17,13 @@ pub(super) struct Row {
     pub(super) what: String,
     pub(super) ours: Job,
     pub(super) theirs: Job,
-    /// Which of the figures of both.
+    /// Index of the compared figure.
     pub(super) place: usize,
     pub(super) unit: Unit,
     pub(super) goal: Goal,
 }
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unit {
     Nanoseconds,
@@ -63,7 +63,7 @@ fn stream(id: &'static str, setting: Setting, ours: Task, what: &str, least: f64
     }
 }
 
-/// Half of there and back, once the median and once what 99 of 100 stay below.
+/// Half of the round trip: a row for the median and one for the 99th percentile.
 fn latency(id: &'static str, setting: Setting, ours: Task, socket: Socket, most: f64) -> [Row; 2] {
     [(MEDIAN, "median"), (P99, "99 %")].map(|(place, name)| Row {
         id,
@@ -76,7 +76,7 @@ fn latency(id: &'static str, setting: Setting, ours: Task, socket: Socket, most:
     })
 }
 
-/// All of them.
+/// All rows.
 pub(super) fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     let busy = Setting::Spinners;

@@ -1,4 +1,4 @@
-//! What is run, in which surroundings, and what it says.
+//! The tasks of a busy machine: commands, settings and the parsing of results.
 
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -11,18 +11,18 @@ use crate::compare::tools::{
 };
 use crate::perf::{LatencySummary, Measurement};
 
-/// Where it runs.
+/// The load and placement around a task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Setting {
-    /// Beside processes that compute, two for each of two processors.
+    /// Beside computing processes, two for each of two processors.
     Spinners,
-    /// Both sides on one core, with nothing else.
+    /// Both sides on one core, without a load.
     OneCore,
-    /// With nothing else.
+    /// Without a load.
     Alone,
 }
 
-/// What runs.
+/// The measured program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Task {
     Iperf3,
@@ -31,18 +31,18 @@ pub(super) enum Task {
     ApiLatency(Way),
     PerftestStream(Way, Verb),
     PerftestLatency(Way),
-    /// So many processes that all talk to each other.
+    /// This number of processes that all send to each other.
     Mesh(Way, u32),
 }
 
-/// Bytes of messages of a stream, and of one that goes there and back.
+/// Bytes of a message in a stream, and in a ping-pong.
 const STREAM_BYTES: u32 = 64 << 10;
 const ECHO_BYTES: u32 = 64;
-/// What a busy machine may do to a measurement.
+/// The additional time that a measurement may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Setting {
-    /// Processes that compute.
+    /// Number of computing processes.
     pub(super) fn spinners(self) -> u32 {
         match self {
             Setting::Spinners => 4,
@@ -50,7 +50,7 @@ impl Setting {
         }
     }
 
-    /// A command in these surroundings.
+    /// A command in this setting.
     fn command(self, program: &str) -> Command {
         if self != Setting::OneCore {
             return Command::new(program);
@@ -75,7 +75,7 @@ impl Task {
         Task::PerftestStream(way, verb)
     }
 
-    /// Who it is, as the table says it.
+    /// The contender's name in the table.
     pub(super) fn who(self) -> String {
         let way = |way| if way == Way::Host { "same host" } else { "wire" };
         match self {
@@ -89,7 +89,7 @@ impl Task {
         }
     }
 
-    /// Its figures: bytes or messages per second; or the median of half of there and back, and what 99 % stay below.
+    /// Its figures: bytes or messages per second, or median and 99th percentile of half the round trip.
     pub(super) fn measure(self, setting: Setting, effort: &Effort) -> Result<Vec<f64>, String> {
         match self {
             Task::Iperf3 => iperf3(setting, effort),
@@ -144,7 +144,7 @@ fn stream_program(verb: Verb) -> &'static str {
     if verb == Verb::Write { "ib_write_bw" } else { "ib_send_bw" }
 }
 
-/// Rounds of a ping-pong that takes 20 µs there and back.
+/// Rounds of a ping-pong with a round trip of 20 µs.
 fn rounds(effort: &Effort) -> u32 {
     (effort.duration.as_micros() / 20).clamp(1000, 1_000_000) as u32
 }

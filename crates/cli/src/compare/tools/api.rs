@@ -1,4 +1,4 @@
-//! The Rust API: `longarm perf`, this program once more.
+//! The Rust API, measured by `longarm perf` of this program.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use super::{ADDRESS, Effort, sides};
 use crate::compare::measure::{Measure, Quantity, Verb, Way};
 use crate::perf::Measurement;
 
-/// What both sides of a lossy wire do.
+/// The plan of faults of both sides of a lossy wire.
 const LOSS: &str = "seed=1,loss=0.01";
-/// Rounds between two readings of the clock on one host; on the wire each counts, as with sockets.
+/// Rounds between two reads of the clock on one host. On the wire each round is a sample, as with sockets.
 const TOGETHER: u32 = 16;
 
-/// Environment that makes Longarm's messages take a way.
+/// The environment that makes Longarm's messages take a path.
 pub(in crate::compare) fn environment(way: Way) -> &'static [(&'static str, &'static str)] {
     match way {
         Way::Host => &[],

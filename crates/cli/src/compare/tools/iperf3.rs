@@ -9,7 +9,7 @@ pub(super) fn measure(effort: &Effort) -> Result<f64, String> {
     let port = free_port()?;
     let (address, port_word) = (ADDRESS.to_string(), port.to_string());
     let seconds = effort.duration.as_secs().max(1).to_string();
-    // It takes a connection that says nothing for its client: the table of sockets is asked instead.
+    // iperf3 would take a probing connection for its client, so `serve` reads the kernel's table of sockets.
     let _server = serve(pinned(SERVER, "iperf3").args(["-s", "-1", "-B", &address, "-p", &port_word]), port)?;
     let mut client = pinned(CLIENT, "iperf3");
     client.args(["-c", &address, "-p", &port_word, "-t", &seconds, "-J"]);

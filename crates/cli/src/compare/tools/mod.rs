@@ -1,4 +1,4 @@
-//! The programs that are measured, and reading what they say.
+//! Runs the measured programs and parses their output.
 
 mod api;
 mod iperf3;
@@ -17,20 +17,20 @@ pub(super) use sides::{ask, free_port, serve};
 
 use super::measure::{Contender, Measure};
 
-/// Where everything is measured.
+/// The address of all measurements.
 pub(super) const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// What figures depend on besides what is measured.
+/// Duration and device of the measurements.
 #[derive(Clone, Debug)]
 pub(super) struct Effort {
-    /// About how long one figure takes.
+    /// The approximate duration of one figure.
     pub(super) duration: Duration,
-    /// Longarm's device with the address.
+    /// Longarm's device that has [`ADDRESS`].
     pub(super) device: String,
 }
 
 impl Effort {
-    /// How often a thing is done that takes about so many nanoseconds.
+    /// The number of repetitions of an operation that takes about `each_ns` nanoseconds.
     fn times(&self, each_ns: f64, least: u32, most: u32) -> u32 {
         let times = self.duration.as_nanos() as f64 / each_ns;
         (times as u32).clamp(least, most)
@@ -42,7 +42,7 @@ impl Effort {
     }
 }
 
-/// Measures one figure; an explanation if it cannot be had.
+/// Measures one figure; the error explains the failure.
 pub(super) fn measure(measure: &Measure, effort: &Effort) -> Result<f64, String> {
     crate::baseline::unpin();
     match measure.contender {

@@ -1,4 +1,4 @@
-//! Unmodified programs of perftest, run by `longarm run`.
+//! Unmodified perftest programs, run by `longarm run`.
 
 use std::process::Command;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(super) fn measure(measure: &Measure, way: Way, effort: &Effort) -> Result<f6
     parse(&ask(client.arg(ADDRESS.to_string()), effort.duration * 4 + Duration::from_secs(60))?, measure.quantity)
 }
 
-/// One side, without the server's address.
+/// The command of one side, without the server's address.
 fn side(core: usize, measure: &Measure, way: Way, port: u16, effort: &Effort) -> Result<Command, String> {
     let this = std::env::current_exe().map_err(|e| e.to_string())?;
     let mut command = pinned(core, &this.to_string_lossy());
@@ -24,17 +24,17 @@ fn side(core: usize, measure: &Measure, way: Way, port: u16, effort: &Effort) ->
     Ok(command)
 }
 
-/// So many that it takes about as long as it should.
+/// The number of iterations that takes about the wanted time.
 fn count(measure: &Measure, effort: &Effort) -> u32 {
     match measure.quantity {
         Quantity::Latency => effort.rounds(measure),
-        // Messages of 8 bytes in 700 ns, bytes at 5 GB/s.
+        // The estimate is 700 ns per message and 5 GB/s for the bytes.
         _ => effort.times(700.0 + f64::from(measure.size_bytes) / 5.0, 500, 5_000_000).max(measure.qps * 50),
     }
 }
 
-/// All results of latency tests, since the summary rounds to 10 ns; of the others the mean,
-/// without the clock being read for every message.
+/// The options of a test. Latency tests print all results, because the summary rounds to 10 ns. The
+/// others print the mean, without a read of the clock for every message.
 fn options(measure: &Measure, count: u32) -> String {
     let Measure { size_bytes, qps, .. } = measure;
     let size = if measure.verb == Verb::FetchAdd { String::new() } else { format!(" -s {size_bytes}") };
@@ -42,25 +42,25 @@ fn options(measure: &Measure, count: u32) -> String {
         Quantity::Latency => format!("-F -H -n {count}{size}"),
         _ => {
             let depth = measure.depth();
-            // A server of many queue pairs waits for ever for what is no multiple of the depth.
+            // A server of many queue pairs waits for ever if the count is not a multiple of the depth.
             let each = count.div_ceil(*qps).next_multiple_of(depth);
             format!("-F -N --report_gbits -n {each}{size} -q {qps} -t {depth}")
         }
     }
 }
 
-/// The figure in what a client says.
+/// The figure in a client's output.
 pub(in crate::compare) fn parse(text: &str, quantity: Quantity) -> Result<f64, String> {
     let figure = match quantity {
         Quantity::Latency => latency_ns(text),
-        // gigabits
+        // The column is in gigabits.
         Quantity::Bandwidth => column(text, "BW average").map(|gigabits| gigabits * 1e9 / 8.0),
         Quantity::Rate => column(text, "MsgRate").map(|millions| millions * 1e6),
     };
     figure.ok_or_else(|| format!("perftest said: {}", text.lines().last().unwrap_or("nothing")))
 }
 
-/// The median of all results if they are there, else what the summary calls typical.
+/// The median of all results if they are printed, else the typical latency of the summary.
 fn latency_ns(text: &str) -> Option<f64> {
     let all = text.lines().skip_while(|line| !line.starts_with("#, usec")).skip(1);
     let results = all.map_while(|line| {
@@ -75,7 +75,7 @@ fn latency_ns(text: &str) -> Option<f64> {
 /// The last line's figure in the column with this name.
 pub(in crate::compare) fn column(text: &str, name: &str) -> Option<f64> {
     let heading = text.lines().rfind(|line| line.trim_start().starts_with("#bytes"))?;
-    // Each name ends with its unit or has none; "BW average" has a blank in it.
+    // A name ends with its unit in brackets or has none; "BW average" contains a blank.
     let names: Vec<&str> = heading.split("  ").flat_map(|part| part.split(']')).map(str::trim).collect();
     let names = names.iter().filter(|part| !part.is_empty()).flat_map(|part| match part.strip_prefix("#bytes ") {
         Some(rest) => vec!["#bytes", rest],

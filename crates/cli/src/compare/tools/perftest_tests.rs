@@ -1,4 +1,4 @@
-//! What programs of perftest 4.5 said.
+//! Parsing of output of perftest 4.5.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A program's two sides: each on its own core, and ended when it takes too long.
+//! The two sides of a program: each runs on its own core and is ended when it takes too long.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use super::ADDRESS;
 use crate::baseline::core_number;
 
-/// How long a server may take until it listens.
+/// The longest time until a server listens.
 const START: Duration = Duration::from_secs(15);
 const NAP: Duration = Duration::from_millis(10);
 
-/// A process that ends with this value.
+/// A process; dropping the value ends it.
 pub(in crate::compare) struct Process(Child);
 
 impl Drop for Process {
@@ -23,18 +23,18 @@ impl Drop for Process {
     }
 }
 
-/// The core of servers, and that of clients, among those of this process.
+/// The indices of the servers' core and the clients' core among those of this process.
 pub(super) const SERVER: usize = 1;
 pub(super) const CLIENT: usize = 0;
 
-/// A program on one core.
+/// A command that runs a program on one core.
 pub(super) fn pinned(core: usize, program: &str) -> Command {
     let mut command = Command::new("taskset");
     command.args(["-c", &core_number(core).to_string(), program]);
     command
 }
 
-/// A TCP port that nobody has just now.
+/// A TCP port that is free at the moment.
 pub(in crate::compare) fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind((ADDRESS, 0)).map_err(|e| e.to_string())?;
     Ok(listener.local_addr().map_err(|e| e.to_string())?.port())
@@ -57,7 +57,7 @@ pub(in crate::compare) fn serve(command: &mut Command, port: u16) -> Result<Proc
     Err(format!("the server, {}, does not listen", line(command)))
 }
 
-/// What a client says until it ends, which must be in time.
+/// Runs a client to its end and returns its output; fails if it takes longer than `patience`.
 pub(in crate::compare) fn ask(command: &mut Command, patience: Duration) -> Result<String, String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut client = Process(child.map_err(|e| unable(command, &e))?);
@@ -78,14 +78,14 @@ pub(in crate::compare) fn ask(command: &mut Command, patience: Duration) -> Resu
     Err(format!("{} failed ({status}) and said: {}", line(command), last_words(&text, &complaint)))
 }
 
-/// The last lines of what a program said and of what it complained of.
+/// The last lines of a program's standard output and error output.
 fn last_words(said: &str, complaint: &str) -> String {
     let last = |text: &str| text.lines().rfind(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned());
     let words: Vec<String> = [last(complaint), last(said)].into_iter().flatten().collect();
     if words.is_empty() { "nothing".into() } else { words.join("; ") }
 }
 
-/// Reads to the end in a thread of its own.
+/// Reads a pipe to its end in a new thread.
 fn reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -96,7 +96,7 @@ fn reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String
     })
 }
 
-/// The command as a person would type it, without where it runs.
+/// The command as a user would type it, without the pinning.
 fn line(command: &Command) -> String {
     let mut words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
     if command.get_program() == "taskset" {
@@ -110,14 +110,14 @@ fn unable(command: &Command, error: &std::io::Error) -> String {
     format!("{}: {error}", command.get_program().to_string_lossy())
 }
 
-/// Whether somebody in this network namespace listens at a TCP port.
+/// Whether a process in this network namespace listens at a TCP port.
 fn listens(port: u16) -> bool {
     ["/proc/self/net/tcp", "/proc/self/net/tcp6"]
         .iter()
         .any(|file| is_listening(&std::fs::read_to_string(file).unwrap_or_default(), port))
 }
 
-/// The same of the kernel's table: number, local address, remote address, state (0A is LISTEN).
+/// Whether the kernel's table has a listener: number, local address, remote address, state (0A is LISTEN).
 fn is_listening(table: &str, port: u16) -> bool {
     let end = format!(":{port:04X}");
     table.lines().any(|line| {

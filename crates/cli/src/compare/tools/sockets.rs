@@ -1,4 +1,4 @@
-//! What the machine can do without verbs, by `baseline`.
+//! The machine's speed without verbs, measured by `baseline`.
 
 use super::{ADDRESS, Effort};
 use crate::baseline;

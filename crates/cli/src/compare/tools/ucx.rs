@@ -7,16 +7,16 @@ use super::sides::{CLIENT, SERVER, ask, free_port, pinned, serve};
 use super::{ADDRESS, Effort};
 use crate::compare::measure::{Measure, Quantity, Verb};
 
-/// Bytes of a megabyte as it counts them.
+/// Bytes of a megabyte as ucx_perftest counts them.
 const MIB: f64 = 1_048_576.0;
 
-/// Measures over these transports, which carry about so many bytes per second.
+/// Measures over these transports, which carry about `rate` bytes per second.
 pub(super) fn measure(measure: &Measure, transports: &str, rate: f64, effort: &Effort) -> Result<f64, String> {
     let port = free_port()?;
     let count = match measure.quantity {
         Quantity::Latency if measure.verb.is_one_sided() => effort.times(200.0, 1000, 5_000_000),
         Quantity::Latency => effort.rounds(measure),
-        // About ten times that for messages without bytes.
+        // The constant part, the time of 500 bytes, is that of a message without payload.
         _ => effort.times(f64::from(measure.size_bytes) * 1e9 / rate + 500e9 / rate, 500, 20_000_000),
     };
     let mut server = ucx(SERVER, transports, port);
@@ -33,7 +33,7 @@ fn ucx(core: usize, transports: &str, port: u16) -> Command {
     command
 }
 
-/// The last line of figures: iterations, then latency in µs (median, average, overall),
+/// Parses the last line of figures: iterations, then latency in µs (median, average, overall),
 /// bandwidth and message rate (average, overall).
 fn parse(text: &str, measure: &Measure) -> Result<f64, String> {
     let last = text.lines().rfind(|line| line.starts_with("Final:"));
@@ -43,7 +43,7 @@ fn parse(text: &str, measure: &Measure) -> Result<f64, String> {
         return Err(format!("ucx_perftest said: {}", text.lines().last().unwrap_or("nothing")));
     };
     Ok(match (measure.quantity, measure.verb) {
-        // The median of a ping-pong; what is posted one after the other has only a mean.
+        // A ping-pong has a median; operations that are posted one by one have only a mean.
         (Quantity::Latency, Verb::Send | Verb::Write) => median_us * 1e3,
         (Quantity::Latency, _) => overall_us * 1e3,
         (Quantity::Bandwidth, _) => overall_mib * MIB,

@@ -1,8 +1,8 @@
 //! `/sys/class` with our devices.
 //!
-//! Nobody can make a directory in sysfs, so `/sys/class` as a whole is replaced: its other
-//! entries are bound in again at the same place, where their relative links still lead to
-//! `/sys/devices`, and stay alive.
+//! Sysfs allows no new directories, so the module replaces `/sys/class` as a whole. It binds the other
+//! entries again at the same paths, where their relative links still lead to `/sys/devices`, and
+//! the entries remain live.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
-//! `/dev/infiniband` with a node for each device, for programs that look whether it is there.
+//! `/dev/infiniband` with a node for each device, for programs that check its existence.
 //!
-//! A node is a link to `/dev/null`: nobody talks to it. Where the directory does not exist,
-//! `/dev` as a whole is replaced, and its entries are bound in again.
+//! A node is a link to `/dev/null`, because no program uses it. If the directory does not exist, the
+//! module replaces `/dev` as a whole and binds its entries again.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Who we are in a user namespace: who we were.
+//! Keeps user and group the same in a user namespace.
 
 use std::fs;
 
@@ -11,12 +11,12 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Of this process; to be asked before the namespace is made.
+    /// User and group of this process; call it before the namespace is made.
     pub(super) fn current() -> Identity {
         Identity { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
     }
 
-    /// Lets user and group mean themselves in this process's new namespace, so that files
+    /// Maps user and group to themselves in this process's new namespace, so that files
     /// keep their owner, and the hub sees the same user.
     pub(super) fn keep(&self) -> Result<(), Refused> {
         let write = |name: &str, text: String| {
@@ -25,7 +25,7 @@ impl Identity {
         };
         let Identity { uid, gid } = self;
         write("uid_map", format!("{uid} {uid} 1\n"))?;
-        // Without it an ordinary user may not map a group (user_namespaces(7)).
+        // Without this an ordinary user may not map a group (user_namespaces(7)).
         write("setgroups", "deny\n".into())?;
         write("gid_map", format!("{gid} {gid} 1\n"))
     }

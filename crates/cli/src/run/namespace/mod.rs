@@ -1,11 +1,11 @@
 //! A mount namespace in which `/sys/class/infiniband`, `/dev/infiniband` and the system's
-//! libibverbs are ours, for programs that look there and nowhere else.
+//! libibverbs are Longarm's, for programs that use these paths only.
 //!
-//! Who may mount gets a mount namespace only; an ordinary user gets a user namespace with it,
-//! in which each user and group is itself. The network namespace stays the caller's: so the
-//! hub and UDP port 4791 are the same as outside.
+//! A user with the right to mount gets a mount namespace only. An ordinary user also gets a user
+//! namespace, which maps user and group to themselves. The network namespace stays the caller's,
+//! so the hub and UDP port 4791 are the same as outside.
 //!
-//! What this module does not do: it does not decide whether a program needs this.
+//! [`super::needs`] decides whether a program needs a namespace; this module does not.
 
 mod class;
 mod dev;
@@ -25,26 +25,26 @@ use rustix::thread::UnshareFlags;
 
 use crate::sysfs::Tree;
 
-/// The root of what replaces the kernel's tree: it is the kernel's place.
+/// The root of the generated tree in a namespace: the same path as the kernel's.
 pub(crate) const SYSFS_ROOT: &str = "/sys";
 
 const CLASS: &str = "/sys/class";
 const TMPFS_MAGIC: FsWord = 0x0102_1994;
 
-/// What a namespace shows.
+/// The contents of a namespace.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
-    /// What is below `/sys/class`.
+    /// The tree below `/sys/class`.
     pub(crate) class: &'a Tree,
     /// The names of the nodes in `/dev/infiniband`.
     pub(crate) nodes: &'a [String],
-    /// The file in place of others.
+    /// The library that replaces others.
     pub(crate) library: &'a Path,
-    /// These others.
+    /// The replaced files.
     pub(crate) replaced: &'a [PathBuf],
 }
 
-/// Why there is no namespace.
+/// The reason why there is no namespace.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what}: {source}")]
 pub(crate) struct Refused {
@@ -52,16 +52,16 @@ pub(crate) struct Refused {
     source: io::Error,
 }
 
-/// `map_err` with what was tried.
+/// For `map_err`: adds the action that failed.
 fn refused<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Refused {
     let what = what.into();
     move |source| Refused { what, source: source.into() }
 }
 
-/// Moves this process, which has one thread, into a namespace of its own with that view.
+/// Moves this process, which has one thread, into a new namespace with these contents.
 ///
 /// # Errors
-/// [`Refused`]: the process may be in half a namespace then, and good for nothing but to end.
+/// [`Refused`]: the process may be in an incomplete namespace and must end.
 pub(crate) fn enter(view: &View<'_>) -> Result<(), Refused> {
     unshare()?;
     let private = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
@@ -71,7 +71,7 @@ pub(crate) fn enter(view: &View<'_>) -> Result<(), Refused> {
     shadow::replace(view.library, view.replaced)
 }
 
-/// Whether this process is in such a namespace with a device of that name already.
+/// Whether this process is in such a namespace already, with a device of that name.
 pub(crate) fn is_inside(device: &str) -> bool {
     let on_tmpfs = rustix::fs::statfs(CLASS).is_ok_and(|stat| stat.f_type == TMPFS_MAGIC);
     on_tmpfs && Path::new(CLASS).join(crate::sysfs::DEVICES).join(device).exists()
@@ -85,8 +85,8 @@ fn unshare() -> Result<(), Refused> {
     unshare_user(UnshareFlags::NEWNS)
 }
 
-/// Moves this process, which has one thread, into a user namespace, where its user is the
-/// same, and into others that belong to it.
+/// Moves this process, which has one thread, into a new user namespace that keeps its user, and into
+/// the `others`, which belong to it.
 ///
 /// # Errors
 /// [`Refused`], as for [`enter`].
@@ -96,13 +96,13 @@ pub(crate) fn unshare_user(others: UnshareFlags) -> Result<(), Refused> {
     own.keep()
 }
 
-/// The safe form is deprecated since it accepts `CLONE_FILES`, which we never pass.
+/// The safe function is deprecated because it accepts `CLONE_FILES`; no caller here passes that.
 #[allow(deprecated)]
 pub(crate) fn unshare_flags(flags: UnshareFlags) -> rustix::io::Result<()> {
     rustix::thread::unshare(flags)
 }
 
-/// Mounts an empty file system in memory.
+/// Mounts an empty tmpfs.
 fn mount_memory(at: &Path) -> Result<(), Refused> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     rustix::mount::mount("longarm", at, "tmpfs", flags, c"mode=0755")
@@ -115,13 +115,13 @@ fn bind(what: &OwnedFd, at: &Path) -> Result<(), Refused> {
     rustix::mount::mount_bind_recursive(source, at).map_err(refused(format!("bind {}", at.display())))
 }
 
-/// What a directory held before something was mounted over it.
+/// An entry that a directory had before a mount covered it.
 struct Kept {
     name: OsString,
     what: What,
 }
 
-/// An entry of a directory.
+/// The kind and contents of an entry.
 enum What {
     Directory(OwnedFd),
     Other(OwnedFd),
@@ -142,11 +142,11 @@ fn keep(dir: &Path) -> Result<Vec<Kept>, Refused> {
         };
         Ok(Kept { name: entry.file_name(), what })
     });
-    // An entry that has just gone does not matter.
+    // An entry may disappear in the meantime; that does not matter.
     Ok(entries.filter_map(io::Result::ok).collect())
 }
 
-/// Puts back what was there, but for the names in `except`.
+/// Restores the entries, except those with names in `except`.
 fn put_back(dir: &Path, kept: &[Kept], except: &[&str]) -> Result<(), Refused> {
     for Kept { name, what } in kept.iter().filter(|kept| !except.iter().any(|name| kept.name == *name)) {
         let at = dir.join(name);

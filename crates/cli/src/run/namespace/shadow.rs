@@ -1,4 +1,4 @@
-//! Our library in place of the system's.
+//! Replaces the system's libraries with Longarm's.
 
 use std::path::{Path, PathBuf};
 
