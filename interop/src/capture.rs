@@ -12,21 +12,21 @@ const NAP: Duration = Duration::from_millis(20);
 const LAST: Duration = Duration::from_millis(300);
 
 /// A running capture; dropping the value ends it.
-pub(crate) struct Capture {
+pub(crate) struct TcpdumpCapture {
     tcpdump: Child,
     file: PathBuf,
 }
 
-impl Capture {
+impl TcpdumpCapture {
     /// Starts to write all RoCE packets of an interface to a file.
-    pub(crate) fn start(interface: &str, file: &Path) -> Result<Capture, String> {
+    pub(crate) fn start(interface: &str, file: &Path) -> Result<TcpdumpCapture, String> {
         let log = file.with_extension("tcpdump");
         let stderr = File::create(&log).map_err(|e| format!("{}: {e}", log.display()))?;
         let options = ["-Z", "root", "--immediate-mode", "-U", "-s", "9216", "-B", "65536", "-i", interface, "-w"];
         let mut command = Command::new("tcpdump");
         command.args(options).arg(file).arg("udp port 4791").stdin(Stdio::null()).stderr(stderr);
         let tcpdump = command.spawn().map_err(|e| format!("tcpdump: {e}"))?;
-        let capture = Capture { tcpdump, file: file.to_owned() };
+        let capture = TcpdumpCapture { tcpdump, file: file.to_owned() };
         let start = Instant::now();
         while !std::fs::read_to_string(&log).unwrap_or_default().contains("listening on") {
             if start.elapsed() > PATIENCE {
@@ -46,7 +46,7 @@ impl Capture {
     }
 }
 
-impl Drop for Capture {
+impl Drop for TcpdumpCapture {
     fn drop(&mut self) {
         let _ = Command::new("kill").args(["-INT", &self.tcpdump.id().to_string()]).status();
         let _ = self.tcpdump.wait();

@@ -23,12 +23,12 @@ pub(crate) struct Case {
     pub(crate) program: &'static str,
     /// The client's program, if it differs.
     pub(crate) client_program: Option<&'static str>,
-    /// Options of both sides. In all options `{device}`, `{gid}` and `{own}` are the side's own device, GID and
+    /// InteropOptions of both sides. In all options `{device}`, `{gid}` and `{own}` are the side's own device, GID and
     /// address, `{server}` is the server's address, and `{meeting}` its IPv4 address.
     pub(crate) options: &'static str,
     /// The options that give device and GID to this program.
     pub(crate) place: &'static str,
-    /// Options of the server only, and of the client only.
+    /// InteropOptions of the server only, and of the client only.
     pub(crate) server: &'static str,
     pub(crate) client: &'static str,
     /// The sign that the server accepts connections.
@@ -42,11 +42,11 @@ pub(crate) struct Case {
     pub(crate) mtu: u32,
     /// A plan of faults on Longarm's side.
     pub(crate) faults: Option<&'static str>,
-    /// Options of the guest's queueing discipline netem for packets that the guest sends.
+    /// InteropOptions of the guest's queueing discipline netem for packets that the guest sends.
     pub(crate) netem: Option<&'static str>,
     /// The possible roles and address families, and the reason why others are not.
     pub(crate) roles: &'static [Role],
-    pub(crate) families: &'static [Family],
+    pub(crate) families: &'static [IpFamily],
     pub(crate) limit: &'static str,
     /// The program compares the data.
     pub(crate) verified: bool,
@@ -65,13 +65,13 @@ pub(crate) enum Role {
 
 /// The address family of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Family {
+pub(crate) enum IpFamily {
     V4,
     V6,
 }
 
 pub(crate) const ROLES: [Role; 2] = [Role::Client, Role::Server];
-pub(crate) const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+pub(crate) const FAMILIES: [IpFamily; 2] = [IpFamily::V4, IpFamily::V6];
 
 /// The MTU of plain Ethernet, and one that carries the largest path MTU of RDMA.
 pub(crate) const ETHERNET: u32 = 1500;
@@ -131,12 +131,12 @@ impl Case {
         Case { client: "{server}", listens: Listens::Rdma, ..case }
     }
 
-    /// Options of the server only.
+    /// InteropOptions of the server only.
     pub(crate) const fn server(self, server: &'static str) -> Case {
         Case { server, ..self }
     }
 
-    /// Options of the client only.
+    /// InteropOptions of the client only.
     pub(crate) const fn client(self, client: &'static str) -> Case {
         Case { client, ..self }
     }
@@ -156,7 +156,7 @@ impl Case {
     }
 
     /// Limits the case to these address families.
-    pub(crate) const fn over(self, families: &'static [Family], limit: &'static str) -> Case {
+    pub(crate) const fn over(self, families: &'static [IpFamily], limit: &'static str) -> Case {
         Case { families, limit, ..self }
     }
 
@@ -217,7 +217,7 @@ impl Case {
         Case { short: true, ..self }
     }
 
-    /// Program and distinguishing options, as a user would type them.
+    /// LocalProgram and distinguishing options, as a user would type them.
     pub(crate) fn name(&self) -> String {
         let mut name = format!("{} {}", self.program, self.options);
         if self.mtu != ETHERNET {
@@ -236,7 +236,7 @@ impl Case {
     }
 
     /// Whether Longarm can have this role over these addresses.
-    pub(crate) fn can(&self, (role, family): (Role, Family)) -> bool {
+    pub(crate) fn can(&self, (role, family): (Role, IpFamily)) -> bool {
         self.roles.contains(&role) && self.families.contains(&family)
     }
 
@@ -246,7 +246,7 @@ impl Case {
         ours: &DeviceAddresses,
         theirs: &DeviceAddresses,
         role: Role,
-        family: Family,
+        family: IpFamily,
     ) -> Exchange<'a> {
         let server = if role == Role::Server { ours } else { theirs };
         let their_role = if role == Role::Server { Role::Client } else { Role::Server };
@@ -259,7 +259,7 @@ impl Case {
     }
 
     /// The command of the side that has this role.
-    fn line(&self, role: Role, own: &DeviceAddresses, server: &DeviceAddresses, family: Family) -> String {
+    fn line(&self, role: Role, own: &DeviceAddresses, server: &DeviceAddresses, family: IpFamily) -> String {
         let (program, side) = match role {
             Role::Server => (self.program, self.server),
             Role::Client => (self.client_program.unwrap_or(self.program), self.client),
@@ -269,7 +269,7 @@ impl Case {
             .replace("{gid}", &own.gid(family).to_string())
             .replace("{own}", own.address(family))
             .replace("{server}", server.address(family))
-            .replace("{meeting}", server.address(Family::V4));
+            .replace("{meeting}", server.address(IpFamily::V4));
         format!("{program} {}", options.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 

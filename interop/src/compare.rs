@@ -7,7 +7,7 @@ use wire::mad::{self, MAD_LEN};
 use wire::{Qpn, source_port, source_port_ud};
 
 use crate::capture::frames;
-use crate::fields::{Captured, Field};
+use crate::fields::{CapturedPacket, Field};
 
 /// All differences of one kind.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Clone)]
@@ -26,12 +26,12 @@ pub(crate) struct Difference {
 struct SentPackets {
     /// Key: stream, and PSN relative to the first one or the message's number. Value: the first packet at this
     /// position, and the number of packets there.
-    packets: BTreeMap<(Stream, u32), (Vec<Field>, usize)>,
+    packets: BTreeMap<(PacketStream, u32), (Vec<Field>, usize)>,
 }
 
 /// Packets with a common numbering. Queue pairs have numbers in the order in which they appear.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Stream {
+enum PacketStream {
     /// Requests of a queue pair.
     Requests(usize),
     /// Responses of a queue pair.
@@ -64,14 +64,14 @@ pub(crate) fn compare(
 
 impl SentPackets {
     fn new(pcap: &[u8], sender: IpAddr) -> Result<SentPackets, String> {
-        let all: Vec<Captured<'_>> = frames(pcap)?.into_iter().filter_map(Captured::new).collect();
+        let all: Vec<CapturedPacket<'_>> = frames(pcap)?.into_iter().filter_map(CapturedPacket::new).collect();
         if all.is_empty() {
             return Err("a capture without packets".into());
         }
         let (messages, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|packet| packet.mad().is_some());
         let numbers = CaptureNumbers::new(&all, sender);
         let mut conversation = Conversation::default();
-        let mut packets: BTreeMap<(Stream, u32), (Vec<Field>, usize)> = BTreeMap::new();
+        let mut packets: BTreeMap<(PacketStream, u32), (Vec<Field>, usize)> = BTreeMap::new();
         for packet in messages.iter().chain(&all).filter(|packet| packet.source == sender) {
             let place = packet.mad().map_or_else(|| numbers.position(packet), |mad| conversation.position(mad));
             let entry = packets.entry(place).or_insert_with(|| (numbers.fields(packet), 0));
@@ -89,14 +89,14 @@ struct Conversation {
 
 impl Conversation {
     /// The stream and number of a message. The first of its kind is 0; a repeated message keeps its number.
-    fn position(&mut self, mad: &[u8; MAD_LEN]) -> (Stream, u32) {
+    fn position(&mut self, mad: &[u8; MAD_LEN]) -> (PacketStream, u32) {
         let kind = mad::attribute(mad).map_or(0, |attribute| attribute.0);
         let messages = self.messages.entry(kind).or_default();
         let number = messages.iter().position(|other| other == mad).unwrap_or_else(|| {
             messages.push(*mad);
             messages.len() - 1
         });
-        (Stream::Messages(kind), number as u32)
+        (PacketStream::Messages(kind), number as u32)
     }
 }
 
@@ -118,7 +118,7 @@ struct CaptureNumbers {
 const WINDOW: u32 = 1 << 16;
 
 impl CaptureNumbers {
-    fn new(all: &[Captured<'_>], sender: IpAddr) -> CaptureNumbers {
+    fn new(all: &[CapturedPacket<'_>], sender: IpAddr) -> CaptureNumbers {
         let mut numbers = CaptureNumbers::default();
         for packet in all {
             if packet.source == sender {
@@ -135,7 +135,7 @@ impl CaptureNumbers {
     }
 
     /// A response joins the two ends of a connection: it has the PSN of a request to its source.
-    fn join(&mut self, response: &Captured<'_>) {
+    fn join(&mut self, response: &CapturedPacket<'_>) {
         let asked = |(end, first): (&QpAddress, &u32)| {
             let near = response.psn.get().wrapping_sub(*first) & 0xff_ffff < WINDOW;
             (near && end.0 == response.source).then_some(*end)
@@ -147,24 +147,25 @@ impl CaptureNumbers {
     }
 
     /// Without responses: if each host has one queue pair, the two belong together.
-    fn join_the_only(&mut self, all: &[Captured<'_>], sender: IpAddr) {
-        let own: HashSet<QpAddress> = all.iter().filter(|packet| packet.source != sender).map(Captured::end).collect();
+    fn join_the_only(&mut self, all: &[CapturedPacket<'_>], sender: IpAddr) {
+        let own: HashSet<QpAddress> =
+            all.iter().filter(|packet| packet.source != sender).map(CapturedPacket::end).collect();
         if let (Some(own), 1, 1) = (own.iter().next(), own.len(), self.queue_pairs.len()) {
             self.ends.extend(self.queue_pairs.keys().map(|peer| (*peer, *own)));
         }
     }
 
-    fn position(&self, packet: &Captured<'_>) -> (Stream, u32) {
+    fn position(&self, packet: &CapturedPacket<'_>) -> (PacketStream, u32) {
         let responses = packet.info.is_response();
         let to = packet.end();
         let requests_to = if responses { self.ends.get(&to) } else { Some(&to) };
         let first = requests_to.and_then(|end| self.first.get(end)).copied().unwrap_or_default();
         let queue_pair = self.queue_pairs.get(&to).copied().unwrap_or_default();
-        let stream = if responses { Stream::Responses(queue_pair) } else { Stream::Requests(queue_pair) };
+        let stream = if responses { PacketStream::Responses(queue_pair) } else { PacketStream::Requests(queue_pair) };
         (stream, packet.psn.get().wrapping_sub(first) & 0xff_ffff)
     }
 
-    fn fields(&self, packet: &Captured<'_>) -> Vec<Field> {
+    fn fields(&self, packet: &CapturedPacket<'_>) -> Vec<Field> {
         let mut fields = packet.fields();
         let by_formula = match packet.datagram_source() {
             Some(qpn) => source_port_ud(qpn) == packet.source_port,

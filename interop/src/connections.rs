@@ -1,11 +1,11 @@
 //! The cases whose programs connect by the connection manager.
 
-use crate::case::{Case, FAMILIES, Family, Judge, Role};
+use crate::case::{Case, FAMILIES, IpFamily, Judge, Role};
 use crate::ready::Listens;
-use crate::tables::Group;
+use crate::tables::CaseGroup;
 
 const fn perf(program: &'static str, options: &'static str) -> Case {
-    Case::perf_connects(program, options).listens_late().over(&[Family::V4], "IPv4 only")
+    Case::perf_connects(program, options).listens_late().over(&[IpFamily::V4], "IPv4 only")
 }
 
 /// The last of ten messages of rping.
@@ -41,7 +41,7 @@ pub(crate) const fn mckey(options: &'static str, group: &'static str) -> Case {
         .listens(Listens::Group(group))
 }
 
-pub(crate) const CONNECTIONS: Group = Group {
+pub(crate) const CONNECTIONS: CaseGroup = CaseGroup {
     title: "rdmacm-utils",
     cases: &[
         rping_verified("-v -V -C 10").short(),
@@ -64,12 +64,12 @@ pub(crate) const CONNECTIONS: Group = Group {
         Case::connects("rcopy", "", Judge::ClientSays(&["bytes", "seconds"]))
             .client("/bin/bash {server}:copied")
             .outlives_client()
-            .over(&[Family::V4], "of a file; IPv4 only"),
-        mckey("-m 239.7.7.7", "239.7.7.7").over(&[Family::V4], "rxe joins no IPv6 group").short(),
+            .over(&[IpFamily::V4], "of a file; IPv4 only"),
+        mckey("-m 239.7.7.7", "239.7.7.7").over(&[IpFamily::V4], "rxe joins no IPv6 group").short(),
     ],
 };
 
-pub(crate) const STREAMS: Group = Group {
+pub(crate) const STREAMS: CaseGroup = CaseGroup {
     title: "rsockets",
     cases: &[
         stream("rstream", "-I 5 -C 10 -S 1000 -T v").verified().short(),
@@ -83,7 +83,7 @@ pub(crate) const STREAMS: Group = Group {
     ],
 };
 
-pub(crate) const PERFTEST_CM: Group = Group {
+pub(crate) const PERFTEST_CM: CaseGroup = CaseGroup {
     title: "perftest and qperf, connecting by the connection manager",
     cases: &[
         perf("ib_send_bw", "-R -n 50 -s 65536"),
@@ -98,12 +98,12 @@ pub(crate) const PERFTEST_CM: Group = Group {
             .client("{server} -cm 1 -t 1 rc_lat quit")
             .listens_late()
             .listens(Listens::Tcp(19765))
-            .over(&[Family::V4], "IPv4 only"),
+            .over(&[IpFamily::V4], "IPv4 only"),
     ],
 };
 
 /// The connection manager repeats a lost message after some seconds.
-pub(crate) const CONNECTION_FAULTS: Group = Group {
+pub(crate) const CONNECTION_FAULTS: CaseGroup = CaseGroup {
     title: "Connections while packets are lost, repeated and reordered",
     cases: &[
         rping_verified("-v -V -C 10").patience(90).faults("seed=21,loss=0.1"),

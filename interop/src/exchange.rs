@@ -4,10 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::capture::Capture;
-use crate::case::{Case, Family, Role};
-use crate::guest::{Guest, Job};
-use crate::local::{Local, Program};
+use crate::capture::TcpdumpCapture;
+use crate::case::{Case, IpFamily, Role};
+use crate::guest::{Guest, GuestJob};
+use crate::local::{Local, LocalProgram};
 use crate::namespace;
 
 /// The longest time that a side may run after the other has ended. (rxe takes a retry count of 7 as endless.)
@@ -43,7 +43,7 @@ pub(crate) const THEIR_V4: &str = "10.77.0.11";
 pub(crate) const THEIR_V6: &str = "fd77::b";
 
 /// Exit status and output of both sides. A status of `None`: the program did not end and was stopped.
-pub(crate) struct Outcome {
+pub(crate) struct ExchangeOutcome {
     pub(crate) client: (Option<i32>, String),
     pub(crate) server: (Option<i32>, String),
 }
@@ -76,26 +76,26 @@ impl DeviceAddresses {
     }
 
     /// The index of a family's GID.
-    pub(crate) fn gid(&self, family: Family) -> usize {
-        self.gids[usize::from(family == Family::V6)]
+    pub(crate) fn gid(&self, family: IpFamily) -> usize {
+        self.gids[usize::from(family == IpFamily::V6)]
     }
 
     /// The address of a family.
-    pub(crate) fn address(&self, family: Family) -> &'static str {
-        self.addresses[usize::from(family == Family::V6)]
+    pub(crate) fn address(&self, family: IpFamily) -> &'static str {
+        self.addresses[usize::from(family == IpFamily::V6)]
     }
 }
 
 impl Wire {
     /// Runs an exchange: the server, then the client as soon as the server listens.
-    pub(crate) fn perform(&mut self, exchange: &Exchange<'_>) -> Result<Outcome, String> {
+    pub(crate) fn perform(&mut self, exchange: &Exchange<'_>) -> Result<ExchangeOutcome, String> {
         let (mut ours, theirs) = self.begin(exchange)?;
         let (our_status, their_status) = self.ended(&mut ours, theirs, exchange)?;
         let ours = (our_status, ours.output());
         let theirs = (their_status, self.guest.output(theirs));
         Ok(match exchange.role {
-            Role::Client => Outcome { client: ours, server: theirs },
-            Role::Server => Outcome { client: theirs, server: ours },
+            Role::Client => ExchangeOutcome { client: ours, server: theirs },
+            Role::Server => ExchangeOutcome { client: theirs, server: ours },
         })
     }
 
@@ -121,13 +121,13 @@ impl Wire {
     }
 
     /// Captures the wire into a file named after the program that starts next on Longarm's side.
-    pub(crate) fn capture(&self) -> Result<Option<Capture>, String> {
+    pub(crate) fn capture(&self) -> Result<Option<TcpdumpCapture>, String> {
         let file = |run: &PathBuf| run.join(format!("{}.pcap", self.local.next_name()));
-        self.captures.as_ref().map(|run| Capture::start(namespace::LINK, &file(run))).transpose()
+        self.captures.as_ref().map(|run| TcpdumpCapture::start(namespace::LINK, &file(run))).transpose()
     }
 
     /// Starts both sides and returns while they run.
-    pub(crate) fn begin(&mut self, exchange: &Exchange<'_>) -> Result<(Program, Job), String> {
+    pub(crate) fn begin(&mut self, exchange: &Exchange<'_>) -> Result<(LocalProgram, GuestJob), String> {
         let Case { listens, patience, faults, netem, .. } = *exchange.case;
         self.set_netem(netem)?;
         let limit = patience + MAX_LAG;
@@ -149,8 +149,8 @@ impl Wire {
     /// Waits for the end of both sides, and stops a side that runs too long after the other.
     fn ended(
         &mut self,
-        ours: &mut Program,
-        theirs: Job,
+        ours: &mut LocalProgram,
+        theirs: GuestJob,
         exchange: &Exchange<'_>,
     ) -> Result<(Option<i32>, Option<i32>), String> {
         let Case { outlives_client, patience, .. } = *exchange.case;
@@ -181,7 +181,7 @@ impl Wire {
     }
 }
 
-impl Outcome {
+impl ExchangeOutcome {
     /// The side that failed or did not end.
     pub(crate) fn problem(&self) -> Option<String> {
         [("client", self.client.0), ("server", self.server.0)].into_iter().find_map(|(side, status)| match status {
@@ -192,7 +192,7 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for ExchangeOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (side, (_, said)) in [("client", &self.client), ("server", &self.server)] {
             for line in said.lines() {

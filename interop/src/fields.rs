@@ -10,7 +10,7 @@ use wire::{ICRC_LEN, OpcodeInfo, Packet, Psn, Qpn, SyndromeKind, icrc};
 use crate::mads;
 
 /// A packet of a capture.
-pub(crate) struct Captured<'a> {
+pub(crate) struct CapturedPacket<'a> {
     pub(crate) source: IpAddr,
     pub(crate) source_port: u16,
     pub(crate) info: &'static OpcodeInfo,
@@ -24,13 +24,13 @@ pub(crate) struct Captured<'a> {
 /// A field's name and its value as text.
 pub(crate) type Field = (&'static str, String);
 
-impl<'a> Captured<'a> {
+impl<'a> CapturedPacket<'a> {
     /// Decodes a frame; `None` if it is not a RoCEv2 packet.
-    pub(crate) fn new(bytes: &'a [u8]) -> Option<Captured<'a>> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Option<CapturedPacket<'a>> {
         let frame = frame::decode(bytes)?;
         let (ib, _) = frame.payload.split_at_checked(frame.payload.len().checked_sub(ICRC_LEN)?)?;
         let packet = Packet::parse(ib).ok()?;
-        Some(Captured {
+        Some(CapturedPacket {
             source: frame.flow.source,
             source_port: frame.flow.source_port,
             info: packet.info(),

@@ -4,11 +4,11 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use crate::capture::Capture;
-use crate::case::{Case, Family, ROLES, Role};
+use crate::capture::TcpdumpCapture;
+use crate::case::{Case, IpFamily, ROLES, Role};
 use crate::compare::{Difference, compare};
 use crate::exchange::{OUR_V4, OUR_V6, Wire};
-use crate::options::Options;
+use crate::options::InteropOptions;
 use crate::tally::RunTally;
 use crate::{connections, explained, namespace};
 
@@ -18,11 +18,11 @@ const CAPTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/wire/test
 pub(crate) struct Golden {
     pub(crate) name: &'static str,
     pub(crate) case: Case,
-    pub(crate) family: Family,
+    pub(crate) family: IpFamily,
 }
 
 const fn golden(name: &'static str, case: Case) -> Golden {
-    Golden { name, case, family: Family::V4 }
+    Golden { name, case, family: IpFamily::V4 }
 }
 
 const fn ping(name: &'static str, program: &'static str, options: &'static str) -> Golden {
@@ -52,9 +52,9 @@ pub(crate) const GOLDEN: [Golden; 24] = [
     perf("read_lat", "ib_read_lat", "-n 5 -s 7"),
     perf("atomic_fa", "ib_atomic_bw", "-n 5 -A FETCH_AND_ADD"),
     perf("atomic_cas", "ib_atomic_lat", "-n 5 -A CMP_AND_SWAP"),
-    Golden { family: Family::V6, ..ping("rc_pingpong_v6", "ibv_rc_pingpong", "-n 2 -s 64") },
+    Golden { family: IpFamily::V6, ..ping("rc_pingpong_v6", "ibv_rc_pingpong", "-n 2 -s 64") },
     golden("rping", RPING),
-    Golden { family: Family::V6, ..golden("rping_v6", RPING) },
+    Golden { family: IpFamily::V6, ..golden("rping_v6", RPING) },
     golden("ucmatose", connections::example("ucmatose", "-C 2 -S 20")),
     golden("udaddy", connections::example("udaddy", "-C 2 -S 20")),
     golden("rstream", connections::stream("rstream", "-C 3 -S 100")),
@@ -69,17 +69,17 @@ const GOLDEN_V6: [&str; 2] = ["fd77::b", "fd77::c"];
 impl Golden {
     /// The host in the capture whose part Longarm takes.
     fn model(&self, role: Role) -> IpAddr {
-        let hosts = if self.family == Family::V4 { GOLDEN_V4 } else { GOLDEN_V6 };
+        let hosts = if self.family == IpFamily::V4 { GOLDEN_V4 } else { GOLDEN_V6 };
         address(hosts[usize::from(role == Role::Client)])
     }
 
     fn ours(&self) -> IpAddr {
-        address(if self.family == Family::V4 { OUR_V4 } else { OUR_V6 })
+        address(if self.family == IpFamily::V4 { OUR_V4 } else { OUR_V6 })
     }
 }
 
 /// Performs, captures and compares the exchanges that the options select.
-pub(crate) fn all(wire: &mut Wire, options: &Options, run: &Path, tally: &mut RunTally) -> Result<(), String> {
+pub(crate) fn all(wire: &mut Wire, options: &InteropOptions, run: &Path, tally: &mut RunTally) -> Result<(), String> {
     let brief = ["rc_pingpong_mtu256", "read_bw", "rc_pingpong_v6", "rping_v6", "ucmatose"];
     let chosen = GOLDEN.iter().filter(|golden| !options.short || brief.contains(&golden.name));
     for golden in chosen.filter(|golden| format!("golden {}", golden.name).contains(&options.only)) {
@@ -111,7 +111,7 @@ pub(crate) fn all(wire: &mut Wire, options: &Options, run: &Path, tally: &mut Ru
 
 /// Performs the exchange of a capture; returns the pcap, or the problem.
 fn capture(wire: &mut Wire, golden: &Golden, role: Role, run: &Path) -> Result<Result<Vec<u8>, String>, String> {
-    let capture = Capture::start(namespace::LINK, &run.join(format!("{}-{role:?}.pcap", golden.name)))?;
+    let capture = TcpdumpCapture::start(namespace::LINK, &run.join(format!("{}-{role:?}.pcap", golden.name)))?;
     let exchange = golden.case.exchange(&wire.ours, &wire.theirs, role, golden.family);
     let outcome = wire.perform(&exchange)?;
     let pcap = capture.end()?;

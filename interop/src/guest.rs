@@ -29,7 +29,7 @@ pub(crate) struct Guest {
 
 /// A command that was started in the guest.
 #[derive(Clone, Copy)]
-pub(crate) struct Job(u32);
+pub(crate) struct GuestJob(u32);
 
 impl Guest {
     /// Boots the guest of `kernel` on the link `link`; its files are in `run`.
@@ -62,15 +62,15 @@ impl Guest {
     }
 
     /// Starts a shell command that may run for `limit`.
-    pub(crate) fn start(&mut self, command: &str, limit: Duration) -> Result<Job, String> {
+    pub(crate) fn start(&mut self, command: &str, limit: Duration) -> Result<GuestJob, String> {
         assert!(!command.contains('\n'), "a command is one line");
         self.jobs += 1;
         self.send_line(&format!("start {} {} {command}\n", self.jobs, limit.as_secs().max(1)))?;
-        Ok(Job(self.jobs))
+        Ok(GuestJob(self.jobs))
     }
 
     /// Waits for the end of a command: its exit status, `None` if it still runs.
-    pub(crate) fn wait(&mut self, job: Job, patience: Duration) -> Result<Option<i32>, String> {
+    pub(crate) fn wait(&mut self, job: GuestJob, patience: Duration) -> Result<Option<i32>, String> {
         let ended = self.until(patience, |guest| guest.exits.contains_key(&job.0));
         match ended {
             Ok(()) => Ok(self.exits.get(&job.0).copied()),
@@ -80,13 +80,13 @@ impl Guest {
     }
 
     /// Kills a command.
-    pub(crate) fn stop(&mut self, job: Job) -> Result<(), String> {
+    pub(crate) fn stop(&mut self, job: GuestJob) -> Result<(), String> {
         self.send_line(&format!("stop {}\n", job.0))?;
         self.wait(job, Duration::from_secs(10)).map(drop)
     }
 
     /// The output of a command so far.
-    pub(crate) fn output(&self, job: Job) -> String {
+    pub(crate) fn output(&self, job: GuestJob) -> String {
         let bytes = std::fs::read(self.out.join(job.0.to_string())).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }

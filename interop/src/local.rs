@@ -17,7 +17,7 @@ pub(crate) struct Local {
 }
 
 /// A running program; dropping the value ends it.
-pub(crate) struct Program {
+pub(crate) struct LocalProgram {
     child: Child,
     said: PathBuf,
 }
@@ -45,7 +45,7 @@ impl Local {
     }
 
     /// Starts a program and its options on the device, with a plan of faults.
-    pub(crate) fn start(&mut self, line: &str, faults: Option<&str>) -> Result<Program, String> {
+    pub(crate) fn start(&mut self, line: &str, faults: Option<&str>) -> Result<LocalProgram, String> {
         let said = self.run.join(self.next_name());
         self.programs += 1;
         let file = File::create(&said).map_err(|e| format!("{}: {e}", said.display()))?;
@@ -54,7 +54,7 @@ impl Local {
         command.arg("run").args(faults.iter().flat_map(|plan| ["--faults", plan])).arg("--");
         command.args(line.split_whitespace()).stdout(file).stderr(both).process_group(0);
         let child = command.spawn().map_err(|e| format!("longarm run: {e}"))?;
-        Ok(Program { child, said })
+        Ok(LocalProgram { child, said })
     }
 
     /// Runs a program to its successful end and returns its output.
@@ -99,7 +99,7 @@ impl Local {
     }
 }
 
-impl Program {
+impl LocalProgram {
     /// Waits for its end: its exit status, `None` if it still runs. Killed by signal N is 128 + N.
     pub(crate) fn wait(&mut self, patience: Duration) -> Option<i32> {
         let start = Instant::now();
@@ -127,7 +127,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for LocalProgram {
     fn drop(&mut self) {
         let group = format!("-{}", self.child.id());
         // No process of the group may survive.

@@ -38,10 +38,10 @@ mod trials;
 use std::process::ExitCode;
 
 use clap::Parser;
-use options::Options;
+use options::InteropOptions;
 
 fn main() -> ExitCode {
-    match perform(&Options::parse()) {
+    match perform(&InteropOptions::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             eprintln!("interop: {problem}");
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn perform(options: &Options) -> Result<(), String> {
+fn perform(options: &InteropOptions) -> Result<(), String> {
     if let Some(files) = &options.compare {
         return golden::compare_files(files);
     }

@@ -6,7 +6,7 @@ use clap::Parser;
 
 /// Runs Longarm against Linux Soft-RoCE (rxe) in a virtual machine.
 #[derive(Parser)]
-pub(crate) struct Options {
+pub(crate) struct InteropOptions {
     /// Run a few cases of each kind; where the lab cannot run, report that and succeed.
     #[arg(long)]
     pub(crate) short: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Options {
     /// Number of runs of each case.
     #[arg(long, default_value_t = 1)]
     pub(crate) repeat: u32,
-    /// Capture the wire during each case, into the run's directory.
+    /// TcpdumpCapture the wire during each case, into the run's directory.
     #[arg(long)]
     pub(crate) capture: bool,
     /// Print all differences of packets, also the explained ones.

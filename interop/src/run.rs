@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Instant;
 
-use crate::case::{Case, ETHERNET, FAMILIES, Family, ROLES, Role};
+use crate::case::{Case, ETHERNET, FAMILIES, IpFamily, ROLES, Role};
 use crate::exchange::{DeviceAddresses, OUR_V4, OUR_V6, THEIR_V4, THEIR_V6, Wire};
 use crate::guest::Guest;
 use crate::local::Local;
-use crate::options::Options;
-use crate::tables::Group;
+use crate::options::InteropOptions;
+use crate::tables::CaseGroup;
 use crate::tally::RunTally;
 use crate::{golden, namespace, tables, trials};
 
@@ -17,7 +17,7 @@ const OURS: &str = "la_lab0";
 const THEIRS: &str = "rxe0";
 
 /// Runs the cases that the options select; the error lists the failures.
-pub(crate) fn all(options: &Options, run: &Path) -> Result<(), String> {
+pub(crate) fn all(options: &InteropOptions, run: &Path) -> Result<(), String> {
     let start = Instant::now();
     namespace::set_up()?;
     let mut local = Local::new(run)?;
@@ -45,7 +45,7 @@ pub(crate) fn all(options: &Options, run: &Path) -> Result<(), String> {
     tally.report(start)
 }
 
-fn is_chosen(group: &Group, case: &Case, options: &Options) -> bool {
+fn is_chosen(group: &CaseGroup, case: &Case, options: &InteropOptions) -> bool {
     (case.short || !options.short) && format!("{}: {}", group.title, case.name()).contains(&options.only)
 }
 
@@ -64,12 +64,12 @@ fn each_way(wire: &mut Wire, case: &Case, briefly: bool, tally: &mut RunTally) -
 }
 
 /// One family for each role, if the case can have both.
-fn is_brief(case: &Case, (role, family): (Role, Family)) -> bool {
-    case.families.len() == 1 || (role == Role::Client) == (family == Family::V4)
+fn is_brief(case: &Case, (role, family): (Role, IpFamily)) -> bool {
+    case.families.len() == 1 || (role == Role::Client) == (family == IpFamily::V4)
 }
 
 /// The problems of the attempts at a case, up to the first that succeeds.
-fn failures(wire: &mut Wire, case: &Case, role: Role, family: Family) -> Result<Vec<String>, String> {
+fn failures(wire: &mut Wire, case: &Case, role: Role, family: IpFamily) -> Result<Vec<String>, String> {
     let mut failures = Vec::new();
     for attempt in 1..=case.attempts {
         let start = Instant::now();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::guest::Guest;
-use crate::options::Options;
+use crate::options::InteropOptions;
 use crate::{lab, namespace};
 
 /// A driver, or a path of Longarm (wire or shm).
@@ -18,7 +18,7 @@ struct GuestDriver {
     device: &'static str,
     /// Goes before the program on the command line.
     prefix: &'static str,
-    /// Options of every program, the client's address last.
+    /// InteropOptions of every program, the client's address last.
     options: &'static str,
     address: &'static str,
     /// The command that succeeds when a server listens.
@@ -82,7 +82,7 @@ const WORK: [(&str, u32, u32); 7] = [
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Boots the guest and measures everything `options.repeat` times; files go to `to`.
-pub(crate) fn all(options: &Options, to: &Path, run: &Path) -> Result<(), String> {
+pub(crate) fn all(options: &InteropOptions, to: &Path, run: &Path) -> Result<(), String> {
     let start = Instant::now();
     namespace::set_up()?;
     std::fs::create_dir_all(to).map_err(|e| format!("{}: {e}", to.display()))?;

@@ -4,7 +4,7 @@ use crate::case::Case;
 use crate::connections::{CONNECTION_FAULTS, CONNECTIONS, PERFTEST_CM, STREAMS};
 
 /// Cases of one kind.
-pub(crate) struct Group {
+pub(crate) struct CaseGroup {
     pub(crate) title: &'static str,
     pub(crate) cases: &'static [Case],
 }
@@ -17,7 +17,7 @@ const fn perf(program: &'static str, options: &'static str) -> Case {
     Case::perf(program, options)
 }
 
-pub(crate) const GROUPS: [Group; 11] = [
+pub(crate) const GROUPS: [CaseGroup; 11] = [
     PING_PONG,
     PING_PONG_JUMBO,
     SEND,
@@ -31,7 +31,7 @@ pub(crate) const GROUPS: [Group; 11] = [
     CONNECTION_FAULTS,
 ];
 
-const PING_PONG: Group = Group {
+const PING_PONG: CaseGroup = CaseGroup {
     title: "ibverbs-utils",
     cases: &[
         ping("ibv_rc_pingpong", "-c -n 100").verified().short(),
@@ -48,7 +48,7 @@ const PING_PONG: Group = Group {
     ],
 };
 
-const PING_PONG_JUMBO: Group = Group {
+const PING_PONG_JUMBO: CaseGroup = CaseGroup {
     title: "ibverbs-utils, link with MTU 4200",
     cases: &[
         ping("ibv_rc_pingpong", "-c -n 50 -s 16385 -m 2048").verified().jumbo(),
@@ -60,7 +60,7 @@ const PING_PONG_JUMBO: Group = Group {
     ],
 };
 
-const SEND: Group = Group {
+const SEND: CaseGroup = CaseGroup {
     title: "perftest: SEND",
     cases: &[
         perf("ib_send_bw", "-n 50 -s 65536").short(),
@@ -78,7 +78,7 @@ const SEND: Group = Group {
     ],
 };
 
-const WRITE: Group = Group {
+const WRITE: CaseGroup = CaseGroup {
     title: "perftest: RDMA WRITE",
     cases: &[
         perf("ib_write_bw", "-n 50 -s 65536").short(),
@@ -92,7 +92,7 @@ const WRITE: Group = Group {
     ],
 };
 
-const READ: Group = Group {
+const READ: CaseGroup = CaseGroup {
     title: "perftest: RDMA READ",
     cases: &[
         perf("ib_read_bw", "-n 50 -s 65536").short(),
@@ -106,7 +106,7 @@ const READ: Group = Group {
     ],
 };
 
-const ATOMIC: Group = Group {
+const ATOMIC: CaseGroup = CaseGroup {
     title: "perftest: atomics",
     cases: &[
         perf("ib_atomic_bw", "-n 50 -A FETCH_AND_ADD").short(),
@@ -117,7 +117,7 @@ const ATOMIC: Group = Group {
     ],
 };
 
-const FAULTS: Group = Group {
+const FAULTS: CaseGroup = CaseGroup {
     title: "While packets are lost, repeated and reordered",
     cases: &[
         ping("ibv_rc_pingpong", "-c -n 100").verified().faults("seed=7,loss=0.02").short(),

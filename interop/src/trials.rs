@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::case::{Case, Family, Role};
+use crate::case::{Case, IpFamily, Role};
 use crate::connections::{example, rping};
 use crate::exchange::Wire;
-use crate::guest::Job;
+use crate::guest::GuestJob;
 use crate::lab;
-use crate::local::Program;
-use crate::options::Options;
+use crate::local::LocalProgram;
+use crate::options::InteropOptions;
 use crate::ready::Listens;
 use crate::tally::RunTally;
 
@@ -91,7 +91,7 @@ const WARM_UP: Duration = Duration::from_secs(2);
 const ENDLESS: Case = rping("-v");
 
 /// Runs the trials that the options select.
-pub(crate) fn all(wire: &mut Wire, options: &Options, tally: &mut RunTally) -> Result<(), String> {
+pub(crate) fn all(wire: &mut Wire, options: &InteropOptions, tally: &mut RunTally) -> Result<(), String> {
     let chosen = TRIALS.iter().filter(|trial| trial.short || !options.short);
     for trial in chosen.filter(|trial| format!("trial {}", trial.name).contains(&options.only)) {
         let start = Instant::now();
@@ -108,8 +108,8 @@ pub(crate) fn all(wire: &mut Wire, options: &Options, tally: &mut RunTally) -> R
 fn calls_say_the_same(wire: &mut Wire) -> Result<TrialResult, String> {
     // The guest shares that directory.
     wire.local.compile(&format!("{}/calls.c", lab::SCRIPTS), "lab/calls")?;
-    let ours = wire.local.run(&format!("lab/calls {}", wire.ours.address(Family::V4)))?;
-    let theirs = wire.guest.run(&format!("/lab/calls {}", wire.theirs.address(Family::V4)))?;
+    let ours = wire.local.run(&format!("lab/calls {}", wire.ours.address(IpFamily::V4)))?;
+    let theirs = wire.guest.run(&format!("/lab/calls {}", wire.theirs.address(IpFamily::V4)))?;
     Ok(if ours == theirs { Ok(()) } else { Err(format!("other lines; ours:\n{ours}\ntheirs:\n{theirs}")) })
 }
 
@@ -119,7 +119,7 @@ fn nvme_is_refused(wire: &mut Wire) -> Result<TrialResult, String> {
         return Ok(Err(format!("ucmatose does not listen: {}", listener.output())));
     }
     wire.guest.run("modprobe nvme-rdma; dmesg -C")?;
-    for family in [Family::V4, Family::V6] {
+    for family in [IpFamily::V4, IpFamily::V6] {
         let connect = format!("nvme connect -t rdma -a {} -s 4420 -n nothing", wire.ours.address(family));
         let job = wire.guest.start(&connect, DETECTION)?;
         let status = wire.guest.wait(job, DETECTION * 2)?;
@@ -176,7 +176,7 @@ fn hub_is_killed(wire: &mut Wire) -> Result<TrialResult, String> {
     }
     const NEXT: Case = example("ucmatose", "");
     for role in [Role::Client, Role::Server] {
-        let outcome = wire.perform(&NEXT.exchange(&wire.ours, &wire.theirs, role, Family::V4))?;
+        let outcome = wire.perform(&NEXT.exchange(&wire.ours, &wire.theirs, role, IpFamily::V4))?;
         if let Some(problem) = outcome.problem().or_else(|| NEXT.problem(&outcome.client.1, &outcome.server.1)) {
             return Ok(Err(format!("ucmatose afterwards: {problem}\n{outcome}")));
         }
@@ -206,15 +206,15 @@ fn guest_is_dead(wire: &mut Wire) -> Result<TrialResult, String> {
 }
 
 /// Starts a case that runs for long.
-fn under_way(wire: &mut Wire, case: &Case, role: Role) -> Result<(Program, Job), String> {
-    let exchange = case.exchange(&wire.ours, &wire.theirs, role, Family::V4);
+fn under_way(wire: &mut Wire, case: &Case, role: Role) -> Result<(LocalProgram, GuestJob), String> {
+    let exchange = case.exchange(&wire.ours, &wire.theirs, role, IpFamily::V4);
     let both = wire.begin(&exchange)?;
     std::thread::sleep(WARM_UP);
     Ok(both)
 }
 
 /// The guest's program must end by itself.
-fn theirs_ends(wire: &mut Wire, theirs: Job) -> Result<TrialResult, String> {
+fn theirs_ends(wire: &mut Wire, theirs: GuestJob) -> Result<TrialResult, String> {
     let status = wire.guest.wait(theirs, DETECTION)?;
     if status.is_some() {
         return Ok(Ok(()));
@@ -224,7 +224,7 @@ fn theirs_ends(wire: &mut Wire, theirs: Job) -> Result<TrialResult, String> {
 }
 
 /// Longarm's program must end with an error.
-fn fails(ours: &mut Program, patience: Duration) -> TrialResult {
+fn fails(ours: &mut LocalProgram, patience: Duration) -> TrialResult {
     match ours.wait(patience) {
         Some(status) if status != 0 => Ok(()),
         status => Err(format!("{status:?}\n{}", ours.output())),

@@ -21,7 +21,7 @@ pub(crate) enum Error {
     Capture(#[from] device::CaptureError),
     #[error(transparent)]
     Attach(#[from] hub::client::AttachError),
-    #[error("no device has the address {0}: `longarm devices` lists what there is")]
+    #[error("no device has the address {0}: `longarm devices` lists the devices")]
     NoDevice(IpAddr),
     #[error("a work request failed: {0}")]
     Completion(String),

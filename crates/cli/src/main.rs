@@ -37,12 +37,12 @@ const ENVIRONMENT: &str = "\
 Environment, for every program that uses Longarm:
   LONGARM_FAULTS    inject seeded faults, e.g. seed=7,loss=0.05,dup=0.01,reorder=0.02,delay=100us,corrupt=0.001,rnr=0.05
   LONGARM_LOCAL     off: reach peers on this host by packets, too, instead of shared memory
-  LONGARM_CAPTURE   write every packet to this pcapng file, also those that shared memory has spared
-  LONGARM_ADOPT     \"safe\" (the default), \"always\" or \"never\": which registered memory moves to pages that peers on this host map
+  LONGARM_CAPTURE   write every packet to this pcapng file, including those that shared memory replaces
+  LONGARM_ADOPT     \"safe\" (the default), \"always\" or \"never\": the registered memory that moves to pages that peers on this host map
   LONGARM_PTRACER   \"any\": where Yama restricts ptrace, every process of this user may reach this one's memory
-  LONGARM_NAP       off: a poll that finds nothing never sleeps, also while other processes want the processor
-  LONGARM_SLOTS     1 to 16: on so many processors the process can receive packets at once
-  RUST_LOG          what to log, e.g. debug";
+  LONGARM_NAP       off: a poll that finds nothing never sleeps, even while other processes want the processor
+  LONGARM_SLOTS     1 to 16: number of processors on which the process can receive packets at once
+  RUST_LOG          log level, e.g. debug";
 
 #[derive(Subcommand, Debug)]
 enum Command {

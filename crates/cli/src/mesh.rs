@@ -15,7 +15,7 @@ use crate::perf::EndpointInfo;
 
 /// A message to a member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-enum Order {
+enum MemberRequest {
     /// The endpoints of the other members, in their order.
     Connect(Vec<EndpointInfo>),
     /// Send for this time.
@@ -26,7 +26,7 @@ enum Order {
 
 /// A message from a member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-enum Report {
+enum MemberReport {
     /// Its endpoints, one for each other member.
     Endpoints(Vec<EndpointInfo>),
     Connected,
@@ -40,6 +40,6 @@ enum Report {
 }
 
 /// The index of a member's endpoint for another member: it has none for itself.
-fn place_of(other: usize, member: usize) -> usize {
+fn endpoint_index(other: usize, member: usize) -> usize {
     if other < member { other } else { other - 1 }
 }

@@ -47,7 +47,7 @@ fn threads_have_queues_of_their_own() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_before_anything_is_done() {
+fn unmeasurable_targets_are_refused_first() {
     let hosts = Hosts::one("refused");
     for (arguments, reason) in [
         (&["compare", "--rows", "S9"][..], "there is no such target"),

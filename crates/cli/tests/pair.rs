@@ -42,7 +42,7 @@ fn a_server_that_goes_on_is_ended() {
     let hosts = Hosts::one("pair-ended");
     let output = pair(&hosts, &["--wait", "0.1"], "test -n \"$1\" && exit 2; sleep 600");
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("the server goes on"), "{}", said(&output));
+    assert!(said(&output).contains("the server keeps running"), "{}", said(&output));
     let late = pair(&hosts, &["--wait", "0.1", "--timeout", "0.5"], "sleep 600");
     assert_eq!(late.status.code(), Some(124), "{}", said(&late));
 }

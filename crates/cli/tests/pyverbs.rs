@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The runner's result of a test.
 #[derive(Deserialize)]
-struct Verdict {
+struct TestResult {
     test: String,
     outcome: String,
     why: String,
@@ -51,7 +51,7 @@ fn unpack(file: &Path, directory: &Path) {
     }
 }
 
-fn verdicts(said: &str) -> Vec<Verdict> {
+fn verdicts(said: &str) -> Vec<TestResult> {
     let lines = said.lines().filter(|line| line.starts_with('{'));
     lines.filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
@@ -78,7 +78,7 @@ fn the_suite_passes() {
     assert!(passed >= skips::PASSES, "{passed} of {} passed", verdicts.len());
 }
 
-fn told(verdicts: &[Verdict], which: impl Fn(&Verdict) -> bool) -> String {
+fn told(verdicts: &[TestResult], which: impl Fn(&TestResult) -> bool) -> String {
     let told = verdicts.iter().filter(|verdict| which(verdict));
     told.map(|verdict| format!("{}: {}: {}\n", verdict.test, verdict.outcome, verdict.why)).collect()
 }

@@ -33,7 +33,7 @@ fn the_status_is_the_programs() {
 }
 
 #[test]
-fn what_cannot_be_started_says_why() {
+fn failures_to_start_are_explained() {
     let hosts = Hosts::one("run-why");
     let script = hosts.dir.join("script");
     std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
@@ -84,7 +84,7 @@ fn rdma_shows_the_devices_that_programs_see() {
 }
 
 #[test]
-fn what_is_not_about_devices_is_for_the_other_rdma() {
+fn other_queries_go_to_the_system_rdma() {
     let hosts = Hosts::one("run-rdma-other");
     let other = hosts.dir.join("rdma");
     std::fs::write(&other, "#!/bin/sh\necho other \"$@\"\n").unwrap();
@@ -119,7 +119,7 @@ fn a_program_with_rights_of_its_own_is_refused() {
 }
 
 /// A shell script that prints what a program in a namespace sees.
-const LOOK: &str = "\
+const SHOW_VIEW: &str = "\
     cat /sys/class/infiniband/la_lo/ports/1/state /sys/class/infiniband/la_lo/ports/1/gid_attrs/types/0
     cat /sys/class/infiniband_verbs/uverbs0/ibdev
     test -c /dev/infiniband/uverbs0 && test -w /dev/null && test -d /sys/class/net/lo/statistics && echo nodes
@@ -134,7 +134,7 @@ fn assert_sees_everything(seen: &str, user: &str) {
 #[test]
 fn a_namespace_shows_the_tree_and_the_library() {
     let hosts = Hosts::one("run-namespace");
-    let seen = text(run(&hosts, &["--mode", "namespace", "--", "sh", "-c", LOOK]));
+    let seen = text(run(&hosts, &["--mode", "namespace", "--", "sh", "-c", SHOW_VIEW]));
     assert_sees_everything(&seen, &own_uid(&hosts));
     let outside = text(hosts.command(Host::First, "sh").args(["-c", "ls /sys/class"]).output().unwrap());
     assert!(!outside.contains("infiniband") || Path::new("/sys/class/infiniband").exists());
@@ -142,15 +142,15 @@ fn a_namespace_shows_the_tree_and_the_library() {
 
 /// Only root can act as another user; the other tests cover ordinary users.
 #[test]
-fn an_ordinary_user_gets_a_namespace_and_stays_who_he_is() {
+fn an_ordinary_user_gets_a_namespace_and_keeps_the_user_id() {
     let hosts = Hosts::one("run-user");
     if !is_root() {
-        return assert_sees_everything(&text(run(&hosts, &["--", "sh", "-c", LOOK])), &own_uid(&hosts));
+        return assert_sees_everything(&text(run(&hosts, &["--", "sh", "-c", SHOW_VIEW])), &own_uid(&hosts));
     }
     let longarm = public_copy(&hosts.dir);
     let mut command = hosts.command(Host::First, "setpriv");
     command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]).arg(longarm);
-    command.args(["run", "--", "sh", "-c", LOOK]).env("LONGARM_RUNTIME_DIR", hosts.dir.join("public/run"));
+    command.args(["run", "--", "sh", "-c", SHOW_VIEW]).env("LONGARM_RUNTIME_DIR", hosts.dir.join("public/run"));
     assert_sees_everything(&text(command.output().unwrap()), NOBODY);
 }
 

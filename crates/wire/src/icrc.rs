@@ -99,8 +99,8 @@ fn explain(flow: &Flow, ib: &[u8], difference: u32, expected_identification: u16
 /// The variable fields of the UDP header of a packet with `ib_bytes` bytes from BTH to pad. The length of packets
 /// that UDP cannot carry wraps: no such packet exists whose ICRC could be compared.
 #[inline]
-fn udp_of(flow: &Flow, ib_bytes: usize) -> image::Udp {
-    image::Udp { source_port: flow.source_port, len_bytes: ib_bytes.wrapping_add(Udp::LEN + ICRC_LEN) as u16 }
+fn udp_of(flow: &Flow, ib_bytes: usize) -> image::UdpFields {
+    image::UdpFields { source_port: flow.source_port, len_bytes: ib_bytes.wrapping_add(Udp::LEN + ICRC_LEN) as u16 }
 }
 
 /// Not inlined: between peers of this library the expected identification is correct.

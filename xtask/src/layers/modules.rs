@@ -9,7 +9,6 @@ use super::source::ModulePath;
 /// [`LARGER_CIRCLES`]. The check refuses a number that is larger than needed, so the numbers only fall.
 const LARGEST_CIRCLE: usize = 3;
 const LARGER_CIRCLES: &[(&str, usize)] = &[
-    ("longarm-cli", 17),
     ("longarm-device", 40),
     ("longarm-udp", 5),
     ("longarm-memory", 21),

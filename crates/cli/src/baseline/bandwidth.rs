@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::nonblocking::not_yet;
 use super::pin_to_core;
 
 /// Bytes per write, as iperf3 does.
@@ -45,7 +46,7 @@ pub(crate) fn udp_stream(address: IpAddr, duration: Duration) -> io::Result<f64>
     let (client, server) = (UdpSocket::bind((address, 0))?, UdpSocket::bind((address, 0))?);
     let to = server.local_addr()?;
     let len_bytes = if address.is_ipv4() { DATAGRAM_BYTES } else { DATAGRAM_BYTES - 20 };
-    let sink = Sink::start(server)?;
+    let sink = DatagramSink::start(server)?;
     pin_to_core(0);
     let (start, buffer) = (Instant::now(), vec![7; len_bytes]);
     while start.elapsed() < duration {
@@ -57,17 +58,17 @@ pub(crate) fn udp_stream(address: IpAddr, duration: Duration) -> io::Result<f64>
 }
 
 /// A thread on the second core that receives datagrams until it is stopped.
-pub(super) struct Sink {
+pub(super) struct DatagramSink {
     thread: thread::JoinHandle<io::Result<u64>>,
     stop: Arc<AtomicBool>,
 }
 
-impl Sink {
-    pub(super) fn start(socket: UdpSocket) -> io::Result<Sink> {
+impl DatagramSink {
+    pub(super) fn start(socket: UdpSocket) -> io::Result<DatagramSink> {
         socket.set_nonblocking(true)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        Ok(Sink { thread: thread::spawn(move || drain(&socket, &stopped)), stop })
+        Ok(DatagramSink { thread: thread::spawn(move || drain(&socket, &stopped)), stop })
     }
 
     /// Stops the thread; returns the number of received bytes.
@@ -83,8 +84,8 @@ fn drain(socket: &UdpSocket, stopped: &AtomicBool) -> io::Result<u64> {
     loop {
         match socket.recv_from(&mut buffer) {
             Ok((n, _)) => bytes += n as u64,
-            Err(e) if super::not_yet(&e) && stopped.load(Ordering::Relaxed) => return Ok(bytes),
-            Err(e) if super::not_yet(&e) => std::hint::spin_loop(),
+            Err(e) if not_yet(&e) && stopped.load(Ordering::Relaxed) => return Ok(bytes),
+            Err(e) if not_yet(&e) => std::hint::spin_loop(),
             Err(e) => return Err(e),
         }
     }

@@ -16,12 +16,12 @@ const END: u64 = u64::MAX;
 /// A word alone in its pair of cache lines: processors fetch two adjacent lines at once.
 #[repr(align(128))]
 #[derive(Default)]
-struct Alone(AtomicU64);
+struct PaddedWord(AtomicU64);
 
 /// Nanoseconds that a word takes from one core to another: the median over samples of half the
 /// round trip. Each direction uses its own cache line.
 pub(crate) fn cache_line_ping_pong(duration: Duration) -> f64 {
-    let words = Arc::new([Alone::default(), Alone::default()]);
+    let words = Arc::new([PaddedWord::default(), PaddedWord::default()]);
     let theirs = Arc::clone(&words);
     let echo = thread::spawn(move || {
         pin_to_core(1);

@@ -4,6 +4,7 @@
 mod bandwidth;
 mod blocking;
 mod memory;
+mod nonblocking;
 mod pin;
 mod ping_pong;
 mod rate;
@@ -15,11 +16,4 @@ pub(crate) use memory::{cache_line_ping_pong, memory_copy};
 pub(crate) use pin::{core_number, never_pin, pin_client, pin_server, pin_to_core, pins, unpin};
 pub(crate) use ping_pong::{tcp_ping_pong, udp_ping_pong};
 pub(crate) use rate::udp_rate;
-pub(crate) use segments::{Care, udp_segments};
-
-use std::io;
-
-/// Whether a non-blocking call would block.
-fn not_yet(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-}
+pub(crate) use segments::{SegmentWork, udp_segments};

@@ -5,7 +5,8 @@ use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{not_yet, pin_to_core};
+use super::nonblocking::not_yet;
+use super::pin_to_core;
 use crate::perf::Latency;
 
 /// A peer that does not answer for this long is gone.

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use super::bandwidth::Sink;
+use super::bandwidth::DatagramSink;
 use super::pin_to_core;
 
 /// Messages per second of one thread that sends each with a system call, while
@@ -12,7 +12,7 @@ use super::pin_to_core;
 pub(crate) fn udp_rate(address: IpAddr, len_bytes: usize, duration: Duration) -> io::Result<f64> {
     let (client, server) = (UdpSocket::bind((address, 0))?, UdpSocket::bind((address, 0))?);
     let to = server.local_addr()?;
-    let sink = Sink::start(server)?;
+    let sink = DatagramSink::start(server)?;
     pin_to_core(0);
     let (start, buffer) = (Instant::now(), vec![7; len_bytes]);
     let mut sent = 0u64;

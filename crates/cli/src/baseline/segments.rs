@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{not_yet, pin_to_core};
+use super::nonblocking::not_yet;
+use super::pin_to_core;
 
 /// Bytes before the payload, as many as a BTH has.
 const HEADER_BYTES: usize = 12;
@@ -25,7 +26,7 @@ const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
 
 /// The work on the bytes beside sending and receiving them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Care {
+pub(crate) enum SegmentWork {
     /// No work.
     Bare,
     /// Each end copies the payload once, between packets and message.
@@ -35,7 +36,12 @@ pub(crate) enum Care {
 }
 
 /// Payload bytes per second from one thread to another, in messages of `message_bytes` in one buffer.
-pub(crate) fn udp_segments(address: IpAddr, message_bytes: usize, care: Care, time: Duration) -> io::Result<f64> {
+pub(crate) fn udp_segments(
+    address: IpAddr,
+    message_bytes: usize,
+    care: SegmentWork,
+    time: Duration,
+) -> io::Result<f64> {
     let (client, server) = (UdpSocket::bind((address, 0))?, UdpSocket::bind((address, 0))?);
     udp::send_in_segments(&client, SEGMENT_BYTES as u16)?;
     udp::receive_together(&server)?;
@@ -43,9 +49,9 @@ pub(crate) fn udp_segments(address: IpAddr, message_bytes: usize, care: Care, ti
     server.set_nonblocking(true)?;
     let to = server.local_addr()?;
     let (received, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-    let mut end = End::new(message_bytes, care);
+    let mut end = SegmentsEnd::new(message_bytes, care);
     let sink = {
-        let (mut end, received, stop) = (End::new(message_bytes, care), received.clone(), stop.clone());
+        let (mut end, received, stop) = (SegmentsEnd::new(message_bytes, care), received.clone(), stop.clone());
         thread::spawn(move || end.receive(&server, &received, &stop))
     };
     let sent = end.send(&client, to, &received, time);
@@ -56,17 +62,17 @@ pub(crate) fn udp_segments(address: IpAddr, message_bytes: usize, care: Care, ti
 }
 
 /// One end: its message, and the packets of one call.
-struct End {
+struct SegmentsEnd {
     message: Vec<u8>,
     at: usize,
     packets: Vec<u8>,
-    care: Care,
+    care: SegmentWork,
 }
 
-impl End {
-    fn new(message_bytes: usize, care: Care) -> End {
+impl SegmentsEnd {
+    fn new(message_bytes: usize, care: SegmentWork) -> SegmentsEnd {
         let len_bytes = message_bytes.next_multiple_of(PAYLOAD_BYTES).max(PAYLOAD_BYTES);
-        End { message: vec![7; len_bytes], at: 0, packets: vec![7; 1 << 16], care }
+        SegmentsEnd { message: vec![7; len_bytes], at: 0, packets: vec![7; 1 << 16], care }
     }
 
     /// Sends for `time`; returns the time that it took.
@@ -100,10 +106,10 @@ impl End {
     fn fill(&mut self, start: usize) {
         let place = self.next_place();
         let packet = &mut self.packets[start..start + SEGMENT_BYTES];
-        if self.care >= Care::Copied {
+        if self.care >= SegmentWork::Copied {
             packet[HEADER_BYTES..][..PAYLOAD_BYTES].copy_from_slice(&self.message[place..place + PAYLOAD_BYTES]);
         }
-        if self.care == Care::Checked {
+        if self.care == SegmentWork::Checked {
             let (covered, crc) = packet.split_at_mut(HEADER_BYTES + PAYLOAD_BYTES);
             crc.copy_from_slice(&crc32fast::hash(covered).to_le_bytes());
         }
@@ -132,10 +138,10 @@ impl End {
         let place = self.next_place();
         let packet = &self.packets[start..start + SEGMENT_BYTES];
         let (covered, crc) = packet.split_at(HEADER_BYTES + PAYLOAD_BYTES);
-        if self.care == Care::Checked && crc32fast::hash(covered).to_le_bytes() != *crc {
+        if self.care == SegmentWork::Checked && crc32fast::hash(covered).to_le_bytes() != *crc {
             return Err(io::Error::other("a packet was damaged"));
         }
-        if self.care >= Care::Copied {
+        if self.care >= SegmentWork::Copied {
             self.message[place..place + PAYLOAD_BYTES].copy_from_slice(&covered[HEADER_BYTES..]);
         }
         Ok(())
@@ -156,7 +162,7 @@ mod tests {
     #[test]
     fn segments_arrive_whole() {
         let address = IpAddr::from([127, 0, 0, 1]);
-        for care in [Care::Bare, Care::Copied, Care::Checked] {
+        for care in [SegmentWork::Bare, SegmentWork::Copied, SegmentWork::Checked] {
             let rate = udp_segments(address, 64 << 10, care, Duration::from_millis(20)).unwrap();
             assert!(rate > 0.0 && rate.is_finite(), "{care:?}");
         }

@@ -49,7 +49,7 @@ pub(crate) fn up(args: &UpArgs) -> Result<(), Error> {
 /// `longarm down`
 pub(crate) fn down(args: &DownArgs) -> Result<(), Error> {
     match hub::client::shutdown(None, args.force) {
-        Ok(()) => println!("The hub has left."),
+        Ok(()) => println!("The hub has stopped."),
         Err(AttachError::NotRunning) => println!("No hub was running."),
         Err(problem) => return Err(problem.into()),
     }

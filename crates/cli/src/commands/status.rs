@@ -51,7 +51,10 @@ fn print_hub(status: &Status) {
     );
     let c = &status.counters;
     let refused = c.refused_users + c.refused_others + c.malformed + c.out_of_order + c.denied;
-    println!("Packets for nobody: {}; refused or malformed messages: {refused}", c.stray_packets + c.alien_packets);
+    println!(
+        "Packets without a receiver: {}; refused or malformed messages: {refused}",
+        c.stray_packets + c.alien_packets
+    );
     print_mads(&status.mads);
 }
 

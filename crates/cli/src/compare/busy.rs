@@ -16,27 +16,24 @@ use super::stats::Summary;
 use super::tools::Effort;
 use crate::error::Error;
 use load::Load;
-use rows::{Row, rows};
-use task::{Setting, Task};
-
-/// A measurement that runs once per round.
-type Job = (Setting, Task);
+use rows::{BusyRow, rows};
+use task::BusyJob;
 
 /// The figures of all rounds, and the failures.
 #[derive(Default)]
 struct Figures {
-    of: BTreeMap<(Job, usize), Vec<f64>>,
-    failures: BTreeMap<Job, Vec<String>>,
+    of: BTreeMap<(BusyJob, usize), Vec<f64>>,
+    failures: BTreeMap<BusyJob, Vec<String>>,
 }
 
 /// Measures, and prints the table in the format of the documents.
 pub(super) fn run(rounds: usize, effort: &Effort, wanted: &[String]) -> Result<(), Error> {
-    let chosen = |row: &Row| wanted.is_empty() || wanted.iter().any(|id| row.id.eq_ignore_ascii_case(id));
-    let rows: Vec<Row> = rows().into_iter().filter(chosen).collect();
+    let chosen = |row: &BusyRow| wanted.is_empty() || wanted.iter().any(|id| row.id.eq_ignore_ascii_case(id));
+    let rows: Vec<BusyRow> = rows().into_iter().filter(chosen).collect();
     if rows.is_empty() {
         return Err(Error::Usage("--rows: with --busy there are B1 to B5".into()));
     }
-    let mut jobs: Vec<Job> = rows.iter().flat_map(|row| [row.ours, row.theirs]).collect();
+    let mut jobs: Vec<BusyJob> = rows.iter().flat_map(|row| [row.ours, row.theirs]).collect();
     jobs.sort_unstable();
     jobs.dedup();
     let mut figures = Figures::default();
@@ -53,7 +50,7 @@ pub(super) fn run(rounds: usize, effort: &Effort, wanted: &[String]) -> Result<(
 }
 
 impl Figures {
-    fn measure(&mut self, job: Job, effort: &Effort) {
+    fn measure(&mut self, job: BusyJob, effort: &Effort) {
         match job.1.measure(job.0, effort) {
             Ok(values) => {
                 for (place, value) in values.into_iter().enumerate() {
@@ -61,18 +58,18 @@ impl Figures {
                 }
             }
             Err(why) => {
-                eprintln!("  {}: {why}", job.1.who());
+                eprintln!("  {}: {why}", job.1.contender_name());
                 self.failures.entry(job).or_default().push(why);
             }
         }
     }
 
-    fn summary(&self, job: Job, place: usize) -> Option<Summary> {
+    fn summary(&self, job: BusyJob, place: usize) -> Option<Summary> {
         Summary::of(self.of.get(&(job, place))?)
     }
 }
 
-fn print(rows: &[Row], figures: &Figures) {
+fn print(rows: &[BusyRow], figures: &Figures) {
     let mut table = Table::new();
     table.load_preset(presets::ASCII_MARKDOWN).set_header(HEADER);
     for row in rows {
@@ -81,11 +78,11 @@ fn print(rows: &[Row], figures: &Figures) {
     println!("{table}");
     for (job, failures) in &figures.failures {
         let last = failures.last().map_or("", String::as_str);
-        println!("- {}: {} attempts failed: {last}", job.1.who(), failures.len());
+        println!("- {}: {} attempts failed: {last}", job.1.contender_name(), failures.len());
     }
 }
 
-fn cells(row: &Row, figures: &Figures) -> [String; 9] {
+fn cells(row: &BusyRow, figures: &Figures) -> [String; 9] {
     let (ours, theirs) = (figures.summary(row.ours, row.place), figures.summary(row.theirs, row.place));
     let (our_median, their_median) = (ours.map(|s| s.median), theirs.map(|s| s.median));
     let spread = |summary: Option<Summary>| match summary {
@@ -97,9 +94,9 @@ fn cells(row: &Row, figures: &Figures) -> [String; 9] {
     [
         row.id.into(),
         row.what.clone(),
-        row.ours.1.who(),
+        row.ours.1.contender_name(),
         spread(ours),
-        row.theirs.1.who(),
+        row.theirs.1.contender_name(),
         spread(theirs),
         our_median.zip(their_median).map_or(String::new(), |(ours, theirs)| format!("{:.2} ×", ours / theirs)),
         row.goal_words(),

@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use comfy_table::{Table, presets};
 
-use super::goals::{self, Row};
+use super::goals::{self, GoalRow};
 use super::measure::Measure;
-use super::page::{HEADER, Page, cells, idle_cells};
+use super::page::{ComparePage, HEADER, cells, idle_cells};
 use super::results::Results;
 use super::scale::{IdleCost, idle_cost};
 use super::series::{self, Figure};
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Error> {
     if args.busy {
         return run_busy(args);
     }
-    let plan = Plan::new(args)?;
+    let plan = ComparePlan::new(args)?;
     // Measure this first: later, freed memory of this process would be reused and hide the cost.
     let idle = plan.idle.then(|| idle_cost(&perf::open(ADDRESS)?, ADDRESS, plan.qps)).transpose()?;
     let mut results = Results::default();
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Error> {
     let failures: Vec<String> = results.failures().collect();
     failures.iter().for_each(|failure| println!("not measured: {failure}"));
     notes.extend(plan.without_peers(&results));
-    let page = Page {
+    let page = ComparePage {
         rows: &plan.rows,
         results: &results,
         idle: idle.as_ref(),
@@ -105,8 +105,8 @@ fn run_busy(args: &CompareArgs) -> Result<(), Error> {
 }
 
 /// The measurements of a run.
-struct Plan {
-    rows: Vec<Row>,
+struct ComparePlan {
+    rows: Vec<GoalRow>,
     figures: Vec<Figure>,
     idle: bool,
     rounds: usize,
@@ -117,8 +117,8 @@ struct Plan {
     notes: Vec<String>,
 }
 
-impl Plan {
-    fn new(args: &CompareArgs) -> Result<Plan, Error> {
+impl ComparePlan {
+    fn new(args: &CompareArgs) -> Result<ComparePlan, Error> {
         let brief = args.quick || !args.rows.is_empty();
         let chosen = |id: &str| args.rows.is_empty() || args.rows.iter().any(|row| row.eq_ignore_ascii_case(id));
         let qps = args.qps.unwrap_or(if args.quick { 1000 } else { 10_000 });
@@ -141,7 +141,7 @@ impl Plan {
         if args.guest.is_none() && chosen(GUEST) {
             notes.push("C3, the kernel's drivers, was not measured: `cargo xtask compare --vm` does.".to_owned());
         }
-        Ok(Plan {
+        Ok(ComparePlan {
             rows,
             figures: if plot_rounds > 0 { series::figures(&SIZES, &numbers) } else { Vec::new() },
             idle: IDLE.into_iter().any(chosen),
@@ -176,7 +176,7 @@ fn distinct(all: impl Iterator<Item = Measure>) -> Vec<Measure> {
     all.filter(|measure| seen.insert(*measure)).collect()
 }
 
-fn print(rows: &[Row], results: &Results, idle: Option<&IdleCost>) {
+fn print(rows: &[GoalRow], results: &Results, idle: Option<&IdleCost>) {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(HEADER);
     for row in rows {
@@ -188,7 +188,7 @@ fn print(rows: &[Row], results: &Results, idle: Option<&IdleCost>) {
     println!("{table}");
 }
 
-fn write(dir: &Path, page: &Page<'_>) -> Result<(), Error> {
+fn write(dir: &Path, page: &ComparePage<'_>) -> Result<(), Error> {
     std::fs::create_dir_all(dir).map_err(|e| Error::File(dir.display().to_string(), e))?;
     for figure in page.figures {
         let path = dir.join(format!("performance-{}.svg", figure.name));

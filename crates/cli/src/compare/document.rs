@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_wrote_stays() {
+    fn hand_written_text_stays() {
         let once = replace("# Performance\n\nAbout.\n", &LAST_RUN, "| a |");
         assert!(once.starts_with("# Performance\n\nAbout.\n\n<!--") && once.contains("\n\n| a |\n\n"), "{once}");
         let twice = replace(&format!("{once}\n## The hot path\n\nText.\n"), &LAST_RUN, "| b |");

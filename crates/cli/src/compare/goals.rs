@@ -1,13 +1,13 @@
 //! The project's goals: pairs of figures, and the ratio to reach.
 
-use crate::baseline::Care;
+use crate::baseline::SegmentWork;
 
-use super::measure::{Contender, Driver, Measure, Quantity, Verb, Way};
+use super::measure::{Contender, Measure, MessagePath, Quantity, TestVerb, VmDriver};
 
 use Contender::{Api, Iperf3, Memory, Perftest, Segments, Tcp, UcxShm, UcxTcp, Udp};
+use MessagePath::{Host, Lossy, Wire};
 use Quantity::{Bandwidth, Latency, Rate};
-use Verb::{FetchAdd, Read, Send, Write};
-use Way::{Host, Lossy, Wire};
+use TestVerb::{FetchAdd, Read, Send, Write};
 
 /// The required ratio or value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub(super) enum Goal {
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
+pub(super) struct GoalRow {
     pub(super) id: &'static str,
     pub(super) ours: Measure,
     pub(super) theirs: Option<Measure>,
@@ -59,12 +59,12 @@ const MIB: u32 = 1 << 20;
 /// The goal of S3 in nanoseconds.
 const S3_NS: f64 = 100.0;
 
-fn row(id: &'static str, ours: Measure, theirs: Measure, goal: Goal) -> Row {
-    Row { id, ours, theirs: Some(theirs), goal }
+fn row(id: &'static str, ours: Measure, theirs: Measure, goal: Goal) -> GoalRow {
+    GoalRow { id, ours, theirs: Some(theirs), goal }
 }
 
 /// The tests in the guest of a virtual machine: latency and rate of small messages, bandwidth.
-pub(super) const GUEST_WORK: [(Quantity, Verb, u32); 7] = [
+pub(super) const GUEST_WORK: [(Quantity, TestVerb, u32); 7] = [
     (Latency, Send, 64),
     (Latency, Write, 64),
     (Latency, Read, 64),
@@ -75,14 +75,14 @@ pub(super) const GUEST_WORK: [(Quantity, Verb, u32); 7] = [
 ];
 
 /// C3: Longarm beside the kernel's drivers in one guest.
-pub(super) fn guest_rows() -> Vec<Row> {
+pub(super) fn guest_rows() -> Vec<GoalRow> {
     let mut rows = Vec::new();
     for (quantity, verb, size) in GUEST_WORK {
         let of = |driver| Measure::new(Contender::Guest(driver), quantity, verb, size);
         let goal = if quantity == Latency { Goal::AtMost(0.5) } else { Goal::AtLeast(2.0) };
-        for way in [Host, Wire] {
-            rows.push(row("C3", of(Driver::Longarm(way)), of(Driver::Rxe), goal));
-            rows.push(row("C3", of(Driver::Longarm(way)), of(Driver::Siw), Goal::Shown));
+        for message_path in [Host, Wire] {
+            rows.push(row("C3", of(VmDriver::Longarm(message_path)), of(VmDriver::Rxe), goal));
+            rows.push(row("C3", of(VmDriver::Longarm(message_path)), of(VmDriver::Siw), Goal::Shown));
         }
     }
     rows
@@ -90,11 +90,11 @@ pub(super) fn guest_rows() -> Vec<Row> {
 
 /// All goals that compare two figures; those of many queue pairs use `qps` of them. Rows that
 /// share figures are adjacent: each figure is measured once per round.
-pub(super) fn rows(qps: u32) -> Vec<Row> {
+pub(super) fn rows(qps: u32) -> Vec<GoalRow> {
     [same_host_latency(), same_host_bandwidth(), wire_latency(), wire_bandwidth(), scale(qps)].concat()
 }
 
-fn same_host_latency() -> Vec<Row> {
+fn same_host_latency() -> Vec<GoalRow> {
     let new = Measure::new;
     let tag = new(UcxShm, Latency, Send, 8);
     let floor = new(Memory, Latency, Write, 8);
@@ -110,12 +110,12 @@ fn same_host_latency() -> Vec<Row> {
         let theirs = new(UcxShm, Latency, verb, 8);
         rows.push(row("S3", new(Api(Host), Latency, verb, 8), theirs, Goal::Below(S3_NS)));
         rows.push(row("S3", new(Perftest(Host), Latency, verb, 8), theirs, Goal::Below(S3_NS)));
-        rows.push(Row { id: "S3", ours: stopped(verb), theirs: None, goal: Goal::Below(S3_NS) });
+        rows.push(GoalRow { id: "S3", ours: stopped(verb), theirs: None, goal: Goal::Below(S3_NS) });
     }
     rows
 }
 
-fn same_host_bandwidth() -> Vec<Row> {
+fn same_host_bandwidth() -> Vec<GoalRow> {
     let new = Measure::new;
     let put = new(UcxShm, Bandwidth, Write, KIB_64);
     let tag = new(UcxShm, Bandwidth, Send, KIB_64);
@@ -133,7 +133,7 @@ fn same_host_bandwidth() -> Vec<Row> {
     rows
 }
 
-fn wire_latency() -> Vec<Row> {
+fn wire_latency() -> Vec<GoalRow> {
     let new = Measure::new;
     let (udp, tcp) = (new(Udp, Latency, Send, 64), new(Tcp, Latency, Send, 64));
     let mut rows = Vec::new();
@@ -144,7 +144,7 @@ fn wire_latency() -> Vec<Row> {
     rows
 }
 
-fn wire_bandwidth() -> Vec<Row> {
+fn wire_bandwidth() -> Vec<GoalRow> {
     let new = Measure::new;
     let iperf3 = new(Iperf3, Bandwidth, Send, 128 << 10);
     let mut rows = Vec::new();
@@ -158,7 +158,7 @@ fn wire_bandwidth() -> Vec<Row> {
             }
         }
     }
-    for care in [Care::Bare, Care::Copied, Care::Checked] {
+    for care in [SegmentWork::Bare, SegmentWork::Copied, SegmentWork::Checked] {
         let floor = new(Segments(care), Bandwidth, Write, KIB_64);
         rows.push(row("W2", new(Api(Wire), Bandwidth, Write, KIB_64), floor, Goal::Shown));
     }
@@ -172,11 +172,11 @@ fn wire_bandwidth() -> Vec<Row> {
     rows
 }
 
-fn scale(qps: u32) -> Vec<Row> {
+fn scale(qps: u32) -> Vec<GoalRow> {
     let new = Measure::new;
     let mut rows = Vec::new();
-    for way in [Host, Wire] {
-        let of = |qps| Measure { qps, ..new(Api(way), Rate, Send, 64) };
+    for message_path in [Host, Wire] {
+        let of = |qps| Measure { qps, ..new(Api(message_path), Rate, Send, 64) };
         rows.push(row("C1", of(qps), of(10), Goal::AtLeast(0.9)));
         // More queue pairs than one slot of the UDP port has numbers for.
         rows.push(row("C1", of(qps * 10), of(10), Goal::Shown));
@@ -190,8 +190,8 @@ fn scale(qps: u32) -> Vec<Row> {
     let shared = [(Host, Rate, Read, 8), (Host, Bandwidth, Write, KIB_64)];
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let wire = if cores >= 4 { &[(Wire, Rate, Send, 64)][..] } else { &[] };
-    for (way, quantity, verb, size) in shared.iter().chain(wire).copied() {
-        let of = |threads| Measure { threads, ..new(Api(way), quantity, verb, size) };
+    for (message_path, quantity, verb, size) in shared.iter().chain(wire).copied() {
+        let of = |threads| Measure { threads, ..new(Api(message_path), quantity, verb, size) };
         rows.push(row("C1", of(2), of(1), Goal::Shown));
     }
     rows
@@ -217,7 +217,7 @@ mod tests {
         for id in ["S1", "S2", "S3", "S4", "S5", "W1", "W2", "W3", "W4", "C1"] {
             assert!(rows.iter().any(|row| row.id == id && row.goal != Goal::Shown), "{id}");
         }
-        let same = |row: &&Row| row.theirs.is_some_and(|theirs| theirs.quantity != row.ours.quantity);
+        let same = |row: &&GoalRow| row.theirs.is_some_and(|theirs| theirs.quantity != row.ours.quantity);
         assert!(rows.iter().find(same).is_none(), "only like is held beside like");
     }
 }

@@ -4,15 +4,15 @@
 use std::path::Path;
 
 use super::goals::GUEST_WORK;
-use super::measure::{Contender, Driver, Measure, Way};
+use super::measure::{Contender, Measure, MessagePath, VmDriver};
 use super::results::Results;
 use super::tools::parse_perftest;
 
-const DRIVERS: [(&str, Driver); 4] = [
-    ("longarm", Driver::Longarm(Way::Host)),
-    ("longarm_wire", Driver::Longarm(Way::Wire)),
-    ("rxe", Driver::Rxe),
-    ("siw", Driver::Siw),
+const DRIVERS: [(&str, VmDriver); 4] = [
+    ("longarm", VmDriver::Longarm(MessagePath::Host)),
+    ("longarm_wire", VmDriver::Longarm(MessagePath::Wire)),
+    ("rxe", VmDriver::Rxe),
+    ("siw", VmDriver::Siw),
 ];
 
 /// Reads all files of a directory.
@@ -46,13 +46,16 @@ fn measure(name: &str) -> Option<Measure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::measure::{Quantity, Verb};
+    use crate::compare::measure::{Quantity, TestVerb};
 
     #[test]
     fn names_of_files_say_what_was_measured() {
-        let rxe = Contender::Guest(Driver::Rxe);
-        assert_eq!(measure("rxe-ib_send_bw-64-1"), Some(Measure::new(rxe, Quantity::Rate, Verb::Send, 64)));
-        assert_eq!(measure("rxe-ib_send_bw-65536-3"), Some(Measure::new(rxe, Quantity::Bandwidth, Verb::Send, 65_536)));
+        let rxe = Contender::Guest(VmDriver::Rxe);
+        assert_eq!(measure("rxe-ib_send_bw-64-1"), Some(Measure::new(rxe, Quantity::Rate, TestVerb::Send, 64)));
+        assert_eq!(
+            measure("rxe-ib_send_bw-65536-3"),
+            Some(Measure::new(rxe, Quantity::Bandwidth, TestVerb::Send, 65_536))
+        );
         assert_eq!(measure("rxe-ib_send_bw-65-1"), None);
         assert_eq!(measure("README"), None);
     }

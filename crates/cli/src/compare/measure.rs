@@ -1,11 +1,11 @@
 //! The space of measurements: contender, operation, quantity and parameters.
 
-use crate::baseline::Care;
+use crate::baseline::SegmentWork;
 use crate::report::{bytes_per_second, count_per_second, nanoseconds_precise, size};
 
 /// The path of Longarm's messages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Way {
+pub(super) enum MessagePath {
     /// The shm path, which two processes on one host use by default.
     Host,
     /// RoCEv2 over UDP on the loop-back interface.
@@ -16,9 +16,9 @@ pub(super) enum Way {
 
 /// The driver of programs in the guest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Driver {
+pub(super) enum VmDriver {
     /// Longarm in the guest.
-    Longarm(Way),
+    Longarm(MessagePath),
     /// The kernel's Soft-RoCE.
     Rxe,
     /// The kernel's software iWARP.
@@ -29,11 +29,11 @@ pub(super) enum Driver {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Contender {
     /// Longarm's Rust API: `longarm perf`.
-    Api(Way),
+    Api(MessagePath),
     /// Unmodified perftest programs on Longarm.
-    Perftest(Way),
+    Perftest(MessagePath),
     /// Unmodified perftest programs in the guest of a virtual machine.
-    Guest(Driver),
+    Guest(VmDriver),
     /// UCX with `UCX_TLS=posix,cma,self`.
     UcxShm,
     /// UCX with `UCX_TLS=tcp,self`.
@@ -43,7 +43,7 @@ pub(super) enum Contender {
     /// Datagram sockets, both sides polling.
     Udp,
     /// Datagram sockets with segmentation and coalescing, both sides polling.
-    Segments(Care),
+    Segments(SegmentWork),
     /// Stream sockets, both sides polling.
     Tcp,
     /// Two threads that share a cache line.
@@ -52,7 +52,7 @@ pub(super) enum Contender {
 
 /// An operation, or its closest equivalent without verbs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Verb {
+pub(super) enum TestVerb {
     Send,
     Write,
     Read,
@@ -74,7 +74,7 @@ pub(super) enum Quantity {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Measure {
     pub(super) quantity: Quantity,
-    pub(super) verb: Verb,
+    pub(super) verb: TestVerb,
     pub(super) size_bytes: u32,
     /// Queue pairs of each thread.
     pub(super) qps: u32,
@@ -86,7 +86,7 @@ pub(super) struct Measure {
 }
 
 impl Measure {
-    pub(super) fn new(contender: Contender, quantity: Quantity, verb: Verb, size_bytes: u32) -> Measure {
+    pub(super) fn new(contender: Contender, quantity: Quantity, verb: TestVerb, size_bytes: u32) -> Measure {
         Measure { quantity, verb, size_bytes, qps: 1, threads: 1, stopped: false, contender }
     }
 
@@ -103,15 +103,15 @@ impl Measure {
     /// The text for operation and quantity, without the contender.
     pub(super) fn what(&self) -> String {
         let verb = match (self.quantity, self.verb) {
-            (_, Verb::Send) => "SEND",
-            (_, Verb::Write) => "WRITE",
-            (_, Verb::Read) => "READ",
-            (_, Verb::FetchAdd) => "fetch-and-add",
+            (_, TestVerb::Send) => "SEND",
+            (_, TestVerb::Write) => "WRITE",
+            (_, TestVerb::Read) => "READ",
+            (_, TestVerb::FetchAdd) => "fetch-and-add",
         };
         let mut what = format!("{verb} {}", size(u64::from(self.size_bytes)));
         what += match self.quantity {
             Quantity::Latency if self.verb.is_one_sided() => ", post to completion",
-            Quantity::Latency => ", one way",
+            Quantity::Latency => ", one message_path",
             Quantity::Bandwidth => "",
             Quantity::Rate => ", messages",
         };
@@ -128,7 +128,7 @@ impl Measure {
     }
 
     /// The contender's text in the table.
-    pub(super) fn who(&self) -> String {
+    pub(super) fn contender_name(&self) -> String {
         match (self.contender, self.quantity) {
             (Contender::Perftest(_) | Contender::Guest(_), _) => {
                 format!("{}, `{}`", self.contender.name(), self.perftest_program())
@@ -148,26 +148,26 @@ impl Measure {
     /// The program of perftest.
     pub(super) fn perftest_program(&self) -> &'static str {
         match (self.quantity, self.verb) {
-            (Quantity::Latency, Verb::Send) => "ib_send_lat",
-            (Quantity::Latency, Verb::Write) => "ib_write_lat",
-            (Quantity::Latency, Verb::Read) => "ib_read_lat",
-            (Quantity::Latency, Verb::FetchAdd) => "ib_atomic_lat",
-            (_, Verb::Send) => "ib_send_bw",
-            (_, Verb::Write) => "ib_write_bw",
-            (_, Verb::Read) => "ib_read_bw",
-            (_, Verb::FetchAdd) => "ib_atomic_bw",
+            (Quantity::Latency, TestVerb::Send) => "ib_send_lat",
+            (Quantity::Latency, TestVerb::Write) => "ib_write_lat",
+            (Quantity::Latency, TestVerb::Read) => "ib_read_lat",
+            (Quantity::Latency, TestVerb::FetchAdd) => "ib_atomic_lat",
+            (_, TestVerb::Send) => "ib_send_bw",
+            (_, TestVerb::Write) => "ib_write_bw",
+            (_, TestVerb::Read) => "ib_read_bw",
+            (_, TestVerb::FetchAdd) => "ib_atomic_bw",
         }
     }
 
     /// The test of ucx_perftest.
     pub(super) fn ucx_test(&self) -> &'static str {
         match (self.quantity, self.verb) {
-            (Quantity::Latency, Verb::Send) => "tag_lat",
-            (Quantity::Latency, Verb::Write) => "ucp_put_lat",
-            (_, Verb::Send) => "tag_bw",
-            (_, Verb::Write) => "ucp_put_bw",
-            (_, Verb::Read) => "ucp_get",
-            (_, Verb::FetchAdd) => "ucp_fadd",
+            (Quantity::Latency, TestVerb::Send) => "tag_lat",
+            (Quantity::Latency, TestVerb::Write) => "ucp_put_lat",
+            (_, TestVerb::Send) => "tag_bw",
+            (_, TestVerb::Write) => "ucp_put_bw",
+            (_, TestVerb::Read) => "ucp_get",
+            (_, TestVerb::FetchAdd) => "ucp_fadd",
         }
     }
 
@@ -186,10 +186,10 @@ impl Measure {
     }
 }
 
-impl Verb {
+impl TestVerb {
     /// Whether the operation completes without the target's program.
     pub(super) fn is_one_sided(self) -> bool {
-        matches!(self, Verb::Read | Verb::FetchAdd)
+        matches!(self, TestVerb::Read | TestVerb::FetchAdd)
     }
 }
 
@@ -197,23 +197,23 @@ impl Contender {
     /// The contender's name in tables and plots.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Contender::Api(Way::Host) => "Longarm, same host",
-            Contender::Api(Way::Wire) => "Longarm, wire",
-            Contender::Api(Way::Lossy) => "Longarm, wire, 1 % lost",
-            Contender::Perftest(Way::Host) => "perftest, same host",
-            Contender::Perftest(Way::Wire) => "perftest, wire",
-            Contender::Perftest(Way::Lossy) => "perftest, wire, 1 % lost",
-            Contender::Guest(Driver::Longarm(Way::Host)) => "Longarm in a VM, same host",
-            Contender::Guest(Driver::Longarm(_)) => "Longarm in a VM, wire",
-            Contender::Guest(Driver::Rxe) => "rxe in the VM",
-            Contender::Guest(Driver::Siw) => "siw in the VM",
+            Contender::Api(MessagePath::Host) => "Longarm, same host",
+            Contender::Api(MessagePath::Wire) => "Longarm, wire",
+            Contender::Api(MessagePath::Lossy) => "Longarm, wire, 1 % lost",
+            Contender::Perftest(MessagePath::Host) => "perftest, same host",
+            Contender::Perftest(MessagePath::Wire) => "perftest, wire",
+            Contender::Perftest(MessagePath::Lossy) => "perftest, wire, 1 % lost",
+            Contender::Guest(VmDriver::Longarm(MessagePath::Host)) => "Longarm in a VM, same host",
+            Contender::Guest(VmDriver::Longarm(_)) => "Longarm in a VM, wire",
+            Contender::Guest(VmDriver::Rxe) => "rxe in the VM",
+            Contender::Guest(VmDriver::Siw) => "siw in the VM",
             Contender::UcxShm => "UCX shared memory",
             Contender::UcxTcp => "UCX TCP",
             Contender::Iperf3 => "iperf3, one stream",
             Contender::Udp => "UDP sockets",
-            Contender::Segments(Care::Bare) => "UDP_SEGMENT and UDP_GRO, bare",
-            Contender::Segments(Care::Copied) => "UDP_SEGMENT and UDP_GRO, copied",
-            Contender::Segments(Care::Checked) => "UDP_SEGMENT and UDP_GRO, copied, CRC",
+            Contender::Segments(SegmentWork::Bare) => "UDP_SEGMENT and UDP_GRO, bare",
+            Contender::Segments(SegmentWork::Copied) => "UDP_SEGMENT and UDP_GRO, copied",
+            Contender::Segments(SegmentWork::Checked) => "UDP_SEGMENT and UDP_GRO, copied, CRC",
             Contender::Tcp => "TCP sockets",
             Contender::Memory => "memory",
         }
@@ -221,6 +221,6 @@ impl Contender {
 
     /// Whether it is Longarm on any path.
     pub(super) fn is_ours(self) -> bool {
-        matches!(self, Contender::Api(_) | Contender::Perftest(_) | Contender::Guest(Driver::Longarm(_)))
+        matches!(self, Contender::Api(_) | Contender::Perftest(_) | Contender::Guest(VmDriver::Longarm(_)))
     }
 }

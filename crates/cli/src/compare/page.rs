@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::goals::{Goal, Row};
+use super::goals::{Goal, GoalRow};
 use super::results::Results;
 use super::scale::IdleCost;
 use super::series::Figure;
@@ -22,8 +22,8 @@ pub(super) const HEADER: [&str; 9] = [
 ];
 
 /// The contents of the page.
-pub(super) struct Page<'a> {
-    pub(super) rows: &'a [Row],
+pub(super) struct ComparePage<'a> {
+    pub(super) rows: &'a [GoalRow],
     pub(super) results: &'a Results,
     pub(super) idle: Option<&'a IdleCost>,
     pub(super) figures: &'a [Figure],
@@ -33,7 +33,7 @@ pub(super) struct Page<'a> {
 }
 
 /// A row's cells.
-pub(super) fn cells(row: &Row, results: &Results) -> [String; 9] {
+pub(super) fn cells(row: &GoalRow, results: &Results) -> [String; 9] {
     let ours = results.summary(&row.ours);
     let theirs = row.theirs.and_then(|theirs| results.summary(&theirs));
     let ratio = ours.zip(theirs).map(|(ours, theirs)| ours.median / theirs.median);
@@ -42,9 +42,9 @@ pub(super) fn cells(row: &Row, results: &Results) -> [String; 9] {
     [
         row.id.into(),
         row.ours.what(),
-        row.ours.who(),
+        row.ours.contender_name(),
         spread(ours),
-        row.theirs.map_or(String::new(), |theirs| theirs.who()),
+        row.theirs.map_or(String::new(), |theirs| theirs.contender_name()),
         row.theirs.map_or(String::new(), |_| spread(theirs)),
         ratio.map_or(String::new(), |ratio| format!("{ratio:.2} ×")),
         row.goal.words(&row.ours),
@@ -57,7 +57,7 @@ pub(super) fn cells(row: &Row, results: &Results) -> [String; 9] {
     ]
 }
 
-fn spread(row: &Row, Summary { median, lower, upper }: Summary) -> String {
+fn spread(row: &GoalRow, Summary { median, lower, upper }: Summary) -> String {
     let [median, lower, upper] = [median, lower, upper].map(|value| row.ours.show(value));
     // Show the unit once where all three have the same.
     match (median.split_once(' '), lower.split_once(' '), upper.split_once(' ')) {
@@ -93,7 +93,7 @@ pub(super) fn idle_cells(idle: &IdleCost) -> [[String; 9]; 2] {
     ]
 }
 
-impl Page<'_> {
+impl ComparePage<'_> {
     /// The whole page as Markdown.
     pub(super) fn markdown(&self) -> String {
         let mut text = format!(
@@ -139,11 +139,11 @@ pub(super) fn machine() -> String {
 mod tests {
     use super::*;
     use crate::compare::goals;
-    use crate::compare::measure::{Contender, Measure, Quantity, Verb, Way};
+    use crate::compare::measure::{Contender, Measure, MessagePath, Quantity, TestVerb};
 
-    fn row(goal: Goal) -> Row {
-        let of = |contender| Measure::new(contender, Quantity::Latency, Verb::Send, 8);
-        Row { id: "S1", ours: of(Contender::Api(Way::Host)), theirs: Some(of(Contender::UcxShm)), goal }
+    fn row(goal: Goal) -> GoalRow {
+        let of = |contender| Measure::new(contender, Quantity::Latency, TestVerb::Send, 8);
+        GoalRow { id: "S1", ours: of(Contender::Api(MessagePath::Host)), theirs: Some(of(Contender::UcxShm)), goal }
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
             cells.each_ref().map(String::as_str),
             [
                 "S1",
-                "SEND 8 B, one way",
+                "SEND 8 B, one message_path",
                 "Longarm, same host",
                 "150 ns (145 to 155)",
                 "UCX shared memory, `tag_lat`",
@@ -171,13 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn missing_figures_are_reported() {
         let (row, mut results) = (row(Goal::AtMost(1.5)), Results::default());
         results.add(row.ours, 150.0);
         results.fail(row.theirs.unwrap(), "ucx_perftest is not installed".into());
         let rows = [row];
         let idle = IdleCost { qps: 10, bytes_per_qp: 5000, cpu_ns_per_second: 10 };
-        let page = Page {
+        let page = ComparePage {
             rows: &rows,
             results: &results,
             idle: Some(&idle),

@@ -49,7 +49,7 @@ impl Results {
     }
 
     pub(super) fn fail(&mut self, measure: Measure, why: String) {
-        eprintln!("  {}, {}: {why}", measure.who(), measure.what());
+        eprintln!("  {}, {}: {why}", measure.contender_name(), measure.what());
         self.failures.entry(measure).or_default().push(why);
     }
 
@@ -61,7 +61,7 @@ impl Results {
     pub(super) fn failures(&self) -> impl Iterator<Item = String> {
         self.failures.iter().filter_map(|(measure, failures)| {
             let attempts = failures.len() + self.figures.get(measure).map_or(0, Vec::len);
-            let (who, what, failed) = (measure.who(), measure.what(), failures.len());
+            let (who, what, failed) = (measure.contender_name(), measure.what(), failures.len());
             Some(format!("{who}, {what}: {failed} of {attempts} attempts failed: {}", failures.last()?))
         })
     }
@@ -70,11 +70,11 @@ impl Results {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::measure::{Contender, Quantity, Verb};
+    use crate::compare::measure::{Contender, Quantity, TestVerb};
 
     #[test]
     fn figures_and_failures_are_kept_apart() {
-        let measure = Measure::new(Contender::UcxShm, Quantity::Latency, Verb::Send, 8);
+        let measure = Measure::new(Contender::UcxShm, Quantity::Latency, TestVerb::Send, 8);
         let mut results = Results::default();
         assert_eq!(results.summary(&measure), None);
         results.add(measure, 100.0);
@@ -83,6 +83,9 @@ mod tests {
         assert_eq!(results.summary(&measure).map(|summary| summary.median), Some(200.0));
         let failures: Vec<String> = results.failures().collect();
         assert_eq!(failures.len(), 1);
-        assert!(failures[0].ends_with("SEND 8 B, one way: 1 of 3 attempts failed: no such program"), "{failures:?}");
+        assert!(
+            failures[0].ends_with("SEND 8 B, one message_path: 1 of 3 attempts failed: no such program"),
+            "{failures:?}"
+        );
     }
 }

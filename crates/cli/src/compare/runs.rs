@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::document;
-use super::goals::Row;
+use super::goals::GoalRow;
 use super::page::machine;
 use super::results::Results;
 use super::stats::median;
@@ -19,7 +19,7 @@ use crate::error::Error;
 
 /// One run.
 #[derive(Serialize, Deserialize, Debug, PartialEq)]
-struct Run {
+struct RecordedRun {
     /// Seconds since 1970.
     time: u64,
     machine: String,
@@ -39,13 +39,13 @@ struct Ratio {
 }
 
 impl Ratio {
-    fn of(row: &Row, results: &Results) -> Option<Ratio> {
+    fn of(row: &GoalRow, results: &Results) -> Option<Ratio> {
         let (ours, theirs) = (results.summary(&row.ours)?.median, results.summary(&row.theirs?)?.median);
         Some(Ratio {
             target: row.id.into(),
             what: row.ours.what(),
-            ours: row.ours.who(),
-            beside: row.theirs?.who(),
+            ours: row.ours.contender_name(),
+            beside: row.theirs?.contender_name(),
             ratio: ours / theirs,
             goal: row.goal.words(&row.ours),
             reached: row.goal.is_reached(Some(ours), Some(theirs)),
@@ -62,21 +62,22 @@ impl Ratio {
 ///
 /// # Errors
 /// If a file cannot be read or written, or has other lines.
-pub(super) fn record(file: &Path, rows: &[Row], results: &Results) -> Result<(), Error> {
+pub(super) fn record(file: &Path, rows: &[GoalRow], results: &Results) -> Result<(), Error> {
     let failed = |error| Error::File(file.display().to_string(), error);
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let ratios = rows.iter().filter_map(|row| Ratio::of(row, results)).collect();
-    let line = serde_json::to_string(&Run { time, machine: machine(), ratios }).map_err(|e| failed(e.into()))?;
+    let line =
+        serde_json::to_string(&RecordedRun { time, machine: machine(), ratios }).map_err(|e| failed(e.into()))?;
     let mut to = std::fs::File::options().append(true).create(true).open(file).map_err(failed)?;
     writeln!(to, "{line}").map_err(failed)?;
     let text = std::fs::read_to_string(file).map_err(failed)?;
-    let runs: Result<Vec<Run>, _> = text.lines().map(serde_json::from_str).collect();
+    let runs: Result<Vec<RecordedRun>, _> = text.lines().map(serde_json::from_str).collect();
     let page = file.with_file_name("performance.md");
     document::write(&page, &document::ALL_RUNS, &table(&runs.map_err(|e| failed(e.into()))?))
 }
 
 /// The ratios of all runs, row by row, in the order of first occurrence.
-fn table(runs: &[Run]) -> String {
+fn table(runs: &[RecordedRun]) -> String {
     let all: Vec<&Ratio> = runs.iter().flat_map(|run| &run.ratios).collect();
     let mut machines: Vec<&str> = runs.iter().map(|run| run.machine.as_str()).collect();
     machines.dedup();
@@ -108,10 +109,10 @@ fn table(runs: &[Run]) -> String {
 mod tests {
     use super::*;
 
-    fn run(ratio: f64, reached: bool) -> Run {
+    fn run(ratio: f64, reached: bool) -> RecordedRun {
         let [target, what, ours, beside] = ["S1", "SEND 8 B", "Longarm", "UCX"].map(String::from);
         let ratio = Ratio { target, what, ours, beside, ratio, goal: "≤ 1.5 ×".into(), reached: Some(reached) };
-        Run { time: 1, machine: "a machine".into(), ratios: vec![ratio] }
+        RecordedRun { time: 1, machine: "a machine".into(), ratios: vec![ratio] }
     }
 
     #[test]

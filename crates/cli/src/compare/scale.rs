@@ -7,7 +7,7 @@ use device::Device;
 
 use super::idle::{idle_cpu_ns, resident_bytes};
 use crate::error::Error;
-use crate::perf::{Endpoints, Shape, Transport};
+use crate::perf::{Endpoints, Shape, TestTransport};
 
 /// The cost of idle queue pairs.
 pub(super) struct IdleCost {
@@ -20,7 +20,7 @@ pub(super) struct IdleCost {
 
 /// Makes `qps` queue pairs, connects them with each other, and measures them while they are idle.
 pub(super) fn idle_cost(device: &Device, address: IpAddr, qps: u32) -> Result<IdleCost, Error> {
-    let shape = Shape { transport: Transport::Rc, qps, depth: 16, region_bytes: 4096, path_mtu: None };
+    let shape = Shape { transport: TestTransport::Rc, qps, depth: 16, region_bytes: 4096, path_mtu: None };
     // Make one queue pair first: completion queues and region are not part of a queue pair's cost.
     let warm = Endpoints::new(device, address, Shape { qps: 1, ..shape })?;
     warm.connect(&warm.infos())?;

@@ -1,8 +1,8 @@
 //! The plots: latency and bandwidth over the size, rate over the number of queue pairs.
 
-use super::measure::{Contender, Measure, Quantity, Verb, Way};
+use super::measure::{Contender, Measure, MessagePath, Quantity, TestVerb};
 use super::results::Results;
-use crate::report::{Line, Plot, bytes_per_second, count_per_second, nanoseconds_precise, plot, size};
+use crate::report::{Plot, PlotLine, bytes_per_second, count_per_second, nanoseconds_precise, plot, size};
 
 /// The definition of a plot.
 pub(super) struct Figure {
@@ -16,11 +16,11 @@ pub(super) struct Figure {
 }
 
 const SAME_VERBS: [Contender; 6] = [
-    Contender::Api(Way::Host),
-    Contender::Perftest(Way::Host),
+    Contender::Api(MessagePath::Host),
+    Contender::Perftest(MessagePath::Host),
     Contender::UcxShm,
-    Contender::Api(Way::Wire),
-    Contender::Perftest(Way::Wire),
+    Contender::Api(MessagePath::Wire),
+    Contender::Perftest(MessagePath::Wire),
     Contender::UcxTcp,
 ];
 
@@ -31,25 +31,25 @@ pub(super) fn figures(sizes: &[u32], qps: &[u32]) -> Vec<Figure> {
         sizes.map(|size| Measure::new(contender, quantity, verb, *size)).collect()
     };
     let all = |quantity, verb| SAME_VERBS.map(|contender| over_sizes(contender, quantity, verb, u32::MAX)).to_vec();
-    let mut latency = all(Quantity::Latency, Verb::Send);
+    let mut latency = all(Quantity::Latency, TestVerb::Send);
     // A datagram cannot be larger.
-    latency.push(over_sizes(Contender::Udp, Quantity::Latency, Verb::Send, 32 << 10));
-    latency.push(over_sizes(Contender::Tcp, Quantity::Latency, Verb::Send, u32::MAX));
-    let mut write = all(Quantity::Bandwidth, Verb::Write);
-    write.push(over_sizes(Contender::Memory, Quantity::Bandwidth, Verb::Write, u32::MAX));
+    latency.push(over_sizes(Contender::Udp, Quantity::Latency, TestVerb::Send, 32 << 10));
+    latency.push(over_sizes(Contender::Tcp, Quantity::Latency, TestVerb::Send, u32::MAX));
+    let mut write = all(Quantity::Bandwidth, TestVerb::Write);
+    write.push(over_sizes(Contender::Memory, Quantity::Bandwidth, TestVerb::Write, u32::MAX));
     let over_qps = |contender, most: u32| -> Vec<Measure> {
         let qps = qps.iter().filter(|qps| **qps <= most);
-        qps.map(|qps| Measure { qps: *qps, ..Measure::new(contender, Quantity::Rate, Verb::Send, 64) }).collect()
+        qps.map(|qps| Measure { qps: *qps, ..Measure::new(contender, Quantity::Rate, TestVerb::Send, 64) }).collect()
     };
     let figure = |name, title, quantity, lines, along| Figure { name, title, quantity, lines, along };
     let size: fn(&Measure) -> u32 = |measure| measure.size_bytes;
     vec![
-        figure("latency", "SEND, one way, over the message's size", Quantity::Latency, latency, size),
+        figure("latency", "SEND, one message_path, over the message's size", Quantity::Latency, latency, size),
         figure(
             "bandwidth-send",
             "SEND, over the message's size",
             Quantity::Bandwidth,
-            all(Quantity::Bandwidth, Verb::Send),
+            all(Quantity::Bandwidth, TestVerb::Send),
             size,
         ),
         figure("bandwidth-write", "WRITE, over the message's size", Quantity::Bandwidth, write, size),
@@ -57,9 +57,14 @@ pub(super) fn figures(sizes: &[u32], qps: &[u32]) -> Vec<Figure> {
             "rate",
             "SEND of 64 B, messages over the number of queue pairs",
             Quantity::Rate,
-            [Way::Host, Way::Wire]
+            [MessagePath::Host, MessagePath::Wire]
                 .iter()
-                .flat_map(|way| [over_qps(Contender::Api(*way), u32::MAX), over_qps(Contender::Perftest(*way), 100)])
+                .flat_map(|message_path| {
+                    [
+                        over_qps(Contender::Api(*message_path), u32::MAX),
+                        over_qps(Contender::Perftest(*message_path), 100),
+                    ]
+                })
                 .collect(),
             |measure| measure.qps,
         ),
@@ -81,7 +86,7 @@ impl Figure {
             let point = |measure: &Measure| Some((f64::from((self.along)(measure)), results.summary(measure)?.median));
             let points: Vec<(f64, f64)> = line.iter().filter_map(point).collect();
             let dashed = matches!(contender, Contender::Perftest(_));
-            Some(Line { name: contender.name().into(), points, ours: contender.is_ours(), dashed })
+            Some(PlotLine { name: contender.name().into(), points, ours: contender.is_ours(), dashed })
         });
         plot(&Plot {
             title: self.title.into(),
@@ -140,8 +145,8 @@ mod tests {
         let latency = &figures[0];
         assert!(latency.plan().len() >= 12);
         let mut results = Results::default();
-        let of = |contender, size| Measure::new(contender, Quantity::Latency, Verb::Send, size);
-        results.add(of(Contender::Api(Way::Host), 8), 90.0);
+        let of = |contender, size| Measure::new(contender, Quantity::Latency, TestVerb::Send, size);
+        results.add(of(Contender::Api(MessagePath::Host), 8), 90.0);
         results.add(of(Contender::UcxShm, 8), 80.0);
         results.add(of(Contender::UcxShm, 64), 85.0);
         let table = latency.table(&results);

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::compare::{self, Effort};
-use super::matrix::{Cases, Matrix, Part};
-use super::progress::Progress;
+use super::compare::{self, DemoEffort};
+use super::matrix::{Cases, Matrix, MatrixPart};
+use super::progress::DemoProgress;
 use super::report;
 use crate::baseline::pin_to_core;
 use crate::error::Error;
-use crate::perf::{Control, LocalServer, Op, Request, Transport, open, want_packets};
+use crate::perf::{ControlConnection, ControlRequest, LocalServer, Op, TestTransport, open, want_packets};
 
 /// Verify every operation between two processes, then measure them beside TCP and UDP
 #[derive(Args, Debug)]
@@ -50,23 +50,23 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Error> {
     let address = control.local()?.ip().to_canonical();
     let device = open(address)?;
     pin_to_core(0);
-    let transports: &[Transport] = if args.reliable_only { &[Transport::Rc] } else { &Transport::ALL };
+    let transports: &[TestTransport] = if args.reliable_only { &[TestTransport::Rc] } else { &TestTransport::ALL };
     let steps = Op::ALL.iter().map(|op| transports.iter().filter(|t| op.exists_on(**t)).count()).sum::<usize>();
-    let mut progress = Progress::new(steps + if args.verify_only { 0 } else { compare::STEPS });
+    let mut progress = DemoProgress::new(steps + if args.verify_only { 0 } else { compare::STEPS });
 
     let capture = args.dir.join("demo.pcapng");
     let mut matrix = Matrix::empty();
     let mut cases = Cases { control: &mut control, device: &device, address, transports };
-    cases.fill(Part::ShortSends, &mut matrix, &mut progress);
+    cases.fill(MatrixPart::ShortSends, &mut matrix, &mut progress);
     device.capture(&capture)?;
-    cases.fill(Part::Rest, &mut matrix, &mut progress);
+    cases.fill(MatrixPart::Rest, &mut matrix, &mut progress);
     device.stop_capture();
     let comparison = match args.verify_only {
         true => None,
         false => Some(compare::run(&mut control, &device, address, effort(args), &mut progress)?),
     };
     progress.finish();
-    control.say(&Request::Bye)?;
+    control.send(&ControlRequest::Bye)?;
 
     report::print_matrix(&matrix);
     if let Some(comparison) = &comparison {
@@ -84,9 +84,9 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Error> {
     }
 }
 
-fn peer(args: &DemoArgs) -> Result<(Option<LocalServer>, Control), Error> {
+fn peer(args: &DemoArgs) -> Result<(Option<LocalServer>, ControlConnection), Error> {
     match &args.connect {
-        Some(host) => Ok((None, Control::connect(crate::perf::server_address(host)?)?)),
+        Some(host) => Ok((None, ControlConnection::connect(crate::perf::server_address(host)?)?)),
         None => {
             let server = LocalServer::start(args.address, None)?;
             let control = server.connect()?;
@@ -95,9 +95,9 @@ fn peer(args: &DemoArgs) -> Result<(Option<LocalServer>, Control), Error> {
     }
 }
 
-fn effort(args: &DemoArgs) -> Effort {
+fn effort(args: &DemoArgs) -> DemoEffort {
     let seconds = args.seconds.clamp(0.05, 600.0);
-    Effort { rounds: (20_000.0 * seconds) as u32, duration: Duration::from_secs_f64(seconds) }
+    DemoEffort { rounds: (20_000.0 * seconds) as u32, duration: Duration::from_secs_f64(seconds) }
 }
 
 fn finish(device: &device::Device, server: Option<&LocalServer>, page: &Path, capture: &Path) {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use device::Device;
 
-use super::progress::Progress;
+use super::progress::DemoProgress;
 use crate::baseline;
 use crate::error::Error;
-use crate::perf::{Control, LatencySummary, Mode, Op, Test, Transport, measure};
+use crate::perf::{ControlConnection, LatencySummary, Op, Test, TestMode, TestTransport, measure};
 
 /// One latency.
 pub(crate) struct LatencyRow {
@@ -33,7 +33,7 @@ pub(crate) struct Comparison {
 
 /// Duration and rounds of each part.
 #[derive(Clone, Copy)]
-pub(crate) struct Effort {
+pub(crate) struct DemoEffort {
     pub(crate) rounds: u32,
     pub(crate) duration: Duration,
 }
@@ -46,11 +46,11 @@ const SMALL: u32 = 64;
 
 /// Measures all rows, sockets and Longarm in turn.
 pub(crate) fn run(
-    control: &mut Control,
+    control: &mut ControlConnection,
     device: &Device,
     address: IpAddr,
-    effort: Effort,
-    progress: &mut Progress,
+    effort: DemoEffort,
+    progress: &mut DemoProgress,
 ) -> Result<Comparison, Error> {
     Ok(Comparison {
         latencies: latencies(control, device, address, effort, progress)?,
@@ -60,11 +60,11 @@ pub(crate) fn run(
 }
 
 fn latencies(
-    control: &mut Control,
+    control: &mut ControlConnection,
     device: &Device,
     address: IpAddr,
-    effort: Effort,
-    progress: &mut Progress,
+    effort: DemoEffort,
+    progress: &mut DemoProgress,
 ) -> Result<Vec<LatencyRow>, Error> {
     let mut rows = Vec::new();
     for (name, baseline) in
@@ -75,26 +75,26 @@ fn latencies(
         rows.push(LatencyRow { name: name.into(), latency: latency?.summary(), ours: false });
     }
     for (op, transport, size) in [
-        (Op::Send, Transport::Rc, SMALL),
-        (Op::Send, Transport::Ud, SMALL),
-        (Op::Write, Transport::Rc, SMALL),
-        (Op::Read, Transport::Rc, SMALL),
-        (Op::FetchAdd, Transport::Rc, 8),
+        (Op::Send, TestTransport::Rc, SMALL),
+        (Op::Send, TestTransport::Ud, SMALL),
+        (Op::Write, TestTransport::Rc, SMALL),
+        (Op::Read, TestTransport::Rc, SMALL),
+        (Op::FetchAdd, TestTransport::Rc, 8),
     ] {
         let name = format!("{} {}", transport.name(), op.name());
         progress.step(&format!("latency of {name}"));
-        let result = measure(control, device, address, &test(op, transport, Mode::Latency, size, 16, effort))?;
+        let result = measure(control, device, address, &test(op, transport, TestMode::Latency, size, 16, effort))?;
         rows.extend(result.latency.map(|latency| LatencyRow { name, latency, ours: true }));
     }
     Ok(rows)
 }
 
 fn bandwidths(
-    control: &mut Control,
+    control: &mut ControlConnection,
     device: &Device,
     address: IpAddr,
-    effort: Effort,
-    progress: &mut Progress,
+    effort: DemoEffort,
+    progress: &mut DemoProgress,
 ) -> Result<Vec<RateRow>, Error> {
     progress.step("bandwidth of TCP");
     let tcp = baseline::tcp_stream(address, effort.duration)?;
@@ -107,29 +107,31 @@ fn bandwidths(
     for (op, size) in [(Op::Send, 64 << 10), (Op::Write, 1 << 20), (Op::Read, 1 << 20)] {
         let name = format!("RC {} {}", op.name(), crate::report::size(u64::from(size)));
         progress.step(&format!("bandwidth of {name}"));
-        let result = measure(control, device, address, &test(op, Transport::Rc, Mode::Stream, size, 32, effort))?;
+        let result =
+            measure(control, device, address, &test(op, TestTransport::Rc, TestMode::Stream, size, 32, effort))?;
         rows.push(RateRow { name, per_second: result.bytes_per_second, ours: true });
     }
     Ok(rows)
 }
 
 fn rates(
-    control: &mut Control,
+    control: &mut ControlConnection,
     device: &Device,
     address: IpAddr,
-    effort: Effort,
-    progress: &mut Progress,
+    effort: DemoEffort,
+    progress: &mut DemoProgress,
 ) -> Result<Vec<RateRow>, Error> {
     progress.step("message rate of UDP sendto");
     let udp = baseline::udp_rate(address, SMALL as usize, effort.duration)?;
     let mut rows = vec![RateRow { name: "UDP, one sendto each".into(), per_second: udp, ours: false }];
     progress.step("message rate of RC SEND");
-    let result = measure(control, device, address, &test(Op::Send, Transport::Rc, Mode::Stream, SMALL, 128, effort))?;
+    let result =
+        measure(control, device, address, &test(Op::Send, TestTransport::Rc, TestMode::Stream, SMALL, 128, effort))?;
     rows.push(RateRow { name: "RC SEND, depth 128".into(), per_second: result.messages_per_second, ours: true });
     Ok(rows)
 }
 
-fn test(op: Op, transport: Transport, mode: Mode, size_bytes: u32, depth: u32, effort: Effort) -> Test {
+fn test(op: Op, transport: TestTransport, mode: TestMode, size_bytes: u32, depth: u32, effort: DemoEffort) -> Test {
     Test {
         threads: 1,
         together: 1,

@@ -4,18 +4,18 @@ use std::net::IpAddr;
 
 use device::{Device, Mtu};
 
-use super::progress::Progress;
-use super::verify::{Verdict, drive};
-use crate::perf::{Control, Op, Transport};
+use super::progress::DemoProgress;
+use super::verify::{CaseResult, drive};
+use crate::perf::{ControlConnection, Op, TestTransport};
 
 /// A filled table.
 pub(crate) struct Matrix {
-    pub(crate) rows: Vec<(Op, [Cell; 3])>,
+    pub(crate) rows: Vec<(Op, [MatrixCell; 3])>,
 }
 
 /// A cell of the table.
 #[derive(Clone, Debug)]
-pub(crate) enum Cell {
+pub(crate) enum MatrixCell {
     /// The service has no such operation.
     None,
     /// All sizes were verified: the number of cases, and of bytes in total.
@@ -27,101 +27,103 @@ pub(crate) enum Cell {
 impl Matrix {
     /// A table of all operations without results.
     pub(crate) fn empty() -> Matrix {
-        Matrix { rows: Op::ALL.map(|op| (op, [Cell::None, Cell::None, Cell::None])).into() }
+        Matrix { rows: Op::ALL.map(|op| (op, [MatrixCell::None, MatrixCell::None, MatrixCell::None])).into() }
     }
 
     pub(crate) fn failures(&self) -> usize {
-        self.rows.iter().flat_map(|(_, cells)| cells).filter(|cell| matches!(cell, Cell::Failed(_))).count()
+        self.rows.iter().flat_map(|(_, cells)| cells).filter(|cell| matches!(cell, MatrixCell::Failed(_))).count()
     }
 }
 
-impl Cell {
+impl MatrixCell {
     /// Merges two parts of the same cell; a failure of either fails both.
-    fn join(self, other: Cell) -> Cell {
+    fn join(self, other: MatrixCell) -> MatrixCell {
         match (self, other) {
-            (Cell::Failed(problem), _) | (_, Cell::Failed(problem)) => Cell::Failed(problem),
-            (Cell::None, cell) | (cell, Cell::None) => cell,
-            (Cell::Verified { cases, bytes }, Cell::Verified { cases: more_cases, bytes: more_bytes }) => {
-                Cell::Verified { cases: cases + more_cases, bytes: bytes + more_bytes }
+            (MatrixCell::Failed(problem), _) | (_, MatrixCell::Failed(problem)) => MatrixCell::Failed(problem),
+            (MatrixCell::None, cell) | (cell, MatrixCell::None) => cell,
+            (MatrixCell::Verified { cases, bytes }, MatrixCell::Verified { cases: more_cases, bytes: more_bytes }) => {
+                MatrixCell::Verified { cases: cases + more_cases, bytes: bytes + more_bytes }
             }
         }
     }
 
     pub(crate) fn text(&self) -> String {
         match self {
-            Cell::None => "–".into(),
-            Cell::Verified { cases: 1, bytes } => format!("✓ {}", crate::report::size_rounded(*bytes)),
-            Cell::Verified { cases, bytes } => format!("✓ {cases} sizes, {}", crate::report::size_rounded(*bytes)),
-            Cell::Failed(problem) => format!("✗ {problem}"),
+            MatrixCell::None => "–".into(),
+            MatrixCell::Verified { cases: 1, bytes } => format!("✓ {}", crate::report::size_rounded(*bytes)),
+            MatrixCell::Verified { cases, bytes } => {
+                format!("✓ {cases} sizes, {}", crate::report::size_rounded(*bytes))
+            }
+            MatrixCell::Failed(problem) => format!("✗ {problem}"),
         }
     }
 }
 
 /// A subset of the sizes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum MatrixPart {
     /// SENDs so short that Wireshark decodes them as a broken RPC-over-RDMA header.
     ShortSends,
     /// All other cases.
     Rest,
 }
 
-/// The smallest SEND that [`Part::ShortSends`] does not include, in bytes.
+/// The smallest SEND that [`MatrixPart::ShortSends`] does not include, in bytes.
 const SHORT_BYTES: u32 = 32;
 
-impl Part {
+impl MatrixPart {
     fn has(self, op: Op, size: u32) -> bool {
         let short = matches!(op, Op::Send | Op::SendImm) && size < SHORT_BYTES;
-        short == (self == Part::ShortSends)
+        short == (self == MatrixPart::ShortSends)
     }
 }
 
 /// Device, peer and options of the cases.
 pub(crate) struct Cases<'a> {
-    pub(crate) control: &'a mut Control,
+    pub(crate) control: &'a mut ControlConnection,
     pub(crate) device: &'a Device,
     pub(crate) address: IpAddr,
-    pub(crate) transports: &'a [Transport],
+    pub(crate) transports: &'a [TestTransport],
 }
 
 impl Cases<'_> {
     /// Runs one part of all cases and adds it to the table.
-    pub(crate) fn fill(&mut self, part: Part, matrix: &mut Matrix, progress: &mut Progress) {
+    pub(crate) fn fill(&mut self, part: MatrixPart, matrix: &mut Matrix, progress: &mut DemoProgress) {
         for (op, cells) in &mut matrix.rows {
-            for (cell, transport) in cells.iter_mut().zip(Transport::ALL) {
+            for (cell, transport) in cells.iter_mut().zip(TestTransport::ALL) {
                 if op.exists_on(transport) && self.transports.contains(&transport) {
-                    if part == Part::Rest {
+                    if part == MatrixPart::Rest {
                         progress.step(&format!("{} {}", transport.name(), op.name()));
                     }
-                    let before = std::mem::replace(cell, Cell::None);
+                    let before = std::mem::replace(cell, MatrixCell::None);
                     *cell = before.join(self.fill_cell(*op, transport, part));
                 }
             }
         }
     }
 
-    fn fill_cell(&mut self, op: Op, transport: Transport, part: Part) -> Cell {
+    fn fill_cell(&mut self, op: Op, transport: TestTransport, part: MatrixPart) -> MatrixCell {
         let mut sizes = sizes(op, transport, self.device.port().active_mtu);
         sizes.retain(|size| part.has(op, *size));
         let mut bytes = 0;
         for size in &sizes {
             match drive(self.control, self.device, self.address, (op, transport, *size)) {
-                Ok(Verdict { verified: true, .. }) => bytes += u64::from(*size),
-                Ok(Verdict { detail, .. }) => return Cell::Failed(format!("{size} bytes: {detail}")),
-                Err(problem) => return Cell::Failed(format!("{size} bytes: {problem}")),
+                Ok(CaseResult { verified: true, .. }) => bytes += u64::from(*size),
+                Ok(CaseResult { detail, .. }) => return MatrixCell::Failed(format!("{size} bytes: {detail}")),
+                Err(problem) => return MatrixCell::Failed(format!("{size} bytes: {problem}")),
             }
         }
-        if sizes.is_empty() { Cell::None } else { Cell::Verified { cases: sizes.len(), bytes } }
+        if sizes.is_empty() { MatrixCell::None } else { MatrixCell::Verified { cases: sizes.len(), bytes } }
     }
 }
 
 /// Sizes around every boundary: zero, one byte, one packet and a byte less or more, many packets.
-fn sizes(op: Op, transport: Transport, mtu: Mtu) -> Vec<u32> {
+fn sizes(op: Op, transport: TestTransport, mtu: Mtu) -> Vec<u32> {
     let mtu = mtu.bytes();
     match (op.is_atomic(), transport) {
         (true, _) => vec![8],
-        (_, Transport::Ud) => vec![0, 1, 64, 1021, mtu],
-        (_, Transport::Uc) => vec![0, 1, mtu - 1, mtu, mtu + 1, 3 * mtu + 7, 60_000],
-        (_, Transport::Rc) => vec![0, 1, mtu - 1, mtu, mtu + 1, 3 * mtu + 7, 100_000, 4 << 20],
+        (_, TestTransport::Ud) => vec![0, 1, 64, 1021, mtu],
+        (_, TestTransport::Uc) => vec![0, 1, mtu - 1, mtu, mtu + 1, 3 * mtu + 7, 60_000],
+        (_, TestTransport::Rc) => vec![0, 1, mtu - 1, mtu, mtu + 1, 3 * mtu + 7, 100_000, 4 << 20],
     }
 }

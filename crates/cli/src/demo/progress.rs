@@ -3,15 +3,15 @@
 use std::io::{IsTerminal, Write, stderr};
 
 /// The progress of a known number of steps.
-pub(crate) struct Progress {
+pub(crate) struct DemoProgress {
     done: usize,
     total: usize,
     terminal: bool,
 }
 
-impl Progress {
-    pub(crate) fn new(total: usize) -> Progress {
-        Progress { done: 0, total, terminal: stderr().is_terminal() }
+impl DemoProgress {
+    pub(crate) fn new(total: usize) -> DemoProgress {
+        DemoProgress { done: 0, total, terminal: stderr().is_terminal() }
     }
 
     /// Begins the next step.
@@ -19,7 +19,7 @@ impl Progress {
         self.done += 1;
         let line = format!("[{:>2}/{}] {what}", self.done, self.total);
         let mut out = stderr().lock();
-        // Progress is not worth a failure: the terminal may be gone.
+        // DemoProgress is not worth a failure: the terminal may be gone.
         let _ = if self.terminal { write!(out, "\r\x1b[K{line}") } else { writeln!(out, "{line}") };
         let _ = out.flush();
     }

@@ -7,7 +7,7 @@ use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
 use super::compare::{Comparison, LatencyRow, RateRow};
 use super::matrix::Matrix;
 use crate::error::Error;
-use crate::report::{Bar, Page, bars, bytes_per_second, count_per_second, nanoseconds};
+use crate::report::{Bar, HtmlPage, bars, bytes_per_second, count_per_second, nanoseconds};
 
 /// Prints the table operation × service.
 pub(super) fn print_matrix(matrix: &Matrix) {
@@ -47,7 +47,7 @@ fn ratio(row: &RateRow, rows: &[RateRow]) -> String {
 
 /// Writes the results as an HTML page.
 pub(super) fn write_page(path: &Path, matrix: &Matrix, comparison: Option<&Comparison>) -> Result<(), Error> {
-    let mut page = Page::new("Longarm: RDMA between two processes, over UDP");
+    let mut page = HtmlPage::new("Longarm: RDMA between two processes, over UDP");
     page.paragraph(
         "Two processes on this machine, real RoCEv2 packets on UDP port 4791, no RDMA hardware, no kernel module.",
     );
@@ -72,7 +72,7 @@ pub(super) fn write_markdown(path: &Path, matrix: &Matrix) -> Result<(), Error> 
     std::fs::write(path, text).map_err(|e| Error::File(path.display().to_string(), e))
 }
 
-fn add_plots(page: &mut Page, comparison: &Comparison) -> Result<(), Error> {
+fn add_plots(page: &mut HtmlPage, comparison: &Comparison) -> Result<(), Error> {
     let latency = |row: &LatencyRow| Bar {
         name: row.name.clone(),
         value: row.latency.p50_ns as f64,
@@ -106,8 +106,8 @@ fn add_plots(page: &mut Page, comparison: &Comparison) -> Result<(), Error> {
 }
 
 fn matrix_rows(matrix: &Matrix) -> Vec<Vec<String>> {
-    let row = |(op, cells): &(crate::perf::Op, [super::matrix::Cell; 3])| {
-        std::iter::once(op.name().to_string()).chain(cells.iter().map(super::matrix::Cell::text)).collect()
+    let row = |(op, cells): &(crate::perf::Op, [super::matrix::MatrixCell; 3])| {
+        std::iter::once(op.name().to_string()).chain(cells.iter().map(super::matrix::MatrixCell::text)).collect()
     };
     matrix.rows.iter().map(row).collect()
 }

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use device::{Access, AtomicOp, BindMw, Device, Mw, MwType, Payload, RemoteAddr, SendFlags, SendOp, SendWr, Status};
 
 use crate::error::Error;
-use crate::perf::{Control, EndpointInfo, Endpoints, Op, Reply, Request, Shape, Transport, expect_finish};
+use crate::perf::{
+    ControlConnection, ControlReply, ControlRequest, EndpointInfo, Endpoints, Op, Shape, TestTransport, expect_finish,
+};
 
 /// The immediate data of every case.
 const IMMEDIATE: u32 = 0x4c6f_6e67;
@@ -23,21 +25,23 @@ const DEPTH: u32 = 256;
 
 /// The result of a case.
 #[derive(Clone, Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct CaseResult {
     pub(crate) verified: bool,
     pub(crate) detail: String,
 }
 
 /// Runs the active side of one case.
 pub(crate) fn drive(
-    control: &mut Control,
+    control: &mut ControlConnection,
     device: &Device,
     address: IpAddr,
-    (op, transport, size_bytes): (Op, Transport, u32),
-) -> Result<Verdict, Error> {
+    (op, transport, size_bytes): (Op, TestTransport, u32),
+) -> Result<CaseResult, Error> {
     let endpoints = Endpoints::new(device, address, shape(transport, size_bytes))?;
     let endpoint = endpoints.infos().remove(0);
-    let Reply::Endpoints(peers) = control.ask(&Request::Verify { op, transport, size_bytes, endpoint })? else {
+    let ControlReply::Endpoints(peers) =
+        control.request(&ControlRequest::Verify { op, transport, size_bytes, endpoint })?
+    else {
         return Err(Error::Peer("the peer did not answer with its endpoint".into()));
     };
     endpoints.connect(&peers)?;
@@ -46,12 +50,13 @@ pub(crate) fn drive(
     if op == Op::SendInvalidate {
         ours = dead_key(&endpoints, &peers[0], size_bytes, device.faults().is_some())?;
     }
-    let Reply::Finished { verified, detail, .. } = control.ask(&Request::Finish { messages: 1 })? else {
-        return Err(Error::Peer("the peer did not say what it saw".into()));
+    let ControlReply::Finished { verified, detail, .. } = control.request(&ControlRequest::Finish { messages: 1 })?
+    else {
+        return Err(Error::Peer("the peer did not report its result".into()));
     };
     Ok(match ours {
-        Some(problem) => Verdict { verified: false, detail: problem },
-        None => Verdict { verified, detail },
+        Some(problem) => CaseResult { verified: false, detail: problem },
+        None => CaseResult { verified, detail },
     })
 }
 
@@ -117,11 +122,11 @@ fn dead_key(endpoints: &Endpoints, peer: &EndpointInfo, size_bytes: u32, lossy: 
 
 /// Runs the passive side of one case.
 pub(crate) fn serve(
-    control: &mut Control,
+    control: &mut ControlConnection,
     device: &Device,
     address: IpAddr,
     op: Op,
-    transport: Transport,
+    transport: TestTransport,
     size_bytes: u32,
     peer: &EndpointInfo,
 ) -> Result<(), Error> {
@@ -145,12 +150,13 @@ pub(crate) fn serve(
         };
         endpoints.post_recvs(0, 1, offset, room)?;
     }
-    control.say(&Reply::Endpoints(vec![info]))?;
+    control.send(&ControlReply::Endpoints(vec![info]))?;
     let notice = if op.uses_recv() { check_notice(&endpoints, op, size_bytes)? } else { None };
     expect_finish(control)?;
     let problem = notice.or_else(|| await_memory(&endpoints, op, size_bytes));
-    let reply = Reply::Finished { messages: 1, verified: problem.is_none(), detail: problem.unwrap_or_default() };
-    control.say(&reply)?;
+    let reply =
+        ControlReply::Finished { messages: 1, verified: problem.is_none(), detail: problem.unwrap_or_default() };
+    control.send(&reply)?;
     drop(window);
     Ok(())
 }
@@ -236,6 +242,6 @@ fn pattern(size_bytes: u32, op: Op) -> Vec<u8> {
     (0..size_bytes).map(|i| (i.wrapping_mul(31).wrapping_add(i >> 8).wrapping_add(seed)) as u8 | 1).collect()
 }
 
-fn shape(transport: Transport, size_bytes: u32) -> Shape {
+fn shape(transport: TestTransport, size_bytes: u32) -> Shape {
     Shape { transport, qps: 1, depth: DEPTH, region_bytes: size_bytes as usize + 4096, path_mtu: None }
 }

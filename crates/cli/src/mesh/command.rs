@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use clap::Args;
 
-use super::{Order, Report, place_of};
+use super::{MemberReport, MemberRequest, endpoint_index};
 use crate::error::Error;
 use crate::report;
 
@@ -65,40 +65,42 @@ fn once(args: &MeshArgs) -> Result<(f64, u64), Error> {
     let mut members = (0..args.processes).map(|_| Member::start(args)).collect::<Result<Vec<_>, _>>()?;
     let mut endpoints = Vec::new();
     for member in &mut members {
-        match member.hear()? {
-            Report::Endpoints(infos) => endpoints.push(infos),
+        match member.receive()? {
+            MemberReport::Endpoints(infos) => endpoints.push(infos),
             other => return Err(unexpected(&other)),
         }
     }
     for (index, member) in members.iter_mut().enumerate() {
         let of_others = endpoints.iter().enumerate().filter(|(other, _)| *other != index);
-        let peers = of_others.map(|(other, infos)| infos[place_of(index, other)].clone()).collect();
-        member.tell(&Order::Connect(peers))?;
+        let peers = of_others.map(|(other, infos)| infos[endpoint_index(index, other)].clone()).collect();
+        member.send(&MemberRequest::Connect(peers))?;
     }
     for member in &mut members {
-        let Report::Connected = member.hear()? else { return Err(Error::Peer("a member is not connected".into())) };
+        let MemberReport::Connected = member.receive()? else {
+            return Err(Error::Peer("a member is not connected".into()));
+        };
     }
     let milliseconds = (args.seconds.clamp(0.01, 3600.0) * 1e3) as u64;
-    members.iter_mut().try_for_each(|member| member.tell(&Order::Run { milliseconds }))?;
+    members.iter_mut().try_for_each(|member| member.send(&MemberRequest::Run { milliseconds }))?;
     let (mut rate, mut resent) = (0.0, 0);
     for member in &mut members {
-        match member.hear()? {
-            Report::Done { messages, seconds, resent_packets } => {
+        match member.receive()? {
+            MemberReport::Done { messages, seconds, resent_packets } => {
                 rate += messages as f64 / seconds;
                 resent += resent_packets;
             }
             other => return Err(unexpected(&other)),
         }
     }
-    members.iter_mut().try_for_each(|member| member.tell(&Order::End))?;
+    members.iter_mut().try_for_each(|member| member.send(&MemberRequest::End))?;
     members.iter_mut().try_for_each(|member| member.child.wait().map(drop))?;
     Ok((rate, resent))
 }
 
-fn unexpected(report: &Report) -> Error {
+fn unexpected(report: &MemberReport) -> Error {
     match report {
-        Report::Failed(why) => Error::Peer(format!("a member failed: {why}")),
-        other => Error::Peer(format!("a member said {other:?}")),
+        MemberReport::Failed(why) => Error::Peer(format!("a member failed: {why}")),
+        other => Error::Peer(format!("a member sent {other:?}")),
     }
 }
 
@@ -124,17 +126,17 @@ impl Member {
         Ok(Member { child, orders, reports: BufReader::new(reports) })
     }
 
-    fn tell(&mut self, order: &Order) -> Result<(), Error> {
+    fn send(&mut self, order: &MemberRequest) -> Result<(), Error> {
         let line = serde_json::to_string(order).map_err(std::io::Error::from)?;
         Ok(writeln!(self.orders, "{line}")?)
     }
 
-    fn hear(&mut self) -> Result<Report, Error> {
+    fn receive(&mut self) -> Result<MemberReport, Error> {
         let mut line = String::new();
         if self.reports.read_line(&mut line)? == 0 {
             return Err(Error::Peer("a member has ended".into()));
         }
-        serde_json::from_str(&line).map_err(|e| Error::Peer(format!("a member said {}: {e}", line.trim())))
+        serde_json::from_str(&line).map_err(|e| Error::Peer(format!("a member sent {}: {e}", line.trim())))
     }
 }
 
@@ -154,7 +156,7 @@ mod tests {
         for members in 2..6 {
             for one in 0..members {
                 let mut places: Vec<_> =
-                    (0..members).filter(|other| *other != one).map(|other| place_of(other, one)).collect();
+                    (0..members).filter(|other| *other != one).map(|other| endpoint_index(other, one)).collect();
                 places.sort_unstable();
                 assert_eq!(places, (0..members - 1).collect::<Vec<_>>());
             }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use device::{Completion, SendFlags};
 
-use super::{Order, Report};
+use super::{MemberReport, MemberRequest};
 use crate::error::Error;
-use crate::perf::{self, EndpointInfo, Endpoints, Op, Shape, Transport, work_request};
+use crate::perf::{self, EndpointInfo, Endpoints, Op, Shape, TestTransport, work_request};
 
 /// One process of `longarm mesh`
 #[derive(Args, Debug)]
@@ -35,7 +35,7 @@ pub(crate) fn member(args: &MemberArgs) -> Result<(), Error> {
     let mut orders = BufReader::new(std::io::stdin()).lines();
     let outcome = serve(args, &mut orders);
     if let Err(problem) = &outcome {
-        say(&Report::Failed(problem.to_string()))?;
+        send(&MemberReport::Failed(problem.to_string()))?;
     }
     outcome
 }
@@ -43,28 +43,28 @@ pub(crate) fn member(args: &MemberArgs) -> Result<(), Error> {
 fn serve(args: &MemberArgs, orders: &mut (impl Iterator<Item = std::io::Result<String>> + Send)) -> Result<(), Error> {
     let device = perf::open(args.address)?;
     let shape = Shape {
-        transport: Transport::Rc,
+        transport: TestTransport::Rc,
         qps: args.others,
         depth: args.depth,
         region_bytes: 2 * args.size as usize,
         path_mtu: None,
     };
     let endpoints = Endpoints::new(&device, args.address, shape)?;
-    say(&Report::Endpoints(endpoints.infos()))?;
-    let Order::Connect(peers) = hear(orders)? else { return Err(unexpected()) };
+    send(&MemberReport::Endpoints(endpoints.infos()))?;
+    let MemberRequest::Connect(peers) = receive(orders)? else { return Err(unexpected()) };
     endpoints.connect(&peers)?;
     for index in 0..peers.len() {
         endpoints.post_recvs(index, args.depth * 2, u64::from(args.size), args.size)?;
     }
-    say(&Report::Connected)?;
-    let Order::Run { milliseconds } = hear(orders)? else { return Err(unexpected()) };
+    send(&MemberReport::Connected)?;
+    let MemberRequest::Run { milliseconds } = receive(orders)? else { return Err(unexpected()) };
     let mut traffic = Traffic { args, endpoints: &endpoints, peers: &peers, sent: 0, outstanding: 0, goes_on: true };
     let (messages, seconds) = traffic.run(Duration::from_millis(milliseconds))?;
     let resent_packets = endpoints.qps.iter().map(|qp| qp.counters().retransmitted_packets).sum();
-    say(&Report::Done { messages, seconds, resent_packets })?;
+    send(&MemberReport::Done { messages, seconds, resent_packets })?;
     // The other members need this member's receives until they are done.
     std::thread::scope(|scope| {
-        let end = scope.spawn(|| hear(orders));
+        let end = scope.spawn(|| receive(orders));
         while !end.is_finished() {
             traffic.step(&mut Vec::with_capacity(POLLED))?;
         }
@@ -130,18 +130,18 @@ impl Traffic<'_> {
     }
 }
 
-fn say(report: &Report) -> Result<(), Error> {
+fn send(report: &MemberReport) -> Result<(), Error> {
     let line = serde_json::to_string(report).map_err(std::io::Error::from)?;
     let mut out = std::io::stdout();
     writeln!(out, "{line}")?;
     Ok(out.flush()?)
 }
 
-fn hear(orders: &mut impl Iterator<Item = std::io::Result<String>>) -> Result<Order, Error> {
+fn receive(orders: &mut impl Iterator<Item = std::io::Result<String>>) -> Result<MemberRequest, Error> {
     let line = orders.next().ok_or_else(|| Error::Peer("the first process of the mesh is gone".into()))??;
-    serde_json::from_str(&line).map_err(|e| Error::Peer(format!("an order that is none: {e}")))
+    serde_json::from_str(&line).map_err(|e| Error::Peer(format!("an invalid order: {e}")))
 }
 
 fn unexpected() -> Error {
-    Error::Peer("an order out of turn".into())
+    Error::Peer("an unexpected order".into())
 }

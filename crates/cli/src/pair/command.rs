@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use super::arguments;
 use super::hosts::Hosts;
 use super::output::Outputs;
-use super::race::{self, Readiness};
 use super::side::code;
-use super::words;
-use crate::run::{Failure, Options, resolve};
+use super::wait::{self, Readiness};
+use crate::run::{RunOptions, StartFailure, resolve};
 
 /// Run a server and a client of an unmodified RDMA program side by side
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PairArgs {
     #[command(flatten)]
-    options: Options,
+    options: RunOptions,
     /// Arguments for the server only, as one text
     #[arg(long, value_name = "ARGS", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
     server_args: String,
@@ -70,12 +70,12 @@ pub(crate) fn run(args: &PairArgs) -> ExitCode {
     }))
 }
 
-fn both(args: &PairArgs) -> Result<u8, Failure> {
+fn both(args: &PairArgs) -> Result<u8, StartFailure> {
     let [name, shared @ ..] = args.command.as_slice() else {
-        return Err(Failure::Usage("no program is given".into()));
+        return Err(StartFailure::Usage("no program is given".into()));
     };
     args.options.check()?;
-    let (server_args, client_args) = (words::split(&args.server_args)?, words::split(&args.client_args)?);
+    let (server_args, client_args) = (arguments::split(&args.server_args)?, arguments::split(&args.client_args)?);
     let program = resolve(name, &args.options)?;
     let hosts = match args.namespaces {
         true => Hosts::two(&program, &args.options)?,
@@ -84,12 +84,12 @@ fn both(args: &PairArgs) -> Result<u8, Failure> {
     let deadline = args.timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
 
     let mut outputs = Outputs::new();
-    let mut server = hosts.start_server(&program, &words::server(shared, &server_args))?;
+    let mut server = hosts.start_server(&program, &arguments::server(shared, &server_args))?;
     outputs.copy(server.name, server.child());
     let patience = Duration::from_secs_f64(args.timeout.map_or(args.wait, |timeout| timeout.min(args.wait)));
-    match race::until_ready(&mut server, patience) {
-        Readiness::Listens => args.options.tell(|| "the server listens".into()),
-        Readiness::Silent => args.options.tell(|| "the server listens nowhere; trying".into()),
+    match wait::until_ready(&mut server, patience) {
+        Readiness::Listens => args.options.report(|| "the server listens".into()),
+        Readiness::Silent => args.options.report(|| "the server does not listen; starting the client anyway".into()),
         Readiness::Ended => {
             outputs.finish(OUTPUT_PATIENCE);
             eprintln!("longarm: the server ended before a client came");
@@ -97,9 +97,9 @@ fn both(args: &PairArgs) -> Result<u8, Failure> {
             return Ok(if code == 0 { 1 } else { code });
         }
     }
-    let mut client = hosts.start_client(&program, &words::client(shared, &client_args, hosts.address()))?;
+    let mut client = hosts.start_client(&program, &arguments::client(shared, &client_args, hosts.address()))?;
     outputs.copy(client.name, client.child());
-    let code = race::until_over(&mut server, &mut client, deadline);
+    let code = wait::until_over(&mut server, &mut client, deadline);
     outputs.finish(OUTPUT_PATIENCE);
     Ok(code)
 }

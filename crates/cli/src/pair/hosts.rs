@@ -15,8 +15,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
-use super::side::Side;
-use crate::run::{Environment, Failure, Options, prepare, unshare_flags, unshare_user};
+use super::side::SideProcess;
+use crate::run::{Environment, RunOptions, StartFailure, prepare, unshare_flags, unshare_user};
 
 const SERVER: &str = "server";
 const CLIENT: &str = "client";
@@ -38,25 +38,25 @@ const CARRIER_PAUSE: Duration = Duration::from_millis(20);
 pub(super) struct Hosts {
     environment: Environment,
     address: String,
-    second: Option<Second>,
+    second: Option<SecondHost>,
 }
 
 /// The thread that owns the client's host.
-struct Second {
-    orders: Option<Sender<Order>>,
-    results: Receiver<Result<Side, Failure>>,
+struct SecondHost {
+    orders: Option<Sender<ClientRequest>>,
+    results: Receiver<Result<SideProcess, StartFailure>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// A request to start a client.
-struct Order {
+struct ClientRequest {
     program: PathBuf,
     arguments: Vec<OsString>,
 }
 
 /// Puts the loop-back device first, which has the largest MTU, for two programs of one host that take
 /// the first device.
-fn loopback_first(options: &Options) -> Result<Options, Failure> {
+fn loopback_first(options: &RunOptions) -> Result<RunOptions, StartFailure> {
     let mut options = options.clone();
     if options.devices.is_empty() {
         let mut records = hub::client::devices(None)?;
@@ -68,7 +68,7 @@ fn loopback_first(options: &Options) -> Result<Options, Failure> {
 
 impl Hosts {
     /// Both sides on this host.
-    pub(super) fn one(program: &Path, options: &Options, address: Option<&str>) -> Result<Hosts, Failure> {
+    pub(super) fn one(program: &Path, options: &RunOptions, address: Option<&str>) -> Result<Hosts, StartFailure> {
         let environment = match address {
             Some(_) => prepare(program, options)?,
             None => prepare(program, &loopback_first(options)?)?,
@@ -77,9 +77,9 @@ impl Hosts {
     }
 
     /// One host for each side.
-    pub(super) fn two(program: &Path, options: &Options) -> Result<Hosts, Failure> {
+    pub(super) fn two(program: &Path, options: &RunOptions) -> Result<Hosts, StartFailure> {
         new_network()?;
-        let second = Second::start(program, options)?;
+        let second = SecondHost::start(program, options)?;
         wait_for_carrier()?;
         let environment = prepare(program, options)?;
         Ok(Hosts { environment, address: SERVER_ADDRESS.into(), second: Some(second) })
@@ -91,15 +91,15 @@ impl Hosts {
     }
 
     /// Starts the server.
-    pub(super) fn start_server(&self, program: &Path, arguments: &[OsString]) -> Result<Side, Failure> {
-        Side::start(SERVER, program, arguments, &self.environment)
+    pub(super) fn start_server(&self, program: &Path, arguments: &[OsString]) -> Result<SideProcess, StartFailure> {
+        SideProcess::start(SERVER, program, arguments, &self.environment)
     }
 
     /// Starts the client.
-    pub(super) fn start_client(&self, program: &Path, arguments: &[OsString]) -> Result<Side, Failure> {
+    pub(super) fn start_client(&self, program: &Path, arguments: &[OsString]) -> Result<SideProcess, StartFailure> {
         match &self.second {
-            None => Side::start(CLIENT, program, arguments, &self.environment),
-            Some(second) => second.client(Order { program: program.into(), arguments: arguments.to_vec() }),
+            None => SideProcess::start(CLIENT, program, arguments, &self.environment),
+            Some(second) => second.client(ClientRequest { program: program.into(), arguments: arguments.to_vec() }),
         }
     }
 }
@@ -116,9 +116,9 @@ impl Drop for Hosts {
     }
 }
 
-impl Second {
+impl SecondHost {
     /// Makes the second host and the wire to it.
-    fn start(program: &Path, options: &Options) -> Result<Second, Failure> {
+    fn start(program: &Path, options: &RunOptions) -> Result<SecondHost, StartFailure> {
         let (told, tells) = channel();
         let (wired, wire) = channel();
         let (orders, ordered) = channel();
@@ -137,20 +137,24 @@ impl Second {
         let second = tells.recv().unwrap_or(Err(Errno::SRCH)).map_err(refused("make a second network namespace"))?;
         make_wire(second)?;
         let _ = wired.send(());
-        Ok(Second { orders: Some(orders), results, thread: Some(thread) })
+        Ok(SecondHost { orders: Some(orders), results, thread: Some(thread) })
     }
 
-    fn client(&self, order: Order) -> Result<Side, Failure> {
+    fn client(&self, order: ClientRequest) -> Result<SideProcess, StartFailure> {
         let sent = self.orders.as_ref().is_some_and(|orders| orders.send(order).is_ok());
         let result = if sent { self.results.recv().ok() } else { None };
-        result.unwrap_or_else(|| Err(Failure::NoHosts("the second host is gone".into())))
+        result.unwrap_or_else(|| Err(StartFailure::NoHosts("the thread of the second host has ended".into())))
     }
 }
 
 /// Starts a client for each request, and returns when no more requests can come.
-fn serve(environment: Result<Environment, Failure>, orders: &Receiver<Order>, done: &Sender<Result<Side, Failure>>) {
+fn serve(
+    environment: Result<Environment, StartFailure>,
+    orders: &Receiver<ClientRequest>,
+    done: &Sender<Result<SideProcess, StartFailure>>,
+) {
     let Ok(order) = orders.recv() else { return };
-    let side = environment.and_then(|e| Side::start(CLIENT, &order.program, &order.arguments, &e));
+    let side = environment.and_then(|e| SideProcess::start(CLIENT, &order.program, &order.arguments, &e));
     if done.send(side).is_ok() {
         // `recv` fails as soon as the sender is dropped.
         let _ = orders.recv();
@@ -163,24 +167,24 @@ fn end_hub() {
 }
 
 /// Moves this process, which has one thread, into a new network namespace.
-fn new_network() -> Result<(), Failure> {
+fn new_network() -> Result<(), StartFailure> {
     match unshare_flags(UnshareFlags::NEWNET) {
         Err(Errno::PERM) => {}
         other => return other.map_err(refused("make a network namespace")),
     }
-    unshare_user(UnshareFlags::NEWNET).map_err(|problem| Failure::NoHosts(problem.to_string()))?;
+    unshare_user(UnshareFlags::NEWNET).map_err(|problem| StartFailure::NoHosts(problem.to_string()))?;
     // Lets `ip` inherit the capability.
-    let mut own = rustix::thread::capabilities(None).map_err(refused("ask for my capabilities"))?;
+    let mut own = rustix::thread::capabilities(None).map_err(refused("read the capabilities of this thread"))?;
     own.inheritable |= CapabilitySet::NET_ADMIN;
-    rustix::thread::set_capabilities(None, own).map_err(refused("hand on a capability"))
+    rustix::thread::set_capabilities(None, own).map_err(refused("pass on a capability"))
 }
 
-fn refused(what: &'static str) -> impl FnOnce(Errno) -> Failure {
-    move |error| Failure::system(what)(error.into())
+fn refused(what: &'static str) -> impl FnOnce(Errno) -> StartFailure {
+    move |error| StartFailure::system(what)(error.into())
 }
 
 /// Makes the wire from this thread's network to that of the thread `other`, and gives this end its address.
-fn make_wire(other: i32) -> Result<(), Failure> {
+fn make_wire(other: i32) -> Result<(), StartFailure> {
     ip(&format!(
         "link set lo up\nlink add {WIRE} type veth peer name {WIRE} netns {other}\n\
          addr add {SERVER_ADDRESS}/24 dev {WIRE}\nlink set {WIRE} up\n"
@@ -188,16 +192,16 @@ fn make_wire(other: i32) -> Result<(), Failure> {
 }
 
 /// Gives the client's end its address.
-fn take_wire() -> Result<(), Failure> {
+fn take_wire() -> Result<(), StartFailure> {
     ip(&format!("link set lo up\naddr add {CLIENT_ADDRESS}/24 dev {WIRE}\nlink set {WIRE} up\n"))
 }
 
 /// Waits until the kernel reports both ends as up: a hub or program that starts earlier would find
 /// the port down. Gives up after a while, so that the program reports the problem.
-fn wait_for_carrier() -> Result<(), Failure> {
+fn wait_for_carrier() -> Result<(), StartFailure> {
     for _ in 0..CARRIER_LOOKS {
         let output = Command::new("ip").args(["-o", "link", "show", WIRE]).stdin(Stdio::null()).output();
-        let output = output.map_err(Failure::system("run ip, of the package iproute2"))?;
+        let output = output.map_err(StartFailure::system("run ip, of the package iproute2"))?;
         if String::from_utf8_lossy(&output.stdout).contains(" state UP ") {
             break;
         }
@@ -207,7 +211,7 @@ fn wait_for_carrier() -> Result<(), Failure> {
 }
 
 /// Runs `ip` in this thread's network, with the right to change it.
-fn ip(changes: &str) -> Result<(), Failure> {
+fn ip(changes: &str) -> Result<(), StartFailure> {
     // Only ordinary users need this: without it `ip` loses the right.
     let hand_on = |enable| rustix::thread::configure_capability_in_ambient_set(CapabilitySet::NET_ADMIN, enable);
     let ambient = hand_on(true).is_ok();
@@ -218,16 +222,16 @@ fn ip(changes: &str) -> Result<(), Failure> {
     outcome
 }
 
-fn run_ip(changes: &str) -> Result<(), Failure> {
+fn run_ip(changes: &str) -> Result<(), StartFailure> {
     let mut ip = Command::new("ip");
     ip.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut ip = ip.spawn().map_err(Failure::system("run ip, of the package iproute2"))?;
+    let mut ip = ip.spawn().map_err(StartFailure::system("run ip, of the package iproute2"))?;
     if let Some(mut stdin) = ip.stdin.take() {
-        stdin.write_all(changes.as_bytes()).map_err(Failure::system("tell ip what to do"))?;
+        stdin.write_all(changes.as_bytes()).map_err(StartFailure::system("write to ip"))?;
     }
-    let output = ip.wait_with_output().map_err(Failure::system("wait for ip"))?;
+    let output = ip.wait_with_output().map_err(StartFailure::system("wait for ip"))?;
     match output.status.success() {
         true => Ok(()),
-        false => Err(Failure::NoHosts(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+        false => Err(StartFailure::NoHosts(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
     }
 }

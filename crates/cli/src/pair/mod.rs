@@ -4,14 +4,14 @@
 //! then with the server's. Here both run on this machine, or on two hosts made of network
 //! namespaces (`--namespaces`), and both outputs are shown with the name of their side.
 
+mod arguments;
 mod command;
 mod hosts;
 mod listen;
 mod output;
-mod race;
 mod side;
 mod tree;
-mod words;
+mod wait;
 
 pub(crate) use command::{PairArgs, run};
 pub(crate) use side::{TiedArgs, tied};

@@ -73,9 +73,9 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    struct Sink<'a>(&'a Mutex<Vec<u8>>);
+    struct SharedBuffer<'a>(&'a Mutex<Vec<u8>>);
 
-    impl Write for Sink<'_> {
+    impl Write for SharedBuffer<'_> {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn every_line_has_its_side() {
         let sink = Mutex::new(Vec::new());
-        lines(&b"one\n\ntwo \xff"[..], "client", || Sink(&sink)).unwrap();
+        lines(&b"one\n\ntwo \xff"[..], "client", || SharedBuffer(&sink)).unwrap();
         let said = String::from_utf8(sink.into_inner().unwrap()).unwrap();
         assert_eq!(said, "client│ one\nclient│ \nclient│ two \u{fffd}\n");
     }

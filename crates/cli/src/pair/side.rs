@@ -12,13 +12,13 @@ use clap::Args;
 use rustix::process::Signal;
 
 use super::{listen, tree};
-use crate::run::{self, Environment, Failure};
+use crate::run::{self, Environment, StartFailure};
 
 /// The hidden command that ties the process to its parent.
 const TIED: &str = "tied";
 
 /// The time between SIGTERM and SIGKILL.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const KILL_DELAY: Duration = Duration::from_millis(500);
 
 /// Execute a program that ends with its parent
 #[derive(Args, Debug)]
@@ -30,25 +30,25 @@ pub(crate) struct TiedArgs {
 
 /// A running side.
 #[derive(Debug)]
-pub(super) struct Side {
+pub(super) struct SideProcess {
     pub(super) name: &'static str,
     child: Child,
     ended: Option<ExitStatus>,
 }
 
-impl Side {
+impl SideProcess {
     /// Starts a program. It gets SIGTERM when this thread ends.
     pub(super) fn start(
         name: &'static str,
         program: &Path,
         arguments: &[OsString],
         environment: &Environment,
-    ) -> Result<Side, Failure> {
+    ) -> Result<SideProcess, StartFailure> {
         let mut command = Command::new("/proc/self/exe");
         command.arg(TIED).arg(std::process::id().to_string()).arg(program).args(arguments);
         command.envs(environment.iter()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().map_err(Failure::system(format!("start the {name}")))?;
-        Ok(Side { name, child, ended: None })
+        let child = command.spawn().map_err(StartFailure::system(format!("start the {name}")))?;
+        Ok(SideProcess { name, child, ended: None })
     }
 
     pub(super) fn child(&mut self) -> &mut Child {
@@ -70,7 +70,7 @@ impl Side {
 
     /// Ends the process and its descendants, if they still run.
     pub(super) fn end(&mut self) {
-        let deadline = Instant::now() + LAST_WORDS;
+        let deadline = Instant::now() + KILL_DELAY;
         if self.ended().is_none() {
             tree::signal(self.child.id(), Signal::TERM);
         }
@@ -84,7 +84,7 @@ impl Side {
     }
 }
 
-impl Drop for Side {
+impl Drop for SideProcess {
     fn drop(&mut self) {
         self.end();
     }
@@ -99,11 +99,11 @@ pub(super) fn code(status: ExitStatus) -> u8 {
 /// The hidden command `tied`: ties this process to its parent and executes the program.
 pub(crate) fn tied(args: &TiedArgs) -> ExitCode {
     let failure = match (tie_to(args.parent), args.command.as_slice()) {
-        (Err(error), _) => Failure::system("watch my parent")(error),
+        (Err(error), _) => StartFailure::system("watch the parent process")(error),
         (Ok(()), [program, arguments @ ..]) => {
             run::execute(Path::new(program), program, arguments, &Environment::default())
         }
-        (Ok(()), []) => Failure::Usage("no program is given".into()),
+        (Ok(()), []) => StartFailure::Usage("no program is given".into()),
     };
     eprintln!("longarm: {failure}");
     ExitCode::from(failure.code())

@@ -7,13 +7,14 @@ use std::thread;
 use device::Device;
 use serde::{Deserialize, Serialize};
 
-use super::control::{Control, Reply, Request};
+use super::control::{ControlConnection, ControlReply, ControlRequest};
 use super::endpoint::{EndpointInfo, Endpoints};
-use super::spec::{Mode, Test};
+use super::spec::{Test, TestMode};
 use super::stats::LatencySummary;
 use super::stopped::Stopped;
-use super::stream::Carried;
-use super::{latency, shape, stream};
+use super::stream::StreamResult;
+use super::work::shape;
+use super::{latency, stream};
 use crate::baseline::pin_client;
 use crate::error::Error;
 
@@ -35,7 +36,7 @@ pub(crate) struct Measurement {
 
 /// Runs one test with the server at the other end of `control`.
 pub(crate) fn measure(
-    control: &mut Control,
+    control: &mut ControlConnection,
     device: &Device,
     address: IpAddr,
     test: &Test,
@@ -46,7 +47,7 @@ pub(crate) fn measure(
 /// Like [`measure`]; in a latency test the process `stop`, the server, is stopped while the
 /// clock runs.
 pub(super) fn measure_stopped(
-    control: &mut Control,
+    control: &mut ControlConnection,
     device: &Device,
     address: IpAddr,
     test: &Test,
@@ -54,24 +55,25 @@ pub(super) fn measure_stopped(
 ) -> Result<Measurement, Error> {
     let groups = groups(device, address, test)?;
     let infos = groups.iter().flat_map(Endpoints::infos).collect();
-    let Reply::Endpoints(peers) = control.ask(&Request::Measure { test: *test, endpoints: infos })? else {
+    let ControlReply::Endpoints(peers) = control.request(&ControlRequest::Measure { test: *test, endpoints: infos })?
+    else {
         return Err(Error::Peer("the peer did not answer with its endpoints".into()));
     };
     connect(&groups, test, &peers)?;
     match test.mode {
-        Mode::Latency => {
+        TestMode::Latency => {
             latency::prepare(&groups[0], test)?;
             let stop = || stop.map(Stopped::new).transpose();
             let latency = latency::client(&groups[0], &peers[0], test, stop)?.summary();
-            control.ask(&Request::Finish { messages: 0 })?;
-            let nothing = Carried::default();
+            control.request(&ControlRequest::Finish { messages: 0 })?;
+            let nothing = StreamResult::default();
             Ok(Measurement { latency: Some(latency), ..summary(&groups, test, &nothing, 0) })
         }
-        Mode::Stream => {
+        TestMode::Stream => {
             let carried = stream(&groups, &peers, test)?;
-            let reply = control.ask(&Request::Finish { messages: carried.messages })?;
-            let Reply::Finished { messages: arrived, .. } = reply else {
-                return Err(Error::Peer("the peer did not say what arrived".into()));
+            let reply = control.request(&ControlRequest::Finish { messages: carried.messages })?;
+            let ControlReply::Finished { messages: arrived, .. } = reply else {
+                return Err(Error::Peer("the peer did not report the arrived messages".into()));
             };
             let arrived = if test.op.uses_recv() { arrived } else { carried.messages };
             Ok(summary(&groups, test, &carried, arrived))
@@ -93,12 +95,12 @@ pub(super) fn connect(groups: &[Endpoints], test: &Test, peers: &[EndpointInfo])
 }
 
 /// Runs one thread for each group. They begin together; the time runs until the last one ends.
-fn stream(groups: &[Endpoints], peers: &[EndpointInfo], test: &Test) -> Result<Carried, Error> {
+fn stream(groups: &[Endpoints], peers: &[EndpointInfo], test: &Test) -> Result<StreamResult, Error> {
     if let [group] = groups {
         return stream::client(group, peers, test);
     }
     let begin = Barrier::new(groups.len());
-    let carried: Result<Vec<Carried>, Error> = thread::scope(|scope| {
+    let carried: Result<Vec<StreamResult>, Error> = thread::scope(|scope| {
         let begin = &begin;
         let pairs = groups.iter().zip(peers.chunks(test.qps as usize)).enumerate();
         let threads: Vec<_> = pairs
@@ -113,10 +115,10 @@ fn stream(groups: &[Endpoints], peers: &[EndpointInfo], test: &Test) -> Result<C
         let joined = threads.into_iter().map(|thread| thread.join());
         joined.map(|outcome| outcome.map_err(|_| Error::Peer("a sending thread failed".into()))?).collect()
     });
-    Ok(Carried::together(&carried?))
+    Ok(StreamResult::together(&carried?))
 }
 
-fn summary(groups: &[Endpoints], test: &Test, carried: &Carried, arrived: u64) -> Measurement {
+fn summary(groups: &[Endpoints], test: &Test, carried: &StreamResult, arrived: u64) -> Measurement {
     let rate = carried.rate(arrived);
     let qps = groups.iter().flat_map(|group| &group.qps);
     Measurement {

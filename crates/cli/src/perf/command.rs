@@ -6,10 +6,10 @@ use clap::Args;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use super::client::{Measurement, measure_stopped};
-use super::control::{Control, Request};
+use super::control::{ControlConnection, ControlRequest};
 use super::local::LocalServer;
 use super::server;
-use super::spec::{Mode, Op, Test, Transport};
+use super::spec::{Op, Test, TestMode, TestTransport};
 use crate::baseline::{never_pin, pin_client};
 use crate::error::Error;
 use crate::report;
@@ -23,12 +23,12 @@ pub(crate) struct PerfArgs {
     /// Operation to measure
     #[arg(value_enum)]
     op: Op,
-    /// Transport service
+    /// TestTransport service
     #[arg(short, long, value_enum, default_value = "rc")]
-    transport: Transport,
+    transport: TestTransport,
     /// Quantity to measure [default: latency for sizes below 4096 bytes, else stream]
     #[arg(short, long, value_enum)]
-    mode: Option<Mode>,
+    mode: Option<TestMode>,
     /// Bytes per message; several with commas, with suffix K or M: 8,4K,1M; or `all` for 2 bytes to 8 MiB
     #[arg(short, long, default_value = "64")]
     size: String,
@@ -96,7 +96,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<(), Error> {
         TcpListener::bind(args.bind).map_err(|e| Error::File(format!("cannot listen on {}", args.bind), e))?;
     println!("listening on {}", listener.local_addr()?);
     loop {
-        let mut control = Control::accept(&listener)?;
+        let mut control = ControlConnection::accept(&listener)?;
         let outcome = server::serve(&mut control, args.capture.as_deref());
         match outcome {
             Err(problem) if args.once => return Err(problem),
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &PerfArgs) -> Result<(), Error> {
         never_pin();
     }
     let (server, mut control) = match &args.connect {
-        Some(host) => (None, Control::connect(server_address(host)?)?),
+        Some(host) => (None, ControlConnection::connect(server_address(host)?)?),
         None => {
             let server = LocalServer::start(args.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), None)?;
             let control = server.connect()?;
@@ -133,7 +133,7 @@ pub(crate) fn run(args: &PerfArgs) -> Result<(), Error> {
         }
         results.push(result);
     }
-    control.say(&Request::Bye)?;
+    control.send(&ControlRequest::Bye)?;
     if !args.json {
         println!("{}", table(&results));
     }
@@ -154,7 +154,7 @@ fn tests(args: &PerfArgs) -> Result<Vec<Test>, Error> {
     let test = |size_bytes| Test {
         op: args.op,
         transport: args.transport,
-        mode: args.mode.unwrap_or(if size_bytes < 4096 { Mode::Latency } else { Mode::Stream }),
+        mode: args.mode.unwrap_or(if size_bytes < 4096 { TestMode::Latency } else { TestMode::Stream }),
         size_bytes,
         depth: args.depth,
         qps: args.qps,

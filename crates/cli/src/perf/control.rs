@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::endpoint::EndpointInfo;
-use super::spec::{Op, Test, Transport};
+use super::spec::{Op, Test, TestTransport};
+use crate::error::Error;
 
 /// The version of the control protocol.
 pub(crate) const VERSION: u32 = 2;
@@ -19,13 +20,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A request of the client.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Request {
+pub(crate) enum ControlRequest {
     /// Opens the connection.
     Hello { version: u32 },
     /// Asks for a measurement; has the client's endpoints.
     Measure { test: Test, endpoints: Vec<EndpointInfo> },
     /// Asks for a verified operation; has the client's endpoint.
-    Verify { op: Op, transport: Transport, size_bytes: u32, endpoint: EndpointInfo },
+    Verify { op: Op, transport: TestTransport, size_bytes: u32, endpoint: EndpointInfo },
     /// The client is done; asks for the server's results.
     Finish { messages: u64 },
     /// Ends the connection.
@@ -34,7 +35,7 @@ pub(crate) enum Request {
 
 /// A response of the server.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Reply {
+pub(crate) enum ControlReply {
     /// Opens the connection.
     Hello { version: u32 },
     /// The server's endpoints are ready.
@@ -46,33 +47,33 @@ pub(crate) enum Reply {
 }
 
 /// One end of the control connection.
-pub(crate) struct Control {
+pub(crate) struct ControlConnection {
     reader: BufReader<TcpStream>,
 }
 
-impl Control {
-    pub(crate) fn new(stream: TcpStream) -> io::Result<Control> {
+impl ControlConnection {
+    pub(crate) fn new(stream: TcpStream) -> io::Result<ControlConnection> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Control { reader: BufReader::new(stream) })
+        Ok(ControlConnection { reader: BufReader::new(stream) })
     }
 
     /// Connects and exchanges versions.
-    pub(crate) fn connect(address: impl ToSocketAddrs) -> io::Result<Control> {
-        let mut control = Control::new(TcpStream::connect(address)?)?;
-        match control.ask(&Request::Hello { version: VERSION })? {
-            Reply::Hello { version } if version == VERSION => Ok(control),
-            Reply::Hello { version } => {
-                Err(io::Error::other(format!("the peer speaks version {version} of this conversation, we {VERSION}")))
+    pub(crate) fn connect(address: impl ToSocketAddrs) -> io::Result<ControlConnection> {
+        let mut control = ControlConnection::new(TcpStream::connect(address)?)?;
+        match control.request(&ControlRequest::Hello { version: VERSION })? {
+            ControlReply::Hello { version } if version == VERSION => Ok(control),
+            ControlReply::Hello { version } => {
+                Err(io::Error::other(format!("the peer uses protocol version {version}, this program {VERSION}")))
             }
             other => Err(io::Error::other(format!("the peer answered {other:?} to a greeting"))),
         }
     }
 
     /// Waits for a client.
-    pub(crate) fn accept(listener: &TcpListener) -> io::Result<Control> {
-        Control::new(listener.accept()?.0)
+    pub(crate) fn accept(listener: &TcpListener) -> io::Result<ControlConnection> {
+        ControlConnection::new(listener.accept()?.0)
     }
 
     /// The local address of the connection, which the peer can reach.
@@ -80,32 +81,41 @@ impl Control {
         self.reader.get_ref().local_addr()
     }
 
-    /// Sends a request and waits for the response. [`Reply::Failed`] is an error.
-    pub(crate) fn ask(&mut self, request: &Request) -> io::Result<Reply> {
-        self.say(request)?;
-        match self.hear()? {
-            Some(Reply::Failed { reason }) => Err(io::Error::other(format!("the peer says: {reason}"))),
+    /// Sends a request and waits for the response. [`ControlReply::Failed`] is an error.
+    pub(crate) fn request(&mut self, request: &ControlRequest) -> io::Result<ControlReply> {
+        self.send(request)?;
+        match self.receive()? {
+            Some(ControlReply::Failed { reason }) => Err(io::Error::other(format!("the peer says: {reason}"))),
             Some(reply) => Ok(reply),
             None => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer has gone")),
         }
     }
 
-    pub(crate) fn say(&mut self, message: &impl Serialize) -> io::Result<()> {
+    pub(crate) fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
         self.reader.get_mut().write_all(&line)
     }
 
     /// The next message; `None` when the other end has closed the connection.
-    pub(crate) fn hear<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+    pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let mut line = Vec::new();
         let n = (&mut self.reader).take(MAX_LINE_BYTES).read_until(b'\n', &mut line)?;
         match n {
             0 => Ok(None),
             _ if line.last() != Some(&b'\n') => {
-                Err(io::Error::new(io::ErrorKind::InvalidData, "a message without end"))
+                Err(io::Error::new(io::ErrorKind::InvalidData, "a message is too long"))
             }
             _ => Ok(Some(serde_json::from_slice(&line)?)),
         }
+    }
+}
+
+/// Waits for the client's message that it is done.
+pub(crate) fn expect_finish(control: &mut ControlConnection) -> Result<u64, Error> {
+    match control.receive::<ControlRequest>()? {
+        Some(ControlRequest::Finish { messages }) => Ok(messages),
+        Some(other) => Err(Error::Peer(format!("expected the end of a test, not {other:?}"))),
+        None => Err(Error::Peer("the client disconnected during a test".into())),
     }
 }

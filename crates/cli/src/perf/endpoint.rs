@@ -9,7 +9,7 @@ use device::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::spec::Transport;
+use super::spec::TestTransport;
 use crate::error::Error;
 
 /// The Q_Key of this tool's UD queue pairs.
@@ -52,7 +52,7 @@ impl EndpointInfo {
 /// Parameters of endpoints.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    pub(crate) transport: Transport,
+    pub(crate) transport: TestTransport,
     pub(crate) qps: u32,
     pub(crate) depth: u32,
     pub(crate) region_bytes: usize,
@@ -119,9 +119,9 @@ impl Endpoints {
             max_inline_bytes: 64,
         };
         let qp_type = match self.shape.transport {
-            Transport::Rc => QpType::Rc,
-            Transport::Uc => QpType::Uc,
-            Transport::Ud => QpType::Ud,
+            TestTransport::Rc => QpType::Rc,
+            TestTransport::Uc => QpType::Uc,
+            TestTransport::Ud => QpType::Ud,
         };
         let spec = QpSpec {
             qp_type,
@@ -179,9 +179,9 @@ impl Endpoints {
             ..QpAttr::default()
         };
         let steps = match self.shape.transport {
-            Transport::Rc => [M_INIT | AttrMask::ACCESS_FLAGS, M_RTR | M_RTR_RC, M_RTS | M_RTS_RC],
-            Transport::Uc => [M_INIT | AttrMask::ACCESS_FLAGS, M_RTR, M_RTS],
-            Transport::Ud => [M_INIT | AttrMask::QKEY, AttrMask::STATE, M_RTS],
+            TestTransport::Rc => [M_INIT | AttrMask::ACCESS_FLAGS, M_RTR | M_RTR_RC, M_RTS | M_RTS_RC],
+            TestTransport::Uc => [M_INIT | AttrMask::ACCESS_FLAGS, M_RTR, M_RTS],
+            TestTransport::Ud => [M_INIT | AttrMask::QKEY, AttrMask::STATE, M_RTS],
         };
         for (state, mask) in [QpState::Init, QpState::Rtr, QpState::Rts].into_iter().zip(steps) {
             attr.state = state;
@@ -196,7 +196,7 @@ impl Endpoints {
 
     /// The destination of a send work request; on UD queue pairs only.
     pub(crate) fn datagram(&self, peer: &EndpointInfo) -> Option<Box<UdDestination>> {
-        (self.shape.transport == Transport::Ud).then(|| {
+        (self.shape.transport == TestTransport::Ud).then(|| {
             let remote_qpn = Qpn::new(peer.qpn);
             Box::new(UdDestination { address: self.path(peer), remote_qpn, remote_qkey: QKEY })
         })
@@ -204,7 +204,7 @@ impl Endpoints {
 
     /// Bytes before the message in a receive buffer.
     pub(crate) fn grh_bytes(&self) -> u32 {
-        if self.shape.transport == Transport::Ud { GRH_BYTES } else { 0 }
+        if self.shape.transport == TestTransport::Ud { GRH_BYTES } else { 0 }
     }
 
     /// A scatter/gather list with one entry of the local region.

@@ -12,7 +12,7 @@ use device::{Completion, Cq, SendFlags};
 use super::endpoint::{EndpointInfo, Endpoints};
 use super::spec::{Op, Test};
 use super::stats::Latency;
-use super::{half_bytes, work_request};
+use super::work::{half_bytes, work_request};
 use crate::error::Error;
 
 /// Rounds that do not count, while caches and windows warm up.
@@ -25,7 +25,7 @@ const RECEIVES: u32 = 64;
 const LOOKS: u32 = 8;
 
 /// One side of a latency test.
-struct Side<'a> {
+struct LatencySide<'a> {
     endpoints: &'a Endpoints,
     peer: &'a EndpointInfo,
     test: &'a Test,
@@ -41,7 +41,7 @@ pub(super) fn client<T>(
     test: &Test,
     hold: impl FnOnce() -> Result<T, Error>,
 ) -> Result<Latency, Error> {
-    let mut side = Side::new(endpoints, peer, test);
+    let mut side = LatencySide::new(endpoints, peer, test);
     let (mut latency, mut round) = (Latency::default(), 0);
     while round < WARM_UP {
         side.ask(round)?;
@@ -64,7 +64,7 @@ pub(super) fn client<T>(
 
 /// Runs the responding side.
 pub(super) fn server(endpoints: &Endpoints, peer: &EndpointInfo, test: &Test) -> Result<(), Error> {
-    let mut side = Side::new(endpoints, peer, test);
+    let mut side = LatencySide::new(endpoints, peer, test);
     if answers(test.op) {
         for round in 0..rounds(test) {
             side.await_message(round)?;
@@ -93,9 +93,9 @@ fn answers(op: Op) -> bool {
     op.uses_recv() || op == Op::Write
 }
 
-impl<'a> Side<'a> {
-    fn new(endpoints: &'a Endpoints, peer: &'a EndpointInfo, test: &'a Test) -> Side<'a> {
-        Side { endpoints, peer, test, completions: Vec::with_capacity(64), used: 0 }
+impl<'a> LatencySide<'a> {
+    fn new(endpoints: &'a Endpoints, peer: &'a EndpointInfo, test: &'a Test) -> LatencySide<'a> {
+        LatencySide { endpoints, peer, test, completions: Vec::with_capacity(64), used: 0 }
     }
 
     /// One round of the measuring side.
@@ -147,7 +147,7 @@ impl<'a> Side<'a> {
 
     /// Waits for one completion, which must be a success.
     fn wait(&mut self, cq: &Cq) -> Result<(), Error> {
-        let mut patience = Patience::default();
+        let mut patience = WaitLimit::default();
         self.completions.clear();
         while cq.poll(&mut self.completions, 1)? == 0 {
             patience.check()?;
@@ -159,7 +159,7 @@ impl<'a> Side<'a> {
     /// completion queue in between.
     fn await_write(&mut self, round: u32) -> Result<(), Error> {
         let last = half_bytes(self.test) + self.test.size_bytes.max(1) as usize - 1;
-        let mut patience = Patience::default();
+        let mut patience = WaitLimit::default();
         loop {
             for _ in 0..LOOKS {
                 let mut byte = [0];
@@ -180,12 +180,12 @@ impl<'a> Side<'a> {
 
 /// Limits a wait, with few reads of the clock.
 #[derive(Default)]
-struct Patience {
+struct WaitLimit {
     checks: u32,
     since: Option<Instant>,
 }
 
-impl Patience {
+impl WaitLimit {
     fn check(&mut self) -> Result<(), Error> {
         self.checks = self.checks.wrapping_add(1);
         if self.checks.is_multiple_of(256) && self.since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {

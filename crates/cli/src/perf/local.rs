@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
 use std::process::{Child, Command, Stdio};
 
-use super::control::Control;
+use super::control::ControlConnection;
 use crate::error::Error;
 
 /// The server process; dropping the value ends it.
@@ -42,8 +42,8 @@ impl LocalServer {
     }
 
     /// Connects to it.
-    pub(crate) fn connect(&self) -> Result<Control, Error> {
-        Ok(Control::connect(self.address)?)
+    pub(crate) fn connect(&self) -> Result<ControlConnection, Error> {
+        Ok(ControlConnection::connect(self.address)?)
     }
 
     /// Its process id.

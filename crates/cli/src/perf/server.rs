@@ -8,40 +8,40 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use device::Device;
 
 use super::client::{connect, groups};
-use super::control::{Control, Reply, Request, VERSION};
+use super::control::{ControlConnection, ControlReply, ControlRequest, VERSION, expect_finish};
 use super::endpoint::{EndpointInfo, Endpoints};
-use super::spec::{Mode, Test};
+use super::spec::{Test, TestMode};
 use super::{latency, stream};
 use crate::baseline::{pin_server, pin_to_core};
 use crate::demo::verify;
 use crate::error::Error;
 
 /// Serves one client until it disconnects.
-pub(super) fn serve(control: &mut Control, capture: Option<&Path>) -> Result<(), Error> {
+pub(super) fn serve(control: &mut ControlConnection, capture: Option<&Path>) -> Result<(), Error> {
     let address = control.local()?.ip().to_canonical();
     let device = match prepare(address, capture) {
         Ok(device) => device,
         Err(problem) => {
             // The client's greeting comes first; the reason is the response to it.
-            let _ = control.hear::<Request>()?;
-            control.say(&Reply::Failed { reason: problem.to_string() })?;
+            let _ = control.receive::<ControlRequest>()?;
+            control.send(&ControlReply::Failed { reason: problem.to_string() })?;
             return Err(problem);
         }
     };
     // Pin after the device has started its thread, so that the two do not share the core.
     pin_to_core(1);
-    while let Some(request) = control.hear::<Request>()? {
+    while let Some(request) = control.receive::<ControlRequest>()? {
         let outcome = match request {
-            Request::Hello { .. } => Ok(control.say(&Reply::Hello { version: VERSION })?),
-            Request::Measure { test, endpoints } => serve_test(control, &device, address, &test, &endpoints),
-            Request::Verify { op, transport, size_bytes, endpoint } => {
+            ControlRequest::Hello { .. } => Ok(control.send(&ControlReply::Hello { version: VERSION })?),
+            ControlRequest::Measure { test, endpoints } => serve_test(control, &device, address, &test, &endpoints),
+            ControlRequest::Verify { op, transport, size_bytes, endpoint } => {
                 verify::serve(control, &device, address, op, transport, size_bytes, &endpoint)
             }
-            Request::Finish { .. } => Err(Error::Peer("nothing is being measured".into())),
-            Request::Bye => return Ok(()),
+            ControlRequest::Finish { .. } => Err(Error::Peer("there is no test to finish".into())),
+            ControlRequest::Bye => return Ok(()),
         };
         if let Err(problem) = outcome {
-            control.say(&Reply::Failed { reason: problem.to_string() })?;
+            control.send(&ControlReply::Failed { reason: problem.to_string() })?;
         }
     }
     Ok(())
@@ -57,7 +57,7 @@ fn prepare(address: IpAddr, capture: Option<&Path>) -> Result<Device, Error> {
 }
 
 fn serve_test(
-    control: &mut Control,
+    control: &mut ControlConnection,
     device: &Device,
     address: IpAddr,
     test: &Test,
@@ -68,39 +68,30 @@ fn serve_test(
     connect(&groups, test, peers)?;
     for group in &groups {
         match test.mode {
-            Mode::Latency => latency::prepare(group, test)?,
-            Mode::Stream => stream::prepare(group, test)?,
+            TestMode::Latency => latency::prepare(group, test)?,
+            TestMode::Stream => stream::prepare(group, test)?,
         }
     }
-    control.say(&Reply::Endpoints(groups.iter().flat_map(Endpoints::infos).collect()))?;
+    control.send(&ControlReply::Endpoints(groups.iter().flat_map(Endpoints::infos).collect()))?;
     let messages = match test.mode {
-        Mode::Latency => {
+        TestMode::Latency => {
             latency::server(&groups[0], &peers[0], test)?;
             expect_finish(control)?
         }
-        Mode::Stream if test.op.uses_recv() => receive_stream(control, &groups, test)?,
+        TestMode::Stream if test.op.uses_recv() => receive_stream(control, &groups, test)?,
         // One-sided: the device serves, without this program.
-        Mode::Stream => expect_finish(control)?,
+        TestMode::Stream => expect_finish(control)?,
     };
-    Ok(control.say(&Reply::Finished { messages, verified: true, detail: String::new() })?)
-}
-
-/// Waits for the client's message that it is done.
-pub(crate) fn expect_finish(control: &mut Control) -> Result<u64, Error> {
-    match control.hear::<Request>()? {
-        Some(Request::Finish { messages }) => Ok(messages),
-        Some(other) => Err(Error::Peer(format!("expected the end of a test, not {other:?}"))),
-        None => Err(Error::Peer("the client has gone in the middle of a test".into())),
-    }
+    Ok(control.send(&ControlReply::Finished { messages, verified: true, detail: String::new() })?)
 }
 
 /// Receives with one thread for each group, while another waits for the client's message.
-fn receive_stream(control: &mut Control, groups: &[Endpoints], test: &Test) -> Result<u64, Error> {
+fn receive_stream(control: &mut ControlConnection, groups: &[Endpoints], test: &Test) -> Result<u64, Error> {
     let (told, arrived) = (OnceLock::new(), AtomicU64::new(0));
     let finished = || match told.get() {
         None => Ok(None),
         Some(Ok(sent)) => Ok(Some(*sent)),
-        Some(Err(problem)) => Err(Error::Peer(format!("the client's word was lost: {problem}"))),
+        Some(Err(problem)) => Err(Error::Peer(format!("the client's message was lost: {problem}"))),
     };
     std::thread::scope(|scope| {
         scope.spawn(|| told.set(expect_finish(control)));

@@ -31,7 +31,7 @@ pub(crate) enum Op {
 /// A transport service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Transport {
+pub(crate) enum TestTransport {
     /// Reliable connection
     Rc,
     /// Unreliable connection
@@ -58,11 +58,11 @@ impl Op {
     }
 
     /// Whether the service has this operation (IB specification, table 38).
-    pub(crate) fn exists_on(self, transport: Transport) -> bool {
+    pub(crate) fn exists_on(self, transport: TestTransport) -> bool {
         match transport {
-            Transport::Rc => true,
-            Transport::Uc => matches!(self, Op::Send | Op::SendImm | Op::Write | Op::WriteImm),
-            Transport::Ud => matches!(self, Op::Send | Op::SendImm),
+            TestTransport::Rc => true,
+            TestTransport::Uc => matches!(self, Op::Send | Op::SendImm | Op::Write | Op::WriteImm),
+            TestTransport::Ud => matches!(self, Op::Send | Op::SendImm),
         }
     }
 
@@ -76,14 +76,14 @@ impl Op {
     }
 }
 
-impl Transport {
-    pub(crate) const ALL: [Transport; 3] = [Transport::Rc, Transport::Uc, Transport::Ud];
+impl TestTransport {
+    pub(crate) const ALL: [TestTransport; 3] = [TestTransport::Rc, TestTransport::Uc, TestTransport::Ud];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Transport::Rc => "RC",
-            Transport::Uc => "UC",
-            Transport::Ud => "UD",
+            TestTransport::Rc => "RC",
+            TestTransport::Uc => "UC",
+            TestTransport::Ud => "UD",
         }
     }
 }
@@ -91,7 +91,7 @@ impl Transport {
 /// The kind of measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Mode {
+pub(crate) enum TestMode {
     /// One message at a time; half the round trip, or post to completion for READ and atomics
     Latency,
     /// As many messages as the depth allows, for a time
@@ -102,8 +102,8 @@ pub(crate) enum Mode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Test {
     pub(crate) op: Op,
-    pub(crate) transport: Transport,
-    pub(crate) mode: Mode,
+    pub(crate) transport: TestTransport,
+    pub(crate) mode: TestMode,
     /// Bytes per message.
     pub(crate) size_bytes: u32,
     /// Work requests outstanding per queue pair.
@@ -144,10 +144,10 @@ impl Test {
         if self.op.is_atomic() && self.size_bytes != 8 {
             return Err(format!("{} works on 8 bytes: use --size 8", self.op.name()));
         }
-        if self.transport == Transport::Ud && self.size_bytes > 4096 {
+        if self.transport == TestTransport::Ud && self.size_bytes > 4096 {
             return Err("a UD message is one packet: at most 4096 bytes, and no more than the path MTU".into());
         }
-        if self.mode == Mode::Latency && self.threads != 1 {
+        if self.mode == TestMode::Latency && self.threads != 1 {
             return Err("latency is measured by one thread: use --mode stream".into());
         }
         let in_range = [

@@ -7,7 +7,7 @@ use device::{Completion, SendFlags};
 
 use super::endpoint::{EndpointInfo, Endpoints};
 use super::spec::Test;
-use super::{half_bytes, work_request};
+use super::work::{half_bytes, work_request};
 use crate::error::Error;
 
 /// Completions per poll.
@@ -21,7 +21,7 @@ const WARM_UP: u32 = 4;
 
 /// The messages that a stream carried.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Carried {
+pub(super) struct StreamResult {
     /// All messages.
     pub(super) messages: u64,
     /// The messages that completed while the clock ran.
@@ -30,7 +30,7 @@ pub(super) struct Carried {
     pub(super) elapsed: Duration,
 }
 
-impl Carried {
+impl StreamResult {
     /// Messages per second while the clock ran, if `arrived` of all messages arrived.
     pub(super) fn rate(&self, arrived: u64) -> f64 {
         let seconds = self.elapsed.as_secs_f64();
@@ -41,8 +41,8 @@ impl Carried {
     }
 
     /// The sum over several threads that ran at once.
-    pub(super) fn together(each: &[Carried]) -> Carried {
-        each.iter().fold(Carried::default(), |all, one| Carried {
+    pub(super) fn together(each: &[StreamResult]) -> StreamResult {
+        each.iter().fold(StreamResult::default(), |all, one| StreamResult {
             messages: all.messages + one.messages,
             counted: all.counted + one.counted,
             elapsed: all.elapsed.max(one.elapsed),
@@ -51,7 +51,7 @@ impl Carried {
 }
 
 /// Sends the messages of a thread's queue pairs.
-struct Sender<'a> {
+struct StreamSender<'a> {
     endpoints: &'a Endpoints,
     peers: &'a [EndpointInfo],
     test: &'a Test,
@@ -61,14 +61,14 @@ struct Sender<'a> {
     /// Completed messages.
     messages: u64,
     /// Whether completed messages are followed by new ones.
-    goes_on: bool,
+    refills: bool,
 }
 
 /// Warms up, sends for the duration of the test, then waits for outstanding messages.
-pub(super) fn client(endpoints: &Endpoints, peers: &[EndpointInfo], test: &Test) -> Result<Carried, Error> {
+pub(super) fn client(endpoints: &Endpoints, peers: &[EndpointInfo], test: &Test) -> Result<StreamResult, Error> {
     let batch = (test.depth / 4).clamp(1, 32);
     let outstanding = vec![0; endpoints.qps.len()];
-    let mut sender = Sender { endpoints, peers, test, batch, outstanding, messages: 0, goes_on: true };
+    let mut sender = StreamSender { endpoints, peers, test, batch, outstanding, messages: 0, refills: true };
     let start = Instant::now();
     (0..endpoints.qps.len()).try_for_each(|index| sender.fill(index))?;
     sender.work_until(start + test.duration() / WARM_UP)?;
@@ -76,10 +76,10 @@ pub(super) fn client(endpoints: &Endpoints, peers: &[EndpointInfo], test: &Test)
     sender.work_until(start + test.duration())?;
     let (counted, elapsed) = (sender.messages - early, start.elapsed());
     sender.finish()?;
-    Ok(Carried { messages: sender.messages, counted, elapsed })
+    Ok(StreamResult { messages: sender.messages, counted, elapsed })
 }
 
-impl Sender<'_> {
+impl StreamSender<'_> {
     /// Fills a queue pair up to the depth.
     fn fill(&mut self, index: usize) -> Result<(), Error> {
         while self.outstanding[index] + self.batch <= self.test.depth {
@@ -99,7 +99,7 @@ impl Sender<'_> {
 
     /// Waits for outstanding messages.
     fn finish(&mut self) -> Result<(), Error> {
-        self.goes_on = false;
+        self.refills = false;
         let (start, mut completions) = (Instant::now(), Vec::with_capacity(POLLED));
         while self.outstanding.iter().any(|n| *n > 0) {
             self.step(&mut completions)?;
@@ -116,7 +116,7 @@ impl Sender<'_> {
             let index = self.endpoints.check(completion)?.wr_id as usize;
             self.outstanding[index] -= self.batch;
             self.messages += u64::from(self.batch);
-            if self.goes_on {
+            if self.refills {
                 self.fill(index)?;
             }
         }
@@ -190,11 +190,11 @@ mod tests {
 
     #[test]
     fn only_what_the_clock_saw_counts() {
-        let one = Carried { messages: 1000, counted: 600, elapsed: Duration::from_secs(2) };
+        let one = StreamResult { messages: 1000, counted: 600, elapsed: Duration::from_secs(2) };
         assert_eq!(one.rate(1000), 300.0);
         assert_eq!(one.rate(500), 150.0, "half of it was lost");
-        let two = Carried::together(&[one, Carried { elapsed: Duration::from_secs(3), ..one }]);
+        let two = StreamResult::together(&[one, StreamResult { elapsed: Duration::from_secs(3), ..one }]);
         assert_eq!((two.messages, two.rate(2000)), (2000, 400.0));
-        assert_eq!(Carried::default().rate(0), 0.0);
+        assert_eq!(StreamResult::default().rate(0), 0.0);
     }
 }

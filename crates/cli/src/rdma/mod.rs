@@ -17,7 +17,7 @@ use std::process::{Command, ExitCode};
 use clap::Args;
 
 use crate::error::Error;
-use request::{Object, Request};
+use request::{QueryObject, RdmaQuery};
 
 /// The name that makes this program act as `rdma`.
 pub(crate) const NAME: &str = "rdma";
@@ -39,7 +39,7 @@ pub(crate) fn called() -> Option<RdmaArgs> {
 
 /// Answers a query, or executes iproute2's `rdma`.
 pub(crate) fn run(args: &RdmaArgs) -> ExitCode {
-    let Some(request) = Request::understand(&args.arguments) else { return other(&args.arguments) };
+    let Some(request) = RdmaQuery::parse(&args.arguments) else { return other(&args.arguments) };
     match answer(&request) {
         Ok(Some(text)) => {
             println!("{text}");
@@ -57,8 +57,8 @@ pub(crate) fn run(args: &RdmaArgs) -> ExitCode {
 }
 
 /// The output; `None` if there is no such device.
-fn answer(request: &Request) -> Result<Option<String>, Error> {
-    if request.object == Object::System {
+fn answer(request: &RdmaQuery) -> Result<Option<String>, Error> {
+    if request.object == QueryObject::System {
         return Ok(Some(show::system(request)));
     }
     let devices = show::visible(device::Device::list()?);

@@ -4,30 +4,31 @@ use std::ffi::OsString;
 
 /// The object of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Object {
+pub(super) enum QueryObject {
     Device,
     Link,
     System,
 }
 
 /// The objects' names; any prefix is accepted, as in iproute2.
-const OBJECTS: [(&str, Object); 3] = [("dev", Object::Device), ("link", Object::Link), ("system", Object::System)];
+const OBJECTS: [(&str, QueryObject); 3] =
+    [("dev", QueryObject::Device), ("link", QueryObject::Link), ("system", QueryObject::System)];
 const COMMANDS: [&str; 2] = ["show", "list"];
 
 /// A query that this program can answer.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct Request {
-    pub(super) object: Object,
+pub(super) struct RdmaQuery {
+    pub(super) object: QueryObject,
     pub(super) json: bool,
     pub(super) pretty: bool,
     /// One device, or its port.
     pub(super) which: Option<String>,
 }
 
-impl Request {
+impl RdmaQuery {
     /// Parses the arguments; `None` if iproute2's program must answer them.
-    pub(super) fn understand(arguments: &[OsString]) -> Option<Request> {
-        let mut request = Request { object: Object::System, json: false, pretty: false, which: None };
+    pub(super) fn parse(arguments: &[OsString]) -> Option<RdmaQuery> {
+        let mut request = RdmaQuery { object: QueryObject::System, json: false, pretty: false, which: None };
         let mut words = Vec::new();
         for argument in arguments {
             match argument.to_str()? {
@@ -40,7 +41,7 @@ impl Request {
         request.which = match *rest {
             [] => None,
             [command] if is_show(command) => None,
-            [command, which] if is_show(command) && request.object != Object::System => Some(which.to_owned()),
+            [command, which] if is_show(command) && request.object != QueryObject::System => Some(which.to_owned()),
             _ => return None,
         };
         Some(request)
@@ -68,7 +69,7 @@ impl Request {
     /// Whether the query includes this device.
     pub(super) fn names(&self, device: &str) -> bool {
         let port = format!("{device}/1");
-        self.which.as_ref().is_none_or(|which| which == device || self.object == Object::Link && *which == port)
+        self.which.as_ref().is_none_or(|which| which == device || self.object == QueryObject::Link && *which == port)
     }
 }
 
@@ -84,14 +85,14 @@ fn is_show(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn of(line: &str) -> Option<Request> {
-        Request::understand(&line.split_whitespace().map(OsString::from).collect::<Vec<_>>())
+    fn of(line: &str) -> Option<RdmaQuery> {
+        RdmaQuery::parse(&line.split_whitespace().map(OsString::from).collect::<Vec<_>>())
     }
 
     #[test]
-    fn what_can_be_shown_is_understood() {
+    fn show_queries_are_parsed() {
         let link = |json, which: Option<&str>| {
-            Some(Request { object: Object::Link, json, pretty: false, which: which.map(Into::into) })
+            Some(RdmaQuery { object: QueryObject::Link, json, pretty: false, which: which.map(Into::into) })
         };
         for (line, expected) in [
             ("link show -j", link(true, None)),
@@ -102,8 +103,8 @@ mod tests {
         ] {
             assert_eq!(of(line), expected, "{line}");
         }
-        assert_eq!(of("-jp dev").map(|request| (request.object, request.pretty)), Some((Object::Device, true)));
-        assert_eq!(of("system show").map(|request| request.object), Some(Object::System));
+        assert_eq!(of("-jp dev").map(|request| (request.object, request.pretty)), Some((QueryObject::Device, true)));
+        assert_eq!(of("system show").map(|request| request.object), Some(QueryObject::System));
     }
 
     #[test]

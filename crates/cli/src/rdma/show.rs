@@ -5,7 +5,7 @@ use std::env;
 use device::{DeviceInfo, PortState};
 use serde_json::{Value, json};
 
-use super::request::{Object, Request};
+use super::request::{QueryObject, RdmaQuery};
 use crate::run::DEVICES_VARIABLE;
 
 /// The devices that programs in this environment see.
@@ -18,7 +18,7 @@ pub(super) fn visible(devices: Vec<DeviceInfo>) -> Vec<DeviceInfo> {
     visible
 }
 
-pub(super) fn system(request: &Request) -> String {
+pub(super) fn system(request: &RdmaQuery) -> String {
     match request.json {
         true => text(&json!([{ "netns": "shared", "copy-on-fork": "on" }]), request),
         false => "netns shared copy-on-fork on".into(),
@@ -26,8 +26,8 @@ pub(super) fn system(request: &Request) -> String {
 }
 
 /// One line for each device, or one JSON array.
-pub(super) fn devices(request: &Request, devices: &[(usize, &DeviceInfo)]) -> String {
-    let is_link = request.object == Object::Link;
+pub(super) fn devices(request: &RdmaQuery, devices: &[(usize, &DeviceInfo)]) -> String {
+    let is_link = request.object == QueryObject::Link;
     if request.json {
         let to_json = if is_link { link_json } else { device_json };
         let all: Vec<Value> = devices.iter().map(|(index, device)| to_json(*index, device)).collect();
@@ -37,7 +37,7 @@ pub(super) fn devices(request: &Request, devices: &[(usize, &DeviceInfo)]) -> St
     devices.iter().map(|(index, device)| to_line(*index, device)).collect::<Vec<_>>().join("\n")
 }
 
-fn text(value: &Value, request: &Request) -> String {
+fn text(value: &Value, request: &RdmaQuery) -> String {
     if request.pretty { format!("{value:#}") } else { value.to_string() }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// A page under construction.
-pub(crate) struct Page {
+pub(crate) struct HtmlPage {
     body: String,
 }
 
@@ -11,9 +11,9 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;mar
 table{border-collapse:collapse;margin:1rem 0}td,th{padding:.3rem .8rem;border-bottom:1px solid #d5d9de;text-align:left}\
 td.n{text-align:right;font-variant-numeric:tabular-nums}.ok{color:#177245}.bad{color:#b3261e;font-weight:600}.na{color:#9aa0a6}";
 
-impl Page {
-    pub(crate) fn new(title: &str) -> Page {
-        let mut page = Page { body: String::new() };
+impl HtmlPage {
+    pub(crate) fn new(title: &str) -> HtmlPage {
+        let mut page = HtmlPage { body: String::new() };
         page.add("h1", title);
         page
     }

@@ -1,11 +1,11 @@
-//! Line plots as SVG: both axes are logarithmic, each line has its name at the right.
+//! PlotLine plots as SVG: both axes are logarithmic, each line has its name at the right.
 
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
 /// One line.
-pub(crate) struct Line {
+pub(crate) struct PlotLine {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
     /// Drawn in a strong colour: Longarm's results.
@@ -16,7 +16,7 @@ pub(crate) struct Line {
 /// Lines with a title, and functions that format the values on the axes.
 pub(crate) struct Plot {
     pub(crate) title: String,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<PlotLine>,
     pub(crate) across: fn(f64) -> String,
     pub(crate) up: fn(f64) -> String,
 }
@@ -123,7 +123,7 @@ fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, plot: &Plot) -> Drawi
 
 fn draw_line<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
-    line: &Line,
+    line: &PlotLine,
     points: &[(i32, i32)],
     colour: RGBColor,
 ) -> Drawing<DB> {
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_plot_names_every_line_and_column() {
-        let line = |name: &str, dashed| Line {
+        let line = |name: &str, dashed| PlotLine {
             name: name.into(),
             points: vec![(8.0, 100.0), (64.0, 250.0)],
             ours: dashed,

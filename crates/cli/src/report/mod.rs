@@ -5,7 +5,7 @@ mod lines;
 mod plot;
 mod units;
 
-pub(crate) use html::Page;
-pub(crate) use lines::{Line, Plot, plot};
+pub(crate) use html::HtmlPage;
+pub(crate) use lines::{Plot, PlotLine, plot};
 pub(crate) use plot::{Bar, bars};
 pub(crate) use units::{bytes_per_second, count_per_second, nanoseconds, nanoseconds_precise, size, size_rounded};

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use super::environment::Environment;
-use super::error::Failure;
-use super::namespace::{self, View};
-use super::options::Options;
+use super::error::StartFailure;
+use super::namespace::{self, NamespaceView};
+use super::options::RunOptions;
 use super::{install, prepare, program};
 use crate::sysfs;
 use clap::Args;
@@ -21,7 +21,7 @@ pub(super) const PROBE: &str = "namespace-probe";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
-    options: Options,
+    options: RunOptions,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -44,9 +44,9 @@ pub(crate) fn run(args: &RunArgs) -> ExitCode {
     ExitCode::from(failure.code())
 }
 
-fn start(args: &RunArgs) -> Failure {
+fn start(args: &RunArgs) -> StartFailure {
     let [name, arguments @ ..] = args.command.as_slice() else {
-        return Failure::Usage("no program is given".into());
+        return StartFailure::Usage("no program is given".into());
     };
     let prepared = install::resolve(name, &args.options).and_then(|path| Ok((prepare(&path, &args.options)?, path)));
     let (environment, path) = match prepared {
@@ -54,32 +54,32 @@ fn start(args: &RunArgs) -> Failure {
         Err(failure) => return failure,
     };
     for (name, value) in environment.iter() {
-        args.options.tell(|| format!("{name}={}", value.display()));
+        args.options.report(|| format!("{name}={}", value.display()));
     }
     execute(&path, name, arguments, &environment)
 }
 
 /// Executes the program in this process; returns only if that fails.
-pub(crate) fn execute(path: &Path, name: &OsStr, arguments: &[OsString], environment: &Environment) -> Failure {
+pub(crate) fn execute(path: &Path, name: &OsStr, arguments: &[OsString], environment: &Environment) -> StartFailure {
     let error = Command::new(path).arg0(name).args(arguments).envs(environment.iter()).exec();
     refusal(path, &error)
 }
 
 /// Explains why the system did not execute the program.
-fn refusal(path: &Path, error: &std::io::Error) -> Failure {
+fn refusal(path: &Path, error: &std::io::Error) -> StartFailure {
     let missing = program::interpreter(path).filter(|interpreter| !interpreter.exists());
     let reason = match missing {
         Some(interpreter) => format!("its interpreter {} does not exist", interpreter.display()),
         None => error.to_string(),
     };
-    Failure::NotExecutable { path: path.into(), reason }
+    StartFailure::NotExecutable { path: path.into(), reason }
 }
 
 /// The hidden command `namespace-probe`: tries to make a namespace and ends.
 pub(crate) fn probe() -> ExitCode {
     let own = std::env::current_exe().unwrap_or_default();
     let tree = sysfs::class_tree(&[]);
-    match namespace::enter(&View { class: &tree, nodes: &[], library: &own, replaced: &[] }) {
+    match namespace::enter(&NamespaceView { class: &tree, nodes: &[], library: &own, replaced: &[] }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(refused) => {
             eprintln!("{refused}");

@@ -48,34 +48,34 @@ const DT_RUNPATH: u64 = 29;
 /// # Errors
 /// The system's error; `UnexpectedEof` for a truncated file.
 pub(crate) fn read(path: &Path) -> io::Result<Option<Elf>> {
-    Parts::read(path)?.map(|parts| parts.elf()).transpose()
+    ElfTables::read(path)?.map(|parts| parts.elf()).transpose()
 }
 
 /// Whether a library defines (or uses) a symbol.
 pub(crate) fn names_symbol(path: &Path, symbol: &str) -> bool {
-    let names = Parts::read(path).ok().flatten().and_then(|parts| parts.names().ok());
+    let names = ElfTables::read(path).ok().flatten().and_then(|parts| parts.names().ok());
     let wanted = [&[0], symbol.as_bytes(), &[0]].concat();
     names.is_some_and(|names| names.windows(wanted.len()).any(|window| window == wanted))
 }
 
 /// The tables of an open file.
-struct Parts {
+struct ElfTables {
     file: File,
     machine: u16,
-    headers: Vec<Header>,
+    headers: Vec<ProgramHeader>,
     dynamic: Vec<(u64, u64)>,
 }
 
 /// A program header.
-struct Header {
+struct ProgramHeader {
     kind: u32,
     offset: u64,
     address: u64,
     size: u64,
 }
 
-impl Parts {
-    fn read(path: &Path) -> io::Result<Option<Parts>> {
+impl ElfTables {
+    fn read(path: &Path) -> io::Result<Option<ElfTables>> {
         let file = File::open(path)?;
         let mut head = [0; 64];
         match file.read_exact_at(&mut head, 0) {
@@ -91,7 +91,7 @@ impl Parts {
             Some(section) => dynamic(&file, section)?,
             None => Vec::new(),
         };
-        Ok(Some(Parts { machine: u16_at(&head, 18), file, headers, dynamic }))
+        Ok(Some(ElfTables { machine: u16_at(&head, 18), file, headers, dynamic }))
     }
 
     fn elf(&self) -> io::Result<Elf> {
@@ -126,7 +126,7 @@ impl Parts {
     fn string_table(&self) -> io::Result<u64> {
         let address = self.values(DT_STRTAB).next().ok_or(io::ErrorKind::InvalidData)?;
         let within =
-            |h: &&Header| h.kind == PT_LOAD && (h.address..h.address.saturating_add(h.size)).contains(&address);
+            |h: &&ProgramHeader| h.kind == PT_LOAD && (h.address..h.address.saturating_add(h.size)).contains(&address);
         let segment = self.headers.iter().find(within).ok_or(io::ErrorKind::InvalidData)?;
         Ok(segment.offset.saturating_add(address - segment.address))
     }
@@ -140,20 +140,24 @@ impl Parts {
     }
 }
 
-fn program_headers(file: &File, head: &[u8; 64]) -> io::Result<Vec<Header>> {
+fn program_headers(file: &File, head: &[u8; 64]) -> io::Result<Vec<ProgramHeader>> {
     let (offset, size, count) = (u64_at(head, 32), usize::from(u16_at(head, 54)), usize::from(u16_at(head, 56)));
     if size < 56 {
         return Ok(Vec::new());
     }
     let mut bytes = vec![0; size * count.min(MAX_HEADERS)];
     file.read_exact_at(&mut bytes, offset)?;
-    let header =
-        |h: &[u8]| Header { kind: u32_at(h, 0), offset: u64_at(h, 8), address: u64_at(h, 16), size: u64_at(h, 32) };
+    let header = |h: &[u8]| ProgramHeader {
+        kind: u32_at(h, 0),
+        offset: u64_at(h, 8),
+        address: u64_at(h, 16),
+        size: u64_at(h, 32),
+    };
     Ok(bytes.chunks_exact(size).map(header).collect())
 }
 
 /// Tags and values of the entries before the end mark.
-fn dynamic(file: &File, section: &Header) -> io::Result<Vec<(u64, u64)>> {
+fn dynamic(file: &File, section: &ProgramHeader) -> io::Result<Vec<(u64, u64)>> {
     let count = usize::try_from(section.size / 16).unwrap_or(usize::MAX).min(MAX_DYNAMIC);
     let mut bytes = vec![0; count * 16];
     file.read_exact_at(&mut bytes, section.offset)?;

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 /// The reason why a program was not started.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum StartFailure {
     #[error("{name}: there is no such program (looked in PATH){hint}")]
     NotFound { name: String, hint: String },
     #[error("{} cannot be executed: {reason}", path.display())]
     NotExecutable { path: PathBuf, reason: String },
     #[error(
-        "{} gets rights of its own ({reason}), and such programs take no library from their caller; \
+        "{} runs with additional rights ({reason}), and the loader ignores the caller's library path for such programs; \
          run longarm with these rights instead, as in `sudo longarm run -- …`, or copy the program",
         path.display()
     )]
@@ -30,19 +30,19 @@ pub(crate) enum Failure {
     System { what: String, source: io::Error },
 }
 
-impl Failure {
+impl StartFailure {
     /// The exit code: 127 and 126 as from a shell, 125 for failures of Longarm.
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Failure::NotFound { .. } => 127,
-            Failure::NotExecutable { .. } | Failure::Privileged { .. } => 126,
+            StartFailure::NotFound { .. } => 127,
+            StartFailure::NotExecutable { .. } | StartFailure::Privileged { .. } => 126,
             _ => 125,
         }
     }
 
     /// Wraps an error of the system with the action that failed.
-    pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Failure {
+    pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> StartFailure {
         let what = what.into();
-        |source| Failure::System { what, source }
+        |source| StartFailure::System { what, source }
     }
 }

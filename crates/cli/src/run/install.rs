@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use super::error::Failure;
-use super::options::Options;
+use super::error::StartFailure;
+use super::options::RunOptions;
 use super::program;
 
 /// Debian's packages, and prefixes of their programs' names.
@@ -28,38 +28,38 @@ pub(super) fn package_of(name: &str) -> Option<&'static str> {
 ///
 /// # Errors
 /// Those of [`program::resolve`], and failures of the installation.
-pub(crate) fn resolve(command: &OsStr, options: &Options) -> Result<PathBuf, Failure> {
+pub(crate) fn resolve(command: &OsStr, options: &RunOptions) -> Result<PathBuf, StartFailure> {
     if command == crate::rdma::NAME {
         // The program finds Longarm's own `rdma` before the system's; this function does the same.
-        return std::env::current_exe().map_err(Failure::system("find myself"));
+        return std::env::current_exe().map_err(StartFailure::system("find this program"));
     }
     let name = match program::resolve(command) {
-        Err(Failure::NotFound { name, .. }) if options.install => name,
-        Err(Failure::NotFound { name, .. }) => return Err(Failure::NotFound { hint: hint(&name), name }),
+        Err(StartFailure::NotFound { name, .. }) if options.install => name,
+        Err(StartFailure::NotFound { name, .. }) => return Err(StartFailure::NotFound { hint: hint(&name), name }),
         other => return other,
     };
     let Some(package) = package_of(&name) else {
-        let hint = "; --install knows no package that brings it".into();
-        return Err(Failure::NotFound { name, hint });
+        let hint = "; --install knows no package that contains it".into();
+        return Err(StartFailure::NotFound { name, hint });
     };
-    eprintln!("longarm: {name} comes with Debian's package {package}: installing that");
+    eprintln!("longarm: {name} is in Debian's package {package}: installing it");
     install(package)?;
     program::resolve(command)
 }
 
 fn hint(name: &str) -> String {
     package_of(name)
-        .map(|package| format!("; Debian's package {package} brings it: apt-get install {package}, or say --install"))
+        .map(|package| format!("; Debian's package {package} contains it: apt-get install {package}, or use --install"))
         .unwrap_or_default()
 }
 
 /// Runs the package manager as root, with sudo if needed.
-fn install(package: &str) -> Result<(), Failure> {
+fn install(package: &str) -> Result<(), StartFailure> {
     let prefix: &[&str] = match rustix::process::geteuid().is_root() {
         true => &[],
         false if has_sudo() => &["sudo"],
         false => {
-            return Err(Failure::Usage(format!(
+            return Err(StartFailure::Usage(format!(
                 "{package} cannot be installed by this user without a password; please run: sudo apt-get install {package}"
             )));
         }
@@ -69,11 +69,11 @@ fn install(package: &str) -> Result<(), Failure> {
             prefix.iter().copied().chain(["apt-get", "-qq"]).chain(arguments.iter().copied()).collect();
         let mut child = Command::new(words[0]);
         child.args(&words[1..]).env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null());
-        let status = child.status().map_err(Failure::system("run apt-get"))?;
+        let status = child.status().map_err(StartFailure::system("run apt-get"))?;
         if status.success() {
             return Ok(());
         }
-        Err(Failure::Usage(format!("`{}` failed", words.join(" "))))
+        Err(StartFailure::Usage(format!("`{}` failed", words.join(" "))))
     };
     let install = ["install", "-y", "--no-install-recommends", package];
     // The list of packages may be old or missing.

@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::elf;
-use super::error::Failure;
+use super::error::StartFailure;
 
 /// The variable that names the library or its directory.
 pub(super) const LIBRARY_VARIABLE: &str = "LONGARM_LIB";
@@ -36,23 +36,26 @@ impl Library {
     /// Finds the library.
     ///
     /// # Errors
-    /// [`Failure::NoLibrary`], and [`Failure::Usage`] if the file is not a library.
-    pub(super) fn find() -> Result<Library, Failure> {
+    /// [`StartFailure::NoLibrary`], and [`StartFailure::Usage`] if the file is not a library.
+    pub(super) fn find() -> Result<Library, StartFailure> {
         let named = env::var_os(LIBRARY_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let executable = env::current_exe().and_then(fs::canonicalize).map_err(Failure::system("find myself"))?;
+        let executable =
+            env::current_exe().and_then(fs::canonicalize).map_err(StartFailure::system("find this program"))?;
         let places = places(named.as_deref(), executable.parent().unwrap_or(Path::new("/")));
         match places.iter().find(|path| path.is_file()) {
             Some(file) => Library::open(file),
-            None => Err(Failure::NoLibrary { tried: places.iter().map(|path| path.display().to_string()).collect() }),
+            None => {
+                Err(StartFailure::NoLibrary { tried: places.iter().map(|path| path.display().to_string()).collect() })
+            }
         }
     }
 
-    fn open(file: &Path) -> Result<Library, Failure> {
-        let file = fs::canonicalize(file).map_err(Failure::system(format!("open {}", file.display())))?;
-        let elf = elf::read(&file).map_err(Failure::system(format!("read {}", file.display())))?;
+    fn open(file: &Path) -> Result<Library, StartFailure> {
+        let file = fs::canonicalize(file).map_err(StartFailure::system(format!("open {}", file.display())))?;
+        let elf = elf::read(&file).map_err(StartFailure::system(format!("read {}", file.display())))?;
         let ours = elf.filter(|elf| elf.soname.as_deref() == Some(VERBS[0]));
         let Some(elf) = ours else {
-            return Err(Failure::Usage(format!("{} is not a library named {}", file.display(), VERBS[0])));
+            return Err(StartFailure::Usage(format!("{} is not a library named {}", file.display(), VERBS[0])));
         };
         let has_connections = elf::names_symbol(&file, CONNECTIONS_FUNCTION);
         Ok(Library { file, machine: elf.machine, has_connections })
@@ -68,8 +71,8 @@ impl Library {
     /// `runtime_dir` is a directory that only this user can enter.
     ///
     /// # Errors
-    /// [`Failure::System`].
-    pub(super) fn link_directory(&self, runtime_dir: &Path) -> Result<PathBuf, Failure> {
+    /// [`StartFailure::System`].
+    pub(super) fn link_directory(&self, runtime_dir: &Path) -> Result<PathBuf, StartFailure> {
         let dir = runtime_dir.join(format!("lib-{:016x}", super::stable_hash(&self.file)));
         let links = || {
             match fs::create_dir(&dir) {
@@ -81,7 +84,7 @@ impl Library {
                 set_link(&dir.join(name), target)
             })
         };
-        links().map_err(Failure::system(format!("make the library directory {}", dir.display())))?;
+        links().map_err(StartFailure::system(format!("make the library directory {}", dir.display())))?;
         Ok(dir)
     }
 }
@@ -167,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_library_is_refused() {
+    fn files_that_are_not_libraries_are_refused() {
         let problem = Library::open(&env::current_exe().unwrap()).unwrap_err();
         assert!(problem.to_string().contains("libibverbs.so.1"), "{problem}");
     }

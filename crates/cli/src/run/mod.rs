@@ -23,10 +23,10 @@ mod tools;
 
 pub(crate) use command::{RunArgs, execute, probe, run};
 pub(crate) use environment::Environment;
-pub(crate) use error::Failure;
+pub(crate) use error::StartFailure;
 pub(crate) use install::resolve;
 pub(crate) use namespace::{unshare_flags, unshare_user};
-pub(crate) use options::{DEVICES_VARIABLE, Options};
+pub(crate) use options::{DEVICES_VARIABLE, RunOptions};
 pub(crate) use prepare::prepare;
 
 /// A hash that is the same in every run of this build.

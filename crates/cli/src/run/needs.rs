@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use super::bundled;
 use super::elf::{self, Elf};
 use super::program;
-use super::search::{self, Found, Search};
+use super::search::{self, FoundLibrary, Search};
 
 /// Name prefixes of libraries that read `/sys/class/infiniband` by its path.
 const SYSFS_READERS: [&str; 8] =
@@ -59,7 +59,7 @@ pub(super) fn of(program: &Path, search: &Search) -> Needs {
     if elf.interpreter.is_none() {
         return unknown("is statically linked: it may start programs that are not");
     }
-    let loaded = Loaded::by(program, elf, search);
+    let loaded = LoadedLibraries::by(program, elf, search);
     let reason = match (&loaded.reader, loaded.hidden.first(), loaded.ours) {
         (_, Some(hidden), _) => format!("the run path finds {}", hidden.display()),
         (Some(reader), ..) => format!("{reader} reads /sys/class/infiniband"),
@@ -77,7 +77,7 @@ fn name(program: &Path) -> String {
 
 /// The libraries that the loader loads with a program.
 #[derive(Default)]
-struct Loaded {
+struct LoadedLibraries {
     reader: Option<String>,
     hidden: Vec<PathBuf>,
     /// One of them resolves to Longarm's library.
@@ -85,18 +85,18 @@ struct Loaded {
 }
 
 /// A file whose needed libraries are still to be examined.
-struct Open {
+struct PendingFile {
     path: PathBuf,
     elf: Elf,
     /// The run paths of the files that loaded it, which the loader searches before the environment's.
     inherited: Vec<PathBuf>,
 }
 
-impl Loaded {
-    fn by(program: &Path, elf: Elf, search: &Search) -> Loaded {
-        let mut loaded = Loaded::default();
+impl LoadedLibraries {
+    fn by(program: &Path, elf: Elf, search: &Search) -> LoadedLibraries {
+        let mut loaded = LoadedLibraries::default();
         let mut seen: HashSet<String> = HashSet::new();
-        let mut queue = VecDeque::from([Open { path: program.into(), elf, inherited: vec![] }]);
+        let mut queue = VecDeque::from([PendingFile { path: program.into(), elf, inherited: vec![] }]);
         while let Some(mut user) = queue.pop_front() {
             let own = user.elf.rpath.as_deref().map(|text| search::directories(text, &user.path)).unwrap_or_default();
             user.inherited.splice(0..0, own);
@@ -110,7 +110,7 @@ impl Loaded {
     }
 
     /// Notes a needed library; returns it if its own needs must be examined.
-    fn look_at(&mut self, name: &str, user: &Open, search: &Search) -> Option<Open> {
+    fn look_at(&mut self, name: &str, user: &PendingFile, search: &Search) -> Option<PendingFile> {
         if self.reader.is_none() && SYSFS_READERS.iter().any(|reader| name.starts_with(reader)) {
             self.reader = Some(name.to_owned());
         }
@@ -119,13 +119,13 @@ impl Loaded {
         if bundled::is_copy(file) {
             self.ours = true;
             // Longarm's directory has the plain names only.
-            let ours_is_found = |found: &Found| !found.before_environment && OURS.contains(&name);
+            let ours_is_found = |found: &FoundLibrary| !found.before_environment && OURS.contains(&name);
             self.hidden.extend(found.filter(|found| !ours_is_found(found)).map(|found| found.path));
             return None;
         }
         let found = found?;
         let elf = elf::read(&found.path).ok()??;
-        Some(Open { path: found.path, elf, inherited: user.inherited.clone() })
+        Some(PendingFile { path: found.path, elf, inherited: user.inherited.clone() })
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_links_no_verbs_may_start_what_does() {
+    fn a_program_without_verbs_may_start_one_with_verbs() {
         let needs = of(Path::new("/bin/sh"), &Search::new());
         assert!(matches!(needs.reach, Reach::Unknown(why) if why.contains("links neither libibverbs")));
     }

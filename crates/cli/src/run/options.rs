@@ -7,11 +7,11 @@ use clap::{Args, ValueEnum};
 use device::FaultPlan;
 use hub::DeviceRecord;
 
-use super::error::Failure;
+use super::error::StartFailure;
 
 /// The means by which the program finds the device.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum RunMode {
     /// Choose by the program's needs, as far as this machine allows
     Auto,
     /// The library path only
@@ -33,10 +33,10 @@ pub(crate) enum Adopt {
 
 /// The common options.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct RunOptions {
     /// Means by which the program finds the device
-    #[arg(long, value_enum, default_value_t = Mode::Auto)]
-    pub(crate) mode: Mode,
+    #[arg(long, value_enum, default_value_t = RunMode::Auto)]
+    pub(crate) mode: RunMode,
     /// Inject seeded faults, e.g. seed=7,loss=0.01,reorder=0.02
     #[arg(long, value_name = "PLAN")]
     pub(crate) faults: Option<String>,
@@ -70,9 +70,9 @@ const CAPTURE_VARIABLE: &str = "LONGARM_CAPTURE";
 const LOCAL_VARIABLE: &str = "LONGARM_LOCAL";
 const ADOPT_VARIABLE: &str = "LONGARM_ADOPT";
 
-impl Options {
+impl RunOptions {
     /// Prints a text if `--verbose` is set.
-    pub(crate) fn tell(&self, text: impl FnOnce() -> String) {
+    pub(crate) fn report(&self, text: impl FnOnce() -> String) {
         if self.verbose {
             eprintln!("longarm: {}", text());
         }
@@ -81,11 +81,11 @@ impl Options {
     /// Checks the options before any step is taken.
     ///
     /// # Errors
-    /// [`Failure::Usage`].
-    pub(crate) fn check(&self) -> Result<(), Failure> {
+    /// [`StartFailure::Usage`].
+    pub(crate) fn check(&self) -> Result<(), StartFailure> {
         let Some(plan) = &self.faults else { return Ok(()) };
         let parsed = plan.parse::<FaultPlan>();
-        parsed.map(drop).map_err(|problem| Failure::Usage(format!("--faults {plan}: {problem}")))
+        parsed.map(drop).map_err(|problem| StartFailure::Usage(format!("--faults {plan}: {problem}")))
     }
 
     /// The variables that pass these options to the program's library.
@@ -105,12 +105,12 @@ impl Options {
     /// else with the preferred one first.
     ///
     /// # Errors
-    /// [`Failure::Usage`] if one does not exist.
-    pub(super) fn chosen<'a>(&self, all: &'a [DeviceRecord]) -> Result<Vec<&'a DeviceRecord>, Failure> {
+    /// [`StartFailure::Usage`] if one does not exist.
+    pub(super) fn chosen<'a>(&self, all: &'a [DeviceRecord]) -> Result<Vec<&'a DeviceRecord>, StartFailure> {
         let is = |record: &DeviceRecord, name: &String| record.name == *name || record.interface == *name;
         if let Some(missing) = self.devices.iter().find(|name| !all.iter().any(|record| is(record, name))) {
             let names: Vec<&str> = all.iter().map(|record| record.name.as_str()).collect();
-            return Err(Failure::Usage(format!("there is no device {missing}; there are: {}", names.join(", "))));
+            return Err(StartFailure::Usage(format!("there is no device {missing}; there are: {}", names.join(", "))));
         }
         let shown =
             |record: &&DeviceRecord| self.devices.is_empty() || self.devices.iter().any(|name| is(record, name));
@@ -124,9 +124,9 @@ impl Options {
 mod tests {
     use super::*;
 
-    fn options(devices: &[&str], faults: Option<&str>) -> Options {
-        Options {
-            mode: Mode::Auto,
+    fn options(devices: &[&str], faults: Option<&str>) -> RunOptions {
+        RunOptions {
+            mode: RunMode::Auto,
             faults: faults.map(str::to_owned),
             capture: None,
             wire: false,

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::environment::{Environment, SYSFS_VARIABLE};
-use super::error::Failure;
+use super::error::StartFailure;
 use super::library::{LIBRARY_VARIABLE, Library};
-use super::namespace::{self, View};
+use super::namespace::{self, NamespaceView};
 use super::needs::{self, Needs, Reach};
-use super::options::{Mode, Options};
+use super::options::{RunMode, RunOptions};
 use super::search::{Search, fits};
 use super::{command, facts, stable_hash, tools};
 use crate::sysfs::{self, Tree};
@@ -24,8 +24,8 @@ const TREE_PREFIX: &str = "sysfs-";
 /// mode this process, which must have one thread, is in the namespace afterwards.
 ///
 /// # Errors
-/// [`Failure`], with a text for the user.
-pub(crate) fn prepare(program: &Path, options: &Options) -> Result<Environment, Failure> {
+/// [`StartFailure`], with a text for the user.
+pub(crate) fn prepare(program: &Path, options: &RunOptions) -> Result<Environment, StartFailure> {
     options.check()?;
     let library = Library::find()?;
     let records = hub::client::devices(None)?;
@@ -33,7 +33,7 @@ pub(crate) fn prepare(program: &Path, options: &Options) -> Result<Environment, 
     let chosen = options.chosen(&records)?;
     let tree = sysfs::class_tree(&facts::describe(&chosen));
     let links = library.link_directory(&runtime_dir)?;
-    options.tell(|| format!("the library is {}, its directory {}", library.file.display(), links.display()));
+    options.report(|| format!("the library is {}, its directory {}", library.file.display(), links.display()));
 
     let mut environment = Environment::default();
     options.variables().into_iter().for_each(|(name, value)| environment.set(name, value));
@@ -46,21 +46,21 @@ pub(crate) fn prepare(program: &Path, options: &Options) -> Result<Environment, 
     let needs = needs::of(program, &search);
     let inside = chosen.first().is_some_and(|record| is_inside(&record.name));
     let sysfs_root = if inside {
-        options.tell(|| "we are in a namespace of ours already".into());
+        options.report(|| "already in a namespace of Longarm".into());
         PathBuf::from(namespace::SYSFS_ROOT)
     } else if wants_namespace(options, &needs)? {
         let nodes: Vec<String> = (0..chosen.len()).map(sysfs::node_name).collect();
         let replaced = replaced(&library, &needs, &search);
-        let view = View { class: &tree, nodes: &nodes, library: &library.file, replaced: &replaced };
-        namespace::enter(&view).map_err(|refused| Failure::NoNamespace(refused.to_string()))?;
-        replaced.iter().for_each(|file| options.tell(|| format!("in place of {}", file.display())));
+        let view = NamespaceView { class: &tree, nodes: &nodes, library: &library.file, replaced: &replaced };
+        namespace::enter(&view).map_err(|refused| StartFailure::NoNamespace(refused.to_string()))?;
+        replaced.iter().for_each(|file| options.report(|| format!("in place of {}", file.display())));
         PathBuf::from(namespace::SYSFS_ROOT)
     } else {
         write_tree(&tree, &runtime_dir)?
     };
     let replaces = sysfs_root == Path::new(namespace::SYSFS_ROOT);
     if options.preload || needs.python || (!replaces && !needs.hidden.is_empty()) {
-        options.tell(|| "the library is loaded before all others".into());
+        options.report(|| "the loader loads the library before all others".into());
         environment.preload(&links.join("libibverbs.so.1"));
     }
     environment.set(SYSFS_VARIABLE, sysfs_root);
@@ -83,36 +83,36 @@ fn hub_program(environment: &mut Environment) {
 }
 
 /// Decides between the modes and reports the reason.
-fn wants_namespace(options: &Options, needs: &Needs) -> Result<bool, Failure> {
+fn wants_namespace(options: &RunOptions, needs: &Needs) -> Result<bool, StartFailure> {
     let (why, certain) = match (&options.mode, &needs.reach) {
-        (Mode::Plain, _) => return Ok(false),
-        (Mode::Namespace, _) => return Ok(true),
-        (Mode::Auto, Reach::LibraryPath) => {
-            options.tell(|| "the library path suffices".into());
+        (RunMode::Plain, _) => return Ok(false),
+        (RunMode::Namespace, _) => return Ok(true),
+        (RunMode::Auto, Reach::LibraryPath) => {
+            options.report(|| "the library path suffices".into());
             return Ok(false);
         }
-        (Mode::Auto, Reach::Namespace(why)) => (why, true),
-        (Mode::Auto, Reach::Unknown(why)) => (why, false),
+        (RunMode::Auto, Reach::Namespace(why)) => (why, true),
+        (RunMode::Auto, Reach::Unknown(why)) => (why, false),
     };
     let Some(problem) = probe()? else {
-        options.tell(|| format!("in a namespace: {why}"));
+        options.report(|| format!("in a namespace: {why}"));
         return Ok(true);
     };
-    let note = || format!("no namespace ({problem}), though {why}: the library path has to do");
+    let note = || format!("no namespace ({problem}), though {why}: using the library path only");
     if certain && needs.hidden.is_empty() {
         eprintln!("longarm: {}", note());
     } else {
-        options.tell(note);
+        options.report(note);
     }
     Ok(false)
 }
 
 /// Tries in a child process to make a namespace; returns the reason if that fails. (A process
 /// that fails half-way cannot go back.)
-fn probe() -> Result<Option<String>, Failure> {
+fn probe() -> Result<Option<String>, StartFailure> {
     let mut child = Command::new("/proc/self/exe");
     let output = child.arg(command::PROBE).stdin(Stdio::null()).output();
-    let output = output.map_err(Failure::system("try a namespace"))?;
+    let output = output.map_err(StartFailure::system("try a namespace"))?;
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Ok((!output.status.success()).then_some(said))
 }
@@ -128,7 +128,7 @@ fn replaced(library: &Library, needs: &Needs, search: &Search) -> Vec<PathBuf> {
 }
 
 /// Writes the tree into the runtime directory, once for each content; returns the directory in place of `/sys`.
-fn write_tree(tree: &Tree, runtime_dir: &Path) -> Result<PathBuf, Failure> {
+fn write_tree(tree: &Tree, runtime_dir: &Path) -> Result<PathBuf, StartFailure> {
     let name = format!("{TREE_PREFIX}{:016x}", stable_hash(tree));
     let root = runtime_dir.join(&name);
     if root.is_dir() {
@@ -149,7 +149,7 @@ fn write_tree(tree: &Tree, runtime_dir: &Path) -> Result<PathBuf, Failure> {
         }
         Ok(())
     };
-    write().map_err(Failure::system(format!("write {}", root.display())))?;
+    write().map_err(StartFailure::system(format!("write {}", root.display())))?;
     Ok(root)
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Access;
 
-use super::error::Failure;
+use super::error::StartFailure;
 
 /// The longest first line of a script that is read.
 const MAX_LINE_BYTES: usize = 256;
@@ -16,19 +16,19 @@ const MAX_LINE_BYTES: usize = 256;
 /// Finds a command's file like a shell.
 ///
 /// # Errors
-/// [`Failure::NotFound`], [`Failure::NotExecutable`], and [`Failure::Privileged`] for a
+/// [`StartFailure::NotFound`], [`StartFailure::NotExecutable`], and [`StartFailure::Privileged`] for a
 /// program that gets additional rights: the loader ignores the environment of such programs.
-pub(crate) fn resolve(command: &OsStr) -> Result<PathBuf, Failure> {
+pub(crate) fn resolve(command: &OsStr) -> Result<PathBuf, StartFailure> {
     let name = || command.to_string_lossy().into_owned();
     let path = find(command).map_err(|near| match near {
-        Some(path) => Failure::NotExecutable { path, reason: "it is not marked as executable".into() },
-        None => Failure::NotFound { name: name(), hint: String::new() },
+        Some(path) => StartFailure::NotExecutable { path, reason: "it is not marked as executable".into() },
+        None => StartFailure::NotFound { name: name(), hint: String::new() },
     })?;
     if path.is_dir() {
-        return Err(Failure::NotExecutable { path, reason: "it is a directory".into() });
+        return Err(StartFailure::NotExecutable { path, reason: "it is a directory".into() });
     }
     match privilege(&path) {
-        Some(reason) => Err(Failure::Privileged { path, reason }),
+        Some(reason) => Err(StartFailure::Privileged { path, reason }),
         None => Ok(path),
     }
 }
@@ -102,10 +102,10 @@ mod tests {
     fn commands_are_found_as_a_shell_does() {
         assert!(resolve(OsStr::new("sh")).unwrap().ends_with("sh"));
         assert_eq!(resolve(OsStr::new("/bin/sh")).unwrap(), Path::new("/bin/sh"));
-        assert!(matches!(resolve(OsStr::new("no-such-program")), Err(Failure::NotFound { .. })));
-        assert!(matches!(resolve(OsStr::new("/no/such/program")), Err(Failure::NotFound { .. })));
-        assert!(matches!(resolve(OsStr::new("/etc/passwd")), Err(Failure::NotExecutable { .. })));
-        assert!(matches!(resolve(OsStr::new("/etc")), Err(Failure::NotExecutable { .. })));
+        assert!(matches!(resolve(OsStr::new("no-such-program")), Err(StartFailure::NotFound { .. })));
+        assert!(matches!(resolve(OsStr::new("/no/such/program")), Err(StartFailure::NotFound { .. })));
+        assert!(matches!(resolve(OsStr::new("/etc/passwd")), Err(StartFailure::NotExecutable { .. })));
+        assert!(matches!(resolve(OsStr::new("/etc")), Err(StartFailure::NotExecutable { .. })));
     }
 
     #[test]

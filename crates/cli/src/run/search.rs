@@ -30,7 +30,7 @@ pub(super) struct Search {
 
 /// A library that the search found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundLibrary {
     pub(super) path: PathBuf,
     /// The loader found it before it searched the directories of the environment.
     pub(super) before_environment: bool,
@@ -46,8 +46,8 @@ impl Search {
 
     /// Finds a library that `user` needs. `inherited` are the directories that the loader searches
     /// before the environment's: the run paths of the files that loaded `user`.
-    pub(super) fn find(&self, name: &str, user: &Path, elf: &Elf, inherited: &[PathBuf]) -> Option<Found> {
-        let found = |path: PathBuf, before_environment| Found { path, before_environment };
+    pub(super) fn find(&self, name: &str, user: &Path, elf: &Elf, inherited: &[PathBuf]) -> Option<FoundLibrary> {
+        let found = |path: PathBuf, before_environment| FoundLibrary { path, before_environment };
         if name.contains('/') {
             return Some(found(name.into(), true)).filter(|found| found.path.is_file());
         }

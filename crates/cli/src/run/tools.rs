@@ -5,15 +5,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::error::Failure;
+use super::error::StartFailure;
 use super::library::set_link;
 
 /// Makes a directory of links to this program with their names. Only this user can enter `runtime_dir`.
 ///
 /// # Errors
-/// [`Failure::System`].
-pub(super) fn directory(runtime_dir: &Path) -> Result<PathBuf, Failure> {
-    let own = env::current_exe().map_err(Failure::system("find myself"))?;
+/// [`StartFailure::System`].
+pub(super) fn directory(runtime_dir: &Path) -> Result<PathBuf, StartFailure> {
+    let own = env::current_exe().map_err(StartFailure::system("find this program"))?;
     let dir = runtime_dir.join(format!("bin-{:016x}", super::stable_hash(&own)));
     let make = || {
         match fs::create_dir(&dir) {
@@ -22,6 +22,6 @@ pub(super) fn directory(runtime_dir: &Path) -> Result<PathBuf, Failure> {
         }
         set_link(&dir.join(crate::rdma::NAME), Some(&own))
     };
-    make().map_err(Failure::system(format!("make the directory {}", dir.display())))?;
+    make().map_err(StartFailure::system(format!("make the directory {}", dir.display())))?;
     Ok(dir)
 }

@@ -1,6 +1,6 @@
 //! The files of a device and of its node.
 
-use super::{DEVICES, Described, NODES, node_name, port};
+use super::{DEVICES, DeviceFacts, NODES, node_name, port};
 
 /// Version of the interface between libibverbs and the kernel, in the file `abi_version`.
 pub(super) const VERBS_ABI: u32 = 6;
@@ -17,7 +17,7 @@ const VENDOR: &str = "0x0000";
 /// The class of InfiniBand controllers.
 const PCI_CLASS: &str = "0x020700";
 
-pub(super) fn describe(tree: &mut super::Tree, described: &Described<'_>) {
+pub(super) fn describe(tree: &mut super::Tree, described: &DeviceFacts<'_>) {
     let record = described.record;
     let dir = format!("{DEVICES}/{}", record.name);
     let attributes = [
@@ -40,7 +40,7 @@ pub(super) fn describe(tree: &mut super::Tree, described: &Described<'_>) {
 
 /// Adds the directory that stands for the card. It does not describe the interface's real card, which
 /// programs may know and treat specially.
-fn bus_device(tree: &mut super::Tree, dir: &str, described: &Described<'_>) {
+fn bus_device(tree: &mut super::Tree, dir: &str, described: &DeviceFacts<'_>) {
     let attributes = [
         ("vendor", VENDOR),
         ("device", "0x0000"),
@@ -61,7 +61,7 @@ fn bus_device(tree: &mut super::Tree, dir: &str, described: &Described<'_>) {
     tree.link(format!("{dir}/{DEVICES}/{}", described.record.name), "../..");
 }
 
-fn node(tree: &mut super::Tree, described: &Described<'_>) {
+fn node(tree: &mut super::Tree, described: &DeviceFacts<'_>) {
     let name = &described.record.name;
     let dir = format!("{NODES}/{}", node_name(described.number));
     let (major, first_minor) = NODE_NUMBERS;

@@ -28,27 +28,27 @@ pub(crate) const NODES: &str = "infiniband_verbs";
 
 /// The facts about one device that programs find in `/sys`.
 #[derive(Clone, Debug)]
-pub(crate) struct Described<'a> {
+pub(crate) struct DeviceFacts<'a> {
     /// The hub's record of the device.
     pub(crate) record: &'a DeviceRecord,
     /// The number of its node: N of `/dev/infiniband/uverbsN`.
     pub(crate) number: usize,
     /// The device's location in the machine.
-    pub(crate) place: Place,
+    pub(crate) place: DeviceLocation,
 }
 
 /// The location of a device in the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct DeviceLocation {
     /// The NUMA node, -1 if there is none.
     pub(crate) numa_node: i32,
     /// The processors of the NUMA node as a mask, if known.
     pub(crate) local_cpus: Option<String>,
 }
 
-impl Place {
+impl DeviceLocation {
     /// The location of a device without a NUMA node.
-    pub(crate) const NOWHERE: Place = Place { numa_node: -1, local_cpus: None };
+    pub(crate) const NOWHERE: DeviceLocation = DeviceLocation { numa_node: -1, local_cpus: None };
 }
 
 /// The name of a device's node.
@@ -57,7 +57,7 @@ pub(crate) fn node_name(number: usize) -> String {
 }
 
 /// The trees `infiniband` and `infiniband_verbs`, as they are below `/sys/class`.
-pub(crate) fn class_tree(devices: &[Described<'_>]) -> Tree {
+pub(crate) fn class_tree(devices: &[DeviceFacts<'_>]) -> Tree {
     let mut tree = Tree::default();
     tree.directory(DEVICES);
     tree.value(format!("{NODES}/abi_version"), device::VERBS_ABI);

@@ -1,25 +1,25 @@
 //! The text of a port's rate.
 
 /// A link rate that InfiniBand has a name for: the least speed, Gb/s in tenths, lanes, and the lane speed.
-struct Link(u32, u32, u32, &'static str);
+struct LinkRate(u32, u32, u32, &'static str);
 
 /// Ethernet speeds as widths and lane speeds, the fastest first, as `ibv_query_port` reports
 /// them. A link without a speed (loop-back) counts as the slowest, as in Linux's Soft-RoCE.
-const LINKS: [Link; 8] = [
-    Link(800_000, 8000, 8, "NDR"),
-    Link(400_000, 4000, 4, "NDR"),
-    Link(200_000, 2000, 4, "HDR"),
-    Link(100_000, 1000, 4, "EDR"),
-    Link(50_000, 500, 1, "HDR"),
-    Link(40_000, 400, 4, "QDR"),
-    Link(25_000, 250, 1, "EDR"),
-    Link(10_000, 100, 1, "QDR"),
+const LINKS: [LinkRate; 8] = [
+    LinkRate(800_000, 8000, 8, "NDR"),
+    LinkRate(400_000, 4000, 4, "NDR"),
+    LinkRate(200_000, 2000, 4, "HDR"),
+    LinkRate(100_000, 1000, 4, "EDR"),
+    LinkRate(50_000, 500, 1, "HDR"),
+    LinkRate(40_000, 400, 4, "QDR"),
+    LinkRate(25_000, 250, 1, "EDR"),
+    LinkRate(10_000, 100, 1, "QDR"),
 ];
-const SLOWEST: Link = Link(0, 25, 1, "SDR");
+const SLOWEST: LinkRate = LinkRate(0, 25, 1, "SDR");
 
 /// The text of `ports/1/rate`, like `100 Gb/sec (4X EDR)`.
 pub(super) fn text(speed_mbps: u32) -> String {
-    let Link(_, tenths, lanes, name) = LINKS.iter().find(|link| speed_mbps >= link.0).unwrap_or(&SLOWEST);
+    let LinkRate(_, tenths, lanes, name) = LINKS.iter().find(|link| speed_mbps >= link.0).unwrap_or(&SLOWEST);
     let fraction = if tenths % 10 == 0 { "" } else { ".5" };
     format!("{}{fraction} Gb/sec ({lanes}X {name})", tenths / 10)
 }

@@ -29,11 +29,11 @@ fn ip(text: &str) -> IpAddr {
 
 /// A device with a NUMA node, and one whose link is down.
 fn machine() -> Tree {
-    let near = Place { numa_node: 1, local_cpus: Some("ff00".into()) };
+    let near = DeviceLocation { numa_node: 1, local_cpus: Some("ff00".into()) };
     let (eth0, eth1) = (record("eth0"), DeviceRecord { link_up: false, speed_mbps: 0, gids: vec![], ..record("eth1") });
     class_tree(&[
-        Described { record: &eth0, number: 0, place: near },
-        Described { record: &eth1, number: 3, place: Place::NOWHERE },
+        DeviceFacts { record: &eth0, number: 0, place: near },
+        DeviceFacts { record: &eth1, number: 3, place: DeviceLocation::NOWHERE },
     ])
 }
 

@@ -2,7 +2,7 @@
 
 /// The processes and hosts of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum CaseSetup {
     /// Alone, to its end.
     Alone,
     /// Alone; it runs until it is killed.
@@ -36,7 +36,7 @@ pub(crate) struct Case {
     pub(crate) client: &'static str,
     /// The environment, as `NAME=VALUE NAME=VALUE`.
     pub(crate) environment: &'static str,
-    pub(crate) how: How,
+    pub(crate) how: CaseSetup,
     pub(crate) judge: Judge,
     /// The server keeps running after its client has ended.
     pub(crate) serves: bool,
@@ -49,11 +49,11 @@ pub(crate) struct Case {
 }
 
 /// Texts that programs print when they continue after a failure.
-pub(crate) const NEVER: [&str; 6] =
+pub(crate) const FAILURE_TEXTS: [&str; 6] =
     ["invalid data", "Completion with error", "Failed to", "Couldn't", "Completion error", "longarm: "];
 
 /// The message of `longarm pair` about a server that keeps running.
-const SERVED: &str = "longarm: the server goes on; it is ended";
+const SERVER_KEPT_RUNNING: &str = "longarm: the server keeps running; it is ended";
 
 impl Case {
     /// A program that runs alone.
@@ -65,7 +65,7 @@ impl Case {
             server: "",
             client: "",
             environment: "",
-            how: How::Alone,
+            how: CaseSetup::Alone,
             judge: Judge::Says(says),
             serves: false,
             silent: false,
@@ -76,15 +76,15 @@ impl Case {
 
     /// A program with two sides on one host.
     pub(crate) const fn pair(program: &'static str, options: &'static str, judge: Judge) -> Case {
-        Case { how: How::Pair, judge, ..Case::alone(program, options, &[]) }
+        Case { how: CaseSetup::Pair, judge, ..Case::alone(program, options, &[]) }
     }
 
     pub(crate) const fn lives(self) -> Case {
-        Case { how: How::Lives, ..self }
+        Case { how: CaseSetup::Lives, ..self }
     }
 
     pub(crate) const fn two_hosts(self) -> Case {
-        Case { how: How::TwoHosts, ..self }
+        Case { how: CaseSetup::TwoHosts, ..self }
     }
 
     /// Two programs, one for each side, as commands of a shell.
@@ -129,9 +129,9 @@ impl Case {
         // Long enough for a server that listens, even under valgrind on a busy machine.
         let wait = if self.silent { "2" } else { "30" };
         let mut arguments: Vec<&str> = match self.how {
-            How::Alone | How::Lives => vec!["run"],
-            How::Pair => vec!["pair", "--wait", wait],
-            How::TwoHosts => vec!["pair", "--wait", wait, "--namespaces"],
+            CaseSetup::Alone | CaseSetup::Lives => vec!["run"],
+            CaseSetup::Pair => vec!["pair", "--wait", wait],
+            CaseSetup::TwoHosts => vec!["pair", "--wait", wait, "--namespaces"],
         };
         arguments.extend(self.faults.iter().flat_map(|plan| ["--faults", plan]));
         if !self.server.is_empty() {
@@ -152,8 +152,8 @@ impl Case {
 
     /// An expected text that is missing in the output, or an unwanted one that is present.
     pub(crate) fn problem(&self, said: &str) -> Option<String> {
-        let said = if self.serves { said.replace(SERVED, "") } else { said.to_owned() };
-        if let Some(word) = NEVER.iter().find(|word| said.contains(**word)) {
+        let said = if self.serves { said.replace(SERVER_KEPT_RUNNING, "") } else { said.to_owned() };
+        if let Some(word) = FAILURE_TEXTS.iter().find(|word| said.contains(**word)) {
             return Some(format!("it said {word:?}"));
         }
         match self.judge {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::case::{Case, How};
+use crate::case::{Case, CaseSetup};
 use crate::{skips, tables};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/programs.md");
@@ -90,7 +90,7 @@ fn row(case: &Case) -> String {
     let options = if options.is_empty() { "–".to_owned() } else { format!("`{options}`") };
     let faults = case.faults.map_or_else(String::new, |plan| format!(", faults `{plan}`"));
     let result = match (case.how, case.verified) {
-        (How::Lives, _) => "✓ runs until it is killed",
+        (CaseSetup::Lives, _) => "✓ runs until it is killed",
         (_, true) => "✓ data",
         (_, false) => "✓",
     };

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use crate::case::{Case, How};
+use crate::case::{Case, CaseSetup};
 use crate::group::ended;
 use crate::support::Hosts;
 
 /// Longer than each program takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// The time that a program without an end must run.
-const LIFE: Duration = Duration::from_millis(700);
+const MIN_RUNTIME: Duration = Duration::from_millis(700);
 /// With faults: the last ACK of a program that has ended can be lost too. No process is left to
 /// repeat it, so the peer rightly reports an error.
 const ATTEMPTS_WITH_FAULTS: usize = 4;
@@ -40,12 +40,12 @@ fn failure(hosts: &Hosts, case: &Case) -> Option<String> {
     let mut command = hosts.longarm();
     command.args(case.arguments()).envs(case.variables()).current_dir(&hosts.dir);
     let start = Instant::now();
-    let (status, said) = ended(hosts, &mut command, if case.how == How::Lives { LIFE } else { PATIENCE });
+    let (status, said) = ended(hosts, &mut command, if case.how == CaseSetup::Lives { MIN_RUNTIME } else { PATIENCE });
     eprintln!("{:5.1} s  {} {}", start.elapsed().as_secs_f32(), case.environment, case.arguments().join(" "));
     let problem = match (status, case.how) {
-        (None, How::Lives) => case.problem(&said),
+        (None, CaseSetup::Lives) => case.problem(&said),
         (None, _) => Some(format!("it goes on after {PATIENCE:?}")),
-        (Some(status), How::Lives) => Some(format!("it did not live: {status}")),
+        (Some(status), CaseSetup::Lives) => Some(format!("it did not live: {status}")),
         (Some(status), _) if !status.success() => Some(status.to_string()),
         (Some(_), _) => case.problem(&said),
     };

@@ -4,7 +4,7 @@ use crate::case::{Case, Judge};
 use crate::storage::{ISER, QEMU, RPMA};
 
 /// A family of programs: one package, or a part of one.
-pub(crate) struct Family {
+pub(crate) struct ProgramFamily {
     pub(crate) title: &'static str,
     pub(crate) cases: &'static [Case],
 }
@@ -22,7 +22,7 @@ const fn sizes(program: &'static str, options: &'static str) -> Case {
     Case::pair(program, options, Judge::Rows(23))
 }
 
-pub(crate) const DEVICES: Family = Family {
+pub(crate) const DEVICES: ProgramFamily = ProgramFamily {
     title: "ibverbs-utils: devices",
     cases: &[
         Case::alone("ibv_devices", "", &["la_lo"]),
@@ -32,7 +32,7 @@ pub(crate) const DEVICES: Family = Family {
     ],
 };
 
-pub(crate) const PING_PONG_V4: Family = Family {
+pub(crate) const PING_PONG_V4: ProgramFamily = ProgramFamily {
     title: "ibverbs-utils: ping-pong, IPv4",
     cases: &[
         ping("ibv_rc_pingpong", "-g 0 -c").verified(),
@@ -57,7 +57,7 @@ pub(crate) const PING_PONG_V4: Family = Family {
     ],
 };
 
-pub(crate) const PING_PONG_V6: Family = Family {
+pub(crate) const PING_PONG_V6: ProgramFamily = ProgramFamily {
     title: "ibverbs-utils: ping-pong, IPv6",
     cases: &[
         ping("ibv_rc_pingpong", "-g 1 -c").verified(),
@@ -70,7 +70,7 @@ pub(crate) const PING_PONG_V6: Family = Family {
 
 const XSRQ: Case = Case::pair("ibv_xsrq_pingpong", "-g 0", Judge::Says(&["client│ "]));
 
-pub(crate) const SEND: Family = Family {
+pub(crate) const SEND: ProgramFamily = ProgramFamily {
     title: "perftest: SEND",
     cases: &[
         perf("ib_send_bw", "-n 500"),
@@ -99,7 +99,7 @@ pub(crate) const SEND: Family = Family {
     ],
 };
 
-pub(crate) const WRITE: Family = Family {
+pub(crate) const WRITE: ProgramFamily = ProgramFamily {
     title: "perftest: WRITE",
     cases: &[
         perf("ib_write_bw", "-n 500"),
@@ -123,7 +123,7 @@ pub(crate) const WRITE: Family = Family {
     ],
 };
 
-pub(crate) const READ: Family = Family {
+pub(crate) const READ: ProgramFamily = ProgramFamily {
     title: "perftest: READ",
     cases: &[
         perf("ib_read_bw", "-n 500"),
@@ -141,7 +141,7 @@ pub(crate) const READ: Family = Family {
     ],
 };
 
-pub(crate) const ATOMIC: Family = Family {
+pub(crate) const ATOMIC: ProgramFamily = ProgramFamily {
     title: "perftest: atomics",
     cases: &[
         perf("ib_atomic_bw", "-n 500"),
@@ -163,7 +163,7 @@ const fn libfabric(options: &'static str) -> Case {
     says("fi_pingpong", options, &["client│ 1k ", "server│ 1k "]).verified()
 }
 
-pub(crate) const TWO_HOSTS: Family = Family {
+pub(crate) const TWO_HOSTS: ProgramFamily = ProgramFamily {
     title: "Two hosts, a wire with MTU 1500",
     cases: &[
         ping("ibv_rc_pingpong", "-g 0 -c").verified().two_hosts(),
@@ -190,7 +190,7 @@ pub(crate) const TWO_HOSTS: Family = Family {
     ],
 };
 
-pub(crate) const FAULTS: Family = Family {
+pub(crate) const FAULTS: ProgramFamily = ProgramFamily {
     title: "While packets are lost, repeated and reordered",
     cases: &[
         ping("ibv_rc_pingpong", "-g 0 -c").verified().faults("seed=7,loss=0.02"),
@@ -218,7 +218,7 @@ const fn example(program: &'static str, options: &'static str) -> Case {
     says(program, options, &["client│ test complete", "client│ return status 0"]).client("-s {server}")
 }
 
-pub(crate) const CONNECTIONS: Family = Family {
+pub(crate) const CONNECTIONS: ProgramFamily = ProgramFamily {
     title: "rdmacm-utils",
     cases: &[
         rping("-s", "-c -V -a {server}"),
@@ -288,7 +288,7 @@ const fn https(client: &'static str) -> Case {
     Case::commands(SERVER, client, Judge::Says(&["client│ end 0"])).named("curl")
 }
 
-pub(crate) const RSOCKETS: Family = Family {
+pub(crate) const RSOCKETS: ProgramFamily = ProgramFamily {
     title: "rsockets: rdmacm-utils, and programs for sockets with librspreload",
     cases: &[
         says("rstream", "", &["client│ 64_lat ", "client│ 1m_bw ", "server│ 1m_bw "]).client("-s {server}"),
@@ -327,7 +327,7 @@ pub(crate) const RSOCKETS: Family = Family {
     ],
 };
 
-pub(crate) const PERFTEST_CM: Family = Family {
+pub(crate) const PERFTEST_CM: ProgramFamily = ProgramFamily {
     title: "perftest: connections by the connection manager",
     cases: &[
         perf("ib_send_bw", "-R -n 500"),
@@ -351,7 +351,7 @@ const fn fio(client: &'static str) -> Case {
         .client(client)
 }
 
-pub(crate) const FIO: Family = Family {
+pub(crate) const FIO: ProgramFamily = ProgramFamily {
     title: "fio: the rdma engine",
     cases: &[
         fio("--name=c --rw=write --verb=write --hostname={server}"),
@@ -368,7 +368,7 @@ const fn qperf(client: &'static str, says: &'static [&'static str]) -> Case {
 
 const MEMCHECK_ENDS: &[&str] = &["server│ 100 iters in", "client│ 100 iters in"];
 
-pub(crate) const VALGRIND: Family = Family {
+pub(crate) const VALGRIND: ProgramFamily = ProgramFamily {
     title: "valgrind, whose memcheck finds nothing",
     cases: &[
         says("valgrind", "-q --error-exitcode=9 ibv_rc_pingpong -c -n 100", MEMCHECK_ENDS).verified(),
@@ -379,7 +379,7 @@ pub(crate) const VALGRIND: Family = Family {
     ],
 };
 
-pub(crate) const QPERF: Family = Family {
+pub(crate) const QPERF: ProgramFamily = ProgramFamily {
     title: "qperf",
     cases: &[
         qperf(
@@ -428,7 +428,7 @@ const fn io_demo(environment: &'static str, options: &'static str) -> Case {
     case.client("-i 200 {server}").environment(environment).serves().verified()
 }
 
-pub(crate) const UCX: Family = Family {
+pub(crate) const UCX: ProgramFamily = ProgramFamily {
     title: "UCX",
     cases: &[
         Case::alone("ucx_info", "-d", &["rc_verbs", "ud_verbs", "Device: la_lo:1"]),
@@ -461,7 +461,7 @@ const fn mpi(environment: &'static str, options: &'static str) -> Case {
     Case::alone("mpirun", options, &["all verified"]).environment(environment).verified()
 }
 
-pub(crate) const MPI: Family = Family {
+pub(crate) const MPI: ProgramFamily = ProgramFamily {
     title: "OpenMPI over UCX: a ring, sums, messages of 4 MiB, a window",
     cases: &[
         mpi(RC, "--allow-run-as-root --oversubscribe -n 2 --mca pml ucx --mca osc ucx --mca btl ^openib,uct ./mpi"),
@@ -474,13 +474,13 @@ const fn mpich(environment: &'static str, options: &'static str) -> Case {
     Case::alone("mpirun.mpich", options, &["all verified"]).environment(environment).verified()
 }
 
-pub(crate) const MPICH: Family = Family {
+pub(crate) const MPICH: ProgramFamily = ProgramFamily {
     title: "MPICH over UCX: a ring, sums, messages of 4 MiB",
     cases: &[mpich(RC, "-n 2 ./mpich 3"), mpich(RC, "-n 4 ./mpich 3"), mpich(UD, "-n 2 ./mpich 3")],
 };
 
 /// All families, in the order of the document.
-pub(crate) const FAMILIES: [&Family; 21] = [
+pub(crate) const FAMILIES: [&ProgramFamily; 21] = [
     &DEVICES,
     &PING_PONG_V4,
     &PING_PONG_V6,

@@ -12,7 +12,7 @@ use crate::ip::Ipv4;
 
 /// The variable fields of the UDP header.
 #[derive(Clone, Copy)]
-pub(super) struct Udp {
+pub(super) struct UdpFields {
     pub(super) source_port: u16,
     pub(super) len_bytes: u16,
 }
@@ -44,7 +44,7 @@ pub(super) fn ipv4(
     source: Ipv4Addr,
     destination: Ipv4Addr,
     identification: u16,
-    udp: Udp,
+    udp: UdpFields,
     bth: &[u8; Bth::LEN],
 ) -> [u8; IPV4_LEN] {
     let total_len_bytes = udp.len_bytes.wrapping_add(Ipv4::LEN as u16);
@@ -66,7 +66,7 @@ pub(super) fn ipv4(
 }
 
 #[inline(always)]
-pub(super) fn ipv6(source: Ipv6Addr, destination: Ipv6Addr, udp: Udp, bth: &[u8; Bth::LEN]) -> [u8; IPV6_LEN] {
+pub(super) fn ipv6(source: Ipv6Addr, destination: Ipv6Addr, udp: UdpFields, bth: &[u8; Bth::LEN]) -> [u8; IPV6_LEN] {
     let [source0, source1, source2, source3] = words(&source.octets());
     let [destination0, destination1, destination2, destination3] = words(&destination.octets());
     let [bth0, bth1, bth2] = words(bth);

@@ -156,6 +156,6 @@ fn fewer_bytes_than_a_bth_count_as_if_zeros_followed() {
     assert_eq!(short, crc32fast::hash(&image));
 }
 
-fn image_udp(ib_len: u16) -> image::Udp {
-    image::Udp { source_port: flow_v4().source_port, len_bytes: ib_len + 12 }
+fn image_udp(ib_len: u16) -> image::UdpFields {
+    image::UdpFields { source_port: flow_v4().source_port, len_bytes: ib_len + 12 }
 }

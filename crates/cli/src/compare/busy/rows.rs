@@ -1,10 +1,9 @@
 //! The goals on a busy machine: pairs of tasks, and the ratio to reach.
 
-use super::Job;
-use super::task::{Setting, Task};
+use super::task::{BusyJob, BusyTask, Setting};
 use crate::baseline::Socket;
 use crate::compare::goals::Goal;
-use crate::compare::measure::{Verb, Way};
+use crate::compare::measure::{MessagePath, TestVerb};
 use crate::report::{bytes_per_second, count_per_second, nanoseconds_precise};
 
 /// Indices of the figures of a latency test.
@@ -12,11 +11,11 @@ const MEDIAN: usize = 0;
 const P99: usize = 1;
 
 /// A row of the table.
-pub(super) struct Row {
+pub(super) struct BusyRow {
     pub(super) id: &'static str,
     pub(super) what: String,
-    pub(super) ours: Job,
-    pub(super) theirs: Job,
+    pub(super) ours: BusyJob,
+    pub(super) theirs: BusyJob,
     /// Index of the compared figure.
     pub(super) place: usize,
     pub(super) unit: Unit,
@@ -41,7 +40,7 @@ impl Unit {
     }
 }
 
-impl Row {
+impl BusyRow {
     pub(super) fn goal_words(&self) -> String {
         match self.goal {
             Goal::AtMost(most) => format!("≤ {most} ×"),
@@ -51,12 +50,12 @@ impl Row {
     }
 }
 
-fn stream(id: &'static str, setting: Setting, ours: Task, what: &str, least: f64) -> Row {
-    Row {
+fn stream(id: &'static str, setting: Setting, ours: BusyTask, what: &str, least: f64) -> BusyRow {
+    BusyRow {
         id,
         what: what.into(),
         ours: (setting, ours),
-        theirs: (setting, Task::Iperf3),
+        theirs: (setting, BusyTask::Iperf3),
         place: 0,
         unit: Unit::BytesPerSecond,
         goal: Goal::AtLeast(least),
@@ -64,12 +63,12 @@ fn stream(id: &'static str, setting: Setting, ours: Task, what: &str, least: f64
 }
 
 /// Half of the round trip: a row for the median and one for the 99th percentile.
-fn latency(id: &'static str, setting: Setting, ours: Task, socket: Socket, most: f64) -> [Row; 2] {
-    [(MEDIAN, "median"), (P99, "99 %")].map(|(place, name)| Row {
+fn latency(id: &'static str, setting: Setting, ours: BusyTask, socket: Socket, most: f64) -> [BusyRow; 2] {
+    [(MEDIAN, "median"), (P99, "99 %")].map(|(place, name)| BusyRow {
         id,
-        what: format!("SEND 64 B, one way, {name}"),
+        what: format!("SEND 64 B, one message_path, {name}"),
         ours: (setting, ours),
-        theirs: (setting, Task::Blocking(socket)),
+        theirs: (setting, BusyTask::Blocking(socket)),
         place,
         unit: Unit::Nanoseconds,
         goal: Goal::AtMost(most),
@@ -77,39 +76,39 @@ fn latency(id: &'static str, setting: Setting, ours: Task, socket: Socket, most:
 }
 
 /// All rows.
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<BusyRow> {
     let mut rows = Vec::new();
     let busy = Setting::Spinners;
-    let both = [Task::api_stream, Task::perftest_stream];
+    let both = [BusyTask::api_stream, BusyTask::perftest_stream];
     for task in both {
-        rows.push(stream("B1", busy, task(Way::Wire, Verb::Write), "WRITE 64 KiB", 1.0));
-        rows.push(stream("B1", busy, task(Way::Wire, Verb::Send), "SEND 64 KiB", 1.0));
+        rows.push(stream("B1", busy, task(MessagePath::Wire, TestVerb::Write), "WRITE 64 KiB", 1.0));
+        rows.push(stream("B1", busy, task(MessagePath::Wire, TestVerb::Send), "SEND 64 KiB", 1.0));
     }
-    for task in [Task::ApiLatency(Way::Wire), Task::PerftestLatency(Way::Wire)] {
+    for task in [BusyTask::ApiLatency(MessagePath::Wire), BusyTask::PerftestLatency(MessagePath::Wire)] {
         rows.extend(latency("B2", busy, task, Socket::Tcp, 1.5));
     }
     for task in both {
-        rows.push(stream("B3", busy, task(Way::Host, Verb::Send), "SEND 64 KiB", 2.0));
+        rows.push(stream("B3", busy, task(MessagePath::Host, TestVerb::Send), "SEND 64 KiB", 2.0));
     }
-    for task in [Task::ApiLatency(Way::Host), Task::PerftestLatency(Way::Host)] {
+    for task in [BusyTask::ApiLatency(MessagePath::Host), BusyTask::PerftestLatency(MessagePath::Host)] {
         rows.extend(latency("B3", busy, task, Socket::Unix, 1.0));
     }
-    for way in [Way::Wire, Way::Host] {
-        rows.push(Row {
+    for message_path in [MessagePath::Wire, MessagePath::Host] {
+        rows.push(BusyRow {
             id: "B4",
             what: "SEND 4 KiB, all to all, in sum".into(),
-            ours: (Setting::Alone, Task::Mesh(way, 16)),
-            theirs: (Setting::Alone, Task::Mesh(way, 2)),
+            ours: (Setting::Alone, BusyTask::Mesh(message_path, 16)),
+            theirs: (Setting::Alone, BusyTask::Mesh(message_path, 2)),
             place: 0,
             unit: Unit::MessagesPerSecond,
             goal: Goal::AtLeast(0.5),
         });
     }
     let one = Setting::OneCore;
-    for way in [Way::Wire, Way::Host] {
-        rows.extend(latency("B5", one, Task::ApiLatency(way), Socket::Tcp, 2.0));
-        rows.extend(latency("B5", one, Task::PerftestLatency(way), Socket::Tcp, 2.0));
-        rows.push(stream("B5", one, Task::api_stream(way, Verb::Send), "SEND 64 KiB", 0.5));
+    for message_path in [MessagePath::Wire, MessagePath::Host] {
+        rows.extend(latency("B5", one, BusyTask::ApiLatency(message_path), Socket::Tcp, 2.0));
+        rows.extend(latency("B5", one, BusyTask::PerftestLatency(message_path), Socket::Tcp, 2.0));
+        rows.push(stream("B5", one, BusyTask::api_stream(message_path, TestVerb::Send), "SEND 64 KiB", 0.5));
     }
     rows
 }

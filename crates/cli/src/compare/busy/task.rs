@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::baseline::{Socket, core_number};
-use crate::compare::measure::{Quantity, Verb, Way};
+use crate::compare::measure::{MessagePath, Quantity, TestVerb};
 use crate::compare::tools::{
     Effort, ask, environment, free_port, iperf3_received, perftest_column, perftest_figure, serve,
 };
@@ -24,16 +24,19 @@ pub(super) enum Setting {
 
 /// The measured program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Task {
+pub(super) enum BusyTask {
     Iperf3,
     Blocking(Socket),
-    ApiStream(Way, Verb),
-    ApiLatency(Way),
-    PerftestStream(Way, Verb),
-    PerftestLatency(Way),
+    ApiStream(MessagePath, TestVerb),
+    ApiLatency(MessagePath),
+    PerftestStream(MessagePath, TestVerb),
+    PerftestLatency(MessagePath),
     /// This number of processes that all send to each other.
-    Mesh(Way, u32),
+    Mesh(MessagePath, u32),
 }
+
+/// A measurement that runs once per round.
+pub(super) type BusyJob = (Setting, BusyTask);
 
 /// Bytes of a message in a stream, and in a ping-pong.
 const STREAM_BYTES: u32 = 64 << 10;
@@ -66,64 +69,64 @@ impl Setting {
     }
 }
 
-impl Task {
-    pub(super) fn api_stream(way: Way, verb: Verb) -> Task {
-        Task::ApiStream(way, verb)
+impl BusyTask {
+    pub(super) fn api_stream(message_path: MessagePath, verb: TestVerb) -> BusyTask {
+        BusyTask::ApiStream(message_path, verb)
     }
 
-    pub(super) fn perftest_stream(way: Way, verb: Verb) -> Task {
-        Task::PerftestStream(way, verb)
+    pub(super) fn perftest_stream(message_path: MessagePath, verb: TestVerb) -> BusyTask {
+        BusyTask::PerftestStream(message_path, verb)
     }
 
     /// The contender's name in the table.
-    pub(super) fn who(self) -> String {
-        let way = |way| if way == Way::Host { "same host" } else { "wire" };
+    pub(super) fn contender_name(self) -> String {
+        let message_path = |message_path| if message_path == MessagePath::Host { "same host" } else { "wire" };
         match self {
-            Task::Iperf3 => "iperf3, one stream".into(),
-            Task::Blocking(Socket::Tcp) => "TCP that blocks".into(),
-            Task::Blocking(Socket::Unix) => "Unix socket that blocks".into(),
-            Task::ApiStream(at, _) | Task::ApiLatency(at) => format!("Longarm, {}", way(at)),
-            Task::PerftestStream(at, verb) => format!("perftest, {}, `{}`", way(at), stream_program(verb)),
-            Task::PerftestLatency(at) => format!("perftest, {}, `ib_send_lat`", way(at)),
-            Task::Mesh(at, processes) => format!("{processes} processes, {}", way(at)),
+            BusyTask::Iperf3 => "iperf3, one stream".into(),
+            BusyTask::Blocking(Socket::Tcp) => "TCP that blocks".into(),
+            BusyTask::Blocking(Socket::Unix) => "Unix socket that blocks".into(),
+            BusyTask::ApiStream(at, _) | BusyTask::ApiLatency(at) => format!("Longarm, {}", message_path(at)),
+            BusyTask::PerftestStream(at, verb) => format!("perftest, {}, `{}`", message_path(at), stream_program(verb)),
+            BusyTask::PerftestLatency(at) => format!("perftest, {}, `ib_send_lat`", message_path(at)),
+            BusyTask::Mesh(at, processes) => format!("{processes} processes, {}", message_path(at)),
         }
     }
 
     /// Its figures: bytes or messages per second, or median and 99th percentile of half the round trip.
     pub(super) fn measure(self, setting: Setting, effort: &Effort) -> Result<Vec<f64>, String> {
         match self {
-            Task::Iperf3 => iperf3(setting, effort),
-            Task::Blocking(socket) => {
+            BusyTask::Iperf3 => iperf3(setting, effort),
+            BusyTask::Blocking(socket) => {
                 let mut command = setting.this_program()?;
                 command.args(["blocking", socket.word(), "--rounds", &rounds(effort).to_string()]);
                 let text = ask(&mut command, PATIENCE)?;
                 let summary: LatencySummary = serde_json::from_str(text.trim()).map_err(|e| e.to_string())?;
                 Ok(both(&summary))
             }
-            Task::ApiStream(way, verb) => {
+            BusyTask::ApiStream(message_path, verb) => {
                 let words = format!("{} -m stream -s {STREAM_BYTES} -d 32", op(verb));
-                api(setting, way, &words, effort).map(|said| vec![said.bytes_per_second])
+                api(setting, message_path, &words, effort).map(|said| vec![said.bytes_per_second])
             }
-            Task::ApiLatency(way) => {
+            BusyTask::ApiLatency(message_path) => {
                 let words = format!("send -m latency -s {ECHO_BYTES} -r {}", rounds(effort));
-                let latency = api(setting, way, &words, effort)?.latency;
-                latency.map(|latency| both(&latency)).ok_or_else(|| "`longarm perf` told no latency".into())
+                let latency = api(setting, message_path, &words, effort)?.latency;
+                latency.map(|latency| both(&latency)).ok_or_else(|| "`longarm perf` gave no latency".into())
             }
-            Task::PerftestStream(way, verb) => {
+            BusyTask::PerftestStream(message_path, verb) => {
                 let words = format!("-F -N --report_gbits -s {STREAM_BYTES} -t 32 -n {}", messages(effort));
-                let text = perftest(setting, way, stream_program(verb), &words, effort)?;
+                let text = perftest(setting, message_path, stream_program(verb), &words, effort)?;
                 perftest_figure(&text, Quantity::Bandwidth).map(|figure| vec![figure])
             }
-            Task::PerftestLatency(way) => {
+            BusyTask::PerftestLatency(message_path) => {
                 let words = format!("-F -s {ECHO_BYTES} -n {}", rounds(effort));
-                let text = perftest(setting, way, "ib_send_lat", &words, effort)?;
+                let text = perftest(setting, message_path, "ib_send_lat", &words, effort)?;
                 let column = |name| perftest_column(&text, name).map(|us| us * 1e3);
                 let figures = column("t_typical").zip(column("99% percentile"));
-                figures.map(|(median, p99)| vec![median, p99]).ok_or_else(|| "ib_send_lat told no latency".into())
+                figures.map(|(median, p99)| vec![median, p99]).ok_or_else(|| "ib_send_lat gave no latency".into())
             }
-            Task::Mesh(way, processes) => {
+            BusyTask::Mesh(message_path, processes) => {
                 let mut command = setting.this_program()?;
-                command.envs(environment(way).iter().copied()).args(["mesh", "--bare", "--processes"]);
+                command.envs(environment(message_path).iter().copied()).args(["mesh", "--bare", "--processes"]);
                 command.args([&processes.to_string(), "-D", &effort.duration.as_secs_f64().to_string()]);
                 let text = ask(&mut command, PATIENCE * 2)?;
                 text.trim().parse().map(|rate| vec![rate]).map_err(|_| format!("`longarm mesh` said {text}"))
@@ -136,12 +139,12 @@ fn both(latency: &LatencySummary) -> Vec<f64> {
     vec![latency.p50_ns as f64, latency.p99_ns as f64]
 }
 
-fn op(verb: Verb) -> &'static str {
-    if verb == Verb::Write { "write" } else { "send" }
+fn op(verb: TestVerb) -> &'static str {
+    if verb == TestVerb::Write { "write" } else { "send" }
 }
 
-fn stream_program(verb: Verb) -> &'static str {
-    if verb == Verb::Write { "ib_write_bw" } else { "ib_send_bw" }
+fn stream_program(verb: TestVerb) -> &'static str {
+    if verb == TestVerb::Write { "ib_write_bw" } else { "ib_send_bw" }
 }
 
 /// Rounds of a ping-pong with a round trip of 20 µs.
@@ -155,19 +158,25 @@ fn messages(effort: &Effort) -> u32 {
     (messages as u32).clamp(500, 1_000_000).next_multiple_of(32)
 }
 
-fn api(setting: Setting, way: Way, words: &str, effort: &Effort) -> Result<Measurement, String> {
+fn api(setting: Setting, message_path: MessagePath, words: &str, effort: &Effort) -> Result<Measurement, String> {
     let mut command = setting.this_program()?;
-    command.envs(environment(way).iter().copied()).args(["perf", "--json", "--unpinned"]);
+    command.envs(environment(message_path).iter().copied()).args(["perf", "--json", "--unpinned"]);
     command.args(words.split_whitespace()).args(["-D", &effort.duration.as_secs_f64().to_string()]);
     let text = ask(&mut command, effort.duration * 4 + PATIENCE)?;
     serde_json::from_str(text.trim()).map_err(|e| format!("`longarm perf` said {e}"))
 }
 
-fn perftest(setting: Setting, way: Way, program: &str, words: &str, effort: &Effort) -> Result<String, String> {
+fn perftest(
+    setting: Setting,
+    message_path: MessagePath,
+    program: &str,
+    words: &str,
+    effort: &Effort,
+) -> Result<String, String> {
     let port = free_port()?;
     let side = || -> Result<Command, String> {
         let mut command = setting.this_program()?;
-        command.envs(environment(way).iter().copied()).args(["run", "--", program]);
+        command.envs(environment(message_path).iter().copied()).args(["run", "--", program]);
         command.args(["-d", &effort.device, "-p", &port.to_string()]).args(words.split_whitespace());
         Ok(command)
     };

@@ -3,8 +3,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use super::{ADDRESS, Effort, sides};
-use crate::compare::measure::{Measure, Quantity, Verb, Way};
+use super::effort::{ADDRESS, Effort};
+use super::sides;
+use crate::compare::measure::{Measure, MessagePath, Quantity, TestVerb};
 use crate::perf::Measurement;
 
 /// The plan of faults of both sides of a lossy wire.
@@ -13,31 +14,31 @@ const LOSS: &str = "seed=1,loss=0.01";
 const TOGETHER: u32 = 16;
 
 /// The environment that makes Longarm's messages take a path.
-pub(in crate::compare) fn environment(way: Way) -> &'static [(&'static str, &'static str)] {
-    match way {
-        Way::Host => &[],
-        Way::Wire => &[("LONGARM_LOCAL", "off")],
-        Way::Lossy => &[("LONGARM_LOCAL", "off"), ("LONGARM_FAULTS", LOSS)],
+pub(crate) fn environment(message_path: MessagePath) -> &'static [(&'static str, &'static str)] {
+    match message_path {
+        MessagePath::Host => &[],
+        MessagePath::Wire => &[("LONGARM_LOCAL", "off")],
+        MessagePath::Lossy => &[("LONGARM_LOCAL", "off"), ("LONGARM_FAULTS", LOSS)],
     }
 }
 
-pub(super) fn measure(measure: &Measure, way: Way, effort: &Effort) -> Result<f64, String> {
+pub(super) fn measure(measure: &Measure, message_path: MessagePath, effort: &Effort) -> Result<f64, String> {
     let this = std::env::current_exe().map_err(|e| e.to_string())?;
     let mut command = Command::new(this);
-    command.envs(environment(way).iter().copied()).args(arguments(measure, way, effort));
+    command.envs(environment(message_path).iter().copied()).args(arguments(measure, message_path, effort));
     parse(&sides::ask(&mut command, effort.duration * 4 + Duration::from_secs(60))?, measure)
 }
 
 /// The arguments of `longarm perf`.
-fn arguments(measure: &Measure, way: Way, effort: &Effort) -> Vec<String> {
+fn arguments(measure: &Measure, message_path: MessagePath, effort: &Effort) -> Vec<String> {
     let op = match measure.verb {
-        Verb::Send => "send",
-        Verb::Write => "write",
-        Verb::Read => "read",
-        Verb::FetchAdd => "fetch-add",
+        TestVerb::Send => "send",
+        TestVerb::Write => "write",
+        TestVerb::Read => "read",
+        TestVerb::FetchAdd => "fetch-add",
     };
     let mode = if measure.quantity == Quantity::Latency { "latency" } else { "stream" };
-    let together = if way == Way::Host { TOGETHER } else { 1 };
+    let together = if message_path == MessagePath::Host { TOGETHER } else { 1 };
     let text = format!(
         "perf {op} --json --together {together} --address {ADDRESS} --mode {mode} --size {} --depth {} --qps {} \
          --threads {} --rounds {} --seconds {}",
@@ -58,7 +59,7 @@ fn parse(text: &str, measure: &Measure) -> Result<f64, String> {
     let result: Measurement = serde_json::from_str(text.trim()).map_err(|e| format!("`longarm perf` said {e}"))?;
     match measure.quantity {
         Quantity::Latency => {
-            result.latency.map(|latency| latency.p50_ns as f64).ok_or_else(|| "`longarm perf` told no latency".into())
+            result.latency.map(|latency| latency.p50_ns as f64).ok_or_else(|| "`longarm perf` gave no latency".into())
         }
         Quantity::Bandwidth => Ok(result.bytes_per_second),
         Quantity::Rate => Ok(result.messages_per_second),
@@ -76,10 +77,13 @@ mod tests {
             "threads":1,"rounds":10,"together":16,"duration_ms":0},"latency":{"p50_ns":91,"p99_ns":95,"min_ns":88,
             "max_ns":2000,"samples":10},"messages_per_second":3.5,"bytes_per_second":28.0,"lost_messages":0,
             "retransmitted_packets":0}"#;
-        let figure = |quantity| parse(text, &Measure::new(Contender::Api(Way::Host), quantity, Verb::Send, 8));
+        let figure =
+            |quantity| parse(text, &Measure::new(Contender::Api(MessagePath::Host), quantity, TestVerb::Send, 8));
         assert_eq!(figure(Quantity::Latency), Ok(91.0));
         assert_eq!(figure(Quantity::Rate), Ok(3.5));
         assert_eq!(figure(Quantity::Bandwidth), Ok(28.0));
-        assert!(parse("{}", &Measure::new(Contender::Api(Way::Host), Quantity::Rate, Verb::Send, 8)).is_err());
+        assert!(
+            parse("{}", &Measure::new(Contender::Api(MessagePath::Host), Quantity::Rate, TestVerb::Send, 8)).is_err()
+        );
     }
 }

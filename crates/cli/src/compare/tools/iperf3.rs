@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::effort::{ADDRESS, Effort};
 use super::sides::{CLIENT, SERVER, ask, free_port, pinned, serve};
-use super::{ADDRESS, Effort};
 
 pub(super) fn measure(effort: &Effort) -> Result<f64, String> {
     let port = free_port()?;
@@ -17,7 +17,7 @@ pub(super) fn measure(effort: &Effort) -> Result<f64, String> {
 }
 
 /// Received bytes per second.
-pub(in crate::compare) fn parse(text: &str) -> Result<f64, String> {
+pub(crate) fn parse(text: &str) -> Result<f64, String> {
     let report: serde_json::Value = serde_json::from_str(text).map_err(|e| format!("iperf3: {e}"))?;
     let bits = report["end"]["sum_received"]["bits_per_second"].as_f64();
     bits.map(|bits| bits / 8.0).ok_or_else(|| format!("iperf3 said: {}", report["error"]))

@@ -3,22 +3,29 @@
 use std::process::Command;
 use std::time::Duration;
 
+use super::api;
+use super::effort::{ADDRESS, Effort};
 use super::sides::{CLIENT, SERVER, ask, free_port, pinned, serve};
-use super::{ADDRESS, Effort, api};
-use crate::compare::measure::{Measure, Quantity, Verb, Way};
+use crate::compare::measure::{Measure, MessagePath, Quantity, TestVerb};
 
-pub(super) fn measure(measure: &Measure, way: Way, effort: &Effort) -> Result<f64, String> {
+pub(super) fn measure(measure: &Measure, message_path: MessagePath, effort: &Effort) -> Result<f64, String> {
     let port = free_port()?;
-    let _server = serve(&mut side(SERVER, measure, way, port, effort)?, port)?;
-    let mut client = side(CLIENT, measure, way, port, effort)?;
+    let _server = serve(&mut side(SERVER, measure, message_path, port, effort)?, port)?;
+    let mut client = side(CLIENT, measure, message_path, port, effort)?;
     parse(&ask(client.arg(ADDRESS.to_string()), effort.duration * 4 + Duration::from_secs(60))?, measure.quantity)
 }
 
 /// The command of one side, without the server's address.
-fn side(core: usize, measure: &Measure, way: Way, port: u16, effort: &Effort) -> Result<Command, String> {
+fn side(
+    core: usize,
+    measure: &Measure,
+    message_path: MessagePath,
+    port: u16,
+    effort: &Effort,
+) -> Result<Command, String> {
     let this = std::env::current_exe().map_err(|e| e.to_string())?;
     let mut command = pinned(core, &this.to_string_lossy());
-    command.envs(api::environment(way).iter().copied()).args(["run", "--", measure.perftest_program()]);
+    command.envs(api::environment(message_path).iter().copied()).args(["run", "--", measure.perftest_program()]);
     command.args(["-d", &effort.device, "-p", &port.to_string()]);
     command.args(options(measure, count(measure, effort)).split_whitespace());
     Ok(command)
@@ -37,7 +44,7 @@ fn count(measure: &Measure, effort: &Effort) -> u32 {
 /// others print the mean, without a read of the clock for every message.
 fn options(measure: &Measure, count: u32) -> String {
     let Measure { size_bytes, qps, .. } = measure;
-    let size = if measure.verb == Verb::FetchAdd { String::new() } else { format!(" -s {size_bytes}") };
+    let size = if measure.verb == TestVerb::FetchAdd { String::new() } else { format!(" -s {size_bytes}") };
     match measure.quantity {
         Quantity::Latency => format!("-F -H -n {count}{size}"),
         _ => {
@@ -50,7 +57,7 @@ fn options(measure: &Measure, count: u32) -> String {
 }
 
 /// The figure in a client's output.
-pub(in crate::compare) fn parse(text: &str, quantity: Quantity) -> Result<f64, String> {
+pub(crate) fn parse(text: &str, quantity: Quantity) -> Result<f64, String> {
     let figure = match quantity {
         Quantity::Latency => latency_ns(text),
         // The column is in gigabits.
@@ -73,7 +80,7 @@ fn latency_ns(text: &str) -> Option<f64> {
 }
 
 /// The last line's figure in the column with this name.
-pub(in crate::compare) fn column(text: &str, name: &str) -> Option<f64> {
+pub(crate) fn column(text: &str, name: &str) -> Option<f64> {
     let heading = text.lines().rfind(|line| line.trim_start().starts_with("#bytes"))?;
     // A name ends with its unit in brackets or has none; "BW average" contains a blank.
     let names: Vec<&str> = heading.split("  ").flat_map(|part| part.split(']')).map(str::trim).collect();

@@ -43,7 +43,7 @@ fn mean_bandwidth_and_rate() {
 }
 
 #[test]
-fn what_is_no_result_is_told() {
+fn output_without_a_result_is_an_error() {
     let why = parse("Couldn't connect to 127.0.0.1:18515\n", Quantity::Latency).unwrap_err();
     assert!(why.contains("Couldn't connect"), "{why}");
     assert!(parse(BANDWIDTH, Quantity::Latency).is_err());
@@ -53,9 +53,12 @@ fn what_is_no_result_is_told() {
 #[test]
 fn atomics_have_no_size() {
     use crate::compare::measure::Contender;
-    let measure = |quantity, verb| Measure::new(Contender::Perftest(Way::Host), quantity, verb, 8);
-    assert_eq!(options(&measure(Quantity::Latency, Verb::FetchAdd), 1000), "-F -H -n 1000");
-    assert_eq!(options(&measure(Quantity::Rate, Verb::Send), 1000), "-F -N --report_gbits -n 1024 -s 8 -q 1 -t 128");
-    let many = Measure { qps: 10, ..measure(Quantity::Rate, Verb::Send) };
+    let measure = |quantity, verb| Measure::new(Contender::Perftest(MessagePath::Host), quantity, verb, 8);
+    assert_eq!(options(&measure(Quantity::Latency, TestVerb::FetchAdd), 1000), "-F -H -n 1000");
+    assert_eq!(
+        options(&measure(Quantity::Rate, TestVerb::Send), 1000),
+        "-F -N --report_gbits -n 1024 -s 8 -q 1 -t 128"
+    );
+    let many = Measure { qps: 10, ..measure(Quantity::Rate, TestVerb::Send) };
     assert_eq!(options(&many, 1000), "-F -N --report_gbits -n 112 -s 8 -q 10 -t 16");
 }

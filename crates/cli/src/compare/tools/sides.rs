@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::ADDRESS;
+use super::effort::ADDRESS;
 use crate::baseline::core_number;
 
 /// The longest time until a server listens.
@@ -14,7 +14,7 @@ const START: Duration = Duration::from_secs(15);
 const NAP: Duration = Duration::from_millis(10);
 
 /// A process; dropping the value ends it.
-pub(in crate::compare) struct Process(Child);
+pub(crate) struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -35,13 +35,13 @@ pub(super) fn pinned(core: usize, program: &str) -> Command {
 }
 
 /// A TCP port that is free at the moment.
-pub(in crate::compare) fn free_port() -> Result<u16, String> {
+pub(crate) fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind((ADDRESS, 0)).map_err(|e| e.to_string())?;
     Ok(listener.local_addr().map_err(|e| e.to_string())?.port())
 }
 
 /// Starts a server and waits until it listens at a TCP port.
-pub(in crate::compare) fn serve(command: &mut Command, port: u16) -> Result<Process, String> {
+pub(crate) fn serve(command: &mut Command, port: u16) -> Result<Process, String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut server = Process(child.map_err(|e| unable(command, &e))?);
     let start = Instant::now();
@@ -58,7 +58,7 @@ pub(in crate::compare) fn serve(command: &mut Command, port: u16) -> Result<Proc
 }
 
 /// Runs a client to its end and returns its output; fails if it takes longer than `patience`.
-pub(in crate::compare) fn ask(command: &mut Command, patience: Duration) -> Result<String, String> {
+pub(crate) fn ask(command: &mut Command, patience: Duration) -> Result<String, String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut client = Process(child.map_err(|e| unable(command, &e))?);
     let (said, complained) = (reader(client.0.stdout.take()), reader(client.0.stderr.take()));
@@ -75,11 +75,11 @@ pub(in crate::compare) fn ask(command: &mut Command, patience: Duration) -> Resu
         return Ok(text);
     }
     let complaint = complained.join().unwrap_or_default();
-    Err(format!("{} failed ({status}) and said: {}", line(command), last_words(&text, &complaint)))
+    Err(format!("{} failed ({status}) and said: {}", line(command), last_lines(&text, &complaint)))
 }
 
 /// The last lines of a program's standard output and error output.
-fn last_words(said: &str, complaint: &str) -> String {
+fn last_lines(said: &str, complaint: &str) -> String {
     let last = |text: &str| text.lines().rfind(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned());
     let words: Vec<String> = [last(complaint), last(said)].into_iter().flatten().collect();
     if words.is_empty() { "nothing".into() } else { words.join("; ") }

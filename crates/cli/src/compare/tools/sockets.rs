@@ -1,6 +1,6 @@
 //! The machine's speed without verbs, measured by `baseline`.
 
-use super::{ADDRESS, Effort};
+use super::effort::{ADDRESS, Effort};
 use crate::baseline;
 use crate::compare::measure::{Contender, Measure, Quantity};
 

@@ -3,9 +3,9 @@
 use std::process::Command;
 use std::time::Duration;
 
+use super::effort::{ADDRESS, Effort};
 use super::sides::{CLIENT, SERVER, ask, free_port, pinned, serve};
-use super::{ADDRESS, Effort};
-use crate::compare::measure::{Measure, Quantity, Verb};
+use crate::compare::measure::{Measure, Quantity, TestVerb};
 
 /// Bytes of a megabyte as ucx_perftest counts them.
 const MIB: f64 = 1_048_576.0;
@@ -44,7 +44,7 @@ fn parse(text: &str, measure: &Measure) -> Result<f64, String> {
     };
     Ok(match (measure.quantity, measure.verb) {
         // A ping-pong has a median; operations that are posted one by one have only a mean.
-        (Quantity::Latency, Verb::Send | Verb::Write) => median_us * 1e3,
+        (Quantity::Latency, TestVerb::Send | TestVerb::Write) => median_us * 1e3,
         (Quantity::Latency, _) => overall_us * 1e3,
         (Quantity::Bandwidth, _) => overall_mib * MIB,
         (Quantity::Rate, _) => overall_rate,
@@ -69,12 +69,12 @@ Final:                 50000      0.105     7.710     7.720        0.98       0.
     #[test]
     fn the_last_line_is_read() {
         let figure = |quantity, verb| parse(SAID, &Measure::new(Contender::UcxShm, quantity, verb, 8)).unwrap();
-        assert_eq!(figure(Quantity::Latency, Verb::Send), 105.0);
-        assert_eq!(figure(Quantity::Latency, Verb::Read), 7720.0);
-        assert_eq!(figure(Quantity::Bandwidth, Verb::Write), 0.99 * 1_048_576.0);
-        assert_eq!(figure(Quantity::Rate, Verb::Send), 129_709.0);
+        assert_eq!(figure(Quantity::Latency, TestVerb::Send), 105.0);
+        assert_eq!(figure(Quantity::Latency, TestVerb::Read), 7720.0);
+        assert_eq!(figure(Quantity::Bandwidth, TestVerb::Write), 0.99 * 1_048_576.0);
+        assert_eq!(figure(Quantity::Rate, TestVerb::Send), 129_709.0);
         let refused = "UCX  ERROR A device must be specified with -d flag for UCT test\n";
-        let why = parse(refused, &Measure::new(Contender::UcxShm, Quantity::Rate, Verb::Send, 8)).unwrap_err();
+        let why = parse(refused, &Measure::new(Contender::UcxShm, Quantity::Rate, TestVerb::Send, 8)).unwrap_err();
         assert!(why.contains("A device must be specified"), "{why}");
     }
 }

@@ -6,13 +6,15 @@
 
 use std::path::Path;
 
-use super::{CLASS, Refused, keep, mount_memory, put_back, refused};
+use super::mounts::{NamespaceError, mount_memory, open_entries, refused, restore_entries};
 use crate::sysfs::{DEVICES, NODES, Tree};
 
-pub(super) fn replace(tree: &Tree) -> Result<(), Refused> {
+pub(super) const CLASS: &str = "/sys/class";
+
+pub(super) fn replace(tree: &Tree) -> Result<(), NamespaceError> {
     let class = Path::new(CLASS);
-    let kept = keep(class)?;
+    let saved = open_entries(class)?;
     mount_memory(class)?;
-    put_back(class, &kept, &[DEVICES, NODES])?;
+    restore_entries(class, &saved, &[DEVICES, NODES])?;
     tree.write(class).map_err(refused("write the devices' files"))
 }

@@ -5,20 +5,20 @@
 
 use std::path::Path;
 
-use super::{Refused, keep, mount_memory, put_back, refused};
+use super::mounts::{NamespaceError, mount_memory, open_entries, refused, restore_entries};
 
 const DEV: &str = "/dev";
 const NODES: &str = "/dev/infiniband";
 
-pub(super) fn replace(nodes: &[String]) -> Result<(), Refused> {
+pub(super) fn replace(nodes: &[String]) -> Result<(), NamespaceError> {
     let dir = Path::new(NODES);
     if dir.is_dir() {
         mount_memory(dir)?;
     } else {
         let dev = Path::new(DEV);
-        let kept = keep(dev)?;
+        let saved = open_entries(dev)?;
         mount_memory(dev)?;
-        put_back(dev, &kept, &[])?;
+        restore_entries(dev, &saved, &[])?;
         std::fs::create_dir(dir).map_err(refused(format!("make {NODES}")))?;
     }
     for node in nodes {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Refused, refused};
+use super::mounts::{NamespaceError, refused};
 
 /// Effective user and group.
 pub(super) struct Identity {
@@ -17,8 +17,8 @@ impl Identity {
     }
 
     /// Maps user and group to themselves in this process's new namespace, so that files
-    /// keep their owner, and the hub sees the same user.
-    pub(super) fn keep(&self) -> Result<(), Refused> {
+    /// open_entries their owner, and the hub sees the same user.
+    pub(super) fn keep(&self) -> Result<(), NamespaceError> {
         let write = |name: &str, text: String| {
             let path = format!("/proc/self/{name}");
             fs::write(&path, text).map_err(refused(format!("write {path}")))

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Refused, refused};
+use super::mounts::{NamespaceError, refused};
 
-pub(super) fn replace(library: &Path, others: &[PathBuf]) -> Result<(), Refused> {
+pub(super) fn replace(library: &Path, others: &[PathBuf]) -> Result<(), NamespaceError> {
     for other in others {
         rustix::mount::mount_bind(library, other).map_err(refused(format!("replace {}", other.display())))?;
     }

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::run::Failure;
+use crate::run::StartFailure;
 
 /// The placeholder for the server's address.
 const PLACEHOLDER: &str = "{server}";
@@ -35,7 +35,7 @@ fn has_placeholder(word: &OsStr) -> bool {
 ///
 /// # Errors
 /// If a quote does not end.
-pub(super) fn split(line: &str) -> Result<Vec<String>, Failure> {
+pub(super) fn split(line: &str) -> Result<Vec<String>, StartFailure> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -53,7 +53,7 @@ pub(super) fn split(line: &str) -> Result<Vec<String>, Failure> {
         }
     }
     if quote.is_some() {
-        return Err(Failure::Usage(format!("a quote does not end: {line}")));
+        return Err(StartFailure::Usage(format!("a quote does not end: {line}")));
     }
     words.extend(word);
     Ok(words)

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::side::{Side, code};
+use super::side::{SideProcess, code};
 
 /// The time between two polls.
 const TICK: Duration = Duration::from_millis(10);
@@ -25,7 +25,7 @@ pub(super) enum Readiness {
 }
 
 /// Waits until a server listens, at most for `patience`.
-pub(super) fn until_ready(server: &mut Side, patience: Duration) -> Readiness {
+pub(super) fn until_ready(server: &mut SideProcess, patience: Duration) -> Readiness {
     let deadline = Instant::now() + patience;
     loop {
         // Ask in this order: a server that listened and ended is not ready.
@@ -45,7 +45,7 @@ pub(super) fn until_ready(server: &mut Side, patience: Duration) -> Readiness {
 
 /// Waits for the end of both sides. Returns the exit code of the client, or of the server if that
 /// failed by itself.
-pub(super) fn until_over(server: &mut Side, client: &mut Side, deadline: Option<Instant>) -> u8 {
+pub(super) fn until_over(server: &mut SideProcess, client: &mut SideProcess, deadline: Option<Instant>) -> u8 {
     loop {
         if let Some(code) = ended(client) {
             return code.max_failure(rest(server, code, deadline));
@@ -57,7 +57,7 @@ pub(super) fn until_over(server: &mut Side, client: &mut Side, deadline: Option<
             return client.unwrap_or(Code(0)).max_failure(Some(code));
         }
         if late(deadline) {
-            eprintln!("longarm: it takes too long; both are ended");
+            eprintln!("longarm: the timeout is over; both sides are ended");
             client.end();
             server.end();
             return TIMED_OUT;
@@ -78,7 +78,7 @@ impl Code {
 }
 
 /// Waits for the other side. Ends it and returns `None` if it does not end in time.
-fn rest(side: &mut Side, first: Code, deadline: Option<Instant>) -> Option<Code> {
+fn rest(side: &mut SideProcess, first: Code, deadline: Option<Instant>) -> Option<Code> {
     let grace = Instant::now() + if first.0 == 0 { GRACE } else { GRACE_AFTER_FAILURE };
     while Instant::now() < grace && !late(deadline) {
         if let Some(code) = ended(side) {
@@ -95,6 +95,6 @@ fn late(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }
 
-fn ended(side: &mut Side) -> Option<Code> {
+fn ended(side: &mut SideProcess) -> Option<Code> {
     side.ended().map(|status| Code(code(status)))
 }
