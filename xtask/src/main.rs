@@ -7,6 +7,7 @@ mod interop;
 mod layers;
 mod packages;
 mod programs;
+mod prose;
 mod run;
 mod test;
 
@@ -22,6 +23,7 @@ cargo xtask COMMAND
   programs        runs programs of Debian's packages; part of `cargo xtask test`
                   --heavy: those that take long to install, Ceph, NIXL, Mooncake; in no other command
   layers          only checks that dependencies between our crates and modules point down
+  prose           only checks comments and documents for openings that plain English avoids
   tables          writes docs/compatibility.md from a run of the demo
   interop [...]   runs programs against Linux Soft-RoCE in a virtual machine, as root;
                   --short: a few of them, --help: the rest
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         ["programs"] => programs::light(),
         ["programs", "--heavy"] => programs::heavy(),
         ["layers"] => layers::check(),
+        ["prose"] => prose::check(),
         ["tables"] => test::tables(),
         ["interop", ref rest @ ..] => interop::interop(rest),
         ["compare", ref rest @ ..] => compare::compare(rest),
