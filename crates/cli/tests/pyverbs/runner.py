@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Runs rdma-core's pyverbs tests, each in a child of its own with a time limit.
+"""Runs rdma-core's pyverbs tests, each in its own child process with a time limit.
 
   runner.py SUITE SECONDS [--dev la_lo --gid 0 ...]
 
-SUITE is a directory whose `tests` is rdma-core's; what follows SECONDS goes to the suite's own
-argument parser. Says one line of JSON per test: its name, its outcome (pass, skip, fail, error,
-crash or hang) and why. The modules of other drivers are left out.
+SUITE is a directory whose `tests` is rdma-core's; the arguments after SECONDS go to the suite's own
+argument parser. Prints one line of JSON per test: its name, its outcome (pass, skip, fail, error,
+crash or hang) and the reason. It leaves out the modules of other drivers.
 """
 
 import importlib
@@ -56,12 +56,12 @@ def child(case, pipe):
     answer = json.dumps(verdict(case)).encode()
     while answer:
         answer = answer[os.write(pipe, answer):]
-    # Without Python's exit: threads of a failed test must not hold it up.
+    # Skip Python's exit: threads of a failed test must not delay it.
     os._exit(0)
 
 
 def listen(pipe, seconds):
-    """All that the child says until the end, and whether that came in time."""
+    """The output of the child until its end, and whether it ended in time."""
     end, said = time.monotonic() + seconds, b""
     while (left := end - time.monotonic()) > 0:
         if not select.select([pipe], [], [], left)[0]:
@@ -86,7 +86,7 @@ def run(case, seconds):
     said, in_time = listen(reader, seconds)
     os.close(reader)
     if in_time:
-        # Its own end closes the device: let it.
+        # The child closes the device when it exits; wait for that.
         for _ in range(200):
             if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 break
