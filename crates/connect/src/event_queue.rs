@@ -22,7 +22,7 @@ pub struct Event {
     pub id: Id,
     /// The listening id of a connect request.
     pub listener: Option<Id>,
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind,
     /// Zero; a negative errno; or the reason of a rejection, positive.
     pub status: i32,

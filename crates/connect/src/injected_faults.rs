@@ -29,7 +29,7 @@ impl InjectedFaults {
         InjectedFaults((!plan.is_harmless()).then(|| Injector::new(plan)))
     }
 
-    /// How often to send the next message: 0, 1 or 2 times.
+    /// The number of copies to send of the next message: 0, 1 or 2.
     pub(crate) fn copies(&self) -> usize {
         let Some(injector) = &self.0 else { return 1 };
         let verdict = injector.judge();

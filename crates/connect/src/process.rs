@@ -45,7 +45,7 @@ pub(crate) struct ProcessInstance {
 /// The state behind the lock.
 pub(crate) struct ProcessState {
     pub(crate) connections: Connections,
-    /// Where the events of each id go.
+    /// The owner of each id's events.
     owners: HashMap<IdKey, IdOwner>,
     /// Dropped after the lock is released, as they may hold the last handle of an id.
     garbage: Vec<Garbage>,

@@ -1,4 +1,4 @@
-//! Connections through a real hub: both ends in one process, or one that is killed.
+//! Connections with a real hub: both ends in one process, or one in a process that is killed.
 
 mod support;
 
@@ -66,7 +66,7 @@ fn a_connection_begins_and_ends() {
     });
 }
 
-/// Each end is told the other's numbers.
+/// Checks that each end gets the other's numbers.
 fn check_attributes((active, from): (&Id, u32), (passive, to): (&Id, u32)) {
     let (init, mask) = active.qp_attr(QpState::Init).unwrap();
     assert!(mask.contains(AttrMask::PORT | AttrMask::ACCESS_FLAGS) && init.port == 1);
@@ -101,7 +101,7 @@ fn a_request_is_refused() {
         drop(expect(&server, EventKind::ConnectRequest));
         expect(&client, EventKind::Rejected);
 
-        // And so is a listener that goes with requests unfetched.
+        // A listener that is dropped with unfetched requests refuses them.
         let active = resolved(&client, PortSpace::Tcp, address);
         active.connect(&param(fresh_qpn(), b"")).unwrap();
         while !readable(&server) {
@@ -111,7 +111,7 @@ fn a_request_is_refused() {
         expect(&client, EventKind::Rejected);
         assert!(server.next().is_none());
 
-        // Now nobody listens.
+        // Without a listener.
         let active = resolved(&client, PortSpace::Tcp, address);
         active.connect(&param(fresh_qpn(), b"")).unwrap();
         assert_eq!(expect(&client, EventKind::Rejected).status, 8);
@@ -135,7 +135,7 @@ fn a_backlog_is_not_exceeded() {
         active.iter().for_each(|id| id.connect(&param(fresh_qpn(), b"")).unwrap());
         let rejected = expect(&client, EventKind::Rejected);
         assert_eq!((rejected.id.key(), rejected.status), (active[2].key(), 28));
-        // A place is free as soon as a request is fetched.
+        // Fetching a request makes room.
         let _kept = expect(&server, EventKind::ConnectRequest);
         let another = resolved(&client, PortSpace::Tcp, address);
         another.connect(&param(fresh_qpn(), b"")).unwrap();
@@ -197,7 +197,7 @@ fn calls_out_of_order_are_refused() {
 }
 
 #[test]
-fn the_peer_of_a_killed_process_hears_of_it() {
+fn the_peer_of_a_killed_process_is_disconnected() {
     const TEST: &str = "the_peer_of_a_killed_process_hears_of_it";
     if role().as_deref() == Some("peer") {
         return be_peer();
@@ -211,7 +211,7 @@ fn the_peer_of_a_killed_process_hears_of_it() {
         let request = expect(&server, EventKind::ConnectRequest);
         request.id.accept(&param(fresh_qpn(), b"")).unwrap();
         expect(&server, EventKind::Established);
-        // A second one is under way.
+        // A second request was sent.
         let waiting = expect(&server, EventKind::ConnectRequest);
         let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
         while !said.next().unwrap().unwrap().contains("asked twice") {}
@@ -224,7 +224,7 @@ fn the_peer_of_a_killed_process_hears_of_it() {
     });
 }
 
-/// Connects once, and once more without an end.
+/// Connects once, and leaves a second connection incomplete.
 fn be_peer() {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
@@ -249,7 +249,7 @@ fn connections_outlive_the_hub() {
         let (active, passive) = connected(&server, &client, address);
         let hub = hub::client::status(Some(&hub_dir())).unwrap().pid;
         kill_process(Pid::from_raw(hub as i32).unwrap(), Signal::KILL).unwrap();
-        // A new connection needs the new hub, and the port that it was told of.
+        // A new connection needs the port at the new hub.
         let another = connected(&server, &client, address);
         assert!(Id::new(&server, PortSpace::Tcp, QpType::Rc).unwrap().bind(address).is_err());
         passive.disconnect().unwrap();
@@ -298,7 +298,7 @@ fn descriptors() -> usize {
 }
 
 #[test]
-fn a_host_without_rdma_is_told_from_one_that_is_not_there() {
+fn a_host_without_rdma_is_told_from_a_missing_one() {
     with_hub("a_host_without_rdma_is_told_from_one_that_is_not_there", || {
         let (here, bare) = udp::testing::hosts(1500);
         here.run(|| {
@@ -319,7 +319,7 @@ fn a_host_without_rdma_is_told_from_one_that_is_not_there() {
     });
 }
 
-/// The active end is dropped and its DREQ lost: nothing but its timer can repeat it.
+/// The active end is dropped and its DREQ lost: only its timer can repeat it.
 #[test]
 fn a_lost_disconnect_of_a_dropped_id_is_repeated() {
     const TEST: &str = "a_lost_disconnect_of_a_dropped_id_is_repeated";

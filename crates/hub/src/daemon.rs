@@ -70,7 +70,7 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// See [`HubError`].
 pub fn run(options: &DaemonOptions) -> Result<(), HubError> {
-    // Where a limit forbids a file, writing to it fails, and the hub carries on.
+    // If a limit forbids a file, writing to it fails, and the hub continues.
     sys::ignore_file_size_signal();
     let rendezvous = Rendezvous::find(options.runtime_dir.as_deref())?;
     log_file::install(&rendezvous, options.announce == Announce::No);

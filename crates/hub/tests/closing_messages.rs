@@ -131,7 +131,7 @@ fn closing_messages_outlive_the_hub() {
 }
 
 #[test]
-fn a_hub_that_is_told_to_leave_sends_no_closing_messages() {
+fn a_hub_that_is_told_to_exit_sends_no_closing_messages() {
     in_new_netns(|| {
         let place = TestHub::new("leaves");
         let mut peer = Manager::new(&place);

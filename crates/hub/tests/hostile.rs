@@ -1,4 +1,4 @@
-//! Clients that follow no protocol change nothing and stop nobody.
+//! Clients that violate the protocol change nothing and stop no other client.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn role() {
     play_role_if_asked();
 }
 
-/// A hub with one honest client, who must notice nothing.
+/// A hub with one honest client, which must notice nothing.
 struct Scene {
     place: TestHub,
     honest: Client,
@@ -38,7 +38,7 @@ impl Scene {
         self.place.status().counters
     }
 
-    /// Nothing has changed for the honest client, nor anything been left in the hub.
+    /// Checks that nothing has changed for the honest client, and that the hub has kept nothing.
     fn check(mut self) {
         let status = self.place.status();
         assert_eq!(status.pid, self.hub);
@@ -71,7 +71,7 @@ fn random_messages() {
     });
 }
 
-/// Every kind of request, with what belongs to it where that matters.
+/// Every kind of request, with its descriptors if they matter.
 const REQUESTS: [&str; 15] = [
     r#"{"request":"hello","version":3,"pid":1,"program":"x"}"#,
     r#"{"request":"attach","slot":3,"counters":true,"local":false}"#,
@@ -104,7 +104,7 @@ fn truncated_and_mangled_messages() {
         let mut random = Random(0x5eed_0002);
         for _ in 0..1000 {
             let mut message = REQUESTS[random.below(REQUESTS.len())].as_bytes().to_vec();
-            // Not the one that makes the hub leave on purpose.
+            // Except the request that makes the hub exit.
             if message.starts_with(br#"{"request":"shutdown"#) {
                 continue;
             }
@@ -131,7 +131,7 @@ fn oversized_and_empty_messages() {
             assert!(raw.hear().unwrap().contains("longer than"), "{len} bytes");
             assert_eq!(raw.hear(), None);
         }
-        // As deep as a message can be.
+        // The deepest possible message.
         let raw = Raw::greeted(&scene.place);
         raw.send(&[b'['; 64 << 10], &[]).unwrap();
         assert!(raw.hear().unwrap().contains("malformed"));
@@ -165,7 +165,7 @@ fn descriptors_of_all_kinds_and_numbers() {
                 assert!(raw.hear().is_some(), "{request} with {count} descriptors");
             }
         }
-        // A counter page that is none attaches, and shows no counters.
+        // A client with a malformed counter page attaches, and the status has no counters of it.
         for kind in kinds {
             let raw = Raw::greeted(&scene.place);
             raw.send(REQUESTS[1].as_bytes(), &[kind]).unwrap();
@@ -207,7 +207,7 @@ fn messages_out_of_order() {
 }
 
 #[test]
-fn times_beyond_all_clocks() {
+fn timeouts_beyond_the_range_of_clocks() {
     in_new_netns(|| {
         let mut scene = Scene::new("clocks");
         for milliseconds in [u64::MAX, u64::MAX / 1000, 1 << 62, i64::MAX as u64] {
@@ -215,7 +215,7 @@ fn times_beyond_all_clocks() {
             raw.say(&format!(r#"{{"request":"keep_up","idle_timeout_ms":{milliseconds}}}"#));
             assert!(raw.hear().unwrap().contains("done"));
         }
-        // Alone, the hub has to reckon with it.
+        // Without clients, the hub computes with it.
         scene.honest.tell("quit");
         eventually("it is gone", || scene.place.status().clients.is_empty());
         (scene.honest, scene.slot) = Client::attached(&scene.place);
@@ -224,7 +224,7 @@ fn times_beyond_all_clocks() {
 }
 
 #[test]
-fn slots_of_others_are_not_given() {
+fn slots_of_other_clients_are_refused() {
     in_new_netns(|| {
         let scene = Scene::new("others");
         let attached = Raw::greeted(&scene.place);
@@ -263,7 +263,7 @@ fn a_flood_stops_only_itself() {
         let mut sent = 0u64;
         for _ in 0..200 {
             for raw in &floods {
-                // Each asks for much and reads nothing, as long as the kernel takes it.
+                // Each sends requests and reads nothing, as long as the kernel accepts them.
                 while raw.try_send(REQUESTS[5].as_bytes()).is_ok() {
                     sent += 1;
                     assert!(sent < 10_000_000, "the hub reads on without being read");
@@ -278,7 +278,7 @@ fn a_flood_stops_only_itself() {
 }
 
 #[test]
-fn too_many_connections_are_told_so() {
+fn too_many_connections_are_refused() {
     in_new_netns(|| {
         let scene = Scene::new("connections");
         let many: Vec<Raw> = (0..600).map(|_| Raw::connect(&scene.place)).collect();
@@ -293,7 +293,7 @@ fn too_many_connections_are_told_so() {
 }
 
 #[test]
-fn forged_keepers_do_not_stand_in_the_way_of_the_true_one() {
+fn forged_keepers_do_not_prevent_recovery_with_the_true_one() {
     in_new_netns(|| {
         let place = TestHub::new("forged");
         let (mut honest, slot) = Client::attached(&place);

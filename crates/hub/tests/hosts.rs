@@ -1,4 +1,4 @@
-//! Two hosts, each with its own hub: what goes over the wire between them.
+//! Two hosts, each with its own hub, and the wire between them.
 
 mod common;
 
@@ -47,7 +47,7 @@ fn mads_cross_the_wire_over_all_kinds_of_addresses() {
         ];
         let mut neighbour = left.run(|| Manager::new(&left_place));
         for (ours, theirs) in pairs {
-            // The hubs may not have heard of an address that is that new.
+            // The hubs may not know so new an address yet.
             common::eventually("the hubs know the addresses", || {
                 let knows = |manager: &mut Manager, text: &str| {
                     manager.step();
@@ -60,7 +60,7 @@ fn mads_cross_the_wire_over_all_kinds_of_addresses() {
             assert_eq!(got.interface, right_index, "{ours}");
             let back = b.exchange(&mut a, &theirs, &ours, got.interface);
             assert_eq!(back.interface, left_index, "{theirs}");
-            // To another process of this host, although that goes through loop-back.
+            // To another process of this host, by loop-back.
             let near = a.exchange(&mut neighbour, &ours, &ours, left_index);
             assert_eq!(near.interface, left_index, "{ours} to itself");
         }
@@ -70,7 +70,7 @@ fn mads_cross_the_wire_over_all_kinds_of_addresses() {
 }
 
 #[test]
-fn a_request_to_a_host_without_rdma_comes_back() {
+fn a_request_to_a_host_without_rdma_is_undelivered() {
     in_new_netns(|| {
         let (left, right) = hosts(1500);
         let place = TestHub::new("refused");

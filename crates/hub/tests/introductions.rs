@@ -1,4 +1,4 @@
-//! Processes of one user are introduced to each other, and nobody is to anybody else.
+//! Introductions between processes of one user.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn introduced(session: &mut Session) -> Introduction {
     }
 }
 
-/// Asks, and returns the slot and the reason of the refusal.
+/// Asks for an introduction that the hub refuses. Returns the reason.
 fn refused(session: &mut Session, slot: u8) -> IntroductionRefusal {
     session.introduce(slot, link("refused").0).unwrap();
     refusal(session, slot)
@@ -40,7 +40,7 @@ fn refusal(session: &mut Session, expected: u8) -> IntroductionRefusal {
 }
 
 #[test]
-fn both_get_what_the_other_one_shows_and_a_link() {
+fn both_get_the_peers_descriptors_and_a_link() {
     in_new_netns(|| {
         let place = TestHub::new("introduced");
         let (mut a, mut b) = (sharing(&place, "a"), sharing(&place, "b"));
@@ -48,7 +48,7 @@ fn both_get_what_the_other_one_shows_and_a_link() {
         let slots: Vec<u8> = b.slots().iter().map(|slot| slot.number).collect();
         let (offered, socket) = link("a to b");
         a.introduce(slots[2], offered).unwrap();
-        // A question meanwhile gets its own answer.
+        // A request in between gets its own answer.
         a.more_slots(1).unwrap();
 
         let to_b = introduced(&mut a);
@@ -74,7 +74,7 @@ fn both_get_what_the_other_one_shows_and_a_link() {
 }
 
 #[test]
-fn processes_hear_whose_they_are() {
+fn introductions_name_the_peers_process() {
     in_new_netns(|| {
         let place = TestHub::new("processes");
         let client = Client::start(&place, "sharer");
@@ -86,7 +86,7 @@ fn processes_hear_whose_they_are() {
         assert_eq!((other.pid, text(&other.export)), (client.pid(), client.pid().to_string()));
         assert_eq!(client.expect("introduced by "), format!("{} test", session.slot()));
         assert_eq!(heard(&socket), "hello");
-        // When it dies, the link's socket tells.
+        // The link's socket reports its death.
         client.kill();
         let mut byte = [0];
         assert_eq!(rustix::net::recv(&socket, &mut byte, rustix::net::RecvFlags::empty()).unwrap().0, 0);
@@ -94,20 +94,20 @@ fn processes_hear_whose_they_are() {
 }
 
 #[test]
-fn of_crossing_requests_the_first_stands() {
+fn of_crossing_requests_the_first_is_granted() {
     in_new_netns(|| {
         let place = TestHub::new("crossing");
         let (mut a, mut b) = (sharing(&place, "a"), sharing(&place, "b"));
         let (slot_a, slot_b) = (a.slot(), b.slot());
         a.introduce(slot_b, link("from a").0).unwrap();
         b.introduce(slot_a, link("from b").0).unwrap();
-        // Whichever of the two was heard first.
+        // The hub may read either first.
         let (of_a, of_b) = (introduced(&mut a), introduced(&mut b));
         let first_was_a = matches!(of_a.requested_by, RequestedBy::ThisProcess);
         assert_eq!(matches!(of_b.requested_by, RequestedBy::Peer(_)), first_was_a);
         let (late, slot) = if first_was_a { (&mut b, slot_a) } else { (&mut a, slot_b) };
         assert_eq!(refusal(late, slot), IntroductionRefusal::Already { slots: vec![slot] });
-        // Nor later, with another slot of which the other one learns that way.
+        // Nor later, with another slot that the refusal names.
         let more = b.more_slots(1).unwrap()[0].number;
         assert_eq!(refused(&mut a, more), IntroductionRefusal::Already { slots: vec![slot_b, more] });
         assert_eq!(place.status().counters.introduced, 1);
@@ -115,7 +115,7 @@ fn of_crossing_requests_the_first_stands() {
 }
 
 #[test]
-fn nobody_is_introduced_to_nobody_or_himself_or_without_an_offer() {
+fn introductions_need_another_process_and_two_offers() {
     in_new_netns(|| {
         let place = TestHub::new("nobody");
         let (mut a, mut silent) = (sharing(&place, "a"), attach(&place.options()).unwrap());
@@ -127,7 +127,7 @@ fn nobody_is_introduced_to_nobody_or_himself_or_without_an_offer() {
         assert_eq!(refused(&mut a, slot_silent), IntroductionRefusal::NoOffer);
         assert_eq!(refused(&mut silent, slot_a), IntroductionRefusal::NoOffer);
         assert_eq!(refused(&mut silent, slot_silent), IntroductionRefusal::Yourself);
-        // Answers come in the order of the questions.
+        // Answers come in the order of the requests.
         for slot in [slot_silent, 200, slot_a] {
             a.introduce(slot, link("many").0).unwrap();
         }
@@ -139,7 +139,7 @@ fn nobody_is_introduced_to_nobody_or_himself_or_without_an_offer() {
 }
 
 #[test]
-fn who_has_gone_is_forgotten_with_all_its_descriptors() {
+fn the_hub_keeps_no_descriptors_of_a_dead_process() {
     in_new_netns(|| {
         let place = TestHub::new("gone");
         let mut a = sharing(&place, "a");
@@ -148,7 +148,7 @@ fn who_has_gone_is_forgotten_with_all_its_descriptors() {
         for round in 0..20 {
             let mut b = sharing(&place, "b");
             let (slot_a, slot_b) = (a.slot(), b.slot());
-            // Once each way round.
+            // Once in each direction.
             let (asker, asked, slot) = if round % 2 == 0 { (&mut a, &mut b, slot_b) } else { (&mut b, &mut a, slot_a) };
             asker.introduce(slot, link("link").0).unwrap();
             assert!(matches!(introduced(asker).requested_by, RequestedBy::ThisProcess));
@@ -163,7 +163,7 @@ fn who_has_gone_is_forgotten_with_all_its_descriptors() {
 }
 
 #[test]
-fn a_new_hub_gets_the_offers_and_introduces_anew() {
+fn a_new_hub_gets_the_offers_and_introduces_again() {
     in_new_netns(|| {
         let place = TestHub::new("anew");
         let client = Client::start(&place, "sharer");
@@ -175,7 +175,7 @@ fn a_new_hub_gets_the_offers_and_introduces_anew() {
 
         let hub = place.status().pid;
         common::stop(hub);
-        // Asked of a hub that will never answer.
+        // A request to a hub that will never answer.
         session.introduce(slot, link("never").0).unwrap();
         common::kill(hub);
         assert_eq!(refusal(&mut session, slot), IntroductionRefusal::HubLost);
@@ -207,7 +207,7 @@ fn without_a_hub_there_are_no_introductions() {
 }
 
 #[test]
-fn who_does_not_read_stops_nobody() {
+fn a_client_that_does_not_read_stops_no_other() {
     in_new_netns(|| {
         let place = TestHub::new("deaf");
         let _honest = attach(&place.options()).unwrap();
@@ -217,7 +217,7 @@ fn who_does_not_read_stops_nobody() {
         deaf.send(attach, &[export.as_fd(), wake.as_fd()]).unwrap();
         let (answer, _) = deaf.receive().unwrap();
         assert!(answer.contains("attached"), "{answer}");
-        // Its answers fill its socket, until the hub hears it no more.
+        // Its answers fill its socket, until the hub reads no more of its requests.
         let full = || {
             while deaf.try_send(br#"{"request":"status"}"#).is_ok() {}
             let mut session = sharing(&place, "a");
@@ -226,7 +226,7 @@ fn who_does_not_read_stops_nobody() {
             matches!(next_event(&mut session), SessionEvent::NotIntroduced { slot: 77, reason } if reason == IntroductionRefusal::NotListening)
         };
         eventually("it does not listen", full);
-        // And all others are served as ever.
+        // All others are served as usual.
         let (mut a, mut b) = (sharing(&place, "a"), sharing(&place, "b"));
         a.introduce(b.slot(), link("link").0).unwrap();
         introduced(&mut a);
@@ -235,7 +235,7 @@ fn who_does_not_read_stops_nobody() {
 }
 
 #[test]
-fn who_may_have_no_more_descriptors_keeps_the_hub() {
+fn a_client_without_room_for_descriptors_keeps_the_hub() {
     in_new_netns(|| {
         let place = TestHub::new("limit");
         let mut client = Client::start(&place, "sharer");

@@ -1,4 +1,4 @@
-//! Managing clients that follow no protocol, and packets that are no MADs.
+//! Managing clients that violate the protocol, and packets that are no MADs.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn role() {
     play_role_if_asked();
 }
 
-/// A hub with one honest client, who must notice nothing.
+/// A hub with one honest client, which must notice nothing.
 struct Scene {
     place: TestHub,
     honest: Manager,
@@ -30,14 +30,14 @@ impl Scene {
         honest.listen(TCP, "127.0.0.1:7");
         let hub = place.status().pid;
         let (request, own) = (sidr_req(id(honest.session.number(), 1), TCP, 7), "127.0.0.1");
-        // So that the sockets to send from are there.
+        // So that the hub has opened its sending sockets.
         honest.session.send_mad(&packet(own, own, 1, request));
         honest.expect_mad();
         let descriptors = descriptors(hub);
         Scene { place, honest, hub, descriptors }
     }
 
-    /// A connection without manners that manages.
+    /// A raw connection that manages.
     fn managing(&self) -> Raw {
         let raw = Raw::greeted(&self.place);
         raw.say(r#"{"request":"manage","number":null}"#);
@@ -76,7 +76,7 @@ fn random_frames() {
 }
 
 #[test]
-fn frames_of_those_who_manage_nothing() {
+fn frames_of_clients_that_manage_nothing() {
     in_new_netns(|| {
         let scene = Scene::new("nothing");
         let mut frame = vec![0; 300];
@@ -97,7 +97,7 @@ fn frames_of_those_who_manage_nothing() {
 }
 
 #[test]
-fn a_flood_of_ports_has_an_end() {
+fn the_ports_of_a_client_are_limited() {
     in_new_netns(|| {
         let mut scene = Scene::new("ports-flood");
         let raw = scene.managing();
@@ -123,7 +123,7 @@ fn a_flood_of_ports_has_an_end() {
 }
 
 #[test]
-fn who_does_not_read_loses_mads_and_delays_nobody() {
+fn a_client_that_does_not_read_loses_mads_and_delays_no_other() {
     in_new_netns(|| {
         let mut scene = Scene::new("deaf");
         let deaf = scene.managing();
@@ -135,7 +135,7 @@ fn who_does_not_read_loses_mads_and_delays_nobody() {
             let status = scene.place.status();
             status.mads.drop_unread > 0 && status.managers[1].mads_lost > 0
         });
-        // What it still says is heard when it is gone, at the latest.
+        // The hub reads its frames at the latest when it is gone.
         deaf.send(&[3, 0, 0, 0, 0, 0, 0, 1], &[]).unwrap();
         drop(deaf);
         scene.check();
@@ -143,7 +143,7 @@ fn who_does_not_read_loses_mads_and_delays_nobody() {
 }
 
 #[test]
-fn a_process_that_is_not_read_to_does_not_keep_the_hub_busy() {
+fn unread_input_does_not_keep_the_hub_busy() {
     in_new_netns(|| {
         let mut scene = Scene::new("busy");
         let deaf = scene.managing();
@@ -155,7 +155,7 @@ fn a_process_that_is_not_read_to_does_not_keep_the_hub_busy() {
             scene.place.status().managers[1].mads_delivered > 1000
         });
         deaf.send(&[3, 0, 0, 0, 0, 0, 0, 1], &[]).unwrap();
-        // One that looks again and again never sleeps.
+        // A hub that polls never sleeps.
         let sleeps = || {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", scene.hub)).unwrap();
             stat.rsplit_once(") ").unwrap().1.starts_with('S')
@@ -210,7 +210,7 @@ fn packets_that_are_no_mads_are_counted_by_their_reason() {
         let mads = scene.place.status().mads;
         assert_eq!((mads.drop_icrc, mads.drop_class, mads.delivered), (1, 3, 1), "{mads:?}");
         assert!(mads.drop_pkey >= 1 && mads.drop_qkey >= 1 && mads.drop_malformed >= 2, "{mads:?}");
-        // A limited member of the partition is welcome.
+        // A limited member of the partition is accepted.
         let mut honest = scene;
         send(&socket, changed(&[(2, 0x7f)]));
         assert_eq!(honest.honest.expect_mad().mad, mad);

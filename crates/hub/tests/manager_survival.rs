@@ -18,7 +18,7 @@ fn reattached(event: &ManagerEvent) -> Option<()> {
 }
 
 #[test]
-fn numbers_ports_and_wills_outlive_the_hub() {
+fn numbers_ports_and_closing_messages_outlive_the_hub() {
     in_new_netns(|| {
         let place = TestHub::new("survives");
         let (mut a, mut b) = (Manager::new(&place), Manager::new(&place));
@@ -79,7 +79,7 @@ fn binding_waits_for_the_next_hub() {
 }
 
 #[test]
-fn what_somebody_else_has_meanwhile_is_lost_and_told() {
+fn a_port_that_another_process_has_taken_is_reported_lost() {
     in_new_netns(|| {
         let place = TestHub::new("meanwhile");
         let mut a = Manager::new(&place);
@@ -87,7 +87,7 @@ fn what_somebody_else_has_meanwhile_is_lost_and_told() {
         let lost = a.listen(TCP, "127.0.0.1:7");
         let kept = a.listen(TCP, "127.0.0.1:8");
         place.kill_hub();
-        // Somebody is quicker with the new hub. (Its number is another one, most likely.)
+        // Another process binds at the new hub first. (Its number is probably another one.)
         let mut b = Manager::new(&place);
         b.listen(TCP, "127.0.0.1:7");
         let token = a.expect("the loss of the port", |event| match event {

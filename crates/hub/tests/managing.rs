@@ -1,4 +1,4 @@
-//! Managing connections with one hub: ports, MADs and who gets them.
+//! Managing connections with one hub: ports and the delivery of MADs.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn bind(manager: &mut Manager, address: &str) -> Result<u16, PortBindError> {
 }
 
 #[test]
-fn ports_are_shared_out_between_processes() {
+fn ports_belong_to_processes() {
     in_new_netns(|| {
         let place = TestHub::new("ports");
         let (mut a, mut b) = (Manager::new(&place), Manager::new(&place));
@@ -90,7 +90,7 @@ fn mads_go_by_number() {
 }
 
 #[test]
-fn requests_go_to_who_listens() {
+fn requests_go_to_the_listener() {
     in_new_netns(|| {
         let place = TestHub::new("listen");
         let (mut a, mut b, mut c) = (Manager::new(&place), Manager::new(&place), Manager::new(&place));
@@ -107,7 +107,7 @@ fn requests_go_to_who_listens() {
         assert_eq!(b.expect_mad().local, address("127.0.0.1"));
         b.session.unbind(d.token);
         eventually("it is free", || place.status().managers[1].ports_total == 1);
-        // Bound only, given back, never there.
+        // Only bound, given back, and never bound.
         let number = a.session.number();
         for port in [7, 9, 10] {
             a.session.send_mad(&packet("127.0.0.1", "127.0.0.1", 6, sidr_req(id(number, port.into()), UDP, port)));
@@ -121,7 +121,7 @@ fn requests_go_to_who_listens() {
 }
 
 #[test]
-fn who_is_gone_is_answered_for() {
+fn the_hub_answers_for_dead_processes() {
     in_new_netns(|| {
         let place = TestHub::new("gone");
         let mut a = Manager::new(&place);
@@ -132,11 +132,11 @@ fn who_is_gone_is_answered_for() {
         let answer = a.expect_mad();
         let Message::Drep(drep_got) = message(&answer) else { panic!("{:?}", message(&answer)) };
         assert_eq!((drep_got.local_id, drep_got.remote_id, transaction(&answer)), (nobody, own, 3));
-        // These have no answer.
+        // These get no answer.
         send(&mut a, drep(own, nobody));
         send(&mut a, drep(own, 5));
         eventually("they have arrived", || place.status().mads.drop_nobody == 2);
-        // A peer that gave up before it had an answer does not know whom it means.
+        // A peer that gave up before it got an answer does not know the receiver's id.
         let mut b = Manager::new(&place);
         let rej = wire::mad::Rej {
             local_id: nobody,
@@ -155,7 +155,7 @@ fn who_is_gone_is_answered_for() {
 }
 
 #[test]
-fn nobody_sends_from_a_foreign_address_or_anything_but_the_managers_messages() {
+fn foreign_addresses_and_other_messages_are_not_sent() {
     in_new_netns(|| {
         let place = TestHub::new("foreign-source");
         let (mut a, mut b) = (Manager::new(&place), Manager::new(&place));
@@ -178,7 +178,7 @@ fn nobody_sends_from_a_foreign_address_or_anything_but_the_managers_messages() {
 }
 
 #[test]
-fn the_descriptor_tells_of_mads() {
+fn the_descriptor_is_readable_when_mads_arrive() {
     in_new_netns(|| {
         let place = TestHub::new("poll");
         let (mut a, mut b) = (Manager::new(&place), Manager::new(&place));
@@ -196,12 +196,12 @@ fn the_descriptor_tells_of_mads() {
 }
 
 #[test]
-fn who_sends_more_than_fits_loses_nothing_of_a_few_thousand() {
+fn thousands_of_mads_wait_without_loss() {
     in_new_netns(|| {
         let place = TestHub::new("burst");
         let mut a = Manager::new(&place);
         let before = a.session.counters();
-        // To nobody, so that the hub has nothing to deliver.
+        // Without a receiver, so that the hub has nothing to deliver.
         let mad = packet("127.0.0.1", "127.0.0.1", 1, drep(1, 5));
         for _ in 0..5000 {
             a.session.send_mad(&mad);

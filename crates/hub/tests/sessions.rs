@@ -1,4 +1,4 @@
-//! Attaching and what comes with it, with real processes and a hub that is started on demand.
+//! Attaching, with real processes and a hub that is started on demand.
 
 mod common;
 
@@ -91,7 +91,7 @@ fn packets_go_to_the_slot_s_owner() {
         }
         let clients = place.status().clients;
         assert!(clients.iter().all(|c| c.counters.as_ref().unwrap().get("packets") == Some(10)));
-        // Slot 0 is the hub's: QP1, and a QP that nobody has.
+        // Slot 0 is the hub's: QP1, and a QP that no process has.
         send_to_slot(0, 0);
         eventually("the hub has counted it", || place.status().counters.stray_packets == 1);
         a.quit();
@@ -149,7 +149,7 @@ fn a_process_may_have_several_slots() {
 }
 
 #[test]
-fn when_all_slots_are_taken_the_next_one_is_told() {
+fn without_a_free_slot_attaching_fails() {
     in_new_netns(|| {
         let place = TestHub::new("full");
         let mut sessions = Vec::new();
@@ -173,7 +173,7 @@ fn when_all_slots_are_taken_the_next_one_is_told() {
 }
 
 #[test]
-fn changes_of_interfaces_are_told() {
+fn changes_of_interfaces_are_reported() {
     in_new_netns(|| {
         let place = TestHub::new("devices");
         let (mut client, _) = Client::attached(&place);
@@ -192,7 +192,7 @@ fn changes_of_interfaces_are_told() {
 }
 
 #[test]
-fn an_idle_hub_leaves_and_removes_its_files() {
+fn an_idle_hub_exits_and_removes_its_files() {
     in_new_netns(|| {
         let place = TestHub::new("idle");
         client::up(Some(&place.dir()), Some(Duration::from_millis(300))).unwrap();
@@ -226,10 +226,10 @@ fn up_keeps_a_hub_and_down_ends_it() {
         client::shutdown(Some(&dir), true).unwrap();
         eventually("the hub has left", || !is_alive(first.pid));
         client.expect("hub lost");
-        // The client goes on without, and starts no other.
+        // The client continues without a hub, and starts no other.
         std::thread::sleep(Duration::from_millis(200));
         assert!(matches!(client::status(Some(&dir)), Err(AttachError::NotRunning)));
-        // But it is there when somebody else does.
+        // But it attaches when another process starts one.
         client::up(Some(&dir), Some(Duration::from_secs(60))).unwrap();
         client.expect("reattached ");
         assert!(place.status().recovered);
@@ -249,12 +249,12 @@ fn without_permission_no_hub_is_started() {
 }
 
 #[test]
-fn attaching_and_detaching_leaks_nothing_here() {
+fn attaching_and_detaching_leaks_no_descriptors() {
     in_new_netns(|| {
         let place = TestHub::new("leaks");
         let _keeps_it = attach(&place.options()).unwrap();
         let hub = place.status().pid;
-        // It may still have the connection that asked for the status.
+        // The hub may still have the connection of the status request.
         let before = descriptors(hub);
         for _ in 0..50 {
             drop(attach(&place.options()).unwrap());

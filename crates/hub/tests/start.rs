@@ -1,5 +1,5 @@
-//! Starting a hub on demand: which one, what it says if it fails, and that the application
-//! does not notice.
+//! Starting a hub on demand: the choice of the program, its errors, and the isolation from the
+//! application.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn an_application_without_standard_descriptors_starts_one_too() {
 }
 
 #[test]
-fn many_hubs_of_one_user_do_not_stand_in_each_other_s_way() {
+fn many_hubs_of_one_user_do_not_disturb_each_other() {
     use std::os::unix::fs::PermissionsExt;
     in_new_netns(|| {
         let place = TestHub::new("crowded");
@@ -76,14 +76,14 @@ fn a_hub_that_cannot_be_started_is_explained() {
         assert!(text.contains("could not be started: /no/such/program: No such file"), "{text}");
         let text = error("/bin/false");
         assert!(text.contains("it ended without a message"), "{text}");
-        // A program that does not know what to do with it, and says so.
+        // A program that does not support it, and reports that.
         let text = error("/bin/ls");
         assert!(text.contains("cannot access 'hub'"), "{text}");
     });
 }
 
 #[test]
-fn the_hub_s_own_words_reach_the_program() {
+fn the_hub_s_error_reaches_the_program() {
     in_new_netns(|| {
         let place = TestHub::new("words");
         let _taken = UdpSocket::bind("127.0.0.1:4791").unwrap();
@@ -104,7 +104,7 @@ fn the_directory_s_problem_reaches_the_program() {
 }
 
 #[test]
-fn a_value_that_nobody_wrote_makes_no_hub() {
+fn a_malformed_value_starts_no_hub() {
     let place = TestHub::new("value");
     let mut command = Command::new(env::current_exe().unwrap());
     command.env(BECOME_HUB_VARIABLE, "please").env(RUNTIME_DIR_VARIABLE, place.dir());

@@ -1,4 +1,4 @@
-//! Other users, and hubs that are none.
+//! Other users, and broken hubs.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 use udp::testing::in_new_netns;
 
-/// Whoever this is, it is not root.
+/// The number of a user other than root.
 const NOBODY: u32 = 65534;
 
 /// Runs something as another user; returns `None` if this user may not do that.
@@ -43,13 +43,13 @@ fn another_user_s_process_is_refused() {
     in_new_netns(|| {
         let place = TestHub::new("refused");
         let _session = attach(&place.options()).unwrap();
-        // As if somebody had opened the directory to everyone.
+        // As if its owner had opened the directory to all users.
         set_mode(&place.dir(), 0o755);
         set_mode(place.dir().parent().unwrap(), 0o755);
         set_mode(&socket_path(&place), 0o777);
         let words = as_nobody(|| {
             let raw = Raw::connect(&place);
-            // Unlike a polite client, it does not wait to be welcomed.
+            // A raw client does not wait for the welcome.
             let _ = raw.try_send(br#"{"request":"hello","version":3,"pid":1,"program":"x"}"#);
             (raw.hear().unwrap(), raw.hear())
         });
@@ -81,7 +81,7 @@ fn another_user_s_hub_is_refused() {
     });
 }
 
-/// What attaching comes to if the hub says `replies` and then closes the connection.
+/// The error of attaching to a hub that sends `replies` and then closes the connection.
 fn outcome(name: &str, replies: &[(&str, &[BorrowedFd<'_>])]) -> AttachError {
     let place = TestHub::new(name);
     fs::create_dir(place.dir()).unwrap();

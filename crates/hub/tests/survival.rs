@@ -21,7 +21,7 @@ fn a_hundred_killed_clients_leave_nothing_behind() {
     in_new_netns(|| {
         let place = TestHub::new("hundred");
         client::up(Some(&place.dir()), None).unwrap();
-        // Once before, so that what the hub keeps for ever is there.
+        // Once before, so that the hub has everything that it never closes.
         Client::attached(&place).0.kill();
         eventually("it is gone", || place.status().clients.is_empty());
         let hub = place.status();
@@ -56,7 +56,7 @@ fn clients_survive_the_hub_and_keep_their_slots() {
         let more: Vec<u8> = a.expect("more ").split(' ').map(|n| n.parse().unwrap()).collect();
         for round in 0..3 {
             place.kill_hub();
-            // While nobody serves, packets arrive all the same.
+            // Packets arrive also without a hub.
             exchange(&mut a, slot_a, round);
             for client in [&a, &b] {
                 client.expect("hub lost");
@@ -81,7 +81,7 @@ fn clients_survive_the_hub_and_keep_their_slots() {
     });
 }
 
-/// A packet to a slot reaches its owner.
+/// Checks that a packet to a slot reaches its owner.
 fn exchange(client: &mut Client, slot: u8, mark: u8) {
     client.tell("receive");
     send_to_slot(slot, mark);
@@ -89,7 +89,7 @@ fn exchange(client: &mut Client, slot: u8, mark: u8) {
 }
 
 #[test]
-fn the_slots_of_those_who_died_with_the_hub_are_closed_and_free() {
+fn slots_of_clients_that_died_with_the_hub_become_free() {
     in_new_netns(|| {
         let place = TestHub::new("died");
         let (a, slot_a) = Client::attached(&place);
@@ -99,7 +99,7 @@ fn the_slots_of_those_who_died_with_the_hub_are_closed_and_free() {
         a.expect("hub lost");
         b.kill();
         a.expect("reattached ");
-        // The dead one's slot is open until its owner had time to come back.
+        // The dead client's slot stays open for as long as its owner may come back.
         let slots = place.status().slots;
         eventually("the dead one's slot is free", || place.status().free_slots == slots - 1);
         send_to_slot(slot_b, 1);
@@ -135,7 +135,7 @@ fn a_client_that_was_stopped_for_long_still_has_its_slot() {
 }
 
 #[test]
-fn a_slot_that_went_to_somebody_else_is_not_given_back() {
+fn a_slot_with_a_new_owner_is_not_given_back() {
     in_new_netns(|| {
         let place = TestHub::new("gone");
         let (a, _) = Client::attached(&place);
@@ -163,7 +163,7 @@ fn a_stopped_client_is_no_obstacle_for_a_new_hub() {
         let (a, slot) = Client::attached(&place);
         stop(a.pid());
         let hub = place.kill_hub();
-        // The stopped client cannot bring the sockets: the new hub takes them from it.
+        // The stopped client cannot send the keeper: the new hub takes it from the process.
         let next = Client::start(&place, "outcome");
         assert_ne!(next.expect("attached "), slot.to_string());
         let status = place.status();
@@ -250,7 +250,7 @@ fn a_new_hub_takes_the_sockets_from_a_child_without_handlers() {
 }
 
 #[test]
-fn twenty_processes_at_once_start_one_hub() {
+fn twenty_processes_start_one_hub_together() {
     in_new_netns(|| {
         let place = TestHub::new("twenty");
         for _ in 0..3 {
@@ -264,7 +264,7 @@ fn twenty_processes_at_once_start_one_hub() {
     });
 }
 
-/// The hubs that run in this place.
+/// The hubs of this directory.
 fn hubs(place: &TestHub) -> Vec<u32> {
     let runs_here = |pid: &u32| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -278,7 +278,7 @@ fn hubs(place: &TestHub) -> Vec<u32> {
     let mut pids: Vec<u32> =
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(runs_here).collect();
     let settle = std::time::Instant::now();
-    // Those that found another hub are just leaving.
+    // Hubs that found another one are about to exit.
     while pids.len() > 1 && settle.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(5));
         pids.retain(runs_here);

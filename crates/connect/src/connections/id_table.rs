@@ -98,7 +98,7 @@ fn listening_port(id: &IdState) -> (PortSpace, u16) {
     (id.space, id.local.expect("a bound id has an address").port())
 }
 
-/// How well a listener's address fits: 2 exactly, 1 as a wildcard.
+/// The fit of a listener's address: 2 if equal, 1 as a wildcard, none otherwise.
 fn fit(listens: SocketAddr, wanted: IpAddr, v6_only: bool) -> Option<u8> {
     match (listens.ip(), wanted) {
         (own, wanted) if own == wanted => Some(2),

@@ -33,7 +33,7 @@ fn a_message_arrives_whole_with_its_descriptors() {
 }
 
 #[test]
-fn a_closed_end_is_seen_after_what_it_sent() {
+fn a_closed_end_is_reported_after_its_messages() {
     let (a, b) = pair();
     send_with(&a, b"last", &[]).unwrap();
     drop(a);
@@ -53,7 +53,7 @@ fn the_longest_message_passes_and_one_more_byte_does_not() {
     assert_eq!(receive(b.as_fd(), 0).unwrap().bytes, b"next");
 }
 
-/// Whether nobody has a writing end of the pipe any more.
+/// Whether all writing ends of the pipe are closed.
 fn is_closed_everywhere(reader: &io::PipeReader) -> bool {
     let mut fds = [rustix::event::PollFd::new(reader, rustix::event::PollFlags::IN)];
     let now = rustix::event::Timespec::default();
@@ -62,7 +62,7 @@ fn is_closed_everywhere(reader: &io::PipeReader) -> bool {
 }
 
 #[test]
-fn descriptors_that_nobody_expects_are_closed() {
+fn unexpected_descriptors_are_closed() {
     let (a, b) = pair();
     for (sent, most) in [(1, 0), (3, 2), (MAX_DESCRIPTORS, 1), (5, 4)] {
         let (readers, writers): (Vec<_>, Vec<_>) = (0..sent).map(|_| io::pipe().unwrap()).unzip();
@@ -77,7 +77,7 @@ fn descriptors_that_nobody_expects_are_closed() {
 }
 
 #[test]
-fn a_message_may_come_without_what_does_not_fit() {
+fn a_message_may_come_without_its_descriptors() {
     let (a, b) = pair();
     send_with(&a, b"three", &files(3)).unwrap();
     send_with(&a, b"two", &files(2)).unwrap();
@@ -108,7 +108,7 @@ fn sending_does_not_wait_for_a_reader() {
 }
 
 #[test]
-fn last_words_are_heard_even_if_the_speaker_did_not_listen() {
+fn the_last_message_of_a_peer_that_did_not_read_is_received() {
     let (a, b) = pair();
     send_with(&a, b"never read", &[]).unwrap();
     send_with(&b, b"goodbye", &[]).unwrap();

@@ -1,7 +1,7 @@
 //! Connects to the hub, starts one if necessary, and gets the answer to one request. Never waits.
 //!
 //! ```text
-//!              nobody listens            ready
+//!              no hub listens            ready
 //!   pausing ------------------> launching -----> pausing
 //!    ^  | connected                  | failed
 //!    |  v                            v

@@ -1,4 +1,4 @@
-//! How to attach to the hub.
+//! Options of attaching to the hub.
 
 use super::introductions::ShmOffer;
 use crate::counters::CounterPage;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How to attach.
+/// Options of [`attach`](super::attach).
 #[derive(Clone, Debug)]
 pub struct AttachOptions {
     /// The program's name in the hub's status; without it the executable's name.

@@ -15,7 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// The running hub's state. Here and below, `runtime_dir` replaces the directory that the environment names.
 ///
 /// # Errors
-/// [`AttachError::NotRunning`] if there is no hub; others as they say.
+/// [`AttachError::NotRunning`] if there is no hub; others by their description.
 pub fn status(runtime_dir: Option<&Path>) -> Result<Status, AttachError> {
     match ask(runtime_dir, Request::Status, StartPolicy::Never)? {
         Reply::Status(status) => Ok(*status),
@@ -57,7 +57,7 @@ pub fn up(runtime_dir: Option<&Path>, idle_timeout: Option<Duration>) -> Result<
 ///
 /// # Errors
 /// [`AttachError::NotRunning`] if there is no hub; [`AttachError::Refused`] with the names of
-/// the attached processes; others as they say.
+/// the attached processes; others by their description.
 pub fn shutdown(runtime_dir: Option<&Path>, force: bool) -> Result<(), AttachError> {
     done(ask(runtime_dir, Request::Shutdown { force }, StartPolicy::Never)?)
 }
@@ -65,7 +65,7 @@ pub fn shutdown(runtime_dir: Option<&Path>, force: bool) -> Result<(), AttachErr
 /// Succeeds if the hub answers.
 ///
 /// # Errors
-/// [`AttachError::NotRunning`] if there is no hub; others as they say.
+/// [`AttachError::NotRunning`] if there is no hub; others by their description.
 pub fn ping(runtime_dir: Option<&Path>) -> Result<(), AttachError> {
     done(ask(runtime_dir, Request::Ping, StartPolicy::Never)?)
 }

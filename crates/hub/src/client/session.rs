@@ -148,7 +148,7 @@ impl Session {
     /// are also in [`slots`](Session::slots).
     ///
     /// # Errors
-    /// [`AttachError::NotRunning`] while no hub is there; others as they say. On an error no
+    /// [`AttachError::NotRunning`] while there is no hub; others by their description. On an error no
     /// slot is added.
     pub fn more_slots(&mut self, count: u8) -> Result<&[SlotSocket], AttachError> {
         let (reply, descriptors) = self.ask(&Request::MoreSlots { count })?;
@@ -166,7 +166,7 @@ impl Session {
     ///
     /// # Errors
     /// [`AttachError::Refused`] for the only slot, or one that is not this process's;
-    /// [`AttachError::NotRunning`] while no hub is there; others as they say.
+    /// [`AttachError::NotRunning`] while there is no hub; others by their description.
     pub fn release_slot(&mut self, number: u8) -> Result<(), AttachError> {
         let (reply, _) = self.ask(&Request::Release { slot: number })?;
         if reply != Reply::Done {

@@ -2,7 +2,7 @@ use super::*;
 use std::sync::atomic::Ordering::Relaxed;
 
 #[test]
-fn what_is_counted_is_seen_by_the_reader() {
+fn the_reader_sees_the_counts() {
     let page = CounterPage::create(&["sent", "received", "größe"]).unwrap();
     assert_eq!(page.len(), 3);
     page.cell(0).fetch_add(7, Relaxed);

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use wire::mad::{self, Message};
 
-/// How often a message that asks for an answer is sent.
+/// The number of attempts for a message that asks for an answer.
 const ATTEMPTS: u8 = 5;
 /// The time between two of them: 4.096 microseconds times 2 to the power of 18.
 const INTERVAL: Duration = Duration::from_micros(1_073_742);

@@ -8,7 +8,7 @@ use crate::mad::AddressedMad;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How long a request waits for its listener.
+/// The time that a request waits for its listener.
 const LISTENER_WAIT: Duration = Duration::from_millis(100);
 
 /// Most requests that wait; further ones are refused.

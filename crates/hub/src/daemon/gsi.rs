@@ -12,7 +12,7 @@ use wire::icrc::{self, Check};
 use wire::mad::packet::{self, MadPacketError};
 use wire::{Flow, ICRC_LEN, Psn, Qpn};
 
-/// Why a MAD was not sent.
+/// The reason why a MAD was not sent.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum MadSendError {
     /// No socket for the source port.

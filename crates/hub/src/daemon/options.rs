@@ -1,4 +1,4 @@
-//! How to run the hub, and the signal that it is ready.
+//! Options of the hub, and the signal that it is ready.
 
 use rustix::fs::{Mode, OFlags};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ pub(crate) const READY: &str = "longarm-hub: ready\n";
 /// The time without clients after which a hub that was started on demand exits.
 pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How to be the hub.
+/// Options of the hub.
 #[derive(Clone, Debug)]
 pub struct DaemonOptions {
     /// Directory of the socket; without it the environment decides.
@@ -20,14 +20,14 @@ pub struct DaemonOptions {
     pub idle_timeout: Option<Duration>,
     /// Number of slots, that of the hub itself included.
     pub slots: usize,
-    /// How long to wait for a client of a dead hub to come back, if the port is taken.
+    /// The time to wait for a client of a dead hub to come back, if the port is taken.
     /// After the first one the hub waits as long for the others, then closes their slots.
     pub recovery_wait: Duration,
     /// Whether a process waits to hear that clients can reach the hub.
     pub announce: Announce,
 }
 
-/// How the hub says that clients can reach it.
+/// The signal of the hub when clients can reach it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Announce {
     /// Not at all; log messages go to standard error, too. For a hub in the foreground.

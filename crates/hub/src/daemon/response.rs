@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 /// Identifies a client's connection. Never used twice.
 pub(super) type ClientId = u64;
 
-/// What to send to the client that sent a message.
+/// The answer to the client that sent a message.
 #[derive(Debug)]
 pub(super) enum ClientResponse {
     /// A reply with its descriptors.
@@ -27,7 +27,7 @@ impl From<Reply> for ClientResponse {
     }
 }
 
-/// Why a message is not obeyed.
+/// The reason why the hub does not obey a message.
 #[derive(Debug)]
 pub(super) enum RequestError {
     /// It is not of the protocol.

@@ -29,7 +29,7 @@ fn said(progress: LaunchProgress) -> String {
 }
 
 #[test]
-fn the_reason_of_a_failure_comes_back() {
+fn the_reason_of_a_failure_is_reported() {
     assert_eq!(said(script("echo the port is taken >&2; exit 1")), "the port is taken");
     assert_eq!(said(script("exit 0")), "it ended without a message");
     let long = said(script("head -c 100000 /dev/zero | tr '\\0' x >&2"));
@@ -44,7 +44,7 @@ fn readiness_is_a_line_of_its_own() {
 }
 
 #[test]
-fn the_program_has_nothing_of_this_process() {
+fn the_program_inherits_nothing() {
     // A descriptor that is not closed on exec.
     let file = fs::File::open("/dev/null").unwrap();
     rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
@@ -93,7 +93,7 @@ fn this_process_has_no_child() {
 }
 
 #[test]
-fn what_cannot_be_executed_is_an_error() {
+fn executing_a_missing_program_is_an_error() {
     let error = |path: &str| execute(Path::new(path), &ARGUMENTS, &[]).unwrap_err().kind();
     assert_eq!(error("/no/such/program"), io::ErrorKind::NotFound);
     assert_eq!(error("/proc/self/maps"), io::ErrorKind::PermissionDenied);

@@ -70,7 +70,7 @@ fn every_reply_survives_its_text() {
 }
 
 #[test]
-fn the_text_is_what_the_protocol_says() {
+fn the_text_is_that_of_the_protocol() {
     let text = |request: Request| String::from_utf8(request.encode()).unwrap();
     assert_eq!(text(Request::Ping), r#"{"request":"ping"}"#);
     assert_eq!(

@@ -87,7 +87,7 @@ fn a_user_s_own_directory_goes_before_one_to_be_made() {
     let user = User { here: uid(), outside: 4711 };
     assert_eq!(fallback(&scratch, user).unwrap(), "longarm-4711");
     assert_eq!(fallback(&scratch, user).unwrap(), "longarm-4711");
-    // As if another user had had the first name when ours was made, and has removed it since.
+    // As if another user had the first name when ours was made, and removed it later.
     fs::rename(scratch.join("longarm-4711"), scratch.join("longarm-4711-3")).unwrap();
     assert_eq!(fallback(&scratch, user).unwrap(), "longarm-4711-3");
 }
@@ -95,7 +95,7 @@ fn a_user_s_own_directory_goes_before_one_to_be_made() {
 #[test]
 fn names_that_other_users_took_are_left_alone() {
     let scratch = TestDir::new("squatted");
-    // What this user makes here is not that one's.
+    // The directory that this user makes here is not the other user's.
     let stranger = User { here: uid() + 1, outside: 4711 };
     let error = fallback(&scratch, stranger).unwrap_err().to_string();
     for part in ["longarm-4711 ", &format!("belongs to user {}", uid()), "LONGARM_RUNTIME_DIR"] {
@@ -178,7 +178,7 @@ fn a_lock_on_a_removed_file_does_not_count() {
 }
 
 #[test]
-fn hub_and_client_meet_however_long_the_path_is() {
+fn the_path_may_be_longer_than_a_socket_address() {
     let scratch = TestDir::new("meet");
     let place = scratch.join(&"x".repeat(200));
     let rendezvous = Rendezvous::find(Some(&place)).unwrap();

@@ -57,10 +57,10 @@ pub fn transaction(packet: &AddressedMad) -> u64 {
     mad::decode(&packet.mad).unwrap().0.transaction_id
 }
 
-/// A session with somebody who looks after it when the test wants something of it.
+/// A session that the test maintains while it waits.
 pub struct Manager {
     pub session: ManagerSession,
-    /// Events that were not the ones waited for.
+    /// Events that the test has not waited for yet.
     passed: Vec<ManagerEvent>,
 }
 
@@ -76,7 +76,7 @@ impl Manager {
         binding
     }
 
-    /// Does what is to be done, and waits a little for more.
+    /// Maintains the session, and waits a little.
     pub fn step(&mut self) {
         let most = Duration::from_millis(20);
         let now = Instant::now();
@@ -109,7 +109,7 @@ impl Manager {
         })
     }
 
-    /// Whether a MAD has come that nobody waited for.
+    /// Whether an unexpected MAD has come.
     pub fn has_mads(&self) -> bool {
         self.passed.iter().any(|event| matches!(event, ManagerEvent::Mad(_)))
     }

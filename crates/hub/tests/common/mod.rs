@@ -1,8 +1,8 @@
-//! What the tests with real processes share: a directory for the hub, client processes, and
+//! Shared code of the tests with real processes: a directory for the hub, client processes, and
 //! packets.
 //!
 //! A client process is the test binary, executed once more for the test named `role`, which
-//! does nothing unless told to.
+//! does nothing else.
 #![allow(unreachable_pub, reason = "a module of a test binary")]
 #![allow(dead_code, unused_imports, reason = "each test binary uses its part")]
 
@@ -35,7 +35,7 @@ pub struct TestHub {
 }
 
 impl TestHub {
-    /// A place of this test's own.
+    /// A directory of this test's own.
     pub fn new(name: &str) -> TestHub {
         let parent = env::temp_dir().join(format!("longarm-hub-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&parent);
@@ -48,7 +48,7 @@ impl TestHub {
         self.parent.join("run")
     }
 
-    /// How to attach here.
+    /// Options to attach to this hub.
     pub fn options(&self) -> AttachOptions {
         AttachOptions { runtime_dir: Some(self.dir()), ..AttachOptions::default() }
     }
@@ -76,7 +76,7 @@ impl TestHub {
 
 impl Drop for TestHub {
     fn drop(&mut self) {
-        // There may be no hub any more.
+        // The hub may have exited.
         let _ = client::shutdown(Some(&self.dir()), true);
         if thread::panicking() {
             let log = fs::read_to_string(self.dir().join("hub.log")).unwrap_or_default();
@@ -130,7 +130,7 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A packet for a QPN, as far as the kernel looks at it. `mark` tells it from others.
+/// The part of a packet that the kernel's filter reads. `mark` identifies it.
 pub fn packet(slot: u8, mark: u8) -> Vec<u8> {
     let mut bytes = vec![0; 20];
     bytes[5] = slot;

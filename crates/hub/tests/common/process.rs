@@ -13,7 +13,7 @@ pub struct Client {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
-    /// Lines that came before those which the test waited for.
+    /// Lines that the test has not waited for yet.
     passed: RefCell<Vec<String>>,
 }
 
@@ -64,7 +64,7 @@ impl Client {
         self.child.id()
     }
 
-    /// Tells the process to do something.
+    /// Sends a command to the process.
     pub fn tell(&mut self, command: &str) {
         writeln!(self.stdin.as_mut().unwrap(), "{command}").unwrap();
     }

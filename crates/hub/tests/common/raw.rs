@@ -1,4 +1,4 @@
-//! Connections that follow no protocol, and hubs that are none.
+//! Connections without the protocol, and fake hubs.
 
 use super::{PATIENCE, TestHub};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// One end of a connection between hub and client, without any manners.
+/// One end of a connection between hub and client, without the protocol.
 pub struct Raw {
     pub socket: OwnedFd,
 }
@@ -68,7 +68,7 @@ impl Raw {
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut iov = [IoSliceMut::new(&mut bytes)];
         let flags = RecvFlags::CMSG_CLOEXEC;
-        // The error of a peer that closed without reading everything comes before its words.
+        // The error of a peer that closed without reading everything comes before its messages.
         let message = rustix::net::recvmsg(&self.socket, &mut iov, &mut control, flags)
             .or_else(|_| rustix::net::recvmsg(&self.socket, &mut iov, &mut control, flags))
             .ok()?;

@@ -40,7 +40,7 @@ fn say(line: &str) {
     stdout.flush().unwrap();
 }
 
-/// Only attaches, and says how that went.
+/// Attaches and prints the outcome.
 fn outcome() {
     match attach(&options()) {
         Ok(session) => {
@@ -58,20 +58,20 @@ extern "C" fn count_child_signal(_signal: libc::c_int) {
     CHILD_SIGNALS.fetch_add(1, Relaxed);
 }
 
-/// Starts a hub, and says whether it can tell that it has had a child.
+/// Starts a hub, and prints whether the process noticed a child.
 fn childless() {
     let handler: extern "C" fn(libc::c_int) = count_child_signal;
-    // SAFETY: the handler only adds to an atomic.
+    // SAFETY: the handler only adds to an atomic, which is safe in a signal handler.
     unsafe { libc::signal(libc::SIGCHLD, handler as libc::sighandler_t) };
     let _session = attach(&options()).unwrap();
     let wait = rustix::process::wait(rustix::process::WaitOptions::NOHANG);
     say(&format!("signals {} wait {:?}", CHILD_SIGNALS.load(Relaxed), wait.unwrap_err()));
 }
 
-/// Attaches as a user who has more descriptors in unread messages than his limit, as the
-/// keepers of other hubs would be; then does what it is told.
+/// Attaches as a user with more descriptors in unread messages than the limit, like the
+/// keepers of other hubs; then obeys commands.
 fn crowded() {
-    // Root may exceed the limit, so this is somebody else (if that may be chosen).
+    // Root may exceed the limit, so this becomes another user, if permitted.
     let _ = rustix::thread::set_thread_uid(rustix::fs::Uid::from_raw(65534));
     let null = std::fs::File::open("/dev/null").unwrap();
     let many = [null.as_fd(); 253];
@@ -94,7 +94,7 @@ fn crowded() {
 /// Starts a hub while standard input and error are closed, so that new descriptors get their
 /// numbers.
 fn without_stdio() {
-    // SAFETY: nobody in this process uses these two from now on.
+    // SAFETY: no code of this process uses descriptors 0 and 2 from now on.
     unsafe {
         libc::close(0);
         libc::close(2);
@@ -105,7 +105,7 @@ fn without_stdio() {
     }
 }
 
-/// Attaches, and then does what it is told.
+/// Attaches, and then obeys commands.
 fn client(shm: Option<ShmOffer>) {
     let page = Arc::new(CounterPage::create(&["packets", "commands"]).unwrap());
     let session = attach(&AttachOptions { counters: Some(page.clone()), shm, ..options() });
@@ -139,7 +139,7 @@ fn commands() -> Receiver<String> {
     receiver
 }
 
-/// What a device's background thread does, with a short wait.
+/// One round of a device's background thread, with a short wait.
 fn serve(session: &mut Session) {
     let now = Instant::now();
     let most = Duration::from_millis(5);
@@ -155,7 +155,7 @@ fn serve(session: &mut Session) {
             SessionEvent::Introduced(other) => match other.requested_by {
                 RequestedBy::ThisProcess => format!("introduced to {} {}", other.slot, sharing::text(&other.export)),
                 RequestedBy::Peer(offer) => {
-                    // Maybe nobody is there to hear it.
+                    // The peer may have ended.
                     let _ = rustix::io::write(&offer.socket, b"hello");
                     format!("introduced by {} {}", other.slot, sharing::text(&other.export))
                 }
@@ -169,7 +169,7 @@ fn serve(session: &mut Session) {
     rustix::event::poll(&mut fds, Some(&timeout)).unwrap();
 }
 
-/// Returns whether to go on.
+/// Returns whether to continue.
 fn obey(command: &str, session: &mut Session, page: &CounterPage) -> bool {
     let (verb, argument) = command.split_once(' ').unwrap_or((command, ""));
     match verb {
@@ -200,7 +200,7 @@ fn obey(command: &str, session: &mut Session, page: &CounterPage) -> bool {
     true
 }
 
-/// Asks for an introduction, and will not have room for its descriptors.
+/// Asks for an introduction without room for its descriptors.
 fn introduce_limited(session: &mut Session, slot: u8) {
     let (offer, _socket) = sharing::link("role");
     limit_descriptors(Some(3));
@@ -235,7 +235,7 @@ pub(super) fn fork_sleeper() -> i32 {
 
 /// As `fork`, without the handlers that the C library calls.
 fn bare_clone() -> i32 {
-    // SAFETY: without a stack of its own the child goes on with a copy of this one. It allocates nothing and uses no lock.
+    // SAFETY: without a new stack the child has a copy of this one, as after `fork`. It allocates nothing and uses no lock.
     unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32 }
 }
 
@@ -245,7 +245,7 @@ fn sleep_in_child(child: i32) -> i32 {
         return child;
     }
     loop {
-        // SAFETY: takes nothing.
+        // SAFETY: it takes no arguments, and only suspends the process.
         unsafe { libc::pause() };
     }
 }

@@ -1,4 +1,4 @@
-//! What processes that are introduced to each other give, as far as a test looks at it: text.
+//! Fake shm offers: files of text.
 
 use super::{PATIENCE, eventually};
 use longarm_hub::client::{Session, SessionEvent, ShmLinkOffer, ShmOffer};
@@ -28,7 +28,7 @@ pub fn text(file: impl AsFd) -> String {
     String::from_utf8_lossy(&bytes[..len]).into_owned()
 }
 
-/// What came through a socket.
+/// The message that came through a socket.
 pub fn heard(socket: &OwnedFd) -> String {
     let mut bytes = [0; 64];
     let mut len = 0;

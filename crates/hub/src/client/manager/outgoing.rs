@@ -1,8 +1,7 @@
 //! The queue of messages to the hub.
 //!
-//! MADs are bounded: beyond the limit new ones are lost, as on a network. Requests and closing messages are
-//! bounded by what they are about: there is at most one entry for each closing message, which says what the
-//! message is when its turn comes.
+//! MADs are limited: beyond the limit new ones are dropped, as on a network. The number of ports limits the
+//! requests. A closing message has at most one entry, which becomes the current message when it is sent.
 
 use crate::closing_messages::ClosingMessages;
 use crate::mad::{AddressedMad, HubFrame};

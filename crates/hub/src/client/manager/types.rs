@@ -33,7 +33,7 @@ pub enum ManagerEvent {
     },
 }
 
-/// How to bind.
+/// Options of a binding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BindOptions {
     /// `RDMA_OPTION_ID_REUSEADDR`: shares the port with other bindings that have this set, as long as

@@ -19,7 +19,7 @@ const MAX_QUEUED_MADS: usize = 1 << 15;
 /// Most messages that are still read from a client that has closed: more than its socket holds.
 const MAX_LEFT_OVER: usize = 4096;
 
-/// How far a connection has come.
+/// The stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientStage {
     /// It has not said hello.
@@ -66,7 +66,7 @@ pub(crate) struct ClientConnection {
     pub(super) devices_due: bool,
     /// Whether epoll watches for room to send instead of for input.
     pub(super) awaits_room: bool,
-    /// Why to close it once the outbox was flushed.
+    /// The reason to close it after the next flush.
     pub(super) close_reason: Option<String>,
     outbox: VecDeque<OutgoingMessage>,
     mads_in_outbox: usize,

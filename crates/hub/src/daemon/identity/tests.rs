@@ -43,7 +43,7 @@ fn each_usable_interface_is_a_device() {
 }
 
 #[test]
-fn addresses_that_work_everywhere_come_first() {
+fn global_addresses_come_first() {
     let devices = devices("m", &[eth0()], &[]);
     assert_eq!(devices[0].gids, gids(&["192.0.2.2", "fd00::2", "fe80::fc:ff:fe00:1"]));
 }

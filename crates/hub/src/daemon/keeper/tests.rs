@@ -23,7 +23,7 @@ fn error_of(socket: OwnedFd) -> String {
 }
 
 #[test]
-fn the_kernel_keeps_the_sockets_while_somebody_has_the_keeper() {
+fn the_kernel_keeps_the_sockets_while_a_process_has_the_keeper() {
     let sockets = sockets(3);
     let addresses: Vec<_> = sockets.iter().map(|s| s.local_addr().unwrap()).collect();
     let keeper = Keeper::new(&borrowed(&sockets), 7).unwrap();
@@ -52,7 +52,7 @@ fn a_keeper_of_another_namespace_is_refused() {
 }
 
 #[test]
-fn what_is_no_keeper_is_refused() {
+fn other_descriptors_are_refused() {
     let null = std::fs::File::open("/dev/null").unwrap();
     assert!(error_of(null.into()).contains("no Unix packet socket"));
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -85,7 +85,7 @@ fn two_bindings_of_one_port() {
 }
 
 #[test]
-fn who_listens_is_alone() {
+fn a_listener_is_alone() {
     let mut table = Table::new();
     let first = table.bind("0.0.0.0:7", REUSE).unwrap();
     let second = table.bind_for(2, TCP, "192.0.2.1:7", REUSE).unwrap();
@@ -159,7 +159,7 @@ fn ephemeral_ports_are_not_shared_by_chance() {
 }
 
 #[test]
-fn what_cannot_be_bound() {
+fn bindings_that_are_refused() {
     let mut table = Table::new();
     let plain = Options::default();
     for address in ["224.0.0.1:7", "255.255.255.255:7", "[ff02::1]:7", "[fe80::1]:7"] {
