@@ -198,7 +198,7 @@ fn calls_out_of_order_are_refused() {
 
 #[test]
 fn the_peer_of_a_killed_process_is_disconnected() {
-    const TEST: &str = "the_peer_of_a_killed_process_hears_of_it";
+    const TEST: &str = "the_peer_of_a_killed_process_is_disconnected";
     if role().as_deref() == Some("peer") {
         return be_peer();
     }
@@ -299,7 +299,7 @@ fn descriptors() -> usize {
 
 #[test]
 fn a_host_without_rdma_is_told_from_a_missing_one() {
-    with_hub("a_host_without_rdma_is_told_from_one_that_is_not_there", || {
+    with_hub("a_host_without_rdma_is_told_from_a_missing_one", || {
         let (here, bare) = udp::testing::hosts(1500);
         here.run(|| {
             let queue = EventQueue::new().unwrap();
