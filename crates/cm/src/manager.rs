@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::event::{Event, ManagerOutput};
 use crate::ids::{COUNT, IdGenerator};
 use crate::messages;
-use crate::table::{CmConnection, CmState, ConnectionTable};
+use crate::table::{CmState, ConnectionRecord, ConnectionTable};
 use crate::time;
 
 /// The number of repetitions of the REJ that withdraws a REP.
@@ -83,7 +83,7 @@ impl Manager {
     }
 
     /// Takes a free communication id for a connection.
-    fn insert(&mut self, connection: impl FnOnce(u32) -> Result<CmConnection, Error>) -> Result<u32, Error> {
+    fn insert(&mut self, connection: impl FnOnce(u32) -> Result<ConnectionRecord, Error>) -> Result<u32, Error> {
         if self.table.len() >= COUNT {
             return Err(Error::NoIds);
         }
@@ -97,12 +97,12 @@ impl Manager {
     }
 
     /// A connection that the caller has not destroyed.
-    fn owned(&self, id: ConnId) -> Result<&CmConnection, Error> {
+    fn owned(&self, id: ConnId) -> Result<&ConnectionRecord, Error> {
         self.table.get(id.0).filter(|connection| connection.owned).ok_or(Error::UnknownId)
     }
 
     /// Likewise, if it is in one of these states.
-    fn owned_in(&self, id: ConnId, states: &[CmState]) -> Result<&CmConnection, Error> {
+    fn owned_in(&self, id: ConnId, states: &[CmState]) -> Result<&ConnectionRecord, Error> {
         self.owned(id).and_then(|c| if states.contains(&c.state()) { Ok(c) } else { Err(Error::InvalidState) })
     }
 

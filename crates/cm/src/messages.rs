@@ -9,7 +9,7 @@ use wire::{Gid, QKey, Qpn};
 use crate::call::{ConnectReply, ConnectRequest, QpType, SidrReply, SidrRequest};
 use crate::error::Error;
 use crate::refuse::rej;
-use crate::table::CmConnection;
+use crate::table::ConnectionRecord;
 use crate::time;
 
 /// RoCE has no LIDs: Linux sends the permissive one.
@@ -104,7 +104,7 @@ pub(crate) fn qp_type(transport: Transport) -> Option<QpType> {
     }
 }
 
-pub(crate) fn rep(id: u32, guid: u64, connection: &CmConnection, reply: &ConnectReply<'_>) -> Result<Rep, Error> {
+pub(crate) fn rep(id: u32, guid: u64, connection: &ConnectionRecord, reply: &ConnectReply<'_>) -> Result<Rep, Error> {
     Ok(Rep {
         local_id: id,
         remote_id: connection.remote_or_zero(),
@@ -125,13 +125,13 @@ pub(crate) fn rep(id: u32, guid: u64, connection: &CmConnection, reply: &Connect
     })
 }
 
-pub(crate) fn rtu(id: u32, connection: &CmConnection, private_data: &[u8]) -> Result<Rtu, Error> {
+pub(crate) fn rtu(id: u32, connection: &ConnectionRecord, private_data: &[u8]) -> Result<Rtu, Error> {
     Ok(Rtu { local_id: id, remote_id: connection.remote_or_zero(), private_data: private(private_data)? })
 }
 
 pub(crate) fn mra(
     id: u32,
-    connection: &CmConnection,
+    connection: &ConnectionRecord,
     about: About,
     service_timeout: u8,
     private_data: &[u8],
@@ -140,17 +140,17 @@ pub(crate) fn mra(
     Ok(Mra { local_id: id, remote_id, about, service_timeout, private_data: private(private_data)? })
 }
 
-pub(crate) fn dreq(id: u32, connection: &CmConnection, private_data: [u8; Dreq::PRIVATE_LEN]) -> Dreq {
+pub(crate) fn dreq(id: u32, connection: &ConnectionRecord, private_data: [u8; Dreq::PRIVATE_LEN]) -> Dreq {
     Dreq { local_id: id, remote_id: connection.remote_or_zero(), remote_qpn: connection.remote_qpn, private_data }
 }
 
-pub(crate) fn drep(id: u32, connection: &CmConnection, private_data: [u8; Drep::PRIVATE_LEN]) -> Drep {
+pub(crate) fn drep(id: u32, connection: &ConnectionRecord, private_data: [u8; Drep::PRIVATE_LEN]) -> Drep {
     Drep { local_id: id, remote_id: connection.remote_or_zero(), private_data }
 }
 
 /// The REJ that tells the peer that we do not wait any longer. Our GUID and id name the connection,
 /// since the peer's id may be unknown.
-pub(crate) fn timeout(id: u32, guid: u64, connection: &CmConnection) -> Rej {
+pub(crate) fn timeout(id: u32, guid: u64, connection: &ConnectionRecord) -> Rej {
     let mut rej = rej(id, connection.remote_or_zero(), Rejected::OTHER, reason::TIMEOUT);
     rej.info[..8].copy_from_slice(&guid.to_be_bytes());
     rej.info_len = 8;
@@ -166,7 +166,7 @@ pub(crate) fn sidr_req(id: u32, request: &SidrRequest<'_>) -> Result<SidrReq, Er
     })
 }
 
-pub(crate) fn sidr_rep(connection: &CmConnection, reply: &SidrReply<'_>) -> Result<SidrRep, Error> {
+pub(crate) fn sidr_rep(connection: &ConnectionRecord, reply: &SidrReply<'_>) -> Result<SidrRep, Error> {
     let (info, info_len) = info(reply.info)?;
     Ok(SidrRep {
         request_id: connection.remote_or_zero(),
@@ -182,7 +182,7 @@ pub(crate) fn sidr_rep(connection: &CmConnection, reply: &SidrReply<'_>) -> Resu
 }
 
 /// A refusal of a datagram request.
-pub(crate) fn sidr_refusal(connection: &CmConnection, status: u8) -> SidrRep {
+pub(crate) fn sidr_refusal(connection: &ConnectionRecord, status: u8) -> SidrRep {
     SidrRep {
         request_id: connection.remote_or_zero(),
         status,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wire::Qpn;
 
-pub(crate) use connection::{CmConnection, CmState, RetryTimer};
+pub(crate) use connection::{CmState, ConnectionRecord, RetryTimer};
 
 use crate::call::Route;
 
@@ -45,7 +45,7 @@ impl SidrKey {
 
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionTable {
-    connections: BTreeMap<u32, CmConnection>,
+    connections: BTreeMap<u32, ConnectionRecord>,
     by_remote: BTreeMap<RemoteIdKey, u32>,
     by_qpn: BTreeMap<QpnKey, u32>,
     by_sidr: BTreeMap<SidrKey, u32>,
@@ -73,11 +73,11 @@ impl ConnectionTable {
         self.connections.contains_key(&id)
     }
 
-    pub(crate) fn get(&self, id: u32) -> Option<&CmConnection> {
+    pub(crate) fn get(&self, id: u32) -> Option<&ConnectionRecord> {
         self.connections.get(&id)
     }
 
-    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut CmConnection> {
+    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut ConnectionRecord> {
         self.connections.get_mut(&id)
     }
 
@@ -94,7 +94,7 @@ impl ConnectionTable {
     }
 
     /// Adds a connection under a free id.
-    pub(crate) fn insert(&mut self, id: u32, connection: CmConnection) {
+    pub(crate) fn insert(&mut self, id: u32, connection: ConnectionRecord) {
         self.count(connection.place.state, 1);
         let before = self.connections.insert(id, connection);
         debug_assert!(before.is_none(), "the id is free");

@@ -35,7 +35,7 @@ use wire::mad::{MAD_LEN, sidr_status};
 
 pub(crate) use attributes::attributes;
 pub use id_state::{Binding, IdKey};
-pub(crate) use id_state::{IdPhase, IdState};
+pub(crate) use id_state::{CmIdState, IdPhase};
 
 use crate::error::Error;
 use crate::event::{ConnParam, EventDetails, EventKind, Param};
@@ -106,16 +106,16 @@ impl Connections {
         self.start.elapsed()
     }
 
-    pub(crate) fn add(&mut self, id: IdState) -> IdKey {
+    pub(crate) fn add(&mut self, id: CmIdState) -> IdKey {
         self.ids.add(id)
     }
 
-    pub(crate) fn get(&self, key: IdKey) -> Option<&IdState> {
+    pub(crate) fn get(&self, key: IdKey) -> Option<&CmIdState> {
         self.ids.get(key)
     }
 
     /// The id, unless it was destroyed.
-    pub(crate) fn get_mut(&mut self, key: IdKey) -> Result<&mut IdState, Error> {
+    pub(crate) fn get_mut(&mut self, key: IdKey) -> Result<&mut CmIdState, Error> {
         self.ids.get_mut(key)
     }
 

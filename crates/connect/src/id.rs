@@ -10,7 +10,7 @@ use cm::Ece;
 use transport::{AddressVector, AttrMask, Mtu, QpAttr, QpState, QpType};
 use wire::{Gid, QKey};
 
-use crate::connections::{Binding, Connections, IdKey, IdPhase, IdState, attributes};
+use crate::connections::{Binding, CmIdState, Connections, IdKey, IdPhase, attributes};
 use crate::error::Error;
 use crate::event::{ConnParam, EventDetails, EventKind, Param};
 use crate::event_queue::{EventId, EventQueue, QueuedEvent};
@@ -72,7 +72,7 @@ impl Id {
     pub fn new(queue: &EventQueue, space: PortSpace, qp_type: QpType) -> Result<Id, Error> {
         let process = ProcessRef::get()?;
         let mut state = process.lock()?;
-        let key = state.connections.add(IdState::new(space, qp_type));
+        let key = state.connections.add(CmIdState::new(space, qp_type));
         Ok(state.enter(process.clone(), key, queue.clone()))
     }
 
@@ -127,7 +127,7 @@ impl Id {
 
     /// The path to the peer, once resolved.
     pub fn path(&self) -> Option<AddressVector> {
-        self.read(IdState::path)?
+        self.read(CmIdState::path)?
     }
 
     /// The queue of the id's events.
@@ -395,12 +395,12 @@ impl Id {
         })
     }
 
-    fn read<T>(&self, read: impl FnOnce(&IdState) -> T) -> Option<T> {
+    fn read<T>(&self, read: impl FnOnce(&CmIdState) -> T) -> Option<T> {
         let state = self.handle.process.lock().ok()?;
         state.connections.get(self.key()).map(read)
     }
 
-    fn set(&self, set: impl FnOnce(&mut IdState) -> Result<(), Error>) -> Result<(), Error> {
+    fn set(&self, set: impl FnOnce(&mut CmIdState) -> Result<(), Error>) -> Result<(), Error> {
         self.change(|connections, key| set(connections.get_mut(key)?))
     }
 

@@ -9,7 +9,7 @@ use crate::call::{ConnId, ConnectReply, ConnectRequest};
 use crate::error::Error;
 use crate::messages;
 use crate::refuse::rej;
-use crate::table::{CmConnection, CmState, RetryTimer};
+use crate::table::{CmState, ConnectionRecord, RetryTimer};
 use crate::time;
 
 impl Manager {
@@ -24,7 +24,7 @@ impl Manager {
             let req = messages::req(id, guid, request)?;
             let transaction = transactions | u64::from(id);
             let interval = time::of_code(request.packet_lifetime) * 2 + time::of_code(request.remote_response_timeout);
-            Ok(CmConnection {
+            Ok(ConnectionRecord {
                 active: true,
                 local_qpn: request.qpn,
                 service_id: request.service_id,
@@ -33,7 +33,7 @@ impl Manager {
                 patience: time::of_peer(request.local_response_timeout),
                 retry: RetryTimer::new(interval, req.max_cm_retries),
                 message: messages::encode_with(transaction, request.ece.options, Message::Req(req)),
-                ..CmConnection::new(CmState::ReqSent, request.route)
+                ..ConnectionRecord::new(CmState::ReqSent, request.route)
             })
         })?;
         self.send_kept(id);

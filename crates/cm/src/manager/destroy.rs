@@ -9,7 +9,7 @@ use crate::call::ConnId;
 use crate::event::{ClosingMad, ManagerOutput};
 use crate::messages;
 use crate::refuse::rej;
-use crate::table::{CmConnection, CmState};
+use crate::table::{CmState, ConnectionRecord};
 
 impl Manager {
     /// Forgets the id. The peer gets the message that ends its wait: REJ (timeout) after a REQ, REJ
@@ -73,7 +73,7 @@ impl Manager {
         }
     }
 
-    fn last_message(&self, id: u32, connection: &CmConnection) -> Option<Message> {
+    fn last_message(&self, id: u32, connection: &ConnectionRecord) -> Option<Message> {
         let reject = |rejected| Message::Rej(rej(id, connection.remote_or_zero(), rejected, reason::CONSUMER));
         Some(match connection.state() {
             CmState::ReqSent => Message::Rej(messages::timeout(id, self.guid, connection)),

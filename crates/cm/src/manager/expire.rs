@@ -7,7 +7,7 @@ use wire::mad::{MAD_LEN, Message, decode};
 use super::Manager;
 use crate::event::Event;
 use crate::messages;
-use crate::table::{CmConnection, CmState};
+use crate::table::{CmState, ConnectionRecord};
 
 impl Manager {
     /// Does everything that is due at `now`: repeats messages, gives up, ends TIME-WAIT.
@@ -46,7 +46,7 @@ impl Manager {
             Message::SidrReq(req) => (req.request_id, CmState::SidrReqSent),
             _ => return,
         };
-        let waits = |connection: &CmConnection| {
+        let waits = |connection: &ConnectionRecord| {
             connection.state() == waiting && connection.transaction == header.transaction_id
         };
         if self.table.get(id).is_some_and(waits) {

@@ -8,7 +8,7 @@ use crate::call::{Ece, QpType, Route};
 use crate::event::{Event, RequestReceived};
 use crate::messages;
 use crate::refuse::rej;
-use crate::table::{CmConnection, CmState, QpnKey, RemoteIdKey, RetryTimer};
+use crate::table::{CmState, ConnectionRecord, QpnKey, RemoteIdKey, RetryTimer};
 use crate::time;
 
 impl Manager {
@@ -102,9 +102,9 @@ impl Manager {
     }
 }
 
-fn connection_of(incoming: &IncomingMad<'_>, req: &Req) -> CmConnection {
+fn connection_of(incoming: &IncomingMad<'_>, req: &Req) -> ConnectionRecord {
     let round_trip = time::of_peer(req.primary.local_ack_timeout);
-    CmConnection {
+    ConnectionRecord {
         remote_id: Some(req.local_id),
         remote_guid: req.ca_guid,
         remote_qpn: req.qpn,
@@ -113,7 +113,7 @@ fn connection_of(incoming: &IncomingMad<'_>, req: &Req) -> CmConnection {
         ack_timeout: req.primary.local_ack_timeout,
         patience: time::of_peer(req.remote_response_timeout) + round_trip,
         retry: RetryTimer::new(time::of_peer(req.local_response_timeout), req.max_cm_retries),
-        ..CmConnection::new(CmState::ReqReceived, *incoming.route)
+        ..ConnectionRecord::new(CmState::ReqReceived, *incoming.route)
     }
 }
 

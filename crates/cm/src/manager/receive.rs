@@ -8,7 +8,7 @@ use super::Manager;
 use crate::call::Route;
 use crate::messages;
 use crate::refuse::{apr, refuse};
-use crate::table::{CmConnection, CmState};
+use crate::table::{CmState, ConnectionRecord};
 
 /// A MAD with its header, route and time.
 pub(super) struct IncomingMad<'a> {
@@ -44,7 +44,7 @@ impl Manager {
     }
 
     /// The connection of a message that names both ids. `None` if the message was refused or dropped.
-    pub(super) fn find(&mut self, incoming: &IncomingMad<'_>, local: u32, remote: u32) -> Option<&CmConnection> {
+    pub(super) fn find(&mut self, incoming: &IncomingMad<'_>, local: u32, remote: u32) -> Option<&ConnectionRecord> {
         if !self.is_known(local, incoming) {
             return None;
         }

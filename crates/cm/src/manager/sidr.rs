@@ -10,7 +10,7 @@ use crate::call::{ConnId, Ece, SidrReply, SidrRequest};
 use crate::error::Error;
 use crate::event::{Event, SidrReplyReceived, SidrRequestReceived};
 use crate::messages;
-use crate::table::{CmConnection, CmState, RetryTimer, SidrKey};
+use crate::table::{CmState, ConnectionRecord, RetryTimer, SidrKey};
 use crate::time;
 
 impl Manager {
@@ -23,13 +23,13 @@ impl Manager {
         let id = self.insert(|id| {
             let transaction = transactions | u64::from(id);
             let message = Message::SidrReq(messages::sidr_req(id, request)?);
-            Ok(CmConnection {
+            Ok(ConnectionRecord {
                 active: true,
                 service_id: request.service_id,
                 transaction,
                 retry: RetryTimer::new(request.timeout, request.max_retries),
                 message: messages::encode(transaction, message),
-                ..CmConnection::new(CmState::SidrReqSent, request.route)
+                ..ConnectionRecord::new(CmState::SidrReqSent, request.route)
             })
         })?;
         self.send_kept(id);
@@ -97,14 +97,14 @@ impl Manager {
     }
 }
 
-fn connection_of(incoming: &IncomingMad<'_>, req: &SidrReq) -> CmConnection {
-    CmConnection {
+fn connection_of(incoming: &IncomingMad<'_>, req: &SidrReq) -> ConnectionRecord {
+    ConnectionRecord {
         remote_id: Some(req.request_id),
         service_id: req.service_id,
         transaction: incoming.header.transaction_id,
         // The request does not contain its sender's timeout: this is that of the Linux RDMA CM.
         patience: time::of_code(crate::LINUX_RESPONSE_TIMEOUT),
-        ..CmConnection::new(CmState::SidrReqReceived, *incoming.route)
+        ..ConnectionRecord::new(CmState::SidrReqReceived, *incoming.route)
     }
 }
 

@@ -80,7 +80,7 @@ pub(crate) struct IndexedFields {
 
 /// A connection or a datagram request.
 #[derive(Debug)]
-pub(crate) struct CmConnection {
+pub(crate) struct ConnectionRecord {
     pub(crate) place: IndexedFields,
     /// The caller still has the id.
     pub(crate) owned: bool,
@@ -106,9 +106,9 @@ pub(crate) struct CmConnection {
     pub(crate) receipt: Option<[u8; MAD_LEN]>,
 }
 
-impl CmConnection {
-    pub(crate) fn new(state: CmState, route: Route) -> CmConnection {
-        CmConnection {
+impl ConnectionRecord {
+    pub(crate) fn new(state: CmState, route: Route) -> ConnectionRecord {
+        ConnectionRecord {
             place: IndexedFields { state, deadline: None, remote_key: None, qpn_key: None, sidr_key: None },
             owned: true,
             active: false,

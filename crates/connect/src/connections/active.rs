@@ -8,13 +8,13 @@ use transport::{AddressVector, QpType};
 use wire::mad::{Req, SidrReq};
 use wire::{Gid, QKey};
 
-use super::id_state::{IdPhase, IdState, PeerQp, SentParams};
+use super::id_state::{CmIdState, IdPhase, PeerQp, SentParams};
 use crate::error::Error;
 use crate::event::{ConnParam, DatagramParam, EventDetails, EventKind, Param};
 
 /// Sends a REQ.
 pub(super) fn connect(
-    id: &mut IdState,
+    id: &mut CmIdState,
     cm: &mut cm::Manager,
     now: Duration,
     param: &ConnParam,
@@ -44,7 +44,7 @@ pub(super) fn connect(
 
 /// Sends a SIDR_REQ, which asks for the number of the peer's queue pair.
 pub(super) fn look_up(
-    id: &mut IdState,
+    id: &mut CmIdState,
     cm: &mut cm::Manager,
     now: Duration,
     param: &ConnParam,
@@ -57,7 +57,7 @@ pub(super) fn look_up(
 }
 
 /// Takes in a REP: the peer accepts.
-pub(super) fn on_reply(id: &mut IdState, reply: &cm::ReplyReceived) -> EventDetails {
+pub(super) fn on_reply(id: &mut CmIdState, reply: &cm::ReplyReceived) -> EventDetails {
     let mtu = id.binding.as_ref().expect("an id that connects is bound to a device").mtu;
     id.phase = IdPhase::Responded;
     id.remote_ece = reply.ece;
@@ -86,7 +86,7 @@ pub(super) fn on_reply(id: &mut IdState, reply: &cm::ReplyReceived) -> EventDeta
 }
 
 /// Takes in a SIDR_REP: the number of the peer's queue pair, or a refusal.
-pub(super) fn on_sidr_reply(id: &mut IdState, reply: &cm::SidrReplyReceived) -> EventDetails {
+pub(super) fn on_sidr_reply(id: &mut CmIdState, reply: &cm::SidrReplyReceived) -> EventDetails {
     id.remote_ece = reply.ece;
     let private_data = reply.private_data.to_vec();
     match (reply.status, id.path()) {
@@ -113,7 +113,7 @@ pub(super) fn retry_limits(param: &ConnParam) -> Result<(u8, u8), Error> {
 }
 
 /// The caller's private data behind the header with the addresses (IB specification A11).
-fn with_header(id: &IdState, private_data: &[u8], room: usize) -> Result<Vec<u8>, Error> {
+fn with_header(id: &CmIdState, private_data: &[u8], room: usize) -> Result<Vec<u8>, Error> {
     let max = room - IpCmHeader::LEN;
     if private_data.len() > max {
         return Err(Error::PrivateData { asked: private_data.len(), max });
@@ -123,7 +123,7 @@ fn with_header(id: &IdState, private_data: &[u8], room: usize) -> Result<Vec<u8>
     Ok([&header.encode()[..], private_data].concat())
 }
 
-fn service_id(id: &IdState) -> Result<u64, Error> {
+fn service_id(id: &CmIdState) -> Result<u64, Error> {
     let peer = id.peer.ok_or(Error::State("it has no route"))?;
     Ok(cm::ip::service_id(id.space as u16, peer.port()))
 }

@@ -3,12 +3,12 @@
 use transport::{Access, AttrMask, QpAttr, QpState};
 use wire::PKey;
 
-use super::id_state::{IdPhase, IdState, PeerQp};
+use super::id_state::{CmIdState, IdPhase, PeerQp};
 use crate::error::Error;
 use crate::event::UDP_QKEY;
 
 /// The attributes that take a queue pair to `state`.
-pub(crate) fn attributes(id: &IdState, state: QpState) -> Result<(QpAttr, AttrMask), Error> {
+pub(crate) fn attributes(id: &CmIdState, state: QpState) -> Result<(QpAttr, AttrMask), Error> {
     if id.binding.is_none() {
         return Err(Error::State("it is bound to no device"));
     }
@@ -30,7 +30,7 @@ fn datagram_init(attr: &mut QpAttr) -> AttrMask {
     AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::QKEY
 }
 
-fn datagram_rts(attr: &mut QpAttr, id: &IdState) -> AttrMask {
+fn datagram_rts(attr: &mut QpAttr, id: &CmIdState) -> AttrMask {
     attr.sq_psn = id.psn;
     AttrMask::STATE | AttrMask::SQ_PSN
 }
@@ -41,7 +41,7 @@ fn init(attr: &mut QpAttr) -> AttrMask {
     AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::ACCESS_FLAGS
 }
 
-fn rtr(attr: &mut QpAttr, id: &IdState) -> Result<AttrMask, Error> {
+fn rtr(attr: &mut QpAttr, id: &CmIdState) -> Result<AttrMask, Error> {
     let peer = peer_qp(id)?;
     attr.address = id.path().ok_or(Error::State("it has no route"))?;
     attr.path_mtu = peer.mtu;
@@ -55,7 +55,7 @@ fn rtr(attr: &mut QpAttr, id: &IdState) -> Result<AttrMask, Error> {
     Ok(mask)
 }
 
-fn rts(attr: &mut QpAttr, id: &IdState) -> Result<AttrMask, Error> {
+fn rts(attr: &mut QpAttr, id: &CmIdState) -> Result<AttrMask, Error> {
     let peer = peer_qp(id)?;
     attr.sq_psn = peer.psn;
     let mut mask = AttrMask::STATE | AttrMask::SQ_PSN;
@@ -69,7 +69,7 @@ fn rts(attr: &mut QpAttr, id: &IdState) -> Result<AttrMask, Error> {
     Ok(mask)
 }
 
-fn peer_qp(id: &IdState) -> Result<&PeerQp, Error> {
+fn peer_qp(id: &CmIdState) -> Result<&PeerQp, Error> {
     match (&id.peer_qp, id.phase) {
         (None, _) | (_, IdPhase::Ended) => Err(Error::State("there is no peer")),
         (Some(peer), _) => Ok(peer),
@@ -90,7 +90,7 @@ mod tests {
     /// Each side announces the first PSN that it expects, as Linux does.
     #[test]
     fn the_announced_psn_is_the_one_to_receive() {
-        let mut id = IdState::new(PortSpace::Tcp, QpType::Rc);
+        let mut id = CmIdState::new(PortSpace::Tcp, QpType::Rc);
         let gid = wire::Gid::from(IpAddr::from([10, 0, 0, 1]));
         id.binding = Some(Binding { device: "la_eth0".into(), gid, gid_index: 0, interface: 2, mtu: Mtu::B1024 });
         id.peer = Some(([10, 0, 0, 2], 7471).into());

@@ -6,14 +6,14 @@ use hub::client::manager::{BindOptions, ManagerSession};
 use transport::AddressVector;
 use wire::{Gid, QKey, Qpn};
 
-use super::id_state::{IdPhase, IdState};
+use super::id_state::{CmIdState, IdPhase};
 use super::route;
 use crate::error::Error;
 use crate::event::{DatagramParam, EventDetails, EventKind, Param, UDP_QKEY};
 use crate::space::PortSpace;
 
 /// Binds an id to an address and a port of the hub's table. Waits for the hub's answer.
-pub(super) fn bind(id: &mut IdState, session: &mut ManagerSession, address: SocketAddr) -> Result<(), Error> {
+pub(super) fn bind(id: &mut CmIdState, session: &mut ManagerSession, address: SocketAddr) -> Result<(), Error> {
     let mut address = route::canonical(address);
     if id.phase != IdPhase::Idle {
         return Err(Error::State("it is bound already"));
@@ -35,7 +35,7 @@ pub(super) fn bind(id: &mut IdState, session: &mut ManagerSession, address: Sock
 
 /// Finds the address and the device that packets to a destination leave from. Binds an idle id first.
 pub(super) fn resolve_addr(
-    id: &mut IdState,
+    id: &mut CmIdState,
     session: &mut ManagerSession,
     source: Option<SocketAddr>,
     given: SocketAddr,
@@ -68,7 +68,7 @@ pub(super) fn resolve_addr(
 
 /// Joins a multicast group. There is no subnet manager on Ethernet to ask: attaching the queue pair joins the network's
 /// group.
-pub(super) fn join_group(id: &IdState, group: IpAddr, qkey: Option<QKey>) -> Result<EventDetails, Error> {
+pub(super) fn join_group(id: &CmIdState, group: IpAddr, qkey: Option<QKey>) -> Result<EventDetails, Error> {
     if !group.is_multicast() {
         return Err(Error::Invalid("that address is no multicast group's"));
     }

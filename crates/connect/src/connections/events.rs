@@ -1,12 +1,12 @@
 //! The connection manager's events about an id, as its owner gets them.
 
 use super::active;
-use super::id_state::{IdPhase, IdState};
+use super::id_state::{CmIdState, IdPhase};
 use crate::event::{ConnParam, EventDetails, EventKind, Param};
 
 /// Takes in an event. Returns the event for the id's owner, if it is to hear of it. `unreachable_status` is the
 /// status if the peer does not answer.
-pub(super) fn take_in(id: &mut IdState, event: &cm::Event, unreachable_status: i32) -> Option<EventDetails> {
+pub(super) fn take_in(id: &mut CmIdState, event: &cm::Event, unreachable_status: i32) -> Option<EventDetails> {
     match event {
         cm::Event::Reply(reply) => Some(active::on_reply(id, reply)),
         cm::Event::SidrReply(reply) => Some(active::on_sidr_reply(id, reply)),
@@ -24,13 +24,13 @@ pub(super) fn take_in(id: &mut IdState, event: &cm::Event, unreachable_status: i
 }
 
 /// The peer has confirmed, or its data has arrived.
-pub(super) fn established(id: &mut IdState) -> EventDetails {
+pub(super) fn established(id: &mut CmIdState) -> EventDetails {
     id.phase = IdPhase::Established;
     EventDetails::new(EventKind::Established, Param::Conn(ConnParam::default()))
 }
 
 /// The peer refuses, or ends an established connection that it has not confirmed.
-fn rejected(id: &mut IdState, rejection: &cm::RejectReceived) -> Option<EventDetails> {
+fn rejected(id: &mut CmIdState, rejection: &cm::RejectReceived) -> Option<EventDetails> {
     if id.phase == IdPhase::Established {
         return disconnected(id);
     }
@@ -40,11 +40,11 @@ fn rejected(id: &mut IdState, rejection: &cm::RejectReceived) -> Option<EventDet
 }
 
 /// The end of a connection is reported once.
-fn disconnected(id: &mut IdState) -> Option<EventDetails> {
+fn disconnected(id: &mut CmIdState) -> Option<EventDetails> {
     (id.phase != IdPhase::Ended).then(|| ended(id, EventDetails::new(EventKind::Disconnected, Param::None)))
 }
 
-fn ended(id: &mut IdState, event: EventDetails) -> EventDetails {
+fn ended(id: &mut CmIdState, event: EventDetails) -> EventDetails {
     id.phase = IdPhase::Ended;
     event
 }

@@ -89,7 +89,7 @@ pub(crate) struct SentParams {
 
 /// The state of an id.
 #[derive(Debug)]
-pub(crate) struct IdState {
+pub(crate) struct CmIdState {
     pub(crate) space: PortSpace,
     pub(crate) qp_type: QpType,
     pub(crate) phase: IdPhase,
@@ -120,9 +120,9 @@ pub(crate) struct IdState {
     pub(crate) remote_ece: Ece,
 }
 
-impl IdState {
-    pub(crate) fn new(space: PortSpace, qp_type: QpType) -> IdState {
-        IdState {
+impl CmIdState {
+    pub(crate) fn new(space: PortSpace, qp_type: QpType) -> CmIdState {
+        CmIdState {
             space,
             qp_type,
             phase: IdPhase::Idle,

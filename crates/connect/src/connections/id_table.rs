@@ -6,21 +6,21 @@ use std::net::{IpAddr, SocketAddr};
 
 use cm::ConnId;
 
-use super::id_state::{IdKey, IdPhase, IdState};
+use super::id_state::{CmIdState, IdKey, IdPhase};
 use crate::error::Error;
 use crate::space::PortSpace;
 
 /// The ids that were not destroyed.
 #[derive(Debug, Default)]
 pub(super) struct IdTable {
-    ids: HashMap<IdKey, IdState>,
+    ids: HashMap<IdKey, CmIdState>,
     by_conn: HashMap<ConnId, IdKey>,
     listeners: HashMap<(PortSpace, u16), Vec<IdKey>>,
     last_key: u64,
 }
 
 impl IdTable {
-    pub(super) fn add(&mut self, id: IdState) -> IdKey {
+    pub(super) fn add(&mut self, id: CmIdState) -> IdKey {
         assert!(id.conn.is_none() && id.phase != IdPhase::Listening, "`join` and `start_listening` index that");
         self.last_key += 1;
         let key = IdKey(self.last_key);
@@ -28,21 +28,21 @@ impl IdTable {
         key
     }
 
-    pub(super) fn get(&self, key: IdKey) -> Option<&IdState> {
+    pub(super) fn get(&self, key: IdKey) -> Option<&CmIdState> {
         self.ids.get(&key)
     }
 
     /// The id, unless it was destroyed.
-    pub(super) fn get_mut(&mut self, key: IdKey) -> Result<&mut IdState, Error> {
+    pub(super) fn get_mut(&mut self, key: IdKey) -> Result<&mut CmIdState, Error> {
         self.ids.get_mut(&key).ok_or(Error::State("it was destroyed"))
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (IdKey, &mut IdState)> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (IdKey, &mut CmIdState)> {
         self.ids.iter_mut().map(|(key, id)| (*key, id))
     }
 
     /// Forgets an id.
-    pub(super) fn remove(&mut self, key: IdKey) -> Option<IdState> {
+    pub(super) fn remove(&mut self, key: IdKey) -> Option<CmIdState> {
         let id = self.ids.remove(&key)?;
         if let Some(conn) = id.conn {
             let owner = self.by_conn.remove(&conn);
@@ -82,7 +82,7 @@ impl IdTable {
     }
 
     /// The listener for a service id and a local address: that with the most specific address.
-    pub(super) fn listener(&self, service_id: u64, local: IpAddr) -> Option<(IdKey, &IdState)> {
+    pub(super) fn listener(&self, service_id: u64, local: IpAddr) -> Option<(IdKey, &CmIdState)> {
         let (space, port) = cm::ip::space_and_port(service_id)?;
         let space = PortSpace::from_number(space.into())?;
         let keys = self.listeners.get(&(space, port)).into_iter().flatten();
@@ -94,7 +94,7 @@ impl IdTable {
     }
 }
 
-fn listening_port(id: &IdState) -> (PortSpace, u16) {
+fn listening_port(id: &CmIdState) -> (PortSpace, u16) {
     (id.space, id.local.expect("a bound id has an address").port())
 }
 

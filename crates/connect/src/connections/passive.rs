@@ -9,7 +9,7 @@ use wire::mad::{reason, sidr_status};
 use wire::{Gid, QKey, Qpn};
 
 use super::active::retry_limits;
-use super::id_state::{IdKey, IdPhase, IdState, PeerQp};
+use super::id_state::{CmIdState, IdKey, IdPhase, PeerQp};
 use super::id_table::IdTable;
 use super::route;
 use crate::error::Error;
@@ -30,7 +30,7 @@ struct IncomingRequest<'a> {
 /// A new id for a peer's request, its listener, and the parameters of the listener's event.
 pub(super) struct RequestedId {
     pub(super) listener: IdKey,
-    pub(super) id: IdState,
+    pub(super) id: CmIdState,
     pub(super) param: Param,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn on_sidr_request(
 
 impl IncomingRequest<'_> {
     /// Finds the listener and makes the new id.
-    fn new_id(&self, ids: &IdTable, devices: &[DeviceRecord]) -> Result<(IdKey, IdState), RequestRefusal> {
+    fn new_id(&self, ids: &IdTable, devices: &[DeviceRecord]) -> Result<(IdKey, CmIdState), RequestRefusal> {
         let header = IpCmHeader::of_private_data(self.private_data).ok_or(RequestRefusal(reason::CONSUMER))?;
         let (local, remote) = (self.route.local.to_canonical(), self.route.remote.to_canonical());
         if (header.destination.to_canonical(), header.source.to_canonical()) != (local, remote) {
@@ -114,7 +114,7 @@ impl IncomingRequest<'_> {
         let interface = self.route.interface;
         let binding =
             route::binding(devices, local, interface).map_err(|_| RequestRefusal(reason::INVALID_SERVICE_ID))?;
-        let mut id = IdState::new(listener.space, listener.qp_type);
+        let mut id = CmIdState::new(listener.space, listener.qp_type);
         id.binding = Some(binding);
         id.ack_timeout = listener.ack_timeout;
         id.local = Some(route::with_scope(local, self.service_id as u16, interface));
@@ -126,7 +126,7 @@ impl IncomingRequest<'_> {
 }
 
 /// Sends a REP: the caller accepts.
-pub(super) fn accept(id: &mut IdState, cm: &mut cm::Manager, now: Duration, param: &ConnParam) -> Result<(), Error> {
+pub(super) fn accept(id: &mut CmIdState, cm: &mut cm::Manager, now: Duration, param: &ConnParam) -> Result<(), Error> {
     let conn = id.connection()?;
     let (_, rnr_retry_count) = retry_limits(param)?;
     let reply = cm::ConnectReply {
@@ -150,7 +150,7 @@ pub(super) fn accept(id: &mut IdState, cm: &mut cm::Manager, now: Duration, para
 
 /// Sends a SIDR_REP with the number of the caller's queue pair.
 pub(super) fn answer_look_up(
-    id: &mut IdState,
+    id: &mut CmIdState,
     cm: &mut cm::Manager,
     now: Duration,
     param: &ConnParam,
@@ -168,7 +168,7 @@ pub(super) fn answer_look_up(
 
 /// Sends a REJ, or for datagrams a refusing SIDR_REP.
 pub(super) fn reject(
-    id: &mut IdState,
+    id: &mut CmIdState,
     cm: &mut cm::Manager,
     now: Duration,
     private_data: &[u8],
@@ -203,7 +203,7 @@ fn are_compatible(listener: QpType, requested: QpType) -> bool {
 }
 
 /// The path MTU that the peer has chosen, if our interface has it.
-fn mtu(code: u8, id: &IdState) -> Result<Mtu, RequestRefusal> {
+fn mtu(code: u8, id: &CmIdState) -> Result<Mtu, RequestRefusal> {
     let mtu = Mtu::ALL.into_iter().find(|mtu| *mtu as u8 == code).ok_or(RequestRefusal(reason::INVALID_MTU))?;
     let fits = id.binding.as_ref().is_some_and(|binding| mtu <= binding.mtu);
     if fits { Ok(mtu) } else { Err(RequestRefusal(reason::INVALID_MTU)) }
