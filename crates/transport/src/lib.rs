@@ -35,6 +35,8 @@ pub mod shm;
 mod state;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 pub mod time;
 pub mod transcript;
 mod uc;

@@ -16,5 +16,5 @@ pub(crate) use memory::{Buffer, TestMemory};
 pub(crate) use node::{Node, PD, QKEY, Setup, datagram, recv_wr, send_wr};
 pub(crate) use pair::{Pair, Side, Verdict};
 pub(crate) use script::{fetch_add, pattern, payload, successes, word};
-pub(crate) use shm_pair::ShmPair;
+pub(crate) use shm_pair::{ShmMode, ShmPair};
 pub(crate) use shm_path::Frame;

@@ -7,7 +7,6 @@ mod flow;
 mod groups;
 mod loss;
 mod mtu;
-mod operations;
 mod piggyback;
 mod placement;
 mod repeats;

@@ -2,7 +2,6 @@
 
 mod errors;
 mod flow;
-mod operations;
 mod packets;
 mod random;
 mod unreliable;
@@ -10,37 +9,16 @@ mod unreliable;
 use crate::attr::QpType;
 use crate::completion::Status;
 use crate::memory::AtomicOp;
-use crate::testing::{Buffer, Setup, ShmPair, fetch_add, pattern, payload, recv_wr, send_wr, successes, word};
+use crate::testing::{Buffer, Setup, ShmMode, ShmPair, fetch_add, pattern, payload, recv_wr, send_wr, successes};
 use crate::wr::{Payload, SendOp, SendWr};
-
-/// How WRITEs, READs and the like are done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
-    /// By the requester's own processor.
-    Direct,
-    /// By the peer.
-    ByRequest,
-    /// Likewise, and SENDs lend their bytes.
-    Lending,
-}
-
-const WAYS: [Way; 3] = [Way::Direct, Way::ByRequest, Way::Lending];
 
 fn setup() -> Setup {
     Setup::new(QpType::Rc)
 }
 
 /// A connected pair of RC queue pairs, frames of 256 bytes.
-fn pair(way: Way) -> ShmPair {
-    take_way(ShmPair::connected(&setup()), way)
-}
-
-fn take_way(pair: ShmPair, way: Way) -> ShmPair {
-    for side in 0..2 {
-        pair.shared.reachable[side].set(way == Way::Direct);
-        pair.shared.lends[side].set(way == Way::Lending);
-    }
-    pair
+fn pair(mode: ShmMode) -> ShmPair {
+    ShmPair::connected(&setup()).in_mode(mode)
 }
 
 /// Posts a receive for all of `buffer`.

@@ -182,7 +182,7 @@ impl Node {
         Some((out, transmit))
     }
 
-    /// Takes in a packet that `transmit` derecorders.
+    /// Takes in a packet that `transmit` describes.
     pub(crate) fn take_in(&mut self, bytes: &[u8], transmit: &Transmit, now: Time) -> Result<(), DropReason> {
         let packet = Packet::parse(bytes).expect("a well-formed packet");
         let arrival = RecvMeta {

@@ -14,6 +14,21 @@ use crate::shm::path::ReceivedBody;
 use crate::time::Time;
 use crate::transcript::{CapturedConnection, FRONT_BYTES, PacketDirection, PayloadSource};
 
+/// Who executes one-sided operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ShmMode {
+    /// The requester, in the peer's memory.
+    Direct,
+    /// The peer, on request by a frame.
+    ByRequest,
+    /// The peer, and SENDs lend their bytes.
+    Lending,
+}
+
+impl ShmMode {
+    pub(crate) const ALL: [ShmMode; 3] = [ShmMode::Direct, ShmMode::ByRequest, ShmMode::Lending];
+}
+
 /// Two queue pairs with lanes between them.
 #[derive(Debug)]
 pub(crate) struct ShmPair {
@@ -33,6 +48,15 @@ impl ShmPair {
         pair.a.enter_rts(setup);
         pair.b.enter_rts(setup);
         pair
+    }
+
+    /// The same pair, in which one-sided operations take this mode.
+    pub(crate) fn in_mode(self, mode: ShmMode) -> ShmPair {
+        for side in 0..2 {
+            self.shared.reachable[side].set(mode == ShmMode::Direct);
+            self.shared.lends[side].set(mode == ShmMode::Lending);
+        }
+        self
     }
 
     /// Both in RTR.

@@ -1,7 +1,7 @@
 //! Scripts of two UC queue pairs and a wire that does what the test tells it to.
 
 mod loss;
-mod operations;
+mod packets;
 mod refusals;
 mod states;
 

@@ -30,12 +30,12 @@ fn a_wrong_key_range_or_right_is_refused_and_nothing_is_written() {
         ("wrap around", |b| SendOp::Read(b.remote(u64::MAX - b.addr))),
         ("READ by a wrong key", |b| SendOp::Read(RemoteAddr { rkey: wire::RKey(1), ..b.remote(0) })),
     ];
-    for way in WAYS {
+    for mode in ShmMode::ALL {
         for (what, op) in cases {
-            let mut pair = pair(way);
+            let mut pair = pair(mode);
             let (from, target) = (pair.a.host.memory.filled(&[1; 600]), pair.b.host.memory.region(600));
             let status = refused(&mut pair, send_wr(1, op(&target), payload(&from)));
-            assert_eq!(status, Status::RemoteAccess, "{what} {way:?}");
+            assert_eq!(status, Status::RemoteAccess, "{what} {mode:?}");
             assert_eq!(pair.b.host.memory.bytes(&target), [0; 600], "{what}");
             assert_eq!(pair.b.host.events, [QpEvent::AccessError], "{what}");
             assert!(matches!(pair.b.qp.failure(), Some(Reason::PeerAccessRefused(_))));
@@ -45,11 +45,11 @@ fn a_wrong_key_range_or_right_is_refused_and_nothing_is_written() {
 
 #[test]
 fn the_queue_pair_itself_must_allow_the_operation() {
-    for way in WAYS {
+    for mode in ShmMode::ALL {
         for (op, missing) in [(1, Access::REMOTE_READ), (2, Access::REMOTE_ATOMIC)] {
             let mut setup = setup();
             setup.access.remove(missing);
-            let mut pair = take_way(ShmPair::connected(&setup), way);
+            let mut pair = ShmPair::connected(&setup).in_mode(mode);
             let (from, target) = (pair.a.host.memory.filled(&[1; 8]), pair.b.host.memory.region(8));
             let wr = match op {
                 1 => send_wr(1, SendOp::Read(target.remote(0)), payload(&from)),
@@ -57,40 +57,40 @@ fn the_queue_pair_itself_must_allow_the_operation() {
             };
             assert_eq!(refused(&mut pair, wr), Status::RemoteAccess, "{missing:?}");
             assert_eq!(pair.b.host.memory.bytes(&target), [0; 8]);
-            assert_eq!(pair.b.host.events, [QpEvent::AccessError], "{way:?}");
+            assert_eq!(pair.b.host.events, [QpEvent::AccessError], "{mode:?}");
         }
     }
 }
 
 #[test]
 fn a_misaligned_atomic_is_invalid() {
-    for way in WAYS {
-        let mut pair = pair(way);
+    for mode in ShmMode::ALL {
+        let mut pair = pair(mode);
         let (old, target) = (pair.a.host.memory.region(8), pair.b.host.memory.region(16));
         let wr = send_wr(1, SendOp::Atomic(target.remote(4), AtomicOp::FetchAdd { add: 1 }), payload(&old));
         assert_eq!(refused(&mut pair, wr), Status::RemoteInvalidRequest);
-        assert_eq!(pair.b.host.events, [QpEvent::RequestError], "{way:?}");
+        assert_eq!(pair.b.host.events, [QpEvent::RequestError], "{mode:?}");
     }
 }
 
 #[test]
 fn a_message_longer_than_its_receive_buffer_fails_both_ends() {
-    for way in WAYS {
-        let mut pair = pair(way);
+    for mode in ShmMode::ALL {
+        let mut pair = pair(mode);
         let (from, to) = (pair.a.host.memory.filled(&[1; 1000]), pair.b.host.memory.region(300));
         post_recv(&mut pair, 5, &to);
         post_recv(&mut pair, 6, &to);
         let status = refused(&mut pair, send_wr(1, SendOp::Send, payload(&from)));
         assert_eq!(status, Status::RemoteInvalidRequest);
         assert_eq!(pair.b.host.take_received(), [(5, Status::LocalLength), (6, Status::WorkRequestFlushed)]);
-        assert!(pair.b.host.events.is_empty(), "{way:?}");
+        assert!(pair.b.host.events.is_empty(), "{mode:?}");
     }
 }
 
 #[test]
 fn a_receive_buffer_that_is_gone_fails_both_ends() {
-    for way in WAYS {
-        let mut pair = pair(way);
+    for mode in ShmMode::ALL {
+        let mut pair = pair(mode);
         let (from, to) = (pair.a.host.memory.filled(&[1; 100]), pair.b.host.memory.region(300));
         post_recv(&mut pair, 5, &to);
         pair.b.host.memory.kill(&to);
@@ -101,7 +101,7 @@ fn a_receive_buffer_that_is_gone_fails_both_ends() {
 
 #[test]
 fn memory_that_goes_away_during_a_read_is_a_remote_access_error() {
-    let mut pair = pair(Way::ByRequest);
+    let mut pair = pair(ShmMode::ByRequest);
     let (back, source) = (pair.a.host.memory.region(2000), pair.b.host.memory.region(2000));
     pair.shared.room[1].set(3);
     pair.a.send(send_wr(1, SendOp::Read(source.remote(0)), payload(&back)));
@@ -116,7 +116,7 @@ fn memory_that_goes_away_during_a_read_is_a_remote_access_error() {
 
 #[test]
 fn memory_that_goes_away_during_a_write_takes_no_receive_wqe_with_it() {
-    let mut pair = pair(Way::ByRequest);
+    let mut pair = pair(ShmMode::ByRequest);
     let (from, target) = (pair.a.host.memory.region(600), pair.b.host.memory.region(600));
     let other = pair.b.host.memory.region(8);
     post_recv(&mut pair, 5, &other);
@@ -132,9 +132,9 @@ fn memory_that_goes_away_during_a_write_takes_no_receive_wqe_with_it() {
 /// A list of ours that is refused, in every kind of request, behind two SENDs that succeed.
 #[test]
 fn our_own_bad_list_is_a_local_protection_error_in_its_turn() {
-    for way in WAYS {
+    for mode in ShmMode::ALL {
         for kind in 0..5 {
-            let mut pair = pair(way);
+            let mut pair = pair(mode);
             let (good, bad) = (pair.a.host.memory.filled(&[1; 8]), pair.a.host.memory.region(8));
             let target = pair.b.host.memory.region(8);
             pair.a.host.memory.kill(&bad);
@@ -152,13 +152,13 @@ fn our_own_bad_list_is_a_local_protection_error_in_its_turn() {
             pair.a.send(send_wr(4, SendOp::Write(target.remote(0)), payload(&good)));
             // The first is refused for a while: what is wrong with the third must wait.
             pair.pump();
-            assert_eq!(pair.a.host.take_sent(), [], "{kind} {way:?}");
+            assert_eq!(pair.a.host.take_sent(), [], "{kind} {mode:?}");
             for id in 0..3 {
                 post_recv(&mut pair, id, &target);
             }
             pair.run();
             let (bad, flushed) = ((3, Status::LocalProtection), (4, Status::WorkRequestFlushed));
-            assert_eq!(pair.a.host.take_sent(), [successes([1, 2]), vec![bad, flushed]].concat(), "{kind} {way:?}");
+            assert_eq!(pair.a.host.take_sent(), [successes([1, 2]), vec![bad, flushed]].concat(), "{kind} {mode:?}");
             assert_eq!(pair.a.qp.failure(), Some(Reason::LocalMemory(MemoryError::BadKey)));
         }
     }
@@ -166,7 +166,7 @@ fn our_own_bad_list_is_a_local_protection_error_in_its_turn() {
 
 #[test]
 fn a_second_part_that_cannot_be_read_fails_its_request() {
-    let mut pair = pair(Way::ByRequest);
+    let mut pair = pair(ShmMode::ByRequest);
     let (good, bad) = (pair.a.host.memory.filled(&[1; 256]), pair.a.host.memory.region(8));
     let to = pair.b.host.memory.region(300);
     pair.a.host.memory.kill(&bad);
@@ -181,7 +181,7 @@ fn a_second_part_that_cannot_be_read_fails_its_request() {
 
 #[test]
 fn the_error_state_flushes_everything_in_order_and_later_ones_too() {
-    let mut pair = pair(Way::Direct);
+    let mut pair = pair(ShmMode::Direct);
     let buffer = pair.a.host.memory.region(64);
     for id in 0..4 {
         pair.a.recv(recv_wr(id, buffer.sgl()));
@@ -199,14 +199,14 @@ fn the_error_state_flushes_everything_in_order_and_later_ones_too() {
 
 #[test]
 fn a_refusal_finds_its_way_through_a_full_lane() {
-    for way in [Way::Direct, Way::ByRequest] {
-        let mut pair = pair(way);
+    for mode in [ShmMode::Direct, ShmMode::ByRequest] {
+        let mut pair = pair(mode);
         let (from, target) = (pair.a.host.memory.filled(&[1; 8]), pair.b.host.memory.region(8));
         pair.a.send(send_wr(1, SendOp::Write(target.remote(1)), payload(&from)));
-        pair.shared.room[0].set(if way == Way::Direct { 0 } else { 1 });
+        pair.shared.room[0].set(if mode == ShmMode::Direct { 0 } else { 1 });
         pair.shared.room[1].set(0);
         pair.pump_some();
-        assert_eq!(pair.b.host.events.len(), usize::from(way == Way::ByRequest));
+        assert_eq!(pair.b.host.events.len(), usize::from(mode == ShmMode::ByRequest));
         pair.shared.room[0].set(1);
         pair.shared.room[1].set(1);
         pair.run();
@@ -217,9 +217,9 @@ fn a_refusal_finds_its_way_through_a_full_lane() {
 
 #[test]
 fn a_refused_write_with_immediate_fails_a_receive_as_on_the_wire() {
-    for way in WAYS {
+    for mode in ShmMode::ALL {
         for (len, status) in [(8, Status::LocalAccess), (600, Status::WorkRequestFlushed)] {
-            let mut pair = pair(way);
+            let mut pair = pair(mode);
             let (from, target) = (pair.a.host.memory.filled(&pattern(len, 1)), pair.b.host.memory.region(len));
             for id in [5, 6] {
                 post_recv(&mut pair, id, &target);
@@ -227,7 +227,7 @@ fn a_refused_write_with_immediate_fails_a_receive_as_on_the_wire() {
             let wr = send_wr(1, SendOp::WriteImm(target.remote(1), 9), payload(&from));
             assert_eq!(refused(&mut pair, wr), Status::RemoteAccess);
             let expected = [(5, status), (6, Status::WorkRequestFlushed)];
-            assert_eq!(pair.b.host.take_received(), expected, "{len} bytes {way:?}");
+            assert_eq!(pair.b.host.take_received(), expected, "{len} bytes {mode:?}");
         }
     }
 }
@@ -235,15 +235,15 @@ fn a_refused_write_with_immediate_fails_a_receive_as_on_the_wire() {
 #[test]
 fn a_key_that_is_not_there_can_be_invalidated_by_nobody() {
     let bad = wire::RKey(0x1234_5678);
-    for way in WAYS {
-        let mut pair = pair(way);
+    for mode in ShmMode::ALL {
+        let mut pair = pair(mode);
         let to = pair.b.host.memory.region(8);
         post_recv(&mut pair, 5, &to);
         let wr = send_wr(1, SendOp::SendInvalidate(bad), Payload::empty());
         assert_eq!(refused(&mut pair, wr), Status::RemoteAccess);
-        assert_eq!(pair.b.host.take_received(), [(5, Status::LocalAccess)], "{way:?}");
+        assert_eq!(pair.b.host.take_received(), [(5, Status::LocalAccess)], "{mode:?}");
         assert_eq!(pair.b.host.events, [QpEvent::AccessError]);
-        let mut pair = take_way(ShmPair::connected(&setup()), way);
+        let mut pair = ShmPair::connected(&setup()).in_mode(mode);
         pair.a.send(send_wr(1, SendOp::LocalInvalidate(bad), Payload::empty()));
         pair.run();
         assert_eq!(pair.a.host.take_sent(), [(1, Status::MwBind)]);

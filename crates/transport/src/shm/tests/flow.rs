@@ -10,8 +10,8 @@ use crate::wr::SendFlags;
 
 #[test]
 fn a_late_receive_is_waited_for() {
-    for way in WAYS {
-        let mut pair = pair(way);
+    for mode in ShmMode::ALL {
+        let mut pair = pair(mode);
         let data = pattern(1000, 2);
         let (from, to) = (pair.a.host.memory.filled(&data), pair.b.host.memory.region(1000));
         for id in 0..3 {
@@ -23,7 +23,7 @@ fn a_late_receive_is_waited_for() {
             post_recv(&mut pair, id, &to);
         }
         pair.run();
-        assert_eq!(pair.a.host.take_sent(), successes(0..3), "{way:?}");
+        assert_eq!(pair.a.host.take_sent(), successes(0..3), "{mode:?}");
         assert_eq!(pair.b.host.take_received(), successes(0..3));
         assert_eq!(pair.b.host.memory.bytes(&to), data);
     }
@@ -31,10 +31,10 @@ fn a_late_receive_is_waited_for() {
 
 #[test]
 fn retries_for_a_receiver_end_as_agreed_or_never() {
-    for way in WAYS {
+    for mode in ShmMode::ALL {
         for rnr_retry in [0, 3, 7] {
             let setup = Setup { rnr_retry, ..setup() };
-            let mut pair = take_way(ShmPair::connected(&setup), way);
+            let mut pair = ShmPair::connected(&setup).in_mode(mode);
             let (from, to) = (pair.a.host.memory.filled(&[1; 8]), pair.b.host.memory.region(8));
             pair.a.send(send_wr(1, SendOp::WriteImm(to.remote(0), 1), payload(&from)));
             pair.a.send(send_wr(2, SendOp::Send, Payload::empty()));
@@ -45,7 +45,7 @@ fn retries_for_a_receiver_end_as_agreed_or_never() {
                 post_recv(&mut pair, 1, &to);
                 post_recv(&mut pair, 2, &to);
                 pair.run();
-                assert_eq!(pair.a.host.take_sent(), successes([1, 2]), "{way:?}");
+                assert_eq!(pair.a.host.take_sent(), successes([1, 2]), "{mode:?}");
             } else {
                 assert_eq!(naks, u64::from(rnr_retry) + 1);
                 let expected = [(1, Status::RnrRetryExceeded), (2, Status::WorkRequestFlushed)];
@@ -57,7 +57,7 @@ fn retries_for_a_receiver_end_as_agreed_or_never() {
 
 #[test]
 fn a_write_that_waits_for_its_notice_is_done_once() {
-    let mut pair = pair(Way::Direct);
+    let mut pair = pair(ShmMode::Direct);
     let (from, to) = (pair.a.host.memory.filled(&[1; 8]), pair.b.host.memory.region(8));
     pair.a.send(send_wr(1, SendOp::WriteImm(to.remote(0), 1), payload(&from)));
     pair.pump();
@@ -72,11 +72,11 @@ fn a_write_that_waits_for_its_notice_is_done_once() {
 
 #[test]
 fn a_peer_that_gets_ready_late_loses_nothing() {
-    for way in WAYS {
+    for mode in ShmMode::ALL {
         let mut pair = ShmPair::new(&setup());
         pair.enter_rtr(Side::A, &setup());
         pair.a.enter_rts(&setup());
-        let mut pair = take_way(pair, way);
+        let mut pair = pair.in_mode(mode);
         let (from, to) = (pair.a.host.memory.filled(&pattern(600, 1)), pair.b.host.memory.region(600));
         for id in 0..4 {
             pair.a.send(send_wr(id, SendOp::Send, payload(&from)));
@@ -93,7 +93,7 @@ fn a_peer_that_gets_ready_late_loses_nothing() {
             post_recv(&mut pair, id, &to);
         }
         pair.run();
-        assert_eq!(pair.a.host.take_sent(), successes(0..5), "{way:?}");
+        assert_eq!(pair.a.host.take_sent(), successes(0..5), "{mode:?}");
         assert_eq!(pair.b.host.take_received(), successes(0..4));
     }
 }
@@ -128,13 +128,13 @@ fn a_late_refusal_is_not_taken_for_a_new_one() {
 
 #[test]
 fn a_peer_that_is_never_ready_is_given_up() {
-    for way in WAYS {
+    for mode in ShmMode::ALL {
         for timeout in [14, 0] {
             let setup = Setup { timeout, ..setup() };
             let mut pair = ShmPair::new(&setup);
             pair.enter_rtr(Side::A, &setup);
             pair.a.enter_rts(&setup);
-            let mut pair = take_way(pair, way);
+            let mut pair = pair.in_mode(mode);
             let (from, to) = (pair.a.host.memory.filled(&[1; 8]), pair.b.host.memory.region(8));
             pair.a.send(send_wr(1, SendOp::Write(to.remote(0)), payload(&from)));
             pair.a.send(send_wr(2, SendOp::Send, payload(&from)));
@@ -144,7 +144,7 @@ fn a_peer_that_is_never_ready_is_given_up() {
                 continue;
             }
             let expected = [(1, Status::RetryExceeded), (2, Status::WorkRequestFlushed)];
-            assert_eq!(pair.a.host.take_sent(), expected, "{way:?}");
+            assert_eq!(pair.a.host.take_sent(), expected, "{mode:?}");
             let (waited, agreed) = (pair.now().since(crate::Time(0)), wire::ack_timeout(14).unwrap() * 4);
             assert!(waited >= agreed && waited < agreed * 2, "{waited:?}");
         }
@@ -153,8 +153,8 @@ fn a_peer_that_is_never_ready_is_given_up() {
 
 #[test]
 fn a_peer_that_dies_ends_what_waits_for_it() {
-    for way in WAYS {
-        let mut pair = pair(way);
+    for mode in ShmMode::ALL {
+        let mut pair = pair(mode);
         let (from, to) = (pair.a.host.memory.filled(&[1; 600]), pair.b.host.memory.region(600));
         pair.a.send(send_wr(1, SendOp::Send, payload(&from)));
         pair.a.send(send_wr(2, SendOp::Read(to.remote(0)), payload(&from)));
@@ -162,7 +162,7 @@ fn a_peer_that_dies_ends_what_waits_for_it() {
         pair.kill(Side::B);
         assert_eq!(pair.a.host.take_sent(), [(1, Status::RetryExceeded), (2, Status::WorkRequestFlushed)]);
         assert_eq!(pair.a.qp.state(), QpState::Error);
-        let mut idle = take_way(ShmPair::connected(&setup()), way);
+        let mut idle = ShmPair::connected(&setup()).in_mode(mode);
         idle.kill(Side::B);
         assert_eq!(idle.a.qp.state(), QpState::Rts, "nothing waited");
         let from = idle.a.host.memory.region(8);
@@ -174,8 +174,8 @@ fn a_peer_that_dies_ends_what_waits_for_it() {
 
 #[test]
 fn numbers_start_anew_after_reset() {
-    for way in WAYS {
-        let mut pair = pair(way);
+    for mode in ShmMode::ALL {
+        let mut pair = pair(mode);
         let to = pair.b.host.memory.region(600);
         for round in 0..3 {
             for id in 0..5 {
@@ -183,7 +183,7 @@ fn numbers_start_anew_after_reset() {
                 pair.a.send(send_wr(id, SendOp::Send, Payload::empty()));
             }
             pair.run();
-            assert_eq!(pair.a.host.take_sent(), successes(0..5), "{way:?} {round}");
+            assert_eq!(pair.a.host.take_sent(), successes(0..5), "{mode:?} {round}");
             for side in [Side::A, Side::B] {
                 pair.node(side).go(QpState::Reset);
                 assert!(!pair.node(side).qp.is_shm());
@@ -199,7 +199,7 @@ fn numbers_start_anew_after_reset() {
 
 #[test]
 fn who_was_reset_alone_is_no_longer_there() {
-    let mut pair = pair(Way::ByRequest);
+    let mut pair = pair(ShmMode::ByRequest);
     let to = pair.b.host.memory.region(600);
     post_recv(&mut pair, 1, &to);
     pair.a.send(send_wr(1, SendOp::Send, Payload::empty()));
@@ -216,9 +216,9 @@ fn who_was_reset_alone_is_no_longer_there() {
 
 #[test]
 fn a_full_lane_delays_and_nothing_else() {
-    for way in WAYS {
+    for mode in ShmMode::ALL {
         for room in 1..4 {
-            let mut pair = pair(way);
+            let mut pair = pair(mode);
             pair.shared.room[0].set(room);
             pair.shared.room[1].set(room);
             let data = pattern(3000, 1);
@@ -233,7 +233,7 @@ fn a_full_lane_delays_and_nothing_else() {
                 post_recv(&mut pair, id, &to);
             }
             pair.run();
-            assert_eq!(pair.a.host.take_sent(), successes(0..4), "{way:?} {room}");
+            assert_eq!(pair.a.host.take_sent(), successes(0..4), "{mode:?} {room}");
             assert_eq!((pair.b.host.take_received(), pair.a.host.memory.bytes(&back)), (successes(0..3), data));
         }
     }
@@ -241,7 +241,7 @@ fn a_full_lane_delays_and_nothing_else() {
 
 #[test]
 fn a_full_lane_does_not_shorten_the_wait_for_a_receiver() {
-    let mut pair = pair(Way::ByRequest);
+    let mut pair = pair(ShmMode::ByRequest);
     let to = pair.a.host.memory.region(8);
     pair.a.recv(recv_wr(1, to.sgl()));
     pair.a.send(send_wr(1, SendOp::Send, Payload::empty()));
@@ -261,7 +261,7 @@ fn a_full_lane_does_not_shorten_the_wait_for_a_receiver() {
 
 #[test]
 fn what_cannot_be_reached_is_sent_and_its_receive_wqe_is_kept() {
-    let mut pair = pair(Way::Lending);
+    let mut pair = pair(ShmMode::Lending);
     pair.shared.lent_reachable.set(false);
     let data = pattern(600, 1);
     let (from, to) = (pair.a.host.memory.filled(&data), pair.b.host.memory.region(600));
@@ -276,7 +276,7 @@ fn what_cannot_be_reached_is_sent_and_its_receive_wqe_is_kept() {
 
 #[test]
 fn lending_is_tried_again_after_a_while() {
-    let mut pair = pair(Way::Lending);
+    let mut pair = pair(ShmMode::Lending);
     let data = pattern(600, 1);
     let (from, to) = (pair.a.host.memory.filled(&data), pair.b.host.memory.region(600));
     let is_lent = |pair: &mut ShmPair, id| {
@@ -298,8 +298,8 @@ fn lending_is_tried_again_after_a_while() {
 
 #[test]
 fn a_fence_waits() {
-    for way in WAYS {
-        let mut pair = pair(way);
+    for mode in ShmMode::ALL {
+        let mut pair = pair(mode);
         let (back, to) = (pair.a.host.memory.region(600), pair.b.host.memory.filled(&pattern(600, 1)));
         let target = pair.b.host.memory.region(600);
         post_recv(&mut pair, 1, &target);
@@ -308,7 +308,7 @@ fn a_fence_waits() {
         fenced.flags |= SendFlags::FENCE;
         pair.a.send(fenced);
         pair.pump();
-        assert_eq!(pair.b.host.memory.bytes(&target), pattern(600, 1), "{way:?}");
+        assert_eq!(pair.b.host.memory.bytes(&target), pattern(600, 1), "{mode:?}");
     }
 }
 
@@ -319,8 +319,8 @@ fn drain(pair: &mut ShmPair) {
 
 #[test]
 fn draining_finishes_what_was_begun_and_says_so_once() {
-    for way in WAYS {
-        let mut pair = pair(way);
+    for mode in ShmMode::ALL {
+        let mut pair = pair(mode);
         pair.shared.room[0].set(1);
         let (from, to) = (pair.a.host.memory.filled(&[1; 600]), pair.b.host.memory.region(600));
         pair.a.send(send_wr(1, SendOp::Send, payload(&from)));
@@ -329,7 +329,7 @@ fn draining_finishes_what_was_begun_and_says_so_once() {
         pair.a.send(send_wr(2, SendOp::Send, payload(&from)));
         pair.pump();
         // The receiver was not ready: it is begun all the same, and is sent again.
-        assert!(pair.a.host.events.is_empty() && pair.a.qp.query().draining, "{way:?}");
+        assert!(pair.a.host.events.is_empty() && pair.a.qp.query().draining, "{mode:?}");
         post_recv(&mut pair, 1, &to);
         post_recv(&mut pair, 2, &to);
         pair.run();
@@ -344,9 +344,9 @@ fn draining_finishes_what_was_begun_and_says_so_once() {
 
 #[test]
 fn shared_receive_queues_serve_and_get_back_what_was_taken() {
-    for way in WAYS {
+    for mode in ShmMode::ALL {
         let setup = Setup { shared_recv: true, ..setup() };
-        let mut pair = take_way(ShmPair::connected(&setup), way);
+        let mut pair = ShmPair::connected(&setup).in_mode(mode);
         let (from, to) = (pair.a.host.memory.filled(&[1; 600]), pair.b.host.memory.region(600));
         pair.b.host.shared.extend((0..3).map(|id| recv_wr(id, to.sgl())));
         pair.a.send(send_wr(1, SendOp::Send, payload(&from)));
@@ -356,8 +356,22 @@ fn shared_receive_queues_serve_and_get_back_what_was_taken() {
         pair.go(Side::A, true);
         pair.deliver(Side::B);
         pair.b.go(QpState::Error);
-        let taken = if way == Way::Lending { successes([1]) } else { vec![(1, Status::WorkRequestFlushed)] };
+        let taken = if mode == ShmMode::Lending { successes([1]) } else { vec![(1, Status::WorkRequestFlushed)] };
         assert_eq!((pair.b.host.take_received(), pair.b.host.shared.len()), (taken, 1));
-        assert_eq!(pair.b.host.events, [QpEvent::LastWqeReached], "{way:?}");
+        assert_eq!(pair.b.host.events, [QpEvent::LastWqeReached], "{mode:?}");
     }
+}
+
+#[test]
+fn a_write_after_a_send_waits_for_its_acknowledge() {
+    let mut pair = pair(ShmMode::Direct);
+    let (from, to) = (pair.a.host.memory.filled(&[1; 8]), pair.b.host.memory.region(8));
+    pair.a.send(send_wr(1, SendOp::Send, Payload::empty()));
+    pair.a.send(send_wr(2, SendOp::Write(to.remote(0)), payload(&from)));
+    pair.pump();
+    assert_eq!(pair.b.host.memory.bytes(&to), [0; 8], "the SEND has no receive WQE yet");
+    post_recv(&mut pair, 1, &to);
+    pair.run();
+    assert_eq!(pair.a.host.take_sent(), successes([1, 2]));
+    assert_eq!(pair.b.host.memory.bytes(&to), [1; 8]);
 }

@@ -59,8 +59,8 @@ fn on_the_wire(setup: &Setup, play: impl Fn(&mut Node, &mut Node)) -> [Vec<Plain
 }
 
 /// What A and B have each sent and received, as it is written down.
-fn written_down(setup: &Setup, way: Way, play: impl Fn(&mut Node, &mut Node)) -> [[Vec<Plain>; 2]; 2] {
-    let mut pair = take_way(ShmPair::connected(setup), way);
+fn written_down(setup: &Setup, mode: ShmMode, play: impl Fn(&mut Node, &mut Node)) -> [[Vec<Plain>; 2]; 2] {
+    let mut pair = ShmPair::connected(setup).in_mode(mode);
     pair.write_down();
     let ShmPair { a, b, .. } = &mut pair;
     play(a, b);
@@ -68,7 +68,7 @@ fn written_down(setup: &Setup, way: Way, play: impl Fn(&mut Node, &mut Node)) ->
     [Side::A, Side::B].map(|side| {
         let of = |direction: PacketDirection| {
             let packets = pair.packets(side).into_iter();
-            packets.filter(|(way, _)| *way == direction).map(|(_, bytes)| plain(&bytes)).collect()
+            packets.filter(|(found, _)| *found == direction).map(|(_, bytes)| plain(&bytes)).collect()
         };
         [of(Sent), of(Received)]
     })
@@ -82,16 +82,16 @@ fn important(packets: &[Plain]) -> Vec<&Plain> {
 fn compare(setup: &Setup, what: &str, play: impl Fn(&mut Node, &mut Node)) {
     let wire = on_the_wire(setup, &play);
     assert!(!wire[0].is_empty(), "{what}");
-    for way in WAYS {
-        let [ours, theirs] = written_down(setup, way, &play);
+    for mode in ShmMode::ALL {
+        let [ours, theirs] = written_down(setup, mode, &play);
         for direction in [0, 1] {
-            assert_eq!(important(&ours[direction]), important(&wire[direction]), "{what} {way:?} {direction}");
-            assert_eq!(ours[direction].last(), wire[direction].last(), "{what} {way:?}: the last acknowledge");
+            assert_eq!(important(&ours[direction]), important(&wire[direction]), "{what} {mode:?} {direction}");
+            assert_eq!(ours[direction].last(), wire[direction].last(), "{what} {mode:?}: the last acknowledge");
         }
         // Bytes that are none are written by nobody.
-        if way != Way::Direct && !what.ends_with(" 0") {
+        if mode != ShmMode::Direct && !what.ends_with(" 0") {
             let [sent, received] = theirs;
-            assert_eq!([received, sent], ours, "{what} {way:?}: both ends have seen the same");
+            assert_eq!([received, sent], ours, "{what} {mode:?}: both ends have seen the same");
         }
     }
 }
@@ -170,13 +170,13 @@ fn refusals_are_those_of_the_wire() {
         let wire = on_the_wire(&alone, play);
         let nak = wire[1].last().filter(|nak| nak.is_acknowledge() && !nak.is_optional());
         let nak = nak.unwrap_or_else(|| panic!("{what}: no NAK on the wire"));
-        for way in WAYS {
-            let [ours, theirs] = written_down(&alone, way, play);
-            assert_eq!(ours[0], wire[0], "{what} {way:?}");
+        for mode in ShmMode::ALL {
+            let [ours, theirs] = written_down(&alone, mode, play);
+            assert_eq!(ours[0], wire[0], "{what} {mode:?}");
             // A message is refused as a whole; on the wire, its first packet that is too much.
             let psn = if op_is_send { wire[0][0].bth.psn } else { nak.bth.psn };
             let nak = Plain { bth: Bth { psn, ..nak.bth }, ..nak.clone() };
-            assert_eq!((theirs[0].last(), &ours[1][..]), (Some(&nak), &[nak.clone()][..]), "{what} {way:?}");
+            assert_eq!((theirs[0].last(), &ours[1][..]), (Some(&nak), &[nak.clone()][..]), "{what} {mode:?}");
         }
     }
 }
@@ -190,8 +190,8 @@ fn psns(packets: &[Plain]) -> Vec<u32> {
 
 #[test]
 fn a_receiver_that_is_not_ready_shows_as_rnr_naks_and_the_same_packets_again() {
-    for way in WAYS {
-        let mut pair = take_way(ShmPair::connected(&everything()), way);
+    for mode in ShmMode::ALL {
+        let mut pair = ShmPair::connected(&everything()).in_mode(mode);
         pair.write_down();
         let (from, to) = (pair.a.host.memory.filled(&pattern(600, 1)), pair.b.host.memory.region(600));
         pair.a.send(send_wr(1, SendOp::Send, payload(&from)));
@@ -204,21 +204,21 @@ fn a_receiver_that_is_not_ready_shows_as_rnr_naks_and_the_same_packets_again() {
         let (sent, received): (Vec<_>, Vec<_>) =
             pair.packets(Side::A).into_iter().partition(|(direction, _)| *direction == Sent);
         let sent: Vec<Plain> = sent.iter().map(|(_, bytes)| plain(bytes)).collect();
-        assert_eq!(sent[..3], sent[3..6], "{way:?}");
-        assert_eq!(psns(&sent[3..]), [0xff_fffd, 0xff_fffe, 0xff_ffff, 0, 1, 2], "{way:?}");
+        assert_eq!(sent[..3], sent[3..6], "{mode:?}");
+        assert_eq!(psns(&sent[3..]), [0xff_fffd, 0xff_fffe, 0xff_ffff, 0, 1, 2], "{mode:?}");
         let kinds: Vec<SyndromeKind> = received
             .iter()
             .filter_map(|(_, bytes)| plain(bytes).extensions.aeth)
             .map(|aeth| aeth.syndrome.kind())
             .collect();
-        assert_eq!(kinds[0], SyndromeKind::RnrNak { timer: everything().min_rnr_timer }, "{way:?}");
-        assert!(matches!(kinds.last(), Some(SyndromeKind::Ack { .. })), "{way:?}");
+        assert_eq!(kinds[0], SyndromeKind::RnrNak { timer: everything().min_rnr_timer }, "{mode:?}");
+        assert!(matches!(kinds.last(), Some(SyndromeKind::Ack { .. })), "{mode:?}");
     }
 }
 
 #[test]
 fn what_cannot_be_lent_is_written_down_once() {
-    let mut pair = take_way(ShmPair::connected(&everything()), Way::Lending);
+    let mut pair = ShmPair::connected(&everything()).in_mode(ShmMode::Lending);
     pair.shared.lent_reachable.set(false);
     pair.write_down();
     let (from, to) = (pair.a.host.memory.filled(&pattern(1000, 1)), pair.b.host.memory.region(1000));
@@ -229,7 +229,7 @@ fn what_cannot_be_lent_is_written_down_once() {
     pair.run();
     assert_eq!(pair.a.host.take_sent(), successes([0, 1, 2]));
     let requests = |side, direction| -> Vec<Plain> {
-        let packets = pair.packets(side).into_iter().filter(|(way, _)| *way == direction);
+        let packets = pair.packets(side).into_iter().filter(|(found, _)| *found == direction);
         packets.map(|(_, bytes)| plain(&bytes)).filter(|packet| !packet.is_acknowledge()).collect()
     };
     let (sent, arrived) = (requests(Side::A, Sent), requests(Side::B, Received));
@@ -240,7 +240,7 @@ fn what_cannot_be_lent_is_written_down_once() {
 
 #[test]
 fn the_owner_of_memory_sees_the_notice_only() {
-    let mut pair = pair(Way::Direct);
+    let mut pair = pair(ShmMode::Direct);
     pair.write_down();
     let (from, to) = (pair.a.host.memory.filled(&pattern(600, 1)), pair.b.host.memory.region(600));
     post_recv(&mut pair, 1, &to);
@@ -362,7 +362,7 @@ fn random_requests_are_those_of_the_wire() {
         });
         let has_failed = outcome.iter().any(|end| end.3 == crate::attr::QpState::Error);
         whole += u32::from(!has_failed);
-        let mut shm = take_way(ShmPair::connected(&everything()), WAYS[seed as usize % 3]);
+        let mut shm = ShmPair::connected(&everything()).in_mode(ShmMode::ALL[seed as usize % 3]);
         shm.write_down();
         let shared = shm.shared.clone();
         random::play(seed, shm, ShmPair::node, ShmPair::run);

@@ -98,14 +98,14 @@ fn the_outcome_is_that_of_the_wire() {
         let setup = Setup { rnr_retry: 1, ..setup() };
         let [a, b] = play(seed, Pair::connected(&setup), Pair::node, Pair::run);
         let has_failed = [a.3, b.3].contains(&QpState::Error);
-        for way in WAYS {
-            let shm = take_way(ShmPair::connected(&setup), way);
+        for mode in ShmMode::ALL {
+            let shm = ShmPair::connected(&setup).in_mode(mode);
             shm.shared.room[0].set(1 + seed as usize % 7);
             shm.shared.room[1].set(1 + seed as usize % 5);
             let [shm_a, shm_b] = play(seed, shm, ShmPair::node, ShmPair::run);
             for (wire, shm) in [(&a, &shm_a), (&b, &shm_b)] {
-                assert_eq!((&wire.0, &wire.1), (&shm.0, &shm.1), "completions, seed {seed} {way:?}");
-                assert_eq!((&wire.2, wire.3), (&shm.2, shm.3), "seed {seed} {way:?}");
+                assert_eq!((&wire.0, &wire.1), (&shm.0, &shm.1), "completions, seed {seed} {mode:?}");
+                assert_eq!((&wire.2, wire.3), (&shm.2, shm.3), "seed {seed} {mode:?}");
                 // What a refused message has brought is not defined.
                 assert!(has_failed || wire.4 == shm.4, "memory, seed {seed}");
             }
@@ -121,7 +121,7 @@ fn the_outcome_is_that_of_the_wire() {
 fn every_interleaving_completes_everything_once_and_in_order() {
     for seed in 0..600 {
         let mut rng = Rng(seed);
-        let mut pair = pair(WAYS[seed as usize % 3]);
+        let mut pair = pair(ShmMode::ALL[seed as usize % 3]);
         pair.shared.lent_reachable.set(rng.below(2) == 0);
         let buffers = [Side::A, Side::B].map(|side| pair.node(side).host.memory.region(LEN_BYTES));
         let mut posted = [(0, 0); 2];
@@ -194,7 +194,7 @@ fn a_hostile_peer_does_no_harm() {
         let mut rng = Rng(seed);
         let qp_type = if seed % 4 == 3 { QpType::Uc } else { QpType::Rc };
         let setup = Setup::new(qp_type);
-        let mut pair = take_way(ShmPair::ready_to_receive(&setup), WAYS[seed as usize % 3]);
+        let mut pair = ShmPair::ready_to_receive(&setup).in_mode(ShmMode::ALL[seed as usize % 3]);
         let memory = pair.b.host.memory.clone();
         let (open, sink) = (memory.region(64), memory.region(64));
         let closed = memory.region_in(crate::testing::PD, 64, crate::Access::LOCAL_WRITE);
@@ -228,7 +228,7 @@ fn a_hostile_peer_does_no_harm() {
 
 #[test]
 fn acknowledges_beyond_what_was_sent_are_refused_and_old_ones_are_not_counted() {
-    let mut pair = pair(Way::Direct);
+    let mut pair = pair(ShmMode::Direct);
     pair.b.send(send_wr(1, SendOp::Send, Payload::empty()));
     pair.b.send(send_wr(2, SendOp::Send, Payload::empty()));
     pair.go(Side::B, true);

@@ -5,8 +5,8 @@ use crate::attr::QpState;
 use crate::testing::Side;
 use crate::wr::RemoteAddr;
 
-fn uc(way: Way) -> ShmPair {
-    take_way(ShmPair::connected(&Setup::new(QpType::Uc)), way)
+fn uc(mode: ShmMode) -> ShmPair {
+    ShmPair::connected(&Setup::new(QpType::Uc)).in_mode(mode)
 }
 
 /// After anything, a whole message still arrives.
@@ -24,13 +24,13 @@ fn assert_alive(pair: &mut ShmPair) {
 
 #[test]
 fn without_a_receive_wqe_messages_are_lost() {
-    for way in WAYS {
-        let mut pair = uc(way);
+    for mode in ShmMode::ALL {
+        let mut pair = uc(mode);
         let (from, to) = (pair.a.host.memory.filled(&[1; 600]), pair.b.host.memory.region(600));
         pair.a.send(send_wr(1, SendOp::Send, payload(&from)));
         pair.a.send(send_wr(2, SendOp::WriteImm(to.remote(0), 1), payload(&from)));
         pair.run();
-        assert_eq!(pair.a.host.take_sent(), successes([1, 2]), "{way:?}");
+        assert_eq!(pair.a.host.take_sent(), successes([1, 2]), "{mode:?}");
         assert!(pair.b.host.received.is_empty());
         assert_alive(&mut pair);
     }
@@ -38,15 +38,15 @@ fn without_a_receive_wqe_messages_are_lost() {
 
 #[test]
 fn a_wqe_of_a_message_that_is_too_long_serves_the_next_even_behind_a_write() {
-    for way in WAYS {
-        let mut pair = uc(way);
+    for mode in ShmMode::ALL {
+        let mut pair = uc(mode);
         let (from, to) = (pair.a.host.memory.filled(&[1; 600]), pair.b.host.memory.region(600));
         pair.b.recv(recv_wr(5, [to.sge(0, 300)].into_iter().collect()));
         pair.a.send(send_wr(1, SendOp::Send, payload(&from)));
         pair.a.send(send_wr(2, SendOp::Write(to.remote(0)), payload(&from)));
         pair.a.send(send_wr(3, SendOp::Send, Payload::empty()));
         pair.run();
-        assert_eq!(pair.a.host.take_sent(), successes([1, 2, 3]), "{way:?}");
+        assert_eq!(pair.a.host.take_sent(), successes([1, 2, 3]), "{mode:?}");
         assert_eq!(pair.b.host.take_received(), successes([5]));
         assert_alive(&mut pair);
     }
@@ -54,14 +54,14 @@ fn a_wqe_of_a_message_that_is_too_long_serves_the_next_even_behind_a_write() {
 
 #[test]
 fn writes_without_a_right_change_nothing() {
-    for way in WAYS {
-        let mut pair = uc(way);
+    for mode in ShmMode::ALL {
+        let mut pair = uc(mode);
         let (from, to) = (pair.a.host.memory.filled(&[1; 600]), pair.b.host.memory.region(600));
         pair.a.send(send_wr(1, SendOp::Write(to.remote(1)), payload(&from)));
         let stranger = RemoteAddr { rkey: wire::RKey(4), ..to.remote(0) };
         pair.a.send(send_wr(2, SendOp::Write(stranger), payload(&from)));
         pair.run();
-        assert_eq!(pair.a.host.take_sent(), successes([1, 2]), "{way:?}");
+        assert_eq!(pair.a.host.take_sent(), successes([1, 2]), "{mode:?}");
         assert_eq!(pair.b.host.memory.bytes(&to), [0; 600]);
         assert!(pair.b.host.events.is_empty() && pair.b.qp.state() == QpState::Rts);
         assert_alive(&mut pair);
@@ -70,12 +70,12 @@ fn writes_without_a_right_change_nothing() {
 
 #[test]
 fn what_comes_before_the_peer_is_ready_is_lost_and_no_more() {
-    for way in WAYS {
+    for mode in ShmMode::ALL {
         let setup = Setup::new(QpType::Uc);
         let mut pair = ShmPair::new(&setup);
         pair.enter_rtr(Side::A, &setup);
         pair.a.enter_rts(&setup);
-        let mut pair = take_way(pair, way);
+        let mut pair = pair.in_mode(mode);
         pair.shared.room[0].set(4);
         let (from, to) = (pair.a.host.memory.filled(&[1; 600]), pair.b.host.memory.region(600));
         for id in 0..4 {
@@ -89,15 +89,15 @@ fn what_comes_before_the_peer_is_ready_is_lost_and_no_more() {
         }
         pair.enter_rtr(Side::B, &setup);
         pair.run();
-        assert_eq!(pair.a.host.take_sent(), successes(0..5), "{way:?}");
+        assert_eq!(pair.a.host.take_sent(), successes(0..5), "{mode:?}");
         assert_alive(&mut pair);
     }
 }
 
 #[test]
 fn a_peer_that_is_gone_is_not_noticed() {
-    for way in WAYS {
-        let mut pair = uc(way);
+    for mode in ShmMode::ALL {
+        let mut pair = uc(mode);
         let from = pair.a.host.memory.filled(&[1; 600]);
         pair.shared.room[0].set(2);
         pair.a.send(send_wr(1, SendOp::Send, payload(&from)));
@@ -106,15 +106,15 @@ fn a_peer_that_is_gone_is_not_noticed() {
         pair.kill(Side::B);
         pair.a.send(send_wr(3, SendOp::Write(from.remote(0)), payload(&from)));
         pair.run();
-        assert_eq!(pair.a.host.take_sent(), successes([1, 2, 3]), "{way:?}");
+        assert_eq!(pair.a.host.take_sent(), successes([1, 2, 3]), "{mode:?}");
         assert_eq!(pair.a.qp.state(), QpState::Rts);
     }
 }
 
 #[test]
 fn a_failed_send_stops_the_send_queue_only_and_it_can_go_on() {
-    for way in WAYS {
-        let mut pair = uc(way);
+    for mode in ShmMode::ALL {
+        let mut pair = uc(mode);
         let (good, bad) = (pair.a.host.memory.filled(&[1; 256]), pair.a.host.memory.region(8));
         let to = pair.b.host.memory.region(600);
         pair.a.host.memory.kill(&bad);
@@ -127,7 +127,7 @@ fn a_failed_send_stops_the_send_queue_only_and_it_can_go_on() {
         pair.a.send(send_wr(3, SendOp::Send, payload(&good)));
         pair.run();
         let expected = [(1, Status::Success), (2, Status::LocalProtection), (3, Status::WorkRequestFlushed)];
-        assert_eq!(pair.a.host.take_sent(), expected, "{way:?}");
+        assert_eq!(pair.a.host.take_sent(), expected, "{mode:?}");
         assert_eq!(pair.a.qp.state(), QpState::Sqe);
         assert_eq!(pair.b.host.take_received(), successes([1]));
         pair.a.go(QpState::Rts);
@@ -140,9 +140,9 @@ fn a_failed_send_stops_the_send_queue_only_and_it_can_go_on() {
 
 #[test]
 fn what_uc_lacks_fails_in_its_turn_and_touches_nothing() {
-    for way in WAYS {
+    for mode in ShmMode::ALL {
         for op in [0, 1, 2] {
-            let mut pair = uc(way);
+            let mut pair = uc(mode);
             let (own, target) = (pair.a.host.memory.filled(&[1; 8]), pair.b.host.memory.filled(&[2; 8]));
             let wr = match op {
                 0 => send_wr(2, SendOp::Read(target.remote(0)), payload(&own)),
@@ -154,7 +154,7 @@ fn what_uc_lacks_fails_in_its_turn_and_touches_nothing() {
             pair.a.send(send_wr(3, SendOp::Send, Payload::empty()));
             pair.run();
             let failed = [(2, Status::LocalQpOperation), (3, Status::WorkRequestFlushed)];
-            assert_eq!(pair.a.host.take_sent(), [successes([1]), failed.to_vec()].concat(), "{op} {way:?}");
+            assert_eq!(pair.a.host.take_sent(), [successes([1]), failed.to_vec()].concat(), "{op} {mode:?}");
             assert_eq!((pair.a.qp.state(), pair.b.qp.state()), (QpState::Sqe, QpState::Rts));
             assert_eq!((pair.a.host.memory.bytes(&own), pair.b.host.memory.bytes(&target)), (vec![1; 8], vec![1; 8]));
             pair.a.go(QpState::Rts);

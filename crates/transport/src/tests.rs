@@ -1,0 +1,3 @@
+//! Tests of queue pairs over every service and path.
+
+mod operations;
