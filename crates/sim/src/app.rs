@@ -1,8 +1,8 @@
 //! The application of each end: takes completions, posts receives and sends, until its
 //! plan is done.
 //!
-//! What it posts is drawn at random as it goes. It talks to its peer's application
-//! behind the network's back, at no cost: that is how it learns keys, and which window it may use.
+//! It draws its requests at random as it runs. It talks to its peer's application beside the network, at no cost: so
+//! it learns keys, and the window that it may use.
 
 mod bad;
 pub(crate) mod connected;
@@ -175,7 +175,7 @@ impl World {
             Signal::All | Signal::Each => 1.0,
             Signal::Some(probability) => probability,
         };
-        // Without one in every full queue, nobody would know when there is room again.
+        // Without one in every full queue, the application would not learn when there is room again.
         let outstanding = end.sends.outstanding();
         let silent = outstanding.iter().rev().take_while(|posted| !posted.signaled).count();
         let fills = silent + 1 >= end.spec.caps.max_send_wr as usize;

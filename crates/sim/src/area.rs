@@ -1,8 +1,7 @@
 //! A node's memory, and the model of it that it must equal.
 //!
-//! An [`Area`] is a registered region with a twin: plain bytes that change only when the
-//! checkers know that the region must have changed. Whatever writes the region
-//! without a right, in the wrong place or twice makes the two differ.
+//! An [`Area`] is a registered region with a twin: plain bytes that change only when the checkers know that the
+//! region must have changed. A write without a right, in the wrong place or twice makes the two differ.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -92,7 +91,7 @@ impl Area {
         Sge { addr: self.addr(piece.offset), len_bytes: piece.len as u32, lkey: self.keys.lkey }
     }
 
-    /// What the bytes should be.
+    /// The expected bytes.
     pub(crate) fn model(&self) -> &[u8] {
         &self.model
     }
@@ -111,7 +110,7 @@ impl Area {
         }
     }
 
-    /// What the bytes are.
+    /// The bytes in memory.
     pub(crate) fn actual(&self, range: Range<usize>) -> Vec<u8> {
         let mut bytes = vec![0; range.len()];
         self.read(range.start, &mut bytes);
@@ -123,7 +122,7 @@ impl Area {
         span.expect("a range of the area").read(out);
     }
 
-    /// What the pieces hold, one after the other.
+    /// The bytes of the pieces in memory, one after the other.
     pub(crate) fn actual_pieces(&self, pieces: &[Piece]) -> Vec<u8> {
         let mut bytes = vec![0; total_len(pieces)];
         let mut rest = bytes.as_mut_slice();
@@ -135,14 +134,14 @@ impl Area {
         bytes
     }
 
-    /// What the model says of the pieces, one after the other.
+    /// The expected bytes of the pieces, one after the other.
     pub(crate) fn model_pieces(&self, pieces: &[Piece]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(total_len(pieces));
         pieces.iter().for_each(|piece| bytes.extend_from_slice(&self.model[piece.range()]));
         bytes
     }
 
-    /// Takes over what is there: nobody can know better.
+    /// Takes the bytes in memory over into the model: their value cannot be predicted.
     pub(crate) fn accept(&mut self, range: Range<usize>) {
         let bytes = self.actual(range.clone());
         self.expect(range.start, &bytes);
@@ -241,7 +240,7 @@ impl Slots {
         self.free.push(slot);
     }
 
-    /// Where a slot is.
+    /// The place of a slot.
     pub(crate) fn at(&self, slot: usize) -> Piece {
         self.slots[slot]
     }

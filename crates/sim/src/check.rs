@@ -1,4 +1,4 @@
-//! What must hold, whatever happens: the checkers.
+//! The checkers: properties that hold in every run.
 //!
 //! Each keeps its own account of what the applications asked for, apart from the code
 //! under test, and compares it with what came out.

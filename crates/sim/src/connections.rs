@@ -38,7 +38,7 @@ use account::Stories;
 use node::{Node, Power, Routed, address, node_of};
 use plan::Crash;
 
-/// What an application means to do.
+/// The next action of an application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Action {
     Decide(ConnId),
@@ -77,7 +77,7 @@ enum Happening {
     Notice,
 }
 
-/// What a run did, for those that want to know whether it reached everything.
+/// The events of a run, which show whether it reached everything.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
     /// Covers every message and event.
@@ -105,7 +105,7 @@ const END: Duration = Duration::from_secs(3600);
 /// How often a host repeats a closing message that wants an answer, and when.
 const CLOSING_REPEATS: u32 = 16;
 const FAREWELL_INTERVAL: Duration = Duration::from_secs(2);
-/// When applications notice that a peer is dead though nobody told them.
+/// The time after which applications notice a dead peer without a message.
 const NOTICE: Duration = Duration::from_secs(300);
 
 impl World {
@@ -188,7 +188,7 @@ impl World {
                 self.settle(node)
             }
             Happening::Act { node, life, action } => {
-                // Data comes to whoever is there.
+                // Data reaches the present owner of the number.
                 if life == self.nodes[node].life || matches!(action, Action::Data(_)) {
                     self.act(node, action);
                 }
@@ -295,7 +295,7 @@ impl World {
         }
     }
 
-    /// Applications look at connections that are too quiet, and leave them.
+    /// Applications check connections that are too quiet, and leave them.
     fn notice(&mut self) -> Outcome {
         for node in 0..self.nodes.len() {
             let ids: Vec<ConnId> = self.nodes[node].held.keys().copied().collect();
@@ -313,7 +313,7 @@ impl World {
             let left = node.manager.ids_in_use();
             ensure!("no id leaks", left == 0, "node {index} has {left}");
             ensure!("no timer is left", node.manager.next_timeout().is_none(), "node {index}");
-            // A doubled REQ may arrive when the request is over, and begin another that nobody wants.
+            // A doubled REQ may arrive when the request is over, and begin another that no application wants.
             let prompt = self.plan.thinking <= Duration::from_secs(1) && self.plan.duplicate_percent == 0;
             let clean = self.plan.is_clean() && prompt;
             ensure!("where nothing goes wrong nothing is sent twice", !clean || counters.repeated == 0, "{counters:?}");

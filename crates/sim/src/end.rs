@@ -18,13 +18,13 @@ use crate::node::{EVERYTHING, Mailbox, Node, Srq};
 use crate::rng::Stream;
 use crate::scenario::{EndSpec, Ending, Scenario, Signal};
 
-/// The queue key of everybody.
+/// The queue key of all queue pairs.
 pub(crate) const QKEY: QKey = QKey(0x1234_5678);
 
 /// Bytes of the GRH in a UD receive buffer.
 pub(crate) const GRH_BYTES: usize = 40;
 
-/// Where a memory window is in its life.
+/// The state of a memory window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// Bound to nothing.
@@ -48,7 +48,7 @@ pub(crate) struct Window {
     pub(crate) uses: u32,
 }
 
-/// What an application is about to do.
+/// The next action of an application.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) rng: Rng,
@@ -62,11 +62,11 @@ pub(crate) struct App {
     pub(crate) draining: bool,
     /// No receives are posted before.
     pub(crate) recv_at: Time,
-    /// What ends the traffic has been posted or done.
+    /// The last request has been posted or done.
     pub(crate) ended: bool,
     /// Values last seen in the shared words.
     pub(crate) seen: Vec<u64>,
-    /// For values that nobody else stores.
+    /// For values that no other request stores.
     pub(crate) swaps: u64,
     /// The last ticket.
     pub(crate) ticket: u64,
@@ -76,7 +76,7 @@ pub(crate) struct App {
 pub(crate) struct End {
     pub(crate) spec: EndSpec,
     pub(crate) qp: Qp,
-    /// Messages are sent from here; nobody may change it.
+    /// Messages are sent from here; nothing may change it.
     pub(crate) source: Area,
     /// Receives and results land here.
     pub(crate) landing: Area,
@@ -107,7 +107,7 @@ pub(crate) struct End {
     pub(crate) heard: usize,
     /// Datagrams received.
     pub(crate) received: u64,
-    /// What it puts on the wire.
+    /// The observer of its packets.
     pub(crate) observer: Observer,
     /// Events that came.
     pub(crate) events: Vec<QpEvent>,
@@ -183,7 +183,7 @@ fn windows(node: &mut Node) -> Vec<Window> {
         .collect()
 }
 
-/// What the peer needs: RC writes anywhere, UC has a place for each WRITE.
+/// The exposed memory that the peer needs: RC writes anywhere, UC has a place for each WRITE.
 fn exposed_len(scenario: &Scenario, spec: &EndSpec) -> usize {
     let Some(peer) = spec.peer.map(|peer| &scenario.ends[peer]) else { return 0 };
     let longest = peer.sizes.max_rdma_bytes as usize;

@@ -15,7 +15,7 @@ use wire::{Flow, Opcode};
 use crate::rng::{Stream, up_to};
 use crate::scenario::{Blow, Partition, Scenario, Strike};
 
-/// A datagram on its way.
+/// A datagram in flight.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Flight {
     pub(crate) from: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Flight {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What the fabric counted. Everything sent or duplicated is one of the others in the end.
+/// The fabric's counts. Every packet sent or duplicated ends in one of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FabricCounters {
     /// Packets that nodes sent, one for each receiver of a multicast.
@@ -44,7 +44,7 @@ pub struct FabricCounters {
     pub arrived: u64,
 }
 
-/// What will come of a packet that was sent.
+/// The fate of a packet that was sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
     /// It arrives.
@@ -178,7 +178,7 @@ impl Fabric {
         next.extend(link.pass().into_iter().map(|flight| (at, Next::Arrive(flight))));
     }
 
-    /// What the scenario wants to happen to this packet in particular.
+    /// The fate that the scenario chose for this packet.
     fn strike(&mut self, opcode: Opcode) -> Option<Blow> {
         let number = self.seen.entry(opcode.0).or_default();
         *number += 1;

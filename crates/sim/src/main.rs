@@ -18,7 +18,7 @@ usage: longarm-sim [--connections] --seed N [--trace]       replay one seed, wit
                                                             (DIR is docs unless told)
 ";
 
-/// What the command line asks for.
+/// The command line's choices.
 #[derive(Debug, PartialEq, Eq)]
 enum Task {
     Replay { what: What, seed: u64, trace: bool },
@@ -27,7 +27,7 @@ enum Task {
     Help,
 }
 
-/// What is simulated.
+/// The kind of simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     QueuePairs,
@@ -85,7 +85,7 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Task, String> {
 }
 
 fn write_incast(seed: u64, dir: &str) -> ExitCode {
-    let outcomes = incast::Way::ALL.map(|way| incast::run(&incast::Plan::new(way, seed)));
+    let outcomes = incast::LossControl::ALL.map(|way| incast::run(&incast::IncastPlan::new(way, seed)));
     let dir = std::path::Path::new(dir);
     let written = incast::chart(&outcomes).and_then(|svg| {
         let write = |name: &str, text: &str| std::fs::write(dir.join(name), text).map_err(|e| format!("{name}: {e}"));

@@ -5,7 +5,7 @@ use wire::{Psn, RKey};
 
 use crate::area::{Area, Piece, total_len};
 
-/// Where a message's bytes come from.
+/// The source of a message's bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
     /// Pieces of the sender's source area, which never changes.

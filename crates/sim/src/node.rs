@@ -23,7 +23,7 @@ pub(crate) const SHARED_WORDS: usize = 3;
 /// How XRC requests name a node's shared receive queue.
 pub(crate) const SRQ_NUMBER: u32 = 0x4_5678;
 
-/// What a node counted. Every packet that arrived is one of the others in the end.
+/// The counts of a node. Every packet that arrived ends in one of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeCounters {
     /// Packets that arrived.
@@ -161,7 +161,7 @@ impl Node {
         !self.rx.is_empty()
     }
 
-    /// It stops for good. What it had not looked at is gone.
+    /// It stops for good. Packets that wait in its socket are lost.
     pub(crate) fn crash(&mut self) {
         self.crashed = true;
         while self.take_arrived().is_some() {
@@ -214,7 +214,7 @@ pub(crate) struct Cause {
     pub(crate) psn: Psn,
 }
 
-/// What a queue pair has told its application, which has not looked yet.
+/// Completions and events that the application has not read yet.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     pub(crate) completions: VecDeque<Noted>,

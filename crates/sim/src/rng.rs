@@ -8,7 +8,7 @@ use core::time::Duration;
 use faults::Rng;
 use transport::Time;
 
-/// Who draws.
+/// The part of the simulation that draws.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stream {
     /// The scenario itself.

@@ -1,4 +1,4 @@
-//! What a run is like: everything that the seed decides before it starts.
+//! The scenario of a run: everything that the seed decides before it starts.
 //!
 //! A scenario is plain data. [`Scenario::generate`] draws one from a seed; tests
 //! build their own by hand or change a drawn one.
@@ -38,11 +38,11 @@ pub enum Temper {
 /// The network and the hosts' receive sides.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FabricSpec {
-    /// One way, for every packet.
+    /// The delay of every packet.
     pub latency: Duration,
     /// Up to this much more, order kept.
     pub jitter: Duration,
-    /// Speed of a node's way out, in bytes per microsecond.
+    /// Speed of a node's uplink, in bytes per microsecond.
     pub link_bytes_per_us: u64,
     /// Receive buffer of a node; what does not fit is lost. Each packet costs its length and
     /// [`RX_OVERHEAD_BYTES`].
@@ -55,7 +55,7 @@ pub struct FabricSpec {
     pub think: Duration,
 }
 
-/// What a socket buffer accounts for a packet beside its bytes.
+/// The overhead of a packet in a socket buffer, beside its bytes.
 pub const RX_OVERHEAD_BYTES: usize = 512;
 
 /// No packets between two nodes for a while.
@@ -98,11 +98,11 @@ pub struct Strike {
     pub opcode: Opcode,
     /// Which of them, counted from the first on the whole network.
     pub which: Range<u64>,
-    /// What happens to them.
+    /// Their fate.
     pub blow: Blow,
 }
 
-/// What happens to a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Blow {
     /// It is lost.
@@ -194,7 +194,7 @@ impl Ending {
 /// A queue pair and what its application does.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EndSpec {
-    /// Where it lives.
+    /// Its node.
     pub node: usize,
     /// RC and UC: the other end.
     pub peer: Option<usize>,
@@ -210,7 +210,7 @@ pub struct EndSpec {
     pub timeout: u8,
     /// RC: retries.
     pub retry_count: u8,
-    /// RC: RNR retries; 7 is for ever.
+    /// RC: RNR retries; 7 means without limit.
     pub rnr_retry: u8,
     /// RC: what its RNR NAKs ask for.
     pub min_rnr_timer: u8,
@@ -222,7 +222,7 @@ pub struct EndSpec {
     pub budget_bytes: u64,
     /// How long messages are.
     pub sizes: Sizes,
-    /// What it asks for.
+    /// Its mix of requests.
     pub mix: Mix,
     /// Which are signaled.
     pub signal: Signal,
@@ -266,7 +266,7 @@ pub struct Scenario {
     pub nodes: usize,
     /// The network.
     pub fabric: FabricSpec,
-    /// What goes wrong.
+    /// The faults.
     pub faults: FaultSpec,
     /// The queue pairs.
     pub ends: Vec<EndSpec>,

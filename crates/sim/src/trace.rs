@@ -1,4 +1,4 @@
-//! What happened, as a hash always and as lines of text on demand.
+//! The trace of a run: always as a hash, and as lines of text on demand.
 //!
 //! The hash covers every packet, verdict, completion and event with its time.
 //! Two runs of one seed that differ anywhere have different hashes.

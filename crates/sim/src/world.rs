@@ -5,8 +5,7 @@
 //!  Transmit ─► queue pairs' packets ─► fabric ─► Arrive ─► receive buffer ─► Serve ─► queue pair
 //!  Timer ─► queue pair
 //! ```
-//! A run ends when nothing is left to happen. What must hold then is checked by
-//! [`finish`](World::run).
+//! A run ends when no event is left. [`finish`](World::run) checks the end state then.
 
 mod finish;
 mod packets;
@@ -38,7 +37,7 @@ enum Event {
     Release { link: usize, ticket: u64 },
     /// A node looks into its receive buffer.
     Serve(usize),
-    /// A node's way out is free again.
+    /// A node's uplink is free again.
     Transmit(usize),
     /// A queue pair's timer.
     Timer(usize),
@@ -84,15 +83,15 @@ pub struct Report {
     pub receives: u64,
     /// Queue pairs that died.
     pub failures: usize,
-    /// What the network counted.
+    /// The network's counts.
     pub fabric: FabricCounters,
-    /// What the nodes counted.
+    /// The nodes' counts.
     pub nodes: Vec<NodeCounters>,
     /// Packets that queue pairs sent again.
     pub retransmitted: u64,
     /// When the last send work request of each end was done.
     pub done_at: Vec<Time>,
-    /// What there was to see, and how often: opcodes taken, reasons of drops, failures, events.
+    /// Events of the run and their numbers: opcodes taken, reasons of drops, failures, events.
     pub seen: Seen,
 }
 
@@ -243,7 +242,7 @@ impl World {
         call(&mut end.qp, self.clock.now(), &mut host)
     }
 
-    /// After every call of a queue pair: its timer, and what its application should look at.
+    /// After every call of a queue pair: sets its timer, and wakes its application if needed.
     pub(crate) fn touched(&mut self, e: usize) {
         let now = self.clock.now();
         let end = &mut self.ends[e];

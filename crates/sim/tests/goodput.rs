@@ -69,7 +69,7 @@ fn goodput_is_as_it_was() {
     assert_eq!(now, kept, "behaviour has changed; if it was meant to, run again with LONGARM_BLESS=1");
 }
 
-/// What no change may take away: loss costs, but no transfer stalls.
+/// A property that every change must keep: loss costs goodput, but no transfer stalls.
 #[test]
 fn loss_costs_no_more_than_it_should() {
     for buffer in BUFFERS {

@@ -159,7 +159,7 @@ fn a_crash_is_noticed_in_bounded_time() {
     assert!(report.ended < Time(300_000) + timeout * 5, "{:?}", report.ended);
 }
 
-/// Shorter than the patience of both: nobody notices. Longer: both ends fail, and flush.
+/// A break shorter than the retries of both: neither end notices. Longer: both ends fail, and flush.
 #[test]
 fn partitions_short_and_long() {
     let timeout = wire::ack_timeout(14).expect("a timeout");

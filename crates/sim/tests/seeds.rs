@@ -1,5 +1,5 @@
 //! Hundreds of seeds over every service, with all faults at once. A failure prints the
-//! command that replays it. And a look at whether the seeds really reach everything.
+//! command that replays it. It also checks that the seeds together reach every feature.
 
 use longarm_sim::{Failure, QpType, Seen, run_seed, seeds};
 use wire::{Opcode, Service};

@@ -1,6 +1,5 @@
-//! What one message costs from post to completion, both ends and no network: the
-//! transport's own share of a message rate. Memory is one flat buffer, so that key
-//! lookups do not count; the copies do.
+//! The cost of one message from post to completion, both ends and no network: the transport's own share of a message
+//! rate. Memory is one flat buffer, so key lookups do not count; the copies do.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
-//! What tests of queue pairs need: memory behind keys, a host that records, and two
-//! queue pairs with a wire between them that loses what a test tells it to.
+//! Fixtures of tests: memory behind keys, a host that records, and two queue pairs with a wire between them that
+//! loses packets as a test asks.
 #![allow(dead_code)] // Each test module uses its own part.
 
 mod host;

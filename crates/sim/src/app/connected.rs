@@ -1,4 +1,4 @@
-//! What applications of RC and UC queue pairs ask for.
+//! The requests of applications on RC and UC queue pairs.
 
 use faults::Rng;
 use transport::{Access, AtomicOp, Payload, QpType, RemoteAddr, SendOp};
@@ -96,7 +96,7 @@ impl World {
         (slot, cut(rng, offset..offset + len, end.spec.caps.max_send_sge))
     }
 
-    /// An atomic on a word that nobody else uses: the result is known beforehand.
+    /// An atomic on a word of its own: the result is known beforehand.
     fn draft_private_atomic(&mut self, e: usize, rng: &mut Rng, swap: bool) -> Option<Draft> {
         let peer = self.peer(e);
         let words = ticket_offset(&self.ends[peer].exposed) as u64 / 8;
@@ -240,7 +240,7 @@ impl World {
     }
 }
 
-/// Where the peer finds our tickets: in the last word, which nothing else touches.
+/// The peer reads our tickets from the last word, which nothing else writes.
 pub(crate) fn ticket_offset(exposed: &Area) -> usize {
     exposed.len() - 8
 }

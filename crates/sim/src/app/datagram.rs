@@ -1,4 +1,4 @@
-//! What applications of UD queue pairs ask for.
+//! The requests of applications on UD queue pairs.
 
 use faults::Rng;
 use transport::{AddressVector, SendOp, UdDestination};
@@ -51,7 +51,7 @@ impl World {
         }
     }
 
-    /// Messages that the application meant for `e`: of everybody, or of the group that it is in.
+    /// Messages that the application sent to `e`: to all queue pairs, or to the group that it is in.
     pub(crate) fn meant_for(&self, only: Option<usize>, e: usize) -> bool {
         match only {
             Some(only) => only == e,
@@ -60,7 +60,7 @@ impl World {
     }
 }
 
-/// Makes an address under which nobody may receive.
+/// Makes an address that no queue pair accepts.
 fn spoil(rng: &mut Rng, datagram: &mut UdDestination) {
     match rng.chance(0.5) {
         true => datagram.remote_qkey = QKey(QKEY.0 ^ 1),

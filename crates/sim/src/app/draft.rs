@@ -1,4 +1,4 @@
-//! A send work request before it is posted, and its way into the queue and the accounts.
+//! A send work request before it is posted, and the step into the queue and the accounts.
 
 use faults::Rng;
 use transport::{CompletionOp, Payload, QpType, SendFlags, SendOp, SendWr, UdDestination};
@@ -10,7 +10,7 @@ use crate::message::{Content, Message, packets};
 use crate::node::SRQ_NUMBER;
 use crate::world::World;
 
-/// What it makes of the peer's exposed area.
+/// Its effect on the peer's exposed area.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Change {
     None,
@@ -170,7 +170,7 @@ impl World {
         });
     }
 
-    /// What it changes, and which READs before it may see that.
+    /// The bytes that it changes, and the earlier READs that may see them.
     fn account_change(&mut self, e: usize, draft: &Draft, number: u64, fence: bool) {
         let end = &mut self.ends[e];
         if fence {

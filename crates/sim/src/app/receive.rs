@@ -178,7 +178,7 @@ impl World {
         let (slots, area, _) = self.receive_side(e);
         let guarded = slots.guarded(posted.slot);
         if is_uc {
-            // A message that was lost half way may have used the slot before.
+            // A message of which a part was lost may have used the slot before.
             let actual = area.actual_pieces(&posted.pieces);
             ensure!(RULE, actual[..bytes.len()] == *bytes, "other bytes than were sent");
             area.expect_pieces(&posted.pieces, &actual);

@@ -29,7 +29,7 @@ impl World {
 
     /// Ends the key of a window that the peer has no use for at the moment.
     pub(super) fn draft_close(&mut self, e: usize, rng: &mut Rng) -> Option<Draft> {
-        // On UC a message may still be under way although its sender is done with it.
+        // On UC packets of a message may still be in flight although its sender has its completion.
         if self.is_calm() && self.service() == QpType::Uc {
             return None;
         }

@@ -1,8 +1,8 @@
-//! A request that brings an acknowledge along, taken apart into the two packets that it stands for.
+//! Splits a request that carries an ACK into the two packets that it stands for.
 
 use wire::{Bth, Extensions, Opcode, Packet};
 
-/// The acknowledge and the request, BTH to pad; `None` if the packet is not both.
+/// The ACK and the request, BTH to pad; `None` if the packet is not both.
 pub(crate) fn apart(packet: &Packet<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     let along = packet.piggyback()?;
     let (mut acknowledge, mut request) = (Vec::new(), Vec::new());

@@ -45,7 +45,7 @@ impl Remote {
         Remote { planned: initial.to_vec(), pending: VecDeque::new() }
     }
 
-    /// What a request posted now will find.
+    /// The memory that a request posted now will find.
     pub(crate) fn planned(&self, piece: Piece) -> &[u8] {
         &self.planned[piece.range()]
     }

@@ -10,7 +10,7 @@ use crate::area::Piece;
 
 const RULE: &str = "every send work request completes exactly once and in order";
 
-/// What the application has to look at when the work request is done.
+/// The check that is due when the work request is done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Effect {
     /// Nothing comes back.
@@ -25,15 +25,15 @@ pub(crate) enum Effect {
     Refused(&'static [Status]),
 }
 
-/// What a READ must bring.
+/// The expected result of a READ.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Read {
     pub(crate) slot: usize,
-    /// Where the bytes land.
+    /// The destination of the bytes.
     pub(crate) pieces: Vec<Piece>,
-    /// Where they come from.
+    /// Their source.
     pub(crate) from: Piece,
-    /// What was there when everything posted before it had been done.
+    /// The bytes after everything that was posted before.
     pub(crate) expected: Vec<u8>,
     /// Changes that were posted after it: they may show, the order is not promised.
     pub(crate) later: Vec<(usize, Vec<u8>)>,
@@ -47,12 +47,12 @@ impl fmt::Debug for Read {
     }
 }
 
-/// What an atomic must bring.
+/// The expected result of an atomic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Original {
-    /// This value: nobody else uses the word.
+    /// This value: no other request uses the word.
     Exactly(u64),
-    /// Whatever makes sense together with the others' results: an addition.
+    /// Any value that fits the results of the others: an addition.
     SharedAdd { word: usize },
     /// Likewise, a compare and swap.
     SharedSwap { word: usize },
@@ -73,7 +73,7 @@ pub(crate) struct Posted {
     pub(crate) invalidates: Option<usize>,
 }
 
-/// What became of it.
+/// Its outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
     Done,

@@ -1,6 +1,6 @@
-//! What a queue pair puts on the wire, seen from outside: a second opinion on sequence
-//! numbers, on the order and length of packets, on what is sent again, on the window and on
-//! how many READs are outstanding. It knows only packets, and which of them were taken.
+//! Checks the packets of a queue pair from outside: a second opinion on sequence numbers, on the order and length of
+//! packets, on retransmissions, on the window and on the number of outstanding READs. It knows only packets, and
+//! which of them were accepted.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -12,7 +12,7 @@ use super::{Outcome, ensure};
 /// Cost of a packet in the window beside its bytes.
 const PACKET_OVERHEAD_BYTES: u64 = 128;
 
-/// What the observer has to know about a queue pair.
+/// The properties of a queue pair that the observer needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) service: QpType,
@@ -28,7 +28,7 @@ struct Asked {
     end: u64,
 }
 
-/// What a request costs in the window.
+/// The cost of a request in the window.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     end: u64,
@@ -52,16 +52,16 @@ pub(crate) struct Observer {
     fresh: u64,
     /// Everything before has been acknowledged.
     acknowledged: u64,
-    /// Cost of each request on the way, per packet.
+    /// Cost of each request in flight, per packet.
     on_the_way: VecDeque<Cost>,
     /// The message that is being sent.
     open: Option<Operation>,
-    /// Where a WRITE that goes as several of one packet goes on, if the last packet may have been of one.
+    /// The next address of a WRITE that is sent as several of one packet, if the last packet may have been of one.
     written: Option<(RKey, u64)>,
     asked: VecDeque<Asked>,
     /// Hashes of request packets, but for READs.
     sent: BTreeMap<u64, u64>,
-    /// What the peer said has arrived out of order.
+    /// The packets that the peer reported as arrived out of order.
     arrived: BTreeSet<u64>,
     /// The next request packet of the peer that has not been taken.
     expected: u64,
@@ -118,7 +118,7 @@ impl Observer {
         Ok(())
     }
 
-    /// More than the window is on the way only if it is a single request.
+    /// More than the window is in flight only if it is a single request.
     fn check_window(&mut self, rules: &Rules, span: u64, packet: &Packet<'_>) -> Outcome {
         let bytes = match packet.info().operation {
             Operation::ReadRequest => packet.reth().map_or(0, |reth| u64::from(reth.len_bytes)),
@@ -236,7 +236,7 @@ impl Observer {
     }
 }
 
-/// The packets that a selective acknowledge says have arrived.
+/// The packets that a selective ACK reports as arrived.
 fn told(number: u64, packet: &Packet<'_>) -> impl Iterator<Item = u64> {
     let sack = packet.sack().unwrap_or_default();
     (0..wire::Sack::BITS).filter(move |offset| sack.has(*offset)).map(move |offset| number + u64::from(offset))
@@ -252,7 +252,8 @@ fn span(rules: &Rules, packet: &Packet<'_>) -> u64 {
     }
 }
 
-/// Where the next piece of a WRITE begins that goes as several of one packet, if this full packet is one of them.
+/// The address of the next piece of a WRITE that is sent as several of one packet, if this full packet is one of
+/// them.
 fn piece_end(rules: &Rules, packet: &Packet<'_>) -> Option<(RKey, u64)> {
     let info = packet.info();
     let full = packet.payload().len() as u64 == u64::from(rules.mtu.bytes());
@@ -272,7 +273,7 @@ fn check_length(rules: &Rules, packet: &Packet<'_>) -> Outcome {
     Ok(())
 }
 
-/// Of everything but the request for an acknowledge and the mark, which may come and go.
+/// A hash of everything but AckReq and the mark, which may differ between transmissions.
 fn hash(packet: &Packet<'_>) -> u64 {
     let bth = wire::Bth { ack_req: false, mark: wire::Mark::NONE, ..packet.bth() }.encode();
     let words = bth.chunks(8).chain(packet.bytes()[wire::Bth::LEN..].chunks(8));

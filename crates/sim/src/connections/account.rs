@@ -1,5 +1,4 @@
-//! What the ends were told, and whether it may be: each connection's story, apart from the code
-//! under test.
+//! The events of each connection, checked apart from the code under test.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +6,7 @@ use cm::Event;
 
 use crate::check::{Outcome, Violation, ensure};
 
-/// Where an end thinks its connection is.
+/// The state of a connection as one end sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// Client: asked.
@@ -48,7 +47,7 @@ pub(crate) fn after(phase: Phase, event: &Event) -> Outcome<Phase> {
     })
 }
 
-/// What became of one attempt.
+/// The outcome of one attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Story {
     /// One of the nodes crashed while the attempt was on.
@@ -57,7 +56,7 @@ pub(crate) struct Story {
     pub(crate) accepted: bool,
     /// The server does not want the connection (any more).
     pub(crate) server_refused: bool,
-    /// The server was told that nobody confirms.
+    /// The server learned that no peer confirms.
     pub(crate) server_gave_up: bool,
     pub(crate) server_established: bool,
     pub(crate) client_established: bool,
@@ -77,7 +76,7 @@ impl Stories {
         self.0.entry(tag).or_default()
     }
 
-    /// What an event says about the other end.
+    /// The statement of an event about the other end.
     pub(crate) fn heard(&mut self, tag: u32, client: bool, event: &Event) -> Outcome {
         let story = self.of(tag);
         let rule = "an end hears what the other end did";

@@ -122,7 +122,7 @@ impl World {
         }
     }
 
-    /// What the application means to do next.
+    /// The next action of the application.
     fn proceed(&mut self, node: usize, id: ConnId, phase: Phase) {
         match phase {
             Phase::Replied => self.think(node, Action::Confirm(id), 1),

@@ -50,7 +50,7 @@ pub(crate) enum Power {
     Off,
 }
 
-/// What the host does with a message.
+/// The host's treatment of a message.
 pub(crate) enum Routed {
     /// The process has it.
     Taken,
@@ -120,7 +120,7 @@ impl Node {
         }
         let is_for_us = match (&message, message.receiver_id()) {
             (_, None) => true,
-            // Its sender never learned an id: whoever has such a connection knows it by the sender's.
+            // Its sender never learned an id: the receiver knows such a connection by the sender's.
             (Message::Rej(_), Some(0)) => true,
             (_, Some(id)) => ConnId(id).number() == number(self.index, self.life),
         };

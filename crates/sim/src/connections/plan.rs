@@ -1,4 +1,4 @@
-//! What a seed decides before a run: the network, who connects to whom, what crashes.
+//! The decisions of a seed before a run: the network, the connections, the crashes.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) struct Crash {
     pub(crate) same_qpns: bool,
 }
 
-/// Who shall end a connection.
+/// The end that closes a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Leaver {
     Client,
@@ -94,7 +94,7 @@ impl Plan {
         self.crashes = (0..crashes).map(|_| crash(rng, self.nodes)).collect();
     }
 
-    /// Nothing is lost and nobody dies.
+    /// Nothing is lost and no process dies.
     pub(crate) fn is_clean(&self) -> bool {
         self.loss_percent == 0 && self.cut.is_none() && self.crashes.is_empty()
     }

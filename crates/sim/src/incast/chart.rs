@@ -3,7 +3,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::Outcome;
+use super::plan::IncastResult;
 
 const SIZE: (u32, u32) = (900, 760);
 const COLOURS: [RGBColor; 4] =
@@ -15,7 +15,7 @@ type Fallible<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::Erro
 ///
 /// # Errors
 /// In words, when the plot cannot be drawn.
-pub fn chart(outcomes: &[Outcome]) -> Result<String, String> {
+pub fn chart(outcomes: &[IncastResult]) -> Result<String, String> {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
@@ -24,7 +24,7 @@ pub fn chart(outcomes: &[Outcome]) -> Result<String, String> {
     Ok(svg)
 }
 
-fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, outcomes: &[Outcome]) -> Fallible<DB> {
+fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, outcomes: &[IncastResult]) -> Fallible<DB> {
     area.fill(&WHITE)?;
     let (above, below) = area.split_vertically(440);
     queues(&above, outcomes)?;
@@ -32,7 +32,7 @@ fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, outcomes: &[Outcome])
     area.present()
 }
 
-fn queues<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, outcomes: &[Outcome]) -> Fallible<DB> {
+fn queues<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, outcomes: &[IncastResult]) -> Fallible<DB> {
     let end = outcomes.iter().map(|o| o.plan.duration.as_secs_f64() * 1e3).fold(1.0, f64::max);
     let most = outcomes.iter().map(|o| kilobytes(o.longest_queue())).fold(10.0, f64::max);
     let mut chart = ChartBuilder::on(area)
@@ -47,7 +47,7 @@ fn queues<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, outcomes: &[Outcome
         let line = points.map(|s| (s.at.0 as f64 / 1e6, kilobytes(s.queue_bytes).max(1.0)));
         chart
             .draw_series(LineSeries::new(line, colour.stroke_width(1)))?
-            .label(outcome.plan.way.name())
+            .label(outcome.plan.loss_control.name())
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(3)));
     }
     chart
@@ -59,7 +59,7 @@ fn queues<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, outcomes: &[Outcome
 }
 
 /// Each flow's share, smallest first.
-fn rates<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, outcomes: &[Outcome]) -> Fallible<DB> {
+fn rates<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, outcomes: &[IncastResult]) -> Fallible<DB> {
     let flows = outcomes.iter().map(|o| o.goodput.len()).max().unwrap_or(1).max(2);
     let most = outcomes.iter().flat_map(|o| &o.goodput).copied().fold(1.0, f64::max) / 1e6;
     let mut chart = ChartBuilder::on(area)

@@ -1,4 +1,4 @@
-//! The surroundings of a queue pair whose payload nobody looks at.
+//! The host of a queue pair whose payload is not checked.
 
 use transport::{
     Accessor, AtomicOp, BindMw, Completion, CqSide, Host, Memory, MemoryError, PdId, QpEvent, Sge, Status,
@@ -69,7 +69,7 @@ impl Memory for Nothing {
 
 /// Counts what was completed.
 #[derive(Debug, Default)]
-pub(super) struct Surroundings {
+pub(super) struct IncastHost {
     memory: Nothing,
     /// Send work requests done.
     pub(super) done: u64,
@@ -77,7 +77,7 @@ pub(super) struct Surroundings {
     pub(super) failed: bool,
 }
 
-impl Host for Surroundings {
+impl Host for IncastHost {
     type Memory = Nothing;
     type Path = transport::shm::path::NoShmPath<Nothing>;
 

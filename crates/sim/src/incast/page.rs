@@ -1,9 +1,9 @@
 //! docs/congestion.md: a table of runs and what it shows.
 
-use super::{Outcome, Way};
+use super::plan::{IncastResult, LossControl};
 
 /// The page for runs of all ways with the same parameters.
-pub fn page(outcomes: &[Outcome]) -> String {
+pub fn page(outcomes: &[IncastResult]) -> String {
     let Some(first) = outcomes.first() else { return String::new() };
     let plan = &first.plan;
     let (switch, dcqcn) = (&plan.switch, &plan.dcqcn);
@@ -55,7 +55,7 @@ and memory are models on a virtual clock.
 ";
 
 const TABLE_HEAD: &str = "\
-| way | longest queue | queue later, mean (longest) | goodput later | fairness (Jain) | lost | sent again | pauses | \
+| loss_control | longest queue | queue later, mean (longest) | goodput later | fairness (Jain) | lost | sent again | pauses | \
 links paused later | marked | CNPs |
 |---|---|---|---|---|---|---|---|---|---|---|
 ";
@@ -74,12 +74,12 @@ const TAIL: &str = "
 - The parameters are not tuned for this case. With an increase timer of 300 µs the queue is a third as long.
 ";
 
-fn row(outcome: &Outcome) -> String {
+fn row(outcome: &IncastResult) -> String {
     let (mean, longest) = outcome.later_queue();
     let paused = paused_later(outcome);
     format!(
         "| {} | {} | {} ({}) | {:.2} GB/s | {:.3} | {} | {} | {} | {paused:.1} % | {} | {} |\n",
-        outcome.plan.way.name(),
+        outcome.plan.loss_control.name(),
         kb(outcome.longest_queue()),
         kb(mean),
         kb(longest),
@@ -94,16 +94,16 @@ fn row(outcome: &Outcome) -> String {
 }
 
 /// Share of the second half that a link was paused, in percent, over all links.
-fn paused_later(outcome: &Outcome) -> f64 {
+fn paused_later(outcome: &IncastResult) -> f64 {
     let later = outcome.plan.duration / 2 * outcome.plan.senders as u32;
     outcome.paused_later.as_secs_f64() / later.as_secs_f64() * 100.0
 }
 
-/// What the table says, in words that follow from it.
-fn reading(outcomes: &[Outcome]) -> String {
-    let of = |way: Way| outcomes.iter().find(|outcome| outcome.plan.way == way);
+/// The findings of the table, in words computed from it.
+fn reading(outcomes: &[IncastResult]) -> String {
+    let of = |loss_control: LossControl| outcomes.iter().find(|outcome| outcome.plan.loss_control == loss_control);
     let mut text = String::from("\n");
-    if let Some(neither) = of(Way::Neither) {
+    if let Some(neither) = of(LossControl::Neither) {
         text += &format!(
             "- **Neither**: windows alone fill the buffer: {} packets are lost. Selective retransmission keeps the \
              receiver's link busy all the same; the queue, and with it the delay of everybody, is as long as the buffer \
@@ -111,23 +111,23 @@ fn reading(outcomes: &[Outcome]) -> String {
             neither.drops
         );
     }
-    if let Some(pfc) = of(Way::Pfc) {
+    if let Some(pfc) = of(LossControl::Pfc) {
         text += &format!(
             "- **PFC only**: {}. The queue stays long for as long as the senders send, and links are paused most of the \
              time.\n",
             lost(pfc)
         );
     }
-    if let Some(dcqcn) = of(Way::Dcqcn) {
+    if let Some(dcqcn) = of(LossControl::Dcqcn) {
         text += &format!(
             "- **DCQCN only**: {}. It needs a round trip and more to react, so the first burst is as long as the \
              windows together, and only a buffer of that size keeps it; then the queue is short. The price is {:.0} % of \
              the goodput that PFC alone gives: rates go up and down, and sometimes the queue is empty.\n",
             lost(dcqcn),
-            of(Way::Pfc).map_or(0.0, |pfc| 100.0 - dcqcn.total() / pfc.total() * 100.0)
+            of(LossControl::Pfc).map_or(0.0, |pfc| 100.0 - dcqcn.total() / pfc.total() * 100.0)
         );
     }
-    if let Some(both) = of(Way::Both) {
+    if let Some(both) = of(LossControl::Both) {
         text += &format!(
             "- **Both**: {}. PFC catches the first burst, DCQCN makes it all but unnecessary afterwards: the queue is \
              as short as with DCQCN alone, and links are paused for {:.1} % of the time later.\n",
@@ -138,7 +138,7 @@ fn reading(outcomes: &[Outcome]) -> String {
     text
 }
 
-fn lost(outcome: &Outcome) -> String {
+fn lost(outcome: &IncastResult) -> String {
     match outcome.drops {
         0 => "nothing is lost".into(),
         drops => format!("{drops} packets are lost"),

@@ -3,8 +3,8 @@
 //! - **Marks** (congestion point of DCQCN, RED on the instantaneous queue): none below K_min, certain above K_max,
 //!   in between with a probability that grows to P_max.
 //! - **Pauses** (PFC): a link whose packets take more than X_off of the buffer is paused, until they take less than
-//!   X_on. What is on the way then still finds room as long as the buffer has any (headroom).
-//! - What finds no room is lost.
+//!   X_on. Packets in flight still find room then as long as the buffer has any (headroom).
+//! - Packets that find no room are lost.
 
 use std::collections::VecDeque;
 
@@ -46,15 +46,15 @@ impl Default for SwitchSpec {
 pub(super) struct Queued {
     pub(super) sender: usize,
     pub(super) bytes: Vec<u8>,
-    /// What it takes on links and in the buffer.
+    /// Its size on links and in the buffer.
     pub(super) wire_bytes: u64,
     /// It carries a mark.
     pub(super) marked: bool,
 }
 
-/// What a link is to be told.
+/// A PAUSE message for a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Signal {
+pub(super) enum PauseSignal {
     Pause,
     Resume,
 }
@@ -93,7 +93,7 @@ impl Switch {
     }
 
     /// A packet comes in; `capable`: its transport understands marks.
-    pub(super) fn arrive(&mut self, mut packet: Queued, capable: bool) -> Option<Signal> {
+    pub(super) fn arrive(&mut self, mut packet: Queued, capable: bool) -> Option<PauseSignal> {
         if self.queue_bytes + packet.wire_bytes > self.spec.buffer_bytes {
             self.drops += 1;
             return None;
@@ -108,18 +108,18 @@ impl Switch {
         let pause = self.pauses && *bytes > self.spec.x_off && !*paused;
         *paused |= pause;
         self.queue.push_back(packet);
-        pause.then_some(Signal::Pause)
+        pause.then_some(PauseSignal::Pause)
     }
 
     /// The next packet leaves.
-    pub(super) fn depart(&mut self) -> Option<(Queued, Option<Signal>)> {
+    pub(super) fn depart(&mut self) -> Option<(Queued, Option<PauseSignal>)> {
         let packet = self.queue.pop_front()?;
         self.queue_bytes -= packet.wire_bytes;
         let (bytes, paused) = &mut self.ingress[packet.sender];
         *bytes -= packet.wire_bytes;
         let resume = *paused && *bytes < self.spec.x_on;
         *paused &= !resume;
-        Some((packet, resume.then_some(Signal::Resume)))
+        Some((packet, resume.then_some(PauseSignal::Resume)))
     }
 
     fn mark_probability(&self) -> f64 {
@@ -148,12 +148,12 @@ mod tests {
     fn an_ingress_is_paused_once_and_resumed_once() {
         let mut switch = switch(true, false);
         let signals: Vec<_> = (0..10).map(|_| switch.arrive(packet(0, 4096), true)).collect();
-        assert_eq!(signals.iter().flatten().collect::<Vec<_>>(), [&Signal::Pause]);
-        assert_eq!(signals[5], Some(Signal::Pause), "six packets are more than X_off");
+        assert_eq!(signals.iter().flatten().collect::<Vec<_>>(), [&PauseSignal::Pause]);
+        assert_eq!(signals[5], Some(PauseSignal::Pause), "six packets are more than X_off");
         assert_eq!(switch.arrive(packet(1, 4096), true), None, "another ingress goes on");
         let signals: Vec<_> = (0..10).filter_map(|_| switch.depart()).map(|(_, signal)| signal).collect();
-        assert_eq!(signals.iter().flatten().collect::<Vec<_>>(), [&Signal::Resume]);
-        assert_eq!(signals[6], Some(Signal::Resume), "three packets are less than X_on");
+        assert_eq!(signals.iter().flatten().collect::<Vec<_>>(), [&PauseSignal::Resume]);
+        assert_eq!(signals[6], Some(PauseSignal::Resume), "three packets are less than X_on");
     }
 
     #[test]

@@ -8,9 +8,9 @@ use transport::{
 };
 use wire::{Gid, Packet, Qpn, RKey};
 
-use super::host::Surroundings;
-use super::switch::{Queued, Signal, Switch};
-use super::{Outcome, Plan, Sample};
+use super::host::IncastHost;
+use super::plan::{IncastPlan, IncastResult, QueueSample};
+use super::switch::{PauseSignal, Queued, Switch};
 use crate::clock::Clock;
 use crate::rng::{Stream, up_to};
 
@@ -28,7 +28,7 @@ const BEGIN: Duration = Duration::from_micros(20);
 const ECN_MASK: u8 = 3;
 
 #[derive(Debug)]
-enum Event {
+enum IncastEvent {
     /// A sender's link is free, or it may have something to send.
     Send(usize),
     /// A sender's timer.
@@ -42,22 +42,22 @@ enum Event {
     /// An answer reaches a sender.
     AtSender(usize, Vec<u8>),
     /// A link is paused or goes on.
-    Pause(usize, Signal),
+    Pause(usize, PauseSignal),
     /// A sample is taken.
-    Sample,
+    QueueSample,
     /// Half of the time is over.
     Half,
 }
 
 /// A queue pair and its surroundings.
-struct End {
+struct IncastEnd {
     qp: Qp,
-    host: Surroundings,
+    host: IncastHost,
     gid: Gid,
 }
 
-struct Sender {
-    end: End,
+struct IncastSender {
+    end: IncastEnd,
     link_free_at: Time,
     paused_since: Option<Time>,
     timer: Option<Time>,
@@ -65,31 +65,31 @@ struct Sender {
     done_at_half: u64,
 }
 
-pub(super) struct World {
-    plan: Plan,
-    clock: Clock<Event>,
-    senders: Vec<Sender>,
+pub(super) struct IncastWorld {
+    plan: IncastPlan,
+    clock: Clock<IncastEvent>,
+    senders: Vec<IncastSender>,
     /// The receiver's queue pairs, one for each sender.
-    receivers: Vec<End>,
+    receivers: Vec<IncastEnd>,
     switch: Switch,
     egress_busy: bool,
-    samples: Vec<Sample>,
+    samples: Vec<QueueSample>,
     pauses: u64,
     paused: Duration,
     paused_at_half: Duration,
     buffer: Vec<u8>,
 }
 
-impl World {
-    pub(super) fn new(plan: &Plan) -> World {
+impl IncastWorld {
+    pub(super) fn new(plan: &IncastPlan) -> IncastWorld {
         let rng = Stream::Host.rng(plan.seed);
         let mut begin = Stream::Memory(0).rng(plan.seed);
-        let mut world = World {
+        let mut world = IncastWorld {
             plan: *plan,
             clock: Clock::default(),
             senders: Vec::new(),
             receivers: Vec::new(),
-            switch: Switch::new(plan.switch, plan.senders, plan.way.pauses(), plan.way.marks(), rng),
+            switch: Switch::new(plan.switch, plan.senders, plan.loss_control.pauses(), plan.loss_control.marks(), rng),
             egress_busy: false,
             samples: Vec::new(),
             pauses: 0,
@@ -98,11 +98,11 @@ impl World {
             buffer: vec![0; MAX_PACKET_BYTES],
         };
         for number in 0..plan.senders {
-            let (mut sender, mut receiver) = (End::new(plan, number, 1), End::new(plan, number, 2));
+            let (mut sender, mut receiver) = (IncastEnd::new(plan, number, 1), IncastEnd::new(plan, number, 2));
             let (to_receiver, to_sender) = (receiver.qp.qpn(), sender.qp.qpn());
             sender.connect(plan, receiver.gid, to_receiver);
             receiver.connect(plan, sender.gid, to_sender);
-            world.senders.push(Sender {
+            world.senders.push(IncastSender {
                 end: sender,
                 link_free_at: Time(0),
                 paused_since: None,
@@ -111,14 +111,14 @@ impl World {
                 done_at_half: 0,
             });
             world.receivers.push(receiver);
-            world.clock.schedule(Time(0) + up_to(&mut begin, BEGIN), Event::Send(number));
+            world.clock.schedule(Time(0) + up_to(&mut begin, BEGIN), IncastEvent::Send(number));
         }
-        world.clock.schedule(Time(0), Event::Sample);
-        world.clock.schedule(Time(0) + plan.duration / 2, Event::Half);
+        world.clock.schedule(Time(0), IncastEvent::QueueSample);
+        world.clock.schedule(Time(0) + plan.duration / 2, IncastEvent::Half);
         world
     }
 
-    pub(super) fn run(mut self) -> Outcome {
+    pub(super) fn run(mut self) -> IncastResult {
         let end = Time(0) + self.plan.duration;
         while let Some(event) = self.clock.advance() {
             if self.clock.now() >= end {
@@ -129,20 +129,20 @@ impl World {
         self.finish(end)
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: IncastEvent) {
         match event {
-            Event::Send(sender) => self.send(sender),
-            Event::Timer(sender) => self.fire(sender),
-            Event::AtSwitch(packet, capable) => self.at_switch(packet, capable),
-            Event::Egress => self.depart(),
-            Event::AtReceiver(packet) => self.receive(&packet),
-            Event::AtSender(sender, bytes) => self.answered(sender, &bytes),
-            Event::Pause(sender, signal) => self.pause(sender, signal),
-            Event::Sample => {
-                self.samples.push(Sample { at: self.clock.now(), queue_bytes: self.switch.queue_bytes() });
-                self.clock.schedule(self.clock.now() + SAMPLE, Event::Sample);
+            IncastEvent::Send(sender) => self.send(sender),
+            IncastEvent::Timer(sender) => self.fire(sender),
+            IncastEvent::AtSwitch(packet, capable) => self.at_switch(packet, capable),
+            IncastEvent::Egress => self.depart(),
+            IncastEvent::AtReceiver(packet) => self.receive(&packet),
+            IncastEvent::AtSender(sender, bytes) => self.answered(sender, &bytes),
+            IncastEvent::Pause(sender, signal) => self.pause(sender, signal),
+            IncastEvent::QueueSample => {
+                self.samples.push(QueueSample { at: self.clock.now(), queue_bytes: self.switch.queue_bytes() });
+                self.clock.schedule(self.clock.now() + SAMPLE, IncastEvent::QueueSample);
             }
-            Event::Half => self.note_half(),
+            IncastEvent::Half => self.note_half(),
         }
     }
 
@@ -176,8 +176,8 @@ impl World {
         let bytes = self.buffer[..transmit.len_bytes].to_vec();
         let capable = transmit.address.traffic_class & ECN_MASK != 0;
         let packet = Queued { sender: number, bytes, wire_bytes, marked: false };
-        self.clock.schedule(free_at + self.plan.link_delay, Event::AtSwitch(packet, capable));
-        self.clock.schedule(free_at, Event::Send(number));
+        self.clock.schedule(free_at + self.plan.link_delay, IncastEvent::AtSwitch(packet, capable));
+        self.clock.schedule(free_at, IncastEvent::Send(number));
     }
 
     fn time_of(&self, wire_bytes: u64) -> Duration {
@@ -189,7 +189,7 @@ impl World {
         let Some(at) = sender.end.qp.next_timeout() else { return };
         if sender.timer.is_none_or(|armed| at < armed) {
             sender.timer = Some(at);
-            self.clock.schedule(at, Event::Timer(number));
+            self.clock.schedule(at, IncastEvent::Timer(number));
         }
     }
 
@@ -216,8 +216,8 @@ impl World {
     }
 
     /// A PFC frame to a sender's link.
-    fn tell(&mut self, sender: usize, signal: Signal) {
-        self.clock.schedule(self.clock.now() + self.plan.link_delay, Event::Pause(sender, signal));
+    fn tell(&mut self, sender: usize, signal: PauseSignal) {
+        self.clock.schedule(self.clock.now() + self.plan.link_delay, IncastEvent::Pause(sender, signal));
     }
 
     fn depart(&mut self) {
@@ -230,8 +230,8 @@ impl World {
             self.tell(packet.sender, signal);
         }
         let free_at = self.clock.now() + self.time_of(packet.wire_bytes);
-        self.clock.schedule(free_at, Event::Egress);
-        self.clock.schedule(free_at + self.plan.link_delay, Event::AtReceiver(packet));
+        self.clock.schedule(free_at, IncastEvent::Egress);
+        self.clock.schedule(free_at + self.plan.link_delay, IncastEvent::AtReceiver(packet));
     }
 
     fn receive(&mut self, packet: &Queued) {
@@ -241,7 +241,7 @@ impl World {
         // Answers cross an empty network.
         while let Some(transmit) = end.qp.poll_transmit(now, &mut self.buffer, &mut end.host) {
             let bytes = self.buffer[..transmit.len_bytes].to_vec();
-            self.clock.schedule(now + self.plan.link_delay * 2, Event::AtSender(packet.sender, bytes));
+            self.clock.schedule(now + self.plan.link_delay * 2, IncastEvent::AtSender(packet.sender, bytes));
         }
     }
 
@@ -253,31 +253,31 @@ impl World {
         self.send(number);
     }
 
-    fn pause(&mut self, number: usize, signal: Signal) {
+    fn pause(&mut self, number: usize, signal: PauseSignal) {
         let now = self.clock.now();
         let sender = &mut self.senders[number];
         match signal {
-            Signal::Pause if sender.paused_since.is_none() => {
+            PauseSignal::Pause if sender.paused_since.is_none() => {
                 self.pauses += 1;
                 sender.paused_since = Some(now);
             }
-            Signal::Pause => {}
-            Signal::Resume => {
+            PauseSignal::Pause => {}
+            PauseSignal::Resume => {
                 self.paused += sender.paused_since.take().map_or(Duration::ZERO, |since| now.since(since));
                 let at = now.max(sender.link_free_at);
-                self.clock.schedule(at, Event::Send(number));
+                self.clock.schedule(at, IncastEvent::Send(number));
             }
         }
     }
 
-    fn finish(mut self, end: Time) -> Outcome {
+    fn finish(mut self, end: Time) -> IncastResult {
         self.paused += self.still_paused(end);
         let seconds = (self.plan.duration / 2).as_secs_f64();
-        let goodput = |sender: &Sender| (sender.end.acknowledged() - sender.done_at_half) as f64 / seconds;
+        let goodput = |sender: &IncastSender| (sender.end.acknowledged() - sender.done_at_half) as f64 / seconds;
         let counters = |pick: fn(&transport::QpCounters) -> u64| {
             self.senders.iter().map(|sender| pick(sender.end.qp.counters())).sum()
         };
-        Outcome {
+        IncastResult {
             goodput: self.senders.iter().map(goodput).collect(),
             drops: self.switch.drops,
             sent_again: counters(|counters| counters.retransmitted_packets),
@@ -293,7 +293,7 @@ impl World {
     }
 }
 
-impl Sender {
+impl IncastSender {
     /// Keeps its queue filled.
     fn post(&mut self) {
         while self.posted - self.end.host.done < u64::from(DEPTH) && !self.end.host.failed {
@@ -312,10 +312,12 @@ impl Sender {
     }
 }
 
-impl End {
-    fn new(plan: &Plan, number: usize, side: u8) -> End {
-        let tuning =
-            Tuning { dcqcn: transport::Dcqcn { enabled: plan.way.marks(), ..plan.dcqcn }, ..Tuning::default() };
+impl IncastEnd {
+    fn new(plan: &IncastPlan, number: usize, side: u8) -> IncastEnd {
+        let tuning = Tuning {
+            dcqcn: transport::Dcqcn { enabled: plan.loss_control.marks(), ..plan.dcqcn },
+            ..Tuning::default()
+        };
         let caps = QpCaps { max_send_wr: DEPTH, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline_bytes: 0 };
         let init = QpInit {
             qpn: Qpn::from_parts(side, number as u16 + 1),
@@ -328,10 +330,10 @@ impl End {
             secret: u64::from(side) << 32 | number as u64,
         };
         let gid = Gid::from(core::net::IpAddr::from([10, side, (number >> 8) as u8, number as u8]));
-        End { qp: Qp::new(&init), host: Surroundings::default(), gid }
+        IncastEnd { qp: Qp::new(&init), host: IncastHost::default(), gid }
     }
 
-    fn connect(&mut self, plan: &Plan, peer_gid: Gid, peer: Qpn) {
+    fn connect(&mut self, plan: &IncastPlan, peer_gid: Gid, peer: Qpn) {
         use AttrMask as M;
         let attr = QpAttr {
             access: Access::REMOTE_WRITE,

@@ -12,7 +12,7 @@ use crate::rng::{micros, pick, time_us};
 /// Memory that a queue pair's receive slots take at most, and those for results.
 const SLOTS_BYTES: u32 = 4 << 20;
 
-/// What is decided already.
+/// The decisions so far.
 pub(super) struct Frame {
     pub(super) service: QpType,
     pub(super) temper: Temper,
@@ -20,7 +20,7 @@ pub(super) struct Frame {
     pub(super) mtu: Mtu,
 }
 
-/// What all queue pairs of a run have in common.
+/// The settings that all queue pairs of a run share.
 struct Common {
     sizes: Sizes,
     messages: u32,
@@ -51,7 +51,7 @@ pub(super) fn ends(rng: &mut Rng, frame: &Frame) -> Vec<EndSpec> {
     for end in 0..ends.len() {
         agree(&mut ends, end);
     }
-    // Some have not heard of requests that bring acknowledges along.
+    // Some do not know requests that carry an ACK.
     ends.iter_mut().for_each(|end| end.tuning.piggyback = rng.chance(0.8));
     ends
 }
@@ -202,7 +202,7 @@ fn ending(rng: &mut Rng, frame: &Frame) -> Ending {
     }
 }
 
-/// What one end takes over from the other.
+/// The settings that one end takes over from the other.
 fn agree(ends: &mut [EndSpec], end: usize) {
     if let Some(peer) = ends[end].peer
         && end < peer

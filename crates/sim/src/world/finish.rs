@@ -172,7 +172,7 @@ impl World {
         Ok(())
     }
 
-    /// Where nothing goes wrong, nothing is lost, refused or sent twice.
+    /// In a run without faults, nothing is lost, refused or sent twice.
     fn check_calm(&self) -> Outcome {
         if !self.is_calm() {
             return Ok(());

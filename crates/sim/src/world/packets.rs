@@ -19,7 +19,7 @@ use crate::node::{Cause, Noted};
 
 /// Packets that a node takes from its receive buffer at once.
 const BATCH: usize = 32;
-/// What a node's way out may be behind, before its queue pairs wait.
+/// The backlog of a node's uplink before its queue pairs wait.
 const EGRESS_BYTES: u64 = 64 << 10;
 /// Packets of one queue pair before it is the next one's turn.
 const BURST: usize = 16;
@@ -125,7 +125,7 @@ impl World {
         Ok(())
     }
 
-    /// Whoever is told of a message finds there what was written before it.
+    /// An application that gets a message finds the bytes that were written before it.
     fn check_ticket(&self, e: usize, packet: &Packet<'_>) -> Outcome {
         let (end, is_rc) = (&self.ends[e], self.scenario.service == QpType::Rc);
         let Some(peer) = end.spec.peer.filter(|_| is_rc && packet.info().is_request()) else { return Ok(()) };
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// Lets the queue pairs of a node send, each in turn, as long as its way out is not too far behind.
+    /// Lets the queue pairs of a node send, each in turn, while the backlog of its uplink is small.
     pub(super) fn transmit(&mut self, node: usize) -> Outcome {
         loop {
             let mut sent = false;
@@ -177,7 +177,7 @@ impl World {
         }
     }
 
-    /// When the way out will have room again, if it has none.
+    /// The time at which the uplink has room again, if it has none.
     fn congested(&self, node: usize) -> Option<Time> {
         let allowed_ns = EGRESS_BYTES * 1000 / self.scenario.fabric.link_bytes_per_us;
         let free_at = self.nodes[node].tx_free_at - Duration::from_nanos(allowed_ns);
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// The application calls: acknowledges that were put off leave too.
+    /// The application calls: deferred ACKs leave too.
     pub(super) fn send_acknowledges(&mut self, e: usize) -> Outcome {
         while self.ends[e].qp.ack_due() && !self.ends[e].qp.wants_transmit() {
             if !self.poll(e)? {
@@ -214,7 +214,7 @@ impl World {
         }
         self.buffer = buffer;
         let end = &mut self.ends[e];
-        // A failure that it finds on the way changes its mind, but not for long.
+        // A failure found meanwhile may change this, but not for long.
         end.refusals = if transmit.is_some() { 0 } else { end.refusals + 1 };
         let idle = !end.qp.wants_transmit() || end.refusals < 3;
         ensure!("a queue pair that wants to send does", idle, "end {e} in {:?}", end.qp.state());
@@ -314,7 +314,7 @@ impl World {
         self.ends[e].observer.request_sent(&rules, state, number, &packet)
     }
 
-    /// Only a peer that understands them is sent requests that bring an acknowledge along.
+    /// Requests that carry an ACK go only to a peer that takes them.
     fn check_agreed(&self, e: usize) -> Outcome {
         let understands = |e: usize| self.ends[e].spec.tuning.piggyback && self.ends[e].spec.tuning.selective;
         let agreed = self.ends[e].spec.peer.is_some_and(|peer| understands(e) && understands(peer));
@@ -322,7 +322,7 @@ impl World {
         Ok(())
     }
 
-    /// The acknowledge that a request has brought along counts, whatever becomes of the request.
+    /// The ACK that a request carries counts, whatever happens to the request.
     fn observe_acknowledge(&mut self, e: usize, packet: &Packet<'_>) {
         if let Some((acknowledge, _)) = apart(packet) {
             Packet::parse(&acknowledge).into_iter().for_each(|acknowledge| self.observe_taken(e, &acknowledge));
@@ -354,7 +354,7 @@ impl World {
     }
 }
 
-/// What matters about a packet beside its name and number.
+/// The fields of a packet that matter beside its name and number.
 fn about(packet: &Packet<'_>) -> String {
     let mut text = String::new();
     if let Some(reth) = packet.reth() {

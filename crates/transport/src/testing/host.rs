@@ -17,7 +17,7 @@ use crate::wr::RecvWr;
 pub(crate) struct TestHost {
     /// The peer's path reaches it, too.
     pub(crate) memory: Rc<TestMemory>,
-    /// The way to a peer on the same host.
+    /// The shared-memory path to a peer on the same host.
     pub(crate) path: Option<TestPath>,
     /// Completions of the send queue, in order.
     pub(crate) sent: Vec<Completion>,
@@ -28,7 +28,7 @@ pub(crate) struct TestHost {
     pub(crate) shared: VecDeque<RecvWr>,
     /// The shared receive queues of its XRC domain, by number.
     pub(crate) xrc: BTreeMap<u32, XrcQueue>,
-    /// What its queue pairs may keep of packets that come early; none: no bound.
+    /// The bound on out-of-order packets of its queue pairs; `None`: no bound.
     pub(crate) budget: Option<Arc<ReorderBudget>>,
     /// How many more times to act as if no receive WQE were posted.
     pub(crate) refuse_recv: u32,

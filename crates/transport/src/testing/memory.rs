@@ -98,7 +98,7 @@ impl TestMemory {
         buffer
     }
 
-    /// The owner's look at a whole region.
+    /// The bytes of a whole region, as its owner reads them.
     pub(crate) fn bytes(&self, buffer: &Buffer) -> Vec<u8> {
         self.regions.borrow()[region_index(buffer)].bytes.clone()
     }

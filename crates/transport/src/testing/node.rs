@@ -25,7 +25,7 @@ pub(crate) const QKEY: QKey = QKey(0x1234);
 pub(crate) struct Setup {
     pub(crate) qp_type: QpType,
     pub(crate) mtu: Mtu,
-    /// What the port carries.
+    /// The MTU of the port.
     pub(crate) port_mtu: Mtu,
     pub(crate) caps: QpCaps,
     pub(crate) tuning: Tuning,

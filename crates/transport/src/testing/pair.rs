@@ -28,7 +28,7 @@ impl Side {
     }
 }
 
-/// What happens to a packet on its way.
+/// The fate of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     Pass,
@@ -92,8 +92,7 @@ impl Pair {
         }
     }
 
-    /// Passes packets until nobody has one to send. Time passes only by rounds:
-    /// no timeout is waited for.
+    /// Passes packets until neither side has one to send. Time passes only by rounds: no timeout is waited for.
     pub(crate) fn pump(&mut self) {
         self.pump_with(|_, _| Verdict::Pass);
     }

@@ -14,7 +14,7 @@ use crate::shm::path::ReceivedBody;
 use crate::time::Time;
 use crate::transcript::{CapturedConnection, FRONT_BYTES, PacketDirection, PayloadSource};
 
-/// Who executes one-sided operations.
+/// The executor of one-sided operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ShmMode {
     /// The requester, in the peer's memory.
@@ -97,7 +97,7 @@ impl ShmPair {
         }
     }
 
-    /// What is written down at one end: requests and answers from there and to there.
+    /// The packets in the capture of one end: requests and responses, sent and received.
     pub(crate) fn packets(&self, side: Side) -> Vec<(PacketDirection, Vec<u8>)> {
         self.shared.recorders[index(side)]
             .borrow()
@@ -162,7 +162,7 @@ impl ShmPair {
         }
     }
 
-    /// Passes frames until nobody has one. No timeout is waited for.
+    /// Passes frames until neither side has one. No timeout is waited for.
     pub(crate) fn pump(&mut self) {
         for _ in 0..100_000 {
             let mut quiet = true;

@@ -1,4 +1,4 @@
-//! The way between two queue pairs on one host: two lanes, and each other's memory.
+//! The shared-memory path between two queue pairs: two lanes, and each other's memory.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use crate::shm::remote_op::RemoteOp;
 use crate::time::Time;
 use crate::wr::{Payload, RemoteAddr};
 
-/// What is between the two, and what is wrong with it. Index 0 is A's, 1 is B's.
+/// The lanes and the faults between the two. Index 0 is A's, 1 is B's.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) now: Cell<Time>,
@@ -33,16 +33,16 @@ pub(crate) struct Shared {
     /// Whether what is lent can be reached.
     pub(crate) lent_reachable: Cell<bool>,
     pub(crate) dead: [Cell<bool>; 2],
-    /// What each shows of its queue pair.
+    /// The queue pair of each, as the other sees it.
     pub(crate) views: [Cell<Option<View>>; 2],
     pub(crate) memories: [Rc<TestMemory>; 2],
     /// WRITEs that were carried out directly.
     pub(crate) direct_writes: Cell<u32>,
-    /// Who writes down the packets of each, if somebody does.
+    /// The recorder of each end, if it is captured.
     pub(crate) recorders: [RefCell<Option<Recorder>>; 2],
 }
 
-/// What a peer sees of a queue pair that is ready.
+/// A ready queue pair, as its peer sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     pub(crate) who: Accessor,
@@ -247,11 +247,11 @@ impl Delivered<'_> {
     }
 }
 
-/// A frame at the one whom it is for.
+/// A frame that has arrived.
 pub(crate) struct Delivered<'a> {
     pub(crate) frame: &'a Frame,
     pub(crate) shared: &'a Shared,
-    /// Who sent it.
+    /// Its sender.
     pub(crate) from: usize,
 }
 

@@ -1,5 +1,6 @@
 //! A blind attacker: knows addresses, QPNs, keys and the state of everything but PSNs and cookies, and forges packets of
-//! every class while the two ends talk. What an attack costs is counted here; docs/security.md tells the same.
+//! every class while the two ends talk. The tests count the cost of an attack; docs/security.md has the same
+//! figures.
 
 use super::*;
 use crate::attr::QpState;
@@ -87,7 +88,7 @@ fn forged_headers(random: &mut Random, opcode: Opcode, target: &Target) -> Exten
     }
 }
 
-/// Every class of packet that an end looks at.
+/// Every class of packet that an end accepts.
 const CLASSES: [Opcode; 13] = [
     Opcode::RC_SEND_ONLY,
     Opcode::RC_SEND_FIRST,

@@ -127,7 +127,7 @@ fn a_queue_pair_that_fails_waits_for_nothing() {
     assert!(!pair.a.qp.wants_transmit());
 }
 
-/// So many notifications as `cookie` would prove them, one every `every`, while a WRITE is under way.
+/// Sends notifications with `cookie`, one every `every`, during a WRITE.
 fn flood(pair: &mut Pair, cookie: wire::Cookie, count: usize, every: Duration) -> Vec<Result<(), DropReason>> {
     let bth = wire::Bth { opcode: Opcode::CNP, becn: true, pkey: wire::PKey::DEFAULT, ..wire::Bth::default() };
     let cnp = wire::Extensions { cnp: Some(wire::Cnp { cookie }), ..wire::Extensions::default() };
@@ -189,7 +189,8 @@ fn marks_on_forged_packets_notify_nobody() {
     assert_eq!(pair.b.qp.counters().tx_cnps, 0);
 }
 
-/// From a peer of another make nobody can tell a forged notification. They take half, and no more.
+/// A forged notification of a peer of another make cannot be told from a real one. Such notifications take half, and
+/// no more.
 #[test]
 fn what_nobody_can_prove_leaves_half_of_the_rate() {
     let mut other = slow();

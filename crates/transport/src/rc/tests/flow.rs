@@ -37,7 +37,7 @@ fn credits_keep_a_sender_from_running_into_an_empty_queue() {
     let to = pair.b.host.memory.region(64);
     post_recv(&mut pair, 0, &to);
     pair.a.send(send_wr(0, SendOp::Send, Payload::empty()));
-    pair.pump(); // the acknowledge says: nothing posted any more
+    pair.pump(); // the ACK says: no receive WQE is posted
     for id in 1..6 {
         post_recv(&mut pair, id, &to);
         pair.pump();
@@ -208,7 +208,7 @@ fn what_is_sent_again_is_not_held_back() {
     assert_eq!((pair.a.qp.in_flight_bytes(), pair.b.host.memory.bytes(&target)), (0, data));
 }
 
-/// Where nobody waits for the completion, acknowledges come one for 32 or in a while, between peers like us.
+/// Between Longarm peers unsignaled requests get one ACK for 32 requests, or a delayed one.
 #[test]
 fn what_nobody_waits_for_is_acknowledged_in_a_while() {
     let mut setup = setup();
@@ -233,7 +233,7 @@ fn what_nobody_waits_for_is_acknowledged_in_a_while() {
     pair.pump();
     assert_eq!((acks(&pair) - before, pair.a.qp.in_flight_bytes()), (2, 0));
     assert_eq!(pair.b.qp.next_timeout(), None);
-    // Who goes does not wait.
+    // A queue pair that is about to be destroyed does not wait.
     pair.a.send(quiet(41));
     while pair.round(&mut |_, _| Verdict::Pass) {}
     pair.b.qp.ack_now();
@@ -243,7 +243,7 @@ fn what_nobody_waits_for_is_acknowledged_in_a_while() {
     assert_eq!(pair.a.qp.counters().probes, 0);
 }
 
-/// Acknowledges bring credits, so they are asked for before the credits run out: no SEND waits for the time.
+/// ACKs bring credits, so they are asked for before the credits run out: no SEND waits for a delayed one.
 #[test]
 fn sends_that_nobody_waits_for_do_not_run_out_of_credits() {
     let mut pair = pair();

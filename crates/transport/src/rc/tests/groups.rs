@@ -1,4 +1,4 @@
-//! What leaves together: long WRITEs in pieces of one length, and windows filled by whole groups.
+//! Packets that leave together: long WRITEs in pieces of one length, and windows filled by whole groups.
 
 use wire::Opcode;
 
@@ -57,7 +57,7 @@ fn immediate_data_tells_of_the_whole_message() {
     assert_eq!((received.imm, received.byte_len), (Some(5), 1000));
 }
 
-/// What is sent again looks as it did, whatever was learned of the peer meanwhile.
+/// A retransmission looks like the first transmission, even if the requester has learned about the peer meanwhile.
 #[test]
 fn a_write_begun_as_one_message_stays_one() {
     let mut pair = pair();
@@ -73,7 +73,7 @@ fn a_write_begun_as_one_message_stays_one() {
     assert_eq!((pair.a.host.take_sent(), pair.b.host.memory.bytes(&target)), (successes([1]), data));
 }
 
-/// A window of several groups opens by what acknowledges free; whole groups leave, and few acknowledges are needed.
+/// ACKs open a window of several groups; whole groups leave, and few ACKs are needed.
 #[test]
 fn a_large_window_is_filled_by_whole_groups() {
     let mut setup = setup();

@@ -1,4 +1,4 @@
-//! Whatever is lost, repeated or late: everything happens once, and in order.
+//! Packets are lost, repeated or late: every request is executed once, and in order.
 
 use super::*;
 use crate::testing::{Side, Verdict};

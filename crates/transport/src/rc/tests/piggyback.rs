@@ -1,4 +1,4 @@
-//! Requests that bring an acknowledge along: with whom, when, and what a hostile peer can do with them.
+//! Requests that carry an ACK: with which peers, when, and the attacks of a hostile peer.
 
 use super::loss::Workload;
 use super::*;
@@ -38,7 +38,7 @@ impl Balls {
     }
 }
 
-/// What a side wants to send arrives at the other; an acknowledge alone waits.
+/// Passes packets from a side to the other; an ACK alone waits.
 fn step(pair: &mut Pair, side: Side, verdict: Verdict) {
     pair.now = pair.now + core::time::Duration::from_micros(1);
     while pair.node(side).qp.wants_transmit() {
@@ -55,7 +55,7 @@ fn opcodes(pair: &Pair) -> Vec<Opcode> {
     pair.sent.iter().map(|(_, opcode)| *opcode).collect()
 }
 
-/// Both ends have heard of it: a first message and its acknowledge each way.
+/// Both ends learn that the other takes them: a first message and its ACK each way.
 fn acquainted(setup: &Setup) -> (Pair, Balls) {
     let mut pair = Pair::connected(setup);
     let balls = Balls::new(&mut pair);
@@ -124,7 +124,7 @@ fn a_send_with_invalidate_brings_an_acknowledge_along() {
     assert!(pair.b.host.take_sent().contains(&(9, Status::Success)) && pair.dropped.is_empty(), "{:?}", pair.dropped);
 }
 
-/// The acknowledge counts before the request is refused.
+/// The ACK counts before the request is refused.
 #[test]
 fn an_invalidate_that_is_refused_has_acknowledged() {
     let (mut pair, balls) = acquainted(&setup());
@@ -183,7 +183,7 @@ fn what_was_lost_comes_again_in_the_form_that_everybody_knows() {
     assert_eq!((pair.a.host.take_received().len(), pair.b.host.take_received().len()), (2, 2));
 }
 
-/// Whoever sends one has seen that the other end understands it.
+/// An end sends one only after it has seen that the other end takes them.
 fn watch(shown: &mut [bool; 2], side: Side, packet: &Packet<'_>) {
     let (own, bth) = (packet.info().headers.contains(HeaderSet::PIGGYBACK), packet.bth());
     let (me, peer) = (side as usize, side.other() as usize);
@@ -208,7 +208,7 @@ fn nobody_is_sent_what_he_has_not_shown_to_understand() {
                 for round in 0..12 {
                     let (side, ball) = if round % 2 == 0 { (Side::A, &balls.a) } else { (Side::B, &balls.b) };
                     pair.node(side).send(send_wr(round, SendOp::Send, payload(ball)));
-                    // Sometimes the other end answers before its acknowledge has left.
+                    // Sometimes the other end answers before its ACK has left.
                     let answered = round % 3 == 0;
                     while pair.round(&mut judge) && answered {}
                 }
@@ -310,7 +310,7 @@ fn nobody_may_who_cannot_prove_it() {
 #[test]
 fn each_half_is_checked_as_if_it_came_alone() {
     let first = setup().first_psn;
-    // The acknowledge speaks of what was never sent, is reserved, or comes twice; the request is good.
+    // The ACK is for a PSN that was never sent, is reserved, or comes twice; the request is good.
     for (acked, syndrome, refused, done) in [
         (first.add(70), Syndrome::ACK_UNLIMITED, 1, 0),
         (first.sub(9), Syndrome::ACK_UNLIMITED, 1, 0),
@@ -329,7 +329,7 @@ fn each_half_is_checked_as_if_it_came_alone() {
         assert_eq!(pair.b.host.take_sent().len(), done);
         assert_eq!(pair.b.qp.counters().refused_piggybacks, refused);
     }
-    // The request is too long for its buffer, or of a key that is not there; the acknowledge is good.
+    // The request is too long for its buffer, or its key does not exist; the ACK is good.
     let (mut pair, balls) = acquainted(&setup());
     pair.b.send(send_wr(3, SendOp::Send, payload(&balls.b)));
     step(&mut pair, Side::B, Verdict::Drop);

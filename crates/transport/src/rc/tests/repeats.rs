@@ -1,5 +1,5 @@
-//! What may come twice, late or in other parts than before. Each of these scripts stands
-//! for a connection that the simulation saw die.
+//! Packets that come twice, late or in other parts than before. Each of these scripts stands for a connection that
+//! the simulation saw die.
 
 use core::time::Duration;
 
@@ -24,8 +24,8 @@ fn read(wr_id: u64, from: &Buffer, to: &Buffer) -> SendWr {
     send_wr(wr_id, SendOp::Read(from.remote(0)), payload(to))
 }
 
-/// The window grows while a READ is under way, so its parts do too. Whatever is lost,
-/// no part is asked for that begins before and ends after a part that was asked for earlier.
+/// The window grows during a READ, so its parts do too. After any loss, no part is asked for that begins before and
+/// ends after a part that was asked for earlier.
 #[test]
 fn a_read_is_asked_for_again_within_its_old_parts() {
     for (start, len) in (0..60).flat_map(|s| [1, 2, 4, 7].map(|l| (s, l))) {
@@ -46,8 +46,8 @@ fn a_read_is_asked_for_again_within_its_old_parts() {
     }
 }
 
-/// What the Linux software driver remembers of a READ that it has carried out: asked for a part
-/// again, it forgets what lies before that part, and from then on is silent about it.
+/// A model of the Linux software driver's memory of an executed READ. When asked for a part again, it forgets the
+/// bytes before that part, and from then on does not answer requests for them.
 struct Remembered {
     from: Psn,
     end: Psn,

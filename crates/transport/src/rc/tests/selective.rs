@@ -144,7 +144,7 @@ fn a_peer_that_does_not_know_it_is_not_disturbed() {
         if number == 60 { Verdict::Drop } else { Verdict::Pass }
     });
     assert_eq!(pair.b.host.memory.bytes(&to), data);
-    // What left in the round of the first acknowledge did not know of it.
+    // Packets of the same round as the first ACK do not have the mark.
     assert!(marked_afterwards <= 1, "{marked_afterwards}");
     assert_eq!(pair.b.qp.counters().kept_packets, 0);
     assert!(pair.a.qp.counters().rx_sequence_naks >= 1);
@@ -253,13 +253,13 @@ fn sack(cookie: Cookie, arrived: [u64; Sack::WORDS]) -> Extensions {
     Extensions { aeth, sack, cookie: Some(cookie), ..Extensions::default() }
 }
 
-/// A hostile peer (not a blind attacker) sends A a selective acknowledge.
+/// A hostile peer (not a blind attacker) sends a selective ACK to A.
 fn notify(pair: &mut Pair, psn: Psn, arrived: [u64; Sack::WORDS]) -> Result<(), DropReason> {
     let cookie = pair.cookie_of(Side::B);
     pair.inject(Side::A, bth(cookie, psn), sack(cookie, arrived), &[])
 }
 
-/// A WRITE of ten packets is under way, and nothing has answered.
+/// A WRITE of ten packets is outstanding, and no answer has come.
 fn under_way(setup: &Setup) -> Pair {
     let mut pair = Pair::connected(setup);
     acquaint(&mut pair);
@@ -316,7 +316,7 @@ fn what_nobody_agreed_to_is_dropped() {
     let plain = Bth { opcode: Opcode::RC_ACKNOWLEDGE, pkey: PKey::DEFAULT, psn: first, ..Bth::default() };
     let aeth = Extensions { aeth: Some(Aeth { syndrome: Syndrome::ACK_UNLIMITED, msn: 1 }), ..Extensions::default() };
     assert_eq!(pair.inject(Side::A, plain, aeth, &[]), Err(DropReason::NotAgreed));
-    // A has not been told any: a notice of it is nobody's.
+    // A has not been told a cookie: it takes no notice.
     let mut pair = Pair::connected(&setup());
     post_write(&mut pair, 256 * 10);
     pair.round(&mut |_, _| Verdict::Drop);
@@ -325,7 +325,7 @@ fn what_nobody_agreed_to_is_dropped() {
     assert_eq!(pair.a.qp.counters().rx_selective_acks, 0);
 }
 
-/// A request ahead of its turn: an offer alone is no agreement, whoever sends it and however often.
+/// A request ahead of sequence: an offer alone is no agreement, from any sender and however often.
 #[test]
 fn a_packet_ahead_of_its_turn_is_kept_only_with_the_mark() {
     let send = |mark, psn| Bth { opcode: Opcode::RC_SEND_ONLY, pkey: PKey::DEFAULT, mark, psn, ..Bth::default() };

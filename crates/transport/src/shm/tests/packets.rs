@@ -10,7 +10,7 @@ use crate::transcript::{CapturedConnection, FRONT_BYTES, PayloadSource, Transcri
 use crate::wr::{RemoteAddr, SendFlags};
 use wire::{Bth, Extensions, FlushLevel, FlushPlacement, Opcode, Packet, Syndrome, SyndromeKind};
 
-/// A packet, without what is left to its sender: when to ask for acknowledges, what it offers, credits.
+/// A packet without the fields that its sender is free to choose: requests for ACKs, offers, credits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Plain {
     bth: Bth,
@@ -39,14 +39,14 @@ impl Plain {
         self.bth.opcode.info().is_some_and(|info| info.is_request())
     }
 
-    /// An acknowledge may be left out if there is another one behind it.
+    /// An ACK may be missing if another one follows.
     fn is_optional(&self) -> bool {
         self.is_acknowledge()
             && self.extensions.aeth.is_some_and(|aeth| matches!(aeth.syndrome.kind(), SyndromeKind::Ack { .. }))
     }
 }
 
-/// What A has sent and received, on the wire.
+/// The packets that A sends and receives on the wire.
 fn on_the_wire(setup: &Setup, play: impl Fn(&mut Node, &mut Node)) -> [Vec<Plain>; 2] {
     let mut pair = Pair::connected(setup);
     play(&mut pair.a, &mut pair.b);
@@ -58,7 +58,7 @@ fn on_the_wire(setup: &Setup, play: impl Fn(&mut Node, &mut Node)) -> [Vec<Plain
     seen
 }
 
-/// What A and B have each sent and received, as it is written down.
+/// The packets that the captures of A and B show as sent and received.
 fn written_down(setup: &Setup, mode: ShmMode, play: impl Fn(&mut Node, &mut Node)) -> [[Vec<Plain>; 2]; 2] {
     let mut pair = ShmPair::connected(setup).in_mode(mode);
     pair.write_down();
@@ -78,7 +78,7 @@ fn important(packets: &[Plain]) -> Vec<&Plain> {
     packets.iter().filter(|packet| !packet.is_optional()).collect()
 }
 
-/// The same requests on the wire and on one host give the same packets, but that acknowledges are coalesced.
+/// The same requests on the wire and on one host give the same packets, except that ACKs are coalesced.
 fn compare(setup: &Setup, what: &str, play: impl Fn(&mut Node, &mut Node)) {
     let wire = on_the_wire(setup, &play);
     assert!(!wire[0].is_empty(), "{what}");
@@ -88,7 +88,7 @@ fn compare(setup: &Setup, what: &str, play: impl Fn(&mut Node, &mut Node)) {
             assert_eq!(important(&ours[direction]), important(&wire[direction]), "{what} {mode:?} {direction}");
             assert_eq!(ours[direction].last(), wire[direction].last(), "{what} {mode:?}: the last acknowledge");
         }
-        // Bytes that are none are written by nobody.
+        // A WRITE of no bytes leaves no trace at the peer.
         if mode != ShmMode::Direct && !what.ends_with(" 0") {
             let [sent, received] = theirs;
             assert_eq!([received, sent], ours, "{what} {mode:?}: both ends have seen the same");
@@ -100,7 +100,7 @@ fn compare(setup: &Setup, what: &str, play: impl Fn(&mut Node, &mut Node)) {
 fn everything() -> Setup {
     let mut setup = setup();
     setup.access |= Access::FLUSH_GLOBAL | Access::FLUSH_PERSISTENT;
-    // What is written down are the specification's packets, not the forms that two Longarm ends agree on.
+    // The capture has the specification's packets, not the forms that two Longarm ends agree on.
     (setup.tuning.selective, setup.tuning.piggyback) = (false, false);
     setup
 }

@@ -52,7 +52,7 @@ fn random_wr(rng: &mut Rng, wr_id: u64, [source, result, target]: [&Buffer; 3]) 
     wr
 }
 
-/// What each end has seen: completions, events, state; and its memory.
+/// The observations of each end: completions, events, state; and its memory.
 pub(super) type Outcome = [(Vec<Completion>, Vec<Completion>, Vec<crate::QpEvent>, QpState, Vec<u8>); 2];
 
 /// Phases of one initiator each, until an error ends the connection.
@@ -106,7 +106,7 @@ fn the_outcome_is_that_of_the_wire() {
             for (wire, shm) in [(&a, &shm_a), (&b, &shm_b)] {
                 assert_eq!((&wire.0, &wire.1), (&shm.0, &shm.1), "completions, seed {seed} {mode:?}");
                 assert_eq!((&wire.2, wire.3), (&shm.2, shm.3), "seed {seed} {mode:?}");
-                // What a refused message has brought is not defined.
+                // The bytes of a refused message are not defined.
                 assert!(has_failed || wire.4 == shm.4, "memory, seed {seed}");
             }
         }
@@ -185,8 +185,8 @@ fn random_frame(rng: &mut Rng, pair: &ShmPair, target: &Buffer) -> Frame {
     Frame { head, bytes: body, lent: None }
 }
 
-/// Whatever a hostile peer says: no panic, one completion for each request, and memory
-/// without a right stays as it is.
+/// Any frames of a hostile peer: no panic, one completion for each request, and memory without a right stays
+/// unchanged.
 #[test]
 fn a_hostile_peer_does_no_harm() {
     let states = [QpState::Rtr, QpState::Rts, QpState::Sqd, QpState::Error];

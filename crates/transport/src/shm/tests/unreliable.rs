@@ -82,7 +82,7 @@ fn what_comes_before_the_peer_is_ready_is_lost_and_no_more() {
             pair.a.send(send_wr(id, SendOp::Send, payload(&from)));
         }
         pair.a.send(send_wr(4, SendOp::Write(to.remote(0)), payload(&from)));
-        // One and a half are on the way; the peer gets ready in the middle of them.
+        // One and a half messages have left; the peer gets ready in the middle of them.
         pair.go(Side::A, true);
         for _ in 0..2 {
             pair.deliver(Side::B);

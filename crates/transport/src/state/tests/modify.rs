@@ -14,7 +14,7 @@ fn modify(node: &mut Node, attr: &QpAttr, mask: M) -> Result<(), ModifyError> {
     node.qp.modify(attr, mask, &mut node.host)
 }
 
-/// A queue pair of `service` in `state`, reached by the shortest way.
+/// A queue pair of `service` in `state`, reached by the fewest steps.
 fn node_in(service: QpType, state: QpState) -> Node {
     let setup = Setup::new(service);
     if state == Reset || state == Init {
@@ -74,7 +74,7 @@ const SERVICES: [QpType; 5] = [QpType::Rc, QpType::Uc, QpType::Ud, QpType::XrcSe
 
 const CONNECT: M = M::STATE.union(M::AV).union(M::PATH_MTU).union(M::DEST_QPN).union(M::RQ_PSN);
 
-/// What each service needs from Reset to RTS.
+/// The attributes that each service needs from Reset to RTS.
 fn ladder(service: QpType) -> [(QpState, M); 3] {
     let init = M::STATE | M::PKEY_INDEX | M::PORT;
     match service {

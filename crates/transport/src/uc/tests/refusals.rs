@@ -1,4 +1,4 @@
-//! What the responder refuses, in silence; and that it goes on after it.
+//! Messages that the responder refuses in silence; it takes the next ones.
 
 use wire::{Bth, Extensions, ImmDt, Opcode as O, PKey, Psn, RKey, Reth};
 
@@ -216,7 +216,7 @@ fn a_congestion_notification_is_counted() {
     assert_eq!(pair.a.qp.query().rq_psn, setup().first_psn, "it has no PSN of the connection");
 }
 
-/// Our own mistake, so it is told: the WQE fails, and the queue pair.
+/// Our own receive buffer is at fault: the WQE fails, and the queue pair.
 #[test]
 fn a_receive_buffer_that_is_gone_fails_the_queue_pair() {
     let mut pair = pair();

@@ -1,4 +1,4 @@
-//! What arrives, and what does not.
+//! Datagrams that arrive, and those that are dropped.
 
 use wire::{Bth, Deth, Extensions, Gid, Grh, ImmDt, Opcode, PKey, QKey, Qpn};
 

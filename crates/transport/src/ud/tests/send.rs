@@ -1,4 +1,4 @@
-//! What leaves, and what becomes of the sender.
+//! Datagrams that leave, and the state of the sender after a failure.
 
 use wire::{Bth, Deth, Gid, Opcode, PKey, Packet, QKey, Qpn};
 
