@@ -11,7 +11,7 @@ use std::mem::{offset_of, size_of};
 use ibverbs::abi::*;
 use support::{Place, must_succeed};
 
-/// What a C program is asked, and what this crate thinks.
+/// A C expression, and this crate's value of it.
 type Facts = Vec<(String, usize)>;
 
 /// The size and the fields of structures that have the same names on both sides.

@@ -1,4 +1,4 @@
-//! Programs in C run unchanged on our library: see `c/*.c` for what each of them does.
+//! Programs in C run unchanged on our library: each file `c/*.c` says what it tests.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -72,7 +72,7 @@ fn signals_reach_the_program_and_no_thread_of_ours() {
     assert_eq!(run_program("signals"), "ours alone\n");
 }
 
-/// As many rounds as in the test program's loop, from which number on descriptors of ours are, with this limit of them.
+/// Descriptors of the library have numbers beyond the rounds of the test program's loop, with this limit of descriptors.
 fn descriptors_end(rounds: &str, lowest: &str, limit: &str, local: &str) {
     let place = Place::new(&format!("descriptors-{limit}-{local}"));
     let program = place.compile("descriptors");

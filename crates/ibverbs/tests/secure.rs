@@ -13,7 +13,7 @@ use support::{Place, must_succeed};
 
 const NOBODY: &str = "65534";
 
-/// What only root can arrange.
+/// Arrangements that only root can make.
 fn is_root() -> bool {
     // SAFETY: takes nothing and cannot fail.
     let is_root = unsafe { libc::geteuid() } == 0;
@@ -94,7 +94,7 @@ impl Stranger {
         PathBuf::from(format!("/tmp/longarm-{}{suffix}", self.0))
     }
 
-    /// Somebody else makes the first of the directories.
+    /// Another user makes the first of the directories.
     fn take_first(&self, count: u32) {
         for number in 0..count {
             let directory = self.directory(number);
@@ -172,7 +172,7 @@ fn a_user_namespace_needs_nothing_of_root_s() {
     }
     let place = Place::new("namespace");
     let program = public_program(&place);
-    // What Longarm has made for root, as a user namespace would call everybody.
+    // Files that Longarm has made for root, which is every user's name in a user namespace.
     let made = fs::create_dir("/tmp/longarm-0").is_ok();
     let user = Stranger::new(0);
     let wrapper = ["unshare", "--user", "--map-root-user", "--net"];

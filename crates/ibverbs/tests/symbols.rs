@@ -27,7 +27,7 @@ struct Loaded(*mut c_void);
 impl Loaded {
     fn new() -> Loaded {
         let path = CString::new(library().as_os_str().as_bytes()).expect("no nul in a path");
-        // SAFETY: the library's constructors only look at the environment.
+        // SAFETY: the library's constructors only read the environment.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         assert!(!handle.is_null(), "{}", last_error());
         Loaded(handle)
@@ -141,7 +141,7 @@ fn libraries_of_a_distribution_load_and_work_with_ours() {
     assert_eq!(support::run_program("loads"), "loaded\n");
 }
 
-/// Where the loader finds a library of the system.
+/// The path by which the loader finds a library of the system.
 fn system_library(name: &str) -> String {
     let cache = must_succeed(Command::new("/sbin/ldconfig").arg("-p"));
     let line = cache.lines().find(|line| line.trim_start().starts_with(&format!("{name} ")));

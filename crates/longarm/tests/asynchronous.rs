@@ -13,7 +13,7 @@ use longarm::{Event, QpEvent, QueuePair, Rc, Status};
 
 const ROUNDS: u32 = 200;
 
-async fn serve(side: &Side, qp: &QueuePair<Rc>) {
+async fn serve(side: &TestSide, qp: &QueuePair<Rc>) {
     let mut buffer = side.empty(64);
     for _ in 0..ROUNDS {
         let message = qp.recv(buffer).await.unwrap();
@@ -25,7 +25,7 @@ async fn serve(side: &Side, qp: &QueuePair<Rc>) {
     }
 }
 
-async fn ask(side: &Side, qp: &QueuePair<Rc>) {
+async fn ask(side: &TestSide, qp: &QueuePair<Rc>) {
     for round in 0..ROUNDS {
         let reply = qp.recv(side.empty(64)).start();
         qp.send(side.buffer(&round.to_be_bytes())).await.unwrap();

@@ -1,4 +1,4 @@
-//! Connecting by hand, and what comes of two ends that do not fit.
+//! Connecting manually, and the errors of two ends that do not fit.
 
 mod common;
 
@@ -112,7 +112,7 @@ fn two_hosts_talk_over_the_addresses_that_were_chosen() {
         let (left, right) = udp::testing::hosts(1500);
         let open = || {
             let group = udp::PortGroup::bind(2).unwrap();
-            let side = Side::new(device::testing::open(&group, 1, "veth0").into());
+            let side = TestSide::new(device::testing::open(&group, 1, "veth0").into());
             (group, side)
         };
         // The engine makes sockets as it needs them, on the thread that drives it.

@@ -14,8 +14,8 @@ const LO: &str = "127.0.0.1:0";
 /// Long enough to see that nothing happens.
 const A_WHILE: Duration = Duration::from_millis(50);
 
-fn side() -> Side {
-    Side::new(Context::open().unwrap())
+fn side() -> TestSide {
+    TestSide::new(Context::open().unwrap())
 }
 
 fn next(listener: &Listener<Rc>) -> Request<Rc> {
@@ -202,7 +202,7 @@ fn who_waits_no_longer_has_given_up() {
 }
 
 /// Messages of the connection manager do not overtake each other on one host: one that was sent now is there.
-fn messages_have_arrived(side: &Side) {
+fn messages_have_arrived(side: &TestSide) {
     let listener = Listener::bind(LO).unwrap();
     let _calling = longarm::connect(listener.local_addr(), side.rc(), b"");
     next(&listener);
@@ -334,7 +334,7 @@ fn on_a_host(body: impl FnOnce(&udp::testing::Host, &udp::testing::Host) + Send)
 fn the_addresses_decide_on_the_device() {
     with_hub("the_addresses_decide_on_the_device", || {
         on_a_host(|host, _| {
-            let ethernet = Side::new(Context::open_named("veth0").unwrap());
+            let ethernet = TestSide::new(Context::open_named("veth0").unwrap());
             let listener = Listener::bind("0.0.0.0:0").unwrap();
             let port = listener.local_addr().port();
             for ip in [Ipv4Addr::LOCALHOST, host.v4] {

@@ -9,7 +9,7 @@ use longarm::{AddressHandle, QKey, Status, UdEndpoint};
 
 const GROUP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(239, 255, 0, 7));
 
-fn endpoint(side: &Side) -> UdEndpoint {
+fn endpoint(side: &TestSide) -> UdEndpoint {
     side.domain.ud(&side.cq).qkey(QKey(0x77)).build().unwrap()
 }
 

@@ -1,4 +1,4 @@
-//! How connections end.
+//! The end of connections.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use common::*;
 use longarm::{Connection, Context, Endpoint, Listener, QpState, Rc, Route, Status};
 
-fn pair(side: &Side) -> (Connection<Rc>, Connection<Rc>) {
+fn pair(side: &TestSide) -> (Connection<Rc>, Connection<Rc>) {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let calling = longarm::connect(listener.local_addr(), side.rc(), b"");
     let server = listener.accept().wait(PATIENCE).unwrap().accept(side.rc(), b"").wait(PATIENCE).unwrap();
@@ -17,7 +17,7 @@ fn pair(side: &Side) -> (Connection<Rc>, Connection<Rc>) {
 #[test]
 fn dropping_one_end_ends_the_other() {
     with_hub("dropping_one_end_ends_the_other", || {
-        let side = Side::new(Context::open().unwrap());
+        let side = TestSide::new(Context::open().unwrap());
         for client_first in [true, false] {
             let (client, server) = pair(&side);
             let (goes, stays) = if client_first { (client, server) } else { (server, client) };
@@ -37,7 +37,7 @@ fn dropping_one_end_ends_the_other() {
 #[test]
 fn either_end_can_hang_up_and_both_at_once() {
     with_hub("either_end_can_hang_up_and_both_at_once", || {
-        let side = Side::new(Context::open().unwrap());
+        let side = TestSide::new(Context::open().unwrap());
         let (client, server) = pair(&side);
         client.disconnect();
         assert_eq!(client.state(), QpState::Error);
@@ -54,7 +54,7 @@ fn either_end_can_hang_up_and_both_at_once() {
 #[test]
 fn what_was_sent_before_the_end_arrives() {
     with_hub("what_was_sent_before_the_end_arrives", || {
-        let side = Side::new(Context::open().unwrap());
+        let side = TestSide::new(Context::open().unwrap());
         for _ in 0..20 {
             let (client, server) = pair(&side);
             let messages: Vec<_> = (0..32).map(|_| server.recv(side.empty(8)).start()).collect();
@@ -74,7 +74,7 @@ fn what_was_sent_before_the_end_arrives() {
 #[test]
 fn a_connection_that_nobody_took_is_over_too() {
     with_hub("a_connection_that_nobody_took_is_over_too", || {
-        let side = Side::new(Context::open().unwrap());
+        let side = TestSide::new(Context::open().unwrap());
         let listener = Listener::bind("127.0.0.1:0").unwrap();
         let calling = longarm::connect(listener.local_addr(), side.rc(), b"");
         let server = listener.accept().wait(PATIENCE).unwrap().accept(side.rc(), b"").wait(PATIENCE).unwrap();
@@ -163,13 +163,13 @@ fn descriptors() -> usize {
 #[test]
 fn many_connections_leave_nothing_behind() {
     with_hub("many_connections_leave_nothing_behind", || {
-        let side = Side::new(Context::open().unwrap());
+        let side = TestSide::new(Context::open().unwrap());
         drop(pair(&side));
         let before = descriptors();
         for _ in 0..300 {
             drop(pair(&side));
         }
-        // What was dropped on the other thread goes a moment later.
+        // Values dropped on the other thread are destroyed a moment later.
         until("the descriptors are closed", || descriptors() <= before);
     });
 }

@@ -44,7 +44,7 @@ fn checked(name: &str, output: &Output) -> String {
     text
 }
 
-/// Where an example lies. All are built first, if they are not up to date.
+/// The path of an example. All examples are built first if they are not up to date.
 fn binary(name: &str) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(build).join(name)

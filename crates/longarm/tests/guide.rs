@@ -154,7 +154,7 @@ fn fragments(source: &str) -> Vec<String> {
     fragments
 }
 
-/// The same text whatever its spaces.
+/// The text without differences of white space.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

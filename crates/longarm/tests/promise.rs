@@ -1,5 +1,5 @@
 //! The promise: a buffer that was lent comes back with its completion, or when the queue pair
-//! is gone, and memory in flight outlives whoever lent it.
+//! is gone, and memory in flight outlives its lender.
 
 mod common;
 

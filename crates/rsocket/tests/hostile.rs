@@ -4,7 +4,6 @@ mod support;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::RawFd;
-use std::time::{Duration, Instant};
 
 use connect::{ConnParam, Event, EventKind, EventQueue, Id, Param, PortSpace};
 use device::{
@@ -46,14 +45,7 @@ impl Stranger {
     }
 
     fn next(&self) -> Event {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        loop {
-            if let Some(event) = self.queue.next() {
-                return event;
-            }
-            assert!(Instant::now() < deadline, "no event");
-            std::thread::yield_now();
-        }
+        support::wait_for("an event", || self.queue.next())
     }
 
     fn to(&self, state: QpState) {

@@ -1,4 +1,4 @@
-/* Events of completion queues: what an armed queue tells of, and the counts of events that were acknowledged. */
+/* Events of completion queues: the events of an armed queue, and the counts of acknowledged events. */
 #include "errors.h"
 #include <poll.h>
 
@@ -34,7 +34,7 @@ static void write_some(struct ibv_qp *qp)
 	CHECK(!ibv_post_send(qp, &wr, &bad));
 }
 
-/* Waits until what was written is done, without a look at its queue: much more is done meanwhile. */
+/* Waits until the WRITEs are done, without polling their queue: other work goes on meanwhile. */
 static void settle(struct ibv_cq *other, struct ibv_qp *loop)
 {
 	for (int i = 0; i < 200; i++) {
@@ -86,7 +86,7 @@ static void arming(void)
 	settle(other, loop);
 	RETURNS(has_event(channel, NOW_MS), 0);
 
-	/* The program's own count of what it acknowledged. */
+	/* The program's own count of acknowledged events. */
 	RETURNS(cq->comp_events_completed, 2);
 	ibv_ack_cq_events(cq, 0);
 	RETURNS(cq->comp_events_completed, 2);

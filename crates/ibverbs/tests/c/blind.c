@@ -1,6 +1,6 @@
 /*
  * An unprivileged UDP socket attacks a connection of two other processes. It knows addresses and QPNs, not PSNs, and
- * sweeps all of them: requests ahead of their turn with every pattern of reserved bits that ever meant something,
+ * sweeps all of them: early requests with every pattern of reserved bits that Longarm has used,
  * answers, Longarm's own packets, and congestion notifications. The victims' messages must arrive whole, in order,
  * once, and nothing else; the sender must not be slowed down by more than the load of the attack.
  */
@@ -35,7 +35,7 @@ static void receive(struct end *end, int slot)
 	CHECK(!post_receive(end->qp, end->messages[slot], LEN, end->mr->lkey, slot));
 }
 
-/* Like `meet_peer`, with an acknowledge timeout that a busy machine does not reach. */
+/* Like `meet_peer`, with an ACK timeout that a busy machine does not reach. */
 static struct address meet_patiently(int socket, struct end *end)
 {
 	struct address peer = exchange(socket, end->qp, end->mr);
@@ -132,7 +132,7 @@ static void send_forged(struct attack *attack, struct forged *packet)
 	};
 	const struct sockaddr *address = (const struct sockaddr *)&to;
 	CHECK(sendto(attack->socket, packet->bytes, packet->len, 0, address, sizeof(to)) > 0 || errno == ENOBUFS);
-	/* In batches that the victims' sockets hold: what is dropped there attacks nobody. */
+	/* In batches that the victims' sockets hold: a dropped packet attacks nobody. */
 	if (++attack->forged % 128 == 0)
 		go_on(attack);
 }
@@ -196,7 +196,7 @@ int main(int argc, char **argv)
 	go_on(&attack);
 
 	const uint32_t own = sender.qp->qp_num;
-	/* What once meant "selective", what offers it now, and a guess at the mark. */
+	/* The old bits of "selective", the bits that offer it, and a guess at the mark. */
 	sweep(&attack, OP_SEND_ONLY, other.qpn, 0, 0x2d);
 	sweep(&attack, OP_SEND_ONLY, other.qpn, 0, 0x53);
 	sweep(&attack, OP_WRITE_ONLY, other.qpn, 0x15, 0x2a);

@@ -1,4 +1,4 @@
-/* What the test programs share: checks that say where they failed, and queue pairs of one process. */
+/* Shared parts of the test programs: checks that print where they failed, and queue pairs of one process. */
 #ifndef CHECK_H
 #define CHECK_H
 

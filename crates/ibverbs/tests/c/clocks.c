@@ -1,6 +1,6 @@
 /*
- * The clock of the day jumps to and fro by a day at every look, for this program and the library in it: nothing waits longer for
- * it, and nothing ends earlier.
+ * The wall clock jumps by a day, to and fro, at each reading by this program and the library in it: no wait becomes longer or
+ * shorter.
  */
 #include "peer.h"
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* What programs of the connection manager share. */
+/* Shared parts of the connection manager's test programs. */
 #ifndef CM_H
 #define CM_H
 
@@ -58,7 +58,7 @@ static inline struct rdma_cm_id *listener(struct rdma_event_channel *channel, en
 	return id;
 }
 
-/* An id whose way to a port of this host is resolved. */
+/* An id whose route to a port of this host is resolved. */
 static inline struct rdma_cm_id *resolved(struct rdma_event_channel *channel, enum rdma_port_space ps, uint16_t port)
 {
 	struct rdma_cm_id *id = new_id(channel, ps);

@@ -1,4 +1,4 @@
-/* Connections: what each event carries, which call is allowed when, and every way to end. */
+/* Connections: the contents of each event, the allowed calls in each state, and every kind of end. */
 #include "cm.h"
 #include <pthread.h>
 
@@ -75,7 +75,7 @@ static int filled(const void *private_data, unsigned used, unsigned len)
 	return bytes && !memcmp(bytes, data, used);
 }
 
-/* 56 bytes one way, 196 the other; the parameters are seen from the other side. */
+/* 56 bytes to the listener, 196 bytes back; each side sees the parameters of the other. */
 static void parameters(void)
 {
 	struct pair pair = { .listening = listener(server, RDMA_PS_TCP) };
@@ -97,7 +97,7 @@ static void parameters(void)
 	MINUS_WITH(rdma_accept(pair.passive, &param), EINVAL);
 	param.private_data_len = 196;
 	param.qp_num = next_number();
-	/* The event's own structure may be what is accepted with. */
+	/* A program may accept with the event's own structure. */
 	got->private_data = data, got->private_data_len = 196, got->qp_num = param.qp_num;
 	CHECK(!rdma_accept(pair.passive, got));
 	CHECK(!rdma_ack_cm_event(event));
@@ -182,7 +182,7 @@ static void confirmations(void)
 	struct rdma_conn_param param = numbered(next_number());
 	CHECK(!rdma_accept(pair.passive, &param));
 	pass(client, RDMA_CM_EVENT_CONNECT_RESPONSE);
-	/* Each side has its own way to confirm. */
+	/* Each side confirms in its own manner. */
 	MINUS_WITH(rdma_notify(pair.active, IBV_EVENT_COMM_EST), EINVAL);
 	MINUS_WITH(rdma_establish(pair.passive), EINVAL);
 	CHECK(!is_pending(server));
@@ -204,7 +204,7 @@ static void in_time_wait(struct rdma_event_channel *channel, struct rdma_cm_id *
 	CHECK(!rdma_ack_cm_event(event));
 }
 
-/* From either side, twice, and both at once. */
+/* From either side, twice, and from both sides at the same time. */
 static void disconnections(void)
 {
 	struct pair pair = accepted();
@@ -287,7 +287,7 @@ static void destructions(void)
 	end(&(struct pair){ pair.listening, pair.active, new_id(server, RDMA_PS_TCP) });
 }
 
-/* A listener's requests go along with it, and what comes for them afterwards. */
+/* A listener's requests migrate with it, and so do later events about them. */
 static void migrations(void)
 {
 	struct rdma_event_channel *other = rdma_create_event_channel();
@@ -325,7 +325,7 @@ static void *acknowledge(void *unused)
 	return unused;
 }
 
-/* Migrating waits for acknowledges, and so does a listener for those of its requests. */
+/* Migrating waits until events are acknowledged; a listener also waits for the events of its requests. */
 static void acknowledges(void)
 {
 	struct pair pair = { .listening = listener(server, RDMA_PS_TCP) };
@@ -441,7 +441,7 @@ static void many_fetchers(void)
 		struct rdma_cm_id *id = resolved(client, RDMA_PS_TCP, rdma_get_src_port(listening));
 		CHECK(!rdma_connect(id, &param));
 		CHECK(!rdma_destroy_id(id));
-		/* Not more at a time than sockets hold: what is lost is not repeated. */
+		/* No more at a time than sockets hold: lost packets are not repeated. */
 		while (i - __atomic_load_n(&refusals, __ATOMIC_ACQUIRE) > 8)
 			usleep(100);
 	}

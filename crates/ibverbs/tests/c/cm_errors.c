@@ -1,4 +1,4 @@
-/* What the calls of rdma_cm refuse, and with which errno. */
+/* The errno of each refused call of rdma_cm. */
 #include "cm.h"
 
 static struct rdma_event_channel *channel;
@@ -29,7 +29,7 @@ static void ids_and_addresses(void)
 	struct rdma_cm_id *second = new_id(channel, RDMA_PS_TCP);
 	MINUS_WITH(rdma_bind_addr(second, SA(&busy)), EADDRINUSE);
 	CHECK(!rdma_destroy_id(id));
-	/* The port is free again, at once. */
+	/* The port is free again immediately. */
 	CHECK(!rdma_bind_addr(second, SA(&busy)));
 	CHECK(!rdma_destroy_id(second));
 }

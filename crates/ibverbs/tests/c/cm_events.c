@@ -136,7 +136,7 @@ static void rejected(void)
 	CHECK(!rdma_destroy_id(passive));
 	rdma_destroy_qp(active);
 	CHECK(!rdma_destroy_id(active));
-	/* A listener that goes rejects what nobody has fetched. */
+	/* A listener that is destroyed rejects the requests that nobody has fetched. */
 	active = resolved(client, RDMA_PS_TCP, rdma_get_src_port(listening));
 	give_qp(active);
 	CHECK(!rdma_connect(active, &param));

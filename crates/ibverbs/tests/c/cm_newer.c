@@ -36,7 +36,7 @@ static void names(struct rdma_event_channel *channel)
 	MINUS_WITH(resolve_addrinfo(id, NULL, "service", &hints), EOPNOTSUPP);
 	hints.ai_flags = SA | DNS;
 	MINUS_WITH(resolve_addrinfo(id, NULL, "service", &hints), EINVAL);
-	/* Whatever is under way goes with the id. */
+	/* Pending calls end with the id. */
 	CHECK(!resolve_addrinfo(id, "127.0.0.1", "7471", NULL));
 	CHECK(!rdma_destroy_id(id));
 }

@@ -1,4 +1,4 @@
-/* No hub can be: every call fails, and the reason is said once. */
+/* No hub can be started: every call fails, and the reason is printed once. */
 #include "cm.h"
 #include <rdma/rsocket.h>
 

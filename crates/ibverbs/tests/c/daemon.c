@@ -1,6 +1,6 @@
 /*
- * A server makes its channel and its listener, and then goes on as a daemon does: in a child, while the parent ends.
- * Clients reach it as if nothing had happened. A child whose parent lives is refused.
+ * A server makes its channel and its listener, and then becomes a daemon: it continues in a child, while the parent ends.
+ * Clients still reach it. A child whose parent lives is refused.
  */
 #include "cm.h"
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 /*
- * Descriptors and threads of the library: those that the program does not see have high numbers, and all end with the
- * last object, however often that happens. The first argument says how often, the second from which number on ours are.
+ * Descriptors and threads of the library: descriptors that the program does not see have high numbers, and all end with
+ * the last object, each time. The first argument is the number of rounds, the second the lowest number of such descriptors.
  */
 #include "cm.h"
 #include "peer.h"
@@ -10,7 +10,7 @@
 
 enum { BYTES = 100000, MAX_FDS = 4096 };
 
-/* Which descriptors are open. */
+/* The open descriptors. */
 static int listed(char open[MAX_FDS])
 {
 	int count = 0;

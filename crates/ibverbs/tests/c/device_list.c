@@ -1,5 +1,5 @@
 /*
- * Opens the first device and says its name. Also built against our static library:
+ * Opens the first device and prints its name. Also built against our static library:
  *
  *   cc -o device_list device_list.c libibverbs.a -lpthread -ldl -lm -lgcc_s
  */

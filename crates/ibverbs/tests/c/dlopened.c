@@ -1,4 +1,4 @@
-/* Loads the library as NCCL does, by dlopen and dlvsym, and plays a round of ping over RC. */
+/* Loads the library as NCCL does, by dlopen and dlvsym, and sends one ping and its answer over RC. */
 #include "check.h"
 #include <dlfcn.h>
 
@@ -48,7 +48,7 @@ int main(void)
 	static char bytes[2][4096];
 	struct ibv_mr *mr = p_ibv_reg_mr_iova2(pd, bytes, sizeof(bytes), (uintptr_t)bytes, IBV_ACCESS_LOCAL_WRITE);
 	CHECK(mr);
-	/* There is no memory of other devices: it says so instead of failing in a strange way. */
+	/* The device has no memory of other devices, and refuses it with the documented error. */
 	errno = 0;
 	CHECK(!p_ibv_reg_dmabuf_mr(pd, 0, 4096, 0, -1, 0) && (errno == EOPNOTSUPP || errno == EBADF || errno == EINVAL));
 

@@ -1,4 +1,4 @@
-/* Regions, windows, device memory, imports: what is refused. */
+/* Regions, windows, device memory, imports: refused calls. */
 #include "errors.h"
 
 static struct ibv_context *context, *other;

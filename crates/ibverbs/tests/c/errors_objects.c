@@ -1,4 +1,4 @@
-/* Devices, ports, domains, channels, completion queues, address handles: what is refused. */
+/* Devices, ports, domains, channels, completion queues, address handles: refused calls. */
 #include "errors.h"
 #include <fcntl.h>
 

@@ -122,7 +122,7 @@ static void datagrams(void)
 	wr.opcode = IBV_WR_SEND, wr.wr.ud.ah = NULL;
 	RETURNS(ibv_post_send(qp, &wr, &bad), EINVAL);
 	CHECK(bad == &wr);
-	/* What UD lacks is taken, whatever its members say, and fails in its turn; so is what is too long. */
+	/* Operations that UD lacks are accepted, and fail when they are executed; so do messages that are too long. */
 	static const enum ibv_wr_opcode lacking[] = { IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_SEND_WITH_INV };
 	for (int i = 0; i < 3; i++) {
 		wr = good(), wr.opcode = lacking[i], wr.wr.rdma.remote_addr = 1;

@@ -1,4 +1,4 @@
-/* Queue pairs, shared receive queues, XRC domains: what is refused when they are made and changed. */
+/* Queue pairs, shared receive queues, XRC domains: refused calls that make and change them. */
 #include "errors.h"
 #include <fcntl.h>
 

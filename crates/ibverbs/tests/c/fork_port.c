@@ -1,7 +1,7 @@
 /*
  * A program opens the device, connects queue pairs, forks, and ends. Its child lives on and does nothing. The hub
- * is killed. Another program gets the device nevertheless: the child keeps neither the UDP port nor anything else. What
- * the child calls with its parent's objects is refused.
+ * is killed. Another program gets the device nevertheless: the child keeps neither the UDP port nor anything else. Calls
+ * of the child with its parent's objects are refused.
  */
 #include "check.h"
 #include <ctype.h>

@@ -1,6 +1,6 @@
 /*
  * A program forks while it sends: one child executes another program, one opens the device
- * anew and sends through it. The parent's traffic goes on and its bytes are right.
+ * itself and sends through it. The parent's traffic continues and its bytes are right.
  */
 #include "check.h"
 #include <sys/wait.h>

@@ -1,7 +1,7 @@
 /*
  * Random calls with random arguments on live objects: fuzz FROM TO runs the seeds from FROM up to
- * and without TO. Nothing may crash or hang, every answer must be one that the man pages know, and
- * at the end everything can be destroyed. Pointers are never to what was freed: C forbids it.
+ * and without TO. Nothing may crash or hang, every result must be one of the man pages, and
+ * at the end everything can be destroyed. No pointer is to freed memory: C forbids it.
  */
 #include "check.h"
 #include <fcntl.h>
@@ -224,7 +224,7 @@ static void post_send(void)
 		};
 		if (!pick(8))
 			wr->num_sge = -1;
-		/* Inline bytes are read at once, so they must be there. */
+		/* Inline bytes are read during the call, so they must be readable. */
 		if (wr->send_flags & IBV_SEND_INLINE)
 			for (int j = 0; j < 3; j++)
 				sges[i][j] = (struct ibv_sge){ (uintptr_t)bytes, pick(40), 0 };
@@ -548,7 +548,7 @@ static void run(void)
 	END_ALL(xrcds, ibv_close_xrcd);
 	END_ALL(cqs, ibv_destroy_cq);
 	END_ALL(channels, ibv_destroy_comp_channel);
-	/* Parent domains before what they were made of. */
+	/* Parent domains before their base domains. */
 	for (int round = 0; round < SLOTS; round++)
 		for (int i = 0; i < SLOTS; i++)
 			if (pds[i] && !ibv_dealloc_pd(pds[i]))

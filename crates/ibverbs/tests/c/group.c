@@ -1,4 +1,4 @@
-/* `group MIB`: registers so much memory several times, in a control group that has room for it once. */
+/* `group MIB`: registers MIB of memory several times, in a control group that has room for it once. */
 #include "check.h"
 #include <sys/mman.h>
 

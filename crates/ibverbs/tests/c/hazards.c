@@ -92,7 +92,7 @@ static int file_of(int value, size_t len, int flags)
 	return file;
 }
 
-/* One thread, nobody else: the fast way is taken, and given back. */
+/* One thread alone takes the fast path, and gives it back. */
 static void alone(void)
 {
 	unsigned char *bytes = map(BYTES);
@@ -129,7 +129,7 @@ static void threads(void)
 	unsigned char *grown = mremap(early, BYTES, 4 * BYTES, MREMAP_MAYMOVE);
 	CHECK(grown != MAP_FAILED);
 	are(grown, BYTES, 1, "grown");
-	are(grown + BYTES, 3 * BYTES, 0, "what was added");
+	are(grown + BYTES, 3 * BYTES, 0, "the added bytes");
 	memset(grown, 3, 4 * BYTES);
 	CHECK(!madvise(grown, 4 * BYTES, MADV_DONTNEED));
 	are(grown, 4 * BYTES, 0, "given back");
@@ -268,7 +268,7 @@ static void direct(void)
 	CHECK(!pthread_join(thread, NULL));
 }
 
-/* The child sees the moment of the fork, however late it looks; the parent goes on. */
+/* The child sees the memory of the moment of the fork, however late it reads; the parent continues. */
 static void children(void)
 {
 	unsigned char *bytes = map(BYTES);
@@ -289,7 +289,7 @@ static void children(void)
 		_exit(31);
 	}
 	memset(bytes, 2, BYTES);
-	/* The device reaches what the program sees. */
+	/* The device reaches the memory that the program sees. */
 	struct ibv_cq *cq = ibv_create_cq(pd->context, 8, NULL, NULL, 0);
 	struct ibv_qp *from = make_qp(pd, cq, IBV_QPT_RC), *to = make_qp(pd, cq, IBV_QPT_RC);
 	connect_rc(from, to->qp_num, first_gid(pd->context));
@@ -414,7 +414,7 @@ static void semaphores(void)
 	CHECK(!ibv_dereg_mr(mr));
 }
 
-/* MADV_DONTNEED gives zeros, and what was marked keeps its mark. */
+/* MADV_DONTNEED gives zeros, and marked memory keeps its mark. */
 static void advice(void)
 {
 	unsigned char *bytes = map(BYTES);
@@ -424,7 +424,7 @@ static void advice(void)
 	CHECK(!madvise(bytes + PAGE, PAGE, MADV_DONTNEED));
 	are(bytes, PAGE, 1, "before what was given back");
 	are(bytes + PAGE, PAGE, 0, "given back");
-	are(bytes + 2 * PAGE, BYTES - 2 * PAGE, 1, "behind what was given back");
+	are(bytes + 2 * PAGE, BYTES - 2 * PAGE, 1, "behind the returned pages");
 	CHECK(!madvise(bytes, PAGE, MADV_FREE) && !madvise(bytes, BYTES, MADV_WILLNEED));
 	CHECK(madvise(bytes, BYTES, 12345) == -1 && errno == EINVAL);
 	CHECK(madvise(bytes + 1, PAGE, MADV_DONTNEED) == -1 && errno == EINVAL);

@@ -1,6 +1,6 @@
 /*
- * More processes than the hub has places for are killed one after the other with the device
- * open. The next one still gets a place: the dead left nothing.
+ * More processes than the hub has slots for are killed one after the other with the device
+ * open. The next one still gets a slot: the dead processes keep none.
  */
 #include "check.h"
 #include <signal.h>

@@ -97,7 +97,7 @@ static const enum ibv_wr_opcode OPCODES[] = {
 	IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
 };
 
-/* All at once, by one thread. */
+/* All of them together, by one thread. */
 static void together(struct pair *pairs)
 {
 	for (int which = 0; which < 4; which++) {

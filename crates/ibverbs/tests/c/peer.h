@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-/* The socket of a peer's own. */
+/* The peer's end of the socket. */
 enum { PARENT = 53 };
 
 struct peer {

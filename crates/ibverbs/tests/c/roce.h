@@ -58,7 +58,7 @@ static inline uint32_t crc32_of(uint32_t crc, const uint8_t *bytes, size_t len)
 	return crc;
 }
 
-/* Appends the ICRC (Annex A17.3.3): of the headers with what routers change as ones. */
+/* Appends the ICRC (Annex A17.3.3) over the headers, with the fields that routers change set to ones. */
 static inline void seal_packet(struct forged *packet, struct in_addr from, struct in_addr to, uint16_t port)
 {
 	const uint16_t udp_len = UDP_LEN + packet->len + ICRC_LEN, ip_len = IP_LEN + udp_len;

@@ -1,7 +1,7 @@
 /*
  * Requests and answers by datagrams, as RPC libraries have them: receives in a ring that are posted again in batches, SENDs
  * of which one in 64 is signalled, a window of requests with many packets each, and a datagram to QP0 of the own address
- * to see all earlier ones leave. Such a library sends a request again that has no answer after 5 ms: so none may wait for
+ * to see all earlier ones leave. Such a library repeats a request that has no answer after 5 ms, so no request may wait for
  * the hub. To a server in another process, first while the hub stands still, and to one in this process.
  */
 #include "peer.h"
@@ -176,7 +176,7 @@ static void flush(struct end *end)
 	end->count = 0;
 }
 
-/* Takes what has come; the ring is filled again in batches. */
+/* Takes the received messages; the ring is filled again in batches. */
 static int take(struct end *end, struct head *heads)
 {
 	struct ibv_wc wcs[POST_LIST];
@@ -227,7 +227,7 @@ static int64_t one_by_one(struct end *end)
 	return fastest;
 }
 
-/* Many requests at once, each of many packets; none is sent again, so none may be lost. */
+/* Many requests in flight, each of many packets; none is sent again, so none may be lost. */
 static void windowed(struct end *end)
 {
 	struct { uint32_t sent, answered; uint64_t request; } slots[WINDOW] = { 0 };

@@ -1,6 +1,6 @@
 /*
  * A program built with AddressSanitizer: the device uses registered memory whatever the sanitizer has marked in it,
- * as a network card does, and the marks stay. `sanitized FAULT` has a fault of its own, which is reported as ever.
+ * as a network card does, and the marks stay. `sanitized FAULT` has a fault of its own, which the sanitizer still reports.
  */
 #include "peer.h"
 #include <sanitizer/asan_interface.h>
@@ -175,7 +175,7 @@ static int fail(const char *how)
 	unsigned char *bytes = malloc(BYTES);
 	struct ibv_mr *mr = ibv_reg_mr(pd, bytes, BYTES, ALL_ACCESS);
 	CHECK(mr && !ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd) && !ibv_close_device(context));
-	/* Volatile, so that the compiler does not know what it points to. */
+	/* Volatile, so that the compiler does not know the target. */
 	unsigned char *volatile at = bytes + BYTES / 2;
 	if (!strcmp(how, "freed"))
 		free(bytes);

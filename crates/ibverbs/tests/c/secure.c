@@ -1,5 +1,5 @@
 /*
- * A program with set-user-ID opens the device, and says who it is and what hub it has. It is run by a user who sets
+ * A program with set-user-ID opens the device, and prints its user and its hub. It is run by a user who sets
  * every variable that this library knows.
  */
 #include "check.h"

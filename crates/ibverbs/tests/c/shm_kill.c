@@ -1,8 +1,8 @@
 /*
  * Processes are killed at random moments while they and this one send, write, read and add on
- * connections of this host. What waits for them fails in bounded time, everything can be taken
- * down, a third process is served all the time, and nothing is left behind. Half way the hub is
- * killed as well. LONGARM_TEST_KILLS says how many are killed.
+ * connections of this host. Requests to them fail in bounded time, all objects can be destroyed,
+ * a third process is served all the time, and nothing is left behind. Halfway the hub is
+ * killed as well. LONGARM_TEST_KILLS is the number of processes to kill.
  */
 #include "peer.h"
 #include <dirent.h>
@@ -10,7 +10,7 @@
 
 enum { BLOCK = 100000, SHORT = 64, LONG = 32768, DEPTH = 8, RECEIVES = 16, FRIENDS = 100 };
 
-/* What a process shows its peer: bytes that never change, a counter, and room to write. */
+/* The memory that a process shows its peer: bytes that never change, a counter, and room to write. */
 struct window {
 	unsigned char fixed[BLOCK];
 	_Alignas(8) uint64_t counter;
@@ -363,7 +363,7 @@ static void round_of(struct side *side, struct friend *friend, int number)
 		slowest = seconds() - begin;
 }
 
-/* --- what is left behind --- */
+/* --- leftovers --- */
 
 struct belongings {
 	int descriptors, links, mappings;

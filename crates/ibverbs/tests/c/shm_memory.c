@@ -1,7 +1,7 @@
 /*
  * Memory of every kind, registered here and used by a process on the same host: heap, mappings,
- * files, stack, huge pages. What programs do with registered memory (fork, unmap, move, register
- * twice) does what it always did.
+ * files, stack, huge pages. Programs may still fork, unmap, move and register it twice,
+ * with the usual effects.
  */
 #include "peer.h"
 #include <pthread.h>
@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 
 /*
- * Takes the place of the C library's for whoever calls it, as UCX's does, which does not pass on a
+ * Replaces the C library's function for all callers, as UCX's does, which does not forward a
  * fifth argument.
  */
 void *mremap(void *start, size_t old_len, size_t new_len, int flags, ...)
@@ -103,7 +103,7 @@ static void use(struct end *end, unsigned char *bytes, uint32_t len, struct ibv_
 	are(bytes, 0, word, value, what);
 	CHECK(bytes[word] == value + 1, "%s: nothing was added", what);
 	are(bytes, word + 1, len, value, what);
-	/* Its first word is what the addition brought. */
+	/* Its first word is the result of the addition. */
 	are(message, 8, len, value, what);
 	CHECK(!ibv_dereg_mr(into));
 	free(message);
@@ -266,7 +266,7 @@ static void moves(struct end *end)
 	memset(bytes + MAX / 2, 9, 8 * MAX - MAX / 2);
 	CHECK(!ibv_dereg_mr(mr));
 	are(bytes, 0, MAX / 2, 8, "deregistered after it was moved");
-	are(bytes, MAX / 2, 8 * MAX, 9, "what was added");
+	are(bytes, MAX / 2, 8 * MAX, 9, "the added bytes");
 	pid_t child = fork();
 	if (!child) {
 		memset(bytes, 1, MAX / 2);
@@ -276,7 +276,7 @@ static void moves(struct end *end)
 	free(bytes);
 }
 
-/* Twice and overlapping; the other goes on when one ends. */
+/* Twice and overlapping; one registration stays valid when the other ends. */
 static void overlaps(struct end *end)
 {
 	unsigned char *bytes = malloc(2 * BYTES);

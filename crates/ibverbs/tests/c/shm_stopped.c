@@ -29,7 +29,7 @@ static struct end open_end(int fill, int socket)
 	return end;
 }
 
-/* The peer: tells what has come, and then what is in its memory. */
+/* The peer: prints the messages that have come, and then the contents of its memory. */
 static void be_target(void)
 {
 	struct end end = open_end(7, PARENT);

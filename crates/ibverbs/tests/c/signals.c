@@ -1,6 +1,6 @@
 /*
  * Signals sent to the process reach the program, never a thread of the library: the device's, the connection
- * manager's, that of sockets, and the one that looks up names.
+ * manager's, that of sockets, and the resolver's.
  */
 #include "cm.h"
 #include <dirent.h>

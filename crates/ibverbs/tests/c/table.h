@@ -1,4 +1,4 @@
-/* Rows of a table: verb, argument, what it returns. All rows are tried before the program ends. */
+/* Rows of a table: verb, argument, result. All rows are tried before the program ends. */
 #ifndef TABLE_H
 #define TABLE_H
 

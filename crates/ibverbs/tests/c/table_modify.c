@@ -1,6 +1,6 @@
 /*
- * ibv_modify_qp: each service, each transition. Every attribute that it needs is left out once, every one that it may
- * have is given once, every other one is given once. The sets are those of the specification (11.2.5.2), as the Linux kernel
+ * ibv_modify_qp: each service, each transition. Every required attribute is left out once, every optional one is
+ * given once, every other one is given once. The sets are those of the specification (11.2.5.2), as the Linux kernel
  * checks them for every driver.
  */
 #include "table.h"
@@ -60,7 +60,7 @@ static const struct {
 	{ IBV_QPS_RTS, IBV_QPS_ERR, { 0 }, { 0 } },
 	{ IBV_QPS_SQD, IBV_QPS_RESET, { 0 }, { 0 } },
 	{ IBV_QPS_RTR, IBV_QPS_RESET, { 0 }, { 0 } },
-	/* There is no way but by others. */
+	/* These states are reached only through others. */
 	{ IBV_QPS_RESET, IBV_QPS_RTR, { NONE, NONE, NONE }, { 0 } },
 	{ IBV_QPS_RESET, IBV_QPS_RTS, { NONE, NONE, NONE }, { 0 } },
 	{ IBV_QPS_RESET, IBV_QPS_SQD, { NONE, NONE, NONE }, { 0 } },
@@ -82,7 +82,7 @@ static const char *const STATE[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE"
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 
-/* Values that are right for every state; `from` is the one that it is in. */
+/* Values that are valid for every state; `from` is the present state. */
 static int modify(struct ibv_qp *qp, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 {
 	struct ibv_qp_attr attr = {

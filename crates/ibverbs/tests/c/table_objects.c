@@ -1,6 +1,6 @@
 /*
- * Objects of every kind: null and bad arguments, busy ones, wrong order, limits. What rdma-core, the kernel's uverbs and its
- * rxe return is in the column "expected"; where drivers differ, docs/verbs.md says what holds here.
+ * Objects of every kind: null and bad arguments, busy ones, wrong order, limits. The column "expected" has the results of
+ * rdma-core, the kernel's uverbs and its rxe. Where drivers differ, docs/verbs.md has the result of this device.
  */
 #include "table.h"
 #include <fcntl.h>

@@ -1,13 +1,13 @@
 /*
- * Memory that is unmapped while it is registered: what queue pairs do with it goes on, as on a network card
- * that holds the pages. A fault of the program's own ends it all the same, as before.
+ * Memory that is unmapped while it is registered: queue pairs still use it, as on a network card
+ * that holds the pages. A fault of the program itself still ends it.
  */
 #include "peer.h"
 #include <sys/mman.h>
 
 enum { BYTES = 1 << 20, GIVEN = 3, LOST = 4 };
 
-/* Where the system puts nothing by itself, so that what is unmapped there stays so. */
+/* An address where the system maps nothing by itself, so that unmapped pages stay unmapped. */
 static unsigned char *map_far(int number)
 {
 	void *wish = (void *)((24ull << 40) + (uint64_t)number * 2 * BYTES);

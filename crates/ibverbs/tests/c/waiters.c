@@ -1,4 +1,4 @@
-/* Threads that wait for events: cancelled, and left behind as the program leaves, as rping does. */
+/* Threads that wait for events: cancelled, and still waiting when the program ends, as with rping. */
 #include "cm.h"
 
 static struct ibv_context *context;
@@ -55,7 +55,7 @@ static void cancelled(void *(*wait)(void *), useconds_t when)
 	CHECK(result == PTHREAD_CANCELED);
 }
 
-/* Comes to the channel when it is no more, and the program has returned from main. */
+/* Uses the channel after it was destroyed and the program has returned from main. */
 static void *late(void *unused)
 {
 	struct rdma_cm_event *event;
@@ -90,7 +90,7 @@ int main(void)
 		cancelled(for_a_request, i * 5000);
 		cancelled(for_nothing, i * 5000 + 333);
 	}
-	/* Nothing of what they waited at was left locked. */
+	/* The waiting threads left nothing locked. */
 	CHECK(!ibv_destroy_comp_channel(completions));
 	rdma_destroy_ep(listening);
 

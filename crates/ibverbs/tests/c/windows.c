@@ -1,4 +1,4 @@
-/* Keys of type 2 windows, and what becomes of an invalidate or a WRITE with immediate data that is refused. */
+/* Keys of type 2 windows, and the fate of an invalidate or a WRITE with immediate data that is refused. */
 #include "errors.h"
 
 static struct ibv_context *context;
@@ -64,7 +64,7 @@ static enum ibv_wc_status write_by(struct pair p, uint32_t rkey)
 	});
 }
 
-/* Of the key in a bind only the low byte is the program's; the window's structure says what it has become. */
+/* The program chooses only the low byte of a bind's key; the window's structure shows the whole key. */
 static void keys(void)
 {
 	struct pair p = connected();
@@ -79,7 +79,7 @@ static void keys(void)
 		struct ibv_send_wr inv = { .opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = key, .send_flags = IBV_SEND_SIGNALED };
 		RETURNS(post_one(p.b, p.b_cq, inv), IBV_WC_SUCCESS);
 	}
-	/* A bind that is refused at once changes nothing. */
+	/* A bind that is refused when it is posted changes nothing. */
 	struct ibv_qp *reset = make_qp(pd, p.a_cq, IBV_QPT_RC);
 	struct ibv_send_wr wr = bind_wr(mw, 0x77), *bad;
 	uint32_t before = mw->rkey;

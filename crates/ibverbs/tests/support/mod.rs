@@ -1,4 +1,4 @@
-//! What tests of the library need: C programs compiled against the system's header, a directory
+//! Support for tests of the library: C programs compiled against the system's header, a directory
 //! with our library under its installed names, and a network namespace with a hub of its own.
 #![allow(dead_code)] // Each test file uses its own part.
 
@@ -34,13 +34,13 @@ impl Place {
         self.compile_with(name, LIBRARIES)
     }
 
-    /// Likewise, with AddressSanitizer and the one of undefined behaviour.
+    /// The same with AddressSanitizer and UndefinedBehaviorSanitizer.
     pub(crate) fn compile_sanitized(&self, name: &str) -> PathBuf {
         let sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"];
         self.compile_with(name, &[&sanitizers, LIBRARIES].concat())
     }
 
-    /// Likewise, with these words at the end of the compiler's line.
+    /// The same with these arguments at the end of the compiler's command line.
     pub(crate) fn compile_with(&self, name: &str, tail: &[&str]) -> PathBuf {
         let program = self.0.join(name);
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
@@ -62,7 +62,7 @@ impl Place {
         }
         command.args(["sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]).arg(program);
         command.env("LD_LIBRARY_PATH", self.libraries()).env("LONGARM_RUNTIME_DIR", self.0.join("run"));
-        // Programs start the hub from the library; what is installed on this machine plays no part.
+        // Programs start the hub from the library, not one that is installed on this machine.
         command.env_remove("LONGARM_HUB").env_remove("LONGARM_DEVICES").env("PATH", SYSTEM_PATH);
         command.stdin(Stdio::null());
         command
@@ -95,14 +95,14 @@ fn beside_the_test(name: &str) -> PathBuf {
     path
 }
 
-/// Compiles and runs `c/NAME.c`, which says what is wrong and ends with an error if something is.
+/// Compiles and runs `c/NAME.c`, which prints failed checks and then ends with an error.
 pub(crate) fn run_program(name: &str) -> String {
     let place = Place::new(name);
     let program = place.compile(name);
     must_succeed(&mut place.command(&program))
 }
 
-/// Runs to the end; panics with everything that it said if it fails. Returns its output.
+/// Runs to the end. Returns the program's output; panics with it if the program fails.
 pub(crate) fn must_succeed(command: &mut Command) -> String {
     let output = command.output().expect("the program starts");
     assert!(output.status.success(), "{command:?} ended with {}:\n{}", output.status, said(&output));

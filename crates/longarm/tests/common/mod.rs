@@ -1,8 +1,7 @@
-//! Two devices in a network namespace of the test's own, and queue pairs between them; or a process of
-//! the test's own with a hub.
+//! Two devices in a network namespace of their own, with queue pairs between them; or a process with a hub of
+//! its own.
 #![allow(dead_code, reason = "each test uses part of it")]
 
-use std::os::unix::fs::DirBuilderExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -10,23 +9,23 @@ use longarm::{
     Access, Buffer, CompletionQueue, Connected, Context, ProtectionDomain, QpBuilder, QueuePair, Rc, Uc, Unconnected,
 };
 
-/// Nothing in these tests takes so long, unless it never comes.
+/// The limit of every wait in these tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// All that peers may do.
+/// All rights of peers.
 pub(crate) const ALL: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE).union(Access::REMOTE_ATOMIC);
 
-/// One side: a device with the usual things on it.
-pub(crate) struct Side {
+/// One side of a test: a device with a domain and a completion queue.
+pub(crate) struct TestSide {
     pub(crate) context: Context,
     pub(crate) domain: ProtectionDomain,
     pub(crate) cq: CompletionQueue,
 }
 
-impl Side {
-    pub(crate) fn new(context: Context) -> Side {
+impl TestSide {
+    pub(crate) fn new(context: Context) -> TestSide {
         let domain = context.protection_domain().unwrap();
         let cq = context.completion_queue().unwrap();
-        Side { context, domain, cq }
+        TestSide { context, domain, cq }
     }
 
     pub(crate) fn rc(&self) -> QpBuilder<Rc> {
@@ -48,9 +47,9 @@ impl Side {
 
 /// Runs `test` on the loop-back of a new network namespace, with two devices on engines of
 /// their own.
-pub(crate) fn two_sides(test: impl FnOnce(Side, Side) + Send) {
+pub(crate) fn two_sides(test: impl FnOnce(TestSide, TestSide) + Send) {
     let group = udp::PortGroup::bind(4).unwrap();
-    let side = |slot| Side::new(device::testing::open(&group, slot, "lo").into());
+    let side = |slot| TestSide::new(device::testing::open(&group, slot, "lo").into());
     test(side(1), side(2));
 }
 
@@ -61,11 +60,11 @@ pub(crate) fn join<S: Connected>(a: Unconnected<S>, b: Unconnected<S>) -> (Queue
 }
 
 /// Two connected RC queue pairs.
-pub(crate) fn rc_pair(a: &Side, b: &Side) -> (QueuePair<Rc>, QueuePair<Rc>) {
+pub(crate) fn rc_pair(a: &TestSide, b: &TestSide) -> (QueuePair<Rc>, QueuePair<Rc>) {
     join(a.rc().build().unwrap(), b.rc().build().unwrap())
 }
 
-/// Waits until `done`.
+/// Waits until `done` holds, or fails the test.
 pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
@@ -74,39 +73,30 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Bytes that tell where they are.
+/// Bytes that depend on their position.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
 }
 
-/// What this process is to do, in a test binary that runs itself.
+/// The role of this process, in a test binary that runs itself.
 const ROLE: &str = "LONGARM_TEST_ROLE";
 
-/// Runs `body` in a process of its own with a hub of its own, in a network namespace of its own: the
-/// connection manager is one per process. To be called from the test function `test` itself.
+/// Runs `body` in a new process with its own hub and network namespace, since a process has one
+/// connection manager. Only the test function `test` may call this.
 pub(crate) fn with_hub(test: &str, body: impl FnOnce()) {
     with_hub_and_peer(test, body, |_| panic!("this test has no peer"));
 }
 
-/// Likewise; processes that [`start_peer`] starts run `peer` with its word instead.
+/// The same for a test with a peer: processes of [`start_peer`] run `peer` with their word.
 pub(crate) fn with_hub_and_peer(test: &str, body: impl FnOnce(), peer: impl FnOnce(&str)) {
     match std::env::var(ROLE).as_deref() {
         Ok("body") => return body(),
         Ok(word) => return peer(word),
         Err(_) => {}
     }
-    let place = std::env::temp_dir().join(format!("longarm-{test}-{}", std::process::id()));
-    std::fs::DirBuilder::new().mode(0o700).create(&place).unwrap();
     let mut command = run_again(test, "body");
-    command.env("LONGARM_RUNTIME_DIR", &place).env_remove("LONGARM_DEVICE");
-    let mut output = None;
-    udp::testing::in_new_netns(|| output = Some(command.output().unwrap()));
-    let _ = std::fs::remove_dir_all(&place);
-    // For an ordinary user the namespace is another process, which has checked this already.
-    let Some(output) = output else { return };
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("1 passed"), "{said}");
+    command.env_remove("LONGARM_DEVICE");
+    hub::testing::passes_with_hub(test, command);
 }
 
 /// Starts the peer of a test.

@@ -1,4 +1,4 @@
-//! The same operations as in the other files, used as they should be.
+//! The operations of the other files, used correctly.
 use std::time::Duration;
 
 use longarm::{Access, Buffer, MemoryRegion, QueuePair, Rc, Unconnected};

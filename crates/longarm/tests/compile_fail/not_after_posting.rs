@@ -1,4 +1,4 @@
-//! A buffer that was posted cannot be looked at.
+//! A buffer that was posted cannot be read.
 use longarm::{Buffer, QueuePair, Rc};
 
 fn misuse(qp: &QueuePair<Rc>, buffer: Buffer) {

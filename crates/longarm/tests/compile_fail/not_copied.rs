@@ -1,4 +1,4 @@
-//! A buffer is one: it cannot be cloned to be in two places, nor can what a request borrows.
+//! A buffer cannot be cloned, nor can the things that a request borrows.
 use longarm::{Buffer, Message, Window};
 
 fn clone<T: Clone>(one: &T) -> T {
