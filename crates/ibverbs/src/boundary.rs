@@ -60,6 +60,20 @@ pub(crate) fn minus_one(verb: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
     or_minus_one(guarded(verb))
 }
 
+/// Writes as much of an answer as the caller has room for, and zeros behind it: the caller may have been compiled with
+/// an older or a newer structure.
+///
+/// # Safety
+/// `out` has room for `room` bytes, at the alignment of `T`.
+pub(crate) unsafe fn write_with_room<T>(out: *mut T, answer: &T, room: usize) {
+    let known = room.min(size_of::<T>());
+    // SAFETY: the contract of `write_with_room`: `room` bytes, of which `known` are copied and the others zeroed.
+    unsafe {
+        std::ptr::copy_nonoverlapping((&raw const *answer).cast::<u8>(), out.cast::<u8>(), known);
+        out.cast::<u8>().add(known).write_bytes(0, room - known);
+    }
+}
+
 /// For calls that return zero, or −1 and set errno.
 pub(crate) fn zero(call: impl FnOnce() -> Result<(), Errno>) -> c_int {
     minus_one(|| call().map(|()| 0))

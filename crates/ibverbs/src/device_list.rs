@@ -142,7 +142,7 @@ pub(crate) unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> 
     if device.is_null() {
         return std::ptr::null();
     }
-    // SAFETY: the contract of `ibv_get_device_name` (its Safety section).
+    // SAFETY: the contract of `ibv_get_device_name` (see its Safety section).
     unsafe { (&raw const (*device).name).cast() }
 }
 

@@ -291,7 +291,7 @@ fn sets_of_rsockets_wait_as_epoll_does() {
 }
 
 #[test]
-fn who_gets_no_hub_is_told_why_and_once() {
+fn a_program_without_hub_is_told_the_reason_once() {
     let place = Place::new("no_hub");
     let program = place.compile("cm_no_hub");
     // A place for the hub that is a file.

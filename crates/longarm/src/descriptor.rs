@@ -21,3 +21,21 @@ pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result
         }
     }
 }
+
+/// Waits at most `timeout` until `next` gives something; `fd` is readable while it would.
+pub(crate) fn wait_for<T>(
+    fd: BorrowedFd<'_>,
+    timeout: Duration,
+    mut next: impl FnMut() -> Option<T>,
+) -> io::Result<Option<T>> {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = next() {
+            return Ok(Some(found));
+        }
+        let left = timeout.saturating_sub(start.elapsed());
+        if !wait_readable(fd, left)? {
+            return Ok(next());
+        }
+    }
+}

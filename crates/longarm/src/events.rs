@@ -4,11 +4,11 @@ use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context as TaskContext, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use device::Device;
 
-use crate::descriptor::wait_readable;
+use crate::descriptor::wait_for;
 
 pub use device::AsyncEvent as Event;
 
@@ -37,16 +37,8 @@ impl Events {
     /// # Errors
     /// If the system cannot wait.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<Option<Event>> {
-        let start = Instant::now();
-        loop {
-            if let Some(event) = self.try_next() {
-                return Ok(Some(event));
-            }
-            let left = timeout.saturating_sub(start.elapsed());
-            if !wait_readable(self.as_fd(), left)? {
-                return Ok(self.try_next());
-            }
-        }
+        let device = &self.device;
+        wait_for(device.event_fd(), timeout, || device.next_event())
     }
 
     /// Waits for an event without blocking the thread.

@@ -90,8 +90,8 @@ fn a_peer_that_is_refused_hears_why() {
 }
 
 #[test]
-fn where_nobody_listens_is_known_at_once() {
-    with_hub("where_nobody_listens_is_known_at_once", || {
+fn a_missing_listener_is_known_immediately() {
+    with_hub("a_missing_listener_is_known_immediately", || {
         let side = side();
         let free = Listener::bind(LO).unwrap().local_addr();
         let failed = longarm::connect(free, side.rc(), b"").wait(PATIENCE);
@@ -177,8 +177,8 @@ fn addresses_without_a_device_and_without_a_way() {
 }
 
 #[test]
-fn who_waits_no_longer_has_given_up() {
-    with_hub("who_waits_no_longer_has_given_up", || {
+fn a_dropped_attempt_is_given_up() {
+    with_hub("a_dropped_attempt_is_given_up", || {
         let side = side();
         let listener = Listener::bind(LO).unwrap();
         let nobody = listener.accept().wait(A_WHILE).unwrap_err();

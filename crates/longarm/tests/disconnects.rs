@@ -52,8 +52,8 @@ fn either_end_can_hang_up_and_both_at_once() {
 }
 
 #[test]
-fn what_was_sent_before_the_end_arrives() {
-    with_hub("what_was_sent_before_the_end_arrives", || {
+fn messages_sent_before_the_end_arrive() {
+    with_hub("messages_sent_before_the_end_arrive", || {
         let side = TestSide::new(Context::open().unwrap());
         for _ in 0..20 {
             let (client, server) = pair(&side);

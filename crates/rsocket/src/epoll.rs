@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_hears_of_new_members() {
+    fn a_waiting_thread_sees_new_members() {
         let set = epoll_create(true).unwrap();
         let (mut here, there) = UnixStream::pair().unwrap();
         here.write_all(b"x").unwrap();

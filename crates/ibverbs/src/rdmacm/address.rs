@@ -65,7 +65,7 @@ mod tests {
         for text in ["127.0.0.1:7471", "0.0.0.0:0", "[::1]:1", "[fe80::1%3]:65535"] {
             let address: SocketAddr = text.parse().unwrap();
             let storage = crate::socket_address::storage(address);
-            // SAFETY: a whole storage.
+            // SAFETY: the storage has room for an address of any family.
             assert_eq!(unsafe { read((&raw const storage).cast()) }, Ok(address));
         }
     }
@@ -75,10 +75,10 @@ mod tests {
         let mut storage = crate::socket_address::storage("1.2.3.4:5".parse().unwrap());
         for (family, error) in [(AF_IB, Errno(libc::ENODEV)), (libc::AF_UNIX, Errno::INVAL), (0, Errno::INVAL)] {
             storage.ss_family = family as libc::sa_family_t;
-            // SAFETY: a whole storage.
+            // SAFETY: the storage has room for an address of any family.
             assert_eq!(unsafe { read((&raw const storage).cast()) }, Err(error));
         }
-        // SAFETY: null is refused.
+        // SAFETY: `read` accepts null.
         assert_eq!(unsafe { read(std::ptr::null()) }, Err(Errno::INVAL));
     }
 }

@@ -23,7 +23,7 @@ pub(crate) unsafe extern "C" fn rdma_create_ep(
     attr: *mut ibv_qp_init_attr,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: the contract of `rdma_create_ep` (its Safety section).
+        // SAFETY: the contract of `rdma_create_ep` (see its Safety section).
         unsafe {
             let (place, info) = (c.as_mut().ok_or(Errno::INVAL)?, res.as_ref().ok_or(Errno::INVAL)?);
             let qp_type = service(info.ai_qp_type)?;

@@ -18,7 +18,7 @@ pub(crate) unsafe extern "C" fn rdma_create_qp(
     attr: *mut ibv_qp_init_attr,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: the contract of `rdma_create_qp` (its Safety section).
+        // SAFETY: the contract of `rdma_create_qp` (see its Safety section).
         unsafe {
             create(c, pd, attr.as_mut().ok_or(Errno::INVAL)?)?;
         }
@@ -45,7 +45,7 @@ pub(super) unsafe fn create(c: *mut rdma_cm_id, pd: *mut ibv_pd, attr: &mut ibv_
 /// Null or an id that exists; attributes to read, whose sizes are written.
 pub(crate) unsafe extern "C" fn rdma_create_qp_ex(c: *mut rdma_cm_id, attr: *mut ibv_qp_init_attr_ex) -> c_int {
     minus_one(|| {
-        // SAFETY: the contract of `rdma_create_qp_ex` (its Safety section).
+        // SAFETY: the contract of `rdma_create_qp_ex` (see its Safety section).
         unsafe { create_extended(c, attr.as_mut().ok_or(Errno::INVAL)?) }?;
         Ok(0)
     })

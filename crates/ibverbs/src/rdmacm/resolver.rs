@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_passive_has_a_source_only() {
+    fn a_passive_result_has_a_source_only() {
         let hints =
             ResolveHints { given: true, flags: RAI_PASSIVE, port_space: RDMA_PS_TCP, ..ResolveHints::default() };
         let found = ask(None, Some("7471"), hints).unwrap();

@@ -86,7 +86,7 @@ unsafe fn gids(c: *mut rdma_cm_id, binding: &Binding, peer: Option<SocketAddr>) 
 /// As [`refresh`].
 pub(super) unsafe fn show_path(c: *mut rdma_cm_id, own: &IdOwn) {
     let (Some(binding), Some(path)) = (own.id.binding(), own.id.path()) else { return };
-    // SAFETY: null or open.
+    // SAFETY: `verbs` is null or the open context that `refresh` wrote.
     let speed_mbps = unsafe { ContextOwn::of((*c).verbs) }.map_or(0, |context| context.device.port().speed_mbps);
     let mut record = Box::new(record(&binding, &path, speed_mbps));
     // SAFETY: the contract of `show_path`, which is that of `refresh`. The record lives until the next one is shown,

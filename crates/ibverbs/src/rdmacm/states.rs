@@ -85,7 +85,7 @@ pub(crate) unsafe extern "C" fn rdma_init_qp_attr(
     mask: *mut c_int,
 ) -> c_int {
     crate::boundary::minus_one(|| {
-        // SAFETY: the contract of `rdma_init_qp_attr` (its Safety section).
+        // SAFETY: the contract of `rdma_init_qp_attr` (see its Safety section).
         unsafe {
             let own = of(c)?;
             let (attr, mask) = (attr.as_mut().ok_or(Errno::INVAL)?, mask.as_mut().ok_or(Errno::INVAL)?);

@@ -64,7 +64,7 @@ mod tests {
             let mut bytes = [0u64; 16];
             let mut len = size_of_val(&bytes) as socklen_t;
             let place = bytes.as_mut_ptr().cast::<sockaddr>();
-            // SAFETY: room as told.
+            // SAFETY: `len` is the number of bytes at `place`.
             unsafe {
                 write(address, place, &mut len);
                 assert_eq!(read(place, len), Ok(address));
@@ -79,7 +79,7 @@ mod tests {
             }
         }
         let unix = [libc::AF_UNIX as libc::sa_family_t; 8];
-        // SAFETY: sixteen bytes.
+        // SAFETY: the array has the sixteen bytes.
         assert_eq!(unsafe { read(unix.as_ptr().cast(), 16) }, Err(Errno(libc::EAFNOSUPPORT)));
     }
 }

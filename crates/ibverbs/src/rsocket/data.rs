@@ -33,10 +33,10 @@ pub(crate) unsafe extern "C" fn rrecvfrom(
     addrlen: *mut socklen_t,
 ) -> ssize_t {
     counted(|| {
-        // SAFETY: the contract of `rrecvfrom` (its Safety section).
+        // SAFETY: the contract of `rrecvfrom` (see its Safety section).
         let (received, from) = ::rsocket::recv(socket, &mut [unsafe { room(buf, len) }], flags)?;
         if let Some(from) = from.filter(|_| received > 0) {
-            // SAFETY: the contract of `rrecvfrom` (its Safety section).
+            // SAFETY: the contract of `rrecvfrom` (see its Safety section).
             unsafe { address::write(from, src_addr, addrlen) };
         }
         Ok(received)
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_socket_is_refused() {
+    fn descriptors_that_are_no_sockets_are_refused() {
         let errno = || std::io::Error::last_os_error().raw_os_error();
         // SAFETY: nothing is touched where there is no socket.
         unsafe {

@@ -60,7 +60,7 @@ mod tests {
     fn sets_become_entries_and_back() {
         // SAFETY: a set is bits, for which zero is good.
         let [mut read, mut write]: [fd_set; 2] = unsafe { std::mem::zeroed() };
-        // SAFETY: within the sets.
+        // SAFETY: the descriptors are below the size of a set.
         unsafe {
             libc::FD_SET(3, &mut read);
             libc::FD_SET(5, &mut read);
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(fds.iter().map(|fd| (fd.fd, fd.events)).collect::<Vec<_>>(), [(3, 1), (5, 5)]);
         fds[1].revents = libc::POLLOUT;
         assert_eq!(sets.tell(&fds), 1);
-        // SAFETY: within the sets.
+        // SAFETY: the descriptors are below the size of a set.
         unsafe {
             assert!(!libc::FD_ISSET(3, &read) && !libc::FD_ISSET(5, &read) && libc::FD_ISSET(5, &write));
         }

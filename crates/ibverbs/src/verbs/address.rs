@@ -142,7 +142,7 @@ pub(crate) unsafe extern "C" fn ibv_init_ah_from_wc(
     attr: *mut ibv_ah_attr,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: the contract of `ibv_init_ah_from_wc` (its Safety section).
+        // SAFETY: the contract of `ibv_init_ah_from_wc` (see its Safety section).
         let (context, wc, attr) =
             unsafe { (ContextOwn::of(context)?, wc.as_ref().ok_or(Errno::INVAL)?, attr.as_mut().ok_or(Errno::INVAL)?) };
         if port != 1 {
@@ -151,7 +151,7 @@ pub(crate) unsafe extern "C" fn ibv_init_ah_from_wc(
         *attr = ibv_ah_attr::zeroed();
         (attr.port_num, attr.sl, attr.src_path_bits, attr.dlid) = (port, wc.sl, wc.dlid_path_bits, wc.slid);
         if wc.wc_flags & IBV_WC_GRH != 0 {
-            // SAFETY: the contract of `ibv_init_ah_from_wc` (its Safety section).
+            // SAFETY: the contract of `ibv_init_ah_from_wc` (see its Safety section).
             attr.grh = answer(context, unsafe { grh.as_ref() }.ok_or(Errno::INVAL)?)?;
             attr.is_global = 1;
         }

@@ -70,7 +70,7 @@ pub(crate) unsafe extern "C" fn _ibv_query_gid_ex(
     entry_size: size_t,
 ) -> c_int {
     crate::boundary::errno(|| {
-        // SAFETY: the contract of `_ibv_query_gid_ex` (its Safety section).
+        // SAFETY: the contract of `_ibv_query_gid_ex` (see its Safety section).
         let context = unsafe { ContextOwn::of(context) }?;
         if flags != 0 || out.is_null() {
             return Err(Errno::INVAL);
@@ -80,7 +80,7 @@ pub(crate) unsafe extern "C" fn _ibv_query_gid_ex(
         if gid == Gid::default() {
             return Err(Errno(libc::ENODATA));
         }
-        // SAFETY: the contract of `_ibv_query_gid_ex` (its Safety section).
+        // SAFETY: the contract of `_ibv_query_gid_ex` (see its Safety section).
         unsafe { out.write(entry(&context.device.info(), index as usize, gid)) };
         Ok(())
     })
@@ -98,7 +98,7 @@ pub(crate) unsafe extern "C" fn _ibv_query_gid_table(
     entry_size: size_t,
 ) -> isize {
     let listed = || {
-        // SAFETY: the contract of `_ibv_query_gid_table` (its Safety section).
+        // SAFETY: the contract of `_ibv_query_gid_table` (see its Safety section).
         let context = unsafe { ContextOwn::of(context) }?;
         if flags != 0 || out.is_null() {
             return Err(Errno::INVAL);
@@ -110,7 +110,7 @@ pub(crate) unsafe extern "C" fn _ibv_query_gid_table(
             if count == max_entries {
                 return Err(Errno::INVAL);
             }
-            // SAFETY: the contract of `_ibv_query_gid_table` (its Safety section); entries lie `entry_size` bytes
+            // SAFETY: the contract of `_ibv_query_gid_table` (see its Safety section); entries lie `entry_size` bytes
             // apart.
             unsafe { out.byte_add(count * entry_size).write_unaligned(entry(&info, index, gid)) };
             count += 1;

@@ -19,7 +19,7 @@ pub(crate) extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
         let id = file_id(cmd_fd)?;
         let context = open::open(SharedState::by_file(id).ok_or(Errno::NOT_SUPPORTED)?)?;
         // The descriptor belongs to the context from now on, says the man page; ours has its own.
-        // SAFETY: the program gave it away.
+        // SAFETY: the program passes the descriptor on to this call, which owns it.
         unsafe { libc::close(cmd_fd) };
         Ok(context)
     })

@@ -224,70 +224,72 @@ pub(crate) unsafe extern "C" fn ibv_rereg_mr(
     length: size_t,
     access_flags: c_int,
 ) -> c_int {
-    otherwise(IBV_REREG_MR_ERR_INPUT, || {
-        // SAFETY: the contract of `ibv_rereg_mr`: as [`ibv_reg_mr`], and a registered region.
-        let changed = unsafe { merge(mr, flags, pd, addr, length, access_flags) };
-        let (own, spec, new_pd) = match changed {
-            Ok(changed) => changed,
-            Err(error) => {
-                set_errno(error);
-                return IBV_REREG_MR_ERR_INPUT;
-            }
-        };
-        // SAFETY: the contract of `ibv_rereg_mr` includes that of `replace`.
-        match unsafe { replace(mr, own, spec, new_pd) } {
-            Ok(()) => 0,
-            Err(error) => {
-                set_errno(error);
-                IBV_REREG_MR_ERR_CMD
-            }
+    let changes = RegionChanges { flags, pd, addr, length, access_flags };
+    let failed = |code| {
+        move |error| {
+            set_errno(error);
+            code
         }
+    };
+    otherwise(IBV_REREG_MR_ERR_INPUT, || {
+        // SAFETY: the contract of `ibv_rereg_mr` includes those of `RegionChanges::merge` and of `replace`.
+        let replaced = unsafe {
+            changes
+                .merge(mr)
+                .map_err(failed(IBV_REREG_MR_ERR_INPUT))
+                .and_then(|(own, spec, pd)| replace(mr, own, spec, pd).map_err(failed(IBV_REREG_MR_ERR_CMD)))
+        };
+        replaced.map_or_else(|code| code, |()| 0)
     })
 }
 
 const REREG_FLAGS: c_int = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
 
-/// The region's arguments with the changes that the program asks for, checked.
-///
-/// # Safety
-/// As [`ibv_rereg_mr`].
-unsafe fn merge<'a>(
-    mr: *mut ibv_mr,
+/// The arguments of `ibv_rereg_mr`.
+struct RegionChanges {
     flags: c_int,
     pd: *mut ibv_pd,
     addr: *mut c_void,
     length: size_t,
     access_flags: c_int,
-) -> Result<(&'a MrOwn, Registration, *mut ibv_pd), Errno> {
-    // SAFETY: the contract of `merge`, which is that of `ibv_rereg_mr`.
-    let own = unsafe { MrObject::of(mr) }?;
-    if flags == 0 || flags & !REREG_FLAGS != 0 {
-        return Err(Errno::INVAL);
-    }
-    let mut spec = {
-        let state = own.state.lock();
-        if !matches!(state.kept, MrBacking::Nothing) {
-            return Err(Errno::NOT_SUPPORTED);
-        }
-        state.spec.clone()
-    };
-    // SAFETY: a registered region.
-    let mut new_pd = unsafe { (*mr).pd };
-    if flags & IBV_REREG_MR_CHANGE_PD != 0 {
+}
+
+impl RegionChanges {
+    /// The region's registration with these changes, checked.
+    ///
+    /// # Safety
+    /// As [`ibv_rereg_mr`].
+    unsafe fn merge<'a>(&self, mr: *mut ibv_mr) -> Result<(&'a MrOwn, Registration, *mut ibv_pd), Errno> {
         // SAFETY: the contract of `merge`, which is that of `ibv_rereg_mr`.
-        spec.pd = unsafe { PdObject::of(pd) }?.pd.clone();
-        new_pd = pd;
-    }
-    if flags & IBV_REREG_MR_CHANGE_TRANSLATION != 0 {
-        if addr.is_null() || length == 0 {
+        let own = unsafe { MrObject::of(mr) }?;
+        if self.flags == 0 || self.flags & !REREG_FLAGS != 0 {
             return Err(Errno::INVAL);
         }
-        (spec.addr, spec.length, spec.iova) = (addr, length, addr as u64);
+        let mut spec = {
+            let state = own.state.lock();
+            if !matches!(state.kept, MrBacking::Nothing) {
+                return Err(Errno::NOT_SUPPORTED);
+            }
+            state.spec.clone()
+        };
+        // SAFETY: the contract of `merge`: a registered region.
+        let mut new_pd = unsafe { (*mr).pd };
+        if self.flags & IBV_REREG_MR_CHANGE_PD != 0 {
+            // SAFETY: the contract of `merge`, which is that of `ibv_rereg_mr`.
+            spec.pd = unsafe { PdObject::of(self.pd) }?.pd.clone();
+            new_pd = self.pd;
+        }
+        if self.flags & IBV_REREG_MR_CHANGE_TRANSLATION != 0 {
+            if self.addr.is_null() || self.length == 0 {
+                return Err(Errno::INVAL);
+            }
+            (spec.addr, spec.length, spec.iova) = (self.addr, self.length, self.addr as u64);
+        }
+        if self.flags & IBV_REREG_MR_CHANGE_ACCESS != 0 {
+            spec.access = access(self.access_flags as c_uint)?;
+        }
+        Ok((own, spec, new_pd))
     }
-    if flags & IBV_REREG_MR_CHANGE_ACCESS != 0 {
-        spec.access = access(access_flags as c_uint)?;
-    }
-    Ok((own, spec, new_pd))
 }
 
 /// # Safety
@@ -297,7 +299,7 @@ unsafe fn replace(mr: *mut ibv_mr, own: &MrOwn, spec: Registration, pd: *mut ibv
     let (ptr, len_bytes) = (spec.addr.cast(), spec.length as u64);
     // SAFETY: the contract of `replace` includes that of `reregister`.
     let new = unsafe { state.mr.reregister(&spec.pd, ptr, len_bytes, spec.iova, spec.access) }?;
-    // SAFETY: a registered region; the verb changes the structure.
+    // SAFETY: the contract of `replace`: a registered region, whose structure this verb changes.
     unsafe {
         let c = &mut *mr;
         (c.pd, c.addr, c.length) = (pd, spec.addr, spec.length);

@@ -3,7 +3,7 @@
 use device::PortState;
 
 use crate::abi::*;
-use crate::boundary::{Errno, errno};
+use crate::boundary::{Errno, errno, write_with_room};
 use crate::verbs::context::ContextOwn;
 use crate::verbs::{address, gid};
 
@@ -41,13 +41,8 @@ pub(crate) unsafe extern "C" fn query_port(
             return Err(Errno::INVAL);
         }
         let answer = describe(own);
-        let known = room.min(size_of::<ibv_port_attr>());
-        // SAFETY: the contract of `query_port`: an open context and `room` bytes for the answer; what it has room for
-        // beyond our structure is zeroed.
-        unsafe {
-            std::ptr::copy_nonoverlapping((&raw const answer).cast::<u8>(), attr.cast::<u8>(), known);
-            attr.cast::<u8>().add(known).write_bytes(0, room - known);
-        }
+        // SAFETY: the contract of `query_port`: `room` bytes for the answer.
+        unsafe { write_with_room(attr, &answer, room) };
         Ok(())
     })
 }
@@ -81,8 +76,8 @@ struct Speed {
     lane: u8,
 }
 
-/// What it is, from the fastest that is not faster. An interface that does not say (loop-back)
-/// counts as the slowest, as the kernel's rxe has it.
+/// The fastest InfiniBand speed that is not faster than the interface. An interface without a speed (loop-back)
+/// counts as the slowest, as with the kernel's rxe.
 fn speed(mbps: u32) -> Speed {
     const X1: u8 = 1;
     const X4: u8 = 2;

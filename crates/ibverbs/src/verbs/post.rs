@@ -116,13 +116,13 @@ pub(crate) unsafe extern "C" fn post_send(
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
     errno(|| {
-        // SAFETY: the contract of `post_send` (its Safety section).
+        // SAFETY: the contract of `post_send` (see its Safety section).
         let own = unsafe { QpObject::whatever_handle(qp) }?;
         let mut bind = LastBind::default();
         let mut list = PostedList::new(first, |wr: &ibv_send_wr| send_wr(own, wr, &mut bind));
         let posted = own.qp.post_send(&mut list);
         let at = list.at;
-        // SAFETY: the contract of `post_send` (its Safety section).
+        // SAFETY: the contract of `post_send` (see its Safety section).
         let outcome = unsafe { list.outcome(posted, bad) };
         if outcome.is_err() {
             bind.undo(at);

@@ -75,7 +75,7 @@ type QpExObject = CObject<ibv_qp_ex, QpOwn>;
 /// A queue pair that exists, between `wr_start` and `wr_complete` or `wr_abort`, on one thread.
 #[inline]
 unsafe fn building<'a>(qp: *mut ibv_qp_ex) -> Option<(&'a QpOwn, &'a mut WrList)> {
-    // SAFETY: the contract of `building` (its Safety section); the lock is held by this thread since `wr_start`.
+    // SAFETY: the contract of `building` (see its Safety section); the lock is held by this thread since `wr_start`.
     unsafe {
         let own = QpExObject::whatever_handle(qp).ok()?;
         Some((own, &mut *own.builder.list.get()))
@@ -230,7 +230,7 @@ fn flush(rkey: u32, addr: u64, length: size_t, kind: u8, level: u8) -> Result<Se
 /// # Safety
 /// After `wr_start`, on the same thread; a window that exists until the list is posted or dropped, and a readable bind.
 unsafe extern "C" fn wr_bind_mw(qp: *mut ibv_qp_ex, window: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) {
-    // SAFETY: the contract of `wr_bind_mw` (its Safety section).
+    // SAFETY: the contract of `wr_bind_mw` (see its Safety section).
     unsafe {
         let op = info.as_ref().ok_or(Errno::INVAL).and_then(|info| mw::bind_op(window, rkey, info));
         if let (Ok(op), Some((_, list))) = (&op, building(qp)) {

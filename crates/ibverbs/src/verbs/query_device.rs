@@ -3,7 +3,7 @@
 use device::{DeviceInfo, Limits, monotonic_ns};
 
 use crate::abi::*;
-use crate::boundary::{Errno, errno};
+use crate::boundary::{Errno, errno, write_with_room};
 use crate::verbs::context::ContextOwn;
 use crate::verbs::device_memory::MAX_DM_BYTES;
 
@@ -51,19 +51,14 @@ pub(crate) unsafe extern "C" fn query_device_ex(
     room: size_t,
 ) -> c_int {
     errno(|| {
-        // SAFETY: the contract of `query_device_ex` (its Safety section).
+        // SAFETY: the contract of `query_device_ex` (see its Safety section).
         let (own, input) = unsafe { (ContextOwn::of(context)?, input.as_ref()) };
         if input.is_some_and(|input| input.comp_mask != 0) || attr.is_null() || room < size_of::<ibv_device_attr>() {
             return Err(Errno::INVAL);
         }
         let answer = extended(own);
-        let known = room.min(size_of::<ibv_device_attr_ex>());
-        // SAFETY: the contract of `query_device_ex` (its Safety section); what it has room for beyond our structure
-        // is zeroed.
-        unsafe {
-            std::ptr::copy_nonoverlapping((&raw const answer).cast::<u8>(), attr.cast::<u8>(), known);
-            attr.cast::<u8>().add(known).write_bytes(0, room - known);
-        }
+        // SAFETY: the contract of `query_device_ex`: `room` bytes for the answer.
+        unsafe { write_with_room(attr, &answer, room) };
         Ok(())
     })
 }

@@ -1,10 +1,10 @@
 //! Completion channels: one descriptor for many completion queues.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::context::Context;
-use crate::descriptor::wait_readable;
+use crate::descriptor::wait_for;
 use crate::error::ResourceError;
 
 /// A descriptor that becomes readable when [armed](crate::CompletionQueue::arm) completion
@@ -43,16 +43,7 @@ impl CompletionChannel {
     /// # Errors
     /// If the system cannot wait.
     pub fn wait(&self, timeout: Duration) -> std::io::Result<Option<u64>> {
-        let start = Instant::now();
-        loop {
-            if let Some(id) = self.next_event() {
-                return Ok(Some(id));
-            }
-            let left = timeout.saturating_sub(start.elapsed());
-            if !wait_readable(self.as_fd(), left)? {
-                return Ok(self.next_event());
-            }
-        }
+        wait_for(self.as_fd(), timeout, || self.next_event())
     }
 
     pub(crate) fn device(&self) -> &device::CompChannel {

@@ -174,7 +174,7 @@ fn a_finished_request_that_nobody_took_does_not_count_as_lent() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_kept_until_the_device_is_done() {
+fn a_loan_without_waiter_is_kept_until_the_device_is_done() {
     let queue = WorkQueue::new(7, 4, true);
     let key = enter(&queue, true, Delivery::Waiter(None));
     assert!(queue.stop_waiting(key, Delivery::Nobody).is_none());
@@ -186,7 +186,7 @@ fn what_nobody_waits_for_is_kept_until_the_device_is_done() {
 }
 
 #[test]
-fn who_stops_waiting_too_late_gets_the_result() {
+fn a_waiter_that_stops_too_late_gets_the_result() {
     let queue = WorkQueue::new(7, 4, true);
     let key = enter(&queue, true, Delivery::Waiter(None));
     queue.complete(&success(key), &mut CompletionEffects::default());
