@@ -1,19 +1,19 @@
-//! Instructions and cache misses for each message, counted by callgrind, which has the same answer however busy the
+//! Instructions and cache misses for each message, counted by callgrind. The result does not depend on how busy the
 //! machine is.
 //!
 //! ```text
 //! cargo xtask count [ROW...]
 //! ```
-//! One thread drives two engines, as two processes on one host have them, so that no poll waits for anybody. Callgrind
-//! counts what that thread does in user space: both sides of a message together. (On the wire it depends on the time
-//! which poll looks at the socket, so there the count would not be repeatable.)
+//! One thread drives two engines, like those of two processes on one host, so that no poll waits for a thread. Callgrind
+//! counts that thread in user space: both sides of a message together. (On the wire the time decides
+//! which poll receives from the socket, so the count would not be repeatable there.)
 //!
-//! `count --work ROW MESSAGES` is what runs below callgrind; without it, it also prints the time that a message takes.
+//! `count --work ROW MESSAGES` is the command that callgrind runs. Alone, it prints the time that a message takes.
 
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use device::testing::{self, Way};
+use device::testing::{self, EnginePath};
 use device::{AtomicOp, Completion, Payload, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr};
 use longarm_device as device;
 use shared::Side;
@@ -110,7 +110,7 @@ fn count(row: &Row) -> Result<[f64; 5], String> {
 
 fn run(row: &Row, messages: usize) {
     udp::testing::in_new_netns(|| {
-        testing::set_way(Way::OneHost);
+        testing::set_engine_path(EnginePath::OneHost);
         testing::set_naps(false);
         let group = udp::PortGroup::bind(3).expect("a port of its own");
         let [a, b] = [1, 2].map(|slot| Side::new(testing::open(&group, slot, "lo"), MEMORY_BYTES, DEPTH));
@@ -135,8 +135,8 @@ fn count_nothing(row: &Row, a: &Side, b: &Side, messages: usize) {
     exchange(row, a, b, messages);
 }
 
-/// Lists of messages one after the other. Nobody waits for ACKs: the queues hold all messages, and completions of SENDs
-/// are taken when they are there.
+/// Sends lists of messages one after the other, without a wait for ACKs: the queues hold all messages. Completions of SENDs
+/// are polled when they are there.
 #[inline(never)]
 fn exchange(row: &Row, a: &Side, b: &Side, messages: usize) {
     let mut out = Vec::with_capacity(DEPTH);
@@ -171,7 +171,7 @@ impl Side {
         SendWr { wr_id: 2, op, flags: SendFlags::SIGNALED, payload, datagram: None, xrc_srq: None }
     }
 
-    /// How many completions there were.
+    /// Returns the number of completions.
     fn poll(&self, out: &mut Vec<Completion>) -> usize {
         out.clear();
         let count = self.cq.poll(out, DEPTH).expect("no overrun");

@@ -22,7 +22,7 @@ use shared::Side;
 mod shared;
 
 const MEMORY_BYTES: usize = 2 << 20;
-/// Messages go round in so much of it, which fits a processor's cache.
+/// Messages use so much memory in a circle, which fits a processor's cache.
 const IN_USE_BYTES: usize = 256 << 10;
 const DEPTH: usize = 128;
 const WARM_UP: Duration = Duration::from_millis(300);
@@ -134,7 +134,7 @@ fn peer(what: &str, them: &str) {
     end.serve(what);
 }
 
-/// One side, and what it knows of the other.
+/// One side, with the address of the other.
 struct End {
     side: Side,
     peer: std::cell::Cell<Option<RemoteAddr>>,
@@ -275,7 +275,7 @@ impl End {
         self.qp.post_send([wr]).expect("room");
     }
 
-    /// Keeps the send queue full; GB/s, or millions of messages a second.
+    /// Keeps the send queue full. Returns GB/s, or millions of messages per second.
     fn stream(&self, what: &str) -> f64 {
         let list = if what.ends_with("_1") { 1 } else { 32 };
         let mut out = Vec::new();
@@ -332,7 +332,7 @@ fn depth_of(what: &str) -> usize {
     if what.contains("rate") { DEPTH } else { 16 }
 }
 
-/// Microseconds one way.
+/// Returns the microseconds of one direction.
 fn round_trips(mut trip: impl FnMut()) -> f64 {
     let start = Instant::now();
     while start.elapsed() < WARM_UP {
@@ -351,7 +351,7 @@ fn round_trips(mut trip: impl FnMut()) -> f64 {
     times[times.len() / 2].as_secs_f64() * 1e6 / 2.0
 }
 
-/// What a message costs in processor time, sent and received by one thread: echoes between two
+/// The processor time of a message that one thread sends and receives: echoes between two
 /// devices.
 fn send_hop(group: &udp::PortGroup) -> f64 {
     let ends = [1, 2].map(|slot| End::new(testing::open(group, slot, "lo")));

@@ -1,4 +1,4 @@
-//! The clock that the transport's time is read from.
+//! The clock of the transport's time.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ pub fn monotonic_ns() -> u64 {
     now().0
 }
 
-/// The same as the transport's time.
+/// The same clock as the transport's time.
 ///
-/// By libc, as valgrind wants it: it hides the system's page of fast calls, where rustix looks by itself.
+/// It calls libc, since valgrind hides the system's page of fast calls, which rustix would read by itself.
 #[inline]
 pub(crate) fn now() -> Time {
     Time(read(libc::CLOCK_MONOTONIC))
 }
 
-/// How long the calling thread has run on a processor.
+/// The time for which the calling thread has run on a processor.
 pub(crate) fn thread_cpu_time() -> Duration {
     Duration::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID))
 }
@@ -27,7 +27,7 @@ pub(crate) fn thread_cpu_time() -> Duration {
 #[allow(unsafe_code)]
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a place of ours.
+    // SAFETY: the pointer is to a local value of the type that `clock_gettime` writes.
     let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
     debug_assert_eq!(result, 0, "every Linux has these clocks");
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

@@ -1,4 +1,4 @@
-//! Errors of this crate's calls. Each says what to do, and has the errno that the verbs return.
+//! The errors of this crate's calls, each with the errno that the verbs return.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use transport::{ModifyError, PostError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// No hub could be found or started, or it refused us.
+    /// No hub could be found or started, or it refused this process.
     #[error(transparent)]
     Hub(#[from] hub::client::AttachError),
     /// There is no device by that name.
@@ -25,12 +25,12 @@ pub enum OpenError {
     /// This process was forked from one that uses the device.
     #[error("a forked child cannot use its parent's device")]
     Forked,
-    /// The environment asks for something that cannot be done.
+    /// A variable of the environment has a value that makes no sense.
     #[error("{variable}: {problem}")]
     Environment {
-        /// Which variable.
+        /// The variable.
         variable: &'static str,
-        /// What is wrong with it.
+        /// The problem with its value.
         problem: String,
     },
     /// The system refused a resource.
@@ -58,11 +58,11 @@ pub enum Error {
     /// More than the device's limits allow; see [`Limits`](crate::Limits).
     #[error("{what} of {asked} is more than the limit of {max}")]
     Limit {
-        /// Which size or count.
+        /// The size or count that is too large.
         what: &'static str,
-        /// What was asked for.
+        /// The value that the caller wanted.
         asked: u64,
-        /// What there may be.
+        /// The limit.
         max: u64,
     },
     /// Every number is taken: 65,536 queue pairs in one process.
@@ -71,9 +71,9 @@ pub enum Error {
     /// The object still has users.
     #[error("the {what} is still used by {users} other objects")]
     Busy {
-        /// What was to be destroyed.
+        /// The kind of object that was to be destroyed.
         what: &'static str,
-        /// How many use it.
+        /// The number of its users.
         users: u32,
     },
     /// An argument makes no sense.
@@ -125,13 +125,13 @@ impl Error {
     }
 }
 
-/// A list of work requests was taken in part: those before `index` are posted.
+/// A list of work requests was posted in part: those before `index` are posted.
 #[derive(Debug, thiserror::Error)]
 #[error("work request {index} of the list: {error}")]
 pub struct PostFailure {
-    /// The first that was refused.
+    /// The index of the first one that was refused.
     pub index: usize,
-    /// Why.
+    /// The reason.
     pub error: Error,
 }
 
@@ -146,7 +146,7 @@ impl PostFailure {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CqError {
-    /// A completion found no room and is lost; the queue pairs that use this queue have failed.
+    /// The queue had no room for a completion, which is lost. The queue pairs that use the queue have failed.
     #[error("the completion queue overran: completions were lost; poll more often or make it larger")]
     Overrun,
     /// It was destroyed.
@@ -174,7 +174,7 @@ impl CqError {
 pub struct CaptureError {
     /// The file.
     pub path: String,
-    /// What the system said.
+    /// The system's error.
     #[source]
     pub source: io::Error,
 }

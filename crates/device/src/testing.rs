@@ -11,10 +11,11 @@ use shm::{Export, Introduction, Link, LinkSide};
 use udp::{Interface, PortGroup};
 use wire::Gid;
 
-use crate::engine::{EngineRef, Parts, WeakEngine};
+use crate::engine::{EngineParts, EngineRef, WeakEngine};
 use crate::handles::device::{Device, OpenOptions};
-use crate::objects::counters::Counters;
-use crate::shm::ShmSide;
+use crate::objects::counters::EngineCounters;
+use crate::path::shm::LanePath;
+use crate::schedule::background::wake_descriptor;
 
 /// Opens the device of an interface of this thread's network namespace, on an engine of its
 /// own that has the given slot of the group.
@@ -27,7 +28,7 @@ pub fn open(group: &PortGroup, slot: u8, interface: &str) -> Device {
     open_socket(socket.try_clone_to_owned().expect("a descriptor"), slot, interface)
 }
 
-/// Likewise, with several slots.
+/// Does the same with several slots.
 ///
 /// # Panics
 /// If the system refuses any of it.
@@ -40,7 +41,7 @@ pub fn open_slots(group: &PortGroup, slots: &[u8], interface: &str) -> Device {
     open_sockets(slots.iter().map(socket).collect(), interface)
 }
 
-/// Likewise, with the socket of an open slot.
+/// Does the same with the socket of an open slot.
 ///
 /// # Panics
 /// If the system refuses any of it.
@@ -54,22 +55,22 @@ fn open_sockets(sockets: Vec<(u8, OwnedFd)>, interface: &str) -> Device {
     }
     let slots: Vec<u8> = sockets.iter().map(|(slot, _)| *slot).collect();
     let registry = Registry::from_entropy().expect("random numbers");
-    let shm = (way() != Way::Packets).then(|| shm_side(&registry));
-    let parts = Parts {
+    let shm = (engine_path() != EnginePath::Packets).then(|| shm_path(&registry));
+    let parts = EngineParts {
         sockets,
         devices: udp::interfaces().expect("interfaces").iter().map(record).collect(),
         session: None,
-        counters: Counters::new().expect("a counter page"),
+        counters: EngineCounters::new().expect("a counter page"),
         registry,
-        wake: crate::engine::background::wake_descriptor().expect("a descriptor"),
+        bell: wake_descriptor().expect("a descriptor"),
         shm,
         naps: NAPS.get(),
     };
     let engine = EngineRef::start(parts).expect("an engine");
-    match way() {
-        Way::Packets => {}
-        Way::OneHost => SHM.with_borrow_mut(|others| introduce_to(others, &engine, &slots)),
-        Way::OneProcess => ONE.set(Some(engine.downgrade())),
+    match engine_path() {
+        EnginePath::Packets => {}
+        EnginePath::OneHost => SHM.with_borrow_mut(|others| introduce_to(others, &engine, &slots)),
+        EnginePath::OneProcess => ONE.set(Some(engine.downgrade())),
     }
     open_on(engine, interface)
 }
@@ -78,53 +79,53 @@ fn open_on(engine: EngineRef, interface: &str) -> Device {
     Device::on(engine, &OpenOptions { name: Some(interface.to_owned()) }).expect("a device")
 }
 
-/// How devices that a thread opens reach each other.
+/// The path between the devices that a thread opens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Way {
-    /// By packets.
+pub enum EnginePath {
+    /// Packets.
     #[default]
     Packets,
-    /// As processes on one host do: by shared memory. They are introduced without a hub.
+    /// Shared memory, as between two processes of one host. They are introduced without a hub.
     OneHost,
-    /// As contexts of one process: they share an engine, which has the slot of the first of them.
+    /// Shared memory within one process: the devices share an engine, which has the slot of the first of them.
     OneProcess,
 }
 
 /// The slots of an engine.
-type Opened = (Vec<u8>, WeakEngine);
+type OpenedSlots = (Vec<u8>, WeakEngine);
 
 thread_local! {
-    static WAY: Cell<Way> = const { Cell::new(Way::Packets) };
+    static ENGINE_PATH: Cell<EnginePath> = const { Cell::new(EnginePath::Packets) };
     static NAPS: Cell<bool> = const { Cell::new(true) };
     /// Engines of one host.
-    static SHM: RefCell<Vec<Opened>> = const { RefCell::new(Vec::new()) };
+    static SHM: RefCell<Vec<OpenedSlots>> = const { RefCell::new(Vec::new()) };
     /// The engine of one process.
     static ONE: RefCell<Option<WeakEngine>> = const { RefCell::new(None) };
 }
 
-/// How devices reach each other that this thread opens from now on.
-pub fn set_way(way: Way) {
-    WAY.set(way);
+/// Sets the path between the devices that this thread opens from now on.
+pub fn set_engine_path(path: EnginePath) {
+    ENGINE_PATH.set(path);
     SHM.take();
     ONE.take();
 }
 
-/// Whether polls nap on a busy machine, of devices that this thread opens from now on.
+/// Sets whether polls nap on a busy machine, for the devices that this thread opens from now on.
 pub fn set_naps(naps: bool) {
     NAPS.set(naps);
 }
 
-/// What [`set_way`] was called with last in this thread.
-pub fn way() -> Way {
-    WAY.get()
+/// The path that this thread has set last.
+pub fn engine_path() -> EnginePath {
+    ENGINE_PATH.get()
 }
 
-fn shm_side(registry: &Registry) -> ShmSide {
+fn shm_path(registry: &Registry) -> LanePath {
     let export = Export::new(&registry.remote_keys()).expect("an export");
-    ShmSide::new(export).expect("a descriptor")
+    LanePath::new(export).expect("a descriptor")
 }
 
-fn introduce_to(others: &mut Vec<Opened>, engine: &EngineRef, slots: &[u8]) {
+fn introduce_to(others: &mut Vec<OpenedSlots>, engine: &EngineRef, slots: &[u8]) {
     others.retain(|(other, _)| other != slots);
     for (other_slots, other) in others.iter() {
         if let Some(other) = other.upgrade() {
@@ -134,15 +135,18 @@ fn introduce_to(others: &mut Vec<Opened>, engine: &EngineRef, slots: &[u8]) {
     others.push((slots.to_vec(), engine.downgrade()));
 }
 
-/// As the hub does it.
+/// Introduces two engines to each other, as the hub does.
 fn introduce(a: (&EngineRef, &[u8]), b: (&EngineRef, &[u8])) {
     let (ours, theirs) = Link::create().expect("a link");
     for ((engine, _), (other, slots), ends, side) in [(a, b, ours, LinkSide::Asked), (b, a, theirs, LinkSide::Offered)]
     {
-        let (shm, far) = (engine.shm.as_ref().expect("it is near"), other.shm.as_ref().expect("it is near"));
+        let (shm, far) = (
+            engine.shm.as_ref().expect("it has peers on this host"),
+            other.shm.as_ref().expect("it has peers on this host"),
+        );
         let introduction = Introduction {
             export: far.export.export().fd().try_clone_to_owned().expect("a descriptor"),
-            wake: other.wake_descriptor().expect("a descriptor"),
+            wake: other.watch.copy_bell().expect("a descriptor"),
             pid: std::process::id(),
         };
         let link = Link::open(ends, introduction, side).expect("a link");

@@ -1,4 +1,4 @@
-//! Captures of what went through shared memory: the packets that it would have been.
+//! Captures of messages through shared memory, as the packets that the wire would have carried.
 
 #[path = "support/captured.rs"]
 mod captured;
@@ -16,7 +16,7 @@ use support::{End, Other, PATIENCE, QKEY, heard, meet, open, say};
 use wire::{NakCode, Opcode, Syndrome};
 
 const LEN: usize = 10 << 10;
-/// Where messages arrive.
+/// The offset at which messages arrive.
 const INBOX: usize = 1 << 17;
 /// The first PSN of every queue pair here.
 const FIRST_PSN: u32 = 5;
@@ -52,13 +52,13 @@ fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Whatever else was sent must not have been.
+/// Checks that no packet has left.
 fn sent_no_packets(end: &End) {
     let counters = end.device.counters();
     assert_eq!((counters.get("tx_packets"), counters.get("capture_errors")), (0, 0), "{counters:?}");
 }
 
-/// Other programs see no fault in it, and what we see.
+/// Checks that tshark finds no error in the file, and the same packets as our decoder.
 fn others_see_the_same(path: &Path, packets: &[Captured]) {
     assert_eq!(tshark(path, &["-Y", "_ws.malformed || _ws.expert.severity == error"]), Vec::<String>::new());
     let seen = tshark(path, &["-T", "fields", "-e", "infiniband.bth.opcode", "-e", "infiniband.bth.psn"]);
@@ -74,7 +74,7 @@ fn requests(packets: &[Captured], outbound: bool) -> Vec<(Opcode, u32)> {
     wanted.map(|packet| (packet.bth.opcode, packet.bth.psn.get())).collect()
 }
 
-/// As [`Opcode`]s with PSNs that follow each other.
+/// The opcodes with consecutive PSNs.
 fn in_order(opcodes: &[Opcode], first_psn: u32) -> Vec<(Opcode, u32)> {
     opcodes.iter().zip(first_psn..).map(|(opcode, psn)| (*opcode, psn)).collect()
 }
@@ -103,7 +103,7 @@ fn captured_from_the_start(test: &str, path: &str) {
     carry_out(&end, SendOp::Read(remote), LEN);
     carry_out(&end, SendOp::Atomic(remote, add), 8);
     end.post(SendOp::WriteImm(remote, 7), 0, LEN).unwrap();
-    // And the answer.
+    // And the response.
     end.wait(2);
     peer.line("answered");
     end.post(SendOp::Write(RemoteAddr { rkey: RKey(remote.rkey.0 ^ 1), ..remote }), 0, 8).unwrap();
@@ -114,7 +114,7 @@ fn captured_from_the_start(test: &str, path: &str) {
     check_owner(&theirs.0);
 }
 
-/// The other process: takes a SEND and a WRITE with immediate data, answers, and has one WRITE refused.
+/// The other process: takes a SEND and a WRITE with immediate data, responds, and refuses one WRITE.
 fn answer() {
     let end = End::on(&open());
     meet(&end);
@@ -161,7 +161,7 @@ fn check_initiator(path: &Path) {
     others_see_the_same(path, &packets);
 }
 
-/// The way and the PSN of the NAK, which comes last.
+/// The direction and the PSN of the NAK, which comes last.
 fn refusal(packets: &[Captured]) -> (bool, u32) {
     let nak = packets.last().expect("packets");
     let syndrome = nak.extensions.aeth.map(|aeth| aeth.syndrome);
@@ -169,7 +169,7 @@ fn refusal(packets: &[Captured]) -> (bool, u32) {
     (nak.outbound, nak.bth.psn.get())
 }
 
-/// Whoever has the memory sees what came as frames.
+/// Checks the owner's capture: it has the messages that came as frames.
 fn check_owner(path: &Path) {
     let packets = packets(path);
     let arrived = [&SEND[..], &[Opcode::RC_WRITE_ONLY_IMM]].concat();
@@ -246,7 +246,7 @@ fn unreliable_messages_are_captured_too() {
     });
 }
 
-/// As [`meet`], but with something to do before the other side goes on.
+/// Does the same as [`meet`], and calls `ready` before the other process continues.
 fn meet_with(end: &End, ready: impl FnOnce()) {
     say(&format!("peer {}", end.describe()));
     end.connect(&heard());
@@ -260,7 +260,7 @@ fn datagrams_are_captured_as_they_went() {
     let body = || {
         let device = open();
         let mut peer = Other::start(TEST, "peer");
-        // So that there is a link: the first datagram does not wait for one for long.
+        // This makes a link: the first datagram would not wait long for one.
         let connected = End::on(&device);
         peer.connect(&connected);
         let end = End::of(&device, QpType::Ud);
@@ -273,7 +273,7 @@ fn datagrams_are_captured_as_they_went() {
         peer.line("ready");
         let to = Qpn::new(line.split_whitespace().next().unwrap().parse().unwrap());
         send_datagram(&end, to, 500);
-        // It has left, and the answer has come.
+        // It has left, and the response has come.
         end.wait(2);
         sent_no_packets(&end);
         end.device.stop_capture();

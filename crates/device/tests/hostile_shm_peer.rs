@@ -1,5 +1,5 @@
-//! A process that is introduced as any other, and then writes nonsense over all that it shares with
-//! its victim, while an honest process and the victim go on.
+//! A process that is introduced like any other, and then writes random bytes over everything that it shares with
+//! its victim, while an honest process and the victim continue.
 //!
 //! The test runs the test binary again for each of the three.
 
@@ -17,17 +17,17 @@ use shm::{Export, LANES, Link, LinkEnds};
 use support::{End, Other, PATIENCE, ROLE, heard, meet, open, run_apart, say};
 use transport::shm::frame::HEAD_BYTES;
 
-const TEST: &str = "a_hostile_neighbour_spoils_nothing_but_its_own_link";
+const TEST: &str = "a_hostile_peer_on_this_host_harms_only_its_own_link";
 const LEN: usize = 20_000;
-/// Where messages arrive.
+/// The offset at which messages arrive.
 const INBOX: usize = 1 << 17;
-/// How long a hostile process is at it.
+/// How long a hostile process attacks.
 const ATTACK: Duration = Duration::from_millis(700);
 /// Attacks of each kind.
 const ATTACKS: u64 = 3;
 
 #[test]
-fn a_hostile_neighbour_spoils_nothing_but_its_own_link() {
+fn a_hostile_peer_on_this_host_harms_only_its_own_link() {
     match std::env::var(ROLE).unwrap_or_default().as_str() {
         "victim" => be_victim(),
         "honest" => be_honest(),
@@ -38,11 +38,11 @@ fn a_hostile_neighbour_spoils_nothing_but_its_own_link() {
 
 // ---- processes ----
 
-/// Sends back what it gets.
+/// Sends every message back.
 fn be_honest() {
     let end = End::on(&open());
     meet(&end);
-    // A message that comes before there is a receive is sent again.
+    // A message that comes before its receive is sent again.
     loop {
         end.receive(INBOX, LEN);
         end.wait(1);
@@ -66,7 +66,7 @@ fn be_victim() {
             let start = Instant::now();
             for round in (0..=u8::MAX).cycle() {
                 for op in [SendOp::Send, SendOp::Write(remote), SendOp::Read(remote)] {
-                    // A queue pair that has failed takes requests, too, until its queue is full.
+                    // A queue pair that has failed takes requests as well, until its queue is full.
                     let _ = target.post(op, 0, LEN);
                 }
                 exchange(&end, remote, round);
@@ -75,7 +75,7 @@ fn be_victim() {
                     break;
                 }
             }
-            // Both of these wait for accesses of peers; a hostile one does not hold them up.
+            // Both calls wait for accesses of peers. A hostile peer does not delay them.
             drop(target);
         }
     }
@@ -85,7 +85,7 @@ fn be_victim() {
     exchange(&end, remote, 0);
 }
 
-/// A message there and back, and the peer's memory written and read.
+/// Exchanges a message, and writes and reads the peer's memory.
 fn exchange(end: &End, remote: RemoteAddr, round: u8) {
     let data: Vec<u8> = (0..LEN).map(|at| (at / 5) as u8 ^ round).collect();
     end.fill(0, &data);
@@ -157,13 +157,13 @@ fn introduced(session: &mut Session) -> hub::client::Introduction {
     }
 }
 
-/// Frames whose heads are nearly right.
+/// Sends frames with nearly correct heads.
 fn send_heads(link: &Link, own: Qpn, victim: Qpn, dice: &mut Dice) {
     for _ in 0..1000 {
         let mut lane = link.producer(dice.roll() as usize % LANES);
         let body = dice.roll() as usize % 3000;
         let Some(mut room) = lane.reserve(HEAD_BYTES + body) else { return };
-        // Now and then for another queue pair than ours.
+        // Now and then the frame is for another queue pair.
         let to = if dice.roll().is_multiple_of(8) { Qpn::new(victim.get() ^ (dice.roll() as u32 & 3)) } else { victim };
         let kind = (dice.roll() % 20) as u32 | (dice.roll() as u32 & 0x0007_1f00);
         let words = [kind, own.get(), to.get(), dice.roll() as u32 % 4, dice.roll() as u32 % 4, body as u32, 9];
@@ -173,20 +173,20 @@ fn send_heads(link: &Link, own: Qpn, victim: Qpn, dice: &mut Dice) {
     }
 }
 
-/// Random words all over a shared file; some places more often than others.
+/// Writes random words all over a shared file, at some offsets more often than at others.
 #[allow(unsafe_code, reason = "a hostile process writes where it likes")]
 fn overwrite(file: std::os::fd::BorrowedFd<'_>, dice: &mut Dice) {
     let len = rustix::fs::fstat(file).unwrap().st_size as usize;
     let rights = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a mapping of its own, at an address that the kernel chooses.
+    // SAFETY: the kernel chooses the address, so the mapping overlaps no other memory.
     let mapped = unsafe { mmap(std::ptr::null_mut(), len, rights, MapFlags::SHARED, file, 0) }.unwrap();
     for _ in 0..50_000 {
         let room = if dice.roll().is_multiple_of(2) { len } else { len.min(64 << 10) };
         let at = dice.roll() as usize % (room / 8);
         let word = if dice.roll().is_multiple_of(2) { dice.roll() } else { dice.roll() % 256 };
-        // SAFETY: within the mapping; nobody has a reference into it.
+        // SAFETY: the offset is within the mapping, to which no reference exists.
         unsafe { mapped.cast::<u64>().add(at).write_volatile(word) };
     }
-    // SAFETY: our own mapping, made above.
+    // SAFETY: it unmaps exactly the mapping that was made above.
     unsafe { rustix::mm::munmap(mapped, len) }.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Devices of ordinary processes: attached to a hub that the first of them starts.
+//! Devices of ordinary processes, which attach to a hub that the first of them starts.
 //!
 //! Each test runs the test binary again, with a directory for the hub in its environment, and
 //! that runs it once more for the process at the other end.
@@ -30,7 +30,7 @@ fn round_trip(end: &End, remote: RemoteAddr, seed: u8) {
     assert!(end.bytes(LEN, LEN) == data, "what was written is read back");
 }
 
-/// The process at the other end: connects as often as it is told to, and is there until the other side closes.
+/// The other process: connects as often as it is told to, and lives until the first process closes its input.
 fn be_peer() {
     let device = open();
     let mut ends = Vec::new();
@@ -63,14 +63,14 @@ fn two_processes_meet_at_a_hub() {
         assert_eq!(["shm_writes", "shm_reads", "tx_packets"].map(count), [5, 5, 0]);
         // Counted after it is in use.
         eventually("the link is counted", || count("shm_links") == 1);
-        // A few were not told yet.
+        // A few are not published yet.
         assert!(counted("shm_reads").iter().sum::<u64>() >= 3);
     });
 }
 
 #[test]
-fn two_processes_meet_on_the_wire_if_they_want_to() {
-    const TEST: &str = "two_processes_meet_on_the_wire_if_they_want_to";
+fn two_processes_use_the_wire_if_they_want_to() {
+    const TEST: &str = "two_processes_use_the_wire_if_they_want_to";
     with_hub(TEST, &[("LONGARM_LOCAL", "off")], || {
         let end = End::on(&open());
         let mut peer = Other::start(TEST, "peer");
@@ -113,7 +113,7 @@ fn the_hub_may_die() {
     });
 }
 
-/// Queue pairs that nobody connects, until one has another slot than `slot`.
+/// Makes queue pairs without connections, until one has another slot than `slot`.
 fn fill_slot(device: &Device, slot: u8) -> Vec<Qp> {
     let (pd, cq) = (device.alloc_pd().unwrap(), device.create_cq(1, None, 0).unwrap());
     let caps = QpCaps { max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline_bytes: 0 };
@@ -126,8 +126,8 @@ fn fill_slot(device: &Device, slot: u8) -> Vec<Qp> {
     qps
 }
 
-/// The first slot full, a queue pair on the second is connected to a process that knows us, and one to a process
-/// that does not.
+/// With the first slot full, one queue pair on the second slot connects to a process with a link to this one, and
+/// another to a process without one.
 fn on_two_slots(test: &str) {
     let device = open();
     let first = End::on(&device);
@@ -229,8 +229,8 @@ fn the_environment_injects_faults_and_captures() {
 }
 
 #[test]
-fn nonsense_in_the_environment_is_told() {
-    const TEST: &str = "nonsense_in_the_environment_is_told";
+fn bad_environment_variables_are_reported() {
+    const TEST: &str = "bad_environment_variables_are_reported";
     let told = |name: &str| {
         let error = Device::open(&OpenOptions::default()).unwrap_err();
         assert!(error.to_string().contains(name), "{error}");

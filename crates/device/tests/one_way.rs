@@ -1,4 +1,4 @@
-//! Both ends of a connection take the same way, also if only one of them could take the other.
+//! Both ends of a connection take the same path, also if only one of them could use shared memory.
 
 mod support;
 
@@ -9,7 +9,7 @@ use support::{End, Other, ROLE, heard, meet, open, run_apart};
 const TEST: &str = "an_end_that_took_packets_declines_the_link_of_its_peer";
 const LEN: usize = 3000;
 
-/// It has no descriptor for a link when it connects, so it takes packets; then its peer asks for a link.
+/// One process has no descriptor for a link when it connects, so it takes the wire. Then its peer asks for a link.
 #[test]
 fn an_end_that_took_packets_declines_the_link_of_its_peer() {
     match std::env::var(ROLE).unwrap_or_default().as_str() {
@@ -30,12 +30,12 @@ fn be_short_of_descriptors() {
     exchange(&first);
     assert_eq!(device.counters().get("shm_links"), 0);
     drop(first);
-    // The hub introduces two processes once, so they go on by packets.
+    // The hub introduces two processes only once, so they stay on the wire.
     let second = End::on(&device);
     peer.connect(&second);
     exchange(&second);
     assert_eq!(device.counters().get("shm_links"), 0);
-    // Another process is another matter.
+    // A link to another process can still come up.
     let mut other = Other::start(TEST, "peer");
     let third = End::on(&device);
     other.connect(&third);
@@ -48,7 +48,7 @@ fn be_peer() {
     for _ in 0..2 {
         let end = End::on(&device);
         meet(&end);
-        // A message that comes before there is a receive is sent again.
+        // A message that comes before its receive is sent again.
         end.receive(0, LEN);
         end.wait(1);
         end.post(SendOp::Send, 0, LEN).unwrap();
@@ -57,7 +57,7 @@ fn be_peer() {
     heard();
 }
 
-/// A message there and back.
+/// Sends a message and receives one.
 fn exchange(end: &End) {
     end.receive(LEN, LEN);
     end.fill(0, &[7; LEN]);
@@ -67,7 +67,7 @@ fn exchange(end: &End) {
     assert!(end.bytes(LEN, LEN) == [7; LEN]);
 }
 
-/// Calls `act` while this process can open nothing.
+/// Calls `act` while this process can open no descriptor.
 fn without_descriptors<R>(act: impl FnOnce() -> R) -> R {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).unwrap();

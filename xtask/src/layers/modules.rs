@@ -8,13 +8,28 @@ use super::source::ModulePath;
 /// The largest permitted import circle: three files, or the size of a crate's largest circle in
 /// [`LARGER_CIRCLES`]. The check refuses a number that is larger than needed, so the numbers only fall.
 const LARGEST_CIRCLE: usize = 3;
-const LARGER_CIRCLES: &[(&str, usize)] = &[("longarm-device", 40), ("longarm-udp", 5), ("longarm-memory", 21)];
+const LARGER_CIRCLES: &[(&str, usize)] = &[("longarm-udp", 5), ("longarm-memory", 21)];
 
 /// The layers of a crate, the lowest first: a top module, and the other top modules that it may import.
 type Layers = &'static [(&'static str, &'static [&'static str])];
 
 /// Crates whose top modules are layers.
-const LAYERS: &[(&str, Layers)] = &[];
+const LAYERS: &[(&str, Layers)] = &[("longarm-device", DEVICE_LAYERS)];
+
+/// The device: objects at the bottom, handles at the top. Neither path's module imports the other's, nor the engine.
+const DEVICE_LAYERS: Layers = &[
+    ("error", &[]),
+    ("clock", &[]),
+    ("objects", &["error", "clock"]),
+    ("wire", &["objects"]),
+    ("shm", &["objects", "clock"]),
+    ("qp", &["objects", "wire", "shm"]),
+    ("schedule", &["wire", "shm", "qp"]),
+    ("path", &["clock", "objects", "wire", "shm", "qp", "schedule"]),
+    ("engine", &["error", "clock", "objects", "wire", "shm", "qp", "schedule", "path"]),
+    ("handles", &["error", "clock", "objects", "wire", "shm", "qp", "schedule", "engine"]),
+    ("testing", &["objects", "path", "schedule", "engine", "handles"]),
+];
 
 /// Compares the modules of a package with the rule; adds what breaks it to `broken`.
 pub(super) fn check(package: &str, root: &Path, broken: &mut Vec<String>) -> Result<(), String> {

@@ -1,150 +1,127 @@
-//! The engine: what all devices of a process share.
+//! The engine: the state that all devices of a process share, and the steps that drive it.
 //!
-//! Lock order, from the outside in: receive side, queue pair, shared receive queue,
-//! completion queue. Never two queue pairs at once. Nothing foreign (a waker, the caller's
-//! channel) is called while one of them is held.
+//! Lock order, from the outside in: receive side of a socket or consumer of a lane, queue pair, shared receive queue,
+//! completion queue. No thread locks two queue pairs at once. No foreign code (a waker, the caller's channel) runs while
+//! a thread holds one of these locks.
 
-pub(crate) mod activity;
-pub(crate) mod background;
-pub(crate) mod look;
+mod caller;
+mod leave;
 mod nap;
-mod overrun;
-pub(crate) mod progress;
+mod peers;
+mod post;
+pub(crate) mod pump;
 pub(crate) mod rest;
 pub(crate) mod scratch;
+mod session;
+mod settle;
+mod sockets;
 pub(crate) mod start;
+mod step;
 mod usage;
 pub(crate) mod watch;
+mod worker;
 
 use std::io;
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
+use guest::fork;
 use hub::DeviceRecord;
 use hub::client::Session;
 use memory::Registry;
-use parking_lot::Mutex;
 use transport::{Mtu, ReorderBudget, Tuning};
-use udp::{RxSocket, TxPool};
+use udp::RxSocket;
 
 use crate::error::{CaptureError, Error};
-use crate::objects::capture::Capture;
-use crate::objects::counters::Counters;
-use crate::objects::devices::{Context, Devices};
+use crate::objects::counters::EngineCounters;
+use crate::objects::devices::{DeviceContext, DeviceRecords};
 use crate::objects::faults::FaultGate;
-use crate::objects::multicast::Groups;
 use crate::objects::owner::OwnerProcess;
 use crate::objects::quota::Quotas;
-use crate::qp::entry::QpEntry;
-use crate::qp::slots::Slots;
-use crate::schedule::due::DueList;
-use crate::schedule::later::Later;
-use crate::schedule::stalled::Stalled;
-use crate::schedule::timers::Timers;
-use crate::shm::ShmSide;
-use crate::wire::destination::Destinations;
-use activity::Activity;
-use background::{Background, wake_descriptor};
-use guest::fork;
-use scratch::Scratch;
-use watch::Watch;
+use crate::path::shm::LanePath;
+use crate::path::wire::WirePath;
+use crate::qp::services::QpServices;
+use crate::qp::slots::PortSlots;
+use crate::schedule::Schedule;
+use crate::schedule::activity::Activity;
+use scratch::ThreadScratch;
+use watch::SocketWatch;
 
-/// How long a sender waits for room in a socket's buffer before it gives packets up.
-const TX_WAIT_MS: u16 = 10;
-
-/// What an engine is made of.
-pub(crate) struct Parts {
-    /// Our slots, by the high byte of their queue pair numbers, with the sockets that get packets for them.
+/// The values that an engine is made from.
+pub(crate) struct EngineParts {
+    /// Our slots, by the high byte of their queue pair numbers, with the sockets that receive their packets.
     pub(crate) sockets: Vec<(u8, OwnedFd)>,
-    /// The devices there are.
+    /// The devices of this host.
     pub(crate) devices: Vec<DeviceRecord>,
     /// The session with the hub, if there is a hub.
     pub(crate) session: Option<Session>,
     /// The counters, whose page the hub knows.
-    pub(crate) counters: Counters,
+    pub(crate) counters: EngineCounters,
     /// The memory that the device reaches.
     pub(crate) registry: Registry,
     /// The bell that peers on this host ring when this process sleeps.
-    pub(crate) wake: OwnedFd,
-    /// What there is for peers on this host, if they may come.
-    pub(crate) shm: Option<ShmSide>,
+    pub(crate) bell: OwnedFd,
+    /// The path to peers on this host, unless it is turned off.
+    pub(crate) shm: Option<LanePath>,
     /// Whether a poll that finds nothing may sleep while others want the processor.
     pub(crate) naps: bool,
 }
 
+/// See the module.
 pub(crate) struct Engine {
     owner: OwnerProcess,
-    pub(crate) registry: Arc<Registry>,
-    pub(crate) slots: Slots,
-    pub(crate) tx: TxPool,
-    pub(crate) destinations: Destinations<Arc<QpEntry>>,
-    pub(crate) due: DueList,
-    /// Queue pairs with more to send than one call should.
-    pub(crate) backlog: Mutex<Vec<Arc<QpEntry>>>,
-    pub(crate) backlogged: AtomicBool,
-    pub(crate) timers: Timers,
-    pub(crate) background: Background,
-    pub(crate) groups: Groups,
-    /// What queue pairs may keep of packets that came before their turn.
-    pub(crate) reorder: Arc<ReorderBudget>,
-    pub(crate) faults: FaultGate,
-    pub(crate) capture: Arc<Capture>,
-    pub(crate) counters: Counters,
-    pub(crate) devices: Devices,
-    pub(crate) ids: AtomicU32,
+    pub(crate) services: QpServices,
+    pub(crate) schedule: Schedule,
+    pub(crate) wire: WirePath,
+    pub(crate) shm: Option<LanePath>,
     pub(crate) activity: Activity,
-    pub(crate) watch: Watch,
+    pub(crate) watch: SocketWatch,
     pub(crate) naps: bool,
-    pub(crate) shm: Option<ShmSide>,
-    pub(crate) later: Later,
-    pub(crate) stalled: Stalled,
     pub(crate) quotas: Quotas,
+    ids: AtomicU32,
 }
 
 /// A counted hold on the engine. With the last one the background thread ends.
 #[derive(Clone)]
-pub(crate) struct EngineRef(Arc<Guard>);
+pub(crate) struct EngineRef(Arc<EngineGuard>);
 
-struct Guard {
+struct EngineGuard {
     engine: Arc<Engine>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Engine {
-    fn new(parts: Parts) -> io::Result<(Engine, Option<Session>)> {
-        let slots = Slots::new(parts.sockets, parts.shm.as_ref().map(|shm| &*shm.export))?;
-        let engine = Engine {
-            owner: OwnerProcess::this(),
+    fn new(parts: EngineParts) -> io::Result<(Engine, Option<Session>)> {
+        let slots = PortSlots::new(parts.sockets, parts.shm.as_ref().map(|shm| &*shm.export))?;
+        let wire = WirePath::new(slots.first().socket.receive_buffer_bytes()?);
+        let services = QpServices {
             registry: Arc::new(parts.registry),
-            destinations: Destinations::new(slots.first().socket.receive_buffer_bytes()?),
-            slots,
-            tx: TxPool::new(TX_WAIT_MS),
-            due: DueList::default(),
-            backlog: Mutex::default(),
-            backlogged: AtomicBool::new(false),
-            timers: Timers::default(),
-            background: Background::new(wake_descriptor()?),
-            groups: Groups::default(),
             reorder: Arc::new(ReorderBudget::new(ReorderBudget::DEFAULT_BYTES)),
             faults: FaultGate::default(),
             capture: Arc::default(),
             counters: parts.counters,
-            devices: Devices::new(parts.devices),
-            ids: AtomicU32::new(1),
-            activity: Activity::default(),
-            watch: Watch::new(parts.wake)?,
-            naps: parts.naps,
+            devices: DeviceRecords::new(parts.devices),
+            groups: Default::default(),
+            slots,
+        };
+        let engine = Engine {
+            owner: OwnerProcess::this(),
+            services,
+            schedule: Schedule::new()?,
+            wire,
             shm: parts.shm,
-            later: Later::default(),
-            stalled: Stalled::default(),
+            activity: Activity::default(),
+            watch: SocketWatch::new(parts.bell)?,
+            naps: parts.naps,
             quotas: Quotas::default(),
+            ids: AtomicU32::new(1),
         };
         if let Some(shm) = &engine.shm {
-            engine.registry.set_mirror(shm.export.clone());
+            engine.registry().set_mirror(shm.export.clone());
         }
         Ok((engine, parts.session))
     }
@@ -156,22 +133,22 @@ impl Engine {
     }
 
     pub(crate) fn registry(&self) -> &Arc<Registry> {
-        &self.registry
+        &self.services.registry
     }
 
-    /// How queue pairs behave here.
+    /// The behaviour of new queue pairs.
     pub(crate) fn tuning(&self) -> Tuning {
-        self.destinations.tuning()
+        self.wire.destinations.tuning()
     }
 
     /// The largest payload of a packet that the port of a context carries now.
-    pub(crate) fn mtu_of(&self, context: &Context) -> Mtu {
-        self.devices.of(context).map_or(Mtu::B4096, |info| info.port.active_mtu)
+    pub(crate) fn mtu_of(&self, context: &DeviceContext) -> Mtu {
+        self.services.devices.of(context).map_or(Mtu::B4096, |info| info.port.active_mtu)
     }
 
-    /// The socket that multicast groups are joined with.
-    pub(crate) fn socket(&self) -> &RxSocket {
-        &self.slots.first().socket
+    /// The socket that joins multicast groups.
+    pub(crate) fn multicast_socket(&self) -> &RxSocket {
+        &self.services.slots.first().socket
     }
 
     /// Injects faults from now on, or ends that.
@@ -179,12 +156,12 @@ impl Engine {
         if let Some(shm) = &self.shm {
             shm.links.set_direct(plan.is_none());
         }
-        self.faults.set(plan);
+        self.services.faults.set(plan);
     }
 
-    /// Starts a capture, ending the one there is; returns the name of its file.
+    /// Starts a capture and ends the previous one. Returns the name of its file.
     pub(crate) fn start_capture(&self, path: &Path) -> Result<PathBuf, CaptureError> {
-        let path = self.capture.start(path)?;
+        let path = self.services.capture.start(path)?;
         if let Some(shm) = &self.shm {
             shm.links.set_recorded(true);
         }
@@ -196,37 +173,45 @@ impl Engine {
         if let Some(shm) = &self.shm {
             shm.links.set_recorded(false);
         }
-        self.capture.stop();
+        self.services.capture.stop();
     }
 
-    /// Whether a queue pair number with this high byte is one of ours.
-    #[inline]
-    pub(crate) fn is_own_slot(&self, slot: u8) -> bool {
-        self.slots.with_number(slot).is_some()
-    }
-
-    /// A number that no other completion queue or shared receive queue has.
+    /// A number that no other object of this process has.
     pub(crate) fn next_id(&self) -> u32 {
         self.ids.fetch_add(1, Relaxed)
+    }
+
+    /// Notes that the application has taken so many completions.
+    #[inline]
+    pub(crate) fn application_took(&self, completions: u32) {
+        self.activity.took(completions);
+    }
+
+    /// Notes that the application will wait for an event, so it stops polling now.
+    #[inline]
+    pub(crate) fn application_may_block(&self) {
+        self.activity.armed();
+        ThreadScratch::with(|scratch| scratch.rest.spin());
+        self.schedule.background.end_nap();
     }
 }
 
 impl EngineRef {
     /// Makes an engine and starts its background thread.
-    pub(crate) fn start(parts: Parts) -> io::Result<EngineRef> {
+    pub(crate) fn start(parts: EngineParts) -> io::Result<EngineRef> {
         fork::watch();
         let (engine, session) = Engine::new(parts)?;
-        engine.open_one_socket()?;
+        engine.wire.open_one_socket(engine.services.slots.first().number)?;
         let engine = Arc::new(engine);
-        let thread = background::spawn(engine.clone(), session)?;
-        Ok(EngineRef(Arc::new(Guard { engine, thread: Some(thread) })))
+        let thread = worker::spawn(engine.clone(), session)?;
+        Ok(EngineRef(Arc::new(EngineGuard { engine, thread: Some(thread) })))
     }
 
     pub(crate) fn is_same(&self, other: &EngineRef) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// How many holds there are.
+    /// The number of holds.
     pub(crate) fn holds(&self) -> usize {
         Arc::strong_count(&self.0)
     }
@@ -237,8 +222,8 @@ impl EngineRef {
     }
 }
 
-/// What [`EngineRef::downgrade`] gives.
-pub(crate) struct WeakEngine(std::sync::Weak<Guard>);
+/// A hold that does not keep the engine alive.
+pub(crate) struct WeakEngine(std::sync::Weak<EngineGuard>);
 
 impl WeakEngine {
     /// The engine, if it is still there and is this process's own.
@@ -257,24 +242,23 @@ impl Deref for EngineRef {
 
 impl std::fmt::Debug for EngineRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("slot", &self.slots.first().number).finish_non_exhaustive()
+        f.debug_struct("Engine").field("slot", &self.services.slots.first().number).finish_non_exhaustive()
     }
 }
 
-impl Drop for Guard {
+impl Drop for EngineGuard {
     fn drop(&mut self) {
         if self.engine.check().is_err() {
-            // The parent's: its session and sockets are not ours to end, and the thread is
-            // not here.
+            // They belong to the parent process: this one must not end its session, and does not have the thread.
             std::mem::forget((self.engine.clone(), self.thread.take()));
             return;
         }
-        Scratch::forget();
-        self.engine.background.stop();
+        ThreadScratch::forget();
+        self.engine.schedule.background.stop();
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {
-            // It ends at once; a panic of its own was reported by itself.
+            // The thread ends soon. If it has panicked, it has reported that itself.
             let _ = thread.join();
         }
     }

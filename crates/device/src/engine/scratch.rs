@@ -1,4 +1,4 @@
-//! What a thread needs while it works for the engine: kept per thread, made at first use.
+//! The working memory of one thread, kept in the thread and made at its first use.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -7,66 +7,104 @@ use std::time::Duration;
 
 use transport::Time;
 
-use crate::engine::look::Place;
-use crate::engine::rest::Rest;
-use crate::path::dispatch::Seen;
+use crate::engine::rest::RestPolicy;
+use crate::path::shm_poll::{AckCountdown, LaneView};
+use crate::path::wire_flush::SendRight;
 use crate::qp::entry::QpEntry;
-use crate::qp::host::Outcome;
+use crate::qp::host::Notices;
 use crate::wire::staging::Staging;
 
 thread_local! {
-    static KEPT: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
+    static KEPT: Cell<Option<Box<ThreadScratch>>> = const { Cell::new(None) };
 }
 
-/// Work under way in one thread.
+/// See the module.
 #[derive(Default)]
-pub(crate) struct Scratch {
-    /// Packets that are about to leave.
-    pub(crate) staging: Staging,
-    /// What queue pairs have asked for while they were locked.
-    pub(crate) outcome: Outcome,
-    /// Queue pairs that may have something to send.
-    pub(crate) touched: VecDeque<Arc<QpEntry>>,
+pub(crate) struct ThreadScratch {
+    pub(crate) path: PathScratch,
     /// The links to peers on this host, as this thread saw them last.
-    pub(crate) seen: Seen,
-    /// Doorbells that this thread has rung in succession, of any queue pair, with no poll that found nothing between.
-    pub(crate) rung: u32,
-    /// When the last of them was rung, and how many polls had found nothing until then.
-    last_ring: (Time, u64),
+    pub(crate) lanes: LaneView,
+    pub(crate) doorbells: Succession,
     /// How this thread waits.
-    pub(crate) rest: Rest,
-    /// The socket whose turn it is.
-    pub(crate) place: Place,
-    /// A list to swap with a shared one.
+    pub(crate) rest: RestPolicy,
+    pub(crate) sockets: SocketCursor,
+}
+
+/// The part that sending and receiving use.
+#[derive(Default)]
+pub(crate) struct PathScratch {
+    /// Packets that are about to leave.
+    pub(crate) staging: Staging<SendRight>,
+    pub(crate) notices: Notices,
+    /// Queue pairs that may have something to send.
+    pub(crate) ready: VecDeque<Arc<QpEntry>>,
+    /// The time until deferred ACKs leave as frames.
+    pub(crate) acks: AckCountdown,
+    /// A list to exchange with a shared one.
     pub(crate) spare: Vec<Arc<QpEntry>>,
 }
 
-/// Doorbells further apart than this are no succession.
-const SUCCESSION: Duration = Duration::from_micros(50);
+/// The doorbells that one thread has rung in succession, of any queue pairs, without an empty poll between them.
+#[derive(Debug, Default)]
+pub(crate) struct Succession {
+    pub(crate) count: u32,
+    /// The time of the last one, and the number of empty polls until then.
+    last: (Time, u64),
+}
 
-impl Scratch {
-    /// A doorbell is rung; so many polls have found nothing so far.
+/// Doorbells further apart than this are no succession.
+const MAX_GAP: Duration = Duration::from_micros(50);
+
+impl Succession {
+    /// Counts a doorbell that is rung after so many empty polls.
     #[inline]
     pub(crate) fn ring(&mut self, now: Time, empty_polls: u64) {
-        let (last, empty_before) = std::mem::replace(&mut self.last_ring, (now, empty_polls));
-        let goes_on = empty_polls == empty_before && now.since(last) <= SUCCESSION;
-        self.rung = if goes_on { self.rung.saturating_add(1) } else { 1 };
+        let (last, empty_before) = std::mem::replace(&mut self.last, (now, empty_polls));
+        let continues = empty_polls == empty_before && now.since(last) <= MAX_GAP;
+        self.count = if continues { self.count.saturating_add(1) } else { 1 };
+    }
+}
+
+/// A thread polls the same socket at most so many times in a row.
+const MAX_STAY: u32 = 16;
+
+/// The socket that one thread polls next.
+#[derive(Debug, Default)]
+pub(crate) struct SocketCursor {
+    pub(crate) position: usize,
+    stayed: u32,
+}
+
+impl SocketCursor {
+    /// Moves to the next socket.
+    pub(crate) fn advance(&mut self) {
+        (self.position, self.stayed) = (self.position.wrapping_add(1), 0);
     }
 
-    /// Forgets what this thread remembers: the links in it hold descriptors.
+    /// Stays with a socket that has brought something, but not for ever.
+    pub(crate) fn stay(&mut self) {
+        self.stayed += 1;
+        if self.stayed >= MAX_STAY {
+            self.advance();
+        }
+    }
+}
+
+impl ThreadScratch {
+    /// Drops the scratch of the calling thread: the links in it hold descriptors.
     pub(crate) fn forget() {
         let kept = KEPT.try_with(Cell::take).ok().flatten();
         drop(kept);
     }
 
-    /// Lends this thread's scratch to `work`. A call from within (a waker that posts) gets
-    /// one of its own; after a panic the scratch is not kept.
+    /// Lends the scratch of the calling thread to `work`. A nested call (by a waker that posts) gets one of its own.
+    /// After a panic the scratch is not kept.
     #[inline]
-    pub(crate) fn with<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
+    pub(crate) fn with<R>(work: impl FnOnce(&mut ThreadScratch) -> R) -> R {
         let kept = KEPT.try_with(Cell::take).ok().flatten();
         let mut scratch = kept.unwrap_or_default();
         let result = work(&mut scratch);
-        // At a thread's end there is no place to keep it.
+        // While the thread ends it cannot be kept.
         let _ = KEPT.try_with(|place| place.set(Some(scratch)));
         result
     }
@@ -78,15 +116,27 @@ mod tests {
 
     #[test]
     fn doorbells_count_until_a_poll_finds_nothing() {
-        let mut scratch = Scratch::default();
+        let mut doorbells = Succession::default();
         let at = |us: u64| Time(1_000_000_000) + Duration::from_micros(us);
-        (0..10).for_each(|us| scratch.ring(at(us), 5));
-        assert_eq!(scratch.rung, 10);
-        scratch.ring(at(10), 6);
-        assert_eq!(scratch.rung, 1, "somebody waits for what comes next");
-        scratch.ring(at(11), 6);
-        assert_eq!(scratch.rung, 2);
-        scratch.ring(at(1000), 6);
-        assert_eq!(scratch.rung, 1, "that is no succession");
+        (0..10).for_each(|us| doorbells.ring(at(us), 5));
+        assert_eq!(doorbells.count, 10);
+        doorbells.ring(at(10), 6);
+        assert_eq!(doorbells.count, 1, "the application waits for what comes next");
+        doorbells.ring(at(11), 6);
+        assert_eq!(doorbells.count, 2);
+        doorbells.ring(at(1000), 6);
+        assert_eq!(doorbells.count, 1, "that is no succession");
+    }
+
+    #[test]
+    fn a_thread_stays_where_packets_arrive_and_not_for_ever() {
+        let mut cursor = SocketCursor::default();
+        (1..MAX_STAY).for_each(|_| cursor.stay());
+        assert_eq!(cursor.position, 0);
+        cursor.stay();
+        assert_eq!(cursor.position, 1);
+        cursor.stay();
+        cursor.advance();
+        assert_eq!((cursor.position, cursor.stayed), (2, 0));
     }
 }

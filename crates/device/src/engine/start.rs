@@ -1,4 +1,4 @@
-//! Starting the engine of this process: the hub, the environment, and the only instance.
+//! The start of the engine: the hub, the environment, and the only instance in this process.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -16,29 +16,28 @@ use memory::{Adoption, Registry};
 use parking_lot::Mutex;
 use shm::{Export, MAX_SLOTS};
 
-use crate::engine::background::wake_descriptor;
-use crate::engine::{EngineRef, Parts, WeakEngine};
+use crate::engine::{EngineParts, EngineRef, WeakEngine};
 use crate::error::OpenError;
-use crate::objects::counters::Counters;
-use crate::shm::ShmSide;
+use crate::objects::counters::EngineCounters;
+use crate::path::shm::LanePath;
+use crate::schedule::background::wake_descriptor;
 
-/// With how many slots this process begins: on so many cores it can receive at once.
+/// The number of slots that this process starts with: on so many cores it can receive at once.
 const SLOTS: &str = "LONGARM_SLOTS";
 const FAULTS: &str = "LONGARM_FAULTS";
 const CAPTURE: &str = "LONGARM_CAPTURE";
 /// Whether peers on this host are reached by shared memory.
 const LOCAL: &str = "LONGARM_LOCAL";
-/// Which memory that programs register is moved to where such peers can map it.
+/// Which registered memory of the program is moved into a file that such peers can map.
 const ADOPT: &str = "LONGARM_ADOPT";
 /// Whether a poll that finds nothing may sleep while others want the processor.
 const NAP: &str = "LONGARM_NAP";
-/// What a child waits for a lock that its parent may have held when it forked.
+/// How long a child waits for a lock that its parent may have held when it forked.
 const FORK_WAIT: Duration = Duration::from_secs(20);
 
 static ENGINE: Mutex<Option<WeakEngine>> = Mutex::new(None);
 
-/// The engine of this process, started now if there is none. It lasts as long as anything
-/// that belongs to it.
+/// The engine of this process, started now if there is none. It lives as long as any object that belongs to it.
 pub(crate) fn engine() -> Result<EngineRef, OpenError> {
     fork::watch();
     let mut place = ENGINE.try_lock_for(FORK_WAIT).ok_or(OpenError::Forked)?;
@@ -59,24 +58,25 @@ pub fn process_ends() -> bool {
     ENDS.load(Acquire)
 }
 
-/// Lets peers have their acknowledges when the program returns from `main` or calls `exit`
-/// with queue pairs still there: what was put off would go with the process.
+/// Sends the deferred ACKs when the program returns from `main` or calls `exit` with queue pairs. Otherwise they would be
+/// lost with the process.
 #[allow(unsafe_code)]
 fn at_exit() {
     static ONCE: std::sync::Once = std::sync::Once::new();
-    extern "C" fn send_what_was_put_off() {
+    extern "C" fn drain_at_exit() {
         ENDS.store(true, Release);
-        // A thread that is starting the engine just now has nothing to send.
+        // While a thread starts the engine there is nothing to send.
         let engine = ENGINE.try_lock().and_then(|place| place.as_ref().and_then(WeakEngine::upgrade));
         if let Some(engine) = engine.filter(|engine| engine.check().is_ok()) {
-            engine.take_leave();
-            engine.say_all_last();
+            engine.drain();
+            engine.drain_all_qps();
         }
     }
     ONCE.call_once(|| {
-        // SAFETY: the handler is a function of ours that panics nowhere and stays loaded.
-        if unsafe { libc::atexit(send_what_was_put_off) } != 0 {
-            log::warn!("peers may wait for acknowledges when this program ends");
+        // SAFETY: the handler is a static function with the signature that `atexit` asks for. It does not unwind, and the
+        // library that contains it is not unloaded.
+        if unsafe { libc::atexit(drain_at_exit) } != 0 {
+            log::warn!("peers may wait for ACKs when this program ends");
         }
     });
 }
@@ -84,16 +84,16 @@ fn at_exit() {
 fn start() -> Result<EngineRef, OpenError> {
     let faults = faults_of_environment()?;
     let slots = slots_of_environment()?;
-    let counters = Counters::new().map_err(|error| std::io::Error::other(error.to_string()))?;
+    let counters = EngineCounters::new().map_err(|error| std::io::Error::other(error.to_string()))?;
     let registry = Registry::from_entropy()?;
-    let wake = wake_descriptor()?;
-    // Faults that are asked for from the start are done to packets.
-    let shm = if is_on(LOCAL)? && !is_set(FAULTS) { shm_side(&registry) } else { None };
+    let bell = wake_descriptor()?;
+    // Faults from the environment are injected into packets.
+    let shm = if is_on(LOCAL)? && !is_set(FAULTS) { shm_path(&registry) } else { None };
     // Memory that peers cannot map costs them a system call for each access.
     registry.set_adoption(if shm.is_some() { adoption_of_environment()? } else { Adoption::Never });
     let options = AttachOptions {
         counters: Some(Arc::clone(counters.page())),
-        shm: shm.as_ref().map(|shm| shm_offer(shm, &wake)).transpose()?,
+        shm: shm.as_ref().map(|shm| shm_offer(shm, &bell)).transpose()?,
         ..AttachOptions::default()
     };
     let mut session = attach(&options)?;
@@ -104,13 +104,13 @@ fn start() -> Result<EngineRef, OpenError> {
         let socket = guest::copy(&slot.socket)?;
         Ok((slot.number, socket))
     });
-    let parts = Parts {
+    let parts = EngineParts {
         sockets: sockets.collect::<std::io::Result<_>>()?,
         devices: session.devices().to_vec(),
         session: Some(session),
         counters,
         registry,
-        wake,
+        bell,
         shm,
         naps: is_on(NAP)?,
     };
@@ -145,17 +145,17 @@ fn is_set(variable: &str) -> bool {
     environment::value(variable).is_some()
 }
 
-/// What peers on this host see; none if the system has no memory to share.
-fn shm_side(registry: &Registry) -> Option<ShmSide> {
-    let made = Export::new(&registry.remote_keys()).and_then(ShmSide::new);
+/// The path to peers on this host. `None` if the system has no memory to share.
+fn shm_path(registry: &Registry) -> Option<LanePath> {
+    let made = Export::new(&registry.remote_keys()).and_then(LanePath::new);
     made.inspect_err(|error| log::warn!("peers on this host are reached by packets: {error}")).ok()
 }
 
-fn shm_offer(shm: &ShmSide, wake: &OwnedFd) -> Result<ShmOffer, OpenError> {
+fn shm_offer(shm: &LanePath, wake: &OwnedFd) -> Result<ShmOffer, OpenError> {
     Ok(ShmOffer { export: shm.export.export().shared_fd(), wake: Arc::new(guest::copy(wake)?) })
 }
 
-/// With how many slots this process begins.
+/// The number of slots that this process starts with.
 fn slots_of_environment() -> Result<u8, OpenError> {
     let Some(text) = environment::value(SLOTS) else { return Ok(1) };
     let number = text.to_str().and_then(|text| text.parse().ok());

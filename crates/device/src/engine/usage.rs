@@ -1,19 +1,19 @@
-//! What the system says of the calling thread.
+//! The system's figures for the calling thread.
 #![allow(unsafe_code)]
 
 use crate::clock;
-use crate::engine::rest::Usage;
+use crate::engine::rest::ThreadUsage;
 
-/// Two system calls. `getrusage` counts the time to the last tick only, so the clock is asked for it.
-pub(crate) fn of_this_thread() -> Usage {
+/// Makes two system calls: `getrusage` counts the time to the last tick only, so the clock tells the time.
+pub(crate) fn of_this_thread() -> ThreadUsage {
     let ran = clock::thread_cpu_time();
-    // SAFETY: zeros are a value of this plain structure.
+    // SAFETY: `rusage` is a plain C structure of integers, for which all zeros is a value.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
-    // SAFETY: a place of ours.
+    // SAFETY: the pointer is to a local value of the type that `getrusage` writes.
     if unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) } != 0 {
-        return Usage::default();
+        return ThreadUsage::default();
     }
-    Usage { ran, preempted: usage.ru_nivcsw as u64, waited: usage.ru_nvcsw as u64 }
+    ThreadUsage { ran, preempted: usage.ru_nivcsw as u64, waited: usage.ru_nvcsw as u64 }
 }
 
 #[cfg(test)]
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_sleeps_has_waited_and_who_computes_has_run() {
+    fn a_sleeping_thread_waits_and_a_computing_thread_runs() {
         let before = of_this_thread();
         std::thread::sleep(Duration::from_millis(1));
         let slept = of_this_thread();

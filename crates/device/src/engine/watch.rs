@@ -1,8 +1,8 @@
-//! Who waits for what arrives: one thread at a time.
+//! The watch over the sockets: one thread at a time waits for arrivals.
 //!
 //! A packet, or the bell that peers on this host ring, should wake one thread: the one that will make use of it. So
 //! there is one *watch*. The background thread has it while it blocks; a thread of the application takes it for a nap.
-//! Other threads that nap meanwhile [doze](Watch::doze). A thread that adds completions [rings](Watch::ring): that wakes
+//! Other threads that nap meanwhile [doze](SocketWatch::doze). A thread that adds completions [rings](SocketWatch::ring): that wakes
 //! everybody who naps at that moment, once.
 
 use std::io;
@@ -14,32 +14,32 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::epoll;
 
-use crate::engine::background::wake_descriptor;
+use crate::schedule::background::wake_descriptor;
 
-/// The watch of an engine.
+/// See the module.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    /// Readable when a peer on this host has rung.
+pub(crate) struct SocketWatch {
+    /// The bell: readable when a peer on this host has rung it.
     pub(crate) bell: OwnedFd,
-    /// Written to when the napper on watch should look at its completion queue.
+    /// Written to when the napping thread with the watch should poll its completion queue.
     call: OwnedFd,
-    /// Zero, or the number of a [`Watcher`].
+    /// Zero, or the number of the [`Watcher`] that has the watch.
     taken: AtomicU8,
     nappers: AtomicU32,
-    /// Whether `call` was written to since the napper on watch woke last.
+    /// Whether `call` was written to since the thread with the watch woke last.
     called: AtomicBool,
-    /// Calls so far, for those who doze.
+    /// The number of calls, for threads that doze.
     calls: Mutex<u64>,
     dozing: Condvar,
-    /// Naps so far.
+    /// The number of naps so far.
     naps: AtomicU64,
-    /// An epoll instance: all of the above and the sockets. One system call waits for it, however many they are.
+    /// An epoll instance with all of these and the sockets, so that one system call waits for all of them.
     all: OwnedFd,
-    /// How many sockets are in it.
+    /// The number of sockets in it.
     sockets: AtomicUsize,
 }
 
-/// Who may have the watch.
+/// The threads that may have the watch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Watcher {
@@ -47,21 +47,24 @@ pub(crate) enum Watcher {
     Application,
 }
 
-/// Having the watch, until it is dropped.
-pub(crate) struct OnWatch<'a>(&'a Watch);
+/// The watch, which is free again when this is dropped.
+pub(crate) struct OnWatch<'a>(&'a SocketWatch);
 
-/// A nap of the application, until it is dropped.
-pub(crate) struct Napping<'a>(&'a Watch);
+/// A nap of the application, which ends when this is dropped.
+pub(crate) struct Napping<'a>(&'a SocketWatch);
 
-impl Watch {
-    /// Peers on this host ring `bell`.
-    pub(crate) fn new(bell: OwnedFd) -> io::Result<Watch> {
+impl SocketWatch {
+    /// A watch with the bell that peers on this host ring.
+    ///
+    /// # Errors
+    /// If the process has no descriptor left.
+    pub(crate) fn new(bell: OwnedFd) -> io::Result<SocketWatch> {
         let call = wake_descriptor()?;
         let all = guest::high(epoll::create(epoll::CreateFlags::CLOEXEC)?);
-        // Each ring is an event of its own, so nobody has to read the bell before the next one.
+        // Each ring is an event of its own, so no thread has to read the bell before the next one.
         add(&all, bell.as_fd(), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         add(&all, call.as_fd(), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
-        Ok(Watch {
+        Ok(SocketWatch {
             bell,
             call,
             all,
@@ -75,7 +78,10 @@ impl Watch {
         })
     }
 
-    /// Takes the watch; otherwise tells who has it.
+    /// Takes the watch.
+    ///
+    /// # Errors
+    /// The thread that has it.
     pub(crate) fn take(&self, who: Watcher) -> Result<OnWatch<'_>, Watcher> {
         match self.taken.compare_exchange(0, who as u8, SeqCst, SeqCst) {
             Ok(_) => Ok(OnWatch(self)),
@@ -84,8 +90,8 @@ impl Watch {
         }
     }
 
-    /// Lets [`wait`](OnWatch::wait) see these sockets. They are always the same, in the same order, but for new ones behind.
-    fn see<'a>(&self, sockets: impl Iterator<Item = BorrowedFd<'a>>) -> rustix::io::Result<()> {
+    /// Adds new sockets to the epoll instance. The caller always gives the same sockets, with new ones at the end.
+    fn add_sockets<'a>(&self, sockets: impl Iterator<Item = BorrowedFd<'a>>) -> rustix::io::Result<()> {
         for socket in sockets.skip(self.sockets.load(Relaxed)) {
             add(&self.all, socket, epoll::EventFlags::IN)?;
             self.sockets.fetch_add(1, Relaxed);
@@ -93,7 +99,15 @@ impl Watch {
         Ok(())
     }
 
-    /// Begins a nap.
+    /// A copy of the bell.
+    ///
+    /// # Errors
+    /// If the process has no descriptor left.
+    pub(crate) fn copy_bell(&self) -> io::Result<OwnedFd> {
+        guest::copy(&self.bell)
+    }
+
+    /// Starts a nap.
     pub(crate) fn nap(&self) -> Napping<'_> {
         self.nappers.fetch_add(1, SeqCst);
         self.naps.store(self.naps.load(Relaxed) + 1, Relaxed);
@@ -106,13 +120,13 @@ impl Watch {
         self.nappers.load(Relaxed) != 0
     }
 
-    /// Whether threads of the application nap, or have napped since the count was `before`, which becomes what it is.
+    /// Whether threads of the application nap, or have napped since the count was `before`, which it updates.
     pub(crate) fn was_napped_on(&self, before: &mut u64) -> bool {
         let naps = self.naps.load(Relaxed);
         std::mem::replace(before, naps) != naps || self.is_napped_on()
     }
 
-    /// Wakes those who nap.
+    /// Wakes all napping threads.
     #[cold]
     pub(crate) fn ring(&self) {
         if !self.called.swap(true, SeqCst) {
@@ -122,15 +136,15 @@ impl Watch {
         self.dozing.notify_all();
     }
 
-    /// Blocks a thread that naps while another one has the watch, until it is called, but no longer than `longest`.
-    /// Whether it was called, or `is_wanted` was true from the start.
+    /// Blocks a napping thread while another one has the watch, until a call, but no longer than `longest`. Whether there
+    /// was a call, or `is_wanted` was true from the start.
     pub(crate) fn doze(&self, longest: Duration, is_wanted: impl FnOnce() -> bool) -> bool {
         let mut calls = self.calls.lock();
         let before = *calls;
         is_wanted() || !self.dozing.wait_while_for(&mut calls, |calls| *calls == before, longest).timed_out()
     }
 
-    /// The bell was heard.
+    /// Makes the bell unreadable.
     pub(crate) fn silence(&self) {
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
     }
@@ -140,13 +154,13 @@ impl OnWatch<'_> {
     /// Blocks until a packet, the bell or a call comes, but no longer than `longest`. Whether one came.
     ///
     /// # Errors
-    /// As `epoll_ctl(2)` and `epoll_wait(2)`.
+    /// Those of `epoll_ctl(2)` and `epoll_wait(2)`.
     pub(crate) fn wait<'a>(
         &self,
         sockets: impl Iterator<Item = BorrowedFd<'a>>,
         longest: Duration,
     ) -> rustix::io::Result<bool> {
-        self.0.see(sockets)?;
+        self.0.add_sockets(sockets)?;
         let mut events = [const { MaybeUninit::<epoll::Event>::uninit() }; 4];
         let is_wanted = !guest::epoll_wait(&self.0.all, &mut events, Some(longest))?.is_empty();
         self.0.called.store(false, SeqCst);
@@ -183,7 +197,7 @@ mod tests {
 
     #[test]
     fn one_thread_has_the_watch() {
-        let watch = Watch::new(wake_descriptor().unwrap()).unwrap();
+        let watch = SocketWatch::new(wake_descriptor().unwrap()).unwrap();
         let first = watch.take(Watcher::Background);
         assert!(first.is_ok());
         assert_eq!(watch.take(Watcher::Application).err(), Some(Watcher::Background));
@@ -194,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn a_call_wakes_each_who_naps_once() {
-        let watch = Watch::new(wake_descriptor().unwrap()).unwrap();
+    fn a_call_wakes_each_napping_thread_once() {
+        let watch = SocketWatch::new(wake_descriptor().unwrap()).unwrap();
         let _naps = (watch.nap(), watch.nap());
         let on_watch = watch.take(Watcher::Application).unwrap();
         let before = *watch.calls.lock();
         std::thread::scope(|scope| {
             let dozing = scope.spawn(|| watch.doze(LONG, || false));
-            // It rings until the other one has slept and heard it.
+            // This thread rings until the other one has slept and was woken.
             while !dozing.is_finished() {
                 watch.ring();
                 std::thread::yield_now();
@@ -209,22 +223,22 @@ mod tests {
             assert!(dozing.join().unwrap());
         });
         assert!(*watch.calls.lock() > before && is_woken(&on_watch, LONG));
-        // Both still nap, and nobody has called again.
+        // Both still nap, and there was no further call.
         assert!(!watch.doze(SHORT, || false) && !is_woken(&on_watch, SHORT));
         watch.ring();
         assert!(is_woken(&on_watch, LONG) && watch.is_napped_on());
     }
 
     #[test]
-    fn who_is_wanted_does_not_doze() {
-        let watch = Watch::new(wake_descriptor().unwrap()).unwrap();
+    fn a_thread_that_is_wanted_does_not_doze() {
+        let watch = SocketWatch::new(wake_descriptor().unwrap()).unwrap();
         assert!(watch.doze(LONG, || true));
     }
 
-    /// A peer rings once a nap, and nobody reads the bell in between.
+    /// A peer rings once for each nap, and no thread reads the bell in between.
     #[test]
     fn each_ring_ends_a_wait() {
-        let watch = Watch::new(wake_descriptor().unwrap()).unwrap();
+        let watch = SocketWatch::new(wake_descriptor().unwrap()).unwrap();
         let on_watch = watch.take(Watcher::Application).unwrap_or_else(|_| panic!("nobody has it"));
         let (socket, peer) = std::os::unix::net::UnixStream::pair().unwrap();
         let waits = |longest| !on_watch.wait([socket.as_fd()].into_iter(), longest).unwrap();
@@ -242,7 +256,7 @@ mod tests {
 
     #[test]
     fn naps_are_noticed_afterwards() {
-        let watch = Watch::new(wake_descriptor().unwrap()).unwrap();
+        let watch = SocketWatch::new(wake_descriptor().unwrap()).unwrap();
         let mut before = 0;
         assert!(!watch.was_napped_on(&mut before));
         drop(watch.nap());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::engine::EngineRef;
 use crate::error::Error;
-use crate::objects::channel::EventChannel;
+use crate::objects::channel::CompletionEvents;
 use crate::objects::cq::CqChannel;
 use crate::objects::users::{Counted, Lease};
 
@@ -27,7 +27,7 @@ struct ChannelHandle {
 impl CompChannel {
     pub(crate) fn new(engine: &EngineRef) -> Result<CompChannel, Error> {
         engine.check()?;
-        let channel = Arc::new(EventChannel::new()?);
+        let channel = Arc::new(CompletionEvents::new()?);
         Ok(CompChannel { handle: Arc::new(ChannelHandle { channel, engine: engine.clone() }) })
     }
 

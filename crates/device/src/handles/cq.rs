@@ -9,7 +9,7 @@ use transport::Completion;
 use crate::engine::EngineRef;
 use crate::error::{CqError, Error};
 use crate::handles::channel::CompChannel;
-use crate::objects::cq::{Added, CompletionRing, RingParts, Taken, check_capacity};
+use crate::objects::cq::{Added, CompletionRing, PolledCompletions, RingParts, check_capacity};
 use crate::objects::events::AsyncEvents;
 use crate::objects::ids::CqId;
 use crate::objects::users::{Counted, Lease};
@@ -160,7 +160,7 @@ impl Cq {
 
     /// Tells the engine now and then how many completions the application takes.
     #[inline]
-    fn report(&self, taken: Taken) -> usize {
+    fn report(&self, taken: PolledCompletions) -> usize {
         if taken.to_report > 0 {
             self.handle.engine.application_took(taken.to_report);
         }

@@ -1,4 +1,4 @@
-//! Devices: the way in.
+//! Devices: the entry to this crate.
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::handles::pd::Pd;
 use crate::handles::qp::{Qp, QpSpec};
 use crate::handles::srq::Srq;
 use crate::handles::xrc::Xrcd;
-use crate::objects::devices::Context;
+use crate::objects::devices::DeviceContext;
 use crate::objects::events::AsyncEvent;
 use crate::objects::info::{DeviceCounters, DeviceInfo, PortInfo, PortState};
 use crate::objects::limits;
@@ -34,8 +34,8 @@ pub struct OpenOptions {
 #[derive(Clone, Debug)]
 pub struct Device {
     engine: EngineRef,
-    context: Arc<Context>,
-    /// As it was when it was opened, for when its interface is gone.
+    context: Arc<DeviceContext>,
+    /// Its description at the time of `open`, for the case that its interface is gone.
     opened: Arc<DeviceInfo>,
 }
 
@@ -45,7 +45,7 @@ impl Device {
     /// # Errors
     /// See [`OpenError`].
     pub fn list() -> Result<Vec<DeviceInfo>, OpenError> {
-        Ok(start::engine()?.devices.list())
+        Ok(start::engine()?.services.devices.list())
     }
 
     /// Opens one. The first in a process attaches to the hub (and starts it if need be) and
@@ -59,10 +59,10 @@ impl Device {
 
     /// Opens one of an engine's devices.
     pub(crate) fn on(engine: EngineRef, options: &OpenOptions) -> Result<Device, OpenError> {
-        let Some(info) = engine.devices.find(options.name.as_deref()) else {
+        let Some(info) = engine.services.devices.find(options.name.as_deref()) else {
             return Err(no_such_device(&engine, options));
         };
-        let context = engine.devices.open(&info)?;
+        let context = engine.services.devices.open(&info)?;
         Ok(Device { engine, context, opened: Arc::new(info) })
     }
 
@@ -71,27 +71,27 @@ impl Device {
         &self.engine
     }
 
-    /// How many handles of whatever kind keep what all devices of this process share: sockets, memory, a thread.
-    /// This device is one of them, each object that is not destroyed another.
+    /// The number of handles that keep the state which all devices of this process share: sockets, memory, a thread.
+    /// This device is one of them. Each object that is not dropped is another.
     pub fn holds(&self) -> usize {
         self.engine.holds()
     }
 
-    /// What it is, and how its port stands now.
+    /// Its description, with the present state of its port.
     pub fn info(&self) -> DeviceInfo {
-        self.engine.devices.of(&self.context).unwrap_or_else(|| {
+        self.engine.services.devices.of(&self.context).unwrap_or_else(|| {
             let mut gone = DeviceInfo::clone(&self.opened);
             gone.port.state = PortState::Down;
             gone
         })
     }
 
-    /// How its port stands now.
+    /// The present state of its port.
     pub fn port(&self) -> PortInfo {
         self.info().port
     }
 
-    /// What it can do at most.
+    /// Its limits.
     pub fn limits(&self) -> Limits {
         limits::reachable()
     }
@@ -121,10 +121,10 @@ impl Device {
         self.create_cq_with(&CqSpec { capacity, channel, cookie, timestamps: false })
     }
 
-    /// Makes a completion queue with everything that it may have.
+    /// Makes a completion queue with all optional attributes.
     ///
     /// # Errors
-    /// As [`create_cq`](Device::create_cq).
+    /// Those of [`create_cq`](Device::create_cq).
     pub fn create_cq_with(&self, spec: &CqSpec<'_>) -> Result<Cq, Error> {
         Cq::new(&self.engine, self.context.events(), spec)
     }
@@ -145,8 +145,8 @@ impl Device {
         Xrcd::new(&self.engine)
     }
 
-    /// Makes a shared receive queue of an XRC domain: target queue pairs of the domain receive
-    /// into it what names its [`number`](Srq::number), and complete to `cq`.
+    /// Makes a shared receive queue of an XRC domain. Target queue pairs of the domain receive requests into it that name
+    /// its [`number`](Srq::number), and complete to `cq`.
     ///
     /// # Errors
     /// If a size is above the limit, or a parent is another device's or destroyed.
@@ -173,15 +173,15 @@ impl Device {
         Qp::new(&self.engine, &self.context, spec)
     }
 
-    /// Takes the oldest asynchronous event. Never waits.
+    /// Takes the oldest asynchronous event. Does not wait.
     pub fn next_event(&self) -> Option<AsyncEvent> {
         self.engine.check().ok()?;
         self.context.events().pop()
     }
 
-    /// The waker to call, once, at the next asynchronous event. Events that are there already
-    /// do not call it: look after setting it. It may be called with locks of this crate held, so
-    /// it must only pass the news on, as wakers of executors do.
+    /// Sets the waker, which is called once, at the next asynchronous event. Pending events do not call it, so fetch
+    /// events after this call. The caller of the waker may hold locks of this crate, so the waker must only pass the news
+    /// on, as wakers of executors do.
     pub fn set_event_waker(&self, waker: Option<Waker>) {
         if self.engine.check().is_ok() {
             self.context.events().set_waker(waker);
@@ -194,16 +194,14 @@ impl Device {
         self.context.events().fd()
     }
 
-    /// What the engine has counted: for all devices of this process together, since its
-    /// first was opened.
+    /// The counters of all devices of this process together, since the first one was opened.
     pub fn counters(&self) -> DeviceCounters {
-        self.engine.tell_tallies();
-        self.engine.counters.snapshot()
+        self.engine.publish_tallies();
+        self.engine.services.counters.snapshot()
     }
 
-    /// Injects faults into everything this process sends from now on (and receivers not
-    /// ready into what it receives); `None` ends it. The variable `LONGARM_FAULTS` sets the
-    /// plan at first.
+    /// Injects faults into everything that this process sends from now on, and receivers that are not ready into
+    /// everything that it receives. `None` ends that. The variable `LONGARM_FAULTS` sets the first plan.
     pub fn set_faults(&self, plan: Option<FaultPlan>) {
         if self.engine.check().is_ok() {
             self.engine.set_faults(plan);
@@ -213,7 +211,7 @@ impl Device {
     /// The plan of faults in force.
     pub fn faults(&self) -> Option<FaultPlan> {
         self.engine.check().ok()?;
-        self.engine.faults.plan()
+        self.engine.services.faults.plan()
     }
 
     /// Writes every packet that this process sends or receives from now on to a new file
@@ -221,8 +219,8 @@ impl Device {
     /// that name, the process id is appended. The variable `LONGARM_CAPTURE` names a file from
     /// the start.
     ///
-    /// What goes to peers on this host through shared memory is written as the packets that it would have been, at an
-    /// interface of its own. What the peers' processors do in our memory is not seen, and so not written.
+    /// Messages through shared memory are written as the packets that the wire would have carried, at an interface of
+    /// their own. Accesses by the peers' processors to our memory cannot be seen, and so are not written.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -237,7 +235,7 @@ impl Device {
         }
     }
 
-    /// Drives the device once, as polling an empty completion queue does. Returns whether
+    /// Drives the device once, like a poll of an empty completion queue. Returns whether
     /// anything had arrived.
     pub fn progress(&self) -> bool {
         self.engine.check().is_ok() && self.engine.progress()
@@ -245,7 +243,7 @@ impl Device {
 }
 
 fn no_such_device(engine: &EngineRef, options: &OpenOptions) -> OpenError {
-    let known: Vec<_> = engine.devices.list().into_iter().map(|info| info.name).collect();
+    let known: Vec<_> = engine.services.devices.list().into_iter().map(|info| info.name).collect();
     match &options.name {
         Some(name) if !known.is_empty() => OpenError::NoSuchDevice { name: name.clone(), known: known.join(", ") },
         _ => OpenError::NoDevice,

@@ -1,4 +1,4 @@
-//! What callers hold.
+//! The handles that callers hold: an object with the engine that it belongs to.
 
 pub(crate) mod channel;
 pub(crate) mod cq;

@@ -8,7 +8,7 @@ use wire::RKey;
 
 use crate::engine::EngineRef;
 use crate::error::Error;
-use crate::objects::pd::ProtectionDomain;
+use crate::objects::pd::MemoryDomain;
 use crate::objects::users::Lease;
 
 /// A memory window. Binding it is a work request ([`SendOp::Bind`](transport::SendOp::Bind)).
@@ -20,7 +20,7 @@ pub struct Mw {
 
 #[derive(Debug)]
 struct MwHandle {
-    pd: Lease<ProtectionDomain>,
+    pd: Lease<MemoryDomain>,
     keys: MwKeys,
     mw_type: MwType,
     freed: AtomicBool,
@@ -28,7 +28,7 @@ struct MwHandle {
 }
 
 impl Mw {
-    pub(crate) fn new(engine: &EngineRef, pd: Lease<ProtectionDomain>, mw_type: MwType) -> Result<Mw, Error> {
+    pub(crate) fn new(engine: &EngineRef, pd: Lease<MemoryDomain>, mw_type: MwType) -> Result<Mw, Error> {
         let keys = pd.registry().alloc_mw(pd.id(), mw_type)?;
         let handle = MwHandle { engine: engine.clone(), pd, keys, mw_type, freed: AtomicBool::new(false) };
         Ok(Mw { handle: Arc::new(handle) })

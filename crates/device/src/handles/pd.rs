@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::handles::mr::Mr;
 use crate::handles::mw::Mw;
 use crate::objects::mr::RegisteredMemory;
-use crate::objects::pd::ProtectionDomain;
+use crate::objects::pd::MemoryDomain;
 use crate::objects::users::{Counted, Lease};
 
 /// A protection domain: its regions, windows and queue pairs may be used together.
@@ -21,7 +21,7 @@ pub struct Pd {
 
 #[derive(Debug)]
 struct PdHandle {
-    domain: Arc<ProtectionDomain>,
+    domain: Arc<MemoryDomain>,
     engine: EngineRef,
 }
 
@@ -29,7 +29,7 @@ impl Pd {
     pub(crate) fn new(engine: &EngineRef) -> Result<Pd, Error> {
         engine.check()?;
         let permit = engine.quotas.pds.take()?;
-        let domain = Arc::new(ProtectionDomain::new(engine.registry().clone(), permit));
+        let domain = Arc::new(MemoryDomain::new(engine.registry().clone(), permit));
         Ok(Pd { handle: Arc::new(PdHandle { domain, engine: engine.clone() }) })
     }
 
@@ -94,7 +94,7 @@ impl Pd {
         let spec = memory::MrSpec { pd: self.id(), ptr, len_bytes, iova, access };
         // SAFETY: the caller keeps the memory as this function's contract says, which is that of `of_program`.
         let mr = self.mr(unsafe { RegisteredMemory::of_program(lease, &spec) })?;
-        self.handle.engine.counters.show_adoption();
+        self.handle.engine.services.counters.show_adoption();
         Ok(mr)
     }
 
@@ -123,7 +123,7 @@ impl Pd {
     pub fn destroy(&self) -> Result<(), Error> {
         let PdHandle { domain, engine } = &*self.handle;
         engine.check()?;
-        domain.users().close(ProtectionDomain::WHAT)?;
+        domain.users().close(MemoryDomain::WHAT)?;
         domain.free();
         Ok(())
     }
@@ -133,14 +133,14 @@ impl Pd {
     }
 
     /// A child's hold, if this is a protection domain of that engine.
-    pub(crate) fn lease(&self, engine: &EngineRef) -> Result<Lease<ProtectionDomain>, Error> {
+    pub(crate) fn lease(&self, engine: &EngineRef) -> Result<Lease<MemoryDomain>, Error> {
         if !engine.is_same(&self.handle.engine) {
-            return Err(Error::OtherDevice(ProtectionDomain::WHAT));
+            return Err(Error::OtherDevice(MemoryDomain::WHAT));
         }
         self.lease_own()
     }
 
-    fn lease_own(&self) -> Result<Lease<ProtectionDomain>, Error> {
+    fn lease_own(&self) -> Result<Lease<MemoryDomain>, Error> {
         self.handle.engine.check()?;
         Lease::new(&self.handle.domain)
     }

@@ -1,4 +1,4 @@
-//! Queue pairs: the handle that callers hold, and the entry that the engine keeps.
+//! Queue pairs.
 
 use std::sync::Arc;
 
@@ -7,55 +7,56 @@ use transport::{
 };
 use wire::{Gid, Qpn};
 
-use crate::engine::scratch::Scratch;
-use crate::engine::{Engine, EngineRef};
+use crate::engine::EngineRef;
+use crate::engine::scratch::ThreadScratch;
 use crate::error::{Error, PostFailure};
 use crate::handles::cq::Cq;
 use crate::handles::pd::Pd;
 use crate::handles::srq::Srq;
 use crate::handles::xrc::Xrcd;
-use crate::objects::devices::Context;
+use crate::objects::devices::DeviceContext;
 use crate::objects::events::AsyncEvent;
-use crate::objects::limits;
-use crate::objects::limits::LIMITS;
-use crate::qp::entry::{Live, Parents, QpEntry};
-use crate::qp::host::Host;
-use crate::shm::end::End;
+use crate::objects::limits::{self, LIMITS};
+use crate::qp::entry::{Live, QpEntry, QpParents};
+use crate::qp::host::QpHost;
+use crate::schedule::background;
+use crate::shm::endpoint::ShmEndpoint;
+use crate::wire::destination::DestinationShare;
 
 const WHAT: &str = "queue pair";
 
 const NO_QUEUES: QpCaps =
     QpCaps { max_send_wr: 0, max_recv_wr: 0, max_send_sge: 0, max_recv_sge: 0, max_inline_bytes: 0 };
 
-/// What a queue pair is made with.
+/// The attributes of a new queue pair.
 #[derive(Clone, Copy, Debug)]
 pub struct QpSpec<'a> {
-    /// Its service. The target of an extended reliable connection is made otherwise:
-    /// [`Device::create_xrc_recv_qp`](crate::Device::create_xrc_recv_qp).
+    /// Its service. [`Device::create_xrc_recv_qp`](crate::Device::create_xrc_recv_qp) makes the target of an extended
+    /// reliable connection instead.
     pub qp_type: QpType,
     /// Its protection domain.
     pub pd: &'a Pd,
-    /// Where its send completions go.
+    /// The queue for its send completions.
     pub send_cq: &'a Cq,
-    /// Where its receive completions go; may be the same.
+    /// The queue for its receive completions; may be the same.
     pub recv_cq: &'a Cq,
-    /// Where its receive work requests come from, if not from its own queue.
+    /// The queue that its receive work requests come from, if not its own.
     pub srq: Option<&'a Srq>,
     /// Its sizes.
     pub caps: QpCaps,
-    /// Every send completion is reported, as if all were signaled.
+    /// Whether every send request completes with a completion, as if it were signaled.
     pub signal_all: bool,
 }
 
-/// A queue pair. Dropping the last clone destroys it: requests not yet completed never
-/// will be, completions already in the queues stay there.
+/// A queue pair. Dropping the last clone destroys it: requests that have not completed never
+/// will, and completions in the queues stay there.
 #[derive(Clone, Debug)]
 pub struct Qp {
-    handle: Arc<Handle>,
+    handle: Arc<QpHandle>,
 }
 
 #[derive(Debug)]
-struct Handle {
+struct QpHandle {
     engine: EngineRef,
     entry: Arc<QpEntry>,
     qp_type: QpType,
@@ -63,7 +64,7 @@ struct Handle {
 }
 
 impl Qp {
-    pub(crate) fn new(engine: &EngineRef, context: &Arc<Context>, spec: &QpSpec<'_>) -> Result<Qp, Error> {
+    pub(crate) fn new(engine: &EngineRef, context: &Arc<DeviceContext>, spec: &QpSpec<'_>) -> Result<Qp, Error> {
         engine.check()?;
         check_caps(&spec.caps)?;
         let parents = match spec.qp_type {
@@ -84,13 +85,13 @@ impl Qp {
         Qp::enter(engine, context, init, parents)
     }
 
-    pub(crate) fn new_xrc_target(engine: &EngineRef, context: &Arc<Context>, xrcd: &Xrcd) -> Result<Qp, Error> {
+    pub(crate) fn new_xrc_target(engine: &EngineRef, context: &Arc<DeviceContext>, xrcd: &Xrcd) -> Result<Qp, Error> {
         engine.check()?;
-        let parents = Parents::of_xrc_target(xrcd.lease(engine)?);
+        let parents = QpParents::of_xrc_target(xrcd.lease(engine)?);
         let init = QpInit {
             qpn: Qpn::default(),
             qp_type: QpType::XrcRecv,
-            // Each request brings that of the shared receive queue that it names.
+            // Each request uses the domain of the shared receive queue that it names.
             pd: PdId::default(),
             caps: NO_QUEUES,
             signal_all: false,
@@ -102,18 +103,20 @@ impl Qp {
     }
 
     /// Gives a queue pair its number and enters it in the table.
-    fn enter(engine: &EngineRef, context: &Arc<Context>, init: QpInit, parents: Parents) -> Result<Qp, Error> {
+    fn enter(engine: &EngineRef, context: &Arc<DeviceContext>, init: QpInit, parents: QpParents) -> Result<Qp, Error> {
         let make = |qpn: Qpn| {
             let live = Live::new(transport::Qp::new(&QpInit { qpn, ..init }), parents);
             Arc::new(QpEntry::new(qpn, context.clone(), live))
         };
-        let made = engine.slots.insert(make, || engine.look_at_wishes());
+        let may_wait = !background::is_this_thread();
+        let ask = || engine.schedule.background.ask_hub();
+        let made = engine.services.slots.insert(make, may_wait, ask);
         let entry = made.ok_or(Error::Exhausted("queue pair number"))?;
-        let handle = Handle { engine: engine.clone(), entry, qp_type: init.qp_type, caps: init.caps };
+        let handle = QpHandle { engine: engine.clone(), entry, qp_type: init.qp_type, caps: init.caps };
         Ok(Qp { handle: Arc::new(handle) })
     }
 
-    /// Its number, which peers send to.
+    /// Its number.
     pub fn qpn(&self) -> Qpn {
         self.handle.entry.qpn()
     }
@@ -130,12 +133,12 @@ impl Qp {
 
     /// Its state; Reset once it was destroyed.
     pub fn state(&self) -> QpState {
-        self.look(transport::Qp::state).unwrap_or(QpState::Reset)
+        self.ask(transport::Qp::state).unwrap_or(QpState::Reset)
     }
 
-    /// Changes attributes and state. On the way to Reset its completions leave the queues.
+    /// Changes attributes and state. A change to Reset removes its completions from the queues.
     ///
-    /// A path MTU above the port's active one is taken over; packets carry what the port does.
+    /// A path MTU above the port's active one is accepted; packets are no longer than the port allows.
     /// [`QpAttr::port_mtu`] need not be filled in.
     ///
     /// # Errors
@@ -143,16 +146,16 @@ impl Qp {
     pub fn modify(&self, attr: &QpAttr, mask: AttrMask) -> Result<(), Error> {
         self.handle.engine.check()?;
         if mask.contains(AttrMask::STATE) && [QpState::Reset, QpState::Error].contains(&attr.state) {
-            self.handle.engine.take_leave();
-            self.handle.engine.say_last(&self.handle.entry);
+            self.handle.engine.drain();
+            self.handle.engine.drain_qp(&self.handle.entry);
         }
         if mask.contains(AttrMask::STATE) && attr.state == QpState::Rtr {
-            self.choose_way(attr);
+            self.choose_path(attr);
         }
         let attr = &QpAttr { port_mtu: self.port_mtu(mask), ..*attr };
         self.work(|qp, host| {
             qp.modify(attr, mask, host)?;
-            host.shm.inspect(|end| end.learn(qp));
+            host.endpoint().inspect(|endpoint| endpoint.learn(qp));
             Ok(())
         })?;
         if mask.contains(AttrMask::STATE) && [QpState::Reset, QpState::Error].contains(&attr.state) {
@@ -160,117 +163,121 @@ impl Qp {
         }
         if mask.contains(AttrMask::STATE) && attr.state == QpState::Reset {
             self.handle.entry.forget_completions();
-            let share = self.handle.entry.lock().live.as_mut().and_then(|live| live.share.take());
-            self.handle.engine.leave_destination(share);
+            let share = self.handle.entry.lock().live.as_mut().and_then(|live| live.wire.share.take());
+            self.handle.leave_destination(share);
         }
         Ok(())
     }
 
-    /// How many send work requests fit now; none once it was destroyed.
+    /// The number of send work requests that fit now; 0 once it was destroyed.
     pub fn send_room(&self) -> u32 {
-        self.look(transport::Qp::send_room).unwrap_or(0)
+        self.ask(transport::Qp::send_room).unwrap_or(0)
     }
 
     /// Its attributes as they are now; the defaults once it was destroyed.
     pub fn query(&self) -> QpAttr {
-        self.look(transport::Qp::query).unwrap_or_default()
+        self.ask(transport::Qp::query).unwrap_or_default()
     }
 
-    /// Posts a list of send work requests as one doorbell: whatever may leave now leaves
+    /// Posts a list of send work requests as one doorbell: requests that may leave now leave
     /// together. The first that is refused ends the list; those before it are posted.
     ///
-    /// The list must not use this queue pair while it is being walked.
+    /// The list must not use this queue pair while the call walks it.
     ///
     /// # Errors
     /// See [`PostFailure`].
     #[inline]
     pub fn post_send(&self, wrs: impl IntoIterator<Item = SendWr>) -> Result<(), PostFailure> {
-        self.post(|engine, entry, scratch| engine.post_send(entry, wrs, scratch))
+        let QpHandle { engine, entry, .. } = &*self.handle;
+        engine.check().map_err(|error| PostFailure { index: 0, error })?;
+        engine.with_scratch(|scratch| engine.post_send(entry, wrs, scratch))
     }
 
     /// Posts a list of receive work requests; the first that is refused ends it.
     ///
-    /// The list must not use this queue pair while it is being walked.
+    /// The list must not use this queue pair while the call walks it.
     ///
     /// # Errors
     /// See [`PostFailure`].
     #[inline]
     pub fn post_recv(&self, wrs: impl IntoIterator<Item = RecvWr>) -> Result<(), PostFailure> {
-        self.post(|engine, entry, scratch| engine.post_recv(entry, wrs, scratch))
+        let QpHandle { engine, entry, .. } = &*self.handle;
+        engine.check().map_err(|error| PostFailure { index: 0, error })?;
+        engine.with_scratch(|scratch| engine.post_recv(entry, wrs, scratch))
     }
 
-    /// UD: from now on it receives nothing that it sent to a multicast group itself; other members still do.
+    /// UD: from now on it does not receive its own multicast packets. Other members of the group still do.
     pub fn block_own_multicast(&self) {
         self.handle.entry.block_own_multicast();
     }
 
-    /// UD: joins a multicast group on the device's interface. Its own packets to the group
-    /// come back to it, too, unless [`block_own_multicast`](Qp::block_own_multicast) was called.
+    /// UD: attaches it to a multicast group on the device's interface. It receives its own packets to the group as well,
+    /// unless [`block_own_multicast`](Qp::block_own_multicast) was called.
     ///
     /// # Errors
     /// If it is no UD queue pair, or that is no multicast GID, or the system refuses.
     pub fn attach_multicast(&self, group: Gid) -> Result<(), Error> {
-        let Handle { engine, entry, .. } = &*self.handle;
+        let QpHandle { engine, entry, .. } = &*self.handle;
         self.check_multicast()?;
-        engine.groups.attach(group, entry, engine.socket())?;
-        // Destroyed meanwhile: its groups may have been left before this one was joined.
+        engine.services.groups.attach(group, entry, engine.multicast_socket())?;
+        // If it was destroyed meanwhile, that has not detached it from this group.
         if entry.lock().live.is_none() {
-            engine.groups.detach_all(entry, engine.socket());
+            engine.services.groups.detach_all(entry, engine.multicast_socket());
         }
         Ok(())
     }
 
-    /// UD: leaves it.
+    /// UD: detaches it from a multicast group.
     ///
     /// # Errors
     /// If it is not attached to that group.
     pub fn detach_multicast(&self, group: Gid) -> Result<(), Error> {
-        let Handle { engine, entry, .. } = &*self.handle;
+        let QpHandle { engine, entry, .. } = &*self.handle;
         self.check_multicast()?;
-        engine.groups.detach(group, entry, engine.socket())
+        engine.services.groups.detach(group, entry, engine.multicast_socket())
     }
 
     /// Whether it is attached to a multicast group.
     pub fn is_in_multicast(&self) -> bool {
-        let Handle { engine, entry, qp_type, .. } = &*self.handle;
-        *qp_type == QpType::Ud && engine.groups.has(entry)
+        let QpHandle { engine, entry, qp_type, .. } = &*self.handle;
+        *qp_type == QpType::Ud && engine.services.groups.has(entry)
     }
 
-    /// Why it failed, if it did.
+    /// The reason of its failure, if it has failed.
     pub fn failure(&self) -> Option<Reason> {
-        self.look(transport::Qp::failure).flatten()
+        self.ask(transport::Qp::failure).flatten()
     }
 
-    /// What it has counted; nothing once it was destroyed.
+    /// Its counters; all zero once it was destroyed.
     pub fn counters(&self) -> QpCounters {
-        self.look(|qp| *qp.counters()).unwrap_or_default()
+        self.ask(|qp| *qp.counters()).unwrap_or_default()
     }
 
-    /// Destroys it. When this returns nothing of it is under way: no memory is touched on
-    /// its behalf, and no completion is added. Those that are in the queues stay.
+    /// Destroys it. When this returns, no access to memory is under way on its behalf, and no completion is added any
+    /// more. Completions in the queues stay there.
     ///
     /// # Errors
-    /// [`Error::Destroyed`] if it was destroyed before.
+    /// [`Error::Destroyed`] if it is destroyed already.
     pub fn destroy(&self) -> Result<(), Error> {
         self.handle.engine.check()?;
         if self.handle.destroy() { Ok(()) } else { Err(Error::Destroyed(WHAT)) }
     }
 
-    /// Decides whether packets go to the peer, or whether it is on this host and reached directly.
-    fn choose_way(&self, attr: &QpAttr) {
-        let Handle { engine, entry, qp_type, .. } = &*self.handle;
-        let end = engine.shm_end(entry, *qp_type, attr);
+    /// Chooses the path to the peer: the wire, or shared memory if the peer is on this host.
+    fn choose_path(&self, attr: &QpAttr) {
+        let QpHandle { engine, entry, qp_type, .. } = &*self.handle;
+        let endpoint = engine.shm_endpoint(entry, *qp_type, attr);
         if let Some(live) = &mut entry.lock().live
             && matches!(live.qp.state(), QpState::Reset | QpState::Init)
         {
-            live.qp.set_shm(end.is_some());
-            live.shm = end;
+            live.qp.set_shm(endpoint.is_some());
+            live.shm = endpoint;
         }
     }
 
-    /// What the port carries now, if somebody asks for a path MTU.
+    /// The port's present MTU, if the call sets a path MTU.
     fn port_mtu(&self, mask: AttrMask) -> Mtu {
-        let Handle { engine, entry, .. } = &*self.handle;
+        let QpHandle { engine, entry, .. } = &*self.handle;
         if mask.contains(AttrMask::PATH_MTU) { engine.mtu_of(entry.context()) } else { Mtu::B4096 }
     }
 
@@ -282,73 +289,61 @@ impl Qp {
         }
     }
 
-    /// Something about it; `None` once it was destroyed, and in a forked child.
-    fn look<R>(&self, ask: impl FnOnce(&transport::Qp) -> R) -> Option<R> {
+    /// Asks the queue pair; `None` once it was destroyed, and in a forked child.
+    fn ask<R>(&self, ask: impl FnOnce(&transport::Qp) -> R) -> Option<R> {
         self.handle.engine.check().ok()?;
         self.handle.entry.lock().live.as_ref().map(|live| ask(&live.qp))
     }
 
-    /// Posts something, and does whatever follows from that.
-    #[inline]
-    fn post(
-        &self,
-        act: impl FnOnce(&Engine, &Arc<QpEntry>, &mut Scratch) -> Result<(), PostFailure>,
-    ) -> Result<(), PostFailure> {
-        let Handle { engine, entry, .. } = &*self.handle;
-        engine.check().map_err(|error| PostFailure { index: 0, error })?;
-        Scratch::with(|scratch| {
-            let result = act(engine, entry, scratch);
-            engine.pump_touched(scratch);
-            engine.settle(scratch);
-            result
-        })
-    }
-
-    /// Does something with it, and whatever follows from that.
-    fn work(&self, act: impl FnOnce(&mut transport::Qp, &mut Host<'_>) -> Result<(), Error>) -> Result<(), Error> {
-        let Handle { engine, entry, .. } = &*self.handle;
+    /// Calls `act` with the queue pair locked, and carries out the consequences.
+    fn work(&self, act: impl FnOnce(&mut transport::Qp, &mut QpHost<'_>) -> Result<(), Error>) -> Result<(), Error> {
+        let QpHandle { engine, entry, .. } = &*self.handle;
         engine.check()?;
-        Scratch::with(|scratch| {
-            let result = engine.with_live(entry, scratch, act);
-            engine.pump_touched(scratch);
-            engine.settle(scratch);
-            result.unwrap_or(Err(Error::Destroyed(WHAT)))
-        })
+        engine.with_scratch(|scratch: &mut ThreadScratch| engine.with_live(entry, scratch, act))?
     }
 }
 
-impl Handle {
-    /// Returns when a peer on this host does nothing any more on behalf of a queue pair that it
-    /// sees no more.
+impl QpHandle {
+    /// Waits until a peer on this host has ended its accesses on behalf of a queue pair that it does not see any more.
     fn wait_for_shm_peer(&self) {
-        let peer = self.entry.lock().live.as_ref().and_then(|live| live.shm.as_ref().map(End::link));
-        if let Some(link) = peer {
+        let link = self.entry.lock().live.as_ref().and_then(|live| live.shm.as_ref()).map(ShmEndpoint::link);
+        if let Some(link) = link {
             link.wait_for_peer_accesses();
         }
     }
 
-    /// False if it was destroyed before.
+    /// Destroys the queue pair. False if it is destroyed already.
     fn destroy(&self) -> bool {
-        let Handle { engine, entry, .. } = self;
+        let QpHandle { engine, entry, .. } = self;
         if entry.lock().live.as_ref().is_some_and(|live| live.qp.state() != QpState::Reset) {
             if self.qp_type.is_reliable() {
-                engine.take_leave();
+                engine.drain();
             }
-            engine.say_last(entry);
+            engine.drain_qp(entry);
         }
         let Some(mut live) = entry.lock().live.take() else { return false };
-        engine.hide_from_peer(&mut live);
-        engine.leave_destination(live.share.take());
-        engine.slots.remove(entry.qpn());
-        engine.groups.detach_all(entry, engine.socket());
+        if let Some(shm) = &engine.shm {
+            shm.hide(&mut live);
+        }
+        self.leave_destination(live.wire.share.take());
+        engine.services.slots.remove(entry.qpn());
+        engine.services.groups.detach_all(entry, engine.multicast_socket());
         engine.registry().release_qp(entry.qpn());
         drop(live);
         entry.context().events().forget(|event| matches!(event, AsyncEvent::Qp { qpn, .. } if *qpn == entry.qpn()));
         true
     }
+
+    /// Gives its part of a destination back: its bytes in flight make room for other queue pairs.
+    fn leave_destination(&self, share: Option<DestinationShare<Arc<QpEntry>>>) {
+        let Some(share) = share else { return };
+        let destination = share.destination().clone();
+        drop(share);
+        self.engine.schedule.grant_turns(&destination);
+    }
 }
 
-impl Drop for Handle {
+impl Drop for QpHandle {
     fn drop(&mut self) {
         if self.engine.check().is_ok() {
             self.destroy();
@@ -356,8 +351,8 @@ impl Drop for Handle {
     }
 }
 
-fn parents(engine: &EngineRef, spec: &QpSpec<'_>) -> Result<Parents, Error> {
-    Ok(Parents::new(
+fn parents(engine: &EngineRef, spec: &QpSpec<'_>) -> Result<QpParents, Error> {
+    Ok(QpParents::new(
         spec.pd.lease(engine)?,
         spec.send_cq.lease(engine)?,
         spec.recv_cq.lease(engine)?,
@@ -373,7 +368,7 @@ fn caps(spec: &QpSpec<'_>) -> QpCaps {
     }
 }
 
-/// What the cookies of a queue pair are drawn from.
+/// The random number that the cookies of a queue pair are derived from.
 fn secret() -> Result<u64, Error> {
     let mut random = [0; 8];
     match rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()) {

@@ -12,7 +12,7 @@ use crate::handles::xrc::Xrcd;
 use crate::objects::events::AsyncEvents;
 use crate::objects::ids::SrqId;
 use crate::objects::limits::{self, LIMITS};
-use crate::objects::pd::ProtectionDomain;
+use crate::objects::pd::MemoryDomain;
 use crate::objects::srq::{SharedRecvQueue, SrqAttr, SrqParents, SrqParts, XrcSrqParents};
 use crate::objects::users::{Counted, Lease};
 
@@ -143,7 +143,7 @@ fn parts(
 }
 
 /// Checks the attributes of a shared receive queue, and holds its protection domain.
-fn lease_pd(engine: &EngineRef, pd: &Pd, attr: &SrqAttr) -> Result<Lease<ProtectionDomain>, Error> {
+fn lease_pd(engine: &EngineRef, pd: &Pd, attr: &SrqAttr) -> Result<Lease<MemoryDomain>, Error> {
     engine.check()?;
     limits::check("shared receive queue size", attr.max_wr, LIMITS.max_srq_wr)?;
     limits::check("scatter/gather list length", attr.max_sge, LIMITS.max_srq_sge)?;

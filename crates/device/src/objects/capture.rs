@@ -1,14 +1,14 @@
 //! A capture of every packet that the process sends and receives, as pcapng.
 //!
-//! Frames are built around the packets as they stand on the wire: with the identification
-//! that the kernel gives (or that the ICRC tells), so that whoever reads the file can check
-//! the ICRC. Addresses of the Ethernet are made up. Each packet says whether it left or came.
+//! It writes frames around the packets as they are on the wire, with the identification that the kernel gives or that the
+//! ICRC tells. So a reader of the file can check the ICRC. The Ethernet addresses are made up. Each packet has its
+//! direction.
 //!
-//! What went to a process on this host through shared memory is there, too, as the packets that it would have
-//! been ([`Unsent`]), at an interface of its own.
+//! Messages through shared memory are in the file as well, as the packets that the wire would have carried
+//! ([`UnsentPackets`]), at an interface of their own.
 //!
-//! Blocks are collected for a batch and then written at once, so that even a process that is
-//! killed leaves a file that ends with a whole packet.
+//! The blocks of a batch are written with one call, so that even a killed process leaves a file that ends with a whole
+//! packet.
 
 mod unsent;
 mod writer;
@@ -22,57 +22,57 @@ use udp::{Datagram, TxGroup};
 use wire::Flow;
 
 use crate::error::CaptureError;
-use crate::objects::counters::{Counter, Counters};
-pub(crate) use unsent::{Unsent, Way};
+use crate::objects::counters::{EngineCounter, EngineCounters};
+pub(crate) use unsent::{RecordedFlow, UnsentPackets};
 use writer::Writer;
 
-/// Time to live of packets that leave it to the system.
+/// The time to live of packets that leave the choice to the system.
 const DEFAULT_HOP_LIMIT: u8 = 64;
 
 /// The direction of a packet, as the low bits of a pcapng packet's flags have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Direction {
+enum CaptureDirection {
     Inbound = 1,
     Outbound = 2,
 }
 
-/// Where a packet was seen: the interfaces of the file, by number.
+/// The interfaces of the file, by number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
+enum CaptureInterface {
     Wire = 0,
-    /// Nowhere.
+    /// For messages that no wire has carried.
     SharedMemory = 1,
 }
 
 /// The capture of an engine; off at first.
 #[derive(Default)]
-pub(crate) struct Capture {
+pub(crate) struct PacketCapture {
     active: AtomicBool,
-    /// Counts the captures.
+    /// The number of captures so far.
     number: AtomicU32,
     writer: Mutex<Option<Writer>>,
 }
 
-/// What a frame needs beyond its payload.
+/// The values that a frame needs beyond its payload.
 #[derive(Clone, Copy)]
 struct Meta {
-    place: Place,
+    interface: CaptureInterface,
     flow: Flow,
     identification: u16,
     traffic_class: u8,
     hop_limit: u8,
-    direction: Direction,
+    direction: CaptureDirection,
     comment: Option<&'static str>,
 }
 
-impl Capture {
+impl PacketCapture {
     #[inline]
     pub(crate) fn is_active(&self) -> bool {
         self.active.load(Relaxed)
     }
 
-    /// Starts a capture, ending the one there is. If another process is writing to that
-    /// file, the process id is appended to the name. Returns the name.
+    /// Starts a capture, and ends the previous one. If another process writes to that file, the process id is appended to
+    /// the name. Returns the name.
     pub(crate) fn start(&self, path: &Path) -> Result<PathBuf, CaptureError> {
         let fail = |source| CaptureError { path: path.display().to_string(), source };
         let (file, path) = writer::create(path).map_err(fail)?;
@@ -83,7 +83,7 @@ impl Capture {
         Ok(path)
     }
 
-    /// Which capture it is that is on: another number, another file.
+    /// The number of the present capture: another number means another file.
     pub(crate) fn number(&self) -> u32 {
         self.number.load(Relaxed)
     }
@@ -95,7 +95,7 @@ impl Capture {
     }
 
     /// Records groups that are about to leave.
-    pub(crate) fn sent(&self, groups: &[TxGroup<'_>], counters: &Counters) {
+    pub(crate) fn sent(&self, groups: &[TxGroup<'_>], counters: &EngineCounters) {
         let packets = groups.iter().flat_map(|group| {
             let segments = group.bytes.chunks(usize::from(group.segment_bytes).max(1));
             segments.enumerate().map(|(index, bytes)| (Meta::sent(group, index as u16), bytes))
@@ -108,22 +108,23 @@ impl Capture {
         &self,
         datagram: &Datagram<'_>,
         packets: impl Iterator<Item = (u16, &'a [u8])>,
-        counters: &Counters,
+        counters: &EngineCounters,
     ) {
         let packets = packets.map(|(identification, bytes)| (Meta::received(datagram, identification), bytes));
         self.record(packets, counters);
     }
 
-    fn record<'a>(&self, packets: impl Iterator<Item = (Meta, &'a [u8])>, counters: &Counters) {
+    fn record<'a>(&self, packets: impl Iterator<Item = (Meta, &'a [u8])>, counters: &EngineCounters) {
         let mut writer = self.writer.lock();
         let Some(writer) = writer.as_mut() else { return };
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         for (meta, bytes) in packets {
-            let counter = if writer.add(&meta, bytes, time) { Counter::Captured } else { Counter::CaptureErrors };
+            let counter =
+                if writer.add(&meta, bytes, time) { EngineCounter::Captured } else { EngineCounter::CaptureErrors };
             counters.add(counter, 1);
         }
         if writer.write_out().is_err() {
-            counters.add(Counter::CaptureErrors, 1);
+            counters.add(EngineCounter::CaptureErrors, 1);
         }
     }
 }
@@ -131,24 +132,24 @@ impl Capture {
 impl Meta {
     fn sent(group: &TxGroup<'_>, identification: u16) -> Meta {
         Meta {
-            place: Place::Wire,
+            interface: CaptureInterface::Wire,
             flow: group.flow,
             identification,
             traffic_class: group.traffic_class,
             hop_limit: hop_limit(group.hop_limit),
-            direction: Direction::Outbound,
+            direction: CaptureDirection::Outbound,
             comment: None,
         }
     }
 
     fn received(datagram: &Datagram<'_>, identification: u16) -> Meta {
         Meta {
-            place: Place::Wire,
+            interface: CaptureInterface::Wire,
             flow: datagram.flow(),
             identification,
             traffic_class: datagram.traffic_class,
             hop_limit: datagram.hop_limit,
-            direction: Direction::Inbound,
+            direction: CaptureDirection::Inbound,
             comment: None,
         }
     }

@@ -12,13 +12,13 @@ use crate::objects::users::{Counted, UserCount};
 
 /// A completion channel whose events come from sources of type `T`: the completion queues.
 #[derive(Debug)]
-pub(crate) struct EventChannel<T> {
+pub(crate) struct CompletionEvents<T> {
     signal: PendingSignal,
     pending: Mutex<VecDeque<Arc<T>>>,
     users: UserCount,
 }
 
-impl<T> Counted for EventChannel<T> {
+impl<T> Counted for CompletionEvents<T> {
     const WHAT: &'static str = "completion channel";
 
     fn users(&self) -> &UserCount {
@@ -26,9 +26,9 @@ impl<T> Counted for EventChannel<T> {
     }
 }
 
-impl<T> EventChannel<T> {
-    pub(crate) fn new() -> io::Result<EventChannel<T>> {
-        Ok(EventChannel { signal: PendingSignal::new()?, pending: Mutex::default(), users: UserCount::default() })
+impl<T> CompletionEvents<T> {
+    pub(crate) fn new() -> io::Result<CompletionEvents<T>> {
+        Ok(CompletionEvents { signal: PendingSignal::new()?, pending: Mutex::default(), users: UserCount::default() })
     }
 
     /// The descriptor, readable exactly while events are pending.

@@ -1,4 +1,4 @@
-//! What the engine counts, in a page that the hub can show.
+//! The counters of the engine, in a page that the hub can show.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
@@ -17,14 +17,14 @@ macro_rules! counters {
         /// One counter of the engine itself; those of the transport's drop reasons follow.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(usize)]
-        pub(crate) enum Counter { $($(#[$doc])* $name),+ }
+        pub(crate) enum EngineCounter { $($(#[$doc])* $name),+ }
 
         const NAMES: &[&str] = &[$($text),+];
     };
 }
 
 counters! {
-    /// Packets that came with a right ICRC.
+    /// Received packets with a correct ICRC.
     RxPackets = "rx_packets",
     /// Their bytes, from BTH to ICRC.
     RxBytes = "rx_bytes",
@@ -34,17 +34,17 @@ counters! {
     TxPackets = "tx_packets",
     /// Their bytes, from BTH to ICRC.
     TxBytes = "tx_bytes",
-    /// Groups of packets given to the system.
+    /// MulticastGroups of packets given to the system.
     TxGroups = "tx_groups",
     /// Times that packets were given to the system.
     TxCalls = "tx_calls",
-    /// Acknowledges that were put off for the application's next call.
+    /// ACKs that were deferred to the application's next call.
     AcksDeferred = "acks_deferred",
     /// Times that the background thread took over from the application.
     BackgroundTakeovers = "background_takeovers",
-    /// Times that it saw to packets which an application that polls had left lying.
+    /// Times that the background thread stood in for an application that polls but has left packets waiting.
     BackgroundStandIns = "background_stand_ins",
-    /// Naps of the application: polls that slept until something arrived, since others wanted the processor.
+    /// Naps of the application: polls that slept until something arrived, since other threads wanted the processor.
     Naps = "naps",
     /// Panics that the background thread survived: each is a defect.
     BackgroundPanics = "background_panics",
@@ -64,11 +64,11 @@ counters! {
     ShmAtomics = "shm_atomics",
     /// Links to other processes on this host that came up.
     ShmLinks = "shm_links",
-    /// Those that ended with the other process.
+    /// Links that ended with the other process.
     ShmLinksGone = "shm_links_gone",
-    /// Those that ended because the other process sent what none sends.
+    /// Links that ended because the other process broke their protocol.
     ShmLinksBroken = "shm_links_broken",
-    /// Frames that were none.
+    /// Malformed frames.
     DropShmMalformed = "drop_shm_malformed",
     /// Too short for a header and an ICRC.
     DropShort = "drop_short",
@@ -106,7 +106,7 @@ counters! {
     TxSegmentationRefused = "tx_segmentation_refused",
     /// Pages that took the place of registered memory which the program had unmapped, in the whole process.
     UnmappedPages = "unmapped_pages",
-    /// Regions that were registered, by where their pages are: see `memory::AdoptionResult`.
+    /// Regions that were registered and adopted: see `memory::AdoptionResult`.
     MrAdopted = "mr_adopted",
     /// Not whole private pages.
     MrUnsuitable = "mr_not_adopted_unsuitable",
@@ -136,7 +136,7 @@ counters! {
     FaultReceiverNotReady = "fault_receiver_not_ready",
     /// Completion queues that overran.
     CqOverruns = "cq_overruns",
-    /// Packets written to a capture, also those that would have been sent.
+    /// Packets written to a capture, also those that no wire has carried.
     Captured = "captured_packets",
     /// Packets that a capture could not take.
     CaptureErrors = "capture_errors",
@@ -153,18 +153,18 @@ fn names() -> &'static [&'static str] {
 
 /// The counters of the engine.
 #[derive(Clone, Debug)]
-pub(crate) struct Counters {
+pub(crate) struct EngineCounters {
     page: Arc<CounterPage>,
 }
 
-impl Counters {
-    pub(crate) fn new() -> Result<Counters, PageError> {
-        Ok(Counters { page: Arc::new(CounterPage::create(names())?) })
+impl EngineCounters {
+    pub(crate) fn new() -> Result<EngineCounters, PageError> {
+        Ok(EngineCounters { page: Arc::new(CounterPage::create(names())?) })
     }
 
-    /// Shows how many regions of the process were adopted, and why others were not.
+    /// Publishes how many regions of the process were adopted, and why others were not.
     pub(crate) fn show_adoption(&self) {
-        use Counter::*;
+        use EngineCounter::*;
         let all = [
             (AdoptionResult::Adopted, MrAdopted),
             (AdoptionResult::Unsuitable, MrUnsuitable),
@@ -187,18 +187,18 @@ impl Counters {
     }
 
     #[inline]
-    pub(crate) fn add(&self, counter: Counter, count: u64) {
+    pub(crate) fn add(&self, counter: EngineCounter, count: u64) {
         self.page.cell(counter as usize).fetch_add(count, Relaxed);
     }
 
-    pub(crate) fn get(&self, counter: Counter) -> u64 {
+    pub(crate) fn get(&self, counter: EngineCounter) -> u64 {
         self.page.cell(counter as usize).load(Relaxed)
     }
 
-    /// As [`add`](Counters::add), for counters that only the holder of the receive side's lock adds to: saves
-    /// the price of an atomic addition.
+    /// Adds to a counter that only the thread with the receive side locked adds to. It saves the cost of an atomic
+    /// addition.
     #[inline]
-    pub(crate) fn add_alone(&self, counter: Counter, count: u64) {
+    pub(crate) fn add_alone(&self, counter: EngineCounter, count: u64) {
         let cell = self.page.cell(counter as usize);
         cell.store(cell.load(Relaxed) + count, Relaxed);
     }
@@ -209,14 +209,14 @@ impl Counters {
         self.page.cell(NAMES.len() + reason.index()).fetch_add(1, Relaxed);
     }
 
-    /// Counts a packet that is none.
+    /// Counts a malformed packet.
     #[cold]
     pub(crate) fn malformed(&self, error: &DecodeError) {
         let counter = match error {
-            DecodeError::Truncated { .. } => Counter::DropTruncated,
-            DecodeError::UnknownOpcode(_) => Counter::DropUnknownOpcode,
-            DecodeError::UnknownVersion(_) => Counter::DropVersion,
-            _ => Counter::DropMalformed,
+            DecodeError::Truncated { .. } => EngineCounter::DropTruncated,
+            DecodeError::UnknownOpcode(_) => EngineCounter::DropUnknownOpcode,
+            DecodeError::UnknownVersion(_) => EngineCounter::DropVersion,
+            _ => EngineCounter::DropMalformed,
         };
         self.add(counter, 1);
     }
@@ -225,11 +225,11 @@ impl Counters {
     #[cold]
     pub(crate) fn unsent(&self, error: &SendError, packets: u64) {
         let counter = match error {
-            SendError::Full => Counter::TxFull,
-            SendError::TooLong { .. } => Counter::TxTooLong,
-            SendError::Unreachable(_) => Counter::TxUnreachable,
-            SendError::SourceAddress => Counter::TxSource,
-            _ => Counter::TxOther,
+            SendError::Full => EngineCounter::TxFull,
+            SendError::TooLong { .. } => EngineCounter::TxTooLong,
+            SendError::Unreachable(_) => EngineCounter::TxUnreachable,
+            SendError::SourceAddress => EngineCounter::TxSource,
+            _ => EngineCounter::TxOther,
         };
         self.add(counter, packets);
     }
@@ -246,11 +246,11 @@ mod tests {
 
     #[test]
     fn every_drop_reason_has_a_counter_of_its_own() {
-        let counters = Counters::new().unwrap();
+        let counters = EngineCounters::new().unwrap();
         for reason in DropReason::ALL {
             counters.dropped(*reason);
         }
-        counters.add(Counter::CaptureErrors, 2);
+        counters.add(EngineCounter::CaptureErrors, 2);
         let snapshot = counters.snapshot();
         for reason in DropReason::ALL {
             assert_eq!(snapshot.get(&format!("drop_{}", reason.name())), 1);

@@ -11,7 +11,7 @@ use wire::Qpn;
 
 use crate::clock;
 use crate::error::{CqError, Error};
-use crate::objects::channel::EventChannel;
+use crate::objects::channel::CompletionEvents;
 use crate::objects::events::{AsyncEvent, AsyncEvents};
 use crate::objects::ids::CqId;
 use crate::objects::limits::LIMITS;
@@ -22,7 +22,7 @@ use crate::objects::users::{Counted, Lease, UserCount};
 const TAKEN_TO_REPORT: u32 = 16;
 
 /// The channel of completion queues.
-pub(crate) type CqChannel = EventChannel<CompletionRing>;
+pub(crate) type CqChannel = CompletionEvents<CompletionRing>;
 
 /// A completion queue as queue pairs and the engine see it.
 pub(crate) struct CompletionRing {
@@ -64,7 +64,7 @@ struct RingState {
     unreported: u32,
     /// Completions taken so far: the number of the first one in the ring.
     polled: u64,
-    /// The number of the completion that sent an event, until somebody fetches that event.
+    /// The number of the completion that sent an event, until the program fetches that event.
     event_of: Option<u64>,
     waker: Option<Waker>,
     overrun: bool,
@@ -93,14 +93,14 @@ pub(crate) enum Added {
 
 /// The result of a poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct PolledCompletions {
     pub(crate) count: usize,
     /// So many completions were taken since the last report; zero if it is too early for one.
     pub(crate) to_report: u32,
 }
 
-impl Taken {
-    pub(crate) const NONE: Taken = Taken { count: 0, to_report: 0 };
+impl PolledCompletions {
+    pub(crate) const NONE: PolledCompletions = PolledCompletions { count: 0, to_report: 0 };
 }
 
 impl Counted for CompletionRing {
@@ -181,14 +181,18 @@ impl CompletionRing {
 
     /// Takes at most `max` completions out and hands each to `each`, with its timestamp or zero.
     #[inline]
-    pub(crate) fn take(&self, max: usize, each: impl FnMut(&Completion, u64)) -> Result<Taken, CqError> {
+    pub(crate) fn take(&self, max: usize, each: impl FnMut(&Completion, u64)) -> Result<PolledCompletions, CqError> {
         self.take_locked(&mut self.state.lock(), max, each)
     }
 
     /// Takes the next completion, unless it has sent an event that nobody has fetched.
-    pub(crate) fn take_without_event(&self, each: impl FnMut(&Completion, u64)) -> Result<Taken, CqError> {
+    pub(crate) fn take_without_event(&self, each: impl FnMut(&Completion, u64)) -> Result<PolledCompletions, CqError> {
         let mut state = self.state.lock();
-        if state.event_of == Some(state.polled) { Ok(Taken::NONE) } else { self.take_locked(&mut state, 1, each) }
+        if state.event_of == Some(state.polled) {
+            Ok(PolledCompletions::NONE)
+        } else {
+            self.take_locked(&mut state, 1, each)
+        }
     }
 
     #[inline]
@@ -197,7 +201,7 @@ impl CompletionRing {
         state: &mut RingState,
         max: usize,
         mut each: impl FnMut(&Completion, u64),
-    ) -> Result<Taken, CqError> {
+    ) -> Result<PolledCompletions, CqError> {
         let count = state.completions.len().min(max);
         if count == 0 {
             state.check()?;
@@ -217,7 +221,7 @@ impl CompletionRing {
         }
         state.unreported += count as u32;
         let is_due = state.unreported >= TAKEN_TO_REPORT;
-        Ok(Taken { count, to_report: if is_due { std::mem::take(&mut state.unreported) } else { 0 } })
+        Ok(PolledCompletions { count, to_report: if is_due { std::mem::take(&mut state.unreported) } else { 0 } })
     }
 
     /// The result of a poll that found the ring empty.

@@ -1,4 +1,4 @@
-//! The devices that the hub knows of, and the contexts that are open on them.
+//! The devices that the hub knows, and the contexts that are open on them.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -13,13 +13,13 @@ use crate::objects::info::{DeviceInfo, PortInfo, PortState};
 
 /// One opened device: its interface, and a queue for its events.
 #[derive(Debug)]
-pub(crate) struct Context {
+pub(crate) struct DeviceContext {
     name: String,
     interface: u32,
     events: Arc<AsyncEvents>,
 }
 
-impl Context {
+impl DeviceContext {
     pub(crate) fn interface(&self) -> u32 {
         self.interface
     }
@@ -31,17 +31,17 @@ impl Context {
 
 /// All devices of the process.
 #[derive(Debug)]
-pub(crate) struct Devices {
+pub(crate) struct DeviceRecords {
     records: RwLock<Vec<DeviceRecord>>,
-    contexts: Mutex<Vec<Weak<Context>>>,
+    contexts: Mutex<Vec<Weak<DeviceContext>>>,
 }
 
-impl Devices {
-    pub(crate) fn new(records: Vec<DeviceRecord>) -> Devices {
-        Devices { records: RwLock::new(records), contexts: Mutex::default() }
+impl DeviceRecords {
+    pub(crate) fn new(records: Vec<DeviceRecord>) -> DeviceRecords {
+        DeviceRecords { records: RwLock::new(records), contexts: Mutex::default() }
     }
 
-    /// What there is now, the preferred first.
+    /// The devices as they are now, the preferred one first.
     pub(crate) fn list(&self) -> Vec<DeviceInfo> {
         let mut records = self.records.read().clone();
         records.sort_by_key(|record| !record.preferred);
@@ -58,14 +58,14 @@ impl Devices {
         record.map(describe)
     }
 
-    /// Whether an address is one of this host's.
+    /// Whether an address belongs to this host.
     pub(crate) fn has_address(&self, gid: Gid) -> bool {
         self.records.read().iter().any(|record| record.gids.contains(&gid))
     }
 
     /// Opens a context on a device.
-    pub(crate) fn open(&self, info: &DeviceInfo) -> io::Result<Arc<Context>> {
-        let context = Arc::new(Context {
+    pub(crate) fn open(&self, info: &DeviceInfo) -> io::Result<Arc<DeviceContext>> {
+        let context = Arc::new(DeviceContext {
             name: info.name.clone(),
             interface: info.interface_index,
             events: Arc::new(AsyncEvents::new()?),
@@ -77,7 +77,7 @@ impl Devices {
     }
 
     /// The device of a context as it is now; `None` if its interface is gone.
-    pub(crate) fn of(&self, context: &Context) -> Option<DeviceInfo> {
+    pub(crate) fn of(&self, context: &DeviceContext) -> Option<DeviceInfo> {
         self.find(Some(&context.name))
     }
 
@@ -98,14 +98,14 @@ impl Devices {
         self.for_each_context(|context| context.events.push(AsyncEvent::DeviceFatal));
     }
 
-    fn for_each_context(&self, mut tell: impl FnMut(&Context)) {
+    fn for_each_context(&self, mut tell: impl FnMut(&DeviceContext)) {
         for context in self.contexts.lock().iter().filter_map(Weak::upgrade) {
             tell(&context);
         }
     }
 }
 
-/// What the owner of a context should hear about.
+/// The events that a change of a record brings to the owner of a context.
 fn changes(old: Option<&DeviceRecord>, new: Option<&DeviceRecord>) -> Vec<AsyncEvent> {
     let up = |record: Option<&DeviceRecord>| record.is_some_and(|r| r.link_up);
     let mut events = Vec::new();
@@ -120,7 +120,7 @@ fn changes(old: Option<&DeviceRecord>, new: Option<&DeviceRecord>) -> Vec<AsyncE
     events
 }
 
-/// The record in this crate's words.
+/// The record as this crate's type.
 pub(crate) fn describe(record: &DeviceRecord) -> DeviceInfo {
     DeviceInfo {
         name: record.name.clone(),
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn contexts_hear_what_changes_for_them() {
-        let devices = Devices::new(vec![record(true, &[[10, 0, 0, 1]])]);
+        let devices = DeviceRecords::new(vec![record(true, &[[10, 0, 0, 1]])]);
         let info = devices.find(Some("eth0")).unwrap();
         assert_eq!((info.name.as_str(), info.port.active_mtu), ("la_eth0", Mtu::B1024));
         let context = devices.open(&info).unwrap();

@@ -1,4 +1,4 @@
-//! Asynchronous events of a device, and the queue they wait in.
+//! Asynchronous events of a device, and the queue that they wait in.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,22 +12,22 @@ use wire::Qpn;
 use crate::objects::ids::{CqId, SrqId};
 use crate::objects::signal::PendingSignal;
 
-/// Something that happened to a device or one of its objects without being asked for.
+/// An event of a device or of one of its objects that no call has asked for.
 ///
-/// Events about an object that nobody fetched go with it.
+/// When an object goes, its events go with it unless the program has fetched them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AsyncEvent {
     /// About a queue pair.
     Qp {
-        /// Which.
+        /// The queue pair.
         qpn: Qpn,
-        /// What.
+        /// The event.
         event: QpEvent,
     },
     /// A completion queue overran; the queue pairs that use it fail.
     CqError {
-        /// Which.
+        /// The completion queue.
         cq: CqId,
         /// The cookie it was made with.
         cookie: u64,
@@ -44,7 +44,7 @@ pub enum AsyncEvent {
     DeviceFatal,
 }
 
-/// Events that nobody fetches are kept up to this number; later ones are lost.
+/// The number of unfetched events that are kept; later ones are lost.
 const MAX_PENDING: usize = 1 << 16;
 
 /// The events of one open device.

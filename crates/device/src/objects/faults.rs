@@ -1,8 +1,8 @@
-//! Faults on purpose, on the real path: what happens to packets between here and the socket.
+//! Injected faults, between the staging of packets and the socket.
 //!
-//! Every packet is judged when it is staged: lost, doubled, damaged, delayed, or held until others have passed. One
-//! that meets no fault stays where it is, in its group. Packets that wait are kept here and served by the engine's
-//! timers. While no plan is set all this costs one relaxed load.
+//! Every packet is judged when it is staged: lost, doubled, damaged, delayed, or held until others have passed. A packet
+//! without a fault stays in its group. Packets that wait are kept here, and the engine's timers release them. While no
+//! plan is set all this costs one relaxed load.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,39 +13,39 @@ use faults::{FaultPlan, Hold, Injector, Verdict};
 use parking_lot::Mutex;
 use transport::Time;
 
-use crate::objects::counters::{Counter, Counters};
+use crate::objects::counters::{EngineCounter, EngineCounters};
 use crate::objects::single::SinglePacket;
 
-/// Packets kept at most; more are let go at once.
+/// The number of packets kept at most; further ones leave without a wait.
 const MAX_WAITING: usize = 1 << 14;
 
-/// The place that every packet passes.
+/// Every packet passes it when it is staged.
 pub(crate) struct FaultGate {
     active: AtomicBool,
-    /// When the next waiting packet is due.
+    /// The time at which the next waiting packet is due.
     earliest: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<FaultState>,
 }
 
 #[derive(Default)]
-struct State {
+struct FaultState {
     injector: Option<Arc<Injector>>,
     /// Packets under a delay, by due time.
-    delayed: BinaryHeap<Reverse<Waiting>>,
-    /// Packets that let others pass.
-    held: Vec<Held>,
+    delayed: BinaryHeap<Reverse<DelayedPacket>>,
+    /// Packets that wait until others have passed.
+    held: Vec<HeldPacket>,
     /// Numbers waiting packets, so that equal times keep their order.
     serial: u64,
 }
 
-struct Waiting {
+struct DelayedPacket {
     at: Time,
     serial: u64,
     hold: Option<Hold>,
     packet: SinglePacket,
 }
 
-struct Held {
+struct HeldPacket {
     left: u32,
     until: Time,
     packet: SinglePacket,
@@ -64,7 +64,7 @@ impl FaultGate {
         self.active.load(Relaxed)
     }
 
-    /// Sets the plan or ends it; packets that wait are let go at the next occasion.
+    /// Sets the plan, or ends it. Packets that wait leave with the engine's next timers.
     pub(crate) fn set(&self, plan: Option<FaultPlan>) {
         let mut state = self.state.lock();
         let plan = plan.filter(|plan| !plan.is_harmless());
@@ -79,42 +79,42 @@ impl FaultGate {
         self.state.lock().injector.as_ref().map(|injector| *injector.plan())
     }
 
-    /// Whether to act as if no receive work request were posted.
+    /// Whether the receiver must act as if no receive work request were posted.
     #[inline]
     pub(crate) fn refuse_recv(&self) -> bool {
         self.is_active() && self.state.lock().injector.as_ref().is_some_and(|injector| injector.refuse_recv())
     }
 
-    /// Whether what is no packet gets lost as if it were one.
+    /// Whether a frame gets lost as if it were a packet.
     #[cold]
-    pub(crate) fn lose(&self, counters: &Counters) -> bool {
+    pub(crate) fn lose(&self, counters: &EngineCounters) -> bool {
         let verdict = self.state.lock().injector.as_ref().map(|injector| injector.judge());
         let lost = verdict.is_some_and(|verdict| verdict.drop || verdict.corrupt.is_some());
         if lost {
-            counters.add(Counter::FaultLost, 1);
+            counters.add(EngineCounter::FaultLost, 1);
         }
         lost
     }
 
-    /// When the next waiting packet is due.
+    /// The time at which the next waiting packet is due.
     #[inline]
     pub(crate) fn earliest(&self) -> Time {
         Time(self.earliest.load(SeqCst))
     }
 
-    /// Judges the next packet that is about to leave, and counts what meets it.
-    pub(crate) fn judge(&self, counters: &Counters) -> Verdict {
+    /// Judges the next packet that is about to leave, and counts its faults.
+    pub(crate) fn judge(&self, counters: &EngineCounters) -> Verdict {
         let verdict = self.state.lock().injector.as_ref().map_or(Verdict::PASS, |injector| injector.judge());
         let met = [
-            (verdict.drop, Counter::FaultLost),
-            (verdict.corrupt.is_some(), Counter::FaultCorrupted),
-            (verdict.duplicate, Counter::FaultDuplicated),
+            (verdict.drop, EngineCounter::FaultLost),
+            (verdict.corrupt.is_some(), EngineCounter::FaultCorrupted),
+            (verdict.duplicate, EngineCounter::FaultDuplicated),
         ];
         met.into_iter().filter(|(met, _)| *met).for_each(|(_, counter)| counters.add(counter, 1));
         verdict
     }
 
-    /// A packet leaves; returns those that have let enough others pass with it.
+    /// A packet leaves. Returns the held packets that have let enough others pass with it.
     pub(crate) fn passed(&self) -> Vec<SinglePacket> {
         if self.earliest() == Time::NEVER {
             return Vec::new();
@@ -125,15 +125,15 @@ impl FaultGate {
         out
     }
 
-    /// Takes a packet that does not simply leave, `copies` times: it waits as its verdict says. Returns what leaves
-    /// at once, in order; without a wait that is the packet, and those that have let it pass.
+    /// Takes a packet that is not staged as it is, `copies` times: it waits as its verdict says. Returns the packets that
+    /// leave now, in order. Without a wait these are the packet itself and those that have let it pass.
     pub(crate) fn dispose(
         &self,
         packet: SinglePacket,
         copies: usize,
         verdict: &Verdict,
         now: Time,
-        counters: &Counters,
+        counters: &EngineCounters,
     ) -> Vec<SinglePacket> {
         let mut state = self.state.lock();
         let mut out = Vec::new();
@@ -153,7 +153,7 @@ impl FaultGate {
         out
     }
 
-    fn publish(&self, state: &State) {
+    fn publish(&self, state: &FaultState) {
         let delayed = state.delayed.peek().map(|Reverse(waiting)| waiting.at);
         let held = state.held.iter().map(|held| held.until).min();
         let earliest = delayed.into_iter().chain(held).min().unwrap_or(Time::NEVER);
@@ -161,7 +161,7 @@ impl FaultGate {
     }
 }
 
-impl State {
+impl FaultState {
     fn dispose(
         &mut self,
         packet: SinglePacket,
@@ -169,18 +169,18 @@ impl State {
         hold: Option<Hold>,
         now: Time,
         out: &mut Vec<SinglePacket>,
-        counters: &Counters,
+        counters: &EngineCounters,
     ) {
         let full = self.delayed.len() + self.held.len() >= MAX_WAITING;
         match (delay, hold) {
             _ if full => self.let_go(packet, out),
             (Some(delay), hold) => {
-                counters.add(Counter::FaultHeld, 1);
+                counters.add(EngineCounter::FaultHeld, 1);
                 self.serial += 1;
-                self.delayed.push(Reverse(Waiting { at: now + delay, serial: self.serial, hold, packet }));
+                self.delayed.push(Reverse(DelayedPacket { at: now + delay, serial: self.serial, hold, packet }));
             }
             (None, Some(hold)) => {
-                counters.add(Counter::FaultHeld, 1);
+                counters.add(EngineCounter::FaultHeld, 1);
                 self.hold(packet, hold, now);
             }
             (None, None) => self.let_go(packet, out),
@@ -188,16 +188,16 @@ impl State {
     }
 
     fn hold(&mut self, packet: SinglePacket, hold: Hold, now: Time) {
-        self.held.push(Held { left: hold.packets, until: now + hold.at_most, packet });
+        self.held.push(HeldPacket { left: hold.packets, until: now + hold.at_most, packet });
     }
 
-    /// A packet leaves; those that waited for it to pass may follow.
+    /// Lets a packet leave, and after it the packets that have waited for it to pass.
     fn let_go(&mut self, packet: SinglePacket, out: &mut Vec<SinglePacket>) {
         out.push(packet);
         out.append(&mut self.overtake());
     }
 
-    /// A packet overtakes those that are held.
+    /// Counts a packet that overtakes the held ones. Returns those that may leave now.
     fn overtake(&mut self) -> Vec<SinglePacket> {
         for held in &mut self.held {
             held.left = held.left.saturating_sub(1);
@@ -223,27 +223,27 @@ impl State {
         let packets: Vec<_> = packets.chain(held.into_iter().map(|held| held.packet)).collect();
         for packet in packets {
             self.serial += 1;
-            self.delayed.push(Reverse(Waiting { at: Time(0), serial: self.serial, hold: None, packet }));
+            self.delayed.push(Reverse(DelayedPacket { at: Time(0), serial: self.serial, hold: None, packet }));
         }
     }
 }
 
-impl PartialEq for Waiting {
-    fn eq(&self, other: &Waiting) -> bool {
+impl PartialEq for DelayedPacket {
+    fn eq(&self, other: &DelayedPacket) -> bool {
         (self.at, self.serial) == (other.at, other.serial)
     }
 }
 
-impl Eq for Waiting {}
+impl Eq for DelayedPacket {}
 
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Waiting) -> Option<std::cmp::Ordering> {
+impl PartialOrd for DelayedPacket {
+    fn partial_cmp(&self, other: &DelayedPacket) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Waiting {
-    fn cmp(&self, other: &Waiting) -> std::cmp::Ordering {
+impl Ord for DelayedPacket {
+    fn cmp(&self, other: &DelayedPacket) -> std::cmp::Ordering {
         (self.at, self.serial).cmp(&(other.at, other.serial))
     }
 }

@@ -1,4 +1,4 @@
-//! What a device is and how its port stands.
+//! The description of a device and the state of its port.
 
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ pub struct DeviceInfo {
     pub port_guid: u64,
     /// Whether the interface is a loop-back one.
     pub loopback: bool,
-    /// Its port as it was when asked.
+    /// Its port at the time of the call.
     pub port: PortInfo,
 }
 
@@ -41,7 +41,7 @@ pub struct PortInfo {
     pub state: PortState,
     /// The largest payload per packet that the device can carry at all.
     pub max_mtu: Mtu,
-    /// The largest that the interface's MTU allows now.
+    /// The largest payload that the interface's MTU allows now.
     pub active_mtu: Mtu,
     /// The GID table; the position is the index. Every entry is RoCE v2. A hole is all zeros.
     pub gids: Vec<Gid>,
@@ -57,7 +57,7 @@ impl PortInfo {
     }
 }
 
-/// What a device has counted, by name. The names of drop reasons begin with `drop_`.
+/// The counters of a device, by name. The names of drop reasons begin with `drop_`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DeviceCounters {
     pub(crate) values: Vec<(&'static str, u64)>,

@@ -1,4 +1,4 @@
-//! What a device can do at most, as `query_device` tells it. Counts are those of one process.
+//! The limits of a device, as `query_device` reports them. Counts are those of one process.
 
 use std::sync::OnceLock;
 
@@ -29,7 +29,7 @@ pub struct Limits {
     pub max_pd: u32,
     /// Shared receive queues.
     pub max_srq: u32,
-    /// Address handles, of those who give such out: a device has none.
+    /// Address handles, for callers that have such: a device has none.
     pub max_ah: u32,
     /// Work requests in a shared receive queue.
     pub max_srq_wr: u32,
@@ -49,7 +49,7 @@ pub struct Limits {
 
 /// The limits of every device of this crate.
 pub(crate) const LIMITS: Limits = Limits {
-    max_qp: crate::qp::slots::MAX_QP,
+    max_qp: ::shm::MAX_SLOTS as u32 * crate::objects::table::NUMBERS,
     max_qp_wr: 1 << 16,
     max_sge: 32,
     max_inline_bytes: 1024,
@@ -75,7 +75,7 @@ pub(crate) fn reachable() -> Limits {
     Limits { max_mcast_groups: LIMITS.max_mcast_groups.min(max_memberships()), ..LIMITS }
 }
 
-/// How many groups the kernel lets one socket join; its default if it does not tell.
+/// The number of groups that the kernel lets one socket join; its default if it does not tell.
 fn max_memberships() -> u32 {
     const DEFAULT: u32 = 20;
     static MOST: OnceLock<u32> = OnceLock::new();
@@ -85,7 +85,7 @@ fn max_memberships() -> u32 {
     })
 }
 
-/// Refuses what is above a limit.
+/// Refuses a number above a limit.
 pub(crate) fn check(what: &'static str, asked: u32, max: u32) -> Result<(), Error> {
     if asked <= max { Ok(()) } else { Err(Error::Limit { what, asked: asked.into(), max: max.into() }) }
 }

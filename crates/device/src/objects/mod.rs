@@ -1,4 +1,4 @@
-//! What a device is made of that needs no engine.
+//! The objects of a device, and the tables and counters of its engine. None of them knows the engine.
 
 pub(crate) mod capture;
 pub(crate) mod channel;

@@ -7,7 +7,7 @@ use memory::{MrKeys, MrSpec, Region};
 use transport::Access;
 
 use crate::error::Error;
-use crate::objects::pd::ProtectionDomain;
+use crate::objects::pd::MemoryDomain;
 use crate::objects::users::Lease;
 
 const WHAT: &str = "memory region";
@@ -15,7 +15,7 @@ const WHAT: &str = "memory region";
 /// A registered memory region. When it is dropped it is deregistered, or left to its domain while windows are bound.
 #[derive(Debug)]
 pub(crate) struct RegisteredMemory {
-    pub(crate) pd: Lease<ProtectionDomain>,
+    pub(crate) pd: Lease<MemoryDomain>,
     pub(crate) keys: MrKeys,
     /// The address in this process, as a number so that handles may cross threads.
     pub(crate) address: usize,
@@ -31,7 +31,7 @@ pub(crate) struct RegisteredMemory {
 impl RegisteredMemory {
     /// Registers all of a region.
     pub(crate) fn of_region(
-        pd: Lease<ProtectionDomain>,
+        pd: Lease<MemoryDomain>,
         region: Arc<Region>,
         access: Access,
     ) -> Result<RegisteredMemory, Error> {
@@ -41,7 +41,7 @@ impl RegisteredMemory {
     }
 
     /// Registers no memory: reads bring zeros, writes vanish.
-    pub(crate) fn of_nothing(pd: Lease<ProtectionDomain>, access: Access) -> Result<RegisteredMemory, Error> {
+    pub(crate) fn of_nothing(pd: Lease<MemoryDomain>, access: Access) -> Result<RegisteredMemory, Error> {
         let keys = pd.registry().register_null(pd.id(), access)?;
         let spec = MrSpec::new(pd.id(), std::ptr::null_mut(), u64::MAX, access);
         Ok(RegisteredMemory::new(pd, keys, &spec, None))
@@ -53,7 +53,7 @@ impl RegisteredMemory {
     /// The contract of [`memory::Registry::register`], until the value is dropped or
     /// [`deregister`](RegisteredMemory::deregister) has succeeded.
     #[allow(unsafe_code)]
-    pub(crate) unsafe fn of_program(pd: Lease<ProtectionDomain>, spec: &MrSpec) -> Result<RegisteredMemory, Error> {
+    pub(crate) unsafe fn of_program(pd: Lease<MemoryDomain>, spec: &MrSpec) -> Result<RegisteredMemory, Error> {
         // SAFETY: this function's contract is that of `register`, and the region ends with this value at the latest.
         let keys = unsafe { pd.registry().register(spec) }?;
         Ok(RegisteredMemory::new(pd, keys, spec, None))
@@ -65,7 +65,7 @@ impl RegisteredMemory {
     /// The contract of [`memory::Registry::register`] for the memory that `spec` names, until the new value is dropped
     /// or deregistered.
     #[allow(unsafe_code)]
-    pub(crate) unsafe fn replace(&self, pd: Lease<ProtectionDomain>, spec: &MrSpec) -> Result<RegisteredMemory, Error> {
+    pub(crate) unsafe fn replace(&self, pd: Lease<MemoryDomain>, spec: &MrSpec) -> Result<RegisteredMemory, Error> {
         self.close()?;
         // SAFETY: this function's contract is that of `register`, and the new region ends with the new value.
         match unsafe { pd.registry().reregister(&self.keys, spec) } {
@@ -77,7 +77,7 @@ impl RegisteredMemory {
         }
     }
 
-    fn new(pd: Lease<ProtectionDomain>, keys: MrKeys, spec: &MrSpec, region: Option<Arc<Region>>) -> RegisteredMemory {
+    fn new(pd: Lease<MemoryDomain>, keys: MrKeys, spec: &MrSpec, region: Option<Arc<Region>>) -> RegisteredMemory {
         let zero_based = spec.access.contains(Access::ZERO_BASED);
         RegisteredMemory {
             pd,

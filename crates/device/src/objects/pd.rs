@@ -11,7 +11,7 @@ use crate::objects::quota::QuotaPermit;
 use crate::objects::users::{Counted, UserCount};
 
 /// A protection domain.
-pub(crate) struct ProtectionDomain {
+pub(crate) struct MemoryDomain {
     id: PdId,
     registry: Arc<Registry>,
     owner: OwnerProcess,
@@ -21,7 +21,7 @@ pub(crate) struct ProtectionDomain {
     orphans: Mutex<Vec<MrId>>,
 }
 
-impl Counted for ProtectionDomain {
+impl Counted for MemoryDomain {
     const WHAT: &'static str = "protection domain";
 
     fn users(&self) -> &UserCount {
@@ -29,9 +29,9 @@ impl Counted for ProtectionDomain {
     }
 }
 
-impl ProtectionDomain {
-    pub(crate) fn new(registry: Arc<Registry>, permit: QuotaPermit) -> ProtectionDomain {
-        ProtectionDomain {
+impl MemoryDomain {
+    pub(crate) fn new(registry: Arc<Registry>, permit: QuotaPermit) -> MemoryDomain {
+        MemoryDomain {
             id: registry.alloc_pd(),
             registry,
             owner: OwnerProcess::this(),
@@ -76,13 +76,13 @@ impl ProtectionDomain {
     }
 }
 
-impl std::fmt::Debug for ProtectionDomain {
+impl std::fmt::Debug for MemoryDomain {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pd").field("id", &self.id.0).finish_non_exhaustive()
     }
 }
 
-impl Drop for ProtectionDomain {
+impl Drop for MemoryDomain {
     fn drop(&mut self) {
         if self.owner.is_this() && !self.users.is_closed() {
             self.free();

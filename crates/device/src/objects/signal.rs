@@ -15,7 +15,7 @@ impl PendingSignal {
     /// A signal with nothing pending. Each [`lower`](PendingSignal::lower) undoes one [`raise`](PendingSignal::raise).
     ///
     /// # Errors
-    /// As `eventfd(2)`.
+    /// Those of `eventfd(2)`.
     pub(crate) fn new() -> io::Result<PendingSignal> {
         let flags = EventfdFlags::SEMAPHORE | EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
         Ok(PendingSignal { fd: eventfd(0, flags)? })

@@ -1,10 +1,9 @@
-//! Packets that travel alone: copied out of their group, with the ICRC of a packet that is
-//! the first of its own.
+//! Packets that travel alone: copied out of their group, with the ICRC of the first packet of a group.
 
 use udp::TxGroup;
 use wire::{Flow, ICRC_LEN, icrc};
 
-/// One packet and its way.
+/// One packet and its flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SinglePacket {
     flow: Flow,
@@ -34,7 +33,7 @@ impl SinglePacket {
         })
     }
 
-    /// As the socket takes it.
+    /// The packet as a group for the socket.
     pub(crate) fn to_send(&self) -> TxGroup<'_> {
         TxGroup {
             flow: self.flow,

@@ -10,7 +10,7 @@ use crate::objects::cq::CompletionRing;
 use crate::objects::events::{AsyncEvent, AsyncEvents};
 use crate::objects::ids::SrqId;
 use crate::objects::owner::OwnerProcess;
-use crate::objects::pd::ProtectionDomain;
+use crate::objects::pd::MemoryDomain;
 use crate::objects::quota::QuotaPermit;
 use crate::objects::users::{Counted, Lease, UserCount};
 use crate::objects::xrc::XrcDomain;
@@ -54,7 +54,7 @@ pub(crate) struct SrqParts {
 /// The objects that a shared receive queue belongs to.
 #[derive(Debug)]
 pub(crate) struct SrqParents {
-    pub(crate) pd: Lease<ProtectionDomain>,
+    pub(crate) pd: Lease<MemoryDomain>,
     pub(crate) xrc: Option<XrcSrqParents>,
 }
 

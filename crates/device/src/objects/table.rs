@@ -1,10 +1,9 @@
 //! From queue pair numbers to queue pairs.
 //!
-//! The low 16 bits of a QPN index a table of 65,536 places, made in chunks as they are
-//! needed. Each place has a lock of its own, so that looking one queue pair up never waits
-//! for another. Numbers are handed out in a circle from a random start: a number that was
-//! given back comes again as late as possible, so that packets that are still on their way
-//! to the old queue pair do not reach a new one.
+//! The low 16 bits of a QPN index a table of 65,536 cells, made in chunks as they are needed. Each cell has a lock of its
+//! own, so that a look-up of one queue pair never waits for another. Numbers are handed out in a circle from a random
+//! start. So a freed number comes again as late as possible, and packets that are still on the way to the old queue pair
+//! do not reach a new one.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -12,28 +11,28 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{Mutex, RwLock};
 use wire::Qpn;
 
-/// Numbers within a slot.
+/// The number of indices within a slot.
 const CAPACITY: u32 = 1 << 16;
-/// Of these, those that queue pairs may have: all but 0 and 1.
+/// The number of those that queue pairs may have: all but 0 and 1.
 pub(crate) const NUMBERS: u32 = CAPACITY - 2;
 const CHUNK: usize = 256;
 
-type Place<T> = RwLock<Option<Arc<T>>>;
-type Chunk<T> = Box<[Place<T>]>;
+type TableCell<T> = RwLock<Option<Arc<T>>>;
+type TableChunk<T> = Box<[TableCell<T>]>;
 
 /// A table of `T` by QPN index.
-pub(crate) struct Table<T> {
+pub(crate) struct QpnTable<T> {
     slot: u8,
-    chunks: Box<[OnceLock<Chunk<T>>]>,
-    /// The index to try next, under the lock of whoever takes or gives back one.
+    chunks: Box<[OnceLock<TableChunk<T>>]>,
+    /// The index to try next. Its lock also serializes insertions.
     next: Mutex<u16>,
     len: AtomicU32,
 }
 
-impl<T> Table<T> {
+impl<T> QpnTable<T> {
     /// An empty table whose numbers have this slot, the first index being `start`.
-    pub(crate) fn new(slot: u8, start: u16) -> Table<T> {
-        Table {
+    pub(crate) fn new(slot: u8, start: u16) -> QpnTable<T> {
+        QpnTable {
             slot,
             chunks: (0..CAPACITY as usize / CHUNK).map(|_| OnceLock::new()).collect(),
             next: Mutex::new(start),
@@ -50,7 +49,7 @@ impl<T> Table<T> {
         let free = if self.len() < NUMBERS { self.free_from(*next) } else { None };
         let Some(index) = free else { return Err(make) };
         let entry = make(Qpn::from_parts(self.slot, index));
-        *self.place(index).write() = Some(entry.clone());
+        *self.cell(index).write() = Some(entry.clone());
         *next = index.wrapping_add(1);
         self.len.fetch_add(1, Relaxed);
         Ok(entry)
@@ -65,12 +64,12 @@ impl<T> Table<T> {
 
     /// Takes an entry out.
     pub(crate) fn remove(&self, index: u16) -> Option<Arc<T>> {
-        let entry = self.place(index).write().take();
+        let entry = self.cell(index).write().take();
         self.len.fetch_sub(u32::from(entry.is_some()), Relaxed);
         entry
     }
 
-    /// Entries that there are.
+    /// The number of entries.
     pub(crate) fn len(&self) -> u32 {
         self.len.load(Relaxed)
     }
@@ -78,8 +77,8 @@ impl<T> Table<T> {
     /// Calls `visit` with every entry. Takes no lock during the call.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(&Arc<T>)) {
         for chunk in self.chunks.iter().filter_map(OnceLock::get) {
-            for place in chunk {
-                if let Some(entry) = place.read().clone() {
+            for cell in chunk {
+                if let Some(entry) = cell.read().clone() {
                     visit(&entry);
                 }
             }
@@ -95,10 +94,10 @@ impl<T> Table<T> {
     /// number of multicast packets, and QP0 and QP1 have indices 0 and 1.
     fn may_take(&self, index: u16) -> bool {
         let qpn = Qpn::from_parts(self.slot, index);
-        qpn != Qpn::MULTICAST && index > Qpn::GSI.index() && self.place(index).read().is_none()
+        qpn != Qpn::MULTICAST && index > Qpn::GSI.index() && self.cell(index).read().is_none()
     }
 
-    fn place(&self, index: u16) -> &Place<T> {
+    fn cell(&self, index: u16) -> &TableCell<T> {
         let chunk =
             self.chunks[usize::from(index) / CHUNK].get_or_init(|| (0..CHUNK).map(|_| RwLock::new(None)).collect());
         &chunk[usize::from(index) % CHUNK]
@@ -109,28 +108,28 @@ impl<T> Table<T> {
 mod tests {
     use super::*;
 
-    fn insert(table: &Table<Qpn>) -> Option<Qpn> {
+    fn insert(table: &QpnTable<Qpn>) -> Option<Qpn> {
         table.insert(Arc::new).ok().map(|entry| *entry)
     }
 
     #[test]
     fn numbers_carry_the_slot_and_go_round() {
-        let table = Table::new(3, 0xffff);
+        let table = QpnTable::new(3, 0xffff);
         assert_eq!(insert(&table), Some(Qpn::from_parts(3, 0xffff)));
         assert_eq!(insert(&table), Some(Qpn::from_parts(3, 2)), "0 and 1 have a meaning");
         assert_eq!(table.len(), 2);
     }
 
     #[test]
-    fn the_multicast_number_is_nobodys() {
-        let table = Table::new(255, 0xfffe);
+    fn no_queue_pair_has_the_multicast_number() {
+        let table = QpnTable::new(255, 0xfffe);
         assert_eq!(insert(&table), Some(Qpn::new(0xff_fffe)));
         assert_eq!(insert(&table), Some(Qpn::new(0xff_0002)));
     }
 
     #[test]
-    fn a_number_given_back_comes_again_last() {
-        let table = Table::new(1, 100);
+    fn a_freed_number_comes_again_last() {
+        let table = QpnTable::new(1, 100);
         let first = insert(&table).unwrap();
         assert_eq!(table.remove(first.index()).as_deref(), Some(&first));
         assert!(table.get(first.index()).is_none());
@@ -142,8 +141,8 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_says_so() {
-        let table = Table::new(1, 0);
+    fn a_full_table_refuses() {
+        let table = QpnTable::new(1, 0);
         let count = std::iter::from_fn(|| insert(&table)).count();
         assert_eq!(count as u32, NUMBERS);
         assert!(table.remove(500).is_some());

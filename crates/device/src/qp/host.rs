@@ -1,73 +1,95 @@
-//! What a queue pair asks of the engine while it is locked.
+//! The services of the device to one locked queue pair.
 
 use std::sync::Arc;
 
 use memory::Registry;
 use transport::{Completion, CqSide, PdId, QpEvent, RecvWr, ReorderBudget};
 
-use crate::engine::Engine;
-use crate::objects::counters::Counter;
+use crate::objects::counters::EngineCounter;
 use crate::objects::cq::{Added, CompletionRing};
 use crate::objects::events::AsyncEvent;
-use crate::qp::entry::{Parents, QpEntry};
-use crate::shm::end::End;
+use crate::qp::entry::{Live, QpEntry, QpParents};
+use crate::qp::services::QpServices;
+use crate::shm::endpoint::ShmEndpoint;
 
-/// The surroundings of one queue pair during one call.
-pub(crate) struct Host<'a> {
-    pub(crate) engine: &'a Engine,
-    pub(crate) entry: &'a QpEntry,
-    pub(crate) parents: &'a Parents,
-    /// The way to a peer on this host.
-    pub(crate) shm: Option<&'a End>,
-    pub(crate) outcome: &'a mut Outcome,
+/// The host of one queue pair during one call.
+pub(crate) struct QpHost<'a> {
+    services: &'a QpServices,
+    entry: &'a QpEntry,
+    parents: &'a QpParents,
+    shm: Option<&'a ShmEndpoint>,
+    notices: &'a mut Notices,
 }
 
-/// What is to be done once no queue pair is locked.
+/// The completion queues whose owners must be told something once no queue pair is locked.
 #[derive(Default)]
-pub(crate) struct Outcome {
-    /// Completion queues whose owners want to know.
-    pub(crate) notices: Vec<Arc<CompletionRing>>,
+pub(crate) struct Notices {
+    /// Completion queues that owe an event.
+    pub(crate) notify: Vec<Arc<CompletionRing>>,
     /// Completion queues that have overrun.
     pub(crate) overruns: Vec<Arc<CompletionRing>>,
-    /// Threads nap that may wait for a completion which was added.
-    pub(crate) wakes: bool,
+    /// A completion was added: threads that nap may wait for it.
+    pub(crate) completed: bool,
 }
 
-impl Outcome {
+impl Notices {
     #[inline(always)]
     fn add(&mut self, cq: &Arc<CompletionRing>, completion: Completion) {
+        self.completed = true;
         match cq.add(completion) {
             Added::Quiet => {}
-            Added::Notify => self.notices.push(cq.clone()),
+            Added::Notify => self.notify.push(cq.clone()),
             Added::Overrun => self.overruns.push(cq.clone()),
         }
     }
 
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.notices.is_empty() && self.overruns.is_empty() && !self.wakes
+    /// Whether no completion queue needs anything.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.notify.is_empty() && self.overruns.is_empty()
     }
 }
 
-impl transport::Host for Host<'_> {
+impl Live {
+    /// The queue pair, and a host for calls of it.
+    #[inline(always)]
+    pub(crate) fn hosted<'a>(
+        &'a mut self,
+        services: &'a QpServices,
+        entry: &'a QpEntry,
+        notices: &'a mut Notices,
+    ) -> (&'a mut transport::Qp, QpHost<'a>) {
+        let Live { qp, parents, shm, .. } = self;
+        (qp, QpHost { services, entry, parents, shm: shm.as_ref(), notices })
+    }
+}
+
+impl<'a> QpHost<'a> {
+    /// The queue pair's end of a shared-memory path, if it has one.
+    pub(crate) fn endpoint(&self) -> Option<&'a ShmEndpoint> {
+        self.shm
+    }
+}
+
+impl transport::Host for QpHost<'_> {
     type Memory = Registry;
-    type Path = End;
+    type Path = ShmEndpoint;
 
     #[inline]
     fn memory(&self) -> &Registry {
-        self.engine.registry()
+        &self.services.registry
     }
 
     #[inline]
-    fn path(&self) -> Option<&End> {
+    fn path(&self) -> Option<&ShmEndpoint> {
         self.shm
     }
 
-    // On the path of every request that is done while it is posted.
+    // On the path of every request that completes while it is posted.
     #[inline(always)]
     fn complete(&mut self, side: CqSide, completion: Completion) {
         if let Some(cq) = self.parents.cq(side) {
-            self.outcome.add(cq, completion);
-            self.outcome.wakes |= self.engine.is_napped_on();
+            self.notices.add(cq, completion);
         }
     }
 
@@ -90,20 +112,19 @@ impl transport::Host for Host<'_> {
 
     fn complete_xrc(&mut self, srq: u32, completion: Completion) {
         if let Some(cq) = self.parents.xrc_srq(srq).and_then(|srq| srq.cq()) {
-            self.outcome.add(&cq, completion);
-            self.outcome.wakes |= self.engine.is_napped_on();
+            self.notices.add(&cq, completion);
         }
     }
 
     fn reorder_budget(&self) -> Option<&Arc<ReorderBudget>> {
-        Some(&self.engine.reorder)
+        Some(&self.services.reorder)
     }
 
     #[inline]
     fn inject_receiver_not_ready(&mut self) -> bool {
-        let refuse = self.engine.faults.refuse_recv();
+        let refuse = self.services.faults.refuse_recv();
         if refuse {
-            self.engine.counters.add(Counter::FaultReceiverNotReady, 1);
+            self.services.counters.add(EngineCounter::FaultReceiverNotReady, 1);
         }
         refuse
     }

@@ -1,7 +1,7 @@
 //! The slots of this process: its shares of UDP port 4791, each with a socket and 65,534 queue pair numbers.
 //!
-//! A process begins with one slot, or with more if it wants to receive on more cores (`LONGARM_SLOTS`); then queue
-//! pairs are made on each in turn. When all numbers are taken the hub is asked for another slot.
+//! A process starts with one slot, or with more if it wants to receive on more cores (`LONGARM_SLOTS`). Then its queue
+//! pairs are made on each slot in turn. When all numbers are taken, the background thread asks the hub for another slot.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,45 +16,63 @@ use shm::MAX_SLOTS;
 use udp::RxSocket;
 use wire::Qpn;
 
-use crate::engine::background;
-use crate::objects::table;
-use crate::objects::table::Table;
-use crate::path::receive::RxSide;
+use crate::objects::table::QpnTable;
 use crate::qp::entry::QpEntry;
 use crate::shm::export::Exporter;
+use crate::wire::rx::RxSide;
 
-/// How long the hub may take to give another slot.
+/// How long a caller waits for the hub to give another slot.
 const PATIENCE: Duration = Duration::from_secs(12);
 
-/// Queue pairs of one process at most.
-pub(crate) const MAX_QP: u32 = MAX_SLOTS as u32 * table::NUMBERS;
-
 /// One slot.
-pub(crate) struct Slot {
+pub(crate) struct PortSlot {
     /// The high byte of its queue pair numbers.
     pub(crate) number: u8,
-    /// Where packets for them arrive.
+    /// The socket that receives their packets.
     pub(crate) socket: RxSocket,
-    /// What belongs to whoever receives from it.
-    pub(crate) rx: QuickMutex<RxSide>,
-    qps: Table<QpEntry>,
+    /// The state of the thread that receives from it.
+    pub(crate) receiver: QuickMutex<SlotReceiver>,
+    qps: QpnTable<QpEntry>,
 }
 
-/// All of them. There is always one; none is given back before the process ends.
-pub(crate) struct Slots {
-    list: [OnceLock<Slot>; MAX_SLOTS],
+/// The state of the thread that receives from a slot's socket.
+pub(crate) struct SlotReceiver {
+    pub(crate) side: RxSide,
+    pub(crate) last: LastQp,
+}
+
+/// The queue pair of the last packet or frame, with the removals of queue pairs before. Most of the time the next one is
+/// for the same queue pair.
+#[derive(Default)]
+pub(crate) struct LastQp(Option<(Arc<QpEntry>, u32)>);
+
+impl LastQp {
+    /// The queue pair with this number. While it stays the same the table's lock is spared.
+    #[inline]
+    pub(crate) fn find(&mut self, slots: &PortSlots, qpn: Qpn) -> Option<&Arc<QpEntry>> {
+        let removals = slots.removals();
+        if !self.0.as_ref().is_some_and(|(entry, before)| entry.qpn() == qpn && *before == removals) {
+            self.0 = slots.qp(qpn).map(|entry| (entry, removals));
+        }
+        self.0.as_ref().map(|(entry, _)| entry)
+    }
+}
+
+/// All slots. There is at least one, and none is given back before the process ends.
+pub(crate) struct PortSlots {
+    list: [OnceLock<PortSlot>; MAX_SLOTS],
     len: AtomicUsize,
-    /// By number: the place in the list, counted from one; 0 for what is not ours.
-    places: [AtomicU8; 256],
-    /// Changes when a queue pair is taken out.
+    /// By number: the position in the list, counted from one; 0 for a slot of another process.
+    positions: [AtomicU8; 256],
+    /// The number of queue pairs that were taken out so far.
     removals: AtomicU32,
-    /// Where the next queue pair is made, if they are made on each in turn.
+    /// The slot for the next queue pair, if they are made on each in turn.
     turn: AtomicUsize,
     growth: Mutex<Growth>,
     grown: Condvar,
 }
 
-/// Whether there is to be one more.
+/// Whether another slot is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Growth {
     Idle,
@@ -63,15 +81,15 @@ enum Growth {
     Refused,
 }
 
-impl Slot {
-    fn new(number: u8, socket: OwnedFd) -> io::Result<Slot> {
+impl PortSlot {
+    fn new(number: u8, socket: OwnedFd) -> io::Result<PortSlot> {
         let mut random = [0; 2];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-        Ok(Slot {
+        Ok(PortSlot {
             number,
             socket: RxSocket::new(socket)?,
-            rx: QuickMutex::new(RxSide::new()),
-            qps: Table::new(number, u16::from_ne_bytes(random)),
+            receiver: QuickMutex::new(SlotReceiver { side: RxSide::new(), last: LastQp::default() }),
+            qps: QpnTable::new(number, u16::from_ne_bytes(random)),
         })
     }
 
@@ -82,13 +100,13 @@ impl Slot {
     }
 }
 
-impl Slots {
-    /// Those that the process begins with, and where peers on this host see them.
-    pub(crate) fn new(sockets: Vec<(u8, OwnedFd)>, export: Option<&Exporter>) -> io::Result<Slots> {
-        let slots = Slots {
+impl PortSlots {
+    /// The slots that the process starts with, shown to peers on this host by `export`.
+    pub(crate) fn new(sockets: Vec<(u8, OwnedFd)>, export: Option<&Exporter>) -> io::Result<PortSlots> {
+        let slots = PortSlots {
             list: [const { OnceLock::new() }; MAX_SLOTS],
             len: AtomicUsize::new(0),
-            places: [const { AtomicU8::new(0) }; 256],
+            positions: [const { AtomicU8::new(0) }; 256],
             removals: AtomicU32::new(0),
             turn: AtomicUsize::new(0),
             growth: Mutex::new(Growth::Idle),
@@ -103,16 +121,16 @@ impl Slots {
         }
     }
 
-    /// Only one thread at a time: the one that starts the engine, then the background thread.
+    /// Adds a slot. Only one thread at a time does: first the one that starts the engine, then the background thread.
     fn add(&self, number: u8, socket: OwnedFd, export: Option<&Exporter>) -> io::Result<()> {
-        let slot = Slot::new(number, socket)?;
+        let slot = PortSlot::new(number, socket)?;
         let len = self.len();
         let has_room = len < MAX_SLOTS && export.is_none_or(|export| export.export().add_slot(number));
         if !has_room || self.list[len].set(slot).is_err() {
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, "a process has no more slots than that"));
         }
         self.len.store(len + 1, Release);
-        self.places[usize::from(number)].store(len as u8 + 1, Release);
+        self.positions[usize::from(number)].store(len as u8 + 1, Release);
         Ok(())
     }
 
@@ -123,26 +141,32 @@ impl Slots {
 
     /// The first one, which multicast groups are joined with.
     #[inline]
-    pub(crate) fn first(&self) -> &Slot {
+    pub(crate) fn first(&self) -> &PortSlot {
         self.list[0].get().expect("there is one from the start")
     }
 
-    /// The one at a place of the list, round the circle.
+    /// The slot at a position of the list, which is taken as a circle.
     #[inline]
-    pub(crate) fn at(&self, place: usize) -> &Slot {
-        self.list[place % self.len()].get().unwrap_or_else(|| self.first())
+    pub(crate) fn at(&self, position: usize) -> &PortSlot {
+        self.list[position % self.len()].get().unwrap_or_else(|| self.first())
     }
 
     /// All of them.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Slot> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &PortSlot> {
         self.list.iter().map_while(OnceLock::get)
     }
 
     /// The slot with a number, if it is ours.
     #[inline]
-    pub(crate) fn with_number(&self, number: u8) -> Option<&Slot> {
-        let place = self.places[usize::from(number)].load(Acquire);
-        self.list.get(usize::from(place).wrapping_sub(1))?.get()
+    pub(crate) fn with_number(&self, number: u8) -> Option<&PortSlot> {
+        let position = self.positions[usize::from(number)].load(Acquire);
+        self.list.get(usize::from(position).wrapping_sub(1))?.get()
+    }
+
+    /// Whether a slot belongs to this process.
+    #[inline]
+    pub(crate) fn is_own(&self, number: u8) -> bool {
+        self.with_number(number).is_some()
     }
 
     /// The queue pair with this number.
@@ -156,9 +180,16 @@ impl Slots {
         self.all().for_each(|slot| slot.qps.for_each(&mut visit));
     }
 
-    /// Enters the queue pair that `make` makes for the number it is given. `None` if there is no number left;
-    /// `wish` is called when somebody should look at [`grow`](Slots::grow).
-    pub(crate) fn insert(&self, make: impl FnOnce(Qpn) -> Arc<QpEntry>, wish: impl Fn()) -> Option<Arc<QpEntry>> {
+    /// Enters the queue pair that `make` makes for the number it is given. `None` if there is no number left.
+    ///
+    /// It calls `ask` when the background thread should [`grow`](PortSlots::grow) the list. With `may_wait` it waits for
+    /// that. A waker may bring the background thread itself here, which must not wait.
+    pub(crate) fn insert(
+        &self,
+        make: impl FnOnce(Qpn) -> Arc<QpEntry>,
+        may_wait: bool,
+        ask: impl Fn(),
+    ) -> Option<Arc<QpEntry>> {
         let end = Instant::now() + PATIENCE;
         let mut make = make;
         loop {
@@ -167,7 +198,7 @@ impl Slots {
                 Ok(entry) => return Some(entry),
                 Err(make) => make,
             };
-            if !self.wait_for_more(before, end, &wish) {
+            if !self.wait_for_more(before, end, may_wait, &ask) {
                 return None;
             }
         }
@@ -186,14 +217,13 @@ impl Slots {
         Err(make)
     }
 
-    /// Whether there are more than `before`, after another one was asked for. The background thread, which a waker may
-    /// have brought here, fetches it afterwards.
-    fn wait_for_more(&self, before: usize, end: Instant, wish: impl Fn()) -> bool {
+    /// Asks for another slot. Whether there are more than `before` now.
+    fn wait_for_more(&self, before: usize, end: Instant, may_wait: bool, ask: impl Fn()) -> bool {
         let mut growth = self.growth.lock();
         if self.len() == before && before < MAX_SLOTS {
             *growth = Growth::Wanted;
-            wish();
-            if background::is_this_thread() {
+            ask();
+            if !may_wait {
                 return false;
             }
             while *growth == Growth::Wanted && !self.grown.wait_until(&mut growth, end).timed_out() {}
@@ -241,7 +271,7 @@ impl Slots {
         }
     }
 
-    /// A number that is another once a queue pair was taken out: what was got before may be gone.
+    /// The number of queue pairs that were taken out: when it changes, an entry found before may be gone.
     #[inline]
     pub(crate) fn removals(&self) -> u32 {
         self.removals.load(Acquire)
@@ -255,23 +285,19 @@ mod tests {
     use crate::tests::rig::on_loopback;
 
     #[test]
-    fn who_fetches_slots_does_not_wait_for_one() {
+    fn the_background_thread_does_not_wait_for_a_slot() {
         on_loopback(|group| {
             let device = testing::open(group, 1, "lo");
-            let slots = &device.engine().slots;
+            let slots = &device.engine().services.slots;
             let asked = AtomicU32::new(0);
-            let wish = || {
+            let ask = || {
                 asked.fetch_add(1, Relaxed);
             };
-            let wait = || slots.wait_for_more(1, Instant::now() + Duration::from_secs(3600), wish);
+            let wait = |may_wait| slots.wait_for_more(1, Instant::now() + Duration::from_secs(3600), may_wait, ask);
             std::thread::scope(|scope| {
-                let fetching = scope.spawn(|| {
-                    background::become_this_thread();
-                    wait()
-                });
-                assert!(!fetching.join().unwrap());
+                assert!(!wait(false));
                 assert!(slots.is_short() && asked.load(Relaxed) == 1, "it will fetch one");
-                let other = scope.spawn(wait);
+                let other = scope.spawn(|| wait(true));
                 while asked.load(Relaxed) < 2 {
                     std::thread::yield_now();
                 }

@@ -1,8 +1,8 @@
 //! Queue pairs that wait for room in a lane, or for a link, in turn.
 //!
-//! Those that wait for the same lane stand in one line. When a good part of it is free, one after the other sends what
-//! it has, until the lane is full again; that one goes to the end. So a look costs as much as there is room, however
-//! many wait. The application's polls look, and the background thread when there are none.
+//! Those that wait for the same lane stand in one line. When a good part of the lane is free, one after the other sends
+//! until the lane is full again; that one goes to the end of the line. So a turn costs as much as there is room, however
+//! many wait. The application's polls serve the lines, and the background thread does when there are no polls.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,29 +12,18 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use transport::shm::frame::FrameHead;
 
-use crate::engine::Engine;
-use crate::engine::scratch::Scratch;
-use crate::path::dispatch::{lane_of, send_head};
-use crate::path::pump::Acks;
 use crate::qp::entry::QpEntry;
+use crate::shm::lane::{self, LaneWait};
 use crate::shm::links::ShmLink;
 
-/// Queue pairs of one line that have their turn in one look at most.
+/// So many queue pairs of one line have their turn in one call at most.
 const MAX_TURNS: usize = 8;
-/// Answers to another process that are kept for one lane. With more of them its frames are left where they are.
+/// So many responses to another process are kept for one lane. With more of them its frames stay in their lane.
 const MAX_OWED: usize = 1024;
 
-/// What queue pairs wait for.
-#[derive(Clone)]
-pub(crate) enum Shortage {
-    /// Room in a lane.
-    Lane(Arc<ShmLink>, usize),
-    /// A link to the process that has a slot.
-    Link(u8),
-}
-
+/// The resource that a line waits for, by value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Id {
+enum WaitId {
     Lane(usize, usize),
     Link(u8),
 }
@@ -42,80 +31,106 @@ enum Id {
 /// All lines.
 #[derive(Default)]
 pub(crate) struct Stalled {
-    lines: Mutex<HashMap<Id, Line>>,
+    lines: Mutex<HashMap<WaitId, WaitLine>>,
     any: AtomicBool,
 }
 
-/// Those who wait for the same.
-struct Line {
-    shortage: Shortage,
-    queue: VecDeque<Waiting>,
+/// The waiters for one lane or link.
+struct WaitLine {
+    wait: LaneWait,
+    queue: VecDeque<Waiter>,
 }
 
-/// Who waits.
-enum Waiting {
+enum Waiter {
     QueuePair(Arc<QpEntry>),
-    /// An answer on behalf of a queue pair that is not there. A lane is emptied though it cannot leave yet: in one process
-    /// the frame that it answers may be what fills the lane.
-    Answer(FrameHead),
+    /// A response on behalf of a queue pair that does not exist. Its request has left its lane already: within one
+    /// process that request may be what fills the lane.
+    Response(FrameHead),
 }
 
-impl Shortage {
-    fn id(&self) -> Id {
-        match self {
-            Shortage::Lane(link, lane) => Id::Lane(Arc::as_ptr(link).addr(), *lane),
-            Shortage::Link(slot) => Id::Link(*slot),
-        }
-    }
-
-    /// Whether it may be over.
-    fn may_be_over(&self) -> bool {
-        match self {
-            Shortage::Lane(link, lane) => link.producer(*lane).has_much_room(),
-            Shortage::Link(_) => true,
-        }
-    }
-
-    /// Sends an answer on the lane that has room again; false if it has none. A dead link needs no answers.
-    fn send(&self, answer: &FrameHead) -> bool {
-        match self {
-            Shortage::Lane(link, _) => send_head(link, answer) || link.is_dead(),
-            Shortage::Link(_) => true,
+impl From<&LaneWait> for WaitId {
+    fn from(wait: &LaneWait) -> WaitId {
+        match wait {
+            LaneWait::Lane(link, lane) => WaitId::Lane(Arc::as_ptr(link).addr(), *lane),
+            LaneWait::Link(slot) => WaitId::Link(*slot),
         }
     }
 }
 
 impl Stalled {
-    /// Whether anybody waits.
     #[inline]
-    pub(crate) fn any(&self) -> bool {
-        self.any.load(SeqCst)
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.any.load(SeqCst)
     }
 
-    /// False if `most` wait already.
-    fn push(&self, waiting: Waiting, shortage: &Shortage, most: usize) -> bool {
+    /// Puts a queue pair in line, unless it is in one. True if it was not.
+    #[cold]
+    pub(crate) fn stall(&self, entry: &Arc<QpEntry>, wait: &LaneWait) -> bool {
+        let is_new = entry.state().becomes_stalled();
+        if is_new {
+            self.push(Waiter::QueuePair(entry.clone()), wait, usize::MAX);
+        }
+        is_new
+    }
+
+    /// Puts a response in line that its lane has no room for. False if too many wait for that lane.
+    #[cold]
+    pub(crate) fn owe(&self, link: &Arc<ShmLink>, response: FrameHead) -> bool {
+        let max = if link.is_own() { usize::MAX } else { MAX_OWED };
+        self.push(Waiter::Response(response), &LaneWait::Lane(link.clone(), lane::of_head(&response)), max)
+    }
+
+    /// False if `max` waiters are in that line already.
+    fn push(&self, waiter: Waiter, wait: &LaneWait, max: usize) -> bool {
         let mut lines = self.lines.lock();
-        let new = || Line { shortage: shortage.clone(), queue: VecDeque::new() };
-        let queue = &mut lines.entry(shortage.id()).or_insert_with(new).queue;
-        let fits = queue.len() < most;
+        let new = || WaitLine { wait: wait.clone(), queue: VecDeque::new() };
+        let queue = &mut lines.entry(wait.into()).or_insert_with(new).queue;
+        let fits = queue.len() < max;
         if fits {
-            queue.push_back(waiting);
+            queue.push_back(waiter);
         }
         self.any.store(true, SeqCst);
         fits
     }
 
-    fn shortages(&self) -> SmallVec<[Shortage; 8]> {
-        self.lines.lock().values().map(|line| line.shortage.clone()).collect()
+    /// Serves the lines whose wait may be over. `retry` lets one queue pair send and tells whether there was room for
+    /// all that it had.
+    pub(crate) fn serve(&self, mut retry: impl FnMut(&Arc<QpEntry>) -> bool) {
+        let waits: SmallVec<[LaneWait; 8]> = self.lines.lock().values().map(|line| line.wait.clone()).collect();
+        waits.iter().filter(|wait| wait.may_be_over()).for_each(|wait| self.serve_line(wait, &mut retry));
     }
 
-    /// Those who wait for something; more may come meanwhile.
-    fn take(&self, id: Id) -> VecDeque<Waiting> {
+    fn serve_line(&self, wait: &LaneWait, retry: &mut impl FnMut(&Arc<QpEntry>) -> bool) {
+        let mut queue = self.take(wait.into());
+        for _ in 0..MAX_TURNS {
+            let has_room = match queue.pop_front() {
+                Some(Waiter::QueuePair(entry)) => {
+                    entry.state().is_not_stalled();
+                    retry(&entry)
+                }
+                Some(Waiter::Response(response)) => {
+                    let sent = wait.send_response(&response);
+                    if !sent {
+                        queue.push_front(Waiter::Response(response));
+                    }
+                    sent
+                }
+                None => false,
+            };
+            if !has_room {
+                break;
+            }
+        }
+        self.put_back(wait.into(), queue);
+    }
+
+    /// Takes a line; more waiters may come meanwhile.
+    fn take(&self, id: WaitId) -> VecDeque<Waiter> {
         self.lines.lock().get_mut(&id).map(|line| std::mem::take(&mut line.queue)).unwrap_or_default()
     }
 
-    /// Gives back those who have not had their turn; they come first.
-    fn put_back(&self, id: Id, mut queue: VecDeque<Waiting>) {
+    /// Puts waiters that had no turn back in front.
+    fn put_back(&self, id: WaitId, mut queue: VecDeque<Waiter>) {
         let mut lines = self.lines.lock();
         let Some(line) = lines.get_mut(&id) else { return };
         queue.append(&mut line.queue);
@@ -124,69 +139,5 @@ impl Stalled {
             lines.remove(&id);
         }
         self.any.store(!lines.is_empty(), SeqCst);
-    }
-}
-
-impl Engine {
-    /// Notes a queue pair that cannot go on.
-    #[cold]
-    pub(crate) fn note_stalled(&self, entry: &Arc<QpEntry>, shortage: &Shortage) {
-        if entry.becomes_stalled() {
-            self.stalled.push(Waiting::QueuePair(entry.clone()), shortage, usize::MAX);
-            // It may have blocked for long before.
-            self.kick_background();
-        }
-    }
-
-    /// Notes an answer that a lane has no room for. False if too many wait for that lane.
-    #[cold]
-    pub(crate) fn note_owed(&self, link: &Arc<ShmLink>, answer: FrameHead) -> bool {
-        let most = if link.is_own() { usize::MAX } else { MAX_OWED };
-        let noted = self.stalled.push(Waiting::Answer(answer), &Shortage::Lane(link.clone(), lane_of(&answer)), most);
-        self.kick_background();
-        noted
-    }
-
-    /// Looks whether they can go on.
-    #[inline]
-    pub(crate) fn retry_stalled(&self, scratch: &mut Scratch) {
-        if self.stalled.any() {
-            let shortages = self.stalled.shortages();
-            shortages.iter().filter(|shortage| shortage.may_be_over()).for_each(|it| self.retry_line(it, scratch));
-        }
-    }
-
-    fn retry_line(&self, shortage: &Shortage, scratch: &mut Scratch) {
-        let mut queue = self.stalled.take(shortage.id());
-        for _ in 0..MAX_TURNS {
-            let goes_on = match queue.pop_front() {
-                Some(Waiting::QueuePair(entry)) => self.retry(&entry, scratch),
-                Some(Waiting::Answer(answer)) => {
-                    let sent = shortage.send(&answer);
-                    if !sent {
-                        queue.push_front(Waiting::Answer(answer));
-                    }
-                    sent
-                }
-                None => false,
-            };
-            if !goes_on {
-                break;
-            }
-        }
-        self.stalled.put_back(shortage.id(), queue);
-    }
-
-    /// Whether there was room for all that the queue pair had to send.
-    fn retry(&self, entry: &Arc<QpEntry>, scratch: &mut Scratch) -> bool {
-        entry.is_not_stalled();
-        let mut cell = entry.lock();
-        if let Some(live) = &mut cell.live {
-            live.qp.resume_sending();
-        }
-        self.note_work(entry, &mut cell, scratch, Acks::Now);
-        drop(cell);
-        self.pump_touched(scratch);
-        !entry.is_stalled()
     }
 }

@@ -1,9 +1,8 @@
 //! Deadlines of queue pairs, kept lazily.
 //!
-//! A queue pair is entered when it has a deadline earlier than the one it is entered with,
-//! and not touched when the deadline moves back, which it does with every acknowledge. When
-//! its entry comes up the queue pair is asked what its deadline really is. So sending costs
-//! nothing here while nothing is lost.
+//! A queue pair is entered when it gets a deadline earlier than the one it is entered with. It is not touched when the
+//! deadline moves back, which happens with every ACK. When its entry comes up, the queue pair tells its real deadline.
+//! So sending costs nothing here while nothing is lost.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -34,7 +33,7 @@ impl Timers {
         self.publish(&heap);
     }
 
-    /// Takes the earliest entry, if its time has come.
+    /// Takes the earliest entry if it is due.
     pub(crate) fn pop_due(&self, now: Time) -> Option<(Time, Qpn)> {
         let mut heap = self.heap.lock();
         let Reverse((at, _)) = *heap.peek()?;
@@ -46,7 +45,7 @@ impl Timers {
         entry
     }
 
-    /// When the earliest entry comes up; `Time::NEVER` if there is none.
+    /// The time of the earliest entry; `Time::NEVER` if there is none.
     #[inline]
     pub(crate) fn earliest(&self) -> Time {
         Time(self.earliest.load(SeqCst))

@@ -1,4 +1,4 @@
-//! What this process shows its peers: keys, memory, queue pairs.
+//! The export of this process to its peers: keys, memory, queue pairs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use parking_lot::Mutex;
 use shm::{Export, SharedQp};
 use wire::Qpn;
 
-use super::links::{Links, ShmLink};
+use crate::shm::links::{LinkTable, ShmLink};
 
 /// The export, and the memory that goes with it.
 pub(crate) struct Exporter {
     export: Export,
-    links: Arc<Links>,
+    links: Arc<LinkTable>,
     /// Memory objects by number, for links that come later.
     objects: Mutex<BTreeMap<u32, ObjectFile>>,
 }
 
 impl Exporter {
-    pub(crate) fn new(export: Export, links: Arc<Links>) -> Exporter {
+    pub(crate) fn new(export: Export, links: Arc<LinkTable>) -> Exporter {
         Exporter { export, links, objects: Mutex::default() }
     }
 
@@ -36,16 +36,16 @@ impl Exporter {
         self.export.close_qp(qpn);
     }
 
-    /// Offers an object again that a peer asks for.
+    /// Offers an object again that a peer has asked for.
     pub(crate) fn offer(&self, link: &ShmLink, object: u32) {
         if let Some(file) = self.objects.lock().get(&object) {
             link.offer_object(object, file);
         }
     }
 
-    /// Adds a link to those that learn of memory, and tells it of what there is.
+    /// Adds a link to those that learn of memory, and offers it all objects.
     pub(crate) fn enter(&self, link: Arc<ShmLink>) {
-        // Under the lock: memory that comes now is told either here or by `object_added`.
+        // Under the lock: an object that comes now is offered either here or by `object_added`.
         let objects = self.objects.lock();
         for (object, file) in &*objects {
             link.offer_object(*object, file);

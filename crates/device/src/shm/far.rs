@@ -1,4 +1,4 @@
-//! Memory of a peer that is not mapped here: copies through the kernel, in pieces.
+//! Memory of a peer that is not mapped here: the kernel copies it, in pieces.
 
 use std::cell::RefCell;
 use std::io;
@@ -8,7 +8,7 @@ use shm::Peer;
 use transport::shm::path::ShmError;
 use transport::{Memory, MemoryError, Payload, PdId, Sge};
 
-/// Bytes of a piece: large enough that the system call does not matter, small enough for the cache.
+/// The bytes of a piece: enough to make the system call worthwhile, and few enough for the cache.
 const PIECE_BYTES: usize = 64 << 10;
 
 thread_local! {
@@ -64,7 +64,7 @@ fn in_pieces(len_bytes: usize, mut copy: impl FnMut(usize, &mut [u8]) -> Result<
     })
 }
 
-/// The kernel copies to or from a piece.
+/// The bytes of a piece as the kernel's copy sees them.
 fn span(piece: &mut [u8]) -> Span<'_> {
     Span::from_mut(piece)
 }
@@ -72,7 +72,7 @@ fn span(piece: &mut [u8]) -> Span<'_> {
 fn remote(error: io::Error) -> ShmError {
     match error.kind() {
         io::ErrorKind::NotConnected => ShmError::PeerDead,
-        // It may not be reached any more: frames bring the whole request once more.
+        // The kernel refuses access to it: frames bring the whole request again.
         io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied => ShmError::NeedsFrame,
         _ => ShmError::Remote(MemoryError::Unmapped),
     }

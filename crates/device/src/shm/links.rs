@@ -1,4 +1,4 @@
-//! The links to other processes, and how they come about.
+//! The links to other processes: how they come up, how they are found, and how they end.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -13,38 +13,38 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::epoll;
 use shm::{Link, LinkEnds, Object, Standing};
 
-use super::export::Exporter;
-use super::meanwhile::{Meanwhile, Wait};
+use crate::shm::export::Exporter;
+use crate::shm::meanwhile::{LinkWait, Meanwhile};
 
-/// How long it is remembered that a slot's process has no link for us.
-const REMEMBER: Duration = Duration::from_secs(1);
+/// How long a refused link is remembered.
+const REFUSAL_LIFE: Duration = Duration::from_secs(1);
 
-/// For how long a queue pair that takes packets may be on its way to the state in which it is seen to.
+/// A queue pair may take so long from the choice of the wire to the state in which others see that choice.
 const CONNECTING: Duration = Duration::from_secs(2);
 
-/// Objects of one peer that are asked for at most: no honest one needs more.
+/// The number of objects of one peer that are asked for at most: no honest peer needs more.
 const MAX_ASKED: usize = 4096;
 
 /// A link in use.
 pub(crate) struct ShmLink {
     link: Link,
-    /// Whether we may touch the peer's memory ourselves; if not, every request is a frame.
+    /// Whether this process may access the peer's memory; if not, every request is a frame.
     direct: AtomicBool,
-    /// Whether a capture is on. Here, beside what every request looks at anyway.
+    /// Whether a capture is on. It is next to the flag that every request reads in any case.
     recorded: AtomicBool,
-    /// Objects that were missed and asked for.
+    /// Objects that were missing and asked for.
     asked: Mutex<HashSet<u32>>,
 }
 
 impl ShmLink {
-    /// An object of the peer. One that is not here and should be is asked for, once.
+    /// An object of the peer. If it is missing, the peer is asked for it, once.
     #[inline]
     pub(crate) fn object(&self, object: u32) -> Option<Object> {
-        self.peer().object(object).or_else(|| self.missed(object))
+        self.peer().object(object).or_else(|| self.ask_for_object(object))
     }
 
     #[cold]
-    fn missed(&self, object: u32) -> Option<Object> {
+    fn ask_for_object(&self, object: u32) -> Option<Object> {
         let mut asked = self.asked.lock();
         if asked.contains(&object) || asked.len() >= MAX_ASKED {
             return None;
@@ -83,60 +83,60 @@ impl Deref for ShmLink {
     }
 }
 
-/// The link to another process, as it is now.
-pub(crate) enum AtHand {
-    /// It may come up; and where this datagram goes meanwhile.
+/// The status of the link to another process, for one datagram.
+pub(crate) enum LinkStatus {
+    /// It may come up; with the path of this datagram meanwhile.
     NotYet(Meanwhile),
     Up(Arc<ShmLink>),
-    /// It may still come up; the wire serves as long as that takes.
+    /// It may still come up; datagrams take the wire until then.
     Late,
     /// There is none.
     None,
 }
 
-/// What is known of the process that has a slot.
-enum Known {
-    /// It was asked for, and the hub has not answered.
+/// The link to the process that has a slot, as far as it is known.
+enum SlotLink {
+    /// The hub was asked for it, and has not answered.
     Asked,
     /// There is a link.
     Linked(Arc<ShmLink>),
-    /// There is none, since then.
+    /// There is none, since that time.
     Refused(Instant),
 }
 
 /// All links of this process.
-pub(crate) struct Links {
-    /// What threads that poll walk through; they see by the version that it is another.
+pub(crate) struct LinkTable {
+    /// The links that threads poll. They see by the version that it is another list.
     list: Mutex<Arc<[Arc<ShmLink>]>>,
     version: AtomicU64,
     direct: AtomicBool,
     recorded: AtomicBool,
     unfinished: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<LinkTableState>,
     changed: Condvar,
     /// All their sockets.
     sockets: OwnedFd,
-    /// The one that leads back to this process, once it was wanted. If it cannot be made, packets serve for good: both
-    /// ends of a connection must take the same way.
+    /// The link that leads back to this process, once a queue pair wanted it. If it cannot be made, such queue pairs take
+    /// the wire for good: both ends of a connection must take the same path.
     own: OnceLock<Option<Arc<ShmLink>>>,
 }
 
 #[derive(Default)]
-struct State {
-    slots: HashMap<u8, Known>,
-    /// Slots to be introduced to.
-    wishes: VecDeque<u8>,
+struct LinkTableState {
+    slots: HashMap<u8, SlotLink>,
+    /// Slots to ask the hub for.
+    to_ask: VecDeque<u8>,
     /// Our ends of links that were offered.
     offered: HashMap<u8, LinkEnds>,
     /// Links that datagrams wait for.
-    waits: HashMap<u8, Wait>,
-    /// Slots without a link to which connections took packets, and when one did last.
+    waits: HashMap<u8, LinkWait>,
+    /// Slots without a link to which connections took the wire, with the time of the last one.
     by_packets: HashMap<u8, Instant>,
 }
 
-impl Links {
-    pub(crate) fn new() -> io::Result<Links> {
-        Ok(Links {
+impl LinkTable {
+    pub(crate) fn new() -> io::Result<LinkTable> {
+        Ok(LinkTable {
             list: Mutex::new(Arc::new([])),
             version: AtomicU64::new(new_version()),
             direct: AtomicBool::new(true),
@@ -149,7 +149,7 @@ impl Links {
         })
     }
 
-    /// Readable when [`serve`](Links::serve) has something to do.
+    /// Readable when [`serve`](LinkTable::serve) has something to do.
     pub(crate) fn sockets(&self) -> BorrowedFd<'_> {
         self.sockets.as_fd()
     }
@@ -158,7 +158,7 @@ impl Links {
         self.list.lock().clone()
     }
 
-    /// Whether requests may be done without frames from now on: faults are injected into frames.
+    /// Whether requests may be done without frames from now on. While faults are injected they may not.
     pub(crate) fn set_direct(&self, direct: bool) {
         self.direct.store(direct, Relaxed);
         for link in &*self.all() {
@@ -166,7 +166,7 @@ impl Links {
         }
     }
 
-    /// Whether what goes over links is told to the capture from now on.
+    /// Whether links tell the capture of their frames from now on.
     pub(crate) fn set_recorded(&self, recorded: bool) {
         self.recorded.store(recorded, Relaxed);
         for link in &*self.all() {
@@ -174,17 +174,17 @@ impl Links {
         }
     }
 
-    /// Changes with the list.
+    /// The version of the list of links.
     #[inline]
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Acquire)
     }
 
-    /// The link to the process that has a slot. Asks for it and waits if need be; `wish` is called
-    /// when somebody should look at [`ask`](Links::ask).
-    pub(crate) fn to(&self, slot: u8, patience: Duration, wish: impl FnOnce()) -> Option<Arc<ShmLink>> {
-        let link = self.find(slot, patience, wish)?;
-        // Whoever offered waits for the other here, and both hear the same answer.
+    /// The link to the process that has a slot. If there is none yet, it asks for one and waits. It calls `ask_hub` when
+    /// the background thread should call [`ask`](LinkTable::ask).
+    pub(crate) fn to(&self, slot: u8, patience: Duration, ask_hub: impl FnOnce()) -> Option<Arc<ShmLink>> {
+        let link = self.find(slot, patience, ask_hub)?;
+        // The process that offered the link waits for the other one here, and both get the same result.
         if link.wait_confirmed(patience) {
             return Some(link);
         }
@@ -208,24 +208,24 @@ impl Links {
         self.own.get_or_init(made).clone()
     }
 
-    /// The link to the process that has a slot, for a datagram of this length. Asks for it, if that is worth while.
-    pub(crate) fn at_hand(&self, slot: u8, len_bytes: u32, wish: impl FnOnce()) -> AtHand {
-        let mut state = self.ask_if_new(slot, wish);
+    /// The status of the link to the process that has a slot, for a datagram of this length. Asks for a new one.
+    pub(crate) fn status(&self, slot: u8, len_bytes: u32, ask_hub: impl FnOnce()) -> LinkStatus {
+        let mut state = self.ask_if_new(slot, ask_hub);
         let link = match state.slots.get(&slot) {
-            Some(Known::Asked) => None,
-            Some(Known::Linked(link)) if link.standing() != Standing::Failed => Some(link.clone()),
-            _ => return AtHand::None,
+            Some(SlotLink::Asked) => None,
+            Some(SlotLink::Linked(link)) if link.standing() != Standing::Failed => Some(link.clone()),
+            _ => return LinkStatus::None,
         };
         let now = Instant::now();
         match link.filter(|link| link.standing() == Standing::Up) {
             Some(link) if state.waits.get(&slot).is_none_or(|wait| wait.is_over(now)) => {
                 state.waits.remove(&slot);
-                AtHand::Up(link)
+                LinkStatus::Up(link)
             }
-            Some(_) => AtHand::NotYet(Meanwhile::Wait),
+            Some(_) => LinkStatus::NotYet(Meanwhile::Hold),
             None => {
-                let wait = state.waits.entry(slot).or_insert_with(|| Wait::new(now));
-                wait.send(len_bytes, now).map_or(AtHand::Late, AtHand::NotYet)
+                let wait = state.waits.entry(slot).or_insert_with(|| LinkWait::new(now));
+                wait.send(len_bytes, now).map_or(LinkStatus::Late, LinkStatus::NotYet)
             }
         }
     }
@@ -236,41 +236,41 @@ impl Links {
         self.state.lock().slots.contains_key(&slot)
     }
 
-    /// What is known, after the slot was put on the list of those to ask for if that is worth while.
-    fn ask_if_new(&self, slot: u8, wish: impl FnOnce()) -> MutexGuard<'_, State> {
+    /// The state, after a slot that is not known was put on the list of those to ask the hub for.
+    fn ask_if_new(&self, slot: u8, ask_hub: impl FnOnce()) -> MutexGuard<'_, LinkTableState> {
         let mut state = self.state.lock();
-        if state.is_news(slot) {
-            state.slots.insert(slot, Known::Asked);
+        if state.is_unknown(slot) {
+            state.slots.insert(slot, SlotLink::Asked);
             state.waits.remove(&slot);
-            state.wishes.push_back(slot);
+            state.to_ask.push_back(slot);
             drop(state);
-            wish();
+            ask_hub();
             state = self.state.lock();
         }
         state
     }
 
-    fn find(&self, slot: u8, patience: Duration, wish: impl FnOnce()) -> Option<Arc<ShmLink>> {
+    fn find(&self, slot: u8, patience: Duration, ask_hub: impl FnOnce()) -> Option<Arc<ShmLink>> {
         let end = Instant::now() + patience;
-        let mut state = self.ask_if_new(slot, wish);
+        let mut state = self.ask_if_new(slot, ask_hub);
         loop {
             match state.slots.get(&slot) {
-                Some(Known::Linked(link)) => return Some(link.clone()),
-                Some(Known::Refused(_)) | None => {
+                Some(SlotLink::Linked(link)) => return Some(link.clone()),
+                Some(SlotLink::Refused(_)) | None => {
                     state.by_packets.insert(slot, Instant::now());
                     return None;
                 }
-                Some(Known::Asked) => {}
+                Some(SlotLink::Asked) => {}
             }
             if self.changed.wait_until(&mut state, end).timed_out() {
-                state.slots.insert(slot, Known::Refused(Instant::now()));
+                state.slots.insert(slot, SlotLink::Refused(Instant::now()));
             }
         }
     }
 
-    /// Asks the hub for every introduction that is wished for.
+    /// Asks the hub for all introductions that queue pairs wait for.
     pub(crate) fn ask(&self, mut session: Option<&mut Session>) {
-        while let Some(slot) = self.next_wish() {
+        while let Some(slot) = self.next_to_ask() {
             if let Err(error) = self.ask_for(slot, session.as_deref_mut()) {
                 log::info!("no link to slot {slot}: {error}");
                 self.refused(slot);
@@ -278,8 +278,8 @@ impl Links {
         }
     }
 
-    fn next_wish(&self) -> Option<u8> {
-        self.state.lock().wishes.pop_front()
+    fn next_to_ask(&self) -> Option<u8> {
+        self.state.lock().to_ask.pop_front()
     }
 
     fn ask_for(&self, slot: u8, session: Option<&mut Session>) -> Result<(), Box<dyn std::error::Error>> {
@@ -290,7 +290,7 @@ impl Links {
         Ok(())
     }
 
-    /// The hub has introduced another process, whoever asked. Whether there is a link now.
+    /// Handles an introduction by the hub, which either process may have asked for. Whether there is a link now.
     pub(crate) fn introduced(&self, introduction: Introduction, export: &Exporter) -> bool {
         let (slot, slots) = (introduction.slot, introduction.slots.clone());
         match self.open(introduction) {
@@ -318,7 +318,7 @@ impl Links {
         export.enter(link.clone());
         let mut state = self.state.lock();
         for slot in slots {
-            state.slots.insert(slot, Known::Linked(link.clone()));
+            state.slots.insert(slot, SlotLink::Linked(link.clone()));
         }
         self.changed.notify_all();
         link
@@ -336,28 +336,28 @@ impl Links {
         Ok(Link::open(ends, shm::Introduction { export, wake, pid }, side)?)
     }
 
-    /// The hub does not introduce the process that has a slot.
+    /// Notes that the hub does not introduce the process that has a slot.
     pub(crate) fn refused(&self, slot: u8) {
         let mut state = self.state.lock();
         state.offered.remove(&slot);
-        // It may have asked for us at the same time: then there is a link.
-        if !matches!(state.slots.get(&slot), Some(Known::Linked(link)) if !link.is_dead()) {
-            state.slots.insert(slot, Known::Refused(Instant::now()));
+        // That process may have asked for this one at the same time. Then there is a link.
+        if !matches!(state.slots.get(&slot), Some(SlotLink::Linked(link)) if !link.is_dead()) {
+            state.slots.insert(slot, SlotLink::Refused(Instant::now()));
         }
         self.changed.notify_all();
     }
 
-    /// The hub has introduced the process that has a slot before: it has got that slot since.
+    /// Notes that the process that has a slot was introduced before, and has got that slot since.
     pub(crate) fn already(&self, slot: u8, slots: &[u8]) {
         let mut state = self.state.lock();
         let known = |slot: &u8| match state.slots.get(slot) {
-            Some(Known::Linked(link)) if !link.is_dead() => Some(link.clone()),
+            Some(SlotLink::Linked(link)) if !link.is_dead() => Some(link.clone()),
             _ => None,
         };
         if let Some(link) = slots.iter().find_map(known) {
             state.offered.remove(&slot);
             for slot in slots {
-                state.slots.insert(*slot, Known::Linked(link.clone()));
+                state.slots.insert(*slot, SlotLink::Linked(link.clone()));
             }
             drop(state);
             self.changed.notify_all();
@@ -367,16 +367,16 @@ impl Links {
         self.refused(slot);
     }
 
-    /// The link did not come up.
+    /// Removes a link that did not come up.
     fn forget(&self, slot: u8, link: &Arc<ShmLink>) {
         self.remove(link);
         let mut state = self.state.lock();
-        state.slots.insert(slot, Known::Refused(Instant::now()));
+        state.slots.insert(slot, SlotLink::Refused(Instant::now()));
         state.by_packets.insert(slot, Instant::now());
     }
 
-    /// Whether a connection to one of these slots took packets because there was no link, and still does, as
-    /// `in_use` tells: a link that comes late must not be taken, or the peer would take another way than we do.
+    /// Whether a late link must be declined, since a connection to one of these slots took the wire without it, and still
+    /// does, as `in_use` tells. Otherwise the two ends of that connection would take different paths.
     pub(crate) fn must_decline(&self, slots: &[u8], in_use: impl FnOnce() -> bool) -> bool {
         let last = {
             let state = self.state.lock();
@@ -390,11 +390,11 @@ impl Links {
     }
 
     pub(crate) fn enter(&self, link: Arc<ShmLink>) {
-        if let Err(error) = super::watch(&self.sockets, &link, Arc::as_ptr(&link).addr() as u64) {
+        if let Err(error) = watch(&self.sockets, &link, Arc::as_ptr(&link).addr() as u64) {
             log::warn!("the death of a peer may be seen late: {error}");
         }
         let mut list = self.list.lock();
-        // What was switched since the link was made would not have reached it.
+        // A switch that was set since the link was made has not reached it.
         link.direct.store(self.direct.load(Relaxed), Relaxed);
         link.recorded.store(self.recorded.load(Relaxed), Relaxed);
         *list = list.iter().cloned().chain([link]).collect();
@@ -412,11 +412,14 @@ impl Links {
         *list = list.iter().filter(|other| !Arc::ptr_eq(other, link)).cloned().collect();
         self.version.store(new_version(), Release);
         drop(list);
-        self.state.lock().slots.retain(|_, known| !matches!(known, Known::Linked(other) if Arc::ptr_eq(other, link)));
+        self.state
+            .lock()
+            .slots
+            .retain(|_, known| !matches!(known, SlotLink::Linked(other) if Arc::ptr_eq(other, link)));
     }
 
-    /// Reads what peers have sent beside the lanes; those that are gone come into `gone`.
-    /// Whether any has withdrawn objects.
+    /// Reads what peers have sent beside the lanes, and adds the links of peers that are gone to `gone`. Whether any peer
+    /// has withdrawn objects.
     pub(crate) fn serve(&self, export: &Exporter, gone: &mut Vec<Arc<ShmLink>>) -> bool {
         let (mut unfinished, mut withdrawn) = (false, false);
         for link in &*self.all() {
@@ -435,26 +438,38 @@ impl Links {
         withdrawn
     }
 
-    /// Whether a socket had no room for what is to be told: to be served again in a while.
+    /// Whether a socket had no room for a message, and must be served again soon.
     pub(crate) fn is_unfinished(&self) -> bool {
         self.unfinished.load(Relaxed)
     }
 }
 
-/// A version that no list has had, in whatever engine: threads remember it beside what they saw.
+/// A version that no list of any engine has had: threads remember it with the links that they saw.
 fn new_version() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Relaxed)
 }
 
-impl State {
-    /// Whether the hub should be asked about a slot.
-    fn is_news(&self, slot: u8) -> bool {
+impl LinkTableState {
+    /// Whether the hub should be asked for a slot.
+    fn is_unknown(&self, slot: u8) -> bool {
         match self.slots.get(&slot) {
             None => true,
-            Some(Known::Asked) => false,
-            Some(Known::Linked(link)) => link.is_dead(),
-            Some(Known::Refused(since)) => since.elapsed() > REMEMBER,
+            Some(SlotLink::Asked) => false,
+            Some(SlotLink::Linked(link)) => link.is_dead(),
+            Some(SlotLink::Refused(since)) => since.elapsed() > REFUSAL_LIFE,
         }
     }
+}
+
+/// Adds the socket of a link to an epoll instance, under a number.
+fn watch(epoll: &OwnedFd, link: &ShmLink, number: u64) -> io::Result<()> {
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+    let Some(socket) = link.socket() else { return Ok(()) };
+    epoll::add(epoll, socket, epoll::EventData::new_u64(number), flags)?;
+    // A child of the peer may hold the socket open when the peer is gone.
+    if let Some(process) = link.peer().process() {
+        epoll::add(epoll, process, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;
+    }
+    Ok(())
 }

@@ -1,8 +1,8 @@
-//! Queue pairs of one process: the same way as to another process, but to our own memory.
+//! Queue pairs of one process: the same path as to another process, but to our own memory.
 //!
-//! The process is its own peer: its link has lanes and hazards as every link has, and the export that peers read says
-//! which queue pairs are ready. Only the memory is reached otherwise. It need not be mapped once more, since the registry
-//! opens it where it is, of whatever kind it is; and a long SEND is lent by its local key.
+//! The process is its own peer: its link has lanes and hazards like every link, and the export tells which queue pairs
+//! are ready. Only the memory is reached otherwise. The registry opens it at its own address, of whatever kind it is, so
+//! nothing is mapped twice. A long SEND is lent by its local key.
 
 use memory::{OpenedMemory, Registry};
 use transport::shm::path::ShmError;
@@ -12,10 +12,10 @@ use wire::RKey;
 
 use shm::SharedQp;
 
-use super::arrived::Lent;
+use crate::shm::frame::LentPiece;
 
 /// WRITE on behalf of the peer queue pair.
-#[inline(never)] // Not into the way to other processes.
+#[inline(never)] // Keeps the path to other processes short.
 pub(crate) fn write(
     memory: &Registry,
     peer: &SharedQp,
@@ -32,7 +32,7 @@ pub(crate) fn write(
 }
 
 /// READ on behalf of the peer queue pair.
-#[inline(never)] // Not into the way to other processes.
+#[inline(never)] // Keeps the path to other processes short.
 pub(crate) fn read(
     memory: &Registry,
     peer: &SharedQp,
@@ -45,8 +45,8 @@ pub(crate) fn read(
     memory.scatter_from(pd, sgl, 0, opened.span()).map_err(ShmError::Local)
 }
 
-/// Anything else that is done at once. What is left to the peer gets its error there.
-#[inline(never)] // Not into the way to other processes.
+/// Carries out any other access. The responder refuses what is left to it.
+#[inline(never)] // Keeps the path to other processes short.
 pub(crate) fn remote_op(memory: &Registry, peer: &SharedQp, remote_op: &RemoteOp, rkey: RKey) -> Result<u64, ShmError> {
     let addr = match remote_op {
         RemoteOp::Atomic(addr, _) | RemoteOp::Write(addr, _) => *addr,
@@ -67,7 +67,7 @@ pub(crate) fn remote_op(memory: &Registry, peer: &SharedQp, remote_op: &RemoteOp
     }
 }
 
-/// Memory that only the responder reaches, on-demand memory, is left to it.
+/// Opens a range. On-demand memory is left to the responder, which alone reaches it.
 #[inline]
 fn open<'a>(
     memory: &'a Registry,
@@ -81,14 +81,14 @@ fn open<'a>(
     opened.ok_or(ShmError::NeedsFrame)
 }
 
-/// How an entry of a list is lent, if it can be. Its domain was checked before.
-pub(crate) fn lend(memory: &Registry, sge: &Sge) -> Option<Lent> {
+/// Lends an entry of a list, if that is possible. The caller has checked its domain.
+pub(crate) fn lend(memory: &Registry, sge: &Sge) -> Option<LentPiece> {
     memory.open_local(sge.lkey, sge.addr, sge.len_bytes as usize).ok().flatten()?;
-    Some(Lent { object: sge.lkey.0, len_bytes: sge.len_bytes, offset: sge.addr })
+    Some(LentPiece { object: sge.lkey.0, len_bytes: sge.len_bytes, offset: sge.addr })
 }
 
-/// What was lent, unless its owner has deregistered it meanwhile.
-pub(crate) fn borrowed<'a>(memory: &'a Registry, lent: &Lent) -> Result<OpenedMemory<'a>, ShmError> {
+/// Opens memory that was lent, unless its owner has deregistered it meanwhile.
+pub(crate) fn borrowed<'a>(memory: &'a Registry, lent: &LentPiece) -> Result<OpenedMemory<'a>, ShmError> {
     let opened = memory.open_local(LKey(lent.object), lent.offset, lent.len_bytes as usize);
     opened.ok().flatten().ok_or(ShmError::NeedsFrame)
 }
@@ -99,31 +99,32 @@ mod tests {
     use transport::shm::frame::{FrameHead, FrameKind};
     use wire::Qpn;
 
-    use crate::path::dispatch::{lane_of, send_head};
-    use crate::testing::Way;
+    use crate::shm::lane;
+    use crate::testing::EnginePath;
     use crate::tests::rig::*;
 
-    /// A lane full of requests to nobody: the answers find no room on the lane that they would empty.
+    /// A lane is full of requests to a queue pair that does not exist: the responses find no room in the lane.
     #[test]
-    fn a_full_lane_of_requests_to_nobody_is_emptied() {
-        by(Way::OneProcess, || {
+    fn a_full_lane_of_requests_without_a_receiver_is_emptied() {
+        by(EnginePath::OneProcess, || {
             on_loopback(|group| {
                 let (a, b) = pair(group, Setup::new(QpType::Rc));
                 let engine = a.device.engine();
-                let link = engine.link_to_itself(engine.shm.as_ref().unwrap()).expect("a link");
-                // As many requests as fit, of one queue pair, all to one that is not there. Nobody takes them meanwhile.
+                let bell = || engine.watch.copy_bell();
+                let link = engine.shm.as_ref().unwrap().link_to_itself(bell).expect("a link");
+                // As many requests as fit, of one queue pair, all to one that does not exist. No thread takes them meanwhile.
                 let nobody = Qpn::new(a.qp.qpn().get() + 8 * 1000);
                 let request = FrameHead::new(FrameKind::Send, a.qp.qpn(), nobody);
-                let lane = lane_of(&request);
-                assert_eq!(lane, lane_of(&request.not_ready()));
-                let taker = std::iter::repeat_with(|| link.consumer(lane)).flatten().next().expect("it is free soon");
-                while send_head(&link, &request) {}
+                let number = lane::of_head(&request);
+                assert_eq!(number, lane::of_head(&request.not_ready()));
+                let taker = std::iter::repeat_with(|| link.consumer(number)).flatten().next().expect("it is free soon");
+                while lane::send_head(&link, &request) {}
                 drop(taker);
                 wait_for("an empty lane", || {
                     a.device.progress();
                     link.waiting() == 0
                 });
-                // Others use the lane as ever.
+                // Other queue pairs can use the lane.
                 b.post_recv(1, 0, 8);
                 a.send(2, transport::SendOp::Send, 0, 8);
                 assert_eq!((b.received().wr_id, a.sent().wr_id), (1, 2));

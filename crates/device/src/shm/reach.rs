@@ -1,7 +1,7 @@
-//! From a peer's key to its bytes: the checks that its own engine would make.
+//! From a peer's key to its bytes, with the checks that the peer's own engine would make.
 //!
-//! Everything read from the export was copied out before it is looked at, and what
-//! it says of places is checked against what we have mapped.
+//! Everything that is read from the export is copied out before it is used. Its offsets and lengths are checked against
+//! the memory that is mapped here.
 
 use memory::SharedKey;
 use shm::{FoundRecord, Object, Peer, SharedQp};
@@ -9,27 +9,27 @@ use transport::shm::path::ShmError;
 use transport::{Access, MemoryError, RemoteAddr};
 use wire::Qpn;
 
-use super::links::ShmLink;
+use crate::shm::links::ShmLink;
 
-/// Where bytes of the peer are.
-pub(crate) enum Place<'a> {
+/// Memory of the peer.
+pub(crate) enum PeerMemory<'a> {
     /// Mapped here, from this offset on.
     Mapped(&'a Object, usize),
     /// At this address of the peer, to be reached through the kernel.
     Far(u64),
 }
 
-/// What was used last: most requests of a queue pair use the same again, and then only the records' numbers are
-/// looked at. What they allow is checked for each request.
+/// The queue pair, key and memory object of the last access. Most requests of a queue pair use the same again, and then
+/// only the numbers of the records are compared. The rights are checked for each request.
 #[derive(Default)]
-pub(crate) struct Recent {
+pub(crate) struct RecentAccess {
     qp: Option<FoundRecord<SharedQp>>,
     key: Option<FoundRecord<SharedKey>>,
     /// The object that the last mapped key lies in, by number.
     object: Option<(u32, Object)>,
 }
 
-impl Recent {
+impl RecentAccess {
     /// The peer's queue pair, if it is ready for ours and allows `access`.
     #[inline]
     pub(crate) fn queue_pair(
@@ -49,16 +49,16 @@ impl Recent {
         }
     }
 
-    /// Where a range of the peer is, if the queue pair may do `access` on it by the key.
+    /// A range of the peer's memory, if the queue pair may do `access` on it by the key.
     #[inline]
-    pub(crate) fn place(
+    pub(crate) fn range(
         &mut self,
         link: &ShmLink,
         qp: &SharedQp,
         remote: RemoteAddr,
         len_bytes: u64,
         access: Access,
-    ) -> Result<Place<'_>, ShmError> {
+    ) -> Result<PeerMemory<'_>, ShmError> {
         let peer = link.peer();
         if !self.key.is_some_and(|known| known.value.rkey == remote.rkey && peer.has_key(&known)) {
             self.key = peer.key(remote.rkey);
@@ -69,15 +69,15 @@ impl Recent {
             && let Some(object) = hold(&mut self.object, link, number)
             && object.span().part(at, len_bytes as usize).is_some()
         {
-            return Ok(Place::Mapped(object, at));
+            return Ok(PeerMemory::Mapped(object, at));
         }
         match peer.reaches_far() {
-            true => Ok(Place::Far(key.start.wrapping_add(from))),
+            true => Ok(PeerMemory::Far(key.start.wrapping_add(from))),
             false => Err(ShmError::NeedsFrame),
         }
     }
 
-    /// Keeps no memory of the peer any longer.
+    /// Unmaps the object.
     pub(crate) fn forget_object(&mut self) {
         self.object = None;
     }
@@ -98,7 +98,7 @@ fn check(key: &SharedKey, qp: &SharedQp, addr: u64, len_bytes: u64, access: Acce
     }
 }
 
-/// The object that all of a checked range lies in, and where.
+/// The number of the object that all of a checked range lies in, and the offset.
 #[inline]
 fn locate(key: &SharedKey, from: u64, len_bytes: u64) -> Option<(u32, usize)> {
     let place = key.place?;
@@ -107,7 +107,7 @@ fn locate(key: &SharedKey, from: u64, len_bytes: u64) -> Option<(u32, usize)> {
     Some((place.object, usize::try_from(at).ok().filter(|_| inside)?))
 }
 
-/// The object of that number: the one that is held, or else another in its place.
+/// The object of that number. If it is not the one in `held`, it takes its place.
 #[inline]
 fn hold<'a>(held: &'a mut Option<(u32, Object)>, link: &ShmLink, number: u32) -> Option<&'a Object> {
     if held.as_ref().is_none_or(|(held, _)| *held != number) {

@@ -1,52 +1,53 @@
-//! What a queue pair did in its peer's memory by itself, counted without an atomic addition.
+//! Counts of a queue pair's own accesses to its peer's memory, without atomic additions.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::objects::counters::{Counter, Counters};
+use crate::objects::counters::{EngineCounter, EngineCounters};
 
-/// Between two looks at the page lie no more than so many accesses.
-const TELL_EACH: u64 = 256;
+/// The page of the process is at most so many accesses behind.
+const PUBLISH_EACH: u64 = 256;
 
-/// What is counted.
+/// The kinds of access.
 #[derive(Clone, Copy)]
-pub(crate) enum Direct {
+pub(crate) enum DirectAccess {
     Write,
     Read,
     Atomic,
 }
 
-const COUNTERS: [Counter; 3] = [Counter::ShmWrites, Counter::ShmReads, Counter::ShmAtomics];
+const COUNTERS: [EngineCounter; 3] = [EngineCounter::ShmWrites, EngineCounter::ShmReads, EngineCounter::ShmAtomics];
 
-/// Counts of one queue pair. Whoever adds holds the queue pair's lock, so a load and a store do.
-/// They are told to the page of the process now and then: the first at once, so that it is
-/// seen that there are any.
-pub(crate) struct Tally {
-    counters: Counters,
+/// The counts of one queue pair. Its lock protects them, so a load and a store are enough.
+///
+/// They are published in the page of the process now and then. The first one is published at once, so that the page shows
+/// that there are accesses.
+pub(crate) struct AccessTally {
+    counters: EngineCounters,
     counts: [AtomicU64; 3],
-    told: [AtomicU64; 3],
+    published: [AtomicU64; 3],
     total: AtomicU64,
 }
 
-impl Tally {
-    pub(crate) fn new(counters: Counters) -> Tally {
-        Tally { counters, counts: Default::default(), told: Default::default(), total: AtomicU64::new(0) }
+impl AccessTally {
+    pub(crate) fn new(counters: EngineCounters) -> AccessTally {
+        AccessTally { counters, counts: Default::default(), published: Default::default(), total: AtomicU64::new(0) }
     }
 
     #[inline]
-    pub(crate) fn add(&self, what: Direct) {
-        increment(&self.counts[what as usize]);
+    pub(crate) fn add(&self, kind: DirectAccess) {
+        increment(&self.counts[kind as usize]);
         let total = increment(&self.total);
-        if total.is_multiple_of(TELL_EACH) || total.is_power_of_two() {
-            self.tell();
+        if total.is_multiple_of(PUBLISH_EACH) || total.is_power_of_two() {
+            self.publish();
         }
     }
 
     /// Brings the page up to date.
     #[cold]
-    pub(crate) fn tell(&self) {
-        for ((count, told), counter) in self.counts.iter().zip(&self.told).zip(COUNTERS) {
+    pub(crate) fn publish(&self) {
+        for ((count, published), counter) in self.counts.iter().zip(&self.published).zip(COUNTERS) {
             let count = count.load(Relaxed);
-            let news = count.wrapping_sub(told.swap(count, Relaxed));
+            let news = count.wrapping_sub(published.swap(count, Relaxed));
             if news > 0 {
                 self.counters.add(counter, news);
             }
@@ -54,9 +55,9 @@ impl Tally {
     }
 }
 
-impl Drop for Tally {
+impl Drop for AccessTally {
     fn drop(&mut self) {
-        self.tell();
+        self.publish();
     }
 }
 
@@ -73,16 +74,16 @@ mod tests {
 
     #[test]
     fn the_page_is_never_far_behind_and_right_in_the_end() {
-        let counters = Counters::new().unwrap();
-        let tally = Tally::new(counters.clone());
+        let counters = EngineCounters::new().unwrap();
+        let tally = AccessTally::new(counters.clone());
         let shown = |name| counters.snapshot().get(name);
-        tally.add(Direct::Read);
+        tally.add(DirectAccess::Read);
         assert_eq!(shown("shm_reads"), 1);
         for count in 1..=3000 {
-            tally.add(Direct::Write);
-            assert!(count - shown("shm_writes") < TELL_EACH, "{count}");
+            tally.add(DirectAccess::Write);
+            assert!(count - shown("shm_writes") < PUBLISH_EACH, "{count}");
         }
-        tally.add(Direct::Atomic);
+        tally.add(DirectAccess::Atomic);
         drop(tally);
         assert_eq!(["shm_writes", "shm_reads", "shm_atomics"].map(shown), [3000, 1, 1]);
     }

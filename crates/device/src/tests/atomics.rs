@@ -1,4 +1,4 @@
-//! Atomics: right results, also when two peers work on one word.
+//! Atomics have the right results, also when two peers work on one word.
 
 use transport::{AtomicOp, CompletionOp, QpType, SendOp};
 

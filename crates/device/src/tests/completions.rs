@@ -158,7 +158,7 @@ pub(super) fn a_batch_ends_before_a_completion_whose_event_nobody_fetched() {
 }
 
 #[test]
-fn events_of_a_queue_that_goes_away_go_with_it() {
+fn a_queue_takes_its_events_with_it() {
     on_loopback(|group| {
         let device = testing::open(group, 1, "lo");
         let channel = device.create_channel().unwrap();
@@ -246,7 +246,7 @@ pub(super) fn a_waker_is_called_once_for_each_arming() {
     });
 }
 
-/// A waker that runs the woken task at once, in the middle of whatever woke it.
+/// A waker that runs the woken task inside the call that wakes it.
 struct PostsAgain(Node, Node);
 
 impl Wake for PostsAgain {
@@ -301,7 +301,7 @@ pub(super) fn unsignaled_requests_leave_no_completion() {
 }
 
 #[test]
-fn completions_carry_the_time_at_which_they_were_added_if_asked_for() {
+fn a_queue_with_timestamps_keeps_the_time_of_each_completion() {
     on_loopback(|group| {
         let device = testing::open(group, 1, "lo");
         let spec = CqSpec { capacity: 100, channel: None, cookie: 7, timestamps: true };

@@ -80,7 +80,7 @@ pub(super) fn without_a_receive_a_datagram_is_lost_and_counted() {
     });
 }
 
-/// UD has no segments: what the port's MTU does not hold fails at the sender, on every way.
+/// UD has no segments: a datagram beyond the port's MTU fails at the sender, on every path.
 #[test]
 pub(super) fn a_datagram_longer_than_the_path_mtu_of_the_port_fails() {
     on_loopback(|group| {
@@ -98,7 +98,7 @@ pub(super) fn a_datagram_longer_than_the_path_mtu_of_the_port_fails() {
     });
 }
 
-/// Three nodes: two of one engine, one of another.
+/// Three nodes: two on one engine, one on another.
 fn three(group: &udp::PortGroup) -> [Node; 3] {
     let (one, two) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
     let nodes = [one.clone(), one, two].map(|device| Node::new(device, Setup::new(QpType::Ud)));
@@ -128,7 +128,7 @@ fn a_group_reaches_every_member_and_the_sender_if_it_is_one() {
 }
 
 #[test]
-fn a_queue_pair_may_want_nothing_of_its_own() {
+fn a_queue_pair_may_block_its_own_multicast() {
     on_loopback(|group| {
         let nodes = three(group);
         for node in &nodes {
@@ -150,7 +150,7 @@ fn a_queue_pair_may_want_nothing_of_its_own() {
 }
 
 #[test]
-fn who_left_a_group_hears_nothing_more() {
+fn a_queue_pair_that_left_a_group_gets_none_of_its_packets() {
     on_loopback(|group| {
         let [a, b, c] = three(group);
         for node in [&b, &c] {

@@ -1,4 +1,4 @@
-//! Random requests, errors among them, complete alike on every way: packets, another process, the same process.
+//! Random requests with errors complete equally on every path: packets, another process, the same process.
 
 use smallvec::smallvec;
 use transport::{AtomicOp, AttrMask, Completion, LKey, Payload, QpAttr, QpState, QpType, SendOp, SendWr, Status};
@@ -6,11 +6,11 @@ use wire::RKey;
 
 use super::rig::*;
 use crate::testing;
-use crate::testing::Way;
+use crate::testing::EnginePath;
 
 const SEEDS: u64 = 150;
 const PHASES: u64 = 3;
-/// Where a node sends from, is written to, receives, and has the results of its own READs and atomics.
+/// The parts of a node's memory: for sends, for the peer's writes, for receives, and for results of READs and atomics.
 const AREA_BYTES: usize = 64 << 10;
 const SOURCE: usize = 0;
 const TARGET: usize = AREA_BYTES;
@@ -30,7 +30,7 @@ impl Rng {
     }
 }
 
-/// A completion as the program sees it, but for what says which queue pair it was.
+/// A completion as the program sees it, without the number of the queue pair.
 type Seen = (u64, Status, Option<(u32, Option<u32>)>);
 
 fn seen(completion: &Completion) -> Seen {
@@ -63,12 +63,12 @@ fn random_wr(rng: &mut Rng, wr_id: u64, from: &Node, to: &Node) -> SendWr {
         let entry = from.sge(own, len);
         wr.payload = Payload::Sgl(smallvec![transport::Sge { lkey: LKey(entry.lkey.0 ^ 0x10_0000), ..entry }]);
     }
-    // Requests behind a READ or an atomic need not wait for what it has read.
+    // Requests behind a READ or an atomic need not wait for its data.
     wr.flags |= transport::SendFlags::FENCE;
     wr
 }
 
-/// A few phases in which one end asks and the other answers; until something fails.
+/// Runs a few phases in which one node requests and the other responds, until a request fails.
 fn play(seed: u64, nodes: [&Node; 2]) -> (Vec<Seen>, [Vec<Seen>; 2], Vec<u8>) {
     let mut rng = Rng(seed);
     nodes.iter().for_each(|node| node.write(SOURCE, &pattern(seed as usize, AREA_BYTES)));
@@ -104,16 +104,16 @@ fn play(seed: u64, nodes: [&Node; 2]) -> (Vec<Seen>, [Vec<Seen>; 2], Vec<u8>) {
         nodes[side].qp.modify(&error, AttrMask::STATE).unwrap();
         (0..posted[side]).map(|_| seen(&nodes[side].received())).collect()
     });
-    // What a refused message has brought is not defined.
+    // The bytes of a refused message are not defined.
     let memory = if failed { Vec::new() } else { nodes.map(|node| node.read(TARGET, 3 * AREA_BYTES)).concat() };
     (sent, received, memory)
 }
 
 #[test]
-fn every_way_completes_alike() {
-    let played = [Way::Packets, Way::OneHost, Way::OneProcess].map(|way| {
+fn every_path_completes_equally() {
+    let played = [EnginePath::Packets, EnginePath::OneHost, EnginePath::OneProcess].map(|path| {
         let mut all = Vec::new();
-        by(way, || {
+        by(path, || {
             on_loopback(|group| {
                 let devices = [1, 2].map(|slot| testing::open(group, slot, "lo"));
                 for seed in 0..SEEDS {
@@ -123,7 +123,7 @@ fn every_way_completes_alike() {
                     all.push(play(seed, [&a, &b]));
                 }
                 let packets = devices[0].counters().get("tx_packets");
-                assert_eq!(packets > 0, way == Way::Packets, "{way:?}: {packets}");
+                assert_eq!(packets > 0, path == EnginePath::Packets, "{path:?}: {packets}");
             });
         });
         all

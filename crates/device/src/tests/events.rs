@@ -17,7 +17,7 @@ fn events_pending(device: &Device) -> bool {
     poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
 }
 
-/// Two pairs whose far ends share a receive queue.
+/// Two pairs whose second nodes share a receive queue.
 fn shared(group: &udp::PortGroup) -> ([(Node, Node); 2], Pd, Srq) {
     let (shm, far) = (testing::open(group, 1, "lo"), testing::open(group, 2, "lo"));
     let setup = Setup::new(QpType::Rc);
@@ -94,7 +94,7 @@ pub(super) fn a_failed_queue_pair_tells_that_it_takes_no_more() {
 }
 
 #[test]
-fn a_full_shared_queue_refuses_and_a_list_tells_where() {
+fn a_full_shared_queue_refuses_with_the_index() {
     on_loopback(|group| {
         let ([(_a, b), _], _pd, srq) = shared(group);
         let list = (0..20).map(|wr_id| RecvWr { wr_id, sgl: smallvec![b.sge(0, 64)] });
@@ -135,7 +135,7 @@ fn each_open_device_has_its_own_events() {
 }
 
 #[test]
-fn events_of_objects_that_are_gone_go_with_them() {
+fn objects_take_their_events_with_them() {
     on_loopback(|group| {
         let ([(a, b), _], _pd, srq) = shared(group);
         srq.modify(8).unwrap();
@@ -153,14 +153,14 @@ fn events_of_objects_that_are_gone_go_with_them() {
 }
 
 #[test]
-fn reset_gives_back_what_a_message_took_from_the_shared_queue() {
+fn reset_returns_the_receive_of_an_unfinished_message() {
     const BYTES: usize = 1 << 20;
     on_loopback(|group| {
         let ([(a, b), _], _pd, srq) = shared(group);
         for wr_id in [7, 8] {
             srq.post([RecvWr { wr_id, sgl: smallvec![b.sge(0, BYTES)] }]).unwrap();
         }
-        // Without acknowledges no more than a window of the message comes.
+        // Without ACKs only a window of the message arrives.
         b.device.set_faults(Some(FaultPlan { loss: 1.0, ..FaultPlan::default() }));
         a.write(0, &[1; BYTES]);
         a.send(1, SendOp::Send, 0, BYTES);

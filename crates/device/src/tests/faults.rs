@@ -1,4 +1,4 @@
-//! Operations under injected faults, and captures that other programs understand.
+//! Operations under injected faults, and captures that other programs can read.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -72,7 +72,7 @@ fn atomics_happen_once() {
 }
 
 #[test]
-fn a_receiver_that_is_not_ready_is_asked_again() {
+fn a_requester_retries_when_the_receiver_is_not_ready() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         b.device.set_faults(Some(plan("seed=1,rnr=0.4")));
@@ -128,7 +128,7 @@ fn unreliable_messages_arrive_whole_or_not_at_all() {
     });
 }
 
-/// A file that goes away.
+/// A file that is deleted when this is dropped.
 struct TempFile(PathBuf);
 
 impl TempFile {
@@ -143,7 +143,7 @@ impl Drop for TempFile {
     }
 }
 
-/// What tshark prints of a capture.
+/// The output of tshark for a capture.
 fn tshark(file: &Path, args: &[&str]) -> Vec<String> {
     let output = Command::new("tshark").arg("-r").arg(file).args(args).output().expect("tshark is installed");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -151,7 +151,7 @@ fn tshark(file: &Path, args: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_capture_is_understood_by_others() {
+fn tshark_reads_a_capture() {
     on_loopback(|group| {
         let file = TempFile::new("capture.pcapng");
         let (a, b) = pair(group, Setup::new(QpType::Rc));
@@ -172,7 +172,7 @@ fn a_capture_is_understood_by_others() {
             assert!(tshark(file, &["-Y", "_ws.malformed"]).is_empty());
             let opcodes = tshark(file, &["-T", "fields", "-e", "infiniband.bth.opcode"]);
             assert!(opcodes.iter().all(|opcode| !opcode.is_empty()), "all of it is RoCE: {opcodes:?}");
-            // SEND First, READ request, FETCH ADD and its answer.
+            // SEND First, READ request, FETCH ADD and its response.
             for opcode in ["0", "12", "20", "18"] {
                 assert!(opcodes.iter().any(|seen| seen == opcode), "{opcode} in {opcodes:?}");
             }
@@ -199,7 +199,7 @@ pub(crate) fn every_captured_icrc_is_right() {
     });
 }
 
-/// The packets that a capture of one's own says have left: PSN and IPv4 identification.
+/// The packets that have left according to our own capture: PSN and IPv4 identification.
 fn left(file: &Path) -> Vec<(u32, u16)> {
     let bytes = std::fs::read(file).unwrap();
     let mut reader = pcap_file::pcapng::PcapNgReader::new(bytes.as_slice()).unwrap();
@@ -216,7 +216,7 @@ fn left(file: &Path) -> Vec<(u32, u16)> {
 }
 
 #[test]
-fn a_seed_strikes_packets_in_the_order_of_staging() {
+fn a_seed_decides_on_packets_in_the_order_of_staging() {
     on_loopback(|group| {
         const PACKETS: usize = 300;
         let file = TempFile::new("order.pcapng");
@@ -242,7 +242,7 @@ fn a_seed_strikes_packets_in_the_order_of_staging() {
 }
 
 #[test]
-fn what_meets_no_fault_leaves_in_groups() {
+fn packets_without_a_fault_leave_in_groups() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         a.device.set_faults(Some(plan("seed=3,loss=0.01,dup=0.005,reorder=0.005,corrupt=0.005")));
@@ -262,7 +262,7 @@ fn what_meets_no_fault_leaves_in_groups() {
 }
 
 #[test]
-fn a_capture_shows_what_faults_leave() {
+fn a_capture_has_the_packets_that_faults_leave() {
     on_loopback(|group| {
         let file = TempFile::new("faults.pcapng");
         let (a, b) = pair(group, Setup::new(QpType::Uc));

@@ -1,4 +1,4 @@
-//! Peers that mean harm: whatever they send changes no memory and stops nobody.
+//! Hostile peers: none of their packets changes memory or stops other queue pairs.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
@@ -8,14 +8,14 @@ use wire::{AtomicEth, Bth, Deth, Flow, Opcode, PKey, Psn, QKey, Qpn, RKey, ROCE_
 
 use super::rig::*;
 
-/// A program that speaks RoCEv2 to us, from an address of this machine.
+/// A program that sends RoCEv2 packets to the victim, from an address of this machine.
 struct Attacker {
     socket: UdpSocket,
     flow: Flow,
 }
 
 impl Attacker {
-    /// From an address and to one.
+    /// An attacker with a source and a destination address.
     fn new(source: IpAddr, destination: IpAddr) -> Attacker {
         let socket = UdpSocket::bind((source, 0)).unwrap();
         let flow = Flow { source, destination, source_port: socket.local_addr().unwrap().port() };
@@ -49,8 +49,8 @@ fn write_only(dest_qpn: Qpn, psn: u32, addr: u64, rkey: RKey, len_bytes: u32, da
 
 const FIRST_PSN: u32 = 0xff_fff0;
 
-/// A pair whose near end sends to itself... and the attacker, who has taken the address of
-/// the far end.
+/// A pair of nodes, and an attacker that has taken the address of
+/// the second one.
 fn victim(group: &udp::PortGroup) -> (Node, Node, Attacker) {
     let (a, b) = pair(group, Setup::new(QpType::Rc));
     b.write(0, &pattern(1, 4096));
@@ -58,7 +58,7 @@ fn victim(group: &udp::PortGroup) -> (Node, Node, Attacker) {
     (a, b, attacker)
 }
 
-/// The victim still works and its memory is as it was.
+/// Checks that the victim still works and that its memory has not changed.
 fn check_unharmed(a: &Node, b: &Node) {
     assert_eq!(b.read(0, 4096), pattern(1, 4096), "memory is untouched");
     assert_eq!(b.qp.state(), QpState::Rts);
@@ -149,7 +149,7 @@ fn a_forged_psn_is_only_counted() {
 }
 
 #[test]
-fn another_sources_packets_are_only_counted() {
+fn packets_from_another_source_are_only_counted() {
     on_loopback(|group| {
         let (a, b, _) = victim(group);
         let attacker = Attacker::new([127, 0, 0, 9].into(), b.gid.ip());
@@ -180,7 +180,7 @@ fn truncated_packets_are_counted_by_reason() {
 }
 
 #[test]
-fn strangers_and_other_slots_are_counted() {
+fn packets_for_unknown_queue_pairs_and_other_slots_are_counted() {
     on_loopback(|group| {
         let (a, b, attacker) = victim(group);
         let stranger = Qpn::from_parts(2, b.qp.qpn().index().wrapping_add(77));
@@ -200,7 +200,7 @@ fn strangers_and_other_slots_are_counted() {
 }
 
 #[test]
-fn datagrams_without_the_key_reach_nobody() {
+fn datagrams_without_the_queue_key_are_dropped() {
     on_loopback(|group| {
         let (_a, b) = pair(group, Setup::new(QpType::Ud));
         b.post_recv(1, 0, 4096);

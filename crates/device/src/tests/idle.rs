@@ -1,4 +1,4 @@
-//! What it costs to do nothing, and how little an idle queue pair takes.
+//! The cost of idle engines and the memory of idle queue pairs.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
@@ -17,18 +17,18 @@ thread_local! {
     static BYTES: AtomicUsize = const { AtomicUsize::new(0) };
 }
 
-// SAFETY: everything is passed on to the system's allocator; a counter is all that is added.
+// SAFETY: every call goes to the system's allocator unchanged. This adds only a counter.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = BYTES.try_with(|bytes| bytes.fetch_add(layout.size(), Relaxed));
-        // SAFETY: as promised to us.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`, which is that of the system's allocator, too.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         let _ = BYTES.try_with(|bytes| bytes.fetch_sub(layout.size(), Relaxed));
-        // SAFETY: as promised to us.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`, which is that of the system's allocator, too.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -64,7 +64,7 @@ fn an_idle_queue_pair_takes_little_memory() {
     });
 }
 
-/// Processor time of the engines' threads in this network namespace, which is this test's own.
+/// The processor time of the engines' threads in this network namespace, which only this test uses.
 fn background_time() -> Duration {
     let netns = |path: &Path| std::fs::read_link(path.join("ns/net")).ok();
     let ours = netns(Path::new("/proc/thread-self"));
@@ -83,7 +83,7 @@ fn an_idle_engine_uses_no_processor() {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         a.send(1, SendOp::Write(b.remote(0)), 0, 100_000);
         a.sent();
-        // Deadlines that were entered meanwhile come up, and are found to mean nothing.
+        // Deadlines that were entered meanwhile come up, and turn out to have moved.
         std::thread::sleep(Duration::from_millis(500));
         let before = background_time();
         assert!(before > Duration::ZERO, "the threads were found");
@@ -116,7 +116,7 @@ fn the_background_thread_keeps_away_from_an_application_that_polls() {
 }
 
 #[test]
-fn who_looks_at_memory_between_polls_is_stood_in_for() {
+fn the_background_thread_stands_in_for_a_program_that_reads_memory_between_polls() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         let start = Instant::now();
@@ -125,7 +125,7 @@ fn who_looks_at_memory_between_polls_is_stood_in_for() {
             for _ in 0..50 {
                 b.send_cq.poll(&mut Vec::new(), 1).unwrap();
             }
-            // From here on b does not poll.
+            // From here on node b does not poll.
             a.send(1, SendOp::Write(b.remote(0)), 0, 1);
             wait_for("the byte", || b.read(0, 1) == [round]);
             a.sent();

@@ -1,4 +1,4 @@
-//! Who keeps whom, what is busy, and what happens when somebody is gone.
+//! Lifetimes of objects: parents, busy objects, destroyed objects, and dead peers.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
@@ -33,7 +33,7 @@ fn parents_are_busy_while_children_exist() {
 }
 
 #[test]
-fn what_was_destroyed_refuses() {
+fn destroyed_objects_refuse() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         a.qp.destroy().unwrap();
@@ -48,7 +48,7 @@ fn what_was_destroyed_refuses() {
     });
 }
 
-/// What was received is acknowledged, also if the receiver goes at once.
+/// The receiver ACKs a message also if its queue pair is destroyed right after it.
 #[test]
 pub(super) fn the_last_message_of_a_queue_pair_is_acknowledged() {
     on_loopback(|group| {
@@ -71,18 +71,18 @@ pub(super) fn the_last_message_of_a_queue_pair_is_acknowledged() {
 /// A thread that has built packets and completed their requests may be stopped before they leave. They must not go
 /// with the process that has seen the completion.
 #[test]
-fn a_queue_pair_goes_when_what_was_built_has_left() {
+fn a_queue_pair_goes_after_its_built_packets() {
     on_loopback(|group| {
         for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
             let (a, _b) = pair(group, Setup::new(qp_type));
-            let entry = a.device.engine().slots.qp(a.qp.qpn()).unwrap();
-            assert!(entry.take_tx(), "we are that thread");
+            let entry = a.device.engine().services.slots.qp(a.qp.qpn()).unwrap();
+            assert!(entry.state().take_send_right(), "we are that thread");
             let has_left = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     std::thread::sleep(Duration::from_millis(50));
                     has_left.store(true, SeqCst);
-                    entry.release_tx();
+                    entry.state().release_send_right();
                 });
                 a.qp.destroy().unwrap();
                 assert!(has_left.load(SeqCst), "{qp_type:?}");
@@ -184,7 +184,7 @@ fn objects_of_two_devices_do_not_mix() {
 }
 
 #[test]
-fn limits_are_told_before_anything_is_made() {
+fn limits_are_checked_first() {
     on_loopback(|group| {
         let a = Node::new(testing::open(group, 1, "lo"), Setup::new(QpType::Rc));
         let limits = a.device.limits();
@@ -194,9 +194,9 @@ fn limits_are_told_before_anything_is_made() {
     });
 }
 
-/// As many as the device says, and not one more until one has gone.
+/// The process can have exactly as many objects as the limits say.
 #[test]
-fn what_query_device_says_holds() {
+fn the_limits_hold_exactly() {
     on_loopback(|group| {
         let device = testing::open(group, 1, "lo");
         let limits = device.limits();
@@ -246,7 +246,7 @@ pub(super) fn an_engine_ends_with_its_last_object() {
     });
 }
 
-/// Set in the process that will be killed: queue pair number and address of the other.
+/// Set in the process that will be killed: the queue pair number and address of its peer.
 const PEER: &str = "LONGARM_TEST_KILLED_PEER";
 
 #[test]
@@ -303,7 +303,7 @@ fn be_killed(them: &str) {
 fn a_forked_child_is_refused() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
-        // SAFETY: the child only calls into this crate, which refuses at once, and exits.
+        // SAFETY: the child only calls this crate, which refuses without a lock or an allocation, and then exits.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let refused = a.device.alloc_pd().is_err()
@@ -311,11 +311,11 @@ fn a_forked_child_is_refused() {
                 && a.send_cq.poll(&mut Vec::new(), 1) == Err(CqError::Forked)
                 && a.qp.modify(&QpAttr::default(), AttrMask::STATE).is_err();
             drop((a, b));
-            // SAFETY: ends the child without running what belongs to the parent.
+            // SAFETY: `_exit` has no preconditions. It runs no exit handlers of the parent.
             unsafe { libc::_exit(if refused { 0 } else { 1 }) };
         }
         let mut status = 0;
-        // SAFETY: waits for our own child; `status` is ours.
+        // SAFETY: `status` is a local value, and the pointer to it is valid during the call.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert_eq!(status, 0, "the child was refused, and went in peace");
         a.send(1, SendOp::Write(b.remote(0)), 0, 1000);

@@ -10,14 +10,14 @@ const QPS: usize = 200;
 const MESSAGES: usize = 32;
 const LEN: usize = 4096;
 
-/// Every queue pair posts all it has at once: several times what a destination may have in flight. Some go
-/// while they wait for their turn, which must not keep it from the others.
+/// All queue pairs together post several times the budget of a destination. Some are destroyed
+/// while they wait for their turn. The others must get theirs all the same.
 #[test]
 pub(super) fn all_have_their_turn() {
     check_turns(|b, _| SendOp::Write(b.remote(0)));
 }
 
-/// Likewise with messages, of which a lane of a peer on this host takes a part only.
+/// Does the same with so many messages that a lane has room for only a part of them.
 #[test]
 pub(super) fn all_messages_have_their_turn() {
     check_turns(|b, message| {
@@ -62,14 +62,14 @@ fn check_turns(op: impl Fn(&Node, usize) -> SendOp + Sync) {
     });
 }
 
-/// Queue pairs whose targets were destroyed, with enough outstanding to use any budget up.
+/// Queue pairs whose targets were destroyed, with enough bytes in flight to use up any budget.
 const ABANDONED: usize = 32;
 const ABANDONED_READS: usize = 16;
 const ABANDONED_READ_BYTES: usize = 64 << 10;
-/// This timeout code means for ever.
+/// The timeout code for an infinite timeout.
 const NO_TIMEOUT: u8 = 0;
 
-/// What was sent to queue pairs that are gone is never answered. Others to the same process go on all the same, and
+/// Requests to queue pairs that are gone are never answered. Other queue pairs to the same process continue, and
 /// the abandoned ones do not fail.
 #[test]
 pub(super) fn destroyed_targets_starve_nobody() {

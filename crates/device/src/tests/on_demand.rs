@@ -9,7 +9,7 @@ use crate::handles::mr::Mr;
 
 const ON_DEMAND: Access = ALL_ACCESS.union(Access::ON_DEMAND);
 
-/// A page of zeros; it goes when this is dropped.
+/// A page of zeros that is unmapped when this is dropped.
 struct Page(*mut libc::c_void);
 
 impl Page {
@@ -18,13 +18,13 @@ impl Page {
     fn map(at: *mut libc::c_void, rights: libc::c_int) -> Page {
         let fixed = if at.is_null() { 0 } else { libc::MAP_FIXED };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | fixed;
-        // SAFETY: new, or in place of a page of this test's own.
+        // SAFETY: the mapping is new, or replaces a page that only this test uses and has no references to.
         let start = unsafe { libc::mmap(at, Page::BYTES, rights, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
         Page(start)
     }
 
-    /// Puts other zeros in its place, with these rights.
+    /// Replaces it by another page of zeros with these rights.
     fn replace(&self, rights: libc::c_int) {
         std::mem::forget(Page::map(self.0, rights));
     }
@@ -32,13 +32,13 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: our own, and the regions over it tolerate its absence.
+        // SAFETY: only this test uses the page, and on-demand regions permit that it is unmapped.
         assert_eq!(unsafe { libc::munmap(self.0, Page::BYTES) }, 0);
     }
 }
 
 fn register(node: &Node, page: &Page) -> Mr {
-    // SAFETY: nobody holds references to the page, and it is unmapped under no atomic.
+    // SAFETY: no references to the page exist, and the test unmaps it only while no atomic works on it.
     unsafe { node.pd.register(page.0.cast(), Page::BYTES as u64, page.0.addr() as u64, ON_DEMAND) }.unwrap()
 }
 
@@ -71,7 +71,7 @@ pub(super) fn peers_reach_pages_that_came_after_the_registration() {
 }
 
 #[test]
-fn our_own_lists_may_name_pages_that_are_gone() {
+fn lists_with_unmapped_pages_are_refused() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         let page = Page::map(std::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE);
@@ -94,7 +94,7 @@ fn the_whole_address_space_serves_lists() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         let access = Access::LOCAL_WRITE | Access::ON_DEMAND;
-        // SAFETY: only the vector below is named, to which nobody holds a reference meanwhile.
+        // SAFETY: the work requests name only the vector below, to which no reference exists meanwhile.
         let mr = unsafe { a.pd.register(std::ptr::null_mut(), u64::MAX, 0, access) }.unwrap();
         let mut bytes = vec![0u8; 5000];
         let sge = Sge { addr: bytes.as_mut_ptr().addr() as u64, len_bytes: 5000, lkey: mr.lkey() };
@@ -106,7 +106,7 @@ fn the_whole_address_space_serves_lists() {
 }
 
 #[test]
-fn the_null_region_pads_what_is_sent_and_swallows_what_comes() {
+fn the_null_region_sends_zeros_and_drops_received_bytes() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         let null = a.pd.register_null(Access::LOCAL_WRITE).unwrap();

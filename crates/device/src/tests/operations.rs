@@ -6,7 +6,7 @@ use super::rig::*;
 
 const LENGTHS: [usize; 7] = [0, 1, 64, 1023, 1024, 5000, 100_000];
 
-/// What an operation needs at the receiver, and leaves there.
+/// The needs of an operation at the receiver, and its effects there.
 fn send_each(qp_type: QpType, ipv6: bool, op: fn(&Node) -> SendOp, recv: Option<CompletionOp>) {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup { ipv6, ..Setup::new(qp_type) });
@@ -121,18 +121,18 @@ fn a_list_of_requests_is_one_doorbell() {
 }
 
 #[test]
-fn echoes_take_their_acknowledges_along() {
+fn echoes_carry_acks() {
     const BATCHES: u64 = 500;
     const ECHOES: u64 = 8;
     on_loopback(|group| {
-        // Nobody takes the completions of b's sends.
+        // No poll takes the completions of b's sends.
         let setup = Setup { cq_capacity: 2 * (BATCHES * ECHOES) as u32, ..Setup::new(QpType::Rc) };
         let (a, b) = pair(group, setup);
-        // One receive more than is used at once, so that no news of it has to be sent.
+        // One receive more than is used at once, so that no credit update is due.
         b.post_recv(0, 0, 64);
         a.post_recv(0, 0, 64);
         let counted = |name| b.device.counters().get(name);
-        // Where the machine is busy the background thread may be faster now and then, not always.
+        // On a busy machine the background thread may be faster now and then, but not always.
         let undisturbed = (0..BATCHES).any(|batch| {
             let before = (counted("acks_deferred"), counted("tx_calls"), counted("tx_packets"));
             for echo in batch * ECHOES..(batch + 1) * ECHOES {
@@ -144,7 +144,7 @@ fn echoes_take_their_acknowledges_along() {
                 assert_eq!((a.received().wr_id, a.sent().wr_id), (echo, echo));
             }
             let (deferred, calls) = (counted("acks_deferred") - before.0, counted("tx_calls") - before.1);
-            // The answer brings the acknowledge along: one packet is both.
+            // The response carries the ACK: one packet is both.
             let packets = counted("tx_packets") - before.2;
             deferred > ECHOES / 2 && calls < ECHOES * 3 / 2 && packets < ECHOES * 3 / 2
         });

@@ -1,11 +1,11 @@
-//! The tests of the wire, with both ends in one process; and what there is only then.
+//! The tests of the wire path with both ends in one process, and tests that need one process.
 
 use transport::{AtomicOp, AttrMask, Mtu, QpAttr, QpState, QpType, RemoteAddr, SendOp, Status};
 
 use super::rig::*;
 use super::shm::tests_by;
 use crate::testing;
-use crate::testing::Way;
+use crate::testing::EnginePath;
 
 tests_by! { OneProcess:
     operations:
@@ -65,7 +65,7 @@ tests_by! { OneProcess:
 
 /// Two nodes of one process.
 fn both(setup: Setup, test: impl Fn(&Node, &Node) + Send + Sync) {
-    by(Way::OneProcess, || {
+    by(EnginePath::OneProcess, || {
         on_loopback(|group| {
             let (a, b) = pair(group, setup);
             test(&a, &b);
@@ -118,7 +118,7 @@ fn a_queue_pair_talks_to_itself() {
     }
 }
 
-/// What one asks of the other's memory is refused as ever, and both hear of it.
+/// An access without rights is refused as on the wire, and both queue pairs fail.
 #[test]
 fn a_refused_access_ends_both() {
     both(Setup::new(QpType::Rc), |a, b| {
@@ -132,10 +132,10 @@ fn a_refused_access_ends_both() {
     });
 }
 
-/// Threads that use, and threads that destroy, the two ends of connections at any moment.
+/// Some threads use the two ends of connections, others destroy them at any moment.
 #[test]
-fn either_end_may_go_at_any_moment() {
-    by(Way::OneProcess, || {
+fn either_queue_pair_may_go_at_any_moment() {
+    by(EnginePath::OneProcess, || {
         on_loopback(|group| {
             let device = testing::open(group, 1, "lo");
             let setup = Setup { memory_bytes: 1 << 14, ..Setup::new(QpType::Rc) };

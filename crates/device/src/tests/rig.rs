@@ -18,7 +18,7 @@ use crate::handles::qp::{Qp, QpSpec};
 use crate::handles::srq::Srq;
 use crate::testing;
 
-/// Nothing in these tests takes so long, unless it never comes.
+/// No step of these tests takes so long unless it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) const QKEY: QKey = QKey(0x1234);
 pub(crate) const ALL_ACCESS: Access = Access::LOCAL_WRITE
@@ -28,23 +28,23 @@ pub(crate) const ALL_ACCESS: Access = Access::LOCAL_WRITE
     .union(Access::FLUSH_GLOBAL);
 pub(crate) const CAPS: QpCaps =
     QpCaps { max_send_wr: 256, max_recv_wr: 256, max_send_sge: 4, max_recv_sge: 4, max_inline_bytes: 128 };
-/// Space before the payload of a received datagram.
+/// The bytes before the payload of a received datagram.
 pub(crate) const GRH_BYTES: usize = 40;
 
 /// Runs a test in a network namespace of its own, with a port group on its loop-back.
 pub(crate) fn on_loopback(test: impl FnOnce(&PortGroup) + Send) {
-    let way = testing::way();
+    let path = testing::engine_path();
     udp::testing::in_new_netns(|| {
-        testing::set_way(way);
+        testing::set_engine_path(path);
         test(&PortGroup::bind(8).unwrap());
     });
 }
 
-/// Runs a test with devices that reach each other in this way.
-pub(crate) fn by(way: testing::Way, test: impl FnOnce()) {
-    testing::set_way(way);
+/// Runs a test with this path between its devices.
+pub(crate) fn by(path: testing::EnginePath, test: impl FnOnce()) {
+    testing::set_engine_path(path);
     test();
-    testing::set_way(testing::Way::Packets);
+    testing::set_engine_path(testing::EnginePath::Packets);
 }
 
 /// A device with one queue pair, and memory for it.
@@ -58,7 +58,7 @@ pub(crate) struct Node {
     pub(crate) gid: Gid,
 }
 
-/// How a node is made, where it matters.
+/// The attributes of a node that tests vary.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup {
     pub(crate) qp_type: QpType,
@@ -73,7 +73,7 @@ impl Setup {
     }
 }
 
-/// A gid of the device, of the kind asked for.
+/// A GID of the device, of the wanted address family.
 pub(crate) fn gid_of(device: &Device, ipv6: bool) -> Gid {
     let usable = |gid: &Gid| match gid.ip() {
         std::net::IpAddr::V4(_) => !ipv6,
@@ -159,7 +159,7 @@ impl Node {
         connect(&self.qp, self.gid, to.qp.qpn(), to.gid, mtu);
     }
 
-    /// UD: ready to send and receive.
+    /// UD: brings the queue pair to RTS.
     pub(crate) fn ready(&self) {
         let attr = QpAttr { state: QpState::Init, qkey: QKEY, ..QpAttr::default() };
         let base = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::QKEY;
@@ -206,7 +206,7 @@ pub(crate) fn connect(qp: &Qp, gid: Gid, remote_qpn: Qpn, remote_gid: Gid, mtu: 
     connect_with_timeout(qp, AddressVector::new(gid, remote_gid), remote_qpn, mtu, 16);
 }
 
-/// The same with a timeout code.
+/// Does the same with a timeout code.
 pub(crate) fn connect_with_timeout(qp: &Qp, address: AddressVector, remote_qpn: Qpn, mtu: Mtu, timeout: u8) {
     let attr = QpAttr {
         access: ALL_ACCESS,
@@ -259,7 +259,7 @@ pub(crate) fn link(a: &Node, b: &Node) {
     }
 }
 
-/// Bytes that tell where they are and which message they belong to.
+/// Bytes that depend on their position and on the seed of their message.
 pub(crate) fn pattern(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 251 + seed * 31) as u8).collect()
 }

@@ -1,4 +1,4 @@
-//! Buffers of a shared receive queue: they lie in its own protection domain.
+//! Buffers of a shared receive queue belong to its own protection domain.
 
 use smallvec::smallvec;
 use transport::{Access, QpType, RecvWr, SendOp, Sge, Status};
@@ -13,7 +13,7 @@ fn sge(mr: &Mr) -> Sge {
     Sge { addr: mr.addr(), len_bytes: LEN as u32, lkey: mr.lkey() }
 }
 
-/// Sends one message into a buffer of the queue's domain, or of the queue pair's; tells how the receive ends.
+/// Sends one message into a buffer of the queue's domain, or of the queue pair's. Returns the status of the receive.
 fn received_into(qp_type: QpType, of_queue: bool) -> Status {
     let mut status = Status::Fatal;
     on_loopback(|group| {
@@ -38,7 +38,7 @@ fn received_into(qp_type: QpType, of_queue: bool) -> Status {
     status
 }
 
-/// The queue pair's own domain does not count, not even for RC, UC and UD in it.
+/// The domain of the queue pair is not used, neither for RC nor for UC nor for UD.
 #[test]
 pub(super) fn buffers_lie_in_the_domain_of_the_shared_queue() {
     for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {

@@ -1,20 +1,20 @@
-//! The tests of the wire, with engines that reach each other by shared memory as processes on one
-//! host do: what a program sees must be the same.
+//! The tests of the wire path, with engines that use shared memory as two processes on one
+//! host do: a program must see the same.
 
 use transport::{QpType, SendOp, SendWr};
 
 use super::datagrams::send_datagram;
 use super::rig::*;
-use crate::testing::Way;
+use crate::testing::EnginePath;
 
-/// The same tests on another way.
+/// The same tests on another path.
 macro_rules! tests_by {
-    ($way:ident: $($module:ident: $($test:ident)+;)+) => {$(
+    ($path:ident: $($module:ident: $($test:ident)+;)+) => {$(
         mod $module {
             $(
                 #[test]
                 fn $test() {
-                    crate::tests::rig::by(crate::testing::Way::$way, crate::tests::$module::$test);
+                    crate::tests::rig::by(crate::testing::EnginePath::$path, crate::tests::$module::$test);
                 }
             )+
         }
@@ -88,7 +88,7 @@ tests_by! { OneHost:
         peers_reach_pages_that_came_after_the_registration;
 }
 
-/// More than a lane or a socket holds: the sender waits, nothing is lost, no packet leaves.
+/// With more datagrams than a lane or a socket holds, the sender waits, none is lost, and no packet leaves.
 #[test]
 fn a_burst_of_datagrams_waits_for_room() {
     const COUNT: usize = 200;
@@ -111,16 +111,16 @@ fn a_burst_of_datagrams_waits_for_room() {
             assert_eq!((a.device.counters().get("tx_packets"), b.device.counters().dropped()), (0, 0));
         });
     };
-    for way in [Way::OneHost, Way::OneProcess] {
-        by(way, burst);
+    for path in [EnginePath::OneHost, EnginePath::OneProcess] {
+        by(path, burst);
     }
 }
 
-/// Programs send to QP0 to see their earlier datagrams leave: no process has it, and nobody is to be asked for it.
+/// Programs send to QP0 to see their earlier datagrams leave. No process has it, so the hub must not be asked for it.
 #[test]
 fn a_datagram_to_the_hubs_numbers_waits_for_no_link() {
-    for way in [Way::OneHost, Way::OneProcess] {
-        by(way, || {
+    for path in [EnginePath::OneHost, EnginePath::OneProcess] {
+        by(path, || {
             on_loopback(|group| {
                 let (a, b) = pair(group, Setup::new(QpType::Ud));
                 b.post_recv(1, 0, 200);
@@ -134,10 +134,10 @@ fn a_datagram_to_the_hubs_numbers_waits_for_no_link() {
     }
 }
 
-/// A datagram that must take the wire does not take those behind it along: each destination has its one way.
+/// A datagram that must take the wire does not change the path of those behind it: each destination has one path.
 #[test]
-fn a_datagram_to_elsewhere_leaves_those_behind_it_their_way() {
-    by(Way::OneHost, || {
+fn a_datagram_on_the_wire_does_not_change_the_path_of_the_next() {
+    by(EnginePath::OneHost, || {
         on_loopback(|group| {
             let (a, b) = pair(group, Setup::new(QpType::Ud));
             (0..2).for_each(|at| b.post_recv(at, 0, GRH_BYTES + 4096));

@@ -1,4 +1,4 @@
-//! Engines with several slots: what arrives at any of their sockets comes to its queue pair.
+//! Engines with several slots: packets reach their queue pair through any of the sockets.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ fn slot(node: &Node) -> u8 {
     node.qp.qpn().slot()
 }
 
-/// A message and what reads it back.
+/// Sends a message and reads it back.
 fn exchange(a: &Node, b: &Node, seed: usize) {
     let data = pattern(seed, LEN);
     b.post_recv(seed as u64, 0, LEN);
@@ -78,7 +78,7 @@ pub(super) fn timers_run_on_each_slot() {
             b.qp.destroy().unwrap();
             a.send(7, SendOp::Send, 0, LEN);
         }
-        // Nobody answers, so only timers end it.
+        // The peer never answers, so only timers end the request.
         for (a, _) in &pairs {
             let completion = next(&a.send_cq);
             assert_eq!((completion.wr_id, completion.status), (7, Status::RetryExceeded), "{:?}", a.qp.qpn());

@@ -95,7 +95,7 @@ fn poll_all(cq: &crate::Cq, done: &AtomicUsize) -> Vec<Completion> {
 #[test]
 pub(super) fn one_queue_pair_used_by_many_threads_keeps_order() {
     on_loopback(|group| {
-        // Nobody takes completions while the machine is busy with the others.
+        // No poll takes completions while the machine is busy with the other threads.
         let setup = Setup { cq_capacity: (THREADS * MESSAGES) as u32, ..Setup::new(QpType::Rc) };
         let (a, b) = pair(group, setup);
         std::thread::scope(|scope| {

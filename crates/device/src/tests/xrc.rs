@@ -203,7 +203,7 @@ fn domains_are_busy_while_they_have_queues_or_queue_pairs() {
 }
 
 #[test]
-fn dropping_is_as_good_as_destroying() {
+fn dropping_destroys() {
     on_loopback(|group| {
         let (_a, host) = connected(group);
         let queue = host.queue();
@@ -217,7 +217,7 @@ fn dropping_is_as_good_as_destroying() {
 }
 
 #[test]
-fn targets_and_initiators_are_made_each_in_their_way() {
+fn each_call_makes_only_its_kind_of_queue_pair() {
     on_loopback(|group| {
         let (a, host) = connected(group);
         let spec = QpSpec {

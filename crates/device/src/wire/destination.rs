@@ -1,23 +1,23 @@
-//! What the queue pairs of this process have in flight to one destination, together.
+//! The bytes that the queue pairs of this process have in flight to one destination, together.
 //!
-//! All that a process receives goes through one socket buffer. The window of a queue pair
-//! bounds what it has in flight alone; thousands that start together would overflow the
-//! buffer of their peer all the same. So the queue pairs that send to one slot of one
-//! address share a budget. While they are few it cannot be exceeded, and nothing is
-//! counted. When it is used up they wait in a queue, and each that comes to its turn may
+//! All packets to one slot of a process go through one socket buffer. The window of a queue pair
+//! bounds its own bytes in flight. Thousands of queue pairs that start together would still overflow the
+//! buffer of their peer. So the queue pairs that send to one slot of one
+//! address share a budget. While they are few they cannot exceed it, and nothing is
+//! counted. When it is used up they wait in a queue. Each that has its turn may
 //! send a [`TURN_BYTES`] of new packets.
 //!
 //! ```text
-//!   fill ── room left? ──► sends ── charged ──► acknowledged ── room again ─┐
+//!   fill ── room left? ──► sends ── charged ──► ACKed ───────── room again ─┐
 //!     └─ none: waits at the end of the queue ──► its turn ──► backlog ◄─────┘
 //! ```
 //!
-//! The budget begins with a quarter of our own receive buffer, since peers are made like us.
-//! It shrinks when packets have to be sent again and grows back as they are acknowledged.
+//! The budget starts with a quarter of our own receive buffer, since peers have equal buffers.
+//! It shrinks when packets must be sent again, and grows back with their ACKs.
 //!
-//! A queue pair whose peer is silent while others are answered loses its share ([`silence`]): what it has sent counts
-//! no more, and it sends nothing new until its peer answers. Until then, each probe of a silent one lets one of those
-//! that wait have a turn in spite of the budget. So the shares of dead peers never keep the living out.
+//! A queue pair whose peer is silent while others are answered loses its share ([`silence`]): its bytes in flight count
+//! no more, and it sends nothing new until its peer answers. Until then, each of its probes lets one queue pair
+//! have a turn in spite of the budget. So the shares of dead peers never block queue pairs with living ones.
 
 mod silence;
 
@@ -33,21 +33,21 @@ use wire::{Gid, Qpn};
 
 use silence::{Finding, Silence};
 
-/// What a queue pair may send when its turn has come: payload, and 128 bytes for each packet.
+/// The bytes that a queue pair may send in its turn: payload, and 128 bytes for each packet.
 const TURN_BYTES: u64 = 64 << 10;
 /// Losses do not shrink a budget below this.
 const LEAST_BYTES: u64 = 4 * TURN_BYTES;
 /// Losses within this time of each other count as one.
 const LOSS_INTERVAL: Duration = Duration::from_millis(10);
-/// What the budget grows by when as much as it is was acknowledged.
+/// The growth of the budget for each ACKed budget of bytes.
 const GROWTH_BYTES: u64 = TURN_BYTES;
-/// Time between turns that are given in spite of the budget.
+/// The time between turns that are given in spite of the budget.
 const OVERDRAFT_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The window of one queue pair at most, however large receive buffers are.
 const WINDOW_BYTES: u64 = 1 << 20;
 
-/// One slot of one address, to which queue pairs send. Those that wait are known as `T`.
+/// One slot of one address, to which queue pairs send. `T` stands for a waiting queue pair.
 pub(crate) struct Destination<T> {
     /// The budget at most.
     most: u64,
@@ -56,11 +56,11 @@ pub(crate) struct Destination<T> {
     budget: AtomicU64,
     in_flight: AtomicU64,
     members: AtomicU32,
-    /// Length of the queue, to see without its lock that nobody waits.
+    /// The length of the queue, so that an empty queue shows without its lock.
     waiting: AtomicU32,
-    queue: Mutex<VecDeque<(Ticket, T)>>,
+    queue: Mutex<VecDeque<(TurnTicket, T)>>,
     lost_at: AtomicU64,
-    /// Changes with each answer that made room.
+    /// It changes with each answer that has made room.
     answers: AtomicU64,
     /// The next turn is given in spite of the budget.
     overdraft: AtomicBool,
@@ -68,22 +68,22 @@ pub(crate) struct Destination<T> {
 }
 
 /// True while its owner is in the queue; false when its turn has come.
-type Ticket = Arc<AtomicBool>;
+type TurnTicket = Arc<AtomicBool>;
 
 /// A queue pair's part of a destination. Dropping it gives everything back.
-pub(crate) struct Share<T> {
+pub(crate) struct DestinationShare<T> {
     destination: Arc<Destination<T>>,
-    /// What it has in flight as far as the destination knows.
+    /// Its bytes in flight that the destination has counted.
     charged: u64,
-    /// Present from the first wait on.
-    ticket: Option<Ticket>,
-    /// It went to the queue, and has not used the turn that came of it.
+    /// It exists from the first wait on.
+    ticket: Option<TurnTicket>,
+    /// It has joined the queue, and has not used its turn yet.
     waits: bool,
     resent: u64,
     silence: Silence,
 }
 
-/// All destinations that queue pairs have.
+/// All destinations of queue pairs.
 pub(crate) struct Destinations<T> {
     budget: u64,
     window: u64,
@@ -94,21 +94,21 @@ pub(crate) struct Destinations<T> {
 type Places<T> = HashMap<(Gid, u8), Weak<Destination<T>>>;
 
 impl<T> Destinations<T> {
-    /// `receive_buffer_bytes` is what the kernel grants our own socket.
+    /// `receive_buffer_bytes` is the size that the kernel grants our own socket.
     pub(crate) fn new(receive_buffer_bytes: usize) -> Destinations<T> {
         let least = u64::from(Tuning::default().window_max_bytes);
         let (budget, window) = (receive_buffer_bytes as u64 / 4, receive_buffer_bytes as u64 / 8);
         Destinations { budget: budget.max(least), window: window.clamp(least, WINDOW_BYTES), places: Mutex::default() }
     }
 
-    /// How queue pairs behave here. The larger receive buffers are, the more one may have in flight: who falls
-    /// behind for a moment then finds work enough to catch up, and the other need not wait.
+    /// The behaviour of new queue pairs. The larger the receive buffers are, the more one may have in flight. A side that falls
+    /// behind for a moment then has enough work to catch up, and the other side need not wait.
     pub(crate) fn tuning(&self) -> Tuning {
         Tuning { window_max_bytes: self.window as u32, ..Tuning::default() }
     }
 
-    /// A part of the destination that a peer's number and address stand for.
-    pub(crate) fn join(&self, address: Gid, peer: Qpn) -> Share<T> {
+    /// A share of the destination with a peer's number and address.
+    pub(crate) fn join(&self, address: Gid, peer: Qpn) -> DestinationShare<T> {
         let mut places = self.places.lock();
         let place = (address, peer.slot());
         let known = places.get(&place).and_then(Weak::upgrade);
@@ -118,7 +118,7 @@ impl<T> Destinations<T> {
             places.insert(place, Arc::downgrade(&new));
             new
         });
-        Share::new(destination)
+        DestinationShare::new(destination)
     }
 }
 
@@ -145,14 +145,14 @@ impl<T> Destination<T> {
         u64::from(self.members.load(Relaxed)) * self.window > self.most
     }
 
-    /// Whether somebody waits.
+    /// Whether a queue pair waits.
     #[inline]
     pub(crate) fn is_waited_for(&self) -> bool {
         self.waiting.load(SeqCst) > 0
     }
 
-    /// Hands those whose turn has come to `each`, as far as there is room. With nothing in
-    /// flight there always is, and once after an overdraft.
+    /// Hands the queue pairs whose turn has come to `each`, as far as there is room. With nothing in
+    /// flight there always is room, and once after an overdraft.
     pub(crate) fn grant(&self, mut each: impl FnMut(T)) {
         let mut queue = self.queue.lock();
         let mut overdraft = self.overdraft.swap(false, SeqCst);
@@ -170,8 +170,8 @@ impl<T> Destination<T> {
         self.waiting.store(queue.len() as u32, SeqCst);
     }
 
-    /// Takes somebody out of the queue. False if it is not there: its turn has come.
-    fn forget(&self, ticket: &Ticket) -> bool {
+    /// Takes a queue pair out of the queue. False if it is not there, since its turn has come.
+    fn forget(&self, ticket: &TurnTicket) -> bool {
         let mut queue = self.queue.lock();
         let place = queue.iter().position(|(other, _)| Arc::ptr_eq(ticket, other));
         let found = place.and_then(|place| queue.remove(place)).is_some();
@@ -179,7 +179,7 @@ impl<T> Destination<T> {
         found
     }
 
-    /// Lets the next turn be given in spite of the budget, unless one was so lately.
+    /// Lets the next turn be given in spite of the budget, unless one was so a short time ago.
     fn overdraw(&self, now: Time) {
         if now.since(Time(self.overdrawn_at.load(Relaxed))) >= OVERDRAFT_INTERVAL {
             self.overdrawn_at.store(now.0, Relaxed);
@@ -188,7 +188,7 @@ impl<T> Destination<T> {
     }
 
     fn answered(&self, acknowledged: u64) {
-        // Others only look whether it changes: an addition that is lost changes it as well.
+        // Readers only compare it, so a lost addition does no harm: the value changes all the same.
         self.answers.store(self.answers.load(Relaxed).wrapping_add(1), Relaxed);
         let budget = self.budget.load(Relaxed);
         if budget < self.most {
@@ -207,17 +207,17 @@ impl<T> Destination<T> {
     }
 }
 
-impl<T> Share<T> {
-    fn new(destination: Arc<Destination<T>>) -> Share<T> {
+impl<T> DestinationShare<T> {
+    fn new(destination: Arc<Destination<T>>) -> DestinationShare<T> {
         destination.members.fetch_add(1, Relaxed);
-        Share { destination, charged: 0, ticket: None, waits: false, resent: 0, silence: Silence::default() }
+        DestinationShare { destination, charged: 0, ticket: None, waits: false, resent: 0, silence: Silence::default() }
     }
 
     pub(crate) fn destination(&self) -> &Arc<Destination<T>> {
         &self.destination
     }
 
-    /// How much may be sent now that was never sent. Uses the turn up if there is one.
+    /// The number of new bytes that may be sent now. It uses up the turn if there is one.
     #[inline]
     pub(crate) fn allowance(&mut self) -> u64 {
         if self.waits {
@@ -248,7 +248,7 @@ impl<T> Share<T> {
         self.ticket.as_ref().is_some_and(|ticket| ticket.load(SeqCst))
     }
 
-    /// Queues up, unless it is queued. Afterwards somebody must [`grant`](Destination::grant):
+    /// Joins the queue, unless it is in it. Afterwards the caller must [`grant`](Destination::grant):
     /// there may be room by now.
     pub(crate) fn wait(&mut self, who: T) {
         if !std::mem::replace(&mut self.waits, true) {
@@ -260,7 +260,7 @@ impl<T> Share<T> {
         }
     }
 
-    /// Takes it out of the queue, or gives the turn back that it has not used.
+    /// Leaves the queue, or gives an unused turn back.
     fn leave_queue(&mut self) {
         let destination = &*self.destination;
         if std::mem::take(&mut self.waits) && !self.ticket.as_ref().is_some_and(|ticket| destination.forget(ticket)) {
@@ -273,7 +273,7 @@ impl<T> Share<T> {
         self.waits
     }
 
-    /// Tells what is in flight now. Where all fit anyway nothing is counted.
+    /// Updates its bytes in flight. While the destination is not crowded nothing is counted.
     #[inline]
     pub(crate) fn charge(&mut self, in_flight: impl FnOnce() -> u64) {
         let counts = self.destination.is_crowded() && !self.silence.has_lapsed();
@@ -282,7 +282,7 @@ impl<T> Share<T> {
         }
     }
 
-    /// Tells how many probes the peer has left unanswered.
+    /// Updates the number of unanswered probes.
     #[inline]
     pub(crate) fn note_unanswered(&mut self, probes: u32, now: Time) {
         if !self.silence.knows(probes) {
@@ -302,19 +302,19 @@ impl<T> Share<T> {
         }
     }
 
-    /// Whether its peer has left probes unanswered, as far as is known here.
+    /// Whether its peer has left probes unanswered at the last update.
     #[inline]
     pub(crate) fn is_silent(&self) -> bool {
         self.silence.is_silent()
     }
 
-    /// Whether its peer is silent while others are answered: it shall send nothing new, and need not wait in turn.
+    /// Whether its peer is silent while others are answered. Then it sends nothing new, and need not wait for a turn.
     #[inline]
     pub(crate) fn has_lapsed(&self) -> bool {
         self.silence.has_lapsed()
     }
 
-    /// The peer has answered.
+    /// Notes that the peer has answered.
     pub(crate) fn heard(&mut self) {
         self.silence = Silence::default();
     }
@@ -332,7 +332,7 @@ impl<T> Share<T> {
         }
     }
 
-    /// Tells how many packets were sent again so far.
+    /// Updates the number of packets that were sent again.
     #[inline]
     pub(crate) fn note_resent(&mut self, resent: u64, now: Time) {
         if resent > self.resent {
@@ -344,7 +344,7 @@ impl<T> Share<T> {
     }
 }
 
-impl<T> Drop for Share<T> {
+impl<T> Drop for DestinationShare<T> {
     fn drop(&mut self) {
         self.charge_to(0);
         self.leave_queue();
@@ -352,7 +352,7 @@ impl<T> Drop for Share<T> {
     }
 }
 
-impl<T> fmt::Debug for Share<T> {
+impl<T> fmt::Debug for DestinationShare<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Share").field("charged", &self.charged).field("waits", &self.waits).finish_non_exhaustive()
     }

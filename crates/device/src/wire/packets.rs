@@ -1,40 +1,36 @@
-//! What arrives, packet by packet: is it one, and for whom?
+//! Received packets: whether a segment is one, and its destination.
 
-use transport::{RecvMeta, Time};
+use transport::RecvMeta;
 use udp::Datagram;
 use wire::icrc::{Check, Sealer};
 use wire::{Gid, ICRC_LEN, Packet, Qpn};
 
-use crate::objects::counters::{Counter, Counters};
-use crate::path::pump::Acks;
+use crate::objects::counters::{EngineCounter, EngineCounters};
 
 /// The shortest packet: a BTH and an ICRC.
 const MIN_PACKET_BYTES: usize = wire::Bth::LEN + ICRC_LEN;
+/// The position of the high byte of the destination QPN in a packet.
+pub(crate) const DEST_SLOT: usize = 5;
 
-/// What the packets of one datagram have in common.
-pub(crate) struct Inbound {
+/// The values that the packets of one datagram share.
+pub(crate) struct InboundFlow {
     sealer: Sealer,
     pub(crate) arrival: RecvMeta,
     pub(crate) interface: u32,
-    pub(crate) now: Time,
-    /// What becomes of the acknowledges.
-    pub(crate) acks: Acks,
 }
 
-impl Inbound {
-    /// What `datagram` brings. Most come from where the `last` one came from, and then little is new.
+impl InboundFlow {
+    /// The flow of `datagram`, which is most often the `last` one.
     #[inline]
-    pub(crate) fn of<'a>(datagram: &Datagram<'_>, now: Time, acks: Acks, last: &'a mut Option<Inbound>) -> &'a Inbound {
-        if !last.as_ref().is_some_and(|last| last.is_from_there(datagram)) {
+    pub(crate) fn of<'a>(datagram: &Datagram<'_>, last: &'a mut Option<InboundFlow>) -> &'a InboundFlow {
+        if !last.as_ref().is_some_and(|last| last.is_of(datagram)) {
             *last = None;
         }
-        let inbound = last.get_or_insert_with(|| Inbound::new(datagram, now, acks));
-        (inbound.now, inbound.acks) = (now, acks);
-        inbound
+        last.get_or_insert_with(|| InboundFlow::new(datagram))
     }
 
-    fn is_from_there(&self, datagram: &Datagram<'_>) -> bool {
-        let Inbound { sealer, arrival, interface, .. } = self;
+    fn is_of(&self, datagram: &Datagram<'_>) -> bool {
+        let InboundFlow { sealer, arrival, interface } = self;
         let flow = sealer.flow();
         let flags = (arrival.traffic_class, arrival.hop_limit);
         flow.source_port == datagram.source.port()
@@ -45,7 +41,7 @@ impl Inbound {
     }
 
     #[cold]
-    fn new(datagram: &Datagram<'_>, now: Time, acks: Acks) -> Inbound {
+    fn new(datagram: &Datagram<'_>) -> InboundFlow {
         let flow = datagram.flow();
         let arrival = RecvMeta {
             source: Gid::from(flow.source.to_canonical()),
@@ -54,7 +50,7 @@ impl Inbound {
             hop_limit: datagram.hop_limit,
             ecn_ce: datagram.ecn_ce(),
         };
-        Inbound { sealer: Sealer::new(flow), arrival, interface: datagram.interface, now, acks }
+        InboundFlow { sealer: Sealer::new(flow), arrival, interface: datagram.interface }
     }
 }
 
@@ -68,16 +64,21 @@ pub(crate) fn dest_qpn(bytes: &[u8]) -> Option<Qpn> {
     Some(Qpn::new(u32::from_be_bytes([0, a, b, c])))
 }
 
-/// The packet in a segment, if its ICRC is right and its headers make sense; the counters
-/// know why not. `index` is the segment's place in its datagram, and so the identification
-/// that a sender like ourselves gives it. Returns the packet's real identification too.
+/// The packet in a segment, if its ICRC is right and its headers make sense; otherwise the counters tell why not.
+///
+/// `index` is the segment's place in its datagram, which is the identification that a Longarm sender gives it.
 #[inline]
-pub(crate) fn admit<'a>(inbound: &Inbound, index: u16, segment: &'a [u8], counters: &Counters) -> Option<Packet<'a>> {
-    match inbound.sealer.check(segment, index) {
+pub(crate) fn admit<'a>(
+    flow: &InboundFlow,
+    index: u16,
+    segment: &'a [u8],
+    counters: &EngineCounters,
+) -> Option<Packet<'a>> {
+    match flow.sealer.check(segment, index) {
         Check::Good => {}
-        Check::Identification(_) => counters.add(Counter::RxIdentification, 1),
+        Check::Identification(_) => counters.add(EngineCounter::RxIdentification, 1),
         Check::Bad => {
-            counters.add(Counter::DropBadIcrc, 1);
+            counters.add(EngineCounter::DropBadIcrc, 1);
             return None;
         }
     }
@@ -91,8 +92,8 @@ pub(crate) fn admit<'a>(inbound: &Inbound, index: u16, segment: &'a [u8], counte
 }
 
 /// The identification of a segment, as far as its ICRC tells.
-pub(crate) fn identification(inbound: &Inbound, index: u16, segment: &[u8]) -> u16 {
-    match inbound.sealer.check(segment, index) {
+pub(crate) fn identification(flow: &InboundFlow, index: u16, segment: &[u8]) -> u16 {
+    match flow.sealer.check(segment, index) {
         Check::Good | Check::Bad => index,
         Check::Identification(identification) => identification,
     }

@@ -5,38 +5,35 @@
 //! `i` of a group gets the IPv4 identification `i`, so the ICRC, which covers it, can be
 //! computed as soon as the packet's place in its group is known.
 
-use std::sync::Arc;
-
 use transport::MAX_PACKET_BYTES;
 use udp::{MAX_GSO_BYTES, MAX_SEGMENTS, TxGroup};
 use wire::icrc::Sealer;
 use wire::{Flow, ICRC_LEN};
 
 use crate::objects::single::SinglePacket;
-use crate::path::pump::DEST_SLOT;
-use crate::qp::entry::QpEntry;
-use crate::wire::route::Route;
+use crate::wire::packets::DEST_SLOT;
+use crate::wire::route::PacketRoute;
 
-/// With so many bytes staged no new group is begun: they are sent first, while they are in
-/// the processor's cache. Two full groups of any path MTU have more.
+/// With so many bytes staged no new group begins: they are sent first, while they are in the processor's cache. Two full
+/// groups of any path MTU have more.
 const ENOUGH_BYTES: usize = MAX_GSO_BYTES + MAX_GSO_BYTES / 2;
-/// Enough, one more group, and room beyond.
+/// The bytes above, one more group, and room for one packet.
 const STAGING_BYTES: usize = ENOUGH_BYTES + MAX_GSO_BYTES + ROOM_BYTES;
-/// Groups that go out with one call at most.
+/// The number of groups that one call sends at most.
 pub(crate) const MAX_GROUPS: usize = 32;
 /// Room for the longest packet and its ICRC.
 const ROOM_BYTES: usize = MAX_PACKET_BYTES + ICRC_LEN;
 
 /// Packets of one flow that leave together.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Group {
+pub(crate) struct PacketGroup {
     pub(crate) flow: Flow,
     pub(crate) traffic_class: u8,
     pub(crate) hop_limit: u8,
     pub(crate) interface: u32,
-    /// High byte of the destination QPN: what may travel as one datagram at the receiver.
+    /// The high byte of the destination QPN: packets of one datagram have the same.
     slot: u8,
-    /// Nothing can follow: full, or its last packet was shorter.
+    /// No packet can follow: the group is full, or its last packet was shorter.
     closed: bool,
     segments: u16,
     pub(crate) segment_bytes: u16,
@@ -44,42 +41,23 @@ pub(crate) struct Group {
     end: usize,
 }
 
-/// See the module.
-#[derive(Default)]
-pub(crate) struct Staging {
+/// See the module. `O` is the right of a queue pair to send.
+pub(crate) struct Staging<O> {
     bytes: Vec<u8>,
     used: usize,
-    groups: Vec<Group>,
+    groups: Vec<PacketGroup>,
     packets: u64,
-    /// Those whose packets these are; nobody else sends for them meanwhile.
-    owners: Vec<TxToken>,
+    /// The rights to send for the queue pairs of these packets: no other thread sends for them meanwhile.
+    owners: Vec<O>,
 }
 
-/// The right to send for a queue pair, which keeps its packets in order.
-pub(crate) struct TxToken(Option<Arc<QpEntry>>);
-
-impl TxToken {
-    /// `entry` has just been [taken](QpEntry::take_tx).
-    pub(crate) fn new(entry: Arc<QpEntry>) -> TxToken {
-        TxToken(Some(entry))
-    }
-
-    /// Gives the right back. If somebody else wanted to send meanwhile, here is for whom.
-    pub(crate) fn give_back(mut self) -> Option<Arc<QpEntry>> {
-        self.0.take().filter(|entry| entry.release_tx())
+impl<O> Default for Staging<O> {
+    fn default() -> Staging<O> {
+        Staging { bytes: Vec::new(), used: 0, groups: Vec::new(), packets: 0, owners: Vec::new() }
     }
 }
 
-/// After a panic nobody shall wait for the packets that were not sent.
-impl Drop for TxToken {
-    fn drop(&mut self) {
-        if let Some(entry) = self.0.take() {
-            entry.release_tx();
-        }
-    }
-}
-
-impl Staging {
+impl<O> Staging<O> {
     pub(crate) fn is_empty(&self) -> bool {
         self.groups.is_empty() && self.owners.is_empty()
     }
@@ -92,12 +70,12 @@ impl Staging {
         self.used
     }
 
-    /// Notes whose packets come next.
-    pub(crate) fn begin(&mut self, token: TxToken) {
-        self.owners.push(token);
+    /// Takes over the right of the queue pair whose packets come next.
+    pub(crate) fn begin(&mut self, owner: O) {
+        self.owners.push(owner);
     }
 
-    /// Room for one packet; `None` when what is there must be sent first.
+    /// The room for one packet; `None` if the staged packets must be sent first.
     #[inline]
     pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
         if self.is_enough() {
@@ -110,21 +88,21 @@ impl Staging {
     }
 
     fn is_enough(&self) -> bool {
-        let at_an_end = || self.groups.last().is_some_and(Group::is_full);
+        let at_an_end = || self.groups.last().is_some_and(PacketGroup::is_full);
         self.groups.len() >= MAX_GROUPS || self.used >= ENOUGH_BYTES && at_an_end()
     }
 
     /// Takes the packet of `len_bytes` that was just written to the [`room`](Staging::room):
     /// finds its group and seals it. `together` is false where segments cannot share a group.
     #[inline]
-    pub(crate) fn commit(&mut self, route: &Route, len_bytes: usize, together: bool) {
+    pub(crate) fn commit(&mut self, route: &PacketRoute, len_bytes: usize, together: bool) {
         let start = self.used;
         let end = start + len_bytes + ICRC_LEN;
         let slot = self.bytes[start + DEST_SLOT];
         let index = match self.groups.last_mut() {
             Some(group) if together && group.admits(route, slot, end - start) => group.extend(end),
             _ => {
-                self.groups.push(Group::new(route, slot, start, end));
+                self.groups.push(PacketGroup::new(route, slot, start, end));
                 0
             }
         };
@@ -133,18 +111,18 @@ impl Staging {
         self.packets += 1;
     }
 
-    /// Commits the packet of `len_bytes` that was written at byte `start` once more.
-    pub(crate) fn commit_again(&mut self, start: usize, route: &Route, len_bytes: usize, together: bool) {
+    /// Commits the packet of `len_bytes` at byte `start` once more.
+    pub(crate) fn commit_again(&mut self, start: usize, route: &PacketRoute, len_bytes: usize, together: bool) {
         self.make_room(len_bytes);
         self.bytes.copy_within(start..start + len_bytes, self.used);
         self.commit(route, len_bytes, together);
     }
 
-    /// The packet of `len_bytes` in the [`room`](Staging::room), which is not staged, as it is on its own.
-    pub(crate) fn take_out(&mut self, route: &Route, len_bytes: usize) -> SinglePacket {
+    /// A copy of the packet of `len_bytes` in the [`room`](Staging::room), to travel alone. It is not staged.
+    pub(crate) fn take_out(&mut self, route: &PacketRoute, len_bytes: usize) -> SinglePacket {
         let (start, end) = (self.used, self.used + len_bytes + ICRC_LEN);
         self.seal(&route.sealer, 0, len_bytes);
-        SinglePacket::copy_of(&Group::new(route, self.bytes[start + DEST_SLOT], start, end).as_sent(&self.bytes))
+        SinglePacket::copy_of(&PacketGroup::new(route, self.bytes[start + DEST_SLOT], start, end).as_sent(&self.bytes))
     }
 
     /// Writes the ICRC of the packet in the room.
@@ -158,13 +136,14 @@ impl Staging {
     pub(crate) fn push(&mut self, packet: &SinglePacket) {
         self.make_room(packet.bytes.len());
         let (start, end) = (self.used, self.used + packet.bytes.len());
+        debug_assert!(end <= self.bytes.len(), "there is room by now");
         self.bytes[start..end].copy_from_slice(&packet.bytes);
-        self.groups.push(Group::alone(&packet.to_send(), start));
+        self.groups.push(PacketGroup::alone(&packet.to_send(), start));
         self.used = end;
         self.packets += 1;
     }
 
-    /// Injected faults may add packets where a full staging has no room for them.
+    /// Makes room beyond the usual bounds: injected faults may add packets to a full staging.
     fn make_room(&mut self, len_bytes: usize) {
         let least = self.used + len_bytes + ROOM_BYTES;
         if self.bytes.len() < least {
@@ -172,7 +151,7 @@ impl Staging {
         }
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     pub(crate) fn len(&self) -> usize {
         self.groups.len()
     }
@@ -187,12 +166,12 @@ impl Staging {
     }
 
     /// The groups as the socket takes them.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = (&Group, TxGroup<'_>)> {
-        self.groups.iter().map(|group| (group, group.as_sent(&self.bytes)))
+    pub(crate) fn groups(&self) -> impl Iterator<Item = TxGroup<'_>> {
+        self.groups.iter().map(|group| group.as_sent(&self.bytes))
     }
 
-    /// Forgets the packets, which have left, and gives those whose they were.
-    pub(crate) fn clear(&mut self) -> std::vec::Drain<'_, TxToken> {
+    /// Forgets the packets, which have left, and returns the rights to send.
+    pub(crate) fn clear(&mut self) -> std::vec::Drain<'_, O> {
         self.used = 0;
         self.packets = 0;
         self.groups.clear();
@@ -200,9 +179,9 @@ impl Staging {
     }
 }
 
-impl Group {
-    fn new(route: &Route, slot: u8, start: usize, end: usize) -> Group {
-        Group {
+impl PacketGroup {
+    fn new(route: &PacketRoute, slot: u8, start: usize, end: usize) -> PacketGroup {
+        PacketGroup {
             flow: *route.flow(),
             traffic_class: route.traffic_class(),
             hop_limit: route.hop_limit(),
@@ -217,21 +196,32 @@ impl Group {
     }
 
     /// A group of one packet that none may follow.
-    fn alone(packet: &TxGroup<'_>, start: usize) -> Group {
+    fn alone(packet: &TxGroup<'_>, start: usize) -> PacketGroup {
         let TxGroup { flow, traffic_class, hop_limit, interface, segment_bytes, bytes } = *packet;
         let end = start + bytes.len();
         let slot = bytes.get(DEST_SLOT).copied().unwrap_or_default();
-        Group { flow, traffic_class, hop_limit, interface, slot, closed: true, segments: 1, segment_bytes, start, end }
+        PacketGroup {
+            flow,
+            traffic_class,
+            hop_limit,
+            interface,
+            slot,
+            closed: true,
+            segments: 1,
+            segment_bytes,
+            start,
+            end,
+        }
     }
 
-    /// Whether no packet of the group's own length may follow.
+    /// Whether no packet of the group's length may follow.
     fn is_full(&self) -> bool {
         self.closed || self.end - self.start + usize::from(self.segment_bytes) > MAX_GSO_BYTES
     }
 
     /// Whether a packet of `len_bytes` may follow.
     #[inline]
-    fn admits(&self, route: &Route, slot: u8, len_bytes: usize) -> bool {
+    fn admits(&self, route: &PacketRoute, slot: u8, len_bytes: usize) -> bool {
         !self.closed
             && len_bytes <= usize::from(self.segment_bytes)
             && self.end - self.start + len_bytes <= MAX_GSO_BYTES
@@ -242,7 +232,7 @@ impl Group {
             && self.interface == route.interface
     }
 
-    /// Takes in the packet that ends at `end`; returns its index.
+    /// Adds the packet that ends at `end`; returns its index.
     #[inline]
     fn extend(&mut self, end: usize) -> u16 {
         let index = self.segments;

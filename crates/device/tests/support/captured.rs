@@ -1,4 +1,4 @@
-//! What is in a capture: read by our own decoder, and by Wireshark's.
+//! The packets of a capture, read by our own decoder and by Wireshark's.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use pcap_file::pcapng::PcapNgReader;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use wire::{Bth, Extensions, Packet, frame, icrc};
 
-/// A packet that never was on a wire.
+/// A packet that no wire has carried.
 #[derive(Debug)]
 pub(crate) struct Captured {
     pub(crate) outbound: bool,
@@ -45,7 +45,7 @@ pub(crate) fn packets(path: &Path) -> Vec<Captured> {
     packets
 }
 
-/// What tshark prints of a capture.
+/// The output of tshark for a capture.
 pub(crate) fn tshark(file: &Path, args: &[&str]) -> Vec<String> {
     let output = Command::new("tshark").arg("-r").arg(file).args(args).output().expect("tshark is installed");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! What tests with several processes need: a queue pair with its memory, and the test binary run again.
+//! Helpers for tests with several processes: a queue pair with its memory, and further runs of the test binary.
 #![allow(dead_code)] // Each test file uses its own part.
 
 pub(crate) mod place;
@@ -12,9 +12,9 @@ use longarm_device::{
     QpAttr, QpCaps, QpSpec, QpState, QpType, Qpn, RKey, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Status,
 };
 
-/// Nothing in these tests takes so long, unless it never comes.
+/// No step of these tests takes so long unless it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Says to the test binary which process it is.
+/// The variable that tells the test binary its role.
 pub(crate) const ROLE: &str = "LONGARM_TEST_ROLE";
 const RIGHTS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE).union(Access::REMOTE_ATOMIC);
 /// The queue key of datagrams.
@@ -53,7 +53,7 @@ impl End {
         format!("{} {} {}", self.qp.qpn().get(), self.mr.addr(), self.mr.rkey().0)
     }
 
-    /// Connects to what another end described; returns where its memory is.
+    /// Connects to the queue pair that `line` describes. Returns the address of its memory.
     pub(crate) fn connect(&self, line: &str) -> RemoteAddr {
         let words: Vec<u64> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
         let gid = self.device.port().gids[0];
@@ -122,7 +122,7 @@ impl End {
     }
 }
 
-/// What a queue pair is told on its way to RTS.
+/// The states and attributes on the way to RTS.
 fn steps(qp_type: QpType) -> [(QpState, AttrMask); 3] {
     use AttrMask as M;
     let init = M::PKEY_INDEX | M::PORT;
@@ -145,8 +145,8 @@ pub(crate) fn run_again(test: &str, role: &str) -> Command {
     command
 }
 
-/// Runs the process with a role in a network namespace with a hub of its own; it must succeed. Where the system has no
-/// namespaces for us, nothing runs, as with all tests of that kind.
+/// Runs the process with a role in a network namespace with a hub of its own. It must succeed. If the system permits no
+/// namespaces, it runs nothing, as all tests of that kind do.
 pub(crate) fn run_apart(test: &str, role: &str) {
     let place = std::env::temp_dir().join(format!("longarm-device-{role}-{}", std::process::id()));
     let mut first = run_again(test, role);
@@ -161,7 +161,7 @@ pub(crate) fn run_apart(test: &str, role: &str) {
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Another process, which ends with this value.
+/// Another process, which ends when this is dropped.
 pub(crate) struct Other {
     pub(crate) child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
@@ -174,18 +174,18 @@ impl Other {
         Other { child, lines }
     }
 
-    /// To its [`heard`].
+    /// Sends a line to its [`heard`].
     pub(crate) fn tell(&mut self, line: &str) {
         writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    /// What it [says](say) after `prefix`.
+    /// The rest of the line that it [says](say) after `prefix`.
     pub(crate) fn line(&mut self, prefix: &str) -> String {
         let found = self.lines.by_ref().find_map(|line| line.unwrap().strip_prefix(prefix).map(str::to_owned));
         found.unwrap_or_else(|| panic!("the other process never said {prefix:?}"))
     }
 
-    /// Connects with the process, which says `peer` and what it has, hears the same and says `ready`.
+    /// Connects with the process: it says `peer` and its description, gets ours, and says `ready`.
     pub(crate) fn connect(&mut self, end: &End) -> RemoteAddr {
         let line = self.line("peer ");
         let remote = end.connect(&line);
@@ -202,7 +202,7 @@ impl Drop for Other {
     }
 }
 
-/// In the other process: connects as [`Other::connect`] expects it.
+/// Connects in the other process, as [`Other::connect`] expects it.
 pub(crate) fn meet(end: &End) {
     say(&format!("peer {}", end.describe()));
     end.connect(&heard());

@@ -2,7 +2,7 @@
 
 use super::{ROLE, run_again};
 
-/// Runs `body` there, and `peer` in each that it starts as `"peer"`. To be called from the test function itself.
+/// Runs `body` there, and `peer` in each process that it starts as `"peer"`. The test function itself must call it.
 pub(crate) fn with_hub(test: &str, variables: &[(&str, &str)], body: impl FnOnce(), peer: impl FnOnce()) {
     match std::env::var(ROLE).as_deref() {
         Ok("body") => return body(),

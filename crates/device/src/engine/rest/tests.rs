@@ -1,20 +1,20 @@
-//! The policy with a clock and a scheduler that are numbers.
+//! The policy, with a simulated clock and scheduler.
 
 use super::*;
 
-/// A thread that polls, and what the system would say of it.
+/// A thread that polls, and the system's figures for it.
 struct Thread {
-    rest: Rest,
+    rest: RestPolicy,
     now: Time,
-    usage: Usage,
+    usage: ThreadUsage,
 }
 
 impl Thread {
     fn new() -> Thread {
-        Thread { rest: Rest::default(), now: Time(1_000_000_000), usage: Usage::default() }
+        Thread { rest: RestPolicy::default(), now: Time(1_000_000_000), usage: ThreadUsage::default() }
     }
 
-    /// Polls for so long, 400 ns each, and finds nothing; the naps that it was advised to take.
+    /// Polls for so long in vain, 400 ns each. Returns the number of naps that it was advised to take.
     fn poll(&mut self, time: Duration) -> u32 {
         let end = self.now + time;
         let mut naps = 0;
@@ -24,7 +24,7 @@ impl Thread {
                 naps += 1;
                 self.sleeps(Duration::from_micros(20));
                 self.rest.woke(self.now);
-            } else if self.rest.is_due(POLL) {
+            } else if self.rest.is_due(FULL_POLL) {
                 self.rest.ask(self.now, self.usage);
             }
         }
@@ -46,7 +46,7 @@ impl Thread {
         self.usage.preempted += 1;
     }
 
-    /// A slice of 4 ms, and two of others.
+    /// The thread runs for 4 ms, then others run for 8 ms.
     fn competes(&mut self, turns: u32) -> u32 {
         let mut naps = 0;
         for _ in 0..turns {
@@ -70,13 +70,13 @@ fn on_a_quiet_machine_it_spins_for_ever() {
 }
 
 #[test]
-fn who_loses_the_processor_to_others_rests() {
+fn a_thread_that_loses_its_processor_rests() {
     let mut thread = Thread::new();
     assert!(thread.competes(3) > 10);
 }
 
 #[test]
-fn who_sleeps_by_itself_does_not_count_as_preempted() {
+fn a_thread_that_sleeps_does_not_count_as_preempted() {
     let mut thread = Thread::new();
     for _ in 0..100 {
         assert_eq!(thread.poll(Duration::from_micros(500)), 0);
@@ -108,7 +108,7 @@ fn a_rest_ends_and_comes_back_longer_while_others_compute() {
 }
 
 #[test]
-fn who_has_other_things_to_do_between_polls_does_not_nap() {
+fn a_thread_with_other_work_between_polls_does_not_nap() {
     let mut thread = Thread::new();
     thread.competes(3);
     for _ in 0..100 {
@@ -118,16 +118,16 @@ fn who_has_other_things_to_do_between_polls_does_not_nap() {
 }
 
 #[test]
-fn messages_that_come_in_time_ask_nothing_of_the_system() {
-    let mut rest = Rest::default();
+fn a_thread_with_timely_messages_never_asks_the_system() {
+    let mut rest = RestPolicy::default();
     for _ in 0..100_000 {
-        assert!((0..20).all(|_| !rest.is_due(POLL)));
+        assert!((0..20).all(|_| !rest.is_due(FULL_POLL)));
         rest.found();
     }
 }
 
 #[test]
-fn who_arms_a_queue_sleeps_in_its_own_way() {
+fn a_thread_that_arms_a_queue_does_not_rest() {
     let mut thread = Thread::new();
     assert!(thread.competes(3) > 0);
     thread.rest.spin();
@@ -136,8 +136,8 @@ fn who_arms_a_queue_sleeps_in_its_own_way() {
 
 #[test]
 fn naps_in_vain_are_noticed_in_succession_only() {
-    let mut rest = Rest::default();
-    let vain = |rest: &mut Rest| (0..VAIN_WEIGHT / POLL).map(|_| rest.is_in_vain()).collect::<Vec<_>>();
+    let mut rest = RestPolicy::default();
+    let vain = |rest: &mut RestPolicy| (0..VAIN_WEIGHT / FULL_POLL).map(|_| rest.is_in_vain()).collect::<Vec<_>>();
     for _ in 0..2 {
         let all = vain(&mut rest);
         assert!(all.iter().rev().skip(1).all(|in_vain| !in_vain) && all.last() == Some(&true), "{all:?}");

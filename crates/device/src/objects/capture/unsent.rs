@@ -1,40 +1,40 @@
-//! Packets that no wire has seen: what went through shared memory.
+//! Packets that no wire has carried: messages through shared memory.
 
 use transport::AddressVector;
 use transport::transcript;
 use wire::{Flow, ICRC_LEN, Qpn, icrc};
 
-use super::{Capture, Direction, Meta, Place, hop_limit};
-use crate::objects::counters::Counters;
+use super::{CaptureDirection, CaptureInterface, Meta, PacketCapture, hop_limit};
+use crate::objects::counters::EngineCounters;
 
-/// Bytes that are collected before they go to the file.
+/// So many bytes are collected before they are written to the file.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// The way that packets would have taken.
+/// The flow of packets that the wire would have carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Way {
-    /// Our address and the peer's.
+pub(crate) struct RecordedFlow {
+    /// Our address, and that of the peer.
     pub(crate) address: AddressVector,
-    /// UDP source port, but for the bits that tell the slot.
+    /// The UDP source port, without the bits that tell the slot.
     pub(crate) entropy: u16,
-    /// We and the peer.
+    /// Our queue pair, and that of the peer.
     pub(crate) local: Qpn,
     pub(crate) remote: Qpn,
 }
 
-impl Way {
-    /// The same way from the peer to us.
-    pub(crate) fn reversed(self) -> Way {
+impl RecordedFlow {
+    /// The flow in the other direction.
+    pub(crate) fn reversed(self) -> RecordedFlow {
         let AddressVector { source, destination, .. } = self.address;
         let address = AddressVector { source: destination, destination: source, ..self.address };
-        Way { address, local: self.remote, remote: self.local, ..self }
+        RecordedFlow { address, local: self.remote, remote: self.local, ..self }
     }
 
-    fn meta(&self, direction: Direction) -> Meta {
+    fn meta(&self, direction: CaptureDirection) -> Meta {
         let AddressVector { source, destination, traffic_class, .. } = self.address;
         let source_port = udp::port_toward(self.remote, self.entropy);
         Meta {
-            place: Place::SharedMemory,
+            interface: CaptureInterface::SharedMemory,
             flow: Flow { source: source.ip(), destination: destination.ip(), source_port },
             identification: 0,
             traffic_class,
@@ -45,24 +45,28 @@ impl Way {
     }
 }
 
-/// A batch of them. What is in it goes to the capture when it is dropped, at the latest.
-pub(crate) struct Unsent<'a> {
-    capture: &'a Capture,
-    counters: &'a Counters,
-    /// Of what we send, and of what comes.
+/// A batch of such packets. When it is dropped, all of them have been written.
+pub(crate) struct UnsentPackets<'a> {
+    capture: &'a PacketCapture,
+    counters: &'a EngineCounters,
+    /// For packets from us, and for packets to us.
     metas: [Meta; 2],
     bytes: Vec<u8>,
-    /// Each packet with the end of its bytes.
+    /// The packets, each with the end of its bytes.
     packets: Vec<(Meta, usize)>,
 }
 
-impl<'a> Unsent<'a> {
-    pub(crate) fn new(capture: &'a Capture, counters: &'a Counters, way: &Way) -> Unsent<'a> {
-        let metas = [way.meta(Direction::Outbound), way.reversed().meta(Direction::Inbound)];
-        Unsent { capture, counters, metas, bytes: Vec::new(), packets: Vec::new() }
+impl<'a> UnsentPackets<'a> {
+    pub(crate) fn new(
+        capture: &'a PacketCapture,
+        counters: &'a EngineCounters,
+        flow: &RecordedFlow,
+    ) -> UnsentPackets<'a> {
+        let metas = [flow.meta(CaptureDirection::Outbound), flow.reversed().meta(CaptureDirection::Inbound)];
+        UnsentPackets { capture, counters, metas, bytes: Vec::new(), packets: Vec::new() }
     }
 
-    /// Adds a packet, BTH to pad. The ICRC is that of the bytes as they are here.
+    /// Adds a packet, BTH to pad. The ICRC is computed over these bytes.
     pub(crate) fn add(&mut self, direction: transcript::PacketDirection, packet: &[u8], comment: Option<&'static str>) {
         let [sent, received] = self.metas;
         let meta = if direction == transcript::PacketDirection::Sent { sent } else { received };
@@ -88,7 +92,7 @@ impl<'a> Unsent<'a> {
     }
 }
 
-impl Drop for Unsent<'_> {
+impl Drop for UnsentPackets<'_> {
     fn drop(&mut self) {
         if !self.packets.is_empty() {
             self.write();

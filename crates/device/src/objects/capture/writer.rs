@@ -16,7 +16,7 @@ use super::Meta;
 
 const SNAP_LEN_BYTES: u32 = 1 << 16;
 
-/// Name and description of each [`Place`](super::Place), in that order.
+/// The name and description of each [`CaptureInterface`](super::CaptureInterface), in that order.
 const INTERFACES: [(&str, &str); 2] =
     [("longarm", "packets of the process"), ("longarm-near", "same host, shared memory (no packets)")];
 
@@ -49,14 +49,14 @@ impl Writer {
     /// Adds a packet to the batch; false if no frame can hold it.
     pub(super) fn add(&mut self, meta: &Meta, bytes: &[u8], timestamp: Duration) -> bool {
         self.frame.clear();
-        let Meta { place, flow, identification, traffic_class, hop_limit, direction, comment } = meta;
+        let Meta { interface, flow, identification, traffic_class, hop_limit, direction, comment } = meta;
         if frame::encode(flow, *identification, *traffic_class, *hop_limit, bytes, &mut self.frame).is_err() {
             return false;
         }
         let mut options = vec![EnhancedPacketOption::Flags(*direction as u32)];
         options.extend(comment.map(|comment| EnhancedPacketOption::Comment(comment.into())));
         let block = EnhancedPacketBlock {
-            interface_id: *place as u32,
+            interface_id: *interface as u32,
             timestamp,
             original_len: self.frame.len() as u32,
             data: self.frame.as_slice().into(),
@@ -74,8 +74,8 @@ impl Writer {
     }
 }
 
-/// Creates the file, and locks it for as long as it is open. What is there is replaced,
-/// unless another process is writing it.
+/// Creates the file, and locks it for as long as it is open. It replaces the content, unless another process writes the
+/// file.
 pub(super) fn create(path: &Path) -> io::Result<(File, PathBuf)> {
     let open = |path: &Path| {
         let file = File::options().write(true).create(true).truncate(false).open(path)?;

@@ -23,7 +23,7 @@ fn pass(
     gate: &FaultGate,
     packets: impl Iterator<Item = SinglePacket>,
     now: Time,
-    counters: &Counters,
+    counters: &EngineCounters,
 ) -> Vec<SinglePacket> {
     let mut out = Vec::new();
     for mut packet in packets {
@@ -44,10 +44,10 @@ fn pass(
     out
 }
 
-fn gate(plan: FaultPlan) -> (FaultGate, Counters) {
+fn gate(plan: FaultPlan) -> (FaultGate, EngineCounters) {
     let gate = FaultGate::default();
     gate.set(Some(plan));
-    (gate, Counters::new().unwrap())
+    (gate, EngineCounters::new().unwrap())
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn one_bit_of_a_damaged_packet_differs() {
 }
 
 #[test]
-fn ending_the_plan_lets_everything_go() {
+fn the_end_of_the_plan_releases_all_packets() {
     let delay = Duration::from_secs(60);
     let (gate, counters) = gate(FaultPlan { delay, ..FaultPlan::default() });
     pass(&gate, packets(4), Time(5), &counters);

@@ -1,15 +1,15 @@
-//! Whether a queue pair still keeps its share of a destination although its peer does not answer.
+//! Whether a queue pair keeps its share of a destination although its peer does not answer.
 //!
-//! A peer queue pair that was destroyed answers nothing, and nobody says so. Its packets were dropped long ago, but
-//! the requester waits until its retries are used up, or for ever. So each probe that stays without an answer compares
-//! this queue pair with the others of its destination. When the others were answered twice between its probes,
-//! its packets no longer wait in a receive buffer, and its share *lapses*. When nobody was answered, the whole
-//! destination is late, and all keep their shares.
+//! A peer queue pair that was destroyed answers nothing, and no message tells of that. Its packets were dropped long ago,
+//! but the requester waits until its retries are used up, or for ever. So each probe without an answer compares this queue
+//! pair with the others of its destination. When the others were answered twice between its probes, its packets no longer
+//! wait in a receive buffer, and its share *lapses*. When no queue pair was answered, the whole destination is late, and
+//! all keep their shares.
 
-/// Probes in a row between which only others were answered, after which the share lapses.
+/// The share lapses after so many probes in a row between which only other queue pairs were answered.
 const PASSED_OVER_LIMIT: u8 = 2;
 
-/// What one queue pair knows about its peer's silence.
+/// The silence of one queue pair's peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Silence {
     /// Probes since the peer's last answer.
@@ -19,7 +19,7 @@ pub(crate) struct Silence {
     passed_over: u8,
 }
 
-/// What a probe without an answer tells.
+/// The conclusion from a probe without an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Finding {
     /// It is the first one: too little to tell.
@@ -49,7 +49,7 @@ impl Silence {
         self.probes == probes
     }
 
-    /// Takes in that `probes` are unanswered, one at least, while the destination has given `answers`.
+    /// Notes that `probes` are unanswered, at least one, while the destination has given `answers`.
     pub(crate) fn look(&mut self, probes: u32, answers: u64) -> Finding {
         let is_first = !self.is_silent();
         let others_answered = std::mem::replace(&mut self.answers, answers) != answers;
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_loses_a_share_while_nobody_is_answered() {
+    fn no_share_lapses_while_no_queue_pair_is_answered() {
         let mut silence = Silence::default();
         assert_eq!(silence.look(1, 10), Finding::TooEarly);
         assert!((2..100).all(|probes| silence.look(probes, 10) == Finding::Silent));

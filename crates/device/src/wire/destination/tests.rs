@@ -1,24 +1,24 @@
 use super::*;
 
 const BUDGET: u64 = 1 << 20;
-/// More than fit the budget with a window each.
+/// So many queue pairs with full windows exceed the budget.
 const MANY: usize = 64;
 
 fn destinations() -> Destinations<usize> {
     Destinations::new(4 * BUDGET as usize)
 }
 
-fn join(destinations: &Destinations<usize>, count: usize) -> Vec<Share<usize>> {
+fn join(destinations: &Destinations<usize>, count: usize) -> Vec<DestinationShare<usize>> {
     (0..count).map(|index| destinations.join(Gid::default(), Qpn::from_parts(7, index as u16))).collect()
 }
 
-fn granted(share: &Share<usize>) -> Vec<usize> {
+fn granted(share: &DestinationShare<usize>) -> Vec<usize> {
     let mut granted = Vec::new();
     share.destination().grant(|who| granted.push(who));
     granted
 }
 
-fn in_flight(share: &Share<usize>) -> u64 {
+fn in_flight(share: &DestinationShare<usize>) -> u64 {
     share.destination().in_flight.load(SeqCst)
 }
 
@@ -67,7 +67,7 @@ fn many_wait_in_order_when_the_budget_is_used_up() {
 }
 
 #[test]
-fn with_nothing_in_flight_somebody_has_a_turn() {
+fn with_nothing_in_flight_one_queue_pair_has_a_turn() {
     let destinations = destinations();
     let mut many = join(&destinations, MANY);
     many[0].destination().budget.store(1, Relaxed);
@@ -82,7 +82,7 @@ fn with_nothing_in_flight_somebody_has_a_turn() {
 }
 
 #[test]
-fn who_goes_gives_everything_back() {
+fn a_dropped_share_gives_everything_back() {
     let destinations = destinations();
     let mut many = join(&destinations, MANY);
     many[0].charge(|| BUDGET);
@@ -103,10 +103,10 @@ fn who_goes_gives_everything_back() {
 }
 
 #[test]
-fn losses_shrink_the_budget_and_acknowledges_restore_it() {
+fn losses_shrink_the_budget_and_acks_restore_it() {
     let destinations = destinations();
     let mut many = join(&destinations, MANY);
-    let budget = |share: &Share<usize>| share.destination().budget.load(Relaxed);
+    let budget = |share: &DestinationShare<usize>| share.destination().budget.load(Relaxed);
     let second = |n: u64| Time(n * 1_000_000_000);
     many[0].note_resent(1, second(1));
     many[1].note_resent(1, second(1));
@@ -125,11 +125,11 @@ fn at_ms(ms: u64) -> Time {
 }
 
 /// One share that holds the whole budget of a silent peer, and others that wait.
-fn held_by_a_silent_one(destinations: &Destinations<usize>) -> Vec<Share<usize>> {
+fn held_by_a_silent_one(destinations: &Destinations<usize>) -> Vec<DestinationShare<usize>> {
     let mut many = join(destinations, MANY);
     many[0].charge(|| BUDGET);
     many[0].note_unanswered(1, at_ms(3));
-    assert!(granted(&many[0]).is_empty(), "nobody waits");
+    assert!(granted(&many[0]).is_empty(), "no queue pair waits");
     many[1].wait(1);
     many[2].wait(2);
     assert!(granted(&many[0]).is_empty(), "there is no room");

@@ -1,4 +1,4 @@
-//! Our end of a connection to a queue pair in another process: the path that the transport asks for.
+//! Our end of a connection to a queue pair on this host: the path that the transport sends frames and accesses memory by.
 
 mod direct;
 mod frames;
@@ -7,50 +7,56 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use memory::Registry;
-use shm::{LANES, SharedQp};
+use shm::SharedQp;
 use transport::shm::frame::FrameHead;
-use transport::shm::path::{DirectOutcome, DirectRequest};
-use transport::shm::path::{SendBody, ShmError, ShmPath};
+use transport::shm::path::{DirectOutcome, DirectRequest, SendBody, ShmError, ShmPath};
 use transport::shm::remote_op::RemoteOp;
 use transport::{Access, Payload, PdId, RemoteAddr, Sge, Time};
 use wire::{Qpn, RKey};
 
-use super::arrived::FrameBody;
-use super::export::Exporter;
-use super::links::ShmLink;
-use super::reach::Recent;
-use super::record::Recorder;
-use super::tally::{Direct, Tally};
 use crate::clock;
-use crate::objects::counters::Counters;
-use crate::schedule::stalled::Shortage;
+use crate::objects::counters::EngineCounters;
+use crate::shm::export::Exporter;
+use crate::shm::frame::FrameBody;
+use crate::shm::lane::{self, LaneWait};
+use crate::shm::links::ShmLink;
+use crate::shm::reach::RecentAccess;
+use crate::shm::record::FrameRecorder;
+use crate::shm::tally::{AccessTally, DirectAccess};
 
 /// Our end of a connection.
-pub(crate) struct End {
+pub(crate) struct ShmEndpoint {
     link: Arc<ShmLink>,
     ours: Qpn,
     theirs: Qpn,
     lane: usize,
-    /// What peers were last shown.
+    /// The state that the peer was shown last.
     shown: Option<(PdId, Access)>,
-    tally: Tally,
-    recent: RefCell<Recent>,
-    recorder: Recorder,
+    tally: AccessTally,
+    recent: RefCell<RecentAccess>,
+    recorder: FrameRecorder,
 }
 
-impl End {
-    pub(crate) fn new(link: Arc<ShmLink>, ours: Qpn, theirs: Qpn, counters: Counters, recorder: Recorder) -> End {
-        let (lane, tally) = (usize::from(ours.index()) % LANES, Tally::new(counters));
-        End { link, ours, theirs, lane, shown: None, tally, recent: RefCell::default(), recorder }
+impl ShmEndpoint {
+    pub(crate) fn new(
+        link: Arc<ShmLink>,
+        ours: Qpn,
+        theirs: Qpn,
+        counters: EngineCounters,
+        recorder: FrameRecorder,
+    ) -> ShmEndpoint {
+        let (lane, tally) = (lane::of_qp(ours), AccessTally::new(counters));
+        ShmEndpoint { link, ours, theirs, lane, shown: None, tally, recent: RefCell::default(), recorder }
     }
 
+    #[inline]
     pub(crate) fn is_on(&self, link: &Arc<ShmLink>) -> bool {
         Arc::ptr_eq(&self.link, link)
     }
 
-    /// What it waits for if there is no room.
-    pub(crate) fn shortage(&self) -> Shortage {
-        Shortage::Lane(self.link.clone(), self.lane)
+    /// The wait for room in its lane.
+    pub(crate) fn wait_for_room(&self) -> LaneWait {
+        LaneWait::Lane(self.link.clone(), self.lane)
     }
 
     /// Shows the queue pair to the peer, with its domain and its remote rights, or takes it away.
@@ -68,22 +74,22 @@ impl End {
         }
     }
 
-    /// The queue pair was modified.
+    /// Tells the capture that the queue pair was modified.
     pub(crate) fn learn(&self, qp: &transport::Qp) {
         self.recorder.learn(qp);
     }
 
-    /// Tells of a frame that has arrived.
+    /// Tells the capture of a frame that has arrived.
     pub(crate) fn record_arrived(&self, head: &FrameHead, body: &FrameBody<'_>) {
         self.recorder.arrived(head, body);
     }
 
-    /// What was done by ourselves in the peer's memory.
-    pub(crate) fn tally(&self) -> &Tally {
+    /// The accesses of this process to the peer's memory.
+    pub(crate) fn tally(&self) -> &AccessTally {
         &self.tally
     }
 
-    /// Keeps no memory of the peer mapped because it was used last.
+    /// Unmaps the memory of the peer that was used last.
     pub(crate) fn forget_object(&self) {
         self.recent.borrow_mut().forget_object();
     }
@@ -91,14 +97,9 @@ impl End {
     pub(crate) fn link(&self) -> Arc<ShmLink> {
         self.link.clone()
     }
-
-    #[inline]
-    pub(crate) fn is_link(&self, link: &ShmLink) -> bool {
-        std::ptr::eq(&*self.link, link)
-    }
 }
 
-impl ShmPath for End {
+impl ShmPath for ShmEndpoint {
     type Memory = Registry;
 
     fn now(&self) -> Time {
@@ -109,7 +110,7 @@ impl ShmPath for End {
     fn send(&self, memory: &Registry, head: &FrameHead, prefix: &[u8], body: SendBody<'_>) -> Result<u32, ShmError> {
         match self.link.is_recorded() {
             false => self.send_frame(memory, head, prefix, body),
-            // A copy: what a function is given a reference to cannot stay in registers.
+            // A copy of the head: a value that a function gets by reference cannot stay in registers.
             true => self.send_and_record(memory, &{ *head }, prefix, body),
         }
     }
@@ -117,14 +118,14 @@ impl ShmPath for End {
     #[inline]
     fn write(&self, memory: &Registry, pd: PdId, payload: &Payload, to: RemoteAddr) -> Result<(), ShmError> {
         self.write_there(memory, pd, payload, to)?;
-        self.tally.add(Direct::Write);
+        self.tally.add(DirectAccess::Write);
         Ok(())
     }
 
     #[inline]
     fn read(&self, memory: &Registry, pd: PdId, sgl: &[Sge], len_bytes: u32, from: RemoteAddr) -> Result<(), ShmError> {
         self.read_there(memory, pd, sgl, len_bytes, from)?;
-        self.tally.add(Direct::Read);
+        self.tally.add(DirectAccess::Read);
         Ok(())
     }
 
@@ -132,7 +133,7 @@ impl ShmPath for End {
     fn remote_op(&self, memory: &Registry, remote_op: &RemoteOp, rkey: RKey) -> Result<u64, ShmError> {
         let before = self.remote_op_there(memory, remote_op, rkey)?;
         let is_write = matches!(remote_op, RemoteOp::Write(..));
-        self.tally.add(if is_write { Direct::Write } else { Direct::Atomic });
+        self.tally.add(if is_write { DirectAccess::Write } else { DirectAccess::Atomic });
         Ok(before)
     }
 

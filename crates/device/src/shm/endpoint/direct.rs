@@ -1,4 +1,4 @@
-//! What is done in the peer's memory by ourselves.
+//! Accesses of this process to the peer's memory.
 
 use memory::Registry;
 use shm::Hazard;
@@ -7,12 +7,15 @@ use transport::shm::remote_op::RemoteOp;
 use transport::{Access, MemoryError, Payload, PdId, RemoteAddr, Sge};
 use wire::RKey;
 
-use super::End;
-use crate::shm::reach::Place;
+use crate::shm::endpoint::ShmEndpoint;
+use crate::shm::reach::PeerMemory;
 use crate::shm::{far, own};
 
-impl End {
-    /// Begins an access, if there is a peer and it may be.
+impl ShmEndpoint {
+    /// Begins an access.
+    ///
+    /// # Errors
+    /// If the peer is gone, or frames must do it.
     #[inline]
     fn enter(&self) -> Result<Hazard<'_>, ShmError> {
         if self.link.is_dead() {
@@ -43,10 +46,10 @@ impl End {
         if self.link.is_own() {
             return own::write(memory, &qp, pd, payload, to);
         }
-        match recent.place(&self.link, &qp, to, len_bytes, Access::REMOTE_WRITE)? {
-            Place::Far(address) => far::write(peer, address, memory, pd, payload, len_bytes as usize),
-            Place::Mapped(object, _) if !object.is_writable() => Err(ShmError::NeedsFrame),
-            Place::Mapped(object, at) => {
+        match recent.range(&self.link, &qp, to, len_bytes, Access::REMOTE_WRITE)? {
+            PeerMemory::Far(address) => far::write(peer, address, memory, pd, payload, len_bytes as usize),
+            PeerMemory::Mapped(object, _) if !object.is_writable() => Err(ShmError::NeedsFrame),
+            PeerMemory::Mapped(object, at) => {
                 let to = object.span().part(at, len_bytes as usize).ok_or(ShmError::NeedsFrame)?;
                 match payload {
                     Payload::Inline(bytes) => to.write(bytes),
@@ -76,9 +79,9 @@ impl End {
         if self.link.is_own() {
             return own::read(memory, &qp, pd, sgl, len_bytes, from);
         }
-        match recent.place(&self.link, &qp, from, len_bytes.into(), Access::REMOTE_READ)? {
-            Place::Far(address) => far::read(peer, address, memory, pd, sgl, 0, len_bytes as usize),
-            Place::Mapped(object, at) => {
+        match recent.range(&self.link, &qp, from, len_bytes.into(), Access::REMOTE_READ)? {
+            PeerMemory::Far(address) => far::read(peer, address, memory, pd, sgl, 0, len_bytes as usize),
+            PeerMemory::Mapped(object, at) => {
                 let from = object.span().part(at, len_bytes as usize).ok_or(ShmError::NeedsFrame)?;
                 memory.scatter_from(pd, sgl, 0, from).map_err(ShmError::Local)
             }
@@ -96,12 +99,13 @@ impl End {
         }
         let (addr, len_bytes) = match remote_op {
             RemoteOp::Atomic(addr, _) | RemoteOp::Write(addr, _) => (*addr, 8),
-            // It is between the peer's processor and its memory.
+            // A flush concerns the peer's processor and its memory.
             RemoteOp::Flush { .. } => return Err(ShmError::NeedsFrame),
         };
         let remote = RemoteAddr { addr, rkey };
-        // Only a mapped word can be changed at once.
-        let Place::Mapped(object, at) = recent.place(&self.link, &qp, remote, len_bytes, remote_op.access())? else {
+        // Only a mapped word can be changed atomically.
+        let PeerMemory::Mapped(object, at) = recent.range(&self.link, &qp, remote, len_bytes, remote_op.access())?
+        else {
             return Err(ShmError::NeedsFrame);
         };
         let word = object.span().part(at, 8).ok_or(ShmError::NeedsFrame)?;

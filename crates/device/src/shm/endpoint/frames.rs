@@ -1,4 +1,4 @@
-//! What goes to the peer as frames.
+//! Frames to the peer.
 
 use memory::Registry;
 use shm::MAX_FRAME_BYTES;
@@ -8,19 +8,18 @@ use transport::shm::path::{SendBody, ShmError};
 use transport::{Accessor, Memory, PdId, Sge};
 use wire::RKey;
 
-use super::End;
-use crate::shm::arrived::{LENT_BYTES, Lent, MAX_LENT};
+use crate::shm::endpoint::ShmEndpoint;
+use crate::shm::frame::{LENT_BYTES, LentPiece, MAX_LENT};
 use crate::shm::own;
 
-/// From so many bytes on a SEND says where its bytes are: below, two short copies cost less than
-/// the way to the sender's memory. Measured with buffers that are written before each SEND: from here on lending has
-/// the better latency and twice the rate of one queue pair.
+/// From so many bytes on a SEND says where its bytes are. Below, two short copies cost less than an access to the sender's
+/// memory.
 const LEND_FROM_BYTES: u32 = 1 << 10;
-/// Bytes of a message in one frame.
+/// The bytes of a message that one frame brings at most.
 const MAX_PART_BYTES: u32 = (MAX_FRAME_BYTES - HEAD_BYTES - 64) as u32;
 
-impl End {
-    /// Sends a frame whose body is there.
+impl ShmEndpoint {
+    /// Sends a frame with a body of bytes.
     #[inline]
     fn send_bytes(&self, head: &FrameHead, prefix: &[u8], bytes: &[u8]) -> Result<(), ShmError> {
         let mut lane = self.link.producer(self.lane);
@@ -57,7 +56,7 @@ impl End {
         Ok(part)
     }
 
-    /// Says where all of a list is, if all of it can be mapped by the peer.
+    /// Lends all of a list, if the peer can map all of it. False if it cannot.
     fn lend(&self, memory: &Registry, head: &mut FrameHead, pd: PdId, sgl: &[Sge]) -> Result<bool, ShmError> {
         let mut bytes: SmallVec<[u8; LENT_BYTES * MAX_LENT]> = SmallVec::new();
         let parts = sgl.iter().filter(|sge| sge.len_bytes > 0);
@@ -73,15 +72,15 @@ impl End {
         Ok(true)
     }
 
-    fn lend_entry(&self, memory: &Registry, pd: PdId, sge: &Sge) -> Result<Option<Lent>, ShmError> {
+    fn lend_entry(&self, memory: &Registry, pd: PdId, sge: &Sge) -> Result<Option<LentPiece>, ShmError> {
         let place = memory.locate(pd, sge).map_err(ShmError::Local)?;
         if self.link.is_own() {
             return Ok(own::lend(memory, sge));
         }
-        Ok(place.map(|(object, offset)| Lent { object, len_bytes: sge.len_bytes, offset }))
+        Ok(place.map(|(object, offset)| LentPiece { object, len_bytes: sge.len_bytes, offset }))
     }
 
-    /// The lane takes no frame: it is full, or there is nobody.
+    /// Why the lane takes no frame: it is full, or the peer is gone.
     #[cold]
     fn no_room(&self) -> ShmError {
         if self.link.is_dead() { ShmError::PeerDead } else { ShmError::LaneFull }
@@ -101,7 +100,7 @@ impl End {
         Ok(taken)
     }
 
-    #[inline(always)] // Called twice, but once only where it matters.
+    #[inline(always)] // Two callers, of which one is on the fast path.
     pub(crate) fn send_frame(
         &self,
         memory: &Registry,
@@ -129,7 +128,7 @@ impl End {
         }
     }
 
-    /// Sends a part of what a key of ours opens.
+    /// Sends a part of the memory that a key of ours opens.
     fn send_remote(
         &self,
         memory: &Registry,

@@ -1,30 +1,30 @@
-//! The body of a frame, in the ring or lent.
+//! The body of a frame: bytes in the lane, or memory that the sender lends.
 
 use memory::{Registry, Span};
 use transport::shm::frame::{FrameFlags, FrameHead, HEAD_BYTES};
 use transport::shm::path::{ReceivedBody, ShmError};
 use transport::{Accessor, Memory, PdId, RemoteAddr, Sge};
 
-use super::links::ShmLink;
-use super::own;
+use crate::shm::links::ShmLink;
+use crate::shm::own;
 
-/// Bytes by which a frame says where a piece of the message is.
+/// The bytes in a frame that name one piece of lent memory.
 pub(crate) const LENT_BYTES: usize = 16;
-/// Pieces of a lent message at most.
+/// The number of pieces of a lent message at most.
 pub(crate) const MAX_LENT: usize = 8;
-/// Bytes that are copied out of the ring at once where a slice is needed.
+/// The bytes that are copied out of the lane at a time where a slice is needed.
 const PIECE_BYTES: usize = 1024;
 
-/// Where a piece of a lent message is: in an object of the sender. From a sender in our own process, it is the local key
+/// A piece of a lent message: an object of the sender and an offset. From a sender in this process it is the local key
 /// and the address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Lent {
+pub(crate) struct LentPiece {
     pub(crate) object: u32,
     pub(crate) len_bytes: u32,
     pub(crate) offset: u64,
 }
 
-impl Lent {
+impl LentPiece {
     pub(crate) fn encode(self) -> [u8; LENT_BYTES] {
         let mut bytes = [0; LENT_BYTES];
         bytes[..4].copy_from_slice(&self.object.to_le_bytes());
@@ -33,9 +33,9 @@ impl Lent {
         bytes
     }
 
-    fn decode(bytes: [u8; LENT_BYTES]) -> Lent {
+    fn decode(bytes: [u8; LENT_BYTES]) -> LentPiece {
         let [a, b, c, d, e, f, g, h, offset @ ..] = bytes;
-        Lent {
+        LentPiece {
             object: u32::from_le_bytes([a, b, c, d]),
             len_bytes: u32::from_le_bytes([e, f, g, h]),
             offset: u64::from_le_bytes(offset),
@@ -43,20 +43,20 @@ impl Lent {
     }
 }
 
-/// A frame in a lane, with its head copied out.
+/// The rest of a frame whose head was copied out.
 pub(crate) struct FrameBody<'a> {
     link: &'a ShmLink,
     memory: &'a Registry,
     /// After the head.
     bytes: Span<'a>,
-    /// What a lent message consists of, copied out once.
-    lent: [Lent; MAX_LENT],
+    /// The pieces of a lent message, copied out once.
+    lent: [LentPiece; MAX_LENT],
     pieces: usize,
     is_lent: bool,
 }
 
 impl<'a> FrameBody<'a> {
-    /// The body of a frame, whose bytes start with the head. Nothing if what it lends makes no sense.
+    /// The body of a frame, whose bytes start with the head. `None` if it lends impossible pieces.
     #[inline]
     pub(crate) fn new(
         link: &'a ShmLink,
@@ -65,7 +65,7 @@ impl<'a> FrameBody<'a> {
         frame: Span<'a>,
     ) -> Option<FrameBody<'a>> {
         let bytes = frame.part(HEAD_BYTES, frame.len_bytes() - HEAD_BYTES)?;
-        let nothing = Lent { object: 0, len_bytes: 0, offset: 0 };
+        let nothing = LentPiece { object: 0, len_bytes: 0, offset: 0 };
         let is_lent = head.flags.contains(FrameFlags::LENT);
         let mut body = FrameBody { link, memory, bytes, lent: [nothing; MAX_LENT], pieces: 0, is_lent };
         if is_lent {
@@ -83,7 +83,7 @@ impl<'a> FrameBody<'a> {
         for (index, lent) in self.lent[..pieces].iter_mut().enumerate() {
             let mut bytes = [0; LENT_BYTES];
             self.bytes.part(index * LENT_BYTES, LENT_BYTES)?.read(&mut bytes);
-            *lent = Lent::decode(bytes);
+            *lent = LentPiece::decode(bytes);
             sum += u64::from(lent.len_bytes);
         }
         self.pieces = pieces;
@@ -108,7 +108,7 @@ impl<'a> FrameBody<'a> {
         Ok(())
     }
 
-    /// Copies bytes of the message out, those from `offset` on after `prefix`; false if they cannot be reached.
+    /// Copies bytes of the message out, from `offset` behind `prefix` on. False if they cannot be reached.
     pub(crate) fn copy_out(&self, prefix: usize, offset: u32, out: &mut [u8]) -> bool {
         if !self.is_lent {
             let bytes = self.after(prefix).and_then(|bytes| bytes.part(offset as usize, out.len()));
