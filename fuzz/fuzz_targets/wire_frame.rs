@@ -26,7 +26,7 @@ fuzz_target!(|input: (Ipv6Addr, Ipv6Addr, u16, &[u8])| {
     assert_same(&made);
 });
 
-/// What is encoded decodes to the same.
+/// Encodes the frame and asserts that it decodes to the same.
 fn assert_same(frame: &Frame<'_>) {
     if frame.payload.len() > MAX_UDP_PAYLOAD_BYTES {
         return;

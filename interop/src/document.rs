@@ -34,7 +34,7 @@ const PACKETS: &str = "
 ## Packets, compared with those of rxe
 
 The exchanges of the golden captures (`crates/wire/tests/golden`: rxe on both ends), with Longarm in place of
-either end. What it sends is compared with what rxe sent there: every field of IP, UDP, BTH and the extension
+either end. The test compares its packets with those that rxe sent there: every field of IP, UDP, BTH and the extension
 headers, with PSNs relative to the first, and the ICRC. Numbers that are drawn anew for each run (queue pairs,
 keys, addresses, first PSNs) are left out.
 

@@ -27,7 +27,7 @@ const fn meant(
 }
 
 const HANGS_UP: &str = "both ends hang up, and who comes first sends DREQ";
-const SHUTS_DOWN: &str = "the end that shuts down first says so, the other one acknowledges it";
+const SHUTS_DOWN: &str = "the end that shuts down first says so, the peer acknowledges it";
 
 /// All intended differences.
 pub(crate) const ALL: [Explained; 18] = [
@@ -70,7 +70,7 @@ pub(crate) const ALL: [Explained; 18] = [
         "packet that only they send",
         ("-", "sent"),
         "RC_ACKNOWLEDGE",
-        "one acknowledge for everything that arrived together (9.7.5.1.2)",
+        "one ACK for everything that arrived together (9.7.5.1.2)",
     ),
     meant(
         "packet sent again",

@@ -1,7 +1,7 @@
 //! All checks of CI, in the order in which they fail fastest.
 
 use crate::run::{run, run_with};
-use crate::{interop, layers, packages};
+use crate::{interop, layers, packages, prose};
 
 /// Runs all checks.
 pub(crate) fn all() -> Result<(), String> {
@@ -29,6 +29,7 @@ fn before_tests() -> Result<(), String> {
     packages::install()?;
     run("cargo", &["fmt", "--all", "--check"])?;
     layers::check()?;
+    prose::check()?;
     let heavy = ["--features", "longarm-cli/heavy"];
     let clippy = ["clippy", "--workspace", "--all-targets", "--quiet"];
     run("cargo", &[&clippy[..], &heavy, &["--", "-D", "warnings"]].concat())

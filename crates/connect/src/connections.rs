@@ -12,7 +12,7 @@
 //!
 //! Everything that callers should hear comes out of [`next_notice`](Connections::next_notice).
 //!
-//! What this module does not do: it knows no event queue, no handle of an id, no thread and no lock.
+//! Outside this module: it knows no event queue, no handle of an id, no thread and no lock.
 
 mod active;
 mod attributes;

@@ -1,6 +1,6 @@
 //! Ids: a program's handle of a connection, `struct rdma_cm_id`.
 //!
-//! What this module does not do: it only locks the process's state and passes each call on to `connections`.
+//! Outside this module: it only locks the process's state and passes each call on to `connections`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};

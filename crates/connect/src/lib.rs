@@ -23,7 +23,7 @@
 //! first id. If the process dies, the hub sends its closing messages to the peers. If the hub dies, the
 //! session finds a new one, and connections stay.
 //!
-//! What this crate does not know: queue pairs, completion queues, memory, the verbs ABI.
+//! This crate does not know: queue pairs, completion queues, memory, the verbs ABI.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

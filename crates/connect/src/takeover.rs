@@ -7,7 +7,7 @@
 //!
 //! While the parent lives the objects are the parent's alone, and the child's calls are refused.
 //!
-//! What this module does not do: the child's thread and the locks are `process`'s.
+//! Outside this module: the child's thread and the locks are `process`'s.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! Whole messages with descriptors over a Unix `SOCK_SEQPACKET` socket.
 //!
-//! What this module does not do: it neither waits nor reads a message's content.
+//! Outside this module: it neither waits nor reads a message's content.
 
 use rustix::io::Errno;
 use rustix::net::{

@@ -12,7 +12,7 @@
 //!               └─ connector connects, starts a hub, says hello
 //! ```
 //!
-//! What this module does not do: it reads no packet. The slot's socket is the caller's.
+//! Outside this module: it reads no packet. The slot's socket is the caller's.
 
 mod connector;
 mod error;

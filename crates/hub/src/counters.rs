@@ -15,7 +15,7 @@
 //!   +--------+-------+---------+------------------+---------+---------+----
 //! ```
 //!
-//! What this module does not do: it interprets no name.
+//! Outside this module: it interprets no name.
 
 mod mapping;
 #[cfg(test)]

@@ -21,7 +21,7 @@
 //! new hub takes over the port with the help of the first client that comes back (see
 //! `keeper`).
 //!
-//! What this module does not do: it handles no payload. It carries the messages of the connection manager
+//! Outside this module: it handles no payload. It carries the messages of the connection manager
 //! (MADs), and reads of them only which process they are for.
 
 mod attachments;

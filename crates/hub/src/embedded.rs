@@ -13,7 +13,7 @@
 //! Programs with more rights than their caller ignore the variable, since
 //! the environment is the caller's.
 //!
-//! What this module does not do: it starts nothing; that is `launch`.
+//! Outside this module: it starts nothing; that is `launch`.
 
 mod hook;
 

@@ -16,7 +16,7 @@
 //! without its caller's environment. With file capabilities it starts no hub: the kernel would give the hub the
 //! capabilities, too, and tell it not to trust its environment.
 //!
-//! What this module does not do: it does not wait for the hub.
+//! Outside this module: it does not wait for the hub.
 
 mod detach;
 

@@ -40,7 +40,7 @@
 //! `launch` starts it. Hub and clients share [`message`] and `mad` (the protocol), `channel` (its transport),
 //! `rendezvous` (the socket's directory), [`record`], [`status`], [`counters`] and `closing_messages`.
 //!
-//! What this crate does not do: it neither sends nor reads an RDMA packet of a client, and
+//! Outside this crate: it neither sends nor reads an RDMA packet of a client, and
 //! knows no queue pairs. The one exception is QP1: the connection manager's messages
 //! (MADs) for all processes arrive in the hub's own slot 0, and it passes them on. Only the processes interpret
 //! them.

@@ -9,7 +9,7 @@
 //! Numbers are in network order, addresses are GIDs (IPv4 in its IPv4-mapped form). A frame that
 //! withdraws a closing message ends after its key. Text begins with `{`, which is no kind of a frame.
 //!
-//! What this module does not do: it does not read a MAD.
+//! Outside this module: it does not read a MAD.
 
 use std::fmt;
 use std::net::IpAddr;

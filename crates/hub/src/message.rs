@@ -10,7 +10,7 @@
 //! A message has at most 64 KiB. A reply that would be longer travels as the content of a
 //! sealed memfd, announced by [`Reply::InFile`].
 //!
-//! What this module does not do: it decides nothing about a message, it only gives it a type.
+//! Outside this module: it decides nothing about a message, it only gives it a type.
 
 use crate::record::DeviceRecord;
 use crate::status::Status;

@@ -11,7 +11,7 @@
 //! reached through that descriptor, so no process can exchange it in between. Its path may be
 //! longer than a socket address.
 //!
-//! What this module does not do: it sends nothing over a connection.
+//! Outside this module: it sends nothing over a connection.
 
 mod directory;
 mod lock;

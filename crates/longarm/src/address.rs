@@ -66,7 +66,7 @@ impl AddressHandle {
         AddressHandle { flow_label: flow_label & 0xf_ffff, ..self }
     }
 
-    /// The byte form: GID, queue pair number, Q_Key; big-endian. What else a sender may set is
+    /// The byte form: GID, queue pair number, Q_Key; big-endian. The sender's other settings are
     /// not part of it.
     pub fn to_bytes(&self) -> [u8; AddressHandle::ENCODED_BYTES] {
         let mut bytes = [0; AddressHandle::ENCODED_BYTES];

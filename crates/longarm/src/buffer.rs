@@ -85,7 +85,7 @@ impl Buffer {
         Buffer::new(rest, self.mr.clone(), self.domain)
     }
 
-    /// Cuts the whole room into buffers of `len` bytes. What is left over at the end is
+    /// Cuts the whole room into buffers of `len` bytes. The rest at the end is
     /// the last, shorter one.
     ///
     /// # Panics

@@ -38,8 +38,8 @@
 //!
 //! The device works on its own: it reads and writes memory while the program does something
 //! else. So memory is *lent* to it. A [`Buffer`] is ordinary bytes until a request takes it; then
-//! it is gone from the program's hands, and the request's completion brings it back. What would
-//! be a corrupted message or a use after free in other RDMA libraries does not compile here:
+//! it is gone from the program's hands, and the request's completion brings it back. A corrupted
+//! message or a use after free, possible in other RDMA libraries, does not compile here:
 //!
 //! ```compile_fail
 //! # fn example(qp: longarm::QueuePair<longarm::Rc>, mut buffer: longarm::Buffer) {
@@ -83,8 +83,8 @@
 //!
 //! # Three ways to wait
 //!
-//! A method that names an operation returns a [`Work`]: a request that has not been posted. What
-//! is done with it says how the completion is wanted.
+//! A method that names an operation returns a [`Work`]: a request that has not been posted. Its
+//! caller chooses how to get the completion.
 //!
 //! * **Blocking**: [`wait`](Work::wait). The thread polls for some microseconds, then sleeps.
 //! * **Async**: `.await`, on any executor, or [`start`](Work::start) it now and await it later.
@@ -109,8 +109,8 @@
 //! # When something goes wrong
 //!
 //! Errors are enums with plain words, one per family of verbs; see [`error`]. A failed request
-//! says why its queue pair died, and so does [`QueuePair::failure`]. What was dropped, and for what
-//! reason, is in [`Context::counters`]; every packet can be [captured](Context::capture) for
+//! says why its queue pair died, and so does [`QueuePair::failure`]. [`Context::counters`] counts
+//! dropped packets by reason; every packet can be [captured](Context::capture) for
 //! Wireshark; and [faults can be injected](Context::set_faults), to see what a program makes of loss,
 //! duplicates and delay.
 //!

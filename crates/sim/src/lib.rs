@@ -26,7 +26,7 @@
 //!   what it had not confirmed. Guards around buffers and memory without rights never change.
 //! - A READ brings what was there, or what was posted after it unless a fence forbids.
 //!   Atomics happen exactly once, also on words that many use.
-//! - Whoever is told of a message finds what was written before it.
+//! - A node that is told of a message finds everything that was written before it.
 //! - On the wire sequence numbers have no gap, what is sent again is the same, the
 //!   window and the READ depth hold, no response speaks of what has not arrived.
 //! - Packets sent are lost, dropped for a counted reason, or taken: counters add up.

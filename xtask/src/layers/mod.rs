@@ -4,6 +4,7 @@
 mod graph;
 mod modules;
 mod source;
+mod stations;
 
 use std::path::Path;
 use std::process::Command;
@@ -98,6 +99,7 @@ pub(crate) fn check() -> Result<(), String> {
             modules::check(name, Path::new(root), &mut broken)?;
         }
     }
+    stations::check(&crate::run::root(), &mut broken)?;
     if broken.is_empty() {
         println!("layers: {} crates, all dependencies point down", packages.len());
         return Ok(());

@@ -111,7 +111,7 @@ impl Measure {
         let mut what = format!("{verb} {}", size(u64::from(self.size_bytes)));
         what += match self.quantity {
             Quantity::Latency if self.verb.is_one_sided() => ", post to completion",
-            Quantity::Latency => ", one message_path",
+            Quantity::Latency => ", one way",
             Quantity::Bandwidth => "",
             Quantity::Rate => ", messages",
         };

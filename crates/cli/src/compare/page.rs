@@ -158,7 +158,7 @@ mod tests {
             cells.each_ref().map(String::as_str),
             [
                 "S1",
-                "SEND 8 B, one message_path",
+                "SEND 8 B, one way",
                 "Longarm, same host",
                 "150 ns (145 to 155)",
                 "UCX shared memory, `tag_lat`",

@@ -83,9 +83,6 @@ mod tests {
         assert_eq!(results.summary(&measure).map(|summary| summary.median), Some(200.0));
         let failures: Vec<String> = results.failures().collect();
         assert_eq!(failures.len(), 1);
-        assert!(
-            failures[0].ends_with("SEND 8 B, one message_path: 1 of 3 attempts failed: no such program"),
-            "{failures:?}"
-        );
+        assert!(failures[0].ends_with("SEND 8 B, one way: 1 of 3 attempts failed: no such program"), "{failures:?}");
     }
 }

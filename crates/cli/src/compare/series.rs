@@ -44,7 +44,7 @@ pub(super) fn figures(sizes: &[u32], qps: &[u32]) -> Vec<Figure> {
     let figure = |name, title, quantity, lines, along| Figure { name, title, quantity, lines, along };
     let size: fn(&Measure) -> u32 = |measure| measure.size_bytes;
     vec![
-        figure("latency", "SEND, one message_path, over the message's size", Quantity::Latency, latency, size),
+        figure("latency", "SEND, one way, over the message's size", Quantity::Latency, latency, size),
         figure(
             "bandwidth-send",
             "SEND, over the message's size",

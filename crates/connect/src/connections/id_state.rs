@@ -1,6 +1,6 @@
 //! The state of one id.
 //!
-//! What this module does not do: it knows neither the handles of the id nor its event queue.
+//! Outside this module: it knows neither the handles of the id nor its event queue.
 
 use std::net::SocketAddr;
 use std::sync::Weak;

@@ -1,6 +1,6 @@
 //! A session's connection to the hub. When the hub dies it finds or starts another one.
 //!
-//! What this module does not do: it knows no messages of the protocol but the first request.
+//! Outside this module: it knows no messages of the protocol but the first request.
 
 use super::connector::{FirstRequest, HubAnswer, HubConnector, StartPolicy, wait_until_ready};
 use super::error::AttachError;

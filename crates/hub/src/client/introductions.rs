@@ -1,6 +1,6 @@
 //! Introductions to other processes of this user, to share memory with them.
 //!
-//! What this module does not do: it neither makes nor reads the shared memory.
+//! Outside this module: it neither makes nor reads the shared memory.
 
 use super::error::AttachError;
 use super::hub_connection::HubConnection;

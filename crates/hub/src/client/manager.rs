@@ -18,7 +18,7 @@
 //!
 //! When the hub dies the session finds or starts another one, and tells it its number, ports and closing messages.
 //!
-//! What this module does not do: it does not look into MADs.
+//! Outside this module: it does not look into MADs.
 
 mod error;
 mod inbound;

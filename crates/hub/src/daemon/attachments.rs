@@ -1,6 +1,6 @@
 //! The attached clients: their slots, and the files that they leave with the hub.
 //!
-//! What this module does not do: it sends nothing; the caller makes replies of the results.
+//! Outside this module: it sends nothing; the caller makes replies of the results.
 
 use super::response::{ClientId, ClientResponse, RequestError};
 use super::slot_group::SlotGroup;

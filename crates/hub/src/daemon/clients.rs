@@ -1,6 +1,6 @@
 //! All connections of clients, and the sending of queued messages.
 //!
-//! What this module does not do: it does not read requests. It reports the connections to close; the caller
+//! Outside this module: it does not read requests. It reports the connections to close; the caller
 //! [removes](Clients::remove) them and cleans up.
 
 mod connection;

@@ -3,7 +3,7 @@
 //! Some are sent once. The others (DREQ) ask for an answer, and are repeated until it comes or the attempts are
 //! used up. All are paced: the end of a process with thousands of connections must not flood a peer.
 //!
-//! What this module does not do: it neither sends nor reads a clock.
+//! Outside this module: it neither sends nor reads a clock.
 
 use crate::mad::{AddressedMad, ClosingMessage};
 use std::collections::{HashSet, VecDeque};

@@ -1,6 +1,6 @@
 //! The hub's components, and the way of each request to the component that serves it.
 //!
-//! What this module does not do: it waits for nothing and flushes nothing. It queues replies and MADs with
+//! Outside this module: it waits for nothing and flushes nothing. It queues replies and MADs with
 //! [`Clients`].
 
 use super::attachments::{Attachments, ClientFiles, check_slots};

@@ -9,7 +9,7 @@
 //! a hash of the machine's identity and of its lowest MAC address, which distinguishes containers of
 //! one machine.
 //!
-//! What this module does not do: it reads nothing from the system but the machine's identity.
+//! Outside this module: it reads nothing from the system but the machine's identity.
 
 use crate::record::{DeviceRecord, Guid};
 use std::net::IpAddr;

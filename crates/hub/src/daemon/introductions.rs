@@ -14,7 +14,7 @@
 //! read what is behind them. The number of slots limits the introductions of a client, as each process
 //! has one.
 //!
-//! What this module does not do: it does not know slots and offers (`attachments`), nor connections (`clients`).
+//! Outside this module: it does not know slots and offers (`attachments`), nor connections (`clients`).
 
 use super::attachments::{AttachedClient, Attachments, ShmDescriptors};
 use super::clients::Clients;

@@ -10,7 +10,7 @@
 //! A client can forge a keeper. So the hub compares everything with the kernel's information
 //! about the sockets.
 //!
-//! What this module does not do: it does not bind, open or close anything.
+//! Outside this module: it does not bind, open or close anything.
 
 use crate::channel::{self, MAX_DESCRIPTORS, ReceiveError};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};

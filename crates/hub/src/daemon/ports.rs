@@ -8,7 +8,7 @@
 //! One difference: where a wildcard is in the way, Linux reports that the address is not available; this table
 //! reports that the port is in use.
 //!
-//! What this module does not do: it knows neither sockets nor interfaces nor randomness.
+//! Outside this module: it knows neither sockets nor interfaces nor randomness.
 
 mod bind_scope;
 #[cfg(test)]

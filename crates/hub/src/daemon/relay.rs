@@ -9,7 +9,7 @@
 //!
 //! It owns everything about clients that manage connections: numbers, ports, closing messages.
 //!
-//! What this module does not do: it does not know the clients' connections. The caller puts deliveries into
+//! Outside this module: it does not know the clients' connections. The caller puts deliveries into
 //! their outboxes and [reports](MadRelay::count_delivery) the outcome.
 
 use super::closing::{ClosingQueue, DueMessages};

@@ -1,6 +1,6 @@
 //! The owner of each slot.
 //!
-//! What this module does not do: it holds no socket, and opens and closes nothing.
+//! Outside this module: it holds no socket, and opens and closes nothing.
 //!
 //! ```text
 //!            take               release

@@ -8,8 +8,8 @@
 //!
 //! A `struct rdma_cm_id` is a [`connect::Id`] with the queue pair that programs let the library
 //! take through its states. One verbs context per device serves all ids of the process
-//! ([`devices`]). What belongs to an event (a queue pair's states, a multicast group's
-//! attachment) happens when the program fetches it ([`event`]). An id without a channel gets one of
+//! ([`devices`]). The consequences of an event (a queue pair's states, a multicast group's
+//! attachment) take effect when the program fetches it ([`event`]). An id without a channel gets one of
 //! its own, and each call waits there for its event ([`sync`]).
 
 pub(crate) mod accept;

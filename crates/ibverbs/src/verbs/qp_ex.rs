@@ -1,7 +1,7 @@
 //! `ibv_wr_*`: building a list of requests call by call, and posting it as one doorbell.
 //!
 //! `ibv_wr_start` takes the builder's lock, `ibv_wr_complete` or `ibv_wr_abort` gives it back, as
-//! providers do it. What is wrong with a request is remembered and told by `ibv_wr_complete`;
+//! providers do it. The builder remembers a wrong request, and `ibv_wr_complete` reports it;
 //! then nothing of the list is posted.
 
 use device::{

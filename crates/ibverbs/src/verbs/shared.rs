@@ -18,7 +18,7 @@ pub(crate) struct SharedState {
     objects: Mutex<SharedObjects>,
 }
 
-/// Live objects by handle. Who holds the lock may use the pointers.
+/// Live objects by handle. The thread that holds the lock may use the pointers.
 #[derive(Default)]
 pub(crate) struct SharedObjects {
     pds: HashMap<u32, ObjectPointer<ibv_pd>>,

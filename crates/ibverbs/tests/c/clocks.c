@@ -17,7 +17,7 @@ static long jump(void)
 	return look % 2 ? DAY_S : -DAY_S;
 }
 
-/* What is linked to this program finds these functions first. */
+/* Libraries linked to this program find these functions first. */
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
 	if (!real_clock)

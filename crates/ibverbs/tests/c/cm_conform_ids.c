@@ -25,7 +25,7 @@ static void ports(void)
 	MINUS_WITH(rdma_bind_addr(two, SA(&taken)), EADDRINUSE);
 	/* The port spaces are apart. */
 	CHECK(!rdma_bind_addr(udp, SA(&taken)));
-	/* What was refused may try again. */
+	/* A refused id may try again. */
 	CHECK(!rdma_bind_addr(two, SA(&zero)));
 	CHECK(rdma_get_src_port(two) != rdma_get_src_port(one));
 	CHECK(!rdma_destroy_id(one) && !rdma_destroy_id(two) && !rdma_destroy_id(udp));

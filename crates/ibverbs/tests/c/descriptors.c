@@ -132,7 +132,7 @@ static void verbs(int seed)
 	close_side(&s);
 }
 
-/* A connection by address, both ends here. What was made on `id->verbs` goes after the ids. */
+/* A connection by address, both ends here. Objects made on `id->verbs` are destroyed after the ids. */
 static void connections(void)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();

@@ -190,7 +190,7 @@ static void builders(struct ibv_context *context)
 		ibv_wr_set_sge(ex, mr->lkey, (uintptr_t)bytes, 8);
 	}
 	RETURNS(ibv_wr_complete(ex), ENOMEM);
-	/* What was aborted or refused leaves nothing to the next list. */
+	/* An aborted or refused list leaves nothing to the next one. */
 	ibv_wr_start(ex);
 	ibv_wr_rdma_write(ex, 1, 1);
 	ibv_wr_abort(ex);

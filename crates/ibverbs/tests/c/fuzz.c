@@ -564,7 +564,7 @@ int main(int argc, char **argv)
 	unsigned long long to = strtoull(argv[2], NULL, 10);
 	bytes = calloc(1, 2 * BYTES);
 	for (seed = strtoull(argv[1], NULL, 10); seed < to; seed++) {
-		/* Whoever kills a seed that hangs finds its number in the last line. */
+		/* The last line names the seed, also of a run that hangs and is killed. */
 		printf("seed %llu\n", seed);
 		fflush(stdout);
 		alarm(30);

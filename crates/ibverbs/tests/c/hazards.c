@@ -125,7 +125,7 @@ static void threads(void)
 	CHECK(!ibv_dereg_mr(first) && !ibv_dereg_mr(second));
 	are(early, BYTES, 1, "deregistered while there are threads");
 	CHECK(is_adopted(early));
-	/* What is left behind behaves as private memory does: it grows, and it goes. */
+	/* The memory behaves as private memory does: it grows, and it goes. */
 	unsigned char *grown = mremap(early, BYTES, 4 * BYTES, MREMAP_MAYMOVE);
 	CHECK(grown != MAP_FAILED);
 	are(grown, BYTES, 1, "grown");
@@ -323,7 +323,7 @@ static void *count_up(void *unused)
 	return unused;
 }
 
-/* Who stores to the first page and then to the last is never seen to have stored the last alone. */
+/* A thread stores to the first page and then to the last: nobody may see only the last store. */
 static void snapshots(void)
 {
 	size_t len = 16 << 20;
@@ -447,7 +447,7 @@ static void advice(void)
 	CHECK(ends_with(child) == 31);
 }
 
-/* What the library does for itself, however often, keeps no memory from being adopted. */
+/* The library's own descriptors, however many it opens and closes, keep no memory from adoption. */
 static void reopened(void)
 {
 	enum { TIMES = 300 };

@@ -16,7 +16,7 @@ static ino_t network_of(const char *pid)
 	return stat(path, &status) ? 0 : status.st_ino;
 }
 
-/* What a file of /proc says; its length. */
+/* The text of a file in /proc; returns its length. */
 static size_t contents(const char *pid, const char *name, char *text, size_t size)
 {
 	char path[64];

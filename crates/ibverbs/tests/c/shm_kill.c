@@ -116,7 +116,7 @@ static void ask_one(struct half *half)
 	half->posted++;
 }
 
-/* What a request brought is right. Requests end in order. */
+/* Checks the bytes that a request brought. Requests end in order. */
 static void asked(struct half *half, const struct ibv_wc *wc, int fill)
 {
 	uint64_t slot = half->completed++ % DEPTH;

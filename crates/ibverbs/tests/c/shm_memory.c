@@ -20,7 +20,7 @@ void *mremap(void *start, size_t old_len, size_t new_len, int flags, ...)
 
 enum { BYTES = 3 * 4096 + 1000, MAX = 4 << 20 };
 
-/* What the other process shall do: write a value, read it back, add. */
+/* Work for the other process: write a value, read it back, add. */
 struct wish {
 	uint64_t addr;
 	uint32_t rkey, len;

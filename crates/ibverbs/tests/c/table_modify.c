@@ -35,7 +35,7 @@ enum {
 	REQUESTER = AT(TIMEOUT) | AT(RETRY_CNT) | AT(RNR_RETRY) | AT(MAX_QP_RD_ATOMIC),
 };
 
-/* What a transition needs, and may have besides, by service; NONE if the service lacks it. */
+/* Attributes that a transition needs, and those that it may have, by service; NONE if the service lacks it. */
 static const struct {
 	enum ibv_qp_state from, to;
 	int needs[SERVICES], may[SERVICES];

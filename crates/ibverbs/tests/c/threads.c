@@ -11,7 +11,7 @@ static struct ibv_context *context;
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 static union ibv_gid gid;
-/* Who polls the shared queue counts for whom the completion is. */
+/* A thread that polls the shared queue counts completions for their owners. */
 static int completed[THREADS];
 
 static void poll_shared(void)

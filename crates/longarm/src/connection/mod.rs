@@ -46,8 +46,8 @@
 //! # The end
 //!
 //! Dropping a connection ends it. Its peer learns of that, as it does if the program is killed: then the hub
-//! says goodbye in its place. [`Connection::disconnected`] waits for it. What had arrived by then is still
-//! delivered; everything else is flushed.
+//! says goodbye in its place. [`Connection::disconnected`] waits for it. Messages that had arrived by then
+//! are still delivered; everything else is flushed.
 
 mod attempts;
 mod cm_connection;

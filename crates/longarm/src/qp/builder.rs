@@ -16,7 +16,7 @@ use crate::domain::ProtectionDomain;
 use crate::error::ResourceError;
 use crate::srq::SharedReceiveQueue;
 
-/// A queue pair to be. What is not set has a default that suits most programs.
+/// A queue pair to be. Every setting has a default that suits most programs.
 #[derive(Clone, Debug)]
 #[must_use = "`build` makes the queue pair"]
 pub struct QpBuilder<S> {

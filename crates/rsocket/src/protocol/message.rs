@@ -34,7 +34,7 @@ pub(crate) enum StreamMessage {
 }
 
 impl StreamMessage {
-    /// The 32 bits, in host order. What does not fit the 29 bits is cut off.
+    /// The 32 bits, in host order. Bits beyond the 29 are cut off.
     pub(crate) fn encode(self) -> u32 {
         match self {
             StreamMessage::Data(len) => word(DATA, len),

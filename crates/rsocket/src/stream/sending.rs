@@ -127,7 +127,7 @@ impl StreamSocket {
         Ok(())
     }
 
-    /// Copies a piece and sends it off. What fails here breaks the connection: its place is taken.
+    /// Copies a piece and sends it off. A failure here breaks the connection: its place is taken.
     pub(super) fn send_piece(
         &self,
         source: &mut SendSource<'_, '_>,

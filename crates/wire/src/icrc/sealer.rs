@@ -78,7 +78,7 @@ impl Sealer {
     /// The same result as [`compute`](super::compute).
     #[inline]
     pub fn compute(&self, identification: u16, ib: &[u8]) -> u32 {
-        self.from_cache(identification, ib).unwrap_or_else(|| compute(&self.flow, identification, ib))
+        self.cached_icrc(identification, ib).unwrap_or_else(|| compute(&self.flow, identification, ib))
     }
 
     /// The same result as [`check`](super::check).
@@ -94,7 +94,7 @@ impl Sealer {
 
     /// The ICRC from the cache; `None` if the cache lacks the packet's length or the identification is uncommon.
     #[inline]
-    fn from_cache(&self, identification: u16, ib: &[u8]) -> Option<u32> {
+    fn cached_icrc(&self, identification: u16, ib: &[u8]) -> Option<u32> {
         let entry = &self.cache[ib.len() / 4 % LENGTHS];
         let cached = entry.get();
         if usize::from(cached.len_bytes) != ib.len() {
@@ -192,14 +192,14 @@ mod tests {
     fn a_length_is_known_from_its_second_packet_on() {
         let flow = Flow { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into(), source_port: 0xc001 };
         let sealer = Sealer::new(flow);
-        let from_cache = |len: usize| sealer.from_cache(0, &vec![0; len]).is_some();
-        assert_eq!([from_cache(76), from_cache(76), from_cache(76)], [false, false, true]);
+        let cached_icrc = |len: usize| sealer.cached_icrc(0, &vec![0; len]).is_some();
+        assert_eq!([cached_icrc(76), cached_icrc(76), cached_icrc(76)], [false, false, true]);
         assert_eq!(
-            [from_cache(92), from_cache(76), from_cache(92), from_cache(92)],
+            [cached_icrc(92), cached_icrc(76), cached_icrc(92), cached_icrc(92)],
             [false, true, false, true],
             "of the same entry"
         );
-        assert_eq!([from_cache(5000), from_cache(5000), from_cache(5000)], [false; 3], "too long");
-        assert!(sealer.from_cache(0, &[0x3f; 92]).is_some(), "a mark costs nothing");
+        assert_eq!([cached_icrc(5000), cached_icrc(5000), cached_icrc(5000)], [false; 3], "too long");
+        assert!(sealer.cached_icrc(0, &[0x3f; 92]).is_some(), "a mark costs nothing");
     }
 }

@@ -66,7 +66,7 @@ fn stream(id: &'static str, setting: Setting, ours: BusyTask, what: &str, least:
 fn latency(id: &'static str, setting: Setting, ours: BusyTask, socket: Socket, most: f64) -> [BusyRow; 2] {
     [(MEDIAN, "median"), (P99, "99 %")].map(|(place, name)| BusyRow {
         id,
-        what: format!("SEND 64 B, one message_path, {name}"),
+        what: format!("SEND 64 B, one way, {name}"),
         ours: (setting, ours),
         theirs: (setting, BusyTask::Blocking(socket)),
         place,
