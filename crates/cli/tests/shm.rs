@@ -53,7 +53,7 @@ fn use_the_wire(both: &[(&dyn Fn() -> Command, u32)]) {
 
 #[test]
 fn peers_on_this_host_share_memory_and_send_no_packets() {
-    let hosts = Hosts::one("neighbours");
+    let hosts = Hosts::one("shm");
     for (op, counter) in [("write", "shm_writes"), ("read", "shm_reads"), ("fetch-add", "shm_atomics")] {
         let (server, at) = hosts.server(Host::First, "127.0.0.1", None);
         let client = streams(hosts.longarm(), op, &at);

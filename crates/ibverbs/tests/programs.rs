@@ -107,12 +107,12 @@ fn killed_processes_leave_nothing_behind() {
 }
 
 #[test]
-fn neighbours_killed_at_any_moment_leave_nothing_and_stop_nobody() {
+fn peers_on_this_host_killed_at_any_moment_leave_nothing_and_stop_nobody() {
     assert_eq!(run_program("shm_kill"), "none is missed\n");
 }
 
 #[test]
-fn a_stopped_neighbour_s_memory_is_reached() {
+fn memory_of_a_stopped_peer_is_reached() {
     assert_eq!(run_program("shm_stopped"), "done while it was stopped\n");
 }
 
@@ -122,7 +122,7 @@ fn a_blind_attacker_on_this_host_harms_no_connection() {
 }
 
 #[test]
-fn neighbours_use_memory_of_every_kind() {
+fn peers_on_this_host_use_memory_of_every_kind() {
     assert_eq!(run_program("shm_memory"), "as ever\n");
 }
 
@@ -132,7 +132,7 @@ fn both_ends_of_a_thousand_connections_in_one_process_send_no_packets() {
 }
 
 #[test]
-fn neighbours_use_memory_of_every_kind_adopted_or_not() {
+fn peers_on_this_host_use_memory_of_every_kind_adopted_or_not() {
     let place = Place::new("shm_memory_modes");
     let program = place.compile("shm_memory");
     for mode in ["always", "never"] {

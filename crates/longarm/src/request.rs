@@ -1,6 +1,6 @@
 //! Send work requests, as they are put together before they are posted.
 
-use transport::{AtomicOp, CompletionOp, Payload, SendFlags, SendOp, SendWr, UdDestination};
+use transport::{AtomicOp, Payload, SendFlags, SendOp, SendWr, UdDestination};
 use wire::RKey;
 
 use crate::domain::{DomainId, ProtectionDomain};
@@ -125,7 +125,7 @@ impl SendRequest {
     /// The work request, whose number and signaling are still to be set, and its entry.
     pub(crate) fn into_parts(self, delivery: Delivery) -> (SendWr, PreparedRequest) {
         let entry = PreparedRequest {
-            op: completion_op(&self.op),
+            op: self.op.completion_op(),
             signaled: self.flags.contains(SendFlags::SIGNALED),
             loan: self.loan,
             delivery,
@@ -139,19 +139,5 @@ impl SendRequest {
             xrc_srq: None,
         };
         (wr, entry)
-    }
-}
-
-fn completion_op(op: &SendOp) -> CompletionOp {
-    match op {
-        SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_) => CompletionOp::Send,
-        SendOp::Write(_) | SendOp::WriteImm(..) => CompletionOp::Write,
-        SendOp::Read(_) => CompletionOp::Read,
-        SendOp::Atomic(_, AtomicOp::CompareSwap { .. }) => CompletionOp::CompareSwap,
-        SendOp::Atomic(_, AtomicOp::FetchAdd { .. }) => CompletionOp::FetchAdd,
-        SendOp::AtomicWrite(_) => CompletionOp::AtomicWrite,
-        SendOp::Flush { .. } => CompletionOp::Flush,
-        SendOp::LocalInvalidate(_) => CompletionOp::LocalInvalidate,
-        SendOp::Bind(_) => CompletionOp::BindMw,
     }
 }

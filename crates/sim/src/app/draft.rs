@@ -58,6 +58,7 @@ impl Draft {
         }
     }
 
+    /// The checker's own account: it must not ask `SendOp::completion_op`, which is under test.
     fn completion_op(&self) -> CompletionOp {
         use transport::AtomicOp;
         match self.op {

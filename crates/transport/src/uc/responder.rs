@@ -26,7 +26,7 @@ use crate::wr::RecvWr;
 /// How far behind a packet may be to count as late. The specification knows no
 /// late packets and would begin a message with it: an InfiniBand fabric keeps the order.
 /// An IP network does not, and a SEND must not arrive twice. Further behind, the peer
-/// has begun anew.
+/// has started a new connection.
 const LATE_PACKETS: i32 = 4096;
 
 /// The message that is arriving.

@@ -155,7 +155,7 @@ fn an_injected_shortage_looks_like_a_real_one() {
     assert_eq!(pair.dropped, [(Side::B, DropReason::NoRecvWqe)]);
 }
 
-/// Far behind is no duplicate: the peer has begun anew.
+/// Far behind is no duplicate: the peer has started again.
 #[test]
 fn a_peer_may_begin_anew() {
     for (back, taken) in [(0, true), (1, false), (4096, false), (4097, true), (0x80_0000, true)] {
