@@ -9,6 +9,7 @@
 
 mod error;
 mod group;
+mod limits;
 mod socket;
 mod sockets;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod undelivered;
 
 pub use error::SendError;
 pub use group::TxGroup;
+pub use limits::{MAX_GSO_BYTES, MAX_SEGMENTS, SOURCE_PORTS};
 pub use undelivered::Undelivered;
 
 use crate::address::Family;
@@ -26,19 +28,6 @@ use sockets::Sockets;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::{Flow, Qpn};
-
-/// The largest payload of one [`TxGroup`] in bytes: the longest IP packet without room for the IP, UDP and
-/// link headers. So the kernel keeps it in one piece as long as it can.
-pub const MAX_GSO_BYTES: usize = 65_536 - 128;
-
-/// The largest number of segments of one [`TxGroup`] (the limit of older kernels; newer ones take more).
-pub const MAX_SEGMENTS: usize = 64;
-
-/// The largest number of source ports in use for one family. A power of two.
-pub const SOURCE_PORTS: usize = 64;
-
-// The groups of a batch are the bits of a word, and ports are reduced by a mask.
-const _: () = assert!(MAX_MESSAGES == u32::BITS as usize && SOURCE_PORTS.is_power_of_two());
 
 /// Sends packets from many UDP source ports. Any number of threads may use it at once; none waits for
 /// another.

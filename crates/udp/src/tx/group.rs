@@ -1,15 +1,13 @@
 //! Packets of one flow that are sent together.
 
+use super::error::SendError;
+use super::limits::{DEFAULT_HOP_LIMIT, MAX_GSO_BYTES, MAX_SEGMENTS};
 use super::socket::TxSocket;
-use super::{MAX_GSO_BYTES, MAX_SEGMENTS, SendError};
 use crate::address::RawAddress;
 use crate::cmsg::ControlBuffer;
 use crate::sys::mmsg::{TX_CONTROL_BYTES, TxMessage};
 use std::net::IpAddr;
 use wire::{Flow, ROCE_PORT};
-
-/// The default hop limit of packets.
-pub(super) const DEFAULT_HOP_LIMIT: u8 = 64;
 
 /// Consecutive packets of one flow, all of the same length except the last, which may be shorter. Segment `i`
 /// has the IPv4 identification `i`.

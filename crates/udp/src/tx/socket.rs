@@ -1,7 +1,8 @@
 //! One sending socket, and the meaning of its errors.
 
-use super::group::DEFAULT_HOP_LIMIT;
-use super::{SOURCE_PORTS, SendError, TxGroup};
+use super::error::SendError;
+use super::group::TxGroup;
+use super::limits::{DEFAULT_HOP_LIMIT, SOURCE_PORTS};
 use crate::address::{Family, RawAddress};
 use crate::sys::mmsg::{self, TxMessage};
 use crate::{bpf, path, sys};

@@ -4,7 +4,7 @@
 //! further socket for that port, address and class. Sending from it is cheaper, since the kernel need not be
 //! told these values each time. If that socket cannot be opened, the one for all addresses is used.
 
-use super::SOURCE_PORTS;
+use super::limits::SOURCE_PORTS;
 use super::socket::TxSocket;
 use crate::address::Family;
 use std::array;
