@@ -45,6 +45,7 @@ mod grant;
 mod keys;
 mod lock;
 mod mirror;
+mod notify;
 mod objects;
 mod pds;
 mod piece;

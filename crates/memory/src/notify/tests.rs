@@ -1,4 +1,4 @@
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -6,7 +6,7 @@ use transport::{BindMw, LKey, Memory};
 
 use super::*;
 use crate::testing::{ALL, BASE, Fixture, sge};
-use crate::{MrKeys, MrSpec, MwType, Region, Span};
+use crate::{MrKeys, MrSpec, MwType, ObjectFile, ObjectPlace, Region, Span};
 
 /// The notifications, in order.
 #[derive(Clone, PartialEq, Debug)]
