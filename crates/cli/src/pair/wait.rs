@@ -86,7 +86,7 @@ fn rest(side: &mut SideProcess, first: Code, deadline: Option<Instant>) -> Optio
         }
         thread::sleep(TICK);
     }
-    eprintln!("longarm: the {} goes on; it is ended", side.name);
+    eprintln!("longarm: the {} keeps running; it is ended", side.name);
     side.end();
     None
 }
