@@ -146,7 +146,7 @@ fn port(port: &PortStatus) -> String {
 }
 
 /// Prefixes of the main counters: packets, peers on this host, losses.
-const SHOWN: [&str; 4] = ["tx_", "rx_", "near_", "drop_"];
+const SHOWN: [&str; 4] = ["tx_", "rx_", "shm_", "drop_"];
 
 /// The counters that are not zero, one line each.
 fn counters(client: &ClientStatus, all: bool) -> String {

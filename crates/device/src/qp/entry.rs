@@ -148,11 +148,12 @@ impl Live {
 
     #[inline]
     pub(crate) fn path(&self) -> PathKind {
-        debug_assert_eq!(self.qp.is_shm(), self.shm.is_some(), "both are set together");
-        match self.shm {
-            Some(_) => PathKind::Shm,
-            None if self.qp.qp_type() == QpType::Ud => PathKind::PerDatagram,
-            None => PathKind::Wire,
+        // The endpoint stays after a reset, until the queue pair is connected again.
+        debug_assert!(!self.qp.is_shm() || self.shm.is_some(), "a path in shared memory has an endpoint");
+        match self.qp.is_shm() {
+            true => PathKind::Shm,
+            false if self.qp.qp_type() == QpType::Ud => PathKind::PerDatagram,
+            false => PathKind::Wire,
         }
     }
 }
