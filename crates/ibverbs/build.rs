@@ -1,9 +1,9 @@
 //! Exports the symbols of `exports.txt` under their version nodes.
 //!
-//! rustc hands the linker a version script of its own for a cdylib, with no nodes in it, and a
-//! function that is merely `no_mangle` stays without a version. So every symbol gets a
-//! trampoline in assembly here, which carries the version itself (`.symver`), and the linker
-//! gets a second script that only declares the nodes.
+//! rustc hands the linker a version script of its own for a cdylib, with no nodes in it. So a
+//! function that is merely `no_mangle` stays without a version. Here every symbol gets a trampoline
+//! in assembly, which carries the version itself (`.symver`). The linker gets a second script that
+//! only declares the nodes.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -21,8 +21,8 @@ const PRIVATE_POINTERS: &[&str] = &["_verbs_init_and_alloc_context", "verbs_open
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=exports.txt");
-    let exports: Vec<Export> =
-        include_str!("exports.txt").lines().filter(|line| !line.starts_with('#')).map(Export::parse).collect();
+    let exports: Vec<ExportedSymbol> =
+        include_str!("exports.txt").lines().filter(|line| !line.starts_with('#')).map(ExportedSymbol::parse).collect();
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let script = out.join("nodes.map");
     fs::write(&script, nodes(&exports)).expect("OUT_DIR can be written");
@@ -35,22 +35,22 @@ fn main() {
 }
 
 /// One line of the list.
-struct Export {
+struct ExportedSymbol {
     node: String,
     name: String,
     default: bool,
 }
 
-impl Export {
-    fn parse(line: &str) -> Export {
+impl ExportedSymbol {
+    fn parse(line: &str) -> ExportedSymbol {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [node, name, kind] = fields[..] else { panic!("exports.txt: {line:?} has not three fields") };
-        Export { node: node.into(), name: name.into(), default: kind == "@@" }
+        ExportedSymbol { node: node.into(), name: name.into(), default: kind == "@@" }
     }
 
     /// The assembly of the trampoline, or of the datum.
     fn assembly(&self) -> String {
-        let Export { node, name, default } = self;
+        let ExportedSymbol { node, name, default } = self;
         let local = format!("longarm_{name}_{node}");
         let at = if *default { "@@" } else { "@" };
         let (section, kind, body) = match DATA.contains(&name.as_str()) {
@@ -88,12 +88,12 @@ impl Export {
 }
 
 /// Declares every node, in order of release.
-fn nodes(exports: &[Export]) -> String {
+fn nodes(exports: &[ExportedSymbol]) -> String {
     let names: BTreeSet<&str> = exports.iter().map(|export| export.node.as_str()).collect();
     names.into_iter().map(|name| format!("{name} {{ }};\n")).collect()
 }
 
-fn trampolines(exports: &[Export]) -> String {
+fn trampolines(exports: &[ExportedSymbol]) -> String {
     let mut text = String::new();
     for export in exports {
         let operand = export.target().map(|target| format!(", target = sym {target}")).unwrap_or_default();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use cm::{Config, ConnId, ConnectReply, ConnectRequest, Event, Manager, Output, Route, SidrRequest};
+use cm::{CmEvent, Config, ConnId, ConnectReply, ConnectRequest, MadRoute, Manager, ManagerOutput, SidrRequest};
 use libfuzzer_sys::fuzz_target;
 use wire::{Psn, Qpn};
 
@@ -29,7 +29,7 @@ enum Move {
 }
 
 fuzz_target!(|moves: Vec<Move>| {
-    let route = Route { local: [10, 0, 0, 1].into(), remote: [10, 0, 0, 2].into(), interface: 0, traffic_class: 0 };
+    let route = MadRoute { local: [10, 0, 0, 1].into(), remote: [10, 0, 0, 2].into(), interface: 0, traffic_class: 0 };
     let mut manager = Manager::new(Config { half_open_limit: 8, ..Config::new(1, 1, 1) });
     let mut now = Duration::ZERO;
     let mut held: Vec<ConnId> = Vec::new();
@@ -75,9 +75,9 @@ fuzz_target!(|moves: Vec<Move>| {
 fn take(manager: &mut Manager, held: &mut Vec<ConnId>) {
     while let Some(output) = manager.poll() {
         match output {
-            Output::Event { id, event: Event::Request(_) | Event::SidrRequest(_) } => held.push(id),
-            Output::Event { id, .. } => assert!(held.contains(&id)),
-            Output::Send { mad, .. } => assert!(wire::mad::decode(&mad).is_ok()),
+            ManagerOutput::Event { id, event: CmEvent::Request(_) | CmEvent::SidrRequest(_) } => held.push(id),
+            ManagerOutput::Event { id, .. } => assert!(held.contains(&id)),
+            ManagerOutput::Send { mad, .. } => assert!(wire::mad::decode(&mad).is_ok()),
         }
     }
 }

@@ -2,12 +2,12 @@
 #![no_main]
 
 use hub::Snapshot;
-use hub::message::{Reply, Request};
+use hub::message::{HubRequest, Reply};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Ok(request) = Request::decode(bytes) {
-        assert_eq!(Request::decode(&request.encode()).expect("our own message"), request);
+    if let Ok(request) = HubRequest::decode(bytes) {
+        assert_eq!(HubRequest::decode(&request.encode()).expect("our own message"), request);
     }
     if let Ok(reply) = Reply::decode(bytes, &mut Vec::new()) {
         let (encoded, file) = reply.encode().expect("a message that was short enough");

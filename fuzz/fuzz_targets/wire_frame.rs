@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 
 use libfuzzer_sys::fuzz_target;
 use wire::Flow;
-use wire::frame::{self, Frame, MAX_UDP_PAYLOAD_BYTES};
+use wire::frame::{self, EthernetFrame, MAX_UDP_PAYLOAD_BYTES};
 
 const ETHERNET_LEN: usize = 14;
 
@@ -16,7 +16,7 @@ fuzz_target!(|input: (Ipv6Addr, Ipv6Addr, u16, &[u8])| {
     }
     // Mapped addresses make it IPv4.
     let flow = Flow { source: source.into(), destination: destination.into(), source_port };
-    let made = Frame {
+    let made = EthernetFrame {
         flow,
         identification: source_port,
         tos: 0x2e,
@@ -27,7 +27,7 @@ fuzz_target!(|input: (Ipv6Addr, Ipv6Addr, u16, &[u8])| {
 });
 
 /// Encodes the frame and asserts that it decodes to the same.
-fn assert_same(frame: &Frame<'_>) {
+fn assert_same(frame: &EthernetFrame<'_>) {
     if frame.payload.len() > MAX_UDP_PAYLOAD_BYTES {
         return;
     }

@@ -23,12 +23,12 @@ pub(crate) struct Case {
     pub(crate) program: &'static str,
     /// The client's program, if it differs.
     pub(crate) client_program: Option<&'static str>,
-    /// InteropOptions of both sides. In all options `{device}`, `{gid}` and `{own}` are the side's own device, GID and
+    /// Options of both sides. In all options `{device}`, `{gid}` and `{own}` are the side's own device, GID and
     /// address, `{server}` is the server's address, and `{meeting}` its IPv4 address.
     pub(crate) options: &'static str,
     /// The options that give device and GID to this program.
     pub(crate) place: &'static str,
-    /// InteropOptions of the server only, and of the client only.
+    /// Options of the server only, and of the client only.
     pub(crate) server: &'static str,
     pub(crate) client: &'static str,
     /// The sign that the server accepts connections.
@@ -42,7 +42,7 @@ pub(crate) struct Case {
     pub(crate) mtu: u32,
     /// A plan of faults on Longarm's side.
     pub(crate) faults: Option<&'static str>,
-    /// InteropOptions of the guest's queueing discipline netem for packets that the guest sends.
+    /// Options of the guest's queueing discipline netem for packets that the guest sends.
     pub(crate) netem: Option<&'static str>,
     /// The possible roles and address families, and the reason why others are not.
     pub(crate) roles: &'static [Role],
@@ -131,12 +131,12 @@ impl Case {
         Case { client: "{server}", listens: Listens::Rdma, ..case }
     }
 
-    /// InteropOptions of the server only.
+    /// Options of the server only.
     pub(crate) const fn server(self, server: &'static str) -> Case {
         Case { server, ..self }
     }
 
-    /// InteropOptions of the client only.
+    /// Options of the client only.
     pub(crate) const fn client(self, client: &'static str) -> Case {
         Case { client, ..self }
     }
@@ -217,7 +217,7 @@ impl Case {
         Case { short: true, ..self }
     }
 
-    /// LocalProgram and distinguishing options, as a user would type them.
+    /// Program and distinguishing options, as a user would type them.
     pub(crate) fn name(&self) -> String {
         let mut name = format!("{} {}", self.program, self.options);
         if self.mtu != ETHERNET {

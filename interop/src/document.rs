@@ -43,7 +43,7 @@ keys, addresses, first PSNs) are left out.
 ";
 
 const MEANT: &str = "
-Everything is equal but for these, which are meant; another difference fails the run:
+Everything is equal except for these intended differences; any other difference fails the run:
 
 | field | Longarm | rxe | packets | why |
 |---|---|---|---|---|

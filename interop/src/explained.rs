@@ -26,8 +26,8 @@ const fn meant(
     Explained { field, ours, theirs, opcode, capture: "", why }
 }
 
-const HANGS_UP: &str = "both ends hang up, and who comes first sends DREQ";
-const SHUTS_DOWN: &str = "the end that shuts down first says so, the peer acknowledges it";
+const HANGS_UP: &str = "both ends disconnect, and the first one sends DREQ";
+const SHUTS_DOWN: &str = "the end that shuts down first tells the peer, which acknowledges it";
 
 /// All intended differences.
 pub(crate) const ALL: [Explained; 18] = [
@@ -62,7 +62,7 @@ pub(crate) const ALL: [Explained; 18] = [
         "AckReq",
         ("true", "false"),
         "_MIDDLE",
-        "asked for every 16th or 32nd packet: the window must learn what arrived",
+        "requested every 16th or 32nd packet: the window must learn what arrived",
     ),
     meant("AckReq", ("false", "true"), "_MIDDLE", "rxe asks after 64 packets without; we have asked before"),
     meant("AETH credits", ("", "none"), "", "the receive WQEs that are posted (9.7.7.2); rxe never counts them"),

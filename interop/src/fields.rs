@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use wire::frame::{self, Frame};
+use wire::frame::{self, EthernetFrame};
 use wire::mad::{self, MAD_LEN};
 use wire::{ICRC_LEN, OpcodeInfo, Packet, Psn, Qpn, SyndromeKind, icrc};
 
@@ -17,7 +17,7 @@ pub(crate) struct CapturedPacket<'a> {
     pub(crate) dest_qpn: Qpn,
     pub(crate) psn: Psn,
     bytes: &'a [u8],
-    frame: Frame<'a>,
+    frame: EthernetFrame<'a>,
     packet: Packet<'a>,
 }
 

@@ -1,5 +1,5 @@
-//! Repeats the exchanges of the golden captures (`crates/wire/tests/golden`) with Longarm at one end, and
-//! compares its packets, field by field, with those of Soft-RoCE in the capture.
+//! Repeats the exchanges of the golden captures (`crates/wire/tests/golden`) with Longarm at one end. It
+//! compares Longarm's packets, field by field, with those of Soft-RoCE in the capture.
 
 use std::net::IpAddr;
 use std::path::Path;

@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 
-use wire::mad::{self, MAD_LEN, Message, PathFields};
+use wire::mad::{self, CmMessage, MAD_LEN, PathFields};
 
 use crate::fields::Field;
 
@@ -21,17 +21,17 @@ pub(crate) fn fields(bytes: &[u8; MAD_LEN]) -> Vec<Field> {
         field("MAD attribute modifier", &header.modifier),
     ];
     let (name, own) = match &message {
-        Message::Req(req) => ("REQ", request(req)),
-        Message::Rep(rep) => ("REP", reply(rep)),
-        Message::Rtu(rtu) => ("RTU", private(&rtu.private_data, 0)),
-        Message::Dreq(dreq) => ("DREQ", private(&dreq.private_data, 0)),
-        Message::Drep(drep) => ("DREP", private(&drep.private_data, 0)),
-        Message::Rej(rej) => ("REJ", rejection(rej)),
-        Message::SidrReq(req) => ("SIDR_REQ", lookup(req)),
-        Message::SidrRep(rep) => ("SIDR_REP", found(rep)),
-        Message::Mra(mra) => ("MRA", vec![field("service timeout", &mra.service_timeout)]),
-        Message::Lap(_) => ("LAP", Vec::new()),
-        Message::Apr(_) => ("APR", Vec::new()),
+        CmMessage::Req(req) => ("REQ", request(req)),
+        CmMessage::Rep(rep) => ("REP", reply(rep)),
+        CmMessage::Rtu(rtu) => ("RTU", private(&rtu.private_data, 0)),
+        CmMessage::Dreq(dreq) => ("DREQ", private(&dreq.private_data, 0)),
+        CmMessage::Drep(drep) => ("DREP", private(&drep.private_data, 0)),
+        CmMessage::Rej(rej) => ("REJ", rejection(rej)),
+        CmMessage::SidrReq(req) => ("SIDR_REQ", lookup(req)),
+        CmMessage::SidrRep(rep) => ("SIDR_REP", found(rep)),
+        CmMessage::Mra(mra) => ("MRA", vec![field("service timeout", &mra.service_timeout)]),
+        CmMessage::Lap(_) => ("LAP", Vec::new()),
+        CmMessage::Apr(_) => ("APR", Vec::new()),
     };
     fields.push(("MAD", name.to_owned()));
     fields.extend(own);

@@ -19,7 +19,7 @@ pub(crate) struct InteropOptions {
     /// Number of runs of each case.
     #[arg(long, default_value_t = 1)]
     pub(crate) repeat: u32,
-    /// TcpdumpCapture the wire during each case, into the run's directory.
+    /// Capture the wire during each case, into the run's directory.
     #[arg(long)]
     pub(crate) capture: bool,
     /// Print all differences of packets, also the explained ones.

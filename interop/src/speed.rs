@@ -18,7 +18,7 @@ struct GuestDriver {
     device: &'static str,
     /// Goes before the program on the command line.
     prefix: &'static str,
-    /// InteropOptions of every program, the client's address last.
+    /// Options of every program, the client's address last.
     options: &'static str,
     address: &'static str,
     /// The command that succeeds when a server listens.

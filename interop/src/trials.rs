@@ -69,7 +69,7 @@ pub(crate) const TRIALS: [Trial; 9] = [
     },
     Trial {
         name: "the guest dies while it sends",
-        outcome: "our client ends with an error when all repetitions are through",
+        outcome: "our client ends with an error after its last repetition",
         perform: guest_dies,
         short: false,
     },

@@ -22,8 +22,9 @@ cargo xtask COMMAND
   packages        only installs the Debian packages
   programs        runs programs of Debian's packages; part of `cargo xtask test`
                   --heavy: those that take long to install, Ceph, NIXL, Mooncake; in no other command
-  layers          only checks that dependencies between our crates and modules point down
-  prose           only checks comments and documents for openings that plain English avoids
+  layers          only checks that dependencies between our crates and modules point down,
+                  and that no two types have one name
+  prose           only checks that sentences of comments, documents and messages are short and name the actor
   tables          writes docs/compatibility.md from a run of the demo
   interop [...]   runs programs against Linux Soft-RoCE in a virtual machine, as root;
                   --short: a few of them, --help: the rest

@@ -4,7 +4,8 @@ mod support;
 
 use std::process::Command;
 
-use support::{Hosts, must_succeed, said};
+use support::Hosts;
+use testkit::{must_succeed, said};
 
 /// The median of half the round trip, in nanoseconds, between two processes on one processor.
 fn median_on_one_core(hosts: &Hosts, local: &str, nap: &str) -> f64 {

@@ -2,12 +2,13 @@
 
 mod support;
 
-use support::{Hosts, must_succeed, said};
+use support::Hosts;
+use testkit::{must_succeed, said};
 
 #[test]
 fn a_target_is_measured_beside_its_peer_and_written_down() {
     let hosts = Hosts::one("compare");
-    let out = hosts.dir.join("docs");
+    let out = hosts.dir().join("docs");
     std::fs::create_dir_all(&out).expect("a directory for the page");
     let page = out.join("performance.md");
     std::fs::write(&page, "# Performance\n\nWritten by hand.\n").expect("the page");

@@ -6,10 +6,8 @@ mod support;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use support::{Host, Hosts, Running, must_succeed, said, wait_for};
-
-/// Longer than the retries of this tool's queue pairs: 8 timeouts of 67 ms, and some time to notice.
-const BOUND: Duration = Duration::from_secs(20);
+use support::{Host, Hosts, Running, exit_of};
+use testkit::{must_succeed, said};
 
 #[test]
 fn a_killed_peer_is_an_error_completion_and_the_next_pair_works() {
@@ -23,7 +21,7 @@ fn a_killed_peer_is_an_error_completion_and_the_next_pair_works() {
         std::thread::sleep(Duration::from_millis(700));
         let start = Instant::now();
         server.kill();
-        let status = wait_for(&mut client.0, BOUND);
+        let status = exit_of(&mut client.0);
         assert!(!status.success(), "{op}: the client must notice");
         let mut text = String::new();
         std::io::Read::read_to_string(client.0.stderr.as_mut().unwrap(), &mut text).unwrap();

@@ -7,10 +7,8 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use support::{Hosts, Running, must_succeed, until, wait_for};
-
-/// The hub's closing message arrives at once; the retries of a queue pair whose peer is gone take longer.
-const BOUND: Duration = Duration::from_secs(60);
+use support::{Hosts, Running, exit_of};
+use testkit::{must_succeed, wait_until};
 
 struct Scene {
     hosts: Hosts,
@@ -39,7 +37,7 @@ impl Scene {
     /// Starts a server that listens, and a client; returns `ms` milliseconds later.
     fn start(&self, ms: u64) -> (Running, Running) {
         let server = self.rping(&["-s", "-a", "127.0.0.1"]);
-        until(|| self.listens());
+        wait_until("it listens", || self.listens());
         let client = self.rping(&["-c", "-a", "127.0.0.1"]);
         sleep(Duration::from_millis(ms));
         (server, client)
@@ -61,8 +59,8 @@ fn a_killed_program_s_peer_ends() {
     for ms in MOMENTS_MS {
         let (mut server, mut client) = scene.start(ms);
         server.kill();
-        wait_for(&mut client.0, BOUND);
-        until(|| scene.is_empty());
+        exit_of(&mut client.0);
+        wait_until("the hub has no connections", || scene.is_empty());
     }
     for ms in MOMENTS_MS {
         let (mut server, mut client) = scene.start(ms);
@@ -72,8 +70,8 @@ fn a_killed_program_s_peer_ends() {
         if server.0.try_wait().expect("a child of ours").is_none() && ms < 200 {
             server.kill();
         }
-        wait_for(&mut server.0, BOUND);
-        until(|| scene.is_empty());
+        exit_of(&mut server.0);
+        wait_until("the hub has no connections", || scene.is_empty());
     }
     must_succeed(scene.hosts.longarm().args(["down"]));
 }
@@ -90,11 +88,13 @@ fn a_killed_hub_is_replaced_while_programs_connect_and_send() {
             assert!(side.0.try_wait().expect("a child of ours").is_none(), "after {ms} ms a side ended with the hub");
         }
         // The server still has the port.
-        until(|| scene.status()["pid"].as_u64().is_some_and(|pid| pid.to_string() != hub) && scene.listens());
+        wait_until("another hub serves", || {
+            scene.status()["pid"].as_u64().is_some_and(|pid| pid.to_string() != hub) && scene.listens()
+        });
         client.kill();
         sleep(Duration::from_millis(300));
         server.kill();
-        until(|| scene.is_empty());
+        wait_until("the hub has no connections", || scene.is_empty());
     }
     must_succeed(scene.hosts.longarm().args(["down", "--force"]));
 }

@@ -4,12 +4,13 @@ mod support;
 
 use std::collections::HashSet;
 
-use support::{Host, Hosts, must_succeed, said, tshark};
+use support::{Host, Hosts, tshark};
+use testkit::{must_succeed, said};
 
 #[test]
 fn the_demo_verifies_everything_measures_and_leaves_a_capture_without_fault() {
     let hosts = Hosts::one("demo");
-    let out = hosts.dir.join("out");
+    let out = hosts.dir().join("out");
     let output = must_succeed(hosts.longarm().args(["demo", "--seconds", "0.1", "--dir"]).arg(&out));
     let text = said(&output);
     for expected in

@@ -21,7 +21,7 @@ fn script(name: &str) -> PathBuf {
 
 /// Runs a command to its end; its output must contain every line of `wanted`.
 fn must_say(hosts: &Hosts, command: &mut Command, wanted: &[&str]) {
-    let (status, said) = group::ended(hosts, command.current_dir(&hosts.dir), PATIENCE);
+    let (status, said) = group::ended(hosts, command.current_dir(hosts.dir()), PATIENCE);
     assert!(status.is_some_and(|status| status.success()), "{command:?} ended with {status:?}:\n{said}");
     for line in wanted {
         assert!(said.lines().any(|said| said == *line), "no {line:?}:\n{said}");

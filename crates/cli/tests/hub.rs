@@ -4,7 +4,8 @@ mod support;
 
 use std::time::Duration;
 
-use support::{Host, Hosts, must_succeed, said};
+use support::{Host, Hosts};
+use testkit::{must_succeed, said};
 
 #[test]
 fn the_hub_comes_tells_and_goes() {

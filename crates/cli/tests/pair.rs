@@ -5,7 +5,8 @@ mod support;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use support::{Hosts, Running, must_succeed, said, wait_for};
+use support::{Hosts, Running, exit_of};
+use testkit::{must_succeed, said};
 
 /// Runs a shell script as both sides: `$1` is empty for the server.
 fn pair(hosts: &Hosts, options: &[&str], script: &str) -> Output {
@@ -88,11 +89,11 @@ fn arguments_of_one_side_and_the_place_of_the_address() {
 #[test]
 fn both_end_with_the_command() {
     let hosts = Hosts::one("pair-killed");
-    let script = format!("test -n \"$1\" && touch {}; exec sleep 613", hosts.dir.join("started").display());
+    let script = format!("test -n \"$1\" && touch {}; exec sleep 613", hosts.dir().join("started").display());
     let mut command = hosts.longarm();
     command.args(["pair", "--wait", "0", "--", "sh", "-c", &script, "side"]).stdout(Stdio::null());
     let mut pair = Running(command.spawn().expect("the command starts"));
-    while !hosts.dir.join("started").exists() {
+    while !hosts.dir().join("started").exists() {
         assert!(pair.0.try_wait().unwrap().is_none(), "it ended early");
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -100,7 +101,7 @@ fn both_end_with_the_command() {
     assert_eq!(sides.len(), 2);
     pair.kill();
     for side in sides {
-        support::until(|| !is_alive(side));
+        testkit::wait_until("the side ends", || !is_alive(side));
     }
 }
 
@@ -146,7 +147,7 @@ fn a_real_program_talks_from_host_to_host() {
         "100",
     ]);
     let mut child = Running(command.stdout(Stdio::piped()).spawn().expect("the command starts"));
-    let status = wait_for(&mut child.0, Duration::from_secs(90));
+    let status = exit_of(&mut child.0);
     let mut said = String::new();
     std::io::Read::read_to_string(child.0.stdout.as_mut().unwrap(), &mut said).unwrap();
     assert!(status.success(), "{status}: {said}");

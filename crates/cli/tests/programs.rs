@@ -20,7 +20,8 @@ mod tables;
 
 use std::process::Command;
 
-use support::{Hosts, must_succeed};
+use support::Hosts;
+use testkit::must_succeed;
 
 macro_rules! families {
     ($($test:ident: $family:path;)+) => {
@@ -59,7 +60,7 @@ families! {
 fn mpi() {
     let hosts = Hosts::one("programs-mpi");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/mpi.c");
-    must_succeed(Command::new("mpicc").args(["-O2", "-Wall", "-Werror", source, "-o"]).arg(hosts.dir.join("mpi")));
+    must_succeed(Command::new("mpicc").args(["-O2", "-Wall", "-Werror", source, "-o"]).arg(hosts.dir().join("mpi")));
     run::all(&hosts, tables::MPI.cases);
 }
 
@@ -68,7 +69,7 @@ fn mpich() {
     let hosts = Hosts::one("programs-mpich");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/mpi.c");
     must_succeed(
-        Command::new("mpicc.mpich").args(["-O2", "-Wall", "-Werror", source, "-o"]).arg(hosts.dir.join("mpich")),
+        Command::new("mpicc.mpich").args(["-O2", "-Wall", "-Werror", source, "-o"]).arg(hosts.dir().join("mpich")),
     );
     run::all(&hosts, tables::MPICH.cases);
 }
@@ -78,7 +79,7 @@ fn librpma() {
     let hosts = Hosts::one("programs-librpma");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/rpma.c");
     let mut compiler = Command::new("cc");
-    compiler.args(["-O2", "-Wall", "-Werror", source, "-lrpma", "-o"]).arg(hosts.dir.join("rpma"));
+    compiler.args(["-O2", "-Wall", "-Werror", source, "-lrpma", "-o"]).arg(hosts.dir().join("rpma"));
     must_succeed(&mut compiler);
     run::all(&hosts, storage::RPMA.cases);
 }

@@ -30,13 +30,13 @@ struct TestResult {
 
 /// Unpacks the suite; returns its directory.
 fn suite(hosts: &Hosts) -> PathBuf {
-    let directory = hosts.dir.join("suite/tests");
+    let directory = hosts.dir().join("suite/tests");
     std::fs::create_dir_all(&directory).unwrap();
     let files = std::fs::read_dir(SUITE).expect("python3-pyverbs: `cargo xtask packages` installs it");
     for file in files.map(|entry| entry.unwrap().path()) {
         unpack(&file, &directory);
     }
-    hosts.dir.join("suite")
+    hosts.dir().join("suite")
 }
 
 fn unpack(file: &Path, directory: &Path) {

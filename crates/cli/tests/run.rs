@@ -7,7 +7,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use support::{Host, Hosts, is_root, must_succeed, said};
+use support::{Host, Hosts};
+use testkit::{is_root, must_succeed, said};
 
 /// User and group "nobody": root runs programs as this ordinary user.
 const NOBODY: &str = "65534";
@@ -35,7 +36,7 @@ fn the_status_is_the_programs() {
 #[test]
 fn failures_to_start_are_explained() {
     let hosts = Hosts::one("run-why");
-    let script = hosts.dir.join("script");
+    let script = hosts.dir().join("script");
     std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let table: [(&[&str], i32, &str); 6] = [
@@ -86,10 +87,10 @@ fn rdma_shows_the_devices_that_programs_see() {
 #[test]
 fn other_queries_go_to_the_system_rdma() {
     let hosts = Hosts::one("run-rdma-other");
-    let other = hosts.dir.join("rdma");
+    let other = hosts.dir().join("rdma");
     std::fs::write(&other, "#!/bin/sh\necho other \"$@\"\n").unwrap();
     std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:/usr/bin:/bin", hosts.dir.display());
+    let path = format!("{}:/usr/bin:/bin", hosts.dir().display());
     let with = |path: &str| {
         let mut command = hosts.longarm();
         command.args(["run", "--", "sh", "-c", "rdma resource show qp; rdma link show la_lo"]).env("PATH", path);
@@ -105,7 +106,7 @@ fn a_program_with_rights_of_its_own_is_refused() {
     let hosts = Hosts::one("run-setuid");
     let program = match is_root() {
         true => {
-            let program = hosts.dir.join("privileged");
+            let program = hosts.dir().join("privileged");
             std::fs::copy("/bin/true", &program).unwrap();
             must_succeed(Command::new("chown").arg(NOBODY).arg(&program));
             must_succeed(Command::new("chmod").arg("4755").arg(&program));
@@ -147,10 +148,10 @@ fn an_ordinary_user_gets_a_namespace_and_keeps_the_user_id() {
     if !is_root() {
         return assert_sees_everything(&text(run(&hosts, &["--", "sh", "-c", SHOW_VIEW])), &own_uid(&hosts));
     }
-    let longarm = public_copy(&hosts.dir);
+    let longarm = public_copy(hosts.dir());
     let mut command = hosts.command(Host::First, "setpriv");
     command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]).arg(longarm);
-    command.args(["run", "--", "sh", "-c", SHOW_VIEW]).env("LONGARM_RUNTIME_DIR", hosts.dir.join("public/run"));
+    command.args(["run", "--", "sh", "-c", SHOW_VIEW]).env("LONGARM_RUNTIME_DIR", hosts.dir().join("public/run"));
     assert_sees_everything(&text(command.output().unwrap()), NOBODY);
 }
 
@@ -216,8 +217,8 @@ int main(void) {
 #[test]
 fn a_run_path_does_not_hide_the_library() {
     let hosts = Hosts::one("run-path");
-    let (source, program) = (hosts.dir.join("program.c"), hosts.dir.join("program"));
-    let own = hosts.dir.join("lib");
+    let (source, program) = (hosts.dir().join("program.c"), hosts.dir().join("program"));
+    let own = hosts.dir().join("lib");
     std::fs::create_dir(&own).unwrap();
     std::fs::write(&source, RUN_PATH_PROGRAM).unwrap();
     let find = "ldconfig -p 2>/dev/null || /sbin/ldconfig -p";

@@ -6,7 +6,8 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use support::{Host, Hosts, Running, SECOND_V4, is_root, must_succeed, until};
+use support::{Host, Hosts, Running, SECOND_V4};
+use testkit::{is_root, must_succeed, wait_until};
 
 /// User and group "nobody": root runs programs as this other user.
 const NOBODY: &str = "65534";
@@ -43,7 +44,7 @@ fn streams(mut command: Command, op: &str, at: &str) -> Running {
 /// Checks that both processes send packets, and that neither has a shm link or an export of another process.
 fn use_the_wire(both: &[(&dyn Fn() -> Command, u32)]) {
     for (status, pid) in both {
-        until(|| seen(status(), *pid).is_some_and(|seen| seen.get("tx_packets") > 1000));
+        wait_until("packets leave", || seen(status(), *pid).is_some_and(|seen| seen.get("tx_packets") > 1000));
         let seen = seen(status(), *pid).expect("it goes on");
         assert_eq!(["shm_links", "shm_frames", "shm_writes"].map(|name| seen.get(name)), [0; 3], "{}", seen.0);
         assert_eq!(mappings(*pid, "longarm-link"), 0);
@@ -58,13 +59,13 @@ fn peers_on_this_host_share_memory_and_send_no_packets() {
         let (server, at) = hosts.server(Host::First, "127.0.0.1", None);
         let client = streams(hosts.longarm(), op, &at);
         let pid = client.0.id();
-        until(|| seen(hosts.longarm(), pid).is_some_and(|seen| seen.get(counter) > 1000));
+        wait_until("messages pass", || seen(hosts.longarm(), pid).is_some_and(|seen| seen.get(counter) > 1000));
         let seen = seen(hosts.longarm(), pid).expect("it goes on");
         assert_eq!(["shm_links", "tx_packets"].map(|name| seen.get(name)), [1, 0], "{}", seen.0);
         for pid in [pid, server.0.id()] {
             assert_eq!([mappings(pid, "longarm-link"), mappings(pid, "longarm-export")], [1, 2]);
         }
-        let text = support::said(&must_succeed(hosts.longarm().args(["status"])));
+        let text = testkit::said(&must_succeed(hosts.longarm().args(["status"])));
         assert!(text.contains(counter), "{text}");
     }
 }
@@ -100,7 +101,7 @@ fn the_command_forces_packets() {
             assert!(if packets { shared == 0 } else { wire == 0 }, "{option}: {wire} packets, {shared} writes");
             wire + shared > 1000
         };
-        until(goes);
+        wait_until("messages go on", goes);
     }
 }
 
@@ -120,8 +121,8 @@ fn another_user_gets_packets() {
         return println!("left out: only root can act as another user");
     }
     let hosts = Hosts::two("user");
-    let longarm = public_copy(&hosts.dir);
-    let place = hosts.dir.join("public/run");
+    let longarm = public_copy(hosts.dir());
+    let place = hosts.dir().join("public/run");
     let as_nobody = || {
         let mut command = hosts.command(Host::Second, "setpriv");
         command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]).arg(&longarm);
@@ -133,11 +134,11 @@ fn another_user_gets_packets() {
     let first = || hosts.longarm();
     use_the_wire(&[(&first, client.0.id()), (&as_nobody, server.0.id())]);
     // Another user who knows the runtime directory of the first still cannot attach to its hub.
-    let dir = hosts.dir.join("run");
+    let dir = hosts.dir().join("run");
     let mut curious = hosts.command(Host::First, "setpriv");
     curious.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]).arg(&longarm);
     let output = curious.args(["status"]).env("LONGARM_RUNTIME_DIR", dir).output().expect("the command starts");
-    assert!(!output.status.success(), "{}", support::said(&output));
+    assert!(!output.status.success(), "{}", testkit::said(&output));
 }
 
 /// Copies the command to a directory where all users can execute and write.

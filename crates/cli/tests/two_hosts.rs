@@ -3,7 +3,8 @@
 
 mod support;
 
-use support::{Host, Hosts, SECOND_V4, SECOND_V6, must_succeed, said};
+use support::{Host, Hosts, SECOND_V4, SECOND_V6};
+use testkit::{must_succeed, said};
 
 const FAULTS: &str = "seed=11,loss=0.05,dup=0.05,reorder=0.05";
 const EVERYTHING: &str = "seed=12,loss=0.02,dup=0.02,reorder=0.02,delay=200us,corrupt=0.01,rnr=0.02";
@@ -13,7 +14,7 @@ fn verify(name: &str, address: &str, faults: Option<&str>) -> String {
     let hosts = Hosts::two(name);
     let (_server, at) = hosts.server(Host::Second, address, faults);
     let mut command = hosts.longarm();
-    command.args(["demo", "--verify-only", "--connect", &at, "--dir"]).arg(hosts.dir.join("out"));
+    command.args(["demo", "--verify-only", "--connect", &at, "--dir"]).arg(hosts.dir().join("out"));
     if let Some(faults) = faults {
         command.env("LONGARM_FAULTS", faults);
     }
@@ -41,7 +42,7 @@ fn reliable_connections_survive_loss_duplication_and_reordering() {
         let mut command = hosts.longarm();
         command
             .args(["demo", "--verify-only", "--reliable-only", "--connect", &at, "--dir"])
-            .arg(hosts.dir.join("out"));
+            .arg(hosts.dir().join("out"));
         let text = said(&must_succeed(command.env("LONGARM_FAULTS", faults)));
         assert_eq!(text.matches('✓').count(), 8, "{faults}:\n{text}");
     }

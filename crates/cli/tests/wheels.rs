@@ -6,7 +6,8 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use support::{Host, Hosts, must_succeed, said};
+use support::{Host, Hosts};
+use testkit::{must_succeed, said};
 
 /// The package's library: a libibverbs without devices.
 const RENAMED: &str = "libibverbs-1de1263b.so.1.14.48.0";
@@ -73,7 +74,7 @@ impl Package {
 
 fn run(hosts: &Hosts, arguments: &[&str]) -> Output {
     let mut command = hosts.longarm();
-    command.arg("run").args(arguments).env_remove("VIRTUAL_ENV").env("HOME", &hosts.dir).current_dir("/");
+    command.arg("run").args(arguments).env_remove("VIRTUAL_ENV").env("HOME", hosts.dir()).current_dir("/");
     command.output().expect("the command starts")
 }
 
@@ -85,14 +86,14 @@ fn first_line(output: &Output) -> String {
 #[test]
 fn python_finds_the_device_wherever_the_package_lies() {
     let hosts = Hosts::one("wheels-anywhere");
-    let package = Package::new(&hosts.dir.join("some/where"));
+    let package = Package::new(&hosts.dir().join("some/where"));
     let alone = hosts.command(Host::First, "python3").args(["-c", &package.script()]).output().expect("python3");
     assert_eq!(first_line(&alone), "none", "its own library knows no device");
     for mode in ["auto", "plain", "namespace"] {
         let output = run(&hosts, &["--mode", mode, "--", "python3", "-c", &package.script()]);
         assert_eq!(first_line(&output), "la_lo", "in mode {mode}");
     }
-    let tool = hosts.dir.join("tool");
+    let tool = hosts.dir().join("tool");
     std::fs::write(&tool, format!("#!/usr/bin/env python3\n{}\n", package.script())).expect("a script");
     must_succeed(Command::new("chmod").arg("755").arg(&tool));
     assert_eq!(first_line(&run(&hosts, &["--", tool.to_str().unwrap()])), "la_lo", "a script");
@@ -101,7 +102,7 @@ fn python_finds_the_device_wherever_the_package_lies() {
 #[test]
 fn a_shell_that_starts_python_needs_no_preload() {
     let hosts = Hosts::one("wheels-shell");
-    let environment = hosts.dir.join("environment");
+    let environment = hosts.dir().join("environment");
     let package = Package::new(&environment.join("lib/python3.11/site-packages"));
     std::fs::write(environment.join("pyvenv.cfg"), "").expect("a mark");
     let script = format!("echo \"${{LD_PRELOAD-nothing preloaded}}\"; python3 -c '{}'", package.script());
@@ -113,7 +114,7 @@ fn a_shell_that_starts_python_needs_no_preload() {
 #[test]
 fn a_program_linked_with_a_renamed_copy_finds_the_device() {
     let hosts = Hosts::one("wheels-program");
-    let package = Package::new(&hosts.dir.join("some/where"));
+    let package = Package::new(&hosts.dir().join("some/where"));
     let program = package.program.to_str().unwrap();
     for mode in ["auto", "plain"] {
         assert_eq!(first_line(&run(&hosts, &["--mode", mode, "--", program])), "la_lo", "in mode {mode}");

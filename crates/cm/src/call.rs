@@ -9,7 +9,7 @@ use wire::{PKey, Psn, QKey, Qpn};
 
 /// The addresses of a message's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Route {
+pub struct MadRoute {
     /// This host's.
     pub local: IpAddr,
     /// The peer's.
@@ -33,7 +33,7 @@ impl ConnId {
 
 /// The kind of connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum QpType {
+pub enum ConnectionType {
     /// Reliable.
     Rc,
     /// Unreliable.
@@ -55,11 +55,11 @@ pub struct Ece {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectRequest<'a> {
     /// The addresses of the REQ, and of the path's GIDs.
-    pub route: Route,
+    pub route: MadRoute,
     /// The requested service.
     pub service_id: u64,
     /// The kind of connection.
-    pub qp_type: QpType,
+    pub qp_type: ConnectionType,
     /// Our queue pair.
     pub qpn: Qpn,
     /// The first PSN that we expect from the peer.
@@ -106,11 +106,11 @@ pub struct ConnectRequest<'a> {
 
 impl ConnectRequest<'_> {
     /// A reliable connection with the defaults of the Linux RDMA CM over rxe.
-    pub fn new(route: Route, service_id: u64, qpn: Qpn, starting_psn: Psn) -> Self {
+    pub fn new(route: MadRoute, service_id: u64, qpn: Qpn, starting_psn: Psn) -> Self {
         ConnectRequest {
             route,
             service_id,
-            qp_type: QpType::Rc,
+            qp_type: ConnectionType::Rc,
             qpn,
             starting_psn,
             responder_resources: 0,
@@ -183,7 +183,7 @@ impl ConnectReply<'_> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SidrRequest<'a> {
     /// The addresses of the request.
-    pub route: Route,
+    pub route: MadRoute,
     /// The requested service.
     pub service_id: u64,
     /// Partition.
@@ -198,7 +198,7 @@ pub struct SidrRequest<'a> {
 
 impl SidrRequest<'_> {
     /// With the timeouts of the Linux RDMA CM.
-    pub fn new(route: Route, service_id: u64) -> Self {
+    pub fn new(route: MadRoute, service_id: u64) -> Self {
         SidrRequest {
             route,
             service_id,

@@ -3,7 +3,7 @@
 use wire::mad::{Drep, Dreq, MAD_LEN, Mra, Rej, Rep, Req, Rtu, SidrRep, SidrReq};
 use wire::{Gid, PKey, Psn, QKey, Qpn};
 
-use crate::call::{ConnId, Ece, QpType, Route};
+use crate::call::{ConnId, ConnectionType, Ece, MadRoute};
 
 /// A message to send, or an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,7 +11,7 @@ pub enum ManagerOutput {
     /// Send a MAD from QP1 to QP1.
     Send {
         /// The addresses.
-        route: Route,
+        route: MadRoute,
         /// The message.
         mad: [u8; MAD_LEN],
     },
@@ -20,7 +20,7 @@ pub enum ManagerOutput {
         /// The connection.
         id: ConnId,
         /// Its event.
-        event: Event,
+        event: CmEvent,
     },
 }
 
@@ -36,7 +36,7 @@ pub enum ManagerOutput {
 /// `Rejected` before the connection was established, unless the reason is a stale connection. The id stays until the caller
 /// destroys it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
+pub enum CmEvent {
     /// A peer asks for a connection; the id is new. Accept, delay or reject it, or destroy the id.
     Request(RequestReceived),
     /// The peer agrees. Confirm or reject it, or destroy the id.
@@ -83,11 +83,11 @@ pub enum Event {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestReceived {
     /// The addresses of the request, and of the answer.
-    pub route: Route,
+    pub route: MadRoute,
     /// The requested service.
     pub service_id: u64,
     /// The kind of connection.
-    pub qp_type: QpType,
+    pub qp_type: ConnectionType,
     /// The peer's queue pair.
     pub remote_qpn: Qpn,
     /// The first PSN that the peer expects.
@@ -176,7 +176,7 @@ pub struct RejectReceived {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SidrRequestReceived {
     /// The addresses of the request, and of the answer.
-    pub route: Route,
+    pub route: MadRoute,
     /// The requested service.
     pub service_id: u64,
     /// Partition.
@@ -208,7 +208,7 @@ pub struct SidrReplyReceived {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClosingMad {
     /// The addresses.
-    pub route: Route,
+    pub route: MadRoute,
     /// The message.
     pub mad: [u8; MAD_LEN],
     /// Whether it is a DREQ, which is repeated until a DREP comes or the attempts are used up.

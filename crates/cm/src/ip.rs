@@ -1,7 +1,7 @@
 //! The RDMA IP CM service (Annex A11): connections by IP address and port.
 //!
-//! The service id names port space and port; a header at the beginning of the REQ's private data
-//! (or the SIDR_REQ's) says which addresses and source port the consumers use.
+//! The service id names port space and port. A header at the beginning of the REQ's private data
+//! (or the SIDR_REQ's) gives the addresses and the source port.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

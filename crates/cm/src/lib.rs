@@ -44,14 +44,14 @@ mod table;
 pub mod time;
 
 pub use call::{
-    ConnId, ConnectReply, ConnectRequest, Ece, LINUX_ACK_DELAY, LINUX_MAX_RETRIES, LINUX_PACKET_LIFETIME,
-    LINUX_RESPONSE_TIMEOUT, QpType, Route, SidrReply, SidrRequest,
+    ConnId, ConnectReply, ConnectRequest, ConnectionType, Ece, LINUX_ACK_DELAY, LINUX_MAX_RETRIES,
+    LINUX_PACKET_LIFETIME, LINUX_RESPONSE_TIMEOUT, MadRoute, SidrReply, SidrRequest,
 };
 pub use config::Config;
 pub use counters::Counters;
 pub use error::Error;
 pub use event::{
-    ClosingMad, Event, ManagerOutput, RejectReceived, ReplyReceived, RequestReceived, SidrReplyReceived,
+    ClosingMad, CmEvent, ManagerOutput, RejectReceived, ReplyReceived, RequestReceived, SidrReplyReceived,
     SidrRequestReceived,
 };
 pub use manager::Manager;

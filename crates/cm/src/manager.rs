@@ -12,13 +12,13 @@ mod sidr;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use wire::mad::{MAD_LEN, Message};
+use wire::mad::{CmMessage, MAD_LEN};
 
-use crate::call::{ConnId, Route};
+use crate::call::{ConnId, MadRoute};
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::error::Error;
-use crate::event::{Event, ManagerOutput};
+use crate::event::{CmEvent, ManagerOutput};
 use crate::ids::{COUNT, IdGenerator};
 use crate::messages;
 use crate::table::{CmState, ConnectionRecord, ConnectionTable};
@@ -26,7 +26,7 @@ use crate::time;
 
 /// The number of repetitions of the REJ that withdraws a REP.
 const WITHDRAWALS: u8 = 8;
-/// A kept answer outlives so many of the peer's repetitions.
+/// The number of the peer's repetitions that a kept answer outlives.
 const MEMORY: u32 = 3;
 
 /// All connections of one process.
@@ -106,13 +106,13 @@ impl Manager {
         self.owned(id).and_then(|c| if states.contains(&c.state()) { Ok(c) } else { Err(Error::InvalidState) })
     }
 
-    fn transmit(&mut self, route: Route, mad: [u8; MAD_LEN]) {
+    fn transmit(&mut self, route: MadRoute, mad: [u8; MAD_LEN]) {
         self.counters.sent += 1;
         self.outputs.push_back(ManagerOutput::Send { route, mad });
     }
 
     /// Sends a message that is never repeated.
-    fn send(&mut self, id: u32, transaction: u64, message: Message) {
+    fn send(&mut self, id: u32, transaction: u64, message: CmMessage) {
         if let Some(connection) = self.table.get(id) {
             self.transmit(connection.route, messages::encode(transaction, message));
         }
@@ -194,7 +194,7 @@ impl Manager {
         }
     }
 
-    fn event(&mut self, id: u32, event: Event) {
+    fn event(&mut self, id: u32, event: CmEvent) {
         if self.table.get(id).is_some_and(|connection| connection.owned) {
             self.outputs.push_back(ManagerOutput::Event { id: ConnId(id), event });
         }

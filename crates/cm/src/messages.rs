@@ -1,12 +1,12 @@
 //! Messages made of calls and connections.
 
 use wire::mad::{
-    self, About, Drep, Dreq, MAD_LEN, MadHeader, Message, Mra, PathFields, Rej, Rejected, Rep, Req, Rtu, SidrRep,
+    self, About, CmMessage, Drep, Dreq, MAD_LEN, MadHeader, Mra, PathFields, Rej, Rejected, Rep, Req, Rtu, SidrRep,
     SidrReq, Transport, reason,
 };
 use wire::{Gid, QKey, Qpn};
 
-use crate::call::{ConnectReply, ConnectRequest, QpType, SidrReply, SidrRequest};
+use crate::call::{ConnectReply, ConnectRequest, ConnectionType, SidrReply, SidrRequest};
 use crate::error::Error;
 use crate::refuse::rej;
 use crate::table::ConnectionRecord;
@@ -16,12 +16,12 @@ use crate::time;
 const ROCE_LID: u16 = 0xffff;
 
 /// A message with a transaction id.
-pub(crate) fn encode(transaction: u64, message: Message) -> [u8; MAD_LEN] {
+pub(crate) fn encode(transaction: u64, message: CmMessage) -> [u8; MAD_LEN] {
     encode_with(transaction, 0, message)
 }
 
 /// Likewise with an attribute modifier.
-pub(crate) fn encode_with(transaction_id: u64, modifier: u32, message: Message) -> [u8; MAD_LEN] {
+pub(crate) fn encode_with(transaction_id: u64, modifier: u32, message: CmMessage) -> [u8; MAD_LEN] {
     mad::encode(&MadHeader { transaction_id, modifier, ..MadHeader::default() }, &message)
 }
 
@@ -86,20 +86,20 @@ fn primary(request: &ConnectRequest<'_>) -> PathFields {
     }
 }
 
-fn transport(qp_type: QpType) -> Transport {
+fn transport(qp_type: ConnectionType) -> Transport {
     match qp_type {
-        QpType::Rc => Transport::RC,
-        QpType::Uc => Transport::UC,
-        QpType::Xrc => Transport::XRC,
+        ConnectionType::Rc => Transport::RC,
+        ConnectionType::Uc => Transport::UC,
+        ConnectionType::Xrc => Transport::XRC,
     }
 }
 
 /// The kind of connection of a REQ; `None` if it is not supported.
-pub(crate) fn qp_type(transport: Transport) -> Option<QpType> {
+pub(crate) fn qp_type(transport: Transport) -> Option<ConnectionType> {
     match transport.service {
-        0 => Some(QpType::Rc),
-        1 => Some(QpType::Uc),
-        3 if transport.extended == Transport::XRC.extended => Some(QpType::Xrc),
+        0 => Some(ConnectionType::Rc),
+        1 => Some(ConnectionType::Uc),
+        3 if transport.extended == Transport::XRC.extended => Some(ConnectionType::Xrc),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Answers to messages without a connection or listener. They need no state.
 
 use wire::mad::{
-    self, Apr, Drep, MAD_LEN, MadHeader, Message, Rej, Rejected, SidrRep, apr_status, reason, sidr_status,
+    self, Apr, CmMessage, Drep, MAD_LEN, MadHeader, Rej, Rejected, SidrRep, apr_status, reason, sidr_status,
 };
 use wire::{QKey, Qpn};
 
@@ -16,19 +16,21 @@ pub fn refuse(mad: &[u8; MAD_LEN]) -> Option<[u8; MAD_LEN]> {
     Some(mad::encode(&header, &answer))
 }
 
-fn answer(message: &Message) -> Option<Message> {
+fn answer(message: &CmMessage) -> Option<CmMessage> {
     let answer = match message {
-        Message::Req(req) => Message::Rej(rej(0, req.local_id, Rejected::REQ, reason::INVALID_SERVICE_ID)),
-        Message::Rep(rep) => Message::Rej(rej(rep.remote_id, rep.local_id, Rejected::REP, reason::INVALID_COMM_ID)),
+        CmMessage::Req(req) => CmMessage::Rej(rej(0, req.local_id, Rejected::REQ, reason::INVALID_SERVICE_ID)),
+        CmMessage::Rep(rep) => CmMessage::Rej(rej(rep.remote_id, rep.local_id, Rejected::REP, reason::INVALID_COMM_ID)),
         // The sender takes the connection for established.
-        Message::Rtu(rtu) => Message::Rej(rej(rtu.remote_id, rtu.local_id, Rejected::OTHER, reason::INVALID_COMM_ID)),
-        Message::Dreq(dreq) => Message::Drep(Drep {
+        CmMessage::Rtu(rtu) => {
+            CmMessage::Rej(rej(rtu.remote_id, rtu.local_id, Rejected::OTHER, reason::INVALID_COMM_ID))
+        }
+        CmMessage::Dreq(dreq) => CmMessage::Drep(Drep {
             local_id: dreq.remote_id,
             remote_id: dreq.local_id,
             private_data: [0; Drep::PRIVATE_LEN],
         }),
-        Message::Lap(lap) => Message::Apr(apr(lap.remote_id, lap.local_id, apr_status::INVALID_COMM_ID)),
-        Message::SidrReq(req) => Message::SidrRep(SidrRep {
+        CmMessage::Lap(lap) => CmMessage::Apr(apr(lap.remote_id, lap.local_id, apr_status::INVALID_COMM_ID)),
+        CmMessage::SidrReq(req) => CmMessage::SidrRep(SidrRep {
             request_id: req.request_id,
             status: sidr_status::UNSUPPORTED,
             info_len: 0,
@@ -39,7 +41,9 @@ fn answer(message: &Message) -> Option<Message> {
             info: [0; SidrRep::INFO_LEN],
             private_data: [0; SidrRep::PRIVATE_LEN],
         }),
-        Message::Mra(_) | Message::Rej(_) | Message::Drep(_) | Message::SidrRep(_) | Message::Apr(_) => return None,
+        CmMessage::Mra(_) | CmMessage::Rej(_) | CmMessage::Drep(_) | CmMessage::SidrRep(_) | CmMessage::Apr(_) => {
+            return None;
+        }
     };
     Some(answer)
 }

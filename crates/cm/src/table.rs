@@ -11,7 +11,7 @@ use wire::Qpn;
 
 pub(crate) use connection::{CmState, ConnectionRecord, RetryTimer};
 
-use crate::call::Route;
+use crate::call::MadRoute;
 
 /// A peer's connection: address and GUID, and the communication id there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -26,19 +26,19 @@ pub(crate) struct QpnKey(IpAddr, u64, u32);
 pub(crate) struct SidrKey(IpAddr, u32);
 
 impl RemoteIdKey {
-    pub(crate) fn new(route: &Route, guid: u64, id: u32) -> RemoteIdKey {
+    pub(crate) fn new(route: &MadRoute, guid: u64, id: u32) -> RemoteIdKey {
         RemoteIdKey(route.remote.to_canonical(), guid, id)
     }
 }
 
 impl QpnKey {
-    pub(crate) fn new(route: &Route, guid: u64, qpn: Qpn) -> QpnKey {
+    pub(crate) fn new(route: &MadRoute, guid: u64, qpn: Qpn) -> QpnKey {
         QpnKey(route.remote.to_canonical(), guid, qpn.get())
     }
 }
 
 impl SidrKey {
-    pub(crate) fn new(route: &Route, request_id: u32) -> SidrKey {
+    pub(crate) fn new(route: &MadRoute, request_id: u32) -> SidrKey {
         SidrKey(route.remote.to_canonical(), request_id)
     }
 }

@@ -4,14 +4,14 @@ mod support;
 
 use std::time::Duration;
 
-use cm::{ConnId, ConnectReply, ConnectRequest, Error, Event, QpType, RejectReceived};
+use cm::{CmEvent, ConnId, ConnectReply, ConnectRequest, ConnectionType, Error, RejectReceived};
 use support::{CLIENT, Pair, SERVER, attribute, message, reply, request, route};
-use wire::mad::{Attribute, Message, Rejected, reason};
+use wire::mad::{Attribute, CmMessage, Rejected, reason};
 use wire::{Psn, Qpn};
 
-fn rejected(event: &Event) -> RejectReceived {
+fn rejected(event: &CmEvent) -> RejectReceived {
     match event {
-        Event::Rejected(rejected) => *rejected,
+        CmEvent::Rejected(rejected) => *rejected,
         other => panic!("a rejection, not {other:?}"),
     }
 }
@@ -20,7 +20,7 @@ fn rejected(event: &Event) -> RejectReceived {
 fn three_messages_make_a_connection() {
     let mut pair = Pair::default();
     let asked = ConnectRequest {
-        qp_type: QpType::Uc,
+        qp_type: ConnectionType::Uc,
         responder_resources: 3,
         initiator_depth: 4,
         flow_control: true,
@@ -37,11 +37,11 @@ fn three_messages_make_a_connection() {
     };
     let client = pair.ends[CLIENT].connect(pair.now, &asked).expect("a free id");
     pair.deliver();
-    let (server, Event::Request(request)) = pair.event(SERVER) else { panic!("a request") };
+    let (server, CmEvent::Request(request)) = pair.event(SERVER) else { panic!("a request") };
     assert_eq!(request.route, route(SERVER));
     assert_eq!(
         (request.qp_type, request.remote_qpn, request.starting_psn),
-        (QpType::Uc, asked.qpn, asked.starting_psn)
+        (ConnectionType::Uc, asked.qpn, asked.starting_psn)
     );
     assert_eq!((request.responder_resources, request.initiator_depth), (3, 4));
     assert_eq!((request.flow_control, request.srq, request.mtu), (true, true, 5));
@@ -54,14 +54,14 @@ fn three_messages_make_a_connection() {
     let answer = ConnectReply { responder_resources: 4, initiator_depth: 3, private_data: &[9], ..reply() };
     pair.ends[SERVER].accept(pair.now, server, &answer).expect("a request");
     pair.deliver();
-    let (id, Event::Reply(got)) = pair.event(CLIENT) else { panic!("a reply") };
+    let (id, CmEvent::Reply(got)) = pair.event(CLIENT) else { panic!("a reply") };
     assert_eq!((id, got.remote_qpn, got.starting_psn), (client, Qpn::new(0x22), Psn::new(0x200)));
     assert_eq!((got.responder_resources, got.initiator_depth, got.ack_timeout), (4, 3, 19));
     assert_eq!((got.private_data[0], got.remote_guid), (9, 0xaaaa_0001));
 
     pair.ends[CLIENT].confirm(pair.now, client, &[8]).expect("a reply");
     pair.deliver();
-    let (id, Event::ReadyToUse { private_data }) = pair.event(SERVER) else { panic!("ready to use") };
+    let (id, CmEvent::ReadyToUse { private_data }) = pair.event(SERVER) else { panic!("ready to use") };
     assert_eq!((id, private_data[0]), (server, 8));
     assert_eq!([0, 1].map(|end: usize| pair.ends[end].next_timeout()), [None, None], "nobody waits");
     pair.finish((client, server));
@@ -77,7 +77,7 @@ fn each_lost_message_is_sent_again() {
     assert_eq!(pair.take(SERVER), []);
     pair.pass(Duration::from_micros(1));
     pair.deliver();
-    let (server, Event::Request(_)) = pair.event(SERVER) else { panic!("a request") };
+    let (server, CmEvent::Request(_)) = pair.event(SERVER) else { panic!("a request") };
 
     pair.ends[SERVER].accept(pair.now, server, &reply()).expect("a request");
     assert_eq!(pair.take(CLIENT), [Attribute::REP]);
@@ -85,13 +85,13 @@ fn each_lost_message_is_sent_again() {
     assert_eq!(pair.take(CLIENT), []);
     pair.pass(Duration::from_micros(1));
     pair.deliver();
-    assert!(matches!(pair.event(CLIENT), (_, Event::Reply(_))));
+    assert!(matches!(pair.event(CLIENT), (_, CmEvent::Reply(_))));
 
     pair.ends[CLIENT].confirm(pair.now, client, &[]).expect("a reply");
     assert_eq!(pair.take(SERVER), [Attribute::RTU]);
     assert!(pair.next_timer(SERVER), "the server repeats its REP");
     pair.deliver();
-    assert!(matches!(pair.event(SERVER), (_, Event::ReadyToUse { .. })), "which brings the RTU");
+    assert!(matches!(pair.event(SERVER), (_, CmEvent::ReadyToUse { .. })), "which brings the RTU");
     assert_eq!(pair.ends[CLIENT].counters().duplicate, 1);
     pair.finish((client, server));
 }
@@ -143,7 +143,7 @@ fn the_client_may_reject_the_reply() {
     pair.ends[CLIENT].reject(pair.now, client, reason::CONSUMER, &[], &[]).expect("a reply");
     pair.collect();
     let rej = pair.inbox[SERVER].pop_front().expect("a REJ");
-    assert!(matches!(message(&rej), Message::Rej(rej) if rej.rejected == Rejected::REP));
+    assert!(matches!(message(&rej), CmMessage::Rej(rej) if rej.rejected == Rejected::REP));
     // It is lost; the REP comes again and is rejected again.
     assert!(pair.next_timer(SERVER));
     pair.deliver();
@@ -161,7 +161,7 @@ fn an_unanswered_request_is_given_up() {
         assert!(pair.next_timer(CLIENT));
     }
     assert_eq!(pair.take(SERVER), [Attribute::REJ], "we do not wait any longer");
-    assert_eq!(pair.event(CLIENT), (client, Event::Unreachable));
+    assert_eq!(pair.event(CLIENT), (client, CmEvent::Unreachable));
     assert_eq!(pair.ends[CLIENT].counters().repeated, 3);
     pair.ends[CLIENT].destroy(pair.now, client);
     assert_eq!(pair.take(SERVER), []);
@@ -179,7 +179,7 @@ fn an_unconfirmed_reply_is_given_up() {
         pair.now = pair.ends[SERVER].next_timeout().expect("it waits");
         pair.ends[SERVER].expire(pair.now);
     }
-    assert_eq!(pair.event(SERVER), (server, Event::Unreachable));
+    assert_eq!(pair.event(SERVER), (server, CmEvent::Unreachable));
     // The client hears that, and gives up too.
     pair.deliver();
     assert_eq!(rejected(&pair.event(CLIENT).1).reason, reason::TIMEOUT);
@@ -193,22 +193,22 @@ fn a_delayed_answer_is_waited_for() {
     // 4.096 µs · 2^23 = 34 s.
     pair.ends[SERVER].delay(pair.now, server, 23, &[5]).expect("a request");
     pair.deliver();
-    let (id, Event::Delayed { service_timeout, private_data }) = pair.event(CLIENT) else { panic!("a delay") };
+    let (id, CmEvent::Delayed { service_timeout, private_data }) = pair.event(CLIENT) else { panic!("a delay") };
     assert_eq!((id, service_timeout, private_data[0]), (client, 23, 5));
     pair.pass(Duration::from_secs(34));
     assert_eq!(pair.take(SERVER), [], "no repetition");
     pair.ends[SERVER].accept(pair.now, server, &reply()).expect("a request");
     pair.deliver();
-    assert!(matches!(pair.event(CLIENT), (_, Event::Reply(_))));
+    assert!(matches!(pair.event(CLIENT), (_, CmEvent::Reply(_))));
 
     pair.ends[CLIENT].delay(pair.now, client, 23, &[]).expect("a reply");
     pair.deliver();
-    assert!(matches!(pair.event(SERVER), (_, Event::Delayed { service_timeout: 23, .. })));
+    assert!(matches!(pair.event(SERVER), (_, CmEvent::Delayed { service_timeout: 23, .. })));
     pair.pass(Duration::from_secs(34));
     assert_eq!(pair.take(CLIENT), []);
     pair.ends[CLIENT].confirm(pair.now, client, &[]).expect("a reply");
     pair.deliver();
-    assert!(matches!(pair.event(SERVER), (_, Event::ReadyToUse { .. })));
+    assert!(matches!(pair.event(SERVER), (_, CmEvent::ReadyToUse { .. })));
     pair.finish((client, server));
 }
 
@@ -220,15 +220,15 @@ fn a_delay_may_wait_for_the_repetition() {
     assert_eq!(pair.take(CLIENT), []);
     assert!(pair.next_timer(CLIENT), "the REQ comes again");
     pair.deliver();
-    assert!(matches!(pair.event(CLIENT), (_, Event::Delayed { service_timeout: 24, .. })));
+    assert!(matches!(pair.event(CLIENT), (_, CmEvent::Delayed { service_timeout: 24, .. })));
 
     pair.ends[SERVER].accept(pair.now, server, &reply()).expect("a request");
     pair.deliver();
-    assert!(matches!(pair.event(CLIENT), (_, Event::Reply(_))));
+    assert!(matches!(pair.event(CLIENT), (_, CmEvent::Reply(_))));
     pair.ends[CLIENT].delay_repeats(pair.now, client, 24, &[]).expect("a reply");
     assert!(pair.next_timer(SERVER), "the REP comes again");
     pair.deliver();
-    assert!(matches!(pair.event(SERVER), (_, Event::Delayed { service_timeout: 24, .. })));
+    assert!(matches!(pair.event(SERVER), (_, CmEvent::Delayed { service_timeout: 24, .. })));
     pair.finish((client, server));
 }
 
@@ -254,8 +254,8 @@ fn both_sides_may_request() {
     let b = pair.ends[SERVER].connect(pair.now, &other).expect("an id");
     pair.deliver();
     // Two connections, not one: each request waits for its own decision.
-    let (asked_b, Event::Request(_)) = pair.event(SERVER) else { panic!("a request") };
-    let (asked_a, Event::Request(_)) = pair.event(CLIENT) else { panic!("a request") };
+    let (asked_b, CmEvent::Request(_)) = pair.event(SERVER) else { panic!("a request") };
+    let (asked_a, CmEvent::Request(_)) = pair.event(CLIENT) else { panic!("a request") };
     assert!(asked_a != a && asked_b != b);
     pair.ends[CLIENT].reject(pair.now, asked_a, reason::INVALID_SERVICE_ID, &[], &[]).expect("a request");
     pair.ends[SERVER].reject(pair.now, asked_b, reason::INVALID_SERVICE_ID, &[], &[]).expect("a request");
@@ -281,7 +281,7 @@ fn a_queue_pair_has_one_connection() {
     assert_eq!(rejected(&pair.event(CLIENT).1).reason, reason::STALE_CONNECTION);
     let (id, event) = pair.event(SERVER);
     assert_eq!(id, server, "the older connection ends");
-    assert!(matches!(event, Event::Disconnected { private_data: Some(_) }), "{event:?}");
+    assert!(matches!(event, CmEvent::Disconnected { private_data: Some(_) }), "{event:?}");
     assert_eq!(pair.ends[SERVER].counters().stale, 1);
     pair.ends[SERVER].destroy(pair.now, server);
     pair.ends[CLIENT].destroy(pair.now, again);
@@ -303,10 +303,10 @@ fn a_reply_from_a_connected_queue_pair_is_refused() {
     pair.deliver();
     pair.collect();
     let events: Vec<_> = pair.events[CLIENT].drain(..).collect();
-    assert!(matches!(events[0], (id, Event::Rejected(r)) if id == second && r.reason == reason::STALE_CONNECTION));
+    assert!(matches!(events[0], (id, CmEvent::Rejected(r)) if id == second && r.reason == reason::STALE_CONNECTION));
     let events: Vec<_> = pair.events[SERVER].drain(..).collect();
-    assert!(events.iter().any(|(id, e)| *id == second_server && matches!(e, Event::Rejected(_))), "{events:?}");
-    assert!(events.iter().any(|(id, e)| *id == server && matches!(e, Event::DisconnectRequest { .. })), "{events:?}");
+    assert!(events.iter().any(|(id, e)| *id == second_server && matches!(e, CmEvent::Rejected(_))), "{events:?}");
+    assert!(events.iter().any(|(id, e)| *id == server && matches!(e, CmEvent::DisconnectRequest { .. })), "{events:?}");
     for (end, id) in [(CLIENT, client), (CLIENT, second), (SERVER, server), (SERVER, second_server)] {
         pair.ends[end].destroy(pair.now, id);
     }
@@ -323,8 +323,8 @@ fn a_rejection_that_meets_the_rtu_ends_the_connection() {
     assert_eq!(rejected(&pair.event(CLIENT).1).reason, reason::CONSUMER);
     pair.events[SERVER].clear();
     pair.drain_time();
-    assert_eq!(pair.event(CLIENT), (client, Event::TimewaitExit));
-    assert_eq!(pair.event(SERVER), (server, Event::TimewaitExit));
+    assert_eq!(pair.event(CLIENT), (client, CmEvent::TimewaitExit));
+    assert_eq!(pair.event(SERVER), (server, CmEvent::TimewaitExit));
     pair.finish((client, server));
 }
 
@@ -398,7 +398,7 @@ fn too_long_private_data_is_an_error() {
     let answer = ConnectReply { private_data: &long[..196], ..reply() };
     assert_eq!(end.accept(now, server, &answer), Ok(()));
     pair.deliver();
-    assert!(matches!(pair.event(CLIENT), (_, Event::Reply(r)) if r.private_data == [1; 196]));
+    assert!(matches!(pair.event(CLIENT), (_, CmEvent::Reply(r)) if r.private_data == [1; 196]));
     assert_eq!(pair.ends[CLIENT].confirm(now, client, &long[..225]), too_long(224));
     assert_eq!(pair.ends[CLIENT].confirm(now, client, &long[..224]), Ok(()));
     pair.deliver();
@@ -434,7 +434,7 @@ fn half_open_connections_are_limited() {
         pair.next_timer(CLIENT);
         pair.deliver();
     }
-    let rejected = pair.events[CLIENT].iter().filter(|(_, event)| matches!(event, Event::Rejected(_))).count();
+    let rejected = pair.events[CLIENT].iter().filter(|(_, event)| matches!(event, CmEvent::Rejected(_))).count();
     assert_eq!(rejected, 10, "all were heard in the end");
     clients.into_iter().for_each(|id| pair.ends[CLIENT].destroy(pair.now, id));
     pair.drain();

@@ -6,9 +6,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use cm::{
-    Config, ConnId, ConnectReply, ConnectRequest, Ece, Event, Manager, ManagerOutput, Route, SidrReply, SidrRequest, ip,
+    CmEvent, Config, ConnId, ConnectReply, ConnectRequest, Ece, MadRoute, Manager, ManagerOutput, SidrReply,
+    SidrRequest, ip,
 };
-use wire::mad::{self, Attribute, Message};
+use wire::mad::{self, Attribute, CmMessage};
 use wire::{ICRC_LEN, frame};
 
 const NOW: Duration = Duration::ZERO;
@@ -21,7 +22,7 @@ struct Captured {
 }
 
 impl Captured {
-    fn message(&self) -> Message {
+    fn message(&self) -> CmMessage {
         mad::decode(&self.mad).expect("a message").1
     }
 }
@@ -50,7 +51,7 @@ fn conversations(name: &str) -> BTreeMap<u32, Vec<Captured>> {
         let captured = Captured { source: frame.flow.source, mad: *packet.mad };
         let local = u32::from_be_bytes(captured.mad[24..28].try_into().expect("four bytes"));
         let key = match captured.message() {
-            Message::Rep(rep) => *same.entry(local).or_insert(rep.remote_id),
+            CmMessage::Rep(rep) => *same.entry(local).or_insert(rep.remote_id),
             _ => *same.get(&local).unwrap_or(&local),
         };
         all.entry(key).or_default().push(captured);
@@ -68,8 +69,8 @@ fn without_ids(mad: &[u8; 256]) -> [u8; 256] {
     mad
 }
 
-fn route(local: IpAddr, remote: IpAddr) -> Route {
-    Route { local, remote, interface: 0, traffic_class: 0 }
+fn route(local: IpAddr, remote: IpAddr) -> MadRoute {
+    MadRoute { local, remote, interface: 0, traffic_class: 0 }
 }
 
 fn trimmed(private_data: &[u8]) -> &[u8] {
@@ -105,7 +106,7 @@ impl Ends {
         self.at(way.remote).receive(NOW, &route(way.remote, way.local), &mad);
         while let Some(output) = self.at(way.remote).poll() {
             let ManagerOutput::Event { id, event } = output else { panic!("{name}: an answer by itself") };
-            if matches!(event, Event::Request(_) | Event::SidrRequest(_)) {
+            if matches!(event, CmEvent::Request(_) | CmEvent::SidrRequest(_)) {
                 self.ids.insert(way.remote, id);
             }
         }
@@ -117,7 +118,7 @@ impl Ends {
         let id = self.ids.get(&source).copied().unwrap_or(ConnId(0));
         let manager = self.managers.get_mut(&source).expect("a manager");
         match captured.message() {
-            Message::Req(req) => {
+            CmMessage::Req(req) => {
                 let request = ConnectRequest {
                     responder_resources: req.responder_resources,
                     initiator_depth: req.initiator_depth,
@@ -131,7 +132,7 @@ impl Ends {
                 let id = manager.connect(NOW, &request).expect("an id");
                 self.ids.insert(source, id);
             }
-            Message::Rep(rep) => {
+            CmMessage::Rep(rep) => {
                 let reply = ConnectReply {
                     responder_resources: rep.responder_resources,
                     initiator_depth: rep.initiator_depth,
@@ -142,15 +143,15 @@ impl Ends {
                 };
                 manager.accept(NOW, id, &reply).expect("a request");
             }
-            Message::Rtu(_) => manager.confirm(NOW, id, &[]).expect("a reply"),
-            Message::Dreq(_) | Message::Drep(_) => manager.disconnect(NOW, id, &[]).expect("a connection"),
-            Message::SidrReq(req) => {
+            CmMessage::Rtu(_) => manager.confirm(NOW, id, &[]).expect("a reply"),
+            CmMessage::Dreq(_) | CmMessage::Drep(_) => manager.disconnect(NOW, id, &[]).expect("a connection"),
+            CmMessage::SidrReq(req) => {
                 let private_data = trimmed(&req.private_data);
                 let request = SidrRequest { private_data, ..SidrRequest::new(route(source, peer), req.service_id) };
                 let id = manager.sidr_request(NOW, &request).expect("an id");
                 self.ids.insert(source, id);
             }
-            Message::SidrRep(rep) => {
+            CmMessage::SidrRep(rep) => {
                 let private_data = trimmed(&rep.private_data);
                 let (qpn, qkey) = (rep.qpn, rep.qkey);
                 let reply = SidrReply { status: 0, qpn, qkey, ece: Ece::default(), info: &[], private_data };
@@ -165,8 +166,8 @@ fn guids(conversation: &[Captured]) -> Vec<(IpAddr, u64)> {
     let guids: BTreeMap<IpAddr, u64> = conversation
         .iter()
         .map(|captured| match captured.message() {
-            Message::Req(req) => (captured.source, req.ca_guid),
-            Message::Rep(rep) => (captured.source, rep.ca_guid),
+            CmMessage::Req(req) => (captured.source, req.ca_guid),
+            CmMessage::Rep(rep) => (captured.source, rep.ca_guid),
             _ => (captured.source, 0),
         })
         .rev()
@@ -200,7 +201,7 @@ fn transactions_begin_with_req_dreq_and_sidr_req_as_in_linux() {
             let mut current = 0;
             for captured in conversation {
                 match captured.message() {
-                    Message::Req(_) | Message::Dreq(_) | Message::SidrReq(_) => current = transaction(captured),
+                    CmMessage::Req(_) | CmMessage::Dreq(_) | CmMessage::SidrReq(_) => current = transaction(captured),
                     _ => assert_eq!(transaction(captured), current, "{name}"),
                 }
             }
@@ -213,8 +214,8 @@ fn the_ip_header_of_requests() {
     for name in CAPTURES {
         for conversation in conversations(name).values() {
             let (service_id, private_data) = match conversation[0].message() {
-                Message::Req(req) => (req.service_id, req.private_data.to_vec()),
-                Message::SidrReq(req) => (req.service_id, req.private_data.to_vec()),
+                CmMessage::Req(req) => (req.service_id, req.private_data.to_vec()),
+                CmMessage::SidrReq(req) => (req.service_id, req.private_data.to_vec()),
                 other => panic!("{name} begins with {other:?}"),
             };
             let header = ip::IpCmHeader::of_private_data(&private_data).expect("the header");

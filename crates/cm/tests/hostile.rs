@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use cm::{Config, ConnId, Event, Manager, ManagerOutput};
+use cm::{CmEvent, Config, ConnId, Manager, ManagerOutput};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::{SERVER, reply, request, route, sidr_reply, sidr_request};
@@ -89,7 +89,7 @@ impl World {
     fn check(&mut self) {
         while let Some(output) = self.manager.poll() {
             match output {
-                ManagerOutput::Event { id, event: Event::Request(_) | Event::SidrRequest(_) } => {
+                ManagerOutput::Event { id, event: CmEvent::Request(_) | CmEvent::SidrRequest(_) } => {
                     assert!(!self.held.contains(&id), "a new id");
                     self.held.push(id);
                 }

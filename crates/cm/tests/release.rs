@@ -4,10 +4,10 @@ mod support;
 
 use std::time::Duration;
 
-use cm::{Event, Manager};
+use cm::{CmEvent, Manager};
 use support::{CLIENT, Pair, SERVER, attribute, message, reply, request, route};
 use wire::Qpn;
-use wire::mad::{Attribute, Drep, Message, Rejected, reason};
+use wire::mad::{Attribute, CmMessage, Drep, Rejected, reason};
 
 #[test]
 fn one_side_disconnects_and_the_other_agrees() {
@@ -18,18 +18,18 @@ fn one_side_disconnects_and_the_other_agrees() {
         pair.ends[first].disconnect(pair.now, ids[first], &[4]).expect("established");
         pair.ends[first].disconnect(pair.now, ids[first], &[4]).expect("once is enough");
         pair.deliver();
-        let (id, Event::DisconnectRequest { private_data }) = pair.event(1 - first) else { panic!("a DREQ") };
+        let (id, CmEvent::DisconnectRequest { private_data }) = pair.event(1 - first) else { panic!("a DREQ") };
         assert_eq!((id, private_data[0]), (ids[1 - first], 4));
         pair.ends[1 - first].disconnect(pair.now, ids[1 - first], &[6]).expect("asked to");
         pair.deliver();
-        let (_, Event::Disconnected { private_data: Some(data) }) = pair.event(first) else { panic!("a DREP") };
+        let (_, CmEvent::Disconnected { private_data: Some(data) }) = pair.event(first) else { panic!("a DREP") };
         assert_eq!(data[0], 6);
         // 4.096 µs · 2^19.
         pair.pass(Duration::from_micros(2_147_483));
         pair.no_event();
         pair.pass(Duration::from_micros(1));
-        assert_eq!(pair.event(CLIENT), (client, Event::TimewaitExit));
-        assert_eq!(pair.event(SERVER), (server, Event::TimewaitExit));
+        assert_eq!(pair.event(CLIENT), (client, CmEvent::TimewaitExit));
+        assert_eq!(pair.event(SERVER), (server, CmEvent::TimewaitExit));
         pair.finish((client, server));
     }
 }
@@ -41,8 +41,8 @@ fn both_sides_disconnect_together() {
     pair.ends[CLIENT].disconnect(pair.now, client, &[]).expect("established");
     pair.ends[SERVER].disconnect(pair.now, server, &[]).expect("established");
     pair.deliver();
-    assert_eq!(pair.event(CLIENT), (client, Event::Disconnected { private_data: None }));
-    assert_eq!(pair.event(SERVER), (server, Event::Disconnected { private_data: None }));
+    assert_eq!(pair.event(CLIENT), (client, CmEvent::Disconnected { private_data: None }));
+    assert_eq!(pair.event(SERVER), (server, CmEvent::Disconnected { private_data: None }));
     pair.finish((client, server));
 }
 
@@ -54,7 +54,7 @@ fn a_lost_dreq_or_drep_is_sent_again() {
     assert_eq!(pair.take(SERVER), [Attribute::DREQ]);
     assert!(pair.next_timer(CLIENT));
     pair.deliver();
-    assert!(matches!(pair.event(SERVER), (_, Event::DisconnectRequest { .. })));
+    assert!(matches!(pair.event(SERVER), (_, CmEvent::DisconnectRequest { .. })));
     assert!(pair.next_timer(CLIENT), "undecided: asked again");
     pair.deliver();
     pair.no_event();
@@ -63,7 +63,7 @@ fn a_lost_dreq_or_drep_is_sent_again() {
     let now = pair.now;
     pair.ends[CLIENT].expire(now + Duration::from_secs(7));
     pair.deliver();
-    assert!(matches!(pair.event(CLIENT), (_, Event::Disconnected { private_data: Some(_) })));
+    assert!(matches!(pair.event(CLIENT), (_, CmEvent::Disconnected { private_data: Some(_) })));
     assert_eq!(pair.ends[SERVER].counters().duplicate, 2);
     pair.finish((client, server));
 }
@@ -79,14 +79,14 @@ fn an_unanswered_dreq_is_given_up() {
         pair.now = pair.ends[CLIENT].next_timeout().expect("it waits");
         pair.ends[CLIENT].expire(pair.now);
     }
-    assert_eq!(pair.event(CLIENT), (client, Event::Disconnected { private_data: None }));
+    assert_eq!(pair.event(CLIENT), (client, CmEvent::Disconnected { private_data: None }));
     // The other end asks much later, and finds nothing.
     pair.pass(Duration::from_secs(100));
     pair.events[CLIENT].clear();
     pair.ends[CLIENT].destroy(pair.now, client);
     pair.ends[SERVER].disconnect(pair.now, server, &[]).expect("established");
     pair.deliver();
-    assert!(matches!(pair.event(SERVER), (_, Event::Disconnected { private_data: Some(_) })));
+    assert!(matches!(pair.event(SERVER), (_, CmEvent::Disconnected { private_data: Some(_) })));
     pair.ends[SERVER].destroy(pair.now, server);
     pair.drain();
 }
@@ -100,12 +100,12 @@ fn a_dreq_may_overtake_or_replace_the_rtu() {
     let rtu = pair.inbox[SERVER].pop_front().expect("an RTU");
     pair.ends[CLIENT].disconnect(pair.now, client, &[]).expect("established");
     pair.deliver();
-    assert!(matches!(pair.event(SERVER), (_, Event::DisconnectRequest { .. })));
+    assert!(matches!(pair.event(SERVER), (_, CmEvent::DisconnectRequest { .. })));
     pair.give(SERVER, &rtu);
     pair.no_event();
     pair.ends[SERVER].disconnect(pair.now, server, &[]).expect("asked to");
     pair.deliver();
-    assert!(matches!(pair.event(CLIENT), (_, Event::Disconnected { .. })));
+    assert!(matches!(pair.event(CLIENT), (_, CmEvent::Disconnected { .. })));
     pair.finish((client, server));
 }
 
@@ -116,11 +116,11 @@ fn a_dreq_before_the_client_has_confirmed() {
     pair.ends[SERVER].established(pair.now, server).expect("data came");
     pair.ends[SERVER].disconnect(pair.now, server, &[]).expect("established");
     pair.deliver();
-    assert!(matches!(pair.event(CLIENT), (_, Event::DisconnectRequest { .. })));
+    assert!(matches!(pair.event(CLIENT), (_, CmEvent::DisconnectRequest { .. })));
     assert!(pair.ends[CLIENT].confirm(pair.now, client, &[]).is_err());
     pair.ends[CLIENT].disconnect(pair.now, client, &[]).expect("asked to");
     pair.deliver();
-    assert!(matches!(pair.event(SERVER), (_, Event::Disconnected { private_data: Some(_) })));
+    assert!(matches!(pair.event(SERVER), (_, CmEvent::Disconnected { private_data: Some(_) })));
     pair.finish((client, server));
 }
 
@@ -128,7 +128,7 @@ fn a_dreq_before_the_client_has_confirmed() {
 fn a_dreq_is_answered_in_every_other_state() {
     let dreq = |local: u32, remote: u32, qpn: Qpn| {
         let dreq = wire::mad::Dreq { local_id: local, remote_id: remote, remote_qpn: qpn, private_data: [0; 220] };
-        wire::mad::encode(&wire::mad::MadHeader::default(), &Message::Dreq(dreq))
+        wire::mad::encode(&wire::mad::MadHeader::default(), &CmMessage::Dreq(dreq))
     };
     let mut pair = Pair::default();
     // Unknown.
@@ -171,7 +171,7 @@ fn time_wait_keeps_the_id_but_not_the_peers_queue_pair() {
 }
 
 /// The message that an end sends when its owner destroys the id. It equals the closing message.
-fn leaves(mut pair: Pair, end: usize, id: cm::ConnId) -> Option<Message> {
+fn leaves(mut pair: Pair, end: usize, id: cm::ConnId) -> Option<CmMessage> {
     let closing_mad = pair.ends[end].closing_mad(id);
     let other = |end: usize| 1 - end;
     pair.inbox[other(end)].clear();
@@ -195,9 +195,9 @@ fn leaves(mut pair: Pair, end: usize, id: cm::ConnId) -> Option<Message> {
 
 #[test]
 fn destroying_an_id_ends_the_wait_of_the_peer() {
-    let is_rej = |message: Option<Message>, expected: u16, about: Rejected| {
+    let is_rej = |message: Option<CmMessage>, expected: u16, about: Rejected| {
         assert!(
-            matches!(message, Some(Message::Rej(rej)) if rej.reason == expected && rej.rejected == about),
+            matches!(message, Some(CmMessage::Rej(rej)) if rej.reason == expected && rej.rejected == about),
             "{message:?}"
         );
     };
@@ -223,7 +223,7 @@ fn destroying_an_id_ends_the_wait_of_the_peer() {
     for end in [CLIENT, SERVER] {
         let mut pair = Pair::default();
         let (client, server) = pair.connected();
-        assert!(matches!(leaves(pair, end, [client, server][end]), Some(Message::Dreq(_))));
+        assert!(matches!(leaves(pair, end, [client, server][end]), Some(CmMessage::Dreq(_))));
     }
 
     let mut pair = Pair::default();
@@ -231,7 +231,7 @@ fn destroying_an_id_ends_the_wait_of_the_peer() {
     pair.ends[CLIENT].disconnect(pair.now, client, &[]).expect("established");
     pair.deliver();
     pair.event(SERVER);
-    assert!(matches!(leaves(pair, SERVER, server), Some(Message::Drep(_))));
+    assert!(matches!(leaves(pair, SERVER, server), Some(CmMessage::Drep(_))));
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn a_destroyed_request_ends_at_the_server() {
         }
         pair.ends[CLIENT].destroy(pair.now, client);
         pair.deliver();
-        let (id, Event::Rejected(rejected)) = pair.event(SERVER) else { panic!("a rejection") };
+        let (id, CmEvent::Rejected(rejected)) = pair.event(SERVER) else { panic!("a rejection") };
         assert_eq!((id, rejected.reason, rejected.info_len), (server, reason::TIMEOUT, 8));
         pair.ends[SERVER].destroy(pair.now, server);
         pair.drain();
@@ -260,7 +260,7 @@ fn messages_without_a_connection_are_refused() {
     pair.ends[CLIENT] = Manager::new(cm::Config::new(1, 0xaaaa_0000, 1234));
     pair.ends[SERVER].accept(pair.now, server, &reply()).expect("a request");
     pair.deliver();
-    let (_, Event::Rejected(rejected)) = pair.event(SERVER) else { panic!("a rejection") };
+    let (_, CmEvent::Rejected(rejected)) = pair.event(SERVER) else { panic!("a rejection") };
     assert_eq!(rejected.reason, reason::INVALID_COMM_ID);
     assert!(pair.ends[CLIENT].closing_mad(client).is_none());
     pair.ends[SERVER].destroy(pair.now, server);
@@ -276,7 +276,7 @@ fn refusals_without_any_state() {
     let rej = cm::refuse(&req).expect("a REQ is refused");
     assert_eq!(cm::refuse(&rej), None, "a refusal is not");
     pair.give(CLIENT, &rej);
-    let (id, Event::Rejected(rejected)) = pair.event(CLIENT) else { panic!("a rejection") };
+    let (id, CmEvent::Rejected(rejected)) = pair.event(CLIENT) else { panic!("a rejection") };
     assert_eq!((id, rejected.reason), (client, reason::INVALID_SERVICE_ID));
     assert_eq!(wire::mad::decode(&rej).map(|m| m.0), wire::mad::decode(&req).map(|m| m.0));
 }
@@ -303,11 +303,11 @@ fn an_alternate_path_is_not_loaded() {
         local_ack_timeout: 19,
         private_data: [0; 168],
     };
-    let mad = |lap| wire::mad::encode(&wire::mad::MadHeader::default(), &Message::Lap(lap));
+    let mad = |lap| wire::mad::encode(&wire::mad::MadHeader::default(), &CmMessage::Lap(lap));
     for (remote_id, status) in [(server.0, 2), (server.0 ^ 1, 1)] {
         pair.give(SERVER, &mad(wire::mad::Lap { remote_id, ..lap }));
         let answer = pair.inbox[CLIENT].pop_front().expect("an APR");
-        assert!(matches!(message(&answer), Message::Apr(apr) if apr.status == status && apr.remote_id == client.0));
+        assert!(matches!(message(&answer), CmMessage::Apr(apr) if apr.status == status && apr.remote_id == client.0));
         pair.give(CLIENT, &answer);
     }
     pair.no_event();
@@ -319,7 +319,7 @@ fn an_unexpected_drep_is_counted() {
     let mut pair = Pair::default();
     let (client, server) = pair.connected();
     let drep = Drep { local_id: client.0, remote_id: server.0, private_data: [0; 224] };
-    let mad = wire::mad::encode(&wire::mad::MadHeader::default(), &Message::Drep(drep));
+    let mad = wire::mad::encode(&wire::mad::MadHeader::default(), &CmMessage::Drep(drep));
     pair.give(SERVER, &mad);
     pair.no_event();
     assert_eq!(pair.ends[SERVER].counters().unexpected, 1);

@@ -2,7 +2,7 @@
 
 mod support;
 
-use cm::{Error, Event, SidrReply, SidrRequest};
+use cm::{CmEvent, Error, SidrReply, SidrRequest};
 use support::{CLIENT, Pair, SERVER, SERVICE, route, sidr_reply, sidr_request};
 use wire::mad::{Attribute, sidr_status};
 use wire::{QKey, Qpn};
@@ -11,7 +11,7 @@ fn asked(pair: &mut Pair) -> (cm::ConnId, cm::ConnId) {
     let asked = SidrRequest { private_data: &[1, 2], ..sidr_request() };
     let client = pair.ends[CLIENT].sidr_request(pair.now, &asked).expect("an id");
     pair.deliver();
-    let (server, Event::SidrRequest(request)) = pair.event(SERVER) else { panic!("a request") };
+    let (server, CmEvent::SidrRequest(request)) = pair.event(SERVER) else { panic!("a request") };
     assert_eq!((request.service_id, request.route, request.private_data[1]), (SERVICE, route(SERVER), 2));
     (client, server)
 }
@@ -22,7 +22,7 @@ fn asked_and_answered() {
     let (client, server) = asked(&mut pair);
     pair.ends[SERVER].sidr_reply(pair.now, server, &sidr_reply()).expect("a request");
     pair.deliver();
-    let (id, Event::SidrReply(reply)) = pair.event(CLIENT) else { panic!("a reply") };
+    let (id, CmEvent::SidrReply(reply)) = pair.event(CLIENT) else { panic!("a reply") };
     assert_eq!((id, reply.status, reply.qpn, reply.qkey), (client, sidr_status::VALID, Qpn::new(0x33), QKey(0x1234)));
     assert_eq!(reply.private_data[0], 7);
     assert_eq!(pair.ends[SERVER].sidr_reply(pair.now, server, &sidr_reply()), Err(Error::InvalidState));
@@ -42,7 +42,7 @@ fn a_lost_answer_is_repeated_and_the_request_is_one() {
     pair.now = pair.ends[CLIENT].next_timeout().expect("it waits");
     pair.ends[CLIENT].expire(pair.now);
     pair.deliver();
-    assert!(matches!(pair.event(CLIENT), (id, Event::SidrReply(_)) if id == client));
+    assert!(matches!(pair.event(CLIENT), (id, CmEvent::SidrReply(_)) if id == client));
     assert_eq!(pair.ends[SERVER].counters().duplicate, 2);
     pair.ends[CLIENT].destroy(pair.now, client);
     pair.drain();
@@ -58,7 +58,7 @@ fn an_unanswered_request_is_given_up() {
         pair.no_event();
         assert!(pair.next_timer(CLIENT));
     }
-    assert_eq!(pair.event(CLIENT), (client, Event::SidrUnreachable));
+    assert_eq!(pair.event(CLIENT), (client, CmEvent::SidrUnreachable));
     pair.ends[CLIENT].destroy(pair.now, client);
     pair.drain();
 }
@@ -71,7 +71,7 @@ fn refusals() {
     assert!(pair.ends[SERVER].closing_mad(server).is_some());
     pair.ends[SERVER].destroy(pair.now, server);
     pair.deliver();
-    assert!(matches!(pair.event(CLIENT), (_, Event::SidrReply(reply)) if reply.status == sidr_status::REJECTED));
+    assert!(matches!(pair.event(CLIENT), (_, CmEvent::SidrReply(reply)) if reply.status == sidr_status::REJECTED));
     pair.ends[CLIENT].destroy(pair.now, client);
     pair.drain();
 
@@ -79,7 +79,7 @@ fn refusals() {
     pair.collect();
     let req = pair.inbox[SERVER].pop_front().expect("a SIDR_REQ");
     pair.give(CLIENT, &cm::refuse(&req).expect("an answer"));
-    assert!(matches!(pair.event(CLIENT), (_, Event::SidrReply(reply)) if reply.status == sidr_status::UNSUPPORTED));
+    assert!(matches!(pair.event(CLIENT), (_, CmEvent::SidrReply(reply)) if reply.status == sidr_status::UNSUPPORTED));
     pair.ends[CLIENT].destroy(pair.now, client);
     pair.drain();
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use cm::Event;
+use cm::CmEvent;
 use support::{CLIENT, Pair, SERVER, request, sidr_request};
 use wire::mad::Attribute;
 
@@ -13,7 +13,7 @@ fn an_undelivered_first_message_ends_the_wait() {
     pair.collect();
     let req = pair.inbox[SERVER].pop_front().expect("a REQ");
     pair.ends[CLIENT].undelivered(pair.now, &req);
-    assert_eq!(pair.event(CLIENT), (client, Event::Unreachable));
+    assert_eq!(pair.event(CLIENT), (client, CmEvent::Unreachable));
     assert_eq!(pair.take(SERVER), [Attribute::REJ], "in case it arrived after all");
     pair.ends[CLIENT].undelivered(pair.now, &req);
     pair.no_event();
@@ -22,7 +22,7 @@ fn an_undelivered_first_message_ends_the_wait() {
     pair.collect();
     let asked = pair.inbox[SERVER].pop_front().expect("a SIDR_REQ");
     pair.ends[CLIENT].undelivered(pair.now, &asked);
-    assert_eq!(pair.event(CLIENT), (client, Event::SidrUnreachable));
+    assert_eq!(pair.event(CLIENT), (client, CmEvent::SidrUnreachable));
 }
 
 #[test]

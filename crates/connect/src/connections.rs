@@ -3,6 +3,7 @@
 //! ```text
 //!  connections            looks an id up, has a component act, passes the outcome on
 //!    ├─ active, passive     one side each of making a connection
+//!    ├─ incoming            messages of the hub, events of the connection manager
 //!    ├─ events              the connection manager's events, as the callers get them
 //!    ├─ binding, route      addresses, ports, devices
 //!    ├─ attributes          what a queue pair needs for its next state
@@ -21,6 +22,7 @@ mod closing;
 mod events;
 mod id_state;
 mod id_table;
+mod incoming;
 mod passive;
 mod route;
 
@@ -28,10 +30,9 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use cm::ConnId;
-use hub::client::manager::{ManagerEvent, ManagerSession};
+use hub::client::manager::ManagerSession;
 use wire::QKey;
-use wire::mad::{MAD_LEN, sidr_status};
+use wire::mad::MAD_LEN;
 
 pub(crate) use attributes::attributes;
 pub use id_state::{Binding, IdKey};
@@ -42,7 +43,6 @@ use crate::event::{ConnParam, EventDetails, EventKind, Param};
 use crate::injected_faults::InjectedFaults;
 use closing::{ClosingTracker, mad_packet};
 use id_table::IdTable;
-use passive::{RequestRefusal, RequestedId};
 
 /// The status of an event about a peer that has not answered in time.
 const TIMED_OUT: i32 = -libc::ETIMEDOUT;
@@ -133,7 +133,7 @@ impl Connections {
             binding::bind(id, &mut self.session, SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0))?;
         }
         let (IdPhase::Bound, Some(token)) = (id.phase, id.token) else {
-            return Err(Error::State("to listen it must be bound and no more"));
+            return Err(Error::State("an id that listens must be bound, without a destination or connection"));
         };
         self.session.listen(token)?;
         self.ids.start_listening(key, if backlog == 0 { DEFAULT_BACKLOG } else { backlog });
@@ -308,103 +308,10 @@ impl Connections {
         self.closing.update(&self.cm, &mut self.session);
     }
 
-    fn send(&mut self, route: &cm::Route, mad: &[u8; MAD_LEN]) {
+    fn send(&mut self, route: &cm::MadRoute, mad: &[u8; MAD_LEN]) {
         let packet = mad_packet(route, mad);
         for _ in 0..self.faults.copies() {
             self.session.send_mad(&packet);
-        }
-    }
-
-    fn on_session_event(&mut self, event: ManagerEvent) {
-        match event {
-            ManagerEvent::Mad(packet) => {
-                let route = cm::Route {
-                    local: packet.local,
-                    remote: packet.remote,
-                    interface: packet.interface,
-                    traffic_class: packet.traffic_class,
-                };
-                let now = self.now();
-                self.cm.receive(now, &route, &packet.mad);
-                self.settle();
-            }
-            ManagerEvent::Undelivered { packet, errno } => {
-                let now = self.now();
-                self.cm.undelivered(now, &packet.mad);
-                self.unreachable_status = -errno;
-                self.settle();
-                self.unreachable_status = TIMED_OUT;
-            }
-            ManagerEvent::DevicesChanged(_) => self.on_devices_changed(),
-            ManagerEvent::Renumbered(number) => self.cm.set_number(number),
-            ManagerEvent::BindingLost { token } => self.on_binding_lost(token),
-            ManagerEvent::HubLost | ManagerEvent::Reattached => log::info!("{event:?}"),
-        }
-    }
-
-    /// Reports the ids whose device is gone, each once.
-    fn on_devices_changed(&mut self) {
-        let exists = |name: &str| self.session.devices().iter().any(|device| device.name == name);
-        for (owner, id) in self.ids.iter_mut() {
-            let is_gone = id.binding.as_ref().is_some_and(|binding| !exists(&binding.device));
-            if is_gone && !std::mem::replace(&mut id.removal_told, true) {
-                let event = EventDetails::new(EventKind::DeviceRemoval, Param::None);
-                self.notices.push_back(Notice { owner, new_id: None, event });
-            }
-        }
-    }
-
-    /// While there was no hub, another process has taken a port of ours.
-    fn on_binding_lost(&mut self, token: u64) {
-        for (_, id) in self.ids.iter_mut().filter(|(_, id)| id.token == Some(token)) {
-            log::error!("the port of {:?} went to another process while there was no hub", id.local);
-            id.token = None;
-        }
-    }
-
-    fn on_cm_event(&mut self, conn: ConnId, event: &cm::Event) {
-        self.closing.touch(conn);
-        let devices = self.session.devices();
-        let requested = match event {
-            cm::Event::Request(request) => passive::on_request(&self.ids, devices, request),
-            cm::Event::SidrRequest(request) => passive::on_sidr_request(&self.ids, devices, request),
-            _ => return self.on_event_of_id(conn, event),
-        };
-        match requested {
-            Ok(requested) => self.add_requested(conn, requested),
-            Err(refusal) => self.refuse(conn, refusal, matches!(event, cm::Event::SidrRequest(_))),
-        }
-    }
-
-    fn add_requested(&mut self, conn: ConnId, RequestedId { listener, id, param }: RequestedId) {
-        let key = self.ids.add(id);
-        self.ids.join(conn, key);
-        self.ids.get(listener).expect("`passive` has just found it").count_request();
-        let event = EventDetails::new(EventKind::ConnectRequest, param);
-        self.notices.push_back(Notice { owner: listener, new_id: Some(key), event });
-    }
-
-    fn refuse(&mut self, conn: ConnId, RequestRefusal(reason): RequestRefusal, is_datagram: bool) {
-        let now = self.now();
-        // The request may be gone already.
-        let _ = match is_datagram {
-            true => self.cm.sidr_reply(now, conn, &passive::sidr_refusal(sidr_status::UNSUPPORTED, &[])),
-            false => self.cm.reject(now, conn, reason, &[], &[]),
-        };
-        self.cm.destroy(now, conn);
-    }
-
-    fn on_event_of_id(&mut self, conn: ConnId, event: &cm::Event) {
-        let Some(key) = self.ids.with_conn(conn) else { return };
-        let id = self.ids.get_mut(key).expect("the table is consistent");
-        if let Some(details) = events::take_in(id, event, self.unreachable_status) {
-            self.notify(key, details);
-        }
-        if let cm::Event::DisconnectRequest { .. } = event {
-            // The peer need not wait for the program.
-            let now = self.now();
-            let agreed = self.cm.disconnect(now, conn, &[]);
-            agreed.unwrap_or_else(|error| log::debug!("cannot agree to a disconnect: {error}"));
         }
     }
 

@@ -44,6 +44,14 @@ pub enum Error {
     /// The connection manager refused.
     #[error(transparent)]
     Cm(#[from] cm::Error),
+    /// A function of the system's `librdmacm` has failed.
+    #[error("{call}: {error}")]
+    Call {
+        /// The function.
+        call: &'static str,
+        /// Its error.
+        error: io::Error,
+    },
     /// The system refused a resource.
     #[error("the system refused: {0}")]
     Os(#[from] io::Error),
@@ -61,7 +69,7 @@ impl Error {
             Error::Forked => libc::EACCES,
             Error::Hub(error) => error.errno(),
             Error::Bind(error) => error.errno(),
-            Error::Os(error) => error.raw_os_error().unwrap_or(libc::EIO),
+            Error::Os(error) | Error::Call { error, .. } => error.raw_os_error().unwrap_or(libc::EIO),
         }
     }
 }

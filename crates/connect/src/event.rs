@@ -49,6 +49,37 @@ pub enum EventKind {
     User = 18,
 }
 
+impl EventKind {
+    /// The kind by its number in `enum rdma_cm_event_type`.
+    pub fn from_number(number: u32) -> Option<EventKind> {
+        use EventKind::*;
+        let connections = [
+            AddrResolved,
+            AddrError,
+            RouteResolved,
+            RouteError,
+            ConnectRequest,
+            ConnectResponse,
+            ConnectError,
+            Unreachable,
+            Rejected,
+            Established,
+            Disconnected,
+        ];
+        let others = [
+            DeviceRemoval,
+            MulticastJoin,
+            MulticastError,
+            AddrChange,
+            TimewaitExit,
+            AddrinfoResolved,
+            AddrinfoError,
+            User,
+        ];
+        connections.into_iter().chain(others).find(|kind| *kind as u32 == number)
+    }
+}
+
 /// The parameters of an event.
 #[derive(Clone, Debug, Default)]
 pub enum Param {
@@ -104,7 +135,7 @@ pub struct DatagramParam {
 }
 
 /// The key of the queue pairs that exchange datagrams, `RDMA_UDP_QKEY`.
-pub(crate) const UDP_QKEY: QKey = QKey(0x0123_4567);
+pub const UDP_QKEY: QKey = QKey(0x0123_4567);
 
 /// An event without its id.
 #[derive(Debug)]
@@ -125,5 +156,18 @@ impl EventDetails {
         let is_of_group =
             |param: &Param| matches!(param, Param::Datagram(joined) if joined.address.destination == group);
         self.kind == EventKind::MulticastJoin && is_of_group(&self.param)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_found_by_its_number() {
+        for number in 0..=EventKind::User as u32 {
+            assert_eq!(EventKind::from_number(number).map(|kind| kind as u32), Some(number));
+        }
+        assert_eq!(EventKind::from_number(19), None);
     }
 }

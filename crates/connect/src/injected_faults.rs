@@ -22,7 +22,7 @@ impl InjectedFaults {
             return Ok(InjectedFaults::default());
         };
         let plan = text.to_str().and_then(|text| text.parse().ok());
-        plan.map(InjectedFaults::new).ok_or(Error::Invalid("LONGARM_FAULTS is no plan of faults"))
+        plan.map(InjectedFaults::new).ok_or(Error::Invalid("LONGARM_FAULTS is not a valid fault plan"))
     }
 
     fn new(plan: FaultPlan) -> InjectedFaults {

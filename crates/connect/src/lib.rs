@@ -41,7 +41,7 @@ mod takeover;
 pub use cm::Ece;
 pub use connections::{Binding, IdKey};
 pub use error::Error;
-pub use event::{ConnParam, DatagramParam, EventKind, Param, PrivateData};
+pub use event::{ConnParam, DatagramParam, EventKind, Param, PrivateData, UDP_QKEY};
 pub use event_queue::{Event, EventQueue};
 pub use id::{CONSUMER_DEFINED, Id};
 pub use process::{SessionHold, take_over};

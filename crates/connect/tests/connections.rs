@@ -5,11 +5,11 @@ mod support;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use connect::{CONSUMER_DEFINED, Error, EventKind, EventQueue, Id, Param, PortSpace};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{PATIENCE, expect, fresh_qpn, hub_dir, listen, next, param, resolved, role, run_again, with_hub};
+use support::{expect, fresh_qpn, hub_dir, listen, next, param, resolved, with_hub};
+use testkit::{role, run_again, wait_until};
 use transport::{AttrMask, Mtu, QpState, QpType};
 use wire::{QKey, Qpn};
 
@@ -275,21 +275,10 @@ fn nothing_is_left_of_many_connections() {
         assert_eq!(descriptors(), before);
         let hold = listener.keep();
         drop(listener);
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let status = hub::client::status(Some(&hub_dir())).unwrap();
-            let us = &status.managers[0];
-            if (us.ports_total, us.closing_messages) == (0, 0) {
-                break;
-            }
-            assert!(Instant::now() < end, "{status:?}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let managers = || hub::client::status(Some(&hub_dir())).unwrap().managers;
+        wait_until("all ports are closed", || (managers()[0].ports_total, managers()[0].closing_messages) == (0, 0));
         drop(hold);
-        while !hub::client::status(Some(&hub_dir())).unwrap().managers.is_empty() {
-            assert!(Instant::now() < end, "the session goes on");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_until("the session ends", || managers().is_empty());
     });
 }
 

@@ -22,7 +22,7 @@ use shared::Side;
 mod shared;
 
 const MEMORY_BYTES: usize = 2 << 20;
-/// Messages use so much memory in a circle, which fits a processor's cache.
+/// The memory that messages use in a circle, which fits a processor's cache.
 const IN_USE_BYTES: usize = 256 << 10;
 const DEPTH: usize = 128;
 const WARM_UP: Duration = Duration::from_millis(300);

@@ -4,7 +4,7 @@ use std::io;
 
 use transport::{ModifyError, PostError};
 
-/// Why a device could not be listed or opened.
+/// The reason why a device could not be listed or opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -33,6 +33,12 @@ pub enum OpenError {
         /// The problem with its value.
         problem: String,
     },
+    /// The system's RDMA devices were asked for, and it has none.
+    #[error("the system has no RDMA device (`ls /sys/class/infiniband` is empty)")]
+    NoSystemDevice,
+    /// The system's RDMA libraries are missing or too old.
+    #[error("{0}")]
+    Library(String),
     /// The system refused a resource.
     #[error("the system refused: {0}")]
     Os(#[from] io::Error),
@@ -43,7 +49,10 @@ impl OpenError {
     pub fn errno(&self) -> i32 {
         match self {
             OpenError::Hub(e) => e.errno(),
-            OpenError::NoSuchDevice { .. } | OpenError::NoDevice => libc::ENODEV,
+            OpenError::NoSuchDevice { .. }
+            | OpenError::NoDevice
+            | OpenError::NoSystemDevice
+            | OpenError::Library(_) => libc::ENODEV,
             OpenError::Forked => libc::EPERM,
             OpenError::Environment { .. } => libc::EINVAL,
             OpenError::Os(e) => e.raw_os_error().unwrap_or(libc::EIO),
@@ -51,7 +60,7 @@ impl OpenError {
     }
 }
 
-/// Why a call on a device or one of its objects was refused.
+/// The reason why a call on a device or one of its objects was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -97,6 +106,14 @@ pub enum Error {
     /// Memory could not be registered, deregistered or bound.
     #[error("{0}")]
     Memory(memory::MrError),
+    /// A call of the system's RDMA library failed.
+    #[error("{call}: {error}")]
+    Call {
+        /// The function.
+        call: &'static str,
+        /// Its error.
+        error: io::Error,
+    },
     /// The system refused a resource.
     #[error("the system refused: {0}")]
     Os(#[from] io::Error),
@@ -120,7 +137,7 @@ impl Error {
             Error::Modify(e) => e.errno(),
             Error::Post(e) => e.errno(),
             Error::Memory(e) => e.errno(),
-            Error::Os(e) => e.raw_os_error().unwrap_or(libc::EIO),
+            Error::Os(e) | Error::Call { error: e, .. } => e.raw_os_error().unwrap_or(libc::EIO),
         }
     }
 }
@@ -142,7 +159,7 @@ impl PostFailure {
     }
 }
 
-/// Why a completion queue cannot be polled.
+/// The reason why a completion queue cannot be polled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CqError {
@@ -155,20 +172,23 @@ pub enum CqError {
     /// This process was forked from the one that owns it.
     #[error("a forked child cannot use its parent's completion queue")]
     Forked,
+    /// The device cannot report completions any more.
+    #[error("the device cannot report completions any more")]
+    Failed,
 }
 
 impl CqError {
     /// The errno that the verbs return.
     pub fn errno(&self) -> i32 {
         match self {
-            CqError::Overrun => libc::EIO,
+            CqError::Overrun | CqError::Failed => libc::EIO,
             CqError::Destroyed => libc::EINVAL,
             CqError::Forked => libc::EPERM,
         }
     }
 }
 
-/// Why a capture could not be started.
+/// The reason why a capture could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot capture to {path}: {source}")]
 pub struct CaptureError {

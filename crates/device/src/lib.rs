@@ -1,8 +1,8 @@
 //! The device: RDMA for one process, on ordinary UDP sockets and in shared memory.
 //!
-//! This crate joins the pure protocol code ([`transport`]) to the machine. It owns, once per process, the *engine*: the
-//! slots on UDP port 4791 that the hub gave this process, the links to peers on this host, the table of queue pairs, the
-//! timers, and one background thread. A [`Device`] is a view of the engine through one network interface.
+//! This crate joins the pure protocol code ([`transport`]) to the machine. It owns, once per process, the *engine*: its
+//! slots on UDP port 4791, the links to peers on this host, the table of queue pairs, the timers, and one background
+//! thread. A [`Device`] is a view of the engine through one network interface.
 //!
 //! Work is done on the application's own calls: a post sends, and a poll of an empty completion queue drives the whole
 //! device. The background thread takes over when the application is away. It blocks without a timeout when there is
@@ -30,6 +30,8 @@
 //! - `wire`: packets without queue pairs: staging, routes, the receive side, budgets of destinations.
 //! - `shm`: shared memory without queue pairs' locks: links, lanes, exports, ends of connections.
 //! - `objects`: completion rings, domains, regions, counters, tables and the like.
+//!
+//! Below all of them, `wait_list` is the list that queue pairs wait in, wherever they wait.
 //!
 //! # Data paths
 //!
@@ -60,6 +62,7 @@ mod shm;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod wait_list;
 mod wire;
 
 pub use clock::monotonic_ns;
@@ -74,10 +77,12 @@ pub use handles::pd::Pd;
 pub use handles::qp::{Qp, QpSpec};
 pub use handles::srq::Srq;
 pub use handles::xrc::Xrcd;
+pub use objects::capabilities::Capabilities;
 pub use objects::events::AsyncEvent;
 pub use objects::ids::{CqId, SrqId};
 pub use objects::info::{DeviceCounters, DeviceInfo, PortInfo, PortState};
 pub use objects::limits::Limits;
+pub use objects::provider::Provider;
 pub use objects::srq::SrqAttr;
 
 pub use ::faults::FaultPlan;

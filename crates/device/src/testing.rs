@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 
 use hub::{DeviceRecord, Guid};
 use memory::Registry;
-use shm::{Export, Introduction, Link, LinkSide};
+use shm::{Export, IntroducedPeer, Link, LinkSide};
 use udp::{Interface, PortGroup};
 use wire::Gid;
 
@@ -144,7 +144,7 @@ fn introduce(a: (&EngineRef, &[u8]), b: (&EngineRef, &[u8])) {
             engine.shm.as_ref().expect("it has peers on this host"),
             other.shm.as_ref().expect("it has peers on this host"),
         );
-        let introduction = Introduction {
+        let introduction = IntroducedPeer {
             export: far.export.export().fd().try_clone_to_owned().expect("a descriptor"),
             wake: other.watch.copy_bell().expect("a descriptor"),
             pid: std::process::id(),

@@ -17,5 +17,6 @@ pub(crate) mod rig;
 mod shared_receive;
 mod shm;
 mod slots;
+mod stalled;
 mod threads;
 mod xrc;

@@ -12,7 +12,8 @@ use longarm_device::{
     AtomicOp, QpState, QpType, Qpn, RKey, RemoteAddr, SendFlags, SendOp, SendWr, Status, UdDestination,
 };
 use support::place::with_hub;
-use support::{End, Other, PATIENCE, QKEY, heard, meet, open, say};
+use support::{End, Other, QKEY, heard, meet, open, say};
+use testkit::wait_until;
 use wire::{NakCode, Opcode, Syndrome};
 
 const LEN: usize = 10 << 10;
@@ -42,14 +43,6 @@ fn pattern() -> Vec<u8> {
 fn carry_out(end: &End, op: SendOp, len: usize) {
     end.post(op, 0, len).unwrap();
     end.wait(1);
-}
-
-fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let start = std::time::Instant::now();
-    while !done() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
 }
 
 /// Checks that no packet has left.
@@ -123,7 +116,7 @@ fn answer() {
     end.wait(2);
     carry_out(&end, SendOp::Send, LEN);
     say("answered");
-    eventually("the refused WRITE is told", || end.qp.query().state == QpState::Error);
+    wait_until("the refused WRITE is told", || end.qp.query().state == QpState::Error);
     sent_no_packets(&end);
     say("refused");
     heard();

@@ -1,5 +1,5 @@
-//! A process that is introduced like any other, and then writes random bytes over everything that it shares with
-//! its victim, while an honest process and the victim continue.
+//! A hostile process writes random bytes over everything that it shares with its victim, after an ordinary
+//! introduction. An honest process and the victim continue.
 //!
 //! The test runs the test binary again for each of the three.
 
@@ -10,25 +10,27 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use faults::Rng;
 use hub::client::{AttachOptions, RequestedBy, Session, SessionEvent, ShmLinkOffer, ShmOffer, attach};
 use longarm_device::{Qpn, RemoteAddr, SendOp};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use shm::{Export, LANES, Link, LinkEnds};
-use support::{End, Other, PATIENCE, ROLE, heard, meet, open, run_apart, say};
+use support::{End, Other, heard, meet, open, run_apart, say};
+use testkit::{PATIENCE, wait_for};
 use transport::shm::frame::HEAD_BYTES;
 
 const TEST: &str = "a_hostile_peer_on_this_host_harms_only_its_own_link";
 const LEN: usize = 20_000;
 /// The offset at which messages arrive.
 const INBOX: usize = 1 << 17;
-/// How long a hostile process attacks.
+/// The time for which a hostile process attacks.
 const ATTACK: Duration = Duration::from_millis(700);
 /// Attacks of each kind.
 const ATTACKS: u64 = 3;
 
 #[test]
 fn a_hostile_peer_on_this_host_harms_only_its_own_link() {
-    match std::env::var(ROLE).unwrap_or_default().as_str() {
+    match testkit::role().unwrap_or_default().as_str() {
         "victim" => be_victim(),
         "honest" => be_honest(),
         word if !word.is_empty() => be_hostile(word),
@@ -101,20 +103,9 @@ fn exchange(end: &End, remote: RemoteAddr, round: u8) {
 
 // ---- the hostile one ----
 
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
-
 fn be_hostile(word: &str) {
     let (kind, seed) = word.split_once(' ').unwrap();
-    let mut dice = Dice(seed.parse::<u64>().unwrap().wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut rng = Rng::new(seed.parse().unwrap());
     let victim = Qpn::new(heard().split_whitespace().next().unwrap().parse().unwrap());
     let registry = memory::Registry::from_entropy().unwrap();
     let export = Export::new(&registry.remote_keys()).unwrap();
@@ -125,7 +116,7 @@ fn be_hostile(word: &str) {
     session.introduce(victim.slot(), ShmLinkOffer { link: theirs.link, socket: theirs.socket }).unwrap();
     let introduction = introduced(&mut session);
     assert!(matches!(introduction.requested_by, RequestedBy::ThisProcess));
-    let with = shm::Introduction { export: introduction.export, wake: introduction.wake, pid: introduction.pid };
+    let with = shm::IntroducedPeer { export: introduction.export, wake: introduction.wake, pid: introduction.pid };
     let copies = (ours.link.try_clone().unwrap(), ours.socket.try_clone().unwrap());
     let link = Link::open(LinkEnds { link: ours.link, socket: ours.socket }, with, shm::LinkSide::Asked).unwrap();
     link.confirm();
@@ -135,55 +126,57 @@ fn be_hostile(word: &str) {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
         match kind {
-            "heads" => send_heads(&link, own, victim, &mut dice),
-            "link" => overwrite(copies.0.as_fd(), &mut dice),
-            "export" => overwrite(export.fd(), &mut dice),
-            _ => drop(rustix::io::write(&copies.1, &dice.roll().to_ne_bytes()[..1 + dice.0 as usize % 8])),
+            "heads" => send_heads(&link, own, victim, &mut rng),
+            "link" => overwrite(copies.0.as_fd(), &mut rng),
+            "export" => overwrite(export.fd(), &mut rng),
+            _ => drop(rustix::io::write(&copies.1, &rng.next_u64().to_ne_bytes()[..1 + rng.below(8) as usize])),
         }
         link.peer().wake();
     }
 }
 
 fn introduced(session: &mut Session) -> hub::client::Introduction {
-    let start = Instant::now();
-    loop {
+    wait_for("an introduction", || {
         session.maintain(Instant::now());
-        match session.next_event() {
-            Some(SessionEvent::Introduced(introduction)) => return introduction,
-            Some(SessionEvent::NotIntroduced { reason, .. }) => panic!("{reason:?}"),
-            _ => std::thread::sleep(Duration::from_millis(1)),
+        match session.next_event()? {
+            SessionEvent::Introduced(introduction) => Some(introduction),
+            SessionEvent::NotIntroduced { reason, .. } => panic!("{reason:?}"),
+            _ => None,
         }
-        assert!(start.elapsed() < PATIENCE, "nobody was introduced");
-    }
+    })
 }
 
 /// Sends frames with nearly correct heads.
-fn send_heads(link: &Link, own: Qpn, victim: Qpn, dice: &mut Dice) {
+fn send_heads(link: &Link, own: Qpn, victim: Qpn, rng: &mut Rng) {
     for _ in 0..1000 {
-        let mut lane = link.producer(dice.roll() as usize % LANES);
-        let body = dice.roll() as usize % 3000;
+        let mut lane = link.producer(rng.next_u64() as usize % LANES);
+        let body = rng.next_u64() as usize % 3000;
         let Some(mut room) = lane.reserve(HEAD_BYTES + body) else { return };
         // Now and then the frame is for another queue pair.
-        let to = if dice.roll().is_multiple_of(8) { Qpn::new(victim.get() ^ (dice.roll() as u32 & 3)) } else { victim };
-        let kind = (dice.roll() % 20) as u32 | (dice.roll() as u32 & 0x0007_1f00);
-        let words = [kind, own.get(), to.get(), dice.roll() as u32 % 4, dice.roll() as u32 % 4, body as u32, 9];
+        let to = if rng.next_u64().is_multiple_of(8) {
+            Qpn::new(victim.get() ^ (rng.next_u64() as u32 & 3))
+        } else {
+            victim
+        };
+        let kind = (rng.next_u64() % 20) as u32 | (rng.next_u64() as u32 & 0x0007_1f00);
+        let words = [kind, own.get(), to.get(), rng.next_u64() as u32 % 4, rng.next_u64() as u32 % 4, body as u32, 9];
         room.write(0, &words.map(u32::to_le_bytes).concat());
-        room.write(HEAD_BYTES, &dice.roll().to_ne_bytes().repeat(body / 8 + 1)[..body]);
+        room.write(HEAD_BYTES, &rng.next_u64().to_ne_bytes().repeat(body / 8 + 1)[..body]);
         room.commit();
     }
 }
 
 /// Writes random words all over a shared file, at some offsets more often than at others.
 #[allow(unsafe_code, reason = "a hostile process writes where it likes")]
-fn overwrite(file: std::os::fd::BorrowedFd<'_>, dice: &mut Dice) {
+fn overwrite(file: std::os::fd::BorrowedFd<'_>, rng: &mut Rng) {
     let len = rustix::fs::fstat(file).unwrap().st_size as usize;
     let rights = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the kernel chooses the address, so the mapping overlaps no other memory.
     let mapped = unsafe { mmap(std::ptr::null_mut(), len, rights, MapFlags::SHARED, file, 0) }.unwrap();
     for _ in 0..50_000 {
-        let room = if dice.roll().is_multiple_of(2) { len } else { len.min(64 << 10) };
-        let at = dice.roll() as usize % (room / 8);
-        let word = if dice.roll().is_multiple_of(2) { dice.roll() } else { dice.roll() % 256 };
+        let room = if rng.next_u64().is_multiple_of(2) { len } else { len.min(64 << 10) };
+        let at = rng.next_u64() as usize % (room / 8);
+        let word = if rng.next_u64().is_multiple_of(2) { rng.next_u64() } else { rng.next_u64() % 256 };
         // SAFETY: the offset is within the mapping, to which no reference exists.
         unsafe { mapped.cast::<u64>().add(at).write_volatile(word) };
     }

@@ -1,17 +1,17 @@
 //! Devices of ordinary processes, which attach to a hub that the first of them starts.
 //!
-//! Each test runs the test binary again, with a directory for the hub in its environment, and
-//! that runs it once more for the process at the other end.
+//! Each test runs the test binary again, with a directory for the hub in its environment. That
+//! process runs it once more for the process at the other end.
 
 #[path = "support/mod.rs"]
 mod support;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use longarm_device::{AsyncEvent, Device, OpenError, OpenOptions, Qp, QpCaps, QpSpec, QpType, RemoteAddr, SendOp};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{End, Other, PATIENCE, heard, meet, open, place};
+use support::{End, Other, heard, meet, open, place};
+use testkit::wait_until;
 
 const LEN: usize = 50_000;
 
@@ -41,14 +41,6 @@ fn be_peer() {
     }
 }
 
-fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn two_processes_meet_at_a_hub() {
     const TEST: &str = "two_processes_meet_at_a_hub";
@@ -62,7 +54,7 @@ fn two_processes_meet_at_a_hub() {
         let count = |name| end.device.counters().get(name);
         assert_eq!(["shm_writes", "shm_reads", "tx_packets"].map(count), [5, 5, 0]);
         // Counted after it is in use.
-        eventually("the link is counted", || count("shm_links") == 1);
+        wait_until("the link is counted", || count("shm_links") == 1);
         // A few are not published yet.
         assert!(counted("shm_reads").iter().sum::<u64>() >= 3);
     });
@@ -101,7 +93,7 @@ fn the_hub_may_die() {
         let first = hub::client::status(None).unwrap().pid;
         kill_process(Pid::from_raw(first as i32).unwrap(), Signal::KILL).unwrap();
         round_trip(&end, remote, 2);
-        eventually("both are known to a new hub", || {
+        wait_until("both are known to a new hub", || {
             hub::client::status(None).is_ok_and(|status| status.pid != first && status.clients.len() == 2)
         });
         round_trip(&end, remote, 3);
@@ -126,8 +118,8 @@ fn fill_slot(device: &Device, slot: u8) -> Vec<Qp> {
     qps
 }
 
-/// With the first slot full, one queue pair on the second slot connects to a process with a link to this one, and
-/// another to a process without one.
+/// With the first slot full, two queue pairs on the second slot connect: one to a process with a link to this
+/// one, the other to a process without one.
 fn on_two_slots(test: &str) {
     let device = open();
     let first = End::on(&device);
@@ -149,7 +141,7 @@ fn on_two_slots(test: &str) {
     let hub = hub::client::status(None).unwrap().pid;
     kill_process(Pid::from_raw(hub as i32).unwrap(), Signal::KILL).unwrap();
     round_trip(&second, remote, 4);
-    eventually("all slots are known to a new hub", || {
+    wait_until("all slots are known to a new hub", || {
         slots() == Some(4) && hub::client::status(None).is_ok_and(|status| status.pid != hub)
     });
     round_trip(&second, remote, 5);
@@ -157,7 +149,7 @@ fn on_two_slots(test: &str) {
     if std::env::var_os("LONGARM_LOCAL").is_some() {
         assert!(count("rx_packets") > 60 && count("shm_writes") == 0);
     } else {
-        eventually("all are near", || [count("shm_links"), count("shm_writes"), count("tx_packets")] == [2, 5, 0]);
+        wait_until("all are near", || [count("shm_links"), count("shm_writes"), count("tx_packets")] == [2, 5, 0]);
     }
 }
 
@@ -198,7 +190,7 @@ fn a_process_has_one_engine() {
         let devices = [(); 3].map(|()| Device::open(&OpenOptions { name: Some("la_lo".into()) }).unwrap());
         assert_eq!(hub::client::status(None).unwrap().clients.len(), 1);
         drop(devices);
-        eventually("the slot is given back", || hub::client::status(None).unwrap().clients.is_empty());
+        wait_until("the slot is given back", || hub::client::status(None).unwrap().clients.is_empty());
         let unknown = Device::open(&OpenOptions { name: Some("la_none".into()) }).unwrap_err();
         assert!(matches!(&unknown, OpenError::NoSuchDevice { known, .. } if known.contains("la_lo")), "{unknown}");
     });

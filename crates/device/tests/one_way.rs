@@ -4,7 +4,7 @@ mod support;
 
 use longarm_device::{SendOp, Status};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use support::{End, Other, ROLE, heard, meet, open, run_apart};
+use support::{End, Other, heard, meet, open, run_apart};
 
 const TEST: &str = "an_end_that_took_packets_declines_the_link_of_its_peer";
 const LEN: usize = 3000;
@@ -12,7 +12,7 @@ const LEN: usize = 3000;
 /// One process has no descriptor for a link when it connects, so it takes the wire. Then its peer asks for a link.
 #[test]
 fn an_end_that_took_packets_declines_the_link_of_its_peer() {
-    match std::env::var(ROLE).unwrap_or_default().as_str() {
+    match testkit::role().unwrap_or_default().as_str() {
         "short" => be_short_of_descriptors(),
         "peer" => be_peer(),
         _ => run_apart(TEST, "short"),

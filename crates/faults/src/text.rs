@@ -6,17 +6,17 @@ use core::time::Duration;
 
 use crate::plan::FaultPlan;
 
-/// The reason why a text is no fault plan.
+/// The reason why a text is not a fault plan.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlanError {
     /// A part without an equals sign.
-    #[error("`{part}` is no fault: write name=value, for example loss=0.05")]
+    #[error("`{part}` is not a fault: write name=value, for example loss=0.05")]
     NotAPair {
         /// The part as written.
         part: String,
     },
     /// A name of no known fault.
-    #[error("`{key}` is no fault: known are seed, loss, dup, reorder, corrupt, rnr, delay, jitter and delayed")]
+    #[error("`{key}` is not a fault: known are seed, loss, dup, reorder, corrupt, rnr, delay, jitter and delayed")]
     UnknownKey {
         /// The name as written.
         key: String,

@@ -1,7 +1,7 @@
 //! Threads that take none of the program's signals.
 //!
 //! The kernel gives a signal for the process to any thread that does not block it. A program may block
-//! `SIGUSR1` in its own threads, to read it from a signalfd; on a thread of this library the signal would
+//! `SIGUSR1` in its own threads, to read it from a signalfd. On a thread of this library the signal would
 //! kill it. So this library's threads block every signal from their first instruction on: a new thread
 //! inherits the mask of its maker.
 //!

@@ -1,9 +1,9 @@
 //! The hub's clients: sessions of attached processes, and single requests of commands.
 //!
-//! A device engine calls [`attach`] once per process. It finds the hub of this user
-//! and network namespace, or starts one, and returns a [`Session`] with a slot of the UDP
-//! port and the devices. [`manager`] is for a process that manages connections. [`status`], [`devices`],
-//! [`shutdown`] and [`up`] are for commands.
+//! A device engine calls [`attach`] once per process. It finds or starts the hub of this user and
+//! network namespace. The [`Session`] that it returns has a slot of the UDP port and the devices.
+//! [`manager`] is for a process that manages connections. [`status`], [`devices`], [`shutdown`] and
+//! [`up`] are for commands.
 //!
 //! ```text
 //!   session, manager         the two kinds of sessions

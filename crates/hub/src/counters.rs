@@ -235,7 +235,7 @@ fn sealed_memfd(header: &[u8], len_bytes: usize) -> io::Result<OwnedFd> {
 /// files have seals, so reading cannot block or call that process.
 fn copy_of_page(memfd: BorrowedFd<'_>) -> Result<Vec<u8>, PageError> {
     let malformed = |what| PageError::Malformed { what };
-    let seals = rustix::fs::fcntl_get_seals(memfd).map_err(|_| malformed("it is no memfd"))?;
+    let seals = rustix::fs::fcntl_get_seals(memfd).map_err(|_| malformed("it is not a memfd"))?;
     if !seals.contains(SealFlags::SHRINK) {
         return Err(malformed("its size is not sealed"));
     }

@@ -1,12 +1,12 @@
 //! The control plane: one small process per user and network namespace, and its clients.
 //!
-//! The *hub* serves Longarm as the kernel's driver serves an RDMA device. It owns UDP port
-//! 4791 and gives each process a part of it (a *slot*: the destination QPNs with one high
-//! byte, see [`udp::PortGroup`]). It knows the devices, and it notices when a process ends. It
-//! handles no payload; packets reach a process without it. For processes that manage
-//! connections it carries the MADs of QP1, keeps the table of ports in use, and sends the closing
-//! messages of those that die ([`client::manager`]). It introduces processes of its user that want
-//! to share memory ([`Session::introduce`](client::Session::introduce)).
+//! The *hub* serves Longarm as the kernel's driver serves an RDMA device. It owns UDP port 4791 and
+//! gives each process a part of it (a *slot*: the destination QPNs with one high byte, see
+//! [`udp::PortGroup`]). It knows the devices, and it notices when a process ends. It handles no
+//! payload; packets reach a process without it. For processes that manage connections it carries
+//! the MADs of QP1 and keeps the table of ports in use. It also sends the closing messages of those
+//! that die ([`client::manager`]). It introduces processes of its user that want to share memory
+//! ([`Session::introduce`](client::Session::introduce)).
 //!
 //! ```no_run
 //! use longarm_hub::client::{AttachOptions, SessionEvent, attach};
@@ -72,4 +72,4 @@ pub use launch::HUB_VARIABLE;
 pub use mad::{AddressedMad, MAD_BYTES};
 pub use record::{DeviceRecord, Guid, preferred};
 pub use rendezvous::{RUNTIME_DIR_VARIABLE, RendezvousError};
-pub use status::Status;
+pub use status::HubStatus;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Numbers are in network order, addresses are GIDs (IPv4 in its IPv4-mapped form). A frame that
-//! withdraws a closing message ends after its key. Text begins with `{`, which is no kind of a frame.
+//! withdraws a closing message ends after its key. Text begins with `{`, which is not a kind of a frame.
 //!
 //! Outside this module: it does not read a MAD.
 

@@ -1,11 +1,11 @@
 //! The protocol between the hub and its clients: one JSON object per message.
 //!
-//! A client begins with [`Request::Hello`]. The hub answers every request with one
+//! A client begins with [`HubRequest::Hello`]. The hub answers every request with one
 //! [`Reply`]. Without a request it sends [`Reply::DevicesChanged`] and [`Reply::Leaving`] to attached and managing
 //! clients, and [`Reply::Introduction`] to attached ones. Each message lists the descriptors that are sent with it.
 //!
 //! Messages about management datagrams are binary (see `mad`). They get no answer; nor does
-//! [`Request::Unbind`].
+//! [`HubRequest::Unbind`].
 //!
 //! A message has at most 64 KiB. A reply that would be longer travels as the content of a
 //! sealed memfd, announced by [`Reply::InFile`].
@@ -13,7 +13,7 @@
 //! Outside this module: it decides nothing about a message, it only gives it a type.
 
 use crate::record::DeviceRecord;
-use crate::status::Status;
+use crate::status::HubStatus;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -35,7 +35,7 @@ pub const MAX_PROGRAM_CHARS: usize = 64;
 /// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
-pub enum Request {
+pub enum HubRequest {
     /// The first message.
     Hello {
         /// The client's version of the protocol.
@@ -52,7 +52,7 @@ pub enum Request {
         slot: Option<u8>,
         /// Whether a counter page is sent.
         counters: bool,
-        /// Whether an shm offer is sent.
+        /// Whether a shm offer is sent.
         #[serde(rename = "local")]
         shm: bool,
     },
@@ -63,7 +63,7 @@ pub enum Request {
         slots: Vec<u8>,
         /// Whether a counter page is sent.
         counters: bool,
-        /// Whether an shm offer is sent.
+        /// Whether a shm offer is sent.
         #[serde(rename = "local")]
         shm: bool,
     },
@@ -190,7 +190,7 @@ pub enum Reply {
         refusal: IntroductionRefusal,
     },
     /// To `Status`.
-    Status(Box<Status>),
+    Status(Box<HubStatus>),
     /// To `Devices`.
     Devices {
         /// All of them.
@@ -261,7 +261,7 @@ pub enum MessageError {
     File(&'static str),
 }
 
-impl Request {
+impl HubRequest {
     /// The message's bytes.
     pub fn encode(&self) -> Vec<u8> {
         encode(self)
@@ -271,7 +271,7 @@ impl Request {
     ///
     /// # Errors
     /// If it is not a message of the protocol.
-    pub fn decode(bytes: &[u8]) -> Result<Request, MessageError> {
+    pub fn decode(bytes: &[u8]) -> Result<HubRequest, MessageError> {
         Ok(serde_json::from_slice(bytes)?)
     }
 }
@@ -308,7 +308,7 @@ impl Reply {
         }
         let file = descriptors.remove(0);
         match serde_json::from_slice(&long::content(file.as_fd())?)? {
-            Reply::InFile => Err(MessageError::File("leads to another file")),
+            Reply::InFile => Err(MessageError::File("refers to another file")),
             reply => Ok(reply),
         }
     }

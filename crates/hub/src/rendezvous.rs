@@ -1,11 +1,11 @@
 //! The directory with the socket where the clients of one user and one network namespace find their hub.
 //!
-//! It is `$LONGARM_RUNTIME_DIR`, else `longarm` in
-//! `$XDG_RUNTIME_DIR` or in `/run/user/UID` if that is ours, else `/run/longarm` for root and
-//! `/tmp/longarm-UID` for others (see `directory` if another user has made that). The directory must
-//! be ours and closed to all others. The names of its files hold the inode number
-//! of the network namespace: `hub-4026531840.sock` is the socket, `.lock` the lock that the
-//! one hub holds. The hubs of all namespaces share `hub.log`.
+//! It is `$LONGARM_RUNTIME_DIR` if that is set, else `longarm` in `$XDG_RUNTIME_DIR` or in
+//! `/run/user/UID` if that is ours. Else it is `/run/longarm` for root and `/tmp/longarm-UID` for
+//! others (`directory` tells what happens if another user has made that). The directory must be ours
+//! and closed to all others. The names of its files hold the inode number of the network namespace:
+//! `hub-4026531840.sock` is the socket, `.lock` the lock that the one hub holds. The hubs of all
+//! namespaces share `hub.log`.
 //!
 //! The directory is opened once and checked through its descriptor. All files in it are
 //! reached through that descriptor, so no process can exchange it in between. Its path may be

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 /// The hub's state at one moment. Times are durations, as hub and client may be in different
 /// time namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Status {
+pub struct HubStatus {
     /// The hub's protocol version.
     pub version: u32,
     /// The hub's process.
@@ -124,7 +124,7 @@ pub struct MadCounters {
     pub sent: u64,
     /// Packets with a wrong ICRC.
     pub drop_icrc: u64,
-    /// Packets that are no datagram of the right length.
+    /// Packets that are not datagrams of the right length.
     pub drop_malformed: u64,
     /// Packets of another partition.
     pub drop_pkey: u64,

@@ -3,10 +3,11 @@
 mod common;
 
 use common::mads::{Manager, TCP, drep, id, message, packet, transaction};
-use common::{Client, TestHub, eventually, kill, play_role_if_asked};
+use common::{Client, TestHub, kill, play_role_if_asked};
 use longarm_hub::AddressedMad;
+use testkit::wait_until;
 use udp::testing::in_new_netns;
-use wire::mad::Message;
+use wire::mad::CmMessage;
 
 #[test]
 fn role() {
@@ -16,13 +17,13 @@ fn role() {
 /// The DREQ in a MAD: the sender's id and its transaction.
 fn dreq_of(packet: &AddressedMad) -> (u32, u64) {
     match message(packet) {
-        Message::Dreq(dreq) => (dreq.local_id, transaction(packet)),
+        CmMessage::Dreq(dreq) => (dreq.local_id, transaction(packet)),
         other => panic!("{other:?}"),
     }
 }
 
 fn answer(peer: &mut Manager, dreq: &AddressedMad) {
-    let Message::Dreq(request) = message(dreq) else { panic!("no DREQ") };
+    let CmMessage::Dreq(request) = message(dreq) else { panic!("no DREQ") };
     let answer = drep(request.remote_id, request.local_id);
     peer.session.send_mad(&packet("127.0.0.1", "127.0.0.1", transaction(dreq), answer));
 }
@@ -48,7 +49,7 @@ fn closing_messages_of_a_killed_process_repeat_until_they_are_answered() {
         let second = peer.expect_mad();
         assert_eq!(dreq_of(&second), (id(number, 12), 12), "the other one is answered");
         answer(&mut peer, &second);
-        eventually("both are answered", || place.status().mads.closing_answered == 2);
+        wait_until("both are answered", || place.status().mads.closing_answered == 2);
         let mads = place.status().mads;
         assert_eq!((mads.closing_sent, mads.closing_unanswered), (3, 0));
         assert!(peer.session.bind(TCP, "0.0.0.0:7".parse().unwrap(), Default::default()).is_ok(), "the port is free");
@@ -72,7 +73,7 @@ fn a_process_that_disconnects_leaves_no_closing_message() {
             client.quit();
             assert_eq!(dreq_of(&peer.expect_mad()), (id(number, 11), 11));
         }
-        eventually("all are gone", || place.status().managers.len() == 1);
+        wait_until("all are gone", || place.status().managers.len() == 1);
         let mads = place.status().mads;
         assert_eq!((mads.closing_sent, mads.received), (0, 20));
     });
@@ -112,7 +113,7 @@ fn closing_messages_outlive_the_hub() {
         place.kill_hub();
         client.tell("maintain 50");
         client.expect("done");
-        eventually("the new hub knows all", || {
+        wait_until("the new hub knows all", || {
             client.tell("maintain 5");
             client.expect("done");
             let managers = place.status().managers;

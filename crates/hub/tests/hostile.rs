@@ -2,12 +2,14 @@
 
 mod common;
 
-use common::{Client, Random, Raw, TestHub, descriptors, eventually, kill, play_role_if_asked, send_to_slot};
+use common::{Client, Raw, TestHub, descriptors, kill, play_role_if_asked, random_bytes, send_to_slot};
+use faults::Rng;
 use longarm_hub::client::attach;
 use longarm_hub::status::HubCounters;
 use std::fs::File;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use testkit::wait_until;
 use udp::testing::in_new_netns;
 
 #[test]
@@ -29,7 +31,7 @@ impl Scene {
         let place = TestHub::new(name);
         let (honest, slot) = Client::attached(&place);
         let hub = place.status().pid;
-        eventually("the hub has closed what it does not need", || place.status().clients.len() == 1);
+        wait_until("the hub has closed what it does not need", || place.status().clients.len() == 1);
         let descriptors = descriptors(hub);
         Scene { place, honest, slot, hub, descriptors }
     }
@@ -48,7 +50,7 @@ impl Scene {
         self.honest.tell("receive");
         send_to_slot(self.slot, 77);
         assert_eq!(self.honest.expect("packet "), format!("{} 77", self.slot));
-        eventually("nothing is left", || descriptors(self.hub) <= self.descriptors);
+        wait_until("nothing is left", || descriptors(self.hub) <= self.descriptors);
         self.honest.quit();
     }
 }
@@ -57,11 +59,11 @@ impl Scene {
 fn random_messages() {
     in_new_netns(|| {
         let scene = Scene::new("random");
-        let mut random = Random(0x5eed_0001);
+        let mut rng = Rng::new(0x5eed_0001);
         for _ in 0..300 {
-            let raw = if random.below(2) == 0 { Raw::connect(&scene.place) } else { Raw::greeted(&scene.place) };
-            let len = 1 + random.below(300);
-            let message = random.bytes(len);
+            let raw = if rng.below(2) == 0 { Raw::connect(&scene.place) } else { Raw::greeted(&scene.place) };
+            let len = 1 + rng.below(300) as usize;
+            let message = random_bytes(&mut rng, len);
             raw.send(&message, &[]).unwrap();
             assert!(raw.hear().unwrap().contains("malformed"));
             assert_eq!(raw.hear(), None, "the connection is closed");
@@ -101,22 +103,22 @@ fn truncated_and_mangled_messages() {
                 assert!(raw.hear().unwrap().contains("malformed"), "{request} cut to {len} bytes");
             }
         }
-        let mut random = Random(0x5eed_0002);
+        let mut rng = Rng::new(0x5eed_0002);
         for _ in 0..1000 {
-            let mut message = REQUESTS[random.below(REQUESTS.len())].as_bytes().to_vec();
+            let mut message = REQUESTS[rng.below(REQUESTS.len() as u64) as usize].as_bytes().to_vec();
             // Except the request that makes the hub exit.
             if message.starts_with(br#"{"request":"shutdown"#) {
                 continue;
             }
-            for _ in 0..1 + random.below(3) {
-                let at = random.below(message.len());
-                message[at] = random.next() as u8;
+            for _ in 0..1 + rng.below(3) {
+                let at = rng.below(message.len() as u64) as usize;
+                message[at] = rng.next_u64() as u8;
             }
             let raw = Raw::greeted(&scene.place);
             raw.send(&message, &[]).unwrap();
             assert!(raw.hear().is_some(), "there is always an answer");
         }
-        eventually("all are gone", || scene.place.status().clients.len() == 1);
+        wait_until("all are gone", || scene.place.status().clients.len() == 1);
         scene.check();
     });
 }
@@ -174,7 +176,7 @@ fn descriptors_of_all_kinds_and_numbers() {
             assert!(clients.iter().any(|c| c.program == "raw" && c.counters.is_none()));
         }
         drop(connection);
-        eventually("all are gone", || scene.place.status().clients.len() == 1);
+        wait_until("all are gone", || scene.place.status().clients.len() == 1);
         scene.check();
     });
 }
@@ -217,7 +219,7 @@ fn timeouts_beyond_the_range_of_clocks() {
         }
         // Without clients, the hub computes with it.
         scene.honest.tell("quit");
-        eventually("it is gone", || scene.place.status().clients.is_empty());
+        wait_until("it is gone", || scene.place.status().clients.is_empty());
         (scene.honest, scene.slot) = Client::attached(&scene.place);
         scene.check();
     });
@@ -250,7 +252,7 @@ fn slots_of_other_clients_are_refused() {
             assert!(raw.hear().unwrap().contains("malformed"), "slots {slots}");
         }
         drop((attached, own));
-        eventually("it is gone", || scene.place.status().clients.len() == 1);
+        wait_until("it is gone", || scene.place.status().clients.len() == 1);
         scene.check();
     });
 }
@@ -272,7 +274,7 @@ fn a_flood_stops_only_itself() {
             drop(attach(&scene.place.options()).unwrap());
         }
         drop(floods);
-        eventually("all are gone", || scene.place.status().clients.len() == 1);
+        wait_until("all are gone", || scene.place.status().clients.len() == 1);
         scene.check();
     });
 }
@@ -285,8 +287,8 @@ fn too_many_connections_are_refused() {
         assert!(many[599].hear().unwrap().contains("too_many_connections"));
         assert_eq!(many[599].hear(), None);
         drop(many);
-        eventually("there is room again", || attach(&scene.place.options()).is_ok());
-        eventually("it is gone", || scene.place.status().clients.len() == 1);
+        wait_until("there is room again", || attach(&scene.place.options()).is_ok());
+        wait_until("it is gone", || scene.place.status().clients.len() == 1);
         assert!(scene.counters().refused_others >= 80);
         scene.check();
     });
@@ -304,7 +306,7 @@ fn forged_keepers_do_not_prevent_recovery_with_the_true_one() {
         common::stop(honest.pid());
         kill(place.status().pid);
         let waiting = Client::start(&place, "outcome");
-        eventually("a new hub listens", || common::socket_path(&place).exists() && try_connect(&place));
+        wait_until("a new hub listens", || common::socket_path(&place).exists() && try_connect(&place));
         let udp: OwnedFd = UdpSocket::bind("127.0.0.1:0").unwrap().into();
         let (empty, _other) = rustix::net::socketpair(
             rustix::net::AddressFamily::UNIX,

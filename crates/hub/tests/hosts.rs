@@ -7,8 +7,9 @@ use common::{TestHub, play_role_if_asked};
 use longarm_hub::AddressedMad;
 use longarm_hub::client::manager::ManagerEvent;
 use std::net::IpAddr;
-use udp::testing::{Capture, Host, hosts, in_new_netns};
-use wire::mad::Message;
+use testkit::wait_until;
+use udp::testing::{Capture, NetHost, hosts, in_new_netns};
+use wire::mad::CmMessage;
 use wire::{Bth, Deth, PKey, Packet, QKey, Qpn, icrc};
 
 #[test]
@@ -17,7 +18,7 @@ fn role() {
 }
 
 /// A host's interface that is not loop-back: its index and an address that `fits`.
-fn interface(host: &Host, fits: fn(&IpAddr) -> bool) -> Option<(u32, String)> {
+fn interface(host: &NetHost, fits: fn(&IpAddr) -> bool) -> Option<(u32, String)> {
     host.run(|| {
         let interfaces = udp::interfaces().unwrap();
         let veth = interfaces.iter().find(|interface| interface.name == "veth0").unwrap();
@@ -38,7 +39,7 @@ fn mads_cross_the_wire_over_all_kinds_of_addresses() {
         let mut a = left.run(|| Manager::new(&left_place));
         let mut b = right.run(|| Manager::new(&right_place));
         let local = || Some((interface(&left, link_local)?, interface(&right, link_local)?));
-        common::eventually("link-local addresses can be used", || local().is_some());
+        wait_until("link-local addresses can be used", || local().is_some());
         let ((left_index, left_link), (right_index, right_link)) = local().unwrap();
         let pairs = [
             (left.v4.to_string(), right.v4.to_string()),
@@ -48,7 +49,7 @@ fn mads_cross_the_wire_over_all_kinds_of_addresses() {
         let mut neighbour = left.run(|| Manager::new(&left_place));
         for (ours, theirs) in pairs {
             // The hubs may not know so new an address yet.
-            common::eventually("the hubs know the addresses", || {
+            wait_until("the hubs know the addresses", || {
                 let knows = |manager: &mut Manager, text: &str| {
                     manager.step();
                     let ip: IpAddr = text.parse().unwrap();
@@ -109,7 +110,7 @@ fn packets_look_as_linux_sends_them() {
             if listens {
                 assert_eq!(b.expect_mad().traffic_class, 0x68);
             } else {
-                assert!(matches!(message(&a.expect_mad()), Message::SidrRep(_)));
+                assert!(matches!(message(&a.expect_mad()), CmMessage::SidrRep(_)));
             }
         }
         let captured = capture.take(1000);

@@ -3,11 +3,12 @@
 mod common;
 
 use common::sharing::{file, heard, link, next_event, offer, text, write};
-use common::{Client, Raw, TestHub, descriptors, eventually, is_alive, play_role_if_asked};
+use common::{Client, Raw, TestHub, descriptors, is_alive, play_role_if_asked};
 use longarm_hub::client::{
     AttachError, AttachOptions, Introduction, IntroductionRefusal, RequestedBy, Session, SessionEvent, attach,
 };
 use std::os::fd::AsFd;
+use testkit::wait_until;
 use udp::testing::in_new_netns;
 
 #[test]
@@ -154,11 +155,11 @@ fn the_hub_keeps_no_descriptors_of_a_dead_process() {
             assert!(matches!(introduced(asker).requested_by, RequestedBy::ThisProcess));
             assert!(matches!(introduced(asked).requested_by, RequestedBy::Peer(_)));
             drop(b);
-            eventually("it is forgotten", || place.status().clients.len() == 1);
+            wait_until("it is forgotten", || place.status().clients.len() == 1);
             assert_eq!(place.status().clients[0].introductions, 0);
             assert_eq!(refused(&mut a, slot_b), IntroductionRefusal::UnknownSlot);
         }
-        eventually("no descriptor is left", || descriptors(hub) <= before);
+        wait_until("no descriptor is left", || descriptors(hub) <= before);
     });
 }
 
@@ -225,7 +226,7 @@ fn a_client_that_does_not_read_stops_no_other() {
             session.introduce(77, link("link").0).unwrap();
             matches!(next_event(&mut session), SessionEvent::NotIntroduced { slot: 77, reason } if reason == IntroductionRefusal::NotListening)
         };
-        eventually("it does not listen", full);
+        wait_until("it does not listen", full);
         // All others are served as usual.
         let (mut a, mut b) = (sharing(&place, "a"), sharing(&place, "b"));
         a.introduce(b.slot(), link("link").0).unwrap();
@@ -289,8 +290,8 @@ fn the_wrong_number_of_descriptors_ends_the_connection() {
             assert!(raw.hear().unwrap().contains("malformed"), "{count} descriptors");
             assert_eq!(raw.hear(), None);
         }
-        eventually("all are gone", || place.status().clients.len() == 1);
-        eventually("no descriptor is left", || descriptors(hub) <= before);
+        wait_until("all are gone", || place.status().clients.len() == 1);
+        wait_until("no descriptor is left", || descriptors(hub) <= before);
         assert!(session.is_attached());
     });
 }

@@ -3,11 +3,13 @@
 mod common;
 
 use common::mads::{Manager, TCP, id, message, packet, rtu, sidr_req};
-use common::{Random, Raw, TestHub, descriptors, eventually, play_role_if_asked};
+use common::{Raw, TestHub, descriptors, play_role_if_asked, random_bytes};
+use faults::Rng;
 use longarm_hub::client::manager::BindOptions;
 use std::net::UdpSocket;
+use testkit::wait_until;
 use udp::testing::in_new_netns;
-use wire::mad::{Message, packet as qp1};
+use wire::mad::{CmMessage, packet as qp1};
 use wire::{Flow, ICRC_LEN, Psn, icrc};
 
 #[test]
@@ -46,13 +48,13 @@ impl Scene {
     }
 
     fn check(mut self) {
-        eventually("all are gone", || self.place.status().managers.len() == 1);
+        wait_until("all are gone", || self.place.status().managers.len() == 1);
         let status = self.place.status();
         assert_eq!((status.pid, status.managers[0].number), (self.hub, self.honest.session.number()));
         let request = sidr_req(id(self.honest.session.number(), 1), TCP, 7);
         self.honest.session.send_mad(&packet("127.0.0.1", "127.0.0.1", 99, request));
-        while !matches!(message(&self.honest.expect_mad()), Message::SidrReq(_)) {}
-        eventually("nothing is left", || descriptors(self.hub) <= self.descriptors);
+        while !matches!(message(&self.honest.expect_mad()), CmMessage::SidrReq(_)) {}
+        wait_until("nothing is left", || descriptors(self.hub) <= self.descriptors);
     }
 }
 
@@ -60,12 +62,12 @@ impl Scene {
 fn random_frames() {
     in_new_netns(|| {
         let scene = Scene::new("random-frames");
-        let mut random = Random(0x5eed_0003);
+        let mut rng = Rng::new(0x5eed_0003);
         for round in 0..400 {
             let raw = scene.managing();
-            let len = if round % 2 == 0 { 300 } else { 1 + random.below(400) };
-            let mut bytes = random.bytes(len);
-            bytes[0] = 1 + random.below(4) as u8;
+            let len = if round % 2 == 0 { 300 } else { 1 + rng.below(400) as usize };
+            let mut bytes = random_bytes(&mut rng, len);
+            bytes[0] = 1 + rng.below(4) as u8;
             raw.send(&bytes, &[]).unwrap();
             assert!(raw.hear().unwrap().contains("malformed"));
             assert_eq!(raw.hear(), None, "the connection is closed");
@@ -115,7 +117,7 @@ fn the_ports_of_a_client_are_limited() {
         let any = "127.0.0.1:0".parse().unwrap();
         assert!(scene.honest.session.bind(TCP, any, BindOptions::default()).is_ok());
         drop(raw);
-        eventually("they are free", || {
+        wait_until("they are free", || {
             scene.honest.session.bind(TCP, "[::1]:5".parse().unwrap(), BindOptions::default()).is_ok()
         });
         scene.check();
@@ -129,7 +131,7 @@ fn a_client_that_does_not_read_loses_mads_and_delays_no_other() {
         let deaf = scene.managing();
         let number = scene.place.status().managers[1].number;
         let mad = packet("127.0.0.1", "127.0.0.1", 1, rtu(1, id(number, 1)));
-        eventually("the hub gives up", || {
+        wait_until("the hub gives up", || {
             (0..200).for_each(|_| scene.honest.session.send_mad(&mad));
             scene.honest.step();
             let status = scene.place.status();
@@ -149,7 +151,7 @@ fn unread_input_does_not_keep_the_hub_busy() {
         let deaf = scene.managing();
         let number = scene.place.status().managers[1].number;
         let mad = packet("127.0.0.1", "127.0.0.1", 1, rtu(1, id(number, 1)));
-        eventually("its outbox is in use", || {
+        wait_until("its outbox is in use", || {
             (0..200).for_each(|_| scene.honest.session.send_mad(&mad));
             scene.honest.step();
             scene.place.status().managers[1].mads_delivered > 1000
@@ -160,7 +162,7 @@ fn unread_input_does_not_keep_the_hub_busy() {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", scene.hub)).unwrap();
             stat.rsplit_once(") ").unwrap().1.starts_with('S')
         };
-        eventually("the hub sleeps", sleeps);
+        wait_until("the hub sleeps", sleeps);
         drop(deaf);
         scene.check();
     });
@@ -200,13 +202,13 @@ fn packets_that_are_no_mads_are_counted_by_their_reason() {
         send(&socket, changed(&[(MAD + 3, 0x02)]));
         send(&socket, changed(&[(MAD + 17, 0x99)]));
         socket.send_to(&good, "127.0.0.1:4791").unwrap();
-        let mut random = Random(0x5eed_0004);
+        let mut rng = Rng::new(0x5eed_0004);
         for _ in 0..200 {
-            let mut bytes = random.bytes(280);
+            let mut bytes = random_bytes(&mut rng, 280);
             bytes[5..8].copy_from_slice(&[0, 0, 1]);
             send(&socket, bytes);
         }
-        eventually("all have arrived", || scene.place.status().counters.management_packets == 209);
+        wait_until("all have arrived", || scene.place.status().counters.management_packets == 209);
         let mads = scene.place.status().mads;
         assert_eq!((mads.drop_icrc, mads.drop_class, mads.delivered), (1, 3, 1), "{mads:?}");
         assert!(mads.drop_pkey >= 1 && mads.drop_qkey >= 1 && mads.drop_malformed >= 2, "{mads:?}");
@@ -222,10 +224,10 @@ fn packets_that_are_no_mads_are_counted_by_their_reason() {
 fn random_mads_do_no_harm() {
     in_new_netns(|| {
         let mut scene = Scene::new("random-mads");
-        let mut random = Random(0x5eed_0005);
+        let mut rng = Rng::new(0x5eed_0005);
         let mut mad = packet("127.0.0.1", "127.0.0.1", 1, rtu(1, 1));
         for round in 0..3000u32 {
-            let bytes = random.bytes(232);
+            let bytes = random_bytes(&mut rng, 232);
             mad.mad[24..].copy_from_slice(&bytes);
             mad.mad[17] = 0x10 + (round % 12) as u8;
             if round % 3 == 0 {

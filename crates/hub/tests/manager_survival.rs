@@ -3,10 +3,11 @@
 mod common;
 
 use common::mads::{Manager, TCP, UDP, id, message, packet, sidr_req};
-use common::{Client, TestHub, eventually, play_role_if_asked};
+use common::{Client, TestHub, play_role_if_asked};
 use longarm_hub::client::manager::{BindOptions, ManagerEvent};
+use testkit::wait_until;
 use udp::testing::in_new_netns;
-use wire::mad::Message;
+use wire::mad::CmMessage;
 
 #[test]
 fn role() {
@@ -32,7 +33,7 @@ fn numbers_ports_and_closing_messages_outlive_the_hub() {
         }
         (0..100).for_each(|key| a.session.clear_closing_message(key));
         let ports = |place: &TestHub| place.status().managers.iter().map(|m| m.ports.clone()).collect::<Vec<_>>();
-        eventually("the hub knows all", || {
+        wait_until("the hub knows all", || {
             a.step();
             let status = place.status();
             status.managers[0].closing_messages == 200 && status.managers[0].ports_total == 2
@@ -44,7 +45,7 @@ fn numbers_ports_and_closing_messages_outlive_the_hub() {
                 manager.expect("the loss", |event| matches!(event, ManagerEvent::HubLost).then_some(()));
                 manager.expect("a new hub", reattached);
             }
-            eventually("the hub knows all", || {
+            wait_until("the hub knows all", || {
                 a.step();
                 place.status().managers.iter().any(|m| m.closing_messages == 200 && m.ports_total == 2)
             });
@@ -53,7 +54,7 @@ fn numbers_ports_and_closing_messages_outlive_the_hub() {
             assert!(after.contains(&before[0]), "{after:?}");
             assert!(b.session.bind(UDP, "0.0.0.0:7".parse().unwrap(), BindOptions::default()).is_err());
             b.session.send_mad(&packet("127.0.0.1", "127.0.0.1", 5, sidr_req(id(numbers[1], 1), UDP, 7)));
-            assert!(matches!(message(&a.expect_mad()), Message::SidrReq(_)));
+            assert!(matches!(message(&a.expect_mad()), CmMessage::SidrReq(_)));
             b.exchange(&mut a, "::1", "::1", 0);
             (0..200).for_each(|_| a.session.clear_closing_message(0));
         }
@@ -141,7 +142,7 @@ fn the_hub_stays_as_long_as_connections_are_managed() {
             assert_eq!(place.status().pid, hub);
         }
         drop((a, b));
-        eventually("the hub has left", || !common::is_alive(hub));
+        wait_until("the hub has left", || !common::is_alive(hub));
     });
 }
 
@@ -156,8 +157,8 @@ fn sessions_do_not_pile_up() {
             let mut b = Manager::new(&place);
             b.listen(TCP, "127.0.0.1:0");
         }
-        eventually("all are gone", || place.status().managers.len() == 1);
-        eventually("no descriptor is left", || common::descriptors(hub) <= before);
+        wait_until("all are gone", || place.status().managers.len() == 1);
+        wait_until("no descriptor is left", || common::descriptors(hub) <= before);
         a.step();
         assert_eq!(place.status().managers[0].number, a.session.number());
     });

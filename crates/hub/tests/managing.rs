@@ -3,13 +3,14 @@
 mod common;
 
 use common::mads::{Manager, TCP, UDP, address, drep, dreq, id, message, packet, rtu, sidr_req, transaction};
-use common::{TestHub, eventually, play_role_if_asked};
+use common::{TestHub, play_role_if_asked};
 use longarm_hub::AddressedMad;
 use longarm_hub::client::manager::{BindOptions, PortBindError};
 use longarm_hub::client::{self, attach};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use testkit::wait_until;
 use udp::testing::in_new_netns;
-use wire::mad::{Message, reason, sidr_status};
+use wire::mad::{CmMessage, reason, sidr_status};
 
 #[test]
 fn role() {
@@ -42,7 +43,7 @@ fn ports_belong_to_processes() {
         let port = bind(&mut b, "0.0.0.0:0").unwrap();
         assert!((range[0]..=range[1]).contains(&port), "{port}");
         drop(a);
-        eventually("the port is free", || bind(&mut b, "0.0.0.0:7471").is_ok());
+        wait_until("the port is free", || bind(&mut b, "0.0.0.0:7471").is_ok());
         assert_eq!(place.status().managers.len(), 1);
     });
 }
@@ -58,7 +59,7 @@ fn reuse_and_listening() {
         let two = b.session.bind(TCP, wish, reuse).unwrap();
         assert!(matches!(a.session.listen(one.token), Err(PortBindError::InUse)));
         b.session.unbind(two.token);
-        eventually("it is alone", || a.session.listen(one.token).is_ok());
+        wait_until("it is alone", || a.session.listen(one.token).is_ok());
         assert!(matches!(b.session.bind(TCP, wish, reuse), Err(PortBindError::InUse)));
         assert!(b.session.bind(UDP, wish, reuse).is_ok());
         let afonly = BindOptions { reuse: false, afonly: true };
@@ -100,19 +101,19 @@ fn requests_go_to_the_listener() {
         let d = b.listen(UDP, "127.0.0.1:9");
         for (address, port) in [("127.0.0.1", 8), ("::1", 8)] {
             a.session.send_mad(&request(address, port));
-            let Message::SidrReq(got) = message(&c.expect_mad()) else { panic!("no request") };
+            let CmMessage::SidrReq(got) = message(&c.expect_mad()) else { panic!("no request") };
             assert_eq!(got.service_id, 0x0111_0008);
         }
         a.session.send_mad(&request("127.0.0.1", 9));
         assert_eq!(b.expect_mad().local, address("127.0.0.1"));
         b.session.unbind(d.token);
-        eventually("it is free", || place.status().managers[1].ports_total == 1);
+        wait_until("it is free", || place.status().managers[1].ports_total == 1);
         // Only bound, given back, and never bound.
         let number = a.session.number();
         for port in [7, 9, 10] {
             a.session.send_mad(&packet("127.0.0.1", "127.0.0.1", 6, sidr_req(id(number, port.into()), UDP, port)));
             let refusal = a.expect_mad();
-            let Message::SidrRep(rep) = message(&refusal) else { panic!("{:?}", message(&refusal)) };
+            let CmMessage::SidrRep(rep) = message(&refusal) else { panic!("{:?}", message(&refusal)) };
             assert_eq!((rep.request_id, rep.status), (id(number, port.into()), sidr_status::UNSUPPORTED));
             assert_eq!(transaction(&refusal), 6);
         }
@@ -130,12 +131,12 @@ fn the_hub_answers_for_dead_processes() {
         let send = |a: &mut Manager, message| a.session.send_mad(&packet("127.0.0.1", "127.0.0.1", 3, message));
         send(&mut a, dreq(own, nobody));
         let answer = a.expect_mad();
-        let Message::Drep(drep_got) = message(&answer) else { panic!("{:?}", message(&answer)) };
+        let CmMessage::Drep(drep_got) = message(&answer) else { panic!("{:?}", message(&answer)) };
         assert_eq!((drep_got.local_id, drep_got.remote_id, transaction(&answer)), (nobody, own, 3));
         // These get no answer.
         send(&mut a, drep(own, nobody));
         send(&mut a, drep(own, 5));
-        eventually("they have arrived", || place.status().mads.drop_nobody == 2);
+        wait_until("they have arrived", || place.status().mads.drop_nobody == 2);
         // A peer that gave up before it got an answer does not know the receiver's id.
         let mut b = Manager::new(&place);
         let rej = wire::mad::Rej {
@@ -147,9 +148,9 @@ fn the_hub_answers_for_dead_processes() {
             info: [0; wire::mad::Rej::INFO_LEN],
             private_data: [0; wire::mad::Rej::PRIVATE_LEN],
         };
-        send(&mut a, Message::Rej(rej));
+        send(&mut a, CmMessage::Rej(rej));
         for manager in [&mut a, &mut b] {
-            assert_eq!(message(&manager.expect_mad()), Message::Rej(rej));
+            assert_eq!(message(&manager.expect_mad()), CmMessage::Rej(rej));
         }
     });
 }
@@ -189,7 +190,7 @@ fn the_descriptor_is_readable_when_mads_arrive() {
         };
         assert!(!readable(&b, Timespec::default()));
         a.session.send_mad(&packet("::1", "::1", 1, rtu(1, id(b.session.number(), 1))));
-        assert!(readable(&b, Timespec::try_from(common::PATIENCE).unwrap()));
+        assert!(readable(&b, Timespec::try_from(testkit::PATIENCE).unwrap()));
         b.expect_mad();
         assert!(!readable(&b, Timespec::default()));
     });
@@ -206,7 +207,7 @@ fn thousands_of_mads_wait_without_loss() {
         for _ in 0..5000 {
             a.session.send_mad(&mad);
         }
-        eventually("all were sent", || {
+        wait_until("all were sent", || {
             a.step();
             let mads = place.status().mads;
             mads.sent + mads.drop_unsent == 5000
@@ -225,6 +226,6 @@ fn a_managing_process_keeps_the_hub_and_is_named() {
         let own = std::process::id().to_string();
         assert_eq!(error.matches(&own).count(), 1, "one process: {error}");
         drop((a, session));
-        eventually("nobody is left", || client::shutdown(Some(&place.dir()), false).is_ok());
+        wait_until("nobody is left", || client::shutdown(Some(&place.dir()), false).is_ok());
     });
 }

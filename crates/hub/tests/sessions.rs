@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Client, TestHub, descriptors, eventually, is_alive, play_role_if_asked, send_to_slot};
+use common::{Client, TestHub, descriptors, is_alive, play_role_if_asked, send_to_slot};
 use longarm_hub::client::{self, AttachError, AttachOptions, attach};
 use longarm_hub::{CounterPage, preferred};
 use std::collections::BTreeSet;
@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use testkit::wait_until;
 use udp::testing::in_new_netns;
 
 #[test]
@@ -40,7 +41,7 @@ fn attaching_starts_a_hub_and_gives_a_slot_and_devices() {
         assert_ne!(status.pid, std::process::id(), "the hub is a process of its own");
 
         drop(session);
-        eventually("the slot is free again", || place.status().free_slots == status.slots);
+        wait_until("the slot is free again", || place.status().free_slots == status.slots);
         assert_eq!(place.status().counters.detached, 1);
     });
 }
@@ -93,7 +94,7 @@ fn packets_go_to_the_slot_s_owner() {
         assert!(clients.iter().all(|c| c.counters.as_ref().unwrap().get("packets") == Some(10)));
         // Slot 0 is the hub's: QP1, and a QP that no process has.
         send_to_slot(0, 0);
-        eventually("the hub has counted it", || place.status().counters.stray_packets == 1);
+        wait_until("the hub has counted it", || place.status().counters.stray_packets == 1);
         a.quit();
         b.quit();
     });
@@ -105,7 +106,7 @@ fn a_freed_slot_rests_and_gets_nothing() {
         let place = TestHub::new("freed");
         let (client, slot) = Client::attached(&place);
         client.quit();
-        eventually("it is free", || place.status().clients.is_empty());
+        wait_until("it is free", || place.status().clients.is_empty());
         send_to_slot(slot, 1);
         let session = attach(&place.options()).unwrap();
         assert_ne!(session.slot(), slot, "the freed slot rests");
@@ -144,7 +145,7 @@ fn a_process_may_have_several_slots() {
             assert!(client.expect("error ").contains("at most"), "{count}");
         }
         client.kill();
-        eventually("all are free", || place.status().free_slots == status.slots);
+        wait_until("all are free", || place.status().free_slots == status.slots);
     });
 }
 
@@ -167,7 +168,7 @@ fn without_a_free_slot_attaching_fails() {
         let error = attach(&place.options()).unwrap_err();
         assert!(matches!(error, AttachError::NoSlot { .. }), "{error}");
         drop(last);
-        eventually("slots are free", || place.status().free_slots == left);
+        wait_until("slots are free", || place.status().free_slots == left);
         attach(&place.options()).unwrap();
     });
 }
@@ -201,7 +202,7 @@ fn an_idle_hub_exits_and_removes_its_files() {
         std::thread::sleep(Duration::from_millis(600));
         assert!(is_alive(hub), "it stays while somebody is attached");
         drop(session);
-        eventually("the hub has left", || !is_alive(hub));
+        wait_until("the hub has left", || !is_alive(hub));
         let names: Vec<_> = std::fs::read_dir(place.dir()).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, ["hub.log"]);
         assert!(matches!(client::status(Some(&place.dir())), Err(AttachError::NotRunning)));
@@ -224,7 +225,7 @@ fn up_keeps_a_hub_and_down_ends_it() {
         let error = client::shutdown(Some(&dir), false).unwrap_err();
         assert!(error.to_string().contains(&client.pid().to_string()), "{error}");
         client::shutdown(Some(&dir), true).unwrap();
-        eventually("the hub has left", || !is_alive(first.pid));
+        wait_until("the hub has left", || !is_alive(first.pid));
         client.expect("hub lost");
         // The client continues without a hub, and starts no other.
         std::thread::sleep(Duration::from_millis(200));
@@ -259,7 +260,7 @@ fn attaching_and_detaching_leaks_no_descriptors() {
         for _ in 0..50 {
             drop(attach(&place.options()).unwrap());
         }
-        eventually("all are gone", || place.status().clients.len() == 1);
-        eventually("no descriptor is left", || descriptors(hub) <= before);
+        wait_until("all are gone", || place.status().clients.len() == 1);
+        wait_until("no descriptor is left", || descriptors(hub) <= before);
     });
 }

@@ -2,13 +2,12 @@
 
 mod common;
 
-use common::{
-    Client, PATIENCE, TestHub, descriptors, eventually, is_alive, kill, play_role_if_asked, resume, send_to_slot, stop,
-};
+use common::{Client, TestHub, descriptors, is_alive, kill, play_role_if_asked, resume, send_to_slot, stop};
 use longarm_hub::client::{self, attach};
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::time::Duration;
+use testkit::{PATIENCE, wait_until};
 use udp::testing::in_new_netns;
 
 #[test]
@@ -23,7 +22,7 @@ fn a_hundred_killed_clients_leave_nothing_behind() {
         client::up(Some(&place.dir()), None).unwrap();
         // Once before, so that the hub has everything that it never closes.
         Client::attached(&place).0.kill();
-        eventually("it is gone", || place.status().clients.is_empty());
+        wait_until("it is gone", || place.status().clients.is_empty());
         let hub = place.status();
         let before = descriptors(hub.pid);
         for round in 0..100u32 {
@@ -36,13 +35,13 @@ fn a_hundred_killed_clients_leave_nothing_behind() {
             }
             client.kill();
         }
-        eventually("all are gone", || place.status().clients.is_empty());
+        wait_until("all are gone", || place.status().clients.is_empty());
         let after = place.status();
         assert_eq!(after.pid, hub.pid, "the hub stayed");
         assert_eq!(after.free_slots, after.slots);
         assert_eq!(after.counters.attached, after.counters.detached);
         assert!(after.counters.attached > 25, "{:?}", after.counters);
-        eventually("no descriptor is left", || descriptors(hub.pid) <= before);
+        wait_until("no descriptor is left", || descriptors(hub.pid) <= before);
     });
 }
 
@@ -101,7 +100,7 @@ fn slots_of_clients_that_died_with_the_hub_become_free() {
         a.expect("reattached ");
         // The dead client's slot stays open for as long as its owner may come back.
         let slots = place.status().slots;
-        eventually("the dead one's slot is free", || place.status().free_slots == slots - 1);
+        wait_until("the dead one's slot is free", || place.status().free_slots == slots - 1);
         send_to_slot(slot_b, 1);
         let wish = client::AttachOptions { slot: Some(slot_b), ..place.options() };
         let session = attach(&wish).unwrap();
@@ -121,7 +120,7 @@ fn a_client_that_was_stopped_for_long_still_has_its_slot() {
         a.expect("hub lost");
         a.expect("reattached ");
         let slots = place.status().slots;
-        eventually("its slot counts as free", || place.status().free_slots == slots - 1);
+        wait_until("its slot counts as free", || place.status().free_slots == slots - 1);
         let (c, slot_c) = Client::attached(&place);
         assert_ne!(slot_c, slot_b, "but others are taken before it");
         resume(b.pid());
@@ -145,7 +144,7 @@ fn a_slot_with_a_new_owner_is_not_given_back() {
         a.expect("hub lost");
         a.expect("reattached ");
         let slots = place.status().slots;
-        eventually("its slot counts as free", || place.status().free_slots == slots - 1);
+        wait_until("its slot counts as free", || place.status().free_slots == slots - 1);
         let wish = client::AttachOptions { slot: Some(slot_b), ..place.options() };
         let session = attach(&wish).unwrap();
         assert_eq!(session.slot(), slot_b);
@@ -181,7 +180,7 @@ fn a_child_of_a_client_does_not_keep_its_slot() {
         client.tell("fork");
         let child: u32 = client.expect("forked ").parse().unwrap();
         client.kill();
-        eventually("its slot is free", || place.status().clients.is_empty());
+        wait_until("its slot is free", || place.status().clients.is_empty());
         assert!(is_alive(child));
         kill(child);
     });
@@ -214,14 +213,14 @@ fn the_hub_stays_while_a_child_without_handlers_keeps_its_sockets() {
         let child: u32 = client.expect("cloned ").parse().unwrap();
         let hub = place.status().pid;
         client.kill();
-        eventually("its slot is free", || place.status().clients.is_empty());
+        wait_until("its slot is free", || place.status().clients.is_empty());
         std::thread::sleep(idle * 5);
         let session = attach(&place.options());
         let same = place.status().pid == hub;
         kill(child);
         assert!(session.is_ok() && same, "{session:?}");
         drop(session);
-        eventually("the hub has left", || !is_alive(hub));
+        wait_until("the hub has left", || !is_alive(hub));
     });
 }
 
@@ -245,7 +244,7 @@ fn a_new_hub_takes_the_sockets_from_a_child_without_handlers() {
         let mut bytes = [0; 64];
         let arrived =
             || rustix::net::recv(&session.slots()[0].socket, &mut bytes, rustix::net::RecvFlags::DONTWAIT).is_ok();
-        eventually("a packet arrives", arrived);
+        wait_until("a packet arrives", arrived);
     });
 }
 
@@ -293,7 +292,7 @@ fn the_removed_socket_comes_back() {
         let (client, _) = Client::attached(&place);
         let hub = place.status().pid;
         std::fs::remove_dir_all(place.dir()).unwrap();
-        eventually("the hub listens again", || client::status(Some(&place.dir())).is_ok());
+        wait_until("the hub listens again", || client::status(Some(&place.dir())).is_ok());
         let status = place.status();
         assert_eq!((status.pid, status.clients.len()), (hub, 1));
         client.quit();

@@ -6,8 +6,8 @@
 use std::io;
 use std::sync::OnceLock;
 
-use crate::abi::{c_int, c_void};
 use crate::boundary::{Errno, set_errno};
+use abi::{c_int, c_void};
 
 type Madvise = unsafe extern "C" fn(*mut c_void, usize, c_int) -> c_int;
 
@@ -52,7 +52,7 @@ unsafe fn watched(start: *mut c_void, len_bytes: usize, advice: c_int) -> c_int 
     }
 }
 
-/// The C library's function, or whatever somebody has put in its place.
+/// The C library's function, or the one that another library has put in its place.
 unsafe fn by_the_library(start: usize, len_bytes: usize, advice: c_int) -> c_int {
     let start = core::ptr::with_exposed_provenance_mut(start);
     // SAFETY: the contract of madvise(2), which the program keeps.

@@ -27,7 +27,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::abi::c_int;
+use abi::c_int;
 
 pub(crate) use ::rsocket::Errno;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use device::{Device, DeviceInfo};
 
-use crate::abi::*;
 use crate::boundary::{Errno, pointer};
+use abi::*;
 
 /// The names that programs may see, separated by commas: all if it is not set.
 const DEVICES: &str = "LONGARM_DEVICES";

@@ -8,13 +8,13 @@
 //!  inline verbs of <infiniband/verbs.h> ─► tables of functions in ibv_context, ibv_qp_ex, ibv_cq_ex
 //! ```
 //!
-//! Every object that a program holds is a structure of the header ([`abi`]) with ours right behind
+//! Every object that a program holds is a structure of the header (the crate `abi`) with ours right behind
 //! it (`object`). A call checks its arguments, translates them for the device, and translates the
 //! result as the verb's man page says: an errno returned or set, a pointer or null.
 //! No panic leaves it (`boundary`).
 //!
 //! A caller that passes an invalid pointer, or uses an object after destroying it, breaks the
-//! contract of the verb (`boundary`, Contracts), and nothing here can notice.
+//! contract of the verb (`boundary`, Contracts). Nothing here can notice.
 //!
 //! # Layers
 //!
@@ -30,9 +30,8 @@
 //!                calls by object: qp, post, qp_ex, cq, cq_ex, mr, mw, srq, domain, events
 //!                our parts of objects: qp_object, cq_object, srq_object
 //!                context ─► shared, advised; leaves: unacked, window_key, wr_builder, teardown, wait, wc
-//!  device_list, object, socket_address
+//!  device_list, object
 //!  boundary      errno, panics, contracts
-//!  abi           the structures of the headers
 //! ```
 //!
 //! Objects do not know what uses them: `verbs` tells the connection manager of destroyed objects through
@@ -40,7 +39,6 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![cfg_attr(test, allow(dead_code, reason = "only the shared library exports them"))]
 
-pub mod abi;
 mod advice;
 mod boundary;
 mod device_list;
@@ -48,7 +46,6 @@ mod object;
 mod private;
 mod rdmacm;
 mod rsocket;
-mod socket_address;
 mod symbols;
 mod verbs;
 

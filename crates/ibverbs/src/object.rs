@@ -6,8 +6,8 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::abi::*;
 use crate::boundary::Errno;
+use abi::*;
 
 /// A structure of C that programs see, with our part behind it.
 ///

@@ -3,8 +3,8 @@
 //! Debian's libmlx5 and libefa are linked to programs and must load. They look for devices of
 //! their own, find none, and never call the rest of this interface.
 
-use crate::abi::{c_int, c_void};
 use crate::boundary::{Errno, set_errno};
+use abi::{c_int, c_void};
 
 /// Stands for every function that only providers call.
 pub(crate) extern "C" fn not_supported() -> c_int {

@@ -5,7 +5,7 @@
 #[path = "support/mod.rs"]
 mod support;
 
-use support::Place;
+use support::ProgramDir;
 
 const VARIABLE: &str = "LONGARM_FUZZ_SEEDS";
 const USUAL: (u64, u64) = (0, 200);
@@ -13,7 +13,7 @@ const USUAL: (u64, u64) = (0, 200);
 #[test]
 fn random_calls_are_answered_and_everything_can_be_destroyed() {
     let (from, to) = std::env::var(VARIABLE).map_or(USUAL, |text| seeds(&text));
-    let place = Place::new("fuzz");
+    let place = ProgramDir::new("fuzz");
     let program = place.compile("fuzz");
     let output = place.command(&program).args([from.to_string(), to.to_string()]).output().expect("the program starts");
     let said = String::from_utf8_lossy(&output.stdout);

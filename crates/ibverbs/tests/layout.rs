@@ -8,8 +8,8 @@ mod support;
 use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 
-use ibverbs::abi::*;
-use support::{Place, must_succeed};
+use abi::*;
+use support::{ProgramDir, must_succeed};
 
 /// A C expression, and this crate's value of it.
 type Facts = Vec<(String, usize)>;
@@ -51,7 +51,7 @@ fn structures_lie_as_in_the_header() {
 
 /// Compiles and runs a program that prints all of them.
 fn ask_c(facts: &Facts) -> BTreeMap<String, usize> {
-    let place = Place::new("layout");
+    let place = ProgramDir::new("layout");
     let mut text = String::from(
         "#include <infiniband/sa.h>\n#include <infiniband/verbs.h>\n#include <rdma/ib_user_sa.h>\n\
          #include <rdma/ib_user_verbs.h>\n#include <rdma/rdma_cma.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n",

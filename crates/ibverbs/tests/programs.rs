@@ -5,7 +5,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use support::{Place, must_succeed, run_program, static_library};
+use support::{ProgramDir, must_succeed, run_program, static_library};
 
 #[test]
 fn a_dlopened_library_plays_ping() {
@@ -29,7 +29,7 @@ fn a_child_that_outlives_its_parent_keeps_no_port() {
 
 #[test]
 fn limits_on_files_and_descriptors_are_told_as_such() {
-    let place = Place::new("limits");
+    let place = ProgramDir::new("limits");
     let program = place.compile("threads");
     let limited = |limit: &str| {
         let mut command = place.command(Path::new("sh"));
@@ -74,7 +74,7 @@ fn signals_reach_the_program_and_no_thread_of_ours() {
 
 /// Descriptors of the library have numbers beyond the rounds of the test program's loop, with this limit of descriptors.
 fn descriptors_end(rounds: &str, lowest: &str, limit: &str, local: &str) {
-    let place = Place::new(&format!("descriptors-{limit}-{local}"));
+    let place = ProgramDir::new(&format!("descriptors-{limit}-{local}"));
     let program = place.compile("descriptors");
     let mut command = place.command(Path::new("prlimit"));
     command.arg(format!("--nofile={limit}:{limit}")).arg(program).args([rounds, lowest]);
@@ -133,7 +133,7 @@ fn both_ends_of_a_thousand_connections_in_one_process_send_no_packets() {
 
 #[test]
 fn peers_on_this_host_use_memory_of_every_kind_adopted_or_not() {
-    let place = Place::new("shm_memory_modes");
+    let place = ProgramDir::new("shm_memory_modes");
     let program = place.compile("shm_memory");
     for mode in ["always", "never"] {
         let said = must_succeed(place.command(&program).env("LONGARM_ADOPT", mode));
@@ -143,7 +143,7 @@ fn peers_on_this_host_use_memory_of_every_kind_adopted_or_not() {
 
 #[test]
 fn registered_memory_is_seen_by_all_as_on_a_network_card() {
-    let place = Place::new("hazards");
+    let place = ProgramDir::new("hazards");
     let program = place.compile("hazards");
     let cases =
         ["alone", "threads", "uring", "direct", "children", "snapshots", "limited", "semaphores", "advice", "reopened"];
@@ -155,7 +155,7 @@ fn registered_memory_is_seen_by_all_as_on_a_network_card() {
 
 #[test]
 fn a_clock_of_the_day_that_jumps_shortens_and_lengthens_no_timeout() {
-    let place = Place::new("clocks");
+    let place = ProgramDir::new("clocks");
     let program = place.compile("clocks");
     for local in ["on", "off"] {
         let mut command = place.command(&program);
@@ -192,7 +192,7 @@ fn a_program_that_fits_into_its_control_group_is_not_ended_for_our_copies() {
         println!("left out: nobody but root, with a memory controller, can limit memory");
         return;
     };
-    let place = Place::new("group");
+    let place = ProgramDir::new("group");
     let program = place.compile("group");
     for mode in ["safe", "always", "never"] {
         let mut command = place.command(Path::new("sh"));
@@ -292,7 +292,7 @@ fn sets_of_rsockets_wait_as_epoll_does() {
 
 #[test]
 fn a_program_without_hub_is_told_the_reason_once() {
-    let place = Place::new("no_hub");
+    let place = ProgramDir::new("no_hub");
     let program = place.compile("cm_no_hub");
     // A place for the hub that is a file.
     std::fs::write(place.path().join("run"), "").expect("a file");
@@ -304,7 +304,7 @@ fn a_program_without_hub_is_told_the_reason_once() {
 
 #[test]
 fn a_program_linked_with_the_static_library_needs_no_shared_one() {
-    let place = Place::new("static");
+    let place = ProgramDir::new("static");
     let archive = static_library();
     let archive = archive.to_str().expect("a path in UTF-8");
     let program = place.compile_with("device_list", &[archive, "-lpthread", "-ldl", "-lm", "-lgcc_s"]);

@@ -4,11 +4,11 @@
 #[path = "support/mod.rs"]
 mod support;
 
-use support::{Place, must_succeed};
+use support::{ProgramDir, must_succeed};
 
 #[test]
 fn the_device_uses_memory_whatever_a_sanitizer_has_marked_in_it() {
-    let place = Place::new("sanitized");
+    let place = ProgramDir::new("sanitized");
     let program = place.compile_sanitized("sanitized");
     for (variable, value) in [("LONGARM_LOG", "error"), ("LONGARM_ADOPT", "never"), ("LONGARM_LOCAL", "off")] {
         assert_eq!(must_succeed(place.command(&program).env(variable, value)), "clean\n", "{variable}={value}");
@@ -17,7 +17,7 @@ fn the_device_uses_memory_whatever_a_sanitizer_has_marked_in_it() {
 
 #[test]
 fn a_sanitized_program_hears_of_its_own_faults() {
-    let place = Place::new("sanitized-faults");
+    let place = ProgramDir::new("sanitized-faults");
     let program = place.compile_sanitized("sanitized");
     let faults = [
         ("leak", "LeakSanitizer: detected memory leaks"),
@@ -42,7 +42,7 @@ fn all_run(programs: &[(&str, &str, &str)]) {
 }
 
 fn runs(name: &str, argument: &str, said: &str) {
-    let place = Place::new(&format!("sanitized-{name}{argument}"));
+    let place = ProgramDir::new(&format!("sanitized-{name}{argument}"));
     let program = place.compile_sanitized(name);
     let mut command = place.command(&program);
     command.args(argument.split_whitespace()).current_dir(place.path());

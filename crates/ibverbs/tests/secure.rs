@@ -1,5 +1,5 @@
 //! Programs and other users: set-user-ID programs whose caller sets every variable that the library knows, and
-//! directories that somebody else made first.
+//! directories that another user made first.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use support::{Place, must_succeed};
+use support::{ProgramDir, must_succeed};
 
 const NOBODY: &str = "65534";
 
@@ -43,7 +43,7 @@ fn a_set_user_id_program_obeys_no_variable() {
     if !is_root() {
         return;
     }
-    let place = Place::new("secure");
+    let place = ProgramDir::new("secure");
     let library = format!("-Wl,-rpath,{}", place.libraries().display());
     let program = place.compile_with("secure", &[&library, "-libverbs"]);
     set_mode(place.path(), 0o755);
@@ -129,7 +129,7 @@ impl Drop for Stranger {
 }
 
 /// A program with a copy of the library, for users who may not look into the test's own directories.
-fn public_program(place: &Place) -> PathBuf {
+fn public_program(place: &ProgramDir) -> PathBuf {
     let library = place.path().join("libibverbs.so.1");
     fs::copy(support::library(), &library).expect("a copy");
     set_mode(place.path(), 0o755);
@@ -146,7 +146,7 @@ fn another_user_s_directory_of_our_name_stops_nobody() {
     if !is_root() {
         return;
     }
-    let place = Place::new("squatted");
+    let place = ProgramDir::new("squatted");
     let program = public_program(&place);
     let user = Stranger::new(0);
     user.take_first(2);
@@ -170,7 +170,7 @@ fn a_user_namespace_needs_nothing_of_root_s() {
     if !is_root() {
         return;
     }
-    let place = Place::new("namespace");
+    let place = ProgramDir::new("namespace");
     let program = public_program(&place);
     // Files that Longarm has made for root, which is every user's name in a user namespace.
     let made = fs::create_dir("/tmp/longarm-0").is_ok();

@@ -1,5 +1,5 @@
-//! Every symbol of `exports.txt` is found under its version, and the libraries of a distribution
-//! that are linked against libibverbs load with ours in its place.
+//! Every symbol of `exports.txt` is found under its version. A distribution's libraries that are
+//! linked against libibverbs load with ours in its place.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -8,7 +8,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
-use support::{Place, library, must_succeed};
+use support::{ProgramDir, library, must_succeed};
 
 /// Version node, name, whether it is the default version.
 fn exports() -> Vec<(&'static str, &'static str, bool)> {
@@ -122,7 +122,7 @@ fn the_file_has_the_name_that_programs_ask_for() {
 
 #[test]
 fn libraries_of_a_distribution_find_all_that_they_need() {
-    let place = Place::new("resolve");
+    let place = ProgramDir::new("resolve");
     for name in ["libmlx5.so.1", "libefa.so.1", "librdmacm.so.1"] {
         let path = system_library(name);
         let said = must_succeed(Command::new("ldd").arg("-r").arg(&path).env("LD_LIBRARY_PATH", place.libraries()));

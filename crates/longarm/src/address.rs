@@ -22,7 +22,7 @@ impl AddressHandle {
     /// Length of the byte form.
     pub const ENCODED_BYTES: usize = 24;
 
-    /// The queue pair `qpn` at `gid`, which lets in senders with `qkey`.
+    /// The queue pair `qpn` at `gid`, which accepts senders with `qkey`.
     pub fn new(gid: Gid, qpn: Qpn, qkey: QKey) -> AddressHandle {
         AddressHandle { gid, qpn, qkey, hop_limit: 64, traffic_class: 0, flow_label: 0 }
     }
@@ -42,7 +42,7 @@ impl AddressHandle {
         self.qpn
     }
 
-    /// The key that lets senders in.
+    /// The key that senders need.
     pub fn qkey(&self) -> QKey {
         self.qkey
     }
@@ -76,7 +76,7 @@ impl AddressHandle {
         bytes
     }
 
-    /// Reads the byte form. Fails if the length is another, or the number has more than 24 bits.
+    /// Reads the byte form. Fails if the length is wrong, or the number has more than 24 bits.
     pub fn from_bytes(bytes: &[u8]) -> Result<AddressHandle, ConnectError> {
         let length = ConnectError::Malformed("an address handle has 24 bytes");
         let bytes: &[u8; AddressHandle::ENCODED_BYTES] = bytes.try_into().map_err(|_| length)?;

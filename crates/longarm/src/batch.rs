@@ -9,7 +9,7 @@ use transport::{AtomicOp, SendFlags};
 use crate::buffer::Buffer;
 use crate::error::PostError;
 use crate::flight::{Delivery, Lend, Loan, Ticket};
-use crate::qp::{QpCore, Rc};
+use crate::qp::{QueuePairCore, Rc};
 use crate::remote::RemoteKey;
 use crate::request::SendRequest;
 
@@ -28,13 +28,13 @@ use crate::request::SendRequest;
 /// ```
 #[must_use = "nothing is posted until `post` is called"]
 pub struct Batch<'q, S> {
-    qp: &'q QpCore,
+    qp: &'q QueuePairCore,
     requests: SmallVec<[(SendRequest, Delivery); 1]>,
     service: PhantomData<S>,
 }
 
 impl<'q, S> Batch<'q, S> {
-    pub(crate) fn new(qp: &'q QpCore) -> Batch<'q, S> {
+    pub(crate) fn new(qp: &'q QueuePairCore) -> Batch<'q, S> {
         Batch { qp, requests: SmallVec::new(), service: PhantomData }
     }
 
@@ -147,7 +147,7 @@ pub struct BatchFailure {
 }
 
 impl BatchFailure {
-    /// Why the first request that was not posted was refused.
+    /// The reason why the first request that was not posted was refused.
     pub fn error(&self) -> &PostError {
         &self.error
     }

@@ -10,25 +10,25 @@ use crate::domain::DomainId;
 
 /// Registered memory that belongs to the holder of this value.
 ///
-/// A buffer is bytes like a `Vec<u8>`: it has a length, which is how much of it counts,
-/// and a fixed capacity. Sending sends its contents; receiving fills it and sets its length.
-/// It is made by [`ProtectionDomain::allocate`](crate::ProtectionDomain::allocate), and
-/// can be cut into smaller ones that share one registration.
+/// A buffer is bytes like a `Vec<u8>`: it has a length, which is the part in use, and a fixed
+/// capacity. Sending sends its contents; receiving fills it and sets its length. It is made by
+/// [`ProtectionDomain::allocate`](crate::ProtectionDomain::allocate), and can be cut into smaller
+/// ones that share one registration.
 ///
-/// Posting a work request takes the buffer away, and its completion brings it back, so
-/// a program can neither read nor free it while the device has it.
+/// Posting a work request takes the buffer away, and its completion brings it back. So a program
+/// can neither read nor free it while the device has it.
 ///
 /// No peer can reach a buffer by itself: for that there is
 /// [`MemoryRegion`](crate::MemoryRegion).
 pub struct Buffer {
     piece: Piece,
-    mr: device::Mr,
+    mr: provider::Mr,
     domain: DomainId,
     len: usize,
 }
 
 impl Buffer {
-    pub(crate) fn new(piece: Piece, mr: device::Mr, domain: DomainId) -> Buffer {
+    pub(crate) fn new(piece: Piece, mr: provider::Mr, domain: DomainId) -> Buffer {
         let len = piece.len();
         Buffer { piece, mr, domain, len }
     }
@@ -38,18 +38,18 @@ impl Buffer {
         self.len
     }
 
-    /// True if no bytes count.
+    /// True if the length is zero.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes that there is room for.
+    /// The capacity in bytes.
     pub fn capacity(&self) -> usize {
         self.piece.len()
     }
 
-    /// Sets how many bytes count. Bytes that come into view keep their earlier contents:
-    /// zeros, or old data.
+    /// Sets the length. Bytes that it newly includes keep their earlier contents: zeros, or old
+    /// data.
     ///
     /// # Panics
     /// If `len` is more than the capacity.
@@ -74,7 +74,8 @@ impl Buffer {
         self
     }
 
-    /// Cuts off the room from `at` on as a buffer of its own. Both parts count in full.
+    /// Cuts off the capacity from `at` on as a separate buffer. The length of each part becomes its
+    /// capacity.
     ///
     /// # Panics
     /// If `at` is more than the capacity.
@@ -85,8 +86,8 @@ impl Buffer {
         Buffer::new(rest, self.mr.clone(), self.domain)
     }
 
-    /// Cuts the whole room into buffers of `len` bytes. The rest at the end is
-    /// the last, shorter one.
+    /// Cuts the whole capacity into buffers of `len` bytes. The rest at the end is the last,
+    /// shorter one.
     ///
     /// # Panics
     /// If `len` is zero.
@@ -101,8 +102,8 @@ impl Buffer {
         parts
     }
 
-    /// Joins a buffer with the one that was cut off right behind it; the result counts in
-    /// full. Gives both back if `next` is not that one.
+    /// Joins a buffer with the one that was cut off right behind it; the length of the result is
+    /// its capacity. Gives both back if `next` is not that one.
     pub fn join(self, next: Buffer) -> Result<Buffer, (Buffer, Buffer)> {
         let (lens, domain) = ((self.len, next.len), self.domain);
         match self.piece.join(next.piece) {
@@ -118,12 +119,12 @@ impl Buffer {
         self.domain
     }
 
-    /// The list entry for the bytes that count.
+    /// The list entry for the bytes in use.
     pub(crate) fn contents(&self) -> Sge {
         self.sge(self.len)
     }
 
-    /// The list entry for the whole room.
+    /// The list entry for the whole capacity.
     pub(crate) fn room(&self) -> Sge {
         self.sge(self.capacity())
     }

@@ -55,7 +55,7 @@ impl Completion {
         self.done.is_ok()
     }
 
-    /// Why it was not carried out, if it was not.
+    /// The reason why it was not carried out, if it was not.
     pub fn error(&self) -> Option<WorkError> {
         (!self.is_ok()).then(|| WorkError::Failed { status: self.status(), reason: self.reason })
     }
@@ -92,7 +92,7 @@ impl Completion {
     /// The message, if this is a receive that succeeded.
     ///
     /// # Errors
-    /// The [`Failure`], if it did not; with no failure at all if it was no receive.
+    /// The [`Failure`], if it did not; without a failure if it is not a receive.
     pub fn into_message(self) -> Result<Message, Failure> {
         Message::from_completion(self)
     }

@@ -6,17 +6,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use device::{CaptureError, Device, DeviceCounters, DeviceInfo, Limits, OpenError, OpenOptions, PortInfo};
+use device::{Capabilities, CaptureError, DeviceCounters, DeviceInfo, Limits, OpenError, PortInfo, Provider};
 use faults::FaultPlan;
+use provider::Device;
 use wire::Gid;
 
+use crate::error::ResourceError;
 use crate::events::Events;
 use crate::flight::RequestKey;
 
 /// An open device: one network interface of this machine, as an RDMA device.
 ///
-/// Everything else is made from it. Cloning names the same context; the device is closed
-/// when the last thing that came from it is gone.
+/// All other objects are made from it. A clone names the same context; the device is closed when
+/// the last object that was made from it is gone.
 #[derive(Clone)]
 pub struct Context {
     core: Arc<ContextCore>,
@@ -29,35 +31,59 @@ struct ContextCore {
 }
 
 impl Context {
-    /// All devices of this machine. The first call in a process starts the hub, if none is
-    /// running.
+    /// All devices of this machine: Longarm's own, and those of the system that its `libibverbs.so.1` knows. The first
+    /// call in a process starts the hub, if none is running.
     ///
     /// # Errors
     /// If no hub can be reached or started.
     pub fn list() -> Result<Vec<DeviceInfo>, OpenError> {
-        Device::list()
+        Device::list_all()
     }
 
-    /// Opens the default device: the one named by the variable `LONGARM_DEVICE`, or else
-    /// the one that reaches furthest.
+    /// Opens the default device.
+    ///
+    /// The variable `LONGARM_DEVICE` names it, and `LONGARM_PROVIDER` chooses between the devices of the system (`verbs`)
+    /// and Longarm's own (`longarm`). Without them it is a device of the system with an active port, if there is one.
+    /// Otherwise it is the device of Longarm that reaches furthest.
     ///
     /// # Errors
     /// If no hub can be reached or started, or there is no device (by that name).
     pub fn open() -> Result<Context, OpenError> {
-        let name = guest::environment::text("LONGARM_DEVICE");
-        Context::open_with(name.filter(|name| !name.is_empty()))
+        Context::open_on(None, device_of_environment())
     }
 
-    /// Opens the device `name`. The name of its network interface does as well.
+    /// Opens the device `name`, such as `la_eth0`, `mlx5_0`, `rxe0`. The name of its network interface does as well.
     ///
     /// # Errors
     /// As [`open`](Context::open).
     pub fn open_named(name: &str) -> Result<Context, OpenError> {
-        Context::open_with(Some(name.to_owned()))
+        Context::open_on(None, Some(name.to_owned()))
     }
 
-    fn open_with(name: Option<String>) -> Result<Context, OpenError> {
-        Ok(Context::from(Device::open(&OpenOptions { name })?))
+    /// Opens the default device of one provider, or the one named by `LONGARM_DEVICE`.
+    ///
+    /// # Errors
+    /// As [`open`](Context::open), and if the system has no RDMA device or library.
+    pub fn open_by(provider: Provider) -> Result<Context, OpenError> {
+        Context::open_on(Some(provider), device_of_environment())
+    }
+
+    pub(crate) fn open_on(provider: Option<Provider>, name: Option<String>) -> Result<Context, OpenError> {
+        Ok(Context::of_device(Device::open(provider, name)?))
+    }
+
+    fn of_device(device: Device) -> Context {
+        Context { core: Arc::new(ContextCore { device, queues: AtomicU32::new(0), cookies: AtomicU64::new(0) }) }
+    }
+
+    /// Its provider: Longarm, or the system.
+    pub fn provider(&self) -> Provider {
+        self.core.device.provider()
+    }
+
+    /// The services and operations that the device has. Others are refused with an error.
+    pub fn capabilities(&self) -> Capabilities {
+        self.core.device.capabilities()
     }
 
     /// The device's name, interface and identity.
@@ -80,7 +106,7 @@ impl Context {
         Events::new(self.core.device.clone())
     }
 
-    /// The device's counters in this process, among them dropped packets by reason.
+    /// The device's counters in this process, among them dropped packets by reason. A device of the system has none.
     pub fn counters(&self) -> DeviceCounters {
         self.core.device.counters()
     }
@@ -90,11 +116,14 @@ impl Context {
     ///
     /// ```no_run
     /// # let context = longarm::Context::open()?;
-    /// context.set_faults(Some("seed=7,loss=0.05,dup=0.01".parse()?));
+    /// context.set_faults(Some("seed=7,loss=0.05,dup=0.01".parse()?))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn set_faults(&self, plan: Option<FaultPlan>) {
-        self.core.device.set_faults(plan);
+    ///
+    /// # Errors
+    /// If it is a device of the system.
+    pub fn set_faults(&self, plan: Option<FaultPlan>) -> Result<(), ResourceError> {
+        Ok(self.core.device.set_faults(plan)?)
     }
 
     /// Writes every packet from now on to a new file, in pcapng format. Returns the file's name.
@@ -102,7 +131,7 @@ impl Context {
     /// equivalent packets, at an interface of their own. It lacks the accesses that peers make to our memory.
     ///
     /// # Errors
-    /// If the file cannot be made.
+    /// If the file cannot be made, or it is a device of the system.
     pub fn capture(&self, path: impl AsRef<Path>) -> Result<PathBuf, CaptureError> {
         self.core.device.capture(path)
     }
@@ -136,24 +165,32 @@ impl Context {
         if same_kind(preferred, peer) {
             return Some(preferred);
         }
-        let gids = self.port().gids;
+        let gids = self.gids();
         let found = gids.iter().find(|gid| same_kind(**gid, peer));
         found.or_else(|| gids.iter().find(|gid| gid.ip().is_ipv4() == peer.ip().is_ipv4())).copied()
+    }
+
+    /// The addresses of the port, without the holes of its table.
+    fn gids(&self) -> Vec<Gid> {
+        self.port().gids.into_iter().filter(|gid| *gid != Gid::default()).collect()
     }
 
     /// Our address for queue pairs whose builder sets none: IPv4 before IPv6, link-local
     /// ones last.
     pub(crate) fn default_gid(&self) -> Option<Gid> {
-        let gids = self.port().gids;
-        gids.into_iter().min_by_key(|gid| (is_link_local(*gid), gid.ip().is_ipv6()))
+        self.gids().into_iter().min_by_key(|gid| (is_link_local(*gid), gid.ip().is_ipv6()))
     }
 }
 
-impl From<Device> for Context {
-    /// A context on a device that was opened by other means.
-    fn from(device: Device) -> Context {
-        Context { core: Arc::new(ContextCore { device, queues: AtomicU32::new(0), cookies: AtomicU64::new(0) }) }
+impl From<device::Device> for Context {
+    /// A context on a device of Longarm that was opened by other means.
+    fn from(device: device::Device) -> Context {
+        Context::of_device(Device::Longarm(device))
     }
+}
+
+fn device_of_environment() -> Option<String> {
+    guest::environment::text("LONGARM_DEVICE").filter(|name| !name.is_empty())
 }
 
 fn same_kind(a: Gid, b: Gid) -> bool {

@@ -13,7 +13,7 @@ use crate::scratch::{CHUNK_BYTES, ScratchPiece, ScratchPool};
 
 /// A protection domain. Memory and queue pairs work together only within one.
 ///
-/// Cloning names the same domain.
+/// A clone names the same domain.
 #[derive(Clone, Debug)]
 pub struct ProtectionDomain {
     core: Arc<DomainCore>,
@@ -23,7 +23,7 @@ pub struct ProtectionDomain {
 struct DomainCore {
     id: DomainId,
     context: Context,
-    pd: device::Pd,
+    pd: provider::Pd,
     scratch: Arc<ScratchPool>,
 }
 
@@ -80,7 +80,7 @@ impl ProtectionDomain {
         self.core.id
     }
 
-    pub(crate) fn device_pd(&self) -> &device::Pd {
+    pub(crate) fn device_pd(&self) -> &provider::Pd {
         &self.core.pd
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use device::Device;
+use provider::Device;
 
 use crate::descriptor::wait_for;
 

@@ -1,14 +1,14 @@
 //! RDMA on any machine, in user space.
 //!
-//! Two programs, on one machine or on two, put messages into each other's buffers and reach into
-//! each other's memory, with the operations and the rules of RDMA. No special network card,
-//! no kernel module and no root: packets are RoCEv2 on an ordinary UDP socket, and the device
-//! that carries the operations out is a library in each process.
+//! Two programs, on one machine or two, send messages to each other and access each other's memory,
+//! by the rules of RDMA. No special network card, no kernel module and no root: packets are RoCEv2
+//! on an ordinary UDP socket, and the device that carries the operations out is a library in each
+//! process.
 //!
 //! # A first message
 //!
-//! One program listens, another connects. This one does both, to be complete; in life they are
-//! two processes, on one machine or on two:
+//! One program listens, another connects. This example does both; usually they are two processes,
+//! on one machine or on two:
 //!
 //! ```
 //! use std::time::Duration;
@@ -36,10 +36,10 @@
 //!
 //! # Lending
 //!
-//! The device works on its own: it reads and writes memory while the program does something
-//! else. So memory is *lent* to it. A [`Buffer`] is ordinary bytes until a request takes it; then
-//! it is gone from the program's hands, and the request's completion brings it back. A corrupted
-//! message or a use after free, possible in other RDMA libraries, does not compile here:
+//! The device works on its own: it reads and writes memory while the program does something else.
+//! So memory is *lent* to it. A [`Buffer`] is ordinary bytes until a request takes it; then the
+//! program no longer has it, and the request's completion brings it back. A corrupted message or a
+//! use after free, possible in other RDMA libraries, does not compile here:
 //!
 //! ```compile_fail
 //! # fn example(qp: longarm::QueuePair<longarm::Rc>, mut buffer: longarm::Buffer) {
@@ -49,12 +49,12 @@
 //! ```
 //!
 //! Dropping the future does not help: the device still carries the request out, and the buffer is freed
-//! when it is done. Dropping the queue pair does: it makes the device forget the request, and
-//! everything that it had comes back through the futures and tickets that stand for it.
+//! when it is done. Dropping the queue pair does: the device forgets the request, and its buffers come
+//! back through the futures and tickets that stand for it.
 //!
-//! Memory that *peers* reach is another matter, for they change it whenever they like. A
-//! [`MemoryRegion`] gives no references to its bytes. It is copied in and out, or used word by word;
-//! and the peer needs its [`RemoteKey`]:
+//! Memory that *peers* reach is different, because they change it at any time. A [`MemoryRegion`]
+//! gives no references to its bytes. It is copied in and out, or used word by word; and the peer
+//! needs its [`RemoteKey`]:
 //!
 //! ```
 //! # use std::time::Duration;
@@ -87,8 +87,8 @@
 //! caller chooses how to get the completion.
 //!
 //! * **Blocking**: [`wait`](Work::wait). The thread polls for some microseconds, then sleeps.
-//! * **Async**: `.await`, on any executor, or [`start`](Work::start) it now and await it later.
-//!   Nothing of a runtime is needed: the device's own thread wakes the task.
+//! * **Async**: `.await`, on any executor, or [`start`](Work::start) it now and await it later. No
+//!   runtime is needed: the device's own thread wakes the task.
 //! * **Polling**: [`post`](Work::post) returns a [`Ticket`], and [`CompletionQueue::poll`] the
 //!   completions, with no system call, no allocation and no other thread involved. Here belong
 //!   [unsignaled](Work::unsignaled) requests and [batches](QueuePair::batch), which are several
@@ -108,18 +108,17 @@
 //!
 //! # When something goes wrong
 //!
-//! Errors are enums with plain words, one per family of verbs; see [`error`]. A failed request
-//! says why its queue pair died, and so does [`QueuePair::failure`]. [`Context::counters`] counts
-//! dropped packets by reason; every packet can be [captured](Context::capture) for
-//! Wireshark; and [faults can be injected](Context::set_faults), to see what a program makes of loss,
-//! duplicates and delay.
+//! Errors are enums with plain words, one per family of verbs; see [`error`]. A failed request says
+//! why its queue pair died, and so does [`QueuePair::failure`]. [`Context::counters`] counts dropped
+//! packets by reason, and every packet can be [captured](Context::capture) for Wireshark. [Injected
+//! faults](Context::set_faults) show how a program bears loss, duplicates and delay.
 //!
 //! # What this crate is
 //!
-//! It is the safe interface to the device (the crate `longarm-device`), which carries out the
-//! operations, and to the connection manager (`longarm-connect`), which connects two queue pairs. It owns
-//! the memory that is lent, and knows the waiters of each request. It has no protocol code, no sockets and
-//! no unsafe code.
+//! It is the safe interface to two others: the device (the crate `longarm-device`), which carries out the
+//! operations, and the connection manager (`longarm-connect`), which connects two queue pairs. It owns the
+//! memory that is lent, and knows the waiters of each request. It has no protocol code, no sockets and no
+//! unsafe code.
 //!
 //! # Layers
 //!
@@ -199,7 +198,7 @@ pub use srq::SharedReceiveQueue;
 pub use window::{BoundWindow, Window, WindowType};
 pub use work::{Unsignaled, Work};
 
-pub use device::{CqError, DeviceCounters, DeviceInfo, Limits, PortInfo, PortState};
+pub use device::{Capabilities, CqError, DeviceCounters, DeviceInfo, Limits, PortInfo, PortState, Provider};
 pub use faults::FaultPlan;
 pub use transport::{Access, CompletionOp, Mtu, QpCounters, QpEvent, QpState, QpType, Reason, Status};
 pub use wire::{Gid, QKey, Qpn, RKey};

@@ -13,10 +13,10 @@ use crate::remote::RemoteKey;
 
 /// Memory that is exposed to peers under a key.
 ///
-/// Peers read and write it whenever they like, without this process taking part. So there
-/// is never a reference to its bytes: they are copied in and out, or loaded and stored as
-/// words. Words are 8 bytes at a multiple of 8, are never torn, and everything
-/// that was written before a word was stored is visible to every reader of that value.
+/// Peers read and write it at any time, without this process. So there is never a reference to its
+/// bytes: they are copied in and out, or loaded and stored as words. Words are 8 bytes at a
+/// multiple of 8 and are never torn. A reader of a word's value sees everything that was written
+/// before the value was stored.
 ///
 /// Dropping the region revokes its key, waits for accesses that are under way, and then frees
 /// the memory. While [windows](crate::Window) onto it exist it cannot be dropped.
@@ -34,9 +34,9 @@ pub struct MemoryRegion {
 }
 
 impl ProtectionDomain {
-    /// Allocates `len` zeroed bytes that peers may reach with the rights in `access`
-    /// (`REMOTE_READ`, `REMOTE_WRITE`, `REMOTE_ATOMIC`, any of them; `ZERO_BASED` to let
-    /// addresses count from zero).
+    /// Allocates `len` zeroed bytes that peers may reach with the rights in `access`: any of
+    /// `REMOTE_READ`, `REMOTE_WRITE` and `REMOTE_ATOMIC`, and `ZERO_BASED` to let addresses count
+    /// from zero.
     ///
     /// # Errors
     /// If `len` is zero, or the system has no memory for it.
@@ -52,17 +52,17 @@ impl ProtectionDomain {
 /// The part of a region that it shares with the requests that use it.
 #[derive(Debug)]
 pub(crate) struct RegionCore {
-    pub(crate) mr: device::Mr,
+    pub(crate) mr: provider::Mr,
     pub(crate) domain: ProtectionDomain,
     memory: Arc<Region>,
 }
 
 impl MemoryRegion {
-    pub(crate) fn new(mr: device::Mr, domain: ProtectionDomain, memory: Arc<Region>) -> MemoryRegion {
+    pub(crate) fn new(mr: provider::Mr, domain: ProtectionDomain, memory: Arc<Region>) -> MemoryRegion {
         MemoryRegion { core: Arc::new(RegionCore { mr, domain, memory }) }
     }
 
-    /// The key to the whole region, for the peers that shall reach it.
+    /// The key to the whole region, for peers.
     pub fn key(&self) -> RemoteKey {
         let mr = &self.core.mr;
         RemoteKey::from_parts(mr.addr(), mr.rkey(), mr.len_bytes())
@@ -78,8 +78,8 @@ impl MemoryRegion {
         self.core.mr.access()
     }
 
-    /// Copies `bytes` in, from `offset` on. Peers that read meanwhile see a mixture, but
-    /// the last word last.
+    /// Copies `bytes` in, from `offset` on. Peers that read meanwhile see old and new bytes mixed,
+    /// but see the last word last.
     pub fn copy_in(&self, offset: u64, bytes: &[u8]) -> Result<(), KeyError> {
         self.part(offset, bytes.len() as u64)?.write(bytes);
         Ok(())
@@ -164,8 +164,8 @@ impl fmt::Debug for MemoryRegion {
 
 /// Part of a [`MemoryRegion`] as the source or target of a work request of our own.
 ///
-/// Unlike a [`Buffer`](crate::Buffer) it gives no access to the bytes and owns them no
-/// more than others do; it keeps the region registered while it exists.
+/// Unlike a [`Buffer`](crate::Buffer) it gives no access to the bytes, and others may own them as
+/// well. It keeps the region registered while it exists.
 #[derive(Clone, Debug)]
 pub struct RegionSlice {
     core: Arc<RegionCore>,

@@ -1,11 +1,10 @@
 //! Names of a peer's memory: address, key and length in one value that can be
 //! sent anywhere.
 //!
-//! A [`RemoteKey`] is a right, not a pointer: every holder of the twenty bytes may do
-//! what the region's owner granted, until the owner drops the region or revokes
-//! the window. It owns nothing and can outlive the memory it names; an access
-//! through a dead key fails at the owner and is reported as
-//! [`Status::RemoteAccess`](crate::Status::RemoteAccess).
+//! A [`RemoteKey`] is a right, not a pointer: every holder of the twenty bytes may do what the
+//! region's owner granted, until the owner drops the region or revokes the window. It owns nothing
+//! and can outlive the memory it names; an access through a revoked key fails at the owner and is
+//! reported as [`Status::RemoteAccess`](crate::Status::RemoteAccess).
 
 use std::fmt;
 

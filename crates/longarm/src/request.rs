@@ -17,7 +17,7 @@ pub(crate) struct SendRequest {
     payload: Payload,
     datagram: Option<UdDestination>,
     loan: Loan,
-    /// Why it must not be posted.
+    /// The reason why it must not be posted.
     refused: Option<PostError>,
 }
 
@@ -109,7 +109,7 @@ impl SendRequest {
         self
     }
 
-    /// Why it must not be posted on a queue pair of that protection domain.
+    /// The reason why it must not be posted on a queue pair of that protection domain.
     pub(crate) fn check(&mut self, domain: DomainId) -> Result<(), PostError> {
         match self.refused.take() {
             Some(error) => Err(error),

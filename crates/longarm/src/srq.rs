@@ -11,19 +11,19 @@ use crate::flight::{Delivery, Failure, Loan, WorkQueue};
 use crate::posted::PostedRequest;
 use crate::receive::{Receive, ReceiveTarget, post_recv};
 
-/// A shared receive queue. Messages of all queue pairs that use it land in the buffers posted
-/// here, in the order in which they arrive; [`Message::qpn`](crate::Message::qpn) tells whose
-/// each is.
+/// A shared receive queue. Messages of all queue pairs that use it land in the buffers posted here,
+/// in the order in which they arrive. [`Message::qpn`](crate::Message::qpn) tells the queue pair of
+/// each.
 ///
-/// A buffer that a queue pair has begun to fill when it is destroyed comes back when the
-/// shared receive queue is dropped. Cloning names the same queue.
+/// A buffer that a queue pair has begun to fill when it is destroyed comes back when the shared
+/// receive queue is dropped. A clone names the same queue.
 #[derive(Clone)]
 pub struct SharedReceiveQueue {
     core: Arc<SrqCore>,
 }
 
 struct SrqCore {
-    srq: device::Srq,
+    srq: provider::Srq,
     domain: ProtectionDomain,
     cq: CompletionQueue,
     queue: Arc<WorkQueue>,
@@ -90,7 +90,7 @@ impl SharedReceiveQueue {
         &self.core.cq
     }
 
-    pub(crate) fn device(&self) -> &device::Srq {
+    pub(crate) fn device(&self) -> &provider::Srq {
         &self.core.srq
     }
 

@@ -15,8 +15,8 @@ const SPIN: Duration = Duration::from_micros(50);
 
 /// Drives the device until `ready` gives something, or for `timeout`.
 ///
-/// `ready` is asked with a waker when the thread is about to sleep; if it gives nothing
-/// then, it sees to it that the waker is called when that changes.
+/// `ready` is asked with a waker when the thread is about to sleep. If it gives nothing then, it
+/// must call the waker when that changes.
 pub(crate) fn until<T>(
     cq: &CqCore,
     timeout: Duration,
@@ -64,8 +64,8 @@ fn sleep<T>(
     }
 }
 
-/// Sleeps until `ready` gives something, or for `timeout`. `ready` sees to it that the waker is
-/// called when that changes. For waits so long that polling does not pay.
+/// Sleeps until `ready` gives something, or for `timeout`. `ready` must call the waker when that
+/// changes. For long waits, where polling does not pay.
 pub(crate) fn park<T>(timeout: Duration, mut ready: impl FnMut(&mut TaskContext<'_>) -> Poll<T>) -> Option<T> {
     let start = Instant::now();
     let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));

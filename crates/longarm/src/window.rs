@@ -18,10 +18,9 @@ pub use memory::MwType as WindowType;
 
 /// A window onto part of a region, not bound: nobody can use it yet.
 ///
-/// Life of a window: [`MemoryRegion::window`] makes it,
-/// [`QueuePair::bind`](crate::QueuePair::bind) turns it into a [`BoundWindow`] with a key,
-/// [`QueuePair::unbind`](crate::QueuePair::unbind) kills that key and brings it back.
-/// Each bind gives it another key.
+/// Life of a window: [`MemoryRegion::window`] makes it, [`QueuePair::bind`](crate::QueuePair::bind)
+/// turns it into a [`BoundWindow`] with a key, [`QueuePair::unbind`](crate::QueuePair::unbind)
+/// revokes that key and brings it back. Each bind gives it another key.
 pub struct Window<'region> {
     core: WindowCore,
     region: PhantomData<&'region RegionCore>,
@@ -37,7 +36,7 @@ pub struct BoundWindow<'region> {
 #[derive(Debug)]
 pub(crate) struct WindowCore {
     region: Arc<RegionCore>,
-    mw: device::Mw,
+    mw: provider::Mw,
     rkey: RKey,
     offset: u64,
     len_bytes: u64,

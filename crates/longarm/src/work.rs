@@ -9,7 +9,7 @@ use transport::SendFlags;
 use crate::completion::Outcome;
 use crate::flight::{Delivery, Failure, Ticket};
 use crate::in_flight::InFlight;
-use crate::qp::QpCore;
+use crate::qp::QueuePairCore;
 use crate::request::SendRequest;
 
 /// A send work request that has not been posted yet. `T` is the type of its result.
@@ -23,13 +23,13 @@ use crate::request::SendRequest;
 #[derive(Debug)]
 #[must_use = "nothing is posted until it is awaited, waited for, started or posted"]
 pub struct Work<'q, T> {
-    qp: &'q QpCore,
+    qp: &'q QueuePairCore,
     request: SendRequest,
     outcome: PhantomData<fn() -> T>,
 }
 
 impl<'q, T: Outcome> Work<'q, T> {
-    pub(crate) fn new(qp: &'q QpCore, request: SendRequest) -> Work<'q, T> {
+    pub(crate) fn new(qp: &'q QueuePairCore, request: SendRequest) -> Work<'q, T> {
         Work { qp, request, outcome: PhantomData }
     }
 
@@ -47,8 +47,8 @@ impl<'q, T: Outcome> Work<'q, T> {
     }
 
     /// Causes no completion of its own. It is reported, and its buffers come back, with the next
-    /// signaled request of this queue pair that completes, or when it fails. (Of a
-    /// long run of unsignaled requests some are signaled all the same.)
+    /// signaled request of this queue pair that completes, or when it fails. (Of a long run of
+    /// unsignaled requests the library signals some.)
     pub fn unsignaled(mut self) -> Unsignaled<'q, T> {
         self.request.flags -= SendFlags::SIGNALED;
         Unsignaled { work: self }

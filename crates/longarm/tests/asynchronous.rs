@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use common::*;
 use longarm::{Event, QpEvent, QueuePair, Rc, Status};
+use testkit::PATIENCE;
 
 const ROUNDS: u32 = 200;
 

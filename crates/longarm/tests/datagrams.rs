@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use common::*;
 use longarm::{AddressHandle, QKey, Status, UdEndpoint};
+use testkit::PATIENCE;
 
 const GROUP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(239, 255, 0, 7));
 
@@ -45,7 +46,7 @@ fn a_wrong_key_is_not_let_in() {
             left.send_inline_to(b"refused", &stranger).wait(PATIENCE).unwrap();
             left.send_inline_to(b"let in", &right.address()).wait(PATIENCE).unwrap();
             assert_eq!(&message.wait(PATIENCE).unwrap()[..], b"let in");
-            assert!(b.context.counters().dropped() >= 1);
+            assert!(b.context.counters().dropped() >= 1 || !b.context.capabilities().instruments);
         })
     })
 }

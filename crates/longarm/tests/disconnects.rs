@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use common::*;
 use longarm::{Connection, Context, Endpoint, Listener, QpState, Rc, Route, Status};
+use testkit::{PATIENCE, wait_until};
 
 fn pair(side: &TestSide) -> (Connection<Rc>, Connection<Rc>) {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
@@ -142,7 +143,7 @@ fn a_killed_listener_frees_its_port_and_ends_its_connections() {
     let body = || {
         let place = std::env::temp_dir().join(format!("{test}-{}", std::process::id()));
         let mut peer = start_peer(test, place.to_str().unwrap());
-        until("the listener is there", || place.exists());
+        wait_until("the listener is there", || place.exists());
         let address: SocketAddr = std::fs::read_to_string(&place).unwrap().parse().unwrap();
         std::fs::remove_file(&place).unwrap();
         let route = Route::to(address).unwrap();
@@ -151,7 +152,7 @@ fn a_killed_listener_frees_its_port_and_ends_its_connections() {
         peer.kill().unwrap();
         peer.wait().unwrap();
         assert!(client.disconnected().wait(PATIENCE));
-        until("the port is free", || Listener::bind(address).is_ok());
+        wait_until("the port is free", || Listener::bind(address).is_ok());
     };
     with_hub_and_peer(test, body, serve_until_death);
 }
@@ -170,7 +171,7 @@ fn many_connections_leave_nothing_behind() {
             drop(pair(&side));
         }
         // Values dropped on the other thread are destroyed a moment later.
-        until("the descriptors are closed", || descriptors() <= before);
+        wait_until("the descriptors are closed", || descriptors() <= before);
     });
 }
 

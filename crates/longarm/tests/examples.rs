@@ -1,40 +1,25 @@
 //! Runs every example as a user would: real processes, a real hub, a network namespace of their
 //! own.
 
-use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
+use testkit::TestDir;
+
 /// Runs an example in this thread's network namespace, with a hub of its own, and returns what it
 /// says.
 fn run(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> String {
-    let place = Place::new(&format!("{name}{}", arguments.join("").replace('-', "")));
-    let output = place.command(name, arguments).envs(environment.iter().copied()).output().unwrap();
+    let place = TestDir::new(&format!("{name}{}", arguments.join("").replace('-', "")));
+    let output = command(&place, name, arguments).envs(environment.iter().copied()).output().unwrap();
     checked(name, &output)
 }
 
-/// The directory of a hub.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Place {
-        let place = std::env::temp_dir().join(format!("longarm-{}-{name}", std::process::id()));
-        std::fs::DirBuilder::new().mode(0o700).create(&place).unwrap();
-        Place(place)
-    }
-
-    fn command(&self, name: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new(binary(name));
-        command.args(arguments).env("LONGARM_RUNTIME_DIR", &self.0).env_remove("LONGARM_DEVICE");
-        command
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// An example with a hub in this directory.
+fn command(directory: &TestDir, name: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary(name));
+    command.args(arguments).env("LONGARM_RUNTIME_DIR", directory.runtime_dir()).env_remove("LONGARM_DEVICE");
+    command
 }
 
 fn checked(name: &str, output: &Output) -> String {
@@ -110,13 +95,13 @@ fn ud_chat() {
 #[test]
 fn ud_chat_whispers_to_who_is_found() {
     udp::testing::in_new_netns(|| {
-        let place = Place::new("whisper");
-        let mut bob = place.command("ud_chat", &["--name", "bob", "--port", "7471", "--say", "hi", "--hear", "1"]);
+        let place = TestDir::new("whisper");
+        let mut bob = command(&place, "ud_chat", &["--name", "bob", "--port", "7471", "--say", "hi", "--hear", "1"]);
         let bob = bob.stdout(Stdio::piped()).spawn().unwrap();
         let whisper = ["--name", "alice", "--whisper", "127.0.0.1:7471", "--say", "a secret", "--hear", "0"];
-        // He may not be there yet.
+        // The peer may not be there yet.
         let said = (0..100).find_map(|_| {
-            let output = place.command("ud_chat", &whisper).output().unwrap();
+            let output = command(&place, "ud_chat", &whisper).output().unwrap();
             output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
         });
         let heard = checked("ud_chat", &bob.wait_with_output().unwrap());

@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use longarm::{Access, CompletionOp, PostError, RemoteKey, Status, WorkError};
+use testkit::{PATIENCE, wait_until};
 
 #[test]
 fn send_and_receive() {
@@ -188,7 +189,7 @@ fn a_batch_goes_out_in_order() {
                 .unwrap();
             assert_eq!(tickets.len(), 4);
             let mut done = Vec::new();
-            until("four completions", || {
+            wait_until("four completions", || {
                 a.cq.poll(&mut done, 8).unwrap();
                 done.len() == 4
             });
@@ -263,7 +264,7 @@ fn a_revoked_key_is_refused_and_the_reason_is_told() {
             assert!(failure.to_string().contains("refused"), "{failure}");
             assert!(failure.into_buffer().is_some());
             assert!(left.failure().is_some());
-            until("the owner's end fails too", || right.failure().is_some());
+            wait_until("the owner's end fails too", || right.failure().is_some());
             let later = left.send(a.buffer(b"x")).wait(PATIENCE).unwrap_err();
             assert_eq!(later.status(), Some(Status::WorkRequestFlushed));
             assert!(later.to_string().contains("had failed: "), "{later}");

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use common::*;
 use longarm::{CompletionOp, Status};
+use testkit::{PATIENCE, wait_until};
 
 #[test]
 fn unsignaled_requests_come_back_with_the_next_signaled_one() {
@@ -23,7 +24,7 @@ fn unsignaled_requests_come_back_with_the_next_signaled_one() {
             std::thread::sleep(Duration::from_millis(10));
             assert_eq!(a.cq.poll(&mut done, 64).unwrap(), 0, "nothing is reported by itself");
             tickets.push(left.read(a.empty(10), &key.key().at(0, 10).unwrap()).post().unwrap());
-            until("all completions", || {
+            wait_until("all completions", || {
                 a.cq.poll(&mut done, 4).unwrap();
                 done.len() == 11
             });
@@ -43,7 +44,7 @@ fn a_queue_of_nothing_but_unsignaled_requests_does_not_jam() {
             let region = b.domain.expose(8, ALL).unwrap();
             let (mut buffers, mut done) = (a.domain.allocate_many(16, 8).unwrap(), Vec::new());
             for round in 0..1000u64 {
-                until("a buffer", || {
+                wait_until("a buffer", || {
                     a.cq.poll(&mut done, 64).unwrap();
                     buffers.extend(done.drain(..).filter_map(|c| c.into_buffer()));
                     !buffers.is_empty()
@@ -51,7 +52,7 @@ fn a_queue_of_nothing_but_unsignaled_requests_does_not_jam() {
                 let buffer = buffers.pop().unwrap().with(&round.to_ne_bytes());
                 left.write(buffer, &region.key()).unsignaled().post().unwrap();
             }
-            until("the last write", || region.load(0).unwrap() == 999);
+            wait_until("the last write", || region.load(0).unwrap() == 999);
         })
     })
 }
@@ -72,7 +73,7 @@ fn unsignaled_requests_before_a_failure_succeeded_and_those_behind_are_flushed()
                 .post()
                 .unwrap();
             let mut done = Vec::new();
-            until("three completions", || {
+            wait_until("three completions", || {
                 a.cq.poll(&mut done, 8).unwrap();
                 done.len() == 3
             });
@@ -103,7 +104,7 @@ fn a_channel_wakes_for_the_queue_that_was_armed() {
             left.send_inline(b"unnoticed").wait(PATIENCE).unwrap();
             assert_eq!(channel.wait(Duration::from_millis(10)).unwrap(), None);
             let mut done = Vec::new();
-            until("the message", || cq.poll(&mut done, 1).unwrap() == 1);
+            wait_until("the message", || cq.poll(&mut done, 1).unwrap() == 1);
 
             cq.arm().unwrap();
             assert_eq!(cq.poll(&mut done, 1).unwrap(), 0);

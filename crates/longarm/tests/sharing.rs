@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use longarm::{Access, Event, PostError, Status, WindowType, WorkError};
+use testkit::PATIENCE;
 
 #[test]
 fn one_supply_of_buffers_serves_two_connections() {

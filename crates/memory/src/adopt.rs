@@ -122,8 +122,8 @@ pub(crate) struct RegistrationHold {
 /// `plain` is the result of the survey of its whole pages.
 ///
 /// # Safety
-/// If `plain`, the whole pages of the range must be private anonymous memory of the program, and
-/// the caller must be its owner as [`register`](crate::Registry::register) asks.
+/// If `plain`, the whole pages of the range must be private anonymous memory of the program. The
+/// caller must be its owner as [`register`](crate::Registry::register) asks.
 pub(crate) unsafe fn enter_range(
     range: Range<usize>,
     plain: bool,

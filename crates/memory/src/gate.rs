@@ -128,7 +128,7 @@ impl<T> Deref for Pin<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: a counted pin keeps the value from being written until the pin is dropped, and the
+        // SAFETY: a counted pin keeps the value from being written until the pin is dropped. The
         // reference lives no longer than the borrow of the pin.
         self.gate.value.with(|place| unsafe { &*place })
     }

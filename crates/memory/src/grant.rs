@@ -15,7 +15,7 @@ pub(crate) const ANY_QP: u32 = u32::MAX;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Grant {
-    /// The region's local key; zero, which is no key, for a window.
+    /// The region's local key; zero, which is not a key, for a window.
     pub(crate) lkey: LKey,
     /// The remote key.
     pub(crate) rkey: RKey,

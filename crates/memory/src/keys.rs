@@ -41,7 +41,7 @@ impl Keys {
     }
 
     /// The keys of a slot in its present life, or `None` if this life must be skipped: a handle of zero is
-    /// never given out, so that zero is no key.
+    /// never given out, so that zero is not a key.
     pub(crate) fn make(&self, slot: u32, life: &Life) -> Option<(LKey, RKey)> {
         let name = (life.count % GENERATIONS) << SLOT_BITS | slot;
         let (local, remote) = (self.local.forward(name), self.remote.forward(name));
@@ -94,7 +94,7 @@ impl Life {
 }
 
 /// A walk through all 256 values in a secret order. A linear congruence has full period if its multiplier is
-/// one more than a multiple of four and its increment is odd (Hull and Dobell, 1962).
+/// one more than a multiple of four and its increment is odd (Hull, Dobell 1962).
 #[derive(Clone)]
 struct Tag {
     value: u8,

@@ -1,7 +1,7 @@
 //! Registered memory that the program unmaps before it deregisters it.
 //!
 //! A network card holds the pages of registered memory. It continues to read and write them when the
-//! addresses are unmapped or mapped anew. Programs rely on that, some of them unknowingly. UCX deregisters
+//! addresses are unmapped or mapped again. Programs rely on that, some of them unknowingly. UCX deregisters
 //! freed memory later, at its next opportunity, and frees the buffers of posted receives before it destroys
 //! their queue pair. In this library such an access is a fault, which would end the process.
 //!

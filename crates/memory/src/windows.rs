@@ -226,7 +226,7 @@ impl Registry {
     }
 
     /// Unbinds a window, if it is bound, and waits for accesses in progress. It waits under the lock. The
-    /// wait lasts one copy; if the copying thread (here or in a peer on the same host) has lost its
+    /// wait lasts one copy. If the copying thread (here or in a peer on the same host) has lost its
     /// processor, it lasts until that thread runs again.
     fn unbind(&self, control: &mut RegistryState, slot: u32) {
         let window = control.slots.window(slot);

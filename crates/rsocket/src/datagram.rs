@@ -264,8 +264,8 @@ impl DatagramSocket {
         }
     }
 
-    /// A program that does not want to wait will ask again: on a busy machine that would burn the time that it needs when a
-    /// datagram comes, so it naps before it looks once more.
+    /// A program that does not wait asks again. On a busy machine that would use up the processor time that it needs
+    /// for the next datagram. So it naps before it polls once more.
     fn look_again(&self, test: &impl Fn(&mut DatagramState) -> bool) -> Result<Option<MutexGuard<'_, DatagramState>>> {
         let cq = self.lock().cq().cloned();
         let Some(cq) = cq else { return Ok(None) };

@@ -1,8 +1,8 @@
 //! Sets of descriptors to wait for, as epoll(7) has them, for sockets of this crate and other descriptors alike.
 //!
-//! A set remembers what is wanted of whom, and waits by [`poll`](crate::poll). It is named by the number of an epoll
-//! descriptor that it holds and does not use. Everything is level-triggered: with `EPOLLET` a program hears of
-//! something more often than it must, never less.
+//! A set remembers the events that are wanted of each descriptor, and waits by [`poll`](crate::poll). Its name is
+//! the number of an epoll descriptor that it holds and does not use. Everything is level-triggered: with `EPOLLET` a
+//! program gets an event more often than necessary, never less often.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -28,7 +28,7 @@ pub struct Interest {
 
 /// A change of a set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change {
+pub enum InterestChange {
     /// `EPOLL_CTL_ADD`.
     Add(Interest),
     /// `EPOLL_CTL_MOD`.
@@ -41,7 +41,7 @@ pub enum Change {
 struct Set {
     _name: OwnedFd,
     members: Mutex<SetMembers>,
-    /// Wake those who wait, when the set changes.
+    /// Wake the waiting threads when the set changes.
     waiting: Mutex<Vec<Arc<OwnedFd>>>,
 }
 
@@ -72,7 +72,7 @@ pub fn epoll_create(close_on_exec: bool) -> Result<RawFd> {
 ///
 /// # Errors
 /// `EBADF`, `EEXIST`, `ENOENT`; `EINVAL` for a set in itself.
-pub fn epoll_control(set: RawFd, fd: RawFd, change: Change) -> Result<()> {
+pub fn epoll_control(set: RawFd, fd: RawFd, change: InterestChange) -> Result<()> {
     let found = find(set)?;
     if fd == set {
         return Err(Errno::INVAL);
@@ -101,7 +101,7 @@ pub fn epoll_wait(set: RawFd, max: usize, timeout_ms: i32) -> Result<Vec<Interes
         return Ok(found);
     }
     let bell = Arc::new(guest::high(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?));
-    let _hung = Hung::new(&set, &bell);
+    let _hung = SetBellGuard::new(&set, &bell);
     loop {
         let left = end.map_or(-1, |end| milliseconds(end.saturating_duration_since(Instant::now())));
         let found = set.look(max, Some(&bell), left)?;
@@ -134,12 +134,12 @@ fn find(set: RawFd) -> Result<Arc<Set>> {
 }
 
 impl SetMembers {
-    fn change(&mut self, fd: RawFd, change: Change) -> Result<()> {
+    fn change(&mut self, fd: RawFd, change: InterestChange) -> Result<()> {
         match (change, self.wanted.contains_key(&fd)) {
-            (Change::Add(_), true) => return Err(Errno(libc::EEXIST)),
-            (Change::Modify(_) | Change::Delete, false) => return Err(Errno(libc::ENOENT)),
-            (Change::Add(wanted) | Change::Modify(wanted), _) => drop(self.wanted.insert(fd, wanted)),
-            (Change::Delete, true) => drop(self.wanted.remove(&fd)),
+            (InterestChange::Add(_), true) => return Err(Errno(libc::EEXIST)),
+            (InterestChange::Modify(_) | InterestChange::Delete, false) => return Err(Errno(libc::ENOENT)),
+            (InterestChange::Add(wanted) | InterestChange::Modify(wanted), _) => drop(self.wanted.insert(fd, wanted)),
+            (InterestChange::Delete, true) => drop(self.wanted.remove(&fd)),
         }
         Ok(())
     }
@@ -176,7 +176,7 @@ impl Set {
         }
     }
 
-    /// Polls everybody once, and a bell that ends it.
+    /// Polls all members once, and a bell that ends the wait.
     fn look(&self, max: usize, bell: Option<&OwnedFd>, timeout_ms: i32) -> Result<Vec<Interest>> {
         let mut fds = self.members.lock().polled();
         let count = fds.len();
@@ -195,17 +195,17 @@ fn entry(fd: RawFd, events: i16) -> libc::pollfd {
     libc::pollfd { fd, events, revents: 0 }
 }
 
-/// A bell that hangs at a set while somebody waits.
-struct Hung<'a>(&'a Set, &'a Arc<OwnedFd>);
+/// The bell of a waiting thread, on the list of a set.
+struct SetBellGuard<'a>(&'a Set, &'a Arc<OwnedFd>);
 
-impl<'a> Hung<'a> {
-    fn new(set: &'a Set, bell: &'a Arc<OwnedFd>) -> Hung<'a> {
+impl<'a> SetBellGuard<'a> {
+    fn new(set: &'a Set, bell: &'a Arc<OwnedFd>) -> SetBellGuard<'a> {
         set.waiting.lock().push(Arc::clone(bell));
-        Hung(set, bell)
+        SetBellGuard(set, bell)
     }
 }
 
-impl Drop for Hung<'_> {
+impl Drop for SetBellGuard<'_> {
     fn drop(&mut self) {
         self.0.waiting.lock().retain(|bell| !Arc::ptr_eq(bell, self.1));
     }
@@ -230,20 +230,20 @@ mod tests {
         let (mut here, there) = UnixStream::pair().unwrap();
         let fd = there.as_raw_fd();
         let control = |change| epoll_control(set, fd, change);
-        assert_eq!(control(Change::Delete), Err(Errno(libc::ENOENT)));
-        control(Change::Add(wanted(IN, 7))).unwrap();
-        assert_eq!(control(Change::Add(wanted(IN, 7))), Err(Errno(libc::EEXIST)));
-        assert_eq!(epoll_control(set, set, Change::Delete), Err(Errno::INVAL));
-        assert_eq!(epoll_control(-1, fd, Change::Delete), Err(Errno::BADF));
-        assert_eq!(epoll_control(set, -1, Change::Delete), Err(Errno::BADF));
+        assert_eq!(control(InterestChange::Delete), Err(Errno(libc::ENOENT)));
+        control(InterestChange::Add(wanted(IN, 7))).unwrap();
+        assert_eq!(control(InterestChange::Add(wanted(IN, 7))), Err(Errno(libc::EEXIST)));
+        assert_eq!(epoll_control(set, set, InterestChange::Delete), Err(Errno::INVAL));
+        assert_eq!(epoll_control(-1, fd, InterestChange::Delete), Err(Errno::BADF));
+        assert_eq!(epoll_control(set, -1, InterestChange::Delete), Err(Errno::BADF));
         assert_eq!(epoll_wait(set, 0, 0), Err(Errno::INVAL));
         assert_eq!(epoll_wait(set, 4, 1), Ok(vec![]));
         here.write_all(b"x").unwrap();
         assert_eq!(epoll_wait(set, 4, -1), Ok(vec![wanted(IN, 7)]));
-        control(Change::Modify(wanted(IN | ONESHOT, 8))).unwrap();
+        control(InterestChange::Modify(wanted(IN | ONESHOT, 8))).unwrap();
         assert_eq!(epoll_wait(set, 4, -1), Ok(vec![wanted(IN, 8)]));
         assert_eq!(epoll_wait(set, 4, 1), Ok(vec![]), "once");
-        control(Change::Modify(wanted(IN, 9))).unwrap();
+        control(InterestChange::Modify(wanted(IN, 9))).unwrap();
         assert_eq!(epoll_wait(set, 4, -1), Ok(vec![wanted(IN, 9)]));
         drop(there);
         assert_eq!(epoll_wait(set, 4, 1), Ok(vec![]), "a closed descriptor is removed");
@@ -256,7 +256,7 @@ mod tests {
         let set = epoll_create(false).unwrap();
         let mut pairs: Vec<_> = (0..3).map(|_| UnixStream::pair().unwrap()).collect();
         for (data, (here, there)) in (0..).zip(&mut pairs) {
-            epoll_control(set, there.as_raw_fd(), Change::Add(wanted(IN, data))).unwrap();
+            epoll_control(set, there.as_raw_fd(), InterestChange::Add(wanted(IN, data))).unwrap();
             here.write_all(b"x").unwrap();
         }
         let mut told: Vec<u64> = (0..3).map(|_| epoll_wait(set, 1, -1).unwrap()[0].data).collect();
@@ -275,7 +275,7 @@ mod tests {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| epoll_wait(set, 1, -1));
             std::thread::sleep(Duration::from_millis(20));
-            epoll_control(set, there.as_raw_fd(), Change::Add(wanted(IN, 1))).unwrap();
+            epoll_control(set, there.as_raw_fd(), InterestChange::Add(wanted(IN, 1))).unwrap();
             assert_eq!(waiting.join().unwrap(), Ok(vec![wanted(IN, 1)]));
         });
         crate::close(set).unwrap();

@@ -8,13 +8,14 @@
 //! ```
 //!
 //! A socket is named by the number of a descriptor that it holds, so that no other descriptor of
-//! the process has it. But it is good for the calls of this crate only; [`poll`] knows both kinds.
+//! the process has it. The number is valid only for the calls of this crate; [`poll`] accepts both
+//! kinds.
 //!
-//! Every call behaves as the one of the same name for sockets (`rsocket(7)` lists the exceptions), and
-//! refuses with the errno that it has. Where this differs from librdmacm:
+//! Every call behaves as the one of the same name for sockets (`rsocket(7)` lists the exceptions),
+//! with the same errno values. Where this differs from librdmacm:
 //! - `accept` does not wait until the peer has heard of it; the first call on data does.
 //! - Vectors are filled and sent whole, not their first part alone.
-//! - SO_RCVTIMEO and SO_SNDTIMEO are heeded.
+//! - SO_RCVTIMEO and SO_SNDTIMEO take effect.
 //! - A peer's death ends the connection as soon as the connection manager learns of it.
 //! - Datagrams work on RoCE, and those that one packet does not hold go over UDP.
 //!
@@ -46,7 +47,7 @@ use crate::datagram::DatagramSocket;
 use crate::stream::StreamSocket;
 use crate::table::{AnySocket, find};
 
-pub use crate::epoll::{Change, Interest, epoll_control, epoll_create, epoll_wait};
+pub use crate::epoll::{Interest, InterestChange, epoll_control, epoll_create, epoll_wait};
 pub use crate::errno::{Errno, Result};
 pub use crate::polling::poll;
 pub use crate::rdma_options::{RDMA_INLINE, RDMA_IOMAPSIZE, RDMA_ROUTE, RDMA_RQSIZE, RDMA_SQSIZE, SOL_RDMA};
@@ -138,7 +139,7 @@ pub fn close(fd: RawFd) -> Result<()> {
 }
 
 /// Receives into `parts`. Flags: `MSG_DONTWAIT`, `MSG_PEEK`, `MSG_WAITALL`. Zero bytes are the end
-/// of a stream. Of a datagram's socket who sent it comes as well, of a stream's the peer.
+/// of a stream. Also returns the sender of a datagram, or the peer of a stream.
 ///
 /// # Errors
 /// As recvfrom(2).
@@ -216,7 +217,7 @@ pub fn status_flags(fd: RawFd) -> Result<i32> {
     })
 }
 
-/// Sets them; `O_NONBLOCK` is heeded.
+/// Sets them; `O_NONBLOCK` takes effect.
 ///
 /// # Errors
 /// `EBADF`.
@@ -245,7 +246,7 @@ pub fn map(fd: RawFd, mr: device::Mr, offset: Option<u64>, writable: bool) -> Re
     stream(fd, Errno::INVAL, |stream| stream.map(mr, offset, writable))
 }
 
-/// Ends that: when this returns nobody writes there.
+/// Ends a mapping: when this returns the peer cannot write there.
 ///
 /// # Errors
 /// `EINVAL` if no such memory is mapped.

@@ -37,7 +37,7 @@ pub fn poll(fds: &mut [libc::pollfd], timeout_ms: i32) -> Result<usize> {
     sleep(fds, &sockets, patience)
 }
 
-/// Looks at everything once.
+/// Polls every entry once.
 fn look(fds: &mut [libc::pollfd], sockets: &[Option<AnySocket>]) -> Result<usize> {
     let mut others: SmallVec<[libc::pollfd; 8]> = SmallVec::new();
     for (fd, socket) in fds.iter_mut().zip(sockets) {
@@ -68,7 +68,7 @@ fn sleep(fds: &mut [libc::pollfd], sockets: &[Option<AnySocket>], patience: Call
         all.push(wanted(bell.as_fd().as_raw_fd()));
         for (fd, socket) in fds.iter().zip(sockets) {
             match socket {
-                // One that cannot be armed has something to tell at the next look.
+                // A socket that cannot be armed has an event at the next poll.
                 Some(socket) => drop(socket.arm(|fd| all.push(wanted(fd)))),
                 None => all.push(libc::pollfd { revents: 0, ..*fd }),
             }

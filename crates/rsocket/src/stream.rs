@@ -1,52 +1,56 @@
 //! Stream sockets: reliable connections.
 //!
 //! ```text
-//!  joining · opening  how a connection comes about   core      the state, behind one lock
-//!  sending · receiving · mapping · closing           flow      the protocol's part of it
-//!  options                                           endpoint  queue pair and memory
+//!  shared                the state behind its lock, and the threads that wait for it
+//!    core                the state: phase, options, queue pair
+//!    opening             how a connection is made
+//!    options · revents   options, and the events for `poll`
+//!    flow                the protocol's part: credits, buffers, messages
+//!    endpoint            queue pair and memory
+//!  sending · mapping     the sending half: turns, pieces, mapped buffers
+//!  receiving             the receiving half
+//!  joining · closing     calls that make and end a connection
 //! ```
-//!
-//! One lock guards the state and is never held while bytes are copied or anything is waited for.
-//! Besides, callers of one direction take turns. A call that needs the peer pumps: it takes all completions
-//! and connection events, and then tests its condition again.
 
 mod closing;
 mod core;
 mod endpoint;
 mod flow;
 mod joining;
-mod mapped;
 mod mapping;
 mod opening;
 mod option_state;
 mod options;
 mod receiving;
+mod revents;
 mod sending;
+mod shared;
 mod work;
 
+use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::time::Instant;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 
 use ::connect::{EventQueue, Id, PortSpace};
-use parking_lot::{Mutex, MutexGuard};
+use device::Mr;
 
 use self::core::{StreamPhase, StreamState};
-use self::mapped::Mapped;
 use self::option_state::StreamOptions;
+use self::receiving::StreamReceiver;
+use self::sending::StreamSender;
+use self::shared::SharedStream;
 use crate::errno::{Errno, Result};
-use crate::settings::{Settings, polling_time};
-use crate::wait::{self, Bell, Bells, CallPatience};
+use crate::service::{self, KeptAlive};
+use crate::settings::Settings;
+use crate::wait::Bells;
 
 /// A stream socket.
 #[derive(Debug)]
 pub(crate) struct StreamSocket {
-    queue: EventQueue,
-    core: Mutex<StreamState>,
-    bells: Bells,
-    sending: Mutex<()>,
-    receiving: Mutex<()>,
-    mapped: Mutex<Vec<Mapped>>,
+    shared: SharedStream,
+    sender: StreamSender,
+    receiver: StreamReceiver,
 }
 
 impl StreamSocket {
@@ -57,28 +61,25 @@ impl StreamSocket {
     }
 
     fn with(id: Id, queue: EventQueue, settings: Settings) -> StreamSocket {
-        let core = StreamState::new(id, queue.clone(), settings, StreamOptions::default());
+        let state = StreamState::new(id, queue.clone(), settings, StreamOptions::default());
         StreamSocket {
-            queue,
-            core: Mutex::new(core),
-            bells: Bells::default(),
-            sending: Mutex::default(),
-            receiving: Mutex::default(),
-            mapped: Mutex::default(),
+            shared: SharedStream::new(queue, state),
+            sender: StreamSender::default(),
+            receiver: StreamReceiver::default(),
         }
     }
 
     /// The number of its descriptor: that of its connection events.
     pub(crate) fn fd(&self) -> RawFd {
-        self.queue.fd().as_raw_fd()
+        self.shared.queue.fd().as_raw_fd()
     }
 
     pub(crate) fn bind(&self, address: SocketAddr) -> Result<()> {
-        Ok(self.lock().id.bind(address)?)
+        Ok(self.shared.lock().id.bind(address)?)
     }
 
     pub(crate) fn listen(&self, backlog: i32) -> Result<()> {
-        let mut core = self.lock();
+        let mut core = self.shared.lock();
         match core.phase {
             StreamPhase::Listening => Ok(()),
             StreamPhase::Fresh => {
@@ -91,168 +92,88 @@ impl StreamSocket {
     }
 
     pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
-        self.lock().id.local_addr()
+        self.shared.lock().id.local_addr()
     }
 
     pub(crate) fn peer_addr(&self) -> Result<SocketAddr> {
-        let core = self.lock();
+        let core = self.shared.lock();
         match core.phase {
             StreamPhase::Fresh | StreamPhase::Listening => Err(Errno(libc::ENOTCONN)),
             _ => core.id.peer_addr().ok_or(Errno(libc::ENOTCONN)),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, StreamState> {
-        self.core.lock()
+    pub(crate) fn status_flags(&self) -> i32 {
+        self.shared.lock().options.status_flags
     }
 
-    /// Pumps, and wakes the waiting threads.
-    fn pump(&self, core: &mut StreamState) {
-        if core.pump() {
-            self.bells.ring();
+    pub(crate) fn set_status_flags(&self, flags: i32) {
+        let options = &mut self.shared.lock().options;
+        (options.status_flags, options.nonblocking) = (flags, flags & libc::O_NONBLOCK != 0);
+    }
+
+    /// Sends; fewer bytes than asked if patience ends, or the connection.
+    pub(crate) fn send(&self, parts: &[IoSlice<'_>], flags: i32) -> Result<usize> {
+        self.sender.send(&self.shared, parts, flags)
+    }
+
+    /// Receives the bytes that are there, or all that were asked for with `MSG_WAITALL`. Zero bytes are the end.
+    pub(crate) fn recv(&self, parts: &mut [IoSliceMut<'_>], flags: i32) -> Result<usize> {
+        self.receiver.recv(&self.shared, parts, flags)
+    }
+
+    /// Writes into the memory that the peer has mapped at `offset`. Writes fewer bytes if its mappings,
+    /// the patience or the connection end.
+    pub(crate) fn write_mapped(&self, bytes: &[u8], offset: u64, flags: i32) -> Result<usize> {
+        self.sender.write_mapped(&self.shared, bytes, offset, flags)
+    }
+
+    /// The protection domain to register memory in, once there is a connection or one is made.
+    pub(crate) fn pd(&self) -> Result<device::Pd> {
+        self.shared.lock().endpoint.as_ref().map(|endpoint| endpoint.pd().clone()).ok_or(Errno::INVAL)
+    }
+
+    /// Maps registered memory at an offset of the peer's choosing; without one, at its address. The
+    /// peer hears of it before the next data.
+    pub(crate) fn map(&self, mr: Mr, offset: Option<u64>, writable: bool) -> Result<u64> {
+        let entries = self.shared.lock().flow.as_ref().map_or(0, |flow| flow.peer.mappings.len);
+        self.sender.mapped.map(mr, offset, writable, entries)
+    }
+
+    /// Ends a mapping. When this returns the peer cannot write there.
+    pub(crate) fn unmap(&self, addr: u64, len: u64) -> Result<()> {
+        self.sender.mapped.unmap(addr, len)
+    }
+
+    pub(crate) fn set_option(self: &Arc<Self>, level: i32, name: i32, value: &[u8]) -> Result<()> {
+        let keepalive = self.shared.lock().set_option(level, name, value)?;
+        match keepalive {
+            Some(keepalive) if keepalive.on => {
+                let connection: Arc<dyn KeptAlive> = self.clone();
+                service::keep_alive(self.fd(), keepalive.time(), Arc::downgrade(&connection))
+            }
+            Some(_) => service::stop_keeping_alive(self.fd()),
+            None => Ok(()),
         }
     }
 
-    /// The state, as soon as `test` holds.
-    ///
-    /// # Errors
-    /// `EAGAIN` when patience ends, `EINTR` after a signal.
-    fn until(
-        &self,
-        patience: CallPatience,
-        test: impl Fn(&mut StreamState) -> bool,
-    ) -> Result<MutexGuard<'_, StreamState>> {
-        let start = Instant::now();
-        loop {
-            let mut core = self.lock();
-            self.pump(&mut core);
-            if test(&mut core) {
-                return Ok(core);
-            }
-            if patience.is_none() {
-                return Err(Errno::AGAIN);
-            }
-            if start.elapsed() >= polling_time() {
-                break;
-            }
-            drop(core);
-            std::hint::spin_loop();
-        }
-        self.asleep_until(patience, test)
-    }
-
-    fn asleep_until(
-        &self,
-        patience: CallPatience,
-        test: impl Fn(&mut StreamState) -> bool,
-    ) -> Result<MutexGuard<'_, StreamState>> {
-        let bell = Bell::mine()?;
-        let _hung = self.bells.hang(&bell);
-        loop {
-            let mut core = self.lock();
-            self.pump(&mut core);
-            if test(&mut core) {
-                return Ok(core);
-            }
-            core.arm()?;
-            let endpoint = core.endpoint.clone();
-            drop(core);
-            match &endpoint {
-                Some(endpoint) => wait::sleep(&[self.queue.fd(), endpoint.channel().fd()], &bell, patience)?,
-                None => wait::sleep(&[self.queue.fd()], &bell, patience)?,
-            }
-        }
-    }
-
-    /// As [`until`](Stream::until) without end, whatever signals come.
-    fn surely_until(&self, test: impl Fn(&mut StreamState) -> bool) -> Result<MutexGuard<'_, StreamState>> {
-        loop {
-            match self.until(CallPatience::ENDLESS, &test) {
-                Err(Errno(libc::EINTR)) => {}
-                other => return other,
-            }
-        }
+    /// The bytes of the value.
+    pub(crate) fn option(&self, level: i32, name: i32) -> Result<Vec<u8>> {
+        self.shared.lock().option(level, name)
     }
 
     /// The events that `poll` would report.
     pub(crate) fn revents(&self, events: i16) -> i16 {
-        let mut core = self.lock();
-        self.pump(&mut core);
-        core.revents(events, self.queue.fd())
+        self.shared.revents(events)
     }
 
-    /// Hangs up a bell for who polls.
+    /// The bells of the threads that poll.
     pub(crate) fn bells(&self) -> &Bells {
-        &self.bells
+        &self.shared.bells
     }
 
     /// Makes sure that its descriptors tell of news, and gives them to `each`.
-    pub(crate) fn arm(&self, mut each: impl FnMut(RawFd)) -> Result<()> {
-        let mut core = self.lock();
-        core.arm()?;
-        each(self.fd());
-        if let (Some(endpoint), Some(_)) = (&core.endpoint, &core.flow) {
-            each(endpoint.channel().fd().as_raw_fd());
-        }
-        Ok(())
+    pub(crate) fn arm(&self, each: impl FnMut(RawFd)) -> Result<()> {
+        self.shared.arm(each)
     }
-
-    pub(crate) fn status_flags(&self) -> i32 {
-        self.lock().options.status_flags
-    }
-
-    pub(crate) fn set_status_flags(&self, flags: i32) {
-        let options = &mut self.lock().options;
-        (options.status_flags, options.nonblocking) = (flags, flags & libc::O_NONBLOCK != 0);
-    }
-}
-
-impl StreamOptions {
-    /// The time that a call may wait.
-    fn patience(&self, flags: i32, timeout: Option<std::time::Duration>) -> CallPatience {
-        match timeout {
-            _ if self.nonblocking || flags & libc::MSG_DONTWAIT != 0 => CallPatience::NONE,
-            Some(timeout) => CallPatience::of(timeout),
-            None => CallPatience::ENDLESS,
-        }
-    }
-}
-
-impl StreamState {
-    fn revents(&mut self, events: i16, queue: BorrowedFd<'_>) -> i16 {
-        let (read, write) = (events & (libc::POLLIN | libc::POLLRDNORM), events & (libc::POLLOUT | libc::POLLWRNORM));
-        match self.phase {
-            StreamPhase::Fresh => 0,
-            StreamPhase::Listening => {
-                if has_request(queue) {
-                    read
-                } else {
-                    0
-                }
-            }
-            StreamPhase::Failed => read | write | libc::POLLERR,
-            _ if self.is_opening() => 0,
-            _ => {
-                let mut found = 0;
-                if self.has_data() || !self.readable {
-                    found |= read | if self.readable { 0 } else { events & libc::POLLRDHUP };
-                }
-                if self.can_send_data() {
-                    found |= write;
-                }
-                match self.phase {
-                    // As with sockets of the system, the remaining data is read first.
-                    StreamPhase::Disconnected if self.has_data() && read != 0 => found,
-                    StreamPhase::Disconnected => found | libc::POLLHUP,
-                    StreamPhase::Broken => found | libc::POLLERR,
-                    _ => found,
-                }
-            }
-        }
-    }
-}
-
-fn has_request(queue: BorrowedFd<'_>) -> bool {
-    let mut fds = [rustix::event::PollFd::from_borrowed_fd(queue, rustix::event::PollFlags::IN)];
-    matches!(rustix::event::poll(&mut fds, Some(&rustix::event::Timespec::default())), Ok(1))
 }

@@ -1,4 +1,4 @@
-//! System calls on descriptors and memory that are somebody else's.
+//! System calls on descriptors and memory of other owners.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -32,7 +32,7 @@ pub(crate) fn is_open(fd: RawFd) -> bool {
     unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
 }
 
-/// setsockopt(2) with whatever option.
+/// setsockopt(2) with any option.
 pub(crate) fn set_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]) -> Result<()> {
     let len = libc::socklen_t::try_from(value.len()).map_err(|_| Errno::INVAL)?;
     // SAFETY: the kernel reads `len` bytes of the value.
@@ -40,7 +40,7 @@ pub(crate) fn set_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
-/// getsockopt(2) with whatever option; at most `max` bytes.
+/// getsockopt(2) with any option; at most `max` bytes.
 pub(crate) fn get_option(fd: BorrowedFd<'_>, level: i32, name: i32, max: usize) -> Result<Vec<u8>> {
     let mut value = vec![0u8; max.min(4096)];
     let mut len = value.len() as libc::socklen_t;

@@ -1,9 +1,9 @@
 //! Waiting for sockets, from several threads at once.
 //!
 //! A waiting thread sleeps on the descriptors of a socket's completions and connection events. But one
-//! thread may take the completion that another waits for, or shut the socket down: therefore each
-//! has a bell besides, hung up at the socket while it waits, and rings those of the others when it
-//! has changed anything.
+//! thread may take the completion that another waits for, or shut the socket down. So each thread also
+//! has a bell, which is on the socket's list while it waits. A thread that has changed the socket's
+//! state rings the bells of the others.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -67,7 +67,7 @@ impl Bell {
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }
 
-    /// Forgets that it rang.
+    /// Silences it.
     pub(crate) fn hush(&self) {
         let _ = rustix::io::read(&self.fd, &mut [0; 8]);
     }
@@ -79,24 +79,24 @@ impl AsFd for Bell {
     }
 }
 
-/// The bells of those who wait for a socket.
+/// The bells of the threads that wait for a socket.
 #[derive(Debug, Default)]
 pub(crate) struct Bells {
     hung: Mutex<Vec<Arc<Bell>>>,
 }
 
-/// A bell that hangs there; taken down when this is dropped.
+/// A bell on that list; removed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Hung<'a> {
+pub(crate) struct BellGuard<'a> {
     bells: &'a Bells,
     bell: Arc<Bell>,
 }
 
 impl Bells {
-    /// Hangs up a bell.
-    pub(crate) fn hang(&self, bell: &Arc<Bell>) -> Hung<'_> {
+    /// Adds a bell.
+    pub(crate) fn hang(&self, bell: &Arc<Bell>) -> BellGuard<'_> {
         self.hung.lock().push(Arc::clone(bell));
-        Hung { bells: self, bell: Arc::clone(bell) }
+        BellGuard { bells: self, bell: Arc::clone(bell) }
     }
 
     /// Rings all but this thread's.
@@ -105,7 +105,7 @@ impl Bells {
     }
 }
 
-impl Drop for Hung<'_> {
+impl Drop for BellGuard<'_> {
     fn drop(&mut self) {
         let mut hung = self.bells.hung.lock();
         if let Some(at) = hung.iter().position(|bell| Arc::ptr_eq(bell, &self.bell)) {
@@ -156,7 +156,7 @@ impl CallPatience {
     }
 }
 
-/// Sleeps until one of the descriptors is readable or the bell rings, and hushes that.
+/// Sleeps until one of the descriptors is readable or the bell rings, and silences the bell.
 ///
 /// # Errors
 /// `EAGAIN` when patience ends, `EINTR` after a signal.

@@ -45,7 +45,7 @@ impl Stranger {
     }
 
     fn next(&self) -> Event {
-        support::wait_for("an event", || self.queue.next())
+        testkit::wait_for("an event", || self.queue.next())
     }
 
     fn to(&self, state: QpState) {

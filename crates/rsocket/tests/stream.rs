@@ -30,7 +30,7 @@ fn connected(prepare: impl Fn(RawFd)) -> (RawFd, RawFd) {
     rsocket::set_status_flags(client, libc::O_NONBLOCK).unwrap();
     assert_eq!(rsocket::connect(client, HERE.parse().unwrap()), Err(Errno(libc::EINPROGRESS)));
     let mut server = None;
-    support::wait_for("a connection", || {
+    testkit::wait_for("a connection", || {
         if revents(client, libc::POLLOUT, 10) & libc::POLLOUT != 0 {
             return Some(());
         }

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-use longarm_shm::{Export, Introduction, Link, LinkSide};
+use longarm_shm::{Export, IntroducedPeer, Link, LinkSide};
 use memory::{Access, PdId, RemoteKeys, SharedKey};
 use rustix::event::{EventfdFlags, eventfd};
 use wire::RKey;
@@ -24,7 +24,7 @@ fn couple() -> Couple {
     let exports = [(); 2].map(|()| Export::new(&keys).expect("an export"));
     let with = |of: &Export| {
         let export: OwnedFd = of.fd().try_clone_to_owned().expect("a descriptor");
-        Introduction { export, wake: eventfd(0, EventfdFlags::NONBLOCK).expect("a bell"), pid: std::process::id() }
+        IntroducedPeer { export, wake: eventfd(0, EventfdFlags::NONBLOCK).expect("a bell"), pid: std::process::id() }
     };
     let (ours, theirs) = Link::create().expect("a link");
     let one = Link::open(ours, with(&exports[1]), LinkSide::Asked).expect("one end");

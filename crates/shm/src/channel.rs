@@ -26,7 +26,7 @@ const MAX_WAITING: usize = 4096;
 
 /// The subject of a message about an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum MessageKind {
+pub(crate) enum ObjectMessageKind {
     Offered = 1,
     Withdrawn = 2,
     Wanted = 3,
@@ -41,8 +41,8 @@ pub(crate) struct Extent {
 
 /// One message.
 #[derive(Debug)]
-pub(crate) struct Message {
-    pub(crate) kind: MessageKind,
+pub(crate) struct ObjectMessage {
+    pub(crate) kind: ObjectMessageKind,
     pub(crate) object: u32,
     /// The object's part of the file.
     pub(crate) extent: Extent,
@@ -52,7 +52,7 @@ pub(crate) struct Message {
 /// The result of reading the socket.
 #[derive(Debug)]
 pub(crate) enum Received {
-    Message(Message),
+    Message(ObjectMessage),
     Nothing,
     /// The other end is closed.
     Closed,
@@ -65,7 +65,7 @@ pub(crate) enum Received {
 pub(crate) struct ObjectChannel {
     socket: OwnedFd,
     /// Messages that the socket had no room for, in order.
-    waiting: Mutex<VecDeque<Message>>,
+    waiting: Mutex<VecDeque<ObjectMessage>>,
 }
 
 impl ObjectChannel {
@@ -84,7 +84,13 @@ impl ObjectChannel {
 
     /// Sends a message, or queues it until there is room. False if it will not be sent: too many wait
     /// already, or no descriptor is left to keep a copy of the object's.
-    pub(crate) fn send(&self, kind: MessageKind, object: u32, extent: Extent, fd: Option<BorrowedFd<'_>>) -> bool {
+    pub(crate) fn send(
+        &self,
+        kind: ObjectMessageKind,
+        object: u32,
+        extent: Extent,
+        fd: Option<BorrowedFd<'_>>,
+    ) -> bool {
         let mut waiting = self.waiting.lock();
         self.flush_queue(&mut waiting);
         if waiting.is_empty() && self.try_send(kind, object, extent, fd) {
@@ -94,7 +100,7 @@ impl ObjectChannel {
             return false;
         }
         let Ok(fd) = fd.map(guest::copy).transpose() else { return false };
-        waiting.push_back(Message { kind, object, extent, fd });
+        waiting.push_back(ObjectMessage { kind, object, extent, fd });
         true
     }
 
@@ -141,10 +147,12 @@ impl ObjectChannel {
         let mut kind = [0; 4];
         let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
         let there = rustix::net::recv(&self.socket, &mut kind, flags).is_ok_and(|(bytes, _)| bytes == kind.len());
-        there && [MessageKind::Offered as u32, MessageKind::Withdrawn as u32].contains(&u32::from_ne_bytes(kind))
+        there
+            && [ObjectMessageKind::Offered as u32, ObjectMessageKind::Withdrawn as u32]
+                .contains(&u32::from_ne_bytes(kind))
     }
 
-    fn flush_queue(&self, waiting: &mut VecDeque<Message>) {
+    fn flush_queue(&self, waiting: &mut VecDeque<ObjectMessage>) {
         while let Some(first) = waiting.front() {
             if !self.try_send(first.kind, first.object, first.extent, first.fd.as_ref().map(AsFd::as_fd)) {
                 return;
@@ -154,7 +162,7 @@ impl ObjectChannel {
     }
 
     /// True if the message is finished: sent, or impossible to send.
-    fn try_send(&self, kind: MessageKind, object: u32, extent: Extent, fd: Option<BorrowedFd<'_>>) -> bool {
+    fn try_send(&self, kind: ObjectMessageKind, object: u32, extent: Extent, fd: Option<BorrowedFd<'_>>) -> bool {
         let mut bytes = [0; MESSAGE_BYTES];
         bytes[..4].copy_from_slice(&(kind as u32).to_ne_bytes());
         bytes[4..8].copy_from_slice(&object.to_ne_bytes());
@@ -181,15 +189,15 @@ pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((guest::high(ours), theirs))
 }
 
-fn decode(bytes: &[u8], fd: Option<OwnedFd>) -> Option<Message> {
+fn decode(bytes: &[u8], fd: Option<OwnedFd>) -> Option<ObjectMessage> {
     let word = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
     let kind = match word(0)? {
-        1 if fd.is_some() => MessageKind::Offered,
-        2 => MessageKind::Withdrawn,
-        3 => MessageKind::Wanted,
+        1 if fd.is_some() => ObjectMessageKind::Offered,
+        2 => ObjectMessageKind::Withdrawn,
+        3 => ObjectMessageKind::Wanted,
         _ => return None,
     };
     let long = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
     let extent = Extent { start: long(8)?, len_bytes: long(16)? };
-    Some(Message { kind, object: word(4)?, extent, fd })
+    Some(ObjectMessage { kind, object: word(4)?, extent, fd })
 }

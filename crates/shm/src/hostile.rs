@@ -3,6 +3,7 @@
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
+use faults::Rng;
 use memory::{Access, PdId, RemoteKeys, SharedKey};
 use proptest::prelude::*;
 use wire::{Qpn, RKey};
@@ -12,25 +13,13 @@ use crate::layout::{ExportArea, LinkArea, MAX_FRAME_BYTES};
 use crate::testing::Couple;
 use crate::{Death, LANES, SharedQp};
 
-/// A small generator, for the many writes between two choices of proptest.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
-
 /// One end's use of its link in a round.
-fn use_link(couple: &Couple, dice: &mut Dice) {
+fn use_link(couple: &Couple, rng: &mut Rng) {
     let [a, b] = &couple.links;
-    let lane = dice.roll() as usize % LANES;
+    let lane = rng.next_u64() as usize % LANES;
     {
         let mut producer = a.producer(lane);
-        let len = dice.roll() as usize % (MAX_FRAME_BYTES + 1);
+        let len = rng.next_u64() as usize % (MAX_FRAME_BYTES + 1);
         if let Some(mut room) = producer.reserve(len) {
             room.write(0, &vec![7; len]);
             room.commit();
@@ -47,7 +36,7 @@ fn use_link(couple: &Couple, dice: &mut Dice) {
             frame.release();
         }
     }
-    drop(a.enter(dice.roll() as u16));
+    drop(a.enter(rng.next_u64() as u16));
     let _ = (a.standing(), a.decide(), b.waiting(), a.peer().is_asleep());
 }
 
@@ -60,21 +49,21 @@ proptest! {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let mut dice = Dice(seed);
+                let mut rng = Rng::new(seed);
                 let memory = couple.link_memory();
                 while !stop.load(Relaxed) {
                     // Small values do more damage.
-                    let value = if small { dice.roll() % 5000 } else { dice.roll() };
-                    let place = dice.roll() as usize % (size_of::<LinkArea>() / 8) * 8;
+                    let value = if small { rng.next_u64() % 5000 } else { rng.next_u64() };
+                    let place = rng.next_u64() as usize % (size_of::<LinkArea>() / 8) * 8;
                     memory.part(place, 8).expect("inside").write(&value.to_ne_bytes());
                     // The words before the rings are written more often.
-                    let place = dice.roll() as usize % 1024 * 8;
+                    let place = rng.next_u64() as usize % 1024 * 8;
                     memory.part(place, 8).expect("inside").write(&value.to_ne_bytes());
                 }
             });
-            let mut dice = Dice(seed ^ 0x5555);
+            let mut rng = Rng::new(seed ^ 0x5555);
             for _ in 0..300 {
-                use_link(&couple, &mut dice);
+                use_link(&couple, &mut rng);
             }
             stop.store(true, Relaxed);
         });
@@ -86,12 +75,12 @@ proptest! {
     fn garbage_in_an_export_is_no_key_or_some_key(seed in 1u64.., rkeys in prop::collection::vec(any::<u32>(), 50)) {
         let couple = Couple::new();
         let (memory, peer) = (couple.exports[1].memory(), couple.links[0].peer());
-        let mut dice = Dice(seed);
+        let mut rng = Rng::new(seed);
         for rkey in rkeys {
             let slot = crate::testing::plain_keys().slot(RKey(rkey)) as usize;
             let first = size_of::<ExportArea>() - (1 << 20) * 64 + slot * 64;
             for word in 0..8 {
-                memory.part(first + word * 8, 8).expect("inside").write(&dice.roll().to_ne_bytes());
+                memory.part(first + word * 8, 8).expect("inside").write(&rng.next_u64().to_ne_bytes());
             }
             memory.part(first + 4, 4).expect("inside").write(&rkey.to_ne_bytes());
             if let Some(key) = peer.key(RKey(rkey)).map(|known| known.value) {

@@ -57,6 +57,6 @@ pub use lane::{Consumer, Frame, Producer, Room};
 pub use layout::{LANES, MAX_FRAME_BYTES, MAX_SLOTS};
 pub use link::{Hazard, Link, LinkEnds};
 pub use objects::{MAX_OBJECTS, Object};
-pub use peer::{FoundRecord, Introduction, Peer};
+pub use peer::{FoundRecord, IntroducedPeer, Peer};
 pub use socket::Served;
 pub use state::{LinkSide, Standing};

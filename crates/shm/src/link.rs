@@ -15,7 +15,7 @@ use crate::hazard;
 use crate::lane::{Consumer, IncomingLane, OutgoingLane, Producer};
 use crate::layout::{EndArea, HAZARDS, LANES, LINK_MAGIC, LinkArea, VERSION};
 use crate::mapping::SharedArea;
-use crate::peer::{Introduction, Peer, check_file};
+use crate::peer::{IntroducedPeer, Peer, check_file};
 use crate::state::{self, LinkSide, Standing};
 use crate::sync::pause;
 use crate::sys;
@@ -24,7 +24,7 @@ use crate::sys;
 const ROUNDS_AWAKE: u32 = 512;
 const NAP: Duration = Duration::from_micros(50);
 
-/// One process' part of a link; the [`Introduction`] describes the other process.
+/// One process' part of a link; the [`IntroducedPeer`] describes the other process.
 #[derive(Debug)]
 pub struct LinkEnds {
     /// The file that both map.
@@ -80,7 +80,7 @@ impl Link {
     ///
     /// # Errors
     /// See [`LinkError`].
-    pub fn open(ends: LinkEnds, with: Introduction, side: LinkSide) -> Result<Link, LinkError> {
+    pub fn open(ends: LinkEnds, with: IntroducedPeer, side: LinkSide) -> Result<Link, LinkError> {
         check_file(ends.link.as_fd(), size_of::<LinkArea>())?;
         let area = SharedArea::<LinkArea>::new(ends.link.as_fd(), true).map_err(LinkError::System)?;
         let start = &area.start.0;

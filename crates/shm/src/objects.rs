@@ -21,7 +21,7 @@ pub(crate) enum NotMapped {
     Full,
     /// The object is mapped already.
     Twice,
-    /// The file is no memfd that keeps its size, is shorter than claimed, or cannot be mapped.
+    /// The file is not a memfd that keeps its size, is shorter than claimed, or cannot be mapped.
     Unfit,
 }
 

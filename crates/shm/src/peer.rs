@@ -23,7 +23,7 @@ const MOST_FAR_FAILURES: u8 = 3;
 
 /// The hub's description of the other process.
 #[derive(Debug)]
-pub struct Introduction {
+pub struct IntroducedPeer {
     /// Its export.
     pub export: OwnedFd,
     /// The eventfd that wakes it.
@@ -77,8 +77,8 @@ impl core::fmt::Debug for Peer {
 }
 
 impl Peer {
-    pub(crate) fn open(introduction: Introduction) -> Result<Peer, LinkError> {
-        let Introduction { export, wake, pid } = introduction;
+    pub(crate) fn open(introduction: IntroducedPeer) -> Result<Peer, LinkError> {
+        let IntroducedPeer { export, wake, pid } = introduction;
         Peer::map(export.as_fd(), wake, Some(pid))
     }
 

@@ -10,8 +10,8 @@
 //! This is Dekker's pattern: both store, then both load, and at least one must see the other's store. It
 //! needs a full fence on both ends. But a fence costs a sender time with every frame, and there are many more
 //! frames than naps. So the sleeper pays for both. membarrier(2) with `MEMBARRIER_CMD_GLOBAL_EXPEDITED` makes
-//! every processor that runs a thread of a registered process execute a full fence before it returns. At that
-//! fence the sender's store either has happened already, and the sleeper sees the frame; or its load comes
+//! every processor that runs a thread of a registered process execute a full fence before it returns. If the
+//! sender's store happened before that fence, the sleeper sees the frame. Otherwise the sender's load comes
 //! later, and it sees the flag.
 //!
 //! Every process that sends registers when its first link is made. If the kernel refuses that (an old kernel,

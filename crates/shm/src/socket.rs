@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use memory::ObjectFile;
 
-use crate::channel::{Extent, Message, MessageKind, ObjectChannel, Received};
+use crate::channel::{Extent, ObjectChannel, ObjectMessage, ObjectMessageKind, Received};
 use crate::error::Death;
 use crate::link::Link;
 use crate::objects::{NotMapped, Object};
@@ -37,22 +37,22 @@ impl Link {
     /// ask for the object when it needs it.
     pub fn offer_object(&self, object: u32, file: &ObjectFile) -> bool {
         let extent = Extent { start: file.start, len_bytes: file.len_bytes };
-        self.send_message(MessageKind::Offered, object, extent, Some(file.fd.as_fd()))
+        self.send_message(ObjectMessageKind::Offered, object, extent, Some(file.fd.as_fd()))
     }
 
     /// Tells the peer that an object is gone. Its keys must be closed, and the peer's accesses must have
     /// ended.
     pub fn withdraw_object(&self, object: u32) -> bool {
-        self.send_message(MessageKind::Withdrawn, object, Extent::default(), None)
+        self.send_message(ObjectMessageKind::Withdrawn, object, Extent::default(), None)
     }
 
     /// Asks for an object of one of the peer's keys that is not mapped here.
     pub fn want_object(&self, object: u32) -> bool {
-        self.send_message(MessageKind::Wanted, object, Extent::default(), None)
+        self.send_message(ObjectMessageKind::Wanted, object, Extent::default(), None)
     }
 
     /// Sends a message, unless this is a link to itself: a process knows its own objects.
-    fn send_message(&self, kind: MessageKind, object: u32, extent: Extent, fd: Option<BorrowedFd<'_>>) -> bool {
+    fn send_message(&self, kind: ObjectMessageKind, object: u32, extent: Extent, fd: Option<BorrowedFd<'_>>) -> bool {
         self.channel.as_ref().is_none_or(|channel| channel.send(kind, object, extent, fd))
     }
 
@@ -116,21 +116,21 @@ impl Link {
         !self.is_dead()
     }
 
-    fn handle_message(&self, message: Message, served: &mut Served) {
-        let Message { kind, object, extent, fd } = message;
+    fn handle_message(&self, message: ObjectMessage, served: &mut Served) {
+        let ObjectMessage { kind, object, extent, fd } = message;
         match (kind, fd) {
-            (MessageKind::Offered, Some(fd)) => match self.peer().objects.insert(object, extent, fd) {
+            (ObjectMessageKind::Offered, Some(fd)) => match self.peer().objects.insert(object, extent, fd) {
                 // The object was requested while its offer was already on its way.
                 Ok(()) | Err(NotMapped::Twice) => {}
                 Err(NotMapped::Full | NotMapped::Unfit) => {
                     self.counters.refused.fetch_add(1, Relaxed);
                 }
             },
-            (MessageKind::Offered, None) => self.die(Death::BrokenSocket),
-            (MessageKind::Withdrawn, _) => {
+            (ObjectMessageKind::Offered, None) => self.die(Death::BrokenSocket),
+            (ObjectMessageKind::Withdrawn, _) => {
                 served.withdrawn |= self.peer().objects.remove(object);
             }
-            (MessageKind::Wanted, _) => served.wanted.push(object),
+            (ObjectMessageKind::Wanted, _) => served.wanted.push(object),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use memory::{RemoteKeys, Span};
 
-use crate::{Export, Introduction, Link, LinkSide};
+use crate::{Export, IntroducedPeer, Link, LinkSide};
 
 /// The exports of two processes and the two ends of a link.
 pub(crate) struct Couple {
@@ -23,9 +23,9 @@ pub(crate) fn bell() -> OwnedFd {
     rustix::event::eventfd(0, flags).expect("an eventfd")
 }
 
-pub(crate) fn introduction(export: &Export, bell: &OwnedFd) -> Introduction {
+pub(crate) fn introduction(export: &Export, bell: &OwnedFd) -> IntroducedPeer {
     let export = export.fd().try_clone_to_owned().expect("a descriptor");
-    Introduction { export, wake: bell.try_clone().expect("a descriptor"), pid: std::process::id() }
+    IntroducedPeer { export, wake: bell.try_clone().expect("a descriptor"), pid: std::process::id() }
 }
 
 /// The number of times that a bell was rung since the last call.

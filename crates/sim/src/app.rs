@@ -183,7 +183,7 @@ impl World {
         drawn || is_last || fills
     }
 
-    /// How long nothing may happen to a send work request of an RC queue pair.
+    /// The longest time for which nothing may happen to a send work request of an RC queue pair.
     pub(crate) fn patience(&self, e: usize) -> Duration {
         let spec = &self.ends[e].spec;
         let faults = &self.scenario.faults;

@@ -14,19 +14,19 @@ use crate::check::{Outcome, Violation};
 
 /// A stretch of an area's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct AreaPiece {
     pub(crate) offset: usize,
     pub(crate) len: usize,
 }
 
-impl Piece {
+impl AreaPiece {
     pub(crate) fn range(self) -> Range<usize> {
         self.offset..self.offset + self.len
     }
 }
 
 /// Total length of pieces.
-pub(crate) fn total_len(pieces: &[Piece]) -> usize {
+pub(crate) fn total_len(pieces: &[AreaPiece]) -> usize {
     pieces.iter().map(|piece| piece.len).sum()
 }
 
@@ -87,7 +87,7 @@ impl Area {
         self.base + offset as u64
     }
 
-    pub(crate) fn sge(&self, piece: Piece) -> Sge {
+    pub(crate) fn sge(&self, piece: AreaPiece) -> Sge {
         Sge { addr: self.addr(piece.offset), len_bytes: piece.len as u32, lkey: self.keys.lkey }
     }
 
@@ -102,7 +102,7 @@ impl Area {
     }
 
     /// The pieces, one after the other, must hold these bytes from now on.
-    pub(crate) fn expect_pieces(&mut self, pieces: &[Piece], mut bytes: &[u8]) {
+    pub(crate) fn expect_pieces(&mut self, pieces: &[AreaPiece], mut bytes: &[u8]) {
         for piece in pieces {
             let (part, rest) = bytes.split_at(piece.len.min(bytes.len()));
             self.expect(piece.offset, part);
@@ -123,7 +123,7 @@ impl Area {
     }
 
     /// The bytes of the pieces in memory, one after the other.
-    pub(crate) fn actual_pieces(&self, pieces: &[Piece]) -> Vec<u8> {
+    pub(crate) fn actual_pieces(&self, pieces: &[AreaPiece]) -> Vec<u8> {
         let mut bytes = vec![0; total_len(pieces)];
         let mut rest = bytes.as_mut_slice();
         for piece in pieces {
@@ -135,7 +135,7 @@ impl Area {
     }
 
     /// The expected bytes of the pieces, one after the other.
-    pub(crate) fn model_pieces(&self, pieces: &[Piece]) -> Vec<u8> {
+    pub(crate) fn model_pieces(&self, pieces: &[AreaPiece]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(total_len(pieces));
         pieces.iter().for_each(|piece| bytes.extend_from_slice(&self.model[piece.range()]));
         bytes
@@ -176,16 +176,16 @@ impl Area {
 }
 
 /// Cuts `range` into at most `most` pieces in any order, some perhaps empty.
-pub(crate) fn cut(rng: &mut Rng, range: Range<usize>, most: u32) -> Vec<Piece> {
+pub(crate) fn cut(rng: &mut Rng, range: Range<usize>, most: u32) -> Vec<AreaPiece> {
     let count = rng.range(1..=u64::from(most)) as usize;
     let mut ends: Vec<usize> = (1..count).map(|_| rng.range(range.start as u64..=range.end as u64) as usize).collect();
     ends.push(range.end);
     ends.sort_unstable();
     let mut offset = range.start;
-    let mut pieces: Vec<Piece> = ends
+    let mut pieces: Vec<AreaPiece> = ends
         .into_iter()
         .map(|end| {
-            let piece = Piece { offset, len: end - offset };
+            let piece = AreaPiece { offset, len: end - offset };
             offset = end;
             piece
         })
@@ -197,18 +197,18 @@ pub(crate) fn cut(rng: &mut Rng, range: Range<usize>, most: u32) -> Vec<Piece> {
 }
 
 /// At most `most` pieces anywhere in `len` bytes, `total` bytes together.
-pub(crate) fn scattered(rng: &mut Rng, len: usize, total: usize, most: u32) -> Vec<Piece> {
+pub(crate) fn scattered(rng: &mut Rng, len: usize, total: usize, most: u32) -> Vec<AreaPiece> {
     let lengths = cut(rng, 0..total, most);
     lengths
         .into_iter()
-        .map(|piece| Piece { offset: rng.below((len - piece.len) as u64 + 1) as usize, len: piece.len })
+        .map(|piece| AreaPiece { offset: rng.below((len - piece.len) as u64 + 1) as usize, len: piece.len })
         .collect()
 }
 
 /// Places within an area, with guards of untouched bytes between them.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    slots: Vec<Piece>,
+    slots: Vec<AreaPiece>,
     free: Vec<usize>,
 }
 
@@ -225,7 +225,7 @@ impl Slots {
     pub(crate) fn new(start: usize, count: usize, len: usize) -> Slots {
         let stride = (len + GUARD).next_multiple_of(8);
         Slots {
-            slots: (0..count).map(|i| Piece { offset: start + GUARD + i * stride, len }).collect(),
+            slots: (0..count).map(|i| AreaPiece { offset: start + GUARD + i * stride, len }).collect(),
             free: (0..count).rev().collect(),
         }
     }
@@ -241,13 +241,13 @@ impl Slots {
     }
 
     /// The place of a slot.
-    pub(crate) fn at(&self, slot: usize) -> Piece {
+    pub(crate) fn at(&self, slot: usize) -> AreaPiece {
         self.slots[slot]
     }
 
     /// A slot with the guards around it.
     pub(crate) fn guarded(&self, slot: usize) -> Range<usize> {
-        let Piece { offset, len } = self.slots[slot];
+        let AreaPiece { offset, len } = self.slots[slot];
         offset - GUARD..offset + len + GUARD
     }
 }

@@ -1,8 +1,7 @@
 //! Virtual time: a queue of events that moves the clock.
 //!
-//! Nothing here waits. Time jumps to the next event, and events of the same
-//! time come out in the order in which they were scheduled, so that a run depends
-//! on its seed alone.
+//! Nothing here waits. Time jumps to the next event, and events of the same time come out in the
+//! order in which they were scheduled. So a run depends on its seed alone.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -23,7 +23,7 @@ mod plan;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cm::{ConnId, Event, ManagerOutput};
+use cm::{CmEvent, ConnId, ManagerOutput};
 use faults::Rng;
 use transport::Time;
 use wire::mad::{self, Attribute};
@@ -35,8 +35,8 @@ use crate::clock::Clock;
 use crate::rng::{Stream, up_to};
 use crate::trace::Trace;
 use account::Stories;
-use node::{Node, Power, Routed, address, node_of};
-use plan::Crash;
+use node::{ManagerNode, Power, Routed, address, node_of};
+use plan::ProcessCrash;
 
 /// The next action of an application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,10 +79,10 @@ enum Happening {
 
 /// The events of a run, which show whether it reached everything.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Report {
+pub struct ConnectionsReport {
     /// Covers every message and event.
     pub hash: u64,
-    /// How often what happened.
+    /// The count of each event.
     pub seen: BTreeMap<String, u64>,
     /// When the last thing happened.
     pub ended: Duration,
@@ -90,10 +90,10 @@ pub struct Report {
 
 /// A run of connection managers.
 #[derive(Debug)]
-pub struct World {
+pub struct ConnectionsWorld {
     plan: Plan,
     clock: Clock<Happening>,
-    nodes: Vec<Node>,
+    nodes: Vec<ManagerNode>,
     network: Rng,
     stories: Stories,
     trace: Trace,
@@ -102,19 +102,19 @@ pub struct World {
 
 /// Nothing takes longer than that.
 const END: Duration = Duration::from_secs(3600);
-/// How often a host repeats a closing message that wants an answer, and when.
+/// A host repeats a closing message that wants an answer this many times, at this interval.
 const CLOSING_REPEATS: u32 = 16;
 const FAREWELL_INTERVAL: Duration = Duration::from_secs(2);
 /// The time after which applications notice a dead peer without a message.
 const NOTICE: Duration = Duration::from_secs(300);
 
-impl World {
+impl ConnectionsWorld {
     /// The world of a plan. A `verbose` one keeps its trace.
-    pub fn new(plan: Plan, verbose: bool) -> World {
+    pub fn new(plan: Plan, verbose: bool) -> ConnectionsWorld {
         let nodes = (0..plan.nodes)
             .map(|index| {
                 let stream = Stream::Connections(index + 2);
-                Node::new(index, stream.seed(plan.seed), stream.rng(plan.seed))
+                ManagerNode::new(index, stream.seed(plan.seed), stream.rng(plan.seed))
             })
             .collect();
         let mut clock = Clock::default();
@@ -129,7 +129,7 @@ impl World {
         if let Some((from, length)) = plan.cut {
             clock.schedule(time(from + length + NOTICE), Happening::Notice);
         }
-        World {
+        ConnectionsWorld {
             network: Stream::Connections(1).rng(plan.seed),
             plan,
             clock,
@@ -149,13 +149,13 @@ impl World {
     ///
     /// # Errors
     /// A broken rule.
-    pub fn run(&mut self) -> Outcome<Report> {
+    pub fn run(&mut self) -> Outcome<ConnectionsReport> {
         while let Some(happening) = self.clock.advance() {
             ensure!("everything ends", self.now() < END, "at {:?}: {happening:?}", self.now());
             self.step(happening)?;
         }
         self.finish()?;
-        Ok(Report { hash: self.trace.hash(), seen: self.seen.clone(), ended: self.now() })
+        Ok(ConnectionsReport { hash: self.trace.hash(), seen: self.seen.clone(), ended: self.now() })
     }
 
     fn now(&self) -> Duration {
@@ -277,7 +277,7 @@ impl World {
         }
     }
 
-    fn crash(&mut self, crash: Crash) {
+    fn crash(&mut self, crash: ProcessCrash) {
         let stories = self.plan.attempts.iter().enumerate().filter(|(_, a)| a.from == crash.node || a.to == crash.node);
         for (tag, _) in stories {
             self.stories.of(tag as u32).crashed = true;
@@ -339,8 +339,8 @@ impl World {
 ///
 /// # Errors
 /// A broken rule, or a panic of the code under test.
-pub fn run_seed(seed: u64) -> Result<Report, crate::Failure> {
-    run(&mut World::new(Plan::generate(seed), false)).map_err(|reason| crate::Failure {
+pub fn run_seed(seed: u64) -> Result<ConnectionsReport, crate::RunFailure> {
+    run(&mut ConnectionsWorld::new(Plan::generate(seed), false)).map_err(|reason| crate::RunFailure {
         seed,
         reason,
         connections: true,
@@ -351,7 +351,7 @@ pub fn run_seed(seed: u64) -> Result<Report, crate::Failure> {
 ///
 /// # Errors
 /// A broken rule, or a panic of the code under test.
-pub fn run(world: &mut World) -> Result<Report, String> {
+pub fn run(world: &mut ConnectionsWorld) -> Result<ConnectionsReport, String> {
     crate::run::guarded(|| world.run())
 }
 
@@ -378,19 +378,19 @@ fn name_of_attribute(attribute: Attribute) -> &'static str {
     }
 }
 
-fn name_of(event: &Event) -> &'static str {
+fn name_of(event: &CmEvent) -> &'static str {
     match event {
-        Event::Request(_) => "Request",
-        Event::Reply(_) => "Reply",
-        Event::ReadyToUse { .. } => "ReadyToUse",
-        Event::Delayed { .. } => "Delayed",
-        Event::Rejected(_) => "Rejected",
-        Event::Unreachable => "Unreachable",
-        Event::DisconnectRequest { .. } => "DisconnectRequest",
-        Event::Disconnected { .. } => "Disconnected",
-        Event::TimewaitExit => "TimewaitExit",
-        Event::SidrRequest(_) => "SidrRequest",
-        Event::SidrReply(_) => "SidrReply",
-        Event::SidrUnreachable => "SidrUnreachable",
+        CmEvent::Request(_) => "Request",
+        CmEvent::Reply(_) => "Reply",
+        CmEvent::ReadyToUse { .. } => "ReadyToUse",
+        CmEvent::Delayed { .. } => "Delayed",
+        CmEvent::Rejected(_) => "Rejected",
+        CmEvent::Unreachable => "Unreachable",
+        CmEvent::DisconnectRequest { .. } => "DisconnectRequest",
+        CmEvent::Disconnected { .. } => "Disconnected",
+        CmEvent::TimewaitExit => "TimewaitExit",
+        CmEvent::SidrRequest(_) => "SidrRequest",
+        CmEvent::SidrReply(_) => "SidrReply",
+        CmEvent::SidrUnreachable => "SidrUnreachable",
     }
 }

@@ -7,14 +7,14 @@ use memory::MwType;
 use transport::{Access, AddressVector, AttrMask, Qp, QpAttr, QpEvent, QpInit, QpState, QpType, RecvQueue, Time};
 use wire::{QKey, Qpn, RKey};
 
-use crate::area::{Area, Piece, Slots};
+use crate::area::{Area, AreaPiece, Slots};
 use crate::check::recvs::RecvLedger;
 use crate::check::remote::Remote;
 use crate::check::sends::SendLedger;
 use crate::check::wire::Observer;
 use crate::check::writes::Writes;
-use crate::message::Message;
-use crate::node::{EVERYTHING, Mailbox, Node, Srq};
+use crate::message::SentMessage;
+use crate::node::{EVERYTHING, Mailbox, Node, NodeSrq};
 use crate::rng::Stream;
 use crate::scenario::{EndSpec, Ending, Scenario, Signal};
 
@@ -26,7 +26,7 @@ pub(crate) const GRH_BYTES: usize = 40;
 
 /// The state of a memory window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
+pub(crate) enum WindowPhase {
     /// Bound to nothing.
     Idle,
     /// A work request that changes it is outstanding: its owner's, or a peer's that invalidates it.
@@ -37,12 +37,12 @@ pub(crate) enum Phase {
 
 /// A memory window of an end, for its peer.
 #[derive(Clone, Debug)]
-pub(crate) struct Window {
+pub(crate) struct EndWindow {
     pub(crate) kind: MwType,
     pub(crate) rkey: RKey,
-    pub(crate) phase: Phase,
+    pub(crate) phase: WindowPhase,
     /// The part of the exposed area that it opens.
-    pub(crate) piece: Piece,
+    pub(crate) piece: AreaPiece,
     pub(crate) access: Access,
     /// Outstanding requests of the peer through it.
     pub(crate) uses: u32,
@@ -84,9 +84,9 @@ pub(crate) struct End {
     pub(crate) exposed: Area,
     pub(crate) recv_slots: Slots,
     pub(crate) result_slots: Slots,
-    pub(crate) windows: Vec<Window>,
+    pub(crate) windows: Vec<EndWindow>,
     pub(crate) mailbox: Mailbox,
-    /// How often in a row it had no packet although it wanted to send.
+    /// The number of times in a row that it had no packet although it wanted to send.
     pub(crate) refusals: u32,
     pub(crate) timer: Option<Time>,
     pub(crate) wake: Option<Time>,
@@ -94,7 +94,7 @@ pub(crate) struct End {
     pub(crate) sends: SendLedger,
     pub(crate) recvs: RecvLedger,
     /// Messages for the peer's receive queue, in order.
-    pub(crate) log: Vec<Message>,
+    pub(crate) log: Vec<SentMessage>,
     /// Send work requests posted.
     pub(crate) posted: u64,
     /// Packets that these take.
@@ -113,7 +113,7 @@ pub(crate) struct End {
     pub(crate) events: Vec<QpEvent>,
 }
 
-/// Bytes of each receive slot: whatever anybody sends fits.
+/// Bytes of each receive slot: every message fits.
 pub(crate) fn slot_bytes(scenario: &Scenario) -> usize {
     let header = if scenario.service == QpType::Ud { GRH_BYTES } else { 0 };
     let longest = scenario.ends.iter().map(|spec| spec.sizes.max_send_bytes).max();
@@ -169,14 +169,14 @@ impl End {
 }
 
 /// One of each type.
-fn windows(node: &mut Node) -> Vec<Window> {
+fn windows(node: &mut Node) -> Vec<EndWindow> {
     [MwType::One, MwType::Two]
         .into_iter()
-        .map(|kind| Window {
+        .map(|kind| EndWindow {
             kind,
             rkey: node.registry.alloc_mw(node.pd, kind).expect("room for a window").rkey,
-            phase: Phase::Idle,
-            piece: Piece { offset: 0, len: 0 },
+            phase: WindowPhase::Idle,
+            piece: AreaPiece { offset: 0, len: 0 },
             access: Access::empty(),
             uses: 0,
         })
@@ -234,7 +234,7 @@ impl App {
 }
 
 /// A shared receive queue for all ends of a node that want one.
-pub(crate) fn shared_queue(scenario: &Scenario, number: usize, node: &Node) -> Option<Srq> {
+pub(crate) fn shared_queue(scenario: &Scenario, number: usize, node: &Node) -> Option<NodeSrq> {
     let users: Vec<&EndSpec> = scenario.ends.iter().filter(|spec| spec.node == number && spec.shared_recv).collect();
     let first = users.first()?;
     let count: u32 = users.iter().map(|spec| spec.caps.max_recv_wr).sum();
@@ -246,7 +246,7 @@ pub(crate) fn shared_queue(scenario: &Scenario, number: usize, node: &Node) -> O
     let mut rng = Stream::Memory(2000 + number).rng(scenario.seed);
     let area =
         Area::new("shared receives", &node.registry, node.pd, Access::LOCAL_WRITE, Slots::room(count, slot), &mut rng);
-    Some(Srq {
+    Some(NodeSrq {
         queue: RecvQueue::new(count as u32, first.caps.max_recv_sge),
         area,
         slots: Slots::new(0, count, slot),

@@ -40,7 +40,7 @@ pub struct FabricCounters {
     pub partitioned: u64,
     /// Packets with a bit flipped; they arrive.
     pub corrupted: u64,
-    /// Packets that reached their node's door.
+    /// Packets that arrived at their node.
     pub arrived: u64,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Next {
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldFlight {
     ticket: u64,
     passes_left: u32,
     flight: Flight,
@@ -62,11 +62,11 @@ struct Held {
 
 /// One direction between two nodes.
 #[derive(Debug)]
-struct Link {
+struct FabricLink {
     rng: Rng,
     injector: Injector,
     last_arrival: Time,
-    held: Vec<Held>,
+    held: Vec<HeldFlight>,
 }
 
 /// All directions.
@@ -76,7 +76,7 @@ pub(crate) struct Fabric {
     latency: Duration,
     jitter: Duration,
     partitions: Vec<Partition>,
-    links: Vec<Link>,
+    links: Vec<FabricLink>,
     strikes: Vec<Strike>,
     /// Packets of each opcode so far.
     seen: BTreeMap<u8, u64>,
@@ -92,7 +92,7 @@ impl Fabric {
             latency: scenario.fabric.latency,
             jitter: scenario.fabric.jitter,
             partitions: scenario.faults.partitions.clone(),
-            links: (0..nodes * nodes).map(|link| Link::new(scenario, link / nodes, link % nodes)).collect(),
+            links: (0..nodes * nodes).map(|link| FabricLink::new(scenario, link / nodes, link % nodes)).collect(),
             strikes: scenario.faults.strikes.clone(),
             seen: BTreeMap::new(),
             tickets: 0,
@@ -142,7 +142,7 @@ impl Fabric {
         Some(held.remove(at).flight)
     }
 
-    /// Counts a packet that has come to a node's door.
+    /// Counts a packet that has arrived at a node.
     pub(crate) fn arrived(&mut self) {
         self.counters.arrived += 1;
     }
@@ -170,7 +170,7 @@ impl Fabric {
         if let Some(hold) = verdict.hold {
             self.tickets += 1;
             let ticket = self.tickets;
-            link.held.push(Held { ticket, passes_left: hold.packets, flight });
+            link.held.push(HeldFlight { ticket, passes_left: hold.packets, flight });
             next.push((at + hold.at_most, Next::Release { link: link_number, ticket }));
             return;
         }
@@ -194,10 +194,10 @@ impl Fabric {
     }
 }
 
-impl Link {
-    fn new(scenario: &Scenario, from: usize, to: usize) -> Link {
+impl FabricLink {
+    fn new(scenario: &Scenario, from: usize, to: usize) -> FabricLink {
         let seed = Stream::Faults(from, to).seed(scenario.seed);
-        Link {
+        FabricLink {
             rng: Stream::Link(from, to).rng(scenario.seed),
             injector: Injector::new(FaultPlan { seed, ..scenario.faults.plan }),
             last_arrival: Time(0),
@@ -222,7 +222,7 @@ impl Link {
         }
         let (free, held) = core::mem::take(&mut self.held).into_iter().partition(|held| held.passes_left == 0);
         self.held = held;
-        let free: Vec<Held> = free;
+        let free: Vec<HeldFlight> = free;
         free.into_iter().map(|held| held.flight).collect()
     }
 }

@@ -27,13 +27,14 @@
 //! - A READ brings what was there, or what was posted after it unless a fence forbids.
 //!   Atomics happen exactly once, also on words that many use.
 //! - A node that is told of a message finds everything that was written before it.
-//! - On the wire sequence numbers have no gap, what is sent again is the same, the
-//!   window and the READ depth hold, no response speaks of what has not arrived.
+//! - On the wire sequence numbers have no gap, and a retransmitted packet is the same. The window and
+//!   the READ depth hold, and no response covers packets that have not arrived.
 //! - Packets sent are lost, dropped for a counted reason, or taken: counters add up.
 //! - Requests are done or fail in bounded time; then no timer runs and nothing wants to be
 //!   sent. Where nothing goes wrong nothing is sent twice.
 //!
-//! Connection managers have a world of their own: [`connections`]. So have congested switches: [`incast`].
+//! Connection managers have a world of their own: [`connections`]. Congested switches have one, too:
+//! [`incast`].
 //!
 //! A run stops at the first broken rule. The crate has no sockets, no threads and
 //! no clock but its own, and iterates over nothing without an order.
@@ -58,6 +59,6 @@ mod world;
 pub use check::Violation;
 pub use fabric::FabricCounters;
 pub use node::NodeCounters;
-pub use run::{Failure, replay_command, run, run_seed};
+pub use run::{RunFailure, replay_command, run, run_seed};
 pub use scenario::*;
 pub use world::{Report, Seen, World};

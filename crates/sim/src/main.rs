@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use longarm_sim::{Failure, Report, Scenario, World, connections, incast, run, run_seed};
+use longarm_sim::{Report, RunFailure, Scenario, World, connections, incast, run, run_seed};
 
 const USAGE: &str = "\
 Deterministic simulation of the Longarm transport and connection manager.
@@ -60,7 +60,7 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Task, String> {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
         let mut number = || {
             let text = value()?;
-            text.parse::<u64>().map_err(|_| format!("{argument}: {text:?} is no number"))
+            text.parse::<u64>().map_err(|_| format!("{argument}: {text:?} is not a number"))
         };
         match argument.as_str() {
             "--seed" => seed = Some(number()?),
@@ -71,7 +71,7 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Task, String> {
             "--dir" => dir = Some(value()?),
             "--connections" => what = What::Connections,
             "--help" | "-h" => return Ok(Task::Help),
-            other => return Err(format!("{other:?} means nothing here")),
+            other => return Err(format!("unknown argument {other:?}")),
         }
     }
     if is_incast {
@@ -112,12 +112,13 @@ fn replay(seed: u64, trace: bool) -> ExitCode {
 fn replay_connections(seed: u64, trace: bool) -> ExitCode {
     let plan = connections::Plan::generate(seed);
     let head = plan.to_string();
-    let mut world = connections::World::new(plan, trace);
+    let mut world = connections::ConnectionsWorld::new(plan, trace);
     let outcome = connections::run(&mut world).map(|report| connections_summary(&report));
     show(&head, world.trace(), outcome)
 }
 
-/// Prints a run. Standard output may be a pipe that closes early; that ends the show, not the program.
+/// Prints a run. Standard output may be a pipe that closes early; that ends the output, not the
+/// program.
 fn show(head: &str, trace: &[String], outcome: Result<String, String>) -> ExitCode {
     let mut out = std::io::stdout().lock();
     let _ = write!(out, "{head}");
@@ -154,7 +155,7 @@ fn summary(report: &Report) -> String {
     )
 }
 
-fn connections_summary(report: &connections::Report) -> String {
+fn connections_summary(report: &connections::ConnectionsReport) -> String {
     let seen = |what: &str| report.seen.get(what).copied().unwrap_or_default();
     format!(
         "{} attempts, {} requests, {} established, {} messages repeated, {:.3} s, hash {:016x}",
@@ -168,7 +169,7 @@ fn connections_summary(report: &connections::Report) -> String {
 }
 
 fn sweep(what: What, runs: u64, from: u64) -> ExitCode {
-    let mut failures: Vec<Failure> = Vec::new();
+    let mut failures: Vec<RunFailure> = Vec::new();
     for seed in from..from.saturating_add(runs) {
         let outcome = match what {
             What::QueuePairs => run_seed(seed).map(|_| ()),

@@ -3,13 +3,13 @@
 use transport::{Mtu, Payload, Sge, Sgl};
 use wire::{Psn, RKey};
 
-use crate::area::{Area, Piece, total_len};
+use crate::area::{Area, AreaPiece, total_len};
 
 /// The source of a message's bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
     /// Pieces of the sender's source area, which never changes.
-    Pieces(Vec<Piece>),
+    Pieces(Vec<AreaPiece>),
     /// Handed over when it was posted.
     Inline(Vec<u8>),
 }
@@ -40,13 +40,13 @@ impl Content {
 }
 
 /// Pieces of an area as a list of a work request.
-pub(crate) fn sgl(pieces: &[Piece], area: &Area) -> Sgl {
+pub(crate) fn sgl(pieces: &[AreaPiece], area: &Area) -> Sgl {
     pieces.iter().map(|piece| area.sge(*piece)).collect::<Vec<Sge>>().into()
 }
 
 /// A message that uses a receive work request of its receiver.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Message {
+pub(crate) struct SentMessage {
     /// The send work request.
     pub(crate) number: u64,
     /// Packets that the sender had sent before.
@@ -64,7 +64,7 @@ pub(crate) struct Message {
     pub(crate) only: Option<usize>,
 }
 
-impl Message {
+impl SentMessage {
     /// Whether packet number `packet` of the sender is one of it.
     pub(crate) fn holds(&self, packet: u64) -> bool {
         (self.first_packet..self.first_packet + self.packets).contains(&packet)

@@ -1,7 +1,7 @@
 //! A node: one host with its memory, its receive buffer and its queue pairs' surroundings.
 //!
-//! It is the engine of the simulation, as small as it can be: it finds the queue
-//! pair of a packet and gives it what it asks for.
+//! It is the simulation's engine, as small as possible: it finds the queue pair of a packet and
+//! serves its calls.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,7 +20,7 @@ use crate::scenario::{RX_OVERHEAD_BYTES, Scenario};
 /// Words of each kind that all queue pairs share.
 pub(crate) const SHARED_WORDS: usize = 3;
 
-/// How XRC requests name a node's shared receive queue.
+/// The number of a node's shared receive queue in XRC requests.
 pub(crate) const SRQ_NUMBER: u32 = 0x4_5678;
 
 /// The counts of a node. Every packet that arrived ends in one of the others.
@@ -59,7 +59,7 @@ impl NodeCounters {
 }
 
 /// A shared receive queue with its memory and its account.
-pub(crate) struct Srq {
+pub(crate) struct NodeSrq {
     pub(crate) queue: RecvQueue,
     pub(crate) area: Area,
     pub(crate) slots: Slots,
@@ -85,7 +85,7 @@ pub(crate) struct Node {
     pub(crate) gid: Gid,
     pub(crate) registry: Registry,
     pub(crate) pd: PdId,
-    pub(crate) srq: Option<Srq>,
+    pub(crate) srq: Option<NodeSrq>,
     pub(crate) commons: Commons,
     pub(crate) refusals: Injector,
     pub(crate) ends: Vec<usize>,
@@ -132,7 +132,7 @@ impl Node {
         }
     }
 
-    /// A datagram is at the door: into the receive buffer, if it fits.
+    /// A datagram has arrived: it enters the receive buffer, if it fits.
     pub(crate) fn arrive(&mut self, flight: Flight) -> bool {
         self.counters.arrived += 1;
         let cost = flight.bytes.len() + RX_OVERHEAD_BYTES;
@@ -227,7 +227,7 @@ pub(crate) struct Mailbox {
 pub(crate) struct Surroundings<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) pd: PdId,
-    pub(crate) srq: Option<&'a mut Srq>,
+    pub(crate) srq: Option<&'a mut NodeSrq>,
     pub(crate) refusals: &'a Injector,
     pub(crate) mailbox: &'a mut Mailbox,
     pub(crate) cause: Option<Cause>,

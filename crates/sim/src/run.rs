@@ -8,16 +8,16 @@ use crate::world::{Report, World};
 
 /// A run that went wrong.
 #[derive(Debug)]
-pub struct Failure {
+pub struct RunFailure {
     /// The seed.
     pub seed: u64,
-    /// Which rule was broken, or where the code under test panicked.
+    /// The broken rule, or the place where the code under test panicked.
     pub reason: String,
     /// It was a run of [`connections`](crate::connections).
     pub connections: bool,
 }
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for RunFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "seed {}: {}", self.seed, self.reason)?;
         let command = if self.connections { replay_connections_command } else { replay_command };
@@ -39,9 +39,9 @@ fn replay_connections_command(seed: u64) -> String {
 ///
 /// # Errors
 /// A broken rule, or a panic of the code under test.
-pub fn run_seed(seed: u64) -> Result<Report, Failure> {
+pub fn run_seed(seed: u64) -> Result<Report, RunFailure> {
     let mut world = World::new(Scenario::generate(seed), false);
-    run(&mut world).map_err(|reason| Failure { seed, reason, connections: false })
+    run(&mut world).map_err(|reason| RunFailure { seed, reason, connections: false })
 }
 
 /// Runs a world, and makes a panic into a reason like any other.

@@ -22,7 +22,7 @@ use wire::{Opcode, Psn};
 pub use mix::{Kind, Mix};
 pub use sizes::{Profile, Sizes};
 
-/// How rough a run is, and so what its end must look like.
+/// The roughness of a run, which decides what its end must look like.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Temper {
     /// Nothing goes wrong, receives are posted in time, buffers are large: nothing may be
@@ -74,7 +74,7 @@ pub struct Partition {
 /// A node does nothing for a while; its receive buffer fills.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pause {
-    /// Which node.
+    /// The node.
     pub node: usize,
     /// First moment.
     pub from: Time,
@@ -85,7 +85,7 @@ pub struct Pause {
 /// A node stops for good.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crash {
-    /// Which node.
+    /// The node.
     pub node: usize,
     /// When.
     pub at: Time,
@@ -96,7 +96,7 @@ pub struct Crash {
 pub struct Strike {
     /// Packets with this opcode.
     pub opcode: Opcode,
-    /// Which of them, counted from the first on the whole network.
+    /// Its index, counted from the first on the whole network.
     pub which: Range<u64>,
     /// Their fate.
     pub blow: Blow,
@@ -126,7 +126,7 @@ pub struct FaultSpec {
     pub strikes: Vec<Strike>,
 }
 
-/// Which send work requests are signaled.
+/// The choice of send work requests that are signaled.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Signal {
     /// The queue pair signals all by itself.
@@ -146,7 +146,7 @@ pub enum RecvPolicy {
     Late(Duration),
 }
 
-/// How the traffic of a queue pair ends.
+/// The end of a queue pair's traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Ending {
     /// With its last good request.
@@ -163,7 +163,7 @@ pub enum Ending {
     WriteOnly,
     /// A WRITE to a region of another protection domain.
     OtherDomain,
-    /// An atomic on an address that is no multiple of eight.
+    /// An atomic on an address that is not a multiple of eight.
     Misaligned,
     /// A SEND longer than the receive buffer.
     TooLong,
@@ -200,13 +200,13 @@ pub struct EndSpec {
     pub peer: Option<usize>,
     /// Sizes of its queues.
     pub caps: QpCaps,
-    /// How it behaves where the specification leaves a choice.
+    /// Its behaviour where the specification leaves a choice.
     pub tuning: Tuning,
     /// Receives come from the node's shared queue.
     pub shared_recv: bool,
     /// First PSN that it sends.
     pub first_psn: Psn,
-    /// RC: acknowledge timeout code.
+    /// RC: ACK timeout code.
     pub timeout: u8,
     /// RC: retries.
     pub retry_count: u8,
@@ -220,11 +220,11 @@ pub struct EndSpec {
     pub messages: u32,
     /// And no more after this many bytes.
     pub budget_bytes: u64,
-    /// How long messages are.
+    /// The length of messages.
     pub sizes: Sizes,
     /// Its mix of requests.
     pub mix: Mix,
-    /// Which are signaled.
+    /// The signaled ones.
     pub signal: Signal,
     /// Probability of inline data where it fits.
     pub inline: f64,
@@ -236,7 +236,7 @@ pub struct EndSpec {
     pub drains: bool,
     /// When receives are posted.
     pub recv: RecvPolicy,
-    /// How it ends.
+    /// Its end.
     pub ending: Ending,
     /// When it becomes ready to receive.
     pub rtr_at: Time,
@@ -256,7 +256,7 @@ pub struct Scenario {
     /// RC only: the connections are extended ones (XRC): of each two ends the second is the target,
     /// which sends nothing and receives into its node's shared queue.
     pub xrc: bool,
-    /// How rough it is.
+    /// Its roughness.
     pub temper: Temper,
     /// Addresses are IPv6.
     pub ipv6: bool,

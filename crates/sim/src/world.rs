@@ -30,10 +30,10 @@ use crate::trace::Trace;
 
 /// Something that happens at a time.
 #[derive(Debug)]
-enum Event {
+enum WorldEvent {
     /// A packet reaches its node.
     Arrive(Flight),
-    /// A packet that was held may go on.
+    /// A packet that was held may continue.
     Release { link: usize, ticket: u64 },
     /// A node looks into its receive buffer.
     Serve(usize),
@@ -58,7 +58,7 @@ pub struct World {
     pub(crate) scenario: Scenario,
     pub(crate) nodes: Vec<Node>,
     pub(crate) ends: Vec<End>,
-    clock: Clock<Event>,
+    clock: Clock<WorldEvent>,
     fabric: Fabric,
     trace: Trace,
     rng: Rng,
@@ -70,7 +70,7 @@ pub struct World {
 /// Names of things that happened, with how often.
 pub type Seen = BTreeMap<Cow<'static, str>, u64>;
 
-/// How a run went.
+/// The outcome of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     /// Hash over everything that happened.
@@ -147,30 +147,30 @@ impl World {
         Ok(())
     }
 
-    fn handle(&mut self, event: Event) -> Outcome {
+    fn handle(&mut self, event: WorldEvent) -> Outcome {
         match event {
-            Event::Arrive(flight) => self.arrive(flight),
-            Event::Release { link, ticket } => match self.fabric.release(link, ticket) {
+            WorldEvent::Arrive(flight) => self.arrive(flight),
+            WorldEvent::Release { link, ticket } => match self.fabric.release(link, ticket) {
                 Some(flight) => self.arrive(flight),
                 None => Ok(()),
             },
-            Event::Crash(node) => {
+            WorldEvent::Crash(node) => {
                 self.trace.note(self.clock.now(), &[1, node as u64], || format!("n{node} crashes"));
                 self.nodes[node].crash();
                 Ok(())
             }
-            Event::Serve(node) => self.on_node(node, event, |world| world.serve(node)),
-            Event::Transmit(node) => self.on_node(node, event, |world| {
+            WorldEvent::Serve(node) => self.on_node(node, event, |world| world.serve(node)),
+            WorldEvent::Transmit(node) => self.on_node(node, event, |world| {
                 world.nodes[node].tx_scheduled = false;
                 world.transmit(node)
             }),
-            Event::Timer(end) => self.on_node(self.ends[end].spec.node, event, |world| world.fire(end)),
-            Event::Wake(end) => self.on_node(self.ends[end].spec.node, event, |world| world.turn(end)),
+            WorldEvent::Timer(end) => self.on_node(self.ends[end].spec.node, event, |world| world.fire(end)),
+            WorldEvent::Wake(end) => self.on_node(self.ends[end].spec.node, event, |world| world.turn(end)),
         }
     }
 
     /// Does something on a node, unless it has crashed; later, if it pauses.
-    fn on_node(&mut self, node: usize, event: Event, action: impl FnOnce(&mut World) -> Outcome) -> Outcome {
+    fn on_node(&mut self, node: usize, event: WorldEvent, action: impl FnOnce(&mut World) -> Outcome) -> Outcome {
         let now = self.clock.now();
         let pauses = self.scenario.faults.pauses.iter();
         let pause = pauses.filter(|p| p.node == node && p.from <= now && now < p.until).map(|p| p.until).max();
@@ -189,7 +189,7 @@ impl World {
             if let Some(crash) = self.scenario.faults.crash
                 && crash.node == node
             {
-                self.clock.schedule(crash.at, Event::Crash(node));
+                self.clock.schedule(crash.at, WorldEvent::Crash(node));
             }
         }
         for e in 0..self.ends.len() {
@@ -250,7 +250,7 @@ impl World {
             && end.timer.is_none_or(|armed| at < armed)
         {
             end.timer = Some(at.max(now));
-            self.clock.schedule(at, Event::Timer(e));
+            self.clock.schedule(at, WorldEvent::Timer(e));
         }
         let mailbox = &self.ends[e].mailbox;
         let news = !mailbox.completions.is_empty() || !mailbox.events.is_empty();
@@ -266,7 +266,7 @@ impl World {
         let at = at.max(self.clock.now());
         if self.ends[e].wake.is_none_or(|wake| at < wake) {
             self.ends[e].wake = Some(at);
-            self.clock.schedule(at, Event::Wake(e));
+            self.clock.schedule(at, WorldEvent::Wake(e));
         }
     }
 

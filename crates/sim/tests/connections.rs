@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use longarm_sim::connections::{Plan, Report, World, run, run_seed};
+use longarm_sim::connections::{ConnectionsReport, ConnectionsWorld, Plan, run, run_seed};
 
-fn report(seed: u64, verbose: bool) -> Report {
-    run(&mut World::new(Plan::generate(seed), verbose)).expect("it passes")
+fn report(seed: u64, verbose: bool) -> ConnectionsReport {
+    run(&mut ConnectionsWorld::new(Plan::generate(seed), verbose)).expect("it passes")
 }
 
 #[test]

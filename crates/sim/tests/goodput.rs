@@ -1,6 +1,6 @@
-//! How fast WRITEs of 1 MiB go, over loss and receive buffer, in virtual time: a table that is
-//! kept, so that a change of behaviour shows as a difference. After a change that is
-//! meant, run the test with LONGARM_BLESS=1 to write the table anew.
+//! The speed of WRITEs of 1 MiB, over loss and receive buffer, in virtual time: a table that is
+//! kept, so that a change of behaviour shows as a difference. After a change that is meant, run the
+//! test with LONGARM_BLESS=1 to rewrite the table.
 
 use longarm_sim::{Kind, Mix, Profile, QpType, Scenario, Sizes, World, run};
 

@@ -1,8 +1,8 @@
 //! Hundreds of seeds over every service, with all faults at once. A failure prints the
 //! command that replays it. It also checks that the seeds together reach every feature.
 
-use longarm_sim::{Failure, QpType, Seen, run_seed, seeds};
-use wire::{Opcode, Service};
+use longarm_sim::{QpType, RunFailure, Seen, run_seed, seeds};
+use wire::{Opcode, TransportService};
 
 /// Runs `count` seeds of a service, and tells what there was to see.
 fn sweep(service: QpType, count: usize) -> Seen {
@@ -16,12 +16,12 @@ fn sweep(service: QpType, count: usize) -> Seen {
         *seen.0.entry(what).or_default() += times;
     }
     seen.1.extend(more.1);
-    let texts: Vec<String> = seen.1.iter().map(Failure::to_string).collect();
+    let texts: Vec<String> = seen.1.iter().map(RunFailure::to_string).collect();
     assert!(texts.is_empty(), "{} seeds failed\n{}", texts.len(), texts.join("\n"));
     seen.0
 }
 
-fn run_all(chosen: &[u64]) -> (Seen, Vec<Failure>) {
+fn run_all(chosen: &[u64]) -> (Seen, Vec<RunFailure>) {
     let (mut seen, mut failures) = (Seen::new(), Vec::new());
     for seed in chosen {
         match run_seed(*seed) {
@@ -33,7 +33,7 @@ fn run_all(chosen: &[u64]) -> (Seen, Vec<Failure>) {
 }
 
 /// Every opcode of the service and everything else in the list came up.
-fn reaches(seen: &Seen, service: Service, others: &[&str]) {
+fn reaches(seen: &Seen, service: TransportService, others: &[&str]) {
     let opcodes = Opcode::all().filter_map(Opcode::info).filter(|info| info.service == service);
     let wanted = opcodes.map(|info| info.name).chain(others.iter().copied());
     let missing: Vec<&str> = wanted.filter(|what| !seen.contains_key(*what)).collect();
@@ -58,18 +58,18 @@ fn reliable_connections() {
     let drops = ["qp_state", "out_of_sequence", "stale_duplicate", "ghost_response", "refused", "receiver_not_ready"];
     // Rare: both directions must have agreed, and a request must leave alone. The other forms are tested in `transport`.
     let own = ["SEND_ONLY_ACK", "WRITE_ONLY_ACK", "ACKNOWLEDGE_COOKIE", "SELECTIVE_ACKNOWLEDGE"];
-    reaches(&seen, Service::Rc, &[&operations[..], &failures, &events, &drops, &own].concat());
+    reaches(&seen, TransportService::Rc, &[&operations[..], &failures, &events, &drops, &own].concat());
 }
 
 #[test]
 fn unreliable_connections() {
     let seen = sweep(QpType::Uc, 100);
     let others = ["BindMw", "LocalInvalidate", "RecvWriteImm", "uc_gap", "uc_access", "no_recv_wqe", "qp_state"];
-    reaches(&seen, Service::Uc, &others);
+    reaches(&seen, TransportService::Uc, &others);
 }
 
 #[test]
 fn datagrams() {
     let seen = sweep(QpType::Ud, 100);
-    reaches(&seen, Service::Ud, &["Recv", "qkey", "no_recv_wqe", "qp_state", "LastWqeReached"]);
+    reaches(&seen, TransportService::Ud, &["Recv", "qkey", "no_recv_wqe", "qp_state", "LastWqeReached"]);
 }

@@ -52,7 +52,7 @@ pub enum QpState {
     Rts = 3,
     /// Send queue draining, then drained.
     Sqd = 4,
-    /// Send queue in error (UC, UD): receives go on.
+    /// Send queue in error (UC, UD): receives continue.
     Sqe = 5,
     /// Everything is flushed.
     Error = 6,
@@ -85,7 +85,7 @@ impl Mtu {
 
     /// The largest that fits packets of `ip_mtu` bytes with every header that RoCEv2 may add.
     pub fn fitting(ip_mtu: u32) -> Option<Mtu> {
-        // IPv6 40 + UDP 8 + BTH 12 + the largest extension with payload (XRCETH + RETH + ImmDt 24) + ICRC 4.
+        // IPv6 40 + UDP 8 + BTH 12 + the largest extension with payload (XRCETH + RETH + `ImmDt` 24) + ICRC 4.
         Mtu::ALL.into_iter().rev().find(|mtu| mtu.bytes() + 40 + 8 + 12 + 24 + 4 <= ip_mtu)
     }
 }
@@ -120,7 +120,7 @@ pub struct QpInit {
     pub signal_all: bool,
     /// Receive WQEs come from a shared queue, and their buffers lie in that queue's protection domain.
     pub shared_recv: Option<PdId>,
-    /// How it behaves where the specification leaves a choice.
+    /// Its behaviour where the specification leaves a choice.
     pub tuning: Tuning,
     /// Random, and secret: the cookies that prove packets of a peer are drawn from it.
     pub secret: u64,
@@ -140,7 +140,7 @@ pub struct Tuning {
     pub selective: bool,
     /// Requests carry ACKs (piggyback), with peers that support it: one packet instead of two. Needs `selective`.
     pub piggyback: bool,
-    /// Lower bound of the ACK timeout: a delay by the scheduler is no loss.
+    /// Lower bound of the ACK timeout: a delay by the scheduler is not a loss.
     pub min_ack_timeout: Duration,
     /// RC: congestion control by marks of switches (DCQCN).
     pub dcqcn: Dcqcn,
@@ -165,7 +165,7 @@ impl Default for Tuning {
 }
 
 bitflags::bitflags! {
-    /// Which attributes a `modify_qp` sets, with the bits of `enum ibv_qp_attr_mask`.
+    /// The attributes that a `modify_qp` sets, with the bits of `enum ibv_qp_attr_mask`.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct AttrMask: u32 {
         /// `state`
@@ -264,7 +264,7 @@ pub struct QpAttr {
 }
 
 impl QpAttr {
-    /// RC, UC: payload of a full packet. Programs may ask for a path MTU that the port does not carry; rxe and mlx5
+    /// RC, UC: payload of a full packet. Programs may ask for a path MTU that the port does not carry. rxe and mlx5
     /// accept it, and lose every packet that is too long. Here packets are at most as long as the port carries, so
     /// two ends on the same network agree.
     pub fn packet_mtu(&self) -> Mtu {

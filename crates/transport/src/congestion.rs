@@ -1,4 +1,4 @@
-//! How much one queue pair keeps in flight: a window in bytes that grows with
+//! The bytes that one queue pair keeps in flight: a window in bytes that grows with
 //! success and shrinks with loss.
 //!
 //! RC has no flow control of its own on a lossy network, and all queue pairs of a process receive through one socket

@@ -28,7 +28,7 @@ counters! {
     rx_bytes,
     /// Packets sent again.
     retransmitted_packets,
-    /// Acknowledge timeouts that counted against `retry_count`.
+    /// ACK timeouts that counted against `retry_count`.
     ack_timeouts,
     /// Early probes: a packet sent again long before the timeout, to learn what was lost.
     probes,

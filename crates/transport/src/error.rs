@@ -105,7 +105,7 @@ pub enum ModifyError {
     /// A value is out of range.
     #[error("{attribute} cannot be {value}")]
     Value {
-        /// Which attribute.
+        /// The attribute.
         attribute: &'static str,
         /// The value in the call.
         value: u64,

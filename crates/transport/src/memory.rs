@@ -31,7 +31,7 @@ bitflags::bitflags! {
         const FLUSH_GLOBAL = 1 << 8;
         /// Peers may FLUSH for persistence. Ordinary memory has none.
         const FLUSH_PERSISTENT = 1 << 9;
-        /// Writes may become visible in any order: accepted, order is kept all the same.
+        /// Writes may become visible in any order: accepted, but writes keep their order.
         const RELAXED_ORDERING = 1 << 20;
     }
 }
@@ -49,7 +49,7 @@ pub struct LKey(pub u32);
 pub struct Sge {
     /// The first byte, as the region numbers its addresses.
     pub addr: u64,
-    /// How many bytes. Here zero means none (the verbs layer maps its own rule to this).
+    /// The number of bytes. Here zero means none (the verbs layer maps its own rule to this).
     pub len_bytes: u32,
     /// The key of the region that holds them.
     pub lkey: LKey,
@@ -124,7 +124,7 @@ pub enum MemoryError {
     /// On-demand memory: the range is not all mapped at the moment, or its pages do not allow it.
     #[error("the range is not all mapped, or its pages do not allow the access")]
     Unmapped,
-    /// An atomic's address is no multiple of eight.
+    /// An atomic's address is not a multiple of eight.
     #[error("an atomic operation needs an address that is a multiple of 8")]
     Misaligned,
 }
@@ -188,7 +188,7 @@ pub trait Memory {
     ) -> Result<(), MemoryError>;
 
     /// A local invalidate. Only type 2 windows (and regions that allow it) can be invalidated so, and only by the queue
-    /// pair that has bound them. One that is not bound is invalid already: that is no error.
+    /// pair that has bound them. One that is not bound is invalid already: that is not an error.
     fn invalidate(&self, who: Accessor, rkey: RKey) -> Result<(), MemoryError>;
 
     /// A peer's SEND with invalidate: the same, but a window that is not bound is an error.

@@ -76,8 +76,8 @@ impl<'a> PacketBuilder<'a> {
         &mut self.out[start..start + len_bytes]
     }
 
-    /// Pads the payload with zeros to a multiple of four (PadCnt, IB specification 9.2),
-    /// writes the base transport header and returns the packet's length in bytes.
+    /// Pads the payload with zeros to a multiple of four (PadCnt, IB specification 9.2) and writes
+    /// the base transport header. Returns the packet's length in bytes.
     #[inline]
     pub(crate) fn finish(mut self) -> usize {
         let pad = self.payload_bytes.wrapping_neg() & 3;

@@ -49,6 +49,13 @@ pub enum Reason {
     NotForService(&'static str),
     /// A datagram was longer than the path MTU of the port.
     DatagramTooLong,
+    /// A device of the system reported a failed work request. It says no more.
+    Reported {
+        /// The status of its completion.
+        status: Status,
+        /// The `vendor_err` of its completion, whose meaning only the maker of the device knows.
+        vendor_err: u32,
+    },
 }
 
 impl Reason {
@@ -71,6 +78,7 @@ impl Reason {
             Reason::Device => 9,
             Reason::NotForService(_) => 10,
             Reason::DatagramTooLong => 11,
+            Reason::Reported { vendor_err, .. } => *vendor_err,
         }
     }
 
@@ -90,6 +98,7 @@ impl Reason {
             Reason::NotForService(_) => Status::LocalQpOperation,
             Reason::BindRefused(_) | Reason::InvalidateRefused(_) => Status::MwBind,
             Reason::Device => Status::Fatal,
+            Reason::Reported { status, .. } => *status,
             Reason::Requested
             | Reason::PeerBrokeProtocol(_)
             | Reason::PeerAccessRefused(_)
@@ -133,6 +142,9 @@ impl fmt::Display for Reason {
             Reason::Device => write!(f, "the device shut it down"),
             Reason::NotForService(op) => write!(f, "this kind of queue pair cannot do {op}"),
             Reason::DatagramTooLong => write!(f, "a datagram was longer than the path MTU of the port"),
+            Reason::Reported { status, vendor_err } => {
+                write!(f, "its device completed a work request with {status:?} (vendor error {vendor_err:#x})")
+            }
         }
     }
 }

@@ -47,7 +47,7 @@ pub enum SendOp {
     Flush {
         /// The first byte; only the key counts for [`FlushLevel::MR`].
         remote: RemoteAddr,
-        /// How many bytes, for [`FlushLevel::RANGE`].
+        /// The number of bytes, for [`FlushLevel::RANGE`].
         len_bytes: u32,
         /// The placement that the writes must reach.
         placement: FlushPlacement,
@@ -191,7 +191,7 @@ pub struct SendWr {
     pub payload: Payload,
     /// The destination, on a UD queue pair only. It is boxed because that makes the request smaller to move.
     pub datagram: Option<Box<UdDestination>>,
-    /// Which shared receive queue of the peer, on an XRC initiator only: its number, 24 bits.
+    /// On an XRC initiator only: the number of the peer's shared receive queue, 24 bits.
     /// Every request has one, WRITEs and READs too: it tells the protection domain of the keys.
     pub xrc_srq: Option<u32>,
 }

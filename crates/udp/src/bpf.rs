@@ -16,7 +16,7 @@ const fn instruction(code: u16, k: u32) -> libc::sock_filter {
     libc::sock_filter { code, jt: 0, jf: 0, k }
 }
 
-/// `ldb [5]; ret a`. In a reuse-port group the program sees the UDP payload, over IPv4 and IPv6 alike, and
+/// `ldb [5]; ret a`. In a reuse-port group the program sees the UDP payload, over IPv4 and IPv6 alike. It
 /// returns the index of the socket that gets the packet. It returns 0 for a packet that is too short.
 const STEER: [libc::sock_filter; 2] = [instruction(LOAD_BYTE, SLOT_OFFSET), instruction(RETURN_A, 0)];
 

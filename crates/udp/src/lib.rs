@@ -10,7 +10,7 @@
 //! * [`interfaces()`]: the network interfaces; [`InterfaceMonitor`]: their changes.
 //!
 //! Out of scope: the crate reads no packet contents (except by the steering program, which runs in the
-//! kernel), computes no ICRC, keeps no queue and reads no clock. It does not know queue pairs.
+//! kernel). It computes no ICRC, keeps no queue and reads no clock. It does not know queue pairs.
 //!
 //! All `unsafe` code is in `sys` and its children: one safe function for each system call. Addresses and
 //! control messages are encoded and decoded by safe code.

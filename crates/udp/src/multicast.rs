@@ -74,7 +74,7 @@ pub(crate) fn leave_all(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {
     Ok(())
 }
 
-/// Refuses an address that is no multicast group, or is not of the socket's families.
+/// Refuses an address that is not a multicast group, or is not of the socket's families.
 fn checked(family: Family, group: IpAddr) -> io::Result<IpAddr> {
     let group = group.to_canonical();
     let fits = family == Family::V6 || group.is_ipv4();

@@ -87,8 +87,8 @@ impl PortGroup {
     /// closed.
     ///
     /// # Errors
-    /// [`BindError::Slots`] for none or too many; [`BindError::Foreign`] if one of them is
-    /// not a UDP socket on the port, or not of the same family as the first.
+    /// [`BindError::Slots`] for none or too many. [`BindError::Foreign`] if one of them is not a
+    /// UDP socket on the port, or not of the same family as the first.
     pub fn from_descriptors(sockets: Vec<OwnedFd>) -> Result<PortGroup, BindError> {
         let slots = sockets.len();
         if !(1..=MAX_SLOTS).contains(&slots) {

@@ -85,9 +85,9 @@ impl RxSocket {
     /// on UDP port 4791, for any slot.
     ///
     /// # Errors
-    /// `AddrInUse` if it has joined already; `InvalidInput` if the address is no multicast
-    /// group, or is IPv6 while the socket is for IPv4 only; `ENODEV` if there is no such
-    /// interface; `ENOBUFS` if the socket has joined as many as the system allows.
+    /// `AddrInUse` if it has joined already, and `ENODEV` if there is no such interface.
+    /// `InvalidInput` if the address is not a multicast group, or is IPv6 while the socket is for IPv4
+    /// only. `ENOBUFS` if the socket has joined as many as the system allows.
     pub fn join_multicast(&self, group: IpAddr, interface: u32) -> io::Result<()> {
         multicast::join(self.fd.as_fd(), self.family, group, interface)
     }

@@ -22,6 +22,6 @@ mod link;
 mod netns;
 
 pub use capture::{Capture, Captured};
-pub use host::{Host, hosts, with_receive_coalescing, without_segmentation_offload};
-pub use link::Link;
+pub use host::{NetHost, hosts, with_receive_coalescing, without_segmentation_offload};
+pub use link::TestInterface;
 pub use netns::in_new_netns;

@@ -68,8 +68,8 @@ fn ipv6(address: IpAddr) -> Ipv6Addr {
 /// network's load balancing. It is constant for one connection, and the same in both directions if
 /// both ends use the same (or no) flow label.
 ///
-/// The function folds the 20 bits of the flow label (or, if it is zero, of a hash of the two QPNs)
-/// into the 14 bits that a port from 0xc000 up has.
+/// The function folds 20 bits into the 14 that a port from 0xc000 up has. They are those of the
+/// flow label, or, if that is zero, of a hash of the two QPNs.
 pub fn source_port(flow_label: u32, local: Qpn, remote: Qpn) -> u16 {
     let label = match flow_label & 0xf_ffff {
         0 => flow_label_of(local, remote),

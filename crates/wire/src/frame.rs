@@ -20,7 +20,7 @@ pub const MAX_UDP_PAYLOAD_BYTES: usize = 0xffff - Ipv4::LEN - Udp::LEN;
 
 /// The fields of a decoded frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Frame<'a> {
+pub struct EthernetFrame<'a> {
     /// Addresses and source port.
     pub flow: Flow,
     /// IPv4 identification; 0 for IPv6.
@@ -92,11 +92,11 @@ pub fn encode(
     Ok(())
 }
 
-/// Decodes a frame; `None` if it is not UDP to the RoCEv2 port in an untagged Ethernet
-/// frame, has IP options or extension headers, is a fragment, or its lengths or its IPv4
-/// header checksum are wrong. The UDP checksum is not checked: some senders leave it
-/// out, in captures it is often incomplete, and the ICRC covers the same bytes.
-pub fn decode(frame: &[u8]) -> Option<Frame<'_>> {
+/// Decodes a frame. `None` if it is not UDP to the RoCEv2 port in an untagged Ethernet frame, has
+/// IP options or extension headers, or is a fragment. Also `None` for wrong lengths or a wrong IPv4
+/// header checksum. The UDP checksum is not checked: some senders leave it out, in captures it is
+/// often incomplete, and the ICRC covers the same bytes.
+pub fn decode(frame: &[u8]) -> Option<EthernetFrame<'_>> {
     let (ethernet, packet) = frame.split_first_chunk::<ETHERNET_LEN>()?;
     match u16_at(ethernet, 12) {
         ETHERTYPE_IPV4 => decode_ipv4(packet),
@@ -105,12 +105,12 @@ pub fn decode(frame: &[u8]) -> Option<Frame<'_>> {
     }
 }
 
-fn decode_ipv4(packet: &[u8]) -> Option<Frame<'_>> {
+fn decode_ipv4(packet: &[u8]) -> Option<EthernetFrame<'_>> {
     let (header, rest) = packet.split_first_chunk::<{ Ipv4::LEN }>()?;
     let ip = Ipv4::decode(header)?;
     let datagram_len = usize::from(ip.total_len_bytes).checked_sub(Ipv4::LEN)?;
     let (source_port, payload) = decode_udp(rest.get(..datagram_len)?)?;
-    Some(Frame {
+    Some(EthernetFrame {
         flow: Flow { source: ip.source.into(), destination: ip.destination.into(), source_port },
         identification: ip.identification,
         tos: ip.tos,
@@ -119,11 +119,11 @@ fn decode_ipv4(packet: &[u8]) -> Option<Frame<'_>> {
     })
 }
 
-fn decode_ipv6(packet: &[u8]) -> Option<Frame<'_>> {
+fn decode_ipv6(packet: &[u8]) -> Option<EthernetFrame<'_>> {
     let (header, rest) = packet.split_first_chunk::<{ Ipv6::LEN }>()?;
     let ip = Ipv6::decode(header)?;
     let (source_port, payload) = decode_udp(rest.get(..usize::from(ip.payload_len_bytes))?)?;
-    Some(Frame {
+    Some(EthernetFrame {
         flow: Flow { source: ip.source.into(), destination: ip.destination.into(), source_port },
         identification: 0,
         tos: ip.traffic_class,

@@ -5,9 +5,9 @@
 //!  8 bytes of ones | IP | UDP | BTH | extension headers | payload | pad  ->  ICRC
 //! ```
 //!
-//! Fields that routers change count as all ones: IPv4 TOS, TTL and header checksum; IPv6 traffic
-//! class, flow label and hop limit; the UDP checksum; in the BTH the byte with FECN and BECN.
-//! On the wire the result is little-endian: [`u32::to_le_bytes`].
+//! Fields that routers change count as all ones. In IPv4 these are TOS, TTL and header checksum, in
+//! IPv6 traffic class, flow label and hop limit. The UDP checksum and, in the BTH, the byte with
+//! FECN and BECN change, too. On the wire the result is little-endian: [`u32::to_le_bytes`].
 //!
 //! The CRC covers the IPv4 identification too, but a UDP socket does not show it. The caller
 //! gives [`check`] a guess. If the guess is wrong, `check` solves for the real identification, which

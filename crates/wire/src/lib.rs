@@ -61,7 +61,7 @@ pub use header::{
     Piggyback, Reth, Sack, XrcEth,
 };
 pub use id::{PKey, Psn, QKey, Qpn, RKey};
-pub use opcode::{HeaderSet, Opcode, OpcodeInfo, Operation, Position, Service};
+pub use opcode::{HeaderSet, Opcode, OpcodeInfo, Operation, Position, TransportService};
 pub use packet::{DecodeError, Packet};
 pub use syndrome::{NakCode, Syndrome, SyndromeKind};
 pub use timer::{ack_timeout, rnr_timer};

@@ -7,7 +7,7 @@
 //!      1         7        2         3       4 bytes      8            2        2       4        232
 //! ```
 //!
-//! [`decode`] and [`encode`] translate between the bytes and a [`MadHeader`] with a [`Message`].
+//! [`decode`] and [`encode`] translate between the bytes and a [`MadHeader`] with a [`CmMessage`].
 //! Every message is a plain value with all fields as they are on the wire: codes stay codes, and
 //! private data has its whole fixed length. Receivers ignore reserved bits, senders clear them.
 //! [`packet`] wraps a MAD in its BTH and DETH.
@@ -92,7 +92,7 @@ pub struct MadHeader {
 /// A message of the connection manager.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
-pub enum Message {
+pub enum CmMessage {
     Req(Req),
     Mra(Mra),
     Rej(Rej),
@@ -131,7 +131,7 @@ pub enum MadError {
 ///
 /// # Errors
 /// The MAD belongs to another class or the class knows no such method or attribute.
-pub fn decode(mad: &[u8; MAD_LEN]) -> Result<(MadHeader, Message), MadError> {
+pub fn decode(mad: &[u8; MAD_LEN]) -> Result<(MadHeader, CmMessage), MadError> {
     let attribute = attribute(mad)?;
     let header = MadHeader {
         status: u16_at(mad, 4),
@@ -141,17 +141,17 @@ pub fn decode(mad: &[u8; MAD_LEN]) -> Result<(MadHeader, Message), MadError> {
     };
     let body: Body = array_at(mad, HEADER_LEN);
     let message = match attribute {
-        Attribute::REQ => Message::Req(Req::decode(&body)),
-        Attribute::MRA => Message::Mra(Mra::decode(&body)),
-        Attribute::REJ => Message::Rej(Rej::decode(&body)),
-        Attribute::REP => Message::Rep(Rep::decode(&body)),
-        Attribute::RTU => Message::Rtu(Rtu::decode(&body)),
-        Attribute::DREQ => Message::Dreq(Dreq::decode(&body)),
-        Attribute::DREP => Message::Drep(Drep::decode(&body)),
-        Attribute::SIDR_REQ => Message::SidrReq(SidrReq::decode(&body)),
-        Attribute::SIDR_REP => Message::SidrRep(SidrRep::decode(&body)),
-        Attribute::LAP => Message::Lap(Lap::decode(&body)),
-        Attribute::APR => Message::Apr(Apr::decode(&body)),
+        Attribute::REQ => CmMessage::Req(Req::decode(&body)),
+        Attribute::MRA => CmMessage::Mra(Mra::decode(&body)),
+        Attribute::REJ => CmMessage::Rej(Rej::decode(&body)),
+        Attribute::REP => CmMessage::Rep(Rep::decode(&body)),
+        Attribute::RTU => CmMessage::Rtu(Rtu::decode(&body)),
+        Attribute::DREQ => CmMessage::Dreq(Dreq::decode(&body)),
+        Attribute::DREP => CmMessage::Drep(Drep::decode(&body)),
+        Attribute::SIDR_REQ => CmMessage::SidrReq(SidrReq::decode(&body)),
+        Attribute::SIDR_REP => CmMessage::SidrRep(SidrRep::decode(&body)),
+        Attribute::LAP => CmMessage::Lap(Lap::decode(&body)),
+        Attribute::APR => CmMessage::Apr(Apr::decode(&body)),
         Attribute(unknown) => return Err(MadError::Attribute(unknown)),
     };
     Ok((header, message))
@@ -173,7 +173,7 @@ pub fn attribute(mad: &[u8; MAD_LEN]) -> Result<Attribute, MadError> {
 }
 
 /// Writes a whole MAD, with reserved bytes zero.
-pub fn encode(header: &MadHeader, message: &Message) -> [u8; MAD_LEN] {
+pub fn encode(header: &MadHeader, message: &CmMessage) -> [u8; MAD_LEN] {
     let mut mad = [0; MAD_LEN];
     put(&mut mad, 0, [BASE_VERSION, CLASS, CLASS_VERSION, METHOD_SEND]);
     put(&mut mad, 4, header.status.to_be_bytes());
@@ -185,21 +185,21 @@ pub fn encode(header: &MadHeader, message: &Message) -> [u8; MAD_LEN] {
     mad
 }
 
-impl Message {
+impl CmMessage {
     /// The message's attribute code.
     pub fn attribute(&self) -> Attribute {
         match self {
-            Message::Req(_) => Attribute::REQ,
-            Message::Mra(_) => Attribute::MRA,
-            Message::Rej(_) => Attribute::REJ,
-            Message::Rep(_) => Attribute::REP,
-            Message::Rtu(_) => Attribute::RTU,
-            Message::Dreq(_) => Attribute::DREQ,
-            Message::Drep(_) => Attribute::DREP,
-            Message::SidrReq(_) => Attribute::SIDR_REQ,
-            Message::SidrRep(_) => Attribute::SIDR_REP,
-            Message::Lap(_) => Attribute::LAP,
-            Message::Apr(_) => Attribute::APR,
+            CmMessage::Req(_) => Attribute::REQ,
+            CmMessage::Mra(_) => Attribute::MRA,
+            CmMessage::Rej(_) => Attribute::REJ,
+            CmMessage::Rep(_) => Attribute::REP,
+            CmMessage::Rtu(_) => Attribute::RTU,
+            CmMessage::Dreq(_) => Attribute::DREQ,
+            CmMessage::Drep(_) => Attribute::DREP,
+            CmMessage::SidrReq(_) => Attribute::SIDR_REQ,
+            CmMessage::SidrRep(_) => Attribute::SIDR_REP,
+            CmMessage::Lap(_) => Attribute::LAP,
+            CmMessage::Apr(_) => Attribute::APR,
         }
     }
 
@@ -207,32 +207,32 @@ impl Message {
     /// `None` for REQ and SIDR_REQ, which begin an exchange.
     pub fn receiver_id(&self) -> Option<u32> {
         match self {
-            Message::Req(_) | Message::SidrReq(_) => None,
-            Message::Mra(m) => Some(m.remote_id),
-            Message::Rej(m) => Some(m.remote_id),
-            Message::Rep(m) => Some(m.remote_id),
-            Message::Rtu(m) => Some(m.remote_id),
-            Message::Dreq(m) => Some(m.remote_id),
-            Message::Drep(m) => Some(m.remote_id),
-            Message::SidrRep(m) => Some(m.request_id),
-            Message::Lap(m) => Some(m.remote_id),
-            Message::Apr(m) => Some(m.remote_id),
+            CmMessage::Req(_) | CmMessage::SidrReq(_) => None,
+            CmMessage::Mra(m) => Some(m.remote_id),
+            CmMessage::Rej(m) => Some(m.remote_id),
+            CmMessage::Rep(m) => Some(m.remote_id),
+            CmMessage::Rtu(m) => Some(m.remote_id),
+            CmMessage::Dreq(m) => Some(m.remote_id),
+            CmMessage::Drep(m) => Some(m.remote_id),
+            CmMessage::SidrRep(m) => Some(m.request_id),
+            CmMessage::Lap(m) => Some(m.remote_id),
+            CmMessage::Apr(m) => Some(m.remote_id),
         }
     }
 
     fn body(&self) -> Body {
         match self {
-            Message::Req(m) => m.encode(),
-            Message::Mra(m) => m.encode(),
-            Message::Rej(m) => m.encode(),
-            Message::Rep(m) => m.encode(),
-            Message::Rtu(m) => m.encode(),
-            Message::Dreq(m) => m.encode(),
-            Message::Drep(m) => m.encode(),
-            Message::SidrReq(m) => m.encode(),
-            Message::SidrRep(m) => m.encode(),
-            Message::Lap(m) => m.encode(),
-            Message::Apr(m) => m.encode(),
+            CmMessage::Req(m) => m.encode(),
+            CmMessage::Mra(m) => m.encode(),
+            CmMessage::Rej(m) => m.encode(),
+            CmMessage::Rep(m) => m.encode(),
+            CmMessage::Rtu(m) => m.encode(),
+            CmMessage::Dreq(m) => m.encode(),
+            CmMessage::Drep(m) => m.encode(),
+            CmMessage::SidrReq(m) => m.encode(),
+            CmMessage::SidrRep(m) => m.encode(),
+            CmMessage::Lap(m) => m.encode(),
+            CmMessage::Apr(m) => m.encode(),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Opcodes, and the one table of their meanings (IB specification 9.2, Annex A14
-//! for XRC, Annex A17 for CNP, Annex A19 for FLUSH and ATOMIC WRITE). Some are Longarm's own, from
+//! Opcodes, and the one table of their meanings. Sources are IB specification 9.2, Annex A14 for
+//! XRC, Annex A17 for CNP, and Annex A19 for FLUSH and ATOMIC WRITE. Some are Longarm's own, from
 //! the range that is reserved for manufacturers (0xc0 to 0xff).
 //!
 //! The high three bits name the service, the low five the operation and the packet's
@@ -31,7 +31,7 @@ const OWN: u8 = 0xc0;
 /// The transport service that an opcode belongs to, numbered as its high three bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
-pub enum Service {
+pub enum TransportService {
     /// Reliable connection.
     Rc = 0,
     /// Unreliable connection.
@@ -163,7 +163,7 @@ pub struct OpcodeInfo {
     /// Its name, like `RC_SEND_FIRST`.
     pub name: &'static str,
     /// The transport service.
-    pub service: Service,
+    pub service: TransportService,
     /// The operation.
     pub operation: Operation,
     /// The packet's position in its message.
@@ -270,15 +270,15 @@ impl OpcodeInfo {
 
 /// # Panics
 /// If a code has no service. The table is a constant, so the panic is a compile error.
-const fn service_of(code: u8) -> Service {
+const fn service_of(code: u8) -> TransportService {
     match code >> 5 {
-        0 => Service::Rc,
-        1 => Service::Uc,
-        2 => Service::Rd,
-        3 => Service::Ud,
-        4 => Service::Cnp,
-        5 => Service::Xrc,
-        6 => Service::Own,
+        0 => TransportService::Rc,
+        1 => TransportService::Uc,
+        2 => TransportService::Rd,
+        3 => TransportService::Ud,
+        4 => TransportService::Cnp,
+        5 => TransportService::Xrc,
+        6 => TransportService::Own,
         _ => panic!("this opcode has no service"),
     }
 }

@@ -57,8 +57,8 @@ impl<'a> Packet<'a> {
     /// Checks bytes from BTH to pad, without the ICRC.
     ///
     /// # Errors
-    /// The bytes are too short for the opcode's headers, the opcode or version is
-    /// unknown, or pad and payload do not fit together (IB specification 9.2).
+    /// The bytes are too short for the opcode's headers, the opcode or version is unknown, or pad
+    /// and payload disagree (IB specification 9.2).
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, DecodeError> {
         let &[opcode, flags, ..] = bytes else {

@@ -5,10 +5,10 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use longarm_wire::frame::{self, Frame};
+use longarm_wire::frame::{self, EthernetFrame};
 use longarm_wire::icrc::{self, Check};
 use longarm_wire::{
-    ICRC_LEN, NakCode, Opcode, Packet, Qpn, ROCE_PORT, Service, SyndromeKind, source_port, source_port_ud,
+    ICRC_LEN, NakCode, Opcode, Packet, Qpn, ROCE_PORT, SyndromeKind, TransportService, source_port, source_port_ud,
 };
 
 /// The number of RoCE packets in all captures, counted by another program.
@@ -44,7 +44,7 @@ fn is_roce(frame: &[u8]) -> bool {
 }
 
 /// Calls `check` for every RoCE packet: capture, whole frame, frame, BTH to pad.
-fn each_packet(mut check: impl FnMut(&str, &[u8], &Frame<'_>, &Packet<'_>)) {
+fn each_packet(mut check: impl FnMut(&str, &[u8], &EthernetFrame<'_>, &Packet<'_>)) {
     let mut total = 0;
     for (name, pcap) in support::golden_captures() {
         let roce = support::frames(&pcap).into_iter().filter(|f| is_roce(f));
@@ -190,7 +190,7 @@ fn source_ports_of_connections_are_hashes_of_both_ends() {
     // The QPNs at each address, for each capture and port.
     let mut connections: BTreeMap<(String, u16), BTreeMap<_, Qpn>> = BTreeMap::new();
     each_packet(|name, _, frame, packet| {
-        if packet.info().service != Service::Ud {
+        if packet.info().service != TransportService::Ud {
             let key = (name.to_owned(), frame.flow.source_port);
             let ends = connections.entry(key).or_default();
             let known = ends.insert(frame.flow.destination, packet.dest_qpn());

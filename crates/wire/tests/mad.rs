@@ -6,7 +6,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use longarm_wire::frame;
-use longarm_wire::mad::{self, Attribute, Message, Transport};
+use longarm_wire::mad::{self, Attribute, CmMessage, Transport};
 use longarm_wire::{Gid, ICRC_LEN, Packet, Psn, Qpn, ROCE_PORT};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -72,7 +72,7 @@ fn the_request_of_rping() {
     let mut found = None;
     each_mad_packet(|name, ib| {
         let packet = mad::packet::parse(ib).expect("a MAD");
-        if let (header, Message::Req(req)) = mad::decode(packet.mad).expect("a message")
+        if let (header, CmMessage::Req(req)) = mad::decode(packet.mad).expect("a message")
             && name == "rping"
         {
             found = Some((header, req, packet.psn));
@@ -105,8 +105,8 @@ fn the_starting_psn_is_what_the_sender_receives_first() {
         let (ib, _) = frame.payload.split_at(frame.payload.len() - ICRC_LEN);
         let packet = Packet::parse(ib).expect("a packet");
         match mad::packet::parse(ib).ok().map(|packet| mad::decode(packet.mad).expect("a message").1) {
-            Some(Message::Req(req)) => drop(announced.insert(frame.flow.source, req.starting_psn)),
-            Some(Message::Rep(rep)) => drop(announced.insert(frame.flow.source, rep.starting_psn)),
+            Some(CmMessage::Req(req)) => drop(announced.insert(frame.flow.source, req.starting_psn)),
+            Some(CmMessage::Rep(rep)) => drop(announced.insert(frame.flow.source, rep.starting_psn)),
             None if packet.info().is_request() => {
                 first.entry(frame.flow.destination).or_insert_with(|| packet.psn());
             }

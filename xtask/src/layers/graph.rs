@@ -1,12 +1,11 @@
 //! The imports between the files of a crate. Re-exports are followed to the file that defines the name.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
 
-use super::source::{Module, ModulePath, modules_of};
+use super::source::{Module, ModulePath};
 
 /// The longest chain of re-exports that leads to one name.
 const MAX_HOPS: usize = 16;
@@ -15,15 +14,8 @@ const MAX_HOPS: usize = 16;
 pub(super) struct ImportGraph(BTreeMap<ModulePath, BTreeSet<ModulePath>>);
 
 impl ImportGraph {
-    /// The graph of the crate with this root file.
-    ///
-    /// # Errors
-    /// If a source file cannot be read or parsed.
-    pub(super) fn of_crate(root: &Path) -> Result<ImportGraph, String> {
-        Ok(ImportGraph::of_modules(&modules_of(root)?))
-    }
-
-    fn of_modules(modules: &BTreeMap<ModulePath, Module>) -> ImportGraph {
+    /// The graph of the crate with these modules.
+    pub(super) fn of_modules(modules: &BTreeMap<ModulePath, Module>) -> ImportGraph {
         let mut files: BTreeMap<ModulePath, BTreeSet<ModulePath>> = BTreeMap::new();
         for (path, module) in modules {
             let targets = module.uses.iter().filter_map(|used| resolve(modules, path, used, MAX_HOPS));
@@ -106,6 +98,7 @@ fn start<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layers::source::modules_of;
 
     /// The import graph of a crate with these files.
     fn graph(files: &[(&str, &str)]) -> ImportGraph {
@@ -115,7 +108,7 @@ mod tests {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, text).unwrap();
         }
-        ImportGraph::of_crate(&place.path().join("lib.rs")).unwrap()
+        ImportGraph::of_modules(&modules_of(&place.path().join("lib.rs")).unwrap())
     }
 
     fn edges(graph: &ImportGraph) -> Vec<String> {

@@ -1,8 +1,10 @@
 //! The layer rule: dependencies between the workspace's crates point down, and the pure crates
-//! use nothing that touches the machine. [`modules`] checks the same inside crates.
+//! use nothing that touches the machine. [`modules`] checks the same inside crates, [`names`] that no two types have
+//! one name.
 
 mod graph;
 mod modules;
+mod names;
 mod source;
 mod stations;
 
@@ -14,6 +16,7 @@ use serde_json::Value;
 /// A crate, and the crates of the workspace that it may use.
 const LAYERS: &[(&str, &[&str])] = &[
     ("longarm-guest", &[]),
+    ("longarm-abi", &[]),
     ("longarm-wire", &[]),
     ("longarm-faults", &[]),
     ("longarm-cm", &["longarm-wire"]),
@@ -47,6 +50,31 @@ const LAYERS: &[(&str, &[&str])] = &[
             "longarm-hub",
         ],
     ),
+    (
+        "longarm-verbs",
+        &[
+            "longarm-abi",
+            "longarm-guest",
+            "longarm-wire",
+            "longarm-transport",
+            "longarm-memory",
+            "longarm-device",
+            "longarm-connect",
+        ],
+    ),
+    (
+        "longarm-provider",
+        &[
+            "longarm-guest",
+            "longarm-wire",
+            "longarm-transport",
+            "longarm-faults",
+            "longarm-memory",
+            "longarm-device",
+            "longarm-connect",
+            "longarm-verbs",
+        ],
+    ),
     ("longarm-rsocket", &["longarm-guest", "longarm-device", "longarm-connect"]),
     ("longarm-sim", &["longarm-wire", "longarm-cm", "longarm-transport", "longarm-faults", "longarm-memory"]),
     (
@@ -59,11 +87,13 @@ const LAYERS: &[(&str, &[&str])] = &[
             "longarm-memory",
             "longarm-device",
             "longarm-connect",
+            "longarm-provider",
         ],
     ),
-    ("longarm-ibverbs", &["longarm-guest", "longarm-device", "longarm-connect", "longarm-rsocket"]),
-    ("longarm-cli", &["longarm-device", "longarm-hub", "longarm-ibverbs", "longarm-udp"]),
+    ("longarm-ibverbs", &["longarm-abi", "longarm-guest", "longarm-device", "longarm-connect", "longarm-rsocket"]),
+    ("longarm-cli", &["longarm-device", "longarm-provider", "longarm-hub", "longarm-ibverbs", "longarm-udp"]),
     ("longarm-interop", &["longarm-wire"]),
+    ("longarm-testkit", &[]),
     ("xtask", &[]),
 ];
 
@@ -78,7 +108,7 @@ const PURE: &[(&str, &[&str])] = &[
 /// Compares the workspace with the rule.
 pub(crate) fn check() -> Result<(), String> {
     let packages = packages()?;
-    let mut broken = Vec::new();
+    let (mut broken, mut types) = (Vec::new(), names::TypeIndex::default());
     for package in &packages {
         let name = package["name"].as_str().unwrap_or_default();
         let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| *layer == name) else {
@@ -96,9 +126,12 @@ pub(crate) fn check() -> Result<(), String> {
             );
         }
         if let Some(root) = library_root(package) {
-            modules::check(name, Path::new(root), &mut broken)?;
+            let modules = source::modules_of(Path::new(root))?;
+            modules::check(name, &modules, &mut broken);
+            types.add(name, &modules);
         }
     }
+    types.check(names::SHARED, &mut broken);
     stations::check(&crate::run::root(), &mut broken)?;
     if broken.is_empty() {
         println!("layers: {} crates, all dependencies point down", packages.len());

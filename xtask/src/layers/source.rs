@@ -14,6 +14,8 @@ pub(super) type ModulePath = Vec<String>;
 pub(super) struct Module {
     /// Names that the module itself defines.
     pub(super) items: BTreeSet<String>,
+    /// Those of them that are structs, enums, unions and traits.
+    pub(super) types: BTreeSet<String>,
     /// Names that it imports or re-exports, with the path behind each.
     pub(super) imports: BTreeMap<String, Vec<String>>,
     /// Modules that it imports with a glob.
@@ -74,6 +76,7 @@ fn enter(
             Item::Use(item) => module.import(&item.tree, Vec::new()),
             item => {
                 module.items.extend(name(item));
+                module.types.extend(name(item).filter(|_| defines_type(item)));
                 Paths(&mut module.uses).visit_item(item);
             }
         }
@@ -183,6 +186,10 @@ fn attributes(item: &Item) -> &[Attribute] {
         Item::Use(item) => &item.attrs,
         _ => &[],
     }
+}
+
+fn defines_type(item: &Item) -> bool {
+    matches!(item, Item::Struct(_) | Item::Enum(_) | Item::Union(_) | Item::Trait(_))
 }
 
 fn name(item: &Item) -> Option<String> {

@@ -2,11 +2,12 @@
 
 use clap::Args;
 use comfy_table::{Table, presets};
-use device::{Device, DeviceInfo, Gid, PortState};
+use device::{DeviceInfo, Gid, PortState};
+use provider::Device;
 
 use crate::error::Error;
 
-/// List the devices: one for each network interface that can carry RoCEv2
+/// List the devices: Longarm's own, one for each network interface that can carry RoCEv2, and those of the system
 #[derive(Args, Debug)]
 pub(crate) struct DevicesArgs {
     /// Print JSON
@@ -16,7 +17,7 @@ pub(crate) struct DevicesArgs {
 
 /// `longarm devices`
 pub(crate) fn devices(args: &DevicesArgs) -> Result<(), Error> {
-    let devices = Device::list()?;
+    let devices = Device::list_all()?;
     if args.json {
         let list: Vec<_> = devices.iter().map(to_json).collect();
         println!("{}", serde_json::Value::from(list));
@@ -29,9 +30,10 @@ pub(crate) fn devices(args: &DevicesArgs) -> Result<(), Error> {
 fn table(devices: &[DeviceInfo]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["device", "interface", "port", "MTU", "speed", "GUID", "GIDs (index: address)"]);
+    table.set_header(["provider", "device", "interface", "port", "MTU", "speed", "GUID", "GIDs (index: address)"]);
     for device in devices {
         table.add_row([
+            device.provider.to_string(),
             device.name.clone(),
             device.interface.clone(),
             state(device).to_string(),
@@ -66,6 +68,7 @@ fn gids(device: &DeviceInfo) -> impl Iterator<Item = (usize, std::net::IpAddr)> 
 
 fn to_json(device: &DeviceInfo) -> serde_json::Value {
     serde_json::json!({
+        "provider": device.provider.to_string(),
         "name": device.name,
         "interface": device.interface,
         "interface_index": device.interface_index,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use comfy_table::{Table, presets};
-use hub::Status;
+use hub::HubStatus;
 use hub::status::{ClientStatus, MadCounters, ManagerStatus, PortStatus};
 
 use crate::error::Error;
@@ -41,7 +41,7 @@ pub(crate) fn status(args: &StatusArgs) -> Result<(), Error> {
     Ok(())
 }
 
-fn print_hub(status: &Status) {
+fn print_hub(status: &HubStatus) {
     println!("Hub: process {}, up {}, in {}", status.pid, duration(status.uptime_ms), status.runtime_dir);
     println!(
         "UDP port 4791: {} slots, {} free; receive buffers of {}",
@@ -93,7 +93,7 @@ fn print_mads(mads: &MadCounters) {
     }
 }
 
-fn clients(status: &Status, all: bool) -> Table {
+fn clients(status: &HubStatus, all: bool) -> Table {
     let mut table = Table::new();
     let header = ["process", "program", "slots", "for", "introduced to", "counters"];
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(header);
@@ -111,7 +111,7 @@ fn clients(status: &Status, all: bool) -> Table {
     table
 }
 
-fn managers(status: &Status, all: bool) -> Table {
+fn managers(status: &HubStatus, all: bool) -> Table {
     let mut table = Table::new();
     let header = ["process", "program", "number", "ports", "messages in", "out", "lost"];
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(header);

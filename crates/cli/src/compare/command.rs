@@ -166,7 +166,7 @@ impl ComparePlan {
             of.all(|theirs| results.summary(theirs).is_none())
         };
         let silent = names.into_iter().filter(|contender| silent(*contender));
-        silent.map(|contender| format!("There is no figure of {}.", contender.name())).collect()
+        silent.map(|contender| format!("{} was not measured.", contender.name())).collect()
     }
 }
 

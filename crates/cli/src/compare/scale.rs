@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use device::Device;
+use provider::Device;
 
 use super::idle::{idle_cpu_ns, resident_bytes};
 use crate::error::Error;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use device::Provider;
 
 use super::compare::{self, DemoEffort};
 use super::matrix::{Cases, Matrix, MatrixPart};
@@ -44,8 +45,16 @@ pub(crate) struct DemoArgs {
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Error> {
     want_packets()?;
     std::fs::create_dir_all(&args.dir).map_err(|e| Error::File(args.dir.display().to_string(), e))?;
-    println!("Longarm: two processes, RoCEv2 on UDP port 4791, no RDMA hardware, no kernel module, user {}.", user());
-    println!("(Queue pairs of one host use shared memory otherwise; this shows the packets.)\n");
+    match provider::preferred()? {
+        Provider::Longarm => {
+            println!(
+                "Longarm: two processes, RoCEv2 on UDP port 4791, no RDMA hardware, no kernel module, user {}.",
+                user()
+            );
+            println!("(Queue pairs of one host use shared memory otherwise; this shows the packets.)\n");
+        }
+        Provider::Verbs => println!("Two processes on an RDMA device of the system, by its libibverbs.\n"),
+    }
     let (server, mut control) = peer(args)?;
     let address = control.local()?.ip().to_canonical();
     let device = open(address)?;
@@ -58,7 +67,10 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Error> {
     let mut matrix = Matrix::empty();
     let mut cases = Cases { control: &mut control, device: &device, address, transports };
     cases.fill(MatrixPart::ShortSends, &mut matrix, &mut progress);
-    device.capture(&capture)?;
+    let captures = device.capabilities().instruments;
+    if captures {
+        device.capture(&capture)?;
+    }
     cases.fill(MatrixPart::Rest, &mut matrix, &mut progress);
     device.stop_capture();
     let comparison = match args.verify_only {
@@ -77,7 +89,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Error> {
         report::write_markdown(path, &matrix)?;
     }
     report::write_page(&page, &matrix, comparison.as_ref())?;
-    finish(&device, server.as_ref(), &page, &capture);
+    finish(&device, server.as_ref(), &page, captures.then_some(&capture));
     match matrix.failures() {
         0 => Ok(()),
         n => Err(Error::Usage(format!("{n} operations failed: see the table"))),
@@ -100,22 +112,26 @@ fn effort(args: &DemoArgs) -> DemoEffort {
     DemoEffort { rounds: (20_000.0 * seconds) as u32, duration: Duration::from_secs_f64(seconds) }
 }
 
-fn finish(device: &device::Device, server: Option<&LocalServer>, page: &Path, capture: &Path) {
+fn finish(device: &provider::Device, server: Option<&LocalServer>, page: &Path, capture: Option<&PathBuf>) {
     let counters = device.counters();
     let peer = server.map_or(String::new(), |server| format!(" and process {}", server.pid()));
-    println!(
-        "\nProcess {}{peer}: {} packets sent, {} received, {} dropped.",
-        std::process::id(),
-        counters.get("tx_packets"),
-        counters.get("rx_packets"),
-        counters.dropped()
-    );
-    let drops = counters.iter().filter(|(name, value)| name.starts_with("drop_") && *value != 0);
-    for (name, value) in drops {
-        println!("  {name}: {value}");
+    if device.capabilities().instruments {
+        println!(
+            "\nProcess {}{peer}: {} packets sent, {} received, {} dropped.",
+            std::process::id(),
+            counters.get("tx_packets"),
+            counters.get("rx_packets"),
+            counters.dropped()
+        );
+        let drops = counters.iter().filter(|(name, value)| name.starts_with("drop_") && *value != 0);
+        for (name, value) in drops {
+            println!("  {name}: {value}");
+        }
     }
     println!("Report with plots:  {}", page.display());
-    println!("Packets, verified part, for Wireshark:  {}", capture.display());
+    if let Some(capture) = capture {
+        println!("Packets, verified part, for Wireshark:  {}", capture.display());
+    }
 }
 
 fn user() -> u32 {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use device::Device;
+use provider::Device;
 
 use super::progress::DemoProgress;
 use crate::baseline;

@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use device::{Device, Mtu};
+use device::Mtu;
+use provider::Device;
 
 use super::progress::DemoProgress;
 use super::verify::{CaseResult, drive};

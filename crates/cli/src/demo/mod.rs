@@ -1,5 +1,5 @@
-//! `longarm demo`: two processes, every operation over the wire and verified, then
-//! speed beside TCP and UDP measured in the same run, a report with plots and a capture.
+//! `longarm demo`: two processes run every operation over the wire and verify it. Then it measures
+//! the speed beside TCP and UDP in the same run, and writes a report with plots and a capture.
 
 mod command;
 mod compare;

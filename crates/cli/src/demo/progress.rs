@@ -19,7 +19,7 @@ impl DemoProgress {
         self.done += 1;
         let line = format!("[{:>2}/{}] {what}", self.done, self.total);
         let mut out = stderr().lock();
-        // DemoProgress is not worth a failure: the terminal may be gone.
+        // A progress line is not worth a failure: the terminal may be gone.
         let _ = if self.terminal { write!(out, "\r\x1b[K{line}") } else { writeln!(out, "{line}") };
         let _ = out.flush();
     }

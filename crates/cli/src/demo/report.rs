@@ -63,8 +63,8 @@ pub(super) fn write_page(path: &Path, matrix: &Matrix, comparison: Option<&Compa
 pub(super) fn write_markdown(path: &Path, matrix: &Matrix) -> Result<(), Error> {
     let mut text = String::from(
         "# Compatibility\n\nWritten by `cargo xtask tables` from a run of `longarm demo --verify-only`.\n\n\
-         ## Operations\n\nEach field: data of that many sizes went over the wire between two processes and was compared at its \
-         destination; – means that the service has no such operation.\n\n| operation | RC | UC | UD |\n|---|---|---|---|\n",
+         ## Operations\n\nData of as many sizes as a field tells went over the wire between two processes and was compared at its \
+         destination. A field with – means that the service has no such operation.\n\n| operation | RC | UC | UD |\n|---|---|---|---|\n",
     );
     for row in matrix_rows(matrix) {
         text.push_str(&format!("| {} |\n", row.join(" | ")));

@@ -4,7 +4,8 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use device::{Access, AtomicOp, BindMw, Device, Mw, MwType, Payload, RemoteAddr, SendFlags, SendOp, SendWr, Status};
+use device::{Access, AtomicOp, BindMw, MwType, Payload, RemoteAddr, SendFlags, SendOp, SendWr, Status};
+use provider::{Device, Mw};
 
 use crate::error::Error;
 use crate::perf::{

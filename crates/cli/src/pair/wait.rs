@@ -57,7 +57,7 @@ pub(super) fn until_over(server: &mut SideProcess, client: &mut SideProcess, dea
             return client.unwrap_or(Code(0)).max_failure(Some(code));
         }
         if late(deadline) {
-            eprintln!("longarm: the timeout is over; both sides are ended");
+            eprintln!("longarm: timeout; ending both sides");
             client.end();
             server.end();
             return TIMED_OUT;
@@ -86,7 +86,7 @@ fn rest(side: &mut SideProcess, first: Code, deadline: Option<Instant>) -> Optio
         }
         thread::sleep(TICK);
     }
-    eprintln!("longarm: the {} keeps running; it is ended", side.name);
+    eprintln!("longarm: the {} keeps running; ending it", side.name);
     side.end();
     None
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Barrier;
 use std::thread;
 
-use device::Device;
+use provider::Device;
 use serde::{Deserialize, Serialize};
 
 use super::control::{ControlConnection, ControlReply, ControlRequest};

@@ -23,7 +23,7 @@ pub(crate) struct PerfArgs {
     /// Operation to measure
     #[arg(value_enum)]
     op: Op,
-    /// TestTransport service
+    /// Transport service
     #[arg(short, long, value_enum, default_value = "rc")]
     transport: TestTransport,
     /// Quantity to measure [default: latency for sizes below 4096 bytes, else stream]

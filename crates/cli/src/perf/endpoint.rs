@@ -4,9 +4,10 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use device::{
-    Access, AddressVector, AttrMask, Completion, Cq, Device, Gid, Mr, Mtu, OpenOptions, Pd, Psn, QKey, Qp, QpAttr,
-    QpCaps, QpSpec, QpState, QpType, Qpn, RKey, RecvWr, RemoteAddr, Sge, Sgl, Status, UdDestination,
+    Access, AddressVector, AttrMask, Completion, Gid, Mtu, Psn, QKey, QpAttr, QpCaps, QpState, QpType, Qpn, RKey,
+    RecvWr, RemoteAddr, Sge, Sgl, Status, UdDestination,
 };
+use provider::{Cq, Device, Mr, Pd, Qp, QpSpec};
 use serde::{Deserialize, Serialize};
 
 use super::spec::TestTransport;
@@ -75,12 +76,13 @@ pub(crate) struct Endpoints {
 
 /// Opens the device that has `address`.
 pub(crate) fn open(address: IpAddr) -> Result<Device, Error> {
-    Ok(Device::open(&OpenOptions { name: Some(device_name(address)?) })?)
+    Ok(Device::open(Some(provider::preferred()?), Some(device_name(address)?))?)
 }
 
 /// The name of the device that has `address`.
 pub(crate) fn device_name(address: IpAddr) -> Result<String, Error> {
-    let has = Device::list()?.into_iter().find(|info| info.port.gids.contains(&Gid::from(address)));
+    let has =
+        Device::list(provider::preferred()?)?.into_iter().find(|info| info.port.gids.contains(&Gid::from(address)));
     has.map(|info| info.name).ok_or(Error::NoDevice(address))
 }
 

@@ -7,7 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-use device::{Completion, Cq, SendFlags};
+use device::{Completion, SendFlags};
+use provider::Cq;
 
 use super::endpoint::{EndpointInfo, Endpoints};
 use super::spec::{Op, Test};

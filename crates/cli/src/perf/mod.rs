@@ -1,8 +1,7 @@
 //! `longarm perf`: one operation, measured between two processes.
 //!
-//! The client drives: it sends the server the test over a TCP connection, both make
-//! queue pairs and connect them, the client measures, and at the end it asks the server
-//! for its results.
+//! The client drives: it sends the server the test over a TCP connection, and both make queue pairs
+//! and connect them. Then the client measures, and at the end it asks the server for its results.
 
 mod client;
 mod command;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use device::Device;
+use provider::Device;
 
 use super::client::{connect, groups};
 use super::control::{ControlConnection, ControlReply, ControlRequest, VERSION, expect_finish};

@@ -51,7 +51,7 @@ impl StreamResult {
 }
 
 /// Sends the messages of a thread's queue pairs.
-struct StreamSender<'a> {
+struct LoadSender<'a> {
     endpoints: &'a Endpoints,
     peers: &'a [EndpointInfo],
     test: &'a Test,
@@ -68,7 +68,7 @@ struct StreamSender<'a> {
 pub(super) fn client(endpoints: &Endpoints, peers: &[EndpointInfo], test: &Test) -> Result<StreamResult, Error> {
     let batch = (test.depth / 4).clamp(1, 32);
     let outstanding = vec![0; endpoints.qps.len()];
-    let mut sender = StreamSender { endpoints, peers, test, batch, outstanding, messages: 0, refills: true };
+    let mut sender = LoadSender { endpoints, peers, test, batch, outstanding, messages: 0, refills: true };
     let start = Instant::now();
     (0..endpoints.qps.len()).try_for_each(|index| sender.fill(index))?;
     sender.work_until(start + test.duration() / WARM_UP)?;
@@ -79,7 +79,7 @@ pub(super) fn client(endpoints: &Endpoints, peers: &[EndpointInfo], test: &Test)
     Ok(StreamResult { messages: sender.messages, counted, elapsed })
 }
 
-impl StreamSender<'_> {
+impl LoadSender<'_> {
     /// Fills a queue pair up to the depth.
     fn fill(&mut self, index: usize) -> Result<(), Error> {
         while self.outstanding[index] + self.batch <= self.test.depth {

@@ -77,7 +77,9 @@ fn other(arguments: &[OsString]) -> ExitCode {
     let mut others = files.filter(|file| fs::canonicalize(file).ok() != own);
     match others.next() {
         Some(file) => eprintln!("longarm: {}: {}", file.display(), Command::new(&file).args(arguments).exec()),
-        None => eprintln!("longarm: rdma answers dev show, link show and system show here; there is no other rdma"),
+        None => {
+            eprintln!("longarm: this rdma knows only dev show, link show and system show, and the system has no other")
+        }
     }
     ExitCode::FAILURE
 }

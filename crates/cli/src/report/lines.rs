@@ -1,4 +1,4 @@
-//! PlotLine plots as SVG: both axes are logarithmic, each line has its name at the right.
+//! Line plots as SVG: both axes are logarithmic, each line has its name at the right.
 
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;

@@ -11,8 +11,8 @@ pub(crate) enum StartFailure {
     #[error("{} cannot be executed: {reason}", path.display())]
     NotExecutable { path: PathBuf, reason: String },
     #[error(
-        "{} runs with additional rights ({reason}), and the loader ignores the caller's library path for such programs; \
-         run longarm with these rights instead, as in `sudo longarm run -- …`, or copy the program",
+        "{} runs with additional rights ({reason}): the loader ignores the caller's library path for such programs. \
+         Run longarm with these rights instead, as in `sudo longarm run -- …`, or copy the program",
         path.display()
     )]
     Privileged { path: PathBuf, reason: &'static str },
@@ -20,7 +20,7 @@ pub(crate) enum StartFailure {
     Usage(String),
     #[error("the library libibverbs.so is not there; set LONGARM_LIB to it. Looked for:\n  {}", tried.join("\n  "))]
     NoLibrary { tried: Vec<String> },
-    #[error("no namespace for the program: {0}; `--mode plain` does without")]
+    #[error("cannot make a namespace for the program: {0}; `--mode plain` needs none")]
     NoNamespace(String),
     #[error("the hosts cannot be made: {0}")]
     NoHosts(String),

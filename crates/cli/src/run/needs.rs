@@ -2,9 +2,9 @@
 //! and Longarm's library in place of the system's.
 //!
 //! The decision follows the libraries that the loader would load. The library path suffices for a program
-//! that links libibverbs or librdmacm, not through its own run path, and links none of the libraries that
-//! are known to read `/sys/class/infiniband`. All others are unknown: scripts, shells and launchers start
-//! other programs, and some programs open libibverbs late.
+//! that links libibverbs or librdmacm, but not through its own run path. It must link none of the
+//! libraries that are known to read `/sys/class/infiniband`. All others are unknown: scripts, shells and
+//! launchers start other programs, and some programs open libibverbs late.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};

@@ -53,7 +53,7 @@ pub(crate) const FAILURE_TEXTS: [&str; 6] =
     ["invalid data", "Completion with error", "Failed to", "Couldn't", "Completion error", "longarm: "];
 
 /// The message of `longarm pair` about a server that keeps running.
-const SERVER_KEPT_RUNNING: &str = "longarm: the server keeps running; it is ended";
+const SERVER_KEPT_RUNNING: &str = "longarm: the server keeps running; ending it";
 
 impl Case {
     /// A program that runs alone.

@@ -9,7 +9,7 @@ use crate::support::Hosts;
 
 /// Runs a command until it ends or `patience` is over, and returns its output.
 pub(crate) fn ended(hosts: &Hosts, command: &mut Command, patience: Duration) -> (Option<ExitStatus>, String) {
-    let path = hosts.dir.join("said");
+    let path = hosts.dir().join("said");
     let file = File::create(&path).expect("a file for the output");
     let both = file.try_clone().expect("a descriptor");
     let child = command.stdin(Stdio::null()).stdout(file).stderr(both).process_group(0).spawn();

@@ -38,7 +38,7 @@ fn last_failure(hosts: &Hosts, case: &Case) -> Option<String> {
 /// The failure of one attempt at a case.
 fn failure(hosts: &Hosts, case: &Case) -> Option<String> {
     let mut command = hosts.longarm();
-    command.args(case.arguments()).envs(case.variables()).current_dir(&hosts.dir);
+    command.args(case.arguments()).envs(case.variables()).current_dir(hosts.dir());
     let start = Instant::now();
     let (status, said) = ended(hosts, &mut command, if case.how == CaseSetup::Lives { MIN_RUNTIME } else { PATIENCE });
     eprintln!("{:5.1} s  {} {}", start.elapsed().as_secs_f32(), case.environment, case.arguments().join(" "));

@@ -3,9 +3,10 @@
 
 pub(crate) mod capture;
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use testkit::{TestDir, in_new_netns, is_root, said, wait_for};
 
 /// The command under test.
 pub(crate) const LONGARM: &str = env!("CARGO_BIN_EXE_longarm");
@@ -15,7 +16,7 @@ pub(crate) const LONGARM: &str = env!("CARGO_BIN_EXE_longarm");
 pub(crate) struct Hosts {
     holder: Child,
     second: Option<u32>,
-    pub(crate) dir: PathBuf,
+    dir: TestDir,
 }
 
 /// One of the two hosts.
@@ -53,18 +54,18 @@ impl Hosts {
     }
 
     fn start(name: &str, script: &str) -> Hosts {
-        let dir = std::env::temp_dir().join(format!("longarm-test-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&dir);
-        std::fs::create_dir_all(&dir).expect("a directory for the test");
-        let mut holder = namespace_command()
-            .args(["sh", "-c", script])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("unshare, from util-linux");
+        let dir = TestDir::new(&format!("test-{name}"));
+        let mut holder =
+            in_new_netns().args(["sh", "-c", script]).stdout(Stdio::piped()).spawn().expect("unshare, from util-linux");
         let line = first_line(&mut holder);
         assert!(line.starts_with("ready"), "no network namespace could be made: {line:?}");
         let second = line.split_whitespace().nth(1).map(|pid| pid.parse().expect("a process id"));
         Hosts { holder, second, dir }
+    }
+
+    /// The test's own directory.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Runs a program on a host; its Longarm runtime directory is the test's own.
@@ -78,7 +79,7 @@ impl Hosts {
         if !is_root() {
             command.args(["--user", "--preserve-credentials"]);
         }
-        command.arg(program).env("LONGARM_RUNTIME_DIR", self.dir.join("run")).stdin(Stdio::null());
+        command.arg(program).env("LONGARM_RUNTIME_DIR", self.dir.runtime_dir()).stdin(Stdio::null());
         command
     }
 
@@ -114,7 +115,6 @@ impl Drop for Hosts {
         }
         let _ = self.holder.kill();
         let _ = self.holder.wait();
-        let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 
@@ -136,37 +136,10 @@ impl Drop for Running {
     }
 }
 
-/// Runs a command to its end; panics with its output if it fails.
-pub(crate) fn must_succeed(command: &mut Command) -> Output {
-    let output = command.output().expect("the program starts");
-    assert!(output.status.success(), "{command:?} ended with {}:\n{}", output.status, said(&output));
-    output
-}
-
-/// Standard output and error output as text.
-pub(crate) fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-/// Waits until a child ends; panics if it takes longer than `patience`.
-pub(crate) fn wait_for(child: &mut Child, patience: Duration) -> std::process::ExitStatus {
-    let start = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().expect("a child of ours") {
-            return status;
-        }
-        assert!(start.elapsed() < patience, "still running after {patience:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Waits until `holds` returns true; panics after 20 s.
-pub(crate) fn until(holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(20), "it never came true");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+/// Waits until a child ends.
+#[track_caller]
+pub(crate) fn exit_of(child: &mut Child) -> std::process::ExitStatus {
+    wait_for("the process ends", || child.try_wait().expect("a child of ours"))
 }
 
 /// A program from a Debian package that `cargo xtask packages` installs.
@@ -175,21 +148,6 @@ pub(crate) fn tshark(capture: &Path, args: &[&str]) -> String {
     let output = output.expect("tshark: `cargo xtask packages` installs it");
     assert!(output.status.success(), "tshark: {}", said(&output));
     String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn namespace_command() -> Command {
-    let mut command = Command::new("unshare");
-    command.arg("--net");
-    if !is_root() {
-        command.args(["--user", "--map-root-user"]);
-    }
-    command
-}
-
-/// Whether the tests run as root.
-pub(crate) fn is_root() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
 /// Reads one line without taking more from the pipe.

@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-use wire::mad::{About, Message, Mra, Rej, Rejected, Rep, reason};
+use wire::mad::{About, CmMessage, Mra, Rej, Rejected, Rep, reason};
 
 use super::Manager;
 use super::receive::IncomingMad;
 use crate::call::Ece;
-use crate::event::{Event, RejectReceived, ReplyReceived};
+use crate::event::{CmEvent, RejectReceived, ReplyReceived};
 use crate::messages;
 use crate::refuse::rej;
 use crate::table::{CmState, QpnKey, RemoteIdKey};
@@ -59,15 +59,15 @@ impl Manager {
         self.table.link_remote(id, RemoteIdKey::new(incoming.route, rep.ca_guid, rep.local_id));
         self.table.link_qpn(id, key);
         self.table.enter(id, CmState::RepReceived, None);
-        self.event(id, Event::Reply(reply));
+        self.event(id, CmEvent::Reply(reply));
     }
 
     /// The peer's queue pair has an older connection here: both end (IB specification 12.9.8.3).
     fn on_stale_rep(&mut self, incoming: &IncomingMad<'_>, rep: &Rep, older: u32) {
         let refusal = rej(rep.remote_id, rep.local_id, Rejected::REP, reason::STALE_CONNECTION);
-        self.transmit(*incoming.route, messages::encode(incoming.header.transaction_id, Message::Rej(refusal)));
+        self.transmit(*incoming.route, messages::encode(incoming.header.transaction_id, CmMessage::Rej(refusal)));
         self.enter_time_wait(incoming.now, rep.remote_id);
-        self.event(rep.remote_id, Event::Rejected(reject_of(&refusal)));
+        self.event(rep.remote_id, CmEvent::Rejected(reject_of(&refusal)));
         self.on_stale(incoming.now, older);
     }
 
@@ -89,7 +89,7 @@ impl Manager {
             (CmState::ReqSent, About::REQ) | (CmState::RepSent, About::REP) => {
                 let more = time::of_peer_service(mra.service_timeout) + time::of_peer(connection.ack_timeout);
                 self.table.set_deadline(id, Some(incoming.now + more));
-                let event = Event::Delayed { service_timeout: mra.service_timeout, private_data: mra.private_data };
+                let event = CmEvent::Delayed { service_timeout: mra.service_timeout, private_data: mra.private_data };
                 self.event(id, event);
             }
             _ => self.unexpected(),
@@ -106,7 +106,7 @@ impl Manager {
         };
         match state {
             CmState::ReqSent | CmState::ReqReceived | CmState::RepSent if rej.reason != reason::STALE_CONNECTION => {
-                self.event(id, Event::Rejected(reject_of(rej)));
+                self.event(id, CmEvent::Rejected(reject_of(rej)));
                 self.settle(id);
             }
             CmState::ReqSent
@@ -114,11 +114,11 @@ impl Manager {
             | CmState::RepSent
             | CmState::RepReceived
             | CmState::Established => {
-                self.event(id, Event::Rejected(reject_of(rej)));
+                self.event(id, CmEvent::Rejected(reject_of(rej)));
                 self.enter_time_wait(incoming.now, id);
             }
             CmState::DreqSent => {
-                self.event(id, Event::Disconnected { private_data: None });
+                self.event(id, CmEvent::Disconnected { private_data: None });
                 self.enter_time_wait(incoming.now, id);
             }
             _ => self.unexpected(),

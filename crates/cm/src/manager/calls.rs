@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use wire::mad::{About, Message, Rejected};
+use wire::mad::{About, CmMessage, Rejected};
 
 use super::Manager;
 use crate::call::{ConnId, ConnectReply, ConnectRequest};
@@ -13,7 +13,7 @@ use crate::table::{CmState, ConnectionRecord, RetryTimer};
 use crate::time;
 
 impl Manager {
-    /// Sends a REQ. [`Event::Reply`](crate::Event::Reply), `Rejected` or `Unreachable` follows.
+    /// Sends a REQ. [`CmEvent::Reply`](crate::CmEvent::Reply), `Rejected` or `Unreachable` follows.
     ///
     /// # Errors
     /// The private data is too long, or no id is free.
@@ -32,7 +32,7 @@ impl Manager {
                 ack_timeout: req.primary.local_ack_timeout,
                 patience: time::of_peer(request.local_response_timeout),
                 retry: RetryTimer::new(interval, req.max_cm_retries),
-                message: messages::encode_with(transaction, request.ece.options, Message::Req(req)),
+                message: messages::encode_with(transaction, request.ece.options, CmMessage::Req(req)),
                 ..ConnectionRecord::new(CmState::ReqSent, request.route)
             })
         })?;
@@ -48,7 +48,7 @@ impl Manager {
     pub fn accept(&mut self, now: Duration, id: ConnId, reply: &ConnectReply<'_>) -> Result<(), Error> {
         let connection = self.owned_in(id, &[CmState::ReqReceived])?;
         let rep = messages::rep(id.0, self.guid, connection, reply)?;
-        let mad = messages::encode_with(connection.transaction, reply.ece.options, Message::Rep(rep));
+        let mad = messages::encode_with(connection.transaction, reply.ece.options, CmMessage::Rep(rep));
         if let Some(connection) = self.table.get_mut(id.0) {
             connection.local_qpn = reply.qpn;
             connection.receipt = None;
@@ -65,7 +65,7 @@ impl Manager {
     pub fn confirm(&mut self, _now: Duration, id: ConnId, private_data: &[u8]) -> Result<(), Error> {
         let connection = self.owned_in(id, &[CmState::RepReceived])?;
         let rtu = messages::rtu(id.0, connection, private_data)?;
-        let mad = messages::encode(connection.transaction, Message::Rtu(rtu));
+        let mad = messages::encode(connection.transaction, CmMessage::Rtu(rtu));
         self.keep_and_send(id.0, mad);
         self.table.enter(id.0, CmState::Established, None);
         Ok(())
@@ -110,7 +110,7 @@ impl Manager {
         let connection = self.owned_in(id, &[CmState::ReqReceived, CmState::RepReceived])?;
         let about = if connection.active { About::REP } else { About::REQ };
         let mra = messages::mra(id.0, connection, about, service_timeout, private_data)?;
-        let mad = messages::encode(connection.transaction, Message::Mra(mra));
+        let mad = messages::encode(connection.transaction, CmMessage::Mra(mra));
         if let Some(connection) = self.table.get_mut(id.0) {
             connection.receipt = Some(mad);
         }
@@ -139,7 +139,7 @@ impl Manager {
         let mut rej = rej(id.0, connection.remote_or_zero(), rejected, reason);
         (rej.info, rej.info_len) = messages::info(info)?;
         rej.private_data = messages::private(private_data)?;
-        let mad = messages::encode(connection.transaction, Message::Rej(rej));
+        let mad = messages::encode(connection.transaction, CmMessage::Rej(rej));
         self.keep_and_send(id.0, mad);
         match next {
             CmState::Withdrawn => self.enter_withdrawn(now, id.0),

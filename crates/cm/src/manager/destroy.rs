@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use wire::mad::{Drep, Dreq, Message, Rejected, reason, sidr_status};
+use wire::mad::{CmMessage, Drep, Dreq, Rejected, reason, sidr_status};
 
 use super::Manager;
 use crate::call::ConnId;
@@ -54,9 +54,9 @@ impl Manager {
     pub fn closing_mad(&self, id: ConnId) -> Option<ClosingMad> {
         let connection = self.table.get(id.0)?;
         let message = self.last_message(id.0, connection)?;
-        let until_answered = matches!(message, Message::Dreq(_));
+        let until_answered = matches!(message, CmMessage::Dreq(_));
         let transaction = match message {
-            Message::Dreq(_) => self.ids.transactions() | u64::from(id.0),
+            CmMessage::Dreq(_) => self.ids.transactions() | u64::from(id.0),
             _ => connection.transaction,
         };
         Some(ClosingMad { route: connection.route, mad: messages::encode(transaction, message), until_answered })
@@ -73,18 +73,18 @@ impl Manager {
         }
     }
 
-    fn last_message(&self, id: u32, connection: &ConnectionRecord) -> Option<Message> {
-        let reject = |rejected| Message::Rej(rej(id, connection.remote_or_zero(), rejected, reason::CONSUMER));
+    fn last_message(&self, id: u32, connection: &ConnectionRecord) -> Option<CmMessage> {
+        let reject = |rejected| CmMessage::Rej(rej(id, connection.remote_or_zero(), rejected, reason::CONSUMER));
         Some(match connection.state() {
-            CmState::ReqSent => Message::Rej(messages::timeout(id, self.guid, connection)),
+            CmState::ReqSent => CmMessage::Rej(messages::timeout(id, self.guid, connection)),
             CmState::ReqReceived => reject(Rejected::REQ),
             CmState::RepReceived => reject(Rejected::REP),
             CmState::RepSent => reject(Rejected::OTHER),
             CmState::Established | CmState::DreqSent => {
-                Message::Dreq(messages::dreq(id, connection, [0; Dreq::PRIVATE_LEN]))
+                CmMessage::Dreq(messages::dreq(id, connection, [0; Dreq::PRIVATE_LEN]))
             }
-            CmState::DreqReceived => Message::Drep(messages::drep(id, connection, [0; Drep::PRIVATE_LEN])),
-            CmState::SidrReqReceived => Message::SidrRep(messages::sidr_refusal(connection, sidr_status::REJECTED)),
+            CmState::DreqReceived => CmMessage::Drep(messages::drep(id, connection, [0; Drep::PRIVATE_LEN])),
+            CmState::SidrReqReceived => CmMessage::SidrRep(messages::sidr_refusal(connection, sidr_status::REJECTED)),
             CmState::TimeWait
             | CmState::Refused
             | CmState::Withdrawn

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use wire::mad::{MAD_LEN, Message, decode};
+use wire::mad::{CmMessage, MAD_LEN, decode};
 
 use super::Manager;
-use crate::event::Event;
+use crate::event::CmEvent;
 use crate::messages;
 use crate::table::{CmState, ConnectionRecord};
 
@@ -21,7 +21,7 @@ impl Manager {
                     self.repeat(now, id, state);
                 }
                 CmState::TimeWait => {
-                    self.event(id, Event::TimewaitExit);
+                    self.event(id, CmEvent::TimewaitExit);
                     self.settle(id);
                 }
                 CmState::Refused | CmState::SidrAnswered => self.settle(id),
@@ -42,8 +42,8 @@ impl Manager {
     pub fn undelivered(&mut self, now: Duration, mad: &[u8; MAD_LEN]) {
         let Ok((header, message)) = decode(mad) else { return };
         let (id, waiting) = match message {
-            Message::Req(req) => (req.local_id, CmState::ReqSent),
-            Message::SidrReq(req) => (req.request_id, CmState::SidrReqSent),
+            CmMessage::Req(req) => (req.local_id, CmState::ReqSent),
+            CmMessage::SidrReq(req) => (req.request_id, CmState::SidrReqSent),
             _ => return,
         };
         let waits = |connection: &ConnectionRecord| {
@@ -72,17 +72,17 @@ impl Manager {
     fn give_up(&mut self, now: Duration, id: u32, state: CmState) {
         match state {
             CmState::DreqSent => {
-                self.event(id, Event::Disconnected { private_data: None });
+                self.event(id, CmEvent::Disconnected { private_data: None });
                 self.enter_time_wait(now, id);
             }
             CmState::Withdrawn => self.enter_time_wait(now, id),
             CmState::SidrReqSent => {
-                self.event(id, Event::SidrUnreachable);
+                self.event(id, CmEvent::SidrUnreachable);
                 self.settle(id);
             }
             _ => {
                 self.send_timeout(id);
-                self.event(id, Event::Unreachable);
+                self.event(id, CmEvent::Unreachable);
                 self.settle(id);
             }
         }
@@ -92,7 +92,7 @@ impl Manager {
     pub(super) fn send_timeout(&mut self, id: u32) {
         if let Some(connection) = self.table.get(id) {
             let rej = messages::timeout(id, self.guid, connection);
-            self.send(id, connection.transaction, Message::Rej(rej));
+            self.send(id, connection.transaction, CmMessage::Rej(rej));
         }
     }
 }

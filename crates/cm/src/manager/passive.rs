@@ -1,11 +1,11 @@
 //! The passive side: REQ and RTU.
 
-use wire::mad::{Message, Rejected, Req, Rtu, reason};
+use wire::mad::{CmMessage, Rejected, Req, Rtu, reason};
 
 use super::Manager;
 use super::receive::IncomingMad;
-use crate::call::{Ece, QpType, Route};
-use crate::event::{Event, RequestReceived};
+use crate::call::{ConnectionType, Ece, MadRoute};
+use crate::event::{CmEvent, RequestReceived};
 use crate::messages;
 use crate::refuse::rej;
 use crate::table::{CmState, ConnectionRecord, QpnKey, RemoteIdKey, RetryTimer};
@@ -59,12 +59,12 @@ impl Manager {
         }
     }
 
-    fn on_new_req(&mut self, incoming: &IncomingMad<'_>, req: &Req, qp_type: QpType, key: RemoteIdKey) {
+    fn on_new_req(&mut self, incoming: &IncomingMad<'_>, req: &Req, qp_type: ConnectionType, key: RemoteIdKey) {
         let inserted = self.half_open_room()
             && self.insert(|_| Ok(connection_of(incoming, req))).is_ok_and(|id| {
                 self.table.link_remote(id, key);
                 self.table.link_qpn(id, QpnKey::new(incoming.route, req.ca_guid, req.qpn));
-                self.event(id, Event::Request(request_of(incoming.route, incoming.header.modifier, req, qp_type)));
+                self.event(id, CmEvent::Request(request_of(incoming.route, incoming.header.modifier, req, qp_type)));
                 true
             });
         if !inserted {
@@ -78,7 +78,7 @@ impl Manager {
     }
 
     fn reject_req(&mut self, incoming: &IncomingMad<'_>, req: &Req, reason: u16) {
-        let answer = Message::Rej(rej(0, req.local_id, Rejected::REQ, reason));
+        let answer = CmMessage::Rej(rej(0, req.local_id, Rejected::REQ, reason));
         self.transmit(*incoming.route, messages::encode(incoming.header.transaction_id, answer));
     }
 
@@ -90,7 +90,7 @@ impl Manager {
         match connection.state() {
             CmState::RepSent => {
                 self.table.enter(rtu.remote_id, CmState::Established, None);
-                self.event(rtu.remote_id, Event::ReadyToUse { private_data: rtu.private_data });
+                self.event(rtu.remote_id, CmEvent::ReadyToUse { private_data: rtu.private_data });
             }
             CmState::Established if !connection.active => self.counters.duplicate += 1,
             CmState::Withdrawn => {
@@ -117,7 +117,7 @@ fn connection_of(incoming: &IncomingMad<'_>, req: &Req) -> ConnectionRecord {
     }
 }
 
-fn request_of(route: &Route, options: u32, req: &Req, qp_type: QpType) -> RequestReceived {
+fn request_of(route: &MadRoute, options: u32, req: &Req, qp_type: ConnectionType) -> RequestReceived {
     RequestReceived {
         route: *route,
         service_id: req.service_id,

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use wire::mad::{self, Apr, Lap, MAD_LEN, MadHeader, Message, apr_status};
+use wire::mad::{self, Apr, CmMessage, Lap, MAD_LEN, MadHeader, apr_status};
 
 use super::Manager;
-use crate::call::Route;
+use crate::call::MadRoute;
 use crate::messages;
 use crate::refuse::{apr, refuse};
 use crate::table::{CmState, ConnectionRecord};
@@ -13,7 +13,7 @@ use crate::table::{CmState, ConnectionRecord};
 /// A MAD with its header, route and time.
 pub(super) struct IncomingMad<'a> {
     pub(super) now: Duration,
-    pub(super) route: &'a Route,
+    pub(super) route: &'a MadRoute,
     pub(super) header: MadHeader,
     pub(super) mad: &'a [u8; MAD_LEN],
 }
@@ -21,7 +21,7 @@ pub(super) struct IncomingMad<'a> {
 impl Manager {
     /// Takes a MAD that came on `route`. Any bytes cause at most one answer and one event, and one
     /// DREQ for a connection that they prove to be stale.
-    pub fn receive(&mut self, now: Duration, route: &Route, mad: &[u8; MAD_LEN]) {
+    pub fn receive(&mut self, now: Duration, route: &MadRoute, mad: &[u8; MAD_LEN]) {
         self.counters.received += 1;
         let Ok((header, message)) = mad::decode(mad) else {
             self.counters.malformed += 1;
@@ -29,17 +29,17 @@ impl Manager {
         };
         let incoming = IncomingMad { now, route, header, mad };
         match &message {
-            Message::Req(req) => self.on_req(&incoming, req),
-            Message::Mra(mra) => self.on_mra(&incoming, mra),
-            Message::Rej(rej) => self.on_rej(&incoming, rej),
-            Message::Rep(rep) => self.on_rep(&incoming, rep),
-            Message::Rtu(rtu) => self.on_rtu(&incoming, rtu),
-            Message::Dreq(dreq) => self.on_dreq(&incoming, dreq),
-            Message::Drep(drep) => self.on_drep(&incoming, drep),
-            Message::SidrReq(req) => self.on_sidr_req(&incoming, req),
-            Message::SidrRep(rep) => self.on_sidr_rep(&incoming, rep),
-            Message::Lap(lap) => self.on_lap(&incoming, lap),
-            Message::Apr(apr) => self.on_apr(apr),
+            CmMessage::Req(req) => self.on_req(&incoming, req),
+            CmMessage::Mra(mra) => self.on_mra(&incoming, mra),
+            CmMessage::Rej(rej) => self.on_rej(&incoming, rej),
+            CmMessage::Rep(rep) => self.on_rep(&incoming, rep),
+            CmMessage::Rtu(rtu) => self.on_rtu(&incoming, rtu),
+            CmMessage::Dreq(dreq) => self.on_dreq(&incoming, dreq),
+            CmMessage::Drep(drep) => self.on_drep(&incoming, drep),
+            CmMessage::SidrReq(req) => self.on_sidr_req(&incoming, req),
+            CmMessage::SidrRep(rep) => self.on_sidr_rep(&incoming, rep),
+            CmMessage::Lap(lap) => self.on_lap(&incoming, lap),
+            CmMessage::Apr(apr) => self.on_apr(apr),
         }
     }
 
@@ -90,7 +90,7 @@ impl Manager {
             return self.unexpected();
         }
         let answer = apr(lap.remote_id, lap.local_id, apr_status::UNSUPPORTED);
-        let mad = messages::encode(incoming.header.transaction_id, Message::Apr(answer));
+        let mad = messages::encode(incoming.header.transaction_id, CmMessage::Apr(answer));
         self.transmit(*incoming.route, mad);
     }
 

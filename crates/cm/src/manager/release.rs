@@ -2,18 +2,18 @@
 
 use core::time::Duration;
 
-use wire::mad::{Drep, Dreq, Message};
+use wire::mad::{CmMessage, Drep, Dreq};
 
 use super::Manager;
 use super::receive::IncomingMad;
 use crate::call::ConnId;
 use crate::error::Error;
-use crate::event::Event;
+use crate::event::CmEvent;
 use crate::messages;
 use crate::table::CmState;
 
 impl Manager {
-    /// Sends a DREQ; [`Event::Disconnected`] follows. After a [`Event::DisconnectRequest`] it sends the DREP, with the
+    /// Sends a DREQ; [`CmEvent::Disconnected`] follows. After a [`CmEvent::DisconnectRequest`] it sends the DREP, with the
     /// private data, and only `TimewaitExit` follows. Does nothing if a DREQ was sent.
     ///
     /// # Errors
@@ -41,7 +41,8 @@ impl Manager {
             return;
         };
         connection.transaction = transaction;
-        connection.message = messages::encode(transaction, Message::Dreq(messages::dreq(id, connection, private_data)));
+        connection.message =
+            messages::encode(transaction, CmMessage::Dreq(messages::dreq(id, connection, private_data)));
         self.send_kept(id);
         self.enter_repeating(now, id, CmState::DreqSent);
     }
@@ -52,7 +53,7 @@ impl Manager {
             return;
         };
         let drep = messages::drep(id, connection, private_data);
-        let mad = messages::encode(connection.transaction, Message::Drep(drep));
+        let mad = messages::encode(connection.transaction, CmMessage::Drep(drep));
         self.keep_and_send(id, mad);
         self.enter_time_wait(now, id);
     }
@@ -79,13 +80,13 @@ impl Manager {
             CmState::RepSent | CmState::RepReceived | CmState::Established => {
                 self.take_transaction(id, incoming);
                 self.table.enter(id, CmState::DreqReceived, None);
-                self.event(id, Event::DisconnectRequest { private_data: dreq.private_data });
+                self.event(id, CmEvent::DisconnectRequest { private_data: dreq.private_data });
             }
             // Both sides disconnect: each DREQ answers the other (IB specification 12.9.7).
             CmState::DreqSent => {
                 self.take_transaction(id, incoming);
                 self.send_drep(incoming.now, id, [0; Drep::PRIVATE_LEN]);
-                self.event(id, Event::Disconnected { private_data: None });
+                self.event(id, CmEvent::Disconnected { private_data: None });
             }
             CmState::TimeWait => {
                 self.counters.duplicate += 1;
@@ -111,7 +112,7 @@ impl Manager {
         if connection.state() != CmState::DreqSent {
             return self.unexpected();
         }
-        self.event(id, Event::Disconnected { private_data: Some(drep.private_data) });
+        self.event(id, CmEvent::Disconnected { private_data: Some(drep.private_data) });
         self.enter_time_wait(incoming.now, id);
     }
 }

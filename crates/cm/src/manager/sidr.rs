@@ -2,19 +2,19 @@
 
 use core::time::Duration;
 
-use wire::mad::{Message, SidrRep, SidrReq};
+use wire::mad::{CmMessage, SidrRep, SidrReq};
 
 use super::Manager;
 use super::receive::IncomingMad;
 use crate::call::{ConnId, Ece, SidrReply, SidrRequest};
 use crate::error::Error;
-use crate::event::{Event, SidrReplyReceived, SidrRequestReceived};
+use crate::event::{CmEvent, SidrReplyReceived, SidrRequestReceived};
 use crate::messages;
 use crate::table::{CmState, ConnectionRecord, RetryTimer, SidrKey};
 use crate::time;
 
 impl Manager {
-    /// Sends a SIDR_REQ. [`Event::SidrReply`] or [`Event::SidrUnreachable`] follows.
+    /// Sends a SIDR_REQ. [`CmEvent::SidrReply`] or [`CmEvent::SidrUnreachable`] follows.
     ///
     /// # Errors
     /// The private data is too long, or no id is free.
@@ -22,7 +22,7 @@ impl Manager {
         let transactions = self.ids.transactions();
         let id = self.insert(|id| {
             let transaction = transactions | u64::from(id);
-            let message = Message::SidrReq(messages::sidr_req(id, request)?);
+            let message = CmMessage::SidrReq(messages::sidr_req(id, request)?);
             Ok(ConnectionRecord {
                 active: true,
                 service_id: request.service_id,
@@ -44,7 +44,7 @@ impl Manager {
     pub fn sidr_reply(&mut self, now: Duration, id: ConnId, reply: &SidrReply<'_>) -> Result<(), Error> {
         let connection = self.owned_in(id, &[CmState::SidrReqReceived])?;
         let rep = messages::sidr_rep(connection, reply)?;
-        let mad = messages::encode_with(connection.transaction, reply.ece.options, Message::SidrRep(rep));
+        let mad = messages::encode_with(connection.transaction, reply.ece.options, CmMessage::SidrRep(rep));
         self.keep_and_send(id.0, mad);
         self.remember(now, id.0, CmState::SidrAnswered);
         Ok(())
@@ -66,7 +66,7 @@ impl Manager {
         let made = self.half_open_room()
             && self.insert(|_| Ok(connection_of(incoming, req))).is_ok_and(|id| {
                 self.table.link_sidr(id, key);
-                self.event(id, Event::SidrRequest(request_of(incoming, req)));
+                self.event(id, CmEvent::SidrRequest(request_of(incoming, req)));
                 true
             });
         if !made {
@@ -92,7 +92,7 @@ impl Manager {
             self.counters.foreign += 1;
             return;
         }
-        self.event(id, Event::SidrReply(reply_of(incoming.header.modifier, rep)));
+        self.event(id, CmEvent::SidrReply(reply_of(incoming.header.modifier, rep)));
         self.settle(id);
     }
 }

@@ -6,7 +6,7 @@ use wire::Qpn;
 use wire::mad::MAD_LEN;
 
 use super::{QpnKey, RemoteIdKey, SidrKey};
-use crate::call::Route;
+use crate::call::MadRoute;
 
 /// The states of chapter 12.9.7. An MRA leads to no state of its own: it only moves the deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,7 +86,7 @@ pub(crate) struct ConnectionRecord {
     pub(crate) owned: bool,
     /// We sent the REQ.
     pub(crate) active: bool,
-    pub(crate) route: Route,
+    pub(crate) route: MadRoute,
     /// The peer's communication id, once it is known.
     pub(crate) remote_id: Option<u32>,
     pub(crate) remote_guid: u64,
@@ -107,7 +107,7 @@ pub(crate) struct ConnectionRecord {
 }
 
 impl ConnectionRecord {
-    pub(crate) fn new(state: CmState, route: Route) -> ConnectionRecord {
+    pub(crate) fn new(state: CmState, route: MadRoute) -> ConnectionRecord {
         ConnectionRecord {
             place: IndexedFields { state, deadline: None, remote_key: None, qpn_key: None, sidr_key: None },
             owned: true,
@@ -132,7 +132,7 @@ impl ConnectionRecord {
     }
 
     /// Whether a message of this route comes from the connection's peer.
-    pub(crate) fn is_from_peer(&self, route: &Route) -> bool {
+    pub(crate) fn is_from_peer(&self, route: &MadRoute) -> bool {
         self.route.remote.to_canonical() == route.remote.to_canonical()
     }
 

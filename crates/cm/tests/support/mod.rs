@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use cm::{
-    Config, ConnId, ConnectReply, ConnectRequest, Event, Manager, ManagerOutput, RequestReceived, Route, SidrReply,
-    SidrRequest,
+    CmEvent, Config, ConnId, ConnectReply, ConnectRequest, MadRoute, Manager, ManagerOutput, RequestReceived,
+    SidrReply, SidrRequest,
 };
-use wire::mad::{self, Attribute, Message};
+use wire::mad::{self, Attribute, CmMessage};
 use wire::{Psn, QKey, Qpn};
 
 pub const CLIENT: usize = 0;
@@ -21,12 +21,12 @@ pub struct Pair {
     pub ends: [Manager; 2],
     /// Messages to each end.
     pub inbox: [VecDeque<[u8; 256]>; 2],
-    pub events: [VecDeque<(ConnId, Event)>; 2],
+    pub events: [VecDeque<(ConnId, CmEvent)>; 2],
 }
 
-pub fn route(of: usize) -> Route {
+pub fn route(of: usize) -> MadRoute {
     let ip = |end: usize| [10, 0, 0, end as u8 + 1].into();
-    Route { local: ip(of), remote: ip(1 - of), interface: 0, traffic_class: 0 }
+    MadRoute { local: ip(of), remote: ip(1 - of), interface: 0, traffic_class: 0 }
 }
 
 pub fn request() -> ConnectRequest<'static> {
@@ -50,7 +50,7 @@ pub fn attribute(mad: &[u8; 256]) -> Attribute {
     mad::attribute(mad).expect("a message of the connection manager")
 }
 
-pub fn message(mad: &[u8; 256]) -> Message {
+pub fn message(mad: &[u8; 256]) -> CmMessage {
     mad::decode(mad).expect("a message of the connection manager").1
 }
 
@@ -125,7 +125,7 @@ impl Pair {
     }
 
     /// The only event of an end.
-    pub fn event(&mut self, end: usize) -> (ConnId, Event) {
+    pub fn event(&mut self, end: usize) -> (ConnId, CmEvent) {
         self.collect();
         let event = self.events[end].pop_front().expect("an event");
         assert!(self.events[end].is_empty(), "more than one event: {:?}", self.events[end]);
@@ -142,7 +142,7 @@ impl Pair {
         let client = self.ends[CLIENT].connect(self.now, &request()).expect("a free id");
         self.deliver();
         let (server, event) = self.event(SERVER);
-        assert!(matches!(event, Event::Request(RequestReceived { service_id: SERVICE, .. })));
+        assert!(matches!(event, CmEvent::Request(RequestReceived { service_id: SERVICE, .. })));
         (client, server)
     }
 
@@ -152,7 +152,7 @@ impl Pair {
         self.ends[SERVER].accept(self.now, server, &reply()).expect("the right state");
         self.deliver();
         let (id, event) = self.event(CLIENT);
-        assert!(id == client && matches!(event, Event::Reply(_)), "{event:?}");
+        assert!(id == client && matches!(event, CmEvent::Reply(_)), "{event:?}");
         (client, server)
     }
 
@@ -162,7 +162,7 @@ impl Pair {
         self.ends[CLIENT].confirm(self.now, client, &[]).expect("the right state");
         self.deliver();
         let (id, event) = self.event(SERVER);
-        assert!(id == server && matches!(event, Event::ReadyToUse { .. }), "{event:?}");
+        assert!(id == server && matches!(event, CmEvent::ReadyToUse { .. }), "{event:?}");
         (client, server)
     }
 

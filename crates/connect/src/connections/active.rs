@@ -129,10 +129,10 @@ fn service_id(id: &CmIdState) -> Result<u64, Error> {
 }
 
 /// The connection manager's type for a queue pair's type.
-fn connection_type(qp_type: QpType) -> cm::QpType {
+fn connection_type(qp_type: QpType) -> cm::ConnectionType {
     match qp_type {
-        QpType::Uc => cm::QpType::Uc,
-        QpType::XrcSend | QpType::XrcRecv => cm::QpType::Xrc,
-        QpType::Rc | QpType::Ud => cm::QpType::Rc,
+        QpType::Uc => cm::ConnectionType::Uc,
+        QpType::XrcSend | QpType::XrcRecv => cm::ConnectionType::Xrc,
+        QpType::Rc | QpType::Ud => cm::ConnectionType::Rc,
     }
 }

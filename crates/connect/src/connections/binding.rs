@@ -70,7 +70,7 @@ pub(super) fn resolve_addr(
 /// group.
 pub(super) fn join_group(id: &CmIdState, group: IpAddr, qkey: Option<QKey>) -> Result<EventDetails, Error> {
     if !group.is_multicast() {
-        return Err(Error::Invalid("that address is no multicast group's"));
+        return Err(Error::Invalid("that address is not a multicast group"));
     }
     if !id.is_datagram() || !matches!(id.space, PortSpace::Udp | PortSpace::Ipoib | PortSpace::Ib) {
         return Err(Error::Invalid("groups are for datagrams"));

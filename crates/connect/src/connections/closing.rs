@@ -72,7 +72,7 @@ impl ClosingTracker {
 }
 
 /// The packet of a MAD on a route.
-pub(super) fn mad_packet(route: &cm::Route, mad: &[u8; 256]) -> AddressedMad {
+pub(super) fn mad_packet(route: &cm::MadRoute, mad: &[u8; 256]) -> AddressedMad {
     AddressedMad {
         local: route.local,
         remote: route.remote,

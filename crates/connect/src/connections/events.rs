@@ -6,20 +6,20 @@ use crate::event::{ConnParam, EventDetails, EventKind, Param};
 
 /// Takes in an event. Returns the event for the id's owner, if it is to hear of it. `unreachable_status` is the
 /// status if the peer does not answer.
-pub(super) fn take_in(id: &mut CmIdState, event: &cm::Event, unreachable_status: i32) -> Option<EventDetails> {
+pub(super) fn take_in(id: &mut CmIdState, event: &cm::CmEvent, unreachable_status: i32) -> Option<EventDetails> {
     match event {
-        cm::Event::Reply(reply) => Some(active::on_reply(id, reply)),
-        cm::Event::SidrReply(reply) => Some(active::on_sidr_reply(id, reply)),
+        cm::CmEvent::Reply(reply) => Some(active::on_reply(id, reply)),
+        cm::CmEvent::SidrReply(reply) => Some(active::on_sidr_reply(id, reply)),
         // Its private data is dropped: no call of a program sends any.
-        cm::Event::ReadyToUse { .. } => Some(established(id)),
-        cm::Event::Rejected(rejection) => rejected(id, rejection),
-        cm::Event::Unreachable | cm::Event::SidrUnreachable => {
+        cm::CmEvent::ReadyToUse { .. } => Some(established(id)),
+        cm::CmEvent::Rejected(rejection) => rejected(id, rejection),
+        cm::CmEvent::Unreachable | cm::CmEvent::SidrUnreachable => {
             let (kind, status) = (EventKind::Unreachable, unreachable_status);
             Some(ended(id, EventDetails { kind, status, param: Param::None }))
         }
-        cm::Event::DisconnectRequest { .. } | cm::Event::Disconnected { .. } => disconnected(id),
-        cm::Event::TimewaitExit => Some(EventDetails::new(EventKind::TimewaitExit, Param::None)),
-        cm::Event::Request(_) | cm::Event::SidrRequest(_) | cm::Event::Delayed { .. } => None,
+        cm::CmEvent::DisconnectRequest { .. } | cm::CmEvent::Disconnected { .. } => disconnected(id),
+        cm::CmEvent::TimewaitExit => Some(EventDetails::new(EventKind::TimewaitExit, Param::None)),
+        cm::CmEvent::Request(_) | cm::CmEvent::SidrRequest(_) | cm::CmEvent::Delayed { .. } => None,
     }
 }
 

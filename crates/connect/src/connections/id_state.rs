@@ -174,12 +174,12 @@ impl CmIdState {
     }
 
     /// The addresses of the connection manager's messages.
-    pub(crate) fn route(&self) -> Result<cm::Route, Error> {
+    pub(crate) fn route(&self) -> Result<cm::MadRoute, Error> {
         let (Some(local), Some(peer), Some(binding)) = (self.local, self.peer, &self.binding) else {
             return Err(Error::State("it has no route"));
         };
         let interface = binding.interface;
-        Ok(cm::Route { local: local.ip(), remote: peer.ip(), interface, traffic_class: self.tos })
+        Ok(cm::MadRoute { local: local.ip(), remote: peer.ip(), interface, traffic_class: self.tos })
     }
 
     pub(crate) fn connection(&self) -> Result<ConnId, Error> {

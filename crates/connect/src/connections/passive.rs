@@ -22,7 +22,7 @@ pub(super) struct RequestRefusal(pub(super) u16);
 /// The common part of REQ and SIDR_REQ.
 struct IncomingRequest<'a> {
     service_id: u64,
-    route: &'a cm::Route,
+    route: &'a cm::MadRoute,
     private_data: &'a [u8],
     qp_type: QpType,
 }
@@ -189,11 +189,11 @@ pub(super) fn sidr_refusal(status: u8, private_data: &[u8]) -> cm::SidrReply<'_>
 }
 
 /// The type of the queue pair that answers a REQ: an XRC initiator asks for a target.
-fn queue_pair_type(connection: cm::QpType) -> QpType {
+fn queue_pair_type(connection: cm::ConnectionType) -> QpType {
     match connection {
-        cm::QpType::Rc => QpType::Rc,
-        cm::QpType::Uc => QpType::Uc,
-        cm::QpType::Xrc => QpType::XrcRecv,
+        cm::ConnectionType::Rc => QpType::Rc,
+        cm::ConnectionType::Uc => QpType::Uc,
+        cm::ConnectionType::Xrc => QpType::XrcRecv,
     }
 }
 

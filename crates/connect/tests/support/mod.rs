@@ -3,21 +3,12 @@
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use connect::{ConnParam, Event, EventKind, EventQueue, Id, PortSpace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-/// Longer than anything here takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-const ROLE: &str = "LONGARM_TEST_ROLE";
-
-/// The role that this process has been given, if it is not the test's first.
-pub(crate) fn role() -> Option<String> {
-    std::env::var(ROLE).ok()
-}
+use testkit::{PATIENCE, role, run_again};
 
 /// Runs `body` in a process of its own with a hub's directory of its own, in a network
 /// namespace of its own. To be called from the test function itself.
@@ -26,13 +17,6 @@ pub(crate) fn with_hub(test: &str, body: impl FnOnce()) {
         return body();
     }
     hub::testing::passes_with_hub(&format!("connect-{test}"), run_again(test, "body"));
-}
-
-/// This test once more, in another role.
-pub(crate) fn run_again(test: &str, role: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([test, "--exact", "--nocapture"]).env(ROLE, role);
-    command
 }
 
 /// The hub's directory.

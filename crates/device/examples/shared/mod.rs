@@ -17,7 +17,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// A side with so much memory, and queues of this depth.
+    /// A side with this much memory, and queues of this depth.
     pub(crate) fn new(device: Device, memory_bytes: usize, depth: usize) -> Side {
         let pd = device.alloc_pd().expect("a protection domain");
         let access = Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;

@@ -1,4 +1,5 @@
-//! Before a queue pair or the process goes: received packets are ACKed, and staged packets leave.
+//! The last steps of a queue pair or the process: received packets are ACKed, and staged packets
+//! leave.
 //!
 //! A NIC would have sent those already, and peers wait for them.
 
@@ -11,9 +12,10 @@ use crate::clock;
 use crate::engine::Engine;
 use crate::qp::entry::{QpCell, QpEntry};
 
-/// So many batches of packets are still taken before something goes.
+/// The number of batches of packets that are still received before a queue pair or the process
+/// ends.
 const MAX_LAST_BATCHES: u32 = 64;
-/// How long a queue pair, or all of a process, waits at most for other threads that send for it.
+/// The time for which a queue pair, or all of a process, waits at most for other threads that send for it.
 const SEND_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Engine {
@@ -69,7 +71,7 @@ fn lock_when_sent(entry: &QpEntry, end: Instant) -> QuickGuard<'_, QpCell> {
             return cell;
         }
         if Instant::now() > end {
-            log::debug!("{:?} goes while packets of it are being sent", entry.qpn());
+            log::debug!("{:?} is destroyed while its packets are being sent", entry.qpn());
             return cell;
         }
         drop(cell);

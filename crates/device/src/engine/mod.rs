@@ -154,7 +154,7 @@ impl Engine {
     /// Injects faults from now on, or ends that.
     pub(crate) fn set_faults(&self, plan: Option<::faults::FaultPlan>) {
         if let Some(shm) = &self.shm {
-            shm.links.set_direct(plan.is_none());
+            shm.links.list.set_direct(plan.is_none());
         }
         self.services.faults.set(plan);
     }
@@ -163,7 +163,7 @@ impl Engine {
     pub(crate) fn start_capture(&self, path: &Path) -> Result<PathBuf, CaptureError> {
         let path = self.services.capture.start(path)?;
         if let Some(shm) = &self.shm {
-            shm.links.set_recorded(true);
+            shm.links.list.set_recorded(true);
         }
         Ok(path)
     }
@@ -171,7 +171,7 @@ impl Engine {
     /// Ends the capture, if there is one.
     pub(crate) fn stop_capture(&self) {
         if let Some(shm) = &self.shm {
-            shm.links.set_recorded(false);
+            shm.links.list.set_recorded(false);
         }
         self.services.capture.stop();
     }
@@ -181,7 +181,7 @@ impl Engine {
         self.ids.fetch_add(1, Relaxed)
     }
 
-    /// Notes that the application has taken so many completions.
+    /// Notes that the application has taken `completions`.
     #[inline]
     pub(crate) fn application_took(&self, completions: u32) {
         self.activity.took(completions);

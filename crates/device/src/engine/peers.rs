@@ -14,13 +14,13 @@ use crate::path::shm_receive::FrameReceive;
 use crate::qp::entry::QpEntry;
 use crate::qp::slots::LastQp;
 use crate::shm::endpoint::ShmEndpoint;
-use crate::shm::links::ShmLink;
+use crate::shm::link::ShmLink;
 use crate::shm::record::FrameRecorder;
 
-/// How long a peer may take to accept a link.
+/// The time for which a peer may take to accept a link.
 const LINK_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The last frames of a process that has ended take at most so many turns: more than fit into its lanes.
+/// The most turns that the last frames of an ended process take: more than fit into its lanes.
 const MAX_LAST_TURNS: u32 = 4096;
 
 impl Engine {

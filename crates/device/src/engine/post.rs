@@ -63,8 +63,8 @@ impl Engine {
         }
     }
 
-    /// Stages packets for a doorbell with so many requests and bytes, or defers it if it can wait for the next. True if
-    /// it was deferred.
+    /// Stages packets for a doorbell with this many requests and bytes, or defers it if it can wait for the next. True
+    /// if it was deferred.
     #[inline]
     fn ring_doorbell(
         &self,
@@ -87,7 +87,7 @@ impl Engine {
         false
     }
 
-    /// Sends the deferred requests if so many queue pairs wait that a system call is worthwhile.
+    /// Sends the deferred requests if enough queue pairs wait to make a system call worthwhile.
     #[inline]
     fn send_many_deferred(&self, scratch: &mut PathScratch) {
         if self.schedule.deferred.has_many_packets() {

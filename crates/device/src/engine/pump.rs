@@ -16,7 +16,7 @@ use crate::path::{PathSink, SendCall, Staged};
 use crate::qp::entry::{Live, PathKind, QpCell, QpEntry};
 use crate::qp::host::Notices;
 
-/// After so many turns a call leaves the rest to the next call.
+/// The number of turns after which a call leaves the rest to the next call.
 const MAX_TURNS: usize = 64;
 
 /// When an ACK leaves that is all a queue pair has to send.

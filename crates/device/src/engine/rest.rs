@@ -28,15 +28,16 @@ pub(crate) const FULL_POLL: u32 = 16;
 const ASK_WEIGHT: u32 = 256 * FULL_POLL;
 /// After naps in vain of this weight in a row the thread yields: another thread that takes the frames needs less time.
 const VAIN_WEIGHT: u32 = 4 * FULL_POLL;
-/// A thread on a quiet machine loses its processor for microseconds. A loss of so much means that other threads compute.
+/// A thread on a quiet machine loses its processor for microseconds. A loss of this much means that other threads
+/// compute.
 const LOST: Duration = Duration::from_millis(2);
 /// The loss must also be this part of the time.
 const LOST_PART: u32 = 8;
-/// After so long without a loss the comparison starts again.
+/// The time without a loss after which the comparison starts again.
 const WINDOW: Duration = Duration::from_millis(20);
 /// A comparison over a longer time says nothing about now.
 const WINDOW_MAX: Duration = Duration::from_millis(500);
-/// How long the thread rests before it tries to spin again: at first, and at most after several failures.
+/// The time for which the thread rests before it tries to spin again: at first, and at most after several failures.
 const HOLD_MIN: Duration = Duration::from_millis(50);
 const HOLD_MAX: Duration = Duration::from_millis(1600);
 /// A thread whose polls are further apart does other work between them.
@@ -47,9 +48,9 @@ const DENSE: Duration = Duration::from_micros(50);
 pub(crate) struct ThreadUsage {
     /// The time for which it has run.
     pub(crate) ran: Duration,
-    /// How often the scheduler has taken its processor away.
+    /// The number of times that the scheduler has taken its processor away.
     pub(crate) preempted: u64,
-    /// How often it has given its processor away.
+    /// The number of times that it has given its processor away.
     pub(crate) waited: u64,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct ThreadScratch {
     /// The links to peers on this host, as this thread saw them last.
     pub(crate) lanes: LaneView,
     pub(crate) doorbells: Succession,
-    /// How this thread waits.
+    /// The way in which this thread waits.
     pub(crate) rest: RestPolicy,
     pub(crate) sockets: SocketCursor,
 }
@@ -41,7 +41,7 @@ pub(crate) struct PathScratch {
     /// The time until deferred ACKs leave as frames.
     pub(crate) acks: AckCountdown,
     /// A list to exchange with a shared one.
-    pub(crate) spare: Vec<Arc<QpEntry>>,
+    pub(crate) spare: VecDeque<Arc<QpEntry>>,
 }
 
 /// The doorbells that one thread has rung in succession, of any queue pairs, without an empty poll between them.
@@ -56,7 +56,7 @@ pub(crate) struct Succession {
 const MAX_GAP: Duration = Duration::from_micros(50);
 
 impl Succession {
-    /// Counts a doorbell that is rung after so many empty polls.
+    /// Counts a doorbell that is rung after this many empty polls.
     #[inline]
     pub(crate) fn ring(&mut self, now: Time, empty_polls: u64) {
         let (last, empty_before) = std::mem::replace(&mut self.last, (now, empty_polls));
@@ -65,7 +65,7 @@ impl Succession {
     }
 }
 
-/// A thread polls the same socket at most so many times in a row.
+/// The most polls of the same socket in a row by one thread.
 const MAX_STAY: u32 = 16;
 
 /// The socket that one thread polls next.
@@ -125,7 +125,7 @@ mod tests {
         doorbells.ring(at(11), 6);
         assert_eq!(doorbells.count, 2);
         doorbells.ring(at(1000), 6);
-        assert_eq!(doorbells.count, 1, "that is no succession");
+        assert_eq!(doorbells.count, 1, "that is not a succession");
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Engine {
             SessionEvent::HubLost => log::info!("the hub is gone; looking for another"),
             SessionEvent::Reattached => log::info!("attached to a new hub"),
             SessionEvent::Detached { reason } => {
-                log::error!("the hub has taken our slot away: {reason}");
+                log::error!("the hub has taken away this process's slot: {reason}");
                 devices.fatal();
             }
         }

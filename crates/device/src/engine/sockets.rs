@@ -12,7 +12,7 @@ use crate::engine::scratch::ThreadScratch;
 use crate::path::shm_poll::PollPace;
 use crate::qp::slots::PortSlot;
 
-/// The timers run after so many empty polls of the application at the latest.
+/// The number of the application's empty polls after which the timers run at the latest.
 const STEPS_PER_TIMERS: u32 = 8;
 
 /// A step under way.
@@ -21,7 +21,7 @@ pub(crate) struct StepState {
     pub(crate) acks: AckTiming,
     /// Whether frames have come from peers on this host.
     pub(crate) framed: bool,
-    /// How the application polls, if it has such peers.
+    /// The application's polling, if it has such peers.
     pub(crate) pace: Option<PollPace>,
     /// Whether this step is counted as a poll of the application.
     pub(crate) counted: bool,

@@ -22,17 +22,18 @@ use crate::objects::counters::EngineCounters;
 use crate::path::shm::LanePath;
 use crate::schedule::background::wake_descriptor;
 
-/// The number of slots that this process starts with: on so many cores it can receive at once.
+/// The number of slots that this process starts with: the number of cores on which it can receive
+/// at once.
 const SLOTS: &str = "LONGARM_SLOTS";
 const FAULTS: &str = "LONGARM_FAULTS";
 const CAPTURE: &str = "LONGARM_CAPTURE";
 /// Whether peers on this host are reached by shared memory.
 const LOCAL: &str = "LONGARM_LOCAL";
-/// Which registered memory of the program is moved into a file that such peers can map.
+/// The registered memory of the program that is moved into a file that such peers can map.
 const ADOPT: &str = "LONGARM_ADOPT";
 /// Whether a poll that finds nothing may sleep while others want the processor.
 const NAP: &str = "LONGARM_NAP";
-/// How long a child waits for a lock that its parent may have held when it forked.
+/// The time for which a child waits for a lock that its parent may have held when it forked.
 const FORK_WAIT: Duration = Duration::from_secs(20);
 
 static ENGINE: Mutex<Option<WeakEngine>> = Mutex::new(None);
@@ -161,7 +162,7 @@ fn slots_of_environment() -> Result<u8, OpenError> {
     let number = text.to_str().and_then(|text| text.parse().ok());
     number.filter(|number| (1..=MAX_SLOTS as u8).contains(number)).ok_or_else(|| OpenError::Environment {
         variable: SLOTS,
-        problem: format!("it is no number from 1 to {MAX_SLOTS}"),
+        problem: format!("it is not a number from 1 to {MAX_SLOTS}"),
     })
 }
 

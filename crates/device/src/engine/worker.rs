@@ -39,16 +39,16 @@ use crate::schedule::background::{Background, BackgroundMode, POLLS_TO_YIELD, be
 /// The length of a nap at first, and at most after several in a row.
 const NAP_MIN: Duration = Duration::from_micros(100);
 const NAP_MAX: Duration = Duration::from_millis(1);
-/// How long the thread relies on an application that naps. It is longer than a nap of the application, which serves the
-/// deadlines afterwards. (A timer before the kernel's next tick would delay the message that is under way.)
+/// The time for which the thread relies on a napping application. It is longer than a nap of the application, which
+/// serves the deadlines afterwards. (A timer before the kernel's next tick would delay the message that is under way.)
 const ATTENDING: Duration = Duration::from_millis(8);
-/// How long the thread blocks at first while a lane has no room; at most as long as the longest nap.
+/// The time for which the thread blocks at first while a lane has no room; at most as long as the longest nap.
 const PAUSE_MIN: Duration = Duration::from_micros(50);
-/// So many polls during a nap mean that the application still drives.
+/// The number of polls during a nap that shows that the application still drives.
 const POLLS_TO_NAP_ON: u64 = 2;
-/// The thread stands in when packets have waited so long without a poll.
+/// The time that packets wait without a poll until the thread stands in.
 const ALONE: Duration = Duration::from_micros(200);
-/// How long the thread continues to poll after the last traffic.
+/// The time for which the thread continues to poll after the last traffic.
 const SPIN: Duration = Duration::from_micros(30);
 
 /// The descriptors that the thread waits for: its own, the hub's, those of links, the bell, and a few sockets.
@@ -223,7 +223,7 @@ impl Worker {
         }
     }
 
-    /// How long the thread may block while queue pairs wait for room in a lane: longer each time.
+    /// The time for which the thread may block while queue pairs wait for room in a lane: longer each time.
     fn pause_for_room(&mut self) -> Option<Duration> {
         let waits = !self.engine.schedule.stalled.is_empty();
         let next = if waits { (self.pause * 2).min(NAP_MAX) } else { PAUSE_MIN };
@@ -286,7 +286,7 @@ impl Worker {
             fds[1] = PollFd::from_borrowed_fd(session.poll_fd(), PollFlags::IN);
         }
         if let Some(shm) = &engine.shm {
-            fds[2] = PollFd::from_borrowed_fd(shm.links.sockets(), PollFlags::IN);
+            fds[2] = PollFd::from_borrowed_fd(shm.links.list.sockets(), PollFlags::IN);
         }
         if poll_sockets {
             fds[3] = PollFd::new(&engine.watch.bell, PollFlags::IN);

@@ -22,7 +22,7 @@ use crate::objects::limits;
 use crate::objects::limits::Limits;
 use crate::objects::srq::SrqAttr;
 
-/// How to open a device.
+/// Options for opening a device.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     /// The device's name, or its interface's. `None`: the one that the hub prefers.

@@ -84,10 +84,11 @@ impl Pd {
     /// [`Access::FLUSH_PERSISTENT`] is always refused.
     ///
     /// # Safety
-    /// The `len_bytes` bytes at `ptr` must stay mapped and readable until [`deregister`](Mr::deregister) has succeeded,
-    /// or until the last clones of the `Mr` and of all memory windows bound to it are dropped. They must also stay
-    /// writable if `access` has a write right. No reference to them may exist while peers or work requests may change
-    /// them. Of on-demand memory this holds only for bytes that an atomic or ATOMIC WRITE works on, while it does.
+    /// The `len_bytes` bytes at `ptr` must stay mapped and readable until [`deregister`](Mr::deregister) has succeeded.
+    /// Without it, they must stay so until the last clones of the `Mr` and of all memory windows bound to it are
+    /// dropped. They must also stay writable if `access` has a write right. No reference to them may exist while peers
+    /// or work requests may change them. Of on-demand memory this holds only for bytes that an atomic or ATOMIC WRITE
+    /// works on, while it does.
     #[allow(unsafe_code)]
     pub unsafe fn register(&self, ptr: *mut u8, len_bytes: u64, iova: u64, access: Access) -> Result<Mr, Error> {
         let lease = self.lease_own()?;

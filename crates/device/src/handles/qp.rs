@@ -21,7 +21,7 @@ use crate::qp::entry::{Live, QpEntry, QpParents};
 use crate::qp::host::QpHost;
 use crate::schedule::background;
 use crate::shm::endpoint::ShmEndpoint;
-use crate::wire::destination::DestinationShare;
+use crate::wire::destination::Destination;
 
 const WHAT: &str = "queue pair";
 
@@ -163,8 +163,8 @@ impl Qp {
         }
         if mask.contains(AttrMask::STATE) && attr.state == QpState::Reset {
             self.handle.entry.forget_completions();
-            let share = self.handle.entry.lock().live.as_mut().and_then(|live| live.wire.share.take());
-            self.handle.leave_destination(share);
+            let destination = self.handle.entry.lock().live.as_mut().and_then(|live| live.wire.leave_destination());
+            self.handle.grant_turns(destination);
         }
         Ok(())
     }
@@ -215,7 +215,7 @@ impl Qp {
     /// unless [`block_own_multicast`](Qp::block_own_multicast) was called.
     ///
     /// # Errors
-    /// If it is no UD queue pair, or that is no multicast GID, or the system refuses.
+    /// If it is not a UD queue pair, or that is not a multicast GID, or the system refuses.
     pub fn attach_multicast(&self, group: Gid) -> Result<(), Error> {
         let QpHandle { engine, entry, .. } = &*self.handle;
         self.check_multicast()?;
@@ -325,7 +325,7 @@ impl QpHandle {
         if let Some(shm) = &engine.shm {
             shm.hide(&mut live);
         }
-        self.leave_destination(live.wire.share.take());
+        self.grant_turns(live.wire.leave_destination());
         engine.services.slots.remove(entry.qpn());
         engine.services.groups.detach_all(entry, engine.multicast_socket());
         engine.registry().release_qp(entry.qpn());
@@ -334,12 +334,11 @@ impl QpHandle {
         true
     }
 
-    /// Gives its part of a destination back: its bytes in flight make room for other queue pairs.
-    fn leave_destination(&self, share: Option<DestinationShare<Arc<QpEntry>>>) {
-        let Some(share) = share else { return };
-        let destination = share.destination().clone();
-        drop(share);
-        self.engine.schedule.grant_turns(&destination);
+    /// Lets other queue pairs use the room at a destination that this one has left.
+    fn grant_turns(&self, destination: Option<Arc<Destination<Arc<QpEntry>>>>) {
+        if let Some(destination) = destination {
+            self.engine.schedule.grant_turns(&destination);
+        }
     }
 }
 

@@ -4,8 +4,8 @@
 //! ICRC tells. So a reader of the file can check the ICRC. The Ethernet addresses are made up. Each packet has its
 //! direction.
 //!
-//! Messages through shared memory are in the file as well, as the packets that the wire would have carried
-//! ([`UnsentPackets`]), at an interface of their own.
+//! The file has messages through shared memory as well, at an interface of their own: as the packets that
+//! the wire would have carried ([`UnsentPackets`]).
 //!
 //! The blocks of a batch are written with one call, so that even a killed process leaves a file that ends with a whole
 //! packet.

@@ -34,7 +34,7 @@ counters! {
     TxPackets = "tx_packets",
     /// Their bytes, from BTH to ICRC.
     TxBytes = "tx_bytes",
-    /// MulticastGroups of packets given to the system.
+    /// Groups of packets given to the system.
     TxGroups = "tx_groups",
     /// Times that packets were given to the system.
     TxCalls = "tx_calls",

@@ -6,20 +6,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Acquire, Ordering::Rela
 use std::task::Waker;
 
 use memory::QuickMutex;
-use transport::{Completion, CompletionOp, Status};
+use transport::Completion;
 use wire::Qpn;
 
-use crate::clock;
 use crate::error::{CqError, Error};
 use crate::objects::channel::CompletionEvents;
+pub(crate) use crate::objects::cq_state::PolledCompletions;
+use crate::objects::cq_state::{Armed, RingState};
 use crate::objects::events::{AsyncEvent, AsyncEvents};
 use crate::objects::ids::CqId;
 use crate::objects::limits::LIMITS;
 use crate::objects::quota::QuotaPermit;
 use crate::objects::users::{Counted, Lease, UserCount};
-
-/// A ring reports the completions that the application has taken once there are so many.
-const TAKEN_TO_REPORT: u32 = 16;
 
 /// The channel of completion queues.
 pub(crate) type CqChannel = CompletionEvents<CompletionRing>;
@@ -54,32 +52,6 @@ pub(crate) struct RingParts {
     pub(crate) permit: QuotaPermit,
 }
 
-struct RingState {
-    completions: VecDeque<Completion>,
-    /// The time at which each of them was added, if the owner wants to know.
-    stamps: Option<VecDeque<u64>>,
-    capacity: u32,
-    armed: Armed,
-    /// Completions that were taken and not yet reported.
-    unreported: u32,
-    /// Completions taken so far: the number of the first one in the ring.
-    polled: u64,
-    /// The number of the completion that sent an event, until the program fetches that event.
-    event_of: Option<u64>,
-    waker: Option<Waker>,
-    overrun: bool,
-    /// No poll can come any more, so completions are not kept.
-    retired: bool,
-}
-
-/// The kind of completion that sends the next event (IB specification 11.4.2.2).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Armed {
-    No,
-    Solicited,
-    Any,
-}
-
 /// The result of adding a completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Added {
@@ -89,18 +61,6 @@ pub(crate) enum Added {
     Notify,
     /// The ring was full for the first time. The completion is lost.
     Overrun,
-}
-
-/// The result of a poll.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct PolledCompletions {
-    pub(crate) count: usize,
-    /// So many completions were taken since the last report; zero if it is too early for one.
-    pub(crate) to_report: u32,
-}
-
-impl PolledCompletions {
-    pub(crate) const NONE: PolledCompletions = PolledCompletions { count: 0, to_report: 0 };
 }
 
 impl Counted for CompletionRing {
@@ -113,18 +73,7 @@ impl Counted for CompletionRing {
 
 impl CompletionRing {
     pub(crate) fn new(parts: RingParts) -> CompletionRing {
-        let state = RingState {
-            completions: VecDeque::new(),
-            stamps: parts.timestamps.then(VecDeque::new),
-            capacity: parts.capacity,
-            armed: Armed::No,
-            unreported: 0,
-            polled: 0,
-            event_of: None,
-            waker: None,
-            overrun: false,
-            retired: false,
-        };
+        let state = RingState::new(parts.capacity, parts.timestamps);
         CompletionRing {
             id: parts.id,
             cookie: parts.cookie,
@@ -167,14 +116,12 @@ impl CompletionRing {
     #[inline]
     pub(crate) fn add(&self, completion: Completion) -> Added {
         let mut state = self.state.lock();
-        if state.completions.len() >= state.capacity as usize || state.retired || state.overrun {
+        if !state.has_room() {
             self.broken.store(true, Release);
-            return state.refuse();
+            let is_first = state.note_overrun();
+            return if is_first { Added::Overrun } else { Added::Quiet };
         }
-        state.completions.push_back(completion);
-        if let Some(stamps) = &mut state.stamps {
-            stamps.push_back(clock::now().0);
-        }
+        state.push(completion);
         self.len.store(state.completions.len() as u32, Release);
         if state.armed.wants(&completion) { self.fire(&mut state) } else { Added::Quiet }
     }
@@ -200,28 +147,12 @@ impl CompletionRing {
         &self,
         state: &mut RingState,
         max: usize,
-        mut each: impl FnMut(&Completion, u64),
+        each: impl FnMut(&Completion, u64),
     ) -> Result<PolledCompletions, CqError> {
-        let count = state.completions.len().min(max);
-        if count == 0 {
-            state.check()?;
-        }
-        let taken = state.completions.drain(..count);
-        match &mut state.stamps {
-            None => taken.for_each(|completion| each(&completion, 0)),
-            Some(stamps) => {
-                taken.zip(stamps.drain(..count)).for_each(|(completion, stamp)| each(&completion, stamp));
-            }
-        }
+        let polled = state.take(max, each)?;
         self.len.store(state.completions.len() as u32, Release);
-        self.seen_empty.store(count < max, Relaxed);
-        state.polled += count as u64;
-        if state.event_of.is_some_and(|number| number < state.polled) {
-            state.event_of = None;
-        }
-        state.unreported += count as u32;
-        let is_due = state.unreported >= TAKEN_TO_REPORT;
-        Ok(PolledCompletions { count, to_report: if is_due { std::mem::take(&mut state.unreported) } else { 0 } })
+        self.seen_empty.store(polled.count < max, Relaxed);
+        Ok(polled)
     }
 
     /// The result of a poll that found the ring empty.
@@ -255,9 +186,7 @@ impl CompletionRing {
 
     #[inline]
     fn fire(&self, state: &mut RingState) -> Added {
-        let newest = state.polled + state.completions.len() as u64 - 1;
-        state.event_of.get_or_insert(newest);
-        state.armed = Armed::No;
+        state.disarm();
         self.seen_empty.store(false, Relaxed);
         Added::Notify
     }
@@ -327,16 +256,8 @@ impl CompletionRing {
     ///
     /// With `shared_recv` it keeps flushed receives: they give work requests of a shared queue back.
     pub(crate) fn forget(&self, qpn: Qpn, shared_recv: bool) {
-        let gives_back = |c: &Completion| c.status == Status::WorkRequestFlushed && c.op == CompletionOp::Recv;
-        let kept = |c: &Completion| c.qpn != qpn || (shared_recv && gives_back(c));
         let mut state = self.state.lock();
-        let RingState { completions, stamps, .. } = &mut *state;
-        if let Some(stamps) = stamps {
-            let mut kept = completions.iter().map(kept);
-            stamps.retain(|_| kept.next().unwrap_or(true));
-        }
-        completions.retain(kept);
-        state.event_of = None;
+        state.forget(qpn, shared_recv);
         self.len.store(state.completions.len() as u32, Release);
     }
 
@@ -356,36 +277,6 @@ impl CompletionRing {
             channel.forget(self);
         }
         self.events.forget(|event| matches!(event, AsyncEvent::CqError { cq, .. } if *cq == self.id));
-    }
-}
-
-impl Armed {
-    #[inline]
-    fn wants(self, completion: &Completion) -> bool {
-        match self {
-            Armed::No => false,
-            Armed::Any => true,
-            Armed::Solicited => completion.solicited || completion.status != Status::Success,
-        }
-    }
-}
-
-impl RingState {
-    fn check(&self) -> Result<(), CqError> {
-        match (self.retired, self.overrun) {
-            (true, _) => Err(CqError::Destroyed),
-            (_, true) => Err(CqError::Overrun),
-            _ => Ok(()),
-        }
-    }
-
-    #[cold]
-    fn refuse(&mut self) -> Added {
-        if self.retired || self.overrun {
-            return Added::Quiet;
-        }
-        self.overrun = true;
-        Added::Overrun
     }
 }
 

@@ -10,6 +10,7 @@ use wire::Gid;
 
 use crate::objects::events::{AsyncEvent, AsyncEvents};
 use crate::objects::info::{DeviceInfo, PortInfo, PortState};
+use crate::objects::provider::Provider;
 
 /// One opened device: its interface, and a queue for its events.
 #[derive(Debug)]
@@ -123,6 +124,7 @@ fn changes(old: Option<&DeviceRecord>, new: Option<&DeviceRecord>) -> Vec<AsyncE
 /// The record as this crate's type.
 pub(crate) fn describe(record: &DeviceRecord) -> DeviceInfo {
     DeviceInfo {
+        provider: Provider::Longarm,
         name: record.name.clone(),
         interface: record.interface.clone(),
         interface_index: record.interface_index,

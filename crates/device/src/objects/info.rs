@@ -5,10 +5,14 @@ use std::net::IpAddr;
 use transport::Mtu;
 use wire::Gid;
 
+use crate::objects::provider::Provider;
+
 /// One device: a network interface that can carry RoCEv2.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceInfo {
-    /// Its name, such as `la_eth0`.
+    /// The provider that it is opened by.
+    pub provider: Provider,
+    /// Its name, such as `la_eth0`, or `mlx5_0` for a device of the system.
     pub name: String,
     /// The network interface.
     pub interface: String,
@@ -74,7 +78,7 @@ impl DeviceCounters {
         self.iter().find(|(n, _)| *n == name).map_or(0, |(_, value)| value)
     }
 
-    /// Packets dropped, for whatever reason.
+    /// Packets dropped, for any reason.
     pub fn dropped(&self) -> u64 {
         self.iter().filter(|(n, _)| n.starts_with("drop_")).map(|(_, value)| value).sum()
     }

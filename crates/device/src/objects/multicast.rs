@@ -1,9 +1,9 @@
 //! Multicast groups: which queue pairs are attached to which group on which interface.
 //!
 //! The socket joins a group with the first queue pair and leaves it with the last. Every attached queue pair of this
-//! process gets each packet to the group; other processes get copies of their own from the kernel. A queue pair that is
-//! attached to the group that it sends to receives its own packets, too, as on hardware and with the kernel's rxe. A
-//! program can turn that off.
+//! process gets each packet to the group; other processes get copies of their own from the kernel. A queue pair that
+//! sends to its own group receives its own packets, too, as on hardware and with the kernel's rxe. A program can turn
+//! that off.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl<T: GroupMember> MulticastGroups<T> {
     /// Attaches a queue pair, unless it is attached already.
     pub(crate) fn attach(&self, group: Gid, entry: &Arc<T>, socket: &RxSocket) -> Result<(), Error> {
         if !group.is_multicast() {
-            return Err(Error::Invalid("that GID is no multicast group"));
+            return Err(Error::Invalid("that GID is not a multicast group"));
         }
         let interface = entry.interface();
         let mut groups = self.0.write();

@@ -1,4 +1,4 @@
-//! How many objects of a kind one process may have: exactly what `query_device` reports.
+//! The number of objects of a kind that one process may have: exactly what `query_device` reports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire};

@@ -77,7 +77,7 @@ impl SharedRecvQueue {
     /// Makes a queue, with a number if it is one of an XRC domain.
     pub(crate) fn new(parts: SrqParts, number: Option<u32>) -> SharedRecvQueue {
         let SrqParts { id, attr, parents, events, permit } = parts;
-        debug_assert_eq!(parents.xrc.is_some(), number.is_some(), "just the queues of XRC domains have numbers");
+        debug_assert_eq!(parents.xrc.is_some(), number.is_some(), "only the queues of XRC domains have numbers");
         let mut queue = RecvQueue::new(attr.max_wr, attr.max_sge);
         queue.arm_limit(attr.limit);
         SharedRecvQueue {
@@ -151,7 +151,7 @@ impl SharedRecvQueue {
     /// [`Error::Invalid`] below the number of posted work requests or the limit.
     pub(crate) fn resize(&self, max_wr: u32) -> Result<(), Error> {
         let resized = self.queue.lock().resize(max_wr);
-        resized.map_err(|_| Error::Invalid("so many do not hold what is posted, or are fewer than the limit"))
+        resized.map_err(|_| Error::Invalid("the new size is below the number of posted requests or below the limit"))
     }
 
     pub(crate) fn attr(&self) -> SrqAttr {

@@ -1,9 +1,9 @@
 //! From queue pair numbers to queue pairs.
 //!
-//! The low 16 bits of a QPN index a table of 65,536 cells, made in chunks as they are needed. Each cell has a lock of its
-//! own, so that a look-up of one queue pair never waits for another. Numbers are handed out in a circle from a random
-//! start. So a freed number comes again as late as possible, and packets that are still on the way to the old queue pair
-//! do not reach a new one.
+//! The low 16 bits of a QPN index a table of 65,536 cells, made in chunks as they are needed. Each cell has a lock of
+//! its own, so that a look-up of one queue pair never waits for another. Numbers are handed out in a circle from a
+//! random start. So a freed number comes again as late as possible, and late packets to the old queue pair do not reach
+//! a new one.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};

@@ -41,7 +41,7 @@ pub(crate) struct SendCall<'a> {
     pub(crate) now: Time,
 }
 
-/// How a call to send has ended.
+/// The outcome of a call to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Staged {
     /// There is nothing more to send for now.

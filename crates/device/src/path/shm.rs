@@ -12,7 +12,8 @@ use crate::qp::host::Notices;
 use crate::qp::services::QpServices;
 use crate::schedule::Schedule;
 use crate::shm::export::Exporter;
-use crate::shm::links::{LinkTable, ShmLink};
+use crate::shm::link::ShmLink;
+use crate::shm::links::LinkTable;
 
 /// The links to other processes of this host, and the export that shows them this process.
 pub(crate) struct LanePath {
@@ -78,6 +79,6 @@ impl LanePath {
 
     /// Whether frames wait in a lane.
     pub(crate) fn frames_wait(&self) -> bool {
-        self.links.all().iter().any(|link| link.waiting() != 0)
+        self.links.list.all().iter().any(|link| link.waiting() != 0)
     }
 }

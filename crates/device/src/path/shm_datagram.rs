@@ -32,10 +32,10 @@ use crate::shm::meanwhile::Meanwhile;
 const HUB_SLOT: u8 = 0;
 /// BTH, DETH, immediate data and pad at most.
 const HEADER_BYTES: usize = 12 + 8 + 4 + 3;
-/// A queue pair waits so long for room or for a link at most, and then tries again.
+/// The longest time for which a queue pair waits for room or for a link before it tries again.
 const PAUSE: Duration = Duration::from_micros(50);
-/// A queue pair that has sent nothing for so long may change from the wire to a link that came up late: a frame hardly
-/// overtakes earlier packets then.
+/// The time without a send after which a queue pair may change from the wire to a link that came up late. A frame then
+/// hardly overtakes earlier packets.
 const SETTLED: Duration = Duration::from_millis(10);
 
 /// The surroundings in which datagrams choose their path.
@@ -115,7 +115,7 @@ impl<B: Fn() -> io::Result<OwnedFd>, A: Fn()> DatagramSender<'_, B, A> {
         len_bytes: u32,
         now: Time,
     ) -> DatagramPath {
-        let version = self.path.links.version();
+        let version = self.path.links.list.version();
         if let Some(known) = last.as_mut().filter(|last| last.is_for(datagram)) {
             match &mut known.path {
                 DatagramPath::Late(sent) if now.since(*sent) < SETTLED => {

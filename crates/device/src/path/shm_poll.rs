@@ -12,15 +12,15 @@ use crate::objects::counters::EngineCounter;
 use crate::path::shm::LanePath;
 use crate::qp::services::QpServices;
 use crate::qp::slots::LastQp;
-use crate::shm::links::ShmLink;
+use crate::shm::link::ShmLink;
 
-/// An application that polls looks at everything about so often. So many polls of empty lanes, and so many busy polls
-/// and frames, come between at most. (Busy polls and frames count together: a poll with large frames lasts long enough
-/// for the background thread to step in, and one may take no frame at all.)
+/// The time between two polls of everything by an application that polls. At most this many polls of empty lanes, and
+/// this many busy polls and frames, come between. (Busy polls and frames count together: a poll with large frames
+/// lasts long enough for the background thread to step in, and one may take no frame at all.)
 const STEP_INTERVAL_NS: u64 = 500;
 const MAX_POLLS_PER_STEP: u64 = 64;
 const TAKEN_PER_STEP: u32 = 64;
-/// Deferred ACKs leave after so many polls of empty lanes.
+/// The number of polls of empty lanes after which deferred ACKs leave.
 const POLLS_PER_ACK: u32 = 8;
 
 /// The lanes as one thread saw them last, and its polls of them.
@@ -62,7 +62,7 @@ impl AckCountdown {
     }
 }
 
-/// How an application polls that has peers on this host.
+/// The polling of an application that has peers on this host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PollPace {
     pub(crate) now: Time,
@@ -114,7 +114,7 @@ impl LanePath {
     #[inline]
     pub(crate) fn poll(&self, services: &QpServices, view: &mut LaneView, acks: &mut AckCountdown) -> LanePoll {
         let Some(links) = &view.links else { return LanePoll::Everything };
-        if view.version != self.links.version() || links.is_empty() {
+        if view.version != self.links.list.version() || links.is_empty() {
             return LanePoll::Everything;
         }
         let waiting = links.iter().any(|link| link.waiting() != 0);
@@ -136,10 +136,11 @@ impl LanePath {
     /// Brings the view up to date with the list of links. True if the list is another one.
     #[inline]
     pub(crate) fn refresh(&self, view: &mut LaneView) -> bool {
-        let version = self.links.version();
+        let version = self.links.list.version();
         let is_other = view.version != version;
         if is_other {
-            *view = LaneView { version, links: Some(self.links.all()), frames: view.frames, ..LaneView::default() };
+            *view =
+                LaneView { version, links: Some(self.links.list.all()), frames: view.frames, ..LaneView::default() };
         }
         is_other
     }

@@ -20,7 +20,7 @@ use crate::qp::slots::LastQp;
 use crate::schedule::Schedule;
 use crate::shm::frame::FrameBody;
 use crate::shm::lane::{head_of, send_head};
-use crate::shm::links::ShmLink;
+use crate::shm::link::ShmLink;
 
 /// The frames of one lane that are handled before others have their turn.
 const TURN_FRAMES: usize = 64;

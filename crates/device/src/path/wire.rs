@@ -17,7 +17,7 @@ use crate::wire::route::PacketRoute;
 
 /// The packets that one queue pair stages before others have their turn.
 pub(crate) const TURN_PACKETS: usize = 256;
-/// How long a sender waits for room in a socket's buffer before it drops packets.
+/// The time for which a sender waits for room in a socket's buffer before it drops packets.
 const TX_WAIT_MS: u16 = 10;
 /// The cost of a packet beyond its bytes, as in the transport's windows.
 const PACKET_OVERHEAD_BYTES: usize = 128;
@@ -150,7 +150,7 @@ fn account(entry: &Arc<QpEntry>, live: &mut Live, now: Time) {
     if share.has_lapsed() {
         qp.hold_requests(true);
     } else if qp.is_held_back() {
-        share.wait(entry.clone());
+        share.wait(entry);
     } else if !share.waits() {
         qp.hold_requests(false);
     }

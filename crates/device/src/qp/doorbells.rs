@@ -1,8 +1,9 @@
 //! The doorbells of one queue pair: whether the application fills a pipeline, so that a small request can wait.
 
-/// After so many doorbells that were rung while requests were outstanding, the application is taken to fill a pipeline.
+/// The number of doorbells, rung while requests were outstanding, after which the application counts as filling a
+/// pipeline.
 const PIPELINE_DOORBELLS: u32 = 8;
-/// So many requests, or bytes, are deferred at most: a full group of packets, or enough for a system call.
+/// The most requests, or bytes, that are deferred: a full group of packets, or enough for a system call.
 const MAX_DEFERRED_REQUESTS: u32 = 32;
 const MAX_DEFERRED_BYTES: u64 = 8 << 10;
 

@@ -19,7 +19,7 @@ use crate::qp::doorbells::Doorbells;
 use crate::qp::state::QueueState;
 use crate::shm::datagram::ShmDatagramPeer;
 use crate::shm::endpoint::ShmEndpoint;
-use crate::wire::destination::DestinationShare;
+use crate::wire::destination::{Destination, DestinationShare, TurnWaiter};
 use crate::wire::route::PacketRoute;
 
 /// A queue pair in the engine's table. After its queue pair was destroyed, an empty entry may stay on a list for a while.
@@ -39,8 +39,9 @@ pub(crate) struct QpCell {
     /// The deadline that the timers have for it, or `Time::NEVER`.
     pub(crate) timer_at: Time,
     pub(crate) doorbells: Doorbells,
-    /// While it is on the list of deferred frames: how often the list was served since it had an ACK to send.
-    pub(crate) idle_turns: Option<u8>,
+    /// The number of turns of the list of deferred frames since it had an ACK to send, while it is on that
+    /// list.
+    pub(crate) idle_turns: u8,
 }
 
 /// A queue pair that exists.
@@ -83,8 +84,7 @@ pub(crate) struct QpParents {
 
 impl QpEntry {
     pub(crate) fn new(qpn: Qpn, context: Arc<DeviceContext>, live: Live) -> QpEntry {
-        let cell =
-            QpCell { live: Some(live), timer_at: Time::NEVER, doorbells: Doorbells::default(), idle_turns: None };
+        let cell = QpCell { live: Some(live), timer_at: Time::NEVER, doorbells: Doorbells::default(), idle_turns: 0 };
         QpEntry {
             qpn,
             context,
@@ -138,6 +138,32 @@ impl QpEntry {
 impl GroupMember for QpEntry {
     fn interface(&self) -> u32 {
         self.context.interface()
+    }
+}
+
+impl TurnWaiter for Arc<QpEntry> {
+    fn becomes_queued(&self) {
+        self.state.becomes_queued();
+    }
+
+    fn is_not_queued(&self) {
+        self.state.is_not_queued();
+    }
+
+    fn is_queued(&self) -> bool {
+        self.state.is_queued()
+    }
+
+    fn is(&self, other: &Arc<QpEntry>) -> bool {
+        Arc::ptr_eq(self, other)
+    }
+}
+
+impl WireState {
+    /// Gives its share of a destination back, whose queue pairs may have room then. The caller has the queue pair locked,
+    /// so that it cannot wait with a new share before the old one is gone.
+    pub(crate) fn leave_destination(&mut self) -> Option<Arc<Destination<Arc<QpEntry>>>> {
+        self.share.take().map(|share| share.destination().clone())
     }
 }
 

@@ -21,7 +21,7 @@ use crate::qp::entry::QpEntry;
 use crate::shm::export::Exporter;
 use crate::wire::rx::RxSide;
 
-/// How long a caller waits for the hub to give another slot.
+/// The time for which a caller waits for the hub to give another slot.
 const PATIENCE: Duration = Duration::from_secs(12);
 
 /// One slot.

@@ -1,14 +1,16 @@
 //! The state word of a queue pair: the lists that it is on, and the right to send for it.
 //!
 //! ```text
-//!   READY      on one thread's list of queue pairs that may have something to send
-//!   DEFERRED   an ACK or a request of it waits for the application's next call
-//!   LISTED     on the list of such queue pairs; it leaves the list only when the list is served
-//!   STALLED    in line for room in a lane, or for a link
-//!   SENDING    a thread has packets of it staged; SEND_WANTED: another thread wanted to send meanwhile
+//!   READY          on one thread's list of queue pairs that may have something to send
+//!   DEFERRED       an ACK or a request of it waits for the application's next call
+//!   LISTED         on the list of such queue pairs; it leaves the list only when the list is served
+//!   FRAME_LISTED   on the list of queue pairs that defer an ACK to a peer on this host
+//!   STALLED        in line for room in a lane, or for a link
+//!   QUEUED         in the queue of its destination, until its turn comes
+//!   SENDING        a thread has packets of it staged; SEND_WANTED: another thread wanted to send meanwhile
 //! ```
-//! All flags are in one atomic word, so any two of them change together. READY changes only under the queue pair's
-//! lock; the others change without it.
+//! All flags are in one atomic word, so any two of them change together. READY and FRAME_LISTED change only under the
+//! queue pair's lock; the others change without it. Deadlines are values: the timers' is in the queue pair's cell.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -18,6 +20,8 @@ const READY: u32 = 1 << 2;
 const DEFERRED: u32 = 1 << 3;
 const LISTED: u32 = 1 << 4;
 const STALLED: u32 = 1 << 5;
+const FRAME_LISTED: u32 = 1 << 6;
+const QUEUED: u32 = 1 << 7;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -58,7 +62,7 @@ impl QueueState {
     pub(crate) fn is_served(&self) {
         // A load costs less than a write that other threads must see at once.
         if self.has(READY) {
-            self.0.fetch_and(!READY, SeqCst);
+            self.clear(READY);
         }
     }
 
@@ -72,7 +76,7 @@ impl QueueState {
     #[inline]
     pub(crate) fn is_not_deferred(&self) {
         if self.has(DEFERRED) {
-            self.0.fetch_and(!DEFERRED, SeqCst);
+            self.clear(DEFERRED);
         }
     }
 
@@ -80,6 +84,18 @@ impl QueueState {
     #[inline]
     pub(crate) fn take_deferred(&self) -> bool {
         self.0.fetch_and(!(DEFERRED | LISTED), SeqCst) & DEFERRED != 0
+    }
+
+    /// Marks the queue pair as listed with a deferred frame. True if the caller must put it on that list. Called with
+    /// the queue pair locked.
+    #[inline]
+    pub(crate) fn becomes_frame_listed(&self) -> bool {
+        !self.has(FRAME_LISTED) && self.set(FRAME_LISTED)
+    }
+
+    /// It leaves the list of deferred frames. Called with the queue pair locked.
+    pub(crate) fn is_not_frame_listed(&self) {
+        self.clear(FRAME_LISTED);
     }
 
     /// Marks the queue pair as stalled. True if the caller must put it in line.
@@ -90,12 +106,28 @@ impl QueueState {
 
     /// It has its turn in the line.
     pub(crate) fn is_not_stalled(&self) {
-        self.0.fetch_and(!STALLED, SeqCst);
+        self.clear(STALLED);
     }
 
     /// Whether it is in line.
     pub(crate) fn is_stalled(&self) -> bool {
         self.has(STALLED)
+    }
+
+    /// Marks the queue pair as queued at its destination.
+    pub(crate) fn becomes_queued(&self) {
+        let is_new = self.set(QUEUED);
+        debug_assert!(is_new, "a queue pair has one share, and joins the queue once");
+    }
+
+    /// Its turn has come, or it leaves the queue without one.
+    pub(crate) fn is_not_queued(&self) {
+        self.clear(QUEUED);
+    }
+
+    /// Whether it is in the queue of its destination.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.has(QUEUED)
     }
 
     #[inline]
@@ -107,6 +139,11 @@ impl QueueState {
     #[inline]
     fn set(&self, flag: u32) -> bool {
         self.0.fetch_or(flag, SeqCst) & flag == 0
+    }
+
+    #[inline]
+    fn clear(&self, flag: u32) {
+        self.0.fetch_and(!flag, SeqCst);
     }
 }
 
@@ -145,5 +182,11 @@ mod tests {
         assert!(state.is_stalled() && state.is_sending() && state.becomes_ready());
         state.is_not_stalled();
         assert!(!state.release_send_right() && !state.becomes_ready());
+        assert!(state.becomes_frame_listed() && !state.becomes_frame_listed());
+        state.becomes_queued();
+        state.is_not_frame_listed();
+        assert!(state.is_queued() && state.becomes_frame_listed());
+        state.is_not_queued();
+        assert!(!state.is_queued() && !state.becomes_frame_listed());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A program that sleeps polls a few times for each event that it arms. A program that polls so many times for each
+/// A program that sleeps polls a few times for each event that it arms. A program with this many polls for each
 /// event does not sleep.
 const POLLS_PER_ARMING: u64 = 32;
 

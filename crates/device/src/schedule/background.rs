@@ -15,7 +15,7 @@ use transport::Time;
 
 use crate::schedule::activity::{Activity, ActivitySnapshot};
 
-/// So many polls since a snapshot mean that the application drives the engine itself.
+/// The number of polls since a snapshot that shows that the application drives the engine itself.
 pub(crate) const POLLS_TO_YIELD: u64 = 16;
 
 thread_local! {

@@ -4,17 +4,18 @@
 //! one frame. The background thread sends them at the latest. A queue pair with a peer on this host defers ACKs only,
 //! and stays on its list for a while: a queue pair that talks all the time would otherwise be listed for each message.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crate::qp::entry::{QpCell, QpEntry};
-use crate::schedule::list::WaitList;
+use crate::wait_list::WaitList;
 
-/// So many queue pairs with deferred packets are worth several full groups of packets: they are sent at once.
+/// The number of queue pairs with deferred packets that are sent at once: several full groups of packets.
 const MANY_ENTRIES: u32 = 64;
-/// A queue pair leaves the list of frames after so many turns without an ACK to send.
+/// The number of turns without an ACK to send after which a queue pair leaves the list of frames.
 const MAX_IDLE_TURNS: u8 = 16;
-/// So many queue pairs at most stay on the list of frames without an ACK to send.
+/// The most queue pairs that stay on the list of frames without an ACK to send.
 const MAX_STAYING: usize = 8;
 
 /// See the module.
@@ -67,7 +68,7 @@ impl Deferred {
     }
 
     /// Exchanges the list of queue pairs on the wire for an empty one.
-    pub(crate) fn take_packets(&self, list: &mut Vec<Arc<QpEntry>>) {
+    pub(crate) fn take_packets(&self, list: &mut VecDeque<Arc<QpEntry>>) {
         debug_assert!(list.is_empty(), "the caller brings an empty list");
         self.has_requests.store(false, SeqCst);
         self.packets.swap(list);
@@ -76,7 +77,8 @@ impl Deferred {
     /// Defers the ACK of a locked queue pair for a peer on this host. True if it was not on the list.
     #[inline]
     pub(crate) fn defer_frame(&self, entry: &Arc<QpEntry>, cell: &mut QpCell) -> bool {
-        let is_new = cell.idle_turns.replace(0).is_none();
+        cell.idle_turns = 0;
+        let is_new = entry.state().becomes_frame_listed();
         if is_new {
             self.frames.push(entry.clone());
         }
@@ -85,15 +87,17 @@ impl Deferred {
 
     /// Gives each queue pair with a deferred frame a turn: `serve` sends its ACK if it has one.
     pub(crate) fn serve_frames(&self, mut serve: impl FnMut(&Arc<QpEntry>, &mut QpCell)) {
-        let mut entries = Vec::new();
-        self.frames.swap(&mut entries);
+        let mut entries = self.frames.take();
         let may_stay = entries.len() <= MAX_STAYING;
         entries.retain(|entry| {
             let mut cell = entry.lock();
             serve(entry, &mut cell);
-            let turns = cell.idle_turns.unwrap_or_default() + 1;
-            cell.idle_turns = (may_stay && turns < MAX_IDLE_TURNS && cell.live.is_some()).then_some(turns);
-            cell.idle_turns.is_some()
+            cell.idle_turns += 1;
+            let stays = may_stay && cell.idle_turns < MAX_IDLE_TURNS && cell.live.is_some();
+            if !stays {
+                entry.state().is_not_frame_listed();
+            }
+            stays
         });
         self.frames.put_back(entries);
     }

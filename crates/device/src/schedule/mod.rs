@@ -5,15 +5,16 @@
 //!   backlog   ready, but left to the next call of any thread
 //!   deferred  ACKs and small requests that travel with whatever comes next
 //!   stalled   in line for room in a lane, or for a link
+//!   queued    in the queue of a destination (`wire/destination.rs`), until its turn puts it into the backlog
 //!   timed     entered with a deadline
 //! ```
-//! The flags of all of them are in the state word of the queue pair ([`QueueState`](crate::qp::state::QueueState)). A
-//! list with something in it keeps the background thread from blocking, so each method that fills one kicks the thread.
+//! The shared ones are a [`WaitList`] each, and all flags are in the state word of the queue pair
+//! ([`QueueState`](crate::qp::state::QueueState)). A deadline is a value in its cell. A list with something in it keeps
+//! the background thread from blocking, so each method that fills one kicks the thread.
 
 pub(crate) mod activity;
 pub(crate) mod background;
 pub(crate) mod deferred;
-pub(crate) mod list;
 pub(crate) mod stalled;
 pub(crate) mod timers;
 
@@ -26,11 +27,11 @@ use transport::shm::frame::FrameHead;
 
 use crate::qp::entry::{QpCell, QpEntry};
 use crate::shm::lane::LaneWait;
-use crate::shm::links::ShmLink;
+use crate::shm::link::ShmLink;
+use crate::wait_list::WaitList;
 use crate::wire::destination::Destination;
 use background::{Background, wake_descriptor};
 use deferred::Deferred;
-use list::WaitList;
 use stalled::Stalled;
 use timers::Timers;
 
@@ -74,18 +75,14 @@ impl Schedule {
     #[inline]
     pub(crate) fn take_backlog(&self, ready: &mut VecDeque<Arc<QpEntry>>) {
         if self.has_backlog() {
-            let mut left = Vec::new();
-            self.backlog.swap(&mut left);
-            ready.extend(left);
+            ready.extend(self.backlog.take());
         }
     }
 
     /// Gives the queue pairs that wait for a destination their turn, as far as it has room.
     pub(crate) fn grant_turns(&self, destination: &Destination<Arc<QpEntry>>) {
         if destination.is_waited_for() {
-            let mut granted = Vec::new();
-            destination.grant(|entry| granted.push(entry));
-            self.leave(granted);
+            self.leave(destination.grant());
         }
     }
 

@@ -1,10 +1,11 @@
 //! Queue pairs that wait for room in a lane, or for a link, in turn.
 //!
 //! Those that wait for the same lane stand in one line. When a good part of the lane is free, one after the other sends
-//! until the lane is full again; that one goes to the end of the line. So a turn costs as much as there is room, however
-//! many wait. The application's polls serve the lines, and the background thread does when there are no polls.
+//! until the lane is full again. The queue pair that filled it goes to the end of the line. So a turn costs as much as
+//! there is room, however many wait. The application's polls serve the lines, and the background thread does when there
+//! are no polls.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -14,11 +15,13 @@ use transport::shm::frame::FrameHead;
 
 use crate::qp::entry::QpEntry;
 use crate::shm::lane::{self, LaneWait};
-use crate::shm::links::ShmLink;
+use crate::shm::link::ShmLink;
+use crate::wait_list::WaitList;
 
-/// So many queue pairs of one line have their turn in one call at most.
+/// The most queue pairs of one line that have their turn in one call.
 const MAX_TURNS: usize = 8;
-/// So many responses to another process are kept for one lane. With more of them its frames stay in their lane.
+/// The number of responses to another process that are kept for one lane. With more of them its frames stay in
+/// their lane.
 const MAX_OWED: usize = 1024;
 
 /// The resource that a line waits for, by value.
@@ -31,14 +34,14 @@ enum WaitId {
 /// All lines.
 #[derive(Default)]
 pub(crate) struct Stalled {
-    lines: Mutex<HashMap<WaitId, WaitLine>>,
+    lines: Mutex<HashMap<WaitId, Arc<WaitLine>>>,
     any: AtomicBool,
 }
 
 /// The waiters for one lane or link.
 struct WaitLine {
     wait: LaneWait,
-    queue: VecDeque<Waiter>,
+    queue: WaitList<Waiter>,
 }
 
 enum Waiter {
@@ -83,12 +86,8 @@ impl Stalled {
     /// False if `max` waiters are in that line already.
     fn push(&self, waiter: Waiter, wait: &LaneWait, max: usize) -> bool {
         let mut lines = self.lines.lock();
-        let new = || WaitLine { wait: wait.clone(), queue: VecDeque::new() };
-        let queue = &mut lines.entry(wait.into()).or_insert_with(new).queue;
-        let fits = queue.len() < max;
-        if fits {
-            queue.push_back(waiter);
-        }
+        let new = || Arc::new(WaitLine { wait: wait.clone(), queue: WaitList::default() });
+        let fits = lines.entry(wait.into()).or_insert_with(new).queue.push_bounded(waiter, max);
         self.any.store(true, SeqCst);
         fits
     }
@@ -96,12 +95,24 @@ impl Stalled {
     /// Serves the lines whose wait may be over. `retry` lets one queue pair send and tells whether there was room for
     /// all that it had.
     pub(crate) fn serve(&self, mut retry: impl FnMut(&Arc<QpEntry>) -> bool) {
-        let waits: SmallVec<[LaneWait; 8]> = self.lines.lock().values().map(|line| line.wait.clone()).collect();
-        waits.iter().filter(|wait| wait.may_be_over()).for_each(|wait| self.serve_line(wait, &mut retry));
+        let lines: SmallVec<[Arc<WaitLine>; 8]> = self.lines.lock().values().cloned().collect();
+        lines.iter().filter(|line| line.wait.may_be_over()).for_each(|line| line.serve(&mut retry));
+        drop(lines);
+        self.remove_empty();
     }
 
-    fn serve_line(&self, wait: &LaneWait, retry: &mut impl FnMut(&Arc<QpEntry>) -> bool) {
-        let mut queue = self.take(wait.into());
+    /// Removes the lines without waiters, except those that another thread serves: it may put waiters back.
+    fn remove_empty(&self) {
+        let mut lines = self.lines.lock();
+        lines.retain(|_, line| !line.queue.is_empty() || Arc::strong_count(line) > 1);
+        self.any.store(!lines.is_empty(), SeqCst);
+    }
+}
+
+impl WaitLine {
+    /// Gives waiters their turn until one finds no room.
+    fn serve(&self, retry: &mut impl FnMut(&Arc<QpEntry>) -> bool) {
+        let mut queue = self.queue.take();
         for _ in 0..MAX_TURNS {
             let has_room = match queue.pop_front() {
                 Some(Waiter::QueuePair(entry)) => {
@@ -109,7 +120,7 @@ impl Stalled {
                     retry(&entry)
                 }
                 Some(Waiter::Response(response)) => {
-                    let sent = wait.send_response(&response);
+                    let sent = self.wait.send_response(&response);
                     if !sent {
                         queue.push_front(Waiter::Response(response));
                     }
@@ -121,23 +132,6 @@ impl Stalled {
                 break;
             }
         }
-        self.put_back(wait.into(), queue);
-    }
-
-    /// Takes a line; more waiters may come meanwhile.
-    fn take(&self, id: WaitId) -> VecDeque<Waiter> {
-        self.lines.lock().get_mut(&id).map(|line| std::mem::take(&mut line.queue)).unwrap_or_default()
-    }
-
-    /// Puts waiters that had no turn back in front.
-    fn put_back(&self, id: WaitId, mut queue: VecDeque<Waiter>) {
-        let mut lines = self.lines.lock();
-        let Some(line) = lines.get_mut(&id) else { return };
-        queue.append(&mut line.queue);
-        line.queue = queue;
-        if line.queue.is_empty() {
-            lines.remove(&id);
-        }
-        self.any.store(!lines.is_empty(), SeqCst);
+        self.queue.put_back(queue);
     }
 }

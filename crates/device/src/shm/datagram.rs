@@ -11,7 +11,7 @@ use transport::shm::frame::{FrameHead, HEAD_BYTES};
 use transport::{AddressVector, MAX_PACKET_BYTES, RecvMeta, Time, UdDestination};
 use wire::{Gid, Packet};
 
-use crate::shm::links::ShmLink;
+use crate::shm::link::ShmLink;
 use crate::shm::meanwhile::Meanwhile;
 
 /// The bytes between the head and the packet.

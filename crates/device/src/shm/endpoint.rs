@@ -19,7 +19,7 @@ use crate::objects::counters::EngineCounters;
 use crate::shm::export::Exporter;
 use crate::shm::frame::FrameBody;
 use crate::shm::lane::{self, LaneWait};
-use crate::shm::links::ShmLink;
+use crate::shm::link::ShmLink;
 use crate::shm::reach::RecentAccess;
 use crate::shm::record::FrameRecorder;
 use crate::shm::tally::{AccessTally, DirectAccess};

@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 use shm::{Export, SharedQp};
 use wire::Qpn;
 
-use crate::shm::links::{LinkTable, ShmLink};
+use crate::shm::link::ShmLink;
+use crate::shm::links::LinkTable;
 
 /// The export, and the memory that goes with it.
 pub(crate) struct Exporter {
@@ -50,14 +51,14 @@ impl Exporter {
         for (object, file) in &*objects {
             link.offer_object(*object, file);
         }
-        self.links.enter(link);
+        self.links.list.enter(link);
     }
 }
 
 impl Mirror for Exporter {
     fn object_added(&self, object: u32, file: &ObjectFile) {
         let mut objects = self.objects.lock();
-        for link in &*self.links.all() {
+        for link in &*self.links.list.all() {
             link.offer_object(object, file);
         }
         objects.insert(object, file.clone());
@@ -66,7 +67,7 @@ impl Mirror for Exporter {
     fn object_removed(&self, object: u32) {
         let mut objects = self.objects.lock();
         objects.remove(&object);
-        for link in &*self.links.all() {
+        for link in &*self.links.list.all() {
             link.withdraw_object(object);
         }
     }
@@ -77,14 +78,14 @@ impl Mirror for Exporter {
 
     fn closed(&self, slot: u32) {
         self.export.close_key(slot);
-        for link in &*self.links.all() {
+        for link in &*self.links.list.all() {
             link.wait_for_peer_accesses();
         }
     }
 
     fn given_up(&self) {
         self.export.give_up_places();
-        for link in &*self.links.all() {
+        for link in &*self.links.list.all() {
             link.wait_for_peer_accesses();
         }
     }

@@ -5,7 +5,7 @@ use transport::shm::frame::{FrameFlags, FrameHead, HEAD_BYTES};
 use transport::shm::path::{ReceivedBody, ShmError};
 use transport::{Accessor, Memory, PdId, RemoteAddr, Sge};
 
-use crate::shm::links::ShmLink;
+use crate::shm::link::ShmLink;
 use crate::shm::own;
 
 /// The bytes in a frame that name one piece of lent memory.

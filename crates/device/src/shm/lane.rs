@@ -6,7 +6,7 @@ use shm::{Frame, LANES};
 use transport::shm::frame::{FrameHead, HEAD_BYTES};
 use wire::Qpn;
 
-use crate::shm::links::ShmLink;
+use crate::shm::link::ShmLink;
 
 /// The resource that a queue pair with a peer on this host waits for.
 #[derive(Clone)]

@@ -1,87 +1,25 @@
 //! The links to other processes: how they come up, how they are found, and how they end.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::ops::Deref;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hub::client::{Introduction, RequestedBy, Session, ShmLinkOffer};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use rustix::event::epoll;
-use shm::{Link, LinkEnds, Object, Standing};
+use shm::{Link, LinkEnds, Standing};
 
 use crate::shm::export::Exporter;
+use crate::shm::link::ShmLink;
+use crate::shm::link_list::LinkList;
 use crate::shm::meanwhile::{LinkWait, Meanwhile};
 
-/// How long a refused link is remembered.
+/// The time for which a refused link is remembered.
 const REFUSAL_LIFE: Duration = Duration::from_secs(1);
 
-/// A queue pair may take so long from the choice of the wire to the state in which others see that choice.
+/// The longest time from a queue pair's choice of the wire to the state in which others see that choice.
 const CONNECTING: Duration = Duration::from_secs(2);
-
-/// The number of objects of one peer that are asked for at most: no honest peer needs more.
-const MAX_ASKED: usize = 4096;
-
-/// A link in use.
-pub(crate) struct ShmLink {
-    link: Link,
-    /// Whether this process may access the peer's memory; if not, every request is a frame.
-    direct: AtomicBool,
-    /// Whether a capture is on. It is next to the flag that every request reads in any case.
-    recorded: AtomicBool,
-    /// Objects that were missing and asked for.
-    asked: Mutex<HashSet<u32>>,
-}
-
-impl ShmLink {
-    /// An object of the peer. If it is missing, the peer is asked for it, once.
-    #[inline]
-    pub(crate) fn object(&self, object: u32) -> Option<Object> {
-        self.peer().object(object).or_else(|| self.ask_for_object(object))
-    }
-
-    #[cold]
-    fn ask_for_object(&self, object: u32) -> Option<Object> {
-        let mut asked = self.asked.lock();
-        if asked.contains(&object) || asked.len() >= MAX_ASKED {
-            return None;
-        }
-        let found = self.link.object(object);
-        if found.is_none() {
-            asked.insert(object);
-            self.link.want_object(object);
-        }
-        found
-    }
-
-    #[inline]
-    pub(crate) fn is_recorded(&self) -> bool {
-        self.recorded.load(Relaxed)
-    }
-
-    /// Whether it leads back to this process.
-    #[inline]
-    pub(crate) fn is_own(&self) -> bool {
-        self.link.side() == shm::LinkSide::Both
-    }
-
-    #[inline]
-    pub(crate) fn is_direct(&self) -> bool {
-        self.direct.load(Relaxed)
-    }
-}
-
-impl Deref for ShmLink {
-    type Target = Link;
-
-    #[inline]
-    fn deref(&self) -> &Link {
-        &self.link
-    }
-}
 
 /// The status of the link to another process, for one datagram.
 pub(crate) enum LinkStatus {
@@ -106,16 +44,10 @@ enum SlotLink {
 
 /// All links of this process.
 pub(crate) struct LinkTable {
-    /// The links that threads poll. They see by the version that it is another list.
-    list: Mutex<Arc<[Arc<ShmLink>]>>,
-    version: AtomicU64,
-    direct: AtomicBool,
-    recorded: AtomicBool,
+    pub(crate) list: LinkList,
     unfinished: AtomicBool,
     state: Mutex<LinkTableState>,
     changed: Condvar,
-    /// All their sockets.
-    sockets: OwnedFd,
     /// The link that leads back to this process, once a queue pair wanted it. If it cannot be made, such queue pairs take
     /// the wire for good: both ends of a connection must take the same path.
     own: OnceLock<Option<Arc<ShmLink>>>,
@@ -137,47 +69,12 @@ struct LinkTableState {
 impl LinkTable {
     pub(crate) fn new() -> io::Result<LinkTable> {
         Ok(LinkTable {
-            list: Mutex::new(Arc::new([])),
-            version: AtomicU64::new(new_version()),
-            direct: AtomicBool::new(true),
-            recorded: AtomicBool::new(false),
+            list: LinkList::new()?,
             unfinished: AtomicBool::new(false),
             state: Mutex::default(),
             changed: Condvar::new(),
-            sockets: guest::high(epoll::create(epoll::CreateFlags::CLOEXEC)?),
             own: OnceLock::new(),
         })
-    }
-
-    /// Readable when [`serve`](LinkTable::serve) has something to do.
-    pub(crate) fn sockets(&self) -> BorrowedFd<'_> {
-        self.sockets.as_fd()
-    }
-
-    pub(crate) fn all(&self) -> Arc<[Arc<ShmLink>]> {
-        self.list.lock().clone()
-    }
-
-    /// Whether requests may be done without frames from now on. While faults are injected they may not.
-    pub(crate) fn set_direct(&self, direct: bool) {
-        self.direct.store(direct, Relaxed);
-        for link in &*self.all() {
-            link.direct.store(direct, Relaxed);
-        }
-    }
-
-    /// Whether links tell the capture of their frames from now on.
-    pub(crate) fn set_recorded(&self, recorded: bool) {
-        self.recorded.store(recorded, Relaxed);
-        for link in &*self.all() {
-            link.recorded.store(recorded, Relaxed);
-        }
-    }
-
-    /// The version of the list of links.
-    #[inline]
-    pub(crate) fn version(&self) -> u64 {
-        self.version.load(Acquire)
     }
 
     /// The link to the process that has a slot. If there is none yet, it asks for one and waits. It calls `ask_hub` when
@@ -308,12 +205,7 @@ impl LinkTable {
 
     /// Takes a link into use that leads to the process with these slots.
     pub(crate) fn adopt(&self, link: Link, slots: impl IntoIterator<Item = u8>, export: &Exporter) -> Arc<ShmLink> {
-        let link = Arc::new(ShmLink {
-            link,
-            direct: AtomicBool::new(self.direct.load(Relaxed)),
-            recorded: AtomicBool::new(self.recorded.load(Relaxed)),
-            asked: Mutex::default(),
-        });
+        let link = Arc::new(self.list.make_link(link));
         link.confirm();
         export.enter(link.clone());
         let mut state = self.state.lock();
@@ -333,7 +225,7 @@ impl LinkTable {
                 (ours.ok_or("an answer that was not asked for")?, shm::LinkSide::Asked)
             }
         };
-        Ok(Link::open(ends, shm::Introduction { export, wake, pid }, side)?)
+        Ok(Link::open(ends, shm::IntroducedPeer { export, wake, pid }, side)?)
     }
 
     /// Notes that the hub does not introduce the process that has a slot.
@@ -375,7 +267,7 @@ impl LinkTable {
         state.by_packets.insert(slot, Instant::now());
     }
 
-    /// Whether a late link must be declined, since a connection to one of these slots took the wire without it, and still
+    /// Whether a late link must be declined: a connection to one of these slots took the wire without it, and still
     /// does, as `in_use` tells. Otherwise the two ends of that connection would take different paths.
     pub(crate) fn must_decline(&self, slots: &[u8], in_use: impl FnOnce() -> bool) -> bool {
         let last = {
@@ -389,40 +281,17 @@ impl LinkTable {
         declined
     }
 
-    pub(crate) fn enter(&self, link: Arc<ShmLink>) {
-        if let Err(error) = watch(&self.sockets, &link, Arc::as_ptr(&link).addr() as u64) {
-            log::warn!("the death of a peer may be seen late: {error}");
-        }
-        let mut list = self.list.lock();
-        // A switch that was set since the link was made has not reached it.
-        link.direct.store(self.direct.load(Relaxed), Relaxed);
-        link.recorded.store(self.recorded.load(Relaxed), Relaxed);
-        *list = list.iter().cloned().chain([link]).collect();
-        self.version.store(new_version(), Release);
-    }
-
     fn remove(&self, link: &Arc<ShmLink>) {
-        if let Some(socket) = link.socket() {
-            let _ = epoll::delete(&self.sockets, socket);
-        }
-        if let Some(process) = link.peer().process() {
-            let _ = epoll::delete(&self.sockets, process);
-        }
-        let mut list = self.list.lock();
-        *list = list.iter().filter(|other| !Arc::ptr_eq(other, link)).cloned().collect();
-        self.version.store(new_version(), Release);
-        drop(list);
-        self.state
-            .lock()
-            .slots
-            .retain(|_, known| !matches!(known, SlotLink::Linked(other) if Arc::ptr_eq(other, link)));
+        self.list.remove(link);
+        let is_it = |known: &SlotLink| matches!(known, SlotLink::Linked(other) if Arc::ptr_eq(other, link));
+        self.state.lock().slots.retain(|_, known| !is_it(known));
     }
 
     /// Reads what peers have sent beside the lanes, and adds the links of peers that are gone to `gone`. Whether any peer
     /// has withdrawn objects.
     pub(crate) fn serve(&self, export: &Exporter, gone: &mut Vec<Arc<ShmLink>>) -> bool {
         let (mut unfinished, mut withdrawn) = (false, false);
-        for link in &*self.all() {
+        for link in &*self.list.all() {
             let served = link.serve_socket();
             unfinished |= served.unfinished;
             withdrawn |= served.withdrawn;
@@ -444,12 +313,6 @@ impl LinkTable {
     }
 }
 
-/// A version that no list of any engine has had: threads remember it with the links that they saw.
-fn new_version() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Relaxed)
-}
-
 impl LinkTableState {
     /// Whether the hub should be asked for a slot.
     fn is_unknown(&self, slot: u8) -> bool {
@@ -460,16 +323,4 @@ impl LinkTableState {
             Some(SlotLink::Refused(since)) => since.elapsed() > REFUSAL_LIFE,
         }
     }
-}
-
-/// Adds the socket of a link to an epoll instance, under a number.
-fn watch(epoll: &OwnedFd, link: &ShmLink, number: u64) -> io::Result<()> {
-    let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
-    let Some(socket) = link.socket() else { return Ok(()) };
-    epoll::add(epoll, socket, epoll::EventData::new_u64(number), flags)?;
-    // A child of the peer may hold the socket open when the peer is gone.
-    if let Some(process) = link.peer().process() {
-        epoll::add(epoll, process, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;
-    }
-    Ok(())
 }

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How long datagrams wait for a link; after that the wire serves without limit.
+/// The time for which datagrams wait for a link; after that the wire serves without limit.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// The room that a datagram takes in the receiver's buffer beyond its bytes.
 const OVERHEAD_BYTES: u64 = 1024;

@@ -8,10 +8,10 @@
 //!  registry ─► Exporter ─► the export that peers read; waits for their accesses
 //! ```
 //!
-//! A queue pair takes this path if its peer is in a process that has the same hub, both processes want to, and their
-//! link is up when the queue pair is connected. Both ends take the same path, since the link decides, once. A link lives
-//! as long as both processes. If the peer is in this process, the link leads back to it, and the hub is not asked (see
-//! [`own`]).
+//! A queue pair takes this path on three conditions: its peer's process has the same hub, both processes want to,
+//! and their link is up when the queue pair connects. Both ends take the same path, since the link decides, once. A
+//! link lives as long as both processes. If the peer is in this process, the link leads back to it, and the hub is
+//! not asked (see [`own`]).
 
 pub(crate) mod datagram;
 pub(crate) mod endpoint;
@@ -19,6 +19,8 @@ pub(crate) mod export;
 mod far;
 pub(crate) mod frame;
 pub(crate) mod lane;
+pub(crate) mod link;
+mod link_list;
 pub(crate) mod links;
 pub(crate) mod meanwhile;
 mod own;

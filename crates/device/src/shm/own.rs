@@ -1,7 +1,7 @@
 //! Queue pairs of one process: the same path as to another process, but to our own memory.
 //!
 //! The process is its own peer: its link has lanes and hazards like every link, and the export tells which queue pairs
-//! are ready. Only the memory is reached otherwise. The registry opens it at its own address, of whatever kind it is, so
+//! are ready. Only the memory is reached in another way. The registry opens memory of every kind at its own address, so
 //! nothing is mapped twice. A long SEND is lent by its local key.
 
 use memory::{OpenedMemory, Registry};
@@ -120,7 +120,7 @@ mod tests {
                 let taker = std::iter::repeat_with(|| link.consumer(number)).flatten().next().expect("it is free soon");
                 while lane::send_head(&link, &request) {}
                 drop(taker);
-                wait_for("an empty lane", || {
+                wait_until("an empty lane", || {
                     a.device.progress();
                     link.waiting() == 0
                 });

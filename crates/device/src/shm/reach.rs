@@ -9,7 +9,7 @@ use transport::shm::path::ShmError;
 use transport::{Access, MemoryError, RemoteAddr};
 use wire::Qpn;
 
-use crate::shm::links::ShmLink;
+use crate::shm::link::ShmLink;
 
 /// Memory of the peer.
 pub(crate) enum PeerMemory<'a> {
@@ -83,7 +83,7 @@ impl RecentAccess {
     }
 }
 
-/// How far into the key's memory the range begins, if the queue pair may do `access` on it.
+/// The offset of the range in the key's memory, if the queue pair may do `access` on it.
 #[inline]
 fn check(key: &SharedKey, qp: &SharedQp, addr: u64, len_bytes: u64, access: Access) -> Result<u64, ShmError> {
     if key.pd != qp.pd || key.only.is_some_and(|only| only != qp.qpn) {

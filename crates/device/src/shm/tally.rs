@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::objects::counters::{EngineCounter, EngineCounters};
 
-/// The page of the process is at most so many accesses behind.
+/// The most accesses that the page of the process is behind.
 const PUBLISH_EACH: u64 = 256;
 
 /// The kinds of access.

@@ -24,7 +24,7 @@ pub(super) fn an_overrun_is_reported_and_ends_the_queue_pair() {
         let (a, b) = pair(group, Setup { cq_capacity: 4, ..Setup::new(QpType::Rc) });
         let list = (0..10).map(|index| a.send_wr(index, SendOp::Write(b.remote(0)), 0, 8));
         a.qp.post_send(list).unwrap();
-        wait_for("the failure", || a.qp.state() == QpState::Error);
+        wait_until("the failure", || a.qp.state() == QpState::Error);
         assert_eq!(a.qp.failure(), Some(Reason::CompletionQueueOverrun));
         let mut out = Vec::new();
         assert_eq!(a.send_cq.poll(&mut out, 100), Ok(4), "those that had room come out");
@@ -46,7 +46,7 @@ pub(super) fn an_overrun_spares_other_queue_pairs() {
         link(&c, &d);
         let list = (0..5).map(|index| a.send_wr(index, SendOp::Write(b.remote(0)), 0, 8));
         a.qp.post_send(list).unwrap();
-        wait_for("the failure", || a.qp.state() == QpState::Error);
+        wait_until("the failure", || a.qp.state() == QpState::Error);
         c.send(1, SendOp::Write(d.remote(0)), 0, 1000);
         assert_eq!(c.sent().wr_id, 1);
     });
@@ -64,14 +64,14 @@ pub(super) fn a_channel_is_readable_exactly_while_events_are_pending() {
         link(&a, &b);
         a.post_recv(1, 0, 10);
         b.send(1, SendOp::Send, 0, 10);
-        wait_for("the completion", || a.recv_cq.len() == 1);
+        wait_until("the completion", || a.recv_cq.len() == 1);
         assert!(!is_readable(channel.fd()), "it was not armed");
         a.recv_cq.arm(false).unwrap();
         a.send_cq.arm(false).unwrap();
         assert!(!is_readable(channel.fd()), "it came before the arming");
         a.post_recv(2, 0, 10);
         b.send(2, SendOp::Send, 0, 10);
-        wait_for("the event", || is_readable(channel.fd()));
+        wait_until("the event", || is_readable(channel.fd()));
         assert_eq!(channel.next(), Some(12));
         assert_eq!(channel.next(), None);
         assert!(!is_readable(channel.fd()));
@@ -79,7 +79,7 @@ pub(super) fn a_channel_is_readable_exactly_while_events_are_pending() {
         a.recv_cq.ack_events(1);
         assert_eq!(a.recv_cq.unacked_events(), 0);
         a.send(3, SendOp::Write(b.remote(0)), 0, 10);
-        wait_for("the event", || is_readable(channel.fd()));
+        wait_until("the event", || is_readable(channel.fd()));
         assert_eq!(channel.next(), Some(11));
     });
 }
@@ -96,7 +96,7 @@ pub(super) fn who_found_nothing_and_arms_is_told_of_what_came_between() {
         let cq = &a.send_cq;
         let write = |wr_id, waiting| {
             a.send(wr_id, SendOp::Write(b.remote(0)), 0, 10);
-            wait_for("the completion", || cq.len() == waiting);
+            wait_until("the completion", || cq.len() == waiting);
         };
         let poll = |max| cq.poll(&mut Vec::new(), max).unwrap();
         assert_eq!(poll(4), 0);
@@ -110,13 +110,13 @@ pub(super) fn who_found_nothing_and_arms_is_told_of_what_came_between() {
         assert_eq!(channel.next(), None, "there was an event, and no poll since");
         assert_eq!(poll(2), 2);
         write(3, 1);
-        wait_for("the event of what comes after the arming", || channel.next() == Some(3));
+        wait_until("the event of what comes after the arming", || channel.next() == Some(3));
         write(4, 2);
         assert_eq!(poll(1), 1);
         cq.arm(false).unwrap();
         assert_eq!(channel.next(), None, "the last poll left some");
         write(5, 2);
-        wait_for("the event of what comes after the arming", || channel.next() == Some(3));
+        wait_until("the event of what comes after the arming", || channel.next() == Some(3));
         assert_eq!(poll(4), 2);
         write(6, 1);
         cq.arm(false).unwrap();
@@ -136,7 +136,7 @@ pub(super) fn a_batch_ends_before_a_completion_whose_event_nobody_fetched() {
         let cq = &a.send_cq;
         let write = |wr_id, waiting| {
             a.send(wr_id, SendOp::Write(b.remote(0)), 0, 10);
-            wait_for("the completion", || cq.len() == waiting);
+            wait_until("the completion", || cq.len() == waiting);
         };
         let begin = || cq.poll_each(1, |_, _| {}).unwrap();
         let go_on = || cq.poll_on(|_, _| {}).unwrap();
@@ -144,13 +144,13 @@ pub(super) fn a_batch_ends_before_a_completion_whose_event_nobody_fetched() {
         write(2, 2);
         cq.arm(false).unwrap();
         write(3, 3);
-        wait_for("the event", || is_readable(channel.fd()));
+        wait_until("the event", || is_readable(channel.fd()));
         assert_eq!((begin(), go_on(), go_on()), (1, 1, 0), "the third brought the event");
         assert_eq!(channel.next(), Some(3));
         assert_eq!((go_on(), go_on()), (1, 0));
         cq.arm(false).unwrap();
         write(4, 1);
-        wait_for("the event", || is_readable(channel.fd()));
+        wait_until("the event", || is_readable(channel.fd()));
         write(5, 2);
         assert_eq!((go_on(), begin(), go_on()), (0, 1, 1), "a new batch begins with it");
         assert_eq!(channel.next(), Some(3), "events are not taken back");
@@ -169,7 +169,7 @@ fn a_queue_takes_its_events_with_it() {
         link(&a, &b);
         a.send_cq.arm(false).unwrap();
         a.send(1, SendOp::Write(b.remote(0)), 0, 10);
-        wait_for("the event", || is_readable(channel.fd()));
+        wait_until("the event", || is_readable(channel.fd()));
         assert_eq!(channel.destroy().unwrap_err().errno(), libc::EBUSY);
         drop((a, cq));
         assert!(!is_readable(channel.fd()));
@@ -192,12 +192,12 @@ pub(super) fn solicited_only_lets_others_pass() {
         a.post_recv(2, 0, 10);
         a.recv_cq.arm(true).unwrap();
         b.send(1, SendOp::Send, 0, 10);
-        wait_for("the completion", || a.recv_cq.len() == 1);
+        wait_until("the completion", || a.recv_cq.len() == 1);
         assert!(!is_readable(channel.fd()));
         let mut wr = b.send_wr(2, SendOp::Send, 0, 10);
         wr.flags |= SendFlags::SOLICITED;
         b.qp.post_send([wr]).unwrap();
-        wait_for("the event", || is_readable(channel.fd()));
+        wait_until("the event", || is_readable(channel.fd()));
         assert_eq!(channel.next(), Some(5));
         assert!(a.received().wr_id == 1 && a.received().solicited);
     });
@@ -235,13 +235,13 @@ pub(super) fn a_waker_is_called_once_for_each_arming() {
         let count = Arc::new(Count(AtomicU32::new(0)));
         a.send_cq.set_waker(Some(Waker::from(count.clone())));
         a.send(1, SendOp::Write(b.remote(0)), 0, 8);
-        wait_for("the completion", || a.send_cq.len() == 1);
+        wait_until("the completion", || a.send_cq.len() == 1);
         assert_eq!(count.0.load(SeqCst), 0, "it was not armed");
         a.send_cq.arm(false).unwrap();
         a.send(2, SendOp::Write(b.remote(0)), 0, 8);
-        wait_for("the call", || count.0.load(SeqCst) == 1);
+        wait_until("the call", || count.0.load(SeqCst) == 1);
         a.send(3, SendOp::Write(b.remote(0)), 0, 8);
-        wait_for("the completion", || a.send_cq.len() == 3);
+        wait_until("the completion", || a.send_cq.len() == 3);
         assert_eq!(count.0.load(SeqCst), 1);
     });
 }
@@ -277,7 +277,7 @@ fn a_queue_is_resized_but_not_below_its_contents() {
         for index in 0..10 {
             a.send(index, SendOp::Write(b.remote(0)), 0, 8);
         }
-        wait_for("the completions", || a.send_cq.len() == 10);
+        wait_until("the completions", || a.send_cq.len() == 10);
         assert_eq!(a.send_cq.resize(9).unwrap_err().errno(), libc::EINVAL);
         a.send_cq.resize(10).unwrap();
         assert_eq!(a.send_cq.capacity(), 10);
@@ -312,7 +312,7 @@ fn a_queue_with_timestamps_keeps_the_time_of_each_completion() {
         let before = crate::clock::now().0;
         for wr_id in 0..3 {
             a.send(wr_id, SendOp::Write(b.remote(0)), 0, 8);
-            wait_for("the completion", || a.send_cq.len() == wr_id as u32 + 1);
+            wait_until("the completion", || a.send_cq.len() == wr_id as u32 + 1);
         }
         let mut seen = vec![(u64::MAX, before)];
         assert_eq!(a.send_cq.poll_each(2, |c, at| seen.push((c.wr_id, at))), Ok(2));
@@ -328,7 +328,7 @@ fn without_timestamps_the_time_is_zero() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         a.send(5, SendOp::Write(b.remote(0)), 0, 8);
-        wait_for("the completion", || a.send_cq.len() == 1);
+        wait_until("the completion", || a.send_cq.len() == 1);
         let mut seen = Vec::new();
         assert_eq!(a.send_cq.poll_each(10, |c, at| seen.push((c.wr_id, at))), Ok(1));
         assert_eq!(seen, [(5, 0)]);

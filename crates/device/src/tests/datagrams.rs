@@ -65,7 +65,7 @@ pub(super) fn a_wrong_queue_key_is_dropped_and_counted() {
         b.post_recv(7, 0, 200);
         let wrong = UdDestination { remote_qkey: wire::QKey(1), ..a.datagram_to(b.gid, b.qp.qpn()) };
         send_datagram(&a, wrong, SendOp::Send, b"nobody reads this");
-        wait_for("the drop", || b.device.counters().get("drop_qkey") == 1);
+        wait_until("the drop", || b.device.counters().get("drop_qkey") == 1);
         send_datagram(&a, a.datagram_to(b.gid, b.qp.qpn()), SendOp::Send, b"but this");
         check_datagram(&b, &a, b"but this");
     });
@@ -76,7 +76,7 @@ pub(super) fn without_a_receive_a_datagram_is_lost_and_counted() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Ud));
         send_datagram(&a, a.datagram_to(b.gid, b.qp.qpn()), SendOp::Send, b"lost");
-        wait_for("the drop", || b.device.counters().get("drop_no_recv_wqe") == 1);
+        wait_until("the drop", || b.device.counters().get("drop_no_recv_wqe") == 1);
     });
 }
 

@@ -1,5 +1,6 @@
 //! Random requests with errors complete equally on every path: packets, another process, the same process.
 
+use faults::Rng;
 use smallvec::smallvec;
 use transport::{AtomicOp, AttrMask, Completion, LKey, Payload, QpAttr, QpState, QpType, SendOp, SendWr, Status};
 use wire::RKey;
@@ -17,17 +18,8 @@ const TARGET: usize = AREA_BYTES;
 const SINK: usize = 2 * AREA_BYTES;
 const RESULT: usize = 3 * AREA_BYTES;
 
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-
-    fn is_one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
+fn is_one_in(rng: &mut Rng, count: u64) -> bool {
+    rng.below(count) == 0
 }
 
 /// A completion as the program sees it, without the number of the queue pair.
@@ -63,7 +55,7 @@ fn random_wr(rng: &mut Rng, wr_id: u64, late: bool, from: &Node, to: &Node) -> S
     };
     let own = if matches!(op, SendOp::Read(_) | SendOp::Atomic(..)) { RESULT + spot } else { SOURCE };
     let mut wr = from.send_wr(wr_id, op, own, len);
-    if rng.is_one_in(80) {
+    if is_one_in(rng, 80) {
         let entry = from.sge(own, len);
         wr.payload = Payload::Sgl(smallvec![transport::Sge { lkey: LKey(entry.lkey.0 ^ 0x10_0000), ..entry }]);
     }
@@ -82,16 +74,16 @@ fn summary((sent, received, _): &Played) -> (&[Seen], &[Vec<Seen>; 2]) {
 
 /// Runs a few phases in which one node requests and the other responds, until a request fails.
 fn play(seed: u64, nodes: [&Node; 2]) -> Played {
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     nodes.iter().for_each(|node| node.write(SOURCE, &pattern(seed as usize, AREA_BYTES)));
     let (mut sent, mut posted) = (Vec::new(), [0; 2]);
     for phase in 0..PHASES {
         let from = rng.below(2) as usize;
         let (asks, answers) = (nodes[from], nodes[1 - from]);
         let count = 1 + rng.below(8);
-        let short = rng.is_one_in(20);
+        let short = is_one_in(&mut rng, 20);
         let receive = |id| answers.post_recv(id, SINK, if short { 64 } else { AREA_BYTES });
-        let late = rng.is_one_in(4);
+        let late = is_one_in(&mut rng, 4);
         let ids = (0..count).map(|id| phase * 100 + id);
         let wrs: Vec<_> = ids.clone().map(|id| random_wr(&mut rng, id, late, asks, answers)).collect();
         if !late {

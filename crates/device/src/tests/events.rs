@@ -116,7 +116,7 @@ pub(super) fn a_refused_request_tells_both_sides() {
         let completion = next(&a.send_cq);
         assert_eq!((completion.wr_id, completion.status), (5, Status::RemoteAccess));
         let expected = AsyncEvent::Qp { qpn: b.qp.qpn(), event: QpEvent::AccessError };
-        wait_for("the event", || b.device.next_event() == Some(expected));
+        wait_until("the event", || b.device.next_event() == Some(expected));
         assert!(a.qp.failure().is_some() && b.qp.failure().is_some());
     });
 }
@@ -128,7 +128,7 @@ fn each_open_device_has_its_own_events() {
         b.post_recv(1, 0, 8);
         a.send(1, SendOp::Write(crate::RemoteAddr { addr: 0, rkey: crate::RKey(1) }), 0, 8);
         next(&a.send_cq);
-        wait_for("the event", || events_pending(&b.device));
+        wait_until("the event", || events_pending(&b.device));
         assert!(!events_pending(&a.device));
         assert_eq!(b.received().status, Status::WorkRequestFlushed);
     });
@@ -164,7 +164,7 @@ fn reset_returns_the_receive_of_an_unfinished_message() {
         b.device.set_faults(Some(FaultPlan { loss: 1.0, ..FaultPlan::default() }));
         a.write(0, &[1; BYTES]);
         a.send(1, SendOp::Send, 0, BYTES);
-        wait_for("the beginning", || b.read(0, 1) == [1]);
+        wait_until("the beginning", || b.read(0, 1) == [1]);
         let reset = QpAttr { state: QpState::Reset, ..QpAttr::default() };
         b.qp.modify(&reset, AttrMask::STATE).unwrap();
         let completion = next(&b.recv_cq);

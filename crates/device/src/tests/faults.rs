@@ -119,7 +119,7 @@ fn unreliable_messages_arrive_whole_or_not_at_all() {
             a.sent();
         }
         let mut out = Vec::new();
-        wait_for("quiet", || b.recv_cq.poll(&mut out, 100).unwrap() == 0 && out.len() > MESSAGES / 4);
+        wait_until("quiet", || b.recv_cq.poll(&mut out, 100).unwrap() == 0 && out.len() > MESSAGES / 4);
         assert!(out.len() < MESSAGES, "some were lost");
         for completion in out.iter().filter(|c| c.status == transport::Status::Success) {
             let message = completion.imm.unwrap() as usize;

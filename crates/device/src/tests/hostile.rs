@@ -69,7 +69,7 @@ fn check_unharmed(a: &Node, b: &Node) {
 }
 
 fn wait_for_drops(node: &Node, name: &str, count: u64) {
-    wait_for(name, || node.device.counters().get(name) >= count);
+    wait_until(name, || node.device.counters().get(name) >= count);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn random_bytes_are_counted() {
             bytes[5..8].copy_from_slice(&[x, y, z]);
             attacker.send_raw(&bytes);
         }
-        wait_for("all to be counted", || b.device.counters().dropped() >= COUNT);
+        wait_until("all to be counted", || b.device.counters().dropped() >= COUNT);
         let counters = b.device.counters();
         assert!(counters.get("drop_short") > 0 && counters.get("drop_bad_icrc") > COUNT / 2, "{counters:?}");
         check_unharmed(&a, &b);
@@ -105,7 +105,7 @@ fn random_packets_with_a_right_icrc_change_nothing() {
             bytes[..12].copy_from_slice(&header);
             attacker.send(&bytes);
         }
-        wait_for("drops", || b.device.counters().dropped() > 1000);
+        wait_until("drops", || b.device.counters().dropped() > 1000);
         check_unharmed(&a, &b);
     });
 }

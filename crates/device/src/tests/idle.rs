@@ -127,7 +127,7 @@ fn the_background_thread_stands_in_for_a_program_that_reads_memory_between_polls
             }
             // From here on node b does not poll.
             a.send(1, SendOp::Write(b.remote(0)), 0, 1);
-            wait_for("the byte", || b.read(0, 1) == [round]);
+            wait_until("the byte", || b.read(0, 1) == [round]);
             a.sent();
             if b.device.counters().get("background_stand_ins") > 0 {
                 return;

@@ -229,7 +229,7 @@ fn packets_to_a_destroyed_queue_pair_are_counted() {
         let (a, b) = pair(group, Setup::new(QpType::Uc));
         b.qp.destroy().unwrap();
         a.send(1, SendOp::Write(b.remote(0)), 0, 8);
-        wait_for("the drop", || b.device.counters().get("drop_unknown_qp") == 1);
+        wait_until("the drop", || b.device.counters().get("drop_unknown_qp") == 1);
     });
 }
 

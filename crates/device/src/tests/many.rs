@@ -11,7 +11,7 @@ const MESSAGES: usize = 32;
 const LEN: usize = 4096;
 
 /// All queue pairs together post several times the budget of a destination. Some are destroyed
-/// while they wait for their turn. The others must get theirs all the same.
+/// while they wait for their turn. The others must still get theirs.
 #[test]
 pub(super) fn all_have_their_turn() {
     check_turns(|b, _| SendOp::Write(b.remote(0)));

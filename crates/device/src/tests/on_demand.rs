@@ -66,7 +66,7 @@ pub(super) fn peers_reach_pages_that_came_after_the_registration() {
         page.replace(libc::PROT_NONE);
         a.send(3, SendOp::Write(remote), 0, 64);
         assert_eq!(next(&a.send_cq).status, Status::RemoteAccess);
-        wait_for("the peer's failure", || b.qp.state() == QpState::Error);
+        wait_until("the peer's failure", || b.qp.state() == QpState::Error);
     });
 }
 

@@ -25,7 +25,7 @@ fn send_each(qp_type: QpType, ipv6: bool, op: fn(&Node) -> SendOp, recv: Option<
                 assert_eq!((completion.wr_id, completion.byte_len as usize), (index as u64, len));
                 assert_eq!(completion.qpn, b.qp.qpn());
             }
-            wait_for("the data", || b.read(0, len) == data);
+            wait_until("the data", || b.read(0, len) == data);
             assert_eq!(b.read(len, 8), [0xee; 8], "nothing behind it is touched");
         }
         assert_eq!(b.device.counters().dropped(), 0, "{:?}", b.device.counters());
@@ -190,7 +190,7 @@ pub(super) fn requests_complete_while_nobody_polls() {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         a.write(0, &pattern(2, 300_000));
         a.send(1, SendOp::Write(b.remote(0)), 0, 300_000);
-        wait_for("the completion", || !a.send_cq.is_empty());
+        wait_until("the completion", || !a.send_cq.is_empty());
         assert_eq!(b.read(0, 300_000), pattern(2, 300_000));
     });
 }

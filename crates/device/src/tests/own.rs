@@ -1,67 +1,10 @@
-//! The tests of the wire path with both ends in one process, and tests that need one process.
+//! Tests that need both ends in one process.
 
 use transport::{AtomicOp, AttrMask, Mtu, QpAttr, QpState, QpType, RemoteAddr, SendOp, Status};
 
 use super::rig::*;
-use super::shm::tests_by;
 use crate::testing;
 use crate::testing::EnginePath;
-
-tests_by! { OneProcess:
-    operations:
-        rc_send
-        rc_send_over_ipv6
-        rc_write
-        rc_write_with_immediate
-        uc_send
-        uc_write
-        uc_write_with_immediate
-        rc_read
-        an_immediate_arrives
-        one_sided_requests_are_served_while_the_owner_is_away
-        requests_complete_while_nobody_polls
-        an_atomic_write_and_a_flush;
-    completions:
-        an_overrun_is_reported_and_ends_the_queue_pair
-        an_overrun_spares_other_queue_pairs
-        a_channel_is_readable_exactly_while_events_are_pending
-        solicited_only_lets_others_pass
-        a_failure_counts_as_solicited
-        a_waker_is_called_once_for_each_arming
-        a_waker_may_use_the_device
-        unsignaled_requests_leave_no_completion;
-    lifetimes:
-        the_last_message_of_a_queue_pair_is_acknowledged
-        children_keep_their_parents
-        a_dead_region_is_dead_for_peers
-        a_region_with_a_window_outlives_its_handle
-        an_engine_ends_with_its_last_object;
-    atomics:
-        compare_and_swap_and_fetch_and_add
-        the_completion_tells_which
-        two_peers_lose_no_increment;
-    events:
-        queue_pairs_take_turns_at_a_shared_receive_queue
-        the_limit_is_told_once_when_it_is_crossed
-        a_failed_queue_pair_tells_that_it_takes_no_more
-        a_refused_request_tells_both_sides;
-    many:
-        all_have_their_turn
-        all_messages_have_their_turn;
-    faults:
-        every_captured_icrc_is_right;
-    threads:
-        threads_with_queue_pairs_of_their_own
-        threads_that_share_a_completion_queue_lose_nothing
-        one_queue_pair_used_by_many_threads_keeps_order;
-    datagrams:
-        datagrams_arrive_with_their_sender
-        the_grh_tells_the_addresses
-        a_wrong_queue_key_is_dropped_and_counted
-        without_a_receive_a_datagram_is_lost_and_counted;
-    on_demand:
-        peers_reach_pages_that_came_after_the_registration;
-}
 
 /// Two nodes of one process.
 fn both(setup: Setup, test: impl Fn(&Node, &Node) + Send + Sync) {
@@ -125,7 +68,7 @@ fn a_refused_access_ends_both() {
         let beyond = RemoteAddr { addr: b.remote(0).addr + (1 << 20), ..b.remote(0) };
         a.send(1, SendOp::Write(beyond), 0, 8);
         assert_eq!(next(&a.send_cq).status, Status::RemoteAccess);
-        wait_for("the peer's error", || {
+        wait_until("the peer's error", || {
             b.device.progress();
             b.qp.state() == QpState::Error
         });

@@ -1,8 +1,7 @@
 //! Two devices, and queue pairs between them.
 
-use std::time::{Duration, Instant};
-
 use smallvec::smallvec;
+pub(crate) use testkit::{PATIENCE, wait_until};
 use transport::{
     Access, AddressVector, AttrMask, Completion, Mtu, Payload, QpAttr, QpCaps, QpState, QpType, RecvWr, RemoteAddr,
     SendFlags, SendOp, SendWr, Sge, Status, UdDestination,
@@ -18,8 +17,6 @@ use crate::handles::qp::{Qp, QpSpec};
 use crate::handles::srq::Srq;
 use crate::testing;
 
-/// No step of these tests takes so long unless it fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) const QKEY: QKey = QKey(0x1234);
 pub(crate) const ALL_ACCESS: Access = Access::LOCAL_WRITE
     .union(Access::REMOTE_READ)
@@ -184,21 +181,8 @@ impl Node {
 /// Polls until a completion comes.
 pub(crate) fn next(cq: &Cq) -> Completion {
     let mut out = Vec::new();
-    let start = Instant::now();
-    while cq.poll(&mut out, 1).unwrap() == 0 {
-        assert!(start.elapsed() < PATIENCE, "no completion came");
-        std::thread::yield_now();
-    }
+    wait_until("a completion", || cq.poll(&mut out, 1).unwrap() == 1);
     out[0]
-}
-
-/// Waits until `done`.
-pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < PATIENCE, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// Brings an RC, UC or XRC queue pair to RTS.

@@ -1,5 +1,5 @@
-//! The tests of the wire path, with engines that use shared memory as two processes on one
-//! host do: a program must see the same.
+//! The tests of the wire path, with engines that use shared memory: as two processes on one
+//! host do, and as one process does. A program must see the same.
 
 use transport::{QpType, SendOp, SendWr};
 
@@ -21,71 +21,88 @@ macro_rules! tests_by {
     )+};
 }
 
-pub(super) use tests_by;
+/// The tests that every path through shared memory must pass.
+macro_rules! common_tests {
+    ($name:ident by $path:ident) => {
+        mod $name {
+            super::tests_by! { $path:
+                operations:
+                    rc_send
+                    rc_send_over_ipv6
+                    rc_write
+                    rc_write_with_immediate
+                    uc_send
+                    uc_write
+                    uc_write_with_immediate
+                    rc_read
+                    an_immediate_arrives
+                    one_sided_requests_are_served_while_the_owner_is_away
+                    requests_complete_while_nobody_polls
+                    an_atomic_write_and_a_flush;
+                completions:
+                    an_overrun_is_reported_and_ends_the_queue_pair
+                    an_overrun_spares_other_queue_pairs
+                    a_channel_is_readable_exactly_while_events_are_pending
+                    solicited_only_lets_others_pass
+                    a_failure_counts_as_solicited
+                    a_waker_is_called_once_for_each_arming
+                    a_waker_may_use_the_device
+                    unsignaled_requests_leave_no_completion;
+                lifetimes:
+                    the_last_message_of_a_queue_pair_is_acknowledged
+                    children_keep_their_parents
+                    a_dead_region_is_dead_for_peers
+                    a_region_with_a_window_outlives_its_handle
+                    an_engine_ends_with_its_last_object;
+                atomics:
+                    compare_and_swap_and_fetch_and_add
+                    the_completion_tells_which
+                    two_peers_lose_no_increment;
+                events:
+                    queue_pairs_take_turns_at_a_shared_receive_queue
+                    the_limit_is_told_once_when_it_is_crossed
+                    a_failed_queue_pair_tells_that_it_takes_no_more
+                    a_refused_request_tells_both_sides;
+                many:
+                    all_have_their_turn
+                    all_messages_have_their_turn;
+                faults:
+                    every_captured_icrc_is_right;
+                threads:
+                    threads_with_queue_pairs_of_their_own
+                    threads_that_share_a_completion_queue_lose_nothing
+                    one_queue_pair_used_by_many_threads_keeps_order;
+                datagrams:
+                    datagrams_arrive_with_their_sender
+                    the_grh_tells_the_addresses
+                    a_wrong_queue_key_is_dropped_and_counted
+                    without_a_receive_a_datagram_is_lost_and_counted;
+                on_demand:
+                    peers_reach_pages_that_came_after_the_registration;
+            }
+        }
+    };
+}
 
-tests_by! { OneHost:
-    operations:
-        rc_send
-        rc_send_over_ipv6
-        rc_write
-        rc_write_with_immediate
-        uc_send
-        uc_write
-        uc_write_with_immediate
-        rc_read
-        an_immediate_arrives
-        one_sided_requests_are_served_while_the_owner_is_away
-        requests_complete_while_nobody_polls
-        an_atomic_write_and_a_flush;
-    completions:
-        an_overrun_is_reported_and_ends_the_queue_pair
-        an_overrun_spares_other_queue_pairs
-        a_channel_is_readable_exactly_while_events_are_pending
-        who_found_nothing_and_arms_is_told_of_what_came_between
-        a_batch_ends_before_a_completion_whose_event_nobody_fetched
-        solicited_only_lets_others_pass
-        a_failure_counts_as_solicited
-        a_waker_is_called_once_for_each_arming
-        a_waker_may_use_the_device
-        unsignaled_requests_leave_no_completion;
-    lifetimes:
-        the_last_message_of_a_queue_pair_is_acknowledged
-        children_keep_their_parents
-        a_dead_region_is_dead_for_peers
-        a_region_with_a_window_outlives_its_handle
-        an_engine_ends_with_its_last_object;
-    atomics:
-        compare_and_swap_and_fetch_and_add
-        the_completion_tells_which
-        two_peers_lose_no_increment;
-    events:
-        queue_pairs_take_turns_at_a_shared_receive_queue
-        the_limit_is_told_once_when_it_is_crossed
-        a_failed_queue_pair_tells_that_it_takes_no_more
-        a_refused_request_tells_both_sides;
-    shared_receive:
-        buffers_lie_in_the_domain_of_the_shared_queue;
-    many:
-        all_have_their_turn
-        all_messages_have_their_turn;
-    slots:
-        each_slot_reaches_each_other
-        threads_receive_from_slots_of_their_own
-        timers_run_on_each_slot;
-    faults:
-        every_captured_icrc_is_right;
-    threads:
-        threads_with_queue_pairs_of_their_own
-        threads_that_share_a_completion_queue_lose_nothing
-        one_queue_pair_used_by_many_threads_keeps_order;
-    datagrams:
-        datagrams_arrive_with_their_sender
-        the_grh_tells_the_addresses
-        a_wrong_queue_key_is_dropped_and_counted
-        without_a_receive_a_datagram_is_lost_and_counted
-        a_datagram_longer_than_the_path_mtu_of_the_port_fails;
-    on_demand:
-        peers_reach_pages_that_came_after_the_registration;
+use tests_by;
+
+common_tests! { one_host by OneHost }
+common_tests! { one_process by OneProcess }
+
+mod two_processes {
+    super::tests_by! { OneHost:
+        completions:
+            who_found_nothing_and_arms_is_told_of_what_came_between
+            a_batch_ends_before_a_completion_whose_event_nobody_fetched;
+        shared_receive:
+            buffers_lie_in_the_domain_of_the_shared_queue;
+        slots:
+            each_slot_reaches_each_other
+            threads_receive_from_slots_of_their_own
+            timers_run_on_each_slot;
+        datagrams:
+            a_datagram_longer_than_the_path_mtu_of_the_port_fails;
+    }
 }
 
 /// With more datagrams than a lane or a socket holds, the sender waits, none is lost, and no packet leaves.

@@ -73,7 +73,7 @@ pub(super) fn threads_that_share_a_completion_queue_lose_nothing() {
 }
 
 fn post_when_there_is_room(node: &Node, wr: transport::SendWr) {
-    wait_for("room in the send queue", || match node.qp.post_send([wr.clone()]) {
+    wait_until("room in the send queue", || match node.qp.post_send([wr.clone()]) {
         Ok(()) => true,
         Err(failure) => {
             assert_eq!(failure.errno(), libc::ENOMEM);

@@ -181,7 +181,7 @@ fn an_overrun_of_a_queues_completions_fails_the_targets_of_its_domain() {
             let wr = SendWr { payload: Payload::empty(), ..a.send_wr(1, SendOp::Send, 0, 0) };
             a.qp.post_send([SendWr { xrc_srq: srq.number(), ..wr }]).unwrap();
         }
-        wait_for("the failure", || host.target.state() == QpState::Error);
+        wait_until("the failure", || host.target.state() == QpState::Error);
         assert_eq!(host.target.failure(), Some(Reason::CompletionQueueOverrun));
     });
 }

@@ -19,10 +19,10 @@
 //! no more, and it sends nothing new until its peer answers. Until then, each of its probes lets one queue pair
 //! have a turn in spite of the budget. So the shares of dead peers never block queue pairs with living ones.
 
+mod share;
 mod silence;
 
-use std::collections::{HashMap, VecDeque};
-use std::fmt;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -31,7 +31,8 @@ use parking_lot::Mutex;
 use transport::{Time, Tuning};
 use wire::{Gid, Qpn};
 
-use silence::{Finding, Silence};
+use crate::wait_list::WaitList;
+pub(crate) use share::DestinationShare;
 
 /// The bytes that a queue pair may send in its turn: payload, and 128 bytes for each packet.
 const TURN_BYTES: u64 = 64 << 10;
@@ -47,6 +48,15 @@ const OVERDRAFT_INTERVAL: Duration = Duration::from_millis(10);
 /// The window of one queue pair at most, however large receive buffers are.
 const WINDOW_BYTES: u64 = 1 << 20;
 
+/// A queue pair as a destination sees it. A flag of its own tells whether it is in the queue.
+pub(crate) trait TurnWaiter: Clone {
+    fn becomes_queued(&self);
+    fn is_not_queued(&self);
+    fn is_queued(&self) -> bool;
+    /// Whether both are the same queue pair.
+    fn is(&self, other: &Self) -> bool;
+}
+
 /// One slot of one address, to which queue pairs send. `T` stands for a waiting queue pair.
 pub(crate) struct Destination<T> {
     /// The budget at most.
@@ -56,31 +66,13 @@ pub(crate) struct Destination<T> {
     budget: AtomicU64,
     in_flight: AtomicU64,
     members: AtomicU32,
-    /// The length of the queue, so that an empty queue shows without its lock.
-    waiting: AtomicU32,
-    queue: Mutex<VecDeque<(TurnTicket, T)>>,
+    queue: WaitList<T>,
     lost_at: AtomicU64,
     /// It changes with each answer that has made room.
     answers: AtomicU64,
     /// The next turn is given in spite of the budget.
     overdraft: AtomicBool,
     overdrawn_at: AtomicU64,
-}
-
-/// True while its owner is in the queue; false when its turn has come.
-type TurnTicket = Arc<AtomicBool>;
-
-/// A queue pair's part of a destination. Dropping it gives everything back.
-pub(crate) struct DestinationShare<T> {
-    destination: Arc<Destination<T>>,
-    /// Its bytes in flight that the destination has counted.
-    charged: u64,
-    /// It exists from the first wait on.
-    ticket: Option<TurnTicket>,
-    /// It has joined the queue, and has not used its turn yet.
-    waits: bool,
-    resent: u64,
-    silence: Silence,
 }
 
 /// All destinations of queue pairs.
@@ -93,7 +85,7 @@ pub(crate) struct Destinations<T> {
 /// By address and slot.
 type Places<T> = HashMap<(Gid, u8), Weak<Destination<T>>>;
 
-impl<T> Destinations<T> {
+impl<T: TurnWaiter> Destinations<T> {
     /// `receive_buffer_bytes` is the size that the kernel grants our own socket.
     pub(crate) fn new(receive_buffer_bytes: usize) -> Destinations<T> {
         let least = u64::from(Tuning::default().window_max_bytes);
@@ -122,7 +114,7 @@ impl<T> Destinations<T> {
     }
 }
 
-impl<T> Destination<T> {
+impl<T: TurnWaiter> Destination<T> {
     fn new(budget: u64, window: u64) -> Destination<T> {
         Destination {
             most: budget,
@@ -130,8 +122,7 @@ impl<T> Destination<T> {
             budget: AtomicU64::new(budget),
             in_flight: AtomicU64::new(0),
             members: AtomicU32::new(0),
-            waiting: AtomicU32::new(0),
-            queue: Mutex::default(),
+            queue: WaitList::default(),
             lost_at: AtomicU64::new(0),
             answers: AtomicU64::new(0),
             overdraft: AtomicBool::new(false),
@@ -148,34 +139,35 @@ impl<T> Destination<T> {
     /// Whether a queue pair waits.
     #[inline]
     pub(crate) fn is_waited_for(&self) -> bool {
-        self.waiting.load(SeqCst) > 0
+        !self.queue.is_empty()
     }
 
-    /// Hands the queue pairs whose turn has come to `each`, as far as there is room. With nothing in
-    /// flight there always is room, and once after an overdraft.
-    pub(crate) fn grant(&self, mut each: impl FnMut(T)) {
-        let mut queue = self.queue.lock();
+    /// Takes the queue pairs whose turn has come out of the queue, as far as there is room. With nothing in flight there
+    /// always is room, and once after an overdraft.
+    pub(crate) fn grant(&self) -> Vec<T> {
+        let mut granted = Vec::new();
         let mut overdraft = self.overdraft.swap(false, SeqCst);
-        loop {
-            let in_flight = self.in_flight.load(SeqCst);
-            let is_full = in_flight > 0 && in_flight + TURN_BYTES > self.budget.load(Relaxed);
-            if is_full && !std::mem::take(&mut overdraft) {
-                break;
-            }
-            let Some((ticket, who)) = queue.pop_front() else { break };
+        let give = |who: T| {
             self.in_flight.fetch_add(TURN_BYTES, SeqCst);
-            ticket.store(false, SeqCst);
-            each(who);
-        }
-        self.waiting.store(queue.len() as u32, SeqCst);
+            who.is_not_queued();
+            granted.push(who);
+        };
+        self.queue.pop_while(|| self.has_room() || std::mem::take(&mut overdraft), give);
+        granted
+    }
+
+    /// Whether one more turn fits into the budget.
+    fn has_room(&self) -> bool {
+        let in_flight = self.in_flight.load(SeqCst);
+        in_flight == 0 || in_flight + TURN_BYTES <= self.budget.load(Relaxed)
     }
 
     /// Takes a queue pair out of the queue. False if it is not there, since its turn has come.
-    fn forget(&self, ticket: &TurnTicket) -> bool {
-        let mut queue = self.queue.lock();
-        let place = queue.iter().position(|(other, _)| Arc::ptr_eq(ticket, other));
-        let found = place.and_then(|place| queue.remove(place)).is_some();
-        self.waiting.store(queue.len() as u32, SeqCst);
+    fn forget(&self, who: &T) -> bool {
+        let found = self.queue.remove(|other| other.is(who));
+        if found {
+            who.is_not_queued();
+        }
         found
     }
 
@@ -188,7 +180,7 @@ impl<T> Destination<T> {
     }
 
     fn answered(&self, acknowledged: u64) {
-        // Readers only compare it, so a lost addition does no harm: the value changes all the same.
+        // Readers only compare it, so a lost addition does no harm: the value still changes.
         self.answers.store(self.answers.load(Relaxed).wrapping_add(1), Relaxed);
         let budget = self.budget.load(Relaxed);
         if budget < self.most {
@@ -204,157 +196,6 @@ impl<T> Destination<T> {
             let budget = self.budget.load(Relaxed);
             self.budget.store((budget / 4 * 3).max(LEAST_BYTES), Relaxed);
         }
-    }
-}
-
-impl<T> DestinationShare<T> {
-    fn new(destination: Arc<Destination<T>>) -> DestinationShare<T> {
-        destination.members.fetch_add(1, Relaxed);
-        DestinationShare { destination, charged: 0, ticket: None, waits: false, resent: 0, silence: Silence::default() }
-    }
-
-    pub(crate) fn destination(&self) -> &Arc<Destination<T>> {
-        &self.destination
-    }
-
-    /// The number of new bytes that may be sent now. It uses up the turn if there is one.
-    #[inline]
-    pub(crate) fn allowance(&mut self) -> u64 {
-        if self.waits {
-            return self.take_turn();
-        }
-        let destination = &*self.destination;
-        if !destination.is_crowded() {
-            return u64::MAX;
-        }
-        if self.silence.has_lapsed() || destination.is_waited_for() {
-            return 0;
-        }
-        let budget = destination.budget.load(Relaxed);
-        budget.saturating_sub(destination.in_flight.load(SeqCst))
-    }
-
-    #[cold]
-    fn take_turn(&mut self) -> u64 {
-        if self.is_queued() {
-            return 0;
-        }
-        self.waits = false;
-        self.destination.in_flight.fetch_sub(TURN_BYTES, SeqCst);
-        TURN_BYTES
-    }
-
-    fn is_queued(&self) -> bool {
-        self.ticket.as_ref().is_some_and(|ticket| ticket.load(SeqCst))
-    }
-
-    /// Joins the queue, unless it is in it. Afterwards the caller must [`grant`](Destination::grant):
-    /// there may be room by now.
-    pub(crate) fn wait(&mut self, who: T) {
-        if !std::mem::replace(&mut self.waits, true) {
-            let ticket = self.ticket.get_or_insert_default();
-            ticket.store(true, SeqCst);
-            let mut queue = self.destination.queue.lock();
-            queue.push_back((ticket.clone(), who));
-            self.destination.waiting.store(queue.len() as u32, SeqCst);
-        }
-    }
-
-    /// Leaves the queue, or gives an unused turn back.
-    fn leave_queue(&mut self) {
-        let destination = &*self.destination;
-        if std::mem::take(&mut self.waits) && !self.ticket.as_ref().is_some_and(|ticket| destination.forget(ticket)) {
-            destination.in_flight.fetch_sub(TURN_BYTES, SeqCst);
-        }
-    }
-
-    /// Whether it waits for its turn.
-    pub(crate) fn waits(&self) -> bool {
-        self.waits
-    }
-
-    /// Updates its bytes in flight. While the destination is not crowded nothing is counted.
-    #[inline]
-    pub(crate) fn charge(&mut self, in_flight: impl FnOnce() -> u64) {
-        let counts = self.destination.is_crowded() && !self.silence.has_lapsed();
-        if counts || self.charged > 0 {
-            self.charge_to(if counts { in_flight() } else { 0 });
-        }
-    }
-
-    /// Updates the number of unanswered probes.
-    #[inline]
-    pub(crate) fn note_unanswered(&mut self, probes: u32, now: Time) {
-        if !self.silence.knows(probes) {
-            self.look_at_silence(probes, now);
-        }
-    }
-
-    #[cold]
-    fn look_at_silence(&mut self, probes: u32, now: Time) {
-        if probes == 0 {
-            self.silence = Silence::default();
-            return;
-        }
-        match self.silence.look(probes, self.destination.answers.load(Relaxed)) {
-            Finding::TooEarly | Finding::Silent => self.destination.overdraw(now),
-            Finding::Lapsed => self.leave_queue(),
-        }
-    }
-
-    /// Whether its peer has left probes unanswered at the last update.
-    #[inline]
-    pub(crate) fn is_silent(&self) -> bool {
-        self.silence.is_silent()
-    }
-
-    /// Whether its peer is silent while others are answered. Then it sends nothing new, and need not wait for a turn.
-    #[inline]
-    pub(crate) fn has_lapsed(&self) -> bool {
-        self.silence.has_lapsed()
-    }
-
-    /// Notes that the peer has answered.
-    pub(crate) fn heard(&mut self) {
-        self.silence = Silence::default();
-    }
-
-    fn charge_to(&mut self, now: u64) {
-        let before = std::mem::replace(&mut self.charged, now);
-        let destination = &*self.destination;
-        if now > before {
-            destination.in_flight.fetch_add(now - before, SeqCst);
-        } else if now < before {
-            destination.in_flight.fetch_sub(before - now, SeqCst);
-            if !self.silence.is_silent() {
-                destination.answered(before - now);
-            }
-        }
-    }
-
-    /// Updates the number of packets that were sent again.
-    #[inline]
-    pub(crate) fn note_resent(&mut self, resent: u64, now: Time) {
-        if resent > self.resent {
-            self.resent = resent;
-            if !self.silence.has_lapsed() {
-                self.destination.shrink(now);
-            }
-        }
-    }
-}
-
-impl<T> Drop for DestinationShare<T> {
-    fn drop(&mut self) {
-        self.charge_to(0);
-        self.leave_queue();
-        self.destination.members.fetch_sub(1, Relaxed);
-    }
-}
-
-impl<T> fmt::Debug for DestinationShare<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Share").field("charged", &self.charged).field("waits", &self.waits).finish_non_exhaustive()
     }
 }
 

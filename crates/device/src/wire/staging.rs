@@ -1,9 +1,9 @@
 //! Packets that are about to leave, in the form that segmentation offload wants.
 //!
-//! Packets are built in place, one after another. Consecutive ones of one flow and one
-//! length (the last may be shorter) form a *group*, which the kernel takes as one. Segment
-//! `i` of a group gets the IPv4 identification `i`, so the ICRC, which covers it, can be
-//! computed as soon as the packet's place in its group is known.
+//! Packets are built in place, one after another. Consecutive ones of one flow and one length (the
+//! last may be shorter) form a *group*, which the kernel takes as one. Segment `i` of a group gets
+//! the IPv4 identification `i`, which the ICRC covers. So the ICRC can be computed as soon as the
+//! packet's place in its group is known.
 
 use transport::MAX_PACKET_BYTES;
 use udp::{MAX_GSO_BYTES, MAX_SEGMENTS, TxGroup};
@@ -14,8 +14,8 @@ use crate::objects::single::SinglePacket;
 use crate::wire::packets::DEST_SLOT;
 use crate::wire::route::PacketRoute;
 
-/// With so many bytes staged no new group begins: they are sent first, while they are in the processor's cache. Two full
-/// groups of any path MTU have more.
+/// With this many bytes staged no new group begins: they are sent first, while they are in the processor's cache. Two
+/// full groups of any path MTU have more.
 const ENOUGH_BYTES: usize = MAX_GSO_BYTES + MAX_GSO_BYTES / 2;
 /// The bytes above, one more group, and room for one packet.
 const STAGING_BYTES: usize = ENOUGH_BYTES + MAX_GSO_BYTES + ROOM_BYTES;

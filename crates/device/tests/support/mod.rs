@@ -4,18 +4,14 @@
 pub(crate) mod place;
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, ChildStdout, Stdio};
 
 use longarm_device::{
     Access, AddressVector, AttrMask, Completion, Cq, Device, Mr, Mtu, OpenOptions, Payload, PostFailure, Psn, QKey, Qp,
     QpAttr, QpCaps, QpSpec, QpState, QpType, Qpn, RKey, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Status,
 };
+use testkit::{run_again, wait_until};
 
-/// No step of these tests takes so long unless it fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// The variable that tells the test binary its role.
-pub(crate) const ROLE: &str = "LONGARM_TEST_ROLE";
 const RIGHTS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE).union(Access::REMOTE_ATOMIC);
 /// The queue key of datagrams.
 pub(crate) const QKEY: QKey = QKey(0x1234);
@@ -94,18 +90,17 @@ impl End {
         self.qp.post_recv([RecvWr { wr_id: 2, sgl }]).unwrap();
     }
 
-    /// Waits for so many completions.
+    /// Waits for this many completions.
     pub(crate) fn completions(&self, count: usize) -> Vec<Completion> {
         let mut out = Vec::new();
-        let start = Instant::now();
-        while out.len() < count {
+        wait_until("completions", || {
             self.cq.poll(&mut out, count).unwrap();
-            assert!(start.elapsed() < PATIENCE, "no completion");
-        }
+            out.len() >= count
+        });
         out
     }
 
-    /// Waits for so many completions, all of which must be good.
+    /// Waits for this many completions, all of which must be successes.
     pub(crate) fn wait(&self, count: usize) {
         let out = self.completions(count);
         assert!(out.iter().all(|wc| wc.status == Status::Success), "{out:?}: {:?}", self.qp.failure());
@@ -138,27 +133,10 @@ fn steps(qp_type: QpType) -> [(QpState, AttrMask); 3] {
     [(QpState::Init, init), (QpState::Rtr, rtr), (QpState::Rts, rts | M::SQ_PSN)]
 }
 
-/// The test binary, to run one test again as the process with a role.
-pub(crate) fn run_again(test: &str, role: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([test, "--exact", "--nocapture"]).env(ROLE, role);
-    command
-}
-
 /// Runs the process with a role in a network namespace with a hub of its own. It must succeed. If the system permits no
 /// namespaces, it runs nothing, as all tests of that kind do.
 pub(crate) fn run_apart(test: &str, role: &str) {
-    let place = std::env::temp_dir().join(format!("longarm-device-{role}-{}", std::process::id()));
-    let mut first = run_again(test, role);
-    first.env(hub::RUNTIME_DIR_VARIABLE, place.join("run"));
-    let mut output = None;
-    std::fs::create_dir(&place).unwrap();
-    udp::testing::in_new_netns(|| output = Some(first.output().unwrap()));
-    let _ = hub::client::shutdown(Some(&place.join("run")), true);
-    let _ = std::fs::remove_dir_all(&place);
-    let Some(output) = output else { return };
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    hub::testing::passes_with_hub(&format!("device-{role}"), run_again(test, role));
 }
 
 /// Another process, which ends when this is dropped.

@@ -52,10 +52,10 @@ fn times_are_exact() {
 #[test]
 fn refusals_name_the_key_and_the_value() {
     for (text, expected) in [
-        ("loss", "`loss` is no fault"),
+        ("loss", "`loss` is not a fault"),
         ("", ""),
-        ("loss=0.1,", "`` is no fault"),
-        ("lost=0.1", "`lost` is no fault: known are seed, loss"),
+        ("loss=0.1,", "`` is not a fault"),
+        ("lost=0.1", "`lost` is not a fault: known are seed, loss"),
         ("loss=0.1,loss=0.1", "`loss` is given twice"),
         ("loss=1.5", "`loss=1.5`: a probability"),
         ("dup=-0.1", "`dup=-0.1`: a probability"),

@@ -15,7 +15,7 @@
 use super::error::AttachError;
 use crate::channel::{self, MAX_DESCRIPTORS, ReceiveError};
 use crate::launch::{self, Launch, LaunchProgress};
-use crate::message::{Reply, Request, VERSION};
+use crate::message::{HubRequest, Reply, VERSION};
 use crate::rendezvous::{self, HubConnectError, Rendezvous};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::ErrorKind;
@@ -40,7 +40,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct FirstRequest {
     /// The program's name, for the hello.
     pub(super) program: String,
-    pub(super) request: Request,
+    pub(super) request: HubRequest,
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
@@ -184,7 +184,7 @@ impl HubConnector {
     /// Sends the hello and the request together; the hub answers one after the other.
     fn greet(&mut self, socket: OwnedFd, now: Instant) -> Result<bool, AttachError> {
         let program = self.first.program.clone();
-        let hello = Request::Hello { version: VERSION, pid: std::process::id(), program };
+        let hello = HubRequest::Hello { version: VERSION, pid: std::process::id(), program };
         let descriptors: Vec<_> = self.first.descriptors.iter().map(|fd| fd.as_fd()).collect();
         let sent = channel::send(socket.as_fd(), &hello.encode(), &[])
             .and_then(|()| channel::send(socket.as_fd(), &self.first.request.encode(), &descriptors));
@@ -278,7 +278,7 @@ impl HubConnector {
             Ok(Reply::Welcome { version, .. }) if !*welcomed => AttachError::Version { hub: version, ours: VERSION },
             Ok(Reply::Error { code, reason }) => AttachError::from_reply(code, reason),
             Ok(reply) if *welcomed => return Ok(self.answered(reply, descriptors, now)),
-            Ok(_) => AttachError::protocol("it did not say welcome"),
+            Ok(_) => AttachError::protocol("it did not send a welcome"),
             Err(error) => error,
         };
         self.pause_from(now);

@@ -57,7 +57,7 @@ pub enum AttachError {
     #[error("this process may have no more descriptors: raise its limit for open files (`ulimit -n`)")]
     NoDescriptorsLeft,
     /// The hub's answer makes no sense.
-    #[error("the hub answered nonsense: {reason}")]
+    #[error("the hub sent an invalid answer: {reason}")]
     Protocol {
         /// The fault.
         reason: String,

@@ -8,7 +8,7 @@ use super::hub_link::{HubLink, LinkState};
 use super::options::AttachOptions;
 use crate::channel::{self, MAX_DESCRIPTORS, ReceiveError, ReceivedMessage};
 use crate::daemon::DEFAULT_IDLE_TIMEOUT;
-use crate::message::{Reply, Request};
+use crate::message::{HubRequest, Reply};
 use crate::rendezvous::{Rendezvous, RendezvousLocation};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -35,7 +35,7 @@ impl HubConnection {
     /// Finds or starts a hub, and waits for its answer to `request`.
     pub(super) fn open(
         options: &AttachOptions,
-        request: Request,
+        request: HubRequest,
         descriptors: Vec<OwnedFd>,
     ) -> Result<(HubConnection, Reply, Vec<OwnedFd>), AttachError> {
         let start =
@@ -123,7 +123,7 @@ impl HubConnection {
     }
 
     /// The hub is lost: begins to connect to another one, with `request` as the first request.
-    pub(super) fn reconnect(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> io::Result<()> {
+    pub(super) fn reconnect(&mut self, request: HubRequest, descriptors: Vec<OwnedFd>) -> io::Result<()> {
         let first = FirstRequest { program: self.program.clone(), request, descriptors };
         let rendezvous = self.location.open().map_err(io::Error::other)?;
         let start = if self.told_to_exit { StartPolicy::Never } else { self.start };

@@ -4,14 +4,14 @@
 
 use super::error::AttachError;
 use super::hub_connection::HubConnection;
-use crate::message::{IntroductionRefusal, Reply, Request};
+use crate::message::{HubRequest, IntroductionRefusal, Reply};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// This process's offer to share memory. The hub keeps it as long as the process is attached, passes it to every process
-/// that it introduces, and gets it again after its death.
+/// This process's offer to share memory. The hub keeps it as long as the process is attached, and passes it to every
+/// process that it introduces. After the hub's death the next hub gets it again.
 #[derive(Clone, Debug)]
 pub struct ShmOffer {
     /// The memory that this process exports to all others.
@@ -79,7 +79,7 @@ impl IntroductionRequests {
     pub(super) fn send(&mut self, hub: &HubConnection, slot: u8, offer: &ShmLinkOffer) -> Result<(), AttachError> {
         let failed = |source| AttachError::System { what: "ask the hub for an introduction", source };
         let descriptors = [offer.link.as_fd(), offer.socket.as_fd()];
-        hub.send(&Request::Introduce { slot }.encode(), &descriptors).map_err(failed)?;
+        hub.send(&HubRequest::Introduce { slot }.encode(), &descriptors).map_err(failed)?;
         self.pending.push_back(slot);
         Ok(())
     }

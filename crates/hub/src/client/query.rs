@@ -3,10 +3,10 @@
 use super::connector::{FirstRequest, HubConnector, StartPolicy};
 use super::error::AttachError;
 use super::hub_connection::program_name;
-use crate::message::{Reply, Request};
+use crate::message::{HubRequest, Reply};
 use crate::record::DeviceRecord;
 use crate::rendezvous::Rendezvous;
-use crate::status::Status;
+use crate::status::HubStatus;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 ///
 /// # Errors
 /// [`AttachError::NotRunning`] if there is no hub; others by their description.
-pub fn status(runtime_dir: Option<&Path>) -> Result<Status, AttachError> {
-    match ask(runtime_dir, Request::Status, StartPolicy::Never)? {
+pub fn status(runtime_dir: Option<&Path>) -> Result<HubStatus, AttachError> {
+    match ask(runtime_dir, HubRequest::Status, StartPolicy::Never)? {
         Reply::Status(status) => Ok(*status),
         other => Err(AttachError::unexpected(&other)),
     }
@@ -37,7 +37,7 @@ pub fn runtime_dir(runtime_dir: Option<&Path>) -> Result<PathBuf, AttachError> {
 /// See [`AttachError`].
 pub fn devices(runtime_dir: Option<&Path>) -> Result<Vec<DeviceRecord>, AttachError> {
     let start = StartPolicy::OnDemand(Some(crate::daemon::DEFAULT_IDLE_TIMEOUT));
-    match ask(runtime_dir, Request::Devices, start)? {
+    match ask(runtime_dir, HubRequest::Devices, start)? {
         Reply::Devices { devices } => Ok(devices),
         other => Err(AttachError::unexpected(&other)),
     }
@@ -49,7 +49,7 @@ pub fn devices(runtime_dir: Option<&Path>) -> Result<Vec<DeviceRecord>, AttachEr
 /// See [`AttachError`].
 pub fn up(runtime_dir: Option<&Path>, idle_timeout: Option<Duration>) -> Result<(), AttachError> {
     let milliseconds = |timeout: Duration| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-    let request = Request::KeepUp { idle_timeout_ms: idle_timeout.map(milliseconds) };
+    let request = HubRequest::KeepUp { idle_timeout_ms: idle_timeout.map(milliseconds) };
     done(ask(runtime_dir, request, StartPolicy::OnDemand(idle_timeout))?)
 }
 
@@ -59,7 +59,7 @@ pub fn up(runtime_dir: Option<&Path>, idle_timeout: Option<Duration>) -> Result<
 /// [`AttachError::NotRunning`] if there is no hub; [`AttachError::Refused`] with the names of
 /// the attached processes; others by their description.
 pub fn shutdown(runtime_dir: Option<&Path>, force: bool) -> Result<(), AttachError> {
-    done(ask(runtime_dir, Request::Shutdown { force }, StartPolicy::Never)?)
+    done(ask(runtime_dir, HubRequest::Shutdown { force }, StartPolicy::Never)?)
 }
 
 /// Succeeds if the hub answers.
@@ -67,10 +67,10 @@ pub fn shutdown(runtime_dir: Option<&Path>, force: bool) -> Result<(), AttachErr
 /// # Errors
 /// [`AttachError::NotRunning`] if there is no hub; others by their description.
 pub fn ping(runtime_dir: Option<&Path>) -> Result<(), AttachError> {
-    done(ask(runtime_dir, Request::Ping, StartPolicy::Never)?)
+    done(ask(runtime_dir, HubRequest::Ping, StartPolicy::Never)?)
 }
 
-fn ask(runtime_dir: Option<&Path>, request: Request, start: StartPolicy) -> Result<Reply, AttachError> {
+fn ask(runtime_dir: Option<&Path>, request: HubRequest, start: StartPolicy) -> Result<Reply, AttachError> {
     let rendezvous = Rendezvous::find(runtime_dir)?;
     let first = FirstRequest { program: program_name(), request, descriptors: Vec::new() };
     Ok(HubConnector::new(rendezvous, first, start).wait(TIMEOUT)?.reply)

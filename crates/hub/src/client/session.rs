@@ -8,7 +8,7 @@ use super::introductions::{ShmLinkOffer, ShmOffer};
 use super::options::AttachOptions;
 use crate::channel::{ReceiveError, ReceivedMessage};
 use crate::counters::CounterPage;
-use crate::message::{ErrorCode, IntroductionRefusal, Reply, Request};
+use crate::message::{ErrorCode, HubRequest, IntroductionRefusal, Reply};
 use crate::record::DeviceRecord;
 use std::collections::VecDeque;
 use std::io;
@@ -58,9 +58,8 @@ pub enum SessionEvent {
 /// call but
 /// [`more_slots`](Session::more_slots) and [`release_slot`](Session::release_slot) blocks.
 ///
-/// All descriptors are closed on `exec`. In a child made by `fork` alone `maintain` does
-/// nothing, and the hub notices the end of the process that attached even if such a child
-/// lives on.
+/// All descriptors are closed on `exec`. In a child made by `fork` alone `maintain` does nothing.
+/// The hub notices the end of the process that attached even if such a child lives on.
 #[derive(Debug)]
 pub struct Session {
     hub: HubConnection,
@@ -127,12 +126,11 @@ impl Session {
     /// [`SessionEvent::Introduced`] by [`ThisProcess`](super::RequestedBy::ThisProcess), or
     /// [`SessionEvent::NotIntroduced`]. Every call that returned `Ok` gets one, unless the session is dropped before.
     ///
-    /// The hub introduces only processes of the same user that both attached with a
-    /// [`ShmOffer`], and two only once as long as both stay attached to one hub. If both ask at
-    /// the same time, one gets an introduction by the [`Peer`](super::RequestedBy::Peer) and then
-    /// [`IntroductionRefusal::Already`]; the other one gets its own. A new hub does not
-    /// know the introductions of a dead one: the asked process must then refuse
-    /// the second link.
+    /// The hub introduces only processes of the same user that both attached with a [`ShmOffer`].
+    /// It introduces two of them only once as long as both stay attached. If both ask at the same
+    /// time, one gets an introduction by the [`Peer`](super::RequestedBy::Peer) and then
+    /// [`IntroductionRefusal::Already`]; the other one gets its own. A new hub does not know the
+    /// introductions of a dead one: the asked process must then refuse the second link.
     ///
     /// # Errors
     /// [`AttachError::NotRunning`] while there is no hub, or in a forked child;
@@ -151,7 +149,7 @@ impl Session {
     /// [`AttachError::NotRunning`] while there is no hub; others by their description. On an error no
     /// slot is added.
     pub fn more_slots(&mut self, count: u8) -> Result<&[SlotSocket], AttachError> {
-        let (reply, descriptors) = self.ask(&Request::MoreSlots { count })?;
+        let (reply, descriptors) = self.ask(&HubRequest::MoreSlots { count })?;
         let Reply::Slots { slots } = reply else { return Err(AttachError::unexpected(&reply)) };
         if slots.len() != usize::from(count) || descriptors.len() != slots.len() {
             return Err(AttachError::protocol("slots and sockets are not the same number"));
@@ -168,7 +166,7 @@ impl Session {
     /// [`AttachError::Refused`] for the only slot, or one that is not this process's;
     /// [`AttachError::NotRunning`] while there is no hub; others by their description.
     pub fn release_slot(&mut self, number: u8) -> Result<(), AttachError> {
-        let (reply, _) = self.ask(&Request::Release { slot: number })?;
+        let (reply, _) = self.ask(&HubRequest::Release { slot: number })?;
         if reply != Reply::Done {
             return Err(AttachError::unexpected(&reply));
         }
@@ -177,7 +175,7 @@ impl Session {
     }
 
     /// Sends one request and waits for the answer. Takes in the messages before it.
-    fn ask(&mut self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
+    fn ask(&mut self, request: &HubRequest) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
         if !self.is_attached() {
             return Err(AttachError::NotRunning);
         }
@@ -264,7 +262,7 @@ impl Session {
         let mut descriptors = [keeper].into_iter().chain(sockets).collect::<io::Result<Vec<_>>>()?;
         descriptors.extend(descriptors_for_hub(self.counters.as_deref(), self.shm.as_ref())?);
         let slots = self.slots.iter().map(|slot| slot.number).collect();
-        let request = Request::Reattach { slots, counters: self.counters.is_some(), shm: self.shm.is_some() };
+        let request = HubRequest::Reattach { slots, counters: self.counters.is_some(), shm: self.shm.is_some() };
         self.hub.reconnect(request, descriptors)
     }
 
@@ -309,7 +307,7 @@ pub fn attach(options: &AttachOptions) -> Result<Session, AttachError> {
     let counters = options.counters.clone().filter(|page| page.file().is_some());
     let shm = options.shm.clone();
     let descriptors = descriptors_for_hub(counters.as_deref(), shm.as_ref()).map_err(failed)?;
-    let request = Request::Attach { slot: options.slot, counters: counters.is_some(), shm: shm.is_some() };
+    let request = HubRequest::Attach { slot: options.slot, counters: counters.is_some(), shm: shm.is_some() };
     let (hub, reply, descriptors) = HubConnection::open(options, request, descriptors)?;
     let (number, devices) = match reply {
         Reply::Attached { slots, devices } if slots.len() == 1 => (slots[0], devices),

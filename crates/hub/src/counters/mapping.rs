@@ -42,9 +42,9 @@ impl PageMapping {
     /// If the offset is not a multiple of 8 or the counter would not lie within the mapping.
     pub(super) fn cell(&self, at: usize) -> &AtomicU64 {
         assert!(at.is_multiple_of(8) && at < self.len_bytes && self.len_bytes - at >= 8);
-        // SAFETY: the eight bytes lie within the mapping, which lives as long as `self` and
-        // is never used but through atomics (readers in other processes go through `pread`);
-        // they are aligned, as the mapping starts on a page.
+        // SAFETY: the eight bytes lie within the mapping, which lives as long as `self`, and they
+        // are aligned, as the mapping starts on a page. They are only used through atomics (readers
+        // in other processes go through `pread`).
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) }
     }
 }

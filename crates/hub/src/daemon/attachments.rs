@@ -5,7 +5,7 @@
 use super::response::{ClientId, ClientResponse, RequestError};
 use super::slot_group::SlotGroup;
 use crate::counters::Snapshot;
-use crate::message::{ErrorCode, Reply, Request};
+use crate::message::{ErrorCode, HubRequest, Reply};
 use crate::sys::PeerProcess;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -150,11 +150,11 @@ impl Attachments {
         &mut self,
         id: ClientId,
         group: &mut SlotGroup,
-        request: &Request,
+        request: &HubRequest,
     ) -> Result<ClientResponse, RequestError> {
         match *request {
-            Request::MoreSlots { count } => self.add_slots(id, group, count),
-            Request::Release { slot } => self.release_slot(id, group, slot),
+            HubRequest::MoreSlots { count } => self.add_slots(id, group, count),
+            HubRequest::Release { slot } => self.release_slot(id, group, slot),
             _ => unreachable!("the caller passes requests about slots only"),
         }
     }

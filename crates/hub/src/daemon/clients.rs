@@ -92,7 +92,7 @@ impl Clients {
         };
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if is_final {
-            connection.close_reason = Some("it was not understood or not wanted".into());
+            connection.close_reason = Some("its message was not understood or not allowed".into());
         }
         if let Err(error) = connection.queue(&reply, descriptors) {
             let reply = Reply::error(ErrorCode::System, format!("the hub cannot make its answer: {error}"));

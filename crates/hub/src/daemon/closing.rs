@@ -9,7 +9,7 @@ use crate::mad::{AddressedMad, ClosingMessage};
 use std::collections::{HashSet, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
-use wire::mad::{self, Message};
+use wire::mad::{self, CmMessage};
 
 /// The number of attempts for a message that asks for an answer.
 const ATTEMPTS: u8 = 5;
@@ -72,7 +72,7 @@ impl ClosingQueue {
 
     /// A MAD has arrived. Returns whether it answers one of these messages.
     pub(super) fn answered(&mut self, packet: &AddressedMad) -> bool {
-        let Ok((header, Message::Drep(drep))) = mad::decode(&packet.mad) else { return false };
+        let Ok((header, CmMessage::Drep(drep))) = mad::decode(&packet.mad) else { return false };
         let remote = packet.remote.to_canonical();
         self.unanswered.remove(&AnswerKey { remote, transaction: header.transaction_id, id: drep.remote_id })
     }
@@ -115,7 +115,7 @@ impl ClosingQueue {
 
 /// The key of the answer to a DREQ. Other messages get no answer.
 fn answer_key(packet: &AddressedMad) -> Option<AnswerKey> {
-    let Ok((header, Message::Dreq(dreq))) = mad::decode(&packet.mad) else { return None };
+    let Ok((header, CmMessage::Dreq(dreq))) = mad::decode(&packet.mad) else { return None };
     Some(AnswerKey { remote: packet.remote.to_canonical(), transaction: header.transaction_id, id: dreq.local_id })
 }
 
@@ -125,7 +125,7 @@ mod tests {
     use wire::Qpn;
     use wire::mad::{Drep, Dreq, MadHeader};
 
-    fn packet(transaction: u8, message: &Message) -> AddressedMad {
+    fn packet(transaction: u8, message: &CmMessage) -> AddressedMad {
         let (local, remote) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
         let header = MadHeader { transaction_id: transaction.into(), ..MadHeader::default() };
         AddressedMad { local, remote, interface: 0, traffic_class: 0, mad: mad::encode(&header, message) }
@@ -135,13 +135,13 @@ mod tests {
         let private_data = [0; Dreq::PRIVATE_LEN];
         let id = 0x0010_0000 + u32::from(transaction);
         let dreq = Dreq { local_id: id, remote_id: 9, remote_qpn: Qpn::new(1), private_data };
-        ClosingMessage { packet: packet(transaction, &Message::Dreq(dreq)), until_answered }
+        ClosingMessage { packet: packet(transaction, &CmMessage::Dreq(dreq)), until_answered }
     }
 
     fn answer(transaction: u8) -> AddressedMad {
         let private_data = [0; Drep::PRIVATE_LEN];
         let id = 0x0010_0000 + u32::from(transaction);
-        packet(transaction, &Message::Drep(Drep { local_id: 9, remote_id: id, private_data }))
+        packet(transaction, &CmMessage::Drep(Drep { local_id: 9, remote_id: id, private_data }))
     }
 
     /// Runs until nothing is left. Returns the messages' transactions with the time of each, and

@@ -15,8 +15,8 @@ use super::status::{HubIdentity, StatusSources, milliseconds};
 use super::udp_port::UdpPort;
 use crate::channel::ReceivedMessage;
 use crate::mad::HubFrame;
-use crate::message::{ErrorCode, Reply, Request, VERSION};
-use crate::status::{HubCounters, Status};
+use crate::message::{ErrorCode, HubRequest, Reply, VERSION};
+use crate::status::{HubCounters, HubStatus};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -106,35 +106,35 @@ impl Hub {
             taken.ok_or_else(|| RequestError::Malformed("the frame is not understood".into()))?;
             return Ok(ClientResponse::None);
         }
-        let request = Request::decode(&bytes)
+        let request = HubRequest::decode(&bytes)
             .map_err(|error| RequestError::Malformed(format!("the message is not understood: {error}")))?;
         match (stage, request) {
-            (ClientStage::New, Request::Hello { version, pid, program }) => {
+            (ClientStage::New, HubRequest::Hello { version, pid, program }) => {
                 self.counters.refused_others += u64::from(version != VERSION);
                 Ok(connection.greet(version, pid, &program))
             }
             (ClientStage::New, _) => Err(RequestError::OutOfOrder("the first message must be a hello")),
             (ClientStage::Waiting, _) => Err(RequestError::OutOfOrder("the last request is not answered yet")),
-            (ClientStage::Greeted, Request::Attach { slot, counters, shm }) => {
+            (ClientStage::Greeted, HubRequest::Attach { slot, counters, shm }) => {
                 let files = ClientFiles::take(counters, shm, descriptors)?;
                 self.grant_or_wait(connection, id, PortRequest::Slot(slot, files))
             }
-            (ClientStage::Greeted, Request::Manage { number }) => {
+            (ClientStage::Greeted, HubRequest::Manage { number }) => {
                 self.grant_or_wait(connection, id, PortRequest::Manage(number))
             }
-            (ClientStage::Greeted, Request::Reattach { slots, counters, shm }) => {
+            (ClientStage::Greeted, HubRequest::Reattach { slots, counters, shm }) => {
                 let proofs_end = descriptors.len().saturating_sub(ClientFiles::count(counters, shm));
                 let files = ClientFiles::take(counters, shm, descriptors.split_off(proofs_end))?;
                 self.reattach(clients, id, &slots, descriptors, files)
             }
-            (ClientStage::Attached, Request::Introduce { slot }) => self.introduce(clients, id, slot, descriptors),
-            (ClientStage::Attached, request @ (Request::MoreSlots { .. } | Request::Release { .. })) => {
+            (ClientStage::Attached, HubRequest::Introduce { slot }) => self.introduce(clients, id, slot, descriptors),
+            (ClientStage::Attached, request @ (HubRequest::MoreSlots { .. } | HubRequest::Release { .. })) => {
                 let group = self.port.group_mut().expect("an attached client has slots of the port");
                 self.attachments.change_slots(id, group, &request)
             }
             (
                 ClientStage::Managing,
-                request @ (Request::Bind { .. } | Request::Listen { .. } | Request::Unbind { .. }),
+                request @ (HubRequest::Bind { .. } | HubRequest::Listen { .. } | HubRequest::Unbind { .. }),
             ) => Ok(self.relay.change_port(id, &request, self.devices.list())),
             (ClientStage::Greeted | ClientStage::Attached | ClientStage::Managing, request) => {
                 self.answer_question(clients, id, &request)
@@ -247,7 +247,7 @@ impl Hub {
         }
     }
 
-    fn status(&self, clients: &Clients) -> Status {
+    fn status(&self, clients: &Clients) -> HubStatus {
         let sources = StatusSources {
             port: self.port.group(),
             clients,
@@ -255,7 +255,7 @@ impl Hub {
             introductions: &self.introductions,
             relay: &self.relay,
         };
-        Status {
+        HubStatus {
             idle_timeout_ms: self.idle_timeout.map(milliseconds),
             counters: self.counters.clone(),
             ..sources.compose(&self.identity)
@@ -267,17 +267,17 @@ impl Hub {
         &mut self,
         clients: &Clients,
         id: ClientId,
-        request: &Request,
+        request: &HubRequest,
     ) -> Result<ClientResponse, RequestError> {
         let reply = match *request {
-            Request::Status => Reply::Status(Box::new(self.status(clients))),
-            Request::Devices => Reply::Devices { devices: self.devices.list().to_vec() },
-            Request::Ping => Reply::Done,
-            Request::KeepUp { idle_timeout_ms } => {
+            HubRequest::Status => Reply::Status(Box::new(self.status(clients))),
+            HubRequest::Devices => Reply::Devices { devices: self.devices.list().to_vec() },
+            HubRequest::Ping => Reply::Done,
+            HubRequest::KeepUp { idle_timeout_ms } => {
                 self.idle_timeout = idle_timeout_ms.map(Duration::from_millis);
                 Reply::Done
             }
-            Request::Shutdown { force } => self.shut_down(clients, id, force),
+            HubRequest::Shutdown { force } => self.shut_down(clients, id, force),
             _ => return Err(RequestError::OutOfOrder("the message is not allowed now")),
         };
         Ok(reply.into())

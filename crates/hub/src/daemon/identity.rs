@@ -73,8 +73,9 @@ fn device(node_guid: Guid, interface: &Interface, before: Option<&DeviceRecord>)
     })
 }
 
-/// Index of the device for programs that name none. The first that is up and that other machines can
-/// reach; else loop-back if it is up; else the first that is up; else the first.
+/// Index of the device for programs that name none. It is the first that is up and that other
+/// machines can reach. Without one, it is loop-back if that is up, else the first that is up, else
+/// the first.
 fn preferred(devices: &[DeviceRecord]) -> Option<usize> {
     let reachable = |device: &DeviceRecord| device.valid_gids().any(|(_, gid)| !is_local(gid.ip())) && !device.loopback;
     let tests: [&dyn Fn(&DeviceRecord) -> bool; 4] = [

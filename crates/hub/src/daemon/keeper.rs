@@ -39,11 +39,11 @@ struct KeeperNote {
 /// The format's version. A hub of another version cannot take the sockets over.
 const FORMAT: u32 = 1;
 
-/// The reason why a keeper is of no use.
+/// The reason why a keeper cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeeperError {
     /// It is not a keeper.
-    #[error("it is no keeper: {0}")]
+    #[error("it is not a keeper: {0}")]
     NoKeeper(String),
     /// It belongs to another network namespace.
     #[error("it belongs to network namespace {0}")]

@@ -1,6 +1,6 @@
 //! The recipient and the sender of a MAD, as far as the MAD itself names them.
 
-use wire::mad::{self, Message, reason};
+use wire::mad::{self, CmMessage, reason};
 
 /// The receiver of a MAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +18,11 @@ pub(super) enum Recipient {
 const NUMBER_SHIFT: u32 = 20;
 
 /// The recipient by the communication id in a message, or by its service id.
-pub(super) fn of(message: &Message) -> Recipient {
+pub(super) fn of(message: &CmMessage) -> Recipient {
     match message {
-        Message::Req(req) => port_of(req.service_id),
-        Message::SidrReq(req) => port_of(req.service_id),
-        Message::Rej(rej) if rej.remote_id == 0 && rej.reason == reason::TIMEOUT => Recipient::Anybody,
+        CmMessage::Req(req) => port_of(req.service_id),
+        CmMessage::SidrReq(req) => port_of(req.service_id),
+        CmMessage::Rej(rej) if rej.remote_id == 0 && rej.reason == reason::TIMEOUT => Recipient::Anybody,
         other => match other.receiver_id().map_or(0, |id| (id >> NUMBER_SHIFT) as u16) {
             0 => Recipient::Nobody,
             number => Recipient::Number(number),
@@ -34,8 +34,8 @@ pub(super) fn of(message: &Message) -> Recipient {
 pub(super) fn sender(mad: &[u8; 256]) -> Option<u16> {
     let (_, message) = mad::decode(mad).ok()?;
     let id = match message {
-        Message::Req(req) => req.local_id,
-        Message::SidrReq(req) => req.request_id,
+        CmMessage::Req(req) => req.local_id,
+        CmMessage::SidrReq(req) => req.request_id,
         _ => return None,
     };
     Some((id >> NUMBER_SHIFT) as u16)
@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn communication_ids_name_their_process() {
-        let rtu = |remote_id| Message::Rtu(Rtu { local_id: 7, remote_id, private_data: [0; Rtu::PRIVATE_LEN] });
+        let rtu = |remote_id| CmMessage::Rtu(Rtu { local_id: 7, remote_id, private_data: [0; Rtu::PRIVATE_LEN] });
         assert_eq!(of(&rtu(0xfff0_0001)), Recipient::Number(4095));
         assert_eq!(of(&rtu(0x001f_ffff)), Recipient::Number(1));
         assert_eq!(of(&rtu(0x000f_ffff)), Recipient::Nobody);
         let drep = Drep { local_id: 1 << 20, remote_id: 2 << 20, private_data: [0; Drep::PRIVATE_LEN] };
-        assert_eq!(of(&Message::Drep(drep)), Recipient::Number(2));
+        assert_eq!(of(&CmMessage::Drep(drep)), Recipient::Number(2));
     }
 }

@@ -22,13 +22,13 @@ use super::ports::{BindScope, PortTable};
 use super::recipient::{self, Recipient};
 use super::response::{ClientId, ClientResponse};
 use crate::mad::{AddressedMad, HubFrame};
-use crate::message::{BindRefusal, BindSpec, Reply, Request};
+use crate::message::{BindRefusal, BindSpec, HubRequest, Reply};
 use crate::record::DeviceRecord;
 use crate::status::{MAX_PORTS_SHOWN, MadCounters, ManagerStatus};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
-use wire::mad::{self, Message};
+use wire::mad::{self, CmMessage};
 
 /// The bits of a traffic class that are about congestion, not about the service.
 const ECN: u8 = 0b11;
@@ -87,15 +87,20 @@ impl MadRelay {
     }
 
     /// Handles a managing client's request about a port.
-    pub(super) fn change_port(&mut self, id: ClientId, request: &Request, devices: &[DeviceRecord]) -> ClientResponse {
+    pub(super) fn change_port(
+        &mut self,
+        id: ClientId,
+        request: &HubRequest,
+        devices: &[DeviceRecord],
+    ) -> ClientResponse {
         let (token, outcome) = match *request {
             // A client of an earlier hub keeps a port whose address has gone.
-            Request::Bind { token, spec, again: false, .. } if !is_available(&spec, devices) => {
+            HubRequest::Bind { token, spec, again: false, .. } if !is_available(&spec, devices) => {
                 (token, Err(BindRefusal::NotAvailable))
             }
-            Request::Bind { token, spec, listening, .. } => (token, self.bind(id, token, &spec, listening)),
-            Request::Listen { token } => (token, self.ports.listen(id, token)),
-            Request::Unbind { token } => {
+            HubRequest::Bind { token, spec, listening, .. } => (token, self.bind(id, token, &spec, listening)),
+            HubRequest::Listen { token } => (token, self.ports.listen(id, token)),
+            HubRequest::Unbind { token } => {
                 // An unknown token changes nothing.
                 self.ports.unbind(id, token);
                 return ClientResponse::None;
@@ -234,7 +239,7 @@ impl MadRelay {
     }
 
     /// The clients that get a MAD: none, one, or all that might know what it is about.
-    fn recipients(&self, packet: &AddressedMad, message: &Message) -> Vec<ClientId> {
+    fn recipients(&self, packet: &AddressedMad, message: &CmMessage) -> Vec<ClientId> {
         match recipient::of(message) {
             Recipient::Number(number) => self.managers.with_number(number).into_iter().collect(),
             Recipient::Port(..) => listener(&self.ports, packet, message).into_iter().collect(),
@@ -244,7 +249,7 @@ impl MadRelay {
     }
 
     /// Keeps a request without a listener for a while, if it is one. Returns whether it waits.
-    fn may_be_early(&mut self, packet: &AddressedMad, message: &Message) -> bool {
+    fn may_be_early(&mut self, packet: &AddressedMad, message: &CmMessage) -> bool {
         matches!(recipient::of(message), Recipient::Port(..)) && self.early.hold(Instant::now(), packet)
     }
 
@@ -290,7 +295,7 @@ impl MadRelay {
 }
 
 /// The client that listens on the port that a request names.
-fn listener(ports: &PortTable, packet: &AddressedMad, message: &Message) -> Option<ClientId> {
+fn listener(ports: &PortTable, packet: &AddressedMad, message: &CmMessage) -> Option<ClientId> {
     match recipient::of(message) {
         Recipient::Port(space, port) => ports.route(space, port, packet.local, packet.interface),
         _ => None,

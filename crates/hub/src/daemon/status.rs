@@ -7,7 +7,7 @@ use super::relay::MadRelay;
 use super::response::ClientId;
 use super::slot_group::SlotGroup;
 use crate::message::VERSION;
-use crate::status::{ClientStatus, ManagerStatus, Status};
+use crate::status::{ClientStatus, HubStatus, ManagerStatus};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -38,9 +38,9 @@ pub(super) struct StatusSources<'a> {
 
 impl StatusSources<'_> {
     /// The status, without the idle timeout and the hub's own counters.
-    pub(super) fn compose(&self, identity: &HubIdentity) -> Status {
+    pub(super) fn compose(&self, identity: &HubIdentity) -> HubStatus {
         let group = self.port;
-        Status {
+        HubStatus {
             version: VERSION,
             pid: std::process::id(),
             uid: rustix::process::geteuid().as_raw(),
@@ -54,7 +54,7 @@ impl StatusSources<'_> {
             clients: self.clients.iter().filter_map(|(id, client)| self.client(id, client)).collect(),
             managers: self.clients.iter().filter_map(|(id, client)| self.manager(id, client)).collect(),
             mads: self.relay.counters().clone(),
-            ..Status::default()
+            ..HubStatus::default()
         }
     }
 

@@ -152,7 +152,7 @@ impl UdpPort {
     /// whether it is held since this call.
     ///
     /// # Errors
-    /// The inner one if the keeper is of no use; the outer one if the hub cannot continue.
+    /// The inner one if the keeper cannot be used; the outer one if the hub cannot continue.
     pub(super) fn recover(&mut self, keeper: OwnedFd) -> Result<Result<bool, KeeperError>, HubError> {
         if self.group().is_some() {
             return Ok(Ok(false));

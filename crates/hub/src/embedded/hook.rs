@@ -1,8 +1,8 @@
 //! The function that the loader calls before `main`.
 //!
-//! `.init_array` is a table of functions in an executable or shared library that the C
-//! library calls in order when it is loaded; the number in the section's name puts ours
-//! before those without one.
+//! `.init_array` is a table of functions in an executable or shared library, which the C library
+//! calls in order when it is loaded. The number in the section's name puts ours before those
+//! without one.
 #![allow(unsafe_code)]
 
 use std::fs;

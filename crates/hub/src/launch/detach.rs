@@ -179,7 +179,7 @@ unsafe fn keep_effective_rights() -> bool {
 }
 
 /// Sets ordinary scheduling on all processors. An application that polls on a processor of its own, maybe
-/// with real-time priority, must not starve the hub, and the hub must not disturb it.
+/// with real-time priority, must not starve the hub. Nor must the hub disturb it.
 fn default_scheduling() {
     // SAFETY: the kernel reads the two structures, which have the lengths it is told or knows; a
     // failure leaves all as it was. An all-zero `sched_param` is a valid one.

@@ -1,6 +1,6 @@
 use super::*;
 use std::fs;
-use std::time::Instant;
+use testkit::wait_for;
 
 /// Runs a shell script as a detached process and waits for its end.
 fn script(text: &str) -> LaunchProgress {
@@ -11,14 +11,10 @@ fn script(text: &str) -> LaunchProgress {
 }
 
 fn wait(launch: &mut Launch) -> LaunchProgress {
-    let began = Instant::now();
-    loop {
-        match launch.progress() {
-            LaunchProgress::Pending => std::thread::sleep(Duration::from_millis(1)),
-            progress => return progress,
-        }
-        assert!(began.elapsed() < Duration::from_secs(60), "{launch:?}");
-    }
+    wait_for("the end of the launch", || match launch.progress() {
+        LaunchProgress::Pending => None,
+        progress => Some(progress),
+    })
 }
 
 fn said(progress: LaunchProgress) -> String {

@@ -12,7 +12,7 @@ pub enum IntroductionRefusal {
     Yourself,
     /// The peer is another user's.
     OtherUser,
-    /// One of the two attached without an shm offer.
+    /// One of the two attached without a shm offer.
     NoOffer,
     /// They were introduced before, at the request of either, and that introduction is valid.
     Already {

@@ -24,7 +24,7 @@ pub(super) fn file(content: &[u8]) -> io::Result<OwnedFd> {
 
 /// The content of another process's memfd, if its seals forbid changes.
 pub(super) fn content(memfd: BorrowedFd<'_>) -> Result<Vec<u8>, MessageError> {
-    let seals = rustix::fs::fcntl_get_seals(memfd).map_err(|_| MessageError::File("is no memfd"))?;
+    let seals = rustix::fs::fcntl_get_seals(memfd).map_err(|_| MessageError::File("is not a memfd"))?;
     if !seals.contains(SealFlags::SHRINK | SealFlags::WRITE) {
         return Err(MessageError::File("is not sealed"));
     }

@@ -2,34 +2,34 @@ use super::long::{MAX_FILE_BYTES, file};
 use super::*;
 use rustix::fs::{MemfdFlags, SealFlags};
 
-fn requests() -> Vec<Request> {
+fn requests() -> Vec<HubRequest> {
     vec![
-        Request::Hello { version: VERSION, pid: 7, program: "ping \"pong\"\n".into() },
-        Request::Attach { slot: None, counters: true, shm: true },
-        Request::Attach { slot: Some(255), counters: false, shm: false },
-        Request::Reattach { slots: vec![1, 2, 3], counters: true, shm: false },
-        Request::Introduce { slot: 255 },
-        Request::MoreSlots { count: 3 },
-        Request::Release { slot: 9 },
-        Request::Manage { number: None },
-        Request::Manage { number: Some(4095) },
+        HubRequest::Hello { version: VERSION, pid: 7, program: "ping \"pong\"\n".into() },
+        HubRequest::Attach { slot: None, counters: true, shm: true },
+        HubRequest::Attach { slot: Some(255), counters: false, shm: false },
+        HubRequest::Reattach { slots: vec![1, 2, 3], counters: true, shm: false },
+        HubRequest::Introduce { slot: 255 },
+        HubRequest::MoreSlots { count: 3 },
+        HubRequest::Release { slot: 9 },
+        HubRequest::Manage { number: None },
+        HubRequest::Manage { number: Some(4095) },
         bind("192.0.2.1:0"),
         bind("[::]:65535"),
         bind("[fe80::1%4294967295]:7"),
-        Request::Listen { token: u64::MAX },
-        Request::Unbind { token: 0 },
-        Request::Status,
-        Request::Devices,
-        Request::Ping,
-        Request::KeepUp { idle_timeout_ms: None },
-        Request::KeepUp { idle_timeout_ms: Some(u64::MAX) },
-        Request::Shutdown { force: true },
+        HubRequest::Listen { token: u64::MAX },
+        HubRequest::Unbind { token: 0 },
+        HubRequest::Status,
+        HubRequest::Devices,
+        HubRequest::Ping,
+        HubRequest::KeepUp { idle_timeout_ms: None },
+        HubRequest::KeepUp { idle_timeout_ms: Some(u64::MAX) },
+        HubRequest::Shutdown { force: true },
     ]
 }
 
-fn bind(address: &str) -> Request {
+fn bind(address: &str) -> HubRequest {
     let spec = BindSpec { space: 0x106, address: address.parse().unwrap(), reuse: true, afonly: false };
-    Request::Bind { token: 1, spec, listening: false, again: true }
+    HubRequest::Bind { token: 1, spec, listening: false, again: true }
 }
 
 fn replies() -> Vec<Reply> {
@@ -56,7 +56,7 @@ fn replies() -> Vec<Reply> {
 #[test]
 fn every_request_survives_its_text() {
     for request in requests() {
-        assert_eq!(Request::decode(&request.encode()).unwrap(), request);
+        assert_eq!(HubRequest::decode(&request.encode()).unwrap(), request);
     }
 }
 
@@ -71,10 +71,10 @@ fn every_reply_survives_its_text() {
 
 #[test]
 fn the_text_is_that_of_the_protocol() {
-    let text = |request: Request| String::from_utf8(request.encode()).unwrap();
-    assert_eq!(text(Request::Ping), r#"{"request":"ping"}"#);
+    let text = |request: HubRequest| String::from_utf8(request.encode()).unwrap();
+    assert_eq!(text(HubRequest::Ping), r#"{"request":"ping"}"#);
     assert_eq!(
-        text(Request::Reattach { slots: vec![4], counters: false, shm: true }),
+        text(HubRequest::Reattach { slots: vec![4], counters: false, shm: true }),
         r#"{"request":"reattach","slots":[4],"counters":false,"local":true}"#
     );
 }
@@ -84,7 +84,7 @@ fn broken_requests_are_refused() {
     for request in requests() {
         let bytes = request.encode();
         for len in 0..bytes.len() {
-            assert!(Request::decode(&bytes[..len]).is_err(), "{request:?} cut to {len} bytes");
+            assert!(HubRequest::decode(&bytes[..len]).is_err(), "{request:?} cut to {len} bytes");
         }
     }
     let broken: &[&[u8]] = &[
@@ -98,10 +98,10 @@ fn broken_requests_are_refused() {
         br#"{"request":"ping"}{"request":"ping"}"#,
     ];
     for bytes in broken {
-        assert!(Request::decode(bytes).is_err(), "{}", bytes.escape_ascii());
+        assert!(HubRequest::decode(bytes).is_err(), "{}", bytes.escape_ascii());
     }
     let deep = "[".repeat(60_000);
-    assert!(Request::decode(deep.as_bytes()).is_err());
+    assert!(HubRequest::decode(deep.as_bytes()).is_err());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The private directory.
 //!
-//! If no directory is named and the user has no session directory, it must be one that every process of the
-//! user finds, and that no other user can take away:
+//! Without a named directory and a session directory, every process of the user must find it, and no
+//! other user may take it away:
 //!
 //! * `/run/longarm`, if `/run` is the user's own (it is root's);
 //! * else `/tmp/longarm-UID`, which any user may make. If it is another user's, the next one is tried:

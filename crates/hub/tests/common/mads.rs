@@ -1,19 +1,20 @@
 //! MADs, and sessions that wait for them.
 
-use super::{PATIENCE, TestHub};
+use super::TestHub;
 use longarm_hub::AddressedMad;
 use longarm_hub::client::manager::{self, ManagerEvent, ManagerSession};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
-use wire::mad::{self, Drep, Dreq, MadHeader, Message, Rtu, SidrReq};
+use testkit::PATIENCE;
+use wire::mad::{self, CmMessage, Drep, Dreq, MadHeader, Rtu, SidrReq};
 use wire::{PKey, Qpn};
 
 pub const TCP: u16 = 0x0106;
 pub const UDP: u16 = 0x0111;
 
 /// A MAD between two addresses.
-pub fn packet(local: &str, remote: &str, transaction_id: u64, message: Message) -> AddressedMad {
+pub fn packet(local: &str, remote: &str, transaction_id: u64, message: CmMessage) -> AddressedMad {
     let header = MadHeader { transaction_id, ..MadHeader::default() };
     AddressedMad {
         local: local.parse().unwrap(),
@@ -29,27 +30,27 @@ pub fn id(number: u16, counter: u32) -> u32 {
     u32::from(number) << 20 | counter
 }
 
-pub fn rtu(local_id: u32, remote_id: u32) -> Message {
-    Message::Rtu(Rtu { local_id, remote_id, private_data: [0; Rtu::PRIVATE_LEN] })
+pub fn rtu(local_id: u32, remote_id: u32) -> CmMessage {
+    CmMessage::Rtu(Rtu { local_id, remote_id, private_data: [0; Rtu::PRIVATE_LEN] })
 }
 
-pub fn dreq(local_id: u32, remote_id: u32) -> Message {
+pub fn dreq(local_id: u32, remote_id: u32) -> CmMessage {
     let private_data = [0; Dreq::PRIVATE_LEN];
-    Message::Dreq(Dreq { local_id, remote_id, remote_qpn: Qpn::new(1), private_data })
+    CmMessage::Dreq(Dreq { local_id, remote_id, remote_qpn: Qpn::new(1), private_data })
 }
 
-pub fn drep(local_id: u32, remote_id: u32) -> Message {
-    Message::Drep(Drep { local_id, remote_id, private_data: [0; Drep::PRIVATE_LEN] })
+pub fn drep(local_id: u32, remote_id: u32) -> CmMessage {
+    CmMessage::Drep(Drep { local_id, remote_id, private_data: [0; Drep::PRIVATE_LEN] })
 }
 
 /// Asks for the service on a port.
-pub fn sidr_req(request_id: u32, space: u16, port: u16) -> Message {
+pub fn sidr_req(request_id: u32, space: u16, port: u16) -> CmMessage {
     let service_id = u64::from(space) << 16 | u64::from(port);
     let private_data = [0; SidrReq::PRIVATE_LEN];
-    Message::SidrReq(SidrReq { request_id, pkey: PKey::DEFAULT, service_id, private_data })
+    CmMessage::SidrReq(SidrReq { request_id, pkey: PKey::DEFAULT, service_id, private_data })
 }
 
-pub fn message(packet: &AddressedMad) -> Message {
+pub fn message(packet: &AddressedMad) -> CmMessage {
     mad::decode(&packet.mad).unwrap().1
 }
 

@@ -14,38 +14,30 @@ mod role;
 pub mod sharing;
 
 pub use process::Client;
-pub use raw::{Random, Raw, listen, socket_path};
+pub use raw::{Raw, listen, random_bytes, socket_path};
 pub use role::play_role_if_asked;
 
 use longarm_hub::client::{self, AttachOptions};
-use longarm_hub::{RUNTIME_DIR_VARIABLE, Status};
+use longarm_hub::{HubStatus, RUNTIME_DIR_VARIABLE};
 use rustix::process::{Pid, Signal};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 use std::{env, fs, thread};
-
-/// The longest that a test waits for anything. No test depends on it being short.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+use testkit::{TestDir, wait_until};
 
 /// A private directory for a hub, and the end of the hub with the test.
-pub struct TestHub {
-    parent: PathBuf,
-}
+pub struct TestHub(TestDir);
 
 impl TestHub {
     /// A directory of this test's own.
     pub fn new(name: &str) -> TestHub {
-        let parent = env::temp_dir().join(format!("longarm-hub-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&parent);
-        fs::create_dir(&parent).unwrap();
-        TestHub { parent }
+        TestHub(TestDir::new(&format!("hub-{name}")))
     }
 
     /// The hub's directory.
     pub fn dir(&self) -> PathBuf {
-        self.parent.join("run")
+        self.0.runtime_dir()
     }
 
     /// Options to attach to this hub.
@@ -54,7 +46,7 @@ impl TestHub {
     }
 
     /// The hub's state.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> HubStatus {
         client::status(Some(&self.dir())).unwrap()
     }
 
@@ -62,7 +54,7 @@ impl TestHub {
     pub fn kill_hub(&self) -> u32 {
         let pid = self.status().pid;
         kill(pid);
-        eventually("the hub is gone", || !is_alive(pid));
+        wait_until("the hub is gone", || !is_alive(pid));
         pid
     }
 
@@ -82,7 +74,6 @@ impl Drop for TestHub {
             let log = fs::read_to_string(self.dir().join("hub.log")).unwrap_or_default();
             eprintln!("--- the hub's log:\n{log}---");
         }
-        let _ = fs::remove_dir_all(&self.parent);
     }
 }
 
@@ -98,7 +89,7 @@ pub fn stop(pid: u32) {
         stat.rsplit_once(") ").unwrap().1.starts_with('T')
     };
     signal(pid, Signal::STOP);
-    eventually("it has stopped", stopped);
+    wait_until("it has stopped", stopped);
 }
 
 /// SIGCONT.
@@ -110,7 +101,7 @@ fn signal(pid: u32, signal: Signal) {
     rustix::process::kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), signal).unwrap();
 }
 
-/// Whether a process runs (and is no zombie).
+/// Whether a process runs (and is not a zombie).
 pub fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
@@ -119,15 +110,6 @@ pub fn is_alive(pid: u32) -> bool {
 /// Number of descriptors that a process has open.
 pub fn descriptors(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
-}
-
-/// Waits until something holds.
-pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < PATIENCE, "waited in vain until {what}");
-        thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// The part of a packet that the kernel's filter reads. `mark` identifies it.

@@ -1,12 +1,13 @@
 //! A client process as the test sees it: commands in, lines out.
 
-use super::{PATIENCE, TestHub};
+use super::TestHub;
 use std::cell::RefCell;
 use std::env;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
+use testkit::PATIENCE;
 
 /// A process that plays a role. Killed when dropped.
 pub struct Client {
@@ -28,7 +29,7 @@ impl Client {
         let mut command = place.command(&env::current_exe().unwrap());
         command.envs(environment.iter().copied());
         command.args(["role", "--exact", "--nocapture", "--test-threads=1"]);
-        command.env("LONGARM_TEST_ROLE", role);
+        command.env(testkit::ROLE, role);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = mpsc::channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());

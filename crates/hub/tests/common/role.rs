@@ -16,16 +16,16 @@ use std::time::{Duration, Instant};
 
 /// For the test named `role`: does nothing unless this process is a client process.
 pub fn play_role_if_asked() {
-    match env::var("LONGARM_TEST_ROLE").as_deref() {
-        Ok("client") => client(None),
-        Ok("sharer") => client(Some(sharing::offer(&std::process::id().to_string()))),
-        Ok("manager") => super::manager_role::play(say),
-        Ok("outcome") => outcome(),
-        Ok("childless") => childless(),
-        Ok("without stdio") => without_stdio(),
-        Ok("crowded") => crowded(),
-        Ok(other) => panic!("no role {other}"),
-        Err(_) => {}
+    match testkit::role().as_deref() {
+        Some("client") => client(None),
+        Some("sharer") => client(Some(sharing::offer(&std::process::id().to_string()))),
+        Some("manager") => super::manager_role::play(say),
+        Some("outcome") => outcome(),
+        Some("childless") => childless(),
+        Some("without stdio") => without_stdio(),
+        Some("crowded") => crowded(),
+        Some(other) => panic!("no role {other}"),
+        None => {}
     }
 }
 

@@ -1,6 +1,5 @@
 //! Fake shm offers: files of text.
 
-use super::{PATIENCE, eventually};
 use longarm_hub::client::{Session, SessionEvent, ShmLinkOffer, ShmOffer};
 use rustix::fs::MemfdFlags;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
@@ -8,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+use testkit::{wait_for, wait_until};
 
 /// A file of text in memory.
 pub fn file(text: &str) -> OwnedFd {
@@ -16,7 +16,7 @@ pub fn file(text: &str) -> OwnedFd {
     file
 }
 
-/// Writes text to whatever it is.
+/// Writes text to a descriptor of any kind.
 pub fn write(fd: &OwnedFd, text: &str) {
     assert_eq!(rustix::io::write(fd, text.as_bytes()), Ok(text.len()));
 }
@@ -32,7 +32,7 @@ pub fn text(file: impl AsFd) -> String {
 pub fn heard(socket: &OwnedFd) -> String {
     let mut bytes = [0; 64];
     let mut len = 0;
-    eventually("something came through the socket", || {
+    wait_until("something came through the socket", || {
         match rustix::net::recv(socket, &mut bytes, RecvFlags::DONTWAIT) {
             Ok((received, _)) => len = received,
             Err(error) => assert_eq!(error, rustix::io::Errno::AGAIN),
@@ -56,14 +56,8 @@ pub fn link(name: &str) -> (ShmLinkOffer, OwnedFd) {
 
 /// The next event that is one of introductions, or of the hub's end.
 pub fn next_event(session: &mut Session) -> SessionEvent {
-    let began = Instant::now();
-    loop {
+    wait_for("an event", || {
         session.maintain(Instant::now());
-        match session.next_event() {
-            Some(SessionEvent::DevicesChanged(_)) => {}
-            Some(event) => return event,
-            None => thread::sleep(Duration::from_millis(1)),
-        }
-        assert!(began.elapsed() < PATIENCE, "no event");
-    }
+        session.next_event().filter(|event| !matches!(event, SessionEvent::DevicesChanged(_)))
+    })
 }

@@ -1,10 +1,10 @@
 //! The passive side of a connection.
 
-use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
 use crate::rdmacm::id_object::{IdOwn, of};
 use crate::rdmacm::id_state::Depth;
 use crate::rdmacm::{param, states, sync};
+use abi::*;
 
 /// `rdma_accept(3)`: the id's queue pair is ready when the peer learns of it.
 ///

@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 
 use libc::{sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage};
 
-use crate::abi::*;
 use crate::boundary::Errno;
-use crate::socket_address::{v4, v6};
+use abi::socket_address::{v4, v6};
+use abi::*;
 
 /// Reads an address that a program gave.
 ///
 /// # Errors
-/// EINVAL for a family that nobody knows, ENODEV for addresses of InfiniBand: no device has them.
+/// EINVAL for an unknown family, ENODEV for addresses of InfiniBand: no device has them.
 ///
 /// # Safety
 /// Null, or an address as long as its family's are.
@@ -64,7 +64,7 @@ mod tests {
     fn addresses_survive_the_way_to_c_and_back() {
         for text in ["127.0.0.1:7471", "0.0.0.0:0", "[::1]:1", "[fe80::1%3]:65535"] {
             let address: SocketAddr = text.parse().unwrap();
-            let storage = crate::socket_address::storage(address);
+            let storage = abi::socket_address::storage(address);
             // SAFETY: the storage has room for an address of any family.
             assert_eq!(unsafe { read((&raw const storage).cast()) }, Ok(address));
         }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn other_families_are_refused() {
-        let mut storage = crate::socket_address::storage("1.2.3.4:5".parse().unwrap());
+        let mut storage = abi::socket_address::storage("1.2.3.4:5".parse().unwrap());
         for (family, error) in [(AF_IB, Errno(libc::ENODEV)), (libc::AF_UNIX, Errno::INVAL), (0, Errno::INVAL)] {
             storage.ss_family = family as libc::sa_family_t;
             // SAFETY: the storage has room for an address of any family.

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use ::connect::{EventKind, Param};
 use libc::sockaddr;
 
-use crate::abi::*;
 use crate::boundary::{Errno, minus_one, otherwise};
 use crate::rdmacm::id_object::of;
 use crate::rdmacm::resolver::{self, ResolveHints, ResolveRequest, ResolvedAddress, Unresolved};
 use crate::rdmacm::{address, sync};
-use crate::socket_address;
+use abi::*;
 
 /// `rdma_getaddrinfo(3)`: zero, −1 with errno, or a code of `getaddrinfo(3)`.
 ///
@@ -106,12 +105,12 @@ fn entry(answer: &ResolvedAddress, next: *mut rdma_addrinfo) -> Result<*mut rdma
         None => libc::AF_UNSPEC,
     };
     let place = allocated(c)?;
-    // SAFETY: made just now; whatever it holds is freed with it.
+    // SAFETY: made just now; everything that it holds is freed with it.
     let c = unsafe { &mut *place };
     let filled = stored(answer.source, &mut c.ai_src_addr, &mut c.ai_src_len)
         .and_then(|()| stored(answer.destination, &mut c.ai_dst_addr, &mut c.ai_dst_len));
     if let Err(error) = filled {
-        // SAFETY: made just now; whatever it holds is freed with it; and it is in no list.
+        // SAFETY: made just now; everything that it holds is freed with it; and it is in no list.
         unsafe { rdma_freeaddrinfo(place) };
         return Err(error);
     }

@@ -2,11 +2,10 @@
 
 use libc::sockaddr;
 
-use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
 use crate::rdmacm::id_object::of;
 use crate::rdmacm::{address, route, sync};
-use crate::socket_address;
+use abi::*;
 
 /// `rdma_bind_addr(3)`: with a specific address the id is bound to the address's device as well.
 ///
@@ -33,7 +32,7 @@ pub(crate) unsafe extern "C" fn rdma_listen(c: *mut rdma_cm_id, backlog: c_int) 
         // SAFETY: the contract of `rdma_listen`: null or an id that exists.
         unsafe {
             let own = of(c)?;
-            // As in Linux: nothing and less mean as many as the system thinks right.
+            // As in Linux: zero and less mean the system's default.
             own.id.listen(u32::try_from(backlog).unwrap_or(0))?;
             route::refresh(c, own)?;
         }

@@ -9,10 +9,10 @@ use std::os::fd::AsRawFd;
 use ::connect::{EventQueue, Id, SessionHold};
 use parking_lot::RwLock;
 
-use crate::abi::*;
 use crate::boundary::{Errno, otherwise, pointer};
 use crate::rdmacm::devices;
 use crate::verbs::{log, wait};
+use abi::*;
 
 /// All channels that exist, by the address of the structure that programs see.
 static CHANNELS: RwLock<BTreeMap<usize, EventChannel>> = RwLock::new(BTreeMap::new());

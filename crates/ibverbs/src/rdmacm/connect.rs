@@ -1,10 +1,10 @@
 //! The active side of a connection, and its end.
 
-use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
 use crate::rdmacm::id_object::{IdOwn, of};
 use crate::rdmacm::id_state::Depth;
 use crate::rdmacm::{param, states, sync};
+use abi::*;
 
 /// `rdma_connect(3)`: for datagrams it asks for the peer's queue pair.
 ///

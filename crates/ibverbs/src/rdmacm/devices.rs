@@ -1,21 +1,21 @@
 //! One verbs context per device, for all ids of the process: opened when the first id is bound to the device.
 //!
-//! `rdma_get_devices(3)` says that devices stay open. Those that a program has got from it do; others are closed when
-//! the last id and the last channel have gone and nothing is left that was made on them. The structures stay: a
-//! program may still use `id->verbs` that it has remembered (librpma looks devices up so). Then the device is
-//! opened again, and stays open, as all of them do with Linux.
+//! `rdma_get_devices(3)` says that devices stay open. Those that a program has got from it do. Others are closed when
+//! the last id and the last channel have gone and no object that was made on them is left. The structures stay: a
+//! program may still use `id->verbs` that it has remembered (librpma looks devices up so). Then the device is opened
+//! again, and stays open, as all of them do with Linux.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use parking_lot::Mutex;
 
-use crate::abi::*;
 use crate::boundary::{Errno, otherwise, pointer};
 use crate::device_list::{self, ListedDevice};
 use crate::verbs::context::ContextOwn;
 use crate::verbs::shared::SharedState;
 use crate::verbs::{context, domain, open, teardown, xrc};
+use abi::*;
 
 /// A device that ids use.
 #[derive(Clone, Copy)]
@@ -123,7 +123,7 @@ impl DeviceTable {
         }
         let shared = SharedState::new(listed.clone())?;
         let context = match &known {
-            // SAFETY: it was retired; whoever has the table's lock opens alone.
+            // SAFETY: it was retired; only the holder of the table's lock opens it.
             Some(known) => unsafe { context::revive(known.opened.context, shared) }.map(|()| known.opened.context)?,
             None => open::open(shared)?,
         };

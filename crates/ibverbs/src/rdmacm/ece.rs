@@ -3,9 +3,9 @@
 
 use ::connect::Ece;
 
-use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
 use crate::rdmacm::id_object::of;
+use abi::*;
 
 /// `rdma_set_local_ece(3)`: EINVAL with a queue pair of the id's, which would have its own options.
 ///

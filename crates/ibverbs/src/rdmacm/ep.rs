@@ -3,13 +3,13 @@
 
 use device::QpType;
 
-use crate::abi::*;
 use crate::boundary::{Errno, minus_one, otherwise};
 use crate::rdmacm::event_object::{acknowledge, release_shown, uncount};
 use crate::rdmacm::id_object::of;
 use crate::rdmacm::id_state::QpTemplate;
 use crate::rdmacm::{address, bind, event, id, options, qp, route, srq};
 use crate::verbs::wait::{self, EventAttempt};
+use abi::*;
 
 /// `rdma_create_ep(3)`: a synchronous id. An active one is resolved and has its queue pair; a passive one
 /// is bound.

@@ -5,12 +5,12 @@ use std::os::fd::AsRawFd;
 use ::connect::{EventKind, EventQueue};
 use parking_lot::Mutex;
 
-use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
 use crate::rdmacm::event_object::{self, EventObject, EventOwn};
 use crate::rdmacm::fetched::FetchedEvent;
 use crate::rdmacm::{channel, event_effects, id_object, param};
 use crate::verbs::wait::{self, EventAttempt};
+use abi::*;
 
 /// `rdma_get_cm_event(3)`: blocks unless the descriptor is set not to.
 ///

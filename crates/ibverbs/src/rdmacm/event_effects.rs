@@ -4,13 +4,13 @@
 use ::connect::{CONSUMER_DEFINED, EventKind, Param};
 use device::Gid;
 
-use crate::abi::*;
 use crate::boundary::Errno;
 use crate::rdmacm::fetched::FetchedEvent;
 use crate::rdmacm::id_object::{IdOwn, of};
 use crate::rdmacm::id_state::{Depth, MulticastGroup};
 use crate::rdmacm::{id, route, states};
 use crate::verbs::multicast;
+use abi::*;
 
 /// Applies them; false if the program is not told of the event.
 ///

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::abi::*;
 use crate::object::CObject;
 use crate::verbs::unacked::Unacked;
+use abi::*;
 
 pub(super) type EventObject = CObject<rdma_cm_event, EventOwn>;
 

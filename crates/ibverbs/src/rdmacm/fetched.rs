@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ::connect::Event;
 
-use crate::abi::*;
 use crate::verbs::unacked::Unacked;
+use abi::*;
 
 /// An event on its way to the program. It counts with the id that waits until the program acknowledges it: the
 /// listener for a connect request.

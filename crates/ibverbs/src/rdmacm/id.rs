@@ -3,12 +3,12 @@
 use ::connect::{Id, PortSpace};
 use device::QpType;
 
-use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
 use crate::rdmacm::channel::{self, OwnChannel};
 use crate::rdmacm::id_object::{IdObject, hold_ids, of, present};
 use crate::rdmacm::{devices, event_object};
 use crate::verbs::log;
+use abi::*;
 
 /// `rdma_create_id(3)`: without a channel the id is synchronous.
 ///

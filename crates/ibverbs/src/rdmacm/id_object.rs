@@ -6,13 +6,13 @@ use ::connect::Id;
 use device::QpType;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::abi::*;
 use crate::boundary::Errno;
 use crate::object::CObject;
 use crate::rdmacm::channel::OwnChannel;
 use crate::rdmacm::devices;
 use crate::rdmacm::id_state::IdState;
 use crate::verbs::unacked::Unacked;
+use abi::*;
 
 /// Our part of an id.
 pub(crate) struct IdOwn {

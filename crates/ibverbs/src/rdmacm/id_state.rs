@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::abi::*;
 use crate::rdmacm::channel::OwnChannel;
 use crate::rdmacm::resolver::ResolvedAddresses;
+use abi::*;
 
 /// The state of an id that changes.
 #[derive(Default)]

@@ -3,12 +3,12 @@
 use device::Gid;
 use libc::sockaddr;
 
-use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
 use crate::rdmacm::id_object::of;
 use crate::rdmacm::id_state::MulticastGroup;
 use crate::rdmacm::{address, sync};
 use crate::verbs::multicast;
+use abi::*;
 
 /// `rdma_join_multicast(3)`.
 ///

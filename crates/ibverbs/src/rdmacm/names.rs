@@ -2,9 +2,9 @@
 
 use ::connect::{EventKind, Param};
 
-use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
 use crate::rdmacm::id_object::of;
+use abi::*;
 
 /// By number.
 const EVENTS: [&std::ffi::CStr; 20] = [

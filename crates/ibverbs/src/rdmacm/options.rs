@@ -1,11 +1,13 @@
 //! Options of an id.
 
-use crate::abi::*;
+use device::Mtu;
+
 use crate::boundary::{Errno, minus_one};
 use crate::rdmacm::id_object::{IdOwn, of};
 use crate::rdmacm::sync;
+use abi::*;
 
-/// `rdma_set_option(3)`: ENOSYS for one that nobody knows.
+/// `rdma_set_option(3)`: ENOSYS for an unknown one.
 ///
 /// # Safety
 /// Null or an id that exists; null or `len` bytes to read.
@@ -56,8 +58,8 @@ fn flag(value: &[u8]) -> Result<bool, Errno> {
 /// The flags of the InfiniBand path that a connection takes, among those that a program may name.
 const USED: u32 = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_OUTBOUND | IBV_PATH_FLAG_INBOUND_REVERSE;
 
-/// Sets the path instead of resolving the route. On Ethernet the network chooses the path, so the contents of the
-/// records do not matter, but one of them must be usable.
+/// Sets the path instead of resolving the route. One of the records must be usable. On Ethernet the network chooses
+/// the path, so only its MTU matters.
 ///
 /// # Safety
 /// An id that exists; `len` bytes to read.
@@ -67,15 +69,23 @@ pub(super) unsafe fn set_path(c: *mut rdma_cm_id, value: *const c_void, len: siz
         return Err(Errno::INVAL);
     }
     // SAFETY: the contract of `set_path`: an id that exists; `len` bytes to read.
-    let flags = |i: usize| unsafe { value.byte_add(i * ENTRY).cast::<u32>().read_unaligned() };
-    if !(0..len / ENTRY).any(|i| flags(i) & USED == USED) {
-        return Err(Errno::INVAL);
-    }
-    // SAFETY: the contract of `set_path`: an id that exists; `len` bytes to read.
+    let path = |i: usize| unsafe { value.byte_add(i * ENTRY).cast::<ibv_path_data>().read_unaligned() };
+    let used = (0..len / ENTRY).map(path).find(|path| path.flags & USED == USED).ok_or(Errno::INVAL)?;
+    // SAFETY: the contract of `set_path`: an id that exists.
     unsafe {
-        of(c)?.id.resolve_route()?;
+        let id = &of(c)?.id;
+        if let Some(mtu) = mtu(used.path.mtu) {
+            id.set_mtu(mtu)?;
+        }
+        id.resolve_route()?;
         sync::complete(c)
     }
+}
+
+/// The payload per packet of a path record; `None` if it names none.
+fn mtu(field: u8) -> Option<Mtu> {
+    const SELECTOR: u8 = 0b1100_0000;
+    Mtu::ALL.into_iter().find(|mtu| *mtu as u8 == field & !SELECTOR)
 }
 
 #[cfg(test)]

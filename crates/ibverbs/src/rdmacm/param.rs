@@ -3,11 +3,11 @@
 use ::connect::{ConnParam, DatagramParam, Param};
 use device::Qpn;
 
-use crate::abi::*;
 use crate::boundary::Errno;
 use crate::rdmacm::id_state::Depth;
 use crate::verbs::address;
 use crate::verbs::context::ContextOwn;
+use abi::*;
 
 /// Translates an event's parameters for C. Returns the private data that they point to.
 ///

@@ -1,11 +1,11 @@
 //! The queue pair of an id.
 
-use crate::abi::*;
 use crate::boundary::{Errno, minus_one, otherwise};
 use crate::rdmacm::devices::{self, created};
 use crate::rdmacm::id_object::{IdOwn, of};
 use crate::rdmacm::{queues, states};
 use crate::verbs::{qp, qp_create};
+use abi::*;
 
 /// `rdma_create_qp(3)`: without a domain, on the one of the id's device. The queue pair may receive,
 /// one for datagrams may send as well.

@@ -1,12 +1,12 @@
 //! Completion queues that the library makes for an id whose program gives none, each with a channel;
 //! the structure shows them.
 
-use crate::abi::*;
 use crate::boundary::Errno;
 use crate::rdmacm::devices::created;
 use crate::rdmacm::id_object::IdOwn;
 use crate::rdmacm::id_state::OwnQueue;
 use crate::verbs::{channel, cq, cq_create};
+use abi::*;
 
 impl OwnQueue {
     /// # Safety
@@ -27,7 +27,7 @@ impl OwnQueue {
     /// # Safety
     /// Nothing uses it.
     unsafe fn destroy(self) {
-        // SAFETY: the contract of `destroy`: nobody uses it any more. It stays if something uses it all the same.
+        // SAFETY: the contract of `destroy`: nobody uses it any more. It stays if something still uses it.
         unsafe {
             if cq::ibv_destroy_cq(self.cq) == 0 {
                 channel::ibv_destroy_comp_channel(self.channel);

@@ -4,8 +4,8 @@
 use std::ffi::CString;
 use std::net::SocketAddr;
 
-use crate::abi::*;
 use crate::rdmacm::address;
+use abi::*;
 
 /// The arguments of a resolution.
 pub(super) struct ResolveRequest {
@@ -48,7 +48,7 @@ pub(super) enum Unresolved {
     Errno(c_int),
 }
 
-/// The flags that there are.
+/// All flags.
 const FLAGS: c_int = RAI_PASSIVE | RAI_NUMERICHOST | RAI_NOROUTE | RAI_FAMILY | RAI_SA | RAI_DNS;
 
 /// Resolves; may take as long as the name service does.
@@ -80,7 +80,7 @@ fn copied(hints: &ResolveHints) -> ResolvedAddress {
 }
 
 fn sockets_hints(hints: &ResolveHints) -> Result<libc::addrinfo, Unresolved> {
-    // SAFETY: all zero is one that says nothing.
+    // SAFETY: all zero bytes are a valid structure without hints.
     let mut sockets: libc::addrinfo = unsafe { std::mem::zeroed() };
     if hints.flags & RAI_PASSIVE != 0 {
         sockets.ai_flags |= libc::AI_PASSIVE;

@@ -5,12 +5,11 @@ use std::net::SocketAddr;
 use ::connect::{Binding, Id};
 use device::{AddressVector, Gid};
 
-use crate::abi::*;
 use crate::boundary::Errno;
 use crate::rdmacm::devices;
 use crate::rdmacm::id_object::IdOwn;
-use crate::socket_address;
 use crate::verbs::context::ContextOwn;
+use abi::*;
 
 /// The one partition, big-endian in every structure.
 const PKEY: u16 = 0xffff;

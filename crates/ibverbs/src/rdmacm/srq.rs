@@ -1,11 +1,11 @@
 //! The shared receive queue of an id.
 
-use crate::abi::*;
 use crate::boundary::{Errno, minus_one, otherwise};
 use crate::rdmacm::devices::{self, created};
 use crate::rdmacm::id_object::{IdOwn, of};
 use crate::rdmacm::queues;
 use crate::verbs::srq;
+use abi::*;
 
 /// `rdma_create_srq(3)`: an XRC one for an id whose queue pairs are.
 ///

@@ -2,12 +2,12 @@
 
 use device::{AttrMask, QpAttr, QpState};
 
-use crate::abi::*;
 use crate::boundary::Errno;
 use crate::rdmacm::id_object::{IdOwn, of};
 use crate::rdmacm::id_state::Depth;
 use crate::verbs::context::ContextOwn;
 use crate::verbs::qp_attr;
+use abi::*;
 
 /// A new queue pair of a connection: receives may be posted.
 ///

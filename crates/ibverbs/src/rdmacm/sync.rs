@@ -1,9 +1,9 @@
 //! Synchronous ids: a call waits for its event, which the id shows until the next call.
 
-use crate::abi::*;
 use crate::boundary::Errno;
 use crate::rdmacm::event_object::release_shown;
 use crate::rdmacm::{event, id_object};
+use abi::*;
 
 /// Waits for the event of a call if the id is synchronous.
 ///

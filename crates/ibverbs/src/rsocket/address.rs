@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 
 use crate::boundary::Errno;
-use crate::socket_address::{length, storage, v4, v6};
+use abi::socket_address::{length, storage, v4, v6};
 
 /// Reads an address of `len` bytes.
 ///

@@ -1,6 +1,6 @@
 //! `repoll_*`, of rdma-core 65: sets of descriptors as epoll(7) has them.
 
-use ::rsocket::{Change, Interest};
+use ::rsocket::{Interest, InterestChange};
 use libc::{c_int, epoll_event};
 
 use crate::boundary::{Errno, minus_one};
@@ -36,9 +36,9 @@ pub(crate) unsafe extern "C" fn repoll_ctl(set: c_int, op: c_int, fd: c_int, eve
             Ok(Interest { events, data })
         };
         let change = match op {
-            libc::EPOLL_CTL_ADD => Change::Add(wanted()?),
-            libc::EPOLL_CTL_MOD => Change::Modify(wanted()?),
-            libc::EPOLL_CTL_DEL => Change::Delete,
+            libc::EPOLL_CTL_ADD => InterestChange::Add(wanted()?),
+            libc::EPOLL_CTL_MOD => InterestChange::Modify(wanted()?),
+            libc::EPOLL_CTL_DEL => InterestChange::Delete,
             _ => return Err(Errno::INVAL),
         };
         ::rsocket::epoll_control(set, fd, change)?;

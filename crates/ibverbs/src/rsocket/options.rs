@@ -53,8 +53,8 @@ pub(crate) unsafe extern "C" fn rgetsockopt(
     })
 }
 
-/// As fcntl(2), for the flags. In C it takes whatever argument; where whole numbers are passed in
-/// registers, which is everywhere that this library runs, that is the same.
+/// As fcntl(2), for the flags. In C it takes any argument. That is the same where whole numbers are
+/// passed in registers, as on all machines of this library.
 pub(crate) extern "C" fn rfcntl(socket: c_int, cmd: c_int, argument: c_int) -> c_int {
     minus_one(|| match cmd {
         libc::F_GETFL => Ok(::rsocket::status_flags(socket)? | libc::O_RDWR),

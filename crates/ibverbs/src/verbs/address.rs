@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use device::{AddressVector, Gid, PortInfo};
 
-use crate::abi::*;
 use crate::boundary::{Errno, errno, minus_one, pointer, set_errno};
 use crate::object::{CObject, next_handle};
 use crate::verbs::context::ContextOwn;
 use crate::verbs::domain::PdObject;
+use abi::*;
 
 /// Address handles of this process.
 static HANDLES: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) type AhObject = CObject<ibv_ah, AddressVector>;
 
-/// The hop limit of packets whose program has no opinion.
+/// The hop limit of packets if the program sets none.
 const HOP_LIMIT: u8 = 64;
 
 /// The port's LID: RoCE has none, and programs that know nothing else get the low half of the
@@ -159,9 +159,9 @@ pub(crate) unsafe extern "C" fn ibv_init_ah_from_wc(
     })
 }
 
-/// The route back along a received GRH. The one that stands for an IPv4 header has it in its
-/// last 20 bytes (RoCEv2 annex A17.4.5.2); nothing else can have a 4 in its first half byte there
-/// and the version of IPv6 nowhere.
+/// The route back along a received GRH. A GRH that stands for an IPv4 header has it in its last 20
+/// bytes (RoCEv2 annex A17.4.5.2). No other GRH has a 4 in the first half byte there without the
+/// version of IPv6 in front.
 fn answer(context: &ContextOwn, grh: &ibv_grh) -> Result<ibv_global_route, Errno> {
     // SAFETY: a GRH is 40 bytes, all of them valid.
     let bytes: [u8; 40] = unsafe { std::mem::transmute_copy(grh) };

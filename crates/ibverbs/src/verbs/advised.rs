@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::abi::*;
 use crate::boundary::Errno;
+use abi::*;
 
 /// The regions of one context.
 #[derive(Default)]

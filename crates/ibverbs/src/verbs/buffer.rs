@@ -4,10 +4,10 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
-use crate::abi::*;
 use crate::boundary::{Errno, minus_one, otherwise, pointer};
 use crate::verbs::domain::PdObject;
 use crate::verbs::mr;
+use abi::*;
 
 /// Behind the opaque `struct ibv_buf`: ordinary memory of whole pages.
 pub(crate) struct AllocatedBuffer {

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use device::CompChannel;
 
-use crate::abi::*;
 use crate::boundary::{errno, pointer};
 use crate::object::CObject;
 use crate::verbs::context::ContextOwn;
 use crate::verbs::{teardown, wait};
+use abi::*;
 
 /// Our part of a completion channel.
 pub(crate) struct ChannelOwn {

@@ -9,13 +9,13 @@ use std::sync::{Arc, OnceLock};
 use device::{Device, OpenOptions, Qpn, SrqId};
 use parking_lot::Mutex;
 
-use crate::abi::*;
 use crate::boundary::Errno;
 use crate::device_list::ListedDevice;
 use crate::object::ObjectPointer;
 use crate::verbs::advised::AdvisedRegions;
 use crate::verbs::shared::SharedState;
 use crate::verbs::wait;
+use abi::*;
 
 /// A context: the structure that programs see lies in the middle of the first part.
 #[repr(C)]
@@ -138,8 +138,7 @@ pub(super) unsafe fn destroy(context: *mut ibv_context) {
 /// Open, with nothing made on it that is still there.
 pub(crate) unsafe fn retire(context: *mut ibv_context, reopen: Reopen) {
     let object = whole(context);
-    // SAFETY: the contract of `retire`: open, with nothing made on it that is still there; whoever comes later sees
-    // that it is gone.
+    // SAFETY: the contract of `retire`: open, without live objects on it; later callers see that it is gone.
     unsafe {
         let _ = (*object).reopen.set(reopen);
         (*object).open.store(false, Release);

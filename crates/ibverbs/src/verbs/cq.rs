@@ -1,12 +1,12 @@
 //! Completion queues.
 
-use crate::abi::*;
 use crate::boundary::hot::otherwise;
 use crate::boundary::{Errno, errno};
 use crate::object::CObject;
 use crate::verbs::context::ContextOwn;
 use crate::verbs::cq_object::{CqObject, CqOwn};
 use crate::verbs::{channel, teardown, wc};
+use abi::*;
 
 /// `ibv_destroy_cq(3)`: EBUSY while queue pairs use it; waits until fetched events are acknowledged.
 ///

@@ -2,7 +2,6 @@
 
 use device::CqSpec;
 
-use crate::abi::*;
 use crate::boundary::{Errno, pointer};
 use crate::object::{CObject, ObjectPointer, next_handle};
 use crate::verbs::channel::{self, ChannelObject};
@@ -10,6 +9,7 @@ use crate::verbs::context::{self, ContextOwn};
 use crate::verbs::cq_ex;
 use crate::verbs::cq_object::CqOwn;
 use crate::verbs::domain::PdObject;
+use abi::*;
 
 /// The arguments that make a queue, by either verb.
 pub(crate) struct NewCq {

@@ -2,12 +2,12 @@
 
 use std::os::fd::AsRawFd;
 
-use crate::abi::*;
 use crate::boundary::{Errno, otherwise};
 use crate::object::count_acknowledged;
 use crate::verbs::channel::ChannelObject;
 use crate::verbs::cq_object::CqObject;
 use crate::verbs::wait::{self, EventAttempt};
+use abi::*;
 
 /// `ibv_get_cq_event(3)`: blocks unless the descriptor is set not to.
 ///
@@ -26,7 +26,7 @@ pub(crate) unsafe extern "C-unwind" fn ibv_get_cq_event(
         }
         let Some(cookie) = own.channel.next() else { return Ok(EventAttempt::WaitAt(own.channel.fd().as_raw_fd())) };
         let of: *mut ibv_cq = std::ptr::with_exposed_provenance_mut(cookie as usize);
-        // SAFETY: the cookie is the queue's address; it waits for our acknowledge before it goes.
+        // SAFETY: the cookie is the queue's address; destroying it waits until this event is acknowledged.
         unsafe {
             *cq = of;
             *cq_context = (*of).cq_context;

@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use device::{Completion, monotonic_ns};
 use parking_lot::lock_api::RawMutex as _;
 
-use crate::abi::*;
 use crate::boundary::hot::otherwise;
 use crate::object::CObject;
 use crate::verbs::cq_object::CqOwn;
 use crate::verbs::wc;
+use abi::*;
 
 /// The structure with its functions.
 pub(crate) fn table(base: ibv_cq) -> ibv_cq_ex {

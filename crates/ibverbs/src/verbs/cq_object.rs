@@ -6,10 +6,10 @@ use device::{Completion, Cq};
 use parking_lot::lock_api::RawMutex as _;
 use parking_lot::{Condvar, Mutex, RawMutex};
 
-use crate::abi::*;
 use crate::boundary::Errno;
 use crate::object::CObject;
 use crate::verbs::unacked::Unacked;
+use abi::*;
 
 /// Our part of a completion queue. Every queue has the extended structure, which begins with
 /// the plain one.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use device::{Access, Region, Span};
 use parking_lot::Mutex;
 
-use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
 use crate::object::{CObject, next_handle};
 use crate::verbs::context::ContextOwn;
 use crate::verbs::domain::PdObject;
 use crate::verbs::mr::{self, MrBacking};
+use abi::*;
 
 /// All device memory of one context, in bytes.
 pub(crate) const MAX_DM_BYTES: u64 = 16 << 20;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use device::Pd;
 use parking_lot::Mutex;
 
-use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
 use crate::object::{CObject, next_handle};
 use crate::verbs::context::{self, ContextOwn};
 use crate::verbs::teardown;
+use abi::*;
 
 /// Our part of a protection domain. A parent domain shares the device's domain with its base.
 pub(crate) struct PdOwn {
@@ -131,8 +131,8 @@ const PARENT_ALLOCATORS: u32 = 1;
 const PARENT_PD_CONTEXT: u32 = 1 << 1;
 const PARENT_ALLOW_CC_UNPROTECTED_ALLOC: u32 = 1 << 2;
 
-/// `ibv_alloc_parent_domain(3)`. Allocators of the program are accepted and never called: no
-/// queue of this device lies in memory that a program could supply. The leave to allocate memory that a
+/// `ibv_alloc_parent_domain(3)`. Allocators of the program are accepted and never called: no queue of
+/// this device lies in memory that a program could supply. The permission to allocate memory that a
 /// confidential guest shares with its host changes nothing: this device reaches protected memory as well.
 ///
 /// # Safety

@@ -4,7 +4,6 @@ use std::os::fd::AsRawFd;
 
 use device::{AsyncEvent, QpEvent};
 
-use crate::abi::*;
 use crate::boundary::Errno;
 use crate::object::count_acknowledged;
 use crate::verbs::context::ContextOwn;
@@ -12,6 +11,7 @@ use crate::verbs::cq_object::CqObject;
 use crate::verbs::qp_object::QpObject;
 use crate::verbs::srq_object::SrqObject;
 use crate::verbs::wait::{self, EventAttempt};
+use abi::*;
 
 /// `ibv_get_async_event(3)`: blocks unless the descriptor is set not to.
 ///

@@ -1,7 +1,7 @@
 //! Structures of the kernel's control interface turned into those of the verbs: librdmacm of
 //! rdma-core calls these.
 
-use crate::abi::*;
+use abi::*;
 
 /// `ibv_copy_ah_attr_from_kern`.
 ///

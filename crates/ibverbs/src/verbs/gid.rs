@@ -2,9 +2,9 @@
 
 use device::{DeviceInfo, Gid, PortInfo};
 
-use crate::abi::*;
 use crate::boundary::{Errno, minus_one};
 use crate::verbs::context::ContextOwn;
+use abi::*;
 
 /// Entries of the GID table that are shown, used or not: as a NIC has a fixed number.
 const GID_TABLE: usize = 16;

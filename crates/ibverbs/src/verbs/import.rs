@@ -1,10 +1,9 @@
 //! Sharing objects between contexts: `ibv_import_device` and the imports of objects.
 //!
 //! A context is known by the file behind its `cmd_fd`. Objects live in their process here, so a
-//! copy of the descriptor serves within the process that opened the context; another process is
-//! told that importing is not supported.
+//! copy of the descriptor serves only within the process that opened the context. Another process
+//! is told that importing is not supported.
 
-use crate::abi::*;
 use crate::boundary::{Errno, otherwise, pointer};
 use crate::verbs::context::ContextOwn;
 use crate::verbs::device_memory::{self, DmObject};
@@ -12,6 +11,7 @@ use crate::verbs::domain::{PdObject, PdOwn};
 use crate::verbs::mr::MrObject;
 use crate::verbs::open;
 use crate::verbs::shared::{SharedState, file_id};
+use abi::*;
 
 /// `ibv_import_device(3)`.
 pub(crate) extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use device::{Access, Mr, Pd, Region};
 use parking_lot::Mutex;
 
-use crate::abi::*;
 use crate::boundary::{Errno, errno, otherwise, pointer, set_errno};
 use crate::object::{CObject, next_handle};
 use crate::verbs::advised::AdvisedRegion;
 use crate::verbs::context::ContextOwn;
 use crate::verbs::domain::{PdObject, PdOwn};
+use abi::*;
 
 /// Our part of a memory region.
 pub(crate) struct MrOwn {
@@ -112,12 +112,12 @@ pub(crate) unsafe fn register(
 ) -> Result<*mut ibv_mr, Errno> {
     // SAFETY: the contract of `register`, which is that of `ibv_reg_mr`.
     let own = unsafe { PdObject::of(pd) }?;
-    // The kernel asks for it, whatever the device.
+    // The kernel asks for it with every device.
     if addr.addr() as u64 % page_bytes() != iova % page_bytes() {
         return Err(Errno::INVAL);
     }
     let spec = Registration { pd: own.pd.clone(), addr, length, iova, access: access(flags)? };
-    // SAFETY: the contract of `register` includes that of `register`.
+    // SAFETY: the contract of `register` includes that of `Registration::register`.
     let mr = unsafe { spec.register() }?;
     // SAFETY: the contract of `register`, which is that of `ibv_reg_mr`: an allocated domain.
     let context = unsafe { (*pd).context };

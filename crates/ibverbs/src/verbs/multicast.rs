@@ -2,9 +2,9 @@
 
 use device::Gid;
 
-use crate::abi::*;
 use crate::boundary::{Errno, errno};
 use crate::verbs::qp_object::QpObject;
+use abi::*;
 
 /// `ibv_attach_mcast(3)`.
 ///

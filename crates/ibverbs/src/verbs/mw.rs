@@ -2,12 +2,12 @@
 
 use device::{Access, BindMw, LKey, Mw, MwType, Payload, RKey, SendFlags, SendOp, SendWr};
 
-use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
 use crate::object::{CObject, next_handle};
 use crate::verbs::domain::PdObject;
 use crate::verbs::mr;
 use crate::verbs::qp_object::QpObject;
+use abi::*;
 
 pub(crate) type MwObject = CObject<ibv_mw, Mw>;
 
@@ -103,7 +103,7 @@ pub(crate) fn binding(window: u32, new_rkey: u32, info: &ibv_mw_bind_info) -> Re
         region: LKey(region),
         addr: info.addr,
         len_bytes: info.length,
-        // The owner's own right is not the window's affair; programs name it all the same.
+        // A window grants no right to the region's owner; programs name that right anyway.
         access: mr::access(info.mw_access_flags)? - Access::LOCAL_WRITE,
     })
 }

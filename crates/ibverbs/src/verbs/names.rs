@@ -1,6 +1,6 @@
 //! Names of numbers, for people.
 
-use crate::abi::{c_char, c_int};
+use abi::{c_char, c_int};
 
 /// The text of a number that indexes a table.
 fn text(table: &'static [&'static std::ffi::CStr], number: c_int, unknown: &'static std::ffi::CStr) -> *const c_char {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use device::Device;
 
-use crate::abi::*;
 use crate::boundary::{Errno, minus_one, pointer};
 use crate::device_list::{self, ListedDevice};
 use crate::verbs::shared::SharedState;
@@ -13,6 +12,7 @@ use crate::verbs::{
     buffer, context, cq, cq_create, device_memory, domain, mr, mw, port, post, qp_create, query_device, refused, srq,
     teardown, xrc,
 };
+use abi::*;
 
 /// `ibv_open_device(3)`.
 ///

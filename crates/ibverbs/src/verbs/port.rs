@@ -2,10 +2,10 @@
 
 use device::PortState;
 
-use crate::abi::*;
 use crate::boundary::{Errno, errno, write_with_room};
 use crate::verbs::context::ContextOwn;
 use crate::verbs::{address, gid};
+use abi::*;
 
 /// The room of a caller of the symbol `ibv_query_port`: the size that the structure had when the
 /// symbol was made.

@@ -6,7 +6,6 @@ use device::{
 };
 use smallvec::SmallVec;
 
-use crate::abi::*;
 use crate::boundary::Errno;
 use crate::boundary::hot::errno;
 use crate::verbs::address::AhObject;
@@ -14,6 +13,7 @@ use crate::verbs::mw;
 use crate::verbs::qp_object::{QpObject, QpOwn};
 use crate::verbs::srq_object::SrqObject;
 use crate::verbs::window_key::WindowKey;
+use abi::*;
 
 /// A linked list of C's, walked once. The first request that cannot be understood ends it.
 struct PostedList<W, T> {

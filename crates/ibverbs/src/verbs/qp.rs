@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::abi::*;
 use crate::boundary::{Errno, errno};
 use crate::object::CObject;
 use crate::verbs::context::ContextOwn;
 use crate::verbs::qp_object::{QpObject, QpOwn};
+use abi::*;
 
 /// `ibv_destroy_qp(3)`: waits until fetched events are acknowledged. EBUSY while it is attached to
 /// a multicast group.

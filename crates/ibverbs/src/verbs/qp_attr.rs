@@ -2,11 +2,11 @@
 
 use device::{Access, AttrMask, Mtu, Psn, QKey, QpAttr, QpState, QpType, Qpn};
 
-use crate::abi::*;
 use crate::boundary::{Errno, errno};
 use crate::verbs::address;
 use crate::verbs::context::ContextOwn;
 use crate::verbs::qp_object::{QpObject, QpOwn};
+use abi::*;
 
 /// `ibv_modify_qp(3)`.
 ///

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use device::{Cq, QpCaps, QpSpec, QpType, Srq};
 
-use crate::abi::*;
 use crate::boundary::{Errno, pointer};
 use crate::object::{CObject, ObjectPointer, next_handle};
 use crate::verbs::context::{self, ContextOwn};
@@ -16,6 +15,7 @@ use crate::verbs::srq_object::SrqObject;
 use crate::verbs::unacked::Unacked;
 use crate::verbs::wr_builder::WrBuilder;
 use crate::verbs::xrc::XrcdObject;
+use abi::*;
 
 /// `ibv_create_qp(3)`.
 ///

@@ -10,7 +10,6 @@ use device::{
 use parking_lot::lock_api::RawMutex as _;
 use smallvec::SmallVec;
 
-use crate::abi::*;
 use crate::boundary::Errno;
 use crate::boundary::hot::{errno, otherwise};
 use crate::object::CObject;
@@ -18,6 +17,7 @@ use crate::verbs::qp_object::QpOwn;
 use crate::verbs::window_key::WindowKey;
 use crate::verbs::wr_builder::WrList;
 use crate::verbs::{mw, post};
+use abi::*;
 
 /// The operations that a service has.
 pub(crate) fn operations_of(qp_type: QpType) -> u64 {

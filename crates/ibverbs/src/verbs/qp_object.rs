@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use device::{Qp, QpCaps};
 
-use crate::abi::*;
 use crate::boundary::Errno;
 use crate::object::CObject;
 use crate::verbs::unacked::Unacked;
 use crate::verbs::wr_builder::WrBuilder;
+use abi::*;
 
 /// Our part of a queue pair.
 pub(crate) struct QpOwn {

@@ -2,10 +2,10 @@
 
 use device::{DeviceInfo, Limits, monotonic_ns};
 
-use crate::abi::*;
 use crate::boundary::{Errno, errno, write_with_room};
 use crate::verbs::context::ContextOwn;
 use crate::verbs::device_memory::MAX_DM_BYTES;
+use abi::*;
 
 /// A vendor of our own: an identifier that is locally administered, so nobody's.
 const VENDOR_ID: u32 = 0x02_4c_41;

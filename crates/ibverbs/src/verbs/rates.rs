@@ -1,6 +1,6 @@
 //! `enum ibv_rate`: static rates of address handles.
 
-use crate::abi::c_int;
+use abi::c_int;
 
 /// As rdma-core has them: number, speed in Mb/s, multiple of 2.5 Gb/s (zero where there is none).
 const RATES: [(c_int, c_int, c_int); 23] = [

@@ -1,7 +1,7 @@
 //! Verbs that this software device does not have, refused as their man pages say.
 
-use crate::abi::*;
 use crate::boundary::{Errno, set_errno};
+use abi::*;
 
 macro_rules! refused {
     ($($(#[$doc:meta])* $name:ident($($argument:ty),*) -> $type:ty = $answer:expr;)+) => {
@@ -47,7 +47,7 @@ refused! {
     _ibv_query_comp_cntr_caps() -> c_int = libc::EOPNOTSUPP;
     /// `ibv_query_ece(3)`: as of devices that have none.
     ibv_query_ece() -> c_int = libc::EOPNOTSUPP;
-    /// `ibv_set_ece(3)`: enhanced connection establishment is a vendor's affair.
+    /// `ibv_set_ece(3)`: enhanced connection establishment is for vendors' options.
     ibv_set_ece() -> c_int = libc::EOPNOTSUPP;
 }
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::abi::*;
 use crate::boundary::Errno;
 use crate::device_list::ListedDevice;
 use crate::object::ObjectPointer;
+use abi::*;
 
 /// The state that a context shares with those imported from it.
 pub(crate) struct SharedState {

@@ -2,7 +2,6 @@
 
 use device::{Srq, SrqAttr};
 
-use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
 use crate::object::{ObjectPointer, next_handle};
 use crate::verbs::context::{self, ContextOwn};
@@ -11,6 +10,7 @@ use crate::verbs::domain::PdObject;
 use crate::verbs::srq_object::{SrqObject, SrqOwn};
 use crate::verbs::unacked::Unacked;
 use crate::verbs::xrc::XrcdObject;
+use abi::*;
 
 /// `ibv_create_srq(3)`.
 ///

@@ -2,9 +2,9 @@
 
 use device::Srq;
 
-use crate::abi::*;
 use crate::object::CObject;
 use crate::verbs::unacked::Unacked;
+use abi::*;
 
 /// Our part of a shared receive queue.
 pub(crate) struct SrqOwn {

@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use guest::environment;
 
-use crate::abi::*;
 use crate::boundary::{Errno, minus_one, set_errno};
+use abi::*;
 
 /// Names a generated tree, for programs that run without one at the usual place.
 const SYSFS: &str = "LONGARM_SYSFS";

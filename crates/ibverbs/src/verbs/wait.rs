@@ -2,8 +2,8 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-use crate::abi::c_int;
 use crate::boundary::{Errno, minus_one, set_errno};
+use abi::c_int;
 
 /// The outcome of an attempt to get an event.
 pub(crate) enum EventAttempt {
@@ -45,7 +45,7 @@ pub(crate) fn until(attempt: impl Fn() -> Result<EventAttempt, Errno> + Copy) ->
 }
 
 /// Waits until the descriptor is readable: `EAGAIN` immediately if the program has made it non-blocking,
-/// `EINTR` after a signal whose handler interrupts system calls. This is no cancellation point.
+/// `EINTR` after a signal whose handler interrupts system calls. This is not a cancellation point.
 pub(crate) fn readable(fd: RawFd) -> Result<(), Errno> {
     wait(fd, poll_uncancelled)
 }

@@ -2,7 +2,7 @@
 
 use device::Completion;
 
-use crate::abi::*;
+use abi::*;
 
 /// A completion as `ibv_poll_cq` writes it.
 #[inline]

@@ -2,7 +2,7 @@
 
 use device::SendOp;
 
-use crate::abi::*;
+use abi::*;
 
 /// The key that a bind gives a type 2 window. The program finds it in the window's structure once the bind is posted:
 /// of the key that it chose, only the low byte counts.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use device::{Qp, Qpn, Xrcd};
 use parking_lot::Mutex;
 
-use crate::abi::*;
 use crate::boundary::{Errno, errno, pointer};
 use crate::object::{CObject, next_handle};
 use crate::verbs::context::ContextOwn;
@@ -15,6 +14,7 @@ use crate::verbs::qp_object::{QpObject, QpOwn};
 use crate::verbs::shared::{FileIdentity, file_id};
 use crate::verbs::unacked::Unacked;
 use crate::verbs::wr_builder::WrBuilder;
+use abi::*;
 
 /// Our part of an XRC domain's handle. Handles opened on one file share the domain.
 pub(crate) struct XrcdOwn {

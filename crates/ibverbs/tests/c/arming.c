@@ -34,7 +34,7 @@ static void write_some(struct ibv_qp *qp)
 	CHECK(!ibv_post_send(qp, &wr, &bad));
 }
 
-/* Waits until the WRITEs are done, without polling their queue: other work goes on meanwhile. */
+/* Waits until the WRITEs are done, without polling their queue: other work continues meanwhile. */
 static void settle(struct ibv_cq *other, struct ibv_qp *loop)
 {
 	for (int i = 0; i < 200; i++) {
@@ -96,7 +96,7 @@ static void arming(void)
 	RETURNS(cq->comp_events_completed, 3);
 	CHECK(cq->async_events_completed == 0 && qp->events_completed == 0);
 
-	/* Nobody can be told of events of a queue without a channel; kernel and drivers arm it all the same. */
+	/* A queue without a channel has no events; kernel and drivers still arm it. */
 	RETURNS(ibv_req_notify_cq(other, 0), 0);
 	RETURNS(ibv_req_notify_cq(other, 1), 0);
 	write_some(loop);
@@ -105,7 +105,7 @@ static void arming(void)
 	CHECK(!ibv_destroy_comp_channel(channel));
 }
 
-/* UCX polls, finds nothing, arms, and sleeps without another look. */
+/* UCX polls, finds nothing, arms, and sleeps without another poll. */
 static void found_empty(void)
 {
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(context);

@@ -1,8 +1,8 @@
 /*
  * An unprivileged UDP socket attacks a connection of two other processes. It knows addresses and QPNs, not PSNs, and
- * sweeps all of them: early requests with every pattern of reserved bits that Longarm has used,
- * answers, Longarm's own packets, and congestion notifications. The victims' messages must arrive whole, in order,
- * once, and nothing else; the sender must not be slowed down by more than the load of the attack.
+ * sweeps all of them: early requests with every pattern of reserved bits that Longarm has used, answers, Longarm's
+ * own packets, and congestion notifications. The victims' messages must arrive whole, in order, once, and nothing
+ * else. The attack must not slow down the sender by more than its load.
  */
 #include "peer.h"
 #include "roce.h"

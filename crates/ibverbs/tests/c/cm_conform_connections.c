@@ -237,7 +237,7 @@ static void destroy(struct rdma_cm_id **id)
 	*id = NULL;
 }
 
-/* An id that goes tells its peer, whatever it was doing. */
+/* An id that is destroyed tells its peer, in any state. */
 static void destructions(void)
 {
 	struct pair pair = requested();

@@ -102,7 +102,7 @@ static void groups(void)
 	CHECK(event->param.ud.private_data == &one);
 	CHECK(!rdma_ack_cm_event(event));
 	CHECK(!rdma_leave_multicast(id, SA(&one)) && !rdma_leave_multicast(id, SA(&one)));
-	/* An id that goes leaves its groups. */
+	/* An id that is destroyed leaves its groups. */
 	rdma_destroy_qp(id);
 	CHECK(!rdma_destroy_id(id) && !rdma_destroy_id(tcp));
 }

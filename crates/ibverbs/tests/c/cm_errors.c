@@ -83,7 +83,7 @@ static void parameters(void)
 
 	CHECK(id->route.num_paths == 1 && id->route.path_rec && id->route.path_rec->mtu >= 1);
 	CHECK(rdma_get_dst_port(id) == htons(1) && rdma_get_src_port(id) != 0);
-	MINUS_WITH(rdma_connect(id, NULL), EINVAL); /* No queue pair, and nobody says which. */
+	MINUS_WITH(rdma_connect(id, NULL), EINVAL); /* No queue pair, and no number of one. */
 	give_qp(id);
 	MINUS_WITH(rdma_connect(id, &param), EINVAL);
 	param.private_data_len = 0;

@@ -182,7 +182,7 @@ static void shared_receive_queues(void)
 	NULL_WITH(ibv_create_srq_ex(context, &extended), EOPNOTSUPP);
 }
 
-/* The queue pair lives as long as a handle of it; the first handle is forgotten when it goes. */
+/* The queue pair lives as long as a handle of it; the first handle may be destroyed before. */
 static void second_handle(struct ibv_xrcd *xrcd, struct ibv_qp_open_attr open)
 {
 	struct ibv_qp_init_attr_ex target = {

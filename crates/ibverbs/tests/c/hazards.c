@@ -125,7 +125,7 @@ static void threads(void)
 	CHECK(!ibv_dereg_mr(first) && !ibv_dereg_mr(second));
 	are(early, BYTES, 1, "deregistered while there are threads");
 	CHECK(is_adopted(early));
-	/* The memory behaves as private memory does: it grows, and it goes. */
+	/* The memory behaves as private memory does: it grows, and it can be freed. */
 	unsigned char *grown = mremap(early, BYTES, 4 * BYTES, MREMAP_MAYMOVE);
 	CHECK(grown != MAP_FAILED);
 	are(grown, BYTES, 1, "grown");
@@ -381,7 +381,7 @@ static void *answer(void *semaphore)
 	return NULL;
 }
 
-/* A semaphore that is shared between processes wakes its waiter whatever happens to its page. */
+/* A semaphore that is shared between processes wakes its waiter even if its page moves. */
 static void semaphores(void)
 {
 	unsigned char *bytes = map(BYTES);

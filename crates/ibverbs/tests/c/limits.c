@@ -1,4 +1,4 @@
-/* The limits of `ibv_query_device` hold: so many objects can be made, and one more is ENOMEM. */
+/* The limits of `ibv_query_device` hold: that many objects can be made, and one more is ENOMEM. */
 #include "errors.h"
 
 static void **made;

@@ -1,6 +1,6 @@
 /*
- * Loads libraries of a distribution that are linked against libibverbs, every symbol at once,
- * and asks libmlx5 and libefa about a device that is none of theirs.
+ * Loads libraries of a distribution that are linked against libibverbs, every symbol at once. Asks
+ * libmlx5 and libefa about a device that is none of theirs.
  */
 #include "check.h"
 #include <dlfcn.h>

@@ -81,7 +81,7 @@ static void buffers(struct ibv_pd *domain)
 	NULL_WITH(alloc_buf(domain, SIZE_MAX, &empty), ENOMEM);
 }
 
-/* A device that reaches protected memory takes the leave to share memory with the host, and needs it not. */
+/* A device that reaches protected memory accepts the permission to share memory with the host, and does not need it. */
 static void parents(void)
 {
 	struct ibv_parent_domain_init_attr attr = { .pd = pd, .comp_mask = ALLOW_CC_UNPROTECTED_ALLOC };

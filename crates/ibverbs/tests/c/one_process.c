@@ -1,7 +1,7 @@
 /*
  * Both ends of 1,000 connections in one process: every operation on each, checked byte by byte, by one thread and by
- * many; datagrams; a queue pair connected to itself; a peer in the same process and one in a child that was executed.
- * No UDP datagram leaves: nothing else uses this network namespace.
+ * many. Also datagrams, a queue pair connected to itself, and peers in the same process and in an executed child. No
+ * UDP datagram leaves: nothing else uses this network namespace.
  */
 #include "peer.h"
 #include <pthread.h>
@@ -199,7 +199,7 @@ static int echo(void)
 	return read(PARENT, &over, 1) < 0;
 }
 
-/* A peer elsewhere is reached as ever by a process that has a link to itself. */
+/* A process with a link to itself still reaches other peers. */
 static void to_another_process(struct pair *pair)
 {
 	struct peer peer = start_peer("echo", 0);

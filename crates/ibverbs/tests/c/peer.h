@@ -57,7 +57,7 @@ static inline struct peer start_peer(const char *role, int number)
 	return start_with(role, number, environ);
 }
 
-/* Called by a peer first: it goes with who started it. */
+/* Called by a peer first: it ends with the process that started it. */
 static inline void begin_peer(void)
 {
 	CHECK(!prctl(PR_SET_PDEATHSIG, SIGKILL));
@@ -70,7 +70,7 @@ static inline void end_peer(struct peer *peer, int signal)
 	close(peer->socket);
 }
 
-/* Tells where `qp` and `bytes` are, and hears the same of the peer. */
+/* Sends the addresses of `qp` and `bytes`, and receives those of the peer. */
 static inline struct address exchange(int socket, struct ibv_qp *qp, struct ibv_mr *mr)
 {
 	struct address own = { qp->qp_num, mr ? mr->rkey : 0, mr ? (uintptr_t)mr->addr : 0, first_gid(qp->context) }, other;

@@ -1,8 +1,9 @@
 /*
- * Requests and answers by datagrams, as RPC libraries have them: receives in a ring that are posted again in batches, SENDs
- * of which one in 64 is signalled, a window of requests with many packets each, and a datagram to QP0 of the own address
- * to see all earlier ones leave. Such a library repeats a request that has no answer after 5 ms, so no request may wait for
- * the hub. To a server in another process, first while the hub stands still, and to one in this process.
+ * Requests and answers by datagrams, as RPC libraries have them: receives in a ring that are posted again in batches,
+ * and SENDs of which one in 64 is signaled. There is a window of requests with many packets each. A datagram to QP0 of
+ * the own address shows that all earlier ones have left. Such a library repeats a request that has no answer after 5
+ * ms, so no request may wait for the hub. To a server in another process, first while the hub stands still, and to one
+ * in this process.
  */
 #include "peer.h"
 #include <pthread.h>

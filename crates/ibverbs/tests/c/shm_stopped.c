@@ -1,5 +1,5 @@
 /*
- * A process is stopped. Another one reads, writes and adds in its memory all the same, on one
+ * A process is stopped. Another one still reads, writes and adds in its memory, on one
  * host: heap that it registered, short and long, page by page and across pages. Messages wait.
  */
 #include "peer.h"

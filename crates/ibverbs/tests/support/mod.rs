@@ -1,31 +1,32 @@
 //! Support for tests of the library: C programs compiled against the system's header, a directory
-//! with our library under its installed names, and a network namespace with a hub of its own.
+//! with our library under its installed names, and a network namespace with its own hub.
 #![allow(dead_code)] // Each test file uses its own part.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-/// A directory for one test. It goes with this value.
-pub(crate) struct Place(PathBuf);
+use testkit::TestDir;
 
-impl Place {
+/// A directory for the programs of one test. It goes with this value.
+pub(crate) struct ProgramDir(TestDir);
+
+impl ProgramDir {
     /// A directory with `libibverbs.so.1` and `librdmacm.so.1`, which are one file.
-    pub(crate) fn new(test: &str) -> Place {
-        let path = std::env::temp_dir().join(format!("longarm-ibverbs-{test}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(path.join("lib")).expect("a directory for the test");
+    pub(crate) fn new(test: &str) -> ProgramDir {
+        let place = ProgramDir(TestDir::new(&format!("ibverbs-{test}")));
+        std::fs::create_dir(place.libraries()).expect("a directory for the libraries");
         for name in ["libibverbs.so.1", "libibverbs.so", "librdmacm.so.1", "librdmacm.so"] {
-            std::os::unix::fs::symlink(library(), path.join("lib").join(name)).expect("a link to the library");
+            std::os::unix::fs::symlink(library(), place.libraries().join(name)).expect("a link to the library");
         }
-        Place(path)
+        place
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 
     pub(crate) fn libraries(&self) -> PathBuf {
-        self.0.join("lib")
+        self.path().join("lib")
     }
 
     /// Compiles `c/NAME.c` against the system's headers and its libraries, which ours replaces
@@ -42,7 +43,7 @@ impl Place {
 
     /// The same with these arguments at the end of the compiler's command line.
     pub(crate) fn compile_with(&self, name: &str, tail: &[&str]) -> PathBuf {
-        let program = self.0.join(name);
+        let program = self.path().join(name);
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
         let mut compiler = Command::new("cc");
         compiler.args(["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
@@ -54,14 +55,9 @@ impl Place {
     /// A command in a new network namespace with loop-back only, where a hub that it starts is
     /// its own, and where `libibverbs.so.1` is ours.
     pub(crate) fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new("unshare");
-        command.arg("--net");
-        // SAFETY: takes nothing and cannot fail.
-        if unsafe { libc::geteuid() } != 0 {
-            command.args(["--user", "--map-root-user"]);
-        }
+        let mut command = testkit::in_new_netns();
         command.args(["sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]).arg(program);
-        command.env("LD_LIBRARY_PATH", self.libraries()).env("LONGARM_RUNTIME_DIR", self.0.join("run"));
+        command.env("LD_LIBRARY_PATH", self.libraries()).env("LONGARM_RUNTIME_DIR", self.0.runtime_dir());
         // Programs start the hub from the library, not one that is installed on this machine.
         command.env_remove("LONGARM_HUB").env_remove("LONGARM_DEVICES").env("PATH", SYSTEM_PATH);
         command.stdin(Stdio::null());
@@ -71,12 +67,6 @@ impl Place {
 
 const LIBRARIES: &[&str] = &["-rdynamic", "-Wl,--as-needed", "-lrdmacm", "-libverbs", "-lpthread", "-ldl"];
 const SYSTEM_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// The shared library under test. Cargo puts it beside the test.
 pub(crate) fn library() -> PathBuf {
@@ -97,18 +87,13 @@ fn beside_the_test(name: &str) -> PathBuf {
 
 /// Compiles and runs `c/NAME.c`, which prints failed checks and then ends with an error.
 pub(crate) fn run_program(name: &str) -> String {
-    let place = Place::new(name);
+    let place = ProgramDir::new(name);
     let program = place.compile(name);
     must_succeed(&mut place.command(&program))
 }
 
 /// Runs to the end. Returns the program's output; panics with it if the program fails.
+#[track_caller]
 pub(crate) fn must_succeed(command: &mut Command) -> String {
-    let output = command.output().expect("the program starts");
-    assert!(output.status.success(), "{command:?} ended with {}:\n{}", output.status, said(&output));
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    String::from_utf8_lossy(&testkit::must_succeed(command).stdout).into_owned()
 }

@@ -3,7 +3,9 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
-use ::connect::{Binding, Id, PortSpace};
+use ::connect::{Binding, PortSpace};
+use device::Provider;
+use provider::cm::Id;
 use transport::QpType;
 
 use super::dispatch::Dispatcher;
@@ -29,9 +31,13 @@ pub(super) fn space(qp_type: QpType) -> PortSpace {
 }
 
 impl Attempts {
-    pub(super) fn of(to: impl ToSocketAddrs, qp_type: QpType) -> Result<Attempts, ConnectError> {
+    pub(super) fn of(
+        to: impl ToSocketAddrs,
+        qp_type: QpType,
+        provider: Option<Provider>,
+    ) -> Result<Attempts, ConnectError> {
         let addresses: Vec<_> = to.to_socket_addrs().map_err(ConnectError::Name)?.collect();
-        let dispatcher = Dispatcher::get()?;
+        let dispatcher = Dispatcher::get(provider.map_or_else(provider::preferred, Ok)?)?;
         Ok(Attempts { dispatcher, addresses: addresses.into_iter(), qp_type, source: None, device: None })
     }
 

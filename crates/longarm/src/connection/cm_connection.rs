@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
 
-use ::connect::Id;
 use parking_lot::Mutex;
+use provider::cm::Id;
 
 use super::dispatch::{CmEventHandler, Dispatcher};
 use super::waiters::{WaiterSlot, Waiters};
@@ -18,8 +18,8 @@ use crate::qp::{ConnectionInfo, QpConnector};
 
 /// One attempt to connect, and the connection that it becomes.
 ///
-/// The dispatcher's thread takes the queue pair along as messages arrive; futures only look. So a
-/// future that nobody polls holds nobody up, the peer least of all.
+/// The dispatcher's thread moves the queue pair through its states as messages arrive. Futures only
+/// read the state, so one that nobody polls delays neither the peer nor others.
 pub(super) struct CmConnection {
     dispatcher: Arc<Dispatcher>,
     id: Id,
@@ -127,7 +127,7 @@ impl CmConnection {
         }
     }
 
-    /// A future gives its place up.
+    /// Removes the waker of a future.
     pub(super) fn forget(&self, slot: &WaiterSlot) {
         if self.dispatcher.is_ours() {
             self.progress.lock().waiters.forget(slot);
@@ -162,8 +162,8 @@ impl CmConnection {
         }
     }
 
-    /// Goes on to another phase and tells who waits. Nothing comes after the end, though an event
-    /// may be under way when the program ends it.
+    /// Enters another phase and wakes the waiters. Nothing comes after the end, though an event may
+    /// be under way when the program ends it.
     fn enter(&self, phase: CmPhase, reply: Option<PeerReply>) {
         let wakers = {
             let mut progress = self.progress.lock();
@@ -177,7 +177,7 @@ impl CmConnection {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// The queue pair is left alone: it may be of use for another attempt, and goes with the future.
+    /// Leaves the queue pair unchanged: another attempt may use it, and the future drops it.
     fn fail(&self, error: ConnectError) {
         self.enter(CmPhase::Failed(Some(error)), None);
     }

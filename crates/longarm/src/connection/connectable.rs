@@ -2,11 +2,23 @@
 
 use std::net::IpAddr;
 
+use device::Provider;
+
 use super::Connection;
 use crate::context::Context;
 use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
 use crate::qp::{Connected, QpBuilder, Unconnected};
+
+/// The parts of a connection that the argument has decided.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Demands {
+    pub(super) provider: Provider,
+    pub(super) device: Option<String>,
+    /// The local address.
+    pub(super) source: Option<IpAddr>,
+}
 
 mod sealed {
     pub trait Sealed {}
@@ -24,9 +36,8 @@ pub trait Connectable: sealed::Sealed {
     #[doc(hidden)]
     type Rest;
 
-    /// The device and the local address that it requires.
     #[doc(hidden)]
-    fn insists(&self) -> (Option<String>, Option<IpAddr>);
+    fn demands(&self) -> Demands;
 
     /// Its queue pair, on the given device.
     #[doc(hidden)]
@@ -46,8 +57,9 @@ impl<S: Connected> Connectable for Unconnected<S> {
     type Output = Connection<S>;
     type Rest = ();
 
-    fn insists(&self) -> (Option<String>, Option<IpAddr>) {
-        (Some(self.context().info().name), self.chosen_address())
+    fn demands(&self) -> Demands {
+        let (context, source) = (self.context(), self.chosen_address());
+        Demands { provider: context.provider(), device: Some(context.info().name), source }
     }
 
     fn place(self, needed: &str) -> Result<(Unconnected<S>, ()), ConnectError> {
@@ -68,13 +80,19 @@ impl<S: Connected> Connectable for QpBuilder<S> {
     type Output = Connection<S>;
     type Rest = ();
 
-    fn insists(&self) -> (Option<String>, Option<IpAddr>) {
-        (None, self.chosen_address())
+    fn demands(&self) -> Demands {
+        Demands { provider: self.context().provider(), device: None, source: self.chosen_address() }
     }
 
     fn place(self, device: &str) -> Result<(Unconnected<S>, ()), ConnectError> {
         let here = self.context().info().name == device;
-        let builder = if here { self } else { self.on(&Context::open_named(device)?) };
+        let other = || Context::open_on(Some(self.context().provider()), Some(device.to_owned()));
+        let builder = if here {
+            self
+        } else {
+            let other = other()?;
+            self.on(&other)
+        };
         Ok((builder.build()?, ()))
     }
 
@@ -88,8 +106,8 @@ impl<S: Connected> Connectable for Endpoint<Unconnected<S>> {
     type Output = Endpoint<Connection<S>>;
     type Rest = Endpoint<()>;
 
-    fn insists(&self) -> (Option<String>, Option<IpAddr>) {
-        Unconnected::insists(self)
+    fn demands(&self) -> Demands {
+        Unconnected::demands(self)
     }
 
     fn place(self, device: &str) -> Result<(Unconnected<S>, Endpoint<()>), ConnectError> {

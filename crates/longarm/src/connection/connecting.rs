@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::attempts::{Attempts, is_worth_another};
 use super::cm_connection::{CmConnection, PeerEndpoint, PeerReply};
+use super::connectable::Demands;
 use super::waiters::WaiterSlot;
 use super::{Connectable, Connection, Route};
 use crate::endpoint::Endpoint;
@@ -43,8 +44,8 @@ fn begin<Q: Connectable>(
     qp: Q,
     private_data: &[u8],
 ) -> Result<PendingConnection<Q>, ConnectError> {
-    let (device, source) = qp.insists();
-    let mut attempts = Attempts::of(to, Q::Service::TYPE)?.from(source);
+    let Demands { provider, device, source } = qp.demands();
+    let mut attempts = Attempts::of(to, Q::Service::TYPE, Some(provider))?.from(source);
     attempts.on(device);
     let (id, binding) = attempts.next()?;
     attempts.on(Some(binding.device.clone()));

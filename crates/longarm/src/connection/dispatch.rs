@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use ::connect::{Event, EventQueue, IdKey};
+use ::connect::IdKey;
+use device::Provider;
 use parking_lot::Mutex;
+use provider::cm::{Event, EventQueue};
 
 use crate::descriptor::wait_readable;
 use crate::error::ConnectError;
@@ -13,7 +15,8 @@ use crate::error::ConnectError;
 /// The time for which a forked child waits for a lock that its parent may have held at the fork.
 const FORK_WAIT: Duration = Duration::from_secs(5);
 
-static DISPATCHER: Mutex<Option<Arc<Dispatcher>>> = Mutex::new(None);
+/// The dispatchers of the process, one for each provider that it uses.
+static DISPATCHERS: [Mutex<Option<Arc<Dispatcher>>>; 2] = [Mutex::new(None), Mutex::new(None)];
 
 /// The receiver of an id's events.
 pub(super) trait CmEventHandler: Send + Sync {
@@ -21,7 +24,7 @@ pub(super) trait CmEventHandler: Send + Sync {
     fn handle(&self, event: Event);
 }
 
-/// The event queue of all connections and listeners of the process, with their handlers.
+/// The event queue of all connections and listeners that the process has with one provider, and their handlers.
 pub(super) struct Dispatcher {
     pid: u32,
     queue: EventQueue,
@@ -29,13 +32,13 @@ pub(super) struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// The dispatcher of this process; the first call starts it. A forked child has its own.
-    pub(super) fn get() -> Result<Arc<Dispatcher>, ConnectError> {
-        let mut place = DISPATCHER.try_lock_for(FORK_WAIT).ok_or(ConnectError::Forked)?;
+    /// The dispatcher of this process for one provider; the first call starts it. A forked child has its own.
+    pub(super) fn get(provider: Provider) -> Result<Arc<Dispatcher>, ConnectError> {
+        let mut place = DISPATCHERS[provider as usize].try_lock_for(FORK_WAIT).ok_or(ConnectError::Forked)?;
         if let Some(dispatcher) = place.as_ref().filter(|dispatcher| dispatcher.is_ours()) {
             return Ok(Arc::clone(dispatcher));
         }
-        let dispatcher = start()?;
+        let dispatcher = start(provider)?;
         // A parent's dispatcher is never dropped: a thread may have held its locks at the fork.
         std::mem::forget(place.replace(Arc::clone(&dispatcher)));
         Ok(dispatcher)
@@ -72,8 +75,8 @@ impl Dispatcher {
     }
 }
 
-fn start() -> Result<Arc<Dispatcher>, ConnectError> {
-    let queue = EventQueue::new()?;
+fn start(provider: Provider) -> Result<Arc<Dispatcher>, ConnectError> {
+    let queue = EventQueue::new(provider)?;
     let dispatcher = Arc::new(Dispatcher { pid: std::process::id(), queue, handlers: Mutex::default() });
     let serving = Arc::clone(&dispatcher);
     guest::spawn("longarm-connect", move || serve(&serving)).map_err(::connect::Error::from)?;

@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
-use ::connect::{Event, EventKind, Id, Param};
+use ::connect::{EventKind, Param};
+use device::Provider;
 use parking_lot::Mutex;
+use provider::cm::{Event, Id};
 
 use super::Request;
 use super::attempts::space;
@@ -25,11 +27,11 @@ use crate::wait::park;
 /// Requests that wait to be accepted at most. Further ones are refused.
 const BACKLOG: usize = 1024;
 
-/// Listens for those who want to [`connect`](crate::connect), or to
-/// [look up](crate::UdEndpoint::look_up) where datagrams go.
+/// Listens for peers that [`connect`](crate::connect), or that [look
+/// up](crate::UdEndpoint::look_up) the destination of datagrams.
 ///
 /// The ports of RC, of UC and of datagrams are different ones, and none of them is TCP's or UDP's. Dropping
-/// the listener frees the port and refuses those who wait; connections that were accepted stay.
+/// the listener frees the port and refuses waiting requests; accepted connections stay.
 pub struct Listener<S> {
     listening: Arc<ListeningId>,
     local: SocketAddr,
@@ -43,7 +45,7 @@ impl Listener<Rc> {
     /// # Errors
     /// If the port is in use, no device of this host has the address, or no hub can be reached or started.
     pub fn bind(address: impl ToSocketAddrs) -> Result<Listener<Rc>, ConnectError> {
-        Listener::open(address)
+        Listener::bind_by(provider::preferred()?, address)
     }
 }
 
@@ -53,23 +55,28 @@ impl Listener<Uc> {
     /// # Errors
     /// As [`bind`](Listener::bind).
     pub fn bind_uc(address: impl ToSocketAddrs) -> Result<Listener<Uc>, ConnectError> {
-        Listener::open(address)
+        Listener::bind_by(provider::preferred()?, address)
     }
 }
 
 impl Listener<Ud> {
-    /// Listens for those who look up where datagrams go.
+    /// Listens for peers that look up the destination of datagrams.
     ///
     /// # Errors
     /// As [`bind`](Listener::bind).
     pub fn bind_ud(address: impl ToSocketAddrs) -> Result<Listener<Ud>, ConnectError> {
-        Listener::open(address)
+        Listener::bind_by(provider::preferred()?, address)
     }
 }
 
 impl<S: Service> Listener<S> {
-    fn open(address: impl ToSocketAddrs) -> Result<Listener<S>, ConnectError> {
-        let dispatcher = Dispatcher::get()?;
+    /// Listens on the devices of one provider; the other functions take the preferred one, as
+    /// [`Context::open`](crate::Context::open) does.
+    ///
+    /// # Errors
+    /// As [`bind`](Listener::bind), and if the system has no RDMA library.
+    pub fn bind_by(provider: Provider, address: impl ToSocketAddrs) -> Result<Listener<S>, ConnectError> {
+        let dispatcher = Dispatcher::get(provider)?;
         let no_address = || std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
         let mut error = ConnectError::Name(no_address());
         for address in address.to_socket_addrs().map_err(ConnectError::Name)? {

@@ -14,6 +14,7 @@ use super::attempts::{Attempts, is_worth_another};
 use super::cm_connection::{CmConnection, PeerEndpoint, PeerReply};
 use super::waiters::WaiterSlot;
 use crate::address::AddressHandle;
+use crate::context::Context;
 use crate::error::ConnectError;
 use crate::qp::UdEndpoint;
 use crate::wait::park;
@@ -32,14 +33,14 @@ impl UdEndpoint {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn look_up(&self, to: impl ToSocketAddrs, private_data: &[u8]) -> Lookup {
-        look_up(to, self.context().info().name, private_data)
+        look_up(to, self.context(), private_data)
     }
 }
 
-fn look_up(to: impl ToSocketAddrs, device: String, private_data: &[u8]) -> Lookup {
+fn look_up(to: impl ToSocketAddrs, context: &Context, private_data: &[u8]) -> Lookup {
     let begin = || {
-        let mut attempts = Attempts::of(to, QpType::Ud)?;
-        attempts.on(Some(device));
+        let mut attempts = Attempts::of(to, QpType::Ud, Some(context.provider()))?;
+        attempts.on(Some(context.info().name));
         let cm = ask(&mut attempts, private_data)?;
         Ok(PendingLookup { cm, attempts, private_data: private_data.to_vec(), slot: WaiterSlot::default() })
     };

@@ -1,9 +1,9 @@
 //! Connections by address.
 //!
-//! A program listens on an address and a port, another connects to them, and each of the two ends up with
-//! a queue pair that is connected to the other's: a [`Connection`]. The connection manager of the hosts
-//! does the rest, the same as in all of RDMA, so the other end may be a program that uses `rdma_cm`, or the
-//! Linux kernel. Its ports are its own: they have nothing to do with those of TCP and UDP.
+//! A program listens on an address and a port, and another connects to them. Each of the two gets a queue
+//! pair that is connected to the other's: a [`Connection`]. The connection manager of the hosts does the
+//! rest, as everywhere in RDMA. So the other end may be a program that uses `rdma_cm`, or the Linux kernel.
+//! Its ports are its own: they have nothing to do with those of TCP and UDP.
 //!
 //! ```
 //! use std::time::Duration;
@@ -34,8 +34,8 @@
 //! # Which device
 //!
 //! A queue pair lives on a device, and the addresses decide on which: packets to 127.0.0.1 leave from the
-//! loop-back device, packets to a host of the network from an interface of that network. The three
-//! things that can be connected ([`Connectable`]) differ in who sees to that:
+//! loop-back device, packets to a host of the network from an interface of that network. The three kinds
+//! of [`Connectable`] differ in how they get the right device:
 //!
 //! * an [`Endpoint`](crate::Endpoint), made by [`Endpoint::connect`](crate::Endpoint::connect),
 //!   [`Route::rc`] or [`Request::endpoint`]: has everything of its own, on the right device;
@@ -46,7 +46,7 @@
 //! # The end
 //!
 //! Dropping a connection ends it. Its peer learns of that, as it does if the program is killed: then the hub
-//! says goodbye in its place. [`Connection::disconnected`] waits for it. Messages that had arrived by then
+//! tells the peer in its place. [`Connection::disconnected`] waits for it. Messages that had arrived by then
 //! are still delivered; everything else is flushed.
 
 mod attempts;

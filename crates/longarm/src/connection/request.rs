@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ::connect::{ConnParam, Param};
+use device::Provider;
 
 use super::cm_connection::CmConnection;
 use super::connecting::PendingConnection;
@@ -21,6 +22,7 @@ pub struct Request<S: Service> {
     cm: Option<Arc<CmConnection>>,
     peer: SocketAddr,
     local: SocketAddr,
+    provider: Provider,
     device: String,
     param: Param,
     service: PhantomData<S>,
@@ -31,7 +33,8 @@ impl<S: Service> Request<S> {
         let peer = cm.peer_addr();
         let local = cm.id().local_addr().unwrap_or_else(|| SocketAddr::new(peer.ip(), 0));
         let device = cm.id().binding().map_or_else(String::new, |binding| binding.device);
-        Request { cm: Some(cm), peer, local, device, param, service: PhantomData }
+        let provider = cm.id().provider();
+        Request { cm: Some(cm), peer, local, provider, device, param, service: PhantomData }
     }
 
     /// The peer's address. The connection manager of its host vouches for the address, and answers go
@@ -65,13 +68,13 @@ impl<S: Service> Request<S> {
     /// # Errors
     /// If the device is gone.
     pub fn context(&self) -> Result<Context, OpenError> {
-        Context::open_named(&self.device)
+        Context::open_on(Some(self.provider), Some(self.device.clone()))
     }
 
     /// Refuses, with up to 148 bytes for the peer (datagrams: 136).
     ///
     /// # Errors
-    /// If it is more; the peer is refused without them then.
+    /// If there are more bytes; the peer is then refused without them.
     pub fn reject(mut self, private_data: &[u8]) -> Result<(), ConnectError> {
         let result = self.take().reject(Refusal::PROGRAM, private_data);
         match result {

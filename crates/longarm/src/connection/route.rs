@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-use device::OpenError;
+use device::{OpenError, Provider};
 use transport::QpType;
 
 use super::attempts::Attempts;
@@ -25,6 +25,7 @@ use crate::qp::{Rc, Uc, UdEndpoint, Unconnected};
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Route {
+    provider: Provider,
     device: String,
     local: IpAddr,
     /// The addresses that the device leads to. The first determined the device.
@@ -38,14 +39,27 @@ impl Route {
     /// # Errors
     /// If the name has no address, or no route leads to any.
     pub fn to(address: impl ToSocketAddrs) -> Result<Route, ConnectError> {
-        let mut attempts = Attempts::of(address, QpType::Rc)?;
+        Route::by(provider::preferred()?, address)
+    }
+
+    /// Finds the route on the devices of one provider; [`to`](Route::to) takes the preferred one.
+    ///
+    /// # Errors
+    /// As [`to`](Route::to), and if the system has no RDMA library.
+    pub fn by(provider: Provider, address: impl ToSocketAddrs) -> Result<Route, ConnectError> {
+        let mut attempts = Attempts::of(address, QpType::Rc, Some(provider))?;
         let (id, binding) = attempts.next()?;
         attempts.on(Some(binding.device.clone()));
         let mut peers: Vec<_> = id.peer_addr().into_iter().collect();
         while let Ok((id, _)) = attempts.next() {
             peers.extend(id.peer_addr());
         }
-        Ok(Route { device: binding.device, local: binding.gid.ip(), peers })
+        Ok(Route { provider, device: binding.device, local: binding.gid.ip(), peers })
+    }
+
+    /// The provider of the device that leads there.
+    pub fn provider(&self) -> Provider {
+        self.provider
     }
 
     /// The name of the device that leads there.
@@ -68,7 +82,7 @@ impl Route {
     /// # Errors
     /// If the device is gone.
     pub fn context(&self) -> Result<Context, OpenError> {
-        Context::open_named(&self.device)
+        Context::open_on(Some(self.provider), Some(self.device.clone()))
     }
 
     /// An endpoint for a reliable connection, with everything of its own.

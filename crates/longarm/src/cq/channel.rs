@@ -13,7 +13,7 @@ use crate::error::ResourceError;
 /// One event comes for each arming. Events can be spurious: poll the queue to see.
 #[derive(Debug)]
 pub struct CompletionChannel {
-    device: device::CompChannel,
+    device: provider::CompChannel,
 }
 
 impl Context {
@@ -46,7 +46,7 @@ impl CompletionChannel {
         wait_for(self.as_fd(), timeout, || self.next_event())
     }
 
-    pub(crate) fn device(&self) -> &device::CompChannel {
+    pub(crate) fn device(&self) -> &provider::CompChannel {
         &self.device
     }
 }

@@ -22,12 +22,12 @@ const INITIAL_CAPACITY: u32 = 16;
 
 /// A completion queue with the work queues that report to it.
 ///
-/// One lock is held while completions are taken from the device and entered into the work
-/// queues, so that each work queue sees them in order. Wakers are called and memory is
-/// freed after it is released.
+/// One lock is held while completions are taken from the device and entered into the work queues.
+/// So each work queue sees them in order. Wakers are called and memory is freed after it is
+/// released.
 pub(crate) struct CqCore {
     context: Context,
-    device: device::Cq,
+    device: provider::Cq,
     cookie: u64,
     sorter: Mutex<CompletionSorter>,
     /// More completions may have come while the sorter was busy: its user polls again.
@@ -50,7 +50,7 @@ struct CompletionSorter {
 }
 
 impl CompletionSorter {
-    fn take_in(&mut self, device: &device::Cq, drive: bool) -> Result<(), CqError> {
+    fn take_in(&mut self, device: &provider::Cq, drive: bool) -> Result<(), CqError> {
         while drive || !device.is_empty() {
             self.raw.clear();
             let count = device.poll(&mut self.raw, BATCH).inspect_err(|_| self.alert())?;
@@ -121,7 +121,7 @@ impl CqCore {
         }))
     }
 
-    pub(crate) fn device(&self) -> &device::Cq {
+    pub(crate) fn device(&self) -> &provider::Cq {
         &self.device
     }
 

@@ -39,8 +39,8 @@ pub(crate) use core::CqCore;
 /// # }
 /// ```
 ///
-/// Cloning names the same queue. Polling drives the device: a program that polls needs no
-/// other thread to make progress.
+/// A clone names the same queue. Polling drives the device: a program that polls needs no other
+/// thread to make progress.
 #[derive(Clone)]
 pub struct CompletionQueue {
     core: Arc<CqCore>,

@@ -1,4 +1,4 @@
-//! Why two queue pairs did not come together.
+//! Errors of connecting two queue pairs.
 
 use std::fmt;
 use std::io;
@@ -10,11 +10,11 @@ use wire::mad::reason;
 
 use super::{EndpointError, ResourceError};
 
-/// Why a queue pair could not be connected, or a listener not made.
+/// The reason why a queue pair could not be connected, or a listener not made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The peer's bytes are no connection information.
+    /// The peer's bytes are not valid connection information.
     #[error("the peer's connection information is malformed: {0}")]
     Malformed(&'static str),
     /// One end is RC, the other UC.
@@ -25,7 +25,7 @@ pub enum ConnectError {
         /// The peer's.
         theirs: QpType,
     },
-    /// The name of the peer, or of the address to listen at, means nothing.
+    /// The name of the peer, or of the address to listen at, cannot be resolved.
     #[error("no address: {0}")]
     Name(#[source] io::Error),
     /// No route leads to the peer, or this host has no address for it.
@@ -62,10 +62,10 @@ pub enum ConnectError {
     PrivateData {
         /// Bytes given.
         is: usize,
-        /// Bytes that there is room for.
+        /// The limit in bytes.
         max: usize,
     },
-    /// The peer's side said no.
+    /// The peer refused.
     #[error("{peer} refused: {refusal}")]
     Refused {
         /// The peer's address.
@@ -104,7 +104,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Why an address could not be bound.
+    /// The reason why an address could not be bound.
     pub(crate) fn binding(error: ::connect::Error, address: SocketAddr) -> ConnectError {
         match error {
             ::connect::Error::InUse => ConnectError::PortInUse(address),
@@ -138,7 +138,7 @@ impl From<ResourceError> for ConnectError {
     }
 }
 
-/// Why a peer's side refused: the reason of a REJ (IB specification 12.6.7.2).
+/// The reason of a REJ (IB specification 12.6.7.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Refusal(pub u16);
 

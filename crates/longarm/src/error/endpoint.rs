@@ -4,7 +4,7 @@ use device::OpenError;
 
 use super::ResourceError;
 
-/// Why an endpoint could not be made.
+/// The reason why an endpoint could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndpointError {

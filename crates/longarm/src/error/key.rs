@@ -1,10 +1,10 @@
 //! Errors of naming memory.
 
-/// Why a key is refused.
+/// The reason why a key is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// Part of the range lies outside.
+    /// Part of the range lies outside the whole one.
     #[error("{len_bytes} bytes from {offset} on leave the range of {range_bytes} bytes")]
     OutOfRange {
         /// The part's first byte.
@@ -14,7 +14,7 @@ pub enum KeyError {
         /// The length of the whole range.
         range_bytes: u64,
     },
-    /// An atomic access to a misaligned place.
+    /// An atomic access to a misaligned address.
     #[error("a word lies at a multiple of 8, not at {offset}")]
     Misaligned {
         /// The offset that was asked for.

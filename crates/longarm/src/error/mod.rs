@@ -1,15 +1,15 @@
-//! Errors, one enum per family of verbs, each in words that a person can act on.
+//! Errors, one enum per family of verbs. Their texts tell the user what to do.
 //!
 //! | error | of |
 //! |---|---|
 //! | [`OpenError`] | opening a [`Context`](crate::Context) |
 //! | [`ResourceError`] | making and changing resources: domains, regions, queues, queue pairs |
-//! | [`ConnectError`] | bringing a queue pair to its peer, listening |
+//! | [`ConnectError`] | connecting a queue pair, listening |
 //! | [`PostError`] | posting a work request |
 //! | [`WorkError`] | the outcome of a work request |
 //! | [`KeyError`] | naming memory |
 //!
-//! A [`Failure`] is a [`WorkError`] that brings the buffers back.
+//! A [`Failure`] is a [`WorkError`] with the buffers of the request.
 
 mod connect;
 pub(crate) mod endpoint;

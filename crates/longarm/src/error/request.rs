@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use transport::{Reason, Status};
 
-/// Why a work request was not posted. The device has not seen it.
+/// The reason why a work request was not posted. The device has not seen it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostError {
@@ -48,7 +48,7 @@ pub enum PostError {
     Device(device::Error),
 }
 
-/// Why a work request did not do its work.
+/// The reason why a work request did not succeed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkError {
@@ -60,7 +60,7 @@ pub enum WorkError {
     Failed {
         /// The completion's status.
         status: Status,
-        /// Why the queue pair failed, if it did.
+        /// The reason why the queue pair failed, if it did.
         reason: Option<Reason>,
     },
     /// No completion in time. The request is still in flight and keeps its buffers.
@@ -81,7 +81,7 @@ impl WorkError {
         }
     }
 
-    /// Why the queue pair failed, if it did.
+    /// The reason why the queue pair failed, if it did.
     pub fn reason(&self) -> Option<Reason> {
         match self {
             WorkError::Failed { reason, .. } => *reason,
@@ -90,7 +90,7 @@ impl WorkError {
     }
 }
 
-/// Why a ticket could not be waited for.
+/// The reason why a ticket could not be waited for.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {

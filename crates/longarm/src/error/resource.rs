@@ -1,10 +1,10 @@
 //! Errors of making and changing resources.
 
-/// Why a resource could not be made or changed.
+/// The reason why a resource could not be made or changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResourceError {
-    /// A size or count that makes no sense.
+    /// A size or count out of its range.
     #[error("{what} cannot be {is}: {rule}")]
     Invalid {
         /// The size or count.

@@ -8,10 +8,10 @@ use super::Loan;
 use crate::buffer::Buffer;
 use crate::error::{PostError, WorkError};
 
-/// A work request that did not do its work, with the buffers that were lent to it.
+/// A work request that did not succeed, with the buffers that were lent to it.
 ///
-/// As an error value it is the [`WorkError`]; [`into_buffer`](Failure::into_buffer) brings
-/// the buffer back. There is none while the device still has it, after a timeout.
+/// As an error value it is the [`WorkError`]; [`into_buffer`](Failure::into_buffer) returns the
+/// buffer. There is none while the device still has it, after a timeout.
 pub struct Failure {
     inner: Box<FailureInner>,
 }

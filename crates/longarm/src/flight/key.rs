@@ -5,8 +5,8 @@ use std::fmt;
 const SLOT_BITS: u32 = 20;
 const GENERATION_BITS: u32 = 20;
 
-/// Names one work request in flight: the queue, the slot in it, and the slot's
-/// generation, so that a late completion never meets the slot's next tenant.
+/// Names one work request in flight: the queue, the slot in it, and the slot's generation, so that
+/// a late completion never affects the slot's next request.
 ///
 /// ```text
 ///  63            40 39              20 19                0

@@ -62,7 +62,7 @@ impl Loan {
         }
     }
 
-    /// Bytes that there is room for.
+    /// The capacity in bytes.
     pub(crate) fn capacity_bytes(&self) -> u64 {
         match self {
             Loan::Buffer(buffer) => buffer.capacity() as u64,

@@ -1,9 +1,9 @@
 //! Work requests in flight, with the buffers that the device keeps for them.
 //!
-//! This is where the promise of the crate is kept. A buffer goes into a
-//! [`WorkQueue`] when its request is posted and comes out when the device has
-//! reported the completion, or when the queue pair has been destroyed: never
-//! earlier, no matter which futures and tickets the program drops in between.
+//! This is where the promise of the crate is kept. A buffer goes into a [`WorkQueue`] when its
+//! request is posted. It comes out when the device has reported the completion, or when the queue
+//! pair has been destroyed: never earlier, no matter which futures and tickets the program drops in
+//! between.
 //!
 //! ```text
 //!            post                 completion

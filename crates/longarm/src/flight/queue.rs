@@ -58,7 +58,7 @@ pub(crate) struct WorkQueue {
     /// Held from the entry in `order` until the device has the request, so that both
     /// see the same order. Completions do not need it.
     posting: Mutex<()>,
-    qp: OnceLock<device::Qp>,
+    qp: OnceLock<provider::Qp>,
 }
 
 impl WorkQueue {
@@ -84,11 +84,11 @@ impl WorkQueue {
     }
 
     /// Names the queue pair to ask why a request failed.
-    pub(crate) fn belongs_to(&self, qp: device::Qp) {
+    pub(crate) fn belongs_to(&self, qp: provider::Qp) {
         let _ = self.qp.set(qp);
     }
 
-    /// Why the queue pair failed, if it did. Not to be called from a waker: it takes
+    /// The reason why the queue pair failed, if it did. Not to be called from a waker: it takes
     /// the queue pair's lock.
     pub(crate) fn reason(&self) -> Option<Reason> {
         self.qp.get()?.failure()

@@ -97,7 +97,7 @@ impl RequestSlots {
         (RequestKey::new(self.queue, key.slot() as u32, slot.generation) == key).then_some(&mut slot.state)
     }
 
-    /// Takes a request out, whatever its state.
+    /// Takes a request out, in any state.
     pub(crate) fn remove(&mut self, key: RequestKey) -> Option<SlotState> {
         let state = std::mem::take(self.get_mut(key)?);
         self.lent -= u32::from(matches!(state, SlotState::Lent(_)));

@@ -6,7 +6,7 @@ use transport::{Access, AttrMask, QpAttr, QpCaps, QpState};
 use wire::{Gid, QKey};
 
 use super::connector::ConnectParams;
-use super::core::{QpCore, QpResources};
+use super::core::{QpResources, QueuePairCore};
 use super::retry::Retry;
 use super::service::{Connected, Rc, Service, Uc, Ud};
 use super::{UdEndpoint, Unconnected};
@@ -16,7 +16,7 @@ use crate::domain::ProtectionDomain;
 use crate::error::ResourceError;
 use crate::srq::SharedReceiveQueue;
 
-/// A queue pair to be. Every setting has a default that suits most programs.
+/// The settings of a queue pair before it is made. Each has a default that suits most programs.
 #[derive(Clone, Debug)]
 #[must_use = "`build` makes the queue pair"]
 pub struct QpBuilder<S> {
@@ -27,6 +27,8 @@ pub struct QpBuilder<S> {
     gid: Option<Gid>,
     qkey: QKey,
     mtu: Option<transport::Mtu>,
+    /// The program chose the bytes of inline data.
+    inline_is_chosen: bool,
     service: PhantomData<S>,
 }
 
@@ -70,6 +72,7 @@ impl<S: Service> QpBuilder<S> {
             gid: None,
             qkey: QKey(DEFAULT_QKEY),
             mtu: None,
+            inline_is_chosen: false,
             service: PhantomData,
         }
     }
@@ -93,8 +96,10 @@ impl<S: Service> QpBuilder<S> {
         self
     }
 
-    /// Bytes that may be sent inline: 256 if not set.
+    /// Bytes that may be sent inline. If not set they are 256, or less where the device's
+    /// [limit](crate::Limits::max_inline_bytes) is lower.
     pub fn inline_bytes(mut self, bytes: u32) -> QpBuilder<S> {
+        self.inline_is_chosen = true;
         self.resources.caps.max_inline_bytes = bytes;
         self
     }
@@ -106,10 +111,10 @@ impl<S: Service> QpBuilder<S> {
         self
     }
 
-    /// Makes it on this device instead of the domain's; its events come from that context. All
-    /// devices of a process are one engine, so memory and completion queues serve queue pairs on any
-    /// of them. Which device a connection needs, the addresses decide: see
-    /// [`Route::context`](crate::Route::context) and [`SendRequest::context`](crate::Request::context).
+    /// Makes it on this device instead of the domain's; its events come from that context. All devices
+    /// of a process are one engine, so memory and completion queues serve queue pairs on any of them.
+    /// The addresses decide which device a connection needs: see
+    /// [`Route::context`](crate::Route::context) and [`Request::context`](crate::Request::context).
     pub fn on(mut self, context: &Context) -> QpBuilder<S> {
         self.resources.context = context.clone();
         self
@@ -131,8 +136,13 @@ impl<S: Service> QpBuilder<S> {
         self.gid.map(|gid| gid.ip())
     }
 
-    /// Checks the retry counts, and that all resources are of one context.
-    fn check(&self) -> Result<(), ResourceError> {
+    /// Checks the retry counts, and that all resources are of one context. Lowers a size that the program left open to the
+    /// device's limit.
+    fn check(&mut self) -> Result<(), ResourceError> {
+        if !self.inline_is_chosen {
+            let max = self.resources.context.limits().max_inline_bytes;
+            self.resources.caps.max_inline_bytes = self.resources.caps.max_inline_bytes.min(max);
+        }
         let context = self.resources.domain.context();
         self.retry.check()?;
         let same = |cq: &CompletionQueue| cq.core().is_of(context);
@@ -145,15 +155,18 @@ impl<S: Service> QpBuilder<S> {
         }
     }
 
-    /// The wishes about the connection.
-    fn params(&self, core: &QpCore) -> ConnectParams {
+    /// The requested parameters of the connection.
+    fn params(&self, core: &QueuePairCore) -> ConnectParams {
         let active = core.context().port().active_mtu;
         let mtu = self.mtu.map_or(active, |mtu| mtu.min(active));
         ConnectParams { mtu, read_depth: self.read_depth, retry: self.retry }
     }
 
+    /// Our address. A queue pair that is connected by address only needs none.
     fn own_gid(&self) -> Result<Gid, ResourceError> {
-        let known = self.gid.or_else(|| self.resources.context.default_gid());
+        let context = &self.resources.context;
+        let unneeded = || context.capabilities().by_address_only.then(Gid::default);
+        let known = self.gid.or_else(|| context.default_gid()).or_else(unneeded);
         known.ok_or(ResourceError::NoAddress("IP"))
     }
 }
@@ -187,10 +200,10 @@ impl<S: Connected> QpBuilder<S> {
     /// # Errors
     /// If a size is beyond the device's [limits](crate::Context::limits), or something belongs
     /// to another context.
-    pub fn build(self) -> Result<Unconnected<S>, ResourceError> {
+    pub fn build(mut self) -> Result<Unconnected<S>, ResourceError> {
         self.check()?;
         let gid = self.own_gid()?;
-        let core = QpCore::new(&self.resources, S::TYPE)?;
+        let core = QueuePairCore::new(&self.resources, S::TYPE)?;
         let attr = QpAttr { state: QpState::Init, access: self.access, ..QpAttr::default() };
         let mask = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::ACCESS_FLAGS;
         core.modify(&attr, mask)?;
@@ -234,7 +247,7 @@ impl QpBuilder<Ud> {
         // One entry for the GRH.
         self.resources.caps.max_recv_sge += 1;
         let gid = self.own_gid()?;
-        let core = QpCore::new(&self.resources, Ud::TYPE)?;
+        let core = QueuePairCore::new(&self.resources, Ud::TYPE)?;
         UdEndpoint::start(core, gid, self.qkey)
     }
 }

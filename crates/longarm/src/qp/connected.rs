@@ -8,7 +8,7 @@ use transport::{AtomicOp, QpCounters, QpState, Reason};
 use wire::{Qpn, RKey};
 
 use super::ConnectionInfo;
-use super::core::QpCore;
+use super::core::QueuePairCore;
 use super::service::{Connected, Rc};
 use crate::batch::Batch;
 use crate::buffer::Buffer;
@@ -31,13 +31,13 @@ use crate::work::Work;
 /// Dropping the queue pair ends the connection. Outstanding requests are flushed, and their buffers
 /// come back through the futures and tickets that stand for it.
 pub struct QueuePair<S> {
-    core: QpCore,
+    core: QueuePairCore,
     peer: ConnectionInfo,
     service: PhantomData<S>,
 }
 
 impl<S: Connected> QueuePair<S> {
-    pub(super) fn new(core: QpCore, peer: ConnectionInfo) -> QueuePair<S> {
+    pub(super) fn new(core: QueuePairCore, peer: ConnectionInfo) -> QueuePair<S> {
         QueuePair { core, peer, service: PhantomData }
     }
 
@@ -120,7 +120,7 @@ impl<S: Connected> QueuePair<S> {
         self.core.device().state()
     }
 
-    /// Why it failed, in words, if it did.
+    /// The reason why it failed, in words, if it did.
     pub fn failure(&self) -> Option<Reason> {
         self.core.failure()
     }

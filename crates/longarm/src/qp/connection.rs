@@ -90,7 +90,7 @@ impl ConnectionInfo {
         let mut gid = Gid::default();
         gid.0.copy_from_slice(&bytes[12..]);
         if gid.is_multicast() || gid.ip().is_unspecified() {
-            return Err(Malformed("its GID is no address of a device"));
+            return Err(Malformed("its GID is not the address of a device"));
         }
         Ok(ConnectionInfo {
             service: service.ok_or(Malformed("its service is neither RC nor UC"))?,

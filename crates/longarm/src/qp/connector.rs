@@ -5,7 +5,7 @@ use transport::{AttrMask, Mtu, QpAttr, QpState};
 use super::ConnectionInfo;
 use super::retry::{Retry, rnr_code, timeout_code};
 
-/// The wishes of a queue pair's builder about its connection.
+/// The parameters that a queue pair's builder requests for its connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectParams {
     /// Payload per packet at most.
@@ -32,13 +32,13 @@ impl ConnectParams {
 /// It owns nothing: the device refuses every step once the queue pair is destroyed.
 #[derive(Clone, Debug)]
 pub(crate) struct QpConnector {
-    qp: device::Qp,
+    qp: provider::Qp,
     params: ConnectParams,
     has_srq: bool,
 }
 
 impl QpConnector {
-    pub(super) fn new(qp: device::Qp, params: ConnectParams, has_srq: bool) -> QpConnector {
+    pub(super) fn new(qp: provider::Qp, params: ConnectParams, has_srq: bool) -> QpConnector {
         QpConnector { qp, params, has_srq }
     }
 
@@ -55,8 +55,8 @@ impl QpConnector {
         self.has_srq
     }
 
-    /// Connects: the first attributes lead to the state RTR, the second to RTS. The builder's wishes
-    /// about retries and depths replace those in the attributes. Returns the peer.
+    /// Connects: the first attributes lead to the state RTR, the second to RTS. The builder's
+    /// retries and depths replace those in the attributes. Returns the peer.
     pub(crate) fn connect(
         &self,
         (mut receive, receive_mask): (QpAttr, AttrMask),
@@ -80,6 +80,18 @@ impl QpConnector {
         self.qp.modify(&receive, receive_mask)?;
         self.qp.modify(&send, send_mask)?;
         Ok(peer)
+    }
+
+    /// The peer of a connection that an iWARP device made. It tells no numbers.
+    pub(crate) fn connected_by_device(&self) -> ConnectionInfo {
+        ConnectionInfo {
+            service: self.qp.qp_type(),
+            qpn: wire::Qpn::default(),
+            gid: wire::Gid::default(),
+            first_psn: wire::Psn::default(),
+            mtu: self.params.mtu,
+            read_depth: self.params.read_depth,
+        }
     }
 
     /// Ends the connection: arrived messages are taken in and ACKed, all other requests are flushed.

@@ -32,10 +32,10 @@ pub(crate) struct QpResources {
 
 /// A queue pair of any service. Dropping it gives back all buffers that it has borrowed.
 #[derive(Debug)]
-pub(crate) struct QpCore {
+pub(crate) struct QueuePairCore {
     pub(crate) domain: ProtectionDomain,
     context: Context,
-    qp: device::Qp,
+    qp: provider::Qp,
     send: Arc<WorkQueue>,
     recv: Arc<WorkQueue>,
     send_cq: Arc<CqCore>,
@@ -53,8 +53,8 @@ pub(crate) struct RejectedRequests {
     pub(crate) loans: Vec<Loan>,
 }
 
-impl QpCore {
-    pub(crate) fn new(resources: &QpResources, qp_type: QpType) -> Result<QpCore, ResourceError> {
+impl QueuePairCore {
+    pub(crate) fn new(resources: &QpResources, qp_type: QpType) -> Result<QueuePairCore, ResourceError> {
         let QpResources { domain, context, send_cq, recv_cq, srq, caps } = resources;
         // The completion queues are of the domain's context, and tell work queues apart by its numbers.
         let number = || domain.context().next_queue();
@@ -64,7 +64,7 @@ impl QpCore {
             None => Arc::new(WorkQueue::new(number(), caps.max_recv_wr, false)),
         };
         let (send_cq, recv_cq) = (send_cq.core(), recv_cq.core());
-        let qp = context.device().create_qp(&device::QpSpec {
+        let qp = context.device().create_qp(&provider::QpSpec {
             qp_type,
             pd: domain.device_pd(),
             send_cq: send_cq.device(),
@@ -73,7 +73,7 @@ impl QpCore {
             caps: *caps,
             signal_all: false,
         })?;
-        let core = QpCore {
+        let core = QueuePairCore {
             qp,
             send: Arc::new(send),
             recv,
@@ -104,7 +104,7 @@ impl QpCore {
         self.qp.qpn()
     }
 
-    pub(crate) fn device(&self) -> &device::Qp {
+    pub(crate) fn device(&self) -> &provider::Qp {
         &self.qp
     }
 
@@ -190,7 +190,7 @@ impl QpCore {
     }
 }
 
-impl ReceiveTarget for QpCore {
+impl ReceiveTarget for QueuePairCore {
     fn post_recv(&self, loan: Loan, delivery: Delivery) -> Result<PostedRequest, Failure> {
         if self.srq.is_some() {
             return Err(Failure::not_posted(PostError::SharedReceive, loan));
@@ -201,7 +201,7 @@ impl ReceiveTarget for QpCore {
     }
 }
 
-impl Drop for QpCore {
+impl Drop for QueuePairCore {
     /// Flushes, so that requests complete with an error. Then destroys the device's queue pair, after which the
     /// device touches none of its memory. Then takes back the remaining loans.
     fn drop(&mut self) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use transport::{AttrMask, QpAttr, QpCounters, QpState, Reason, UdDestination};
 use wire::{Gid, Psn, QKey, Qpn};
 
-use super::core::QpCore;
+use super::core::QueuePairCore;
 use crate::address::AddressHandle;
 use crate::buffer::Buffer;
 use crate::completion::Completion;
@@ -24,13 +24,13 @@ use crate::work::Work;
 /// A datagram is one packet, and has at most the path MTU's payload. Received messages
 /// know their [source](crate::Message::source).
 pub struct UdEndpoint {
-    core: QpCore,
+    core: QueuePairCore,
     gid: Gid,
     qkey: QKey,
 }
 
 impl UdEndpoint {
-    pub(super) fn start(core: QpCore, gid: Gid, qkey: QKey) -> Result<UdEndpoint, ResourceError> {
+    pub(super) fn start(core: QueuePairCore, gid: Gid, qkey: QKey) -> Result<UdEndpoint, ResourceError> {
         let attr = |state| QpAttr { state, qkey, sq_psn: Psn::default(), ..QpAttr::default() };
         let init = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::QKEY;
         core.modify(&attr(QpState::Init), init)?;
@@ -112,7 +112,7 @@ impl UdEndpoint {
         self.core.device().state()
     }
 
-    /// Why it failed, in words, if it did.
+    /// The reason why it failed, in words, if it did.
     pub fn failure(&self) -> Option<Reason> {
         self.core.failure()
     }

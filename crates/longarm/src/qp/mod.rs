@@ -1,4 +1,4 @@
-//! Queue pairs: from their building over the connection to their end.
+//! Queue pairs: their builders, their connection and their end.
 //!
 //! ```text
 //!  domain.rc(&cq) ─► QpBuilder ─build─► Unconnected ─connect─► QueuePair
@@ -24,7 +24,7 @@ pub use builder::QpBuilder;
 pub use connected::QueuePair;
 pub use connection::ConnectionInfo;
 pub(crate) use connector::QpConnector;
-pub(crate) use core::QpCore;
+pub(crate) use core::QueuePairCore;
 pub use endpoint::{MulticastMembership, UdEndpoint};
 pub use retry::Retry;
 pub use service::{Connected, Rc, Service, Uc, Ud};

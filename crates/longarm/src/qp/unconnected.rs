@@ -10,7 +10,7 @@ use transport::{AttrMask, QpAttr, QpState, QpType};
 use wire::{Gid, Psn, Qpn};
 
 use super::connector::{ConnectParams, QpConnector};
-use super::core::QpCore;
+use super::core::QueuePairCore;
 use super::{Connected, ConnectionInfo, QueuePair};
 use crate::buffer::Buffer;
 use crate::context::Context;
@@ -34,7 +34,7 @@ use crate::receive::Receive;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Unconnected<S> {
-    core: QpCore,
+    core: QueuePairCore,
     gid: Gid,
     /// The program chose the address.
     gid_is_chosen: bool,
@@ -44,7 +44,7 @@ pub struct Unconnected<S> {
 }
 
 impl<S: Connected> Unconnected<S> {
-    pub(super) fn new(core: QpCore, params: ConnectParams, gid: Gid, gid_is_chosen: bool) -> Unconnected<S> {
+    pub(super) fn new(core: QueuePairCore, params: ConnectParams, gid: Gid, gid_is_chosen: bool) -> Unconnected<S> {
         Unconnected { core, params, gid, gid_is_chosen, first_psn: random_psn(), service: PhantomData }
     }
 

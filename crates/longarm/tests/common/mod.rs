@@ -2,15 +2,12 @@
 //! its own.
 #![allow(dead_code, reason = "each test uses part of it")]
 
-use std::process::Command;
-use std::time::{Duration, Instant};
-
 use longarm::{
-    Access, Buffer, CompletionQueue, Connected, Context, ProtectionDomain, QpBuilder, QueuePair, Rc, Uc, Unconnected,
+    Access, Buffer, CompletionQueue, Connected, Context, ProtectionDomain, Provider, QpBuilder, QueuePair, Rc, Uc,
+    Unconnected,
 };
+use testkit::run_again;
 
-/// The limit of every wait in these tests.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// All rights of peers.
 pub(crate) const ALL: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE).union(Access::REMOTE_ATOMIC);
 
@@ -45,12 +42,21 @@ impl TestSide {
     }
 }
 
-/// Runs `test` on the loop-back of a new network namespace, with two devices on engines of
-/// their own.
+/// Runs `test` with two devices: on the loop-back of a new network namespace, each with an engine of its own. If
+/// `LONGARM_PROVIDER` is `verbs`, both are the default device of the system.
 pub(crate) fn two_sides(test: impl FnOnce(TestSide, TestSide) + Send) {
+    if on_system() {
+        let side = || TestSide::new(Context::open_by(Provider::Verbs).unwrap());
+        return test(side(), side());
+    }
     let group = udp::PortGroup::bind(4).unwrap();
     let side = |slot| TestSide::new(device::testing::open(&group, slot, "lo").into());
     test(side(1), side(2));
+}
+
+/// Whether these tests run on a device of the system.
+pub(crate) fn on_system() -> bool {
+    std::env::var("LONGARM_PROVIDER").is_ok_and(|provider| provider == "verbs")
 }
 
 /// Connects two queue pairs.
@@ -64,22 +70,10 @@ pub(crate) fn rc_pair(a: &TestSide, b: &TestSide) -> (QueuePair<Rc>, QueuePair<R
     join(a.rc().build().unwrap(), b.rc().build().unwrap())
 }
 
-/// Waits until `done` holds, or fails the test.
-pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < PATIENCE, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 /// Bytes that depend on their position.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
 }
-
-/// The role of this process, in a test binary that runs itself.
-const ROLE: &str = "LONGARM_TEST_ROLE";
 
 /// Runs `body` in a new process with its own hub and network namespace, since a process has one
 /// connection manager. Only the test function `test` may call this.
@@ -89,10 +83,10 @@ pub(crate) fn with_hub(test: &str, body: impl FnOnce()) {
 
 /// The same for a test with a peer: processes of [`start_peer`] run `peer` with their word.
 pub(crate) fn with_hub_and_peer(test: &str, body: impl FnOnce(), peer: impl FnOnce(&str)) {
-    match std::env::var(ROLE).as_deref() {
-        Ok("body") => return body(),
-        Ok(word) => return peer(word),
-        Err(_) => {}
+    match testkit::role().as_deref() {
+        Some("body") => return body(),
+        Some(word) => return peer(word),
+        None => {}
     }
     let mut command = run_again(test, "body");
     command.env_remove("LONGARM_DEVICE");
@@ -102,10 +96,4 @@ pub(crate) fn with_hub_and_peer(test: &str, body: impl FnOnce(), peer: impl FnOn
 /// Starts the peer of a test.
 pub(crate) fn start_peer(test: &str, word: &str) -> std::process::Child {
     run_again(test, word).stdout(std::process::Stdio::null()).spawn().unwrap()
-}
-
-fn run_again(test: &str, role: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([test, "--exact", "--nocapture"]).env(ROLE, role);
-    command
 }

@@ -49,8 +49,9 @@ pub(super) struct StoreWindow {
 }
 
 impl Store {
-    /// # Errors The error of memfd_create(2) or ftruncate(2); `FileTooLarge` if the process may not make such
-    /// files, `QuotaExceeded` after too many stores.
+    /// # Errors
+    /// The error of memfd_create(2) or ftruncate(2); `FileTooLarge` if the process may not make such files,
+    /// `QuotaExceeded` after too many stores.
     fn new() -> io::Result<Store> {
         let page = page_bytes() as u64;
         let bytes = file_limit_bytes().min(MOST_BYTES) / page * page;

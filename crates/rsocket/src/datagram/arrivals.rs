@@ -24,7 +24,7 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// True if a copy of so many bytes fits, if copies may take `most` bytes.
+    /// True if a copy of this many bytes fits, if copies may take `most` bytes.
     pub(super) fn has_room(&self, len: usize, most: u32) -> bool {
         self.copied_bytes + len + OVERHEAD_BYTES <= most as usize
     }

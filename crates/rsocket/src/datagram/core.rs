@@ -9,7 +9,7 @@ use device::{Access, AddressVector, CompChannel, Completion, Cq, Mr, Payload, Qp
 use smallvec::{SmallVec, smallvec};
 
 use super::arrivals::{ArrivedDatagram, Inbox};
-use super::end::{DatagramQp, GRH_BYTES, Work, offset};
+use super::end::{DatagramQp, DatagramWork, GRH_BYTES, offset};
 use super::peers;
 use crate::devices::{self, SharedDevices};
 use crate::errno::{Errno, Result};
@@ -54,7 +54,7 @@ struct Queues {
 /// A destination.
 #[derive(Debug)]
 struct DatagramPeer {
-    /// The end that it is sent to from.
+    /// The end from which it is sent.
     end: usize,
     /// Its queue pair, once it has told us.
     remote: Option<(AddressVector, Qpn)>,
@@ -99,7 +99,7 @@ impl DatagramState {
         }
     }
 
-    /// Sees to it that there is an end that `to` is reached from.
+    /// Makes sure that there is an end from which `to` is reached.
     pub(super) fn know(&mut self, udp: &OwnedFd, to: SocketAddr) -> Result<()> {
         if self.closed {
             return Err(Errno::BADF);
@@ -145,7 +145,7 @@ impl DatagramState {
         Some(Inquiry { data, qpn: end.qpn().get(), address: end.source.ip() })
     }
 
-    /// True if so many bytes can go to the peer's queue pair.
+    /// True if this many bytes can go to the peer's queue pair.
     pub(super) fn is_direct(&self, to: SocketAddr, len: usize) -> bool {
         let end = |peer: &DatagramPeer| self.ends.get(peer.end);
         self.peers.get(&to).is_some_and(|peer| peer.remote.is_some() && end(peer).is_some_and(|end| len <= end.room()))
@@ -191,7 +191,7 @@ impl DatagramState {
         self.inbox.first().is_some()
     }
 
-    /// The oldest datagram, and who sent it.
+    /// The oldest datagram, and its sender.
     pub(super) fn first(&self) -> Option<(SocketAddr, Vec<u8>)> {
         match self.inbox.first()? {
             ArrivedDatagram::Copied { source, data } => Some((*source, data.clone())),
@@ -222,9 +222,9 @@ impl DatagramState {
     }
 
     fn completed(&mut self, completion: &Completion) {
-        match Work::decode(completion.wr_id) {
-            Work::Send { slot } => self.queues.iter_mut().for_each(|queues| queues.free.push(slot)),
-            Work::Receive { end, slot } => {
+        match DatagramWork::decode(completion.wr_id) {
+            DatagramWork::Send { slot } => self.queues.iter_mut().for_each(|queues| queues.free.push(slot)),
+            DatagramWork::Receive { end, slot } => {
                 let len = completion.byte_len.saturating_sub(GRH_BYTES);
                 match completion.status {
                     Status::Success => self.arrived(end, slot, len),

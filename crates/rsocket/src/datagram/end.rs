@@ -20,26 +20,26 @@ pub(super) const GRH_BYTES: u32 = 40;
 
 /// The purpose of a datagram's work request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Work {
+pub(super) enum DatagramWork {
     Receive { end: usize, slot: u16 },
     Send { slot: u16 },
 }
 
 const RECEIVE: u64 = 1 << 63;
 
-impl Work {
+impl DatagramWork {
     fn encode(self) -> u64 {
         match self {
-            Work::Receive { end, slot } => RECEIVE | (end as u64) << 16 | u64::from(slot),
-            Work::Send { slot } => slot.into(),
+            DatagramWork::Receive { end, slot } => RECEIVE | (end as u64) << 16 | u64::from(slot),
+            DatagramWork::Send { slot } => slot.into(),
         }
     }
 
-    pub(super) fn decode(wr_id: u64) -> Work {
+    pub(super) fn decode(wr_id: u64) -> DatagramWork {
         let slot = wr_id as u16;
         match wr_id & RECEIVE {
-            0 => Work::Send { slot },
-            _ => Work::Receive { end: ((wr_id & !RECEIVE) >> 16) as usize, slot },
+            0 => DatagramWork::Send { slot },
+            _ => DatagramWork::Receive { end: ((wr_id & !RECEIVE) >> 16) as usize, slot },
         }
     }
 }
@@ -118,7 +118,7 @@ impl DatagramQp {
     pub(super) fn receive(&self, slot: u16) -> Result<()> {
         let sge = |addr, len_bytes| Sge { addr: self.recv.addr() + u64::from(addr), len_bytes, lkey: self.recv.lkey() };
         let sgl = smallvec![sge(self.settings.recv_buffer, GRH_BYTES), sge(offset(slot), LOW_WATER)];
-        let wr_id = Work::Receive { end: self.index, slot }.encode();
+        let wr_id = DatagramWork::Receive { end: self.index, slot }.encode();
         Ok(self.qp.post_recv([RecvWr { wr_id, sgl }])?)
     }
 
@@ -135,7 +135,7 @@ impl DatagramQp {
     /// Sends the bytes that the payload names.
     pub(super) fn send(&self, slot: u16, payload: Payload, address: AddressVector, qpn: Qpn) -> Result<()> {
         let wr = SendWr {
-            wr_id: Work::Send { slot }.encode(),
+            wr_id: DatagramWork::Send { slot }.encode(),
             op: SendOp::Send,
             flags: SendFlags::empty(),
             payload,
@@ -157,9 +157,12 @@ mod tests {
 
     #[test]
     fn work_round_trips() {
-        for work in [Work::Send { slot: 7 }, Work::Receive { end: 3, slot: 65_534 }, Work::Receive { end: 0, slot: 0 }]
-        {
-            assert_eq!(Work::decode(work.encode()), work);
+        for work in [
+            DatagramWork::Send { slot: 7 },
+            DatagramWork::Receive { end: 3, slot: 65_534 },
+            DatagramWork::Receive { end: 0, slot: 0 },
+        ] {
+            assert_eq!(DatagramWork::decode(work.encode()), work);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The headers of datagram sockets.
 //!
-//! A datagram goes from queue pair to queue pair with a [`DatagramSource`] before it. As long as the number
-//! of the peer's queue pair is not known it goes over UDP instead, with an [`Inquiry`] before it;
-//! who gets one answers with an inquiry without data, and both know each other's number then.
+//! A datagram goes from queue pair to queue pair with a [`DatagramSource`] before it. While the number of
+//! the peer's queue pair is not known it goes over UDP instead, with an [`Inquiry`] before it. The receiver
+//! of one answers with an inquiry without data, and both know each other's number then.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 

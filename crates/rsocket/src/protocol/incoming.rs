@@ -1,8 +1,8 @@
 //! The receive buffer: bytes to read, room that the peer may fill, and its credits.
 //!
-//! The buffer has two halves. The peer is told of one at a time, fills it from its start to its
-//! end, in messages that never leave it, and goes on with the next that it was told of. A half is
-//! told anew when as many bytes were read.
+//! The buffer has two halves. The peer is told of one at a time and fills it from its start to its
+//! end, in messages that never leave it. Then it continues with the next that it was told of. It is
+//! told of a half again when as many bytes were read.
 
 use std::collections::VecDeque;
 
@@ -28,7 +28,7 @@ pub(crate) struct ReceiveBuffer {
     capacity: u16,
     /// Messages read to their end.
     consumed: u16,
-    /// At so many, credits are due.
+    /// The number at which credits are due.
     due: u16,
 }
 

@@ -16,7 +16,7 @@ const SHUTDOWN: u32 = 2;
 /// A message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StreamMessage {
-    /// So many bytes were written into the receive buffer.
+    /// The number of bytes that were written into the receive buffer.
     Data(u32),
     /// The sequence number up to which the receiver may send, of which the low 16 bits count. An
     /// entry of its list of buffers may have changed as well.
@@ -29,7 +29,7 @@ pub(crate) enum StreamMessage {
     Keepalive,
     /// The sender has stopped sending.
     Shutdown,
-    /// None that we know: ignored.
+    /// An unknown message: ignored.
     Unknown(u32),
 }
 

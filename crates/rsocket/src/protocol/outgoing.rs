@@ -5,7 +5,7 @@ use super::buffer::PeerBuffer;
 /// Entries of our list of the peer's buffers.
 pub(crate) const ENTRIES: usize = 2;
 /// Messages about credits and the end of the connection that may be in flight. Their slots in the
-/// send queue are theirs alone, so that data never holds them up.
+/// send queue are reserved, so data never delays them.
 pub(crate) const CONTROL_SLOTS: u16 = 4;
 
 /// Our side of our sending.

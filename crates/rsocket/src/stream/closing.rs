@@ -13,8 +13,8 @@ impl StreamSocket {
     /// Ends one direction or both, and waits until everything sent has arrived.
     pub(crate) fn shutdown(&self, how: Shutdown) -> Result<()> {
         let message = {
-            // The peer has our reply, or soon will: it is to hear of the end as well.
-            let mut core = self.surely_until(|core| core.phase != StreamPhase::Accepting)?;
+            // The peer has our reply, or soon will: it must learn of the end as well.
+            let mut core = self.shared.surely_until(|core| core.phase != StreamPhase::Accepting)?;
             match core.phase {
                 StreamPhase::Fresh => return Err(Errno(libc::ENOTCONN)),
                 StreamPhase::Listening => {
@@ -22,7 +22,7 @@ impl StreamSocket {
                     core.ended(StreamPhase::Disconnected, None);
                     None
                 }
-                StreamPhase::Connected => core.shut(how),
+                StreamPhase::Connected => shut(&mut core, how),
                 _ if core.is_opening() => {
                     core.id.destroy();
                     core.ended(StreamPhase::Failed, Some(Errno(libc::ECONNRESET)));
@@ -31,23 +31,23 @@ impl StreamSocket {
                 _ => None,
             }
         };
-        self.bells.ring();
+        self.shared.bells.ring();
         if let Some(message) = message {
             self.forget_keepalive();
-            let mut core = self.surely_until(|core| {
+            let mut core = self.shared.surely_until(|core| {
                 !core.is_connected() || core.flow.as_ref().is_some_and(|flow| flow.outgoing.has_control())
             })?;
             let sent = core.control(message);
             core.check(sent);
             drop(core);
-            drop(self.surely_until(|core| !core.is_connected() || core.is_all_sent())?);
+            drop(self.shared.surely_until(|core| !core.is_connected() || core.is_all_sent())?);
         }
-        let core = self.lock();
+        let core = self.shared.lock();
         if core.phase == StreamPhase::Disconnected && core.flow.is_some() {
             // The peer may have been first.
             let _ = core.id.disconnect();
         }
-        self.bells.ring();
+        self.shared.bells.ring();
         Ok(())
     }
 
@@ -55,20 +55,20 @@ impl StreamSocket {
     pub(crate) fn close(&self) {
         self.forget_keepalive();
         let gracefully = {
-            let core = self.lock();
+            let core = self.shared.lock();
             let cut = core.options.linger == Some(Linger { on: true, seconds: 0 });
             !cut && matches!(core.phase, StreamPhase::Connected | StreamPhase::Accepting)
         };
         if gracefully {
             let _ = self.shutdown(Shutdown::Both);
         }
-        self.mapped.lock().clear();
-        self.lock().close();
-        self.bells.ring();
+        self.sender.mapped.clear();
+        self.shared.lock().close();
+        self.shared.bells.ring();
     }
 
     fn forget_keepalive(&self) {
-        if self.lock().options.keepalive.on {
+        if self.shared.lock().options.keepalive.on {
             let _ = service::stop_keeping_alive(self.fd());
         }
     }
@@ -77,7 +77,7 @@ impl StreamSocket {
 impl KeptAlive for StreamSocket {
     /// Probes the peer.
     fn keep_alive(&self) {
-        let mut core = self.lock();
+        let mut core = self.shared.lock();
         if core.is_connected() {
             let sent = core.flow.as_mut().map_or(Ok(()), super::flow::StreamFlow::keep_alive);
             core.check(sent);
@@ -85,18 +85,16 @@ impl KeptAlive for StreamSocket {
     }
 }
 
-impl StreamState {
-    /// The message that tells the peer.
-    fn shut(&mut self, how: Shutdown) -> Option<StreamMessage> {
-        match how {
-            Shutdown::Both => (self.readable, self.writable) = (false, false),
-            Shutdown::Write => self.writable = false,
-            Shutdown::Read => self.readable = false,
-        }
-        match (self.readable, self.writable) {
-            (false, false) => Some(StreamMessage::Disconnect),
-            (true, false) => Some(StreamMessage::Shutdown),
-            _ => None,
-        }
+/// The message that tells the peer.
+fn shut(state: &mut StreamState, how: Shutdown) -> Option<StreamMessage> {
+    match how {
+        Shutdown::Both => (state.readable, state.writable) = (false, false),
+        Shutdown::Write => state.writable = false,
+        Shutdown::Read => state.readable = false,
+    }
+    match (state.readable, state.writable) {
+        (false, false) => Some(StreamMessage::Disconnect),
+        (true, false) => Some(StreamMessage::Shutdown),
+        _ => None,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use connect::{EventQueue, Id};
 use device::{Completion, Status};
 
-use super::endpoint::Endpoint;
+use super::endpoint::StreamEndpoint;
 use super::flow::{Meaning, StreamFlow};
 use super::option_state::StreamOptions;
 use crate::errno::{Errno, Result};
@@ -32,7 +32,7 @@ pub(crate) enum StreamPhase {
     Accepting,
     /// Data flows.
     Connected,
-    /// No connection came about.
+    /// No connection was made.
     Failed,
     /// Ended in good order.
     Disconnected,
@@ -54,7 +54,7 @@ pub(crate) struct StreamState {
     pub(super) error: Option<Errno>,
     pub(super) settings: Settings,
     pub(super) options: StreamOptions,
-    pub(super) endpoint: Option<Arc<Endpoint>>,
+    pub(super) endpoint: Option<Arc<StreamEndpoint>>,
     pub(super) flow: Option<StreamFlow>,
     armed: bool,
     taken: Vec<Completion>,
@@ -98,6 +98,11 @@ impl StreamState {
         self.writable && self.flow.as_mut().is_some_and(StreamFlow::can_send_data)
     }
 
+    /// True if a message can be sent.
+    pub(super) fn can_send_message(&mut self) -> bool {
+        self.writable && self.flow.as_mut().is_some_and(StreamFlow::can_send)
+    }
+
     /// True if everything that was sent has arrived.
     pub(super) fn is_all_sent(&self) -> bool {
         self.flow.as_ref().is_none_or(|flow| flow.outgoing.is_done())
@@ -116,7 +121,7 @@ impl StreamState {
         }
     }
 
-    /// Does whatever there is to do; whether anything has changed.
+    /// Handles all pending completions and events. Returns whether anything has changed.
     pub(super) fn pump(&mut self) -> bool {
         if self.phase == StreamPhase::Listening {
             return false;
@@ -219,7 +224,7 @@ impl StreamState {
         self.connected();
     }
 
-    /// Sends a control message, if there is a place for it and somebody to hear it.
+    /// Sends a control message, if there is a slot for it and the peer still receives.
     pub(super) fn control(&mut self, message: StreamMessage) -> Result<()> {
         let connected = self.is_connected();
         let flow = self.flow.as_mut().filter(|_| connected);
@@ -235,9 +240,34 @@ impl StreamState {
         }
     }
 
-    /// The error that nobody has seen.
+    /// The error that no call has reported yet.
     pub(super) fn take_error(&mut self) -> Option<Errno> {
         self.error.take()
+    }
+
+    /// The outcome of connecting; an error is reported once.
+    pub(super) fn outcome(&mut self) -> Result<()> {
+        match self.phase {
+            StreamPhase::Failed | StreamPhase::Broken => Err(self.take_error().unwrap_or(Errno(libc::ECONNREFUSED))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The reason for which nothing more can be sent.
+    pub(super) fn why_not_writable(&mut self) -> Errno {
+        match self.phase {
+            StreamPhase::Broken => self.take_error().unwrap_or(Errno(libc::EPIPE)),
+            StreamPhase::Disconnected => Errno(libc::ECONNRESET),
+            _ => Errno(libc::EPIPE),
+        }
+    }
+
+    /// The result of reading when no byte is there and none will come.
+    pub(super) fn end(&mut self) -> Result<usize> {
+        match self.take_error() {
+            Some(error) if self.phase == StreamPhase::Broken => Err(error),
+            _ => Ok(0),
+        }
     }
 
     /// Ends the connection immediately.

@@ -9,7 +9,7 @@ use device::{
 };
 use smallvec::SmallVec;
 
-use super::work::Work;
+use super::work::StreamWork;
 use crate::devices::SharedDevices;
 use crate::errno::{Errno, Result};
 use crate::protocol::buffer::{BufferMapping, ByteOrder, PeerBuffer};
@@ -19,7 +19,7 @@ use crate::protocol::outgoing::ENTRIES;
 use crate::protocol::ring::RingPlace;
 use crate::settings::Settings;
 
-/// The largest entry of a list, which is sent inline whatever the setting for data.
+/// The largest entry of a list, which is always sent inline.
 const MIN_INLINE: usize = 64;
 /// The offset of the list of mappings in the memory that the peer writes: after the list of buffers.
 const MAPPINGS: usize = ENTRIES * PeerBuffer::BYTES;
@@ -33,7 +33,7 @@ const ALIGNMENT: usize = 64;
 ///  it does not here:     send buffer
 /// ```
 #[derive(Debug)]
-pub(crate) struct Endpoint {
+pub(crate) struct StreamEndpoint {
     qp: Qp,
     cq: Cq,
     channel: CompChannel,
@@ -46,8 +46,8 @@ pub(crate) struct Endpoint {
     _device: SharedDevices,
 }
 
-impl Endpoint {
-    pub(super) fn new(shared: &SharedDevices, settings: &Settings) -> Result<Endpoint> {
+impl StreamEndpoint {
+    pub(super) fn new(shared: &SharedDevices, settings: &Settings) -> Result<StreamEndpoint> {
         let (device, pd) = (&shared.device, &shared.pd);
         let settings = settings.for_stream();
         let channel = device.create_channel()?;
@@ -67,7 +67,7 @@ impl Endpoint {
         let send = pd.allocate(settings.send_buffer as usize, Access::LOCAL_WRITE)?;
         let recv =
             pd.allocate(buffer_at + settings.recv_buffer as usize, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
-        Ok(Endpoint { qp, cq, channel, pd: pd.clone(), send, recv, buffer_at, settings, _device: shared.clone() })
+        Ok(StreamEndpoint { qp, cq, channel, pd: pd.clone(), send, recv, buffer_at, settings, _device: shared.clone() })
     }
 
     pub(super) fn settings(&self) -> &Settings {
@@ -146,14 +146,14 @@ impl Endpoint {
 
     /// Lets `count` more messages arrive.
     pub(super) fn receive(&self, count: u32) -> Result<()> {
-        let wr = || RecvWr { wr_id: Work::Receive.encode(), sgl: Sgl::new() };
+        let wr = || RecvWr { wr_id: StreamWork::Receive.encode(), sgl: Sgl::new() };
         Ok(self.qp.post_recv((0..count).map(|_| wr()))?)
     }
 
     /// Writes to the peer; with a message it takes notice.
     pub(super) fn write(
         &self,
-        work: Work,
+        work: StreamWork,
         to: PeerBuffer,
         message: Option<StreamMessage>,
         payload: Payload,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use device::{Completion, Payload, Status};
 
-use super::endpoint::{Endpoint, inline};
-use super::work::Work;
+use super::endpoint::{StreamEndpoint, inline};
+use super::work::StreamWork;
 use crate::errno::Result;
 use crate::protocol::ProtocolViolation;
 use crate::protocol::buffer::{ByteOrder, PeerBuffer};
@@ -19,7 +19,7 @@ use crate::settings::LOW_WATER;
 /// Both directions of a connection.
 #[derive(Debug)]
 pub(crate) struct StreamFlow {
-    endpoint: Arc<Endpoint>,
+    endpoint: Arc<StreamEndpoint>,
     pub(super) incoming: ReceiveBuffer,
     pub(super) outgoing: SendBudget,
     pub(super) ring: BufferRing,
@@ -58,7 +58,7 @@ pub(crate) enum Meaning {
 
 impl StreamFlow {
     /// `None` if the greeting is invalid.
-    pub(super) fn new(endpoint: &Arc<Endpoint>, greeting: &StreamGreeting) -> Option<StreamFlow> {
+    pub(super) fn new(endpoint: &Arc<StreamEndpoint>, greeting: &StreamGreeting) -> Option<StreamFlow> {
         let settings = endpoint.settings();
         let entry = 1u32.checked_rem(greeting.list.len)?;
         let behind = u64::from(greeting.list.len) * PeerBuffer::BYTES as u64;
@@ -95,23 +95,23 @@ impl StreamFlow {
     /// A request is done.
     pub(super) fn completed(&mut self, completion: &Completion) -> std::result::Result<Meaning, ProtocolViolation> {
         let failed = completion.status != Status::Success;
-        let meaning = match Work::decode(completion.wr_id) {
-            Work::Receive if failed => return Ok(Meaning::Nothing),
-            Work::Receive => return self.heard(completion.imm.map(StreamMessage::decode)),
-            Work::Data(bytes) => {
+        let meaning = match StreamWork::decode(completion.wr_id) {
+            StreamWork::Receive if failed => return Ok(Meaning::Nothing),
+            StreamWork::Receive => return self.heard(completion.imm.map(StreamMessage::decode)),
+            StreamWork::Data(bytes) => {
                 self.outgoing.slot_free();
                 self.ring.release(bytes);
                 Meaning::Nothing
             }
-            Work::Control => {
+            StreamWork::Control => {
                 self.outgoing.control_free();
                 Meaning::Nothing
             }
-            Work::Disconnect => {
+            StreamWork::Disconnect => {
                 self.outgoing.control_free();
                 Meaning::SaidGoodbye
             }
-            Work::Unknown => Meaning::Nothing,
+            StreamWork::Unknown => Meaning::Nothing,
         };
         Ok(if failed { Meaning::Failed(completion.status) } else { meaning })
     }
@@ -146,14 +146,14 @@ impl StreamFlow {
                 Some(offset) => (self.peer.next_entry(), inline(&self.endpoint.half(offset).encode(self.peer.order))),
                 None => (PeerBuffer::default(), Payload::empty()),
             };
-            self.endpoint.write(Work::Control, to, message, payload)?;
+            self.endpoint.write(StreamWork::Control, to, message, payload)?;
         }
         Ok(())
     }
 
     /// Sends a control message, for which [`SendBudget::take_control`] was asked.
     pub(super) fn control(&self, message: StreamMessage) -> Result<()> {
-        let work = if message == StreamMessage::Disconnect { Work::Disconnect } else { Work::Control };
+        let work = if message == StreamMessage::Disconnect { StreamWork::Disconnect } else { StreamWork::Control };
         self.endpoint.write(work, PeerBuffer::default(), Some(message), Payload::empty())
     }
 
@@ -162,7 +162,7 @@ impl StreamFlow {
         if !self.outgoing.take_control() {
             return Ok(());
         }
-        self.endpoint.write(Work::Control, PeerBuffer::default(), None, Payload::empty())
+        self.endpoint.write(StreamWork::Control, PeerBuffer::default(), None, Payload::empty())
     }
 }
 

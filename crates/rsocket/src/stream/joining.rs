@@ -5,31 +5,31 @@ use std::net::SocketAddr;
 use connect::{Event, EventKind, EventQueue, Id, Param, PortSpace};
 
 use super::StreamSocket;
-use super::core::{StreamPhase, StreamState};
+use super::core::StreamPhase;
 use crate::errno::{Errno, Result};
-use crate::wait::{self, Bell, CallPatience};
+use crate::wait::{self, Bell};
 
 impl StreamSocket {
     /// The next connection. It is the caller's before the peer has our reply; data waits for that.
     pub(crate) fn accept(&self) -> Result<StreamSocket> {
         let bell = Bell::mine()?;
-        let _hung = self.bells.hang(&bell);
+        let _hung = self.shared.bells.hang(&bell);
         loop {
             let patience = {
-                let core = self.lock();
+                let core = self.shared.lock();
                 if core.phase != StreamPhase::Listening {
                     return Err(Errno::INVAL);
                 }
                 core.options.patience(0, core.options.recv_timeout)
             };
-            match self.queue.next() {
+            match self.shared.queue.next() {
                 Some(event) if event.kind == EventKind::ConnectRequest => match self.welcome(event) {
                     Ok(stream) => return Ok(stream),
                     Err(error) => log::info!("a connection request was refused: {error}"),
                 },
                 Some(event) => log::debug!("{:?} of a listening socket", event.kind),
                 None if patience.is_none() => return Err(Errno::AGAIN),
-                None => wait::sleep(&[self.queue.fd()], &bell, patience)?,
+                None => wait::sleep(&[self.shared.queue.fd()], &bell, patience)?,
             }
         }
     }
@@ -38,19 +38,19 @@ impl StreamSocket {
         let Param::Conn(conn) = event.param else { return Err(Errno(libc::EPROTO)) };
         let queue = EventQueue::new()?;
         event.id.migrate(&queue)?;
-        let stream = StreamSocket::with(event.id, queue, self.lock().settings);
-        stream.lock().accept(&conn.private_data)?;
+        let stream = StreamSocket::with(event.id, queue, self.shared.lock().settings);
+        stream.shared.lock().accept(&conn.private_data)?;
         Ok(stream)
     }
 
     /// Connects. A non-blocking socket continues whenever it is used or polled.
     pub(crate) fn connect(&self, address: SocketAddr) -> Result<()> {
         let patience = {
-            let mut core = self.lock();
+            let mut core = self.shared.lock();
             match core.phase {
                 StreamPhase::Fresh => core.open(address)?,
                 StreamPhase::Failed => {
-                    core.id = Id::new(&self.queue, PortSpace::Tcp, device::QpType::Rc)?;
+                    core.id = Id::new(&self.shared.queue, PortSpace::Tcp, device::QpType::Rc)?;
                     core.open(address)?;
                 }
                 StreamPhase::Listening => return Err(Errno(libc::EOPNOTSUPP)),
@@ -64,33 +64,10 @@ impl StreamSocket {
             }
             core.options.patience(0, core.options.send_timeout)
         };
-        match self.until(patience, |core| !core.is_opening()) {
+        match self.shared.until(patience, |core| !core.is_opening()) {
             Ok(mut core) => core.outcome(),
             Err(Errno::AGAIN) => Err(Errno(libc::EINPROGRESS)),
             Err(error) => Err(error),
-        }
-    }
-
-    /// Waits until it is connected, for calls on data.
-    pub(super) fn ready(&self, patience: CallPatience) -> Result<()> {
-        if self.lock().is_connected() {
-            return Ok(());
-        }
-        let mut core = self.until(patience, |core| !core.is_opening())?;
-        match core.phase {
-            StreamPhase::Fresh | StreamPhase::Listening => Err(Errno(libc::ENOTCONN)),
-            StreamPhase::Failed => core.outcome(),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl StreamState {
-    /// The outcome of connecting; an error is reported once.
-    fn outcome(&mut self) -> Result<()> {
-        match self.phase {
-            StreamPhase::Failed | StreamPhase::Broken => Err(self.take_error().unwrap_or(Errno(libc::ECONNREFUSED))),
-            _ => Ok(()),
         }
     }
 }

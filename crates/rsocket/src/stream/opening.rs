@@ -7,7 +7,7 @@ use connect::{ConnParam, Event, EventKind, Param};
 use device::QpState;
 
 use super::core::{StreamPhase, StreamState};
-use super::endpoint::Endpoint;
+use super::endpoint::StreamEndpoint;
 use super::flow::StreamFlow;
 use crate::devices;
 use crate::errno::{Errno, Result};
@@ -107,9 +107,9 @@ impl StreamState {
         Ok(())
     }
 
-    fn make_endpoint(&mut self) -> Result<Arc<Endpoint>> {
+    fn make_endpoint(&mut self) -> Result<Arc<StreamEndpoint>> {
         let binding = self.id.binding().ok_or(Errno(libc::ENODEV))?;
-        let endpoint = Arc::new(Endpoint::new(&devices::open(&binding.device)?, &self.settings)?);
+        let endpoint = Arc::new(StreamEndpoint::new(&devices::open(&binding.device)?, &self.settings)?);
         self.settings = *endpoint.settings();
         self.endpoint = Some(Arc::clone(&endpoint));
         Ok(endpoint)
@@ -123,7 +123,7 @@ impl StreamState {
     }
 }
 
-fn param(endpoint: &Endpoint) -> ConnParam {
+fn param(endpoint: &StreamEndpoint) -> ConnParam {
     ConnParam {
         private_data: endpoint.greeting().encode().to_vec(),
         flow_control: true,

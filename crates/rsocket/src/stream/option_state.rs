@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::wait::CallPatience;
+
 const KEEPALIVE_FILE: &str = "/proc/sys/net/ipv4/tcp_keepalive_time";
 const KEEPALIVE: Duration = Duration::from_secs(7200);
 
@@ -42,5 +44,16 @@ impl Keepalive {
             let text = std::fs::read_to_string(KEEPALIVE_FILE).unwrap_or_default();
             text.trim().parse().map_or(KEEPALIVE, Duration::from_secs)
         })
+    }
+}
+
+impl StreamOptions {
+    /// The time that a call may wait.
+    pub(super) fn patience(&self, flags: i32, timeout: Option<Duration>) -> CallPatience {
+        match timeout {
+            _ if self.nonblocking || flags & libc::MSG_DONTWAIT != 0 => CallPatience::NONE,
+            Some(timeout) => CallPatience::of(timeout),
+            None => CallPatience::ENDLESS,
+        }
     }
 }

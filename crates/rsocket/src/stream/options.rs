@@ -1,61 +1,45 @@
 //! Options of stream sockets.
 
 use std::mem::offset_of;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::StreamSocket;
 use super::core::{StreamPhase, StreamState};
-use super::option_state::Linger;
+use super::option_state::{Keepalive, Linger};
 use crate::errno::{Errno, Result};
 use crate::protocol::greeting::tellable;
 use crate::rdma_options::{RDMA_INLINE, RDMA_IOMAPSIZE, RDMA_ROUTE, RDMA_RQSIZE, RDMA_SQSIZE, SOL_RDMA};
-use crate::service::{self, KeptAlive};
 use crate::value::{self, boolean, int};
 
 /// The value of TCP_MAXSEG before there is a path.
 const SEGMENT: i32 = 2048;
 const MAX_QUEUE: i32 = 0xfffe;
 
-impl StreamSocket {
-    pub(crate) fn set_option(self: &Arc<Self>, level: i32, name: i32, value: &[u8]) -> Result<()> {
-        let keepalive = {
-            let mut core = self.lock();
-            let before = core.options.keepalive;
-            match level {
-                libc::SOL_SOCKET => core.set_socket_option(name, value)?,
-                libc::IPPROTO_TCP => core.set_tcp_option(name, value)?,
-                libc::IPPROTO_IPV6 => core.set_ipv6_option(name, value)?,
-                SOL_RDMA => core.set_rdma_option(name, value)?,
-                _ => return Err(Errno::NOT_SUPPORTED),
-            }
-            let after = core.options.keepalive;
-            (before.on != after.on || (after.on && before.idle != after.idle)).then_some(after)
-        };
-        match keepalive {
-            Some(keepalive) if keepalive.on => {
-                let connection: Arc<dyn KeptAlive> = self.clone();
-                service::keep_alive(self.fd(), keepalive.time(), Arc::downgrade(&connection))
-            }
-            Some(_) => service::stop_keeping_alive(self.fd()),
-            None => Ok(()),
+impl StreamState {
+    /// Sets an option. The new rule for keeping the connection alive, if the option has changed it.
+    pub(super) fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<Option<Keepalive>> {
+        let before = self.options.keepalive;
+        match level {
+            libc::SOL_SOCKET => self.set_socket_option(name, value)?,
+            libc::IPPROTO_TCP => self.set_tcp_option(name, value)?,
+            libc::IPPROTO_IPV6 => self.set_ipv6_option(name, value)?,
+            SOL_RDMA => self.set_rdma_option(name, value)?,
+            _ => return Err(Errno::NOT_SUPPORTED),
         }
+        let after = self.options.keepalive;
+        Ok((before.on != after.on || (after.on && before.idle != after.idle)).then_some(after))
     }
 
     /// The bytes of the value.
-    pub(crate) fn option(&self, level: i32, name: i32) -> Result<Vec<u8>> {
-        let mut core = self.lock();
+    pub(super) fn option(&mut self, level: i32, name: i32) -> Result<Vec<u8>> {
         match level {
-            libc::SOL_SOCKET => core.socket_option(name),
-            libc::IPPROTO_TCP => core.tcp_option(name),
-            libc::IPPROTO_IPV6 if name == libc::IPV6_V6ONLY => Ok(value::of_bool(core.options.v6_only)),
-            SOL_RDMA => core.rdma_option(name),
+            libc::SOL_SOCKET => self.socket_option(name),
+            libc::IPPROTO_TCP => self.tcp_option(name),
+            libc::IPPROTO_IPV6 if name == libc::IPV6_V6ONLY => Ok(value::of_bool(self.options.v6_only)),
+            SOL_RDMA => self.rdma_option(name),
             _ => Err(Errno::NOT_SUPPORTED),
         }
     }
-}
 
-impl StreamState {
     fn set_socket_option(&mut self, name: i32, value: &[u8]) -> Result<()> {
         match name {
             libc::SO_REUSEADDR => {
@@ -107,7 +91,7 @@ impl StreamState {
 
     fn set_tcp_option(&mut self, name: i32, value: &[u8]) -> Result<()> {
         match name {
-            // The device sees to it by itself when a peer does not answer.
+            // The device itself handles a peer that does not answer.
             libc::TCP_KEEPCNT | libc::TCP_KEEPINTVL | libc::TCP_MAXSEG => {}
             libc::TCP_KEEPIDLE => {
                 let seconds = u64::try_from(int(value)?).ok().filter(|seconds| *seconds > 0);

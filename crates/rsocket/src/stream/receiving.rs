@@ -2,8 +2,9 @@
 
 use std::io::IoSliceMut;
 
-use super::StreamSocket;
-use super::core::{StreamPhase, StreamState};
+use parking_lot::Mutex;
+
+use super::shared::SharedStream;
 use crate::errno::Result;
 use crate::wait::CallPatience;
 
@@ -42,19 +43,25 @@ impl<'a, 'b> ReceiveSink<'a, 'b> {
     }
 }
 
-impl StreamSocket {
+/// The receiving half: callers take turns.
+#[derive(Debug, Default)]
+pub(super) struct StreamReceiver {
+    turn: Mutex<()>,
+}
+
+impl StreamReceiver {
     /// Receives the bytes that are there, or all that were asked for with `MSG_WAITALL`. Zero bytes are the end.
-    pub(crate) fn recv(&self, parts: &mut [IoSliceMut<'_>], flags: i32) -> Result<usize> {
+    pub(super) fn recv(&self, stream: &SharedStream, parts: &mut [IoSliceMut<'_>], flags: i32) -> Result<usize> {
         let patience = {
-            let core = self.lock();
-            core.options.patience(flags, core.options.recv_timeout)
+            let state = stream.lock();
+            state.options.patience(flags, state.options.recv_timeout)
         };
-        self.ready(patience)?;
-        let _turn = self.receiving.lock();
+        stream.ready(patience)?;
+        let _turn = self.turn.lock();
         let mut sink = ReceiveSink::new(parts);
         let room = sink.left;
         loop {
-            match self.recv_some(&mut sink, flags, patience) {
+            match recv_some(stream, &mut sink, flags, patience) {
                 Err(error) if sink.left == room => return Err(error),
                 Err(_) | Ok(0) => break,
                 Ok(_) if sink.left == 0 || flags & libc::MSG_WAITALL == 0 || flags & libc::MSG_PEEK != 0 => break,
@@ -63,38 +70,33 @@ impl StreamSocket {
         }
         Ok(room - sink.left)
     }
-
-    fn recv_some(&self, sink: &mut ReceiveSink<'_, '_>, flags: i32, patience: CallPatience) -> Result<usize> {
-        let mut core = self.lock();
-        if !core.has_data() {
-            drop(core);
-            core = self.until(patience, |core| core.has_data() || !core.readable)?;
-        }
-        if !core.has_data() {
-            return core.end();
-        }
-        let (Some(flow), Some(endpoint)) = (&core.flow, core.endpoint.clone()) else { return Ok(0) };
-        let places = flow.incoming.readable(sink.left);
-        drop(core);
-        places.iter().filter_map(|(at, len)| endpoint.received(*at, *len)).for_each(|span| sink.copy(span));
-        let len = places[0].1 + places[1].1;
-        if flags & libc::MSG_PEEK == 0 {
-            let mut core = self.lock();
-            if let Some(flow) = &mut core.flow {
-                flow.incoming.consume(len);
-            }
-            core.grant();
-        }
-        Ok(len as usize)
-    }
 }
 
-impl StreamState {
-    /// The result of reading when no byte is there and none will come.
-    fn end(&mut self) -> Result<usize> {
-        match self.take_error() {
-            Some(error) if self.phase == StreamPhase::Broken => Err(error),
-            _ => Ok(0),
-        }
+fn recv_some(
+    stream: &SharedStream,
+    sink: &mut ReceiveSink<'_, '_>,
+    flags: i32,
+    patience: CallPatience,
+) -> Result<usize> {
+    let mut state = stream.lock();
+    if !state.has_data() {
+        drop(state);
+        state = stream.until(patience, |state| state.has_data() || !state.readable)?;
     }
+    if !state.has_data() {
+        return state.end();
+    }
+    let (Some(flow), Some(endpoint)) = (&state.flow, state.endpoint.clone()) else { return Ok(0) };
+    let places = flow.incoming.readable(sink.left);
+    drop(state);
+    places.iter().filter_map(|(at, len)| endpoint.received(*at, *len)).for_each(|span| sink.copy(span));
+    let len = places[0].1 + places[1].1;
+    if flags & libc::MSG_PEEK == 0 {
+        let mut state = stream.lock();
+        if let Some(flow) = &mut state.flow {
+            flow.incoming.consume(len);
+        }
+        state.grant();
+    }
+    Ok(len as usize)
 }

@@ -4,11 +4,13 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use device::{Payload, Span};
+use parking_lot::Mutex;
 
-use super::StreamSocket;
-use super::core::{StreamPhase, StreamState};
-use super::endpoint::{Endpoint, inline};
-use super::work::Work;
+use super::core::StreamState;
+use super::endpoint::{StreamEndpoint, inline};
+use super::mapping::MappedBuffers;
+use super::shared::SharedStream;
+use super::work::StreamWork;
 use crate::errno::{Errno, Result};
 use crate::protocol::buffer::PeerBuffer;
 use crate::protocol::message::StreamMessage;
@@ -20,16 +22,116 @@ use crate::wait::CallPatience;
 const FIRST_PIECE: u32 = 2048;
 const LONGEST_PIECE: u32 = 65536;
 
+/// The sending half: callers take turns, and tell the peer of new mappings first.
+#[derive(Debug, Default)]
+pub(super) struct StreamSender {
+    turn: Mutex<()>,
+    pub(super) mapped: MappedBuffers,
+}
+
+impl StreamSender {
+    /// Sends; fewer bytes than asked if patience ends, or the connection.
+    pub(super) fn send(&self, stream: &SharedStream, parts: &[IoSlice<'_>], flags: i32) -> Result<usize> {
+        self.send_each(stream, parts, flags, |source, patience| send_pieces(stream, source, patience))
+    }
+
+    /// Writes into the memory that the peer has mapped at `offset`. Writes fewer bytes if its mappings,
+    /// the patience or the connection end.
+    pub(super) fn write_mapped(&self, stream: &SharedStream, bytes: &[u8], offset: u64, flags: i32) -> Result<usize> {
+        let parts = [IoSlice::new(bytes)];
+        self.send_each(stream, &parts, flags, |source, patience| write_pieces(stream, source, offset, patience))
+    }
+
+    /// Lets `send` send the bytes while it is this caller's turn. The number of bytes that it took, unless it failed
+    /// with the first.
+    fn send_each(
+        &self,
+        stream: &SharedStream,
+        parts: &[IoSlice<'_>],
+        flags: i32,
+        send: impl FnOnce(&mut SendSource<'_, '_>, CallPatience) -> Result<()>,
+    ) -> Result<usize> {
+        let patience = {
+            let state = stream.lock();
+            state.options.patience(flags, state.options.send_timeout)
+        };
+        stream.ready(patience)?;
+        let _turn = self.turn.lock();
+        let mut source = SendSource::new(parts);
+        let all = source.left;
+        let sent = self.mapped.announce(stream, patience).and_then(|()| send(&mut source, patience));
+        match sent {
+            Err(error) if source.left == all => Err(error),
+            _ => Ok(all - source.left),
+        }
+    }
+}
+
+fn send_pieces(stream: &SharedStream, source: &mut SendSource<'_, '_>, patience: CallPatience) -> Result<()> {
+    let mut longest = FIRST_PIECE;
+    while source.left > 0 {
+        let mut state = stream.writable(patience, StreamState::can_send_data)?;
+        let room = SendRoom::for_data(&mut state, source.left, longest).ok_or(Errno::INVAL)?;
+        drop(state);
+        longest = LONGEST_PIECE.min(2 * longest);
+        let message = Some(StreamMessage::Data(room.to.len));
+        send_piece(stream, source, &room, message)?;
+    }
+    Ok(())
+}
+
+/// Copies a piece and sends it off. A failure here breaks the connection: its place is taken.
+fn send_piece(
+    stream: &SharedStream,
+    source: &mut SendSource<'_, '_>,
+    room: &SendRoom,
+    message: Option<StreamMessage>,
+) -> Result<()> {
+    let SendRoom { endpoint, place, to } = room;
+    let (work, payload) = match place {
+        None => (StreamWork::Data(0), source.take(to.len as usize)),
+        Some(place) => {
+            place.iter().filter_map(|(at, len)| endpoint.to_send(*at, *len)).for_each(|span| source.copy(span));
+            (StreamWork::Data(to.len), endpoint.gathered(place))
+        }
+    };
+    let posted = endpoint.write(work, *to, message, payload);
+    if posted.is_err() {
+        stream.lock().check(posted);
+        stream.bells.ring();
+    }
+    posted
+}
+
+fn write_pieces(
+    stream: &SharedStream,
+    source: &mut SendSource<'_, '_>,
+    mut offset: u64,
+    patience: CallPatience,
+) -> Result<()> {
+    let mut longest = FIRST_PIECE;
+    while source.left > 0 {
+        let mut state = stream.writable(patience, StreamState::can_send_message)?;
+        let Some(to) = state.endpoint.as_ref().and_then(|endpoint| endpoint.mapped(offset)) else { break };
+        let room = SendRoom::for_mapped(&mut state, source.left, longest, to).ok_or(Errno::INVAL)?;
+        drop(state);
+        longest = LONGEST_PIECE.min(2 * longest);
+        offset = offset.wrapping_add(room.to.len.into());
+        send_piece(stream, source, &room, None)?;
+    }
+    Ok(())
+}
+
 /// Bytes of the caller's, in several places, of which some were taken.
-pub(super) struct SendSource<'a, 'b> {
+struct SendSource<'a, 'b> {
     parts: &'a [IoSlice<'b>],
     /// Taken from the first part.
     taken: usize,
-    pub(super) left: usize,
+    left: usize,
 }
 
 impl<'a, 'b> SendSource<'a, 'b> {
-    pub(super) fn new(parts: &'a [IoSlice<'b>]) -> SendSource<'a, 'b> {
+    fn new(parts: &'a [IoSlice<'b>]) -> SendSource<'a, 'b> {
         let left = parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
         SendSource { parts, taken: 0, left }
     }
@@ -81,124 +183,38 @@ impl<'a, 'b> SendSource<'a, 'b> {
 }
 
 /// Room for a piece: where it waits, if it does, and where it goes.
-pub(super) struct SendRoom {
-    endpoint: Arc<Endpoint>,
+struct SendRoom {
+    endpoint: Arc<StreamEndpoint>,
     place: Option<RingPlace>,
     to: PeerBuffer,
 }
 
 impl SendRoom {
-    /// Bytes of it.
-    pub(super) fn len(&self) -> u32 {
-        self.to.len
-    }
-}
-
-impl StreamSocket {
-    /// Sends; fewer bytes than asked if patience ends, or the connection.
-    pub(crate) fn send(&self, parts: &[IoSlice<'_>], flags: i32) -> Result<usize> {
-        let patience = self.patience_to_send(flags);
-        self.ready(patience)?;
-        let _turn = self.sending.lock();
-        let mut source = SendSource::new(parts);
-        let all = source.left;
-        let sent = self.announce(patience).and_then(|()| self.send_pieces(&mut source, patience));
-        match sent {
-            Err(error) if source.left == all => Err(error),
-            _ => Ok(all - source.left),
-        }
-    }
-
-    pub(super) fn patience_to_send(&self, flags: i32) -> CallPatience {
-        let core = self.lock();
-        core.options.patience(flags, core.options.send_timeout)
-    }
-
-    fn send_pieces(&self, source: &mut SendSource<'_, '_>, patience: CallPatience) -> Result<()> {
-        let mut longest = FIRST_PIECE;
-        while source.left > 0 {
-            let mut core = self.writable(patience, StreamState::can_send_data)?;
-            let room = core.reserve(source.left, longest).ok_or(Errno::INVAL)?;
-            drop(core);
-            longest = LONGEST_PIECE.min(2 * longest);
-            let message = Some(StreamMessage::Data(room.to.len));
-            self.send_piece(source, &room, message)?;
-        }
-        Ok(())
-    }
-
-    /// Copies a piece and sends it off. A failure here breaks the connection: its place is taken.
-    pub(super) fn send_piece(
-        &self,
-        source: &mut SendSource<'_, '_>,
-        room: &SendRoom,
-        message: Option<StreamMessage>,
-    ) -> Result<()> {
-        let SendRoom { endpoint, place, to } = room;
-        let (work, payload) = match place {
-            None => (Work::Data(0), source.take(to.len as usize)),
-            Some(place) => {
-                place.iter().filter_map(|(at, len)| endpoint.to_send(*at, *len)).for_each(|span| source.copy(span));
-                (Work::Data(to.len), endpoint.gathered(place))
-            }
-        };
-        let posted = endpoint.write(work, *to, message, payload);
-        if posted.is_err() {
-            self.lock().check(posted);
-            self.bells.ring();
-        }
-        posted
-    }
-
-    /// The state, as soon as the test holds. An error if nothing more can be sent.
-    pub(super) fn writable(
-        &self,
-        patience: CallPatience,
-        test: impl Fn(&mut StreamState) -> bool,
-    ) -> Result<parking_lot::MutexGuard<'_, StreamState>> {
-        let mut core = self.lock();
-        if !(core.writable && test(&mut core)) {
-            drop(core);
-            core = self.until(patience, |core| !core.writable || test(core))?;
-        }
-        if core.writable { Ok(core) } else { Err(core.why_not_writable()) }
-    }
-}
-
-impl StreamState {
     /// Reserves room for a piece of the next `left` bytes, where there is some.
-    fn reserve(&mut self, left: usize, longest: u32) -> Option<SendRoom> {
-        let room = self.flow.as_ref()?.outgoing.room();
-        let (len, place) = self.place(left, longest, room)?;
-        let flow = self.flow.as_mut()?;
+    fn for_data(state: &mut StreamState, left: usize, longest: u32) -> Option<SendRoom> {
+        let room = state.flow.as_ref()?.outgoing.room();
+        let (len, place) = place(state, left, longest, room)?;
+        let flow = state.flow.as_mut()?;
         let to = flow.outgoing.send_data(len);
-        Some(SendRoom { endpoint: self.endpoint.clone()?, place, to })
+        Some(SendRoom { endpoint: state.endpoint.clone()?, place, to })
     }
 
     /// The same in a buffer that the peer has mapped, without notice to the peer.
-    pub(super) fn reserve_mapped(&mut self, left: usize, longest: u32, to: PeerBuffer) -> Option<SendRoom> {
-        let (len, place) = self.place(left, longest, to.len)?;
-        self.flow.as_mut()?.outgoing.take_slot();
-        Some(SendRoom { endpoint: self.endpoint.clone()?, place, to: PeerBuffer { len, ..to } })
+    fn for_mapped(state: &mut StreamState, left: usize, longest: u32, to: PeerBuffer) -> Option<SendRoom> {
+        let (len, place) = place(state, left, longest, to.len)?;
+        state.flow.as_mut()?.outgoing.take_slot();
+        Some(SendRoom { endpoint: state.endpoint.clone()?, place, to: PeerBuffer { len, ..to } })
     }
+}
 
-    /// The bytes of one piece, and their place in the send buffer unless they go inline.
-    fn place(&mut self, left: usize, longest: u32, room: u32) -> Option<(u32, Option<RingPlace>)> {
-        let inline = u32::from(self.settings.inline);
-        let flow = self.flow.as_mut()?;
-        let len = u32::try_from(left).unwrap_or(u32::MAX).min(longest).min(room);
-        if len <= inline {
-            return Some((len, None));
-        }
-        let len = len.min(flow.ring.free());
-        Some((len, Some(flow.ring.take(len))))
+/// The bytes of one piece, and their place in the send buffer unless they go inline.
+fn place(state: &mut StreamState, left: usize, longest: u32, room: u32) -> Option<(u32, Option<RingPlace>)> {
+    let inline = u32::from(state.settings.inline);
+    let flow = state.flow.as_mut()?;
+    let len = u32::try_from(left).unwrap_or(u32::MAX).min(longest).min(room);
+    if len <= inline {
+        return Some((len, None));
     }
-
-    fn why_not_writable(&mut self) -> Errno {
-        match self.phase {
-            StreamPhase::Broken => self.take_error().unwrap_or(Errno(libc::EPIPE)),
-            StreamPhase::Disconnected => Errno(libc::ECONNRESET),
-            _ => Errno(libc::EPIPE),
-        }
-    }
+    let len = len.min(flow.ring.free());
+    Some((len, Some(flow.ring.take(len))))
 }

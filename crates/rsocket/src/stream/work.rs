@@ -2,10 +2,10 @@
 
 /// The purpose of a work request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Work {
+pub(crate) enum StreamWork {
     /// Room for a message.
     Receive,
-    /// Data for the peer, or an entry of one of its lists, with so many bytes in the send buffer.
+    /// Data for the peer, or an entry of one of its lists, with this many bytes in the send buffer.
     Data(u32),
     /// A control message.
     Control,
@@ -20,24 +20,24 @@ const DATA: u64 = 2;
 const CONTROL: u64 = 3;
 const DISCONNECT: u64 = 4;
 
-impl Work {
+impl StreamWork {
     pub(crate) fn encode(self) -> u64 {
         match self {
-            Work::Receive => RECEIVE << 32,
-            Work::Data(bytes) => DATA << 32 | u64::from(bytes),
-            Work::Control => CONTROL << 32,
-            Work::Disconnect => DISCONNECT << 32,
-            Work::Unknown => 0,
+            StreamWork::Receive => RECEIVE << 32,
+            StreamWork::Data(bytes) => DATA << 32 | u64::from(bytes),
+            StreamWork::Control => CONTROL << 32,
+            StreamWork::Disconnect => DISCONNECT << 32,
+            StreamWork::Unknown => 0,
         }
     }
 
-    pub(crate) fn decode(wr_id: u64) -> Work {
+    pub(crate) fn decode(wr_id: u64) -> StreamWork {
         match wr_id >> 32 {
-            RECEIVE => Work::Receive,
-            DATA => Work::Data(wr_id as u32),
-            CONTROL => Work::Control,
-            DISCONNECT => Work::Disconnect,
-            _ => Work::Unknown,
+            RECEIVE => StreamWork::Receive,
+            DATA => StreamWork::Data(wr_id as u32),
+            CONTROL => StreamWork::Control,
+            DISCONNECT => StreamWork::Disconnect,
+            _ => StreamWork::Unknown,
         }
     }
 }
@@ -48,9 +48,15 @@ mod tests {
 
     #[test]
     fn round_trips() {
-        for work in [Work::Receive, Work::Data(u32::MAX), Work::Data(0), Work::Control, Work::Disconnect] {
-            assert_eq!(Work::decode(work.encode()), work);
+        for work in [
+            StreamWork::Receive,
+            StreamWork::Data(u32::MAX),
+            StreamWork::Data(0),
+            StreamWork::Control,
+            StreamWork::Disconnect,
+        ] {
+            assert_eq!(StreamWork::decode(work.encode()), work);
         }
-        assert_eq!(Work::decode(u64::MAX), Work::Unknown);
+        assert_eq!(StreamWork::decode(u64::MAX), StreamWork::Unknown);
     }
 }

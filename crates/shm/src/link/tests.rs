@@ -137,7 +137,7 @@ fn a_wait_ends_although_others_keep_coming() {
 fn files_are_refused_that_are_not_ours() {
     let export = Export::new(&plain_keys()).expect("an export");
     let bell = bell();
-    let open = |file: OwnedFd, with: Introduction| {
+    let open = |file: OwnedFd, with: IntroducedPeer| {
         let (ends, _theirs) = Link::create().expect("a link");
         Link::open(LinkEnds { link: file, ..ends }, with, LinkSide::Asked)
     };
@@ -155,6 +155,6 @@ fn files_are_refused_that_are_not_ours() {
     let no_file = bell.try_clone().expect("a descriptor");
     assert!(matches!(open(no_file, introduction(&export, &bell)), Err(LinkError::Unsealed)));
 
-    let with = Introduction { export: good(), ..introduction(&export, &bell) };
+    let with = IntroducedPeer { export: good(), ..introduction(&export, &bell) };
     assert!(matches!(open(good(), with), Err(LinkError::Foreign)));
 }

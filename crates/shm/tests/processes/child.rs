@@ -3,7 +3,9 @@
 use memory::Region;
 use std::os::fd::AsFd;
 
-use crate::couple::{Couple, block, eventually};
+use testkit::wait_until;
+
+use crate::couple::{Couple, block};
 use crate::kill;
 
 /// Plays a role, for ever or until it is over. False if there is no such role.
@@ -20,7 +22,7 @@ pub(crate) fn play(name: &str) -> bool {
 
 fn objects() {
     let couple = Couple::inherit();
-    eventually(|| {
+    wait_until("the parent's object", || {
         couple.link.serve_socket();
         couple.link.peer().object(7).is_some()
     });

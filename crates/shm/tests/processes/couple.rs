@@ -3,18 +3,15 @@
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use longarm_shm::{Export, Introduction, Link, LinkEnds, LinkSide};
+use longarm_shm::{Export, IntroducedPeer, Link, LinkEnds, LinkSide};
 use memory::RemoteKeys;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
-
-/// The longest time that a busy machine may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+use testkit::{PATIENCE, wait_for};
 
 /// One process' end.
 pub(crate) struct Couple {
@@ -30,7 +27,7 @@ impl Couple {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("sockets");
         let mut command = Command::new(std::env::current_exe().expect("a path"));
-        command.args(["role", "--exact", "--test-threads=1"]).env("LONGARM_TEST_ROLE", role);
+        command.args(["role", "--exact", "--test-threads=1"]).env(testkit::ROLE, role);
         let child = command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).spawn().expect("a child");
         // The command holds the child's end of the socket until it is dropped.
         drop(command);
@@ -39,7 +36,7 @@ impl Couple {
         send(&ours, &[give.link.as_fd(), give.socket.as_fd(), export.fd(), bell.as_fd()]);
         drop(give);
         let [theirs, wake] = receive(&ours);
-        let with = Introduction { export: theirs, wake, pid: child.id() };
+        let with = IntroducedPeer { export: theirs, wake, pid: child.id() };
         let link = Link::open(keep, with, LinkSide::Asked).expect("a link");
         link.confirm();
         assert!(link.wait_confirmed(PATIENCE));
@@ -53,7 +50,7 @@ impl Couple {
         let (ours, bell) = parts();
         send(stdin.as_fd(), &[ours.fd(), bell.as_fd()]);
         let parent = rustix::process::getppid().expect("a parent").as_raw_nonzero().get() as u32;
-        let with = Introduction { export, wake, pid: parent };
+        let with = IntroducedPeer { export, wake, pid: parent };
         let link = Link::open(LinkEnds { link, socket }, with, LinkSide::Offered).expect("a link");
         link.confirm();
         assert!(link.wait_confirmed(PATIENCE));
@@ -70,12 +67,7 @@ impl Couple {
 
     /// Waits for a frame on lane 0.
     pub(crate) fn receive(&self) -> Vec<u8> {
-        let mut frame = None;
-        eventually(|| {
-            frame = take(&self.link);
-            frame.is_some()
-        });
-        frame.expect("a frame")
+        wait_for("a frame", || take(&self.link))
     }
 
     /// Kills the child and waits until it is gone.
@@ -117,15 +109,6 @@ pub(crate) fn block(link: &Link, export: &Export, bell: BorrowedFd<'_>) -> Vec<u
             let _ = rustix::io::read(bell, &mut [0; 8]);
         }
         export.wake_up();
-    }
-}
-
-/// Waits until the condition is true.
-pub(crate) fn eventually(mut what: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !what() {
-        assert!(begin.elapsed() < PATIENCE, "it did not happen");
-        std::thread::yield_now();
     }
 }
 

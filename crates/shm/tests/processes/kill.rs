@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::couple::{Couple, PATIENCE, take};
+use crate::couple::{Couple, take};
 use longarm_shm::{Death, Link, MAX_FRAME_BYTES};
+use testkit::PATIENCE;
 
 /// Sends frames, takes frames and holds a hazard, until it is killed.
 pub(crate) fn stream() {

@@ -4,17 +4,16 @@ mod child;
 mod couple;
 mod kill;
 
-use std::time::{Duration, Instant};
-
-use couple::{Couple, PATIENCE, block, eventually};
+use couple::{Couple, block};
 use longarm_shm::Death;
 use memory::{Region, Span};
 use std::os::fd::AsFd;
+use testkit::wait_until;
 
 /// The child's side: the test binary is executed again with a role in its environment.
 #[test]
 fn role() {
-    let name = std::env::var("LONGARM_TEST_ROLE").unwrap_or_default();
+    let name = testkit::role().unwrap_or_default();
     assert!(name.is_empty() || child::play(&name), "there is no role {name}");
 }
 
@@ -29,7 +28,7 @@ fn objects_are_passed_mapped_and_written() {
     let mut seen = [0; 5];
     region.span().part(1 << 20, 5).expect("inside").read(&mut seen);
     assert_eq!(&seen, b"child");
-    eventually(|| {
+    wait_until("the child's object", || {
         couple.link.serve_socket();
         couple.link.peer().object(9).is_some()
     });
@@ -37,7 +36,7 @@ fn objects_are_passed_mapped_and_written() {
     couple.send(b"look");
     assert_eq!(couple.receive(), b"parent");
     couple.send(b"end");
-    eventually(|| {
+    wait_until("the child's end", || {
         couple.link.serve_socket();
         couple.link.is_dead()
     });
@@ -89,11 +88,10 @@ fn a_child_that_is_killed_is_noticed() {
     assert_eq!(couple.receive(), b"hello");
     assert!(!couple.link.is_dead());
     couple.kill();
-    let begin = Instant::now();
-    while !couple.link.is_dead() && begin.elapsed() < PATIENCE {
+    wait_until("the child's death", || {
         couple.link.serve_socket();
-        std::thread::sleep(Duration::from_millis(1));
-    }
+        couple.link.is_dead()
+    });
     assert_eq!(couple.link.death(), Some(Death::Gone));
     assert!(couple.link.producer(0).reserve(8).is_none());
 }

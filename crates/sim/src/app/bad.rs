@@ -1,11 +1,11 @@
-//! How traffic ends badly: requests without a right, and what must come of them.
+//! Traffic that ends badly: requests without a right, and their required outcome.
 
 use faults::Rng;
 use transport::LKey;
 use transport::{AtomicOp, Payload, RemoteAddr, SendOp, Sge, Status};
 use wire::RKey;
 
-use super::draft::{Change, Draft};
+use super::draft::{AreaChange, Draft};
 use crate::check::Outcome;
 use crate::check::sends::Effect;
 use crate::end::slot_bytes;
@@ -75,7 +75,7 @@ impl World {
 
     fn draft_too_long(&mut self, e: usize, rng: &mut Rng) -> Draft {
         let len = slot_bytes(&self.scenario) + 1 + rng.below(1000) as usize;
-        let content = Content::Pieces(vec![crate::area::Piece { offset: 0, len }]);
+        let content = Content::Pieces(vec![crate::area::AreaPiece { offset: 0, len }]);
         let payload = content.payload(&self.ends[e].source);
         let draft = Draft { message: Some(content), ..Draft::new(SendOp::Send, payload, len) };
         refused(draft, INVALID)
@@ -92,12 +92,12 @@ impl World {
         let peer = self.ends[e].spec.peer.unwrap_or(e);
         let exposed = &self.ends[peer].exposed;
         let from = RemoteAddr { addr: exposed.addr(0), rkey: exposed.keys().rkey };
-        let piece = crate::area::Piece { offset: 0, len: 64 };
+        let piece = crate::area::AreaPiece { offset: 0, len: 64 };
         let payload = Payload::Sgl(sgl(&[piece], &self.ends[e].source));
         refused(Draft::new(SendOp::Read(from), payload, 64), LOCAL)
     }
 }
 
 fn refused(draft: Draft, statuses: &'static [Status]) -> Draft {
-    Draft { effect: Effect::Refused(statuses), change: Change::Refused, ..draft }
+    Draft { effect: Effect::Refused(statuses), change: AreaChange::Refused, ..draft }
 }

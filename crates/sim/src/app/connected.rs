@@ -4,8 +4,8 @@ use faults::Rng;
 use transport::{Access, AtomicOp, Payload, QpType, RemoteAddr, SendOp};
 use wire::{FlushLevel, FlushPlacement, RKey};
 
-use super::draft::{Change, Draft};
-use crate::area::{Area, Piece, cut};
+use super::draft::{AreaChange, Draft};
+use crate::area::{Area, AreaPiece, cut};
 use crate::check::sends::{Effect, Original, Read};
 use crate::message::{Content, sgl};
 use crate::node::SHARED_WORDS;
@@ -70,7 +70,7 @@ impl World {
         let op = if with_imm { SendOp::WriteImm(to, rng.next_u64() as u32) } else { SendOp::Write(to) };
         let payload = content.payload(&self.ends[e].source);
         Some(Draft {
-            change: Change::Bytes { offset: piece.offset, bytes },
+            change: AreaChange::Bytes { offset: piece.offset, bytes },
             message: with_imm.then_some(content),
             through,
             ..Draft::new(op, payload, len)
@@ -89,7 +89,7 @@ impl World {
     }
 
     /// A slot for a result, cut into pieces.
-    pub(super) fn take_result_slot(&mut self, e: usize, rng: &mut Rng, len: usize) -> (usize, Vec<Piece>) {
+    pub(super) fn take_result_slot(&mut self, e: usize, rng: &mut Rng, len: usize) -> (usize, Vec<AreaPiece>) {
         let end = &mut self.ends[e];
         let slot = end.result_slots.take().expect("as many as the send queue holds");
         let offset = end.result_slots.at(slot).offset;
@@ -102,24 +102,24 @@ impl World {
         let words = ticket_offset(&self.ends[peer].exposed) as u64 / 8;
         let among = if rng.chance(0.5) { 8 } else { words };
         let offset = 8 * rng.below(among) as usize;
-        let piece = Piece { offset, len: 8 };
+        let piece = AreaPiece { offset, len: 8 };
         let (to, through) = self.name_target(e, rng, piece, Access::REMOTE_ATOMIC);
         let before = self.ends[e].remote.planned_word(offset);
         let (op, after) = if swap { swap_word(rng, before) } else { add_to_word(rng, before) };
         let mut draft = self.draft_atomic(e, rng, to, op, Original::Exactly(before));
         draft.through = through;
-        draft.change = Change::Bytes { offset, bytes: after.to_ne_bytes().to_vec() };
+        draft.change = AreaChange::Bytes { offset, bytes: after.to_ne_bytes().to_vec() };
         Some(draft)
     }
 
     fn draft_atomic_write(&mut self, e: usize, rng: &mut Rng) -> Draft {
         let words = ticket_offset(&self.ends[self.peer(e)].exposed) as u64 / 8;
         let offset = 8 * rng.below(words) as usize;
-        let (to, through) = self.name_target(e, rng, Piece { offset, len: 8 }, Access::REMOTE_WRITE);
+        let (to, through) = self.name_target(e, rng, AreaPiece { offset, len: 8 }, Access::REMOTE_WRITE);
         let content = self.content(e, rng, 8);
         let bytes = content.bytes(&self.ends[e].source);
         let payload = content.payload(&self.ends[e].source);
-        let change = Change::Bytes { offset, bytes };
+        let change = AreaChange::Bytes { offset, bytes };
         Draft { change, through, ..Draft::new(SendOp::AtomicWrite(to), payload, 8) }
     }
 
@@ -144,7 +144,7 @@ impl World {
         let content = Content::Inline(app.ticket.to_ne_bytes().to_vec());
         let bytes = content.bytes(&self.ends[e].source);
         let payload = content.payload(&self.ends[e].source);
-        Some(Draft { change: Change::Bytes { offset, bytes }, ..Draft::new(SendOp::Write(to), payload, 8) })
+        Some(Draft { change: AreaChange::Bytes { offset, bytes }, ..Draft::new(SendOp::Write(to), payload, 8) })
     }
 
     fn draft_shared_add(&mut self, e: usize, rng: &mut Rng) -> Option<Draft> {
@@ -177,7 +177,7 @@ impl World {
     fn draft_atomic(&mut self, e: usize, rng: &mut Rng, to: RemoteAddr, op: AtomicOp, original: Original) -> Draft {
         let (slot, _) = self.take_result_slot(e, rng, 8);
         let end = &self.ends[e];
-        let piece = Piece { offset: end.result_slots.at(slot).offset, len: 8 };
+        let piece = AreaPiece { offset: end.result_slots.at(slot).offset, len: 8 };
         let payload = Payload::Sgl(sgl(&[piece], &end.landing));
         let effect = Effect::Atomic { slot, piece, original };
         Draft { effect, ..Draft::new(SendOp::Atomic(to, op), payload, 8) }
@@ -190,7 +190,7 @@ impl World {
         rng: &mut Rng,
         len: usize,
         access: Access,
-    ) -> Option<(Piece, RemoteAddr, Option<usize>)> {
+    ) -> Option<(AreaPiece, RemoteAddr, Option<usize>)> {
         let area = ticket_offset(&self.ends[self.peer(e)].exposed);
         let offset = match self.service() {
             QpType::Uc => self.ends[e].writes.next(),
@@ -198,7 +198,7 @@ impl World {
             _ if rng.chance(0.5) => rng.below((area - len).min(4096) as u64 + 1) as usize,
             _ => rng.below((area - len) as u64 + 1) as usize,
         };
-        let piece = Piece { offset, len };
+        let piece = AreaPiece { offset, len };
         if piece.range().end > area {
             return None;
         }
@@ -207,7 +207,13 @@ impl World {
     }
 
     /// Names a part of the peer's exposed area, by a window if one allows it.
-    fn name_target(&mut self, e: usize, rng: &mut Rng, piece: Piece, access: Access) -> (RemoteAddr, Option<usize>) {
+    fn name_target(
+        &mut self,
+        e: usize,
+        rng: &mut Rng,
+        piece: AreaPiece,
+        access: Access,
+    ) -> (RemoteAddr, Option<usize>) {
         let peer = self.peer(e);
         if rng.chance(0.7)
             && let Some((window, to)) = self.through_window(peer, piece, access)

@@ -3,16 +3,16 @@
 use faults::Rng;
 use transport::{CompletionOp, Payload, QpType, SendFlags, SendOp, SendWr, UdDestination};
 
-use crate::area::{Piece, scattered};
+use crate::area::{AreaPiece, scattered};
 use crate::check::sends::{Effect, Posted};
 use crate::check::{Outcome, ensure};
-use crate::message::{Content, Message, packets};
+use crate::message::{Content, SentMessage, packets};
 use crate::node::SRQ_NUMBER;
 use crate::world::World;
 
 /// Its effect on the peer's exposed area.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Change {
+pub(super) enum AreaChange {
     None,
     /// It writes this.
     Bytes {
@@ -30,7 +30,7 @@ pub(super) struct Draft {
     pub(super) payload: Payload,
     pub(super) len: usize,
     pub(super) effect: Effect,
-    pub(super) change: Change,
+    pub(super) change: AreaChange,
     /// The message, if it uses a receive work request of the receiver.
     pub(super) message: Option<Content>,
     pub(super) only: Option<usize>,
@@ -48,7 +48,7 @@ impl Draft {
             payload,
             len,
             effect: Effect::Plain,
-            change: Change::None,
+            change: AreaChange::None,
             message: None,
             only: None,
             datagram: None,
@@ -157,7 +157,7 @@ impl World {
             SendOp::SendInvalidate(rkey) => (None, Some(rkey)),
             _ => (None, None),
         };
-        end.log.push(Message {
+        end.log.push(SentMessage {
             number,
             first_packet,
             packets,
@@ -182,14 +182,14 @@ impl World {
             }
         }
         match &draft.change {
-            Change::None => {}
-            Change::Refused => end.remote.refuse(number),
-            Change::Bytes { bytes, .. } if self.scenario.service == transport::QpType::Uc => {
+            AreaChange::None => {}
+            AreaChange::Refused => end.remote.refuse(number),
+            AreaChange::Bytes { bytes, .. } if self.scenario.service == transport::QpType::Uc => {
                 end.writes.write(number, bytes.clone());
             }
-            Change::Bytes { offset, bytes } => {
+            AreaChange::Bytes { offset, bytes } => {
                 end.remote.change(number, *offset, bytes.clone());
-                let written = Piece { offset: *offset, len: bytes.len() };
+                let written = AreaPiece { offset: *offset, len: bytes.len() };
                 for posted in end.sends.outstanding_mut() {
                     if let Effect::Read(read) = &mut posted.effect {
                         read.may_see(written, bytes);

@@ -7,7 +7,7 @@ use crate::area::{Area, Slots, cut};
 use crate::check::recvs::PostedRecv;
 use crate::check::{Outcome, ensure};
 use crate::end::GRH_BYTES;
-use crate::message::{Message, packet_number, sgl};
+use crate::message::{SentMessage, packet_number, sgl};
 use crate::node::{Cause, Noted};
 use crate::scenario::Ending;
 use crate::world::World;
@@ -132,7 +132,7 @@ impl World {
         &mut self,
         e: usize,
         sender: usize,
-        message: &Message,
+        message: &SentMessage,
         completion: &Completion,
         posted: &PostedRecv,
     ) -> Outcome {
@@ -157,7 +157,7 @@ impl World {
     }
 
     /// The 40 bytes before a datagram name sender and receiver.
-    fn accept_header(&mut self, e: usize, sender: usize, message: &Message, posted: &PostedRecv) -> Outcome {
+    fn accept_header(&mut self, e: usize, sender: usize, message: &SentMessage, posted: &PostedRecv) -> Outcome {
         let destination = match message.only {
             Some(_) => self.nodes[self.ends[e].spec.node].gid,
             None => self.group(),

@@ -2,10 +2,10 @@
 
 use transport::{CompletionOp, CqSide, QpType, Status};
 
-use crate::area::Piece;
+use crate::area::AreaPiece;
 use crate::check::sends::{Effect, Fate, Original, Posted, Read};
 use crate::check::{Outcome, ensure};
-use crate::end::Phase;
+use crate::end::WindowPhase;
 use crate::node::{Noted, SHARED_WORDS};
 use crate::world::World;
 
@@ -61,7 +61,7 @@ impl World {
             windows[window].uses -= 1;
         }
         if let (Some(window), Fate::Done) = (posted.invalidates, fate) {
-            windows[window].phase = Phase::Idle;
+            windows[window].phase = WindowPhase::Idle;
         }
     }
 
@@ -76,7 +76,7 @@ impl World {
             Effect::Read(read) => self.read_done(e, &read),
             Effect::Atomic { slot, piece, original } => self.atomic_done(e, posted.number, slot, piece, original),
             Effect::Window { window, live } => {
-                self.ends[e].windows[window].phase = if live { Phase::Live } else { Phase::Idle };
+                self.ends[e].windows[window].phase = if live { WindowPhase::Live } else { WindowPhase::Idle };
                 Ok(())
             }
         }
@@ -93,7 +93,7 @@ impl World {
         Ok(())
     }
 
-    fn atomic_done(&mut self, e: usize, number: u64, slot: usize, piece: Piece, original: Original) -> Outcome {
+    fn atomic_done(&mut self, e: usize, number: u64, slot: usize, piece: AreaPiece, original: Original) -> Outcome {
         let bytes = self.ends[e].landing.actual(piece.range());
         let value = u64::from_ne_bytes(*bytes.first_chunk().expect("eight bytes"));
         match original {
@@ -155,7 +155,7 @@ fn name(op: CompletionOp) -> &'static str {
 
 impl Read {
     /// A change posted after this READ may show in it, unless a fence stands between.
-    pub(crate) fn may_see(&mut self, written: Piece, bytes: &[u8]) {
+    pub(crate) fn may_see(&mut self, written: AreaPiece, bytes: &[u8]) {
         let (ours, theirs) = (self.from.range(), written.range());
         let (start, end) = (ours.start.max(theirs.start), ours.end.min(theirs.end));
         if !self.fenced && start < end {

@@ -6,9 +6,9 @@ use transport::{Access, BindMw, Payload, QpType, RemoteAddr, SendOp};
 use wire::RKey;
 
 use super::draft::Draft;
-use crate::area::Piece;
+use crate::area::AreaPiece;
 use crate::check::sends::Effect;
-use crate::end::{Phase, Window};
+use crate::end::{EndWindow, WindowPhase};
 use crate::rng::pick;
 use crate::world::World;
 
@@ -18,7 +18,7 @@ const UC_WINDOW_BYTES: usize = 64 << 10;
 impl World {
     /// Binds a window of our own to a part of our exposed area.
     pub(super) fn draft_open(&mut self, e: usize, rng: &mut Rng) -> Option<Draft> {
-        let window = self.draw_window(e, rng, |window| window.phase == Phase::Idle)?;
+        let window = self.draw_window(e, rng, |window| window.phase == WindowPhase::Idle)?;
         let piece = self.draw_part(e, rng)?;
         let all = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC | Access::FLUSH_GLOBAL;
         let access = pick(rng, &[all, Access::REMOTE_WRITE, Access::REMOTE_READ]);
@@ -33,24 +33,24 @@ impl World {
         if self.is_calm() && self.service() == QpType::Uc {
             return None;
         }
-        let window = self.draw_window(e, rng, |window| window.phase == Phase::Live && window.uses == 0)?;
+        let window = self.draw_window(e, rng, |window| window.phase == WindowPhase::Live && window.uses == 0)?;
         if self.ends[e].windows[window].kind == MwType::One {
-            let nothing = Piece { offset: 0, len: 0 };
+            let nothing = AreaPiece { offset: 0, len: 0 };
             return Some(self.draft_bind(e, rng, window, nothing, Access::empty()));
         }
         let own = &mut self.ends[e].windows[window];
-        own.phase = Phase::Changing;
+        own.phase = WindowPhase::Changing;
         let op = SendOp::LocalInvalidate(own.rkey);
         Some(Draft { effect: Effect::Window { window, live: false }, ..Draft::new(op, Payload::empty(), 0) })
     }
 
-    fn draft_bind(&mut self, e: usize, rng: &mut Rng, window: usize, piece: Piece, access: Access) -> Draft {
+    fn draft_bind(&mut self, e: usize, rng: &mut Rng, window: usize, piece: AreaPiece, access: Access) -> Draft {
         let end = &mut self.ends[e];
         let own = &mut end.windows[window];
         let present = own.rkey;
         let tag = (present.0 as u8).wrapping_add(rng.range(1..=255) as u8);
         own.rkey = RKey(present.0 & !0xff | u32::from(tag));
-        own.phase = Phase::Changing;
+        own.phase = WindowPhase::Changing;
         (own.piece, own.access) = (piece, access);
         let op = SendOp::Bind(BindMw {
             window: present,
@@ -64,31 +64,36 @@ impl World {
         Draft { effect, ..Draft::new(op, Payload::empty(), 0) }
     }
 
-    fn draw_window(&self, e: usize, rng: &mut Rng, fits: impl Fn(&Window) -> bool) -> Option<usize> {
+    fn draw_window(&self, e: usize, rng: &mut Rng, fits: impl Fn(&EndWindow) -> bool) -> Option<usize> {
         let windows = &self.ends[e].windows;
         let first = rng.below(windows.len() as u64) as usize;
         (0..windows.len()).map(|i| (first + i) % windows.len()).find(|i| fits(&windows[*i]))
     }
 
-    fn draw_part(&self, e: usize, rng: &mut Rng) -> Option<Piece> {
+    fn draw_part(&self, e: usize, rng: &mut Rng) -> Option<AreaPiece> {
         let end = &self.ends[e];
         let area = end.exposed.len();
         if self.service() == QpType::Rc {
             // Atomics count from its beginning.
             let offset = rng.below(area as u64) as usize & !7;
-            return Some(Piece { offset, len: rng.range(1..=(area - offset) as u64) as usize });
+            return Some(AreaPiece { offset, len: rng.range(1..=(area - offset) as u64) as usize });
         }
         let offset = self.ends[end.spec.peer?].writes.next();
         let len = area.checked_sub(offset).filter(|len| *len > 0)?;
-        Some(Piece { offset, len: len.min(UC_WINDOW_BYTES) })
+        Some(AreaPiece { offset, len: len.min(UC_WINDOW_BYTES) })
     }
 
     /// Names a part of `owner`'s exposed area by one of its windows, which is in use then.
-    pub(super) fn through_window(&mut self, owner: usize, piece: Piece, access: Access) -> Option<(usize, RemoteAddr)> {
+    pub(super) fn through_window(
+        &mut self,
+        owner: usize,
+        piece: AreaPiece,
+        access: Access,
+    ) -> Option<(usize, RemoteAddr)> {
         let end = &mut self.ends[owner];
-        let covers = |window: &Window| {
+        let covers = |window: &EndWindow| {
             let (part, wanted) = (window.piece.range(), piece.range());
-            window.phase == Phase::Live
+            window.phase == WindowPhase::Live
                 && window.access.contains(access)
                 && part.start <= wanted.start
                 && wanted.end <= part.end
@@ -106,10 +111,10 @@ impl World {
     /// A live window of the peer whose key a SEND of ours may end. Nobody uses it from now on.
     pub(super) fn take_peers_window(&mut self, e: usize, rng: &mut Rng) -> Option<(usize, RKey)> {
         let peer = self.ends[e].spec.peer?;
-        let fits = |window: &Window| window.phase == Phase::Live && window.kind == MwType::Two;
+        let fits = |window: &EndWindow| window.phase == WindowPhase::Live && window.kind == MwType::Two;
         let number = self.draw_window(peer, rng, fits)?;
         let window = &mut self.ends[peer].windows[number];
-        window.phase = Phase::Changing;
+        window.phase = WindowPhase::Changing;
         Some((number, window.rkey))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use transport::Completion;
 
 use super::{Outcome, ensure};
-use crate::area::Piece;
+use crate::area::AreaPiece;
 
 const RULE: &str = "every receive work request completes exactly once and in order";
 
@@ -13,7 +13,7 @@ const RULE: &str = "every receive work request completes exactly once and in ord
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PostedRecv {
     pub(crate) slot: usize,
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<AreaPiece>,
 }
 
 /// The account of one receive queue, shared or not.

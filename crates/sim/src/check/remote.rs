@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use super::{Outcome, Violation};
-use crate::area::{Area, Piece};
+use crate::area::{Area, AreaPiece};
 
 #[derive(Debug)]
 enum Pending {
@@ -46,7 +46,7 @@ impl Remote {
     }
 
     /// The memory that a request posted now will find.
-    pub(crate) fn planned(&self, piece: Piece) -> &[u8] {
+    pub(crate) fn planned(&self, piece: AreaPiece) -> &[u8] {
         &self.planned[piece.range()]
     }
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use transport::{Completion, CompletionOp, Status, Time};
 
 use super::{Outcome, ensure};
-use crate::area::Piece;
+use crate::area::AreaPiece;
 
 const RULE: &str = "every send work request completes exactly once and in order";
 
@@ -18,7 +18,7 @@ pub(crate) enum Effect {
     /// A READ: its bytes land in pieces of a slot.
     Read(Read),
     /// An atomic: the value before it lands in a slot.
-    Atomic { slot: usize, piece: Piece, original: Original },
+    Atomic { slot: usize, piece: AreaPiece, original: Original },
     /// A window of ours is bound, or its key ends.
     Window { window: usize, live: bool },
     /// It asks for what it may not: one of these is its status.
@@ -30,9 +30,9 @@ pub(crate) enum Effect {
 pub(crate) struct Read {
     pub(crate) slot: usize,
     /// The destination of the bytes.
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<AreaPiece>,
     /// Their source.
-    pub(crate) from: Piece,
+    pub(crate) from: AreaPiece,
     /// The bytes after everything that was posted before.
     pub(crate) expected: Vec<u8>,
     /// Changes that were posted after it: they may show, the order is not promised.

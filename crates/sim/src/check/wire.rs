@@ -14,7 +14,7 @@ const PACKET_OVERHEAD_BYTES: u64 = 128;
 
 /// The properties of a queue pair that the observer needs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
+pub(crate) struct WireRules {
     pub(crate) service: QpType,
     pub(crate) mtu: Mtu,
     pub(crate) rd_atomic: usize,
@@ -71,7 +71,13 @@ pub(crate) struct Observer {
 
 impl Observer {
     /// A request leaves; `number` is its PSN's.
-    pub(crate) fn request_sent(&mut self, rules: &Rules, state: QpState, number: u64, packet: &Packet<'_>) -> Outcome {
+    pub(crate) fn request_sent(
+        &mut self,
+        rules: &WireRules,
+        state: QpState,
+        number: u64,
+        packet: &Packet<'_>,
+    ) -> Outcome {
         check_length(rules, packet)?;
         if number != self.fresh {
             return self.sent_again(rules, number, packet);
@@ -92,7 +98,7 @@ impl Observer {
         Ok(())
     }
 
-    fn sent_again(&mut self, rules: &Rules, number: u64, packet: &Packet<'_>) -> Outcome {
+    fn sent_again(&mut self, rules: &WireRules, number: u64, packet: &Packet<'_>) -> Outcome {
         const RULE: &str = "requests are numbered without a gap";
         let again = rules.service == QpType::Rc && number < self.fresh;
         ensure!(RULE, again, "packet {number} is sent, but {} is the next", self.fresh);
@@ -103,7 +109,7 @@ impl Observer {
         Ok(())
     }
 
-    fn check_order(&mut self, rules: &Rules, state: QpState, packet: &Packet<'_>) -> Outcome {
+    fn check_order(&mut self, rules: &WireRules, state: QpState, packet: &Packet<'_>) -> Outcome {
         const RULE: &str = "packets of a message follow each other";
         let (operation, position) = (packet.info().operation, packet.info().position);
         let starts = matches!(position, Position::First | Position::Only);
@@ -119,7 +125,7 @@ impl Observer {
     }
 
     /// More than the window is in flight only if it is a single request.
-    fn check_window(&mut self, rules: &Rules, span: u64, packet: &Packet<'_>) -> Outcome {
+    fn check_window(&mut self, rules: &WireRules, span: u64, packet: &Packet<'_>) -> Outcome {
         let bytes = match packet.info().operation {
             Operation::ReadRequest => packet.reth().map_or(0, |reth| u64::from(reth.len_bytes)),
             _ => packet.payload().len() as u64,
@@ -140,7 +146,7 @@ impl Observer {
         Ok(())
     }
 
-    fn check_depth(&mut self, rules: &Rules, number: u64, packet: &Packet<'_>) -> Outcome {
+    fn check_depth(&mut self, rules: &WireRules, number: u64, packet: &Packet<'_>) -> Outcome {
         use Operation::{AtomicWrite, CompareSwap, FetchAdd, Flush, ReadRequest};
         if !matches!(packet.info().operation, ReadRequest | CompareSwap | FetchAdd | AtomicWrite | Flush) {
             return Ok(());
@@ -166,7 +172,7 @@ impl Observer {
         let kind = packet.aeth().map(|aeth| aeth.syndrome.kind());
         for arrived in told(number, packet) {
             let is_true = arrived < self.expected || self.ahead.contains(&arrived);
-            ensure!("a selective acknowledge tells the truth", is_true, "{arrived} has not arrived");
+            ensure!("a selective ACK tells the truth", is_true, "{arrived} has not arrived");
         }
         match kind {
             Some(SyndromeKind::Nak(_) | SyndromeKind::RnrNak { .. }) => {
@@ -184,7 +190,7 @@ impl Observer {
     }
 
     /// A request of the peer was taken.
-    pub(crate) fn request_taken(&mut self, rules: &Rules, number: u64, packet: &Packet<'_>) {
+    pub(crate) fn request_taken(&mut self, rules: &WireRules, number: u64, packet: &Packet<'_>) {
         if number == self.expected {
             self.expected += span(rules, packet);
         } else if number > self.expected {
@@ -243,7 +249,7 @@ fn told(number: u64, packet: &Packet<'_>) -> impl Iterator<Item = u64> {
 }
 
 /// Packet numbers that a request takes.
-fn span(rules: &Rules, packet: &Packet<'_>) -> u64 {
+fn span(rules: &WireRules, packet: &Packet<'_>) -> u64 {
     match packet.reth() {
         Some(reth) if packet.info().operation == Operation::ReadRequest => {
             u64::from(reth.len_bytes.div_ceil(rules.mtu.bytes()).max(1))
@@ -254,7 +260,7 @@ fn span(rules: &Rules, packet: &Packet<'_>) -> u64 {
 
 /// The address of the next piece of a WRITE that is sent as several of one packet, if this full packet is one of
 /// them.
-fn piece_end(rules: &Rules, packet: &Packet<'_>) -> Option<(RKey, u64)> {
+fn piece_end(rules: &WireRules, packet: &Packet<'_>) -> Option<(RKey, u64)> {
     let info = packet.info();
     let full = packet.payload().len() as u64 == u64::from(rules.mtu.bytes());
     let piece = info.operation == Operation::Write && info.position == Position::Only && full;
@@ -262,7 +268,7 @@ fn piece_end(rules: &Rules, packet: &Packet<'_>) -> Option<(RKey, u64)> {
     Some((reth.rkey, reth.addr.wrapping_add(u64::from(reth.len_bytes))))
 }
 
-fn check_length(rules: &Rules, packet: &Packet<'_>) -> Outcome {
+fn check_length(rules: &WireRules, packet: &Packet<'_>) -> Outcome {
     let (len, mtu) = (packet.payload().len(), rules.mtu.bytes() as usize);
     let fits = match packet.info().position {
         Position::First | Position::Middle => len == mtu,

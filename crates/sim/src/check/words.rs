@@ -1,9 +1,9 @@
 //! Words that many queue pairs change by atomics: the results must fit together.
 //!
-//! Additions: each original is the sum of all that came before, so the intervals from
-//! original to original plus addend must tile the way from the first value to the last.
-//! Compare and swap: every swap stores a number of its own, so those that worked form
-//! a chain. Requests whose answer never came may have been carried out or not.
+//! Additions: each original is the sum of all that came before. So the intervals from original to
+//! original plus addend must tile the range from the first value to the last. Compare and swap:
+//! every swap stores a number of its own, so those that worked form a chain. Requests whose answer
+//! never came may have been carried out or not.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

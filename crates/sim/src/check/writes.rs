@@ -2,14 +2,14 @@
 //! holds a beginning of its bytes, packet by packet: none if it was lost, all if it arrived.
 
 use super::{Outcome, ensure};
-use crate::area::{Area, Piece};
+use crate::area::{Area, AreaPiece};
 
 const RULE: &str = "a lost WRITE leaves a beginning of its bytes";
 
 #[derive(Debug)]
 struct Write {
     number: u64,
-    at: Piece,
+    at: AreaPiece,
     bytes: Vec<u8>,
     whole: bool,
 }
@@ -29,7 +29,7 @@ impl Writes {
 
     /// Request `number` will write this at [`next`](Writes::next).
     pub(crate) fn write(&mut self, number: u64, bytes: Vec<u8>) {
-        let at = Piece { offset: self.next, len: bytes.len() };
+        let at = AreaPiece { offset: self.next, len: bytes.len() };
         self.next += bytes.len() + 16;
         self.writes.push(Write { number, at, bytes, whole: false });
     }

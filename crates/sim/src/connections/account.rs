@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use cm::Event;
+use cm::CmEvent;
 
 use crate::check::{Outcome, Violation, ensure};
 
 /// The state of a connection as one end sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
+pub(crate) enum ConnectionPhase {
     /// Client: asked.
     Asked,
     /// Client: has the answer.
@@ -30,19 +30,19 @@ pub(crate) enum Phase {
 }
 
 /// The phase after an event; an error if the event may not come now.
-pub(crate) fn after(phase: Phase, event: &Event) -> Outcome<Phase> {
-    use Phase::{Accepted, Asked, Done, Established, Leaving, Over, Released, Replied, Requested};
+pub(crate) fn after(phase: ConnectionPhase, event: &CmEvent) -> Outcome<ConnectionPhase> {
+    use ConnectionPhase::{Accepted, Asked, Done, Established, Leaving, Over, Released, Replied, Requested};
     Ok(match (phase, event) {
-        (Asked | Accepted, Event::Delayed { .. }) => phase,
-        (Asked, Event::Reply(_)) => Replied,
-        (Accepted, Event::ReadyToUse { .. }) => Established,
-        (Asked | Replied | Requested | Accepted | Established, Event::Rejected(_)) => Over,
-        (Asked | Accepted, Event::Unreachable) => Done,
-        (Replied | Accepted | Established, Event::DisconnectRequest { .. }) => Released,
+        (Asked | Accepted, CmEvent::Delayed { .. }) => phase,
+        (Asked, CmEvent::Reply(_)) => Replied,
+        (Accepted, CmEvent::ReadyToUse { .. }) => Established,
+        (Asked | Replied | Requested | Accepted | Established, CmEvent::Rejected(_)) => Over,
+        (Asked | Accepted, CmEvent::Unreachable) => Done,
+        (Replied | Accepted | Established, CmEvent::DisconnectRequest { .. }) => Released,
         // Without having asked: a new request of the same queue pair showed that the peer had forgotten.
-        (Leaving | Established, Event::Disconnected { .. }) => Over,
-        (Over, Event::TimewaitExit) => Done,
-        (Asked, Event::SidrReply(_) | Event::SidrUnreachable) => Done,
+        (Leaving | Established, CmEvent::Disconnected { .. }) => Over,
+        (Over, CmEvent::TimewaitExit) => Done,
+        (Asked, CmEvent::SidrReply(_) | CmEvent::SidrUnreachable) => Done,
         _ => return Err(Violation::new("events come in legal order", format!("{event:?} while {phase:?}"))),
     })
 }
@@ -77,25 +77,25 @@ impl Stories {
     }
 
     /// The statement of an event about the other end.
-    pub(crate) fn heard(&mut self, tag: u32, client: bool, event: &Event) -> Outcome {
+    pub(crate) fn heard(&mut self, tag: u32, client: bool, event: &CmEvent) -> Outcome {
         let story = self.of(tag);
         let rule = "an end hears what the other end did";
         match event {
-            Event::Reply(_) => {
+            CmEvent::Reply(_) => {
                 ensure!(rule, story.accepted, "attempt {tag}: a reply that nobody sent");
                 story.answered = true;
             }
-            Event::ReadyToUse { .. } => {
+            CmEvent::ReadyToUse { .. } => {
                 ensure!(rule, story.client_established, "attempt {tag}: confirmed by nobody");
                 story.server_established = true;
             }
-            Event::DisconnectRequest { .. } => {
+            CmEvent::DisconnectRequest { .. } => {
                 let asked = if client { story.server_left } else { story.client_left };
                 ensure!(rule, asked || story.crashed, "attempt {tag}: released by nobody");
                 story.server_established |= !client;
             }
-            Event::Unreachable if !client => story.server_gave_up = true,
-            Event::Rejected(_) | Event::Unreachable | Event::SidrReply(_) | Event::SidrUnreachable => {
+            CmEvent::Unreachable if !client => story.server_gave_up = true,
+            CmEvent::Rejected(_) | CmEvent::Unreachable | CmEvent::SidrReply(_) | CmEvent::SidrUnreachable => {
                 story.answered |= client;
             }
             _ => {}

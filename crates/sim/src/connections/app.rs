@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use cm::{ConnId, ConnectReply, ConnectRequest, Ece, Event, SidrReply, SidrRequest};
+use cm::{CmEvent, ConnId, ConnectReply, ConnectRequest, Ece, SidrReply, SidrRequest};
 use wire::mad::{reason, sidr_status};
 use wire::{Psn, QKey, Qpn};
 
-use super::account::{Phase, after};
-use super::node::{Held, route};
+use super::account::{ConnectionPhase, after};
+use super::node::{HeldConnection, route};
 use super::plan::Leaver;
-use super::{Action, World};
+use super::{Action, ConnectionsWorld};
 use crate::check::{Outcome, ensure};
 use crate::rng::up_to;
 
@@ -21,7 +21,7 @@ const LIFE: Duration = Duration::from_secs(60);
 /// Time codes of delays are below this one.
 const SERVICE_TIMEOUT: u64 = 23;
 
-impl World {
+impl ConnectionsWorld {
     /// A client asks.
     pub(super) fn begin(&mut self, tag: u32) -> Outcome {
         let attempt = self.plan.attempts[tag as usize];
@@ -43,12 +43,12 @@ impl World {
             node.manager.connect(now, &request)
         };
         let id = id.expect("ids are free");
-        let held = Held {
+        let held = HeldConnection {
             tag,
             client: true,
             datagram: attempt.datagram,
             leaver: attempt.leaver,
-            phase: Phase::Asked,
+            phase: ConnectionPhase::Asked,
             since: now,
         };
         node.held.insert(id, held);
@@ -61,10 +61,10 @@ impl World {
     }
 
     /// An event of a node's manager.
-    pub(super) fn on_event(&mut self, node: usize, id: ConnId, event: &Event) -> Outcome {
+    pub(super) fn on_event(&mut self, node: usize, id: ConnId, event: &CmEvent) -> Outcome {
         match event {
-            Event::Request(request) => return self.on_request(node, id, &request.private_data, false),
-            Event::SidrRequest(request) => return self.on_request(node, id, &request.private_data, true),
+            CmEvent::Request(request) => return self.on_request(node, id, &request.private_data, false),
+            CmEvent::SidrRequest(request) => return self.on_request(node, id, &request.private_data, true),
             _ => {}
         }
         let now = self.now();
@@ -74,14 +74,14 @@ impl World {
         let (before, tag, client) = (held.phase, held.tag, held.client);
         held.phase = after(before, event).map_err(|violation| violation.at(format!("attempt {tag}")))?;
         let waited = now - held.since;
-        if before == Phase::Asked && held.phase != Phase::Asked {
+        if before == ConnectionPhase::Asked && held.phase != ConnectionPhase::Asked {
             ensure!("answers come in bounded time", waited <= LONGEST_WAIT, "attempt {tag} waited {waited:?}");
         }
         let phase = held.phase;
         let clean = self.plan.is_clean();
         ensure!(
             "where nothing is lost everybody is reached",
-            !clean || !matches!(event, Event::Unreachable | Event::SidrUnreachable),
+            !clean || !matches!(event, CmEvent::Unreachable | CmEvent::SidrUnreachable),
             "attempt {tag}: {event:?}"
         );
         self.stories.heard(tag, client, event)?;
@@ -94,14 +94,23 @@ impl World {
         let tag = private_data.first_chunk().map_or(0, |tag| u32::from_be_bytes(*tag));
         let attempt = self.plan.attempts[tag as usize];
         ensure!("requests go where they were sent", attempt.to == node, "attempt {tag} at node {node}");
-        let is_live = |held: &Held| held.tag == tag && !held.client && !matches!(held.phase, Phase::Over | Phase::Done);
+        let is_live = |held: &HeldConnection| {
+            held.tag == tag && !held.client && !matches!(held.phase, ConnectionPhase::Over | ConnectionPhase::Done)
+        };
         ensure!(
             "one request is one request",
             !self.nodes[node].held.values().any(is_live) || self.stories.of(tag).crashed,
             "attempt {tag} came again while the first was undecided or connected"
         );
         let leaver = attempt.leaver;
-        let held = Held { tag, client: false, datagram, leaver, phase: Phase::Requested, since: self.now() };
+        let held = HeldConnection {
+            tag,
+            client: false,
+            datagram,
+            leaver,
+            phase: ConnectionPhase::Requested,
+            since: self.now(),
+        };
         self.nodes[node].held.insert(id, held);
         if !datagram {
             self.delay(node, id);
@@ -123,13 +132,16 @@ impl World {
     }
 
     /// The next action of the application.
-    fn proceed(&mut self, node: usize, id: ConnId, phase: Phase) {
+    fn proceed(&mut self, node: usize, id: ConnId, phase: ConnectionPhase) {
         match phase {
-            Phase::Replied => self.think(node, Action::Confirm(id), 1),
-            Phase::Established => self.plan_leave(node, id),
-            Phase::Released => self.think(node, Action::Release(id), 1),
-            Phase::Over | Phase::Done => self.think(node, Action::Destroy(id), 4),
-            Phase::Asked | Phase::Requested | Phase::Accepted | Phase::Leaving => {}
+            ConnectionPhase::Replied => self.think(node, Action::Confirm(id), 1),
+            ConnectionPhase::Established => self.plan_leave(node, id),
+            ConnectionPhase::Released => self.think(node, Action::Release(id), 1),
+            ConnectionPhase::Over | ConnectionPhase::Done => self.think(node, Action::Destroy(id), 4),
+            ConnectionPhase::Asked
+            | ConnectionPhase::Requested
+            | ConnectionPhase::Accepted
+            | ConnectionPhase::Leaving => {}
         }
     }
 
@@ -160,19 +172,25 @@ impl World {
             return;
         };
         match (action, held.phase) {
-            (Action::Decide(_), Phase::Requested) => self.decide(node, id, held),
-            (Action::Confirm(_), Phase::Replied) => self.confirm(node, id, held),
-            (Action::Leave(_), Phase::Asked | Phase::Requested | Phase::Replied | Phase::Accepted) => {
+            (Action::Decide(_), ConnectionPhase::Requested) => self.decide(node, id, held),
+            (Action::Confirm(_), ConnectionPhase::Replied) => self.confirm(node, id, held),
+            (
+                Action::Leave(_),
+                ConnectionPhase::Asked
+                | ConnectionPhase::Requested
+                | ConnectionPhase::Replied
+                | ConnectionPhase::Accepted,
+            ) => {
                 self.destroy(node, id);
             }
-            (Action::Leave(_), Phase::Established) => self.leave(node, id, held),
-            (Action::Release(_), Phase::Released) => self.release(node, id),
+            (Action::Leave(_), ConnectionPhase::Established) => self.leave(node, id, held),
+            (Action::Release(_), ConnectionPhase::Released) => self.release(node, id),
             (Action::Destroy(_), _) => self.destroy(node, id),
             _ => {}
         }
     }
 
-    fn decide(&mut self, node: usize, id: ConnId, held: Held) {
+    fn decide(&mut self, node: usize, id: ConnId, held: HeldConnection) {
         let now = self.now();
         match self.nodes[node].rng.below(10) {
             0 => {
@@ -181,7 +199,7 @@ impl World {
                 }
                 self.nodes[node].manager.reject(now, id, reason::CONSUMER, &[], &[]).expect("it is undecided");
                 self.stories.of(held.tag).server_refused = true;
-                self.set_phase(node, id, Phase::Done);
+                self.set_phase(node, id, ConnectionPhase::Done);
                 self.think(node, Action::Destroy(id), 2);
             }
             1 => self.destroy(node, id),
@@ -195,7 +213,7 @@ impl World {
                     private_data: &[],
                 };
                 self.nodes[node].manager.sidr_reply(now, id, &reply).expect("it is unanswered");
-                self.set_phase(node, id, Phase::Done);
+                self.set_phase(node, id, ConnectionPhase::Done);
                 self.think(node, Action::Destroy(id), 2);
             }
             _ => {
@@ -203,7 +221,7 @@ impl World {
                 let reply = ConnectReply::new(qpn, Psn::new(held.tag));
                 self.nodes[node].manager.accept(now, id, &reply).expect("it is undecided");
                 self.stories.of(held.tag).accepted = true;
-                self.set_phase(node, id, Phase::Accepted);
+                self.set_phase(node, id, ConnectionPhase::Accepted);
                 // Some change their minds.
                 if self.chance(node, 20) {
                     self.think(node, Action::Destroy(id), 1);
@@ -212,20 +230,20 @@ impl World {
         }
     }
 
-    fn confirm(&mut self, node: usize, id: ConnId, held: Held) {
+    fn confirm(&mut self, node: usize, id: ConnId, held: HeldConnection) {
         let now = self.now();
         match self.nodes[node].rng.below(12) {
             0 => {
                 self.nodes[node].manager.reject(now, id, reason::CONSUMER, &[], &[]).expect("it is undecided");
                 self.stories.of(held.tag).client_left = true;
-                self.set_phase(node, id, Phase::Done);
+                self.set_phase(node, id, ConnectionPhase::Done);
                 self.think(node, Action::Destroy(id), 2);
             }
             1 => self.destroy(node, id),
             _ => {
                 self.nodes[node].manager.confirm(now, id, &[]).expect("it has a reply");
                 self.stories.of(held.tag).client_established = true;
-                self.set_phase(node, id, Phase::Established);
+                self.set_phase(node, id, ConnectionPhase::Established);
                 self.plan_leave(node, id);
                 let to = self.plan.attempts[held.tag as usize].to;
                 if self.chance(node, 3) {
@@ -238,25 +256,25 @@ impl World {
     /// Data of the connection arrives, perhaps before the RTU.
     fn on_data(&mut self, node: usize, tag: u32) {
         let now = self.now();
-        let is_it = |held: &Held| held.tag == tag && !held.client && held.phase == Phase::Accepted;
+        let is_it = |held: &HeldConnection| held.tag == tag && !held.client && held.phase == ConnectionPhase::Accepted;
         let Some(id) = self.nodes[node].held.iter().find(|(_, held)| is_it(held)).map(|(id, _)| *id) else {
             return;
         };
         self.nodes[node].manager.established(now, id).expect("it waits for the RTU");
         self.see("data before the RTU");
         self.stories.of(tag).server_established = true;
-        self.set_phase(node, id, Phase::Established);
+        self.set_phase(node, id, ConnectionPhase::Established);
         self.plan_leave(node, id);
     }
 
-    fn leave(&mut self, node: usize, id: ConnId, held: Held) {
+    fn leave(&mut self, node: usize, id: ConnId, held: HeldConnection) {
         if self.chance(node, 3) {
             return self.destroy(node, id);
         }
         let now = self.now();
         self.nodes[node].manager.disconnect(now, id, &[]).expect("it is established");
         self.left(held);
-        self.set_phase(node, id, Phase::Leaving);
+        self.set_phase(node, id, ConnectionPhase::Leaving);
     }
 
     fn release(&mut self, node: usize, id: ConnId) {
@@ -265,7 +283,7 @@ impl World {
         }
         let now = self.now();
         self.nodes[node].manager.disconnect(now, id, &[]).expect("it was asked to");
-        self.set_phase(node, id, Phase::Over);
+        self.set_phase(node, id, ConnectionPhase::Over);
         self.think(node, Action::Destroy(id), 4);
     }
 
@@ -276,19 +294,19 @@ impl World {
             self.left(held);
             let story = self.stories.of(held.tag);
             if !held.client {
-                story.server_refused |= matches!(held.phase, Phase::Requested | Phase::Accepted);
+                story.server_refused |= matches!(held.phase, ConnectionPhase::Requested | ConnectionPhase::Accepted);
             }
         }
     }
 
     /// An end does not want the connection any more.
-    fn left(&mut self, held: Held) {
+    fn left(&mut self, held: HeldConnection) {
         let story = self.stories.of(held.tag);
         story.client_left |= held.client;
         story.server_left |= !held.client;
     }
 
-    fn set_phase(&mut self, node: usize, id: ConnId, phase: Phase) {
+    fn set_phase(&mut self, node: usize, id: ConnId, phase: ConnectionPhase) {
         if let Some(held) = self.nodes[node].held.get_mut(&id) {
             held.phase = phase;
         }

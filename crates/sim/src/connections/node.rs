@@ -4,31 +4,31 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use cm::{ClosingMad, Config, ConnId, Manager, Route};
+use cm::{ClosingMad, Config, ConnId, MadRoute, Manager};
 use faults::Rng;
 use wire::Qpn;
-use wire::mad::{self, Message};
+use wire::mad::{self, CmMessage};
 
-use super::account::Phase;
+use super::account::ConnectionPhase;
 use super::plan::Leaver;
 
 /// A connection that the application holds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldConnection {
     /// Number of the attempt.
     pub(crate) tag: u32,
     pub(crate) client: bool,
     pub(crate) datagram: bool,
     pub(crate) leaver: Leaver,
-    pub(crate) phase: Phase,
+    pub(crate) phase: ConnectionPhase,
     pub(crate) since: Duration,
 }
 
 /// One process, while it lives.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct ManagerNode {
     pub(crate) manager: Manager,
-    pub(crate) held: BTreeMap<ConnId, Held>,
+    pub(crate) held: BTreeMap<ConnId, HeldConnection>,
     pub(crate) rng: Rng,
     /// Processes so far: an action of an earlier one is void.
     pub(crate) life: u16,
@@ -71,13 +71,13 @@ pub(crate) fn node_of(address: IpAddr) -> usize {
     }
 }
 
-pub(crate) fn route(from: usize, to: usize) -> Route {
-    Route { local: address(from), remote: address(to), interface: 0, traffic_class: 0 }
+pub(crate) fn route(from: usize, to: usize) -> MadRoute {
+    MadRoute { local: address(from), remote: address(to), interface: 0, traffic_class: 0 }
 }
 
-impl Node {
-    pub(crate) fn new(index: usize, seed: u64, rng: Rng) -> Node {
-        Node {
+impl ManagerNode {
+    pub(crate) fn new(index: usize, seed: u64, rng: Rng) -> ManagerNode {
+        ManagerNode {
             manager: manager(index, seed, 0),
             held: BTreeMap::new(),
             rng,
@@ -121,7 +121,7 @@ impl Node {
         let is_for_us = match (&message, message.receiver_id()) {
             (_, None) => true,
             // Its sender never learned an id: the receiver knows such a connection by the sender's.
-            (Message::Rej(_), Some(0)) => true,
+            (CmMessage::Rej(_), Some(0)) => true,
             (_, Some(id)) => ConnId(id).number() == number(self.index, self.life),
         };
         if is_for_us && self.state == Power::On {

@@ -9,7 +9,7 @@ use crate::rng::{Stream, micros, up_to};
 
 /// A node loses everything.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Crash {
+pub(crate) struct ProcessCrash {
     pub(crate) node: usize,
     pub(crate) at: Duration,
     pub(crate) down: Duration,
@@ -48,10 +48,10 @@ pub struct Plan {
     pub(crate) duplicate_percent: u64,
     /// Nothing gets through from then on for that long.
     pub(crate) cut: Option<(Duration, Duration)>,
-    /// How long applications think at most.
+    /// The longest time for which applications think.
     pub(crate) thinking: Duration,
     pub(crate) attempts: Vec<Attempt>,
-    pub(crate) crashes: Vec<Crash>,
+    pub(crate) crashes: Vec<ProcessCrash>,
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -116,8 +116,8 @@ fn attempt(rng: &mut Rng, nodes: usize) -> Attempt {
     }
 }
 
-fn crash(rng: &mut Rng, nodes: usize) -> Crash {
-    Crash {
+fn crash(rng: &mut Rng, nodes: usize) -> ProcessCrash {
+    ProcessCrash {
         node: rng.below(nodes as u64) as usize,
         at: up_to(rng, MINUTE),
         down: up_to(rng, MINUTE / 3),

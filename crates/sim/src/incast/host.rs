@@ -7,9 +7,9 @@ use wire::RKey;
 
 /// Memory that grants every access and keeps nothing.
 #[derive(Debug, Default)]
-pub(super) struct Nothing;
+pub(super) struct NullMemory;
 
-impl Memory for Nothing {
+impl Memory for NullMemory {
     fn gather(&self, _: PdId, _: &[Sge], _: u64, out: &mut [u8]) -> Result<(), MemoryError> {
         out.fill(0);
         Ok(())
@@ -70,7 +70,7 @@ impl Memory for Nothing {
 /// Counts what was completed.
 #[derive(Debug, Default)]
 pub(super) struct IncastHost {
-    memory: Nothing,
+    memory: NullMemory,
     /// Send work requests done.
     pub(super) done: u64,
     /// One of them failed.
@@ -78,10 +78,10 @@ pub(super) struct IncastHost {
 }
 
 impl Host for IncastHost {
-    type Memory = Nothing;
-    type Path = transport::shm::path::NoShmPath<Nothing>;
+    type Memory = NullMemory;
+    type Path = transport::shm::path::NoShmPath<NullMemory>;
 
-    fn memory(&self) -> &Nothing {
+    fn memory(&self) -> &NullMemory {
         &self.memory
     }
 

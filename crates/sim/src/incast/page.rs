@@ -2,7 +2,7 @@
 
 use super::plan::{IncastResult, LossControl};
 
-/// The page for runs of all ways with the same parameters.
+/// The page for runs with each means against loss and the same parameters.
 pub fn page(outcomes: &[IncastResult]) -> String {
     let Some(first) = outcomes.first() else { return String::new() };
     let plan = &first.plan;
@@ -55,7 +55,7 @@ and memory are models on a virtual clock.
 ";
 
 const TABLE_HEAD: &str = "\
-| loss_control | longest queue | queue later, mean (longest) | goodput later | fairness (Jain) | lost | sent again | pauses | \
+| means | longest queue | queue later, mean (longest) | goodput later | fairness (Jain) | lost | sent again | pauses | \
 links paused later | marked | CNPs |
 |---|---|---|---|---|---|---|---|---|---|---|
 ";
@@ -65,7 +65,7 @@ const TAIL: &str = "
 
 - One switch, one queue. PFC's worst property, that a paused link stops flows that have nothing to do with the
   congestion, and pauses that spread over several switches, need more than one receiver and are not shown.
-- Acknowledges and CNPs travel back over an empty network. Receivers take in whatever the link brings.
+- ACKs and CNPs travel back over an empty network. Receivers take in whatever the link brings.
 - The window of Longarm's queue pairs (256 KiB) bounds what one flow can have in the queue. Hardware has no such window:
   without DCQCN it would fill any buffer.
 - Rates are enforced in software by when a packet may leave. The model's clock is exact; a device that polls
@@ -106,7 +106,7 @@ fn reading(outcomes: &[IncastResult]) -> String {
     if let Some(neither) = of(LossControl::Neither) {
         text += &format!(
             "- **Neither**: windows alone fill the buffer: {} packets are lost. Selective retransmission keeps the \
-             receiver's link busy all the same; the queue, and with it the delay of everybody, is as long as the buffer \
+             receiver's link busy all the same. The queue, and with it the delay of every flow, is as long as the buffer \
              allows.\n",
             neither.drops
         );
@@ -120,8 +120,8 @@ fn reading(outcomes: &[IncastResult]) -> String {
     }
     if let Some(dcqcn) = of(LossControl::Dcqcn) {
         text += &format!(
-            "- **DCQCN only**: {}. It needs a round trip and more to react, so the first burst is as long as the \
-             windows together, and only a buffer of that size keeps it; then the queue is short. The price is {:.0} % of \
+            "- **DCQCN only**: {}. It needs a round trip and more to react. So the first burst is as long as the \
+             windows together, and only a buffer of that size keeps it. Then the queue is short. The price is {:.0} % of \
              the goodput that PFC alone gives: rates go up and down, and sometimes the queue is empty.\n",
             lost(dcqcn),
             of(LossControl::Pfc).map_or(0.0, |pfc| 100.0 - dcqcn.total() / pfc.total() * 100.0)

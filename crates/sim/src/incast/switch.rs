@@ -23,7 +23,7 @@ pub struct SwitchSpec {
     pub p_max: f64,
     /// Bytes of one ingress beyond which its link is paused.
     pub x_off: u64,
-    /// Bytes of one ingress below which it goes on.
+    /// Bytes of one ingress below which its link resumes.
     pub x_on: u64,
 }
 

@@ -41,7 +41,7 @@ enum IncastEvent {
     AtReceiver(Queued),
     /// An answer reaches a sender.
     AtSender(usize, Vec<u8>),
-    /// A link is paused or goes on.
+    /// A link is paused or resumed.
     Pause(usize, PauseSignal),
     /// A sample is taken.
     QueueSample,

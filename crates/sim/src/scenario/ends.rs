@@ -13,7 +13,7 @@ use crate::rng::{micros, pick, time_us};
 const SLOTS_BYTES: u32 = 4 << 20;
 
 /// The decisions so far.
-pub(super) struct Frame {
+pub(super) struct ScenarioFrame {
     pub(super) service: QpType,
     pub(super) temper: Temper,
     pub(super) nodes: usize,
@@ -30,7 +30,7 @@ struct Common {
     staggered: bool,
 }
 
-pub(super) fn ends(rng: &mut Rng, frame: &Frame) -> Vec<EndSpec> {
+pub(super) fn ends(rng: &mut Rng, frame: &ScenarioFrame) -> Vec<EndSpec> {
     let calm = frame.temper == Temper::Calm;
     let most = if calm { 4 } else { 8 };
     let mut places = Vec::new();
@@ -63,7 +63,7 @@ fn two_nodes(rng: &mut Rng, nodes: usize) -> (usize, usize) {
     if rng.chance(0.05) { (a, a) } else { (a, (a + away) % nodes) }
 }
 
-fn common(rng: &mut Rng, frame: &Frame, count: usize) -> Common {
+fn common(rng: &mut Rng, frame: &ScenarioFrame, count: usize) -> Common {
     let calm = frame.temper == Temper::Calm;
     let profiles = [Profile::Tiny, Profile::Edges, Profile::Spread, Profile::Spread, Profile::Bulk];
     let profile = pick(rng, if calm { &profiles[..3] } else { &profiles });
@@ -91,7 +91,7 @@ fn common(rng: &mut Rng, frame: &Frame, count: usize) -> Common {
     }
 }
 
-fn sizes(rng: &mut Rng, frame: &Frame, profile: Profile) -> Sizes {
+fn sizes(rng: &mut Rng, frame: &ScenarioFrame, profile: Profile) -> Sizes {
     let mtu = frame.mtu.bytes();
     if frame.service == QpType::Ud {
         return Sizes { profile, max_send_bytes: mtu, max_rdma_bytes: 0 };
@@ -106,7 +106,7 @@ fn sizes(rng: &mut Rng, frame: &Frame, profile: Profile) -> Sizes {
     Sizes { profile, max_send_bytes, max_rdma_bytes }
 }
 
-fn end(rng: &mut Rng, frame: &Frame, common: &Common, node: usize, peer: Option<usize>) -> EndSpec {
+fn end(rng: &mut Rng, frame: &ScenarioFrame, common: &Common, node: usize, peer: Option<usize>) -> EndSpec {
     let calm = frame.temper == Temper::Calm;
     let fatal = frame.temper == Temper::Fatal;
     let start = if common.staggered { time_us(rng, 0..=2_000) } else { Time(0) };
@@ -190,7 +190,7 @@ fn recv_policy(rng: &mut Rng, calm: bool) -> RecvPolicy {
     RecvPolicy::Late(micros(rng, 1..=400))
 }
 
-fn ending(rng: &mut Rng, frame: &Frame) -> Ending {
+fn ending(rng: &mut Rng, frame: &ScenarioFrame) -> Ending {
     if frame.temper != Temper::Fatal || frame.service != QpType::Rc {
         return Ending::Plain;
     }

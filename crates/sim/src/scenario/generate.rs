@@ -22,7 +22,7 @@ pub(super) fn generate(seed: u64) -> Scenario {
     let ipv6 = rng.chance(0.3);
     let fabric = fabric(&mut rng, temper);
     let faults = faults(&mut rng, temper, nodes);
-    let ends = ends::ends(&mut rng, &ends::Frame { service, temper, nodes, mtu });
+    let ends = ends::ends(&mut rng, &ends::ScenarioFrame { service, temper, nodes, mtu });
     Scenario { seed, service, xrc: false, temper, ipv6, mtu, nodes, fabric, faults, ends }
 }
 

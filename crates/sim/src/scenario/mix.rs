@@ -1,4 +1,4 @@
-//! Which operations applications ask for, and how often.
+//! The mix of operations that applications ask for.
 
 use faults::Rng;
 use transport::QpType;

@@ -1,4 +1,4 @@
-//! How long messages are.
+//! The length of messages.
 
 use faults::Rng;
 

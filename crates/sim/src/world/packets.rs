@@ -8,10 +8,10 @@ use transport::{CqSide, DropReason, QpType, RecvMeta, Status, Time, Transmit};
 use wire::icrc::{self, Check};
 use wire::{Flow, Gid, ICRC_LEN, Packet, Qpn};
 
-use super::{Event, Next, World};
+use super::{Next, World, WorldEvent};
 use crate::app::connected::ticket_offset;
 use crate::check::apart::apart;
-use crate::check::wire::Rules;
+use crate::check::wire::WireRules;
 use crate::check::{Outcome, ensure};
 use crate::fabric::Flight;
 use crate::message::packet_number;
@@ -36,7 +36,7 @@ impl World {
             self.trace.note(now, &[3, to as u64], || format!("n{to} <- {opcode:#04x} no room"));
         } else if !self.nodes[to].serving {
             self.nodes[to].serving = true;
-            self.clock.schedule(now, Event::Serve(to));
+            self.clock.schedule(now, WorldEvent::Serve(to));
         }
         Ok(())
     }
@@ -51,7 +51,7 @@ impl World {
             self.receive(node, &flight)?;
         }
         if busy_ns > 0 || self.nodes[node].has_arrived() {
-            self.clock.schedule(self.clock.now() + Duration::from_nanos(busy_ns), Event::Serve(node));
+            self.clock.schedule(self.clock.now() + Duration::from_nanos(busy_ns), WorldEvent::Serve(node));
         } else {
             self.nodes[node].serving = false;
         }
@@ -187,7 +187,7 @@ impl World {
     fn transmit_at(&mut self, node: usize, at: Time) {
         if !self.nodes[node].tx_scheduled {
             self.nodes[node].tx_scheduled = true;
-            self.clock.schedule(at, Event::Transmit(node));
+            self.clock.schedule(at, WorldEvent::Transmit(node));
         }
     }
 
@@ -259,8 +259,8 @@ impl World {
         let (verdict, next) = self.fabric.send(departs, flight);
         for (at, next) in next {
             let event = match next {
-                Next::Arrive(flight) => Event::Arrive(flight),
-                Next::Release { link, ticket } => Event::Release { link, ticket },
+                Next::Arrive(flight) => WorldEvent::Arrive(flight),
+                Next::Release { link, ticket } => WorldEvent::Release { link, ticket },
             };
             self.clock.schedule(at, event);
         }
@@ -281,9 +281,9 @@ impl World {
         });
     }
 
-    fn rules(&self, e: usize) -> Rules {
+    fn rules(&self, e: usize) -> WireRules {
         let spec = &self.ends[e].spec;
-        Rules {
+        WireRules {
             service: self.scenario.service,
             mtu: self.scenario.mtu,
             rd_atomic: usize::from(spec.rd_atomic),
@@ -318,7 +318,7 @@ impl World {
     fn check_agreed(&self, e: usize) -> Outcome {
         let understands = |e: usize| self.ends[e].spec.tuning.piggyback && self.ends[e].spec.tuning.selective;
         let agreed = self.ends[e].spec.peer.is_some_and(|peer| understands(e) && understands(peer));
-        ensure!("requests bring acknowledges along only where that is agreed", agreed, "end {e}");
+        ensure!("requests bring ACKs along only where that is agreed", agreed, "end {e}");
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use crate::wire_qp::WireQp;
 use crate::wr::{AddressVector, UdDestination};
 
 impl Qp {
-    /// Takes a packet for this queue pair. The caller counts a [`DropReason`]; a drop is no failure of ours.
+    /// Takes a packet for this queue pair. The caller counts a [`DropReason`]; a drop is not a failure of ours.
     pub fn handle_packet(
         &mut self,
         packet: &Packet<'_>,

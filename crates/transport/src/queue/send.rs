@@ -25,7 +25,7 @@ pub(crate) struct SendWqe {
     pub(crate) packets: u32,
     /// Window cost of everything posted before, see `SendQueue::cost_at`.
     pub(crate) cost_before: u64,
-    /// How many receive WQEs of the peer this and all earlier requests use up.
+    /// The number of receive WQEs of the peer that this and all earlier requests use up.
     pub(crate) recvs_used: u64,
     /// XRC: the peer's shared receive queue.
     pub(crate) xrc_srq: u32,
@@ -115,7 +115,7 @@ impl SendQueue {
         self.wqes.front()
     }
 
-    /// Removes the oldest, whatever it is, where it lies.
+    /// Removes the oldest in place, of any kind.
     #[inline]
     pub(crate) fn drop_head(&mut self) {
         drop(self.wqes.pop_front());
@@ -125,7 +125,7 @@ impl SendQueue {
         self.wqes.pop_front()
     }
 
-    /// How many receive WQEs of the peer are used up when everything before `una`,
+    /// The number of receive WQEs of the peer that are used up when everything before `una`,
     /// which lies in the head, has arrived. A SEND takes its WQE with the first
     /// packet, a WRITE with immediate with the last.
     pub(crate) fn recvs_used_before(&self, una: Psn) -> u64 {

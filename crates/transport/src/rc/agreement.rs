@@ -13,13 +13,13 @@
 //! - The responder keeps a packet ahead of its turn only if it carries the mark. Once the agreement is made, it drops
 //!   every request without the mark, one in its turn the first time that it comes: a peer whose queue pair
 //!   was reset meanwhile sends it again, a blind attacker would have to hit the PSN twice.
-//! - The requester, once it knows the cookie, drops every answer without the mark, until a whole acknowledge timeout
-//!   has passed without progress: the peer's queue pair may have been reset.
+//! - The requester, once it knows the cookie, drops every answer without the mark, until a whole ACK timeout has
+//!   passed without progress: the peer's queue pair may have been reset.
 //!
 //! An end that does not know any of this ignores the reserved bits, and acknowledges without a mark: then the
 //! requester stops offering, and both do what the specification says. docs/security.md computes what an attack costs.
 
-use wire::{Cookie, Mark, Psn};
+use wire::{Cookie, Mark, Packet, Psn};
 
 use crate::drop::DropReason;
 
@@ -125,12 +125,36 @@ pub(super) struct RequesterAgreement {
     cookie: Option<Cookie>,
     /// Answers without the cookie's mark are dropped.
     strict: bool,
+    /// The peer sends a delayed ACK for requests that do not ask for one.
+    pub(super) peer_delays_acks: bool,
+    /// The peer takes requests that carry an ACK.
+    pub(super) peer_takes_piggybacks: bool,
 }
 
 impl RequesterAgreement {
     /// Offers it, if it is to be made.
     pub(super) fn new(offers: bool) -> RequesterAgreement {
         RequesterAgreement { mark: if offers { Mark::OFFER } else { Mark::NONE }, ..RequesterAgreement::default() }
+    }
+
+    /// Learns from a response of this kind. AckReq beside a mark says that the peer takes requests that carry ACKs: in a
+    /// response it has no other meaning. `may_piggyback` tells whether this end sends such requests.
+    #[inline]
+    pub(super) fn check_response(
+        &mut self,
+        packet: &Packet<'_>,
+        kind: AnswerKind,
+        may_piggyback: bool,
+    ) -> Result<(), DropReason> {
+        let (bth, told) = (packet.bth(), packet.cookie());
+        if told.is_some() && packet.sack().is_some() && told != self.cookie {
+            return Err(DropReason::NotAgreed);
+        }
+        self.check_mark(bth.mark, told, kind)?;
+        let is_made = self.is_made();
+        self.peer_delays_acks = is_made;
+        self.peer_takes_piggybacks = is_made && bth.ack_req && may_piggyback;
+        Ok(())
     }
 
     #[inline]
@@ -183,7 +207,8 @@ impl RequesterAgreement {
         match told {
             _ if self.mark == Mark::NONE => {}
             Some(cookie) if cookie.mark() == mark => {
-                *self = RequesterAgreement { mark, cookie: Some(cookie), strict: true };
+                *self =
+                    RequesterAgreement { mark, cookie: Some(cookie), strict: true, ..RequesterAgreement::default() };
             }
             _ if was_made => *self = RequesterAgreement::new(true),
             // A peer that sends a NAK may not have had a request in sequence, and so no offer.
@@ -193,7 +218,7 @@ impl RequesterAgreement {
         }
     }
 
-    /// A whole acknowledge timeout has passed: the peer may have forgotten the cookie.
+    /// A whole ACK timeout has passed: the peer may have forgotten the cookie.
     pub(super) fn relax(&mut self) {
         self.strict = false;
     }

@@ -3,7 +3,7 @@
 //! Responses come in PSN order. An ACK covers everything before it, but never a READ or atomic whose own response is
 //! missing: then that response was lost, and the request is sent again from there (implied NAK, 9.7.5.1.2).
 
-use wire::{Aeth, NakCode, Operation, Packet, Piggyback, Psn, SyndromeKind};
+use wire::{Aeth, Cookie, NakCode, Operation, Packet, Piggyback, Psn, SyndromeKind};
 
 use crate::congestion::Congestion;
 use crate::drop::DropReason;
@@ -12,6 +12,7 @@ use crate::host::Host;
 use crate::memory::{Memory, MemoryError};
 use crate::qp_core::QpCore;
 use crate::queue::send::SendWqe;
+use crate::rc::agreement::AnswerKind;
 use crate::rc::requester::RcRequester;
 use crate::reason::Reason;
 use crate::time::Time;
@@ -19,6 +20,7 @@ use crate::wr::{Payload, SendOp};
 
 impl RcRequester {
     /// Takes an ACK, a NAK, or a response with data.
+    #[inline]
     pub(super) fn handle_response(
         &mut self,
         core: &mut QpCore,
@@ -26,13 +28,35 @@ impl RcRequester {
         now: Time,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
-        self.check_mark(packet, core)?;
-        self.retry.answered();
+        self.check_agreement(packet, core)?;
+        self.recovery.timers.answered();
         match packet.info().operation {
             Operation::ReadResponse | Operation::AtomicAcknowledge => self.handle_data(core, packet, now, host),
             Operation::SelectiveAcknowledge => self.handle_selective(core, packet, now, host),
             _ => self.handle_acknowledge(core, packet, now, host),
         }
+    }
+
+    /// Learns from a response about the agreement.
+    #[inline]
+    fn check_agreement(&mut self, packet: &Packet<'_>, core: &QpCore) -> Result<(), DropReason> {
+        let kind = self.kind_of(packet);
+        self.agreement.check_response(packet, kind, core.tuning.piggyback && !core.is_xrc())
+    }
+
+    #[inline]
+    fn kind_of(&self, packet: &Packet<'_>) -> AnswerKind {
+        let syndrome = packet.aeth().map(|aeth| aeth.syndrome.kind());
+        match syndrome {
+            _ if !self.window.is_outstanding(packet.psn()) => AnswerKind::Ghost,
+            None | Some(SyndromeKind::Ack { .. }) => AnswerKind::Positive,
+            Some(_) => AnswerKind::Negative,
+        }
+    }
+
+    /// Whether a request that carries an ACK and this cookie may be the peer's.
+    pub(super) fn is_proven_by(&self, cookie: Cookie, core: &QpCore) -> bool {
+        core.tuning.piggyback && !core.is_xrc() && self.agreement.shared() == Some(cookie)
     }
 
     fn handle_acknowledge(
@@ -54,10 +78,11 @@ impl RcRequester {
         now: Time,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
-        self.retry.answered();
+        self.recovery.timers.answered();
         self.handle_aeth(core, piggyback_ack.psn, piggyback_ack.aeth, now, host)
     }
 
+    #[inline]
     fn handle_aeth(
         &mut self,
         core: &mut QpCore,
@@ -74,11 +99,7 @@ impl RcRequester {
         }
     }
 
-    /// Whether a response may carry this PSN: something with it was sent and is unanswered.
-    pub(super) fn is_outstanding(&self, psn: Psn) -> bool {
-        !psn.before(self.una) && psn.before(self.sent)
-    }
-
+    #[inline]
     fn handle_ack(
         &mut self,
         core: &mut QpCore,
@@ -87,13 +108,13 @@ impl RcRequester {
         now: Time,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
-        let repeats_last = psn.next() == self.una;
-        if !repeats_last && !self.is_outstanding(psn) {
+        let repeats_last = psn.next() == self.window.una;
+        if !repeats_last && !self.window.is_outstanding(psn) {
             return Err(DropReason::GhostResponse);
         }
         let reached = self.acknowledge(core, psn.next(), now, host);
         if reached == psn.next() {
-            self.credits.update(core.sq.recvs_used_before(self.una), credits);
+            self.window.credits.update(core.sq.recvs_used_before(self.window.una), credits);
         } else {
             self.imply_nak(core, now);
         }
@@ -104,22 +125,22 @@ impl RcRequester {
     /// A probe acknowledged alone, and not with what was sent after it, has filled a gap:
     /// what followed was dropped by the peer and is sent again.
     fn conclude_probe(&mut self, core: &QpCore, acknowledged: Psn, now: Time) {
-        let Some(probed) = self.probe.conclude(acknowledged) else { return };
-        if acknowledged == probed && self.una.before(self.sent) {
-            self.congestion.on_loss(self.una, self.sent);
+        let Some(probed) = self.recovery.probe.conclude(acknowledged) else { return };
+        if acknowledged == probed && self.window.una.before(self.window.sent) {
+            self.window.congestion.on_loss(self.window.una, self.window.sent);
             self.rewind(core, now);
         }
     }
 
-    pub(super) fn imply_nak(&mut self, core: &mut QpCore, now: Time) {
+    fn imply_nak(&mut self, core: &mut QpCore, now: Time) {
         core.counters.implied_naks += 1;
         self.rewind_after_loss(core, now);
     }
 
     /// Everything before `upto` has arrived. Stops before a READ or atomic that is
     /// unanswered; tells how far it came.
-    pub(super) fn acknowledge(&mut self, core: &mut QpCore, upto: Psn, now: Time, host: &mut impl Host) -> Psn {
-        let mut reached = self.una;
+    fn acknowledge(&mut self, core: &mut QpCore, upto: Psn, now: Time, host: &mut impl Host) -> Psn {
+        let mut reached = self.window.una;
         for index in 0.. {
             let Some(wqe) = core.sq.get(index) else { break };
             if wqe.op.is_local() {
@@ -130,21 +151,64 @@ impl RcRequester {
             }
             reached = if wqe.end_psn().before(upto) { wqe.end_psn() } else { upto };
         }
-        if self.una.before(reached) {
+        if self.window.una.before(reached) {
             self.move_una(core, reached, now, host);
         }
-        self.una
+        self.window.una
     }
 
     fn move_una(&mut self, core: &mut QpCore, to: Psn, now: Time, host: &mut impl Host) {
-        let packets = to.distance(self.una) as u64;
-        self.una = to;
-        self.futile_rewinds = 0;
-        self.congestion.on_acked(packets * u64::from(core.mtu()));
-        self.retry.progress(to, now, to.before(self.sent));
-        self.complete_done(core, host);
-        if self.scoreboard.is_some() {
-            self.advance_scoreboard(core);
+        let packets = to.distance(self.window.una) as u64;
+        self.window.una = to;
+        self.window.congestion.on_acked(packets * u64::from(core.mtu()));
+        self.recovery.progress(to, now, to.before(self.window.sent));
+        self.window.complete_done(core, host);
+        if self.window.repair.is_active() {
+            self.window.repair.advance(to);
+            self.note_missing(core);
+            self.window.repair.end_if_complete();
+        }
+    }
+
+    /// Takes a selective ACK: everything before its PSN has arrived, and the packets in its bitmap.
+    fn handle_selective(
+        &mut self,
+        core: &mut QpCore,
+        packet: &Packet<'_>,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<(), DropReason> {
+        let sack = packet.sack().ok_or(DropReason::BadResponse)?;
+        let psn = packet.psn();
+        if psn.before(self.window.una) || self.window.sent.before(psn) {
+            return Err(DropReason::GhostResponse);
+        }
+        let beyond = sack.highest().is_some_and(|highest| !psn.add(highest).before(self.window.sent));
+        if beyond {
+            core.counters.impossible_notices += 1;
+            // The peer has kept what we never sent. Going back repairs what is missing without its notices.
+            if self.window.una.before(self.window.sent) {
+                self.rewind_after_loss(core, now);
+            }
+            return Err(DropReason::BadResponse);
+        }
+        core.counters.rx_selective_acks += 1;
+        if self.acknowledge(core, psn, now, host) != psn {
+            self.imply_nak(core, now);
+            return Ok(());
+        }
+        self.recovery.probe.forget_psn();
+        if sack.highest().is_some() && !self.recovery.timers.waits_for_receiver() {
+            self.window.repair.merge(psn, &sack);
+            self.note_missing(core);
+        }
+        Ok(())
+    }
+
+    /// Marks packets as lost that others have overtaken.
+    fn note_missing(&mut self, core: &QpCore) {
+        if self.window.note_missing(core) {
+            self.recovery.timers.rewound();
         }
     }
 
@@ -156,11 +220,11 @@ impl RcRequester {
         now: Time,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
-        if !self.is_outstanding(psn) {
+        if !self.window.is_outstanding(psn) {
             return Err(DropReason::GhostResponse);
         }
         self.acknowledge(core, psn, now, host);
-        self.probe.forget_psn();
+        self.recovery.probe.forget_psn();
         if code == NakCode::PsnSequenceError {
             core.counters.rx_sequence_naks += 1;
             self.rewind_after_loss(core, now);
@@ -179,10 +243,10 @@ impl RcRequester {
         now: Time,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
-        if !self.is_outstanding(psn) {
+        if !self.window.is_outstanding(psn) {
             return Err(DropReason::GhostResponse);
         }
-        if self.retry.waits_for_receiver() && psn == self.una {
+        if self.recovery.timers.waits_for_receiver() && psn == self.window.una {
             return Ok(()); // the same news twice
         }
         core.counters.rx_rnr_naks += 1;
@@ -190,15 +254,12 @@ impl RcRequester {
             self.imply_nak(core, now);
             return Ok(());
         }
-        if core.attr.rnr_retry != 7 {
-            self.retry.rnr_retries += 1;
-            if self.retry.rnr_retries > core.attr.rnr_retry {
-                self.failure = Some(QpFailure::SendQueue(Reason::ReceiverNotReady { retries: core.attr.rnr_retry }));
-                return Ok(());
-            }
+        if let Some(failure) = self.recovery.count_rnr_retry(core.attr.rnr_retry) {
+            self.failure = Some(failure);
+            return Ok(());
         }
         self.rewind(core, now);
-        self.retry.wait_for_receiver(now + wire::rnr_timer(timer));
+        self.recovery.timers.wait_for_receiver(now + wire::rnr_timer(timer));
         Ok(())
     }
 
@@ -211,7 +272,7 @@ impl RcRequester {
         now: Time,
         host: &mut impl Host,
     ) -> Result<bool, DropReason> {
-        if !self.is_outstanding(psn) {
+        if !self.window.is_outstanding(psn) {
             return Err(DropReason::GhostResponse);
         }
         if self.acknowledge(core, psn, now, host) == psn {
@@ -236,7 +297,7 @@ impl RcRequester {
         let head = core.sq.head().expect("an outstanding PSN lies in a WQE");
         let original = packet.atomic_ack().map(|eth| eth.original.to_ne_bytes());
         let data = original.as_ref().map_or(packet.payload(), |value| value);
-        let offset = self.una.distance(head.first_psn).max(0) as u64 * u64::from(core.mtu());
+        let offset = self.window.una.distance(head.first_psn).max(0) as u64 * u64::from(core.mtu());
         if !fits_request(core, head, packet.info().operation, offset, data) {
             return Err(self.bad_response());
         }
@@ -244,7 +305,7 @@ impl RcRequester {
             self.failure = Some(QpFailure::SendQueue(Reason::LocalMemory(refused)));
             return Ok(());
         }
-        self.move_una(core, self.una.next(), now, host);
+        self.move_una(core, self.window.una.next(), now, host);
         Ok(())
     }
 

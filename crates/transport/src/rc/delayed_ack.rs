@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use crate::time::Time;
 
-/// How long the ACK waits for one that is asked for.
+/// The time for which the ACK waits for one that is asked for.
 const DELAY: Duration = Duration::from_micros(300);
 
 /// The state of the delayed ACK.

@@ -1,6 +1,6 @@
-//! Reliable connection (IB specification 9.7): the three roles of a queue pair.
-//! Extended reliable connections (Annex A14) are the same, but that each end has only half
-//! of the roles, and every request names a shared receive queue.
+//! Reliable connection (IB specification 9.7): the three roles of a queue pair. Extended reliable
+//! connections (Annex A14) are the same, but each end has only half of the roles, and every request
+//! names a shared receive queue.
 //!
 //! ```text
 //!  send queue ─► requester ── requests ──►  (peer's responder)
@@ -12,28 +12,32 @@
 //! responses and completes WQEs. Both share the state in [`RcRequester`]. The responder executes the peer's
 //! requests.
 
+mod ack_requests;
 mod agreement;
 mod completer;
 mod credits;
 mod delayed_ack;
+mod evidence;
 mod pace;
 mod probe;
 mod reads;
+mod recovery;
+mod refusal;
 mod reorder;
 mod request;
+mod request_target;
 mod requester;
 mod responder;
 mod response;
+mod response_packets;
 mod retry;
 mod scoreboard;
 mod selective;
+mod window;
 
-use core::time::Duration;
-
-use wire::{Operation, Packet, Service};
+use wire::{Operation, Packet, TransportService};
 
 use crate::attr::{QpAttr, QpState, QpType, Tuning};
-use crate::congestion::Evidence;
 use crate::drop::DropReason;
 use crate::failure::QpFailure;
 use crate::host::{Host, QpEvent};
@@ -41,14 +45,11 @@ use crate::network::{RecvMeta, Transmit};
 use crate::qp_core::QpCore;
 use crate::state;
 use crate::time::Time;
+use evidence::evidence_of;
 use pace::RcPacing;
 use requester::RcRequester;
 use responder::RcResponder;
 use response::PiggybackAck;
-
-/// An unproven congestion notification counts for this long after a packet was sent. A loss corroborates it for as
-/// long.
-const LATELY: Duration = Duration::from_millis(10);
 
 /// The RC part of a queue pair.
 #[derive(Debug)]
@@ -98,6 +99,7 @@ impl RcQp {
         self.responder.flush(core, host);
     }
 
+    #[inline]
     pub(crate) fn handle_packet(
         &mut self,
         core: &mut QpCore,
@@ -107,8 +109,8 @@ impl RcQp {
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         let info = packet.info();
-        let own = if core.is_xrc() { Service::Xrc } else { Service::Rc };
-        if info.service != own && !matches!(info.service, Service::Cnp | Service::Own) {
+        let own = if core.is_xrc() { TransportService::Xrc } else { TransportService::Rc };
+        if info.service != own && !matches!(info.service, TransportService::Cnp | TransportService::Own) {
             return Err(DropReason::WrongService);
         }
         if !core.is_from_peer(arrival) {
@@ -118,7 +120,7 @@ impl RcQp {
             Operation::Cnp => self.handle_cnp(core, packet, now),
             _ if info.is_response() => self.handle_response(core, packet, now, host),
             _ if core.qp_type == QpType::XrcSend => Err(DropReason::WrongService),
-            _ if info.service == Service::Own => self.handle_piggybacked(core, packet, now, host),
+            _ if info.service == TransportService::Own => self.handle_piggybacked(core, packet, now, host),
             _ => {
                 let outcome = self.handle_request(core, packet, host);
                 self.responder.note_time(now);
@@ -185,6 +187,7 @@ impl RcQp {
 
     /// READ responses and NAKs go first, then requests, and a plain ACK last: it is the shortest packet and so fits
     /// the end of a batch.
+    #[inline]
     pub(crate) fn poll_transmit(
         &mut self,
         core: &mut QpCore,
@@ -206,6 +209,7 @@ impl RcQp {
         Some(self.pace.sent(core, transmit, now))
     }
 
+    #[inline]
     fn poll_data(&mut self, core: &mut QpCore, now: Time, out: &mut [u8], host: &mut impl Host) -> Option<Transmit> {
         if self.responder.has_urgent() {
             return self.poll_responder(core, out, host);
@@ -227,7 +231,7 @@ impl RcQp {
     /// The ACK that the next request may carry. Packets that leave together are one group, and a plain ACK fits its
     /// end; so only a request that leaves alone carries an ACK.
     fn piggyback_ack(&self, core: &QpCore, now: Time) -> Option<PiggybackAck> {
-        let alone = self.requester.peer_takes_piggybacks && self.last_sent != now;
+        let alone = self.requester.agreement.peer_takes_piggybacks && self.last_sent != now;
         if alone { self.responder.lone_ack(core) } else { None }
     }
 
@@ -263,12 +267,12 @@ impl RcQp {
     /// Probes and timeouts since the peer's last answer.
     #[inline]
     pub(crate) fn unanswered_probes(&self) -> u32 {
-        self.requester.retry().unanswered()
+        self.requester.timers().unanswered()
     }
 
     /// Window cost of what was sent and is not answered.
     pub(crate) fn in_flight_bytes(&self, core: &QpCore) -> u64 {
-        if core.sq.is_empty() { 0 } else { self.requester.window_in_use(core) }
+        if core.sq.is_empty() { 0 } else { self.requester.in_flight_bytes(core) }
     }
 
     pub(crate) fn ack_due(&self) -> bool {
@@ -282,7 +286,7 @@ impl RcQp {
     #[inline]
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let pace = Time::or_never(self.pace.waits_until());
-        let at = self.requester.retry().next_timeout().min(self.responder.next_timeout()).min(pace);
+        let at = self.requester.timers().next_timeout().min(self.responder.next_timeout()).min(pace);
         (at != Time::NEVER).then_some(at)
     }
 
@@ -293,7 +297,7 @@ impl RcQp {
 
     /// Takes a CNP. It counts in full if the cookie proves it, else by the evidence for it (docs/security.md).
     fn handle_cnp(&mut self, core: &mut QpCore, packet: &Packet<'_>, now: Time) -> Result<(), DropReason> {
-        let evidence = self.evidence_of(packet, now)?;
+        let evidence = evidence_of(packet, &self.requester, &self.responder, self.last_sent, now)?;
         core.counters.rx_cnps += 1;
         if core.tuning.dcqcn.enabled {
             self.pace.notified(core, self.requester.possible_rate(), evidence, now);
@@ -301,22 +305,6 @@ impl RcQp {
             self.requester.congestion_notified(evidence);
         }
         Ok(())
-    }
-
-    fn evidence_of(&self, packet: &Packet<'_>, now: Time) -> Result<Evidence, DropReason> {
-        let shared = [self.requester.shared_cookie(), self.responder.shared_cookie()];
-        if shared.iter().any(Option::is_some) {
-            let proven = packet.cnp().is_some_and(|cnp| shared.contains(&Some(cnp.cookie)));
-            return if proven { Ok(Evidence::Proven) } else { Err(DropReason::UnprovenCnp) };
-        }
-        let sent_lately = self.last_sent != Time::NEVER && now.since(self.last_sent) <= LATELY;
-        match sent_lately {
-            // Congestion may be worst in the first round trip, and an attacker does not know when that is.
-            true if self.requester.awaits_cookie() => Ok(Evidence::FirstRoundTrip),
-            true if self.requester.lost_since(now - LATELY) => Ok(Evidence::Loss),
-            true => Ok(Evidence::None),
-            false => Err(DropReason::UnprovenCnp),
-        }
     }
 
     /// Whether an answer was asked for and has not come.

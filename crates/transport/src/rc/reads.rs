@@ -1,10 +1,10 @@
 //! Outstanding READs and atomics, and the parts in which READs were asked for: a retransmission may be cut only
 //! there.
 //!
-//! A peer takes a duplicate READ only if it lies within a request that it has executed, and the requester does not
-//! know which requests arrived. So a retransmitted READ never crosses the end of a part that was ever asked for.
-//! Linux's software driver also forgets the front of a request when a later part of it is asked for again. So a part
-//! that does not begin where a request first did is not asked for before everything ahead of it is there.
+//! A peer takes a duplicate READ only if it lies within a request that it has executed. The requester does not know
+//! which requests arrived. So a retransmitted READ never crosses the end of a part that was ever asked for. Linux's
+//! software driver also forgets the front of a request when a later part of it is asked for again. So a part that
+//! does not begin where a request first did is not asked for before everything ahead of it is there.
 
 use std::collections::VecDeque;
 

@@ -3,8 +3,8 @@
 //! Nothing about them is checked or executed here: the responder handles each in its turn, as if it arrived then. So
 //! keeping them changes no order and no answer; it only saves the peer from sending them again.
 //!
-//! Bounds: a queue pair keeps packets of one bitmap, [`Sack::BITS`], so at most 1 MiB of payload; all queue pairs
-//! of a device together no more than its [`ReorderBudget`](crate::ReorderBudget).
+//! Bounds: a queue pair keeps packets of one bitmap, [`Sack::BITS`], so at most 1 MiB of payload. All queue pairs
+//! of a device together keep no more than its [`ReorderBudget`](crate::ReorderBudget).
 
 use std::collections::VecDeque;
 

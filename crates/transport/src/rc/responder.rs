@@ -15,20 +15,24 @@ mod write;
 
 use std::collections::VecDeque;
 
-use wire::{Cookie, NakCode, Operation, Packet, Position, Psn, RKey, Syndrome};
+use wire::{Cookie, NakCode, Operation, Packet, Position, Psn, RKey};
 
 use crate::completion::{Completion, CompletionOp, Status};
 use crate::drop::DropReason;
 use crate::failure::QpFailure;
-use crate::host::{CqSide, Host, QpEvent};
+use crate::host::{Host, QpEvent};
 use crate::limits::MAX_MESSAGE_BYTES;
-use crate::memory::{Accessor, Memory, MemoryError, PdId};
+use crate::memory::Memory;
 use crate::network::Transmit;
 use crate::qp_core::QpCore;
 use crate::rc::agreement::ResponderAgreement;
+use crate::rc::credits::AdvertisedCredits;
 use crate::rc::delayed_ack::DelayedAck;
+use crate::rc::refusal::{RcRefusal, RefusalEffect, recv_status};
 use crate::rc::reorder::Reorder;
-use crate::rc::response::{PiggybackAck, Response, ResponseContext, Responses};
+use crate::rc::request_target::{RequestTarget, check_packet_length, with_notice};
+use crate::rc::response::{PiggybackAck, Response, Responses};
+use crate::rc::response_packets::ResponseContext;
 use crate::reason::Reason;
 use crate::time::Time;
 use crate::wr::RecvWr;
@@ -44,33 +48,11 @@ enum RcInbound {
     Write { rkey: RKey, addr: u64, left_bytes: u32, total_bytes: u32 },
 }
 
-/// The reason for which a request is not executed.
-#[derive(Debug)]
-enum RcRefusal {
-    /// The peer broke a rule: NAK invalid request.
-    Invalid(&'static str),
-    /// The peer may not do this: NAK remote access error.
-    Access(MemoryError),
-    /// No receive WQE: RNR NAK.
-    NotReady,
-    /// Our own receive WQE is at fault: NAK remote operational error.
-    Local(MemoryError),
-    /// The message does not fit the receive WQE: NAK invalid request (C9-80).
-    TooLong,
-    /// The XRC domain has no such shared receive queue: NAK invalid RD request (Annex A14).
-    NoSrq,
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct RcResponder {
     expected: Psn,
     msn: u32,
-    /// The protection domain of remote keys: the queue pair's, for XRC that of the shared receive queue.
-    pd: PdId,
-    /// The protection domain of receive buffers.
-    recv_pd: PdId,
-    /// XRC: the shared receive queue of the message that is arriving.
-    xrc_srq: u32,
+    target: RequestTarget,
     inbound: RcInbound,
     responses: Responses,
     /// Results of the latest atomics, for duplicates.
@@ -84,8 +66,7 @@ pub(crate) struct RcResponder {
     delayed_ack: DelayedAck,
     /// An RNR NAK told the peer to wait with the expected PSN.
     receiver_not_ready: bool,
-    /// The last ACK said that no receive WQE is posted.
-    advertised_empty: bool,
+    advertised: AdvertisedCredits,
     failure: Option<QpFailure>,
 }
 
@@ -93,8 +74,8 @@ impl RcResponder {
     /// INIT to RTR.
     pub(crate) fn start(&mut self, core: &mut QpCore) {
         let agreement = ResponderAgreement::new(core.draw_cookie());
-        let (expected, pd, recv_pd) = (core.attr.rq_psn, core.pd, core.recv_pd);
-        *self = RcResponder { expected, pd, recv_pd, agreement, ..RcResponder::default() };
+        let (expected, target) = (core.attr.rq_psn, RequestTarget::new(core));
+        *self = RcResponder { expected, target, agreement, ..RcResponder::default() };
     }
 
     pub(crate) fn expected_psn(&self) -> Psn {
@@ -124,13 +105,13 @@ impl RcResponder {
         self.ack_now();
         if let RcInbound::Send { wr, .. } = core::mem::take(&mut self.inbound) {
             let c = Completion::failure(wr.wr_id, core.qpn, CompletionOp::Recv, Status::WorkRequestFlushed);
-            self.complete(core, c, host);
+            self.target.complete(core, c, host);
         }
     }
 
     /// A receive WQE was posted: sends an ACK if the last one said that there are none (9.7.7.2).
     pub(crate) fn recv_posted(&mut self, core: &QpCore) {
-        if core::mem::take(&mut self.advertised_empty) && !core.shared_recv {
+        if self.advertised.take_empty() && !core.shared_recv {
             self.responses.acknowledge(self.expected.sub(1), self.msn);
         }
     }
@@ -199,7 +180,7 @@ impl RcResponder {
     fn execute(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), RcRefusal> {
         self.check_opcode_order(packet)?;
         if core.is_xrc() {
-            self.check_xrc_srq(packet, host)?;
+            self.target.check_xrc_srq(packet, host)?;
         }
         match packet.info().operation {
             Operation::Send => self.execute_send(core, packet, host)?,
@@ -208,7 +189,7 @@ impl RcResponder {
             Operation::CompareSwap | Operation::FetchAdd => return self.execute_atomic(core, packet, host),
             Operation::AtomicWrite => return self.execute_atomic_write(core, packet, host),
             Operation::Flush => return self.execute_flush(core, packet, host),
-            _ => return Err(RcRefusal::Invalid("an opcode that is no request")),
+            _ => return Err(RcRefusal::Invalid("an opcode that is not a request")),
         }
         let ends = packet.info().ends_message();
         self.expected = self.expected.next();
@@ -234,43 +215,10 @@ impl RcResponder {
         if fits { Ok(()) } else { Err(RcRefusal::Invalid("opcodes out of order")) }
     }
 
-    /// Checks that every request of a message names the same shared receive queue, and that the queue exists. It
-    /// tells the protection domain of keys.
-    fn check_xrc_srq(&mut self, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), RcRefusal> {
-        let srq = packet.xrceth().ok_or(RcRefusal::Invalid("an XRC request without its header"))?.srq;
-        if !packet.info().starts_message() && srq != self.xrc_srq {
-            return Err(RcRefusal::Invalid("a message for more than one shared receive queue"));
-        }
-        self.pd = host.xrc_srq(srq).ok_or(RcRefusal::NoSrq)?;
-        self.recv_pd = self.pd;
-        self.xrc_srq = srq;
-        Ok(())
-    }
-
-    fn accessor(&self, core: &QpCore) -> Accessor {
-        Accessor { pd: self.pd, qpn: core.qpn }
-    }
-
-    fn take_recv(&self, core: &mut QpCore, host: &mut impl Host) -> Result<RecvWr, RcRefusal> {
-        let wr = match core.is_xrc() {
-            false => core.take_recv(host),
-            true if host.inject_receiver_not_ready() => None,
-            true => host.take_xrc_recv(self.xrc_srq),
-        };
-        wr.ok_or(RcRefusal::NotReady)
-    }
-
-    fn complete(&self, core: &QpCore, completion: Completion, host: &mut impl Host) {
-        match core.is_xrc() {
-            false => host.complete(CqSide::Recv, completion),
-            true => host.complete_xrc(self.xrc_srq, completion),
-        }
-    }
-
     fn execute_send(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), RcRefusal> {
         check_packet_length(core, packet)?;
         if packet.info().starts_message() {
-            let wr = self.take_recv(core, host)?;
+            let wr = self.target.take_recv(core, host)?;
             let capacity = wr.capacity_bytes().min(MAX_MESSAGE_BYTES) as u32;
             self.inbound = RcInbound::Send { wr, received: 0, capacity };
         }
@@ -280,7 +228,9 @@ impl RcResponder {
             return Err(RcRefusal::TooLong);
         }
         if !data.is_empty() {
-            host.memory().scatter(self.recv_pd, &wr.sgl, u64::from(*received), data).map_err(RcRefusal::Local)?;
+            host.memory()
+                .scatter(self.target.recv_pd, &wr.sgl, u64::from(*received), data)
+                .map_err(RcRefusal::Local)?;
         }
         *received += data.len() as u32;
         if packet.info().ends_message() { self.finish_send(core, packet, host) } else { Ok(()) }
@@ -288,11 +238,11 @@ impl RcResponder {
 
     fn finish_send(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), RcRefusal> {
         if let Some(rkey) = packet.ieth() {
-            host.memory().remote_invalidate(self.accessor(core), rkey).map_err(RcRefusal::Access)?;
+            host.memory().remote_invalidate(self.target.accessor(core), rkey).map_err(RcRefusal::Access)?;
         }
         if let RcInbound::Send { wr, received, .. } = core::mem::take(&mut self.inbound) {
             let completion = Completion::success(wr.wr_id, core.qpn, CompletionOp::Recv, received);
-            self.complete(core, with_notice(completion, packet, core), host);
+            self.target.complete(core, with_notice(completion, packet, core), host);
         }
         Ok(())
     }
@@ -308,37 +258,13 @@ impl RcResponder {
             return DropReason::ReceiverNotReady;
         }
         core.counters.tx_error_naks += 1;
-        let dropped = if let RcRefusal::NoSrq = refusal { DropReason::XrcSrq } else { DropReason::Refused };
-        let (code, reason, event) = match refusal {
-            RcRefusal::Invalid(what) => {
-                (NakCode::InvalidRequest, Reason::PeerBrokeProtocol(what), Some(QpEvent::RequestError))
-            }
-            RcRefusal::Access(e) => {
-                (NakCode::RemoteAccessError, Reason::PeerAccessRefused(e), Some(QpEvent::AccessError))
-            }
-            RcRefusal::Local(e) => (NakCode::RemoteOperationalError, Reason::LocalMemory(e), None),
-            RcRefusal::NoSrq => {
-                let what = "it names a shared receive queue that the XRC domain does not have";
-                (NakCode::InvalidRdRequest, Reason::PeerBrokeProtocol(what), Some(QpEvent::RequestError))
-            }
-            RcRefusal::TooLong | RcRefusal::NotReady => (NakCode::InvalidRequest, Reason::MessageTooLong, None),
-        };
-        self.fail_inbound(core, reason, host);
+        let RefusalEffect { code, reason, event, dropped } = refusal.effect();
+        if let RcInbound::Send { wr, .. } = core::mem::take(&mut self.inbound) {
+            self.target.complete(core, core.failed_recv(wr.wr_id, recv_status(reason), reason), host);
+        }
         self.responses.refuse(Response::Nak { psn, msn, code });
         self.failure = Some(QpFailure::QueuePair(reason, event));
         dropped
-    }
-
-    /// Completes the receive WQE of the refused message with the reason.
-    fn fail_inbound(&mut self, core: &mut QpCore, reason: Reason, host: &mut impl Host) {
-        if let RcInbound::Send { wr, .. } = core::mem::take(&mut self.inbound) {
-            let status = match reason {
-                Reason::LocalMemory(_) | Reason::MessageTooLong => reason.status(),
-                Reason::PeerAccessRefused(_) => Status::LocalAccess,
-                _ => Status::RemoteInvalidRequest,
-            };
-            self.complete(core, core.failed_recv(wr.wr_id, status, reason), host);
-        }
     }
 
     /// Builds the next response.
@@ -351,8 +277,8 @@ impl RcResponder {
         if !self.responses.has_any() {
             return None;
         }
-        let syndrome = self.syndrome(core);
-        self.note_advertised(core);
+        let syndrome = AdvertisedCredits::syndrome(core);
+        self.advertised.note_sent(core);
         let note = ResponseContext {
             syndrome,
             mark: self.agreement.answer_mark(),
@@ -381,13 +307,13 @@ impl RcResponder {
     /// The waiting ACK, if it is the only response and a request may carry it.
     pub(crate) fn lone_ack(&self, core: &QpCore) -> Option<PiggybackAck> {
         let cookie = self.agreement.shared()?;
-        let piggyback = self.responses.lone_ack(self.syndrome(core))?;
+        let piggyback = self.responses.lone_ack(AdvertisedCredits::syndrome(core))?;
         Some(PiggybackAck { piggyback, cookie })
     }
 
     /// A request has carried the ACK.
     pub(crate) fn ack_piggybacked(&mut self, core: &mut QpCore) {
-        self.note_advertised(core);
+        self.advertised.note_sent(core);
         self.responses.drop_lone_ack();
         core.counters.tx_acks += 1;
         core.counters.tx_piggybacks += 1;
@@ -407,49 +333,8 @@ impl RcResponder {
     pub(crate) fn shared_cookie(&self) -> Option<Cookie> {
         self.agreement.shared()
     }
-
-    /// The syndrome of an ACK: the number of posted receive WQEs.
-    fn syndrome(&self, core: &QpCore) -> Syndrome {
-        match counts_credits(core) {
-            true => Syndrome::ack(wire::credit_code(core.rq.len())),
-            false => Syndrome::ACK_UNLIMITED,
-        }
-    }
-
-    /// An ACK with the number of posted receive WQEs is about to leave.
-    fn note_advertised(&mut self, core: &QpCore) {
-        if counts_credits(core) {
-            self.advertised_empty = core.rq.is_empty();
-        }
-    }
-}
-
-/// Whether ACKs tell how many receive WQEs are posted.
-fn counts_credits(core: &QpCore) -> bool {
-    !core.shared_recv && core.tuning.advertise_credits
 }
 
 fn next_msn(msn: u32) -> u32 {
     (msn + 1) & 0xff_ffff
-}
-
-/// Middle packets are full, last ones not empty, none longer than the path MTU (9.7.4.1.6).
-fn check_packet_length(core: &QpCore, packet: &Packet<'_>) -> Result<(), RcRefusal> {
-    let (len, mtu) = (packet.payload().len(), core.mtu() as usize);
-    let fits = match packet.info().position {
-        Position::First | Position::Middle => len == mtu,
-        Position::Last => (1..=mtu).contains(&len),
-        Position::Only => len <= core.longest_single_packet(),
-    };
-    if fits { Ok(()) } else { Err(RcRefusal::Invalid("a packet whose length does not fit its place in the message")) }
-}
-
-fn with_notice(completion: Completion, packet: &Packet<'_>, core: &QpCore) -> Completion {
-    Completion {
-        imm: packet.imm(),
-        invalidated: packet.ieth(),
-        solicited: packet.bth().solicited,
-        src_qpn: core.attr.dest_qpn,
-        ..completion
-    }
 }

@@ -1,17 +1,16 @@
-//! The queue of responses, in PSN order, and the packets that carry them.
+//! The queue of responses, in PSN order.
 //!
 //! READ responses are built packet by packet when they leave; memory is read then. A plain ACK at the end of the
 //! queue is widened instead of followed by another: so ACKs are coalesced (9.7.5.1.2).
 
 use std::collections::VecDeque;
 
-use wire::{Aeth, AtomicAckEth, Bth, Cookie, Mark, NakCode, Opcode, Piggyback, Psn, RKey, Sack, Syndrome};
+use wire::{Aeth, Cookie, NakCode, Piggyback, Psn, RKey, Syndrome};
 
 use crate::host::Host;
-use crate::memory::{Accessor, Memory, MemoryError, PdId};
-use crate::packet::PacketBuilder;
+use crate::memory::{MemoryError, PdId};
 use crate::qp_core::QpCore;
-use crate::rc::reorder::Reorder;
+use crate::rc::response_packets::{ResponseContext, acknowledge, atomic, missing, read_packet};
 
 /// A READ request whose response is being sent.
 #[derive(Clone, Copy, Debug)]
@@ -100,35 +99,6 @@ impl Response {
     }
 }
 
-/// The fields that every response carries beside its own.
-#[derive(Debug)]
-pub(super) struct ResponseContext<'a> {
-    /// The syndrome of a positive acknowledge.
-    pub(super) syndrome: Syndrome,
-    /// The mark that proves it.
-    pub(super) mark: Mark,
-    /// The peer may send requests that carry ACKs.
-    pub(super) piggyback: bool,
-    /// The cookie, if ACKs tell it.
-    pub(super) untold_cookie: Option<Cookie>,
-    /// The cookie.
-    pub(super) own: Cookie,
-    /// The packets that came ahead of sequence.
-    pub(super) reorder: Option<&'a Reorder>,
-    /// The next PSN in sequence.
-    pub(super) expected: Psn,
-}
-
-impl ResponseContext<'_> {
-    fn bth(&self, core: &QpCore, opcode: Opcode, psn: Psn) -> Bth {
-        Bth { psn, mark: self.mark, ack_req: self.piggyback, ..core.bth(opcode) }
-    }
-
-    fn sack(&self, psn: Psn) -> Sack {
-        self.reorder.map_or_else(Sack::default, |reorder| reorder.sack(psn, self.expected))
-    }
-}
-
 /// An ACK for a request to carry, with the cookie that proves it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PiggybackAck {
@@ -140,9 +110,9 @@ pub(super) struct PiggybackAck {
 #[derive(Debug, Default)]
 pub(super) struct Responses {
     queue: VecDeque<Response>,
-    /// How many of them carry data for the first time: READs and atomics.
+    /// The number of those that carry data for the first time: READs and atomics.
     with_data: usize,
-    /// How many carry data again.
+    /// The number of those that carry data again.
     repeats: usize,
 }
 
@@ -276,12 +246,8 @@ impl Responses {
             Response::Acknowledge { psn, msn } => acknowledge(core, note, *psn, note.syndrome, *msn, out),
             Response::Nak { psn, msn, code } => acknowledge(core, note, *psn, Syndrome::nak(*code), *msn, out),
             Response::RnrNak { psn, msn, timer } => acknowledge(core, note, *psn, Syndrome::rnr(*timer), *msn, out),
-            Response::Missing { psn, msn } => missing(core, note, *psn, *msn, out).finish(),
-            Response::Atomic { psn, msn, original, .. } => {
-                let mut builder = short(core, note, Opcode::RC_ATOMIC_ACKNOWLEDGE, *psn, note.syndrome, *msn, out);
-                builder.push(AtomicAckEth { original: *original }.encode());
-                builder.finish()
-            }
+            Response::Missing { psn, msn } => missing(core, note, *psn, *msn, out),
+            Response::Atomic { psn, msn, original, .. } => atomic(core, note, *psn, *msn, *original, out),
             Response::Read(job) => match read_packet(core, job, note, out, host) {
                 Err(_) if job.repeated => {
                     self.pop_front();
@@ -309,98 +275,4 @@ impl Responses {
         }
         self.debug_check();
     }
-}
-
-/// An ACK or NAK; to a peer that has yet to be told the cookie, in the form that tells it.
-fn acknowledge(
-    core: &QpCore,
-    note: &ResponseContext<'_>,
-    psn: Psn,
-    syndrome: Syndrome,
-    msn: u32,
-    out: &mut [u8],
-) -> usize {
-    let Some(cookie) = note.untold_cookie else {
-        return short(core, note, Opcode::RC_ACKNOWLEDGE, psn, syndrome, msn, out).finish();
-    };
-    let mut builder = own(core, note, Opcode::ACKNOWLEDGE_COOKIE, psn, syndrome, msn, out);
-    builder.push(cookie.encode());
-    builder.finish()
-}
-
-/// A packet that begins with an AETH.
-fn short<'a>(
-    core: &QpCore,
-    note: &ResponseContext<'_>,
-    opcode: Opcode,
-    psn: Psn,
-    syndrome: Syndrome,
-    msn: u32,
-    out: &'a mut [u8],
-) -> PacketBuilder<'a> {
-    let mut builder = PacketBuilder::new(out, note.bth(core, opcode, psn));
-    builder.push(Aeth { syndrome, msn }.encode());
-    builder
-}
-
-/// The same of Longarm's own, whose opcode is the same for RC and XRC.
-fn own<'a>(
-    core: &QpCore,
-    note: &ResponseContext<'_>,
-    opcode: Opcode,
-    psn: Psn,
-    syndrome: Syndrome,
-    msn: u32,
-    out: &'a mut [u8],
-) -> PacketBuilder<'a> {
-    let mut builder = PacketBuilder::new(out, Bth { opcode, ..note.bth(core, opcode, psn) });
-    builder.push(Aeth { syndrome, msn }.encode());
-    builder
-}
-
-/// A selective ACK: its first part is a NAK for the missing packet.
-fn missing<'a>(core: &QpCore, note: &ResponseContext<'_>, psn: Psn, msn: u32, out: &'a mut [u8]) -> PacketBuilder<'a> {
-    let syndrome = Syndrome::nak(NakCode::PsnSequenceError);
-    let mut builder = own(core, note, Opcode::SELECTIVE_ACKNOWLEDGE, psn, syndrome, msn, out);
-    builder.push(note.sack(psn).encode());
-    builder.push(note.own.encode());
-    builder
-}
-
-/// The next packet of a READ response; moves the job on.
-fn read_packet(
-    core: &QpCore,
-    job: &mut ReadJob,
-    note: &ResponseContext<'_>,
-    out: &mut [u8],
-    host: &impl Host,
-) -> Result<usize, MemoryError> {
-    let last = job.psn.next() == job.end;
-    let opcode = match (job.fresh, last) {
-        (true, true) => Opcode::RC_READ_RESPONSE_ONLY,
-        (true, false) => Opcode::RC_READ_RESPONSE_FIRST,
-        (false, false) => Opcode::RC_READ_RESPONSE_MIDDLE,
-        (false, true) => Opcode::RC_READ_RESPONSE_LAST,
-    };
-    let mut builder = PacketBuilder::new(out, note.bth(core, opcode, job.psn));
-    if job.fresh || last {
-        builder.push(Aeth { syndrome: note.syndrome, msn: job.msn }.encode());
-    }
-    let part = job.len_bytes.min(core.mtu());
-    if part != 0 {
-        host.memory().remote_read(
-            Accessor { pd: job.pd, qpn: core.qpn },
-            job.rkey,
-            job.addr,
-            builder.room(part as usize),
-        )?;
-    }
-    *job = ReadJob {
-        psn: job.psn.next(),
-        addr: job.addr.wrapping_add(u64::from(part)),
-        len_bytes: job.len_bytes - part,
-        fresh: false,
-        ..*job
-    };
-    Ok(builder.finish())
 }

@@ -12,11 +12,11 @@ use wire::Psn;
 use crate::attr::{QpAttr, Tuning};
 use crate::time::Time;
 
-/// The earliest probe: a peer that was scheduled away for a moment is no loss.
+/// The earliest probe: a peer that was scheduled away for a moment is not a loss.
 const MIN_PROBE_DELAY: Duration = Duration::from_millis(3);
 /// The latest.
 const MAX_PROBE_DELAY: Duration = Duration::from_millis(100);
-/// The longest time for which a repeated sign of loss is no news.
+/// The longest time for which a repeated sign of loss is not news.
 const MAX_QUIET_PERIOD: Duration = Duration::from_millis(1);
 
 /// The action that a timer asks for.
@@ -150,7 +150,7 @@ impl RetryTimers {
         rnr.min(probe).min(deadline)
     }
 
-    /// Which timer has run out, if any, and sets the next.
+    /// Returns the timer that has run out, if any, and sets the next.
     pub(crate) fn expire(&mut self, now: Time) -> TimerDue {
         let passed = |at: Option<Time>| at.is_some_and(|at| at <= now);
         if passed(self.rnr_until) {
@@ -177,7 +177,7 @@ impl RetryTimers {
     }
 
     /// The time for which a repeated sign of the same loss is ignored: about one round trip, doubled by each of the
-    /// `times` that a retransmission was of no use.
+    /// `times` that a retransmission did not help.
     pub(crate) fn quiet_period(&self, times: u32) -> Duration {
         let base = self.round_trip.unwrap_or(MAX_QUIET_PERIOD).min(MAX_QUIET_PERIOD);
         (base * (1 << times.min(8))).min(MAX_PROBE_DELAY)

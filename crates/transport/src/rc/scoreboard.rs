@@ -23,13 +23,13 @@ struct Hole {
 /// When a packet was sent again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Retransmission {
-    /// How many were sent again before.
+    /// The number of those that were sent again before.
     order: u64,
     /// The first PSN that was new then.
     frontier: Psn,
 }
 
-/// The account, from the oldest unacknowledged packet on.
+/// The known state of packets, from the oldest unacknowledged one on.
 #[derive(Debug)]
 pub(super) struct Scoreboard {
     base: Psn,

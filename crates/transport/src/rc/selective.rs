@@ -12,106 +12,95 @@
 //! Packets that have arrived or are lost are not in flight, so the window moves on meanwhile, up to the length of
 //! one bitmap.
 
-use wire::{Cookie, Packet, Psn, Sack, SyndromeKind};
+use wire::{Psn, Sack};
 
-use crate::congestion::Congestion;
-use crate::drop::DropReason;
-use crate::host::Host;
-use crate::network::Transmit;
 use crate::qp_core::QpCore;
 use crate::queue::send::PACKET_OVERHEAD_BYTES;
-use crate::rc::agreement::AnswerKind;
-use crate::rc::request::{RequestPart, SendCursor, build_request, packet_number};
-use crate::rc::requester::RcRequester;
+use crate::rc::reads::ReadParts;
+use crate::rc::request::{SendCursor, packet_number};
 use crate::rc::scoreboard::Scoreboard;
-use crate::reason::Reason;
-use crate::time::Time;
 use crate::wr::SendOp;
 
-impl RcRequester {
-    /// Learns from a response about the agreement. AckReq beside a mark says that the peer takes requests that carry
-    /// ACKs: in a response it has no other meaning.
+/// The packets beyond the oldest unacknowledged one that arrived, and those that are missing.
+#[derive(Debug, Default)]
+pub(super) struct SelectiveRepair {
+    /// It exists while something is missing.
+    scoreboard: Option<Box<Scoreboard>>,
+    /// Window cost of packets that have arrived or are lost: sent, not acknowledged, and not in flight.
+    not_in_flight: u64,
+}
+
+/// A missing packet that is to be sent again.
+#[derive(Clone, Copy)]
+pub(super) struct MissingPacket {
+    pub(super) psn: Psn,
+    pub(super) cursor: SendCursor,
+    /// Another one waits behind it.
+    pub(super) more: bool,
+}
+
+impl SelectiveRepair {
     #[inline]
-    pub(super) fn check_mark(&mut self, packet: &Packet<'_>, core: &QpCore) -> Result<(), DropReason> {
-        let bth = packet.bth();
-        let told = packet.cookie();
-        if told.is_some() && packet.sack().is_some() && told != self.agreement.shared() {
-            return Err(DropReason::NotAgreed);
-        }
-        self.agreement.check_mark(bth.mark, told, self.kind_of(packet))?;
-        let is_made = self.agreement.is_made();
-        self.peer_delays_acks = is_made;
-        self.peer_takes_piggybacks = is_made && bth.ack_req && core.tuning.piggyback && !core.is_xrc();
-        Ok(())
+    pub(super) fn is_active(&self) -> bool {
+        self.scoreboard.is_some()
     }
 
+    /// See the field.
     #[inline]
-    fn kind_of(&self, packet: &Packet<'_>) -> AnswerKind {
-        let syndrome = packet.aeth().map(|aeth| aeth.syndrome.kind());
-        match syndrome {
-            _ if !self.is_outstanding(packet.psn()) => AnswerKind::Ghost,
-            None | Some(SyndromeKind::Ack { .. }) => AnswerKind::Positive,
-            Some(_) => AnswerKind::Negative,
-        }
+    pub(super) fn not_in_flight(&self) -> u64 {
+        self.not_in_flight
     }
 
-    /// Whether a request that carries an ACK and this cookie may be the peer's.
-    pub(super) fn is_proven_by(&self, cookie: Cookie, core: &QpCore) -> bool {
-        core.tuning.piggyback && !core.is_xrc() && self.agreement.shared() == Some(cookie)
+    /// While something is missing, the peer keeps no more than one bitmap speaks of.
+    #[inline]
+    pub(super) fn fits_bitmap(&self, una: Psn, end: Psn) -> bool {
+        self.scoreboard.is_none() || end.distance(una) <= Sack::BITS as i32
     }
 
-    /// Takes a selective ACK: everything before its PSN has arrived, and the packets in its bitmap.
-    pub(super) fn handle_selective(
-        &mut self,
-        core: &mut QpCore,
-        packet: &Packet<'_>,
-        now: Time,
-        host: &mut impl Host,
-    ) -> Result<(), DropReason> {
-        let sack = packet.sack().ok_or(DropReason::BadResponse)?;
-        let psn = packet.psn();
-        if psn.before(self.una) || self.sent.before(psn) {
-            return Err(DropReason::GhostResponse);
-        }
-        let beyond = sack.highest().is_some_and(|highest| !psn.add(highest).before(self.sent));
-        if beyond {
-            core.counters.impossible_notices += 1;
-            // The peer has kept what we never sent. Going back repairs what is missing without its notices.
-            if self.una.before(self.sent) {
-                self.rewind_after_loss(core, now);
-            }
-            return Err(DropReason::BadResponse);
-        }
-        core.counters.rx_selective_acks += 1;
-        if self.acknowledge(core, psn, now, host) != psn {
-            self.imply_nak(core, now);
-            return Ok(());
-        }
-        self.probe.forget_psn();
-        if sack.highest().is_some() && !self.retry.waits_for_receiver() {
-            self.scoreboard.get_or_insert_with(|| Box::new(Scoreboard::new(psn))).merge(psn, &sack);
-            self.note_missing(core);
-        }
-        Ok(())
+    pub(super) fn clear(&mut self) {
+        *self = SelectiveRepair::default();
+    }
+
+    /// Takes a selective ACK that names packets from `psn` on.
+    pub(super) fn merge(&mut self, psn: Psn, sack: &Sack) {
+        self.scoreboard.get_or_insert_with(|| Box::new(Scoreboard::new(psn))).merge(psn, sack);
     }
 
     /// The oldest unacknowledged packet is another one.
-    pub(super) fn advance_scoreboard(&mut self, core: &QpCore) {
-        let Some(board) = &mut self.scoreboard else { return };
-        board.advance(self.una);
-        self.note_missing(core);
-        if self.scoreboard.as_ref().is_some_and(|board| board.is_empty()) {
-            self.scoreboard = None;
+    pub(super) fn advance(&mut self, una: Psn) {
+        if let Some(board) = &mut self.scoreboard {
+            board.advance(una);
         }
     }
 
+    /// Ends the repair if nothing is missing any more.
+    pub(super) fn end_if_complete(&mut self) {
+        self.scoreboard.take_if(|board| board.is_empty());
+    }
+
+    /// The first missing packet that is to be sent again.
+    #[inline]
+    pub(super) fn due(&self, core: &QpCore) -> Option<MissingPacket> {
+        let (psn, more) = self.scoreboard.as_ref()?.due()?;
+        Some(MissingPacket { psn, cursor: find(core, psn)?, more })
+    }
+
+    /// The packet leaves again; `next` is the PSN at the cursor.
+    pub(super) fn sent_again(&mut self, core: &QpCore, psn: Psn, una: Psn, next: Psn) {
+        if let Some(board) = &mut self.scoreboard {
+            board.sent_again(psn, next);
+        }
+        self.update_not_in_flight(core, una);
+    }
+
     /// Marks as lost: packets sent before the last one that arrived, and that did not arrive.
-    fn note_missing(&mut self, core: &QpCore) {
-        let Some(board) = &mut self.scoreboard else { return };
+    /// Returns how many. `next` is the PSN at the cursor, `parts` are those in which READs were asked for.
+    pub(super) fn note_missing(&mut self, core: &QpCore, una: Psn, next: Psn, parts: &ReadParts) -> u32 {
+        let Some(board) = &mut self.scoreboard else { return 0 };
         // After going back, what follows the cursor is sent again in any case.
-        let end = Some(board.end_of_missing()).filter(|end| end.before(self.next)).unwrap_or(self.next);
+        let end = Some(board.end_of_missing()).filter(|end| end.before(next)).unwrap_or(next);
         let mut lost = board.note_lost_again();
-        let (mut psn, mut index) = (self.una, 0);
+        let (mut psn, mut index) = (una, 0);
         while psn.before(end) {
             let Some(wqe) = core.sq.get(index) else { break };
             if !psn.before(wqe.end_psn()) {
@@ -119,7 +108,7 @@ impl RcRequester {
                 continue;
             }
             let packets = match wqe.op {
-                SendOp::Read(_) => self.reads.parts().rest_of_part(psn).unwrap_or(1).max(1),
+                SendOp::Read(_) => parts.rest_of_part(psn).unwrap_or(1).max(1),
                 _ => 1,
             };
             if !board.has_arrived(psn) && board.note_missing(psn, packets) {
@@ -127,20 +116,16 @@ impl RcRequester {
             }
             psn = psn.add(packets);
         }
-        if lost != 0 {
-            let packet_bytes = u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES;
-            self.congestion.on_missing(u64::from(lost) * packet_bytes, self.una, self.sent);
-            self.retry.rewound();
-        }
-        self.update_not_in_flight(core);
+        self.update_not_in_flight(core, una);
+        lost
     }
 
     /// Computes the part of the window that is not in flight: arrived, or lost and not sent again.
-    fn update_not_in_flight(&mut self, core: &QpCore) {
+    fn update_not_in_flight(&mut self, core: &QpCore, una: Psn) {
         self.not_in_flight = 0;
         let Some(board) = &self.scoreboard else { return };
-        let (mut psn, mut index) = (self.una, 0);
-        let end = board.highest().map_or(self.una, Psn::next);
+        let (mut psn, mut index) = (una, 0);
+        let end = board.highest().map_or(una, Psn::next);
         let mut bytes = 0;
         while psn.before(end) {
             let Some(wqe) = core.sq.get(index) else { break };
@@ -160,59 +145,12 @@ impl RcRequester {
         });
         self.not_in_flight = bytes + due.sum::<u64>();
     }
+}
 
-    /// Whether a missing packet is to be sent again, and may be now.
-    pub(super) fn may_repair(&self, core: &QpCore) -> Option<bool> {
-        let (psn, _) = self.scoreboard.as_ref()?.due()?;
-        let cursor = find(core, psn)?;
-        let cost = packets_cost(core, cursor.wqe, cursor.packet, 1);
-        Some(self.room(core) >= cost || self.window_in_use(core) == 0)
-    }
-
-    /// Sends the next missing packet again.
-    pub(super) fn send_repair(
-        &mut self,
-        core: &mut QpCore,
-        now: Time,
-        out: &mut [u8],
-        host: &mut impl Host,
-    ) -> Option<Transmit> {
-        let (psn, more) = self.scoreboard.as_ref()?.due()?;
-        let cursor = find(core, psn)?;
-        let wqe = core.sq.get(cursor.wqe)?;
-        let step = match wqe.op {
-            SendOp::Read(_) => self.part_again(core, psn).unwrap_or(1).min(wqe.packets - cursor.packet),
-            _ => 1,
-        };
-        let part = RequestPart { cursor, step, psn, ack_req: !more, piggyback_ack: None };
-        let len_bytes = match build_request(core, self.agreement.request_mark(), &part, out, host) {
-            Ok(len_bytes) => len_bytes,
-            Err(refused) => {
-                // The rewind finds the same refusal in its turn, and reports it.
-                self.blocked = Some(Reason::LocalMemory(refused));
-                self.scoreboard = None;
-                self.update_not_in_flight(core);
-                self.cursor = cursor;
-                self.next = psn;
-                return None;
-            }
-        };
-        if matches!(wqe.op, SendOp::Read(_)) {
-            self.reads.note_part(psn.add(step), true);
-        }
-        self.count(core, psn, !more, now);
-        core.counters.repaired_packets += 1;
-        let frontier = self.next;
-        if let Some(board) = &mut self.scoreboard {
-            board.sent_again(psn, frontier);
-        }
-        self.update_not_in_flight(core);
-        Some(core.transmit(len_bytes))
-    }
-
-    /// While something is missing, the peer keeps no more than one bitmap speaks of.
-    pub(super) fn fits_bitmap(&self, end: Psn) -> bool {
-        self.scoreboard.is_none() || end.distance(self.una) <= Sack::BITS as i32
+impl MissingPacket {
+    /// Its cost in the window.
+    pub(super) fn cost(&self, core: &QpCore) -> u64 {
+        packets_cost(core, self.cursor.wqe, self.cursor.packet, 1)
     }
 }
 

@@ -6,53 +6,51 @@
 
 use super::path::ShmPath;
 use super::remote_op::RemoteOp;
-use super::requester::{ShmRequester, path};
-use crate::attr::QpState;
+use super::requester::path;
 use crate::completion::Completion;
 use crate::host::{CqSide, Host};
-use crate::memory::Memory;
+use crate::memory::{Memory, MemoryError};
 use crate::qp_core::QpCore;
-use crate::reason::Reason;
 use crate::wr::{Payload, SendFlags, SendOp, SendWr};
 
-impl ShmRequester {
-    /// Executes a checked request, if that is possible at once. True if it needs no place in the queue.
-    #[inline]
-    pub(crate) fn execute_inline<H: Host>(&mut self, core: &mut QpCore, wr: &SendWr, host: &mut H) -> bool {
-        if !core.sq.is_empty() || core.state() != QpState::Rts || !self.is_idle() {
-            return false;
-        }
-        let Ok(to_peer) = path(host) else { return false };
-        if to_peer.is_recorded() {
-            return false;
-        }
-        let done = match (&wr.op, &wr.payload) {
-            (SendOp::Write(remote), payload) => to_peer.write(host.memory(), core.pd, payload, *remote).is_ok(),
-            (SendOp::Read(remote), Payload::Sgl(sgl)) => {
-                to_peer.read(host.memory(), core.pd, sgl, wr.payload.len_bytes() as u32, *remote).is_ok()
-            }
-            (SendOp::Atomic(remote, op), Payload::Sgl(sgl)) => {
-                match to_peer.remote_op(host.memory(), &RemoteOp::Atomic(remote.addr, *op), remote.rkey) {
-                    Err(_) => false,
-                    Ok(before) => match host.memory().scatter(core.pd, sgl, 0, &before.to_ne_bytes()) {
-                        Ok(()) => true,
-                        Err(refused) => {
-                            // It was executed, and must not be executed again.
-                            core.sq.push(wr.clone(), 1);
-                            self.block(Reason::LocalMemory(refused));
-                            return true;
-                        }
-                    },
-                }
-            }
-            _ => false,
-        };
-        if done {
-            self.wait.progress();
-            note_done(core, wr, host);
-        }
-        done
+/// The outcome of an attempt to execute a request at once.
+pub(super) enum InlineOutcome {
+    /// It must go through the queue.
+    NotExecuted,
+    /// It is executed, and has its completion.
+    Done,
+    /// It is executed, and its result has no place in our memory.
+    ResultRefused(MemoryError),
+}
+
+/// Executes a checked request in the peer's memory, if it can be reached.
+#[inline]
+pub(super) fn execute<H: Host>(core: &mut QpCore, wr: &SendWr, host: &mut H) -> InlineOutcome {
+    let Ok(to_peer) = path(host) else { return InlineOutcome::NotExecuted };
+    if to_peer.is_recorded() {
+        return InlineOutcome::NotExecuted;
     }
+    let done = match (&wr.op, &wr.payload) {
+        (SendOp::Write(remote), payload) => to_peer.write(host.memory(), core.pd, payload, *remote).is_ok(),
+        (SendOp::Read(remote), Payload::Sgl(sgl)) => {
+            to_peer.read(host.memory(), core.pd, sgl, wr.payload.len_bytes() as u32, *remote).is_ok()
+        }
+        (SendOp::Atomic(remote, op), Payload::Sgl(sgl)) => {
+            match to_peer.remote_op(host.memory(), &RemoteOp::Atomic(remote.addr, *op), remote.rkey) {
+                Err(_) => false,
+                Ok(before) => match host.memory().scatter(core.pd, sgl, 0, &before.to_ne_bytes()) {
+                    Ok(()) => true,
+                    Err(refused) => return InlineOutcome::ResultRefused(refused),
+                },
+            }
+        }
+        _ => false,
+    };
+    if !done {
+        return InlineOutcome::NotExecuted;
+    }
+    note_done(core, wr, host);
+    InlineOutcome::Done
 }
 
 #[inline]

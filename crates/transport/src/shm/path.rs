@@ -91,10 +91,6 @@ pub enum DirectOutcome {
 /// Each access passes the peer's own checks: its queue pair must be ready, connected to this one and allow the
 /// access, and so must the key. An access of several bytes becomes visible in ascending order as far as the last
 /// word is concerned.
-///
-/// Every access is checked as the peer itself would: its queue pair must be ready, belong to us
-/// and allow the access, and the key too. An access of several bytes becomes visible in
-/// ascending order as far as the last word is concerned.
 pub trait ShmPath {
     /// The memory that our own lists name.
     type Memory: ?Sized;

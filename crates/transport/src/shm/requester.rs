@@ -3,20 +3,14 @@
 //! SENDs go as frames and stay in the queue until they are acknowledged. This processor executes WRITEs, READs and
 //! atomics directly, as soon as everything before them is acknowledged: a refused SEND must not be overtaken by a
 //! later WRITE. If this process cannot reach the memory, a frame asks the peer to execute the operation.
-//!
-//! ```text
-//!  send queue │ issued: frames that left │ part sent │ not begun ...
-//!             └ una (its number)         └ sent_bytes
-//! ```
 
 mod answers;
-mod direct;
-mod frames;
+mod cursor;
+mod execute;
 mod record;
 
-use wire::Qpn;
-
 use super::frame::{FrameFlags, FrameHead, FrameKind, WRITE_PREFIX_BYTES};
+use super::inline::{self, InlineOutcome};
 use super::nak::{nak_code, remote_refusal};
 use super::path::{ReceivedBody, SendBody, ShmError, ShmPath};
 use super::remote_op::{REMOTE_OP_BYTES, RemoteOp};
@@ -27,10 +21,12 @@ use crate::failure::QpFailure;
 use crate::host::Host;
 use crate::memory::{Memory, MemoryError, PdId};
 use crate::qp_core::QpCore;
-use crate::queue::send::{SendQueue, SendWqe};
+use crate::queue::send::SendWqe;
 use crate::reason::Reason;
 use crate::state;
-use crate::wr::{Payload, RemoteAddr, SendFlags, SendOp};
+use crate::wr::{Payload, RemoteAddr, SendFlags, SendOp, SendWr};
+use cursor::{PendingAnswer, ShmCursor};
+use record::record_error;
 
 /// The code for retries without a limit (IB specification 9.7.5.2.8).
 const RNR_RETRY_FOREVER: u8 = 7;
@@ -38,19 +34,7 @@ const RNR_RETRY_FOREVER: u8 = 7;
 /// again.
 const COPIES: u32 = 64;
 
-/// The answer that the head of the queue waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum PendingAnswer {
-    Nothing,
-    /// The bytes of a READ; this many are here.
-    Data {
-        received: u32,
-    },
-    /// The result of a remote operation.
-    Result,
-}
-
-/// How a step ended.
+/// The outcome of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum StepResult {
     /// Another may follow.
@@ -61,19 +45,9 @@ enum StepResult {
 
 #[derive(Debug)]
 pub(crate) struct ShmRequester {
-    /// WQEs at the front of the queue whose frames have all left.
-    issued: usize,
-    /// WQEs at the front that were begun, also those that are to be sent again.
-    begun: usize,
-    /// The number of the first request that is not acknowledged.
-    una: u32,
-    /// Bytes sent of the first WQE that is not issued.
-    sent_bytes: u32,
-    pending: PendingAnswer,
+    cursor: ShmCursor,
     /// Messages that are still to be copied instead of lent.
     copies: u32,
-    /// Changes with every rewind, so that a late `NotReady` is not taken for a new one. Never zero.
-    attempt: u16,
     /// A frame that carries the ACK has left.
     sent_ack: bool,
     pub(crate) wait: ShmWait,
@@ -87,13 +61,8 @@ pub(crate) struct ShmRequester {
 impl Default for ShmRequester {
     fn default() -> ShmRequester {
         ShmRequester {
-            issued: 0,
-            begun: 0,
-            una: 0,
-            sent_bytes: 0,
-            pending: PendingAnswer::Nothing,
+            cursor: ShmCursor::new(0),
             copies: 0,
-            attempt: 1,
             sent_ack: false,
             wait: ShmWait::default(),
             blocked: None,
@@ -106,7 +75,7 @@ impl Default for ShmRequester {
 impl ShmRequester {
     /// RTR to RTS: requests are numbered from the starting PSN on.
     pub(crate) fn start(&mut self, core: &QpCore) {
-        *self = ShmRequester { una: core.attr.sq_psn.get(), ..ShmRequester::default() };
+        *self = ShmRequester { cursor: ShmCursor::new(core.attr.sq_psn.get()), ..ShmRequester::default() };
     }
 
     /// Nothing more is sent, but a waiting `Refused` frame.
@@ -116,12 +85,12 @@ impl ShmRequester {
 
     /// The send queue proceeds after an error (UC): no request is outstanding.
     pub(crate) fn restart(&mut self) {
-        (self.issued, self.begun) = (0, 0);
-        self.rewind();
+        self.cursor.restart();
+        self.blocked = None;
     }
 
     pub(crate) fn is_drained(&self) -> bool {
-        self.begun == 0
+        self.cursor.is_drained()
     }
 
     /// Whether a frame that carries the ACK has left since the last call.
@@ -133,33 +102,44 @@ impl ShmRequester {
     /// A failure, also the one of a blocked WQE when its turn has come.
     #[inline]
     pub(crate) fn take_failure(&mut self) -> Option<QpFailure> {
-        if self.issued == 0 && self.failure.is_none() && self.blocked.is_some() {
+        if self.cursor.issued() == 0 && self.failure.is_none() && self.blocked.is_some() {
             self.failure = self.blocked.take().map(QpFailure::SendQueue);
         }
         self.failure.take()
     }
 
-    /// Whether a request could be executed inline if the queue is empty.
+    /// Executes a checked request, if that is possible at once. True if it needs no place in the queue.
     #[inline]
-    pub(super) fn is_idle(&self) -> bool {
-        !self.wait.is_on() && self.blocked.is_none() && self.failure.is_none()
-    }
-
-    /// The oldest request has failed, for a reason of our own.
-    pub(super) fn block(&mut self, reason: Reason) {
-        self.blocked = Some(reason);
+    pub(crate) fn execute_inline(&mut self, core: &mut QpCore, wr: &SendWr, host: &mut impl Host) -> bool {
+        let is_idle = !self.wait.is_on() && self.blocked.is_none() && self.failure.is_none();
+        if !core.sq.is_empty() || core.state() != QpState::Rts || !is_idle {
+            return false;
+        }
+        match inline::execute(core, wr, host) {
+            InlineOutcome::NotExecuted => false,
+            InlineOutcome::Done => {
+                self.wait.progress();
+                true
+            }
+            InlineOutcome::ResultRefused(refused) => {
+                // It was executed, and must not be executed again.
+                core.sq.push(wr.clone(), 1);
+                self.blocked = Some(Reason::LocalMemory(refused));
+                true
+            }
+        }
     }
 
     /// Whether the next WQE may begin.
     pub(crate) fn has_work(&self, core: &QpCore) -> bool {
-        self.may_work(core) && core.sq.get(self.issued).is_some_and(|wqe| self.may_begin(wqe))
+        self.may_work(core) && core.sq.get(self.cursor.issued()).is_some_and(|wqe| self.may_begin(wqe))
     }
 
     /// Works on WQEs until the queue is empty or has to wait.
     #[inline]
     pub(crate) fn progress(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) {
-        debug_assert!(self.issued <= self.begun && self.begun <= core.sq.len(), "issued <= begun <= posted");
-        while self.may_work(core) && self.issued < core.sq.len() {
+        self.cursor.debug_check(&core.sq);
+        while self.may_work(core) && self.cursor.issued() < core.sq.len() {
             if self.step(core, ack, host) == StepResult::Wait {
                 return;
             }
@@ -171,7 +151,7 @@ impl ShmRequester {
     fn may_work(&self, core: &QpCore) -> bool {
         let state_allows = match core.state() {
             QpState::Rts => true,
-            QpState::Sqd => self.issued < self.begun,
+            QpState::Sqd => self.cursor.repeats(),
             _ => false,
         };
         state_allows && self.blocked.is_none() && self.failure.is_none() && !self.wait.is_on()
@@ -180,20 +160,22 @@ impl ShmRequester {
     /// Whether a WQE need not wait for those before it.
     #[inline]
     fn may_begin(&self, wqe: &SendWqe) -> bool {
-        self.issued == 0
-            || self.pending == PendingAnswer::Nothing && wqe.op.is_send() && !wqe.flags.contains(SendFlags::FENCE)
+        self.cursor.issued() == 0
+            || self.cursor.pending == PendingAnswer::Nothing
+                && wqe.op.is_send()
+                && !wqe.flags.contains(SendFlags::FENCE)
     }
 
     #[inline]
     fn step(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) -> StepResult {
-        let Some(wqe) = core.sq.get(self.issued) else { return StepResult::Wait };
+        let Some(wqe) = core.sq.get(self.cursor.issued()) else { return StepResult::Wait };
         if !self.may_begin(wqe) {
             return StepResult::Wait;
         }
         if core.qp_type == QpType::Uc
             && let Some(reason) = state::unsupported(core, wqe)
         {
-            self.block(reason);
+            self.blocked = Some(reason);
             return StepResult::Wait;
         }
         let outcome = match wqe.op {
@@ -211,40 +193,18 @@ impl ShmRequester {
         }
     }
 
-    /// The WQE that the present step works on: the first that is not issued.
-    #[inline]
-    fn current<'a>(&self, queue: &'a SendQueue) -> &'a SendWqe {
-        queue.get(self.issued).expect("a step begins only if the queue holds its WQE")
-    }
-
-    /// Binds a window of ours or invalidates a key of ours.
-    fn local(&mut self, core: &mut QpCore, host: &mut impl Host) -> Result<(), ShmError> {
-        let who = core.accessor();
-        let wqe = self.current(&core.sq);
-        let outcome = match &wqe.op {
-            SendOp::Bind(bind) => host.memory().bind(who, bind).map_err(Reason::BindRefused),
-            SendOp::LocalInvalidate(rkey) => host.memory().invalidate(who, *rkey).map_err(Reason::InvalidateRefused),
-            _ => Ok(()),
-        };
-        match outcome {
-            Ok(()) => core.complete_head(host),
-            Err(reason) => self.blocked = Some(reason),
-        }
-        Ok(())
-    }
-
     /// Completes the head, which was executed without a frame.
     #[inline]
     fn complete(&mut self, core: &mut QpCore, host: &mut impl Host) {
         self.wait.progress();
-        self.begun = self.begun.saturating_sub(1);
+        self.cursor.retire_head();
         core.complete_head(host);
     }
 
     /// A step failed.
     #[cold]
     fn handle_error(&mut self, core: &mut QpCore, error: ShmError, host: &mut impl Host) -> StepResult {
-        self.record_error(core, error, host);
+        record_error(core, &self.cursor, error, host);
         match error {
             ShmError::LaneFull => self.wait.for_room(now(host)),
             ShmError::Local(error) => self.blocked = Some(Reason::LocalMemory(error)),
@@ -252,7 +212,7 @@ impl ShmRequester {
                 if core.qp_type == QpType::Uc =>
             {
                 // On the wire the loss would go unnoticed.
-                let begun = self.sent_bytes > 0;
+                let begun = self.cursor.sent_bytes() > 0;
                 self.lose_begun(core, host);
                 if !begun {
                     core.counters.messages_dropped += 1;
@@ -279,7 +239,7 @@ impl ShmRequester {
     /// The peer's memory refused a direct access: the request fails as after a NAK, and a frame tells the peer.
     fn refused(&mut self, core: &mut QpCore, error: MemoryError, host: &mut impl Host) {
         core.counters.rx_error_naks += 1;
-        let mut head = self.head(core, FrameKind::Refused, 0);
+        let mut head = self.cursor.head(core, FrameKind::Refused, 0);
         head.code = error as u16;
         if let Some(wqe) = core.sq.head()
             && matches!(wqe.op, SendOp::WriteImm(..))
@@ -296,17 +256,8 @@ impl ShmRequester {
 
     /// Everything from the first unacknowledged request on is sent again, and fails again if it has to.
     fn rewind(&mut self) {
-        self.issued = 0;
-        self.sent_bytes = 0;
-        self.pending = PendingAnswer::Nothing;
+        self.cursor.rewind();
         self.blocked = None;
-        self.attempt = self.attempt.checked_add(1).unwrap_or(1);
-    }
-
-    #[inline]
-    fn head(&self, core: &QpCore, kind: FrameKind, ack: u32) -> FrameHead {
-        let request = self.una.wrapping_add(self.issued as u32);
-        FrameHead { request, ack, code: self.attempt, ..FrameHead::new(kind, core.qpn, core.attr.dest_qpn) }
     }
 
     /// The peer's process is gone: what waits for it fails, or is lost (UC).
@@ -329,12 +280,6 @@ impl ShmRequester {
     /// The lane may have room again.
     pub(crate) fn resume_sending(&mut self) {
         self.wait.resume_sending();
-    }
-
-    /// The head of a frame that is not about a request of ours.
-    pub(crate) fn plain_head(core: &QpCore, kind: FrameKind) -> FrameHead {
-        let to: Qpn = core.attr.dest_qpn;
-        FrameHead::new(kind, core.qpn, to)
     }
 }
 

@@ -10,7 +10,7 @@ use wire::{NakCode, RKey};
 use super::frame::{FrameFlags, FrameHead, FrameKind, WRITE_PREFIX_BYTES};
 use super::path::{ReceivedBody, SendBody, ShmError, ShmPath};
 use super::remote_op::{REMOTE_OP_BYTES, RemoteOp};
-use super::requester::{ShmRequester, path};
+use super::requester::path;
 use crate::attr::QpType;
 use crate::completion::{Completion, CompletionOp, Status};
 use crate::drop::DropReason;
@@ -25,7 +25,7 @@ use crate::wr::{RecvWr, RemoteAddr};
 /// After this many requests an ACK leaves even if more are at hand.
 const ACK_INTERVAL: u32 = 64;
 
-const MISALIGNED: &str = "an address that is no multiple of 8";
+const MISALIGNED: &str = "an address that is not a multiple of 8";
 
 /// The message that is arriving.
 #[derive(Debug, Default)]
@@ -162,8 +162,8 @@ impl ShmResponder {
         if (head.request != self.expected || !in_order || self.reading.is_some()) && !self.restarts_message(core, head)
         {
             core.counters.out_of_sequence_requests += 1;
-            // It follows a request that was refused for the moment; or it belongs to another connection, and then
-            // the peer has to learn that it is gone.
+            // It follows a request that was refused for the moment. Or it belongs to another connection, and then
+            // the peer has to learn that this one is gone.
             return Err(if self.rewinding { DropReason::OutOfSequence } else { DropReason::QpState });
         }
         self.rewinding = false;
@@ -217,4 +217,9 @@ impl ShmResponder {
             _ => Err(ShmRefusal::Invalid("frames out of order")),
         }
     }
+}
+
+/// The head of a frame to the peer, which tells the kind alone.
+fn head_to_peer(core: &QpCore, kind: FrameKind) -> FrameHead {
+    FrameHead::new(kind, core.qpn, core.attr.dest_qpn)
 }

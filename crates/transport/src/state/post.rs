@@ -69,7 +69,7 @@ fn check_send_state(state: QpState) -> Result<(), PostError> {
     }
 }
 
-/// Which service does what (IB specification 9.4).
+/// The operations of each service (IB specification 9.4).
 #[inline]
 fn serves(service: QpType, op: &SendOp) -> bool {
     match op {
@@ -113,7 +113,7 @@ fn check_datagram(address: &AddressVector) -> Result<(), PostError> {
     check_ends(address).map_err(PostError::Path)
 }
 
-/// Local operations use no shared receive queue, and may name one all the same.
+/// Local operations use no shared receive queue, but may name one.
 fn check_xrc_srq(service: QpType, wr: &SendWr) -> Result<(), PostError> {
     let fits = match (service, wr.xrc_srq) {
         (QpType::XrcSend, Some(srq)) => srq <= MAX_SRQ_NUMBER,

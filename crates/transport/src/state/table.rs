@@ -1,6 +1,6 @@
-//! The one table of state transitions: for each the services it is for, the attributes
-//! it needs and those it may bring besides (IB specification 11.2.5.2; the content is what
-//! `ibv_modify_qp(3)` documents and Linux enforces).
+//! The one table of state transitions: for each the services it is for, the attributes it needs and
+//! those it may bring besides (IB specification 11.2.5.2). The content is what `ibv_modify_qp(3)`
+//! documents and Linux enforces.
 //!
 //! The table has the attributes that this device does not support (alternate path, path migration), too: whether a
 //! step takes them is one question, whether the device can do it another.
@@ -124,7 +124,7 @@ pub(crate) fn find(from: QpState, to: QpState, service: QpType) -> Option<&'stat
     TABLE.iter().find(|step| step.is(from, to, service))
 }
 
-/// How many lines of the table declare a step.
+/// The number of lines of the table that declare a step.
 #[cfg(test)]
 pub(crate) fn count(from: QpState, to: QpState, service: QpType) -> usize {
     TABLE.iter().filter(|step| step.is(from, to, service)).count()

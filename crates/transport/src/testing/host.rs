@@ -30,7 +30,7 @@ pub(crate) struct TestHost {
     pub(crate) xrc: BTreeMap<u32, XrcQueue>,
     /// The bound on out-of-order packets of its queue pairs; `None`: no bound.
     pub(crate) budget: Option<Arc<ReorderBudget>>,
-    /// How many more times to act as if no receive WQE were posted.
+    /// The number of further times to act as if no receive WQE were posted.
     pub(crate) refuse_recv: u32,
 }
 

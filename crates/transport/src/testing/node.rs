@@ -20,7 +20,7 @@ pub(crate) const PD: PdId = PdId(7);
 /// The queue key of test nodes.
 pub(crate) const QKEY: QKey = QKey(0x1234);
 
-/// How to make the queue pairs of a test.
+/// Parameters of the queue pairs of a test.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     pub(crate) qp_type: QpType,

@@ -30,7 +30,7 @@ impl Side {
 
 /// The fate of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum PacketFate {
     Pass,
     Drop,
     Duplicate,
@@ -94,11 +94,11 @@ impl Pair {
 
     /// Passes packets until neither side has one to send. Time passes only by rounds: no timeout is waited for.
     pub(crate) fn pump(&mut self) {
-        self.pump_with(|_, _| Verdict::Pass);
+        self.pump_with(|_, _| PacketFate::Pass);
     }
 
     /// As [`pump`](Pair::pump), with a say on each packet.
-    pub(crate) fn pump_with(&mut self, mut judge: impl FnMut(Side, &Packet<'_>) -> Verdict) {
+    pub(crate) fn pump_with(&mut self, mut judge: impl FnMut(Side, &Packet<'_>) -> PacketFate) {
         for _ in 0..100_000 {
             if !self.round(&mut judge) {
                 return;
@@ -108,7 +108,7 @@ impl Pair {
     }
 
     /// As [`pump_with`](Pair::pump_with), and waits for timeouts too, until none is left.
-    pub(crate) fn run_with(&mut self, mut judge: impl FnMut(Side, &Packet<'_>) -> Verdict) {
+    pub(crate) fn run_with(&mut self, mut judge: impl FnMut(Side, &Packet<'_>) -> PacketFate) {
         for _ in 0..10_000 {
             self.pump_with(&mut judge);
             if !self.elapse() {
@@ -120,7 +120,7 @@ impl Pair {
 
     /// As [`run_with`](Pair::run_with) over a wire that loses nothing.
     pub(crate) fn run(&mut self) {
-        self.run_with(|_, _| Verdict::Pass);
+        self.run_with(|_, _| PacketFate::Pass);
     }
 
     /// Jumps to the next timeout and tells whom it concerns. `false`: there is none.
@@ -137,7 +137,7 @@ impl Pair {
     }
 
     /// One round: everything that both want to send leaves, then arrives.
-    pub(crate) fn round(&mut self, judge: &mut impl FnMut(Side, &Packet<'_>) -> Verdict) -> bool {
+    pub(crate) fn round(&mut self, judge: &mut impl FnMut(Side, &Packet<'_>) -> PacketFate) -> bool {
         let mut wire = VecDeque::new();
         let mut late = Vec::new();
         for side in [Side::A, Side::B] {
@@ -147,14 +147,14 @@ impl Pair {
                 self.sent.push((side, packet.opcode()));
                 let verdict = judge(side, &packet);
                 let mut flight = (side, bytes, transmit);
-                if verdict == Verdict::Mark && transmit.address.traffic_class & 3 != 0 {
+                if verdict == PacketFate::Mark && transmit.address.traffic_class & 3 != 0 {
                     flight.2.address.traffic_class |= 3;
                 }
                 match verdict {
-                    Verdict::Pass | Verdict::Mark => wire.push_back(flight),
-                    Verdict::Drop => {}
-                    Verdict::Duplicate => wire.extend([flight.clone(), flight]),
-                    Verdict::Late => late.push(flight),
+                    PacketFate::Pass | PacketFate::Mark => wire.push_back(flight),
+                    PacketFate::Drop => {}
+                    PacketFate::Duplicate => wire.extend([flight.clone(), flight]),
+                    PacketFate::Late => late.push(flight),
                 }
                 assert!(wire.len() < 1 << 20, "a queue pair sends without end");
             }

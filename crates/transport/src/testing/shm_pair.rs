@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::node::{Node, Setup};
 use super::pair::Side;
 use super::recorder::Recorder;
-use super::shm_path::{Delivered, Frame, Shared, TestPath, View};
+use super::shm_path::{Delivered, LaneFrame, Shared, TestPath, View};
 use crate::attr::QpState;
 use crate::drop::DropReason;
 use crate::shm::frame::FrameKind;
@@ -143,7 +143,7 @@ impl ShmPair {
     }
 
     /// A frame arrives at `side`, and is answered as the device would.
-    pub(crate) fn inject(&mut self, side: Side, frame: &Frame) {
+    pub(crate) fn inject(&mut self, side: Side, frame: &LaneFrame) {
         self.publish();
         self.sent.push((side.other(), frame.head.kind));
         let shared = self.shared.clone();
@@ -155,7 +155,7 @@ impl ShmPair {
         }
         if let Err(reason) = outcome {
             if reason == DropReason::QpState && frame.head.kind.is_request() {
-                let answer = Frame { head: frame.head.not_ready(), bytes: Vec::new(), lent: None };
+                let answer = LaneFrame { head: frame.head.not_ready(), bytes: Vec::new(), lent: None };
                 shared.lanes[index(side)].borrow_mut().push_back(answer);
             }
             self.dropped.push((side, reason));
@@ -237,7 +237,7 @@ impl ShmPair {
 }
 
 /// As the device would, of a frame that has arrived.
-fn record(shared: &Shared, side: Side, frame: &Frame, body: &Delivered<'_>) {
+fn record(shared: &Shared, side: Side, frame: &LaneFrame, body: &Delivered<'_>) {
     if let Some(recorder) = &mut *shared.recorders[index(side)].borrow_mut() {
         let mut front = [0; FRONT_BYTES];
         body.front(&mut front);

@@ -21,7 +21,7 @@ use crate::wr::{Payload, RemoteAddr};
 pub(crate) struct Shared {
     pub(crate) now: Cell<Time>,
     /// Frames from each.
-    pub(crate) lanes: [RefCell<VecDeque<Frame>>; 2],
+    pub(crate) lanes: [RefCell<VecDeque<LaneFrame>>; 2],
     /// Frames that each one's lane holds.
     pub(crate) room: [Cell<usize>; 2],
     /// Bytes of a message in a frame.
@@ -52,7 +52,7 @@ pub(crate) struct View {
 
 /// A frame in a lane.
 #[derive(Clone, Debug)]
-pub(crate) struct Frame {
+pub(crate) struct LaneFrame {
     pub(crate) head: FrameHead,
     pub(crate) bytes: Vec<u8>,
     pub(crate) lent: Option<(PdId, Vec<Sge>)>,
@@ -97,7 +97,7 @@ impl TestPath {
         }
         // As in a real lane, a head is its bytes.
         let head = FrameHead::decode(&head.encode()).expect("a head");
-        lane.push_back(Frame { head, bytes, lent });
+        lane.push_back(LaneFrame { head, bytes, lent });
         Ok(())
     }
 
@@ -249,7 +249,7 @@ impl Delivered<'_> {
 
 /// A frame that has arrived.
 pub(crate) struct Delivered<'a> {
-    pub(crate) frame: &'a Frame,
+    pub(crate) frame: &'a LaneFrame,
     pub(crate) shared: &'a Shared,
     /// Its sender.
     pub(crate) from: usize,

@@ -62,7 +62,7 @@ fn reliable_rows() -> impl Iterator<Item = Row> {
     ROWS.into_iter().filter(|row| row.is_reliable())
 }
 
-/// Two queue pairs, whatever the path between them.
+/// Two queue pairs with either path between them.
 enum AnyPair {
     Wire(Pair),
     Shm(ShmPair),

@@ -11,7 +11,7 @@ const MAX_OPEN: usize = 1 << 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ExpectedResponse {
     Ack,
-    /// READ responses of so many bytes.
+    /// READ responses of this many bytes.
     Data(u32),
     /// The value before an atomic.
     Value,

@@ -57,7 +57,7 @@ impl Segmenter {
         }
     }
 
-    /// Packets that a message of so many bytes takes.
+    /// Packets that a message of this many bytes takes.
     pub(super) fn packets_of(len_bytes: u32, mtu: u32) -> u32 {
         len_bytes.div_ceil(mtu).max(1)
     }

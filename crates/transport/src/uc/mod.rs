@@ -10,7 +10,7 @@
 mod requester;
 mod responder;
 
-use wire::{Operation, Packet, Service};
+use wire::{Operation, Packet, TransportService};
 
 use crate::attr::{QpAttr, QpState};
 use crate::drop::DropReason;
@@ -61,7 +61,7 @@ impl UcQp {
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
         let info = packet.info();
-        if !matches!(info.service, Service::Uc | Service::Cnp) {
+        if !matches!(info.service, TransportService::Uc | TransportService::Cnp) {
             return Err(DropReason::WrongService);
         }
         if !core.is_from_peer(arrival) {

@@ -23,7 +23,7 @@ use crate::qp_core::QpCore;
 use crate::reason::Reason;
 use crate::wr::RecvWr;
 
-/// How far behind a packet may be to count as late. The specification knows no
+/// The distance up to which a packet counts as late. The specification knows no
 /// late packets and would begin a message with it: an InfiniBand fabric keeps the order.
 /// An IP network does not, and a SEND must not arrive twice. Further behind, the peer
 /// has started a new connection.
@@ -114,7 +114,7 @@ impl UcResponder {
         }
     }
 
-    /// The expected PSN follows whatever arrives, except late packets.
+    /// The expected PSN follows every packet that arrives, except late ones.
     fn check_psn(&mut self, core: &mut QpCore, packet: &Packet<'_>) -> Result<(), DropReason> {
         let psn = packet.psn();
         let ahead = psn.distance(self.expected);

@@ -6,7 +6,7 @@
 mod requester;
 mod responder;
 
-use wire::{Packet, Service};
+use wire::{Packet, TransportService};
 
 use crate::attr::{QpAttr, QpState};
 use crate::drop::DropReason;
@@ -54,7 +54,7 @@ impl UdQp {
         _now: Time,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
-        if packet.info().service != Service::Ud {
+        if packet.info().service != TransportService::Ud {
             return Err(DropReason::WrongService);
         }
         let outcome = self.responder.handle_datagram(core, packet, arrival, host);

@@ -1,7 +1,8 @@
 //! Tests with interfaces that they make themselves.
 
 use super::*;
-use crate::testing::{Link, hosts, in_new_netns};
+use crate::testing::{TestInterface, hosts, in_new_netns};
+use testkit::wait_until;
 
 const PATIENCE_MS: i32 = 5000;
 
@@ -15,18 +16,6 @@ fn addresses(interface: &Interface) -> Vec<(String, u8)> {
 
 fn ip_address(text: &str) -> IpAddr {
     text.parse().unwrap()
-}
-
-/// Waits for a condition. The kernel notices the loss of a link a little later.
-fn wait_until(mut done: impl FnMut() -> bool) {
-    let waited = (0..PATIENCE_MS).find(|_| {
-        let done = done();
-        done || {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-            false
-        }
-    });
-    assert!(waited.is_some());
 }
 
 #[test]
@@ -45,7 +34,7 @@ fn an_ethernet_link_is_found_with_what_it_has() {
     in_new_netns(|| {
         let (left, _right) = hosts(4200);
         left.run(|| {
-            let link = Link::named("veth0");
+            let link = TestInterface::named("veth0");
             link.set_mac([2, 0, 0x5e, 0x10, 0, 0xff]);
             link.add_address(ip_address("10.9.0.1"), 16);
             let veth = find("veth0").unwrap();
@@ -64,11 +53,12 @@ fn an_ethernet_link_is_found_with_what_it_has() {
 fn a_link_without_the_other_end_does_not_run() {
     in_new_netns(|| {
         let (left, right) = hosts(1500);
-        right.run(|| Link::named("veth0").set_up(false));
+        right.run(|| TestInterface::named("veth0").set_up(false));
         left.run(|| {
-            wait_until(|| !find("veth0").unwrap().running);
+            // The kernel notices the loss of a link a little later.
+            wait_until("the link is lost", || !find("veth0").unwrap().running);
             assert!(find("veth0").unwrap().up);
-            Link::named("veth0").set_up(false);
+            TestInterface::named("veth0").set_up(false);
             assert!(!find("veth0").unwrap().up);
         });
     });
@@ -80,7 +70,7 @@ fn addresses_that_may_be_duplicates_are_left_out() {
         let (left, _right) = hosts(1500);
         left.run(|| {
             // The check of this address for duplicates cannot end while the link is down.
-            let link = Link::named("veth0");
+            let link = TestInterface::named("veth0");
             link.set_up(false);
             link.add_address_to_check(ip_address("fd00:9::1"), 64);
             link.add_address(ip_address("fd00:9::2"), 64);
@@ -96,7 +86,7 @@ fn point_to_point_links_have_their_own_address() {
     in_new_netns(|| {
         let (left, _right) = hosts(1500);
         left.run(|| {
-            Link::named("veth0").add_address_with_peer(ip_address("10.9.0.1"), ip_address("10.9.0.2"));
+            TestInterface::named("veth0").add_address_with_peer(ip_address("10.9.0.1"), ip_address("10.9.0.2"));
             assert!(addresses(&find("veth0").unwrap()).contains(&("10.9.0.1".into(), 32)));
         });
     });
@@ -107,7 +97,7 @@ fn changes_are_told() {
     in_new_netns(|| {
         let monitor = InterfaceMonitor::new().unwrap();
         assert!(!monitor.take_changes().unwrap());
-        let lo = Link::named("lo");
+        let lo = TestInterface::named("lo");
         let changes: [&dyn Fn(); 3] =
             [&|| lo.add_address(ip_address("10.9.0.1"), 8), &|| lo.add_address(ip_address("fd00:9::1"), 64), &|| {
                 lo.set_mtu(9000)
@@ -117,6 +107,6 @@ fn changes_are_told() {
             assert!(sys::wait(monitor.as_fd(), libc::POLLIN, PATIENCE_MS).unwrap());
             assert!(monitor.take_changes().unwrap());
         }
-        wait_until(|| !monitor.take_changes().unwrap());
+        wait_until("all changes were taken", || !monitor.take_changes().unwrap());
     });
 }

@@ -1,7 +1,7 @@
 //! Tests of the tables as text, and of real sockets' membership.
 
 use super::*;
-use crate::testing::{Host, Link, hosts, in_new_netns};
+use crate::testing::{NetHost, TestInterface, hosts, in_new_netns};
 use crate::{PortGroup, RxBatch, RxSocket, TxGroup, TxPool, interfaces};
 use std::os::fd::AsFd;
 use wire::Flow;
@@ -118,12 +118,12 @@ fn members_on_loopback_get_copies() {
     in_new_netns(|| {
         let machine = Machine::new("lo");
         members_get_copies(&machine, "127.0.0.1".parse().unwrap(), "239.1.2.3".parse().unwrap());
-        Link::named("lo").add_local_route("ff00::".parse().unwrap(), 8);
+        TestInterface::named("lo").add_local_route("ff00::".parse().unwrap(), 8);
         members_get_copies(&machine, "::1".parse().unwrap(), "ff15::1234".parse().unwrap());
     });
 }
 
-fn all_members_get_copies(left: &Host, right: &Host, group: IpAddr) {
+fn all_members_get_copies(left: &NetHost, right: &NetHost, group: IpAddr) {
     let source = if group.is_ipv4() { IpAddr::from(left.v4) } else { IpAddr::from(left.v6) };
     let (ours, theirs) = (left.run(|| Machine::new("veth0")), right.run(|| Machine::new("veth0")));
     left.run(|| members_get_copies(&ours, source, group));

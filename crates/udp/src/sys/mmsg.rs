@@ -135,7 +135,7 @@ fn receive_one(fd: BorrowedFd<'_>, header: &mut RxHeader, data: &mut [u8]) -> io
     let mut vector = rx_vector(data);
     let mut raw = rx_message(header, &raw mut vector);
     // SAFETY: the name, control and data pointers come from exclusive borrows that last until the end of this
-    // function, with their true lengths; `vector` lives as long.
+    // function, with their true lengths. `vector` lives as long.
     let result = unsafe { libc::syscall(libc::SYS_recvmsg, fd.as_raw_fd(), &raw mut raw, libc::MSG_DONTWAIT) };
     header.finish(&raw, check_len(result as isize)?);
     Ok(())
@@ -148,7 +148,7 @@ pub(crate) fn receive_error(fd: BorrowedFd<'_>, header: &mut RxHeader, data: &mu
     let mut raw = rx_message(header, &raw mut vector);
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
     // SAFETY: the name, control and data pointers come from exclusive borrows that last until the end of this
-    // function, with their true lengths; `vector` lives as long.
+    // function, with their true lengths. `vector` lives as long.
     let result = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut raw, flags) };
     header.finish(&raw, check_len(result)?);
     Ok(())

@@ -4,7 +4,7 @@ use crate::address::Family;
 use crate::sys;
 use crate::sys::mmsg::{self, RxHeader};
 use std::os::fd::{AsFd, OwnedFd};
-use wire::frame::{self, Frame};
+use wire::frame::{self, EthernetFrame};
 
 /// The longest frame that is captured, coalesced ones included, in bytes.
 const FRAME_BYTES: usize = 1 << 17;
@@ -72,11 +72,11 @@ impl Captured {
     ///
     /// # Panics
     /// Never: only frames that can be decoded are captured.
-    pub fn frame(&self) -> Frame<'_> {
+    pub fn frame(&self) -> EthernetFrame<'_> {
         frame::decode(&self.bytes).expect("was decoded when captured")
     }
 
-    /// True if the packet is no fragment and its IPv4 header forbids fragmentation. Always true for IPv6.
+    /// True if the packet is not a fragment and its IPv4 header forbids fragmentation. Always true for IPv6.
     pub fn is_unfragmentable(&self) -> bool {
         self.family() == Family::V6 || self.bytes[20..22] == [0x40, 0]
     }

@@ -49,6 +49,6 @@ fn call(interface: &str, words: &mut [u32]) -> io::Result<()> {
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
     // SAFETY: the callers above size `words` for all that the kernel reads and writes there, for each of the
-    // three commands; it lives until the call returns.
+    // three commands. It lives until the call returns.
     check(unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) }).map(drop)
 }

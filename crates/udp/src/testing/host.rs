@@ -1,6 +1,6 @@
 //! Hosts: further network namespaces, joined by virtual Ethernet pairs.
 
-use super::{Link, ethtool, netns};
+use super::{TestInterface, ethtool, netns};
 use crate::sys::check;
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -13,7 +13,7 @@ use std::time::Duration;
 const LINK_PATIENCE_MS: u32 = 10_000;
 
 /// A network namespace with one interface `veth0`.
-pub struct Host {
+pub struct NetHost {
     netns: File,
     /// Address on `veth0`, prefix of 24 bits.
     pub v4: Ipv4Addr,
@@ -26,9 +26,9 @@ pub struct Host {
 ///
 /// # Panics
 /// If they cannot be made. The caller must be within [`in_new_netns`](super::in_new_netns), or root.
-pub fn hosts(mtu: u32) -> (Host, Host) {
-    let (left, right) = (Host::new(1), Host::new(2));
-    left.run(|| Link::pair("veth0", mtu, right.netns.as_raw_fd()));
+pub fn hosts(mtu: u32) -> (NetHost, NetHost) {
+    let (left, right) = (NetHost::new(1), NetHost::new(2));
+    left.run(|| TestInterface::pair("veth0", mtu, right.netns.as_raw_fd()));
     left.set_up();
     right.set_up();
     left.wait_for(&right);
@@ -36,8 +36,8 @@ pub fn hosts(mtu: u32) -> (Host, Host) {
     (left, right)
 }
 
-impl Host {
-    fn new(number: u8) -> Host {
+impl NetHost {
+    fn new(number: u8) -> NetHost {
         let make = || {
             netns::enter_new();
             File::open("/proc/thread-self/ns/net").expect("the thread's namespace")
@@ -45,12 +45,12 @@ impl Host {
         let netns = thread::spawn(make).join().unwrap_or_else(|panic| resume_unwind(panic));
         let v4 = Ipv4Addr::new(192, 0, 2, number);
         let v6 = Ipv6Addr::new(0xfd00, 2, 0, 0, 0, 0, 0, number.into());
-        Host { netns, v4, v6 }
+        NetHost { netns, v4, v6 }
     }
 
     fn set_up(&self) {
         self.run(|| {
-            let veth = Link::named("veth0");
+            let veth = TestInterface::named("veth0");
             veth.add_address(self.v4.into(), 24);
             veth.add_address(self.v6.into(), 64);
             veth.set_up(true);
@@ -58,7 +58,7 @@ impl Host {
     }
 
     /// Waits until packets reach another host: the kernel drops packets until it has noticed the link.
-    fn wait_for(&self, other: &Host) {
+    fn wait_for(&self, other: &NetHost) {
         for (ours, theirs) in [(self.v4.into(), other.v4.into()), (self.v6.into(), other.v6.into())] {
             let bind = |address: IpAddr| UdpSocket::bind((address, 0)).expect("the host's address");
             let (from, to) = (self.run(|| bind(ours)), other.run(|| bind(theirs)));

@@ -1,5 +1,5 @@
-//! Setup of interfaces, like the program `ip` but without starting processes. A child that is being started
-//! has copies of all descriptors for a moment, so it may hold a port that a test has just closed.
+//! Setup of interfaces, like the program `ip` but without starting processes. A child starts with
+//! copies of all descriptors, so for a moment it may hold a port that a test has just closed.
 
 use crate::netlink;
 use std::io;
@@ -10,24 +10,24 @@ const VETH_INFO_PEER: u16 = 1;
 const CREATE: i32 = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
 
 /// An interface of this thread's network namespace. All its functions panic if the system refuses.
-pub struct Link {
+pub struct TestInterface {
     index: u32,
 }
 
-impl Link {
+impl TestInterface {
     /// The interface of that name.
     ///
     /// # Panics
     /// If there is no such interface.
-    pub fn named(name: &str) -> Link {
+    pub fn named(name: &str) -> TestInterface {
         let interfaces = crate::interfaces().expect("interfaces");
         let found = interfaces.iter().find(|interface| interface.name == name);
-        Link { index: found.unwrap_or_else(|| panic!("no interface {name}")).index }
+        TestInterface { index: found.unwrap_or_else(|| panic!("no interface {name}")).index }
     }
 
     /// Makes a pair of virtual interfaces of the same name. The other end is in the namespace of the
     /// descriptor `other_netns`.
-    pub fn pair(name: &str, mtu: u32, other_netns: i32) -> Link {
+    pub fn pair(name: &str, mtu: u32, other_netns: i32) -> TestInterface {
         let mut end = AttributeBuffer::default();
         end.push(libc::IFLA_IFNAME, &[name.as_bytes(), &[0]].concat());
         end.push(libc::IFLA_MTU, &mtu.to_ne_bytes());
@@ -41,7 +41,7 @@ impl Link {
         info.push(libc::IFLA_INFO_DATA, &data.0);
         end.push(libc::IFLA_LINKINFO, &info.0);
         request(libc::RTM_NEWLINK, CREATE, &header(0, 0, 0), &end);
-        Link::named(name)
+        TestInterface::named(name)
     }
 
     /// The kernel's number for the interface.

@@ -11,7 +11,7 @@
 //!
 //! `/proc/net` and `/sys/class/net` show the namespace of the process; use `/proc/thread-self/net`.
 
-use super::link::Link;
+use super::link::TestInterface;
 use std::any::type_name;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -60,7 +60,7 @@ pub(super) fn enter_new() {
 }
 
 fn up_loopback() {
-    Link::named("lo").set_up(true);
+    TestInterface::named("lo").set_up(true);
 }
 
 fn on_new_thread<F: FnOnce() + Send>(test: F) {

@@ -47,7 +47,7 @@ fn frames_decode_to_what_they_were_made_of() {
             let bytes = frame_of(&flow, &payload);
             let frame = decode(&bytes).expect("our own frame");
             let identification = if flow.is_ipv4() { 0x0102 } else { 0 };
-            let expected = Frame { flow, identification, tos: 0x2e, ttl: 63, payload: &payload };
+            let expected = EthernetFrame { flow, identification, tos: 0x2e, ttl: 63, payload: &payload };
             assert_eq!(frame, expected);
         }
     }

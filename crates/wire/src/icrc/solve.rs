@@ -1,10 +1,10 @@
 //! Solves for the IPv4 identification of a packet. This works because CRC is linear.
 //!
-//! Two packets that differ in the identification alone have ICRCs that differ by
-//! `d(x) · x^(32 + 8n) mod P`, where the polynomial `d` of 16 coefficients is the difference
-//! of the identifications, `n` counts the bytes after it, and `P` is the CRC's polynomial.
-//! `x` has an inverse modulo `P`, so `d` is the difference of the ICRCs times `x^-(32 + 8n)`.
-//! If that product has more than 16 coefficients, the difference has another cause.
+//! If two packets differ in the identification alone, their ICRCs differ by
+//! `d(x) · x^(32 + 8n) mod P`. The polynomial `d` of 16 coefficients is the difference of the
+//! identifications, `n` counts the bytes after it, and `P` is the CRC's polynomial. `x` has an
+//! inverse modulo `P`, so `d` is the difference of the ICRCs times `x^-(32 + 8n)`. If that product
+//! has more than 16 coefficients, the difference has another cause.
 //!
 //! Polynomials are written as the CRC writes them, reflected: bit 31 is the
 //! coefficient of `x^0`, bit 0 that of `x^31`.

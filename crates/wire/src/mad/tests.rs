@@ -19,7 +19,7 @@ fn patterned(attribute: Attribute) -> [u8; MAD_LEN] {
     mad
 }
 
-fn decoded(attribute: Attribute) -> Message {
+fn decoded(attribute: Attribute) -> CmMessage {
     decode(&patterned(attribute)).expect("a message").1
 }
 
@@ -48,17 +48,17 @@ fn private_data_is_the_rest_of_the_message() {
     for number in Attribute::REQ.0..=Attribute::APR.0 {
         let message = decoded(Attribute(number));
         let last = match message {
-            Message::Req(m) => (m.private_data[0], m.private_data[91]),
-            Message::Mra(m) => (m.private_data[0], m.private_data[221]),
-            Message::Rej(m) => (m.private_data[0], m.private_data[147]),
-            Message::Rep(m) => (m.private_data[0], m.private_data[195]),
-            Message::Rtu(m) => (m.private_data[0], m.private_data[223]),
-            Message::Dreq(m) => (m.private_data[0], m.private_data[219]),
-            Message::Drep(m) => (m.private_data[0], m.private_data[223]),
-            Message::SidrReq(m) => (m.private_data[0], m.private_data[215]),
-            Message::SidrRep(m) => (m.private_data[0], m.private_data[135]),
-            Message::Lap(m) => (m.private_data[0], m.private_data[167]),
-            Message::Apr(m) => (m.private_data[0], m.private_data[147]),
+            CmMessage::Req(m) => (m.private_data[0], m.private_data[91]),
+            CmMessage::Mra(m) => (m.private_data[0], m.private_data[221]),
+            CmMessage::Rej(m) => (m.private_data[0], m.private_data[147]),
+            CmMessage::Rep(m) => (m.private_data[0], m.private_data[195]),
+            CmMessage::Rtu(m) => (m.private_data[0], m.private_data[223]),
+            CmMessage::Dreq(m) => (m.private_data[0], m.private_data[219]),
+            CmMessage::Drep(m) => (m.private_data[0], m.private_data[223]),
+            CmMessage::SidrReq(m) => (m.private_data[0], m.private_data[215]),
+            CmMessage::SidrRep(m) => (m.private_data[0], m.private_data[135]),
+            CmMessage::Lap(m) => (m.private_data[0], m.private_data[167]),
+            CmMessage::Apr(m) => (m.private_data[0], m.private_data[147]),
         };
         let first = [140, 10, 84, 36, 8, 12, 8, 16, 96, 64, 84][usize::from(number - Attribute::REQ.0)];
         assert_eq!(last, (first, 231), "{number:#x}");
@@ -68,18 +68,18 @@ fn private_data_is_the_rest_of_the_message() {
 
 #[test]
 fn fields_of_messages_that_no_capture_holds() {
-    let Message::Rej(rej) = decoded(Attribute::REJ) else { panic!("a REJ") };
+    let CmMessage::Rej(rej) = decoded(Attribute::REJ) else { panic!("a REJ") };
     assert_eq!((rej.local_id, rej.remote_id), (0x0001_0203, 0x0405_0607));
     assert_eq!((rej.rejected, rej.info_len, rej.reason), (Rejected(0), 4, 0x0a0b));
     assert_eq!((rej.info[0], rej.info[71]), (12, 83));
 
-    let Message::Lap(lap) = decoded(Attribute::LAP) else { panic!("a LAP") };
+    let CmMessage::Lap(lap) = decoded(Attribute::LAP) else { panic!("a LAP") };
     assert_eq!((lap.remote_qpn, lap.remote_response_timeout), (Qpn::new(0x0c_0d0e), 1));
     assert_eq!((lap.local_lid, lap.remote_lid, lap.flow_label), (0x1415, 0x1617, 0x3_839_3));
     assert_eq!((lap.traffic_class, lap.hop_limit, lap.packet_rate), (59, 60, 61));
     assert_eq!((lap.service_level, lap.subnet_local, lap.local_ack_timeout), (3, true, 7));
 
-    let Message::Mra(mra) = decoded(Attribute::MRA) else { panic!("an MRA") };
+    let CmMessage::Mra(mra) = decoded(Attribute::MRA) else { panic!("an MRA") };
     assert_eq!((mra.about, mra.service_timeout), (About(0), 1));
 }
 
@@ -87,12 +87,12 @@ fn fields_of_messages_that_no_capture_holds() {
 fn small_fields_have_their_bits() {
     let mut mad = patterned(Attribute::MRA);
     mad[HEADER_LEN + 8..HEADER_LEN + 10].copy_from_slice(&[0x40, 0xa8]);
-    let Ok((_, Message::Mra(mra))) = decode(&mad) else { panic!("an MRA") };
+    let Ok((_, CmMessage::Mra(mra))) = decode(&mad) else { panic!("an MRA") };
     assert_eq!((mra.about, mra.service_timeout), (About::REP, 21));
 
     let mut mad = patterned(Attribute::REJ);
     mad[HEADER_LEN + 8..HEADER_LEN + 10].copy_from_slice(&[0x80, 0x91]);
-    let Ok((_, Message::Rej(rej))) = decode(&mad) else { panic!("a REJ") };
+    let Ok((_, CmMessage::Rej(rej))) = decode(&mad) else { panic!("a REJ") };
     assert_eq!((rej.rejected, rej.info_len), (Rejected::OTHER, 72));
     assert_eq!(Rej { info_len: 127, ..rej }.info().len(), 72, "never more than there are");
 
@@ -101,7 +101,7 @@ fn small_fields_have_their_bits() {
     mad[HEADER_LEN + 47] = 0b10011_101;
     mad[HEADER_LEN + 50] = 0b0011_1_110;
     mad[HEADER_LEN + 51] = 0b1111_1_001;
-    let Ok((_, Message::Req(req))) = decode(&mad) else { panic!("a REQ") };
+    let Ok((_, CmMessage::Req(req))) = decode(&mad) else { panic!("a REQ") };
     assert_eq!((req.remote_response_timeout, req.transport, req.flow_control), (20, Transport::XRC, true));
     assert_eq!((req.local_response_timeout, req.retry_count), (19, 5));
     assert_eq!((req.mtu, req.rdc_exists, req.rnr_retry_count), (3, true, 6));
@@ -110,7 +110,7 @@ fn small_fields_have_their_bits() {
     let mut mad = patterned(Attribute::REP);
     mad[HEADER_LEN + 26] = 0b01111_10_1;
     mad[HEADER_LEN + 27] = 0b111_1_0000;
-    let Ok((_, Message::Rep(rep))) = decode(&mad) else { panic!("a REP") };
+    let Ok((_, CmMessage::Rep(rep))) = decode(&mad) else { panic!("a REP") };
     assert_eq!((rep.target_ack_delay, rep.failover_accepted, rep.flow_control), (15, 2, true));
     assert_eq!((rep.rnr_retry_count, rep.srq, rep.vendor_id), (7, true, 0x0f_1317));
 }

@@ -2,7 +2,7 @@
 //! error in one row does not compile.
 
 use super::table::{BUILT, ROWS};
-use super::{HeaderSet, OpcodeInfo, Operation, Position, Service};
+use super::{HeaderSet, OpcodeInfo, Operation, Position, TransportService};
 
 const _: () = check_table();
 
@@ -57,14 +57,14 @@ const fn check_row(info: &OpcodeInfo) {
 
 /// Checks the headers that a service adds, and its operations.
 const fn check_service(info: &OpcodeInfo) {
-    let ud = matches!(info.service, Service::Ud);
+    let ud = matches!(info.service, TransportService::Ud);
     assert!(info.headers.contains(HeaderSet::DETH) == ud);
-    let xrc_request = matches!(info.service, Service::Xrc) && info.is_request();
+    let xrc_request = matches!(info.service, TransportService::Xrc) && info.is_request();
     assert!(info.headers.contains(HeaderSet::XRCETH) == xrc_request);
-    let cnp = matches!(info.service, Service::Cnp);
+    let cnp = matches!(info.service, TransportService::Cnp);
     assert!(info.headers.contains(HeaderSet::CNP) == cnp);
     assert!(matches!(info.operation, Operation::Cnp) == cnp);
-    let own = matches!(info.service, Service::Own);
+    let own = matches!(info.service, TransportService::Own);
     let selective = matches!(info.operation, Operation::SelectiveAcknowledge);
     assert!(info.headers.contains(HeaderSet::SACK) == selective);
     assert!(info.headers.contains(HeaderSet::PIGGYBACK) == (own && info.is_request()));
@@ -72,16 +72,18 @@ const fn check_service(info: &OpcodeInfo) {
     assert!(info.headers.contains(HeaderSet::COOKIE) == own);
 
     match info.service {
-        Service::Rc | Service::Xrc | Service::Cnp | Service::Own => {}
-        Service::Uc => assert!(matches!(info.operation, Operation::Send | Operation::Write)),
-        Service::Ud => assert!(matches!(info.operation, Operation::Send)),
-        Service::Rd => panic!("RD is not supported"),
+        TransportService::Rc | TransportService::Xrc | TransportService::Cnp | TransportService::Own => {}
+        TransportService::Uc => assert!(matches!(info.operation, Operation::Send | Operation::Write)),
+        TransportService::Ud => assert!(matches!(info.operation, Operation::Send)),
+        TransportService::Rd => panic!("RD is not supported"),
     }
 }
 
 /// Checks that the low five bits mean the same in every service, up to the service's own header.
 const fn check_against_rc(code: usize, info: &OpcodeInfo) {
-    if matches!(info.service, Service::Cnp) || matches!(info.service, Service::Own) && info.is_response() {
+    if matches!(info.service, TransportService::Cnp)
+        || matches!(info.service, TransportService::Own) && info.is_response()
+    {
         return;
     }
     let Some(rc) = &BUILT[code & 0x1f] else { panic!("every operation exists for RC") };
@@ -91,7 +93,7 @@ const fn check_against_rc(code: usize, info: &OpcodeInfo) {
     assert!(rc.uses_recv_wqe == info.uses_recv_wqe);
     let own = HeaderSet::DETH.union(HeaderSet::XRCETH).union(HeaderSet::PIGGYBACK).union(HeaderSet::COOKIE);
     assert!(rc.headers.bits() == info.headers.difference(own).bits());
-    if matches!(info.service, Service::Rc) {
+    if matches!(info.service, TransportService::Rc) {
         assert!(BUILT[code | 0xa0].is_some(), "XRC has every opcode of RC");
     }
 }

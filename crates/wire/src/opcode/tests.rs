@@ -109,7 +109,7 @@ fn packets_that_carry_a_payload() {
 
 #[test]
 fn names_agree_with_service_position_and_headers() {
-    let standard = |opcode: &Opcode| info(*opcode).service != Service::Own && *opcode != Opcode::CNP;
+    let standard = |opcode: &Opcode| info(*opcode).service != TransportService::Own && *opcode != Opcode::CNP;
     for opcode in Opcode::all().filter(standard) {
         let info = info(opcode);
         let name = info.name;
@@ -131,7 +131,7 @@ fn a_request_that_carries_an_ack_is_otherwise_the_plain_request() {
         let Some(own) = opcode.with_acknowledge() else { continue };
         let (plain, both) = (info(opcode), info(own));
         found += 1;
-        assert_eq!(plain.service, Service::Rc);
+        assert_eq!(plain.service, TransportService::Rc);
         assert_eq!(both.name, format!("{}_ACK", plain.name.trim_start_matches("RC_")));
         assert_eq!((both.operation, both.position), (plain.operation, Position::Only));
         assert_eq!((both.payload, both.uses_recv_wqe), (plain.payload, plain.uses_recv_wqe));

@@ -16,8 +16,8 @@ impl Identity {
         Identity { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
     }
 
-    /// Maps user and group to themselves in this process's new namespace, so that files
-    /// open_entries their owner, and the hub sees the same user.
+    /// Maps user and group to themselves in this process's new namespace: files keep their
+    /// owner, and the hub sees the same user.
     pub(super) fn keep(&self) -> Result<(), NamespaceError> {
         let write = |name: &str, text: String| {
             let path = format!("/proc/self/{name}");

@@ -7,7 +7,7 @@ use wire::{Flow, ICRC_LEN, Qpn, icrc};
 use super::{CaptureDirection, CaptureInterface, Meta, PacketCapture, hop_limit};
 use crate::objects::counters::EngineCounters;
 
-/// So many bytes are collected before they are written to the file.
+/// The number of bytes that are collected before they are written to the file.
 const BATCH_BYTES: usize = 256 << 10;
 
 /// The flow of packets that the wire would have carried.

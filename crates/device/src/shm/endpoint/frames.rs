@@ -12,8 +12,8 @@ use crate::shm::endpoint::ShmEndpoint;
 use crate::shm::frame::{LENT_BYTES, LentPiece, MAX_LENT};
 use crate::shm::own;
 
-/// From so many bytes on a SEND says where its bytes are. Below, two short copies cost less than an access to the sender's
-/// memory.
+/// From this length on a SEND names the place of its bytes. Below, two short copies cost less than an access to the
+/// sender's memory.
 const LEND_FROM_BYTES: u32 = 1 << 10;
 /// The bytes of a message that one frame brings at most.
 const MAX_PART_BYTES: u32 = (MAX_FRAME_BYTES - HEAD_BYTES - 64) as u32;
@@ -80,7 +80,7 @@ impl ShmEndpoint {
         Ok(place.map(|(object, offset)| LentPiece { object, len_bytes: sge.len_bytes, offset }))
     }
 
-    /// Why the lane takes no frame: it is full, or the peer is gone.
+    /// The reason why the lane takes no frame: it is full, or the peer is gone.
     #[cold]
     fn no_room(&self) -> ShmError {
         if self.link.is_dead() { ShmError::PeerDead } else { ShmError::LaneFull }

@@ -6,7 +6,8 @@
 //! wait in a receive buffer, and its share *lapses*. When no queue pair was answered, the whole destination is late, and
 //! all keep their shares.
 
-/// The share lapses after so many probes in a row between which only other queue pairs were answered.
+/// The number of probes in a row, with answers to other queue pairs only, after which the share
+/// lapses.
 const PASSED_OVER_LIMIT: u8 = 2;
 
 /// The silence of one queue pair's peer.

@@ -1,24 +1,50 @@
 use super::*;
 
 const BUDGET: u64 = 1 << 20;
-/// So many queue pairs with full windows exceed the budget.
+/// This many queue pairs with full windows exceed the budget.
 const MANY: usize = 64;
 
-fn destinations() -> Destinations<usize> {
+/// A queue pair by its number.
+#[derive(Clone)]
+struct NumberedWaiter(usize, Arc<AtomicBool>);
+
+impl TurnWaiter for NumberedWaiter {
+    fn becomes_queued(&self) {
+        assert!(!self.1.swap(true, SeqCst), "it joins the queue once");
+    }
+
+    fn is_not_queued(&self) {
+        assert!(self.1.swap(false, SeqCst), "it leaves the queue once");
+    }
+
+    fn is_queued(&self) -> bool {
+        self.1.load(SeqCst)
+    }
+
+    fn is(&self, other: &NumberedWaiter) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl DestinationShare<NumberedWaiter> {
+    fn wait_as(&mut self, number: usize) {
+        self.wait(&NumberedWaiter(number, Arc::default()));
+    }
+}
+
+fn destinations() -> Destinations<NumberedWaiter> {
     Destinations::new(4 * BUDGET as usize)
 }
 
-fn join(destinations: &Destinations<usize>, count: usize) -> Vec<DestinationShare<usize>> {
+fn join(destinations: &Destinations<NumberedWaiter>, count: usize) -> Vec<DestinationShare<NumberedWaiter>> {
     (0..count).map(|index| destinations.join(Gid::default(), Qpn::from_parts(7, index as u16))).collect()
 }
 
-fn granted(share: &DestinationShare<usize>) -> Vec<usize> {
-    let mut granted = Vec::new();
-    share.destination().grant(|who| granted.push(who));
-    granted
+fn granted(share: &DestinationShare<NumberedWaiter>) -> Vec<usize> {
+    share.destination().grant().into_iter().map(|who| who.0).collect()
 }
 
-fn in_flight(share: &DestinationShare<usize>) -> u64 {
+fn in_flight(share: &DestinationShare<NumberedWaiter>) -> u64 {
     share.destination().in_flight.load(SeqCst)
 }
 
@@ -53,8 +79,8 @@ fn many_wait_in_order_when_the_budget_is_used_up() {
     many[0].charge(|| BUDGET);
     for (index, share) in many.iter_mut().enumerate().skip(1) {
         assert_eq!(share.allowance(), 0);
-        share.wait(index);
-        share.wait(index);
+        share.wait_as(index);
+        share.wait_as(index);
     }
     assert!(granted(&many[0]).is_empty(), "there is no room");
     many[0].charge(|| BUDGET - 2 * TURN_BYTES);
@@ -71,8 +97,8 @@ fn with_nothing_in_flight_one_queue_pair_has_a_turn() {
     let destinations = destinations();
     let mut many = join(&destinations, MANY);
     many[0].destination().budget.store(1, Relaxed);
-    many[0].wait(0);
-    many[1].wait(1);
+    many[0].wait_as(0);
+    many[1].wait_as(1);
     assert_eq!(granted(&many[0]), [0]);
     assert_eq!(many[0].allowance(), TURN_BYTES);
     many[0].charge(|| 500);
@@ -88,8 +114,8 @@ fn a_dropped_share_gives_everything_back() {
     many[0].charge(|| BUDGET);
     let mut queued = many.pop().unwrap();
     let mut at_turn = many.pop().unwrap();
-    at_turn.wait(100);
-    queued.wait(101);
+    at_turn.wait_as(100);
+    queued.wait_as(101);
     many[0].charge(|| BUDGET - TURN_BYTES);
     assert_eq!(granted(&many[0]), [100]);
     drop(queued);
@@ -102,11 +128,33 @@ fn a_dropped_share_gives_everything_back() {
     assert_eq!((destination.in_flight.load(SeqCst), destination.members.load(Relaxed)), (0, 0));
 }
 
+/// A queue pair that is reset and connected again must not get a turn that it had waited for before.
+#[test]
+fn a_queue_pair_that_joins_again_waits_again() {
+    let destinations = destinations();
+    let mut many = join(&destinations, MANY);
+    let who = NumberedWaiter(100, Arc::default());
+    many[0].charge(|| BUDGET);
+    many[1].wait(&who);
+    let mut anew = destinations.join(Gid::default(), Qpn::from_parts(7, 1));
+    drop(many.remove(1));
+    assert!(!who.is_queued());
+    many[1].wait_as(2);
+    anew.wait(&who);
+    assert_eq!(anew.allowance(), 0);
+    many[0].charge(|| BUDGET - TURN_BYTES);
+    assert_eq!(granted(&many[0]), [2], "its old place in the queue is lost");
+    assert!(who.is_queued() && anew.allowance() == 0);
+    many[0].charge(|| BUDGET - 2 * TURN_BYTES);
+    assert_eq!(granted(&many[0]), [100]);
+    assert_eq!(anew.allowance(), TURN_BYTES);
+}
+
 #[test]
 fn losses_shrink_the_budget_and_acks_restore_it() {
     let destinations = destinations();
     let mut many = join(&destinations, MANY);
-    let budget = |share: &DestinationShare<usize>| share.destination().budget.load(Relaxed);
+    let budget = |share: &DestinationShare<NumberedWaiter>| share.destination().budget.load(Relaxed);
     let second = |n: u64| Time(n * 1_000_000_000);
     many[0].note_resent(1, second(1));
     many[1].note_resent(1, second(1));
@@ -125,13 +173,13 @@ fn at_ms(ms: u64) -> Time {
 }
 
 /// One share that holds the whole budget of a silent peer, and others that wait.
-fn held_by_a_silent_one(destinations: &Destinations<usize>) -> Vec<DestinationShare<usize>> {
+fn held_by_a_silent_one(destinations: &Destinations<NumberedWaiter>) -> Vec<DestinationShare<NumberedWaiter>> {
     let mut many = join(destinations, MANY);
     many[0].charge(|| BUDGET);
     many[0].note_unanswered(1, at_ms(3));
     assert!(granted(&many[0]).is_empty(), "no queue pair waits");
-    many[1].wait(1);
-    many[2].wait(2);
+    many[1].wait_as(1);
+    many[2].wait_as(2);
     assert!(granted(&many[0]).is_empty(), "there is no room");
     many
 }
@@ -156,7 +204,7 @@ fn the_first_probe_without_an_answer_gives_a_turn() {
     let destinations = destinations();
     let mut many = join(&destinations, MANY);
     many[0].charge(|| BUDGET);
-    many[1].wait(1);
+    many[1].wait_as(1);
     assert!(granted(&many[0]).is_empty(), "there is no room");
     many[0].note_unanswered(1, at_ms(100));
     assert_eq!(granted(&many[0]), [1]);

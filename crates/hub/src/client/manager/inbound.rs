@@ -32,7 +32,7 @@ impl HubMessage {
         match HubFrame::decode(&bytes) {
             Some(HubFrame::Mad(packet)) => Ok(Some(HubMessage::Mad(packet))),
             Some(HubFrame::Undelivered(errno, packet)) => Ok(Some(HubMessage::Undelivered(errno, packet))),
-            _ => Err("it sent a frame that makes no sense".into()),
+            _ => Err("it sent a malformed frame".into()),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::closing_messages::ClosingMessages;
 use crate::mad::{AddressedMad, HubFrame};
-use crate::message::Request;
+use crate::message::HubRequest;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 
@@ -48,7 +48,7 @@ impl OutgoingQueue {
         room
     }
 
-    pub(super) fn push_request(&mut self, request: &Request) {
+    pub(super) fn push_request(&mut self, request: &HubRequest) {
         self.items.push_back(OutgoingItem::Request(request.encode()));
     }
 

@@ -1,6 +1,6 @@
 //! The bound ports of a session, as a new hub must know them.
 
-use crate::message::{BindRefusal, BindSpec, Request};
+use crate::message::{BindRefusal, BindSpec, HubRequest};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The hub's answer about a port: the port, or the refusal.
@@ -53,9 +53,9 @@ impl BoundPorts {
     }
 
     /// The requests that give a new hub all ports.
-    pub(super) fn bind_again(&mut self) -> Vec<Request> {
+    pub(super) fn bind_again(&mut self) -> Vec<HubRequest> {
         self.unconfirmed = self.by_token.keys().copied().collect();
-        let requests = self.by_token.iter().map(|(token, port)| Request::Bind {
+        let requests = self.by_token.iter().map(|(token, port)| HubRequest::Bind {
             token: *token,
             spec: port.spec,
             listening: port.listening,

@@ -11,7 +11,7 @@ use crate::client::hub_connection::{ANSWER_TIMEOUT, HubConnection};
 use crate::client::options::AttachOptions;
 use crate::closing_messages::ClosingMessages;
 use crate::mad::{AddressedMad, ClosingMessage};
-use crate::message::{BindSpec, Reply, Request};
+use crate::message::{BindSpec, HubRequest, Reply};
 use crate::record::DeviceRecord;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -56,7 +56,7 @@ pub struct ManagerSession {
 /// # Errors
 /// See [`AttachError`]; `NoSlot` if 4095 processes manage connections already.
 pub fn manage(options: &AttachOptions) -> Result<ManagerSession, AttachError> {
-    let (hub, reply, _) = HubConnection::open(options, Request::Manage { number: None }, Vec::new())?;
+    let (hub, reply, _) = HubConnection::open(options, HubRequest::Manage { number: None }, Vec::new())?;
     let Reply::Managing { number, devices } = reply else { return Err(AttachError::unexpected(&reply)) };
     Ok(ManagerSession {
         hub,
@@ -145,20 +145,21 @@ impl ManagerSession {
         }
     }
 
-    /// Binds a port of a port space (`RDMA_PS_TCP` 0x0106, `RDMA_PS_UDP` 0x0111, `RDMA_PS_IB`
-    /// 0x013f, `RDMA_PS_IPOIB` 2) to an address of this host, or to all of them if it is
-    /// unspecified. Port 0 asks for any port of the system's ephemeral range. Two
-    /// bindings of one port are possible if their addresses do not overlap, or both have `reuse`
-    /// set and none listens. Blocks until the hub answers, or a new one if it dies.
+    /// Binds a port of a port space to an address of this host, or to all of them if it is
+    /// unspecified. The port spaces are `RDMA_PS_TCP` (0x0106), `RDMA_PS_UDP` (0x0111),
+    /// `RDMA_PS_IB` (0x013f) and `RDMA_PS_IPOIB` (2). Port 0 asks for any port of the system's
+    /// ephemeral range. Two bindings of one port are possible if their addresses do not overlap, or
+    /// both have `reuse` set and none listens. Blocks until the hub answers, or a new one if it
+    /// dies.
     ///
     /// # Errors
     /// See [`PortBindError`]; [`PortBindError::NotRunning`] if there is no hub and none is started.
     pub fn bind(&mut self, space: u16, address: SocketAddr, options: BindOptions) -> Result<BoundPort, PortBindError> {
         let token = self.ports.new_token();
         let spec = BindSpec { space, address, reuse: options.reuse, afonly: options.afonly };
-        let request = Request::Bind { token, spec, listening: false, again: false };
+        let request = HubRequest::Bind { token, spec, listening: false, again: false };
         // A hub that answers too late has bound the port for nothing.
-        let port = self.ask(token, &request).inspect_err(|_| self.send_request(&Request::Unbind { token }))?;
+        let port = self.ask(token, &request).inspect_err(|_| self.send_request(&HubRequest::Unbind { token }))?;
         self.ports.add(token, spec, port);
         Ok(BoundPort { token, port })
     }
@@ -173,7 +174,7 @@ impl ManagerSession {
         if !self.ports.contains(token) {
             return Err(PortBindError::UnknownToken);
         }
-        self.ask(token, &Request::Listen { token })?;
+        self.ask(token, &HubRequest::Listen { token })?;
         self.ports.set_listening(token);
         Ok(())
     }
@@ -181,14 +182,14 @@ impl ManagerSession {
     /// Gives a port back. Does nothing for an unknown token.
     pub fn unbind(&mut self, token: u64) {
         if self.ports.remove(token) {
-            self.send_request(&Request::Unbind { token });
+            self.send_request(&HubRequest::Unbind { token });
         }
     }
 
     /// Leaves a closing message with the hub. The hub sends it when this process is gone without having
-    /// withdrawn it; with `until_answered` once a second, five times or until a DREP with the same
-    /// transaction id arrives. Replaces an earlier message with this key. Beyond 131,072 messages new
-    /// ones are dropped, and counted.
+    /// withdrawn it. With `until_answered` it sends it once a second, five times or until a DREP with
+    /// the same transaction id arrives. Replaces an earlier message with this key. Beyond 131,072
+    /// messages new ones are dropped, and counted.
     pub fn set_closing_message(&mut self, key: u32, packet: &AddressedMad, until_answered: bool) {
         if !self.closing.set(key, ClosingMessage { packet: packet.clone(), until_answered }) {
             self.counters.closing_dropped += 1;
@@ -212,7 +213,7 @@ impl ManagerSession {
         }
     }
 
-    fn send_request(&mut self, request: &Request) {
+    fn send_request(&mut self, request: &HubRequest) {
         if self.can_send() {
             self.outgoing.push_request(request);
             self.flush();
@@ -230,7 +231,7 @@ impl ManagerSession {
     }
 
     /// Asks about a port until a hub has answered. Returns the port.
-    fn ask(&mut self, token: u64, request: &Request) -> Result<u16, PortBindError> {
+    fn ask(&mut self, token: u64, request: &HubRequest) -> Result<u16, PortBindError> {
         if !self.hub.is_ours() {
             return Err(PortBindError::NotRunning);
         }
@@ -322,7 +323,7 @@ impl ManagerSession {
         log::info!("lost the hub ({reason})");
         self.events.push_back(ManagerEvent::HubLost);
         self.outgoing.clear();
-        let request = Request::Manage { number: Some(self.number) };
+        let request = HubRequest::Manage { number: Some(self.number) };
         if let Err(error) = self.hub.reconnect(request, Vec::new()) {
             log::error!("cannot look for a new hub: {error}");
             self.hub.give_up();

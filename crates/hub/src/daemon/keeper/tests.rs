@@ -61,9 +61,9 @@ fn other_descriptors_are_refused() {
     assert!(error_of(stream.into()).contains("no Unix packet socket"));
     let empty = keeper_with("x", &[]);
     channel::receive(empty.as_fd(), 0).unwrap();
-    assert!(error_of(empty).contains("no keeper"));
+    assert!(error_of(empty).contains("not a keeper"));
     for text in ["{}", "[]", r#"{"longarm_keeper":1}"#, "\u{0}"] {
-        assert!(error_of(keeper_with(text, &[])).contains("no keeper"), "{text:?}");
+        assert!(error_of(keeper_with(text, &[])).contains("not a keeper"), "{text:?}");
     }
     let newer = r#"{"longarm_keeper":2,"namespace":7,"cookies":[]}"#;
     assert!(error_of(keeper_with(newer, &[])).contains("its format is 2"));

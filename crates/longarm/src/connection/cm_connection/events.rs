@@ -1,6 +1,7 @@
 //! Events of the connection manager. They are handled on the dispatcher's thread.
 
-use ::connect::{CONSUMER_DEFINED, ConnParam, DatagramParam, Event, EventKind, Param};
+use ::connect::{CONSUMER_DEFINED, ConnParam, DatagramParam, EventKind, Param};
+use provider::cm::Event;
 use wire::mad::{reason, sidr_status};
 
 use super::{CmConnection, CmPhase, PeerEndpoint, PeerReply};
@@ -27,6 +28,20 @@ impl CmConnection {
                 self.fail(error);
             }
         }
+    }
+
+    /// The connection is up. An iWARP device has made the queue pair of the side that connects ready by itself, and no
+    /// response has come before.
+    fn established(&self, reply: ConnParam) {
+        let by_device = {
+            let progress = self.progress.lock();
+            progress.connector.clone().filter(|_| progress.reply.is_none())
+        };
+        let reply = by_device.map(|connector| PeerReply {
+            endpoint: PeerEndpoint::Connected(connector.connected_by_device()),
+            private_data: reply.private_data,
+        });
+        self.enter(CmPhase::Up, reply);
     }
 
     fn found(&self, param: DatagramParam) {
@@ -59,6 +74,7 @@ impl CmEventHandler for CmConnection {
         match (event.kind, event.param) {
             (EventKind::ConnectResponse, Param::Conn(reply)) => self.accepted(reply),
             (EventKind::Established, Param::Datagram(param)) => self.found(param),
+            (EventKind::Established, Param::Conn(reply)) => self.established(reply),
             (EventKind::Established, _) => self.enter(CmPhase::Up, None),
             (EventKind::Rejected, Param::Conn(param)) => {
                 self.refused(Refusal(event.status as u16), param.private_data);
@@ -73,7 +89,7 @@ impl CmEventHandler for CmConnection {
     }
 }
 
-/// The reason that a SIDR_REP's status comes down to.
+/// The reason that stands for a SIDR_REP's status.
 fn of_status(status: i32) -> Refusal {
     match u8::try_from(status) {
         Ok(sidr_status::UNSUPPORTED) => Refusal(reason::INVALID_SERVICE_ID),

@@ -35,7 +35,7 @@ impl RcResponder {
 
     fn repeat_read(&mut self, core: &mut QpCore, packet: &Packet<'_>, host: &mut impl Host) -> Result<(), DropReason> {
         let reth = packet.reth().ok_or(DropReason::StaleDuplicate)?;
-        if core.is_xrc() && self.check_xrc_srq(packet, host).is_err() {
+        if core.is_xrc() && self.target.check_xrc_srq(packet, host).is_err() {
             return Err(DropReason::StaleDuplicate);
         }
         let psn = packet.psn();

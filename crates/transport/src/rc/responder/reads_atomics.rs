@@ -3,10 +3,11 @@
 use wire::{FlushLevel, FlushPlacement, Operation, Packet, Psn, Reth};
 
 use super::write::check_allowed;
-use super::{RcRefusal, RcResponder, next_msn};
+use super::{RcResponder, next_msn};
 use crate::host::Host;
 use crate::memory::{Access, AtomicOp, Memory, MemoryError};
 use crate::qp_core::QpCore;
+use crate::rc::refusal::RcRefusal;
 use crate::rc::response::{ReadJob, Response};
 
 /// Bytes that atomics work on.
@@ -43,12 +44,14 @@ impl RcResponder {
             _ => AtomicOp::FetchAdd { add: eth.swap_or_add },
         };
         let original =
-            host.memory().remote_atomic(self.accessor(core), eth.rkey, eth.addr, op).map_err(
-                |refused| match refused {
-                    MemoryError::Misaligned => RcRefusal::Invalid("an atomic at an address that is no multiple of 8"),
+            host.memory().remote_atomic(self.target.accessor(core), eth.rkey, eth.addr, op).map_err(|refused| {
+                match refused {
+                    MemoryError::Misaligned => {
+                        RcRefusal::Invalid("an atomic at an address that is not a multiple of 8")
+                    }
                     other => RcRefusal::Access(other),
-                },
-            )?;
+                }
+            })?;
         let psn = self.expected;
         self.expected = psn.next();
         self.msn = next_msn(self.msn);
@@ -78,9 +81,9 @@ impl RcResponder {
         let (Ok(value), WORD_BYTES) = (value, reth.len_bytes) else {
             return Err(RcRefusal::Invalid("an ATOMIC WRITE of other than 8 bytes"));
         };
-        let written = host.memory().remote_atomic_write(self.accessor(core), reth.rkey, reth.addr, value);
+        let written = host.memory().remote_atomic_write(self.target.accessor(core), reth.rkey, reth.addr, value);
         written.map_err(|refused| match refused {
-            MemoryError::Misaligned => RcRefusal::Invalid("an ATOMIC WRITE to an address that is no multiple of 8"),
+            MemoryError::Misaligned => RcRefusal::Invalid("an ATOMIC WRITE to an address that is not a multiple of 8"),
             other => RcRefusal::Access(other),
         })?;
         self.answer_without_data();
@@ -105,7 +108,7 @@ impl RcResponder {
             FlushLevel::MR => None,
             _ => return Err(RcRefusal::Invalid("a FLUSH of an unknown level")),
         };
-        host.memory().remote_flush(self.accessor(core), reth.rkey, range, access).map_err(RcRefusal::Access)?;
+        host.memory().remote_flush(self.target.accessor(core), reth.rkey, range, access).map_err(RcRefusal::Access)?;
         self.answer_without_data();
         Ok(())
     }
@@ -135,7 +138,7 @@ impl RcResponder {
         ReadJob {
             psn,
             end,
-            pd: self.pd,
+            pd: self.target.pd,
             addr: reth.addr,
             rkey: reth.rkey,
             len_bytes: reth.len_bytes,

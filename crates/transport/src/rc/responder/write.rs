@@ -2,12 +2,14 @@
 
 use wire::{Packet, RKey, Reth};
 
-use super::{RcInbound, RcRefusal, RcResponder, check_packet_length, with_notice};
+use super::{RcInbound, RcResponder};
 use crate::completion::{Completion, CompletionOp};
 use crate::host::Host;
 use crate::limits::MAX_MESSAGE_BYTES;
 use crate::memory::{Access, Memory, MemoryError};
 use crate::qp_core::QpCore;
+use crate::rc::refusal::RcRefusal;
+use crate::rc::request_target::{check_packet_length, with_notice};
 use crate::wr::RecvWr;
 
 impl RcResponder {
@@ -35,11 +37,11 @@ impl RcResponder {
             return Err(RcRefusal::Invalid("a WRITE whose packets do not add up to its length"));
         }
         let notice = match packet.imm() {
-            Some(_) => Some(self.take_recv(core, host)?),
+            Some(_) => Some(self.target.take_recv(core, host)?),
             None => None,
         };
         if !data.is_empty()
-            && let Err(refused) = host.memory().remote_write(self.accessor(core), rkey, addr, data)
+            && let Err(refused) = host.memory().remote_write(self.target.accessor(core), rkey, addr, data)
         {
             if let Some(wr) = notice {
                 self.fail_with_message(wr);
@@ -57,7 +59,7 @@ impl RcResponder {
         };
         if let Some(wr) = notice {
             let completion = Completion::success(wr.wr_id, core.qpn, CompletionOp::RecvWriteImm, total_bytes);
-            self.complete(core, with_notice(completion, packet, core), host);
+            self.target.complete(core, with_notice(completion, packet, core), host);
         }
         Ok(())
     }
@@ -65,7 +67,7 @@ impl RcResponder {
     /// The peer may not write, and its WRITE is one packet with immediate data: a posted receive WQE completes with
     /// a local access error. (Whether a longer WRITE will use one is not known yet.)
     fn take_recv_to_fail(&mut self, core: &mut QpCore, host: &mut impl Host) {
-        if let Ok(wr) = self.take_recv(core, host) {
+        if let Ok(wr) = self.target.take_recv(core, host) {
             self.fail_with_message(wr);
         }
     }
@@ -93,7 +95,7 @@ impl RcResponder {
             return Ok(());
         }
         let len_bytes = u64::from(reth.len_bytes);
-        let checked = host.memory().check_remote(self.accessor(core), reth.rkey, reth.addr, len_bytes, access);
+        let checked = host.memory().check_remote(self.target.accessor(core), reth.rkey, reth.addr, len_bytes, access);
         checked.map_err(RcRefusal::Access)
     }
 }

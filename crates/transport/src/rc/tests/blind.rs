@@ -5,46 +5,31 @@
 use super::*;
 use crate::attr::QpState;
 use crate::drop::DropReason;
-use crate::testing::Verdict;
+use crate::testing::PacketFate;
+use faults::Rng;
 use wire::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Cookie, Extensions, Mark, NakCode, Opcode, PKey, Piggyback, Psn, RKey,
     Reth, Sack, Syndrome,
 };
 
-/// SplitMix64: the same packets in every run.
-struct Random(u64);
+fn random_psn(rng: &mut Rng) -> Psn {
+    Psn::new(rng.next_u64() as u32 & 0xff_ffff)
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn psn(&mut self) -> Psn {
-        Psn::new(self.next() as u32 & 0xff_ffff)
-    }
-
-    fn mark(&mut self) -> Mark {
-        match self.below(4) {
-            0 => Mark::NONE,
-            1 => Mark::OFFER,
-            2 => Mark::from_bits(0x2d),
-            _ => Mark::from_bits(self.next() as u16),
-        }
-    }
-
-    fn cookie(&mut self) -> Cookie {
-        Cookie(self.next() as u32)
+fn random_mark(rng: &mut Rng) -> Mark {
+    match rng.below(4) {
+        0 => Mark::NONE,
+        1 => Mark::OFFER,
+        2 => Mark::from_bits(0x2d),
+        _ => Mark::from_bits(rng.next_u64() as u16),
     }
 }
 
-/// Memory that a forged request would reach if it were taken: its key and address are no secret here.
+fn random_cookie(rng: &mut Rng) -> Cookie {
+    Cookie(rng.next_u64() as u32)
+}
+
+/// Memory that a forged request would reach if it were taken: its key and address are known here.
 #[derive(Clone, Copy)]
 struct Target {
     rkey: RKey,
@@ -52,24 +37,24 @@ struct Target {
 }
 
 /// The headers of a forged packet, as its opcode wants them.
-fn forged_headers(random: &mut Random, opcode: Opcode, target: &Target) -> Extensions {
+fn forged_headers(rng: &mut Rng, opcode: Opcode, target: &Target) -> Extensions {
     let syndromes = [
         Syndrome::ACK_UNLIMITED,
         Syndrome::nak(NakCode::PsnSequenceError),
         Syndrome::nak(NakCode::RemoteAccessError),
         Syndrome::rnr(31),
     ];
-    let aeth = Aeth { syndrome: syndromes[random.below(4)], msn: random.next() as u32 & 0xff_ffff };
-    let (Target { rkey, addr }, psn) = (*target, random.psn());
+    let aeth = Aeth { syndrome: syndromes[rng.below(4) as usize], msn: rng.next_u64() as u32 & 0xff_ffff };
+    let (Target { rkey, addr }, psn) = (*target, random_psn(rng));
     let all = Extensions {
         reth: Some(Reth { addr, rkey, len_bytes: 8 }),
-        atomic_eth: Some(AtomicEth { addr, rkey, swap_or_add: random.next(), compare: 0 }),
+        atomic_eth: Some(AtomicEth { addr, rkey, swap_or_add: rng.next_u64(), compare: 0 }),
         aeth: Some(aeth),
-        atomic_ack: Some(AtomicAckEth { original: random.next() }),
-        cnp: Some(Cnp { cookie: random.cookie() }),
-        sack: Some(Sack { arrived: [random.next(), random.next(), 0, 0] }),
+        atomic_ack: Some(AtomicAckEth { original: rng.next_u64() }),
+        cnp: Some(Cnp { cookie: random_cookie(rng) }),
+        sack: Some(Sack { arrived: [rng.next_u64(), rng.next_u64(), 0, 0] }),
         piggyback: Some(Piggyback { aeth, psn }),
-        cookie: Some(random.cookie()),
+        cookie: Some(random_cookie(rng)),
         ..Extensions::default()
     };
     let info = opcode.info().expect("a known opcode");
@@ -106,21 +91,21 @@ const CLASSES: [Opcode; 13] = [
 ];
 
 /// One forged packet at `to`; whether it was taken.
-fn forge(pair: &mut Pair, random: &mut Random, to: Side, target: &Target) -> Result<(), DropReason> {
-    let opcode = CLASSES[random.below(CLASSES.len())];
+fn forge(pair: &mut Pair, rng: &mut Rng, to: Side, target: &Target) -> Result<(), DropReason> {
+    let opcode = CLASSES[rng.below(CLASSES.len() as u64) as usize];
     let becn = opcode == Opcode::CNP;
     let bth = Bth {
         opcode,
         becn,
         pkey: PKey::DEFAULT,
-        mark: random.mark(),
-        ack_req: random.below(2) == 0,
-        psn: random.psn(),
+        mark: random_mark(rng),
+        ack_req: rng.below(2) == 0,
+        psn: random_psn(rng),
         ..Bth::default()
     };
-    let headers = forged_headers(random, opcode, target);
+    let headers = forged_headers(rng, opcode, target);
     let payload = if opcode.info().is_some_and(|info| info.payload) { &[0xee; 8][..] } else { &[] };
-    if random.below(4) == 0 {
+    if rng.below(4) == 0 {
         return pair.inject_marked(to, bth, headers, payload);
     }
     pair.inject(to, bth, headers, payload)
@@ -134,7 +119,7 @@ fn a_blind_attacker_changes_nothing() {
     for (seed, lossy) in [(1, false), (2, true)] {
         let mut pair = Pair::connected(&setup());
         acquaint(&mut pair);
-        let mut random = Random(seed);
+        let mut rng = Rng::new(seed);
         let targets = [pair.a.host.memory.filled(&[0x11; 8]), pair.b.host.memory.filled(&[0x11; 8])];
         let [at_a, at_b] = targets.each_ref().map(|target| Target { rkey: target.rkey, addr: target.remote(0).addr });
         let (mut taken, mut refused) = (0, 0);
@@ -148,13 +133,13 @@ fn a_blind_attacker_changes_nothing() {
             pair.b.send(send_wr(round, SendOp::Send, payload(&from[1])));
             for forged in 0..FORGED_PER_ROUND {
                 let (side, target) = if forged % 2 == 0 { (Side::A, &at_a) } else { (Side::B, &at_b) };
-                match forge(&mut pair, &mut random, side, target) {
+                match forge(&mut pair, &mut rng, side, target) {
                     Ok(()) => taken += 1,
                     Err(_) => refused += 1,
                 }
                 if forged % 100 == 0 {
-                    let lose = |random: &mut Random| lossy && random.below(10) == 0;
-                    pair.round(&mut |_, _| if lose(&mut random) { Verdict::Drop } else { Verdict::Pass });
+                    let lose = |rng: &mut Rng| lossy && rng.below(10) == 0;
+                    pair.round(&mut |_, _| if lose(&mut rng) { PacketFate::Drop } else { PacketFate::Pass });
                 }
             }
             pair.run();
@@ -178,7 +163,7 @@ fn a_blind_attacker_changes_nothing() {
     }
 }
 
-/// How many PSNs out of 2^24 a forged request with this mark hits: it is carried out or kept.
+/// The number of PSNs out of 2^24 that a forged request with this mark hits: it is carried out or kept.
 fn hits(pair: &mut Pair, mark: Mark) -> u64 {
     let expected = pair.b.qp.query().rq_psn;
     let to = pair.b.host.memory.region(64);
@@ -232,7 +217,7 @@ fn a_forged_answer_costs_what_the_specification_says_or_more() {
             for id in 0..4 {
                 pair.a.send(send_wr(id, SendOp::Write(to.remote(0)), payload(&from)));
             }
-            pair.round(&mut |_, _| Verdict::Drop);
+            pair.round(&mut |_, _| PacketFate::Drop);
             let psn = pair.a.qp.query().sq_psn.add(delta as u32 & 0xff_ffff);
             let aeth = Some(Aeth { syndrome: Syndrome::ACK_UNLIMITED, msn: 1 });
             let bth = Bth { opcode: Opcode::RC_ACKNOWLEDGE, pkey: PKey::DEFAULT, psn, ..Bth::default() };

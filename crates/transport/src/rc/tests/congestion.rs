@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::*;
 use crate::congestion::dcqcn::Dcqcn;
 use crate::drop::DropReason;
-use crate::testing::{Side, Verdict};
+use crate::testing::{PacketFate, Side};
 use crate::time::Time;
 use wire::{Opcode, Packet};
 
@@ -31,7 +31,11 @@ fn duration_of_write(pair: &mut Pair, marked: usize) -> Duration {
     let (begin, mut number) = (pair.now, 0);
     pair.run_with(|side, packet| {
         number += usize::from(side == Side::A);
-        if side == Side::A && number <= marked && packet.info().is_request() { Verdict::Mark } else { Verdict::Pass }
+        if side == Side::A && number <= marked && packet.info().is_request() {
+            PacketFate::Mark
+        } else {
+            PacketFate::Pass
+        }
     });
     assert_eq!(pair.a.host.take_sent(), successes([1]));
     assert_eq!(pair.b.host.memory.bytes(&to), data);
@@ -67,7 +71,7 @@ fn a_notification_has_the_format_of_the_annex() {
     let mut pair = Pair::connected(&slow());
     write(&mut pair);
     let mut seen = Vec::new();
-    pair.round(&mut |_, _| Verdict::Mark);
+    pair.round(&mut |_, _| PacketFate::Mark);
     let now = pair.now;
     while let Some((bytes, transmit)) = pair.b.poll(now) {
         let packet = Packet::parse(&bytes).unwrap();
@@ -106,7 +110,7 @@ fn answers_with_data_wait_and_acknowledges_do_not() {
     let begin = pair.now;
     pair.run_with(|side, _| {
         number += usize::from(side == Side::B);
-        if side == Side::B && number < 10 { Verdict::Mark } else { Verdict::Pass }
+        if side == Side::B && number < 10 { PacketFate::Mark } else { PacketFate::Pass }
     });
     assert_eq!(pair.a.host.take_sent(), successes([1]));
     assert_eq!(pair.a.host.memory.bytes(&back), data);
@@ -119,8 +123,8 @@ fn answers_with_data_wait_and_acknowledges_do_not() {
 fn a_queue_pair_that_fails_waits_for_nothing() {
     let mut pair = Pair::connected(&slow());
     write(&mut pair);
-    pair.round(&mut |_, _| Verdict::Mark);
-    pair.round(&mut |_, _| Verdict::Pass);
+    pair.round(&mut |_, _| PacketFate::Mark);
+    pair.round(&mut |_, _| PacketFate::Pass);
     assert!(pair.a.qp.rate_limit().is_some());
     pair.a.qp.fail(crate::Reason::Requested, &mut pair.a.host);
     assert_eq!((pair.a.qp.rate_limit(), pair.a.qp.next_timeout()), (None, None));
@@ -135,7 +139,7 @@ fn flood(pair: &mut Pair, cookie: wire::Cookie, count: usize, every: Duration) -
     for _ in 0..count {
         pair.now = pair.now + every;
         outcomes.push(pair.inject(Side::A, bth, cnp, &[]));
-        pair.round(&mut |_, _| Verdict::Pass);
+        pair.round(&mut |_, _| PacketFate::Pass);
     }
     outcomes
 }
@@ -145,7 +149,7 @@ fn the_peer_may_notify_down_to_the_least_rate() {
     let mut pair = Pair::connected(&slow());
     acquaint(&mut pair);
     let (data, to) = write(&mut pair);
-    pair.round(&mut |_, _| Verdict::Pass);
+    pair.round(&mut |_, _| PacketFate::Pass);
     let cookie = pair.cookie_of(Side::B);
     assert!(flood(&mut pair, cookie, 1000, Duration::ZERO).iter().all(Result::is_ok));
     assert_eq!(pair.a.qp.rate_limit(), Some(1_000_000));
@@ -160,7 +164,7 @@ fn forged_notifications_change_nothing_where_a_cookie_is_shared() {
     let mut pair = Pair::connected(&slow());
     acquaint(&mut pair);
     write(&mut pair);
-    pair.round(&mut |_, _| Verdict::Pass);
+    pair.round(&mut |_, _| PacketFate::Pass);
     for cookie in [wire::Cookie(0), wire::Cookie(1)] {
         let outcomes = flood(&mut pair, cookie, 1000, Duration::from_micros(50));
         assert!(outcomes.iter().all(|outcome| *outcome == Err(DropReason::UnprovenCnp)));
@@ -185,7 +189,7 @@ fn marks_on_forged_packets_notify_nobody() {
         forged += u32::from(pair.inject_marked(Side::B, bth, wire::Extensions::default(), &[]).is_err());
     }
     assert_eq!(forged, 5);
-    pair.round(&mut |_, _| Verdict::Pass);
+    pair.round(&mut |_, _| PacketFate::Pass);
     assert_eq!(pair.b.qp.counters().tx_cnps, 0);
 }
 
@@ -199,7 +203,7 @@ fn what_nobody_can_prove_leaves_half_of_the_rate() {
         let mut pair = Pair::of_two(&slow(), &other);
         let (data, to) = write(&mut pair);
         for _ in 0..3 {
-            pair.round(&mut |_, _| Verdict::Pass);
+            pair.round(&mut |_, _| PacketFate::Pass);
         }
         let outcomes = flood(&mut pair, wire::Cookie(0), count, every);
         assert!(outcomes.iter().any(Result::is_ok));

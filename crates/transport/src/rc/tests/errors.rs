@@ -6,7 +6,7 @@ use crate::drop::DropReason;
 use crate::host::QpEvent;
 use crate::memory::{Access, MemoryError};
 use crate::reason::Reason;
-use crate::testing::{Side, Verdict};
+use crate::testing::{PacketFate, Side};
 use wire::{Aeth, Bth, NakCode, Opcode, Psn, Reth, Syndrome};
 
 /// Posts one request that the peer must refuse, and returns both statuses.
@@ -103,7 +103,7 @@ fn memory_that_goes_away_during_a_read_is_a_remote_access_error() {
     let (back, source) = (pair.a.host.memory.region(20_000), pair.b.host.memory.region(20_000));
     pair.a.send(send_wr(1, SendOp::Read(source.remote(0)), payload(&back)));
     for _ in 0..4 {
-        pair.round(&mut |_, _| Verdict::Pass);
+        pair.round(&mut |_, _| PacketFate::Pass);
     }
     pair.b.host.memory.kill(&source);
     pair.run();
@@ -127,7 +127,7 @@ fn memory_that_goes_away_during_a_write_with_immediate_loses_no_receive() {
         if packet.imm().is_some() {
             memory.kill(&target);
         }
-        Verdict::Pass
+        PacketFate::Pass
     });
     assert_eq!(pair.a.host.take_sent(), [(1, Status::RemoteAccess)]);
     assert_eq!(pair.b.host.take_received(), [(5, Status::LocalAccess), (6, Status::WorkRequestFlushed)]);
@@ -154,7 +154,7 @@ fn silence_ends_after_the_agreed_retries() {
     let from = pair.a.host.memory.filled(&[1; 8]);
     pair.a.send(send_wr(1, SendOp::Send, payload(&from)));
     pair.a.recv(recv_wr(7, from.sgl()));
-    pair.run_with(|_, _| Verdict::Drop);
+    pair.run_with(|_, _| PacketFate::Drop);
     assert_eq!(pair.a.host.take_sent(), [(1, Status::RetryExceeded)]);
     assert_eq!(pair.a.host.take_received(), [(7, Status::WorkRequestFlushed)]);
     assert_eq!(pair.a.qp.counters().ack_timeouts, 4);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::attr::{AttrMask, QpAttr, QpState};
 use crate::host::QpEvent;
-use crate::testing::{Side, Verdict};
+use crate::testing::{PacketFate, Side};
 use crate::time::Time;
 use crate::wr::SendFlags;
 
@@ -22,7 +22,7 @@ fn what_is_in_flight_is_bounded_by_the_window() {
     let window_packets = (4 << 10) / 256;
     loop {
         let before = pair.sent.len();
-        if !pair.round(&mut |_, _| Verdict::Pass) {
+        if !pair.round(&mut |_, _| PacketFate::Pass) {
             break;
         }
         assert!(pair.sent.len() - before <= 2 * window_packets + 2, "a round carries a window at most");
@@ -199,7 +199,7 @@ fn what_is_sent_again_is_not_held_back() {
     let mut lost = 0;
     pair.round(&mut |_, _| {
         lost += 1;
-        if lost == 2 { Verdict::Drop } else { Verdict::Pass }
+        if lost == 2 { PacketFate::Drop } else { PacketFate::Pass }
     });
     pair.a.qp.hold_requests(true);
     assert!(pair.a.qp.in_flight_bytes() > 0);
@@ -223,9 +223,9 @@ fn what_nobody_waits_for_is_acknowledged_in_a_while() {
     let before = acks(&pair);
     for id in 1..=40 {
         pair.a.send(quiet(id));
-        assert!(pair.round(&mut |_, _| Verdict::Pass));
+        assert!(pair.round(&mut |_, _| PacketFate::Pass));
     }
-    while pair.round(&mut |_, _| Verdict::Pass) {}
+    while pair.round(&mut |_, _| PacketFate::Pass) {}
     assert_eq!(acks(&pair) - before, 1);
     assert!(!pair.a.qp.awaits_answer() && pair.a.qp.in_flight_bytes() > 0);
     let at = pair.b.qp.next_timeout().unwrap();
@@ -235,7 +235,7 @@ fn what_nobody_waits_for_is_acknowledged_in_a_while() {
     assert_eq!(pair.b.qp.next_timeout(), None);
     // A queue pair that is about to be destroyed does not wait.
     pair.a.send(quiet(41));
-    while pair.round(&mut |_, _| Verdict::Pass) {}
+    while pair.round(&mut |_, _| PacketFate::Pass) {}
     pair.b.qp.ack_now();
     assert!(pair.b.qp.ack_due());
     pair.pump();
@@ -257,7 +257,7 @@ fn sends_that_nobody_waits_for_do_not_run_out_of_credits() {
     for id in 1..=40 {
         pair.b.recv(recv_wr(100 + id, into.sgl()));
         pair.a.send(SendWr { flags: SendFlags::empty(), ..send_wr(id, SendOp::Send, payload(&from)) });
-        while pair.round(&mut |_, _| Verdict::Pass) {}
+        while pair.round(&mut |_, _| PacketFate::Pass) {}
         assert_eq!(pair.b.host.take_received().len(), 1, "message {id}");
     }
 }

@@ -3,7 +3,7 @@
 use wire::Opcode;
 
 use super::*;
-use crate::testing::{Side, Verdict};
+use crate::testing::{PacketFate, Side};
 
 /// Opcodes of what A has sent since `from`.
 fn requests(pair: &Pair, from: usize) -> Vec<Opcode> {
@@ -67,7 +67,7 @@ fn a_write_begun_as_one_message_stays_one() {
     let mut packets = 0;
     pair.pump_with(|side, _| {
         packets += u32::from(side == Side::A);
-        if side == Side::A && packets == 2 { Verdict::Drop } else { Verdict::Pass }
+        if side == Side::A && packets == 2 { PacketFate::Drop } else { PacketFate::Pass }
     });
     assert_eq!(requests(&pair, 0)[..5], [&AS_ONE[..], &AS_ONE[1..2]].concat());
     assert_eq!((pair.a.host.take_sent(), pair.b.host.memory.bytes(&target)), (successes([1]), data));
@@ -87,7 +87,7 @@ fn a_large_window_is_filled_by_whole_groups() {
     let mut bursts = Vec::new();
     loop {
         let before = pair.sent.len();
-        if !pair.round(&mut |_, _| Verdict::Pass) {
+        if !pair.round(&mut |_, _| PacketFate::Pass) {
             break;
         }
         bursts.push(requests(&pair, before).len());
@@ -95,6 +95,6 @@ fn a_large_window_is_filled_by_whole_groups() {
     let bursts: Vec<usize> = bursts.into_iter().filter(|burst| *burst > 0).collect();
     let (ends, between) = ([bursts[0], bursts[bursts.len() - 1]], &bursts[1..bursts.len() - 1]);
     assert!(between.len() > 5 && between.iter().all(|burst| burst % 15 == 0), "{ends:?} {between:?}");
-    assert!(pair.b.qp.counters().tx_acks < 60, "{} acknowledges", pair.b.qp.counters().tx_acks);
+    assert!(pair.b.qp.counters().tx_acks < 60, "{} ACKs", pair.b.qp.counters().tx_acks);
     assert_eq!((pair.a.host.take_sent(), pair.b.host.memory.bytes(&target)), (successes([1]), data));
 }

@@ -1,7 +1,7 @@
 //! Packets are lost, repeated or late: every request is executed once, and in order.
 
 use super::*;
-use crate::testing::{Side, Verdict};
+use crate::testing::{PacketFate, Side};
 use wire::Packet;
 
 /// A mix of everything, with results that tell when something ran twice.
@@ -58,7 +58,7 @@ impl Workload {
 }
 
 /// Runs the workload with `verdict` for the packets that `pick` names by their number.
-fn run(what: &str, mut pick: impl FnMut(usize, Side, &Packet<'_>) -> Verdict) {
+fn run(what: &str, mut pick: impl FnMut(usize, Side, &Packet<'_>) -> PacketFate) {
     let mut pair = pair();
     let work = Workload::post(&mut pair);
     let mut number = 0;
@@ -71,11 +71,11 @@ fn run(what: &str, mut pick: impl FnMut(usize, Side, &Packet<'_>) -> Verdict) {
 
 #[test]
 fn any_single_packet_may_be_lost_repeated_or_late() {
-    for verdict in [Verdict::Drop, Verdict::Duplicate, Verdict::Late] {
+    for verdict in [PacketFate::Drop, PacketFate::Duplicate, PacketFate::Late] {
         for target in 0..60 {
             run(&format!("{verdict:?} of packet {target}"), |n, _, _| match n == target {
                 true => verdict,
-                false => Verdict::Pass,
+                false => PacketFate::Pass,
             });
         }
     }
@@ -86,8 +86,8 @@ fn any_two_packets_may_be_lost() {
     for first in 0..40 {
         for second in first + 1..40 {
             run(&format!("packets {first} and {second} lost"), |n, _, _| match n == first || n == second {
-                true => Verdict::Drop,
-                false => Verdict::Pass,
+                true => PacketFate::Drop,
+                false => PacketFate::Pass,
             });
         }
     }
@@ -95,15 +95,15 @@ fn any_two_packets_may_be_lost() {
 
 #[test]
 fn everything_may_come_twice() {
-    run("everything twice", |_, _, _| Verdict::Duplicate);
+    run("everything twice", |_, _, _| PacketFate::Duplicate);
 }
 
 #[test]
 fn any_run_of_packets_may_be_lost() {
     for (start, len) in (0..40).flat_map(|s| [2, 5, 20].map(|l| (s, l))) {
         run(&format!("{len} packets from {start}"), |n, _, _| match (start..start + len).contains(&n) {
-            true => Verdict::Drop,
-            false => Verdict::Pass,
+            true => PacketFate::Drop,
+            false => PacketFate::Pass,
         });
     }
 }
@@ -112,8 +112,8 @@ fn any_run_of_packets_may_be_lost() {
 fn every_response_may_be_lost_at_first() {
     let mut lost = std::collections::HashSet::new();
     run("first copy of each response lost", |_, side, packet| match side == Side::B && lost.insert(packet.psn()) {
-        true => Verdict::Drop,
-        false => Verdict::Pass,
+        true => PacketFate::Drop,
+        false => PacketFate::Pass,
     });
 }
 
@@ -129,8 +129,8 @@ fn a_lost_acknowledge_is_found_out_without_a_retry() {
             acks += 1;
             acks == 1
         } {
-            true => Verdict::Drop,
-            false => Verdict::Pass,
+            true => PacketFate::Drop,
+            false => PacketFate::Pass,
         }
     });
     assert_eq!(pair.a.host.take_sent(), successes([1]));
@@ -151,8 +151,8 @@ fn a_read_goes_on_where_it_was_lost() {
             responses += 1;
             responses == 15
         } {
-            true => Verdict::Drop,
-            false => Verdict::Pass,
+            true => PacketFate::Drop,
+            false => PacketFate::Pass,
         }
     });
     assert_eq!(pair.a.host.take_sent(), successes([1]));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::attr::Mtu;
-use crate::testing::Verdict;
+use crate::testing::PacketFate;
 
 const SIZES: [usize; 7] = [0, 1, 1023, 1024, 1025, 4096, 40_000];
 
@@ -14,7 +14,7 @@ fn narrow(qp_type: QpType) -> Setup {
 fn pump(pair: &mut Pair) {
     pair.pump_with(|_, packet| {
         assert!(packet.payload().len() <= 1024, "{} bytes", packet.payload().len());
-        Verdict::Pass
+        PacketFate::Pass
     });
 }
 

@@ -5,7 +5,7 @@ use super::*;
 use crate::attr::{QpState, Tuning};
 use crate::completion::CompletionOp;
 use crate::drop::DropReason;
-use crate::testing::{Node, Side, Verdict};
+use crate::testing::{Node, PacketFate, Side};
 use wire::{Aeth, Bth, Cookie, Extensions, HeaderSet, Mark, NakCode, Opcode, PKey, Packet, Piggyback, Psn, Syndrome};
 
 fn setup_with(piggyback: bool) -> Setup {
@@ -34,18 +34,18 @@ impl Balls {
         let ball = if side == Side::A { &self.a } else { &self.b };
         let wr = send_wr(9, op, payload(ball));
         pair.node(side).send(wr);
-        step(pair, side, Verdict::Pass);
+        step(pair, side, PacketFate::Pass);
     }
 }
 
 /// Passes packets from a side to the other; an ACK alone waits.
-fn step(pair: &mut Pair, side: Side, verdict: Verdict) {
+fn step(pair: &mut Pair, side: Side, verdict: PacketFate) {
     pair.now = pair.now + core::time::Duration::from_micros(1);
     while pair.node(side).qp.wants_transmit() {
         let now = pair.now;
         let (bytes, transmit) = pair.node(side).poll(now).expect("it wants to send");
         pair.sent.push((side, Packet::parse(&bytes).expect("a packet").opcode()));
-        if verdict == Verdict::Pass {
+        if verdict == PacketFate::Pass {
             pair.deliver(side, &bytes, &transmit);
         }
     }
@@ -172,7 +172,7 @@ fn what_was_lost_comes_again_in_the_form_that_everybody_knows() {
     let (mut pair, balls) = acquainted(&setup());
     balls.play(&mut pair, Side::A, SendOp::Send);
     pair.b.send(send_wr(5, SendOp::Send, payload(&balls.b)));
-    step(&mut pair, Side::B, Verdict::Drop);
+    step(&mut pair, Side::B, PacketFate::Drop);
     assert_eq!(opcodes(&pair), [Opcode::RC_SEND_ONLY, Opcode::SEND_ONLY_ACK]);
     pair.sent.clear();
     pair.run();
@@ -195,7 +195,7 @@ fn watch(shown: &mut [bool; 2], side: Side, packet: &Packet<'_>) {
 fn nobody_is_sent_what_he_has_not_shown_to_understand() {
     let setups = [setup_with(true), setup_with(false)];
     for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-        for verdict in [Verdict::Drop, Verdict::Duplicate, Verdict::Late] {
+        for verdict in [PacketFate::Drop, PacketFate::Duplicate, PacketFate::Late] {
             for target in 0..40 {
                 let mut pair = Pair::of_two(&setups[first], &setups[second]);
                 let balls = Balls::new(&mut pair);
@@ -203,7 +203,7 @@ fn nobody_is_sent_what_he_has_not_shown_to_understand() {
                 let mut judge = |side: Side, packet: &Packet<'_>| {
                     watch(&mut shown, side, packet);
                     number += 1;
-                    if number % 40 == target { verdict } else { Verdict::Pass }
+                    if number % 40 == target { verdict } else { PacketFate::Pass }
                 };
                 for round in 0..12 {
                     let (side, ball) = if round % 2 == 0 { (Side::A, &balls.a) } else { (Side::B, &balls.b) };
@@ -225,7 +225,7 @@ fn nobody_is_sent_what_he_has_not_shown_to_understand() {
 
 #[test]
 fn everything_happens_once_beside_a_stream_of_messages() {
-    for verdict in [Verdict::Drop, Verdict::Duplicate, Verdict::Late] {
+    for verdict in [PacketFate::Drop, PacketFate::Duplicate, PacketFate::Late] {
         for target in 0..30 {
             let mut pair = pair();
             let work = Workload::post(&mut pair);
@@ -233,7 +233,7 @@ fn everything_happens_once_beside_a_stream_of_messages() {
             let mut number = 0;
             let mut judge = |_: Side, _: &Packet<'_>| {
                 number += 1;
-                if number % 30 == target { verdict } else { Verdict::Pass }
+                if number % 30 == target { verdict } else { PacketFate::Pass }
             };
             for id in 0..10 {
                 pair.a.recv(recv_wr(id, to.sgl()));
@@ -292,7 +292,7 @@ fn nobody_may_who_was_not_told() {
 fn nobody_may_who_cannot_prove_it() {
     let (mut pair, balls) = acquainted(&setup());
     pair.b.send(send_wr(3, SendOp::Send, payload(&balls.b)));
-    step(&mut pair, Side::B, Verdict::Drop);
+    step(&mut pair, Side::B, PacketFate::Drop);
     pair.b.host.take_received();
     pair.b.host.take_sent();
     let (psn, along) = (pair.b.qp.query().rq_psn, (setup().first_psn.add(1), Syndrome::ACK_UNLIMITED));
@@ -320,7 +320,7 @@ fn each_half_is_checked_as_if_it_came_alone() {
     ] {
         let (mut pair, balls) = acquainted(&setup());
         pair.b.send(send_wr(3, SendOp::Send, payload(&balls.b)));
-        step(&mut pair, Side::B, Verdict::Drop);
+        step(&mut pair, Side::B, PacketFate::Drop);
         pair.b.host.take_sent();
         pair.b.host.take_received();
         let psn = pair.b.qp.query().rq_psn;
@@ -332,7 +332,7 @@ fn each_half_is_checked_as_if_it_came_alone() {
     // The request is too long for its buffer, or its key does not exist; the ACK is good.
     let (mut pair, balls) = acquainted(&setup());
     pair.b.send(send_wr(3, SendOp::Send, payload(&balls.b)));
-    step(&mut pair, Side::B, Verdict::Drop);
+    step(&mut pair, Side::B, PacketFate::Drop);
     pair.b.host.take_sent();
     let psn = pair.b.qp.query().rq_psn;
     let outcome = bring(&mut pair, psn, (first.add(1), Syndrome::ACK_UNLIMITED), &[0; 200]);
@@ -345,7 +345,7 @@ fn each_half_is_checked_as_if_it_came_alone() {
 fn a_refusal_that_is_brought_along_ends_the_connection_and_the_request_with_it() {
     let (mut pair, balls) = acquainted(&setup());
     pair.b.send(send_wr(3, SendOp::Send, payload(&balls.b)));
-    step(&mut pair, Side::B, Verdict::Drop);
+    step(&mut pair, Side::B, PacketFate::Drop);
     pair.b.host.take_sent();
     pair.b.host.take_received();
     let (psn, refused) = (pair.b.qp.query().rq_psn, Syndrome::nak(NakCode::RemoteAccessError));
@@ -360,7 +360,7 @@ fn a_refusal_that_is_brought_along_ends_the_connection_and_the_request_with_it()
 fn one_that_comes_early_is_kept_and_its_acknowledge_counts_once() {
     let (mut pair, balls) = acquainted(&setup());
     pair.b.send(send_wr(3, SendOp::Send, payload(&balls.b)));
-    step(&mut pair, Side::B, Verdict::Drop);
+    step(&mut pair, Side::B, PacketFate::Drop);
     pair.b.host.take_sent();
     pair.b.host.take_received();
     let (psn, first) = (pair.b.qp.query().rq_psn, setup().first_psn);
@@ -389,7 +389,7 @@ fn extended_connections_have_none_of_it() {
         pair.a.send(SendWr { xrc_srq: Some(9), ..wr });
         pair.run_with(|_, packet| {
             assert!(packet.info().is_request() || !packet.bth().ack_req, "it is not offered");
-            Verdict::Pass
+            PacketFate::Pass
         });
     }
     let psn = pair.b.qp.query().rq_psn;

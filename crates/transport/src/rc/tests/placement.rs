@@ -7,7 +7,7 @@ use crate::completion::CompletionOp;
 use crate::drop::DropReason;
 use crate::error::PostError;
 use crate::memory::Access;
-use crate::testing::{PD, Side, Verdict};
+use crate::testing::{PD, PacketFate, Side};
 use crate::wr::RemoteAddr;
 
 fn setup() -> Setup {
@@ -58,7 +58,7 @@ fn they_look_on_the_wire_as_linux_makes_them() {
     pair.pump_with(|_, packet| {
         seen.push((packet.opcode(), packet.reth(), packet.feth(), packet.payload().to_vec()));
         assert!(packet.info().is_response() || packet.bth().ack_req);
-        Verdict::Pass
+        PacketFate::Pass
     });
     let reth = |offset, len_bytes| Some(Reth { addr: at.addr + offset, rkey: at.rkey, len_bytes });
     let feth = |level| Some(Feth { placement: FlushPlacement::GLOBAL, level });
@@ -99,7 +99,7 @@ fn they_count_as_reads_and_a_fence_waits_for_them() {
     pair.pump_with(|side, _| {
         outstanding += if side == Side::A { 1 } else { -1 };
         assert!(outstanding <= 1);
-        Verdict::Pass
+        PacketFate::Pass
     });
     assert_eq!(pair.a.host.take_sent(), successes(0..6));
 }
@@ -119,10 +119,10 @@ fn what_is_lost_is_done_once_and_answered_again() {
     pair.run_with(|_, _| {
         count += 1;
         match count % 7 {
-            3 => Verdict::Drop,
-            5 => Verdict::Duplicate,
-            6 => Verdict::Late,
-            _ => Verdict::Pass,
+            3 => PacketFate::Drop,
+            5 => PacketFate::Duplicate,
+            6 => PacketFate::Late,
+            _ => PacketFate::Pass,
         }
     });
     assert_eq!(pair.a.host.take_sent(), successes(0..20));

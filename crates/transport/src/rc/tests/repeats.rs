@@ -8,7 +8,7 @@ use wire::{Packet, Psn};
 use super::*;
 use crate::attr::QpState;
 use crate::network::Transmit;
-use crate::testing::{Side, Verdict};
+use crate::testing::{PacketFate, Side};
 
 /// The next packet of `a`, which is also kept to be delivered again.
 fn next_of_a(pair: &mut Pair) -> (Vec<u8>, Transmit) {
@@ -39,7 +39,7 @@ fn a_read_is_asked_for_again_within_its_old_parts() {
         let mut number = 0;
         pair.run_with(|_, _| {
             number += 1;
-            if (start..start + len).contains(&(number - 1)) { Verdict::Drop } else { Verdict::Pass }
+            if (start..start + len).contains(&(number - 1)) { PacketFate::Drop } else { PacketFate::Pass }
         });
         assert_eq!(pair.a.host.take_sent(), successes([1]), "{len} packets from {start} lost");
         assert_eq!(pair.a.host.memory.bytes(&to), data);
@@ -73,8 +73,8 @@ fn answers(remembered: &mut Vec<Remembered>, packet: &Packet<'_>) -> bool {
     }
 }
 
-/// After losses the window is smaller than the part of a READ that is to be asked for again, and the first
-/// answers to it are lost as well: nothing is asked for that lies before what was asked for last.
+/// After losses the window is smaller than the rest of a READ, and the first responses to the repeated
+/// request are lost as well: nothing is asked for that lies before what was asked for last.
 #[test]
 fn a_read_is_asked_for_again_from_front_to_back() {
     let mut refused = Vec::new();
@@ -88,11 +88,11 @@ fn a_read_is_asked_for_again_from_front_to_back() {
         let (mut number, mut remembered) = (0, Vec::new());
         pair.run_with(|side, packet| {
             if side == Side::A {
-                return if answers(&mut remembered, packet) { Verdict::Pass } else { Verdict::Drop };
+                return if answers(&mut remembered, packet) { PacketFate::Pass } else { PacketFate::Drop };
             }
             number += 1;
             let lost = number - 1 == start || number - 1 == start + again || number - 1 == start + 2 * again;
-            if lost { Verdict::Drop } else { Verdict::Pass }
+            if lost { PacketFate::Drop } else { PacketFate::Pass }
         });
         if pair.a.host.take_sent() != successes([1]) {
             refused.push((start, again));
@@ -157,7 +157,7 @@ fn an_acknowledge_never_overtakes_the_read_before_it() {
 }
 
 /// A receiver whose buffer is too small for what comes at once loses the same packets again
-/// and again. That is no reason to give up before the timeout would be.
+/// and again. That is not a reason to give up before the timeout would be.
 #[test]
 fn losses_without_progress_count_by_time() {
     let lose = |losses: usize| {
@@ -172,9 +172,9 @@ fn losses_without_progress_count_by_time() {
         pair.run_with(|side, packet| match side == Side::A && packet.psn() == start && left > 0 {
             true => {
                 left -= 1;
-                Verdict::Drop
+                PacketFate::Drop
             }
-            false => Verdict::Pass,
+            false => PacketFate::Pass,
         });
         (pair.a.host.take_sent()[1].1, pair.now)
     };

@@ -7,7 +7,7 @@ use super::*;
 use crate::attr::{Mtu, Tuning};
 use crate::budget::ReorderBudget;
 use crate::drop::DropReason;
-use crate::testing::{Side, Verdict};
+use crate::testing::{PacketFate, Side};
 use wire::{Aeth, Bth, Cookie, Extensions, Mark, NakCode, Opcode, Operation, PKey, Packet, Psn, Sack, Syndrome};
 
 const PACKETS: usize = 100;
@@ -43,7 +43,7 @@ fn write_with_loss(pair: &mut Pair, len: usize, mut lose: impl FnMut(usize) -> b
     let mut number = 0;
     pair.run_with(|side, _| {
         number += usize::from(side == Side::A);
-        if side == Side::A && lose(number - 1) { Verdict::Drop } else { Verdict::Pass }
+        if side == Side::A && lose(number - 1) { PacketFate::Drop } else { PacketFate::Pass }
     });
     assert_eq!(pair.a.host.take_sent(), successes([1]));
     assert_eq!(pair.b.host.memory.bytes(&to), data);
@@ -78,7 +78,7 @@ fn what_is_lost_at_the_very_beginning_does_not_prevent_it() {
         let mut number = 0;
         pair.run_with(|side, _| {
             number += usize::from(side == Side::A);
-            if side == Side::A && number == 200 { Verdict::Drop } else { Verdict::Pass }
+            if side == Side::A && number == 200 { PacketFate::Drop } else { PacketFate::Pass }
         });
         assert_eq!(pair.b.host.memory.bytes(&to), data);
         let counters = pair.a.qp.counters();
@@ -99,7 +99,7 @@ fn a_repair_may_be_lost_too() {
     pair.run_with(|side, packet| {
         let hit = side == Side::A && packet.psn() == ten;
         of_ten += usize::from(hit);
-        if hit && of_ten <= 4 { Verdict::Drop } else { Verdict::Pass }
+        if hit && of_ten <= 4 { PacketFate::Drop } else { PacketFate::Pass }
     });
     assert_eq!(pair.a.host.take_sent(), successes([1]));
     assert_eq!(pair.b.host.memory.bytes(&to), data);
@@ -112,14 +112,14 @@ fn a_repair_may_be_lost_too() {
 fn everything_happens_once_whoever_knows_it() {
     let setups = [setup_with(true), setup_with(false)];
     for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-        for verdict in [Verdict::Drop, Verdict::Duplicate, Verdict::Late] {
+        for verdict in [PacketFate::Drop, PacketFate::Duplicate, PacketFate::Late] {
             for target in 0..50 {
                 let mut pair = Pair::of_two(&setups[a], &setups[b]);
                 let work = Workload::post(&mut pair);
                 let mut number = 0;
                 pair.run_with(|_, _| {
                     number += 1;
-                    if number % 50 == target { verdict } else { Verdict::Pass }
+                    if number % 50 == target { verdict } else { PacketFate::Pass }
                 });
                 work.verify(&mut pair, &format!("{verdict:?} of packet {target}, setups {a} and {b}"));
             }
@@ -141,7 +141,7 @@ fn a_peer_that_does_not_know_it_is_not_disturbed() {
         }
         let positive = |aeth: Aeth| matches!(aeth.syndrome.kind(), wire::SyndromeKind::Ack { .. });
         acknowledged |= side == Side::B && packet.aeth().is_some_and(positive);
-        if number == 60 { Verdict::Drop } else { Verdict::Pass }
+        if number == 60 { PacketFate::Drop } else { PacketFate::Pass }
     });
     assert_eq!(pair.b.host.memory.bytes(&to), data);
     // Packets of the same round as the first ACK do not have the mark.
@@ -154,7 +154,11 @@ fn a_peer_that_does_not_know_it_is_not_disturbed() {
 fn a_peer_that_offers_nothing_gets_standard_answers() {
     let mut pair = Pair::of_two(&setup_with(false), &setup_with(true));
     write_with_loss(&mut pair, LEN, |number| number == 7);
-    assert!(pair.sent.iter().all(|(_, opcode)| opcode.info().is_some_and(|info| info.service == wire::Service::Rc)));
+    assert!(
+        pair.sent
+            .iter()
+            .all(|(_, opcode)| opcode.info().is_some_and(|info| info.service == wire::TransportService::Rc))
+    );
     assert_eq!(pair.b.qp.counters().kept_packets, 0);
     assert_eq!(pair.b.qp.counters().tx_sequence_naks, 1);
 }
@@ -172,7 +176,7 @@ fn sends_that_came_early_wait_for_their_turn_and_their_buffers() {
     let mut number = 0;
     pair.pump_with(|side, _| {
         number += usize::from(side == Side::A);
-        if side == Side::A && number == 2 { Verdict::Drop } else { Verdict::Pass }
+        if side == Side::A && number == 2 { PacketFate::Drop } else { PacketFate::Pass }
     });
     assert_eq!(pair.b.host.take_received(), successes([0]));
     assert!(pair.b.qp.counters().tx_rnr_naks >= 1);
@@ -196,7 +200,7 @@ fn what_came_early_is_refused_only_in_its_turn() {
     let mut number = 0;
     pair.run_with(|side, _| {
         number += usize::from(side == Side::A);
-        if side == Side::A && number == 2 { Verdict::Drop } else { Verdict::Pass }
+        if side == Side::A && number == 2 { PacketFate::Drop } else { PacketFate::Pass }
     });
     assert_eq!(pair.a.host.take_sent(), [(1, Status::Success), (2, Status::RemoteAccess)]);
     assert_eq!(pair.b.host.memory.bytes(&to), data);
@@ -236,7 +240,7 @@ fn a_queue_pair_that_fails_gives_its_budget_back() {
     let mut number = 0;
     pair.round(&mut |_, _| {
         number += 1;
-        if number == 2 { Verdict::Drop } else { Verdict::Pass }
+        if number == 2 { PacketFate::Drop } else { PacketFate::Pass }
     });
     assert!(budget.left_bytes() < 1 << 20);
     pair.b.qp.fail(crate::Reason::Requested, &mut pair.b.host);
@@ -264,7 +268,7 @@ fn under_way(setup: &Setup) -> Pair {
     let mut pair = Pair::connected(setup);
     acquaint(&mut pair);
     post_write(&mut pair, 256 * 10);
-    pair.round(&mut |_, _| Verdict::Drop);
+    pair.round(&mut |_, _| PacketFate::Drop);
     pair
 }
 
@@ -294,7 +298,7 @@ fn impossible_notices_starve_nobody() {
     for _ in 0..3 {
         pair.now = pair.now + core::time::Duration::from_millis(3);
         assert_eq!(notify(&mut pair, first, [1 << 20, 0, 0, 0]), Err(DropReason::BadResponse));
-        pair.round(&mut |side, _| if side == Side::B { Verdict::Drop } else { Verdict::Pass });
+        pair.round(&mut |side, _| if side == Side::B { PacketFate::Drop } else { PacketFate::Pass });
     }
     assert_eq!(pair.b.qp.query().rq_psn, first.add(10), "no timeout was needed");
     pair.run();
@@ -319,13 +323,13 @@ fn what_nobody_agreed_to_is_dropped() {
     // A has not been told a cookie: it takes no notice.
     let mut pair = Pair::connected(&setup());
     post_write(&mut pair, 256 * 10);
-    pair.round(&mut |_, _| Verdict::Drop);
+    pair.round(&mut |_, _| PacketFate::Drop);
     let first = setup().first_psn;
     assert_eq!(pair.inject(Side::A, bth(good, first), sack(good, [2, 0, 0, 0]), &[]), Err(DropReason::NotAgreed));
     assert_eq!(pair.a.qp.counters().rx_selective_acks, 0);
 }
 
-/// A request ahead of sequence: an offer alone is no agreement, from any sender and however often.
+/// A request ahead of sequence: an offer alone is not an agreement, from any sender and however often.
 #[test]
 fn a_packet_ahead_of_its_turn_is_kept_only_with_the_mark() {
     let send = |mark, psn| Bth { opcode: Opcode::RC_SEND_ONLY, pkey: PKey::DEFAULT, mark, psn, ..Bth::default() };
@@ -344,7 +348,7 @@ fn a_packet_ahead_of_its_turn_is_kept_only_with_the_mark() {
     }
 }
 
-/// Even one who has guessed the mark cannot make his packet the truth beside the peer's.
+/// Even an attacker who has guessed the mark cannot replace the peer's packet.
 #[test]
 fn of_two_packets_with_one_psn_the_peers_wins() {
     for forged_first in [true, false] {
@@ -365,7 +369,7 @@ fn of_two_packets_with_one_psn_the_peers_wins() {
         let mut number = 0;
         pair.round(&mut |_, _| {
             number += 1;
-            if number == 1 { Verdict::Drop } else { Verdict::Pass }
+            if number == 1 { PacketFate::Drop } else { PacketFate::Pass }
         });
         if !forged_first {
             forge(&mut pair);
@@ -378,7 +382,7 @@ fn of_two_packets_with_one_psn_the_peers_wins() {
     }
 }
 
-/// The queue pair of one end is reset and goes on at the PSNs where it was; the other has noticed nothing.
+/// The queue pair of one end is reset and continues at its former PSNs; the other has noticed nothing.
 #[test]
 fn an_end_that_was_reset_is_heard_again() {
     for side in [Side::A, Side::B] {
@@ -450,7 +454,7 @@ fn it_works_for_extended_connections() {
     let mut number = 0;
     pair.run_with(|side, _: &Packet<'_>| {
         number += usize::from(side == Side::A);
-        if side == Side::A && number == 12 { Verdict::Drop } else { Verdict::Pass }
+        if side == Side::A && number == 12 { PacketFate::Drop } else { PacketFate::Pass }
     });
     assert_eq!(pair.a.host.take_sent(), successes([1]));
     assert_eq!(pair.b.host.memory.bytes(&to), data);
@@ -466,7 +470,7 @@ fn a_probe_asks_for_the_oldest_read_only() {
     for (id, back) in back.iter().enumerate() {
         pair.a.send(send_wr(id as u64, SendOp::Read(source.remote(0)), payload(back)));
     }
-    pair.round(&mut |_, _| Verdict::Pass); // the requests arrive, and B is slow to answer
+    pair.round(&mut |_, _| PacketFate::Pass); // the requests arrive, and B is slow to answer
     assert_eq!(requests_sent(&pair), 3);
     assert!(pair.a.qp.next_timeout().is_some_and(|at| at > pair.now));
     let at = pair.a.qp.next_timeout().unwrap();
@@ -487,7 +491,7 @@ fn reads_that_were_all_lost_are_all_asked_for_again() {
     for (id, back) in back.iter().enumerate() {
         pair.a.send(send_wr(id as u64, SendOp::Read(source.remote(0)), payload(back)));
     }
-    pair.round(&mut |_, _| Verdict::Drop);
+    pair.round(&mut |_, _| PacketFate::Drop);
     pair.run();
     assert_eq!(pair.a.host.take_sent(), successes(0..3));
     assert_eq!(pair.a.qp.counters().ack_timeouts, 0);

@@ -10,7 +10,7 @@ use crate::drop::DropReason;
 use crate::host::QpEvent;
 use crate::memory::{Access, PdId};
 use crate::reason::Reason;
-use crate::testing::{PD, Side, Verdict, XrcQueue};
+use crate::testing::{PD, PacketFate, Side, XrcQueue};
 
 const SRQ: u32 = 0x12_3456;
 const OTHER_SRQ: u32 = 7;
@@ -82,7 +82,7 @@ fn packets_have_the_opcodes_and_the_header_of_xrc() {
         if side == Side::A {
             requests.push((packet.opcode(), packet.xrceth()));
         }
-        Verdict::Pass
+        PacketFate::Pass
     });
     assert_eq!(pair.a.host.take_sent(), successes([1, 2, 3, 4]));
     use Opcode as O;
@@ -241,10 +241,10 @@ fn losses_are_repaired_and_nothing_is_done_twice() {
     pair.run_with(|_, _| {
         count += 1;
         match count % 7 {
-            3 => Verdict::Drop,
-            5 => Verdict::Duplicate,
-            6 => Verdict::Late,
-            _ => Verdict::Pass,
+            3 => PacketFate::Drop,
+            5 => PacketFate::Duplicate,
+            6 => PacketFate::Late,
+            _ => PacketFate::Pass,
         }
     });
     assert_eq!(pair.a.host.take_sent(), successes(0..12));

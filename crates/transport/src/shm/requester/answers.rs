@@ -5,40 +5,31 @@ use super::*;
 impl ShmRequester {
     /// The peer has executed every request before `upto`.
     pub(crate) fn acknowledge(&mut self, core: &mut QpCore, upto: u32, host: &mut impl Host) -> Result<(), DropReason> {
-        let count = upto.wrapping_sub(self.una) as usize;
-        if count == 0 || is_before(upto, self.una) {
-            return Ok(());
-        }
-        let answered = if self.pending == PendingAnswer::Nothing { self.issued } else { 0 };
-        if count > answered {
-            return Err(DropReason::GhostResponse);
-        }
+        let count = self.cursor.acknowledge(upto)?;
         for _ in 0..count {
             core.complete_head(host);
         }
-        self.una = upto;
-        self.issued -= count;
-        self.begun = self.begun.saturating_sub(count);
-        self.wait.progress();
+        if count > 0 {
+            self.wait.progress();
+        }
         Ok(())
     }
 
-    /// A NAK of whatever kind for one of our requests; those before it are acknowledged.
+    /// A NAK of any kind for one of our requests; those before it are acknowledged.
     pub(crate) fn handle_nak(
         &mut self,
         core: &mut QpCore,
         head: &FrameHead,
         host: &mut impl Host,
     ) -> Result<(), DropReason> {
-        let index = head.request.wrapping_sub(self.una) as usize;
         let is_uc = core.qp_type == QpType::Uc;
         let is_known = match head.kind {
             // A request that was sent again meanwhile is answered again. This tells nothing of those before it.
-            FrameKind::NotReady => is_uc || head.code == 0 || head.code == self.attempt,
+            FrameKind::NotReady => is_uc || head.code == 0 || self.cursor.is_attempt(head.code),
             FrameKind::RnrNak | FrameKind::Nak => !is_uc,
             _ => true,
         };
-        if index >= self.issued + usize::from(self.sent_bytes > 0) || !is_known {
+        if !self.cursor.has_sent_request(head.request) || !is_known {
             return Err(DropReason::GhostResponse);
         }
         if head.kind == FrameKind::NotReady && !is_uc {
@@ -63,24 +54,20 @@ impl ShmRequester {
     }
 
     /// UC: the oldest message that was begun is lost.
-    pub(super) fn lose(&mut self, core: &mut QpCore, host: &mut impl Host) {
+    fn lose(&mut self, core: &mut QpCore, host: &mut impl Host) {
         core.counters.messages_dropped += 1;
-        match self.issued {
-            0 => self.sent_bytes = 0,
-            _ => self.issued -= 1,
-        }
-        self.una = self.una.wrapping_add(1);
+        self.cursor.lose();
         self.complete(core, host);
     }
 
     /// UC: all messages that were begun are lost.
     pub(super) fn lose_begun(&mut self, core: &mut QpCore, host: &mut impl Host) {
-        while self.issued > 0 || self.sent_bytes > 0 {
+        while self.cursor.has_sent() {
             self.lose(core, host);
         }
     }
 
-    pub(super) fn receiver_not_ready(&mut self, core: &mut QpCore, code: u16, host: &impl Host) {
+    fn receiver_not_ready(&mut self, core: &mut QpCore, code: u16, host: &impl Host) {
         core.counters.rx_rnr_naks += 1;
         self.rewind();
         let limit = core.attr.rnr_retry;
@@ -98,7 +85,8 @@ impl ShmRequester {
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
     ) -> Result<(), DropReason> {
-        let (PendingAnswer::Data { received }, true) = (self.pending, head.request == self.una) else {
+        let (PendingAnswer::Data { received }, true) = (self.cursor.pending, self.cursor.is_oldest(head.request))
+        else {
             return Err(DropReason::GhostResponse);
         };
         let wqe = core.sq.head().ok_or(DropReason::GhostResponse)?;
@@ -116,7 +104,7 @@ impl ShmRequester {
             self.failure = Some(QpFailure::SendQueue(local_reason(error)));
             return Ok(());
         }
-        self.pending = PendingAnswer::Data { received: received + len };
+        self.cursor.pending = PendingAnswer::Data { received: received + len };
         if ends {
             self.answered(core, host);
         }
@@ -131,36 +119,28 @@ impl ShmRequester {
         body: &impl ReceivedBody<Memory = H::Memory>,
         host: &mut H,
     ) -> Result<(), DropReason> {
-        if self.pending != PendingAnswer::Result || head.request != self.una {
+        if self.cursor.pending != PendingAnswer::Result || !self.cursor.is_oldest(head.request) {
             return Err(DropReason::GhostResponse);
         }
         let mut before = [0; 8];
         body.front(&mut before);
-        self.pending = PendingAnswer::Nothing;
-        self.issued = 0;
+        self.cursor.end_wait();
         match self.complete_with(core, u64::from_le_bytes(before), host) {
-            Ok(()) => self.una = self.una.wrapping_add(1),
+            Ok(()) => self.cursor.end_request(),
             Err(error) => self.failure = Some(QpFailure::SendQueue(local_reason(error))),
         }
         Ok(())
     }
 
     /// Completes the head, whose answer is complete.
-    pub(super) fn answered(&mut self, core: &mut QpCore, host: &mut impl Host) {
-        self.pending = PendingAnswer::Nothing;
-        self.issued = 0;
-        self.una = self.una.wrapping_add(1);
+    fn answered(&mut self, core: &mut QpCore, host: &mut impl Host) {
+        self.cursor.end_wait();
+        self.cursor.end_request();
         self.complete(core, host);
     }
 }
 
-/// Whether a number lies before another; they wrap.
-#[inline]
-pub(super) fn is_before(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) < 0
-}
-
-pub(super) fn local_reason(error: ShmError) -> Reason {
+fn local_reason(error: ShmError) -> Reason {
     match error {
         ShmError::Local(error) => Reason::LocalMemory(error),
         _ => Reason::BadResponse,

@@ -12,7 +12,7 @@ impl ShmResponder {
         if !(with_ack && self.ack_due()) {
             return true;
         }
-        let head = FrameHead { ack: self.expected, ..ShmRequester::plain_head(core, FrameKind::Ack) };
+        let head = FrameHead { ack: self.expected, ..head_to_peer(core, FrameKind::Ack) };
         if send(&head, &[], SendBody::Bytes(&[]), host) == Err(ShmError::LaneFull) {
             return false;
         }
@@ -58,8 +58,7 @@ impl ShmResponder {
         left_bytes: u32,
         host: &mut impl Host,
     ) -> Result<u32, ShmError> {
-        let head =
-            FrameHead { request: self.expected, ack: self.expected, ..ShmRequester::plain_head(core, FrameKind::Data) };
+        let head = FrameHead { request: self.expected, ack: self.expected, ..head_to_peer(core, FrameKind::Data) };
         let who: Accessor = core.accessor();
         send(&head, &[], SendBody::Remote { who, rkey, addr, left_bytes }, host)
     }
@@ -74,7 +73,7 @@ impl ShmResponder {
     /// The memory was taken away while it was read.
     pub(super) fn fail_reading(&mut self, core: &mut QpCore, error: MemoryError, host: &mut impl Host) -> bool {
         self.reading = None;
-        let head = FrameHead { request: self.expected, ..ShmRequester::plain_head(core, FrameKind::Read) };
+        let head = FrameHead { request: self.expected, ..head_to_peer(core, FrameKind::Read) };
         let _ = self.refuse(core, &head, ShmRefusal::Access(error), host);
         self.send_pending(core, host)
     }

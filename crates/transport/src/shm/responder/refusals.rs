@@ -32,7 +32,7 @@ impl ShmResponder {
         if core.qp_type == QpType::Uc {
             return self.refuse_unreliable(core, head, refusal, host);
         }
-        let mut nak = FrameHead { request: head.request, ..ShmRequester::plain_head(core, FrameKind::Nak) };
+        let mut nak = FrameHead { request: head.request, ..head_to_peer(core, FrameKind::Nak) };
         if let ShmRefusal::NotReady = refusal {
             core.counters.tx_rnr_naks += 1;
             (nak.kind, nak.code) = (FrameKind::RnrNak, u16::from(core.attr.min_rnr_timer));
@@ -66,7 +66,7 @@ impl ShmResponder {
     pub(super) fn request_copies(&mut self, core: &QpCore, head: &FrameHead) -> Result<(), DropReason> {
         self.rewinding = true;
         self.keep_recv();
-        let nak = FrameHead { request: head.request, ..ShmRequester::plain_head(core, FrameKind::SendCopies) };
+        let nak = FrameHead { request: head.request, ..head_to_peer(core, FrameKind::SendCopies) };
         self.answer = Some((nak, [0; 8]));
         Err(DropReason::Refused)
     }

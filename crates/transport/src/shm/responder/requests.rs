@@ -169,7 +169,7 @@ impl ShmResponder {
             Err(error) => return Err(ShmRefusal::Access(error)),
         };
         count(core, 0);
-        let answer = FrameHead { request: head.request, ..ShmRequester::plain_head(core, FrameKind::Result) };
+        let answer = FrameHead { request: head.request, ..head_to_peer(core, FrameKind::Result) };
         self.answer = Some((answer, before.to_le_bytes()));
         self.expected = self.expected.wrapping_add(1);
         Ok(())

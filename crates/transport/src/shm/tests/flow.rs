@@ -328,7 +328,7 @@ fn draining_finishes_what_was_begun_and_says_so_once() {
         drain(&mut pair);
         pair.a.send(send_wr(2, SendOp::Send, payload(&from)));
         pair.pump();
-        // The receiver was not ready: it is begun all the same, and is sent again.
+        // The receiver was not ready: the request begins nevertheless, and is sent again.
         assert!(pair.a.host.events.is_empty() && pair.a.qp.query().draining, "{mode:?}");
         post_recv(&mut pair, 1, &to);
         post_recv(&mut pair, 2, &to);

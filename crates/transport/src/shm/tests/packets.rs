@@ -1,10 +1,12 @@
 //! The packets that were not sent are those that the wire would have seen.
 
+use faults::Rng;
+
 use super::*;
 use crate::memory::Access;
 use crate::shm::frame::{FrameFlags, FrameHead, HEAD_BYTES};
 use crate::shm::path::{DirectOutcome, DirectRequest};
-use crate::testing::{Node, Pair, Side, Verdict};
+use crate::testing::{Node, PacketFate, Pair, Side};
 use crate::transcript::PacketDirection::{self, Received, Sent};
 use crate::transcript::{CapturedConnection, FRONT_BYTES, PayloadSource, Transcript};
 use crate::wr::{RemoteAddr, SendFlags};
@@ -53,7 +55,7 @@ fn on_the_wire(setup: &Setup, play: impl Fn(&mut Node, &mut Node)) -> [Vec<Plain
     let mut seen = [Vec::new(), Vec::new()];
     pair.run_with(|side, packet| {
         seen[usize::from(side == Side::B)].push(plain(packet.bytes()));
-        Verdict::Pass
+        PacketFate::Pass
     });
     seen
 }
@@ -272,13 +274,13 @@ fn a_request_that_nobody_answers_is_there_once() {
     assert_eq!(opcodes, [Opcode::RC_WRITE_FIRST, Opcode::RC_WRITE_LAST]);
 }
 
-/// Frames that make no sense, and deeds between them: every packet is one all the same.
+/// Random frames, and requests between them: every captured packet is still a valid one.
 #[test]
 fn whatever_is_told_becomes_packets_or_nothing() {
     for qp_type in [QpType::Rc, QpType::Uc] {
         let pair = ShmPair::connected(&Setup { qp_type, ..everything() });
         let mut transcript = Transcript::new(CapturedConnection::of(&pair.a.qp));
-        let mut random = random::Rng(7);
+        let mut random = Rng::new(7);
         let (mut packets, mut bytes_shown) = (0, 0);
         let show = &mut |_: PacketDirection, packet: &[u8], _: Option<&str>| {
             assert!(Packet::parse(packet).is_ok(), "{packet:?}");
@@ -326,7 +328,7 @@ fn whatever_is_told_becomes_packets_or_nothing() {
 }
 
 /// A frame with small numbers, so that some fit together.
-fn nonsense(random: &mut random::Rng) -> (FrameHead, [u8; FRONT_BYTES]) {
+fn nonsense(random: &mut Rng) -> (FrameHead, [u8; FRONT_BYTES]) {
     let mut front = [0; FRONT_BYTES];
     front.fill_with(|| random.below(6) as u8);
     loop {
@@ -357,7 +359,7 @@ fn random_requests_are_those_of_the_wire() {
         let outcome = random::play(seed, Pair::connected(&everything()), Pair::node, |pair| {
             pair.run_with(|side, packet| {
                 seen.borrow_mut()[usize::from(side == Side::B)].push(plain(packet.bytes()));
-                Verdict::Pass
+                PacketFate::Pass
             });
         });
         let has_failed = outcome.iter().any(|end| end.3 == crate::attr::QpState::Error);

@@ -1,23 +1,16 @@
 //! Random requests and interleavings, from seeds.
 
+use faults::Rng;
+
 use super::*;
 use crate::attr::QpState;
 use crate::completion::Completion;
 use crate::shm::frame::{FrameFlags, FrameHead, FrameKind, HEAD_BYTES};
-use crate::testing::{Frame, Node, Pair, Side};
+use crate::testing::{LaneFrame, Node, Pair, Side};
 use crate::wr::{RemoteAddr, SendFlags};
 
-pub(super) struct Rng(pub(super) u64);
-
-impl Rng {
-    pub(super) fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-
-    fn side(&mut self) -> Side {
-        if self.below(2) == 0 { Side::A } else { Side::B }
-    }
+fn random_side(rng: &mut Rng) -> Side {
+    if rng.below(2) == 0 { Side::A } else { Side::B }
 }
 
 const LEN_BYTES: usize = 1200;
@@ -62,7 +55,7 @@ pub(super) fn play<P>(
     node: impl Fn(&mut P, Side) -> &mut Node,
     run: impl Fn(&mut P),
 ) -> Outcome {
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     let sides = [Side::A, Side::B];
     let sources = sides.map(|side| node(&mut pair, side).host.memory.filled(&pattern(LEN_BYTES, 1)));
     let targets = sides.map(|side| node(&mut pair, side).host.memory.region(LEN_BYTES));
@@ -120,14 +113,14 @@ fn the_outcome_is_that_of_the_wire() {
 #[test]
 fn every_interleaving_completes_everything_once_and_in_order() {
     for seed in 0..600 {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         let mut pair = pair(ShmMode::ALL[seed as usize % 3]);
         pair.shared.lent_reachable.set(rng.below(2) == 0);
         let buffers = [Side::A, Side::B].map(|side| pair.node(side).host.memory.region(LEN_BYTES));
         let mut posted = [(0, 0); 2];
         let kills = rng.below(4) == 0;
         for _ in 0..400 {
-            let side = rng.side();
+            let side = random_side(&mut rng);
             let index = side as usize;
             match rng.below(12) {
                 0 | 1 if pair.node(side).qp.send_room() > 0 => {
@@ -163,7 +156,7 @@ fn every_interleaving_completes_everything_once_and_in_order() {
     }
 }
 
-fn random_frame(rng: &mut Rng, pair: &ShmPair, target: &Buffer) -> Frame {
+fn random_frame(rng: &mut Rng, pair: &ShmPair, target: &Buffer) -> LaneFrame {
     let mut bytes = [0u8; HEAD_BYTES];
     bytes[0] = [1, 2, 3, 4, 5, 6, 16, 17, 18, 19, 20, 21, 22][rng.below(13) as usize];
     bytes[1] = rng.below(32) as u8;
@@ -182,7 +175,7 @@ fn random_frame(rng: &mut Rng, pair: &ShmPair, target: &Buffer) -> Frame {
         body[..8].copy_from_slice(&addr.to_le_bytes());
         body[8..12].copy_from_slice(&target.rkey.0.to_le_bytes());
     }
-    Frame { head, bytes: body, lent: None }
+    LaneFrame { head, bytes: body, lent: None }
 }
 
 /// Any frames of a hostile peer: no panic, one completion for each request, and memory without a right stays
@@ -191,7 +184,7 @@ fn random_frame(rng: &mut Rng, pair: &ShmPair, target: &Buffer) -> Frame {
 fn a_hostile_peer_does_no_harm() {
     let states = [QpState::Rtr, QpState::Rts, QpState::Sqd, QpState::Error];
     for seed in 0..4000 {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         let qp_type = if seed % 4 == 3 { QpType::Uc } else { QpType::Rc };
         let setup = Setup::new(qp_type);
         let mut pair = ShmPair::ready_to_receive(&setup).in_mode(ShmMode::ALL[seed as usize % 3]);
@@ -236,7 +229,7 @@ fn acknowledges_beyond_what_was_sent_are_refused_and_old_ones_are_not_counted() 
     for (ack, done, drops) in [(3, 0, 1), (1, 1, 1), (0, 1, 1), (1, 1, 1), (3, 1, 2), (2, 2, 2)] {
         let mut head = FrameHead::new(FrameKind::Ack, pair.a.qp.qpn(), pair.b.qp.qpn());
         (head.ack, head.flags) = (first + ack, FrameFlags::empty());
-        pair.inject(Side::B, &Frame { head, bytes: Vec::new(), lent: None });
+        pair.inject(Side::B, &LaneFrame { head, bytes: Vec::new(), lent: None });
         assert_eq!((pair.b.host.sent.len(), pair.dropped.len()), (done, drops), "{ack}");
     }
 }

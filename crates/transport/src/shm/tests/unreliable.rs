@@ -1,4 +1,4 @@
-//! UC: what cannot be taken is lost in silence, and the connection goes on.
+//! UC: messages that cannot be received are lost in silence, and the connection continues.
 
 use super::*;
 use crate::attr::QpState;

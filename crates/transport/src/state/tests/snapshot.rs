@@ -1,5 +1,5 @@
 //! The whole table, printed and compared: a change of behaviour shows as a diff.
-//! `UPDATE_GOLDEN=1 cargo test -p longarm-transport snapshot` writes the file anew.
+//! `UPDATE_GOLDEN=1 cargo test -p longarm-transport snapshot` rewrites the file.
 
 use std::fmt::Write;
 

@@ -4,7 +4,7 @@ use wire::{Bth, Extensions, Opcode};
 
 use super::*;
 use crate::drop::DropReason;
-use crate::testing::{Side, Verdict, send_wr};
+use crate::testing::{PacketFate, Side, send_wr};
 use crate::wr::SendOp;
 
 /// Sizes of the messages of the scripts: SEND, WRITE with immediate, SEND, WRITE, SEND.
@@ -48,17 +48,17 @@ fn arrived(pair: &Pair) -> Vec<u32> {
     pair.b.host.received.iter().map(|c| c.imm.expect("all of the script carry it")).collect()
 }
 
-fn nth(verdict: Verdict, lost: usize) -> impl FnMut(Side, &wire::Packet<'_>) -> Verdict {
+fn nth(verdict: PacketFate, lost: usize) -> impl FnMut(Side, &wire::Packet<'_>) -> PacketFate {
     let mut count = 0;
     move |_, _| {
         count += 1;
-        if count - 1 == lost { verdict } else { Verdict::Pass }
+        if count - 1 == lost { verdict } else { PacketFate::Pass }
     }
 }
 
 #[test]
 fn a_lost_or_late_packet_costs_its_message_and_no_other() {
-    for verdict in [Verdict::Drop, Verdict::Late] {
+    for verdict in [PacketFate::Drop, PacketFate::Late] {
         for lost in 0..PACKETS.iter().sum() {
             let mut pair = pair();
             let targets = script(&mut pair);
@@ -66,7 +66,7 @@ fn a_lost_or_late_packet_costs_its_message_and_no_other() {
             let message = message_of(lost);
             let expected: Vec<u32> = [0, 1, 2, 4].into_iter().filter(|i| *i != message as u32).collect();
             let last = lost + 1 == PACKETS.iter().sum::<usize>();
-            if last && verdict == Verdict::Late {
+            if last && verdict == PacketFate::Late {
                 assert_eq!(arrived(&pair), [0, 1, 2, 4], "the last packet cannot be late");
             } else {
                 assert_eq!(arrived(&pair), expected, "{verdict:?} {lost}");
@@ -84,7 +84,7 @@ fn a_lost_or_late_packet_costs_its_message_and_no_other() {
 fn duplicates_arrive_once() {
     let mut pair = pair();
     let targets = script(&mut pair);
-    pair.pump_with(|_, _| Verdict::Duplicate);
+    pair.pump_with(|_, _| PacketFate::Duplicate);
     assert_eq!(arrived(&pair), [0, 1, 2, 4]);
     assert_eq!(pair.b.host.memory.bytes(&targets[3].0), targets[3].1);
     assert_eq!(pair.dropped, [(Side::B, DropReason::UcLate); 11]);
@@ -101,7 +101,7 @@ fn a_receive_wqe_of_a_broken_message_serves_the_next() {
     for wr_id in 0..2 {
         pair.a.send(send_wr(wr_id, SendOp::SendImm(wr_id as u32), payload(&from)));
     }
-    pair.pump_with(nth(Verdict::Drop, 2));
+    pair.pump_with(nth(PacketFate::Drop, 2));
     assert_eq!(arrived(&pair), [1]);
     assert_eq!(pair.b.host.take_received(), successes([77]));
     assert_eq!(pair.b.qp.counters().messages_dropped, 1);
@@ -116,7 +116,7 @@ fn a_broken_write_leaves_what_it_wrote_and_gives_no_notice() {
     let to = pair.b.host.memory.region(600);
     pair.b.recv(recv_wr(1, Default::default()));
     pair.a.send(send_wr(1, SendOp::WriteImm(to.remote(0), 3), payload(&from)));
-    pair.pump_with(nth(Verdict::Drop, 1));
+    pair.pump_with(nth(PacketFate::Drop, 1));
     let bytes = pair.b.host.memory.bytes(&to);
     assert_eq!(bytes[..256], data[..256]);
     assert!(bytes[256..].iter().all(|byte| *byte == 0));
@@ -155,7 +155,7 @@ fn an_injected_shortage_looks_like_a_real_one() {
     assert_eq!(pair.dropped, [(Side::B, DropReason::NoRecvWqe)]);
 }
 
-/// Far behind is no duplicate: the peer has started again.
+/// Far behind is not a duplicate: the peer has started again.
 #[test]
 fn a_peer_may_begin_anew() {
     for (back, taken) in [(0, true), (1, false), (4096, false), (4097, true), (0x80_0000, true)] {

@@ -3,7 +3,7 @@
 use wire::{Opcode, Psn};
 
 use super::*;
-use crate::testing::{Side, Verdict, send_wr};
+use crate::testing::{PacketFate, Side, send_wr};
 use crate::time::Time;
 use crate::wr::{SendFlags, SendOp};
 
@@ -21,7 +21,7 @@ fn packets_are_numbered_and_ask_for_nothing() {
         let bth = packet.bth();
         assert!(!bth.ack_req && !bth.solicited, "UC is not acknowledged, and a WRITE is no event");
         seen.push((bth.opcode, bth.psn));
-        Verdict::Pass
+        PacketFate::Pass
     });
     let opcodes = [Opcode::UC_WRITE_FIRST, Opcode::UC_WRITE_MIDDLE, Opcode::UC_WRITE_LAST, Opcode::UC_SEND_ONLY];
     let first = setup().first_psn;

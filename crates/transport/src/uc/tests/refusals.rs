@@ -1,5 +1,6 @@
 //! Messages that the responder refuses in silence; it takes the next ones.
 
+use faults::Rng;
 use wire::{Bth, Extensions, ImmDt, Opcode as O, PKey, Psn, RKey, Reth};
 
 use super::*;
@@ -236,13 +237,10 @@ fn a_receive_buffer_that_is_gone_fails_the_queue_pair() {
 /// written outside of what keys and buffers allow.
 #[test]
 fn random_packets_do_no_harm() {
-    let opcodes: Vec<_> = O::all().filter(|o| o.info().expect("known").service == wire::Service::Uc).collect();
+    let opcodes: Vec<_> = O::all().filter(|o| o.info().expect("known").service == wire::TransportService::Uc).collect();
     for seed in 0..200u64 {
-        let mut state = seed;
-        let mut random = move |below: u64| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) % below
-        };
+        let mut rng = Rng::new(seed);
+        let mut random = move |below: u64| rng.below(below);
         let mut pair = pair();
         let open = pair.b.host.memory.region(600);
         let closed = pair.b.host.memory.region_in(crate::testing::PD, 600, Access::LOCAL_WRITE);

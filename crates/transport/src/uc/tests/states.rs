@@ -31,7 +31,7 @@ fn a_failed_send_stops_the_send_queue_only() {
     assert!(matches!(pair.a.qp.failure(), Some(Reason::LocalMemory(_))));
     assert_eq!(pair.a.host.take_sent(), [(1, Status::Success), (2, Status::LocalProtection), (3, FLUSHED)]);
 
-    // Posting is flushed; receiving goes on.
+    // Posted sends are flushed; receiving continues.
     pair.a.send(send_wr(4, SendOp::Send, payload(&good)));
     assert_eq!(pair.a.host.take_sent(), [(4, FLUSHED)]);
     pair.a.recv(recv_wr(9, Default::default()));

@@ -2,12 +2,12 @@
 //! other, like a wire between two network cards.
 
 use super::*;
-use crate::testing::{Host, hosts, with_receive_coalescing, without_segmentation_offload};
+use crate::testing::{NetHost, hosts, with_receive_coalescing, without_segmentation_offload};
 
 /// The number of packets of one send.
 const PACKETS: u8 = 6;
 
-fn wired_hosts() -> (Host, Host) {
+fn wired_hosts() -> (NetHost, NetHost) {
     let (left, right) = hosts(1500);
     left.run(|| without_segmentation_offload("veth0"));
     right.run(|| with_receive_coalescing("veth0"));
@@ -15,7 +15,7 @@ fn wired_hosts() -> (Host, Host) {
 }
 
 /// Sends packets numbered from 0 from one host to the other, packet `i` for slot `i % slots`.
-fn send(left: &Host, right: &Host, wanted_port: u16, slots: u8) {
+fn send(left: &NetHost, right: &NetHost, wanted_port: u16, slots: u8) {
     left.run(|| {
         let pool = TxPool::new(1000);
         let source_port = pool.source_port(wanted_port, Family::V4).unwrap();

@@ -1,7 +1,7 @@
 //! Tests that packets have the flow's source address, even if the system would choose another.
 
 use super::*;
-use crate::testing::{Link, hosts};
+use crate::testing::{TestInterface, hosts};
 
 /// Sends a packet on the flow and returns the source address with which it arrives.
 fn source_seen(pool: &TxPool, receiver: &mut Receiver, group: TxGroup<'_>) -> IpAddr {
@@ -30,7 +30,7 @@ fn of_a_host_with_several_addresses() {
         let (left, right) = hosts(1500);
         let mut receiver = right.run(Receiver::new);
         left.run(|| {
-            let veth = Link::named("veth0");
+            let veth = TestInterface::named("veth0");
             for (address, prefix_len) in [("192.0.2.77", 24), ("fd00:2::77", 64), ("fe80::77", 64)] {
                 veth.add_address(ip_address(address), prefix_len);
             }
@@ -56,10 +56,10 @@ fn of_a_host_with_several_addresses() {
 fn link_local_addresses_reach_each_other() {
     in_new_netns(|| {
         let (left, right) = hosts(1500);
-        right.run(|| Link::named("veth0").add_address(ip_address("fe80::88"), 64));
+        right.run(|| TestInterface::named("veth0").add_address(ip_address("fe80::88"), 64));
         let mut receiver = right.run(Receiver::new);
         left.run(|| {
-            let veth = Link::named("veth0");
+            let veth = TestInterface::named("veth0");
             veth.add_address(ip_address("fe80::77"), 64);
             let pool = TxPool::new(1000);
             let interface = veth.index();
@@ -80,7 +80,7 @@ fn that_come_and_go() {
     in_new_netns(|| {
         let pool = TxPool::new(1000);
         let mut receiver = Receiver::new();
-        let lo = Link::named("lo");
+        let lo = TestInterface::named("lo");
         for source in ["10.9.0.1", "fd00:9::1"] {
             let (destination, prefix_len) = if source.contains(':') { ("::1", 128) } else { ("127.0.0.1", 32) };
             let group = group(&pool, source, destination, 8, &[0; 8]);

@@ -16,7 +16,7 @@ macro_rules! zeroed {
     ($($name:ty),+ $(,)?) => {
         $(
             // SAFETY: only integers, pointers and `Option`s of functions.
-            unsafe impl $crate::abi::zeroed::Zeroed for $name {}
+            unsafe impl $crate::Zeroed for $name {}
         )+
     };
 }

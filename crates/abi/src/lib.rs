@@ -1,8 +1,11 @@
 //! The structures of `<infiniband/verbs.h>` and `<rdma/rdma_cma.h>`, as C lays them out on 64-bit machines.
 //!
-//! Names are those of the header, so that both can be read side by side. Every size that
-//! programs compiled against headers of rdma-core 24 to 65 rely on is checked when this crate
-//! is compiled (`layout`), and against the system's header in `tests/layout.rs`.
+//! Both sides of the C interface use them: the crate `ibverbs` offers it to programs, the crate `verbs` calls the
+//! system's library.
+//!
+//! Names are those of the header, so that both can be read side by side. The sizes are those of
+//! rdma-core 24 to 65. They are checked when this crate is compiled (`layout`), and against the
+//! system's header in `crates/ibverbs/tests/layout.rs`.
 #![allow(non_camel_case_types, missing_docs, reason = "the names and meanings are those of verbs.h")]
 
 mod address;
@@ -15,6 +18,7 @@ mod domain;
 mod layout;
 mod memory;
 mod qp;
+pub mod socket_address;
 mod srq;
 mod wr;
 mod zeroed;

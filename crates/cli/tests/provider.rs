@@ -1,0 +1,77 @@
+//! The crate `longarm` on the provider `verbs`: its own tests and all examples, on our `libibverbs.so.1`.
+//!
+//! The tests run as they are, in processes that `longarm run` starts and that take the library for the system's.
+
+mod support;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+use support::{Host, Hosts, LONGARM};
+use testkit::{must_succeed, said};
+
+#[test]
+fn the_tests_of_the_crate_pass() {
+    let suites = test_binaries();
+    let of = |name: &str| {
+        suites.iter().find(|(suite, _)| suite == name).unwrap_or_else(|| panic!("no suite {name}")).1.clone()
+    };
+    for suite in [
+        "asynchronous",
+        "connecting",
+        "connections",
+        "datagrams",
+        "disconnects",
+        "examples",
+        "operations",
+        "polling",
+        "promise",
+        "sharing",
+    ] {
+        passes(suite, &of(suite));
+    }
+}
+
+fn passes(suite: &str, binary: &PathBuf) {
+    let hosts = Hosts::one(&format!("provider-{suite}"));
+    let mut command = on_verbs(&hosts);
+    // One network namespace serves all tests of a suite, and some of them use the same multicast group.
+    command.arg(binary).arg("--test-threads=1").current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../longarm"));
+    let output = command.output().expect("the suite starts");
+    assert!(output.status.success(), "{suite} on the provider verbs: {}", said(&output));
+    assert!(said(&output).contains(" 0 failed"), "{suite}: {}", said(&output));
+}
+
+#[test]
+fn every_operation_is_verified_and_measured() {
+    let hosts = Hosts::one("provider-perf");
+    let output = must_succeed(on_verbs(&hosts).args([LONGARM, "demo", "--verify-only"]));
+    assert!(said(&output).contains("libibverbs"), "the provider is told: {}", said(&output));
+    let perf = [LONGARM, "perf", "send", "--size", "8", "--rounds", "200", "--json"];
+    let output = must_succeed(on_verbs(&hosts).args(perf));
+    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(told["latency"]["samples"], 200);
+}
+
+/// The command `longarm run --` on a host, for programs that use the provider `verbs`.
+fn on_verbs(hosts: &Hosts) -> Command {
+    let mut command = hosts.command(Host::First, LONGARM);
+    command.env("LONGARM_PROVIDER", "verbs").args(["run", "--"]);
+    command
+}
+
+/// The test programs of the crate `longarm`, by name. Cargo builds those that are not up to date.
+fn test_binaries() -> Vec<(String, PathBuf)> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["test", "--no-run", "--quiet", "--package", "longarm", "--tests", "--message-format=json"]);
+    let output = must_succeed(&mut cargo);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    told.lines().filter_map(|line| binary(&serde_json::from_str(line).ok()?)).collect()
+}
+
+fn binary(artifact: &Value) -> Option<(String, PathBuf)> {
+    let is_test = artifact["target"]["kind"].as_array()?.iter().any(|kind| kind == "test");
+    let name = artifact["target"]["name"].as_str()?;
+    is_test.then_some((name.to_owned(), PathBuf::from(artifact["executable"].as_str()?)))
+}

@@ -1,0 +1,76 @@
+//! The services and operations of a device beyond what all have: RC with SEND, WRITE and READ.
+
+/// The abilities of a device. RC with SEND, WRITE and READ is always there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Capabilities {
+    /// Connections are made by the connection manager only, by address (iWARP): exchanging queue pair numbers is no way.
+    pub by_address_only: bool,
+    /// On a new connection the side that connected sends first (iWARP, RFC 5044 section 7.1.2).
+    pub initiator_sends_first: bool,
+    /// Unreliable connections.
+    pub uc: bool,
+    /// Unreliable datagrams.
+    pub ud: bool,
+    /// Extended reliable connections.
+    pub xrc: bool,
+    /// Immediate data.
+    pub immediate: bool,
+    /// Compare-and-swap and fetch-and-add on words of the peer.
+    pub atomics: bool,
+    /// Memory windows of type 1.
+    pub windows_1: bool,
+    /// Memory windows of type 2.
+    pub windows_2: bool,
+    /// Shared receive queues.
+    pub shared_receive: bool,
+    /// Multicast groups.
+    pub multicast: bool,
+    /// ATOMIC WRITE.
+    pub atomic_write: bool,
+    /// FLUSH for global visibility.
+    pub flush: bool,
+    /// Memory whose pages come and go.
+    pub on_demand: bool,
+    /// Faults, captures and counters of packets.
+    pub instruments: bool,
+}
+
+impl Capabilities {
+    /// Those of Longarm's own devices.
+    pub const LONGARM: Capabilities = Capabilities {
+        by_address_only: false,
+        initiator_sends_first: false,
+        uc: true,
+        ud: true,
+        xrc: true,
+        immediate: true,
+        atomics: true,
+        windows_1: true,
+        windows_2: true,
+        shared_receive: true,
+        multicast: true,
+        atomic_write: true,
+        flush: true,
+        on_demand: true,
+        instruments: true,
+    };
+
+    /// None but those that all devices have.
+    pub const NONE: Capabilities = Capabilities {
+        by_address_only: false,
+        initiator_sends_first: false,
+        uc: false,
+        ud: false,
+        xrc: false,
+        immediate: false,
+        atomics: false,
+        windows_1: false,
+        windows_2: false,
+        shared_receive: false,
+        multicast: false,
+        atomic_write: false,
+        flush: false,
+        on_demand: false,
+        instruments: false,
+    };
+}

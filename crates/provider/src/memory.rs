@@ -1,0 +1,140 @@
+//! Protection domains, regions and windows.
+
+use std::sync::Arc;
+
+use device::{Error, MwType};
+use memory::{Piece, Region};
+use transport::{Access, LKey};
+use wire::RKey;
+
+/// A protection domain.
+#[derive(Clone, Debug)]
+pub enum Pd {
+    /// Of a device of Longarm.
+    Longarm(device::Pd),
+    /// Of a device of the system.
+    Verbs(verbs::Pd),
+}
+
+impl Pd {
+    /// Registers all of a region that the caller allocated.
+    ///
+    /// # Errors
+    /// If the device refuses.
+    pub fn register_region(&self, region: &Arc<Region>, access: Access) -> Result<Mr, Error> {
+        Ok(match self {
+            Pd::Longarm(pd) => Mr::Longarm(pd.register_region(region, access)?),
+            Pd::Verbs(pd) => Mr::Verbs(pd.register_region(region, access)?),
+        })
+    }
+
+    /// Allocates `len_bytes` of zeroed memory and registers it. The memory lives as long as the `Mr`.
+    ///
+    /// # Errors
+    /// If the device refuses, or the system has no memory.
+    pub fn allocate(&self, len_bytes: usize, access: Access) -> Result<Mr, Error> {
+        self.register_region(&Arc::new(Region::allocate(len_bytes as u64)?), access)
+    }
+
+    /// Allocates memory as plain bytes for the caller alone. No peer reaches it; work requests reach it by the `Mr`.
+    ///
+    /// # Errors
+    /// If the device refuses, or the system has no memory.
+    pub fn allocate_private(&self, len_bytes: usize) -> Result<(Piece, Mr), Error> {
+        match self {
+            Pd::Longarm(pd) => pd.allocate_private(len_bytes).map(|(piece, mr)| (piece, Mr::Longarm(mr))),
+            Pd::Verbs(pd) => pd.allocate_private(len_bytes).map(|(piece, mr)| (piece, Mr::Verbs(mr))),
+        }
+    }
+
+    /// Allocates a memory window.
+    ///
+    /// # Errors
+    /// If the device refuses.
+    pub fn alloc_mw(&self, mw_type: MwType) -> Result<Mw, Error> {
+        Ok(match self {
+            Pd::Longarm(pd) => Mw::Longarm(pd.alloc_mw(mw_type)?),
+            Pd::Verbs(pd) => Mw::Verbs(pd.alloc_mw(mw_type)?),
+        })
+    }
+
+    pub(crate) fn longarm(&self) -> Result<&device::Pd, Error> {
+        match self {
+            Pd::Longarm(pd) => Ok(pd),
+            Pd::Verbs(_) => Err(Error::OtherDevice("protection domain")),
+        }
+    }
+
+    pub(crate) fn verbs(&self) -> Result<&verbs::Pd, Error> {
+        match self {
+            Pd::Verbs(pd) => Ok(pd),
+            Pd::Longarm(_) => Err(Error::OtherDevice("protection domain")),
+        }
+    }
+}
+
+/// A memory region.
+#[derive(Clone, Debug)]
+pub enum Mr {
+    /// Of a device of Longarm.
+    Longarm(device::Mr),
+    /// Of a device of the system.
+    Verbs(verbs::Mr),
+}
+
+impl Mr {
+    /// Its local key.
+    #[inline]
+    pub fn lkey(&self) -> LKey {
+        either!(self, mr => mr.lkey())
+    }
+
+    /// Its remote key.
+    #[inline]
+    pub fn rkey(&self) -> RKey {
+        either!(self, mr => mr.rkey())
+    }
+
+    /// The address of its first byte, as peers number it.
+    #[inline]
+    pub fn addr(&self) -> u64 {
+        either!(self, mr => mr.addr())
+    }
+
+    /// Its length in bytes.
+    #[inline]
+    pub fn len_bytes(&self) -> u64 {
+        either!(self, mr => mr.len_bytes())
+    }
+
+    /// Its rights.
+    pub fn access(&self) -> Access {
+        either!(self, mr => mr.access())
+    }
+
+    /// The memory, if this library allocated it.
+    pub fn region(&self) -> Option<&Arc<Region>> {
+        either!(self, mr => mr.region())
+    }
+}
+
+/// A memory window.
+#[derive(Clone, Debug)]
+pub enum Mw {
+    /// Of a device of Longarm.
+    Longarm(device::Mw),
+    /// Of a device of the system.
+    Verbs(verbs::Mw),
+}
+
+impl Mw {
+    /// Its present key.
+    pub fn rkey(&self) -> RKey {
+        either!(self, mw => mw.rkey())
+    }
+
+    /// Its type.
+    pub fn mw_type(&self) -> MwType {
+        either!(self, mw => mw.mw_type())
+    }
+}

@@ -1,0 +1,256 @@
+//! Posting: lists of work requests in C's structures.
+
+use std::ffi::{c_int, c_uint};
+use std::ptr::null_mut;
+
+use abi::{
+    IBV_SEND_INLINE, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_BIND_MW, IBV_WR_LOCAL_INV,
+    IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
+    IBV_WR_SEND_WITH_INV, Zeroed, ibv_mw_bind, ibv_mw_bind_info, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_send_wr_atomic,
+    ibv_send_wr_bind_mw, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge,
+};
+use device::{Error, PostFailure};
+use smallvec::SmallVec;
+use transport::{AtomicOp, BindMw, Payload, PostError, QpCaps, RecvWr, RemoteAddr, SendOp, SendWr, Sge};
+
+use crate::failure::check;
+use crate::pd::Pd;
+
+/// `IBV_MW_TYPE_1`: bound by a call of its own, not by a work request of a list.
+const TYPE_1: c_int = abi::IBV_MW_TYPE_1;
+
+/// Posts send work requests in order.
+///
+/// # Errors
+/// The first that is refused; those before it are posted.
+///
+/// # Safety
+/// A queue pair that exists during the call.
+pub(crate) unsafe fn post(
+    qp: *mut ibv_qp,
+    pd: &Pd,
+    caps: &QpCaps,
+    wrs: impl IntoIterator<Item = SendWr>,
+) -> Result<(), PostFailure> {
+    let wrs: SmallVec<[SendWr; 4]> = wrs.into_iter().collect();
+    let (mut chain, mut first) = (SendChain::default(), 0);
+    for (index, wr) in wrs.iter().enumerate() {
+        let translated = check_payload(&wr.payload, caps).and_then(|()| chain.push(wr, pd));
+        let needs_call = matches!(translated, Ok(Pushed::BindByCall(_)));
+        if needs_call || translated.is_err() {
+            // SAFETY: the contract of `post`; the requests in the chain name bytes of `wrs`.
+            unsafe { std::mem::take(&mut chain).post(qp) }.map_err(|failure| failure.after(first))?;
+            first = index + 1;
+        }
+        match translated {
+            Ok(Pushed::Entered) => {}
+            Ok(Pushed::BindByCall(bind)) => {
+                // SAFETY: the contract of `post`.
+                let bound = unsafe { bind_by_call(qp, pd, wr, &bind) };
+                bound.map_err(|error| PostFailure { index, error })?;
+            }
+            Err(error) => return Err(PostFailure { index, error }),
+        }
+    }
+    // SAFETY: as above.
+    unsafe { chain.post(qp) }.map_err(|failure| failure.after(first))
+}
+
+/// Refuses a payload that the queue pair was not made for, in better words than the device's EINVAL.
+fn check_payload(payload: &Payload, caps: &QpCaps) -> Result<(), Error> {
+    match payload {
+        Payload::Inline(bytes) if bytes.len() > caps.max_inline_bytes as usize => {
+            Err(PostError::InlineTooLong { max_bytes: caps.max_inline_bytes }.into())
+        }
+        Payload::Sgl(sgl) if sgl.len() > caps.max_send_sge as usize => {
+            Err(PostError::TooManySges { max: caps.max_send_sge }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where a request went.
+enum Pushed {
+    Entered,
+    BindByCall(BindMw),
+}
+
+/// A failure within a chain.
+struct ChainFailure {
+    index: usize,
+    error: Error,
+}
+
+impl ChainFailure {
+    fn after(self, first: usize) -> PostFailure {
+        PostFailure { index: first + self.index, error: self.error }
+    }
+}
+
+/// Requests for one doorbell.
+#[derive(Default)]
+struct SendChain {
+    wrs: SmallVec<[ibv_send_wr; 4]>,
+    /// The lists of all requests, one after the other, and how many entries each has.
+    sges: SmallVec<[ibv_sge; 8]>,
+    counts: SmallVec<[usize; 4]>,
+}
+
+impl SendChain {
+    fn push(&mut self, wr: &SendWr, pd: &Pd) -> Result<Pushed, Error> {
+        let mut c = ibv_send_wr::zeroed();
+        c.wr_id = wr.wr_id;
+        c.send_flags = wr.flags.bits();
+        if let SendOp::Bind(bind) = &wr.op {
+            // SAFETY: the domain's table names windows that exist, since their owners keep them while they bind them.
+            let is_type_1 = pd.window(bind.window).is_some_and(|mw| unsafe { mw.as_ref() }.r#type == TYPE_1);
+            if is_type_1 {
+                return Ok(Pushed::BindByCall(*bind));
+            }
+        }
+        set_operation(&mut c, &wr.op, pd)?;
+        if let Some(datagram) = &wr.datagram {
+            let ah = pd.address_handle(&datagram.address)?.as_ptr();
+            c.wr.ud = ibv_send_wr_ud { ah, remote_qpn: datagram.remote_qpn.get(), remote_qkey: datagram.remote_qkey.0 };
+        }
+        let before = self.sges.len();
+        match &wr.payload {
+            Payload::Sgl(sgl) => self.sges.extend(sgl.iter().filter_map(sge)),
+            Payload::Inline(bytes) => {
+                c.send_flags |= IBV_SEND_INLINE;
+                let addr = bytes.as_ptr().addr() as u64;
+                self.sges.extend((!bytes.is_empty()).then_some(ibv_sge { addr, length: bytes.len() as u32, lkey: 0 }));
+            }
+        }
+        self.counts.push(self.sges.len() - before);
+        self.wrs.push(c);
+        Ok(Pushed::Entered)
+    }
+
+    /// # Safety
+    /// A queue pair that exists, and requests whose inline bytes still do.
+    unsafe fn post(mut self, qp: *mut ibv_qp) -> Result<(), ChainFailure> {
+        let mut entries = self.sges.as_mut_ptr();
+        for (wr, count) in self.wrs.iter_mut().zip(&self.counts) {
+            (wr.sg_list, wr.num_sge) = (entries, *count as c_int);
+            // SAFETY: the entries of all requests lie one after the other; at most one past the end.
+            entries = unsafe { entries.add(*count) };
+        }
+        let start = self.wrs.as_mut_ptr();
+        for at in 1..self.wrs.len() {
+            // SAFETY: within the list.
+            unsafe { (*start.add(at - 1)).next = start.add(at) };
+        }
+        if self.wrs.is_empty() {
+            return Ok(());
+        }
+        let mut bad = null_mut();
+        // SAFETY: a queue pair that exists, with its context's table of functions; the list and what it names exist.
+        let returned = unsafe {
+            let Some(post) = (*(*qp).context).ops.post_send else {
+                return Err(ChainFailure { index: 0, error: Error::Invalid("the device cannot send") });
+            };
+            post(qp, start, &mut bad)
+        };
+        let index = self.wrs.iter().position(|wr| std::ptr::eq(wr, bad)).unwrap_or(0);
+        check("ibv_post_send", returned).map_err(|error| ChainFailure { index, error })
+    }
+}
+
+fn set_operation(c: &mut ibv_send_wr, op: &SendOp, pd: &Pd) -> Result<(), Error> {
+    c.opcode = match op {
+        SendOp::Send => IBV_WR_SEND,
+        SendOp::SendImm(imm) => {
+            c.imm_data = imm.to_be();
+            IBV_WR_SEND_WITH_IMM
+        }
+        SendOp::SendInvalidate(rkey) => {
+            c.imm_data = rkey.0;
+            IBV_WR_SEND_WITH_INV
+        }
+        SendOp::Write(to) => {
+            c.wr.rdma = rdma(to);
+            IBV_WR_RDMA_WRITE
+        }
+        SendOp::WriteImm(to, imm) => {
+            c.wr.rdma = rdma(to);
+            c.imm_data = imm.to_be();
+            IBV_WR_RDMA_WRITE_WITH_IMM
+        }
+        SendOp::Read(from) => {
+            c.wr.rdma = rdma(from);
+            IBV_WR_RDMA_READ
+        }
+        SendOp::Atomic(at, op) => set_atomic(c, at, *op),
+        SendOp::LocalInvalidate(rkey) => {
+            c.imm_data = rkey.0;
+            IBV_WR_LOCAL_INV
+        }
+        SendOp::Bind(bind) => {
+            let mw = pd.window(bind.window).ok_or(Error::Invalid("the window is of another protection domain"))?;
+            c.extra.bind_mw =
+                ibv_send_wr_bind_mw { mw: mw.as_ptr(), rkey: bind.new_rkey.0, bind_info: bind_info(bind, pd)? };
+            IBV_WR_BIND_MW
+        }
+        SendOp::AtomicWrite(_) | SendOp::Flush { .. } => {
+            return Err(Error::Invalid("ATOMIC WRITE and FLUSH are offered by Longarm's own devices only"));
+        }
+    };
+    Ok(())
+}
+
+fn set_atomic(c: &mut ibv_send_wr, at: &RemoteAddr, op: AtomicOp) -> c_int {
+    let (compare_add, swap, opcode) = match op {
+        AtomicOp::CompareSwap { compare, swap } => (compare, swap, IBV_WR_ATOMIC_CMP_AND_SWP),
+        AtomicOp::FetchAdd { add } => (add, 0, IBV_WR_ATOMIC_FETCH_AND_ADD),
+    };
+    c.wr.atomic = ibv_send_wr_atomic { remote_addr: at.addr, compare_add, swap, rkey: at.rkey.0 };
+    opcode
+}
+
+fn rdma(remote: &RemoteAddr) -> ibv_send_wr_rdma {
+    ibv_send_wr_rdma { remote_addr: remote.addr, rkey: remote.rkey.0 }
+}
+
+fn bind_info(bind: &BindMw, pd: &Pd) -> Result<ibv_mw_bind_info, Error> {
+    let mr = pd.region(bind.region).ok_or(Error::Invalid("the region is of another protection domain"))?;
+    let mw_access_flags = bind.access.bits() as c_uint;
+    Ok(ibv_mw_bind_info { mr: mr.as_ptr(), addr: bind.addr, length: bind.len_bytes, mw_access_flags })
+}
+
+/// Binds a window of type 1.
+///
+/// # Safety
+/// A queue pair that exists.
+unsafe fn bind_by_call(qp: *mut ibv_qp, pd: &Pd, wr: &SendWr, bind: &BindMw) -> Result<(), Error> {
+    let mw = pd.window(bind.window).ok_or(Error::Invalid("the window is of another protection domain"))?;
+    let mut c = ibv_mw_bind { wr_id: wr.wr_id, send_flags: wr.flags.bits(), bind_info: bind_info(bind, pd)? };
+    // SAFETY: a queue pair that exists, with its context's table of functions; the window's owner keeps it.
+    unsafe {
+        let bind = (*(*qp).context).ops.bind_mw.ok_or(Error::Invalid("the device has no windows of type 1"))?;
+        check("ibv_bind_mw", bind(qp, mw.as_ptr(), &mut c))
+    }
+}
+
+/// An entry of a list. Entries without bytes are left out: C takes zero for 2^31.
+fn sge(sge: &Sge) -> Option<ibv_sge> {
+    (sge.len_bytes > 0).then_some(ibv_sge { addr: sge.addr, length: sge.len_bytes, lkey: sge.lkey.0 })
+}
+
+/// Posts receive work requests one by one with `post`, which gets a request and a place for the refused one.
+///
+/// # Errors
+/// The first that is refused; those before it are posted.
+pub(crate) fn post_recvs(
+    wrs: impl IntoIterator<Item = RecvWr>,
+    mut post: impl FnMut(*mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int,
+) -> Result<(), PostFailure> {
+    for (index, wr) in wrs.into_iter().enumerate() {
+        let mut sges: SmallVec<[ibv_sge; 4]> = wr.sgl.iter().filter_map(sge).collect();
+        let mut c = ibv_recv_wr::zeroed();
+        (c.wr_id, c.sg_list, c.num_sge) = (wr.wr_id, sges.as_mut_ptr(), sges.len() as c_int);
+        let mut bad = null_mut();
+        check("ibv_post_recv", post(&mut c, &mut bad)).map_err(|error| PostFailure { index, error })?;
+    }
+    Ok(())
+}
