@@ -363,7 +363,8 @@ fn the_addresses_decide_on_the_device() {
             let loop_back = Route::to((Ipv4Addr::LOCALHOST, port)).unwrap();
             let failed = longarm::connect(&loop_back, ethernet.rc().build().unwrap(), b"").wait(PATIENCE).unwrap_err();
             assert!(matches!(&failed, ConnectError::OtherDevice { needed, .. } if needed == loop_back.device()));
-            let calling = longarm::connect(&loop_back, ethernet.rc(), b"");
+            let caller = TestSide::new(Context::open_named(loop_back.device()).unwrap());
+            let calling = longarm::connect(&loop_back, caller.rc(), b"");
             let failed = next(&listener).accept(ethernet.rc().build().unwrap(), b"").wait(PATIENCE).unwrap_err();
             assert!(matches!(failed, ConnectError::OtherDevice { .. }), "{failed}");
             assert_eq!(refusal(calling.wait(PATIENCE)).0, Refusal::PROGRAM);
