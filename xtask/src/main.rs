@@ -5,9 +5,11 @@ mod compare;
 mod fuzz;
 mod interop;
 mod layers;
+mod package;
 mod packages;
 mod programs;
 mod prose;
+mod python;
 mod run;
 mod test;
 
@@ -22,6 +24,8 @@ cargo xtask COMMAND
   packages        only installs the Debian packages
   programs        runs programs of Debian's packages; part of `cargo xtask test`
                   --heavy: those that take long to install, Ceph, NIXL, Mooncake; in no other command
+  package [...]   writes a Debian package, a tarball, a Python wheel and a container's recipe to target/package;
+                  --try: also installs and runs each on a clean Debian, as root; docs/install.md says what they bring
   layers          only checks that dependencies between our crates and modules point down,
                   and that no two types have one name
   prose           only checks that sentences of comments, documents and messages are short and name the actor
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
         ["packages"] => packages::install(),
         ["programs"] => programs::light(),
         ["programs", "--heavy"] => programs::heavy(),
+        ["package", ref rest @ ..] => package::package(rest),
         ["layers"] => layers::check(),
         ["prose"] => prose::check(),
         ["tables"] => test::tables(),

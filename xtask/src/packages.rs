@@ -41,6 +41,18 @@ const HEAVY: [(&str, &str); 4] = [
     ("/usr/share/doc/python3-venv", "python3-venv"),
 ];
 
+/// The same for making packages.
+const PACKAGING: [(&str, &str); 5] = [
+    ("objdump", "binutils"),
+    ("strip", "binutils"),
+    ("dpkg-deb", "dpkg"),
+    ("python3", "python3-venv"),
+    ("gzip", "gzip"),
+];
+
+/// The same for trying packages on a clean system.
+const TRIALS: [(&str, &str); 2] = [("debootstrap", "debootstrap"), ("buildah", "buildah")];
+
 /// Installs the missing packages; an ordinary user needs sudo.
 pub(crate) fn install() -> Result<(), String> {
     install_of(&NEEDED)
@@ -50,6 +62,16 @@ pub(crate) fn install() -> Result<(), String> {
 pub(crate) fn install_heavy() -> Result<(), String> {
     install()?;
     install_of(&HEAVY)
+}
+
+/// The same for making packages.
+pub(crate) fn install_packaging() -> Result<(), String> {
+    install_of(&PACKAGING)
+}
+
+/// The same for trying packages on a clean system.
+pub(crate) fn install_trials() -> Result<(), String> {
+    install_of(&TRIALS)
 }
 
 fn install_of(needed: &[(&str, &'static str)]) -> Result<(), String> {

@@ -23,7 +23,7 @@ mod sysfs;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// RDMA on any machine, in user space
 #[derive(Parser, Debug)]
@@ -56,6 +56,8 @@ enum Command {
     Status(commands::StatusArgs),
     Devices(commands::DevicesArgs),
     Mesh(mesh::MeshArgs),
+    Completions(commands::CompletionsArgs),
+    ManPages(commands::ManPagesArgs),
     #[command(hide = true)]
     Blocking(baseline::BlockingArgs),
     Compare(compare::CompareArgs),
@@ -88,6 +90,8 @@ fn main() -> ExitCode {
         Command::Blocking(args) => baseline::blocking(&args),
         Command::Mesh(args) => mesh::run(&args),
         Command::MeshMember(args) => mesh::member(&args),
+        Command::Completions(args) => commands::completions(&args, &Arguments::command()),
+        Command::ManPages(args) => commands::man_pages(&args, Arguments::command()),
         Command::Compare(args) => compare::run(&args),
         Command::Up(args) => commands::up(&args),
         Command::Down(args) => commands::down(&args),

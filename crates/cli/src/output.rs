@@ -14,8 +14,13 @@ pub(crate) fn line(text: fmt::Arguments<'_>) {
     let mut stdout = io::stdout().lock();
     let Err(error) = writeln!(stdout, "{text}") else { return };
     if error.kind() == ErrorKind::BrokenPipe {
-        std::process::exit(ENDED_BY_SIGPIPE);
+        end_without_reader();
     }
     let _ = writeln!(io::stderr(), "longarm: cannot write to standard output: {error}");
     std::process::exit(1);
+}
+
+/// Ends the command because the reader of its output is gone.
+pub(crate) fn end_without_reader() -> ! {
+    std::process::exit(ENDED_BY_SIGPIPE)
 }

@@ -91,7 +91,11 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("longarm-ibverbs", &["longarm-abi", "longarm-guest", "longarm-device", "longarm-connect", "longarm-rsocket"]),
-    ("longarm-cli", &["longarm-device", "longarm-provider", "longarm-hub", "longarm-ibverbs", "longarm-udp"]),
+    ("longarm-embed", &[]),
+    (
+        "longarm-cli",
+        &["longarm-device", "longarm-embed", "longarm-provider", "longarm-hub", "longarm-ibverbs", "longarm-udp"],
+    ),
     ("longarm-interop", &["longarm-wire"]),
     ("longarm-testkit", &[]),
     ("xtask", &[]),

@@ -11,7 +11,7 @@ use super::namespace::{self, NamespaceView};
 use super::options::RunOptions;
 use super::{install, prepare, program};
 use crate::sysfs;
-use clap::Args;
+use clap::{Args, ValueHint};
 
 /// The hidden command that tests whether a namespace can be made.
 pub(super) const PROBE: &str = "namespace-probe";
@@ -23,7 +23,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     options: RunOptions,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 

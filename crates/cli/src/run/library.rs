@@ -1,7 +1,8 @@
 //! Longarm's `libibverbs.so`, and the directory with the names that programs load it by.
 //!
 //! Cargo builds the library with the command, as a separate file. It is `$LONGARM_LIB` (the file
-//! or its directory), or it lies where cargo or an installation put it, see [`places`].
+//! or its directory), or it lies where cargo or an installation put it, see [`places`]. A command that
+//! `cargo install` has installed alone contains it, see [`embedded`].
 
 use std::env;
 use std::fs;
@@ -9,8 +10,8 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::elf;
 use super::error::StartFailure;
+use super::{elf, embedded};
 
 /// The variable that names the library or its directory.
 pub(super) const LIBRARY_VARIABLE: &str = "LONGARM_LIB";
@@ -33,17 +34,19 @@ pub(super) struct Library {
 }
 
 impl Library {
-    /// Finds the library.
+    /// Finds the library, or writes the embedded one into `runtime_dir`, a directory that only this user can enter.
     ///
     /// # Errors
-    /// [`StartFailure::NoLibrary`], and [`StartFailure::Usage`] if the file is not a library.
-    pub(super) fn find() -> Result<Library, StartFailure> {
+    /// [`StartFailure::NoLibrary`], [`StartFailure::Usage`] if the file is not a library or cannot be loaded from
+    /// there, and [`StartFailure::System`].
+    pub(super) fn find(runtime_dir: &Path) -> Result<Library, StartFailure> {
         let named = env::var_os(LIBRARY_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
         let executable =
             env::current_exe().and_then(fs::canonicalize).map_err(StartFailure::system("find this program"))?;
         let places = places(named.as_deref(), executable.parent().unwrap_or(Path::new("/")));
         match places.iter().find(|path| path.is_file()) {
             Some(file) => Library::open(file),
+            None if named.is_none() && embedded::is_there() => Library::open(&embedded::unpack(runtime_dir)?),
             None => {
                 Err(StartFailure::NoLibrary { tried: places.iter().map(|path| path.display().to_string()).collect() })
             }

@@ -8,6 +8,7 @@
 mod bundled;
 mod command;
 mod elf;
+mod embedded;
 mod environment;
 mod error;
 mod facts;

@@ -27,9 +27,9 @@ const TREE_PREFIX: &str = "sysfs-";
 /// [`StartFailure`], with a text for the user.
 pub(crate) fn prepare(program: &Path, options: &RunOptions) -> Result<Environment, StartFailure> {
     options.check()?;
-    let library = Library::find()?;
-    let records = hub::client::devices(None)?;
     let runtime_dir = hub::client::runtime_dir(None)?;
+    let library = Library::find(&runtime_dir)?;
+    let records = hub::client::devices(None)?;
     let chosen = options.chosen(&records)?;
     let tree = sysfs::class_tree(&facts::describe(&chosen));
     let links = library.link_directory(&runtime_dir)?;

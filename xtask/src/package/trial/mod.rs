@@ -1,0 +1,101 @@
+//! `cargo xtask package --try`: installs each package on a clean Debian, runs programs as an ordinary user, removes it.
+//!
+//! The scripts in `packaging/try` run inside. They have no network but loop-back, so no package loads anything.
+
+mod clean_root;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clean_root::CleanRoot;
+
+use super::build::target_directory;
+use super::files::{self, cannot, version};
+use super::options::Format;
+use super::{deb, tarball, wheel};
+use crate::packages;
+use crate::run::{root, run};
+
+/// Checks that trials can run here, before anything is built.
+///
+/// # Errors
+/// If the user is not root.
+pub(super) fn check() -> Result<(), String> {
+    let own = fs::metadata("/proc/self").map_err(|error| format!("cannot read /proc/self: {error}"))?;
+    match std::os::unix::fs::MetadataExt::uid(&own) {
+        0 => packages::install_trials(),
+        _ => Err("--try makes file systems for other users and mounts in them: run it as root".into()),
+    }
+}
+
+/// Tries the packages in `out`.
+///
+/// # Errors
+/// The first failure, after the output of the trial.
+pub(super) fn all(formats: &[Format], out: &Path) -> Result<(), String> {
+    for format in formats {
+        match format {
+            Format::Deb => debian(out)?,
+            Format::Tarball => in_root("tarball", &out.join(tarball::file_name()?))?,
+            Format::Wheel => python(out)?,
+            Format::Cargo => cargo()?,
+            Format::Container => container(out)?,
+        }
+        println!("\n{}: installed, used and removed on a clean Debian", format.name());
+    }
+    Ok(())
+}
+
+/// Runs `packaging/try/NAME.sh` in a copy of the system with programs, with one file or folder from here.
+fn in_root(name: &str, payload: &Path) -> Result<(), String> {
+    let copy = CleanRoot::with_programs()?.copy(name)?;
+    copy.take(payload)?;
+    copy.run(&script(&format!("{name}.sh")), &[&payload.file_name().unwrap_or_default().to_string_lossy()])
+}
+
+fn script(name: &str) -> PathBuf {
+    root().join("packaging/try").join(name)
+}
+
+/// First on a system with nothing else, then with programs.
+fn debian(out: &Path) -> Result<(), String> {
+    let file = out.join(deb::file_name()?);
+    let copy = CleanRoot::minimal()?.copy("deb-minimal")?;
+    copy.take(&file)?;
+    copy.run(&script("deb-minimal.sh"), &[&deb::file_name()?])?;
+    drop(copy);
+    in_root("deb", &file)
+}
+
+/// The wheel, whose platform PyPA's tool has to confirm.
+fn python(out: &Path) -> Result<(), String> {
+    let found = fs::read_dir(out).map_err(cannot("read", out))?.flatten().map(|entry| entry.path());
+    let begin = format!("longarm-{}-", version()?);
+    let is_wheel = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(&begin) && name.ends_with(".whl")
+    };
+    let file = found.filter(is_wheel).max().ok_or_else(|| format!("there is no wheel in {}", out.display()))?;
+    let report = files::said(Command::new(wheel::tools()?).args(["-m", "auditwheel", "show"]).arg(&file))?;
+    let report = String::from_utf8_lossy(&report).replace('\n', " ");
+    println!("\n== auditwheel show\n{report}");
+    in_root("wheel", &file)
+}
+
+/// `cargo install`, from the workspace. Only the command is taken along.
+fn cargo() -> Result<(), String> {
+    let installed = target_directory().join("package-cargo-install");
+    files::empty(&installed)?;
+    let to = installed.to_string_lossy();
+    let what = ["--path", "crates/cli", "--profile", "dist", "--locked"];
+    run("cargo", &[&["install", "--quiet", "--root", &*to], &what[..]].concat())?;
+    in_root("cargo", &installed.join("bin/longarm"))
+}
+
+/// The container's recipe, on a base image made of the minimal system.
+fn container(out: &Path) -> Result<(), String> {
+    let base = CleanRoot::minimal()?;
+    let script = script("container.sh");
+    run("sh", &[&*script.to_string_lossy(), &base.path().to_string_lossy(), &out.to_string_lossy()])
+}
