@@ -37,7 +37,7 @@ async fn ask(side: &TestSide, qp: &QueuePair<Rc>) {
 
 #[test]
 fn echo_on_pollster() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             std::thread::scope(|scope| {
@@ -50,7 +50,7 @@ fn echo_on_pollster() {
 
 #[test]
 fn echo_on_tokio() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -61,7 +61,7 @@ fn echo_on_tokio() {
 
 #[test]
 fn many_tasks_share_one_connection() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, _right) = rc_pair(&a, &b);
             let region = b.domain.expose(8, ALL).unwrap();
@@ -84,7 +84,7 @@ fn many_tasks_share_one_connection() {
 
 #[test]
 fn a_future_cancelled_by_select_frees_nothing_in_flight() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -114,7 +114,7 @@ impl<F: Future + Unpin> Future for Once<'_, F> {
 
 #[test]
 fn a_task_that_stops_polling_holds_nobody_up() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let mut idle = right.recv(b.empty(64)).start();
@@ -136,7 +136,7 @@ fn a_task_that_stops_polling_holds_nobody_up() {
 
 #[test]
 fn completions_of_poll_mode_can_be_awaited() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let tickets: Vec<_> = (0..20).map(|_| right.recv(b.empty(8)).post().unwrap()).collect();
@@ -160,7 +160,7 @@ fn completions_of_poll_mode_can_be_awaited() {
 
 #[test]
 fn failures_reach_futures() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let waiting = std::thread::spawn({
@@ -177,18 +177,38 @@ fn failures_reach_futures() {
 
 #[test]
 fn events_can_be_awaited_polled_and_waited_for() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let mut events = b.context.events();
             assert_eq!(events.try_next(), None);
             assert_eq!(events.wait(Duration::from_millis(5)).unwrap(), None);
             let waiting = std::thread::spawn(move || (pollster::block_on(events.next()), events));
+            let srq = b.domain.shared_receive_queue(&b.cq, 8).unwrap();
+            let right = b.rc().shared_receive_queue(&srq).build().unwrap();
+            let (left, _right) = join(a.rc().build().unwrap(), right);
+            let _kept = [(); 2].map(|()| srq.recv(b.empty(8)).start());
+            srq.set_limit(2).unwrap();
+            left.send_inline(b"one").wait(PATIENCE).unwrap();
+            let (event, mut events) = waiting.join().unwrap();
+            assert_eq!(event, Event::SrqLimitReached(srq.id()));
+            assert_eq!(events.try_next(), None);
+        })
+    })
+}
+
+#[test]
+fn a_refused_request_is_an_event_of_the_queue_pair_that_refused_it() {
+    in_own_network(|| {
+        two_sides(|a, b| {
+            if !has(!on_hardware(), "an event for a request that was refused") {
+                return;
+            }
+            let mut events = b.context.events();
             let (left, right) = rc_pair(&a, &b);
             let key = b.domain.expose(8, longarm::Access::REMOTE_READ).unwrap().key();
             left.write_inline(b"no right", &key).wait(PATIENCE).unwrap_err();
-            let (event, mut events) = waiting.join().unwrap();
             let qpn = right.qpn();
-            assert_eq!(event, Event::Qp { qpn, event: QpEvent::AccessError });
+            assert_eq!(events.wait(PATIENCE).unwrap(), Some(Event::Qp { qpn, event: QpEvent::AccessError }));
             assert_eq!(events.try_next(), None);
         })
     })

@@ -16,7 +16,7 @@ fn endpoint(side: &TestSide) -> UdEndpoint {
 
 #[test]
 fn a_datagram_tells_who_sent_it_and_can_be_answered() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = (endpoint(&a), endpoint(&b));
             let question = right.recv(b.empty(64)).start();
@@ -38,7 +38,7 @@ fn a_datagram_tells_who_sent_it_and_can_be_answered() {
 
 #[test]
 fn a_wrong_key_is_not_let_in() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = (endpoint(&a), endpoint(&b));
             let message = right.recv(b.empty(64)).start();
@@ -53,7 +53,7 @@ fn a_wrong_key_is_not_let_in() {
 
 #[test]
 fn a_datagram_is_one_packet() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = (endpoint(&a), endpoint(&b));
             let max = left.max_message_bytes() as usize;
@@ -71,7 +71,7 @@ fn a_datagram_is_one_packet() {
 
 #[test]
 fn a_group_reaches_its_members_until_they_leave() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = (endpoint(&a), endpoint(&b));
             let membership = right.join(GROUP).unwrap();
@@ -92,7 +92,7 @@ fn a_group_reaches_its_members_until_they_leave() {
 
 #[test]
 fn a_member_hears_itself() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, _b| {
             let left = endpoint(&a);
             let membership = left.join(GROUP).unwrap();

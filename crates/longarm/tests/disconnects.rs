@@ -9,7 +9,7 @@ use longarm::{Connection, Context, Endpoint, Listener, QpState, Rc, Route, Statu
 use testkit::{PATIENCE, wait_until};
 
 fn pair(side: &TestSide) -> (Connection<Rc>, Connection<Rc>) {
-    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let listener = Listener::bind(any_port()).unwrap();
     let calling = longarm::connect(listener.local_addr(), side.rc(), b"");
     let server = listener.accept().wait(PATIENCE).unwrap().accept(side.rc(), b"").wait(PATIENCE).unwrap();
     (calling.wait(PATIENCE).unwrap(), server)
@@ -76,7 +76,7 @@ fn messages_sent_before_the_end_arrive() {
 fn a_connection_that_nobody_took_is_over_too() {
     with_hub("a_connection_that_nobody_took_is_over_too", || {
         let side = TestSide::new(Context::open().unwrap());
-        let listener = Listener::bind("127.0.0.1:0").unwrap();
+        let listener = Listener::bind(any_port()).unwrap();
         let calling = longarm::connect(listener.local_addr(), side.rc(), b"");
         let server = listener.accept().wait(PATIENCE).unwrap().accept(side.rc(), b"").wait(PATIENCE).unwrap();
         drop(calling);
@@ -95,7 +95,7 @@ fn wait_for_death(address: &str) {
 fn a_peer_that_is_killed_is_missed() {
     let test = "a_peer_that_is_killed_is_missed";
     let body = || {
-        let listener = Listener::bind("127.0.0.1:0").unwrap();
+        let listener = Listener::bind(any_port()).unwrap();
         let mut peer = start_peer(test, &listener.local_addr().to_string());
         let request = listener.accept().wait(PATIENCE).unwrap();
         let endpoint = request.endpoint().unwrap();
@@ -115,7 +115,7 @@ fn a_peer_that_is_killed_is_missed() {
 fn a_peer_that_is_killed_before_an_answer_is_missed_too() {
     let test = "a_peer_that_is_killed_before_an_answer_is_missed_too";
     let body = || {
-        let listener = Listener::bind("127.0.0.1:0").unwrap();
+        let listener = Listener::bind(any_port()).unwrap();
         let mut peer = start_peer(test, &listener.local_addr().to_string());
         let request = listener.accept().wait(PATIENCE).unwrap();
         peer.kill().unwrap();
@@ -128,7 +128,7 @@ fn a_peer_that_is_killed_before_an_answer_is_missed_too() {
 
 /// Listens, says where, accepts, and waits to be killed.
 fn serve_until_death(place: &str) {
-    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let listener = Listener::bind(any_port()).unwrap();
     std::fs::write(format!("{place}.new"), listener.local_addr().to_string()).unwrap();
     std::fs::rename(format!("{place}.new"), place).unwrap();
     let request = listener.accept().wait(PATIENCE).unwrap();

@@ -1,11 +1,17 @@
 //! Runs every example as a user would: real processes, a real hub, a network namespace of their
 //! own.
 
+mod common;
+
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
+use common::*;
 use testkit::TestDir;
+
+/// The directory of examples that are built already, where there is no Cargo.
+const EXAMPLES: &str = "LONGARM_TEST_EXAMPLES";
 
 /// Runs an example in this thread's network namespace, with a hub of its own, and returns what it
 /// says.
@@ -32,7 +38,7 @@ fn checked(name: &str, output: &Output) -> String {
 /// The path of an example. All examples are built first if they are not up to date.
 fn binary(name: &str) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(build).join(name)
+    BUILT.get_or_init(|| std::env::var_os(EXAMPLES).map_or_else(build, PathBuf::from)).join(name)
 }
 
 fn build() -> PathBuf {
@@ -50,7 +56,7 @@ fn build() -> PathBuf {
 
 #[test]
 fn ping_pong() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         let text = run("ping_pong", &["--rounds", "300", "--bytes", "200"], &[]);
         assert!(text.starts_with("300 round trips of 200 bytes: 50 % within "), "{text}");
     })
@@ -58,7 +64,7 @@ fn ping_pong() {
 
 #[test]
 fn ping_pong_with_long_messages() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         let text = run("ping_pong", &["--rounds", "20", "--bytes", "1000000"], &[]);
         assert!(text.starts_with("20 round trips of 1000000 bytes"), "{text}");
     })
@@ -66,7 +72,7 @@ fn ping_pong_with_long_messages() {
 
 #[test]
 fn remote_counter() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         let text = run("remote_counter", &["--others", "3", "--adds", "200"], &[]);
         assert_eq!(text.matches("says goodbye: 200").count(), 3, "{text}");
         assert_eq!(text.matches("added 200 times, and read ").count(), 3, "{text}");
@@ -76,7 +82,7 @@ fn remote_counter() {
 
 #[test]
 fn cas_lock() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         let text = run("cas_lock", &["--clients", "3", "--turns", "50"], &[]);
         assert!(text.contains("3 clients, 50 turns each: the value is 150\n"), "{text}");
         assert_eq!(text.matches(": 50 turns, ").count(), 3, "{text}");
@@ -85,7 +91,7 @@ fn cas_lock() {
 
 #[test]
 fn ud_chat() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         let text = run("ud_chat", &["--name", "alice", "--with", "bob"], &[]);
         assert!(text.contains("bob: hello   ["), "{text}");
         assert!(text.contains("alice: hello to you   ["), "{text}");
@@ -94,7 +100,7 @@ fn ud_chat() {
 
 #[test]
 fn ud_chat_whispers_to_who_is_found() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         let place = TestDir::new("whisper");
         let mut bob = command(&place, "ud_chat", &["--name", "bob", "--port", "7471", "--say", "hi", "--hear", "1"]);
         let bob = bob.stdout(Stdio::piped()).spawn().unwrap();
@@ -112,7 +118,7 @@ fn ud_chat_whispers_to_who_is_found() {
 
 #[test]
 fn async_echo() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         let text = run("async_echo", &["--calls", "200", "--ahead", "8"], &[]);
         assert!(text.contains("200 calls, 8 at a time, all answered\n"), "{text}");
         assert!(text.contains("answered 200 calls\n"), "{text}");
@@ -121,7 +127,7 @@ fn async_echo() {
 
 #[test]
 fn faults_do_not_change_what_an_example_says() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         let faults = [("LONGARM_FAULTS", "seed=11,loss=0.05,dup=0.05,reorder=0.05")];
         let text = run("cas_lock", &["--clients", "2", "--turns", "40"], &faults);
         assert!(text.contains("2 clients, 40 turns each: the value is 80\n"), "{text}");

@@ -8,7 +8,7 @@ use testkit::{PATIENCE, wait_until};
 
 #[test]
 fn send_and_receive() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let message = right.recv(b.empty(64)).start();
@@ -26,7 +26,7 @@ fn send_and_receive() {
 
 #[test]
 fn long_messages_arrive_whole() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let bytes = pattern(3 << 20);
@@ -39,7 +39,7 @@ fn long_messages_arrive_whole() {
 
 #[test]
 fn send_variants() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let messages: Vec<_> = (0..4).map(|_| right.recv(b.empty(64)).start()).collect();
@@ -59,7 +59,7 @@ fn send_variants() {
 
 #[test]
 fn write_and_read_without_the_owner() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, _right) = rc_pair(&a, &b);
             let region = b.domain.expose(1 << 16, ALL).unwrap();
@@ -82,7 +82,7 @@ fn write_and_read_without_the_owner() {
 
 #[test]
 fn write_with_imm_tells_the_owner() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let region = b.domain.expose(64, ALL).unwrap();
@@ -101,7 +101,7 @@ fn write_with_imm_tells_the_owner() {
 
 #[test]
 fn atomics_return_the_old_value() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, _right) = rc_pair(&a, &b);
             let region = b.domain.expose(16, ALL).unwrap();
@@ -120,7 +120,7 @@ fn atomics_return_the_old_value() {
 
 #[test]
 fn atomics_need_no_memory_of_the_caller_however_many() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, _right) = rc_pair(&a, &b);
             let region = b.domain.expose(8, ALL).unwrap();
@@ -134,7 +134,7 @@ fn atomics_need_no_memory_of_the_caller_however_many() {
 
 #[test]
 fn part_of_a_region_is_a_source_and_a_target() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, _right) = rc_pair(&a, &b);
             let ours = a.domain.expose(64, Access::empty()).unwrap();
@@ -153,7 +153,7 @@ fn part_of_a_region_is_a_source_and_a_target() {
 
 #[test]
 fn unreliable_connections_send_and_write() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = join(a.uc().build().unwrap(), b.uc().build().unwrap());
             let region = b.domain.expose(64, ALL).unwrap();
@@ -171,7 +171,7 @@ fn unreliable_connections_send_and_write() {
 
 #[test]
 fn a_batch_goes_out_in_order() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let region = b.domain.expose(64, ALL).unwrap();
@@ -211,7 +211,7 @@ fn a_batch_goes_out_in_order() {
 
 #[test]
 fn wrong_requests_are_refused_before_they_are_posted() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, _right) = rc_pair(&a, &b);
             let key = b.domain.expose(64, ALL).unwrap().key();
@@ -237,7 +237,7 @@ fn wrong_requests_are_refused_before_they_are_posted() {
 
 #[test]
 fn a_refused_batch_gives_every_buffer_back() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, _right) = rc_pair(&a, &b);
             let key = b.domain.expose(8, ALL).unwrap().key();
@@ -252,7 +252,7 @@ fn a_refused_batch_gives_every_buffer_back() {
 
 #[test]
 fn a_revoked_key_is_refused_and_the_reason_is_told() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let region = b.domain.expose(64, Access::REMOTE_READ).unwrap();

@@ -11,7 +11,7 @@ use testkit::{PATIENCE, wait_until};
 
 #[test]
 fn unsignaled_requests_come_back_with_the_next_signaled_one() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, _right) = rc_pair(&a, &b);
             let key = b.domain.expose(64, ALL).unwrap();
@@ -38,7 +38,7 @@ fn unsignaled_requests_come_back_with_the_next_signaled_one() {
 
 #[test]
 fn a_queue_of_nothing_but_unsignaled_requests_does_not_jam() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, _right) = join(a.rc().send_depth(16).build().unwrap(), b.rc().build().unwrap());
             let region = b.domain.expose(8, ALL).unwrap();
@@ -59,7 +59,7 @@ fn a_queue_of_nothing_but_unsignaled_requests_does_not_jam() {
 
 #[test]
 fn unsignaled_requests_before_a_failure_succeeded_and_those_behind_are_flushed() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, _right) = rc_pair(&a, &b);
             let region = b.domain.expose(8, longarm::Access::REMOTE_WRITE).unwrap();
@@ -92,7 +92,7 @@ fn unsignaled_requests_before_a_failure_succeeded_and_those_behind_are_flushed()
 
 #[test]
 fn a_channel_wakes_for_the_queue_that_was_armed() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let channel = b.context.completion_channel().unwrap();
             let cq = b.context.completion_queue_on(&channel).unwrap();
@@ -121,7 +121,7 @@ fn a_channel_wakes_for_the_queue_that_was_armed() {
 
 #[test]
 fn a_solicited_message_is_noticed_and_another_is_not() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let channel = b.context.completion_channel().unwrap();
             let cq = b.context.completion_queue_on(&channel).unwrap();
@@ -140,7 +140,7 @@ fn a_solicited_message_is_noticed_and_another_is_not() {
 
 #[test]
 fn one_queue_waits_for_many_queue_pairs() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             assert!(b.cq.wait(Duration::from_millis(5)).unwrap().is_none());
             let pairs: Vec<_> = (0..40).map(|_| rc_pair(&a, &b)).collect();
@@ -165,7 +165,7 @@ fn one_queue_waits_for_many_queue_pairs() {
 
 #[test]
 fn futures_and_polling_share_a_queue() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let ticket = right.recv(b.empty(8)).post().unwrap();

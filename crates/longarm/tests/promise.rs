@@ -11,7 +11,7 @@ use testkit::{PATIENCE, wait_until};
 
 #[test]
 fn dropping_a_receive_leaves_its_buffer_with_the_device() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             drop(right.recv(b.empty(64)).start());
@@ -25,7 +25,7 @@ fn dropping_a_receive_leaves_its_buffer_with_the_device() {
 
 #[test]
 fn dropping_a_send_does_not_take_it_back() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let message = right.recv(b.empty(1 << 20)).start();
@@ -41,7 +41,7 @@ fn dropping_a_send_does_not_take_it_back() {
 
 #[test]
 fn a_dropped_queue_pair_gives_back_what_it_had() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let awaited = right.recv(b.buffer(b"mine")).start();
@@ -60,7 +60,7 @@ fn a_dropped_queue_pair_gives_back_what_it_had() {
 
 #[test]
 fn a_queue_pair_that_was_never_connected_gives_back_receives() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, _b| {
             let qp = a.rc().build().unwrap();
             let message = qp.recv(a.empty(16)).start();
@@ -73,7 +73,7 @@ fn a_queue_pair_that_was_never_connected_gives_back_receives() {
 
 #[test]
 fn a_timeout_leaves_the_request_on_its_way() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let mut message = right.recv(b.empty(64)).start();
@@ -91,7 +91,7 @@ fn a_timeout_leaves_the_request_on_its_way() {
 
 #[test]
 fn a_ticket_stays_good_after_a_timeout_and_is_good_once() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let ticket = right.recv(b.empty(64)).post().unwrap();
@@ -108,7 +108,7 @@ fn a_ticket_stays_good_after_a_timeout_and_is_good_once() {
 
 #[test]
 fn a_ticket_that_timed_out_goes_back_to_poll_mode() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let ticket = right.recv(b.empty(64)).post().unwrap();
@@ -122,7 +122,7 @@ fn a_ticket_that_timed_out_goes_back_to_poll_mode() {
 
 #[test]
 fn waiting_can_overtake_poll_mode() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let tickets: Vec<_> = (0..3).map(|_| right.recv(b.empty(8)).post().unwrap()).collect();
@@ -143,7 +143,7 @@ fn waiting_can_overtake_poll_mode() {
 
 #[test]
 fn the_queue_says_when_it_is_full_and_gives_the_buffer_back() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let qp = a.rc().recv_depth(2).build().unwrap();
             let (_left, right) = join(qp, b.rc().build().unwrap());
@@ -159,7 +159,7 @@ fn the_queue_says_when_it_is_full_and_gives_the_buffer_back() {
 
 #[test]
 fn a_peer_that_is_gone_is_reported_in_bounded_time_with_the_reason() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let retry = Retry { ack_timeout: Duration::from_millis(1), count: 3, ..Retry::default() };
             let (left, right) = join(a.rc().retry(retry).build().unwrap(), b.rc().build().unwrap());
@@ -175,7 +175,7 @@ fn a_peer_that_is_gone_is_reported_in_bounded_time_with_the_reason() {
 
 #[test]
 fn abort_flushes_and_says_so() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, _right) = rc_pair(&a, &b);
             let message = left.recv(a.empty(8)).start();
@@ -188,7 +188,7 @@ fn abort_flushes_and_says_so() {
 
 #[test]
 fn buffers_of_one_allocation_are_lent_one_by_one() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let slots = b.domain.allocate_many(4, 16).unwrap();

@@ -8,7 +8,7 @@ use testkit::PATIENCE;
 
 #[test]
 fn one_supply_of_buffers_serves_two_connections() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let srq = b.domain.shared_receive_queue(&b.cq, 8).unwrap();
             let pair = || {
@@ -32,7 +32,7 @@ fn one_supply_of_buffers_serves_two_connections() {
 
 #[test]
 fn the_limit_tells_that_buffers_run_low() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let srq = b.domain.shared_receive_queue(&b.cq, 8).unwrap();
             let theirs = b.rc().shared_receive_queue(&srq).build().unwrap();
@@ -52,7 +52,7 @@ fn the_limit_tells_that_buffers_run_low() {
 
 #[test]
 fn a_dropped_shared_queue_gives_its_buffers_back() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|_a, b| {
             let srq = b.domain.shared_receive_queue(&b.cq, 8).unwrap();
             let message = srq.recv(b.empty(16)).start();
@@ -69,7 +69,7 @@ fn a_dropped_shared_queue_gives_its_buffers_back() {
 
 #[test]
 fn a_window_opens_part_of_a_region_until_it_is_unbound() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             for kind in [WindowType::One, WindowType::Two] {
                 let (left, right) = rc_pair(&a, &b);
@@ -97,7 +97,7 @@ fn a_window_opens_part_of_a_region_until_it_is_unbound() {
 
 #[test]
 fn dropping_a_window_revokes_its_key_at_once() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let region = b.domain.expose(64, Access::empty()).unwrap();
@@ -114,7 +114,7 @@ fn dropping_a_window_revokes_its_key_at_once() {
 
 #[test]
 fn a_peer_can_give_a_window_back_with_its_answer() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let region = b.domain.expose(64, Access::empty()).unwrap();
@@ -134,7 +134,7 @@ fn a_peer_can_give_a_window_back_with_its_answer() {
 
 #[test]
 fn windows_lie_within_their_region() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, _b| {
             let region = a.domain.expose(64, Access::empty()).unwrap();
             for range in [0..0, 60..65, 64..64, u64::MAX - 1..u64::MAX] {

@@ -84,7 +84,7 @@ impl Cq {
                 poll(cq, room as c_int, batch.as_mut_ptr())
             };
             let count = usize::try_from(count).map_err(|_| CqError::Failed)?;
-            let completions = batch.iter().take(count).map(completion::of);
+            let completions = batch.iter().take(count).map(|wc| completion::of(wc, device.wc_flags()));
             out.extend(completions.inspect(|completion| {
                 if completion.status != Status::Success {
                     device.failures.report(completion.qpn.get(), completion.status, completion.vendor_err);

@@ -7,6 +7,7 @@ use ::device::{Capabilities, Limits};
 use abi::ibv_context;
 
 use crate::addresses::{self, GidEntry};
+use crate::completion::WcFlags;
 use crate::failure::FailureTable;
 use crate::info;
 use crate::library::Verbs;
@@ -23,6 +24,7 @@ pub(crate) struct DeviceHandle {
     is_iwarp: bool,
     limits: OnceLock<Limits>,
     capabilities: OnceLock<Capabilities>,
+    wc_flags: OnceLock<WcFlags>,
 }
 
 impl DeviceHandle {
@@ -37,6 +39,7 @@ impl DeviceHandle {
             name: name.to_owned(),
             limits: OnceLock::new(),
             capabilities: OnceLock::new(),
+            wc_flags: OnceLock::new(),
         })
     }
 
@@ -48,6 +51,12 @@ impl DeviceHandle {
     /// Its capabilities; `find` finds them out at the first call.
     pub(crate) fn capabilities(&self, find: impl FnOnce() -> Capabilities) -> Capabilities {
         *self.capabilities.get_or_init(find)
+    }
+
+    /// The bits in the flags of its completions.
+    pub(crate) fn wc_flags(&self) -> WcFlags {
+        let find = || if info::is_soft_roce(self) { WcFlags::SOFT_ROCE } else { WcFlags::USUAL };
+        *self.wc_flags.get_or_init(find)
     }
 
     pub(crate) fn context(&self) -> *mut ibv_context {

@@ -44,7 +44,6 @@ fn interface_name(index: u32) -> String {
 /// The first port.
 pub(crate) fn port(handle: &DeviceHandle) -> PortInfo {
     let attr = port_attributes(handle);
-    let mtu = |number| Mtu::ALL.into_iter().find(|mtu| *mtu as i32 == number).unwrap_or(Mtu::B1024);
     let mut gids = Vec::new();
     for entry in handle.gids() {
         gids.resize(gids.len().max(usize::from(entry.index) + 1), Gid::default());
@@ -57,6 +56,23 @@ pub(crate) fn port(handle: &DeviceHandle) -> PortInfo {
         gids,
         speed_mbps: speed(attr.active_width, attr.active_speed),
     }
+}
+
+/// The payload per packet on the first port.
+pub(crate) fn active_mtu(handle: &DeviceHandle) -> Mtu {
+    mtu(port_attributes(handle).active_mtu)
+}
+
+/// An MTU by its number in `enum ibv_mtu`.
+fn mtu(number: i32) -> Mtu {
+    Mtu::ALL.into_iter().find(|mtu| *mtu as i32 == number).unwrap_or(Mtu::B1024)
+}
+
+/// Whether the device is Linux rxe.
+pub(crate) fn is_soft_roce(handle: &DeviceHandle) -> bool {
+    /// `RXE_VENDOR_ID` in the kernel's `drivers/infiniband/sw/rxe`.
+    const RXE: u32 = 0xff_ffff;
+    attributes(handle).vendor_id == RXE
 }
 
 /// Megabits per second, of all lanes (IB specification 14.2.5.6).

@@ -33,6 +33,7 @@ mod device;
 mod device_handle;
 mod events;
 mod failure;
+mod groups;
 mod info;
 mod library;
 mod mr;

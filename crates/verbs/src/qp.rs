@@ -6,16 +6,18 @@ use std::sync::Arc;
 
 use ::device::{Error, Limits, PostFailure};
 use abi::{Zeroed, ibv_gid, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_init_attr_ex};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use transport::{AttrMask, QpAttr, QpCaps, QpCounters, QpState, QpType, Reason, RecvWr, SendWr};
 use wire::{Gid, Qpn};
 
 use crate::cq::Cq;
 use crate::device_handle::DeviceHandle;
 use crate::failure::{FirstFailure, check, last};
+use crate::groups::GroupMembership;
 use crate::pd::Pd;
+use crate::send::{self, PayloadRoom};
 use crate::srq::Srq;
-use crate::{qp_attr, send};
+use crate::{info, qp_attr};
 
 /// The attributes of a new queue pair.
 #[derive(Clone, Copy, Debug)]
@@ -84,8 +86,10 @@ struct OwnedQp {
     pd: Pd,
     qpn: Qpn,
     qp_type: QpType,
-    caps: QpCaps,
+    room: PayloadRoom,
     failure: Arc<FirstFailure>,
+    /// UD: the groups that the host has joined for it.
+    groups: Mutex<Vec<(Gid, GroupMembership)>>,
     /// They outlive the queue pair.
     _queues: (Cq, Cq, Option<Srq>),
 }
@@ -119,8 +123,9 @@ impl Qp {
             pd: spec.pd.clone(),
             qpn: Qpn::new(number & 0xff_ffff),
             qp_type: spec.qp_type,
-            caps: spec.caps,
+            room: PayloadRoom { caps: spec.caps, message_bytes: longest_message(device, limits, spec.qp_type) },
             failure: device.failures.enter(number),
+            groups: Mutex::default(),
             _queues: (spec.send_cq.clone(), spec.recv_cq.clone(), spec.srq.cloned()),
         };
         Ok(Qp { handle: Arc::new(handle) })
@@ -161,7 +166,7 @@ impl Qp {
 
     /// The sizes that were asked for; the device may have given more.
     pub fn caps(&self) -> QpCaps {
-        self.handle.caps
+        self.handle.room.caps
     }
 
     /// Its state; Reset once it was destroyed.
@@ -196,7 +201,7 @@ impl Qp {
         let qp = self.handle.qp.read();
         let qp = qp.ok_or(PostFailure { index: 0, error: Error::Destroyed("queue pair") })?;
         // SAFETY: the lock keeps the queue pair.
-        unsafe { send::post(qp.as_ptr(), &self.handle.pd, &self.handle.caps, wrs) }
+        unsafe { send::post(qp.as_ptr(), &self.handle.pd, &self.handle.room, wrs) }
     }
 
     /// Posts a list of receive work requests; the first that is refused ends it.
@@ -213,14 +218,27 @@ impl Qp {
         send::post_recvs(wrs, |wr, bad| unsafe { post(qp.as_ptr(), wr, bad) })
     }
 
-    /// UD: attaches it to a multicast group.
+    /// UD: attaches it to a multicast group. On Ethernet the host joins the group as well, until the queue pair is
+    /// detached or gone. On InfiniBand no message tells the network's switches of it.
     ///
     /// # Errors
-    /// Those of `ibv_attach_mcast(3)`. No message tells the network's switches of it.
+    /// Those of `ibv_attach_mcast(3)`, and if the host cannot join the group.
     pub fn attach_multicast(&self, group: Gid) -> Result<(), Error> {
         let (library, gid) = (self.handle.device.library, ibv_gid { raw: group.0 });
         // SAFETY: `call` holds the queue pair.
-        self.call(|qp| check("ibv_attach_mcast", unsafe { (library.ibv_attach_mcast)(qp, &gid, 0) }))
+        self.call(|qp| check("ibv_attach_mcast", unsafe { (library.ibv_attach_mcast)(qp, &gid, 0) }))?;
+        let joined = self.join_on_host(group);
+        joined.inspect_err(|_| drop(self.detach_multicast(group)))
+    }
+
+    fn join_on_host(&self, group: Gid) -> Result<(), Error> {
+        let OwnedQp { device, groups, .. } = &*self.handle;
+        let interfaces = device.gids().into_iter().map(|entry| entry.interface_index);
+        let Some(interface) = interfaces.into_iter().find(|index| *index != 0) else { return Ok(()) };
+        let joined = GroupMembership::join(group.ip(), interface);
+        let membership = joined.map_err(|error| Error::Call { call: "joining the group on the host", error })?;
+        groups.lock().push((group, membership));
+        Ok(())
     }
 
     /// UD: detaches it from a multicast group.
@@ -229,6 +247,7 @@ impl Qp {
     /// Those of `ibv_detach_mcast(3)`.
     pub fn detach_multicast(&self, group: Gid) -> Result<(), Error> {
         let (library, gid) = (self.handle.device.library, ibv_gid { raw: group.0 });
+        self.handle.groups.lock().retain(|(joined, _)| *joined != group);
         // SAFETY: `call` holds the queue pair.
         self.call(|qp| check("ibv_detach_mcast", unsafe { (library.ibv_detach_mcast)(qp, &gid, 0) }))
     }
@@ -287,6 +306,14 @@ impl Drop for OwnedQp {
             Ok(()) | Err(Error::Destroyed(_)) => {}
             Err(error) => log::warn!("{error}"),
         }
+    }
+}
+
+/// In bytes. A datagram is one packet, with the MTU that the port has now.
+fn longest_message(device: &DeviceHandle, limits: &Limits, qp_type: QpType) -> u64 {
+    match qp_type {
+        QpType::Ud => info::active_mtu(device).bytes().into(),
+        _ => limits.max_message_bytes,
     }
 }
 

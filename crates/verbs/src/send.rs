@@ -1,13 +1,13 @@
 //! Posting: lists of work requests in C's structures.
 
 use std::ffi::{c_int, c_uint};
-use std::ptr::null_mut;
+use std::ptr::{NonNull, null_mut};
 
 use abi::{
     IBV_SEND_INLINE, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_BIND_MW, IBV_WR_LOCAL_INV,
     IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
-    IBV_WR_SEND_WITH_INV, Zeroed, ibv_mw_bind, ibv_mw_bind_info, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_send_wr_atomic,
-    ibv_send_wr_bind_mw, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge,
+    IBV_WR_SEND_WITH_INV, Zeroed, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_qp, ibv_recv_wr, ibv_send_wr,
+    ibv_send_wr_atomic, ibv_send_wr_bind_mw, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge,
 };
 use device::{Error, PostFailure};
 use smallvec::SmallVec;
@@ -19,6 +19,14 @@ use crate::pd::Pd;
 /// `IBV_MW_TYPE_1`: bound by a call of its own, not by a work request of a list.
 const TYPE_1: c_int = abi::IBV_MW_TYPE_1;
 
+/// The room that a queue pair has for the payload of a send work request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PayloadRoom {
+    pub(crate) caps: QpCaps,
+    /// The longest message, in bytes; UD: the longest datagram.
+    pub(crate) message_bytes: u64,
+}
+
 /// Posts send work requests in order.
 ///
 /// # Errors
@@ -29,21 +37,20 @@ const TYPE_1: c_int = abi::IBV_MW_TYPE_1;
 pub(crate) unsafe fn post(
     qp: *mut ibv_qp,
     pd: &Pd,
-    caps: &QpCaps,
+    room: &PayloadRoom,
     wrs: impl IntoIterator<Item = SendWr>,
 ) -> Result<(), PostFailure> {
     let wrs: SmallVec<[SendWr; 4]> = wrs.into_iter().collect();
     let (mut chain, mut first) = (SendChain::default(), 0);
     for (index, wr) in wrs.iter().enumerate() {
-        let translated = check_payload(&wr.payload, caps).and_then(|()| chain.push(wr, pd));
-        let needs_call = matches!(translated, Ok(Pushed::BindByCall(_)));
-        if needs_call || translated.is_err() {
+        let translated = room.check(&wr.payload).and_then(|()| chain.push(wr, pd));
+        if !matches!(translated, Ok(Pushed::Entered)) {
             // SAFETY: the contract of `post`; the requests in the chain name bytes of `wrs`.
             unsafe { std::mem::take(&mut chain).post(qp) }.map_err(|failure| failure.after(first))?;
             first = index + 1;
         }
         match translated {
-            Ok(Pushed::Entered) => {}
+            Ok(Pushed::Entered | Pushed::LastOfChain) => {}
             Ok(Pushed::BindByCall(bind)) => {
                 // SAFETY: the contract of `post`.
                 let bound = unsafe { bind_by_call(qp, pd, wr, &bind) };
@@ -56,22 +63,33 @@ pub(crate) unsafe fn post(
     unsafe { chain.post(qp) }.map_err(|failure| failure.after(first))
 }
 
-/// Refuses a payload that the queue pair was not made for, in better words than the device's EINVAL.
-fn check_payload(payload: &Payload, caps: &QpCaps) -> Result<(), Error> {
-    match payload {
-        Payload::Inline(bytes) if bytes.len() > caps.max_inline_bytes as usize => {
-            Err(PostError::InlineTooLong { max_bytes: caps.max_inline_bytes }.into())
+impl PayloadRoom {
+    /// Refuses a payload that the queue pair was not made for, in better words than the device's EINVAL. Some devices
+    /// (Linux rxe) drop a datagram that is too long and report success.
+    fn check(&self, payload: &Payload) -> Result<(), Error> {
+        let PayloadRoom { caps, message_bytes } = self;
+        let bytes = match payload {
+            Payload::Inline(bytes) if bytes.len() > caps.max_inline_bytes as usize => {
+                return Err(PostError::InlineTooLong { max_bytes: caps.max_inline_bytes }.into());
+            }
+            Payload::Sgl(sgl) if sgl.len() > caps.max_send_sge as usize => {
+                return Err(PostError::TooManySges { max: caps.max_send_sge }.into());
+            }
+            Payload::Inline(bytes) => bytes.len() as u64,
+            Payload::Sgl(sgl) => sgl.iter().map(|sge| u64::from(sge.len_bytes)).sum(),
+        };
+        if bytes > *message_bytes {
+            return Err(PostError::MessageTooLong { max_bytes: *message_bytes }.into());
         }
-        Payload::Sgl(sgl) if sgl.len() > caps.max_send_sge as usize => {
-            Err(PostError::TooManySges { max: caps.max_send_sge }.into())
-        }
-        _ => Ok(()),
+        Ok(())
     }
 }
 
 /// Where a request went.
 enum Pushed {
     Entered,
+    /// Into the chain, and none may follow it there.
+    LastOfChain,
     BindByCall(BindMw),
 }
 
@@ -94,6 +112,8 @@ struct SendChain {
     /// The lists of all requests, one after the other, and how many entries each has.
     sges: SmallVec<[ibv_sge; 8]>,
     counts: SmallVec<[usize; 4]>,
+    /// The window that the last request binds, with its key afterwards.
+    bound: Option<(NonNull<ibv_mw>, u32)>,
 }
 
 impl SendChain {
@@ -124,7 +144,19 @@ impl SendChain {
         }
         self.counts.push(self.sges.len() - before);
         self.wrs.push(c);
-        Ok(Pushed::Entered)
+        let SendOp::Bind(bind) = &wr.op else { return Ok(Pushed::Entered) };
+        self.bound = pd.window(bind.window).map(|mw| (mw, bind.new_rkey.0));
+        // Devices read the present key of a window of type 2 from there when the request is posted.
+        self.set_key(bind.window.0);
+        Ok(Pushed::LastOfChain)
+    }
+
+    /// Writes the key of the window that the chain binds where programs keep it, as `ibv_post_send(3)` leaves that to them.
+    fn set_key(&self, rkey: u32) {
+        if let Some((mw, _)) = self.bound {
+            // SAFETY: the window's owner keeps it while a request binds it. Others read the key by volatile reads.
+            unsafe { (&raw mut (*mw.as_ptr()).rkey).write_volatile(rkey) };
+        }
     }
 
     /// # Safety
@@ -153,7 +185,9 @@ impl SendChain {
             post(qp, start, &mut bad)
         };
         let index = self.wrs.iter().position(|wr| std::ptr::eq(wr, bad)).unwrap_or(0);
-        check("ibv_post_send", returned).map_err(|error| ChainFailure { index, error })
+        check("ibv_post_send", returned).map_err(|error| ChainFailure { index, error })?;
+        self.bound.inspect(|(_, rkey)| self.set_key(*rkey));
+        Ok(())
     }
 }
 

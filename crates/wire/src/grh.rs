@@ -47,13 +47,17 @@ impl Grh {
         }
     }
 
-    /// Reads the IPv4 or IPv6 header; `None` if there is neither. The first twenty bytes before
-    /// an IPv4 header may have any contents: the checksum of the IPv4 header decides.
+    /// Reads the IPv4 or IPv6 header; `None` if there is neither. The first twenty bytes before an IPv4 header may have
+    /// any contents. Only if they look like those of an IPv6 header, the checksum of the IPv4 header decides: Linux rxe
+    /// leaves it out between two queue pairs of one device.
     pub fn decode(bytes: &[u8; Grh::LEN]) -> Option<Grh> {
         let last = bytes.last_chunk::<{ Ipv4::LEN }>()?;
-        match Ipv4::decode(last) {
-            Some(ip) => Grh::from_ipv4(&ip),
-            None => Ipv6::decode(bytes).map(|ip| Grh::from_ipv6(&ip)),
+        if let Some(ip) = Ipv4::decode(last) {
+            return Grh::from_ipv4(&ip);
+        }
+        match bytes[0] >> 4 {
+            6 => Ipv6::decode(bytes).map(|ip| Grh::from_ipv6(&ip)),
+            _ => Grh::from_ipv4(&Ipv4::decode_unsummed(last)?),
         }
     }
 
@@ -148,6 +152,16 @@ mod tests {
         for header in [grh("10.1.2.3", "10.1.2.4"), grh("fd00::1", "ff0e::2")] {
             assert_eq!(Grh::decode(&header.encode()), Some(header));
         }
+    }
+
+    #[test]
+    fn a_checksum_that_the_device_left_out_is_not_missed() {
+        let header = grh("10.1.2.3", "10.1.2.4");
+        let mut bytes = header.encode();
+        bytes[30..32].fill(0);
+        assert_eq!(Grh::decode(&bytes), Some(header));
+        bytes[0] = 0x60;
+        assert_eq!(Grh::decode(&bytes), None, "it could be either");
     }
 
     #[test]

@@ -30,10 +30,12 @@ impl Ipv4 {
 
     /// Accepts only headers that a RoCEv2 receiver may see: no options, no fragment, UDP, correct checksum.
     pub(crate) fn decode(bytes: &[u8; Ipv4::LEN]) -> Option<Ipv4> {
-        let plain = bytes[0] == VERSION_4_IHL_5
-            && u16_at(bytes, 6) & FRAGMENT_MASK == 0
-            && bytes[9] == UDP
-            && checksum(&[bytes]) == 0;
+        Ipv4::decode_unsummed(bytes).filter(|_| checksum(&[bytes]) == 0)
+    }
+
+    /// The same whatever the checksum is.
+    pub(crate) fn decode_unsummed(bytes: &[u8; Ipv4::LEN]) -> Option<Ipv4> {
+        let plain = bytes[0] == VERSION_4_IHL_5 && u16_at(bytes, 6) & FRAGMENT_MASK == 0 && bytes[9] == UDP;
         plain.then(|| Ipv4 {
             tos: bytes[1],
             total_len_bytes: u16_at(bytes, 2),

@@ -1,12 +1,18 @@
 //! Two devices in a network namespace of their own, with queue pairs between them; or a process with a hub of
-//! its own.
+//! its own. On hardware: the same tests on the default device of the machine, see [`ADDRESSES`].
 #![allow(dead_code, reason = "each test uses part of it")]
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use longarm::{
     Access, Buffer, CompletionQueue, Connected, Context, ProtectionDomain, Provider, QpBuilder, QueuePair, Rc, Uc,
     Unconnected,
 };
 use testkit::run_again;
+
+/// Set if the tests are to run on the machine's own device and network: its addresses, that of IPv4 and that of IPv6,
+/// with a comma between them. `cargo xtask interop` sets it, in its virtual machine.
+const ADDRESSES: &str = "LONGARM_TEST_ADDRESSES";
 
 /// All rights of peers.
 pub(crate) const ALL: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE).union(Access::REMOTE_ATOMIC);
@@ -40,6 +46,47 @@ impl TestSide {
     pub(crate) fn empty(&self, len: usize) -> Buffer {
         self.domain.allocate(len).unwrap()
     }
+}
+
+/// Whether the tests run on the machine's own device and network.
+pub(crate) fn on_hardware() -> bool {
+    std::env::var_os(ADDRESSES).is_some()
+}
+
+/// The addresses of the device: that of IPv4 and that of IPv6. Loop-back's in a namespace of the test's own.
+fn addresses() -> (Ipv4Addr, Ipv6Addr) {
+    let Ok(given) = std::env::var(ADDRESSES) else { return (Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST) };
+    let (v4, v6) = given.split_once(',').expect("two addresses");
+    (v4.parse().expect("an address of IPv4"), v6.parse().expect("an address of IPv6"))
+}
+
+/// The device's address.
+pub(crate) fn here() -> Ipv4Addr {
+    addresses().0
+}
+
+/// The device's address of IPv6.
+pub(crate) fn here_v6() -> Ipv6Addr {
+    addresses().1
+}
+
+/// A free port at the device's address, to listen at.
+pub(crate) fn any_port() -> SocketAddr {
+    (here(), 0).into()
+}
+
+/// Whether the device has what a test is about. If it does not, the test's output says so; docs/devices.md lists these
+/// lines, and `cargo xtask interop` compares them with it.
+pub(crate) fn has(there: bool, what: &str) -> bool {
+    if !there {
+        println!("\nnot there: {what}");
+    }
+    there
+}
+
+/// Runs `test` in a network namespace of its own; on hardware in that of the process.
+pub(crate) fn in_own_network<F: FnOnce() + Send>(test: F) {
+    if on_hardware() { test() } else { udp::testing::in_new_netns(test) }
 }
 
 /// Runs `test` with two devices: on the loop-back of a new network namespace, each with an engine of its own. If
@@ -86,6 +133,7 @@ pub(crate) fn with_hub_and_peer(test: &str, body: impl FnOnce(), peer: impl FnOn
     match testkit::role().as_deref() {
         Some("body") => return body(),
         Some(word) => return peer(word),
+        None if on_hardware() => return body(),
         None => {}
     }
     let mut command = run_again(test, "body");

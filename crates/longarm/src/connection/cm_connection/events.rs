@@ -65,6 +65,8 @@ impl CmConnection {
             return self.fail(ConnectError::Gone(self.peer));
         }
         self.stop();
+        // The kernel answers the peer only if the program agrees, also if both ends have hung up.
+        let _ = self.id.disconnect();
         self.enter(CmPhase::Over, None);
     }
 }
